@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs Verk as a service, or shows it without installing anything. Safe to run again: that is also how to upgrade.
+# Installs Verk as a service, or runs the demo without installing anything. Run it again to upgrade.
 set -euo pipefail
 
 usage() {
@@ -7,15 +7,15 @@ usage() {
 Usage:
   ./install.sh demo [--cpu]        build if needed, then run the demo; nothing is installed
   sudo ./install.sh [options]      install or upgrade, and start
-  sudo ./install.sh uninstall      remove the program and the service; data and settings stay
+  sudo ./install.sh uninstall      remove the program and the service; data and settings are kept
 
 Options:
-  --from FILE     install this executable (FILE.sha256 must lie beside it); default: build one here
-  --prefix DIR    where bin/verk goes (default /usr/local)
-  --root DIR      install below DIR instead of /; makes no user and starts nothing
-  --no-start      install and enable, but do not start
-  --cpu           build for the CPU, also where there is an NVIDIA card
-Where there is an NVIDIA card, the build gets a CUDA library for it: compiled with nvcc 13 where that is installed.
+  --from FILE     install this executable (FILE.sha256 must be beside it); default: build one
+  --prefix DIR    install the program to DIR/bin/verk (default /usr/local)
+  --root DIR      install below DIR instead of /; creates no user and starts nothing
+  --no-start      install and enable the service, but do not start it
+  --cpu           build for the CPU, even if there is an NVIDIA card
+If there is an NVIDIA card, the build includes a CUDA library, which is compiled for the card if nvcc 13 is installed.
 TEXT
 }
 
@@ -31,13 +31,13 @@ build_if_stale() {
 verify() {
   local file=$1 want got
   [ -f "$file" ] || fail "$file does not exist"
-  [ -f "$file.sha256" ] || fail "$file.sha256 does not exist; fetch it from where the executable came from"
+  [ -f "$file.sha256" ] || fail "$file.sha256 does not exist; download it from the source of the executable"
   want=$(cut -d ' ' -f 1 <"$file.sha256")
   got=$(sha256sum "$file" | cut -d ' ' -f 1)
-  [ "$want" = "$got" ] || fail "$file is damaged or not what $file.sha256 describes (expected $want, found $got); fetch both again"
+  [ "$want" = "$got" ] || fail "$file is damaged or does not match $file.sha256 (expected $want, found $got); download both again"
 }
 
-# Into place by rename, so that a running program keeps its file and a reader never sees half of one.
+# Replaces a file by rename: a running program keeps the old file, and a reader never sees an incomplete one.
 put() {
   local mode=$1 from=$2 to=$3
   mkdir -p "$(dirname "$to")"
@@ -51,7 +51,7 @@ make_user() {
   local shell=/usr/sbin/nologin
   [ -x "$shell" ] || shell=/bin/false
   useradd --system --user-group --home-dir /var/lib/verk --no-create-home --shell "$shell" verk ||
-    fail "cannot make the user verk; make it by hand and run this again"
+    fail "cannot create the user verk; create it by hand and run install.sh again"
 }
 
 # GPU device files belong to these groups on most systems.
@@ -70,8 +70,8 @@ write_config() {
   fi
   mkdir -p "$root/etc/verk"
   cat >"$file.new" <<'TEXT'
-# Settings of Verk. Every setting with its default and meaning: verk config default
-# Check this file after a change: verk config check --config /etc/verk/config.toml
+# Settings of Verk. To see all settings with defaults and meaning: verk config default
+# To check this file after a change: verk config check --config /etc/verk/config.toml
 data_dir = "/var/lib/verk"
 TEXT
   chmod 0640 "$file.new"
@@ -83,14 +83,14 @@ has_systemd() { [ -z "$root" ] && [ -d /run/systemd/system ]; }
 
 do_install() {
   if [ -z "$root" ] && [ "$(id -u)" != 0 ]; then
-    fail "installing needs root: sudo ./install.sh (or try ./install.sh demo, which does not)"
+    fail "installing needs root: run sudo ./install.sh, or ./install.sh demo, which needs no root"
   fi
   if [ -z "$from" ]; then
     build_if_stale
     from=$here/dist/verk
   fi
   verify "$from"
-  [ -f "$here/config/verk.service" ] || fail "config/verk.service is missing beside install.sh; fetch the whole release"
+  [ -f "$here/config/verk.service" ] || fail "config/verk.service is missing beside install.sh; download the whole release"
 
   put 0755 "$from" "$root$prefix/bin/verk"
   echo "wrote   $root$prefix/bin/verk"
@@ -115,21 +115,21 @@ start() {
     systemctl daemon-reload
     systemctl enable --quiet verk
     if [ "$no_start" = 1 ]; then
-      echo "Start it with: systemctl start verk"
+      echo "Start the service with: systemctl start verk"
       return
     fi
-    systemctl restart verk || fail "the service did not start; see: journalctl -u verk -n 50"
-    echo "Running. State: systemctl status verk. Log, with the setup address: journalctl -u verk"
+    systemctl restart verk || fail "the service did not start; the log says why: journalctl -u verk -n 50"
+    echo "Verk is running. Status: systemctl status verk. Log with the setup link: journalctl -u verk"
   elif [ -n "$root" ]; then
     echo "Installed below $root; nothing was started."
   else
-    echo "There is no systemd here. Start it with:"
+    echo "This machine has no systemd. Start the server with:"
     echo "  setpriv --reuid=verk --regid=verk --init-groups $prefix/bin/verk serve --config /etc/verk/config.toml"
   fi
 }
 
 do_uninstall() {
-  if [ -z "$root" ] && [ "$(id -u)" != 0 ]; then fail "uninstalling needs root: sudo ./install.sh uninstall"; fi
+  if [ -z "$root" ] && [ "$(id -u)" != 0 ]; then fail "uninstalling needs root: run sudo ./install.sh uninstall"; fi
   if has_systemd && [ -e /etc/systemd/system/verk.service ]; then
     systemctl disable --now --quiet verk || true
   fi
@@ -139,7 +139,7 @@ do_uninstall() {
   echo "To remove these too: rm -rf $root/var/lib/verk $root/etc/verk; userdel verk"
 }
 
-# Everything is read before anything runs: a download cut short must not execute its first half.
+# The whole file is a function, so that bash runs nothing of an incomplete download.
 main() {
   here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
   command=install from='' prefix=/usr/local root='' no_start=0 cpu=

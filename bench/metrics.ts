@@ -1,4 +1,4 @@
-/** What a scrape costs with a thousand jobs that have begun, each with its metrics. */
+/** Cost of a scrape with a thousand started jobs, each with metrics. */
 import { openOffline } from "../src/app.ts";
 import { loadConfig } from "../src/platform/config/config.ts";
 import { write } from "../src/platform/db/db.ts";

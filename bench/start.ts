@@ -3,7 +3,7 @@ import { BINARY, median, type Row, remove, startVerk, tempDir } from "./tools.ts
 
 const ROUNDS = 9;
 
-/** What it costs to have the program at all: its size, its start, its memory at rest. */
+/** Size, start time and idle memory of the program. */
 export async function run(): Promise<Row[]> {
   const version: number[] = [];
   for (let round = 0; round < ROUNDS * 3; round++) {

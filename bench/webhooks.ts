@@ -14,7 +14,7 @@ const SIZES = {
 };
 const PACE_MS = 20;
 
-type Seen = { count: number; seconds: number; p50Ms: number; p99Ms: number };
+type Received = { count: number; seconds: number; p50Ms: number; p99Ms: number };
 type Bench = { dir: string; verk: Running; key: string; hooks: string; traps: string; seen: string; dataset: string };
 
 export async function run({ quick = false } = {}): Promise<Row[]> {
@@ -79,9 +79,9 @@ const happen = (bench: Bench) =>
 
 const forget = ({ seen }: Bench) => fetch(seen, { method: "DELETE" });
 
-async function arrived({ seen }: Bench, count: number): Promise<Seen> {
+async function arrived({ seen }: Bench, count: number): Promise<Received> {
   for (;;) {
-    const report = (await (await fetch(seen)).json()) as Seen;
+    const report = (await (await fetch(seen)).json()) as Received;
     if (report.count >= count) return report;
     await Bun.sleep(20);
   }
@@ -148,7 +148,7 @@ async function throughput(bench: Bench, sizes: (typeof SIZES)["full"]): Promise<
 }
 
 /** Events at a steady pace: how long until the first attempt arrives. */
-async function paced(bench: Bench, events: number): Promise<Seen> {
+async function paced(bench: Bench, events: number): Promise<Received> {
   await forget(bench);
   for (let i = 0; i < events; i++) await Promise.all([happen(bench), Bun.sleep(PACE_MS)]);
   return await arrived(bench, events * ENDPOINTS);
@@ -157,8 +157,8 @@ async function paced(bench: Bench, events: number): Promise<Seen> {
 async function fairness(bench: Bench, sizes: (typeof SIZES)["full"]): Promise<Row[]> {
   await addEndpoints(bench, "hook", ENDPOINTS);
   await paced(bench, 20);
-  const alone: Seen[] = [];
-  const among: Seen[] = [];
+  const alone: Received[] = [];
+  const among: Received[] = [];
   for (let round = 0; round < FAIR_ROUNDS; round++) {
     const before = await paced(bench, sizes.paced);
     const tarpits = await addEndpoints(bench, "tarpit", TARPITS);
@@ -168,9 +168,9 @@ async function fairness(bench: Bench, sizes: (typeof SIZES)["full"]): Promise<Ro
     alone.push(before);
     among.push(beside);
   }
-  const p99 = (seen: readonly Seen[]) => median(seen.map(({ p99Ms }) => p99Ms));
+  const p99 = (seen: readonly Received[]) => median(seen.map(({ p99Ms }) => p99Ms));
   // Each round against its neighbour: the slowest of a hundred drift with the machine, by more than is asked about.
-  const shift = median(among.map(({ p99Ms }, i) => p99Ms / (alone[i] as Seen).p99Ms)) - 1;
+  const shift = median(among.map(({ p99Ms }, i) => p99Ms / (alone[i] as Received).p99Ms)) - 1;
   const what = `first attempts' p99 beside ${TARPITS} tarpits ${p99(among)} ms, without ${p99(alone)} ms`;
   return [row(what, `${(100 * shift).toFixed(0)} %`, "< 10 %", shift < 0.1)];
 }

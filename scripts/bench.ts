@@ -1,6 +1,6 @@
 /**
  * `bun scripts/bench.ts [--quick] [name…]`: runs the named benchmarks (all by default) and prints one table. Needs
- * dist/verk and wrk. `--quick`: small sizes where a benchmark has them, to see that it works.
+ * dist/verk and wrk. `--quick`: small sizes, to check that the benchmarks run.
  */
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
@@ -13,16 +13,16 @@ const known = readdirSync(dir)
   .map((file) => file.slice(0, -3))
   .sort();
 const quick = process.argv.includes("--quick");
-const asked = process.argv.slice(2).filter((name) => name !== "--quick");
-const unknown = asked.find((name) => !known.includes(name));
+const selected = process.argv.slice(2).filter((name) => name !== "--quick");
+const unknown = selected.find((name) => !known.includes(name));
 if (unknown !== undefined) {
-  console.error(`bench: no benchmark ${unknown}; there are ${known.join(", ")}`);
+  console.error(`bench: there is no benchmark ${unknown}. Benchmarks: ${known.join(", ")}`);
   process.exit(2);
 }
 
-buildShim(join(dir, "..")); // what runs from source loads it from .stage
+buildShim(join(dir, "..")); // code that runs from source loads it from .stage
 const rows: Row[] = [];
-for (const name of asked.length > 0 ? asked : known) {
+for (const name of selected.length > 0 ? selected : known) {
   console.error(`bench: ${name} …`);
   const { run } = (await import(join(dir, `${name}.ts`))) as { run: (options: { quick: boolean }) => Promise<Row[]> };
   rows.push(...(await run({ quick })));

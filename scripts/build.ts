@@ -41,7 +41,7 @@ function git(...args: string[]): string | undefined {
   return run.success ? run.stdout.toString().trim() : undefined;
 }
 
-/** From the commit, not from the clock: the same commit gives the same bytes. */
+/** The time of the commit, not of the clock, so that the same commit gives the same bytes. */
 function builtAt(): string {
   const epochSeconds = Number(process.env["SOURCE_DATE_EPOCH"] ?? git("log", "-1", "--format=%ct") ?? 0);
   return new Date(epochSeconds * 1000).toISOString();
@@ -52,7 +52,7 @@ async function build() {
   const opened = openTarget(root, target);
   const { bun } = opened;
   const staged = stageNatives(nativeGroups({ root, target: opened, cudaDir: cuda }), join(root, ".stage"));
-  // A directory of our own for parallel builds, but always the same file name: it ends up inside the executable.
+  // A separate directory for parallel builds, but always the same file name, because the name is in the executable.
   const tempDir = join(dirname(out), `.build-${process.pid}`);
   const temp = join(tempDir, "verk");
   mkdirSync(tempDir, { recursive: true });
@@ -61,7 +61,7 @@ async function build() {
     nativesEmbedded = true;
   };
   const result = await Bun.build({
-    // a thread starts from a file
+    // threads start from their own files
     entrypoints: [
       flags.entry,
       ...["serving/engine/thread/thread.ts", "detector/lane.ts"].map((file) => join(root, "src/workers", file)),
@@ -75,7 +75,7 @@ async function build() {
     },
     format: "esm",
     splitting: true,
-    bytecode: bun === undefined, // of the Bun that runs this: another architecture's would not take it
+    bytecode: bun === undefined, // bytecode works only on the architecture of the Bun that builds it
     minify: { syntax: true, whitespace: true },
     define: {
       "process.env.NODE_ENV": '"production"',
@@ -87,7 +87,7 @@ async function build() {
   });
   if (!result.success || !nativesEmbedded) {
     for (const log of result.logs) console.error(log);
-    if (result.success) console.error("nothing in the program reaches src/native: the libraries were not embedded");
+    if (result.success) console.error("the program does not import src/native, so the libraries were not embedded");
     rmSync(tempDir, { recursive: true, force: true });
     process.exit(1);
   }

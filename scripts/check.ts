@@ -1,4 +1,4 @@
-/** scripts/check.ts: what must hold before a commit, without running a test. Says everything that is wrong at once. */
+/** scripts/check.ts: all checks before a commit except the tests. Reports all problems at once. */
 import { existsSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 
@@ -6,7 +6,7 @@ const root = dirname(import.meta.dir);
 const WARN_LINES = 300;
 const FAIL_LINES = 500;
 
-/** Files that may be longer, and why. */
+/** Files that may be longer, with the reason. */
 const LONG: Readonly<Record<string, string>> = {};
 
 type Problem = { file: string; line?: number; says: string };
@@ -19,19 +19,19 @@ const RULES: readonly Rule[] = [
   {
     applies: isText,
     pattern: /\b(registry\.[a-z\d-]+\.[a-z]{2,}|[\w-]+\.(npmjs|yarnpkg|npmmirror)\.[a-z]{2,})\b/,
-    says: "names a package registry: a build takes it from the machine's own settings",
+    says: "names a package registry: a build uses the settings of the machine",
   },
   {
     applies: isText,
-    pattern: /(?<![\w.$})\]>/-])\/(root|work(?!space\b)|Users|home\/(?!(verk|ada)\b)[a-z])[\w.-]*\/[\w.-]/, // ada is the person of our examples, /workspace a session's
-    says: "holds an absolute path of somebody's machine",
+    pattern: /(?<![\w.$})\]>/-])\/(root|work(?!space\b)|Users|home\/(?!(verk|ada)\b)[a-z])[\w.-]*\/[\w.-]/, // ada is the user of our examples; /workspace is the folder of a session
+    says: "has an absolute path of one machine",
   },
   {
     applies: (file) => isProductCode(file) && file !== "src/platform/config/config.ts" && file !== "src/main.ts",
-    pattern: /^(?!\s*(\*|\/[/*])).*\bprocess\.env\b/, // a comment may speak of it
+    pattern: /^(?!\s*(\*|\/[/*])).*\bprocess\.env\b/, // a comment may mention it
     says: "reads the environment: only platform/config/config.ts and main.ts do",
   },
-  { applies: isProductCode, pattern: /^export default\b/, says: "has a default export: name it" },
+  { applies: isProductCode, pattern: /^export default\b/, says: "has a default export: use a named export" },
 ];
 
 function readRules(file: string, lines: readonly string[]): Problem[] {

@@ -1,19 +1,19 @@
-/** scripts/dev.ts [serve flags]: the server from source, restarted on every change, on a data directory that goes away. */
+/** scripts/dev.ts [serve flags]: runs the server from source on a temporary data directory and restarts it after every change. */
 import { mkdtempSync, rmSync, watch } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { buildShim } from "./bundle/shim.ts";
 
 const root = dirname(import.meta.dir);
-buildShim(root); // what runs from source loads it from .stage
+buildShim(root); // the server from source loads it from .stage
 const dir = mkdtempSync(join(tmpdir(), "verk-dev-"));
-const given = process.argv.slice(2);
+const flags = process.argv.slice(2);
 const argv = [
   process.execPath,
   join(root, "src/main.ts"),
   "serve",
-  ...(given.includes("--data") ? [] : ["--data", dir]),
-  ...given,
+  ...(flags.includes("--data") ? [] : ["--data", dir]),
+  ...flags,
 ];
 const SETTLE_MS = 50; // an editor writes a file in several steps
 
@@ -41,7 +41,7 @@ try {
       env: { VERK_LOG__FORMAT: "text", VERK_LOG__LEVEL: "debug", ...process.env },
       stdio: ["inherit", "inherit", "inherit"],
     });
-    await changed.promise; // a server that has stopped by itself, because of a mistake in the code, waits for the next change
+    await changed.promise; // after a crash, the next change restarts the server
     child.kill("SIGTERM");
     await child.exited;
   }

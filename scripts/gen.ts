@@ -13,7 +13,7 @@ import { mount } from "../src/routes.ts";
 const root = dirname(import.meta.dir);
 const MIGRATIONS = "src/platform/db/migrations";
 
-/** The routes need a context to be mounted on; nothing is ever asked of this one. */
+/** The routes need a context to be mounted. No request is ever sent to this one. */
 async function openapiJson(): Promise<string> {
   const dir = mkdtempSync(join(tmpdir(), "verk-gen-"));
   try {
@@ -28,7 +28,7 @@ async function openapiJson(): Promise<string> {
   }
 }
 
-/** The .sql files in order of their number, without a gap: a number that two branches took must not merge unseen. */
+/** The .sql files in order of their number, without a gap. Two branches that used the same number must not merge unnoticed. */
 function migrationsIndex(): string {
   const names = readdirSync(join(root, MIGRATIONS))
     .filter((name) => name.endsWith(".sql"))

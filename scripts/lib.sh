@@ -15,7 +15,7 @@ need() {
   command -v "$1" >/dev/null 2>&1 || fail "$1 is not installed; on Debian: apt-get install $2"
 }
 
-# A service account or an empty container may have no home, or one that is not its own.
+# A service account or a container may have no home directory, or one it cannot write.
 use_own_cache_without_home() {
   if [ -z "${HOME:-}" ] || [ ! -d "$HOME" ] || [ ! -w "$HOME" ]; then
     mkdir -p "$CACHE_DIR/home"
@@ -54,9 +54,9 @@ integrity_of() {
   ' "$1"
 }
 
-# fetch_bun MACHINE DIR: puts the package into DIR. Nothing of it is unpacked before its hash is right.
-# The npm package "bun" is a shell whose install script puts the platform's executable in place; npm may refuse to run
-# install scripts, so the platform's package itself is fetched.
+# fetch_bun MACHINE DIR: puts the package into DIR. The hash is checked before anything is unpacked.
+# The npm package "bun" only has an install script that fetches the executable, and npm may not run install scripts.
+# So the package of the platform is fetched directly.
 fetch_bun() {
   local package want got temp
   need node nodejs
@@ -73,7 +73,7 @@ fetch_bun() {
   got=$(integrity_of "$temp"/*.tgz) || fail "npm left no package in $temp"
   if [ "$got" != "$want" ]; then
     rm -rf "$temp"
-    fail "@oven/$package@$BUN_VERSION is not the package that scripts/lib.sh names (expected $want, got $got); check npm's registry setting"
+    fail "@oven/$package@$BUN_VERSION does not match the hash in scripts/lib.sh (expected $want, got $got); check npm's registry setting"
   fi
   tar -xzf "$temp"/*.tgz -C "$temp/unpacked"
   rm -rf "$2"
@@ -87,7 +87,7 @@ install_bun() {
   local machine package
   [ "$(uname -s)" = Linux ] || fail "Verk is built on Linux, not on $(uname -s)"
   if ! getconf GNU_LIBC_VERSION >/dev/null 2>&1; then
-    fail "glibc is needed (Debian, Ubuntu, RHEL and relatives); this system has another C library"
+    fail "glibc is required (Debian, Ubuntu, RHEL and relatives); this system has another C library"
   fi
   machine=$(uname -m)
   package=$(bun_package "$machine") || exit 1
@@ -97,10 +97,10 @@ install_bun() {
   mkdir -p "$BUN_DIR/node_modules/.bin"
   ln -sf "../@oven/$package/bin/bun" "$BUN_DIR/node_modules/.bin/bun"
   ln -sf bun "$BUN_DIR/node_modules/.bin/bunx"
-  has_pinned_bun || fail "the installed bun does not answer with version $BUN_VERSION; remove .tools and try again"
+  has_pinned_bun || fail "the installed bun does not report version $BUN_VERSION; remove .tools and try again"
 }
 
-# foreign_bun MACHINE: the path of Bun's executable for another architecture, fetched when it is not there.
+# foreign_bun MACHINE: prints the path of Bun's executable for another architecture. Fetches it if it is missing.
 foreign_bun() {
   local dir=$ROOT/.tools/bun-$BUN_VERSION-$1
   [ -x "$dir/bin/bun" ] || fetch_bun "$1" "$dir"

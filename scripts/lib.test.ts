@@ -67,7 +67,7 @@ test("a Bun with another hash is refused, and nothing of it stays", () => {
   checkout((bytes) => sha512(bytes).replace(/.{4}==$/, "AAAA=="));
   const { code, said, there } = install();
   expect({ code, there }).toEqual({ code: 1, there: false });
-  expect(said).toContain("is not the package that scripts/lib.sh names");
+  expect(said).toContain("does not match the hash in scripts/lib.sh");
   expect(readdirSync(join(dir, ".tools/bun/node_modules/@oven"))).toEqual([]);
 });
 

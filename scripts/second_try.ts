@@ -1,19 +1,19 @@
 /**
- * What a run of the tests told, and which of their files deserve a second try. A test that fails beside others and
- * passes alone is named as flaky; what the report does not tell of stays red.
+ * Reads the results of a test run and chooses the files for a second try. A test that fails beside others and passes
+ * alone is reported as flaky. A failure that the report does not name stays a failure.
  */
 
 export type Case = { file: string; name: string; outcome: "passed" | "failed" | "skipped" };
 export type Counts = { passed: number; failed: number; skipped: number };
 /**
- * `broken`: files that failed outside a test, so that no case tells of it. `aborted`: files that Bun gave up because
- * another file's process crashed; they have no cases. `unknown`: failures that nothing tells of.
+ * `broken`: files that failed outside a test, so that no case shows it. `aborted`: files that Bun aborted because
+ * another file's process crashed; they have no cases. `unknown`: number of failures without a name.
  */
 export type Run = { cases: Case[]; broken: string[]; aborted: string[]; unknown: number };
 
-export const MOST_FILES = 8; // more of them, and it is not chance
+export const MOST_FILES = 8; // with more failing files, the cause is not chance
 
-/** Names that Bun gives to failures without a test: of a hook, and of a process that ended in the middle of a file. */
+/** Names that Bun gives to failures outside a test: in a hook, or when a process ends in the middle of a file. */
 const NO_TESTS = ["(unnamed)", "(worker crashed)"];
 const NAMED: Readonly<Record<string, string>> = { lt: "<", gt: ">", quot: '"', apos: "'", amp: "&" };
 
@@ -29,7 +29,7 @@ const attribute = (tag: string, name: string) => unescaped(new RegExp(`\\s${name
 export function readReport(xml: string): Case[] {
   const cases: Case[] = [];
   const within: string[] = [];
-  // A case's own file may be another: the one that a file took its tests from.
+  // The file attribute of a case may name another file, from which the tests were imported.
   for (const [tag, kind] of xml.matchAll(/<(\/?\w+)\b[^>]*>/g)) {
     const isWhole = tag.endsWith("/>");
     if (kind === "testsuite" && !isWhole) within.push(attribute(tag, "name"));
@@ -43,7 +43,7 @@ export function readReport(xml: string): Case[] {
   return cases;
 }
 
-/** A file that breaks while it is read, or between its tests, is only in what the runner prints. */
+/** A file that fails while it is loaded, or between its tests, is only in the output of the runner. */
 function readOutput(output: string): { broken: string[]; aborted: string[]; failures: number } {
   const broken = new Set<string>();
   const aborted = new Set<string>();
@@ -62,11 +62,11 @@ function readOutput(output: string): { broken: string[]; aborted: string[]; fail
 export function readRun(exitCode: number, xml: string, output: string): Run {
   const { broken, aborted, failures } = readOutput(output);
   const cases = readReport(xml);
-  const told = cases.filter(({ outcome }) => outcome === "failed").length + broken.length + aborted.length;
+  const reported = cases.filter(({ outcome }) => outcome === "failed").length + broken.length + aborted.length;
   const isIdle = !cases.some(({ outcome }) => outcome === "passed");
-  const silent = told === 0 && (exitCode !== 0 || isIdle) ? 1 : 0; // it crashed, or there was nothing to run
+  const silent = reported === 0 && (exitCode !== 0 || isIdle) ? 1 : 0; // the runner crashed, or no test ran
   const whole = cases.filter(({ file }) => !aborted.includes(file));
-  return { cases: whole, broken, aborted, unknown: Math.max(silent, failures - told) };
+  return { cases: whole, broken, aborted, unknown: Math.max(silent, failures - reported) };
 }
 
 export function countsOf({ cases, broken, aborted, unknown }: Run): Counts {
@@ -82,13 +82,13 @@ const failing = ({ cases, broken }: Run): string[] => [
   ...new Set([...cases.filter(({ outcome }) => outcome === "failed").map(({ file }) => file), ...broken]),
 ];
 
-/** The files to run once more: none where something is wrong that no file tells of. */
+/** The files for a second try: none if there are failures that belong to no file. */
 export function toRepeat(run: Run): string[] {
   const files = failing(run);
   return run.unknown === 0 && run.aborted.length === 0 && files.length <= MOST_FILES ? files : [];
 }
 
-/** A run with the results of a second run, which was over the files that the first one gave up. */
+/** Adds the results of a second run over the files that the first run aborted. */
 export const resumed = (first: Run, second: Run): Run => ({
   cases: [...first.cases, ...second.cases],
   broken: [...first.broken, ...second.broken],
@@ -97,20 +97,20 @@ export const resumed = (first: Run, second: Run): Run => ({
 });
 
 /**
- * The first run with what the second try of one file told in place of what the first one did. What failed and is then
- * skipped or not there at all has not passed. A hook or a crash is in the report only when it fails.
+ * The first run with the results of one file replaced by those of its second try. A failed test that the second try
+ * skips or does not have still counts as failed. A hook or a crash is in the report only if it fails.
  */
 export function withSecondTry(first: Run, file: string, second: Run): Run {
   const ran = new Set(second.cases.filter(({ outcome }) => outcome !== "skipped").map(({ name }) => name));
   const isLost = ({ name, outcome }: Case) =>
     outcome === "failed" && !ran.has(name) && !NO_TESTS.some((each) => name.endsWith(each));
   const lost = first.cases.filter((each) => each.file === file && isLost(each));
-  const gone = new Set(lost.map(({ name }) => name));
+  const lostNames = new Set(lost.map(({ name }) => name));
   return {
     cases: [
       ...first.cases.filter((each) => each.file !== file),
       ...lost,
-      ...second.cases.filter(({ name }) => !gone.has(name)),
+      ...second.cases.filter(({ name }) => !lostNames.has(name)),
     ],
     broken: [...first.broken.filter((each) => each !== file), ...second.broken],
     aborted: first.aborted,
@@ -118,7 +118,7 @@ export function withSecondTry(first: Run, file: string, second: Run): Run {
   };
 }
 
-/** What failed first and is no failure any more, as lines. */
+/** One line for each test that failed first and passed in the second try. */
 export function flaky(first: Run, last: Run): string[] {
   const key = ({ file, name }: Case) => `${file} > ${name}`;
   const failed = (run: Run) => [

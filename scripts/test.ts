@@ -1,7 +1,7 @@
 /**
- * Everything that must hold before a commit: checks, the executable, the tests. A step that fails counts as one failed
- * test and the rest still runs, so one line at the end tells the whole story. A few files that failed are run once more,
- * each by itself: a test that passes only then is named, and with `--full` it counts as failed.
+ * Runs everything before a commit: checks, build, tests. A failed step counts as one failed test and the rest still
+ * runs, so the last line has the whole result. A few files that failed are run again, each alone. A test that passes only
+ * then is reported as flaky, and with `--full` it counts as failed.
  */
 import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { availableParallelism, tmpdir } from "node:os";
@@ -13,7 +13,7 @@ import { parallelFlags, readOptions } from "./test_options.ts";
 
 const root = dirname(import.meta.dir);
 const MOST_CRASHES = 5;
-const TEST_TIMEOUT_MS = 120_000; // for a busy machine; a test that waits says itself what for
+const TEST_TIMEOUT_MS = 120_000; // for a busy machine; a test that waits names its own condition
 
 async function run(title: string, argv: string[]): Promise<boolean> {
   console.log(`\n── ${title}`);
@@ -37,7 +37,7 @@ function optionsOrExit() {
 const options = optionsOrExit();
 const notTested = new Set<string>();
 
-/** For a run of all files. It ends with this process. Where it cannot be had, the tests that need it say so. */
+/** One MinIO for a run of all files. It ends with this process. Without it, the tests that need it are skipped with the reason. */
 async function sharedMinio(): Promise<Record<string, string>> {
   if (options.filters.length > 0) return {};
   try {
@@ -49,7 +49,7 @@ async function sharedMinio(): Promise<Record<string, string>> {
 }
 let shared: Record<string, string> = {};
 
-/** One `bun test`: what it prints is shown, and kept for what its report leaves out. */
+/** Runs `bun test` once. Its output is shown and also parsed, because the report lacks some failures. */
 async function runTests(title: string, args: string[]): Promise<Run> {
   console.log(`\n── ${title}`);
   const dir = mkdtempSync(join(tmpdir(), "verk-tests-"));
@@ -87,20 +87,20 @@ async function runTests(title: string, args: string[]): Promise<Run> {
 let brokenSteps = 0;
 if (!(await run("checks", ["bun", "scripts/check.ts"]))) brokenSteps++;
 if (!(await run("executable", ["bun", "scripts/build.ts", "--if-stale"]))) brokenSteps++;
-await run("servers", ["scripts/servers"]); // where one is missing, its tests say so
+await run("servers", ["scripts/servers"]); // if a server is missing, its tests are skipped with the reason
 const repeat = `VERK_TEST_SEED=${options.seed} ./scripts/test${options.full ? " --full" : ""}`;
 console.log(`\nseed ${options.seed}, ${options.full ? "full" : "quick"} sweeps; to repeat them: ${repeat}`);
 const begun = performance.now();
 shared = await sharedMinio();
 let first = await runTests("tests", [...parallelFlags(options), ...options.filters]);
-// Bun gives up all files when one process crashes in native code. Each further run has at least one file less.
+// Bun aborts all files when one process crashes in native code. Each further run has at least one file less.
 for (let i = 0; i < MOST_CRASHES && first.aborted.length > 0; i++) {
   const left = first.aborted.map((file) => `./${file}`);
   first = resumed(first, await runTests("tests, after a crash", [...parallelFlags(options), ...left]));
 }
 let last = first;
 for (const file of toRepeat(first))
-  last = withSecondTry(last, file, await runTests(`${file}, once more`, [`./${file}`]));
+  last = withSecondTry(last, file, await runTests(`${file}, second try`, [`./${file}`]));
 const counts = countsOf(last);
 const lucky = flaky(first, last);
 const failed = counts.failed + brokenSteps + (options.full ? lucky.length : 0);

@@ -25,7 +25,7 @@ export function readOptions(argv: readonly string[], { cores, seed, draw }: Mach
   for (const flag of argv.filter((each) => each.startsWith("-"))) {
     if (flag.startsWith("--jobs=")) options.jobs = wholeNumber(flag.slice("--jobs=".length), "--jobs", 1);
     else if (!["--full", "--update-timings"].includes(flag))
-      throw new UsageError(`Unknown flag ${flag}; there are --full, --jobs=N and --update-timings`);
+      throw new UsageError(`Unknown flag ${flag}. Flags: --full, --jobs=N, --update-timings`);
   }
   return options;
 }

@@ -1,4 +1,4 @@
-/** Archives byte by byte, so that a test can make one that no tool would. */
+/** Builds archives byte by byte, so that a test can make an invalid one. */
 import { deflateRawSync, gzipSync } from "node:zlib";
 
 const BLOCK = 512;
@@ -33,7 +33,7 @@ export function tarBlock({ name, type = "0", content = "", size, prefix = "", mt
   return block;
 }
 
-/** `LENGTH key=value\n`, the length counting itself. */
+/** Returns `LENGTH key=value\n`. The length includes its own digits. */
 export function paxRecord(key: string, value: string): string {
   const rest = ` ${key}=${value}\n`;
   const bytes = text.encode(rest).length;
@@ -49,16 +49,16 @@ export type ZipFile = {
   name: string;
   content?: string | Uint8Array;
   stored?: boolean;
-  /** Of Unix, with its kind. */
+  /** Unix mode, with the file type. */
   mode?: number;
   flags?: number;
   method?: number;
-  /** What the directory says instead. */
+  /** Different values for the central directory. */
   says?: { name?: string; bytes?: number; local?: number; crc?: number; packed?: number };
-  /** Of the directory: further fields, and a remark. */
+  /** Extra fields and comment in the central directory. */
   extra?: Uint8Array;
   comment?: Uint8Array;
-  /** Lies behind the entry. */
+  /** Bytes after the entry. */
   gap?: Uint8Array;
 };
 

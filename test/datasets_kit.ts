@@ -8,7 +8,7 @@ import type { TestApp } from "./harness.ts";
 export const NDJSON = { "content-type": "application/x-ndjson" };
 export const prompts = (...texts: string[]) => texts.map((prompt) => ({ prompt }));
 
-/** What the tests of datasets do all the time. `app` is asked for each time: a test may open another. */
+/** Calls that many dataset tests need. `app` is a function, because a test may open another app. */
 export const datasetCalls = (app: () => TestApp) => ({
   create: async (more: object = {}) =>
     (await app().call("POST", "/v1/datasets", { name: "stream", format: "prompt", ...more })).body.id as string,

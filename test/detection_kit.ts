@@ -1,7 +1,7 @@
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Supervisor } from "../src/platform/workers/supervisor.ts";
-import type { DetectorLife, Wish } from "../src/workers/fake/detector.ts";
+import type { DetectorLife, Instructions } from "../src/workers/fake/detector.ts";
 import { startsOf } from "./fake_starts.ts";
 import { many, type Options, tempDir, testApp } from "./harness.ts";
 
@@ -18,11 +18,11 @@ const JPEG = [0xff, 0xd8, 0xff];
 const WAV = Buffer.from("RIFF....WAVE");
 let made = 0;
 
-/** A file that no other is like, in the eyes of whoever looks at its first bytes, and its wish. */
-export const bytesOf = (wish: Wish = {}, start: Uint8Array = Uint8Array.from(JPEG)): Buffer =>
-  Buffer.concat([start, Buffer.from(JSON.stringify({ ...wish, made: made++ }))]);
-export const imageOf = (wish: Wish = {}) => bytesOf(wish).toString("base64");
-export const clipOf = (wish: Wish = {}) => bytesOf(wish, WAV).toString("base64");
+/** A file that no other is like, in the eyes of whoever looks at its first bytes, and its instructions. */
+export const bytesOf = (instructions: Instructions = {}, start: Uint8Array = Uint8Array.from(JPEG)): Buffer =>
+  Buffer.concat([start, Buffer.from(JSON.stringify({ ...instructions, made: made++ }))]);
+export const imageOf = (instructions: Instructions = {}) => bytesOf(instructions).toString("base64");
+export const clipOf = (instructions: Instructions = {}) => bytesOf(instructions, WAV).toString("base64");
 
 type Detecting = Omit<Options, "supervise"> & { lives?: readonly DetectorLife[] };
 
@@ -44,7 +44,8 @@ export function detecting({ lives = [{}], flags = {}, ...options }: Detecting = 
       }
     },
     relive: (next: readonly DetectorLife[]) => writeFileSync(script, JSON.stringify(next)),
-    detect: (wish: Wish = {}, more: object = {}) => app.call("POST", "/api/detect", { image: imageOf(wish), ...more }),
+    detect: (instructions: Instructions = {}, more: object = {}) =>
+      app.call("POST", "/api/detect", { image: imageOf(instructions), ...more }),
   });
 }
 

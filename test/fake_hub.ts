@@ -1,9 +1,9 @@
-/** A hub on a free port of this machine: the listing and the ranges of the Hugging Face protocol, and their troubles. */
+/** A hub on a free port: the listing and the ranges of the Hugging Face protocol, and their failures. */
 export type FakeRepo = {
   files: Record<string, Uint8Array>;
-  /** Files whose listed sha256 is a lie. */
+  /** Files whose listed sha256 is wrong. */
   wrongHash?: readonly string[];
-  /** Only with this token. */
+  /** The token that requests must have. */
   token?: string;
 };
 type Answer = Response | undefined | Promise<Response | undefined>;
@@ -12,9 +12,9 @@ export function startFakeHub(repos: Record<string, FakeRepo>) {
   const requests: { path: string; range: string | null; authorization: string | null }[] = [];
   const hub = {
     requests,
-    /** May answer a request for a file's bytes itself; `count` = how many came before. */
+    /** May replace the answer to a request for a file's bytes. `count`: such requests before this one. */
     trouble: undefined as ((count: number, request: Request) => Answer) | undefined,
-    /** Where downloads are redirected to. */
+    /** The target of redirects of downloads. */
     redirect: undefined as string | undefined,
     downloads: 0,
     url: "",

@@ -10,7 +10,7 @@ import { makeModel } from "./models.ts";
 
 type Options = { dir?: string; clock?: Clock; flags?: Record<string, unknown>; lives?: readonly Life[] };
 
-/** The application with the reconciler running and replicas that do what `lives` says instead of loading a model. */
+/** The application with a running reconciler. Replicas follow `lives` instead of loading a model. */
 export async function deploying({ dir = tempDir(), clock, flags = {}, lives = [{}] }: Options = {}) {
   const script = join(dir, "replicas.json");
   writeFileSync(script, JSON.stringify(lives));
@@ -41,7 +41,7 @@ export async function deploying({ dir = tempDir(), clock, flags = {}, lives = [{
       if (status !== 201) throw new Error(JSON.stringify(body));
       return body.id as string;
     },
-    /** The record once it is in this status. */
+    /** The answer of the API once the deployment has this status. */
     reaches: (id: string, status: string) =>
       until(`${id} to be ${status}`, async () => {
         const { body } = await app.call("GET", `/v1/deployments/${id}`);
@@ -56,7 +56,7 @@ export type DeployingApp = Awaited<ReturnType<typeof deploying>>;
 export function manyDeploying() {
   const apps: DeployingApp[] = [];
   return {
-    /** Whoever closes one himself takes it out. */
+    /** A test that closes an app itself removes it from here. */
     apps,
     async open(...args: Parameters<typeof deploying>): Promise<DeployingApp> {
       const made = await deploying(...args);
@@ -69,7 +69,7 @@ export function manyDeploying() {
   };
 }
 
-/** Types of the events about one thing, oldest first. */
+/** Types of the events of one subject, oldest first. */
 export const eventsOf = (app: TestApp, id: string): string[] =>
   app.ctx.db.$client
     .query<{ type: string }, [string]>("SELECT type FROM events WHERE subject_id = ? ORDER BY seq")

@@ -1,8 +1,8 @@
 import { existsSync, readFileSync } from "node:fs";
 
 /**
- * The processes a fake's script has seen start, oldest first. A start is a whole line: the file exists for a moment
- * before its first line does, and to a signal the empty text is process 0: the whole group of the tests.
+ * Pids of the fake processes that have started, oldest first. Only whole lines count: the file exists before its first
+ * line, and an empty text would be pid 0, which signals the whole process group of the tests.
  */
 export function startsOf(script: string): number[] {
   const file = `${script}.starts`;

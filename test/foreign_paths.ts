@@ -1,4 +1,4 @@
-/** Paths of directories that the server itself reaches by descriptor only, for tests that look at them or change them. */
+/** Paths of foreign directories, for tests that read or change them. The server itself uses descriptors only. */
 import { basename, join } from "node:path";
 import type { Ctx } from "../src/context.ts";
 import { jobDirAt } from "../src/sandbox/files/foreign_dir.ts";
@@ -14,7 +14,7 @@ export function jobPaths(ctx: Pick<Ctx, "config">, id: string) {
   };
 }
 
-/** A file below `<data>/jobs`, as the server names it. */
+/** A file below `<data>/jobs`, in the form that the server uses. */
 export const jobFile = (dataDir: string, path: string) => ({
   dir: jobDirAt(dataDir, path.slice(dataDir.length + 1).replace(/\/[^/]*$/, "")),
   name: basename(path),

@@ -1,4 +1,4 @@
-/** GGUF version 3, written from scratch: so that tests need no model that somebody else made. */
+/** Writes GGUF version 3, so that tests need no model from outside. */
 import { closeSync, mkdirSync, openSync, writeSync } from "node:fs";
 import { dirname } from "node:path";
 

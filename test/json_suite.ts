@@ -1,4 +1,4 @@
-/** Cases in the spirit of the well-known JSON parsing suites: what a parser must take (`y`) and must refuse (`n`). */
+/** Cases like those of the well-known JSON parsing suites: texts that a parser must accept, and texts it must reject. */
 export const MUST_ACCEPT: readonly string[] = [
   ...'[] {} [[]] [{}] {"":0} [null] [true,false] [1] [0] [-0] [-1] [1.5] [1e2] [1E2] [1e+2] [1e-2] [1E-2] [123.456e78]'.split(
     " ",

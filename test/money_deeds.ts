@@ -1,4 +1,4 @@
-/** What may happen to jobs and deployments, allowed or not: the deeds of `money_world.ts`. */
+/** Actions on jobs and deployments for `money_world.ts`. Some are not allowed in the present state. */
 import type { Ctx } from "../src/context.ts";
 import { newId } from "../src/lib/ids.ts";
 import { write } from "../src/platform/db/db.ts";
@@ -10,12 +10,12 @@ import * as training from "../src/resources/training_jobs/state/moves.ts";
 import { recordStep } from "../src/resources/training_jobs/state/progress.ts";
 import { currentJob } from "../src/resources/training_jobs/state/rows.ts";
 
-/** Micro-dollars for an hour: free, less than can be counted in a minute, usual, dear and odd. */
+/** Micro-dollars for an hour: free, less than one in a minute, usual, high, and odd. */
 export const RATES = [null, 7, 58_000, 36_000_000, 999_999_937];
 const TOLD = { type: "step" as const, epoch: 0, values: {}, eta_ms: null, samples: [], alarms: [] };
 const FAULT = { code: "timeout", message: "x", param: null } as const;
 
-/** `ends`: what goes on is over, `surely`: in any state. `begins`: something does. `counts`: replicas from here on. */
+/** `ends`: the open run ends; `surely`: in any state. `begins`: a run begins. `counts`: replicas from here on. */
 export type Deed = {
   does: (ctx: Ctx, id: string) => unknown;
   ends?: true;

@@ -23,12 +23,12 @@ import { openMigrated } from "./template_db.ts";
 const START = Date.UTC(2026, 0, 1);
 export const INITIAL_MICROS = 5_000_000;
 
-/** What the test saw of the use of a thing, without looking at the ledger. */
-export type Seen = {
+/** The use of a job or a deployment as the test counts it, without the ledger. */
+export type Subject = {
   id: string;
   workspaceId: string;
   kind: "job" | "deployment";
-  /** Micro-dollars for an hour × ms: what it owes. */
+  /** The debt, in micro-dollars for an hour × ms. */
   owed: bigint;
   usedMs: number;
   rate: number | null;
@@ -38,11 +38,11 @@ export type Seen = {
 /** Real rows and the real ledger under a clock that jumps and a process that dies at any commit. */
 export class World {
   now = START;
-  /** What somebody has set the clock by, in all. */
+  /** The sum of all changes of the time of day. */
   private setMs = 0;
   crashes = 0;
   lostMs = 0;
-  readonly all: Seen[] = [];
+  readonly all: Subject[] = [];
   /** Micro-dollars granted, by workspace. */
   readonly granted = new Map<string, bigint>();
   ctx: Ctx;
@@ -60,7 +60,7 @@ export class World {
     for (let i = 0; i < 2; i++) this.add("deployment");
   }
 
-  /** What passed: nobody can set it. */
+  /** The steady clock: a change of the time of day does not move it. */
   private get steady() {
     return this.now - this.setMs;
   }
@@ -72,14 +72,14 @@ export class World {
     const log = createLog({ level: "error", write: () => {} });
     const config = loadConfig({ env: { HOME: this.dir }, flags });
     const state = newState({ config, clock });
-    return { config, db, clock, log, state, wake: () => {}, closing: new AbortController().signal } as unknown as Ctx; // all that is reached
+    return { config, db, clock, log, state, wake: () => {}, closing: new AbortController().signal } as unknown as Ctx; // no other member is used
   }
 
   private readonly below = (limit: number) => Math.floor(this.random() * limit);
   private readonly pick = <T>(of: readonly T[]): T => of[this.below(of.length)] as T;
   private readonly dice: Dice = { below: this.below, pick: this.pick };
 
-  private add(kind: Seen["kind"]) {
+  private add(kind: Subject["kind"]) {
     const rate = this.pick(RATES);
     const { now } = this;
     const workspaceId = this.pick([...this.granted.keys()]);
@@ -92,16 +92,16 @@ export class World {
     this.all.push({ id, workspaceId, kind, owed: 0n, usedMs: 0, rate, open: null });
   }
 
-  private rowOf({ kind, id }: Seen): JobRow | DeploymentRow {
+  private rowOf({ kind, id }: Subject): JobRow | DeploymentRow {
     const { db } = this.ctx;
     const row = kind === "job" ? currentJob(db, id) : db.select().from(deployments).where(eq(deployments.id, id)).get();
     if (!row) throw new Error(`${id} is gone`);
     return row;
   }
 
-  /** A time passes with the loops at work, then something happens. */
+  /** Time passes while the loops run, then one action happens. */
   async go() {
-    await durable(this.ctx.db); // what was added before
+    await durable(this.ctx.db); // writes the rows that were added before
     for (let left = 1 + this.below(this.pick([1_000, 90_000, 600_000])); left > 0; left -= 20_000) {
       this.now += Math.min(left, 20_000);
       await this.loops();
@@ -127,7 +127,7 @@ export class World {
   }
 
   private async loops() {
-    const account = (seen: Seen): Deed["does"] =>
+    const account = (seen: Subject): Deed["does"] =>
       seen.kind === "job"
         ? (ctx) => training.recordActivity(ctx, this.rowOf(seen) as JobRow)
         : (ctx) => deploying.keepAccount(ctx, this.rowOf(seen) as DeploymentRow, seen.open?.count ?? 1);
@@ -136,8 +136,8 @@ export class World {
     await durable(this.ctx.db);
   }
 
-  /** What was refused changed no row, and then must not have changed the ledger. */
-  private async act(seen: Seen, deed: Deed, odds = 20) {
+  /** An action that was rejected changes no row and must not change the ledger. */
+  private async act(seen: Subject, deed: Deed, odds = 20) {
     const before = JSON.stringify(this.rowOf(seen));
     const crashed = await this.attempt(() => deed.does(this.ctx, seen.id), odds);
     const changed = JSON.stringify(this.rowOf(seen)) !== before;
@@ -146,7 +146,7 @@ export class World {
     if (crashed) await this.recover();
   }
 
-  private watch(seen: Seen, deed: Deed) {
+  private watch(seen: Subject, deed: Deed) {
     const { open } = seen;
     const begun = { since: this.steady, metered: this.steady };
     if (seen.kind === "deployment" && open && (deed.ends || !deed.begins)) {
@@ -158,14 +158,14 @@ export class World {
     if (seen.kind === "deployment") seen.rate = (this.rowOf(seen) as DeploymentRow).costPerHourMicros;
   }
 
-  private use(seen: Seen, until: number) {
+  private use(seen: Subject, until: number) {
     const { since, count } = seen.open!;
     seen.usedMs += until - since;
     seen.owed += BigInt(seen.rate ?? 0) * BigInt(until - since) * BigInt(count);
     seen.open = null;
   }
 
-  /** Sometimes the process dies on the way: at the commit, behind it, at the flush. True: it did. */
+  /** Sometimes the process dies: before the commit, after it, or at the flush. Returns true if it did. */
   private async attempt(does: () => unknown, odds = 20): Promise<boolean> {
     let left = this.below(odds) === 0 ? 1 + this.below(4) : 0;
     let crashed = false;
@@ -186,13 +186,13 @@ export class World {
     return crashed;
   }
 
-  /** As a kill leaves it: what was not committed is gone. */
+  /** The state after a kill: changes without a commit are lost. */
   private reopen() {
     this.crashes++;
     try {
       if (this.ctx.db.$client.inTransaction) this.ctx.db.$client.run("ROLLBACK");
       this.ctx.db.$client.close();
-    } catch {} // it is dead
+    } catch {} // the database is closed already
     this.ctx = this.open();
   }
 
@@ -222,7 +222,7 @@ export class World {
       if (seen.kind === "job") this.use(seen, seen.open.metered);
       else seen.open = null;
     }
-    this.now += this.pick([1, 1, -1]) * (1 + this.below(86_400_000)); // a clock may have lost its battery
+    this.now += this.pick([1, 1, -1]) * (1 + this.below(86_400_000)); // the clock may lose its time while the machine is off
     const begin = () => {
       billing.begin(this.ctx);
       deploying.recover(this.ctx);
@@ -248,7 +248,7 @@ export class World {
   }
 }
 
-/** What a caller may not do now is part of life. */
+/** An action that is not allowed in the present state throws an AppError. */
 function unlessRefused(does: () => unknown) {
   try {
     does();

@@ -1,7 +1,7 @@
 /** Runs trainings in this process, on real models, with rewards that are functions of the test. */
 import { join } from "node:path";
 import { formatOf, type Row } from "../src/lib/rows/format.ts";
-import { type Given, type Method, readHyperparameters } from "../src/lib/training/hyperparameters.ts";
+import { type HyperparameterInput, type Method, readHyperparameters } from "../src/lib/training/hyperparameters.ts";
 import { LoraSettings } from "../src/lib/training/lora.ts";
 import { stepsOf } from "../src/lib/training/plan.ts";
 import { resolveHyperparameters } from "../src/lib/training/resolve.ts";
@@ -30,7 +30,7 @@ type PlanOptions<M extends Method> = {
   method: M;
   rows: readonly Row[];
   heldOut?: readonly Row[];
-  given?: Given<M>;
+  given?: HyperparameterInput<M>;
   /** Null trains all weights. */
   lora?: Partial<LoraSettings> | null;
   seed?: number;
@@ -101,7 +101,7 @@ export async function runTraining(options: RunOptions) {
     trainee: opened.trainee,
     reference: opened.reference,
     score: score ?? unscored,
-    tell: (message) => void messages.push(message),
+    send: (message) => void messages.push(message),
     signal: new AbortController().signal,
     isEnding: () => options.endsWhen?.(messages) ?? false,
     now: () => performance.now(),

@@ -1,5 +1,5 @@
 /**
- * What the library itself can do, in a process of its own: one decode call for N sequences, a sampler chain each, the
+ * Measures the library alone, in a separate process: one decode call for N sequences, a sampler chain each, the
  * next call. No HTTP, no scheduler, no text. argv: JSON of Job. Prints JSON of Outcome.
  */
 import { dlopen, FFIType, type Pointer, ptr } from "bun:ffi";
@@ -136,8 +136,8 @@ function warm(salt: number) {
   prefill([chainOf(1)], new Int32Array(1), salt);
 }
 
-const tell = (outcome: Outcome) => void writeSync(1, `${JSON.stringify(outcome)}\n`); // before the exit, surely
+const report = (outcome: Outcome) => void writeSync(1, `${JSON.stringify(outcome)}\n`); // before the exit, surely
 for (let i = 0; i < 3; i++) warm(i);
 const { seconds, stepMs } = generate(5);
-tell({ perSecond: (job.sequences * job.tokens) / seconds, stepMs });
+report({ perSecond: (job.sequences * job.tokens) / seconds, stepMs });
 process.exit(0); // the library's own teardown is not ours to time

@@ -1,5 +1,5 @@
 /**
- * What one writes without thinking about it: a table with a row for each row, prepared statements, WAL, one transaction
+ * The obvious implementation: a table with a row for each row, prepared statements, WAL, one transaction
  * and one flush for a thousand rows.
  *   append DB FILE   lines that are in memory already → rows; no check, no HTTP
  *   upload DB FILE   a file → lines → JSON.parse → rows

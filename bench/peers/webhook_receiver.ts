@@ -1,5 +1,5 @@
 /**
- * What receives webhooks: TLS on one port, what it saw on another. `/hook` answers at once, `/slow` after ten
+ * Receives webhooks: TLS on one port, its statistics on another. `/hook` answers at once, `/slow` after ten
  * milliseconds, `/tarpit` never. Prints both addresses. argv: certificate, key.
  */
 const [cert, key] = process.argv.slice(2) as [string, string];

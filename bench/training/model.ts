@@ -11,7 +11,7 @@ export type ShapeOf = {
   head: number;
   forward: number;
   tied: boolean;
-  /** Of matrices; BF16 where it is not said. */
+  /** Type of the matrices (default BF16). */
   type?: "BF16" | "F16";
 };
 

@@ -1,4 +1,4 @@
-/** How long a step learns from answers that share their question, and from as many that do not. */
+/** Duration of a training step with answers that share their question, and with as many that do not. */
 import { openRandom } from "../../src/lib/random.ts";
 import type { Device } from "../../src/native/ggml/ggml.ts";
 import { openTrainee } from "../../src/workers/trainer/trainee/trainee.ts";

@@ -1,4 +1,4 @@
-/** Compiles the parts that are written in C into .stage, unless what is there came from the same sources. */
+/** Compiles the C parts into .stage, unless the result there has the same sources. */
 import { createHash } from "node:crypto";
 import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -30,7 +30,7 @@ export type Part = {
   needs: string;
 };
 
-/** What runs from source takes the parts of this machine's architecture from .stage itself. */
+/** Code that runs from source takes the parts of this architecture directly from .stage. */
 export const stageOf = (root: string, target: Platform) =>
   target.arch === platform.arch ? join(root, ".stage") : join(root, ".stage", target.name);
 

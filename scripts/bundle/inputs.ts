@@ -1,4 +1,4 @@
-/** What decides the bytes of dist/verk, so that a build can be skipped when nothing of it changed. */
+/** Hashes all inputs of dist/verk, so that a build can be skipped if none has changed. */
 import { createHash } from "node:crypto";
 import { existsSync, readdirSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";

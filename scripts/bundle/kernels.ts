@@ -29,10 +29,10 @@ export function parseRecord(text: string): KernelsRecord {
 /** Pure: one sentence for each file that is not the recorded one. `found`: file name → sha256. */
 export function recordFaults({ sums }: KernelsRecord, found: ReadonlyMap<string, string>): string[] {
   const changed = [...found].filter(([name, sum]) => sums.get(name) !== sum).map(([name]) => name);
-  const gone = [...sums.keys()].filter((name) => !found.has(name));
+  const deleted = [...sums.keys()].filter((name) => !found.has(name));
   return [
     ...changed.map((name) => `${name} has changed since ${RECORD_FILE} was written`),
-    ...gone.map((name) => `${name} is in ${RECORD_FILE} but does not exist`),
+    ...deleted.map((name) => `${name} is in ${RECORD_FILE} but does not exist`),
   ];
 }
 
@@ -73,7 +73,7 @@ export function fatbinEntries(file: Uint8Array): FatbinEntry[] {
   return entries;
 }
 
-/** The compiled kernels for a build with CUDA. Throws where they are not those of the sources in `root`. */
+/** The compiled kernels for a build with CUDA. Throws if they were not compiled from the sources in `root`. */
 export function verifiedKernels(root: string): string {
   const dir = join(root, KERNELS_DIR);
   const { record, found } = readKernels(dir);

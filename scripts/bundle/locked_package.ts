@@ -13,7 +13,7 @@ export function lockedPackage(lock: string, name: string): Locked {
   return { spec, integrity };
 }
 
-/** Puts the package into `dir`, unless it is there. Nothing is unpacked before its hash is the lockfile's. */
+/** Puts the package into `dir`, unless it is there. The hash is compared with the lockfile before anything is unpacked. */
 export function fetchLocked(root: string, name: string, dir: string): string {
   const { spec, integrity } = lockedPackage(readFileSync(join(root, "bun.lock"), "utf8"), name);
   const stamp = join(dir, ".integrity");
@@ -25,7 +25,7 @@ export function fetchLocked(root: string, name: string, dir: string): string {
     const file = join(temp, readdirSync(temp).find((each) => each.endsWith(".tgz")) ?? "");
     const got = `sha512-${createHash("sha512").update(readFileSync(file)).digest("base64")}`;
     if (got !== integrity)
-      throw new Error(`${spec} is not the package of bun.lock: its hash is ${got}, not ${integrity}`);
+      throw new Error(`${spec} does not match bun.lock: its hash is ${got}, expected ${integrity}`);
     run(["tar", "-xzf", file, "-C", temp], `unpack ${spec}`);
     writeFileSync(join(temp, "package/.integrity"), integrity);
     rmSync(dir, { recursive: true, force: true });

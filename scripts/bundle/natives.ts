@@ -1,4 +1,4 @@
-/** Which native files the executable carries, and the module that embeds them. */
+/** Lists the native files of the executable and generates the module that embeds them. */
 import { createHash } from "node:crypto";
 import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import { join, relative } from "node:path";
@@ -21,13 +21,13 @@ const PART_BYTES = 32 << 20;
 const LEVEL = 19;
 export const CUDA_LIBRARY = "libggml-cuda.so";
 const LLAMA_FILES = /\.(node|so)$|Metadata\.json$/;
-/** The same code for one processor after another: packed together they take a third of what they take apart. */
+/** The same code for several processors: packed together, the files take a third of the space. */
 const ALIKE = /\/libggml-cpu-[^/]+\.so$/;
 
 export type GroupOptions = {
   root: string;
   target: Pick<Target, "platform" | "packageDir">;
-  /** Holds a libggml-cuda.so: made by scripts/build_cuda, or that of the npm package. */
+  /** Holds a libggml-cuda.so: built by scripts/build_cuda, or from the npm package. */
   cudaDir: string | undefined;
 };
 
@@ -57,7 +57,7 @@ export function nativeGroups({ root, target: { platform: target, packageDir }, c
 function cudaGroup(root: string, bins: string, folder: string, cudaDir: string): Source[] {
   const library = join(cudaDir, CUDA_LIBRARY);
   if (!existsSync(library)) {
-    throw new Error(`${library} does not exist; make it with: scripts/build_cuda --out ${cudaDir}`);
+    throw new Error(`${library} does not exist; build it with: scripts/build_cuda --out ${cudaDir}`);
   }
   return [
     ...filesIn(bins, folder, LLAMA_FILES),
@@ -80,7 +80,8 @@ function filesIn(dir: string, prefix: string, keep: RegExp): Source[] {
   const names = readdirSync(dir)
     .sort()
     .filter((name) => keep.test(name));
-  if (names.length === 0) throw new Error(`nothing matching ${keep} in ${dir}: the package has changed shape`);
+  if (names.length === 0)
+    throw new Error(`${dir} has no file that matches ${keep}: the layout of the package has changed`);
   return names.map((name) => ({ path: join(dir, name), rel: join(prefix, name) }));
 }
 
@@ -124,7 +125,7 @@ ${tables.join("\n")}
   return { moduleSource, rawBytes, packedBytes, groups: Object.keys(sources) };
 }
 
-/** Files that are alike, next to each other; any other by itself. */
+/** Groups similar files together; any other file is alone. */
 function runsOf(files: readonly Source[]): Source[][] {
   const runs: Source[][] = [];
   for (const file of files) {
@@ -139,7 +140,7 @@ function stageRun(run: readonly Source[], stagePart: (slice: Uint8Array) => stri
   const contents = run.map(({ path }) => readFileSync(path));
   const whole = contents.length === 1 ? contents[0]! : Buffer.concat(contents);
   if (contents.length > 1 && whole.byteLength > PART_BYTES)
-    throw new Error("files that are alike are more than a part");
+    throw new Error("the similar files are larger than one part");
   const parts: string[] = [];
   for (let at = 0; at < whole.byteLength; at += PART_BYTES) parts.push(stagePart(whole.subarray(at, at + PART_BYTES)));
   let from = 0;

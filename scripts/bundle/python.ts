@@ -1,4 +1,4 @@
-/** Makes the files that reward processes start Python from, in `.stage/python`, when their sources have changed. */
+/** Builds the files from which reward processes start Python, in `.stage/python`, if their sources have changed. */
 import { createHash } from "node:crypto";
 import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -10,7 +10,7 @@ const HARNESS = ["harness.py", "harness_entry.py", "harness_step.py"].map(
 /** One program, in parts of a readable length. */
 export const harnessOf = (root: string) => HARNESS.map((path) => readFileSync(join(root, path), "utf8")).join("\n\n");
 
-/** What decides their bytes. */
+/** The files that determine the result. */
 const SOURCES = [
   ...HARNESS,
   "node_modules/pyodide/package.json",
@@ -31,7 +31,7 @@ export function stagePython(root: string): string {
   const made = Bun.spawnSync([process.execPath, join(root, "scripts/bundle/python_image.ts"), temp], {
     stdio: ["ignore", "inherit", "inherit"],
   });
-  if (!made.success) throw new Error("Python's image could not be made");
+  if (!made.success) throw new Error("the Python image could not be built; the reason is above");
   writeFileSync(join(temp, "key"), key);
   rmSync(dir, { recursive: true, force: true });
   renameSync(temp, dir);

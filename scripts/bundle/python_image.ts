@@ -1,6 +1,7 @@
 /**
- * bun scripts/bundle/python_image.ts OUT_DIR: what the reward process starts Python from. The standard library is
- * compiled by the very interpreter that will read it (and not packed: the executable packs it better); then the harness is loaded and the memory is written down.
+ * bun scripts/bundle/python_image.ts OUT_DIR: builds the image from which the reward process starts Python. The
+ * interpreter that will read it compiles the standard library, loads the harness and writes its memory to a file. The
+ * library is not compressed here, because the executable compresses it better.
  */
 import nodeCrypto from "node:crypto";
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
@@ -15,12 +16,12 @@ const wasm = readFileSync(join(modules, "pyodide.asm.wasm"));
 const module = await WebAssembly.compile(wasm);
 const heap = { maxHeapBytes: 1 << 30, onPrint: (bytes: Uint8Array) => void process.stderr.write(bytes) };
 
-// The same build gives the same image: no moment and no chance in it. A job seeds its `random` anew.
+// The same build gives the same image: it contains no time and no random value. A job seeds `random` again.
 Date.now = () => 0;
 performance.now = () => 0;
 Object.assign(nodeCrypto, { randomFillSync: (view: Uint8Array) => view.fill(1) });
 
-/** Modules that need a screen, a network server, another process or a database: nothing a reward can have. */
+/** Modules that need a screen, a network server, another process or a database: which a reward cannot have. */
 const LEFT_OUT = [
   ...["ensurepip/", "idlelib/", "tkinter/", "turtledemo/", "turtle.py", "lib2to3/", "pydoc_data/", "test/", "venv/"],
   ...["xmlrpc/", "wsgiref/", "curses/", "dbm/", "http/server", "pyodide/http", "multiprocessing/", "sqlite3/"],

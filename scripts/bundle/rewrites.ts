@@ -66,7 +66,7 @@ export type PluginOptions = {
   /** The generated module that replaces src/native/bundle/embedded.ts. */
   embedded: string;
   groups: readonly string[];
-  /** Called when the module takes its place. */
+  /** Called when the module is used. */
   seen: () => void;
 };
 
@@ -76,7 +76,9 @@ export function nativePlugin({ root, target, embedded, groups, seen }: PluginOpt
   const table = rewrites(modules, addon, target).map((rewrite) => {
     const source = readFileSync(join(modules, rewrite.file), "utf8");
     if (!source.includes(rewrite.mustContain)) {
-      throw new Error(`${rewrite.file} has changed shape: it no longer contains ${rewrite.mustContain}`);
+      throw new Error(
+        `${rewrite.file} has changed: it no longer contains ${rewrite.mustContain}. Adapt scripts/bundle/rewrites.ts`,
+      );
     }
     return { path: join(modules, rewrite.file), contents: rewrite.to(source) };
   });

@@ -13,12 +13,12 @@ export type Target = {
   bun: string | undefined;
 };
 
-/** `name` is what follows --target. */
+/** `name` is the value of --target. */
 export function targetPlatform(name: string | undefined): Platform {
   if (name === undefined) return platform;
   const found = Object.values(PLATFORMS).find((each) => each.name === name);
   const names = Object.values(PLATFORMS).map((each) => each.name);
-  if (!found) throw new Error(`--target ${name} is not known; it is one of ${names.join(", ")}`);
+  if (!found) throw new Error(`--target: expected ${names.join(" or ")}, not ${name}`);
   return found;
 }
 

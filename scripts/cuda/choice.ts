@@ -1,4 +1,4 @@
-/** Which CUDA library a build on this machine takes. Pure: `here.ts` looks at the machine and acts. */
+/** Chooses the CUDA library for a build on this machine. Pure: `here.ts` inspects the machine and builds. */
 import { OLDEST_DRIVER, oldDriver, sentence, unusedGpu } from "../../src/cli/doctor/gpu_advice.ts";
 
 export type Card = {
@@ -29,7 +29,7 @@ export type Choice = {
   say: string | null;
 };
 
-export const OLDEST_CAPABILITY = 75; // CUDA 13 compiles for nothing older
+export const OLDEST_CAPABILITY = 75; // CUDA 13 does not compile for older cards
 const TOOLKIT = "install the CUDA toolkit 13 (nvcc and cuBLAS) and run this again";
 const RUNTIME = "install NVIDIA's packages cuda-cudart-13-0 and libcublas-13-0";
 const onCpu = (say: string | null): Choice => ({ ways: [], say });

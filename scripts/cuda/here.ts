@@ -1,7 +1,7 @@
 /**
- * scripts/build_here [--cpu]: builds dist/verk for this machine. Where an NVIDIA card is found, the executable gets a CUDA
- * library: compiled for exactly this card where nvcc is installed, else that of the npm package. What does not work is
- * explained in one sentence, and the executable is built for the CPU.
+ * scripts/build_here [--cpu]: builds dist/verk for this machine. If an NVIDIA card is found, the executable gets a CUDA
+ * library: compiled for exactly this card if nvcc is installed, or the one of the npm package. If neither works, one
+ * sentence explains why, and the executable is built for the CPU.
  */
 import { createHash } from "node:crypto";
 import { existsSync, readFileSync, rmSync } from "node:fs";
@@ -11,7 +11,7 @@ import { findGpus } from "../../src/platform/machine/gpu_presence.ts";
 import { afterTrouble, chooseLibrary, type Facts, parseCards, type Way } from "./choice.ts";
 
 const root = dirname(dirname(import.meta.dir));
-const systemRoot = process.env["VERK_SYSTEM_ROOT"] || "/"; // tests put a directory in the place of /
+const systemRoot = process.env["VERK_SYSTEM_ROOT"] || "/"; // tests replace / by a directory
 const scripts = join(root, "scripts");
 const LIBRARY = "libggml-cuda.so";
 const CARD_QUERY = "--query-gpu=name,driver_version,compute_cap";
@@ -20,13 +20,13 @@ const { values: flags } = parseArgs({ options: { cpu: { type: "boolean", default
 
 async function lookAround(): Promise<Facts> {
   const { hasTool, signs } = await findGpus({ root: systemRoot });
-  const asked = hasTool
+  const query = hasTool
     ? Bun.spawnSync(["nvidia-smi", CARD_QUERY, "--format=csv,noheader"], { stderr: "ignore" })
     : null;
   const nvcc = Bun.spawnSync([join(scripts, "cuda/nvcc")]);
   const prebuilt = join(root, "node_modules/@node-llama-cpp/linux-x64-cuda/bins/linux-x64-cuda");
   return {
-    cards: asked?.success ? parseCards(asked.stdout.toString()) : [],
+    cards: query?.success ? parseCards(query.stdout.toString()) : [],
     hasTool,
     signs,
     nvccTrouble: nvcc.success ? null : (nvcc.stderr.toString().trim().split(";")[0] ?? "nvcc is not installed"),
@@ -34,7 +34,7 @@ async function lookAround(): Promise<Facts> {
   };
 }
 
-/** The compiled library is kept by release of llama.cpp and architecture, so that it is compiled once. */
+/** The compiled library is stored by release of llama.cpp and by architecture, so that it is compiled once. */
 function compiledDir(architectures: string): string {
   const file = join(root, "node_modules/node-llama-cpp/llama/binariesGithubRelease.json");
   const { release } = JSON.parse(readFileSync(file, "utf8")) as { release: string };
@@ -50,7 +50,7 @@ function isWhole(dir: string): boolean {
 
 const run = (...argv: string[]) => Bun.spawnSync(argv, { cwd: root, stdio: ["ignore", "inherit", "inherit"] }).success;
 
-/** The folder with the library, or null where it could not be had; the reason was printed. */
+/** The folder with the library, or null if there is none; the reason was printed. */
 function take(way: Way): string | null {
   if (way.kind === "prebuilt") return way.dir;
   const dir = compiledDir(way.architectures);
@@ -60,11 +60,11 @@ function take(way: Way): string | null {
     console.error("The CUDA library could not be compiled; the reason is above.");
     return null;
   }
-  rmSync(join(root, ".stage/cuda"), { recursive: true, force: true }); // gigabytes, and never needed again
+  rmSync(join(root, ".stage/cuda"), { recursive: true, force: true }); // gigabytes that are not needed again
   return dir;
 }
 
-/** The folder of the first library that can be had, if it computes on the card in a process of its own. */
+/** The folder of the first available library that computes on the card in a test process. */
 function libraryFor(ways: readonly Way[]): string | null {
   for (const way of ways) {
     const dir = take(way);

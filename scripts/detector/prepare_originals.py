@@ -53,7 +53,7 @@ def one_original(source, data, rng):
             "bits": difference_hash(pixels)}
 
 
-class Seen:
+class Fingerprints:
     """Pictures taken, or set aside, so far."""
 
     def __init__(self):
@@ -113,7 +113,7 @@ def make_originals(shared, mirrors, debs, out, limit):
 
     Before them those of which a part is set aside.
     """
-    seen, rows = Seen(), []
+    seen, rows = Fingerprints(), []
     for source in sorted(load_sources(shared), key=lambda s: (s["id"] not in OTHERS_ASIDE, s["fold"] != "val", s["label"])):
         files = opened(source, mirrors, debs)
         rows += take_source(source, files, out, seen, limit)

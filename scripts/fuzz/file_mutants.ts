@@ -10,14 +10,14 @@ import { MUTATORS, randomFrom, seeds } from "../../test/fault/gguf_mutants.ts";
 
 export const KINDS = ["gguf", "archive", "image", "audio", "rows"] as const;
 export type Kind = (typeof KINDS)[number];
-/** Of 100 files. */
+/** Number of files per 100. */
 export const SHARES: Readonly<Record<Kind, number>> = { gguf: 40, archive: 25, rows: 20, image: 12, audio: 3 };
 
 export type Mutant = {
   kind: Kind;
-  /** What was done to it. */
+  /** Description of the changes. */
   name: string;
-  /** The ending that its readers go by. */
+  /** The file ending, by which readers choose the format. */
   ending: string;
   bytes: Uint8Array;
   models: readonly ModelName[];
@@ -29,7 +29,7 @@ const ROWS = Array.from({ length: 60 }, (_, i) =>
 );
 const CSV = `prompt,n\n${Array.from({ length: 60 }, (_, i) => `"a ""${i}"", b\nc",${i}`).join("\n")}\n`;
 
-/** Numbers that lie are what parsers of binary formats trip over. */
+/** Wrong numbers are a common cause of failures in binary parsers. */
 function lie(bytes: Uint8Array, draw: Draw): Uint8Array {
   const copy = bytes.slice();
   const view = new DataView(copy.buffer, copy.byteOffset, copy.byteLength);

@@ -1,6 +1,7 @@
 /** A server on this machine that gets broken files over HTTP: it must answer each, never with a 5xx, and stay up. */
 import { rmSync } from "node:fs";
-import { makeKey, startBinary } from "../../test/harness.ts";
+import { startBinary } from "../../test/binary.ts";
+import { makeKey } from "../../test/cli.ts";
 import type { Mutant } from "./file_mutants.ts";
 import type { Outcome, Target } from "./file_targets.ts";
 
@@ -11,7 +12,7 @@ export async function serverTarget(): Promise<Target> {
   const server = await startBinary({ args: [], env: { VERK_HTTP__RATE_LIMIT_PER_SECOND: "0", VERK_OFFLINE: "true" } });
   const { key } = await makeKey(server.dir);
   let peak = 0;
-  const look = async () => {
+  const check = async () => {
     const status = await Bun.file(`/proc/${server.pid}/status`)
       .text()
       .catch(() => "");
@@ -34,8 +35,8 @@ export async function serverTarget(): Promise<Target> {
 
   async function sendModel(bytes: Uint8Array): Promise<Response> {
     const made = (await (await json("/v1/models", { name: crypto.randomUUID() })).json()) as { id: string };
-    const asked = await json(`/v1/models/${made.id}/presigned-upload`, { files: [{ path: "m.gguf" }] });
-    const { files } = (await asked.json()) as { files: { url: string }[] };
+    const upload = await json(`/v1/models/${made.id}/presigned-upload`, { files: [{ path: "m.gguf" }] });
+    const { files } = (await upload.json()) as { files: { url: string }[] };
     const sent = await fetch(files[0]?.url ?? "", { method: "PUT", body: new Uint8Array(bytes) });
     if (!sent.ok) return sent;
     return await json(`/v1/models/${made.id}/complete`, {});
@@ -53,7 +54,7 @@ export async function serverTarget(): Promise<Target> {
     async take(mutant): Promise<Outcome> {
       try {
         const { status } = await send(mutant);
-        await look();
+        await check();
         if (status >= 500 && status !== BUSY) return { ended: "wrong", detail: `the server answered ${status}` };
         return { ended: status < 300 ? "accepted" : "refused", detail: String(status) };
       } catch (error) {
@@ -66,7 +67,7 @@ export async function serverTarget(): Promise<Target> {
     },
     peakBytes: () => peak,
     async close() {
-      await look();
+      await check();
       await server.kill("SIGTERM");
       rmSync(server.dir, { recursive: true, force: true });
     },

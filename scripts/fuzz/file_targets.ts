@@ -1,4 +1,4 @@
-/** The processes that read strangers' files, as the server starts them: each may die of a file, and the next goes on. */
+/** The processes that read untrusted files, as the server starts them. A file may crash a process, which is then restarted. */
 import { mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { systemClock } from "../../src/platform/clock.ts";
@@ -93,7 +93,7 @@ export function inspectorTarget(dir: string): Target {
   };
 }
 
-/** Images and sounds, scored by models that nobody trained. */
+/** Images and sounds, scored by untrained models. */
 export function detectorTarget(dir: string): Target {
   const detector = new Detector({ modelsDir: writeModels(join(dir, "models"), FAKES), maxPixels: 100e6, threads: 1 });
   let peak = 0;

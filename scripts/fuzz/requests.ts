@@ -9,7 +9,8 @@
 import { readFileSync, rmSync } from "node:fs";
 import { connect } from "node:net";
 import { parseArgs } from "node:util";
-import { makeKey, startBinary } from "../../test/harness.ts";
+import { startBinary } from "../../test/binary.ts";
+import { makeKey } from "../../test/cli.ts";
 import { type Document, makerOf, type World } from "./request_makers.ts";
 
 const { values } = parseArgs({
@@ -23,7 +24,7 @@ const { values } = parseArgs({
 const [count, seed, minutes] = [values.count, values.seed, values.minutes].map(Number) as [number, number, number];
 
 const AT_ONCE = 8;
-const PATIENCE_MS = 3_000; // a body that never ends, or a stream, is left after this long
+const TIMEOUT_MS = 3_000; // for a body that never ends, or a stream
 const HEALTH_MS = 30_000;
 const MOST_BYTES = 1_500e6;
 
@@ -38,12 +39,12 @@ const finding = (index: number, name: string, what: string) => {
   console.log(findings.at(-1));
 };
 
-/** The beginning of the answer; "" where the server closes without one or there is none in time. */
+/** The beginning of the answer, or "" if the server closes without an answer or none comes in time. */
 function send(bytes: Buffer): Promise<string> {
   const done = Promise.withResolvers<string>();
   let text = "";
   const socket = connect(Number(port), hostname);
-  const timer = setTimeout(() => socket.destroy(), PATIENCE_MS);
+  const timer = setTimeout(() => socket.destroy(), TIMEOUT_MS);
   socket.on("data", (chunk) => {
     if (text.length < 4_000) text += chunk.toString("latin1");
     const [head = "", body = ""] = text.split("\r\n\r\n", 2);

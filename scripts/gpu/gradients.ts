@@ -4,7 +4,7 @@ import type { ShapeOf } from "../../bench/training/model.ts";
 import type { Device } from "../../src/native/ggml/ggml.ts";
 import type { GraphShape } from "../../src/workers/trainer/engine/graph.ts";
 import type { Lora } from "../../src/workers/trainer/engine/weights.ts";
-import { type FileType, modelPair, type Part, type Place } from "./setup.ts";
+import { type FileType, modelPair, type Part, type Setup } from "./setup.ts";
 
 type Case = {
   what: string;
@@ -78,21 +78,21 @@ const SHAPE: GraphShape = {
 const COSINE = 0.999;
 const RELATIVE = 1e-3;
 
-/** As jobs compute. What rounds in BF16 or TF32 points nearly the same way. */
-export const rounded: Part = async function* (place) {
+/** Gradients computed as in jobs. Rounding to BF16 or TF32 keeps nearly the same direction. */
+export const rounded: Part = async function* (setup) {
   for (const each of [...ROUNDED, ...MANY, ...SHARED]) {
-    const { fused, logps, together, worst } = await difference(place, each);
+    const { fused, logps, together, worst } = await difference(setup, each);
     const value = `cosine ${together.cosine.toFixed(5)} (worst tensor ${worst.cosine.toFixed(5)}, ${worst.at}), scores ${logps.toExponential(1)} apart`;
     const ok = together.cosine >= COSINE;
     yield { what: `${each.what}, ${fused ? "our kernels" : "ggml"}`, value, target: `≥ ${COSINE}`, ok };
   }
 };
 
-/** Nothing adds in an order that changes: the same batch twice, in graphs of their own. */
-export const repeated: Part = async function* (place) {
+/** The order of sums is fixed: the same batch in two graphs gives the same result. */
+export const repeated: Part = async function* (setup) {
   for (const each of [...ROUNDED.slice(0, 1), ...MANY, ...SHARED]) {
-    const { typed } = await modelPair(place, each.model ?? {}, each.type);
-    const [first, second] = [0, 1].map(() => gradientsOf(typed, place.device, howOf(each)));
+    const { typed } = await modelPair(setup, each.model ?? {}, each.type);
+    const [first, second] = [0, 1].map(() => gradientsOf(typed, setup.device, howOf(each)));
     const differing = first!.gradients.filter(({ values }, i) => {
       const again = second!.gradients[i]!.values;
       return !Buffer.from(values.buffer).equals(Buffer.from(again.buffer));
@@ -102,10 +102,10 @@ export const repeated: Part = async function* (place) {
   }
 };
 
-/** Where products are not rounded to TF32 (NVIDIA_TF32_OVERRIDE=0) there is nothing but the order of sums. */
-export const exact: Part = async function* (place) {
+/** Without rounding to TF32 (NVIDIA_TF32_OVERRIDE=0), only the order of sums differs. */
+export const exact: Part = async function* (setup) {
   for (const each of EXACT) {
-    const { logps, together, worst } = await difference(place, each);
+    const { logps, together, worst } = await difference(setup, each);
     const value = `relative ${together.relative.toExponential(1)} (worst tensor ${worst.relative.toExponential(1)}, ${worst.at}), scores ${logps.toExponential(1)} apart`;
     yield { what: each.what, value, target: `≤ ${RELATIVE.toExponential(0)}`, ok: together.relative <= RELATIVE };
   }
@@ -118,10 +118,10 @@ const howOf = ({ lora, rate = 0, graph, group }: Case) => ({
   ...(group === undefined ? {} : { group }),
 });
 
-async function difference(place: Place, each: Case) {
-  const { typed, exact } = await modelPair(place, each.model ?? {}, each.type);
+async function difference(setup: Setup, each: Case) {
+  const { typed, exact } = await modelPair(setup, each.model ?? {}, each.type);
   const of = (path: string, device: Device) => gradientsOf(path, device, howOf(each));
-  const [expected, found] = [of(exact, place.cpu), of(typed, place.device)];
+  const [expected, found] = [of(exact, setup.cpu), of(typed, setup.device)];
   const tensors = expected.gradients.map(({ name, values }, i) => ({
     at: name,
     ...compare(values, found.gradients[i]!.values),

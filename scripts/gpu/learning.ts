@@ -3,7 +3,7 @@ import { join } from "node:path";
 import type { LoraSettings } from "../../src/lib/training/lora.ts";
 import { makeModel } from "../../test/models.ts";
 import { planOf, runTraining } from "../../test/trainer_kit.ts";
-import { converted, type FileType, type Part, type Place, percent } from "./setup.ts";
+import { converted, type FileType, type Part, percent, type Setup } from "./setup.ts";
 
 type Case = { what: string; type: FileType; lora: Partial<LoraSettings> | null };
 const LORA = { r: 16, alpha: 32, dropout: 0 };
@@ -22,27 +22,27 @@ export const ROWS = Array.from({ length: 26 }, (_, i) => String.fromCharCode(97 
   completion: `yes, ${prompt}${prompt} it is`,
 }));
 
-export const smallModel = (place: Place, arch: "llama" | "qwen2" | "qwen3", type: FileType) =>
+export const smallModel = (setup: Setup, arch: "llama" | "qwen2" | "qwen3", type: FileType) =>
   converted(
-    place,
-    makeModel(place.dir, {
+    setup,
+    makeModel(setup.dir, {
       ...{ arch, type: "F32", layers: 2, width: 256, heads: 4, kvHeads: 2, ff: 512, context: 256 },
     }),
     type,
   );
 
-export const learning: Part = async function* (place) {
+export const learning: Part = async function* (setup) {
   for (const { what, type, lora } of CASES) {
-    const model = await smallModel(place, "llama", type);
+    const model = await smallModel(setup, "llama", type);
     const given = { learning_rate: lora ? 0.002 : 0.001, max_steps: STEPS, per_device_train_batch_size: 8 };
-    const plan = await planOf({ dir: place.dir, model, method: "sft", rows: ROWS, given, lora, context: 256 });
-    const losses = async (machine: Place["machine"], name: string) => {
-      const { steps, error } = await runTraining({ plan, dir: place.dir, checkpoints: join(place.dir, name), machine });
+    const plan = await planOf({ dir: setup.dir, model, method: "sft", rows: ROWS, given, lora, context: 256 });
+    const losses = async (machine: Setup["machine"], name: string) => {
+      const { steps, error } = await runTraining({ plan, dir: setup.dir, checkpoints: join(setup.dir, name), machine });
       if (error) throw error;
       return steps.map(({ values }) => values["loss"] ?? Number.NaN);
     };
-    const expected = await losses({ threads: place.cpu.threads, gpus: [] }, `cpu-${Bun.hash(what)}`);
-    const found = await losses(place.machine, `device-${Bun.hash(what)}`);
+    const expected = await losses({ threads: setup.cpu.threads, gpus: [] }, `cpu-${Bun.hash(what)}`);
+    const found = await losses(setup.machine, `device-${Bun.hash(what)}`);
     const apart = Math.max(...expected.map((loss, i) => Math.abs(found[i]! - loss))) / expected[0]!;
     const ends = (all: readonly number[]) => `${all[0]!.toFixed(3)} → ${all.at(-1)!.toFixed(3)}`;
     const value = `loss ${ends(found)}, on the CPU ${ends(expected)}, at most ${percent(apart)} of the first apart`;

@@ -1,16 +1,15 @@
 /**
- * Checks a build on a GPU: what CI, which has none, can only compute on the processor. `bun scripts/gpu/main.ts
- * [--out DIR] [--cpu] [--quick] [part…]`; `scripts/gpu/pack` makes one folder of it all for a machine that has nothing.
- * Every part is a process of its own, so that one which the native code ends takes no other with it. Prints a line for
- * every finding and leaves report.txt and report.json, which grow with every part; of a part that was broken off there
- * are lines of JSON. Exits with 1 where an aim is missed.
+ * Checks a build on a GPU, which CI does not have. `bun scripts/gpu/main.ts [--out DIR] [--cpu] [--quick] [part…]`;
+ * `scripts/gpu/pack` packs everything into one folder for a bare machine. Every part is a separate process, so that a
+ * crash in native code ends only its part. Prints a line for every finding and writes report.txt and report.json after
+ * every part. An interrupted part leaves its findings as JSON Lines. Exits with 1 if a target is missed.
  */
 import { appendFileSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { type Row, remove, tempDir } from "../../bench/tools.ts";
-import { type Part, placeIn } from "./setup.ts";
+import { type Part, setupIn } from "./setup.ts";
 
-/** What is checked first, then what is measured. */
+/** Checks run first, then benchmarks. */
 const CHECKS: Record<string, () => Promise<Part>> = {
   gradients: async () => (await import("./gradients.ts")).rounded,
   repeated: async () => (await import("./gradients.ts")).repeated,
@@ -36,20 +35,20 @@ const after = (flag: string) => (has(flag) ? process.argv[process.argv.indexOf(f
 const quick = has("--quick");
 const gpu = !has("--cpu") && Bun.which("nvidia-smi") !== null;
 
-/** In the child: findings as lines of JSON into a file; what it prints is for people. */
+/** Runs in the child: writes findings as JSON Lines to a file. */
 async function perform(name: string, into: string) {
-  const tell = (row: Row) => appendFileSync(into, `${JSON.stringify(row)}\n`);
+  const write = (row: Row) => appendFileSync(into, `${JSON.stringify(row)}\n`);
   const check = CHECKS[name];
   if (check) {
     const dir = tempDir();
     const part = await check();
-    for await (const row of part(placeIn(dir, gpu))) tell({ bench: name, ...row });
+    for await (const row of part(setupIn(dir, gpu))) write({ bench: name, ...row });
     remove(dir);
   } else {
     const bench = await (BENCHES[name] as () => Promise<Bench>)();
-    for (const row of await bench.run({ quick })) tell(row);
+    for (const row of await bench.run({ quick })) write(row);
   }
-  process.exit(0); // native threads may still be there
+  process.exit(0); // native threads may still run
 }
 
 async function performed(name: string, dir: string): Promise<Row[]> {
@@ -62,8 +61,8 @@ async function performed(name: string, dir: string): Promise<Row[]> {
   });
   const complaints = await new Response(child.stderr).text();
   const code = await child.exited;
-  const told = (await Bun.file(into).text()).split("\n").filter((line) => line !== "");
-  const rows = told.map((line) => JSON.parse(line) as Row);
+  const lines = (await Bun.file(into).text()).split("\n").filter((line) => line !== "");
+  const rows = lines.map((line) => JSON.parse(line) as Row);
   rmSync(into);
   if (code === 0) return rows;
   const why = complaints.trim().split("\n").slice(-12).join("\n");
@@ -76,10 +75,10 @@ const line = ({ bench, what, value, target, ok }: Row) =>
 
 async function main() {
   const flags = ["--out", after("--out"), "--cpu", "--quick"];
-  const asked = process.argv.slice(2).filter((each) => !flags.includes(each));
-  const unknown = asked.find((each) => !KNOWN.includes(each));
+  const selected = process.argv.slice(2).filter((each) => !flags.includes(each));
+  const unknown = selected.find((each) => !KNOWN.includes(each));
   if (unknown !== undefined) {
-    console.error(`gpu: no part ${unknown}; there are ${KNOWN.join(", ")}`);
+    console.error(`gpu: there is no part ${unknown}. Parts: ${KNOWN.join(", ")}`);
     process.exit(2);
   }
   const out = after("--out") ?? tempDir();
@@ -91,7 +90,7 @@ async function main() {
     : null;
   const machine = device?.stdout.toString().trim() ?? "the processor alone";
   console.log(machine);
-  for (const name of asked.length > 0 ? asked : KNOWN) {
+  for (const name of selected.length > 0 ? selected : KNOWN) {
     const begun = performance.now();
     const found = await performed(name, out);
     seconds[name] = Math.round((performance.now() - begun) / 100) / 10;

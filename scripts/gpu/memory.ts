@@ -1,4 +1,4 @@
-/** What asks for more memory than there is fails in words, as a type that the server knows, and harms nothing. */
+/** A request for more memory than available fails with a typed error and does no other harm. */
 import { openRoller } from "../../src/workers/trainer/rollouts/roller.ts";
 import type { Trainee } from "../../src/workers/trainer/trainee/types.ts";
 import { asTrouble } from "../../src/workers/trainer/trouble.ts";
@@ -11,7 +11,7 @@ const ABSURD = { "our kernels": 2 ** 26, "ggml alone": 2 ** 20 }; // tokens of o
 const PARALLEL = 256;
 const CONTEXT = 2 ** 20;
 
-/** The kind of trouble, and its words. */
+/** The type and the message of an error. */
 async function failure(act: () => Promise<unknown>): Promise<{ kind: string; words: string }> {
   try {
     await act();
@@ -27,17 +27,17 @@ const absurd = (trainee: Trainee, tokens: number) =>
     dropoutSeed: 1,
   });
 
-export const memory: Part = async function* (place) {
+export const memory: Part = async function* (setup) {
   for (const [how, type] of [
     ["our kernels", "BF16"],
     ["ggml alone", "F32"],
   ] as const) {
-    const trainee = await opened(place, await smallModel(place, "llama", type), LORA);
+    const trainee = await opened(setup, await smallModel(setup, "llama", type), LORA);
     await teach(trainee, 1, 0.01);
     const { kind, words } = await failure(() => absurd(trainee, ABSURD[how]));
     const what = `a micro-batch of ${ABSURD[how]} tokens, ${type}`;
     yield { what, value: `${kind}: ${words}`, target: "lacking_memory", ok: kind === "lacking_memory" };
-    await teach(trainee, 1, 0.01); // still there
+    await teach(trainee, 1, 0.01); // the trainee still works
     yield {
       what: `a step after it, ${type}`,
       value: `${trainee.steps} steps`,
@@ -46,8 +46,8 @@ export const memory: Part = async function* (place) {
     };
     trainee.close();
   }
-  const modelPath = await smallModel(place, "llama", "BF16");
-  const { dir, machine } = place;
+  const modelPath = await smallModel(setup, "llama", "BF16");
+  const { dir, machine } = setup;
   const { kind, words } = await failure(async () => {
     const roller = await openRoller({
       dataDir: dir,

@@ -1,6 +1,6 @@
 /**
- * Adapters as PEFT reads them: the export is loaded by peft and transformers over the same weights, and must say what the
- * trainer says. Not logits but log-probabilities of many tokens are compared, and what the adapter changes in them.
+ * Checks exported adapters with PEFT: peft and transformers load the export over the same weights. Log-probabilities of
+ * many tokens, and the change of the adapter in them, must match those of the trainer.
  */
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -14,27 +14,27 @@ const SCRIPT = process.env["VERK_PEFT_PEER"] ?? join(import.meta.dir, "peft_scor
 const PYTHON = process.env["VERK_PYTHON"] ?? "python3";
 const NEAR = 1e-2;
 
-type Told = { scores: number; change: number; peft: string; transformers: string };
+type Scores = { scores: number; change: number; peft: string; transformers: string };
 
-export const peft: Part = async function* (place) {
+export const peft: Part = async function* (setup) {
   for (const [arch, rslora] of [
     ["llama", false],
     ["qwen2", true],
   ] as const) {
-    const model = await smallModel(place, arch, "F32");
-    const trainee = await opened(place, model, { ...LORA, use_rslora: rslora });
+    const model = await smallModel(setup, arch, "F32");
+    const trainee = await opened(setup, model, { ...LORA, use_rslora: rslora });
     await teach(trainee, 8, 0.01);
-    const dir = join(place.dir, `peft-${arch}`);
+    const dir = join(setup.dir, `peft-${arch}`);
     mkdirSync(dir, { recursive: true });
     const { heads, keyHeads } = trainee.architecture;
     await writePeft(dir, trainee.adapter(), { heads, keyHeads, baseModel: null, dropout: 0 });
-    const asked = pieces(16);
-    const told = async (reference: boolean) =>
-      (await trainee.score(asked, { reference })).map(({ logps }) => [...logps]);
+    const samples = pieces(16);
+    const scored = async (reference: boolean) =>
+      (await trainee.score(samples, { reference })).map(({ logps }) => [...logps]);
     const said = {
-      tokens: asked.map(({ tokens }) => [...tokens]),
-      learned: await told(false),
-      before: await told(true),
+      tokens: samples.map(({ tokens }) => [...tokens]),
+      learned: await scored(false),
+      before: await scored(true),
     };
     trainee.close();
     writeFileSync(join(dir, "said.json"), JSON.stringify(said));
@@ -51,8 +51,8 @@ export const peft: Part = async function* (place) {
   }
 };
 
-/** Words where there is no PEFT; what went wrong with one is thrown. */
-async function ask(model: string, dir: string): Promise<Told | string> {
+/** Returns a sentence if PEFT is not installed. Throws if PEFT fails. */
+async function ask(model: string, dir: string): Promise<Scores | string> {
   if (Bun.which(PYTHON) === null) return `no ${PYTHON} here`;
   const child = Bun.spawn([PYTHON, SCRIPT, model, dir], { stderr: "pipe" });
   const [out, complaints] = await Promise.all([new Response(child.stdout).text(), new Response(child.stderr).text()]);
@@ -60,5 +60,5 @@ async function ask(model: string, dir: string): Promise<Told | string> {
   const last = complaints.trim().split("\n").at(-1) ?? "";
   if (code === 3) return last; // a package is missing
   if (code !== 0) throw new Error(`${SCRIPT}: ${last}`);
-  return JSON.parse(out.trim().split("\n").at(-1) ?? "") as Told;
+  return JSON.parse(out.trim().split("\n").at(-1) ?? "") as Scores;
 }

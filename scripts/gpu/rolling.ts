@@ -9,7 +9,7 @@ import { openTrainee } from "../../src/workers/trainer/trainee/trainee.ts";
 import type { Piece, Trainee } from "../../src/workers/trainer/trainee/types.ts";
 import { alone, LORA, likelihood, STEP } from "../../test/ml/trainee/kit.ts";
 import { smallModel } from "./learning.ts";
-import type { FileType, Part, Place } from "./setup.ts";
+import type { FileType, Part, Setup } from "./setup.ts";
 
 const SAMPLING = { temperature: 1, topP: 1, topK: 0, minP: 0, maxTokens: 24 };
 const LENGTH = 64;
@@ -21,11 +21,11 @@ const FAR = 3; // times as much, where what was learned is missing
 /** Two of each prompt's samples are drawn by each of two engines. */
 const GROUP = 4;
 /** Fewer prompts on the processor, where only the check itself is tested: `test/ml` tests what the processor computes. */
-const groupsOn = ({ machine }: Place) => (machine.gpus.length > 0 ? 8 : 2);
+const groupsOn = ({ machine }: Setup) => (machine.gpus.length > 0 ? 8 : 2);
 
-export const opened = (place: Place, modelPath: string, lora: typeof LORA | null): Promise<Trainee> =>
+export const opened = (setup: Setup, modelPath: string, lora: typeof LORA | null): Promise<Trainee> =>
   openTrainee({
-    ...{ dataDir: place.dir, modelPath, device: place.device, lora, seed: 1, maxLength: LENGTH },
+    ...{ dataDir: setup.dir, modelPath, device: setup.device, lora, seed: 1, maxLength: LENGTH },
     ...{ checkpointing: false, temperature: 1, microDivisor: 1 },
   });
 
@@ -46,15 +46,15 @@ export async function teach(trainee: Trainee, steps: number, learningRate: numbe
   }
 }
 
-const rollerOf = (place: Place, modelPath: string) =>
+const rollerOf = (setup: Setup, modelPath: string) =>
   openRoller({
-    ...{ dataDir: place.dir, modelPath, contextLength: LENGTH, parallel: groupsOn(place) * GROUP, engines: 2 },
-    ...place.machine,
+    ...{ dataDir: setup.dir, modelPath, contextLength: LENGTH, parallel: groupsOn(setup) * GROUP, engines: 2 },
+    ...setup.machine,
   });
 
 /** Between what the sampler said of its tokens and what the trainer says of them, in the mean. */
-async function gap(place: Place, roller: Roller, trainee: Trainee, how: { reference?: boolean } = {}) {
-  const requests = pieces(groupsOn(place)).map(({ tokens }, i) => ({ prompt: tokens, samples: GROUP, seed: i }));
+async function gap(setup: Setup, roller: Roller, trainee: Trainee, how: { reference?: boolean } = {}) {
+  const requests = pieces(groupsOn(setup)).map(({ tokens }, i) => ({ prompt: tokens, samples: GROUP, seed: i }));
   const rolled = await roller.roll(requests, SAMPLING);
   const drawn = rolled.flatMap((group, g) =>
     group.map(({ tokens, logps }) => {
@@ -76,42 +76,42 @@ const row = (what: string, found: number, { near = NEAR, stale = Number.POSITIVE
   ok: found <= near && stale > FAR * found,
 });
 
-export const rolling: Part = async function* (place) {
-  for (const type of ["BF16", "Q8_0"] as const) yield* adapter(place, type);
-  yield* whole(place);
+export const rolling: Part = async function* (setup) {
+  for (const type of ["BF16", "Q8_0"] as const) yield* adapter(setup, type);
+  yield* whole(setup);
 };
 
-async function* adapter(place: Place, type: FileType): ReturnType<Part> {
-  const model = await smallModel(place, "llama", type);
-  const trainee = await opened(place, model, LORA);
-  const roller = await rollerOf(place, model);
+async function* adapter(setup: Setup, type: FileType): ReturnType<Part> {
+  const model = await smallModel(setup, "llama", type);
+  const trainee = await opened(setup, model, LORA);
+  const roller = await rollerOf(setup, model);
   const near = type === "Q8_0" ? NEAR_Q8_0 : NEAR;
-  yield row(`${type}, before anything was learned`, await gap(place, roller, trainee), { near });
-  await teach(trainee, 10, 0.01, 2 * groupsOn(place));
-  const stale = await gap(place, roller, trainee);
+  yield row(`${type}, before anything was learned`, await gap(setup, roller, trainee), { near });
+  await teach(trainee, 10, 0.01, 2 * groupsOn(setup));
+  const stale = await gap(setup, roller, trainee);
   await roller.sync(await adapterBytes(trainee.adapter()));
-  yield row(`${type}, a learned adapter, synced`, await gap(place, roller, trainee), { near, stale });
+  yield row(`${type}, a learned adapter, synced`, await gap(setup, roller, trainee), { near, stale });
   yield { what: `${type}, the same before it was synced`, value: stale.toFixed(4), target: "more", ok: null };
   await roller.sync(null);
-  yield row(`${type}, the adapter taken away`, await gap(place, roller, trainee, { reference: true }), { near });
+  yield row(`${type}, the adapter taken away`, await gap(setup, roller, trainee, { reference: true }), { near });
   const merged = await roller.merge(trainee.merge);
-  const may = place.machine.gpus.length > 0 && type === "BF16";
+  const may = setup.machine.gpus.length > 0 && type === "BF16";
   yield { what: `${type}, merged into the weights`, value: String(merged), target: String(may), ok: merged === may };
-  if (merged) yield row(`${type}, after it was merged`, await gap(place, roller, trainee), { near, stale });
+  if (merged) yield row(`${type}, after it was merged`, await gap(setup, roller, trainee), { near, stale });
   await roller.close();
   trainee.close();
 }
 
-async function* whole(place: Place): ReturnType<Part> {
-  const model = await smallModel(place, "qwen2", "BF16");
-  const trainee = await opened(place, model, null);
-  const roller = await rollerOf(place, model);
+async function* whole(setup: Setup): ReturnType<Part> {
+  const model = await smallModel(setup, "qwen2", "BF16");
+  const trainee = await opened(setup, model, null);
+  const roller = await rollerOf(setup, model);
   const plan = { lora: null, model_path: model } as unknown as TrainPlan;
-  const sync = createSync({ trainee, roller, plan, fresh: true, machine: { data_dir: place.dir, ...place.machine } });
-  await teach(trainee, 10, 0.001, 2 * groupsOn(place));
-  const stale = await gap(place, roller, trainee);
+  const sync = createSync({ trainee, roller, plan, fresh: true, machine: { data_dir: setup.dir, ...setup.machine } });
+  await teach(trainee, 10, 0.001, 2 * groupsOn(setup));
+  const stale = await gap(setup, roller, trainee);
   await sync();
-  const reloaded = await gap(place, roller, trainee);
+  const reloaded = await gap(setup, roller, trainee);
   yield row("all weights, learned and loaded again", reloaded, { stale });
   yield { what: "all weights, before they were loaded again", value: stale.toFixed(4), target: "more", ok: null };
   await roller.close();

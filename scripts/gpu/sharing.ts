@@ -11,23 +11,23 @@ const NEAR = 0.02; // nats, in the mean
 const SAME = 0.02; // of the norm of a gradient
 
 /** Questions of any length, and answers of up to so many tokens to each. */
-function groupsOf(sizes: readonly { asked: number; answers: number; most: number }[]): Piece[] {
+function groupsOf(sizes: readonly { questionTokens: number; answers: number; most: number }[]): Piece[] {
   const random = openRandom(7);
   const tokens = (length: number) => Array.from({ length }, () => Math.floor(random() * VOCAB));
-  return sizes.flatMap(({ asked, answers, most }) => {
-    const question = tokens(asked);
+  return sizes.flatMap(({ questionTokens, answers, most }) => {
+    const question = tokens(questionTokens);
     return Array.from({ length: answers }, () => ({
       tokens: Int32Array.from([...question, ...tokens(1 + Math.floor(random() * most))]),
-      from: asked,
+      from: questionTokens,
     }));
   });
 }
 
 const GROUPS = groupsOf([
-  { asked: 30, answers: 8, most: 30 },
-  { asked: 60, answers: 16, most: 4 },
-  { asked: 12, answers: 5, most: 50 },
-  { asked: 40, answers: 1, most: 20 },
+  { questionTokens: 30, answers: 8, most: 30 },
+  { questionTokens: 60, answers: 16, most: 4 },
+  { questionTokens: 12, answers: 5, most: 50 },
+  { questionTokens: 40, answers: 1, most: 20 },
 ]);
 
 const weigh = (first: number) => (unit: number, scores: readonly Scores[]) =>
@@ -55,9 +55,9 @@ async function norms(trainee: Trainee) {
   return { together, single: trainee.step(still) };
 }
 
-export const sharing: Part = async function* (place) {
+export const sharing: Part = async function* (setup) {
   for (const arch of ["llama", "qwen2", "qwen3"] as const) {
-    const trainee = await opened(place, await smallModel(place, arch, "BF16"), LORA);
+    const trainee = await opened(setup, await smallModel(setup, arch, "BF16"), LORA);
     await teach(trainee, 3, 0.01);
     const mean = await apart(trainee);
     const what = `${arch}: answers that share their question, against each by itself`;

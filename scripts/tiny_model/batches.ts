@@ -1,4 +1,4 @@
-/** Rows made by several processes of rows.py, one batch of each in turn. */
+/** Reads rows from several processes of rows.py, one batch of each in turn. */
 import { join } from "node:path";
 
 const LEARN = 1 << 15;
@@ -6,13 +6,13 @@ const PAD = 1 << 14;
 
 export type Batch = {
   ids: (row: number) => Int32Array;
-  /** Of every token but the first: 1 where the model should say it, less where others do, 0 where there is none. */
+  /** Weight of every token except the first: 1 for the model's text, less for text of others, 0 for padding. */
   weights: (row: number, ofOthers: number) => Float32Array;
 };
-export type FeedOptions = { makers: number; seed: number; rows: number; length: number };
-export type Feed = { next: () => Promise<Batch>; close: () => void };
+export type BatchOptions = { makers: number; seed: number; rows: number; length: number };
+export type Batches = { next: () => Promise<Batch>; close: () => void };
 
-export function openFeed({ makers, seed, rows, length }: FeedOptions): Feed {
+export function openBatches({ makers, seed, rows, length }: BatchOptions): Batches {
   const script = join(import.meta.dir, "rows.py");
   const children = Array.from({ length: makers }, (_, part) =>
     Bun.spawn(["python3", script, "--seed", `${seed}`, "--part", `${part}`, "--length", `${length}`], {

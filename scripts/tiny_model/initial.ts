@@ -84,7 +84,7 @@ async function metadataOf(dir: string): Promise<Metadata> {
 
 type Planned = { name: string; dims: number[]; spread: number };
 
-/** What writes into the stream of layers begins smaller, by the number of such writes. */
+/** Weights that write into the residual stream start smaller, by the number of such writes. */
 function planned(vocab: number): Planned[] {
   const { width, forward, layers, heads, keyHeads } = SHAPE;
   const keys = (width / heads) * keyHeads;

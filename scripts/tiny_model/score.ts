@@ -32,8 +32,8 @@ async function isRight({ prompt, answer }: Question, sampling: Sampling): Promis
 }
 
 async function share(questions: Question[], temperature: number): Promise<string> {
-  const asked = questions.map((question, seed) => isRight(question, { ...GREEDY, temperature, seed }));
-  const right = (await Promise.all(asked)).filter(Boolean).length;
+  const answers = questions.map((question, seed) => isRight(question, { ...GREEDY, temperature, seed }));
+  const right = (await Promise.all(answers)).filter(Boolean).length;
   return ((100 * right) / questions.length).toFixed(1);
 }
 

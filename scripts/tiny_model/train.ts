@@ -15,7 +15,7 @@ import { openBackend } from "../../src/native/ggml/ggml.ts";
 import { writeMergedGguf } from "../../src/workers/trainer/results/merged_gguf.ts";
 import { openTrainee } from "../../src/workers/trainer/trainee/trainee.ts";
 import type { Piece, Trainee } from "../../src/workers/trainer/trainee/types.ts";
-import { type Batch, openFeed } from "./batches.ts";
+import { type Batch, openBatches } from "./batches.ts";
 import { writeInitial } from "./initial.ts";
 
 const QUESTION_WEIGHT = 0.1; // they are random by nature: reading them teaches a little English, no more
@@ -75,7 +75,7 @@ const rateAt = (progress: number) =>
 mkdirSync(given.out, { recursive: true });
 const base = given.from ?? join(given.out, "initial.gguf");
 if (given.from === undefined) await writeInitial(base, seed);
-const feed = openFeed({ makers: number("makers"), seed, rows, length: length + 1 });
+const batches = openBatches({ makers: number("makers"), seed, rows, length: length + 1 });
 const trainee = await openTrainee({
   dataDir: "",
   modelPath: base,
@@ -91,7 +91,7 @@ const log: { step: number; loss: number; seconds: number }[] = [];
 let [step, waitedMs, startedAt] = [0, 0, 0];
 for (let progress = 0; progress < 1; ) {
   const askedAt = performance.now();
-  const batch = await feed.next();
+  const batch = await batches.next();
   waitedMs += step > 0 ? performance.now() - askedAt : 0;
   const loss = await learnFrom(trainee, batch, step);
   const norm = trainee.step({ ...ADAM, learningRate: rateAt(progress) });
@@ -105,7 +105,7 @@ for (let progress = 0; progress < 1; ) {
   }
   progress = Math.max(step / steps, elapsed / seconds);
 }
-feed.close();
+batches.close();
 const cpu = openBackend("", { kind: "cpu", threads: 1 });
 const path = join(given.out, "verk-tiny.gguf");
 await writeMergedGguf(cpu, { base, path, type: "F16", learned: { weights: trainee.rows() } });

@@ -3,15 +3,15 @@ import { UsageError } from "../lib/errors.ts";
 import { nearest } from "../lib/text/nearest.ts";
 import { parseDuration } from "../lib/time.ts";
 
-/** The documented exit codes: scripts decide by them, so a number never changes its meaning. */
+/** The documented exit codes. Scripts depend on them, so a number never changes its meaning. */
 export const EXIT = { ok: 0, failed: 1, usage: 2, held: 3, schema: 4, check: 5 } as const;
 
 export type Flag = {
   type: "string" | "boolean";
   doc: string;
-  /** What stands for the value in the help: `--data DIR`. */
+  /** Name of the value in the help text: `--data DIR`. */
   value?: string;
-  /** One letter: `-m TEXT`. */
+  /** One-letter form: `-m TEXT`. */
   short?: string;
   multiple?: true;
 };
@@ -22,27 +22,27 @@ type ValueOf<F extends Flag> = F["type"] extends "boolean"
   : F extends { multiple: true }
     ? string[]
     : string | undefined;
-export type Given<F extends Flags> = { [K in keyof F]: ValueOf<F[K]> };
+export type FlagValues<F extends Flags> = { [K in keyof F]: ValueOf<F[K]> };
 
 export type Command<F extends Flags = Flags> = {
   summary: string;
-  /** Names of the positional arguments; the last may end with `?` (it may be left out) or with `…` (one or more). */
+  /** Names of the positional arguments. The last name may end with `?` (optional) or with `…` (one or more). */
   takes?: readonly string[];
   flags: F;
   examples: readonly string[];
-  /** What an exit code means here, where it says more than the common table. */
+  /** Meanings of exit codes that differ from the common table. */
   exits?: Readonly<Record<number, string>>;
-  run: (flags: Given<F>, ...positionals: string[]) => Promise<number> | number;
+  run: (flags: FlagValues<F>, ...positionals: string[]) => Promise<number> | number;
 };
 export type Group = {
   summary: string;
   subcommands: Readonly<Record<string, Command>>;
-  /** Runs where the first word is none of them: `verk detect FILE`. */
+  /** Runs when the first word is not a subcommand: `verk detect FILE`. */
   otherwise?: Command;
 };
 
-/** Types the flags that `run` receives by the flags declared beside it. */
-export const command = <const F extends Flags>(spec: Command<F>): Command => spec as unknown as Command; // the parser keeps the promise
+/** Gives `run` typed flags, derived from the flags that the command declares. */
+export const command = <const F extends Flags>(spec: Command<F>): Command => spec as unknown as Command; // parse() gives every flag this type
 
 export const isGroup = (entry: Command | Group): entry is Group => "subcommands" in entry;
 
@@ -51,26 +51,26 @@ export const JSON_FLAG = { type: "boolean", doc: "Print JSON instead of text" } 
 export const DATA_FLAG = {
   type: "string",
   value: "DIR",
-  doc: "Data directory (default: data_dir of the config)",
+  doc: "Data directory (default: data_dir of the configuration)",
 } as const;
 export const CONFIG_FLAG = {
   type: "string",
   value: "FILE",
-  doc: "Configuration file (default: /etc/verk/config.toml where it exists)",
+  doc: "Configuration file (default: /etc/verk/config.toml if it exists)",
 } as const;
 
-/** For commands that talk to a running server. The key is never a flag: other users of the machine can read those. */
+/** Flags of commands that talk to a running server. The API key is never a flag: other users can read process arguments. */
 export const SERVER_FLAGS = {
   url: {
     type: "string",
     value: "URL",
-    doc: "The server (default: VERK_URL, else the one running on the data directory)",
+    doc: "Address of the server (default: VERK_URL, or the server that runs on the data directory)",
   },
   data: DATA_FLAG,
   config: CONFIG_FLAG,
 } as const;
 
-/** Refuses what was not declared. `name` is the command as typed, for the message. */
+/** Rejects flags and arguments that the command does not declare. `name` is the command as typed, for the message. */
 export function parse(name: string, spec: Command, argv: readonly string[]) {
   const { tokens } = parseArgs({
     args: [...argv],
@@ -105,7 +105,7 @@ function readValue(name: string, { rawName, value, inlineValue }: OptionToken, f
     if (value !== undefined) throw new UsageError(`${name}: ${rawName} takes no value`);
     return true;
   }
-  // `--data --json` and `--data "$UNSET"` forgot it; a lone dash is standard input or output.
+  // The value is missing in `--data --json` and in `--data "$UNSET"`. A lone dash is standard input or output.
   const missing = !value || (value.startsWith("-") && value !== "-" && !inlineValue);
   if (missing) throw new UsageError(`${name}: ${rawName} needs a value: ${rawName} ${flag.value ?? "VALUE"}`);
   return value;
@@ -114,7 +114,7 @@ function readValue(name: string, { rawName, value, inlineValue }: OptionToken, f
 function unknownFlag(name: string, rawName: string, spec: Command): UsageError {
   const close = nearest(rawName.replace(/^-+/, ""), Object.keys(spec.flags));
   const hint = close ? ` Did you mean --${close}?` : "";
-  return new UsageError(`${name}: unknown flag ${rawName}.${hint} \`verk help ${name}\` lists them all.`);
+  return new UsageError(`${name}: unknown flag ${rawName}.${hint} \`verk help ${name}\` lists all flags.`);
 }
 
 function checkPositionals(name: string, takes: readonly string[], given: readonly string[]) {
@@ -127,18 +127,20 @@ function checkPositionals(name: string, takes: readonly string[], given: readonl
     throw new UsageError(`${name}: unexpected argument ${JSON.stringify(extra)}. See \`verk help ${name}\`.`);
 }
 
-/** For flags that are whole numbers. */
+/** Reads a flag whose value is a whole number. */
 export function wholeOf(flag: string, text: string | undefined): number | undefined {
   if (text === undefined) return undefined;
   if (!/^\d{1,15}$/.test(text)) throw new UsageError(`--${flag}: expected a whole number, not ${JSON.stringify(text)}`);
   return Number(text);
 }
 
-/** A moment as people write it: `90m`, `12h`, `30d` from now, or an ISO 8601 date. */
+/** Reads a point in time: `90m`, `12h` or `30d` from now, or an ISO 8601 date. */
 export function momentOf(flag: string, text: string, nowMs: number): string {
   const span = parseDuration(text);
   const at = new Date(span === undefined ? (/^\d{4}-\d\d-\d\d/.test(text) ? text : Number.NaN) : nowMs + span);
   if (Number.isNaN(at.getTime()))
-    throw new UsageError(`--${flag}: expected 90m, 12h, 30d or a date such as 2027-01-31, not ${JSON.stringify(text)}`);
+    throw new UsageError(
+      `--${flag}: expected a duration such as 90m, 12h or 30d, or a date such as 2027-01-31, not ${JSON.stringify(text)}`,
+    );
   return at.toISOString();
 }

@@ -59,13 +59,13 @@ test("an answer that is not ours still tells its status", async () => {
   expect((await failure("/proxy")).message).toContain("502");
 });
 
-test("a page of another program at the address is said to be none of ours", async () => {
+test("a page of another program at the address is reported as not a Verk server", async () => {
   for (const [path, said] of [
     ["/page", "<html>Welcome"],
     ["/nothing", "null"],
   ] as const) {
     const { message, status } = await failure(path);
-    expect(message).toContain(`${server.url.origin} is no Verk server`);
+    expect(message).toContain(`${server.url.origin} is not a Verk server`);
     expect(message).toContain(said);
     expect(status).toBe(0);
   }
@@ -82,7 +82,7 @@ const failureOfStream = async (path: string, url = server.url.origin) => {
 test("a stream that is no stream of events is an error in words", async () => {
   const error = await failureOfStream("/garbage");
   expect(error).toBeInstanceOf(ApiError);
-  expect((error as Error).message).toBe("The server sent what is no event: {not json");
+  expect((error as Error).message).toBe("The server sent an event that is not JSON: {not json");
 });
 
 test("a connection that breaks in the middle of a stream is an error in words", async () => {

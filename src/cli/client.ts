@@ -1,8 +1,8 @@
-/** The API as the command line sees it: JSON in, JSON out, and an error that can be shown as it is. */
+/** An error of the API whose message can be shown to the user without changes. */
 export class ApiError extends Error {
   constructor(
     message: string,
-    /** 0: the server could not be reached. */
+    /** HTTP status; 0 if the server could not be reached or the connection broke. */
     readonly status: number,
     readonly code: string | null = null,
     options?: ErrorOptions,
@@ -18,20 +18,20 @@ type Method = "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
 type StreamOptions = {
   body?: unknown;
   onComment?: (text: string) => void;
-  /** The server has answered: what happens from here on is in the stream. */
+  /** Called when the server has answered and the stream begins. */
   onOpen?: () => void;
-  /** Where the stream begins, before the first event: an id to go on from. */
-  onPlace?: (id: string) => void;
+  /** Called with an id to resume from, which the server may send before the first event. */
+  onCursor?: (id: string) => void;
 };
-/** What is sent as it is, of any length: a stream is read as fast as the server takes it. */
+/** A raw request body of any length. A stream is read as fast as the server accepts it. */
 export type Body = Uint8Array<ArrayBuffer> | ReadableStream<Uint8Array<ArrayBuffer>>;
 type CallOptions = { headers?: Record<string, string>; signal?: AbortSignal; raw?: Body };
 
 export type Client = {
   call: <T>(method: Method, path: string, body?: unknown, options?: CallOptions) => Promise<Answer<T>>;
-  /** The bytes of an answer, as they come. */
+  /** The bytes of a response, as they arrive. */
   download: (path: string, signal: AbortSignal) => AsyncGenerator<Uint8Array>;
-  /** Server-sent events until the server ends the stream or `signal` aborts; with a body it is a POST. */
+  /** Server-sent events until the server ends the stream or `signal` aborts. A request with a body is a POST. */
   stream: (path: string, signal: AbortSignal, options?: StreamOptions) => AsyncGenerator<ServerEvent>;
 };
 
@@ -50,7 +50,7 @@ export function createClient({ url, key }: { url: string; key?: string }): Clien
         method,
         headers: headersOf({ ...json, ...headers }),
         ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-        ...(raw === undefined ? {} : { body: raw, timeout: false }), // a large file is checked for as long as it takes
+        ...(raw === undefined ? {} : { body: raw, timeout: false }), // the server checks a large file before it answers
         ...(signal ? { signal } : {}),
       });
       const text = await response.text().catch((cause) => {
@@ -61,13 +61,13 @@ export function createClient({ url, key }: { url: string; key?: string }): Clien
     async *download(path, signal) {
       yield* bytesOf(await send(path, { headers: headersOf(), signal, timeout: false }), signal);
     },
-    async *stream(path, signal, { body, onComment, onOpen, onPlace } = {}) {
+    async *stream(path, signal, { body, onComment, onOpen, onCursor } = {}) {
       const headers = headersOf({ accept: "text/event-stream", "content-type": "application/json" });
       const post = body === undefined ? {} : { method: "POST", body: JSON.stringify(body) };
-      const response = await send(path, { headers, signal, ...post, timeout: false }); // a wake takes as long as it takes
+      const response = await send(path, { headers, signal, ...post, timeout: false }); // waking a parked deployment may take minutes
       onOpen?.();
       try {
-        if (response.body) yield* readEvents(response.body, onComment, onPlace);
+        if (response.body) yield* readEvents(response.body, onComment, onCursor);
       } catch (cause) {
         throw signal.aborted || cause instanceof ApiError ? cause : brokenAt(url, cause);
       }
@@ -75,7 +75,7 @@ export function createClient({ url, key }: { url: string; key?: string }): Clien
   };
 }
 
-/** Any answer but 2xx is an ApiError. No error tells more of the address than its origin: the rest may be a permission. */
+/** Throws an ApiError unless the status is 2xx. Errors name only the origin: the rest of an address may be a signed permission. */
 export async function request(address: string, init: BunFetchRequestInit): Promise<Response> {
   let response: Response;
   try {
@@ -83,15 +83,20 @@ export async function request(address: string, init: BunFetchRequestInit): Promi
   } catch (cause) {
     if (init.signal?.aborted) throw cause;
     const { origin } = new URL(address);
-    throw new ApiError(`Cannot reach ${origin}: is a server running there? (${(cause as Error).message})`, 0, null, {
-      cause,
-    });
+    throw new ApiError(
+      `Cannot reach ${origin} (${(cause as Error).message}). Check that a server runs there.`,
+      0,
+      null,
+      {
+        cause,
+      },
+    );
   }
   if (response.ok) return response;
   throw await failureOf(response);
 }
 
-/** The bytes of an answer as they come; a connection that breaks is an error, not an end. */
+/** The bytes of a response as they arrive. A broken connection is an error, not the end of the data. */
 export async function* bytesOf(response: Response, signal: AbortSignal): AsyncGenerator<Uint8Array> {
   try {
     if (response.body) yield* response.body;
@@ -103,12 +108,12 @@ export async function* bytesOf(response: Response, signal: AbortSignal): AsyncGe
 const brokenAt = (url: string, cause: unknown) =>
   new ApiError(`The connection to ${url} broke: ${(cause as Error).message}`, 0, null, { cause });
 
-/** Every answer of ours says what it is; a page of another program at that address does not. */
+/** Every Verk response has a field `object`. A page of another program at that address does not. */
 function readBody<T>(url: string, text: string): T {
   const body = parsed(text) as { object?: unknown } | null | undefined;
   if (typeof body?.object === "string") return body as T;
-  const told = text.slice(0, 100).trim() || "nothing";
-  throw new ApiError(`${url} is no Verk server, or something between answers for it: it said ${told}`, 0);
+  const start = text.slice(0, 100).trim() || "an empty response";
+  throw new ApiError(`${url} is not a Verk server, or a proxy answered in its place. The response begins: ${start}`, 0);
 }
 
 function parsed(text: string): unknown {
@@ -119,7 +124,7 @@ function parsed(text: string): unknown {
   }
 }
 
-/** The envelope in words; a body that is not ours (a proxy's page) still gives the status. */
+/** Formats the error of the API. A body in another format, such as a proxy's page, still gives the status. */
 async function failureOf(response: Response): Promise<ApiError> {
   const text = await response.text();
   const request = response.headers.get("x-request-id");
@@ -135,25 +140,28 @@ async function failureOf(response: Response): Promise<ApiError> {
       code,
     );
   } catch {
-    return new ApiError(`The server answered ${where}: ${text.slice(0, 200).trim() || "nothing"}`, response.status);
+    return new ApiError(
+      `The server answered ${where}: ${text.slice(0, 200).trim() || "an empty body"}`,
+      response.status,
+    );
   }
 }
 
-/** Blocks end with an empty line. `retry`, and the `[DONE]` that ends a chat, are not events. */
+/** Reads server-sent events. A block ends with an empty line; `retry`, and the `[DONE]` that ends a chat, are not events. */
 export async function* readEvents(
   body: ReadableStream<Uint8Array>,
   onComment: (text: string) => void = () => {},
-  onPlace: (id: string) => void = () => {},
+  onCursor: (id: string) => void = () => {},
 ): AsyncGenerator<ServerEvent> {
   let pending = "";
   for await (const chunk of body.pipeThrough(new TextDecoderStream() as ReadableWritablePair<string, Uint8Array>)) {
-    pending = (pending + chunk).replaceAll("\r\n", "\n"); // some proxies rewrite the ends of lines
+    pending = (pending + chunk).replaceAll("\r\n", "\n"); // some proxies rewrite line ends
     const blocks = pending.split("\n\n");
     pending = blocks.pop() ?? "";
     for (const block of blocks) {
       for (const [, text = ""] of block.matchAll(/^:[ ]?(.*)$/gm)) onComment(text);
-      const [, place] = /^id:[ ]?(\S+)$/.exec(block) ?? [];
-      if (place !== undefined) onPlace(place);
+      const [, cursor] = /^id:[ ]?(\S+)$/.exec(block) ?? [];
+      if (cursor !== undefined) onCursor(cursor);
       const event = readBlock(block);
       if (event) yield event;
     }
@@ -170,6 +178,6 @@ function readBlock(block: string): ServerEvent | undefined {
   const data = fields.get("data");
   if (data === undefined || data === "[DONE]") return undefined;
   const value = parsed(data);
-  if (value === undefined) throw new ApiError(`The server sent what is no event: ${data.slice(0, 100)}`, 0);
+  if (value === undefined) throw new ApiError(`The server sent an event that is not JSON: ${data.slice(0, 100)}`, 0);
   return { id: fields.get("id"), event: fields.get("event") ?? "message", data: value };
 }

@@ -8,21 +8,21 @@ import { self } from "../platform/workers/self.ts";
 import { EXIT } from "./args.ts";
 import { ApiError, type Client, createClient } from "./client.ts";
 
-export type Where = { url?: string | undefined; data?: string | undefined; config?: string | undefined };
+export type ServerOptions = { url?: string | undefined; data?: string | undefined; config?: string | undefined };
 export type Connection = { url: string; client: Client };
 
 /**
- * The server to talk to. A named one (--url, VERK_URL) wants VERK_API_KEY. Whoever may read the data directory of a
- * running server is its owner: without VERK_API_KEY a key of the default workspace is made once and kept beside the
- * master key, readable as that is. Root stays root, because the files that a command sends and writes may be root's.
+ * Finds the server to talk to. A server named with --url or VERK_URL requires VERK_API_KEY. A user who may read the data
+ * directory of a running server owns it. Without VERK_API_KEY a key of the default workspace is created once and stored
+ * beside the master key with the same permissions. Root stays root here: the command may read and write root's files.
  */
-export async function connect(where: Where): Promise<Connection> {
+export async function connect(where: ServerOptions): Promise<Connection> {
   const env = ambientEnv();
   const key = env["VERK_API_KEY"] || undefined;
   const named = where.url ?? (env["VERK_URL"] || undefined);
   if (named !== undefined) {
     const url = addressOf(named);
-    if (!key) throw new UsageError(`${url} wants a key: put it into the environment variable VERK_API_KEY.`);
+    if (!key) throw new UsageError(`${url} requires an API key. Set the environment variable VERK_API_KEY to it.`);
     return { url, client: createClient({ url, key }) };
   }
   const { data_dir: dir } = loadConfig({ file: configFile(where.config), flags: { data_dir: where.data } });
@@ -33,7 +33,9 @@ export async function connect(where: Where): Promise<Connection> {
 function addressOf(text: string): string {
   const url = URL.canParse(text) ? new URL(text) : undefined;
   if (!url || !/^https?:$/.test(url.protocol))
-    throw new UsageError(`--url: expected an address such as http://127.0.0.1:7070, not ${JSON.stringify(text)}`);
+    throw new UsageError(
+      `--url or VERK_URL: expected an address such as http://127.0.0.1:7070, not ${JSON.stringify(text)}`,
+    );
   return text.replace(/\/+$/, "").replace(/\/v1$/, "");
 }
 
@@ -41,7 +43,7 @@ function runningOn(dir: string): string {
   const { held, holder } = isHeld(dir);
   if (!held || typeof holder?.listen !== "string")
     throw new UsageError(
-      `No server runs on ${dir}: start one with \`verk serve\`, or name another with --url or --data.`,
+      `No server runs on the data directory ${dir}. Start one with \`verk serve\`, or name another server with --url or another directory with --data.`,
       EXIT.failed,
     );
   return `http://${holder.listen.replace(/^0\.0\.0\.0:/, "127.0.0.1:").replace(/^\[::\]:/, "[::1]:")}`;
@@ -49,11 +51,11 @@ function runningOn(dir: string): string {
 
 const KEY_FILE = "cli.key";
 
-/** The kept key, or a new one where there is none that the server takes. */
-async function ownKey(dir: string, url: string, where: Where): Promise<string> {
+/** The stored key, or a new key if none is stored or the server rejects the stored one. */
+async function ownKey(dir: string, url: string, where: ServerOptions): Promise<string> {
   const path = join(dir, KEY_FILE);
-  const kept = readIfAllowed(path);
-  if (kept !== "" && !(await isRefused(url, kept))) return kept;
+  const stored = readIfAllowed(path);
+  if (stored !== "" && !(await isRejected(url, stored))) return stored;
   const key = await makeKey(dir, where);
   writeFileAtomicSync(path, `${key}\n`, { mode: 0o600 });
   const { uid, gid } = statSync(dir);
@@ -65,12 +67,12 @@ function readIfAllowed(path: string): string {
   try {
     return readFileSync(path, "utf8").trim();
   } catch {
-    return ""; // none yet, or one that somebody else left
+    return ""; // there is no key yet, or this user may not read it
   }
 }
 
-/** By a process of its own: as root it becomes the owner of the directory, and stays so. */
-async function makeKey(dir: string, { config }: Where): Promise<string> {
+/** Runs in a child process: as root it switches to the owner of the directory and cannot switch back. */
+async function makeKey(dir: string, { config }: ServerOptions): Promise<string> {
   const args = ["keys", "create", "--name", "command line", "--data", dir, ...(config ? ["--config", config] : [])];
   const child = Bun.spawn(self(...args), { env: ambientEnv(), stdin: "ignore", stdout: "pipe", stderr: "pipe" });
   const [out, err] = await Promise.all([
@@ -82,7 +84,7 @@ async function makeKey(dir: string, { config }: Where): Promise<string> {
   return out.trim();
 }
 
-const isRefused = (url: string, key: string) =>
+const isRejected = (url: string, key: string) =>
   createClient({ url, key })
     .call("GET", "/v1/account")
     .then(

@@ -2,11 +2,11 @@ import { type Command, EXIT, type Flags, type Group, isGroup } from "./args.ts";
 import { columns } from "./output.ts";
 
 const EXIT_DOCS: [code: number, meaning: string][] = [
-  [EXIT.ok, "done"],
+  [EXIT.ok, "success"],
   [EXIT.failed, "failed"],
   [EXIT.usage, "wrong flags, configuration or data directory"],
-  [EXIT.held, "the data directory is held by a running server"],
-  [EXIT.schema, "the database has another version's schema"],
+  [EXIT.held, "a running server holds the data directory"],
+  [EXIT.schema, "the database was written by another version of verk"],
   [EXIT.check, "a check failed (doctor, config check)"],
 ];
 
@@ -20,7 +20,7 @@ Usage: verk <command> [flags]
 Commands:
 ${indented(commands.map(({ name, summary }) => [name, summary]))}
 
-\`verk help <command>\` or \`verk <command> --help\` tells more.
+\`verk help <command>\` or \`verk <command> --help\` says more.
 
 Exit codes:
 ${exitTable({})}
@@ -89,7 +89,7 @@ const flagTable = (flags: Flags) =>
 const examples = (lines: readonly string[]) =>
   lines.length === 0 ? "" : `\nExamples:\n${lines.map((line) => `  ${line}\n`).join("")}`;
 
-/** The codes that every command shares, with what this one says of them in their place, and its own behind them. */
+/** The exit codes that all commands share, overridden and extended by the codes of this command. */
 const exitTable = (own: Readonly<Record<number, string>>) =>
   indented(Object.entries({ ...Object.fromEntries(EXIT_DOCS), ...own }));
 

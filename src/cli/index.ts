@@ -8,7 +8,7 @@ import { note, print } from "./output.ts";
 
 type Row = { name: string; summary: string; load: () => Promise<Command | Group> };
 
-/** Every command. Loaded only when asked for, so that `verk keys` does not pay for the server. */
+/** Every command. A command is loaded only when it runs, so that `verk keys` does not load the server. */
 const COMMANDS: readonly Row[] = [
   { name: "serve", summary: "Run the server", load: async () => (await import("./commands/serve.ts")).serve },
   { name: "deploy", summary: "Serve a model", load: async () => (await import("./commands/deploy.ts")).deploy },
@@ -25,7 +25,7 @@ const COMMANDS: readonly Row[] = [
   },
   {
     name: "jobs",
-    summary: "Train models: start, watch and steer training jobs",
+    summary: "Train models: start, watch and control training jobs",
     load: async () => (await import("./commands/manage/jobs.ts")).jobs,
   },
   {
@@ -35,27 +35,27 @@ const COMMANDS: readonly Row[] = [
   },
   {
     name: "volumes",
-    summary: "Keep files on the server and copy them in and out",
+    summary: "Store files on the server; copy them in and out",
     load: async () => (await import("./commands/manage/volumes.ts")).volumes,
   },
   {
     name: "rewards",
-    summary: "Test reward code here; push and list reward functions",
+    summary: "Test reward code on this machine; push and list reward functions",
     load: async () => (await import("./commands/manage/rewards.ts")).rewards,
   },
   {
     name: "sessions",
-    summary: "Run commands on the server in sandboxes",
+    summary: "Run commands in sandboxes on the server",
     load: async () => (await import("./commands/manage/sessions.ts")).sessions,
   },
   {
     name: "detect",
-    summary: "Say whether images and speech were generated; measure that on your own files",
+    summary: "Detect generated images and speech; evaluate the detector on your own files",
     load: async () => (await import("./commands/detect.ts")).detect,
   },
   {
     name: "webhooks",
-    summary: "Send events to your servers; listen and verify while you build one",
+    summary: "Manage webhooks; test a receiver",
     load: async () => (await import("./commands/manage/webhooks.ts")).webhooks,
   },
   {
@@ -75,7 +75,7 @@ const COMMANDS: readonly Row[] = [
   },
   {
     name: "config",
-    summary: "Print, check or show the default configuration",
+    summary: "Print and check the configuration; print the defaults",
     load: async () => (await import("./commands/config.ts")).config,
   },
   {
@@ -85,17 +85,17 @@ const COMMANDS: readonly Row[] = [
   },
   {
     name: "demo",
-    summary: "Walk through the product on a temporary server",
+    summary: "Try all features on a temporary server",
     load: async () => (await import("./commands/demo.ts")).demo,
   },
   { name: "version", summary: "Print the version", load: async () => (await import("./commands/version.ts")).version },
 ];
 
-/** The exit code; mistakes of the person at the keyboard are thrown as UsageError. */
+/** Returns the exit code. Wrong usage is thrown as a UsageError. */
 export async function run(argv: readonly string[]): Promise<number> {
   process.stdout.on("error", (error: NodeJS.ErrnoException) => {
     if (error.code !== "EPIPE") throw error;
-    process.exit(EXIT.ok); // the reader has seen enough: `verk config print | head`
+    process.exit(EXIT.ok); // the reader closed the pipe: `verk config print | head`
   });
   const [name, ...rest] = argv;
   if (name === undefined || name === "--help" || name === "-h" || (name === "help" && rest.length === 0)) {
@@ -117,15 +117,15 @@ export async function run(argv: readonly string[]): Promise<number> {
   }
   if (isGroup(found.entry)) {
     const names = Object.keys(found.entry.subcommands).join(", ");
-    throw new UsageError(`${found.name} needs one of: ${names}. See \`verk help ${found.name}\`.`);
+    throw new UsageError(`${found.name}: name a command: ${names}. See \`verk help ${found.name}\`.`);
   }
   const { values, positionals } = parse(found.name, found.entry, found.argv);
   return report(() => (found.entry as Command).run(values as never, ...positionals)); // parse() gave each flag its type
 }
 
-type Found = { name: string; entry: Command | Group; argv: readonly string[]; wantsHelp: boolean };
+type Match = { name: string; entry: Command | Group; argv: readonly string[]; wantsHelp: boolean };
 
-function descend(name: string, entry: Command | Group, argv: readonly string[], asksHelp: boolean): Found {
+function descend(name: string, entry: Command | Group, argv: readonly string[], asksHelp: boolean): Match {
   const end = argv.indexOf("--");
   const wantsHelp = argv.slice(0, end < 0 ? undefined : end).some((each) => each === "--help" || each === "-h");
   const [sub] = argv;
@@ -146,10 +146,10 @@ function descend(name: string, entry: Command | Group, argv: readonly string[], 
 function unknownCommand(name: string, candidates: readonly string[]): never {
   const close = nearest(name, candidates);
   const hint = close ? ` Did you mean ${close}?` : "";
-  throw new UsageError(`There is no command ${name}.${hint} \`verk help\` lists them all.`);
+  throw new UsageError(`There is no command ${name}.${hint} \`verk help\` lists all commands.`);
 }
 
-/** What the services and the disk refuse is an answer, not a crash: one line, exit 1. */
+/** An error of a service, of the API or of the disk is not a crash: print one line and exit with 1. */
 async function report(body: () => Promise<number> | number): Promise<number> {
   try {
     return await body();

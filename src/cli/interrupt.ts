@@ -1,8 +1,7 @@
 export const INTERRUPTED = 130;
 
 /**
- * Work that Ctrl-C ends in order: what it had under way sees the signal and cleans up after itself. A second Ctrl-C
- * does not wait for that.
+ * Runs work that Ctrl-C aborts through `signal`, so that it can clean up. A second Ctrl-C exits at once.
  */
 export async function interruptible(work: (signal: AbortSignal) => Promise<number>): Promise<number> {
   const stop = new AbortController();

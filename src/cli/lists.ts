@@ -2,7 +2,7 @@ import type { Client } from "./client.ts";
 
 type Page<T> = { data: T[]; has_more: boolean };
 
-/** A list of the server from its first page to its last. */
+/** All items of a paged list of the server. */
 export async function listAll<T>(client: Client, path: string, cursorOf: (item: T) => string): Promise<T[]> {
   const found: T[] = [];
   for (;;) {

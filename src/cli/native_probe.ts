@@ -4,24 +4,24 @@ import { self } from "../platform/workers/self.ts";
 export const NATIVE_KINDS = ["sharp", "onnx", "llama"] as const satisfies readonly ProbeKind[];
 export type NativeKind = (typeof NATIVE_KINDS)[number];
 
-const PATIENCE_MS = 120_000; // the first run unpacks the libraries, maybe onto a slow disk
+const TIMEOUT_MS = 120_000; // the first run unpacks the libraries, maybe onto a slow disk
 const TAIL_CHARS = 2000;
 
-/** Lets the caller end its children and wait until they are gone. */
-export type Leash = { signal: AbortSignal; exits: Promise<unknown>[] };
+/** Lets the caller kill its child processes and wait for their exits. */
+export type Children = { signal: AbortSignal; exits: Promise<unknown>[] };
 
-/** The library's self-test in a child of this program: a library that does not fit the host takes only the child down. */
-export async function probeInChild(kind: ProbeKind, dir: string, leash?: Leash): Promise<ProbeReport> {
+/** Runs a library's self-test in a child process: a library that does not fit the host crashes only the child. */
+export async function probeInChild(kind: ProbeKind, dir: string, children?: Children): Promise<ProbeReport> {
   const startedAt = performance.now();
   const child = Bun.spawn(self("worker", "probe", kind, dir), {
     stdin: "ignore",
     stdout: "pipe",
     stderr: "pipe",
     killSignal: "SIGKILL",
-    ...(leash ? { signal: leash.signal } : {}),
+    ...(children ? { signal: children.signal } : {}),
   });
-  leash?.exits.push(child.exited);
-  const timer = setTimeout(() => child.kill("SIGKILL"), PATIENCE_MS);
+  children?.exits.push(child.exited);
+  const timer = setTimeout(() => child.kill("SIGKILL"), TIMEOUT_MS);
   try {
     const [out, err] = await Promise.all([
       new Response(child.stdout).text(),
@@ -38,7 +38,7 @@ export async function probeInChild(kind: ProbeKind, dir: string, leash?: Leash):
   }
 }
 
-/** The last line that is a report: a library may print words of its own before it. */
+/** The last line that is a report: a library may print lines of its own before it. */
 function reportIn(stdout: string): ProbeReport | undefined {
   for (const line of stdout.trim().split("\n").reverse()) {
     if (!line.startsWith("{")) continue;
@@ -52,7 +52,7 @@ function reportIn(stdout: string): ProbeReport | undefined {
   return undefined;
 }
 
-/** `sharp 0.35.5, vips 8.18` out of what a probe saw. */
+/** `sharp 0.35.5, vips 8.18` from the report of a probe. */
 export const versionsOf = ({ detail }: ProbeReport): string => {
   const devices = detail["devices"];
   if (Array.isArray(devices))

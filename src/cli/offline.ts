@@ -1,6 +1,6 @@
 /**
- * The one door from the command line into the server's code: it works on the database itself, with a server running
- * beside it or without one. Load it with `await import()`: it costs what the server costs.
+ * The only entry from the command line into the services. It works on the database directly, with or without a running
+ * server. Load it with `await import()`: it takes as long to load as the server.
  */
 import { userInfo } from "node:os";
 import { openOffline } from "../app.ts";
@@ -13,7 +13,7 @@ import { createLog } from "../platform/log.ts";
 import { adminKey, DEFAULT_WORKSPACE, findDefault } from "../resources/setup/service.ts";
 import * as workspaces from "../resources/workspaces/service.ts";
 import type { WorkspaceRow } from "../resources/workspaces/table.ts";
-import { patiently } from "./open_data_dir.ts";
+import { openDataDir } from "./open_data_dir.ts";
 
 export { SCOPES } from "../context.ts";
 export * as keys from "../resources/api_keys/service.ts";
@@ -24,10 +24,10 @@ export * as models from "../resources/models/service.ts";
 export { present as presentWorkspace } from "../resources/workspaces/schema.ts";
 export { DEFAULT_WORKSPACE, workspaces };
 
-/** Returns only when what was written is on the disk. */
+/** Runs `body` on the database and returns when its writes are on the disk. */
 export async function offline<T>(config: Config, body: (ctx: Ctx) => T): Promise<T> {
   const log = createLog({ ...config.log, level: "warn" });
-  const { ctx, close } = await patiently(config.data_dir, () => openOffline(config, { log }));
+  const { ctx, close } = await openDataDir(config.data_dir, () => openOffline(config, { log }));
   try {
     return body(ctx);
   } finally {
@@ -35,21 +35,21 @@ export async function offline<T>(config: Config, body: (ctx: Ctx) => T): Promise
   }
 }
 
-const WHO = `cli:${accountName()}`; // asked before root becomes the owner of the data directory
+const CALLER = `cli:${accountName()}`; // read before root switches to the owner of the data directory
 
 function accountName(): string {
   try {
     return userInfo().username;
   } catch {
-    return String(process.getuid?.()); // a number without a name
+    return String(process.getuid?.()); // this user id has no name
   }
 }
 
-/** The audit log has what a command changed, in the same commit. `words`: the command without what was given to it. */
+/** Writes the change of a command into the audit log, in the same commit. `words`: the command without its values. */
 export const audited = (ctx: Ctx, words: string, workspaceId: string, made: string | null = null) =>
-  auditCommand(ctx, { who: WHO, words, workspaceId, made });
+  auditCommand(ctx, { who: CALLER, words, workspaceId, made });
 
-/** An admin key beside the setup link of a first start. Durable before it is returned. */
+/** Creates an admin key on a first start. The key is durable before it is returned. */
 export async function firstAdminKey(ctx: Ctx): Promise<string> {
   const { key, row } = adminKey(ctx);
   audited(ctx, "verk serve", row.workspaceId, row.id);
@@ -57,13 +57,13 @@ export async function firstAdminKey(ctx: Ctx): Promise<string> {
   return key;
 }
 
-/** The workspace `default` comes into being with the first use of the data directory; others are made by name. */
+/** The first use of a data directory creates the workspace `default`; others are created by name. */
 export function mustFindWorkspace(ctx: Ctx, name: string): WorkspaceRow {
   const find = () => (name === DEFAULT_WORKSPACE ? findDefault(ctx) : workspaces.findByName(ctx, name));
-  const found = write(ctx.db, find); // one commit: another command may look too
+  const found = write(ctx.db, find); // one commit: another command may create it at the same time
   if (found) return found;
   throw new UsageError(
-    `There is no workspace ${JSON.stringify(name)}: make it with \`verk workspaces create ${quoted(name)}\`.`,
+    `There is no workspace ${JSON.stringify(name)}. Create it with \`verk workspaces create ${quoted(name)}\`.`,
   );
 }
 
@@ -71,7 +71,7 @@ const quoted = (name: string) => (/^[\w.-]+$/.test(name) ? name : `'${name.repla
 
 type Page<T> = { data: T[]; has_more: boolean };
 
-/** Every item of a paged list. */
+/** All items of a paged list. */
 export function allOf<T extends { id: string }>(page: (query: { limit: number; after?: string }) => Page<T>): T[] {
   const items: T[] = [];
   for (;;) {

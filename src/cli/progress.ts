@@ -1,9 +1,9 @@
 const WIDTH = 30;
 
 export type Progress = {
-  /** `fraction` 0..1; undefined where nobody knows. `aside` changes all the time: only a terminal shows it. */
+  /** `fraction`: 0 to 1, or undefined if unknown. `aside` changes often, so only a terminal shows it. */
   show: (what: string, fraction?: number, aside?: string) => void;
-  /** Takes the bar away: what comes next starts on a clean line. */
+  /** Removes the bar, so that the next output starts on a clean line. */
   end: () => void;
 };
 
@@ -11,7 +11,7 @@ export const SILENT: Progress = { show: () => {}, end: () => {} };
 
 type Out = { isTTY?: boolean; columns?: number; write: (text: string) => unknown };
 
-/** A bar that moves on a terminal; elsewhere a line for each new stage and each further tenth. */
+/** Shows a progress bar on a terminal; elsewhere prints a line for each stage and for each further 10 %. */
 export function createProgress(out: Out = process.stderr): Progress {
   let last = "";
   const say = (what: string, fraction?: number) => {
@@ -24,7 +24,7 @@ export function createProgress(out: Out = process.stderr): Progress {
     const filled = Math.round((fraction ?? 0) * WIDTH);
     const bar = `${"█".repeat(filled)}${"░".repeat(WIDTH - filled)} ${String(Math.floor((fraction ?? 0) * 100)).padStart(3)} %`;
     const line = fraction === undefined ? what : `${bar}  ${what}`;
-    const room = (out.columns || 80) - 1; // a line that wraps cannot be drawn over
+    const room = (out.columns || 80) - 1; // a line that wraps cannot be redrawn
     if (line !== last) out.write(`\r\x1b[K${line.length > room ? `${line.slice(0, room - 1)}…` : line}`);
     last = line;
   };

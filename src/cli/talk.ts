@@ -1,15 +1,15 @@
-/** A conversation with a deployment: the words so far, and one answer after the other as it is made. */
+/** A conversation with a deployment: the messages so far, and each answer as it is streamed. */
 import { ApiError, type Client } from "./client.ts";
 
 export type Message = { role: "system" | "user" | "assistant"; content: string };
-export type Wishes = { temperature?: number; max_tokens?: number };
+export type ChatOptions = { temperature?: number; max_tokens?: number };
 
 export type Talk = {
-  /** Forgets what was said; with a text, that is the instruction from now on. */
+  /** Starts a new conversation. `system` replaces the instruction. */
   reset: (system?: string) => void;
   /**
-   * The answer, piece by piece. It stays in the conversation, also as far as it came when `signal` aborted; a question
-   * that failed does not. Returns why the model stopped.
+   * Streams the answer. A complete answer, or the part before `signal` aborted, stays in the conversation. A failed
+   * question does not. Returns the reason why the model stopped.
    */
   ask: (question: string, signal: AbortSignal, onComment: (text: string) => void) => AsyncGenerator<string, Ending>;
 };
@@ -21,7 +21,7 @@ type Chunk = {
 };
 export type Partner = { id: string; name: string };
 
-export function createTalk(client: Client, { id, name }: Partner, wishes: Wishes, system?: string): Talk {
+export function createTalk(client: Client, { id, name }: Partner, options: ChatOptions, system?: string): Talk {
   const opening = (text?: string): Message[] => (text ? [{ role: "system", content: text }] : []);
   let instruction = system;
   let messages = opening(instruction);
@@ -31,10 +31,10 @@ export function createTalk(client: Client, { id, name }: Partner, wishes: Wishes
       messages = opening(text);
     },
     async *ask(question, signal, onComment) {
-      const asked: Message[] = [...messages, { role: "user", content: question }];
-      const body = { model: name, messages: asked, stream: true, ...wishes };
+      const sent: Message[] = [...messages, { role: "user", content: question }];
+      const body = { model: name, messages: sent, stream: true, ...options };
       const keep = (answer: string) => {
-        messages = [...asked, { role: "assistant", content: answer }];
+        messages = [...sent, { role: "assistant", content: answer }];
       };
       let answer = "";
       let ending: Ending | undefined;
@@ -57,7 +57,7 @@ export function createTalk(client: Client, { id, name }: Partner, wishes: Wishes
         return "aborted";
       }
       if (ending === undefined)
-        throw new ApiError("The answer broke off: the connection ended before the model did", 0);
+        throw new ApiError("The connection ended before the answer was complete. Try again.", 0);
       keep(answer);
       return ending;
     },

@@ -1,12 +1,13 @@
 import { type AnyElysia, Elysia } from "elysia";
 import type { Ctx } from "../context.ts";
 import { AppError } from "../lib/errors.ts";
-import { openCommit, shareSnapshot, watchWrites } from "../platform/db/db.ts";
+import { openCommit, watchWrites } from "../platform/db/db.ts";
+import { shareSnapshot } from "../platform/db/snapshot.ts";
 import { type ErrorAnswer, errorEnvelope, errorResponse, toAppError } from "./answer/errors.ts";
 import { audit, isRead } from "./audit.ts";
 import { cors } from "./cors.ts";
+import { announceLength, compilePlainReads, ROUTER } from "./elysia.ts";
 import { requireHost } from "./host.ts";
-import { compilePlainReads } from "./plain_reads.ts";
 import { logRequest, pathOf } from "./request_log.ts";
 import { createMeter } from "./request_metrics.ts";
 import { requestIdOf, stateOf } from "./request_state.ts";
@@ -16,12 +17,10 @@ export type Handler = (request: Request) => Response | Promise<Response>;
 type Routes = (app: AnyElysia) => AnyElysia;
 type Served = Handler & { app: AnyElysia };
 
-/** The routes behind one function. Whatever happens inside, the answer has the envelope and a request id. */
+/** The routes as one function. Every answer has a request id, and every error has the envelope. */
 export function createHandler(ctx: Ctx, routes: Routes, answers: ErrorAnswer = errorResponse): Served {
-  // Or the router looks for the path from the 12th character on, and behind `Host: x` finds half of it.
-  const handler = { standardHostname: false };
   const app: AnyElysia = routes(
-    new Elysia({ aot: true, handler }).use(errorEnvelope(ctx, { answers, methodsOf: (path) => methodsOf(app, path) })),
+    new Elysia(ROUTER).use(errorEnvelope(ctx, { answers, methodsOf: (path) => methodsOf(app, path) })),
   );
   const withCors = cors(ctx.config.http.cors_origins);
 
@@ -32,8 +31,7 @@ export function createHandler(ctx: Ctx, routes: Routes, answers: ErrorAnswer = e
   function finish(request: Request, answer: Response): Response {
     const response = withCors(request, answer);
     response.headers.set("x-request-id", requestIdOf(request));
-    const length = request.method === "HEAD" ? stateOf(request).announcedLength : undefined;
-    if (length !== undefined) response.headers.set("content-length", String(length));
+    announceLength(request, response);
     logRequest(ctx.log, request, response.status);
     meter(request, response.status);
     return response;
@@ -92,7 +90,7 @@ function isDecodable(url: string): boolean {
   }
 }
 
-/** Which methods a path takes; asked only when no route fitted, to tell 405 from 404. */
+/** The methods of a path. Needed only when no route matches, to tell 405 from 404. */
 function methodsOf(app: AnyElysia, path: string): string[] {
   const segments = path.split("/");
   const fits = (pattern: string) => {

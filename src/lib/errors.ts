@@ -85,6 +85,9 @@ export class AppError extends Error {
   }
 }
 
+/** The body of an error answer. */
+export const errorBody = ({ type, code, message, param }: AppError) => ({ error: { type, code, message, param } });
+
 /** A mistake of the person at the keyboard (flags, config, data directory): printed without a stack, exits `exitCode`. */
 export class UsageError extends Error {
   constructor(

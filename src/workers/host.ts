@@ -1,8 +1,7 @@
 /**
- * The worker's side of the channel: handshake, heartbeat, orderly stop, and death with the server.
- *
- * Heartbeats come from the main thread on purpose: they prove that it still turns. A native call that blocks it for
- * longer than a few seconds announces itself with `beat(quietMs)`, or speaks between shorter calls with `beat()`.
+ * The worker's side of the channel: handshake, heartbeat, orderly stop, and exit when the server dies. Heartbeats come
+ * from the main thread on purpose: they prove that its event loop runs. A native call that blocks it for longer than a
+ * few seconds announces itself with `beat(quietMs)`, or calls `beat()` between shorter calls.
  */
 import { writeFileSync } from "node:fs";
 import type { ZodType } from "zod";
@@ -12,21 +11,23 @@ import { PROTOCOL, Start, Stop, WorkerError } from "./protocol.ts";
 
 export type Host<In, Out> = {
   readonly id: string;
-  /** Where a worker that streams serves HTTP. */
+  /** A worker that streams serves HTTP on this socket. */
   readonly socketPath: string;
-  /** Aborts when the server asks for the end. */
+  /** Aborts when the server asks the worker to stop. */
   readonly stopping: AbortSignal;
-  /** What the server says, in order, none lost while busy; ends when stopping. */
+  /** The server's messages in order. None is lost while the worker is busy. The sequence ends when stopping. */
   readonly messages: AsyncIterable<In>;
   send: (message: Out) => void;
-  /** Still here; and, with `quietMs`, about to be silent for at most that long. */
+  /** Sends a heartbeat. `quietMs` announces that the worker will be silent for at most that long. */
   beat: (quietMs?: number) => void;
 };
 
 const FLUSH_MS = 2_000;
-const OOM_SCORE = "500"; // when memory runs out the kernel takes a worker, not the server
+const OOM_SCORE = "500"; // when memory runs out, the kernel should kill a worker, not the server
 
-/** Runs `main` as a worker of the server that started this process, then exits: 0, or 1 after saying what failed. */
+/**
+ * Runs `main` as a worker of the server that started this process, then exits: 0, or 1 after it reported the failure.
+ */
 export async function runHosted<In extends { type: string }, Out extends { type: string }>(
   incoming: ZodType<In>,
   main: (host: Host<In, Out>) => Promise<void>,
@@ -40,13 +41,13 @@ export async function runHosted<In extends { type: string }, Out extends { type:
     if (error instanceof UsageError) throw error;
     return await fail(error);
   }
-  await flush({ type: "heartbeat" }); // everything sent before it is on its way when it is
+  await flush({ type: "heartbeat" }); // the channel keeps the order: all earlier messages are written when this one is
   return process.exit(0);
 }
 
 async function connect<In, Out>(incoming: ZodType<In>): Promise<Host<In, Out>> {
-  if (!process.send) throw new UsageError("verk worker is started by the server, not by hand");
-  process.on("disconnect", () => process.exit(1)); // the server is gone: nobody is left to tell
+  if (!process.send) throw new UsageError("`verk worker` is started by the server and cannot be run by hand");
+  process.on("disconnect", () => process.exit(1)); // the server is gone: there is nowhere to report to
   dieWithParent();
   const stopping = new AbortController();
   process.on("SIGTERM", () => stopping.abort("SIGTERM"));
@@ -64,7 +65,7 @@ async function connect<In, Out>(incoming: ZodType<In>): Promise<Host<In, Out>> {
   });
 
   const start = await started.promise;
-  if (process.ppid !== start.parent_pid) process.exit(1); // it died before we asked to die with it
+  if (process.ppid !== start.parent_pid) process.exit(1); // the parent died before this process asked to die with it
   preferAsVictim();
   say({ type: "ready", protocol: PROTOCOL });
   const beat = (quietMs?: number) =>
@@ -81,11 +82,12 @@ async function connect<In, Out>(incoming: ZodType<In>): Promise<Host<In, Out>> {
 }
 
 let failing = false;
-/** The one place where an error that escaped becomes a kind. */
+/** The one function that turns an escaped error into a failure kind. */
 async function fail(error: unknown): Promise<never> {
-  if (failing) return new Promise<never>(() => {}); // the first failure is on its way out
+  if (failing) return new Promise<never>(() => {}); // the first failure is being reported
   failing = true;
-  console.error(error instanceof Error ? (error.stack ?? error.message) : error); // the error alone brings source lines
+  // printing the error object itself would add source lines
+  console.error(error instanceof Error ? (error.stack ?? error.message) : error);
   const kind = error instanceof WorkerError ? error.kind : "crashed";
   await flush({ type: "failed", kind, message: error instanceof Error ? error.message : String(error) });
   return process.exit(1);
@@ -93,7 +95,7 @@ async function fail(error: unknown): Promise<never> {
 
 const say = (message: unknown) => void process.send?.(message);
 
-/** process.exit() drops what is still in the channel. */
+/** Waits until the message is written: process.exit() drops what is still in the channel. */
 async function flush(message: unknown) {
   if (!process.connected) return;
   const sent = Promise.withResolvers<void>();
@@ -105,7 +107,7 @@ function preferAsVictim() {
   try {
     writeFileSync("/proc/self/oom_score_adj", OOM_SCORE);
   } catch {
-    // no /proc: the kernel chooses by itself
+    // without /proc the kernel chooses by its own score
   }
 }
 

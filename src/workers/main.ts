@@ -19,6 +19,6 @@ const KINDS: Record<string, (args: string[]) => Promise<unknown>> = {
 
 export async function runWorker(kind: string, args: string[]): Promise<void> {
   const run = Object.hasOwn(KINDS, kind) ? KINDS[kind] : undefined;
-  if (!run) throw new UsageError(`Unknown worker kind "${kind}"; there are: ${Object.keys(KINDS).join(", ")}`);
+  if (!run) throw new UsageError(`Unknown worker kind "${kind}". Use one of: ${Object.keys(KINDS).join(", ")}`);
   await run(args);
 }

@@ -1,7 +1,7 @@
 /**
- * Server ⇄ worker, over the IPC channel of a child process of this same program. Every kind of worker speaks the
- * common messages and adds its own. Messages are hints; files are the truth: a worker writes a file (temporary name,
- * fsync, rename) before it sends the message that points at it, so a lost message costs a delay, not work.
+ * Server ⇄ worker, over the IPC channel of a child process of this same program. Every kind of worker uses the common
+ * messages and adds its own. Messages are hints; files are the truth. A worker writes a file (temporary name, fsync,
+ * rename) before it sends the message that points at it. A lost message then costs a delay, not work.
  */
 import { z } from "zod";
 import { later } from "../lib/schema.ts";
@@ -11,25 +11,25 @@ export const PROTOCOL = 1;
 
 type Failure = { retry: boolean; blame: "user" | "machine" | "us" };
 
-/** How a run can end badly. Retry is a property of the cause, decided here and nowhere else. */
+/** Kinds of failed runs. Retry is a property of the cause and is decided only here. */
 export const FAILURES = {
   config: { retry: false, blame: "user" },
   data: { retry: false, blame: "user" },
   reward: { retry: false, blame: "user" }, //    reward code trapped or ran out of fuel
   memory: { retry: true, blame: "machine" }, //  retried once with less
-  crashed: { retry: true, blame: "us" }, //      a signal, an uncaught error, or an exit without a word
+  crashed: { retry: true, blame: "us" }, // a signal, an uncaught error, or an exit without a message
   silent: { retry: true, blame: "us" }, //       not ready in time, or no message for `workers.silence_ms`
   lied: { retry: false, blame: "us" }, //        a message outside the protocol, or another protocol
-  orphaned: { retry: true, blame: "machine" }, // the server restarted under it
+  orphaned: { retry: true, blame: "machine" }, // the server restarted while it ran
 } as const satisfies Record<string, Failure>;
 
 export type FailureKind = keyof typeof FAILURES;
 
-/** What a worker may say about itself; the others are what the server saw. */
+/** Kinds that a worker may report about itself. The server observes the others. */
 export const REPORTED = ["config", "data", "reward", "memory", "crashed"] as const satisfies readonly FailureKind[];
 export type ReportedFailure = (typeof REPORTED)[number];
 
-/** Thrown by worker code that knows the cause; anything else that escapes is `crashed`. */
+/** Thrown by worker code that knows the cause. Any other escaped error is `crashed`. */
 export class WorkerError extends Error {
   constructor(
     readonly kind: ReportedFailure,
@@ -42,7 +42,7 @@ export class WorkerError extends Error {
 }
 
 export const Ready = z.strictObject({ type: z.literal("ready"), protocol: z.literal(PROTOCOL) });
-/** `quiet_ms`: a native call begins that may keep the worker from speaking for this long. */
+/** `quiet_ms`: a native call begins that may block the worker's messages for this long. */
 export const Heartbeat = z.strictObject({
   type: z.literal("heartbeat"),
   quiet_ms: z.int().min(0).max(3_600_000).optional(),
@@ -51,24 +51,24 @@ export const Failed = z.strictObject({ type: z.literal("failed"), kind: z.enum(R
 /** The last message. `result` is the path of the file that holds the outcome, if there is one. */
 export const Done = z.strictObject({ type: z.literal("done"), result: z.string().optional() });
 
-/** Server → worker: first of all, once. */
+/** The messages from one kind of worker: the common ones and its own. */
+export const fromWorker = <const Own extends readonly z.core.$ZodTypeDiscriminable[]>(own: Own) =>
+  z.discriminatedUnion("type", [Ready, Heartbeat, Failed, Done, ...own]);
+
+/** Server → worker: the first message, sent once. */
 export const Start = z.strictObject({
   type: z.literal("start"),
   id: z.string(),
   parent_pid: z.int(),
-  socket_path: z.string(), // where a worker that streams serves HTTP
+  socket_path: z.string(), // a worker that streams serves HTTP here
   beat_ms: z.int().positive(),
 });
 export type Start = z.infer<typeof Start>;
-/** Server → worker: finish what must be finished and exit. SIGTERM says the same. */
+/** Server → worker: finish what must be finished and exit. SIGTERM means the same. */
 export const Stop = z.strictObject({ type: z.literal("stop"), reason: z.string() });
 
 export const FromFake = later(() =>
-  z.discriminatedUnion("type", [
-    Ready,
-    Heartbeat,
-    Failed,
-    Done,
+  fromWorker([
     z.strictObject({ type: z.literal("echo"), text: z.string() }),
     z.strictObject({ type: z.literal("serving") }),
     z.strictObject({ type: z.literal("spawned"), pid: z.int() }),
@@ -85,12 +85,12 @@ export const ToFake = later(() =>
 );
 export type ToFake = z.infer<typeof ToFake>;
 
-/** How far a replica is: what a person sees while it loads. */
+/** Loading stages of a replica, as users see them. */
 export const STAGES = ["queued", "downloading", "starting", "loading", "warming", "ready"] as const;
 
 export const ToServing = later(() =>
   z.discriminatedUnion("type", [
-    /** There will be a model for it one day: until then, whatever can be done without one. */
+    /** Do everything that needs no model yet; the model follows in `load`. */
     z.strictObject({ type: z.literal("prepare"), data_dir: z.string(), cuda: z.boolean() }),
     z.strictObject({
       type: z.literal("load"),
@@ -100,23 +100,19 @@ export const ToServing = later(() =>
       parallel: z.int().positive(),
       threads: z.int().positive(),
       gpus: z.array(z.int().min(0)),
-      /** Somebody waits for it: rather loaded soon than fast. */
+      /** A request waits for this model: prefer a short load over fast decoding. */
       hurry: z.boolean(),
     }),
-    /** After `loaded`: an adapter beside those that are there. Requests name it in the header x-verk-adapter. */
+    /** Sent after `loaded`: add an adapter. Requests name it in the header x-verk-adapter. */
     z.strictObject({ type: z.literal("attach"), name: z.string(), path: z.string() }),
-    /** Whoever used it is gone, and what is still being answered for him ends. Null: the model without an adapter. */
+    /** The deployment that used this adapter is gone: abort its requests. `null` means the base model. */
     z.strictObject({ type: z.literal("detach"), name: z.string().nullable() }),
   ]),
 );
 export type ToServing = z.infer<typeof ToServing>;
 
 export const FromServing = later(() =>
-  z.discriminatedUnion("type", [
-    Ready,
-    Heartbeat,
-    Failed,
-    Done,
+  fromWorker([
     z.strictObject({ type: z.literal("loading"), stage: z.enum(STAGES), progress: z.number().min(0).max(1) }),
     /** HTTP is open on the socket and a token has been decoded. */
     z.strictObject({
@@ -128,9 +124,9 @@ export const FromServing = later(() =>
       device: z.string(),
     }),
     z.strictObject({ type: z.literal("attached"), name: z.string() }),
-    /** It is no adapter of this model. Nothing else is disturbed. */
+    /** The file is no adapter of this model. Everything else keeps running. */
     z.strictObject({ type: z.literal("unattached"), name: z.string(), error: z.string() }),
-    /** One request is over, whatever its client did. `request` is what the header x-verk-request said. */
+    /** One request is over, even if its client left. `request` is the value of the header x-verk-request. */
     z.strictObject({
       type: z.literal("served"),
       request: z.string(),
@@ -144,17 +140,17 @@ export const FromServing = later(() =>
 );
 export type FromServing = z.infer<typeof FromServing>;
 
-/** Looks at model files and archives, so that no outside file is parsed in the server. */
+/** The inspector reads model files and archives, so that no outside file is parsed in the server. */
 export const ToInspector = later(() =>
   z.discriminatedUnion("type", [
     z.strictObject({ type: z.literal("inspect"), path: z.string(), hash: z.boolean() }),
-    /** The model inside the executable, whose hash this is, is to be at `path`. */
+    /** Put the model inside the executable at `path`; `sha256` is its hash. */
     z.strictObject({ type: z.literal("place"), path: z.string(), sha256: z.string() }),
     z.strictObject({
       type: z.literal("unpack"),
       path: z.string(),
       format: z.enum(["tar.gz", "zip"]),
-      /** An empty directory, and whose files are to be; null: only to see whether it can be unpacked. */
+      /** An empty directory and the owner of the new files. Null: only check that the archive can be unpacked. */
       into: z
         .strictObject({ dir: z.string(), owner: z.strictObject({ uid: z.int(), gid: z.int() }).nullable() })
         .nullable(),
@@ -163,7 +159,7 @@ export const ToInspector = later(() =>
 );
 export type ToInspector = z.infer<typeof ToInspector>;
 
-/** What a deployment must know of a model to place it: all from the file's header. */
+/** The facts that a deployment needs to reserve memory for a model. All come from the file's header. */
 export const ModelShape = later(() =>
   z.strictObject({
     architecture: z.string(),
@@ -188,11 +184,7 @@ export const ModelShape = later(() =>
 export type ModelShape = z.infer<typeof ModelShape>;
 
 export const FromInspector = later(() =>
-  z.discriminatedUnion("type", [
-    Ready,
-    Heartbeat,
-    Failed,
-    Done,
+  fromWorker([
     z.strictObject({ type: z.literal("hashing"), path: z.string(), progress: z.number().min(0).max(1) }),
     z.strictObject({
       type: z.literal("inspected"),
@@ -202,7 +194,7 @@ export const FromInspector = later(() =>
       sha256: z.string().nullable(),
     }),
     z.strictObject({ type: z.literal("placed"), path: z.string() }),
-    /** Every entry can be unpacked, and was. */
+    /** Every entry was unpacked. */
     z.strictObject({
       type: z.literal("unpacked"),
       path: z.string(),
@@ -214,7 +206,7 @@ export const FromInspector = later(() =>
 );
 export type FromInspector = z.infer<typeof FromInspector>;
 
-/** Reads outside sources of rows. One task, then it ends: credentials live in its memory for that long. */
+/** The connector reads outside sources of rows. It does one task and ends; credentials live only in its memory. */
 const task = {
   source: Source,
   credentials: Credentials,
@@ -227,20 +219,16 @@ const task = {
 export const ToConnector = later(() =>
   z.discriminatedUnion("type", [
     z.strictObject({ type: z.literal("validate"), ...task, count_ms: z.int().positive() }),
-    /** Proves the connection and reads nothing. */
+    /** Tests the connection without reading rows. */
     z.strictObject({ type: z.literal("test"), ...task }),
-    /** Into a file of rows; one that is there already is continued where it stands. */
+    /** Reads into a file of rows. An existing file is continued after its last row. */
     z.strictObject({ type: z.literal("read"), ...task, path: z.string() }),
   ]),
 );
 export type ToConnector = z.infer<typeof ToConnector>;
 
 export const FromConnector = later(() =>
-  z.discriminatedUnion("type", [
-    Ready,
-    Heartbeat,
-    Failed,
-    Done,
+  fromWorker([
     z.strictObject({ type: z.literal("tested") }),
     z.strictObject({ type: z.literal("validated"), num_rows: z.int().nullable(), columns: z.array(z.string()) }),
     z.strictObject({ type: z.literal("reading"), rows: z.int(), bytes: z.int(), total_rows: z.int().nullable() }),
@@ -251,13 +239,13 @@ export const FromConnector = later(() =>
       sha256: z.string(),
       format: z.string(),
     }),
-    /** The source's fault or the description's, told to the caller. */
+    /** The source or its description is at fault. The message is shown to the caller. */
     z.strictObject({
       type: z.literal("refused"),
       code: z.string(),
       message: z.string(),
       param: z.string().nullable(),
-      /** For the server's log alone: the name that was refused and the address behind it. */
+      /** Only for the server's log: the rejected host name and the address behind it. */
       refused: z.strictObject({ host: z.string().max(300), detail: z.string().max(300) }).optional(),
     }),
   ]),

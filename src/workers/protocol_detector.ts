@@ -1,11 +1,11 @@
 /**
- * Server ⇄ detector, over the worker's own socket: `POST /score?models=a,b&robustness=1` with the bytes of one image or
- * clip as the body, and a `Scored` or a `Refused` back. The worker decodes, so a file that breaks a decoder ends the
- * worker and not the server. Requests that come together are scored together.
+ * Server ⇄ detector, over the worker's own socket. `POST /score?models=a,b&robustness=1` carries the bytes of one image
+ * or clip; the answer is a `Scored` or a `Refused`. The worker decodes, so a file that breaks a decoder ends the
+ * worker, not the server. Concurrent requests are scored together.
  */
 import { z } from "zod";
 import { later } from "../lib/schema.ts";
-import { Done, Failed, Heartbeat, Ready } from "./protocol.ts";
+import { fromWorker } from "./protocol.ts";
 
 export const IMAGE_MODELS = ["detector_v0", "detector_v1"] as const;
 export const AUDIO_MODELS = ["detector_audio_v0"] as const;
@@ -15,7 +15,7 @@ export type ModelName = z.infer<typeof ModelName>;
 
 export const ModelResult = later(() =>
   z.strictObject({
-    /** Calibrated, 0 to 1; higher: more likely generated. Null: it failed. */
+    /** Calibrated, 0 to 1; a higher score means more likely generated. Null if the model failed. */
     score: z.number().min(0).max(1).nullable(),
     status: z.enum(["success", "error"]),
     latency_ms: z.number().min(0),
@@ -44,13 +44,16 @@ export const Media = later(() =>
 );
 export type Media = z.infer<typeof Media>;
 
-/** What informs the reader and never moves a score. */
+/** Signals inform the reader and never change a score. */
 export const Signals = later(() =>
   z.strictObject({
     c2pa: z
       .strictObject({
         present: z.boolean(),
-        /** The content's hash is the one in the manifest. Null: nothing to compare. The signer is not judged. */
+        /**
+         * True if the content's hash equals the one in the manifest. Null: there is no hash to compare. The signer is
+         * not judged.
+         */
         hash_valid: z.boolean().nullable(),
         claim_generator: z.string().nullable(),
         digital_source_type: z.string().nullable(),
@@ -59,16 +62,16 @@ export const Signals = later(() =>
     metadata: z.strictObject({
       software: z.string().nullable(),
       camera: z.string().nullable(),
-      /** What common generators leave: the name of the tool, not its words. */
+      /** The name of the generator whose traces the metadata holds, not the text of the trace. */
       generator: z.string().nullable(),
     }),
     robustness: z
       .strictObject({
-        /** The ensemble over re-encodes and rescales of the image. */
+        /** Lowest ensemble score over re-encoded and rescaled views of the image. */
         lowest: z.number(),
         highest: z.number(),
         views: z.array(z.strictObject({ view: z.string(), score: z.number() })),
-        /** Some view is on the other side of 0.5. */
+        /** True if a view is on the other side of 0.5. */
         flips: z.boolean(),
       })
       .nullable(),
@@ -86,7 +89,7 @@ export const Scored = later(() =>
 );
 export type Scored = z.infer<typeof Scored>;
 
-/** With status 422: the file is at fault. */
+/** The body of a 422: the file is at fault. */
 export const Refused = later(() =>
   z.strictObject({
     code: z.enum(["INVALID_IMAGE", "UNSUPPORTED_FORMAT", "IMAGE_TOO_LARGE", "UNKNOWN_MODEL"]),
@@ -95,16 +98,16 @@ export const Refused = later(() =>
 );
 export type Refused = z.infer<typeof Refused>;
 
-/** Over ipc, once: HTTP is to be opened on the socket when the models are loaded. */
+/** Sent once over IPC: open HTTP on the socket when the models are loaded. */
 export const ToDetector = later(() =>
   z.discriminatedUnion("type", [
     z.strictObject({
       type: z.literal("open"),
       data_dir: z.string(),
       threads: z.int().positive(),
-      /** Of one image; a larger one is refused before it is decoded. */
+      /** Limit of one image. A larger one is rejected before it is decoded. */
       max_pixels: z.int().positive(),
-      /** Where other models lie than those inside the executable. */
+      /** A directory with models that replace those inside the executable. */
       models_dir: z.string().optional(),
     }),
   ]),
@@ -112,12 +115,8 @@ export const ToDetector = later(() =>
 export type ToDetector = z.infer<typeof ToDetector>;
 
 export const FromDetector = later(() =>
-  z.discriminatedUnion("type", [
-    Ready,
-    Heartbeat,
-    Failed,
-    Done,
-    /** HTTP is open on the socket. `versions`: of the models that could be loaded. */
+  fromWorker([
+    /** HTTP is open on the socket. `versions` lists the models that could be loaded. */
     z.strictObject({ type: z.literal("opened"), versions: z.partialRecord(ModelName, z.string()) }),
   ]),
 );

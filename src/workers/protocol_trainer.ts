@@ -1,15 +1,15 @@
 /**
- * Server ⇄ trainer. One task for one process: a training, a preview of one, or files made of a checkpoint. The worker
- * never sees the database: it is told where the rows lie, asks the server to score, and tells what happened.
+ * Server ⇄ trainer. One process does one task: a training, a preview, or an export of a checkpoint. The worker never
+ * sees the database. It gets the path of the rows, asks the server to score, and reports progress.
  */
 import { z } from "zod";
 import { later } from "../lib/schema.ts";
 import { LoraSettings } from "../lib/training/lora.ts";
-import { Done, Failed, Heartbeat, Ready } from "./protocol.ts";
+import { fromWorker } from "./protocol.ts";
 
 const rows = later(() =>
   z.strictObject({
-    /** A file of rows (platform/rows) and how far of it counts. */
+    /** A file of rows (platform/rows). Rows after `head_row` do not count. */
     path: z.string(),
     head_row: z.int().min(0),
     format: z.enum(["prompt", "completion", "chat", "preference"]),
@@ -26,15 +26,15 @@ const plan = later(() =>
   z.strictObject({
     model_path: z.string(),
     method: z.enum(["grpo", "sft", "dpo"]),
-    /** Every one resolved (lib/training/resolve.ts). */
+    /** All hyperparameters are resolved (lib/training/resolve.ts). */
     hyperparameters: z.record(z.string(), z.unknown()),
     lora: LoraSettings.nullable(),
     seed: z.int(),
     rows,
     eval_rows: rows.nullable(),
-    /** As far as is known before the rows are read: `begun` tells how many there are. */
+    /** The number known before the rows are read; `begun` carries the final one. */
     total_steps: z.int().positive(),
-    /** Micro-batches hold this many times less than planned: after memory ran out. */
+    /** Micro-batches are this many times smaller than planned. It is above 1 after memory ran out. */
     micro_divisor: z.int().positive(),
   }),
 );
@@ -48,25 +48,28 @@ export const ToTrainer = later(() =>
       type: z.literal("train"),
       ...device,
       plan,
-      /** Where checkpoints are put: step-000012 and so on, each a directory that appears whole. */
+      /**
+       * The directory of checkpoints: step-000012 and so on. Each checkpoint is a directory that is renamed into place
+       * when complete.
+       */
       checkpoint_dir: z.string(),
       save_steps: z.int().min(0), // 0: only at the end
-      save_seconds: z.int().min(0), // 0: never sooner than save_steps says
-      /** A checkpoint's directory, to go on from; null: from the start. */
+      save_seconds: z.int().min(0), // 0: only `save_steps` counts
+      /** Directory of the checkpoint to resume from. Null: start from the beginning. */
       resume: z.string().nullable(),
-      /** Weights alone are taken from this checkpoint (of another job): the count of steps begins at 0. */
+      /** Only the weights are taken from this checkpoint of another job. Steps count from 0. */
       warm_start: z.string().nullable(),
-      /** Scored completions are told for this many of a step. */
+      /** This many scored completions are reported for each step. */
       samples_per_step: z.int().min(0),
     }),
     /** Loads the model, samples a few prompts and has them scored; trains nothing. */
     z.strictObject({ type: z.literal("preview"), ...device, plan, prompts: z.int().min(0) }),
-    /** Files of one checkpoint. */
+    /** Makes a file from one checkpoint. */
     z.strictObject({
       type: z.literal("export"),
       ...device,
       model_path: z.string(),
-      /** As PEFT names it; null: nobody knows. */
+      /** PEFT's name of the base model. Null if it is unknown. */
       base_model: z.string().nullable(),
       lora: LoraSettings.nullable(),
       checkpoint: z.string(),
@@ -75,7 +78,7 @@ export const ToTrainer = later(() =>
       /** The file to make; for peft an archive (.tar) of its two files. */
       out: z.string(),
     }),
-    /** The answer to `score`. `stdout`: what the reward code printed. */
+    /** The answer to `score`. `stdout` is the text that the reward code printed. */
     z.strictObject({
       type: z.literal("scored"),
       id: z.int(),
@@ -91,7 +94,7 @@ export const ToTrainer = later(() =>
     }),
     /** The reward code cannot be run at all. */
     z.strictObject({ type: z.literal("unscored"), id: z.int(), message: z.string() }),
-    /** Write a checkpoint after this step and end: the job is paused or the server stops. */
+    /** Write a checkpoint after this step and end: the job is paused, or the server stops. */
     z.strictObject({ type: z.literal("save_and_end") }),
   ]),
 );
@@ -114,17 +117,13 @@ const sample = later(() =>
 );
 export type TrainSample = z.infer<typeof sample>;
 
-/** Beside the kinds of protocol.ts: what only a training can run into. */
+/** Kinds of failures that only a training has. They add detail to the kinds of protocol.ts. */
 export const TROUBLES = ["no_effect", "lacking_memory", "bad_rows", "bad_reward"] as const;
 
 export const FromTrainer = later(() =>
-  z.discriminatedUnion("type", [
-    Ready,
-    Heartbeat,
-    Failed,
-    Done,
+  fromWorker([
     z.strictObject({ type: z.literal("loading"), stage: z.string(), progress: z.number().min(0).max(1) }),
-    /** The first step begins. `step`: completed so far. */
+    /** The first step begins. `step` counts the completed steps. */
     z.strictObject({
       type: z.literal("begun"),
       step: z.int(),
@@ -136,7 +135,7 @@ export const FromTrainer = later(() =>
       type: z.literal("score"),
       id: z.int(),
       step: z.int(),
-      /** `row`: the row's text, JSON as stored. */
+      /** `row` is the JSON text of the row as stored. */
       samples: z.array(z.strictObject({ prompt: z.unknown(), completion: z.string(), row: z.string() })),
     }),
     /** One optimizer step is done. All numbers are finite. */
@@ -147,11 +146,11 @@ export const FromTrainer = later(() =>
       values: z.record(z.string(), z.number()),
       eta_ms: z.number().nullable(),
       samples: z.array(sample),
-      /** Things to look at: kind, and a sentence. */
+      /** Warnings for the user: a kind and a sentence. */
       alarms: z.array(z.strictObject({ type: z.string(), message: z.string() })),
     }),
     z.strictObject({ type: z.literal("log"), stream: z.enum(["stdout", "stderr"]), line: z.string() }),
-    /** It lies there, whole. `metrics`: of its step. */
+    /** The checkpoint is complete on disk. `metrics` are those of its step. */
     z.strictObject({
       type: z.literal("checkpoint"),
       step: z.int(),
@@ -159,7 +158,7 @@ export const FromTrainer = later(() =>
       size_bytes: z.int(),
       metrics: z.record(z.string(), z.number()),
     }),
-    /** Before the end that it causes. `sample`: what shows it. */
+    /** Sent before the failure that it explains. `sample` is an example of the problem. */
     z.strictObject({
       type: z.literal("trouble"),
       kind: z.enum(TROUBLES),
@@ -169,17 +168,17 @@ export const FromTrainer = later(() =>
     }),
     z.strictObject({
       type: z.literal("previewed"),
-      /** As measured: model, graph, cache. */
+      /** Measured sum of model, graph and cache. */
       memory_bytes: z.int(),
-      /** Of one step, extrapolated from what was done; null where nothing was. */
+      /** Milliseconds of one step, extrapolated from the preview. Null if nothing was computed. */
       step_ms: z.number().nullable(),
       samples: z.array(sample),
       latencies_ms: z.array(z.number()),
     }),
     z.strictObject({ type: z.literal("exported"), path: z.string(), size_bytes: z.int(), sha256: z.string() }),
-    /** `save_and_end` was obeyed. */
+    /** The trainer obeyed `save_and_end`. */
     z.strictObject({ type: z.literal("saved") }),
-    /** All steps are done; the last checkpoint has been told. */
+    /** All steps are done, and the last checkpoint has been reported. */
     z.strictObject({ type: z.literal("trained") }),
   ]),
 );

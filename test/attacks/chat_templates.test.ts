@@ -120,7 +120,7 @@ describe("a template without end", () => {
 
   test("is stopped by our budget: the same runs to its end without it", () => {
     const many = "{% for a in range(3000) %}{% for b in range(1000) %}{{ '' }}{% endfor %}{% endfor %}end";
-    expect(() => compileTemplate(many)({})).toThrow("does not come to an end");
+    expect(() => compileTemplate(many)({})).toThrow("takes too long");
     expect(new Template(many).render({})).toBe("end");
     expect(new Template("{{ x | length }}").render({ x: "y".repeat(40 * 2 ** 20) })).toBe(String(40 * 2 ** 20));
     expect(() => compileTemplate("{{ x + x }}")({ x: "y".repeat(20 * 2 ** 20) })).toThrow("too much text");

@@ -90,7 +90,7 @@ describe("a proxy of the environment", () => {
     return (await new Response(child.stdout).text()).trim() || (await new Response(child.stderr).text());
   };
   const guarded = (url: string) => `
-    import { guardedDial } from "./src/platform/http_client.ts";
+    import { guardedDial } from "./src/platform/network/http_client.ts";
     const dial = guardedDial({ allow_private: false, allow: ["127.0.0.1"], ca_file: ${JSON.stringify(join(TLS, "ca.pem"))} });
     const { status } = await dial(${JSON.stringify(url)}, { timeoutMs: 60000, allowHttp: true, lookup: async () => [{ address: "127.0.0.1" }] });
     console.log(status);`;

@@ -36,15 +36,18 @@ describe("JSON lines", () => {
       const { code, message } = await faultOf(readAll(memoryFile(name, bytes.subarray(0, -cut))));
       expect({ code, message }).toEqual({
         code: "invalid_rows",
-        message: `${name}: it cannot be unpacked: it was cut off`,
+        message: `${name}: it cannot be decompressed: it is truncated`,
       });
     }
   });
 
   test.each([
-    ['[{"a":1}]', "x.json: line 1 begins a list. One JSON object per line is wanted: jq -c '.[]' makes that of it"],
-    ['{"a":1}\n{\n "a": 2\n}', "x.json: line 2 does not end its object. One JSON object per line is wanted: jq -c ."],
-    ['{"a":1}\n\n"text"', "x.json: line 3 is no JSON object"],
+    ['[{"a":1}]', "x.json: line 1 begins a list. Write one JSON object per line, for example with: jq -c '.[]'"],
+    [
+      '{"a":1}\n{\n "a": 2\n}',
+      "x.json: line 2 does not end its object. Write one JSON object per line, for example with: jq -c .",
+    ],
+    ['{"a":1}\n\n"text"', "x.json: line 3 is not a JSON object"],
   ])("%j is refused with its line and what to do", async (text, message) => {
     const fault = await faultOf(readAll(memoryFile("x.json", text)));
     expect(fault.code).toBe("invalid_rows");
@@ -122,17 +125,17 @@ describe("CSV", () => {
   test("a header of very many columns is read in no time", async () => {
     const names = Array.from({ length: 100_000 }, (_, i) => `c${i}`);
     const read = async () => expect(await columnsOf(memoryFile("x.csv", `${names}\n`), ROW_BYTES)).toEqual(names);
-    expect(await cpuMsOf(read)).toBeLessThan(10_000); // twenty seconds, were each compared with each
+    expect(await cpuMsOf(read)).toBeLessThan(10_000); // comparing every pair would take twenty seconds
   });
 
   test.each([
-    ["a,b\n1,2\n1,2,3\n", "x.csv: line 3 has 3 cells, the header 2"],
-    ["a,b\n1\n", "x.csv: line 2 has 1 cells, the header 2"],
+    ["a,b\n1,2\n1,2,3\n", "x.csv: line 3 has 3 cells, but the header has 2"],
+    ["a,b\n1\n", "x.csv: line 2 has 1 cells, but the header has 2"],
     ["a,b,a\n", 'x.csv: two columns of the header are named "a"'],
-    ['a\n"open', "x.csv: no valid CSV: Quote Not Closed"],
-    ['a\n"b"c\n', "x.csv: no valid CSV: Invalid Closing Quote"],
-    [new Uint8Array([0xff, 0xfe, 0x61, 0x00]), "x.csv: it is not valid UTF-8: save it as UTF-8"],
-    [new Uint8Array([0x61, 0x0a, 0x62, 0xc3]), "x.csv: it is not valid UTF-8: save it as UTF-8"],
+    ['a\n"open', "x.csv: invalid CSV: Quote Not Closed"],
+    ['a\n"b"c\n', "x.csv: invalid CSV: Invalid Closing Quote"],
+    [new Uint8Array([0xff, 0xfe, 0x61, 0x00]), "x.csv: it is not valid UTF-8. Save it as UTF-8"],
+    [new Uint8Array([0x61, 0x0a, 0x62, 0xc3]), "x.csv: it is not valid UTF-8. Save it as UTF-8"],
   ])("%j is refused in words", async (text, message) => {
     const fault = await faultOf(readAll(memoryFile("x.csv", text)));
     expect(fault.code).toBe("invalid_rows");
@@ -169,11 +172,11 @@ describe("a format", () => {
     expect(await readAll(memoryFile("part-0", ' \n{"a":1}'))).toEqual(['{"a":1}']);
     expect((await faultOf(readAll(memoryFile("part-0", "PAR1 and no more")))).message).toContain("as Parquet");
     expect((await faultOf(readAll(memoryFile("part-0", "a,b\n")))).message).toBe(
-      "part-0: neither its name nor its first bytes say what it is: name it .jsonl, .csv or .parquet",
+      "part-0: neither its name nor its first bytes tell its format. Name it .jsonl, .csv or .parquet",
     );
     const zip = memoryFile("rows.jsonl", new Uint8Array([0x50, 0x4b, 3, 4, 0]));
     expect((await faultOf(readAll(zip))).message).toBe(
-      "rows.jsonl: it is packed with zip, which is not read: use gzip or Zstandard",
+      "rows.jsonl: it is compressed with zip, which is not supported. Use gzip or Zstandard",
     );
     expect(zip.closed).toBe(1);
   });
@@ -190,7 +193,7 @@ describe("a format", () => {
 
 test("a quote inside a cell that has none around it is the rows' fault, not a broken source", async () => {
   const fault = await faultOf(readAll(memoryFile("rows.csv", 'prompt,n\n"a" b"c,1\nx"y,2\n')));
-  expect([fault.code, fault.message.includes("no valid CSV")]).toEqual(["invalid_rows", true]);
+  expect([fault.code, fault.message.includes("invalid CSV")]).toEqual(["invalid_rows", true]);
   const opening = await faultOf(readAll(memoryFile("rows.csv", 'prompt,n\na "b",1\n')));
-  expect([opening.code, opening.message.includes("no valid CSV")]).toEqual(["invalid_rows", true]);
+  expect([opening.code, opening.message.includes("invalid CSV")]).toEqual(["invalid_rows", true]);
 });

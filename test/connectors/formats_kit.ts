@@ -1,10 +1,10 @@
-import { BEGINNING, type Place, type SourceFile } from "../../src/workers/connector/formats/file.ts";
+import { BEGINNING, type RowPosition, type SourceFile } from "../../src/workers/connector/formats/file.ts";
 import { rowsOf } from "../../src/workers/connector/formats/rows.ts";
 import { SourceError } from "../../src/workers/connector/types.ts";
 
 export const ROW_BYTES = 1_000_000;
 
-/** A file that lies in memory and comes in chunks of `step` bytes. Counts what is read of it. */
+/** A file in memory that is read in chunks of `step` bytes. Counts the reads. */
 export function memoryFile(name: string, content: string | Uint8Array, step = 64 * 1024) {
   const all = typeof content === "string" ? new TextEncoder().encode(content) : new Uint8Array(content);
   const file = {
@@ -32,7 +32,7 @@ export function memoryFile(name: string, content: string | Uint8Array, step = 64
   return file satisfies SourceFile;
 }
 
-type Options = { rowBytes?: number; from?: Place };
+type Options = { rowBytes?: number; from?: RowPosition };
 
 export async function readAll(file: SourceFile, { rowBytes = ROW_BYTES, from = BEGINNING }: Options = {}) {
   const lines: string[] = [];
@@ -40,7 +40,7 @@ export async function readAll(file: SourceFile, { rowBytes = ROW_BYTES, from = B
   return lines;
 }
 
-/** The SourceError that it ends with. */
+/** Returns the SourceError of the work. */
 export async function faultOf(work: Promise<unknown>): Promise<SourceError> {
   const error = await work.then(
     () => new Error("it did not fail"),

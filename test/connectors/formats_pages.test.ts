@@ -32,7 +32,7 @@ const REPS = [0, 1, 0, 0, 0, 1, 0];
 const DEFS = [3, 3, 0, 1, 2, 3, 3];
 const LISTS = ["[1,2]", "null", "[]", "[null,3]", "[4]"].map((list) => `{"l":${list}}`);
 
-/** In pages that begin at these values. */
+/** Cuts pages that begin at these values. */
 function cut(starts: number[], version: 1 | 2): Page[] {
   let taken = 0;
   return starts.map((from, i) => {
@@ -50,7 +50,7 @@ describe("lists", () => {
     [1, [0]],
     [2, [0]],
     [2, [0, 2, 3, 6]],
-    [1, [0, 1, 5]], // a row that goes on in the next page
+    [1, [0, 1, 5]], // a row that continues in the next page
     [1, [0, 1, 2, 3, 4, 5, 6]],
   ] as const)("from pages of version %d that begin at %j", async (version, starts) => {
     const leaf = {
@@ -119,7 +119,7 @@ describe("what a file claims about itself is not believed", () => {
       [dictionary, indexes(2_000_000_000, 4_000_000_000n)],
       2_000_000_000,
       3,
-      "write smaller pages",
+      "Write smaller pages",
     ],
     ["more values than the column has", [dictionary, indexes(5, 10n)], 3, 3, "a page of t claims 5 values"],
     [
@@ -129,20 +129,20 @@ describe("what a file claims about itself is not believed", () => {
       1,
       "not in its dictionary",
     ],
-    ["a dictionary that is not there", [indexes(3, 6n)], 3, 3, "a dictionary that is not there"],
+    ["a dictionary that is not there", [indexes(3, 6n)], 3, 3, "a missing dictionary"],
     [
       "a page that unpacks into two gigabytes",
       [{ count: 1, values: plainTexts(["x"]), claims: { unpacked: 2 ** 31 - 1 } }],
       1,
       1,
-      "write smaller pages",
+      "Write smaller pages",
     ],
     [
       "a page beyond its column",
       [{ count: 1, values: plainTexts(["x"]), claims: { packed: 1000 } }],
       1,
       1,
-      "a page claims 1000 bytes where 5 are left",
+      "a page claims 1000 bytes, but only 5 are left",
     ],
     [
       "a page of negative size",
@@ -158,7 +158,7 @@ describe("what a file claims about itself is not believed", () => {
       1,
       "a value is longer than its page",
     ],
-    ["fewer values than rows", [{ count: 1, values: plainTexts(["x"]) }], 1, 9, "claims 9 rows and ends after 1"],
+    ["fewer values than rows", [{ count: 1, values: plainTexts(["x"]) }], 1, 9, "claims 9 rows, but ends after 1"],
     [
       "text that is not UTF-8",
       [{ count: 1, values: plainTexts([new Uint8Array([0xff])]) }],
@@ -168,24 +168,24 @@ describe("what a file claims about itself is not believed", () => {
     ],
   ])("%s", async (_what, pages, values, rows, message) => {
     const file = writeParquet(ONE_TEXT, [{ rows, leaves: [{ ...TEXT, pages, values }] }]);
-    const found = await aside<Found>("parquet", file);
+    const found = await aside<ReadResult>("parquet", file);
     if (message === "") expect(found).toMatchObject({ rows, code: "" });
     else expect(found).toMatchObject({ code: "invalid_rows", message: expect.stringContaining(message) });
     expect(found.growthBytes).toBeLessThan(100e6);
   });
 
   test("texts that each begin as the one before them are not in memory together", async () => {
-    const count = 20_000; // of 1, 2, 3… characters: 200 MB from a page of 20 kB
+    const count = 20_000; // values of 1, 2, 3… characters: 200 MB from a page of 20 kB
     const values = Buffer.concat([equalSteps(0, 1, count), equalSteps(1, 0, count), Buffer.alloc(count, "x")]);
     const pages: Page[] = [{ count, encoding: "DELTA_BYTE_ARRAY", values }];
     const file = writeParquet(ONE_TEXT, [{ rows: count, leaves: [{ ...TEXT, pages }] }]);
-    const found = await aside<Found>("parquet", file);
+    const found = await aside<ReadResult>("parquet", file);
     expect(found.characters).toBe((count * (count + 1)) / 2 + count * '{"t":""}'.length);
     expect(found.growthBytes).toBeLessThan(150e6);
   });
 });
 
-type Found = { rows: number; characters: number; code: string; message: string; growthBytes: number };
+type ReadResult = { rows: number; characters: number; code: string; message: string; growthBytes: number };
 
 /** DELTA_BINARY_PACKED of `first`, `first + step`, …: blocks whose differences take no bits. */
 function equalSteps(first: number, step: number, count: number): Uint8Array {

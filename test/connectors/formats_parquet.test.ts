@@ -8,7 +8,7 @@ import { tempDir } from "../harness.ts";
 import { describeWith, judge } from "../servers/servers.ts";
 import { faultOf, memoryFile, readAll } from "./formats_kit.ts";
 
-/** Each column with DuckDB's own word for it, as text. */
+/** Each column with DuckDB's own text for it. */
 const EXACT: Record<string, string> = {
   i8: "(i % 256 - 128)::TINYINT",
   u8: "(i % 256)::UTINYINT",
@@ -120,7 +120,7 @@ describeWith(
       }
       file.reads.length = 0;
       await readAll(file, { from: { row: 4096, byte: null } });
-      expect(file.reads).toHaveLength(2); // the footer and the last row group: those before it are not read
+      expect(file.reads).toHaveLength(2); // the footer and the last row group: earlier ones are not read
     });
 
     test("a row that is too long, one that a small dictionary makes, is refused", async () => {
@@ -158,8 +158,8 @@ describe("Parquet that claims too much", () => {
     memoryFile("x.parquet", Buffer.concat([Buffer.from("PAR1"), footer, tail(footer.byteLength)]));
 
   test.each([
-    ["too short", memoryFile("x.parquet", "PAR1PAR1"), "it has 8 bytes, which is too short"],
-    ["cut off", memoryFile("x.parquet", `PAR1${"x".repeat(100)}`), "it does not end as Parquet does"],
+    ["too short", memoryFile("x.parquet", "PAR1PAR1"), "it has 8 bytes, too few"],
+    ["cut off", memoryFile("x.parquet", `PAR1${"x".repeat(100)}`), "its end is not that of a Parquet file"],
     ["encrypted", memoryFile("x.parquet", "PARE00000000PARE"), "it is encrypted"],
     [
       "a footer beyond the file",
@@ -173,12 +173,12 @@ describe("Parquet that claims too much", () => {
       ),
       "more than 4000000 things",
     ],
-    ["nesting without end", withFooter(Buffer.alloc(100_000, 0x1c)), "nested too deep"],
+    ["nesting without end", withFooter(Buffer.alloc(100_000, 0x1c)), "nested too deeply"],
     ["an empty footer", withFooter(new Uint8Array(1)), ""],
   ])("%s", async (_what, file, message) => {
     const fault = await faultOf(readAll(file));
     expect(fault.code).toBe("invalid_rows");
-    expect(fault.message).toContain("x.parquet: cannot be read as Parquet: ");
+    expect(fault.message).toContain("x.parquet: it cannot be read as Parquet: ");
     expect(fault.message).toContain(message);
     expect(file.reads.reduce((sum, [from, to]) => sum + to - from, 0)).toBeLessThan(file.bytes * 2 + 1);
   });

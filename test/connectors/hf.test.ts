@@ -142,9 +142,14 @@ describe("files of a split", () => {
   });
 
   test.each<[dataset: string, config: HubConfig, param: string, message: string]>([
-    ["lab/plain", { split: "train[:10%]" }, "/hub_config/split", "has no split train[:10%]: it has test, train"],
-    ["lab/plain", { config: "x" }, "/hub_config/config", "has no configuration x: it has default"],
-    ["lab/declared", { config: "large" }, "/hub_config/config", "has no configuration large: it has small, whole"],
+    ["lab/plain", { split: "train[:10%]" }, "/hub_config/split", "has no split train[:10%]. Choose one of test, train"],
+    ["lab/plain", { config: "x" }, "/hub_config/config", "has no configuration x. Choose one of default"],
+    [
+      "lab/declared",
+      { config: "large" },
+      "/hub_config/config",
+      "has no configuration large. Choose one of small, whole",
+    ],
     ["lab/plain", { revision: "v9" }, "/hub_config/revision", "has no such revision"],
     ["lab/pictures", {}, "/hub_dataset", "has no JSONL, CSV or Parquet file in train (it has .png, .txt)"],
   ])("%s %j is not there, and what is there is named", async (dataset, config, param, message) => {
@@ -168,15 +173,15 @@ describe("a token", () => {
     const store = hub.requests.filter(({ at }) => at === "store");
     expect(store.length).toBeGreaterThan(0);
     expect(store.every(({ authorization }) => authorization === null)).toBe(true);
-    const asked = hub.requests.filter(({ at }) => at === "hub");
-    expect(asked.every(({ authorization }) => authorization === "Bearer hf_MARKEDtoken")).toBe(true);
+    const requests = hub.requests.filter(({ at }) => at === "hub");
+    expect(requests.every(({ authorization }) => authorization === "Bearer hf_MARKEDtoken")).toBe(true);
   });
 
   test.each<[dataset: string, token: string | undefined, message: string]>([
     ["lab/secret", undefined, "is private and needs hub_config.token"],
     ["lab/secret", "hf_MARKEDwrong", "the token may not read it"],
     ["lab/nowhere", undefined, "it does not exist, or is private"],
-    ["lab/gated", "hf_MARKEDtoken", "only to those who accepted its terms"],
+    ["lab/gated", "hf_MARKEDtoken", "only to users who accepted its terms"],
   ])("%s with the token %p is refused in words that do not repeat it", async (dataset, token, message) => {
     const fault = await faultOf(at(dataset, {}, token).test(calm()));
     expect([fault.code, fault.param]).toEqual(["unauthorized", "/hub_config/token"]);
@@ -194,7 +199,7 @@ describe("the way to the bytes", () => {
     expectSilence(redirected, ["MARKED"]);
   });
 
-  test("is asked for again when the address is over", async () => {
+  test("is requests for again when the address is over", async () => {
     const connector = at("lab/plain");
     await connector.test(calm());
     hub.expire();

@@ -1,7 +1,7 @@
 /** Recordings of every encoding are heard as the same tone. Fixtures were written by libsndfile. */
 import { describe, expect, test } from "bun:test";
 import { join } from "node:path";
-import { cutWindows, hear } from "../../src/workers/detector/audio/audio.ts";
+import { cutWindows, readClip } from "../../src/workers/detector/audio/audio.ts";
 import { AudioError, MAX_SAMPLES } from "../../src/workers/detector/audio/clip.ts";
 import { readFlac } from "../../src/workers/detector/audio/flac.ts";
 import { resample } from "../../src/workers/detector/audio/resample.ts";
@@ -101,7 +101,7 @@ function crc16(bytes: readonly number[]): number {
 }
 
 test("MP3", async () => {
-  const heard = await hear(await fixture("mono.mp3"));
+  const heard = await readClip(await fixture("mono.mp3"));
   expect(heard).toMatchObject({ format: "mp3", sampleRate: 16_000, channels: 1, count: 1 });
   expect(heard.seconds).toBeWithin(0.9, 1.3);
   expect(largest(heard.windows)).toBeWithin(0.4, 0.6);

@@ -1,9 +1,9 @@
 /** Who is computed for, and when. */
 import { describe, expect, test } from "bun:test";
+import { ClientLeft } from "../../src/lib/net/client_left.ts";
 import { join, type Part, stretches, takeBatch } from "../../src/workers/detector/batch.ts";
 import { createGate } from "../../src/workers/detector/gate.ts";
 import { bytesPerPixel, sampleFrames } from "../../src/workers/detector/image/decode.ts";
-import { Left } from "../../src/workers/detector/refusal.ts";
 import type { ModelName } from "../../src/workers/protocol_detector.ts";
 
 const BOTH: ModelName[] = ["detector_v0", "detector_v1"];
@@ -77,7 +77,7 @@ describe("the gate", () => {
     const gone = gate.enter(10, going.signal);
     const behind = gate.enter(5, never);
     going.abort();
-    expect(gone).rejects.toThrow(Left);
+    expect(gone).rejects.toThrow(ClientLeft);
     (await behind)();
     leave();
     expect(gate.used).toBe(0);

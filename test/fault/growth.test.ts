@@ -92,7 +92,7 @@ test("D1: positions of 10,000 queued jobs are worked out once, then a list reads
     expect(new Set(places).size).toBe(100);
     expect(Math.min(...places)).toBeGreaterThanOrEqual(1);
     expect(Math.max(...places)).toBeLessThanOrEqual(JOBS);
-    expect(body.data[0].queue_reason).toContain("waits for its turn");
+    expect(body.data[0].queue_reason).toContain("waits for earlier jobs");
   });
   expect(again.rows).toBeLessThan(SOME);
   expect(again.statements).toBeLessThan(SOME);

@@ -2,13 +2,15 @@ import { Database } from "bun:sqlite";
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { rmSync } from "node:fs";
 import { join } from "node:path";
-import { makeKey, program, Stopped, startBinary, tempDir, until } from "../harness.ts";
+import { Stopped, startBinary } from "../binary.ts";
+import { makeKey, program } from "../cli.ts";
+import { tempDir, until } from "../harness.ts";
 import { randomFor, SEED, sweep } from "../sweep.ts";
 import { violations } from "./invariants.ts";
 
 /**
- * The executable, killed at its commits, flushes, renames and spawns while jobs and deployments are paid for: what the
- * ledger has is what the events say was used, once.
+ * The executable is killed at commits, flushes, renames and spawns while jobs and deployments are charged. The ledger
+ * must have the use that the events show, once.
  */
 const KILLS = sweep({ quick: 4, full: 10 });
 setDefaultTimeout(60_000 * (1 + KILLS));
@@ -72,7 +74,7 @@ const JOB = {
 const busy = async () =>
   (await call("GET", "/training_jobs?limit=100")).data.some((job: { completed_at: unknown }) => !job.completed_at);
 
-/** Something of each kind that is paid for, until the server dies or all of it is done. */
+/** Runs a job and a deployment until the server dies or both have ended. */
 async function live(round: number) {
   const grant = { payment_customer_id: customer, amount_usd: 0.25 };
   await call("POST", "/billing/grants", grant, { as: adminKey, headers: { "idempotency-key": `round-${round}` } });
@@ -88,12 +90,12 @@ async function live(round: number) {
 }
 
 type Entry = { id: string; subject: string; key: string; ms: number; rate: number; micros: number; at: number };
-type Told = { subject: string; type: string; at: number };
+type EventRow = { subject: string; type: string; at: number };
 const BEGINS = ["job.provisioning", "deployment.serving"];
 const NEXT = [...BEGINS, "job.completed", "job.failed", "job.requeued", "deployment.stopped"];
 
-/** What is wrong with the ledger, from the files alone. */
-function wrongs(): string[] {
+/** Errors in the ledger, found from the files alone. */
+function ledgerErrors(): string[] {
   const db = new Database(join(dir, "verk.db"), { readonly: true });
   const entries = db
     .query(
@@ -102,7 +104,7 @@ function wrongs(): string[] {
     .all() as Entry[];
   const events = db
     .query("SELECT subject_id AS subject, type, created_at AS at FROM events ORDER BY seq")
-    .all() as Told[];
+    .all() as EventRow[];
   db.close();
   const bad = violations(dir);
   for (const subject of new Set(entries.map((each) => each.subject))) {
@@ -151,7 +153,7 @@ test(`killed ${KILLS} times where it commits, writes and spawns: all use is char
     }
     if (!isDead()) await server.kill("SIGKILL");
     kills++;
-    expect({ round, failpoint, wrong: wrongs() }).toEqual({ round, failpoint, wrong: [] });
+    expect({ round, failpoint, wrong: ledgerErrors() }).toEqual({ round, failpoint, wrong: [] });
     expect(grants(250_000)).toBeLessThanOrEqual(round + 1);
   }
   await start();
@@ -166,7 +168,7 @@ test(`killed ${KILLS} times where it commits, writes and spawns: all use is char
   const jobs = (await call("GET", "/training_jobs?limit=100")).data as { status: string; cost_usd: number }[];
   expect(jobs.filter(({ status, cost_usd: usd }) => status !== "completed" || usd <= 0)).toEqual([]);
   await server.kill("SIGTERM");
-  expect(wrongs()).toEqual([]);
+  expect(ledgerErrors()).toEqual([]);
 });
 
 test("verk credits grant, killed wherever it may be, has granted once or not at all", async () => {

@@ -42,7 +42,7 @@ describe("H1: limits of bodies", () => {
     const about = (field: string) =>
       body.errors.filter(({ param }: { param: string }) => param.startsWith(`/${field}`)) as { message: string }[];
     expect(about("hyperparameters")).toHaveLength(20);
-    expect(about("hyperparameters")[0]?.message).toContain("did you mean learning_rate?");
+    expect(about("hyperparameters")[0]?.message).toContain("Did you mean learning_rate?");
     expect(about("lora").length).toBeLessThanOrEqual(20);
   });
 
@@ -68,14 +68,14 @@ describe("H1: limits of bodies", () => {
     expect(await refusal(tokens)).toBe("404 resource_not_found"); // no such deployment: the body was taken
     expect(await refusal([tokens, tokens])).toBe("404 resource_not_found");
     expect(await refusal(["a", "b"])).toBe("404 resource_not_found");
-    expect(await refusal([...tokens, "x", -1])).toBe("/input/100000 input.100000: must be the number of a token");
-    expect(await refusal([[1], [1.5]])).toBe("/input/1/0 input.1.0: must be the number of a token");
-    expect(await refusal(["a", 1])).toBe("/input/1 input.1: must be a text, as the first one is");
+    expect(await refusal([...tokens, "x", -1])).toBe("/input/100000 input.100000: must be a token id");
+    expect(await refusal([[1], [1.5]])).toBe("/input/1/0 input.1.0: must be a token id");
+    expect(await refusal(["a", 1])).toBe("/input/1 input.1: must be a string, like the first entry");
     expect(await refusal(["a", ""])).toBe("/input/1 input.1: must not be empty");
     expect(await refusal([])).toBe("/input input: must not be an empty list");
     expect(await refusal([{}])).toStartWith("/input/0 input.0: must be a text, a list");
     expect(await refusal(Array.from({ length: 2_049 }, () => [1]))).toBe("/input input: takes at most 2048 of them");
-    expect(await refusal(null)).toStartWith("/input input: must be a text");
+    expect(await refusal(null)).toStartWith("/input input: must be a string");
   });
 });
 

@@ -49,7 +49,9 @@ test("every link of a page leads to a file, and to a heading of it", () => {
 
 test("every path that CONTRIBUTING.md and the invariants name exists", () => {
   const EXAMPLES = /monitors|gopher|NAME/;
-  const named = (read("CONTRIBUTING.md") + read("docs/invariants.md")).matchAll(/`((?:src|test|scripts|bench|docs)\/[\w./-]+)`/g);
+  const named = (read("CONTRIBUTING.md") + read("docs/invariants.md")).matchAll(
+    /`((?:src|test|scripts|bench|docs)\/[\w./-]+)`/g,
+  );
   const missing = [...named].map(([, path = ""]) => path).filter((path) => !existsSync(join(ROOT, path)));
   expect(missing.filter((path) => !EXAMPLES.test(path))).toEqual([]);
 });

@@ -1,28 +1,10 @@
 import { afterAll, beforeAll, expect, test } from "bun:test";
-import { join } from "node:path";
 import { and, type Column, eq, getTableColumns, getTableName, inArray } from "drizzle-orm";
-import type { SQLiteColumn, SQLiteTable } from "drizzle-orm/sqlite-core";
+import type { SQLiteTable } from "drizzle-orm/sqlite-core";
 import { durable, write } from "../../src/platform/db/db.ts";
 import { changeRow } from "../../src/platform/db/row.ts";
 import { type TestApp, testApp } from "../harness.ts";
-
-const RESOURCES = join(import.meta.dir, "../../src/resources");
-
-type Table = SQLiteTable & { id: SQLiteColumn; status: SQLiteColumn; updatedAt: SQLiteColumn };
-type Found = {
-  table: Table;
-  steps: Record<string, readonly [from: readonly string[], to: string, event: string | null]>;
-};
-
-const isMachine = (value: unknown): value is Found =>
-  typeof value === "object" && value !== null && "steps" in value && "table" in value;
-
-async function machines(): Promise<Found[]> {
-  const found: Found[] = [];
-  for await (const file of new Bun.Glob("*/*machine.ts").scan(RESOURCES))
-    found.push(...Object.values((await import(join(RESOURCES, file))) as object).filter(isMachine));
-  return found;
-}
+import { type AnyMachine, machines } from "./machines.ts";
 
 let app: TestApp;
 beforeAll(async () => {
@@ -52,6 +34,8 @@ const sampleRow = (table: SQLiteTable, i: number): Row =>
   Object.fromEntries(Object.entries(getTableColumns(table)).map(([key, column]) => [key, sample(column, i)]));
 
 /** The same step from the same row, by the statement and by the query builder: what it answers, what is there then. */
+type Table = AnyMachine["table"];
+
 function step(table: Table, before: Row, { from, set }: { from: readonly string[]; set: Row }, how: "row" | "builder") {
   const id = before["id"] as string;
   return write(app.ctx.db, (tx) => {
@@ -76,7 +60,7 @@ function step(table: Table, before: Row, { from, set }: { from: readonly string[
 test("a step of any machine does to its row what the query builder would do, whatever the values", async () => {
   const found = await machines();
   expect(found.length).toBeGreaterThan(9);
-  for (const { table, steps } of found)
+  for (const [, { table, steps }] of found)
     for (const [from, to] of Object.values(steps))
       for (let i = 0; i < 12; i++) {
         const { id, updatedAt, ...values } = sampleRow(table, i);

@@ -1,7 +1,7 @@
 import { afterAll, expect, test } from "bun:test";
 import { rmSync } from "node:fs";
 import { join } from "node:path";
-import type { Given } from "../../src/lib/training/hyperparameters.ts";
+import type { HyperparameterInput } from "../../src/lib/training/hyperparameters.ts";
 import type { Score } from "../../src/workers/trainer/loop/types.ts";
 import { tempDir } from "../harness.ts";
 import { makeModel } from "../models.ts";
@@ -16,7 +16,7 @@ const place = () => join(dir, `run-${runs++}`);
 const common = { dir, model, lora: { r: 4, alpha: 8 }, context: 128 };
 const prompts = [..."abcdefgh"].map((prompt) => ({ prompt }));
 const long = "x".repeat(200);
-const GRPO: Given<"grpo"> = {
+const GRPO: HyperparameterInput<"grpo"> = {
   learning_rate: 0.01,
   num_generations: 2,
   per_device_train_batch_size: 4,

@@ -1,7 +1,7 @@
 import { afterAll, describe, expect, test } from "bun:test";
 import { existsSync, mkdirSync, readdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
-import type { Given, Method } from "../../src/lib/training/hyperparameters.ts";
+import type { HyperparameterInput, Method } from "../../src/lib/training/hyperparameters.ts";
 import type { FromTrainer } from "../../src/workers/protocol_trainer.ts";
 import type { Score } from "../../src/workers/trainer/loop/types.ts";
 import { tempDir } from "../harness.ts";
@@ -30,7 +30,7 @@ const HELD_OUT = {
 };
 /** The more capitals, the better. */
 const loud: Score = scoring((text) => text.replaceAll(/[^A-Z]/g, "").length / Math.max(1, text.length));
-const GRPO: Given<"grpo"> = {
+const GRPO: HyperparameterInput<"grpo"> = {
   learning_rate: 0.01,
   num_generations: 4,
   per_device_train_batch_size: 16,
@@ -61,7 +61,7 @@ describe.each([["an adapter", LORA] as const, ["all weights", null] as const])("
     const plan = await planOf({ ...common, method: "dpo", rows: TASKS.dpo, heldOut: HELD_OUT.dpo, given, lora });
     const { steps, ending } = await runTraining({ plan, dir, checkpoints: place() });
     expect(ending).toBe("trained");
-    expect(steps[0]!.values["rewards/margins"]).toBeCloseTo(0, 5); // nothing was changed yet
+    expect(steps[0]!.values["rewards/margins"]).toBeCloseTo(0, 5); // nothing has changed yet
     const margins = series(steps, "eval_rewards/margins");
     expect(margins.at(-1)!).toBeGreaterThan(margins[0]! + 0.5);
   }, 60_000);
@@ -119,7 +119,7 @@ test.each(CASES)(
   "a run that goes on tells what the whole run told: $name",
   async ({ method, given, lora = LORA }) => {
     const rows = TASKS[method];
-    const full = { max_steps: 8, learning_rate: 0.01, per_device_train_batch_size: 4, ...given } as Given<
+    const full = { max_steps: 8, learning_rate: 0.01, per_device_train_batch_size: 4, ...given } as HyperparameterInput<
       typeof method
     >;
     const plan = await planOf({ ...common, lora, method, rows, heldOut: HELD_OUT[method], given: full });
@@ -137,7 +137,7 @@ test.each(CASES)(
 );
 
 test("a batch that is met again, or later, is compared with the weights that wrote it", async () => {
-  const ratios = async (given: Given<"grpo">) => {
+  const ratios = async (given: HyperparameterInput<"grpo">) => {
     const plan = await planOf({
       ...common,
       method: "grpo",
@@ -190,7 +190,7 @@ test("asked to save and end, it finishes the step, and the next run goes on behi
   expect([over.ending, over.steps.length]).toEqual(["trained", 0]);
 }, 60_000);
 
-test("what a killed run left half-made is gone, and a checkpoint nobody was told of is replaced", async () => {
+test("incomplete checkpoints of a killed run are removed, and an unreported checkpoint is replaced", async () => {
   const plan = await planOf({ ...common, method: "sft", rows: TASKS.sft, given: { max_steps: 2 } });
   const checkpoints = place();
   mkdirSync(join(checkpoints, ".verk-tmp-0123456789abcdef"), { recursive: true });
@@ -217,7 +217,7 @@ test("the weights of another job are where a warm start begins; its steps and mo
     message: expect.stringContaining('"r":4'),
   });
   const seeded = await runTraining({ plan: { ...plan, seed: 9 }, dir, checkpoints: place(), resume: warmStart });
-  expect(seeded.error?.message).toContain("its seed is 7, the job's 9");
+  expect(seeded.error?.message).toContain("its seed is 7, but the job's is 9");
 }, 60_000);
 
 describe("what goes wrong", () => {
@@ -278,7 +278,7 @@ describe("what goes wrong", () => {
     const run = await runTraining({ plan, dir, checkpoints: place(), score });
     expect(run.error).toMatchObject({
       kind: "bad_reward",
-      message: expect.stringContaining("no function gave a number"),
+      message: expect.stringContaining("no function returned a number"),
     });
   }, 60_000);
 
@@ -294,6 +294,6 @@ describe("what goes wrong", () => {
     const plan = await planOf({ ...common, method: "grpo", rows, given: { ...GRPO, max_steps: 2 } });
     const run = await runTraining({ plan, dir, checkpoints: place(), score: loud });
     expect(run.steps.map(({ alarms }) => alarms.map(({ type }) => type))).toEqual([["rows_left_out"], []]);
-    expect(run.steps[0]!.alarms[0]!.message).toStartWith("1 of the rows are left out");
+    expect(run.steps[0]!.alarms[0]!.message).toStartWith("1 row is not used");
   }, 60_000);
 });

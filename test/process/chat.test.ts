@@ -1,8 +1,9 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { readFileSync, rmSync, statSync } from "node:fs";
 import { join } from "node:path";
+import { startBinary } from "../binary.ts";
 import { program, runVerk, spawnVerk } from "../cli.ts";
-import { startBinary, tempDir, until } from "../harness.ts";
+import { tempDir, until } from "../harness.ts";
 
 const root = tempDir();
 type Json = Record<string, unknown>;
@@ -144,7 +145,7 @@ describe("verk deploy", () => {
     fake.state.looks = [{ status: "failed", error: "the file is damaged" }];
     const { code, out, err } = await verk(["deploy", "verk-tiny"]);
     expect([code, out]).toEqual([1, ""]);
-    expect(err).toBe("verk: verk-tiny (dep_1) is failed: the file is damaged\n");
+    expect(err).toBe("verk: verk-tiny (dep_1) failed: the file is damaged\n");
   });
 
   test("what the server refuses is one line", async () => {
@@ -170,14 +171,16 @@ describe("verk deploy", () => {
     child.kill("SIGINT");
     const err = await new Response(child.stderr).text();
     expect(await child.exited).toBe(130);
-    expect(err).toContain("goes on without this command");
+    expect(err).toContain("continues on the server");
     fake.state.looks = [];
   });
 
   test("a file, a wrong number and a wrong time are refused with the way out", async () => {
     expect((await verk(["deploy", "./model.gguf"])).err).toContain("verk models import ./model.gguf");
     expect((await verk(["deploy", "x", "--parallel", "many"])).err).toContain("--parallel: expected a whole number");
-    expect((await verk(["deploy", "x", "--idle-timeout", "soon"])).err).toContain("--idle-timeout: expected 90s");
+    expect((await verk(["deploy", "x", "--idle-timeout", "soon"])).err).toContain(
+      "--idle-timeout: expected a duration such as 90s",
+    );
   });
 });
 
@@ -281,7 +284,7 @@ describe("verk chat", () => {
     terminal.write("\x03");
     await until("the stop", () => shown.includes("(stopped)") && fake.state.left === 1);
     await type("third", "answer 7"); // the broken-off answer stays in the conversation
-    await type("/system Rhyme.", "with that instruction");
+    await type("/system Rhyme.", "with this system prompt");
     await type("fourth", "answer 2");
     await type("/reset", "a new conversation");
     await type("fifth", "answer 2");

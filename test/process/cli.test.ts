@@ -3,8 +3,9 @@ import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { existsSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { userInfo } from "node:os";
 import { join } from "node:path";
+import { startBinary } from "../binary.ts";
 import { runVerk } from "../cli.ts";
-import { startBinary, tempDir, until } from "../harness.ts";
+import { tempDir, until } from "../harness.ts";
 
 const root = tempDir();
 afterAll(() => rmSync(root, { recursive: true, force: true }));
@@ -101,7 +102,7 @@ describe("keys and workspaces without a server", () => {
     expect(told).toEqual(["Credit taken back", "May", "Credit to begin with"]);
     for (const amount of ["0", "abc", "1e3", "0.0000001"]) {
       const { code, err } = await verk(["credits", "grant", amount, ...on]);
-      expect([code, err]).toEqual([2, expect.stringContaining("expected dollars")]);
+      expect([code, err]).toEqual([2, expect.stringContaining("expected an amount in dollars")]);
     }
   });
 

@@ -1,8 +1,9 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { startBinary } from "../binary.ts";
 import { program, runVerk, spawnVerk } from "../cli.ts";
-import { startBinary, tempDir, until } from "../harness.ts";
+import { tempDir, until } from "../harness.ts";
 
 const root = tempDir();
 let server: Awaited<ReturnType<typeof startBinary>>;
@@ -40,10 +41,10 @@ describe("push", () => {
     const path = file("support.jsonl", rows(1, 3));
     const first = await verk(["push", path]);
     expect([first.code, first.out]).toEqual([0, expect.stringMatching(/^ds_\w{26}\n$/)]);
-    expect(first.err).toContain("support: 3 rows of the format prompt");
+    expect(first.err).toContain("support: 3 rows, format prompt");
     const again = await verk(["push", path, "--name", "other"]);
     expect([again.code, again.out]).toEqual([0, first.out]);
-    expect(again.err).toContain("was there already: support");
+    expect(again.err).toContain("was uploaded before as support");
     expect((await verk(["show", "support", "--json"])).json()).toMatchObject({ id: first.out.trim(), num_rows: 3 });
   });
 
@@ -103,7 +104,7 @@ describe("append", () => {
     const path = file("stream.jsonl", rows(1, 95));
     const { code, out, err } = await verk(["append", "stream", path, "--batch-rows", "10", "--expect-head", "0"]);
     expect([code, out]).toEqual([0, "1..95\n"]);
-    expect(err).toContain(`stream (${id}): 95 appended; 95 since the newest snapshot`);
+    expect(err).toContain(`stream (${id}): 95 appended; 95 rows since the newest snapshot`);
     expect((await verk(["pull", id])).out).toBe(rows(1, 95));
     const moved = await verk(["append", id, path, "--expect-head", "0"]);
     expect([moved.code, moved.err]).toEqual([1, expect.stringContaining("head_moved")]);
@@ -124,18 +125,18 @@ describe("append", () => {
     const { code, out, err } = await verk(["append", id, path, "--batch-rows", "10"]);
     expect([code, out]).toEqual([1, ""]);
     expect(err).toContain("verk: Line 26: prompt must be a string");
-    expect(err).toContain("Up to line 20 it is done (rows 1 to 20); go on from line 21.");
+    expect(err).toContain("Lines 1 to 20 were appended (rows 1 to 20). Continue from line 21.");
     expect((await verk(["pull", id])).out).toBe(rows(1, 20));
     const more = `${rows(21, 30)}{"_op":"tombstone","_row_id":99}\n`;
     const wrong = await verk(["append", id, "--batch-rows", "10"], { stdin: more });
-    expect(wrong.err).toContain("verk: Line 11: There is no row 99: the newest is 30");
+    expect(wrong.err).toContain("verk: Line 11: _row_id: there is no row 99: the newest row is 30");
   });
 
   test("no rows at all is a failure, not a silence", async () => {
     const id = await create("empty");
     expect(await verk(["append", id], { stdin: "\n\n" })).toMatchObject({
       code: 1,
-      err: expect.stringContaining("there are no rows"),
+      err: expect.stringContaining("the file has no rows"),
     });
   });
 
@@ -192,14 +193,14 @@ describe("snapshot and pull", () => {
     const cut = await verk(["snapshot", "pulled", "--note", "first"]);
     expect([cut.code, cut.out]).toEqual([0, "@snap-1\n"]);
     expect(cut.err).toContain(sha256(text));
-    expect((await verk(["snapshot", "pulled"])).err).toContain("Nothing came since");
+    expect((await verk(["snapshot", "pulled"])).err).toContain("No new rows since pulled@snap-1");
     await verk(["append", id], { stdin: '{"_op":"tombstone","_row_id":1}\n' });
     const now = await verk(["pull", id]);
-    expect([now.out.split("\n").length, now.err.includes("as of now")]).toEqual([2000, true]);
+    expect([now.out.split("\n").length, now.err.includes("pulled, current rows")]).toEqual([2000, true]);
     const path = join(root, "out.jsonl");
     const then = await verk(["pull", "pulled", "--snapshot", "@snap-1", "-o", "out.jsonl"]);
     expect([then.code, then.out]).toEqual([0, ""]);
-    expect(then.err).toContain(`2000 rows, 55.6 KiB, sha256 ${sha256(text)} as it should be`);
+    expect(then.err).toContain(`2000 rows, 55.6 KiB, checksum verified (sha256 ${sha256(text)})`);
     expect(readFileSync(path, "utf8")).toBe(text);
   });
 

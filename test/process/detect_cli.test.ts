@@ -69,7 +69,7 @@ describe("verk detect", () => {
     expect(out).toMatch(/^0\.294 +likely_real +0\.29\d–0\.29\d +set\/ai\/paint\/100\.jpg$/m);
     expect(err).toContain("scoring 100 %\n");
     expect(err).toContain("11 scored: ");
-    expect(err).toContain("; 1 failed; 1 of other kinds left out");
+    expect(err).toContain("; 1 failed; 1 of other types skipped");
   }, 30_000);
 
   test("--json is the API's own shape, a line for each file", async () => {
@@ -120,9 +120,9 @@ describe("verk detect", () => {
     [["none.png"], "Cannot read none.png: there is no such file or folder"],
     [["white.png", "--models", "detector_v2"], "Did you mean detector_v"],
     [["white.png", "--threshold", "85"], "expected a number from 0 to 1"],
-    [["eval", "."], "put generated files into ai and real ones into real"],
+    [["eval", "."], "Put generated files into ai and real files into real"],
     [["eval", "none"], "there is no such folder"],
-    [["eval", "set", "--models", "detector_audio_v0"], "detector_audio_v0 takes speech: add --audio"],
+    [["eval", "set", "--models", "detector_audio_v0"], "detector_audio_v0 reads speech. Add --audio."],
   ])("%p is a mistake at the keyboard", async (args, message) => {
     expect(await verk(args)).toMatchObject({ code: 2, out: "", err: expect.stringContaining(message) });
   });
@@ -132,7 +132,7 @@ describe("verk detect", () => {
     mkdirSync(empty);
     const { code, out, err } = await verk(["white.png"], { env: { VERK_DETECT__MODELS_DIR: empty } });
     expect([code, out]).toEqual([1, ""]);
-    expect(err).toContain("No model can be loaded: there is none at all. Look at detect.models_dir");
+    expect(err).toContain("No detection model can be loaded. No models are available. Check detect.models_dir");
   }, 30_000);
 
   test("help shows both ways to use it", async () => {
@@ -190,6 +190,6 @@ describe("verk detect eval", () => {
     expect(lines()[0]).toMatchObject({ files: { ai: 1, real: 1 }, auroc: 1, robustness: {} });
     const images = await verk(["eval", "voices"]);
     expect([images.code, images.out]).toEqual([1, ""]);
-    expect(images.err).toContain("no file of ai and none of real could be scored");
+    expect(images.err).toContain("no file in ai and none in real could be scored");
   }, 30_000);
 });

@@ -155,9 +155,11 @@ describe("verk jobs create", () => {
       "--watch",
     );
     expect([said.code, said.out]).toEqual([0, "job_1\n"]);
-    expect(said.err).toContain("sums.jsonl is the dataset ds_1, 2 rows.\nprovisioning: its worker loads the model\n");
+    expect(said.err).toContain(
+      "sums.jsonl is uploaded as dataset ds_1 (2 rows).\nprovisioning: the trainer is loading the model\n",
+    );
     expect(said.err).toContain("running  step 2/4  reward 0.5  loss 0.1  9 s left\n");
-    expect(said.err).toEndWith("sums (job_1) is completed after 30 s, reward 0.25 → 1\n");
+    expect(said.err).toEndWith("sums (job_1) completed after 30 s, reward 0.25 → 1\n");
     expect(state.sent.at(-1)?.body).toEqual({
       base_model: "verk-tiny",
       method: "grpo",
@@ -174,14 +176,14 @@ describe("verk jobs create", () => {
   test("refuses a weight behind a file: only names take one", async () => {
     writeFileSync(join(root, "right.py"), "def reward(completions, **kwargs):\n    return [1.0]\n");
     const said = await verk("create", "--model", "verk-tiny", "--method", "grpo", "--reward", "right.py:0.5");
-    expect(said).toMatchObject({ code: 2, err: expect.stringContaining("right.py is a file, which takes no weight") });
+    expect(said).toMatchObject({ code: 2, err: expect.stringContaining("the file right.py cannot have a weight") });
     expect(state.sent).toEqual([]);
   });
 
   test("takes a body from a file, with flags over it, and prints the id", async () => {
     writeFileSync(join(root, "job.json"), '{"method":"sft","base_model":"verk-tiny","dataset":"ds_7"}');
     const { code, out, err } = await verk("create", "--file", "job.json", "--output", "mine");
-    expect([code, out, err]).toEqual([0, "job_1\n", "Watch it with `verk jobs watch job_1`.\n"]);
+    expect([code, out, err]).toEqual([0, "job_1\n", "Watch the job with `verk jobs watch job_1`.\n"]);
     expect(state.sent[0]?.body).toEqual({
       method: "sft",
       base_model: "verk-tiny",
@@ -192,7 +194,10 @@ describe("verk jobs create", () => {
 
   test("tells what a dry run found, and by its exit code whether it would work", async () => {
     const good = await verk("create", "--model", "verk-tiny", "--method", "grpo", "--dataset", "ds_1", "--dry-run");
-    expect(good).toMatchObject({ code: 0, out: expect.stringContaining("reward now: mean 0.5, spread 0.5, 75 %") });
+    expect(good).toMatchObject({
+      code: 0,
+      out: expect.stringContaining("reward before training: mean 0.5, std 0.5, 75 %"),
+    });
     const bad = await verk("create", "--model", "verk-tiny", "--method", "gropo", "--dataset", "ds_1", "--dry-run");
     expect(bad).toMatchObject({ code: 1, out: expect.stringContaining("error: /method: no such method") });
   });
@@ -214,7 +219,7 @@ test("watch ends with 1 when the job failed, and says why", async () => {
   const error = { code: "reward_error", message: "The reward code raised", param: null };
   state.looks = [{ status: "failed", error }];
   const { code, err } = await verk("watch", "job_1");
-  expect([code, err]).toEqual([1, expect.stringContaining("is failed: The reward code raised (reward_error)")]);
+  expect([code, err]).toEqual([1, expect.stringContaining("failed: The reward code raised (reward_error)")]);
 });
 
 test("a job that goes back to a checkpoint shows those steps anew", async () => {

@@ -1,8 +1,9 @@
 import { afterAll, describe, expect, test } from "bun:test";
 import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
+import { startBinary } from "../binary.ts";
 import { runVerk, spawnVerk } from "../cli.ts";
-import { startBinary, tempDir, until } from "../harness.ts";
+import { tempDir, until } from "../harness.ts";
 
 const root = tempDir();
 afterAll(() => rmSync(root, { recursive: true, force: true }));
@@ -51,7 +52,7 @@ def length_reward(completion):
     expect(out).toMatch(/errors +1 exception\n/);
     expect(out).toMatch(/latency +p50 .* ms, p95 .* ms\n/);
     expect(out).toMatch(/sandbox +language, .*seccomp/);
-    expect(out).toContain("printed by the code:\nseen 3");
+    expect(out).toContain("output of the code:\nseen 3");
     expect(temporary()).toEqual([]);
   });
 
@@ -133,13 +134,13 @@ def length_reward(completion):
   });
 
   test.each([
-    [["test", "none.py", "--rows", ROWS], 2, "neither a file nor a ready reward"],
-    [["test", "exact_match"], 2, "--rows is missing"],
+    [["test", "none.py", "--rows", ROWS], 2, "no file and no built-in reward function"],
+    [["test", "exact_match"], 2, "--rows FILE is missing"],
     [["test", "exact_match", "--rows", "none.jsonl"], 2, "there is no such file"],
-    [["test", "exact_match", "--rows", ROWS, "--param", "x"], 2, "expected key=value"],
+    [["test", "exact_match", "--rows", ROWS, "--param", "x"], 2, "expected KEY=VALUE"],
     [["test", "exact_match", "--rows", ROWS, "--timeout", "soon"], 2, "number of seconds"],
     [["test", "exact_match", "--rows", ROWS, "--limit", "0"], 2, "at least 1"],
-    [["test", ROWS, "--rows", ROWS], 2, "its language cannot be told"],
+    [["test", ROWS, "--rows", ROWS], 2, "the language is unknown"],
     [["test", ROWS, "--rows", ROWS, "--language", "pyton"], 2, "Did you mean python?"],
   ])("%p is a mistake at the keyboard", async (args, code, message) => {
     expect(await verk(args)).toMatchObject({ code, out: "", err: expect.stringContaining(message) });
@@ -152,11 +153,11 @@ def length_reward(completion):
   });
 });
 
-test("library lists the ready rewards without a server", async () => {
+test("library lists the built-in rewards without a server", async () => {
   const { code, out } = await verk(["library"]);
   expect([code, out]).toEqual([
     0,
-    expect.stringMatching(/^NAME +PARAMS +WHAT IT REWARDS\nexact_match +column, ignore_case/),
+    expect.stringMatching(/^NAME +PARAMS +DESCRIPTION\nexact_match +column, ignore_case/),
   ]);
 });
 
@@ -168,7 +169,7 @@ test("push keeps a file on the server, says what is wrong with it, and list show
     const first = await verk(["push", path, ...at]);
     expect([first.code, first.out]).toEqual([0, expect.stringMatching(/^rf_\w{26}\n$/)]);
     expect(first.err).toContain("kept@1, reward(completion, row)");
-    expect((await verk(["push", path, ...at])).err).toContain("was there already: kept@1");
+    expect((await verk(["push", path, ...at])).err).toContain("was uploaded before: kept@1");
     file("kept.py", "def reward(completion, row) return 1.0\n");
     const wrong = await verk(["push", path, ...at]);
     expect([wrong.code, wrong.err]).toEqual([1, expect.stringContaining("kept.py:1:29: syntax: ")]);

@@ -1,8 +1,9 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { chownSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { startBinary } from "../binary.ts";
 import { runVerk, spawnVerk } from "../cli.ts";
-import { startBinary, tempDir, until } from "../harness.ts";
+import { tempDir, until } from "../harness.ts";
 
 const root = tempDir();
 let server: Awaited<ReturnType<typeof startBinary>>;
@@ -91,7 +92,7 @@ describe("cp", () => {
       file(`${folder}/a.txt`, "a");
       writeFileSync(Buffer.from(join(root, folder, name), "latin1"), "b");
       const { code, err } = await volumes("cp", "-r", folder, "lab:");
-      expect([code, err]).toEqual([1, expect.stringMatching(/^verk: .*Rename it\n$/)]);
+      expect([code, err]).toEqual([1, expect.stringMatching(/^verk: .*Rename the file.\n$/)]);
       expect(await paths(`lab:${folder}/`)).toEqual([]);
     }
   });
@@ -102,7 +103,7 @@ describe("cp", () => {
     symlinkSync("a.txt", join(root, "tree/link"));
     const first = await volumes("cp", "-r", "tree", "lab:", "--json");
     expect(first.json()).toMatchObject({ files: 4, unchanged: 0 });
-    expect(first.err).toContain("left out, no files of their own: 1");
+    expect(first.err).toContain("skipped links and special files: 1");
     expect(await paths("lab:tree/")).toEqual([
       "tree/a.txt",
       "tree/deep/er/b.txt",
@@ -118,13 +119,13 @@ describe("cp", () => {
   });
 
   test.each([
-    [["tree", "lab:"], 2, "tree is a folder: copy it with -r"],
-    [["lab:tree", "."], 1, "it is a folder, copy it with -r"],
-    [["lab:none", "."], 1, "There is no file none in lab"],
+    [["tree", "lab:"], 2, "tree is a folder. Add -r"],
+    [["lab:tree", "."], 1, "lab:tree is a folder. Add -r"],
+    [["lab:none", "."], 1, "There is no file none in the volume lab"],
     [["-r", "lab:none", "."], 1, "There are no files in lab:none/"],
     [["none", "lab:"], 2, "there is no such file"],
-    [["one.txt", "two.txt"], 2, "one end is a volume"],
-    [["lab:a", "lab:b"], 2, "one end is a volume"],
+    [["one.txt", "two.txt"], 2, "one argument must be a path in a volume"],
+    [["lab:a", "lab:b"], 2, "one argument must be a path in a volume"],
     [["one.txt", "lost:"], 1, "No volume lost"],
     [["one.txt", "lab:../x"], 1, ".. may not be a part of it"],
   ])("verk volumes cp %p is refused with words", async (args, code, message) => {

@@ -2,8 +2,9 @@ import { afterAll, beforeAll, expect, test } from "bun:test";
 import { rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { mintSecret, sign, verify } from "../../src/lib/webhooks/signature.ts";
+import { startBinary } from "../binary.ts";
 import { runVerk, spawnVerk } from "../cli.ts";
-import { startBinary, tempDir, until } from "../harness.ts";
+import { tempDir, until } from "../harness.ts";
 import { startReceiver } from "../receiver.ts";
 
 const root = tempDir();
@@ -67,7 +68,7 @@ test("events are forwarded as they happen, as signed as a delivery", async () =>
     };
     void read(child.stdout, (text) => (out += text));
     void read(child.stderr, (text) => (err += text));
-    await until("the feed to be open", () => err.includes(" now; "), 30_000);
+    await until("the feed to be open", () => err.includes("Forwarding events"), 30_000);
     const { id } = JSON.parse((await verk(["create", "https://hooks.example.com/", "--json"])).out);
     const key = (await Bun.file(join(server.dir, "cli.key")).text()).trim();
     await fetch(`${server.url}/v1/webhooks/${id}/test`, {

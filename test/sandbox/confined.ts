@@ -1,4 +1,4 @@
-/** Workers in the sandbox of their kind, from source: the helper is built when its sources have changed. */
+/** Starts workers in the sandbox of their kind, from source. Builds the helper if its sources have changed. */
 import { readFileSync, readlinkSync } from "node:fs";
 import { resolve } from "node:path";
 import { buildConfine } from "../../scripts/bundle/confine.ts";
@@ -7,7 +7,7 @@ import type { WorkerLayer } from "../../src/sandbox/confinement/layers.ts";
 import { probeLayers } from "../../src/sandbox/confinement/support.ts";
 
 export const HELPER = buildConfine(resolve(import.meta.dir, "../.."));
-/** What this machine can do. */
+/** The layers that this machine supports. */
 export const { holding: HOLDING } = probeLayers(HELPER);
 
 export function confinedIn(dataDir: string, without: readonly WorkerLayer[] = []) {
@@ -16,7 +16,7 @@ export function confinedIn(dataDir: string, without: readonly WorkerLayer[] = []
   return confine;
 }
 
-/** What `seenOf` a worker without a network is. */
+/** The expected result of `seenOf` for a worker without a network. */
 export const CONFINED = {
   noNewPrivs: "1",
   seccomp: "2",
@@ -24,7 +24,7 @@ export const CONFINED = {
   ownNetwork: HOLDING.includes("namespaces"),
 };
 
-/** What the kernel says of a process, all of its threads included. */
+/** Reads the confinement of a process and all its threads from the kernel. */
 export function seenOf(pid: number) {
   const status = readFileSync(`/proc/${pid}/status`, "utf8");
   const field = (name: string) => new RegExp(`^${name}:\\s+(\\S+)$`, "m").exec(status)?.[1];

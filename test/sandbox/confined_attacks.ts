@@ -1,6 +1,6 @@
 /**
- * What a hostile file would have a worker do once it has taken the process over. Started in the worker's place, with
- * the sandbox of its kind. Prints one JSON object: attack → "ok" or the error.
+ * Attacks of a hostile file that has taken over a worker. The program is started instead of the worker, in the sandbox
+ * of its kind. It prints one JSON object: attack → "ok" or the error.
  */
 import { closeSync, openSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
 import { addressOf, cString, NR, syscall } from "../../src/native/syscalls.ts";
@@ -20,7 +20,7 @@ const target = JSON.parse(process.argv[2] ?? "{}") as Target;
 const AF = { unix: 1, inet: 2, netlink: 16 };
 const [SOCK_STREAM, SOCK_DGRAM] = [1, 2];
 const PTRACE_TRACEME = 0;
-const CLONE_FILES = 0x400; // what a process with threads may ask for
+const CLONE_FILES = 0x400; // allowed for a process with threads
 
 const call = (result: number) => {
   if (result < 0) throw Object.assign(new Error(), { code: `error ${-result}` });
@@ -68,7 +68,7 @@ const ATTACKS: Record<string, () => unknown> = {
   "write a file without a name": () => {
     const name = cString("x");
     const fd = call(syscall(NR.memfd_create, addressOf(name), 0));
-    writeFileSync(`/proc/self/fd/${fd}`, "x"); // a trainer hands weights over to its sampler like this
+    writeFileSync(`/proc/self/fd/${fd}`, "x"); // A trainer passes weights to its sampler this way.
   },
 };
 

@@ -36,7 +36,7 @@ afterAll(async () => {
 test.each(Object.keys(POLICIES) as ConfinedKind[])("M6: %s is confined from its first instruction", async (kind) => {
   const worker = supervisor.spawn({ kind, incoming: z.looseObject({ type: z.string() }) });
   await worker.ready;
-  const network = POLICIES[kind].dials ? { ownNetwork: false } : {};
+  const network = POLICIES[kind].network ? { ownNetwork: false } : {};
   expect(seenOf(worker.pid)).toEqual({ ...CONFINED, ...network });
   const threads = readdirSync(`/proc/${worker.pid}/task`);
   expect(threads.length).toBeGreaterThan(1);
@@ -64,8 +64,8 @@ test("M6: an inspector reads the file that it is given, and no other", async () 
   ask(worker.link(model) as string);
   await answered.promise;
   expect(said).toMatchObject([
-    { type: "refused", error: "Cannot be read (EACCES)" },
-    { type: "refused", error: "Cannot be read (EACCES)" },
+    { type: "refused", error: "The file cannot be read (EACCES)" },
+    { type: "refused", error: "The file cannot be read (EACCES)" },
     { type: "inspected", shape: { architecture: "llama" } },
   ]);
 });
@@ -77,7 +77,7 @@ test("M6: a worker does not start without a layer that sandbox.require asks for"
   ] as const) {
     const confine = createConfinement({ dataDir: dir, require, without: [without] });
     const start = () => supervise(confine).spawn({ kind: "detector", incoming: FromInspector });
-    expect(start).toThrow(`sandbox.require = "${require}" asks for ${without}`);
+    expect(start).toThrow(`sandbox.require = "${require}" needs ${without}`);
   }
   const confine = createConfinement({ dataDir: dir, require: "language", without: WORKER_LAYERS });
   const allowed = supervise(confine);

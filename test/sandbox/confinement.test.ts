@@ -9,7 +9,7 @@ import { confinedIn, HELPER, HOLDING } from "./confined.ts";
 
 const ATTACKS = resolve(import.meta.dir, "confined_attacks.ts");
 const KINDS = Object.keys(POLICIES) as ConfinedKind[];
-const OFFLINE = KINDS.filter((kind) => !POLICIES[kind].dials);
+const OFFLINE = KINDS.filter((kind) => !POLICIES[kind].network);
 
 const dir = tempDir();
 const at = (...names: string[]) => join(dir, ...names);

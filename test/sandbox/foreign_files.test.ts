@@ -159,14 +159,14 @@ test("directories and files of mode 000 are reported, not passed over in silence
 describe("staging", () => {
   test("a link in the place of a directory or of a file is not followed", async () => {
     symlinkSync(outside, join(workspace, "v"));
-    expect(() => openStage(work, "v", undefined)).toThrow("/workspace/v cannot be made");
+    expect(() => openStage(work, "v", undefined)).toThrow("/workspace/v cannot be created");
     const stage = openStage(work, "", undefined);
     symlinkSync(join(outside, "file"), join(workspace, "leaf"));
     const fill = async (temp: string) => {
       writeFileSync(temp, "new");
       return "copied" as const;
     };
-    await expect(stage.put("v/file", 0o644, fill)).rejects.toThrow("/workspace/v/file cannot be made");
+    await expect(stage.put("v/file", 0o644, fill)).rejects.toThrow("/workspace/v/file cannot be created");
     expect(await stage.put("leaf", 0o644, fill)).toBe("copied");
     stage.close();
     expect(readFileSync(join(workspace, "leaf"), "utf8")).toBe("new");

@@ -1,6 +1,6 @@
 /**
- * The program of gained.test.ts: a reward process whose attacker has already got out of the interpreter and runs any
- * JavaScript. `gained [layer that is left out…] -- CODE` prints what the code came to.
+ * The program of gained.test.ts: a reward process whose attacker has escaped the interpreter and can run any
+ * JavaScript. `gained [omitted layer…] -- CODE` prints the result of the code.
  */
 import { writeSync } from "node:fs";
 import { addressOf, cString, NR, syscall } from "../../src/native/syscalls.ts";

@@ -1,6 +1,6 @@
 /*
- * Attacks on the jail, one for each first argument; each says on stdout what it got. All are bounded by themselves, so
- * that one that succeeds does no harm.
+ * Attacks on the jail. The first argument chooses one, and each prints its result. All attacks limit themselves, so a
+ * successful one does no harm.
  */
 #include <arpa/inet.h>
 #include <dirent.h>

@@ -1,4 +1,4 @@
-/** A jail as a session has it, small, around the attacks of jail_attacks.c. */
+/** A small jail like that of a session, which runs the attacks of jail_attacks.c. */
 import { chmodSync, chownSync, mkdirSync, readdirSync, readFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { buildJail } from "../../scripts/bundle/jail.ts";
@@ -31,7 +31,7 @@ export type Over = {
 };
 export type Ran = JailEnd & { stdout: string; stderr: string; lines: Record<string, string> };
 
-/** A directory tree that nobody may reach, with the compiled attacks in it. */
+/** A directory tree that the attacks must not reach, and the compiled attacks. */
 export function openYard() {
   const dir = tempDir();
   chmodSync(dir, 0o755);
@@ -84,7 +84,7 @@ export function openYard() {
 }
 export type Yard = ReturnType<typeof openYard>;
 
-/** `what: how` of each line. */
+/** Parses lines of `what: how`. */
 export function linesOf(text: string): Record<string, string> {
   return Object.fromEntries(
     text
@@ -94,7 +94,7 @@ export function linesOf(text: string): Record<string, string> {
   );
 }
 
-/** The same program without a jail, but not as root either. */
+/** Runs the same program without a jail, but not as root. */
 export async function withoutJail(yard: Yard, ...args: string[]) {
   const child = Bun.spawn(asNobody([yard.attack, ...args]), { cwd: yard.workspace(), stdout: "pipe", env: {} });
   const stdout = await new Response(child.stdout).text();
@@ -102,7 +102,7 @@ export async function withoutJail(yard: Yard, ...args: string[]) {
   return linesOf(stdout);
 }
 
-/** Processes of this machine, whatever their namespace, that have `mark` among their arguments. */
+/** Processes of this machine, in any namespace, that have `mark` among their arguments. */
 export function processesWith(mark: string): number[] {
   return readdirSync("/proc")
     .filter((name) => /^\d+$/.test(name))

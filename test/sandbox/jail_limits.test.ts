@@ -104,7 +104,7 @@ describe("memory", () => {
   test("who takes the guard's descriptors away gains nothing", async () => {
     expect((await yard.attacked("blind", 48)).lines["prlimit"]).toBe("EPERM");
     const ran = await yard.attacked("blind", 48, { filter: "none" });
-    expect(ran).toMatchObject({ reason: "memory", message: "its guard has no means left to look after it" });
+    expect(ran).toMatchObject({ reason: "memory", message: "its limits cannot be checked any more" });
     expect(ran.lines["prlimit"]).toBe("ok");
   });
 
@@ -166,10 +166,10 @@ describe("disk", () => {
     ["many files", "for i in 1 2 3 4 5 6 7 8; do head -c 4000000 /dev/zero > f$i; done; sleep 2", "it wrote more than 16777216 bytes"],
     ["many empty files", "/attack entries 3000", "it made more than 500 files and directories"],
     ["a file without a name", "/attack unlinked 40", "it wrote more than 16777216 bytes"],
-    ["a file that only a mapping keeps", "/attack mapped 60", "it keeps files that have no name"],
-    ["a file that only a message keeps", "/attack in_flight 60", "it keeps files that have no name"],
+    ["a file that only a mapping keeps", "/attack mapped 60", "it keeps open files that were deleted"],
+    ["a file that only a message keeps", "/attack in_flight 60", "it keeps open files that were deleted"],
     ["directories nobody may read", "mkdir d; head -c 40000000 /dev/zero > d/f; chmod 0 d; sleep 2", "it wrote more than 16777216 bytes"],
-    ["directories without an end", "/attack deep 400", "its directories lie too deep"],
+    ["directories without an end", "/attack deep 400", "its directories are too deep"],
   ] as const;
   test.each(attacks)("%s: everything in the jail is killed", async (_, script, message) => {
     const ran = await yard.shell(script);

@@ -1,4 +1,4 @@
-/** Runs one jail in a process of its own: `bun jail_parent.ts`, the spec as JSON on stdin, how it ended on stdout. */
+/** Runs one jail in a separate process: `bun jail_parent.ts` reads the spec as JSON and prints how the jail ended. */
 import { type Jail, startJailed } from "../../src/sandbox/jail/jail.ts";
 import { jailSupport } from "../../src/sandbox/jail/support.ts";
 import type { JailSpec } from "../../src/sandbox/jail/types.ts";

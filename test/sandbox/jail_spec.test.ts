@@ -44,12 +44,12 @@ test("cut at any byte it is refused, with words", async () => {
 
 // biome-ignore format: a table should look like one
 const wrong: [string, Uint8Array, string][] = [
-  ["something behind its end", Buffer.concat([whole, Buffer.of(0)]), "there is something behind its end"],
-  ["another version", Buffer.concat([Buffer.from("VJ2\n"), whole.subarray(4)]), "it is of another version"],
+  ["something behind its end", Buffer.concat([whole, Buffer.of(0)]), "there is data after its end"],
+  ["another version", Buffer.concat([Buffer.from("VJ2\n"), whole.subarray(4)]), "it has another version"],
   ["an unknown record", Buffer.concat([whole.subarray(0, 4), Buffer.from("Z\0\0\0\0"), whole.subarray(4)]), "an unknown record"],
-  ["a record without its bytes", Buffer.concat([whole.subarray(0, 4), Buffer.from([109, 0xff, 0xff, 0xff, 0xff]), whole.subarray(4)]), "it is cut short"],
-  ["a NUL in an argument", encodeSpec({ ...SPEC, argv: ["/bin/true\0x"] }, NOBODY), "a string holds a NUL"],
-  ["a NUL in a path", encodeSpec({ ...SPEC, mounts: [{ kind: "read_only", from: "/usr\0/x", to: "/usr" }] }, NOBODY), "a string holds a NUL"],
+  ["a record without its bytes", Buffer.concat([whole.subarray(0, 4), Buffer.from([109, 0xff, 0xff, 0xff, 0xff]), whole.subarray(4)]), "it is incomplete"],
+  ["a NUL in an argument", encodeSpec({ ...SPEC, argv: ["/bin/true\0x"] }, NOBODY), "a string contains a NUL"],
+  ["a NUL in a path", encodeSpec({ ...SPEC, mounts: [{ kind: "read_only", from: "/usr\0/x", to: "/usr" }] }, NOBODY), "a string contains a NUL"],
   ["a relative path", encodeSpec({ ...SPEC, cwd: "here" }, NOBODY), "a path is not absolute"],
   ["no command", encodeSpec({ ...SPEC, argv: [] }, NOBODY), "no command"],
   ["too many mounts", encodeSpec({ ...SPEC, mounts: Array.from({ length: 300 }, () => ({ kind: "devices" as const })) }, NOBODY), "too many mounts"],
@@ -60,5 +60,5 @@ test.each(wrong)("%s is refused", async (_, bytes, why) => {
 
 test.skipIf(process.getuid?.() !== 0)("started by root, it will not stay root", async () => {
   const says = await answerTo(encodeSpec(SPEC, { uid: 0, gid: 0 }));
-  expect(says).toBe("setup -1 -1 spec: started by root, it needs a user and a group to become");
+  expect(says).toBe("setup -1 -1 spec: a helper that root started needs a user and a group to become");
 });

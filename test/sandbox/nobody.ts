@@ -1,4 +1,4 @@
-/** Runs a program as the user nobody when the tests run as root; as whoever they run as otherwise. */
+/** Runs a program as the user `nobody` if the tests run as root, else as the current user. */
 export const NOBODY = 65534;
 
 export const isRoot = process.getuid?.() === 0;

@@ -1,4 +1,4 @@
-/** Pyodide as it comes, without gate, image or process: for what the harness and the ready rewards do inside. */
+/** Plain Pyodide without gate, image or process, to test the harness and the built-in rewards. */
 import { join } from "node:path";
 import { loadPyodide } from "pyodide";
 import { harnessOf } from "../../scripts/bundle/python.ts";
@@ -39,7 +39,7 @@ export async function openPlainPython() {
     });
   const batch = (): Reply => exchange({ op: "batch" });
   const one = (index: number): Reply => exchange({ op: "one", index });
-  /** The values of one call with all rows; `kind` of a fault where there is no value. */
+  /** The values of one call with all rows, or the `kind` of a fault. */
   const score = (source: string, rows: readonly Row[], loaded: Loaded = {}): (number | string | undefined)[] => {
     const answer = load(source, loaded);
     if (!answer.ok) throw new Error(`${answer.error?.kind}: ${answer.error?.message}`);

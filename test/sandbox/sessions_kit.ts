@@ -8,7 +8,7 @@ export async function newSession(app: TestApp, body: object = {}, key?: string):
   return answer.body;
 }
 
-/** A command in the shell, or the whole body. */
+/** Runs a shell command, or sends the whole body. */
 export async function exec(app: TestApp, id: string, command: string | object): Promise<Exec> {
   const body = typeof command === "string" ? { command } : command;
   const answer = await app.call("POST", `/v1/sessions/${id}/exec`, body);
@@ -21,7 +21,7 @@ export const contentPath = (id: string, path: string, more = "") =>
 export const put = (app: TestApp, id: string, path: string, raw: BodyInit) =>
   app.call("PUT", contentPath(id, path), undefined, { raw });
 
-/** The open stream of a command; `leave` is what a client does that goes away. */
+/** The open stream of a command. `leave` disconnects the client. */
 export async function streamed(app: TestApp, id: string, body: object) {
   const request = new Request(`http://localhost/v1/sessions/${id}/exec`, {
     method: "POST",
@@ -33,7 +33,7 @@ export async function streamed(app: TestApp, id: string, body: object) {
   return { response, events: readEvents(stream), leave: () => stream.cancel() };
 }
 
-/** Processes whose command line holds `mark`, on the whole machine. */
+/** Processes of the whole machine with `mark` in their command line. */
 export async function processesWith(mark: string): Promise<string[]> {
   const found: string[] = [];
   for (const pid of new Bun.Glob("*/cmdline").scanSync({ cwd: "/proc", onlyFiles: false })) {

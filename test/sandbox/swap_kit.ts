@@ -1,14 +1,14 @@
-/** Two names of a directory that another process swaps, again and again. */
+/** Another process swaps two names of a directory repeatedly. */
 import { resolve } from "node:path";
 
 export type Swapper = {
-  /** Does `work` while the names are swapped. Gives how often they were. */
+  /** Runs `work` while the names are swapped. Returns the number of swaps. */
   during: (a: string, b: string, work: () => Promise<void>) => Promise<number>;
-  /** The same, again and again, until they were swapped at least `swaps` times. */
+  /** Repeats `work` until the names were swapped at least `swaps` times. */
   atLeast: (swaps: number, a: string, b: string, work: () => Promise<void>) => Promise<void>;
 };
 
-/** `program`: where the compiled swapper goes. `at`: the directory of the names. */
+/** `program` is the path for the compiled swapper. `at` is the directory of the names. */
 export function openSwapper(program: string, at: string): Swapper {
   const source = resolve(import.meta.dir, "swapper.c");
   const built = Bun.spawnSync(["gcc", "-O2", "-Wall", "-o", program, source]);

@@ -1,4 +1,4 @@
-/** The program of ungated.test.ts: `ungated SOURCE` runs Python as the package loads it, its imports never locked. */
+/** The program of ungated.test.ts: `ungated SOURCE` runs Python without the gate that locks imports. */
 import { readAsset } from "../../src/native/bundle/assets.ts";
 import { loadPython } from "../../src/workers/reward/python/open.ts";
 

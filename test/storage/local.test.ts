@@ -1,4 +1,4 @@
-import { afterEach, describe, expect, test } from "bun:test";
+import { afterAll, afterEach, describe, expect, test } from "bun:test";
 import {
   existsSync,
   mkdtempSync,
@@ -24,6 +24,9 @@ const scratch = () => {
 };
 afterEach(() => {
   delete failpoints.hit;
+});
+// The conformance suite shares one storage between tests, so a root lives as long as the file.
+afterAll(() => {
   for (const root of roots.splice(0)) rmSync(root, { recursive: true, force: true });
 });
 

@@ -6,16 +6,20 @@ import { connect } from "../connect.ts";
 import { mustFind } from "../deployments.ts";
 import { note } from "../output.ts";
 import { createProgress } from "../progress.ts";
-import { createTalk, type Ending, type Talk, type Wishes } from "../talk.ts";
+import { type ChatOptions, createTalk, type Ending, type Talk } from "../talk.ts";
 
 export const chat = command({
-  summary: "Talk to a deployment: at the terminal, or one question through a pipe",
+  summary: "Chat with a deployment at the terminal, or ask one question through a pipe",
   takes: ["deployment"],
   flags: {
-    message: { type: "string", short: "m", value: "TEXT", doc: "Ask this, print the answer and leave" },
-    system: { type: "string", value: "TEXT", doc: "What the model is told before the conversation" },
-    temperature: { type: "string", value: "X", doc: "0 = always the most likely word (default: the server's)" },
-    "max-tokens": { type: "string", value: "N", doc: "Longest answer" },
+    message: { type: "string", short: "m", value: "TEXT", doc: "Ask this question, print the answer and exit" },
+    system: { type: "string", value: "TEXT", doc: "System prompt" },
+    temperature: {
+      type: "string",
+      value: "X",
+      doc: "Sampling temperature from 0 to 2; 0 = always the most likely token (default: the server's)",
+    },
+    "max-tokens": { type: "string", value: "N", doc: "Maximum length of an answer in tokens" },
     ...SERVER_FLAGS,
   },
   examples: [
@@ -23,21 +27,22 @@ export const chat = command({
     "verk chat demo -m 'Name three rivers.'",
     "git diff | verk chat demo --system 'Summarise this change.'",
   ],
-  exits: { 1: "failed: there is no such deployment, or it gave no answer" },
+  exits: { 1: "failed: there is no such deployment, or it did not answer" },
   async run({ message, system, temperature, "max-tokens": maxTokens, ...where }, target = "") {
-    const wishes = wishesOf(temperature, maxTokens);
+    const options = optionsOf(temperature, maxTokens);
     const { client } = await connect(where);
     const partner = await mustFind(client, target);
-    const talk = createTalk(client, partner, wishes, system);
+    const talk = createTalk(client, partner, options, system);
     const question = message ?? (process.stdin.isTTY ? undefined : (await Bun.stdin.text()).trim());
     if (question === undefined) return await converse(talk, partner.name);
-    if (question === "") throw new UsageError("chat: nothing was asked: give -m TEXT, or a question on standard input");
+    if (question === "")
+      throw new UsageError("chat: the question is empty. Give -m TEXT, or a question on standard input.");
     remark(await answer(talk, question, new AbortController().signal));
     return EXIT.ok;
   },
 });
 
-function wishesOf(temperature: string | undefined, maxTokens: string | undefined): Wishes {
+function optionsOf(temperature: string | undefined, maxTokens: string | undefined): ChatOptions {
   const heat = temperature === undefined ? undefined : Number(temperature);
   if (heat !== undefined && !(heat >= 0 && heat <= 2))
     throw new UsageError(`--temperature: expected a number from 0 to 2, not ${JSON.stringify(temperature)}`);
@@ -45,10 +50,10 @@ function wishesOf(temperature: string | undefined, maxTokens: string | undefined
   return { ...(heat === undefined ? {} : { temperature: heat }), ...(most === undefined ? {} : { max_tokens: most }) };
 }
 
-/** Streams one answer to standard output. How far a wake is stands on standard error until the first word comes. */
+/** Streams one answer to standard output. Until the first token, standard error shows the progress of a wake. */
 async function answer(talk: Talk, question: string, signal: AbortSignal): Promise<Ending> {
   const progress = createProgress();
-  let said = "";
+  let last = "";
   try {
     const pieces = talk.ask(question, signal, (text) => {
       if (text.startsWith("waking")) progress.show(text);
@@ -56,29 +61,29 @@ async function answer(talk: Talk, question: string, signal: AbortSignal): Promis
     for (;;) {
       const { done, value } = await pieces.next();
       if (done) return value;
-      if (said === "") progress.end();
+      if (last === "") progress.end();
       process.stdout.write(process.stdout.isTTY ? visible(value) : value);
-      said = value;
+      last = value;
     }
   } finally {
     progress.end();
-    if (said !== "" && !said.endsWith("\n")) process.stdout.write("\n");
+    if (last !== "" && !last.endsWith("\n")) process.stdout.write("\n");
   }
 }
 
-/** What a model says may not steer the terminal: control characters other than tab and newline are left out. */
-// biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is left out
+/** Removes control characters except tab and newline, so that a model cannot control the terminal. */
+// biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are removed here
 const visible = (text: string) => text.replaceAll(/[\u0000-\u0008\u000b-\u001f\u007f-\u009f]/g, "");
 
 function remark(ending: Ending) {
-  if (ending === "length") note("(cut off at the longest answer: --max-tokens changes it)");
+  if (ending === "length") note("(the answer was cut off at the token limit; --max-tokens changes the limit)");
   if (ending === "aborted") note("(stopped)");
 }
 
 const HELP =
-  "/reset begins anew, /system TEXT begins anew with that instruction, /exit leaves; Ctrl-C stops an answer.";
+  "/reset starts a new conversation, /system TEXT starts one with this system prompt, /exit ends. Ctrl-C stops an answer.";
 
-/** Ctrl-C while an answer comes stops it; at the prompt it leaves. */
+/** Ctrl-C stops an answer that is being streamed; at the prompt it ends the chat. */
 async function converse(talk: Talk, name: string): Promise<number> {
   const lines = createInterface({ input: process.stdin, output: process.stdout, prompt: "> " });
   let answering: AbortController | undefined;
@@ -86,15 +91,15 @@ async function converse(talk: Talk, name: string): Promise<number> {
     if (answering && !answering.signal.aborted) answering.abort();
     else lines.close();
   });
-  note(`Talking to ${name}. ${HELP}`);
+  note(`Chatting with ${name}. ${HELP}`);
   lines.prompt();
   for await (const line of lines) {
     const text = line.trim();
     if (text === "/exit" || text === "/quit") break;
-    if (text.startsWith("/")) note(obey(talk, text));
+    if (text.startsWith("/")) note(runCommand(talk, text));
     else if (text !== "") {
       answering = new AbortController();
-      await answer(talk, text, answering.signal).then(remark, complain);
+      await answer(talk, text, answering.signal).then(remark, printError);
       answering = undefined;
     }
     lines.prompt();
@@ -103,7 +108,7 @@ async function converse(talk: Talk, name: string): Promise<number> {
   return EXIT.ok;
 }
 
-function obey(talk: Talk, text: string): string {
+function runCommand(talk: Talk, text: string): string {
   const [word, ...rest] = text.split(" ");
   if (word === "/reset") {
     talk.reset();
@@ -111,11 +116,11 @@ function obey(talk: Talk, text: string): string {
   }
   if (word !== "/system" || rest.length === 0) return HELP;
   talk.reset(rest.join(" "));
-  return "(a new conversation, with that instruction)";
+  return "(a new conversation with this system prompt)";
 }
 
-/** One bad answer does not end the conversation. */
-function complain(error: unknown) {
+/** A failed answer does not end the conversation. */
+function printError(error: unknown) {
   if (!(error instanceof ApiError)) throw error;
   note(`verk: ${error.message}`);
 }

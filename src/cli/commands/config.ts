@@ -6,7 +6,7 @@ import { note, print, printJson } from "../output.ts";
 import { settingsOf } from "../settings.ts";
 
 const print_ = command({
-  summary: "Print every setting as it is in force, secrets hidden",
+  summary: "Print the effective configuration with secrets hidden",
   flags: { config: CONFIG_FLAG, data: DATA_FLAG, json: JSON_FLAG },
   examples: ["verk config print", "verk config print --config ./verk.toml --json"],
   run({ json, ...where }) {
@@ -18,14 +18,14 @@ const print_ = command({
 });
 
 const check = command({
-  summary: "Check the configuration file and the environment, as a start would",
+  summary: "Check the configuration file and the environment as `verk serve` does",
   flags: {
     config: CONFIG_FLAG,
     data: DATA_FLAG,
     json: { type: "boolean", doc: 'Print {"ok","file","error","warnings"}' },
   },
   examples: ["verk config check --config ./verk.toml"],
-  exits: { 5: "the configuration is wrong; the message names the setting and where it stands" },
+  exits: { 5: "the configuration is wrong; the message names the setting and its location" },
   run({ json, ...where }) {
     const file = configFile(where.config) ?? null;
     const error = mistake(() => loadPricing(settingsOf(where).billing.pricing_file));
@@ -33,7 +33,7 @@ const check = command({
     const { detail, fix } = exposed ? sayExposed(exposed) : { detail: undefined, fix: undefined };
     const warnings = detail === undefined ? [] : [`${detail}: ${fix}`];
     if (json) printJson({ ok: error === null, file, error, warnings });
-    else if (error === null) note(`The configuration is right (${file ?? "no file: defaults and environment"}).`);
+    else if (error === null) note(`The configuration is valid (${file ?? "no file: defaults and environment"}).`);
     else note(`verk: ${error}`);
     if (!json) for (const warning of warnings) note(`Warning: ${warning}`);
     return error === null ? EXIT.ok : EXIT.check;
@@ -41,7 +41,7 @@ const check = command({
 });
 
 const default_ = command({
-  summary: "Print the default configuration file: every setting, its default and what it means",
+  summary: "Print the default configuration file: every setting with its default and meaning",
   flags: {},
   examples: ["verk config default > verk.toml"],
   run() {
@@ -51,7 +51,7 @@ const default_ = command({
 });
 
 const pricing = command({
-  summary: "Print the prices of the program: a file to begin your own with (billing.pricing_file)",
+  summary: "Print the default prices, as a start for your own file (billing.pricing_file)",
   flags: {},
   examples: ["verk config pricing > pricing.toml"],
   run() {
@@ -61,7 +61,7 @@ const pricing = command({
 });
 
 export const config: Group = {
-  summary: "The configuration",
+  summary: "Print and check the configuration; print the defaults",
   subcommands: { print: print_, check, default: default_, pricing },
 };
 
@@ -75,7 +75,7 @@ function mistake(body: () => unknown): string | null {
   }
 }
 
-/** `http.listen = "127.0.0.1:7070"`: one setting per line, so that it can be searched. */
+/** Formats one setting per line, so that grep works: `http.listen = "127.0.0.1:7070"`. */
 function lines(tree: Record<string, unknown>, prefix = ""): string[] {
   return Object.entries(tree).flatMap(([key, value]) =>
     typeof value === "object" && value !== null && !Array.isArray(value)

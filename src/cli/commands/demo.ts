@@ -14,15 +14,17 @@ import { note, paint, print, printJson } from "../output.ts";
 type Result = { title: string; ok: boolean; ms: number; detail: string };
 
 const WIDTH = Math.max(...STEPS.map(({ title }) => title.length));
+const DURATION_WIDTH = "59 min 59 s".length;
 
 export const demo = command({
-  summary: "Walk through the product on a temporary server: nothing of this machine is touched, nothing is left behind",
+  summary:
+    "Try all features on a temporary server; nothing else on this machine is changed, and nothing is left behind",
   flags: {
     json: { ...JSON_FLAG, doc: 'Print {"ok","accuracy","steps":[…]} at the end instead of the progress' },
-    rows: { type: "boolean", doc: "Print the rows that it trains on, and do nothing else" },
+    rows: { type: "boolean", doc: "Print the training rows and exit" },
   },
-  examples: ["verk demo", "verk demo --json", "verk demo --rows > differences.jsonl"],
-  exits: { 0: "every step did what it should", 1: "a step failed; the server's last log lines are shown" },
+  examples: ["verk demo", "verk demo --json", "verk demo --rows > sums.jsonl"],
+  exits: { 0: "every step succeeded", 1: "a step failed; the last log lines of the server are shown" },
   async run({ json, rows }) {
     if (rows) {
       for (const row of splitRows().train) printJson(row);
@@ -33,19 +35,19 @@ export const demo = command({
     for (const signal of ["SIGINT", "SIGTERM"]) process.on(signal, onSignal);
     const dir = mkdtempSync(join(tmpdir(), "verk-demo-"));
     const viewer = json ? SILENT_VIEWER : stepViewer(process.stdout);
-    const walk: Walk = { dir, viewer, tail: "", signal: interrupt.signal, exits: [], seen: [] };
+    const walk: Walk = { dir, viewer, tail: "", signal: interrupt.signal, exits: [], events: [] };
     const results: Result[] = [];
     try {
       for (const step of STEPS) {
         if (!json && process.stdout.isTTY) process.stdout.write(`… ${step.title}`);
-        const result = await take(step, walk);
+        const result = await runStep(step, walk);
         results.push(result);
         if (!json) show(result);
         if (!result.ok) break;
       }
     } finally {
-      interrupt.abort(); // ends every child that is left, and the event stream
-      await Promise.all(walk.exits); // or a dying server would write into what is being removed
+      interrupt.abort(); // kills all child processes and ends the event stream
+      await Promise.all(walk.exits); // a server that is still ending would write into the folder
       rmSync(walk.dir, { recursive: true, force: true });
       for (const signal of ["SIGINT", "SIGTERM"]) process.off(signal, onSignal);
     }
@@ -53,8 +55,8 @@ export const demo = command({
   },
 });
 
-/** A step ends with its work or with Ctrl-C, whichever is first. */
-async function take({ title, run }: Step, walk: Walk): Promise<Result> {
+/** Runs a step until it is done or Ctrl-C aborts it. */
+async function runStep({ title, run }: Step, walk: Walk): Promise<Result> {
   const startedAt = performance.now();
   const done = (ok: boolean, detail: string) => ({ title, ok, ms: Math.round(performance.now() - startedAt), detail });
   const aborted = Promise.withResolvers<never>();
@@ -69,10 +71,15 @@ async function take({ title, run }: Step, walk: Walk): Promise<Result> {
   }
 }
 
-function show({ title, ok, ms, detail }: Result) {
-  const mark = ok ? paint("green", "✓") : paint("red", "✗");
+function show(result: Result) {
   if (process.stdout.isTTY) process.stdout.write("\r\x1b[K");
-  print(`${mark} ${title.padEnd(WIDTH)}  ${formatDuration(ms).padStart(7)}  ${paint("dim", detail)}`);
+  print(lineOf(result));
+}
+
+/** The details of all steps begin in the same column, also after a step of many minutes. */
+export function lineOf({ title, ok, ms, detail }: Result): string {
+  const mark = ok ? paint("green", "✓") : paint("red", "✗");
+  return `${mark} ${title.padEnd(WIDTH)}  ${formatDuration(ms).padStart(DURATION_WIDTH)}  ${paint("dim", detail)}`;
 }
 
 function conclude(results: readonly Result[], walk: Walk, json: boolean): number {
@@ -82,22 +89,22 @@ function conclude(results: readonly Result[], walk: Walk, json: boolean): number
   if (json)
     printJson({ ok: failed === undefined, accuracy, steps: results, ...(failed ? { log_tail: walk.tail } : {}) });
   if (!failed) {
-    if (!json) celebrate(walk, `${results.length} steps in ${formatDuration(total)}.`);
+    if (!json) printResult(walk, `${results.length} steps in ${formatDuration(total)}.`);
     return EXIT.ok;
   }
   if (failed.detail === "interrupted") return INTERRUPTED;
   if (!json) {
     note(`\nverk: the demo failed at "${failed.title}": ${failed.detail}`);
-    note(`The server's last words:\n${walk.tail.trimEnd() || "(none)"}`);
+    note(`Last log lines of the server:\n${walk.tail.trimEnd() || "(none)"}`);
   }
   return EXIT.failed;
 }
 
 const DEFAULT_URL = "http://127.0.0.1:7070";
 
-function celebrate({ before, after }: Walk, done: string) {
+function printResult({ before, after }: Walk, done: string) {
   print(`\n${done}\n`);
   if (before && after) for (const line of resultLines(before, after)) print(line);
-  print("\nTo do it again on a server of your own (DATASET and JOB are the ids of the answers):");
+  print("\nTo repeat this on your own server (replace DATASET and JOB by the ids in the responses):");
   for (const line of repeatLines(DEFAULT_URL)) print(`  ${line}`);
 }

@@ -1,4 +1,4 @@
-import { existsSync } from "node:fs";
+import { existsSync, statSync } from "node:fs";
 import { UsageError } from "../../lib/errors.ts";
 import { parseDuration } from "../../lib/time.ts";
 import { command, EXIT, JSON_FLAG, SERVER_FLAGS, wholeOf } from "../args.ts";
@@ -10,18 +10,26 @@ import { createProgress } from "../progress.ts";
 import { labelOf } from "./manage/keys.ts";
 
 const FLAGS = {
-  name: { type: "string", value: "NAME", doc: "Its name, also the model name in requests (default: from the model)" },
-  "min-replicas": { type: "string", value: "N", doc: "0: parked when idle, woken by the next request (default 1)" },
-  "max-replicas": { type: "string", value: "N", doc: "How many replicas at most (default 1)" },
-  parallel: { type: "string", value: "N", doc: "Sequences that a replica decodes at once" },
-  "context-length": { type: "string", value: "N", doc: "Tokens of context for each sequence" },
+  name: {
+    type: "string",
+    value: "NAME",
+    doc: "Name of the deployment and model name in requests (default: derived from the model)",
+  },
+  "min-replicas": {
+    type: "string",
+    value: "N",
+    doc: "Minimum number of replicas; 0 = park when idle, wake on the next request (default 1)",
+  },
+  "max-replicas": { type: "string", value: "N", doc: "Maximum number of replicas (default 1)" },
+  parallel: { type: "string", value: "N", doc: "Number of sequences that a replica decodes at once" },
+  "context-length": { type: "string", value: "N", doc: "Context length of each sequence in tokens" },
   "idle-timeout": {
     type: "string",
     value: "TIME",
-    doc: "Idle for this long (90s, 10m, 1h), it is parked (default 5m)",
+    doc: "Park the deployment after this idle time, such as 90s, 10m or 1h (default 5m)",
   },
-  pinned: { type: "boolean", doc: "Never park it to make room for others" },
-  "no-wait": { type: "boolean", doc: "Return at once instead of waiting until it serves" },
+  pinned: { type: "boolean", doc: "Never park the deployment to make room for others" },
+  "no-wait": { type: "boolean", doc: "Return at once instead of waiting until the deployment serves" },
   ...SERVER_FLAGS,
   json: JSON_FLAG,
 } as const;
@@ -34,11 +42,14 @@ export const deploy = command({
     "verk deploy verk-tiny --name demo",
     "verk deploy Qwen/Qwen2.5-0.5B-Instruct-GGUF --name qwen --min-replicas 0",
   ],
-  exits: { 1: "failed: the model could not be served", [INTERRUPTED]: "interrupted: it goes on without this command" },
+  exits: {
+    1: "failed: the model could not be served",
+    [INTERRUPTED]: "interrupted: the deployment continues on the server",
+  },
   async run(flags, model = "") {
-    const wanted = wishOf(flags, model);
+    const fields = bodyOf(flags, model);
     const connection = await connect(flags);
-    const { body } = await connection.client.call<Deployment>("POST", "/v1/deployments", wanted);
+    const { body } = await connection.client.call<Deployment>("POST", "/v1/deployments", fields);
     if (flags["no-wait"]) {
       if (flags.json) printJson(body);
       else print(body.id);
@@ -48,7 +59,7 @@ export const deploy = command({
   },
 });
 
-type Wish = {
+type DeployFlags = {
   name?: string | undefined;
   "min-replicas"?: string | undefined;
   "max-replicas"?: string | undefined;
@@ -58,13 +69,11 @@ type Wish = {
   pinned: boolean;
 };
 
-/** The body of the creation: only what was asked for, so that the server's defaults hold for the rest. */
-function wishOf(flags: Wish, model: string): Record<string, unknown> {
+/** The body of the request. It has only the given fields, so that the server's defaults apply to the rest. */
+function bodyOf(flags: DeployFlags, model: string): Record<string, unknown> {
   if (/^(\.{0,2}\/|~)/.test(model) || (model.endsWith(".gguf") && existsSync(model)))
-    throw new UsageError(
-      `${model} is a file: take it in with \`verk models import ${model}\`, then deploy it by name.`,
-    );
-  const given = {
+    throw new UsageError(importHint(model));
+  const options = {
     min_replicas: wholeOf("min-replicas", flags["min-replicas"]),
     max_replicas: wholeOf("max-replicas", flags["max-replicas"]),
     parallel: wholeOf("parallel", flags.parallel),
@@ -74,12 +83,17 @@ function wishOf(flags: Wish, model: string): Record<string, unknown> {
   return {
     model,
     name: labelOf("--name", flags.name ?? nameFrom(model)),
-    ...Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined)),
+    ...Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined)),
     ...(flags.pinned ? { pinned: true } : {}),
   };
 }
 
-/** `owner/Some-Model-GGUF:Q4_K_M` → `some-model`. */
+const importHint = (path: string) =>
+  statSync(path, { throwIfNoEntry: false })?.isDirectory()
+    ? `${path} is a folder. Verk serves GGUF files: import one with \`verk models import FILE.gguf\`, then deploy it by name.`
+    : `${path} is a file. Import it with \`verk models import ${path}\`, then deploy it by name.`;
+
+/** Derives a name: `owner/Some-Model-GGUF:Q4_K_M` becomes `some-model`. */
 const nameFrom = (model: string) =>
   (model.split("/").at(-1) ?? model)
     .replace(/:.*$/, "")
@@ -90,7 +104,7 @@ function secondsOf(flag: string, text: string | undefined): number | undefined {
   if (text === undefined) return undefined;
   const ms = /^\d+$/.test(text) ? Number(text) * 1000 : parseDuration(text);
   if (ms === undefined || ms < 1000)
-    throw new UsageError(`--${flag}: expected 90s, 10m or 1h, not ${JSON.stringify(text)}`);
+    throw new UsageError(`--${flag}: expected a duration such as 90s, 10m or 1h, not ${JSON.stringify(text)}`);
   return Math.round(ms / 1000);
 }
 
@@ -107,14 +121,13 @@ async function watch({ url, client }: Connection, made: Deployment, json: boolea
     progress.end();
   }
   if (!last) {
-    note(
-      `${made.name} (${made.id}) goes on without this command: \`verk deployments show ${made.name}\` tells how far it is.`,
-    );
+    note(`${made.name} (${made.id}) continues on the server. \`verk deployments show ${made.name}\` shows its status.`);
     return INTERRUPTED;
   }
   if (last.status !== "serving") {
     if (json) printJson(last);
-    note(`verk: ${made.name} (${made.id}) is ${last.status}${last.error ? `: ${last.error}` : ""}`);
+    const ending = last.status === "failed" ? "failed" : `is ${last.status}`;
+    note(`verk: ${made.name} (${made.id}) ${ending}${last.error ? `: ${last.error}` : ""}`);
     return EXIT.failed;
   }
   if (json) printJson(last);
@@ -127,7 +140,7 @@ function announce(url: string, { id, name, endpoint_url }: Deployment) {
     "'",
     "'\\''",
   );
-  note(`${name} (${id}) is serving. Any OpenAI client: base URL ${url}/v1/deployments/${id}`);
+  note(`${name} (${id}) is serving. Base URL for OpenAI clients: ${url}/v1/deployments/${id}`);
   print(`${url}${endpoint_url}`);
   note(`
   verk chat ${/^[\w.-]+$/.test(name) ? name : id}

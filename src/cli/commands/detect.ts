@@ -1,19 +1,22 @@
 import { command, EXIT, type Group, JSON_FLAG } from "../args.ts";
 import type { Detector } from "../detect/detector.ts";
 import { evaluation } from "../detect/eval.ts";
-import { type Found, findFiles } from "../detect/files.ts";
+import { findFiles, type InputFile } from "../detect/files.ts";
 import { chosenModels, EXITS, FLAGS, namedModels, settingsHere, thresholdOf } from "../detect/input.ts";
 import { type Columns, type Counts, count, headerOf, jsonOf, lineOf, newCounts, summaryOf } from "../detect/report.ts";
 import { outcomes, withDetector } from "../detect/run.ts";
 import { note, print, printJson } from "../output.ts";
 
 const files = command({
-  summary: "Score images and speech, without a server; of a folder all that is below it",
+  summary: "Score images and speech without a server; a folder includes everything below it",
   takes: ["file…"],
   flags: {
     ...FLAGS,
-    robustness: { type: "boolean", doc: "Score re-encodes and rescales of images too: does the answer stand?" },
-    json: { ...JSON_FLAG, doc: "Print a line of JSON for each file, or all figures as one" },
+    robustness: {
+      type: "boolean",
+      doc: "Also score re-encoded and rescaled versions of images, to see whether the prediction changes",
+    },
+    json: { ...JSON_FLAG, doc: "Print one JSON object per file; eval: all figures as one object" },
   },
   examples: ["verk detect photo.jpg", "verk detect ~/pictures --robustness", "verk detect upload.png --threshold 0.85"],
   exits: EXITS,
@@ -30,7 +33,7 @@ const files = command({
   },
 });
 
-type Work = { found: readonly Found[]; columns: Columns; limit: number; json: boolean; signal: AbortSignal };
+type Work = { found: readonly InputFile[]; columns: Columns; limit: number; json: boolean; signal: AbortSignal };
 
 async function score(detector: Detector, { found, columns, limit, json, signal }: Work): Promise<Counts> {
   const counts = newCounts();
@@ -49,14 +52,14 @@ async function score(detector: Detector, { found, columns, limit, json, signal }
   return counts;
 }
 
-/** A find is told before a failure: it will not go away. */
+/** A score above the threshold wins over a failed file. */
 function exitOf({ predictions, above, failed }: Counts, isCheck: boolean): number {
   if (isCheck && above > 0) return EXIT.check;
   return failed > 0 || predictions.size === 0 ? EXIT.failed : EXIT.ok;
 }
 
 export const detect: Group = {
-  summary: "Say whether images and speech were generated: evidence about a file, not proof about a person",
+  summary: "Detect generated images and speech. A score is evidence about a file, not proof about a person",
   subcommands: { eval: evaluation },
   otherwise: files,
 };

@@ -18,7 +18,7 @@ const WIDTH = Math.max(...CHECKS.map(({ name }) => name.length));
 const COLORS = { ok: "green", warn: "yellow", fail: "red" } as const satisfies Record<Status, string>;
 
 export const doctor = command({
-  summary: "Check this machine and the data directory; every finding says what to do",
+  summary: "Check this machine and the data directory; each problem is shown with its fix",
   flags: { data: DATA_FLAG, config: CONFIG_FLAG, json: { ...JSON_FLAG, doc: 'Print {"ok","version","checks":[…]}' } },
   examples: ["verk doctor", "verk doctor --data /var/lib/verk --json"],
   exits: { 0: "no check failed (there may be warnings)", 5: "a check failed" },

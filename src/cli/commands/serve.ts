@@ -4,12 +4,12 @@ import { configFile, exposedSecrets, sayExposed } from "../../platform/config/co
 import { findGpus } from "../../platform/machine/gpu_presence.ts";
 import { CONFIG_FLAG, command, DATA_FLAG } from "../args.ts";
 import { sentence, unusedGpu } from "../doctor/gpu_advice.ts";
-import { patiently } from "../open_data_dir.ts";
+import { openDataDir } from "../open_data_dir.ts";
 import { note } from "../output.ts";
 import { settingsOf } from "../settings.ts";
 
 export const serve = command({
-  summary: "Run the server until it is told to stop (SIGTERM or Ctrl-C; a second one stops it at once)",
+  summary: "Run the server until SIGTERM or Ctrl-C; a second signal stops it at once",
   flags: {
     data: DATA_FLAG,
     listen: {
@@ -25,8 +25,8 @@ export const serve = command({
     "verk serve --config /etc/verk/config.toml",
   ],
   exits: {
-    0: "stopped in order",
-    1: "failed, or could not stop in order",
+    0: "stopped cleanly",
+    1: "failed, or could not stop cleanly",
     3: "another server holds the data directory",
   },
   async run(flags) {
@@ -38,23 +38,23 @@ export const serve = command({
       note(`Warning: ${detail}: ${fix}`);
     }
     const { startServer } = await import("../../app.ts");
-    const server = await patiently(config.data_dir, () => startServer(config));
+    const server = await openDataDir(config.data_dir, () => startServer(config));
     note(`verk ${VERSION} listening on ${server.url} (data ${config.data_dir}, pid ${process.pid})`);
-    if (server.detectUrl) note(`Detection alone on ${server.detectUrl}`);
+    if (server.detectUrl) note(`Detection API listening on ${server.detectUrl}`);
     if (server.setup) {
-      note(`No API key exists yet: open ${server.setup.url} to get an admin key. The link works once, for 24 hours.`);
-      // A key must not end up in a journal: only a person at a terminal gets to see it.
+      // A key must not end up in a journal, so a terminal gets a key and a log gets a link. A key ends the link.
       if (process.stderr.isTTY) {
         const { firstAdminKey } = await import("../offline.ts");
-        note(`Admin key, shown only now: ${await firstAdminKey(server.ctx)}`);
-      }
+        note(`Admin key (not shown again): ${await firstAdminKey(server.ctx)}`);
+      } else
+        note(`No API key exists yet. Open ${server.setup.url} to get an admin key. The link works once, for 24 hours.`);
     }
     noteUnusedGpu().catch(() => {}); // `verk doctor` reports what fails there
     return server.stopped;
   },
 });
 
-/** Nobody waits for it: a driver that hangs answers after seconds. */
+/** Runs in the background, because a hanging driver answers only after seconds. */
 async function noteUnusedGpu() {
   const presence = await findGpus();
   const advice = unusedGpu({ ...presence, hasLibrary: groups["llama-cuda"] !== undefined });

@@ -15,12 +15,12 @@ const BATCH_ROWS = 5000;
 const BATCH_BYTES = 8 << 20;
 
 export const append = command({
-  summary: "Append rows to a dataset, in batches that each land whole and once",
+  summary: "Append rows to a dataset, in batches that are each written completely and once",
   takes: ["dataset", "file?"],
   flags: {
     ...SERVER_FLAGS,
-    "batch-rows": { type: "string", value: "N", doc: `Rows of one batch at most (default ${BATCH_ROWS})` },
-    "expect-head": { type: "string", value: "N", doc: "Refuse unless the newest row is N; 0 = the dataset is empty" },
+    "batch-rows": { type: "string", value: "N", doc: `Maximum number of rows per batch (default ${BATCH_ROWS})` },
+    "expect-head": { type: "string", value: "N", doc: "Fail unless the newest row is N; 0 = the dataset is empty" },
     json: JSON_FLAG,
   },
   examples: [
@@ -28,31 +28,31 @@ export const append = command({
     `echo '{"_op":"tombstone","_row_id":7}' | verk datasets append ds_01j9…`,
   ],
   exits: {
-    1: "failed: a line is no row, or the server stays away; what landed before is said",
-    [INTERRUPTED]: "interrupted: what landed before is said",
+    1: "failed: a line is not a valid row, or the server cannot be reached; the message says which rows were appended",
+    [INTERRUPTED]: "interrupted: the message says which rows were appended",
   },
   async run({ json, "batch-rows": rows, "expect-head": head, ...where }, target = "", file = "-") {
     const maxLines = wholeOf("batch-rows", rows) ?? BATCH_ROWS;
-    if (maxLines === 0) throw new UsageError("--batch-rows: a batch has at least one row");
+    if (maxLines === 0) throw new UsageError("--batch-rows: expected at least 1");
     const expectedHead = wholeOf("expect-head", head);
     const source = await openSource(file);
     const progress = createProgress();
-    const landed = createTally();
+    const tally = createTally();
     try {
       const { client } = await connect(where);
       const dataset = await mustFind(client, target);
       const code = await interruptible(async (signal) => {
         const meter = createMeter(progress, `appending to ${dataset.name}`, source.size);
-        await sendAll({ client, dataset, source, landed, signal }, { maxLines, expectedHead, meter });
+        await sendAll({ client, dataset, source, tally, signal }, { maxLines, expectedHead, meter });
         return EXIT.ok;
       });
       progress.end();
-      if (code === EXIT.ok) report(dataset, landed, json);
-      else note(`verk: interrupted. ${landed.words()} The batch under way may have landed too.`);
+      if (code === EXIT.ok) report(dataset, tally, json);
+      else note(`verk: interrupted. ${tally.summary()} The batch that was being sent may have been appended, too.`);
       return code;
     } catch (error) {
       progress.end();
-      if (landed.last && error instanceof Error) error.message += ` ${landed.words()}`;
+      if (tally.last && error instanceof Error) error.message += ` ${tally.summary()}`;
       throw error;
     } finally {
       progress.end();
@@ -61,29 +61,29 @@ export const append = command({
   },
 });
 
-type Work = { client: Client; dataset: Dataset; source: Source; landed: Tally; signal: AbortSignal };
-type How = { maxLines: number; expectedHead: number | undefined; meter: Meter };
+type Work = { client: Client; dataset: Dataset; source: Source; tally: Tally; signal: AbortSignal };
+type Batching = { maxLines: number; expectedHead: number | undefined; meter: Meter };
 
-async function sendAll({ client, dataset, source, landed, signal }: Work, { maxLines, expectedHead, meter }: How) {
+async function sendAll({ client, dataset, source, tally, signal }: Work, { maxLines, expectedHead, meter }: Batching) {
   const run = crypto.randomUUID();
   let number = 0;
   for await (const batch of batchesOf(source.chunks(), { maxLines, maxBytes: BATCH_BYTES })) {
     const query = number === 0 && expectedHead !== undefined ? `?expected_head_row=${expectedHead}` : "";
     const headers = { "content-type": "application/x-ndjson", "idempotency-key": `${run}-${number++}` };
     const path = `/v1/datasets/${dataset.id}/rows${query}`;
-    // The key keeps a batch from landing twice.
+    // The idempotency key prevents that a retry appends a batch twice.
     const answer = await withRetries(signal, () =>
       client.call<Append>("POST", path, undefined, { headers, raw: batch.bytes, signal }),
     ).catch((error) => {
       throw inTheFile(error, batch);
     });
-    landed.add(answer.body, batch);
+    tally.add(answer.body, batch);
     meter.pass(batch.bytes.byteLength);
   }
-  if (number === 0) throw new UsageError("datasets append: there are no rows in it", EXIT.failed);
+  if (number === 0) throw new UsageError("datasets append: the file has no rows", EXIT.failed);
 }
 
-/** The server counts the lines of a batch, people those of their file. It names some by number, some by pointer. */
+/** Converts line numbers of a batch to line numbers of the file. The server reports a line by number or by JSON pointer. */
 function inTheFile(error: unknown, { firstLine }: Batch): unknown {
   if (error instanceof ApiError)
     error.message = error.message
@@ -109,21 +109,23 @@ function createTally() {
       for (const name of ["appended", "superseded", "tombstoned"] as const) sums[name] += answer[name];
       lines = batch.firstLine + batch.lines - 1;
     },
-    words: () =>
+    summary: () =>
       last && first
-        ? `Up to line ${lines} it is done (rows ${first.first_row_id} to ${last.last_row_id}); go on from line ${lines + 1}.`
-        : "Nothing was appended.",
+        ? `Lines 1 to ${lines} were appended (rows ${first.first_row_id} to ${last.last_row_id}). Continue from line ${lines + 1}.`
+        : "No rows were appended.",
     total: () => (last && first ? { ...last, ...sums, first_row_id: first.first_row_id } : undefined),
   };
 }
 
-function report({ name, id }: Dataset, landed: Tally, json: boolean) {
-  const total = landed.total();
+function report({ name, id }: Dataset, tally: Tally, json: boolean) {
+  const total = tally.total();
   if (!total) return;
-  const { batch_id, ...answer } = total; // there were several
+  const { batch_id, ...answer } = total; // there may be several batches
   if (json) return printJson(answer);
   print(`${total.first_row_id}..${total.last_row_id}`);
   const changes = total.superseded + total.tombstoned;
   const changed = changes === 0 ? "" : `, ${total.superseded} superseded, ${total.tombstoned} removed`;
-  note(`${name} (${id}): ${total.appended} appended${changed}; ${total.unsnapshotted_rows} since the newest snapshot.`);
+  note(
+    `${name} (${id}): ${total.appended} appended${changed}; ${total.unsnapshotted_rows} rows since the newest snapshot.`,
+  );
 }

@@ -1,4 +1,3 @@
-/** Datasets as the command line sees them. */
 import { UsageError } from "../../lib/errors.ts";
 import { nearest } from "../../lib/text/nearest.ts";
 import type { Dataset } from "../../resources/datasets/schema.ts";
@@ -10,7 +9,7 @@ export type { Append, Dataset, Snapshot } from "../../resources/datasets/schema.
 
 export const allDatasets = (client: Client) => listAll<Dataset>(client, "/v1/datasets", ({ id }) => id);
 
-/** By id, or by a name that only one has. */
+/** Finds a dataset by id, or by name if only one dataset has it. */
 export async function mustFind(client: Client, target: string): Promise<Dataset> {
   const get = async (id: string) => (await client.call<Dataset>("GET", `/v1/datasets/${encodeURIComponent(id)}`)).body;
   if (target.startsWith("ds_")) return get(target);
@@ -19,13 +18,15 @@ export async function mustFind(client: Client, target: string): Promise<Dataset>
   if (first && more.length === 0) return get(first.id);
   if (first) {
     const ids = [first, ...more].map(({ id }) => id).join(", ");
-    throw new UsageError(`${more.length + 1} datasets are named ${JSON.stringify(target)}: say which: ${ids}`);
+    throw new UsageError(
+      `${more.length + 1} datasets are named ${JSON.stringify(target)}. Give one of their ids instead: ${ids}`,
+    );
   }
   const names = [...new Set(all.map(({ name }) => name))];
   const close = nearest(target, names);
-  const there = names.length > 0 ? ` There are: ${names.slice(0, 10).join(", ")}.` : "";
+  const there = names.length > 0 ? ` Datasets: ${names.slice(0, 10).join(", ")}.` : "";
   throw new UsageError(
-    `There is no dataset ${JSON.stringify(target)}.${close ? ` Did you mean ${close}?` : there} Make one with \`verk datasets push FILE\`.`,
+    `There is no dataset ${JSON.stringify(target)}.${close ? ` Did you mean ${close}?` : there} \`verk datasets push FILE\` creates one.`,
     EXIT.failed,
   );
 }

@@ -20,15 +20,20 @@ export const pull = command({
     snapshot: {
       type: "string",
       value: "ID",
-      doc: "As of this snapshot, such as @snap-3 or @latest (default: as of now)",
+      doc: "Snapshot to read, such as @snap-3 or @latest (default: the current rows)",
     },
     format: { type: "string", value: "FORMAT", doc: "jsonl or csv (default jsonl)" },
-    output: { type: "string", value: "FILE", short: "o", doc: "The file; it is the old one or the whole new one" },
+    output: {
+      type: "string",
+      value: "FILE",
+      short: "o",
+      doc: "File to write; it is replaced only when the download is complete",
+    },
   },
   examples: ["verk datasets pull support -o support.jsonl", "verk datasets pull support --snapshot @snap-3 | head"],
   exits: {
-    1: "failed: no such dataset or snapshot, the connection broke, or the hash is another",
-    [INTERRUPTED]: "interrupted: FILE is as it was",
+    1: "failed: there is no such dataset or snapshot, the connection broke, or the checksum is wrong",
+    [INTERRUPTED]: "interrupted: FILE is unchanged",
   },
   async run({ snapshot: name, format = "jsonl", output = "-", ...where }, target = "") {
     if (!FORMATS.includes(format))
@@ -37,7 +42,7 @@ export const pull = command({
     const { client } = await connect(where);
     const dataset = await mustFind(client, target);
     const snapshot = await snapshotOf(client, dataset, name);
-    const progress = output !== "-" || !process.stdout.isTTY ? createProgress() : SILENT; // it would be drawn into the rows
+    const progress = output !== "-" || !process.stdout.isTTY ? createProgress() : SILENT; // a bar would mix with the rows
     return await interruptible(async (signal) => {
       const query = new URLSearchParams({ format, ...(snapshot ? { snapshot: snapshot.id } : {}) });
       const chunks = client.download(`/v1/datasets/${dataset.id}/rows/export?${query}`, signal);
@@ -49,15 +54,15 @@ export const pull = command({
       } finally {
         progress.end();
       }
-      note(wordsOf({ dataset, snapshot, bytes: meter.bytes, checked: expected !== undefined }));
+      note(summaryOf({ dataset, snapshot, bytes: meter.bytes, checked: expected !== undefined }));
       return EXIT.ok;
     });
   },
 });
 
-/** The one that was named; else the newest where nothing came since it, because its hash can be checked. */
+/** The named snapshot; otherwise the newest one if no rows came after it, because its checksum can be verified. */
 async function snapshotOf(client: Client, dataset: Dataset, name: string | undefined): Promise<Snapshot | undefined> {
-  const isNow = dataset.unsnapshotted_rows === 0 || dataset.num_rows === null; // a connected one has nothing else
+  const isNow = dataset.unsnapshotted_rows === 0 || dataset.num_rows === null; // a connected dataset has only snapshots
   const id = name ?? (isNow ? dataset.latest_snapshot_id : null);
   if (id === null) return undefined;
   return (await client.call<Snapshot>("GET", `/v1/datasets/${dataset.id}/snapshots/${encodeURIComponent(id)}`)).body;
@@ -65,7 +70,7 @@ async function snapshotOf(client: Client, dataset: Dataset, name: string | undef
 
 type Pulled = { dataset: Dataset; snapshot: Snapshot | undefined; bytes: number; checked: boolean };
 
-function wordsOf({ dataset, snapshot, bytes, checked }: Pulled): string {
-  const what = snapshot ? `${dataset.name}${snapshot.id}, ${snapshot.row_count} rows` : `${dataset.name} as of now`;
-  return `${what}, ${formatBytes(bytes)}${checked ? `, sha256 ${snapshot?.sha256} as it should be` : ""}.`;
+function summaryOf({ dataset, snapshot, bytes, checked }: Pulled): string {
+  const what = snapshot ? `${dataset.name}${snapshot.id}, ${snapshot.row_count} rows` : `${dataset.name}, current rows`;
+  return `${what}, ${formatBytes(bytes)}${checked ? `, checksum verified (sha256 ${snapshot?.sha256})` : ""}.`;
 }

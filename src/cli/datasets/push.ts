@@ -13,7 +13,7 @@ import { openSource, type Source } from "../transfer/source.ts";
 import type { Dataset } from "./find.ts";
 
 export const push = command({
-  summary: "Upload a file of JSON lines as a dataset; the same content twice is one dataset",
+  summary: "Upload a JSON Lines file as a dataset; the same content is stored once",
   takes: ["file"],
   flags: {
     ...SERVER_FLAGS,
@@ -22,8 +22,8 @@ export const push = command({
   },
   examples: ["verk datasets push support.jsonl", "zcat support.jsonl.gz | verk datasets push - --name support"],
   exits: {
-    1: "failed: a line is no row (its number is said), or the server cannot be reached; nothing was kept",
-    [INTERRUPTED]: "interrupted: nothing was kept",
+    1: "failed: a line is not a valid row (the message gives its number), or the server cannot be reached; nothing was stored",
+    [INTERRUPTED]: "interrupted: nothing was stored",
   },
   async run({ name, json, ...where }, file = "") {
     const source = await openSource(file);
@@ -37,7 +37,7 @@ export const push = command({
         if (json) printJson(body);
         else {
           print(body.id);
-          note(wordsOf(body, status === 200));
+          note(summaryOf(body, status === 200));
         }
         return EXIT.ok;
       });
@@ -49,7 +49,7 @@ export const push = command({
 });
 
 function nameOf({ name }: Source): string {
-  if (name === "") throw new UsageError("datasets push: standard input has no name: give one with --name");
+  if (name === "") throw new UsageError("datasets push: standard input has no name. Give one with --name.");
   return labelOfFile(name);
 }
 
@@ -57,7 +57,7 @@ export const labelOfFile = (name: string) => name.replace(/\.(jsonl|ndjson|json)
 
 type Sending = { label: string; source: Source; progress: ReturnType<typeof createProgress>; signal: AbortSignal };
 
-/** Status 200: the same content was there already. */
+/** Status 200 means that the same content was uploaded before. */
 export async function sendRows(client: Client, { label, source, progress, signal }: Sending) {
   const meter = createMeter(progress, `uploading ${label}`, source.size);
   let [broken, answered]: [unknown, boolean] = [undefined, false];
@@ -74,13 +74,13 @@ export async function sendRows(client: Client, { label, source, progress, signal
   try {
     return await client.call<Dataset>("POST", "/v1/datasets", undefined, { headers, raw: body, signal });
   } catch (error) {
-    throw broken !== undefined && error instanceof ApiError && error.status === 0 ? broken : error; // the file's fault
+    throw broken !== undefined && error instanceof ApiError && error.status === 0 ? broken : error; // the file could not be read
   } finally {
     answered = true;
   }
 }
 
-function wordsOf({ name, num_rows, size_bytes, format, id }: Dataset, wasThere: boolean): string {
-  const facts = `${num_rows} rows of the format ${format}, ${formatBytes(size_bytes ?? 0)}`;
-  return wasThere ? `This content was there already: ${name} (${id}), ${facts}.` : `${name}: ${facts}.`;
+function summaryOf({ name, num_rows, size_bytes, format, id }: Dataset, existed: boolean): string {
+  const facts = `${num_rows} rows, format ${format}, ${formatBytes(size_bytes ?? 0)}`;
+  return existed ? `This content was uploaded before as ${name} (${id}): ${facts}.` : `${name}: ${facts}.`;
 }

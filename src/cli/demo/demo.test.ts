@@ -1,4 +1,5 @@
 import { expect, test } from "bun:test";
+import { lineOf } from "../commands/demo.ts";
 import type { Job } from "../jobs/find.ts";
 import { repeatLines, resultLines } from "./summary.ts";
 import { isRight, splitRows } from "./task.ts";
@@ -21,9 +22,9 @@ test("every row is a sum of a number of two digits and one of a single digit", (
   }
 });
 
-const answers = (said: string[]): Answers => {
-  const right = said.filter((text, i) => isRight(text, heldOut[i] ?? { prompt: "", answer: -1 })).length;
-  return { said, right, share: right / heldOut.length };
+const answers = (texts: string[]): Answers => {
+  const right = texts.filter((text, i) => isRight(text, heldOut[i] ?? { prompt: "", answer: -1 })).length;
+  return { texts, right, share: right / heldOut.length };
 };
 
 test("the summary shows both shares, and questions that only the trained one got right", () => {
@@ -51,4 +52,9 @@ test("the view of a training stands below its step's line and leaves no trace", 
   viewer.end(undefined);
   expect(written.join("")).toStartWith("\n\r\x1b[K  x · grpo of m · running\n");
   expect(written.join("")).toEndWith("\r\x1b[2A\x1b[J\x1b[1A");
+});
+
+test("the details of all steps begin in the same column, also after a step of many minutes", () => {
+  const column = (ms: number) => lineOf({ title: "train", ok: true, ms, detail: "DETAIL" }).indexOf("DETAIL");
+  expect(new Set([3, 59_000, 127_000, 754_000, 3_599_000].map(column)).size).toBe(1);
 });

@@ -1,4 +1,4 @@
-/** The part of the walk that asks whether a picture was generated, of one that is drawn here. */
+/** Demo step that runs the detector on an image drawn here. */
 import { deflateSync } from "node:zlib";
 import { expect } from "./walk.ts";
 
@@ -12,7 +12,7 @@ const SIDE = 512;
 const MODELS = ["detector_v0", "detector_v1"];
 const SIGNATURE = Buffer.from("89504e470d0a1a0a", "hex");
 
-/** By its own interface: a header and errors that are not those of the other routes. */
+/** The detection API has its own key header and its own error format. */
 export async function detect(url: string, key: string, signal: AbortSignal): Promise<string> {
   const response = await fetch(`${url}/api/detect`, {
     method: "POST",
@@ -25,14 +25,14 @@ export async function detect(url: string, key: string, signal: AbortSignal): Pro
   const results = Object.entries(body.model_results);
   const failed = results.find(([, { status }]) => status !== "success");
   expect(!failed, `${failed?.[0]} failed: ${failed?.[1].error}`);
-  expect(results.length === MODELS.length, `only ${results.map(([name]) => name).join()} answered`);
+  expect(results.length === MODELS.length, `only these models answered: ${results.map(([name]) => name).join()}`);
   const each = results.map(([name, { score }]) => `${name} ${score.toFixed(2)}`).join(", ");
-  return `one that this program computes: ${body.prediction}, ${body.ensemble_score.toFixed(2)} (${each})`;
+  return `an image computed by this program: ${body.prediction}, ${body.ensemble_score.toFixed(2)} (${each})`;
 }
 
-/** Rings over a slope, as a PNG. Always the same. */
+/** A PNG of rings over a gradient. Always the same bytes. */
 export function drawn(): Buffer {
-  const rows = Buffer.alloc(SIDE * (1 + 3 * SIDE)); // each begins with its filter, 0: none
+  const rows = Buffer.alloc(SIDE * (1 + 3 * SIDE)); // each row begins with its filter type; 0 = none
   for (let y = 0; y < SIDE; y++)
     for (let x = 0; x < SIDE; x++) {
       const ring = Math.sin(Math.hypot(x - SIDE / 2, y - SIDE / 3) / 9);
@@ -42,7 +42,7 @@ export function drawn(): Buffer {
   const size = Buffer.alloc(13);
   size.writeUInt32BE(SIDE, 0);
   size.writeUInt32BE(SIDE, 4);
-  size.set([8, 2], 8); // bits of a colour, three colours
+  size.set([8, 2], 8); // 8 bits per colour, colour type RGB
   return Buffer.concat([
     SIGNATURE,
     chunk("IHDR", size),

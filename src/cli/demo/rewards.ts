@@ -1,4 +1,4 @@
-/** The part of the walk that runs other people's code: a reward function, and a command in a session. */
+/** Demo steps that run user code: a reward function, and a command in a session. */
 import type { RewardFunction, RewardRun } from "../../resources/reward_functions/schema.ts";
 import { ApiError, type Client } from "../client.ts";
 
@@ -16,14 +16,15 @@ const ROWS = [
   { prompt: "What is 3 times 3?", completion: "no idea", answer: 9 },
 ];
 
-/** A mistake in the code is told with its place; the version after it is ready. */
+/** A syntax error is reported with its line. The corrected version is ready. */
 export async function upload(client: Client): Promise<string> {
   const send = async (source: string) =>
     (await client.call<RewardFunction>("POST", "/v1/reward_functions", { name: "squares", source })).body;
   const broken = await send(BROKEN);
-  if (broken.status !== "invalid" || broken.error?.line !== 1) throw new Error(`it is ${JSON.stringify(broken)}`);
+  if (broken.status !== "invalid" || broken.error?.line !== 1)
+    throw new Error(`the broken code was not rejected as expected: ${JSON.stringify(broken)}`);
   const good = await send(SOURCE);
-  if (good.status !== "ready") throw new Error(`it is invalid: ${good.error?.message}`);
+  if (good.status !== "ready") throw new Error(`the correct code was rejected: ${good.error?.message}`);
   return `squares@${broken.version}: ${broken.error.message}, line ${broken.error.line}; @${good.version} is ready`;
 }
 
@@ -37,16 +38,17 @@ export async function run(client: Client): Promise<string> {
 
 type Session = { id: string; status: string };
 type Exec = { status: string; exit_code: number | null; stdout: string; stderr: string };
-const PATIENCE_MS = 30_000;
+const TIMEOUT_MS = 30_000;
 
-/** Not every host lets an ordinary user make namespaces: then this is left out, with the reason. */
+/** Some hosts do not let an ordinary user create namespaces. The step is then skipped with the reason. */
 export async function session(client: Client, signal: AbortSignal): Promise<string> {
   try {
     const { id } = (await client.call<Session>("POST", "/v1/sessions", { name: "demo" })).body;
     await until(client, id, "ready", signal);
     const command = "echo $((6 * 7)) > answer && cat answer && id -u && ls /";
     const { body } = await client.call<Exec>("POST", `/v1/sessions/${id}/exec`, { command });
-    if (body.exit_code !== 0 || !body.stdout.startsWith("42\n")) throw new Error(`it said ${JSON.stringify(body)}`);
+    if (body.exit_code !== 0 || !body.stdout.startsWith("42\n"))
+      throw new Error(`unexpected result: ${JSON.stringify(body)}`);
     await client.call("POST", `/v1/sessions/${id}/stop`);
     await until(client, id, "stopped", signal);
     return `${id} answered 42, then stopped`;
@@ -56,14 +58,14 @@ export async function session(client: Client, signal: AbortSignal): Promise<stri
   }
 }
 
-const ON_THE_WAY = ["creating", "ready", "stopping"];
+const TRANSIENT = ["creating", "ready", "stopping"];
 
-async function until(client: Client, id: string, wanted: "ready" | "stopped", signal: AbortSignal) {
-  const deadline = performance.now() + PATIENCE_MS;
+async function until(client: Client, id: string, target: "ready" | "stopped", signal: AbortSignal) {
+  const deadline = performance.now() + TIMEOUT_MS;
   for (;;) {
     const { status } = (await client.call<Session>("GET", `/v1/sessions/${id}`, undefined, { signal })).body;
-    if (status === wanted) return;
-    if (!ON_THE_WAY.includes(status) || performance.now() > deadline) throw new Error(`the session is ${status}`);
+    if (status === target) return;
+    if (!TRANSIENT.includes(status) || performance.now() > deadline) throw new Error(`the session is ${status}`);
     await Bun.sleep(10);
   }
 }

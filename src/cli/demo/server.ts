@@ -1,32 +1,32 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { self } from "../../platform/workers/self.ts";
-import type { Leash } from "../native_probe.ts";
+import type { Children } from "../native_probe.ts";
 
 export type DemoServer = {
   url: string;
   pid: number;
-  /** Ends it and waits for the end. */
+  /** Sends the signal and waits for the exit. */
   kill: (signal: NodeJS.Signals) => Promise<{ code: number | null; signal: string | number | null }>;
 };
 
-/** Where the children live. The tail is kept apart from the server: one that never became ready has last words too. */
-export type Stage = Leash & { dir: string; tail: string };
+/** Folder and child processes of the demo. `tail` is the last log output, also of a server that never became ready. */
+export type Stage = Children & { dir: string; tail: string };
 
 const READY_MS = 30_000;
 const TAIL_CHARS = 8192;
-// Explicit: the operator's own VERK_ settings, and a master key they may name, are not the demo's.
+// An explicit environment: VERK_ variables of the operator must not configure the demo.
 const PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 export const childEnv = (dir: string) => ({ HOME: dir, PATH });
 
-/** An empty file, so that the system's configuration stays out too. */
+/** An empty file, so that the configuration of the system is not used. */
 export function demoConfig(dir: string): string {
   const file = join(dir, "demo.toml");
   writeFileSync(file, "");
   return file;
 }
 
-/** `verk serve` as a child of this program on a free port. */
+/** Starts `verk serve` as a child process on a free port. */
 export async function startDemoServer(stage: Stage): Promise<DemoServer> {
   const { dir, signal } = stage;
   const argv = self("serve", "--data", join(dir, "data"), "--listen", "127.0.0.1:0", "--config", demoConfig(dir));
@@ -60,7 +60,7 @@ export async function startDemoServer(stage: Stage): Promise<DemoServer> {
   }
 }
 
-/** The address stands in server.json once it is bound; an older one of a killed server has another pid. */
+/** The server writes its address to server.json when it listens. A file left by a killed server has another pid. */
 async function answeringUrl(dir: string, pid: number): Promise<string | undefined> {
   try {
     const holder = JSON.parse(readFileSync(join(dir, "data/server.json"), "utf8")) as {
@@ -81,7 +81,7 @@ async function keepTail(stream: ReadableStream<Uint8Array>, stage: Stage) {
     stage.tail = (stage.tail + decoder.decode(chunk, { stream: true })).slice(-TAIL_CHARS);
 }
 
-/** A command of this program on the demo's data directory; its standard output as JSON. */
+/** Runs a command of this program on the demo's data directory and parses its output as JSON. */
 export async function runCommand<T>({ dir, signal, exits }: Stage, ...args: string[]): Promise<T> {
   const argv = self(...args, "--data", join(dir, "data"), "--config", demoConfig(dir), "--json");
   const child = Bun.spawn(argv, {

@@ -20,21 +20,21 @@ const EXPECTED = ["api_key.created", "secret.created", "ssh_key.created", "datas
 
 export const STEPS: readonly Step[] = [
   { title: "start the server", run: start },
-  { title: "make an admin key beside the running server", run: makeAdminKey },
+  { title: "create an admin key while the server runs", run: makeAdminKey },
   { title: "create a workspace", run: createWorkspace },
-  { title: "make a key for it", run: makeKey },
+  { title: "create a key for it", run: makeKey },
   { title: "follow the event stream", run: followEvents },
-  { title: "keep a secret", run: keepSecret },
-  { title: "keep an SSH key pair", run: keepSshKey },
-  { title: "retry a creation without making a second one", run: retryCreation },
+  { title: "store a secret", run: storeSecret },
+  { title: "store an SSH key pair", run: storeSshKey },
+  { title: "retry a request without creating a duplicate", run: retryCreation },
   { title: "list the regions", run: listRegions },
   { title: "push a file of rows", run: pushRows },
   {
-    title: "append to it, one row superseded",
+    title: "append a row, supersede another",
     run: (walk) => datasets.append(clientOf(walk), made(walk, "datasetId")),
   },
   { title: "cut a snapshot", run: cutSnapshot },
-  { title: "pull the snapshot", run: (walk) => datasets.pull(clientOf(walk), made(walk, "kept"), walk.signal) },
+  { title: "pull the snapshot", run: (walk) => datasets.pull(clientOf(walk), made(walk, "saved"), walk.signal) },
   { title: "upload a reward function, wrong and then right", run: (walk) => rewards.upload(clientOf(walk)) },
   { title: "run it over a few rows", run: (walk) => rewards.run(clientOf(walk)) },
   { title: "run a command in a session", run: (walk) => rewards.session(clientOf(walk), walk.signal) },
@@ -45,7 +45,7 @@ export const STEPS: readonly Step[] = [
   { title: "stream from it", run: (walk) => serving.streamed(clientOf(walk), made(walk, "deploymentId"), walk.signal) },
   ...TRAINING_STEPS,
   {
-    title: "ask whether a picture was generated",
+    title: "detect whether an image was generated",
     run: (walk) => detection.detect(serverOf(walk).url, made(walk, "key"), walk.signal),
   },
   { title: "kill -9 under both: they serve again", run: killUnderDeployments },
@@ -53,7 +53,7 @@ export const STEPS: readonly Step[] = [
     title: `self-test of the ${kind} library`,
     run: (walk: Walk) => selfTest(kind, walk),
   })),
-  { title: "stop in order", run: stop },
+  { title: "stop the server", run: stop },
 ];
 
 async function start(walk: Walk) {
@@ -100,22 +100,22 @@ async function followEvents(walk: Walk) {
   const events = clientOf(walk).stream("/v1/events?stream=1", walk.signal);
   const first = await events.next();
   expect(!first.done, "the stream ended before its first event");
-  walk.seen.push(first.value);
+  walk.events.push(first.value);
   void (async () => {
-    for await (const event of events) walk.seen.push(event);
-  })().catch(() => {}); // it ends when the server is killed
+    for await (const event of events) walk.events.push(event);
+  })().catch(() => {}); // the stream ends when the server is killed
   return `first: ${first.value.event}`;
 }
 
-async function keepSecret(walk: Walk) {
+async function storeSecret(walk: Walk) {
   const client = clientOf(walk);
   await client.call("PUT", `/v1/secrets/${SECRET.name}`, { value: SECRET.value });
   const { body } = await client.call<Named>("GET", `/v1/secrets/${SECRET.name}`);
-  expect(!JSON.stringify(body).includes(SECRET.value), "the value came back");
-  return `${body.name}, its value stays inside`;
+  expect(!JSON.stringify(body).includes(SECRET.value), "the API returned the value");
+  return `${body.name}; the API never returns its value`;
 }
 
-async function keepSshKey(walk: Walk) {
+async function storeSshKey(walk: Walk) {
   const { publicKey, privateKey } = generateKeyPairSync("ed25519");
   const raw = Buffer.from(publicKey.export({ format: "jwk" }).x ?? "", "base64url");
   const field = (bytes: Uint8Array) => Buffer.concat([Buffer.from([0, 0, 0, bytes.length]), bytes]);
@@ -125,7 +125,7 @@ async function keepSshKey(walk: Walk) {
     public_key: `ssh-ed25519 ${line}`,
     private_key: privateKey.export({ type: "pkcs8", format: "pem" }),
   });
-  expect(!("private_key" in body), "the private key came back");
+  expect(!("private_key" in body), "the API returned the private key");
   return body.fingerprint;
 }
 
@@ -133,8 +133,8 @@ async function retryCreation(walk: Walk) {
   const send = () =>
     clientOf(walk).call<Named & { key: string }>("POST", "/v1/api_keys", { name: "retried" }, { headers: RETRY });
   const [first, second] = [await send(), await send()];
-  expect(first.body.id === second.body.id && first.body.key === second.body.key, "the retry made another key");
-  return `${first.body.id} twice`;
+  expect(first.body.id === second.body.id && first.body.key === second.body.key, "the retry created another key");
+  return `${first.body.id} both times`;
 }
 
 async function listRegions(walk: Walk) {
@@ -146,28 +146,28 @@ async function listRegions(walk: Walk) {
 }
 
 async function pushRows(walk: Walk) {
-  const { id, seen } = await datasets.push(clientOf(walk));
+  const { id, detail } = await datasets.push(clientOf(walk));
   walk.datasetId = id;
-  return seen;
+  return detail;
 }
 
 async function cutSnapshot(walk: Walk) {
-  walk.kept = await datasets.snapshot(clientOf(walk), made(walk, "datasetId"));
-  const { id, row_count, size_bytes } = walk.kept.snapshot;
+  walk.saved = await datasets.snapshot(clientOf(walk), made(walk, "datasetId"));
+  const { id, row_count, size_bytes } = walk.saved.snapshot;
   return `${id}, ${row_count} rows, ${formatBytes(size_bytes)}`;
 }
 
-async function seeEvents({ seen, signal }: Walk) {
+async function seeEvents({ events, signal }: Walk) {
   const deadline = performance.now() + 10_000;
-  const lacking = () => EXPECTED.filter((type) => !seen.some(({ event }) => event === type));
+  const lacking = () => EXPECTED.filter((type) => !events.some(({ event }) => event === type));
   while (lacking().length > 0) {
-    expect(performance.now() < deadline && !signal.aborted, `never arrived: ${lacking().join(", ")}`);
+    expect(performance.now() < deadline && !signal.aborted, `these events did not arrive: ${lacking().join(", ")}`);
     await Bun.sleep(5);
   }
-  return `${seen.length} events`;
+  return `${events.length} events`;
 }
 
-/** Everything that was acknowledged must be there, and nothing twice. */
+/** After a kill, everything acknowledged must exist, exactly once. */
 async function killAndRestart(walk: Walk) {
   const before = await clientOf(walk).call<List<{ id: string }>>("GET", "/v1/events?limit=100");
   await serverOf(walk).kill("SIGKILL");
@@ -184,18 +184,18 @@ async function killAndRestart(walk: Walk) {
   const again = await client.call<Named>("POST", "/v1/api_keys", { name: "retried" }, { headers: RETRY });
   expect(
     keys.body.data.some(({ id }) => id === again.body.id),
-    "a retry after the restart made another key",
+    "a retry after the restart created another key",
   );
-  await datasets.pull(client, made(walk, "kept"), walk.signal);
+  await datasets.pull(client, made(walk, "saved"), walk.signal);
   const after = await client.call<List<{ id: string }>>("GET", "/v1/events?limit=100");
-  expect(JSON.stringify(after.body.data) === JSON.stringify(before.body.data), "the event log is not the same");
+  expect(JSON.stringify(after.body.data) === JSON.stringify(before.body.data), "the event log changed");
   return `ready again after ${ms} ms, ${after.body.data.length} events, nothing lost`;
 }
 
 async function deploy(walk: Walk) {
-  const { id, seen } = await serving.deployTiny(clientOf(walk), walk.signal);
+  const { id, detail } = await serving.deployTiny(clientOf(walk), walk.signal);
   walk.deploymentId = id;
-  return seen;
+  return detail;
 }
 
 async function killUnderDeployments(walk: Walk) {
@@ -213,13 +213,13 @@ async function killUnderDeployments(walk: Walk) {
 
 async function selfTest(kind: (typeof NATIVE_KINDS)[number], walk: Walk) {
   const report = await probeInChild(kind, join(walk.dir, "data"), walk);
-  expect(report.ok, report.error ?? "it failed");
+  expect(report.ok, report.error ?? "the self-test failed");
   return versionsOf(report);
 }
 
 async function stop(walk: Walk) {
   const { code, signal } = await serverOf(walk).kill("SIGTERM");
-  expect(code === 0, `it ended with ${signal ?? `exit code ${code}`}`);
+  expect(code === 0, `the server ended with ${signal ?? `exit code ${code}`}`);
   delete walk.server;
   return "exit code 0";
 }

@@ -1,4 +1,4 @@
-/** The end of the walk: what was reached, and how to do it again. */
+/** The end of the demo: the result of the training, and commands to repeat it. */
 import { columns } from "../output.ts";
 import { RECIPE, REWARD, SEED } from "./task.ts";
 import { type Answers, examples, percent, RESULT } from "./training.ts";
@@ -8,7 +8,7 @@ const EXAMPLES = 4;
 export function resultLines(before: Answers, after: Answers): string[] {
   const rows = [
     ["", "before", "after"],
-    ["right, of the held-out questions", percent(before), percent(after)],
+    ["correct answers to held-out questions", percent(before), percent(after)],
     ...examples(before, after, EXAMPLES).map((each) => [`  ${each.prompt}`, each.before, each.after]),
   ];
   return columns(rows, "   ");
@@ -16,7 +16,7 @@ export function resultLines(before: Answers, after: Answers): string[] {
 
 const quoted = (value: unknown) => JSON.stringify(value).replaceAll("'", "'\\''");
 
-/** For a server of one's own; the file of rows is made by the first line. */
+/** Commands that repeat the training on another server. */
 export function repeatLines(url: string): string[] {
   const job = {
     base_model: "verk-tiny",
@@ -37,6 +37,6 @@ export function repeatLines(url: string): string[] {
     send("/v1/training_jobs", job),
     send("/v1/deployments", { model: "JOB", name: RESULT }),
     send("/v1/chat/completions", question),
-    "verk detect PICTURE.jpg   # needs no server",
+    "verk detect IMAGE.jpg   # needs no server",
   ];
 }

@@ -1,6 +1,6 @@
 /**
- * What the demo teaches: sums of a number of two digits and one of a single digit, such as 47 + 8. The built-in model
- * gets less than half of them right.
+ * The training task of the demo: sums of a two-digit and a one-digit number, such as 47 + 8. The built-in model answers
+ * less than half of them correctly.
  */
 import { openRandom, permutation } from "../../lib/random.ts";
 
@@ -16,21 +16,21 @@ function sums(): Row[] {
   return rows;
 }
 
-/** Nothing of the one is in the other. */
+/** No row is in both sets. */
 export function splitRows(): { train: Row[]; heldOut: Row[] } {
   const all = sums();
   const mixed = [...permutation(all.length, openRandom(ORDER))].flatMap((i) => all[i] ?? []);
   return { train: mixed.slice(HELD_OUT), heldOut: mixed.slice(0, HELD_OUT) };
 }
 
-export const isRight = (said: string, { answer }: Row) => said.trim() === String(answer);
+export const isRight = (text: string, { answer }: Row) => text.trim() === String(answer);
 
 export const REWARD = `def reward(completions, answer, **kwargs):
     """1 for the number and nothing else, 0 for anything else."""
     return [float(text.strip() == str(right)) for text, right in zip(completions, answer)]
 `;
 
-/** What the reward is tried on before anything is trained. */
+/** Rows to test the reward on before the training. */
 export const TRIALS = [
   { prompt: "What is 47 + 8?", completion: "55", answer: 55 },
   { prompt: "What is 47 + 8?", completion: "45", answer: 55 },
@@ -39,7 +39,7 @@ export const TRIALS = [
 ];
 export const TRIAL_REWARDS = [1, 0, 1, 0];
 
-/** 16 questions a step, 8 answers each. Groups whose answers are all right or all wrong teach nothing: others are drawn. */
+/** 16 questions per step with 8 answers each. Dynamic sampling replaces groups whose answers all have the same reward. */
 export const RECIPE = {
   num_generations: 8,
   per_device_train_batch_size: 128,

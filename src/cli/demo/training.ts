@@ -1,4 +1,4 @@
-/** The part of the walk that trains: rows, reward, trial, training, deployment, and what it was good for. */
+/** Demo steps that train a model, deploy the result and measure it. */
 
 import { formatDuration } from "../../lib/time.ts";
 import type { JobValidation } from "../../resources/training_jobs/admission/validation_schema.ts";
@@ -16,10 +16,10 @@ const { train, heldOut } = splitRows();
 
 type Reward = { results: { reward: number | null }[]; summary: unknown };
 type Completion = { choices: { message: { content: string } }[] };
-/** What was said to the held-out questions. */
-export type Answers = { said: string[]; right: number; share: number };
+/** Answers to the held-out questions. */
+export type Answers = { texts: string[]; right: number; share: number };
 
-export async function pushTask(client: Client): Promise<{ id: string; seen: string }> {
+export async function pushTask(client: Client): Promise<{ id: string; detail: string }> {
   const bytes = new TextEncoder().encode(train.map((row) => `${JSON.stringify(row)}\n`).join(""));
   async function* chunks() {
     yield bytes;
@@ -27,7 +27,7 @@ export async function pushTask(client: Client): Promise<{ id: string; seen: stri
   const file = { name: "sums.jsonl", size: bytes.byteLength };
   const { headers, body: raw } = formOf({ fields: { name: "sums" }, file }, chunks());
   const { body } = await client.call<Dataset>("POST", "/v1/datasets", undefined, { headers, raw });
-  return { id: body.id, seen: `${body.num_rows} rows such as "${train[0]?.prompt}"; ${heldOut.length} are held out` };
+  return { id: body.id, detail: `${body.num_rows} rows such as "${train[0]?.prompt}"; ${heldOut.length} are held out` };
 }
 
 export async function tryReward(client: Client): Promise<string> {
@@ -51,10 +51,10 @@ export const jobBody = (dataset: string) => ({
 
 export async function tryOut(client: Client, dataset: string): Promise<string> {
   const { body } = await client.call<JobValidation>("POST", "/v1/training_jobs/validate", jobBody(dataset));
-  if (!body.valid) throw new Error(`it would not work: ${body.errors.map(({ message }) => message).join("; ")}`);
+  if (!body.valid) throw new Error(`the job is not valid: ${body.errors.map(({ message }) => message).join("; ")}`);
   const { estimate, reward_preview: preview } = body;
   const time = estimate.duration_seconds === null ? [] : [`about ${formatDuration(estimate.duration_seconds * 1000)}`];
-  const mean = preview?.mean == null ? [] : [`reward now ${shortNumber(preview.mean)}`];
+  const mean = preview?.mean == null ? [] : [`reward before training ${shortNumber(preview.mean)}`];
   return ["valid", ...time, ...mean].join(", ");
 }
 
@@ -63,11 +63,11 @@ export async function startJob(client: Client, dataset: string): Promise<Job> {
 }
 
 export async function untilTrained(client: Client, id: string, viewer: Viewer, signal: AbortSignal): Promise<string> {
-  const seen = await follow(client, id, viewer, signal);
-  if (!seen) throw new Error("interrupted");
-  const { job, points } = seen;
+  const last = await follow(client, id, viewer, signal);
+  if (!last) throw new Error("interrupted");
+  const { job, points } = last;
   if (job.status !== "completed")
-    throw new Error(`the job is ${job.status}: ${job.error?.message ?? "no reason is told"}`);
+    throw new Error(`the job is ${job.status}: ${job.error?.message ?? "the server gave no reason"}`);
   const rewards = points.map(({ values }) => values["reward"] ?? 0);
   return `${job.progress.step} steps, reward ${shortNumber(rewards[0] ?? 0)} → ${shortNumber(rewards.at(-1) ?? 0)}`;
 }
@@ -76,21 +76,21 @@ export async function deployResult(client: Client, jobId: string, signal: AbortS
   const settings = { model: jobId, name: RESULT, parallel: 4, context_length: 512 };
   const { body } = await client.call<{ id: string }>("POST", "/v1/deployments", settings);
   const ms = await untilServing(client, body.id, signal);
-  return { id: body.id, seen: `${body.id} serves after ${Math.round(ms)} ms` };
+  return { id: body.id, detail: `${body.id} serves after ${Math.round(ms)} ms` };
 }
 
 const AT_ONCE = 8;
 
-/** Greedy, so that it is the same each time. */
+/** Greedy decoding, so that the answers are the same each time. */
 export async function answerAll(client: Client, model: string): Promise<Answers> {
-  const said: string[] = new Array(heldOut.length).fill("");
+  const texts: string[] = new Array(heldOut.length).fill("");
   const todo = [...heldOut.entries()];
   const work = async () => {
-    for (let next = todo.shift(); next; next = todo.shift()) said[next[0]] = await ask(client, model, next[1].prompt);
+    for (let next = todo.shift(); next; next = todo.shift()) texts[next[0]] = await ask(client, model, next[1].prompt);
   };
   await Promise.all(Array.from({ length: AT_ONCE }, work));
-  const right = said.filter((text, i) => isRight(text, heldOut[i] as Row)).length;
-  return { said, right, share: right / heldOut.length };
+  const right = texts.filter((text, i) => isRight(text, heldOut[i] as Row)).length;
+  return { texts, right, share: right / heldOut.length };
 }
 
 export async function ask(client: Client, model: string, content: string): Promise<string> {
@@ -101,10 +101,10 @@ export async function ask(client: Client, model: string, content: string): Promi
 
 export const percent = ({ right, share }: Answers) => `${(share * 100).toFixed(1)} % (${right} of ${heldOut.length})`;
 
-/** Questions that the one got wrong and the other right, as far as there are any. */
+/** Questions that were answered wrong before and right after, at most `most`. */
 export function examples(before: Answers, after: Answers, most: number) {
   return heldOut
-    .map((row, i) => ({ ...row, before: before.said[i] ?? "", after: after.said[i] ?? "" }))
+    .map((row, i) => ({ ...row, before: before.texts[i] ?? "", after: after.texts[i] ?? "" }))
     .filter((each) => !isRight(each.before, each) && isRight(each.after, each))
     .slice(0, most);
 }

@@ -7,9 +7,9 @@ const AFTER_AT_LEAST = 0.8;
 
 export const TRAINING_STEPS: readonly Step[] = [
   { title: "ask it what it is bad at", run: askBefore },
-  { title: "push rows of it", run: pushTask },
+  { title: "push rows for training", run: pushTask },
   { title: "try the reward", run: (walk) => training.tryReward(clientOf(walk)) },
-  { title: "try the training: the real model, the real reward", run: tryOut },
+  { title: "try the job with the real model and reward", run: tryOut },
   { title: "train with GRPO", run: train },
   { title: "deploy what was trained", run: deployResult },
   { title: "ask again", run: askAfter },
@@ -18,14 +18,17 @@ export const TRAINING_STEPS: readonly Step[] = [
 
 async function askBefore(walk: Walk) {
   walk.before = await training.answerAll(clientOf(walk), NAME);
-  expect(walk.before.share <= BEFORE_AT_MOST, `it is too good already: ${training.percent(walk.before)} right`);
-  return `${training.percent(walk.before)} right`;
+  expect(
+    walk.before.share <= BEFORE_AT_MOST,
+    `the model is too good before the training: ${training.percent(walk.before)} correct`,
+  );
+  return `${training.percent(walk.before)} correct`;
 }
 
 async function pushTask(walk: Walk) {
-  const { id, seen } = await training.pushTask(clientOf(walk));
+  const { id, detail } = await training.pushTask(clientOf(walk));
   walk.taskId = id;
-  return seen;
+  return detail;
 }
 
 function tryOut(walk: Walk) {
@@ -40,15 +43,15 @@ async function train(walk: Walk) {
 }
 
 async function deployResult(walk: Walk) {
-  const { id, seen } = await training.deployResult(clientOf(walk), made(walk, "jobId"), walk.signal);
+  const { id, detail } = await training.deployResult(clientOf(walk), made(walk, "jobId"), walk.signal);
   walk.resultId = id;
-  return seen;
+  return detail;
 }
 
 async function askAfter(walk: Walk) {
   walk.after = await training.answerAll(clientOf(walk), training.RESULT);
-  expect(walk.after.share >= AFTER_AT_LEAST, `it learned too little: ${training.percent(walk.after)} right`);
-  return `${training.percent(walk.after)} right`;
+  expect(walk.after.share >= AFTER_AT_LEAST, `the model learned too little: ${training.percent(walk.after)} correct`);
+  return `${training.percent(walk.after)} correct`;
 }
 
 const QUESTION = "Hello! Who are you?";

@@ -5,16 +5,16 @@ import { liveLines } from "../jobs/view.ts";
 type Out = { isTTY?: boolean; columns?: number; write: (text: string) => unknown };
 export const SILENT_VIEWER: Viewer = { show: () => {}, end: () => {} };
 
-/** Below the step's own line, which is still open; taken away when the step is done. */
+/** Draws below the line of the current step and removes the drawing when the step is done. */
 export function stepViewer(out: Out): Viewer {
   if (!out.isTTY) return createViewer(out);
   const screen = createScreen(out);
   let drawn = false;
   return {
-    show(seen) {
+    show(state) {
       if (!drawn) out.write("\n");
       drawn = true;
-      screen.draw(liveLines(seen, screen.columns - 2).map((line) => `  ${line}`));
+      screen.draw(liveLines(state, screen.columns - 2).map((line) => `  ${line}`));
     },
     end() {
       screen.end();

@@ -1,36 +1,36 @@
 import { type Client, createClient, type ServerEvent } from "../client.ts";
 import type { Viewer } from "../jobs/follow.ts";
-import type { Kept } from "./datasets.ts";
+import type { SavedSnapshot } from "./datasets.ts";
 import type { DemoServer, Stage } from "./server.ts";
 import type { Answers } from "./training.ts";
 
-/** What the steps hand to each other. Each reads only what an earlier one has set. */
+/** Values that the steps pass on. A step reads only values that an earlier step has set. */
 export type Walk = Stage & {
-  /** Where a training is shown while it goes on. */
+  /** Shows the training while it runs. */
   viewer: Viewer;
   server?: DemoServer;
   adminKey?: string;
   key?: string;
   workspaceId?: string;
   datasetId?: string;
-  kept?: Kept;
+  saved?: SavedSnapshot;
   deploymentId?: string;
   taskId?: string;
   jobId?: string;
   resultId?: string;
   before?: Answers;
   after?: Answers;
-  seen: ServerEvent[];
+  events: ServerEvent[];
 };
 
-/** Returns what was seen, in a few words; throws what was wrong. */
+/** `run` returns a short result, or throws if the step failed. */
 export type Step = { title: string; run: (walk: Walk) => Promise<string> };
 
 const missing = (what: string): never => {
-  throw new Error(`an earlier step should have made the ${what}`);
+  throw new Error(`an earlier step did not set ${what}`);
 };
 
-/** What an earlier step has set. */
+/** A value that an earlier step has set. */
 export function made<K extends keyof Walk>(walk: Walk, key: K): NonNullable<Walk[K]> {
   return walk[key] ?? missing(key);
 }

@@ -3,10 +3,10 @@ import { join, relative, sep } from "node:path";
 import { UsageError } from "../../lib/errors.ts";
 import { command, EXIT, JSON_FLAG } from "../args.ts";
 import { note, print, printJson } from "../output.ts";
-import { type Detector, type Outcome, takersOf } from "./detector.ts";
+import { type Detector, type Outcome, type ScoreOptions, takersOf } from "./detector.ts";
 import { evaluationText } from "./eval_report.ts";
 import { evaluate, type Sample } from "./evaluation.ts";
-import { type Found, findFiles } from "./files.ts";
+import { findFiles, type InputFile } from "./files.ts";
 import { chosenModels, EXITS, FLAGS, namedModels, settingsHere, thresholdOf } from "./input.ts";
 import { oneLine } from "./report.ts";
 import { outcomes, withDetector } from "./run.ts";
@@ -15,12 +15,12 @@ const LABELS = ["ai", "real"] as const;
 const SHOWN_FAILURES = 5;
 
 export const evaluation = command({
-  summary: "Measure the detector on your own files, in folders ai/ and real/; a folder below those is a source",
+  summary: "Evaluate the detector on your own files, in the folders ai/ and real/; a subfolder is a source",
   takes: ["dir"],
   flags: {
     ...FLAGS,
-    audio: { type: "boolean", doc: "Speech instead of images" },
-    json: { ...JSON_FLAG, doc: "Print a line of JSON for each file, or all figures as one" },
+    audio: { type: "boolean", doc: "Evaluate speech instead of images" },
+    json: { ...JSON_FLAG, doc: "Print one JSON object per file; eval: all figures as one object" },
   },
   examples: ["verk detect eval ./labelled", "verk detect eval ./voices --audio --json > figures.json"],
   exits: EXITS,
@@ -29,37 +29,41 @@ export const evaluation = command({
     const named = namedModels(models);
     const unfit = named?.find((model) => !takers.includes(model));
     if (unfit)
-      throw new UsageError(`--models: ${unfit} takes ${audio ? "images: leave out --audio" : "speech: add --audio"}`);
+      throw new UsageError(`--models: ${unfit} reads ${audio ? "images. Leave out --audio." : "speech. Add --audio."}`);
     const limit = thresholdOf(threshold);
     const config = settingsHere(where);
-    const found = await labelled(dir);
+    const files = await labelled(dir);
     return await withDetector(config, async (detector, signal) => {
       const chosen = chosenModels(named, detector.versions, takers);
-      const gathered = await gather(detector, dir, found, { models: chosen, robustness: !audio, signal });
-      return told(gathered, { limit, json, versions: detector.versions, chosen });
+      const gathered = await gather(detector, dir, files, { models: chosen, robustness: !audio, signal });
+      return printFigures(gathered, { limit, json, versions: detector.versions, chosen });
     });
   },
 });
 
-async function labelled(dir: string): Promise<Found[]> {
+async function labelled(dir: string): Promise<InputFile[]> {
   const folders = LABELS.map((label) => join(dir, label));
   const isFolder = (path: string) => statSync(path, { throwIfNoEntry: false })?.isDirectory() === true;
   if (!existsSync(dir)) throw new UsageError(`Cannot read ${dir}: there is no such folder`);
   const missing = folders.filter((path) => !isFolder(path));
   if (missing.length > 0)
     throw new UsageError(
-      `detect eval: there is no folder ${missing.join(" and no ")}: put generated files into ${folders[0]} and real ones into ${folders[1]}`,
+      `detect eval: there is no folder ${missing.join(" and no ")}. Put generated files into ${folders[0]} and real files into ${folders[1]}.`,
     );
   return await findFiles(folders);
 }
 
-type Ask = Parameters<typeof outcomes>[2];
 type Failure = { file: string; error: string; code: string };
 type Gathered = { samples: Sample[]; failures: Failure[]; leftOut: number };
 
-async function gather(detector: Detector, dir: string, found: readonly Found[], ask: Ask): Promise<Gathered> {
+async function gather(
+  detector: Detector,
+  dir: string,
+  files: readonly InputFile[],
+  options: ScoreOptions,
+): Promise<Gathered> {
   const gathered: Gathered = { samples: [], failures: [], leftOut: 0 };
-  for await (const outcome of outcomes(detector, found, ask)) {
+  for await (const outcome of outcomes(detector, files, options)) {
     if (outcome.status === "left_out") gathered.leftOut++;
     else if (outcome.status === "scored") gathered.samples.push(sampleOf(dir, outcome));
     else gathered.failures.push({ file: outcome.file, error: outcome.error, code: outcome.code });
@@ -67,7 +71,7 @@ async function gather(detector: Detector, dir: string, found: readonly Found[], 
   return gathered;
 }
 
-/** `ai/sdxl/portraits/1.png` is of the source `sdxl`. */
+/** The source of `ai/sdxl/portraits/1.png` is `sdxl`. */
 function sampleOf(dir: string, { file, ensemble, scored }: Extract<Outcome, { status: "scored" }>): Sample {
   const [label, ...rest] = relative(dir, file).split(sep);
   const models = Object.entries(scored.models).flatMap(([name, { score }]) => (score === null ? [] : [[name, score]]));
@@ -81,15 +85,16 @@ function sampleOf(dir: string, { file, ensemble, scored }: Extract<Outcome, { st
   };
 }
 
-type Telling = { limit: number; json: boolean; versions: Detector["versions"]; chosen: Ask["models"] };
+type Printing = { limit: number; json: boolean; versions: Detector["versions"]; chosen: ScoreOptions["models"] };
 
-function told({ samples, failures, leftOut }: Gathered, { limit, json, versions, chosen }: Telling): number {
+function printFigures({ samples, failures, leftOut }: Gathered, { limit, json, versions, chosen }: Printing): number {
   for (const { file, error } of failures.slice(0, SHOWN_FAILURES)) note(oneLine(`${file}: ${error}`));
-  if (failures.length > SHOWN_FAILURES) note(`… and ${failures.length - SHOWN_FAILURES} more that could not be scored`);
+  if (failures.length > SHOWN_FAILURES)
+    note(`… and ${failures.length - SHOWN_FAILURES} more files could not be scored`);
   const figures = evaluate(samples, limit);
   const without = LABELS.filter((label) => figures.files[label] === 0);
   if (without.length > 0) {
-    note(`verk: there is nothing to compare: no file of ${without.join(" and none of ")} could be scored`);
+    note(`verk: no evaluation is possible, because no file in ${without.join(" and none in ")} could be scored`);
     return EXIT.failed;
   }
   const modelVersions = Object.fromEntries(chosen.map((model) => [model, versions[model]]));

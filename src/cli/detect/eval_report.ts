@@ -6,7 +6,7 @@ import { oneLine } from "./report.ts";
 type About = { modelVersions: Record<string, string | undefined>; failed: number; leftOut: number };
 
 const figure = (value: number | null) => (value === null ? "-" : value.toFixed(3));
-/** Less than this is luck as much as anything. */
+/** With fewer files per label, the figures are mostly chance. */
 const FEW_FILES = 30;
 
 export function evaluationText(figures: Evaluation, about: About): string {
@@ -17,7 +17,7 @@ export function evaluationText(figures: Evaluation, about: About): string {
     table(["AFTER", "AUROC", "OF CLEAN", "FILES"], robustness(figures)),
     table(["SCORES", "FILES", "MEAN SCORE", "GENERATED"], calibration(figures)),
     table(["LABEL", "SOURCE", "FILES", "AUROC", "MEAN SCORE", "ACCURACY", ...PREDICTIONS], sources(figures)),
-    "A source's AUROC is against all files of the other label; its accuracy is the share on its side of the threshold.",
+    "The AUROC of a source compares its files with all files of the other label. Its accuracy is the share of its files on the right side of the threshold.",
   ];
   return parts.filter((part) => part !== "").join("\n\n");
 }
@@ -29,15 +29,15 @@ function opening({ files }: Evaluation, { modelVersions, failed, leftOut }: Abou
   const models = Object.entries(modelVersions).map(([name, version]) => `${name} ${version ?? "?"}`);
   const aside = [
     ...(failed > 0 ? [`${failed} could not be scored`] : []),
-    ...(leftOut > 0 ? [`${leftOut} of other kinds left out`] : []),
+    ...(leftOut > 0 ? [`${leftOut} of other types skipped`] : []),
   ];
-  const few = Math.min(files.ai, files.real) < FEW_FILES ? ["few: the figures are rough"] : [];
+  const few = Math.min(files.ai, files.real) < FEW_FILES ? ["too few files: the figures are rough"] : [];
   return [`${files.ai} ai, ${files.real} real by ${models.join(", ")}`, ...aside, ...few].join("; ");
 }
 
 function whole(figures: Evaluation): string {
   const { ai_tier: tier, worst_source: worst } = figures;
-  const even = (value: number | null) => `${figure(value)} if there were as many of each label`;
+  const even = (value: number | null) => `${figure(value)} with equally many files per label`;
   const named = worst ? [worst.label, worst.source].filter((each) => each !== "").join("/") : "";
   const rows = [
     ["AUROC", figure(figures.auroc)],
@@ -55,7 +55,7 @@ const rankings = ({ auroc, files, models }: Evaluation) =>
   Object.keys(models).length < 2
     ? []
     : [
-        ["together", figure(auroc), String(files.ai + files.real)],
+        ["all models", figure(auroc), String(files.ai + files.real)],
         ...Object.entries(models).map(([name, each]) => [name, figure(each.auroc), String(each.files)]),
       ];
 

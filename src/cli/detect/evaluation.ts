@@ -1,4 +1,4 @@
-/** All figures of a set of labelled files. Pure; a set without one of the labels has no AUROC, and so on. */
+/** All figures of a set of labelled files. Pure. A figure is null if it needs a label that no file has. */
 
 import { PREDICTIONS, type Prediction, tierOf } from "../../lib/detection/tiers.ts";
 import {
@@ -14,11 +14,11 @@ import {
 export type Sample = {
   isAi: boolean;
   source: string;
-  /** Of the ensemble. */
+  /** Score of the ensemble. */
   score: number;
-  /** Of each model that succeeded. */
+  /** Score of each model that succeeded. */
   models: Readonly<Record<string, number>>;
-  /** Of the ensemble, after each treatment; empty where there was none. */
+  /** Score of the ensemble after each re-encode; empty if there was none. */
   views: Readonly<Record<string, number>>;
 };
 
@@ -26,10 +26,10 @@ export type SourceFigures = {
   label: "ai" | "real";
   source: string;
   files: number;
-  /** Against all files of the other label. */
+  /** Compared with all files of the other label. */
   auroc: number | null;
   mean_score: number;
-  /** The share on its side of the threshold. */
+  /** Share of the files on the right side of the threshold. */
   accuracy: number;
   tiers: Record<Prediction, number>;
 };
@@ -40,14 +40,14 @@ export type Evaluation = {
   threshold: number;
   auroc: number | null;
   balanced_accuracy: number | null;
-  /** `evened`: if there were as many generated files as real ones. */
+  /** `evened`: computed as if there were as many generated files as real ones. */
   ai_tier: { precision: number | null; precision_evened: number | null; recall: number | null; files: number };
   ece: number | null;
   ece_evened: number | null;
   mean_over_sources: number | null;
   worst_source: Pick<SourceFigures, "label" | "source" | "auroc"> | null;
   models: Record<string, Ranking>;
-  /** `of_clean`: as a share of the same files' AUROC without the treatment. */
+  /** `of_clean`: AUROC relative to that of the same files without the re-encode. */
   robustness: Record<string, Ranking & { of_clean: number | null }>;
   calibration: Omit<Bin, "weight">[];
   sources: SourceFigures[];

@@ -5,11 +5,11 @@ import {
   calibrationBins,
   calibrationError,
   evened,
-  type Judged,
+  type Labelled,
   precisionFrom,
 } from "./figures.ts";
 
-const files = (ai: readonly number[], real: readonly number[]): Judged[] => [
+const files = (ai: readonly number[], real: readonly number[]): Labelled[] => [
   ...ai.map((score) => ({ isAi: true, score })),
   ...real.map((score) => ({ isAi: false, score })),
 ];

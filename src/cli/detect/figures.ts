@@ -1,16 +1,16 @@
 /**
- * How good scores are, from files whose truth is known. Null where there is nothing to compute from. A weight says how
- * much a file counts (1 unless set): what depends on the mix of labels can be had for another mix.
+ * Quality figures of scores, from labelled files. A figure is null if it cannot be computed. The weight of a file
+ * (default 1) allows to compute figures for another mix of labels.
  */
-export type Judged = { isAi: boolean; score: number; weight?: number };
+export type Labelled = { isAi: boolean; score: number; weight?: number };
 
-const weightOf = ({ weight = 1 }: Judged) => weight;
-const total = (items: readonly Judged[]) => items.reduce((sum, item) => sum + weightOf(item), 0);
-const share = (part: readonly Judged[], whole: readonly Judged[]) =>
+const weightOf = ({ weight = 1 }: Labelled) => weight;
+const total = (items: readonly Labelled[]) => items.reduce((sum, item) => sum + weightOf(item), 0);
+const share = (part: readonly Labelled[], whole: readonly Labelled[]) =>
   total(whole) === 0 ? null : total(part) / total(whole);
 
-/** The probability that a generated file scores above a real one; ties count half. Weights do not matter to it. */
-export function auroc(items: readonly Judged[]): number | null {
+/** The probability that a generated file scores above a real one. Ties count half; weights are ignored. */
+export function auroc(items: readonly Labelled[]): number | null {
   const sorted = items.toSorted((a, b) => a.score - b.score);
   const ai = sorted.filter(({ isAi }) => isAi).length;
   const real = sorted.length - ai;
@@ -27,8 +27,8 @@ export function auroc(items: readonly Judged[]): number | null {
   return won / (ai * real);
 }
 
-/** The mean of both labels' shares that lie on their side; the threshold itself is on the generated one. */
-export function balancedAccuracy(items: readonly Judged[], threshold: number): number | null {
+/** The mean of both labels' accuracies. A score equal to the threshold counts as generated. */
+export function balancedAccuracy(items: readonly Labelled[], threshold: number): number | null {
   const [ai, real] = [items.filter(({ isAi }) => isAi), items.filter(({ isAi }) => !isAi)];
   const found = share(
     ai.filter(({ score }) => score >= threshold),
@@ -43,19 +43,19 @@ export function balancedAccuracy(items: readonly Judged[], threshold: number): n
 
 export type Precision = { precision: number | null; recall: number | null; files: number };
 
-/** Of the files from a score on: how many are generated, and how many of the generated they are. */
-export function precisionFrom(items: readonly Judged[], score: number): Precision {
+/** Precision and recall of calling every file with at least this score generated. */
+export function precisionFrom(items: readonly Labelled[], score: number): Precision {
   const called = items.filter((item) => item.score >= score);
   const right = called.filter(({ isAi }) => isAi);
   const ai = items.filter(({ isAi }) => isAi);
   return { precision: share(right, called), recall: share(right, ai), files: called.length };
 }
 
-/** `mean_score` is what was said of the files from `from` up to `to`, `share_ai` what they are. */
+/** Files with scores from `from` to `to`: their mean score and the share of generated files among them. */
 export type Bin = { from: number; to: number; files: number; mean_score: number; share_ai: number; weight: number };
 
-/** Equally wide; empty ones are left out. The last one holds a score of 1 too. */
-export function calibrationBins(items: readonly Judged[], count = 10): Bin[] {
+/** Bins of equal width without the empty ones. The last bin includes the score 1. */
+export function calibrationBins(items: readonly Labelled[], count = 10): Bin[] {
   const bins = Map.groupBy(items, ({ score }) => Math.min(Math.floor(score * count), count - 1));
   return [...bins]
     .sort(([a], [b]) => a - b)
@@ -68,15 +68,15 @@ export function calibrationBins(items: readonly Judged[], count = 10): Bin[] {
     });
 }
 
-/** How far off a score is, on average: the expected calibration error. */
+/** The expected calibration error: how far scores are off on average. */
 export function calibrationError(bins: readonly Bin[]): number | null {
   const weight = bins.reduce((sum, bin) => sum + bin.weight, 0);
   if (weight === 0) return null;
   return bins.reduce((sum, bin) => sum + Math.abs(bin.mean_score - bin.share_ai) * bin.weight, 0) / weight;
 }
 
-/** The same files as if there were as many of each label. */
-export function evened<T extends Judged>(items: readonly T[]): (T & { weight: number })[] {
+/** The same files, weighted as if both labels had equally many. */
+export function evened<T extends Labelled>(items: readonly T[]): (T & { weight: number })[] {
   const ai = items.filter(({ isAi }) => isAi).length;
   return items.map((item) => ({ ...item, weight: items.length / 2 / (item.isAi ? ai : items.length - ai) }));
 }

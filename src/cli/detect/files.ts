@@ -1,4 +1,4 @@
-/** What `verk detect` is pointed at: files by name, folders with all below them. What a file is, its bytes say. */
+/** Finds and reads the files of `verk detect`: named files, and all files below named folders. The type comes from the bytes. */
 import { statSync } from "node:fs";
 import { type FileHandle, open, readdir, stat } from "node:fs/promises";
 import { join } from "node:path";
@@ -6,25 +6,25 @@ import { hasText, type Sniffed, sniff } from "../../lib/detection/sniff.ts";
 import { UsageError } from "../../lib/errors.ts";
 import { errorCode } from "../../platform/files.ts";
 
-/** `named`: on the command line, not found in a folder. `error`: a folder that cannot be looked into. */
-export type Found = { path: string; named: boolean; error?: string };
+/** `named`: given on the command line, not found in a folder. `error`: the reason why a folder cannot be read. */
+export type InputFile = { path: string; named: boolean; error?: string };
 export type Kind = Sniffed["kind"];
-/** `other`: of a kind that nobody here reads. */
+/** `other`: a type that no model reads. */
 export type Contents = { kind: Kind; bytes: Uint8Array<ArrayBuffer> } | { kind: "large"; size: number } | "other";
 
 const HEAD_BYTES = 64;
 const WHY: Record<string, string> = {
   ENOENT: "there is no such file or folder",
   EACCES: "permission denied",
-  ELOOP: "its links go round in a circle",
+  ELOOP: "its symbolic links form a loop",
 };
 
 export const reasonOf = (error: unknown) => WHY[errorCode(error) ?? ""] ?? (error as Error).message;
 
-/** In the order given; within a folder by name. What is misspelt is told before anything begins. */
-export async function findFiles(paths: readonly string[]): Promise<Found[]> {
+/** Keeps the given order; sorts by name within a folder. A path that does not exist is an error before any file is scored. */
+export async function findFiles(paths: readonly string[]): Promise<InputFile[]> {
   const folders = paths.map(isFolder);
-  const found: Found[] = [];
+  const found: InputFile[] = [];
   for (const [i, path] of paths.entries()) {
     if (folders[i]) await walk(path, found, new Set());
     else found.push({ path, named: true });
@@ -42,8 +42,8 @@ function isFolder(path: string): boolean {
   throw new UsageError(`Cannot read ${path}: it is neither a file nor a folder`);
 }
 
-/** Links are followed, to each folder once: they may lead back. Names that begin with a dot are left out. */
-async function walk(dir: string, found: Found[], seen: Set<string>): Promise<void> {
+/** Follows links, but visits each folder once, because links may form a loop. Skips names that begin with a dot. */
+async function walk(dir: string, found: InputFile[], seen: Set<string>): Promise<void> {
   try {
     const { dev, ino } = await stat(dir);
     if (seen.has(`${dev}:${ino}`)) return;
@@ -61,7 +61,7 @@ async function walk(dir: string, found: Found[], seen: Set<string>): Promise<voi
   }
 }
 
-/** A file that is too large is not read, nor one of another kind beyond its first bytes. */
+/** Reads a file completely only if its type is supported and it is not too large. */
 export async function readContents(path: string, maxBytes: number): Promise<Contents> {
   const file = await open(path, "r");
   try {
@@ -75,7 +75,7 @@ export async function readContents(path: string, maxBytes: number): Promise<Cont
   }
 }
 
-/** A tag in front of speech may be longer than what was read. */
+/** An ID3 tag before the audio may be longer than the bytes read here. */
 const kindOf = (head: Uint8Array): Kind | undefined =>
   sniff(head)?.kind ?? (hasText(head, 0, "ID3") ? "audio" : undefined);
 
@@ -83,7 +83,7 @@ async function readExactly(file: FileHandle, size: number): Promise<Uint8Array<A
   const bytes = new Uint8Array(size);
   for (let at = 0; at < size; ) {
     const { bytesRead } = await file.read(bytes, at, size - at, at);
-    if (bytesRead === 0) return bytes.slice(0, at); // it became shorter
+    if (bytesRead === 0) return bytes.slice(0, at); // the file became shorter
     at += bytesRead;
   }
   return bytes;

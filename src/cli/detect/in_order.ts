@@ -1,19 +1,19 @@
-/** So many at a time, told in the order they were given. The first that fails ends it, when the others have ended. */
+/** Works on `atOnce` items at a time and yields results in order. The first failure is thrown when the others have ended. */
 export async function* inOrder<T, R>(
   items: Iterable<T>,
   atOnce: number,
   work: (item: T) => Promise<R>,
 ): AsyncGenerator<R> {
-  const under: Promise<R>[] = [];
+  const running: Promise<R>[] = [];
   try {
     for (const item of items) {
       const started = work(item);
-      started.catch(() => {}); // told when its turn comes
-      under.push(started);
-      if (under.length >= atOnce) yield await under.shift()!;
+      started.catch(() => {}); // thrown when its turn comes
+      running.push(started);
+      if (running.length >= atOnce) yield await running.shift()!;
     }
-    while (under.length > 0) yield await under.shift()!;
+    while (running.length > 0) yield await running.shift()!;
   } finally {
-    await Promise.allSettled(under);
+    await Promise.allSettled(running);
   }
 }

@@ -11,28 +11,28 @@ export const FLAGS = {
   models: {
     type: "string",
     value: "NAMES",
-    doc: "Whose mean is the score, separated by commas (default: all there are)",
+    doc: "Models whose mean is the score, separated by commas (default: all available)",
   },
   threshold: {
     type: "string",
     value: "SCORE",
-    doc: "From 0 to 1 (default 0.5); with files: exit 5 when one scores so much",
+    doc: "Threshold from 0 to 1 (default 0.5); exit with 5 if a file scores at least this (not eval)",
   },
   data: DATA_FLAG,
   config: CONFIG_FLAG,
 } as const;
 
-/** One table for both: the help of `verk detect` shows it once. */
+/** Exit codes of both commands, because the help of `verk detect` shows one table. */
 export const EXITS = {
-  0: "every file was scored; eval: there are figures, maybe without files that could not be scored",
-  1: "failed: a file could not be scored, or there was none; eval: none of one of the labels",
-  5: "a file's score is at least the --threshold that was given (not eval)",
+  0: "every file was scored; eval: figures were computed, maybe without some files",
+  1: "failed: a file could not be scored, or there was no file; eval: a label has no scored file",
+  5: "a file scored at least the given --threshold (not eval)",
   [INTERRUPTED]: "interrupted",
 };
 
 const DEFAULT_THRESHOLD = 0.5;
 
-/** Unlike commands that work on the data directory this one stays who it is: it reads the caller's files. */
+/** Does not switch to the owner of the data directory, because the command reads files of the calling user. */
 export const settingsHere = ({ config, data }: { config?: string | undefined; data?: string | undefined }): Config =>
   loadConfig({ file: configFile(config), flags: { data_dir: data } });
 
@@ -42,14 +42,14 @@ export function namedModels(text: string | undefined): ModelName[] | undefined {
 }
 
 function modelOf(name: string): ModelName {
-  const known = MODELS.find((each) => each === name);
-  if (known) return known;
+  const model = MODELS.find((each) => each === name);
+  if (model) return model;
   const close = nearest(name, MODELS);
   const hint = close ? ` Did you mean ${close}?` : "";
-  throw new UsageError(`--models: there is no ${JSON.stringify(name)}; there are ${MODELS.join(", ")}.${hint}`);
+  throw new UsageError(`--models: there is no model ${JSON.stringify(name)}.${hint} Models: ${MODELS.join(", ")}.`);
 }
 
-/** Those that are there, unless some were named; one of those that is not there would be missed in silence. */
+/** The named models, or all available ones. A named model that is not available is an error. */
 export function chosenModels(
   named: readonly ModelName[] | undefined,
   versions: Versions,
@@ -58,11 +58,11 @@ export function chosenModels(
   const there = among.filter((model) => versions[model] !== undefined);
   const missing = named?.filter((model) => !there.includes(model)) ?? [];
   if (there.length > 0 && missing.length === 0) return named ?? there;
-  const all = there.length > 0 ? `there are ${there.join(", ")}` : "there is none at all";
-  const what = missing.length > 0 ? `${missing.join(", ")} cannot be loaded` : "No model can be loaded";
+  const all = there.length > 0 ? `Available: ${there.join(", ")}.` : "No models are available.";
+  const what = missing.length > 0 ? `${missing.join(", ")} cannot be loaded` : "No detection model can be loaded";
   throw new AppError(
     "detector_unavailable",
-    `${what}: ${all}. Look at detect.models_dir, or use a build that has them`,
+    `${what}. ${all} Check detect.models_dir, or use a build that includes the models.`,
   );
 }
 

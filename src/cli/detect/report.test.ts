@@ -3,7 +3,7 @@ import type { Scored } from "../../workers/protocol_detector.ts";
 import type { Outcome } from "./detector.ts";
 import { count, headerOf, jsonOf, lineOf, newCounts, summaryOf } from "./report.ts";
 
-type Told = Exclude<Outcome, { status: "left_out" }>;
+type ReportedOutcome = Exclude<Outcome, { status: "left_out" }>;
 
 const scored: Scored = {
   media: { kind: "image", format: "jpeg", width: 640, height: 480, frames: 1 },
@@ -23,7 +23,7 @@ const scored: Scored = {
     robustness: { lowest: 0.4, highest: 0.9, views: [{ view: "jpeg_60", score: 0.4 }], flips: true },
   },
 };
-const found: Told = {
+const found: ReportedOutcome = {
   file: "a\nb.jpg",
   status: "scored",
   scored,
@@ -40,7 +40,12 @@ const found: Told = {
   sizeBytes: 5,
   ms: 7,
 };
-const failed: Told = { file: "x.png", status: "failed", code: "INVALID_IMAGE", error: "It has no pixels" };
+const failed: ReportedOutcome = {
+  file: "x.png",
+  status: "failed",
+  code: "INVALID_IMAGE",
+  error: "The image has no pixels",
+};
 const columns = { models: ["detector_v0", "detector_v1", "detector_audio_v0"], robustness: true } as const;
 
 test("a line has the score, what it means, each model's, the range and what the file says of itself", () => {
@@ -50,14 +55,14 @@ test("a line has the score, what it means, each model's, the range and what the 
       "[C2PA: Maker\ufffd[31m/1.0, trainedAlgorithmicMedia, but the content was changed]  [metadata: Diffuser]",
   );
   expect(lineOf(failed, columns)).toBe(
-    "-      error        -            -            -                  x.png: It has no pixels",
+    "-      error        -            -            -                  x.png: The image has no pixels",
   );
 });
 
 test("one model's score stands once", () => {
   const one = { models: ["detector_v0"], robustness: false } as const;
   expect(headerOf(one)).toBe("SCORE  PREDICTION   FILE");
-  expect(lineOf(failed, one)).toBe("-      error        x.png: It has no pixels");
+  expect(lineOf(failed, one)).toBe("-      error        x.png: The image has no pixels");
 });
 
 test("as JSON it is what the API answers, with the file and without what only a server has", () => {
@@ -74,13 +79,13 @@ test("as JSON it is what the API answers, with the file and without what only a 
     timestamp: "1970-01-01T00:00:00.000Z",
   });
   for (const key of ["id", "cached", "feedback"]) expect(json).not.toHaveProperty(key);
-  expect(jsonOf(failed, 0.5, 0)).toEqual({ file: "x.png", error: "It has no pixels", code: "INVALID_IMAGE" });
+  expect(jsonOf(failed, 0.5, 0)).toEqual({ file: "x.png", error: "The image has no pixels", code: "INVALID_IMAGE" });
 });
 
 test("the last line says how many there were of each", () => {
   const counts = newCounts();
-  expect(summaryOf(counts)).toBe("nothing scored");
+  expect(summaryOf(counts)).toBe("no file scored");
   for (const each of [found, found, failed, { file: "n", status: "left_out" } as const]) count(counts, each, 0.9);
-  expect(summaryOf(counts)).toBe("2 scored: 2 ai; 1 failed; 1 of other kinds left out");
+  expect(summaryOf(counts)).toBe("2 scored: 2 ai; 1 failed; 1 of other types skipped");
   expect(counts.above).toBe(2);
 });

@@ -1,4 +1,4 @@
-/** A line for each file as it comes, the path last: it has no width that is known before. */
+/** Formats one line per file. The path is last, because its width is unknown. */
 import { PREDICTIONS } from "../../lib/detection/tiers.ts";
 import { isoTime } from "../../lib/time.ts";
 import { present } from "../../resources/detection/schema.ts";
@@ -7,7 +7,7 @@ import { paint, plain } from "../output.ts";
 import { type Outcome, takersOf } from "./detector.ts";
 
 type Scored = Extract<Outcome, { status: "scored" }>;
-type Told = Exclude<Outcome, { status: "left_out" }>;
+type ReportedOutcome = Exclude<Outcome, { status: "left_out" }>;
 export type Columns = { models: readonly ModelName[]; robustness: boolean };
 
 const RANGE = "OVER RE-ENCODES";
@@ -15,10 +15,10 @@ const WIDTHS = { score: 5, prediction: 11, range: "0.000–0.000 flips".length }
 const COLORS = { ai: "red", likely_ai: "red", uncertain: "yellow", likely_real: "green", real: "green" } as const;
 
 const figure = (score: number | null | undefined) => (score === null || score === undefined ? "-" : score.toFixed(3));
-/** A name may hold anything; a line of the table is one line. */
+/** Replaces line breaks and control characters, which a file name may contain. */
 export const oneLine = (text: string) => plain(text).replaceAll(/[\t\n]/g, "\ufffd");
 
-/** One model's score is the score itself, and speech has one. */
+/** Models with a column of their own: none if only one model is used. Speech has only one model. */
 function shownModels({ models }: Columns): readonly ModelName[] {
   const several = models.filter((model) => takersOf("image").includes(model));
   return several.length > 1 ? several : [];
@@ -33,7 +33,7 @@ export const headerOf = (columns: Columns): string =>
     "FILE",
   ].join("  ");
 
-export function lineOf(outcome: Told, columns: Columns): string {
+export function lineOf(outcome: ReportedOutcome, columns: Columns): string {
   const scoreOf = (model: ModelName) => (outcome.status === "scored" ? outcome.scored.models[model]?.score : null);
   const cells = shownModels(columns).map((model) => figure(scoreOf(model)).padEnd(model.length));
   const range = columns.robustness ? [rangeOf(outcome).padEnd(WIDTHS.range)] : [];
@@ -48,13 +48,13 @@ export function lineOf(outcome: Told, columns: Columns): string {
   return [figure(score), said, ...cells, ...range, file, ...notes.map((note) => paint("dim", note))].join("  ");
 }
 
-/** `0.121–0.644 flips`: the answer would be another after a re-encode. */
-function rangeOf(outcome: Told): string {
+/** Formats `0.121–0.644 flips`; `flips` means that a re-encode changes the prediction. */
+function rangeOf(outcome: ReportedOutcome): string {
   const range = outcome.status === "scored" ? outcome.scored.signals.robustness : null;
   return range ? `${figure(range.lowest)}–${figure(range.highest)}${range.flips ? " flips" : ""}` : "-";
 }
 
-/** What the file says of itself, which anybody can write and which moves no score. */
+/** Claims in the metadata of the file. They can be forged, so they do not change the score. */
 function notesOf({ c2pa, metadata }: Signals): string[] {
   const claims = c2pa?.present ? [c2pa.claim_generator, c2pa.digital_source_type?.split("/").at(-1)] : [];
   const doubt = c2pa?.hash_valid === false ? ", but the content was changed" : "";
@@ -65,8 +65,8 @@ function notesOf({ c2pa, metadata }: Signals): string[] {
   ];
 }
 
-/** The API's own shape, without what only a server has. */
-export function jsonOf(outcome: Told, threshold: number, nowMs: number) {
+/** The shape of the API, without the fields that only a server has. */
+export function jsonOf(outcome: ReportedOutcome, threshold: number, nowMs: number) {
   const { file } = outcome;
   if (outcome.status === "failed") return { file, error: outcome.error, code: outcome.code };
   const { id: _id, cached: _cached, feedback: _feedback, ...detection } = present(rowOf(outcome, threshold, nowMs));
@@ -101,13 +101,13 @@ export function count(counts: Counts, outcome: Outcome, threshold: number) {
   }
 }
 
-/** `12 scored: 3 ai, 9 real; 1 failed; 4 of other kinds left out` */
+/** Formats `12 scored: 3 ai, 9 real; 1 failed; 4 of other types skipped`. */
 export function summaryOf({ predictions, failed, leftOut }: Counts): string {
   const each = PREDICTIONS.flatMap((tier) => (predictions.has(tier) ? [`${predictions.get(tier)} ${tier}`] : []));
   const scored = [...predictions.values()].reduce((sum, n) => sum + n, 0);
   return [
-    scored > 0 ? `${scored} scored: ${each.join(", ")}` : "nothing scored",
+    scored > 0 ? `${scored} scored: ${each.join(", ")}` : "no file scored",
     ...(failed > 0 ? [`${failed} failed`] : []),
-    ...(leftOut > 0 ? [`${leftOut} of other kinds left out`] : []),
+    ...(leftOut > 0 ? [`${leftOut} of other types skipped`] : []),
   ].join("; ");
 }

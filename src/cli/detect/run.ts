@@ -1,15 +1,12 @@
-/** Many files through one detector, a few at a time: what is in memory does not grow with their number. */
+/** Scores many files with one detector, a few at a time, so that memory does not grow with their number. */
 import type { Config } from "../../platform/config/config.ts";
-import type { ModelName } from "../../workers/protocol_detector.ts";
 import { interruptible } from "../interrupt.ts";
 import { createProgress, SILENT } from "../progress.ts";
-import { AT_ONCE, type Detector, type Outcome, openDetector } from "./detector.ts";
-import type { Found } from "./files.ts";
+import { AT_ONCE, type Detector, type Outcome, openDetector, type ScoreOptions } from "./detector.ts";
+import type { InputFile } from "./files.ts";
 import { inOrder } from "./in_order.ts";
 
-type Ask = { models: readonly ModelName[]; robustness: boolean; signal: AbortSignal };
-
-/** Whatever happens, the detector's process and its files are gone afterwards. */
+/** Runs `work` with a detector. Its process and its files are removed afterwards, even after a failure. */
 export const withDetector = (config: Config, work: (detector: Detector, signal: AbortSignal) => Promise<number>) =>
   interruptible(async (signal) => {
     const detector = await openDetector(config);
@@ -20,19 +17,23 @@ export const withDetector = (config: Config, work: (detector: Detector, signal: 
     }
   });
 
-/** In the order of the files. Progress is shown where they came from a folder. */
-export async function* outcomes(detector: Detector, found: readonly Found[], ask: Ask): AsyncGenerator<Outcome> {
-  const progress = found.some(({ named }) => !named) ? createProgress() : SILENT;
+/** Yields outcomes in the order of the files. Progress is shown if some files came from a folder. */
+export async function* outcomes(
+  detector: Detector,
+  files: readonly InputFile[],
+  options: ScoreOptions,
+): AsyncGenerator<Outcome> {
+  const progress = files.some(({ named }) => !named) ? createProgress() : SILENT;
   const sharesScreen = process.stdout.isTTY && process.stderr.isTTY;
   const begunAt = performance.now();
   let done = 0;
   try {
-    for await (const outcome of inOrder(found, AT_ONCE, (file) => detector.examine(file, ask))) {
+    for await (const outcome of inOrder(files, AT_ONCE, (file) => detector.examine(file, options))) {
       done++;
-      if (sharesScreen) progress.end(); // the line that comes now would be written behind the bar
+      if (sharesScreen) progress.end(); // otherwise the next line would follow the bar
       yield outcome;
       const perSecond = done / Math.max(0.001, (performance.now() - begunAt) / 1000);
-      progress.show("scoring", done / found.length, `${done} of ${found.length}, ${perSecond.toFixed(1)}/s`);
+      progress.show("scoring", done / files.length, `${done} of ${files.length}, ${perSecond.toFixed(1)}/s`);
     }
   } finally {
     progress.end();

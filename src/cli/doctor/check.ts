@@ -5,13 +5,13 @@ export type Finding = {
   check: string;
   status: Status;
   detail: string;
-  /** What to do about it, exactly. */
+  /** The exact steps that fix the problem. */
   fix?: string;
 };
 
 /**
- * What the checks look at. `probeDir` takes the native libraries: the data directory, or a temporary one. `file`: the
- * configuration file that was read, if any.
+ * Input of the checks. `probeDir`: folder for unpacked native libraries, which is the data directory or a temporary one.
+ * `file`: the configuration file, if one was read.
  */
 export type Scene = { config: Config; probeDir: string; file?: string | undefined };
 export type Verdict = Omit<Finding, "check">;
@@ -21,12 +21,15 @@ export const ok = (detail: string): Verdict => ({ status: "ok", detail });
 export const warn = (detail: string, fix: string): Verdict => ({ status: "warn", detail, fix });
 export const fail = (detail: string, fix: string): Verdict => ({ status: "fail", detail, fix });
 
-/** A check that breaks is a finding too: the others still have something to say. */
+/** An exception in a check becomes a finding, so that the other checks still run. */
 export async function examine({ name, run }: Check, scene: Scene): Promise<Finding> {
   try {
     return { check: name, ...(await run(scene)) };
   } catch (error) {
     const detail = error instanceof Error ? error.message : String(error);
-    return { check: name, ...fail(detail, "see the message; the check itself could not finish") };
+    return {
+      check: name,
+      ...fail(detail, "the check itself could not finish; fix the error in the message and run it again"),
+    };
   }
 }

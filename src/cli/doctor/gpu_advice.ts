@@ -19,7 +19,7 @@ export type GpuAdvice = { why: string; fix: string };
 
 export const sentence = ({ why, fix }: GpuAdvice): string => `${why}; to use the GPU, ${fix}.`;
 
-/** Null where there is no card, or where nothing stands in the way of using the cards. */
+/** Null if there is no card, or if nothing prevents its use. */
 export function unusedGpu({ cards, hasTool, signs, hasLibrary }: GpuFacts): GpuAdvice | null {
   if (cards.length === 0) return signs.length === 0 ? null : unlisted(signs, hasTool);
   const old = oldDriver(cards);
@@ -41,7 +41,7 @@ function unlisted(signs: readonly string[], hasTool: boolean): GpuAdvice {
   };
 }
 
-/** Null where a version cannot be read: the library itself then says what is wrong. */
+/** Null if a version cannot be read: the library itself then reports the problem. */
 export function oldDriver(cards: GpuFacts["cards"]): GpuAdvice | null {
   const old = cards.find(({ driverVersion }) => Number.parseInt(driverVersion, 10) < OLDEST_DRIVER);
   if (!old) return null;

@@ -39,20 +39,20 @@ async function cuda(scene: Scene): Promise<Verdict> {
   });
 }
 
-type Ask = {
+type CudaLibrary = {
   probe: () => Promise<ProbeReport>;
-  /** `error`: why the probe failed. */
+  /** `error`: the reason why the probe failed. */
   trouble: (error: string) => [detail: string, fix: string];
 };
 
-/** Asks the library itself only where a card is there and nothing else stands in its way. */
-export async function judgeCuda(facts: GpuFacts, ask: Ask): Promise<Verdict> {
+/** Probes the library only if there is a card and nothing else prevents its use. */
+export async function judgeCuda(facts: GpuFacts, library: CudaLibrary): Promise<Verdict> {
   const inside = facts.hasLibrary ? "a CUDA library" : "no CUDA library";
   if (facts.cards.length === 0) return ok(`this executable has ${inside} inside; no NVIDIA GPU to use`);
   const advice = unusedGpu(facts);
   if (advice) return warn(advice.why, advice.fix);
-  const report = await ask.probe();
-  if (!report.ok) return fail(...ask.trouble(report.error ?? "the self-test failed"));
+  const report = await library.probe();
+  if (!report.ok) return fail(...library.trouble(report.error ?? "the self-test failed"));
   const devices = report.detail["devices"] as { name: string; description: string }[];
   return ok(devices.map(({ name, description }) => `${name} ${description}`).join(", "));
 }
@@ -64,7 +64,7 @@ const DRIVER = "libcuda.so.1";
 const loaderFinds = (library: string) =>
   Bun.spawnSync([platform.loader, "--list", library], { stdout: "ignore", stderr: "ignore" }).exitCode === 0;
 
-/** Libraries may also lie beside libggml-cuda.so, where the loader looks first. */
+/** Libraries may also be beside libggml-cuda.so, where the loader searches first. */
 function missingIn(dir: string): string[] {
   const beside = existsSync(dir) ? readdirSync(dir) : [];
   return [DRIVER, ...RUNTIME].filter((name) => !beside.includes(name) && !loaderFinds(name));
@@ -76,7 +76,7 @@ function libraryDir(probeDir: string): string {
   return join(native, group ?? "llama-cuda-…", `${platform.name}-cuda`);
 }
 
-/** Pure: what is wrong and what to do, from the libraries that the loader does not find. */
+/** Pure: the problem and its fix, from the libraries that the loader does not find. */
 export function cudaTrouble(missing: readonly string[], dir: string, error: string): [detail: string, fix: string] {
   if (missing.includes(DRIVER))
     return [
@@ -94,5 +94,5 @@ export function cudaTrouble(missing: readonly string[], dir: string, error: stri
   ];
 }
 
-/** llama.cpp ends the process with its reason in the middle of the output. */
+/** llama.cpp prints its reason in the middle of the output before it ends the process. */
 const reasonIn = (error: string) => /CUDA error: (.+)/.exec(error)?.[1]?.replace(/\.$/, "") ?? error;

@@ -17,6 +17,6 @@ async function library(kind: NativeKind, scene: Scene): Promise<Verdict> {
   if (report.ok) return ok(`${versionsOf(report)}, ${Math.round(report.duration_ms)} ms`);
   return fail(
     report.error ?? "the self-test failed",
-    "the message says why; this check has unpacked the library anew, so if it stays, report it",
+    "follow the message; the check has already unpacked the library again, so report the problem if it stays",
   );
 }

@@ -1,4 +1,4 @@
-/** Checks which sandbox layers hold for workers and for other people's code, by starting each sandbox. */
+/** Checks which sandbox layers work for workers and for user code, by starting each sandbox. */
 import { LAYERS, type Language, type Layer } from "../../lib/rewards/contract.ts";
 import type { Level } from "../../lib/rewards/levels.ts";
 import { missingLayers } from "../../lib/rewards/levels.ts";
@@ -18,45 +18,44 @@ export const sandboxChecks: readonly Check[] = [
 ];
 
 async function rewardCode(scene: Scene): Promise<Verdict> {
-  const settings = { ...scene.config.sandbox, require: "language" as const, spare_seconds: 0 }; // what holds, not what should
+  const settings = { ...scene.config.sandbox, require: "language" as const, spare_seconds: 0 }; // test all layers, whatever the configuration requires
   const pool = createRewardPool({ settings, dataDir: scene.probeDir });
-  const seen: Seen[] = [];
+  const starts: SandboxStart[] = [];
   try {
     for (const language of ["python", "typescript"] as const) {
       const startedAt = performance.now();
       const process = await pool.take(language);
-      seen.push({ language, layers: process.layers, ms: performance.now() - startedAt });
+      starts.push({ language, layers: process.layers, ms: performance.now() - startedAt });
       await process.close();
     }
   } catch (error) {
-    return fail((error as Error).message, "the message says why; without it no reward function runs");
+    return fail((error as Error).message, "follow the message; until then no reward function runs");
   } finally {
     await pool.close();
   }
-  return layersVerdict(seen, scene.config.sandbox.require, await rewardSpawner(scene.probeDir).support());
+  return layersVerdict(starts, scene.config.sandbox.require, await rewardSpawner(scene.probeDir).support());
 }
 
-type Seen = { language: Language; layers: readonly Layer[]; ms: number };
+type SandboxStart = { language: Language; layers: readonly Layer[]; ms: number };
 
 const FIXES: Record<Layer, string> = {
-  language: "this build is broken: install it again",
-  rlimits: "let the service raise no hard limits: remove LimitDATA and the like from the unit",
+  language: "this build is broken: install verk again",
+  rlimits: "remove LimitDATA and similar hard limits from the systemd unit",
   no_new_privs: "use Linux 3.5 or newer",
-  seccomp:
-    "use a kernel with CONFIG_SECCOMP_FILTER; in a container, let its own filter allow seccomp (--security-opt seccomp=unconfined)",
+  seccomp: "use a kernel with CONFIG_SECCOMP_FILTER; in a container, allow seccomp (--security-opt seccomp=unconfined)",
   landlock: "use Linux 5.13 or newer with landlock among the security modules (kernel parameter lsm=landlock,…)",
-  namespaces: "let ordinary users make user namespaces (sysctl user.max_user_namespaces)",
+  namespaces: "allow user namespaces for ordinary users (sysctl user.max_user_namespaces)",
 };
 
-/** Pure: what is said of the layers that were seen, and what to do about those that lack. */
+/** Pure: the verdict on the layers of each sandbox, and how to get the missing ones. */
 export function layersVerdict(
-  seen: readonly Seen[],
+  starts: readonly SandboxStart[],
   require: Scene["config"]["sandbox"]["require"],
   support?: JailSupport,
 ): Verdict {
-  const holding = LAYERS.filter((layer) => seen.every(({ layers }) => layers.includes(layer)));
+  const holding = LAYERS.filter((layer) => starts.every(({ layers }) => layers.includes(layer)));
   const lacking = LAYERS.filter((layer) => !holding.includes(layer));
-  const times = seen.map(({ language, ms }) => `${language} in ${Math.round(ms)} ms`).join(", ");
+  const times = starts.map(({ language, ms }) => `${language} in ${Math.round(ms)} ms`).join(", ");
   if (lacking.length === 0) return ok(`${holding.join(", ")}; ${times}`);
   const needed = missingLayers(require, holding);
   const detail = `${holding.join(", ")}; without ${lacking.join(", ")}; ${times}; sandbox.require is ${require}`;
@@ -69,19 +68,19 @@ export function layersVerdict(
   return fail(`${detail}: no reward function runs`, `${fix}; or lower sandbox.require`);
 }
 
-/** Processes that parse what strangers sent: images, model files, archives, rows of outside sources. */
+/** Workers parse untrusted input: images, model files, archives, rows of external sources. */
 function workers(scene: Scene): Verdict {
   const support = workerSupport(scene.probeDir);
   if (support === undefined) {
     return warn(
-      "not confined: verk runs from its source and verk-confine has not been built",
-      "bun scripts/bundle/confine.ts",
+      "not confined: verk runs from source and verk-confine is not built",
+      "run bun scripts/bundle/confine.ts",
     );
   }
   return workersVerdict(support, scene.config.sandbox.require);
 }
 
-/** Pure: the layers that hold around every worker, and how to get those that do not. */
+/** Pure: the layers that confine every worker, and how to get the missing ones. */
 export function workersVerdict({ holding, reasons }: Support, require: Level): Verdict {
   if (reasons.size === 0) return ok(`confined by ${holding.join(", ")}`);
   const lacking = [...reasons].map(([layer, why]) => `${layer} (${why})`).join(", ");
@@ -89,12 +88,12 @@ export function workersVerdict({ holding, reasons }: Support, require: Level): V
   const needed = missingWorkerLayers(require, holding);
   const fix = (needed.length > 0 ? needed : [...reasons.keys()]).map((layer) => FIXES[layer]).join("; ");
   if (needed.length === 0) return warn(detail, fix);
-  return fail(`${detail}: workers that need what lacks do not start`, `${fix}; or lower sandbox.require`);
+  return fail(`${detail}: workers that need the missing layers do not start`, `${fix}; or lower sandbox.require`);
 }
 
 async function sessions(scene: Scene): Promise<Verdict> {
   if (!scene.config.sessions.enabled) return ok("off: sessions.enabled is false");
   const support = await jailSupport(sessionJail(scene.probeDir));
   if (support.ok) return ok("namespaces, limits and filter work");
-  return warn(`sessions answer sessions_disabled: ${support.reason}`, support.fix);
+  return warn(`sessions are disabled (sessions_disabled): ${support.reason}`, support.fix);
 }

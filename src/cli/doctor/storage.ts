@@ -4,6 +4,7 @@ import { unlink } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { formatBytes } from "../../lib/bytes.ts";
 import { UsageError } from "../../lib/errors.ts";
+import { GIB } from "../../lib/units.ts";
 import { isHeld } from "../../platform/db/data_lock.ts";
 import { MIGRATIONS } from "../../platform/db/migrations/index.ts";
 import { someSealed } from "../../platform/db/sealed.ts";
@@ -12,7 +13,6 @@ import { isPrivate } from "../../platform/secrets.ts";
 import { openStorage } from "../../platform/storage/open.ts";
 import { type Check, fail, ok, type Scene, warn } from "./check.ts";
 
-const GIB = 2 ** 30;
 const LOW_BYTES = 5 * GIB;
 const EMPTY_BYTES = GIB / 4;
 
@@ -26,7 +26,7 @@ export const storageChecks: readonly Check[] = [
   { name: "file storage", run: fileStorage },
 ];
 
-/** The directory itself, or what exists of the path to it. */
+/** The path itself, or its nearest parent that exists. */
 function existing(path: string): string {
   let at = path;
   while (!existsSync(at) && dirname(at) !== at) at = dirname(at);
@@ -36,15 +36,15 @@ function existing(path: string): string {
 async function dataDirectory({ config }: Scene) {
   const dir = config.data_dir;
   const at = existing(dir);
-  const give = `let this user own it (chown), or choose another with --data`;
-  if (!statSync(at).isDirectory()) return fail(`${at} is not a directory`, "choose another with --data");
+  const fix = "make this user the owner of the directory (chown), or choose another directory with --data";
+  if (!statSync(at).isDirectory()) return fail(`${at} is not a directory`, "choose a directory with --data");
   try {
     accessSync(at, constants.W_OK | constants.X_OK);
   } catch {
-    return fail(`${at} cannot be written`, give);
+    return fail(`${at} is not writable`, fix);
   }
-  if (at !== dir) return ok(`${dir} (made by the first start)`);
-  const temp = tempPath(dir); // permission bits do not tell of a read-only mount or a full disk: write
+  if (at !== dir) return ok(`${dir} (the first start creates it)`);
+  const temp = tempPath(dir); // permission bits do not show a read-only mount or a full disk
   try {
     await writeTemp(temp, [new Uint8Array(4096)]);
   } finally {
@@ -84,9 +84,9 @@ function fileSystem({ config }: Scene) {
   if (network)
     return warn(
       `${network}: SQLite's locks and flushes cannot be trusted over a network`,
-      "put data_dir on a local disk; large files may live elsewhere",
+      "put data_dir on a local disk; large files may be elsewhere",
     );
-  if (type === TMPFS) return warn("tmpfs: everything is gone after a reboot", "put data_dir on a disk");
+  if (type === TMPFS) return warn("tmpfs: all data is lost after a reboot", "put data_dir on a disk");
   return ok("local");
 }
 
@@ -102,7 +102,7 @@ function lock({ config }: Scene) {
 
 function database({ config }: Scene) {
   const path = join(config.data_dir, "verk.db");
-  if (!existsSync(path)) return ok("none yet (made by the first start)");
+  if (!existsSync(path)) return ok("none yet (the first start creates it)");
   const db = new Database(path, { readonly: true });
   try {
     db.run(`PRAGMA busy_timeout = ${config.db.busy_timeout_ms}`);
@@ -110,11 +110,11 @@ function database({ config }: Scene) {
     const latest = MIGRATIONS.at(-1)?.version ?? 0;
     if (version > latest)
       return fail(
-        `schema ${version}, this verk knows up to ${latest}`,
-        "use the version that wrote it, or restore a backup from the backups folder",
+        `schema ${version} is newer than this verk, which supports up to ${latest}`,
+        "install the version of verk that wrote it, or restore a backup from the backups folder",
       );
     const [first] = db.query("PRAGMA quick_check(1)").all() as { quick_check: string }[];
-    if (first?.quick_check !== "ok") return damaged(first?.quick_check ?? "no answer");
+    if (first?.quick_check !== "ok") return damaged(first?.quick_check ?? "the check returned nothing");
     return ok(
       version < latest
         ? `schema ${version}, sound; the next start migrates it to ${latest}`
@@ -128,25 +128,27 @@ function database({ config }: Scene) {
   }
 }
 
-const damaged = (how: string) =>
-  fail(`damaged: ${how}`, "stop the server, keep a copy of verk.db*, restore a backup from the backups folder");
+const damaged = (details: string) =>
+  fail(`damaged: ${details}`, "stop the server, copy verk.db*, then restore a backup from the backups folder");
 
 function masterKey({ config }: Scene) {
   const file = config.secrets.master_key_file;
   if (!existsSync(file)) {
-    if (!hasSecrets(join(config.data_dir, "verk.db"))) return ok(`none yet (made by the first start): ${file}`);
+    if (!hasSecrets(join(config.data_dir, "verk.db"))) return ok(`none yet (the first start creates it): ${file}`);
     return fail(
-      `${file} is missing, and the database holds secrets`,
+      `${file} is missing, but the database contains secrets`,
       "restore the key file from your backup, mode 0600",
     );
   }
   const stat = statSync(file);
   const mode = stat.mode & 0o777;
   if (!isPrivate(mode, stat.uid)) return fail(`${file} has mode 0${mode.toString(8)}`, `chmod 600 ${file}`);
-  return ok(`${file}, mode 0${mode.toString(8)}. Back it up apart from the data: without it no secret opens`);
+  return ok(
+    `${file}, mode 0${mode.toString(8)}. Back it up separately from the data: without the key, secrets cannot be decrypted`,
+  );
 }
 
-/** Rights do not tell: write, read, list and delete. */
+/** Tries every operation, because permissions cannot be read from the storage. */
 async function fileStorage({ config }: Scene) {
   const { kind, s3_bucket: bucket } = config.storage;
   if (kind === "local") return ok("in the data directory");
@@ -159,7 +161,7 @@ async function fileStorage({ config }: Scene) {
     await storage.delete(key);
     return ok(`bucket ${bucket}, writable`);
   } catch (error) {
-    if (error instanceof UsageError) return fail(error.message, "correct the [storage] section of the configuration");
+    if (error instanceof UsageError) return fail(error.message, "fix the [storage] section of the configuration");
     if (error instanceof StorageError) return fail(error.message, error.advice);
     throw error;
   }
@@ -171,7 +173,7 @@ function hasSecrets(path: string): boolean {
   try {
     return someSealed(db) !== undefined;
   } catch {
-    return false; // an older schema without these tables has nothing sealed
+    return false; // an older schema has no tables with secrets
   } finally {
     db.close();
   }

@@ -13,38 +13,41 @@ const many = (value: string, doc: string) => ({ type: "string", value, doc, mult
 const yes = (doc: string) => ({ type: "boolean", doc }) as const;
 
 const FLAGS = {
-  model: text("MODEL", "What is trained: a model's name, such as verk-tiny"),
+  model: text("MODEL", "Model to train, by name, such as verk-tiny"),
   method: text("METHOD", "grpo, sft, dpo or custom"),
-  dataset: text("FILE|DATASET", "A file of JSON lines (it is uploaded), or a dataset by id or name, with @snap-3"),
-  "eval-dataset": text("FILE|DATASET", "Rows that are only measured on"),
-  reward: many("FILE|NAME[:WEIGHT]", "Reward code, or a ready or uploaded reward by name; may be given again"),
-  set: many("NAME=VALUE", "A hyperparameter, such as learning_rate=1e-4; may be given again"),
-  lora: many("NAME=VALUE", "The adapter, such as r=16,alpha=32 (default r=16)"),
+  dataset: text("FILE|DATASET", "JSON Lines file to upload, or a dataset by id or name; add @snap-3 for a snapshot"),
+  "eval-dataset": text("FILE|DATASET", "Rows for evaluation only"),
+  reward: many(
+    "FILE|NAME[:WEIGHT]",
+    "File with reward code, or a built-in or uploaded reward function by name; repeatable",
+  ),
+  set: many("NAME=VALUE", "Hyperparameter, such as learning_rate=1e-4; repeatable"),
+  lora: many("NAME=VALUE", "Setting of the LoRA adapter, such as r=16,alpha=32 (default r=16); repeatable"),
   full: yes("Train all weights instead of an adapter"),
   output: text("NAME", "Name of the trained model"),
-  seed: text("N", "The same seed gives the same training"),
+  seed: text("N", "Random seed; the same seed repeats the training"),
   priority: text("LEVEL", "low, normal or high"),
-  gpus: text("N", "How many GPUs"),
-  "max-runtime": text("TIME", "It fails after this long, such as 2h"),
-  "max-cost": text("USD", "It fails when it has cost this much"),
+  gpus: text("N", "Number of GPUs"),
+  "max-runtime": text("TIME", "The job fails after this time, such as 2h"),
+  "max-cost": text("USD", "The job fails when it has cost this much"),
   "save-steps": text("N", "Steps between checkpoints"),
-  "keep-last": text("N", "How many checkpoints are kept"),
+  "keep-last": text("N", "Number of checkpoints to keep"),
   "resume-from": text("CHECKPOINT", "Start from the weights of this checkpoint (ckpt_…)"),
-  clone: text("JOB", "Take what is not given from this job"),
-  code: text("ARTIFACT", "Code of a custom training (art_…)"),
-  command: text("TEXT", "Command of a custom training"),
-  secret: many("NAME", "A secret that a custom training sees; may be given again"),
-  volume: many("NAME:PATH", "A volume that a custom training sees; may be given again"),
-  publish: yes("Show it among the public runs"),
-  file: text("FILE", "The body of the creation as JSON; flags stand over it"),
-  "dry-run": yes("Check it, estimate it and try the reward; train nothing"),
-  watch: yes("Watch it to its end"),
+  clone: text("JOB", "Copy all settings that are not given from this job"),
+  code: text("ARTIFACT", "Code of a job with --method custom (art_…)"),
+  command: text("TEXT", "Command of a job with --method custom"),
+  secret: many("NAME", "Secret for a job with --method custom; repeatable"),
+  volume: many("NAME:PATH", "Volume for a job with --method custom; repeatable"),
+  publish: yes("List the job among the public runs"),
+  file: text("FILE", "Request body as JSON; flags override it"),
+  "dry-run": yes("Check the job, estimate time and cost and try the reward, without training"),
+  watch: yes("Watch the job until it ends"),
   ...SERVER_FLAGS,
   json: JSON_FLAG,
 } as const;
 
 export const create = command({
-  summary: "Start a training",
+  summary: "Start a training job",
   flags: FLAGS,
   examples: [
     "verk jobs create --model verk-tiny --method grpo --dataset sums.jsonl --reward accuracy.py --watch",
@@ -52,24 +55,24 @@ export const create = command({
     "verk jobs create --file job.json --dry-run",
   ],
   exits: {
-    1: "failed: refused, not valid (--dry-run), or not completed (--watch)",
-    [INTERRUPTED]: "interrupted: a job that was made goes on",
+    1: "failed: the job was rejected, is not valid (--dry-run) or did not complete (--watch)",
+    [INTERRUPTED]: "interrupted: a job that was created continues on the server",
   },
   async run({ dataset, "eval-dataset": evalDataset, reward, file, "dry-run": dryRun, watch, json, ...flags }) {
-    const given = file === undefined ? {} : await readBody(file);
-    const body: Body = { ...bodyOf(flags, given), ...(await rewardFields(reward)) };
+    const base = file === undefined ? {} : await readBody(file);
+    const body: Body = { ...bodyOf(flags, base), ...(await rewardFields(reward)) };
     const { url, client } = await connect(flags);
     return await interruptible(async (signal) => {
       if (dataset !== undefined) body["dataset"] = await datasetOf(client, dataset, signal);
       if (evalDataset !== undefined) body["eval_dataset"] = await datasetOf(client, evalDataset, signal);
       return dryRun
-        ? await tryOut({ url, client }, body, json)
+        ? await validate({ url, client }, body, json)
         : await start({ url, client }, { body, json, watch, signal });
     });
   },
 });
 
-async function tryOut({ client }: Connection, body: Body, json: boolean): Promise<number> {
+async function validate({ client }: Connection, body: Body, json: boolean): Promise<number> {
   const answer = await client.call<Validation>("POST", "/v1/training_jobs/validate", body);
   if (json) printJson(answer.body);
   else for (const line of validationLines(answer.body)) print(line);
@@ -83,11 +86,11 @@ async function start({ client }: Connection, { body, json, watch, signal }: Star
   if (!watch) {
     if (json) printJson(made);
     else print(made.id);
-    note(`Watch it with \`verk jobs watch ${made.id}\`.`);
+    note(`Watch the job with \`verk jobs watch ${made.id}\`.`);
     return EXIT.ok;
   }
   if (!json) print(made.id);
-  const seen = await watchJob(client, made, signal);
-  if (seen && json) printJson(seen.job);
-  return !seen ? INTERRUPTED : seen.job.status === "completed" ? EXIT.ok : EXIT.failed;
+  const last = await watchJob(client, made, signal);
+  if (last && json) printJson(last.job);
+  return !last ? INTERRUPTED : last.job.status === "completed" ? EXIT.ok : EXIT.failed;
 }

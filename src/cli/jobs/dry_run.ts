@@ -1,4 +1,4 @@
-/** The answer to "would this work?" in words. */
+/** Formats the result of `verk jobs create --dry-run`. */
 import { formatBytes } from "../../lib/bytes.ts";
 import { formatDuration } from "../../lib/time.ts";
 import type { JobValidation } from "../../resources/training_jobs/admission/validation_schema.ts";
@@ -9,17 +9,20 @@ type Fault = Validation["warnings"][number];
 
 const SAMPLES = 5;
 
-export function validationLines(said: Validation): string[] {
+export function validationLines(result: Validation): string[] {
   return [
-    said.valid ? "This would work." : "This would not work.",
-    ...said.errors.map((fault) => `  error: ${wordsOf(fault)}`),
-    ...said.warnings.map((fault) => `  warning: ${wordsOf(fault)}`),
-    ...estimateLines(said.estimate),
-    ...previewLines(said.reward_preview),
+    headOf(result),
+    ...result.errors.map((fault) => `  error: ${textOf(fault)}`),
+    ...result.warnings.map((fault) => `  warning: ${textOf(fault)}`),
+    ...estimateLines(result.estimate),
+    ...previewLines(result.reward_preview),
   ];
 }
 
-const wordsOf = ({ param, message }: Fault) => `${param ? `${param}: ` : ""}${message}`;
+const headOf = ({ valid, errors }: Validation) =>
+  valid ? "Valid." : `${errors.length} ${errors.length === 1 ? "error" : "errors"}:`;
+
+const textOf = ({ param, message }: Fault) => `${param ? `${param}: ` : ""}${message}`;
 
 function estimateLines(estimate: Validation["estimate"]): string[] {
   const { vram_bytes_peak, duration_seconds, cost_usd } = estimate;
@@ -28,17 +31,17 @@ function estimateLines(estimate: Validation["estimate"]): string[] {
     ...(duration_seconds === null ? [] : [formatDuration(duration_seconds * 1000)]),
     ...(cost_usd === null ? [] : [`$${cost_usd.toFixed(2)}`]),
   ];
-  return facts.length > 0 ? [`  about ${facts.join(", ")}`] : [];
+  return facts.length > 0 ? [`  estimate: ${facts.join(", ")}`] : [];
 }
 
 function previewLines(preview: Validation["reward_preview"]): string[] {
   if (!preview) return [];
   const { mean, std, frac_zero_std: same, latency_ms_p50: ms, samples } = preview;
   const number = (value: number | null) => (value === null ? "-" : shortNumber(value));
-  const learnable = same === null ? "" : `, ${Math.round((1 - same) * 100)} % of the groups differ in reward`;
-  const speed = ms === null ? "" : `, ${formatDuration(ms)} each`;
+  const learnable = same === null ? "" : `, ${Math.round((1 - same) * 100)} % of the groups have different rewards`;
+  const speed = ms === null ? "" : `, ${formatDuration(ms)} per sample`;
   return [
-    `  reward now: mean ${number(mean)}, spread ${number(std)}${learnable}${speed}`,
+    `  reward before training: mean ${number(mean)}, std ${number(std)}${learnable}${speed}`,
     ...samples.slice(0, SAMPLES).map(({ completion, reward, error }) => {
       return `    ${error ? `no reward (${error})` : number(reward)}  ${JSON.stringify(completion).slice(0, 100)}`;
     }),

@@ -1,4 +1,3 @@
-/** Training jobs as the command line sees them. */
 import { UsageError } from "../../lib/errors.ts";
 import { nearest } from "../../lib/text/nearest.ts";
 import type { TrainingJob } from "../../resources/training_jobs/schema.ts";
@@ -6,7 +5,7 @@ import { EXIT } from "../args.ts";
 import type { Client } from "../client.ts";
 import { listAll } from "../lists.ts";
 
-/** What is shown of one. */
+/** The fields of a training job that the commands show. */
 export type Job = Pick<
   TrainingJob,
   | "id"
@@ -34,7 +33,7 @@ export const allJobs = (client: Client, filters: Record<string, string> = {}) =>
   return listAll<Job>(client, `/v1/training_jobs${query === "" ? "" : `?${query}`}`, ({ id }) => id);
 };
 
-/** By id, or by the name of its result: of several the newest. */
+/** Finds a job by id or by the name of its result. Of several with the same name it takes the newest. */
 export async function mustFind(client: Client, target: string): Promise<Job> {
   if (target.startsWith("job_")) return (await client.call<Job>("GET", pathOf(target))).body;
   const all = await allJobs(client);
@@ -42,9 +41,9 @@ export async function mustFind(client: Client, target: string): Promise<Job> {
   if (found) return found;
   const names = [...new Set(all.map(({ output_name }) => output_name))];
   const close = nearest(target, names);
-  const there = names.length > 0 ? ` There are: ${names.slice(0, 10).join(", ")}.` : "";
+  const there = names.length > 0 ? ` Jobs: ${names.slice(0, 10).join(", ")}.` : "";
   throw new UsageError(
-    `There is no training job ${JSON.stringify(target)}.${close ? ` Did you mean ${close}?` : there} \`verk jobs create\` makes one.`,
+    `There is no training job ${JSON.stringify(target)}.${close ? ` Did you mean ${close}?` : there} \`verk jobs create\` creates one.`,
     EXIT.failed,
   );
 }

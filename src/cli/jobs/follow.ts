@@ -1,47 +1,45 @@
-import { ApiError, type Client } from "../client.ts";
+import type { Client } from "../client.ts";
 import { note } from "../output.ts";
+import { pollUntil } from "../poll.ts";
 import { isOver, type Job, pathOf } from "./find.ts";
 import { createScreen } from "./screen.ts";
-import { lastLine, liveLines, type Point, plainLine, type Seen } from "./view.ts";
+import { type JobProgress, lastLine, liveLines, type Point, plainLine } from "./view.ts";
 
-const LOOK_MS = 500;
-const PATIENCE_LOOKS = 60; // half a minute: as long as a server needs to restart
+const POLL_MS = 500;
+const OUTAGE_MS = 30_000; // a server that saves its trainers restarts in less
 
-/** What shows a training while it goes on. */
-export type Viewer = { show: (seen: Seen) => void; end: (seen: Seen | undefined) => void };
+/** Shows a job while it runs. `end` gets the last state, if any was read. */
+export type Viewer = { show: (state: JobProgress) => void; end: (state: JobProgress | undefined) => void };
 
 type Metrics = { data: Point[] };
 
-/** Follows a job to its end. Undefined: `signal` came first. */
+/** Follows a job until it is over. Returns undefined if `signal` aborts first. */
 export async function follow(
   client: Client,
   id: string,
   viewer: Viewer,
   signal: AbortSignal,
-): Promise<Seen | undefined> {
-  let seen: Seen | undefined;
+): Promise<JobProgress | undefined> {
+  let state: JobProgress | undefined;
+  const probe = async () => {
+    state = await readProgress(client, id, state?.points ?? [], signal);
+    viewer.show(state);
+    return state;
+  };
   try {
-    for (let lost = 0; !signal.aborted; ) {
-      try {
-        seen = await look(client, id, seen?.points ?? [], signal);
-        lost = 0;
-        viewer.show(seen);
-        if (isOver(seen.job)) return seen;
-      } catch (error) {
-        if (signal.aborted) return undefined;
-        const passing = error instanceof ApiError && (error.status === 0 || error.status >= 500);
-        if (!passing || ++lost > PATIENCE_LOOKS) throw error;
-      }
-      await Bun.sleep(LOOK_MS);
-    }
-    return undefined;
+    return await pollUntil(probe, ({ job }) => isOver(job), { signal, everyMs: POLL_MS, outageMs: OUTAGE_MS });
   } finally {
-    viewer.end(seen);
+    viewer.end(state);
   }
 }
 
-/** Only what is new is asked for; a job that went back to a checkpoint tells those steps again. */
-async function look(client: Client, id: string, before: readonly Point[], signal: AbortSignal): Promise<Seen> {
+/** Reads only new metrics. A job that resumed from a checkpoint reports the steps after it again. */
+async function readProgress(
+  client: Client,
+  id: string,
+  before: readonly Point[],
+  signal: AbortSignal,
+): Promise<JobProgress> {
   const { body: job } = await client.call<Job>("GET", pathOf(id), undefined, { signal });
   const last = before.at(-1)?.step ?? 0;
   const { step } = job.progress;
@@ -52,41 +50,41 @@ async function look(client: Client, id: string, before: readonly Point[], signal
   return { job, points: [...before.filter((point) => point.step < from), ...body.data] };
 }
 
-/** A picture that moves on a terminal; elsewhere a line for each new state and each further tenth. */
+/** Draws a live view on a terminal; elsewhere prints a line for each new status and for each further 10 %. */
 export function createViewer(out: { isTTY?: boolean; columns?: number; write: (text: string) => unknown }): Viewer {
   if (!out.isTTY) return lineViewer((line) => out.write(`${line}\n`));
   const screen = createScreen(out);
   return {
-    show: (seen) => screen.draw(liveLines(seen, screen.columns)),
-    end: (seen) => screen.end({ keep: seen !== undefined && isOver(seen.job) }),
+    show: (state) => screen.draw(liveLines(state, screen.columns)),
+    end: (state) => screen.end({ keep: state !== undefined && isOver(state.job) }),
   };
 }
 
 function lineViewer(write: (line: string) => void): Viewer {
-  let said = "";
+  let last = "";
   return {
-    show(seen) {
-      const { status, progress } = seen.job;
+    show(state) {
+      const { status, progress } = state.job;
       const tenth = progress.total_steps > 0 ? Math.floor((10 * progress.step) / progress.total_steps) : 0;
-      const mark = `${status} ${tenth} ${status === "queued" ? (seen.job.queue_reason ?? "") : ""}`;
-      if (mark !== said) write(plainLine(seen));
-      said = mark;
+      const mark = `${status} ${tenth} ${status === "queued" ? (state.job.queue_reason ?? "") : ""}`;
+      if (mark !== last) write(plainLine(state));
+      last = mark;
     },
     end: () => {},
   };
 }
 
-/** Shows a job until it is over. Undefined: it was left alone before its end. */
+/** Shows a job until it is over. Returns undefined if `signal` aborts first; the job then goes on. */
 export async function watchJob(
   client: Client,
   { id, output_name }: Job,
   signal: AbortSignal,
-): Promise<Seen | undefined> {
-  const seen = await follow(client, id, createViewer(process.stderr), signal);
+): Promise<JobProgress | undefined> {
+  const last = await follow(client, id, createViewer(process.stderr), signal);
   note(
-    seen
-      ? lastLine(seen)
-      : `${output_name} (${id}) goes on without this command: \`verk jobs watch ${id}\` shows it again, \`verk jobs cancel ${id}\` ends it.`,
+    last
+      ? lastLine(last)
+      : `${output_name} (${id}) continues on the server. \`verk jobs watch ${id}\` shows it again, \`verk jobs cancel ${id}\` cancels it.`,
   );
-  return seen;
+  return last;
 }

@@ -1,4 +1,4 @@
-/** What a job is made of besides its settings: rows and reward code, from files or from what the server has. */
+/** The dataset and the reward functions of a new job, from files or from the server. */
 import { UsageError } from "../../lib/errors.ts";
 import { EXIT } from "../args.ts";
 import type { Client } from "../client.ts";
@@ -10,23 +10,23 @@ import { isFile, readCode } from "../rewards/input.ts";
 import { openSource } from "../transfer/source.ts";
 import { type Body, rewardOf } from "./request.ts";
 
-/** A file is uploaded; else it is an id or a name, with `@snap-3` or `@latest` behind it where one is wanted. */
-export async function datasetOf(client: Client, given: string, signal: AbortSignal): Promise<string> {
-  if (isFile(given)) return await uploaded(client, given, signal);
-  if (/\.(jsonl|ndjson|json)$/i.test(given) || given.includes("/"))
-    throw new UsageError(`--dataset: there is no file ${given}`, EXIT.failed);
-  const [, name = given, snapshot = ""] = /^(.*?)(@.+)?$/s.exec(given) ?? [];
-  return name.startsWith("ds_") ? given : `${(await mustFind(client, name)).id}${snapshot}`;
+/** Uploads a file; otherwise reads a dataset id or name, which may end with `@snap-3` or `@latest`. */
+export async function datasetOf(client: Client, text: string, signal: AbortSignal): Promise<string> {
+  if (isFile(text)) return await upload(client, text, signal);
+  if (/\.(jsonl|ndjson|json)$/i.test(text) || text.includes("/"))
+    throw new UsageError(`--dataset: there is no file ${text}`, EXIT.failed);
+  const [, name = text, snapshot = ""] = /^(.*?)(@.+)?$/s.exec(text) ?? [];
+  return name.startsWith("ds_") ? text : `${(await mustFind(client, name)).id}${snapshot}`;
 }
 
-async function uploaded(client: Client, path: string, signal: AbortSignal): Promise<string> {
+async function upload(client: Client, path: string, signal: AbortSignal): Promise<string> {
   const source = await openSource(path);
   const progress = createProgress();
   try {
     const label = labelOfFile(source.name || "standard input");
     const { body } = await sendRows(client, { label, source, progress, signal });
     progress.end();
-    note(`${path} is the dataset ${body.id}, ${body.num_rows} rows.`);
+    note(`${path} is uploaded as dataset ${body.id} (${body.num_rows} rows).`);
     return body.id;
   } finally {
     progress.end();
@@ -34,20 +34,20 @@ async function uploaded(client: Client, path: string, signal: AbortSignal): Prom
   }
 }
 
-/** One file is sent with the job; names are ready rewards or functions of the server, with weights. */
-export async function rewardFields(given: readonly string[]): Promise<Body> {
-  const files = given.filter(isFile);
-  const named = given.filter((each) => !isFile(each));
-  const lost = named.find((each) => /\.(py|ts|js|mjs)$/i.test(each));
-  if (lost !== undefined) throw new UsageError(`--reward: there is no file ${lost}`, EXIT.failed);
+/** One file is sent with the job. Names are built-in or uploaded reward functions and may have weights. */
+export async function rewardFields(values: readonly string[]): Promise<Body> {
+  const files = values.filter(isFile);
+  const named = values.filter((each) => !isFile(each));
+  const missing = named.find((each) => /\.(py|ts|js|mjs)$/i.test(each));
+  if (missing !== undefined) throw new UsageError(`--reward: there is no file ${missing}`, EXIT.failed);
   const weighed = named.map(rewardOf).find(({ id }) => isFile(id));
   if (weighed)
     throw new UsageError(
-      `--reward: ${weighed.id} is a file, which takes no weight: push it with \`verk rewards push\` and give its name`,
+      `--reward: the file ${weighed.id} cannot have a weight. Upload it with \`verk rewards push ${weighed.id}\` and give its name with the weight.`,
     );
   if (files.length > 1)
     throw new UsageError(
-      "--reward: one file at most goes with a job: push the others with `verk rewards push` and name them",
+      "--reward: only one file can be sent with a job. Upload the others with `verk rewards push FILE` and give their names.",
     );
   const [file] = files;
   const code = file === undefined ? undefined : await readCode(file, undefined);
@@ -64,10 +64,10 @@ export async function readBody(path: string): Promise<Body> {
     const value: unknown = JSON.parse(text);
     if (typeof value === "object" && value !== null && !Array.isArray(value)) return value as Body;
   } catch (error) {
-    if (error instanceof SyntaxError) throw new UsageError(`--file: ${path} is no JSON: ${error.message}`);
+    if (error instanceof SyntaxError) throw new UsageError(`--file: ${path} is not valid JSON: ${error.message}`);
     throw error;
   } finally {
     await source.close();
   }
-  throw new UsageError(`--file: ${path} must hold one JSON object: the body of POST /v1/training_jobs`);
+  throw new UsageError(`--file: ${path} must contain one JSON object, the body of POST /v1/training_jobs`);
 }

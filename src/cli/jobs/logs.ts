@@ -1,26 +1,27 @@
 import { UsageError } from "../../lib/errors.ts";
 import { command, EXIT, JSON_FLAG, SERVER_FLAGS } from "../args.ts";
-import { ApiError, type Client } from "../client.ts";
+import type { Client } from "../client.ts";
 import { connect } from "../connect.ts";
 import { INTERRUPTED, interruptible } from "../interrupt.ts";
 import { note, print, printJson } from "../output.ts";
+import { isOutage } from "../poll.ts";
 import { toOutput } from "../transfer/sink.ts";
 import { isOver, mustFind, pathOf } from "./find.ts";
 
 type Line = { seq: number; time: string; stream: "stdout" | "stderr"; line: string };
 
 export const logs = command({
-  summary: "Show what a job wrote",
+  summary: "Show the log of a job",
   takes: ["job"],
   flags: {
     ...SERVER_FLAGS,
-    follow: { type: "boolean", short: "f", doc: "Go on until the job is over" },
-    tail: { type: "string", value: "N", doc: "Begin with the last N lines" },
-    all: { type: "boolean", doc: "All of it as text, from the storage; of a job that is over" },
-    json: { ...JSON_FLAG, doc: "One JSON object a line" },
+    follow: { type: "boolean", short: "f", doc: "Follow the log until the job ends" },
+    tail: { type: "string", value: "N", doc: "Start with the last N lines" },
+    all: { type: "boolean", doc: "Print the complete log of a job that has ended" },
+    json: { ...JSON_FLAG, doc: "Print one JSON object per line" },
   },
   examples: ["verk jobs logs job_… -f", "verk jobs logs sums --tail 20", "verk jobs logs sums --all > sums.log"],
-  exits: { 1: "failed: there is no such job", [INTERRUPTED]: "interrupted: the job goes on" },
+  exits: { 1: "failed: there is no such job", [INTERRUPTED]: "interrupted: the job continues" },
   async run({ follow, tail, all, json, ...where }, target = "") {
     if (tail !== undefined && !/^\d{1,9}$/.test(tail))
       throw new UsageError(`--tail: expected a number of lines, not ${JSON.stringify(tail)}`);
@@ -29,7 +30,7 @@ export const logs = command({
     return await interruptible(async (signal) => {
       if (all) await toOutput(client.download(pathOf(job.id, "/logs/full"), signal));
       else {
-        const upTo = follow || isOver(job) ? Number.POSITIVE_INFINITY : await askedAt(client, job.id, signal);
+        const upTo = follow || isOver(job) ? Number.POSITIVE_INFINITY : await serverTime(client, job.id, signal);
         await stream(client, job.id, { follow: follow && !isOver(job), upTo, tail, json, signal });
       }
       return EXIT.ok;
@@ -37,29 +38,29 @@ export const logs = command({
   },
 });
 
-/** `upTo`: what was written later was not asked for (epoch ms, by the server's clock). */
-type How = { follow: boolean; upTo: number; tail: string | undefined; json: boolean; signal: AbortSignal };
+/** `upTo`: lines written later are not shown (epoch ms, by the server's clock). */
+type LogOptions = { follow: boolean; upTo: number; tail: string | undefined; json: boolean; signal: AbortSignal };
 
-/** Now, as the server has it: to the second, rounded up. */
-async function askedAt(client: Client, id: string, signal: AbortSignal): Promise<number> {
+/** The current time of the server's clock, rounded up to a second. */
+async function serverTime(client: Client, id: string, signal: AbortSignal): Promise<number> {
   const { headers } = await client.call("GET", pathOf(id), undefined, { signal });
   return Date.parse(headers.get("date") ?? new Date().toUTCString()) + 1_000;
 }
 
 const QUIET_MS = 1_000;
-const PATIENCE_MS = 30_000;
+const OUTAGE_MS = 30_000;
 
-/** A stream that breaks is opened again behind the last line: the server may have restarted. */
-async function stream(client: Client, id: string, how: How): Promise<void> {
+/** Reopens a broken stream after the last line, because the server may have restarted. */
+async function stream(client: Client, id: string, options: LogOptions): Promise<void> {
   let seen = 0;
-  let tail = how.tail;
+  let tail = options.tail;
   for (let lostMs = 0; ; ) {
     try {
-      if (await once(client, id, { ...how, tail, after: seen, onLine: (seq) => (seen = Math.max(seen, seq)) })) return;
+      if (await readOnce(client, id, { ...options, tail, after: seen, onLine: (seq) => (seen = Math.max(seen, seq)) }))
+        return;
       lostMs = 0;
     } catch (error) {
-      const passing = error instanceof ApiError && (error.status === 0 || error.status >= 500);
-      if (!passing || how.signal.aborted || lostMs >= PATIENCE_MS) throw error;
+      if (!isOutage(error) || options.signal.aborted || lostMs >= OUTAGE_MS) throw error;
     }
     lostMs += QUIET_MS;
     tail = undefined;
@@ -67,11 +68,11 @@ async function stream(client: Client, id: string, how: How): Promise<void> {
   }
 }
 
-type Once = How & { after: number; onLine: (seq: number) => void };
+type Reading = LogOptions & { after: number; onLine: (seq: number) => void };
 
-/** True: there is nothing more to come, or nothing more was asked for. */
-async function once(client: Client, id: string, how: Once): Promise<boolean> {
-  const { follow, upTo, tail, json, signal, after, onLine } = how;
+/** Returns true if no more lines will come, or no later lines were requested. */
+async function readOnce(client: Client, id: string, reading: Reading): Promise<boolean> {
+  const { follow, upTo, tail, json, signal, after, onLine } = reading;
   const stop = new AbortController();
   const both = AbortSignal.any([signal, stop.signal]);
   const query = tail === undefined ? "" : `?tail=${tail}`;

@@ -5,13 +5,15 @@ import { bytesOf, type Client, request } from "../client.ts";
 import { connect } from "../connect.ts";
 import { INTERRUPTED, interruptible } from "../interrupt.ts";
 import { note, print, printJson } from "../output.ts";
+import { pollUntil } from "../poll.ts";
 import { createProgress } from "../progress.ts";
 import { createMeter, metered } from "../transfer/meter.ts";
 import { fileNamed, toFile } from "../transfer/sink.ts";
 import { mustFind, pathOf } from "./find.ts";
 
 const VARIANTS = ["adapter", "merged", "gguf", "peft", "files"];
-const LOOK_MS = 500;
+const POLL_MS = 500;
+const OUTAGE_MS = 30_000;
 
 type Download = {
   job_id: string;
@@ -27,21 +29,29 @@ type Download = {
 };
 
 export const model = command({
-  summary: "Fetch what a job made: the adapter, the whole model, or files for PEFT",
+  summary: "Download the result of a job: the adapter, the merged model, or files for PEFT",
   takes: ["job"],
   flags: {
     ...SERVER_FLAGS,
-    variant: { type: "string", value: "KIND", doc: `${VARIANTS.join(", ")} (default: what the job made)` },
-    quantization: { type: "string", value: "TYPE", doc: "Such as F16 or Q8_0, of merged and gguf; Q4_K_M, of gguf" },
-    checkpoint: { type: "string", value: "ID", doc: "Of this checkpoint: an id, latest or best (default: latest)" },
-    out: { type: "string", value: "FILE", short: "o", doc: "Where to; without it the address is printed" },
+    variant: {
+      type: "string",
+      value: "KIND",
+      doc: `${VARIANTS.join(", ")} (default: the variant that the job produced)`,
+    },
+    quantization: {
+      type: "string",
+      value: "TYPE",
+      doc: "For merged and gguf: such as F16 or Q8_0; for gguf also Q4_K_M",
+    },
+    checkpoint: { type: "string", value: "ID", doc: "Checkpoint: an id, latest or best (default: latest)" },
+    out: { type: "string", value: "FILE", short: "o", doc: "File to write; without it, a download URL is printed" },
     json: JSON_FLAG,
   },
   examples: [
     "verk jobs model sums -o sums.gguf",
     "verk jobs model sums --variant merged --quantization Q8_0 -o m.gguf",
   ],
-  exits: { 1: "failed: there is nothing to fetch yet", [INTERRUPTED]: "interrupted: FILE is as it was" },
+  exits: { 1: "failed: the job has no result yet", [INTERRUPTED]: "interrupted: FILE is unchanged" },
   async run({ variant, quantization, checkpoint, out, json, ...where }, target = "") {
     if (variant !== undefined && !VARIANTS.includes(variant))
       throw new UsageError(`--variant: expected ${VARIANTS.join(", ")}, not ${JSON.stringify(variant)}`);
@@ -66,28 +76,26 @@ export const model = command({
   },
 });
 
-/** A merged file is made when it is first asked for. */
+/** The server creates a merged file on the first request and answers `preparing` until it is ready. */
 async function untilReady(client: Client, path: string, signal: AbortSignal): Promise<Download> {
   const progress = createProgress();
-  try {
-    for (;;) {
-      const { body } = await client.call<Download>("GET", path, undefined, { signal });
-      if (body.status === "ready") return body;
-      if (body.status === "failed")
-        throw new UsageError(`It could not be made: ${body.error ?? "no reason is told"}`, 1);
-      progress.show("the server makes the file");
-      await Bun.sleep(LOOK_MS);
-      signal.throwIfAborted();
-    }
-  } finally {
-    progress.end();
-  }
+  const isPreparing = ({ status }: Download) => status === "preparing";
+  const probe = async () => {
+    const { body } = await client.call<Download>("GET", path, undefined, { signal });
+    if (isPreparing(body)) progress.show("the server prepares the file");
+    return body;
+  };
+  const polling = { signal, everyMs: POLL_MS, outageMs: OUTAGE_MS };
+  const last = await pollUntil(probe, (each) => !isPreparing(each), polling).finally(progress.end);
+  if (!last) throw signal.reason;
+  if (last.status === "ready") return last;
+  throw new UsageError(`The server could not prepare the file: ${last.error ?? "it gave no reason"}`, 1);
 }
 
 async function fetchTo(path: string, { url, size_bytes, sha256 }: Download, signal: AbortSignal) {
   const progress = createProgress();
   try {
-    const meter = createMeter(progress, "fetching", size_bytes ?? undefined);
+    const meter = createMeter(progress, "downloading", size_bytes ?? undefined);
     const response = await request(url ?? "", { signal, timeout: false });
     await toFile(path)(metered(bytesOf(response, signal), meter), sha256 ?? undefined);
   } finally {

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
-import { bodyOf, rewardOf, type Wish } from "./request.ts";
+import { bodyOf, type JobFlags, rewardOf } from "./request.ts";
 
-const wish = (more: Partial<Wish> = {}): Wish => ({
+const flags = (more: Partial<JobFlags> = {}): JobFlags => ({
   set: [],
   lora: [],
   full: false,
@@ -13,26 +13,26 @@ const wish = (more: Partial<Wish> = {}): Wish => ({
 
 describe("the body of a creation", () => {
   test("holds what was asked for and nothing else", () => {
-    expect(bodyOf(wish({ model: "verk-tiny", method: "grpo" }))).toEqual({ base_model: "verk-tiny", method: "grpo" });
+    expect(bodyOf(flags({ model: "verk-tiny", method: "grpo" }))).toEqual({ base_model: "verk-tiny", method: "grpo" });
   });
 
   test("reads values as JSON where they are, else as text", () => {
     const set = ["learning_rate=1e-4", "beta=auto", "shuffle_dataset=false", "min_p=null", "loss_type=dr_grpo"];
-    expect(bodyOf(wish({ set }))).toEqual({
+    expect(bodyOf(flags({ set }))).toEqual({
       hyperparameters: { learning_rate: 1e-4, beta: "auto", shuffle_dataset: false, min_p: null, loss_type: "dr_grpo" },
     });
   });
 
   test("takes adapters in one flag or several, with lists", () => {
     const lora = ["r=16,alpha=32", 'target_modules=["q_proj","v_proj"]'];
-    expect(bodyOf(wish({ lora }))).toEqual({ lora: { r: 16, alpha: 32, target_modules: ["q_proj", "v_proj"] } });
+    expect(bodyOf(flags({ lora }))).toEqual({ lora: { r: 16, alpha: 32, target_modules: ["q_proj", "v_proj"] } });
   });
 
-  test("asks for all weights with null", () => expect(bodyOf(wish({ full: true }))).toEqual({ lora: null }));
+  test("asks for all weights with null", () => expect(bodyOf(flags({ full: true }))).toEqual({ lora: null }));
 
   test("puts flags over the file's fields, inside objects too", () => {
     const file = { method: "sft", hyperparameters: { learning_rate: 1, max_steps: 5 }, checkpoint: { keep_last: 2 } };
-    const given = bodyOf(wish({ method: "dpo", set: ["learning_rate=2"], "save-steps": "10" }), file);
+    const given = bodyOf(flags({ method: "dpo", set: ["learning_rate=2"], "save-steps": "10" }), file);
     expect(given).toEqual({
       method: "dpo",
       hyperparameters: { learning_rate: 2, max_steps: 5 },
@@ -41,7 +41,7 @@ describe("the body of a creation", () => {
   });
 
   test("has limits in the API's units", () => {
-    expect(bodyOf(wish({ "max-runtime": "90m", "max-cost": "2.50", gpus: "2" }))).toEqual({
+    expect(bodyOf(flags({ "max-runtime": "90m", "max-cost": "2.50", gpus: "2" }))).toEqual({
       max_runtime_minutes: 90,
       max_cost_usd: 2.5,
       gpu: { gpu_count: 2 },
@@ -56,8 +56,8 @@ test.each([
   [{ "max-runtime": "soon" }, "--max-runtime"],
   [{ "max-cost": "-1" }, "--max-cost"],
   [{ volume: ["lab"] }, "--volume"],
-] as [Partial<Wish>, string][])("%p is refused by the flag's name", (more, message) =>
-  expect(() => bodyOf(wish(more))).toThrow(message),
+] as [Partial<JobFlags>, string][])("%p is refused by the flag's name", (more, message) =>
+  expect(() => bodyOf(flags(more))).toThrow(message),
 );
 
 test.each([

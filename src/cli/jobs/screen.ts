@@ -1,10 +1,10 @@
-/** Several lines that are drawn over themselves on a terminal. */
+/** Lines that are redrawn in place on a terminal. */
 type Out = { isTTY?: boolean; columns?: number; write: (text: string) => unknown };
 
 export type Screen = {
   readonly columns: number;
   draw: (lines: readonly string[]) => void;
-  /** Takes the lines away; `keep` leaves them standing. */
+  /** Removes the lines, unless `keep` is set. */
   end: (how?: { keep: boolean }) => void;
 };
 

@@ -60,9 +60,9 @@ test("a job that waits says for what", () => {
   const progress = { step: 0, total_steps: 60, percent: 0, eta_seconds: null };
   const queued = job({ status: "queued", queue_position: 2, progress });
   expect(liveLines({ job: queued, points: [] }, 100)[0]).toBe(
-    "sums · grpo of verk-tiny · queued · number 2 in the queue",
+    "sums · grpo of verk-tiny · queued · position 2 in the queue",
   );
-  expect(plainLine({ job: queued, points: [] })).toBe("queued: number 2 in the queue");
+  expect(plainLine({ job: queued, points: [] })).toBe("queued: position 2 in the queue");
   const told = { ...queued, queue_reason: "waits for 3 GB of memory" };
   expect(plainLine({ job: told, points: [] })).toBe("queued: waits for 3 GB of memory");
 });
@@ -84,11 +84,11 @@ test("the loss is the headline of SFT and is not said twice", () => {
 test("the last word tells the time it took, the way it went and the reason of a failure", () => {
   const over = { status: "completed", completed_at: "2026-01-01T00:01:31.000Z" } as const;
   expect(lastLine({ job: job(over), points: [point(1, 0.25), point(60, 0.9)] })).toBe(
-    "sums (job_1) is completed after 1 min 30 s, reward 0.25 → 0.9",
+    "sums (job_1) completed after 1 min 30 s, reward 0.25 → 0.9",
   );
   const error = { code: "reward_error", message: "The reward code raised", param: null } as const;
   expect(lastLine({ job: job({ status: "failed", error }), points: [] })).toBe(
-    "sums (job_1) is failed: The reward code raised (reward_error)",
+    "sums (job_1) failed: The reward code raised (reward_error)",
   );
 });
 

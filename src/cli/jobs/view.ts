@@ -1,18 +1,18 @@
-/** A training as people see it: pure functions from what the server told to lines of text. */
+/** Formats the progress of a training job as lines of text. Pure. */
 
 import { formatDuration } from "../../lib/time.ts";
 import { HEADLINE_METRIC } from "../../lib/training/metrics.ts";
 import type { Job } from "./find.ts";
 
-/** One step's numbers, as `GET …/metrics` has them. */
+/** The metrics of one step, as `GET …/metrics` returns them. */
 export type Point = { step: number; values: Record<string, number> };
-export type Seen = { job: Job; points: readonly Point[] };
+export type JobProgress = { job: Job; points: readonly Point[] };
 
 const BAR = 30;
 const SPARKS = ["▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"] as const;
 const SPARK_WIDTH = 40;
 
-/** `width` columns at most; each is the mean of its stretch, so that one odd step does not draw the picture. */
+/** At most `width` columns. Each is the mean of several steps, so that one outlier does not dominate. */
 export function sparkline(values: readonly number[], width = SPARK_WIDTH): string {
   const finite = values.filter(Number.isFinite);
   const columns = Math.min(width, finite.length);
@@ -23,8 +23,8 @@ export function sparkline(values: readonly number[], width = SPARK_WIDTH): strin
   });
   const least = Math.min(...means);
   const span = Math.max(...means) - least;
-  const place = (value: number) => (span === 0 ? 0 : Math.round(((value - least) / span) * (SPARKS.length - 1)));
-  return means.map((value) => SPARKS[place(value)]).join("");
+  const level = (value: number) => (span === 0 ? 0 : Math.round(((value - least) / span) * (SPARKS.length - 1)));
+  return means.map((value) => SPARKS[level(value)]).join("");
 }
 
 export function bar(fraction: number, width = BAR): string {
@@ -32,7 +32,7 @@ export function bar(fraction: number, width = BAR): string {
   return `${"█".repeat(filled)}${"░".repeat(width - filled)} ${String(Math.floor(fraction * 100)).padStart(3)} %`;
 }
 
-/** Four digits that count: `0.3125`, `12.35`, `1.25e-4`, `4210`. */
+/** Four significant digits: `0.3125`, `12.35`, `1.25e-4`, `4210`. */
 export function shortNumber(value: number): string {
   if (!Number.isFinite(value)) return "-";
   const size = Math.abs(value);
@@ -40,31 +40,33 @@ export function shortNumber(value: number): string {
   return String(size >= 1000 ? Math.round(value) : Number(value.toPrecision(4)));
 }
 
-/** What tells how the training goes: the reward of GRPO, the margin of DPO, else the loss. */
+/** The metric that shows best how the training goes: reward for GRPO, margin for DPO, otherwise loss. */
 export const headlineOf = (method: Job["method"]): string => (method === "custom" ? "loss" : HEADLINE_METRIC[method]);
 
 const seriesOf = (points: readonly Point[], key: string) =>
   points.flatMap(({ values }) => (values[key] === undefined ? [] : [values[key]]));
 
-/** Nobody knows how many steps a custom job has. */
+/** The total number of steps of a custom job is unknown. */
 export const stepOf = ({ progress: { step, total_steps } }: Job) =>
   total_steps > 0 ? `${step}/${total_steps}` : String(step);
 
 const fractionOf = ({ progress: { step, total_steps } }: Job) => (total_steps > 0 ? step / total_steps : 0);
 
-/** Why it does not run, where it does not. */
+/** The reason why a job does not run yet. */
 function waitingFor({ status, queue_position, queue_reason }: Job): string | undefined {
   if (status === "queued")
-    return queue_reason ?? (queue_position === null ? "waits for its turn" : `number ${queue_position} in the queue`);
-  if (status === "provisioning") return "its worker loads the model";
+    return (
+      queue_reason ?? (queue_position === null ? "waiting for its turn" : `position ${queue_position} in the queue`)
+    );
+  if (status === "provisioning") return "the trainer is loading the model";
   return undefined;
 }
 
 const etaOf = ({ status, progress: { eta_seconds } }: Job) =>
   status !== "running" || eta_seconds === null ? [] : [`${formatDuration(eta_seconds * 1000)} left`];
 
-/** The live view, redrawn in place. Nothing in it is wider than `columns`. */
-export function liveLines({ job, points }: Seen, columns: number): string[] {
+/** The live view, redrawn in place. No line is wider than `columns`. */
+export function liveLines({ job, points }: JobProgress, columns: number): string[] {
   const waiting = waitingFor(job);
   const head = [job.output_name, `${job.method} of ${job.base_model ?? "-"}`, job.status, waiting];
   const lines = [
@@ -97,8 +99,8 @@ const restOf = (values: Record<string, number>, headline: string) =>
     return value === undefined || key === headline ? [] : [`${label} ${shortNumber(value)}${unit}`.trim()];
   }).join("  ");
 
-/** Where nothing can be redrawn: one line that stands for itself. */
-export function plainLine({ job, points }: Seen): string {
+/** One line with the current progress, for output that cannot be redrawn. */
+export function plainLine({ job, points }: JobProgress): string {
   const waiting = waitingFor(job);
   if (waiting !== undefined) return `${job.status}: ${waiting}`;
   const values = points.at(-1)?.values ?? job.latest_metrics;
@@ -108,8 +110,14 @@ export function plainLine({ job, points }: Seen): string {
   return [job.status, `step ${stepOf(job)}`, ...headline, ...(rest ? [rest] : []), ...etaOf(job)].join("  ");
 }
 
-/** The last word on a job that is over. */
-export function lastLine({ job, points }: Seen): string {
+const ENDINGS: Partial<Record<Job["status"], string>> = {
+  completed: "completed",
+  failed: "failed",
+  cancelled: "was cancelled",
+};
+
+/** The result of a job that is over. */
+export function lastLine({ job, points }: JobProgress): string {
   const took =
     job.started_at !== null && job.completed_at !== null
       ? ` after ${formatDuration(Date.parse(job.completed_at) - Date.parse(job.started_at))}`
@@ -121,20 +129,20 @@ export function lastLine({ job, points }: Seen): string {
       ? ""
       : `, ${headlineOf(job.method)} ${shortNumber(first)} → ${shortNumber(last)}`;
   const why = job.error ? `: ${job.error.message} (${job.error.code})` : "";
-  return `${job.output_name} (${job.id}) is ${job.status}${took}${moved}${why}`;
+  return `${job.output_name} (${job.id}) ${ENDINGS[job.status] ?? `is ${job.status}`}${took}${moved}${why}`;
 }
 
 const letters = new Intl.Segmenter();
 
-/** By what is seen: a letter may take two columns, or none. */
+/** Cuts by display width: a character may take two columns or none. */
 function cut(line: string, columns: number): string {
   if (Bun.stringWidth(line) < columns) return line;
-  let kept = "";
+  let shown = "";
   let left = columns - 2;
   for (const { segment } of letters.segment(line)) {
     left -= Bun.stringWidth(segment);
     if (left < 0) break;
-    kept += segment;
+    shown += segment;
   }
-  return `${kept}…`;
+  return `${shown}…`;
 }

@@ -1,4 +1,4 @@
-/** What `verk rewards test` is given: code from a file or a ready reward, and rows from a file of JSON lines. */
+/** Reads the input of `verk rewards test`: code, rows and parameters. */
 import { existsSync } from "node:fs";
 import { basename } from "node:path";
 import { UsageError } from "../../lib/errors.ts";
@@ -22,7 +22,8 @@ export async function readCode(path: string, language: string | undefined): Prom
   try {
     for await (const chunk of file.chunks()) {
       bytes += chunk.byteLength;
-      if (bytes > MAX_SOURCE_BYTES) throw new UsageError(`${path} is longer than ${MAX_SOURCE_BYTES} bytes`);
+      if (bytes > MAX_SOURCE_BYTES)
+        throw new UsageError(`${path} is longer than the limit of ${MAX_SOURCE_BYTES} bytes for reward code`);
       parts.push(chunk);
     }
   } finally {
@@ -46,20 +47,22 @@ function languageOf(path: string, source: string, flag: string | undefined): Lan
     if (named) return named;
     const close = nearest(flag, LANGUAGES);
     throw new UsageError(
-      `--language: there is no ${JSON.stringify(flag)}${close ? `. Did you mean ${close}?` : `: ${LANGUAGES.join(", ")}`}`,
+      `--language: expected ${LANGUAGES.join(", ")}, not ${JSON.stringify(flag)}.${close ? ` Did you mean ${close}?` : ""}`,
     );
   }
   const found = languageOfFile(path) ?? detectLanguage(source);
   if (found) return found;
-  throw new UsageError(`${path}: its language cannot be told: name it .py, .ts or .js, or say --language`);
+  throw new UsageError(
+    `${path}: the language is unknown. Use a name that ends with .py, .ts or .js, or give --language.`,
+  );
 }
 
-/** A path that is no file is a ready reward's name, where it is one. */
+/** A value that is not an existing file may be the name of a reward function. */
 export const isFile = (path: string) => path === "-" || existsSync(path);
 
 export type Rows = { samples: Sample[]; lines: number[] };
 
-/** Lines count as in an editor. */
+/** Reads rows with their line numbers, which count from 1 and include blank lines. */
 export async function readRows(path: string, limit: number | undefined): Promise<Rows> {
   const rows: Rows = { samples: [], lines: [] };
   const reader = createLineReader({
@@ -88,16 +91,16 @@ export async function readRows(path: string, limit: number | undefined): Promise
   } finally {
     await file.close();
   }
-  if (rows.samples.length === 0) throw new UsageError(`${path}: there are no rows in it`, EXIT.failed);
+  if (rows.samples.length === 0) throw new UsageError(`${path}: the file has no rows`, EXIT.failed);
   return { samples: rows.samples.slice(0, limit), lines: rows.lines.slice(0, limit) };
 }
 
-/** `--param key=value`: JSON where the value is that, else text. */
-export function paramsOf(given: readonly string[]): Record<string, unknown> {
+/** Reads `--param key=value`. The value is JSON if it parses as JSON, otherwise text. */
+export function paramsOf(values: readonly string[]): Record<string, unknown> {
   const params: Record<string, unknown> = {};
-  for (const each of given) {
+  for (const each of values) {
     const [, key, value = ""] = /^([A-Za-z_]\w*)=(.*)$/s.exec(each) ?? [];
-    if (key === undefined) throw new UsageError(`--param: expected key=value, not ${JSON.stringify(each)}`);
+    if (key === undefined) throw new UsageError(`--param: expected KEY=VALUE, not ${JSON.stringify(each)}`);
     params[key] = parsedOr(value);
   }
   return params;

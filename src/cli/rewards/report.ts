@@ -1,4 +1,4 @@
-/** Rewards for people: a row for each sample, then what they amount to. */
+/** Prints rewards: a row for each sample, then a summary. */
 import type { Language, Rejection } from "../../lib/rewards/contract.ts";
 import type { Scored, ScoredBatch, ScoreSummary } from "../../sandbox/reward/scorer_types.ts";
 import { paint, plain, print, printTable } from "../output.ts";
@@ -6,7 +6,7 @@ import { paint, plain, print, printTable } from "../output.ts";
 const MESSAGE_CHARS = 160;
 
 export type Report = ScoredBatch & {
-  /** Of each sample in its file. */
+  /** Line number of each sample in its file. */
   lines: readonly number[];
   layers: readonly string[];
   missing: readonly string[];
@@ -14,7 +14,7 @@ export type Report = ScoredBatch & {
 
 export function printReport({ results, summary, stdout, lines, layers, missing }: Report) {
   const names = [...new Set(results.flatMap(({ sub_rewards }) => Object.keys(sub_rewards)))];
-  const parts = names.length > 1 ? names : []; // one alone is the reward itself
+  const parts = names.length > 1 ? names : []; // a single one equals the reward
   const rows = results.map((each) => [
     String(lines[each.index] ?? "-"),
     figure(each.reward),
@@ -25,13 +25,13 @@ export function printReport({ results, summary, stdout, lines, layers, missing }
   printTable(["LINE", "REWARD", ...parts, "MS", "ERROR"], rows, "No rows.");
   print("");
   for (const line of summaryOf(summary)) print(line);
-  print(`sandbox   ${layers.join(", ")}${missing.length > 0 ? ` (not here: ${missing.join(", ")})` : ""}`);
-  if (stdout !== "") print(`\nprinted by the code:\n${plain(stdout.trimEnd())}`);
+  print(`sandbox   ${layers.join(", ")}${missing.length > 0 ? ` (not available here: ${missing.join(", ")})` : ""}`);
+  if (stdout !== "") print(`\noutput of the code:\n${plain(stdout.trimEnd())}`);
 }
 
 const figure = (value: number | null) => (value === null ? "-" : String(Number(value.toPrecision(6))));
 
-/** `exception, line 3: division by zero`; which function it was, where there are several. */
+/** Formats `exception, line 3: division by zero`, with the name of the function if there are several. */
 function faultOf({ error }: Scored, several: boolean): string {
   if (!error) return "";
   const { kind, line, message, reward } = error;
@@ -50,15 +50,15 @@ function summaryOf(summary: ScoreSummary): string[] {
   ];
 }
 
-/** `reward.py:3:5: syntax: invalid syntax`, and the line with a mark below the place. */
+/** Formats `reward.py:3:5: syntax: invalid syntax` and the line of code with a mark below the column. */
 export function rejectionText(path: string, source: string, rejection: Rejection, language: Language): string {
   const { kind, message, line, column } = rejection;
-  const place = [path, line, column].filter((each) => each !== null).join(":");
+  const location = [path, line, column].filter((each) => each !== null).join(":");
   const text = line === null ? undefined : source.split("\n")[line - 1]?.trimEnd();
-  const told = `${place}: ${kind}: ${plain(message)}`;
-  if (!text) return told;
-  const units = language === "python" ? [...text] : text.split(""); // what a column counts
+  const head = `${location}: ${kind}: ${plain(message)}`;
+  if (!text) return head;
+  const units = language === "python" ? [...text] : text.split(""); // Python counts code points, JavaScript UTF-16 units
   const before = plain(units.slice(0, Math.max(0, (column ?? 1) - 1)).join(""));
   const room = before.replaceAll(/[^\t]+/g, (run) => " ".repeat(Bun.stringWidth(run)));
-  return `${told}\n    ${plain(text)}${column === null ? "" : `\n    ${room}^`}`;
+  return `${head}\n    ${plain(text)}${column === null ? "" : `\n    ${room}^`}`;
 }

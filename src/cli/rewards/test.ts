@@ -21,15 +21,24 @@ import { printReport, rejectionText } from "./report.ts";
 const BATCH = 64;
 
 export const test = command({
-  summary: "Run a reward over rows in the sandbox, without a server",
+  summary: "Score rows with a reward function in the sandbox, without a server",
   takes: ["file"],
   flags: {
-    rows: { type: "string", value: "FILE", doc: "JSON lines, each with completion; - is standard input" },
+    rows: {
+      type: "string",
+      value: "FILE",
+      doc: "JSON Lines file; each row needs the field completion; - is standard input",
+    },
     language: { type: "string", value: "NAME", doc: "python, typescript or javascript (default: by the file's name)" },
-    param: { type: "string", value: "KEY=VALUE", multiple: true, doc: "Given to the code as a keyword argument" },
+    param: {
+      type: "string",
+      value: "KEY=VALUE",
+      multiple: true,
+      doc: "Parameter of the function, passed as a keyword argument; repeatable",
+    },
     limit: { type: "string", value: "N", doc: "Only the first N rows" },
-    timeout: { type: "string", value: "SECONDS", doc: "For one sample (default: sandbox.sample_timeout_ms)" },
-    seed: { type: "string", value: "N", doc: "Of random and Math.random (default 0)" },
+    timeout: { type: "string", value: "SECONDS", doc: "Timeout per sample (default: sandbox.sample_timeout_ms)" },
+    seed: { type: "string", value: "N", doc: "Seed of random and Math.random (default 0)" },
     data: DATA_FLAG,
     config: CONFIG_FLAG,
     json: JSON_FLAG,
@@ -39,12 +48,12 @@ export const test = command({
     "verk rewards test exact_match --rows rows.jsonl --param column=answer",
   ],
   exits: {
-    0: "at least one row was scored, or none applied",
-    1: "the code was rejected (where and why is said), or every row failed",
+    0: "at least one row was scored, or the function returned no reward for any row",
+    1: "the code was rejected (the message says where and why), or every row failed",
     [INTERRUPTED]: "interrupted",
   },
   async run({ rows: path, language, param, limit, timeout, seed, json, ...where }, file = "") {
-    if (path === undefined) throw new UsageError("rewards test: --rows is missing: --rows FILE");
+    if (path === undefined) throw new UsageError("rewards test: --rows FILE is missing");
     const code = await codeOf(file, language, paramsOf(param));
     const rows = await readRows(path, positive("limit", wholeOf("limit", limit)));
     const { sandbox, data_dir } = settingsOf(where);
@@ -54,8 +63,8 @@ export const test = command({
       weight: 1,
       timeoutMs: secondsOf(timeout) ?? sandbox.sample_timeout_ms,
     };
-    const place = placeFor(data_dir);
-    const pool = createRewardPool({ settings: sandbox, dataDir: place.dir });
+    const folder = unpackFolder(data_dir);
+    const pool = createRewardPool({ settings: sandbox, dataDir: folder.dir });
     try {
       const limits = { sampleMs: sandbox.sample_timeout_ms, batchMs: sandbox.batch_timeout_ms };
       return await interruptible((signal) => tested({ pool, part, limits, signal }, rows, json));
@@ -66,21 +75,21 @@ export const test = command({
       return EXIT.failed;
     } finally {
       await pool.close();
-      place.remove();
+      folder.remove();
     }
   },
 });
 
 async function codeOf(file: string, language: string | undefined, params: Record<string, unknown>) {
   if (isFile(file)) return { ...(await readCode(file, language)), params };
-  const ready = Object.hasOwn(LIBRARY, file) ? LIBRARY[file] : undefined;
-  if (ready) {
-    const { language, source, running } = ready;
-    return { name: file, language, source, ...running, params: checked(ready, params) };
+  const builtIn = Object.hasOwn(LIBRARY, file) ? LIBRARY[file] : undefined;
+  if (builtIn) {
+    const { language, source, running } = builtIn;
+    return { name: file, language, source, ...running, params: checked(builtIn, params) };
   }
   const close = nearest(file, Object.keys(LIBRARY));
   throw new UsageError(
-    `There is neither a file nor a ready reward ${JSON.stringify(file)}.${close ? ` Did you mean ${close}?` : " `verk rewards library` lists those."}`,
+    `There is no file and no built-in reward function ${JSON.stringify(file)}.${close ? ` Did you mean ${close}?` : " `verk rewards library` lists the built-in ones."}`,
   );
 }
 
@@ -90,7 +99,7 @@ function checked({ params: schema }: LibraryReward, params: Record<string, unkno
   const [issue] = result.error.issues;
   const names = Object.keys(schema.shape).join(", ");
   const at = ["--param", issue?.path.join(".")].filter(Boolean).join(" ");
-  throw new UsageError(`${at}: ${issue?.message}. There are: ${names}`);
+  throw new UsageError(`${at}: ${issue?.message}. Parameters: ${names}`);
 }
 
 type Test = {
@@ -105,8 +114,8 @@ async function tested({ pool, part, limits, signal }: Test, { samples, lines }: 
   const layers = new Set<Layer>();
   const watched: RewardPool = {
     ...pool,
-    async take(language, gone) {
-      const process = await pool.take(language, gone);
+    async take(language, signal) {
+      const process = await pool.take(language, signal);
       for (const layer of process.layers) layers.add(layer);
       return process;
     },
@@ -126,10 +135,10 @@ async function tested({ pool, part, limits, signal }: Test, { samples, lines }: 
   const results = batches.flatMap((batch, n) =>
     batch.results.map((each) => ({ ...each, index: each.index + n * BATCH })),
   );
-  const told = { results, summary: summarize(results), stdout: printedBy(batches) };
-  const [held, missing] = [LAYERS.filter((each) => layers.has(each)), LAYERS.filter((each) => !layers.has(each))];
-  if (json) printJson({ object: "reward_run", ...told, layers: held });
-  else printReport({ ...told, lines, layers: held, missing });
+  const run = { results, summary: summarize(results), stdout: printedBy(batches) };
+  const [active, missing] = [LAYERS.filter((each) => layers.has(each)), LAYERS.filter((each) => !layers.has(each))];
+  if (json) printJson({ object: "reward_run", ...run, layers: active });
+  else printReport({ ...run, lines, layers: active, missing });
   return results.every(({ error }: Scored) => error !== null) ? EXIT.failed : EXIT.ok;
 }
 
@@ -139,8 +148,8 @@ const printedBy = (batches: readonly ScoredBatch[]) =>
     .join("")
     .slice(0, STDOUT_BYTES);
 
-/** Where the helper of the sandbox is unpacked: a data directory that this user may not write, or none, will not do. */
-function placeFor(dataDir: string): { dir: string; remove: () => void } {
+/** The folder into which the sandbox helper is unpacked: the data directory if it is writable, or a temporary folder. */
+function unpackFolder(dataDir: string): { dir: string; remove: () => void } {
   try {
     accessSync(dataDir, constants.W_OK | constants.X_OK);
     return { dir: dataDir, remove: () => {} };

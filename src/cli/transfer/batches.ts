@@ -1,19 +1,19 @@
 import { UsageError } from "../../lib/errors.ts";
 import type { Chunk } from "./source.ts";
 
-/** Whole lines that go together. Lines count from 1, blank ones too. */
+/** Whole lines that are sent together. Line numbers count from 1 and include blank lines. */
 export type Batch = { bytes: Chunk; firstLine: number; lines: number };
 type Limits = { maxLines: number; maxBytes: number };
 
 const LF = 10;
 const BLANK = new Set([LF, 13, 9, 32]);
-const MOST_LINE_BYTES = 256 << 20; // no server takes a longer row
+const MOST_LINE_BYTES = 256 << 20; // no server accepts a longer row
 
-/** Cuts at line ends. A line longer than a batch goes alone; blank batches are left out. */
+/** Splits at line ends. A line longer than a batch is sent alone; blank batches are skipped. */
 export async function* batchesOf(chunks: AsyncIterable<Chunk>, limits: Limits): AsyncGenerator<Batch> {
   let pending: Chunk[] = [];
   let size = 0;
-  let lines = 0; // whole ones in `pending`
+  let lines = 0; // whole lines in `pending`
   let firstLine = 1;
   const flush = (): Batch[] => {
     const batch = { bytes: Buffer.concat(pending), firstLine, lines };
@@ -31,7 +31,7 @@ export async function* batchesOf(chunks: AsyncIterable<Chunk>, limits: Limits): 
       open.push(piece);
       openBytes += piece.byteLength;
       if (openBytes > MOST_LINE_BYTES)
-        throw new UsageError(`Line ${firstLine + lines} is longer than any row may be`, 1);
+        throw new UsageError(`Line ${firstLine + lines} is longer than the limit of 256 MiB for a row`, 1);
       if (end < 0) continue;
       if (lines > 0 && size + openBytes > limits.maxBytes) yield* flush();
       pending.push(...open);

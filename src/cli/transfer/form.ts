@@ -3,7 +3,7 @@ import type { Chunk } from "./source.ts";
 
 type Form = { fields: Record<string, string>; file: { name: string; size: number | undefined } };
 
-/** A form with one file of any size, as a stream that is read as it is sent. */
+/** A multipart form with one file of any size. It is a stream, so the file is read while it is sent. */
 export function formOf({ fields, file }: Form, chunks: AsyncIterable<Chunk>) {
   const boundary = `verk-${randomBytes(16).toString("hex")}`;
   const encoder = new TextEncoder();

@@ -7,13 +7,13 @@ const REDRAW_MS = 100;
 export type Meter = {
   readonly bytes: number;
   pass: (bytes: number) => void;
-  /** For one of several: what it counts counts here too. */
+  /** A meter for one of several files. Its bytes count here, too. */
   part: () => Meter;
-  /** What passed here did not arrive, and will come again. */
+  /** Subtracts all bytes of this meter, because they did not arrive and will be sent again. */
   undo: () => void;
 };
 
-/** Shows how far it is and how fast. */
+/** Shows the progress and the speed of a transfer. */
 export function createMeter(progress: Progress, what: string, totalBytes: number | undefined): Meter {
   const startedAt = performance.now();
   let shownAt = Number.NEGATIVE_INFINITY;
@@ -29,11 +29,11 @@ export function createMeter(progress: Progress, what: string, totalBytes: number
   });
 }
 
-function counting(tell: (bytes: number) => void): Meter {
+function counting(onBytes: (bytes: number) => void): Meter {
   let own = 0;
   const pass = (bytes: number) => {
     own += bytes;
-    tell(bytes);
+    onBytes(bytes);
   };
   return {
     get bytes() {

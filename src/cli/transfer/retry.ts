@@ -2,9 +2,9 @@ import { setTimeout } from "node:timers/promises";
 import { ApiError } from "../client.ts";
 
 const WAITS_MS = [250, 500, 1000, 2000, 4000, 8000];
-const PASSING = [0, 429, 502, 503, 504];
+const TEMPORARY = [0, 429, 502, 503, 504];
 
-/** Again after a cut connection, a restart or an overload, for what may be sent twice. */
+/** Retries an idempotent request after a broken connection, a restart or an overload of the server. */
 export async function withRetries<T>(
   signal: AbortSignal,
   send: () => Promise<T>,
@@ -15,8 +15,8 @@ export async function withRetries<T>(
       return await send();
     } catch (error) {
       const waitMs = waitsMs[tries];
-      if (waitMs === undefined || !(error instanceof ApiError) || !PASSING.includes(error.status)) throw error;
-      await setTimeout(waitMs, undefined, { signal }); // a timer that is left would keep the process
+      if (waitMs === undefined || !(error instanceof ApiError) || !TEMPORARY.includes(error.status)) throw error;
+      await setTimeout(waitMs, undefined, { signal }); // without the signal, the timer would keep the process alive
     }
   }
 }

@@ -6,10 +6,10 @@ import { ContentError, writeStreamAtomic } from "../../platform/files.ts";
 import { ApiError } from "../client.ts";
 import { isStream } from "./source.ts";
 
-/** Takes all of it, or throws; what it should hash to is checked where that is known. */
+/** Writes all chunks or throws. The checksum is verified if it is given. */
 export type Sink = (chunks: AsyncIterable<Uint8Array>, expectedSha256?: string) => Promise<void>;
 
-/** The file is the old one or the whole new one, with the rights it had. */
+/** Replaces the file atomically and keeps its permissions. */
 export const toFile =
   (path: string): Sink =>
   async (chunks, expectedSha256) => {
@@ -22,11 +22,11 @@ export const toFile =
     try {
       await writeStreamAtomic(there ? realpathSync(path) : path, chunks, options);
     } catch (error) {
-      throw error instanceof ContentError ? damaged(`${error.message}: ${path} was not written`) : error;
+      throw error instanceof ContentError ? damaged(`${error.message}. ${path} was not written. Try again.`) : error;
     }
   };
 
-/** A device or a pipe: a file in its place would break it for everybody else. */
+/** Writes into a device or a pipe, which must not be replaced by a file. */
 async function toStream(path: string, chunks: AsyncIterable<Uint8Array>, expectedSha256?: string) {
   const file = await open(path, "w");
   try {
@@ -38,7 +38,7 @@ async function toStream(path: string, chunks: AsyncIterable<Uint8Array>, expecte
   }
 }
 
-/** As it comes: whoever reads it learns only at the end that it was not right. */
+/** Writes each chunk at once. A wrong checksum is reported only after the last chunk. */
 export const toOutput: Sink = (chunks, expectedSha256) =>
   pour(
     chunks,
@@ -59,14 +59,14 @@ async function pour(
   }
   const sha256 = hasher.digest("hex");
   if (expectedSha256 !== undefined && sha256 !== expectedSha256)
-    throw damaged(`What was written is damaged: its sha256 is ${sha256}, not ${expectedSha256}`);
+    throw damaged(`The written data is damaged: its sha256 is ${sha256}, expected ${expectedSha256}. Try again.`);
 }
 
 const damaged = (message: string) => new ApiError(message, 422, "sha256_mismatch");
 
-export function fileNamed(flag: string, given: string): string {
-  const path = resolve(given);
+export function fileNamed(flag: string, text: string): string {
+  const path = resolve(text);
   if (statSync(path, { throwIfNoEntry: false })?.isDirectory())
-    throw new UsageError(`${flag}: ${given} is a folder: name a file in it`);
+    throw new UsageError(`${flag}: ${text} is a folder. Give the path of a file.`);
   return path;
 }

@@ -6,13 +6,13 @@ import { errorCode } from "../../platform/files.ts";
 
 export type Chunk = Uint8Array<ArrayBuffer>;
 
-/** What a command sends: a file, or standard input, read as fast as it is taken. */
+/** A file or standard input that a command sends. It is read only as fast as it is consumed. */
 export type Source = {
   /** The file's own name; empty for standard input. */
   name: string;
-  /** Undefined for what has no length: a pipe, a terminal. */
+  /** Undefined for a pipe or a terminal, which have no length. */
   size: number | undefined;
-  /** Each chunk belongs to whoever takes it. What has a length can be read again, or a stretch of it. */
+  /** The consumer owns each chunk. A source with a length can be read again, completely or in part. */
   chunks: (stretch?: Stretch) => AsyncGenerator<Chunk>;
   close: () => Promise<void>;
 };
@@ -21,13 +21,13 @@ export type Stretch = { from: number; to: number };
 
 const CHUNK_BYTES = 1 << 20;
 
-/** A pipe, a device: it can be read or written once, as it comes. */
+/** True for a pipe or a device, which can be read or written only once. */
 export function isStream(path: string): boolean {
   const stat = statSync(path, { throwIfNoEntry: false });
   return stat !== undefined && !stat.isFile() && !stat.isDirectory();
 }
 
-/** `-` is standard input. */
+/** Opens a file, or standard input for `-`. */
 export async function openSource(path: string): Promise<Source> {
   if (path === "-") return standardInput();
   try {
@@ -57,15 +57,19 @@ function standardInput(): Source {
       yield value;
     }
   }
-  return { name: "", size: undefined, chunks, close: () => reader.cancel() }; // or waiting for it would keep us alive
+  return { name: "", size: undefined, chunks, close: () => reader.cancel() }; // a pending read would keep the process alive
 }
 
-/** Exactly as long as it was when it was opened: that length was promised to the server. */
+/** Reads exactly the size at the time of opening, because that length was sent to the server. */
 async function* readFile(file: FileHandle, path: string, from: number, to: number | undefined): AsyncGenerator<Chunk> {
   for (let at = from; to === undefined || at < to; ) {
     const buffer = new Uint8Array(Math.min(CHUNK_BYTES, (to ?? Number.POSITIVE_INFINITY) - at));
     const { bytesRead } = await file.read(buffer, 0, buffer.length, to === undefined ? null : at);
-    if (bytesRead === 0 && to !== undefined) throw new UsageError(`${path} became shorter while it was read`, 1);
+    if (bytesRead === 0 && to !== undefined)
+      throw new UsageError(
+        `${path} became shorter while it was read. Try again when no program writes to the file.`,
+        1,
+      );
     if (bytesRead === 0) return;
     at += bytesRead;
     yield buffer.subarray(0, bytesRead);

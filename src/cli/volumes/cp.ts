@@ -8,7 +8,7 @@ import { note, printJson } from "../output.ts";
 import { createProgress, type Progress, SILENT } from "../progress.ts";
 import { createMeter } from "../transfer/meter.ts";
 import { isStream, openSource } from "../transfer/source.ts";
-import { download, type Moving, upload, uploadStream } from "./move.ts";
+import { download, type Transfer, upload, uploadStream } from "./move.ts";
 import { type Copy, planDownload, planUpload, type Remote, remoteOf } from "./plan.ts";
 
 const AT_ONCE = 4;
@@ -18,11 +18,16 @@ type Job = { client: Client; ends: Ends; progress: Progress; signal: AbortSignal
 type Done = { files: number; unchanged: number; bytes: number };
 
 export const cp = command({
-  summary: "Copy files into a volume or out of it; each is the old one or the whole new one, checked by its hash",
+  summary:
+    "Copy files into a volume or out of it; checksums are verified, and a file is replaced only when it is complete",
   takes: ["from", "to"],
   flags: {
     ...SERVER_FLAGS,
-    recursive: { type: "boolean", short: "r", doc: "Copy folders; what is in the volume already is not sent again" },
+    recursive: {
+      type: "boolean",
+      short: "r",
+      doc: "Copy folders; files that the volume has already are not sent again",
+    },
     json: JSON_FLAG,
   },
   examples: [
@@ -32,14 +37,14 @@ export const cp = command({
     "verk volumes cp lab:log.txt - | tail",
   ],
   exits: {
-    1: "failed: what was copied before is there",
-    [INTERRUPTED]: "interrupted: what was copied before is there",
+    1: "failed: files copied before the failure stay",
+    [INTERRUPTED]: "interrupted: files copied before stay",
   },
   async run({ recursive, json, ...where }, from = "", to = "") {
     const [source, target] = [remoteOf(from), remoteOf(to)];
     if (!source === !target)
       throw new UsageError(
-        `volumes cp: one end is a volume (lab:path), the other a file of this machine, not ${from} and ${to}`,
+        `volumes cp: one argument must be a path in a volume (lab:path) and the other a local file, not ${from} and ${to}`,
       );
     const { client } = await connect(where);
     const progress = to === "-" && process.stdout.isTTY ? SILENT : createProgress();
@@ -47,21 +52,21 @@ export const cp = command({
       const job = { client, ends: { from, to, recursive }, progress, signal };
       const done = await (target ? copyIn(job, target) : copyOut(job, source as Remote)).finally(progress.end);
       if (json) printJson({ object: "volume.copy", from, to, ...done });
-      else note(wordsOf(done));
+      else note(summaryOf(done));
       return EXIT.ok;
     });
   },
 });
 
-const wordsOf = ({ files, unchanged, bytes }: Done) =>
-  `${files} ${files === 1 ? "file" : "files"}, ${formatBytes(bytes)}${unchanged > 0 ? `; ${unchanged} were there already` : ""}.`;
+const summaryOf = ({ files, unchanged, bytes }: Done) =>
+  `${files} ${files === 1 ? "file" : "files"}, ${formatBytes(bytes)}${unchanged > 0 ? `; ${unchanged} unchanged` : ""}.`;
 
 async function copyIn({ client, ends, progress, signal }: Job, target: Remote): Promise<Done> {
   const { volume, path } = target;
   if (ends.from === "-" || isStream(ends.from)) {
     const isFolder = path === "" || path.endsWith("/");
     if (isFolder && ends.from === "-")
-      throw new UsageError("volumes cp: standard input has no name: give a whole path");
+      throw new UsageError("volumes cp: standard input has no name. Give a complete path, such as lab:data.bin.");
     const source = await openSource(ends.from);
     const to = isFolder ? path + source.name : path;
     const meter = createMeter(progress, `copying to ${to}`, undefined);
@@ -75,37 +80,37 @@ async function copyIn({ client, ends, progress, signal }: Job, target: Remote): 
 async function copyOut({ client, ends, progress, signal }: Job, source: Remote): Promise<Done> {
   const copies = await planDownload(client, source, ends.to, ends.recursive);
   if (ends.to === "-" && ends.recursive)
-    throw new UsageError("volumes cp: standard output takes one file, not a folder");
-  return await all({ client, volume: source.volume, progress, signal }, copies, async (moving, copy) => {
-    await download(moving, copy);
+    throw new UsageError("volumes cp: a folder cannot be written to standard output. Copy one file without -r.");
+  return await all({ client, volume: source.volume, progress, signal }, copies, async (transfer, copy) => {
+    await download(transfer, copy);
     return true;
   });
 }
 
-type Many = Omit<Moving, "meter"> & { progress: Progress };
+type Many = Omit<Transfer, "meter"> & { progress: Progress };
 
-/** A few at once. The first failure ends all: what has arrived stays. */
+/** Copies a few files at a time. The first failure stops all; files copied before stay. */
 async function all(
-  { progress, ...moving }: Many,
+  { progress, ...transfer }: Many,
   copies: readonly Copy[],
-  move: (moving: Moving, copy: Copy) => Promise<boolean>,
+  move: (transfer: Transfer, copy: Copy) => Promise<boolean>,
 ): Promise<Done> {
   const bytes = copies.reduce((sum, { size }) => sum + size, 0);
   const what = copies.length === 1 ? `copying ${copies[0]?.from}` : `copying ${copies.length} files`;
   const meter = createMeter(progress, what, bytes);
   const failed = new AbortController();
-  const signal = AbortSignal.any([moving.signal, failed.signal]);
+  const signal = AbortSignal.any([transfer.signal, failed.signal]);
   let [next, unchanged] = [0, 0];
   const worker = async () => {
     for (let copy = copies[next++]; copy && !signal.aborted; copy = copies[next++])
-      if (!(await move({ ...moving, meter, signal }, copy))) unchanged++;
+      if (!(await move({ ...transfer, meter, signal }, copy))) unchanged++;
   };
   const workers = Array.from({ length: AT_ONCE }, worker);
   try {
     await Promise.all(workers);
   } catch (error) {
     failed.abort();
-    await Promise.allSettled(workers); // they clean up behind themselves
+    await Promise.allSettled(workers); // each cancels its upload
     throw error;
   }
   return { files: copies.length, unchanged, bytes };

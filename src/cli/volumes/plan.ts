@@ -1,4 +1,4 @@
-/** What `verk volumes cp` copies where. A target that ends with a slash is a folder to put it into. */
+/** Plans which files `verk volumes cp` copies. A target that ends with a slash is a folder to copy into. */
 import { type Dirent, statSync } from "node:fs";
 import { readdir } from "node:fs/promises";
 import { basename, join, relative, resolve, sep } from "node:path";
@@ -10,10 +10,10 @@ import { listAll } from "../lists.ts";
 import { note } from "../output.ts";
 
 export type Remote = { volume: string; path: string };
-/** `known`: the hash of what is there already. */
-export type Copy = { from: string; to: string; size: number; known?: string | undefined };
+/** `existingSha256`: checksum of the file that the volume has under the target path. */
+export type Copy = { from: string; to: string; size: number; existingSha256?: string | undefined };
 
-/** `lab:runs/a.bin`. A file of this machine with such a name is written `./lab:runs`. */
+/** Reads `lab:runs/a.bin`. To name a local file that looks like this, write `./lab:runs`. */
 export function remoteOf(text: string): Remote | undefined {
   const [, volume, path] = /^([a-z0-9][a-z0-9_-]*):(.*)$/s.exec(text) ?? [];
   return volume === undefined || path === undefined ? undefined : { volume, path: path.replace(/^\/+/, "") };
@@ -29,37 +29,40 @@ const isFolder = (path: string) => path === "" || path.endsWith("/");
 const inside = (folder: string, name: string) =>
   folder === "" || folder.endsWith("/") ? folder + name : `${folder}/${name}`;
 
-/** Files of this machine → places in a volume. */
+/** Maps local files to paths in a volume. */
 export async function planUpload(client: Client, from: string, to: Remote, recursive: boolean): Promise<Copy[]> {
   const stat = statSync(from, { throwIfNoEntry: false });
   if (!stat) throw new UsageError(`Cannot read ${from}: there is no such file`);
   const name = basename(resolve(from));
   const target = isFolder(to.path) ? inside(to.path, name) : to.path;
   if (!stat.isDirectory()) return [{ from, to: target, size: stat.size }];
-  if (!recursive) throw new UsageError(`${from} is a folder: copy it with -r`);
+  if (!recursive) throw new UsageError(`${from} is a folder. Add -r to copy it.`);
   const there = await filesOf(client, { volume: to.volume, path: `${target}/` });
-  const known = new Map(there.map(({ path, sha256 }) => [path, sha256]));
+  const sums = new Map(there.map(({ path, sha256 }) => [path, sha256]));
   return (await filesBelow(from)).map((file) => {
     const path = inside(target, relative(from, file).split(sep).join("/"));
-    return { from: file, to: requireName(file, path), size: sizeOf(file), known: known.get(path) };
+    return { from: file, to: requireName(file, path), size: sizeOf(file), existingSha256: sums.get(path) };
   });
 }
 
-/** Before anything is sent: the server would refuse it in the middle. */
+/** Checks the name before anything is sent: the server would reject it in the middle of the copy. */
 function requireName(file: string, path: string): string {
   try {
     checkKey(path);
     return path;
   } catch (error) {
     if (!(error instanceof InvalidKeyError)) throw error;
-    throw new UsageError(`${JSON.stringify(file)} cannot be a file of a volume: ${error.why}. Rename it`, 1);
+    throw new UsageError(`A volume cannot store ${JSON.stringify(file)}: ${error.why}. Rename the file.`, 1);
   }
 }
 
 function sizeOf(file: string): number {
   const stat = statSync(file, { throwIfNoEntry: false });
   if (stat) return stat.size;
-  throw new UsageError(`Cannot read ${JSON.stringify(file)}: it is gone, or its name is not UTF-8. Rename it`, 1);
+  throw new UsageError(
+    `Cannot read ${JSON.stringify(file)}: the file was deleted, or its name is not UTF-8. Rename the file.`,
+    1,
+  );
 }
 
 async function filesBelow(dir: string): Promise<string[]> {
@@ -67,26 +70,28 @@ async function filesBelow(dir: string): Promise<string[]> {
   const pathTo = (entry: Dirent) => join(entry.parentPath, entry.name);
   const odd = found.filter((entry) => !entry.isFile() && !entry.isDirectory()).map(pathTo);
   if (odd[0] !== undefined)
-    note(`verk: left out, no files of their own: ${odd.length} (${odd[0]}${odd[1] ? ", …" : ""})`);
+    note(`verk: skipped links and special files: ${odd.length} (${odd[0]}${odd[1] ? ", …" : ""})`);
   return found
     .filter((entry) => entry.isFile())
     .map(pathTo)
     .sort();
 }
 
-/** Files of a volume → places on this machine. */
+/** Maps files of a volume to local paths. */
 export async function planDownload(client: Client, from: Remote, to: string, recursive: boolean): Promise<Copy[]> {
   const into = to.endsWith("/") || statSync(to, { throwIfNoEntry: false })?.isDirectory() === true;
   const named = from.path.replace(/\/+$/, "");
   const target = into && named !== "" ? join(to, basename(named)) : to;
   if (!recursive) {
-    if (isFolder(from.path)) throw new UsageError(`${from.volume}:${from.path} is a folder: copy it with -r`);
+    if (isFolder(from.path)) throw new UsageError(`${from.volume}:${from.path} is a folder. Add -r to copy it.`);
     const there = await filesOf(client, from);
     const file = there.find(({ path }) => path === named);
     if (file) return [{ from: named, to: target, size: file.size_bytes }];
     const folder = there.some(({ path }) => path.startsWith(`${named}/`));
     throw new UsageError(
-      `There is no file ${named} in ${from.volume}${folder ? ": it is a folder, copy it with -r" : ""}`,
+      folder
+        ? `${from.volume}:${named} is a folder. Add -r to copy it.`
+        : `There is no file ${named} in the volume ${from.volume}.`,
       1,
     );
   }
@@ -100,10 +105,10 @@ export async function planDownload(client: Client, from: Remote, to: string, rec
   }));
 }
 
-/** A server that is not what it says cannot make us write elsewhere. */
+/** Rejects a path outside of `dir`: a malicious server must not choose where files are written. */
 function below(dir: string, path: string): string {
   const full = resolve(dir, path);
   if (!full.startsWith(resolve(dir) + sep))
-    throw new UsageError(`The path ${JSON.stringify(path)} leads out of ${dir}`, 1);
+    throw new UsageError(`The server sent the path ${JSON.stringify(path)}, which is outside of ${dir}`, 1);
   return full;
 }

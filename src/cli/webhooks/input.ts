@@ -1,7 +1,7 @@
 import { UsageError } from "../../lib/errors.ts";
 import { openSource } from "../transfer/source.ts";
 
-/** A whole file, or with `-` standard input. */
+/** Reads a whole file, or standard input for `-`. */
 export async function readAll(path: string, mostBytes: number): Promise<Uint8Array> {
   const source = await openSource(path);
   const parts: Uint8Array[] = [];
@@ -21,17 +21,17 @@ export async function readAll(path: string, mostBytes: number): Promise<Uint8Arr
 
 export type Message = { headers: { get(name: string): string | null }; body: Uint8Array };
 
-/** As they are: `Headers` throws at a value that is none, and what is to be checked may be anything. */
-export function headersOf(given: Iterable<readonly [name: string, value: string]>): Message["headers"] {
-  const known = new Map(Array.from(given, ([name, value]) => [name.toLowerCase(), value]));
-  return { get: (name) => known.get(name) ?? null };
+/** A plain map, because `Headers` throws on invalid values and unverified input may have any value. */
+export function headersOf(headers: Iterable<readonly [name: string, value: string]>): Message["headers"] {
+  const values = new Map(Array.from(headers, ([name, value]) => [name.toLowerCase(), value]));
+  return { get: (name) => values.get(name) ?? null };
 }
 
 const HEADER = /^([\w!#$%&'*+.^`|~-]+):[ \t]*(.*?)[ \t]*$/;
 
-/** A request as it is on the wire: lines of headers, an empty line, the body. Undefined: it is none. */
+/** Reads an HTTP request: header lines, an empty line, the body. Returns undefined if the bytes are something else. */
 export function parseMessage(bytes: Uint8Array): Message | undefined {
-  const text = Buffer.from(bytes).toString("latin1"); // one character for each byte
+  const text = Buffer.from(bytes).toString("latin1"); // one character per byte
   const [gap] = /\r?\n\r?\n/.exec(text) ?? [];
   if (gap === undefined) return undefined;
   const end = text.indexOf(gap);

@@ -1,4 +1,4 @@
-/** The event kinds that endpoints can ask for, for those who do not load the catalogue; a test keeps them equal. */
+/** The event types that endpoints can subscribe to. A copy, so that the commands need not load the catalogue; a test compares both. */
 export const KINDS = [
   "deployment.serving",
   "deployment.failed",

@@ -1,53 +1,61 @@
-/** A developer's own receiver fed from the event feed: no public address, no endpoint, the same signed requests. */
+/** Forwards events to a receiver under development: signed like deliveries, without a public address or an endpoint. */
 import { UsageError } from "../../lib/errors.ts";
 import { deliveryHeaders, mintSecret } from "../../lib/webhooks/signature.ts";
 import { command, JSON_FLAG, SERVER_FLAGS } from "../args.ts";
-import { ApiError, type Client } from "../client.ts";
+import type { Client } from "../client.ts";
 import { connect } from "../connect.ts";
 import { INTERRUPTED, interruptible } from "../interrupt.ts";
 import { note, paint, print, printJson } from "../output.ts";
+import { isOutage } from "../poll.ts";
 import { KINDS } from "./kinds.ts";
 import { SECRET_FLAGS, secretOf } from "./secret.ts";
 
-const TIMEOUT_MS = 10_000; // as a delivery
+const TIMEOUT_MS = 10_000; // same as for deliveries
 const PAUSE_MS = 1_000;
-const PATIENCE = 60; // pauses: a server restarts in less
+const MAX_RETRIES = 60; // one minute: a server restarts in less
 
-type Told = { id: string; type: string; created_at: string; data: unknown };
+type FeedEvent = { id: string; type: string; created_at: string; data: unknown };
 type Forwarded = { status: number | null; error: string | null; duration_ms: number };
 
 export const listen = command({
-  summary: "Forward events to a server of this machine as they happen, signed like a delivery",
+  summary: "Forward events to a local server as they happen, signed like deliveries",
   flags: {
     ...SERVER_FLAGS,
     ...SECRET_FLAGS,
-    forward: { type: "string", value: "URL", doc: "Where to, such as http://localhost:3000 (default: print them)" },
-    event: { type: "string", value: "TYPE", multiple: true, doc: "Only these; may be given again" },
-    after: { type: "string", value: "ID", doc: "Begin behind this event (evt_…), not with the next one" },
+    forward: {
+      type: "string",
+      value: "URL",
+      doc: "URL to send events to, such as http://localhost:3000 (default: print them)",
+    },
+    event: { type: "string", value: "TYPE", multiple: true, doc: "Only events of this type; repeatable" },
+    after: { type: "string", value: "ID", doc: "Start after this event (evt_…) instead of with the next one" },
     json: JSON_FLAG,
   },
   examples: [
     "verk webhooks listen --forward http://localhost:3000/hooks",
     "verk webhooks listen --event job.completed --event job.failed --endpoint whk_… --forward http://localhost:3000",
   ],
-  exits: { 1: "failed: the server was lost for a minute", [INTERRUPTED]: "ended with Ctrl-C" },
-  async run({ json, forward, event, after, endpoint, "secret-file": file, ...where }) {
+  exits: { 1: "failed: the server was unreachable for a minute", [INTERRUPTED]: "ended with Ctrl-C" },
+  async run({ json, forward, event: only, after, endpoint, "secret-file": file, ...where }) {
     const target = forward === undefined ? undefined : targetOf(forward);
-    const types = event.map(kindOf);
-    const given = await secretOf({ ...where, endpoint, "secret-file": file });
-    const secret = given ?? mintSecret();
+    const types = only.map(kindOf);
+    const named = await secretOf({ ...where, endpoint, "secret-file": file });
+    const secret = named ?? mintSecret();
     const { client, url } = await connect(where);
-    if (target && given === undefined) note(`Signed with ${secret}, made for this run.`);
-    const onOpen = () => note(`Events of ${url}${target ? ` go to ${target.href}` : ""} now; Ctrl-C ends it.`);
-    const wanted = types.length > 0 ? types : KINDS;
+    if (target && named === undefined) note(`Events are signed with ${secret}, a secret for this run only.`);
+    const onOpen = () =>
+      note(
+        `${target ? `Forwarding events of ${url} to ${target.href}` : `Printing events of ${url}`}. Stop with Ctrl-C.`,
+      );
+    const selected = types.length > 0 ? types : KINDS;
     return await interruptible(async (signal) => {
-      for await (const told of feed(client, { types: wanted, after: after ?? "latest", onOpen }, signal)) {
-        const result = target && (await forwardTo(target, told, secret, signal));
+      for await (const event of readFeed(client, { types: selected, after: after ?? "latest", onOpen }, signal)) {
+        const result = target && (await forwardTo(target, event, secret, signal));
         if (signal.aborted) break;
-        if (json) printJson({ object: "webhook_forward", event: told, ...result });
-        else print(lineOf(told, result));
+        if (json) printJson({ object: "webhook_forward", event, ...result });
+        else print(lineOf(event, result));
       }
-      return INTERRUPTED; // nothing else ends it
+      return INTERRUPTED; // only Ctrl-C ends the loop
     });
   },
 });
@@ -55,48 +63,47 @@ export const listen = command({
 function targetOf(text: string): URL {
   const url = URL.canParse(text) ? new URL(text) : undefined;
   if (url && /^https?:$/.test(url.protocol)) return url;
-  throw new UsageError(`--forward: expected an address such as http://localhost:3000, not ${JSON.stringify(text)}`);
+  throw new UsageError(`--forward: expected a URL such as http://localhost:3000, not ${JSON.stringify(text)}`);
 }
 
 function kindOf(text: string): string {
   if ((KINDS as readonly string[]).includes(text)) return text;
-  throw new UsageError(`--event: there is no kind ${JSON.stringify(text)}. There are: ${KINDS.join(", ")}.`);
+  throw new UsageError(`--event: there is no event type ${JSON.stringify(text)}. Types: ${KINDS.join(", ")}.`);
 }
 
-/** Goes on where it was when the connection breaks: behind the last event, or where it began if there was none. */
-async function* feed(
+/** Reads events and reconnects after the last event, or at the start position if there was none. */
+async function* readFeed(
   client: Client,
   { types, after, onOpen }: { types: readonly string[]; after: string; onOpen: () => void },
   signal: AbortSignal,
-): AsyncGenerator<Told> {
+): AsyncGenerator<FeedEvent> {
   let last = after;
-  for (let lost = 0; !signal.aborted; ) {
+  for (let retries = 0; !signal.aborted; ) {
     try {
       const query = new URLSearchParams({ stream: "1", types: types.join(","), after: last });
       const opened = () => {
-        lost = 0;
+        retries = 0;
         onOpen();
       };
-      const onPlace = (id: string) => {
+      const onCursor = (id: string) => {
         last = id;
       };
-      for await (const { id, data } of client.stream(`/v1/events?${query}`, signal, { onOpen: opened, onPlace })) {
-        yield data as Told;
+      for await (const { id, data } of client.stream(`/v1/events?${query}`, signal, { onOpen: opened, onCursor })) {
+        yield data as FeedEvent;
         last = id ?? last;
       }
     } catch (error) {
       if (signal.aborted) return;
-      const passing = error instanceof ApiError && (error.status === 0 || error.status >= 500);
-      if (!passing || ++lost > PATIENCE) throw error;
-      if (lost === 1) note(`verk: ${(error as Error).message}; trying again`);
+      if (!isOutage(error) || ++retries > MAX_RETRIES) throw error;
+      if (retries === 1) note(`verk: ${(error as Error).message.replace(/\.$/, "")}; retrying`);
     }
     if (!signal.aborted) await Bun.sleep(PAUSE_MS);
   }
 }
 
-/** The very bytes a delivery would have. One attempt: the event can be told again with --after. */
-async function forwardTo(target: URL, told: Told, secret: string, signal: AbortSignal): Promise<Forwarded> {
-  const { id, type, created_at, data } = told;
+/** Sends the same bytes as a delivery, once. `--after` sends an event again. */
+async function forwardTo(target: URL, event: FeedEvent, secret: string, signal: AbortSignal): Promise<Forwarded> {
+  const { id, type, created_at, data } = event;
   const body = new TextEncoder().encode(JSON.stringify({ id, type, created_at, data }));
   const headers = deliveryHeaders({ id, timestampSeconds: Math.floor(Date.now() / 1000), body }, [secret]);
   const begun = performance.now();
@@ -116,7 +123,7 @@ async function forwardTo(target: URL, told: Told, secret: string, signal: AbortS
   }
 }
 
-function lineOf({ id, type, created_at, data }: Told, result: Forwarded | undefined): string {
+function lineOf({ id, type, created_at, data }: FeedEvent, result: Forwarded | undefined): string {
   const head = `${created_at}  ${type}  ${id}`;
   if (!result) return `${head}  ${JSON.stringify(data)}`;
   const { status, error, duration_ms: ms } = result;

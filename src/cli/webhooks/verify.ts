@@ -7,42 +7,42 @@ import { NO_SECRET, SECRET_FLAGS, secretOf } from "./secret.ts";
 
 const MOST_BYTES = 16 << 20;
 
-const WORDS: Record<Refusal, string> = {
+const REASONS: Record<Refusal, string> = {
   missing_headers: "webhook-id, webhook-timestamp or webhook-signature is missing",
   malformed_id: "webhook-id is not 1 to 128 letters, digits, _ and -",
-  malformed_timestamp: "webhook-timestamp is not in whole seconds of Unix time",
-  too_old: "the timestamp is too old (--tolerance says how old it may be)",
-  too_new: "the timestamp lies in the future: is a clock wrong?",
+  malformed_timestamp: "webhook-timestamp is not a Unix time in whole seconds",
+  too_old: "the timestamp is too old (--tolerance sets the maximum age)",
+  too_new: "the timestamp is in the future (check the clocks of sender and receiver)",
   too_many_signatures: "webhook-signature has more than 16 entries",
-  no_matching_signature:
-    "no signature matches: the secret is another one, or the body is not byte for byte what was sent",
+  no_matching_signature: "no signature matches: the secret is wrong, or the body was changed",
 };
 
-type Given = { id: string | undefined; timestamp: string | undefined; signature: string | undefined };
+type HeaderFlags = { id: string | undefined; timestamp: string | undefined; signature: string | undefined };
 
-function messageOf(bytes: Uint8Array, { id, timestamp, signature }: Given): Message {
-  const given = Object.entries({ id, timestamp, signature });
-  if (given.every(([, value]) => value === undefined)) {
+function messageOf(bytes: Uint8Array, { id, timestamp, signature }: HeaderFlags): Message {
+  const flags = Object.entries({ id, timestamp, signature });
+  if (flags.every(([, value]) => value === undefined)) {
     const message = parseMessage(bytes);
     if (message) return message;
     throw new UsageError(
-      "Standard input is no request with its headers: send lines of headers, an empty line and the body, or the body alone with --id, --timestamp and --signature.",
+      "Standard input has no headers. Send the headers, an empty line and the body, or the body alone with --id, --timestamp and --signature.",
     );
   }
-  const missing = given.find(([, value]) => value === undefined)?.[0];
-  if (missing !== undefined) throw new UsageError(`--${missing} is missing: it goes with the others`);
-  return { headers: headersOf(given.map(([name, value]) => [`webhook-${name}`, value ?? ""])), body: bytes };
+  const missing = flags.find(([, value]) => value === undefined)?.[0];
+  if (missing !== undefined)
+    throw new UsageError(`--${missing} is missing. Give --id, --timestamp and --signature together.`);
+  return { headers: headersOf(flags.map(([name, value]) => [`webhook-${name}`, value ?? ""])), body: bytes };
 }
 
 export const verifyDelivery = command({
-  summary: "Check the signature of a delivery from standard input: its headers, an empty line, its body",
+  summary: "Verify the signature of a delivery on standard input: headers, an empty line, body",
   flags: {
     ...SERVER_FLAGS,
     ...SECRET_FLAGS,
-    id: { type: "string", value: "ID", doc: "webhook-id; standard input is then the body alone" },
-    timestamp: { type: "string", value: "SECONDS", doc: "webhook-timestamp" },
-    signature: { type: "string", value: "TEXT", doc: "webhook-signature" },
-    tolerance: { type: "string", value: "SECONDS", doc: `How old it may be (default: ${TOLERANCE_SECONDS})` },
+    id: { type: "string", value: "ID", doc: "Header webhook-id; standard input is then the body alone" },
+    timestamp: { type: "string", value: "SECONDS", doc: "Header webhook-timestamp" },
+    signature: { type: "string", value: "TEXT", doc: "Header webhook-signature" },
+    tolerance: { type: "string", value: "SECONDS", doc: `Maximum age of the delivery (default: ${TOLERANCE_SECONDS})` },
     json: JSON_FLAG,
   },
   examples: [
@@ -59,7 +59,7 @@ export const verifyDelivery = command({
     const verdict = verify(message, { secrets: [secret], nowSeconds, toleranceSeconds });
     if (json) printJson({ object: "webhook_verification", ...verdict });
     else if (verdict.valid) print(`valid: ${verdict.id}`);
-    else note(`verk: not valid: ${WORDS[verdict.reason]} (${verdict.reason})`);
+    else note(`verk: not valid: ${REASONS[verdict.reason]} (${verdict.reason})`);
     return verdict.valid ? EXIT.ok : EXIT.failed;
   },
 });

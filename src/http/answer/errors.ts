@@ -1,7 +1,7 @@
 import { Elysia, ValidationError } from "elysia";
 import { z } from "zod";
 import type { Ctx } from "../../context.ts";
-import { AppError } from "../../lib/errors.ts";
+import { AppError, errorBody } from "../../lib/errors.ts";
 import { StorageError } from "../../platform/files.ts";
 import { NO_BODY } from "../body/json.ts";
 import { pathOf } from "../request_log.ts";
@@ -20,14 +20,13 @@ export const ErrorEnvelope = z
   })
   .meta({ id: "Error" });
 
-/** How a failure is told: every 4xx and 5xx leaves through one of these. */
+/** Makes the answer to an error. Every 4xx and 5xx is made by one of these. */
 export type ErrorAnswer = (error: AppError, request: Request) => Response;
 
 /** The one error envelope, but for the interface that has its own. */
 export function errorResponse(error: AppError, request: Request): Response {
   if (isServicePath(pathOf(request.url))) return serviceErrorResponse(error);
-  const { type, code, message, param } = error;
-  return Response.json({ error: { type, code, message, param } }, { status: error.status, headers: error.headers });
+  return Response.json(errorBody(error), { status: error.status, headers: error.headers });
 }
 
 /** Anything thrown → the error a caller may see. What is not expected is a bug: logged once, answered `internal`. */
@@ -36,7 +35,7 @@ export function toAppError(ctx: Ctx, error: unknown, request: Request): AppError
     if (error.status >= 500) ctx.log.warn(error.message, { request_id: requestIdOf(request), error });
     return error;
   }
-  if (request.signal.aborted) return new AppError("invalid_request", "The client left"); // nobody hears it
+  if (request.signal.aborted) return new AppError("invalid_request", "The client left"); // the client does not read it
   if (error instanceof StorageError) {
     ctx.log.error(error.message, { request_id: requestIdOf(request), error });
     const message = `The server cannot use its storage: ${error.advice}`;

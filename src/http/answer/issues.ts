@@ -1,17 +1,18 @@
 import { AppError } from "../../lib/errors.ts";
+import { jsonPointer } from "../../lib/json/pointer.ts";
 
 export type Issue = { path?: readonly PropertyKey[]; message: string; errors?: readonly (readonly Issue[])[] };
 
 const LONGEST_KEY = 100;
 const LONGEST_MESSAGE = 1_000;
-/** Names and messages may repeat what the caller sent: a key of a megabyte is not sent back. */
+/** Names and messages may repeat the input: a key of a megabyte is not sent back. */
 const cut = (text: string, longest: number) => (text.length > longest ? `${text.slice(0, longest)}…` : text);
 
 /** A body that does not fit: `param` is a JSON pointer to the first bad field. */
 export function schemaError(issue: Issue | undefined): AppError {
   const path = (issue?.path ?? []).map((key) => cut(String(key), LONGEST_KEY));
   const message = cut(issue?.message ?? "Invalid input", LONGEST_MESSAGE);
-  const pointer = path.map((key) => `/${key.replaceAll("~", "~0").replaceAll("/", "~1")}`).join("");
+  const pointer = jsonPointer(path);
   return pointer
     ? new AppError("schema", `${path.join(".")}: ${message}`, { param: pointer })
     : new AppError("schema", `The body does not fit: ${message}`);

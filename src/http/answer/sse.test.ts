@@ -1,8 +1,9 @@
 import { expect, test } from "bun:test";
 import { until } from "../../../test/harness.ts";
 import { AppError } from "../../lib/errors.ts";
+import { encodeSse, type SseMessage } from "../../lib/net/sse.ts";
 import { createLog, silentLog } from "../../platform/log.ts";
-import { encodeSse, type SseMessage, sse } from "./sse.ts";
+import { sse } from "./sse.ts";
 
 const anyone = { workspaceId: "ws_a", keyId: "key_a", scopes: ["*"] } as const;
 const ctx = { closing: new AbortController().signal, authenticate: () => anyone, log: silentLog };

@@ -1,27 +1,11 @@
 import type { Ctx, Principal } from "../../context.ts";
+import { encodeSse, SSE_HEADERS, type SseMessage } from "../../lib/net/sse.ts";
 import { isStillAdmitted } from "../auth.ts";
 import { openStream } from "../limits/streams.ts";
 import { requestIdOf } from "../request_state.ts";
 
-/** One with an id alone says where the reader is: it is told of nothing, and comes back there. */
-export type SseMessage = { id?: string; event?: string; data: unknown } | { id: string } | { comment: string };
-
 const HEARTBEAT_MS = 15_000;
 const encoder = new TextEncoder();
-
-/** One message as it stands on the wire. */
-export function encodeSse(message: SseMessage): string {
-  if ("comment" in message) return `: ${message.comment.replaceAll(/[\r\n]+/g, " ")}\n\n`;
-  const lines: string[] = [];
-  if (message.id !== undefined) lines.push(`id: ${message.id}`);
-  if ("data" in message) {
-    if (message.event !== undefined) lines.push(`event: ${message.event}`);
-    lines.push(`data: ${JSON.stringify(message.data)}`); // one line: JSON escapes newlines
-  }
-  return `${lines.join("\n")}\n\n`;
-}
-
-const HEADERS = { "content-type": "text/event-stream", "cache-control": "no-store", "x-accel-buffering": "no" };
 
 type Source = (signal: AbortSignal) => AsyncIterable<SseMessage>;
 type Options = {
@@ -32,9 +16,8 @@ type Options = {
 };
 
 /**
- * A server-sent event stream. `source` gets a signal that aborts when the client leaves, its key stops being good
- * or the server closes; a comment every 15 s keeps proxies from cutting an idle stream. Pull-driven: a slow reader
- * holds the source.
+ * A stream of server-sent events. The signal of `source` aborts when the client leaves, its key is refused or the server
+ * closes. A comment every 15 s keeps proxies from cutting an idle stream. A slow reader slows the source down.
  */
 export function sse(
   ctx: Pick<Ctx, "authenticate" | "closing" | "log">,
@@ -44,19 +27,19 @@ export function sse(
 ): Response {
   if (request.method === "HEAD") {
     onEnd();
-    return new Response(null, { headers: HEADERS }); // a body that nobody reads would never end
+    return new Response(null, { headers: SSE_HEADERS }); // without a reader the body would never end
   }
-  const gone = new AbortController();
-  const iterator = source(AbortSignal.any([gone.signal, ctx.closing]))[Symbol.asyncIterator]();
+  const ended = new AbortController();
+  const iterator = source(AbortSignal.any([ended.signal, ctx.closing]))[Symbol.asyncIterator]();
   let heartbeat: Timer | undefined;
-  let cancelled = false; // then the stream is closed already, by its reader
+  let cancelled = false; // by its reader, so the stream is closed already
   const leave = () => {
     onEnd();
     clearInterval(heartbeat);
-    gone.abort();
-    iterator.return?.().catch(() => {}); // it was told to end; how it does so is its own affair
+    ended.abort();
+    iterator.return?.().catch(() => {}); // the signal ends it; its own failure changes nothing
   };
-  /** The boundary: above the timer and the stream below there is nobody to catch. */
+  /** Errors end here: neither the timer nor the stream below has a caller that would catch them. */
   const guarded = async (controller: ReadableStreamDefaultController, step: () => void | Promise<void>) => {
     try {
       await step();
@@ -88,11 +71,11 @@ export function sse(
       leave();
     },
   });
-  return new Response(stream, { headers: HEADERS });
+  return new Response(stream, { headers: SSE_HEADERS });
 }
 
 type Reader = { request: Request; principal: Principal };
 
-/** A stream that counts as one of its key's and workspace's (see limits/streams.ts). */
+/** A stream that counts towards the limits of its key and workspace (see limits/streams.ts). */
 export const streamFor = (ctx: Ctx, { request, principal }: Reader, source: Source): Response =>
   sse(ctx, request, source, { onEnd: openStream(ctx, principal) });

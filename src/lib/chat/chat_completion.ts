@@ -1,4 +1,4 @@
-/** POST /chat/completions: what goes in and what comes out. */
+/** POST /chat/completions: request and response. */
 import { z } from "zod";
 import { later } from "../schema.ts";
 import { ChatMessage, orElse, ResponseFormat, Tool, ToolCall, ToolChoice } from "./messages.ts";
@@ -12,7 +12,7 @@ export const ChatCompletionRequest = z
     ...samplingFields,
     messages: z.array(ChatMessage).min(1).max(MAX_MESSAGES),
     max_tokens: z.int().min(1).nullish(),
-    max_completion_tokens: z.int().min(1).nullish().describe("Wins over max_tokens; default: what the context holds"),
+    max_completion_tokens: z.int().min(1).nullish().describe("Overrides max_tokens. Default: the rest of the context"),
     logprobs: orElse(z.boolean(), false),
     top_logprobs: z.int().min(0).max(20).nullish(),
     response_format: z
@@ -25,18 +25,20 @@ export const ChatCompletionRequest = z
     chat_template_kwargs: z
       .record(z.string(), z.unknown())
       .nullish()
-      .describe("Further variables for the model's chat template"),
+      .describe("Additional variables for the model's chat template"),
   })
   .superRefine((request, issues) => {
     const refuse = (path: string[], message: string) =>
       issues.addIssue({ code: "custom", path, message, input: request });
     const { tool_choice: choice, tools } = request;
-    if (choice === "required" && tools.length === 0) refuse(["tool_choice"], "required needs at least one tool");
+    if (choice === "required" && tools.length === 0)
+      refuse(["tool_choice"], "`required` needs at least one tool. Add one to tools");
     if (typeof choice === "object" && !tools.some((tool) => tool.function.name === choice.function.name))
       refuse(["tool_choice", "function", "name"], `${choice.function.name} is not among the tools`);
     const names = tools.map((tool) => tool.function.name);
     const twice = names.findIndex((name, i) => names.indexOf(name) !== i);
-    if (twice >= 0) refuse(["tools", String(twice), "function", "name"], "another tool has the same name");
+    if (twice >= 0)
+      refuse(["tools", String(twice), "function", "name"], "another tool has the same name. Rename one of them");
     if (request.top_logprobs && !request.logprobs) refuse(["top_logprobs"], "needs logprobs: true");
   })
   .meta({ id: "ChatCompletionRequest" });

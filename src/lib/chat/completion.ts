@@ -6,27 +6,27 @@ import { samplingFields, Usage } from "./sampling.ts";
 import { textsSchema } from "./texts.ts";
 
 const MAX_PROMPTS = 64;
-const DEFAULT_TOKENS = 16; // what the wire format says; /chat/completions has no such bound
+const DEFAULT_TOKENS = 16; // default of the wire format; /chat/completions has none
 
 export const CompletionRequest = z
   .object({
     ...samplingFields,
     prompt: textsSchema({ most: MAX_PROMPTS, minLength: 0 }),
     max_tokens: orElse(z.int().min(1), DEFAULT_TOKENS),
-    echo: orElse(z.boolean(), false).describe("The answer begins with the prompt"),
+    echo: orElse(z.boolean(), false).describe("Begin the answer with the prompt"),
     logprobs: z.int().min(0).max(5).nullish(),
     suffix: z
       .string()
       .nullish()
-      .refine((suffix) => !suffix, "is not supported: leave it out"),
+      .refine((suffix) => !suffix, "is not supported. Remove it"),
     best_of: z.int().nullish(),
   })
   .superRefine((request, issues) => {
     const refuse = (name: string, message: string) =>
       issues.addIssue({ code: "custom", path: [name], message, input: request });
     if (request.echo && typeof request.logprobs === "number")
-      refuse("logprobs", "is not known for the prompt: leave echo or logprobs out");
-    if (request.best_of && request.best_of !== request.n) refuse("best_of", "is not supported beyond n: leave it out");
+      refuse("logprobs", "is not available for the prompt. Remove echo or logprobs");
+    if (request.best_of && request.best_of !== request.n) refuse("best_of", "must equal n. Remove it");
   })
   .meta({ id: "CompletionRequest" });
 export type CompletionRequest = z.infer<typeof CompletionRequest>;
@@ -55,7 +55,7 @@ export const Completion = later(() =>
           index: z.int(),
           text: z.string(),
           logprobs: CompletionLogprobs.nullable(),
-          finish_reason: z.enum(["stop", "length"]).nullable().describe("null while it streams"),
+          finish_reason: z.enum(["stop", "length"]).nullable().describe("null while the answer streams"),
         }),
       ),
       usage: Usage.nullable().optional(),

@@ -11,9 +11,9 @@ export const EmbeddingRequest = z
     model: z.string().min(1).describe("The name of the deployment"),
     input: textsSchema({ most: MAX_INPUTS, minLength: 1 }),
     encoding_format: orElse(z.enum(["float", "base64"]), "float" as const).describe(
-      "base64 is of little-endian float32",
+      "base64 encodes little-endian float32 values",
     ),
-    dimensions: z.int().min(1).nullish().describe("Only the model's own size is possible"),
+    dimensions: z.int().min(1).nullish().describe("Must be the model's own size"),
   })
   .meta({ id: "EmbeddingRequest" });
 export type EmbeddingRequest = z.infer<typeof EmbeddingRequest>;

@@ -1,16 +1,16 @@
-/** Messages and tools of the chat wire format, as a client may send them. */
+/** Messages and tools of the chat wire format, as clients send them. */
 import { z } from "zod";
 import { later } from "../schema.ts";
 
-/** A client may leave a field out or send null for it: both mean the default. */
+/** A missing field and null both mean the default. */
 export const orElse = <T extends z.ZodType, D>(schema: T, value: D) =>
   schema.nullish().transform((given) => given ?? value);
 
 export const TextPart = z
-  .object({ type: z.literal("text", { error: "only text parts are read by this model" }), text: z.string() })
+  .object({ type: z.literal("text", { error: 'must be "text": this model reads only text parts' }), text: z.string() })
   .meta({ id: "ChatTextPart" });
 
-const MAX_PARTS = 4_096; // of one message
+const MAX_PARTS = 4_096; // limit of one message
 const MAX_CALLS = 1_024;
 
 const Content = z.union([z.string(), z.array(TextPart).max(MAX_PARTS)]);
@@ -20,9 +20,9 @@ const toolCall = () =>
   z.object({
     id: z.string(),
     type: z.literal("function"),
-    function: z.object({ name: z.string(), arguments: z.string().describe("JSON, as text") }),
+    function: z.object({ name: z.string(), arguments: z.string().describe("JSON text") }),
   });
-/** Two schemas of one shape: the document is open for fields to come in answers, and calls each by its own name. */
+/** Two schemas of one shape: the OpenAPI document lets answers gain fields, and names each schema separately. */
 export const SentToolCall = toolCall().meta({ id: "ChatMessageToolCall" });
 export const ToolCall = later(() => toolCall().meta({ id: "ChatToolCall" }));
 export type ToolCall = z.infer<typeof ToolCall>;
@@ -33,7 +33,7 @@ const AssistantMessage = z.object({
   role: z.literal("assistant"),
   content: Content.nullish(),
   name: Name,
-  reasoning_content: z.string().nullish().describe("Shown to the model again where its template has a place for it"),
+  reasoning_content: z.string().nullish().describe("Passed to the model again if its template supports it"),
   tool_calls: z.array(SentToolCall).max(MAX_CALLS).nullish(),
 });
 
@@ -55,7 +55,7 @@ export const Tool = z
   .object({
     type: z.literal("function"),
     function: z.object({
-      name: z.string().regex(/^[\w.-]{1,64}$/, "takes 1 to 64 letters, digits, _, . or -"),
+      name: z.string().regex(/^[\w.-]{1,64}$/, "must have 1 to 64 letters, digits, _, . or -"),
       description: z.string().nullish(),
       parameters: JsonSchema.nullish(),
       strict: z.boolean().nullish(),

@@ -1,18 +1,18 @@
-/** A text or its tokens, or a list of either: what /completions and /embeddings read. */
+/** A text or its tokens, or a list of either: the input of /completions and /embeddings. */
 import { z } from "zod";
 
 export type Texts = string | number[] | string[] | number[][];
 
 type Rules = {
   most: number;
-  /** Of a text. */
+  /** Minimum length of a text. */
   minLength: 0 | 1;
 };
 type Fault = { path: number[]; message: string };
 
 /**
- * A union of the four kinds tries all of them on every element and keeps each complaint. Hundreds of thousands of tokens
- * are looked at once instead, up to the first that does not fit.
+ * A zod union would try all four kinds on every element and keep each error. This function checks hundreds of thousands
+ * of tokens once, up to the first error.
  */
 export const textsSchema = (rules: Rules) =>
   z
@@ -25,7 +25,7 @@ export const textsSchema = (rules: Rules) =>
     })
     .meta({ anyOf: documentOf(rules) });
 
-const KINDS = "a text, a list of the numbers of tokens, or a list of either";
+const KINDS = "a string, a list of token ids, or a list of either";
 
 function faultOf(value: unknown, { most, minLength }: Rules): Fault | undefined {
   if (typeof value === "string")
@@ -35,14 +35,14 @@ function faultOf(value: unknown, { most, minLength }: Rules): Fault | undefined 
   const kind = typeof value[0];
   if (kind === "number") return tokensFault(value, []);
   if (kind !== "string" && !Array.isArray(value[0])) return { path: [0], message: `must be ${KINDS}` };
-  if (value.length > most) return { path: [], message: `takes at most ${most} of them` };
+  if (value.length > most) return { path: [], message: `must have at most ${most} entries` };
   for (const [i, each] of value.entries()) {
     if (kind === "string") {
-      if (typeof each !== "string") return { path: [i], message: "must be a text, as the first one is" };
+      if (typeof each !== "string") return { path: [i], message: "must be a string, like the first entry" };
       if (each.length < minLength) return { path: [i], message: "must not be empty" };
       continue;
     }
-    if (!Array.isArray(each)) return { path: [i], message: "must be a list of the numbers of tokens" };
+    if (!Array.isArray(each)) return { path: [i], message: "must be a list of token ids" };
     if (each.length === 0) return { path: [i], message: "must not be an empty list" };
     const fault = tokensFault(each, [i]);
     if (fault) return fault;
@@ -53,7 +53,7 @@ function faultOf(value: unknown, { most, minLength }: Rules): Fault | undefined 
 function tokensFault(tokens: readonly unknown[], above: number[]): Fault | undefined {
   for (let i = 0; i < tokens.length; i++)
     if (!Number.isSafeInteger(tokens[i]) || (tokens[i] as number) < 0)
-      return { path: [...above, i], message: "must be the number of a token" };
+      return { path: [...above, i], message: "must be a token id" };
   return undefined;
 }
 

@@ -1,4 +1,7 @@
-/** What the architectures we know by heart must hold; others are left to native code after the general checks. */
+/**
+ * Required content of the architectures that this program knows. Others get only the general checks; native code checks
+ * the rest.
+ */
 import { count, countPerLayer, float, missing, optionalTensor, tensor } from "./facts.ts";
 import { GgufError, type Header } from "./parse.ts";
 
@@ -40,12 +43,12 @@ export function checkArchitecture(header: Header, given: Hyperparameters) {
   for (let layer = 0; layer < given.layers; layer++) {
     const [all = 0, kv = 0] = [heads[layer], kvHeads[layer]];
     if (all < 1 || kv < 1 || all % kv !== 0)
-      throw new GgufError(`${key("attention.head_count")} is ${all} with ${kv} heads of keys in layer ${layer}`);
+      throw new GgufError(`${key("attention.head_count")} is ${all} with ${kv} key heads in layer ${layer}`);
   }
   const rotated = count(header, key("rope.dimension_count"), { min: 1, max: 8192 }, keyLength);
   if (keyLength !== valueLength || rotated !== keyLength || rotated % 2 !== 0)
     throw new GgufError(
-      `${architecture} needs one even head length: keys have ${keyLength}, values ${valueLength}, rotation ${rotated}`,
+      `${architecture} needs one even head length, but keys have ${keyLength}, values ${valueLength}, rotation ${rotated}`,
     );
   float(header, key("attention.layer_norm_rms_epsilon"), { min: 0, max: 1 }) ??
     missing(key("attention.layer_norm_rms_epsilon"));

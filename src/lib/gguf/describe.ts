@@ -1,6 +1,6 @@
 /**
- * Header → what the rest of the program knows of a model, or a refusal. The ranges are those within which native code
- * neither divides by zero nor asserts nor asks for absurd memory: an assertion there ends the whole worker.
+ * Describes a model from its header, or rejects it. Within these ranges native code neither divides by zero, nor
+ * asserts, nor requests absurd memory. An assertion there would end the whole worker.
  */
 import { checkArchitecture, checkExperts, type Hyperparameters } from "./architecture.ts";
 import { count, countPerLayer, float, missing, string } from "./facts.ts";
@@ -9,7 +9,7 @@ import type { ModelShape } from "./shape.ts";
 import { FILE_TYPES } from "./types.ts";
 import { vocabularyOf } from "./vocabulary.ts";
 
-const MAX_LAYERS = 512; // native arrays end there
+const MAX_LAYERS = 512; // size of native arrays
 const LENGTH = { min: 1, max: 1 << 20 };
 const CONTEXT = { min: 1, max: 1 << 30 };
 const HEADS = { min: 0, max: 4096 };
@@ -19,10 +19,10 @@ const ROPE_SCALINGS = ["none", "linear", "yarn", "longrope"];
 export function describe(header: Header): ModelShape {
   const architecture = string(header, "general.architecture") ?? missing("general.architecture");
   if (!/^[a-z0-9][a-z0-9._-]{0,63}$/i.test(architecture))
-    throw new GgufError(`general.architecture is ${quoted(architecture)}: not a name`);
+    throw new GgufError(`general.architecture is ${quoted(architecture)}, which is not a valid name`);
   if (Number(header.metadata.get("split.count")?.value ?? 0) > 1)
-    throw new GgufError("This file is one part of a split model: merge the parts with llama-gguf-split --merge first");
-  if (header.tensors.size === 0) throw new GgufError("The file holds no tensors: it is a vocabulary, not a model");
+    throw new GgufError("This file is one part of a split model. Merge the parts with llama-gguf-split --merge first");
+  if (header.tensors.size === 0) throw new GgufError("The file has no tensors: it is a vocabulary, not a model");
   const isAdapter = string(header, "general.type") === "adapter";
   return isAdapter ? describeAdapter(header, architecture) : describeModel(header, architecture);
 }
@@ -61,16 +61,16 @@ function describeModel(header: Header, architecture: string): ModelShape {
   };
 }
 
-/** A LoRA file has no hyperparameters of its own: they are its model's. */
+/** A LoRA file has no hyperparameters of its own; its model has them. */
 function describeAdapter(header: Header, architecture: string): ModelShape {
   const kind = string(header, "adapter.type") ?? missing("adapter.type");
-  if (kind !== "lora") throw new GgufError(`adapter.type is ${quoted(kind)}: only lora is supported`);
+  if (kind !== "lora") throw new GgufError(`adapter.type is ${quoted(kind)}, but only lora is supported`);
   float(header, "adapter.lora.alpha", { min: 0, max: 1e6 }) ?? missing("adapter.lora.alpha");
   for (const { name, dims } of header.tensors.values()) {
     const base = /^(.*)\.lora_([ab])$/.exec(name);
     if (!base) continue;
     const other = header.tensors.get(`${base[1]}.lora_${base[2] === "a" ? "b" : "a"}`);
-    if (!other) throw new GgufError(`Tensor ${quoted(name)} lacks its other half`);
+    if (!other) throw new GgufError(`Tensor ${quoted(name)} has no matching second matrix`);
     const [a, b] = base[2] === "a" ? [dims, other.dims] : [other.dims, dims];
     if (a.length !== 2 || b.length !== 2 || a[1] !== b[0])
       throw new GgufError(`Tensors ${quoted(base[1] ?? "")}.lora_a and .lora_b have different ranks`);
@@ -96,7 +96,7 @@ function common(header: Header, architecture: string) {
   };
 }
 
-/** By the file's word, else by the type that most bytes have. */
+/** Returns the quantization that the file names, or the type of most bytes. */
 function quantizationOf(header: Header): string {
   const said = header.metadata.get("general.file_type");
   const known = said?.type === "uint32" ? FILE_TYPES.get(said.value as number) : undefined;
@@ -109,7 +109,9 @@ function quantizationOf(header: Header): string {
 function checkRope(header: Header, key: (name: string) => string) {
   const scaling = string(header, key("rope.scaling.type"));
   if (scaling !== undefined && !ROPE_SCALINGS.includes(scaling))
-    throw new GgufError(`${key("rope.scaling.type")} is ${quoted(scaling)}: expected ${ROPE_SCALINGS.join(", ")}`);
+    throw new GgufError(
+      `${key("rope.scaling.type")} is ${quoted(scaling)}. Expected one of ${ROPE_SCALINGS.join(", ")}`,
+    );
   float(header, key("rope.freq_base"), { min: 1e-3, max: 1e12 });
   float(header, key("rope.scaling.factor"), { min: 0, max: 1e6 });
   float(header, key("rope.scale_linear"), { min: 0, max: 1e6 });

@@ -1,12 +1,12 @@
 /**
- * Finds a token that comes twice among very many, without making an object of any: an open-addressed table of
- * positions. Native code asserts that none does, and sees a token only up to its first zero byte. An empty one gets a
- * name there that no other may have.
+ * Finds a duplicate among very many tokens without making an object of each: an open-addressed table of positions.
+ * Native code asserts that there is none, and reads a token only up to its first zero byte. It gives an empty token a
+ * name that no other may have.
  */
 export function createDistinct(bytes: Uint8Array, count: number) {
   let size = 16;
   while (size < count * 2) size *= 2;
-  const starts = new Float64Array(size).fill(-1); // positions go beyond 2^31
+  const starts = new Float64Array(size).fill(-1); // positions exceed 2^31
   const lengths = new Uint32Array(size);
   let empty = false;
   let placeholder = false;
@@ -18,7 +18,7 @@ export function createDistinct(bytes: Uint8Array, count: number) {
     return true;
   };
 
-  /** False when it was there before. */
+  /** Returns false for a duplicate. */
   return (start: number, end: number): boolean => {
     let hash = 0x811c9dc5;
     let length = 0;

@@ -1,11 +1,11 @@
-/** Metadata of a header, read with a type and a range: what is out of them is a refusal that names the key. */
+/** Reads metadata of a header with a type and a range. A value outside them throws an error that names the key. */
 import { type GgufArray, GgufError, type Header, quoted, type Tensor } from "./parse.ts";
 
 export type Range = { min: number; max: number };
 
 export const has = (header: Header, key: string) => header.metadata.has(key);
 
-/** A uint32, the type that native code insists on. */
+/** Reads a uint32, the type that native code requires. */
 export function count(header: Header, key: string, range: Range, fallback?: number): number {
   const found = header.metadata.get(key);
   if (!found) return fallback ?? missing(key);
@@ -57,14 +57,14 @@ export function missing(what: string): never {
 }
 
 function within(key: string, value: number, { min, max }: Range): number {
-  if (!(value >= min && value <= max)) throw new GgufError(`${key} is ${value}: expected ${min} to ${max}`);
+  if (!(value >= min && value <= max)) throw new GgufError(`${key} is ${value}. Expected ${min} to ${max}`);
   return value;
 }
 
-/** What native code can multiply a matrix by, and by a vector: other types are an assertion there. */
+/** Types that native code cannot multiply matrices with: it would fail an assertion. */
 const NOT_MATRICES = ["I8", "I16", "I32", "I64", "F64", "Q8_1", "Q8_K"];
 
-/** That a tensor is there, has the shape that the metadata asks for, and a type that its place takes. */
+/** Checks that a tensor exists, has the shape that the metadata requires, and a usable type. */
 export function tensor(header: Header, name: string, dims: readonly number[]) {
   const found = header.tensors.get(name);
   if (!found) throw new GgufError(`Tensor ${quoted(name)} is missing: the file is incomplete`);
@@ -81,8 +81,8 @@ function fits({ name, dims: given, type }: Tensor, dims: readonly number[]) {
   while (trimmed.length > dims.length && trimmed.at(-1) === 1) trimmed.pop();
   if (trimmed.length !== dims.length || trimmed.some((size, d) => size !== dims[d]))
     throw new GgufError(
-      `Tensor ${quoted(name)} is ${given.join(" × ")}, but the metadata asks for ${dims.join(" × ")}`,
+      `Tensor ${quoted(name)} is ${given.join(" × ")}, but the metadata requires ${dims.join(" × ")}`,
     );
   if (dims.length === 1 ? type.name !== "F32" : NOT_MATRICES.includes(type.name))
-    throw new GgufError(`Tensor ${quoted(name)} has the type ${type.name}, which cannot be computed with there`);
+    throw new GgufError(`Tensor ${quoted(name)} has the type ${type.name}, which is not supported for it`);
 }

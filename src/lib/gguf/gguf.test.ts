@@ -52,7 +52,7 @@ test("heads may be given for each layer", () => {
 });
 
 test.each([
-  ["no layers", { "mystery.block_count": u32(0) }, "mystery.block_count is 0: expected 1 to 512"],
+  ["no layers", { "mystery.block_count": u32(0) }, "mystery.block_count is 0. Expected 1 to 512"],
   ["layers as a float", { "mystery.block_count": f32(2) }, "mystery.block_count must be a uint32, not float32"],
   ["a width beyond reason", { "mystery.embedding_length": u32(2 ** 31) }, "mystery.embedding_length"],
   ["heads for too few layers", { "mystery.attention.head_count": i32s([4]) }, "has 1 values for 2 layers"],
@@ -60,12 +60,12 @@ test.each([
   ["a token twice", { "tokenizer.ggml.tokens": strings(["a", "b", "c", "a"]) }, "element 3"],
   ["a token twice up to its zero byte", { "tokenizer.ggml.tokens": strings(["a", "b\0x", "c", "b"]) }, "element 3"],
   ["a token named like an empty one", { "tokenizer.ggml.tokens": strings(["a", "", "[EMPTY_1]", "b"]) }, "element 2"],
-  ["too few token types", { "tokenizer.ggml.token_type": i32s([1]) }, "1 entries for 4 tokens"],
+  ["too few token types", { "tokenizer.ggml.token_type": i32s([1]) }, "1 entries, but there are 4 tokens"],
   ["experts without use", { "mystery.expert_count": u32(8) }, "expert_used_count is 0 of 8"],
-  ["a part of a split", { "split.count": u32(3) }, "merge the parts"],
+  ["a part of a split", { "split.count": u32(3) }, "Merge the parts"],
   ["no tokenizer", { "tokenizer.ggml.model": str("none") }, "no tokenizer"],
   ["an odd alignment", { "general.alignment": u32(33) }, "general.alignment is 33"],
-  ["an architecture that is no name", { "general.architecture": str("a\nb") }, "not a name"],
+  ["an architecture that is no name", { "general.architecture": str("a\nb") }, "not a valid name"],
 ] as const)("%s is refused by name", (_case, changes, words) => {
   expect(() => shape(changes as Record<string, GgufValue>)).toThrow(words);
 });
@@ -82,7 +82,7 @@ test("a missing key is named", () => {
 test("other formats, versions and byte orders are told apart", () => {
   const start = (...bytes: number[]) => new Uint8Array([...bytes, ...Array(32).fill(0)]);
   const parse = (bytes: Uint8Array) => () => parseGguf(bytes, bytes.byteLength);
-  expect(parse(start(0x50, 0x4b, 3, 4))).toThrow("Not a GGUF file");
+  expect(parse(start(0x50, 0x4b, 3, 4))).toThrow("not a GGUF file");
   expect(parse(start(0x47, 0x47, 0x55, 0x46, 1, 0, 0, 0))).toThrow("version 1 is not supported");
   expect(parse(start(0x47, 0x47, 0x55, 0x46, 0, 0, 0, 3))).toThrow("big endian");
   expect(parse(new Uint8Array(0))).toThrow("The file ends inside the first four bytes");
@@ -91,13 +91,13 @@ test("other formats, versions and byte orders are told apart", () => {
 test("it asks for no more bytes than it needs, and never for more than the file has", () => {
   const header = ggufHeader(METADATA, [TENSOR]);
   let length = 0;
-  for (let asked = 0; ; asked++) {
+  for (let rounds = 0; ; rounds++) {
     const parsed = parseGguf(header.subarray(0, length), header.byteLength + TENSOR_BYTES);
     if (!("need" in parsed)) break;
     expect(parsed.need).toBeGreaterThan(length);
     expect(parsed.need).toBeLessThanOrEqual(header.byteLength);
     length = parsed.need;
-    expect(asked).toBeLessThan(1000);
+    expect(rounds).toBeLessThan(1000);
   }
 });
 

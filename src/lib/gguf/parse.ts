@@ -1,7 +1,7 @@
 /**
- * The header of a GGUF file (version 2 and 3, little endian), read before native code sees it. Pure and bounded:
- * every count, length, offset and shape is checked against the file's size before anything is made of it, and arrays
- * are walked, not kept. What native code would refuse by aborting its process is refused here with words.
+ * Parses the header of a GGUF file (version 2 and 3, little endian) before native code reads it. Pure and bounded:
+ * every count, length, offset and shape is checked against the file's size before use, and arrays are not stored. A
+ * file that would make native code abort is rejected here with a message.
  */
 import { createDistinct } from "./distinct.ts";
 import { createReader, GgufError, NeedMore, type Reader } from "./reader.ts";
@@ -13,18 +13,18 @@ export const LIMITS = {
   headerBytes: 512 * 2 ** 20,
   stringBytes: 16 * 2 ** 20,
   keyBytes: 65_535,
-  nameBytes: 63, // a native name has room for 64 with its end
+  nameBytes: 63, // a native name has room for 64 bytes with its terminator
   keys: 4096,
-  tensors: 16_384, // native code compares each name with each
+  tensors: 16_384, // native code compares every pair of names
   arrayElements: 8 * 2 ** 20,
-  tokens: 4 * 2 ** 20, // the table that finds doubles takes 24 to 48 bytes for each
-  keptNumbers: 1024, // of an array; longer ones are only counted
+  tokens: 4 * 2 ** 20, // the table that finds duplicates takes 24 to 48 bytes for each
+  keptNumbers: 1024, // numbers kept of an array; longer ones are only counted
   alignment: 65_536,
 } as const;
 
 const TOKENS = "tokenizer.ggml.tokens";
 
-/** An array that was walked: its numbers are kept only when there are few. */
+/** A scanned array: its numbers are kept only if there are few. */
 export type GgufArray = { of: ValueType; length: number; numbers: readonly number[] | undefined };
 export type GgufValue = number | bigint | boolean | string | GgufArray;
 export type Typed = { type: ValueType; value: GgufValue };
@@ -32,11 +32,11 @@ export type Typed = { type: ValueType; value: GgufValue };
 export type Tensor = {
   name: string;
   type: TensorType;
-  /** Fastest first, as in the file; 1 to 4 of them. */
+  /** 1 to 4 dimensions, fastest first, as in the file. */
   dims: readonly number[];
   elements: number;
   bytes: number;
-  /** From the start of the tensor data. */
+  /** Counted from the start of the tensor data. */
   offset: number;
 };
 
@@ -46,16 +46,16 @@ export type Header = {
   version: number;
   alignment: number;
   metadata: ReadonlyMap<string, Typed>;
-  /** Where the value of each key lies in the file, its type included: for those who copy it. */
+  /** Position of each key's value in the file, its type included; used to copy it. */
   spans: ReadonlyMap<string, Span>;
   tensors: ReadonlyMap<string, Tensor>;
-  /** Where tensor data begins in the file. */
+  /** Start of the tensor data in the file. */
   dataStart: number;
-  /** Tensor data without padding. */
+  /** Size of the tensor data without padding. */
   dataBytes: number;
 };
 
-/** The header, or how many bytes of the file's beginning are needed to go on. Throws GgufError and nothing else. */
+/** Returns the header, or how many bytes of the file's beginning are needed. Throws only GgufError. */
 export function parseGguf(bytes: Uint8Array, fileSize: number): Header | { need: number } {
   try {
     return readHeader(createReader(bytes, fileSize, LIMITS.headerBytes), fileSize);
@@ -78,7 +78,7 @@ function readHeader(reader: Reader, fileSize: number): Header {
   for (let i = 0; i < tensorCount; i++) {
     const tensor = readTensor(reader, i, tensors);
     if (tensor.offset !== offset)
-      reader.fail(`Tensor ${quoted(tensor.name)} lies at offset ${tensor.offset} of the data, not at ${offset}`);
+      reader.fail(`Tensor ${quoted(tensor.name)} is at offset ${tensor.offset} of the data, not at ${offset}`);
     tensors.set(tensor.name, tensor);
     offset = pad(offset + tensor.bytes, alignment);
   }
@@ -89,7 +89,7 @@ function readHeader(reader: Reader, fileSize: number): Header {
     const end = dataStart + tensor.offset + tensor.bytes;
     if (end > fileSize)
       throw new GgufError(
-        `The file is cut off: it has ${fileSize} bytes, and tensor ${quoted(tensor.name)} ends at byte ${end}. Copy or download it again`,
+        `The file is truncated: it has ${fileSize} bytes, but tensor ${quoted(tensor.name)} ends at byte ${end}. Copy or download it again`,
       );
   }
   return { version, alignment, metadata, spans, tensors, dataStart, dataBytes };
@@ -99,19 +99,19 @@ const MAGIC = 0x46554747; // "GGUF"
 
 function readPreamble(reader: Reader): number {
   if (reader.u32("the first four bytes") !== MAGIC)
-    throw new GgufError("Not a GGUF file: it does not begin with GGUF (at byte 0)");
+    throw new GgufError("The file is not a GGUF file: it does not begin with GGUF (at byte 0)");
   const version = reader.u32("the version");
   if (version === 2 || version === 3) return version;
   if ((version & 0xffff) === 0 && version !== 0)
     throw new GgufError(
-      "A big endian GGUF file: this machine reads little endian only. Convert it with gguf-convert-endian (at byte 4)",
+      "The file is a big endian GGUF file, but this machine reads only little endian. Convert it with gguf-convert-endian (at byte 4)",
     );
-  throw new GgufError(`GGUF version ${version} is not supported: convert the file to version 3 (at byte 4)`);
+  throw new GgufError(`GGUF version ${version} is not supported. Convert the file to version 3 (at byte 4)`);
 }
 
 function counted(reader: Reader, what: string, most: number): number {
   const count = reader.u64(what);
-  return count <= most ? count : reader.fail(`${what} is ${count}: at most ${most} are taken`);
+  return count <= most ? count : reader.fail(`${what} is ${count}; the maximum is ${most}`);
 }
 
 function readPair(reader: Reader, index: number, metadata: Map<string, Typed>, spans: Map<string, Span>) {
@@ -136,7 +136,7 @@ const readValue = (reader: Reader, type: Exclude<ValueType, "array">, what: stri
 
 function readArray(reader: Reader, what: string, distinct: boolean): GgufArray {
   const of = readType(reader, what);
-  if (of === "array") reader.fail(`${what} is an array of arrays: not supported`);
+  if (of === "array") reader.fail(`${what} is an array of arrays, which is not supported`);
   const length = counted(reader, `the length of ${what}`, distinct ? LIMITS.tokens : LIMITS.arrayElements);
   if (of === "string") {
     walkStrings(reader, what, length, distinct);
@@ -152,11 +152,11 @@ function readArray(reader: Reader, what: string, distinct: boolean): GgufArray {
 }
 
 function walkStrings(reader: Reader, what: string, length: number, distinct: boolean) {
-  reader.has(length * 8, what); // before anything is made as large as the file claims
+  reader.has(length * 8, what); // checked before memory of the claimed size is allocated
   const isNew = distinct ? createDistinct(reader.bytes, length) : undefined;
   for (let i = 0; i < length; i++) {
     const start = reader.skipString(what, LIMITS.stringBytes);
-    if (isNew && !isNew(start, reader.at)) reader.fail(`element ${i} of ${what} comes twice`);
+    if (isNew && !isNew(start, reader.at)) reader.fail(`element ${i} of ${what} appears twice`);
   }
 }
 
@@ -167,17 +167,17 @@ function alignmentOf(metadata: ReadonlyMap<string, Typed>): number {
   if (type !== "uint32" || typeof value !== "number")
     throw new GgufError(`general.alignment must be a uint32, not ${type}`);
   if (value === 0 || (value & (value - 1)) !== 0 || value > LIMITS.alignment)
-    throw new GgufError(`general.alignment is ${value}: expected a power of two up to ${LIMITS.alignment}`);
+    throw new GgufError(`general.alignment is ${value}. Expected a power of two up to ${LIMITS.alignment}`);
   return value;
 }
 
 function readTensor(reader: Reader, index: number, before: ReadonlyMap<string, Tensor>): Tensor {
   const name = reader.string(`the name of tensor ${index}`, LIMITS.nameBytes);
   const what = `tensor ${quoted(name)}`;
-  if (name === "" || name.includes("\0")) reader.fail(`The name of tensor ${index} is empty or holds a zero byte`);
+  if (name === "" || name.includes("\0")) reader.fail(`The name of tensor ${index} is empty or contains a zero byte`);
   if (before.has(name)) reader.fail(`${what} appears twice`);
   const count = reader.u32(`the dimensions of ${what}`);
-  if (count < 1 || count > 4) reader.fail(`${what} has ${count} dimensions: expected 1 to 4`);
+  if (count < 1 || count > 4) reader.fail(`${what} has ${count} dimensions. Expected 1 to 4`);
   const dims: number[] = [];
   let elements = 1;
   for (let d = 0; d < count; d++) {
@@ -191,7 +191,7 @@ function readTensor(reader: Reader, index: number, before: ReadonlyMap<string, T
   const type = TENSOR_TYPES.get(number) ?? reader.fail(`${what} has the unknown type ${number}`);
   const row = dims[0] as number;
   if (row % type.block !== 0)
-    reader.fail(`${what} has rows of ${row} elements: type ${type.name} needs a multiple of ${type.block}`);
+    reader.fail(`${what} has rows of ${row} elements, but type ${type.name} needs a multiple of ${type.block}`);
   const bytes = (elements / type.block) * type.bytes;
   if (!Number.isSafeInteger(bytes)) reader.fail(`${what} has more bytes than any file can hold`);
   return { name, type, dims, elements, bytes, offset: reader.u64(`the offset of ${what}`) };
@@ -199,7 +199,7 @@ function readTensor(reader: Reader, index: number, before: ReadonlyMap<string, T
 
 const pad = (bytes: number, alignment: number) => Math.ceil(bytes / alignment) * alignment;
 
-/** Names come from the file: short, on one line, with everything odd escaped. */
+/** Names come from the file: they are shortened, kept on one line, and escaped. */
 export function quoted(name: string): string {
   const text = JSON.stringify(name.slice(0, 80));
   return text.length < name.length || text.length > 120 ? `${text.slice(0, 100)}…"` : text;

@@ -2,10 +2,10 @@ import { GgufError, type Header, LIMITS, parseGguf } from "./parse.ts";
 
 const FIRST_BYTES = 1 << 20;
 
-/** Reads into the whole buffer from a position of the file; how many bytes there were. */
+/** Reads from a position of the file into the buffer and returns the number of bytes read. */
 export type ReadAt = (buffer: Uint8Array, offset: number, length: number, position: number) => Promise<number>;
 
-/** Reads only as much of the beginning as the parser asks for, and at least twice as much each time. */
+/** Reads only as much of the beginning as the parser needs, at least doubling each time. */
 export async function readHeader(read: ReadAt, fileSize: number): Promise<Header> {
   let bytes = await readStart(read, Math.min(FIRST_BYTES, fileSize));
   for (;;) {
@@ -13,7 +13,7 @@ export async function readHeader(read: ReadAt, fileSize: number): Promise<Header
     if (!("need" in parsed)) return parsed;
     const wanted = Math.max(parsed.need, Math.min(bytes.byteLength * 2, LIMITS.headerBytes, fileSize));
     bytes = await readStart(read, wanted);
-    if (bytes.byteLength < parsed.need) throw new GgufError("The file became shorter while it was read");
+    if (bytes.byteLength < parsed.need) throw new GgufError("The file was truncated while it was read");
   }
 }
 

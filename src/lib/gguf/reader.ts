@@ -1,11 +1,11 @@
 import { SCALAR_BYTES, type ValueType } from "./types.ts";
 
-/** The file is not what it says it is. The message names what is wrong, where, and is safe to show to a person. */
+/** The file is not what it claims to be. The message names what is wrong and where, and is safe to show to users. */
 export class GgufError extends Error {
   override name = "GgufError";
 }
 
-/** Thrown inside the parser only: the file goes on, the bytes at hand do not. */
+/** Thrown only inside the parser: the file has more bytes than the parser was given. */
 export class NeedMore extends Error {
   constructor(readonly bytes: number) {
     super("more bytes are needed");
@@ -14,9 +14,9 @@ export class NeedMore extends Error {
 
 export type Reader = ReturnType<typeof createReader>;
 
-const text = new TextDecoder("utf-8"); // a broken character becomes U+FFFD: names are compared, never executed
+const text = new TextDecoder("utf-8"); // an invalid character becomes U+FFFD: names are compared, never executed
 
-/** Reads forward. What lies beyond the file is a GgufError, what lies beyond the bytes at hand a NeedMore. */
+/** Reads forward. Reading past the file throws GgufError; past the given bytes, NeedMore. */
 export function createReader(bytes: Uint8Array, fileSize: number, maxHeaderBytes: number) {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   let at = 0;
@@ -25,15 +25,15 @@ export function createReader(bytes: Uint8Array, fileSize: number, maxHeaderBytes
     throw new GgufError(`${message} (at byte ${at})`);
   };
 
-  /** That the file and the header can hold so many more bytes. */
+  /** Checks that the file and the header can hold `length` more bytes. */
   function has(length: number, what: string) {
     const end = at + length;
-    if (end > fileSize) fail(`The file ends inside ${what}: it has ${fileSize} bytes and needs at least ${end}`);
+    if (end > fileSize) fail(`The file ends inside ${what}: it has ${fileSize} bytes, but needs at least ${end}`);
     if (end > maxHeaderBytes) fail(`The header is larger than ${maxHeaderBytes} bytes, inside ${what}`);
     if (end > bytes.byteLength) throw new NeedMore(end);
   }
 
-  /** Moves past `length` bytes and returns where they began. */
+  /** Skips `length` bytes and returns their start. */
   function take(length: number, what: string): number {
     has(length, what);
     const start = at;
@@ -41,11 +41,11 @@ export function createReader(bytes: Uint8Array, fileSize: number, maxHeaderBytes
     return start;
   }
 
-  /** A count or an offset: beyond 2^53 nothing in a file can be real. */
+  /** A count or an offset: no file has values beyond 2^53. */
   function u64(what: string): number {
     const start = take(8, what);
     const value = view.getUint32(start + 4, true) * 2 ** 32 + view.getUint32(start, true);
-    return Number.isSafeInteger(value) ? value : fail(`${what} is ${value}: no file is that large`);
+    return Number.isSafeInteger(value) ? value : fail(`${what} is ${value}, larger than any file`);
   }
 
   function scalar(type: keyof typeof SCALAR_BYTES, what: string): number | bigint | boolean {
@@ -64,7 +64,7 @@ export function createReader(bytes: Uint8Array, fileSize: number, maxHeaderBytes
       const start = stringSpan(what, maxBytes);
       return text.decode(bytes.subarray(start, at));
     },
-    /** Where the string begins; it ends where the reader is then. */
+    /** Returns the start of the string; it ends at the reader's new position. */
     skipString: stringSpan,
     bytes,
     get at() {
@@ -73,8 +73,8 @@ export function createReader(bytes: Uint8Array, fileSize: number, maxHeaderBytes
   };
 
   function stringSpan(what: string, maxBytes: number): number {
-    const length = u64(what); // no words are made here: there may be millions of strings
-    if (length > maxBytes) fail(`${what} is ${length} bytes long: at most ${maxBytes} are taken`);
+    const length = u64(what); // no message is built here, because there may be millions of strings
+    if (length > maxBytes) fail(`${what} is ${length} bytes long; the maximum is ${maxBytes}`);
     return take(length, what);
   }
 }

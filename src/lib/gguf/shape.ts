@@ -1,4 +1,6 @@
-/** What a deployment must know of a model to place it; `ModelShape` of the worker protocol is its schema. */
+/**
+ * The facts that a deployment needs to reserve memory for a model. `ModelShape` of the worker protocol is its schema.
+ */
 export type ModelShape = {
   architecture: string;
   parameters: number;

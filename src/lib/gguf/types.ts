@@ -1,4 +1,4 @@
-/** Tensor types of ggml: number in the file → name, elements of one block, bytes of one block. Absent = refused. */
+/** Tensor types of ggml: number in the file → name, elements per block, bytes per block. Absent types are rejected. */
 export type TensorType = { name: string; block: number; bytes: number };
 
 const type = (name: string, block: number, bytes: number): TensorType => ({ name, block, bytes });
@@ -25,7 +25,7 @@ export const TENSOR_TYPES: ReadonlyMap<number, TensorType> = new Map([
   [42, type("Q2_0", 64, 18)],
 ]);
 
-/** `general.file_type` → the name people know. */
+/** `general.file_type` → its common name. */
 // biome-ignore format: a table should look like one
 export const FILE_TYPES: ReadonlyMap<number, string> = new Map([
   [0, "F32"], [1, "F16"], [2, "Q4_0"], [3, "Q4_1"], [7, "Q8_0"], [8, "Q5_0"], [9, "Q5_1"], [10, "Q2_K"],
@@ -53,7 +53,7 @@ export const VALUE_TYPES = [
 ] as const;
 export type ValueType = (typeof VALUE_TYPES)[number];
 
-/** Bytes of one scalar; strings and arrays have none. */
+/** Bytes of one scalar; strings and arrays have no entry. */
 export const SCALAR_BYTES: Readonly<Record<Exclude<ValueType, "string" | "array">, number>> = {
   uint8: 1,
   int8: 1,

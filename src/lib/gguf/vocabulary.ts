@@ -4,18 +4,18 @@ import { GgufError, type Header, LIMITS } from "./parse.ts";
 const VOCAB = { min: 4, max: LIMITS.tokens };
 const ANY = { min: 0, max: 2 ** 32 - 1 };
 
-/** How many tokens there are. Every table that native code indexes by token must be as long. */
+/** Returns the number of tokens. Every table that native code indexes by token must have this length. */
 export function vocabularyOf(header: Header, architecture: string): number {
   const model = string(header, "tokenizer.ggml.model") ?? missing("tokenizer.ggml.model");
   if (model === "none" || model === "no_vocab")
     throw new GgufError("The file has no tokenizer (tokenizer.ggml.model is none): it cannot read or write text");
   const tokens = array(header, "tokenizer.ggml.tokens", ["string"]) ?? missing("tokenizer.ggml.tokens");
   if (tokens.length < VOCAB.min || tokens.length > VOCAB.max)
-    throw new GgufError(`tokenizer.ggml.tokens has ${tokens.length} entries: expected ${VOCAB.min} to ${VOCAB.max}`);
+    throw new GgufError(`tokenizer.ggml.tokens has ${tokens.length} entries. Expected ${VOCAB.min} to ${VOCAB.max}`);
   for (const [key, types] of Object.entries(PER_TOKEN)) {
     const table = array(header, key, types);
     if (table && table.length < tokens.length)
-      throw new GgufError(`${key} has ${table.length} entries for ${tokens.length} tokens`);
+      throw new GgufError(`${key} has ${table.length} entries, but there are ${tokens.length} tokens`);
   }
   array(header, "tokenizer.ggml.merges", ["string"]);
   const sizeKey = `${architecture}.vocab_size`;
@@ -30,7 +30,7 @@ const PER_TOKEN: Record<string, readonly string[]> = {
   "tokenizer.ggml.token_type": ["int32"],
 };
 
-/** Of native code, where the file names none. */
+/** Native code's defaults for files that name no tokens. */
 const DEFAULTS: Record<string, { bos?: number; eos?: number; sep?: number }> = {
   llama: { bos: 1, eos: 2 },
   bert: { bos: 101, sep: 102 },
@@ -38,9 +38,9 @@ const DEFAULTS: Record<string, { bos?: number; eos?: number; sep?: number }> = {
   t5: { eos: 1 },
   plamo2: { bos: 1, eos: 2 },
 };
-const KEYS = { bos: "bos_token_id", eos: "eos_token_id", sep: "seperator_token_id" }; // as the format spells it
+const KEYS = { bos: "bos_token_id", eos: "eos_token_id", sep: "seperator_token_id" }; // the format's own spelling
 
-/** A token that is put around every prompt must exist. */
+/** A token that is added to every prompt must exist. */
 function checkAdded(header: Header, which: keyof typeof KEYS, byDefault: number | undefined, tokens: number) {
   const added = header.metadata.get(`tokenizer.ggml.add_${which}_token`);
   if (added && added.type !== "bool")
@@ -50,6 +50,6 @@ function checkAdded(header: Header, which: keyof typeof KEYS, byDefault: number 
   const exists = [named, byDefault].some((id) => id !== undefined && id < tokens);
   if (added?.value === true && !exists)
     throw new GgufError(
-      `${key} is ${named ?? "absent"}, but it is added to every prompt and there are ${tokens} tokens`,
+      `${key} is ${named ?? "absent"}, but it is added to every prompt, and there are ${tokens} tokens`,
     );
 }

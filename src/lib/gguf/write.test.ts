@@ -73,15 +73,15 @@ test("a value copied by its span is the same value in the other file", async () 
 });
 
 test.each([
-  ["too few bytes", [tensor("a", [4], "F32", [new Uint8Array(12)])], "got 12 bytes: its shape and type need 16"],
-  ["too many bytes", [tensor("a", [2], "F32", [new Uint8Array(12)])], "got 12 bytes: its shape and type need 8"],
+  ["too few bytes", [tensor("a", [4], "F32", [new Uint8Array(12)])], "got 12 bytes, but its shape and type need 16"],
+  ["too many bytes", [tensor("a", [2], "F32", [new Uint8Array(12)])], "got 12 bytes, but its shape and type need 8"],
   ["rows that are no whole blocks", [tensor("a", [33], "Q8_0", [])], "needs a multiple of 32"],
   ["an unknown type", [tensor("a", [32], "Q9", [])], "unknown type"],
-  ["no dimensions", [tensor("a", [], "F32", [])], "expected 1 to 4"],
-  ["five dimensions", [tensor("a", [1, 1, 1, 1, 1], "F32", [])], "expected 1 to 4"],
-  ["a fraction", [tensor("a", [1.5], "F32", [])], "expected 1 to 4"],
+  ["no dimensions", [tensor("a", [], "F32", [])], "Expected 1 to 4"],
+  ["five dimensions", [tensor("a", [1, 1, 1, 1, 1], "F32", [])], "Expected 1 to 4"],
+  ["a fraction", [tensor("a", [1.5], "F32", [])], "Expected 1 to 4"],
   ["a name twice", [tensor("a", [1], "F32", []), tensor("a", [1], "F32", [])], "appears twice"],
-  ["a name that native code cuts off", [tensor("a".repeat(64), [1], "F32", [])], "at most 63"],
+  ["a name that native code cuts off", [tensor("a".repeat(64), [1], "F32", [])], "the maximum is 63"],
   ["no name", [tensor("", [1], "F32", [])], "empty"],
 ])("%s is refused", async (_name, tensors, words) => {
   const error = await written(new Map(), tensors).catch((thrown: unknown) => thrown);

@@ -1,7 +1,7 @@
 /**
- * GGUF version 3, little endian, written in one pass: the header from a plan of the tensors, then the bytes of each as
- * they come. Nothing is held but the header, so that a file may be larger than memory. What the parser of this folder
- * would refuse is refused here, before the first byte.
+ * Writes GGUF version 3, little endian, in one pass: the header from a plan of the tensors, then the bytes of each.
+ * Only the header is in memory, so a file may be larger than memory. A plan that this folder's parser would reject is
+ * rejected before the first byte.
  */
 import { GgufError, LIMITS, quoted } from "./parse.ts";
 import { TENSOR_TYPES, VALUE_TYPES, type ValueType } from "./types.ts";
@@ -13,12 +13,12 @@ export type NewValue =
   | { type: "string"; value: string }
   | { type: "array"; of: Scalar; values: readonly (number | bigint | boolean | string)[] };
 
-/** A value, or its bytes as they lie in another file, beginning with the type. */
+/** A value, or its bytes copied from another file, beginning with the type. */
 export type Metadata = ReadonlyMap<string, NewValue | Uint8Array>;
 
-/** `dims` fastest first; `type` by its name, such as Q8_0. */
+/** `dims` has the fastest dimension first; `type` is a name such as Q8_0. */
 export type TensorPlan = { name: string; type: string; dims: readonly number[] };
-/** A piece is used up before the next is asked for: the source may reuse its buffer. */
+/** A piece is consumed before the next is requested: the source may reuse its buffer. */
 export type TensorSource = TensorPlan & { content: () => AsyncIterable<Uint8Array> | Iterable<Uint8Array> };
 
 const ALIGNMENT = 32;
@@ -35,14 +35,14 @@ export async function* ggufChunks(metadata: Metadata, tensors: readonly TensorSo
       yield piece;
     }
     if (written !== wanted)
-      throw new GgufError(`Tensor ${quoted(tensor.name)} got ${written} bytes: its shape and type need ${wanted}`);
+      throw new GgufError(`Tensor ${quoted(tensor.name)} got ${written} bytes, but its shape and type need ${wanted}`);
     yield new Uint8Array(padding(wanted));
   }
 }
 
-/** Everything before the first tensor's bytes, the padding included. The alignment is always 32. */
+/** Returns everything before the first tensor's bytes, padding included. The alignment is always 32. */
 export function encodeGgufHeader(metadata: Metadata, tensors: readonly TensorPlan[]): Uint8Array {
-  if (metadata.has("general.alignment")) throw new GgufError("general.alignment is the writer's own");
+  if (metadata.has("general.alignment")) throw new GgufError("general.alignment is set by the writer. Remove it");
   const out = createSink();
   out.bytes(new TextEncoder().encode("GGUF"));
   out.scalar("uint32", 3);
@@ -74,10 +74,10 @@ export function tensorBytes({ name, type, dims }: TensorPlan): number {
   const elements = dims.reduce((product, size) => product * size, 1);
   const sound = dims.length <= 4 && dims.every((size) => Number.isSafeInteger(size) && size > 0);
   if (row === 0 || !sound || !Number.isSafeInteger(elements * 8))
-    throw new GgufError(`Tensor ${quoted(name)} has the shape [${dims.join(", ")}]: expected 1 to 4 whole numbers`);
+    throw new GgufError(`Tensor ${quoted(name)} has the shape [${dims.join(", ")}]. Expected 1 to 4 integers`);
   if (row % known.block !== 0)
     throw new GgufError(
-      `Tensor ${quoted(name)} has rows of ${row} elements: type ${type} needs a multiple of ${known.block}`,
+      `Tensor ${quoted(name)} has rows of ${row} elements, but type ${type} needs a multiple of ${known.block}`,
     );
   return (elements / known.block) * known.bytes;
 }
@@ -89,11 +89,11 @@ export const float32Value = (value: number): NewValue => ({ type: "float32", val
 const padding = (bytes: number) => (ALIGNMENT - (bytes % ALIGNMENT)) % ALIGNMENT;
 
 function writePlan(out: Sink, { name, type, dims }: TensorPlan, offset: number) {
-  if (name === "" || name.includes("\0")) throw new GgufError("The name of a tensor is empty or holds a zero byte");
+  if (name === "" || name.includes("\0")) throw new GgufError("The name of a tensor is empty or contains a zero byte");
   out.string(name, LIMITS.nameBytes);
   out.scalar("uint32", dims.length);
   for (const size of dims) out.scalar("uint64", size);
-  out.scalar("uint32", typesByName.get(type)?.number ?? 0); // known: its bytes were counted
+  out.scalar("uint32", typesByName.get(type)?.number ?? 0); // known, because its bytes were counted
   out.scalar("uint64", offset);
 }
 
@@ -129,7 +129,7 @@ function createSink() {
   }
 
   const bytes = (given: Uint8Array) => {
-    const start = room(given.byteLength); // may replace the buffer
+    const start = room(given.byteLength); // this may replace the buffer
     buffer.set(given, start);
   };
   const scalar = (type: Exclude<Scalar, "string">, value: number | bigint) => {
@@ -143,7 +143,7 @@ function createSink() {
     string(value: string, most: number) {
       const encoded = new TextEncoder().encode(value);
       if (encoded.byteLength > most)
-        throw new GgufError(`${quoted(value)} is ${encoded.byteLength} bytes long: at most ${most} are taken`);
+        throw new GgufError(`${quoted(value)} is ${encoded.byteLength} bytes long; the maximum is ${most}`);
       scalar("uint64", encoded.byteLength);
       bytes(encoded);
     },

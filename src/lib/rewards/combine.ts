@@ -1,15 +1,15 @@
-/** What several functions gave for the same samples → one reward for each. Pure. */
+/** Combines the results of several functions for the same samples into one reward for each. Pure. */
 import type { Fault, Outcome } from "./contract.ts";
 
-/** One sample. `sub_rewards` has a name for every function. */
+/** One sample. `sub_rewards` has an entry for every function. */
 export type Scored = {
   index: number;
-  /** Weighted sum; null when a function failed for this sample, or every one returned None. */
+  /** Weighted sum. Null if a function failed for this sample, or all returned None. */
   reward: number | null;
   sub_rewards: Record<string, number | null>;
-  /** Of all functions together. */
+  /** Time of all functions together. */
   latency_ms: number;
-  /** The first that is not `none`. */
+  /** The first fault that is not `none`. */
   error: (Fault & { reward: string }) | null;
 };
 
@@ -20,7 +20,7 @@ export type ScoreSummary = {
   std: number | null;
   min: number | null;
   max: number | null;
-  /** Samples without a reward by kind of fault, only those that occurred. */
+  /** Samples without a reward by kind of fault; only kinds that occurred. */
   faults: Record<string, number>;
   latency_ms_p50: number | null;
   latency_ms_p95: number | null;
@@ -28,7 +28,9 @@ export type ScoreSummary = {
 
 export type Judged = { name: string; weight: number; outcomes: readonly Outcome[] };
 
-/** None is left out of the sum: the function does not apply. Any other fault leaves the sample without a reward. */
+/**
+ * None is left out of the sum, because the function does not apply. Any other fault leaves the sample without a reward.
+ */
 export function combine(functions: readonly Judged[], count: number): Scored[] {
   return Array.from({ length: count }, (_, index) => combineOne(functions, index));
 }
@@ -76,10 +78,10 @@ export function summarize(results: readonly Scored[]): ScoreSummary {
   };
 }
 
-/** `std` is that of these rewards, not an estimate for others: of one it is 0. */
+/** `std` is that of these rewards, not an estimate for others: for one reward it is 0. */
 function spread(rewards: readonly number[]): Pick<ScoreSummary, "mean" | "std" | "min" | "max"> {
   if (rewards.length === 0) return { mean: null, std: null, min: null, max: null };
-  // A running mean: rewards that are all the same have exactly that one, and no sum can become too large.
+  // A running mean: equal rewards give exactly that value, and no sum can overflow.
   const mean = rewards.reduce((before, reward, n) => before + (reward / (n + 1) - before / (n + 1)), 0);
   const variance = rewards.reduce((sum, reward) => sum + (reward - mean) ** 2 / rewards.length, 0);
   const std = Math.sqrt(variance);
@@ -91,7 +93,7 @@ function spread(rewards: readonly number[]): Pick<ScoreSummary, "mean" | "std" |
   };
 }
 
-/** The smallest value that at least this share of them does not exceed. `sorted` ascends. */
+/** Returns the smallest value that at least this share of them does not exceed. `sorted` ascends. */
 export function percentile(sorted: readonly number[], share: number): number | null {
   return sorted[Math.max(0, Math.ceil(sorted.length * share) - 1)] ?? null;
 }

@@ -1,6 +1,6 @@
 /**
- * What a reward is, on both sides of the sandbox: the code, the samples, what came of each, and the frames between the
- * process that runs the code and the one that asked. The asking side believes nothing that is not checked here.
+ * The contract of rewards on both sides of the sandbox: the code, the samples, their outcomes, and the frames between
+ * the process that runs the code and its caller. The caller trusts only what is checked here.
  */
 import { z } from "zod";
 
@@ -10,13 +10,13 @@ export type Language = (typeof LANGUAGES)[number];
 export type RewardCode = {
   language: Language;
   source: string;
-  /** Given to every call as keyword arguments, beside the columns; a column of the same name wins. */
+  /** Passed to every call as keyword arguments, beside the columns. A column of the same name wins. */
   params: Record<string, unknown>;
-  /** Of `random` (Python) and `Math.random` (JavaScript). */
+  /** Seed of `random` (Python) and `Math.random` (JavaScript). */
   seed: number;
-  /** Python only: a fresh interpreter for every sample (0.1 s each), so that none can leave anything for the next. */
+  /** Python only: a fresh interpreter for every sample (0.1 s each), so that no sample can affect the next. */
   isolate?: boolean;
-  /** What a sample scores that hangs, crashes or takes too much memory; undefined: that is a fault. */
+  /** Score of a sample that hangs, crashes or takes too much memory. Undefined: that is a fault. */
   failedScore?: number;
 };
 
@@ -38,16 +38,16 @@ export const Entrypoint = z.object({
 });
 export type Entrypoint = z.infer<typeof Entrypoint>;
 
-/** Why a sample has no reward. `none` is the code's own answer; the others are counted as errors. */
+/** Reasons why a sample has no reward. `none` is the code's own answer; the others count as errors. */
 export const FAULTS = [
-  "none", // it returned None, null or undefined
+  "none", // the code returned None, null or undefined
   "not_finite", // NaN or infinite
   "not_a_number",
-  "wrong_length", // a batch function returned too few or too many
+  "wrong_length", // a batch function returned too few or too many values
   "exception",
   "timeout",
   "memory",
-  "crashed", // the process died, or reached for what the sandbox refuses
+  "crashed", // the process died, or tried something that the sandbox forbids
 ] as const;
 export const Fault = z.object({
   kind: z.enum(FAULTS),
@@ -56,14 +56,14 @@ export const Fault = z.object({
 });
 export type Fault = z.infer<typeof Fault>;
 
-/** Of one function for one sample. Either a finite value or a fault. */
+/** The result of one function for one sample: a finite value or a fault. */
 export const Outcome = z.union([
   z.object({ value: z.number(), fault: z.null(), ms: z.number().min(0) }),
   z.object({ value: z.null(), fault: Fault, ms: z.number().min(0) }),
 ]);
 export type Outcome = z.infer<typeof Outcome>;
 
-/** Why code cannot be used at all. Line and column count from 1. */
+/** Reasons why code cannot be used at all. Line and column count from 1. */
 export const Rejection = z.object({
   kind: z.enum(["syntax", "signature", "exception", "memory", "timeout", "crashed"]),
   message: z.string().max(4000),
@@ -73,16 +73,16 @@ export const Rejection = z.object({
 export type Rejection = z.infer<typeof Rejection>;
 
 export const STDOUT_BYTES = 65_536;
-export const MAX_FRAME_BYTES = 1 << 20; // of an answer; a longer one is a violation
+export const MAX_FRAME_BYTES = 1 << 20; // limit of an answer; a longer one is a violation
 export const MAX_SOURCE_BYTES = 1 << 20;
-export const LOAD_MS = 10_000; // until the code's own top level has run
+export const LOAD_MS = 10_000; // limit for the code's own top level
 
-/** Each names a layer of the sandbox that holds around a process. */
+/** Layers of the sandbox that can be active around a process. */
 export const LAYERS = ["language", "rlimits", "no_new_privs", "seccomp", "landlock", "namespaces"] as const;
 export const Layer = z.enum(LAYERS);
 export type Layer = z.infer<typeof Layer>;
 
-/** To the process. The code inside never sees the nonce. */
+/** Messages to the process. The code inside never sees the nonce. */
 export type ToReward =
   | ({ op: "load"; nonce: string } & RewardCode)
   | {
@@ -90,21 +90,21 @@ export type ToReward =
       nonce: string;
       entry: string;
       samples: readonly Sample[];
-      /** A batch function: first all in one call, and one by one only if that raises. */
+      /** For a batch function: first all samples in one call, then one by one only if that raises. */
       whole: boolean;
     };
 
 const nonce = z.string().length(32);
 const printed = { stdout: z.string().max(STDOUT_BYTES), stdout_bytes: z.int().min(0) };
 
-/** From the process. For a call: `outcomes` once or more, in order, without a gap; then `done`. */
+/** Messages from the process. A call gets `outcomes` once or more, in order, without a gap; then `done`. */
 export const FromReward = z.discriminatedUnion("op", [
   z.strictObject({ op: z.literal("ready"), layers: z.array(Layer), start_ms: z.number() }),
   z.strictObject({ op: z.literal("loaded"), nonce, entrypoints: z.array(Entrypoint).min(1).max(64), ...printed }),
   z.strictObject({ op: z.literal("rejected"), nonce, error: Rejection, ...printed }),
-  z.strictObject({ op: z.literal("alone"), nonce }), // the batch raised: from here each sample is called by itself
+  z.strictObject({ op: z.literal("alone"), nonce }), // the batch raised: from here on each sample is called separately
   z.strictObject({ op: z.literal("outcomes"), nonce, from: z.int().min(0), outcomes: z.array(Outcome).min(1) }),
   z.strictObject({ op: z.literal("done"), nonce, ...printed }),
-  z.strictObject({ op: z.literal("violated"), message: z.string().max(2000) }), // it ends now
+  z.strictObject({ op: z.literal("violated"), message: z.string().max(2000) }), // the process ends now
 ]);
 export type FromReward = z.infer<typeof FromReward>;

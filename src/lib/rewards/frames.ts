@@ -1,4 +1,4 @@
-/** Messages on a pipe: four bytes of length, little end first, then JSON. */
+/** Messages on a pipe: four bytes of length, little endian, then JSON. */
 
 const HEADER = 4;
 
@@ -13,11 +13,14 @@ export function encodeFrame(message: unknown): Buffer {
 
 export class FrameTooLong extends Error {}
 
-/** Takes a stream apart. Holds at most one frame: throws as soon as a length is over `maxBytes`, or JSON is not JSON. */
+/**
+ * Splits a stream into frames. Holds at most one frame: throws as soon as a length exceeds `maxBytes`, or on invalid
+ * JSON.
+ */
 export function createFrames(maxBytes: number): { push: (chunk: Uint8Array) => unknown[] } {
   let held: Buffer[] = [];
   let heldBytes = 0;
-  let wanted: number | undefined; // bytes of the frame that is coming in, its header not counted
+  let wanted: number | undefined; // bytes of the current frame, without its header
   const take = (bytes: number): Buffer => {
     const all = held.length === 1 ? (held[0] as Buffer) : Buffer.concat(held);
     held = [all.subarray(bytes)];
@@ -33,7 +36,7 @@ export function createFrames(maxBytes: number): { push: (chunk: Uint8Array) => u
         if (wanted === undefined) {
           if (heldBytes < HEADER) return frames;
           wanted = take(HEADER).readUInt32LE(0);
-          if (wanted > maxBytes) throw new FrameTooLong(`A frame of ${wanted} bytes; at most ${maxBytes} are taken`);
+          if (wanted > maxBytes) throw new FrameTooLong(`A frame has ${wanted} bytes; the maximum is ${maxBytes}`);
         }
         if (heldBytes < wanted) return frames;
         frames.push(JSON.parse(take(wanted).toString("utf8")));

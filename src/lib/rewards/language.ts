@@ -10,7 +10,7 @@ const EXTENSIONS: Record<string, Language> = {
 
 export const extensionOf = (language: Language) => ({ python: "py", typescript: "ts", javascript: "js" })[language];
 
-/** By the end of a file's name; undefined where that says nothing. */
+/** Detects the language by the file extension; undefined if it is unknown. */
 export const languageOfFile = (name: string): Language | undefined =>
   EXTENSIONS[/\.([a-z]+)$/i.exec(name)?.[1]?.toLowerCase() ?? ""];
 
@@ -19,8 +19,8 @@ const PYTHON =
 const SCRIPT = /^[ \t]*(?:export\b|(?:async[ \t]+)?function\b|(?:const|let|var)[ \t]+\w|import[ \t]*["'{*])/m;
 
 /**
- * By the first line that only one of them has; undefined where none has. JavaScript is TypeScript without types, so
- * what is no Python is taken as that.
+ * Detects the language by the first line that only one of them has; undefined if none has. JavaScript is TypeScript
+ * without types, so code that is not Python counts as TypeScript.
  */
 export function detectLanguage(source: string): Language | undefined {
   const python = PYTHON.exec(source)?.index ?? Number.POSITIVE_INFINITY;

@@ -1,4 +1,4 @@
-/** How much of the sandbox an operator insists on. */
+/** Levels of sandboxing that an operator can require. */
 import type { Layer } from "./contract.ts";
 
 export type Level = "language" | "process" | "full";
@@ -9,10 +9,10 @@ const NEEDS: Record<Level, readonly Layer[]> = {
   full: ["language", "rlimits", "no_new_privs", "seccomp", "landlock", "namespaces"],
 };
 
-/** The layers that `level` asks for and that do not hold. */
+/** Returns the layers that `level` requires and that are not active. */
 export const missingLayers = (level: Level, holding: readonly Layer[]): Layer[] =>
   NEEDS[level].filter((layer) => !holding.includes(layer));
 
-/** The highest level whose layers all hold. */
+/** Returns the highest level whose layers are all active. */
 export const levelOf = (holding: readonly Layer[]): Level | undefined =>
   (["full", "process", "language"] as const).find((level) => missingLayers(level, holding).length === 0);

@@ -1,12 +1,12 @@
 import { numberOf } from "../rows/json.ts";
 import type { Sample } from "./contract.ts";
 
-/** What is wrong with a row that is to be scored, or undefined. */
+/** Returns the problem of a row that is to be scored, or undefined. */
 export function sampleFault(row: Record<string, unknown>): string | undefined {
   const { completion } = row;
-  if (completion === undefined) return "is missing: every row to be scored has the model's answer as completion";
+  if (completion === undefined) return "is missing. Every row to be scored needs the model's answer as completion";
   if (typeof completion === "string" || isMessages(completion)) return undefined;
-  return 'must be a text or a list of messages such as {"role": "assistant", "content": "…"}';
+  return 'must be a string or a list of messages such as {"role": "assistant", "content": "…"}';
 }
 
 const isMessages = (value: unknown) =>

@@ -1,9 +1,9 @@
-/** What a row of a dataset must look like. docs/datasets.md says it for people. */
+/** Formats of dataset rows. docs/datasets.md describes them for users. */
 export const FORMATS = ["prompt", "preference", "completion", "chat"] as const;
 export type Format = (typeof FORMATS)[number];
 export type Row = Record<string, unknown>;
 
-/** The first row decides; from then on the format is locked. */
+/** The first row decides. Afterwards the format is fixed. */
 export function formatOf(row: Row): Format {
   if (row["chosen"] !== undefined && row["rejected"] !== undefined) return "preference";
   if (row["completion"] !== undefined) return "completion";
@@ -22,7 +22,7 @@ export const isRow = (value: unknown): value is Row =>
 
 export type Fault = { field: string; message: string };
 
-/** What is wrong with this row under this format, or undefined. */
+/** Returns the problem of this row under this format, or undefined. */
 export function rowFault(row: Row, format: Format): Fault | undefined {
   const talks = row["messages"] !== undefined;
   if (talks) {
@@ -46,11 +46,11 @@ export function rowFault(row: Row, format: Format): Fault | undefined {
 
 const missing = (field: string, format: Format): Fault => ({
   field,
-  message: `${field} is missing: every row of the format ${format} has ${EXAMPLES[format]}`,
+  message: `${field} is missing. Every row of the format ${format} has ${EXAMPLES[format]}`,
 });
 
 const EXAMPLES: Record<Format, string> = {
-  prompt: "prompt, a text or a list of messages",
+  prompt: "prompt, a string or a list of messages",
   preference: "prompt, chosen and rejected",
   completion: "prompt and completion",
   chat: "messages, a list of {role, content}, or prompt",
@@ -64,7 +64,7 @@ function textFault(field: string, value: unknown): Fault | undefined {
 
 function messagesFault(field: string, value: unknown): Fault | undefined {
   if (!Array.isArray(value)) return { field, message: `${field} must be a list of messages, not ${kindOf(value)}` };
-  if (value.length === 0) return { field, message: `${field} is an empty list: it needs at least one message` };
+  if (value.length === 0) return { field, message: `${field} is an empty list. Add at least one message` };
   for (let i = 0; i < value.length; i++) {
     const message: unknown = value[i];
     const at = `${field}[${i}]`;

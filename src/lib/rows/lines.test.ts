@@ -85,7 +85,7 @@ describe("lines", () => {
   test("a million blanks in a line that is no row cost no more than reading them", async () => {
     const blanks = `[${" ".repeat(1_000_000)}]`;
     const read = () => expect(refusal(blanks, { chunk: 65_536, maxRowBytes: 1 << 21 })).toContain("a JSON object");
-    expect(await cpuMsOf(read)).toBeLessThan(10_000); // 20 minutes where each is tried as the last
+    expect(await cpuMsOf(read)).toBeLessThan(10_000); // trying each blank as the last would take 20 minutes
   });
 
   test("a row that comes byte by byte is held in little more memory than it has bytes", async () => {
@@ -97,8 +97,8 @@ describe("lines", () => {
     expect(refusal(row('"\\ud800"'))).toContain("half a character");
     expect(refusal(row('{"\\udfff":1}'))).toContain("half a character");
     expect(refusal(row('"\\ud83d\\ude00"'))).toBe("taken");
-    expect(refusal(row("1e400"))).toContain("beyond what a double can hold");
-    expect(refusal(row(`1${"0".repeat(400)}`))).toContain("beyond what a double can hold");
+    expect(refusal(row("1e400"))).toContain("too large for a double");
+    expect(refusal(row(`1${"0".repeat(400)}`))).toContain("too large for a double");
     expect(refusal(row("1e-400"))).toBe("taken");
     expect(refusal(row("[".repeat(63) + "]".repeat(63)))).toBe("taken");
     expect(refusal(row("[".repeat(64) + "]".repeat(64)))).toContain("nested more than 64");
@@ -121,7 +121,7 @@ describe("lines", () => {
     ];
     for (const [line, format] of formats) expect(read(line).format).toBe(format as never);
     expect(refusal(`${formats[0]![0]}\n{"prompt":"a","chosen":"b"}`)).toBe(
-      "Line 2: rejected is missing: every row of the format preference has prompt, chosen and rejected",
+      "Line 2: rejected is missing. Every row of the format preference has prompt, chosen and rejected",
     );
     expect(refusal(`${formats[2]![0]}\n{"prompt":"a"}`)).toBe("taken");
     expect(refusal('{"messages":[{"role":"user"}]}')).toContain("messages[0].content must be a string");

@@ -1,7 +1,7 @@
 import { type Format, formatOf, isRow, type Row, rowFault } from "./format.ts";
 import { isDoubtful, parseJson, UnkeepableError } from "./json.ts";
 
-/** A line that is no row. `line` counts from 1, as an editor does; blank lines count too. */
+/** A line that is not a row. `line` counts from 1, as in an editor; blank lines count too. */
 export class RowError extends Error {
   constructor(
     readonly line: number,
@@ -14,7 +14,7 @@ export class RowError extends Error {
 }
 
 export type Piece = {
-  /** Whole rows, each ended by one line feed: the bytes as they came, less what surrounds a row. */
+  /** Whole rows, each ended by one line feed: the original bytes without surrounding whitespace. */
   body: Uint8Array;
   rows: number;
 };
@@ -23,13 +23,13 @@ type Options = {
   maxRowBytes: number;
   /** Undefined: the first row decides. */
   format: Format | undefined;
-  /** Sees each row; gives its text where that is to be another, with "" for a row without content. */
+  /** Called for each row. Returns a replacement text, or "" for a row without content. */
   visit?: (row: Row, text: string, line: number) => string | undefined;
 };
 
 const PIECE_BYTES = 1 << 17;
-const CRUMBS = 1024; // chunks of a few bytes are put together: each costs a hundred of its own
-const AROUND_BYTES = 4; // of a line and not of its length: a byte order mark, a carriage return
+const CRUMBS = 1024; // small chunks are joined: each costs a hundred bytes of overhead
+const AROUND_BYTES = 4; // bytes that do not count for the length: a byte order mark, a carriage return
 const LF = 10;
 const BOM = [0xef, 0xbb, 0xbf];
 const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
@@ -38,17 +38,17 @@ const encoder = new TextEncoder();
 export type LineReader = {
   readonly format: Format | undefined;
   readonly rows: number;
-  /** The bytes belong to the reader from here on. */
+  /** The reader takes ownership of the bytes. */
   push: (chunk: Uint8Array) => Piece[];
   /** The last line may lack its line feed. */
   end: () => Piece[];
 };
 
-/** JSON lines → checked rows, in constant memory: one piece and at most one row. Throws RowError. */
+/** Turns JSON lines into checked rows in constant memory: one piece and at most one row. Throws RowError. */
 export function createLineReader({ maxRowBytes, format, visit }: Options): LineReader {
   let waiting: Uint8Array[] = [];
   let waitingBytes = 0;
-  let crumbs = 0; // chunks since they were last put together
+  let crumbs = 0; // chunks since the last join
   let sinceBreak = 0; // bytes after the last line feed
   let line = 0;
   let rows = 0;
@@ -122,7 +122,7 @@ export function createLineReader({ maxRowBytes, format, visit }: Options): LineR
     }
     if (!isRow(value)) throw new RowError(line, 'it must be a JSON object such as {"prompt": "…"}');
     const other = visit?.(value, text, line);
-    if (other === "") return other; // nothing to check
+    if (other === "") return other; // there is nothing to check
     format ??= formatOf(value);
     const fault = rowFault(value, format);
     if (fault) throw new RowError(line, fault.message, fault.field);
@@ -157,7 +157,7 @@ export function createLineReader({ maxRowBytes, format, visit }: Options): LineR
   };
 }
 
-/** By hand: a regular expression tries each of a million blanks within a line as the beginning of its end. */
+/** A regular expression would try each of a million blanks within a line as the beginning of its end. */
 function trim(text: string): string {
   let [from, to] = [0, text.length];
   while (from < to && isBlank(text.charCodeAt(from))) from++;

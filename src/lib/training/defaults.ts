@@ -1,7 +1,7 @@
-/** TRL's defaults (1.10, with transformers 5.16). Null: resolve.ts derives it from the others. */
+/** TRL's defaults (1.10, with transformers 5.16). Null: resolve.ts derives the value from the others. */
 import type { Values } from "./hyperparameters.ts";
 
-/** For LoRA ten times that of full weights. */
+/** Ten times higher for LoRA than for full training. */
 export const LEARNING_RATES = {
   grpo: { full: 1e-6, lora: 1e-5 },
   sft: { full: 2e-5, lora: 2e-4 },
@@ -23,7 +23,7 @@ const COMMON = {
   adam_beta2: 0.999,
   adam_epsilon: 1e-8,
   gradient_checkpointing: true,
-  /** SFTConfig says false, but its trainer draws rows at random all the same. */
+  /** SFTConfig says false, but its trainer shuffles rows anyway. */
   shuffle_dataset: true,
 } as const;
 

@@ -23,24 +23,24 @@ function resolved<M extends Method>(method: M, raw: unknown, more: Partial<Facts
 
 describe("what is refused, and in what words", () => {
   test.each([
-    ["grpo", { num_generation: 4 }, "unknown hyperparameter num_generation; did you mean num_generations?"],
-    ["grpo", { vllm_importance_sampling_mode: "x" }, /did you mean importance_sampling_mode\?/],
+    ["grpo", { num_generation: 4 }, "unknown hyperparameter num_generation. Did you mean num_generations?"],
+    ["grpo", { vllm_importance_sampling_mode: "x" }, /Did you mean importance_sampling_mode\?/],
     ["grpo", { zzzzzzzzz: 1 }, "unknown hyperparameter zzzzzzzzz"],
-    ["sft", { num_generations: 4 }, "num_generations belongs to the method grpo, this job's is sft"],
-    ["sft", { beta: 0.1 }, "beta belongs to the method grpo and dpo, this job's is sft"],
-    ["dpo", { packing: true }, "packing belongs to the method sft, this job's is dpo"],
-    ["grpo", { seed: 1 }, "seed is a field of the job itself: seed"],
+    ["sft", { num_generations: 4 }, "num_generations belongs to the method grpo, but this job uses sft"],
+    ["sft", { beta: 0.1 }, "beta belongs to the method grpo and dpo, but this job uses sft"],
+    ["dpo", { packing: true }, "packing belongs to the method sft, but this job uses dpo"],
+    ["grpo", { seed: 1 }, "seed is set on the job itself: seed"],
     ["grpo", { toString: 1 }, "unknown hyperparameter toString"],
     ["grpo", { loss_type: "sigmoid" }, /"grpo"|dr_grpo/],
     ["dpo", { loss_type: "dapo" }, /sigmoid/],
     ["grpo", { learning_rate: 0 }, />0/],
     ["grpo", { learning_rate: "fast" }, /expected number/],
     ["sft", { max_steps: 0 }, "must be -1 (as many as the epochs take) or at least 1"],
-    ["sft", { lr_scheduler_kwargs: { min_lr_rat: 0.1 } }, "unknown: min_lr_rat; did you mean min_lr_rate?"],
+    ["sft", { lr_scheduler_kwargs: { min_lr_rat: 0.1 } }, "unknown field: min_lr_rat. Did you mean min_lr_rate?"],
     ["sft", { lr_scheduler_type: "cosine_with_min_lr" }, /needs min_lr or min_lr_rate/],
     ["sft", { lr_scheduler_type: "polynomial", learning_rate: 1e-8 }, /lr_end must be less/],
-    ["sft", { max_length: 5000 }, "is more than the model's context of 4096 tokens"],
-    ["dpo", { label_smoothing: 0.1, loss_type: "ipo" }, "goes with loss_type sigmoid only"],
+    ["sft", { max_length: 5000 }, "is more than the model's context of 4096 tokens. Lower it"],
+    ["dpo", { label_smoothing: 0.1, loss_type: "ipo" }, "works only with loss_type sigmoid"],
     ["grpo", { num_generations: 3, per_device_train_batch_size: 8 }, /must divide the 8 completions/],
     ["grpo", { generation_batch_size: 12, per_device_train_batch_size: 8 }, /× steps_per_generation/],
     ["grpo", { importance_sampling_clip_min: 4 }, /must be less than importance_sampling_clip_max \(3\)/],
@@ -54,7 +54,7 @@ describe("what is refused, and in what words", () => {
     expect(fields).toContain(String(found[0]?.path[0]));
   });
 
-  test("everything that is wrong is told at once", () => {
+  test("all problems are reported at once", () => {
     expect(problems("grpo", { top_p: 2, beta: -1, what_is_this: 0 })).toHaveLength(3);
   });
 
@@ -89,7 +89,7 @@ describe("what is absent takes TRL's default", () => {
     expect(resolved("sft", {}).completion_only_loss).toBe(true);
   });
 
-  test("and is made to fit where nobody asked for it: whole groups, the model's context", () => {
+  test("and is adapted if the user did not give it: whole groups, the model's context", () => {
     expect(resolved("grpo", { num_generations: 16 }).per_device_train_batch_size).toBe(16);
     expect(resolved("grpo", { num_generations: 3 }).per_device_train_batch_size).toBe(9);
     expect(resolved("grpo", {}, { contextLength: 300 }).max_completion_length).toBe(150);
@@ -135,9 +135,9 @@ describe("auto", () => {
   });
 
   test("samples eight prompts a step where there are as many", () => {
-    const asked = { per_device_train_batch_size: "auto", gradient_accumulation_steps: "auto", num_generations: 4 };
-    expect(resolved("grpo", asked).generation_batch_size).toBe(32);
-    expect(resolved("grpo", asked, { rows: 3 }).generation_batch_size).toBe(12);
+    const input = { per_device_train_batch_size: "auto", gradient_accumulation_steps: "auto", num_generations: 4 };
+    expect(resolved("grpo", input).generation_batch_size).toBe(32);
+    expect(resolved("grpo", input, { rows: 3 }).generation_batch_size).toBe(12);
   });
 });
 

@@ -1,10 +1,9 @@
 /**
- * Hyperparameters as a user gives them: TRL's names (GRPOConfig, SFTConfig, DPOConfig of TRL 1.10, TrainingArguments
- * of transformers 5.16, and `warmup_ratio`, which the latter folded into `warmup_steps`). Strict: a typo costs GPU
- * hours. "auto" may stand anywhere; resolve.ts turns it, and what is absent, into values.
- *
- * What differs: `importance_sampling_correction`, `_mode`, `_clip_min`, `_clip_max` have no `vllm_` before them here,
- * and `dynamic_sampling` is ours.
+ * Hyperparameters as users give them, with TRL's names: GRPOConfig, SFTConfig, DPOConfig of TRL 1.10 and
+ * TrainingArguments of transformers 5.16. `warmup_ratio`, which the latter merged into `warmup_steps`, stays. Strict,
+ * because a typo costs GPU hours. Every field may be "auto"; resolve.ts replaces it and absent fields. Differences:
+ * `importance_sampling_correction`, `_mode`, `_clip_min`, `_clip_max` have no prefix `vllm_`, and `dynamic_sampling` is
+ * ours.
  */
 import { z } from "zod";
 import { nearest } from "../text/nearest.ts";
@@ -101,15 +100,15 @@ const dpo = {
 const FIELDS = { grpo, sft, dpo } as const;
 type Fields = typeof FIELDS;
 export type Values<M extends Method> = { [K in keyof Fields[M]]: z.infer<Fields[M][K]> };
-/** What a user gave: any of the method's fields, as a value or left to us. */
-export type Given<M extends Method> = { [K in keyof Fields[M]]?: z.infer<Fields[M][K]> | "auto" };
+/** A user's input: any of the method's fields, with a value or "auto". */
+export type HyperparameterInput<M extends Method> = { [K in keyof Fields[M]]?: z.infer<Fields[M][K]> | "auto" };
 
-/** A request is answered with this many problems at most: each unknown name costs a search for the one that was meant. */
+/** A response lists at most this many problems: each unknown name costs a search for a similar one. */
 export const MOST_PROBLEMS = 20;
 
-/** One thing that is wrong. `path` begins with the field's name. */
+/** One problem. `path` begins with the field's name. */
 export type Problem = { path: (string | number)[]; message: string };
-export type Read<M extends Method> = { ok: true; given: Given<M> } | { ok: false; problems: Problem[] };
+export type Read<M extends Method> = { ok: true; given: HyperparameterInput<M> } | { ok: false; problems: Problem[] };
 
 export function readHyperparameters<M extends Method>(method: M, raw: unknown): Read<M> {
   if (raw === undefined || raw === null) return { ok: true, given: {} };
@@ -132,7 +131,7 @@ export function readHyperparameters<M extends Method>(method: M, raw: unknown): 
   }
   return problems.length > 0
     ? { ok: false, problems: problems.slice(0, MOST_PROBLEMS) }
-    : { ok: true, given: given as Given<M> };
+    : { ok: true, given: given as HyperparameterInput<M> };
 }
 
 const place = (issue: z.core.$ZodIssue) => issue.path.map((part) => (typeof part === "number" ? part : String(part)));
@@ -141,7 +140,7 @@ function words(issue: z.core.$ZodIssue): string {
   if (issue.code !== "unrecognized_keys") return issue.message;
   const known = Object.keys(LrSchedulerKwargs.shape);
   const keys = issue.keys.slice(0, MOST_PROBLEMS);
-  return keys.map((key) => `unknown: ${shortened(key)}${suggestion(key, known)}`).join("; ");
+  return keys.map((key) => `unknown field: ${shortened(key)}${suggestion(key, known)}`).join("; ");
 }
 
 const LONGEST_SHOWN = 80;
@@ -149,30 +148,30 @@ const shortened = (name: string) => (name.length > LONGEST_SHOWN ? `${name.slice
 
 const suggestion = (name: string, names: Iterable<string>) => {
   const close = nearest(name, names);
-  return close === undefined ? "" : `; did you mean ${close}?`;
+  return close === undefined ? "" : `. Did you mean ${close}?`;
 };
 
-/** Names people bring from TRL for things that are set elsewhere here, or need no setting. */
+/** TRL names of settings that are elsewhere here, or that are not needed. */
 const ELSEWHERE: Readonly<Record<string, string>> = {
-  seed: "is a field of the job itself: seed",
-  save_steps: "is a field of the job's checkpoint: checkpoint.save_steps",
-  save_total_limit: "is a field of the job's checkpoint: checkpoint.keep_last",
-  reward_weights: "are given with the job's reward_functions: weight",
-  logging_steps: "needs no setting: every step is recorded",
-  bf16: "needs no setting: precision follows the model and the device",
-  fp16: "needs no setting: precision follows the model and the device",
-  use_vllm: "needs no setting: completions are sampled by the engine itself",
+  seed: "is set on the job itself: seed",
+  save_steps: "is set in the job's checkpoint: checkpoint.save_steps",
+  save_total_limit: "is set in the job's checkpoint: checkpoint.keep_last",
+  reward_weights: "are set in the job's reward_functions: weight",
+  logging_steps: "is not needed: every step is recorded. Remove it",
+  bf16: "is not needed: precision follows the model and the device. Remove it",
+  fp16: "is not needed: precision follows the model and the device. Remove it",
+  use_vllm: "is not needed: the engine itself samples completions. Remove it",
 };
 
 function strangerWords(method: Method, name: string): string {
   const elsewhere = Object.hasOwn(ELSEWHERE, name) ? ELSEWHERE[name] : undefined;
   if (elsewhere !== undefined) return `${name} ${elsewhere}`;
   const owners = METHODS.filter((other) => Object.hasOwn(FIELDS[other], name));
-  if (owners.length > 0) return `${name} belongs to the method ${owners.join(" and ")}, this job's is ${method}`;
+  if (owners.length > 0) return `${name} belongs to the method ${owners.join(" and ")}, but this job uses ${method}`;
   return `unknown hyperparameter ${shortened(name)}${suggestion(name, Object.keys(FIELDS[method]))}`;
 }
 
-/** The wire format, for the document. `readHyperparameters` says better what is wrong. */
+/** The wire format for the OpenAPI document. `readHyperparameters` has better error messages. */
 export const hyperparametersSchema = (method: Method) => {
   const entries = Object.entries(FIELDS[method]).map(([name, field]) => [
     name,

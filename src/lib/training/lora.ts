@@ -1,4 +1,4 @@
-/** Which matrices get an adapter, and how large. Names are PEFT's outside and GGUF's inside. */
+/** Adapter settings: target matrices and rank. Names are PEFT's outside and GGUF's inside. */
 import { z } from "zod";
 
 // biome-ignore format: a table should look like one
@@ -19,7 +19,7 @@ const modules = z
   ])
   .transform((given) => (given === "all-linear" ? [...ALL_LINEAR] : ALL_LINEAR.filter((each) => given.includes(each))));
 
-/** Strict as hyperparameters are: a typo costs GPU hours. */
+/** Strict like the hyperparameters: a typo costs GPU hours. */
 export const LoraSettings = z.strictObject({
   r: z.int().min(1).max(1024).default(16),
   alpha: z.number().positive().max(65_536).default(32),

@@ -1,7 +1,7 @@
 /**
- * What a training takes on its device, before anything is loaded. Pure. The trainer takes its sizes from here too, so
- * that what was promised is what is done: how many tokens are in a micro-batch, and whether layers are computed again.
- * Graphs and weights of models on the CPU are met within 15 %.
+ * Estimates a training's memory on its device before anything is loaded. Pure. The trainer takes its sizes from here
+ * too, so that the estimate holds: tokens of a micro-batch, and recomputation of layers. Graphs and weights of models
+ * on the CPU are within 15 %.
  */
 import { estimateMemory as servingMemory } from "../gguf/memory.ts";
 import type { ModelShape } from "../gguf/shape.ts";
@@ -12,22 +12,22 @@ import { rolloutSlots } from "./slots.ts";
 export type MemoryPlan = {
   method: "grpo" | "sft" | "dpo";
   lora: LoraSettings | null;
-  /** Resolved. */
+  /** Resolved hyperparameters. */
   hyperparameters: Readonly<Record<string, unknown>>;
   microDivisor: number;
   device: "cpu" | "cuda";
 };
 
-/** Bytes. */
+/** In bytes. */
 export type TrainingMemory = {
-  /** Of the model, and what the device wants of it in another order. */
+  /** The model, and its transposed copy on the device. */
   weights: number;
-  /** What is trained, where it is not the model itself; gradients; moments. */
+  /** Trained weights beyond the model itself, gradients and moments. */
   training: number;
   activations: number;
-  /** A second copy that samples, and its keys and values. */
+  /** A second copy that samples, with its keys and values. */
   rollouts: number;
-  /** The model as it was, where no adapter can be taken away. */
+  /** The base model, if there is no adapter to switch off. */
   reference: number;
   total: number;
 };
@@ -37,24 +37,24 @@ const LIMITS = {
   cpu: { tokens: 1024, kept: 512 * MIB, scores: 128 * MIB, table: 256 * MIB, fixed: 64 * MIB },
   cuda: { tokens: 8192, kept: 12_288 * MIB, scores: 1024 * MIB, table: 1024 * MIB, fixed: 1024 * MIB },
 } as const;
-/** Graphs of other shapes stay beside the largest one as long as all take no more than so many times it. */
+/** Graphs of other shapes are kept while all together take at most this many times the largest. */
 export const GRAPHS_KEPT = 1.5;
-const PROMPT_TOKENS = 512; // nobody has counted them yet
+const PROMPT_TOKENS = 512; // an assumption, because prompts are not counted yet
 
-/** Of a micro-batch. */
+/** Tokens of a micro-batch. */
 export const microTokens = (device: MemoryPlan["device"], microDivisor: number) =>
   Math.max(1, Math.floor(LIMITS[device].tokens / microDivisor));
 
-/** Frozen matrices are also held with rows and columns changed: turning one takes as long as a small product with it. */
+/** True if frozen matrices are also stored transposed: transposing one takes as long as a small product with it. */
 export const holdsTurned = (device: MemoryPlan["device"], weightBytes: number) =>
   device === "cuda" || weightBytes <= 1024 * MIB;
 
 type On = { device: MemoryPlan["device"]; microDivisor: number };
 
-/** Queries that attend at once and tokens whose probabilities exist at once: as few equal parts as fit. */
+/** Returns queries per attention block and tokens per head chunk: as few equal parts as fit. */
 export function blocksFor(of: Dimensions, { tokens, rows, scored }: Pick<Micro, "tokens" | "rows" | "scored">, on: On) {
   const { scores, table } = LIMITS[on.device];
-  const query = tokens * rows * of.heads * 4; // bytes of one query's shares, in all rows and heads
+  const query = tokens * rows * of.heads * 4; // bytes of one query's scores, in all rows and heads
   return {
     attentionBlock: partOf(tokens, scores / on.microDivisor / query),
     headChunk: partOf(scored, table / on.microDivisor / (of.vocab * 4)),
@@ -67,7 +67,7 @@ function partOf(count: number, most: number): number {
   return Math.ceil(count / parts);
 }
 
-/** Layers are computed again on the way back only where keeping what they made takes much. */
+/** Layers are computed again in the backward pass only if keeping their results takes too much memory. */
 export const recomputes = (of: Dimensions, micro: Omit<Micro, "recomputes">, { device, microDivisor }: On) =>
   keptBytes(of, micro) > LIMITS[device].kept / microDivisor;
 
@@ -88,10 +88,10 @@ export function estimateMemory(shape: ModelShape, plan: MemoryPlan): TrainingMem
   return { weights, training, activations, rollouts, reference, total };
 }
 
-/** The types that a GPU computes with; others are BF16 there. */
+/** Types that a GPU computes with; others become BF16. */
 const ON_CUDA = ["F32", "BF16", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0"];
 
-/** The model, and the copy of it that is turned or that the kernels read. */
+/** The model, and its copy that is transposed or that the kernels read. */
 function frozenBytes({ weight_bytes, parameters, quantization }: ModelShape, device: MemoryPlan["device"]): number {
   if (device === "cpu") return weight_bytes * (holdsTurned(device, weight_bytes) ? 2 : 1);
   const half = parameters * 2;
@@ -128,7 +128,7 @@ function microOf(shape: ModelShape, of: Dimensions, plan: MemoryPlan): Micro {
   return { ...micro, recomputes: hyperparameters.gradient_checkpointing !== false && recomputes(of, micro, plan) };
 }
 
-/** Tokens of the longest sequence that may come. */
+/** Returns the tokens of the longest possible sequence. */
 function longestOf(shape: ModelShape, plan: MemoryPlan): number {
   const most = numberOf(plan, "max_length", shape.context_length);
   const wanted = plan.method === "grpo" ? numberOf(plan, "max_completion_length", 512) + PROMPT_TOKENS : most;
@@ -140,7 +140,7 @@ function numberOf({ hyperparameters }: MemoryPlan, name: string, otherwise: numb
   return typeof value === "number" ? value : otherwise;
 }
 
-/** Inputs and outputs of what can have an adapter. */
+/** Inputs and outputs of the matrices that can have an adapter. */
 function adapterParameters(of: Dimensions, { r, target_modules }: LoraSettings): number {
   const { width, forward } = of;
   const [q, kv] = [of.heads * of.headLength, of.keyHeads * of.headLength];
@@ -151,7 +151,9 @@ function adapterParameters(of: Dimensions, { r, target_modules }: LoraSettings):
   return of.layers * r * target_modules.reduce((sum, name) => sum + sizes[name], 0);
 }
 
-/** A shape does not say how wide a layer is inside, nor whether the output layer is the embeddings: its size does. */
+/**
+ * A shape does not state a layer's inner width, nor if the embeddings are the output layer. Both follow from its size.
+ */
 export function dimensionsOf(shape: ModelShape): Dimensions {
   const {
     layers,
@@ -166,7 +168,7 @@ export function dimensionsOf(shape: ModelShape): Dimensions {
   const biases = shape.architecture === "qwen2" ? q + 2 * kv : 0;
   const rest = shape.parameters - width - layers * (norms + biases + 2 * width * (q + kv));
   const inside = (tables: number) => (rest - tables * vocab * width) / (3 * width * layers);
-  const isWhole = (x: number) => x > 0 && Math.abs(x - Math.round(x)) < 0.01; // factors of a rotation may be there too
+  const isWhole = (x: number) => x > 0 && Math.abs(x - Math.round(x)) < 0.01; // rotation factors may be included too
   const found = [inside(1), inside(2)].filter(isWhole);
   const usual = found.find((x) => Math.round(x) % 32 === 0) ?? found[0];
   const forward = Math.max(1, Math.round(usual ?? inside(1)));

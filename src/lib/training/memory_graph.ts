@@ -1,6 +1,6 @@
 /**
- * Bytes of one graph that learns, counted from what the way back reads. By the tape everything is F32; by the fused
- * kernels most is BF16, and attention keeps no shares.
+ * Bytes of one training graph, counted from what the backward pass reads. On the tape everything is F32. In the fused
+ * kernels most is BF16, and attention keeps no scores.
  */
 export type Dimensions = {
   layers: number;
@@ -8,36 +8,36 @@ export type Dimensions = {
   heads: number;
   keyHeads: number;
   headLength: number;
-  /** Of a layer, inside. */
+  /** Inner width of a layer. */
   forward: number;
   vocab: number;
   normsHeads: boolean;
 };
 
 export type Micro = {
-  /** Of a row; rows. */
+  /** Tokens of a row, and number of rows. */
   tokens: number;
   rows: number;
   scored: number;
   attentionBlock: number;
   headChunk: number;
   trainsAll: boolean;
-  /** Of one weight of a frozen matrix. */
+  /** Bytes of one weight of a frozen matrix. */
   weightBytes: number;
-  /** Frozen matrices are also there with rows and columns changed: no copy is made on the way back. */
+  /** True if frozen matrices are also stored transposed: the backward pass then makes no copy. */
   holdsTurned: boolean;
-  /** By our own kernels. */
+  /** True if our own kernels compute it. */
   isFused: boolean;
   recomputes: boolean;
 };
 
 const F32 = 4;
 
-/** Numbers that a layer keeps for one token: of attention, and behind it. */
+/** Numbers that a layer keeps for one token: for attention, and after it. */
 function keptOf(of: Dimensions, { tokens, trainsAll }: Pick<Micro, "tokens" | "trainsAll">) {
   const { width, heads, keyHeads, headLength, forward } = of;
   const [q, kv] = [heads * headLength, keyHeads * headLength];
-  const normed = trainsAll ? width : 0; // the gradient of a norm's weight needs what came out before it
+  const normed = trainsAll ? width : 0; // the gradient of a norm's weight needs the normalised values
   const headNorms = of.normsHeads ? q + kv : 0;
   return {
     attention: 2 * width + 2 * q + 3 * kv + tokens * heads + normed + headNorms,
@@ -45,7 +45,7 @@ function keptOf(of: Dimensions, { tokens, trainsAll }: Pick<Micro, "tokens" | "t
   };
 }
 
-/** What all layers keep where none is computed again. */
+/** Bytes that all layers keep if none is computed again. */
 export function keptBytes(of: Dimensions, micro: Omit<Micro, "recomputes">): number {
   const count = micro.tokens * micro.rows;
   if (micro.isFused) return of.layers * count * fusedLayer(of);
@@ -64,7 +64,7 @@ function tapeBytes(of: Dimensions, micro: Micro): number {
   const inputs = again ? of.layers * of.width : 0;
   const others = again ? inputs : (of.layers - 1) * (attention + behind);
   const scores = of.heads * micro.attentionBlock;
-  const atAttention = others + attention + 3.5 * scores; // those of the softmax: in, out, and turned
+  const atAttention = others + attention + 3.5 * scores; // the softmax's input, output and transposed copy
   const behindIt = others + attention + behind + 2 * of.forward;
   const turned = micro.trainsAll ? of.width * of.forward * F32 : turnedBytes(of.width * of.forward, micro);
   const layers = count * F32 * Math.max(atAttention, behindIt) + turned;
@@ -76,11 +76,12 @@ function tapeBytes(of: Dimensions, micro: Micro): number {
 
 function headBytes({ vocab, width }: Dimensions, micro: Micro): number {
   const table = vocab * micro.headChunk * F32;
-  if (micro.trainsAll) return 2 * table + 2 * vocab * width * F32; // turned, and the gradient of the layer itself
+  // the transposed table, and the gradient of the layer itself
+  if (micro.trainsAll) return 2 * table + 2 * vocab * width * F32;
   return table + turnedBytes(vocab * width, micro);
 }
 
-/** A frozen matrix with rows and columns changed, where that is not held; a quantized one is decoded before. */
+/** A transposed copy of a frozen matrix, if none is stored; a quantized one is decoded first. */
 function turnedBytes(elements: number, { weightBytes, holdsTurned }: Micro): number {
   if (weightBytes < 1.5) return elements * 2 * F32;
   return holdsTurned ? 0 : elements * Math.round(weightBytes);

@@ -1,6 +1,6 @@
-/** Names of metrics, TRL's where TRL has one, and the thinning of long series. */
+/** Names of metrics (TRL's if TRL has one), and downsampling of long series. */
 
-/** In every method. Rates are per second, `gpu_memory_peak_bytes` in bytes, `step_time` in seconds. */
+/** Metrics of every method. Rates are per second, `gpu_memory_peak_bytes` in bytes, `step_time` in seconds. */
 export const COMMON_METRICS = [
   "loss",
   "learning_rate",
@@ -11,7 +11,7 @@ export const COMMON_METRICS = [
   "gpu_memory_peak_bytes",
 ] as const;
 
-/** Beside these: `rewards/<function>/mean` and `/std`, and the `sampling/…` of importance.ts. */
+/** Additional metrics: `rewards/<function>/mean` and `/std`, and the `sampling/…` of importance.ts. */
 export const GRPO_METRICS = [
   "reward",
   "reward_std",
@@ -46,7 +46,7 @@ export const DPO_METRICS = [
   "logps/rejected",
 ] as const;
 
-/** The one that tells a method's progress. */
+/** The metric that shows a method's progress. */
 export const HEADLINE_METRIC = { grpo: "reward", sft: "loss", dpo: "rewards/margins" } as const;
 
 /** `truncated`: it reached max_completion_length without an end. */
@@ -62,7 +62,7 @@ export function completionMetrics(completions: readonly CompletionLength[]): Rec
   };
 }
 
-/** Of none they are 0, as in TRL. */
+/** Without completions all are 0, as in TRL. */
 function lengths(kind: "" | "_terminated", completions: readonly CompletionLength[]): Record<string, number> {
   const tokens = completions.length === 0 ? [0] : completions.map((completion) => completion.tokens);
   return {
@@ -77,9 +77,9 @@ export type MetricPoint = { step: number; epoch: number; time: string; values: R
 export type Thinned = { points: MetricPoint[]; sampled: boolean };
 
 /**
- * At most `maxPoints` values of each key. A series is cut into buckets of neighbours, and each keeps its least and its
- * greatest, at their own steps: a spike survives any thinning. First and last stay too. A point has only the keys
- * that were kept of it.
+ * Keeps at most `maxPoints` values of each key. A series is cut into buckets of adjacent points, and each keeps its
+ * minimum and maximum at their own steps, so that spikes survive. First and last stay too. A point has only the keys
+ * that were kept.
  */
 export function thin(points: readonly MetricPoint[], maxPoints: number): Thinned {
   if (points.length <= maxPoints) return { points: [...points], sampled: false };

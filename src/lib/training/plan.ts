@@ -1,4 +1,4 @@
-/** Resolved hyperparameters → what each algorithm takes. The one place where the two vocabularies meet. */
+/** Converts resolved hyperparameters to each algorithm's options. Only this file knows both vocabularies. */
 
 import type { Method } from "./hyperparameters.ts";
 import type { DpoOptions } from "./loss/dpo.ts";

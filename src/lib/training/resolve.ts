@@ -1,25 +1,25 @@
 /**
- * What a user gave, and facts → every hyperparameter with its value. What is absent takes TRL's default (a learning
- * rate ten times higher for LoRA), made to fit the model's context and whole groups. "auto" is our own choice from the
- * facts where one is better than the default. What cannot be is refused in words, never bent in silence: only values
- * the user did not give are moved.
+ * Resolves a user's input to every hyperparameter with its value. An absent field gets TRL's default (a learning rate
+ * ten times higher for LoRA), adapted to the model's context and whole groups. "auto" is our own choice from the facts
+ * if that is better than the default. Impossible values are rejected with a message: only values that the user did not
+ * give are changed.
  */
 import { DEFAULTS, LEARNING_RATES } from "./defaults.ts";
-import type { Given, Method, Problem, Values } from "./hyperparameters.ts";
+import type { HyperparameterInput, Method, Problem, Values } from "./hyperparameters.ts";
 import { POLYNOMIAL_END, totalGrpoSteps, totalSteps } from "./schedule.ts";
 
 export type Facts = {
   lora: boolean;
   /** Rows of the dataset; for GRPO these are the prompts. */
   rows: number;
-  /** Of the base model. */
+  /** Parameters of the base model. */
   parameters: number;
   contextLength: number;
-  /** Whether rows have a prompt and a completion apart, so that the loss can leave the prompt out. */
+  /** True if rows have a separate prompt and completion, so that the loss can leave the prompt out. */
   hasCompletions: boolean;
 };
 
-/** As TRL would have them after its own defaults: nothing is left to decide. */
+/** All values are decided, as TRL has them after its own defaults. */
 export type Resolved<M extends Method> = M extends "grpo"
   ? Omit<Values<"grpo">, "steps_per_generation" | "generation_batch_size" | "min_p" | "epsilon_high"> & {
       steps_per_generation: number;
@@ -35,12 +35,16 @@ export type Resolution<M extends Method> = { ok: true; values: Resolved<M> } | {
 
 type Bag = Record<string, unknown>;
 
-export function resolveHyperparameters<M extends Method>(method: M, given: Given<M>, facts: Facts): Resolution<M> {
-  const asked = given as Bag;
+export function resolveHyperparameters<M extends Method>(
+  method: M,
+  given: HyperparameterInput<M>,
+  facts: Facts,
+): Resolution<M> {
+  const requested = given as Bag;
   const values: Bag = { ...DEFAULTS[method], learning_rate: LEARNING_RATES[method][facts.lora ? "lora" : "full"] };
-  for (const [name, value] of Object.entries(asked)) if (value !== "auto") values[name] = value;
-  const isFree = (name: string) => asked[name] === undefined || asked[name] === "auto";
-  const isAuto = (name: string) => asked[name] === "auto";
+  for (const [name, value] of Object.entries(requested)) if (value !== "auto") values[name] = value;
+  const isFree = (name: string) => requested[name] === undefined || requested[name] === "auto";
+  const isAuto = (name: string) => requested[name] === "auto";
 
   if (isAuto("learning_rate")) values["learning_rate"] = autoLearningRate(values["learning_rate"] as number, facts);
   if (isAuto("warmup_ratio")) values["warmup_ratio"] = 0.05;
@@ -59,13 +63,13 @@ export function resolveHyperparameters<M extends Method>(method: M, given: Given
   return problems.length > 0 ? { ok: false, problems } : { ok: true, values: values as Resolved<M> };
 }
 
-/** A small model takes, and needs, a larger rate: by the square root of its size, from a billion parameters down. */
+/** A small model needs a larger rate: scaled by the square root of its size, below a billion parameters. */
 function autoLearningRate(usual: number, { parameters }: Facts): number {
   const factor = Math.min(30, Math.sqrt(1e9 / Math.min(1e9, Math.max(1, parameters))));
   return Number((usual * factor).toPrecision(2));
 }
 
-/** Enough for 200 steps, 10 at most; for SFT, which soon learns rows by heart, 3. */
+/** Enough for 200 steps, at most 10; for SFT, which overfits soon, 3. */
 function autoEpochs(method: Method, values: Bag, rows: number): number {
   const plan = { ...values, rows, num_train_epochs: 1, max_steps: -1 } as unknown as Parameters<
     typeof totalGrpoSteps
@@ -84,16 +88,16 @@ function fitGroups(values: Bag, { isFree, isAuto, rows }: Fit): void {
   if (isAuto("gradient_accumulation_steps"))
     values["gradient_accumulation_steps"] = clamp((Math.min(8, rows) * group) / batch(), 1, 64);
   const steps = () => (values["steps_per_generation"] ?? values["gradient_accumulation_steps"]) as number;
-  const asked = values["generation_batch_size"] ?? null;
-  if (isFree("per_device_train_batch_size") && asked === null && (batch() * steps()) % group !== 0)
+  const requested = values["generation_batch_size"] ?? null;
+  if (isFree("per_device_train_batch_size") && requested === null && (batch() * steps()) % group !== 0)
     values["per_device_train_batch_size"] = Math.ceil(batch() / group) * group;
-  if (asked === null) values["generation_batch_size"] = batch() * steps();
-  values["steps_per_generation"] ??= asked === null ? steps() : (asked as number) / batch();
+  if (requested === null) values["generation_batch_size"] = batch() * steps();
+  values["steps_per_generation"] ??= requested === null ? steps() : (requested as number) / batch();
   values["epsilon_high"] ??= values["epsilon"];
   values["min_p"] ??= 0;
 }
 
-/** Lengths nobody asked for shrink to the model's context; half of it at most is for the completion. */
+/** Lengths that the user did not give shrink to the model's context; at most half of it is for the completion. */
 function fitLengths(values: Bag, { contextLength }: Facts, isFree: (name: string) => boolean): void {
   if ("max_length" in values) {
     values["max_length"] ??= contextLength;
@@ -108,12 +112,12 @@ function conflicts(method: Method, values: Bag, facts: Facts): Problem[] {
   const refuse = (field: string, message: string) => problems.push({ path: [field], message });
   for (const length of ["max_length", "max_completion_length"])
     if (length in values && (values[length] as number) > facts.contextLength)
-      refuse(length, `is more than the model's context of ${facts.contextLength} tokens`);
+      refuse(length, `is more than the model's context of ${facts.contextLength} tokens. Lower it`);
   scheduleConflicts(values as Values<"sft">, refuse);
   if (method === "grpo") grpoConflicts(values as Resolved<"grpo">, refuse);
   if (method === "dpo") {
     const { loss_type, label_smoothing } = values as Values<"dpo">;
-    if (label_smoothing > 0 && loss_type !== "sigmoid") refuse("label_smoothing", "goes with loss_type sigmoid only");
+    if (label_smoothing > 0 && loss_type !== "sigmoid") refuse("label_smoothing", "works only with loss_type sigmoid");
   }
   return problems;
 }
@@ -124,10 +128,10 @@ function scheduleConflicts(values: Values<"sft">, refuse: Refuse): void {
   const { lr_scheduler_type: type, learning_rate: rate } = values;
   const { min_lr, min_lr_rate, lr_end } = values.lr_scheduler_kwargs ?? {};
   const field = "lr_scheduler_kwargs";
-  if (min_lr !== undefined && min_lr_rate !== undefined) refuse(field, "takes min_lr or min_lr_rate, not both");
+  if (min_lr !== undefined && min_lr_rate !== undefined) refuse(field, "must have min_lr or min_lr_rate, not both");
   if (type === "cosine_with_min_lr" && min_lr === undefined && min_lr_rate === undefined)
     refuse(field, "needs min_lr or min_lr_rate for cosine_with_min_lr");
-  if (min_lr !== undefined && min_lr > rate) refuse(field, `min_lr is more than learning_rate (${rate})`);
+  if (min_lr !== undefined && min_lr > rate) refuse(field, `min_lr must not be more than learning_rate (${rate})`);
   if (type === "polynomial" && (lr_end ?? POLYNOMIAL_END) >= rate)
     refuse(field, `lr_end must be less than learning_rate (${rate})`);
 }
@@ -137,7 +141,7 @@ function grpoConflicts(values: Resolved<"grpo">, refuse: Refuse): void {
   if (!Number.isInteger(values.steps_per_generation) || generation !== batch * values.steps_per_generation)
     refuse(
       "generation_batch_size",
-      `must be per_device_train_batch_size (${batch}) × steps_per_generation, a whole number`,
+      `must be per_device_train_batch_size (${batch}) × steps_per_generation, an integer`,
     );
   else if (generation % group !== 0)
     refuse(
@@ -145,7 +149,7 @@ function grpoConflicts(values: Resolved<"grpo">, refuse: Refuse): void {
       `must divide the ${generation} completions of a generation (per_device_train_batch_size × steps_per_generation)`,
     );
   if (values.repetition_penalty !== 1)
-    refuse("repetition_penalty", "can only be 1: completions are drawn from the model as it is");
+    refuse("repetition_penalty", "must be 1: completions are drawn from the unchanged model");
   const { importance_sampling_clip_min: least, importance_sampling_clip_max: most } = values;
   if (least !== null && most !== null && least >= most)
     refuse("importance_sampling_clip_min", `must be less than importance_sampling_clip_max (${most})`);

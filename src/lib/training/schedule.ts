@@ -1,6 +1,6 @@
 /**
- * Number of optimizer steps and learning rate of each, as transformers computes them. Step 0 is the first: with a
- * warmup its rate is 0, so it changes no weight.
+ * The number of optimizer steps and the learning rate of each, as transformers computes them. Step 0 is the first: with
+ * a warmup its rate is 0, so it changes no weight.
  */
 
 export const SCHEDULES = [
@@ -15,7 +15,7 @@ export const SCHEDULES = [
 ] as const;
 export type ScheduleType = (typeof SCHEDULES)[number];
 
-/** What `lr_scheduler_kwargs` may say. `min_lr` and `min_lr_rate` exclude each other. */
+/** Fields of `lr_scheduler_kwargs`. `min_lr` and `min_lr_rate` exclude each other. */
 export type ScheduleShape = {
   num_cycles?: number | undefined;
   min_lr?: number | undefined;
@@ -66,13 +66,13 @@ function factor(schedule: Schedule, step: number): number {
   }
 }
 
-/** transformers' `lr_end`. */
+/** The default `lr_end` of transformers. */
 export const POLYNOMIAL_END = 1e-7;
 
 /** 1 at 0, 0 at 1, and back. */
 const wave = (halves: number) => 0.5 * (1 + Math.cos(Math.PI * halves));
 
-/** `warmup_steps` wins over `warmup_ratio`; below 1 it is a ratio itself. */
+/** `warmup_steps` overrides `warmup_ratio`; below 1 it is a ratio itself. */
 export function warmupSteps(totalSteps: number, given: { warmup_steps: number; warmup_ratio: number }): number {
   if (given.warmup_steps >= 1) return Math.floor(given.warmup_steps);
   return Math.ceil(totalSteps * (given.warmup_steps || given.warmup_ratio));
@@ -81,7 +81,7 @@ export function warmupSteps(totalSteps: number, given: { warmup_steps: number; w
 export type StepPlan = {
   rows: number;
   num_train_epochs: number;
-  /** Wins over epochs where it is positive. */
+  /** Overrides epochs if it is positive. */
   max_steps: number;
   per_device_train_batch_size: number;
   gradient_accumulation_steps: number;
@@ -89,20 +89,20 @@ export type StepPlan = {
 
 export type GrpoStepPlan = StepPlan & { num_generations: number; num_iterations: number; steps_per_generation: number };
 
-/** SFT and DPO: rows, or pairs; the last step of an epoch may be smaller than the others. */
+/** SFT and DPO count rows or pairs. The last step of an epoch may be smaller than the others. */
 export function totalSteps(plan: StepPlan): number {
   return stepsFor(plan, Math.ceil(plan.rows / plan.per_device_train_batch_size));
 }
 
-/** Prompts that are sampled together; each has num_generations completions. */
+/** Returns the prompts that are sampled together; each has num_generations completions. */
 export function promptsPerGeneration(plan: GrpoStepPlan): number {
   return (plan.per_device_train_batch_size * plan.steps_per_generation) / plan.num_generations;
 }
 
 /**
- * GRPO: batches are of completions. A generation gives steps_per_generation batches, each used num_iterations times.
- * Prompts at the end of an epoch that do not fill a generation are not counted; a dataset smaller than one counts as
- * one generation an epoch.
+ * GRPO counts completions. A generation gives steps_per_generation batches, each used num_iterations times. Prompts at
+ * the end of an epoch that do not fill a generation are not counted. A smaller dataset counts as one generation per
+ * epoch.
  */
 export function totalGrpoSteps(plan: GrpoStepPlan): number {
   const generations = Math.max(1, Math.floor(plan.rows / promptsPerGeneration(plan)));

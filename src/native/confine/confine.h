@@ -1,11 +1,11 @@
 /*
- * verk-confine: gives up what a worker does not need, then becomes the worker.
+ * verk-confine drops all rights that a worker does not need, then becomes the worker.
  *
  *   server -> verk-confine = worker: one process id, before and after the exec
  *
- * Landlock holds for a thread and for those that it starts, and a runtime starts threads before its first line of code:
- * so a program that exists before the runtime is the one that restricts itself. Nothing can be taken back later.
- * Options are arguments and name files, never secrets: the exec replaces them.
+ * Landlock applies to a thread and the threads it starts, and a runtime starts threads before its first line of code. So
+ * this program restricts itself before the runtime exists. The restrictions cannot be undone. Options are arguments:
+ * they name files, never secrets, and the exec replaces them.
  */
 #ifndef VERK_CONFINE_H
 #define VERK_CONFINE_H
@@ -13,7 +13,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* What the process may do with a path and all that lies beneath it. */
+/* Rights of the process for a path and everything below it. */
 enum access { READS, RUNS, WRITES, UPDATES, DRIVES };
 
 struct rule {
@@ -26,17 +26,17 @@ enum { MAX_RULES = 512, FAILED = 126 };
 struct options {
   bool landlock, seccomp, namespaces; /* no_new_privs always */
   bool network; /* of the host */
-  bool owner; /* gives files to other users: started by root alone */
+  bool owner; /* may give files to other users; only if root started it */
   struct rule rules[MAX_RULES];
   size_t rule_count;
-  char **before; /* a program that runs first, outside, and must end with 0; NULL: none */
+  char **before; /* a program that runs first, unconfined, and must exit with 0; NULL for none */
   char **program;
 };
 
 /* rules.c: 0 or an errno; `which` then names what failed */
 int restrict_files(const struct options *options, const char **which);
 
-/* seccomp.c: `self` is the one process that may be sent signals */
+/* seccomp.c: `self` is the only process that may receive signals */
 bool install_filter(bool network, unsigned self);
 
 /* namespace.c */

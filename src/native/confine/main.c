@@ -1,17 +1,18 @@
 /*
  * verk-confine [OPTION]... -- PROGRAM [ARGUMENT]...
  *
- *   --layers LIST     any of landlock, seccomp, namespaces, separated by commas; no_new_privs always. All must hold
- *   --network         the host's; without it no address can be dialled
- *   --reads PATH      a file, or a folder and what lies beneath it; may be absent
- *   --runs PATH       the same, and programs may be started
- *   --writes PATH     a folder in which files are made, changed and removed
- *   --updates PATH    a file that is changed in place
+ *   --layers LIST     any of landlock, seccomp, namespaces, separated by commas. All must be available. no_new_privs
+ *                     is always set
+ *   --network         use the network of the host; without it no connection can be opened
+ *   --reads PATH      a file, or a folder and everything below; may be absent
+ *   --runs PATH       like --reads, and programs may be started
+ *   --writes PATH     a folder in which files may be created, changed and removed
+ *   --updates PATH    a file that may be changed in place
  *   --drives PATH     a device; may be absent
  *   --owner           files may be given to other users
- *   --before COUNT A… COUNT arguments: a program that runs first, without any of this, and must end with 0
+ *   --before COUNT A… COUNT arguments: a program that runs first, unconfined, and must exit with 0
  *
- * verk-confine --probe prints for each layer "NAME ok" or "NAME why not".
+ * verk-confine --probe prints "NAME ok" or "NAME reason" for each layer.
  */
 #include "confine.h"
 
@@ -54,10 +55,10 @@ static bool add_rule(const char *name, const char *path) {
   return false;
 }
 
-/* COUNT arguments and a NULL, in a list of their own. */
+/* Copies COUNT arguments and a NULL into a list. */
 static char **take(char **from, int available) {
   int count = atoi(from[0]);
-  if (count < 1 || count >= available) fail("--before", "a number of arguments, and as many of them");
+  if (count < 1 || count >= available) fail("--before", "needs COUNT and that many arguments");
   char **list = calloc((size_t)count + 1, sizeof *list);
   if (list == NULL) fail("--before", strerror(errno));
   memcpy(list, from + 1, (size_t)count * sizeof *list);
@@ -84,7 +85,7 @@ static void read_options(int argc, char **argv) {
   if (options.program == NULL) fail("--", "a program must follow");
 }
 
-/* It is the server's own, and reads nothing of strangers. The channel to the server is not for it. */
+/* The program is our own and reads no untrusted data. It does not get the channel to the server. */
 static void run_before(void) {
   pid_t pid = fork();
   if (pid < 0) fail(options.before[0], strerror(errno));
@@ -98,14 +99,14 @@ static void run_before(void) {
   int status;
   while (waitpid(pid, &status, 0) < 0)
     if (errno != EINTR) fail(options.before[0], strerror(errno));
-  if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) _exit(FAILED); /* it has said why */
+  if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) _exit(FAILED); /* it has printed the reason */
 }
 
-/* When memory runs out the kernel ends a worker, not the server. Afterwards /proc cannot be written. */
+/* The kernel then kills a worker, not the server, if the machine is out of memory. Later /proc cannot be written. */
 static void prefer_as_victim(void) {
   int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
   if (fd < 0) return;
-  if (write(fd, "500", 3) < 0) errno = 0; /* lower than allowed: the kernel chooses by itself */
+  if (write(fd, "500", 3) < 0) errno = 0; /* it may not be allowed; the kernel then chooses by itself */
   close(fd);
 }
 
@@ -132,7 +133,7 @@ static int attempt(enum layer layer) {
   return layer == LANDLOCK ? restrict_files(&options, &which) : 0;
 }
 
-/* Each in a process of its own: none can be taken back. */
+/* Each layer is tried in its own process, because none can be undone. */
 static int probe(void) {
   static const char *const names[] = { "no_new_privs", "seccomp", "landlock", "namespaces" };
   for (int i = NO_NEW_PRIVS; i <= NAMESPACES; i++) {

@@ -1,4 +1,4 @@
-/* A network without a device, and no capability. */
+/* Moves the process to a network without devices, and drops all capabilities. */
 #include "confine.h"
 
 #include <errno.h>
@@ -21,7 +21,7 @@ static bool write_text(const char *path, const char *text) {
   return ok;
 }
 
-/* An ordinary user needs a user namespace for it, in which the worker stays who it is: files belong to the server. */
+/* An ordinary user needs a user namespace for it. The worker keeps its uid there, because its files belong to the server. */
 bool leave_network(void) {
   uid_t uid = geteuid();
   gid_t gid = getegid();
@@ -35,7 +35,7 @@ bool leave_network(void) {
   return write_text("/proc/self/gid_map", line);
 }
 
-/* With no_new_privs an exec by root gives none back. `owner`: to unpack files for a user that sessions run as. */
+/* With no_new_privs, an exec by root does not restore them. `owner` keeps the right to give files to the user of sessions. */
 bool drop_capabilities(bool owner) {
   prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
   struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };

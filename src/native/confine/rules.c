@@ -1,4 +1,4 @@
-/* Landlock: which files can be opened, and how. What is not named cannot be. */
+/* Landlock rules: the files that can be opened, and how. All other files are denied. */
 #include "confine.h"
 
 #include <errno.h>
@@ -9,7 +9,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* linux/landlock.h of an older machine has no names for the newer rights. */
+/* linux/landlock.h of older machines lacks the newer rights. */
 enum {
   EXECUTE = 1 << 0, WRITE_FILE = 1 << 1, READ_FILE = 1 << 2, READ_DIR = 1 << 3, REMOVE_DIR = 1 << 4,
   REMOVE_FILE = 1 << 5, MAKE_DIR = 1 << 7, MAKE_REG = 1 << 8, MAKE_SOCK = 1 << 9, REFER = 1 << 13,
@@ -21,10 +21,10 @@ enum { OF_FILES = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE | IOCTL_DEV };
 static const uint64_t RIGHTS[] = {
   [READS] = READ_FILE | READ_DIR,
   [RUNS] = READ_FILE | READ_DIR | EXECUTE,
-  /* no symbolic link and no named pipe: the server reads what a worker leaves, and would follow the one and wait at the other */
+  /* no symbolic links and named pipes: the server reads the files of a worker, and would follow the one and block on the other */
   [WRITES] = READ_FILE | READ_DIR | WRITE_FILE | TRUNCATE | REMOVE_DIR | REMOVE_FILE | MAKE_DIR | MAKE_REG |
              MAKE_SOCK | REFER,
-  [UPDATES] = READ_FILE | WRITE_FILE, /* another process has it mapped: a shorter file would end that process */
+  [UPDATES] = READ_FILE | WRITE_FILE, /* another process has mapped it, and truncating the file would crash that process */
   [DRIVES] = READ_FILE | READ_DIR | WRITE_FILE | IOCTL_DEV,
 };
 
@@ -36,18 +36,18 @@ struct beneath {
   int32_t parent;
 } __attribute__((packed));
 
-/* All that this version of the kernel's interface can refuse. */
+/* All rights that this version of the kernel can deny. */
 static uint64_t rights_known(long version) {
   const int count = version >= 5 ? 16 : version >= 3 ? 15 : version == 2 ? 14 : 13;
   return (1ULL << count) - 1;
 }
 
-/* A file system without what a rule names is as good as one where it may not be read. */
+/* A rule for a missing path is skipped, because the path cannot be read anyway. */
 static bool may_be_absent(enum access access) { return access == READS || access == DRIVES; }
 
 /*
- * A rule holds for an inode, and the kernel makes another one for a folder of /proc that it has forgotten. It forgets
- * none that is open: such a descriptor stays with the worker.
+ * A rule applies to an inode, and the kernel makes a new inode for a folder of /proc that it dropped from its cache. It
+ * drops none that is open, so the descriptor stays open in the worker.
  */
 static bool must_stay_open(const char *path) { return strncmp(path, "/proc/self/", 11) == 0; }
 
@@ -75,7 +75,7 @@ int restrict_files(const struct options *options, const char **which) {
   const uint64_t known = rights_known(version);
   struct ruleset rules = { .files = known };
   if (version >= 4 && !options->network) rules.network = TCP;
-  if (version >= 6) rules.scoped = SCOPES; /* no abstract socket and no signal to a process outside */
+  if (version >= 6) rules.scoped = SCOPES; /* no abstract sockets of, and no signals to, processes outside */
   const size_t size = version >= 6 ? 24 : version >= 4 ? 16 : 8;
   int set = (int)syscall(SYS_landlock_create_ruleset, &rules, size, 0);
   if (set < 0) return errno;

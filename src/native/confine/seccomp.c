@@ -1,6 +1,6 @@
 /*
- * Which system calls a worker gets no answer from. A list of what is allowed would be safer, and would break with the
- * next version of a driver or of the runtime. Threads that start later inherit the filter.
+ * The seccomp filter of workers: system calls that are denied. An allow-list would be safer, but would break with the
+ * next version of a driver or of the runtime. Later threads inherit the filter.
  */
 #include "confine.h"
 #include "denied.h"
@@ -11,14 +11,14 @@
 enum { SPEC_ALLOW = 4, TYPE_MASK = 0xf };
 
 static const struct denied of_workers[] = {
-  /* memory that outlives a process, and queues that others can open */
+  /* memory that outlives a process, and queues that other processes can open */
   { SYS_shmget, ENOSYS }, { SYS_msgget, ENOSYS }, { SYS_semget, ENOSYS }, { SYS_mq_open, ENOSYS },
   { NR_memfd_secret, ENOSYS },
-  /* signals to a process that its number does not show here */
+  /* signals whose arguments do not name the process by its pid */
   { SYS_pidfd_send_signal, EPERM }, { SYS_tkill, EPERM },
 };
 
-/* Signals, and limits, for this process alone: the server and the other workers belong to the same user. */
+/* Allows signals and limits only for this process: the server and the other workers have the same user. */
 static void only_self(unsigned number, unsigned self, bool zero_too) {
   skip_unless_equal(number, zero_too ? 5 : 4);
   load(ARGUMENT(0));
@@ -33,7 +33,7 @@ static void take_if_equal(unsigned value) {
   allow();
 }
 
-/* Dials out; unix sockets lead to daemons of the host and to other workers. */
+/* For workers that open outbound connections. Unix sockets would lead to daemons of the host and to other workers. */
 static void check_network_sockets(void) {
   skip_unless_equal(SYS_socket, 6);
   load(ARGUMENT(0));
@@ -42,7 +42,7 @@ static void check_network_sockets(void) {
   refuse(EAFNOSUPPORT);
 }
 
-/* Of unix sockets those that must be connected before they can send: a datagram names whom it is for. */
+/* Allows only unix sockets that must be connected before sending: a datagram could be sent to any address. */
 static void check_unix(unsigned number) {
   skip_unless_equal(number, 10);
   load(ARGUMENT(0));
@@ -51,11 +51,11 @@ static void check_unix(unsigned number) {
   load(ARGUMENT(1));
   put(BPF_ALU | BPF_AND | BPF_K, TYPE_MASK, 0, 0);
   take_if_equal(SOCK_STREAM);
-  take_if_equal(SOCK_SEQPACKET); /* the driver of a GPU listens on one */
+  take_if_equal(SOCK_SEQPACKET); /* GPU drivers listen on such a socket */
   refuse(EAFNOSUPPORT);
 }
 
-/* Listens and never dials. */
+/* For workers that listen and never connect. */
 static void check_local_sockets(void) {
   check_unix(SYS_socket);
   skip_unless_equal(SYS_connect, 1);
@@ -81,6 +81,6 @@ bool install_filter(bool network, unsigned self) {
     return false;
   }
   struct sock_fprog program = { .len = length, .filter = code };
-  /* Without the flag, kernels before 5.16 slow the whole process down: a worker runs no code of strangers. */
+  /* Without the flag, kernels before 5.16 slow the whole process down. A worker runs no untrusted code, so it is safe. */
   return syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SPEC_ALLOW, &program) == 0;
 }

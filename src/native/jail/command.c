@@ -1,4 +1,4 @@
-/* The last steps before the command: from here on nothing can be taken back. */
+/* The last steps before the command. None of them can be undone. */
 #include "jail.h"
 
 #include <errno.h>
@@ -24,7 +24,7 @@ static void fail(const char *step) {
 static void limit(int resource, uint64_t soft, uint64_t hard) {
   struct rlimit now;
   if (getrlimit((__rlimit_resource_t)resource, &now) != 0) fail("limits");
-  if (hard > now.rlim_max) hard = now.rlim_max; /* what the host allows us is the most there is */
+  if (hard > now.rlim_max) hard = now.rlim_max; /* the limit of the host cannot be exceeded */
   struct rlimit value = { .rlim_cur = soft < hard ? soft : hard, .rlim_max = hard };
   if (setrlimit((__rlimit_resource_t)resource, &value) != 0) fail("limits");
 }
@@ -43,9 +43,9 @@ static void set_limits(const struct spec *spec) {
   limit_if_set(RLIMIT_NOFILE, spec->open_files);
   limit_if_set(RLIMIT_FSIZE, spec->file_bytes);
   if (spec->cpu_seconds != 0) limit(RLIMIT_CPU, spec->cpu_seconds, spec->cpu_seconds + 1);
-  /* Not the address space: many runtimes reserve far more of it than they use. What locks itself does this too. */
+  /* The address space is not limited, because many runtimes reserve far more than they use. */
   if (spec->filtered) limit_if_set(RLIMIT_DATA, spec->memory_bytes);
-  /* Counted for each user namespace; pid 1 is one. */
+  /* The kernel counts processes per user namespace, including pid 1. */
   if (spec->processes != 0) limit(RLIMIT_NPROC, spec->processes + 1, spec->processes + 1);
 }
 
@@ -68,7 +68,7 @@ void run_command(struct spec *spec, int failure) {
   failure_fd = failure;
   setsid(); /* no terminal */
   if (chdir(spec->cwd) != 0) fail(spec->cwd);
-  if (spec->filtered) setpriority(PRIO_PROCESS, 0, NICER); /* pid 1 and the server come first */
+  if (spec->filtered) setpriority(PRIO_PROCESS, 0, NICER); /* pid 1 and the server have priority */
   set_limits(spec);
   if (syscall(SYS_close_range, 3, ~0U, CLOSE_ON_EXEC) != 0) fail("close_range");
   drop_capabilities();

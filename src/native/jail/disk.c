@@ -1,4 +1,4 @@
-/* What lies under the limited directory: its tree, and files that have no name any more but are still open. */
+/* Usage of the limited directory: its tree, and deleted files that are still open. */
 #include "jail.h"
 
 #include <dirent.h>
@@ -40,7 +40,7 @@ static bool is_over(const struct walk *walk) {
   return walk->result == GIVEN_UP || walk->use->bytes > walk->stop_above->bytes || walk->use->entries > walk->stop_above->entries;
 }
 
-/* A volume that is mounted there has its own owner. */
+/* Does not enter a volume that is mounted there. */
 static int open_same_mount(int dir, const char *name) {
   struct open_how how = {
     .flags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC,
@@ -49,7 +49,7 @@ static int open_same_mount(int dir, const char *name) {
   return (int)syscall(SYS_openat2, dir, name, &how, sizeof how);
 }
 
-/* Names go and come while we walk; one that is missed now is seen the next time. */
+/* Names change during the walk. A file that is missed is found the next time. */
 static void walk_dir(int fd, int depth, struct walk *walk) {
   DIR *dir = fdopendir(fd);
   if (dir == NULL) {
@@ -63,7 +63,7 @@ static void walk_dir(int fd, int depth, struct walk *walk) {
     if (fstatat(dirfd(dir), entry->d_name, &st, AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT) != 0) continue;
     if (st.st_dev != device) continue;
     if (++walk->use->entries % MEANWHILE_ENTRIES == 0 && !walk->meanwhile()) walk->result = GIVEN_UP;
-    /* A hard link shares its blocks; the first of its names would need a memory of all inodes. */
+    /* Hard links share their blocks. Counting only the first name would need a list of all inodes. */
     walk->use->bytes += (uint64_t)st.st_blocks * 512 / (S_ISDIR(st.st_mode) || st.st_nlink == 0 ? 1 : st.st_nlink);
     if (!S_ISDIR(st.st_mode)) continue;
     if (depth == MAX_DEPTH) {
@@ -92,10 +92,10 @@ static void add_open_files(int task, void *context) {
   closedir(files);
 }
 
-/* Threads may have tables of open files of their own. */
+/* Threads may have their own tables of open files. */
 static void add_process_files(int process, void *context) { each_task(process, add_open_files, context); }
 
-/* Stops above `stop_above`, and where `meanwhile`, which it calls now and then, says so. */
+/* Stops above `stop_above`, or if `meanwhile`, which is called from time to time, returns true. */
 enum disk_result disk_measure(struct disk_use *use, const struct disk_use *stop_above, bool (*meanwhile)(void)) {
   *use = (struct disk_use){ 0 };
   struct walk walk = { .use = use, .stop_above = stop_above, .meanwhile = meanwhile, .result = MEASURED };
@@ -141,8 +141,8 @@ static void look_in_process(int process, void *context) {
 }
 
 /*
- * A file needs neither a name nor a descriptor to take up space: a mapped page keeps it, or a message that nobody has
- * read. How large it is cannot be seen from outside; that there is one can.
+ * A file without a name and a descriptor can still use space: a mapped page or an unread message keeps it. Its size is
+ * not visible from outside, but its existence is.
  */
 bool disk_hides_files(void) {
   bool found = false;

@@ -1,9 +1,9 @@
 /*
- * pid 1 of the jail: our code, not the command's. It reaps, and looks every few hundredths of a second whether time,
- * memory or disk are over their limits; then it ends, and the kernel ends everything else with it.
+ * pid 1 of the jail runs our code, not the command's. It reaps processes, and checks several times a second if time,
+ * memory or disk are over their limits. If so, it exits, and the kernel kills everything else in the jail.
  *
- * What it guards cannot touch it: signals from inside do not reach a pid 1, it may not be traced or read (not
- * dumpable, and it has capabilities that they lack), and it shares no descriptor with them but the command's own.
+ * The command cannot touch pid 1. Signals from inside do not reach it. It cannot be traced or read, because it is not
+ * dumpable and has capabilities that the command lacks. It shares only the command's own descriptors.
  */
 #include "jail.h"
 
@@ -24,18 +24,18 @@
 enum {
   TICK_MS = 20,
   MEMORY_MS = 50,
-  HURRY_MS = 10, /* above half of a limit */
+  HURRY_MS = 10, /* interval above half of a limit */
   DISK_MS = 50,
   START_MS = 50,
   FREE_SOCKETS = 64,
-  LOOKING_SHARE = 10, /* looking takes at most one part in so many of a core, in a hurry a third */
+  LOOKING_SHARE = 10, /* checks take at most 1/10 of a core, and a third above half of a limit */
   HURRY_SHARE = 3,
 };
 
 static struct spec *spec;
 static struct disk_use disk_limit;
 static bool disk_known;
-static uint64_t first_free, first_use; /* of the disk, before the command */
+static uint64_t first_free, first_use; /* of the disk, before the command started */
 static pid_t command;
 static uint64_t begun, deadline, next_memory;
 
@@ -47,7 +47,7 @@ static _Noreturn void finish(const char *reason, int exit_code, int signal, cons
   _exit(0);
 }
 
-void guard_is_blind(void) { finish("memory", -1, -1, "its guard has no means left to look after it"); }
+void guard_is_blind(void) { finish("memory", -1, -1, "its limits cannot be checked any more"); }
 
 static _Noreturn void finish_over(const char *reason, const char *what, uint64_t limit, const char *unit) {
   char message[200];
@@ -55,7 +55,7 @@ static _Noreturn void finish_over(const char *reason, const char *what, uint64_t
   finish(reason, -1, -1, message);
 }
 
-/* Servers on 127.0.0.1 are common in tests; this one is the jail's own. */
+/* Tests often start servers on 127.0.0.1. This loopback device belongs to the jail. */
 static void raise_loopback(void) {
   int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
   struct ifreq request = { .ifr_name = "lo", .ifr_flags = IFF_UP | IFF_RUNNING };
@@ -64,7 +64,7 @@ static void raise_loopback(void) {
   close(fd);
 }
 
-/* For this user namespace: a second wall behind the filter, and a bound to what the kernel keeps for us. */
+/* Limits of this user namespace: a second defence behind the filter, and a bound for kernel memory. */
 static void bound_namespaces(void) {
   static const char *const kinds[] = { "user", "mnt", "pid", "net", "ipc", "uts", "cgroup", "time" };
   char path[80];
@@ -76,7 +76,7 @@ static void bound_namespaces(void) {
   write_file("/proc/sys/user/max_inotify_instances", "64");
 }
 
-/* TCP takes as much as the network namespace allows, which is megabytes for each connection. */
+/* The defaults of the network namespace allow megabytes for each TCP connection. */
 static void bound_tcp(void) {
   write_file("/proc/sys/net/ipv4/tcp_rmem", "4096 65536 212992");
   write_file("/proc/sys/net/ipv4/tcp_wmem", "4096 16384 212992");
@@ -88,7 +88,7 @@ static void watch_memory(uint64_t now) {
   if (used > spec->memory_bytes) finish_over("memory", "it used more than", spec->memory_bytes, "bytes of memory");
   if (!spec->host_network && sockets_in_use() * spec->socket_bytes > spec->memory_bytes + FREE_SOCKETS * spec->socket_bytes)
     finish_over("memory", "it opened more sockets than fit into", spec->memory_bytes, "bytes of memory");
-  if (watches_too_much()) finish("memory", -1, -1, "it watches more files than the kernel can keep for it (epoll)");
+  if (watches_too_much()) finish("memory", -1, -1, "it watches too many files (epoll)");
   uint64_t took = now_ms() - now;
   bool hurry = used > spec->memory_bytes / 2;
   uint64_t pause = took * (hurry ? HURRY_SHARE : LOOKING_SHARE);
@@ -96,9 +96,9 @@ static void watch_memory(uint64_t now) {
 }
 
 /*
- * Who is over the limit already must still be able to delete: then the limit is what there is and a little more. But
- * many commands one after the other must not add up: never more than a quarter over what was allowed, or a fixed step
- * where that is little, since some is written before anybody can look.
+ * A command in a full workspace must still be able to delete files, so its limit is the current usage and a reserve.
+ * Several commands must not add up: the limit is at most a quarter over the quota, or a fixed step for a small quota,
+ * because a command can write something before the first check.
  */
 static struct disk_use most_allowed(void) {
   return (struct disk_use){
@@ -117,7 +117,7 @@ static void set_disk_limit(const struct disk_use *before) {
 
 static bool still_early(void) { return now_ms() < begun + START_MS; }
 
-/* Before the command starts, unless that would hold it up: then the first measurement beside it has to do. */
+/* Measures before the command starts, unless that takes too long. The first measurement during the run is used then. */
 static void begin_disk(void) {
   if (spec->disk_at == NULL) return;
   if (!disk_open(spec->disk_at)) die(spec->disk_at);
@@ -128,11 +128,11 @@ static void begin_disk(void) {
 
 static bool look_after_the_rest(void);
 
-/* Ends everything where there is too much; else says how much there is. */
+/* Kills everything if the limit is exceeded; otherwise returns the usage. */
 static uint64_t measure(void) {
   struct disk_use most = most_allowed(), use;
   if (disk_measure(&use, disk_known ? &disk_limit : &most, look_after_the_rest) == TOO_DEEP)
-    finish("disk", -1, -1, "its directories lie too deep");
+    finish("disk", -1, -1, "its directories are too deep");
   if (!disk_known) set_disk_limit(&use);
   if (use.bytes > disk_limit.bytes) finish_over("disk", "it wrote more than", spec->disk_bytes, "bytes");
   if (use.entries > disk_limit.entries)
@@ -146,22 +146,21 @@ static uint64_t unexplained(uint64_t free_bytes, uint64_t used) {
 }
 
 /*
- * The disk lost a whole limit that the tree does not explain. Others write to it too. But a program can know when we
- * look (inotify), and move what it has from where we have not been to where we were: now it has to hold still.
+ * The disk lost more space than the tree explains. Other processes of the host may use it. But a program can also see
+ * the check (inotify) and move its files from directories not yet visited to visited ones. So it is stopped now.
  */
 static void look_closely(uint64_t free_bytes) {
   const struct timespec calls_in_progress = { .tv_nsec = 5000000 };
   kill(-1, SIGSTOP);
   nanosleep(&calls_in_progress, NULL);
   uint64_t used = measure();
-  if (disk_hides_files()) finish("disk", -1, -1, "it keeps files that have no name");
+  if (disk_hides_files()) finish("disk", -1, -1, "it keeps open files that were deleted");
   kill(-1, SIGCONT);
-  first_free -= unexplained(free_bytes, used); /* it was somebody else */
+  first_free -= unexplained(free_bytes, used); /* another process of the host used the space */
 }
 
 /*
- * Measuring takes long where there are many files. The free space of the file system says at once whether there can
- * be much more than the last time.
+ * Measuring many files is slow. The free space of the file system shows at once if the usage can have grown much.
  */
 static void watch_disk(uint64_t now) {
   static uint64_t took, last, next, free_before, left;
@@ -216,7 +215,7 @@ static void watch(void) {
   }
 }
 
-/* Says on a pipe why the command did not start; the pipe closes when it does. */
+/* Reports on a pipe why the command did not start. The pipe closes when it starts. */
 static pid_t start_command(void) {
   int failure[2];
   if (pipe2(failure, O_CLOEXEC) != 0) die("pipe");
@@ -247,7 +246,7 @@ static bool wants_proc(void) {
 void run_init(struct spec *given) {
   spec = given;
   begun = now_ms();
-  if (sethostname("verk", 4) != 0) errno = 0; /* refused under systemd's ProtectHostname; nothing depends on it */
+  if (sethostname("verk", 4) != 0) errno = 0; /* ProtectHostname of systemd forbids it, and nothing depends on it */
   if (!spec->host_network) raise_loopback();
   build_root(spec);
   if (wants_proc() && !open_proc()) die("proc");

@@ -1,15 +1,14 @@
 /*
- * verk-jail: one command in namespaces of its own, for an ordinary user. Linux 5.12 or newer.
+ * verk-jail runs one command in its own namespaces, for an ordinary user. Needs Linux 5.12 or newer.
  *
  *   server -> helper -> pid 1 (ours) -> the command and all it starts
  *
- * fd 3: the spec (see spec.c), never argv or the environment, which others can read. fd 4: how it ended, one line.
- * 0, 1 and 2 are the command's. Each link of the chain dies with the one before it, and the kernel kills whatever is
- * in a pid namespace when its pid 1 is gone: no death, of whomever, leaves a process behind.
+ * fd 3 is the spec (see spec.c), because other processes can read argv and the environment. fd 4 is the report, one
+ * line. 0, 1 and 2 belong to the command. Each process of the chain dies with its parent, and the kernel kills a pid
+ * namespace when its pid 1 dies. So no death leaves a process behind.
  *
- * Not covered: holes in the kernel behind what the filter lets through; how busy the processor and the disk are; what
- * the kernel keeps for pipes, locks and the like beyond what their numbers bound; what lies in /usr of the host, which
- * a session reads.
+ * Not covered: bugs of the kernel in allowed system calls; the load of processor and disk; kernel memory for pipes,
+ * locks and similar objects beyond their limits; files in /usr of the host, which a session can read.
  */
 #ifndef VERK_JAIL_H
 #define VERK_JAIL_H
@@ -44,11 +43,11 @@ struct spec {
   char *cwd;
   struct mount_spec mounts[MAX_MOUNTS];
   int mount_count;
-  uint64_t uid, gid; /* for a helper that was started by root */
+  uint64_t uid, gid; /* used if root started the helper */
   uint64_t processes, memory_bytes, open_files, file_bytes, cpu_seconds, wall_ms;
   char *disk_at;
   uint64_t disk_bytes, disk_entries;
-  uint64_t socket_bytes; /* that one may hold; of the host, not of the spec */
+  uint64_t socket_bytes; /* most memory of one socket; read from the host, not from the spec */
   bool host_network, filtered, probe;
 };
 
@@ -64,13 +63,13 @@ void seal_root(void);
 void run_init(struct spec *spec) __attribute__((noreturn));
 void guard_is_blind(void) __attribute__((noreturn));
 
-/* command.c: never returns; says what failed on `failure_fd`, which closes when the command runs */
+/* command.c: never returns; reports a failed step on `failure_fd`, which closes when the command runs */
 void run_command(struct spec *spec, int failure_fd) __attribute__((noreturn));
 
 /* seccomp.c */
 bool install_filter(bool host_network, bool abstract_sockets_scoped);
 
-/* landlock.c: false where the kernel is too old */
+/* landlock.c: false if the kernel is too old */
 bool scope_abstract_sockets(void);
 
 /* memory.c */
@@ -92,7 +91,7 @@ enum disk_result disk_measure(struct disk_use *use, const struct disk_use *stop_
 bool disk_hides_files(void);
 uint64_t disk_free_bytes(void);
 
-/* proc.c: what /proc of this pid namespace says; pid 1 is not among the processes */
+/* proc.c: reads /proc of this pid namespace; pid 1 is not among the processes */
 void must_see(void);
 DIR *open_dir(int dir, const char *name);
 FILE *open_text(int dir, const char *name);
@@ -106,14 +105,14 @@ uint64_t number_after(const char *text, const char *key);
 void forget_inodes(void);
 bool is_new_inode(uint64_t inode);
 
-/* report.c: the way to the server; what the helper and pid 1 say goes through `report_fd` */
+/* report.c: the helper and pid 1 report to the server through `report_fd` */
 extern int report_fd;
 void report(const char *reason, int exit_code, int signal, const char *message);
-/* "step: why": reports `setup` and ends this process; pid 1's end takes everything else with it */
+/* reports `setup` with "step: why" and exits; if pid 1 exits, everything in the jail is killed */
 void die(const char *step) __attribute__((noreturn));
 void die_because(const char *step, const char *why) __attribute__((noreturn));
 
-/* What a file of these says is one line, fixed at compile time or built by us. */
+/* Writes one line, which is fixed at compile time or built by us. */
 bool write_file(const char *path, const char *text);
 uint64_t now_ms(void);
 

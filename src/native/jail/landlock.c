@@ -1,6 +1,6 @@
 /*
- * Abstract unix sockets have no file: they belong to the network namespace, and with the host's network those of the
- * host's daemons would be in reach. From 6.12 on landlock keeps a process from those made outside its domain.
+ * Abstract unix sockets have no file and belong to the network namespace. With the network of the host, a command could
+ * reach the sockets of daemons. Since Linux 6.12 landlock blocks sockets from outside the domain.
  */
 #include "jail.h"
 

@@ -1,4 +1,4 @@
-/* The helper: reads the spec, gives up root, makes the namespaces, waits. */
+/* The helper reads the spec, drops root, makes the namespaces and waits for the end of the jail. */
 #include "jail.h"
 
 #include <errno.h>
@@ -16,14 +16,14 @@
 
 static struct spec spec;
 
-/* Root is given up before the namespaces are made: a uid 0 of the host must not be what the jail's uid maps to. */
+/* Root is dropped before the namespaces are made: the uid of the jail must not map to uid 0 of the host. */
 static void drop_root(void) {
   if (geteuid() != 0) return;
-  if (spec.uid == 0 || spec.gid == 0) die_because("spec", "started by root, it needs a user and a group to become");
+  if (spec.uid == 0 || spec.gid == 0) die_because("spec", "a helper that root started needs a user and a group to become");
   open_trees(&spec, true);
   gid_t gid = (gid_t)spec.gid;
   uid_t uid = (uid_t)spec.uid;
-  /* /dev/stdout opens a pipe anew, which only its owner may. */
+  /* Opening /dev/stdout opens the pipe again, which only its owner may do. */
   for (int fd = 0; fd <= 2; fd++) {
     struct stat st;
     if (fstat(fd, &st) == 0 && S_ISFIFO(st.st_mode) && fchown(fd, uid, gid) != 0) die("pipes");
@@ -31,17 +31,17 @@ static void drop_root(void) {
   if (setgroups(0, NULL) != 0 || setresgid(gid, gid, gid) != 0 || setresuid(uid, uid, uid) != 0) die("user");
 }
 
-/* After the credentials, whose change clears it. A server that died before is one that no longer reads our end. */
+/* Set after the credentials, because changing them clears it. If the server died before, its end of the pipe is closed. */
 static void die_with_server(void) {
   if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0) die("death signal");
   struct pollfd reader = { .fd = REPORT_FD };
   if (poll(&reader, 1, 0) == 1 && (reader.revents & (POLLERR | POLLHUP)) != 0) _exit(125);
 }
 
-/* 1000 inside: an ordinary user, who is nobody on the host but the one that was mapped. */
+/* The uid inside is 1000, an ordinary user. On the host it is the mapped user. */
 static void map_ids(uid_t uid, gid_t gid) {
   char line[64];
-  prctl(PR_SET_DUMPABLE, 1); /* else these files belong to root */
+  prctl(PR_SET_DUMPABLE, 1); /* otherwise these files belong to root */
   if (!write_file("/proc/self/setgroups", "deny")) die("id maps");
   snprintf(line, sizeof line, "1000 %u 1\n", uid);
   if (!write_file("/proc/self/uid_map", line)) die("id maps");
@@ -54,7 +54,7 @@ static pid_t make_namespaces(void) {
   if (!spec.host_network) flags |= CLONE_NEWNET;
   uid_t uid = geteuid();
   gid_t gid = getegid();
-  int armed[2]; /* the child must not outlive a helper that died before the child asked to be told */
+  int armed[2]; /* the child must not outlive a helper that died before the child set its parent-death signal */
   if (pipe2(armed, O_CLOEXEC) != 0) die("pipe");
   pid_t pid = (pid_t)syscall(SYS_clone, flags | SIGCHLD, 0, 0, 0, 0);
   if (pid < 0) die("namespaces");
@@ -73,7 +73,7 @@ static pid_t make_namespaces(void) {
   run_init(&spec);
 }
 
-/* pid 1 says itself how the command ended and leaves with 0; otherwise something else ended it. */
+/* pid 1 reports how the command ended and exits with 0. Any other status means that something killed pid 1. */
 static int wait_for(pid_t init, const sigset_t *signals) {
   bool stopped = false;
   for (;;) {
@@ -82,7 +82,7 @@ static int wait_for(pid_t init, const sigset_t *signals) {
     if (ended == init) {
       if (WIFEXITED(status)) return WEXITSTATUS(status);
       if (stopped) report("stopped", -1, -1, "stopped");
-      else report("memory", -1, WTERMSIG(status), "the host ended it, which it does when memory runs out");
+      else report("memory", -1, WTERMSIG(status), "the host killed it, probably because the machine is out of memory");
       return 0;
     }
     if (ended < 0 && errno != EINTR) return 125;
@@ -96,7 +96,7 @@ static int wait_for(pid_t init, const sigset_t *signals) {
 int main(void) {
   sigset_t all, ours;
   sigfillset(&all);
-  sigprocmask(SIG_SETMASK, &all, NULL); /* Ctrl-C at the server's terminal is for the server */
+  sigprocmask(SIG_SETMASK, &all, NULL); /* Ctrl-C in the terminal is for the server only */
   sigemptyset(&ours);
   sigaddset(&ours, SIGCHLD);
   sigaddset(&ours, SIGTERM);
@@ -111,7 +111,7 @@ int main(void) {
   prctl(PR_SET_DUMPABLE, 0);
   die_with_server();
   pid_t init = make_namespaces();
-  /* The command's pipes must close when the last of the jail does, not when we do. */
+  /* The pipes of the command must close with the last process of the jail, not with the helper. */
   syscall(SYS_close_range, 0, 2, 0);
   return wait_for(init, &ours);
 }

@@ -1,10 +1,10 @@
 /*
- * What the processes of the jail hold together. First the kernel's own counters, which are cheap; they count a page
- * once for every process that shares it, so that only what is too much by them is counted exactly, by shares.
- * File pages are not counted: the kernel takes them back when it needs them.
+ * Memory of all processes of the jail. The cheap counters of the kernel are read first. They count a shared page once
+ * for each process, so the exact shares (PSS) are read only if these counters are over the limit. File pages are not
+ * counted, because the kernel can reclaim them.
  *
- * Not covered: memory of the kernel itself behind pipes, locks and the like. It is bounded by the numbers of
- * processes and of open files, and the jail is the first to go when the machine runs out (oom_score_adj).
+ * Not covered: kernel memory for pipes, locks and similar objects. The limits of processes and open files bound it, and
+ * the jail is the first victim of the OOM killer (oom_score_adj).
  */
 #include "jail.h"
 
@@ -33,7 +33,7 @@ static uint64_t in_tmpfs(void) {
 
 struct sum {
   uint64_t bytes;
-  uint64_t other; /* address space that is not private and writable, nor code: reserved, or shared */
+  uint64_t other; /* address space that is reserved or shared: neither private and writable, nor code */
   bool found;
 };
 
@@ -83,7 +83,7 @@ static void add_shared(int dir, void *context) {
   fclose(maps);
 }
 
-/* The main thread of a process may have ended while others go on: then it shows no memory, and they do. */
+/* If the main thread of a process has ended, only its other threads show the memory. */
 static void add_process(int dir, struct sum *sum, task_visitor add) {
   sum->found = false;
   add(dir, sum);
@@ -95,8 +95,8 @@ static void add_process_shares(int dir, void *context) { add_process(dir, contex
 static void add_process_shared(int dir, void *context) { add_process(dir, context, add_shared); }
 
 /*
- * Shared memory without a file outlives its pages in the tables of a process (MADV_DONTNEED), so that no counter shows
- * it. It counts by its whole size, once, where there is address space enough to hide something in.
+ * Shared memory without a file can be removed from the page tables of a process (MADV_DONTNEED), so no counter shows
+ * it. It counts once with its whole size, if the process has enough address space to hide something.
  */
 static uint64_t shared_memory(void) {
   struct sum sum = { 0 };
@@ -119,7 +119,7 @@ uint64_t memory_in_use(uint64_t limit) {
   return exact.bytes;
 }
 
-/* Of this network namespace. Each may hold buffers that no process is charged for. */
+/* Counts the sockets of this network namespace. Their buffers are charged to no process. */
 uint64_t sockets_in_use(void) {
   char text[512];
   if (!has_proc() || read_at(-1, "/proc/net/sockstat", text, sizeof text) <= 0) return 0;
@@ -127,8 +127,8 @@ uint64_t sockets_in_use(void) {
 }
 
 /*
- * Twice the host's default, since a message may be as large as the buffer and comes on top of what is there. To be
- * asked in the host's network namespace, the only one that says it.
+ * Twice the default of the host, because a message as large as the buffer can come on top of a full buffer. Must be
+ * read in the network namespace of the host.
  */
 uint64_t socket_bytes(void) {
   static const char *const defaults[] = { "/proc/sys/net/core/wmem_default", "/proc/sys/net/core/rmem_default" };

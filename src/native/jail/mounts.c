@@ -1,8 +1,8 @@
 /*
- * The file system of the jail: a tmpfs with mounts of what the spec names, and nothing else.
+ * The file system of the jail: a tmpfs with the mounts of the spec, and nothing else.
  *
- * Every source is opened as a detached mount first; then the host's tree leaves the namespace; only then are mount
- * points made. A symlink that the jailed code left in a writable directory therefore has nowhere to lead to.
+ * First every source is opened as a detached mount. Then the tree of the host is removed from the namespace. Only then
+ * are mount points made. So a symlink that jailed code left in a writable directory cannot lead to the host.
  */
 #include "jail.h"
 
@@ -14,11 +14,11 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* Headers of libc and of the kernel define these twice, or, where they are old, not at all. */
+/* The headers of libc and of the kernel both define these; old headers do not define them. */
 enum {
   TREE_CLONE = 1,
   TREE_CLOEXEC = O_CLOEXEC,
-  CLOEXEC = 1, /* of the new calls for mounts */
+  CLOEXEC = 1, /* for the new mount calls */
   CREATE = 6,
   EMPTY_PATH = 0x1000,
   RECURSIVE = 0x8000,
@@ -42,7 +42,7 @@ static int set_attributes(int fd, const char *path, uint64_t set, uint64_t propa
   return (int)syscall(SYS_mount_setattr, fd, path, flags, &attributes, sizeof attributes);
 }
 
-/* Private at once: a mount of the host that comes or goes must not be seen here, and the reverse. */
+/* Make it private at once: later mounts of the host must not appear here, nor the reverse. */
 static int open_tree_of(const char *path, uint64_t set) {
   int tree = (int)syscall(SYS_open_tree, AT_FDCWD, path, TREE_CLONE | TREE_CLOEXEC | RECURSIVE);
   if (tree < 0) return -1;
@@ -55,8 +55,8 @@ static int open_tree_of(const char *path, uint64_t set) {
 }
 
 /*
- * Started by root, the helper may reach sources that the user it becomes may not (a data directory of root's), so it
- * opens them before; `may_fail` because root in a container may be no root. Otherwise they are opened inside.
+ * A helper that root started opens the sources before it changes its user, because that user may not reach them (a data
+ * directory of root). It may fail, because root in a container may have no rights. They are then opened later.
  */
 void open_trees(struct spec *spec, bool may_fail) {
   for (int i = 0; i < spec->mount_count; i++) {
@@ -81,14 +81,14 @@ void open_trees(struct spec *spec, bool may_fail) {
 }
 
 /*
- * While the host's /proc is still there: the kernel gives a fresh one to a user namespace only where it sees another
- * of which nothing is hidden.
+ * Done while the /proc of the host is still mounted: the kernel allows a new /proc in a user namespace only if another
+ * one is fully visible.
  */
 static int open_new_proc(void) {
   int fs = (int)syscall(SYS_fsopen, "proc", CLOEXEC);
   if (fs < 0 || syscall(SYS_fsconfig, fs, CREATE, NULL, NULL, 0) != 0) die("proc");
   int tree = (int)syscall(SYS_fsmount, fs, CLOEXEC, ATTR_NOSUID | ATTR_NODEV | ATTR_NOEXEC);
-  if (tree < 0 && errno == EPERM) die_because("proc", "the host's /proc is partly hidden, so that no other may be mounted");
+  if (tree < 0 && errno == EPERM) die_because("proc", "the /proc of the host is partly hidden, so a new one cannot be mounted");
   if (tree < 0) die("proc");
   close(fs);
   return tree;
@@ -134,7 +134,7 @@ static void make_text_file(const struct mount_spec *m) {
 static void make_tmpfs(const struct mount_spec *m) {
   char options[96];
   make_point(m->to, true);
-  /* Inodes are kernel memory that no page count shows: one for each 4 KiB, whatever a page has. */
+  /* Inodes use kernel memory that no page counter shows: allow one for each 4 KiB, independent of the page size. */
   enum { BYTES_PER_INODE = 4096 };
   unsigned long long inodes = m->bytes / BYTES_PER_INODE + 64;
   snprintf(options, sizeof options, "size=%llu,nr_inodes=%llu,mode=1777", (unsigned long long)m->bytes, inodes);
@@ -170,7 +170,7 @@ static void make_mount(struct mount_spec *m) {
   }
 }
 
-/* The new root covers the old one in the same place for a moment; then the old one goes. */
+/* The new root is mounted over the old one, which is then detached. */
 static void leave_host(void) {
   if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0) die("mounts");
   static const char *const places[] = { "/tmp", "/usr", "/proc" };
@@ -191,7 +191,7 @@ void build_root(struct spec *spec) {
   for (int i = 0; i < spec->mount_count; i++) make_mount(&spec->mounts[i]);
 }
 
-/* /proc too: else a process could take back the mark that makes it the first to go when memory runs out. */
+/* /proc too: otherwise a process could lower its oom_score_adj, which makes it the first victim of the OOM killer. */
 void seal_root(void) {
   struct attributes sealed = { .set = ATTR_RDONLY | ATTR_NOSUID | ATTR_NODEV };
   if (syscall(SYS_mount_setattr, AT_FDCWD, "/", 0, &sealed, sizeof sealed) != 0) die("read-only root");

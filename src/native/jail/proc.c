@@ -17,7 +17,7 @@ bool open_proc(void) {
 
 bool has_proc(void) { return proc != NULL; }
 
-/* A process of the same user may take our limits away (prlimit). A guard that cannot look must not go on. */
+/* A process of the same user may lower our limits (prlimit). If the guard cannot check, it must end the jail. */
 void must_see(void) {
   if (errno == EMFILE || errno == ENFILE || errno == ENOMEM) guard_is_blind();
 }
@@ -35,7 +35,7 @@ static void each_number(DIR *dir, task_visitor visit, void *context) {
   }
 }
 
-/* NULL when it is gone. */
+/* Returns NULL if it does not exist any more. */
 DIR *open_dir(int dir, const char *name) {
   int fd = openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
   DIR *opened = fd < 0 ? NULL : fdopendir(fd);
@@ -45,7 +45,7 @@ DIR *open_dir(int dir, const char *name) {
   return NULL;
 }
 
-/* NULL when it is gone. */
+/* Returns NULL if it does not exist any more. */
 FILE *open_text(int dir, const char *name) {
   int fd = openat(dir, name, O_RDONLY | O_CLOEXEC);
   FILE *opened = fd < 0 ? NULL : fdopen(fd, "r");
@@ -68,7 +68,7 @@ void each_task(int process_dir, task_visitor visit, void *context) {
   closedir(tasks);
 }
 
-/* With a NUL behind it; -1 when it cannot be read. */
+/* Appends a NUL. Returns -1 if the file cannot be read. */
 ssize_t read_at(int dir, const char *name, char *buffer, size_t size) {
   int fd = openat(dir, name, O_RDONLY | O_CLOEXEC);
   if (fd < 0) {
@@ -86,7 +86,7 @@ ssize_t read_at(int dir, const char *name, char *buffer, size_t size) {
   return length;
 }
 
-/* The number behind `key` at the start of a line, in bytes where the kernel says kB; 0 when it is not there. */
+/* The number after `key` at the start of a line; kB are converted to bytes. Returns 0 if there is no such line. */
 uint64_t number_after(const char *text, const char *key) {
   size_t length = strlen(key);
   for (const char *line = text; line != NULL; line = strchr(line, '\n')) {
@@ -108,7 +108,7 @@ void forget_inodes(void) {
   inode_count = 0;
 }
 
-/* Since forget_inodes. Where there are very many, one may be counted twice rather than not at all. */
+/* New since forget_inodes. With very many inodes, one may be counted twice, but none is missed. */
 bool is_new_inode(uint64_t inode) {
   if (inode_count > SLOTS * 3 / 4) return true;
   size_t slot = (size_t)(inode % SLOTS);

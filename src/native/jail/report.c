@@ -8,7 +8,7 @@
 
 int report_fd = REPORT_FD;
 
-/* One write of less than PIPE_BUF bytes: whole or not at all. */
+/* One write of less than PIPE_BUF bytes is atomic. */
 void report(const char *reason, int exit_code, int signal, const char *message) {
   char line[1024];
   int length = snprintf(line, sizeof line, "%s %d %d %s", reason, exit_code, signal, message);

@@ -1,7 +1,7 @@
 /*
- * What no program of a session needs and many an exploit did. A list of what is allowed would be safer and would
- * break half of what people run. Order: architecture, then one comparison for each entry, then the few calls that
- * depend on an argument. Arguments are compared by their low half, which is all the kernel looks at in these.
+ * The seccomp filter of sessions. It denies system calls that programs do not need and that exploits used. An allow-list
+ * would be safer, but would break many programs. Order: the architecture, one comparison for each denied call, then the
+ * calls that depend on an argument. Only the low half of these arguments is compared, as the kernel does.
  */
 #include "denied.h"
 #include "jail.h"
@@ -11,15 +11,15 @@
 #include <unistd.h>
 
 static const struct denied of_sessions[] = {
-  /* memory that belongs to no process, so that none is charged for it */
+  /* memory that is charged to no process */
   { SYS_memfd_create, ENOSYS }, { NR_memfd_secret, ENOSYS }, { SYS_shmget, ENOSYS }, { SYS_shmat, ENOSYS },
   { SYS_shmctl, ENOSYS }, { SYS_msgget, ENOSYS }, { SYS_msgsnd, ENOSYS }, { SYS_semget, ENOSYS },
   { SYS_mq_open, ENOSYS },
-  /* one byte in a pipe or a socket keeps the whole piece of the file's memory that it lies in: 2 MiB, after the file too */
+  /* one byte of a file in a pipe or socket pins its whole folio: up to 2 MiB, also after the file was deleted */
   { SYS_splice, ENOSYS }, { SYS_tee, ENOSYS }, { SYS_sendfile, ENOSYS },
 };
 
-/* Typing into the terminal, and its kernel-side cousin; subvolumes of btrfs, each a device that no quota of ours sees. */
+/* Denies input into the terminal (TIOCSTI and TIOCLINUX), and subvolumes of btrfs, which our quota does not see. */
 static void check_ioctl(void) {
   static const unsigned refused[] = { TIOCSTI, 0x541C, 0x50009401, 0x5000940E, 0x50009417, 0x50009418 };
   enum { COUNT = sizeof refused / sizeof refused[0] };
@@ -32,7 +32,7 @@ static void check_ioctl(void) {
   allow();
 }
 
-/* A socket's buffers stay as large as the count of sockets takes them for. It is told yes: the kernel cuts them too. */
+/* Buffers of sockets keep the size that the memory limit assumes. The call succeeds without effect. */
 static void check_setsockopt(void) {
   skip_unless_equal(SYS_setsockopt, 7);
   load(ARGUMENT(1));
@@ -44,7 +44,7 @@ static void check_setsockopt(void) {
   allow();
 }
 
-/* Limits of other processes: pid 1 is of the same user. */
+/* Denies changing limits of other processes, because pid 1 has the same user. */
 static void check_prlimit(void) {
   skip_unless_equal(SYS_prlimit64, 4);
   load(ARGUMENT(0));
@@ -53,7 +53,7 @@ static void check_prlimit(void) {
   allow();
 }
 
-/* Netlink, packet, vsock, alg and the many others are large and little tested. */
+/* Allows only internet and unix sockets. The code for netlink, packet, vsock, alg and others is large and little tested. */
 static void check_socket(unsigned number, bool unix_too) {
   skip_unless_equal(number, unix_too ? 6 : 5);
   load(ARGUMENT(0));
@@ -77,7 +77,7 @@ static void build(bool unix_sockets) {
   allow();
 }
 
-/* Where the host's abstract sockets cannot be kept away otherwise, there are no unix sockets but pairs. */
+/* If abstract sockets of the host cannot be blocked otherwise, unix sockets are denied except pairs. */
 bool install_filter(bool host_network, bool abstract_sockets_scoped) {
   build(!host_network || abstract_sockets_scoped);
   if (!filter_fits()) {

@@ -1,8 +1,7 @@
 /*
- * The spec on fd 3: "VJ1\n", then records of one byte of tag, four of length (little endian) and as many bytes; it ends
- * with a record '.'. A number is eight bytes. A mount holds its kind, its number and two strings with their lengths.
- * Strings that become C strings may not hold a NUL. Whatever is not understood ends the helper: the writer is our own
- * server, so a doubt is a bug.
+ * The spec on fd 3 is "VJ1\n" and records: one byte of tag, four bytes of length (little endian), and the content. The
+ * last record is '.'. A number has eight bytes. A mount has its kind, its number and two strings with their lengths.
+ * C strings must not contain a NUL. The helper ends on any error, because the writer is our own server.
  */
 #include "jail.h"
 
@@ -21,7 +20,7 @@ struct cursor {
 static void malformed(const char *why) { die_because("spec", why); }
 
 static const unsigned char *take(struct cursor *cursor, size_t bytes) {
-  if (bytes > cursor->left) malformed("it is cut short");
+  if (bytes > cursor->left) malformed("it is incomplete");
   const unsigned char *taken = cursor->at;
   cursor->at += bytes;
   cursor->left -= bytes;
@@ -40,7 +39,7 @@ static uint64_t take_number(struct cursor *cursor) {
   return le64toh(raw);
 }
 
-/* With a NUL behind it, whatever it holds. */
+/* Copies the bytes and appends a NUL. */
 static char *take_bytes(struct cursor *cursor, size_t length) {
   const unsigned char *from = take(cursor, length);
   char *copy = malloc(length + 1);
@@ -52,7 +51,7 @@ static char *take_bytes(struct cursor *cursor, size_t length) {
 
 static char *take_string(struct cursor *cursor, size_t length) {
   char *text = take_bytes(cursor, length);
-  if (strlen(text) != length) malformed("a string holds a NUL");
+  if (strlen(text) != length) malformed("a string contains a NUL");
   return text;
 }
 
@@ -135,7 +134,7 @@ static struct cursor read_all(int fd) {
 
 void read_spec(int fd, struct spec *spec) {
   struct cursor all = read_all(fd);
-  if (memcmp(take(&all, 4), "VJ1\n", 4) != 0) malformed("it is of another version");
+  if (memcmp(take(&all, 4), "VJ1\n", 4) != 0) malformed("it has another version");
   for (;;) {
     char tag = (char)*take(&all, 1);
     size_t length = take_length(&all);
@@ -143,7 +142,7 @@ void read_spec(int fd, struct spec *spec) {
     if (tag == '.') break;
     take_record(spec, tag, body);
   }
-  if (all.left != 0) malformed("there is something behind its end");
+  if (all.left != 0) malformed("there is data after its end");
   if (spec->argc == 0 && !spec->probe) malformed("no command");
   if (spec->cwd == NULL) malformed("no working directory");
 }

@@ -1,6 +1,6 @@
 /*
- * Watches of epoll. The kernel counts them for each user of the host, and where the server is an ordinary user, that
- * user is the server's own: at the most it may have, the server could take no connection any more.
+ * Watches of epoll. The kernel counts them per user of the host. If the server is an ordinary user, that user is the
+ * server's own: at the limit, the server could not accept connections any more.
  */
 #include "jail.h"
 
@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Descriptors that were sent and not received may be any: so many of them are too much. */
+/* Descriptors that were sent but not received may be epoll descriptors, so their number is limited. */
 enum { MOST_WATCHES = 50000, MOST_IN_FLIGHT = 32 };
 
 static const char epoll[] = "anon_inode:[eventpoll]", socket_prefix[] = "socket:[";

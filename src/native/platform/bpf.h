@@ -16,7 +16,7 @@ static unsigned short length;
 
 static void put(unsigned short op, unsigned value, unsigned char if_true, unsigned char if_false) {
   if (length < MAX_FILTER) code[length] = (struct sock_filter){ op, if_true, if_false, value };
-  length++; /* beyond MAX_FILTER the kernel refuses the filter: see filter_fits */
+  length++; /* the kernel rejects a filter over MAX_FILTER: see filter_fits */
 }
 
 static void load(size_t offset) { put(BPF_LD | BPF_W | BPF_ABS, (unsigned)offset, 0, 0); }
@@ -31,10 +31,10 @@ static void allow(void) { answer(SECCOMP_RET_ALLOW); }
 static inline int filter_fits(void) { return length <= MAX_FILTER; }
 
 #define NUMBER offsetof(struct seccomp_data, nr)
-/* Arguments are compared by their low half, which is all the kernel reads of those that are checked. */
+/* Only the low half of arguments is compared, because the kernel reads only that half of the checked ones. */
 #define ARGUMENT(i) (offsetof(struct seccomp_data, args) + 8 * (i))
 
-/* Another architecture's calls have other numbers; so do those with the x32 bit. */
+/* Calls of another architecture, and calls with the x32 bit, have other numbers. */
 static void check_architecture(void) {
   load(offsetof(struct seccomp_data, arch));
   skip_if_equal(THIS_AUDIT_ARCH, 1);

@@ -1,4 +1,4 @@
-/* System calls that neither a session's program nor a worker needs, and that many an exploit did. */
+/* System calls that neither sessions nor workers need, and that exploits used. */
 #ifndef VERK_DENIED_H
 #define VERK_DENIED_H
 
@@ -29,19 +29,19 @@ static const struct denied always_denied[] = {
   { SYS_pivot_root, EPERM }, { SYS_chroot, EPERM }, { SYS_open_tree, EPERM }, { SYS_move_mount, EPERM },
   { SYS_fsopen, EPERM }, { SYS_fsconfig, EPERM }, { SYS_fsmount, EPERM }, { SYS_fspick, EPERM },
   { SYS_mount_setattr, EPERM }, { NR_open_tree_attr, EPERM },
-  { SYS_clone3, ENOSYS }, /* its flags lie in memory, where a filter cannot look; libc then takes clone */
+  { SYS_clone3, ENOSYS }, /* its flags are in memory, which a filter cannot read; libc falls back to clone */
   /* other processes */
   { SYS_ptrace, EPERM }, { SYS_process_vm_readv, EPERM }, { SYS_process_vm_writev, EPERM }, { SYS_kcmp, EPERM },
   { SYS_pidfd_getfd, EPERM }, { NR_process_madvise, EPERM }, { NR_process_mrelease, EPERM },
   { SYS_migrate_pages, EPERM }, { SYS_move_pages, EPERM },
-  /* parts of the kernel that were the way in more than once */
+  /* parts of the kernel with a history of exploits */
   { SYS_bpf, EPERM }, { SYS_perf_event_open, EPERM }, { SYS_userfaultfd, EPERM }, { SYS_keyctl, EPERM },
   { SYS_add_key, EPERM }, { SYS_request_key, EPERM }, { SYS_io_uring_setup, ENOSYS }, { SYS_io_uring_enter, ENOSYS },
   { SYS_io_uring_register, ENOSYS }, { SYS_personality, EPERM }, { SYS_vmsplice, EPERM },
   { SYS_fanotify_init, EPERM }, { SYS_fanotify_mark, EPERM }, { NR_lsm_set_self_attr, EPERM },
-  /* fs.aio-max-nr is one number for the whole machine: whoever takes it all takes it from the host */
+  /* fs.aio-max-nr is a limit of the whole machine, so a session could use it up for the host */
   { SYS_io_setup, ENOSYS },
-  /* which pages of a file are in memory tells what others read */
+  /* the pages of a file in memory reveal what other processes read */
   { NR_cachestat, EPERM },
   /* the machine */
   { SYS_kexec_load, EPERM }, { SYS_kexec_file_load, EPERM }, { SYS_init_module, EPERM },
@@ -61,7 +61,7 @@ static const struct denied always_denied[] = {
 #ifdef SYS_uselib
   { SYS_uselib, EPERM }, { SYS_ustat, EPERM }, { SYS_sysfs, EPERM },
 #endif
-  /* files past the tree */
+  /* access to files without a path */
   { SYS_open_by_handle_at, EPERM }, { SYS_name_to_handle_at, EPERM },
 };
 
@@ -74,7 +74,7 @@ static void deny(const struct denied *table, size_t count) {
 
 static void deny_always(void) { deny(always_denied, sizeof always_denied / sizeof always_denied[0]); }
 
-/* A process or a thread, but no namespace. */
+/* Allows processes and threads, but no new namespaces. */
 static void check_clone(void) {
   const unsigned new_namespaces = CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWUSER |
                                   CLONE_NEWPID | CLONE_NEWNET;

@@ -5,7 +5,7 @@ export type Platform = {
   arch: Arch;
   /** Ends the names of npm packages and of the build's outputs. */
   name: string;
-  /** What `uname -m` prints. */
+  /** The output of `uname -m`. */
   machine: string;
   /** Debian's folder of libraries below /lib and /usr/lib. */
   multiarch: string;

@@ -1,10 +1,10 @@
 /*
- * Calls of libllama and libggml that JavaScript cannot make: bun:ffi passes no struct by value and receives none, and
- * the library's logger may be called on any thread. The address of the library's function comes first in each call.
+ * Calls of libllama and libggml that JavaScript cannot make: bun:ffi cannot pass or return a struct by value, and the
+ * library may call its logger on any thread. The first argument of each call is the address of the library's function.
  *
- * The library's headers are not needed. A struct is words of the size that src/native/llama/params.ts checks at start;
- * integers alone, over 16 bytes, it is passed and returned as the library's own struct on every architecture. A struct
- * that is returned goes through memory of the caller: it may be smaller than `returned` and `graph` say, never larger.
+ * The headers of the library are not needed. A struct is an array of words; src/native/llama/params.ts checks its size
+ * at the start. A struct of integers over 16 bytes is passed like the library's own struct on every architecture. A
+ * returned struct goes through memory of the caller. It may be smaller than `returned` and `graph`, but never larger.
  */
 #include <errno.h>
 #include <stdatomic.h>
@@ -57,8 +57,8 @@ static char first_error[1024];
 static atomic_int state = FREE;
 
 /*
- * The library's logger, on any thread. An error goes to stderr, whose tail a person sees when the worker dies; the first
- * one since verk_forget_error is kept. Milder messages are dropped.
+ * The logger of the library, called on any thread. Errors go to stderr, whose tail is shown when the worker dies. The
+ * first error since verk_forget_error is kept. Other messages are dropped.
  */
 void verk_log(int level, const char *text, void *unused) {
   (void)unused;

@@ -9,15 +9,14 @@ import {
   closeDb,
   type Db,
   durable,
-  freshSnapshot,
   isBroken,
   isDirty,
   joinCommit,
   openDb,
-  shareSnapshot,
   watchWrites,
   write,
 } from "./db.ts";
+import { freshSnapshot, shareSnapshot } from "./snapshot.ts";
 
 const dirs: string[] = [];
 const open: Db[] = [];

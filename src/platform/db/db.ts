@@ -1,22 +1,22 @@
 /**
  * SQLite in WAL mode, one writer, group commit.
  *
- * `write()` adds a change to the open commit: visible at once in this process, all of it or nothing of it. The
- * commit closes at the end of the turn of the event loop, so requests that arrive together share it, and the
- * flush to the disk is shared by all who wait for one. Only when `durable()` has resolved is a change safe from
- * `kill -9` and from a power cut. Hence the rule: whoever tells the outside world (an HTTP answer, a webhook, a
- * spawned process, a loop's end) waits for it first.
+ * `write()` adds a change to the open commit: visible at once in this process, all of it or nothing of it. The commit
+ * closes at the end of the turn of the event loop, so requests that arrive together share it. All that wait for the
+ * disk share one flush. A change is safe from `kill -9` and from a power cut only when `durable()` has resolved. Hence
+ * the rule: code that reaches the outside (an HTTP answer, a webhook, a spawned process, the end of a tick) waits for
+ * it first.
  */
 import { Database } from "bun:sqlite";
 import { closeSync, fdatasync, fdatasyncSync, openSync } from "node:fs";
 import { dirname } from "node:path";
 import { promisify } from "node:util";
 import { type BunSQLiteDatabase, drizzle } from "drizzle-orm/bun-sqlite";
-import { oncePer } from "../../lib/once_per.ts";
 import { failpoint } from "../failpoint.ts";
 import { syncDirSync } from "../files.ts";
 import type { Series } from "../metrics.ts";
 import { storageError } from "./errors.ts";
+import { endSnapshot } from "./snapshot.ts";
 
 /** A database with what this process keeps of it: the state of commits, counters, and listeners to events. */
 export type Db = BunSQLiteDatabase<Record<string, never>> & {
@@ -26,6 +26,8 @@ export type Db = BunSQLiteDatabase<Record<string, never>> & {
   readonly $series: Map<string, Map<string, Series>>;
   /** Called after each commit that recorded an event (see events/emit.ts). */
   readonly $listeners: Set<() => void>;
+  /** Function that builds a statement → the statement (see `prepared`). */
+  readonly $prepared: Map<unknown, unknown>;
 };
 
 declare const inWrite: unique symbol;
@@ -37,7 +39,7 @@ export type DbOptions = { path: string; busyTimeoutMs?: number; checkpointPages?
 type Statement = { run: () => unknown };
 type Batch = PromiseWithResolvers<void> & { beforeCommit: ((tx: Tx) => void)[]; afterCommit: (() => void)[] };
 
-type Commits = {
+export type Commits = {
   readonly path: string;
   readonly statements: Record<"begin" | "beginRead" | "commit", Statement>;
   readonly savepoints: { set: Statement; release: Statement }[]; // by depth
@@ -85,15 +87,16 @@ export function openDb(options: DbOptions): Db {
     walFd: undefined,
     broken: undefined,
   };
-  return Object.assign(drizzle(sqlite), { $commits, $series: new Map(), $listeners: new Set<() => void>() });
+  const live = { $commits, $series: new Map(), $listeners: new Set<() => void>(), $prepared: new Map() };
+  return Object.assign(drizzle(sqlite), live);
 }
 
 type Sync<T> = [T] extends [never] ? [] : T extends PromiseLike<unknown> ? ["write() must not be async"] : [];
 
 /**
- * The only way to write. `fn` must be synchronous: what it does after an `await` would fall into another commit;
- * the unused last parameter turns that into a type error. It is a savepoint: when it throws, its own changes are
- * undone and those of its neighbours stay.
+ * The only way to write. `fn` must be synchronous: its changes after an `await` would fall into another commit. The
+ * unused last parameter makes that a type error. It is a savepoint: when it throws, its own changes are undone and
+ * those of its neighbours stay.
  */
 export function write<T>(db: Db, fn: (tx: Tx) => T, ..._sync: Sync<T>): T {
   const state = db.$commits;
@@ -111,7 +114,7 @@ function openBatch(db: Db, state: Commits): Batch {
   endSnapshot(state);
   state.statements.begin.run();
   const batch: Batch = { ...Promise.withResolvers<void>(), beforeCommit: [], afterCommit: [] };
-  batch.promise.catch(() => {}); // who must know waits for it
+  batch.promise.catch(() => {}); // callers that must know wait for it
   state.batch = batch;
   setImmediate(closeBatch, db, state, batch);
   return batch;
@@ -134,7 +137,7 @@ function savepoint<T>(db: Db, state: Commits, batch: Batch, fn: (tx: Tx) => T): 
     return value;
   } catch (error) {
     batch.afterCommit.length = pending;
-    state.generation++; // a cache that was made inside has what is undone here
+    state.generation++; // a cache that was made inside holds what is undone here
     // On a full or failing disk SQLite rolls the whole transaction back by itself, the neighbours' changes too.
     if (sqlite.inTransaction) sqlite.run(`ROLLBACK TO ${name}; RELEASE ${name}`);
     else lose(state, batch, error);
@@ -171,8 +174,8 @@ function lose(state: Commits, batch: Batch, error: unknown) {
 }
 
 /**
- * Adds to the open commit, as its last part, or opens one: for a row that goes with whatever was done. It has no
- * savepoint of its own, so `fn` must not throw for reasons of its own: the whole commit would be lost.
+ * Adds to the open commit as its last part, or opens one: for a row that accompanies any change. It has no savepoint of
+ * its own, so `fn` must not throw: the whole commit would be lost.
  */
 export function joinCommit(db: Db, fn: (tx: Tx) => void) {
   const state = db.$commits;
@@ -197,8 +200,8 @@ export async function durable(db: Db): Promise<void> {
 }
 
 /**
- * For whoever writes now and then and answers at the end: begin to watch, work, then await what was returned. It
- * rejects when a commit was lost in between, also one that closed long before the end.
+ * For work that writes now and then and answers at the end: begin to watch, work, then await the returned function. It
+ * rejects when a commit was lost in between, also one that closed long before.
  */
 export function watchWrites(db: Db): () => Promise<void> {
   const state = db.$commits;
@@ -209,22 +212,22 @@ export function watchWrites(db: Db): () => Promise<void> {
   };
 }
 
-/** The open commit, if any. Who reads now sees into it, and what is seen there may yet be lost. */
+/** The open commit, if any. A read now sees its changes, which may yet be lost. */
 export const openCommit = (db: Db): Promise<void> | undefined => db.$commits.batch?.promise;
 
-/** Whether something written is not on the disk yet. */
+/** True while something written is not on the disk yet. */
 export const isDirty = (db: Db) => {
   const state = db.$commits;
   return state.batch !== undefined || state.flushed < state.ended;
 };
 
-/** Moves with every write of this process: a cache made from the database is good while it stands still. */
+/** Grows with every write of this process: a cache made from the database is valid while it does not change. */
 export const generationOf = (db: Db) => db.$commits.generation;
 
 const CLOSED = new Error("the database is closed");
 export const isClosed = (db: Db) => db.$commits.broken === CLOSED;
 
-/** Whether a flush has failed: from then on no write is accepted. */
+/** True once a flush has failed: from then on no write is accepted. */
 export const isBroken = (db: Db) => db.$commits.broken !== undefined;
 
 async function flush(state: Commits): Promise<void> {
@@ -237,35 +240,11 @@ async function flush(state: Commits): Promise<void> {
     state.flushed = upTo;
   } catch (error) {
     if (state.flushed >= upTo) return; // closeDb() has flushed and closed the file meanwhile
-    state.broken = error; // after a failed flush nobody knows what is on the disk
+    state.broken = error; // after a failed flush the content of the disk is unknown
     throw storageError(error);
   } finally {
     state.flushing = undefined;
   }
-}
-
-const SNAPSHOT_MS = 1;
-
-/**
- * Reads that come close together share one snapshot. SQLite takes and drops a file lock for every read outside a
- * transaction, which costs twice the reading of a row. Our own writes end it at once; what another process (a
- * command) writes is seen a millisecond later, or after `freshSnapshot()`.
- */
-export function shareSnapshot(db: Db) {
-  const state = db.$commits;
-  if (state.reading || state.batch) return;
-  state.statements.beginRead.run();
-  state.reading = true;
-  setTimeout(endSnapshot, SNAPSHOT_MS, state);
-}
-
-/** From here on this process reads what others have committed by now. */
-export const freshSnapshot = (db: Db) => endSnapshot(db.$commits);
-
-function endSnapshot(state: Commits) {
-  if (!state.reading) return;
-  state.reading = false;
-  state.statements.commit.run(); // it wrote nothing, so there is nothing that could fail to be written
 }
 
 function flushNow(state: Commits) {
@@ -282,7 +261,7 @@ export function closeDb(db: Db) {
   const state = db.$commits;
   endSnapshot(state);
   if (state.batch) closeBatch(db, state, state.batch);
-  if (state.broken === undefined && state.flushed < state.ended) flushNow(state); // those who wait for it are answered
+  if (state.broken === undefined && state.flushed < state.ended) flushNow(state); // callers of durable() still get their answer
   if (state.walFd !== undefined) closeSync(state.walFd);
   state.walFd = undefined;
   state.broken ??= CLOSED; // statements that are kept would still run, into nothing
@@ -291,4 +270,13 @@ export function closeDb(db: Db) {
 }
 
 /** A statement prepared once per database: `const byId = prepared((db) => db.select()….prepare())`, then `byId(db)`. */
-export const prepared: <S>(build: (db: Db) => S) => (db: Db) => S = oncePer;
+export const prepared =
+  <S>(build: (db: Db) => S) =>
+  (db: Db): S => {
+    let statement = db.$prepared.get(build) as S | undefined;
+    if (statement === undefined) {
+      statement = build(db);
+      db.$prepared.set(build, statement);
+    }
+    return statement;
+  };

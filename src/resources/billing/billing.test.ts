@@ -53,7 +53,7 @@ describe("the ledger", () => {
         description: `Training job ${id}: 1 h at $36.0000 an hour`,
         created_at: expect.stringMatching(/Z$/),
       },
-      expect.objectContaining({ amount_usd: 50, description: "Credit to begin with" }),
+      expect.objectContaining({ amount_usd: 50, description: "Initial credit" }),
     ]);
   });
 
@@ -168,8 +168,8 @@ describe("the routes", () => {
     const { status, body } = await check(balance_usd + 0.01);
     expect(status).toBe(402);
     expect(body.error).toMatchObject({ type: "billing_error", code: "insufficient_credits" });
-    expect(body.error.message).toMatch(/^Insufficient credit balance: \$\d+\.\d\d is there, and/);
-    expect((await check(balance_usd + 0.00001)).body.error.message).toMatch(/: (\$\S+) is there, and (?!\1)/);
+    expect(body.error.message).toMatch(/^Insufficient credit balance: the balance is \$\d+\.\d\d, and/);
+    expect((await check(balance_usd + 0.00001)).body.error.message).toMatch(/the balance is (\$\S+), and (?!\1)/);
     grant(-balance_usd);
     expect((await check(0)).status).toBe(402);
     grant(balance_usd);

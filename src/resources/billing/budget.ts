@@ -1,6 +1,6 @@
 /**
- * What API keys have spent in a month of UTC, and what their budgets leave. A charge counts for the key that caused it
- * and for each key whose budget that key shares, in the commit that books the charge.
+ * The budgets of API keys, for one month of UTC. A charge counts for the key that caused it and for each key whose
+ * budget that key shares, in the commit that books the charge.
  */
 import { and, eq, sql } from "drizzle-orm";
 import type { Ctx } from "../../context.ts";
@@ -11,10 +11,10 @@ import { type ApiKeyRow, apiKeys } from "../api_keys/table.ts";
 import { apiKeySpending } from "./table.ts";
 import { type Meter, metersOf } from "./usage.ts";
 
-/** `keyId`: the key that caused it; null: made before keys were written down, or by no key. */
+/** `keyId`: the key that caused the cost. Null: no key did, or the row is older than the column. */
 export type Payer = { workspaceId: string; keyId: string | null };
 
-/** Keys above each other that each have a smaller budget than the one above; `api_keys` refuses to make more. */
+/** Keys that share a budget may have keys below them, down to this many levels; `api_keys` rejects more. */
 export const MOST_LEVELS = 16;
 
 const keyById = preparedRow(apiKeys, eq(apiKeys.id, sql.placeholder("id")));
@@ -29,7 +29,7 @@ const add = prepared((db) =>
   ),
 );
 
-/** The key, then the keys whose budgets it shares. Revoked keys too: what they started goes on. */
+/** The key, then the keys whose budgets it shares. Revoked keys count too: what they started goes on. */
 export function chainOf(db: Db, keyId: string | null): ApiKeyRow[] {
   const chain: ApiKeyRow[] = [];
   for (let next = keyId; next !== null && chain.length <= MOST_LEVELS; ) {
@@ -42,7 +42,7 @@ export function chainOf(db: Db, keyId: string | null): ApiKeyRow[] {
 
 export type Spent = Payer & { until: number; ms: number; micros: number };
 
-/** In the commit of the charge. A stretch that began in another month counts there with its part. */
+/** Called in the commit of the charge. The part of a stretch that lies in another month counts there. */
 export function spend(tx: Tx, { workspaceId, keyId, until, ms, micros }: Spent, now: number) {
   const shares = byMonth({ until, ms, amount: micros }).filter(({ amount }) => amount > 0);
   if (shares.length === 0) return;
@@ -50,14 +50,14 @@ export function spend(tx: Tx, { workspaceId, keyId, until, ms, micros }: Spent, 
     for (const { month, amount } of shares) add(tx).run(id, month, workspaceId, amount, now);
 }
 
-/** By the key and by the keys that share its budget, in the month of `now`, as far as it is charged. */
+/** Charges of the key, and of the keys that share its budget, in the month of `now`. */
 export const chargedMicros = (db: Db, keyId: string, now: number): number =>
   spendingOf(db, { keyId, month: monthOf(now) })?.spentMicros ?? 0;
 
 type Reading = Pick<Ctx, "db" | "clock" | "state">;
 export type Budget = { key: ApiKeyRow; budgetMicros: number; usedMicros: number };
 
-/** The budget of the chain that has least left; null: no key in it has one. What runs and is not charged yet is used. */
+/** The budget of the chain with the least left; null: no key has one. Running work that is not charged yet counts. */
 export function tightestBudget(ctx: Reading, { workspaceId, keyId }: Payer): Budget | null {
   const now = ctx.clock.now();
   const chain = chainOf(ctx.db, keyId).filter(({ monthlyBudgetMicros }) => monthlyBudgetMicros !== null);

@@ -1,6 +1,6 @@
 /**
- * The one door into the ledger: an entry, the sum it changes and the events it causes are one commit. An entry whose
- * window is booked already throws, and takes the commit with it: whoever books moves its own row in the same commit.
+ * The only way into the ledger. An entry, the sum that it changes and the events that it causes are one commit. An
+ * entry whose window is booked already throws and rolls back the commit, in which the caller also moves its own row.
  */
 import { and, type Column, eq, isNull, or, sql } from "drizzle-orm";
 import { emit } from "../../events/emit.ts";
@@ -27,12 +27,12 @@ const keepSum = prepared((db) => {
     .onConflictDoUpdate({ target: workspaceId, set })
     .prepare();
 });
-/** What an insert would have put there. */
+/** The value that the rejected insert had for this column. */
 const proposed = ({ name }: Column) => sql.raw(`excluded."${name}"`);
 export const accountOf = preparedRow(creditAccounts, eq(creditAccounts.workspaceId, sql.placeholder("workspaceId")));
 
 export type Entry = Pick<EntryRow, "workspaceId" | "kind" | "amountMicros" | "description"> & {
-  /** Left out: an entry that stands for itself. */
+  /** Left out: the id of the entry. */
   windowKey?: string;
   /** The key that caused it. */
   apiKeyId?: string | null;
@@ -43,8 +43,8 @@ const NO_USAGE = { subjectKind: null, subjectId: null, usageMs: null, rateMicros
 export const append = (tx: Tx, entry: Entry, now: number): EntryRow =>
   book(tx, entry, now, accountOf(tx, { workspaceId: entry.workspaceId }));
 
-function book(tx: Tx, given: Entry, now: number, account: AccountRow | undefined): EntryRow {
-  const { usage = NO_USAGE, windowKey, apiKeyId = null, ...entry } = given;
+function book(tx: Tx, input: Entry, now: number, account: AccountRow | undefined): EntryRow {
+  const { usage = NO_USAGE, windowKey, apiKeyId = null, ...entry } = input;
   const { workspaceId, kind, amountMicros } = entry;
   const id = newId("txn", now);
   const row = insert(tx, { ...entry, ...usage, apiKeyId, id, windowKey: windowKey ?? id, createdAt: now });
@@ -52,13 +52,14 @@ function book(tx: Tx, given: Entry, now: number, account: AccountRow | undefined
   const after = before + amountMicros;
   const full = kind === "charge" ? (account?.fullMicros ?? null) : Math.max(0, after);
   keepSum(tx).run({ workspaceId, balance: after, full, now });
-  tell(tx, row, { full: full ?? 0, before, after });
+  emitAlerts(tx, row, { full: full ?? 0, before, after });
   return row;
 }
 
 type Change = { full: number; before: number; after: number };
 
-function tell(tx: Tx, { workspaceId, kind, amountMicros, createdAt: now }: EntryRow, { full, before, after }: Change) {
+function emitAlerts(tx: Tx, entry: EntryRow, { full, before, after }: Change) {
+  const { workspaceId, kind, amountMicros, createdAt: now } = entry;
   const alerts = alertsOf(full, before, after);
   if (kind !== "grant" && alerts.length === 0) return;
   const balance = { object: "balance" as const, id: customerOf(tx, workspaceId), balance_usd: usdOf(after) };
@@ -73,15 +74,15 @@ const customerOf = (tx: Tx, workspaceId: string): string =>
   tx.select({ id: workspaces.paymentCustomerId }).from(workspaces).where(eq(workspaces.id, workspaceId)).get()?.id ??
   workspaceId;
 
-/** The credit that a workspace begins with. Once: a second time changes nothing. */
+/** Books the credit that a workspace begins with. A second call changes nothing. */
 export function openAccount(tx: Tx, workspaceId: string, micros: number, now: number) {
   const account = accountOf(tx, { workspaceId });
   if (account?.fullMicros != null) return;
-  const entry = { workspaceId, kind: "initial", amountMicros: micros, description: "Credit to begin with" } as const;
+  const entry = { workspaceId, kind: "initial", amountMicros: micros, description: "Initial credit" } as const;
   book(tx, { ...entry, windowKey: `${workspaceId}/initial` }, now, account);
 }
 
-/** Workspaces that are older than the ledger. */
+/** Workspaces without their initial credit: they are older than the ledger. */
 export function unopened(tx: Tx): string[] {
   return tx
     .select({ id: workspaces.id })

@@ -22,7 +22,7 @@ export const routes = (ctx: Ctx) => {
         const { payment_customer_id } = query;
         return { payment_customer_id, balance_usd: usdOf(billing.balanceMicros(ctx, workspaceId)) };
       },
-      { ...asks(shapes.BalanceQuery), detail: describe("The credit that is left", { 200: shapes.Balance }) },
+      { ...asks(shapes.BalanceQuery), detail: describe("Get the credit that is left", { 200: shapes.Balance }) },
     )
     .get(
       "/transactions",
@@ -32,7 +32,7 @@ export const routes = (ctx: Ctx) => {
       },
       {
         ...asks(shapes.TransactionsQuery),
-        detail: describe("Credit and charges, newest first", { 200: shapes.Transactions }),
+        detail: describe("List credit and charges, newest first", { 200: shapes.Transactions }),
       },
     )
     .post(
@@ -43,15 +43,17 @@ export const routes = (ctx: Ctx) => {
       },
       {
         ...takes(shapes.CheckBalance),
-        detail: describe("Whether the credit covers a cost; 402 where it does not", { 200: shapes.BalanceCheck }),
+        detail: describe("Check whether the credit covers a cost; 402 if it does not", { 200: shapes.BalanceCheck }),
       },
     )
     .get("/burn_rate", ({ principal }) => billing.burnRate(ctx, principal.workspaceId), {
-      detail: describe("What runs now costs, and how long the credit lasts", { 200: shapes.BurnRate }),
+      detail: describe("Get the cost of running work per hour, and how long the credit lasts", {
+        200: shapes.BurnRate,
+      }),
     });
 };
 
-/** The operator's side. */
+/** Routes for the operator. */
 export const grantRoutes = (ctx: Ctx) => {
   const { authed, takes } = area(ctx, "admin");
   return new Elysia({ prefix: "/v1/billing/grants", tags: ["Billing"] }).use(authed).post(
@@ -70,7 +72,7 @@ export const grantRoutes = (ctx: Ctx) => {
   );
 };
 
-/** Another's is as unknown as an invented one. */
+/** A customer id of another workspace is answered like one that does not exist. */
 function mustOwn(ctx: Ctx, { workspaceId }: Principal, customer: string, param: string): string {
   if (workspaces.mustGet(ctx, workspaceId).paymentCustomerId !== customer) throw notFound(customer, param);
   return workspaceId;
@@ -79,6 +81,6 @@ function mustOwn(ctx: Ctx, { workspaceId }: Principal, customer: string, param: 
 const notFound = (customer: string, param: string) =>
   new AppError(
     "resource_not_found",
-    `No customer ${customer.slice(0, 80)}: take payment_customer_id from GET /v1/account`,
+    `No customer ${customer.slice(0, 80)}: GET /v1/account shows your payment_customer_id`,
     { param },
   );

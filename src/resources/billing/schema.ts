@@ -43,13 +43,13 @@ export const BalanceCheck = later(() =>
 
 export const GrantCredit = z
   .object({
-    payment_customer_id: z.string().describe("Of any workspace"),
+    payment_customer_id: z.string().describe("The customer id of any workspace"),
     amount_usd: z
       .number()
       .min(-MOST_USD)
       .max(MOST_USD)
-      .refine((usd) => Math.abs(usd) >= 1e-6, "takes at least a millionth of a dollar")
-      .describe("Below zero: credit that is taken back"),
+      .refine((usd) => Math.abs(usd) >= 1e-6, "must be at least a millionth of a dollar")
+      .describe("A negative amount takes credit back"),
     description: Label(200).optional(),
   })
   .meta({ id: "GrantCredit" });
@@ -60,14 +60,14 @@ const meter = {
   provider: z.string(),
   burn_rate_usd_per_hour: z.number(),
   elapsed_seconds: z.number().describe("Since the last charge"),
-  accrued_cost_usd: z.number().describe("Since the last charge: not yet taken from the balance"),
+  accrued_cost_usd: z.number().describe("Since the last charge; not yet taken from the balance"),
 };
 export const BurnRate = later(() =>
   z
     .object({
       balance_usd: z.number(),
       burn_rate_usd_per_hour: z.number(),
-      hours_remaining: z.number().nullable().describe("Null: nothing that costs runs"),
+      hours_remaining: z.number().nullable().describe("Null if nothing that costs money runs"),
       active_jobs: z.array(z.object({ job_id: z.string(), ...meter })),
       active_deployments: z.array(z.object({ deployment_id: z.string(), ...meter })),
     })

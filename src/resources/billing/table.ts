@@ -5,7 +5,7 @@ import { workspaces } from "../workspaces/table.ts";
 export const ENTRY_KINDS = ["initial", "grant", "charge"] as const;
 export const SUBJECT_KINDS = ["job", "deployment"] as const;
 
-/** Append-only: triggers refuse every change and every deletion. */
+/** Append-only: triggers reject every update and every deletion. */
 export const ledgerEntries = sqliteTable("ledger_entries", {
   id: text("id").primaryKey(),
   workspaceId: text("workspace_id")
@@ -15,7 +15,7 @@ export const ledgerEntries = sqliteTable("ledger_entries", {
   amountMicros: integer("amount_micros").notNull(),
   subjectKind: text("subject_kind", { enum: SUBJECT_KINDS }),
   subjectId: text("subject_id"),
-  /** Names what is paid. Unique: nothing is booked twice. */
+  /** Identifies the stretch that is paid. Unique, so nothing is booked twice. */
   windowKey: text("window_key").notNull().unique(),
   usageMs: integer("usage_ms"),
   rateMicros: integer("rate_micros"),
@@ -27,25 +27,25 @@ export const ledgerEntries = sqliteTable("ledger_entries", {
 export type EntryRow = typeof ledgerEntries.$inferSelect;
 export type AccountRow = typeof creditAccounts.$inferSelect;
 
-/** The sum of a workspace's entries, kept with each of them. */
+/** The sum of a workspace's entries, updated with each entry. */
 export const creditAccounts = sqliteTable("credit_accounts", {
   workspaceId: text("workspace_id")
     .primaryKey()
     .references(() => workspaces.id),
   balanceMicros: integer("balance_micros").notNull(),
-  /** The balance after the last grant; null: its first credit is not booked yet. */
+  /** The balance after the last grant; null: the initial credit is not booked yet. */
   fullMicros: integer("full_micros"),
   updatedAt: integer("updated_at").notNull(),
 });
 
-/** Kept with each charge: what a key and the keys that share its budget have spent in a month. */
+/** Spending of a key, and of the keys that share its budget, by month. Updated with each charge. */
 export const apiKeySpending = sqliteTable(
   "api_key_spending",
   {
     keyId: text("key_id")
       .notNull()
       .references(() => apiKeys.id),
-    /** Of UTC, such as 2026-01. */
+    /** A month of UTC, such as 2026-01. */
     month: text("month").notNull(),
     workspaceId: text("workspace_id")
       .notNull()

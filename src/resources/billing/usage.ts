@@ -1,4 +1,4 @@
-/** What runs now and is not charged yet: jobs since their run began, deployments since the last minute that was. */
+/** Use that is not charged yet: of jobs since their run began, of deployments since their last charge. */
 import { and, eq, isNotNull } from "drizzle-orm";
 import type { Ctx } from "../../context.ts";
 import { monthStart } from "../../lib/months.ts";
@@ -7,24 +7,24 @@ import { trainingJobs } from "../training_jobs/table.ts";
 import { costOf } from "./charge.ts";
 import { runTime, type Timed } from "./run_time.ts";
 
-type Reading = Timed & Pick<Ctx, "db">;
+type Metering = Timed & Pick<Ctx, "db">;
 
 export type Meter = {
   id: string;
-  /** The key that caused it to run. */
+  /** The key that started it. */
   keyId: string | null;
   gpuType: string;
   gpuCount: number;
   provider: string;
-  /** For an hour of all of it. */
+  /** For an hour of all its devices and replicas. */
   ratePerHourMicros: number;
   ms: number;
   micros: number;
-  /** Of `micros`, what falls into this month of UTC. */
+  /** The part of `micros` that falls into this month of UTC. */
   monthMicros: number;
 };
 
-export function runningJobs(ctx: Reading, workspaceId: string): Meter[] {
+export function runningJobs(ctx: Metering, workspaceId: string): Meter[] {
   const { id, apiKeyId: keyId, gpuType, gpuCount, provider, rateMicros, runSince } = trainingJobs;
   const rows = ctx.db
     .select({ id, keyId, gpuType, gpuCount, provider, rateMicros, since: runSince })
@@ -34,7 +34,7 @@ export function runningJobs(ctx: Reading, workspaceId: string): Meter[] {
   return rows.map(({ rateMicros: rate, since, ...hardware }) => meterOf(ctx, hardware, rate, since));
 }
 
-export function servingDeployments(ctx: Reading, workspaceId: string): Meter[] {
+export function servingDeployments(ctx: Metering, workspaceId: string): Meter[] {
   const { id, apiKeyId: keyId, gpuType, gpuCount, provider, costPerHourMicros, chargedReplicas, upSince } = deployments;
   const rows = ctx.db
     .select({ id, keyId, gpuType, gpuCount, provider, costPerHourMicros, chargedReplicas, since: upSince })
@@ -48,7 +48,7 @@ export function servingDeployments(ctx: Reading, workspaceId: string): Meter[] {
 
 type Hardware = Pick<Meter, "id" | "keyId" | "gpuType" | "gpuCount" | "provider">;
 
-function meterOf(ctx: Reading, hardware: Hardware, rate: number | null, since: number | null): Meter {
+function meterOf(ctx: Metering, hardware: Hardware, rate: number | null, since: number | null): Meter {
   const now = ctx.clock.now();
   const ms = since === null ? 0 : Math.max(0, runTime(ctx, hardware.id) - since);
   const monthMs = Math.min(ms, now - monthStart(now));
@@ -61,10 +61,10 @@ function meterOf(ctx: Reading, hardware: Hardware, rate: number | null, since: n
   };
 }
 
-export const metersOf = (ctx: Reading, workspaceId: string): Meter[] => [
+export const metersOf = (ctx: Metering, workspaceId: string): Meter[] => [
   ...runningJobs(ctx, workspaceId),
   ...servingDeployments(ctx, workspaceId),
 ];
 
-export const accruedMicros = (ctx: Reading, workspaceId: string): number =>
+export const accruedMicros = (ctx: Metering, workspaceId: string): number =>
   metersOf(ctx, workspaceId).reduce((sum, { micros }) => sum + micros, 0);

@@ -44,7 +44,7 @@ const typesOf = (app: TestApp) =>
     .map((event) => event.type)
     .filter((type) => type.startsWith("code_artifact"));
 
-test("an archive is taken, counted, shown, listed, fetched and deleted", async () => {
+test("an archive is uploaded, counted, shown, listed, downloaded and deleted", async () => {
   const app = open();
   const made = await send(app, { name: "trainer", metadata: '{"commit":"abc"}' });
   expect(made).toMatchObject({
@@ -74,7 +74,7 @@ test("an archive is taken, counted, shown, listed, fetched and deleted", async (
   expect([await stored(app), leftovers(app)]).toEqual([0, []]);
 });
 
-test("the same bytes are one artifact of a workspace, also when they come at the same time", async () => {
+test("the same bytes are one artifact of a workspace, even if uploaded concurrently", async () => {
   const app = open();
   const both = await Promise.all([send(app), send(app, { name: "other" })]);
   expect(both.map((answer) => answer.status).sort()).toEqual([200, 201]);
@@ -85,7 +85,7 @@ test("the same bytes are one artifact of a workspace, also when they come at the
   expect([await stored(app), leftovers(app)]).toEqual([2, []]);
 });
 
-test("an Idempotency-Key gives the first answer again", async () => {
+test("an Idempotency-Key returns the first answer again", async () => {
   const app = open();
   const headers = { "idempotency-key": "k" };
   const first = await send(app, { headers });
@@ -97,11 +97,11 @@ test("an Idempotency-Key gives the first answer again", async () => {
   expect(await stored(app)).toBe(0);
 });
 
-describe("refused, with nothing left", () => {
+describe("refused, and nothing is stored", () => {
   test.each<[string, Form, string, string]>([
     ["a way out", { file: tarGz({ name: "../x" }) }, "file", '"../x" leads out'],
     ["a link", { file: zip({ name: "l", mode: 0o120777 }), filename: "a.zip" }, "file", '"l" is a symbolic link'],
-    ["another format than its name says", { filename: "code.zip" }, "file", "no zip archive"],
+    ["another format than its name says", { filename: "code.zip" }, "file", "not a zip archive"],
     ["no archive at all", { filename: "code.py" }, "file", ".tar.gz, .tgz or .zip"],
     ["metadata that is none", { metadata: "x" }, "metadata", "JSON object"],
     ["metadata of the wrong kind", { metadata: '{"a":1}' }, "metadata", ""],
@@ -114,7 +114,7 @@ describe("refused, with nothing left", () => {
     expect([await stored(app), leftovers(app), typesOf(app)]).toEqual([0, [], []]);
   });
 
-  test("a form without a file, and what is no form", async () => {
+  test("a form without a file, and a body that is not a form", async () => {
     const app = open();
     const form = new FormData();
     form.set("name", "x");
@@ -124,7 +124,7 @@ describe("refused, with nothing left", () => {
   });
 });
 
-test("a deleted workspace's artifacts go with it", async () => {
+test("the artifacts of a deleted workspace are deleted", async () => {
   const app = open();
   await send(app);
   await send(app, { key: app.keyB });

@@ -35,7 +35,7 @@ function priced(text = FILE, flags: Record<string, unknown> = {}) {
   return { app, get: async (path: string) => (await app.call("GET", `/v1/cost/${path}`)).body };
 }
 
-test("an estimate without a question is an hour of one A100-80GB with the default provider, times 1.3", async () => {
+test("an estimate without parameters is an hour of one A100-80GB with the default provider, times 1.3", async () => {
   const { get } = priced();
   const hour = {
     object: "cost_estimate",
@@ -91,7 +91,7 @@ test("changing a rate of the file changes the answers", async () => {
   expect((await get("compare")).acme).toBe(4.108);
 });
 
-test("the prices of the program know the six types and this machine", async () => {
+test("the built-in prices have the six types and this machine", async () => {
   const app = open();
   const rates = (await app.call("GET", "/v1/cost/rates")).body;
   const six = ["A100-40GB", "A100-80GB", "H100", "H200", "L40S", "MI300X"];
@@ -155,7 +155,7 @@ const REFUSED = [
   ["summary?days=0", "days", ">=1"],
   ["by_gpu?days=99999", "days", "<=3650"],
 ] as const;
-test("what is unknown, negative or absurd is refused with its name and what is allowed", async () => {
+test("unknown, negative and absurd values are refused with the name and the allowed values", async () => {
   const { app } = priced();
   for (const [path, param, words] of REFUSED) {
     const { status, body } = await app.call("GET", `/v1/cost/${path}`);
@@ -173,7 +173,7 @@ test("a broken file stops the start with the name of its key", () => {
   );
 });
 
-test("this machine costs what its cards were measured to draw, or what is set", async () => {
+test("the price of this machine follows the measured power of its GPUs, or the setting", async () => {
   const { app, get } = priced();
   const reading = { gpuType: "A100-80GB", energyJoules: 180_000, workMs: 600_000, updatedAt: 0 }; // 300 W
   write(app.ctx.db, (tx) => tx.insert(powerReadings).values(reading).run());
@@ -182,7 +182,7 @@ test("this machine costs what its cards were measured to draw, or what is set", 
   expect((await fixed.get("rates")).local).toEqual({ cpu: 36, "A100-80GB": 36 });
 });
 
-test("what jobs have cost: whole jobs that run, or ended within the period, of this workspace alone", async () => {
+test("past costs count whole jobs of the workspace that run or ended within the period", async () => {
   const clock = fakeClock();
   const app = await jobsApp({ clock, flags: { "billing.local_rate_usd_per_hour": 6 } });
   const ids = [await app.job(), await app.job(), await app.job(), await app.job()];

@@ -82,7 +82,7 @@ test("measured watts replace those of the file, a fixed rate replaces everything
   ]);
 });
 
-test("others have what the file says, a plan less", () => {
+test("providers have the prices of the file, plans have less", () => {
   expect(rateMicros(PRICING, "acme", "H100")).toBe(4_000_000);
   expect(rateMicros(PRICING, "acme:spot", "H100")).toBe(2_000_000);
   expect(rateMicros(PRICING, "acme", "MI300X")).toBeUndefined();
@@ -101,7 +101,7 @@ test("a month is thirty days of jobs; keeping the GPUs is 720 hours of them", ()
   expect(monthOf(prices, WORKLOAD, 0.5).totalJobs).toBe(15);
 });
 
-test("a comparison has everybody who offers it, plans beside their provider", () => {
+test("a comparison has every provider that offers the GPU, with its plans", () => {
   // local (2.1 + 0.01) × 1.3 = 2.743; acme (4 + 0.01 + 0.2) × 1.3 = 5.473; spot (2 + 0.01 + 0.1) × 1.3 = 2.743
   const costs = compare(prices, { gpuType: "H100", gpuCount: 1, minutes: 60, markup: 1.3 });
   expect([...costs]).toEqual([
@@ -115,7 +115,7 @@ test.each([
   ["provider", { provider: "mars" }, 'provider: must be one of local, acme, acme:spot, not "mars"'],
   ["gpu_type", { gpuType: "B9" }, 'gpu_type: must be one of cpu, H100, L40S, A100-80GB, not "B9"'],
   ["gpu_type", { gpuType: "L40S" }, "gpu_type: acme offers A100-80GB, H100; L40S is offered by local"],
-])("an unknown %s is refused with those there are", (param, more, words) => {
+])("an unknown %s is refused with the known ones", (param, more, words) => {
   try {
     estimate(prices, { ...WORKLOAD, ...more });
     expect.unreachable();

@@ -11,7 +11,7 @@ import { resultOf } from "./results.ts";
 import type { CreateDeployment } from "./schema.ts";
 import type { DeploymentRow } from "./table.ts";
 
-/** Asked before anything is written: the driver may take seconds to answer. */
+/** Called before anything is written: the driver may take seconds to answer. */
 export async function hardwareFor(ctx: Ctx, { gpu: wanted }: CreateDeployment): Promise<HardwareChoice> {
   const choice = await chooseHardware(ctx, wanted);
   const { problem } = choice;
@@ -46,31 +46,35 @@ export function modelFor(ctx: Ctx, workspaceId: string, input: CreateDeployment)
   const parts = partsOf(ctx, workspaceId, model);
   if (!parts)
     return refuse(
-      "is an adapter, and the model it belongs to is not here: fetch that first, or deploy the merged model",
+      "is an adapter, and its base model is not on this server: pull the base model first, or deploy the merged model",
     );
   const { base, adapter } = parts;
   if (adapter === null) return model;
-  mustBeUsable(base, `belongs to ${base.name}, which `);
-  if (isAdapter(base)) refuse(`belongs to ${base.name}, which is an adapter itself`);
+  mustBeUsable(base, `is an adapter of ${base.name}, which `);
+  if (isAdapter(base)) refuse(`is an adapter of ${base.name}, which is an adapter itself: deploy the merged model`);
   if (base.architecture !== null && base.architecture !== adapter.architecture)
-    refuse(`is an adapter of ${adapter.architecture} models, and ${base.name} is of ${base.architecture}`);
+    refuse(`is an adapter for ${adapter.architecture} models, and ${base.name} is a ${base.architecture} model`);
   return model;
 }
 
-/** A training job by its id; else registry, then models folder, then hub. */
+/** By the id of a training job, or by the name of a model on this server or on the hub. */
 function lookUp(ctx: Ctx, workspaceId: string, input: CreateDeployment): ModelRow {
   const { model: name, source, checkpoint } = input;
   if (isId(name, "job") && source !== "hub") return resultOf(ctx, workspaceId, name, checkpoint);
   if (checkpoint !== null)
-    throw new AppError("schema", "checkpoint: is of a training job: leave it out, or give the job's id as model", {
-      param: "/checkpoint",
-    });
+    throw new AppError(
+      "schema",
+      "checkpoint: only works with a training job: leave it out, or set model to the id of the job",
+      {
+        param: "/checkpoint",
+      },
+    );
   if (source !== "training_job") return models.request(ctx, workspaceId, name);
   const model = models.find(ctx, workspaceId, name);
   if (model?.source === "training_job") return model;
   throw new AppError(
     "resource_not_found",
-    `No model of a training job ${JSON.stringify(name.slice(0, 80))}: give the id of a completed job, or source "hub" for a model by name`,
+    `No training job made a model ${JSON.stringify(name.slice(0, 80))}: set model to the id of a completed job, or source to "hub" for a model by name`,
     { param: "/model" },
   );
 }

@@ -2,8 +2,8 @@ import { lifecycle } from "../../events/lifecycle.ts";
 import { deployments } from "./table.ts";
 
 /**
- * Parked (scaled to zero) is `serving` with `parked`: it takes requests, and the next one wakes it. A wake that
- * fails goes back to parked and says nothing; every other way into `serving` fires `deployment.serving` once.
+ * Parked (scaled to zero) is `serving` with `parked`: the next request wakes the deployment. A wake that fails goes
+ * back to parked without an event. Every other way into `serving` emits `deployment.serving` once.
  */
 // biome-ignore format: a table should look like one
 export const machine = lifecycle({
@@ -20,7 +20,7 @@ export const machine = lifecycle({
     wake:      [["serving"],                                         "provisioning",  null],
     doze:      [["provisioning"],                                    "serving",       null], // the wake failed
     sicken:    [["serving"],                                         "unhealthy",     "deployment.unhealthy"],
-    restart:   [["serving"],                                         "provisioning",  null], // the server restarted under it
+    restart:   [["serving"],                                         "provisioning",  null], // the server was restarted
     fail:      [["queued", "provisioning", "serving", "unhealthy"],  "failed",        "deployment.failed"],
     stop:      [["queued", "provisioning", "serving", "unhealthy"],  "stopped",       "deployment.stopped"],
     start:     [["stopped", "failed"],                               "queued",        null],

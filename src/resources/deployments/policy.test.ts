@@ -75,6 +75,8 @@ test("what can never run here is told why, with both numbers", () => {
   ];
   expect(whyNever(two, { type: "H200", count: 1, bytes: 100e9 })).toBeUndefined();
   expect(whyNever(two, { type: "H200", count: 2, bytes: 160e9 })).toBeUndefined();
-  expect(whyNever(two, { type: "H200", count: 2, bytes: 162e9 })).toContain("75.4 GiB on each, and there are 74.5 GiB");
+  expect(whyNever(two, { type: "H200", count: 2, bytes: 162e9 })).toContain(
+    "75.4 GiB on each device, and a device has 74.5 GiB",
+  );
   expect(whyNever(two, { type: "L40S", count: 2, bytes: 1 })).toBe("this machine has 1 of type L40S, not 2");
 });

@@ -65,7 +65,7 @@ test("a job without a result is refused with what to do", async () => {
   const state = [400, "unsupported_state", "/model"];
   expect(await refused({ model: running })).toEqual([
     ...state,
-    expect.stringContaining("is running: wait until it has completed, or give one of its checkpoints"),
+    expect.stringContaining("is running: wait until it has completed, or set checkpoint to one of its checkpoints"),
   ]);
   expect(await refused({ model: failed })).toEqual([...state, expect.stringContaining("is failed and has no result")]);
   expect(await refused({ model: custom })).toEqual([...state, expect.stringContaining("no model")]);
@@ -133,11 +133,11 @@ test("an adapter without a base that fits is refused before anything is queued",
     400,
     "invalid_request",
     "/model",
-    expect.stringContaining("is an adapter of qwen2 models, and random is of llama"),
+    expect.stringContaining("is an adapter for qwen2 models, and random is a llama model"),
   ]);
   set("base_model_id", null);
   set("base_model", "nobody/knows");
-  expect((await refused({ model: "poet" }))[3]).toContain("the model it belongs to is not here");
+  expect((await refused({ model: "poet" }))[3]).toContain("its base model is not on this server");
   set("base_model", "random");
   set("architecture", "llama");
   expect((await refused({ model: "poet" }))[0]).toBe(201);

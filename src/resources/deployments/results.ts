@@ -1,4 +1,4 @@
-/** What a training job made, as a model that can be deployed. */
+/** The results of training jobs as models that can be deployed. */
 import { and, desc, eq, isNull } from "drizzle-orm";
 import type { Ctx } from "../../context.ts";
 import { AppError } from "../../lib/errors.ts";
@@ -12,22 +12,22 @@ import type { CreateDeployment } from "./schema.ts";
 
 const FILES = { adapter: "adapter.gguf", model: "model.gguf" } as const;
 
-/** Before the deployment is made: a checkpoint becomes a model, so that it outlives the job's keeping. Once. */
+/** Makes the checkpoint a model before the deployment is created, so that it outlives the job. Later calls find it. */
 export async function bringCheckpoint(ctx: Ctx, workspaceId: string, { model, checkpoint }: CreateDeployment) {
   const job = checkpoint === null ? undefined : jobOf(ctx, workspaceId, model);
   if (!job || checkpoint === null || modelResults.byCheckpoint(ctx, workspaceId, checkpoint)) return;
-  const found = checkpointOf(ctx, job, checkpoint);
-  if (!found) return; // refused below, in the words of `resultOf`
+  const checkpointRow = checkpointOf(ctx, job, checkpoint);
+  if (!checkpointRow) return; // `resultOf` rejects it
   const variant = job.lora === null ? "model" : "adapter";
-  const file = { dir: jobDirAt(ctx.config.data_dir, found.path), name: FILES[variant] };
-  if (!hasFile(file.dir, file.name)) throw notServable(found);
+  const file = { dir: jobDirAt(ctx.config.data_dir, checkpointRow.path), name: FILES[variant] };
+  if (!hasFile(file.dir, file.name)) throw notServable(checkpointRow);
   await modelResults.registerResult(ctx, {
     workspaceId,
     jobId: job.id,
-    checkpointId: found.id,
-    step: found.step,
+    checkpointId: checkpointRow.id,
+    step: checkpointRow.step,
     variant,
-    name: `${job.outputName}-step-${found.step}`,
+    name: `${job.outputName}-step-${checkpointRow.step}`,
     baseModelId: job.baseModelId,
     file,
   });
@@ -36,11 +36,11 @@ export async function bringCheckpoint(ctx: Ctx, workspaceId: string, { model, ch
 const notServable = ({ id, step, jobId }: CheckpointRow) =>
   new AppError(
     "unsupported_state",
-    `checkpoint: ${id} (step ${step}) holds all weights for going on, and no model yet: make one with GET /v1/training_jobs/${jobId}/model?variant=merged&checkpoint=${id}, then deploy that model`,
+    `checkpoint: ${id} (step ${step}) can resume training but is not a model yet: make one with GET /v1/training_jobs/${jobId}/model?variant=merged&checkpoint=${id}, then deploy that model`,
     { param: "/checkpoint" },
   );
 
-/** The model of a job, or of one of its checkpoints. A job that is gone may have left its models. */
+/** The model of a job, or of one of its checkpoints. A deleted job may have left its models. */
 export function resultOf(ctx: Ctx, workspaceId: string, jobId: string, checkpoint: string | null): ModelRow {
   const job = jobOf(ctx, workspaceId, jobId);
   const model =
@@ -51,7 +51,7 @@ export function resultOf(ctx: Ctx, workspaceId: string, jobId: string, checkpoin
     if (model?.jobId === jobId) return model;
     throw new AppError(
       "resource_not_found",
-      `checkpoint: ${jobId} has no checkpoint ${JSON.stringify(checkpoint.slice(0, 80))}: GET /v1/training_jobs/${jobId}/checkpoints lists those that it keeps`,
+      `checkpoint: ${jobId} has no checkpoint ${JSON.stringify(checkpoint.slice(0, 80))}: GET /v1/training_jobs/${jobId}/checkpoints lists them`,
       { param: "/checkpoint" },
     );
   }
@@ -64,12 +64,11 @@ export function resultOf(ctx: Ctx, workspaceId: string, jobId: string, checkpoin
 }
 
 function whyNone({ status, method, id }: JobRow): string {
-  if (method === "custom")
-    return "ran code of yours, which leaves files and no model: upload the model with POST /v1/models";
-  const checkpoints = `or give one of its checkpoints (GET /v1/training_jobs/${id}/checkpoints) as checkpoint`;
+  if (method === "custom") return "is a custom job, which has no model: upload one with POST /v1/models";
+  const checkpoints = `or set checkpoint to one of its checkpoints (GET /v1/training_jobs/${id}/checkpoints)`;
   if (status === "failed" || status === "cancelled")
-    return `is ${status} and has no result: start it anew, ${checkpoints}`;
-  if (status === "completed") return "has completed, and its model was deleted: train it again";
+    return `is ${status} and has no result: train again, ${checkpoints}`;
+  if (status === "completed") return "has completed, but its model was deleted: train again";
   return `is ${status}: wait until it has completed, ${checkpoints}`;
 }
 
@@ -78,7 +77,7 @@ function jobOf(ctx: Ctx, workspaceId: string, id: string): JobRow | undefined {
   return isId(id, "job") ? ctx.db.select().from(trainingJobs).where(own).get() : undefined;
 }
 
-/** What the job ended with, kept or not: an earlier one is asked for by its id. */
+/** The last checkpoint of the job, even if its files were removed. An earlier one is chosen by its id. */
 const lastCheckpoint = (ctx: Ctx, { id }: JobRow): string | undefined =>
   ctx.db
     .select({ id: trainingCheckpoints.id })

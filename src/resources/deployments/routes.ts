@@ -43,7 +43,7 @@ const managing = (ctx: Ctx) => {
         const hardware = await hardwareFor(ctx, body);
         await bringCheckpoint(ctx, principal.workspaceId, body);
         return creates(ctx, { request, principal, body, set }, () =>
-          deployments.show(ctx, deployments.create(ctx, principal, body, hardware)),
+          deployments.view(ctx, deployments.create(ctx, principal, body, hardware)),
         );
       },
       { ...takes(CreateDeployment), detail: describe("Deploy a model", { 201: Deployment }) },
@@ -52,19 +52,19 @@ const managing = (ctx: Ctx) => {
       ...asks(ListQuery),
       detail: describe("List deployments", { 200: listOf(Deployment, "DeploymentList") }),
     })
-    .get("/:id", ({ principal, params }) => deployments.show(ctx, own(ctx, principal, params.id)), {
+    .get("/:id", ({ principal, params }) => deployments.view(ctx, own(ctx, principal, params.id)), {
       detail: describe("Get a deployment", { 200: Deployment }),
     })
     .patch(
       "/:id",
       async ({ principal, params, body }) =>
-        deployments.show(ctx, await deployments.update(ctx, principal.workspaceId, params.id, body)),
+        deployments.view(ctx, await deployments.update(ctx, principal.workspaceId, params.id, body)),
       {
         ...takes(UpdateDeployment),
         detail: describe(
           "Change a deployment",
           { 200: Deployment },
-          { description: "A new context_length or parallel loads the model anew; requests wait meanwhile." },
+          { description: "A new context_length or parallel reloads the model; requests wait meanwhile." },
         ),
       },
     )
@@ -78,7 +78,7 @@ const managing = (ctx: Ctx) => {
     )
     .post(
       "/:id/start",
-      ({ principal, params }) => deployments.show(ctx, deployments.start(ctx, principal, params.id)),
+      ({ principal, params }) => deployments.view(ctx, deployments.start(ctx, principal, params.id)),
       { detail: describe("Start a stopped or failed deployment", { 200: Deployment }) },
     )
     .get("/:id/requests", ({ principal, params, query }) => listRequests(ctx, own(ctx, principal, params.id), query), {
@@ -94,7 +94,7 @@ const managing = (ctx: Ctx) => {
     );
 };
 
-const STREAMS = "With stream: true the answer is text/event-stream, ended by [DONE].";
+const STREAMS = "With stream: true the answer is text/event-stream and ends with [DONE].";
 
 const inference = (ctx: Ctx) => {
   const { authed, takes } = area(ctx, "inference");
@@ -103,7 +103,7 @@ const inference = (ctx: Ctx) => {
     .post(
       "/chat/completions",
       ({ principal, params, body, request }) =>
-        answer(ctx, named(own(ctx, principal, params.id), body.model), request, {
+        answer(ctx, mustServe(own(ctx, principal, params.id), body.model), request, {
           path: "/chat/completions",
           body,
           keyId: principal.keyId,
@@ -116,7 +116,7 @@ const inference = (ctx: Ctx) => {
     .post(
       "/completions",
       ({ principal, params, body, request }) =>
-        answer(ctx, named(own(ctx, principal, params.id), body.model), request, {
+        answer(ctx, mustServe(own(ctx, principal, params.id), body.model), request, {
           path: "/completions",
           body,
           keyId: principal.keyId,
@@ -129,7 +129,7 @@ const inference = (ctx: Ctx) => {
     .post(
       "/embeddings",
       ({ principal, params, body, request }) =>
-        answer(ctx, named(own(ctx, principal, params.id), body.model), request, {
+        answer(ctx, mustServe(own(ctx, principal, params.id), body.model), request, {
           path: "/embeddings",
           body,
           keyId: principal.keyId,
@@ -137,7 +137,7 @@ const inference = (ctx: Ctx) => {
       { ...takes(EmbeddingRequest, { kind: "tokens" }), detail: describe("Embed texts", { 200: EmbeddingList }) },
     )
     .get("/models", ({ principal, params }) => servedModels(own(ctx, principal, params.id)), {
-      detail: describe("List the one model that a deployment serves", { 200: ServedModelList }),
+      detail: describe("List the model that a deployment serves", { 200: ServedModelList }),
     });
 };
 
@@ -194,9 +194,9 @@ const own = (ctx: Ctx, { workspaceId }: { workspaceId: string }, id: string) =>
   deployments.mustGet(ctx, workspaceId, id);
 
 /** A deployment serves one model, under its own name. */
-function named(row: DeploymentRow, model: string): DeploymentRow {
+function mustServe(row: DeploymentRow, model: string): DeploymentRow {
   if (model === row.name || model === row.id) return row;
-  const message = `model: this deployment serves ${JSON.stringify(row.name)}, not ${JSON.stringify(model.slice(0, 100))}`;
+  const message = `model: this deployment serves ${JSON.stringify(row.name)}, not ${JSON.stringify(model.slice(0, 100))}: set model to the first`;
   throw new AppError("resource_not_found", message, { param: "/model" });
 }
 

@@ -6,9 +6,9 @@ import { STAGES } from "../../workers/protocol.ts";
 import { type DeploymentRow, type RequestRow, SOURCES, STATUSES } from "./table.ts";
 
 const Load = z.object({
-  stage: z.enum(STAGES).describe("What it is doing until it serves"),
+  stage: z.enum(STAGES).describe("Current stage of the start"),
   progress: z.number().min(0).max(1),
-  reason: z.string().nullable().describe("What a queued deployment waits for"),
+  reason: z.string().nullable().describe("The reason why it is queued"),
 });
 export type Load = z.infer<typeof Load>;
 
@@ -22,18 +22,18 @@ export const Deployment = later(() =>
       model: z.string().describe("Training job id, or the name of a model"),
       source: z.enum(SOURCES),
       checkpoint: z.string().nullable(),
-      endpoint_url: z.string().nullable().describe("Null until it serves"),
+      endpoint_url: z.string().nullable().describe("Null until the deployment serves"),
       gpu: z.object({ type: z.string(), count: z.int() }),
       provider: z.string(),
       cost_per_hour_usd: z.number().nullable(),
       total_cost_usd: z.number(),
       total_requests: z.int(),
-      error: z.string().nullable().describe("Why it failed"),
-      min_replicas: z.int().describe("0: it is parked when idle, and wakes on the next request"),
+      error: z.string().nullable().describe("The last error; null if there was none"),
+      min_replicas: z.int().describe("With 0, an idle deployment is parked, and the next request wakes it"),
       max_replicas: z.int(),
       idle_timeout_seconds: z.int(),
-      context_length: z.int().nullable().describe("Tokens for each sequence; null: the default"),
-      parallel: z.int().nullable().describe("Sequences that a replica decodes at once; null: the default"),
+      context_length: z.int().nullable().describe("Tokens of each sequence; null for the default"),
+      parallel: z.int().nullable().describe("Sequences that a replica decodes at once; null for the default"),
       wake_timeout_seconds: z.int(),
       max_held_requests: z.int(),
       pinned: z.boolean().describe("Never parked to make room"),
@@ -51,8 +51,8 @@ export const Deployment = later(() =>
 );
 export type Deployment = z.infer<typeof Deployment>;
 
-const Name = Label(100).refine((name) => !isId(name, "dep"), "must not look like the id of a deployment");
-const MAX_PARALLEL = 256; // of llama.cpp
+const Name = Label(100).refine((name) => !isId(name, "dep"), "must not look like a deployment id");
+const MAX_PARALLEL = 256; // the limit of llama.cpp
 
 const scaling = {
   min_replicas: z.int().min(0).max(64),
@@ -71,17 +71,17 @@ const FLOOR = { path: ["min_replicas"], message: "must not be greater than max_r
 
 export const CreateDeployment = z
   .object({
-    model: Label(300).describe("A training job id, a model of the registry, or owner/name on the hub"),
+    model: Label(300).describe("A training job id, a model of this server, or owner/name of the hub"),
     name: Name.describe("Also the model name in chat completions"),
-    source: z.enum(SOURCES).optional().describe("Default: training_job when model is a job id, else hub"),
+    source: z.enum(SOURCES).optional().describe("Default: training_job if model is a job id, else hub"),
     checkpoint: Label(100).nullable().default(null),
     gpu: z
       .object({ gpu_type: Label(64).optional(), gpu_count: z.int().min(1).max(64).default(1) })
       .optional()
-      .describe("Default: one of what this machine has"),
+      .describe("Default: one device of this machine"),
     provider: z.literal("local").default("local"),
     min_replicas: scaling.min_replicas.default(1),
-    max_replicas: scaling.max_replicas.optional().describe("Default: 1, or min_replicas where that is more"),
+    max_replicas: scaling.max_replicas.optional().describe("Default: 1, or min_replicas if that is more"),
     idle_timeout_seconds: scaling.idle_timeout_seconds.default(300),
     context_length: scaling.context_length.default(null),
     parallel: scaling.parallel.default(null),
@@ -93,7 +93,7 @@ export const CreateDeployment = z
   .refine(floorBelowCeiling, FLOOR)
   .refine((d) => d.checkpoint === null || d.source !== "hub", {
     path: ["checkpoint"],
-    message: "is of a training job: leave it out for other models",
+    message: "only works with a training job: leave it out for other models",
   })
   .meta({ id: "CreateDeployment" });
 export type CreateDeployment = z.infer<typeof CreateDeployment>;
@@ -125,7 +125,7 @@ export const DeploymentRequest = later(() =>
       prompt_tokens: z.int(),
       completion_tokens: z.int(),
       latency_ms: z.number(),
-      status_code: z.int().describe("499: the client left"),
+      status_code: z.int().describe("499 if the client closed its connection"),
       error_message: z.string().nullable(),
       created_at: DateTime,
     })
@@ -151,7 +151,7 @@ export const DeploymentMetrics = later(() =>
     .meta({ id: "DeploymentMetrics" }),
 );
 
-/** What a client of the OpenAI format reads under a deployment's own address. */
+/** The list of models under the address of a deployment, in the OpenAI format. */
 export const ServedModelList = later(() =>
   z
     .object({
@@ -161,14 +161,14 @@ export const ServedModelList = later(() =>
     .meta({ id: "ServedModelList" }),
 );
 
-/** Whether it is (or, while it wakes or mends, remains) an address to send requests to. */
+/** True while requests are accepted; also while the deployment wakes or recovers. */
 const isOpen = ({ status, waking }: DeploymentRow) =>
   status === "serving" || status === "unhealthy" || (status === "provisioning" && waking);
 
-/** What only this process knows of a deployment. */
-export type Seen = { desired: number; ready: number; load: Load };
+/** The part of the answer that is not in the row. */
+export type LiveView = { desired: number; ready: number; load: Load };
 
-export const present = (row: DeploymentRow, seen: Seen): Deployment => ({
+export const present = (row: DeploymentRow, live: LiveView): Deployment => ({
   id: row.id,
   object: "deployment",
   status: row.status,
@@ -191,9 +191,9 @@ export const present = (row: DeploymentRow, seen: Seen): Deployment => ({
   wake_timeout_seconds: row.wakeTimeoutSeconds,
   max_held_requests: row.maxHeldRequests,
   pinned: row.pinned,
-  replicas: { desired: seen.desired, ready: seen.ready },
+  replicas: { desired: live.desired, ready: live.ready },
   parked: row.parked,
-  load: seen.load,
+  load: live.load,
   started_at: isoOrNull(row.startedAt),
   stopped_at: isoOrNull(row.stoppedAt),
   last_request_at: isoOrNull(row.lastRequestAt),

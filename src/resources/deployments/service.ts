@@ -4,8 +4,9 @@ import { emit } from "../../events/emit.ts";
 import { type PageQuery, page } from "../../http/answer/pagination.ts";
 import { AppError } from "../../lib/errors.ts";
 import { isId, newId } from "../../lib/ids.ts";
+import { MINUTE_MS } from "../../lib/units.ts";
 import { write } from "../../platform/db/db.ts";
-import { isUniqueViolation } from "../../platform/db/errors.ts";
+import { withUniqueName } from "../../platform/db/errors.ts";
 import { preparedInsert, preparedRow } from "../../platform/db/row.ts";
 import type * as budgets from "../billing/budget.ts";
 import * as billing from "../billing/service.ts";
@@ -40,19 +41,26 @@ const insert = preparedInsert(deployments);
 
 export function mustGet(ctx: Ctx, workspaceId: string, id: string): DeploymentRow {
   const row = byId(ctx.db, { id, workspaceId });
-  if (!row) throw new AppError("resource_not_found", `No deployment ${id.slice(0, 80)}`, { param: "id" });
+  if (!row)
+    throw new AppError("resource_not_found", `No deployment ${id.slice(0, 80)}: GET /v1/deployments lists them`, {
+      param: "id",
+    });
   return row;
 }
 
-/** The one that `model` names in the workspace-wide routes: a live deployment's name, or an id. */
+/** The deployment that `model` names in the routes without an id: by the name of an active one, or by id. */
 export function mustFind(ctx: Ctx, workspaceId: string, model: string): DeploymentRow {
   const row = isId(model, "dep")
     ? byId(ctx.db, { id: model, workspaceId })
     : byName(ctx.db, { name: model, workspaceId });
   if (!row)
-    throw new AppError("resource_not_found", `No deployment named ${JSON.stringify(model.slice(0, 100))} is running`, {
-      param: "/model",
-    });
+    throw new AppError(
+      "resource_not_found",
+      `No active deployment is named ${JSON.stringify(model.slice(0, 100))}: GET /v1/deployments lists them`,
+      {
+        param: "/model",
+      },
+    );
   return row;
 }
 
@@ -66,10 +74,10 @@ export function list(
     eq(deployments.workspaceId, workspaceId),
     status === undefined ? undefined : eq(deployments.status, status),
   );
-  return page(ctx.db, deployments, within, query, (row) => show(ctx, row));
+  return page(ctx.db, deployments, within, query, (row) => view(ctx, row));
 }
 
-export function show(ctx: Ctx, row: DeploymentRow): Deployment {
+export function view(ctx: Ctx, row: DeploymentRow): Deployment {
   const live = liveOf(ctx, row.id);
   const ready = row.status === "serving" && row.parked ? 0 : readyOf(live).length;
   return present(row, {
@@ -131,9 +139,8 @@ function rateOf(ctx: Ctx, { provider, gpuType, gpuCount }: Pick<DeploymentRow, "
   return rate === null ? null : rate * gpuCount;
 }
 
-/** What is charged first. */
-const aMinute = (rate: number | null, replicas: number) =>
-  billing.costOf(rate, moves.MINUTE_MS * Math.max(1, replicas));
+/** A deployment that starts must be able to pay for this. */
+const aMinute = (rate: number | null, replicas: number) => billing.costOf(rate, MINUTE_MS * Math.max(1, replicas));
 
 const settingsOf = (input: CreateDeployment) => ({
   minReplicas: input.min_replicas,
@@ -182,7 +189,7 @@ function change(ctx: Ctx, before: DeploymentRow, input: UpdateDeployment, hardwa
   const max = input.max_replicas ?? before.maxReplicas;
   const min = input.min_replicas ?? before.minReplicas;
   if (min > max)
-    throw new AppError("schema", `min_replicas: ${min} is more than max_replicas ${max}: raise max_replicas too`, {
+    throw new AppError("schema", `min_replicas: ${min} is more than max_replicas (${max}): raise max_replicas too`, {
       param: "/min_replicas",
     });
   const changes: Record<string, unknown> = {
@@ -222,23 +229,23 @@ function change(ctx: Ctx, before: DeploymentRow, input: UpdateDeployment, hardwa
 const isResized = (a: DeploymentRow, b: DeploymentRow) =>
   a.contextLength !== b.contextLength || a.parallel !== b.parallel;
 
-/** Whatever it works on is cut off. Already stopped or failed: as it is. */
+/** Aborts its requests. A stopped or failed deployment stays as it is. */
 export function stop(ctx: Ctx, workspaceId: string, id: string): DeploymentRow {
   const before = mustGet(ctx, workspaceId, id);
   return halt(ctx, before, { error: before.error }) ?? before;
 }
 
-/** The workspace is gone: so is what it ran. */
+/** Called when the workspace is deleted. */
 export function stopAll(ctx: Ctx, workspaceId: string) {
   const rows = ctx.db.select().from(deployments).where(eq(deployments.workspaceId, workspaceId)).all();
   for (const { id } of rows) stop(ctx, workspaceId, id);
 }
 
-/** From here on the key of `payer` pays. */
+/** The key of `payer` pays from here on. */
 export function start(ctx: Ctx, payer: budgets.Payer, id: string): DeploymentRow {
   const before = mustGet(ctx, payer.workspaceId, id);
-  const costPerHourMicros = rateOf(ctx, before); // as it is now
-  const anew = {
+  const costPerHourMicros = rateOf(ctx, before); // the present rate
+  const patch = {
     apiKeyId: payer.keyId,
     costPerHourMicros,
     error: null,
@@ -251,7 +258,7 @@ export function start(ctx: Ctx, payer: budgets.Payer, id: string): DeploymentRow
   };
   if (before.status === "stopped" || before.status === "failed")
     billing.mustAfford(ctx, payer, aMinute(costPerHourMicros, before.minReplicas));
-  const row = naming(before.name, () => moves.move(ctx, id, "start", anew));
+  const row = naming(before.name, () => moves.move(ctx, id, "start", patch));
   if (!row)
     throw new AppError(
       "unsupported_state",
@@ -261,22 +268,9 @@ export function start(ctx: Ctx, payer: budgets.Payer, id: string): DeploymentRow
   return row;
 }
 
-function naming<T>(name: string, fn: () => T): T {
-  try {
-    return fn();
-  } catch (error) {
-    if (!isUniqueViolation(error)) throw error;
-    throw new AppError(
-      "name_taken",
-      `A deployment named ${JSON.stringify(name)} is running: stop it or choose another name`,
-      {
-        param: "/name",
-        cause: error,
-      },
-    );
-  }
-}
+const naming = <T>(name: string, fn: () => T): T =>
+  withUniqueName(`A deployment named ${JSON.stringify(name)} is active: stop it or choose another name`, fn);
 
-/** Requests that wait for a replica, and all that are on their way, by deployment. */
+/** `held`: requests that wait for a replica. `open`: all that have not ended. By deployment. */
 export const requestsNow = (ctx: Ctx) =>
   new Map(allLive(ctx).map((live) => [live.id, { held: live.held.size, open: inflightOf(live) }]));

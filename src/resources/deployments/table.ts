@@ -35,9 +35,9 @@ export const deployments = sqliteTable("deployments", {
   queueReason: text("queue_reason"),
   costPerHourMicros: integer("cost_per_hour_micros"),
   totalCostMicros: integer("total_cost_micros").notNull(),
-  /** Owed and less than a micro-dollar. */
+  /** Less than a micro-dollar that is owed; see billing/charge.ts. */
   costRemainder: integer("cost_remainder").notNull(),
-  /** Since `upSince`. */
+  /** Replicas that are paid for since `upSince`. */
   chargedReplicas: integer("charged_replicas").notNull(),
   totalRequests: integer("total_requests").notNull(),
   totalErrors: integer("total_errors").notNull(),
@@ -53,7 +53,7 @@ export const deployments = sqliteTable("deployments", {
   metadata: text("metadata", { mode: "json" }).$type<Record<string, string>>().notNull(),
   createdAt: integer("created_at").notNull(),
   updatedAt: integer("updated_at").notNull(),
-  /** The key that caused it to run: made, started or woke it last. */
+  /** The key that created, started or woke it last: it pays. */
   apiKeyId: text("api_key_id"),
 });
 export type DeploymentRow = typeof deployments.$inferSelect;

@@ -60,7 +60,7 @@ async function oneCard(dir?: string) {
   };
 }
 
-test("a job shows the energy it used, up to its end", async () => {
+test("a job shows its energy up to its end", async () => {
   const on = await oneCard();
   const id = await on.begin();
   expect((await on.app.get(id)).energy_wh).toBeNull();
@@ -69,14 +69,14 @@ test("a job shows the energy it used, up to its end", async () => {
   on.seen.watts = 500;
   await on.after(36_000); // 36 s × 400 W = 4 Wh
   expect((await on.app.get(id)).energy_wh).toBe(7);
-  on.clock.advance(7_200); // 7.2 s × 500 W = 1 Wh, before anybody reads again
+  on.clock.advance(7_200); // 7.2 s × 500 W = 1 Wh, before the next reading
   moves.fail(on.app.ctx, id, { code: "timeout", message: "late", param: null });
   expect((await on.app.get(id)).energy_wh).toBe(8);
   await on.after(36_000);
   expect((await on.app.get(id)).energy_wh).toBe(8);
 }, 60_000);
 
-test("the driver is not asked while no job runs on a card, and a card that does not tell adds nothing", async () => {
+test("the driver is not read while no job runs on a GPU, and a GPU that reports no power adds nothing", async () => {
   const on = await oneCard();
   await on.after(10_000);
   expect(on.seen.asked).toBe(0);
@@ -89,7 +89,7 @@ test("the driver is not asked while no job runs on a card, and a card that does 
   expect((await on.app.get(id)).energy_wh).toBe(2);
 }, 60_000);
 
-test("a card's power is shared by those at work on it, and then tells nothing about its type", async () => {
+test("the power of a GPU is shared by the jobs at work on it, and then does not count for its type", async () => {
   const on = await oneCard();
   const [a, b] = [await on.begin(), await on.begin()];
   await on.after(36_000);
@@ -120,7 +120,7 @@ test("after ten minutes the measured power is the price of this machine", async 
   expect(cost.rateFor(on.app.ctx, "local", "H100")).toBe(844_087); // 0.3 × 0.15 + …
 }, 60_000);
 
-test("wherever it is killed, a reading is whole or not there, in the job and in the type alike", async () => {
+test("wherever the server is killed, a reading is whole or missing, in the job and in the type alike", async () => {
   const crashes = await atEveryFailpoint(async (attempt) => {
     const on = await oneCard();
     const id = await on.begin();
@@ -140,7 +140,7 @@ test("wherever it is killed, a reading is whole or not there, in the job and in 
   expect(crashes).toBeGreaterThan(1);
 }, 120_000);
 
-test("what was read is there after a restart, and the next run adds to it", async () => {
+test("the energy survives a restart, and the next run adds to it", async () => {
   const on = await oneCard();
   const id = await on.begin();
   await on.after(36_000);

@@ -1,9 +1,10 @@
 import { Elysia } from "elysia";
 import type { Ctx } from "../../context.ts";
-import { type SseMessage, streamFor } from "../../http/answer/sse.ts";
+import { streamFor } from "../../http/answer/sse.ts";
 import { area } from "../../http/auth.ts";
 import { describe } from "../../http/openapi.ts";
 import { asks } from "../../http/query.ts";
+import type { SseMessage } from "../../lib/net/sse.ts";
 import { durable } from "../../platform/db/db.ts";
 import { EventList, EventQuery, present } from "./schema.ts";
 import * as feed from "./service.ts";

@@ -3,7 +3,7 @@ import { MIB } from "../../lib/units.ts";
 import { describeMachine, type Gpu } from "../../platform/machine/hardware.ts";
 import type { Device } from "./policy.ts";
 
-/** A device with what its driver says of it. */
+/** A device with the figures of its driver. */
 export type DeviceReading = Device & {
   uuid: string | null;
   name: string;
@@ -15,13 +15,13 @@ export type DeviceReading = Device & {
 };
 
 export type Probe = () => Promise<Gpu[]>;
-/** Bytes leased on a device now, and whether one of its holders has yet to fill what it leased. */
+/** Bytes that are leased on a device now. `unsettled`: a holder has not filled its lease yet. */
 export type Leased = (device: string) => { bytes: number; unsettled: boolean };
 
 export type Inventory = {
   /** Undefined: the devices were never listed. */
   devices: DeviceReading[] | undefined;
-  /** When they were last listed, or could not be. */
+  /** Time of the last listing, successful or not. */
   at: number;
   listing: Promise<void> | undefined;
   readonly probe: Probe;
@@ -35,27 +35,27 @@ export const newInventory = (probe: Probe): Inventory => ({
 });
 
 const FIGURES_MS = 2_000;
-const DRIVER_TIMEOUT_MS = 2_000; // a driver that hangs costs a caller this, and the last known figures
+const DRIVER_TIMEOUT_MS = 2_000; // after this the caller gets the last known figures
 
 /** From now on `probe` lists the cards, and nothing is known of them yet. */
 export function probeWith(ctx: Ctx, probe: Probe) {
   ctx.state.gpu.inventory = newInventory(probe);
 }
 
-/** As last seen, without waiting: none until the first look is over. What is older than two seconds is looked at anew. */
+/** The last figures, at once: none before the first listing. Figures older than two seconds start a new listing. */
 export function devicesKnown(ctx: Ctx, leased: Leased): DeviceReading[] {
   const { inventory } = ctx.state.gpu;
   if (isOld(ctx, inventory)) inventory.listing ??= listDevices(ctx, inventory, leased);
   return inventory.devices ?? [];
 }
 
-/** What is there, as last seen: at once when it was ever seen, while a new look is under way. */
+/** The last figures, at once; waits only for the first listing. */
 export async function devicesSeen(ctx: Ctx, leased: Leased): Promise<DeviceReading[]> {
   const { inventory } = ctx.state.gpu;
   return inventory.devices === undefined ? await devicesFresh(ctx, leased) : devicesKnown(ctx, leased);
 }
 
-/** Not older than two seconds, unless the driver hangs. */
+/** Figures that are at most two seconds old, unless the driver hangs. */
 export async function devicesFresh(ctx: Ctx, leased: Leased): Promise<DeviceReading[]> {
   const { inventory } = ctx.state.gpu;
   if (isOld(ctx, inventory)) {
@@ -74,20 +74,20 @@ async function listDevices(ctx: Ctx, inventory: Inventory, leased: Leased): Prom
     const before = new Map(inventory.devices?.map(({ id }) => [id, leased(id).bytes]));
     const gpus = await inventory.probe();
     const had = inventory.devices?.some(({ uuid }) => uuid !== null) ?? false;
-    // Cards do not vanish: an empty answer after a good one is a driver in trouble.
+    // Cards do not vanish: an empty list after a good one is an error of the driver.
     if (gpus.length > 0)
       inventory.devices = gpus.map((gpu) => readingOf(ctx, gpu, foreignOf(gpu, inventory.devices, before, leased)));
     else if (!had) inventory.devices = [mainMemory(ctx)];
   } catch (error) {
     ctx.log.warn("the GPUs could not be listed", { error });
   }
-  inventory.at = ctx.clock.now(); // after a failure too: a broken driver is not asked on every request
+  inventory.at = ctx.clock.now(); // after a failure too: a broken driver is not called on every request
   inventory.listing = undefined;
 }
 
 /**
- * Used, less what we lease. A release during the look counts as if it came after. While a holder has not filled its
- * lease, foreign memory hides behind it, so the last figure stands.
+ * Used memory less our leases. A release during the listing counts as if it came after. While a holder has not filled
+ * its lease, foreign memory cannot be seen, so the last figure is kept.
  */
 function foreignOf(gpu: Gpu, known: DeviceReading[] | undefined, before: Map<string, number>, leased: Leased): number {
   const { bytes, unsettled } = leased(gpu.uuid);
@@ -111,10 +111,10 @@ const readingOf = (ctx: Ctx, gpu: Gpu, foreignBytes: number): DeviceReading => (
   powerWatts: gpu.powerWatts,
 });
 
-/** Without a GPU. Others' memory is not subtracted: the share leaves room for them, and weights are page cache. */
+/** For a machine without a GPU. Memory of other programs is not subtracted: `gpu.cpu_share` leaves room for it. */
 function mainMemory(ctx: Ctx): DeviceReading {
   const { cpuModel, memoryTotalBytes, memoryFreeBytes } = describeMachine();
-  const limit = process.constrainedMemory() || memoryTotalBytes; // a container's; 0 = none
+  const limit = process.constrainedMemory() || memoryTotalBytes; // the limit of a container; 0 = none
   const totalBytes = Math.floor(Math.min(memoryTotalBytes, limit) * ctx.config.gpu.cpu_share);
   return {
     id: "cpu",

@@ -92,7 +92,7 @@ describe("where it fits", () => {
       "Needs 81.0 GB on one device, and the largest of H200, L40S can give 80.0 GB",
     );
     expect(reasonOf(place(ledger(devices), ask(1, { gpuType: "B200" })))).toBe(
-      "There is no GPU of type B200 here: this machine has H200, L40S",
+      "This machine has no GPU of type B200, only H200, L40S",
     );
     expect(reasonOf(place(ledger(devices), ask(2, { gpuCount: 2 })))).toBe(
       "Needs 2 equal devices, and this machine has 1 that can give 1.0 GB",
@@ -159,7 +159,7 @@ describe("the queue", () => {
     const waits = [waiter("big", 8)];
     expect(place(ledger(devices, { leases, waits }), ask(2)).outcome).toBe("granted");
     expect(reasonOf(place(ledger(devices, { leases, waits }), ask(3)))).toBe(
-      "waits for 3.0 GB, behind big, which waits for 8.0 GB",
+      "waits for 3.0 GB behind big, which waits for 8.0 GB",
     );
     const passed = [...leases, lease("small", 2, { createdAt: 11 })];
     expect(place(ledger(devices, { leases: passed, waits }), ask(1)).outcome).toBe("wait");

@@ -1,19 +1,19 @@
 /**
- * Who gets memory where. Pure: the same ledger and request give the same answer.
+ * Decides which request gets memory on which device. Pure: the same ledger and request give the same answer.
  *
- * The queue is fair without standing still. A request may pass one that is ahead of it (higher priority, or as high
- * and older) only if that one still has a place once everybody who was there before it has gone: on some device,
- * what is pinned, what has passed it and what passes now leave its bytes. So small work goes on beside big work that
- * waits, and big work waits only for those it found, never for those who came later.
+ * The queue is fair and does not block small work. A request may overtake a waiter that is ahead of it (of higher
+ * priority, or of the same and older) only if the waiter still fits once all leases that it found have ended. That is
+ * the case if, on some device, pinned leases, leases that overtook it and this one leave enough bytes. So large work
+ * waits only for leases that are older than itself.
  */
 export type Device = {
   /** The card's UUID, or "cpu". */
   id: string;
   index: number;
   type: string;
-  /** What may be leased, foreign memory included. */
+  /** Memory that may be leased, foreign memory included. */
   capacityBytes: number;
-  /** Held on the device by programs that are not ours. */
+  /** Memory that other programs hold on the device. */
   foreignBytes: number;
 };
 
@@ -31,18 +31,18 @@ export type Request = {
   holder: string;
   kind: string;
   workspaceId: string;
-  /** Of all devices together. */
+  /** The sum over all its devices. */
   bytes: number;
-  /** Absent or null: any. */
+  /** Absent or null: any type. */
   gpuType?: string | null;
   gpuCount: number;
   /** Higher goes first. */
   priority: number;
-  /** Never asked to give way. */
+  /** Never evicted. */
   pinned: boolean;
-  /** Whether idle holders may be asked to give way to it. */
+  /** Idle holders may be evicted for it. */
   mayEvict: boolean;
-  /** Only on the devices of this holder: what it adds is added to something of his. */
+  /** Only on the devices of this holder, whose process it joins. */
   beside?: string;
 };
 
@@ -105,14 +105,14 @@ const fitsType = (device: Device, { gpuType }: Pick<Request, "gpuType">) =>
 const sum = (leases: readonly Lease[]) => leases.reduce((total, lease) => total + lease.bytes, 0);
 const on = (leases: readonly Lease[], device: Device) => leases.filter((lease) => lease.device === device.id);
 
-/** Of a device, for one more lease. Never negative: a measured lease may be larger than what was left. */
+/** Bytes for one more lease. Never negative: a measured lease may be larger than its estimate. */
 export const freeBytes = (leases: readonly Lease[], device: Device) =>
   Math.max(0, device.capacityBytes - device.foreignBytes - sum(on(leases, device)));
 
 function whyNever(devices: readonly Device[], request: Request): string | undefined {
   const able = devices.filter((device) => fitsType(device, request));
   const types = [...new Set(devices.map((device) => device.type))].sort();
-  if (able.length === 0) return `There is no GPU of type ${request.gpuType} here: this machine has ${types.join(", ")}`;
+  if (able.length === 0) return `This machine has no GPU of type ${request.gpuType}, only ${types.join(", ")}`;
   const share = shareOf(request);
   const largest = Math.max(...able.map((device) => device.capacityBytes));
   if (share > largest)
@@ -123,19 +123,19 @@ function whyNever(devices: readonly Device[], request: Request): string | undefi
   return undefined;
 }
 
-/** What must go from this device so that `share` fits; undefined when even that is not enough. */
+/** The leases to evict from this device so that `share` fits; undefined: it would not fit even then. */
 function choose({ leases, idle }: Ledger, device: Device, request: Request, share: number): Choice | undefined {
   const free = freeBytes(leases, device);
   if (free >= share) return { device, free, evict: [] };
   const gives = on(leases, device)
     .filter((lease) => idle.has(lease.holder) && !lease.pinned && lease.priority <= request.priority)
     .sort((a, b) => (idle.get(a.holder) ?? 0) - (idle.get(b.holder) ?? 0) || (a.holder < b.holder ? -1 : 1));
-  // From the whole sum, not from `free`: where corrections went over the capacity, that must be paid back too.
+  // Not from `free`, which is never negative: leases may exceed the capacity after corrections.
   const evict = fewest(gives, share - (device.capacityBytes - device.foreignBytes - sum(on(leases, device))));
   return evict && { device, free, evict };
 }
 
-/** The smallest set that gives `need`; of several, the one idle longest. `gives` is sorted by that. */
+/** The smallest set that frees `need` bytes; of several, the one that is idle longest, which `gives` is sorted by. */
 function fewest(gives: readonly Lease[], need: number): Lease[] | undefined {
   const largest = (from: readonly Lease[], count: number) =>
     sum([...from].sort((a, b) => b.bytes - a.bytes).slice(0, count));
@@ -173,7 +173,7 @@ function isAhead(wait: Waiter, waits: readonly Waiter[], request: Request): bool
   return wait.createdAt < own.createdAt || (wait.createdAt === own.createdAt && wait.holder < own.holder);
 }
 
-/** See the head of this file: `wait` must keep a place once all whom it found have gone. */
+/** See the head of this file: `wait` must still fit once all leases that it found have ended. */
 function wouldDelay({ devices, leases }: Ledger, wait: Waiter, taken: readonly Device[], share: number): boolean {
   const need = shareOf(wait);
   const roomBeside = (counts: (lease: Lease) => boolean, extra: boolean) =>
@@ -187,16 +187,16 @@ function wouldDelay({ devices, leases }: Ledger, wait: Waiter, taken: readonly D
     able.some(({ type }) => able.filter((device) => device.type === type).length >= wait.gpuCount);
   const came = (lease: Lease) => lease.createdAt >= wait.createdAt;
   const stays = (lease: Lease) => lease.pinned && !came(lease);
-  if (!enough(roomBeside(stays, false))) return false; // it waits for a pinned one: nobody else delays it
+  if (!enough(roomBeside(stays, false))) return false; // it waits for a pinned lease: no other lease delays it
   return !enough(roomBeside((lease) => came(lease) || stays(lease), true));
 }
 
 const behind = (wait: Waiter, { workspaceId, bytes }: Request) =>
-  `waits for ${sizeOf(bytes)}, behind ${nameFor(wait, workspaceId)}, which waits for ${sizeOf(wait.bytes)}`;
+  `waits for ${sizeOf(bytes)} behind ${nameFor(wait, workspaceId)}, which waits for ${sizeOf(wait.bytes)}`;
 
 const NAMED = 4;
 
-/** Another workspace's ids are not for this one's eyes. */
+/** Ids of another workspace are private. */
 const nameFor = ({ holder, workspaceId }: { holder: string; workspaceId: string }, reader: string) =>
   workspaceId === reader ? holder : "another workspace";
 

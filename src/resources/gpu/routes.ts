@@ -13,11 +13,11 @@ export const routes = (ctx: Ctx) => {
     .use(authed)
     .get("", ({ principal, query }) => gpu.list(ctx, principal.workspaceId, query), {
       ...asks(PageQuery),
-      detail: describe("List the devices that models run on, and who holds their memory", {
+      detail: describe("List the devices that models run on, and the holders of their memory", {
         200: listOf(Gpu, "GpuList"),
       }),
     })
     .get("/availability", ({ principal }) => gpu.availability(ctx, principal.workspaceId), {
-      detail: describe("What is free, and who waits for memory", { 200: GpuAvailability }),
+      detail: describe("Get the free memory, and the queue for memory", { 200: GpuAvailability }),
     });
 };

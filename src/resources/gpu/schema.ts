@@ -8,13 +8,13 @@ import type { LeaseRow, WaitRow } from "./table.ts";
 export const GpuLease = later(() =>
   z
     .object({
-      holder: z.string().nullable().describe("Id of the deployment or job; null: another workspace's"),
+      holder: z.string().nullable().describe("Id of the deployment or job; null if it belongs to another workspace"),
       kind: z.string(),
       bytes: z.int(),
       priority: z.int().nullable(),
       pinned: z.boolean().nullable(),
       idle_since: DateTime.nullable().describe(
-        "Since when it may be parked to make room; null: it is at work, or must stay",
+        "Since when it is idle and may be parked to make room; null if it is busy or pinned",
       ),
       created_at: DateTime.nullable(),
     })
@@ -29,11 +29,11 @@ export const Gpu = later(() =>
       id: z.string().describe("The card's UUID; cpu for main memory, on a machine without a GPU"),
       index: z.int(),
       uuid: z.string().nullable(),
-      type: z.string().describe("As in a deployment's gpu.type"),
+      type: z.string().describe("The same value as gpu.type of a deployment"),
       name: z.string(),
       memory_total_bytes: z.int(),
-      memory_used_bytes: z.int().describe("By all programs, as measured"),
-      memory_leased_bytes: z.int().describe("Promised by this server to deployments and jobs"),
+      memory_used_bytes: z.int().describe("Used by all programs, as the driver reports it"),
+      memory_leased_bytes: z.int().describe("Reserved by this server for deployments and jobs"),
       utilization_percent: z.number().nullable(),
       temperature_celsius: z.number().nullable(),
       power_watts: z.number().nullable(),
@@ -52,27 +52,30 @@ export const GpuAvailability = later(() =>
           type: z.string(),
           total: z.int().describe("Devices"),
           available: z.int().describe("Devices on which nothing is leased"),
-          memory_free_bytes: z.int().describe("On all of them, beside leases, other programs and the reserve"),
-          largest_free_bytes: z.int().describe("On one of them: what a request for one device can get at once"),
+          memory_free_bytes: z.int().describe("Sum over all devices, without leases, other programs and the reserve"),
+          largest_free_bytes: z.int().describe("The most that a request for one device can get now"),
         }),
       ),
       queue: z
         .array(
           z.object({
-            holder: z.string().nullable().describe("Id of the deployment or job; null: another workspace's"),
+            holder: z
+              .string()
+              .nullable()
+              .describe("Id of the deployment or job; null if it belongs to another workspace"),
             kind: z.string(),
             bytes: z.int(),
             reason: z.string(),
             since: DateTime,
           }),
         )
-        .describe("Who waits for memory, in the order of being served"),
+        .describe("Requests for memory, in the order in which they are granted"),
     })
     .meta({ id: "GpuAvailability" }),
 );
 export type GpuAvailability = z.infer<typeof GpuAvailability>;
 
-/** What the presenting functions look at: one moment of the ledger, and for whose eyes. */
+/** One moment of the ledger, and the workspace that reads it. */
 export type View = {
   reader: string;
   leases: readonly LeaseRow[];
@@ -98,7 +101,7 @@ export function present(device: DeviceReading, { reader, leases, idle }: View): 
   };
 }
 
-/** Of another workspace's lease only what explains the memory: its ids, and what it does when, are its own. */
+/** Another workspace's lease shows only its memory: its ids and its times are private. */
 function presentLease(lease: LeaseRow, reader: string, idle: ReadonlyMap<string, number>): GpuLease {
   const { kind, bytes } = lease;
   if (lease.workspaceId !== reader)
@@ -135,7 +138,7 @@ export function presentAvailability(
     holder: workspaceId === reader ? holder : null,
     kind,
     bytes,
-    reason: workspaceId === reader ? reason : `waits for ${sizeOf(bytes)}`, // theirs may name their ids
+    reason: workspaceId === reader ? reason : `waits for ${sizeOf(bytes)}`, // the reason may name ids of the other workspace
     since: isoTime(createdAt),
   }));
   return { object: "gpu_availability", data, queue };

@@ -1,7 +1,7 @@
 /**
- * The one ledger of accelerator memory. Whoever loads something takes a lease first, tells what it measured with
- * `correct`, and gives the lease back with `release` once its process has ended. Leases and waits are rows; who is
- * idle, and how to make it give way, each kind of holder tells through `registerKind`.
+ * The ledger of accelerator memory. A holder takes a lease before it loads a model, reports the measured memory with
+ * `correct`, and calls `release` once its process has ended. Leases and waits are rows. Each kind of holder registers
+ * functions that list its idle holders and evict one (`registerKind`).
  */
 import { eq } from "drizzle-orm";
 import type { Ctx } from "../../context.ts";
@@ -15,16 +15,16 @@ import { gpuLeases, gpuWaits, type LeaseRow } from "./table.ts";
 
 export type { Request } from "./policy.ts";
 
-/** `devices`: indices for the worker; empty = CPU. */
+/** `devices`: indices for the worker; empty: the CPU. */
 export type Grant =
   | { status: "granted"; devices: number[]; deviceIds: string[] }
   | { status: "waiting"; reason: string }
   | { status: "never"; reason: string };
 
 export type Kind = {
-  /** Holders that do nothing and may be parked now, and since when (epoch ms). Asked inside a write: synchronous. */
+  /** Idle holders that may be parked now, and since when (epoch ms). Called inside a write, so it is synchronous. */
   idle: () => { holder: string; since: number }[];
-  /** Resolves once the holder has called `release`. May refuse: a request may have come in between. */
+  /** Resolves once the holder has called `release`, or has refused because it is busy again. */
   evict: (holder: string, why: string) => Promise<void>;
 };
 
@@ -35,17 +35,17 @@ export function registerKind(ctx: Ctx, name: string, kind: Kind) {
   ctx.state.gpu.kinds.set(name, kind);
 }
 
-/** Called after each commit that freed memory: whoever waits calls `acquire` again. Returns how to stop listening. */
+/** `listener` is called after each commit that freed memory: a waiter then calls `acquire` again. Returns a stop. */
 export function onFreed(ctx: Ctx, listener: () => void): () => void {
   const { listeners } = ctx.state.gpu;
   listeners.add(listener);
   return () => void listeners.delete(listener);
 }
 
-/** These are the cards from now on: for builds that cannot use any, and for tests. */
+/** Replaces the list of cards: for builds that cannot use a card, and for tests. */
 export const useProbe = probeWith;
 
-/** At the start, before anything acquires: no holder outlives the server. Takes the first look at the devices. */
+/** Called at the start, before the first `acquire`: no holder outlives the server. Lists the devices once. */
 export function clear(ctx: Ctx) {
   write(ctx.db, (tx) => {
     tx.delete(gpuLeases).run();
@@ -58,8 +58,8 @@ export function clear(ctx: Ctx) {
 }
 
 /**
- * Memory for a holder. Asking again is free of effects: a holder gets the lease it has, a waiter keeps its place in the
- * queue until `release`. A waiter must ask again, on `onFreed` and now and then (somebody may have become idle).
+ * Memory for a holder. Another call changes nothing: a holder gets the lease that it has, and a waiter keeps its
+ * position in the queue until `release`. A waiter calls again on `onFreed`, and now and then: a holder may become idle.
  */
 export async function acquire(ctx: Ctx, request: Request): Promise<Grant> {
   check(request);
@@ -69,18 +69,18 @@ export async function acquire(ctx: Ctx, request: Request): Promise<Grant> {
   for (let turn = 0; turn < MOST_TURNS; turn++) {
     const decided = decide(ctx, seen, request, { refused, queued });
     if (decided.outcome === "granted") {
-      await openCommit(ctx.db); // committed is enough: after a crash there are no leases
+      await openCommit(ctx.db); // no flush is needed: after a crash there are no leases
       return grantOf(decided.devices);
     }
     queued = decided.outcome !== "never";
     const before = seen;
     seen = await devicesFresh(ctx, leasedOn(ctx));
-    if (turn === 0 && seen !== before) continue; // decided on old figures
+    if (turn === 0 && seen !== before) continue; // the decision was made with old figures
     if (decided.outcome === "never") return { status: "never", reason: decided.reason };
     if (decided.outcome === "wait") return { status: "waiting", reason: decided.reason };
-    const why = `makes room for a ${request.kind}`;
-    const gone = await Promise.all(decided.holders.map((holder) => evict(ctx, holder, why)));
-    for (const [i, holder] of decided.holders.entries()) if (!gone[i]) refused.add(holder);
+    const why = `makes room for a ${request.kind.replace("_", " ")}`;
+    const evicted = await Promise.all(decided.holders.map((holder) => evict(ctx, holder, why)));
+    for (const [i, holder] of decided.holders.entries()) if (!evicted[i]) refused.add(holder);
   }
   return { status: "waiting", reason: waitingReason(ctx, request.holder) ?? "waits for memory" };
 }
@@ -90,29 +90,30 @@ function check({ bytes, gpuCount }: Request) {
     throw new RangeError(`a lease of ${bytes} bytes on ${gpuCount} devices`);
 }
 
-/** `refused`: who was asked to give way and did not. `queued`: this attempt has put the request into the queue. */
+/** `refused`: holders that did not give way. `queued`: this attempt has put the request into the queue. */
 type Attempt = { refused: ReadonlySet<string>; queued: boolean };
 
 /** Decision and row in one synchronous write: two requests cannot be given the same bytes. */
 function decide(ctx: Ctx, seen: DeviceReading[], request: Request, { refused, queued }: Attempt): Placement {
   const { leaving } = ctx.state.gpu;
   return write(ctx.db, (tx) => {
-    for (const holder of leaving) strike(ctx, tx, holder);
-    leaving.delete(request.holder); // it is back
+    for (const holder of leaving) removeRows(ctx, tx, holder);
+    leaving.delete(request.holder); // it acquires again
     const leases = tx.select().from(gpuLeases).all();
     const own = leases.filter(({ holder }) => holder === request.holder);
     if (own.length > 0) return { outcome: "granted", devices: devicesOf(own, seen) };
     const waits = tx.select().from(gpuWaits).all();
     if (queued && waits.every(({ holder }) => holder !== request.holder))
-      return { outcome: "wait", reason: "given up meanwhile" };
+      return { outcome: "wait", reason: "was released meanwhile" };
     const idle = new Map([...idleHolders(ctx)].filter(([holder]) => !refused.has(holder)));
-    const placed = place({ devices: seen, leases, waits, idle }, request);
-    if (placed.outcome === "granted") lease(tx, ctx.clock.now(), placed.devices, request);
-    if (placed.outcome === "granted" || placed.outcome === "never")
+    const placement = place({ devices: seen, leases, waits, idle }, request);
+    if (placement.outcome === "granted") lease(tx, ctx.clock.now(), placement.devices, request);
+    if (placement.outcome === "granted" || placement.outcome === "never")
       tx.delete(gpuWaits).where(eq(gpuWaits.holder, request.holder)).run();
-    if (placed.outcome === "wait") enqueue(tx, ctx.clock.now(), request, placed.reason);
-    if (placed.outcome === "evict") enqueue(tx, ctx.clock.now(), request, "waits for an idle deployment to be parked");
-    return placed;
+    if (placement.outcome === "wait") enqueue(tx, ctx.clock.now(), request, placement.reason);
+    if (placement.outcome === "evict")
+      enqueue(tx, ctx.clock.now(), request, "waits for an idle deployment to be parked");
+    return placement;
   });
 }
 
@@ -139,11 +140,11 @@ function enqueue(tx: Tx, now: number, request: Request, reason: string) {
   const what = { kind, workspaceId, gpuType, gpuCount, bytes, priority, reason, updatedAt: now };
   tx.insert(gpuWaits)
     .values({ holder, ...what, createdAt: now })
-    .onConflictDoUpdate({ target: gpuWaits.holder, set: what }) // its age stays: that is its place in the queue
+    .onConflictDoUpdate({ target: gpuWaits.holder, set: what }) // `createdAt` stays: it is the position in the queue
     .run();
 }
 
-/** One at a time for each holder, however many want its place. False: it did not give way. */
+/** Each holder is evicted once at a time, for all requests that want its memory. False: it did not give way. */
 function evict(ctx: Ctx, holder: string, why: string): Promise<boolean> {
   const { evicting, kinds } = ctx.state.gpu;
   const running = evicting.get(holder);
@@ -154,7 +155,7 @@ function evict(ctx: Ctx, holder: string, why: string): Promise<boolean> {
     try {
       await Promise.race([kind?.evict(holder, why), ctx.clock.sleep(EVICTION_MS, over.signal)]);
     } catch (error) {
-      ctx.log.warn("a holder did not give way", { holder, error });
+      ctx.log.warn("a holder of memory could not be evicted", { holder, error });
     } finally {
       over.abort();
       evicting.delete(holder);
@@ -165,25 +166,25 @@ function evict(ctx: Ctx, holder: string, why: string): Promise<boolean> {
   return attempt;
 }
 
-/** Gives back what the holder has, or its place in the queue. Nothing of either: nothing happens. */
+/** Gives back the lease of the holder, or its position in the queue. Without either, nothing happens. */
 export function release(ctx: Ctx, holder: string) {
   const { settled, leaving } = ctx.state.gpu;
   settled.delete(holder);
   leaving.add(holder);
   write(ctx.db, (tx) => {
-    if (strike(ctx, tx, holder)) freed(ctx, tx); // one who leaves the queue may have held up others
+    if (removeRows(ctx, tx, holder)) freed(ctx, tx); // a waiter that leaves may have held up others
   });
 }
 
-/** Whether it had anything. */
-function strike(ctx: Ctx, tx: Tx, holder: string): boolean {
+/** True: it had a lease or a position in the queue. */
+function removeRows(ctx: Ctx, tx: Tx, holder: string): boolean {
   const leases = tx.delete(gpuLeases).where(eq(gpuLeases.holder, holder)).returning().all();
   const waits = tx.delete(gpuWaits).where(eq(gpuWaits.holder, holder)).returning().all();
   afterCommit(tx, () => ctx.state.gpu.leaving.delete(holder));
   return leases.length + waits.length > 0;
 }
 
-/** What the worker measured, on all its devices together. */
+/** The memory that the worker measured, summed over its devices. */
 export function correct(ctx: Ctx, holder: string, bytes: number) {
   write(ctx.db, (tx) => {
     const leases = heldBy(ctx, holder);
@@ -195,12 +196,12 @@ export function correct(ctx: Ctx, holder: string, bytes: number) {
   });
 }
 
-/** From now on it may not, or may, be asked to give way. */
+/** A pinned holder is never evicted. */
 export function pin(ctx: Ctx, holder: string, pinned: boolean) {
   write(ctx.db, (tx) => {
     const set = { pinned, updatedAt: ctx.clock.now() };
     tx.update(gpuLeases).set(set).where(eq(gpuLeases.holder, holder)).run();
-    if (!pinned) freed(ctx, tx); // whoever waits may ask it now
+    if (!pinned) freed(ctx, tx); // a waiter may evict it now
   });
 }
 
@@ -209,7 +210,7 @@ const freed = (ctx: Ctx, tx: Tx) =>
     for (const listener of ctx.state.gpu.listeners) listener();
   });
 
-/** Why it waits; undefined when it does not. */
+/** The reason why the holder waits; undefined: it does not wait. */
 export const waitingReason = (ctx: Ctx, holder: string): string | undefined =>
   ctx.db.select().from(gpuWaits).where(eq(gpuWaits.holder, holder)).get()?.reason;
 
@@ -217,14 +218,14 @@ const heldBy = (ctx: Ctx, holder: string) => ctx.db.select().from(gpuLeases).whe
 
 export type Holder = { holder: string; device: string; idle: boolean };
 
-/** Who holds memory of which device, and who of them does nothing now. */
+/** The holders of memory, by device. `idle`: it does nothing now. */
 export function holders(ctx: Ctx): Holder[] {
   const idle = idleHolders(ctx);
   const leases = ctx.db.select().from(gpuLeases).all();
   return leases.map(({ holder, device }) => ({ holder, device, idle: idle.has(holder) }));
 }
 
-/** Every device: there are few. */
+/** Lists all devices: there are few. */
 export async function list(ctx: Ctx, workspaceId: string, { after, limit }: PageQuery) {
   const seen = await devices(ctx);
   const view = viewOf(ctx, workspaceId);
@@ -250,7 +251,7 @@ const viewOf = (ctx: Ctx, reader: string): View => ({
   idle: idleHolders(ctx),
 });
 
-/** In the order in which they will be served. */
+/** Waits in the order in which they are granted. */
 const queue = (ctx: Ctx) =>
   ctx.db
     .select()
@@ -258,7 +259,7 @@ const queue = (ctx: Ctx) =>
     .all()
     .sort((a, b) => b.priority - a.priority || a.createdAt - b.createdAt || (a.holder < b.holder ? -1 : 1));
 
-/** Who could be asked to give way, and since when it has done nothing. */
+/** Holders that may be evicted, and since when they are idle (epoch ms). */
 const idleHolders = (ctx: Ctx): Map<string, number> =>
   new Map([...ctx.state.gpu.kinds.values()].flatMap((kind) => kind.idle().map((each) => [each.holder, each.since])));
 

@@ -1,5 +1,5 @@
-/** The state of stored content that lives in this process (`ctx.state.looseKeys`). */
+/** Live state of the loose keys. */
 export class LooseKeysState {
-  /** Keys that are being written: the sweep leaves them alone. */
+  /** Keys that this process is writing. The sweep spares them. */
   readonly writing = new Set<string>();
 }

@@ -1,4 +1,4 @@
-/** The model inside the executable: copied out once for each version, since native code maps it into memory. */
+/** The model inside the executable. It is copied out once for each version, because native code maps the file. */
 import { mkdir, readdir, rm, stat } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import { and, eq, isNull } from "drizzle-orm";
@@ -28,16 +28,16 @@ export async function ensureBuiltin(ctx: Ctx) {
   if (!copied && row?.status === "ready" && row.source === "builtin" && row.path === path) return;
   const now = ctx.clock.now();
   const id = write(ctx.db, (tx) => {
-    const found = row ?? models.add(tx, { workspaceId: null, name: BUILTIN_NAME, source: "builtin" }, now);
-    transition(tx, machine, "recheck", { id: found.id, now }, { path, sha256, source: "builtin" });
-    return found.id;
+    const model = row ?? models.add(tx, { workspaceId: null, name: BUILTIN_NAME, source: "builtin" }, now);
+    transition(tx, machine, "recheck", { id: model.id, now }, { path, sha256, source: "builtin" });
+    return model.id;
   });
   await durable(ctx.db);
   await settleFile(ctx, id, path, { sha256 });
   await removeOthers(ctx, path);
 }
 
-/** Whether it had to be copied. */
+/** True: it was copied now. */
 async function copyOut(ctx: Ctx, target: string): Promise<boolean> {
   const there = await stat(target).catch(() => undefined);
   if (there?.isFile() && there.size === bytes) return false;
@@ -46,7 +46,7 @@ async function copyOut(ctx: Ctx, target: string): Promise<boolean> {
   return true;
 }
 
-/** Of other versions. A process that still maps one keeps its pages. */
+/** Removes the files of other versions. A process that still maps one keeps its pages. */
 async function removeOthers(ctx: Ctx, path: string) {
   const dir = join(ctx.config.data_dir, DIR);
   for (const name of await readdir(dir))

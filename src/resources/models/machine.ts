@@ -2,7 +2,7 @@ import { lifecycle } from "../../events/lifecycle.ts";
 import { present } from "./schema.ts";
 import { models } from "./table.ts";
 
-/** Events of a model that belongs to the installation are in no workspace's feed. */
+/** The workspace id in events of a model of the installation: no workspace has it. */
 export const INSTALLATION = "";
 
 // biome-ignore format: a table should look like one
@@ -17,8 +17,8 @@ export const machine = lifecycle({
     download: [["pending", "failed", "missing"],                        "downloading", null],
     accept:   [["pending", "downloading", "failed", "missing"],         "ready",       "model.ready"],
     refuse:   [["pending", "downloading", "ready", "missing"],          "failed",      "model.failed"],
-    recheck:  [["ready", "failed", "missing"],                          "pending",     null], // the file is another one now
-    lose:     [["pending", "ready", "failed"],                          "missing",     null], // the file is gone; it may come back
+    recheck:  [["ready", "failed", "missing"],                          "pending",     null], // the file was replaced
+    lose:     [["pending", "ready", "failed"],                          "missing",     null], // the file was removed; it may come back
     remove:   [["pending", "downloading", "ready", "failed", "missing"], "deleted",    "model.deleted"], // the row stays: deployments name it
   },
 });

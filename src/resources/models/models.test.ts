@@ -65,7 +65,7 @@ describe("the built-in model", () => {
     put("verk-tiny.gguf");
     await scan(app.ctx);
     expect(named("verk-tiny")).toMatchObject({ source: "builtin", status: "ready" });
-    await expect(importFile(app.ctx, source, "verk-tiny")).rejects.toThrow("built in");
+    await expect(importFile(app.ctx, source, "verk-tiny")).rejects.toThrow("is the built-in model");
   });
 
   test("cannot be deleted", async () => {
@@ -163,7 +163,7 @@ describe("an import", () => {
 
   test("does not take a name that is taken, nor one that leaves the folder", async () => {
     await importFile(app.ctx, source, "once");
-    await expect(importFile(app.ctx, source, "once")).rejects.toThrow("There is a model once");
+    await expect(importFile(app.ctx, source, "once")).rejects.toThrow("A model named once exists");
     for (const name of ["../x", "/x", "hub/x", "a/b/c", ".hidden", ""])
       await expect(importFile(app.ctx, source, name)).rejects.toThrow("cannot be a model's name");
   });
@@ -171,7 +171,7 @@ describe("an import", () => {
   test("refuses what is no model before it copies anything", async () => {
     const path = join(app.dir, "notes.gguf");
     await Bun.write(path, "these are notes");
-    await expect(importFile(app.ctx, path)).rejects.toThrow("Not a GGUF file");
+    await expect(importFile(app.ctx, path)).rejects.toThrow("not a GGUF file");
     await expect(importFile(app.ctx, join(app.dir, "absent.gguf"))).rejects.toThrow("there is no such file");
     await expect(importFile(app.ctx, app.dir)).rejects.toThrow("is not a file");
     expect(existsSync(folder("notes.gguf"))).toBe(false);

@@ -111,7 +111,7 @@ test("what is no model is refused in words and leaves nothing", async () => {
   writeFileSync(path, "GGUF and nothing else");
   await expect(
     modelResults.registerResult(on.ctx, { ...result, file: { ...result.file, name: "broken.gguf" } }),
-  ).rejects.toThrow("cannot be used");
+  ).rejects.toThrow("is not a usable model");
   expect(resultsIn(on)).toEqual([]);
   expect(existsSync(path)).toBe(true);
 });

@@ -1,12 +1,13 @@
 /**
- * Models that training jobs made: models/.results/<model>.gguf below the data directory, a second name of the job's own
- * file, so that it outlives the job. The file is there before the row that names it; what no row names is removed.
+ * Models that training jobs made: models/.results/<model>.gguf below the data directory. The file is a hard link to the
+ * job's own file, so it outlives the job. It exists before its row; a file without a row is removed.
  */
 import { mkdir, readdir, rm, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { and, desc, eq, inArray, isNull, ne, or, sql } from "drizzle-orm";
 import type { Ctx } from "../../context.ts";
 import { newId } from "../../lib/ids.ts";
+import { HOUR_MS } from "../../lib/units.ts";
 import { durable, type Tx, write } from "../../platform/db/db.ts";
 import { asStorageError, syncDir } from "../../platform/files.ts";
 import type { ForeignDir } from "../../sandbox/files/foreign_dir.ts";
@@ -17,8 +18,8 @@ import { type ModelRow, models as table } from "./table.ts";
 
 const DIR = join("models", ".results");
 const SUFFIX = ".gguf";
-const STRAY_MS = 3_600_000; // younger files may be on their way to their row
-/** What the job itself is for; everything else was made of it later. */
+const STRAY_MS = HOUR_MS; // the row of a younger file may not be written yet
+/** Variants that the job itself makes; all others are exports. */
 const OWN_RESULTS = ["adapter", "model"];
 
 export type Result = {
@@ -26,19 +27,19 @@ export type Result = {
   jobId: string;
   checkpointId: string;
   step: number;
-  /** `adapter` or `model`: the job's own result. Else an export, such as `gguf Q8_0`. Once for each checkpoint. */
+  /** `adapter` or `model`: the job's own result. Else an export, such as `gguf Q8_0`. Unique for each checkpoint. */
   variant: string;
-  /** Where it is taken, a number is added: the row says which name it got. */
+  /** If the name is taken, a number is added: the row has the final name. */
   name: string;
   baseModelId: string | null;
-  /** Whole and flushed. It stays where it is, and may go. */
+  /** Complete and flushed. It stays where it is and may be removed later. */
   file: { dir: ForeignDir; name: string };
   sha256?: string;
 };
 
 export type PlacedResult = models.Inspected & { id: string; path: string };
 
-/** The job's file becomes a model of the workspace that is ready to be served. Once: later calls find it. */
+/** Makes the job's file a model of the workspace that can be served. Later calls find the model. */
 export async function registerResult(ctx: Ctx, result: Result): Promise<ModelRow> {
   const known = existing(ctx.db, result);
   if (known?.status === "ready" && models.fileOf(ctx, known) === "same") return known;
@@ -48,23 +49,23 @@ export async function registerResult(ctx: Ctx, result: Result): Promise<ModelRow
   return row;
 }
 
-/** The file in its place, looked at by the inspector; `addResult` gives it a row within an hour. */
+/** Links the file and inspects it. The caller must call `addResult` within an hour. */
 export async function placeResult(ctx: Ctx, { file, sha256 }: Result): Promise<PlacedResult> {
   const id = newId("mdl", ctx.clock.now());
   const path = join(DIR, `${id}${SUFFIX}`);
   const full = join(ctx.config.data_dir, path);
-  await bring(ctx, file, full);
-  const found = await inspect(ctx, full, { hash: sha256 === undefined });
-  if (!found.ok) {
+  await linkInto(ctx, file, full);
+  const inspection = await inspect(ctx, full, { hash: sha256 === undefined });
+  if (!inspection.ok) {
     await rm(full, { force: true });
-    throw new Error(`The result of a training job cannot be used: ${found.error}`);
+    throw new Error(`The result of the training job is not a usable model: ${inspection.error}`);
   }
-  const { shape, sizeBytes } = found;
+  const { shape, sizeBytes } = inspection;
   const fileMtimeMs = Math.floor((await stat(full)).mtimeMs);
-  return { id, path, shape, sizeBytes, sha256: sha256 ?? found.sha256, fileMtimeMs };
+  return { id, path, shape, sizeBytes, sha256: sha256 ?? inspection.sha256, fileMtimeMs };
 }
 
-async function bring(ctx: Ctx, file: Result["file"], to: string) {
+async function linkInto(ctx: Ctx, file: Result["file"], to: string) {
   const dir = join(ctx.config.data_dir, DIR);
   try {
     await mkdir(dir, { recursive: true, mode: 0o700 });
@@ -76,7 +77,7 @@ async function bring(ctx: Ctx, file: Result["file"], to: string) {
   }
 }
 
-/** In the commit of whatever says that the job has a result. Somebody was faster: his row, and this file is removed. */
+/** Called in the commit that gives the job its result. If another call was faster, its row counts and this file is removed. */
 export function addResult(ctx: Ctx, tx: Tx, result: Result, placed: PlacedResult): ModelRow {
   const now = ctx.clock.now();
   const { id, path, ...found } = placed;
@@ -117,20 +118,20 @@ const existing = (tx: Pick<Tx, "select">, { checkpointId, variant }: Pick<Result
     .where(and(eq(table.checkpointId, checkpointId), eq(table.variant, variant), here))
     .get();
 
-/** `name`, or `name-2` and so on. Not one of the installation's either: a workspace's own would hide it. */
-function freeName(tx: Tx, workspaceId: string, wanted: string): string {
+/** `name`, or `name-2` and so on. A name of the installation is not free: the new model would hide it. */
+function freeName(tx: Tx, workspaceId: string, preferred: string): string {
   const taken = (name: string) =>
     tx
       .select({ id: table.id })
       .from(table)
       .where(and(eq(table.name, name), or(isNull(table.workspaceId), eq(table.workspaceId, workspaceId))))
       .get();
-  let name = wanted;
-  for (let number = 2; taken(name); number++) name = `${wanted}-${number}`;
+  let name = preferred;
+  for (let number = 2; taken(name); number++) name = `${preferred}-${number}`;
   return name;
 }
 
-/** What a training job made: its own result rather than an export, and of its last checkpoint. */
+/** The model of a training job: its own result before an export, and of its last checkpoint. */
 export function byJob(ctx: Ctx, workspaceId: string, jobId: string): ModelRow | undefined {
   return ctx.db
     .select()
@@ -141,7 +142,7 @@ export function byJob(ctx: Ctx, workspaceId: string, jobId: string): ModelRow | 
     .get();
 }
 
-/** The job's own result as it was at a checkpoint, where that was made a model. */
+/** The job's own result at a checkpoint, if the checkpoint was made a model. */
 export const byCheckpoint = (ctx: Ctx, workspaceId: string, checkpointId: string): ModelRow | undefined =>
   ctx.db
     .select()
@@ -156,7 +157,7 @@ export const byCheckpoint = (ctx: Ctx, workspaceId: string, checkpointId: string
     )
     .get();
 
-/** Left by a kill between file and row. */
+/** Removes files that a crash left without a row. */
 export async function removeStrayResults(ctx: Ctx) {
   const dir = join(ctx.config.data_dir, DIR);
   for (const name of await readdir(dir).catch(() => [])) {

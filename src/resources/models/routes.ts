@@ -23,8 +23,8 @@ export const ModelScan = later(() =>
   z.object({ object: z.literal("model.scan"), started: z.literal(true) }).meta({ id: "ModelScan" }),
 );
 
-/** Without a key: the address itself is the permission. */
-const sending = (ctx: Ctx) =>
+/** Needs no key: the signed address is the permission. */
+const uploadRoute = (ctx: Ctx) =>
   new Elysia().put(
     "/:id/uploads/:upload",
     async ({ request, params }) => upload.receiveFile(ctx, request, params.id, params.upload),
@@ -32,7 +32,7 @@ const sending = (ctx: Ctx) =>
       ...asks(SignedQuery),
       parse: "none",
       detail: describe(
-        "Send a model's file to its signed address",
+        "Upload a model's file to its signed address",
         { 200: ReceivedFile },
         { public: true, accepts: { "application/octet-stream": "The bytes of the file" } },
       ),
@@ -51,10 +51,10 @@ export const routes = (ctx: Ctx) => {
           set.status = 202;
           return { object: "model.scan", started: true };
         },
-        { detail: describe("Look at the models folder now, not within the next minute", { 202: ModelScan }) },
+        { detail: describe("Scan the models folder now", { 202: ModelScan }) },
       ),
     )
-    .use(sending(ctx))
+    .use(uploadRoute(ctx))
     .use(authed)
     .post(
       "",
@@ -62,7 +62,9 @@ export const routes = (ctx: Ctx) => {
         creates(ctx, { request, principal, body, set }, () => present(upload.create(ctx, principal.workspaceId, body))),
       {
         ...takes(CreateModel),
-        detail: describe("Create a model that has no file yet; presigned-upload says where to send it", { 201: Model }),
+        detail: describe("Create a model without a file; POST …/presigned-upload returns the address for its file", {
+          201: Model,
+        }),
       },
     )
     .post(
@@ -75,7 +77,7 @@ export const routes = (ctx: Ctx) => {
       },
       {
         ...takes(CreatePresignedUpload),
-        detail: describe("Get an address to send a model's GGUF file to, once, without a key", {
+        detail: describe("Get a signed address for one upload of the model's GGUF file without a key", {
           201: PresignedUpload,
         }),
       },
@@ -90,7 +92,7 @@ export const routes = (ctx: Ctx) => {
       {
         parse: "none",
         detail: describe(
-          "Check the file that was sent; then the model is ready",
+          "Check the uploaded file and make the model ready",
           { 200: Model },
           { accepts: { "application/json": CompleteModel } },
         ),
@@ -98,7 +100,9 @@ export const routes = (ctx: Ctx) => {
     )
     .get("", ({ principal, query }) => models.list(ctx, principal.workspaceId, query), {
       ...asks(PageQuery),
-      detail: describe("List models: your own and those of this installation", { 200: listOf(Model, "ModelList") }),
+      detail: describe("List the models of this workspace and of the installation", {
+        200: listOf(Model, "ModelList"),
+      }),
     })
     .get("/:id", ({ principal, params }) => present(models.mustGet(ctx, principal.workspaceId, params.id)), {
       detail: describe("Get a model by id or by name", { 200: Model }),
@@ -112,7 +116,7 @@ export const routes = (ctx: Ctx) => {
       },
       {
         ...takes(PullModel),
-        detail: describe("Fetch a model from the hub; `progress` tells how far it is", { 200: Model, 202: Model }),
+        detail: describe("Download a model from the hub; `progress` shows its state", { 200: Model, 202: Model }),
       },
     )
     .delete(
@@ -121,6 +125,6 @@ export const routes = (ctx: Ctx) => {
         const { id } = models.remove(ctx, principal.workspaceId, params.id);
         return { id, object: "model", deleted: true };
       },
-      { detail: describe("Delete a model that was fetched for this workspace", { 200: Deleted("model") }) },
+      { detail: describe("Delete a model of this workspace", { 200: Deleted("model") }) },
     );
 };

@@ -3,7 +3,7 @@ import { DateTime, later } from "../../lib/schema.ts";
 import { isoTime } from "../../lib/time.ts";
 import { type ModelRow, SOURCES, STATUSES } from "./table.ts";
 
-/** Of the installation, where no workspace owns it. */
+/** `owned_by` of models of the installation. */
 const OWNERS: Partial<Record<ModelRow["source"], string>> = { builtin: "verk", folder: "local" };
 
 export const Model = later(() =>
@@ -12,7 +12,7 @@ export const Model = later(() =>
       id: z.string(),
       object: z.literal("model"),
       created: z.int().describe("Unix seconds"),
-      owned_by: z.string().describe("verk (built in), local (in the models folder), or the workspace"),
+      owned_by: z.string().describe("verk (built in), local (in the models folder), or the id of the workspace"),
       name: z.string(),
       status: z.enum(STATUSES),
       source: z.enum(SOURCES),
@@ -27,9 +27,9 @@ export const Model = later(() =>
       size_bytes: z.int().nullable(),
       sha256: z.string().nullable(),
       job_id: z.string().nullable(),
-      checkpoint_id: z.string().nullable().describe("Of the training job"),
-      file: z.string().nullable().describe("The file of the hub's repository"),
-      progress: z.number().nullable().describe("0 to 1 while it is downloaded or checked"),
+      checkpoint_id: z.string().nullable().describe("Checkpoint of the training job"),
+      file: z.string().nullable().describe("File in the repository of the hub"),
+      progress: z.number().nullable().describe("0 to 1 while the file is downloaded or checked"),
       error: z.string().nullable(),
       metadata: z.record(z.string(), z.string()),
       created_at: DateTime,

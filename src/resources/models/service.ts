@@ -1,4 +1,4 @@
-/** The registry of models: what is built in, what lies in the models folder, what came from the hub. */
+/** The registry of models: built in, in the models folder, from the hub, uploaded, or made by a training job. */
 import { statSync } from "node:fs";
 import { join } from "node:path";
 import { and, desc, eq, isNull, ne, or, type SQL, sql } from "drizzle-orm";
@@ -35,7 +35,7 @@ const insert = preparedInsert(models);
 export const list = (ctx: Ctx, workspaceId: string, query: PageQuery) =>
   page(ctx.db, models, visible(workspaceId), query, present);
 
-/** By id, or by name: the caller's own first, then the installation's, then a hub name that a row here answers to. */
+/** By id or by name: first a model of the workspace, then of the installation, then a hub name of a ready model. */
 export function find(ctx: Ctx, workspaceId: string, name: string): ModelRow | undefined {
   if (isId(name, "mdl")) return byId(ctx.db, { id: name, workspaceId });
   const [named] = ctx.db
@@ -47,26 +47,29 @@ export function find(ctx: Ctx, workspaceId: string, name: string): ModelRow | un
   return named ?? findOfHub(ctx, workspaceId, name);
 }
 
-/** `owner/repo` is the one file of it that is here; `owner/repo:Q8_0` also one that was asked for by another name. */
+/** `owner/repo` finds the only downloaded file of it. `owner/repo:Q8_0` finds a file that was pulled by another name. */
 function findOfHub(ctx: Ctx, workspaceId: string, name: string): ModelRow | undefined {
-  const wanted = parseHubName(name);
-  if (!wanted) return undefined;
+  const hubName = parseHubName(name);
+  if (!hubName) return undefined;
   const rows = ctx.db
     .select()
     .from(models)
     .where(and(eq(models.workspaceId, workspaceId), eq(models.source, "hub"), eq(models.status, "ready")))
     .all()
-    .filter((row) => parseHubName(row.name)?.repo === wanted.repo && fileMatches(row.hubFile ?? "", wanted.file));
+    .filter((row) => parseHubName(row.name)?.repo === hubName.repo && fileMatches(row.hubFile ?? "", hubName.file));
   return rows.length === 1 ? rows[0] : undefined;
 }
 
 export function mustGet(ctx: Ctx, workspaceId: string, name: string): ModelRow {
   const row = find(ctx, workspaceId, name);
-  if (!row) throw new AppError("resource_not_found", `No model ${name.slice(0, 120)}`, { param: "id" });
+  if (!row)
+    throw new AppError("resource_not_found", `No model ${name.slice(0, 120)}: GET /v1/models lists them`, {
+      param: "id",
+    });
   return row;
 }
 
-/** A row for a model that is not here yet: the loop `models.download` brings it. */
+/** The model, or a new row for a model of the hub, which the loop `models.download` downloads. */
 export function request(ctx: Ctx, workspaceId: string, hubName: string, param = "/model"): ModelRow {
   const known = find(ctx, workspaceId, hubName);
   if (known && known.status !== "failed" && known.status !== "missing") return known;
@@ -74,13 +77,13 @@ export function request(ctx: Ctx, workspaceId: string, hubName: string, param = 
   if (!parseHubName(hubName))
     throw new AppError(
       "resource_not_found",
-      `No model ${JSON.stringify(hubName.slice(0, 120))} here: \`verk models list\` shows what there is, \`verk models import FILE\` adds a file, and a hub name is owner/repo or owner/repo:QUANT`,
+      `No model ${JSON.stringify(hubName.slice(0, 120))} on this server: \`verk models list\` shows the models, \`verk models import FILE\` adds a file, and a hub name is owner/repo or owner/repo:QUANT`,
       { param },
     );
   if (ctx.config.offline)
     throw new AppError(
       "resource_not_found",
-      `No model ${JSON.stringify(hubName.slice(0, 120))} here, and offline = true forbids to download it: import the file with \`verk models import FILE\``,
+      `No model ${JSON.stringify(hubName.slice(0, 120))} on this server, and offline = true forbids downloads: import the file with \`verk models import FILE\``,
       { param },
     );
   mustBeOpen(ctx, { workspaceId, kind: "models" }, param);
@@ -93,7 +96,7 @@ export function request(ctx: Ctx, workspaceId: string, hubName: string, param = 
   return row ?? mustGet(ctx, workspaceId, hubName);
 }
 
-/** Absolute. Only a model that is ready has a file that may be opened. */
+/** The absolute path. Only a ready model has a file that may be opened. */
 export function pathOf(ctx: Ctx, row: ModelRow): string {
   if (row.status !== "ready" || row.path === null)
     throw new AppError("unsupported_state", `Model ${row.name} is ${row.status}${row.error ? `: ${row.error}` : ""}`, {
@@ -102,7 +105,7 @@ export function pathOf(ctx: Ctx, row: ModelRow): string {
   return join(ctx.config.data_dir, row.path);
 }
 
-/** Whether the file is still the one whose header was checked; if not, native code must not see it. */
+/** Compares the file with the one that was inspected. Native code must not open a file that has changed. */
 export function fileOf(ctx: Ctx, row: ModelRow): "same" | "changed" | "gone" {
   const there = statSync(pathOf(ctx, row), { throwIfNoEntry: false });
   if (!there) return "gone";
@@ -111,7 +114,7 @@ export function fileOf(ctx: Ctx, row: ModelRow): "same" | "changed" | "gone" {
 }
 
 /**
- * Whether a model's file can be opened now. Each `reason` continues a sentence that begins with the model's name.
+ * The state of a model's file. Each `reason` continues a sentence that begins with the model's name.
  * `waits`: the model may become ready. `recheck`: its header is known, but its file has changed since.
  */
 export type Usability =
@@ -144,12 +147,14 @@ export function shapeOf(row: ModelRow): ModelShape {
 export const estimate = (row: ModelRow, use: { contextLength: number; parallel: number }): MemoryEstimate =>
   estimateMemory(shapeOf(row), use);
 
-/** Only what this server fetched for the caller can be deleted; files in the models folder belong to the operator. */
+/** Only a model of the workspace can be deleted: files in the models folder belong to the operator. */
 export function remove(ctx: Ctx, workspaceId: string, name: string): ModelRow {
   const row = mustGet(ctx, workspaceId, name);
   if (row.workspaceId === null) {
     const fix =
-      row.source === "builtin" ? "it is part of this program" : `remove its file from the models folder (${row.path})`;
+      row.source === "builtin"
+        ? "a built-in model cannot be deleted"
+        : `the operator can remove its file (${row.path})`;
     throw new AppError("unsupported_state", `Model ${row.name} belongs to the installation: ${fix}`, { param: "id" });
   }
   mustBeUnused(ctx, row, row.workspaceId);
@@ -159,15 +164,15 @@ export function remove(ctx: Ctx, workspaceId: string, name: string): ModelRow {
 function drop(ctx: Ctx, row: ModelRow): ModelRow {
   const patch = { name: `${row.name} (deleted ${row.id})`, progress: null };
   const now = ctx.clock.now();
-  const gone = write(ctx.db, (tx) => {
+  const dropped = write(ctx.db, (tx) => {
     uploads.abortAll(tx, row.id, now);
     return transition(tx, machine, "remove", { id: row.id, now }, patch);
   });
-  ctx.wake("models.scan"); // removes the file that no row names any more
-  return gone ?? row;
+  ctx.wake("models.scan"); // removes the file, which no row names any more
+  return dropped ?? row;
 }
 
-/** The workspace is gone, and what it ran is stopped: so are the models that were its own. */
+/** Called when the workspace is deleted, after its deployments were stopped. */
 export function removeAll(ctx: Ctx, workspaceId: string) {
   const rows = ctx.db
     .select()
@@ -202,11 +207,11 @@ function mustBeUnused(ctx: Ctx, { id, name }: ModelRow, workspaceId: string) {
   );
   if (deployment) refuse(`Deployment ${deployment} uses model ${name}: stop it first`);
   const job = one(sql`SELECT id FROM training_jobs WHERE base_model_id = ${id} AND completed_at IS NULL LIMIT 1`);
-  if (job) refuse(`Training job ${job} trains on model ${name}: cancel it first, or wait for its end`);
+  if (job) refuse(`Training job ${job} trains on model ${name}: cancel it first, or wait until it has ended`);
   const adapters = adaptersOf(ctx, workspaceId, id).map((row) => `${row.name} (${row.id})`);
   if (adapters.length > 0)
     refuse(
-      `Model ${name} is what ${listed(adapters)} ${adapters.length === 1 ? "is" : "are"} added to: delete them first`,
+      `Model ${name} is the base model of ${listed(adapters)}: delete ${adapters.length === 1 ? "it" : "them"} first`,
     );
 }
 
@@ -215,10 +220,10 @@ const listed = (names: string[]) =>
 
 export type NewModel = { workspaceId: string | null; name: string; source: ModelSource } & Partial<ModelRow>;
 
-/** A new row, not checked yet. */
-export function add(tx: Tx, given: NewModel, now: number): ModelRow {
+/** Adds a row whose file is not checked yet. */
+export function add(tx: Tx, model: NewModel, now: number): ModelRow {
   const own = { id: newId("mdl", now), metadata: {}, createdAt: now, updatedAt: now };
-  const row = insert(tx, { ...BLANK, ...own, ...given });
+  const row = insert(tx, { ...BLANK, ...own, ...model });
   emit(tx, "model.created", { workspaceId: row.workspaceId ?? INSTALLATION, now }, present(row));
   return row;
 }
@@ -248,9 +253,9 @@ const BLANK = {
 
 export type Inspected = { shape: ModelShape; sizeBytes: number; sha256: string | null; fileMtimeMs: number };
 
-/** The file was looked at and is good. */
-export function accept(tx: Tx, id: string, found: Inspected & { path: string }, now: number): ModelRow | undefined {
-  const { shape, ...file } = found;
+/** The file was inspected and can be used. */
+export function accept(tx: Tx, id: string, inspected: Inspected & { path: string }, now: number): ModelRow | undefined {
+  const { shape, ...file } = inspected;
   return transition(
     tx,
     machine,
@@ -270,8 +275,8 @@ export function accept(tx: Tx, id: string, found: Inspected & { path: string }, 
 }
 
 /**
- * Files that were sent for a model that is not ready yet count too: `sizeBytes` is their sum until `accept` sets the size
- * of the one that is used.
+ * Uploaded files of a model that is not ready count as storage too. `sizeBytes` is their sum until `accept` sets the size
+ * of the file that is used.
  */
 export const addBytes = (tx: Tx, id: string, bytes: number) =>
   void tx

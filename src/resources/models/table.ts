@@ -8,12 +8,12 @@ export type ModelSource = (typeof SOURCES)[number];
 
 export const models = sqliteTable("models", {
   id: text("id").primaryKey(),
-  /** Null: belongs to the installation and is seen by every workspace. */
+  /** Null: the model belongs to the installation, and every workspace sees it. */
   workspaceId: text("workspace_id").references(() => workspaces.id),
   name: text("name").notNull(),
   status: text("status", { enum: STATUSES }).notNull(),
   source: text("source", { enum: SOURCES }).notNull(),
-  /** Below the data directory; null while there is no file. */
+  /** Below the data directory; null without a file. */
   path: text("path"),
   format: text("format").notNull(),
   baseModel: text("base_model"),
@@ -24,12 +24,12 @@ export const models = sqliteTable("models", {
   quantization: text("quantization"),
   sizeBytes: integer("size_bytes"),
   sha256: text("sha256"),
-  /** With the size: whether the file is still the one that was inspected. */
+  /** With the size, it identifies the file that was inspected. */
   fileMtimeMs: integer("file_mtime_ms"),
   shape: text("shape", { mode: "json" }).$type<ModelShape>(),
   hubFile: text("hub_file"),
   jobId: text("job_id"),
-  /** Of a job's models: what it was made of, and what it is: `adapter`, `model`, or an export. */
+  /** For models of a job: their checkpoint, and their variant (`adapter`, `model`, or an export). */
   checkpointId: text("checkpoint_id"),
   checkpointStep: integer("checkpoint_step"),
   variant: text("variant"),

@@ -17,7 +17,7 @@ const begin = (options: Options = {}) => {
   return Object.assign(open({ clock, ...options }), { clock });
 };
 const anonymous = { key: null };
-const look = (app: TestApp, path = "", headers: Record<string, string> = {}) =>
+const get = (app: TestApp, path = "", headers: Record<string, string> = {}) =>
   app.call("GET", `${PATH}${path}`, undefined, { ...anonymous, headers });
 const idsOf = ({ body }: { body: { data: { id: string }[] } }) => body.data.map((run) => run.id);
 
@@ -32,7 +32,7 @@ async function run(app: TestApp, more: Partial<JobRow> = {}): Promise<string> {
   await publish(app, id);
   return id;
 }
-const tell = (app: TestApp, jobId: string, step: number, values: Record<string, number>) =>
+const report = (app: TestApp, jobId: string, step: number, values: Record<string, number>) =>
   write(app.ctx.db, (tx) => tx.insert(trainingMetrics).values({ jobId, step, epoch: 0, time: 1, values }).run());
 
 test("a published run has the listed fields and no others", async () => {
@@ -40,12 +40,12 @@ test("a published run has the listed fields and no others", async () => {
   const startedAt = app.clock.now();
   const more = { step: 7, totalSteps: 20, startedAt, completedAt: startedAt + 90_500, trackerRunUrl: "https://t/1" };
   const id = add(app, { method: "grpo", baseModel: "org/model", outputName: "sums", ...more });
-  tell(app, id, 1, { reward: 0.25, loss: 1 });
-  tell(app, id, 6, { reward: 0.75, loss: 1 });
-  tell(app, id, 7, { loss: 1 });
+  report(app, id, 1, { reward: 0.25, loss: 1 });
+  report(app, id, 6, { reward: 0.75, loss: 1 });
+  report(app, id, 7, { loss: 1 });
   app.clock.advance(1_000);
   await publish(app, id);
-  const { status, body } = await look(app);
+  const { status, body } = await get(app);
   expect(status).toBe(200);
   expect(body).toEqual({
     object: "list",
@@ -73,44 +73,44 @@ test("a published run has the listed fields and no others", async () => {
       },
     ],
   });
-  expect((await look(app, `/${id}`)).body).toEqual(body.data[0]);
+  expect((await get(app, `/${id}`)).body).toEqual(body.data[0]);
 });
 
-test("a clock that was set back makes no duration below zero", async () => {
+test("a clock that was set back makes no negative duration", async () => {
   const app = begin();
   const startedAt = app.clock.now() + 60_000;
   await run(app, { startedAt });
   await run(app, { startedAt, completedAt: startedAt - 1 });
-  expect((await look(app)).body.data.map((each: Record<string, unknown>) => each["duration_seconds"])).toEqual([0, 0]);
+  expect((await get(app)).body.data.map((each: Record<string, unknown>) => each["duration_seconds"])).toEqual([0, 0]);
 });
 
-test("a page goes on strictly before its cursor, and runs of one instant are not lost between pages", async () => {
+test("a page continues strictly before its cursor, and runs of the same millisecond are not lost between pages", async () => {
   const app = begin();
   const ids = [];
   for (let i = 0; i < 5; i++) ids.push(await run(app)); // the clock stands still
   const seen: string[] = [];
   for (let cursor: string | null = ""; cursor !== null; ) {
-    const { body } = await look(app, `?limit=2${cursor && `&cursor=${encodeURIComponent(cursor)}`}`);
+    const { body } = await get(app, `?limit=2${cursor && `&cursor=${encodeURIComponent(cursor)}`}`);
     seen.push(...body.data.map((each: { id: string }) => each.id));
     expect(body.has_more).toBe(body.next_cursor !== null);
     cursor = body.next_cursor;
   }
   expect(seen).toEqual(ids.reverse());
-  const [newest] = (await look(app)).body.data;
-  const before = await look(app, `?before=${newest.published_at}`);
+  const [newest] = (await get(app)).body.data;
+  const before = await get(app, `?before=${newest.published_at}`);
   expect(idsOf(before)).toEqual(seen.slice(1));
-  expect(idsOf(await look(app, `?cursor=${newest.published_at}`))).toEqual(seen.slice(1));
+  expect(idsOf(await get(app, `?cursor=${newest.published_at}`))).toEqual(seen.slice(1));
 });
 
-test("a run that is taken back is gone, and one that is published anew is the newest", async () => {
+test("an unpublished run disappears, and a run that is published again is the newest", async () => {
   const app = begin();
   const first = await run(app);
   const second = await run(app);
   app.clock.advance(10);
   await app.call("DELETE", `/v1/training_jobs/${first}/publish`);
-  expect(idsOf(await look(app))).toEqual([second]);
+  expect(idsOf(await get(app))).toEqual([second]);
   await publish(app, first);
-  expect(idsOf(await look(app))).toEqual([first, second]);
+  expect(idsOf(await get(app))).toEqual([first, second]);
   expect((await app.call("GET", `/v1/training_jobs/${first}`)).body.published_at).toBe("2026-01-01T00:00:00.010Z");
 });
 
@@ -118,43 +118,43 @@ test.each(["yesterday", "2026-13-01T00:00:00Z", "2026-01-01", "0"])(
   "the cursor %s is refused by name",
   async (text) => {
     const app = begin();
-    const { status, body } = await look(app, `?cursor=${text}`);
+    const { status, body } = await get(app, `?cursor=${text}`);
     expect([status, body.error.code, body.error.param]).toEqual([400, "invalid_cursor", "cursor"]);
   },
 );
 
-test("a cursor may have an offset, or be finer than we count", () => {
+test("a cursor may have an offset, or be finer than a millisecond", () => {
   expect(millisecondsOf("2026-01-01T01:00:00+01:00")).toBe(Date.UTC(2026, 0, 1));
   expect(millisecondsOf("2026-01-01T01:00:00 01:00")).toBe(Date.UTC(2026, 0, 1));
   expect(millisecondsOf("2026-01-01T00:00:00.0001Z")).toBe(Date.UTC(2026, 0, 1) + 1);
   expect(millisecondsOf("2026-01-01T00:00:00.000000Z")).toBe(Date.UTC(2026, 0, 1));
 });
 
-test("a suspended workspace shows nothing, and a server that has the list switched off neither", async () => {
+test("a suspended workspace shows nothing, nor does a server with the list turned off", async () => {
   const app = begin();
   const id = await run(app);
   await app.call("POST", `/v1/workspaces/${app.workspaceA}/suspend`, undefined, { key: app.adminKey });
-  expect(idsOf(await look(app))).toEqual([]);
-  expect((await look(app, `/${id}`)).status).toBe(404);
+  expect(idsOf(await get(app))).toEqual([]);
+  expect((await get(app, `/${id}`)).status).toBe(404);
   const off = begin({ flags: { "public_runs.enabled": false } });
   const hidden = await run(off);
-  expect(idsOf(await look(off))).toEqual([]);
-  expect((await look(off, `/${hidden}`)).status).toBe(404);
+  expect(idsOf(await get(off))).toEqual([]);
+  expect((await get(off, `/${hidden}`)).status).toBe(404);
 });
 
-test("answers may be cached for a short time and are asked for again by their tag", async () => {
+test("answers may be cached for a short time and are revalidated by their tag", async () => {
   const app = begin();
   const id = await run(app);
-  const first = await look(app);
+  const first = await get(app);
   expect(first.headers.get("cache-control")).toBe("public, max-age=15, must-revalidate");
   const etag = first.headers.get("etag") as string;
-  const again = await look(app, "", { "if-none-match": etag });
+  const again = await get(app, "", { "if-none-match": etag });
   expect([again.status, again.body]).toEqual([304, ""]);
   await app.call("POST", `${PATH}/${id}/like`, undefined, anonymous);
-  expect((await look(app, "", { "if-none-match": etag })).status).toBe(200);
+  expect((await get(app, "", { "if-none-match": etag })).status).toBe(200);
 });
 
-test("an address likes a run once, whatever it sends, and is kept as a hash", async () => {
+test("an address likes a run once, and is stored as a hash", async () => {
   const app = begin();
   const id = await run(app);
   const like = () => app.call("POST", `${PATH}/${id}/like`, undefined, anonymous);
@@ -178,11 +178,11 @@ test("likes beyond the rate of an address are refused with the time to wait", as
 test("reads beyond the rate of an address are refused", async () => {
   const app = begin({ flags: { "public_runs.rate_limit_per_second": 1, "public_runs.rate_limit_burst": 2 } });
   const statuses = [];
-  for (let i = 0; i < 3; i++) statuses.push((await look(app)).status);
+  for (let i = 0; i < 3; i++) statuses.push((await get(app)).status);
   expect(statuses).toEqual([200, 200, 429]);
 });
 
-test("a job that is made with publish is in the list at once; its clone has to ask for it too", async () => {
+test("a job created with publish is in the list at once; a clone does not inherit publish", async () => {
   const app = begin();
   const form = new FormData();
   form.set("file", new Blob([tarGz({ name: "main.sh", content: "true" })]), "code.tar.gz");
@@ -192,7 +192,7 @@ test("a job that is made with publish is in the list at once; its clone has to a
   expect([job.publish, job.published_at]).toEqual([true, "2026-01-01T00:00:00.000Z"]);
   const { body: clone } = await app.call("POST", "/v1/training_jobs", { source_job: job.id });
   expect([clone.publish, clone.published_at]).toEqual([false, null]);
-  const { body } = await look(app);
+  const { body } = await get(app);
   expect(body.data).toMatchObject([{ id: job.id, base_model: null, headline_metric: null, duration_seconds: 0 }]);
 });
 

@@ -4,7 +4,7 @@ import { DateTime, isoOrNull, later } from "../../lib/schema.ts";
 import { isoTime } from "../../lib/time.ts";
 import { JOB_METHODS, STATUSES } from "../training_jobs/table.ts";
 
-/** Everything that anybody may see of a published job. */
+/** Everything that anyone may see of a published job. */
 export const PublicRun = later(() =>
   z
     .object({

@@ -1,4 +1,4 @@
-/** Published jobs of active workspaces, which anybody may see. */
+/** Published jobs of active workspaces, which anyone may see. */
 import { createHmac } from "node:crypto";
 import { and, desc, eq, isNotNull, lt, type SQL, sql } from "drizzle-orm";
 import type { Ctx } from "../../context.ts";

@@ -13,7 +13,7 @@ export const routes = (ctx: Ctx) => {
     .use(authed)
     .get("", ({ query }) => regions.list(ctx, query), {
       ...asks(PageQuery),
-      detail: describe("List the places where work can run", { 200: listOf(Region, "RegionList") }),
+      detail: describe("List the regions where work can run", { 200: listOf(Region, "RegionList") }),
     })
     .get("/:id", ({ params }) => regions.mustGet(ctx, params.id), {
       detail: describe("Get a region", { 200: Region }),

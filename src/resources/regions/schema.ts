@@ -8,8 +8,8 @@ export const Region = later(() =>
       id: z.string(),
       name: z.string(),
       provider: z.string(),
-      available: z.boolean().describe("Whether it takes work now"),
-      gpu_types: z.array(z.string()).describe("The kinds of GPU found there; empty: CPU only"),
+      available: z.boolean().describe("It accepts work now"),
+      gpu_types: z.array(z.string()).describe("Types of its GPUs; empty if it has only CPUs"),
     })
     .meta({ id: "Region" }),
 );

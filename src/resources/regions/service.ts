@@ -19,7 +19,10 @@ export async function list(ctx: Ctx, query: PageQuery, probe: Probe = listGpus) 
 }
 
 export async function mustGet(ctx: Ctx, id: string, probe: Probe = listGpus): Promise<Region> {
-  if (id !== "local") throw new AppError("resource_not_found", `No region ${id.slice(0, 80)}`, { param: "id" });
+  if (id !== "local")
+    throw new AppError("resource_not_found", `No region ${id.slice(0, 80)}: GET /v1/regions lists them`, {
+      param: "id",
+    });
   return await local(ctx, probe);
 }
 
@@ -33,7 +36,7 @@ const local = async (ctx: Ctx, probe: Probe): Promise<Region> => ({
 });
 
 /**
- * The driver is asked at most once a minute, by one child at a time. A driver that hangs costs the caller two seconds
+ * The driver is called at most once a minute, by one child at a time. A driver that hangs costs the caller two seconds
  * and the last known answer, never the request.
  */
 async function gpuTypes(ctx: Ctx, probe: Probe): Promise<string[]> {
@@ -54,6 +57,6 @@ async function listTypes(ctx: Ctx, probe: Probe): Promise<void> {
   } catch (error) {
     ctx.log.warn("the GPUs could not be listed", { error });
   }
-  regions.listedAt = ctx.clock.now(); // after a failure too: a broken driver is not asked on every request
+  regions.listedAt = ctx.clock.now(); // after a failure too: a broken driver is not called on every request
   regions.listing = undefined;
 }

@@ -15,7 +15,7 @@ const faked = (options: Options = {}) => {
 const add = async (app: TestApp, name: string, source = GOOD) =>
   (await app.call("POST", PATH, { name, source })).body.id as string;
 
-test("a function is run by id, by name and by version, and its process is gone afterwards", async () => {
+test("a function is run by id, by name and by version, and its process is closed afterwards", async () => {
   const { app, pool } = faked();
   const id = await add(app, "length");
   for (const ref of [id, "length", "length@1"]) {
@@ -33,7 +33,7 @@ test("a function is run by id, by name and by version, and its process is gone a
   expect([pool.taken, pool.open]).toEqual([4, 0]);
 });
 
-test("several are run with weights, each in a process of its own, beside code that is not kept", async () => {
+test("several functions are run with weights, each in its own process, together with inline code", async () => {
   const { app, pool } = faked();
   const reward_functions = [
     { id: await add(app, "one"), weight: 0.5 },
@@ -53,7 +53,7 @@ test("several are run with weights, each in a process of its own, beside code th
   expect((await app.call("GET", PATH)).body.data).toHaveLength(1);
 });
 
-describe("refused with the place of the mistake", () => {
+describe("refused with the location of the error", () => {
   const completion = "x";
   test.each<[string, object, number, string, string]>([
     [
@@ -68,7 +68,7 @@ describe("refused with the place of the mistake", () => {
       { source: GOOD, rows: [{ completion: 3 }] },
       422,
       "/rows/0/completion",
-      "a text or a list",
+      "a string or a list",
     ],
     ["no rows", { source: GOOD, rows: [] }, 422, "/rows", ""],
     ["too many rows", { source: GOOD, rows: Array(10_001).fill({ completion }) }, 422, "/rows", "10000"],
@@ -182,25 +182,25 @@ test("M5: a run with endless code leaves a process to other workspaces", async (
   });
 });
 
-test("a client that leaves takes its processes with it, and the next gets its place", async () => {
+test("a client that disconnects ends its processes, and the next caller gets the permit", async () => {
   const { app, pool } = faked({ flags: { "sandbox.processes": 1 } });
-  const leaving = new AbortController();
-  const gone = app.handle(
+  const client = new AbortController();
+  const aborted = app.handle(
     new Request(`http://localhost${PATH}/run`, {
       method: "POST",
       headers: { authorization: `Bearer ${app.keyA}`, "content-type": "application/json" },
       body: JSON.stringify({ source: `${GOOD} # waits`, rows: ROWS }),
-      signal: leaving.signal,
+      signal: client.signal,
     }),
   );
   await until("it to begin", () => pool.open === 1);
   const next = app.call("POST", `${PATH}/run`, { source: GOOD, rows: ROWS });
-  leaving.abort();
-  await gone;
+  client.abort();
+  await aborted;
   expect([(await next).status, pool.open]).toEqual([200, 0]);
 });
 
-test("a server that stops ends what runs and what waits", async () => {
+test("a server that stops ends running and waiting runs", async () => {
   const { app, pool } = faked({ flags: { "sandbox.processes": 1 } });
   const run = () => app.call("POST", `${PATH}/run`, { source: `${GOOD} # waits`, rows: ROWS });
   const first = run();

@@ -92,7 +92,7 @@ test("the same as JSON, with the language given or detected", async () => {
 });
 
 describe("versions", () => {
-  test("the same name is the next one; the same code as the newest is that one again", async () => {
+  test("the same name is the next version; the same code as the newest version returns that version", async () => {
     const { app, pool } = faked();
     const first = await send(app);
     const again = await send(app);
@@ -112,7 +112,7 @@ describe("versions", () => {
     expect((await app.call("GET", `${PATH}/accuracy@9`)).status).toBe(404);
   });
 
-  test("that come at the same time get distinct numbers without a gap; equal ones meet", async () => {
+  test("concurrent uploads get distinct numbers without a gap; equal uploads become one", async () => {
     const { app } = faked();
     const sent = await Promise.all(Array.from({ length: 12 }, (_, i) => send(app, { file: `${GOOD}# ${i}` })));
     expect(sent.map(({ body }) => body.version).sort((a, b) => a - b)).toEqual(
@@ -123,7 +123,7 @@ describe("versions", () => {
     expect(new Set(equal.map(({ body }) => body.id)).size).toBe(1);
   });
 
-  test("a deleted one's number never comes again, and the one before it is the newest", async () => {
+  test("the number of a deleted version is never used again, and the version before it is the newest", async () => {
     const { app } = faked();
     await send(app);
     const second = await send(app, { file: `${GOOD}# 2` });
@@ -140,7 +140,7 @@ describe("versions", () => {
     expect(kept).toEqual({ source: "" });
   });
 
-  test("are listed by name, and the newest of each alone", async () => {
+  test("are listed by name, or only the newest of each", async () => {
     const { app } = faked();
     for (const name of ["a", "a", "b", "a"]) await send(app, { file: GOOD + crypto.randomUUID(), fields: { name } });
     const listed = async (query: string) =>
@@ -157,7 +157,7 @@ describe("versions", () => {
 });
 
 describe("code that does not load", () => {
-  test("is kept as invalid with its place, and is not what its name means while another can be run", async () => {
+  test("is stored as invalid with line and column, and its name resolves to a ready version if there is one", async () => {
     const { app } = faked();
     const bad = await send(app, { file: BROKEN });
     expect(bad).toMatchObject({
@@ -177,7 +177,7 @@ describe("code that does not load", () => {
     expect((await app.call("GET", `${PATH}/accuracy`)).body).toMatchObject({ version: 2, status: "ready" });
   });
 
-  test("is 503 where there is no sandbox, and nothing is stored", async () => {
+  test("is 503 without a sandbox, and nothing is stored", async () => {
     const { app, pool } = faked();
     pool.refuse(new AppError("sandbox_unavailable", "no sandbox here"));
     expect(await send(app)).toMatchObject({ status: 503, body: { error: { code: "sandbox_unavailable" } } });
@@ -187,7 +187,7 @@ describe("code that does not load", () => {
   });
 });
 
-test("an Idempotency-Key gives the first answer again, also while the first is being checked", async () => {
+test("an Idempotency-Key returns the first answer again, even while the first is being checked", async () => {
   const { app, pool } = faked();
   const headers = { "idempotency-key": "k" };
   const [first, beside] = await Promise.all([send(app, {}, { headers }), send(app, {}, { headers })]);
@@ -200,19 +200,19 @@ test("an Idempotency-Key gives the first answer again, also while the first is b
   expect(pool.taken).toBe(1);
 });
 
-test("a client that leaves, and a server that stops, end the check and keep nothing", async () => {
+test("a client that disconnects, and a server that stops, end the check and store nothing", async () => {
   for (const end of ["client", "server"]) {
     const { app, pool } = faked();
-    const leaving = new AbortController();
+    const client = new AbortController();
     const form = new FormData();
     form.set("name", "slow");
     form.set("file", new Blob([`${GOOD}# waits`]), "slow.py");
     const headers = { authorization: `Bearer ${app.keyA}` };
     const answer = app.handle(
-      new Request(`http://localhost${PATH}`, { method: "POST", body: form, headers, signal: leaving.signal }),
+      new Request(`http://localhost${PATH}`, { method: "POST", body: form, headers, signal: client.signal }),
     );
     await until("the check to begin", () => pool.open === 1);
-    if (end === "client") leaving.abort();
+    if (end === "client") client.abort();
     else await app.close();
     expect((await answer).status).toBe(end === "client" ? 400 : 503);
     expect(pool.open).toBe(0);
@@ -220,7 +220,7 @@ test("a client that leaves, and a server that stops, end the check and keep noth
   }
 });
 
-describe("refused, with nothing left", () => {
+describe("refused, and nothing is stored", () => {
   const long = `${GOOD}#${"x".repeat(1 << 20)}`;
   test.each<[string, Form, number, string | null, string]>([
     ["no name", { fields: { name: "" } }, 422, "name", ""],
@@ -250,7 +250,7 @@ describe("refused, with nothing left", () => {
     expect([pool.taken, typesOf(app)]).toEqual([0, []]);
   });
 
-  test("a form without a file, JSON without source, and what is neither", async () => {
+  test("a form without a file, JSON without source, and another content type", async () => {
     const { app } = faked();
     const form = new FormData();
     form.set("name", "x");
@@ -266,7 +266,7 @@ describe("refused, with nothing left", () => {
   });
 });
 
-test("a deleted workspace's code goes with it", async () => {
+test("the code of a deleted workspace is deleted", async () => {
   const { app } = faked();
   await send(app);
   await send(app, {}, { key: app.keyB });

@@ -5,7 +5,7 @@ import { type PageQuery, page } from "../../http/answer/pagination.ts";
 import { AppError } from "../../lib/errors.ts";
 import { newId } from "../../lib/ids.ts";
 import { write } from "../../platform/db/db.ts";
-import { isUniqueViolation } from "../../platform/db/errors.ts";
+import { withUniqueName } from "../../platform/db/errors.ts";
 import { preparedRow } from "../../platform/db/row.ts";
 import { isPair, parsePrivateKey, parsePublicKey, SshKeyError, type SshPublicKey } from "./key.ts";
 import { type CreateSshKey, present } from "./schema.ts";
@@ -32,8 +32,8 @@ export function create(ctx: Ctx, workspaceId: string, input: CreateSshKey): SshK
   const { name, provider, metadata } = input;
   const privateKeySealed = ctx.secrets.seal(asFile(input.private_key), aad(workspaceId, id));
   const stored = { publicKey: line, privateKeySealed, fingerprint, type, provider, metadata };
-  try {
-    return write(ctx.db, (tx) => {
+  return withUniqueName(`An SSH key named ${JSON.stringify(name)} exists: choose another name`, () =>
+    write(ctx.db, (tx) => {
       const row = tx
         .insert(sshKeys)
         .values({ id, workspaceId, name, ...stored, createdAt: now, updatedAt: now })
@@ -41,13 +41,8 @@ export function create(ctx: Ctx, workspaceId: string, input: CreateSshKey): SshK
         .get();
       emit(tx, "ssh_key.created", { workspaceId, now }, present(row));
       return row;
-    });
-  } catch (error) {
-    if (!isUniqueViolation(error)) throw error;
-    throw new AppError("name_taken", `An SSH key named ${JSON.stringify(name)} exists: choose another name`, {
-      param: "/name",
-    });
-  }
+    }),
+  );
 }
 
 export function remove(ctx: Ctx, workspaceId: string, id: string): SshKeyRow {

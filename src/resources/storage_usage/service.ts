@@ -1,4 +1,4 @@
-/** What a workspace keeps, and how much more it may keep. */
+/** The storage that a workspace uses, and its quotas. */
 import { and, eq, sql } from "drizzle-orm";
 import type { Ctx } from "../../context.ts";
 import { AppError } from "../../lib/errors.ts";
@@ -13,78 +13,79 @@ const usageOf = preparedRow(
   and(eq(storageUsage.workspaceId, sql.placeholder("workspaceId")), eq(storageUsage.kind, sql.placeholder("kind"))),
 );
 
-type Quota = { words: string; setting: string; bytes: (config: Ctx["config"]) => number };
-/** 0 bytes: no limit. */
+type Quota = { label: string; setting: string; bytes: (config: Ctx["config"]) => number };
+/** 0 bytes means no limit. */
 const QUOTAS: Record<Kind, Quota> = {
-  datasets: { words: "datasets", setting: "quotas.dataset_bytes", bytes: ({ quotas }) => quotas.dataset_bytes },
-  models: { words: "models", setting: "quotas.model_bytes", bytes: ({ quotas }) => quotas.model_bytes },
+  datasets: { label: "datasets", setting: "quotas.dataset_bytes", bytes: ({ quotas }) => quotas.dataset_bytes },
+  models: { label: "models", setting: "quotas.model_bytes", bytes: ({ quotas }) => quotas.model_bytes },
   code_artifacts: {
-    words: "code artifacts",
+    label: "code artifacts",
     setting: "quotas.code_artifact_bytes",
     bytes: ({ quotas }) => quotas.code_artifact_bytes,
   },
   checkpoints: {
-    words: "checkpoints and exports of training jobs",
+    label: "checkpoints and exports of training jobs",
     setting: "quotas.checkpoint_bytes",
     bytes: ({ quotas }) => quotas.checkpoint_bytes,
   },
-  volumes: { words: "volumes", setting: "volumes.quota_bytes", bytes: ({ volumes }) => volumes.quota_bytes },
+  volumes: { label: "volumes", setting: "volumes.quota_bytes", bytes: ({ volumes }) => volumes.quota_bytes },
 };
 
-export type Place = { workspaceId: string; kind: Kind };
-type Where = { db: Db; config: Ctx["config"] };
+/** One kind of storage of one workspace. */
+export type StorageKey = { workspaceId: string; kind: Kind };
+type Reading = { db: Db; config: Ctx["config"] };
 
-export const usedBytes = (db: Db, place: Place): number => usageOf(db, place)?.bytes ?? 0;
+export const usedBytes = (db: Db, key: StorageKey): number => usageOf(db, key)?.bytes ?? 0;
 
-/** Bytes that still fit. Below zero where a quota was lowered; Infinity: no limit. */
-export function roomOf({ db, config }: Where, place: Place): number {
-  const quota = QUOTAS[place.kind].bytes(config);
-  return quota === 0 ? Number.POSITIVE_INFINITY : quota - usedBytes(db, place);
+/** Bytes that still fit. Negative after a quota was lowered; Infinity without a limit. */
+export function roomOf({ db, config }: Reading, key: StorageKey): number {
+  const quota = QUOTAS[key.kind].bytes(config);
+  return quota === 0 ? Number.POSITIVE_INFINITY : quota - usedBytes(db, key);
 }
 
-/** The reason why `bytes` more do not fit; undefined: they do. */
-export function lacksRoom(where: Where, place: Place, bytes: number): string | undefined {
-  if (bytes <= roomOf(where, place)) return undefined;
-  const { words, setting, bytes: quotaOf } = QUOTAS[place.kind];
-  const used = usedBytes(where.db, place);
-  return `the ${words} of this workspace may hold ${quotaOf(where.config)} bytes (${setting}), and ${used} are in use`;
+/** The reason why `bytes` more do not fit; undefined: they fit. */
+export function lacksRoom(where: Reading, key: StorageKey, bytes: number): string | undefined {
+  if (bytes <= roomOf(where, key)) return undefined;
+  const { label, setting, bytes: quotaOf } = QUOTAS[key.kind];
+  const used = usedBytes(where.db, key);
+  return `the ${label} of this workspace may hold ${quotaOf(where.config)} bytes (${setting}), and ${used} are in use`;
 }
 
 /**
- * 422 where the quota has no room for `bytes`. Called in the commit that keeps them, so that
- * two callers cannot both take the last byte; and before content is sent, with what is known of its size then.
+ * Throws 422 if the quota has no room for `bytes`. Called in the commit that keeps them, so that two callers cannot both
+ * take the last byte. Also called before content is sent, with its size as far as it is known.
  */
-export function mustHaveRoom(where: Where, place: Place, { bytes, param }: { bytes: number; param?: string }) {
-  const why = lacksRoom(where, place, bytes);
+export function mustHaveRoom(where: Reading, key: StorageKey, { bytes, param }: { bytes: number; param?: string }) {
+  const why = lacksRoom(where, key, bytes);
   if (why !== undefined)
     throw new AppError(
       "quota_exceeded",
-      `${bytes > 1 ? `${bytes} bytes cannot` : "Nothing more can"} be kept: ${why}. Delete some, or have the setting raised`,
+      `${bytes > 1 ? `${bytes} bytes cannot` : "Nothing more can"} be stored: ${why}. Delete some, or ask the operator to raise the setting`,
       param === undefined ? {} : { param },
     );
 }
 
 /**
- * The same content, refused as soon as it is more than the whole quota or the disk has room for. Less than that may be
+ * Passes the content on, and rejects it once it exceeds the whole quota or the space on the disk. Smaller content may be
  * content that the workspace has already, which takes no room: the commit decides.
  */
 export async function* withinQuota(
-  where: Where,
-  place: Place,
+  where: Reading,
+  key: StorageKey,
   body: Chunks,
   param: string,
 ): AsyncGenerator<Uint8Array> {
-  const quota = QUOTAS[place.kind].bytes(where.config) || Number.POSITIVE_INFINITY;
+  const quota = QUOTAS[key.kind].bytes(where.config) || Number.POSITIVE_INFINITY;
   let bytes = 0;
   for await (const chunk of leavingSpace(where, body)) {
     bytes += chunk.byteLength;
-    if (bytes > quota) mustHaveRoom(where, place, { bytes, param });
+    if (bytes > quota) mustHaveRoom(where, key, { bytes, param });
     yield chunk;
   }
 }
 
-/** Before work that will store something, whose size nobody knows yet. */
-export function mustBeOpen(where: Where, place: Place, param?: string) {
-  mustHaveRoom(where, place, { bytes: 1, ...(param === undefined ? {} : { param }) });
+/** Called before work that stores something of unknown size. */
+export function mustBeOpen(where: Reading, key: StorageKey, param?: string) {
+  mustHaveRoom(where, key, { bytes: 1, ...(param === undefined ? {} : { param }) });
   mustLeaveSpace(where);
 }

@@ -11,22 +11,25 @@ const Version = z
   .object({ object: z.literal("version"), version: z.string(), commit: z.string(), built_at: z.string().nullable() })
   .meta({ id: "Version" });
 
-/** `/healthz`: the process answers. `/readyz`: it can do its work; a load balancer asks this one. */
+/** `/healthz`: the process answers. `/readyz`: the server can do its work, for a load balancer. */
 export const routes = (ctx: Ctx) =>
   new Elysia({ tags: ["System"] })
     .get("/healthz", () => ({ object: "health", status: "ok" }), {
-      detail: describe("Whether the process answers", { 200: Health }, { public: true }),
+      detail: describe("Check that the process answers", { 200: Health }, { public: true }),
     })
     .get(
       "/readyz",
       () => {
         ctx.db.$client.query("SELECT 1").get();
         if (isBroken(ctx.db))
-          throw new AppError("storage_unavailable", "The last write could not be flushed: see the log");
+          throw new AppError(
+            "storage_unavailable",
+            "The last write could not be flushed to disk: see the server's log",
+          );
         return { object: "health", status: "ok" };
       },
-      { detail: describe("Whether the server can do its work", { 200: Health }, { public: true }) },
+      { detail: describe("Check that the server can do its work", { 200: Health }, { public: true }) },
     )
     .get("/version", () => ({ object: "version", version: VERSION, commit: COMMIT, built_at: BUILT_AT }), {
-      detail: describe("Version of this server", { 200: Version }, { public: true }),
+      detail: describe("Get the version of this server", { 200: Version }, { public: true }),
     });

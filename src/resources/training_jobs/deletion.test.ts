@@ -23,7 +23,7 @@ beforeAll(async () => {
 afterAll(() => app.close().then(app.remove));
 const pins = () => app.ctx.db.select().from(datasetPins).all();
 
-test("only of a finished job; rows, events, log and files go, the dataset stays", async () => {
+test("only a finished job can be deleted; rows, events, log and files go, the dataset stays", async () => {
   const id = await app.job();
   expect((await app.call("DELETE", `${PATH}/${id}`)).body.error.code).toBe("unsupported_state");
   app.checkpoint(id, 1);
@@ -49,7 +49,7 @@ test("only of a finished job; rows, events, log and files go, the dataset stays"
   expect(eventsOf(app, id).at(-1)).toBe("job.deleted");
 });
 
-test("wherever it is killed, the job is there with its files or gone, and then its files go too", async () => {
+test("wherever the server is killed, the job exists with its files, or it is deleted and its files go too", async () => {
   const ids: string[] = [];
   const crashes = await atEveryFailpoint(async (attempt) => {
     const own = await jobsApp();
@@ -60,7 +60,7 @@ test("wherever it is killed, the job is there with its files or gone, and then i
     mkdirSync(jobPaths(own.ctx, id).checkpoints, { recursive: true });
     await attempt(async () => {
       jobs.remove(own.ctx, own.workspaceA, id);
-      await sweep(own.ctx); // at once, before anybody knows whether the deletion holds
+      await sweep(own.ctx); // at once, before the deletion is on the disk
       await durable(own.ctx.db);
     });
     await own.close();
@@ -75,7 +75,7 @@ test("wherever it is killed, the job is there with its files or gone, and then i
   expect(crashes).toBeGreaterThan(1);
 }, 60_000);
 
-test("a kill between a pin and its job leaves a pin that the sweep finds; one on its way in is left alone", async () => {
+test("the sweep removes the pin of a job that a kill prevented, and leaves a job in admission alone", async () => {
   const id = await app.job();
   await app.call("POST", `${PATH}/${await app.job()}/cancel`);
   const datasetId = await app.dataset("prompt");
@@ -97,7 +97,7 @@ test("a kill between a pin and its job leaves a pin that the sweep finds; one on
   expect(existsSync(jobPaths(app.ctx, coming).dir)).toBe(false);
 });
 
-test("a deleted workspace's jobs end and go", async () => {
+test("the jobs of a deleted workspace end and are deleted", async () => {
   const own = await jobsApp();
   const [queued, running] = [await own.job(), await own.job()];
   own.moves(running, ["provision", "run"]);

@@ -79,12 +79,12 @@ test("the wait after crashes without progress doubles up to half a minute", () =
   expect(verdict).toMatchObject({ patch: { notBefore: 30_000 } });
 });
 
-test("who is killed from outside again and again is tried again soon", () => {
+test("a worker that is killed from outside again and again is retried soon", () => {
   const verdict = judgeEnd({ ...job, crashes: 28 }, killed, { crashLimit: 1000, now: 0 });
   expect(verdict).toMatchObject({ patch: { notBefore: 5_000 } });
 });
 
-test("what a worker says of its own end goes without the end of its standard error", () => {
+test("a worker's own message about its end stands without its standard error", () => {
   const verdict = judgeEnd(job, { ...died, kind: "config", tail: "at main.js:1" }, limits);
   expect(verdict).toMatchObject({ error: { message: "died" } });
 });
@@ -116,7 +116,7 @@ test("cost counts the present run", () => {
 
 const checkpoint = (id: string, step: number, value: number | null) => ({ id, step, value });
 
-test("the best has the lowest loss, the highest reward, the widest margin; of equals the later", () => {
+test("the best checkpoint has the lowest loss, the highest reward or the widest margin; the later of equals", () => {
   const all = [checkpoint("a", 1, 3), checkpoint("b", 2, 1), checkpoint("c", 3, 3), checkpoint("d", 4, null)];
   expect(bestOf("sft", all)?.id).toBe("b");
   expect(bestOf("grpo", all)?.id).toBe("c");
@@ -127,9 +127,9 @@ test("the best has the lowest loss, the highest reward, the widest margin; of eq
 
 test("the newest, the best and the needed checkpoints stay", () => {
   const all = [1, 2, 3, 4, 5].map((step) => checkpoint(`c${step}`, step, 0));
-  const gone = (last: number, best: string | null, needed: string[] = []) =>
+  const pruned = (last: number, best: string | null, needed: string[] = []) =>
     ids(superfluous(all, { last, best, needed: new Set(needed) }));
-  expect(gone(2, "c1")).toBe("c2 c3");
-  expect(gone(1, null, ["c3"])).toBe("c1 c2 c4");
-  expect(gone(0, "c5")).toBe("c1 c2 c3 c4");
+  expect(pruned(2, "c1")).toBe("c2 c3");
+  expect(pruned(1, null, ["c3"])).toBe("c1 c2 c4");
+  expect(pruned(0, "c5")).toBe("c1 c2 c3 c4");
 });

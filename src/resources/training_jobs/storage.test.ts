@@ -12,7 +12,7 @@ setDefaultTimeout(120_000);
 const { app, close, closeAll } = manyTrainings();
 afterEach(closeAll);
 
-test("17.6: a job whose checkpoints go beyond the quota is paused with all it learned, and goes on when there is room", async () => {
+test("17.6: a job whose checkpoints exceed the quota is paused with all its progress, and resumes when there is room", async () => {
   const on = await app({ flags: { "quotas.checkpoint_bytes": 1 } });
   const id = on.add({ totalSteps: 50, saveSteps: 2 });
   const paused = await on.reaches(id, "paused");
@@ -43,7 +43,7 @@ test("17.6: a job whose checkpoints go beyond the quota is paused with all it le
   expect(roomy.steps(id)).toEqual(Array.from({ length: 50 }, (_, i) => i + 1));
 });
 
-test("17.6: a job waits, and says so, while the disk has less free space than must stay free", async () => {
+test("17.6: a job waits with a reason while the disk has less free space than must stay free", async () => {
   const on = await app({ loop: false });
   const id = on.add();
   await close(on);

@@ -97,20 +97,20 @@ test("jobs are listed newest first, by status and method, a page at a time, with
   );
 });
 
-test("the queue goes by priority, then by who came first", async () => {
+test("the queue is ordered by priority, then by time", async () => {
   const normal = await app.job();
   clock.advance(1);
   const low = await app.job({ priority: "low" });
   clock.advance(1);
   const high = await app.job({ priority: "high" });
-  const places = await Promise.all([high, normal, low].map(async (id) => (await app.get(id)).queue_position));
-  expect(places).toEqual([1, 2, 3]);
+  const positions = await Promise.all([high, normal, low].map(async (id) => (await app.get(id)).queue_position));
+  expect(positions).toEqual([1, 2, 3]);
   app.moves(high, ["provision"]);
   expect([(await app.get(high)).queue_position, (await app.get(normal)).queue_position]).toEqual([null, 1]);
 });
 
 describe("cancel, pause and resume", () => {
-  test("a queued job is cancelled at once and lets go of its rows", async () => {
+  test("a queued job is cancelled at once and unpins its rows", async () => {
     const id = await app.job();
     const { status, body } = await post(`${id}/cancel`);
     expect([status, body.status]).toEqual([200, "cancelled"]);
@@ -122,7 +122,7 @@ describe("cancel, pause and resume", () => {
     expect(await notes(id)).toEqual(["job.created", "job.cancelled"]);
   });
 
-  test("a running job is cancelling until its worker is gone", async () => {
+  test("a running job is cancelling until its worker has ended", async () => {
     const id = await app.job();
     app.moves(id, ["provision", "run"]);
     expect((await post(`${id}/cancel`)).body.status).toBe("cancelling");
@@ -156,7 +156,7 @@ describe("cancel, pause and resume", () => {
   });
 });
 
-test("progress, headline, time to go and cost are shown as they are now", async () => {
+test("progress, headline metric, remaining time and cost are current", async () => {
   const id = await app.job({ hyperparameters: { max_steps: 40 } });
   const running = { step: 10, etaMs: 90_400, latestMetrics: { reward: 0.5, loss: 1 }, rateMicros: 3_600_000 };
   app.moves(id, ["provision", "run"], { ...running, costMicros: 1_000, runSince: clock.now() });
@@ -169,7 +169,7 @@ test("progress, headline, time to go and cost are shown as they are now", async 
   });
 });
 
-test("a clone is the same job but for what is said, on the same rows", async () => {
+test("a clone is the same job on the same rows, except for the fields of the request", async () => {
   const more = { seed: 9, hyperparameters: { max_steps: 7, beta: 0.1 }, lora: { r: 4 }, priority: "high" };
   const source = await app.job({ ...more, max_cost_usd: 2.5, metadata: { a: "b" } });
   await app.call("POST", `/v1/datasets/${await app.dataset("prompt")}/rows`, { rows: [{ prompt: "new" }] });
@@ -185,12 +185,12 @@ test("a clone is the same job but for what is said, on the same rows", async () 
   expect(sft.body).toMatchObject({ method: "sft", reward_source: null, lora: { r: 4 } });
 });
 
-test("a job may begin with a checkpoint of the same base and settings, which then stays", async () => {
+test("a job may start from a checkpoint of the same base model and settings, which is then kept", async () => {
   const source = await app.job({ lora: { r: 4 } });
   const checkpoint = app.checkpoint(source, 5);
   expect((await app.post({ resume_from: checkpoint, lora: { r: 8 } })).body.error.param).toBe("/resume_from");
-  const gone = app.checkpoint(source, 3, { deletedAt: 1 });
-  expect((await app.post({ resume_from: gone })).status).toBe(404);
+  const deleted = app.checkpoint(source, 3, { deletedAt: 1 });
+  expect((await app.post({ resume_from: deleted })).status).toBe(404);
   const { body } = await app.post({ resume_from: checkpoint });
   expect(body).toMatchObject({ resume_from: checkpoint, lora: { r: 4 } });
   await post(`${source}/cancel`);
@@ -200,14 +200,14 @@ test("a job may begin with a checkpoint of the same base and settings, which the
   expect((await app.call("DELETE", `${PATH}/${source}`)).status).toBe(200);
 });
 
-test("what has no effect is a warning in the events", async () => {
+test("a field without effect is a warning in the events", async () => {
   await app.call("PUT", "/v1/secrets/TOKEN", { value: "v" });
   const id = await app.job({ secrets: ["TOKEN"] });
   const { body } = await app.call("GET", `${PATH}/${id}/events`);
   expect(body.data[0]).toMatchObject({ object: "training_job.event", job_id: id, level: "warn", type: "warning" });
 });
 
-test("a job can be published and taken back", async () => {
+test("a job can be published and unpublished", async () => {
   const id = await app.job();
   expect((await post(`${id}/publish`)).body.publish).toBe(true);
   expect((await post(`${id}/publish`)).body.publish).toBe(true);

@@ -1,5 +1,5 @@
-/** The state of uploads that lives in this process (`ctx.state.uploads`). */
+/** Live state of the uploads. */
 export class UploadsState {
-  /** Uploads that are being received. A row `receiving` that is not here was left by a kill or a lost commit. */
+  /** Uploads that this process receives. Another row with the status `receiving` was left by a kill or a lost commit. */
   readonly receiving = new Set<string>();
 }

@@ -1,7 +1,7 @@
-/** The state of volumes, their uploads and stored content that lives in this process (`ctx.state.volumes`). */
+/** Live state of the volumes. */
 export class VolumesState {
-  /** When the storage was last searched for files that were sent to it directly. */
+  /** Time of the last search for files that clients sent directly to the storage. */
   searchedAt = 0;
-  /** Upload → its completion under way, by a client or by the loop. */
+  /** Completions in progress by upload id. A client or the loop may have started them. */
   readonly completing = new Map<string, Promise<unknown>>();
 }

@@ -6,7 +6,7 @@ import { type PageQuery, page } from "../../http/answer/pagination.ts";
 import { AppError } from "../../lib/errors.ts";
 import { isId, newId } from "../../lib/ids.ts";
 import { type Tx, write } from "../../platform/db/db.ts";
-import { isUniqueViolation } from "../../platform/db/errors.ts";
+import { withUniqueName } from "../../platform/db/errors.ts";
 import { preparedInsert, preparedRow } from "../../platform/db/row.ts";
 import * as looseKeys from "../loose_keys/service.ts";
 import * as uploads from "../uploads/service.ts";
@@ -42,16 +42,13 @@ export const list = (ctx: Ctx, workspaceId: string, query: PageQuery) =>
 export function create(ctx: Ctx, workspaceId: string, { name, metadata }: CreateVolume): VolumeRow {
   const now = ctx.clock.now();
   const blank = { totalBytes: 0, fileCount: 0, deletedAt: null, createdAt: now, updatedAt: now };
-  try {
-    return write(ctx.db, (tx) => {
+  return withUniqueName(`A volume named ${name} exists: choose another name`, () =>
+    write(ctx.db, (tx) => {
       const row = insert(tx, { id: newId("vol", now), workspaceId, name, metadata, ...blank });
       emit(tx, "volume.created", { workspaceId, now }, present(row));
       return row;
-    });
-  } catch (error) {
-    if (!isUniqueViolation(error)) throw error;
-    throw new AppError("name_taken", `A volume named ${name} exists: choose another name`, { param: "/name" });
-  }
+    }),
+  );
 }
 
 /** The volume is not found from now on. The loop removes its files, which may be a million. */

@@ -6,7 +6,7 @@ import { type PageQuery, page } from "../../http/answer/pagination.ts";
 import { AppError } from "../../lib/errors.ts";
 import { newId } from "../../lib/ids.ts";
 import { type Tx, write } from "../../platform/db/db.ts";
-import { isUniqueViolation } from "../../platform/db/errors.ts";
+import { withUniqueName } from "../../platform/db/errors.ts";
 import { preparedInsert, preparedRow } from "../../platform/db/row.ts";
 import * as billing from "../billing/service.ts";
 import { machine } from "./machine.ts";
@@ -118,14 +118,5 @@ function move(
   return row;
 }
 
-function naming<T>(name: string, fn: () => T): T {
-  try {
-    return fn();
-  } catch (error) {
-    if (!isUniqueViolation(error)) throw error;
-    throw new AppError("name_taken", `A workspace named ${JSON.stringify(name)} exists: choose another name`, {
-      param: "/name",
-      cause: error,
-    });
-  }
-}
+const naming = <T>(name: string, fn: () => T): T =>
+  withUniqueName(`A workspace named ${JSON.stringify(name)} exists: choose another name`, fn);

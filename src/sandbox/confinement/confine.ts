@@ -36,8 +36,8 @@ export function createConfinement({ dataDir, require, without = [] }: Options): 
     if (!policy) return argv;
     const helper = path ?? (confinePath(dataDir) as string); // Extracts the helper again if it was removed.
     const { holding, reasons } = supportOf(helper);
-    const layers = holding.filter((layer) => !without.includes(layer) && !(policy.dials && layer === "namespaces"));
-    const missing = missingWorkerLayers(require, layers, policy.dials);
+    const layers = holding.filter((layer) => !without.includes(layer) && !(policy.network && layer === "namespaces"));
+    const missing = missingWorkerLayers(require, layers, policy.network);
     if (missing.length > 0) throw lacking(kind, require, missing, reasons);
     const { own, given, socketPath } = folder;
     const facts: Facts = {
@@ -50,7 +50,7 @@ export function createConfinement({ dataDir, require, without = [] }: Options): 
     };
     if (grants.gpu) mkdirSync(facts.cudaCache, { recursive: true, mode: 0o700 });
     const rules = rulesFor(policy, facts, { ...grants, updates: (grants.updates ?? []).filter(existsSync) });
-    const start = { layers, dials: policy.dials, owner: grants.owner === true, rules };
+    const start = { layers, network: policy.network, owner: grants.owner === true, rules };
     return [helper, ...confineArgs(start, unpacking(policy.groups(grants.gpu === true), dataDir, argv), argv)];
   };
 }

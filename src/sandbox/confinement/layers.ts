@@ -11,5 +11,5 @@ const NEEDS: Record<Level, readonly WorkerLayer[]> = {
 };
 
 /** The layers that `level` requires and that are missing. A worker that uses the network has no network namespace. */
-export const missingWorkerLayers = (level: Level, holding: readonly WorkerLayer[], dials = false): WorkerLayer[] =>
-  NEEDS[level].filter((layer) => !holding.includes(layer) && !(dials && layer === "namespaces"));
+export const missingWorkerLayers = (level: Level, holding: readonly WorkerLayer[], network = false): WorkerLayer[] =>
+  NEEDS[level].filter((layer) => !holding.includes(layer) && !(network && layer === "namespaces"));

@@ -79,7 +79,7 @@ test("sandbox.require asks a worker for the layers that it can have", () => {
 });
 
 test("the arguments of verk-confine", () => {
-  const start = { layers: WORKER_LAYERS, dials: true, owner: false, rules: [["reads", "/usr"]] as const };
+  const start = { layers: WORKER_LAYERS, network: true, owner: false, rules: [["reads", "/usr"]] as const };
   expect(confineArgs(start, ["/verk", "worker", "unpack"], ["/verk", "worker", "connector"])).toEqual([
     ...["--layers", "seccomp,landlock,namespaces", "--network", "--reads", "/usr"],
     ...["--before", "3", "/verk", "worker", "unpack", "--", "/verk", "worker", "connector"],

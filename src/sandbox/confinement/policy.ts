@@ -9,7 +9,7 @@ export type Rule = readonly [access: (typeof ACCESSES)[number], path: string];
 
 export type Policy = {
   /** The worker may use the network of the host. All others only listen on a socket in their folder. */
-  dials: boolean;
+  network: boolean;
   /** Native libraries that must be extracted before the start, because the worker cannot write them. */
   groups: (gpu: boolean) => readonly string[];
   /** Files in addition to those that every worker may read. */
@@ -34,11 +34,11 @@ const NETWORK_FILES = [
 ];
 
 export const POLICIES = {
-  connector: { dials: true, groups: () => [], reads: NETWORK_FILES },
-  detector: { dials: false, groups: () => ["cxx", "sharp", "onnx"], reads: [] },
-  inspector: { dials: false, groups: () => [], reads: [] },
-  serving: { dials: false, groups: llama, reads: [] },
-  trainer: { dials: false, groups: llama, reads: [] },
+  connector: { network: true, groups: () => [], reads: NETWORK_FILES },
+  detector: { network: false, groups: () => ["cxx", "sharp", "onnx"], reads: [] },
+  inspector: { network: false, groups: () => [], reads: [] },
+  serving: { network: false, groups: llama, reads: [] },
+  trainer: { network: false, groups: llama, reads: [] },
 } as const satisfies Record<string, Policy>;
 export type ConfinedKind = keyof typeof POLICIES;
 
@@ -114,14 +114,14 @@ const GPU_DEVICE = /^(nvidia|nvhost|nvmap|dxg$)/;
 export const gpuDevices = (names: readonly string[]): string[] =>
   names.filter((name) => GPU_DEVICE.test(name)).map((name) => `/dev/${name}`);
 
-type Start = { layers: readonly string[]; dials: boolean; owner: boolean; rules: readonly Rule[] };
+type Start = { layers: readonly string[]; network: boolean; owner: boolean; rules: readonly Rule[] };
 
 /** argv of verk-confine. `before` is the argv of a program that runs first, unconfined; empty for none. */
 export function confineArgs(start: Start, before: readonly string[], argv: readonly string[]): string[] {
   return [
     "--layers",
     start.layers.filter((layer) => layer !== "no_new_privs").join(","),
-    ...(start.dials ? ["--network"] : []),
+    ...(start.network ? ["--network"] : []),
     ...(start.owner ? ["--owner"] : []),
     ...start.rules.flatMap(([access, path]) => [`--${access}`, path]),
     ...(before.length > 0 ? ["--before", String(before.length), ...before] : []),

@@ -6,11 +6,12 @@ import { randomBytes } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { FromReward, type Layer, MAX_FRAME_BYTES, type Outcome, type ToReward } from "../../lib/rewards/contract.ts";
 import { createFrames, encodeFrame } from "../../lib/rewards/frames.ts";
+import { MINUTE_MS } from "../../lib/units.ts";
 import { pageBytes } from "../../native/platform/index.ts";
 import type { SpawnedReward } from "./spawn.ts";
 import type { Called, CallLimits, Loaded, Printed, RewardEnd, RewardProcess } from "./types.ts";
 
-const START_MS = 60_000;
+const START_MS = MINUTE_MS;
 const WATCH_MS = 50;
 const NOTHING_PRINTED: Printed = { stdout: "", stdoutBytes: 0 };
 

@@ -1,6 +1,7 @@
 /** Runs several named rewards over the samples of one job. The parts run in parallel, each in its own process. */
 import { combine, type Judged, summarize } from "../../lib/rewards/combine.ts";
 import { type Sample, STDOUT_BYTES } from "../../lib/rewards/contract.ts";
+import { Semaphore } from "../../platform/semaphore.ts";
 import { type Clock, type PartLimits, ScorerPart } from "./scorer_part.ts";
 import type { RewardPart, ScoredBatch, Scorer } from "./scorer_types.ts";
 import type { RewardPool } from "./types.ts";
@@ -36,11 +37,18 @@ export async function openScorer(pool: RewardPool, options: ScorerOptions): Prom
   return scorerOf(parts);
 }
 
+/** All calls of a scorer belong to one job, so the turns need no fairness between workspaces. */
+const ONE_JOB = { workspaceId: "" };
+
 function scorerOf(parts: readonly ScorerPart[]): Scorer {
   const names = functionNames(parts);
   const closing = new AbortController();
   const closeParts = () => Promise.all(parts.map((part) => part.close()));
-  let turn: Promise<unknown> = Promise.resolve();
+  const turns = new Semaphore({ permits: 1 }); // a process takes one call at a time
+  const inTurn = async <T>(work: () => Promise<T>): Promise<T> => {
+    const release = await turns.acquire(ONE_JOB);
+    return work().finally(() => release?.());
+  };
 
   const scoreNow = async (samples: readonly Sample[], caller: AbortSignal | undefined): Promise<ScoredBatch> => {
     const signal = caller ? AbortSignal.any([caller, closing.signal]) : closing.signal;
@@ -57,16 +65,11 @@ function scorerOf(parts: readonly ScorerPart[]): Scorer {
     entrypoints: parts.flatMap(({ part, entrypoints }) =>
       entrypoints.map((entrypoint) => ({ part: part.name, entrypoint })),
     ),
-    score: (samples, signal) => {
-      const mine = turn.then(() => scoreNow(samples, signal));
-      turn = mine.catch(() => {});
-      return mine;
-    },
+    score: (samples, signal) => inTurn(() => scoreNow(samples, signal)),
     async close() {
       closing.abort(new Error("The scorer was closed"));
       await closeParts();
-      await turn;
-      await closeParts();
+      await inTurn(closeParts); // a call that was about to start may have opened a process
     },
   };
 }

@@ -6,13 +6,15 @@ import { findObjects } from "./objects/find.ts";
 import { credentialOf, endpointOf, parseAddress } from "./objects/uri.ts";
 import type { Open } from "./types.ts";
 
-/** `az://account/container/blob-or-prefix?endpoint=`; an endpoint ends where the container would come. */
+/** Reads `az://account/container/blob-or-prefix?endpoint=`. An endpoint ends before the container. */
 export const open: Open = ({ source, credentials, dialer, limits }) => {
   const address = parseAddress(source.source_uri ?? "", "az", ["endpoint"]);
   const account = address.bucket;
   const [container = "", ...rest] = address.path.split("/");
   if (!/^[a-z0-9$-]{1,63}$/.test(container))
-    throw unusable("source_uri must look like az://account/container/path; a container has small letters and digits");
+    throw unusable(
+      "source_uri must look like az://account/container/path. A container name has lower-case letters and digits",
+    );
   const { sas, endpoint: named } = signatureOf(credentials);
   const given = address.options.get("endpoint") ?? credentialOf(credentials, "endpoint") ?? named;
   const store = azStore({
@@ -33,11 +35,11 @@ export const open: Open = ({ source, credentials, dialer, limits }) => {
 
 function azure(account: string): URL {
   if (!/^[a-z0-9]{3,24}(-secondary)?$/.test(account))
-    throw unusable("source_uri: the account has 3 to 24 small letters and digits");
+    throw unusable("source_uri: the account name must have 3 to 24 lower-case letters and digits");
   return new URL(`https://${account}.blob.core.windows.net`);
 }
 
-/** What follows the question mark of a shared address. An endpoint may have come with it. */
+/** Reads the query of a shared access address. It may come with an endpoint. */
 function signatureOf(credentials: Credentials) {
   const text = credentialOf(credentials, "sas_token")?.replace(/^\?/, "");
   if (text === undefined) return { sas: undefined, endpoint: undefined };
@@ -45,7 +47,7 @@ function signatureOf(credentials: Credentials) {
   const endpoint = query.get("endpoint") ?? undefined;
   query.delete("endpoint");
   if (!query.has("sig"))
-    throw unusable("credentials.sas_token has no sig: paste the whole token", "/credentials/sas_token");
+    throw unusable("credentials.sas_token has no `sig` parameter. Paste the whole token", "/credentials/sas_token");
   return { sas: query.toString(), endpoint };
 }
 
@@ -55,7 +57,7 @@ function keyOf(credentials: Credentials, account: string): AzKey | undefined {
   const key = Buffer.from(text, "base64");
   if (key.byteLength === 0 || !/^[A-Za-z0-9+/]+=*$/.test(text))
     throw unusable(
-      "credentials.account_key is no base64: paste one of the account's two keys",
+      "credentials.account_key is not base64. Paste one of the account's two keys",
       "/credentials/account_key",
     );
   return { account: credentialOf(credentials, "account_name") ?? account, key };

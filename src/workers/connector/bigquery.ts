@@ -1,4 +1,4 @@
-/** Rows of one query of BigQuery, page by page, over its REST interface. docs/connectors.md has the types. */
+/** Reads the rows of one BigQuery query, page by page, over its REST API. docs/connectors.md lists the types. */
 import { z } from "zod";
 import { PIECE_ROWS } from "./formats/file.ts";
 import { googleToken, readServiceAccount } from "./google_token.ts";
@@ -16,9 +16,9 @@ const CONNECTION = "/db_connection";
 const CONNECTION_FIELDS = ["project_id", "dataset", "location", "maximum_bytes_billed", "endpoint"];
 /** Rows of one page; BigQuery itself sends no more than about 10 MB. */
 const PAGE_ROWS = 10_000;
-/** Until the job has a name. */
+/** The wait until the job has a name. */
 const START_MS = 500;
-/** How long BigQuery may hold a request for rows that are not there yet. */
+/** BigQuery may hold a request this long for rows that are not ready. */
 const WAIT_MS = 10_000;
 const BETWEEN_MS = 100;
 const STOP_MS = 900;
@@ -83,7 +83,7 @@ function authorizing({ credentials, dialer }: Pick<Opening, "source" | "credenti
   if (key === undefined || key === null)
     throw new SourceError(
       "invalid_source",
-      "credentials must hold service_account (the key file) or access_token",
+      "credentials must contain service_account (the key file) or access_token",
       "/credentials",
     );
   const account = readServiceAccount(key);
@@ -102,7 +102,7 @@ const Planned = z.object({
   }),
 });
 
-/** A dry run costs nothing, and BigQuery says what kind of statement it is: only SELECT may pass. */
+/** A dry run costs nothing and reports the kind of statement. Only SELECT may pass. */
 async function describe(job: Job, signal: AbortSignal): Promise<Field[]> {
   const { location, ...settings } = job.settings as { location?: string };
   const body = {
@@ -111,10 +111,14 @@ async function describe(job: Job, signal: AbortSignal): Promise<Field[]> {
   };
   const { body: said } = await ask(job.warehouse, { path: at(job, "jobs"), body, signal });
   const planned = Planned.safeParse(said);
-  if (!planned.success) throw new SourceError("broken", "BigQuery did not say what db_query would give");
+  if (!planned.success) throw new SourceError("broken", "BigQuery did not describe the result of db_query");
   const { statementType = "SELECT", schema } = planned.data.statistics.query;
   if (statementType !== "SELECT")
-    throw new SourceError("invalid_source", `db_query may only read, and this is ${statementType}`, "/db_query");
+    throw new SourceError(
+      "invalid_source",
+      `db_query must be a SELECT statement, but it is ${statementType}`,
+      "/db_query",
+    );
   const fields = schema?.fields ?? [];
   distinct(fields.map(({ name }) => name));
   return fields;
@@ -148,14 +152,15 @@ async function* read(job: Job, fields: Field[], signal: AbortSignal): AsyncGener
       const { jobComplete, pageToken, totalRows } = pageOf(next.value.body);
       if (!jobComplete && Date.now() > deadline) throw tooSlow(limits.statementMs);
       if (!jobComplete) {
-        await pause(BETWEEN_MS, signal); // on top of what the server itself has waited
+        await pause(BETWEEN_MS, signal); // in addition to the server's own wait
         continue;
       }
       isRunning = false;
       const isLast = !pageToken;
       if (totalRows !== undefined && (rows > totalRows || (isLast && rows < totalRows)))
-        throw new SourceError("broken", `BigQuery sent ${rows} of ${totalRows} rows`);
-      if (!isLast && pageToken === token) throw new SourceError("broken", "BigQuery names the same page again");
+        throw new SourceError("broken", `BigQuery sent ${rows} of ${totalRows} rows. Try again`);
+      if (!isLast && pageToken === token)
+        throw new SourceError("broken", "BigQuery returned the same page token twice. Try again");
       token = isLast ? undefined : pageToken;
     }
   } finally {
@@ -164,8 +169,8 @@ async function* read(job: Job, fields: Field[], signal: AbortSignal): AsyncGener
 }
 
 /**
- * A request of its own, without rows, that answers soon: until then nobody knows the job's name, so who stops meanwhile
- * waits for it and cancels.
+ * Starts the job with a request of its own, without rows, that answers soon. Until then the job has no name, so an
+ * abort meanwhile waits for the name and then cancels the job.
  */
 async function start(job: Job, signal: AbortSignal): Promise<Started> {
   const { limits } = job.warehouse;
@@ -185,7 +190,7 @@ async function start(job: Job, signal: AbortSignal): Promise<Started> {
     let next = await answers.next();
     while (!next.done) next = await answers.next();
     const { jobReference } = pageOf(next.value.body);
-    if (jobReference === undefined) throw new SourceError("broken", "BigQuery did not name the job that it began");
+    if (jobReference === undefined) throw new SourceError("broken", "BigQuery did not name the job that it started");
     if (signal.aborted) await cancel(job.warehouse, cancelling(job, jobReference));
     signal.throwIfAborted();
     return jobReference;
@@ -197,7 +202,7 @@ async function start(job: Job, signal: AbortSignal): Promise<Started> {
 function pageOf(body: unknown) {
   const page = Page.safeParse(body);
   if (page.success) return page.data;
-  throw new SourceError("broken", "BigQuery's answer is no page of a result");
+  throw new SourceError("broken", "BigQuery's answer is not a page of a result");
 }
 
 function results(job: Job, { jobId, location }: Started, pageToken: string): string {

@@ -1,6 +1,6 @@
 type Answer = { stream: AsyncIterable<Uint8Array> };
 
-/** The body as text, and no more than `limit` bytes of it: an answer of unknown size never fills the memory. */
+/** Reads the body as text, at most `limit` bytes: an answer of unknown size must not fill the memory. */
 export async function readText(response: Answer, limit = 1_000_000): Promise<string> {
   return new TextDecoder().decode(await readBytes(response, limit));
 }

@@ -18,15 +18,15 @@ export type Outgoing = {
   headers?: Record<string, string>;
   body?: string | Uint8Array<ArrayBuffer>;
   signal: AbortSignal;
-  /** Until the headers of the answer are here; the body may take its time, but see `idleMs`. */
+  /** Timeout for the headers of the answer. The body is limited by `idleMs`. */
   timeoutMs?: number;
 };
 
-/** The connectors' way out: the guard's verdict on every address, and the answer as a stream. */
+/** The outbound connections of connectors: the guard checks every address, and the answer is a stream. */
 export type Dialer = {
-  /** Any HTTP status is an answer. A redirect is followed only by asking again. Throws SourceError. */
+  /** Any HTTP status is an answer. The caller follows redirects with another call. Throws SourceError. */
   fetch: (url: string | URL, outgoing: Outgoing) => Promise<OpenedResponse>;
-  /** For protocols that are not HTTP: the address to dial, IPv4 first. Dial it, not the name; the name is for TLS. */
+  /** For protocols other than HTTP: returns the address to connect to, IPv4 first. Use the name only for TLS. */
   resolve: (host: string, signal: AbortSignal) => Promise<string>;
   /** PEM of the operator's authorities, if any. */
   ca: string | undefined;
@@ -61,7 +61,7 @@ export function createDialer(
   };
 }
 
-/** A name server that keeps silent holds nobody who stops, and nobody for ever. */
+/** A silent name server must not block an abort, nor a caller for ever. */
 async function inTime<T>(work: Promise<T>, ms: number, signal: AbortSignal): Promise<T> {
   const { promise: ended, reject } = Promise.withResolvers<never>();
   const timer = setTimeout(() => reject(new DialError("timeout", `No answer within ${ms} ms`)), ms);
@@ -76,10 +76,10 @@ async function inTime<T>(work: Promise<T>, ms: number, signal: AbortSignal): Pro
   }
 }
 
-/** Credentials go in the clear only to hosts that the operator has listed, or inside a network that is allowed. */
+/** Credentials may be sent unencrypted only to hosts that the operator has listed, or inside an allowed network. */
 function mayBePlain(url: string | URL, policy: Policy): boolean {
   const target = judgeUrl(url, policy, { allowHttp: true });
-  if (!target.allowed) return true; // refused below, with its own reason
+  if (!target.allowed) return true; // rejected below, with its own reason
   if (policy.hosts.has(target.host)) return true;
   const literal = target.literal ?? parseIp(target.host);
   return literal !== undefined && !judgeAddress(literal, PUBLIC_ONLY).allowed;

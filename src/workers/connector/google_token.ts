@@ -1,6 +1,6 @@
 /**
- * Access tokens of a Google service account (RFC 7523): a JWT signed with its key is exchanged for a token, which is
- * kept in memory until shortly before it ends. The key itself leaves this process never.
+ * Access tokens of a Google service account (RFC 7523). A JWT signed with its key is exchanged for a token, which is
+ * kept in memory until shortly before it expires. The key itself never leaves this process.
  */
 import { createPrivateKey, sign } from "node:crypto";
 import { z } from "zod";
@@ -19,24 +19,26 @@ export type ServiceAccount = z.infer<typeof ServiceAccount>;
 
 const PARAM = "/credentials/service_account";
 
-/** From the key file, as an object or as its text. */
+/** Reads the key file, as an object or as its text. */
 export function readServiceAccount(given: unknown, param = PARAM): ServiceAccount {
   let value = given;
   if (typeof given === "string")
     try {
       value = JSON.parse(given);
     } catch {
-      throw new SourceError("invalid_source", "The service account is no JSON: paste the whole key file", param); // no cause: the parser quotes the key
+      // No cause: the parser's message quotes the key.
+      throw new SourceError("invalid_source", "The service account is not JSON. Paste the whole key file", param);
     }
   const parsed = ServiceAccount.safeParse(value);
   if (!parsed.success) {
-    const field = parsed.error.issues[0]?.path.join(".") || "an object";
-    throw new SourceError("invalid_source", `The service account lacks ${field}: paste the whole key file`, param);
+    const field = parsed.error.issues[0]?.path.join(".");
+    const problem = field ? `has no ${field}` : "is not a JSON object";
+    throw new SourceError("invalid_source", `The service account ${problem}. Paste the whole key file`, param);
   }
   return parsed.data;
 }
 
-/** RS256 over header and claims. Shared with Snowflake's key pairs. */
+/** Signs header and claims with RS256. Snowflake's key pairs use it too. */
 export function signJwt(claims: object, key: string | { key: string; passphrase: string }, kid?: string): string {
   const part = (value: object) => Buffer.from(JSON.stringify(value)).toString("base64url");
   const head = `${part({ alg: "RS256", typ: "JWT", ...(kid === undefined ? {} : { kid }) })}.${part(claims)}`;
@@ -77,10 +79,10 @@ async function exchange(account: ServiceAccount, scope: string, dialer: Dialer, 
   if (response.status < 500)
     throw new SourceError(
       "unauthorized",
-      `Google gives no token for ${account.client_email} (${response.status} ${oauthError(text)}): check that the key is still active`,
+      `Google rejects the key of ${account.client_email} (${response.status} ${oauthError(text)}). Check that the key is still active`,
       PARAM,
     );
-  throw new SourceError("unreachable", `Google's token service answered ${response.status}; try again later`);
+  throw new SourceError("unreachable", `Google's token service answered ${response.status}. Try again later`);
 }
 
 function assertion(account: ServiceAccount, scope: string): string {
@@ -89,7 +91,8 @@ function assertion(account: ServiceAccount, scope: string): string {
   try {
     return signJwt(claims, account.private_key, account.private_key_id);
   } catch {
-    throw new SourceError("invalid_source", "private_key of the service account is no PEM private key", PARAM); // no cause: it may quote the key
+    // No cause: its message may quote the key.
+    throw new SourceError("invalid_source", "private_key of the service account is not a PEM private key", PARAM);
   }
 }
 
@@ -101,7 +104,7 @@ function safeJson(text: string): unknown {
   }
 }
 
-/** A word of RFC 6749 such as invalid_grant; whatever else the answer says is not repeated. */
+/** Returns an RFC 6749 error code such as invalid_grant. Other text of the answer is not repeated. */
 function oauthError(text: string): string {
   const error = (safeJson(text) as { error?: unknown } | undefined)?.error;
   return typeof error === "string" && /^[a-z_]{1,40}$/.test(error) ? error : "no reason given";

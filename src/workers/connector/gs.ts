@@ -11,7 +11,7 @@ import type { Open } from "./types.ts";
 const SCOPE = "https://www.googleapis.com/auth/devstorage.read_only";
 const GOOGLE = new URL("https://storage.googleapis.com");
 
-/** `gs://bucket/object-or-prefix?endpoint=` */
+/** Reads `gs://bucket/object-or-prefix?endpoint=`. */
 export const open: Open = ({ source, credentials, dialer, limits }) => {
   const address = parseAddress(source.source_uri ?? "", "gs", ["endpoint"]);
   const { bucket } = address;
@@ -31,7 +31,7 @@ export const open: Open = ({ source, credentials, dialer, limits }) => {
   });
 };
 
-/** HMAC keys are for the XML API, which is S3's protocol. */
+/** HMAC keys work only with the XML API, which is the S3 protocol. */
 const hmac = (bucket: string, endpoint: URL, keys: { accessKeyId: string; secretAccessKey: string }) => ({
   bucket,
   endpoint,

@@ -6,9 +6,11 @@ import type { StoredObject } from "./objects/store.ts";
 import { credentialOf } from "./objects/uri.ts";
 import { type Open, SourceError } from "./types.ts";
 
-type Wanted = { config?: string | undefined; split?: string | undefined };
+type Selection = { config?: string | undefined; split?: string | undefined };
 
-/** `hub_dataset`: owner/name. What `hub_config.revision` (main) is when the reading begins is what is read. */
+/**
+ * Reads `hub_dataset`: owner/name. The commit of `hub_config.revision` (default main) is fixed when the reading begins.
+ */
 export const open: Open = ({ source, credentials, dialer, limits, hubEndpoint }) => {
   const dataset = source.hub_dataset ?? "";
   if (!/^[A-Za-z0-9_][\w.-]*(\/[A-Za-z0-9_][\w.-]*)?$/.test(dataset))
@@ -29,22 +31,25 @@ export const open: Open = ({ source, credentials, dialer, limits, hubEndpoint })
   });
 };
 
-function chosen({ files }: Commit, readme: string, dataset: string, wanted: Wanted): StoredObject[] {
+function chosen({ files }: Commit, readme: string, dataset: string, wanted: Selection): StoredObject[] {
   const paths = files.map(({ key }) => key).sort(byBytes);
   const { configs, preferred } = layoutOf(paths, readme);
   const config = wanted.config ?? preferred;
   if (config === undefined)
     throw unusable(
-      `${dataset} has several configurations: choose one of ${listed(configs.keys())}`,
+      `${dataset} has several configurations. Choose one of ${listed(configs.keys())}`,
       "/hub_config/config",
     );
   const splits = configs.get(config)?.();
   if (!splits)
-    throw missing(`${dataset} has no configuration ${config}: it has ${listed(configs.keys())}`, "/hub_config/config");
+    throw missing(
+      `${dataset} has no configuration ${config}. Choose one of ${listed(configs.keys())}`,
+      "/hub_config/config",
+    );
   const names = [...splits.keys()];
   const split = wanted.split ?? (splits.has("train") || names.length !== 1 ? "train" : names[0]);
   const mine = splits.get(split ?? "");
-  if (!mine) throw missing(`${dataset} has no split ${split}: it has ${listed(names)}`, "/hub_config/split");
+  if (!mine) throw missing(`${dataset} has no split ${split}. Choose one of ${listed(names)}`, "/hub_config/split");
   const readable = new Set(ofOneFormat(mine));
   if (readable.size === 0)
     throw missing(`${dataset} has no JSONL, CSV or Parquet file in ${split}${others(mine, paths)}`);
@@ -58,7 +63,7 @@ const listed = (names: Iterable<string>) => {
   return all.slice(0, 20).join(", ") + (all.length > 20 ? ` and ${all.length - 20} more` : "") || "none";
 };
 
-/** What it has instead. */
+/** Lists the file types that it has instead. */
 function others(mine: readonly string[], all: readonly string[]): string {
   const kinds = new Set(
     (mine.length > 0 ? mine : all).map((path) => /\.[A-Za-z0-9]{1,10}$/.exec(path)?.[0] ?? path.slice(-20)),

@@ -1,4 +1,4 @@
-/** Reads outside sources of rows in a process of its own: it holds the credentials, and dies with its one task. */
+/** Reads outside sources of rows in a separate process. It holds the credentials and ends with its one task. */
 import { type Credentials, faultOf, type SourceType } from "../../lib/source.ts";
 import { DialError } from "../../platform/network/address.ts";
 import { type Host, runHosted } from "../host.ts";
@@ -24,7 +24,7 @@ const SOURCES: Record<SourceType, () => Promise<{ open: Open }>> = {
 };
 
 const MAX_MESSAGE = 2000;
-/** Beyond what the largest rows take. Drivers hold whatever a server sends until it makes sense to them. */
+/** More than the largest rows need. Drivers buffer everything that a server sends until they can parse it. */
 const MEMORY_BYTES = 2 * 2 ** 30;
 const WATCH_MS = 100;
 
@@ -42,12 +42,17 @@ async function serve(host: ConnectorHost) {
   }
 }
 
-/** Rejects when this process has grown beyond `limit`; it ends with its task either way. */
+/** Rejects when this process grows beyond `limit`. The process ends with its task in any case. */
 function memoryRanOut(limit: number): Promise<never> {
   return new Promise((_, reject) => {
     setInterval(() => {
       if (process.memoryUsage.rss() < limit) return;
-      reject(new SourceError("invalid_rows", `What the source sends takes more than ${limit} bytes of memory at once`));
+      reject(
+        new SourceError(
+          "invalid_rows",
+          `The source's data takes more than ${limit} bytes of memory at once. Use smaller rows`,
+        ),
+      );
     }, WATCH_MS).unref();
   });
 }
@@ -79,7 +84,7 @@ export async function openSource(task: Omit<Task, "type">): Promise<Connector> {
   return open(opening);
 }
 
-/** What the source knows, else what reading it tells, as long as that takes no longer than `countMs`. */
+/** Returns the source's own count, or counts the rows if that takes no longer than `countMs`. */
 async function counted(connector: Connector, countMs: number, stopping: AbortSignal): Promise<number | null> {
   const late = AbortSignal.timeout(countMs);
   const signal = AbortSignal.any([late, stopping]);
@@ -98,7 +103,7 @@ async function counted(connector: Connector, countMs: number, stopping: AbortSig
   }
 }
 
-/** A driver's own words are passed on too, less every credential: an error must not carry one out. */
+/** A driver's own message is passed on too, without any credential. */
 function refusalOf(error: unknown, credentials: Credentials): FromConnector {
   const known = error instanceof SourceError;
   const said = known ? error.message : `The source failed: ${error instanceof Error ? error.message : String(error)}`;

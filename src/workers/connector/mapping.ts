@@ -1,4 +1,4 @@
-/** Source column → target column; what is not named stays, and no column takes another's place. */
+/** Renames source columns to target columns. Other columns keep their names, and no column may replace another. */
 import type { Row } from "../../lib/rows/format.ts";
 import { hasOddNumbers, parseExact } from "../../lib/rows/json.ts";
 import { SourceError } from "./types.ts";
@@ -12,7 +12,7 @@ export function renamedColumns(names: readonly string[], mapping: Mapping = {}):
     if (seen.has(name))
       throw new SourceError(
         "invalid_rows",
-        `column_mapping leaves two columns named ${name}: give one another name`,
+        `column_mapping produces two columns named ${name}. Choose another name for one of them`,
         "/hub_config/column_mapping",
       );
     seen.add(name);
@@ -20,7 +20,7 @@ export function renamedColumns(names: readonly string[], mapping: Mapping = {}):
   return renamed;
 }
 
-/** For the reader of rows: changes `row`, so that what is checked next is what is stored, and gives its text. */
+/** For the reader of rows: changes `row`, so that the checked row is the stored row, and returns its text. */
 export function renaming(mapping: Mapping = {}): ((row: Row, text: string) => string) | undefined {
   if (Object.keys(mapping).length === 0) return undefined;
   return (row, text) => {
@@ -34,6 +34,6 @@ export function renaming(mapping: Mapping = {}): ((row: Row, text: string) => st
   };
 }
 
-/** Also `__proto__`, which an assignment would take for something else. */
+/** Also works for `__proto__`, which an assignment would treat specially. */
 const define = (row: Row, name: string, value: unknown) =>
   Object.defineProperty(row, name, { value, enumerable: true, configurable: true, writable: true });

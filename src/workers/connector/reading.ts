@@ -1,7 +1,7 @@
 /**
- * A source's rows into a file of rows, checked as an upload is. What was read, its count, its hash so far and the
- * place in the source are one commit: after a crash the reading goes on from there, where the source has a stable
- * order, and from its start where it has none.
+ * Copies a source's rows into a file of rows, with the same checks as an upload. Rows, count, hash and the position in
+ * the source are one commit. After a crash the reading resumes there if the source has a stable order; otherwise it
+ * starts again.
  */
 import { rmSync } from "node:fs";
 import type { Format, Row } from "../../lib/rows/format.ts";
@@ -39,9 +39,9 @@ export async function readInto(task: Task, connector: Connector, host: Connector
   } finally {
     const isOfUse = standingOf(file).cursor !== null || done;
     file.close();
-    if (!isOfUse) remove(task.path); // nobody could go on from there
+    if (!isOfUse) remove(task.path); // such a file cannot be resumed
   }
-  remove(task.path); // the source is no longer what it was: from its start
+  remove(task.path); // the source has changed: start from its beginning
   return readInto(task, connector, host);
 }
 
@@ -50,18 +50,18 @@ async function read(job: Omit<Job, "total">): Promise<FromConnector> {
   const total = isDatabase(task.source.source_type) ? null : await countAhead(connector, host.stopping);
   const standing = await readRows({ ...job, total });
   if (standing.rows === 0 || standing.format === null)
-    throw new SourceError("invalid_rows", "The source has no rows: a dataset needs at least one");
+    throw new SourceError("invalid_rows", "The source has no rows. A dataset needs at least one");
   const { sha256 } = await createHashing(file).digest(standing.rows, host.stopping);
   await file.flush();
   const { rows, bytes, format } = standing;
   return { type: "read", rows, bytes, sha256, format };
 }
 
-/** For the progress alone. A database would run its query twice for it, and some bill for that. */
+/** Only for the progress. A database would run its query twice for this, and some charge for it. */
 const countAhead = (connector: Connector, signal: AbortSignal): Promise<number | null> =>
   connector.count(signal).catch((error) => {
     if (error instanceof SourceError && error.code !== "broken") throw error;
-    return null; // the reading itself will tell what is wrong
+    return null; // the reading itself will report the problem
   });
 
 function continueOrBegin(path: string): { file: RowsFile; begun: Standing } {
@@ -144,7 +144,7 @@ async function readRows({ task, connector, host, file, begun, total, onArrival }
   return standing;
 }
 
-/** Each chunk is whole rows: the reader keeps nothing back, so that the cursor tells the truth. */
+/** Each chunk is whole rows: the reader keeps nothing back, so that the cursor is exact. */
 function checked(reader: ReturnType<typeof createLineReader>, lines: readonly string[], before: number): Piece[] {
   try {
     return [...reader.push(encoder.encode(`${lines.join("\n")}\n`)), ...reader.end()];

@@ -6,11 +6,11 @@ import type { Open } from "./types.ts";
 
 const OPTIONS = ["endpoint", "region", "path_style"];
 
-/** `s3://bucket/key-or-prefix?endpoint=&region=&path_style=` */
+/** Reads `s3://bucket/key-or-prefix?endpoint=&region=&path_style=`. */
 export const open: Open = ({ source, credentials, dialer, limits }) => {
   const address = parseAddress(source.source_uri ?? "", "s3", OPTIONS);
   const region = optionOf(address, credentials, "region") ?? "us-east-1";
-  if (!/^[a-z0-9-]{1,40}$/.test(region)) throw unusable("region must be one such as eu-central-1");
+  if (!/^[a-z0-9-]{1,40}$/.test(region)) throw unusable("region must look like eu-central-1");
   const endpoint = endpointOf(optionOf(address, credentials, "endpoint"));
   const style = optionOf(address, credentials, "path_style") ?? String(endpoint !== undefined);
   if (style !== "true" && style !== "false") throw unusable("path_style must be true or false");

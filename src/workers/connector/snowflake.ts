@@ -1,4 +1,7 @@
-/** Rows of one query of Snowflake, partition by partition, over its SQL REST API. docs/connectors.md has the types. */
+/**
+ * Reads the rows of one Snowflake query, partition by partition, over its SQL REST API. docs/connectors.md lists the
+ * types.
+ */
 import { z } from "zod";
 import { PIECE_ROWS } from "./formats/file.ts";
 import { type Hide, hiding, needed, onlyKnown, textIn } from "./sql/fault.ts";
@@ -74,10 +77,11 @@ function sessionFor({ source, credentials, dialer, limits }: Opening): Session {
 function authorizing(given: Record<string, unknown>, credentials: Opening["credentials"], account: string) {
   const inCredentials = (name: string) => textIn(credentials, name, CREDENTIALS);
   const token = inCredentials("token");
-  if (token !== undefined) return async () => ({ authorization: `Bearer ${token}` }); // Snowflake sees which kind it is
+  // Snowflake detects the kind of token
+  if (token !== undefined) return async () => ({ authorization: `Bearer ${token}` });
   const privateKey = inCredentials("private_key");
   if (privateKey === undefined)
-    throw new SourceError("invalid_source", "credentials must hold private_key (PEM) or token", CREDENTIALS);
+    throw new SourceError("invalid_source", "credentials must contain private_key (PEM) or token", CREDENTIALS);
   const user = inCredentials("user") ?? inCredentials("username") ?? needed(given, "user", CONNECTION);
   const tokens = keyPairToken({ account, user, privateKey, passphrase: inCredentials("private_key_passphrase") });
   return async () => ({
@@ -87,8 +91,8 @@ function authorizing(given: Record<string, unknown>, credentials: Opening["crede
 }
 
 /**
- * Snowflake has no read-only mode. As a table within another query it takes nothing but a query: what calls a
- * procedure is refused before it could run. What a query's own functions do is for the role to limit.
+ * Snowflake has no read-only mode. As a subquery it accepts only a query: a procedure call is rejected before it runs.
+ * The role must limit the functions inside a query.
  */
 async function describe(session: Session, signal: AbortSignal): Promise<RowType[]> {
   const { first } = await run(session, `SELECT * FROM (${session.query}\n) LIMIT 0`, signal);
@@ -111,7 +115,8 @@ async function* read(session: Session, statement: string, signal: AbortSignal): 
     for await (const members of askMembers(session.warehouse, { path, signal }, "data"))
       yield* pieces(members.map((text) => checked(write(text), ++rows, limits.rowBytes)));
   }
-  if (rows !== first.numRows) throw new SourceError("broken", `Snowflake sent ${rows} of ${first.numRows} rows`);
+  if (rows !== first.numRows)
+    throw new SourceError("broken", `Snowflake sent ${rows} of ${first.numRows} rows. Try again`);
 }
 
 function* pieces(lines: string[]): Generator<Chunk> {
@@ -131,7 +136,7 @@ const Finished = z.object({
 });
 type Result = { numRows: number; rowType: RowType[]; partitions: number };
 
-/** The handle of a statement that has ended well, and what its rows are. Nothing of it runs on when this fails. */
+/** Returns the handle of a completed statement and the types of its rows. If this fails, no statement keeps running. */
 async function run(
   session: Session,
   statement: string,
@@ -143,7 +148,7 @@ async function run(
   let isRunning = true;
   try {
     for (let pauseMs = FIRST_PAUSE_MS; ; pauseMs = Math.min(pauseMs * 1.5, LONGEST_PAUSE_MS)) {
-      const first = await look(warehouse, handle, signal);
+      const first = await poll(warehouse, handle, signal);
       if (first) {
         isRunning = false;
         return { handle, first };
@@ -156,20 +161,20 @@ async function run(
   }
 }
 
-/** Undefined while it runs. Rows of the first partition that come along are asked for again, when they are wanted. */
-async function look(warehouse: Warehouse, handle: string, signal: AbortSignal): Promise<Result | undefined> {
+/** Returns undefined while the statement runs. Rows of the first partition are requested again when needed. */
+async function poll(warehouse: Warehouse, handle: string, signal: AbortSignal): Promise<Result | undefined> {
   const answers = askMembers(warehouse, { path: at(handle), signal }, "data");
   let next = await answers.next();
   while (!next.done) next = await answers.next();
   const { status, body } = next.value;
   if (status === 202) return undefined;
   const finished = Finished.safeParse(body);
-  if (!finished.success) throw new SourceError("broken", "Snowflake's answer is no result");
+  if (!finished.success) throw new SourceError("broken", "Snowflake's answer is not a query result");
   const { numRows, rowType, partitionInfo } = finished.data.resultSetMetaData;
   return { numRows, rowType, partitions: Math.max(1, partitionInfo.length) };
 }
 
-/** Until it is answered nobody knows the statement's handle, so who stops meanwhile waits for it and cancels. */
+/** The statement has no handle until it is answered, so an abort meanwhile waits for the handle and then cancels. */
 async function begin({ warehouse, context }: Session, statement: string, signal: AbortSignal): Promise<string> {
   const body = {
     statement,
@@ -184,7 +189,7 @@ async function begin({ warehouse, context }: Session, statement: string, signal:
     signal.throwIfAborted();
     const path = `${STATEMENTS}?async=true&requestId=${crypto.randomUUID()}`;
     const begun = Begun.safeParse((await ask(warehouse, { path, body, signal: late.signal })).body);
-    if (!begun.success) throw new SourceError("broken", "Snowflake did not name the statement that it began");
+    if (!begun.success) throw new SourceError("broken", "Snowflake did not name the statement that it started");
     if (signal.aborted) await cancel(warehouse, `${at(begun.data.statementHandle)}/cancel`);
     signal.throwIfAborted();
     return begun.data.statementHandle;

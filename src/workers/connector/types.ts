@@ -2,32 +2,32 @@
 import type { Credentials, Source } from "../../lib/source.ts";
 import type { Dialer } from "./dialer.ts";
 
-/** Where a reading stood: goes back into `rows()` after a restart. Holds no secret. */
+/** The position of a reading, passed to `rows()` after a restart. It holds no secret. */
 export type Cursor = Record<string, string | number | null>;
 
 /**
- * Rows as JSON texts, one object each, without line breaks: numbers that JavaScript cannot hold stay exact. `cursor`
- * is the place after the last of them; null where the source has no stable order and must be read from its start.
+ * Rows as JSON texts, one object each, without line breaks: numbers that JavaScript cannot hold stay exact. `cursor` is
+ * the position after the last row. Null: the source has no stable order and must be read from its start.
  */
 export type Chunk = { lines: string[]; cursor: Cursor | null };
 
 export type Reading = { signal: AbortSignal; resume?: Cursor | undefined };
 
 export type Connector = {
-  /** A request or two that prove: it is there, and these credentials may read it. */
+  /** Proves with a request or two that the source exists and that these credentials may read it. */
   test: (signal: AbortSignal) => Promise<void>;
   columns: (signal: AbortSignal) => Promise<string[]>;
-  /** Rows; null where only reading everything would tell. */
+  /** Number of rows; null if only reading everything would tell. */
   count: (signal: AbortSignal) => Promise<number | null>;
-  /** In pieces of some hundred rows, in constant memory. */
+  /** Yields pieces of some hundred rows, in constant memory. */
   rows: (reading: Reading) => AsyncIterable<Chunk>;
 };
 
 export type Limits = {
   connectMs: number;
-  /** For one statement of a database. */
+  /** Limit of one database statement. */
   statementMs: number;
-  /** The longest row. */
+  /** Maximum length of a row. */
   rowBytes: number;
 };
 
@@ -39,7 +39,7 @@ export type Opening = {
   /** The operator's hub, without a trailing slash. */
   hubEndpoint: string;
 };
-/** Every module of a source exports one. It checks the fields it needs and dials nothing yet. */
+/** Every source module exports one. It checks the fields it needs and does not connect yet. */
 export type Open = (opening: Opening) => Connector;
 
 export const SOURCE_FAULTS = [
@@ -47,13 +47,13 @@ export const SOURCE_FAULTS = [
   "unreachable",
   "unauthorized",
   "not_found",
-  "invalid_source", // what was written in the source description or the credentials cannot be used
-  "invalid_rows", //   what came is no row
-  "broken", //         it began well and was cut off
+  "invalid_source", // a field of the source description or the credentials is unusable
+  "invalid_rows", // the data is not a row
+  "broken", // it began well and was interrupted
 ] as const;
 export type SourceFault = (typeof SOURCE_FAULTS)[number];
 
-/** For people: what happened and what to do. Never with a credential in it. */
+/** The message tells users what happened and how to fix it. It never contains a credential. */
 export class SourceError extends Error {
   constructor(
     readonly code: SourceFault,

@@ -1,13 +1,13 @@
 /**
- * Whatever waits when a lane is free goes together into one run, first come first served, up to a limit. Only what
- * wants the same models goes together. Whoever left is not computed for.
+ * Combines waiting requests into one run when a lane is free, first come first served, up to a limit. Only requests for
+ * the same models are combined. Requests of clients that left are skipped.
  */
 import type { ModelName } from "../protocol_detector.ts";
 import type { Input } from "./messages.ts";
 
 export type Part = { models: readonly ModelName[]; input: Input; count: number };
 
-/** Takes the next batch out of `queue`. One that is over the limit by itself goes alone. */
+/** Takes the next batch out of `queue`. A request above the limit runs alone. */
 export function takeBatch<T extends Part>(queue: T[], limit: number): T[] {
   const first = queue.shift();
   if (!first) return [];
@@ -26,10 +26,10 @@ export function takeBatch<T extends Part>(queue: T[], limit: number): T[] {
 const alike = (a: Part, b: Part) =>
   a.models.length === b.models.length && a.models.every((model, i) => model === b.models[i]);
 
-/** All of one kind, since they want the same models. */
+/** Joins inputs of one kind: they are for the same models. */
 export function join(parts: readonly Part[]): Input {
   const [first] = parts;
-  if (!first) throw new Error("An empty batch");
+  if (!first) throw new Error("The batch is empty");
   if (parts.length === 1) return first.input;
   const length = parts.reduce((sum, { input }) => sum + input.length, 0);
   const whole = first.input instanceof Uint8Array ? new Uint8Array(length) : new Float32Array(length);
@@ -41,7 +41,7 @@ export function join(parts: readonly Part[]): Input {
   return whole;
 }
 
-/** Which stretch of the batch's answers is whose. */
+/** Returns each request's range of the batch's results. */
 export function stretches(parts: readonly Part[]): [from: number, to: number][] {
   let at = 0;
   return parts.map(({ count }) => {

@@ -1,15 +1,16 @@
 /**
- * From the logits of crops to one honest number: pooled, divided by a temperature, then mapped by a table that only
- * rises. The JSON beside a model's weights says how; training computes the same (`scripts/detector/calibrate.py`).
+ * Turns the logits of crops into one calibrated score: pooled, divided by a temperature, then mapped by a monotonic
+ * table. The JSON file beside a model's weights holds the parameters; training computes the same
+ * (`scripts/detector/calibrate.py`).
  */
 import { z } from "zod";
 
-/** Over the logits of one image, highest first. `top_k` and `top_fraction` take the mean of the highest. */
+/** Pools the logits of one image, highest first. `top_k` and `top_fraction` take the mean of the highest. */
 export const Pooling = z.discriminatedUnion("kind", [
   z.object({ kind: z.literal("mean") }),
   z.object({ kind: z.literal("top_k"), k: z.int().positive() }),
   z.object({ kind: z.literal("top_fraction"), fraction: z.number().gt(0).max(1) }),
-  /** Weights proportional to exp(beta · logit): 0 is the mean, a large one the maximum. */
+  /** Weights are proportional to exp(beta · logit): 0 gives the mean, a large beta the maximum. */
   z.object({ kind: z.literal("softmax"), beta: z.number().min(0) }),
 ]);
 export type Pooling = z.infer<typeof Pooling>;
@@ -18,10 +19,10 @@ export const Calibration = z.object({
   version: z.string().min(1),
   pooling: Pooling,
   temperature: z.number().positive(),
-  /** (probability, calibrated), both rising; between two points on a straight line, outside of them flat. */
+  /** Points (probability, calibrated), both rising. Linear between two points, constant outside. */
   isotonic: z
     .array(z.tuple([z.number().min(0).max(1), z.number().min(0).max(1)]))
-    .refine((table) => isRising(table), "expected points that rise"),
+    .refine((table) => isRising(table), "expected rising points"),
 });
 export type Calibration = z.infer<typeof Calibration>;
 
@@ -35,7 +36,7 @@ const isRising = (table: readonly Point[]) =>
 
 export function pool(logits: ArrayLike<number>, pooling: Pooling): number {
   const sorted = Array.from(logits).sort((a, b) => b - a);
-  if (sorted.length === 0) throw new Error("Nothing to pool");
+  if (sorted.length === 0) throw new Error("There are no logits to pool");
   switch (pooling.kind) {
     case "mean":
       return mean(sorted);
@@ -50,10 +51,10 @@ export function pool(logits: ArrayLike<number>, pooling: Pooling): number {
   }
 }
 
-/** The calibrated score of one image. Throws where a model answered something that is no number. */
+/** Returns the calibrated score of one image. Throws if a model returned NaN. */
 export function calibrate(logits: ArrayLike<number>, { pooling, temperature, isotonic }: Calibration): number {
   const pooled = pool(logits, pooling);
-  if (Number.isNaN(pooled)) throw new Error("The model answered with something that is no number");
+  if (Number.isNaN(pooled)) throw new Error("The model returned NaN");
   return interpolate(isotonic, sigmoid(pooled / temperature));
 }
 
@@ -61,7 +62,7 @@ export const sigmoid = (x: number) => 1 / (1 + Math.exp(-x));
 
 function interpolate(table: readonly Point[], x: number): number {
   const [first, last] = [table[0], table.at(-1)];
-  if (!first || !last) return x; // no table: as it is
+  if (!first || !last) return x; // without a table nothing changes
   if (x <= first[0]) return first[1];
   if (x >= last[0]) return last[1];
   const right = table.findIndex(([at]) => at >= x);

@@ -1,10 +1,10 @@
-/** The pieces that JPEG, PNG and WebP files are made of. No length is believed: a piece ends where the file ends. */
+/** The chunks of JPEG, PNG and WebP files. Lengths are untrusted: a chunk ends at the latest where the file ends. */
 import { hasText, startsWith } from "../../lib/detection/sniff.ts";
 
 export type Piece = { type: string; body: Uint8Array };
 
 const MAX_PIECES = 20_000;
-const LONE = (marker: number) => marker === 0x01 || (marker >= 0xd0 && marker <= 0xd7); // have no length
+const LONE = (marker: number) => marker === 0x01 || (marker >= 0xd0 && marker <= 0xd7); // markers without a length
 
 /** Segments before the pixels; `type` is the marker in hex, such as "eb" for APP11. */
 export function* jpegSegments(bytes: Uint8Array): Generator<Piece> {
@@ -15,7 +15,7 @@ export function* jpegSegments(bytes: Uint8Array): Generator<Piece> {
     if (marker === 0xff) at += 1;
     else if (LONE(marker)) at += 2;
     else {
-      if (marker === 0xd9 || marker === 0xda) return; // the end, or the pixels
+      if (marker === 0xd9 || marker === 0xda) return; // the end of the image, or the pixels
       const length = (bytes[at + 2]! << 8) | bytes[at + 3]!;
       if (length < 2) return;
       yield { type: marker.toString(16), body: bytes.subarray(at + 4, at + 2 + length) };

@@ -1,4 +1,4 @@
-/** The detectors inside the executable, by the name they are asked for. A new one: its two files, and a line below. */
+/** The detectors inside the executable, by name. To add one, add its two files and a line below. */
 import audioV0 from "../../../models/detector_audio_v0.json";
 import audioV0Weights from "../../../models/detector_audio_v0.onnx" with { type: "file" };
 import v0 from "../../../models/detector_v0.json";
@@ -10,7 +10,7 @@ import type { ModelName } from "../protocol_detector.ts";
 export type StoredModel = {
   /** Path of the ONNX file, which may be inside the executable. */
   weights: string;
-  /** What lies beside it, as it was parsed. */
+  /** The parsed calibration file beside it. */
   calibration: unknown;
 };
 

@@ -1,13 +1,13 @@
 /**
- * How many bytes of pixels are in memory at a time. Whoever wants more than there is waits, in order: a large image is not
- * starved by small ones. One image may have all of it, never more.
+ * Limits the bytes of pixels in memory. Requests wait in order, so that small images do not starve a large one. One
+ * image may use the whole limit, never more.
  */
-import { Left } from "./refusal.ts";
+import { ClientLeft } from "../../lib/net/client_left.ts";
 
 type Waiting = { amount: number; admit: () => void };
 
 export type Gate = {
-  /** Returns how to give it back, which is to be called once. */
+  /** Returns the release function, which must be called once. */
   enter: (amount: number, signal: AbortSignal) => Promise<() => void>;
   readonly used: number;
 };
@@ -34,10 +34,10 @@ export function createGate(capacity: number): Gate {
         const at = queue.indexOf(waiting);
         if (at < 0) return;
         queue.splice(at, 1);
-        entered.reject(new Left("The client left"));
+        entered.reject(new ClientLeft());
         advance();
       };
-      if (signal.aborted) throw new Left("The client left");
+      if (signal.aborted) throw new ClientLeft();
       signal.addEventListener("abort", leave, { once: true });
       queue.push(waiting);
       advance();

@@ -1,22 +1,23 @@
-/** The worker's HTTP on its unix socket: `POST /score`, `GET /health`, `GET /stats`. */
+/** The worker's HTTP interface on its unix socket: `POST /score`, `GET /health`, `GET /stats`. */
+
+import { CLIENT_LEFT_STATUS, ClientLeft } from "../../lib/net/client_left.ts";
 import { MODELS, ModelName, type Refused } from "../protocol_detector.ts";
-import { Left, Refusal } from "./refusal.ts";
+import { Refusal } from "./refusal.ts";
 import { score } from "./score.ts";
 import type { World } from "./world.ts";
 
-const MAX_BYTES = 10 << 20; // the server in front has said no before
-const SLACK_BYTES = 1_000_000; // a little more is read, so that the refusal is ours
-const CLIENT_LEFT = 499; // nobody receives it
+const MAX_BYTES = 10 << 20; // the server in front enforces the same limit
+const SLACK_BYTES = 1_000_000; // read a little more, so that this worker writes the error
 
 export type Fetch = (request: Request) => Promise<Response>;
 
 export function listen(unix: string, fetch: Fetch) {
-  // the runtime knows the option for sockets, its types do not
+  // Bun supports this option for sockets, but its types do not.
   const options = { unix, fetch, idleTimeout: 0, maxRequestBodySize: MAX_BYTES + SLACK_BYTES };
   return Bun.serve(options as unknown as Bun.Serve.Options<undefined>);
 }
 
-export function createDoor(world: World): Fetch {
+export function createRequestHandler(world: World): Fetch {
   return async (request) => {
     const url = new URL(request.url);
     if (request.method === "GET" && url.pathname === "/health") return Response.json({ ok: true });
@@ -37,10 +38,13 @@ function modelsOf(list: string | null): ModelName[] {
   const models = names.map((name) => {
     const known = ModelName.safeParse(name);
     if (known.success) return known.data;
-    throw new Refusal("UNKNOWN_MODEL", `There is no model ${name.slice(0, 100)}; there are ${MODELS.join(", ")}`);
+    throw new Refusal(
+      "UNKNOWN_MODEL",
+      `The model ${name.slice(0, 100)} does not exist. Use one of ${MODELS.join(", ")}`,
+    );
   });
   if (models.length > 0) return models;
-  throw new Refusal("UNKNOWN_MODEL", `No model is named; there are ${MODELS.join(", ")}`);
+  throw new Refusal("UNKNOWN_MODEL", `models is empty. Use one of ${MODELS.join(", ")}`);
 }
 
 async function bodyOf(request: Request): Promise<Uint8Array<ArrayBuffer>> {
@@ -55,9 +59,9 @@ function answerFor(error: unknown): Response {
     const refused: Refused = { code: error.code, error: error.message };
     return Response.json(refused, { status: 422 });
   }
-  if (error instanceof Left) return new Response(null, { status: CLIENT_LEFT });
+  if (error instanceof ClientLeft) return new Response(null, { status: CLIENT_LEFT_STATUS });
   console.error(error instanceof Error ? error.stack : error);
-  return Response.json({ error: "The detector failed; the log has the details" }, { status: 500 });
+  return Response.json({ error: "The detector failed. The server's log has the details" }, { status: 500 });
 }
 
 const statsOf = ({ lanes, gate }: World) => ({

@@ -1,8 +1,10 @@
-/** A thread that scores batches, one at a time: the runtime blocks whoever calls it, and the main thread must answer. */
+/**
+ * A thread that scores batches, one at a time: the runtime blocks its caller, and the main thread must keep answering.
+ */
 import type { InferenceSession } from "onnxruntime-node";
 import { loadOnnx } from "../../native/onnx.ts";
 import { AUDIO_MODELS, type ModelName } from "../protocol_detector.ts";
-import { hear } from "./audio/audio.ts";
+import { readClip } from "./audio/audio.ts";
 import { WINDOW } from "./audio/windows.ts";
 import { CROP } from "./image/views.ts";
 import type { FromLane, Input, Results, RunResult, ToLane } from "./messages.ts";
@@ -17,7 +19,7 @@ type Onnx = Awaited<ReturnType<typeof loadOnnx>>;
 let onnx: Onnx;
 const sessions = new Map<ModelName, InferenceSession>();
 
-/** One thread each: batches side by side keep the cores busier than one batch over all of them. */
+/** One thread each: parallel batches use the cores better than one batch over all of them. */
 const OPTIONS: InferenceSession.SessionOptions = {
   intraOpNumThreads: 1,
   interOpNumThreads: 1,
@@ -27,7 +29,7 @@ const OPTIONS: InferenceSession.SessionOptions = {
   extra: { session: { set_denormal_as_zero: "1" } },
 };
 
-/** Crops or windows that go through a network at once: what lies between its layers then stays near the core. */
+/** Crops or windows per network run: small enough that activations stay in the core's cache. */
 const AT_ONCE: Record<ModelName, number> = { detector_v0: 6, detector_v1: 3, detector_audio_v0: 2 };
 
 const isAudio = (name: ModelName) => (AUDIO_MODELS as readonly string[]).includes(name);
@@ -41,7 +43,7 @@ self.onmessage = ({ data }) => {
         const { input } = data;
         self.postMessage({ type: "ran", results: await run(data), input }, [input.buffer]);
       } else {
-        const heard = await hear(data.bytes);
+        const heard = await readClip(data.bytes);
         self.postMessage({ type: "heard", heard }, [heard.windows.buffer]);
       }
     } catch (error) {
@@ -64,12 +66,12 @@ async function open({ dataDir, models }: Extract<ToLane, { type: "open" }>) {
   self.postMessage({ type: "opened", errors });
 }
 
-/** A model that loads and cannot run is no model: it is tried once. */
+/** A model that loads but cannot run is unusable, so it is tried once. */
 async function openModel(name: ModelName, weights: Uint8Array): Promise<InferenceSession> {
   const session = await onnx.InferenceSession.create(weights, OPTIONS);
   const input = isAudio(name) ? "samples" : "pixels";
-  if (!session.inputNames.includes(input)) throw new Error(`It has no input "${input}"`);
-  if (!session.outputNames.includes("logits")) throw new Error('It has no output "logits"');
+  if (!session.inputNames.includes(input)) throw new Error(`The model has no input "${input}"`);
+  if (!session.outputNames.includes("logits")) throw new Error('The model has no output "logits"');
   const blank = isAudio(name) ? new Float32Array(WINDOW) : new Uint8Array(CROP * CROP * 3);
   await logitsOf(session, blank, { count: 1, atOnce: 1 });
   return session;
@@ -112,6 +114,6 @@ async function runOnce(session: InferenceSession, input: Input, count: number): 
   const output = await session.run({ [input instanceof Uint8Array ? "pixels" : "samples"]: tensor }, ["logits"]);
   const logits = output["logits"]?.data;
   if (!(logits instanceof Float32Array) || logits.length !== count)
-    throw new Error(`It answered with ${logits?.length ?? 0} logits for ${count}`);
+    throw new Error(`The model returned ${logits?.length ?? 0} logits for ${count} inputs`);
   return logits;
 }

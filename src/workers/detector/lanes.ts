@@ -1,16 +1,17 @@
-/** The lanes and who waits for one. */
+/** The lanes and the requests that wait for one. */
 
+import { ClientLeft } from "../../lib/net/client_left.ts";
 import { compiled } from "../../native/bundle/embedded.ts";
 import type { ModelName } from "../protocol_detector.ts";
 import { join, type Part, stretches, takeBatch } from "./batch.ts";
 import { CROP, MAX_CROPS } from "./image/views.ts";
 import type { FromLane, Heard, Input, Results, ToLane } from "./messages.ts";
 import type { Models } from "./models.ts";
-import { Left, Refusal } from "./refusal.ts";
+import { Refusal } from "./refusal.ts";
 
-/** In the executable the thread is an entry of its own, beside the main one (scripts/build.ts). */
+/** In the executable the thread is a second entry point (scripts/build.ts). */
 const THREAD = compiled ? "/$bunfs/root/workers/detector/lane.js" : new URL("./lane.ts", import.meta.url);
-const BATCH_LIMIT = MAX_CROPS; // small images together; one that has as many goes alone and is not copied
+const BATCH_LIMIT = MAX_CROPS; // combines small images; an image with this many crops runs alone and is not copied
 const CROP_BYTES = CROP * CROP * 3;
 const MOST_ROOMS = 8;
 
@@ -19,14 +20,14 @@ export type LaneOptions = {
   threads: number;
   models: Models;
   runLimitMs: number;
-  /** A lane that hangs or breaks cannot be mended: the process has to go. */
+  /** A lane that hangs or breaks cannot be repaired: the process must end. */
   onFatal: (error: Error) => void;
 };
 export type Lanes = {
-  /** To be filled with as many crops and given to `score`; what is in it is of no meaning. */
+  /** Returns a buffer for this many crops, to be filled and passed to `score`. Its content is undefined. */
   room: (crops: number) => Uint8Array<ArrayBuffer>;
   score: (part: Part, signal: AbortSignal) => Promise<Results>;
-  hear: (bytes: Uint8Array<ArrayBuffer>, signal: AbortSignal) => Promise<Heard>;
+  readAudio: (bytes: Uint8Array<ArrayBuffer>, signal: AbortSignal) => Promise<Heard>;
   readonly stats: { runs: number; parts: number; waiting: number };
   close: () => void;
 };
@@ -36,7 +37,7 @@ type Scoring = Waiting<Results, Part>;
 type Hearing = Waiting<Heard, { bytes: Uint8Array<ArrayBuffer> }>;
 type Lane = { thread: Worker; busy: boolean; answer: (message: FromLane) => void };
 
-/** Resolves when every model was tried on every lane; those that failed on one are among the errors. */
+/** Resolves when every lane has tried every model. Models that failed on a lane are among the errors. */
 export async function openLanes(options: LaneOptions): Promise<Lanes> {
   const { models, dataDir, threads, onFatal } = options;
   const weights = [...models.found].map(([name, { weights }]) => ({ name, weights }));
@@ -58,7 +59,7 @@ export async function openLanes(options: LaneOptions): Promise<Lanes> {
 function startLane(onFatal: (error: Error) => void): Lane {
   const thread = new Worker(THREAD);
   const lane: Lane = { thread, busy: false, answer: () => {} };
-  thread.onerror = (event) => onFatal(new Error(`A lane broke: ${event.message}`));
+  thread.onerror = (event) => onFatal(new Error(`A lane failed: ${event.message}`));
   thread.onmessage = ({ data }: MessageEvent<FromLane>) => lane.answer(data);
   return lane;
 }
@@ -76,7 +77,7 @@ class Pool implements Lanes {
   readonly #scoring: Scoring[] = [];
   readonly #hearing: Hearing[] = [];
   readonly #counts = { runs: 0, parts: 0 };
-  /** Of `MAX_CROPS` each: new ones would be cleared, and their pages asked for, with every image. */
+  /** Reused buffers of `MAX_CROPS` each: new ones would be cleared and paged in for every image. */
   readonly #rooms: Uint8Array<ArrayBuffer>[] = [];
 
   constructor(lanes: readonly Lane[], options: LaneOptions) {
@@ -96,7 +97,7 @@ class Pool implements Lanes {
     return this.#wait(this.#scoring, part, signal);
   }
 
-  hear(bytes: Uint8Array<ArrayBuffer>, signal: AbortSignal): Promise<Heard> {
+  readAudio(bytes: Uint8Array<ArrayBuffer>, signal: AbortSignal): Promise<Heard> {
     return this.#wait(this.#hearing, { bytes }, signal);
   }
 
@@ -105,13 +106,13 @@ class Pool implements Lanes {
   }
 
   #wait<T, W>(queue: Waiting<T, W>[], what: W, signal: AbortSignal): Promise<T> {
-    if (signal.aborted) return Promise.reject(new Left("The client left"));
+    if (signal.aborted) return Promise.reject(new ClientLeft());
     const { promise, resolve, reject } = Promise.withResolvers<T>();
     const waiting = { ...what, resolve, reject };
     const leave = () => {
       const at = queue.indexOf(waiting);
       if (at >= 0) queue.splice(at, 1);
-      reject(new Left("The client left"));
+      reject(new ClientLeft());
     };
     signal.addEventListener("abort", leave, { once: true });
     queue.push(waiting);
@@ -123,7 +124,7 @@ class Pool implements Lanes {
     for (const lane of this.#lanes) {
       if (lane.busy) continue;
       const hearing = this.#hearing.shift();
-      if (hearing) void this.#hear(lane, hearing);
+      if (hearing) void this.#readAudio(lane, hearing);
       else if (this.#scoring.length > 0) void this.#run(lane, takeBatch(this.#scoring, BATCH_LIMIT));
     }
   }
@@ -136,7 +137,7 @@ class Pool implements Lanes {
     const models = batch[0]!.models;
     const answer = await this.#occupy(lane, { type: "run", models, input, count }, input.buffer);
     if (answer.type !== "ran") {
-      const error = new Error(answer.type === "failed" ? answer.error : "A lane answered something else");
+      const error = new Error(answer.type === "failed" ? answer.error : "A lane sent an unexpected answer");
       for (const { reject } of batch) reject(error);
       return;
     }
@@ -149,11 +150,11 @@ class Pool implements Lanes {
       this.#rooms.push(input);
   }
 
-  async #hear(lane: Lane, { bytes, resolve, reject }: Hearing) {
-    const answer = await this.#occupy(lane, { type: "hear", bytes }, bytes.buffer);
+  async #readAudio(lane: Lane, { bytes, resolve, reject }: Hearing) {
+    const answer = await this.#occupy(lane, { type: "read_audio", bytes }, bytes.buffer);
     if (answer.type === "heard") resolve(answer.heard);
     else if (answer.type === "refused") reject(new Refusal(answer.code, answer.error));
-    else reject(new Error(answer.type === "failed" ? answer.error : "A lane answered something else"));
+    else reject(new Error(answer.type === "failed" ? answer.error : "A lane sent an unexpected answer"));
   }
 
   async #occupy(lane: Lane, message: ToLane, buffer: ArrayBuffer): Promise<FromLane> {

@@ -1,13 +1,13 @@
 /**
- * `verk worker detector`: scores images and clips over HTTP on a unix socket until the server asks for the end. Files
- * are strangers': whatever a decoder does to this process, the server starts another.
+ * `verk worker detector`: scores images and clips over HTTP on a unix socket until the server asks it to stop. Files
+ * are untrusted: if a decoder breaks this process, the server starts another.
  */
 import { loadSharp } from "../../native/sharp.ts";
 import { type Host, runHosted } from "../host.ts";
 import { WorkerError } from "../protocol.ts";
 import { type FromDetector, MODELS, ToDetector } from "../protocol_detector.ts";
 import { createGate } from "./gate.ts";
-import { createDoor, listen } from "./http.ts";
+import { createRequestHandler, listen } from "./http.ts";
 import { mostBytesHeld } from "./image/decode.ts";
 import { openLanes } from "./lanes.ts";
 import { findModels } from "./models.ts";
@@ -18,7 +18,7 @@ type Open = Extract<ToDetector, { type: "open" }>;
 
 const DECODE_SECONDS = 10;
 const RUN_LIMIT_MS = 30_000;
-const DRAIN_MS = 1_000; // requests on their way get their answer
+const DRAIN_MS = 1_000; // time for running requests to finish
 
 export const runDetector = () => runHosted<ToDetector, FromDetector>(ToDetector, serve);
 
@@ -31,7 +31,7 @@ async function serveModels(host: DetectorHost, open: Open): Promise<void> {
   const world = await openWorld(open, (error) =>
     fatal.reject(new WorkerError("crashed", error.message, { cause: error })),
   );
-  const server = listen(host.socketPath, createDoor(world));
+  const server = listen(host.socketPath, createRequestHandler(world));
   for (const [name, error] of world.models.errors) console.error(`${name} cannot be used: ${error}`);
   const versions = MODELS.flatMap((name) => {
     const model = world.models.found.get(name);
@@ -47,8 +47,8 @@ async function serveModels(host: DetectorHost, open: Open): Promise<void> {
 async function openWorld(open: Open, onFatal: (error: Error) => void): Promise<World> {
   const { data_dir: dataDir, threads, max_pixels: maxPixels, models_dir: modelsDir } = open;
   const [sharp, models] = await Promise.all([loadSharp(dataDir), findModels(modelsDir)]);
-  sharp.cache(false); // no image is seen twice
-  sharp.concurrency(1); // images side by side instead
+  sharp.cache(false); // no image is decoded twice
+  sharp.concurrency(1); // images are decoded in parallel instead
   const lanes = await openLanes({ dataDir, threads, models, runLimitMs: RUN_LIMIT_MS, onFatal });
   const limits = { maxPixels, seconds: DECODE_SECONDS };
   return { sharp, models, lanes, limits, gate: createGate(mostBytesHeld(limits)) };

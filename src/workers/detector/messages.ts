@@ -1,4 +1,4 @@
-/** Between the worker's main thread and its lanes. Buffers change hands: whoever sends one no longer has it. */
+/** Messages between the worker's main thread and its lanes. Buffers are transferred: the sender loses them. */
 import type { ModelName, Refused } from "../protocol_detector.ts";
 
 export type RunResult = { logits: Float32Array; ms: number } | { error: string; ms: number };
@@ -17,12 +17,12 @@ export type Heard = {
 export type ToLane =
   | { type: "open"; dataDir: string; models: { name: ModelName; weights: Uint8Array }[] }
   | { type: "run"; models: readonly ModelName[]; input: Input; count: number }
-  | { type: "hear"; bytes: Uint8Array<ArrayBuffer> };
+  | { type: "read_audio"; bytes: Uint8Array<ArrayBuffer> };
 
 export type FromLane =
   | { type: "opened"; errors: Partial<Record<ModelName, string>> }
   | { type: "unopened"; error: string }
-  /** The input comes back, to be filled anew. */
+  /** The input buffer returns, to be reused. */
   | { type: "ran"; results: Results; input: Input }
   | { type: "heard"; heard: Heard }
   | { type: "refused"; code: Refused["code"]; error: string }

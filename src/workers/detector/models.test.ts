@@ -13,7 +13,7 @@ test("every detector of the folder models is inside, whole, and the others are t
   expect([...found.keys()].map((name) => `${name}.onnx`).sort()).toEqual(files.sort());
   for (const [name, { weights }] of found) expect(weights).toEqual(await Bun.file(join(DIR, `${name}.onnx`)).bytes());
   for (const name of MODELS.filter((each) => !found.has(each)))
-    expect(errors.get(name)).toBe(`This build of verk carries no ${name}`);
+    expect(errors.get(name)).toBe(`This build of verk does not contain ${name}`);
 });
 
 test("a folder of one's own without files costs each model only itself, and says where it looked", async () => {
@@ -21,6 +21,6 @@ test("a folder of one's own without files costs each model only itself, and says
   await Bun.write(join(dir, "detector_v0.json"), "{}");
   const { found, errors } = await findModels(dir);
   expect([found.size, [...errors.keys()]]).toEqual([0, [...MODELS]]);
-  expect(errors.get("detector_v0")).toContain("calibration is damaged");
+  expect(errors.get("detector_v0")).toContain("calibration is invalid");
   expect(errors.get("detector_v1")).toContain("detector_v1.json");
 });

@@ -1,4 +1,6 @@
-/** Finds the detectors: weights, and the calibration beside them. One that is missing or broken costs only itself. */
+/**
+ * Finds the detectors: weights, and the calibration beside them. A missing or broken model does not affect the others.
+ */
 import { join } from "node:path";
 import { z } from "zod";
 import { MODELS, type ModelName } from "../protocol_detector.ts";
@@ -8,11 +10,11 @@ import { EMBEDDED, type StoredModel } from "./embedded_models.ts";
 export type Model = { weights: Uint8Array; calibration: Calibration };
 export type Models = {
   found: Map<ModelName, Model>;
-  /** Why the others are not. */
+  /** Reasons why other models are unusable. */
   errors: Map<ModelName, string>;
 };
 
-/** `dir`: instead of those inside the executable. */
+/** `dir` replaces the models inside the executable. */
 export async function findModels(dir: string | undefined): Promise<Models> {
   const models: Models = { found: new Map(), errors: new Map() };
   for (const name of MODELS) {
@@ -32,12 +34,12 @@ const inDirectory = async (dir: string, name: ModelName): Promise<StoredModel> =
 
 function embedded(name: ModelName): StoredModel {
   const model = EMBEDDED[name];
-  if (!model) throw new Error(`This build of verk carries no ${name}`);
+  if (!model) throw new Error(`This build of verk does not contain ${name}`);
   return model;
 }
 
 async function readModel({ weights, calibration }: StoredModel): Promise<Model> {
   const parsed = Calibration.safeParse(calibration);
-  if (!parsed.success) throw new Error(`Its calibration is damaged: ${z.prettifyError(parsed.error)}`);
+  if (!parsed.success) throw new Error(`The calibration is invalid: ${z.prettifyError(parsed.error)}`);
   return { weights: await Bun.file(weights).bytes(), calibration: parsed.data };
 }

@@ -1,6 +1,6 @@
 import type { Refused } from "../protocol_detector.ts";
 
-/** The file is at fault: told to whoever sent it, with what to do about it. */
+/** The file is at fault. The message is shown to the sender and says how to fix it. */
 export class Refusal extends Error {
   constructor(
     readonly code: Refused["code"],
@@ -11,6 +11,3 @@ export class Refusal extends Error {
     this.name = "Refusal";
   }
 }
-
-/** Whoever asked is gone. */
-export class Left extends Error {}

@@ -83,7 +83,7 @@ async function testRobustness(world: World, image: Image, ask: Ask): Promise<Sig
 
 async function scoreAudio(world: World, bytes: Uint8Array<ArrayBuffer>, ask: Ask): Promise<Scored> {
   const { lanes, models } = world;
-  const { windows, count, format, seconds, sampleRate, channels } = await lanes.hear(bytes, ask.signal);
+  const { windows, count, format, seconds, sampleRate, channels } = await lanes.readAudio(bytes, ask.signal);
   const asked = ask.models.filter((name) => models.found.has(name));
   const heard = asked.length > 0 ? await lanes.score({ models: asked, input: windows, count }, ask.signal) : {};
   const results: ModelResults = judge(models, ask.models, [heard]);

@@ -1,4 +1,4 @@
-/** What scoring needs, put together once when the worker opens. */
+/** Shared objects for scoring, made once when the worker opens. */
 
 import type { Gate } from "./gate.ts";
 import type { Limits, SharpLibrary } from "./image/decode.ts";
@@ -8,7 +8,7 @@ import type { Models } from "./models.ts";
 export type World = {
   sharp: SharpLibrary;
   limits: Limits;
-  /** In bytes. */
+  /** Limits bytes in memory. */
   gate: Gate;
   lanes: Lanes;
   models: Models;

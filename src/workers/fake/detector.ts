@@ -1,7 +1,7 @@
 /**
- * A detector without models, for tests of everything around one. The script file holds a list of lives, one for each
- * start, the last for all further ones; every start adds a line to `<script>.starts`. What is done with a file the
- * file says itself: whatever follows its first bytes as JSON is a `Wish`.
+ * A detector without models, for tests. The script file holds a list of lives, one for each start; the last applies to
+ * all further starts. Every start adds a line to `<script>.starts`. A file under test carries its own instructions:
+ * JSON after its first bytes, of type `Instructions`.
  */
 import { appendFileSync, existsSync, readFileSync, rmSync } from "node:fs";
 import { runHosted } from "../host.ts";
@@ -17,21 +17,21 @@ import {
 } from "../protocol_detector.ts";
 
 export type DetectorLife = {
-  /** Instead of opening. */
+  /** Fails instead of opening. */
   fail?: "crash";
   version?: string;
 };
-export type Wish = {
-  /** Of all models, or of each. */
+export type Instructions = {
+  /** Score of all models, or of each. */
   score?: number | Partial<Record<ModelName, number>>;
-  /** These fail, with these words. */
+  /** These models fail with these messages. */
   errors?: Partial<Record<ModelName, string>>;
   refuse?: Refused;
-  /** Ends the process over it: always, or once, taking this file along. */
+  /** Ends the process: always, or once, and then deletes this file. */
   die?: true | string;
   /** Answers only when this file exists. */
   gate?: string;
-  /** Something outside the protocol. */
+  /** Answers outside the protocol. */
   lie?: true;
 };
 
@@ -61,7 +61,7 @@ async function answer(request: Request, versions: Scored["versions"], script: st
   const bytes = new Uint8Array(await request.arrayBuffer());
   const query = new URL(request.url).searchParams;
   const models = (query.get("models") ?? "").split(",") as ModelName[];
-  const wish = wishOf(bytes);
+  const wish = instructionsOf(bytes);
   appendFileSync(`${script}.scored`, `${models.join()}\n`);
   const dies = wish.die === true || (wish.die !== undefined && existsSync(wish.die));
   if (typeof wish.die === "string") rmSync(wish.die, { force: true });
@@ -94,10 +94,10 @@ const mediaOf = ([first]: readonly ModelName[]): Media =>
     ? { kind: "audio", format: "wav", seconds: 1, sample_rate: 16_000, channels: 1 }
     : { kind: "image", format: "jpeg", width: 640, height: 480, frames: 1 };
 
-function wishOf(bytes: Uint8Array): Wish {
+function instructionsOf(bytes: Uint8Array): Instructions {
   const text = new TextDecoder().decode(bytes);
   try {
-    return JSON.parse(text.slice(text.indexOf("{"))) as Wish;
+    return JSON.parse(text.slice(text.indexOf("{"))) as Instructions;
   } catch {
     return {};
   }

@@ -1,4 +1,4 @@
-/** A worker that does what it is told, mostly badly: the other side of every test of the supervisor. */
+/** A worker that follows instructions, mostly bad ones, for tests of the supervisor. */
 import { readFileSync, writeSync } from "node:fs";
 import { UsageError } from "../../lib/errors.ts";
 import { type Host, runHosted } from "../host.ts";
@@ -11,7 +11,7 @@ const STDERR = 2;
 const CHANNEL = 3; // where the runtime puts the IPC socket
 const forever = () => new Promise<void>(() => {});
 
-/** With the handshake, then: */
+/** Behaviours after the handshake. */
 const BEHAVIOURS: Record<string, (host: FakeHost, arg: string) => Promise<void> | void> = {
   echo,
   stop_slowly: async (host) => {
@@ -96,7 +96,7 @@ const BEHAVIOURS: Record<string, (host: FakeHost, arg: string) => Promise<void> 
   },
 };
 
-/** Instead of the handshake: */
+/** Behaviours instead of the handshake. */
 const STRANGERS: Record<string, () => Promise<void> | void> = {
   never_ready: forever,
   no_handshake: () => process.exit(0),
@@ -113,12 +113,14 @@ const STRANGERS: Record<string, () => Promise<void> | void> = {
 export async function runFake([name = "", arg = ""]: string[]): Promise<void> {
   const stranger = STRANGERS[name];
   if (stranger) {
-    process.on("message", () => {}); // keeps the process alive, as a channel in use does
+    process.on("message", () => {}); // keeps the process alive, like a channel in use
     return stranger();
   }
   const behave = BEHAVIOURS[name];
   if (!behave)
-    throw new UsageError(`The fake worker knows: ${Object.keys({ ...BEHAVIOURS, ...STRANGERS }).join(", ")}`);
+    throw new UsageError(
+      `Unknown behaviour of the fake worker. Use one of: ${Object.keys({ ...BEHAVIOURS, ...STRANGERS }).join(", ")}`,
+    );
   await runHosted<ToFake, FromFake>(ToFake, async (host) => behave(host, arg));
 }
 

@@ -1,6 +1,6 @@
 /**
- * A replica without a model, for tests of everything around one. The script file holds a list of lives, one for each
- * start, the last for all further ones; every start adds a line to `<script>.starts`.
+ * A replica without a model, for tests. The script file holds a list of lives, one for each start; the last applies to
+ * all further starts. Every start adds a line to `<script>.starts`.
  */
 import { appendFileSync, existsSync, readFileSync } from "node:fs";
 import { type Host, runHosted } from "../host.ts";
@@ -9,18 +9,18 @@ import { type FromServing, ToServing, WorkerError } from "../protocol.ts";
 export type Life = {
   /** Load only when this file exists. */
   gate?: string;
-  /** Instead of loading. */
+  /** Fails instead of loading. */
   fail?: "data" | "memory" | "crash";
-  /** Words of an answer, and the pause between them. */
+  /** Number of words in an answer, and the pause between them. */
   words?: number;
   gapMs?: number;
-  /** No whole answer ends before this file exists. */
+  /** Complete answers wait until this file exists. */
   lasts?: string;
-  /** Kill this process after so many words of one answer. */
+  /** Kills this process after this many words of one answer. */
   dieAfter?: number;
   /** Health checks are never answered. */
   sick?: boolean;
-  /** Adapters whose path ends so are refused. */
+  /** Adapters whose path ends with this are rejected. */
   refuses?: string;
 };
 
@@ -53,7 +53,7 @@ export const runFakeServing = (script: string) =>
 
 const attached = ({ refuses = "none" }: Life, { name, path }: { name: string; path: string }): FromServing =>
   path.endsWith(refuses)
-    ? { type: "unattached", name, error: `${path} is no adapter of this model` }
+    ? { type: "unattached", name, error: `${path} is not an adapter of this model` }
     : { type: "attached", name };
 
 function begin(script: string): Life {

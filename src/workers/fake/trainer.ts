@@ -1,7 +1,7 @@
 /**
- * A trainer without a model, for tests of everything around one. The script file holds a list of lives, one for each
- * start, the last for all further ones; every start adds a line to `<script>.starts`. What it tells of a step is a
- * function of the job's seed and the step, as with a real one.
+ * A trainer without a model, for tests. The script file holds a list of lives, one for each start; the last applies to
+ * all further starts. Every start adds a line to `<script>.starts`. Its reports depend only on the job's seed and the
+ * step, like those of the real trainer.
  */
 import { appendFileSync, copyFileSync, existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -20,24 +20,27 @@ import {
 export type TrainerLife = {
   /** Load only when this file exists. */
   gate?: string;
-  /** Before this step is done, this file must exist. */
+  /** This step waits until this file exists. */
   wait?: { step: number; gate: string };
   stepMs?: number;
-  /** Abort before the step is told, as a native assertion does; be killed after its checkpoint is there and not told. */
+  /**
+   * Aborts before the step is reported, like a native assertion. Or is killed after its checkpoint exists, but before
+   * it is reported.
+   */
   crashAt?: number;
   crashUntold?: number;
   hangAt?: number;
   lieAt?: number;
   trouble?: (typeof TROUBLES)[number];
   fail?: "config" | "data";
-  /** So many completions of each step are scored. */
+  /** This many completions of each step are scored. */
   score?: number;
-  /** Said in each step. */
+  /** Log line of each step. */
   says?: string;
   alarmAt?: number;
-  /** Told to save, it goes on. */
+  /** Ignores the request to save. */
   deaf?: true;
-  /** The result; absent: a file that is none. */
+  /** The result; default: an invalid file. */
   adapter?: string;
 };
 
@@ -124,7 +127,7 @@ async function oneStep(session: Session, task: TrainTask, step: number) {
   host.send({ type: "step", step, epoch: step / 10, values: valuesAt(task.plan.seed, step), eta_ms, samples, alarms });
 }
 
-/** `step_time` alone is never the same twice. */
+/** Only `step_time` varies between runs. */
 const valuesAt = (seed: number, step: number): Record<string, number> => ({
   loss: Math.sin(seed * 1000 + step) + 2,
   reward: Math.cos(seed * 1000 + step),

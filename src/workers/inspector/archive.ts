@@ -14,7 +14,7 @@ import { readZip, type ZipEntry } from "./zip.ts";
 
 const CHUNK = 1 << 18;
 
-/** Into nothing, by default: what is accepted then is known to unpack, and how large it is. */
+/** Discards the content by default: an accepted archive is known to unpack, and its size is known. */
 export async function unpackInto(path: string, format: "tar.gz" | "zip", sink: Sink = NOWHERE) {
   const file = await open(path, "r");
   try {
@@ -35,7 +35,7 @@ async function untar(path: string, ledger: Ledger, sink: Sink): Promise<Contents
   try {
     for await (const chunk of gunzip) reader.push(chunk as Uint8Array);
   } catch (error) {
-    throw asArchiveError(error, "This is no gzip file, or it is damaged");
+    throw asArchiveError(error, "The file is not a gzip file, or it is damaged");
   } finally {
     source.destroy();
     gunzip.destroy();
@@ -47,7 +47,7 @@ async function unzip(file: FileHandle, size: number, ledger: Ledger, sink: Sink)
   const read = async (offset: number, length: number) => {
     const bytes = new Uint8Array(length);
     const { bytesRead } = await file.read(bytes, 0, length, offset);
-    if (bytesRead !== length) throw new ArchiveError("The archive is cut short");
+    if (bytesRead !== length) throw new ArchiveError("The archive is truncated");
     return bytes;
   };
   for (const entry of await readZip(read, size, ledger)) {
@@ -64,7 +64,7 @@ async function unpackEntry(
   ledger: Ledger,
   sink: Sink,
 ) {
-  const lies = new ArchiveError(`${JSON.stringify(entry.name)} is not what the archive says of it`);
+  const lies = new ArchiveError(`${JSON.stringify(entry.name)} does not match its entry in the archive`);
   let [crc, bytes] = [0, 0];
   const take = (chunk: Uint8Array) => {
     bytes += chunk.length;
@@ -77,7 +77,7 @@ async function unpackEntry(
     if (entry.method === "stored") for await (const chunk of packed(read, entry)) take(chunk);
     else {
       const inflate = createInflateRaw({ chunkSize: CHUNK });
-      const feeding = feed(inflate, packed(read, entry));
+      const feeding = pipeInto(inflate, packed(read, entry));
       feeding.catch((error) => inflate.destroy(error));
       for await (const chunk of inflate) take(chunk as Uint8Array);
     }
@@ -94,13 +94,13 @@ async function* packed(
   for (let at = 0; at < packedBytes; at += CHUNK) yield read(offset + at, Math.min(CHUNK, packedBytes - at));
 }
 
-async function feed(into: NodeJS.WritableStream, chunks: AsyncIterable<Uint8Array>) {
+async function pipeInto(into: NodeJS.WritableStream, chunks: AsyncIterable<Uint8Array>) {
   for await (const chunk of chunks)
     if (!into.write(chunk)) await new Promise((go) => into.once("drain", go).once("close", go));
   into.end();
 }
 
-/** What zlib throws has a code such as Z_DATA_ERROR; anything else is trouble of ours. */
+/** zlib's errors have a code such as Z_DATA_ERROR. Any other error is a bug or a fault of this machine. */
 function asArchiveError(error: unknown, message: string): unknown {
   const code = (error as { code?: unknown } | null)?.code;
   return typeof code === "string" && code.startsWith("Z_") ? new ArchiveError(message) : error;

@@ -4,7 +4,10 @@ import type { Sink } from "../../lib/archive/entries.ts";
 
 type Owner = { uid: number; gid: number } | null;
 
-/** Into an empty directory that nobody else writes to. Everything may be executed: archives of zip do not say what is. */
+/**
+ * Unpacks into an empty directory with no other writer. Every file is executable, because zip archives do not record
+ * it.
+ */
 export function directorySink(dir: string, owner: Owner): Sink {
   let fd: number | undefined;
   const place = (name: string) => join(dir, ...name.split("/").filter((part) => part !== "" && part !== "."));

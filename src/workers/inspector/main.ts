@@ -1,4 +1,4 @@
-/** Looks at model files and archives in a process of its own: no outside file is parsed in the server. One at a time. */
+/** Reads model files and archives in a separate process: no outside file is parsed in the server. One at a time. */
 import { constants } from "node:fs";
 import { open } from "node:fs/promises";
 import tiny from "../../../models/verk-tiny.gguf" with { type: "file" };
@@ -27,7 +27,7 @@ async function serve(host: InspectorHost) {
         const sink = message.into === null ? undefined : directorySink(message.into.dir, message.into.owner);
         host.send({ type: "unpacked", path, ...(await unpackInto(path, message.format, sink)) });
       } else if (message.type === "place") {
-        // A stream: inside the executable there is nothing to open.
+        // A stream, because files inside the executable cannot be opened.
         await writeStreamAtomic(path, Bun.file(tiny).stream(), { expectedSha256: message.sha256 });
         host.send({ type: "placed", path });
       } else host.send({ type: "inspected", path, ...(await inspect(path, message.hash, host)) });
@@ -37,7 +37,11 @@ async function serve(host: InspectorHost) {
         error instanceof ArchiveError ||
         (message.type === "place" && error instanceof StorageError);
       if (!known && !errorCode(error)) throw error;
-      host.send({ type: "refused", path, error: known ? error.message : `Cannot be read (${errorCode(error)})` });
+      host.send({
+        type: "refused",
+        path,
+        error: known ? error.message : `The file cannot be read (${errorCode(error)})`,
+      });
     }
   }
 }
@@ -45,10 +49,10 @@ async function serve(host: InspectorHost) {
 type Inspection = { shape: ModelShape; size_bytes: number; sha256: string | null };
 
 async function inspect(path: string, hash: boolean, host: InspectorHost): Promise<Inspection> {
-  const file = await open(path, constants.O_RDONLY | constants.O_NONBLOCK); // a named pipe must not keep us waiting
+  const file = await open(path, constants.O_RDONLY | constants.O_NONBLOCK); // opening a named pipe must not block
   try {
     const stat = await file.stat();
-    if (!stat.isFile()) throw new GgufError("Not a regular file");
+    if (!stat.isFile()) throw new GgufError("It is not a regular file");
     const read: ReadAt = async (...where) => (await file.read(...where)).bytesRead;
     const shape = describe(await readHeader(read, stat.size));
     const sha256 = hash ? await hashOf(file, stat.size, path, host) : null;

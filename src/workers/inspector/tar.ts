@@ -1,12 +1,14 @@
 import { ArchiveError, type Ledger, NOWHERE, nameOf, refuseKind, type Sink } from "../../lib/archive/entries.ts";
 
-/** Reads a tar archive (ustar, pax, GNU long names) as it comes and judges each entry before its content is passed on. */
+/**
+ * Reads a tar archive (ustar, pax, GNU long names) as a stream and checks each entry before its content is passed on.
+ */
 const BLOCK = 512;
-const MAX_EXTRA_BYTES = 1 << 20; // of a pax header or a long name
+const MAX_EXTRA_BYTES = 1 << 20; // limit of a pax header or a long name
 
 type Header = { name: string; size: number; type: string };
 
-/** What kinds there are beside files and folders. */
+/** Kinds of entries other than files and folders. */
 const KINDS: Record<string, string> = {
   "1": "a hard link",
   "2": "a symbolic link",
@@ -19,9 +21,9 @@ const KINDS: Record<string, string> = {
 
 export function createTarReader(ledger: Ledger, sink: Sink = NOWHERE) {
   const block = new Uint8Array(BLOCK);
-  let filled = 0; //        of the block
-  let left = 0; //          bytes of the present content, padding included
-  let kept: Uint8Array | undefined; // content that is read: pax records, a long name
+  let filled = 0; // bytes in the block
+  let left = 0; // bytes left of the current content, padding included
+  let kept: Uint8Array | undefined; // content that is read here: pax records, a long name
   let current: Header | undefined;
   let extra: { path?: string; size?: number } = {};
   let ended = false;
@@ -45,7 +47,7 @@ export function createTarReader(ledger: Ledger, sink: Sink = NOWHERE) {
     if (left === 0) finishContent();
   }
 
-  /** By its type, or as tar wrote folders before there was one. Some programs look for the next entry in its content. */
+  /** A folder by its type, or in the old form of tar. Some programs read the next entry from a folder's content. */
   function takeFolder(name: string, size: number) {
     if (size > 0) throw new ArchiveError(`The folder ${JSON.stringify(name.slice(0, 120))} has content`);
     ledger.folder(name);
@@ -59,7 +61,7 @@ export function createTarReader(ledger: Ledger, sink: Sink = NOWHERE) {
 
   function add(more: { path?: string; size?: number }) {
     if (extra.path !== undefined && more.path !== undefined && extra.path !== more.path)
-      throw new ArchiveError("The archive has an entry with two names"); // which one counts, programs do not agree on
+      throw new ArchiveError("The archive has an entry with two names"); // programs disagree which name counts
     extra = { ...extra, ...more };
   }
 
@@ -69,7 +71,7 @@ export function createTarReader(ledger: Ledger, sink: Sink = NOWHERE) {
     if (kept && current?.type === "g") {
       const all = readPax(kept);
       if (all.path !== undefined || all.size !== undefined)
-        throw new ArchiveError("The archive gives one name or size to all of its entries");
+        throw new ArchiveError("The archive sets one name or size for all of its entries, which is not supported");
     }
     if (!kept) sink.close();
     kept = undefined;
@@ -99,7 +101,7 @@ export function createTarReader(ledger: Ledger, sink: Sink = NOWHERE) {
     if (filled < BLOCK) return step;
     filled = 0;
     if (block.every((byte) => byte === 0)) ended = true;
-    else if (ended) throw new ArchiveError("The archive goes on behind its end");
+    else if (ended) throw new ArchiveError("The archive continues after its end");
     else take(readHeader(block));
     return step;
   }
@@ -113,7 +115,7 @@ export function createTarReader(ledger: Ledger, sink: Sink = NOWHERE) {
       }
     },
     end() {
-      if (left > 0 || filled > 0) throw new ArchiveError("The archive is cut short");
+      if (left > 0 || filled > 0) throw new ArchiveError("The archive is truncated");
       return ledger.finish();
     },
   };
@@ -127,9 +129,11 @@ const ascii = (bytes: Uint8Array) => new TextDecoder("latin1").decode(untilZero(
 
 function readHeader(block: Uint8Array): Header {
   const sum = block.reduce((total, byte, i) => total + (i >= 148 && i < 156 ? 32 : byte), 0);
-  if (readNumber(block.subarray(148, 156)) !== sum) throw new ArchiveError("This is no tar archive, or it is damaged");
+  if (readNumber(block.subarray(148, 156)) !== sum)
+    throw new ArchiveError("The file is not a tar archive, or it is damaged");
   const name = nameOf(untilZero(block.subarray(0, 100)));
-  const isUstar = ascii(block.subarray(257, 263)) === "ustar"; // GNU's magic goes on with blanks, and has no prefix
+  // GNU's magic continues with blanks, and has no prefix field
+  const isUstar = ascii(block.subarray(257, 263)) === "ustar";
   const prefix = isUstar ? nameOf(untilZero(block.subarray(345, 500))) : "";
   return {
     name: prefix === "" ? name : `${prefix}/${name}`,
@@ -138,7 +142,7 @@ function readHeader(block: Uint8Array): Header {
   };
 }
 
-/** Octal text, or GNU's binary form for what does not fit. NaN when it is neither. */
+/** Octal text, or GNU's binary form for larger numbers. NaN if it is neither. */
 function readNumber(field: Uint8Array): number {
   const first = field[0] ?? 0;
   if (first & 0x80) return [first & 0x7f, ...field.subarray(1)].reduce((total, byte) => total * 256 + byte, 0);
@@ -166,7 +170,7 @@ function readPax(bytes: Uint8Array): { path?: string; size?: number } {
     const value = record.subarray(equals + 1);
     if (key === "path") found.path = nameOf(value);
     if (key === "size") found.size = Number(ascii(value));
-    if (key.startsWith("GNU.sparse")) throw new ArchiveError("The archive has a sparse file: it is not supported");
+    if (key.startsWith("GNU.sparse")) throw new ArchiveError("The archive has a sparse file, which is not supported");
     at += length;
   }
   if (found.size !== undefined && !(Number.isSafeInteger(found.size) && found.size >= 0))

@@ -1,8 +1,8 @@
 import { ArchiveError, type Ledger, nameOf, refuseKind } from "../../lib/archive/entries.ts";
 
 /**
- * Reads the directory of a zip archive. It stands at the end and repeats what stands before each entry; where the two
- * differ, or two entries share bytes, another program could see another archive: such a one is refused.
+ * Reads the directory at the end of a zip archive, which repeats the headers of the entries. If both differ, or two
+ * entries share bytes, another program could see different content: such an archive is rejected.
  */
 export type ReadZip = (offset: number, length: number) => Promise<Uint8Array>;
 export type ZipEntry = {
@@ -11,23 +11,23 @@ export type ZipEntry = {
   crc32: number;
   packedBytes: number;
   bytes: number;
-  /** Of its content in the file. */
+  /** Start of its content in the file. */
   offset: number;
 };
 
 const END_BYTES = 22;
 const END64_BYTES = 56;
 const LOCATOR64_BYTES = 20;
-const MAX_GAP_BYTES = 24; // what may follow an entry's content: its sizes once more. No entry fits in it
+const MAX_GAP_BYTES = 24; // an entry's sizes may follow its content; no entry fits in this gap
 const MAX_COMMENT = 65_535;
 const MAX_DIRECTORY_BYTES = 32 * 2 ** 20;
 const [END, END64, LOCATOR64, CENTRAL, LOCAL] = [0x06054b50, 0x06064b50, 0x07064b50, 0x02014b50, 0x04034b50];
 const ENCRYPTED = 0x0001 | 0x0040 | 0x2000;
-const SIZES_FOLLOW = 0x0008; // the content
+const SIZES_FOLLOW = 0x0008; // the sizes follow the content
 
 const viewOf = (bytes: Uint8Array) => new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
-const differs = (name: string) => damaged(`its directory says of ${JSON.stringify(name)} what the entry does not`);
-const damaged = (what: string) => new ArchiveError(`This is no zip archive, or it is damaged: ${what}`);
+const differs = (name: string) => damaged(`its directory and its entry ${JSON.stringify(name)} differ`);
+const damaged = (what: string) => new ArchiveError(`The file is not a zip archive, or it is damaged: ${what}`);
 
 type Directory = { entries: number; size: number; offset: number };
 
@@ -36,7 +36,7 @@ export async function readZip(read: ReadZip, fileBytes: number, ledger: Ledger):
   if (size > MAX_DIRECTORY_BYTES) throw new ArchiveError("The archive has too many entries");
   const central = await read(offset, size);
   const entries: ZipEntry[] = [];
-  let [at, seen, free] = [0, 0, 0]; // free: where the next entry may begin
+  let [at, seen, free] = [0, 0, 0]; // free: the earliest start of the next entry
   const found: (Central & { end: number })[] = [];
   while (at < central.length) {
     const entry = readCentral(central, at);
@@ -46,13 +46,13 @@ export async function readZip(read: ReadZip, fileBytes: number, ledger: Ledger):
     else ledger.file(entry.name);
     found.push({ ...entry, end: 0 });
   }
-  if (seen !== count) throw damaged("its directory does not have the entries it should have");
+  if (seen !== count) throw damaged("its directory does not have the number of entries that it claims");
   for (const entry of found.sort((a, b) => a.local - b.local)) {
     if (entry.local < free) throw new ArchiveError(`${JSON.stringify(entry.name)} shares its bytes with another entry`);
     requireNoGap(free, entry.local);
     const start = await checkLocal(read, entry, offset);
     free = start + entry.packedBytes;
-    if (free > offset) throw damaged(`${JSON.stringify(entry.name)} is cut short`);
+    if (free > offset) throw damaged(`${JSON.stringify(entry.name)} is truncated`);
     if (entry.isFolder && entry.bytes > 0) throw damaged(`the folder ${JSON.stringify(entry.name)} has content`);
     if (!entry.isFolder) entries.push({ ...entry, offset: start });
   }
@@ -62,10 +62,10 @@ export async function readZip(read: ReadZip, fileBytes: number, ledger: Ledger):
 }
 
 function requireNoGap(from: number, to: number) {
-  if (to - from > MAX_GAP_BYTES) throw damaged("there is something between its entries");
+  if (to - from > MAX_GAP_BYTES) throw damaged("there is data between its entries");
 }
 
-/** One end record, which ends where the file does, and before it the directory: nobody can find another one. */
+/** Requires one end record at the end of the file, directly after the directory: no program can find another one. */
 async function findDirectory(read: ReadZip, fileBytes: number): Promise<Directory> {
   const length = Math.min(fileBytes, END_BYTES + MAX_COMMENT);
   const tail = await read(fileBytes - length, length);
@@ -84,11 +84,11 @@ async function findDirectory(read: ReadZip, fileBytes: number): Promise<Director
   const large = await findDirectory64(read, end, short);
   if (view.getUint16(at + 4, true) !== 0 && !large) throw damaged("it is one of several parts");
   const { offset, size } = large ?? short;
-  if (offset + size !== (large?.at ?? end)) throw damaged("its directory does not stand right before its end");
+  if (offset + size !== (large?.at ?? end)) throw damaged("its directory is not right before its end");
   return large ?? short;
 }
 
-/** What does not fit in the short record, or says the same as that. */
+/** Reads the 64-bit record. It replaces values that do not fit the short record, and must agree with the others. */
 async function findDirectory64(read: ReadZip, end: number, short: Directory) {
   const needed = short.entries === 0xffff || short.size === 0xffffffff || short.offset === 0xffffffff;
   const at = end - LOCATOR64_BYTES - END64_BYTES;
@@ -104,12 +104,12 @@ async function findDirectory64(read: ReadZip, end: number, short: Directory) {
     (short.entries === 0xffff || short.entries === entries) &&
     (short.size === 0xffffffff || short.size === size) &&
     (short.offset === 0xffffffff || short.offset === offset);
-  if (!agrees) throw damaged("it has a second end that says otherwise");
+  if (!agrees) throw damaged("it has a second end that differs from the first");
   return { entries, size, offset, at };
 }
 
 function whole(value: bigint): number {
-  if (value > BigInt(Number.MAX_SAFE_INTEGER)) throw damaged("it has a number that cannot be");
+  if (value > BigInt(Number.MAX_SAFE_INTEGER)) throw damaged("it has an impossible number");
   return Number(value);
 }
 
@@ -117,7 +117,7 @@ type Central = Omit<ZipEntry, "offset"> & {
   raw: Uint8Array;
   isFolder: boolean;
   local: number;
-  /** Of this record in the directory. */
+  /** Length of this record in the directory. */
   length: number;
 };
 
@@ -126,17 +126,17 @@ function readCentral(directory: Uint8Array, at: number): Central {
   if (at + 46 > directory.length || view.getUint32(at, true) !== CENTRAL) throw damaged("its directory cannot be read");
   const [nameBytes, extraBytes, commentBytes] = [28, 30, 32].map((field) => view.getUint16(at + field, true));
   const length = 46 + (nameBytes ?? 0) + (extraBytes ?? 0) + (commentBytes ?? 0);
-  if (at + length > directory.length) throw damaged("its directory is cut short");
+  if (at + length > directory.length) throw damaged("its directory is truncated");
   const raw = directory.subarray(at + 46, at + 46 + (nameBytes ?? 0));
   const name = nameOf(raw);
   const method = view.getUint16(at + 10, true);
   if (view.getUint16(at + 8, true) & ENCRYPTED) throw new ArchiveError(`${JSON.stringify(name)} is encrypted`);
   if (method !== 0 && method !== 8)
-    throw new ArchiveError(`${JSON.stringify(name)} is packed with method ${method}: use deflate`);
+    throw new ArchiveError(`${JSON.stringify(name)} is compressed with method ${method}. Use deflate`);
   requireFileOrFolder(name, view.getUint32(at + 38, true));
   const extra = directory.subarray(at + 46 + raw.length, at + 46 + raw.length + (extraBytes ?? 0));
   const sizes = readSizes(view, at, extra);
-  const other = extraField(extra, 0x7075)?.subarray(5); // a name that some programs prefer
+  const other = extraField(extra, 0x7075)?.subarray(5); // a second name that some programs prefer
   if (other && Buffer.compare(other, raw) !== 0) throw differs(name);
   return {
     ...{ name, raw, length, ...sizes, crc32: view.getUint32(at + 16, true), isFolder: name.endsWith("/") },
@@ -144,14 +144,14 @@ function readCentral(directory: Uint8Array, at: number): Central {
   };
 }
 
-/** The mode of Unix, which lies in the upper half where the archive was made there; 0 elsewhere. */
+/** The Unix mode, in the upper half of the attributes; 0 for archives made elsewhere. */
 function requireFileOrFolder(name: string, attributes: number) {
   const kind = (attributes >>> 16) & 0xf000;
   if (kind === 0xa000) refuseKind(name, "a symbolic link");
   if (kind !== 0 && kind !== 0x8000 && kind !== 0x4000) refuseKind(name, "a device or a pipe");
 }
 
-/** Sizes and place; those that do not fit in 32 bits stand in an extra field, in this order. */
+/** Reads sizes and position. Values beyond 32 bits are in an extra field, in this order. */
 function readSizes(view: DataView, at: number, extra: Uint8Array) {
   const large = extraField(extra, 0x0001);
   let next = 0;
@@ -174,9 +174,9 @@ function extraField(extra: Uint8Array, id: number): Uint8Array | undefined {
   return undefined;
 }
 
-/** Where the content begins. */
+/** Returns the start of the content. */
 async function checkLocal(read: ReadZip, entry: Central, end: number): Promise<number> {
-  if (entry.local + 30 > end) throw damaged(`${JSON.stringify(entry.name)} lies outside of it`);
+  if (entry.local + 30 > end) throw damaged(`${JSON.stringify(entry.name)} is outside the archive`);
   const head = viewOf(await read(entry.local, 30));
   const nameBytes = head.getUint16(26, true);
   const name = await read(entry.local + 30, Math.min(nameBytes, end - entry.local - 30));

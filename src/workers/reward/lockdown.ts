@@ -1,6 +1,6 @@
 /**
- * A process gives up, once it has loaded what it needs and before it sees any code, everything that code could misuse.
- * Each step may be missing on a host; what holds is told, and `sandbox.require` decides whether that is enough.
+ * Gives up all rights that untrusted code could misuse, after loading and before any code runs. A host may lack some
+ * steps. The result lists the active layers, and `sandbox.require` decides if they suffice.
  */
 import { readFileSync } from "node:fs";
 import type { Layer } from "../../lib/rewards/contract.ts";
@@ -13,11 +13,11 @@ const PR_SET_NO_NEW_PRIVS = 38;
 
 const OPEN_FILES = 64;
 const RESERVED_BYTES = 1280 << 20;
-const CPU_SECONDS = 86_400; // a job may run for days; the parent's deadlines are the ones that bite
+const CPU_SECONDS = 86_400; // a job may run for days; the parent's deadlines are the effective ones
 
 type Step = readonly [layer: Layer, hold: () => boolean];
 
-/** In this order: the filter comes last, as it forbids the calls of the others. */
+/** The order matters: the filter comes last, because it forbids the calls of the others. */
 export const lockSteps = (memoryBytes: number): Step[] => [
   ["rlimits", () => limit(memoryBytes)],
   ["no_new_privs", () => syscall(NR.prctl, PR_SET_NO_NEW_PRIVS, 1) === 0],
@@ -25,17 +25,17 @@ export const lockSteps = (memoryBytes: number): Step[] => [
   ["seccomp", filterSystemCalls],
 ];
 
-/** Which layers hold from now on, for good. */
+/** Returns the layers that are active from now on, permanently. */
 export function lockDown(memoryBytes: number): Layer[] {
-  syscall(NR.prctl, PR_SET_DUMPABLE, 0); // others of this user cannot look into it
+  syscall(NR.prctl, PR_SET_DUMPABLE, 0); // other processes of this user cannot read its memory
   return lockSteps(memoryBytes)
     .filter(([, hold]) => hold())
     .map(([layer]) => layer);
 }
 
 /**
- * A backstop, more than a gigabyte late: the runtime reserves memory in pieces of that size, and ends in the middle of
- * one that it does not get. What is really used, the parent watches.
+ * A backstop that takes effect more than a gigabyte late: the runtime reserves memory in pieces of that size and
+ * crashes without one. The parent monitors the real use.
  */
 function limit(memoryBytes: number): boolean {
   const kib = /^VmData:\s+(\d+)/m.exec(readFileSync("/proc/self/status", "utf8"))?.[1];
@@ -50,18 +50,18 @@ function limit(memoryBytes: number): boolean {
 }
 
 function setLimit(resource: number, value: number): boolean {
-  const both = new BigUint64Array([BigInt(value), BigInt(value)]); // now and at most
+  const both = new BigUint64Array([BigInt(value), BigInt(value)]); // soft and hard limit
   return syscall(NR.setrlimit, resource, addressOf(both)) === 0;
 }
 
 const CREATE_RULESET_VERSION = 1;
-/** By version of the kernel's interface: how many rights on files it knows. All are refused. */
+/** Number of file rights by version of the kernel's interface. All are denied. */
 const FILE_RIGHTS = [0, 13, 14, 15, 15, 16];
 const TCP_SINCE = 4;
 const SCOPES_SINCE = 6;
 const BOTH = 3n; // bind and connect; abstract sockets and signals
 
-/** No path can be opened any more. Holds for this thread and those it starts; the filter covers the others. */
+/** Forbids opening any path. It applies to this thread and those it starts; the filter covers the others. */
 function forbidFiles(): boolean {
   const version = syscall(NR.landlock_create_ruleset, 0, 0, CREATE_RULESET_VERSION);
   if (version < 1) return false;

@@ -1,7 +1,7 @@
 /**
  * `verk worker reward <language> <memory MiB>`: runs one piece of reward code for one owner. It loads the language,
- * locks itself in, says which layers hold, and then answers frames until its input ends. No heartbeat: the parent has
- * a deadline for every answer.
+ * locks itself in, reports the active layers, and answers frames until its input ends. There is no heartbeat: the
+ * parent has a deadline for every answer.
  */
 import { ZodError } from "zod";
 import type { Layer, Outcome, RewardCode, Sample, ToReward } from "../../lib/rewards/contract.ts";
@@ -42,17 +42,17 @@ export async function runReward(language: string, memoryMib: string): Promise<ne
   process.exit(0);
 }
 
-/** A harness that was changed by the code answers in shapes that nobody foresaw. */
+/** A harness that was changed by the code may answer in any shape. */
 const words = (error: unknown) =>
   error instanceof ZodError
     ? "its answer has the wrong shape"
     : String((error as Error)?.message ?? error).slice(0, 2000);
 
-/** Half of what the process may use is the interpreter's own heap; files, texts and the runtime take the rest. */
+/** The interpreter's heap gets half of the process's memory; files, texts and the runtime use the rest. */
 async function open(language: Language, memoryBytes: number): Promise<Interpreter> {
   if (language === "python") {
     const { openPython } = await import("./python/open.ts");
-    const compiling = WebAssembly.compile(readAsset("python", "python.wasm")); // on other threads, meanwhile:
+    const compiling = WebAssembly.compile(readAsset("python", "python.wasm")); // runs on other threads meanwhile
     const [stdlib, image] = [readAsset("python", "stdlib.zip"), readAsset("python", "image.bin")];
     const module = await compiling;
     return openPython({ module, stdlib, image }, Math.max(128 << 20, memoryBytes / 2));
@@ -79,7 +79,7 @@ function call(interpreter: Interpreter, { nonce, entry, samples, whole }: Call) 
     rows: samples.map(({ row }) => row),
   }) as HarnessReply;
   if (!begun.ok) {
-    // It may not fit into memory. The batch before is still in there: nothing may be called with it.
+    // The batch may not fit into memory. The interpreter still holds the previous batch, which must not be called.
     const message = begun.error.message.slice(0, FAULT_EACH);
     const failed = readOutcome({ fault: { ...begun.error, message } }, 0);
     return sayAll(nonce, new Array<Outcome>(samples.length).fill(failed));
@@ -87,7 +87,7 @@ function call(interpreter: Interpreter, { nonce, entry, samples, whole }: Call) 
   if (whole) {
     const outcomes = callWhole(interpreter, samples.length);
     if (outcomes) return sayAll(nonce, outcomes);
-    say({ op: "alone", nonce }); // it raised: find out for which samples
+    say({ op: "alone", nonce }); // it raised: find the samples that cause it
   }
   for (let index = 0; index < samples.length; index++) {
     const startedAt = performance.now();
@@ -102,8 +102,8 @@ function call(interpreter: Interpreter, { nonce, entry, samples, whole }: Call) 
   }
 }
 
-const FAULT_EACH = 300; // characters of a message that every sample gets
-const PIECE = 500; // outcomes in a frame: with a long fault each they are far below MAX_FRAME_BYTES
+const FAULT_EACH = 300; // characters of a message that is repeated for every sample
+const PIECE = 500; // outcomes per frame: even with long faults they are far below MAX_FRAME_BYTES
 
 function sayAll(nonce: string, outcomes: readonly Outcome[]) {
   for (let from = 0; from < outcomes.length; from += PIECE) {
@@ -113,14 +113,14 @@ function sayAll(nonce: string, outcomes: readonly Outcome[]) {
 
 type Call = Extract<ToReward, { op: "call" }>;
 
-/** Loads the code anew for every sample. A sample that breaks its interpreter has broken nothing else. */
+/** Loads the code again for every sample. A sample that breaks its interpreter affects no other. */
 async function callIsolated(renew: () => Promise<Interpreter>, code: RewardCode, { nonce, entry, samples }: Call) {
   for (const [index, sample] of samples.entries()) {
     const startedAt = performance.now();
     const interpreter = await renew();
     const given = scoreAlone(interpreter, code, entry, sample);
     say({ op: "outcomes", nonce, from: index, outcomes: [readOutcome(given, performance.now() - startedAt)] });
-    Bun.gc(true); // each held some 40 MB
+    Bun.gc(true); // each one held about 40 MB
   }
 }
 
@@ -137,7 +137,7 @@ function scoreAlone(interpreter: Interpreter, code: RewardCode, entry: string, {
   }
 }
 
-/** Undefined when the function raised and there is more than one sample to tell apart. */
+/** Returns undefined if the function raised and there is more than one sample to try. */
 function callWhole(interpreter: Interpreter, count: number): Outcome[] | undefined {
   const startedAt = performance.now();
   const reply = interpreter.exchange({ op: "batch" }) as HarnessReply;
@@ -148,6 +148,6 @@ function callWhole(interpreter: Interpreter, count: number): Outcome[] | undefin
     return Array.from({ length: count }, () => ({ value: null, fault, ms }));
   }
   if (!Array.isArray(reply.values) || reply.values.length !== count)
-    throw new Violation("An answer of the wrong length");
+    throw new Violation("The answer has the wrong length");
   return reply.values.map((value) => readOutcome(value, ms));
 }

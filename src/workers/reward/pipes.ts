@@ -1,6 +1,6 @@
 /**
- * Standard input and output, one after the other: this process has nothing else to wait for, and no thread that could
- * be fooled. Trap: the runtime may have set them not to block, so a full or an empty pipe is waited for by hand.
+ * Standard input and output, synchronously: this process has nothing else to wait for, and no thread that could be
+ * misled. Trap: the runtime may have made them non-blocking, so this code waits for a full or an empty pipe itself.
  */
 import { readSync, writeSync } from "node:fs";
 import { encodeFrame } from "../../lib/rewards/frames.ts";
@@ -14,7 +14,7 @@ const POLLIN = 1;
 const POLLOUT = 4;
 const FOREVER = 0; // no timeout is given
 
-/** The next message, or undefined when the parent has closed its end. `exactly`: see parseWithExact. */
+/** Returns the next message, or undefined if the parent has closed its end. `exactly`: see parseWithExact. */
 export function receive<T>(exactly: string): T | undefined {
   const header = readExactly(HEADER);
   if (!header) return undefined;
@@ -46,7 +46,7 @@ function waiting(fd: number, events: number, act: () => number): number {
     } catch (error) {
       if ((error as NodeJS.ErrnoException).code !== "EAGAIN") throw error;
     }
-    const asked = new Int32Array([fd, events]); // struct pollfd: what happened comes back in its last two bytes
-    syscall(NR.ppoll, addressOf(asked), 1, FOREVER, 0, 0);
+    const pollfd = new Int32Array([fd, events]); // struct pollfd: the last two bytes return the events
+    syscall(NR.ppoll, addressOf(pollfd), 1, FOREVER, 0, 0);
   }
 }

@@ -1,12 +1,12 @@
 /**
- * The last wall around a reward process: a filter over system calls that no thread can take off again. What is not on
- * the list gets EPERM; opening a socket and running a program are never a mistake, so they end the process.
+ * The last wall around a reward process: a filter over system calls that no thread can remove. Calls outside the list
+ * get EPERM. Opening a socket or running a program is never a mistake, so it ends the process.
  */
 import { addressOf, NR, SECCOMP_ARCH, syscall } from "../../native/syscalls.ts";
 
 type Name = keyof typeof NR;
 
-/** Memory, time, threads, waiting, and reading and writing what is open already: pipes. */
+/** Memory, time, threads, waiting, and reading and writing open files: pipes. */
 // biome-ignore format: a table should look like one
 const ALLOWED: readonly Name[] = [
   "read", "write", "readv", "writev", "close", "fstat", "lseek", "poll", "ppoll", "epoll_wait", "epoll_pwait",
@@ -48,7 +48,7 @@ function program(pid: number): Instruction[] {
     add(IF_EQUAL, number, 0, 1);
     add(RETURN, action);
   };
-  /** Allowed when the argument is one of `values`; the accumulator is spent, so each path returns. */
+  /** Allows the call if the argument is one of `values`. The accumulator is consumed, so each path returns. */
   const allowWith = (
     name: "clone" | "prctl" | "tgkill",
     offset: number,
@@ -71,7 +71,7 @@ function program(pid: number): Instruction[] {
   add(IF_AT_LEAST, X32_BIT, 0, 1);
   add(RETURN, KILL);
   for (const name of ALLOWED) answer(name, ALLOW);
-  answer("clone3", errno(ENOSYS)); // its flags lie in memory, out of our sight: glibc falls back to clone
+  answer("clone3", errno(ENOSYS)); // its flags are in memory, which the filter cannot read: glibc falls back to clone
   allowWith("clone", OFFSET.arg0, [CLONE_THREAD], IF_ANY_BIT);
   allowWith("prctl", OFFSET.arg0, [PR_SET_NAME, PR_SET_VMA]);
   allowWith("tgkill", OFFSET.arg0, [pid]); // the garbage collector stops its own threads
@@ -83,7 +83,7 @@ function program(pid: number): Instruction[] {
 const SECCOMP_SET_MODE_FILTER = 1;
 const FLAG_TSYNC = 1;
 
-/** For all threads of this process, those of the runtime included. Needs no_new_privs. */
+/** Applies to all threads of this process, those of the runtime included. Needs no_new_privs. */
 export function filterSystemCalls(): boolean {
   const rows = program(process.pid);
   const code = new DataView(new ArrayBuffer(8 * rows.length));

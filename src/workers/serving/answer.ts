@@ -14,7 +14,7 @@ const alternative = ({ bytes, logprob }: { bytes: Uint8Array; logprob: number })
   bytes: [...bytes],
 });
 
-/** JSON has no infinity: a token that cannot be is very unlikely. */
+/** JSON has no infinity: an impossible token gets a very low value. */
 export const finite = (logprob: number) => Math.max(logprob, -9999);
 
 export const chatLogprobs = (tokens: readonly TokenLogprob[]): ChatLogprobs => ({

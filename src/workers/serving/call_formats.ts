@@ -1,24 +1,24 @@
-/** How families of models write a call: told apart by what their chat template contains. */
+/** The formats in which model families write a tool call. The text of the chat template decides which one applies. */
 import type { Tool } from "../../lib/chat/messages.ts";
 import { type CallParser, createArrayParser, createObjectParser, createTagParser } from "./call_parsers.ts";
 import { literal, type Rules } from "./grammar/rules.ts";
 
 const MAX_CALLS = 16;
 
-/** A function with the rule of its arguments. */
+/** A function with the grammar rule of its arguments. */
 export type Callable = { name: string; argumentsRule: string };
 
 export type CallFormat = {
   name: "hermes" | "llama" | "mistral";
-  /** Ends the prompt when a call is demanded: the marker may be a control token, which no grammar can name. */
+  /** Ends the prompt when a call is required: the marker may be a control token, which no grammar can name. */
   opening: string;
   /** The body of a rule for one call or several. */
   grammar: (rules: Rules, callables: readonly Callable[], parallel: boolean) => string;
-  /** A text after which one call is complete. */
+  /** A text that marks one call as complete. */
   stopAfterOne: readonly string[];
-  /** `opened`: the text begins inside, after `opening`. */
+  /** `opened`: the text begins inside a call, after `opening`. */
   createParser: (tools: readonly Tool[], opened: boolean) => CallParser;
-  /** How the id of a call looks in the prompt. */
+  /** Spells the id of a call for the prompt. */
   spellId: (id: string) => string;
 };
 
@@ -63,11 +63,11 @@ const MISTRAL: CallFormat = {
   },
   stopAfterOne: [],
   createParser: (_tools, opened) => createArrayParser(opened),
-  /** Its templates take nothing but nine letters and digits. */
+  /** Mistral's templates accept only nine letters and digits. */
   spellId: (id) => (/^[A-Za-z0-9]{9}$/.test(id) ? id : Bun.hash(id).toString(36).padStart(9, "0").slice(-9)),
 };
 
-/** Undefined: this template's calls are not known, and they are asked for in the Hermes format. */
+/** Returns undefined for an unknown template; the prompt then asks for calls in the Hermes format. */
 export function formatOf(template: string): CallFormat | undefined {
   if (template.includes("[TOOL_CALLS]") && !template.includes("[ARGS]")) return MISTRAL;
   if (template.includes("<tool_call>") && !template.includes("<function=")) return HERMES;

@@ -1,6 +1,6 @@
 /**
- * Finds calls in a text that arrives in pieces. What comes before a call flows on at once; from its marker on the text
- * is held until the call is whole. Text that only looks like a call comes out as content. Pure.
+ * Finds tool calls in a text that arrives in pieces. Text before a call passes at once. From the marker on, the text is
+ * held until the call is complete. Text that only looks like a call is returned as content. Pure.
  */
 export type ParsedCall = { name: string; arguments: string };
 export type Parsed = { content: string; calls: ParsedCall[] };
@@ -27,7 +27,7 @@ function parse(text: string): unknown {
   }
 }
 
-/** How many characters at the end of `text` may be the beginning of `marker`. */
+/** Returns how many characters at the end of `text` may be the beginning of `marker`. */
 export function openEnd(text: string, marker: string): number {
   for (let length = Math.min(text.length, marker.length - 1); length > 0; length--)
     if (marker.startsWith(text.slice(-length))) return length;
@@ -48,7 +48,7 @@ export function createTagParser(): CallParser {
     const before = held.slice(0, at);
     held = held.slice(at + (inside ? CLOSE : OPEN).length);
     if (inside) called = close(before, CLOSE, out) || called;
-    else if (!called || before.trim() !== "") out.content += before; // no line breaks between calls
+    else if (!called || before.trim() !== "") out.content += before; // drop line breaks between calls
     inside = !inside;
     return true;
   };
@@ -74,7 +74,7 @@ export function createTagParser(): CallParser {
     end() {
       const out = nothing();
       if (inside)
-        close(held, "", out); // the model ended before its tag did
+        close(held, "", out); // the model ended before it closed the tag
       else if (!called || held.trim() !== "") out.content = held;
       held = "";
       return out;
@@ -85,7 +85,7 @@ export function createTagParser(): CallParser {
 const PYTHON_TAG = "<|python_tag|>";
 const FIRST_KEYS = ["name", "type", "function", "parameters"];
 
-/** Llama 3: the whole answer is {"name": …, "parameters": …}, or several with semicolons between. */
+/** Llama 3: the whole answer is {"name": …, "parameters": …}, or several of them separated by semicolons. */
 export function createObjectParser(names: readonly string[]): CallParser {
   let held = "";
   let flowing = false;
@@ -123,7 +123,7 @@ function mayBeObject(text: string): boolean {
   return closed ? FIRST_KEYS.includes(name) : FIRST_KEYS.some((known) => known.startsWith(name));
 }
 
-/** Objects one after the other, or none when anything else stands between them. */
+/** Parses consecutive objects. Returns none if any other text is between them. */
 function objectsIn(text: string): unknown[] {
   const found: unknown[] = [];
   for (let rest = text.trim(); rest !== ""; ) {

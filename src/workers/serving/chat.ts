@@ -1,12 +1,14 @@
 /** POST /chat/completions. */
+
 import type { ChatCompletionRequest, FinishReason } from "../../lib/chat/chat_completion.ts";
 import { AppError } from "../../lib/errors.ts";
+import { SSE_DONE } from "../../lib/net/sse.ts";
 import { type ChatChoice, chatCompletion, createChunkWriter, newToolCall, type ToolCallOut } from "./answer.ts";
 import type { CallParser, Parsed } from "./call_parsers.ts";
 import { BadGrammar, type Delta, type Generation, type Run } from "./engine/types.ts";
 import { roomFor } from "./prompt.ts";
 import { countCached, countTokens, type Exchange, finishOf, type Served, toSampling, usageOf } from "./request.ts";
-import { DONE, streamed } from "./sse.ts";
+import { streamed } from "./sse.ts";
 import { type Plan, planAnswer } from "./tools.ts";
 
 export async function chat(served: Served, request: ChatCompletionRequest, exchange: Exchange): Promise<Response> {
@@ -27,7 +29,7 @@ export async function chat(served: Served, request: ChatCompletionRequest, excha
   const chunks = createChunkWriter(head, request.n, withUsage);
   return streamed(exchange, async (write) => {
     await relay(run, choices, { chunks, write, exchange });
-    write((withUsage ? chunks.usage(usageOf(exchange.tally)) : "") + DONE);
+    write((withUsage ? chunks.usage(usageOf(exchange.tally)) : "") + SSE_DONE);
   });
 }
 
@@ -36,7 +38,7 @@ function start({ engine }: Served, generation: Generation, plan: Plan, { signal 
     return engine.generate(generation, signal);
   } catch (cause) {
     if (!(cause instanceof BadGrammar)) throw cause;
-    const message = `A schema in ${plan.grammarOf.slice(1)} cannot be turned into a grammar: ${cause.message}`;
+    const message = `The schema in ${plan.grammarOf.slice(1)} cannot be turned into a grammar: ${cause.message}`;
     throw new AppError("schema", message, { param: plan.grammarOf, cause });
   }
 }
@@ -51,10 +53,10 @@ function toGeneration(served: Served, request: ChatCompletionRequest, plan: Plan
     quote,
   });
   const prompt = tokenize(text + plan.opening);
-  const asked = request.max_completion_tokens ?? request.max_tokens;
+  const requested = request.max_completion_tokens ?? request.max_tokens;
   return {
     prompt,
-    maxTokens: roomFor(prompt.length, asked, engine.facts.contextLength),
+    maxTokens: roomFor(prompt.length, requested, engine.facts.contextLength),
     sampling: toSampling(request, engine.facts.vocabSize),
     samples: request.n,
     stop: [...request.stop, ...plan.stop, ...template.stop],
@@ -78,7 +80,7 @@ function newChoice(request: ChatCompletionRequest, plan: Plan): Choice {
   };
 }
 
-/** New calls of this choice, with their ids. */
+/** Adds the new calls to this choice and gives them ids. */
 function addCalls(choice: Choice, { calls }: Parsed): ToolCallOut[] {
   const fresh = calls.slice(0, choice.single ? Math.max(1 - choice.calls.length, 0) : undefined).map(newToolCall);
   choice.calls.push(...fresh);

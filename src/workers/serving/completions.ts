@@ -1,6 +1,8 @@
-/** POST /completions: each prompt is a run of its own; answer i of prompt p has the index p × n + i. */
+/** POST /completions. Each prompt is a run of its own; answer i of prompt p has the index p × n + i. */
+
 import type { Completion, CompletionLogprobs, CompletionRequest } from "../../lib/chat/completion.ts";
 import type { Texts } from "../../lib/chat/texts.ts";
+import { SSE_DONE } from "../../lib/net/sse.ts";
 import { finite, type Head } from "./answer.ts";
 import type { Delta, Run, TokenLogprob } from "./engine/types.ts";
 import { promptTokens, roomFor } from "./prompt.ts";
@@ -14,7 +16,7 @@ import {
   toSampling,
   usageOf,
 } from "./request.ts";
-import { DONE, streamed } from "./sse.ts";
+import { streamed } from "./sse.ts";
 
 type Choice = { echoed: string; text: string; offset: number; logprobs: CompletionLogprobs | null; begun: boolean };
 type Reason = "stop" | "length";
@@ -52,11 +54,11 @@ export async function complete(served: Served, request: CompletionRequest, excha
     const usage = withUsage
       ? `data: ${JSON.stringify({ ...headOf(head), choices: [], usage: usageOf(exchange.tally) })}\n\n`
       : "";
-    write(usage + DONE);
+    write(usage + SSE_DONE);
   });
 }
 
-/** One prompt or many: a list of numbers is one. */
+/** One prompt or many. A list of numbers is one prompt. */
 function listOf(prompt: Texts): (string | number[])[] {
   if (typeof prompt === "string") return [prompt];
   return typeof prompt[0] === "number" ? [prompt as number[]] : (prompt as (string | number[])[]);
@@ -130,7 +132,7 @@ function createEvents(head: Head, withUsage: boolean) {
 
 const strict = new TextDecoder("utf-8", { fatal: true });
 
-/** A piece that is no whole character shows its bytes. */
+/** A piece that is not a whole character is written as its bytes. */
 function pieceOf(bytes: Uint8Array): string {
   try {
     return strict.decode(bytes);

@@ -1,4 +1,4 @@
-/** Messages as a client sends them → as chat templates expect them: plain texts, few roles. Pure. */
+/** Converts a client's messages to the form that chat templates expect: plain texts, few roles. Pure. */
 import type { ChatMessage, Tool } from "../../lib/chat/messages.ts";
 
 export type TurnCall = { id: string; type: "function"; function: { name: string; arguments: unknown } };
@@ -36,11 +36,11 @@ function parsed(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch {
-    return text; // what a model wrote, whole or not
+    return text; // the model wrote these arguments, and they may be incomplete JSON
   }
 }
 
-/** Every text that a client put in, replaced by `quote` of it. */
+/** Replaces every text that came from a client by `quote(text)`. */
 export function mapTexts(turn: Turn, quote: (text: string) => string): Turn {
   const deep = (value: unknown): unknown => {
     if (typeof value === "string") return quote(value);
@@ -51,7 +51,7 @@ export function mapTexts(turn: Turn, quote: (text: string) => string): Turn {
   return deep(turn) as Turn;
 }
 
-/** For templates without a system role: its text opens the first message of the user. */
+/** For templates without a system role: puts the system text before the first user message. */
 export function foldSystem(turns: readonly Turn[]): Turn[] {
   const system = turns.filter((turn) => turn.role === "system").map((turn) => turn.content);
   const rest = turns.filter((turn) => turn.role !== "system");
@@ -61,7 +61,7 @@ export function foldSystem(turns: readonly Turn[]): Turn[] {
   return rest.map((turn, i) => (i === at ? { ...turn, content: `${text}\n\n${turn.content}` } : turn));
 }
 
-/** For templates without tools: calls and their results become text in the Hermes format. */
+/** For templates without tools: writes calls and their results as text in the Hermes format. */
 export function spellOutCalls(turns: readonly Turn[]): Turn[] {
   const out: Turn[] = [];
   for (const turn of turns) {
@@ -81,7 +81,7 @@ export function spellOutCalls(turns: readonly Turn[]): Turn[] {
   return out;
 }
 
-/** For templates without tools: a system message that lists them and says how to call them. */
+/** For templates without tools: adds a system message that lists the tools and explains how to call them. */
 export function describeTools(turns: readonly Turn[], tools: readonly Tool[]): Turn[] {
   const text = [
     "These functions can be called, each described by a JSON object:",

@@ -9,9 +9,13 @@ export async function embed(served: Served, request: EmbeddingRequest, exchange:
   const { embeddingSize, contextLength } = engine.facts;
   const { input, dimensions } = request;
   if (typeof dimensions === "number" && dimensions !== embeddingSize)
-    throw new AppError("schema", `dimensions: this model's embeddings have ${embeddingSize}: leave it out`, {
-      param: "/dimensions",
-    });
+    throw new AppError(
+      "schema",
+      `dimensions: this model's embeddings have ${embeddingSize} dimensions and cannot be shortened. Remove the field`,
+      {
+        param: "/dimensions",
+      },
+    );
   const many = Array.isArray(input) && typeof input[0] !== "number";
   const inputs = many ? (input as (string | number[])[]) : [input as string | number[]];
   const prompts = inputs.map((text, i) => promptTokens(engine, text, many ? `/input/${i}` : "/input"));
@@ -19,7 +23,7 @@ export async function embed(served: Served, request: EmbeddingRequest, exchange:
     if (prompt.length > contextLength)
       throw new AppError(
         "context_length_exceeded",
-        `The input has ${prompt.length} tokens and the context holds ${contextLength}: shorten it, or deploy with a larger context_length`,
+        `The input has ${prompt.length} tokens, but the context holds ${contextLength}. Shorten the input, or deploy with a larger context_length`,
         { param: many ? `/input/${i}` : "/input" },
       );
   const { tally, signal } = exchange;

@@ -1,28 +1,30 @@
 /**
- * The worker's HTTP on its unix socket. The server in front has checked the key, the deployment and the body, and says
- * so; a body of which nobody says so is parsed here. Each request is reported once, also when its client left.
+ * The worker's HTTP interface on its unix socket. The server in front has checked the key, the deployment and the body,
+ * and says so in a header. A body without that header is parsed here. Each request is reported once, even if its client
+ * left.
  */
+
 import type { ZodType } from "zod";
 import { ChatCompletionRequest } from "../../lib/chat/chat_completion.ts";
 import { CompletionRequest } from "../../lib/chat/completion.ts";
 import { EmbeddingRequest } from "../../lib/chat/embedding.ts";
-import { AppError } from "../../lib/errors.ts";
+import { AppError, errorBody } from "../../lib/errors.ts";
+import { jsonPointer } from "../../lib/json/pointer.ts";
+import { CLIENT_LEFT_STATUS, ClientLeft } from "../../lib/net/client_left.ts";
 import type { FromServing } from "../protocol.ts";
 import { chat } from "./chat.ts";
 import { complete } from "./completions.ts";
 import { embed } from "./embeddings.ts";
 import { ContextOverflow } from "./engine/types.ts";
 import { checkHealth } from "./health.ts";
-import { abortReason, type Exchange, Left, type Served, type Tally } from "./request.ts";
-import { envelopeOf } from "./sse.ts";
+import { abortReason, type Exchange, type Served, type Tally } from "./request.ts";
 
 type Report = Extract<FromServing, { type: "served" }>;
 export type Fetch = (request: Request) => Promise<Response>;
-/** `checked`: the server in front has parsed the body with the same schema, and sent what came of it. */
+/** `checked`: the server in front has parsed the body with the same schema and sent the result. */
 type Route = (served: Served, body: unknown, exchange: Exchange, checked: boolean) => Promise<Response>;
 
 const MAX_BODY_BYTES = 256 * 1024 * 1024; // the server in front has its own, smaller limit
-const CLIENT_LEFT = 499; // as reverse proxies log it; nobody receives it
 
 const takes =
   <T>(schema: ZodType<T>, handle: (served: Served, body: T, exchange: Exchange) => Promise<Response>): Route =>
@@ -31,12 +33,9 @@ const takes =
     const parsed = schema.safeParse(body);
     if (parsed.success) return handle(served, parsed.data, exchange);
     const issue = parsed.error.issues[0];
-    const path = issue?.path.map(String) ?? [];
-    throw new AppError(
-      "schema",
-      `${path.join(".")}: ${issue?.message}`,
-      path.length ? { param: `/${path.join("/")}` } : {},
-    );
+    const path = issue?.path ?? [];
+    if (path.length === 0) throw new AppError("schema", `The request body is invalid: ${issue?.message}`);
+    throw new AppError("schema", `${path.map(String).join(".")}: ${issue?.message}`, { param: jsonPointer(path) });
   };
 
 const ROUTES: Record<string, Route> = {
@@ -46,24 +45,29 @@ const ROUTES: Record<string, Route> = {
 };
 
 export function listen(unix: string, fetch: Fetch) {
-  // a long answer is silent until it is whole; the runtime knows the option for sockets, its types do not
+  // A long answer is silent until it is complete. Bun supports this option for sockets, but its types do not.
   const options = { unix, fetch, idleTimeout: 0, maxRequestBodySize: MAX_BODY_BYTES };
   return Bun.serve(options as unknown as Bun.Serve.Options<undefined>);
 }
 
-/** Adapters whose requests are let in; the model as it is needs no door opened. */
-export type Door = {
+/** Requests may name an adapter after `open(adapter)`. The base model is always open. */
+export type RequestHandler = {
   readonly fetch: Fetch;
   open: (adapter: string) => void;
-  /** Ends what is being answered with it. Null: with the model as it is, which stays open. */
+  /** Aborts the running requests of this adapter. Null: those of the base model, which stays open. */
   close: (adapter: string | null) => void;
 };
 
-/** `stopping` ends what runs. */
-export function createDoor(served: Served, report: (message: Report) => void, stopping: AbortSignal): Door {
+/** `stopping` aborts the running requests. */
+export function createRequestHandler(
+  served: Served,
+  report: (message: Report) => void,
+  stopping: AbortSignal,
+): RequestHandler {
   const live = new Map<AbortController, string | null>();
   const adapters = new Set<string>();
-  const stopped = () => new AppError("shutting_down", "The deployment stops; try again", { retryAfterSeconds: 1 });
+  const stopped = () =>
+    new AppError("shutting_down", "The deployment is stopping. Try again", { retryAfterSeconds: 1 });
   stopping.addEventListener("abort", () => {
     for (const controller of live.keys()) controller.abort(stopped());
   });
@@ -78,7 +82,7 @@ export function createDoor(served: Served, report: (message: Report) => void, st
 
     const controller = new AbortController();
     live.set(controller, adapter);
-    const left = () => controller.abort(new Left("The client left"));
+    const left = () => controller.abort(new ClientLeft());
     if (request.signal.aborted) left();
     request.signal.addEventListener("abort", left);
     return await exchanged(
@@ -102,7 +106,7 @@ export function createDoor(served: Served, report: (message: Report) => void, st
   };
 }
 
-/** One request from its body to its report. */
+/** Handles one request from its body to its report. */
 async function exchanged(
   request: Request,
   signal: AbortSignal,
@@ -146,27 +150,30 @@ async function bodyOf(request: Request): Promise<unknown> {
   try {
     return await request.json();
   } catch (cause) {
-    throw new AppError("invalid_json", "The body is not valid JSON", { cause });
+    throw new AppError("invalid_json", "The request body is not valid JSON", { cause });
   }
 }
 
-/** Whatever the engine throws → what a caller may see. */
+/** Converts any error of the engine to one that a caller may see. */
 function toAppError(error: unknown, signal: AbortSignal): AppError {
   if (error instanceof AppError) return error;
   if (error instanceof ContextOverflow) return new AppError("context_length_exceeded", error.message, { cause: error });
   if (signal.aborted && signal.reason instanceof AppError) return signal.reason;
-  return new AppError("internal", "Unexpected error of the model; the log has the details", { cause: error });
+  return new AppError("internal", "The model failed unexpectedly. The deployment's log has the details", {
+    cause: error,
+  });
 }
 
 function outcome(error: unknown, signal: AbortSignal): [status: number, message: string | null] {
-  if (error instanceof Left) return [CLIENT_LEFT, error.message];
-  if (signal.aborted && abortReason(signal) instanceof Left) return [CLIENT_LEFT, "The client left"];
+  if (error instanceof ClientLeft) return [CLIENT_LEFT_STATUS, error.message];
+  if (signal.aborted && abortReason(signal) instanceof ClientLeft) return [CLIENT_LEFT_STATUS, "The client left"];
   const shown = toAppError(error, signal);
-  if (shown.code === "internal") console.error(error instanceof Error ? error.stack : error); // the tail of stderr is what an operator sees
+  // operators see the tail of stderr
+  if (shown.code === "internal") console.error(error instanceof Error ? error.stack : error);
   return [shown.status, shown.message];
 }
 
-const failure = (error: AppError) => Response.json(envelopeOf(error), { status: error.status, headers: error.headers });
+const failure = (error: AppError) => Response.json(errorBody(error), { status: error.status, headers: error.headers });
 
 async function answered(make: () => Promise<Response>): Promise<Response> {
   try {

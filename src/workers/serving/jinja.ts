@@ -1,7 +1,7 @@
 /**
- * A chat template comes with a model file that anyone may have made. It runs with a budget: steps, time, the size of
- * any text or list it makes. Not covered: one built-in that is slow by itself on large values (`replace`, `sort`);
- * the worker is a child and its silence is noticed.
+ * A chat template comes with a model file that anyone may have made. It runs with a budget of steps, time, and the size
+ * of any text or list. Not covered: one built-in function that is slow by itself on large values (`replace`, `sort`).
+ * The server notices a silent worker.
  */
 import { Environment, Interpreter, Template } from "@huggingface/jinja";
 
@@ -12,9 +12,9 @@ const MAX_LIST = 100_000;
 
 type Value = ReturnType<Interpreter["evaluate"]>;
 
-/** The template refused the messages: its own words, for the caller. */
+/** The template rejected the messages. The message is the template's own. */
 export class TemplateRefusal extends Error {}
-/** The template took too long or made too much. */
+/** The template took too long or produced too much. */
 export class TemplateOverrun extends Error {}
 
 class BoundedInterpreter extends Interpreter {
@@ -23,13 +23,13 @@ class BoundedInterpreter extends Interpreter {
 
   override evaluate(...[statement, environment]: Parameters<Interpreter["evaluate"]>): Value {
     this.steps++;
-    const look = (this.steps & 255) === 0 || statement?.type === "For"; // an empty loop takes no steps inside
-    if (this.steps > MAX_STEPS || (look && performance.now() > this.end))
-      throw new TemplateOverrun("The model's chat template does not come to an end");
+    const isDue = (this.steps & 255) === 0 || statement?.type === "For"; // an empty loop has no steps inside
+    if (this.steps > MAX_STEPS || (isDue && performance.now() > this.end))
+      throw new TemplateOverrun("The model's chat template takes too long. Use /completions instead");
     const result = super.evaluate(statement, environment);
     const value: unknown = result.value;
     if ((typeof value === "string" && value.length > MAX_TEXT) || (Array.isArray(value) && value.length > MAX_LIST))
-      throw new TemplateOverrun("The model's chat template makes too much text");
+      throw new TemplateOverrun("The model's chat template produces too much text. Use /completions instead");
     return result;
   }
 }
@@ -37,7 +37,8 @@ class BoundedInterpreter extends Interpreter {
 function range(start: number, stop?: number, step = 1): number[] {
   const [from, to] = stop === undefined ? [0, start] : [start, stop];
   const count = Math.max(0, Math.ceil((to - from) / step));
-  if (!(count <= MAX_LIST)) throw new TemplateOverrun("The model's chat template counts too far");
+  if (!(count <= MAX_LIST))
+    throw new TemplateOverrun("The model's chat template makes too long a list. Use /completions instead");
   return Array.from({ length: count }, (_, i) => from + i * step);
 }
 
@@ -89,7 +90,9 @@ export function compileTemplate(source: string): Render {
       return String(new BoundedInterpreter(environment).run(parsed).value);
     } catch (cause) {
       if (!(cause instanceof RangeError)) throw cause;
-      throw new TemplateOverrun("The model's chat template calls itself without end", { cause });
+      throw new TemplateOverrun("The model's chat template calls itself endlessly. Use /completions instead", {
+        cause,
+      });
     }
   };
 }

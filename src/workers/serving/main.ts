@@ -1,13 +1,13 @@
 /**
- * `verk worker serving`: one model, served over HTTP on a unix socket until the server asks for the end. Adapters come
- * and go meanwhile: deployments of the same model share this process.
+ * `verk worker serving`: serves one model over HTTP on a unix socket until the server asks it to stop. Adapters are
+ * attached and detached meanwhile: deployments of the same model share this process.
  */
 import { type Host, runHosted } from "../host.ts";
 import { type FromServing, ToServing } from "../protocol.ts";
 import { openEngine, type Prepared, prepareEngine } from "./engine/engine.ts";
 import type { Engine } from "./engine/types.ts";
 import { decodeOne } from "./health.ts";
-import { createDoor, type Door, listen } from "./http.ts";
+import { createRequestHandler, listen, type RequestHandler } from "./http.ts";
 import { type Served, toServed } from "./request.ts";
 
 type ServingHost = Host<ToServing, FromServing>;
@@ -15,7 +15,7 @@ type Load = Extract<ToServing, { type: "load" }>;
 type Attach = Extract<ToServing, { type: "attach" }>;
 
 const PROGRESS_STEP = 0.01;
-const DRAIN_MS = 1_000; // cancelled requests get their last event
+const DRAIN_MS = 1_000; // time for cancelled requests to send their last event
 
 export const runServing = () => runHosted<ToServing, FromServing>(ToServing, serve);
 
@@ -33,10 +33,10 @@ async function serveModel(host: ServingHost, load: Load, prepared: Prepared | un
   host.send({ type: "loading", stage: "warming", progress: 0 });
   const decoded = decodeOne(engine);
   const served = toServed(engine);
-  rehearse(served); // on this thread, while the other one decodes
+  rehearse(served); // runs on this thread while the other one decodes
   await decoded;
-  const door = createDoor(served, host.send, host.stopping);
-  const server = listen(host.socketPath, door.fetch);
+  const handler = createRequestHandler(served, host.send, host.stopping);
+  const server = listen(host.socketPath, handler.fetch);
   const { contextLength, parallel, memoryBytes, device } = engine.facts;
   host.send({
     type: "loaded",
@@ -47,15 +47,15 @@ async function serveModel(host: ServingHost, load: Load, prepared: Prepared | un
     device,
   });
   for await (const message of host.messages) {
-    if (message.type === "attach") host.send(await attach(engine, door, message));
-    if (message.type === "detach") await detach(engine, door, message.name);
+    if (message.type === "attach") host.send(await attach(engine, handler, message));
+    if (message.type === "detach") await detach(engine, handler, message.name);
   }
   await Promise.race([server.stop(), Bun.sleep(DRAIN_MS)]);
   await server.stop(true);
   await engine.close();
 }
 
-/** The first request finds its way already trodden. A template that does not like it will say so to a client. */
+/** Renders once so that the first request is fast. A template that fails here will report it to a client later. */
 function rehearse({ template, newQuotes }: Served) {
   const { quote, tokenize } = newQuotes();
   try {
@@ -89,18 +89,18 @@ async function open(host: ServingHost, load: Load, prepared: Prepared | undefine
   return engine;
 }
 
-async function attach(engine: Engine, door: Door, { name, path }: Attach): Promise<FromServing> {
+async function attach(engine: Engine, handler: RequestHandler, { name, path }: Attach): Promise<FromServing> {
   try {
     await engine.attach(name, path);
   } catch (error) {
     return { type: "unattached", name, error: error instanceof Error ? error.message : String(error) };
   }
-  door.open(name);
+  handler.open(name);
   return { type: "attached", name };
 }
 
-/** The engine keeps it until its last sequence is over. */
-async function detach(engine: Engine, door: Door, name: string | null): Promise<void> {
-  door.close(name);
+/** The engine keeps the adapter until its last sequence ends. */
+async function detach(engine: Engine, handler: RequestHandler, name: string | null): Promise<void> {
+  handler.close(name);
   if (name !== null) await engine.detach(name);
 }

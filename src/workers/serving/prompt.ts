@@ -1,16 +1,15 @@
 /**
- * Text → tokens. A template's control tokens are read as such; the same text inside a message is not: a user who types
- * <|im_end|> has typed ten characters. Such text travels through the template as a mark of private-use characters and
- * is put back, as plain text, after it.
- * Not covered: control tokens without angle or square brackets around them, and /completions, whose prompt is the
- * caller's own.
+ * Text → tokens. Control tokens of a template are read as such; the same text inside a message is not. A user who types
+ * <|im_end|> has typed ten characters. Such text passes through the template as a mark of private-use characters and is
+ * then put back as plain text. Not covered: control tokens without angle or square brackets, and /completions, whose
+ * prompt is the caller's own.
  */
 import { AppError } from "../../lib/errors.ts";
 import type { Engine } from "./engine/types.ts";
 
 const CANDIDATES = [/<[^<>\s]{1,62}>/g, /\[[^[\]\s]{1,62}\]/g];
 const MAX_KNOWN = 10_000;
-const LONGEST_TOKEN = 128; // characters: a run of spaces
+const LONGEST_TOKEN = 128; // in characters: a run of spaces
 const OPEN = "\uE0F0";
 const CLOSE = "\uE0F1";
 
@@ -33,7 +32,7 @@ export function createQuoting(engine: Tokenizer): () => Quotes {
   };
   return () => {
     const quoted: string[] = [];
-    const nonce = crypto.randomUUID().slice(0, 8); // nobody can write a mark of this request
+    const nonce = crypto.randomUUID().slice(0, 8); // no client can guess a mark of this request
     const mark = (text: string) => (isControl(text) ? `${OPEN}${nonce}${quoted.push(text) - 1}${CLOSE}` : text);
     return {
       quote(text) {
@@ -59,12 +58,15 @@ export function createQuoting(engine: Tokenizer): () => Quotes {
   };
 }
 
-/** Ten megabytes take seconds to become tokens, in which no stream goes on: what cannot fit is not even tried. */
+/**
+ * Ten megabytes take seconds to tokenize, and no stream continues meanwhile. A prompt that cannot fit is rejected
+ * first.
+ */
 function refuseHopeless(characters: number, contextLength: number, param?: string) {
   if (characters <= contextLength * LONGEST_TOKEN) return;
   throw new AppError(
     "context_length_exceeded",
-    `The prompt has ${characters} characters and the context holds ${contextLength} tokens: shorten it, or deploy with a larger context_length`,
+    `The prompt has ${characters} characters, but the context holds ${contextLength} tokens. Shorten the prompt, or deploy with a larger context_length`,
     param === undefined ? {} : { param },
   );
 }
@@ -85,14 +87,14 @@ export function promptTokens(engine: Tokenizer, prompt: string | readonly number
   if (typeof prompt === "string") {
     refuseHopeless(prompt.length, contextLength, at);
     const tokens = engine.tokenize(prompt, { addBos: addsBos, special: true });
-    if (tokens.length === 0) throw new AppError("schema", `${at.slice(1)}: is empty`, { param: at });
+    if (tokens.length === 0) throw new AppError("schema", `${at.slice(1)}: must not be empty`, { param: at });
     return tokens;
   }
   const bad = prompt.findIndex((token) => token >= vocabSize);
   if (bad >= 0)
     throw new AppError(
       "schema",
-      `${at.slice(1)}: the model has tokens from 0 to ${vocabSize - 1}, not ${prompt[bad]}`,
+      `${at.slice(1)}: token ${prompt[bad]} does not exist. The model has tokens from 0 to ${vocabSize - 1}`,
       {
         param: `${at}/${bad}`,
       },
@@ -100,13 +102,13 @@ export function promptTokens(engine: Tokenizer, prompt: string | readonly number
   return Int32Array.from(prompt);
 }
 
-/** How many tokens may be generated: what was asked, as far as the context holds it. */
-export function roomFor(promptLength: number, asked: number | null | undefined, contextLength: number): number {
+/** Returns how many tokens may be generated: the requested number, limited by the context. */
+export function roomFor(promptLength: number, requested: number | null | undefined, contextLength: number): number {
   const room = contextLength - promptLength;
   if (room <= 0)
     throw new AppError(
       "context_length_exceeded",
-      `The prompt has ${promptLength} tokens and the context holds ${contextLength}: shorten it, or deploy with a larger context_length`,
+      `The prompt has ${promptLength} tokens, but the context holds ${contextLength}. Shorten the prompt, or deploy with a larger context_length`,
     );
-  return Math.min(asked ?? room, room);
+  return Math.min(requested ?? room, room);
 }

@@ -1,5 +1,6 @@
-/** What every route of the worker gets with a request, and what it must say when the request is over. */
+/** The context of every request in the worker, and its duties when the request ends. */
 import { AppError } from "../../lib/errors.ts";
+import { ClientLeft } from "../../lib/net/client_left.ts";
 import type { Delta, Engine, Run, Sampling } from "./engine/types.ts";
 import { createQuoting, type Quotes } from "./prompt.ts";
 import { type ChatTemplate, createChatTemplate } from "./template.ts";
@@ -24,14 +25,14 @@ export const toServed = (engine: Engine): Served => ({
 export type Tally = { promptTokens: number; cachedTokens: number; completionTokens: number };
 
 export type Exchange = {
-  /** The end of an id: `chatcmpl-…`. */
+  /** The end of an answer's id: `chatcmpl-…`. */
   id: string;
   /** Aborts when the client leaves or the worker stops. */
   signal: AbortSignal;
   tally: Tally;
-  /** To be called once a streamed answer is over; other answers are over when they are returned. */
+  /** Must be called for a streamed answer. Other answers are over when they are returned. */
   streamed: (over: Promise<void>) => void;
-  /** What a caller may see of an error. */
+  /** Converts an error to one that a caller may see. */
   explain: (error: unknown) => AppError;
 };
 
@@ -49,9 +50,13 @@ type SamplingRequest = {
 export function toSampling(request: SamplingRequest, vocabSize: number): Sampling {
   const logitBias = Object.entries(request.logit_bias).map(([token, bias]) => {
     if (Number(token) >= vocabSize)
-      throw new AppError("schema", `logit_bias: the model has tokens from 0 to ${vocabSize - 1}, not ${token}`, {
-        param: `/logit_bias/${token}`,
-      });
+      throw new AppError(
+        "schema",
+        `logit_bias: token ${token} does not exist. The model has tokens from 0 to ${vocabSize - 1}`,
+        {
+          param: `/logit_bias/${token}`,
+        },
+      );
     return [Number(token), bias] as const;
   });
   return {
@@ -66,7 +71,7 @@ export function toSampling(request: SamplingRequest, vocabSize: number): Samplin
   };
 }
 
-/** Counts what a run reuses; a run that fails says so where it is read. */
+/** Counts the cached tokens of a run. A failed run reports its error where it is read. */
 export function countCached(run: Run, tally: Tally): Run {
   run.cachedTokens.then(
     (cached) => {
@@ -77,7 +82,7 @@ export function countCached(run: Run, tally: Tally): Run {
   return run;
 }
 
-/** Before anything looks at how a sample ended: those that were cancelled have cost their tokens too. */
+/** Call before checking how a sample ended: cancelled samples have used their tokens too. */
 export function countTokens(deltas: readonly Delta[], tally: Tally) {
   for (const { completionTokens = 0 } of deltas) tally.completionTokens += completionTokens;
 }
@@ -89,16 +94,13 @@ export const usageOf = ({ promptTokens, cachedTokens, completionTokens }: Tally)
   prompt_tokens_details: { cached_tokens: cachedTokens },
 });
 
-/** A sample that ended because nobody wants it any more. */
-export class Left extends Error {
-  override name = "Left";
-}
-
-/** `length` and `stop` as the wire has them. */
+/** Returns `length` or `stop`; throws for a cancelled sample. */
 export function finishOf(finish: "stop" | "length" | "cancelled", signal: AbortSignal): "stop" | "length" {
   if (finish !== "cancelled") return finish;
-  throw signal.aborted ? abortReason(signal) : new AppError("worker_failed", "The model gave up on this request");
+  throw signal.aborted
+    ? abortReason(signal)
+    : new AppError("worker_failed", "The model stopped working on this request. Try again");
 }
 
 export const abortReason = (signal: AbortSignal): Error =>
-  signal.reason instanceof AppError ? signal.reason : new Left("The client left");
+  signal.reason instanceof AppError ? signal.reason : new ClientLeft();

@@ -1,29 +1,24 @@
 /**
- * Server-sent events, flushed as they come. The answer begins with the first event, so that what goes wrong before it
- * still has its own status; what goes wrong later is an event in the envelope, and then no [DONE].
+ * Server-sent events, flushed at once. The response begins with the first event, so that an earlier error has its own
+ * status. A later error is an event in the error envelope, without [DONE].
  */
-import type { AppError } from "../../lib/errors.ts";
-import { type Exchange, Left } from "./request.ts";
+import { ClientLeft } from "../../lib/net/client_left.ts";
+import { SSE_HEADERS, sseError } from "../../lib/net/sse.ts";
+import type { Exchange } from "./request.ts";
 
-export const DONE = "data: [DONE]\n\n";
-const MAX_UNREAD = 16 * 1024 * 1024; // characters: a client that is this far behind does not read
-const HEADERS = { "content-type": "text/event-stream; charset=utf-8", "cache-control": "no-cache" };
-
-export const envelopeOf = ({ type, code, message, param }: AppError) => ({ error: { type, code, message, param } });
-
-export const eventOf = (payload: unknown) => `data: ${JSON.stringify(payload)}\n\n`;
+const MAX_UNREAD = 16 * 1024 * 1024; // in characters: a client that is this far behind does not read
 
 type Controller = { write: (text: string) => unknown; flush: () => unknown };
 
-/** What a client does not fetch is kept for it, within bounds. */
+/** Buffers what the client has not read, within bounds. */
 class Sink {
   #unread = 0;
-  #full: Promise<unknown> | undefined; // until the socket takes more
+  #full: Promise<unknown> | undefined; // pending until the socket accepts more
 
   constructor(private readonly controller: Controller) {}
 
   write(events: string) {
-    if (this.#unread > MAX_UNREAD) throw new Left("The client does not read its answer");
+    if (this.#unread > MAX_UNREAD) throw new ClientLeft("The client does not read its answer");
     const taken = this.controller.write(events);
     this.controller.flush();
     if (!(taken instanceof Promise)) return;
@@ -37,7 +32,7 @@ class Sink {
   }
 }
 
-/** `produce` writes whole events and ends after the last one. */
+/** `produce` writes whole events and returns after the last one. */
 export async function streamed(
   exchange: Exchange,
   produce: (write: (events: string) => void) => Promise<void>,
@@ -61,12 +56,12 @@ export async function streamed(
       try {
         await over;
       } catch (error) {
-        controller.write(eventOf(envelopeOf(exchange.explain(error))));
+        controller.write(sseError(exchange.explain(error)));
       }
       controller.close();
     },
   };
-  const body = new ReadableStream(source as unknown as UnderlyingSource); // the types of the web do not know the kind
+  const body = new ReadableStream(source as unknown as UnderlyingSource); // the web types lack this kind of stream
   exchange.streamed(over);
-  return new Response(body, { headers: HEADERS });
+  return new Response(body, { headers: SSE_HEADERS });
 }

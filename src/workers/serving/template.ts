@@ -1,6 +1,6 @@
 /**
- * The model's own chat template. What a template can do is found out by asking it once: it renders a small
- * conversation and the output shows whether the system text, the tools and the arguments are in it.
+ * The model's own chat template. Its abilities are tested once: it renders a small conversation, and the output shows
+ * whether it contains the system text, the tools and the arguments.
  */
 import type { ChatMessage, Tool } from "../../lib/chat/messages.ts";
 import { AppError } from "../../lib/errors.ts";
@@ -13,16 +13,16 @@ export type Conversation = {
   messages: readonly ChatMessage[];
   tools: readonly Tool[];
   variables: Record<string, unknown>;
-  /** Applied to each text of the client before it is put into the template. */
+  /** Applied to each text of the client before the template sees it. */
   quote: (text: string) => string;
-  /** True where absent: the text ends where the answer begins. */
+  /** Default true: the text ends where the answer begins. */
   open?: boolean;
 };
 export type ChatTemplate = {
   render: (conversation: Conversation) => string;
-  /** How this model writes calls. */
+  /** The format in which this model writes calls. */
   format: CallFormat;
-  /** Where an answer ends when the model has no token for it. */
+  /** Stop strings for a model that has no end token. */
   stop: readonly string[];
 };
 
@@ -71,7 +71,7 @@ class OneTemplate {
     try {
       return this.attempt(conversation, this.nativeTools);
     } catch (error) {
-      // a native template that trips over these tools can still have them described in its own format
+      // If a native template fails on these tools, describe the tools in its own format instead.
       const another = this.nativeTools && tools.length > 0 && this.format === HERMES && isBug(error);
       if (!another) throw refusal(error);
     }
@@ -95,7 +95,7 @@ class OneTemplate {
     return this.run(turns, native ? tools : [], variables, open);
   }
 
-  /** No tools are null, as most templates expect; some go through them unasked. */
+  /** No tools are passed as null, as most templates expect. Some iterate over them without a check. */
   private run(
     turns: readonly Turn[],
     tools: readonly unknown[],
@@ -121,7 +121,8 @@ class OneTemplate {
     try {
       return this.run(turns, tools).includes(text);
     } catch (error) {
-      if (error instanceof TemplateOverrun) this.overrun = error; // on two words: nobody waits for it again
+      // it failed on two words: later requests must not wait for it again
+      if (error instanceof TemplateOverrun) this.overrun = error;
       return false;
     }
   }
@@ -131,7 +132,10 @@ class OneTemplate {
     return this.systemWorks;
   }
 
-  /** Most templates write arguments as JSON themselves; some expect the text ready. Ids as this model spells them. */
+  /**
+   * Most templates write arguments as JSON themselves; some expect finished text. Ids are spelled as this model
+   * expects.
+   */
   private withArguments(turns: readonly Turn[]): Turn[] {
     if (!turns.some((turn) => turn.tool_calls)) return [...turns];
     this.argumentsAsText ??= this.wantsText();
@@ -170,21 +174,25 @@ class OneTemplate {
 
 const asText = (value: unknown) => (typeof value === "string" ? value : JSON.stringify(value));
 
-/** A template that this program cannot read is known only when someone chats: the other routes work without. */
+/** An unreadable template is reported only when a client chats: the other routes work without it. */
 function compiled(source: string): Render {
   try {
     return compileTemplate(source);
   } catch (cause) {
     const why = cause instanceof Error ? cause.message : String(cause);
     return () => {
-      throw new AppError("invalid_request", `The model's chat template cannot be read (${why}): use /completions`, {
-        cause,
-      });
+      throw new AppError(
+        "invalid_request",
+        `The model's chat template cannot be read (${why}). Use /completions instead`,
+        {
+          cause,
+        },
+      );
     };
   }
 }
 
-/** Neither the template's own refusal nor its budget: it met something that it does not handle. */
+/** True if neither the template's own rejection nor its budget caused the error. */
 const isBug = (error: unknown) =>
   !(error instanceof AppError || error instanceof TemplateRefusal || error instanceof TemplateOverrun);
 
@@ -192,7 +200,7 @@ function refusal(error: unknown): unknown {
   if (error instanceof AppError) return error;
   const message = error instanceof Error ? error.message : String(error);
   if (error instanceof TemplateRefusal)
-    return new AppError("invalid_request", `The model's chat template refuses these messages: ${message}`, {
+    return new AppError("invalid_request", `The model's chat template rejects these messages: ${message}`, {
       param: "/messages",
       cause: error,
     });
@@ -205,7 +213,7 @@ function refusal(error: unknown): unknown {
 
 const SPEAKERS: Record<string, string> = { user: "User", assistant: "Assistant" };
 
-/** For a model without a template: a transcript, ended by the next turn of the user. */
+/** For a model without a template: a transcript that stops at the next user turn. */
 function plainTemplate(): ChatTemplate {
   return {
     format: HERMES,

@@ -1,4 +1,6 @@
-/** tools, tool_choice and response_format of a request → what the engine is held to and how its text is read. */
+/**
+ * Turns tools, tool_choice and response_format of a request into a grammar for the engine and a parser for its text.
+ */
 import type { ChatCompletionRequest } from "../../lib/chat/chat_completion.ts";
 import type { Tool } from "../../lib/chat/messages.ts";
 import type { CallFormat } from "./call_formats.ts";
@@ -7,15 +9,15 @@ import { createRules, type Rules } from "./grammar/rules.ts";
 import { compileSchema } from "./grammar/schema.ts";
 
 export type Plan = {
-  /** The tools that the prompt shows. */
+  /** The tools that the prompt lists. */
   shown: readonly Tool[];
   grammar?: string;
   /** The field that the grammar comes from. */
   grammarOf: "/tools" | "/response_format";
-  /** Ends the prompt. */
+  /** This text ends the prompt. */
   opening: string;
   stop: readonly string[];
-  /** Undefined: the text is the content. One for each sample. */
+  /** Makes one parser for each sample. Undefined: the text is the content. */
   newParser?: () => CallParser;
 };
 
@@ -54,7 +56,7 @@ export function planAnswer(request: Request, format: CallFormat): Plan {
   return { ...plan, grammar: rules.toGrammar(`${calls} | ${answer}`) };
 }
 
-/** The rule of response_format, if it asks for anything. */
+/** The rule of response_format, if it sets a format. */
 function answerRule({ response_format: wanted }: Request, rules: Rules): string | undefined {
   if (wanted.type === "text") return undefined;
   const schema = wanted.type === "json_schema" ? wanted.json_schema.schema : undefined;

@@ -1,7 +1,7 @@
 /**
- * A checkpoint is a directory that appears whole: made under a temporary name, flushed file by file, renamed. In it lie
- * the weights and the moments (safetensors), what the loop must know to go on (state.json), what is left of the last
- * generation, and what can be served (adapter.gguf, model.gguf).
+ * A checkpoint is a directory that appears complete: it is made under a temporary name, flushed file by file, and
+ * renamed. It contains the weights and the moments (safetensors), the loop's state (state.json), the rest of the last
+ * generation, and files to serve (adapter.gguf, model.gguf).
  */
 import { mkdir, open, readdir, readFile, rename, rm, stat } from "node:fs/promises";
 import { join } from "node:path";
@@ -23,21 +23,21 @@ const number = z.number().nullable(); // JSON has no NaN
 
 const LoopState = z.strictObject({
   version: z.literal(VERSION),
-  /** Completed. */
+  /** Number of completed steps. */
   step: z.int().min(0),
   total_steps: z.int().positive(),
   method: z.enum(METHODS),
   seed: z.int(),
   lora: LoraSettings.nullable(),
-  /** That the model has been trained on so far. */
+  /** Number of tokens that the model has been trained on. */
   tokens: z.int().min(0),
   order: z.strictObject({ seed: z.int(), epoch: z.int(), position: z.int() }),
-  /** Of the steps so far, what the alarms look at. */
+  /** Metrics of earlier steps that the alarms need. */
   history: z.array(z.strictObject({ step: z.int(), values: z.record(z.string(), z.number()) })),
   raised: z.array(z.enum(ALARMS)),
-  /** Whether any of them taught the model something. */
+  /** True if a step has changed the model. */
   learned: z.boolean(),
-  /** The last of them. */
+  /** Effects of the last steps. */
   effects: z.array(
     z.strictObject({
       step: z.int(),
@@ -47,14 +47,14 @@ const LoopState = z.strictObject({
       changed: z.boolean(),
     }),
   ),
-  /** Whether generation.json lies beside it. */
+  /** True if generation.json exists beside this file. */
   generation: z.boolean(),
 });
 export type LoopState = z.infer<typeof LoopState>;
 
 export const checkpointName = (step: number) => `step-${String(step).padStart(6, "0")}`;
 
-/** `fill` writes the files; one that is there already under this name is replaced. */
+/** `fill` writes the files. An existing checkpoint of this name is replaced. */
 export async function writeCheckpoint(dir: string, state: LoopState, fill: (into: string) => Promise<void>) {
   const path = join(dir, checkpointName(state.step));
   const temp = tempPath(dir);
@@ -72,7 +72,7 @@ export async function writeCheckpoint(dir: string, state: LoopState, fill: (into
   }
 }
 
-/** The bytes of all files, which are on the disk now. */
+/** Flushes all files to disk and returns their total size in bytes. */
 async function settle(dir: string): Promise<number> {
   let size = 0;
   for (const name of await readdir(dir)) {
@@ -88,7 +88,9 @@ async function settle(dir: string): Promise<number> {
   return size;
 }
 
-/** A directory cannot be renamed over another. One that nobody was told of, or that is made again after a crash. */
+/**
+ * Removes the old directory, because rename cannot replace one. It was never reported, or is made again after a crash.
+ */
 async function retire(dir: string, path: string) {
   const aside = tempPath(dir);
   try {
@@ -100,7 +102,7 @@ async function retire(dir: string, path: string) {
   await rm(aside, { recursive: true, force: true });
 }
 
-/** What a killed run left half-made. One worker at a time writes here. */
+/** Removes incomplete checkpoints of a killed run. Only one worker at a time writes here. */
 export async function clearHalves(dir: string) {
   await mkdir(dir, { recursive: true, mode: 0o700 });
   for (const name of await readdir(dir))
@@ -112,39 +114,41 @@ export async function readState(path: string): Promise<LoopState> {
   try {
     text = await readFile(join(path, STATE_FILE), "utf8");
   } catch (cause) {
-    const gone = errorCode(cause) === "ENOENT" && !(await stat(path).catch(() => null));
-    throw new WorkerError("data", `The checkpoint ${path} ${gone ? "is gone" : "cannot be read"}`, { cause });
+    const isMissing = errorCode(cause) === "ENOENT" && !(await stat(path).catch(() => null));
+    throw new WorkerError("data", `The checkpoint ${path} ${isMissing ? "no longer exists" : "cannot be read"}`, {
+      cause,
+    });
   }
   let raw: unknown;
   try {
     raw = JSON.parse(text);
   } catch (cause) {
-    throw new WorkerError("data", `The checkpoint ${path} is damaged: ${STATE_FILE} is no JSON`, { cause });
+    throw new WorkerError("data", `The checkpoint ${path} is damaged: ${STATE_FILE} is not JSON`, { cause });
   }
   const version = (raw as { version?: unknown } | null)?.version;
   if (version !== VERSION)
     throw new WorkerError(
       "data",
-      `The checkpoint ${path} is of version ${String(version)}: this program reads ${VERSION}`,
+      `The checkpoint ${path} has version ${String(version)}, but this program reads version ${VERSION}`,
     );
   const read = LoopState.safeParse(raw);
   if (!read.success) throw new WorkerError("data", `The checkpoint ${path} is damaged: ${z.prettifyError(read.error)}`);
   return read.data;
 }
 
-/** Going on in the middle needs the very same training. */
+/** Resuming requires exactly the same training. */
 export function mustContinue(state: LoopState, plan: TrainPlan, path: string) {
   const differs = (what: string, was: unknown, is: unknown) =>
     new WorkerError(
       "config",
-      `The checkpoint ${path} cannot be continued: its ${what} is ${say(was)}, the job's ${say(is)}`,
+      `The checkpoint ${path} cannot be continued: its ${what} is ${say(was)}, but the job's is ${say(is)}`,
     );
   if (state.method !== plan.method) throw differs("method", state.method, plan.method);
   if (state.seed !== plan.seed) throw differs("seed", state.seed, plan.seed);
   mustFit(state, plan.lora, path);
 }
 
-/** Weights alone need the same places. */
+/** Weights alone require only the same LoRA settings. */
 export function mustFit(state: LoopState, lora: LoraSettings | null, path: string) {
   const shape = (given: LoraSettings | null) =>
     given && { r: given.r, alpha: given.alpha, target_modules: given.target_modules, use_rslora: given.use_rslora };
@@ -152,7 +156,7 @@ export function mustFit(state: LoopState, lora: LoraSettings | null, path: strin
   if (was !== is)
     throw new WorkerError(
       "config",
-      `The checkpoint ${path} does not fit: it was trained with lora ${was}, the job has ${is}`,
+      `The checkpoint ${path} does not fit: it was trained with lora ${was}, but the job has ${is}`,
     );
 }
 

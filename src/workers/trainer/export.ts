@@ -1,4 +1,4 @@
-/** Files that others read, made of one checkpoint. */
+/** Makes export files from one checkpoint. */
 import { copyFile, mkdtemp, open, readdir, rm, stat } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { type TarEntry, tarChunks } from "../../lib/archive/tar_write.ts";
@@ -18,7 +18,7 @@ import { writePeft } from "./results/peft.ts";
 import { writeQuantizedGguf } from "./results/quantized_gguf.ts";
 import { openTensors, WEIGHTS_FILE } from "./trainee/files.ts";
 
-type Report = { tell: (message: FromTrainer) => void; onTurn: () => void };
+type Report = { send: (message: FromTrainer) => void; onTurn: () => void };
 
 const PLAIN: readonly string[] = ["F32", "F16", "BF16", "Q8_0"] satisfies MergedType[];
 const isPlain = (name: string): name is MergedType => PLAIN.includes(name);
@@ -31,14 +31,14 @@ export async function exportFiles(task: ExportTask, report: Report): Promise<voi
   else if (task.variant === "peft") await writePeftTar(task);
   else await writeModel(task, report);
   const { size } = await stat(task.out);
-  report.tell({ type: "exported", path: task.out, size_bytes: size, sha256: await sha256File(task.out) });
+  report.send({ type: "exported", path: task.out, size_bytes: size, sha256: await sha256File(task.out) });
 }
 
 const mustLora = (lora: LoraSettings | null, variant: string): LoraSettings => {
   if (lora) return lora;
   throw new WorkerError(
     "config",
-    `All weights were trained: there is no adapter for the variant ${variant}. Take merged or gguf`,
+    `All weights were trained, so there is no adapter for the variant ${variant}. Use merged or gguf`,
   );
 };
 
@@ -76,18 +76,18 @@ async function entryOf(dir: string, name: string): Promise<TarEntry> {
   return { name, size, content: () => file.stream() as AsyncIterable<Uint8Array> };
 }
 
-/** `merged` in a plain type, F16 where none is named; `gguf` also in one of libllama's mixtures. */
-async function writeModel(task: ExportTask, { tell, onTurn }: Report) {
+/** `merged` uses a plain type (default F16); `gguf` also supports libllama's mixed types. */
+async function writeModel(task: ExportTask, { send, onTurn }: Report) {
   const wanted = task.quantization === "" ? "F16" : task.quantization;
   if (!isPlain(wanted) && !isMixed(wanted)) {
     const known = [...new Set([...PLAIN, ...Object.keys(QUANTIZATIONS)])].join(", ");
-    throw new WorkerError("config", `quantization ${wanted} is unknown: there are ${known}`);
+    throw new WorkerError("config", `quantization: ${wanted} is unknown. Use one of ${known}`);
   }
   const backend = openMerger(task);
   const learned = await readLearned(task);
   const onProgress = (progress: number) => {
     onTurn();
-    tell({ type: "loading", stage: "writing", progress: Math.min(progress, 1) });
+    send({ type: "loading", stage: "writing", progress: Math.min(progress, 1) });
   };
   const common = { base: task.model_path, path: task.out, learned: learned.learned, onProgress };
   try {

@@ -1,4 +1,4 @@
-/** What was learned, to where it is used: into the engine that samples, and into the files of a checkpoint. */
+/** Copies the learned weights to the sampling engine and into the files of a checkpoint. */
 import { open } from "node:fs/promises";
 import { join } from "node:path";
 import { describe } from "../../lib/gguf/describe.ts";
@@ -13,9 +13,9 @@ import type { Trainee } from "./trainee/types.ts";
 
 type Learner = { trainee: Trainee; machine: Machine; plan: TrainPlan };
 
-/** The adapter after every step, or all weights. Nothing where the weights are those that it has. */
+/** Copies the adapter after every step, or all weights. Does nothing if the sampler already has these weights. */
 export function createSync({ trainee, roller, machine, plan, fresh }: Learner & { roller: Roller; fresh: boolean }) {
-  let held = fresh && plan.lora === null ? 0 : null; // by how many steps the weights that the sampler has were made
+  let held = fresh && plan.lora === null ? 0 : null; // step of the weights that the sampler has
   return async () => {
     if (held === trainee.steps) return;
     if (!plan.lora) await roller.reload((path) => writeWhole(path, { trainee, machine, plan }));
@@ -24,11 +24,11 @@ export function createSync({ trainee, roller, machine, plan, fresh }: Learner & 
   };
 }
 
-/** Weights are put together on the processor: a GPU cannot decode every type. */
+/** Weights are merged on the CPU: a GPU cannot decode every type. */
 export const openMerger = ({ data_dir, threads, gpus }: Machine) =>
   openBackend(data_dir, { kind: "cpu", threads, ...(gpus.length > 0 ? { beside: "cuda" as const } : {}) });
 
-/** Over what is there: the path may be one that only this process has, where nothing can be renamed to. */
+/** Overwrites the file in place: the path may exist only for this process, where rename does not work. */
 async function writeWhole(path: string, { trainee, machine, plan }: Learner) {
   const backend = openMerger(machine);
   const file = await open(path, "w");
@@ -42,13 +42,13 @@ async function writeWhole(path: string, { trainee, machine, plan }: Learner) {
   }
 }
 
-/** Of a model of its own: as precise as the base, or half precision where that is quantized. */
+/** The type of a complete model: the base's precision, or half precision for a quantized base. */
 export function wholeType({ file }: Pick<Trainee, "file">): MergedType {
   const { quantization } = describe(file.header);
   return quantization === "F32" || quantization === "BF16" ? quantization : "F16";
 }
 
-/** What can be served. A whole model is written only once, at the end. */
+/** Writes files that can be served. A complete model is written only once, at the end. */
 export function createResultWriter({ trainee, machine, plan }: Learner) {
   return async (dir: string, last: boolean) => {
     if (plan.lora) return void (await writeAdapterGguf(join(dir, ADAPTER_FILE), trainee.adapter()));

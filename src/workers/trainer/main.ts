@@ -1,4 +1,4 @@
-/** `verk worker trainer`: one task (a training, a preview of one, files of a checkpoint), then the end. */
+/** `verk worker trainer`: one task (a training, a preview, or an export of a checkpoint), then exit. */
 import { type Host, runHosted } from "../host.ts";
 import { type FromTrainer, ToTrainer, type TrainTask } from "../protocol_trainer.ts";
 import { exportFiles } from "./export.ts";
@@ -12,7 +12,7 @@ import { asTrouble, asWorkerError, Trouble, withKind } from "./trouble.ts";
 type TrainerHost = Host<ToTrainer, FromTrainer>;
 type Task = Extract<ToTrainer, { type: "train" | "preview" | "export" }>;
 
-/** A micro-batch, or a large model's way into memory, may hold the thread for this long. */
+/** A micro-batch, or loading a large model, may block the thread for this long. */
 const QUIET_MS = 600_000;
 
 export const runTrainer = () => runHosted<ToTrainer, FromTrainer>(ToTrainer, serve);
@@ -20,13 +20,13 @@ export const runTrainer = () => runHosted<ToTrainer, FromTrainer>(ToTrainer, ser
 async function serve(host: TrainerHost): Promise<void> {
   const channel = listen(host);
   const task = await channel.task;
-  if (!task) return; // ended before it was told anything
+  if (!task) return; // stopped before a task came
   host.beat(QUIET_MS);
   try {
     await perform(host, channel, task);
     host.send({ type: "done" });
   } catch (error) {
-    if (host.stopping.aborted) return; // what was begun is broken off on purpose
+    if (host.stopping.aborted) return; // the task was aborted on purpose
     const trouble = asTrouble(error);
     if (!trouble) throw withKind(error);
     const { kind, message, about } = trouble;
@@ -36,7 +36,7 @@ async function serve(host: TrainerHost): Promise<void> {
 }
 
 async function perform(host: TrainerHost, channel: Channel, task: Task): Promise<void> {
-  if (task.type === "export") return exportFiles(task, { tell: host.send, onTurn: () => host.beat(QUIET_MS) });
+  if (task.type === "export") return exportFiles(task, { send: host.send, onTurn: () => host.beat(QUIET_MS) });
   const opened = await openTraining({
     machine: task,
     plan: task.plan,
@@ -53,7 +53,7 @@ async function perform(host: TrainerHost, channel: Channel, task: Task): Promise
     if (task.type === "preview") await preview(world, opened, task);
     else await train(world, opened.openMethod, optionsOf(task, opened));
   } finally {
-    if (!host.stopping.aborted) await opened.close(); // or the exit takes it all
+    if (!host.stopping.aborted) await opened.close(); // otherwise the exit frees everything
   }
 }
 
@@ -79,7 +79,7 @@ function worldOf(host: TrainerHost, channel: Channel, opened: Opened, isOnGpu: b
     trainee,
     reference,
     score: channel.score,
-    tell: host.send,
+    send: host.send,
     signal: host.stopping,
     isEnding: channel.isEnding,
     now: () => performance.now(),
@@ -90,22 +90,22 @@ function worldOf(host: TrainerHost, channel: Channel, opened: Opened, isOnGpu: b
 
 type Channel = { task: Promise<Task | null>; score: Score; isEnding: () => boolean };
 
-/** Reads what the server says, for as long as this process lives. */
+/** Reads the server's messages for the life of this process. */
 function listen(host: TrainerHost): Channel {
   const task = Promise.withResolvers<Task | null>();
-  const asked = new Map<number, PromiseWithResolvers<Awaited<ReturnType<Score>>>>();
+  const pending = new Map<number, PromiseWithResolvers<Awaited<ReturnType<Score>>>>();
   let ending = false;
   let lastId = 0;
-  const hear = (message: ToTrainer) => {
+  const handleMessage = (message: ToTrainer) => {
     if (message.type === "save_and_end") ending = true;
-    else if (message.type === "scored") asked.get(message.id)?.resolve(message);
-    else if (message.type === "unscored") asked.get(message.id)?.reject(new Trouble("bad_reward", message.message));
+    else if (message.type === "scored") pending.get(message.id)?.resolve(message);
+    else if (message.type === "unscored") pending.get(message.id)?.reject(new Trouble("bad_reward", message.message));
     else task.resolve(message);
   };
   void (async () => {
-    for await (const message of host.messages) hear(message);
+    for await (const message of host.messages) handleMessage(message);
     task.resolve(null);
-    for (const each of asked.values()) each.reject(new Error("The server asked for the end"));
+    for (const each of pending.values()) each.reject(new Error("The server is stopping this worker"));
   })();
   return {
     task: task.promise,
@@ -113,9 +113,9 @@ function listen(host: TrainerHost): Channel {
     async score(step, samples) {
       const id = ++lastId;
       const answer = Promise.withResolvers<Awaited<ReturnType<Score>>>();
-      asked.set(id, answer);
+      pending.set(id, answer);
       host.send({ type: "score", id, step, samples: [...samples] });
-      return answer.promise.finally(() => asked.delete(id));
+      return answer.promise.finally(() => pending.delete(id));
     },
   };
 }

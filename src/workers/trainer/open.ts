@@ -1,4 +1,4 @@
-/** A plan → rows, a model that learns and one that samples, and the method that brings them together. */
+/** Opens a plan: rows, a model that learns, one that samples, and the method that connects them. */
 import type { Method as MethodName } from "../../lib/training/hyperparameters.ts";
 import type { Resolved } from "../../lib/training/resolve.ts";
 import { rolloutSlots } from "../../lib/training/slots.ts";
@@ -33,7 +33,7 @@ export type Setting = {
   machine: Machine;
   plan: TrainPlan;
   samplesPerStep: number;
-  /** The weights begin as the file has them. */
+  /** True if training starts from the file's weights. */
   fresh: boolean;
   onLoading: (stage: string, progress: number) => void;
   onTurn: () => void;
@@ -43,17 +43,17 @@ export type Opened = {
   trainee: Trainee;
   roller: Roller | null;
   reference: Reference | null;
-  /** Null: not of this method. */
+  /** Null if the method has no prompts. */
   prompts: Examples<Prompt> | null;
   sequences: Examples<Sequence[]> | null;
   pairs: Examples<Pair> | null;
   openMethod: OpenMethod;
-  /** Words on how many there are. */
+  /** Text for the log: the number of rows. */
   rows: string;
   close: () => Promise<void>;
 };
 
-/** Training and held-out examples. */
+/** Examples for training and held-out ones. */
 type Both<T> = { examples: Examples<T>; heldOut: Examples<T> | null };
 
 export const valuesOf = <M extends MethodName>(plan: TrainPlan) => plan.hyperparameters as unknown as Resolved<M>;
@@ -144,7 +144,7 @@ type Read = {
   prompts?: Both<Prompt>;
   sequences?: Both<Sequence[]>;
   pairs?: Both<Pair>;
-  /** Tokens of the longest sequence that the model will see. */
+  /** Tokens of the longest sequence of the training. */
   maxLength: number;
   words: string;
 };
@@ -172,7 +172,7 @@ async function readExamples(plan: TrainPlan, { encoder, contextLength, read }: R
   return { prompts, maxLength: longest(prompts) + least, words: `${prompts.examples.count} prompts` };
 }
 
-/** Without an adapter to take away, the model as it was is loaded once more. */
+/** Without an adapter to switch off, the base model is loaded a second time. */
 async function openReference({ plan, machine, onTurn }: Setting, trainee: Trainee, maxLength: number) {
   const isNeeded = plan.method === "dpo" || (plan.method === "grpo" && valuesOf<"grpo">(plan).beta !== 0);
   if (!isNeeded) return { reference: null, closeReference: () => {} };
@@ -185,7 +185,8 @@ async function openReference({ plan, machine, onTurn }: Setting, trainee: Traine
     dataDir: machine.data_dir,
     modelPath: plan.model_path,
     device: deviceOf(machine),
-    lora: { r: 1, alpha: 1, dropout: 0, target_modules: ["q_proj"], use_rslora: false }, // never used
+    // a required value that is never used
+    lora: { r: 1, alpha: 1, dropout: 0, target_modules: ["q_proj"], use_rslora: false },
     seed: plan.seed,
     maxLength,
     checkpointing: true,
@@ -199,7 +200,7 @@ async function openReference({ plan, machine, onTurn }: Setting, trainee: Traine
 function openSampler({ plan, machine, onLoading }: Setting, contextLength: number): Promise<Roller> {
   const values = valuesOf<"grpo">(plan);
   if (values.repetition_penalty !== 1)
-    throw new WorkerError("config", "repetition_penalty can only be 1: completions are drawn from the model as it is");
+    throw new WorkerError("config", "repetition_penalty must be 1: completions are drawn from the unchanged model");
   return openRoller({
     dataDir: machine.data_dir,
     modelPath: plan.model_path,

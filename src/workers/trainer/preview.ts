@@ -1,20 +1,20 @@
-/** A look at what a job would do: real samples, real rewards, the time of a step. Nothing is changed or kept. */
+/** Previews a job: real samples, real rewards, the time of a step. Nothing is changed or stored. */
 import type { PreviewTask } from "../protocol_trainer.ts";
 import { rollGroups, toldSample } from "./loop/rollout.ts";
 import type { World } from "./loop/types.ts";
 import { type Opened, valuesOf } from "./open.ts";
 import type { Piece, Scores } from "./trainee/types.ts";
 
-/** Of a step, at most: the rest is extrapolated. */
+/** Maximum units of a step to compute; the rest is extrapolated. */
 const MOST_UNITS = 8;
 
 export async function preview(world: World, opened: Opened, task: PreviewTask): Promise<void> {
-  const { tell } = world;
+  const { send } = world;
   const { roller, prompts } = opened;
   if (!prompts || !roller) {
     const { units, all } = someUnits(opened, task);
     const step_ms = units.length === 0 ? null : ((await learnMs(world, units)) * all) / units.length;
-    return tell({ type: "previewed", memory_bytes: world.memoryBytes(), step_ms, samples: [], latencies_ms: [] });
+    return send({ type: "previewed", memory_bytes: world.memoryBytes(), step_ms, samples: [], latencies_ms: [] });
   }
   const values = valuesOf<"grpo">(task.plan);
   const count = Math.min(task.prompts, prompts.count);
@@ -36,10 +36,10 @@ export async function preview(world: World, opened: Opened, task: PreviewTask): 
         )) *
           perStep) /
         whole.length;
-  // A generation serves this many steps.
+  // A generation serves several steps.
   const share = (values.steps_per_generation * values.num_iterations) / values.gradient_accumulation_steps;
   const rolling = (rollMs * values.generation_batch_size) / Math.max(drawn.length, 1) / share;
-  tell({
+  send({
     type: "previewed",
     memory_bytes: world.memoryBytes(),
     step_ms: drawn.length === 0 ? null : rolling + learning,
@@ -48,16 +48,16 @@ export async function preview(world: World, opened: Opened, task: PreviewTask): 
   });
 }
 
-/** Forward and backward with every weight 0: gradients stay 0, and no step is made. */
+/** Runs forward and backward with all weights 0: gradients stay 0, and no step is made. */
 async function learnMs({ trainee, now }: World, units: readonly (readonly Piece[])[]): Promise<number> {
   const weigh = (_: number, scores: readonly Scores[]) => scores.map(({ logps }) => new Float32Array(logps.length));
-  await trainee.learn(units, weigh, { dropoutSeed: 0 }); // the first builds the graphs
+  await trainee.learn(units, weigh, { dropoutSeed: 0 }); // warm-up: the first run builds the graphs
   const begun = now();
   await trainee.learn(units, weigh, { dropoutSeed: 0 });
   return now() - begun;
 }
 
-/** Some of what a step takes, and how many it takes in all. */
+/** Returns some units of a step, and the number of all its units. */
 function someUnits({ sequences, pairs }: Opened, { plan }: PreviewTask): { units: Piece[][]; all: number } {
   const values = valuesOf<"sft">(plan);
   const rows = values.per_device_train_batch_size * values.gradient_accumulation_steps;

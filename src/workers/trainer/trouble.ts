@@ -6,7 +6,7 @@ import { SafetensorsError } from "./results/safetensors.ts";
 
 export type TroubleKind = (typeof TROUBLES)[number];
 
-/** What ends a training for a reason that its owner can do something about. */
+/** A training failure that its owner can fix. */
 export class Trouble extends Error {
   constructor(
     readonly kind: TroubleKind,
@@ -26,10 +26,10 @@ const KINDS: Record<TroubleKind, ReportedFailure> = {
   bad_reward: "reward",
 };
 
-/** Of the engine that samples: it says so only in words. */
+/** The sampling engine reports a lack of memory only in its message. */
 const LACKING = /no memory for|out of memory|failed to allocate|cudaMalloc/i;
 
-/** Memory that ran out is a trouble too, wherever it was thrown. */
+/** Converts out-of-memory errors, wherever they were thrown. */
 export function asTrouble(error: unknown): Trouble | null {
   if (error instanceof Trouble) return error;
   if (!(error instanceof Error)) return null;
@@ -41,7 +41,7 @@ export function asTrouble(error: unknown): Trouble | null {
 export const asWorkerError = (trouble: Trouble) =>
   new WorkerError(KINDS[trouble.kind], trouble.message, { cause: trouble });
 
-/** A model or a checkpoint that this program cannot use will not become better by trying again. */
+/** An unusable model or checkpoint is not worth a retry. */
 export function withKind(error: unknown): unknown {
   if (error instanceof GgufError) return new WorkerError("config", error.message, { cause: error });
   if (error instanceof SafetensorsError) return new WorkerError("data", error.message, { cause: error });

@@ -74,7 +74,7 @@ describe("scores", () => {
     expect(apart(await trainee.score(pieces, { reference: true }), before)).toBeLessThan(1e-5);
     trainee.close();
     const full = await opened(dir, { lora: null });
-    expect(full.score(pieces, { reference: true })).rejects.toThrow("needs one");
+    expect(full.score(pieces, { reference: true })).rejects.toThrow("needs an adapter");
     full.close();
   });
 });

@@ -15,7 +15,7 @@ const show = command({
   examples: ["verk credits show", "verk credits show --workspace research --json"],
   async run({ workspace, json, ...where }) {
     const { billing, DEFAULT_WORKSPACE, mustFindWorkspace, offline } = await import("../../offline.ts");
-    const seen = await offline(settingsOf(where), (ctx) => {
+    const account = await offline(settingsOf(where), (ctx) => {
       billing.begin(ctx);
       const { id, paymentCustomerId } = mustFindWorkspace(ctx, workspace ?? DEFAULT_WORKSPACE);
       return {
@@ -24,10 +24,10 @@ const show = command({
         items: billing.transactions(ctx, id, { limit: SHOWN }).data,
       };
     });
-    if (json) printJson(seen);
+    if (json) printJson(account);
     else {
-      note(`${dollars(seen.balance_usd)} left (${seen.payment_customer_id}).`);
-      const rows = seen.items.map((each) => [each.created_at, dollars(each.amount_usd), each.description]);
+      note(`${dollars(account.balance_usd)} left (${account.payment_customer_id}).`);
+      const rows = account.items.map((each) => [each.created_at, dollars(each.amount_usd), each.description]);
       printTable(["WHEN", "AMOUNT", "WHAT"], rows, "No transactions yet.");
     }
     return EXIT.ok;
@@ -35,17 +35,17 @@ const show = command({
 });
 
 const grant = command({
-  summary: "Add credit to a workspace; a running server resumes what waited for it within a second",
+  summary: "Add credit to a workspace; a running server resumes work that waited for credit within a second",
   takes: ["usd"],
   flags: {
     ...WHERE,
-    note: { type: "string", value: "TEXT", doc: 'What the ledger says of it (default "Credit granted")' },
-    "take-back": { type: "boolean", doc: "Take the amount back instead: the ledger keeps both entries" },
+    note: { type: "string", value: "TEXT", doc: 'Description in the ledger (default "Credit granted")' },
+    "take-back": { type: "boolean", doc: "Subtract the amount instead; the ledger keeps both entries" },
   },
   examples: ["verk credits grant 250", "verk credits grant 40 --workspace research --note 'Course in May'"],
-  async run({ workspace, json, note: words, "take-back": back, ...where }, amount = "") {
+  async run({ workspace, json, note: text, "take-back": back, ...where }, amount = "") {
     const usd = amountOf(amount) * (back ? -1 : 1);
-    const description = words === undefined ? undefined : labelOf("note", words);
+    const description = text === undefined ? undefined : labelOf("--note", text);
     const { audited, billing, DEFAULT_WORKSPACE, mustFindWorkspace, offline } = await import("../../offline.ts");
     const made = await offline(settingsOf(where), (ctx) => {
       const { id } = mustFindWorkspace(ctx, workspace ?? DEFAULT_WORKSPACE);
@@ -63,7 +63,7 @@ const grant = command({
 });
 
 export const credits: Group = {
-  summary: "The credit of workspaces, with a server running on the data directory or without one",
+  summary: "Manage the credit of workspaces, with or without a running server",
   subcommands: { show, grant },
 };
 
@@ -72,5 +72,7 @@ const dollars = (usd: number) => `${usd < 0 ? "-" : ""}$${Math.abs(usd).toFixed(
 function amountOf(text: string): number {
   const usd = /^\$?\d+(\.\d{1,6})?$/.test(text) ? Number(text.replace("$", "")) : Number.NaN;
   if (usd > 0 && usd <= 1e9) return usd;
-  throw new UsageError(`usd: expected dollars such as 250 or 0.50, at most a billion, not ${JSON.stringify(text)}`);
+  throw new UsageError(
+    `usd: expected an amount in dollars such as 250 or 0.50, at most 1000000000, not ${JSON.stringify(text)}`,
+  );
 }

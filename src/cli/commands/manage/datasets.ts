@@ -34,7 +34,7 @@ const list = command({
         each.created_at,
       ]);
       const header = ["ID", "NAME", "SOURCE", "FORMAT", "ROWS", "SIZE", "SNAPSHOTS", "CREATED"];
-      printTable(header, rows, "No datasets: upload one with `verk datasets push FILE`.");
+      printTable(header, rows, "No datasets. Upload one with `verk datasets push FILE`.");
     }
     return EXIT.ok;
   },
@@ -61,7 +61,7 @@ function factsOf(each: Dataset): [string, string][] {
     ["id", each.id],
     ["name", each.name],
     ["source", source === null ? each.source_type : `${each.source_type}: ${source}`],
-    ["format", each.format ?? "not known yet"],
+    ["format", each.format ?? "unknown"],
     ["rows", each.num_rows === null ? null : String(each.num_rows)],
     ["size", each.size_bytes === null ? null : formatBytes(each.size_bytes)],
     ["head row", String(each.head_row)],
@@ -76,12 +76,12 @@ function factsOf(each: Dataset): [string, string][] {
 }
 
 const create = command({
-  summary: "Create an empty dataset that rows are appended to",
+  summary: "Create an empty dataset to append rows to",
   takes: ["name"],
   flags: {
     ...FLAGS,
-    format: { type: "string", value: "FORMAT", doc: `What its rows are: ${FORMATS.join(", ")}` },
-    "auto-snapshot": { type: "string", value: "N", doc: "Cut a snapshot after every N rows (default: never)" },
+    format: { type: "string", value: "FORMAT", doc: `Format of the rows: ${FORMATS.join(", ")}` },
+    "auto-snapshot": { type: "string", value: "N", doc: "Create a snapshot after every N rows (default: never)" },
   },
   examples: [
     "verk datasets create feedback --format preference",
@@ -98,7 +98,7 @@ const create = command({
     if (json) printJson(made);
     else {
       print(made.id);
-      note(`Append to it with \`verk datasets append ${made.id} FILE\`.`);
+      note(`Append rows with \`verk datasets append ${made.id} FILE\`.`);
     }
     return EXIT.ok;
   },
@@ -108,26 +108,26 @@ function formatOf(text: string | undefined) {
   const found = FORMATS.find((format) => format === text);
   if (found) return found;
   const close = text === undefined ? undefined : nearest(text, FORMATS);
-  const wrong = text === undefined ? "say what the rows are" : `there is no format ${JSON.stringify(text)}`;
+  const wrong = text === undefined ? "give the format of the rows" : `there is no format ${JSON.stringify(text)}`;
   throw new UsageError(`--format: ${wrong}${close ? `. Did you mean ${close}?` : `: ${FORMATS.join(", ")}`}`);
 }
 
 const snapshot = command({
-  summary: "Cut a snapshot: the rows as they are now, under a name that never changes its meaning",
+  summary: "Create a snapshot of the current rows; a snapshot never changes",
   takes: ["dataset"],
-  flags: { ...FLAGS, note: { type: "string", value: "TEXT", doc: "What it is" } },
+  flags: { ...FLAGS, note: { type: "string", value: "TEXT", doc: "Note about the snapshot" } },
   examples: ["verk datasets snapshot support", 'verk datasets snapshot support --note "before the cleanup"'],
   exits: NONE,
   async run({ json, note: text, ...where }, target = "") {
     const { client } = await connect(where);
     const { id, name } = await mustFind(client, target);
-    const given = text === undefined ? {} : { note: text };
-    const { status, body } = await client.call<Snapshot>("POST", `/v1/datasets/${id}/snapshots`, given);
+    const fields = text === undefined ? {} : { note: text };
+    const { status, body } = await client.call<Snapshot>("POST", `/v1/datasets/${id}/snapshots`, fields);
     if (json) printJson(body);
     else {
       print(body.id);
       const facts = `${body.row_count} rows, ${formatBytes(body.size_bytes)}, sha256 ${body.sha256}`;
-      note(`${status === 200 ? "Nothing came since: " : ""}${name}${body.id}: ${facts}.`);
+      note(`${status === 200 ? "No new rows since " : ""}${name}${body.id}: ${facts}.`);
     }
     return EXIT.ok;
   },
@@ -138,7 +138,7 @@ const remove = command({
   takes: ["dataset"],
   flags: FLAGS,
   examples: ["verk datasets delete ds_01j9…"],
-  exits: { 1: "failed: there is no such dataset, or a job that has not ended reads it" },
+  exits: { 1: "failed: there is no such dataset, or a job that has not ended uses it" },
   async run({ json, ...where }, target = "") {
     const { client } = await connect(where);
     const { id, name } = await mustFind(client, target);
@@ -150,6 +150,6 @@ const remove = command({
 });
 
 export const datasets: Group = {
-  summary: "Datasets of a running server",
+  summary: "Manage the datasets of a running server",
   subcommands: { push, pull, list, show, create, append, snapshot, delete: remove },
 };

@@ -19,7 +19,7 @@ const list = command({
     status: {
       type: "string",
       value: "STATUS",
-      doc: "Only these: queued, provisioning, serving, unhealthy, stopped, failed",
+      doc: "Only this status: queued, provisioning, serving, unhealthy, stopped or failed",
     },
   },
   examples: ["verk deployments list", "verk deployments list --status serving --json"],
@@ -40,7 +40,7 @@ const list = command({
       printTable(
         ["ID", "NAME", "STATUS", "MODEL", "GPU", "REQUESTS", "LAST REQUEST"],
         rows,
-        "No deployments: make one with `verk deploy MODEL --name NAME`.",
+        "No deployments. Create one with `verk deploy MODEL --name NAME`.",
       );
     }
     return EXIT.ok;
@@ -84,19 +84,19 @@ const factsOf = (each: Deployment, url: string): [string, string][] => [
   ["created", each.created_at],
 ];
 
-type Moved = { id: string; status: string };
+type Result = { id: string; status: string };
 
-const move = (action: "stop" | "start", summary: string): Command =>
+const transition = (action: "stop" | "start", summary: string): Command =>
   command({
     summary,
     takes: ["deployment"],
     flags: FLAGS,
     examples: [`verk deployments ${action} demo`],
-    exits: { 1: "failed: there is no such deployment, or it is in another state" },
+    exits: { 1: "failed: there is no such deployment, or its status does not allow it" },
     async run({ json, ...where }, target = "") {
       const { client } = await connect(where);
       const { id, name } = await mustFind(client, target);
-      const { body } = await client.call<Moved>("POST", `/v1/deployments/${id}/${action}`);
+      const { body } = await client.call<Result>("POST", `/v1/deployments/${id}/${action}`);
       if (json) printJson(body);
       else note(`${name} (${id}) is ${body.status}.`);
       return EXIT.ok;
@@ -104,11 +104,11 @@ const move = (action: "stop" | "start", summary: string): Command =>
   });
 
 export const deployments: Group = {
-  summary: "Deployments of a running server",
+  summary: "Manage the deployments of a running server",
   subcommands: {
     list,
     show,
-    stop: move("stop", "Stop a deployment: its memory is free again"),
-    start: move("start", "Start a stopped deployment again"),
+    stop: transition("stop", "Stop a deployment and free its memory"),
+    start: transition("start", "Start a stopped deployment"),
   },
 };

@@ -10,14 +10,14 @@ import { headlineOf, lastLine, plainLine, shortNumber, stepOf } from "../../jobs
 import { note, print, printJson, printTable } from "../../output.ts";
 
 const FLAGS = { ...SERVER_FLAGS, json: JSON_FLAG } as const;
-const NONE = { 1: "failed: there is no such job, or its state does not allow it" };
+const NONE = { 1: "failed: there is no such job, or its status does not allow it" };
 
 const list = command({
   summary: "List the training jobs, newest first",
   flags: {
     ...FLAGS,
-    status: { type: "string", value: "STATUS", doc: "Only these, such as running" },
-    method: { type: "string", value: "METHOD", doc: "Only these: grpo, sft, dpo or custom" },
+    status: { type: "string", value: "STATUS", doc: "Only jobs with this status, such as running" },
+    method: { type: "string", value: "METHOD", doc: "Only jobs with this method: grpo, sft, dpo or custom" },
   },
   examples: ["verk jobs list", "verk jobs list --status running --json"],
   async run({ json, status, method, ...where }) {
@@ -28,7 +28,7 @@ const list = command({
       printTable(
         ["ID", "RESULT", "STATUS", "METHOD", "MODEL", "STEP", "HEADLINE", "CREATED"],
         found.map(rowOf),
-        "No training jobs: start one with `verk jobs create --model MODEL --method grpo --dataset FILE --reward FILE`.",
+        "No training jobs. Start one with `verk jobs create --model MODEL --method grpo --dataset FILE --reward FILE`.",
       );
     return EXIT.ok;
   },
@@ -53,7 +53,7 @@ function rowOf(job: Job): string[] {
 type Event = { created_at: string; level: string; type: string; message: string };
 
 const get = command({
-  summary: "Show a job and what happened to it",
+  summary: "Show a job and its events",
   takes: ["job"],
   flags: FLAGS,
   examples: ["verk jobs get job_…", "verk jobs get sums --json"],
@@ -74,24 +74,28 @@ const get = command({
 });
 
 const watch = command({
-  summary: "Watch a job to its end",
+  summary: "Watch a job until it ends",
   takes: ["job"],
   flags: FLAGS,
   examples: ["verk jobs watch job_…", "verk jobs watch sums"],
-  exits: { 0: "it was completed", 1: "it failed or was cancelled", [INTERRUPTED]: "interrupted: the job goes on" },
+  exits: {
+    0: "the job completed",
+    1: "the job failed or was cancelled",
+    [INTERRUPTED]: "interrupted: the job continues",
+  },
   async run({ json, ...where }, target = "") {
     const { client } = await connect(where);
     const job = await mustFind(client, target);
     return await interruptible(async (signal) => {
-      const seen = await watchJob(client, job, signal);
-      if (seen && json) printJson(seen.job);
-      return !seen ? INTERRUPTED : seen.job.status === "completed" ? EXIT.ok : EXIT.failed;
+      const last = await watchJob(client, job, signal);
+      if (last && json) printJson(last.job);
+      return !last ? INTERRUPTED : last.job.status === "completed" ? EXIT.ok : EXIT.failed;
     });
   },
 });
 
-/** One request that moves a job on, and the state it is in then. */
-const moving = (action: "cancel" | "pause" | "resume", summary: string): Command =>
+/** A command that changes the status of a job and prints the new one. */
+const transition = (action: "cancel" | "pause" | "resume", summary: string): Command =>
   command({
     summary,
     takes: ["job"],
@@ -109,7 +113,7 @@ const moving = (action: "cancel" | "pause" | "resume", summary: string): Command
   });
 
 const remove = command({
-  summary: "Delete a job that is over, with its metrics, logs and checkpoints",
+  summary: "Delete a job that has ended, with its metrics, logs and checkpoints",
   takes: ["job"],
   flags: FLAGS,
   examples: ["verk jobs delete job_…"],
@@ -125,16 +129,16 @@ const remove = command({
 });
 
 export const jobs: Group = {
-  summary: "Train models: start, watch and steer training jobs",
+  summary: "Train models: start, watch and control training jobs",
   subcommands: {
     create,
     list,
     get,
     watch,
     logs,
-    cancel: moving("cancel", "End a job; its checkpoints stay"),
-    pause: moving("pause", "Save a job and give its memory back"),
-    resume: moving("resume", "Go on with a job that is paused"),
+    cancel: transition("cancel", "Cancel a job; its checkpoints stay"),
+    pause: transition("pause", "Pause a job: save a checkpoint and free its memory"),
+    resume: transition("resume", "Resume a paused job"),
     delete: remove,
     model,
   },

@@ -8,17 +8,17 @@ const WORKSPACE = { type: "string", value: "NAME", doc: 'Workspace of the key (d
 const WHERE = { data: DATA_FLAG, config: CONFIG_FLAG, workspace: WORKSPACE } as const;
 
 const create = command({
-  summary: "Create an API key and print it; it is shown only here",
+  summary: "Create an API key and print it; it is shown only once",
   flags: {
     ...WHERE,
-    name: { type: "string", value: "NAME", doc: 'What the key is for (default "cli")' },
+    name: { type: "string", value: "NAME", doc: 'Name of the key (default "cli")' },
     scope: {
       type: "string",
       value: "SCOPE",
       multiple: true,
-      doc: 'What it may do: *, read, inference, training, detect, metrics, admin (default "*"); repeat for more',
+      doc: 'Permission: *, read, inference, training, detect, metrics or admin (default "*"); repeatable',
     },
-    expires: { type: "string", value: "WHEN", doc: "90m, 12h, 30d from now, or a date (default: never)" },
+    expires: { type: "string", value: "WHEN", doc: "Duration such as 90m, 12h or 30d, or a date (default: never)" },
     json: { type: "boolean", doc: 'Print {"id","key"}' },
   },
   examples: [
@@ -28,12 +28,12 @@ const create = command({
   async run({ workspace, name, scope, expires, json, ...where }) {
     const { audited, SCOPES, DEFAULT_WORKSPACE, keys, mustFindWorkspace, offline } = await import("../../offline.ts");
     const scopes = scope.length === 0 ? (["*"] as const) : [...new Set(scope)].map((each) => scopeOf(each, SCOPES));
-    const label = labelOf("name", name ?? "cli");
+    const label = labelOf("--name", name ?? "cli");
     const expires_at = expires === undefined ? null : momentOf("expires", expires, Date.now());
     const { row, key } = await offline(settingsOf(where), (ctx) => {
       const { id } = mustFindWorkspace(ctx, workspace ?? DEFAULT_WORKSPACE);
-      const wish = { name: label, scopes: [...scopes], expires_at, monthly_budget_usd: null, metadata: {} };
-      const made = keys.create(ctx, id, wish);
+      const fields = { name: label, scopes: [...scopes], expires_at, monthly_budget_usd: null, metadata: {} };
+      const made = keys.create(ctx, id, fields);
       audited(ctx, "verk keys create", id, made.row.id);
       return made;
     });
@@ -41,7 +41,7 @@ const create = command({
     else {
       print(key);
       note(
-        `${row.id}, scopes ${row.scopes.join(", ")}${expires_at ? `, until ${expires_at}` : ""}. Keep it: it is not shown again.`,
+        `${row.id}, scopes ${row.scopes.join(", ")}${expires_at ? `, expires ${expires_at}` : ""}. Store the key now: it is not shown again.`,
       );
     }
     return EXIT.ok;
@@ -71,7 +71,7 @@ const list = command({
       printTable(
         ["ID", "NAME", "PREFIX", "SCOPES", "EXPIRES", "LAST USED"],
         rows,
-        "No active keys: make one with `verk keys create`.",
+        "No active keys. Create one with `verk keys create`.",
       );
     }
     return EXIT.ok;
@@ -79,11 +79,11 @@ const list = command({
 });
 
 const revoke = command({
-  summary: "Revoke an API key: a running server refuses it within a second",
+  summary: "Revoke an API key: a running server rejects it within a second",
   takes: ["id"],
   flags: { ...WHERE, json: JSON_FLAG },
   examples: ["verk keys revoke key_01j9…", "verk keys revoke key_01j9… --workspace research"],
-  exits: { 1: "failed: no such key in the workspace (choose the workspace with --workspace)" },
+  exits: { 1: "failed: the workspace has no such key (choose the workspace with --workspace)" },
   async run({ workspace, json, ...where }, id = "") {
     const { audited, DEFAULT_WORKSPACE, keys, mustFindWorkspace, offline } = await import("../../offline.ts");
     await offline(settingsOf(where), (ctx) => {
@@ -98,7 +98,7 @@ const revoke = command({
 });
 
 export const keys: Group = {
-  summary: "API keys, with a server running on the data directory or without one",
+  summary: "Manage API keys, with or without a running server",
   subcommands: { create, list, revoke },
 };
 
@@ -107,11 +107,11 @@ function scopeOf<S extends string>(text: string, scopes: readonly S[]): S {
   if (found) return found;
   const close = nearest(text, scopes);
   throw new UsageError(
-    `--scope: there is no scope ${JSON.stringify(text)}.${close ? ` Did you mean ${close}?` : ""} There are: ${scopes.join(", ")}.`,
+    `--scope: there is no scope ${JSON.stringify(text)}.${close ? ` Did you mean ${close}?` : ""} Scopes: ${scopes.join(", ")}.`,
   );
 }
 
-/** What the API takes as a name, said in the words of the flag. */
+/** Checks a name as the API does. The message names the flag instead of the field. */
 export function labelOf(flag: string, text: string): string {
   const label = text.trim();
   if (label === "" || label.length > 100 || /\p{Cc}/u.test(label) || !label.isWellFormed())

@@ -5,19 +5,21 @@ import { CONFIG_FLAG, command, DATA_FLAG, EXIT, type Group, JSON_FLAG, SERVER_FL
 import { connect } from "../../connect.ts";
 import { INTERRUPTED } from "../../interrupt.ts";
 import { note, print, printJson, printTable } from "../../output.ts";
+import { pollUntil } from "../../poll.ts";
 import { createProgress } from "../../progress.ts";
 import { settingsOf } from "../../settings.ts";
 
 const WORKSPACE = {
   type: "string",
   value: "NAME",
-  doc: 'Workspace whose own models are shown too (default "default")',
+  doc: 'Workspace whose own models are also shown (default "default")',
 } as const;
 const WHERE = { data: DATA_FLAG, config: CONFIG_FLAG } as const;
-const LOOK_MS = 500;
+const POLL_MS = 500;
+const OUTAGE_MS = 30_000;
 
 const list = command({
-  summary: "List the models that can be served, newest first",
+  summary: "List the models, newest first",
   flags: { ...WHERE, workspace: WORKSPACE, json: JSON_FLAG },
   examples: ["verk models list", "verk models list --json"],
   async run({ workspace, json, ...where }) {
@@ -38,35 +40,40 @@ const list = command({
         model.error ?? "",
       ]);
       const header = ["NAME", "STATUS", "ARCHITECTURE", "PARAMETERS", "TYPE", "SIZE", ""];
-      printTable(header, rows, "No models yet: `verk serve` brings verk-tiny, `verk models import FILE` adds a file.");
+      printTable(
+        header,
+        rows,
+        "No models. `verk serve` adds verk-tiny, `verk models import FILE` imports a GGUF file.",
+      );
     }
     return EXIT.ok;
   },
 });
 
 const importModel = command({
-  summary: "Check a GGUF file and copy it into the models folder; works with a server running or without one",
+  summary: "Check a GGUF file and copy it into the models folder; works with and without a running server",
   takes: ["file"],
   flags: {
     ...WHERE,
     name: { type: "string", value: "NAME", doc: "Name of the model (default: the file's name without .gguf)" },
     move: { type: "boolean", doc: "Move the file instead of copying it" },
-    replace: { type: "boolean", doc: "Take the place of a model with the same name" },
+    replace: { type: "boolean", doc: "Replace a model with the same name" },
     json: JSON_FLAG,
   },
   examples: ["verk models import ./qwen2.5-0.5b-instruct-q8_0.gguf", "verk models import m.gguf --name team/m --move"],
   exits: { 1: "failed: the file cannot be used, or the name is taken" },
   async run({ name, move, replace, json, ...where }, file = "") {
     const { imports, offline, presentModel } = await import("../../offline.ts");
-    const source = await imports.openSource(resolve(file)); // as whoever calls: root becomes the owner only after
+    // Opened as the calling user, before root switches to the owner of the data directory.
+    const source = await imports.openSource(resolve(file));
     const progress = createProgress();
     try {
       const settings = settingsOf(where);
       const onProgress = (fraction: number) => progress.show("copying", fraction);
-      const placing = { name: imports.nameFor(file, name), move, replace, onProgress };
-      const placed = await imports.place(settings.data_dir, source, placing);
+      const options = { name: imports.nameFor(file, name), move, replace, onProgress };
+      const copy = await imports.place(settings.data_dir, source, options);
       progress.end();
-      const row = await offline(settings, (ctx) => imports.registerChecked(ctx, placed, source.shape));
+      const row = await offline(settings, (ctx) => imports.registerChecked(ctx, copy, source.shape));
       if (json) printJson(presentModel(row));
       else {
         print(row.name);
@@ -81,28 +88,38 @@ const importModel = command({
 });
 
 const pull = command({
-  summary: "Let the server fetch a model from the hub, and watch it",
+  summary: "Download a model from the hub to the server",
   takes: ["name"],
-  flags: { ...SERVER_FLAGS, "no-wait": { type: "boolean", doc: "Return at once" }, json: JSON_FLAG },
+  flags: {
+    ...SERVER_FLAGS,
+    "no-wait": { type: "boolean", doc: "Return at once instead of waiting for the download" },
+    json: JSON_FLAG,
+  },
   examples: ["verk models pull Qwen/Qwen2.5-0.5B-Instruct-GGUF", "verk models pull owner/repo:Q8_0"],
-  exits: { 1: "failed: the model could not be fetched", [INTERRUPTED]: "interrupted: the server goes on" },
+  exits: {
+    1: "failed: the model could not be downloaded",
+    [INTERRUPTED]: "interrupted: the server continues the download",
+  },
   async run({ json, "no-wait": noWait, ...where }, name = "") {
     const { client } = await connect(where);
     let { body: model } = await client.call<Model>("POST", "/v1/models/pull", { name });
     const progress = createProgress();
     const stop = new AbortController();
     process.once("SIGINT", () => stop.abort());
-    while (!noWait && !stop.signal.aborted && (model.status === "pending" || model.status === "downloading")) {
-      progress.show(`downloading ${model.file ?? model.name}`, model.progress ?? 0);
-      await Bun.sleep(LOOK_MS);
-      model = (await client.call<Model>("GET", `/v1/models/${model.id}`)).body;
-    }
-    progress.end();
+    const isLoading = ({ status }: Model) => status === "pending" || status === "downloading";
+    const probe = async () => {
+      const path = `/v1/models/${model.id}`;
+      model = (await client.call<Model>("GET", path, undefined, { signal: stop.signal })).body;
+      if (isLoading(model)) progress.show(`downloading ${model.file ?? model.name}`, model.progress ?? 0);
+      return model;
+    };
+    const polling = { signal: stop.signal, everyMs: POLL_MS, outageMs: OUTAGE_MS };
+    if (!noWait && isLoading(model)) await pollUntil(probe, (each) => !isLoading(each), polling).finally(progress.end);
     if (json) printJson(model);
     else if (model.status === "ready") {
       print(model.name);
       note(`${describe(model)}.`);
-    } else note(`verk: ${model.name} is ${model.status}${model.error ? `: ${model.error}` : ""}`);
+    } else note(`verk: ${model.name} ${endingOf(model.status)}${model.error ? `: ${model.error}` : ""}`);
     if (stop.signal.aborted) return INTERRUPTED;
     return model.status === "failed" ? EXIT.failed : EXIT.ok;
   },
@@ -110,13 +127,15 @@ const pull = command({
 
 export const models: Group = { summary: "Models on this machine", subcommands: { list, import: importModel, pull } };
 
+const endingOf = (status: Model["status"]) => (status === "failed" ? "failed" : `is ${status}`);
+
 const describe = (model: Model) =>
   [model.architecture, countOf(model.parameters ?? 0), model.quantization, formatBytes(model.size_bytes ?? 0)].join(
     ", ",
   );
 
 const UNITS = ["", "K", "M", "B", "T"];
-/** `0.5B` parameters, as people say it. */
+/** Formats a number of parameters: `0.5B`. */
 function countOf(parameters: number): string {
   const power = Math.min(UNITS.length - 1, Math.floor(Math.log10(Math.max(1, parameters)) / 3));
   return `${Number((parameters / 1000 ** power).toPrecision(3))}${UNITS[power]}`;

@@ -14,7 +14,7 @@ const FLAGS = { ...SERVER_FLAGS, json: JSON_FLAG } as const;
 
 const list = command({
   summary: "List the newest version of each reward function",
-  flags: { ...FLAGS, all: { type: "boolean", doc: "Every version" } },
+  flags: { ...FLAGS, all: { type: "boolean", doc: "List every version" } },
   examples: ["verk rewards list", "verk rewards list --all --json"],
   async run({ json, all, ...where }) {
     const { client } = await connect(where);
@@ -30,23 +30,23 @@ const list = command({
         each.created_at ?? "-",
       ]);
       const header = ["ID", "NAME", "LANGUAGE", "STATUS", "FUNCTIONS", "CREATED"];
-      printTable(header, rows, "No reward functions: upload one with `verk rewards push FILE`.");
+      printTable(header, rows, "No reward functions. Upload one with `verk rewards push FILE`.");
     }
     return EXIT.ok;
   },
 });
 
 const push = command({
-  summary: "Upload a reward function; the same name again is its next version",
+  summary: "Upload a reward function; an existing name gets a new version",
   takes: ["file"],
   flags: {
     ...FLAGS,
-    name: { type: "string", value: "NAME", doc: "Default: the file's name without its ending" },
+    name: { type: "string", value: "NAME", doc: "Name of the function (default: the file's name without its ending)" },
     language: { type: "string", value: "NAME", doc: "python, typescript or javascript (default: by the file's name)" },
-    description: { type: "string", value: "TEXT", doc: "What it rewards" },
+    description: { type: "string", value: "TEXT", doc: "Description of the function" },
   },
   examples: ["verk rewards push accuracy.py", "verk rewards push reward.ts --name brevity"],
-  exits: { 1: "failed: the code was rejected (where and why is said), or the server cannot be reached" },
+  exits: { 1: "failed: the code was rejected (the message says where and why), or the server cannot be reached" },
   async run({ json, name, language, description, ...where }, file = "") {
     const code = await readCode(file, language);
     const { client } = await connect(where);
@@ -64,13 +64,13 @@ const push = command({
       return EXIT.failed;
     }
     const functions = body.entrypoints.map((each) => each.signature).join(", ");
-    note(`${status === 200 ? "This code was there already: " : ""}${body.name}@${body.version}, ${functions}.`);
+    note(`${status === 200 ? "This code was uploaded before: " : ""}${body.name}@${body.version}, ${functions}.`);
     return EXIT.ok;
   },
 });
 
 const library = command({
-  summary: "List the ready rewards, which can be used by name",
+  summary: "List the built-in reward functions, which can be used by name",
   flags: { json: JSON_FLAG },
   examples: ["verk rewards library"],
   run({ json }) {
@@ -86,13 +86,13 @@ const library = command({
         Object.keys(params.shape).join(", "),
         description,
       ]);
-      printTable(["NAME", "PARAMS", "WHAT IT REWARDS"], rows, "");
+      printTable(["NAME", "PARAMS", "DESCRIPTION"], rows, "");
     }
     return EXIT.ok;
   },
 });
 
 export const rewards: Group = {
-  summary: "Code that scores completions: try it here, keep it on a server",
+  summary: "Reward functions: test code on this machine, push and list functions on a server",
   subcommands: { test, push, list, library },
 };

@@ -17,10 +17,10 @@ const ENV_FLAG = {
   type: "string",
   value: "NAME=VALUE",
   multiple: true,
-  doc: "A variable for commands; may be given again. Others on this machine can see it",
+  doc: "Environment variable for commands; repeatable. Other users of this machine can see it",
 } as const;
 
-/** `A=b` … → { A: "b" } */
+/** Reads `A=b` as { A: "b" }. */
 function envOf(pairs: readonly string[]): Record<string, string> {
   return Object.fromEntries(
     pairs.map((pair) => {
@@ -31,11 +31,13 @@ function envOf(pairs: readonly string[]): Record<string, string> {
   );
 }
 
-/** `lab:/workspace/data:rw` */
+/** Reads `lab:/workspace/data:rw`. */
 function mountOf(text: string) {
   const [, name, mount_path, mode] = /^([^:]+):(\/[^:]*)(?::(ro|rw))?$/.exec(text) ?? [];
   if (name === undefined || mount_path === undefined)
-    throw new UsageError(`--volume: expected NAME:/PATH or NAME:/workspace/PATH:rw, not ${JSON.stringify(text)}`);
+    throw new UsageError(
+      `--volume: expected NAME:/PATH, or NAME:/workspace/PATH:rw to write, not ${JSON.stringify(text)}`,
+    );
   return { name, mount_path, read_only: mode !== "rw" };
 }
 
@@ -43,25 +45,30 @@ const create = command({
   summary: "Create a session",
   flags: {
     ...FLAGS,
-    name: { type: "string", value: "NAME", doc: "For your own use" },
-    volume: { type: "string", value: "NAME:PATH[:rw]", multiple: true, doc: "A volume at a path; rw below /workspace" },
+    name: { type: "string", value: "NAME", doc: "Name for your own use" },
+    volume: {
+      type: "string",
+      value: "NAME:PATH[:rw]",
+      multiple: true,
+      doc: "Volume to mount at a path; rw only below /workspace; repeatable",
+    },
     env: ENV_FLAG,
-    timeout: { type: "string", value: "SECONDS", doc: "Its life (default: as the server is set)" },
-    idle: { type: "string", value: "SECONDS", doc: "It expires when nobody uses it for this long" },
-    network: { type: "boolean", doc: "With the network of the server, where that is allowed" },
+    timeout: { type: "string", value: "SECONDS", doc: "Lifetime of the session (default: the server's setting)" },
+    idle: { type: "string", value: "SECONDS", doc: "Expire the session when it is unused for this long" },
+    network: { type: "boolean", doc: "Allow network access, if the server permits it" },
   },
   examples: ["verk sessions create", "verk sessions create --volume lab:/data --env TOKEN=x"],
-  exits: { 1: "failed: the server cannot or may not make one" },
+  exits: { 1: "failed: the server cannot create sessions, or does not allow it" },
   async run({ json, name, volume, env, timeout, idle, network, ...where }) {
     const { client } = await connect(where);
     const [timeout_seconds, idle_timeout_seconds] = [wholeOf("timeout", timeout), wholeOf("idle", idle)];
     const volumes = volume.map(mountOf);
-    const wish = { name, volumes, env: envOf(env), network, timeout_seconds, idle_timeout_seconds };
-    const { body } = await client.call<Session>("POST", "/v1/sessions", wish);
+    const fields = { name, volumes, env: envOf(env), network, timeout_seconds, idle_timeout_seconds };
+    const { body } = await client.call<Session>("POST", "/v1/sessions", fields);
     if (json) printJson(body);
     else {
       print(body.id);
-      note(`Run something in it with \`verk sessions exec ${body.id} -- ls -la\`.`);
+      note(`Run a command in it with \`verk sessions exec ${body.id} -- ls -la\`.`);
     }
     return EXIT.ok;
   },
@@ -69,7 +76,10 @@ const create = command({
 
 const list = command({
   summary: "List the sessions, newest first",
-  flags: { ...FLAGS, status: { type: "string", value: "STATUS", doc: "Only these, such as ready" } },
+  flags: {
+    ...FLAGS,
+    status: { type: "string", value: "STATUS", doc: "Only sessions with this status, such as ready" },
+  },
   examples: ["verk sessions list", "verk sessions list --status ready --json"],
   async run({ json, status, ...where }) {
     const { client } = await connect(where);
@@ -88,7 +98,7 @@ const list = command({
       printTable(
         ["ID", "NAME", "STATUS", "COMMANDS", "LAST USED", "EXPIRES"],
         rows,
-        "No sessions: make one with `verk sessions create`.",
+        "No sessions. Create one with `verk sessions create`.",
       );
     }
     return EXIT.ok;
@@ -96,20 +106,20 @@ const list = command({
 });
 
 const exec = command({
-  summary: "Run a command in a session and show what it says; one argument is run by the shell",
+  summary: "Run a command in a session and show its output; a single argument is run by the shell",
   takes: ["session", "command…"],
   flags: {
     ...FLAGS,
-    cwd: { type: "string", value: "DIR", doc: "Where (default: /workspace)" },
+    cwd: { type: "string", value: "DIR", doc: "Working directory (default: /workspace)" },
     env: ENV_FLAG,
-    stdin: { type: "boolean", short: "i", doc: "Give it standard input, which is read to its end first" },
-    timeout: { type: "string", value: "SECONDS", doc: "The longest it may take (default: 300)" },
+    stdin: { type: "boolean", short: "i", doc: "Pass standard input, which is read completely first" },
+    timeout: { type: "string", value: "SECONDS", doc: "Timeout of the command (default: 300)" },
   },
   examples: ["verk sessions exec ses_… -- python3 train.py --steps 10", "verk sessions exec ses_… 'ls | wc -l'"],
   exits: {
-    1: "failed, or the command ended with 1",
-    [INTERRUPTED]: "interrupted: the command is ended too",
-    255: "any other code is the command's own, 128 and more a signal's",
+    1: "failed, or the command exited with 1",
+    [INTERRUPTED]: "interrupted: the command is killed",
+    255: "any other code is the exit code of the command; 128 + N means signal N",
   },
   async run({ json, cwd, env, stdin, timeout, ...where }, id = "", ...words) {
     const { client } = await connect(where);
@@ -123,9 +133,9 @@ const exec = command({
     const path = `/v1/sessions/${encodeURIComponent(id)}/exec`;
     return await interruptible(async (signal) => {
       if (!json) return codeOf(await follow(client, path, body, signal));
-      const { body: told } = await client.call<Exec>("POST", path, body, { signal });
-      printJson(told);
-      return codeOf(told);
+      const { body: result } = await client.call<Exec>("POST", path, body, { signal });
+      printJson(result);
+      return codeOf(result);
     });
   },
 });
@@ -136,19 +146,19 @@ async function follow(client: Client, path: string, body: object, signal: AbortS
     else if (event === "stderr") process.stderr.write((data as { data: string }).data);
     else if (event === "exit") return data as Exec;
   }
-  throw new ApiError("The server ended the stream before the command did", 0);
+  throw new ApiError("The server closed the stream before the command ended", 0);
 }
 
 function codeOf({ exit_code, signal, error, warning, truncated, volume_errors }: Exec): number {
   if (error !== null) note(`verk: ${error}`);
   if (warning !== null) note(`verk: ${warning}`);
-  if (truncated) note("verk: it said more than is kept; the rest is dropped");
+  if (truncated) note("verk: the output was too long; the rest was dropped");
   for (const { volume, path, message } of volume_errors)
     note(`verk: not written back to ${volume}: ${path}${path === "" ? "" : ": "}${message}`);
   return exit_code ?? (signal === null ? EXIT.failed : 128 + signal);
 }
 
-/** `ses_…:/workspace/a.txt`, or `ses_…:a.txt`, which lies in /workspace. */
+/** Reads `ses_…:/workspace/a.txt`. A relative path, as in `ses_…:a.txt`, is in /workspace. */
 function remoteOf(text: string): { id: string; path: string } | undefined {
   const [, id, path] = /^(ses_[0-9a-z]+):(.*)$/s.exec(text) ?? [];
   if (id === undefined || path === undefined) return undefined;
@@ -167,11 +177,13 @@ const cp = command({
   async run(where, from = "", to = "") {
     const [source, target] = [remoteOf(from), remoteOf(to)];
     if (!source === !target)
-      throw new UsageError(`sessions cp: one end is a session (ses_…:a.txt), the other a file of this machine`);
+      throw new UsageError(
+        "sessions cp: one argument must be a path in a session (ses_…:a.txt) and the other a local file",
+      );
     const { client } = await connect(where);
     return await interruptible(async (signal) => {
-      const place = to.endsWith("/") ? to + basename(source?.path ?? "") : to;
-      if (source) await (to === "-" ? toOutput : toFile(place))(client.download(contentOf(source), signal));
+      const file = to.endsWith("/") ? to + basename(source?.path ?? "") : to;
+      if (source) await (to === "-" ? toOutput : toFile(file))(client.download(contentOf(source), signal));
       else await sendFile(client, from, target as { id: string; path: string }, signal);
       return EXIT.ok;
     });
@@ -190,7 +202,7 @@ async function sendFile(client: Client, from: string, target: { id: string; path
 }
 
 const stop = command({
-  summary: "Stop a session: its commands end, its files go",
+  summary: "Stop a session: its commands are killed and its files deleted",
   takes: ["session"],
   flags: FLAGS,
   examples: ["verk sessions stop ses_…"],
@@ -205,6 +217,6 @@ const stop = command({
 });
 
 export const sessions: Group = {
-  summary: "Session sandboxes of a running server",
+  summary: "Run commands in sandboxes on a running server",
   subcommands: { create, list, exec, cp, stop },
 };

@@ -30,7 +30,7 @@ const list = command({
       printTable(
         ["NAME", "FILES", "SIZE", "UPDATED", "ID"],
         rows,
-        "No volumes: make one with `verk volumes create NAME`.",
+        "No volumes. Create one with `verk volumes create NAME`.",
       );
     }
     return EXIT.ok;
@@ -42,14 +42,14 @@ const create = command({
   takes: ["name"],
   flags: FLAGS,
   examples: ["verk volumes create lab"],
-  exits: { 1: "failed: the name is taken or cannot be one" },
+  exits: { 1: "failed: the name is taken or not allowed" },
   async run({ json, ...where }, name = "") {
     const { client } = await connect(where);
     const { body } = await client.call<Volume>("POST", "/v1/volumes", { name });
     if (json) printJson(body);
     else {
       print(body.id);
-      note(`Copy into it with \`verk volumes cp FILE ${body.name}:\`.`);
+      note(`Copy files into it with \`verk volumes cp FILE ${body.name}:\`.`);
     }
     return EXIT.ok;
   },
@@ -78,8 +78,8 @@ const ls = command({
   exits: NONE,
   async run({ json, ...where }, target = "") {
     const { client } = await connect(where);
-    const place = remoteOf(target) ?? { volume: target, path: "" };
-    const found = await filesOf(client, place);
+    const remote = remoteOf(target) ?? { volume: target, path: "" };
+    const found = await filesOf(client, remote);
     if (json) printJson({ object: "list", data: found, has_more: false });
     else {
       const rows = found.map((each) => [
@@ -101,11 +101,11 @@ const rm = command({
   examples: ["verk volumes rm lab:inputs/old.bin"],
   exits: { 1: "failed: there is no such file" },
   async run({ json, ...where }, target = "") {
-    const place = remoteOf(target);
-    if (!place || place.path === "")
+    const remote = remoteOf(target);
+    if (!remote || remote.path === "")
       throw new UsageError(`volumes rm: expected a file such as lab:old.bin, not ${target}`);
     const { client } = await connect(where);
-    const { body } = await client.call("DELETE", pathOf(place.volume, place.path));
+    const { body } = await client.call("DELETE", pathOf(remote.volume, remote.path));
     if (json) printJson(body);
     else note(`${target} is deleted.`);
     return EXIT.ok;
@@ -113,6 +113,6 @@ const rm = command({
 });
 
 export const volumes: Group = {
-  summary: "Volumes of a running server and their files",
+  summary: "Manage the volumes of a running server and their files",
   subcommands: { list, create, ls, cp, rm, delete: remove },
 };

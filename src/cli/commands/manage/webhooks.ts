@@ -9,33 +9,40 @@ import { verifyDelivery } from "../../webhooks/verify.ts";
 const FLAGS = { ...SERVER_FLAGS, json: JSON_FLAG } as const;
 
 const create = command({
-  summary: "Create an endpoint and print its secret",
+  summary: "Create a webhook endpoint and print its signing secret",
   takes: ["url"],
   flags: {
     ...FLAGS,
-    event: { type: "string", value: "TYPE", multiple: true, doc: "Only these (default: all); may be given again" },
-    description: { type: "string", value: "TEXT", doc: "For your own use" },
+    event: {
+      type: "string",
+      value: "TYPE",
+      multiple: true,
+      doc: "Only events of this type (default: all); repeatable",
+    },
+    description: { type: "string", value: "TEXT", doc: "Description for your own use" },
   },
   examples: [
     "verk webhooks create https://hooks.example.com/verk",
     "verk webhooks create https://hooks.example.com/verk --event job.completed --event job.failed --json",
   ],
-  exits: { 1: "failed: the address is not allowed, or the workspace has too many" },
+  exits: { 1: "failed: the URL is not allowed, or the workspace has too many endpoints" },
   async run({ json, event, description, ...where }, url = "") {
     const { client } = await connect(where);
-    const wish = { url, event_types: event, ...(description === undefined ? {} : { description }) };
-    const { body } = await client.call<WebhookEndpoint>("POST", "/v1/webhooks", wish);
+    const fields = { url, event_types: event, ...(description === undefined ? {} : { description }) };
+    const { body } = await client.call<WebhookEndpoint>("POST", "/v1/webhooks", fields);
     if (json) printJson(body);
     else {
       print(body.secret);
-      note(`${body.id} gets ${body.event_types.join(", ") || "all events"}. Deliveries are signed with this secret.`);
+      note(
+        `${body.id} receives ${body.event_types.join(", ") || "all events"}. Deliveries are signed with this secret.`,
+      );
     }
     return EXIT.ok;
   },
 });
 
 const list = command({
-  summary: "List the endpoints, newest first",
+  summary: "List the webhook endpoints, newest first",
   flags: FLAGS,
   examples: ["verk webhooks list", "verk webhooks list --json"],
   async run({ json, ...where }) {
@@ -53,7 +60,7 @@ const list = command({
       printTable(
         ["ID", "URL", "STATUS", "FAILURES", "EVENTS"],
         rows,
-        "No endpoints: make one with `verk webhooks create`.",
+        "No webhook endpoints. Create one with `verk webhooks create URL`.",
       );
     }
     return EXIT.ok;
@@ -61,6 +68,6 @@ const list = command({
 });
 
 export const webhooks: Group = {
-  summary: "Webhook endpoints of a running server, and aids for who receives",
+  summary: "Manage webhooks; test a receiver",
   subcommands: { create, list, listen, verify: verifyDelivery },
 };

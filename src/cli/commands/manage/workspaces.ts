@@ -38,27 +38,26 @@ const list = command({
       printTable(
         ["ID", "NAME", "STATUS", "CREATED"],
         rows,
-        "No workspaces yet: `verk serve` makes the first, `verk workspaces create` more.",
+        "No workspaces. `verk serve` creates the first one, `verk workspaces create NAME` more.",
       );
     }
     return EXIT.ok;
   },
 });
 
-const moves = {
-  suspend: ["Suspend a workspace: its keys are refused until it is resumed", "suspended"],
+const transitions = {
+  suspend: ["Suspend a workspace: its API keys are rejected until it is resumed", "suspended"],
   resume: ["Resume a suspended workspace", "active"],
-  remove: ["Delete a workspace: its keys are refused for good, its name is free again", "deleted"],
+  remove: ["Delete a workspace: its API keys are revoked and its name is free again", "deleted"],
 } as const;
 
-/** The three moves differ in one word. */
-const move = (name: string, action: keyof typeof moves): Command =>
+const transition = (name: string, action: keyof typeof transitions): Command =>
   command({
-    summary: moves[action][0],
+    summary: transitions[action][0],
     takes: ["name"],
     flags: WHERE,
     examples: [`verk workspaces ${name} research`],
-    exits: { 1: "failed: the workspace is in another state" },
+    exits: { 1: "failed: the status of the workspace does not allow it" },
     async run({ json, ...where }, target = "") {
       const { audited, mustFindWorkspace, offline, presentWorkspace, workspaces } = await import("../../offline.ts");
       const row = await offline(settingsOf(where), (ctx) => {
@@ -67,18 +66,18 @@ const move = (name: string, action: keyof typeof moves): Command =>
         return presentWorkspace(moved);
       });
       if (json) printJson(action === "remove" ? { id: row.id, object: "workspace", deleted: true } : row);
-      else note(`Workspace ${target} (${row.id}) is ${moves[action][1]}.`);
+      else note(`Workspace ${target} (${row.id}) is ${transitions[action][1]}.`);
       return EXIT.ok;
     },
   });
 
 export const workspaces: Group = {
-  summary: "Workspaces, with a server running on the data directory or without one",
+  summary: "Manage workspaces, with or without a running server",
   subcommands: {
     create,
     list,
-    suspend: move("suspend", "suspend"),
-    resume: move("resume", "resume"),
-    delete: move("delete", "remove"),
+    suspend: transition("suspend", "suspend"),
+    resume: transition("resume", "resume"),
+    delete: transition("delete", "remove"),
   },
 };

@@ -1,13 +1,13 @@
 /**
- * Rewards of groups of completions → advantages, as TRL computes them: the group's mean is the baseline, the standard
- * deviation has n − 1 below it, and 1e-4 is added to it. A sample without a reward is in no mean and no deviation and
- * has advantage 0; so has a group with fewer than two rewards.
+ * Turns rewards of groups of completions into advantages, as TRL does: the group's mean is the baseline, and the
+ * standard deviation divides by n − 1, plus 1e-4. A sample without a reward counts in no mean and no deviation and has
+ * advantage 0. So has every sample of a group with fewer than two rewards.
  */
 
 export const SCALE_REWARDS = ["group", "batch", "none"] as const;
 export type ScaleRewards = (typeof SCALE_REWARDS)[number];
 
-/** null: the sample got no reward. What is no number of 32 bits (NaN, infinities, 1e300) counts as null. */
+/** null: the sample got no reward. Values outside 32-bit floats (NaN, infinities, 1e300) count as null. */
 export type Reward = number | null;
 
 const EPSILON = 1e-4;
@@ -17,22 +17,22 @@ const ZERO_STD = 1e-8;
 export type Spread = { count: number; mean: number; std: number | null };
 
 export type Advantages = {
-  /** One a sample; 0 where it has no reward. */
+  /** One advantage per sample; 0 without a reward. */
   values: Float64Array;
-  /** Whether the sample has a reward; one without takes no part in the loss. */
+  /** True if the sample has a reward. A sample without one takes no part in the loss. */
   scored: boolean[];
-  /** By group: whether anything can be learned from it. */
+  /** True for each group that the model can learn from. */
   useful: boolean[];
   metrics: Record<string, number>;
 };
 
 export type AdvantageOptions = { numGenerations: number; scaleRewards: ScaleRewards };
 
-/** Samples of a group are neighbours: sample i belongs to group ⌊i / numGenerations⌋. */
+/** Samples of a group are adjacent: sample i belongs to group ⌊i / numGenerations⌋. */
 export function advantagesOf(rewards: readonly Reward[], options: AdvantageOptions): Advantages {
   const { numGenerations, scaleRewards } = options;
   if (rewards.length % numGenerations !== 0)
-    throw new RangeError(`${rewards.length} rewards are no whole number of groups of ${numGenerations}`);
+    throw new RangeError(`${rewards.length} rewards are not a whole number of groups of ${numGenerations}`);
   const given = rewards.map(cleaned);
   const all = spreadOf(given);
   const values = new Float64Array(given.length);
@@ -42,7 +42,7 @@ export function advantagesOf(rewards: readonly Reward[], options: AdvantageOptio
     const { mean, std } = spreadOf(group);
     const differs = std !== null && std > ZERO_STD;
     useful.push(differs);
-    if (!differs) continue; // rewards that are equal but for rounding teach nothing
+    if (!differs) continue; // rewards that differ only by rounding teach nothing
     const scale = scaleRewards === "none" ? 1 : (scaleRewards === "batch" ? (all.std ?? 0) : std) + EPSILON;
     group.forEach((reward, i) => {
       if (reward !== null) values[start + i] = (reward - mean) / scale;
@@ -52,8 +52,8 @@ export function advantagesOf(rewards: readonly Reward[], options: AdvantageOptio
 }
 
 /**
- * `frac_reward_zero_std` is the share of groups that teach nothing, whatever the scaling; a group with fewer than two
- * rewards is one of them. (TRL's is 0 or 1 under "batch", and leaves such groups out.)
+ * `frac_reward_zero_std` is the share of groups without a learning signal, under every scaling. It includes groups with
+ * fewer than two rewards. (TRL's is 0 or 1 under "batch", and leaves such groups out.)
  */
 function rewardMetrics(all: Spread, useful: readonly boolean[]): Record<string, number> {
   const metrics: Record<string, number> = {};
@@ -63,7 +63,7 @@ function rewardMetrics(all: Spread, useful: readonly boolean[]): Record<string, 
   return metrics;
 }
 
-/** `rewards/<name>/mean` and `/std` of each function, over the samples it gave a number for. */
+/** `rewards/<name>/mean` and `/std` of each function, over the samples with a number. */
 export function metricsByFunction(subRewards: Readonly<Record<string, readonly Reward[]>>): Record<string, number> {
   const metrics: Record<string, number> = {};
   for (const [name, rewards] of Object.entries(subRewards)) {
@@ -78,7 +78,7 @@ export function metricsByFunction(subRewards: Readonly<Record<string, readonly R
 export function spreadOf(values: readonly Reward[]): Spread {
   let count = 0;
   let mean = 0;
-  let squares = 0; // Welford: equal values give exactly 0, large ones no overflow of a sum
+  let squares = 0; // Welford: equal values give exactly 0, and large ones do not overflow
   for (const value of values) {
     if (value === null) continue;
     count++;

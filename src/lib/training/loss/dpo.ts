@@ -1,7 +1,7 @@
 /**
- * DPO: log probabilities of a chosen and a rejected completion, now and by the reference → the weight of each token
- * (w = −∂loss/∂logp). A pair needs nothing of the other pairs but their number.
- * Formulas are TRL's; label smoothing is that of conservative DPO and belongs to `sigmoid`.
+ * DPO: turns log probabilities of a chosen and a rejected completion, under the model and the reference, into token
+ * weights (w = −∂loss/∂logp). A pair depends on the other pairs only through their number. Formulas are TRL's; label
+ * smoothing is that of conservative DPO and applies to `sigmoid`.
  */
 
 export const DPO_LOSSES = ["sigmoid", "hinge", "ipo"] as const;
@@ -9,7 +9,7 @@ export type DpoLoss = (typeof DPO_LOSSES)[number];
 
 export type DpoOptions = { lossType: DpoLoss; beta: number; labelSmoothing: number };
 
-/** One completion: an element for each token, `active` 1 where it belongs to the completion. */
+/** One completion: one element per token; `active` is 1 if the token belongs to the completion. */
 export type Judged = { logp: ArrayLike<number>; logpRef: ArrayLike<number>; active: Uint8Array };
 export type Preference = { chosen: Judged; rejected: Judged };
 
@@ -63,7 +63,7 @@ function lossOf(chosen: Totals, rejected: Totals, { lossType, beta, labelSmoothi
       return { loss: Math.max(0, 1 - margin), byChosen: slope, byRejected: -slope };
     }
     case "ipo": {
-      // By token: the square would grow with the length of the completions.
+      // Divided by tokens: otherwise the square would grow with the length of the completions.
       const chosenTokens = Math.max(chosen.tokens, 1);
       const rejectedTokens = Math.max(rejected.tokens, 1);
       const off = chosen.logRatio / chosenTokens - rejected.logRatio / rejectedTokens - 1 / (2 * beta);
@@ -88,7 +88,7 @@ const sigmoid = (x: number) => 1 / (1 + Math.exp(-x));
 /** log(1 + e^x), without overflow. */
 const softplus = (x: number) => Math.max(x, 0) + Math.log1p(Math.exp(-Math.abs(x)));
 
-/** Of all pairs of a step. The names are TRL's. */
+/** Metrics over all pairs of a step, with TRL's names. */
 export function dpoMetrics(tallies: readonly DpoTally[]): Record<string, number> {
   const mean = (of: (tally: DpoTally) => number) =>
     tallies.reduce((sum, tally) => sum + of(tally), 0) /

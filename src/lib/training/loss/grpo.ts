@@ -1,9 +1,8 @@
 /**
- * GRPO: advantages and log probabilities of one completion → the weight of each of its tokens, such that the gradient
- * of Σ w·(−log p) is that of the loss: w = −∂loss/∂logp. Formulas are TRL's (1.10).
- *
- * Completions do not depend on each other here: what a step shares is in `lossScales`, which needs only the numbers of
- * tokens. So a step may be computed in parts of any size, as memory allows, with the same result.
+ * GRPO: turns advantages and log probabilities of one completion into token weights, such that the gradient of Σ
+ * w·(−log p) is that of the loss: w = −∂loss/∂logp. Formulas are TRL's (1.10). Completions are independent here. Only
+ * `lossScales` depends on the whole step, and it needs only token counts. A step may therefore be computed in parts of
+ * any size, with the same result.
  */
 
 import { type GrpoTally, newTally, noteClips } from "./grpo_metrics.ts";
@@ -16,24 +15,24 @@ export const SAMPLING_LEVELS = ["token", "sequence"] as const;
 export type GrpoOptions = {
   epsilon: number;
   epsilonHigh: number;
-  /** Upper bound of the ratio where the advantage is negative (two-sided clipping); null: none. */
+  /** Upper bound of the ratio for negative advantages (two-sided clipping); null: none. */
   delta: number | null;
   beta: number;
   importanceSamplingLevel: (typeof SAMPLING_LEVELS)[number];
   correction: Correction | null;
 };
 
-/** One completion. All arrays have an element for each of its tokens. */
+/** One completion. All arrays have one element per token of the completion. */
 export type Rollout = {
   logp: ArrayLike<number>;
-  /** By the weights that were there at the first pass over this batch; null: this is the first pass. */
+  /** Under the weights of the first pass over this batch. Null: this is the first pass. */
   logpOld: ArrayLike<number> | null;
-  /** Needed where beta is not 0. */
+  /** Required if beta is not 0. */
   logpRef: ArrayLike<number> | null;
-  /** As the engine that sampled it told; null: not known, no correction. */
+  /** Reported by the engine that sampled it. Null: unknown, so there is no correction. */
   logpSampler: ArrayLike<number> | null;
   entropy: ArrayLike<number> | null;
-  /** 1 where the loss counts: see `activeTokens`. */
+  /** 1 if the token counts in the loss: see `activeTokens`. */
   active: Uint8Array;
   advantage: number;
 };
@@ -43,8 +42,8 @@ export type WeighedRollout = { weights: Float32Array; loss: number; tally: GrpoT
 type Fate = { tokens: number; written?: Uint8Array | undefined; scored: boolean; truncated: boolean };
 
 /**
- * What of a completion the loss sees: nothing when it has no reward, or when it was cut off and
- * `mask_truncated_completions` is set; else what the model wrote itself (`written`, all when absent).
+ * Returns the tokens that count in the loss. None if the completion has no reward, or is truncated with
+ * `mask_truncated_completions` set. Otherwise those that the model wrote itself (`written`; default all).
  */
 export function activeTokens({ tokens, written, scored, truncated }: Fate, maskTruncated: boolean): Uint8Array {
   if (!scored || (truncated && maskTruncated)) return new Uint8Array(tokens);
@@ -53,14 +52,16 @@ export function activeTokens({ tokens, written, scored, truncated }: Fate, maskT
 
 type ScaleOptions = {
   lossType: GrpoLoss;
-  /** per_device_train_batch_size: bnpo's tokens are counted by this many neighbours, however memory splits a step. */
+  /**
+   * per_device_train_batch_size: bnpo counts tokens over this many adjacent completions, however memory splits a step.
+   */
   batchSize: number;
   maxCompletionLength: number;
 };
 
 /**
- * What each completion's summed token losses are multiplied with, for one optimizer step. `counts` are active tokens.
- * A completion without any still counts where the mean goes over completions (grpo, dr_grpo), as in TRL.
+ * Returns the factor of each completion's summed token losses, for one optimizer step. `counts` are active tokens. A
+ * completion without any still counts if the mean is over completions (grpo, dr_grpo), as in TRL.
  */
 export function lossScales(counts: readonly number[], options: ScaleOptions): Float64Array {
   const { lossType, batchSize, maxCompletionLength } = options;
@@ -95,7 +96,7 @@ export function weighRollout(rollout: Rollout, scale: number, options: GrpoOptio
   if (options.beta !== 0 && logpRef === null) throw new TypeError("beta needs the reference's log probabilities");
 
   const shared = bySequence ? meanLogRatio(logp, old, active) : 0;
-  // One ratio for all tokens: each token's gradient is the mean of theirs, so they share the mean correction too.
+  // All tokens share one ratio: each token's gradient is the mean of theirs, so they share the mean correction too.
   const sharedCorrection = bySequence && corrected !== null ? sum(corrected.ratios) / Math.max(tokens, 1) : 1;
   const weights = new Float32Array(active.length);
   for (let t = 0; t < active.length; t++) {
@@ -122,7 +123,7 @@ export function weighRollout(rollout: Rollout, scale: number, options: GrpoOptio
   return { weights, loss: tally.loss, tally };
 }
 
-/** Where exp would leave the range of a 32-bit weight, far beyond anything but a broken model. */
+/** Beyond this, exp would leave the range of a 32-bit weight. Only a broken model gets there. */
 const MAX_EXPONENT = 20;
 const ratioOf = (logRatio: number) => Math.exp(Math.min(logRatio, MAX_EXPONENT));
 
@@ -137,11 +138,11 @@ export function clippedLoss(
   const kept = Math.min(Math.max(ratio, 1 - options.epsilon), 1 + options.epsilonHigh);
   const takesFree = free * advantage <= kept * advantage;
   const value = takesFree ? free : kept;
-  const flows = value === ratio && logRatio <= MAX_EXPONENT; // a bound's value is a constant
+  const flows = value === ratio && logRatio <= MAX_EXPONENT; // the value of a bound is constant
   return { loss: -value * advantage, slope: flows ? -ratio * advantage : 0 };
 }
 
-/** e^d − d − 1 with d = logp_ref − logp, and its derivative by logp; beyond e²⁰ it goes on as a straight line. */
+/** e^d − d − 1 with d = logp_ref − logp, and its derivative by logp. Beyond e²⁰ it continues as a straight line. */
 export function k3(difference: number): { value: number; slope: number } {
   const within = Math.min(difference, MAX_EXPONENT);
   const power = Math.exp(within);

@@ -1,4 +1,6 @@
-/** Sums over completions that become a step's metrics. They may be joined in any grouping: only the end divides. */
+/**
+ * Sums over completions that become a step's metrics. They can be joined in any order, because only the end divides.
+ */
 import { type Gap, gapMetrics, joinGaps, NO_GAP } from "./importance.ts";
 
 export type GrpoTally = {
@@ -10,14 +12,14 @@ export type GrpoTally = {
   klTokens: number;
   entropy: number;
   entropyTokens: number;
-  /** Of tokens, or of completions where they share a ratio. */
+  /** Number of tokens, or of completions if their tokens share a ratio. */
   ratios: number;
   ratioSum: number;
   ratioMin: number;
   ratioMax: number;
   clippedLow: number;
   clippedHigh: number;
-  /** Extremes over completions of the share of their ratios that were clipped. */
+  /** Extremes over completions of the share of clipped ratios. */
   lowMin: number;
   highMax: number;
   gap: Gap;
@@ -46,7 +48,7 @@ export function newTally(tokens: number): GrpoTally {
   };
 }
 
-/** A ratio counts as clipped where the bound takes the gradient away: low with A < 0, high with A > 0. */
+/** A ratio counts as clipped if the bound removes the gradient: low with A < 0, high with A > 0. */
 export function noteClips(tally: GrpoTally, ratio: number, advantage: number, { epsilon, epsilonHigh }: Bounds): void {
   tally.ratios++;
   tally.ratioSum += ratio;
@@ -76,7 +78,7 @@ export function joinTallies(tallies: readonly GrpoTally[]): GrpoTally {
   return joined;
 }
 
-/** Keys are TRL's; `ratio/*` are ours. What was not measured has no key. */
+/** Keys are TRL's; `ratio/*` are ours. Unmeasured values have no key. */
 export function grpoMetrics(tally: GrpoTally): Record<string, number> {
   const metrics: Record<string, number> = { loss: tally.loss };
   if (tally.klTokens > 0) metrics["kl"] = tally.kl / tally.klTokens;

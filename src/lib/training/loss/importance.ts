@@ -1,7 +1,7 @@
 /**
- * Truncated importance sampling: the engine that samples and the one that trains compute slightly different
- * probabilities for the same weights. ρ = exp(logp_old − logp_sampler) corrects for it, bounded; it is a constant to
- * the gradient. Modes are TRL's (there with the prefix `vllm_`).
+ * Truncated importance sampling. The sampling and the training engine compute slightly different probabilities for the
+ * same weights. The bounded ratio ρ = exp(logp_old − logp_sampler) corrects this; it is constant for the gradient.
+ * Modes are TRL's (there with the prefix `vllm_`).
  */
 
 export const CORRECTION_MODES = ["token_truncate", "token_mask", "sequence_truncate", "sequence_mask"] as const;
@@ -10,9 +10,9 @@ export type CorrectionMode = (typeof CORRECTION_MODES)[number];
 export type Correction = { mode: CorrectionMode; clipMin: number | null; clipMax: number | null };
 
 export type CorrectedTokens = {
-  /** What each token's policy loss is multiplied with. */
+  /** Factors of each token's policy loss. */
   ratios: Float64Array;
-  /** Sums over active tokens (of |logp_old − logp_sampler|), and of the ratios that were used. */
+  /** Sums over active tokens (of |logp_old − logp_sampler|), and of the used ratios. */
   gap: Gap;
 };
 
@@ -38,10 +38,10 @@ export const NO_GAP: Gap = {
 
 type Pair = { old: ArrayLike<number>; sampler: ArrayLike<number>; active: Uint8Array };
 
-/** Past e²⁰ a ratio is a broken sample, not a probability; it must not become infinite where nothing bounds it. */
+/** Beyond e²⁰ a ratio comes from a broken sample. It must not become infinite when it is unbounded. */
 const MAX_EXPONENT = 20;
 
-/** Without a correction every ratio is 1 and the gap is only measured. */
+/** Without a correction every ratio is 1, and the gap is only measured. */
 export function correct({ old, sampler, active }: Pair, correction: Correction | null): CorrectedTokens {
   const ratios = new Float64Array(active.length);
   const isSequence = correction?.mode.startsWith("sequence") ?? false;

@@ -88,7 +88,7 @@ describe("column_mapping", () => {
     ["two columns at once", { question: "input", answer: "input", prompt: "p" }],
   ])("loses nothing: a name for %s is refused", async (_, mapping) => {
     const source = sourceOf("lab/pair", mapping);
-    const told = /column_mapping leaves two columns named (prompt|input): give one another name/;
+    const told = /column_mapping produces two columns named (prompt|input)/;
     expect(await validate(source)).toMatchObject({ valid: false, error: expect.stringMatching(told) });
     expect(await read(source)).toMatchObject({ code: "invalid_rows", message: expect.stringMatching(told) });
   });

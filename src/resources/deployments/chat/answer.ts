@@ -7,14 +7,17 @@ import { keepOpen } from "../../../http/connection.ts";
 import { openStream } from "../../../http/limits/streams.ts";
 import { callerOf, skipFlush } from "../../../http/request_state.ts";
 import { AppError } from "../../../lib/errors.ts";
+import { CLIENT_LEFT_STATUS, ClientLeft } from "../../../lib/net/client_left.ts";
+import { encodeSse, SSE_HEADERS, sseData } from "../../../lib/net/sse.ts";
+import { MINUTE_MS } from "../../../lib/units.ts";
 import { counter } from "../../../platform/metrics.ts";
 import * as billing from "../../billing/service.ts";
 import { hold, loadOf, take } from "../fleet/fleet.ts";
 import * as moves from "../fleet/moves.ts";
 import type { DeploymentRow } from "../table.ts";
-import { CLIENT_LEFT, Flight, type InferenceCall } from "./flight.ts";
-import { CLIENT_LEFT_STATUS, type Outcome } from "./records.ts";
-import { chunksOf, comment, dataEvent, EVENT_STREAM, relay } from "./relay.ts";
+import { Flight, type InferenceCall } from "./flight.ts";
+import type { Outcome } from "./records.ts";
+import { chunksOf, relay } from "./relay.ts";
 
 const STAGE_MS = 1_000;
 const heldRequests = counter("verk_requests_held_total", "Requests that had to wait for a replica", []);
@@ -26,8 +29,8 @@ export async function answer(ctx: Ctx, row: DeploymentRow, request: Request, cal
   skipFlush(request);
   const caller = callerOf(request);
   const flight = new Flight(ctx, row, call, call.body.stream && caller ? openStream(ctx, caller) : () => {});
-  request.signal.addEventListener("abort", () => flight.abort(CLIENT_LEFT), { once: true });
-  if (request.signal.aborted) flight.abort(CLIENT_LEFT);
+  request.signal.addEventListener("abort", () => flight.abort(new ClientLeft()), { once: true });
+  if (request.signal.aborted) flight.abort(new ClientLeft());
   try {
     const replica = take(flight.live);
     if (replica) flight.attach(replica);
@@ -63,7 +66,7 @@ function waitFor(flight: Flight): Promise<true> {
   const { workspaceId } = row;
   const fresh = moves.current(ctx.db, row.id) ?? row;
   mustBeOpen(fresh);
-  const aMinute = billing.costOf(fresh.costPerHourMicros, moves.MINUTE_MS);
+  const aMinute = billing.costOf(fresh.costPerHourMicros, MINUTE_MS);
   if (fresh.parked) billing.mustAfford(ctx, { workspaceId, keyId: call.keyId }, aMinute);
   const held = hold(ctx, fresh, flight.signal).then((replica) => {
     flight.attach(replica);
@@ -80,13 +83,15 @@ function waitFor(flight: Flight): Promise<true> {
 function stream(flight: Flight, source: AsyncIterator<Uint8Array>): Response {
   const body = relay(source, {
     onChunk: () => flight.prove(),
-    onLeave: () => flight.abort(CLIENT_LEFT),
+    onLeave: () => flight.abort(new ClientLeft()),
     onEnd: (error) =>
       flight.finish(error === undefined ? { status: 200, error: null } : outcomeOf(causeOf(flight, error))),
     explain: (error) => explain(causeOf(flight, error)),
   });
-  return new Response(body, { headers: EVENT_STREAM });
+  return new Response(body, { headers: SSE_HEADERS });
 }
+
+const encoder = new TextEncoder();
 
 /** While it waits, a client that streams reads in comments how far the wake is. Errors come as events. */
 async function* wakeAndRelay(flight: Flight, held: Promise<true>): AsyncGenerator<Uint8Array> {
@@ -95,7 +100,7 @@ async function* wakeAndRelay(flight: Flight, held: Promise<true>): AsyncGenerato
     if (flight.isOver) return;
     const { stage, progress, reason } = loadOf(moves.current(ctx.db, row.id) ?? row, live);
     const next = `waking: ${reason ?? `${stage} ${Math.round(progress * 100)} %`}`;
-    if (next !== last) yield comment(next);
+    if (next !== last) yield encoder.encode(encodeSse({ comment: next }));
     last = next;
     const pause = new AbortController();
     await Promise.race([held, ctx.clock.sleep(STAGE_MS, pause.signal)]);
@@ -105,11 +110,11 @@ async function* wakeAndRelay(flight: Flight, held: Promise<true>): AsyncGenerato
   if (got.ok && got.body)
     return yield* { [Symbol.asyncIterator]: () => chunksOf(got.body as ReadableStream<Uint8Array>) };
   const text = await got.text();
-  yield dataEvent(text);
+  yield encoder.encode(sseData(text));
   flight.finish({ status: got.status, error: messageOf(text) });
 }
 
-/** An aborted fetch fails with its own error or with our reason. The signal tells which of the two counts. */
+/** An aborted fetch fails with its own error or with our reason. An aborted signal has the real cause. */
 const causeOf = ({ signal }: Flight, error: unknown): unknown => (signal.aborted ? signal.reason : error);
 
 function explain(error: unknown): AppError {
@@ -118,7 +123,7 @@ function explain(error: unknown): AppError {
 }
 
 function outcomeOf(error: unknown): Outcome {
-  if (error === CLIENT_LEFT) return { status: CLIENT_LEFT_STATUS, error: CLIENT_LEFT.message };
+  if (error instanceof ClientLeft) return { status: CLIENT_LEFT_STATUS, error: error.message };
   const { status, message } = explain(error);
   return { status, error: message };
 }

@@ -12,9 +12,6 @@ export type InferenceCall = {
   keyId: string;
 };
 
-/** The reason of `signal` when the client closed its connection. */
-export const CLIENT_LEFT = new Error("the client left");
-
 const USAGE_MS = 5_000;
 
 export class Flight {

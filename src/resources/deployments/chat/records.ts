@@ -2,6 +2,7 @@
 import { eq, lt, sql } from "drizzle-orm";
 import type { Ctx } from "../../../context.ts";
 import { type PageQuery, page } from "../../../http/answer/pagination.ts";
+import { CLIENT_LEFT_STATUS } from "../../../lib/net/client_left.ts";
 import { afterCommit, prepared, write } from "../../../platform/db/db.ts";
 import { gradually } from "../../../platform/db/gradually.ts";
 import { preparedInsert } from "../../../platform/db/row.ts";
@@ -32,8 +33,6 @@ const durations = histogram(
   [],
   [0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300],
 );
-
-export const CLIENT_LEFT_STATUS = 499;
 
 export type Outcome = { status: number; error: string | null };
 

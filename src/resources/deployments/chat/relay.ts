@@ -1,17 +1,10 @@
 /** Relays a worker's answer to the client as it comes. If the worker dies, the stream ends with an error event. */
-import type { AppError } from "../../../lib/errors.ts";
 
-export const EVENT_STREAM = {
-  "content-type": "text/event-stream",
-  "cache-control": "no-store",
-  "x-accel-buffering": "no",
-};
+import type { AppError } from "../../../lib/errors.ts";
+import { ClientLeft } from "../../../lib/net/client_left.ts";
+import { sseError } from "../../../lib/net/sse.ts";
 
 const encoder = new TextEncoder();
-
-export const comment = (text: string): Uint8Array => encoder.encode(`: ${text.replaceAll(/[\r\n]+/g, " ")}\n\n`);
-/** `json`: on one line. */
-export const dataEvent = (json: string): Uint8Array => encoder.encode(`data: ${json}\n\n`);
 
 export function chunksOf(body: ReadableStream<Uint8Array>): AsyncIterator<Uint8Array> {
   const reader = body.getReader();
@@ -50,15 +43,14 @@ export function relay(source: AsyncIterator<Uint8Array>, hooks: Hooks): Readable
       } catch (error) {
         if (left) return;
         hooks.onEnd(error);
-        const { type, code, message, param } = hooks.explain(error);
-        controller.enqueue(dataEvent(JSON.stringify({ error: { type, code, message, param } })));
+        controller.enqueue(encoder.encode(sseError(hooks.explain(error))));
       }
       controller.close();
     },
     cancel() {
       left = true;
       hooks.onLeave();
-      hooks.onEnd(new Error("the client left"));
+      hooks.onEnd(new ClientLeft());
       source.return?.().catch(() => {}); // the source ends by itself; its error has no reader
     },
   });

@@ -1,6 +1,6 @@
 /**
- * What runs: the replicas of each deployment and the requests that wait for one. All of it dies with the process;
- * the rows say what should be, and reconcile.ts brings the two together.
+ * The live side of deployments: their replicas, and the requests that wait for one. It ends with the process. The rows
+ * say what should run, and reconcile.ts brings the two together.
  */
 import type { Ctx } from "../../../context.ts";
 import { AppError } from "../../../lib/errors.ts";
@@ -14,7 +14,7 @@ export type Usage = Extract<FromServing, { type: "served" }>;
 
 /** A process with a model in it, and its replicas: of one deployment, or of several deployments with adapters. */
 export type Host = {
-  /** What is loaded, for which workspace and with which settings (parts.ts). */
+  /** The model, its workspace and its settings (parts.ts). */
   readonly key: string;
   readonly worker: ServingWorker;
   readonly cards: readonly string[];
@@ -53,7 +53,7 @@ export class Replica {
   stage: (typeof STAGES)[number] = "starting";
   progress = 0;
   parallel: number;
-  /** When it last showed that it decodes. */
+  /** The last time that it showed that it decodes. */
   provedAt: number;
   probing = false;
   #inflight = 0;
@@ -107,7 +107,7 @@ export type Live = {
   ordinal: number;
   /** The holder that waits for memory. */
   queuedAs: string | undefined;
-  /** When a request last began or ended. */
+  /** The last time that a request began or ended. */
   usedAt: number;
   /** The GPUs of its last replica; undefined: it had none yet. */
   cards: readonly string[] | undefined;
@@ -153,30 +153,34 @@ function choose(live: Live): Replica | undefined {
 /** A ready replica, acquired for one request. */
 export const take = (live: Live): Replica | undefined => choose(live)?.acquire();
 
-/** Waits for a replica: until one is ready, the patience is over, or the client has left. Throws when it is full. */
+/** Waits until a replica is ready, the wake timeout has passed, or the client has left. Throws if too many wait. */
 export function hold(ctx: Ctx, row: DeploymentRow, signal: AbortSignal): Promise<Replica> {
   const live = liveOf(ctx, row.id);
   if (live.held.size >= row.maxHeldRequests)
-    throw new AppError("rate_limited", `${live.held.size} requests wait for ${row.name} already: try again soon`, {
-      retryAfterSeconds: 5,
-    });
+    throw new AppError(
+      "rate_limited",
+      `${live.held.size} requests wait for ${row.name} already (max_held_requests): try again soon`,
+      {
+        retryAfterSeconds: 5,
+      },
+    );
   const { promise, resolve, reject } = Promise.withResolvers<Replica>();
-  const held = { resolve, reject };
-  const over = new AbortController();
-  /** Out of the queue at once: whoever is let go from it counts as at work. */
+  const request = { resolve, reject };
+  const admitted = new AbortController();
+  /** Leaves the queue at once: a request that `admitHeld` takes from it counts as inflight. */
   const giveUp = (error: unknown) => {
-    live.held.delete(held);
+    live.held.delete(request);
     reject(error);
   };
   const leave = () => giveUp(signal.reason);
-  live.held.add(held);
+  live.held.add(request);
   if (signal.aborted) leave();
   signal.addEventListener("abort", leave, { once: true });
-  void ctx.clock.sleep(row.wakeTimeoutSeconds * 1000, over.signal).then(() => {
-    if (!over.signal.aborted) giveUp(stillWaking(row, loadOf(row, live)));
+  void ctx.clock.sleep(row.wakeTimeoutSeconds * 1000, admitted.signal).then(() => {
+    if (!admitted.signal.aborted) giveUp(stillWaking(row, loadOf(row, live)));
   });
   return promise.finally(() => {
-    over.abort();
+    admitted.abort();
     signal.removeEventListener("abort", leave);
   });
 }
@@ -185,13 +189,13 @@ function stillWaking(row: DeploymentRow, load: Load): AppError {
   const why = load.reason ?? `${load.stage} ${Math.round(load.progress * 100)} %`;
   return new AppError(
     "deployment_waking",
-    `${row.name} did not wake within ${row.wakeTimeoutSeconds} seconds (${why}): try again, or raise wake_timeout_seconds`,
+    `${row.name} was not ready within ${row.wakeTimeoutSeconds} seconds (${why}): try again, or raise wake_timeout_seconds`,
     { retryAfterSeconds: 5 },
   );
 }
 
-/** A replica is ready: everybody who waits gets one. */
-export function letGo(live: Live) {
+/** A replica is ready: all requests that wait get one. */
+export function admitHeld(live: Live) {
   for (const held of [...live.held]) {
     const replica = choose(live);
     if (!replica) return;
@@ -200,14 +204,14 @@ export function letGo(live: Live) {
   }
 }
 
-export function turnAway(live: Live, error: AppError) {
+export function rejectHeld(live: Live, error: AppError) {
   for (const held of [...live.held]) {
     live.held.delete(held);
     held.reject(error);
   }
 }
 
-/** How far it is, for the record and for those who wait. */
+/** The stage of the start, for the API and for clients that wait. */
 export function loadOf(row: DeploymentRow, live: Live): Load {
   if (row.status === "serving") return { stage: "ready", progress: 1, reason: null };
   const [first] = startingOf(live);

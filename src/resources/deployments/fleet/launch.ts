@@ -1,4 +1,4 @@
-/** The way to a replica: a lease of memory, and a process that has the model, or a place in one. */
+/** Starts a replica: takes a lease of memory, then joins a process that has the model or starts one. */
 import { availableParallelism } from "node:os";
 import type { Ctx } from "../../../context.ts";
 import { AppError } from "../../../lib/errors.ts";
@@ -14,25 +14,25 @@ import { adapterBytes, bytesOf, keyOf, type Parts, sizeOf } from "./parts.ts";
 import { attachOrServe, handleExit, handleMessage, replicaLost } from "./replica.ts";
 import { obtain } from "./spare.ts";
 
-const WAITS_FOR_OTHER = "waits for its model, which another deployment is about to load";
+const WAITS_FOR_OTHER = "waits for another deployment that is about to load the same model";
 
-/** Takes the memory and a place in a process. Returns when that is done or cannot be done now, not when it serves. */
+/** Returns once the replica has its process, or cannot have one now. It may serve only later. */
 export async function launch(ctx: Ctx, row: DeploymentRow, parts: Parts): Promise<void> {
   const live = liveOf(ctx, row.id);
   const guest = { key: keyOf(ctx, row, parts), live, bare: parts.adapter === null };
   const host = hosts.hostFor(ctx, guest);
-  if (host === "coming") return moves.waits(ctx, row, WAITS_FOR_OTHER); // the next look finds it
+  if (host === "coming") return moves.setQueueReason(ctx, row, WAITS_FOR_OTHER); // the next round of reconcile finds it
   live.launching++;
-  const calledOff = hosts.announce(ctx, guest);
+  const withdraw = hosts.announce(ctx, guest);
   try {
     if (host === undefined || !(await join(ctx, row, host, parts))) await load(ctx, row, parts);
   } finally {
     live.launching--;
-    calledOff();
+    withdraw();
   }
 }
 
-/** A place beside others. False: there is no memory for it there. */
+/** Joins the process of others. False: there is no memory for it. */
 async function join(ctx: Ctx, row: DeploymentRow, host: Host, parts: Parts): Promise<boolean> {
   const beside = hosts.payerOf(host)?.holder;
   if (beside === undefined) return false;
@@ -54,12 +54,12 @@ async function join(ctx: Ctx, row: DeploymentRow, host: Host, parts: Parts): Pro
     return true;
   }
   if (fresh.status === "queued") moves.move(ctx, row.id, "place", { queueReason: null });
-  const all = (parts.base.sizeBytes ?? 0) + bytes; // the model may still be on its way
+  const all = (parts.base.sizeBytes ?? 0) + bytes; // the model may still be loading
   addReplica(ctx, live, host, { holder, path, bytes, loadUntil: ctx.clock.now() + loadDeadlineMs(all) });
   return true;
 }
 
-/** A process of its own. */
+/** Starts a process for the replica alone. */
 async function load(ctx: Ctx, row: DeploymentRow, parts: Parts): Promise<void> {
   const live = liveOf(ctx, row.id);
   const path = parts.adapter && models.pathOf(ctx, parts.adapter);
@@ -75,7 +75,7 @@ async function load(ctx: Ctx, row: DeploymentRow, parts: Parts): Promise<void> {
       live.queuedAs = undefined;
       return gpu.release(ctx, holder);
     }
-    if (grant.status === "waiting") return moves.waits(ctx, fresh, grant.reason);
+    if (grant.status === "waiting") return moves.setQueueReason(ctx, fresh, grant.reason);
     if (fresh.status === "queued") moves.move(ctx, row.id, "place", { queueReason: null });
     const size = sizeOf(ctx, row, parts.base);
     const cards = grant.devices.length > 0 ? grant.deviceIds : [];
@@ -89,7 +89,7 @@ async function load(ctx: Ctx, row: DeploymentRow, parts: Parts): Promise<void> {
         context_length: size.contextLength,
         parallel: size.parallel,
         threads: ctx.config.serving.threads || Math.max(1, availableParallelism() - 1),
-        gpus: grant.devices.map((_, i) => i), // of those that it can see
+        gpus: grant.devices.map((_, i) => i), // indices among the GPUs that the process can see
         hurry: row.minReplicas === 0,
       },
     });
@@ -98,12 +98,12 @@ async function load(ctx: Ctx, row: DeploymentRow, parts: Parts): Promise<void> {
   } catch (error) {
     gpu.release(ctx, holder);
     if (!(error instanceof AppError && error.code === "sandbox_unavailable")) throw error;
-    replicaLost(ctx, live, error.message, false); // it will be the same the next time
+    replicaLost(ctx, live, error.message, false); // a retry would fail too
   }
 }
 
 const requestFor = (live: Live, row: DeploymentRow, bytes: number): gpu.Request => ({
-  holder: live.queuedAs ?? `${row.id}/${++live.ordinal}`, // a waiter keeps its name: that is its place
+  holder: live.queuedAs ?? `${row.id}/${++live.ordinal}`, // a waiter keeps its name, which is its position in the queue
   kind: "deployment",
   workspaceId: row.workspaceId,
   bytes,
@@ -114,7 +114,7 @@ const requestFor = (live: Live, row: DeploymentRow, bytes: number): gpu.Request 
   mayEvict: true,
 });
 
-/** While the memory was being had somebody may have stopped, parked or changed it. */
+/** The deployment may have been stopped, parked or changed while the memory was acquired. */
 const isWanted = (ctx: Ctx, now: DeploymentRow, then: DeploymentRow) =>
   !ctx.closing.aborted &&
   !now.parked &&
@@ -136,7 +136,7 @@ function start(ctx: Ctx, cards: readonly string[], { key, bytes, load }: Start):
   hosts.open(ctx, host);
   worker.ready.then(
     () => worker.send({ ...load, model_path: modelPath }),
-    () => {}, // its end is told by onExit
+    () => {}, // onExit handles it
   );
   return host;
 }

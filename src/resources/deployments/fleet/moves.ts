@@ -1,7 +1,8 @@
-/** Every change of a deployment's row that is not a caller's: what happened to its replicas, and what follows. */
+/** Every change of a deployment's row that follows from its replicas or from time, with its charge in the same commit. */
 import { eq, isNotNull } from "drizzle-orm";
 import type { Ctx } from "../../../context.ts";
 import { transition } from "../../../events/lifecycle.ts";
+import { MINUTE_MS } from "../../../lib/units.ts";
 import { type Tx, write } from "../../../platform/db/db.ts";
 import { beginRun, endRun, runTime } from "../../billing/run_time.ts";
 import * as billing from "../../billing/service.ts";
@@ -14,7 +15,7 @@ type Patch = Partial<typeof deployments.$inferInsert>;
 export const current = (tx: Pick<Tx, "select">, id: string): DeploymentRow | undefined =>
   tx.select().from(deployments).where(eq(deployments.id, id)).get();
 
-/** One move with its bookkeeping. Undefined: the row was elsewhere, and nothing happened. */
+/** One transition with its charge. Undefined: the row was in another state, and nothing happened. */
 export function move(ctx: Ctx, id: string, action: Action, patch: Patch = {}): DeploymentRow | undefined {
   const now = ctx.clock.now();
   return write(ctx.db, (tx) => {
@@ -72,11 +73,9 @@ function put(ctx: Ctx, tx: Tx, row: DeploymentRow, settled: Settled) {
   charge(ctx, tx, settled, ctx.clock.now());
 }
 
-export const MINUTE_MS = 60_000;
-
 /**
- * Each minute of service is accounted for as it ends, so that a crash loses less than one; and whenever there are more
- * replicas or fewer. Old crashes are forgiven.
+ * Charges each full minute of service, so that a crash loses less than a minute, and each change in the number of
+ * replicas. After some time in service, earlier crashes no longer count.
  */
 export function keepAccount(ctx: Ctx, row: DeploymentRow, replicas: number) {
   if (row.upSince === null) return;
@@ -94,7 +93,7 @@ export function keepAccount(ctx: Ctx, row: DeploymentRow, replicas: number) {
   });
 }
 
-/** Before an orderly stop: nothing of the present minute is lost. */
+/** Called when the server stops: the present minute is charged too. */
 export function keepAllAccounts(ctx: Ctx) {
   write(ctx.db, (tx) => {
     for (const row of tx.select().from(deployments).where(isNotNull(deployments.upSince)).all())
@@ -122,16 +121,16 @@ export function serve(ctx: Ctx, id: string): DeploymentRow | undefined {
 
 export const park = (ctx: Ctx, id: string) => move(ctx, id, "park", { parked: true });
 
-/** One request wakes it; the others find it waking. The key of that request pays for what follows. */
+/** The first request wakes it, and its key pays from here on. */
 export const wake = (ctx: Ctx, id: string, apiKeyId: string | null) =>
   move(ctx, id, "wake", { apiKeyId, parked: false, waking: true, attempts: 0, nextAttemptAt: null, queueReason: null });
 
-export const waits = (ctx: Ctx, row: DeploymentRow, reason: string | null) => {
+export const setQueueReason = (ctx: Ctx, row: DeploymentRow, reason: string | null) => {
   if (row.queueReason === reason) return;
   write(ctx.db, (tx) => tx.update(deployments).set({ queueReason: reason }).where(eq(deployments.id, row.id)).run());
 };
 
-/** The last replica is gone, or none could be had. Says what became of the deployment. */
+/** The last replica was lost, or none could start. Returns the decision. */
 export function lose(ctx: Ctx, id: string, error: string, canRetry: boolean): Verdict | undefined {
   const now = ctx.clock.now();
   return write(ctx.db, (tx) => {
@@ -154,10 +153,10 @@ export function lose(ctx: Ctx, id: string, error: string, canRetry: boolean): Ve
   });
 }
 
-/** A server of this data directory died: no replica outlived it. Before anything is served. */
+/** Called at the start: no replica outlived the last server. */
 export function recover(ctx: Ctx) {
   for (const row of ctx.db.select().from(deployments).all()) {
-    // When it went down is not known: the time since the last full minute is not counted.
+    // The time of the crash is unknown: the time since the last charge is not charged.
     const down = { upSince: null, billedUntil: null, nextAttemptAt: null, queueReason: null };
     const step = (action: Action, patch: Patch = {}) =>
       write(ctx.db, (tx) =>

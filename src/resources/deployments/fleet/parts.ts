@@ -1,4 +1,4 @@
-/** What a deployment loads: a model, or an adapter and the model that it is added to. */
+/** The parts of a deployment: a model, or an adapter and its base model. */
 import type { Ctx } from "../../../context.ts";
 import * as models from "../../models/service.ts";
 import type { ModelRow } from "../../models/table.ts";
@@ -8,7 +8,7 @@ export type Parts = { base: ModelRow; adapter: ModelRow | null };
 
 export const isAdapter = ({ shape }: ModelRow) => shape?.type === "adapter";
 
-/** Undefined: an adapter whose base nobody knows. */
+/** Undefined: an adapter whose base model is unknown. */
 export function partsOf(ctx: Ctx, workspaceId: string, model: ModelRow): Parts | undefined {
   if (!isAdapter(model)) return { base: model, adapter: null };
   const base = models.baseOf(ctx, workspaceId, model);
@@ -31,7 +31,7 @@ export function usableParts(ctx: Ctx, row: DeploymentRow): UsableParts {
   return { ready: parts };
 }
 
-/** The size of a replica: as asked for, or as configured, and never more context than the model was made for. */
+/** The size of a replica by its row or the configuration. The context never exceeds the limit of the model. */
 export function sizeOf(ctx: Ctx, row: DeploymentRow, base: ModelRow) {
   const { context_length, parallel } = ctx.config.serving;
   const most = base.contextLength ?? context_length;
@@ -40,11 +40,11 @@ export function sizeOf(ctx: Ctx, row: DeploymentRow, base: ModelRow) {
 
 export const adapterBytes = ({ adapter }: Parts): number => adapter?.shape?.weight_bytes ?? 0;
 
-/** Estimated, of a replica with a process of its own. */
+/** The estimated memory of a replica with its own process. */
 export const bytesOf = (ctx: Ctx, row: DeploymentRow, parts: Parts): number =>
   models.estimate(parts.base, sizeOf(ctx, row, parts.base)).total + adapterBytes(parts);
 
-/** Who wants the same loaded in the same way can share a process. Never two workspaces. */
+/** Replicas with the same key can share a process. Two workspaces never do. */
 export function keyOf(ctx: Ctx, row: DeploymentRow, { base }: Parts): string {
   const { contextLength, parallel } = sizeOf(ctx, row, base);
   const file = [base.id, base.path, base.sizeBytes, base.fileMtimeMs];

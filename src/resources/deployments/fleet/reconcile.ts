@@ -1,6 +1,6 @@
 /**
- * Brings what runs in line with the rows: starts what should run, ends what should not, asks for proofs of life.
- * Everything is decided from the rows and the living processes, so a lost wake-up costs a second, never a deployment.
+ * Brings the processes in line with the rows: starts replicas, ends them, and checks their health. Each round decides
+ * from the rows and the live processes alone, so a lost wake-up costs a second, never a deployment.
  */
 import { notInArray } from "drizzle-orm";
 import type { Ctx } from "../../../context.ts";
@@ -8,23 +8,23 @@ import { AppError } from "../../../lib/errors.ts";
 import * as gpu from "../../gpu/service.ts";
 import { desiredReplicas, isParkable, mayPark, type Traffic } from "../policy.ts";
 import { type DeploymentRow, deployments } from "../table.ts";
-import { allLive, inflightOf, type Live, liveOf, type Replica, readyOf, startingOf, turnAway } from "./fleet.ts";
+import { allLive, inflightOf, type Live, liveOf, type Replica, readyOf, rejectHeld, startingOf } from "./fleet.ts";
 import { endAll, keepToBudget, park } from "./halt.ts";
 import { payerOf } from "./hosts.ts";
 import { launch } from "./launch.ts";
 import * as moves from "./moves.ts";
 import { usableParts } from "./parts.ts";
-import { prove, reapHung, replicaLost, retire, unqueue } from "./replica.ts";
+import { killHung, prove, replicaLost, retire, unqueue } from "./replica.ts";
 import { keepSpare } from "./spare.ts";
 
-/** Once, at the start: nothing runs yet, whatever the rows say. */
+/** Called once, at the start: no replica runs yet, whatever the rows say. */
 export function begin(ctx: Ctx) {
   gpu.clear(ctx);
   moves.recover(ctx);
   gpu.onFreed(ctx, () => ctx.wake("deployments.reconcile"));
   gpu.registerKind(ctx, "deployment", {
     idle: () => idleHolders(ctx),
-    evict: (holder, why) => giveWay(ctx, holder, why),
+    evict: (holder, why) => makeRoom(ctx, holder, why),
   });
 }
 
@@ -34,7 +34,7 @@ const CLOSING_MS = 5_000; // requests that are being answered may end well
 export async function close(ctx: Ctx, signal: AbortSignal) {
   const closing = new AppError("shutting_down", "The server is shutting down", { retryAfterSeconds: 5 });
   moves.keepAllAccounts(ctx);
-  for (const live of allLive(ctx)) turnAway(live, closing);
+  for (const live of allLive(ctx)) rejectHeld(live, closing);
   const flying = () => allLive(ctx).flatMap(({ flights }) => [...flights]);
   const until = ctx.clock.now() + CLOSING_MS;
   while (flying().length > 0 && ctx.clock.now() < until && !signal.aborted) await ctx.clock.sleep(50, signal);
@@ -49,28 +49,28 @@ export async function reconcile(ctx: Ctx): Promise<void> {
     .all();
   for (const row of rows) {
     try {
-      drive(ctx, row);
+      reconcileOne(ctx, row);
     } catch (error) {
-      ctx.log.error("a deployment could not be driven", { deployment: row.id, error }); // its siblings go on
+      ctx.log.error("a deployment could not be reconciled", { deployment: row.id, error }); // the others go on
     }
   }
-  const sleeps = (row: DeploymentRow) => row.parked || (row.waking && liveOf(ctx, row.id).replicas.size === 0);
-  const sleeper = ctx.config.serving.standby ? rows.find(sleeps) : undefined;
-  standBy(ctx, sleeper && (liveOf(ctx, sleeper.id).cards ?? (sleeper.gpuType === "cpu" ? [] : undefined)));
+  const isAsleep = (row: DeploymentRow) => row.parked || (row.waking && liveOf(ctx, row.id).replicas.size === 0);
+  const sleeper = ctx.config.serving.standby ? rows.find(isAsleep) : undefined;
+  keepStandby(ctx, sleeper && (liveOf(ctx, sleeper.id).cards ?? (sleeper.gpuType === "cpu" ? [] : undefined)));
   const active = new Set(rows.map((row) => row.id));
-  for (const live of allLive(ctx)) if (!active.has(live.id)) endAll(ctx, live, "the deployment is over");
+  for (const live of allLive(ctx)) if (!active.has(live.id)) endAll(ctx, live, "the deployment has ended");
 }
 
-/** A convenience: its trouble is nobody else's. */
-function standBy(ctx: Ctx, cards: readonly string[] | undefined) {
+/** The standby process only saves time: its failure must not stop the round. */
+function keepStandby(ctx: Ctx, cards: readonly string[] | undefined) {
   try {
     keepSpare(ctx, cards);
   } catch (error) {
-    ctx.log.warn("no process stands by", { error });
+    ctx.log.warn("the standby process could not start", { error });
   }
 }
 
-function drive(ctx: Ctx, row: DeploymentRow) {
+function reconcileOne(ctx: Ctx, row: DeploymentRow) {
   const live = liveOf(ctx, row.id);
   if (row.parked) return endAll(ctx, live, "parked");
   const traffic = trafficOf(ctx, row, live);
@@ -78,13 +78,13 @@ function drive(ctx: Ctx, row: DeploymentRow) {
   if (keepToBudget(ctx, row, live)) return;
   moves.keepAccount(ctx, row, readyOf(live).length);
   for (const replica of live.replicas) {
-    reapHung(ctx, replica);
-    prove(ctx, replica).catch((error) => ctx.log.error("a health check broke", { deployment: row.id, error }));
+    killHung(ctx, replica);
+    prove(ctx, replica).catch((error) => ctx.log.error("a health check failed to run", { deployment: row.id, error }));
   }
   scale(ctx, row, live, desiredReplicas(row, traffic));
 }
 
-/** Only a replica to come needs the model's file: one that runs has it open. */
+/** Only a new replica needs the model's file: a running one has it open. */
 function scale(ctx: Ctx, row: DeploymentRow, live: Live, want: number) {
   const running = [...readyOf(live), ...startingOf(live)];
   const have = running.length + live.launching;
@@ -92,7 +92,7 @@ function scale(ctx: Ctx, row: DeploymentRow, live: Live, want: number) {
   if (have >= want) unqueue(ctx, live);
   if (have < want && live.launching === 0 && due) {
     const parts = usableParts(ctx, row);
-    if ("waits" in parts) return moves.waits(ctx, row, parts.reason);
+    if ("waits" in parts) return moves.setQueueReason(ctx, row, parts.reason);
     if ("never" in parts) return replicaLost(ctx, live, parts.reason, false);
     launch(ctx, row, parts.ready).catch((error) =>
       ctx.log.error("a replica could not be launched", { deployment: row.id, error }),
@@ -118,8 +118,8 @@ function isIdle(ctx: Ctx, live: Live): boolean {
   return row !== undefined && isParkable(row) && inflightOf(live) === 0;
 }
 
-/** Whoever goes with this one: all who sit there, where the model is counted in its lease. */
-const goWith = (replica: Replica): Live[] =>
+/** The deployments that lose a replica with this one: all in its process, if its lease includes the model. */
+const evictedWith = (replica: Replica): Live[] =>
   payerOf(replica.host) === replica
     ? [...replica.host.users.values()]
     : [...replica.host.users].flatMap(([each, live]) => (each === replica ? [live] : []));
@@ -127,21 +127,21 @@ const goWith = (replica: Replica): Live[] =>
 function idleHolders(ctx: Ctx) {
   return allLive(ctx)
     .flatMap(readyOf)
-    .map((replica) => ({ holder: replica.holder, lives: goWith(replica) }))
+    .map((replica) => ({ holder: replica.holder, lives: evictedWith(replica) }))
     .filter(({ lives }) => lives.every((live) => isIdle(ctx, live)))
     .map(({ holder, lives }) => ({ holder, since: Math.max(...lives.map(({ usedAt }) => usedAt)) }));
 }
 
-/** Asked to make room: all its replicas go, since what is parked holds nothing. */
-async function giveWay(ctx: Ctx, holder: string, why: string) {
+/** Parks the deployment to make room: then all its replicas end. */
+async function makeRoom(ctx: Ctx, holder: string, why: string) {
   const replica = allLive(ctx)
     .flatMap((live) => [...live.replicas])
     .find((each) => each.holder === holder);
-  const lives = replica ? goWith(replica) : [];
+  const lives = replica ? evictedWith(replica) : [];
   if (lives.every((live) => isIdle(ctx, live))) await Promise.all(lives.map((live) => park(ctx, live, why)));
 }
 
-/** Anew with other settings: what runs finishes its requests first, what still loads begins again. */
+/** Loads the model with new settings. Replicas that serve finish their requests first; those that load start again. */
 export function reload(ctx: Ctx, row: DeploymentRow) {
   const live = liveOf(ctx, row.id);
   for (const replica of startingOf(live)) void retire(ctx, replica, "settings changed");
@@ -150,13 +150,13 @@ export function reload(ctx: Ctx, row: DeploymentRow) {
   moves.move(ctx, row.id, "restart");
   for (const replica of old) {
     replica.state = "leaving";
-    void drained(ctx, replica).then(() => retire(ctx, replica, "settings changed"));
+    void drain(ctx, replica).then(() => retire(ctx, replica, "settings changed"));
   }
 }
 
 const DRAIN_MS = 60_000;
 
-async function drained(ctx: Ctx, replica: Replica) {
+async function drain(ctx: Ctx, replica: Replica) {
   const until = ctx.clock.now() + DRAIN_MS;
   while (replica.inflight > 0 && ctx.clock.now() < until) await ctx.clock.sleep(50);
 }

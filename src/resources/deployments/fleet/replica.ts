@@ -1,10 +1,10 @@
-/** One replica: a place in a process that owns the model, what the process tells, and how it ends. */
+/** The life of replicas: messages from their process, their loss, their end and their health checks. */
 import type { Ctx } from "../../../context.ts";
 import { AppError } from "../../../lib/errors.ts";
 import type { Exit } from "../../../platform/workers/types.ts";
 import { FAILURES, type FromServing } from "../../../workers/protocol.ts";
 import * as gpu from "../../gpu/service.ts";
-import { type Host, type Live, letGo, type Replica, readyOf, turnAway } from "./fleet.ts";
+import { admitHeld, type Host, type Live, type Replica, readyOf, rejectHeld } from "./fleet.ts";
 import * as hosts from "./hosts.ts";
 import * as moves from "./moves.ts";
 
@@ -21,25 +21,25 @@ export function handleMessage(ctx: Ctx, host: Host, message: FromServing) {
     loaded(ctx, host, message);
   } else if (message.type === "attached" || message.type === "unattached") {
     const [replica, live] = [...host.users].find(([{ adapter }]) => adapter?.name === message.name) ?? [];
-    if (!replica || !live) return; // it has left meanwhile
+    if (!replica || !live) return; // it has ended meanwhile
     if (message.type === "attached") serve(ctx, live, replica);
     else {
-      void retire(ctx, replica, "its adapter does not fit");
+      void retire(ctx, replica, "its adapter does not fit the model");
       replicaLost(ctx, live, withoutPaths(ctx, message.error), false);
     }
   }
 }
 
-function loaded(ctx: Ctx, host: Host, told: Extract<FromServing, { type: "loaded" }>) {
+function loaded(ctx: Ctx, host: Host, message: Extract<FromServing, { type: "loaded" }>) {
   host.loaded = true;
-  host.bytes = told.memory_bytes;
-  host.parallel = told.parallel;
+  host.bytes = message.memory_bytes;
+  host.parallel = message.parallel;
   const payer = hosts.payerOf(host);
-  if (payer) hosts.account(ctx, payer);
+  if (payer) hosts.correctLease(ctx, payer);
   for (const [replica, live] of host.users) if (replica.state === "starting") attachOrServe(ctx, live, replica);
 }
 
-/** The model is loaded: its adapter comes next, if it has one. */
+/** The model is loaded: the adapter, if there is one, comes next. */
 export function attachOrServe(ctx: Ctx, live: Live, replica: Replica) {
   if (replica.adapter === null) serve(ctx, live, replica);
   else void attach(ctx, live, replica, replica.adapter);
@@ -57,11 +57,11 @@ async function attach(ctx: Ctx, live: Live, replica: Replica, { name, path }: No
 
 function serve(ctx: Ctx, live: Live, replica: Replica) {
   if (replica.state !== "starting") return;
-  hosts.account(ctx, replica);
+  hosts.correctLease(ctx, replica);
   replica.becomeReady(ctx.clock.now());
   live.usedAt = ctx.clock.now();
   moves.serve(ctx, live.id);
-  letGo(live);
+  admitHeld(live);
 }
 
 export function handleExit(ctx: Ctx, host: Host, exit: Exit) {
@@ -79,14 +79,15 @@ export function handleExit(ctx: Ctx, host: Host, exit: Exit) {
   ctx.wake("deployments.reconcile");
 }
 
-const GIVEN = /models\/\.given\/\w+\/\d+\//g; // a link's place; the name of the file stays
+const LINK_DIR = /models\/\.given\/\w+\/\d+\//g; // the name of the file stays
 
-/** Where files lie is no caller's business. */
-const withoutPaths = (ctx: Ctx, text: string) => text.replaceAll(`${ctx.config.data_dir}/`, "").replaceAll(GIVEN, "");
+/** Paths of this machine are not shown to callers. */
+const withoutPaths = (ctx: Ctx, text: string) =>
+  text.replaceAll(`${ctx.config.data_dir}/`, "").replaceAll(LINK_DIR, "");
 
 const GROW_AGAIN_MS = 30_000;
 
-/** A replica is lost or cannot be had. While another one serves, the deployment does not notice. */
+/** A replica was lost or could not start. While another one serves, the deployment goes on. */
 export function replicaLost(ctx: Ctx, live: Live, error: string, canRetry: boolean) {
   ctx.log.warn("a replica was lost", { deployment: live.id, error });
   if (readyOf(live).length > 0) {
@@ -96,41 +97,41 @@ export function replicaLost(ctx: Ctx, live: Live, error: string, canRetry: boole
   const verdict = moves.lose(ctx, live.id, error, canRetry);
   const [line] = error.split("\n", 1);
   if (verdict === "doze")
-    turnAway(live, new AppError("no_capacity", `It did not wake: ${line}`, { retryAfterSeconds: 5 }));
-  if (verdict === "fail") turnAway(live, new AppError("worker_failed", `The deployment failed: ${line}`));
+    rejectHeld(live, new AppError("no_capacity", `The deployment did not wake: ${line}`, { retryAfterSeconds: 5 }));
+  if (verdict === "fail") rejectHeld(live, new AppError("worker_failed", `The deployment failed: ${line}`));
   ctx.wake("deployments.reconcile");
 }
 
-/** Leaves the queue for memory, if it stood in it. */
+/** Leaves the queue for memory, if it is in it. */
 export function unqueue(ctx: Ctx, live: Live) {
   if (live.queuedAs !== undefined) gpu.release(ctx, live.queuedAs);
   live.queuedAs = undefined;
 }
 
-/** Ends a replica on purpose. What it still works on is cut off when its time is over. The last one takes the process along. */
+/** Ends a replica on purpose. The last one in a process ends the process, which aborts requests after its grace period. */
 export function retire(ctx: Ctx, replica: Replica, reason: string): Promise<unknown> {
   const { host } = replica;
   replica.state = "leaving";
-  if (!host.users.has(replica)) return Promise.resolve(); // it has left already
+  if (!host.users.has(replica)) return Promise.resolve(); // it has ended already
   if (host.users.size > 1 && !host.ending) return Promise.resolve(hosts.leave(ctx, replica));
   host.ending = true;
   return host.worker.stop(reason);
 }
 
-/** A proof of life: the worker decodes a token, now. One that serves requests, anybody's, has given it already. */
+/** Health check: the worker decodes a token. A process that answered a request lately needs none. */
 export async function prove(ctx: Ctx, replica: Replica) {
-  const { health_interval_ms: everyMs, health_timeout_ms: patienceMs } = ctx.config.serving;
+  const { health_interval_ms: everyMs, health_timeout_ms: timeoutMs } = ctx.config.serving;
   const { host } = replica;
-  const known = (each: Replica) => each.probing || ctx.clock.now() - each.provedAt < everyMs;
-  if (replica.state !== "ready" || [...host.users.keys()].some(known)) return;
+  const isProved = (each: Replica) => each.probing || ctx.clock.now() - each.provedAt < everyMs;
+  if (replica.state !== "ready" || [...host.users.keys()].some(isProved)) return;
   replica.probing = true;
-  const sick = await probe(replica, patienceMs);
+  const error = await probe(replica, timeoutMs);
   replica.probing = false;
-  if (sick === undefined) replica.provedAt = ctx.clock.now();
-  else if (!host.ending) processLost(ctx, host, `The health check failed: ${sick}`);
+  if (error === undefined) replica.provedAt = ctx.clock.now();
+  else if (!host.ending) processLost(ctx, host, `The health check failed: ${error}`);
 }
 
-/** All who sit there have lost it. */
+/** All replicas in the process are lost. */
 function processLost(ctx: Ctx, host: Host, error: string) {
   const lost = [...host.users].filter(([{ state }]) => state !== "leaving");
   host.ending = true;
@@ -139,11 +140,11 @@ function processLost(ctx: Ctx, host: Host, error: string) {
   for (const [, live] of lost) replicaLost(ctx, live, error, true);
 }
 
-async function probe(replica: Replica, patienceMs: number): Promise<string | undefined> {
+async function probe(replica: Replica, timeoutMs: number): Promise<string | undefined> {
   try {
     const answer = await fetch("http://worker/health", {
       unix: replica.host.worker.socketPath,
-      signal: AbortSignal.timeout(patienceMs),
+      signal: AbortSignal.timeout(timeoutMs),
     });
     return answer.ok ? undefined : (await answer.text()).slice(0, 500);
   } catch (error) {
@@ -151,8 +152,8 @@ async function probe(replica: Replica, patienceMs: number): Promise<string | und
   }
 }
 
-/** A load that hangs is ended; what it was is told by its exit. */
-export function reapHung(ctx: Ctx, replica: Replica) {
+/** Kills a process whose load hangs. Its exit then counts as a loss. */
+export function killHung(ctx: Ctx, replica: Replica) {
   if (replica.state === "starting" && ctx.clock.now() > replica.loadUntil)
     process.kill(replica.host.worker.pid, "SIGKILL");
 }

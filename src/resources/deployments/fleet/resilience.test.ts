@@ -4,11 +4,12 @@ import { join } from "node:path";
 import { deploying, eventsOf, manyDeploying } from "../../../../test/fake_replicas.ts";
 import { atEveryFailpoint, fakeClock, testApp, until } from "../../../../test/harness.ts";
 import { transition } from "../../../events/lifecycle.ts";
+import { ClientLeft } from "../../../lib/net/client_left.ts";
 import { durable, write } from "../../../platform/db/db.ts";
 import { register } from "../../models/files/folder.ts";
 import { machine as modelMachine } from "../../models/machine.ts";
 import * as models from "../../models/service.ts";
-import { CLIENT_LEFT, Flight } from "../chat/flight.ts";
+import { Flight } from "../chat/flight.ts";
 import type { DeploymentRow } from "../table.ts";
 import { liveOf, readyOf } from "./fleet.ts";
 import * as moves from "./moves.ts";
@@ -241,8 +242,9 @@ test("a request that was broken off before the worker saw it is recorded all the
   const [replica] = live.replicas;
   const flight = new Flight(on.ctx, row, { path: "/chat/completions", body: CHAT, keyId: "" }, () => {});
   flight.attach(replica!.acquire());
-  flight.abort(CLIENT_LEFT);
-  await expect(flight.send()).rejects.toBe(CLIENT_LEFT);
+  const left = new ClientLeft();
+  flight.abort(left);
+  await expect(flight.send()).rejects.toBe(left);
   expect(replica?.host.pendingUsage.size).toBe(1);
   flight.finish({ status: 499, error: "the client left" });
   flight.finish({ status: 200, error: null }); // only the first end counts

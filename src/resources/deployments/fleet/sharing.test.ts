@@ -161,7 +161,7 @@ test("an adapter that does not fit fails alone, in words", async () => {
   await on.reaches(poet, "serving");
   const clerk = await on.deploy({ model: "clerk", name: "clerk" });
   const failed = await on.reaches(clerk, "failed");
-  expect(failed.error).toBe(`${file} is no adapter of this model`);
+  expect(failed.error).toBe(`${file} is not an adapter of this model`);
   expect(await text(on, poet, "poet")).toBe("a0 a1 a2 ");
   expect(await ledger(on)).toEqual({ [poet]: MEASURED + bytesOf(on, "poet") });
 });

@@ -1,12 +1,13 @@
 /**
- * The models folder: what lies in <data>/models, or in a folder there, is offered under its path without `.gguf`.
- * Files are the truth and rows follow: a new file is looked at, a changed one again, a vanished one is `missing`.
+ * The models folder. A file in <data>/models, or in a folder there, is a model named by its path without `.gguf`.
+ * Files are the truth and rows follow: a new or changed file is inspected, and a removed one is `missing`.
  */
 import { mkdir, readdir, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { and, eq, isNull } from "drizzle-orm";
 import type { Ctx } from "../../../context.ts";
 import { transition } from "../../../events/lifecycle.ts";
+import { DAY_MS } from "../../../lib/units.ts";
 import { durable, write } from "../../../platform/db/db.ts";
 import { cleanTemp } from "../../../platform/files.ts";
 import { BUILTIN_NAME, ensureBuiltin } from "../builtin.ts";
@@ -19,14 +20,14 @@ import { settleFile } from "./check.ts";
 import { noticeLost, removeUnused } from "./sweep.ts";
 
 export const FOLDER = "models";
-export const HUB = "hub"; // below it lies what was downloaded: rows of their own
-const SETTLED_MS = 2_000; // a file that was written to a moment ago may not be whole
+export const HUB = "hub"; // downloads lie below it and have rows of their own
+const SETTLED_MS = 2_000; // a file that changed a moment ago may not be complete
 const PAUSE_MS = 500;
-const ABANDONED_MS = 86_400_000; // an import that was killed
+const ABANDONED_MS = DAY_MS; // temporary files of an import that was killed
 
-type Found = { name: string; path: string; size: number; mtimeMs: number };
+type ModelFile = { name: string; path: string; size: number; mtimeMs: number };
 
-/** The loop's tick. Comes back to files that are still being copied. */
+/** The tick of the loop. It repeats while files are being copied. */
 export async function scan(ctx: Ctx, signal?: AbortSignal) {
   await ensureBuiltin(ctx);
   await noticeLost(ctx);
@@ -35,11 +36,11 @@ export async function scan(ctx: Ctx, signal?: AbortSignal) {
   await removeStrayResults(ctx);
   await mkdir(join(ctx.config.data_dir, FOLDER), { recursive: true, mode: 0o700 });
   await cleanTemp(join(ctx.config.data_dir, FOLDER), ABANDONED_MS, ctx.clock.now());
-  while (!signal?.aborted && (await look(ctx))) await ctx.clock.sleep(PAUSE_MS, signal);
+  while (!signal?.aborted && (await scanOnce(ctx))) await ctx.clock.sleep(PAUSE_MS, signal);
 }
 
-/** Whether something is still in motion. */
-async function look(ctx: Ctx): Promise<boolean> {
+/** True: a file is still being copied. */
+async function scanOnce(ctx: Ctx): Promise<boolean> {
   const files = await filesOf(ctx);
   const rows = new Map(folderRows(ctx).map((row) => [row.name, row]));
   const { seen } = ctx.state.models;
@@ -54,7 +55,7 @@ async function look(ctx: Ctx): Promise<boolean> {
     if (!quiet) moving = true;
     else
       await register(ctx, file, row).catch((error) => {
-        ctx.log.error("a file in the models folder could not be taken in", { file: file.path, error }); // the others can
+        ctx.log.error("a file in the models folder could not be registered", { file: file.path, error }); // the others go on
       });
   }
   for (const row of rows.values()) {
@@ -64,8 +65,8 @@ async function look(ctx: Ctx): Promise<boolean> {
   return moving;
 }
 
-/** Looked at already, for better or worse, and the same file since. */
-const isCurrent = (row: ModelRow, file: Found) =>
+/** The file was inspected, with either result, and has not changed since. */
+const isCurrent = (row: ModelRow, file: ModelFile) =>
   (row.status === "ready" || row.status === "failed") &&
   row.sizeBytes === file.size &&
   row.fileMtimeMs === Math.floor(file.mtimeMs);
@@ -91,9 +92,9 @@ const folderRows = (ctx: Ctx): ModelRow[] =>
     .where(and(isNull(table.workspaceId), eq(table.source, "folder")))
     .all();
 
-async function filesOf(ctx: Ctx): Promise<Found[]> {
+async function filesOf(ctx: Ctx): Promise<ModelFile[]> {
   const root = join(ctx.config.data_dir, FOLDER);
-  const found: Found[] = [];
+  const found: ModelFile[] = [];
   for (const entry of await readdir(root)) {
     if (entry.startsWith(".") || entry === HUB) continue;
     const here = await fileAt(root, entry);
@@ -109,8 +110,8 @@ async function filesOf(ctx: Ctx): Promise<Found[]> {
   );
 }
 
-/** A link to a file elsewhere is as good as the file. */
-async function fileAt(root: string, relative: string): Promise<Found | "folder" | undefined> {
+/** Follows links. */
+async function fileAt(root: string, relative: string): Promise<ModelFile | "folder" | undefined> {
   const there = await stat(join(root, relative)).catch(() => undefined);
   if (there?.isDirectory()) return "folder";
   if (!there?.isFile() || !/\.gguf$/i.test(relative)) return undefined;

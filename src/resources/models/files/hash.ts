@@ -1,4 +1,4 @@
-/** The sha256 of files that were put into the models folder: read in the background, after the model can be used. */
+/** Computes the sha256 of files in the models folder in the background. The model can be used before. */
 import { stat } from "node:fs/promises";
 import { join } from "node:path";
 import { and, eq, isNull } from "drizzle-orm";
@@ -18,14 +18,14 @@ export async function hashNew(ctx: Ctx, signal?: AbortSignal) {
 
 async function hashOne(ctx: Ctx, row: ModelRow, signal: AbortSignal | undefined) {
   const path = join(ctx.config.data_dir, row.path ?? "");
-  const found = await Promise.race([inspect(ctx, path, { hash: true }), aborted(signal)]);
+  const inspection = await Promise.race([inspect(ctx, path, { hash: true }), aborted(signal)]);
   const after = await stat(path).catch(() => undefined);
   const same = after?.size === row.sizeBytes && Math.floor(after?.mtimeMs ?? -1) === row.fileMtimeMs;
-  if (!found?.ok || !same) return; // changed meanwhile: the next scan looks at it again
+  if (!inspection?.ok || !same) return; // the file has changed: the next scan inspects it again
   write(ctx.db, (tx) =>
     tx
       .update(table)
-      .set({ sha256: found.sha256, updatedAt: ctx.clock.now() })
+      .set({ sha256: inspection.sha256, updatedAt: ctx.clock.now() })
       .where(and(eq(table.id, row.id), eq(table.path, row.path ?? ""), isNull(table.sha256)))
       .run(),
   );

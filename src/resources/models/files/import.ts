@@ -1,4 +1,4 @@
-/** A file from elsewhere on this machine into the models folder. It has its name only when it is whole. */
+/** Imports a file of this machine into the models folder. The file gets its name only when it is complete. */
 import { constants } from "node:fs";
 import { copyFile, type FileHandle, lstat, mkdir, open, rename, rm, stat, statfs } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
@@ -25,7 +25,7 @@ const NAME = /^[A-Za-z0-9][\w.-]{0,99}(\/[A-Za-z0-9][\w.-]{0,99})?$/;
 export type Source = { path: string; handle: FileHandle; size: number; shape: ModelShape };
 export type Placing = {
   name: string;
-  /** The file is given away: renamed where that is possible. */
+  /** Move the file instead of copying it, if that is possible. */
   move?: boolean;
   replace?: boolean;
   onProgress?: (fraction: number) => void;
@@ -34,7 +34,7 @@ export type Placed = { name: string; path: string; sizeBytes: number; sha256: st
 
 const refuse = (message: string, cause?: unknown) => new AppError("invalid_request", message, { cause });
 
-/** Opens the file and reads its header; what is no usable model is refused here. The caller closes the handle. */
+/** Opens the file and reads its header. Throws if it is no usable model. The caller closes the handle. */
 export async function openSource(path: string): Promise<Source> {
   const handle = await open(path, constants.O_RDONLY | constants.O_NONBLOCK).catch((error) => {
     throw refuse(
@@ -43,37 +43,38 @@ export async function openSource(path: string): Promise<Source> {
     );
   });
   try {
-    const found = await handle.stat();
-    if (!found.isFile()) throw refuse(`${path} is not a file`);
-    const header = await readHeader(async (...where) => (await handle.read(...where)).bytesRead, found.size);
-    return { path, handle, size: found.size, shape: describe(header) };
+    const stats = await handle.stat();
+    if (!stats.isFile()) throw refuse(`${path} is not a file`);
+    const header = await readHeader(async (...where) => (await handle.read(...where)).bytesRead, stats.size);
+    return { path, handle, size: stats.size, shape: describe(header) };
   } catch (error) {
     await handle.close();
     throw error instanceof GgufError ? refuse(`${path}: ${error.message}`, error) : error;
   }
 }
 
-/** `--name`, or the file's own name. */
+/** The given name, or the name of the file. */
 export function nameFor(path: string, given: string | undefined): string {
   const name = given ?? basename(path).replace(/\.gguf$/i, "");
   const cannot = `${JSON.stringify(name)} cannot be a model's name`;
-  if (name.split("/")[0] === HUB) throw refuse(`${cannot}: the folder ${HUB} is for what comes from the hub`);
-  if (!NAME.test(name)) throw refuse(`${cannot}: letters, digits, dots, dashes and underscores, at most one slash`);
-  if (name === BUILTIN_NAME) throw new AppError("name_taken", `${name} is built in: choose another name`);
+  if (name.split("/")[0] === HUB) throw refuse(`${cannot}: the folder ${HUB} is reserved for downloads from the hub`);
+  if (!NAME.test(name))
+    throw refuse(`${cannot}: use letters, digits, dots, dashes and underscores, and at most one slash`);
+  if (name === BUILTIN_NAME) throw new AppError("name_taken", `${name} is the built-in model: choose another name`);
   return name;
 }
 
-/** Copies, clones or moves the file to its place in the models folder. */
+/** Copies, clones or moves the file into the models folder. */
 export async function place(dataDir: string, source: Source, placing: Placing): Promise<Placed> {
   const path = join(FOLDER, `${placing.name}.gguf`);
   const target = join(dataDir, path);
   if (!placing.replace && (await stat(target).catch(() => undefined)))
-    throw new AppError("name_taken", `There is a model ${placing.name}: choose another name, or replace it`);
+    throw new AppError("name_taken", `A model named ${placing.name} exists: choose another name, or replace it`);
   try {
     await mkdir(dirname(target), { recursive: true, mode: 0o700 });
     const moved = placing.move === true && (await moveTo(source, target));
     const sha256 = moved ? null : await copyTo(dataDir, source, target, placing);
-    if (placing.move && !moved) await rm(source.path, { force: true }).catch(() => {}); // not ours to remove: a copy is there
+    if (placing.move && !moved) await rm(source.path, { force: true }).catch(() => {}); // without permission to remove it, the copy is enough
     const { mtimeMs, size } = await stat(target);
     return { name: placing.name, path, sizeBytes: size, sha256, fileMtimeMs: Math.floor(mtimeMs) };
   } catch (error) {
@@ -81,7 +82,7 @@ export async function place(dataDir: string, source: Source, placing: Placing): 
   }
 }
 
-/** False on another file system, where the source is not ours to move, and for a link: it may lead nowhere from here. */
+/** False if the source is on another file system, may not be moved, or is a link, which may break. */
 async function moveTo(source: Source, target: string): Promise<boolean> {
   try {
     if ((await lstat(source.path)).isSymbolicLink()) return false;
@@ -94,7 +95,7 @@ async function moveTo(source: Source, target: string): Promise<boolean> {
   }
 }
 
-/** The hash, where the bytes passed through our hands. */
+/** Returns the sha256 if the bytes were read; a clone does not read them. */
 async function copyTo(
   dataDir: string,
   source: Source,
@@ -122,7 +123,7 @@ async function copyBytes(dataDir: string, source: Source, temp: string, onProgre
   const { bavail, bsize } = await statfs(dataDir);
   if (bavail * bsize < source.size)
     throw refuse(
-      `${source.path} has ${formatBytes(source.size)}, and ${formatBytes(bavail * bsize)} are free in ${dataDir}`,
+      `${source.path} needs ${formatBytes(source.size)}, and ${formatBytes(bavail * bsize)} are free in ${dataDir}`,
     );
   const hasher = new Bun.CryptoHasher("sha256");
   const buffer = new Uint8Array(Math.min(COPY_BYTES, source.size));
@@ -130,7 +131,7 @@ async function copyBytes(dataDir: string, source: Source, temp: string, onProgre
   try {
     for (let at = 0; at < source.size; ) {
       const { bytesRead } = await source.handle.read(buffer, 0, buffer.byteLength, at);
-      if (bytesRead === 0) throw refuse(`${source.path} became shorter while it was copied`);
+      if (bytesRead === 0) throw refuse(`${source.path} became shorter during the copy`);
       hasher.update(buffer.subarray(0, bytesRead));
       for (let done = 0; done < bytesRead; ) done += (await out.write(buffer, done, bytesRead - done)).bytesWritten;
       at += bytesRead;
@@ -148,7 +149,7 @@ async function flush(path: string) {
   await handle.sync().finally(() => handle.close());
 }
 
-/** The row of a file whose header was read by whoever placed it. Also beside a running server. */
+/** Writes the row of a file whose header the caller has read. Also works beside a running server. */
 export function registerChecked(ctx: Ctx, placed: Placed, shape: ModelShape): ModelRow {
   const { name, ...file } = placed;
   const now = ctx.clock.now();
@@ -164,7 +165,7 @@ export function registerChecked(ctx: Ctx, placed: Placed, shape: ModelShape): Mo
   });
 }
 
-/** For code inside the server; the command line takes the steps itself. */
+/** For code inside the server. The command line calls the steps itself. */
 export async function importFile(ctx: Ctx, path: string, name?: string): Promise<ModelRow> {
   const source = await openSource(path);
   try {

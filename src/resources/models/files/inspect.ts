@@ -1,4 +1,4 @@
-/** Looks into files by a process of its own: a file is not trusted before it was looked at. */
+/** Inspects files in a process of its own, because a file may be hostile. */
 import type { Ctx } from "../../../context.ts";
 import type { ModelShape } from "../../../workers/protocol.ts";
 import type { OnProgress, Refusal } from "./inspector.ts";

@@ -92,7 +92,7 @@ test("a file that is not what the hub says is thrown away and the model fails", 
   await pull(app);
   const row = models.mustGet(app.ctx, app.workspaceA, "acme/tiny");
   expect(row).toMatchObject({ status: "failed", path: null });
-  expect(row.error).toContain("arrived damaged");
+  expect(row.error).toContain("is damaged");
   expect(parts(app)).toEqual([]);
 });
 

@@ -1,6 +1,6 @@
 /**
- * A hub that speaks the Hugging Face protocol: which files a repository has, and which of them is meant. Every hop of
- * every answer goes through the guard; a token goes to the endpoint's own origin and nowhere else.
+ * Client of a hub with the Hugging Face protocol: lists the files of a repository and chooses one. Every hop goes through
+ * the address guard. A token is sent to the origin of the endpoint only.
  */
 import { z } from "zod";
 import type { Ctx } from "../../../context.ts";
@@ -10,7 +10,7 @@ import { fileMatches } from "./name.ts";
 
 export type HubFile = { path: string; size: number; sha256: string | null };
 
-/** `passing`: another try may do better (the network, an overloaded hub). */
+/** `passing`: a retry may succeed (the network, an overloaded hub). */
 export class HubError extends Error {
   constructor(
     message: string,
@@ -27,24 +27,24 @@ const LIST_BYTES = 32 * 2 ** 20;
 const LIST_MS = 60_000;
 
 export type Access = { token: string | undefined; signal?: AbortSignal | undefined };
-export type Asked = Access & { range?: string; timeoutMs: number; maxBytes: number };
-export type Got = GuardedResponse & { url: string };
+export type RequestOptions = Access & { range?: string; timeoutMs: number; maxBytes: number };
+export type HubResponse = GuardedResponse & { url: string };
 
-/** GET, through redirects. Any status but a redirect is an answer. */
-export async function get(ctx: Ctx, url: string, asked: Asked): Promise<Got> {
+/** GET that follows redirects. Returns an answer of any other status. */
+export async function get(ctx: Ctx, url: string, options: RequestOptions): Promise<HubResponse> {
   const home = new URL(ctx.config.hub.endpoint);
   let at = new URL(url);
   for (let hop = 0; hop <= MAX_HOPS; hop++) {
-    const answer = await dial(ctx, at, home, asked);
+    const answer = await dial(ctx, at, home, options);
     const location = [301, 302, 303, 307, 308].includes(answer.status) ? answer.headers.get("location") : null;
     if (location === null) return { ...answer, url: at.href };
-    if (!URL.canParse(location, at)) throw new HubError(`The hub redirects to what is no address`, false);
+    if (!URL.canParse(location, at)) throw new HubError("The hub redirects to an invalid address", false);
     at = new URL(location, at);
   }
   throw new HubError(`The hub redirects more than ${MAX_HOPS} times`, false);
 }
 
-async function dial(ctx: Ctx, at: URL, home: URL, { token, range, timeoutMs, maxBytes, signal }: Asked) {
+async function dial(ctx: Ctx, at: URL, home: URL, { token, range, timeoutMs, maxBytes, signal }: RequestOptions) {
   const headers = {
     ...(token !== undefined && at.origin === home.origin ? { authorization: `Bearer ${token}` } : {}),
     ...(range === undefined ? {} : { range }),
@@ -55,17 +55,17 @@ async function dial(ctx: Ctx, at: URL, home: URL, { token, range, timeoutMs, max
     return await ctx.dial(at, { headers, ...more });
   } catch (error) {
     if (!(error instanceof DialError)) throw error;
-    const fix = error.code === "address_refused" ? ` (add ${at.hostname} to network.allow if it is yours)` : "";
+    const fix = error.code === "address_refused" ? ` (add ${at.hostname} to network.allow if you trust it)` : "";
     const passing = error.code !== "address_refused" && error.code !== "tls";
     throw new HubError(`${at.host}: ${error.message}${fix}`, passing, { cause: error });
   }
 }
 
-/** An answer that is none, in words. */
+/** The error for an answer without the file. */
 export function refusal(what: string, { status, headers }: GuardedResponse): HubError {
   if (status === 401 || status === 403)
     return new HubError(
-      `The hub refuses ${what} (${status}): it does not exist, is private or is gated. Accept its terms there and store a token that may read it as the secret HUB_TOKEN of this workspace, or ask the operator to set hub.token and hub.token_for`,
+      `The hub refuses ${what} (${status}): it does not exist, is private or is gated. Accept its terms on the hub and store a token that may read it as the secret HUB_TOKEN of this workspace, or ask the operator to set hub.token and hub.token_for`,
       false,
     );
   if (status === 404) return new HubError(`The hub has no ${what}`, false);
@@ -92,7 +92,7 @@ export async function listFiles(ctx: Ctx, repo: string, access: Access): Promise
   try {
     listing = Listing.parse(JSON.parse(new TextDecoder().decode(answer.body)));
   } catch (cause) {
-    throw new HubError(`The hub's list of ${repo} cannot be read`, false, { cause });
+    throw new HubError(`The hub sent an invalid file list for ${repo}`, false, { cause });
   }
   return listing.siblings.map(({ rfilename, size, lfs }) => ({
     path: rfilename,
@@ -109,10 +109,10 @@ const base = (ctx: Ctx) => ctx.config.hub.endpoint.replace(/\/+$/, "");
 const PREFERRED = ["Q4_K_M", "Q8_0", "F16", "BF16", "F32"];
 const SAFE_PATH = /^(?!.*\.\.)[A-Za-z0-9_][\w.+ -]*(\/[A-Za-z0-9_][\w.+ -]*){0,5}$/;
 
-const LONGEST_PATH = 240; // with the suffix of a second version still a file name everywhere
+const LONGEST_PATH = 240; // leaves room for the suffix of a second version
 
-/** The file that a name means. Pure. */
-export function chooseFile(repo: string, files: readonly HubFile[], wanted: string | undefined): HubFile {
+/** Pure. The file that a name means. */
+export function chooseFile(repo: string, files: readonly HubFile[], choice: string | undefined): HubFile {
   const models = files.filter(
     ({ path }) => path.length <= LONGEST_PATH && /\.gguf$/i.test(path) && SAFE_PATH.test(path),
   );
@@ -122,21 +122,21 @@ export function chooseFile(repo: string, files: readonly HubFile[], wanted: stri
     const kinds = [...new Set(files.map(({ path }) => kindOf(path)))].slice(0, 8).join(", ");
     throw new HubError(`${repo} has no GGUF file (it has ${kinds || "nothing"}): look for a GGUF version of it`, false);
   }
-  const fitting = whole.filter(({ path }) => fileMatches(path, wanted));
+  const fitting = whole.filter(({ path }) => fileMatches(path, choice));
   if (fitting.length === 0) {
-    const split = models.some(({ path }) => fileMatches(path, wanted));
+    const split = models.some(({ path }) => fileMatches(path, choice));
     const there = whole
       .map(({ path }) => path)
       .slice(0, 12)
       .join(", ");
     throw new HubError(
       split
-        ? `${repo} has ${wanted ?? "its model"} only in several parts, which is not supported: choose one of ${there || "another repository's files"}`
-        : `${repo} has no file for ${wanted}: it has ${there}`,
+        ? `${repo} has ${choice ?? "its model"} only in several parts, which is not supported: choose one of ${there || "another repository's files"}`
+        : `${repo} has no file for ${choice}: it has ${there}`,
       false,
     );
   }
-  for (const quant of wanted === undefined ? PREFERRED : []) {
+  for (const quant of choice === undefined ? PREFERRED : []) {
     const best = fitting.find(({ path }) => fileMatches(path, quant));
     if (best) return best;
   }

@@ -1,7 +1,7 @@
 /** Names of models on a hub: `owner/repo`, `owner/repo:QUANT` or `owner/repo:file.gguf`. */
 export type HubName = {
   repo: string;
-  /** A quantization or a file name; undefined = the best fit. */
+  /** A quantization or a file name; undefined: the best fit. */
   file: string | undefined;
 };
 
@@ -14,10 +14,10 @@ export function parseHubName(name: string): HubName | undefined {
   return { repo: match[1], file: match[2] };
 }
 
-/** Whether a file of the repository is what was asked for. Quantizations are written in any case and place. */
-export function fileMatches(path: string, wanted: string | undefined): boolean {
-  if (wanted === undefined || path === wanted) return true;
-  if (wanted.endsWith(".gguf")) return false;
+/** True if the name means this file. A quantization may have any case and any position in the file name. */
+export function fileMatches(path: string, choice: string | undefined): boolean {
+  if (choice === undefined || path === choice) return true;
+  if (choice.endsWith(".gguf")) return false;
   const stem = path.replace(/\.gguf$/i, "").toLowerCase();
-  return new RegExp(`(^|[-._/])${RegExp.escape(wanted.toLowerCase())}($|[-._/])`).test(stem);
+  return new RegExp(`(^|[-._/])${RegExp.escape(choice.toLowerCase())}($|[-._/])`).test(stem);
 }

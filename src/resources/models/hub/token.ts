@@ -1,4 +1,4 @@
-/** Which token a workspace pulls with. A token opens private repositories, so one workspace never uses another's. */
+/** The token for downloads of a workspace. It opens private repositories, so no other workspace uses it. */
 import type { Ctx } from "../../../context.ts";
 import { AppError } from "../../../lib/errors.ts";
 import * as keys from "../../api_keys/service.ts";

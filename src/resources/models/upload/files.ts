@@ -1,11 +1,12 @@
 /**
- * Files that were sent: models/.uploads/<upload>.gguf below the data directory, from the first byte to the last use.
- * The upload's row owns the file until the model's row does; what neither knows is removed.
+ * Uploaded files: models/.uploads/<upload>.gguf below the data directory. The upload's row owns the file until the
+ * model's row does. A file without either row is removed.
  */
 import { copyFile, link, mkdir, readdir, rm, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { and, eq, ne } from "drizzle-orm";
 import type { Ctx } from "../../../context.ts";
+import { DAY_MS } from "../../../lib/units.ts";
 import type { Db } from "../../../platform/db/db.ts";
 import {
   type Chunks,
@@ -24,12 +25,12 @@ import { models as table } from "../table.ts";
 
 const DIR = join("models", ".uploads");
 const SUFFIX = ".gguf";
-const ABANDONED_MS = 86_400_000; // of what a killed server was writing
+const ABANDONED_MS = DAY_MS; // temporary files of a server that was killed
 
 export const pathFor = (uploadId: string) => join(DIR, `${uploadId}${SUFFIX}`);
 const full = (ctx: Ctx, path: string) => join(ctx.config.data_dir, path);
 
-/** As it comes, straight to where it will be used from. */
+/** Writes the stream to the file that the model will use. */
 export const into = (ctx: Ctx, uploadId: string) => async (body: Chunks, options: StreamOptions) => {
   await mkdir(full(ctx, DIR), { recursive: true, mode: 0o700 });
   return writeStreamAtomic(full(ctx, pathFor(uploadId)), body, options);
@@ -37,10 +38,11 @@ export const into = (ctx: Ctx, uploadId: string) => async (body: Chunks, options
 
 export const remove = (ctx: Ctx, uploadId: string) => rm(full(ctx, pathFor(uploadId)), { force: true });
 
-type Found = { file: string } | { key: string };
+/** A file below the data directory, or a key of the object storage. */
+type Content = { file: string } | { key: string };
 
-/** Content that this workspace has: a model's file, one that was sent for a model, or a file of a volume. */
-export async function locate(ctx: Ctx, workspaceId: string, sha256: string): Promise<Found | undefined> {
+/** Content that this workspace has: the file of a model, an upload for a model, or a file of a volume. */
+export async function locate(ctx: Ctx, workspaceId: string, sha256: string): Promise<Content | undefined> {
   for (const file of [...modelFiles(ctx.db, workspaceId, sha256), ...sentFiles(ctx.db, workspaceId, sha256)])
     if (await stat(full(ctx, file)).catch(() => undefined)) return { file };
   const kept = ctx.db
@@ -76,18 +78,18 @@ const sentFiles = (db: Db, workspaceId: string, sha256: string): string[] =>
     .all()
     .map(({ id }) => pathFor(id));
 
-/** Puts what was located to where it would have been sent. A file of ours is linked: there is no second copy. */
-export async function place(ctx: Ctx, uploadId: string, found: Found, sha256: string): Promise<Written> {
-  if ("key" in found) {
-    const opened = await ctx.storage.get(found.key);
-    if (!opened) throw new LostKeyError(found.key);
+/** Puts the content where an upload would have put it. A file of this server is linked, not copied. */
+export async function place(ctx: Ctx, uploadId: string, content: Content, sha256: string): Promise<Written> {
+  if ("key" in content) {
+    const opened = await ctx.storage.get(content.key);
+    if (!opened) throw new LostKeyError(content.key);
     return into(ctx, uploadId)(opened.stream, { expectedSha256: sha256 });
   }
-  const [from, to] = [full(ctx, found.file), full(ctx, pathFor(uploadId))];
+  const [from, to] = [full(ctx, content.file), full(ctx, pathFor(uploadId))];
   await mkdir(full(ctx, DIR), { recursive: true, mode: 0o700 });
   const temp = tempPath(full(ctx, DIR));
   try {
-    await link(from, temp).catch(() => copyFile(from, temp)); // a file system without links
+    await link(from, temp).catch(() => copyFile(from, temp)); // the file system has no hard links
     await renameDurably(temp, to);
   } finally {
     await rm(temp, { force: true });
@@ -95,17 +97,17 @@ export async function place(ctx: Ctx, uploadId: string, found: Found, sha256: st
   return { bytes: (await stat(to)).size, sha256 };
 }
 
-/** Files that no model has and no upload will bring to one. */
+/** Removes files that no model uses and no upload will complete. */
 export async function removeStray(ctx: Ctx) {
   const names = await readdir(full(ctx, DIR)).catch(() => []);
   for (const name of names.filter((each) => each.endsWith(SUFFIX))) {
     const id = name.slice(0, -SUFFIX.length);
-    if (!isWanted(ctx, id)) await remove(ctx, id);
+    if (!isNeeded(ctx, id)) await remove(ctx, id);
   }
   if (names.length > 0) await cleanTemp(full(ctx, DIR), ABANDONED_MS, ctx.clock.now());
 }
 
-function isWanted(ctx: Ctx, uploadId: string): boolean {
+function isNeeded(ctx: Ctx, uploadId: string): boolean {
   const named = ctx.db
     .select({ id: table.id })
     .from(table)

@@ -4,11 +4,11 @@ import { DateTime, Label, later, Metadata } from "../../../lib/schema.ts";
 
 export const CreateModel = z
   .object({
-    name: Label(200).refine((name) => !isId(name, "mdl"), "must not look like a model's id"),
+    name: Label(200).refine((name) => !isId(name, "mdl"), "must not look like a model id"),
     base_model: Label(300)
       .nullable()
       .default(null)
-      .describe("What it was made from; of an adapter, what it belongs to"),
+      .describe("The model it was made from; for an adapter, its base model"),
     metadata: Metadata.default({}),
   })
   .meta({ id: "CreateModel" });
@@ -20,13 +20,13 @@ export const CreatePresignedUpload = z
       .array(
         z.object({
           path: Label(240).describe("The file's name, such as model.gguf"),
-          size_bytes: z.int().min(1).optional().describe("If given, exactly this many bytes are taken"),
+          size_bytes: z.int().min(1).optional().describe("If given, the file must have exactly this size"),
           sha256: z
             .string()
             .regex(/^[0-9a-f]{64}$/i, "must be 64 hex digits")
             .transform((text) => text.toLowerCase())
             .optional()
-            .describe("If given, no other content is taken; content that is here already need not be sent"),
+            .describe("If given, the content must match; content that the workspace already has need not be sent"),
         }),
       )
       .min(1)
@@ -42,14 +42,14 @@ export const PresignedUpload = later(() =>
       object: z.literal("presigned_upload"),
       id: z.string(),
       model_id: z.string(),
-      status: z.enum(["open", "received"]).describe("received: nothing has to be sent"),
+      status: z.enum(["open", "received"]).describe("received if nothing has to be sent"),
       files: z.array(
         z.object({
           path: z.string(),
           method: z.literal("PUT"),
           url: z.string(),
           headers: z.record(z.string(), z.string()),
-          exists: z.boolean().describe("This workspace has that content already: do not send it"),
+          exists: z.boolean().describe("The workspace already has this content: do not send it"),
         }),
       ),
       expires_at: DateTime,
@@ -59,10 +59,10 @@ export const PresignedUpload = later(() =>
 export type PresignedUpload = z.infer<typeof PresignedUpload>;
 
 export const CompleteModel = z
-  .object({ upload_id: z.string().optional().describe("Default: the one that was asked for last") })
+  .object({ upload_id: z.string().optional().describe("Default: the last one") })
   .meta({ id: "CompleteModel" });
 
-/** What a PUT to a signed address answers. */
+/** The answer of a PUT to a signed address. */
 export const ReceivedFile = later(() =>
   z
     .object({

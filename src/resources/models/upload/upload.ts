@@ -1,6 +1,6 @@
 /**
- * Models that a caller sends. A row is made first, then addresses are asked for, the file comes to one of them, and
- * `complete` looks at its header. Until then nothing is offered; a file that is no model leaves its reason and no byte.
+ * Models that a caller uploads. The caller creates a row, gets a signed address, sends the file there and calls
+ * `complete`, which inspects the file. A file that is no model is removed, and the row keeps the reason.
  */
 import { stat } from "node:fs/promises";
 import { join } from "node:path";
@@ -12,7 +12,7 @@ import { AppError } from "../../../lib/errors.ts";
 import { newId } from "../../../lib/ids.ts";
 import { isoTime } from "../../../lib/time.ts";
 import { durable, write } from "../../../platform/db/db.ts";
-import { isUniqueViolation } from "../../../platform/db/errors.ts";
+import { withUniqueName } from "../../../platform/db/errors.ts";
 import type { Written } from "../../../platform/files.ts";
 import { mustLeaveSpace } from "../../../platform/machine/disk.ts";
 import * as signed from "../../signed_urls/service.ts";
@@ -31,24 +31,22 @@ export function create(
   workspaceId: string,
   { name, base_model: baseModel, metadata }: CreateModel,
 ): ModelRow {
-  const taken = (of: string) =>
-    new AppError("name_taken", `A model named ${JSON.stringify(name)} exists${of}: choose another name`, {
+  const quoted = JSON.stringify(name);
+  if (models.find(ctx, workspaceId, name)?.workspaceId === null)
+    throw new AppError("name_taken", `A model named ${quoted} exists in this installation: choose another name`, {
       param: "/name",
     });
-  if (models.find(ctx, workspaceId, name)?.workspaceId === null) throw taken(" in this installation");
-  try {
-    const given = { workspaceId, name, source: "upload" as const, baseModel, metadata };
-    return write(ctx.db, (tx) => models.add(tx, given, ctx.clock.now()));
-  } catch (error) {
-    throw isUniqueViolation(error) ? taken("") : error;
-  }
+  const model = { workspaceId, name, source: "upload" as const, baseModel, metadata };
+  return withUniqueName(`A model named ${quoted} exists: choose another name`, () =>
+    write(ctx.db, (tx) => models.add(tx, model, ctx.clock.now())),
+  );
 }
 
-/** One that a caller of this workspace made, and that has no file yet. */
+/** A model that this workspace created for an upload and that has no file yet. */
 function mustTakeFiles(ctx: Ctx, workspaceId: string, id: string): ModelRow {
   const row = models.mustGet(ctx, workspaceId, id);
   if (row.source === "upload" && row.status !== "ready") return row;
-  const why = row.source === "upload" ? "it has its file" : `it comes from ${row.source}`;
+  const why = row.source === "upload" ? "it already has its file" : `its source is ${row.source}`;
   throw new AppError(
     "unsupported_state",
     `Model ${row.name} takes no files: ${why}. Create another with POST /v1/models`,
@@ -58,16 +56,16 @@ function mustTakeFiles(ctx: Ctx, workspaceId: string, id: string): ModelRow {
   );
 }
 
-/** Which of the files are here already, by their place in the list. */
+/** For each file: true if the workspace already has its content. */
 export async function findHere(ctx: Ctx, workspaceId: string, { files: wanted }: CreatePresignedUpload) {
   const found = wanted.map(({ sha256 }) => (sha256 === undefined ? undefined : files.locate(ctx, workspaceId, sha256)));
   return (await Promise.all(found)).map((each) => each !== undefined);
 }
 
-type Ask = { asker: signed.Call; id: string; body: CreatePresignedUpload; here: boolean[] };
+type PresignRequest = { asker: signed.Call; id: string; body: CreatePresignedUpload; here: boolean[] };
 
-/** Takes the place of what was asked for before: that is called off. */
-export function presign(ctx: Ctx, { asker, id, body, here }: Ask): PresignedUpload {
+/** Aborts earlier uploads of the model. */
+export function presign(ctx: Ctx, { asker, id, body, here }: PresignRequest): PresignedUpload {
   const { workspaceId } = asker.principal;
   const now = ctx.clock.now();
   const expiresAt = signed.expiryAfter(ctx, body.expires_in_seconds);
@@ -75,13 +73,13 @@ export function presign(ctx: Ctx, { asker, id, body, here }: Ask): PresignedUplo
   requireOneModel(body);
   const addresses = write(ctx.db, (tx) => {
     const model = mustTakeFiles(ctx, workspaceId, id);
-    const place = { workspaceId, kind: "models" as const };
+    const storage = { workspaceId, kind: "models" as const };
     uploads.abortAll(tx, model.id, now);
     transition(tx, machine, "recheck", { id: model.id, now }, { error: null, path: null });
     return body.files.map(({ path, size_bytes: sizeBytes = null, sha256 = null }, i) => {
-      mustHaveRoom(ctx, place, { bytes: sizeBytes ?? 1, param: `/files/${i}/size_bytes` });
+      mustHaveRoom(ctx, storage, { bytes: sizeBytes ?? 1, param: `/files/${i}/size_bytes` });
       mustLeaveSpace(ctx, sizeBytes ?? 0);
-      const maxBytes = sizeBytes ?? Math.min(ctx.config.volumes.max_file_bytes, roomOf(ctx, place));
+      const maxBytes = sizeBytes ?? Math.min(ctx.config.volumes.max_file_bytes, roomOf(ctx, storage));
       const target = { workspaceId, purpose: "model" as const, targetId: model.id, groupId };
       const row = uploads.create(tx, { ...target, path, sizeBytes, sha256, maxBytes, expiresAt }, now);
       const url = signed.addressFor(ctx, asker, useOf(row), expiresAt);
@@ -104,10 +102,10 @@ function requireOneModel({ files: wanted }: CreatePresignedUpload) {
     throw new AppError("schema", `files.${i}.path: ${why}`, { param: `/files/${i}/path` });
   };
   for (const [i, { path }] of wanted.entries()) {
-    if (!/\.gguf$/i.test(path)) refuse(i, `${path} is no GGUF file: a model is one file that ends in .gguf`);
+    if (!/\.gguf$/i.test(path)) refuse(i, `${path} is not a GGUF file: upload one file that ends in .gguf`);
     if (/-\d{5}-of-\d{5}\.gguf$/i.test(path))
-      refuse(i, `${path} is one of several parts, which are not supported: merge them with llama-gguf-split`);
-    if (i > 0) refuse(i, "a model is one file: make another model for this one");
+      refuse(i, `${path} is one of several parts, which is not supported: merge them with llama-gguf-split`);
+    if (i > 0) refuse(i, "a model has one file: create another model for this one");
   }
 }
 
@@ -118,7 +116,7 @@ const useOf = ({ id, targetId, sizeBytes, sha256 }: UploadRow) => ({
   sha256,
 });
 
-/** The bytes go to the disk as they come, under the name they keep. */
+/** Writes the bytes to the disk as they come. */
 export async function receiveFile(ctx: Ctx, request: Request, modelId: string, id: string): Promise<ReceivedFile> {
   const row = uploads.find(ctx, id);
   signed.admit(ctx, request, row?.purpose === "model" && row.targetId === modelId ? useOf(row) : undefined);
@@ -126,7 +124,7 @@ export async function receiveFile(ctx: Ctx, request: Request, modelId: string, i
   return { object: "upload", id, model_id: modelId, path: row?.path ?? "", size_bytes: bytes, sha256 };
 }
 
-/** The file is there, and then the row says so. From that moment on only the rows decide whether it stays. */
+/** The file is written before the row. After the commit only the rows decide whether the file stays. */
 const settled = (ctx: Ctx, id: string, put: (claim: UploadRow) => Promise<Written>): Promise<Written> =>
   uploads.claimed(ctx, id, async (claim) => {
     const written = await keepOrRemove(ctx, id, async () => {
@@ -151,7 +149,7 @@ async function keepOrRemove<T>(ctx: Ctx, id: string, work: () => Promise<T>): Pr
   }
 }
 
-/** Ready, or failed with the reason and no file. */
+/** Makes the model ready, or failed with the reason and without a file. */
 export async function complete(ctx: Ctx, workspaceId: string, name: string, groupId?: string): Promise<ModelRow> {
   const model = mustTakeFiles(ctx, workspaceId, name);
   const upload = mustFindUpload(ctx, model, groupId);
@@ -194,16 +192,16 @@ function mustFindUpload(ctx: Ctx, model: ModelRow, groupId: string | undefined):
     throw new AppError("resource_not_found", `No upload ${groupId.slice(0, 80)} of model ${model.name}`, {
       param: "/upload_id",
     });
-  throw new AppError("upload_incomplete", "No file was sent: ask for an address with POST …/presigned-upload first");
+  throw new AppError("upload_incomplete", "No file was uploaded: get an address with POST …/presigned-upload first");
 }
 
-/** What was sent, or what was here already and is now where it would have been sent to. */
+/** The uploaded file, or a link to content that the workspace already has. */
 async function arrived(ctx: Ctx, row: UploadRow): Promise<Written> {
   if (row.status === "used") return { bytes: row.receivedBytes ?? 0, sha256: row.receivedSha256 ?? "" };
   const { sha256 } = row;
   const found = sha256 === null ? undefined : await files.locate(ctx, row.workspaceId, sha256);
   if (!found || sha256 === null)
-    throw new AppError("upload_incomplete", `${row.path} has not arrived: send it to its address first`, {
+    throw new AppError("upload_incomplete", `${row.path} was not uploaded: send it to its signed address first`, {
       param: "/files/0/path",
     });
   return settled(ctx, row.id, () => files.place(ctx, row.id, found, sha256));

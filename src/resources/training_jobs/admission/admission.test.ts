@@ -54,7 +54,7 @@ const CASES: Case[] = [
     { hyperparameters: { lerning_rate: 1 } },
     422,
     "/hyperparameters/lerning_rate",
-    /did you mean learning_rate/,
+    /Did you mean learning_rate/,
   ],
   ["a value out of range", { hyperparameters: { temperature: 0 } }, 422, "/hyperparameters/temperature", />0/],
   [
@@ -62,7 +62,7 @@ const CASES: Case[] = [
     { hyperparameters: { repetition_penalty: 1.2 } },
     422,
     "/hyperparameters/repetition_penalty",
-    /only be 1/,
+    /must be 1/,
   ],
   ["another method's setting", { hyperparameters: { packing: true } }, 422, "/hyperparameters/packing", /sft/],
   [
@@ -114,7 +114,7 @@ const CASES: Case[] = [
   ["a seed that is too large", { seed: 2 ** 31 }, 422, "/seed", /2147483647/],
 ];
 
-describe("what cannot be had is refused, and nothing is left of it", () => {
+describe("an invalid request is refused and leaves nothing behind", () => {
   test.each(CASES)("%s", async (_name, more, status, param, words) => {
     const before = app.ctx.db.select().from(datasetPins).all().length;
     const answer = await app.post(more);
@@ -142,6 +142,16 @@ describe("what cannot be had is refused, and nothing is left of it", () => {
     expect(body.error.message).toContain("is only for the method grpo");
   });
 
+  test("as many rewards as the server has processes: one is kept for other workspaces", async () => {
+    const { processes } = app.ctx.config.sandbox;
+    const reward_functions = Array.from({ length: processes }, () => ({ id: "exact_match" }));
+    const { status, body } = await app.post({ reward_source: null, reward_functions });
+    expect([status, body.error.param]).toEqual([422, "/reward_functions"]);
+    expect(body.error.message).toContain(`may use ${processes - 1} of the ${processes} reward processes`);
+    const dry = await app.post({ reward_source: null, reward_functions, dry_run: true });
+    expect(dry.body.errors).toHaveLength(1);
+  });
+
   test("a dataset without rows", async () => {
     const { body } = await app.call("POST", "/v1/datasets", { name: "empty", format: "prompt" });
     const refused = await app.post({ dataset: body.id });
@@ -153,7 +163,7 @@ describe("what cannot be had is refused, and nothing is left of it", () => {
     expect(app.ctx.db.select().from(datasetPins).all()).toEqual([]);
   });
 
-  test("a snapshot that is not there", async () => {
+  test("a missing snapshot", async () => {
     const dataset = `${await app.dataset("prompt")}@snap-99`;
     const { status, body } = await app.post({ dataset });
     expect([status, body.error.param]).toEqual([404, "/dataset"]);
@@ -162,7 +172,7 @@ describe("what cannot be had is refused, and nothing is left of it", () => {
     expect(app.ctx.db.select().from(datasetPins).all()).toEqual([]);
   });
 
-  test("an adapter, and a model that is still on its way", async () => {
+  test("an adapter, and a model that is not ready", async () => {
     const set = (patch: object) => app.ctx.db.update(models).set(patch).where(eq(models.name, "random")).run();
     const row = app.ctx.db.select().from(models).where(eq(models.name, "random")).get()!;
     set({ shape: { ...row.shape!, type: "adapter" } });
@@ -178,7 +188,7 @@ describe("what cannot be had is refused, and nothing is left of it", () => {
     set({ shape: row.shape });
   });
 
-  test("what is larger than the device, with both numbers", async () => {
+  test("a job that is larger than the device, with both numbers", async () => {
     const row = app.ctx.db.select().from(models).where(eq(models.name, "random")).get()!;
     const shape = { ...row.shape!, weight_bytes: 1e15, parameters: 5e14, layers: 10_000, embedding_length: 65_536 };
     app.ctx.db.update(models).set({ shape }).where(eq(models.name, "random")).run();
@@ -188,7 +198,7 @@ describe("what cannot be had is refused, and nothing is left of it", () => {
     app.ctx.db.update(models).set({ shape: row.shape }).where(eq(models.name, "random")).run();
   });
 
-  test("who has no credit gets 402", async () => {
+  test("a workspace without credit gets 402", async () => {
     billing.grant(app.ctx, { workspaceId: app.workspaceA, usd: -100 });
     expect((await app.post()).body.error).toMatchObject({ type: "billing_error", code: "insufficient_credits" });
     expect((await app.post({ dry_run: true })).body.errors).toEqual([
@@ -200,7 +210,7 @@ describe("what cannot be had is refused, and nothing is left of it", () => {
   });
 });
 
-test("another workspace's things are not there", async () => {
+test("things of another workspace are not found", async () => {
   const body = await app.request();
   const stranger = await app.call("POST", "/v1/training_jobs", body, { key: app.keyB });
   expect([stranger.status, stranger.body.error.param]).toEqual([404, "/dataset"]);
@@ -253,7 +263,7 @@ test("a custom job has code, a command and no model", async () => {
   expect(refused.body.error.param).toBe("/code_artifact_id");
 });
 
-test("with several devices the machine's first kind is taken", async () => {
+test("with several devices the machine's first kind is used", async () => {
   const card = { index: 0, uuid: "GPU-1", type: "H200", name: "H200", memoryTotalMib: 140_000, memoryUsedMib: 0 };
   const idle = { utilizationPercent: 0, temperatureCelsius: 30, powerWatts: 70 };
   gpu.useProbe(app.ctx, async () => [{ ...card, ...idle } as never]);
@@ -262,12 +272,12 @@ test("with several devices the machine's first kind is taken", async () => {
   gpu.useProbe(app.ctx, async () => []);
 });
 
-test("who has less than it is estimated to take gets 402, unless the job may not cost more", async () => {
+test("credit below the estimate is 402, unless max_cost_usd is lower", async () => {
   billing.grant(app.ctx, { workspaceId: app.workspaceA, usd: -99.99999 });
   const long = { hyperparameters: { max_steps: 10_000_000 } };
   const { status, body } = await app.post(long);
   expect([status, body.error.code]).toEqual([402, "insufficient_credits"]);
-  expect(body.error.message).toMatch(/has \$0\.000010 left, and this takes about \$[\d.]+: have credit granted/);
+  expect(body.error.message).toMatch(/has \$0\.000010 left, and this costs about \$[\d.]+: ask the operator/);
   const made = await app.post({ ...long, max_cost_usd: 0.00001 });
   expect(made.status).toBe(201);
   await app.call("POST", `/v1/training_jobs/${made.body.id}/cancel`);

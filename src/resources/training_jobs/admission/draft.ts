@@ -4,7 +4,7 @@
  */
 import type { Ctx } from "../../../context.ts";
 import { newId } from "../../../lib/ids.ts";
-import type { Given, Method } from "../../../lib/training/hyperparameters.ts";
+import type { HyperparameterInput, Method } from "../../../lib/training/hyperparameters.ts";
 import type { LoraSettings } from "../../../lib/training/lora.ts";
 import type { Payer } from "../../billing/budget.ts";
 import * as billing from "../../billing/service.ts";
@@ -24,7 +24,7 @@ export type Training = {
   method: Method;
   model: references.TrainableModel;
   lora: LoraSettings | null;
-  given: Given<Method>;
+  given: HyperparameterInput<Method>;
 };
 
 /** The parts of a request that its size follows from. `training` is null for a custom job. */

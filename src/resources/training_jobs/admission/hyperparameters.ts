@@ -1,9 +1,10 @@
 /** Reads the hyperparameters and LoRA settings of a request strictly, then resolves them for the model and the rows. */
 import type { ModelShape } from "../../../lib/gguf/shape.ts";
+import { jsonPointer } from "../../../lib/json/pointer.ts";
 import type { Format } from "../../../lib/rows/format.ts";
 import { nearest } from "../../../lib/text/nearest.ts";
 import {
-  type Given,
+  type HyperparameterInput,
   type Method,
   MOST_PROBLEMS,
   type Problem,
@@ -15,14 +16,15 @@ import { type Resolved, resolveHyperparameters } from "../../../lib/training/res
 import type { JobRequest } from "./clone.ts";
 import type { Faults } from "./faults.ts";
 
-const pointer = (path: readonly PropertyKey[]) =>
-  path.map((part) => `/${String(part).replaceAll("~", "~0").replaceAll("/", "~1")}`).join("");
-
 const refuseAll = (faults: Faults, problems: readonly Problem[]) => {
-  for (const { path, message } of problems) faults.refuse(pointer(["hyperparameters", ...path]), message);
+  for (const { path, message } of problems) faults.refuse(jsonPointer(["hyperparameters", ...path]), message);
 };
 
-export function readGiven<M extends Method>(method: M, request: JobRequest, faults: Faults): Given<M> | undefined {
+export function readGiven<M extends Method>(
+  method: M,
+  request: JobRequest,
+  faults: Faults,
+): HyperparameterInput<M> | undefined {
   const read = readHyperparameters(method, request.hyperparameters);
   if (read.ok) return read.given;
   refuseAll(faults, read.problems);
@@ -35,12 +37,12 @@ export function readLora({ lora }: JobRequest, faults: Faults): LoraSettings | n
   const read = LoraSettings.safeParse(lora ?? {});
   if (read.success) return read.data;
   for (const issue of read.error.issues.slice(0, MOST_PROBLEMS)) {
-    if (issue.code !== "unrecognized_keys") faults.refuse(pointer(["lora", ...issue.path]), issue.message);
+    if (issue.code !== "unrecognized_keys") faults.refuse(jsonPointer(["lora", ...issue.path]), issue.message);
     else
       for (const key of issue.keys.slice(0, MOST_PROBLEMS)) {
         const close = nearest(key, Object.keys(LoraSettings.shape));
         faults.refuse(
-          pointer(["lora", key.slice(0, 80)]),
+          jsonPointer(["lora", key.slice(0, 80)]),
           `unknown${close === undefined ? "" : `; did you mean ${close}?`}`,
         );
       }
@@ -51,7 +53,7 @@ export function readLora({ lora }: JobRequest, faults: Faults): LoraSettings | n
 type Facts = { method: Method; lora: LoraSettings | null; shape: ModelShape; rows: number; format: Format };
 type Resolution = { values: Resolved<Method>; totalSteps: number };
 
-export function resolve(given: Given<Method>, facts: Facts, faults: Faults): Resolution | undefined {
+export function resolve(given: HyperparameterInput<Method>, facts: Facts, faults: Faults): Resolution | undefined {
   const { method, shape, rows } = facts;
   const resolution = resolveHyperparameters(method, given, {
     lora: facts.lora !== null,

@@ -11,7 +11,7 @@ afterAll(() => app.close().then(app.remove));
 
 const keyWith = (...scopes: Scope[]) => app.keyOf("alpha", scopes).key;
 const CUSTOM = { method: "custom", base_model: undefined, reward_source: undefined, command: "env" };
-const asked = async (key: string, more: object, path = "/v1/training_jobs") => {
+const post = async (key: string, more: object, path = "/v1/training_jobs") => {
   const { status, body } = await app.call("POST", path, await app.request(more), { key });
   return [status, body.error?.code ?? null, body.error?.param ?? null, body.error?.message ?? ""];
 };
@@ -23,18 +23,18 @@ test.each([
   ["everything but account and admin", ["read", "inference", "training", "detect", "metrics"]],
 ] as [string, Scope[]][])("L4: a key with %s cannot attach secrets, known or not", async (_what, scopes) => {
   const key = keyWith(...scopes);
-  expect(await asked(key, { ...CUSTOM, secrets: ["TOPSECRET"] })).toEqual(REFUSED);
-  expect(await asked(key, { ...CUSTOM, secrets: ["NO_SUCH"] })).toEqual(REFUSED); // does not tell which exist
-  expect(await asked(key, { ...CUSTOM, secrets: ["TOPSECRET"], dry_run: true })).toEqual(REFUSED);
-  expect(await asked(key, { ...CUSTOM, secrets: ["TOPSECRET"] }, "/v1/training_jobs/validate")).toEqual(REFUSED);
+  expect(await post(key, { ...CUSTOM, secrets: ["TOPSECRET"] })).toEqual(REFUSED);
+  expect(await post(key, { ...CUSTOM, secrets: ["NO_SUCH"] })).toEqual(REFUSED); // does not tell which exist
+  expect(await post(key, { ...CUSTOM, secrets: ["TOPSECRET"], dry_run: true })).toEqual(REFUSED);
+  expect(await post(key, { ...CUSTOM, secrets: ["TOPSECRET"] }, "/v1/training_jobs/validate")).toEqual(REFUSED);
 });
 
 test("L4: a clone with another command does not inherit secrets by a key that cannot attach them", async () => {
   const { status, body } = await app.post({ secrets: ["TOPSECRET"] });
   expect(status).toBe(201);
   const key = keyWith("training");
-  expect(await asked(key, { source_job: body.id, output_name: "copy" })).toEqual(REFUSED);
-  expect((await asked(key, { source_job: body.id, output_name: "copy", secrets: [] }))[0]).toBe(201);
+  expect(await post(key, { source_job: body.id, output_name: "copy" })).toEqual(REFUSED);
+  expect((await post(key, { source_job: body.id, output_name: "copy", secrets: [] }))[0]).toBe(201);
 });
 
 test("L4: ordinary keys attach secrets as before, and narrow ones make jobs without", async () => {

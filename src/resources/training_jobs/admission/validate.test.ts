@@ -15,7 +15,7 @@ const ROWS = '{"prompt":"a"}\n{"prompt":"b"}\n';
 const LISTING = `<?xml version="1.0"?><ListBucketResult><Name>b</Name><KeyCount>1</KeyCount><IsTruncated>false</IsTruncated>
 <Contents><Key>rows.jsonl</Key><Size>${ROWS.length}</Size><ETag>"e"</ETag><LastModified>2026-01-01T00:00:00.000Z</LastModified></Contents></ListBucketResult>`;
 
-/** A bucket that anybody may read. */
+/** A public bucket. */
 const bucket = Bun.serve({
   port: 0,
   hostname: "127.0.0.1",
@@ -72,14 +72,14 @@ test("a dry run samples the model, runs the reward, and leaves nothing behind", 
   expect(snapshots.body.data).toEqual([]);
 }, 120_000);
 
-test("a dry run of what would fail later says with what", async () => {
+test("a dry run of a job that would fail later returns the error", async () => {
   app.ctx.db.$client.run("UPDATE models SET size_bytes = 1, workspace_id = NULL WHERE name = 'random'");
   const { body } = await app.post({ dry_run: true });
   expect(body).toMatchObject({ valid: false, errors: [{ code: "provisioning_failed", param: "/base_model" }] });
   app.ctx.db.$client.run(`UPDATE models SET size_bytes = ${statSync(join(app.dir, "models/random.gguf")).size}`);
 });
 
-test("a connected dataset is read for its job, and its credentials are nowhere afterwards", async () => {
+test("a connected dataset is read for its job, and its credentials are stored nowhere", async () => {
   const dataset = connected("open");
   const credentials = { access_key_id: "AKIDEXAMPLE", secret_access_key: "hush-hush-hush" };
   const { status, body } = await app.post({ dataset, credentials });
@@ -96,7 +96,7 @@ test("a source that cannot be read is an error of the dataset, and nothing is le
   expect(app.ctx.db.select().from(datasetPins).all()).toHaveLength(before);
 }, 120_000);
 
-test("a dry run of a source that was never read says so, reads nothing, and makes nothing", async () => {
+test("a dry run of a source that was never read warns, reads nothing, and creates nothing", async () => {
   const counts = () =>
     [trainingJobs, datasetPins, datasetSnapshots].map((t) => app.ctx.db.select().from(t).all().length);
   const before = counts();
@@ -112,7 +112,7 @@ const sample = (reward: number | null): TrainSample => ({
   ...{ tokens: 1, truncated: false, error: null },
 });
 
-test("a preview tells the mean, the spread, and how many prompts teach nothing", () => {
+test("a preview has the mean, the spread, and the share of prompts without a learning signal", () => {
   const samples = [1, 1, 0, 1, null, null, null, 0.5].map(sample);
   const shown = rewardPreview({ samples, latenciesMs: [5, 1, 9] }, 2);
   expect(shown).toMatchObject({ mean: 0.7, frac_zero_std: 2 / 3, latency_ms_p50: 5 });
@@ -122,16 +122,16 @@ test("a preview tells the mean, the spread, and how many prompts teach nothing",
   expect(empty).toEqual({ mean: null, std: null, frac_zero_std: null, latency_ms_p50: null, samples: [] });
 });
 
-test("dry runs side by side are all answered, and who leaves takes no place with it", async () => {
+test("concurrent dry runs are all answered, and a client that disconnects releases its permit", async () => {
   const requests = await Promise.all([1, 2, 3].map(() => app.request({ dry_run: true })));
   const body = JSON.stringify(requests[0]);
-  const leaving = new AbortController();
+  const client = new AbortController();
   const headers = { authorization: `Bearer ${app.keyA}`, "content-type": "application/json" };
   const url = "http://localhost/v1/training_jobs";
   const all = requests.map((_, i) =>
-    app.handle(new Request(url, { method: "POST", headers, body, ...(i === 2 ? { signal: leaving.signal } : {}) })),
+    app.handle(new Request(url, { method: "POST", headers, body, ...(i === 2 ? { signal: client.signal } : {}) })),
   );
-  leaving.abort();
+  client.abort();
   const [first, second] = await Promise.all(all);
   expect([first?.status, second?.status]).toEqual([200, 200]);
   expect((await app.call("GET", "/v1/gpu")).body.data[0].leases).toEqual([]);

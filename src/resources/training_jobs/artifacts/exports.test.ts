@@ -31,7 +31,7 @@ const fetched = async (on: TrainingApp, url: string, headers = {}) => {
   return on.call("GET", pathname + search, undefined, { key: null, headers });
 };
 
-test("the adapter of the last checkpoint can be fetched without a key, whole or in part; the best when it is asked for", async () => {
+test("the adapter of the last or the best checkpoint can be downloaded without a key, whole or in part", async () => {
   const on = await app();
   const id = await finished(on);
   const body = await ready(on, id, "");
@@ -50,7 +50,7 @@ test("the adapter of the last checkpoint can be fetched without a key, whole or 
   expect((await on.call("GET", pathname, undefined, { key: null })).status).toBe(403);
 });
 
-test("a file that has to be made is 202 first, then there, and a merged one is a model as well", async () => {
+test("a file that has to be made is 202 first, then ready, and a merged file is also a model", async () => {
   const on = await app();
   const id = await finished(on);
   const body = await ready(on, id, "?variant=gguf&quantization=q8_0&checkpoint=latest");
@@ -63,7 +63,7 @@ test("a file that has to be made is 202 first, then there, and a merged one is a
   expect((await fetched(on, peft.url)).body).toContain("peft  of step-000005");
 });
 
-test("what cannot be is refused with the field", async () => {
+test("an impossible request is refused with the field", async () => {
   const on = await app();
   const id = await finished(on);
   const full = await finished(on, { lora: null });
@@ -81,7 +81,7 @@ test("what cannot be is refused with the field", async () => {
   expect((await model(on, id, "", on.keyB)).status).toBe(404);
 });
 
-test("an export that the server did not live to finish is begun again; one that fails says why", async () => {
+test("an export that a kill interrupted is made again; a failed one has its error", async () => {
   const on = await app({ loop: false });
   const id = on.add();
   await until("it to be complete", async () => {
@@ -123,10 +123,10 @@ test("a preview of a job that would fail returns its error; an aborted preview e
     error: { param: "/base_model" },
   });
   expect(await preview(on.ctx, { ...job, memoryBytes: 1e15 }, signal)).toMatchObject({ error: { param: "/gpu" } });
-  const leaving = new AbortController();
-  const looking = preview(on.ctx, job, leaving.signal);
+  const client = new AbortController();
+  const looking = preview(on.ctx, job, client.signal);
   await until("the second to start", () => on.starts().length === 2);
-  leaving.abort();
+  client.abort();
   expect(looking).rejects.toThrow();
   await until("its process to be gone", () => on.ctx.supervisor.live().length === 0);
 });

@@ -26,7 +26,7 @@ const custom = (on: TrainingApp, command: string, more: Partial<JobRow> = {}) =>
 const logOf = async (on: TrainingApp, id: string) => (await on.call("GET", `/v1/training_jobs/${id}/logs/full`)).body;
 const file = async (on: TrainingApp, path: string) => (await on.call("GET", `/v1/volumes/keep/files/${path}`)).body;
 
-jailed("a command sees its code, its rows, its secrets and its volumes, and what it leaves is kept", async () => {
+jailed("a command sees its code, rows, secrets and volumes, and its output is kept", async () => {
   const on = await app();
   const form = new FormData();
   form.append("name", "code");
@@ -82,7 +82,7 @@ jailed("a command that fails fails the job with its last lines", async () => {
   expect((await on.call("GET", `/v1/training_jobs/${job.id}/model`)).status).toBe(400);
 });
 
-jailed("a command is ended when its job is cancelled, and begins again when it was paused", async () => {
+jailed("a command is stopped when its job is cancelled, and starts again after a pause", async () => {
   const on = await app();
   const cancelled = custom(on, "echo on; while :; do sleep 0.1; done");
   await on.reaches(cancelled, "running", 30_000);
@@ -98,7 +98,7 @@ jailed("a command is ended when its job is cancelled, and begins again when it w
   await on.reaches(paused, "completed", 30_000);
 });
 
-jailed("a command that talks without end leaves the server its turns, and can be cancelled", async () => {
+jailed("a command that prints without end does not block the server, and can be cancelled", async () => {
   const on = await app();
   const id = custom(on, `timeout 30 yes '{"step":1,"loss":0.5}'`);
   await until("what it says", () => on.row(id).step > 0);
@@ -107,7 +107,7 @@ jailed("a command that talks without end leaves the server its turns, and can be
   await on.reaches(id, "cancelled", 10_000);
 });
 
-jailed("a device of the host can be had in the jail, and is one there", async () => {
+jailed("a device of the host can be mounted in the jail and works there", async () => {
   const said: string[] = [];
   const run = startJailed(
     sessionJail("/tmp"),
@@ -132,14 +132,14 @@ jailed("a device of the host can be had in the jail, and is one there", async ()
   expect(said.join("")).toBe("ok\n");
 });
 
-test("where sessions are switched off a custom job fails in words", async () => {
+test("a custom job fails with a message if sessions are turned off", async () => {
   const on = await app({ flags: { "sessions.enabled": false } });
   const job = await on.reaches(custom(on, "true"), "failed");
   expect(job.error).toMatchObject({ code: "provisioning_failed" });
-  expect(job.error?.message).toContain("switched off");
+  expect(job.error?.message).toContain("turned off (sessions.enabled)");
 });
 
-test("lines come whole, however they arrive, and without secrets", () => {
+test("lines are whole, however the bytes arrive, and have no secrets", () => {
   const seen: string[] = [];
   const lines = linesOf(["abc", "abcdef", ""], (stream, said) => {
     for (const line of said) seen.push(`${stream}: ${line}`);

@@ -46,7 +46,7 @@ async function tarOf(on: TrainingApp, id: string): Promise<string> {
   return (await on.call("GET", pathname + search, undefined, { key: null })).body;
 }
 
-jailed("C1: a link at output is not followed, and the job fails in words", async () => {
+jailed("C1: a link at output is not followed, and the job fails with a message", async () => {
   const on = await app();
   const id = custom(on, `${FIND} rm -rf output && ln -s "$D" output`);
   const job = await on.reaches(id, "failed", 60_000);
@@ -115,7 +115,7 @@ jailed("C1: links, FIFOs, sockets and second names of outside files do not get i
   expect(tar).not.toContain("root:");
 });
 
-jailed("C1: files of a code artifact in the place of a volume fail the job in words", async () => {
+jailed("C1: a code artifact with files at the mount path of a volume fails the job with a message", async () => {
   const on = await app();
   const { tarGz } = await import("../../../../test/archives.ts");
   const form = new FormData();
@@ -125,7 +125,7 @@ jailed("C1: files of a code artifact in the place of a volume fail the job in wo
   const volumes = await loot(on, "/workspace/v");
   const job = await on.reaches(custom(on, "true", { volumes, codeArtifactId: code.id }), "failed", 60_000);
   expect(job.error).toMatchObject({ code: "provisioning_failed" });
-  expect(job.error?.message).toContain("/workspace/v cannot be made");
+  expect(job.error?.message).toContain("/workspace/v cannot be created");
 });
 
 test("C1: a checkpoint behind a link is neither read nor removed", async () => {

@@ -34,7 +34,7 @@ const stream = (on: TrainingApp, id: string, query = "", headers: Record<string,
 const seqs = (messages: Message[]) => messages.filter(({ event }) => event === "log").map(({ data }) => data?.seq);
 const numbers = (from: number, to: number) => Array.from({ length: to - from + 1 }, (_, i) => from + i);
 
-test("a follower gets the beginning, what comes, each state, and the end", async () => {
+test("a follower gets existing lines, new lines, each status, and the end", async () => {
   const on = await app({ lives: [{ stepMs: 5 }] });
   const id = on.add({ totalSteps: 40 });
   await until("a line", () => on.row(id).step > 1);
@@ -48,7 +48,7 @@ test("a follower gets the beginning, what comes, each state, and the end", async
   expect(messages.at(-1)).toMatchObject({ event: "end", data: { status: "completed" } as never });
 });
 
-test("who comes back with Last-Event-ID misses nothing and gets nothing twice; tail gives the last lines", async () => {
+test("a client that reconnects with Last-Event-ID misses no line and gets none twice; tail returns the last lines", async () => {
   const on = await app({ loop: false });
   const id = on.add();
   const log = openLog(on.ctx, id);
@@ -69,7 +69,7 @@ test("who comes back with Last-Event-ID misses nothing and gets nothing twice; t
   expect([wrong.status, wrong.body.error.param]).toEqual([422, "tail"]);
 });
 
-test("a torn last line is cut off before the next, and lines go on counting", async () => {
+test("a torn last line is cut off before the next, and numbers continue", async () => {
   const on = await app({ loop: false });
   const id = on.add();
   const first = openLog(on.ctx, id);
@@ -94,7 +94,7 @@ test("a torn last line is cut off before the next, and lines go on counting", as
   expect(statSync(path).size).toBe(0);
 });
 
-test("a line that is too long is cut at a character, and a log that is full says so and grows no more", async () => {
+test("a line that is too long is cut at a character, and a full log ends with a notice", async () => {
   const on = await app({ loop: false });
   const id = on.add();
   const log = openLog(on.ctx, id, 200_000);
@@ -129,7 +129,7 @@ test("the whole log is text with ranges once the job has ended, and 400 before",
   expect([part.status, part.body]).toEqual([206, "step 3/3\n"]);
 });
 
-test("a stranger sees no log", async () => {
+test("another workspace sees no log", async () => {
   const on = await app({ loop: false });
   const id = on.add();
   expect((await stream(on, id, "", {}, on.keyB)).status).toBe(404);

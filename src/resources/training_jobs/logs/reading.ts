@@ -2,8 +2,8 @@
 import { closeSync, fstatSync, readSync } from "node:fs";
 import { eq } from "drizzle-orm";
 import type { Ctx } from "../../../context.ts";
-import type { SseMessage } from "../../../http/answer/sse.ts";
 import { newId } from "../../../lib/ids.ts";
+import type { SseMessage } from "../../../lib/net/sse.ts";
 import { takingTurns } from "../../../lib/turns.ts";
 import { KIB } from "../../../lib/units.ts";
 import * as looseKeys from "../../loose_keys/service.ts";

@@ -1,3 +1,4 @@
+import { Database } from "bun:sqlite";
 import { afterEach, expect, setDefaultTimeout, test } from "bun:test";
 import { existsSync, mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -18,7 +19,7 @@ setDefaultTimeout(120_000); // each starts several processes
 const { app, close, closeAll } = manyTrainings();
 afterEach(closeAll);
 
-test("a paused job saves and ends, and goes on where it was", async () => {
+test("a paused job saves and ends, and resumes where it was", async () => {
   const on = await app({ lives: [{ stepMs: 5 }] });
   const id = on.add({ totalSteps: 400, saveSteps: 0 });
   await until("some steps", () => on.row(id).step > 3);
@@ -33,7 +34,7 @@ test("a paused job saves and ends, and goes on where it was", async () => {
   expect(on.steps(id)).toEqual(Array.from({ length: 400 }, (_, i) => i + 1));
 });
 
-test("resumed before its worker has ended, a job waits for that", async () => {
+test("a job that is resumed before its worker has ended waits for that worker", async () => {
   const on = await app({ lives: [{ stepMs: 5, deaf: true }, {}] });
   const id = on.add({ totalSteps: 60, saveSteps: 0 });
   await until("a step", () => on.row(id).step > 0);
@@ -82,7 +83,7 @@ test("a job that runs too long fails, and its worker ends", async () => {
   await until("its worker to be gone", () => on.ctx.state.trainingJobs.runCount === 0);
 });
 
-test("a job that has cost what it may fails", async () => {
+test("a job that reaches its cost limit fails", async () => {
   const clock = fakeClock();
   const on = await app({ clock, lives: [{ stepMs: 5 }], loop: false });
   const id = on.add({ rateMicros: 3_600_000, maxCostMicros: 5_000, totalSteps: 1e6 });
@@ -98,13 +99,15 @@ test("a job that has cost what it may fails", async () => {
   expect(on.row(id)).toMatchObject({ status: "failed", error: { code: "cost_limit" }, costMicros: 5_000 });
 });
 
-test("a server that stops lets its trainers save, and the next goes on from there", async () => {
+test("a server that stops lets its trainers save, and the next server resumes from there", async () => {
   const on = await app({ lives: [{ stepMs: 5 }, {}] });
   const id = on.add({ totalSteps: 300, saveSteps: 0 });
   await until("some steps", () => on.row(id).step > 3);
   await close(on);
+  const db = new Database(join(on.dir, "verk.db"), { readonly: true }); // the next server may start the job at once
+  expect(db.query("SELECT run_since FROM training_jobs").get()).toEqual({ run_since: null });
+  db.close();
   const again = await app({ dir: on.dir, lives: [{ stepMs: 5 }, {}] });
-  expect(again.row(id).runSince).toBeNull();
   const [saved] = keptCheckpoints(again.ctx.db, id);
   expect(saved?.step).toBeGreaterThan(3);
   await again.reaches(id, "completed", 20_000);
@@ -114,7 +117,7 @@ test("a server that stops lets its trainers save, and the next goes on from ther
   );
 });
 
-test("after a kill of the server what ran is queued again, and its time counts up to its last word", async () => {
+test("after a kill of the server running jobs are queued again, and their time counts up to the last activity", async () => {
   const clock = fakeClock();
   const on = await app({ clock, loop: false });
   const now = clock.now();
@@ -179,7 +182,7 @@ test("a server that died between the last checkpoint and the end completes witho
   expect(existsSync(join(jobPaths(on.ctx, id).checkpoints, ".verk-tmp-1"))).toBe(false);
 });
 
-test("a result that is no model counts as a crash, and the job fails in the end", async () => {
+test("a result that is not a model counts as a crash, and the job fails in the end", async () => {
   const on = await app({ flags: { "training.crash_limit": 2 }, lives: [{ adapter: "/etc/hostname" }] });
   const job = await on.reaches(on.add(), "failed");
   expect(job.error?.code).toBe("worker_crashed");

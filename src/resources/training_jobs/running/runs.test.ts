@@ -34,7 +34,7 @@ test("a job runs from the queue to its end: steps, checkpoints, a model, its mem
   await until("the process to be forgotten", () => on.ctx.state.trainingJobs.runCount === 0);
 });
 
-test("of the checkpoints the newest and the best stay, and files go with them", async () => {
+test("the newest and the best checkpoints stay, and the files of the others are removed", async () => {
   const on = await app();
   const id = on.add({ totalSteps: 8, saveSteps: 1, keepLast: 1 });
   const job = await on.reaches(id, "completed");
@@ -84,7 +84,7 @@ test("reports of steps after the checkpoint are deleted, samples too, and come a
   expect(samples.map(({ step, reward }) => [step, reward])).toEqual([1, 1, 2, 2].map((step) => [step, 1]));
 });
 
-test("a worker that never gets further is given up", async () => {
+test("a job whose worker makes no progress fails", async () => {
   const on = await app({ lives: [{ crashAt: 1 }], flags: { "training.crash_limit": 2 } });
   const id = on.add();
   const job = await on.reaches(id, "failed");
@@ -139,7 +139,7 @@ test.each([
   expect(on.starts()).toHaveLength(1);
 });
 
-test("a reward that cannot be run fails the job in words", async () => {
+test("a reward that cannot be run fails the job with a message", async () => {
   const on = await app({ lives: [{ score: 1 }] });
   const rewards = scoredBy("def reward(completions:\n  return 1");
   const job = await on.reaches(on.add({ method: "grpo", rewards }), "failed", 20_000);
@@ -147,7 +147,7 @@ test("a reward that cannot be run fails the job in words", async () => {
   expect(job.error?.message).toContain("line 1");
 });
 
-test("a base model that is gone, a dataset that is gone: failed with the field", async () => {
+test("a missing base model or dataset fails the job and names the field", async () => {
   const on = await app();
   const model = await on.reaches(on.add({ baseModel: "none" }), "failed");
   expect(model.error).toMatchObject({ code: "provisioning_failed", param: "/base_model" });
@@ -156,7 +156,7 @@ test("a base model that is gone, a dataset that is gone: failed with the field",
   expect(on.leases()).toEqual([]);
 });
 
-test("what can never fit fails; what does not fit now waits with a reason", async () => {
+test("a job that can never fit fails; a job that does not fit now waits with a reason", async () => {
   const on = await app();
   const never = await on.reaches(on.add({ memoryBytes: 1e15 }), "failed");
   expect(never.error).toMatchObject({ code: "provisioning_failed", param: "/gpu" });
@@ -170,7 +170,7 @@ test("what can never fit fails; what does not fit now waits with a reason", asyn
   await on.reaches(id, "completed");
 });
 
-test("jobs run by priority, so many at a time", async () => {
+test("jobs run by priority, training.parallel at a time", async () => {
   const on = await app({ loop: false });
   const low = on.add({ priority: -1 });
   const normal = on.add();

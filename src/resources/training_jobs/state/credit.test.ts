@@ -27,7 +27,7 @@ const ticking = (on: TrainingApp, what: string, done: () => unknown) =>
     20_000,
   );
 
-test("a job that runs out of credit is paused with its work saved, and goes on when credit comes", async () => {
+test("a job that runs out of credit is paused with its work saved, and resumes when credit is granted", async () => {
   const clock = fakeClock();
   const on = await app({
     clock,
@@ -69,7 +69,7 @@ test("a job that runs out of credit is paused with its work saved, and goes on w
   await ticking(on, "both to be gone", () => on.ctx.state.trainingJobs.runCount === 0);
 });
 
-test("what is queued without credit is paused before it starts", async () => {
+test("a job that is queued without credit is paused before it starts", async () => {
   const on = await app({ loop: false, flags: { "billing.initial_credit_usd": 0 } });
   const id = on.add({ rateMicros: RATE });
   const free = on.add({ rateMicros: null });
@@ -81,7 +81,7 @@ test("what is queued without credit is paused before it starts", async () => {
   await ticking(on, "it to complete", () => on.row(id).status === "completed");
 });
 
-test("who paused a job resumes it: money does not", () => {
+test("only a caller resumes a job that a caller paused: credit does not", () => {
   const job = (status: JobRow["status"], pauseReason: JobRow["pauseReason"] = null) => ({ status, pauseReason });
   for (const short of ["out of credit", "out of budget"] as const) {
     expect(judgeCredit(job("paused", "by request"), short)).toBe("nothing");
@@ -96,7 +96,7 @@ test("who paused a job resumes it: money does not", () => {
   expect(judgeCredit(job("running"), null)).toBe("nothing");
 });
 
-test("a job that was being cancelled when the server died is charged up to the last that was seen of it", async () => {
+test("a job that was being cancelled when the server died is charged up to its last activity", async () => {
   const clock = fakeClock();
   const on = await app({ clock, loop: false });
   const id = on.add({ rateMicros: RATE, status: "cancelling", runSince: clock.now(), runMs: 0 });
@@ -130,7 +130,7 @@ test("wherever the server is killed, the end of a run is charged once", async ()
   expect(crashes).toBeGreaterThan(2);
 });
 
-test("an end that the row does not take is not charged either", async () => {
+test("an end that the row's status does not allow is not charged", async () => {
   const clock = fakeClock();
   const on = await app({ clock, loop: false });
   const id = on.add({ rateMicros: RATE, status: "paused", pauseReason: "by request", runSince: clock.now() });

@@ -24,7 +24,7 @@ test("building a heap takes at most two comparisons an item", () => {
   expect(compared).toBeLessThanOrEqual(20_000);
 });
 
-test("an item that was changed in place finds its new place", () => {
+test("an item that was changed in place moves to its new position", () => {
   const heap = new Heap([{ at: 1 }, { at: 3 }, { at: 5 }], (a, b) => a.at - b.at);
   const first = heap.first() as { at: number };
   first.at = 4;

@@ -58,7 +58,7 @@ export function reasonOf(ctx: Pick<Ctx, "config" | "state">, row: JobRow, positi
   const { runCount } = ctx.state.trainingJobs;
   const { parallel } = ctx.config.training;
   if (runCount < parallel && (position ?? 0) <= MOST_TRIED) return row.queueReason;
-  return `waits for other jobs to end: ${runCount} running, ${parallel} at most (training.parallel)`;
+  return `waits for earlier jobs: ${runCount} running, ${parallel} at most (training.parallel)`;
 }
 
 /** 429 if the workspace already has the most jobs that may be queued or paused. */

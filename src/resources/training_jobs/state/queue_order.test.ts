@@ -18,13 +18,13 @@ test("a higher priority goes first, then the job that came first", () => {
   expect(order(queue, [], 10)).toBe("high early late");
 });
 
-test("the workspace that runs least is next, and what it is given counts", () => {
+test("the workspace with the fewest running jobs is next, and each start counts", () => {
   const queue = [waiting("a1"), waiting("a2", { queuedAt: 1 }), waiting("b1", { workspaceId: "b", queuedAt: 2 })];
   expect(order(queue, [], 10)).toBe("a1 b1 a2");
   expect(order(queue, ["a"], 10)).toBe("b1 a1 a2");
 });
 
-test("a job that has to wait after a crash is passed over until then", () => {
+test("a job that waits after a crash is skipped until its time", () => {
   const queue = [waiting("crashed", { notBefore: 20 }), waiting("other", { queuedAt: 5 })];
   expect(order(queue, [], 10)).toBe("other");
   expect(order(queue, [], 20)).toBe("crashed other");

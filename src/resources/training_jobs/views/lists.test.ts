@@ -42,7 +42,7 @@ test("a long series is thinned, and its spike survives", async () => {
   expect([losses[0]?.step, losses.at(-1)?.step]).toEqual([1, STEPS]);
 });
 
-test("keys and steps are chosen, and all points are there when asked for", async () => {
+test("keys and steps can be chosen, and a high max_points returns all points", async () => {
   const { body } = await get("metrics?keys=loss,nope&from_step=10&to_step=12");
   expect(body).toMatchObject({ keys: ["loss"], total_points: 3, sampled: false });
   expect(body.data).toEqual([
@@ -74,7 +74,7 @@ test.each(["max_points=0", "from_step=-1", "to_step=x", "format=xml"])(
   },
 );
 
-test("samples are of the latest step unless another is asked for, a page at a time", async () => {
+test("samples are of the latest step by default, a page at a time", async () => {
   const latest = (await get("samples")).body;
   expect(latest.data.map((each: { step: number; number: number }) => [each.step, each.number])).toEqual(
     [0, 1, 2, 3, 4].map((number) => [7, number]),
@@ -98,7 +98,7 @@ test("samples are of the latest step unless another is asked for, a page at a ti
   expect((await get("samples?step=5")).body.data).toEqual([]);
 });
 
-test("checkpoints are those whose files are there, the best one marked", async () => {
+test("only checkpoints with files are listed, the best one marked", async () => {
   const [first, best] = [app.checkpoint(id, 10), app.checkpoint(id, 20)];
   app.checkpoint(id, 5, { deletedAt: 1 });
   app.moves(id, ["provision"], { bestCheckpointId: best });

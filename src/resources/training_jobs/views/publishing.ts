@@ -20,7 +20,7 @@ export function publishingTime(tx: Tx, now: number): number {
   return time;
 }
 
-/** Anybody can see a published job, without a key. */
+/** Anyone can see a published job, without a key. */
 export function setPublished(ctx: Ctx, workspaceId: string, id: string, publish: boolean): JobRow {
   const before = mustGet(ctx, workspaceId, id);
   if (before.publish === publish) return before;

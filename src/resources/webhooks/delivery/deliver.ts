@@ -5,7 +5,7 @@
  */
 import type { Ctx } from "../../../context.ts";
 import { systemClock } from "../../../platform/clock.ts";
-import { shareSnapshot } from "../../../platform/db/db.ts";
+import { shareSnapshot } from "../../../platform/db/snapshot.ts";
 import * as endpoints from "../service.ts";
 import { attempt } from "./attempt.ts";
 import { cancelRest } from "./cancel.ts";

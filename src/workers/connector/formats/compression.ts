@@ -8,7 +8,7 @@ export type Compression = "gzip" | "zstd";
 
 const GZIP = [0x1f, 0x8b];
 const ZSTD = [0x28, 0xb5, 0x2f, 0xfd];
-/** Known to be something else, so that the message can say so. */
+/** Known foreign formats, so that the message can name them. */
 const FOREIGN: readonly (readonly [name: string, magic: readonly number[]])[] = [
   ["bzip2", [0x42, 0x5a, 0x68]],
   ["xz", [0xfd, 0x37, 0x7a, 0x58, 0x5a]],
@@ -17,16 +17,16 @@ const FOREIGN: readonly (readonly [name: string, magic: readonly number[]])[] = 
 
 const begins = (head: Uint8Array, magic: readonly number[]) => magic.every((byte, i) => head[i] === byte);
 
-/** By its first bytes, whatever its name says. */
+/** Detects the compression by the first bytes; the file name is ignored. */
 export function compressionOf(file: SourceFile, head: Uint8Array): Compression | undefined {
   if (begins(head, GZIP)) return "gzip";
   if (begins(head, ZSTD)) return "zstd";
   const foreign = FOREIGN.find(([, magic]) => begins(head, magic))?.[0];
-  if (foreign) throw badRows(file, `it is packed with ${foreign}, which is not read: use gzip or Zstandard`);
+  if (foreign) throw badRows(file, `it is compressed with ${foreign}, which is not supported. Use gzip or Zstandard`);
   return undefined;
 }
 
-/** Unpacks as it is read, so that little can become much without filling the memory. Several streams in a row are one. */
+/** Decompresses while reading, so that a small file cannot fill the memory. Several streams in a row count as one. */
 export async function* unpacked(
   file: SourceFile,
   source: AsyncIterable<Uint8Array>,
@@ -40,9 +40,9 @@ export async function* unpacked(
   } catch (error) {
     if (error instanceof SourceError) throw error;
     const short = (error as { code?: string }).code === "Z_BUF_ERROR";
-    throw badRows(file, `it cannot be unpacked: ${short ? "it was cut off" : (error as Error).message}`, error);
+    throw badRows(file, `it cannot be decompressed: ${short ? "it is truncated" : (error as Error).message}`, error);
   }
-  if (frames && !frames.whole) throw badRows(file, "it cannot be unpacked: it was cut off");
+  if (frames && !frames.whole) throw badRows(file, "it cannot be decompressed: it is truncated");
 }
 
 async function* watched(source: AsyncIterable<Uint8Array>, frames: ZstdFrames | undefined) {

@@ -12,11 +12,11 @@ import {
 
 type Options = FormatOptions & { delimiter: string; onHeader?: (names: string[]) => void };
 
-const SLICE_BYTES = 64 * 1024; // parsed at once, so that the loop breathes
+const SLICE_BYTES = 64 * 1024; // parsed at once; small enough to keep the event loop responsive
 
 /**
- * RFC 4180, with a header row. A cell is a string, an empty one the empty string: what looks like a number may be a
- * postcode. A column without a name is called after its place.
+ * RFC 4180 with a header row. Every cell is a string, because a number may be a postcode. An empty cell is the empty
+ * string. A column without a name is named after its position.
  */
 export async function* csvRows(
   file: SourceFile,
@@ -28,38 +28,38 @@ export async function* csvRows(
     bom: true,
     delimiter: options.delimiter,
     record_delimiter: ["\r\n", "\n", "\r"],
-    relax_column_count: true, // counted below, with a better message
+    relax_column_count: true, // the check below has a better message
     skip_empty_lines: true,
     max_record_size: options.rowBytes,
     on_record: (cells: string[], { lines }) => {
       rows.take(cells, lines);
-      return null; // nothing for the stream's own reader
+      return null; // the stream's own reader gets nothing
     },
   });
-  const feed = feeding(file, parser);
+  const write = parserInput(file, parser);
   const utf8 = new TextDecoder("utf-8", { fatal: true });
   for await (const chunk of source)
     for (let at = 0; at < chunk.byteLength; at += SLICE_BYTES) {
       const slice = chunk.subarray(at, at + SLICE_BYTES);
       checkText(file, utf8, slice);
-      await feed(slice);
+      await write(slice);
       rows.mayGrow(slice.byteLength);
       yield* rows.pieces(false);
     }
   checkText(file, utf8, undefined);
-  await feed(undefined);
+  await write(undefined);
   yield* rows.pieces(true);
 }
 
 class Rows {
-  private names: string[] = []; // JSON texts with what stands before a value
+  private names: string[] = []; // JSON texts that precede each value
   private hasHeader = false;
   private lines: string[] = [];
   private characters = 0;
   private skip: number;
   private row: number;
   private taken = 0;
-  private unended = 0; // bytes of slices in which no record ended
+  private unended = 0; // bytes read since the last end of a record
 
   constructor(
     private readonly file: SourceFile,
@@ -74,7 +74,7 @@ class Rows {
     if (!this.hasHeader) return this.header(cells);
     const { names } = this;
     if (cells.length !== names.length)
-      throw badRows(this.file, `line ${line} has ${cells.length} cells, the header ${names.length}`);
+      throw badRows(this.file, `line ${line} has ${cells.length} cells, but the header has ${names.length}`);
     if (this.skip > 0) {
       this.skip--;
       return;
@@ -86,7 +86,7 @@ class Rows {
     this.characters += text.length;
   }
 
-  /** A record without an end must not fill the memory, not even one of empty cells. */
+  /** An unclosed record must not fill the memory, even if its cells are empty. */
   mayGrow(sliceBytes: number) {
     this.unended = this.taken > 0 ? 0 : this.unended + sliceBytes;
     this.taken = 0;
@@ -98,7 +98,8 @@ class Rows {
     const names = cells.map((cell, i) => (cell.trim() === "" ? `column_${i + 1}` : cell));
     const seen = new Set<string>();
     const twin = names.find((name) => seen.size === seen.add(name).size);
-    if (twin !== undefined) throw badRows(this.file, `two columns of the header are named ${JSON.stringify(twin)}`);
+    if (twin !== undefined)
+      throw badRows(this.file, `two columns of the header are named ${JSON.stringify(twin)}. Rename one of them`);
     this.hasHeader = true;
     this.names = names.map((name, i) => `${i === 0 ? "{" : ","}${JSON.stringify(name)}:`);
     this.options.onHeader?.(names);
@@ -115,9 +116,9 @@ class Rows {
   }
 }
 
-/** Gives a slice to the parser; undefined is the end. */
-function feeding(file: SourceFile, parser: Parser) {
-  parser.on("error", () => {}); // told below
+/** Returns a function that passes a slice to the parser; undefined means the end. */
+function parserInput(file: SourceFile, parser: Parser) {
+  parser.on("error", () => {}); // thrown below
   parser.resume();
   return (slice: Uint8Array | undefined) =>
     new Promise<void>((done, fail) => {
@@ -128,12 +129,12 @@ function feeding(file: SourceFile, parser: Parser) {
 }
 
 const explained = (file: SourceFile, error: Error) =>
-  error instanceof CsvError ? badRows(file, `no valid CSV: ${error.message}`, error) : error;
+  error instanceof CsvError ? badRows(file, `invalid CSV: ${error.message}`, error) : error;
 
 function checkText(file: SourceFile, utf8: TextDecoder, slice: Uint8Array | undefined) {
   try {
     utf8.decode(slice, { stream: slice !== undefined });
   } catch (cause) {
-    throw badRows(file, "it is not valid UTF-8: save it as UTF-8", cause);
+    throw badRows(file, "it is not valid UTF-8. Save it as UTF-8", cause);
   }
 }

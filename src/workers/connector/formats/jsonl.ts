@@ -2,8 +2,8 @@ import { badRows, exceeds, type FormatOptions, type Piece, type SourceFile, tooL
 import { linesOf } from "./lines.ts";
 
 /**
- * One object per line, passed on as it was written: only what surrounds it is cut off. Whether it is JSON is for those
- * who take the rows; here it must look like an object, so that the common mistakes are named.
+ * Reads one object per line and passes it on unchanged, without surrounding whitespace. The consumer of the rows parses
+ * the JSON. Here a line must only look like an object, so that common mistakes get a clear message.
  */
 export async function* jsonlRows(
   file: SourceFile,
@@ -19,7 +19,7 @@ export async function* jsonlRows(
     for (let i = 0; i < lines.length; i++) {
       const text = lines[i]!.trim();
       blank = text === "" ? blank + lines[i]!.length + 1 : 0;
-      if (blank > rowBytes) throw badRows(file, `nothing but blank lines for ${blank} characters`);
+      if (blank > rowBytes) throw badRows(file, `only blank lines for ${blank} characters`);
       if (text === "") continue;
       const at = from.byte === null ? `line ${firstLine + i}` : `row ${row + rows.length + 1}`;
       if (exceeds(text, rowBytes)) throw tooLong(file, at, rowBytes);
@@ -34,8 +34,8 @@ export async function* jsonlRows(
 
 function noObject(file: SourceFile, at: string, text: string) {
   if (text[0] === "[")
-    return badRows(file, `${at} begins a list. One JSON object per line is wanted: jq -c '.[]' makes that of it`);
+    return badRows(file, `${at} begins a list. Write one JSON object per line, for example with: jq -c '.[]'`);
   if (text[0] === "{")
-    return badRows(file, `${at} does not end its object. One JSON object per line is wanted: jq -c . makes that of it`);
-  return badRows(file, `${at} is no JSON object`);
+    return badRows(file, `${at} does not end its object. Write one JSON object per line, for example with: jq -c .`);
+  return badRows(file, `${at} is not a JSON object`);
 }

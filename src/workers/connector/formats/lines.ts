@@ -1,6 +1,6 @@
 import { badRows, type SourceFile, tooLong } from "./file.ts";
 
-/** `endByte`: where the line after these begins. `firstLine` counts from 1. */
+/** `endByte` is the start of the following line. `firstLine` counts from 1. */
 export type Lines = { lines: string[]; firstLine: number; endByte: number };
 type Options = { rowBytes: number; fromByte: number };
 
@@ -9,13 +9,13 @@ const BLOCK_BYTES = 256 * 1024;
 const utf8 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 const BYTE_ORDER_MARK = "\ufeff";
 
-/** Whole lines of UTF-8 in blocks; at most one line and one block are in memory. */
+/** Yields whole lines of UTF-8 in blocks. At most one line and one block are in memory. */
 export async function* linesOf(
   file: SourceFile,
   source: AsyncIterable<Uint8Array>,
   { rowBytes, fromByte }: Options,
 ): AsyncGenerator<Lines> {
-  let parts: Uint8Array[] = []; // of a line that has no end yet
+  let parts: Uint8Array[] = []; // parts of a line without an end so far
   let held = 0;
   let endByte = fromByte;
   let line = 1;
@@ -37,7 +37,7 @@ export async function* linesOf(
       const end = block.lastIndexOf(NEWLINE) + 1;
       if (end > 0) yield finish(block.subarray(0, end));
       if (end === block.byteLength) continue;
-      parts.push(block.slice(end)); // a copy: the chunk's memory is not ours
+      parts.push(block.slice(end)); // copied because the chunk's memory belongs to the stream
       held += block.byteLength - end;
       if (held > rowBytes) throw tooLong(file, `line ${line}`, rowBytes);
     }

@@ -1,4 +1,4 @@
-/** Rows of a file, whatever its format: by its name, else by its first bytes. */
+/** Rows of a file in any format. The name decides the format, otherwise the first bytes. */
 import { type Compression, compressionOf, unpacked } from "./compression.ts";
 import { csvRows } from "./csv.ts";
 import { BEGINNING, badRows, type FormatOptions, type Piece, type SourceFile } from "./file.ts";
@@ -17,7 +17,7 @@ const EXTENSIONS: Record<string, Format> = {
   pq: "parquet",
 };
 
-/** What the name says, apart from a suffix of its packing. */
+/** Returns the format of the file name, without a compression suffix. */
 export function formatByName(name: string): Format | undefined {
   const plain = name.toLowerCase().replace(/\.(gz|gzip|zst|zstd)$/, "");
   return EXTENSIONS[/\.([a-z]+)$/.exec(plain)?.[1] ?? ""];
@@ -38,7 +38,7 @@ export async function* rowsOf(file: SourceFile, options: FormatOptions): AsyncIt
 
 const LOOKED_AT_ROWS = 100;
 
-/** Of JSON, the names in its first rows. */
+/** For JSON, the names in the first rows. */
 export async function columnsOf(file: SourceFile, rowBytes: number): Promise<string[]> {
   if (file.bytes === 0) return [];
   const options = { rowBytes, from: BEGINNING };
@@ -64,7 +64,7 @@ export async function columnsOf(file: SourceFile, rowBytes: number): Promise<str
   return [...names];
 }
 
-/** Null where only reading it would tell. */
+/** Returns null if only reading the whole file would tell. */
 export async function countOf(file: SourceFile): Promise<number | null> {
   if (file.bytes === 0) return 0;
   const named = formatByName(file.name);
@@ -107,13 +107,14 @@ async function open(file: SourceFile, fromByte: number): Promise<Opened> {
 
 function byContent(file: SourceFile, head: Uint8Array): "jsonl" {
   const first = new TextDecoder().decode(head).trimStart()[0];
-  if (first === undefined || first === "{" || first === "[") return "jsonl"; // which says what is wrong with a list
-  throw badRows(file, "neither its name nor its first bytes say what it is: name it .jsonl, .csv or .parquet");
+  // the reader explains what is wrong with a list
+  if (first === undefined || first === "{" || first === "[") return "jsonl";
+  throw badRows(file, "neither its name nor its first bytes tell its format. Name it .jsonl, .csv or .parquet");
 }
 
 const latin1 = (bytes: Uint8Array) => new TextDecoder("latin1").decode(bytes);
 
-/** The first bytes, and the whole from its beginning. Read `rest` or call `close`. */
+/** Returns the first bytes, and the whole stream from its beginning. Read `rest` or call `close`. */
 async function peeked(source: AsyncIterable<Uint8Array>) {
   const iterator = source[Symbol.asyncIterator]();
   const parts: Uint8Array[] = [];

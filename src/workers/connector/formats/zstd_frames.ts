@@ -1,6 +1,6 @@
 /**
- * Follows the frames of a Zstandard stream (RFC 8878) without unpacking them, to know whether it ends where a frame
- * ends: Bun's decompressor takes a stream that was cut off for a whole one.
+ * Follows the frames of a Zstandard stream (RFC 8878) without decompressing them, to detect a truncated stream. Bun's
+ * decompressor takes a truncated stream for a complete one.
  */
 const MAGIC = 0xfd2fb528;
 const SKIPPABLE = 0x184d2a50; // to 0x184d2a5f
@@ -40,7 +40,7 @@ export class ZstdFrames {
     switch (this.state) {
       case "magic":
         this.state = value === MAGIC ? "header" : "skippable";
-        if (value !== MAGIC && (value & 0xfffffff0) !== SKIPPABLE) throw new Error("it is no Zstandard stream");
+        if (value !== MAGIC && (value & 0xfffffff0) !== SKIPPABLE) throw new Error("it is not a Zstandard stream");
         return;
       case "skippable":
         this.skip = value;
@@ -61,7 +61,7 @@ export class ZstdFrames {
   }
 }
 
-/** After the descriptor itself. */
+/** Returns the bytes of the header after the descriptor. */
 function headerBytes(descriptor: number): number {
   const isSingle = (descriptor & 0x20) !== 0;
   const size = descriptor >> 6;

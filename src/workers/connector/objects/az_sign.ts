@@ -2,8 +2,8 @@ import { createHmac } from "node:crypto";
 
 export type AzKey = { account: string; key: Buffer };
 
-/** Those that the signature has a place for, in its order. An absent one is an empty line. */
-const PLACES = [
+/** The headers that the signature covers, in its order. An absent one is an empty line. */
+const SIGNED_HEADERS = [
   "content-encoding",
   "content-language",
   "content-length",
@@ -17,7 +17,9 @@ const PLACES = [
   "range",
 ];
 
-/** The header `Authorization` of a request without a body, by the account's key ("Shared Key" of Azure's REST pages). */
+/**
+ * Returns the header `Authorization` of a request without a body, signed with the account's key (Azure's "Shared Key").
+ */
 export function sharedKey({ account, key }: AzKey, method: string, url: URL, headers: Record<string, string>): string {
   const own = Object.keys(headers)
     .filter((name) => name.startsWith("x-ms-"))
@@ -26,8 +28,8 @@ export function sharedKey({ account, key }: AzKey, method: string, url: URL, hea
   const query = new Map<string, string[]>();
   for (const [name, value] of url.searchParams)
     query.set(name.toLowerCase(), [...(query.get(name.toLowerCase()) ?? []), value]);
-  const asked = [...query.keys()].sort().map((name) => `\n${name}:${query.get(name)?.sort().join(",")}`);
-  const places = PLACES.map((name) => headers[name] ?? "");
-  const text = `${[method, ...places].join("\n")}\n${own.join("")}/${account}${url.pathname}${asked.join("")}`;
+  const parameters = [...query.keys()].sort().map((name) => `\n${name}:${query.get(name)?.sort().join(",")}`);
+  const standard = SIGNED_HEADERS.map((name) => headers[name] ?? "");
+  const text = `${[method, ...standard].join("\n")}\n${own.join("")}/${account}${url.pathname}${parameters.join("")}`;
   return `SharedKey ${account}:${createHmac("sha256", key).update(text, "utf8").digest("base64")}`;
 }

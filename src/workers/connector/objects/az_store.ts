@@ -1,4 +1,4 @@
-/** Azure Blob Storage over REST, in one version of its protocol. */
+/** Azure Blob Storage over REST, with one fixed version of its protocol. */
 import type { OpenedResponse } from "../../../platform/network/http_client.ts";
 import { readText } from "../body.ts";
 import type { Dialer } from "../dialer.ts";
@@ -14,16 +14,21 @@ const ANSWER_BYTES = 32 * 2 ** 20;
 type Settings = {
   account: string;
   container: string;
-  /** Up to the container, which it does not contain. */
+  /** The address before the container. */
   endpoint: URL;
   key: AzKey | undefined;
-  /** Without a question mark. */
+  /** The query without a question mark. */
   sas: string | undefined;
   dialer: Dialer;
 };
 
-type Ask = (method: string, url: URL, headers: Record<string, string>, signal: AbortSignal) => Promise<OpenedResponse>;
-type Client = { prefix: string; host: string; base: string; ask: Ask };
+type SendRequest = (
+  method: string,
+  url: URL,
+  headers: Record<string, string>,
+  signal: AbortSignal,
+) => Promise<OpenedResponse>;
+type Client = { prefix: string; host: string; base: string; ask: SendRequest };
 
 export function azStore(settings: Settings): Store {
   const { account, container, endpoint } = settings;
@@ -41,7 +46,7 @@ export function azStore(settings: Settings): Store {
   };
 }
 
-function asking({ key, sas, dialer }: Settings): Ask {
+function asking({ key, sas, dialer }: Settings): SendRequest {
   return (method, url, given, signal) => {
     if (sas !== undefined) for (const [name, value] of new URLSearchParams(sas)) url.searchParams.set(name, value);
     const headers = { ...given, "x-ms-version": VERSION, "x-ms-date": new Date().toUTCString() };
@@ -60,7 +65,7 @@ async function stat(client: Client, name: string, signal: AbortSignal): Promise<
   await stream.cancel();
   const bytes = Number(headers.get("content-length") ?? 0);
   if (status === 200) return { key: name, etag: headers.get("etag") ?? "", bytes };
-  // Without the right to list, a blob that is not there may be answered as one that may not be read.
+  // Without the right to list, Azure may answer a missing blob as an unreadable one.
   if (status === 404 || status === 403 || status === 401) return undefined;
   throw refusal({ status, host: client.host, what: client.prefix + name, said: errorCode(headers) });
 }
@@ -78,7 +83,7 @@ async function* list(client: Client, beginning: string, signal: AbortSignal): As
       throw refusal({ status: response.status, host: client.host, what, said: errorCode(response.headers) });
     });
     if (!xml.includes("<EnumerationResults"))
-      throw new SourceError("unreachable", `${client.host} does not answer as Azure does for ${what}`);
+      throw new SourceError("unreachable", `${client.host} does not answer like Azure for ${what}. Check the endpoint`);
     yield blobsOf(xml);
     marker = inner(xml, "NextMarker") ?? "";
     if (marker === "") return;
@@ -105,7 +110,7 @@ function blobsOf(xml: string): StoredObject[] {
     const etag = inner(blob, "Etag") ?? "";
     return {
       key: /<Name Encoded="true">/.test(blob) ? decodeURIComponent(name) : name,
-      etag: etag.startsWith('"') ? etag : `"${etag}"`, // as the header of a request has it
+      etag: etag.startsWith('"') ? etag : `"${etag}"`, // request headers need the quotes
       bytes: Number(inner(blob, "Content-Length") ?? 0),
     };
   });

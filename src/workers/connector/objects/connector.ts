@@ -4,15 +4,15 @@ import { createReader, type Reader } from "./reader.ts";
 import { changed, type OpenObject, type StoredObject } from "./store.ts";
 
 type Files = {
-  /** In a stable order. */
+  /** Returns the objects in a stable order. */
   objects: (signal: AbortSignal) => Promise<StoredObject[]>;
-  /** As people write it. */
+  /** The name of an object in messages. */
   nameOf: (object: StoredObject) => string;
   open: OpenObject;
   limits: Limits;
 };
 
-/** Rows of many files as one source. */
+/** Reads the rows of many files as one source. */
 export function objectConnector(files: Files): Connector {
   const { nameOf, open, limits } = files;
   let known: StoredObject[] | undefined;
@@ -67,17 +67,19 @@ export function objectConnector(files: Files): Connector {
   return abortable(connector);
 }
 
-/** `before` says which objects were read whole: when one of them is another now, what was read is no part of this. */
+/**
+ * `before` identifies the objects that were read completely. If one of them has changed, the reading cannot be resumed.
+ */
 function placeOf(all: readonly StoredObject[], cursor: Cursor, nameOf: (object: StoredObject) => string) {
   const { key, etag, row, byte, before } = cursor;
   const index = all.findIndex((object) => object.key === key);
   const object = all[index];
   if (!object || object.etag !== etag || digests(all)(index) !== before)
-    throw changed(object ? nameOf(object) : `The list of files (${key} is gone)`);
+    throw changed(object ? nameOf(object) : `The list of files (${key} no longer exists)`);
   return { index, row: Number(row ?? 0), byte: typeof byte === "number" ? byte : null };
 }
 
-/** Of the keys and versions before an index; asked for rising indexes. */
+/** Returns a digest of the keys and versions before an index. Indexes must be rising. */
 function digests(all: readonly StoredObject[]) {
   const hash = new Bun.CryptoHasher("sha256");
   let done = 0;
@@ -90,7 +92,7 @@ function digests(all: readonly StoredObject[]) {
   };
 }
 
-/** Whatever an abort breaks on its way, the reason is what comes out; and no error carries an address that is signed. */
+/** After an abort its reason is thrown, whatever error it caused. No error may contain a signed address. */
 function abortable(connector: Connector): Connector {
   const told = (error: unknown, signal: AbortSignal) => (signal.aborted ? signal.reason : withoutAddresses(error));
   const guarded =
@@ -118,7 +120,7 @@ function abortable(connector: Connector): Connector {
   };
 }
 
-/** Bun's network errors name in `path` the whole URL, with its query. They cannot be changed, only left out. */
+/** Bun's network errors hold the whole URL with its query in `path`. They are read-only, so the error is replaced. */
 function withoutAddresses(error: unknown): unknown {
   for (let at = error; at instanceof Error; at = at.cause)
     if (at.cause instanceof Error && "path" in at.cause) at.cause = undefined;

@@ -4,12 +4,12 @@ import { patiently } from "./reader.ts";
 import type { Store, StoredObject } from "./store.ts";
 
 const MOST_OBJECTS = 100_000;
-/** Of a thousand keys each, wanted or not: a store that goes round in circles must not be followed for ever. */
+/** Pages of a thousand keys each: a store that lists endlessly must not be followed for ever. */
 const MOST_PAGES = 10_000;
 
 /**
- * The objects that a path means, in the order of their keys: the one of that name, else all whose keys begin with it
- * or match its pattern. Listed once, before anything is read: what is added meanwhile is not seen.
+ * Returns the objects of a path in the order of their keys: the one with that name, otherwise all with that prefix or
+ * pattern. Objects are listed once, before reading: later ones are not seen.
  */
 export async function findObjects(store: Store, path: string, signal: AbortSignal): Promise<StoredObject[]> {
   const pattern = isGlob(path);
@@ -26,13 +26,13 @@ export async function findObjects(store: Store, path: string, signal: AbortSigna
     if (++pages > MOST_PAGES)
       throw new SourceError(
         "invalid_source",
-        `${store.prefix}${beginning} lists more than ${MOST_PAGES} pages: choose a narrower prefix`,
+        `${store.prefix}${beginning} lists more than ${MOST_PAGES} pages. Choose a narrower prefix`,
         "/source_uri",
       );
     if (found.length > MOST_OBJECTS)
       throw new SourceError(
         "invalid_source",
-        `${store.prefix}${path} has more than ${MOST_OBJECTS} objects: choose a narrower prefix, or fewer and larger objects`,
+        `${store.prefix}${path} has more than ${MOST_OBJECTS} objects. Choose a narrower prefix, or use fewer and larger objects`,
         "/source_uri",
       );
   }
@@ -41,7 +41,7 @@ export async function findObjects(store: Store, path: string, signal: AbortSigna
   return found.sort((a, b) => byBytes(a.key, b.key));
 }
 
-/** Not the marker of a folder, and nothing that Spark and Hive hide: `_SUCCESS`, `_temporary/…`, `.part.crc`. */
+/** False for folder markers and for files that Spark and Hive hide: `_SUCCESS`, `_temporary/…`, `.part.crc`. */
 function isFile({ key, bytes }: StoredObject, beginning: string): boolean {
   if (key.endsWith("/") && bytes === 0) return false;
   const folder = beginning.slice(0, beginning.lastIndexOf("/") + 1);

@@ -1,7 +1,7 @@
-/** Patterns over paths: `*` and `?` stay within a folder, `**` goes through them, {a,b} and [0-9] are alternatives. */
+/** Patterns over paths: `*` and `?` stay within a folder, `**` crosses folders, {a,b} and [0-9] are alternatives. */
 export const isGlob = (text: string) => /[*?[{]/.test(text);
 
-/** What comes before the first special character. */
+/** Returns the text before the first special character. */
 export const literalOf = (pattern: string) => /^[^*?[{]*/.exec(pattern)?.[0] ?? "";
 
 export function globMatcher(pattern: string): (path: string) => boolean {
@@ -11,7 +11,7 @@ export function globMatcher(pattern: string): (path: string) => boolean {
 
 const isSurrogate = (unit: number) => unit >= 0xd800 && unit <= 0xdfff;
 
-/** The order of UTF-8 bytes, in which stores list: characters beyond 16 bits come last. */
+/** Compares by UTF-8 bytes, the order in which stores list: characters beyond 16 bits come last. */
 export function byBytes(a: string, b: string): number {
   const shorter = Math.min(a.length, b.length);
   for (let i = 0; i < shorter; i++) {

@@ -1,4 +1,4 @@
-/** Google Cloud Storage over its JSON API. A version of an object is its generation. */
+/** Google Cloud Storage over its JSON API. The version of an object is its generation. */
 import { z } from "zod";
 import { readText } from "../body.ts";
 import type { Dialer } from "../dialer.ts";
@@ -7,7 +7,7 @@ import { patiently } from "./reader.ts";
 import { changed, checkSpan, refusal, type Span, type Store, type StoredObject, wordOf } from "./store.ts";
 import { refuseDots } from "./uri.ts";
 
-/** The header's value; undefined: nobody in particular. */
+/** Returns the header's value; undefined for anonymous requests. */
 export type Authorize = (signal: AbortSignal) => Promise<string | undefined>;
 
 type Settings = { bucket: string; endpoint: URL; authorize: Authorize; dialer: Dialer };
@@ -41,16 +41,19 @@ async function ask({ authorize, dialer }: Client, url: string, headers: Record<s
   return await dialer.fetch(url, { headers: { ...headers, ...more }, signal });
 }
 
-type Asked<T> = { url: string; schema: z.ZodType<T>; what: string };
+type JsonRequest<T> = { url: string; schema: z.ZodType<T>; what: string };
 
-async function json<T>(client: Client, { url, schema, what }: Asked<T>, signal: AbortSignal): Promise<T> {
+async function json<T>(client: Client, { url, schema, what }: JsonRequest<T>, signal: AbortSignal): Promise<T> {
   const { host } = client.endpoint;
   const response = await ask(client, url, { accept: "application/json" }, signal);
   const text = await readText(response, ANSWER_BYTES);
   if (response.status !== 200) throw refusal({ status: response.status, host, what, said: reasonOf(text) });
   const parsed = schema.safeParse(safeJson(text));
   if (parsed.success) return parsed.data;
-  throw new SourceError("unreachable", `${host} does not answer as Google Cloud Storage does for ${what}`);
+  throw new SourceError(
+    "unreachable",
+    `${host} does not answer like Google Cloud Storage for ${what}. Check the endpoint`,
+  );
 }
 
 async function stat(client: Client, key: string, signal: AbortSignal): Promise<StoredObject | undefined> {
@@ -59,7 +62,7 @@ async function stat(client: Client, key: string, signal: AbortSignal): Promise<S
   try {
     return asObject(await json(client, { url, schema: GoogleObject, what: client.prefix + key }, signal));
   } catch (error) {
-    // Without the right to list, an object that is not there is answered as one that may not be read.
+    // Without the right to list, Google answers a missing object as an unreadable one.
     if (error instanceof SourceError && isHidden(error)) return undefined;
     throw error;
   }
@@ -72,8 +75,8 @@ async function* list(client: Client, beginning: string, signal: AbortSignal): As
   const query = new URLSearchParams({ maxResults: "1000", fields: "items(name,size,generation),nextPageToken" });
   if (beginning !== "") query.set("prefix", beginning);
   for (;;) {
-    const asked = { url: `${client.base}?${query}`, schema: Page, what: client.prefix + beginning };
-    const page = await patiently(signal, () => json(client, asked, signal));
+    const request = { url: `${client.base}?${query}`, schema: Page, what: client.prefix + beginning };
+    const page = await patiently(signal, () => json(client, request, signal));
     yield page.items.map(asObject);
     if (page.nextPageToken === undefined) return;
     query.set("pageToken", page.nextPageToken);
@@ -84,7 +87,7 @@ async function open(client: Client, object: StoredObject, span: Span, signal: Ab
   const what = client.prefix + object.key;
   refuseDots(object.key);
   const url = `${client.base}/${encodeURIComponent(object.key)}?alt=media&ifGenerationMatch=${object.etag}`;
-  // gzip: what is stored packed comes as it is stored; else it would be unpacked on the way, and spans ignored.
+  // With gzip, a compressed object is sent as stored. Otherwise Google decompresses it and ignores the range.
   const headers = { range: `bytes=${span.from}-${span.to - 1}`, "accept-encoding": "gzip" };
   const response = await ask(client, url, headers, signal);
   if (response.status !== 200 && response.status !== 206) {

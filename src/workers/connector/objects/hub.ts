@@ -1,6 +1,6 @@
 /**
- * A hub that speaks the Hugging Face protocol. Every hop of every answer goes through the guard; the token goes to the
- * hub's own origin and nowhere else, because files are redirected to hosts of others.
+ * A hub with the Hugging Face protocol. Every redirect passes the guard. The token is sent only to the hub's own
+ * origin, because files are redirected to other hosts.
  */
 import { z } from "zod";
 import type { OpenedResponse } from "../../../platform/network/http_client.ts";
@@ -43,7 +43,7 @@ async function get(hub: Hub, from: string, headers: Record<string, string>, sign
     const location = [301, 302, 303, 307, 308].includes(answer.status) ? answer.headers.get("location") : null;
     if (location === null) return { ...answer, url: at.href };
     await answer.stream.cancel();
-    if (!URL.canParse(location, at)) throw new SourceError("unreachable", "The hub redirects to what is no address");
+    if (!URL.canParse(location, at)) throw new SourceError("unreachable", "The hub redirects to an invalid address");
     at = new URL(location, at);
   }
   throw new SourceError("unreachable", `The hub redirects more than ${MAX_HOPS} times`);
@@ -54,11 +54,12 @@ async function json<T>(hub: Hub, url: string, schema: z.ZodType<T>, signal: Abor
   const text = await readText(answer, ANSWER_BYTES);
   if (answer.status !== 200) throw refused(hub, `dataset ${hub.dataset}`, answer);
   const parsed = schema.safeParse(safeJson(text));
-  if (!parsed.success) throw new SourceError("unreachable", `The hub's answer about ${hub.dataset} cannot be read`);
+  if (!parsed.success)
+    throw new SourceError("unreachable", `The hub's answer about ${hub.dataset} cannot be read. Try again later`);
   return { value: parsed.data, headers: answer.headers };
 }
 
-/** Which commit a revision is now, and its files. */
+/** Returns the current commit of a revision, and its files. */
 export async function readCommit(hub: Hub, revision: string, signal: AbortSignal): Promise<Commit> {
   const base = `${hub.endpoint}/api/datasets/${hub.dataset}`;
   const about = `${base}/revision/${encodeURIComponent(revision)}`;
@@ -71,13 +72,17 @@ export async function readCommit(hub: Hub, revision: string, signal: AbortSignal
     for (const { type, path, oid, size, lfs } of value)
       if (type === "file") files.push({ key: path, etag: lfs?.oid ?? oid, bytes: lfs?.size ?? size });
     if (files.length > MOST_FILES || pages > MOST_PAGES)
-      throw new SourceError("invalid_source", `${hub.dataset} has more than ${MOST_FILES} files`, "/hub_dataset");
+      throw new SourceError(
+        "invalid_source",
+        `${hub.dataset} has more than ${MOST_FILES} files, the maximum`,
+        "/hub_dataset",
+      );
     url = nextOf(headers.get("link"), here);
   }
   return { sha, files };
 }
 
-/** Only on the hub itself: a list does not lead elsewhere. */
+/** Follows a link only on the hub itself. */
 function nextOf(link: string | null, here: string): string | undefined {
   const target = /<([^>]+)>\s*;\s*rel="?next"?/.exec(link ?? "")?.[1];
   if (target === undefined || !URL.canParse(target, here)) return undefined;
@@ -95,24 +100,24 @@ export async function readReadme(hub: Hub, { sha, files }: Commit, signal: Abort
   });
 }
 
-/** Files of one commit. Where a redirect led to is asked again until it no longer answers. */
+/** Opens files of one commit. The target of a redirect is reused until it expires. */
 export function openFiles(hub: Hub, shaOf: () => string): OpenObject {
-  const places = new Map<string, string>();
+  const locations = new Map<string, string>();
   return async (object, span, signal) => {
     const first = fileUrl(hub, shaOf(), object.key);
     const range = { range: `bytes=${span.from}-${span.to - 1}` };
-    const known = places.get(object.key);
+    const known = locations.get(object.key);
     let answer = await get(hub, known ?? first, range, signal);
     if (known !== undefined && ![200, 206].includes(answer.status)) {
       await answer.stream.cancel();
-      answer = await get(hub, first, range, signal); // it had expired
+      answer = await get(hub, first, range, signal); // the address had expired
     }
     const what = `${object.key} of ${hub.dataset}`;
     if (answer.status !== 200 && answer.status !== 206) {
       await answer.stream.cancel();
       throw refused(hub, what, answer);
     }
-    places.set(object.key, answer.url);
+    locations.set(object.key, answer.url);
     checkSpan(answer, object, span, what);
     return answer;
   };
@@ -121,27 +126,31 @@ export function openFiles(hub: Hub, shaOf: () => string): OpenObject {
 const fileUrl = ({ endpoint, dataset }: Hub, sha: string, path: string) =>
   `${endpoint}/datasets/${dataset}/resolve/${sha}/${path.split("/").map(encodeURIComponent).join("/")}`;
 
-/** An answer that is none, in words. The hub says in a header what it means; one that is not known is not repeated. */
+/** Turns an error response into a message. The hub explains it in a header; unknown values are not repeated. */
 function refused(hub: Hub, what: string, { status, headers }: OpenedResponse): SourceError {
   const code = headers.get("x-error-code");
   if (code === "GatedRepo")
     return new SourceError(
       "unauthorized",
-      `The hub gives ${what} only to those who accepted its terms: accept them there and give a token that may read it`,
+      `The hub gives ${what} only to users who accepted its terms. Accept them on the hub and set hub_config.token to a token that may read it`,
       "/hub_config/token",
     );
   if (code === "RevisionNotFound")
-    return new SourceError("not_found", `${hub.dataset} has no such revision`, "/hub_config/revision");
+    return new SourceError(
+      "not_found",
+      `${hub.dataset} has no such revision. Check hub_config.revision`,
+      "/hub_config/revision",
+    );
   if (status === 401 || status === 403)
     return new SourceError(
       "unauthorized",
       hub.token === undefined
-        ? `The hub refuses ${what} (${status}): it does not exist, or is private and needs hub_config.token`
-        : `The hub refuses ${what} (${status}): it does not exist, or the token may not read it`,
+        ? `The hub rejects ${what} (${status}): it does not exist, or is private and needs hub_config.token`
+        : `The hub rejects ${what} (${status}): it does not exist, or the token may not read it`,
       "/hub_config/token",
     );
   if (status === 404) return new SourceError("not_found", `The hub has no ${what}`, "/hub_dataset");
-  if (isBusy(status)) return new BusyError(`The hub answered ${status} for ${what}; try again later`);
+  if (isBusy(status)) return new BusyError(`The hub answered ${status} for ${what}. Try again later`);
   return new SourceError("unreachable", `The hub answered ${status} for ${what}`);
 }
 

@@ -1,11 +1,11 @@
-/** Which files of a hub dataset are its configurations and splits. Pure: from the list of files and the README. */
+/** Finds the configurations and splits of a hub dataset. Pure: from the list of files and the README. */
 import { z } from "zod";
 import { formatByName } from "../formats/rows.ts";
 import { globMatcher } from "./glob.ts";
 
 /** Split → files, in the order in which the dataset names its splits. */
 export type Splits = Map<string, string[]>;
-/** Configuration → how its splits are found. */
+/** Configuration → a function that finds its splits. */
 export type Layout = { configs: Map<string, () => Splits>; preferred: string | undefined };
 
 const Paths = z.union([z.string(), z.array(z.string())]);
@@ -37,14 +37,14 @@ export function layoutOf(files: readonly string[], readme: string): Layout {
   return converted(files) ?? byFolders(files);
 }
 
-/** The YAML before the README's text: its `configs`, if it has some that can be understood. */
+/** Reads `configs` from the YAML before the README's text, if it is valid. */
 function declaredIn(readme: string): Config[] | undefined {
   const front = /^\ufeff?---\r?\n([\s\S]*?)\r?\n---\s*(?:\r?\n|$)/.exec(readme)?.[1];
   if (front === undefined) return undefined;
   try {
     return Front.safeParse(Bun.YAML.parse(front)).data?.configs;
   } catch {
-    return undefined; // people write all sorts of things there
+    return undefined; // the README is free text and often invalid YAML
   }
 }
 
@@ -83,7 +83,7 @@ function converted(files: readonly string[]): Layout | undefined {
   };
 }
 
-/** Nothing is said: all files are one configuration, and every folder may be asked for as one. */
+/** Without declarations all files are one configuration, and every folder may be requested as one. */
 function byFolders(files: readonly string[]): Layout {
   const configs = new Map([["default", () => bySplitNames(files)]]);
   for (const folder of new Set(files.filter((path) => path.includes("/")).map((path) => path.split("/")[0] ?? "")))
@@ -99,7 +99,7 @@ const WORDS: readonly (readonly [split: string, words: string])[] = [
 ];
 const SHARDED = /(?:^|\/)data\/([A-Za-z_]\w*(?:[.-]\w+)*)-\d{5}-of-\d{5}[^/]*$/;
 
-/** By the names of files and folders, the nearest first; where none says anything, everything is `train`. */
+/** Finds splits by the names of files and folders, the nearest first. Without such names everything is `train`. */
 function bySplitNames(files: readonly string[]): Splits {
   const tables = files.filter((path) => formatByName(path) !== undefined);
   const splits: Splits = new Map();
@@ -119,7 +119,7 @@ function wordIn(path: string): string | undefined {
 
 const KINDS = ["parquet", "jsonl", "csv", "tsv"] as const;
 
-/** Those of the format that most of them have: many datasets keep copies in other formats beside. */
+/** Returns the files of the most frequent format: many datasets keep copies in other formats. */
 export function ofOneFormat(files: readonly string[]): string[] {
   const kinds = KINDS.map((kind) => files.filter((path) => formatByName(path) === kind));
   return kinds.reduce((best, each) => (each.length > best.length ? each : best), []);

@@ -1,4 +1,6 @@
-/** Bytes of an object through broken connections: asked for again from where they stopped, the same version. */
+/**
+ * Reads the bytes of an object over unreliable connections: continues the same version after the last byte received.
+ */
 import { setTimeout as sleep } from "node:timers/promises";
 import { DialError } from "../../../platform/network/address.ts";
 import type { SourceFile } from "../formats/file.ts";
@@ -6,12 +8,12 @@ import { SourceError } from "../types.ts";
 import { BusyError, type OpenObject, type Span, type StoredObject } from "./store.ts";
 
 const TRIES = 5;
-const FIRST_PAUSE_MS = 100; // doubles
+const FIRST_PAUSE_MS = 100; // doubles with every retry
 
 export type Reader = (object: StoredObject, name: string) => SourceFile;
 
 export function createReader(open: OpenObject, signal: AbortSignal): Reader {
-  let begun = false; // a source that never answered is told at once
+  let begun = false; // a source that never answered is reported at once
 
   async function* spans(object: StoredObject, name: string, span: Span): AsyncGenerator<Uint8Array> {
     let at = span.from;
@@ -21,12 +23,12 @@ export function createReader(open: OpenObject, signal: AbortSignal): Reader {
         begun = true;
         for await (const chunk of stream) {
           if (chunk.byteLength > 0) failures = 0;
-          const part = chunk.subarray(0, span.to - at); // a store that ignores the span's end
+          const part = chunk.subarray(0, span.to - at); // a store may ignore the end of the range
           at += part.byteLength;
           yield part;
           if (at >= span.to) return;
         }
-        throw new DialError("connection", `it ended at byte ${at} of ${span.to}`);
+        throw new DialError("connection", `the connection ended at byte ${at} of ${span.to}`);
       } catch (error) {
         signal.throwIfAborted();
         if (!isPassing(error, begun)) throw error;
@@ -52,7 +54,7 @@ export function createReader(open: OpenObject, signal: AbortSignal): Reader {
   });
 }
 
-/** For requests that are not streams: a store that asks for patience gets some. */
+/** Retries requests that are not streams while the store is busy. */
 export async function patiently<T>(signal: AbortSignal, ask: () => Promise<T>): Promise<T> {
   for (let failures = 1; ; failures++) {
     try {

@@ -1,6 +1,6 @@
 /**
- * The S3 protocol with Amazon's own client, whose every request leaves through the guard. It is told everything, so
- * that it looks for nothing: no credentials in the environment, no ~/.aws, no metadata service.
+ * The S3 protocol with Amazon's client, whose requests all pass the guard. Every setting is given explicitly, so that
+ * the client searches nothing: no environment, no ~/.aws, no metadata service.
  */
 import {
   GetObjectCommand,
@@ -22,11 +22,11 @@ export type S3Settings = {
   endpoint: URL;
   region: string;
   pathStyle: boolean;
-  /** Undefined: unsigned requests. */
+  /** Undefined for unsigned requests. */
   keys: { accessKeyId: string; secretAccessKey: string; sessionToken?: string } | undefined;
-  /** For messages: s3://bucket/ */
+  /** The prefix in messages: s3://bucket/ */
   prefix: string;
-  /** What to write where the region is wrong. */
+  /** The text that tells users how to set the region. */
   regionHint: string;
 };
 
@@ -70,7 +70,7 @@ function urlOf({ protocol, hostname, port, path, query }: SdkRequest): string {
   return `${protocol}//${hostname}${port === undefined ? "" : `:${port}`}${path}${pairs.length === 0 ? "" : `?${pairs.join("&")}`}`;
 }
 
-/** As the signature counts it. */
+/** Escapes as the signature requires. */
 const escaped = (text: string) =>
   encodeURIComponent(text).replace(/[!'()*]/g, (c) => `%${c.charCodeAt(0).toString(16).toUpperCase()}`);
 
@@ -82,7 +82,7 @@ function sdkOf({ endpoint, region, pathStyle, keys }: S3Settings, dialer: Dialer
     credentials: keys ?? { accessKeyId: "", secretAccessKey: "" },
     ...(keys ? {} : { signer: { sign: async (request: unknown) => request } }),
     requestHandler: guardedHandler(dialer),
-    maxAttempts: 1, // patience is ours
+    maxAttempts: 1, // this file retries by itself
     retryMode: "standard",
     defaultsMode: "standard",
     requestChecksumCalculation: "WHEN_REQUIRED",
@@ -97,7 +97,7 @@ function sdkOf({ endpoint, region, pathStyle, keys }: S3Settings, dialer: Dialer
     sigv4aSigningRegionSet: [region],
     userAgentAppId: async () => undefined,
     logger: { trace() {}, debug() {}, info() {}, warn() {}, error() {} },
-  } as unknown as S3ClientConfig); // the handler and the signer are as much of their interfaces as is called
+  } as unknown as S3ClientConfig); // the handler and the signer implement only the called parts of their interfaces
   client.middlewareStack.remove("getUserAgentMiddleware");
   return client;
 }
@@ -121,7 +121,7 @@ async function stat({ sdk, settings }: Client, Key: string, signal: AbortSignal)
     return { key: Key, etag: head.ETag ?? "", bytes: head.ContentLength ?? 0 };
   } catch (error) {
     const why = explained(error, settings.prefix + Key, settings, signal);
-    // Without the right to list, a key that is not there is answered as one that may not be read.
+    // Without the right to list, S3 answers a missing key as an unreadable one.
     if (why instanceof SourceError && ["not_found", "unauthorized"].includes(why.code)) return undefined;
     throw why;
   }
@@ -130,9 +130,9 @@ async function stat({ sdk, settings }: Client, Key: string, signal: AbortSignal)
 async function* list({ sdk, settings }: Client, Prefix: string, signal: AbortSignal): AsyncGenerator<StoredObject[]> {
   let token: string | undefined;
   do {
-    const asked = { Bucket: settings.bucket, Prefix, ContinuationToken: token, MaxKeys: 1000 };
+    const input = { Bucket: settings.bucket, Prefix, ContinuationToken: token, MaxKeys: 1000 };
     const page = await patiently(signal, () =>
-      sdk.send(new ListObjectsV2Command(asked), { abortSignal: signal }).catch((error: unknown) => {
+      sdk.send(new ListObjectsV2Command(input), { abortSignal: signal }).catch((error: unknown) => {
         throw explained(error, settings.prefix + Prefix, settings, signal);
       }),
     );
@@ -144,8 +144,8 @@ async function* list({ sdk, settings }: Client, Prefix: string, signal: AbortSig
 async function open({ sdk, settings }: Client, { key, etag }: StoredObject, { from, to }: Span, signal: AbortSignal) {
   const what = settings.prefix + key;
   refuseDots(key);
-  const asked = { Bucket: settings.bucket, Key: key, Range: `bytes=${from}-${to - 1}`, IfMatch: etag };
-  const answer = await sdk.send(new GetObjectCommand(asked), { abortSignal: signal }).catch((error: unknown) => {
+  const input = { Bucket: settings.bucket, Key: key, Range: `bytes=${from}-${to - 1}`, IfMatch: etag };
+  const answer = await sdk.send(new GetObjectCommand(input), { abortSignal: signal }).catch((error: unknown) => {
     throw explained(error, what, settings, signal);
   });
   return { stream: bodyOf(answer, from, what) };
@@ -157,8 +157,9 @@ function bodyOf(
   what: string,
 ): ReadableStream<Uint8Array> {
   const begin = /^bytes (\d+)-/.exec(ContentRange ?? "")?.[1];
-  if (!Body || Number(begin ?? 0) !== from) throw new SourceError("broken", `${what}: got other bytes than asked for`);
-  return Body as unknown as ReadableStream<Uint8Array>; // what the handler gave, with methods added
+  if (!Body || Number(begin ?? 0) !== from)
+    throw new SourceError("broken", `${what}: the store sent other bytes than requested. Try again`);
+  return Body as unknown as ReadableStream<Uint8Array>; // the handler's stream, with methods added by the client
 }
 
 type SdkError = Error & {
@@ -173,19 +174,23 @@ function explained(error: unknown, what: string, settings: S3Settings, signal: A
   const status = $metadata?.httpStatusCode;
   const { host } = settings.endpoint;
   if (status === undefined || status < 300)
-    return new SourceError("unreachable", `${host} does not answer as S3 does for ${what}`, "/source_uri");
+    return new SourceError(
+      "unreachable",
+      `${host} does not answer like S3 for ${what}. Check the endpoint`,
+      "/source_uri",
+    );
   const region = wordOf($response?.headers?.["x-amz-bucket-region"]) ?? wordOf(Region);
   if (status === 301 || status === 307 || (status === 400 && region !== undefined && region !== settings.region))
     return new SourceError(
       "invalid_source",
       region === undefined
-        ? `${host} sends ${what} to another endpoint: ${settings.regionHint}REGION`
+        ? `${host} redirects ${what} to another endpoint: ${settings.regionHint}REGION`
         : `The bucket of ${what} is in the region ${region}, not ${settings.region}: ${settings.regionHint}${region}`,
       "/source_uri",
     );
   return refusal({ status, host, what, said: said(name) });
 }
 
-/** For a HEAD there is no body, and the client makes up a name. */
+/** A HEAD answer has no body, and the client invents an error name. */
 const said = (name: string) =>
   ["Error", "Unknown", "UnknownError", `${403}`].includes(name) ? undefined : wordOf(name);

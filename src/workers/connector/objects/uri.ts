@@ -5,29 +5,28 @@ export type Address = { bucket: string; path: string; options: Map<string, strin
 
 const fault = (message: string, param = "/source_uri") => new SourceError("invalid_source", message, param);
 
-/** `scheme://bucket/path?option=value`. The path is taken as it is written; only options are percent-decoded. */
+/** Parses `scheme://bucket/path?option=value`. The path is used as written; only options are percent-decoded. */
 export function parseAddress(uri: string, scheme: string, allowed: readonly string[]): Address {
   const [, bucket = "", path = "", query = ""] =
     new RegExp(`^${scheme}://([^/?]*)/?([^?]*)(\\?.*)?$`, "s").exec(uri) ?? [];
   if (!/^[A-Za-z0-9][A-Za-z0-9._-]{0,254}$/.test(bucket))
     throw fault(
-      `source_uri must look like ${scheme}://bucket/path, with a bucket of letters, digits, dots and hyphens`,
+      `source_uri must look like ${scheme}://bucket/path. A bucket name has letters, digits, dots and hyphens`,
     );
   const options = new Map(new URLSearchParams(query));
   for (const name of options.keys())
-    if (!allowed.includes(name))
-      throw fault(`source_uri has an option that is not known: ${name}. Known are ${allowed.join(", ")}`);
+    if (!allowed.includes(name)) throw fault(`source_uri has an unknown option: ${name}. Use ${allowed.join(", ")}`);
   refuseDots(path);
   return { bucket, path, options };
 }
 
-/** No URL can carry such a key: every parser resolves it. */
+/** No URL can contain such a key: every parser resolves it. */
 export function refuseDots(key: string) {
   if (key.split("/").some((part) => part === "." || part === ".."))
-    throw fault(`${key} has a part . or .., which cannot be asked for over HTTP: rename it`);
+    throw fault(`${key} has a path part . or .., which HTTP cannot request. Rename it`);
 }
 
-/** An option of the address, or the same name among the credentials. */
+/** Returns an option of the address, or the credential with the same name. */
 export function optionOf({ options }: Address, credentials: Credentials, name: string): string | undefined {
   return options.get(name) ?? credentialOf(credentials, name);
 }
@@ -42,7 +41,7 @@ export function credentialOf(credentials: Credentials, ...names: string[]): stri
   return undefined;
 }
 
-/** An http(s) origin, perhaps with a path, without a slash at its end. */
+/** Parses an http(s) origin with an optional path, without a slash at its end. */
 export function endpointOf(text: string | undefined): URL | undefined {
   if (text === undefined) return undefined;
   const url = URL.canParse(text) ? new URL(text) : undefined;
@@ -53,9 +52,11 @@ export function endpointOf(text: string | undefined): URL | undefined {
   return url;
 }
 
-/** Two that make sense only together. */
+/** Rejects one of two credentials that need each other. */
 export function requireBoth(credentials: Credentials, first: string, second: string) {
   const [a, b] = [credentialOf(credentials, first), credentialOf(credentials, second)];
-  if (a !== undefined && b === undefined) throw fault(`credentials.${second} is missing`, `/credentials/${second}`);
-  if (a === undefined && b !== undefined) throw fault(`credentials.${first} is missing`, `/credentials/${first}`);
+  if (a !== undefined && b === undefined)
+    throw fault(`credentials.${second} is missing. Set it with credentials.${first}`, `/credentials/${second}`);
+  if (a === undefined && b !== undefined)
+    throw fault(`credentials.${first} is missing. Set it with credentials.${second}`, `/credentials/${first}`);
 }

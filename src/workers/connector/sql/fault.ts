@@ -1,4 +1,7 @@
-/** What a server said, for people, less every credential: it is passed on as text, never as the driver's own error. */
+/**
+ * Messages for users made from a server's error, without any credential. They are passed on as text, never as the
+ * driver's own error.
+ */
 import type { Credentials } from "../../../lib/source.ts";
 import * as hide from "../hide.ts";
 import { SourceError, type SourceFault } from "../types.ts";
@@ -9,10 +12,13 @@ const LONGEST = 500;
 
 export const hiding = (credentials: Credentials) => hide.hiding(credentials, LONGEST);
 
-/** code → what a person should make of it. Undefined: nothing is known about it. */
+/** Error code → its meaning for users. Undefined for unknown codes. */
 export type Verdict = readonly [fault: SourceFault, param: string | null, advice: string];
 
-/** A driver's text names the address it dialled, which the caller must not learn: `connect ECONNREFUSED 10.0.0.1:1`. */
+/**
+ * A driver's message names the address it connected to, which the caller must not learn: `connect ECONNREFUSED
+ * 10.0.0.1:1`.
+ */
 export const withoutAddress = (text: string) => text.replaceAll(/\b(connect E[A-Z]+) \S+/g, "$1");
 
 export function told(verdict: Verdict, said: string): SourceError {
@@ -20,23 +26,23 @@ export function told(verdict: Verdict, said: string): SourceError {
   return new SourceError(fault, said === "" ? advice : `${advice}: ${said}`, param);
 }
 
-/** Refuses a field that is not there to be read, so that a slip of the pen is not passed over in silence. */
+/** Rejects an unknown field, so that a typing mistake is not ignored. */
 export function onlyKnown(given: Record<string, unknown>, known: readonly string[], param: string) {
   const stranger = Object.keys(given).find((name) => !known.includes(name));
   if (stranger === undefined) return;
   throw new SourceError(
     "invalid_source",
-    `${stranger.slice(0, 100)} is not known here; known are ${known.join(", ")}`,
+    `${stranger.slice(0, 100)} is not a known field. Use ${known.join(", ")}`,
     `${param}/${stranger.slice(0, 100)}`,
   );
 }
 
-/** A text of a description or of credentials; undefined where it was left out. */
+/** Reads a string of a description or of credentials; undefined if it is absent. */
 export function textIn(given: Record<string, unknown>, name: string, param: string): string | undefined {
   const value = given[name];
   if (value === undefined || value === null || value === "") return undefined;
   if (typeof value === "string" && !value.includes("\0")) return value;
-  throw new SourceError("invalid_source", `${name} must be a text`, `${param}/${name}`);
+  throw new SourceError("invalid_source", `${name} must be a string`, `${param}/${name}`);
 }
 
 export function needed(given: Record<string, unknown>, name: string, param: string): string {

@@ -1,13 +1,16 @@
-/** Values of a database as JSON text. A digit that the server sent is a digit that is written: none passes a double. */
+/**
+ * Writes values of a database as JSON text. Every digit that the server sent is written: no value passes through a
+ * double.
+ */
 import { exceeds } from "../formats/file.ts";
 import { SourceError } from "../types.ts";
 
-/** A value as the server wrote it → JSON text. */
+/** Converts a value as the server wrote it to JSON text. */
 export type ToJson = (text: string) => string;
 
 const NUMBER = /^-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?$/;
 
-/** Exact. NaN and the infinities, which JSON has not, become null; zeros before the number go. */
+/** Exact. NaN and the infinities, which JSON lacks, become null. Leading zeros are removed. */
 export const numberJson: ToJson = (text) => {
   if (NUMBER.test(text)) return text;
   const plain = text
@@ -18,7 +21,7 @@ export const numberJson: ToJson = (text) => {
   return NUMBER.test(plain) ? plain : "null";
 };
 
-/** As it stands, on one line: line breaks in JSON can only lie between its tokens. A text that is no JSON is a string. */
+/** Keeps the JSON as it is, on one line: line breaks in JSON are only between tokens. Other text becomes a string. */
 export const embeddedJson: ToJson = (text) => {
   try {
     JSON.parse(text);
@@ -30,12 +33,12 @@ export const embeddedJson: ToJson = (text) => {
 
 export const oneLine = (json: string) => (/[\n\r]/.test(json) ? json.replace(/[\n\r]+/g, " ") : json);
 
-/** Two columns of one name would be one field of the row. */
+/** Rejects equal names: two such columns would be one field of the row. */
 export function distinct(names: readonly string[]): string[] {
   const seen = new Set<string>();
   for (const name of names) {
-    if (name === "") throw unusable("a column has no name: give it one with AS");
-    if (seen.has(name)) throw unusable(`two columns are named ${name}: give one another name with AS`);
+    if (name === "") throw unusable("a column has no name. Name it with AS");
+    if (seen.has(name)) throw unusable(`two columns are named ${name}. Rename one of them with AS`);
     seen.add(name);
   }
   return [...names];
@@ -43,7 +46,7 @@ export function distinct(names: readonly string[]): string[] {
 
 const unusable = (why: string) => new SourceError("invalid_source", `db_query cannot be used: ${why}`, "/db_query");
 
-/** JSON texts of one row, in the order of `names` → the row. */
+/** Writes a row from the JSON texts of its values, in the order of `names`. */
 export function rowWriter(names: readonly string[]): (values: readonly string[]) => string {
   const keys = names.map((name, i) => `${i === 0 ? "{" : ","}${JSON.stringify(name)}:`);
   return (values) => {
@@ -56,7 +59,7 @@ export function rowWriter(names: readonly string[]): (values: readonly string[])
 export const tooLong = (row: number, limitBytes: number, bytes?: number) =>
   new SourceError(
     "invalid_rows",
-    `Row ${row} ${bytes === undefined ? "" : `has ${bytes} bytes and `}is longer than ${limitBytes} bytes, the longest row allowed (datasets.max_row_bytes)`,
+    `Row ${row} ${bytes === undefined ? "" : `has ${bytes} bytes and `}is longer than ${limitBytes} bytes, the maximum length of a row (datasets.max_row_bytes)`,
   );
 
 /** `row` counts from 1. */

@@ -54,5 +54,5 @@ test("a member without end is refused, not collected", async () => {
     for (;;) yield new Uint8Array(1000).fill(120);
   }
   const reader = membersOf(endless(), "rows", 50_000);
-  expect(reader.next()).rejects.toThrow("longest row allowed");
+  expect(reader.next()).rejects.toThrow("maximum length of a row");
 });

@@ -1,12 +1,12 @@
 /**
- * The members of one list in a JSON object, as texts, while the object comes in: an answer may be of any size, what is
- * held is one member and what lies outside the list. Only as strict as it must be to cut at the right places: whoever
- * parses a member finds what is wrong inside it.
+ * Yields the members of one list in a JSON object as texts, while the object arrives. An answer may have any size;
+ * memory holds one member and the rest of the object. It checks only what it needs to find the ends of members. The
+ * parser of a member finds its other errors.
  */
 import { SourceError } from "../types.ts";
 
 const OUTSIDE_CHARACTERS = 4_000_000;
-/** Of interest outside a string, and inside one. */
+/** Marks outside a string, and inside one. */
 const MARKS = /["[\]{},]/g;
 const STRING_ENDS = /["\\]/g;
 
@@ -14,7 +14,7 @@ class Cutter {
   private depth = 0;
   private inString = false;
   private escaped = false;
-  /** In the list: what came of the present member. Elsewhere: all that came. */
+  /** Inside the list: the current member so far. Elsewhere: everything so far. */
   private member = "";
   private outside = "";
   private inList = false;
@@ -29,19 +29,19 @@ class Cutter {
   }
 
   push(text: string): string[] {
-    let at = 0; // what lies before is taken
-    let look = 0;
-    while (look < text.length) {
+    let at = 0; // everything before this index is consumed
+    let scanFrom = 0;
+    while (scanFrom < text.length) {
       if (this.escaped) {
         this.escaped = false;
-        look++;
+        scanFrom++;
         continue;
       }
       const pattern = this.inString ? STRING_ENDS : MARKS;
-      pattern.lastIndex = look;
+      pattern.lastIndex = scanFrom;
       const found = pattern.exec(text);
       if (!found) break;
-      look = found.index + 1;
+      scanFrom = found.index + 1;
       if (this.inString || found[0] === '"') this.quote(found[0]);
       else at = this.mark(text, at, found.index);
     }
@@ -56,7 +56,7 @@ class Cutter {
     else this.inString = !this.inString;
   }
 
-  /** The place up to which everything is taken. */
+  /** Returns the index before which everything is consumed. */
   private mark(text: string, at: number, index: number): number {
     const mark = text[index];
     if (this.inList && this.depth === 2 && (mark === "," || mark === "]")) {
@@ -86,7 +86,7 @@ class Cutter {
     if (this.member.length > this.limit || this.outside.length > OUTSIDE_CHARACTERS)
       throw new SourceError(
         "invalid_rows",
-        `A row is longer than ${this.limit} bytes, the longest row allowed (datasets.max_row_bytes)`,
+        `A row is longer than ${this.limit} bytes, the maximum length of a row (datasets.max_row_bytes)`,
       );
   }
 
@@ -96,13 +96,13 @@ class Cutter {
     this.member = "";
   }
 
-  /** The object, with an empty list. */
+  /** Returns the object with an empty list. */
   rest(): unknown {
     return JSON.parse(this.outside);
   }
 }
 
-/** Gives some members at a time; at its end, the object without them. */
+/** Yields some members at a time and returns the object without them. */
 export async function* membersOf(
   body: AsyncIterable<Uint8Array>,
   key: string,

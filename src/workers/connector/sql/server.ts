@@ -1,4 +1,4 @@
-/** A database server as `db_connection` and `credentials` describe it: a URL or an object, and nothing unknown in it. */
+/** Reads a database server from `db_connection` and `credentials`: a URL or an object, without unknown fields. */
 import { X509Certificate } from "node:crypto";
 import { getCACertificates } from "node:tls";
 import { parseIp } from "../../../lib/net/ip.ts";
@@ -17,7 +17,7 @@ export type Server = {
   database: string | undefined;
   schema: string | undefined;
   sslmode: SslMode | undefined;
-  /** PEM, from the credentials. */
+  /** PEM text from the credentials. */
   caCert: string | undefined;
 };
 export type ServerKind = { schemes: readonly string[]; port: number; fields: readonly string[] };
@@ -34,7 +34,8 @@ export function readServer({ source, credentials }: Opening, kind: ServerKind): 
   const host = hostIn(given);
   const inCredentials = (name: string) => textIn(credentials, name, CREDENTIALS);
   const user = inCredentials("user") ?? inCredentials("username") ?? textIn(given, "user", CONNECTION);
-  if (user === undefined) throw invalid("user is missing, in db_connection or in credentials", `${CONNECTION}/user`);
+  if (user === undefined)
+    throw invalid("user is missing. Set it in db_connection or in credentials", `${CONNECTION}/user`);
   return {
     host,
     port: portIn(given["port"], kind.port),
@@ -51,8 +52,8 @@ function fromUrl(text: string, kind: ServerKind): Record<string, string> {
   const wanted = kind.schemes.map((scheme) => `${scheme}://`);
   if (!URL.canParse(text) || !wanted.some((scheme) => text.toLowerCase().startsWith(scheme)))
     throw invalid(
-      // Written without user@, which no text that leaves this process may hold in an address.
-      `db_connection must be an address such as ${wanted[0]}host:${kind.port}/database, and the user one of the credentials`,
+      // The example has no user@, because no text that leaves this process may hold one in an address.
+      `db_connection must be an address such as ${wanted[0]}host:${kind.port}/database, with the user in credentials`,
       CONNECTION,
     );
   const url = new URL(text);
@@ -60,7 +61,7 @@ function fromUrl(text: string, kind: ServerKind): Record<string, string> {
   for (const [name, value] of url.searchParams) {
     if (!["sslmode", ...kind.fields].includes(name))
       throw invalid(
-        `The parameter ${name.slice(0, 100)} of db_connection is not known; known are sslmode${kind.fields.map((each) => `, ${each}`).join("")}`,
+        `db_connection has an unknown parameter ${name.slice(0, 100)}. Use sslmode${kind.fields.map((each) => `, ${each}`).join("")}`,
         CONNECTION,
       );
     given[name] = value;
@@ -78,14 +79,14 @@ function decoded(text: string): string {
   try {
     return decodeURIComponent(text);
   } catch {
-    throw invalid("db_connection has a % that begins no escape; write it as %25", CONNECTION);
+    throw invalid("db_connection has a % that begins no escape. Write it as %25", CONNECTION);
   }
 }
 
 function hostIn(given: Record<string, unknown>): string {
   const host = needed(given, "host", CONNECTION);
   if (!/[/\\@\s]/.test(host)) return host;
-  throw invalid("host must be a name or an address; sockets of this machine are not dialled", `${CONNECTION}/host`);
+  throw invalid("host must be a name or an IP address. Local sockets are not supported", `${CONNECTION}/host`);
 }
 
 function portIn(given: unknown, otherwise: number): number {
@@ -106,13 +107,14 @@ function certificateIn(pem: string | undefined): string | undefined {
   try {
     return new X509Certificate(pem) && pem;
   } catch {
-    throw invalid("ca_cert must be a certificate in PEM", `${CREDENTIALS}/ca_cert`);
+    throw invalid("ca_cert must be a certificate in PEM format", `${CREDENTIALS}/ca_cert`);
   }
 }
 
 /**
- * What was not said is decided by where the server is: over the internet nobody may listen or pretend; inside a
- * network that the operator has opened, TLS is taken where there is some. Whoever gives an authority wants it checked.
+ * The default depends on the server's address. On the internet the connection must be encrypted and verified. Inside a
+ * network that the operator allowed, TLS is used if the server has it. With a given authority the certificate is always
+ * verified.
  */
 export function modeFor(server: Server, address: string): SslMode {
   if (server.sslmode) return server.sslmode;
@@ -121,7 +123,7 @@ export function modeFor(server: Server, address: string): SslMode {
   return isPublic || server.caCert !== undefined ? "verify-full" : "prefer";
 }
 
-/** The public authorities, the operator's and the caller's: to name one must not make the others unknown. */
+/** The public authorities, the operator's and the caller's: adding one must not remove the others. */
 export const trusted = (server: Server, operators: string | undefined): string[] => [
   ...getCACertificates("default"),
   ...[operators, server.caCert].filter((pem) => pem !== undefined),

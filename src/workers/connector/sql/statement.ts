@@ -1,7 +1,7 @@
 /**
- * One statement that returns rows, told from its text, so that a mistake is answered before anything is dialled. What
- * really keeps a query from writing is each server: a read-only transaction, one statement a request, the account's
- * rights. NOT covered: text that a server reads otherwise than its documentation says.
+ * Checks that a text is one statement that returns rows, so that a mistake is reported before any connection. The
+ * servers themselves prevent writes: a read-only transaction, one statement a request, the account's rights. NOT
+ * covered: text that a server reads differently from its documentation.
  */
 import { SourceError } from "../types.ts";
 
@@ -10,7 +10,7 @@ export type Dialect = "postgres" | "mysql" | "snowflake" | "bigquery";
 const PARAM = "/db_query";
 const BEGINNINGS = ["select", "with", "values", "table", "from"];
 
-/** What is passed over without being looked into, in the order in which it is tried. */
+/** Patterns that are skipped without a check inside, in the order in which they are tried. */
 const SKIPPED: Record<Dialect, readonly RegExp[]> = {
   postgres: [
     /\s+/y,
@@ -49,7 +49,7 @@ const SKIPPED: Record<Dialect, readonly RegExp[]> = {
 const WORD = /[A-Za-z_\u0080-\uffff][\w$\u0080-\uffff]*|\d+/y;
 const QUOTES = /['"`]/;
 
-/** Without a last semicolon and what follows it. */
+/** Returns the statement without a last semicolon and the text after it. */
 export function oneStatement(text: string, dialect: Dialect): string {
   let first: string | undefined;
   let end = text.length;
@@ -68,18 +68,18 @@ export function oneStatement(text: string, dialect: Dialect): string {
       continue;
     }
     if (end < text.length) throw several();
-    if (QUOTES.test(text[at]!)) throw refused("a quote in it is never closed");
+    if (QUOTES.test(text[at]!)) throw refused("a quote is never closed");
     const word = match(WORD, text, at);
-    if (word || text[at] !== "(") first ??= (word ?? "").toLowerCase(); // brackets may stand before SELECT
+    if (word || text[at] !== "(") first ??= (word ?? "").toLowerCase(); // brackets may precede SELECT
     at += word?.length ?? 1;
   }
   const statement = text.slice(0, end).trim();
-  if (!BEGINNINGS.includes(first ?? "")) throw refused("it must begin with SELECT or WITH: it may only read");
+  if (!BEGINNINGS.includes(first ?? "")) throw refused("it must begin with SELECT or WITH, because it may only read");
   return statement;
 }
 
 const refused = (why: string) => new SourceError("invalid_source", `db_query cannot be used: ${why}`, PARAM);
-const several = () => refused("it holds more than one statement");
+const several = () => refused("it contains more than one statement");
 
 function skip(text: string, at: number, dialect: Dialect): number {
   for (const pattern of SKIPPED[dialect]) {
@@ -103,5 +103,5 @@ function nestedEnd(text: string, at: number): number {
     depth += mark[0] === "/*" ? 1 : -1;
     if (depth === 0) return marks.lastIndex;
   }
-  throw refused("a comment in it is never closed");
+  throw refused("a comment is never closed");
 }

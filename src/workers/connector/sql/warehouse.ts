@@ -1,4 +1,4 @@
-/** The REST interface of a warehouse: requests through the guarded way out, long answers as they come. */
+/** The REST interface of a warehouse: requests pass the guard, long answers are streamed. */
 
 import { pipeline, Readable } from "node:stream";
 import { createGunzip } from "node:zlib";
@@ -11,12 +11,12 @@ import { type Limits, SourceError } from "../types.ts";
 import { membersOf } from "./members.ts";
 
 export type Warehouse = {
-  /** For messages: BigQuery. */
+  /** The name in messages: BigQuery. */
   name: string;
-  /** Without a slash at its end. */
+  /** The address without a slash at its end. */
   endpoint: string;
   authorize: (signal: AbortSignal) => Promise<Record<string, string>>;
-  /** An answer that is none, in words. `body` is what came, undefined where that was no JSON. */
+  /** Turns an error response into a message. `body` is undefined if it was not JSON. */
   refusal: (status: number, body: unknown) => SourceError;
   dialer: Dialer;
   limits: Limits;
@@ -27,10 +27,10 @@ export type Answer = { status: number; body: unknown };
 const BUSY = [429, 502, 503, 504];
 const REFUSAL_BYTES = 100_000;
 const ANSWER_BYTES = 8_000_000;
-/** A row in a warehouse's own writing may be longer than as JSON of ours. */
+/** A row in a warehouse's own format may be longer than its JSON. */
 const overhead = (rowBytes: number) => 2 * rowBytes + 65_536;
 
-/** With a body it is a POST, which is sent once. A GET is sent again where the warehouse asks for patience. */
+/** With a body it is a POST, which is sent once. A GET is retried while the warehouse is busy. */
 async function send(warehouse: Warehouse, call: Call): Promise<OpenedResponse> {
   return call.body === undefined
     ? await patiently(call.signal, () => sendOnce(warehouse, call))
@@ -50,7 +50,7 @@ async function sendOnce(warehouse: Warehouse, { path, body, signal }: Call): Pro
   if (response.status < 300) return response;
   const said = parsed(await readText({ stream: unpacked(response) }, REFUSAL_BYTES));
   if (BUSY.includes(response.status))
-    throw new BusyError(`${name} answered ${response.status}: it asks for patience, try again later`);
+    throw new BusyError(`${name} answered ${response.status}. It is busy: try again later`);
   throw refusal(response.status, said);
 }
 
@@ -62,7 +62,7 @@ export async function ask(warehouse: Warehouse, call: Call): Promise<Answer> {
   return { status: response.status, body };
 }
 
-/** Members of the list `key`, as texts, some at a time; at its end the rest of the answer. */
+/** Yields the members of the list `key` as texts, some at a time, and returns the rest of the answer. */
 export async function* askMembers(warehouse: Warehouse, call: Call, key: string): AsyncGenerator<string[], Answer> {
   const response = await send(warehouse, call);
   const members = membersOf(unpacked(response), key, overhead(warehouse.limits.rowBytes));
@@ -84,20 +84,20 @@ async function guarded<T>(warehouse: Warehouse, signal: AbortSignal, work: Promi
     signal.throwIfAborted();
     if (error instanceof SourceError) throw error;
     if (error instanceof SyntaxError) throw foreign(warehouse);
-    throw new SourceError("broken", `The connection to ${warehouse.name} was cut: ${(error as Error).message}`, null, {
+    throw new SourceError("broken", `The connection to ${warehouse.name} was lost: ${(error as Error).message}`, null, {
       cause: error,
     });
   }
 }
 
 const foreign = ({ name, endpoint }: Warehouse) =>
-  new SourceError("broken", `${endpoint} does not answer as ${name} does, or was cut off`);
+  new SourceError("broken", `${endpoint} does not answer like ${name}, or the answer is truncated`);
 
-/** Snowflake packs its partitions whether that was asked for or not. */
+/** Snowflake compresses its partitions even without a request for it. */
 async function* unpacked(response: OpenedResponse): AsyncGenerator<Uint8Array> {
   if (response.headers.get("content-encoding") !== "gzip") return yield* response.stream;
   const unpacker = createGunzip();
-  pipeline(Readable.from(response.stream, { objectMode: true, highWaterMark: 1 }), unpacker, () => {}); // told below
+  pipeline(Readable.from(response.stream, { objectMode: true, highWaterMark: 1 }), unpacker, () => {}); // thrown below
   for await (const part of unpacker) yield part as Uint8Array;
 }
 
@@ -124,13 +124,14 @@ export function pause(ms: number, signal: AbortSignal): Promise<void> {
   });
 }
 
-/** Cancelling is a request too, and has its own time: the signal that asked for it is spent. */
+/** Cancelling is a request with its own timeout: the caller's signal is already aborted. */
 export async function cancel(warehouse: Warehouse, path: string): Promise<void> {
-  await ask(warehouse, { path, body: {}, signal: AbortSignal.timeout(CANCEL_MS) }).catch(() => {}); // it ends by its own timeout then
+  // otherwise it ends by its own timeout
+  await ask(warehouse, { path, body: {}, signal: AbortSignal.timeout(CANCEL_MS) }).catch(() => {});
 }
 const CANCEL_MS = 900;
 
-/** An address that was given instead of the public one. */
+/** Returns the given address, or the public one. */
 export function endpointIn(text: string | undefined, otherwise: string): string {
   if (text === undefined) return otherwise;
   const url = URL.canParse(text) ? new URL(text) : undefined;

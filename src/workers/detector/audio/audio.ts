@@ -1,4 +1,4 @@
-/** A recording's bytes → what the detector hears: one channel, 16 kHz, windows of three seconds. */
+/** Converts a recording's bytes to the detector's input: one channel, 16 kHz, windows of three seconds. */
 
 import { type AudioFormat, sniff } from "../../../lib/detection/sniff.ts";
 import type { Heard } from "../messages.ts";
@@ -18,10 +18,10 @@ const READERS: Record<AudioFormat, (bytes: Uint8Array) => Clip | Promise<Clip>> 
   mp3: readMp3,
 };
 
-export async function hear(bytes: Uint8Array): Promise<Heard> {
+export async function readClip(bytes: Uint8Array): Promise<Heard> {
   const sniffed = sniff(bytes);
   if (sniffed?.kind !== "audio")
-    throw new Refusal("UNSUPPORTED_FORMAT", "This is no WAV, FLAC or MP3; send one of these");
+    throw new Refusal("UNSUPPORTED_FORMAT", "The file is not a WAV, FLAC or MP3. Send one of these formats");
   try {
     const clip = await READERS[sniffed.format](bytes);
     return { ...cutWindows(clip), format: sniffed.format };
@@ -33,7 +33,8 @@ export async function hear(bytes: Uint8Array): Promise<Heard> {
 
 export function cutWindows({ samples, sampleRate, channels }: Clip): Omit<Heard, "format"> {
   const length = resampledLength(samples.length, sampleRate);
-  if (length < LEAST_SAMPLES) throw new AudioError("It is shorter than a quarter of a second; send a longer clip");
+  if (length < LEAST_SAMPLES)
+    throw new AudioError("The clip is shorter than a quarter of a second. Send a longer clip");
   const starts = planWindows(length);
   const windows = new Float32Array(starts.length * WINDOW);
   for (const [i, start] of starts.entries()) {

@@ -1,4 +1,4 @@
-/** Bits of a stream, the highest first. Reading past the end throws. */
+/** Reads bits of a stream, the highest first. Reading past the end throws. */
 export class Bits {
   readonly #bytes: Uint8Array;
   readonly #end: number;
@@ -10,7 +10,7 @@ export class Bits {
     this.#at = fromByte * 8;
   }
 
-  /** Of the byte that is next, or half read. */
+  /** Index of the next byte, or of the one that is half read. */
   get byte() {
     return this.#at >> 3;
   }
@@ -19,7 +19,7 @@ export class Bits {
     this.#at = (this.#at + 7) & ~7;
   }
 
-  /** Up to 32 bits. */
+  /** Reads up to 32 bits. */
   read(count: number): number {
     if (count === 0) return 0;
     const value = this.#peek() >>> (32 - count);
@@ -27,7 +27,7 @@ export class Bits {
     return value;
   }
 
-  /** Up to 33 bits, two's complement. */
+  /** Reads up to 33 bits in two's complement. */
   signed(count: number): number {
     if (count > 32) return -this.read(1) * 2 ** 32 + this.read(32);
     if (count === 0) return 0;
@@ -36,7 +36,7 @@ export class Bits {
     return value;
   }
 
-  /** How many zeros come before the next one. */
+  /** Returns how many zeros precede the next one. */
   unary(): number {
     for (let zeros = 0; ; ) {
       const next = this.#peek();
@@ -52,7 +52,7 @@ export class Bits {
     if (this.#at > this.#end) throw new RangeError("past the end");
   }
 
-  /** The next 32; past the end come zeros, which are never taken. */
+  /** The next 32 bits. Past the end they are zeros, which are never consumed. */
   #peek(): number {
     const bytes = this.#bytes;
     const at = this.#at >> 3;

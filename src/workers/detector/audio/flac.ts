@@ -1,4 +1,6 @@
-/** FLAC (RFC 9639), native streams. Every frame's checksum is verified; what follows the last whole frame is left. */
+/**
+ * FLAC (RFC 9639), native streams. Every frame's checksum is verified. Data after the last complete frame is ignored.
+ */
 
 import { afterId3, hasText } from "../../../lib/detection/sniff.ts";
 import { viewOf } from "../containers.ts";
@@ -34,7 +36,7 @@ const broken = (cause: unknown) =>
 
 function readStream(bytes: Uint8Array): Stream {
   const start = afterId3(bytes);
-  if (!hasText(bytes, start, "fLaC")) throw new AudioError("This is no FLAC");
+  if (!hasText(bytes, start, "fLaC")) throw new AudioError("The file is not a FLAC");
   let stream: Omit<Stream, "firstFrame"> | undefined;
   let at = start + 4;
   for (let count = 0; count < MAX_BLOCKS && at + 4 <= bytes.length; count++) {
@@ -53,7 +55,7 @@ function readStream(bytes: Uint8Array): Stream {
   throw new AudioError("The FLAC has no description of its stream");
 }
 
-/** Returns where the next one begins. */
+/** Returns the start of the next frame. */
 function readFrame(bytes: Uint8Array, from: number, stream: Stream, recorder: Recorder): number {
   const bits = new Bits(bytes, from);
   const frame = readFrameHeader(bits, stream);
@@ -70,11 +72,11 @@ function readFrame(bytes: Uint8Array, from: number, stream: Stream, recorder: Re
 }
 
 function readFrameHeader(bits: Bits, stream: Stream): Frame {
-  if (bits.read(15) !== 0x7ffc) throw new AudioError("A frame of the FLAC is not where it should be");
-  bits.read(1); // fixed or variable sizes: the size is in each frame
+  if (bits.read(15) !== 0x7ffc) throw new AudioError("A frame of the FLAC is at the wrong position");
+  bits.read(1); // fixed or variable sizes: each frame carries its size
   const [sizeCode, rateCode, assignment, depthCode] = [bits.read(4), bits.read(4), bits.read(4), bits.read(3)];
   bits.read(1);
-  const extra = Math.clz32(~(bits.read(8) << 24)); // the frame's number, in a long UTF-8
+  const extra = Math.clz32(~(bits.read(8) << 24)); // the frame's number, in extended UTF-8
   for (let i = 1; i < extra; i++) bits.read(8);
   const size = blockSize(bits, sizeCode);
   if (rateCode === 12) bits.read(8);
@@ -84,7 +86,7 @@ function readFrameHeader(bits: Bits, stream: Stream): Frame {
   const channels = assignment < LEFT_SIDE ? assignment + 1 : 2;
   const depth = DEPTHS[depthCode] || stream.bits;
   if (assignment > MID_SIDE || rateCode === 15 || channels !== stream.channels || rate !== stream.sampleRate)
-    throw new AudioError("The FLAC changes its form in the middle");
+    throw new AudioError("The FLAC changes its format in the middle");
   return { size, channels, bits: depth, assignment };
 }
 
@@ -107,7 +109,7 @@ function mix(channels: readonly Float64Array[], { size, bits, assignment }: Fram
     if (assignment === LEFT_SIDE) sum = 2 * a - b;
     else if (assignment === SIDE_RIGHT) sum = a + 2 * b;
     else if (assignment === MID_SIDE)
-      sum = 2 * a + (b & 1); // the bit that halving the sum has lost
+      sum = 2 * a + (b & 1); // the bit that halving the sum lost
     else for (const channel of channels) sum += channel[i]!;
     room[i] = sum * scale;
   }

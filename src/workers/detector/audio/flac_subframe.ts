@@ -1,4 +1,4 @@
-/** One channel of one frame of FLAC: a prediction from the samples before, and what it missed. */
+/** One channel of one FLAC frame: a prediction from earlier samples, and its error. */
 import type { Bits } from "./bits.ts";
 import { AudioError } from "./clip.ts";
 
@@ -16,7 +16,7 @@ export function readSubframe(bits: Bits, size: number, depth: number): Float64Ar
   else if (type === 1) for (let i = 0; i < size; i++) samples[i] = bits.signed(width);
   else if (type >= 8 && type <= 12) readFixed(bits, samples, type - 8, width);
   else if (type >= 32) readLinear(bits, samples, type - 31, width);
-  else throw new AudioError("A subframe of the FLAC is of no known kind");
+  else throw new AudioError("A subframe of the FLAC has an unknown type");
   if (wasted > 0) for (let i = 0; i < size; i++) samples[i] = samples[i]! * 2 ** wasted;
   return samples;
 }
@@ -29,17 +29,17 @@ function readFixed(bits: Bits, samples: Float64Array, order: number, width: numb
 }
 
 function readLinear(bits: Bits, samples: Float64Array, order: number, width: number) {
-  if (order > samples.length) throw new AudioError("A subframe of the FLAC is shorter than its start");
+  if (order > samples.length) throw new AudioError("A subframe of the FLAC is shorter than its prediction order");
   for (let i = 0; i < order; i++) samples[i] = bits.signed(width);
   const precision = bits.read(4) + 1;
   const shift = bits.signed(5);
-  if (precision === 16 || shift < 0) throw new AudioError("A subframe of the FLAC predicts from nothing");
+  if (precision === 16 || shift < 0) throw new AudioError("A subframe of the FLAC has an invalid prediction");
   const weights = Array.from({ length: order }, () => bits.signed(precision));
   readResidual(bits, samples, order);
   predict(samples, weights, shift);
 }
 
-/** In place: what was missed becomes the sample. Sums stay below 2^53. */
+/** Replaces each residual by its sample, in place. Sums stay below 2^53. */
 function predict(samples: Float64Array, given: readonly number[], shift: number) {
   const weights = Float64Array.from(given);
   const order = weights.length;
@@ -51,15 +51,15 @@ function predict(samples: Float64Array, given: readonly number[], shift: number)
   }
 }
 
-/** Rice codes in partitions, each with a parameter of its own. */
+/** Reads Rice codes in partitions, each with its own parameter. */
 function readResidual(bits: Bits, samples: Float64Array, order: number) {
   const method = bits.read(2);
-  if (method > 1) throw new AudioError("A subframe of the FLAC is coded in no known way");
+  if (method > 1) throw new AudioError("A subframe of the FLAC has an unknown coding");
   const parameterBits = method === 0 ? 4 : 5;
   const verbatim = 2 ** parameterBits - 1;
   const partitions = 1 << bits.read(4);
   const each = samples.length / partitions;
-  if (!Number.isInteger(each) || each < order) throw new AudioError("A subframe of the FLAC cannot be divided");
+  if (!Number.isInteger(each) || each < order) throw new AudioError("A subframe of the FLAC has invalid partitions");
   for (let partition = 0, at = order; partition < partitions; partition++) {
     const end = (partition + 1) * each;
     const parameter = bits.read(parameterBits);

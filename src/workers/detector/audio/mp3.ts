@@ -1,4 +1,4 @@
-/** MP3 by libmpg123 in WebAssembly. A file that makes it go round for ever is ended with the lane's time. */
+/** Decodes MP3 with libmpg123 in WebAssembly. The lane's timeout ends a file that makes it loop for ever. */
 
 import { afterId3 } from "../../../lib/detection/sniff.ts";
 import { AudioError, type Clip, checkShape, Recorder } from "./clip.ts";
@@ -6,10 +6,10 @@ import { AudioError, type Clip, checkShape, Recorder } from "./clip.ts";
 const CHUNK_BYTES = 64 << 10;
 const MONO = 3; // the mode of an MPEG frame
 
-/** Taken apart here, the bundler would leave out an export that the package itself still touches. */
+/** Not destructured: the bundler would remove an export that the package itself still uses. */
 const load = async (): Promise<typeof import("mpg123-decoder")> => await import("mpg123-decoder");
 
-/** The decoder gives two channels, alike where there was one. */
+/** The decoder returns two channels, which are equal for a mono file. */
 export async function readMp3(bytes: Uint8Array): Promise<Clip> {
   const mpeg = await load();
   const decoder = new mpeg.MPEGDecoder();

@@ -1,8 +1,8 @@
-/** From any sample rate to 16 kHz, with a windowed sinc that keeps what lies under 7.6 kHz. */
+/** Resamples any sample rate to 16 kHz, with a windowed sinc that keeps frequencies below 7.6 kHz. */
 import { RATE } from "./windows.ts";
 
-const ZEROS = 16; // of the sinc, on either side
-const STEPS = 512; // of the table between two zeros
+const ZEROS = 16; // zeros of the sinc on either side
+const STEPS = 512; // table entries between two zeros
 const PASS = 0.95;
 
 /** sinc(t) under a Hann window, t from 0 to ZEROS. */
@@ -15,11 +15,11 @@ const TABLE = Float32Array.from({ length: ZEROS * STEPS + 2 }, (_, i) => {
 
 export const resampledLength = (length: number, rate: number) => Math.floor((length * RATE) / rate);
 
-/** `count` samples at 16 kHz, of which the first is number `from`. */
+/** Returns `count` samples at 16 kHz, beginning with number `from`. */
 export function resample(source: Float32Array, rate: number, from: number, count: number): Float32Array {
   if (rate === RATE) return source.slice(from, from + count);
   const step = rate / RATE;
-  const cutoff = PASS * Math.min(1, 1 / step); // as a share of the source's own bandwidth
+  const cutoff = PASS * Math.min(1, 1 / step); // fraction of the source's own bandwidth
   const reach = ZEROS / cutoff;
   const out = new Float32Array(count);
   for (let n = 0; n < count; n++) {

@@ -1,4 +1,4 @@
-/** WAV: whole numbers of 8 to 32 bits, floats of 32 and 64, A-law and µ-law; any number of channels up to 8. */
+/** WAV: integers of 8 to 32 bits, floats of 32 and 64, A-law and µ-law; up to 8 channels. */
 
 import { riffChunks, viewOf } from "../containers.ts";
 import { AudioError, type Clip, checkShape, Recorder } from "./clip.ts";
@@ -8,9 +8,9 @@ type ReadSample = (view: DataView, at: number) => number;
 
 const EXTENSIBLE = 0xfffe;
 
-/** By tag and bits; −1 to 1. */
+/** Readers by tag and bits; they return −1 to 1. */
 const READERS: Record<string, ReadSample> = {
-  "1/8": (view, at) => (view.getUint8(at) - 128) / 128, // the only one without a sign
+  "1/8": (view, at) => (view.getUint8(at) - 128) / 128, // the only unsigned format
   "1/16": (view, at) => view.getInt16(at, true) / 32_768,
   "1/24": (view, at) => ((view.getInt8(at + 2) << 16) | view.getUint16(at, true)) / 8_388_608,
   "1/32": (view, at) => view.getInt32(at, true) / 2_147_483_648,
@@ -25,14 +25,14 @@ export function readWav(bytes: Uint8Array): Clip {
   for (const { type, body } of riffChunks(bytes)) {
     if (type === "fmt ") form = readForm(body);
     if (type !== "data") continue;
-    if (!form) throw new AudioError("The WAV has samples before its format");
+    if (!form) throw new AudioError("The WAV has samples before its format chunk");
     return readSamples(body, form);
   }
   throw new AudioError("The WAV has no samples");
 }
 
 function readForm(body: Uint8Array): Form {
-  if (body.length < 16) throw new AudioError("The WAV's format is cut off");
+  if (body.length < 16) throw new AudioError("The WAV's format chunk is truncated");
   const view = viewOf(body);
   const said = view.getUint16(0, true);
   const tag = said === EXTENSIBLE && body.length >= 26 ? view.getUint16(24, true) : said;
@@ -47,7 +47,7 @@ function readForm(body: Uint8Array): Form {
 function readSamples(body: Uint8Array, { tag, channels, sampleRate, bits }: Form): Clip {
   checkShape(sampleRate, channels);
   const read = READERS[`${tag}/${bits}`];
-  if (!read) throw new AudioError(`A WAV of encoding ${tag} with ${bits} bits is not read; send 16-bit PCM`);
+  if (!read) throw new AudioError(`A WAV of encoding ${tag} with ${bits} bits is not supported. Send 16-bit PCM`);
   const view = viewOf(body);
   const bytesEach = bits / 8;
   const frames = Math.floor(body.length / (bytesEach * channels));

@@ -1,6 +1,6 @@
 /**
- * An image's bytes → pixels as the detectors were trained on: 8-bit RGB in sRGB, upright, over grey where it is
- * transparent. Nothing is resized. What the header promises is checked before anything is decoded.
+ * Decodes an image to the pixels that the detectors were trained on: 8-bit sRGB, upright, on grey where it is
+ * transparent. Nothing is resized. The header is checked before anything is decoded.
  */
 import type { Metadata, Sharp, SharpOptions } from "sharp";
 import { type ImageFormat, sniff } from "../../../lib/detection/sniff.ts";
@@ -12,7 +12,7 @@ export type SharpLibrary = Awaited<ReturnType<typeof loadSharp>>;
 export type Pixels = { pixels: Uint8Array; width: number; height: number };
 export type Header = {
   format: ImageFormat;
-  /** Upright. */
+  /** Width in upright orientation. */
   width: number;
   height: number;
   frames: number;
@@ -23,17 +23,17 @@ export type Image = { sharp: SharpLibrary; bytes: Uint8Array; header: Header; li
 
 const GREY = { r: 128, g: 128, b: 128 };
 const MAX_FRAMES = 5;
-/** Of an image that is as large as it may be: those of a progressive JPEG in three colours. */
+/** Limit for an image of maximum size: a progressive JPEG in three colours needs this much. */
 const MAX_BYTES_PER_PIXEL = 9;
 const OUT_BYTES_PER_PIXEL = 3;
-/** Pixels. Formats other than PNG end near it, and a decoder holds whole rows, however few there are. */
+/** In pixels. Formats other than PNG have a similar limit, and a decoder holds whole rows, even of a flat image. */
 const MAX_SIDE = 65_535;
-/** Rows that libvips keeps while it reads from top to bottom, as measured; those of the pipeline come on top. */
+/** Measured number of rows that libvips keeps while it reads from top to bottom. The pipeline's own rows are added. */
 const KEPT_ROWS = 512;
 const PIPELINE_ROWS = 16;
-/** A frame of an animation is made from those before it: pixels that may be gone through to get to the last one. */
+/** A frame of an animation depends on earlier frames: limit of the pixels decoded to reach the last one. */
 const MAX_WALKED_PIXELS = 400e6;
-const SIDEWAYS = 5; // EXIF orientations from here on exchange the sides
+const SIDEWAYS = 5; // EXIF orientations from this one on swap the sides
 
 const optionsOf = (limits: Limits, page: number): SharpOptions => ({
   failOn: "error",
@@ -46,29 +46,35 @@ const optionsOf = (limits: Limits, page: number): SharpOptions => ({
 export async function readHeader(sharp: SharpLibrary, bytes: Uint8Array, limits: Limits): Promise<Header> {
   const sniffed = sniff(bytes);
   if (sniffed?.kind !== "image")
-    throw new Refusal("UNSUPPORTED_FORMAT", "This is no JPEG, PNG, WebP or GIF image; send one of these");
-  // libvips counts the pixels of one page; without a limit of its own the header can be read and judged in our words
+    throw new Refusal(
+      "UNSUPPORTED_FORMAT",
+      "The file is not a JPEG, PNG, WebP or GIF image. Send one of these formats",
+    );
+  // libvips limits the pixels of one page. Without its limit this code can read the header and write its own error.
   const metadata = await told(sharp(bytes, { ...optionsOf(limits, 0), limitInputPixels: false }).metadata(), "header");
   const { width, height, orientation = 1 } = metadata;
   if (metadata.format !== sniffed.format)
-    throw new Refusal("INVALID_IMAGE", `It begins like ${sniffed.format} and is ${metadata.format ?? "nothing known"}`);
-  if (!(width > 0 && height > 0)) throw new Refusal("INVALID_IMAGE", "It has no pixels");
+    throw new Refusal(
+      "INVALID_IMAGE",
+      `The file begins like ${sniffed.format}, but its content is ${metadata.format ?? "unknown"}`,
+    );
+  if (!(width > 0 && height > 0)) throw new Refusal("INVALID_IMAGE", "The image has no pixels");
   if (width * height > limits.maxPixels) {
     const size = `${width} × ${height} pixels`;
     const most = `${Math.floor(limits.maxPixels / 1e6)} megapixels`;
-    throw new Refusal("IMAGE_TOO_LARGE", `${size} are more than the ${most} that are decoded; send a smaller image`);
+    throw new Refusal("IMAGE_TOO_LARGE", `${size} are more than the maximum of ${most}. Send a smaller image`);
   }
   if (Math.max(width, height) > MAX_SIDE)
     throw new Refusal(
       "IMAGE_TOO_LARGE",
-      `${width} × ${height} pixels: a side may have ${MAX_SIDE} pixels at most; send a smaller image`,
+      `${width} × ${height} pixels: a side may have at most ${MAX_SIDE} pixels. Send a smaller image`,
     );
   const pixelBytes = width * height * bytesPerPixel(metadata);
   if (pixelBytes > mostPixelBytes(limits) || bytesHeld(metadata) > mostBytesHeld(limits))
     throw new Refusal(
       "IMAGE_TOO_LARGE",
-      `${width} × ${height} pixels take too much memory in the way they are stored; send a smaller image, or one that ` +
-        "is not progressive, interlaced or turned",
+      `${width} × ${height} pixels need too much memory in this encoding. Send a smaller image, or one that` +
+        "is not progressive, interlaced or rotated",
     );
   const upright = orientation >= SIDEWAYS ? { width: height, height: width } : { width, height };
   return { format: sniffed.format, ...upright, frames: Math.max(1, metadata.pages ?? 1), metadata };
@@ -76,14 +82,14 @@ export async function readHeader(sharp: SharpLibrary, bytes: Uint8Array, limits:
 
 const mostPixelBytes = ({ maxPixels }: Pick<Limits, "maxPixels">) => maxPixels * MAX_BYTES_PER_PIXEL;
 
-/** Room for any image of `maxPixels` that is stored in three bytes a pixel, however wide it is. */
+/** Room for any image of `maxPixels` with three bytes per pixel, of any width. */
 export const mostBytesHeld = (limits: Pick<Limits, "maxPixels">) =>
   mostPixelBytes(limits) +
   OUT_BYTES_PER_PIXEL * (Math.min(limits.maxPixels, MAX_SIDE * KEPT_ROWS) + MAX_SIDE * PIPELINE_ROWS);
 
 type Stored = Pick<Metadata, "format" | "channels" | "width" | "height"> & Partial<Metadata>;
 
-/** What an image takes while it is decoded: its pixels, and the rows on their way through the decoder. */
+/** Returns the memory that decoding an image takes: its pixels, and the rows inside the decoder. */
 export function bytesHeld(metadata: Stored): number {
   const { width, height } = metadata;
   const rows = Math.min(height, KEPT_ROWS) + PIPELINE_ROWS;
@@ -93,7 +99,7 @@ export function bytesHeld(metadata: Stored): number {
 const storedBytes = ({ channels, depth }: Pick<Metadata, "channels"> & Partial<Metadata>) =>
   channels * (depth === "ushort" ? 2 : 1);
 
-/** What a pixel takes while it is decoded: what comes out, and what is held of the whole image until then. */
+/** Returns the memory of one pixel while decoding: the output, and what is held of the whole image until then. */
 export function bytesPerPixel(metadata: Pick<Metadata, "format" | "channels"> & Partial<Metadata>): number {
   const { format, channels, isProgressive, orientation = 1, pages = 1 } = metadata;
   const stored = storedBytes(metadata);
@@ -102,7 +108,7 @@ export function bytesPerPixel(metadata: Pick<Metadata, "format" | "channels"> & 
   return OUT_BYTES_PER_PIXEL + canvas + passes + (orientation > 1 ? stored : 0);
 }
 
-/** Which frames of an animation are looked at: at most five, spread over as much as can be reached. */
+/** Chooses the frames of an animation to score: at most five, spread over the reachable part. */
 export function sampleFrames({ frames, width, height }: Pick<Header, "frames" | "width" | "height">): number[] {
   const reachable = Math.max(1, Math.min(frames, Math.floor(MAX_WALKED_PIXELS / (width * height))));
   const count = Math.min(MAX_FRAMES, reachable);
@@ -122,13 +128,13 @@ export async function rawPixels(image: Sharp, what: string): Promise<Pixels> {
   const { width, height, channels } = info;
   if (channels === 3) return { pixels: data, width, height };
   const pixels = new Uint8Array(width * height * 3);
-  const source = (c: number) => (channels < 3 ? 0 : c); // grey is all three
+  const source = (c: number) => (channels < 3 ? 0 : c); // grey fills all three channels
   for (let i = 0; i < width * height; i++)
     for (let c = 0; c < 3; c++) pixels[i * 3 + c] = data[i * channels + source(c)]!;
   return { pixels, width, height };
 }
 
-/** What a decoder says of a broken file, in one line. */
+/** Runs a decoder and turns its failure into a one-line Refusal. */
 async function told<T>(work: Promise<T>, what: string): Promise<T> {
   try {
     return await work;

@@ -1,7 +1,7 @@
-/** Does the answer stand when the image is saved again or made smaller, as happens to every image that is passed on? */
+/** Scores an image again after re-encoding and resizing, as happens when images are shared. */
 import { decodeFrame, type Image, type Pixels, rawPixels, type SharpLibrary } from "./decode.ts";
 
-/** Of a larger image the middle is taken, so that the five views cost what five ordinary images do. */
+/** Only the middle of a larger image is used, so that five views cost as much as five ordinary images. */
 const MAX_SIDE = 2_048;
 
 type Sharp = ReturnType<SharpLibrary>;
@@ -34,7 +34,7 @@ export const VIEWS: readonly View[] = [
   scaled("scale_0.5", 0.5),
 ];
 
-/** The image itself first, then the views of it, one at a time. */
+/** Yields the image itself, then its views, one at a time. */
 export async function* viewsOf(image: Image): AsyncGenerator<{ view: string; seen: Pixels }> {
   const { sharp } = image;
   const whole = await decodeFrame(image, 0);

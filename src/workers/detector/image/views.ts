@@ -1,21 +1,21 @@
 /**
- * Which crops of an image a detector sees: a function of the width and the height alone, in whole numbers, the same as
- * in training (`scripts/detector/views.py`; the cases both must meet are in `scripts/detector/views_cases.json`).
+ * Chooses the crops of an image by its width and height alone, in integers, exactly as in training
+ * (`scripts/detector/views.py`). Both must satisfy the cases in `scripts/detector/views_cases.json`.
  *
  * Crops are squares of native pixels: nothing is resized. A side under 256 is first reflected to 256, at its end and
- * without repeating the border pixel. The grid has as many crops as fit 96 pixels apart, at most 6;
- * among grids of the same number the one with the squarest cells, of those the wider one. Each crop sits in the middle
- * of its cell and begins at 3 modulo 8, so that it never lies on the block grid of a JPEG.
+ * without repeating the border pixel. The grid has as many crops as fit 96 pixels apart, at most 6. Among grids of the
+ * same number the one with the squarest cells wins, then the wider one. Each crop is in the middle of its cell and
+ * begins at 3 modulo 8, so that it never lies on the block grid of a JPEG.
  */
 export const CROP = 256;
 export const MAX_CROPS = 6;
-const LEAST_STEP = 96; // small images are seen whole, and flat or plain crops are outvoted
+const LEAST_STEP = 96; // small images are covered completely, and plain crops are outvoted
 const BLOCK = 8;
 const PHASE = 3;
 
 export type Crop = { x: number; y: number };
 
-/** Row by row, left to right. `x` and `y` are in the image after reflection. */
+/** Row by row, left to right. `x` and `y` are coordinates after reflection. */
 export function planCrops(width: number, height: number): Crop[] {
   const [w, h] = [Math.max(width, CROP), Math.max(height, CROP)];
   const [columns, rows] = planGrid(w, h);
@@ -38,7 +38,7 @@ export function planGrid(w: number, h: number): [columns: number, rows: number] 
 
 const fitting = (length: number) => 1 + Math.floor((length - CROP) / LEAST_STEP);
 
-/** Cells of `a` are strictly nearer to squares than those of `b`: the ratio of their sides, over or under 1. */
+/** True if the cells of `a` are strictly closer to squares than those of `b`, by the ratio of their sides. */
 function isSquarer(a: readonly [number, number], b: readonly [number, number], w: number, h: number): boolean {
   const sides = ([columns, rows]: readonly [number, number]) => {
     const [wide, high] = [w * rows, h * columns]; // width : height of a cell, times columns × rows
@@ -54,10 +54,10 @@ function offset(i: number, n: number, length: number): number {
   const wanted = Math.min(Math.max(centred, 0), last);
   const shifted = Math.floor(wanted / BLOCK) * BLOCK + PHASE;
   if (shifted <= last) return shifted;
-  return shifted >= BLOCK ? shifted - BLOCK : last; // fewer than 3 pixels of freedom: as far as it goes
+  return shifted >= BLOCK ? shifted - BLOCK : last; // with fewer than 3 pixels of room, as far as possible
 }
 
-/** Where position `i` of a reflected side comes from: 0 1 2 3 2 1 0 1 … for a length of 4. */
+/** Maps position `i` of a reflected side to its source: 0 1 2 3 2 1 0 1 … for a length of 4. */
 export function reflected(i: number, length: number): number {
   if (length === 1) return 0;
   const period = 2 * (length - 1);
@@ -65,7 +65,7 @@ export function reflected(i: number, length: number): number {
   return at < length ? at : period - at;
 }
 
-/** One crop out of tightly packed RGB, written at `begin` of `into`: (256, 256, 3). */
+/** Copies one crop of tightly packed RGB to `begin` of `into`: (256, 256, 3). */
 export function cutCrop(
   image: { pixels: Uint8Array; width: number; height: number },
   crop: Crop,
@@ -89,5 +89,5 @@ export function cutCrop(
   }
 }
 
-/** Rows are copied half as fast from one `subarray` each. */
+/** Copying rows with `subarray` is half as fast. */
 const bufferOf = ({ buffer, byteOffset, length }: Uint8Array) => Buffer.from(buffer, byteOffset, length);

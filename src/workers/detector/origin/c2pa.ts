@@ -1,7 +1,7 @@
 /**
- * Content credentials: what the newest manifest of a file claims. Checked is only that the file's bytes are those whose
- * hash the manifest names. Not covered: signatures, certificates, who signed, hashes of the assertions themselves,
- * ingredients, manifests that lie elsewhere.
+ * Content credentials: the claims of a file's newest manifest. The only check compares the file's bytes with the
+ * manifest's hash. Not covered: signatures, certificates, the signer, hashes of assertions, ingredients, manifests
+ * stored elsewhere.
  */
 
 import type { ImageFormat } from "../../../lib/detection/sniff.ts";
@@ -21,14 +21,14 @@ const MAX_STORE_BYTES = 8 << 20;
 const MAX_TEXT = 200;
 const ALGORITHMS = { sha256: "sha256", sha384: "sha384", sha512: "sha512" } as const;
 
-/** Null: the file has none. */
+/** Returns null if the file has none. */
 export function readCredentials(bytes: Uint8Array, format: ImageFormat): Credentials | null {
   const store = findStore(bytes, format);
   if (!store || store.length === 0) return null;
   const unreadable = { present: true, hash_valid: null, claim_generator: null, digital_source_type: null };
   try {
     const [outer] = readBoxes(store);
-    const manifest = outer?.children.at(-1); // the newest is the last
+    const manifest = outer?.children.at(-1); // the newest manifest is the last
     if (!manifest) return unreadable;
     const claim = contentOf(manifest.children.find(({ label }) => /^c2pa\.claim(\.v\d+)?$/.test(label)));
     const assertions = manifest.children.find(({ label }) => label === "c2pa.assertions")?.children ?? [];
@@ -39,7 +39,7 @@ export function readCredentials(bytes: Uint8Array, format: ImageFormat): Credent
       digital_source_type: sourceTypeOf(assertions),
     };
   } catch {
-    return unreadable; // a manifest of broken CBOR is there, and says nothing
+    return unreadable; // a manifest with invalid CBOR is present, but has no content
   }
 }
 
@@ -90,7 +90,7 @@ const list = (value: Cbor | undefined): Cbor[] => (Array.isArray(value) ? value 
 function generatorOf(claim: Cbor): string | null {
   if (!isMap(claim)) return null;
   const described = claim["claim_generator_info"];
-  const first = Array.isArray(described) ? described[0] : described; // a list in the first version of claims
+  const first = Array.isArray(described) ? described[0] : described; // the first version of claims has a list
   if (isMap(first) && text(first["name"]))
     return [text(first["name"]), text(first["version"])].filter((part) => part !== null).join(" ");
   return text(claim["claim_generator"]);
@@ -108,7 +108,7 @@ function sourceTypeOf(assertions: readonly Box[]): string | null {
   return null;
 }
 
-/** The binding of a manifest to its file: a hash over all bytes but those that are excluded. */
+/** The binding of a manifest to its file: a hash over all bytes except the excluded ranges. */
 function checkHash(bytes: Uint8Array, assertions: readonly Box[], claimed: string | null): boolean | null {
   const binding = contentOf(assertions.find(({ label }) => /^c2pa\.hash\.data(\.v\d+)?(__\d+)?$/.test(label)));
   if (!isMap(binding) || !(binding["hash"] instanceof Uint8Array)) return null;

@@ -1,6 +1,6 @@
 /**
- * Reads CBOR (RFC 8949) from strangers. Lengths are checked against what is left, depth and number of items are
- * bounded. Tags are passed over, maps have text keys, other keys are dropped. Throws what is wrong.
+ * Reads untrusted CBOR (RFC 8949). Lengths are checked against the rest of the input; depth and number of items are
+ * limited. Tags are ignored, maps have text keys, other keys are dropped. Throws on invalid input.
  */
 export type Cbor = null | boolean | number | bigint | string | Uint8Array | Cbor[] | { [key: string]: Cbor };
 
@@ -11,7 +11,7 @@ const BREAK = Symbol("break");
 
 export function readCbor(bytes: Uint8Array): Cbor {
   const item = new Reader(bytes).item(0);
-  if (item === BREAK) throw new Error("CBOR: a break outside of anything");
+  if (item === BREAK) throw new Error("CBOR: a break outside any item");
   return item;
 }
 
@@ -27,7 +27,7 @@ class Reader {
   }
 
   item(depth: number): Cbor | typeof BREAK {
-    if (depth > MAX_DEPTH || ++this.#items > MAX_ITEMS) throw new Error("CBOR: nested too deeply, or too much");
+    if (depth > MAX_DEPTH || ++this.#items > MAX_ITEMS) throw new Error("CBOR: nested too deeply, or too many items");
     const head = this.#view.getUint8(this.#advance(1));
     const [major, detail] = [head >> 5, head & 31];
     if (major === 7) return this.#simple(detail);
@@ -48,7 +48,7 @@ class Reader {
     if (detail === 24) return this.#view.getUint8(this.#advance(1));
     if (detail === 25) return this.#view.getUint16(this.#advance(2));
     if (detail === 26) return this.#view.getUint32(this.#advance(4));
-    if (detail !== 27) throw new Error("CBOR: a length of no known form");
+    if (detail !== 27) throw new Error("CBOR: an unknown form of length");
     const value = this.#view.getBigUint64(this.#advance(8));
     return value <= Number.MAX_SAFE_INTEGER ? Number(value) : value;
   }
@@ -57,17 +57,17 @@ class Reader {
     if (detail === INDEFINITE) return BREAK;
     if (detail === 20 || detail === 21) return detail === 21;
     if (detail === 24) this.#advance(1);
-    if (detail === 25) this.#advance(2); // half precision: nobody here asks for its value
+    if (detail === 25) this.#advance(2); // half precision: its value is not needed
     if (detail === 26) return this.#view.getFloat32(this.#advance(4));
     if (detail === 27) return this.#view.getFloat64(this.#advance(8));
     return null;
   }
 
-  /** Of a length that is not said: ends at a break. */
+  /** Reads an item of indefinite length, up to a break. */
   #open(major: number, depth: number): Cbor {
     if (major === 4) return this.#list(Number.POSITIVE_INFINITY, depth);
     if (major === 5) return this.#map(Number.POSITIVE_INFINITY, depth);
-    if (major !== 2 && major !== 3) throw new Error("CBOR: a number without an end");
+    if (major !== 2 && major !== 3) throw new Error("CBOR: a number of indefinite length");
     const parts = this.#list(Number.POSITIVE_INFINITY, depth);
     if (major === 3) return parts.filter((part) => typeof part === "string").join("");
     return Uint8Array.from(Buffer.concat(parts.filter((part) => part instanceof Uint8Array)));

@@ -1,4 +1,4 @@
-/** The few EXIF fields that say where an image comes from. Offsets are a stranger's: directories may loop or lie. */
+/** The EXIF fields about the origin of an image. Offsets are untrusted: directories may loop or lie. */
 
 import { hasText } from "../../../lib/detection/sniff.ts";
 import { viewOf } from "../containers.ts";
@@ -47,7 +47,7 @@ function textAt(tiff: Uint8Array, view: DataView, entry: number, little: boolean
   return (isComment ? commentText(raw, little) : new TextDecoder().decode(raw)).split("\0")[0]!.trim();
 }
 
-/** Eight bytes say how the rest is written. The specification leaves the byte order open, and so do writers. */
+/** The first eight bytes name the encoding. The specification does not fix the byte order, and writers differ. */
 function commentText(raw: Uint8Array, little: boolean): string {
   const rest = raw.subarray(8);
   if (!hasText(raw, 0, "UNICODE")) return new TextDecoder().decode(rest);

@@ -1,14 +1,14 @@
-/** Boxes of JUMBF (ISO 19566-5), as far as C2PA uses them. Boxes that lie about their length end what is read. */
+/** JUMBF boxes (ISO 19566-5), as far as C2PA uses them. Reading stops at a box with a wrong length. */
 import { latin, viewOf } from "../containers.ts";
 
 export type Box = { label: string; content: { type: string; body: Uint8Array }[]; children: Box[] };
 
 const MAX_DEPTH = 8;
 const MAX_BOXES = 5_000;
-const TYPE_BYTES = 16; // of a description: the UUID of what it describes
+const TYPE_BYTES = 16; // the UUID at the start of a description
 const HAS_LABEL = 0b10;
 
-/** The superboxes in `bytes`, with what is in them. */
+/** Returns the superboxes in `bytes`, with their content. */
 export function readBoxes(bytes: Uint8Array): Box[] {
   const budget = { boxes: MAX_BOXES };
   return [...split(bytes, budget)].filter(({ type }) => type === "jumb").map(({ body }) => readBox(body, 1, budget));

@@ -1,4 +1,7 @@
-/** What a file says about its origin, in the words that cameras, editors and generators leave. Anybody can write them. */
+/**
+ * Reads a file's own claims about its origin, as cameras, editors and generators write them. They are not proof: anyone
+ * can write them.
+ */
 import { type Exif, readExif } from "./exif.ts";
 
 export type Origin = { software: string | null; camera: string | null; generator: string | null };
@@ -24,7 +27,7 @@ const hasParameters =
   ({ parameters }: Said) =>
     pattern.test(parameters);
 
-/** The first that holds names the tool. */
+/** The first rule that matches names the tool. */
 // biome-ignore format: a table should look like one
 const SIGNS: readonly Sign[] = [
   ["SwarmUI",                   hasParameters(/"sui_image_params"/)],
@@ -76,7 +79,7 @@ function cameraOf({ make, model }: Exif): string | null {
   return body ?? maker;
 }
 
-/** As an attribute or as an element; the prefix of the name space is the writer's choice. */
+/** Finds an attribute or an element; the writer chooses the name space prefix. */
 function xmpField(xmp: string, name: string): string | undefined {
   const match = new RegExp(`:${name}(?:\\s*=\\s*["']([^"']{1,400})|>(?:\\s*<rdf:[^>]{1,80}>){0,2}([^<]{1,400}))`).exec(
     xmp,

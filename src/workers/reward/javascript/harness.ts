@@ -1,17 +1,20 @@
 /**
- * Stands beside the user's code inside QuickJS and is trusted no more than it. The text of `harness` is what is
- * evaluated there: it may use the language, its own parameters and nothing else of this file or any other.
+ * Runs beside the user's code inside QuickJS and is equally untrusted. The text of `harness` is evaluated there: it may
+ * use only the language and its own parameters, nothing else of this file.
  */
 import type { Calling } from "./parameters.ts";
 
-/** How the host reaches it. Every text is JSON; an empty one: not finished, ask `settled` when the jobs have run. */
+/**
+ * The host's interface to the harness. Every text is JSON. An empty text means unfinished: call `settled` when the jobs
+ * have run.
+ */
 export type Inside = {
   exports: (namespace: Record<string, unknown>) => string;
   adopt: (settings: string) => void;
   exchange: (request: string) => string;
   settled: () => string;
 };
-/** What an export is, as far as the inside can tell. */
+/** The inside's description of an export. */
 export type Exported = { name: string; text: string; is_async: boolean };
 export type Settings = { callings: Record<string, Calling>; params: Record<string, unknown>; seed: number };
 
@@ -80,7 +83,7 @@ export function harness(print: (text: string, rest: number) => void): Inside {
     return { fault: fault("not_finite", `the function returned ${number}`) };
   };
 
-  /** Of something without end one more than there should be is read. */
+  /** Reads at most one item more than expected, because an iterator may be endless. */
   const listed = (found: unknown, count: number): InsideValue[] => {
     const all = (kind: string, message: string): InsideValue[] =>
       new Array(count).fill({ fault: fault(kind, message.slice(0, 300)) });
@@ -101,7 +104,7 @@ export function harness(print: (text: string, rest: number) => void): Inside {
   const call = (known: Record<string, unknown>, columns: Record<string, unknown>): unknown => {
     const calling = settings.callings[batch.entry]!;
     const everything = { ...settings.params, ...columns, ...known };
-    const values = calling.places.map((place) => {
+    const values = calling.parameters.map((place) => {
       if (place.kind === "object") return everything;
       const given = hasOwn(everything, place.name);
       if (place.required && !given) {
@@ -126,16 +129,16 @@ export function harness(print: (text: string, rest: number) => void): Inside {
     return call({ prompt: batch.prompts[index], completion: batch.completions[index], row }, row);
   };
 
-  const isPromise = (value: unknown): value is PromiseLike<unknown> =>
+  const isThenable = (value: unknown): value is PromiseLike<unknown> =>
     typeof value === "object" && value !== null && typeof (value as { then?: unknown }).then === "function";
   const answer = (value: unknown): void => {
     reply = stringify(value);
   };
-  /** Now where it can be, later where it is a promise. */
+  /** Finishes at once, or later for a promise. */
   const finish = (make: () => unknown, ok: (value: unknown) => unknown, failed: (thrown: unknown) => unknown): void => {
     try {
       const found = make();
-      if (!isPromise(found)) answer(ok(found));
+      if (!isThenable(found)) answer(ok(found));
       else
         Later.resolve(found)
           .then((value) => answer(ok(value)))
@@ -150,7 +153,7 @@ export function harness(print: (text: string, rest: number) => void): Inside {
     for (let index = 0; index < batch.rows.length; index++) {
       try {
         const found = alone(index);
-        values.push(judged(isPromise(found) ? await found : found));
+        values.push(judged(isThenable(found) ? await found : found));
       } catch (thrown) {
         const failed = failure(thrown);
         values.push({ fault: { ...failed, message: failed.message.slice(0, 300) } });
@@ -163,7 +166,7 @@ export function harness(print: (text: string, rest: number) => void): Inside {
   const answerBatch = (whole: boolean): void => {
     const count = batch.rows.length;
     const ok = (values: unknown) => ({ ok: true, values });
-    // A call that was cut off may have changed its arrays: the samples are read anew before each is tried.
+    // An aborted call may have changed its arrays: the samples are read again before each is tried.
     const failed = (thrown: unknown) => {
       batch = parse(kept);
       return refused(thrown);

@@ -1,10 +1,10 @@
-/** From the user's text to the functions that can be called, or why there is none. */
+/** Loads the user's text: returns the functions that can be called, or the reason why there are none. */
 import type { QuickJSHandle } from "quickjs-emscripten-core";
 import type { Entrypoint, Rejection } from "../../../lib/rewards/contract.ts";
 import type { HarnessRequest } from "../interpreter.ts";
 import type { Exported, Settings } from "./harness.ts";
 import { type Calling, callingOf, FORMS } from "./parameters.ts";
-import type { Place } from "./positions.ts";
+import type { Location } from "./positions.ts";
 import type { Prepared } from "./source.ts";
 import { ask, engineFault, FILE, innermost, runJobs, type Vm } from "./vm.ts";
 
@@ -55,7 +55,7 @@ export function loadCode(
 
 type Evaluated = { value: QuickJSHandle } | { error: Rejection };
 
-/** The module's namespace. One with `await` at its top is a promise of it. */
+/** Returns the module's namespace. For a module with top-level `await` it is a promise. */
 function evaluate(vm: Vm, prepared: Prepared & { ok: true }): Evaluated {
   const result = vm.context.evalCode(prepared.code, FILE, { type: "module" });
   if (result.error) return { error: thrown(vm, result.error, prepared) };
@@ -79,19 +79,19 @@ function thrown(vm: Vm, error: QuickJSHandle, prepared: Prepared & { ok: true })
   if (message === "out of memory") return rejection("memory", "the code ran out of memory while it was loaded");
   if (message === "interrupted") return rejection("timeout", "the code took too long to load");
   const place = innermost(String(stack));
-  // Nothing of the file runs before all of it is read: with no caller on the stack the engine could not read it.
+  // A syntax error stops the file before any of it runs, so its stack has no caller.
   const kind = name === "SyntaxError" && /^\s*at \S+:\d+:\d+\s*$/.test(String(stack)) ? "syntax" : "exception";
   const words = kind === "syntax" ? String(message) : `${String(name)}: ${String(message)}`;
-  return rejection(kind, words.slice(0, 2000), place === null ? null : prepared.placeOf(place));
+  return rejection(kind, words.slice(0, 2000), place === null ? null : prepared.locationOf(place));
 }
 
-const rejection = (kind: Rejection["kind"], message: string, place: Place | null = null): Rejection => ({
+const rejection = (kind: Rejection["kind"], message: string, place: Location | null = null): Rejection => ({
   kind,
   message,
   line: place?.line ?? null,
   column: place?.column ?? null,
 });
-const rejected = (kind: Rejection["kind"], message: string, place: Place | null = null): LoadReply => ({
+const rejected = (kind: Rejection["kind"], message: string, place: Location | null = null): LoadReply => ({
   ok: false,
   error: rejection(kind, message, place),
 });
@@ -111,8 +111,8 @@ function nothing(source: string): LoadReply {
   return rejected("signature", message, first === null ? null : placeIn(source, first.index));
 }
 
-/** Of the export itself; of the default export where no name is found. */
-function definition(source: string, name: string): Place | null {
+/** The location of the export, or of the default export if the name is not found. */
+function definition(source: string, name: string): Location | null {
   const escaped = name.replace(/\$/g, "\\$");
   const patterns = [
     `^[ \\t]*(?:export[ \\t]+)?(?:default[ \\t]+)?(?:async[ \\t]+)?(?:function\\*?|const|let|var)[ \\t]+${escaped}(?![\\w$])`,
@@ -127,7 +127,7 @@ function definition(source: string, name: string): Place | null {
   return null;
 }
 
-function placeIn(source: string, index: number): Place {
+function placeIn(source: string, index: number): Location {
   const at = index + (/^[ \t]*/.exec(source.slice(index))?.[0].length ?? 0);
   const before = source.slice(0, at);
   return { line: before.split("\n").length, column: at - before.lastIndexOf("\n") };

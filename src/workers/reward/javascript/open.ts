@@ -1,9 +1,8 @@
 /**
- * JavaScript and TypeScript by QuickJS in WebAssembly: no files, no network, no modules, no timers inside. What is
- * needed is loaded by `openJavaScript`; after it nothing is read any more, so that the process can be locked.
- *
- * Not covered here: QuickJS's own natives (a regular expression, a big multiplication) are not interrupted; the parent
- * kills the process at its deadline.
+ * Runs JavaScript and TypeScript in QuickJS in WebAssembly: no files, network, modules or timers inside.
+ * `openJavaScript` loads everything; afterwards nothing is read, so that the process can be locked. Not covered:
+ * QuickJS's own natives (a regular expression, a large multiplication) cannot be interrupted. The parent kills the
+ * process at its deadline.
  */
 import variant from "@jitl/quickjs-singlefile-mjs-release-sync";
 import {
@@ -16,16 +15,16 @@ import { STDOUT_BYTES } from "../../../lib/rewards/contract.ts";
 import { type HarnessRequest, type Interpreter, Violation } from "../interpreter.ts";
 import { harness } from "./harness.ts";
 import { loadCode } from "./load.ts";
-import { openPreparer, type PlaceOf } from "./source.ts";
+import { type LocationOf, openPreparer } from "./source.ts";
 import { ask, innermost, runJobs, type Vm } from "./vm.ts";
 
 const PAGE_BYTES = 65_536;
-const INITIAL_PAGES = 256; // as the module was built
+const INITIAL_PAGES = 256; // fixed when the module was built
 const STACK_BYTES = 512 * 1024;
-const LONGEST_MS = 3_600_000; // the parent's deadline comes long before
+const LONGEST_MS = 3_600_000; // the parent's deadline is much earlier
 
 export async function openJavaScript(limits: { memoryBytes: number }): Promise<Interpreter> {
-  // The engine's own limit counts a part of what it takes: eight times as much was used before it hit.
+  // The engine's own limit counts only a part of its memory: eight times as much was used before it took effect.
   const maximum = Math.max(INITIAL_PAGES, Math.floor(limits.memoryBytes / PAGE_BYTES));
   const wasmMemory = new WebAssembly.Memory({ initial: INITIAL_PAGES, maximum });
   const quickjs = await newQuickJSWASMModuleFromVariant(newVariant(variant, { wasmMemory }));
@@ -38,20 +37,20 @@ export async function openJavaScript(limits: { memoryBytes: number }): Promise<I
   const output = capture();
   const vm = { context, runtime, inside: openInside(context, output.write) };
   const prepare = openPreparer();
-  let placeOf: PlaceOf = (place) => place;
+  let locationOf: LocationOf = (place) => place;
 
   const exchange = (request: HarnessRequest): unknown => {
     deadline = performance.now() + LONGEST_MS;
-    if (request.op !== "load") return placed(answer(vm, JSON.stringify(request)), placeOf);
+    if (request.op !== "load") return locateFault(answer(vm, JSON.stringify(request)), locationOf);
     const prepared = prepare(request.source, request.language === "python" ? undefined : request.language);
     if (!prepared.ok) return prepared;
-    placeOf = prepared.placeOf;
+    locationOf = prepared.locationOf;
     return loadCode(vm, request, prepared);
   };
   return { exchange: (request) => contained(() => exchange(request)), printed: output.taken };
 }
 
-/** Whatever the engine itself throws has left it in a state that nobody knows. */
+/** After an error of the engine itself, its state is undefined. */
 function contained<T>(work: () => T): T {
   try {
     return work();
@@ -81,13 +80,13 @@ function answer(vm: Vm, request: string): unknown {
   return { ok: false, error: { kind: "exception", message, line: null } };
 }
 
-/** The inside tells a stack; outside it is a line of the user's text. */
-function placed(reply: unknown, placeOf: PlaceOf): unknown {
+/** Replaces the stack of an inner error by a location in the user's text. */
+function locateFault(reply: unknown, locationOf: LocationOf): unknown {
   const faultOf = (fault: unknown): unknown => {
     if (typeof fault !== "object" || fault === null || !("stack" in fault)) return fault;
     const { stack, ...rest } = fault;
     const place = innermost(String(stack));
-    return { ...rest, line: place === null ? null : (placeOf(place)?.line ?? null) };
+    return { ...rest, line: place === null ? null : (locationOf(place)?.line ?? null) };
   };
   const withLine = (value: unknown): unknown =>
     typeof value === "object" && value !== null && "fault" in value ? { fault: faultOf(value.fault) } : value;

@@ -1,23 +1,23 @@
 /**
- * How a function wants to be called, read off its text: JavaScript keeps no names of parameters. `completions` in the
- * parameters (or, for one object that is not taken apart, in the body) means all samples at once, `completion` one.
+ * Reads from a function's text how it must be called, because JavaScript does not keep parameter names. `completions`
+ * in the parameters means all samples at once, `completion` one. For a single undestructured object the body decides.
  */
 export type Calling = {
   form: "batch" | "sample";
-  /** `object`: the one object with everything in it. Else the name whose value goes to this place. */
-  places: readonly ({ kind: "object" } | { kind: "name"; name: string; required: boolean })[];
-  /** As written, at most 1000 characters. */
+  /** `object`: the one object with everything in it. Otherwise the name of the value for this parameter. */
+  parameters: readonly ({ kind: "object" } | { kind: "name"; name: string; required: boolean })[];
+  /** The text as written, at most 1000 characters. */
   text: string;
 };
 
 export const FORMS =
-  "`export function reward({ prompts, completions, rows })` returning one number for each completion, where every column " +
-  "of the rows is an array beside them, or `export function reward({ prompt, completion, row })` returning one number";
+  "`export function reward({ prompts, completions, rows })` that returns one number for each completion, where every column" +
+  "of the rows is an array beside them, or `export function reward({ prompt, completion, row })` that returns one number";
 
 const MANY = ["completions", "prompts", "rows"];
 const ONE = ["completion", "prompt", "row"];
 
-/** A string is what to tell the user. */
+/** Returns a string with the message for the user on failure. */
 export function callingOf(name: string, text: string): Calling | string {
   const source = withoutComments(text.slice(0, 65_536));
   if (/\{\s*\[native code\]\s*\}\s*$/.test(source))
@@ -26,17 +26,17 @@ export function callingOf(name: string, text: string): Calling | string {
   const list = parameterList(source);
   if (list === null) return `The parameters of \`${name}\` cannot be read. Write ${FORMS}.`;
   const parts = topLevel(list.inside).filter((part) => part !== "");
-  const places = parts.map(placeOf);
+  const parameters = parts.map(parameterOf);
   const names = parts.flatMap(namesIn);
-  const form = formOf(names, places.length === 1 && names.length === 0 ? source.slice(list.end) : "");
+  const form = formOf(names, parameters.length === 1 && names.length === 0 ? source.slice(list.end) : "");
   const written = `${name}(${list.inside.replace(/\s+/g, " ").trim()})`.slice(0, 1000);
   if (form === null) return `\`${written}\` takes neither \`completions\` nor \`completion\`. Write ${FORMS}.`;
   if (form === "both") return `\`${written}\` takes one sample and all of them. Write ${FORMS}.`;
-  const single = places[0];
-  if (places.length === 1 && single?.kind === "name" && ![...MANY, ...ONE].includes(single.name)) {
-    return { form, places: [{ kind: "object" }], text: written };
+  const single = parameters[0];
+  if (parameters.length === 1 && single?.kind === "name" && ![...MANY, ...ONE].includes(single.name)) {
+    return { form, parameters: [{ kind: "object" }], text: written };
   }
-  return { form, places, text: written };
+  return { form, parameters, text: written };
 }
 
 function formOf(names: string[], body: string): "batch" | "sample" | "both" | null {
@@ -49,16 +49,16 @@ function formOf(names: string[], body: string): "batch" | "sample" | "both" | nu
   return null;
 }
 
-function placeOf(part: string): Calling["places"][number] {
+function parameterOf(part: string): Calling["parameters"][number] {
   if (/^(\{|\.\.\.|\[)/.test(part)) return { kind: "object" };
   const name = /^[\p{ID_Start}$_][\p{ID_Continue}$]*/u.exec(part)?.[0] ?? "";
   return { kind: "name", name, required: !part.includes("=") };
 }
 
-/** The names that a parameter asks for. None for a single name of the user's own, which says nothing. */
+/** Returns the names that a parameter needs. A single name of the user's own gives none. */
 function namesIn(part: string): string[] {
   if (!part.startsWith("{")) {
-    const place = placeOf(part);
+    const place = parameterOf(part);
     return place.kind === "name" && [...MANY, ...ONE].includes(place.name) ? [place.name] : [];
   }
   const end = closing(part, 0);
@@ -90,7 +90,7 @@ function topLevel(text: string): string[] {
   return parts;
 }
 
-/** Where the bracket at `open` closes, or -1. */
+/** Returns the position where the bracket at `open` closes, or -1. */
 function closing(text: string, open: number): number {
   let depth = 0;
   for (let at = open; at < text.length; at++) {
@@ -102,7 +102,7 @@ function closing(text: string, open: number): number {
   return -1;
 }
 
-/** Past the bracket or the string that begins here; the same place where neither does. */
+/** Returns the position after the bracket or the string that begins here, or the same position. */
 function skipped(text: string, at: number): number {
   const char = text[at]!;
   if ("\"'`".includes(char)) return endOfString(text, at) + 1;
@@ -119,5 +119,5 @@ function endOfString(text: string, open: number): number {
   return text.length;
 }
 
-/** In front of and among the parameters; one that holds `//` in a string loses the rest of its line. */
+/** Removes comments before and among the parameters. A parameter with `//` in a string loses the rest of its line. */
 const withoutComments = (text: string): string => text.replace(/\/\*[\s\S]*?\*\/|(?<![:"'`\\])\/\/[^\n]*/g, " ").trim();

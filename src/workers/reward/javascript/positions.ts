@@ -1,9 +1,9 @@
 /**
- * Where a place of the stripped code is in the user's text. The transpiler prints anew and tells no positions, but what
- * it prints is the user's tokens without the types: the two sequences are laid beside each other. Approximate where it
- * writes something of its own (enums, namespaces, parameter properties): then it is the place of the token before.
+ * Maps locations in stripped code to the user's text. The transpiler prints the code again without positions, but its
+ * output is the user's tokens without the types, so both token sequences are aligned. For code that it generates
+ * (enums, namespaces, parameter properties) the result is the location of the token before.
  */
-export type Place = { line: number; column: number };
+export type Location = { line: number; column: number };
 
 type Token = { text: string; at: number };
 type Pair = { from: number; to: number };
@@ -13,9 +13,9 @@ const TOKEN =
 const MOST_TOKENS = 20_000;
 const MOST_CELLS = 1 << 24;
 
-/** Null for a place that is too far down a long text to be known. */
-export function alignment(code: string, source: string): (place: Place) => Place | null {
-  let aligned: { pairs: Pair[]; end: number } | undefined; // made when the first error asks
+/** Returns null for a location too far down a long text. */
+export function alignment(code: string, source: string): (place: Location) => Location | null {
+  let aligned: { pairs: Pair[]; end: number } | undefined; // made on the first error
   const lines = lineStarts(code);
   const sourceLines = lineStarts(source);
   return (place) => {
@@ -38,11 +38,11 @@ function tokens(text: string): Token[] {
   return found;
 }
 
-/** A longest common subsequence; of texts that are too long for it, only the beginning, up to `end`. */
+/** A longest common subsequence. For texts that are too long, only the beginning, up to `end`. */
 function align(code: Token[], source: Token[]): { pairs: Pair[]; end: number } {
   const width = Math.min(source.length, MOST_TOKENS);
   const height = Math.min(code.length, Math.floor(MOST_CELLS / (width + 1)));
-  const ways = new Uint8Array((height + 1) * (width + 1)); // 0: a token of the source less, 1: of the code, 2: of both
+  const ways = new Uint8Array((height + 1) * (width + 1)); // 0: skip a token of the source, 1: of the code, 2: of both
   let below = new Uint32Array(width + 1);
   for (let i = height - 1; i >= 0; i--) {
     const lengths = new Uint32Array(width + 1);
@@ -81,7 +81,7 @@ function lineStarts(text: string): number[] {
   return starts;
 }
 
-function placeAt(starts: number[], offset: number): Place {
+function placeAt(starts: number[], offset: number): Location {
   let line = 0;
   let high = starts.length;
   while (line + 1 < high) {

@@ -1,21 +1,20 @@
 /**
- * The user's text → what QuickJS is given. JavaScript stays as it is; TypeScript loses its types.
- *
- * Trap: Bun's transpiler runs the macros that a text imports, in this process and outside the interpreter
- * (`import { writeFileSync } from "node:fs" with { type: "macro" }`). So nothing with an import statement is ever
- * transpiled; `scanImports` parses and runs nothing. No module could be loaded inside anyway.
+ * Prepares the user's text for QuickJS. JavaScript stays unchanged; TypeScript loses its types. Trap: Bun's transpiler
+ * runs the macros that a text imports, in this process and outside the interpreter (`import { writeFileSync } from
+ * "node:fs" with { type: "macro" }`). Code with an import statement is therefore never transpiled; `scanImports` parses
+ * and runs nothing. No module could be loaded inside anyway.
  */
 import type { Rejection } from "../../../lib/rewards/contract.ts";
-import type { Place } from "./positions.ts";
+import type { Location } from "./positions.ts";
 import { alignment } from "./positions.ts";
 
-export type Prepared = { ok: true; code: string; placeOf: PlaceOf } | { ok: false; error: Rejection };
-export type PlaceOf = (place: Place) => Place | null;
+export type Prepared = { ok: true; code: string; locationOf: LocationOf } | { ok: false; error: Rejection };
+export type LocationOf = (place: Location) => Location | null;
 type JavaScriptLanguage = "typescript" | "javascript";
 
 export type Preparer = (source: string, language: JavaScriptLanguage | undefined) => Prepared;
 
-/** Made before the process is locked: what the transpiler loads late is loaded here. */
+/** Called before the process is locked: everything that the transpiler loads lazily is loaded here. */
 export function openPreparer(): Preparer {
   const transpilers = {
     typescript: new Bun.Transpiler({ loader: "ts" }),
@@ -26,12 +25,12 @@ export function openPreparer(): Preparer {
   transpilers.typescript.transformSync("export const a: number = 1;");
 
   return (source, language) => {
-    const asked = language ?? (reads(transpilers.javascript, source) ? "javascript" : "typescript");
-    const refused = refusal(transpilers[asked], source);
+    const chosen = language ?? (reads(transpilers.javascript, source) ? "javascript" : "typescript");
+    const refused = refusal(transpilers[chosen], source);
     if (refused !== null) return { ok: false, error: refused };
-    if (asked === "javascript") return { ok: true, code: source, placeOf: (place) => place };
+    if (chosen === "javascript") return { ok: true, code: source, locationOf: (place) => place };
     const code = transpilers.typescript.transformSync(source);
-    return { ok: true, code, placeOf: alignment(code, source) };
+    return { ok: true, code, locationOf: alignment(code, source) };
   };
 }
 
@@ -62,13 +61,13 @@ function refusal(transpiler: Bun.Transpiler, source: string): Rejection | null {
   };
 }
 
-/** The transpiler throws one message, or several in an AggregateError; the first is the cause of the others. */
+/** The transpiler throws one message, or several in an AggregateError. The first causes the others. */
 function syntax(error: unknown): Rejection {
   const first = error instanceof AggregateError ? error.errors[0] : error;
   const place = (first as { position?: { line?: number; column?: number } | null } | null)?.position;
   return {
     kind: "syntax",
-    message: first instanceof Error || hasMessage(first) ? first.message.slice(0, 2000) : "the code cannot be read",
+    message: first instanceof Error || hasMessage(first) ? first.message.slice(0, 2000) : "the code cannot be parsed",
     line: place?.line ?? null,
     column: place?.column ?? null,
   };

@@ -1,14 +1,14 @@
-/** One QuickJS context with the harness in it, and what is asked of it. */
+/** One QuickJS context with the harness in it, and calls to it. */
 import type { QuickJSContext, QuickJSHandle, QuickJSRuntime } from "quickjs-emscripten-core";
 import type { Fault } from "../../../lib/rewards/contract.ts";
-import type { Place } from "./positions.ts";
+import type { Location } from "./positions.ts";
 
-/** As the user's code is named on a stack. */
+/** The name of the user's code in stack traces. */
 export const FILE = "reward.js";
 
 export type Vm = { context: QuickJSContext; runtime: QuickJSRuntime; inside: QuickJSHandle };
 
-/** Calls a function of the harness with texts; null where the engine itself gave up, with the reason. */
+/** Calls a function of the harness with texts. Returns the reason if the engine itself failed. */
 export function ask(vm: Vm, name: string, ...given: QuickJSHandle[]): { text: string } | { failed: Fault } {
   using method = vm.context.getProp(vm.inside, name);
   const result = vm.context.callFunction(method, vm.inside, ...given);
@@ -28,14 +28,14 @@ export function engineFault(vm: Vm, error: QuickJSHandle): Fault {
   return { kind: "exception", message: message.slice(0, 2000), line: null };
 }
 
-/** Until no promise can go on. */
+/** Runs jobs until no promise can continue. */
 export function runJobs(vm: Vm): Fault | null {
   const result = vm.runtime.executePendingJobs();
   if (!result.error) return null;
   return engineFault(vm, result.error);
 }
 
-export function innermost(stack: string): Place | null {
+export function innermost(stack: string): Location | null {
   const found = new RegExp(`${FILE}:(\\d{1,9}):(\\d{1,9})`).exec(stack);
   return found === null ? null : { line: Number(found[1]), column: Number(found[2]) };
 }

@@ -1,11 +1,11 @@
 /**
- * The wall around Python. A wasm module reaches the world through its imports alone, so each of them is wrapped, and
- * once the gate is locked, for good, only a short list still answers: the in-memory file system, the clock, and
- * growing its own memory. Whatever the code tries (js, ctypes, os.system, sockets, objects found through gc) ends here.
+ * The wall around Python. A wasm module reaches the outside only through its imports, so each of them is wrapped. After
+ * the lock only a short list still works: the in-memory file system, the clock, and memory growth. Every attempt (js,
+ * ctypes, os.system, sockets, objects found through gc) ends here.
  */
 import { Violation } from "../interpreter.ts";
 
-/** What the interpreter itself calls while it runs code; the rest of some 270 imports is refused. */
+/** Imports that the interpreter needs to run code; the rest of about 270 is forbidden. */
 // biome-ignore format: a table should look like one
 const OPEN = new Set([
   "environ_sizes_get", "environ_get", "clock_res_get", "clock_time_get", "random_get",
@@ -19,18 +19,18 @@ const OPEN = new Set([
   "_Py_emscripten_runtime", "_Py_CheckEmscriptenSignals_Helper",
 ]);
 const RETURNS_ERRNO = /^(__syscall_|_maybe_|_try_)/;
-const EPERM = -63; // as wasi counts
+const EPERM = -63; // error number of WASI
 const EAI_FAIL = -4;
 
 type Import = (...args: number[]) => unknown;
 export type Imports = Record<string, Record<string, unknown>>;
 
 export type Gate = {
-  /** One way: what runs from now on is untrusted. */
+  /** Cannot be undone: code that runs from now on is untrusted. */
   lock: () => void;
 };
 
-/** Wraps the imports in place. `maxHeapBytes` bounds the module's memory from now on. */
+/** Wraps the imports in place. `maxHeapBytes` limits the module's memory from now on. */
 export function gate(imports: Imports, maxHeapBytes: number): Gate {
   let locked = false;
   const special: Record<string, (original: Import) => Import> = {
@@ -50,13 +50,14 @@ export function gate(imports: Imports, maxHeapBytes: number): Gate {
     if (OPEN.has(name)) return original;
     return refusing(original, () => {
       if (RETURNS_ERRNO.test(name)) return EPERM;
-      throw new Violation(`The code reached for "${name}", which the sandbox refuses`);
+      throw new Violation(`The code used "${name}", which the sandbox forbids`);
     });
   };
   for (const module of new Set(Object.values(imports))) {
     if (Object.getPrototypeOf(module) !== Object.prototype) continue; // tables of addresses, made on demand
     for (const [name, value] of Object.entries(module)) {
-      if (typeof value === "function") module[name] = Object.assign(wrap(name, value as Import), value); // and its signature
+      // keeps the signature
+      if (typeof value === "function") module[name] = Object.assign(wrap(name, value as Import), value);
     }
   }
   return {

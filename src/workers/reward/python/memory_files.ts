@@ -1,6 +1,6 @@
 /**
- * Python's files live in the JavaScript heap, outside the module's own memory limit: they get one of their own. The
- * shapes below are those of Emscripten's in-memory file system, as far as they are needed.
+ * Python's files are in the JavaScript heap, outside the module's memory limit, so they get their own limit. The types
+ * below describe the needed parts of Emscripten's in-memory file system.
  */
 type Node = { contents?: { length: number } };
 type Write = (stream: { node: Node }, buffer: Uint8Array, offset: number, length: number, position: number) => number;
@@ -19,13 +19,13 @@ export type FileSystem = {
   unlink: (path: string) => void;
 };
 
-const ENOSPC = 51; // as wasi counts
+const ENOSPC = 51; // error number of WASI
 
 export type FileLimits = { bytes: number; nodes: number };
 
 /**
- * Counted from now on: what is there already belongs to the interpreter. A file that is deleted while it is open is
- * given back too early; what is then held is bounded by the process's own limit. Returns a way to write past the limits.
+ * Counts from now on: existing files belong to the interpreter. A file deleted while open is released too early; the
+ * process's own limit bounds that. Returns a function that writes without the limits.
  */
 export function limitFiles(fs: FileSystem, limits: FileLimits): (act: () => void) => void {
   const { MEMFS } = fs.filesystems;
@@ -43,7 +43,7 @@ export function limitFiles(fs: FileSystem, limits: FileLimits): (act: () => void
   };
   const { resizeFileStorage } = MEMFS;
   MEMFS.resizeFileStorage = (node, size) => counting(node, size, () => resizeFileStorage.call(MEMFS, node, size));
-  const { stream } = MEMFS.ops_table.file; // one table for all files, those that exist included
+  const { stream } = MEMFS.ops_table.file; // one table for all files, existing ones included
   const { write } = stream;
   stream.write = (...args) => counting(args[0].node, args[3] + args[4], () => write.apply(stream, args));
   const { createNode, destroyNode } = fs;

@@ -1,9 +1,10 @@
 /**
- * CPython, compiled to wasm (Pyodide), behind the gate. It starts from an image of its memory in which the standard
- * library's usual modules and the harness are loaded already: 0.5 s instead of 5.
+ * CPython compiled to wasm (Pyodide), behind the gate. It starts from a memory image that already contains the usual
+ * modules and the harness: 0.5 s instead of 5.
  */
 import { loadPyodide } from "pyodide";
-import modulePath from "pyodide/pyodide.asm.mjs" with { type: "file" }; // its bytecode would take 2 MB to save 15 ms
+// precompiled bytecode would take 2 MB to save 15 ms
+import modulePath from "pyodide/pyodide.asm.mjs" with { type: "file" };
 import { MAX_FRAME_BYTES, STDOUT_BYTES } from "../../../lib/rewards/contract.ts";
 import { type Interpreter, Violation } from "../interpreter.ts";
 import { type Gate, gate, type Imports } from "./gate.ts";
@@ -11,7 +12,7 @@ import { type FileSystem, limitFiles } from "./memory_files.ts";
 
 export type PythonFiles = { module: WebAssembly.Module; stdlib: Uint8Array };
 
-const VERSION = "314.0.7"; // as pinned in package.json: what follows leans on this release's inside
+const VERSION = "314.0.7"; // pinned in package.json: this file depends on internals of this release
 const STDLIB_AT = "/lib/python314.zip";
 const FILE_LIMITS = { bytes: 64 << 20, nodes: 20_000 };
 const IN = "/tmp/in.json";
@@ -32,7 +33,7 @@ type Settings = {
 type Options = PythonFiles & {
   maxHeapBytes: number;
   onPrint: (bytes: Uint8Array) => void;
-  /** Start from this image, or be able to make one. */
+  /** An image to start from, or "make" to prepare for making one. */
   image: Uint8Array | "make";
 };
 
@@ -63,7 +64,8 @@ export async function loadPython(options: Options): Promise<Python> {
       info: { arch: "wasm32", platform: "emscripten_5_0_3", version: VERSION, python: "3.14.2", abi_version: "2026_0" },
       packages: {},
     },
-    env: { HOME: "/tmp", PYTHONHASHSEED: "0", _: "python" }, // else the last is a path of the machine that made the image
+    // otherwise `_` is a path of the machine that made the image
+    env: { HOME: "/tmp", PYTHONHASHSEED: "0", _: "python" },
     jsglobals: Object.create(null),
     stdin: () => null,
     ...(options.image === "make" ? { _makeSnapshot: true } : { _loadSnapshot: options.image }),
@@ -87,7 +89,7 @@ export async function loadPython(options: Options): Promise<Python> {
   };
 }
 
-/** The package reads the library from a path; we have the bytes, and put them in the place of the empty file it read. */
+/** The package reads the library from a path. These bytes replace the empty file that it read. */
 const placing =
   (stdlib: Uint8Array, prepare: Prepare | undefined): Prepare =>
   async (module) => {
@@ -97,7 +99,7 @@ const placing =
     module.removeRunDependency("library");
   };
 
-/** Two functions that the module expects from its loader: a mark for "an error happened", and its test. */
+/** Two functions that the module expects from its loader: a marker for an error, and its test. */
 function markErrors(imports: Imports) {
   const mark = Symbol("error");
   const { env } = imports;
@@ -106,19 +108,19 @@ function markErrors(imports: Imports) {
   env["JsvError_Check"] = (value: unknown) => (value === mark ? 1 : 0);
 }
 
-/** Only for people who wonder what is missing; the wall is the gate. */
+/** Only removes confusing modules; the gate is the protection. */
 const TIDY = `import sys
 for _name in ("js", "pyodide_js", "pyodide", "pyodide.ffi", "pyodide.code", "_pyodide_core", "_pyodide"):
     sys.modules[_name] = None
 del _name`;
 const STEP = "_verk.step()";
 
-/** Devices that read and write this process's own input and output, where the frames are. No other can be made. */
+/** Devices that read and write this process's own input and output, which carry the frames. No other can be made. */
 const TERMINALS = ["/dev/tty", "/dev/tty1"];
 
 type Image = PythonFiles & { image: Uint8Array };
 
-/** What is printed is kept in one place, however often the interpreter is renewed. */
+/** Collects printed output in one object, even if the interpreter is renewed. */
 function createPrints() {
   let chunks: Uint8Array[] = [];
   let kept = 0;
@@ -127,7 +129,7 @@ function createPrints() {
     push(chunk: Uint8Array) {
       const room = STDOUT_BYTES - kept;
       if (room > 0) {
-        chunks.push(chunk.slice(0, room)); // a copy: the module's memory moves on
+        chunks.push(chunk.slice(0, room)); // copied, because the module's memory changes
         kept += Math.min(room, chunk.byteLength);
       }
       bytes += chunk.byteLength;
@@ -161,10 +163,11 @@ export async function openPython(
       try {
         unlimited(() => {
           FS.writeFile(IN, JSON.stringify(request));
-          FS.writeFile(OUT, ""); // else an answer that was not given would be the last one again
+          FS.writeFile(OUT, ""); // otherwise a missing answer would repeat the last one
         });
         python.module._PyRun_SimpleString(step);
-        if (FS.stat(OUT).size > MAX_FRAME_BYTES) throw new Violation("The answer of the code is over 1 MiB");
+        if (FS.stat(OUT).size > MAX_FRAME_BYTES)
+          throw new Violation("The answer of the reward code is larger than 1 MiB");
         return JSON.parse(new TextDecoder().decode(FS.readFile(OUT)));
       } catch (error) {
         throw error instanceof Violation ? error : new Violation(`Python ended without an answer: ${words(error)}`);

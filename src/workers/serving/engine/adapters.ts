@@ -1,7 +1,7 @@
 /**
- * LoRA adapters of one context. The library applies one set to a whole batch, so a batch is of one adapter. A replaced
- * or detached adapter lives until its last sequence is over. Keys are never used twice: a cache computed with an
- * earlier adapter of the same name is not mistaken for one of the new.
+ * LoRA adapters of one context. The library applies one set of adapters to a whole batch, so each batch uses one
+ * adapter. A replaced or detached adapter lives until its last sequence ends. Keys are never reused: a cache computed
+ * with an earlier adapter of the same name must not be taken for the new one's.
  */
 import { ptr } from "bun:ffi";
 import { cstr, must, type Ptr } from "../../../native/ffi.ts";
@@ -13,12 +13,12 @@ export type Adapter = {
   scale: number;
   users: number;
   named: boolean;
-  /** Freed here; else by the engine that it came from. */
+  /** True if this object frees it. Otherwise the engine that attached it does. */
   owned: boolean;
 };
 
 export class Adapters {
-  /** The key of what is applied to the context. */
+  /** The key of the adapter that is applied to the context. */
   current = 0;
   readonly #llama: Llama;
   readonly #model: Ptr;
@@ -31,12 +31,12 @@ export class Adapters {
     this.#model = model;
   }
 
-  /** Returns where it lies: another context of the same model can share it. */
+  /** Returns the adapter's address: another context of the same model can share it. */
   attach(name: string, path: string, scale: number): Ptr {
     this.#llama.forgetError();
     const file = cstr(path);
     const address = this.#llama.llama_adapter_lora_init(this.#model, ptr(file));
-    if (address === null) throw new Error(`${path} is no adapter of this model: ${this.#llama.firstError()}`);
+    if (address === null) throw new Error(`${path} is not an adapter of this model: ${this.#llama.firstError()}`);
     const held = must(address, path);
     this.#put(name, { address: held, scale, owned: true });
     return held;
@@ -59,13 +59,13 @@ export class Adapters {
     this.#freeUnused(adapter);
   }
 
-  /** The name that `use` takes; undefined when it has been replaced or detached. */
+  /** Returns the name that `use` takes. Undefined if the adapter was replaced or detached. */
   nameOf(key: number): string | null | undefined {
     if (key === 0) return null;
     return [...this.#byName].find(([, adapter]) => adapter.key === key)?.[0];
   }
 
-  /** Every use is released once. */
+  /** Every use must be released once. */
   use(name: string | null): Adapter {
     const adapter = name === null ? this.#none : this.#byName.get(name);
     if (!adapter) throw new Error(`no adapter "${name}" is attached`);
@@ -87,7 +87,7 @@ export class Adapters {
 
   #context: Ptr | null = null;
 
-  /** On a context of which nothing is remembered here: whoever sets it there takes it away before it releases it. */
+  /** Applies the adapter to a context that this object does not track. The caller removes it before the release. */
   set(context: Ptr, { address, scale }: Adapter) {
     const list = BigUint64Array.of(BigInt(address ?? 0));
     const code = this.#llama.llama_set_adapters_lora(
@@ -101,7 +101,8 @@ export class Adapters {
 
   #freeUnused(adapter: Adapter) {
     if (adapter.named || adapter.users > 0 || adapter.address === null) return;
-    if (this.current === adapter.key && this.#context !== null) this.apply(this.#context, this.#none); // still in the context's hands
+    // the context still uses it
+    if (this.current === adapter.key && this.#context !== null) this.apply(this.#context, this.#none);
     if (adapter.owned) this.#llama.llama_adapter_lora_free(adapter.address);
     adapter.address = null;
   }

@@ -1,4 +1,4 @@
-/** A llama_batch that is filled anew for every step. Its arrays never move: their addresses are taken once. */
+/** A llama_batch that is refilled for every step. Its arrays never move: their addresses are taken once. */
 import { ptr } from "bun:ffi";
 import type { Ptr } from "../../../native/ffi.ts";
 import type { Llama } from "../../../native/llama/symbols.ts";
@@ -28,7 +28,7 @@ export class Batch {
     this.length = 0;
   }
 
-  /** Returns the row, which names the logits later. */
+  /** Returns the row, which later selects the logits. */
   add(token: number, position: number, sequence: number, wantsOutput: boolean): number {
     const row = this.length++;
     this.#tokens[row] = token;
@@ -38,7 +38,7 @@ export class Batch {
     return row;
   }
 
-  /** 0 = done, 1 = no room in the cache for this batch, 2 = aborted, below 0 = refused or failed. */
+  /** 0 = done, 1 = no room in the cache for this batch, 2 = aborted, below 0 = rejected or failed. */
   decode(llama: Llama, context: Ptr): number {
     return llama.llama_decode(
       context,

@@ -1,4 +1,7 @@
-/** The native cache of keys and values, slot by slot, and what this program knows of its content: the two never part. */
+/**
+ * The native cache of keys and values, slot by slot, together with a record of its content. Both always change
+ * together.
+ */
 import type { Ptr } from "../../../native/ffi.ts";
 import type { Llama } from "../../../native/llama/symbols.ts";
 import { newSlots, type PlaceRules, place, type Slot } from "./slots.ts";
@@ -8,9 +11,9 @@ export type CacheOptions = {
   memory: Ptr;
   parallel: number;
   contextLength: number;
-  /** Keys and values in one pool: a copy between slots is free and may be partial. */
+  /** True if keys and values share one pool: a copy between slots is then free and may be partial. */
   unified: boolean;
-  /** Whether a sequence can be cut back to a prefix. */
+  /** True if a sequence can be cut back to a prefix. */
   reuse: boolean;
 };
 
@@ -29,7 +32,7 @@ export class Cache {
     this.#siblingRules = { ...this.#rules, copyMin: 1 };
   }
 
-  /** A free slot for the prompt, cut to what it shares with it: `keep` tokens. Null when every slot is busy. */
+  /** Takes a free slot for the prompt and cuts it to the `keep` tokens that both share. Null if every slot is busy. */
   take(prompt: Int32Array, adapter: number, sibling: boolean): { at: number; keep: number } | null {
     const placement = place(prompt, adapter, this.slots, sibling ? this.#siblingRules : this.#rules);
     if (!placement) return null;
@@ -44,7 +47,7 @@ export class Cache {
     return { at, keep };
   }
 
-  /** What an idle slot holds and whose it is, of the one unused for longest; undefined when nothing can be used again. */
+  /** Returns the tokens and the adapter of the idle slot unused for longest. Undefined if no slot can be reused. */
   idle(): { prompt: Int32Array; adapter: number } | undefined {
     let found: Slot | undefined;
     if (!this.#options.reuse) return undefined;
@@ -57,7 +60,7 @@ export class Cache {
     this.slots[at]!.busy = false;
   }
 
-  /** The token is about to be decoded; returns its position. */
+  /** Records a token that is about to be decoded and returns its position. */
   append(at: number, token: number, step: number): number {
     const slot = this.slots[at]!;
     const position = slot.length++;
@@ -66,14 +69,14 @@ export class Cache {
     return position;
   }
 
-  /** Room for one token that is not meant to stay. */
+  /** Makes room for one token that will be removed again. */
   spare(at: number): number {
     const slot = this.slots[at]!;
     if (slot.length === slot.tokens.length) this.cut(at, slot.length - 1);
     return slot.length;
   }
 
-  /** Takes out what `spare` made room for. */
+  /** Removes the token that `spare` made room for. */
   unspare(at: number) {
     this.#remove(at, this.slots[at]!.length);
   }
@@ -91,7 +94,7 @@ export class Cache {
   #copy(from: number, to: number, keep: number) {
     const { llama, memory, unified } = this.#options;
     llama.llama_memory_seq_rm(memory, to, -1, -1);
-    // Between separate caches only a whole one can be copied; the rest is cut off.
+    // Separate caches can only be copied whole; the rest is cut off.
     llama.llama_memory_seq_cp(memory, from, to, unified ? 0 : -1, unified ? keep : -1);
   }
 

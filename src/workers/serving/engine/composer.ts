@@ -1,4 +1,4 @@
-/** What goes into the next batch: one token of every running sequence, and parts of the prompts of those that begin. */
+/** Composes the next batch: one token of every running sequence, and parts of the prompts that are being read. */
 import { Batch } from "./batch.ts";
 import type { Cache } from "./cache.ts";
 import type { Sequence } from "./sequence.ts";
@@ -7,19 +7,19 @@ import type { Counters } from "./thread/frame.ts";
 
 export type ComposerOptions = {
   cache: Cache;
-  /** By slot. */
+  /** Owner of each slot. */
   owners: readonly (Sequence | null)[];
   counters: Counters;
   batchTokens: number;
-  /** Idle slots that may be decoded along between two working ones. */
+  /** At most this many idle slots are decoded along between two working ones. */
   fillMost: number;
-  /** Every prompt token that fits: how batches are cut does not depend on the clock. */
+  /** Take every prompt token that fits: the batches must not depend on the clock. */
   steady: boolean;
 };
 
-const NOBODY: ReadonlyMap<number, number> = new Map();
-const FILLER = 0; // any token: its result is not looked at
-const ENOUGH = 16; // prompt tokens in a batch, for its time to say what one costs
+const NO_SHARES: ReadonlyMap<number, number> = new Map();
+const FILLER = 0; // any token will do: its result is ignored
+const ENOUGH = 16; // prompt tokens that a batch needs to measure the cost of one
 
 export class Composer {
   readonly batch: Batch;
@@ -34,7 +34,7 @@ export class Composer {
     this.batch = new Batch(options.batchTokens);
   }
 
-  /** Fills the batch in the order of the slots, which the library needs to decode neighbours together. */
+  /** Fills the batch in the order of the slots: the library decodes only neighbours together. */
   compose(adapter: number): { prompts: number } {
     const { cache, owners, counters } = this.#options;
     this.#step++;
@@ -43,7 +43,7 @@ export class Composer {
     const batchTokens = this.batch.capacity - (mayFill ? owners.length - decoding : 0); // a longer batch aborts the process
     const load = { decoding, reading, batchTokens, promptMsPerToken: this.#promptMsPerToken };
     const budget = this.#options.steady ? batchTokens - decoding : promptBudget(load);
-    const share = reading === 0 ? NOBODY : this.#shares(adapter, budget);
+    const share = reading === 0 ? NO_SHARES : this.#shares(adapter, budget);
     const works = (owner: Sequence | null) =>
       owner !== null && owner.adapter.key === adapter && (owner.next >= 0 || (share.get(owner.id) ?? 0) > 0);
     this.#fill = mayFill ? fillers(owners.map(works), this.#options.fillMost) : [];
@@ -56,7 +56,7 @@ export class Composer {
         owner.before = cache.slots[at]!.length;
       }
       if (owner !== null && works(owner)) {
-        if (owner.next >= 0) owner.row = this.#feed(owner.next, at, true);
+        if (owner.next >= 0) owner.row = this.#append(owner.next, at, true);
         else this.#prompts += this.#feedPrompt(owner, share.get(owner.id) ?? 0);
       } else if (filling.has(at)) this.batch.add(FILLER, cache.spare(at), at, false);
     }
@@ -64,7 +64,7 @@ export class Composer {
     return { prompts: this.#prompts };
   }
 
-  /** After the batch was decoded, which took so long. */
+  /** Called after the batch was decoded, with the time that it took. */
   decoded(ms: number) {
     for (const at of this.#fill) this.#options.cache.unspare(at);
     if (this.#prompts < ENOUGH) return;
@@ -83,7 +83,7 @@ export class Composer {
     return { decoding, reading, mayFill: decoding + reading >= 2 && this.#options.fillMost > 0 };
   }
 
-  /** By sequence: how many tokens of its prompt the next batch takes. */
+  /** Returns for each sequence how many tokens of its prompt the next batch takes. */
   #shares(adapter: number, budget: number): Map<number, number> {
     const { cache, owners } = this.#options;
     const reading = owners.filter((o) => o !== null && o.next < 0 && o.adapter.key === adapter) as Sequence[];
@@ -98,13 +98,13 @@ export class Composer {
     const slot = this.#options.cache.slots[owner.slot]!;
     for (let i = 0; i < count; i++) {
       const last = slot.length === prompt.length - 1;
-      const row = this.#feed(prompt[slot.length]!, owner.slot, last);
+      const row = this.#append(prompt[slot.length]!, owner.slot, last);
       if (last) owner.row = row;
     }
     return count;
   }
 
-  #feed(token: number, at: number, wantsOutput: boolean): number {
+  #append(token: number, at: number, wantsOutput: boolean): number {
     return this.batch.add(token, this.#options.cache.append(at, token, this.#step), at, wantsOutput);
   }
 }

@@ -1,7 +1,7 @@
 /**
- * The loop's body: every step decodes one batch that holds the next token of every running sequence and a part of the
- * prompts of those that begin. A sequence owns a slot from the first token of its prompt to its end; what it leaves in
- * the cache serves whoever begins alike.
+ * The body of the decoding loop. Every step decodes one batch: the next token of every running sequence, and a part of
+ * the prompts that are being read. A sequence owns a slot from the first token of its prompt to its end. Its cache
+ * stays and is reused by a later prompt that begins alike.
  */
 import type { Ptr } from "../../../native/ffi.ts";
 import type { Llama } from "../../../native/llama/symbols.ts";
@@ -26,9 +26,9 @@ export type DecoderOptions = {
   unified: boolean;
   reuse: boolean;
   deviceSampling: boolean;
-  /** Idle slots that may be decoded along between two working ones. */
+  /** At most this many idle slots are decoded along between two working ones. */
   fillMost: number;
-  /** Nothing depends on the clock, and the samples of a request keep together. */
+  /** Results must not depend on the clock, and the samples of a request stay together. */
   steady: boolean;
   onFailed: (sequence: number, error: string) => void;
 };
@@ -47,7 +47,7 @@ export class Decoder {
   readonly #owners: (Sequence | null)[];
   #waiting: Sequence[] = [];
   #turn = 0;
-  #urgent = false; // a first token, an end, or one that somebody must see before the next
+  #urgent = false; // true after a first token, an end, or a token that must be checked before the next one
   readonly #logits: Logits;
 
   constructor(options: DecoderOptions) {
@@ -72,11 +72,11 @@ export class Decoder {
     return this.#waiting.length === 0 && this.#owners.every((owner) => owner === null);
   }
 
-  submit(asked: SubmitMessage) {
+  submit(request: SubmitMessage) {
     const { adapters } = this.#options;
-    const idle = asked.probe ? this.#cache.idle() : undefined;
+    const idle = request.probe ? this.#cache.idle() : undefined;
     const adapter = idle && adapters.nameOf(idle.adapter);
-    const submit = idle && adapter !== undefined ? { ...asked, prompt: idle.prompt, adapter } : asked;
+    const submit = idle && adapter !== undefined ? { ...request, prompt: idle.prompt, adapter } : request;
     this.#waiting.push(...newSequences(submit, () => adapters.use(submit.adapter)));
   }
 
@@ -87,21 +87,21 @@ export class Decoder {
     }
   }
 
-  /** As when it was opened: what comes is not computed from anything that was before. */
+  /** Resets the decoder to its state when opened: no result depends on earlier requests. */
   clear() {
-    if (!this.idle) throw new Error("the cache cannot be cleared while it is used");
+    if (!this.idle) throw new Error("the cache cannot be cleared while sequences run");
     this.#cache.clear();
     this.#turn = 0;
   }
 
-  /** Ends everything, and the context with it. */
+  /** Ends all sequences and frees the context. */
   close() {
     for (const sequence of [...this.#owners, ...this.#waiting]) if (sequence !== null) this.#end(sequence);
     this.#llama.llama_free(this.#options.native.context);
     this.#device?.free();
   }
 
-  /** One batch, if there is anything to decode. */
+  /** Decodes one batch, if there is anything to decode. */
   step() {
     this.#admit();
     const adapter = this.#chooseAdapter();
@@ -117,7 +117,7 @@ export class Decoder {
     composer.decoded(performance.now() - before);
   }
 
-  /** What happened since the last time, or null; without `all`, only if somebody waits for it. */
+  /** Returns the events since the last call, or null. Without `all`, only if an event is urgent. */
   take(all: boolean): Float64Array | null {
     if (this.#frame.empty || !(all || this.#urgent)) return null;
     this.#urgent = false;
@@ -134,14 +134,17 @@ export class Decoder {
     for (const sequence of this.#waiting) {
       const { leader } = sequence;
       const held = leader !== null && !leader.over && (leader.next < 0 || firstWave);
-      if (held && steady && free > 0) free--; // a place for it, while its prompt is in the cache
+      if (held && steady && free > 0) free--; // reserve a slot for it while its prompt is in the cache
       if (held || free === 0) late.push(sequence);
       else if (this.#start(sequence)) free--;
     }
     this.#waiting = late;
   }
 
-  /** Only prompts are being read: who shares one comes when all are there, so that batches stay of one kind. */
+  /**
+   * True while only prompts are read. Samples that share a prompt then wait for all of them, so that batches stay
+   * uniform.
+   */
   #firstWave(): boolean {
     let reading = false;
     for (const owner of this.#owners) {
@@ -151,7 +154,7 @@ export class Decoder {
     return reading;
   }
 
-  /** False when the sequence is over before it began. */
+  /** Returns false if the sequence ended before it began. */
   #start(sequence: Sequence): boolean {
     const { prompt, sampling, seeds, grammar, ignoreEos, probe, sequence: first } = sequence.submit;
     const taken = this.#cache.take(prompt, sequence.adapter.key, sequence.leader !== null);
@@ -242,7 +245,10 @@ export class Decoder {
     sequence.slot = -1;
   }
 
-  /** 1 = the cache has no room and is as before: the youngest sequence gives way. Else nobody knows what it holds. */
+  /**
+   * Code 1: the cache has no room and is unchanged, so the youngest sequence gives way. After other codes its content
+   * is unknown.
+   */
   #refused(code: number) {
     this.#device?.forget();
     const running = this.#owners.filter((owner) => owner !== null).sort((a, b) => b.id - a.id);

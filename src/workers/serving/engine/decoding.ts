@@ -1,4 +1,4 @@
-/** One open model on the decoding thread: what is loaded, who decodes, and the end of it. */
+/** One open model on the decoding thread: the weights, the decoders, and their shutdown. */
 import { readFileSync } from "node:fs";
 import { cstr, must, type Ptr, text } from "../../../native/ffi.ts";
 import {
@@ -23,15 +23,15 @@ type Opened = { decoding: Decoding; model: Ptr; facts: Omit<ModelFacts, "bosToke
 
 const CPU_BATCH = 512;
 const GPU_BATCH = 2048;
-const MICRO_BATCH = 512; // of what is read at once; more takes memory, and time from those who run
+const MICRO_BATCH = 512; // tokens of a prompt that are read at once; more costs memory and delays running sequences
 const CPU_FILL = 8; // measured: cutting a batch of 8 costs as much as 10 more rows
 const GPU_FILL = 32;
-const MOST_SEQUENCES = 256; // of the library
+const MOST_SEQUENCES = 256; // limit of the library
 const PROGRESS_MS = 50;
 const LONGEST_HOLD_MS = 16;
 
 export function openDecoding(open: OpenMessage, post: Post): Opened {
-  if (open.parallel > MOST_SEQUENCES) throw new Error(`parallel is ${open.parallel}, the most is ${MOST_SEQUENCES}`);
+  if (open.parallel > MOST_SEQUENCES) throw new Error(`parallel is ${open.parallel}; the maximum is ${MOST_SEQUENCES}`);
   const llama = openLlama(open.dataDir, { cuda: open.gpus.length > 0 });
   const devices = chooseDevices(llama, open.gpus);
   const used = memoryMeter(llama, devices);
@@ -59,20 +59,20 @@ function chooseDevices(llama: Llama, wanted: readonly number[]): Device[] {
   const found = listGpus(llama);
   return wanted.map((index) => {
     const device = found[index];
-    if (!device) throw new Error(`there is no GPU ${index}: ${found.length} found; verk doctor says why`);
+    if (!device) throw new Error(`there is no GPU ${index}: ${found.length} found. Run verk doctor for the reason`);
     return device;
   });
 }
 
 function refuseOthers(llama: Llama, model: Ptr) {
   if (llama.llama_model_has_encoder(model) || !llama.llama_model_has_decoder(model)) {
-    throw new Error("the model does not generate text: only decoders are served");
+    throw new Error("the model does not generate text: only decoder models can be served");
   }
   if (llama.llama_model_is_diffusion(model))
-    throw new Error("the model is a diffusion model: only decoders are served");
+    throw new Error("the model is a diffusion model: only decoder models can be served");
 }
 
-/** Call it at the start, and what it returns at the end: the bytes taken in between. */
+/** Starts a measurement. The returned function gives the bytes taken since. */
 function memoryMeter(llama: Llama, devices: readonly Device[]): () => number {
   const resident = () => Number(readFileSync("/proc/self/statm", "latin1").split(" ")[1]) * pageBytes();
   const free = () => devices.reduce((sum, { device }) => sum + freeBytes(llama, device), 0);
@@ -204,7 +204,7 @@ export class Decoding {
     this.#decoder.clear();
   }
 
-  /** One step of everything that has work. False when nothing is left. */
+  /** Runs one step of everything that has work. Returns false when nothing is left. */
   turn(): boolean {
     if (!this.#decoder.idle) this.#decoder.step();
     const { idle } = this.#decoder;
@@ -214,7 +214,10 @@ export class Decoding {
     return !this.idle;
   }
 
-  /** Waking the main thread costs 5 µs or, on a virtual machine, 200: ordinary tokens wait so that it stays near 1 %. */
+  /**
+   * Waking the main thread costs 5 µs or, on a virtual machine, 200. Ordinary tokens wait so that this cost stays near
+   * 1 %.
+   */
   #postFrame(frame: Float64Array) {
     const before = performance.now();
     this.#options.post(frame);

@@ -1,7 +1,7 @@
 /**
- * Embeddings: the mean of the last hidden states, of length 1. A context of its own, opened on first use. One part of
- * one prompt at a time, so that running streams go on in between; the library computes logits for every token of such
- * a batch, which is why the parts are small.
+ * Embeddings: the mean of the last hidden states, of length 1. They have a context of their own, opened on first use.
+ * It computes one part of one prompt at a time, so that running streams continue in between. The parts are small
+ * because the library computes logits for every token of such a batch.
  */
 import { toArrayBuffer } from "bun:ffi";
 import { must, type Ptr } from "../../../native/ffi.ts";
@@ -35,7 +35,7 @@ export class Embedder {
   readonly #jobs: Job[] = [];
   readonly #batch = new Batch(PART);
   #context: Ptr | null = null;
-  /** The job whose adapter the context has. */
+  /** The job whose adapter is applied to the context. */
   #dressed: Job | null = null;
 
   constructor(options: EmbedderOptions) {
@@ -57,19 +57,19 @@ export class Embedder {
     for (const job of at >= 0 ? this.#jobs.splice(at, 1) : []) this.#over(job);
   }
 
-  /** Gives up the oldest job and returns its id. */
+  /** Drops the oldest job and returns its id. */
   drop(): number {
     const job = this.#jobs.shift();
     if (job) this.#over(job);
     return job?.id ?? -1;
   }
 
-  /** One part of the oldest job; the job when it is complete. */
+  /** Computes one part of the oldest job. Returns the job when it is complete. */
   step(): { id: number; vectors: Float32Array[] } | null {
     const job = this.#jobs[0];
     if (!job) return null;
     const prompt = job.prompts[job.vectors.length];
-    if (prompt) this.#feed(job, prompt);
+    if (prompt) this.#decodePart(job, prompt);
     if (job.vectors.length < job.prompts.length) return null;
     this.#jobs.shift();
     this.#over(job);
@@ -82,7 +82,7 @@ export class Embedder {
     this.#dressed = job;
   }
 
-  /** The context must not hold an adapter that may be freed now. */
+  /** Removes the job's adapter from the context: the adapter may be freed now. */
   #over(job: Job) {
     const { adapters } = this.#options;
     if (this.#dressed === job && this.#context !== null) {
@@ -94,7 +94,7 @@ export class Embedder {
     adapters.release(job.adapter);
   }
 
-  #feed(job: Job, prompt: Int32Array) {
+  #decodePart(job: Job, prompt: Int32Array) {
     const { llama, size } = this.#options;
     this.#context ??= this.#open();
     this.#dress(this.#context, job);
@@ -136,7 +136,7 @@ export class Embedder {
   }
 }
 
-/** The direction alone: the mean and the sum have the same. */
+/** Scales to length 1, so the sum serves as well as the mean. */
 function normalised(sum: Float64Array): Float32Array {
   let square = 0;
   for (const value of sum) square += value * value;

@@ -1,4 +1,4 @@
-/** Engines are opened here; what they do is in threaded_engine.ts. */
+/** Opens engines. threaded_engine.ts implements them. */
 import { compiled } from "../../../native/bundle/embedded.ts";
 import type { Ptr } from "../../../native/ffi.ts";
 import { openLlama } from "../../../native/llama/symbols.ts";
@@ -8,17 +8,17 @@ import { ThreadedEngine } from "./thread/threaded_engine.ts";
 import type { Engine, EngineOptions } from "./types.ts";
 import { Vocab } from "./vocab.ts";
 
-/** In the executable the thread is an entry of its own, beside the main one (scripts/build.ts). */
+/** In the executable the thread is a second entry point (scripts/build.ts). */
 const THREAD = compiled
   ? "/$bunfs/root/workers/serving/engine/thread/thread.js"
   : new URL("./thread/thread.ts", import.meta.url);
 
-/** A thread that may have its libraries already: what a process can do before it knows its model. */
+/** A thread that may have loaded its libraries: the work that a process can do before it knows its model. */
 export type Prepared = { thread: Worker };
 
-/** With `cuda` the driver is started too, which takes no memory of a card. */
+/** With `cuda` the driver is started too; that takes no GPU memory. */
 export function prepareEngine(dataDir: string, cuda: boolean): Prepared {
-  const thread = new Worker(THREAD); // begins on another core while the libraries are loaded here
+  const thread = new Worker(THREAD); // starts on another core while the libraries are loaded here
   openLlama(dataDir, { cuda });
   thread.postMessage([{ type: "prepare", dataDir, cuda }]);
   return { thread };
@@ -29,8 +29,8 @@ export async function openEngine(options: EngineOptions, prepared?: Prepared): P
 }
 
 /**
- * Several over the same weights, each with a thread and a share of the sequences: while a device computes for one, the
- * others prepare their next batches. The first owns the weights and is closed last.
+ * Opens several engines over the same weights, each with a thread and a share of the sequences. While the device
+ * computes for one, the others prepare their next batches. The first owns the weights and is closed last.
  */
 export async function openEngines(options: EngineOptions, count: number): Promise<Engine[]> {
   const each = { ...options, parallel: Math.ceil(options.parallel / count) };
@@ -49,9 +49,10 @@ export async function closeEngines([first, ...others]: readonly Engine[]): Promi
   await first?.close();
 }
 
-/** `model`: the address of weights that are loaded already, in this process. */
+/** `model`: the address of weights that this process has already loaded. */
 async function open(options: EngineOptions, thread: Worker, model: number | null): Promise<Engine> {
-  const llama = openLlama(options.dataDir, { cuda: options.gpus.length > 0 }); // before the thread does: it loads the devices
+  // the thread needs the devices that this call loads
+  const llama = openLlama(options.dataDir, { cuda: options.gpus.length > 0 });
   const { promise, resolve, reject } = Promise.withResolvers<Extract<FromThread, { type: "opened" }>>();
   thread.onerror = (event) => reject(new Error(event.message));
   thread.onmessage = ({ data }: MessageEvent<FromThread>) => {

@@ -7,7 +7,7 @@ export const CONTROL = 1;
 export const END = 2;
 const UNKNOWN = 255;
 
-/** What each token of a vocabulary is. Asked when needed: a large vocabulary would cost a load 20 ms. */
+/** Token kinds of a vocabulary, read on demand: reading a large vocabulary would add 20 ms to a load. */
 export class TokenKinds {
   readonly #llama: Llama;
   readonly #vocab: Ptr;

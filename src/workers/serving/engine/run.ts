@@ -1,11 +1,14 @@
-/** One request on the main thread: tokens in, deltas out. Single consumer; what it does not fetch waits for it. */
+/**
+ * One request on the main thread: tokens in, deltas out. It has a single consumer and buffers what that has not
+ * fetched.
+ */
 
 import { TextOut } from "./text.ts";
 import { type EndToken, NO_END, type Reason } from "./thread/frame.ts";
 import type { Delta, Finish, Generation, Run, TokenLogprob } from "./types.ts";
 import type { Vocab } from "./vocab.ts";
 
-/** `cancel` ends sequences on the decoding thread; it may be told of some that are over already. */
+/** `cancel` ends sequences on the decoding thread. Some of them may have ended already. */
 export type RunHooks = { vocab: Vocab; cancel: (samples: readonly number[]) => void; onOver: () => void };
 
 export class ActiveRun implements Run {
@@ -53,7 +56,7 @@ export class ActiveRun implements Run {
     this.flush();
   }
 
-  /** What is over stays over; the rest ends here and now. */
+  /** Ends the unfinished samples now; finished ones keep their result. */
   cancel() {
     const open = this.#samples.filter((sample) => !sample.over);
     if (this.#left === 0 || open.length === 0) return;
@@ -62,7 +65,7 @@ export class ActiveRun implements Run {
     this.flush();
   }
 
-  /** Hands over what a frame brought. */
+  /** Hands over the content of a frame. */
   flush() {
     if (!this.#waiter) return;
     const next = this.#take();
@@ -102,7 +105,7 @@ export class ActiveRun implements Run {
     return error ?? { done: true, value: undefined };
   }
 
-  /** `stop` lists samples that the decoding thread does not know to be over. */
+  /** `stop` lists samples that ended here but still run on the decoding thread. */
   #ended(stop: readonly number[]) {
     if (stop.length > 0) this.#hooks.cancel(stop);
     if (--this.#left === 0) this.#settle();
@@ -138,7 +141,7 @@ class Sample {
     this.#wantsTokens = generation.wantTokens === true;
   }
 
-  /** Null when there is nothing to show yet. */
+  /** Returns null if there is nothing to show yet. */
   take(token: number, scored: TokenLogprob | null): Delta | null {
     this.#count++;
     if (this.#wantsTokens) this.#tokens.push(token);
@@ -172,7 +175,7 @@ class Sample {
   }
 }
 
-/** A rollout must learn that the model chose to end. */
+/** Adds the end token: a rollout must learn that the model chose to end. */
 function withEnd(delta: Delta, { token, logprob }: EndToken, vocab: Vocab) {
   delta.tokens = Int32Array.of(...(delta.tokens ?? []), token);
   if (Number.isNaN(logprob)) return;

@@ -6,20 +6,20 @@ import type { SubmitMessage } from "./thread/messages.ts";
 export type Sequence = {
   id: number;
   submit: SubmitMessage;
-  /** Its prompt is copied from this one's slot: it begins when that one has read it. */
+  /** The sample whose slot the prompt is copied from. This one begins when the leader has read the prompt. */
   leader: Sequence | null;
   adapter: Adapter;
   sampler: Drawer | null;
-  slot: number; // -1 = waits
-  /** Sampled and not yet in the cache; -1 while the prompt is being read. */
+  slot: number; // -1 = waiting
+  /** The sampled token that is not yet in the cache; -1 while the prompt is being read. */
   next: number;
   left: number;
-  row: number; // of the current batch, whose logits it draws from; -1 = none
+  row: number; // row of the current batch whose logits it draws from; -1 = none
   before: number; // tokens in its slot before the current batch
   over: boolean;
 };
 
-/** All samples of a request; the first leads. `use` counts one use of the adapter for each. */
+/** All samples of a request; the first one leads. `use` counts one use of the adapter for each. */
 export function newSequences(submit: SubmitMessage, use: () => Adapter): Sequence[] {
   const sequences: Sequence[] = [];
   for (let i = 0; i < submit.seeds.length; i++) {

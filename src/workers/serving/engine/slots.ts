@@ -1,24 +1,24 @@
 /**
- * Who runs where, and how much of a prompt goes into the next batch. Pure: no native call, no clock.
- * A slot is one sequence of the native cache; what it holds stays after its owner is done, for whoever begins alike.
+ * Assigns sequences to slots and splits prompts over batches. Pure: no native call, no clock. A slot is one sequence of
+ * the native cache. Its content stays after its owner ends, for a later prompt that begins alike.
  */
 
 export type Slot = {
   /** The tokens whose keys and values the cache holds: `tokens[0, length)`. */
   tokens: Int32Array;
   length: number;
-  /** Which adapter computed them; 0 = none. */
+  /** The adapter that computed them; 0 = none. */
   adapter: number;
   busy: boolean;
-  /** The step in which it was last used; 0 = never. */
+  /** The step of the last use; 0 = never. */
   usedAt: number;
 };
 
-/** Take `slot`, keep its first `keep` tokens; they are there already, or in slot `from`. */
+/** Take `slot` and keep its first `keep` tokens. They are there already, or in slot `from`. */
 export type Placement = { slot: number; from: number; keep: number };
 
 export type PlaceRules = {
-  /** Copying between slots moves the whole cache of one: below this many tokens it is cheaper to compute them. */
+  /** A copy between slots moves the whole cache of one. Below this many tokens it is cheaper to compute them. */
   copyMin: number;
   /** False for models whose state cannot be cut back to a prefix. */
   reuse: boolean;
@@ -34,14 +34,16 @@ export function newSlots(count: number, contextLength: number): Slot[] {
   }));
 }
 
-/** How many tokens the two have in common from the start, `most` at most. */
+/** Returns how many tokens both have in common from the start, at most `most`. */
 export function commonPrefix(a: Int32Array, b: Int32Array, most: number): number {
   let n = 0;
   while (n < most && a[n] === b[n]) n++;
   return n;
 }
 
-/** Undefined when every slot is busy. At least one token of the prompt is always left to compute: its logits are needed. */
+/**
+ * Returns undefined if every slot is busy. At least one token of the prompt is left to compute: its logits are needed.
+ */
 export function place(
   prompt: Int32Array,
   adapter: number,
@@ -71,8 +73,8 @@ export function place(
 }
 
 /**
- * The free slot to give away. The native batch is cut wherever the slots in it are not neighbours, so a slot beside a
- * running one comes first; among equals the one unused for longest. -1 when none is free.
+ * Returns the free slot to give away, or -1. The native batch is split wherever its slots are not neighbours, so a slot
+ * beside a running one comes first. Among equals the one unused for longest wins.
  */
 function emptiest(slots: readonly Slot[]): number {
   const first = slots.findIndex((slot) => slot.busy);
@@ -89,8 +91,8 @@ function emptiest(slots: readonly Slot[]): number {
 }
 
 /**
- * The native batch is cut in two wherever a slot between two working ones does nothing, and two small batches cost much
- * more than one. These are the idle slots to decode along, for nothing: in gaps of `most` at most.
+ * Returns idle slots to decode along, in gaps of at most `most`. The native batch is split wherever a slot between two
+ * working ones is idle. Two small batches cost much more than one with unused results.
  */
 export function fillers(working: readonly boolean[], most: number): number[] {
   const fill: number[] = [];
@@ -108,31 +110,31 @@ export type Load = {
   decoding: number;
   /** Sequences whose prompts are being read. */
   reading: number;
-  /** What a batch may hold. */
+  /** The capacity of a batch. */
   batchTokens: number;
-  /** Measured; 0 before the first prompt. */
+  /** The measured value; 0 before the first prompt. */
   promptMsPerToken: number;
 };
 
-const STALL_MS = 60; //  a running stream waits no longer than about this for somebody's prompt
-const CROWD = 4; //      or this many times as long, when those who wait to begin are so many times more
-const STEP_MS = 400; //  nobody is running: as long as a newcomer or a cancellation may wait
+const STALL_MS = 60; // a running stream waits about this long at most for another request's prompt
+const CROWD = 4; // the limit grows up to this many times if that many more sequences wait to begin
+const STEP_MS = 400; // without running sequences: the longest wait of a new request or a cancellation
 const LEAST = 16;
 const UNMEASURED = 64;
 
-/** How many prompt tokens fit into the next batch without a long pause for those who run or come. */
+/** Returns how many prompt tokens fit into the next batch without a long pause for running or new requests. */
 export function promptBudget({ decoding, reading, batchTokens, promptMsPerToken }: Load): number {
   const room = batchTokens - decoding;
-  const patience = decoding === 0 ? STEP_MS : STALL_MS * Math.min(CROWD, Math.max(1, reading / decoding));
-  const bearable = promptMsPerToken > 0 ? Math.floor(patience / promptMsPerToken) : UNMEASURED;
+  const limitMs = decoding === 0 ? STEP_MS : STALL_MS * Math.min(CROWD, Math.max(1, reading / decoding));
+  const bearable = promptMsPerToken > 0 ? Math.floor(limitMs / promptMsPerToken) : UNMEASURED;
   return Math.min(room, Math.max(LEAST, bearable));
 }
 
 const SHORT = 32;
 
 /**
- * Splits the budget among prompts, oldest first; `left` is what each has yet to read. Short ones go before, with half
- * of the budget at most: a question of ten tokens does not wait behind a book, nor a book behind endless questions.
+ * Splits the budget among prompts, oldest first; `left` is the rest of each. Short prompts go first, with at most half
+ * of the budget. A short question then does not wait behind a long document, nor the document behind endless questions.
  */
 export function promptShares(left: readonly number[], budget: number): number[] {
   const shares = left.map(() => 0);
@@ -152,8 +154,8 @@ export function promptShares(left: readonly number[], budget: number): number[] 
 }
 
 /**
- * Which adapter the next batch runs with; undefined when there is nothing to run. `waiting`: the adapters of all
- * runnable sequences, oldest first. After `turn` batches with one adapter the next in line has its turn.
+ * Returns the adapter of the next batch, or undefined if there is nothing to run. `waiting`: the adapters of all
+ * runnable sequences, oldest first. After `turn` batches with one adapter the next in line follows.
  */
 export function nextAdapter(
   waiting: readonly number[],

@@ -1,27 +1,27 @@
 /**
- * Bytes of tokens → text that may be shown. A character is never split, and nothing is shown that is a stop string or
- * may still become one. Pure; one instance per sample.
+ * Turns bytes of tokens into text that may be shown. It never splits a character and never shows a stop string or the
+ * beginning of one. Pure; one instance per sample.
  */
 
-/** What a push releases. `tokens`: how many of the tokens pushed so far, in all, belong to the text released so far. */
+/** The text that a push releases. `tokens`: how many of all pushed tokens belong to the text released so far. */
 export type Released = { text: string; stopped: boolean; tokens: number };
 
 export class TextOut {
   readonly #stops: readonly string[];
   readonly #decoder = new TextDecoder("utf-8", { ignoreBOM: true });
   #pending = false; // the decoder may hold the first bytes of a character
-  #held = ""; // decoded, but perhaps the beginning of a stop string
+  #held = ""; // decoded text that may be the beginning of a stop string
   #shown = 0; // code units released
   #decoded = 0; // code units decoded
-  readonly #ends: number[] = []; // of the tokens not released: where their text ends
-  #last = 0; // where the last released token ends
+  readonly #ends: number[] = []; // ends of the texts of tokens not yet released
+  #last = 0; // end of the last released token
   #tokens = 0;
 
   constructor(stops: readonly string[]) {
     this.#stops = stops.filter((stop) => stop !== "");
   }
 
-  /** `text` is the piece as a string when its bytes are whole characters: spares the decoder. */
+  /** `text` is the piece as a string if its bytes are whole characters. It saves the decoder a call. */
   push(bytes: Uint8Array, text: string | null): Released {
     const fresh = text !== null && !this.#pending ? text : this.#decode(bytes);
     this.#decoded += fresh.length;
@@ -36,7 +36,7 @@ export class TextOut {
     return this.#release(this.#held.length - pendingStop(this.#held, this.#stops), false);
   }
 
-  /** The end: what was held comes out, a character that never became whole as U+FFFD. */
+  /** Ends the text: releases the held text, with U+FFFD for an incomplete character. */
   finish(): Released {
     const rest = this.#pending ? this.#decoder.decode() : "";
     this.#pending = false;
@@ -50,7 +50,7 @@ export class TextOut {
 
   #decode(bytes: Uint8Array): string {
     const last = bytes.at(-1);
-    if (last !== undefined) this.#pending = last >= 0x80; // perhaps: the decoder knows, and is asked while in doubt
+    if (last !== undefined) this.#pending = last >= 0x80; // only possibly: the decoder is called while this is true
     return this.#decoder.decode(bytes, { stream: true });
   }
 
@@ -61,14 +61,14 @@ export class TextOut {
     let whole = 0;
     while (whole < this.#ends.length && this.#ends[whole]! <= this.#shown) whole++;
     const begun = whole === 0 ? this.#last : this.#ends[whole - 1]!;
-    if (stopped && whole < this.#ends.length && begun < this.#shown) whole++; // its first part was shown
+    if (stopped && whole < this.#ends.length && begun < this.#shown) whole++; // its first part was shown already
     this.#last = this.#ends.splice(0, whole).at(-1) ?? this.#last;
     this.#tokens += whole;
     return { text, stopped, tokens: this.#tokens };
   }
 }
 
-/** Where the earliest stop string begins; -1 when there is none. */
+/** Returns the start of the earliest stop string, or -1. */
 function firstStop(text: string, stops: readonly string[]): number {
   let first = -1;
   for (const stop of stops) {
@@ -78,7 +78,7 @@ function firstStop(text: string, stops: readonly string[]): number {
   return first;
 }
 
-/** How many code units at the end may still become a stop string. */
+/** Returns how many code units at the end may still become a stop string. */
 function pendingStop(text: string, stops: readonly string[]): number {
   let longest = 0;
   const last = text.charCodeAt(text.length - 1);

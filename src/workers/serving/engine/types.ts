@@ -1,10 +1,10 @@
 /**
- * The engine as the rest of the program sees it: one model in this process, many sequences decoded together.
- * The chat routes and the trainer's rollouts use the same interface.
+ * The engine's interface: one model in this process, many sequences decoded together. The chat routes and the trainer's
+ * rollouts both use it.
  */
 
 export type Sampling = {
-  /** 0 = greedy: the most likely token, always. */
+  /** 0 = greedy: always the most likely token. */
   temperature: number;
   topP: number;
   /** 0 = off. */
@@ -12,7 +12,10 @@ export type Sampling = {
   minP: number;
   frequencyPenalty: number;
   presencePenalty: number;
-  /** The same seed, prompt and settings give the same tokens. Absent: random. Sample i of a request draws with seed + i. */
+  /**
+   * The same seed, prompt and settings give the same tokens. If absent, the seed is random. Sample i draws with seed +
+   * i.
+   */
   seed?: number;
   logitBias: readonly (readonly [token: number, bias: number])[];
 };
@@ -21,23 +24,23 @@ export type Generation = {
   prompt: Int32Array;
   maxTokens: number;
   sampling: Sampling;
-  /** How many answers to one prompt; they share its keys and values. */
+  /** The number of answers to one prompt; they share its keys and values. */
   samples: number;
-  /** None of these ever appears in the text, nor does a part of one at the end. */
+  /** None of these strings appears in the text, nor a part of one at the end. */
   stop: readonly string[];
-  /** Undefined = none; else this many alternatives beside each sampled token (0..20). */
+  /** Undefined = none. Otherwise this many alternatives for each sampled token (0..20). */
   topLogprobs?: number;
-  /** Log-probabilities are of the logits divided by this. Absent: 1, the model as it is. */
+  /** Log-probabilities are computed from the logits divided by this. The default is 1: the model as it is. */
   logprobTemperature?: number;
-  /** GBNF with the rule `root`: the text is always a sentence of it. */
+  /** GBNF with the rule `root`. The text always satisfies it. */
   grammar?: string;
-  /** Let end-of-generation tokens be ordinary: for benchmarks. */
+  /** Treat end-of-generation tokens as ordinary ones; for benchmarks. */
   ignoreEos?: boolean;
-  /** Name of an attached adapter; absent = the model as it is. */
+  /** Name of an attached adapter. If absent, the base model is used. */
   adapter?: string;
-  /** Rollouts want the ids. */
+  /** Include the token ids; rollouts need them. */
   wantTokens?: boolean;
-  /** A proof that it decodes: the last token of some idle cache again, so that nobody's cache is lost to it. */
+  /** Proves that the model decodes: decodes the last token of an idle cache again, so that no cache is lost. */
   probe?: boolean;
 };
 
@@ -51,25 +54,28 @@ export type TokenLogprob = {
 
 export type Finish = "stop" | "length" | "cancelled";
 
-/** What became of one sample since the last delta. Whole characters only; nothing that may still become a stop string. */
+/**
+ * The progress of one sample since the last delta. It holds whole characters only, and nothing that may still become a
+ * stop string.
+ */
 export type Delta = {
   sample: number;
   text: string;
   tokens?: Int32Array;
   logprobs?: readonly TokenLogprob[];
   finish?: Finish;
-  /** With `finish`: tokens generated for this sample, the end token not counted. */
+  /** Present with `finish`: tokens generated for this sample, without the end token. */
   completionTokens?: number;
 };
 
 export type Run = AsyncIterable<readonly Delta[]> & {
-  /** Known when the prompt has been read: how many of its tokens were already in the cache. */
+  /** Resolves when the prompt has been read: how many of its tokens were already in the cache. */
   readonly cachedTokens: Promise<number>;
 };
 
 export type ModelFacts = {
   architecture: string;
-  /** Of one sequence in this engine. */
+  /** The context of one sequence in this engine. */
   contextLength: number;
   trainedContextLength: number;
   parallel: number;
@@ -77,7 +83,7 @@ export type ModelFacts = {
   embeddingSize: number;
   parameters: number;
   weightBytes: number;
-  /** What the engine holds on its device, as measured. */
+  /** Measured memory of the engine on its device. */
   memoryBytes: number;
   bosToken: string;
   eosToken: string;
@@ -94,12 +100,12 @@ export type EngineStats = {
   cachedTokens: number;
   completionTokens: number;
   decodeCalls: number;
-  /** Since the last successful decode of anything; Infinity before the first. */
+  /** Time since the last successful decode of any request; Infinity before the first. */
   idleMs: number;
 };
 
 export type EngineOptions = {
-  /** Where native libraries are extracted to. */
+  /** The directory for extracted native libraries. */
   dataDir: string;
   modelPath: string;
   contextLength: number;
@@ -109,11 +115,11 @@ export type EngineOptions = {
   gpus: readonly number[];
   /** Keys and values in one pool shared by all sequences: for groups that share a long prompt. */
   unified?: boolean;
-  /** Tokens are drawn on the device where the request allows it. Absent: with a GPU. */
+  /** Draw tokens on the device where the request allows it. Default: true with a GPU. */
   deviceSampling?: boolean;
-  /** Rather loaded soon than fast: weights that gain little from it are not rearranged. */
+  /** Prefer a short load over speed: weights that gain little are not rearranged. */
   hurry?: boolean;
-  /** The same requests after `clear` are computed in the same batches, whatever the clock says. */
+  /** The same requests after `clear` are computed in the same batches, independent of the clock. */
   steady?: boolean;
   onProgress?: (fraction: number) => void;
 };
@@ -122,19 +128,22 @@ export type Engine = {
   readonly facts: ModelFacts;
   /** The address of the loaded model, the same for every thread of this process. */
   readonly model: number;
-  /** `special`: text such as <|im_end|> becomes the control token. */
+  /** `special`: text such as <|im_end|> becomes a control token. */
   tokenize: (text: string, options: { addBos: boolean; special: boolean }) => Int32Array;
   detokenize: (tokens: Int32Array) => string;
   /** Aborting frees the slot before the next decode. Throws ContextOverflow before anything runs. */
   generate: (generation: Generation, signal?: AbortSignal) => Run;
-  /** Mean of the last hidden states, length 1; in the order given. `adapter`: as in a generation. */
+  /** Mean of the last hidden states, of length 1, in the order given. `adapter` means the same as in a generation. */
   embed: (prompts: readonly Int32Array[], signal?: AbortSignal, adapter?: string) => Promise<Float32Array[]>;
-  /** Loads (or replaces, once no sequence uses it) an adapter under a name; returns its address in this process. */
+  /**
+   * Loads an adapter under a name and returns its address in this process. It replaces an earlier one once no sequence
+   * uses that.
+   */
   attach: (name: string, path: string, scale?: number) => Promise<number>;
-  /** One that another engine over the same weights has attached, and that it must outlast. */
+  /** Shares an adapter that another engine over the same weights attached. That engine must outlive this one. */
   share: (name: string, address: number) => Promise<void>;
   detach: (name: string) => Promise<void>;
-  /** Forgets what the cache holds. Only while nothing runs. */
+  /** Forgets the content of the cache. Allowed only while nothing runs. */
   clear: () => Promise<void>;
   stats: () => EngineStats;
   close: () => Promise<void>;
@@ -147,7 +156,7 @@ export class ContextOverflow extends Error {
     readonly contextLength: number,
   ) {
     super(
-      `The prompt has ${promptTokens} tokens and the context holds ${contextLength}: shorten it, or deploy with a larger context_length`,
+      `The prompt has ${promptTokens} tokens, but the context holds ${contextLength}. Shorten the prompt, or deploy with a larger context_length`,
     );
     this.name = "ContextOverflow";
   }

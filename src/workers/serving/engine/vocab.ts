@@ -1,9 +1,9 @@
-/** Text ⇄ tokens, on the thread that asks: a vocabulary may be read by all threads at once. */
+/** Text ⇄ tokens, on the calling thread: all threads may read a vocabulary at once. */
 import { ptr } from "bun:ffi";
 import { must, type Ptr, text } from "../../../native/ffi.ts";
 import type { Llama } from "../../../native/llama/symbols.ts";
 
-/** Control tokens that a person must see: without them a tool call or a thought could not be told from an answer. */
+/** Control tokens that users must see: without them a tool call or a thought would look like an answer. */
 const SPOKEN = new Set([
   "<tool_call>",
   "</tool_call>",
@@ -18,7 +18,7 @@ const SPOKEN = new Set([
 ]);
 const NOTHING = new Uint8Array(0);
 
-export type Piece = { bytes: Uint8Array /** Null when the bytes are not whole characters. */; text: string | null };
+export type Piece = { bytes: Uint8Array /** Null if the bytes are not whole characters. */; text: string | null };
 
 export class Vocab {
   readonly size: number;
@@ -69,7 +69,7 @@ export class Vocab {
     return new TextDecoder("utf-8", { ignoreBOM: true }).decode(Buffer.concat(parts));
   }
 
-  /** What a person sees of a token: control tokens are nothing. */
+  /** The text that a user sees of a token; control tokens are empty. */
   piece(token: number): Piece {
     const found = this.#pieces[token];
     if (found) return found;

@@ -1,8 +1,10 @@
-/** Sets of characters. Always spelt by what they hold: llama.cpp's "anything but" includes what is no character. */
+/**
+ * Sets of characters. They always list what they contain: llama.cpp's negated class also matches invalid characters.
+ */
 export type Range = readonly [from: number, to: number];
 export const LAST = 0x10ffff;
 
-/** What JSON writes with a backslash, and halves of surrogate pairs. */
+/** Characters that JSON writes with a backslash, and halves of surrogate pairs. */
 const NOT_PLAIN: Range[] = [
   [0, 0x1f],
   [0x22, 0x22],
@@ -35,7 +37,7 @@ export function invert(ranges: readonly Range[]): Range[] {
   return out;
 }
 
-/** One character of a class, spelt so that no character is special in it. */
+/** One character of a class, escaped so that none is special. */
 const classChar = (code: number) => {
   if ((code >= 0x30 && code <= 0x39) || (code >= 0x41 && code <= 0x5a) || (code >= 0x61 && code <= 0x7a))
     return String.fromCharCode(code);
@@ -43,7 +45,7 @@ const classChar = (code: number) => {
   return code <= 0xffff ? `\\u${hex(code, 4)}` : `\\U${hex(code, 8)}`;
 };
 
-/** A class of those characters of the set that stand for themselves in a JSON string, if there are any. */
+/** A class of the set's characters that need no escape in a JSON string, if there are any. */
 export function plainClass(set: readonly Range[]): string | undefined {
   const plain = invert(normal([...invert(set), ...NOT_PLAIN]));
   if (plain.length === 0) return undefined;

@@ -1,4 +1,4 @@
-/** Two JSON schemas into one that accepts what both accept. */
+/** Merges two JSON schemas into one that accepts what both accept. */
 import { AppError } from "../../../lib/errors.ts";
 import { numericBounds } from "./numeric_bounds.ts";
 
@@ -6,7 +6,7 @@ export type Schema = { readonly [keyword: string]: unknown };
 
 const MAX_BRANCHES = 64;
 
-/** Say nothing about what is valid. */
+/** Keywords that do not affect validation. */
 export const ANNOTATIONS = new Set([
   "$schema",
   "$id",
@@ -39,7 +39,7 @@ export function constrains(schema: Schema): boolean {
   return Object.keys(schema).some((keyword) => !ANNOTATIONS.has(keyword));
 }
 
-/** `both` of two subschemas, either of which may be a boolean. */
+/** Merges two subschemas; either may be a boolean. */
 function both(a: unknown, b: unknown): unknown {
   if (a === undefined || a === true) return b;
   if (b === undefined || b === true) return a;
@@ -52,7 +52,7 @@ export function merge(a: Schema, b: Schema, at: string): Schema {
   for (const [keyword, value] of Object.entries(b)) {
     const present = out[keyword];
     if (NUMERIC.has(keyword) || ANNOTATIONS.has(keyword)) continue;
-    if (value === null && keyword !== "const") continue; // as good as absent
+    if (value === null && keyword !== "const") continue; // null counts as absent
     const absent = present === undefined || (present === null && keyword !== "const");
     out[keyword] = absent ? value : mergeKeyword(keyword, present, value, at);
   }
@@ -66,14 +66,14 @@ function mergeKeyword(keyword: string, a: unknown, b: unknown, at: string): unkn
   if (keyword === "required") return [...new Set([...(a as string[]), ...(b as string[])])];
   if (keyword === "type") return commonTypes(a, b, at);
   if (keyword === "enum") return (a as unknown[]).filter((x) => (b as unknown[]).some((y) => Bun.deepEquals(x, y)));
-  if (keyword === "properties" || keyword === "additionalProperties") return a; // mergeProperties does both together
+  if (keyword === "properties" || keyword === "additionalProperties") return a; // mergeProperties handles both together
   if (keyword === "items") return both(a, b);
   if (keyword === "allOf") return [...(a as unknown[]), ...(b as unknown[])];
   if (keyword === "anyOf" || keyword === "oneOf") return crossed(a as unknown[], b as unknown[], at);
   if (HIGHER.has(keyword)) return Math.max(Number(a), Number(b));
   if (LOWER.has(keyword)) return Math.min(Number(a), Number(b));
   if (keyword === "nullable") return a === true && b === true;
-  throw refuse(at, `two different values of ${keyword} cannot be combined here`);
+  throw refuse(at, `two different values of ${keyword} cannot be combined. Use one of them`);
 }
 
 function commonTypes(a: unknown, b: unknown, at: string): unknown {
@@ -81,16 +81,17 @@ function commonTypes(a: unknown, b: unknown, at: string): unknown {
   const common = left.filter((type) => right.includes(type));
   if (left.includes("integer") !== right.includes("integer") && [...left, ...right].includes("number"))
     common.push("integer");
-  if (common.length === 0) throw refuse(at, `nothing is both ${left.join(" or ")} and ${right.join(" or ")}`);
+  if (common.length === 0) throw refuse(at, `no value is both ${left.join(" or ")} and ${right.join(" or ")}`);
   return common;
 }
 
 function crossed(a: readonly unknown[], b: readonly unknown[], at: string): unknown[] {
-  if (a.length * b.length > MAX_BRANCHES) throw refuse(at, `more than ${MAX_BRANCHES} combinations of alternatives`);
+  if (a.length * b.length > MAX_BRANCHES)
+    throw refuse(at, `more than ${MAX_BRANCHES} combinations of alternatives. Use fewer alternatives`);
   return a.flatMap((x) => b.map((y) => both(x, y)));
 }
 
-/** A schema that allows no other properties forbids those that only the other one names. */
+/** A schema without additional properties forbids those that only the other schema names. */
 function mergeProperties(out: Record<string, unknown>, a: Schema, b: Schema) {
   const [left, right] = [asProperties(a), asProperties(b)];
   if (!left && !right) return;

@@ -1,10 +1,10 @@
-/** Numbers within bounds, digit by digit. */
+/** Grammar rules for numbers within bounds, digit by digit. */
 
 const DIGITS = 16;
 const FRACTION_DIGITS = 6; // beyond about 15 significant digits a number reads back as its neighbour
 const LIMIT = 10n ** BigInt(DIGITS) - 1n;
 
-/** Undefined: no integer lies between. */
+/** Returns undefined if no integer lies between the bounds. */
 export function integerBetween(min: bigint | undefined, max: bigint | undefined): string | undefined {
   const low = min ?? -LIMIT;
   const high = max ?? LIMIT;
@@ -50,7 +50,7 @@ const anyDigits = (count: number) => (count === 0 ? "" : `[0-9]{${count}}`);
 export type Bound = { value: number; open: boolean };
 type Decimal = { whole: bigint; fraction: string; open: boolean };
 
-/** Undefined: no number lies between. Without exponents, and with few digits after the point. */
+/** Returns undefined if no number lies between the bounds. Numbers have no exponent and few fraction digits. */
 export function numberBetween(min: Bound | undefined, max: Bound | undefined): string | undefined {
   const low = min ?? { value: -Number(LIMIT), open: false };
   const high = max ?? { value: Number(LIMIT), open: false };
@@ -93,7 +93,7 @@ function decimal({ value, open }: Bound): Decimal {
 
 const rest = (used: number) => `[0-9]{0,${Math.max(FRACTION_DIGITS - used, 2)}}`;
 
-/** What may follow the whole part so that the number is at least the bound. */
+/** Returns the fractions that make the number at least the bound. */
 function fractionAtLeast({ fraction, open }: Decimal): string {
   if (fraction === "") return open ? `"." "0"{0,3} [1-9] ${rest(4)}` : `("." [0-9]{1,${FRACTION_DIGITS}})?`;
   const parts: string[] = [];
@@ -105,7 +105,7 @@ function fractionAtLeast({ fraction, open }: Decimal): string {
   return `"." (${parts.join(" | ")})`;
 }
 
-/** Undefined: not even the whole part alone is low enough. */
+/** Returns undefined if even the whole part alone is too high. */
 function fractionAtMost({ fraction, open }: Decimal): string | undefined {
   if (fraction === "") return open ? undefined : `("." "0"{1,2})?`;
   const parts: string[] = [];
@@ -117,7 +117,7 @@ function fractionAtMost({ fraction, open }: Decimal): string | undefined {
   return `("." (${parts.join(" | ")}))?`;
 }
 
-/** Both bounds share the whole part: digits down to where they part, then each side for itself. */
+/** Both bounds share the whole part: common digits first, then each side separately. */
 function fractionBetween(low: Decimal, high: Decimal): string {
   if (low.fraction === high.fraction) return low.fraction === "" ? `("." "0"{1,2})?` : `".${low.fraction}" "0"{0,2}`;
   const width = Math.max(low.fraction.length, high.fraction.length, 1);
@@ -126,7 +126,7 @@ function fractionBetween(low: Decimal, high: Decimal): string {
   const [from, to] = [low.open ? step(a, 1n) : a, high.open ? step(b, -1n) : b];
   const parts: string[] = [];
   if (BigInt(from) <= BigInt(to)) parts.push(`"." (${sameWidth(from, to)})`); // with exactly `width` digits
-  // finer than that: strictly between the neighbours
+  // more digits: strictly between the neighbours
   if (BigInt(step(b, -1n)) >= BigInt(a)) parts.push(`"." (${sameWidth(a, step(b, -1n))}) [0-9] [1-9]`);
   if (low.fraction === "" && !low.open) parts.push('""');
   return parts.join(" | ");

@@ -1,4 +1,4 @@
-/** minimum, maximum and their exclusive forms, of one schema or of two at once. */
+/** Reads minimum, maximum and their exclusive forms, from one schema or from two at once. */
 import type { Bound } from "./numbers.ts";
 
 type Schema = { readonly [keyword: string]: unknown };
@@ -14,10 +14,10 @@ function tighter(a: Bound | undefined, b: Bound | undefined, sign: 1 | -1): Boun
 
 function bound(schema: Schema, plain: string, exclusive: string, sign: 1 | -1): Bound | undefined {
   const [value, strict] = [schema[plain], schema[exclusive]];
-  const closed = typeof value === "number" ? { value, open: strict === true } : undefined; // true: the draft 4 form
+  const closed = typeof value === "number" ? { value, open: strict === true } : undefined; // `true` is the draft 4 form
   const open = typeof strict === "number" ? { value: strict, open: true } : undefined;
   const found = tighter(closed, open, sign);
-  return found && found.value * sign > -LIMIT ? found : undefined; // too far out to matter
+  return found && found.value * sign > -LIMIT ? found : undefined; // such a bound is too far out to matter
 }
 
 export function boundsOf(schema: Schema): Bounds {
@@ -26,7 +26,7 @@ export function boundsOf(schema: Schema): Bounds {
   return { ...(min ? { min } : {}), ...(max ? { max } : {}) };
 }
 
-/** The keywords that say what both schemas say. */
+/** Returns the keywords that express the bounds of both schemas. */
 export function numericBounds(a: Schema, b: Schema): Schema {
   const [left, right] = [boundsOf(a), boundsOf(b)];
   const min = tighter(left.min, right.min, 1);

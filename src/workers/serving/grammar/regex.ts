@@ -1,6 +1,6 @@
 /**
- * A regular expression over the characters of a JSON string → GBNF. What describes a language is taken: literals,
- * classes, groups, alternatives, repetition, ^ and $ at the ends. What looks around or back is refused.
+ * Compiles a regular expression over the characters of a JSON string to GBNF. Supported: literals, classes, groups,
+ * alternatives, repetition, ^ and $ at the ends. Lookaround and back-references are rejected.
  */
 import { invert, LAST, plainClass, type Range } from "./char_sets.ts";
 import { ANY, either, inOrder, ONE, type Part, times, tooHard } from "./regex_parts.ts";
@@ -47,13 +47,13 @@ const ESCAPED: [code: number, text: string][] = [
   [0x09, "\\t"],
 ];
 
-/** A rule for the strings, quotes included, that the pattern matches; a pattern of our own may be hard to follow. */
+/** A rule for the strings, quotes included, that the pattern matches. Built-in patterns (`own`) skip the cost limit. */
 export function patternRule(pattern: string, rules: Rules, own = false): string {
   const reader = new Reader([...pattern], rules);
   const whole = reader.alternatives(true);
   if (!reader.done) throw new UnsupportedPattern(`unexpected ${reader.peek()}`);
   if (!own && tooHard(whole))
-    throw new UnsupportedPattern("too many ways to read a text: repeat less inside repetitions");
+    throw new UnsupportedPattern("the text can be matched in too many ways. Use fewer repetitions inside repetitions");
   return rules.define(`"\\"" (${whole.body}) "\\""`);
 }
 
@@ -89,7 +89,7 @@ class Reader {
     if (top && !this.take("^")) parts.push(ANY);
     let ended = false;
     while (!this.done && this.peek() !== "|" && this.peek() !== ")") {
-      if (ended) throw new UnsupportedPattern("$ before the end");
+      if (ended) throw new UnsupportedPattern("$ is only supported at the end");
       if (top && this.take("$")) ended = true;
       else parts.push(this.repeated());
     }
@@ -101,7 +101,7 @@ class Reader {
     const atom = this.atom();
     const found = this.quantifier();
     if (!found) return atom;
-    this.take("?"); // lazy: the same language
+    this.take("?"); // a lazy quantifier matches the same language
     const [min, max] = found;
     if (max < min) throw new UnsupportedPattern(`{${min},${max}}`);
     if (min > MAX_REPEAT || (max !== Number.POSITIVE_INFINITY && max > MAX_REPEAT))
@@ -131,7 +131,7 @@ class Reader {
       this.at++;
       return setPart(this.escape());
     }
-    if ("^$*+?{".includes(char)) throw new UnsupportedPattern(`${char} in this place`);
+    if ("^$*+?{".includes(char)) throw new UnsupportedPattern(`${char} is not supported here`);
     this.at++;
     return setPart([[char.codePointAt(0) as number, char.codePointAt(0) as number]]);
   }
@@ -139,16 +139,16 @@ class Reader {
   private group(): Part {
     if (this.take("?")) {
       if (this.take("<") && this.peek() !== "=" && this.peek() !== "!") while (!this.done && !this.take(">")) this.at++;
-      else if (!this.take(":")) throw new UnsupportedPattern("looking ahead or behind");
+      else if (!this.take(":")) throw new UnsupportedPattern("lookahead and lookbehind are not supported");
     }
     const part = this.alternatives(false);
-    if (!this.take(")")) throw new UnsupportedPattern("a group that does not end");
+    if (!this.take(")")) throw new UnsupportedPattern("a group has no closing )");
     return { ...part, body: `(${part.body})` };
   }
 
   private escape(): Range[] {
     const char = this.text[this.at++];
-    if (char === undefined) throw new UnsupportedPattern("a \\ at the end");
+    if (char === undefined) throw new UnsupportedPattern("a \\ at the end escapes nothing");
     const set = SETS[char];
     if (set) return set;
     const control = CONTROLS[char];
@@ -163,7 +163,7 @@ class Reader {
     const end = digits === 0 ? this.text.indexOf("}", this.at) : this.at + digits;
     const text = this.text.slice(digits === 0 ? this.at + 1 : this.at, end).join("");
     const code = Number.parseInt(text, 16);
-    if (!/^[0-9a-fA-F]{1,6}$/.test(text) || code > LAST) throw new UnsupportedPattern("a bad character code");
+    if (!/^[0-9a-fA-F]{1,6}$/.test(text) || code > LAST) throw new UnsupportedPattern("an invalid character code");
     this.at = digits === 0 ? end + 1 : end;
     return [[code, code]];
   }
@@ -185,7 +185,7 @@ class Reader {
 
   private classAtom(): Range[] {
     const char = this.text[this.at++];
-    if (char === undefined) throw new UnsupportedPattern("a class that does not end");
+    if (char === undefined) throw new UnsupportedPattern("a character class has no closing ]");
     if (char !== "\\") return [[char.codePointAt(0) as number, char.codePointAt(0) as number]];
     if (this.take("b")) return [[8, 8]];
     return this.escape();
@@ -199,6 +199,6 @@ function setRule(set: readonly Range[]): string {
   const plain = plainClass(set);
   const parts = ESCAPED.filter(([code]) => includes(set, code)).map(([, text]) => literal(text));
   if (plain !== undefined) parts.unshift(plain);
-  if (parts.length === 0) throw new UnsupportedPattern("a class without characters");
+  if (parts.length === 0) throw new UnsupportedPattern("a character class is empty");
   return parts.length === 1 ? (parts[0] as string) : `(${parts.join(" | ")})`;
 }

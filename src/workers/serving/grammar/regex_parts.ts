@@ -1,24 +1,24 @@
 /**
- * Pieces of a pattern, and how hard they are to follow. llama.cpp follows all readings of a text at once, and what one
- * request costs, every stream of the model waits for: a pattern like (a{0,2000}){0,2000} would hold them all for ever.
- * The figures are upper bounds, so that a hard pattern is never taken for an easy one; some easy ones are refused.
+ * Parts of a pattern and the cost of matching them. llama.cpp follows all readings of a text at once, and every stream
+ * of the model waits for the slowest request. A pattern like (a{0,2000}){0,2000} would block them all. The figures are
+ * upper bounds: an expensive pattern is never accepted, and some cheap ones are rejected.
  */
 import type { Rules } from "./rules.ts";
 
 export type Part = {
   body: string;
-  /** In characters; undefined when it varies. */
+  /** Length in characters; undefined if it varies. */
   length: number | undefined;
-  /** Places in it, with all repetitions written out. */
+  /** Number of positions in it, with all repetitions expanded. */
   size: number;
-  /** How many of them can be open at once. */
+  /** The number of positions that can be open at once. */
   live: number;
-  /** How many ways lead out of a place: the longest run of parts that may be empty, or alternatives. */
+  /** The number of ways out of a position: the longest run of optional parts, or alternatives. */
   skips: number;
   branches: number;
-  /** Open places times the ways out of each, at its worst. */
+  /** Worst case of open positions times the ways out of each. */
   cost: number;
-  /** It may be nothing at all. */
+  /** True if it matches the empty text. */
   empty: boolean;
 };
 
@@ -48,7 +48,7 @@ export function either(parts: readonly Part[]): Part {
   };
 }
 
-/** Behind a part of varying length every place of what follows may be open. */
+/** After a part of varying length every position of the following parts may be open. */
 export function inOrder(parts: readonly Part[]): Part {
   if (parts.length === 0) return NONE;
   const varies = parts.findIndex((part) => part.length === undefined);

@@ -1,23 +1,23 @@
 /**
- * A grammar in GBNF under construction, with the rules of JSON itself.
- * Space is bounded everywhere: a model that may write it for ever does.
+ * A GBNF grammar under construction, with the rules of JSON itself. Whitespace is bounded everywhere: a model that may
+ * write it endlessly does.
  */
 
 import { hex, LAST, plainClass } from "./char_sets.ts";
 
-/** llama.cpp refuses to repeat more often than this. */
+/** llama.cpp rejects more repetitions than this. */
 export const MAX_REPEAT = 2_000;
 const BLOCK = 1_000;
 
 const JSON_RULES: Record<string, string> = {
   ws: '(" " | "\\n" [ \\t]{0,20})?',
   hex: "[0-9a-fA-F]",
-  // no halves of surrogate pairs: what reads as one character counts as one character
+  // no halves of surrogate pairs: one character must count as one
   escape: '"\\\\" (["\\\\/bfnrt] | "u" ([0-9a-cA-CeEfF] hex hex hex | [dD] [0-7] hex hex))',
   char: `${plainClass([[0, LAST]])} | escape`,
   string: '"\\"" char* "\\""',
   integer: '"-"? ("0" | [1-9] [0-9]{0,15})',
-  number: '"-"? ("0" | [1-9] [0-9]{0,15}) ("." [0-9]{1,16})? ([eE] [-+]? [0-9]{1,2})?', // no exponent that overflows
+  number: '"-"? ("0" | [1-9] [0-9]{0,15}) ("." [0-9]{1,16})? ([eE] [-+]? [0-9]{1,2})?', // an exponent must not overflow
   boolean: '"true" | "false"',
   null: '"null"',
   member: 'string ":" " "? value',
@@ -26,15 +26,15 @@ const JSON_RULES: Record<string, string> = {
   value: "object | array | string | number | boolean | null",
 };
 
-/** llama.cpp reads a grammar of this weight in about a tenth of a second, during which no stream goes on. */
+/** llama.cpp reads a grammar of this weight in about 0.1 s. No stream continues during that time. */
 export const MAX_WEIGHT = 100_000;
 
 export type Rules = {
-  /** How much work the grammar is to read, so far. */
+  /** The cost of reading the grammar so far. */
   weight: () => number;
-  /** The name of a rule with this body; equal bodies share one. */
+  /** Returns the name of a rule with this body; equal bodies share one rule. */
   define: (body: string) => string;
-  /** A name before its body is known, for what refers to itself. */
+  /** Reserves a name before its body is known, for recursive rules. */
   reserve: () => { name: string; is: (body: string) => void };
   /** `rule` between `min` and `max` times. */
   repeat: (rule: string, min: number, max: number) => string;
@@ -81,7 +81,7 @@ export function createRules(): Rules {
   };
 }
 
-/** Repetitions are written out by the reader, and its time grows with the square of the alternatives of one rule. */
+/** The reader expands repetitions, and its time grows with the square of the alternatives of one rule. */
 function weightOf(body: string): number {
   let weight = body.length / 20;
   for (const [, least, most] of body.matchAll(/\{(\d+)(?:,(\d+))?\}/g))
@@ -99,7 +99,7 @@ function exactly(define: Define, rule: string, times: number): string {
   return `${define(`${rule}{${BLOCK}}`)}{${Math.floor(times / BLOCK)}}${rest ? ` ${rule}{${rest}}` : ""}`;
 }
 
-/** Whole blocks and a rest: at any character only two readings are open, however large the number. */
+/** Whole blocks and a remainder: only two readings are open at any character, even for a large number. */
 function atMost(define: Define, rule: string, times: number): string {
   if (times <= BLOCK) return `${rule}{0,${times}}`;
   const block = define(`${rule}{${BLOCK}}`);
@@ -107,7 +107,7 @@ function atMost(define: Define, rule: string, times: number): string {
   return `${block}{0,${whole - 1}} ${rule}{0,${BLOCK - 1}} | ${block}{${whole}} ${rule}{0,${times % BLOCK}}`;
 }
 
-/** A terminal that is this text. */
+/** A terminal that matches exactly this text. */
 export function literal(text: string): string {
   let out = "";
   for (const char of text) {

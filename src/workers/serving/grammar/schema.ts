@@ -1,25 +1,25 @@
 /**
- * JSON schema → GBNF: what the model writes under it satisfies the schema. A keyword that could not be kept is refused
- * with its place, never passed over. oneOf is read as anyOf. Objects are closed unless the schema opens them.
- * Not covered: alternatives that begin alike at every level of a recursive schema can be slow to follow; a model that
- * stops decoding over one is found by its health check.
+ * Compiles a JSON schema to GBNF: every text that the grammar allows satisfies the schema. An unsupported keyword is
+ * rejected with its JSON pointer, never ignored. oneOf is read as anyOf. Objects are closed unless the schema opens
+ * them. Not covered: alternatives that begin alike at every level of a recursive schema can be slow to follow. The
+ * health check finds a model that stops decoding because of one.
  */
 
 import { constrains, isSchema, merge, refuse, type Schema } from "./merge.ts";
 import { integerBetween, numberBetween } from "./numbers.ts";
 import { boundsOf } from "./numeric_bounds.ts";
-import { arrayRule, objectRule, type Place, pointerTo } from "./objects.ts";
+import { arrayRule, objectRule, pointerTo, type RuleContext } from "./objects.ts";
 import { createRules, literal, MAX_WEIGHT, type Rules } from "./rules.ts";
 import { checkShape } from "./shape.ts";
 import { stringRule } from "./strings.ts";
 import { allowedValues } from "./values.ts";
 
-const MAX_NODES = 1_000; // a grammar of more takes llama.cpp so long to read that streams stutter
+const MAX_NODES = 1_000; // llama.cpp takes so long to read a larger grammar that streams stutter
 const MAX_DEPTH = 100;
 const TYPES = ["object", "array", "string", "number", "integer", "boolean", "null"] as const;
 type Type = (typeof TYPES)[number];
 
-/** Which type a keyword is about, for schemas that name none. */
+/** The type that a keyword implies, for schemas without `type`. */
 const IMPLIES: Record<string, Type> = {
   properties: "object",
   required: "object",
@@ -40,7 +40,7 @@ const IMPLIES: Record<string, Type> = {
 
 type Keep = (value: unknown) => boolean;
 const never: Keep = () => false;
-/** Keywords that say something about validity which a grammar cannot keep, but for the harmless values. */
+/** Keywords that a grammar cannot enforce. The functions accept the harmless values. */
 const REFUSED: Record<string, Keep> = {
   not: never,
   if: never,
@@ -52,13 +52,13 @@ const REFUSED: Record<string, Keep> = {
   contains: never,
   uniqueItems: (value) => value === false,
   multipleOf: (value) => value === 1,
-  unevaluatedProperties: (value) => typeof value === "boolean", // false: objects are closed anyway
+  unevaluatedProperties: (value) => typeof value === "boolean", // false is harmless because objects are closed anyway
   unevaluatedItems: (value) => value === true,
   $dynamicRef: never,
   $recursiveRef: never,
 };
 
-/** `root` of the grammar is the schema; `at` is where it stands in the request. */
+/** The grammar's `root` is the schema. `at` is the schema's JSON pointer in the request. */
 export function schemaGrammar(schema: unknown, at: string): string {
   const rules = createRules();
   return rules.toGrammar(compileSchema(schema, at, rules));
@@ -73,7 +73,8 @@ export function compileSchema(schema: unknown, at: string, rules: Rules): string
 
 class Compiler {
   private readonly references = new Map<string, string>();
-  private entered = new Set<string>(); // references followed since the last bracket: to meet one again is no way on
+  // references followed since the last bracket: meeting one again is an endless loop
+  private entered = new Set<string>();
   private nodes = 0;
   private depth = 0;
 
@@ -89,14 +90,14 @@ class Compiler {
 
   private visit = (schema: unknown, at: string): string => {
     if (schema === true) return "value";
-    if (schema === false) throw refuse(at, "false accepts nothing");
-    if (!isSchema(schema)) throw refuse(at, "a schema is an object, true or false");
-    if (++this.nodes > MAX_NODES) throw refuse(at, `the schema has more than ${MAX_NODES} parts`);
+    if (schema === false) throw refuse(at, "the schema `false` accepts no value");
+    if (!isSchema(schema)) throw refuse(at, "a schema must be an object, true or false");
+    if (++this.nodes > MAX_NODES) throw refuse(at, `the schema has more than ${MAX_NODES} parts. Make it smaller`);
     if (++this.depth > MAX_DEPTH) throw refuse(at, `the schema is nested more than ${MAX_DEPTH} levels deep`);
     try {
       const rule = this.visitObject(schema, at);
       if (this.rules.weight() > MAX_WEIGHT)
-        throw refuse(at, "the schema is too large: fewer values, shorter lengths or smaller counts are needed");
+        throw refuse(at, "the schema is too large. Use fewer values, shorter lengths or smaller counts");
       return rule;
     } finally {
       this.depth--;
@@ -115,7 +116,10 @@ class Compiler {
     for (const [keyword, value] of Object.entries(schema)) {
       const harmless = Object.hasOwn(REFUSED, keyword) ? REFUSED[keyword] : undefined;
       if (harmless && value !== undefined && !harmless(value))
-        throw refuse(pointerTo(at, keyword), `${keyword} is not supported: leave it out or say it another way`);
+        throw refuse(
+          pointerTo(at, keyword),
+          `${keyword} is not supported. Remove it or express it with other keywords`,
+        );
     }
     checkShape(schema, at);
     if (!constrains(schema)) return "value";
@@ -140,19 +144,19 @@ class Compiler {
     if (branches.length === 0) throw refuse(pointerTo(at, keyword), "needs at least one alternative");
     const alone = !constrains(rest);
     const names = branches.map((branch, i) => {
-      const place = pointerTo(at, keyword, String(i));
-      return this.visit(alone ? branch : merge(rest, this.plain(branch, place), place), place);
+      const branchAt = pointerTo(at, keyword, String(i));
+      return this.visit(alone ? branch : merge(rest, this.plain(branch, branchAt), branchAt), branchAt);
     });
     return this.rules.define([...new Set(names)].join(" | "));
   }
 
-  /** A part of allOf with its reference resolved, so that it can be merged. */
+  /** Returns a part of allOf with its reference resolved, so that it can be merged. */
   private plain(part: unknown, at: string, hops = 0): Schema {
     if (part === true) return {};
-    if (!isSchema(part)) throw refuse(at, "a schema is an object, true or false");
+    if (!isSchema(part)) throw refuse(at, "a schema must be an object, true or false");
     checkShape(part, at);
     if (typeof part["$ref"] !== "string") return part;
-    if (hops > MAX_DEPTH) throw refuse(at, "the references lead in a circle");
+    if (hops > MAX_DEPTH) throw refuse(at, "the references form a cycle");
     const { $ref, ...rest } = part;
     return merge(this.plain(this.lookUp($ref as string, at), at, hops + 1), rest, at);
   }
@@ -165,7 +169,7 @@ class Compiler {
   }
 
   private reference(ref: string, at: string): string {
-    if (this.entered.has(ref)) throw refuse(at, `${ref} leads back to itself with nothing between`);
+    if (this.entered.has(ref)) throw refuse(at, `${ref} refers to itself with no object or array between`);
     const known = this.references.get(ref);
     if (known) return known;
     const target = this.lookUp(ref, at);
@@ -178,13 +182,14 @@ class Compiler {
   }
 
   private lookUp(ref: string, at: string): unknown {
-    if (!/^#($|\/)/.test(ref)) throw refuse(at, `${ref} is outside this schema: only #/… is followed`);
+    if (!/^#($|\/)/.test(ref))
+      throw refuse(at, `${ref} is outside this schema. Only references that begin with #/ are supported`);
     let found = this.document;
     for (const part of ref.split("/").slice(1)) {
       const key = decoded(part).replaceAll("~1", "/").replaceAll("~0", "~");
       found =
         typeof found === "object" && found !== null && Object.hasOwn(found, key) ? (found as Schema)[key] : undefined;
-      if (found === undefined) throw refuse(at, `${ref} leads nowhere`);
+      if (found === undefined) throw refuse(at, `${ref} does not exist in this schema`);
     }
     return found;
   }
@@ -198,9 +203,9 @@ class Compiler {
   }
 
   private typed(type: Type, schema: Schema, at: string): string {
-    const place: Place = { rules: this.rules, visit: this.visitInside, at };
-    if (type === "object") return objectRule(schema, place);
-    if (type === "array") return arrayRule(schema, place);
+    const context: RuleContext = { rules: this.rules, visit: this.visitInside, at };
+    if (type === "object") return objectRule(schema, context);
+    if (type === "array") return arrayRule(schema, context);
     if (type === "string") return stringRule(schema, this.rules, at);
     if (type === "number" || type === "integer") return this.numeric(type, schema, at);
     return type;
@@ -218,7 +223,7 @@ class Compiler {
   }
 }
 
-/** A lone % is itself. */
+/** A % without a valid code stands for itself. */
 function decoded(part: string): string {
   try {
     return decodeURIComponent(part);
@@ -236,7 +241,7 @@ function typesOf(schema: Schema, at: string): Type[] {
   const types = [given].flat();
   const unknown = types.find((type) => !TYPES.includes(type as Type));
   if (unknown !== undefined || types.length === 0)
-    throw refuse(pointerTo(at, "type"), `${JSON.stringify(unknown)} is no type: use ${TYPES.join(", ")}`);
+    throw refuse(pointerTo(at, "type"), `${JSON.stringify(unknown)} is not a type. Use one of ${TYPES.join(", ")}`);
   return types as Type[];
 }
 

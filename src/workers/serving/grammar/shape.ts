@@ -1,4 +1,4 @@
-/** What the value of a keyword must be for the schema to be one. A wrong one would otherwise be passed over. */
+/** Checks the values of keywords. An invalid one would otherwise be ignored. */
 import { isSchema, refuse, type Schema } from "./merge.ts";
 import { pointerTo } from "./objects.ts";
 
@@ -10,12 +10,12 @@ const isNumber = (value: unknown) => typeof value === "number" && Number.isFinit
 const isCount = (value: unknown) => Number.isSafeInteger(value) && (value as number) >= 0;
 
 const LIST: Shape = { is: Array.isArray, says: "must be a list" };
-const TEXT: Shape = { is: isText, says: "must be a text" };
+const TEXT: Shape = { is: isText, says: "must be a string" };
 const OBJECT: Shape = { is: isSchema, says: "must be an object" };
-const COUNT: Shape = { is: isCount, says: "must be a whole number, 0 or more" };
+const COUNT: Shape = { is: isCount, says: "must be an integer, 0 or more" };
 const LEAST: Shape = {
   is: (value) => isCount(value) && (value as number) <= MOST,
-  says: `must be a whole number from 0 to ${MOST}`,
+  says: `must be an integer from 0 to ${MOST}`,
 };
 const NUMBER: Shape = { is: isNumber, says: "must be a finite number" };
 const EXCLUSIVE: Shape = { is: (value) => isNumber(value) || typeof value === "boolean", says: NUMBER.says };
@@ -26,7 +26,7 @@ const SHAPES: Record<string, Shape> = {
   anyOf: LIST,
   oneOf: LIST,
   prefixItems: LIST,
-  required: { is: (value) => Array.isArray(value) && value.every(isText), says: "must be a list of names" },
+  required: { is: (value) => Array.isArray(value) && value.every(isText), says: "must be a list of strings" },
   properties: OBJECT,
   pattern: TEXT,
   format: TEXT,
@@ -42,7 +42,7 @@ const SHAPES: Record<string, Shape> = {
   exclusiveMaximum: EXCLUSIVE,
 };
 
-/** null, which some clients write for what is absent, says nothing. */
+/** null counts as absent: some clients write it for a missing keyword. */
 export function checkShape(schema: Schema, at: string) {
   for (const [keyword, value] of Object.entries(schema)) {
     const shape = Object.hasOwn(SHAPES, keyword) ? SHAPES[keyword] : undefined;

@@ -1,19 +1,19 @@
-/** Strings of a JSON schema: by length, by pattern or by format. */
+/** Grammar rules for strings: by length, by pattern or by format. */
 import { refuse, type Schema } from "./merge.ts";
 import { pointerTo } from "./objects.ts";
 import { patternRule, UnsupportedPattern } from "./regex.ts";
 import type { Rules } from "./rules.ts";
 
-const ENDLESS = 1_000_000; // characters that no context holds
+const ENDLESS = 1_000_000; // more characters than any context holds
 const MONTH_DAY =
   "((0[13578]|1[02])-(0[1-9]|[12][0-9]|3[01])|(0[469]|11)-(0[1-9]|[12][0-9]|30)|02-(0[1-9]|1[0-9]|2[0-8]))";
-const DATE = `[12][0-9]{3}-${MONTH_DAY}`; // the 29th of February is left to those who do not need a check
+const DATE = `[12][0-9]{3}-${MONTH_DAY}`; // the 29th of February is left out: no rule can check the year
 const TIME = "([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](\\.[0-9]{1,6})?(Z|[+-](0[0-9]|1[0-4]):[0-5][0-9])";
 const OCTET = "(25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])";
 const LABEL = "[a-z0-9]([a-z0-9-]{0,30}[a-z0-9])?";
 const HOST = `${LABEL}(\\.${LABEL}){0,3}`;
 
-/** The shortest and the longest text of each format as it is written here. */
+/** The lengths of the shortest and the longest text of each format, as this file writes it. */
 const LENGTHS: Record<string, readonly [number, number]> = {
   date: [10, 10],
   time: [9, 21],
@@ -47,18 +47,22 @@ export function stringRule(schema: Schema, rules: Rules, at: string): string {
   const max = most >= ENDLESS ? Number.POSITIVE_INFINITY : most;
   const bounded = min > 0 || max !== Number.POSITIVE_INFINITY;
   if (typeof pattern === "string") {
-    if (bounded) throw refuse(pointerTo(at, "pattern"), "cannot be kept together with a length: say it in the pattern");
+    if (bounded)
+      throw refuse(pointerTo(at, "pattern"), "cannot be combined with a length. Express the length in the pattern");
     if (typeof format === "string")
-      throw refuse(pointerTo(at, "pattern"), "cannot be kept together with a format: leave one of them out");
+      throw refuse(pointerTo(at, "pattern"), "cannot be combined with a format. Remove one of them");
     return byPattern(pattern, pointerTo(at, "pattern"), rules);
   }
   if (typeof format === "string") {
     const known = Object.hasOwn(FORMATS, format) ? FORMATS[format] : undefined;
     if (!known)
-      throw refuse(pointerTo(at, "format"), `${format} is not supported: use ${Object.keys(FORMATS).join(", ")}`);
+      throw refuse(
+        pointerTo(at, "format"),
+        `${format} is not supported. Use one of ${Object.keys(FORMATS).join(", ")}`,
+      );
     const [shortest, longest] = LENGTHS[format] as readonly [number, number];
     if (min > shortest || max < longest)
-      throw refuse(pointerTo(at, "format"), `cannot be kept together with a length: ${format} has its own`);
+      throw refuse(pointerTo(at, "format"), `cannot be combined with a length: ${format} has its own`);
     return patternRule(`^${known}$`, rules, true);
   }
   if (!bounded) return "string";
@@ -72,7 +76,7 @@ function byPattern(pattern: string, at: string, rules: Rules): string {
     return patternRule(pattern, rules);
   } catch (error) {
     if (error instanceof UnsupportedPattern || error instanceof SyntaxError)
-      throw refuse(at, `this pattern cannot be kept: ${error.message}`);
+      throw refuse(at, `this pattern is not supported: ${error.message}`);
     throw error;
   }
 }

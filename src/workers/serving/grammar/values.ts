@@ -1,16 +1,16 @@
-/** enum and const beside other keywords: only the values that satisfy those are left. */
+/** enum and const with other keywords: only the values that satisfy all of them remain. */
 import { refuse, type Schema } from "./merge.ts";
 import { boundsOf } from "./numeric_bounds.ts";
 import { pointerTo } from "./objects.ts";
 
-/** What a value would have to be checked against in ways that this file does not know. */
+/** Keywords that this file cannot check against a value. */
 const UNCHECKED = {
   string: ["pattern", "format"],
   object: ["properties", "additionalProperties", "minProperties", "maxProperties"],
   array: ["items", "prefixItems", "additionalItems"],
 };
 
-/** The values of const or enum that the other keywords allow; undefined when the schema has neither. */
+/** Returns the values of const or enum that the other keywords allow, or undefined if the schema has neither. */
 export function allowedValues(
   schema: Schema,
   at: string,
@@ -43,7 +43,7 @@ function satisfies(value: unknown, schema: Schema, at: string): boolean {
 
 function refuseUnchecked(kind: keyof typeof UNCHECKED, schema: Schema, at: string) {
   const found = UNCHECKED[kind].find((keyword) => (schema[keyword] ?? undefined) !== undefined);
-  if (found) throw refuse(pointerTo(at, found), `${found} cannot be kept beside the values: leave it out`);
+  if (found) throw refuse(pointerTo(at, found), `${found} cannot be combined with fixed values. Remove it`);
 }
 
 function inBounds(value: number, schema: Schema): boolean {

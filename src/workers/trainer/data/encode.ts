@@ -1,6 +1,6 @@
 /**
- * Texts and messages of a row → tokens, as serving would render them: what is trained is what will be asked. The text
- * up to where an answer begins is tokenized by itself, because that is what the model sees before it answers.
+ * Encodes texts and messages of a row exactly as serving renders them. The text before an answer is tokenized by
+ * itself, because the model sees just that before it answers.
  */
 import type { ChatMessage, Tool } from "../../../lib/chat/messages.ts";
 import type { ModelFacts } from "../../serving/engine/types.ts";
@@ -10,13 +10,13 @@ import type { Segment } from "./sft.ts";
 import type { Tokenizer } from "./tokenizer.ts";
 
 export type Part = { tokens: Int32Array; role: Segment["role"] };
-/** As a row has it. */
+/** A text or messages, as in the row. */
 export type Said = string | readonly ChatMessage[];
 
 export type Encoder = {
-  /** Ends where the answer begins. */
+  /** Encodes a prompt that ends where the answer begins. */
   prompt: (prompt: Said, tools: readonly Tool[]) => Int32Array;
-  /** The first part is the prompt, token by token the one that `prompt` gives. */
+  /** The first part is the prompt, with exactly the tokens that `prompt` returns. */
   answered: (prompt: Said, answer: Said, tools: readonly Tool[]) => Part[];
   conversation: (messages: readonly ChatMessage[], tools: readonly Tool[]) => Part[];
 };
@@ -27,14 +27,14 @@ type Render = (messages: readonly ChatMessage[], open: boolean) => string;
 export function createEncoder({ facts, tokenize }: Tokenizer): Encoder {
   const template = createChatTemplate(facts);
   const plain = facts.chatTemplate === null;
-  // Nothing is too long to be tokenized here: what does not fit is cut or left out afterwards.
+  // No text is too long to be tokenized here: it is cut or left out later.
   const newQuotes = createQuoting({ tokenize, facts: { ...facts, contextLength: 2 ** 40 } as unknown as ModelFacts });
 
   const open = (tools: readonly Tool[]) => {
     const quotes = newQuotes();
     const known = new Map<string, string>();
     const quote = (text: string) => {
-      const quoted = known.get(text) ?? quotes.quote(text); // the same text has the same mark in every rendering
+      const quoted = known.get(text) ?? quotes.quote(text); // the same text needs the same mark in every rendering
       known.set(text, quoted);
       return quoted;
     };
@@ -43,7 +43,7 @@ export function createEncoder({ facts, tokenize }: Tokenizer): Encoder {
     const tokens = (text: string, first: boolean): Int32Array => {
       const all = quotes.tokenize(text);
       const startsAlone = facts.addsBos && facts.bosToken !== "" && !text.startsWith(facts.bosToken);
-      return first || !startsAlone ? all : all.subarray(1); // a beginning in the middle is none
+      return first || !startsAlone ? all : all.subarray(1); // a begin token in the middle is wrong
     };
     const parts = (stretches: readonly Stretch[]): Part[] => {
       const kept = stretches.filter(({ text }) => text !== "");
@@ -69,9 +69,9 @@ export function createEncoder({ facts, tokenize }: Tokenizer): Encoder {
         ];
       }
       const { render, parts } = open(tools);
-      const asked = messagesOf(prompt, "user");
-      const all = [...asked, ...messagesOf(answer, "assistant")];
-      return parts(split({ messages: all, from: asked.length, between: "completion" }, render, facts.eosToken));
+      const question = messagesOf(prompt, "user");
+      const all = [...question, ...messagesOf(answer, "assistant")];
+      return parts(split({ messages: all, from: question.length, between: "completion" }, render, facts.eosToken));
     },
     conversation(messages, tools) {
       const { render, parts } = open(tools);
@@ -85,7 +85,9 @@ const messagesOf = (said: Said, role: "user" | "assistant"): readonly ChatMessag
 
 type Talk = { messages: readonly ChatMessage[]; from: number; between: Segment["role"] };
 
-/** The rendered conversation in stretches: the assistant's turns from message `from` on, and what lies between them. */
+/**
+ * Splits the rendered conversation into the assistant's turns from message `from` on, and the stretches between them.
+ */
 function split(talk: Talk, render: Render, end: string): Stretch[] {
   const { messages, from, between } = talk;
   const full = trimmed(render(messages, false), end);
@@ -105,12 +107,12 @@ function split(talk: Talk, render: Render, end: string): Stretch[] {
   return stretches;
 }
 
-/** Nobody writes it: a character of private use. */
+/** A private-use character that does not occur in texts. */
 const OTHER = "\uE0F2";
 
 /**
- * For templates that write an earlier turn otherwise once it is not the last: a turn is where the text changes when
- * something else is said in it. Looking for its words would find them in a question, too.
+ * For templates that render an earlier turn differently once it is not the last. A turn is where the text changes when
+ * its content changes. A search for its text would also find it in a question.
  */
 function located({ messages, from, between }: Talk, render: Render, end: string): Stretch[] {
   const full = trimmed(render(messages, false), end);
@@ -137,21 +139,21 @@ function located({ messages, from, between }: Talk, render: Render, end: string)
   return stretches;
 }
 
-/** How many characters are the same at the beginning. */
+/** Returns how many characters are the same at the beginning. */
 function sameFrom(a: string, b: string): number {
   let at = 0;
   while (at < a.length && a[at] === b[at]) at++;
   return at;
 }
 
-/** How many are the same at the end, without the first `taken`. */
+/** Returns how many characters are the same at the end, without the first `taken`. */
 function sameTo(a: string, b: string, taken: number): number {
   let count = 0;
   while (count < Math.min(a.length, b.length) - taken && a.at(-1 - count) === b.at(-1 - count)) count++;
   return count;
 }
 
-/** Nothing comes after the end of the last turn: that is where a generation stops. */
+/** Removes text after the end of the last turn: a generation stops there. */
 function trimmed(rendered: string, end: string): string {
   const text = rendered.trimEnd();
   return end !== "" && text.endsWith(end) ? text : rendered;

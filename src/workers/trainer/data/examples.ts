@@ -1,6 +1,6 @@
 /**
- * Rows → examples of a method. Every row is tokenized once at the beginning, for its length alone, so that what does
- * not fit is known before anything is trained; the tokens of a row are made again when it is drawn.
+ * Turns rows into examples of a method. Every row is tokenized once at the start to get its length, so that rows that
+ * do not fit are known before training. Its tokens are made again when it is drawn.
  */
 import type { ChatMessage, Tool } from "../../../lib/chat/messages.ts";
 import type { Row } from "../../../lib/rows/format.ts";
@@ -12,22 +12,22 @@ import { growing, type RowSource } from "./rows.ts";
 import { type LossScope, lossMask } from "./sft.ts";
 
 export type Prompt = { tokens: Int32Array; prompt: unknown; row: string };
-/** `mask` is of tokens[from], tokens[from + 1] … */
+/** `mask` belongs to tokens[from], tokens[from + 1] … */
 export type Sequence = Piece & { mask: Uint8Array };
 export type Pair = { chosen: Piece; rejected: Piece };
 
 export type Examples<T> = {
   readonly count: number;
-  /** Tokens of the longest sequence there is. */
+  /** Tokens of the longest sequence. */
   readonly longest: number;
-  /** Rows that are in none. */
+  /** Number of rows that no example uses. */
   readonly leftOut: number;
   get: (index: number) => T;
 };
 
 type Measured = { usable: Uint32Array; lengths: Uint32Array; longest: number };
 
-/** `least` tokens must be left of the context behind a prompt. */
+/** At least `least` tokens of the context must remain after a prompt. */
 export async function openPrompts(
   source: RowSource,
   encoder: Encoder,
@@ -45,13 +45,13 @@ export async function openPrompts(
   if (usable.length === 0)
     throw new Trouble(
       "bad_rows",
-      `No prompt leaves room for max_completion_length (${least}) in the model's context of ${contextLength} tokens: shorten the prompts or lower max_completion_length`,
+      `No prompt leaves room for max_completion_length (${least}) in the model's context of ${contextLength} tokens. Shorten the prompts or lower max_completion_length`,
       { param: "dataset" },
     );
   return examples(source, { usable, longest }, read, ({ tokens, row }) => tokens.length + row.length);
 }
 
-/** With `packing` an example is as many sequences as max_length holds. */
+/** With `packing` an example holds as many sequences as fit into max_length. */
 export async function openSequences(
   source: RowSource,
   encoder: Encoder,
@@ -63,7 +63,7 @@ export async function openSequences(
   if (usable.length === 0)
     throw new Trouble(
       "bad_rows",
-      `No row has anything to learn within max_length (${scope.maxLength} tokens): raise max_length or shorten the prompts`,
+      `No row has tokens to learn within max_length (${scope.maxLength} tokens). Raise max_length or shorten the prompts`,
       { param: "dataset" },
     );
   const one = remembering(
@@ -92,7 +92,7 @@ export async function openPairs(source: RowSource, encoder: Encoder, maxLength: 
   if (source.format !== "preference")
     throw new Trouble(
       "bad_rows",
-      `dpo needs rows with prompt, chosen and rejected, not of the format ${source.format}`,
+      `dpo needs rows with prompt, chosen and rejected. The dataset has the format ${source.format}`,
       {
         param: "dataset",
       },
@@ -102,7 +102,7 @@ export async function openPairs(source: RowSource, encoder: Encoder, maxLength: 
   if (measured.usable.length === 0)
     throw new Trouble(
       "bad_rows",
-      `No row has anything of chosen and rejected within max_length (${maxLength} tokens): raise max_length or shorten the prompts`,
+      `No row has tokens of chosen and rejected within max_length (${maxLength} tokens). Raise max_length or shorten the prompts`,
       { param: "dataset" },
     );
   const sizeOf = ({ chosen, rejected }: Pair) => chosen.tokens.length + rejected.tokens.length;
@@ -119,7 +119,7 @@ function examples<T>(
   return { count: usable.length, longest, leftOut: source.count - usable.length, get };
 }
 
-/** Tokens that are kept rather than made again: at most so many, whatever the size of a dataset. */
+/** At most this many tokens are cached, for a dataset of any size. Others are made again. */
 const KEPT_TOKENS = 1 << 23;
 
 function remembering<T>(make: (index: number) => T, sizeOf: (made: T) => number): (index: number) => T {
@@ -135,7 +135,7 @@ function remembering<T>(make: (index: number) => T, sizeOf: (made: T) => number)
   };
 }
 
-/** `lengthOf` 0: the row is left out. */
+/** A `lengthOf` of 0 leaves the row out. */
 async function measure(source: RowSource, lengthOf: (text: string) => number): Promise<Measured> {
   const [usable, lengths] = [growing(), growing()];
   let longest = 0;
@@ -164,12 +164,12 @@ function inRow<T>(index: number, read: () => T): T {
   }
 }
 
-/** A conversation that ends with an answer is asked without it. */
+/** A conversation that ends with an answer is used without that answer. */
 function promptOf(row: Row): Said {
   if (row["prompt"] !== undefined) return row["prompt"] as Said;
   const messages = [...((row["messages"] ?? []) as ChatMessage[])];
   while (messages.at(-1)?.role === "assistant") messages.pop();
-  if (messages.length === 0) throw new Error("messages has no question");
+  if (messages.length === 0) throw new Error("messages has no message before the answer");
   return messages;
 }
 
@@ -183,7 +183,7 @@ function partsOf(row: Row, format: RowSource["format"], encoder: Encoder): Part[
   throw new Trouble("bad_rows", "sft needs rows with prompt and completion, or with messages", { param: "dataset" });
 }
 
-/** Null: nothing of it counts. */
+/** Returns null if no token counts. */
 function sequenceOf(parts: readonly Part[], scope: LossScope): Sequence | null {
   const mask = lossMask(
     parts.map(({ tokens, role }) => ({ tokens: tokens.length, role })),
@@ -191,7 +191,7 @@ function sequenceOf(parts: readonly Part[], scope: LossScope): Sequence | null {
   );
   const from = mask.indexOf(1);
   if (from < 0) return null;
-  const end = mask.lastIndexOf(1) + 1; // behind it nothing is predicted that counts
+  const end = mask.lastIndexOf(1) + 1; // no later token is predicted that counts
   return { tokens: joined(parts).slice(0, end), from, mask: mask.slice(from, end) };
 }
 

@@ -1,6 +1,6 @@
 /**
- * In what order rows are taken. The whole state is (seed, epoch, position): written into a checkpoint, it continues
- * with the very row that would have come next.
+ * The order of rows. Its whole state is (seed, epoch, position). A checkpoint stores it and continues with exactly the
+ * next row.
  */
 import { openRandom, permutation } from "../../../lib/random.ts";
 
@@ -8,12 +8,12 @@ export type OrderState = { seed: number; epoch: number; position: number };
 export type OrderOptions = {
   rows: number;
   shuffle: boolean;
-  /** What a draw does at the end of an epoch: give fewer rows, or go on into the next. */
+  /** The behaviour at the end of an epoch: return fewer rows, or continue with the next epoch. */
   atEnd: "short" | "wrap";
 };
 
 export type Order = {
-  /** The next rows, by index. Empty only when there are no rows at all. */
+  /** Returns the indexes of the next rows. Empty only if there are no rows at all. */
   draw: (count: number) => number[];
   state: () => OrderState;
 };
@@ -46,20 +46,20 @@ export function epochOrder(
   return shuffle ? permutation(rows, openRandom(seed, epoch)) : Uint32Array.from({ length: rows }, (_, i) => i);
 }
 
-/** Epochs passed, with the fraction of the running one: the metric `epoch`. */
+/** Returns the completed epochs plus the fraction of the current one: the metric `epoch`. */
 export function epochsPassed({ epoch, position }: OrderState, rows: number): number {
   return rows === 0 ? epoch : epoch + position / rows;
 }
 
-/** How many draws dynamic sampling may make for one generation, the first included. */
+/** Maximum draws of dynamic sampling for one generation, the first included. */
 export const MAX_DRAWS = 4;
 
-/** What dynamic sampling has so far for one generation. */
+/** State of dynamic sampling for one generation. */
 export type Sifted<G> = { wanted: number; draws: number; sampled: number; kept: G[]; dropped: number };
 
 export const newSift = <G>(wanted: number): Sifted<G> => ({ wanted, draws: 0, sampled: 0, kept: [], dropped: 0 });
 
-/** Groups that differ in reward are kept, in order and no more than wanted; the others are dropped and counted. */
+/** Keeps groups whose rewards differ, in order and no more than wanted. Drops and counts the others. */
 export function sift<G>(before: Sifted<G>, groups: readonly G[], isUseful: (group: G) => boolean): Sifted<G> {
   const useful = groups.filter(isUseful);
   return {
@@ -72,8 +72,8 @@ export function sift<G>(before: Sifted<G>, groups: readonly G[], isUseful: (grou
 }
 
 /**
- * How many prompts to sample next; 0 when the generation is full or the bound is reached, and training goes on with
- * what was kept. A draw asks for as many as the useful share so far makes necessary, at most `wanted`.
+ * Returns how many prompts to sample next. 0: the generation is full or the limit is reached, and training uses what
+ * was kept. A draw requests as many as the useful share so far requires, at most `wanted`.
  */
 export function promptsToDraw({ wanted, draws, sampled, kept }: Sifted<unknown>, maxDraws = MAX_DRAWS): number {
   const missing = wanted - kept.length;

@@ -1,4 +1,4 @@
-/** Rows of a dataset by their number, whatever its size: four bytes of memory each, read from the file when asked for. */
+/** Rows of a dataset by index. Each takes four bytes of memory and is read from the file on demand. */
 import { openRows } from "../../../platform/rows/file.ts";
 import { createLookup, liveRows } from "../../../platform/rows/live.ts";
 import type { TrainPlan } from "../../protocol_trainer.ts";
@@ -8,9 +8,9 @@ type RowsSpec = TrainPlan["rows"];
 export type RowSource = {
   readonly format: RowsSpec["format"];
   readonly count: number;
-  /** As it is stored. */
+  /** Returns the row's text as stored. */
   text: (index: number) => string;
-  /** Every row in order, page by page: faster than one by one. */
+  /** Visits every row in order, page by page: faster than single reads. */
   each: (visit: (index: number, text: string) => void) => Promise<void>;
   close: () => void;
 };
@@ -19,7 +19,7 @@ const PAGE_ROWS = 1000;
 
 const decoder = new TextDecoder();
 
-/** `onPage`: this process is alive, and so much of a reading of all rows is done. */
+/** `onPage` is called while all rows are read, with the fraction done; it also proves that this process is alive. */
 export async function openRowSource(spec: RowsSpec, onPage: (fraction: number) => void): Promise<RowSource> {
   const file = openRows(spec.path, "read");
   const lookup = createLookup(file);
@@ -31,21 +31,21 @@ export async function openRowSource(spec: RowsSpec, onPage: (fraction: number) =
     if (!hasMore) break;
     after = entries.at(-1)?.rowId ?? after;
   }
-  const places = ids.done();
+  const rowIds = ids.done();
   return {
     format: spec.format,
-    count: places.length,
+    count: rowIds.length,
     text(index) {
-      const id = places[index];
-      if (id === undefined) throw new Error(`row ${index + 1} of ${places.length} is missing`);
-      return decoder.decode(lookup.bytes(id)).trimEnd(); // the line feed
+      const id = rowIds[index];
+      if (id === undefined) throw new Error(`row ${index + 1} of ${rowIds.length} is missing`);
+      return decoder.decode(lookup.bytes(id)).trimEnd(); // remove the line feed
     },
     async each(visit) {
       let index = 0;
       for (let after = 0; ; ) {
         const { entries, hasMore } = await liveRows(file, after, PAGE_ROWS, spec.head_row);
         for (const { text } of entries) visit(index++, text ?? "");
-        onPage(index / places.length);
+        onPage(index / rowIds.length);
         if (!hasMore) return;
         after = entries.at(-1)?.rowId ?? after;
       }
@@ -54,7 +54,7 @@ export async function openRowSource(spec: RowsSpec, onPage: (fraction: number) =
   };
 }
 
-/** Numbers below 2³², without a limit known before. */
+/** A growing list of numbers below 2³². */
 export function growing() {
   let values = new Uint32Array(1024);
   let length = 0;

@@ -1,23 +1,23 @@
 /**
- * Supervised fine-tuning: which tokens count, and their weights. The loss is the mean over all counting tokens of the
- * optimizer step (not the mean of means), so how a step is split or packed does not matter.
+ * Supervised fine-tuning: the tokens that count, and their weights. The loss is the mean over all counting tokens of
+ * the optimizer step, not a mean of means. Splitting or packing a step therefore does not change it.
  */
 
-/** A stretch of a sequence, in order: what asked, and what answered. */
+/** A stretch of a sequence, in order. */
 export type Segment = { tokens: number; role: "prompt" | "completion" | "assistant" };
 
 export type LossScope = {
-  /** Nothing of a prompt counts. */
+  /** Tokens of a prompt do not count. */
   completionOnly: boolean;
-  /** Of a conversation only the assistant's turns count. */
+  /** Only the assistant's turns of a conversation count. */
   assistantOnly: boolean;
-  /** What goes beyond it is cut off at the end. */
+  /** Longer sequences are cut at the end. */
   maxLength: number;
 };
 
 /**
- * 1 where a token counts. The first token of a sequence never does: nothing predicts it. In a conversation every turn
- * that is not the assistant's is a `prompt` segment.
+ * Returns 1 for each token that counts. The first token never counts, because nothing predicts it. In a conversation
+ * every turn of another role is a `prompt` segment.
  */
 export function lossMask(segments: readonly Segment[], scope: LossScope): Uint8Array {
   const length = segments.reduce((sum, { tokens }) => sum + tokens, 0);
@@ -47,7 +47,7 @@ export type SftTally = {
 export type Predicted = {
   logp: ArrayLike<number>;
   mask: Uint8Array;
-  /** 1 where the likeliest token was the right one; null: not known. */
+  /** 1 where the likeliest token was the right one; null if unknown. */
   correct: Uint8Array | null;
   entropy: ArrayLike<number> | null;
 };

@@ -13,14 +13,14 @@ export type Tokenizer = {
     chatTemplate: string | null;
     toolTemplate: string | null;
     vocabSize: number;
-    /** What the model was trained with. */
+    /** The context length of the model's training. */
     contextLength: number;
   };
   tokenize: (text: string, options: { addBos: boolean; special: boolean }) => Int32Array;
   close: () => void;
 };
 
-/** `cuda`: whether this process uses a GPU elsewhere; it can load one set of libraries only. */
+/** `cuda`: true if this process uses a GPU elsewhere. A process can load only one set of libraries. */
 export function openTokenizer(dataDir: string, modelPath: string, cuda: boolean): Tokenizer {
   const llama = openLlama(dataDir, { cuda });
   const model = loadModel(llama, { path: modelPath, devices: [], repack: false, vocabOnly: true });

@@ -1,13 +1,13 @@
-/** What a GGUF file says of a model that the trainer can train: llama, qwen2 and qwen3. */
+/** Reads the architecture of a trainable model from a GGUF file: llama, qwen2 and qwen3. */
 import { count, float, string } from "../../../lib/gguf/facts.ts";
 import { GgufError, type Header } from "../../../lib/gguf/parse.ts";
 
-/** How a rotation is stretched to a longer context. */
+/** Scaling of the rotation for a longer context. */
 export type Yarn = {
   originalContext: number;
-  /** 1: slow rotations are scaled and fast ones are not; 0: all are scaled alike. */
+  /** 1: only slow rotations are scaled; 0: all are scaled equally. */
   mix: number;
-  /** Of queries and keys, beside what `mix` brings with it. */
+  /** Factor for queries and keys, in addition to the one that `mix` implies. */
   attentionFactor: number;
   betaFast: number;
   betaSlow: number;
@@ -24,12 +24,12 @@ export type Architecture = {
   forward: number;
   epsilon: number;
   ropeBase: number;
-  /** 0: pairs of neighbours; 2: halves. */
+  /** 0: pairs of neighbours; 2: pairs of halves. */
   ropeMode: 0 | 2;
-  /** Multiplies angles: 1 / the factor of scaling. */
+  /** Multiplies angles: 1 / the scaling factor. */
   ropeScale: number;
   yarn: Yarn;
-  /** The output layer is the table of embeddings. */
+  /** True if the output layer uses the embedding table. */
   tied: boolean;
 };
 
@@ -40,10 +40,12 @@ export function architectureOf(header: Header): Architecture {
   const given = string(header, "general.architecture") ?? "";
   const name = NAMES.find((known) => known === given);
   if (!name)
-    throw new GgufError(`Models of the architecture ${given || "(none)"} cannot be trained: ${NAMES.join(", ")} can`);
+    throw new GgufError(
+      `Models of the architecture ${given || "(none)"} cannot be trained. Use one of ${NAMES.join(", ")}`,
+    );
   const key = (rest: string) => `${name}.${rest}`;
   if (count(header, key("expert_count"), { min: 0, max: 1024 }, 0) > 0)
-    throw new GgufError("Models with experts cannot be trained");
+    throw new GgufError("Mixture-of-experts models cannot be trained");
   mustBeUsed(header, name);
   const width = count(header, key("embedding_length"), MANY);
   const heads = count(header, key("attention.head_count"), MANY);
@@ -69,22 +71,22 @@ const ONCE = ["token_embd.weight", "output.weight", "output_norm.weight", "rope_
 const IN_LAYERS = /^blk\.\d+\.((attn_(norm|q|k|v|output)|ffn_(norm|gate|up|down))\.weight|attn_[qkv]\.bias)$/;
 const HEAD_NORMS = /^blk\.\d+\.attn_[qk]_norm\.weight$/;
 
-/** A weight that nothing here computes with would make another model of it, in silence. */
+/** Rejects unknown weights: ignoring one would silently train a different model. */
 function mustBeUsed({ tensors }: Header, name: Architecture["name"]) {
   const isUsed = (of: string) => ONCE.includes(of) || IN_LAYERS.test(of) || (name === "qwen3" && HEAD_NORMS.test(of));
   const stranger = [...tensors.keys()].find((of) => !isUsed(of));
   if (stranger !== undefined)
-    throw new GgufError(`This model cannot be trained: its weight ${stranger} is none that a ${name} usually has`);
+    throw new GgufError(`This model cannot be trained: its weight ${stranger} is unknown for the architecture ${name}`);
 }
 
-/** Queries and keys are normed head by head. */
+/** True if queries and keys are normalised per head. */
 export const usesHeadNorms = ({ name }: Architecture) => name === "qwen3";
 
-/** As llama.cpp reads it. An absent type is linear, and an absent factor 1. */
+/** Reads scaling as llama.cpp does. An absent type means linear, an absent factor 1. */
 function scalingOf(header: Header, key: (rest: string) => string): Pick<Architecture, "ropeScale" | "yarn"> {
   const type = string(header, key("rope.scaling.type")) ?? "linear";
   if (!["none", "linear", "yarn"].includes(type))
-    throw new GgufError(`Positions scaled by ${type} cannot be trained with: none, linear and yarn can`);
+    throw new GgufError(`Models with ${type} position scaling cannot be trained. Supported: none, linear and yarn`);
   const FACTOR = { min: 0, max: 1e6 };
   const given = float(header, key("rope.scaling.factor"), FACTOR) ?? float(header, key("rope.scale_linear"), FACTOR);
   const isYarn = type === "yarn";

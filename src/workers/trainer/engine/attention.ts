@@ -1,7 +1,7 @@
 /**
- * Attention with as many query heads to a key head as there are. The heads of one key head are laid behind each other
- * along the queries: then gradients of keys and values add up by themselves. There is no backward pass of flash
- * attention in ggml; queries go in blocks, so that memory is T × block instead of T × T.
+ * Attention with any number of query heads per key head. The heads of one key head are concatenated along the queries,
+ * so that gradients of keys and values add up by themselves. ggml has no backward pass of flash attention. Queries are
+ * split into blocks, so that memory is T × block instead of T × T.
  */
 
 import { must } from "../../../native/ffi.ts";
@@ -10,9 +10,9 @@ import { outer } from "./ops.ts";
 import type { Tape, Tensor } from "./tape.ts";
 
 export type Masks = {
-  /** Queries in a block; the last may be shorter. */
+  /** Queries in a block; the last block may be shorter. */
   readonly block: number;
-  /** For each block [keys, queries, 1, rows]: 0 or -∞ to be added. */
+  /** For each block [keys, queries, 1, rows]: 0 or -∞, added to the scores. */
   readonly of: readonly Tensor[];
 };
 
@@ -55,15 +55,15 @@ export function attention(tape: Tape, q: Tensor, k: Tensor, v: Tensor, { masks, 
       const ofScores = tape.emit(shaped(back, T, count * group, keyHeads, batch));
       ofQueries.push(shaped(ggml.ggml_mul_mat(c, turnedKeys, ofScores), head, count, heads, batch));
       tape.give(k, swap(outer(tape, some, ofScores)));
-      // After the softmax's own backward: with no later reader of the shares, its result would be put in their place
-      // and be computed from itself.
+      // Must come after the softmax's own backward. Without a later reader of the shares, ggml would put its result in
+      // their memory and compute it from itself.
       tape.give(v, swap(outer(tape, given, shaped(shares, T, count * group, keyHeads, batch))));
     }
     tape.give(q, swap(ofQueries.reduce((a, b) => must(ggml.ggml_concat(c, a, b, 1), "concat"))));
   });
 }
 
-/** Some of the second dimension. */
+/** A view of some entries of the second dimension. */
 function part(tape: Tape, x: Tensor, from: number, count: number): Tensor {
   const { ggml, context } = tape;
   const [a, T, h, b] = shapeOf(x);

@@ -1,7 +1,7 @@
 /**
- * What an adapter reads is dropped at random, and the rest made larger by as much. The patterns are rows of a table; a
- * token draws one for each layer and matrix. So the host sends one number for a token instead of one for each of its
- * activations, and the way back looks them up again instead of keeping them.
+ * Dropout of an adapter's input. The patterns are rows of a table, and a token draws one for each layer and matrix. The
+ * host sends one number per token instead of one per activation. The backward pass looks the patterns up again instead
+ * of storing them.
  */
 import { openRandom, seedOf } from "../../../lib/random.ts";
 import { must } from "../../../native/ffi.ts";
@@ -17,9 +17,9 @@ import {
 import { shapeOf } from "../../../native/ggml/symbols.ts";
 import type { Tape, Tensor } from "./tape.ts";
 
-const PATTERNS = 512; // a power of two
+const PATTERNS = 512; // must be a power of two
 
-/** Tables of one model: for each width of what adapters read. */
+/** Tables of one model, one for each input width of adapters. */
 export type Patterns = { of: (width: number) => Tensor; readonly bytes: number; free: () => void };
 
 export function openPatterns(
@@ -48,10 +48,10 @@ function drawn(width: number, { rate, seed }: { rate: number; seed: number }): F
   return Float32Array.from({ length: width * PATTERNS }, () => (random() < rate ? 0 : 1 / (1 - rate)));
 }
 
-/** Applied to what the adapter of a matrix reads. */
+/** Applies dropout to the input of a matrix's adapter. */
 export type Drop = (tape: Tape, name: string, x: Tensor) => Tensor;
 
-/** `choice` [tokens, matrices]: row `i` has the patterns of the matrix `names[i]`. */
+/** `choice` [tokens, matrices]: row `i` holds the patterns of the matrix `names[i]`. */
 export function dropping(patterns: Patterns, choice: Tensor, of: { names: readonly string[]; tokens: number }): Drop {
   const rows = new Map(of.names.map((name, i) => [name, i]));
   const bytes = of.tokens * 4;
@@ -70,7 +70,7 @@ export function dropping(patterns: Patterns, choice: Tensor, of: { names: readon
   };
 }
 
-/** Of the token at each place, a seed of its own; the answer is what `choice` takes. */
+/** `seeds` has one seed per token. Returns the content of `choice`. */
 export function choices(seeds: Uint32Array, matrices: number): Int32Array {
   const out = new Int32Array(seeds.length * matrices);
   for (let matrix = 0; matrix < matrices; matrix++) {

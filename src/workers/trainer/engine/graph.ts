@@ -1,6 +1,6 @@
 /**
- * One graph for rows of a fixed length, in two halves: forward, from which log-probabilities are read, and backward,
- * into which the weights of the tokens go that were computed from them. Both halves share their memory.
+ * One graph for rows of a fixed length, in two halves. The forward half yields log-probabilities; the backward half
+ * takes the token weights computed from them. Both halves share their memory.
  */
 import { ptr } from "bun:ffi";
 import { must } from "../../../native/ffi.ts";
@@ -19,11 +19,11 @@ const NODES_PER_LAYER = 600;
 const NODES_MORE = 4096;
 
 export type Graph = {
-  /** Log-probability of each target; what has no target has 0. */
+  /** Log-probability of each target; 0 without a target. */
   forward: (batch: Batch) => Float32Array;
-  /** Of the distributions that the last `forward` saw, in nats; where the shape has them. */
+  /** Entropies of the last `forward` in nats, if the shape has them. */
   entropies: () => Float32Array;
-  /** Adds the gradient of Σ weight · -log p to the sums. After `forward` of the same batch. */
+  /** Adds the gradient of Σ weight · -log p to the sums. Call it after `forward` of the same batch. */
   backward: (weights: Float32Array) => void;
   readonly bytes: number;
   free: () => void;
@@ -63,11 +63,11 @@ export function buildGraph(given: Model, shape: GraphShape): Graph {
       return io.read(batch, made.logps);
     },
     entropies() {
-      if (!shape.entropies || !last) throw new Error("This graph has no entropies");
+      if (!shape.entropies || !last) throw new Error("This graph computes no entropies");
       return io.read(last, made.entropies);
     },
     backward(tokenWeights) {
-      if (!runBackward) throw new Error("This graph does not train");
+      if (!runBackward) throw new Error("This graph has no backward pass");
       io.putWeights(tokenWeights);
       runBackward();
     },
@@ -76,7 +76,7 @@ export function buildGraph(given: Model, shape: GraphShape): Graph {
   };
 }
 
-/** Both halves, described; nothing has memory yet. */
+/** Describes both halves; nothing is allocated yet. */
 function nodes(given: Model, shape: GraphShape, io: ReturnType<typeof newInputs>) {
   const { weights, architecture } = given;
   const { ggml } = weights.backend;
@@ -104,5 +104,5 @@ function nodes(given: Model, shape: GraphShape, io: ReturnType<typeof newInputs>
   return { context, graph, middle, end: ggml.ggml_graph_n_nodes(graph), ...scores };
 }
 
-/** Not a copy of its fields: some come to be when they are asked for. */
+/** Not a copy of the fields: some are made when first read. */
 const withoutAdapters = (weights: Weights): Weights => Object.create(weights, { lora: { value: null } });

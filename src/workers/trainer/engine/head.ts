@@ -1,7 +1,7 @@
 /**
- * Log-probabilities of given tokens, and the way back from one weight for each token: the gradient of Σ w · -log p,
- * which every method reduces to. Tokens go in chunks, so that the table of all probabilities never exists at once; with
- * more than one chunk the probabilities are computed again on the way back.
+ * Log-probabilities of given tokens, and the gradient of Σ w · -log p with one weight per token, which every method
+ * reduces to. Tokens are processed in chunks, so that the table of all probabilities never exists at once. With several
+ * chunks the backward pass computes the probabilities again.
  */
 
 import { must } from "../../../native/ffi.ts";
@@ -10,14 +10,14 @@ import { scale } from "./ops.ts";
 import { Tape, type Tensor } from "./tape.ts";
 
 export type Targets = {
-  /** Tokens of a chunk; the last may be shorter. */
+  /** Tokens of a chunk; the last chunk may be shorter. */
   readonly chunk: number;
-  /** For each chunk [tokens]: place of the target in the chunk's table, token · vocabulary + target. */
-  readonly places: readonly Tensor[];
+  /** For each chunk [tokens]: index of the target in the chunk's table, token · vocabulary + target. */
+  readonly indexes: readonly Tensor[];
   /** For each chunk [1, tokens]. */
   readonly weights: readonly Tensor[];
-  /** Which tokens have targets, and for every token its row among those, or one behind the last. Null: all have. */
-  readonly chosen: { readonly places: Tensor; readonly back: Tensor } | null;
+  /** The tokens with targets, and for every token its row among those, or one past the last. Null: all have targets. */
+  readonly chosen: { readonly indexes: Tensor; readonly back: Tensor } | null;
 };
 
 const SMALLEST = 1e-37;
@@ -28,12 +28,13 @@ export type Head = { project: Project; temperature: number; entropies: boolean }
 /** One [1, tokens] for each chunk. */
 export type TokenScores = { logps: Tensor[]; entropies: Tensor[] };
 
-/** x [width, tokens]. The gradient begins here. */
+/** x [width, tokens]. The backward pass begins here. */
 export function tokenScores(tape: Tape, x: Tensor, targets: Targets, head: Head): TokenScores {
   const seen = targets.chosen ? gather(tape, x, targets.chosen) : x;
-  const scaled = head.temperature === 1 ? seen : scale(tape, seen, 1 / head.temperature); // narrower than the logits
+  // x is narrower than the logits
+  const scaled = head.temperature === 1 ? seen : scale(tape, seen, 1 / head.temperature);
   const scores: TokenScores = { logps: [], entropies: [] };
-  if (targets.places.length === 1) wholeTable(tape, scaled, targets, { head, scores });
+  if (targets.indexes.length === 1) wholeTable(tape, scaled, targets, { head, scores });
   else inChunks(tape, scaled, targets, { head, scores });
   return scores;
 }
@@ -41,26 +42,27 @@ export function tokenScores(tape: Tape, x: Tensor, targets: Targets, head: Head)
 type Into = { head: Head; scores: TokenScores };
 
 function wholeTable(tape: Tape, x: Tensor, targets: Targets, { head, scores }: Into) {
-  const [places, weights] = [targets.places[0] as Tensor, targets.weights[0] as Tensor];
+  const [indexes, weights] = [targets.indexes[0] as Tensor, targets.weights[0] as Tensor];
   const logits = head.project(tape, x);
-  const parts = scored(tape, logits, places, { head, scores });
-  tape.startFrom(() => tape.give(logits, logitsGradient(tape, { ...parts, places, weights })));
+  const parts = scored(tape, logits, indexes, { head, scores });
+  tape.startFrom(() => tape.give(logits, logitsGradient(tape, { ...parts, indexes, weights })));
 }
 
 function inChunks(tape: Tape, x: Tensor, targets: Targets, { head, scores }: Into) {
   const { ggml, context } = tape;
   const count = shapeOf(x)[1];
-  // All of them before the first table: a small tensor in a table's place, and the next table would not fit there.
-  const chunks = targets.places.map((places, i) => {
+  // Create all of them before the first table. A small tensor in a table's memory would leave no room for the next
+  // table.
+  const chunks = targets.indexes.map((indexes, i) => {
     const some = part(tape, x, i * targets.chunk, Math.min(targets.chunk, count - i * targets.chunk));
-    return { some, places, weights: targets.weights[i] as Tensor };
+    return { some, indexes, weights: targets.weights[i] as Tensor };
   });
-  for (const { some, places } of chunks)
-    scored(tape, head.project(new Tape(tape.plan, false), some), places, { head, scores });
+  for (const { some, indexes } of chunks)
+    scored(tape, head.project(new Tape(tape.plan, false), some), indexes, { head, scores });
   tape.startFrom(() => {
-    const found = chunks.map(({ some, places, weights }) =>
+    const found = chunks.map(({ some, indexes, weights }) =>
       again(tape, some, head.project, (logits) =>
-        logitsGradient(tape, { ...probabilities(tape, logits, places), places, weights }),
+        logitsGradient(tape, { ...probabilities(tape, logits, indexes), indexes, weights }),
       ),
     );
     const all = found.filter((each) => each !== undefined);
@@ -72,10 +74,10 @@ function inChunks(tape: Tape, x: Tensor, targets: Targets, { head, scores }: Int
   });
 }
 
-/** Rows of x; the way back finds for every token its own gradient, or the zero behind the last. */
-function gather(tape: Tape, x: Tensor, { places, back }: NonNullable<Targets["chosen"]>): Tensor {
+/** Selects rows of x. The backward pass returns each token's gradient, or the zero past the last. */
+function gather(tape: Tape, x: Tensor, { indexes, back }: NonNullable<Targets["chosen"]>): Tensor {
   const { ggml, context } = tape;
-  return tape.record(ggml.ggml_get_rows(context, x, places), [x], (gradient) => {
+  return tape.record(ggml.ggml_get_rows(context, x, indexes), [x], (gradient) => {
     const [width] = shapeOf(gradient);
     const row = must(ggml.ggml_view_4d(context, gradient, width, 1, 1, 1, width * 4, width * 4, width * 4, 0), "view");
     const none = ggml.ggml_scale(context, ggml.ggml_cont(context, row), 0);
@@ -90,7 +92,7 @@ function part(tape: Tape, x: Tensor, from: number, count: number): Tensor {
   return tape.emit(ggml.ggml_cont(context, view));
 }
 
-/** The chunk's logits once more, on a tape of their own, and from their gradient on to `x` and the weights. */
+/** Computes the chunk's logits again on their own tape, and continues from their gradient to `x` and the weights. */
 function again(tape: Tape, x: Tensor, project: Project, gradientOf: (logits: Tensor) => Tensor) {
   const fresh = new Tape(tape.plan, true);
   return fresh.through(x, (alias) => {
@@ -101,43 +103,43 @@ function again(tape: Tape, x: Tensor, project: Project, gradientOf: (logits: Ten
 
 type Parts = { shares: Tensor; ofTarget: Tensor };
 
-function scored(tape: Tape, logits: Tensor, places: Tensor, { head, scores }: Into): Parts {
+function scored(tape: Tape, logits: Tensor, indexes: Tensor, { head, scores }: Into): Parts {
   const { ggml, context } = tape;
-  const parts = probabilities(tape, logits, places);
+  const parts = probabilities(tape, logits, indexes);
   const logp = tape.emit(ggml.ggml_log(context, ggml.ggml_clamp(context, parts.ofTarget, SMALLEST, 1)));
   scores.logps.push(logp);
-  if (head.entropies) scores.entropies.push(entropy(tape, logits, { ...parts, places, logp }));
+  if (head.entropies) scores.entropies.push(entropy(tape, logits, { ...parts, indexes, logp }));
   return parts;
 }
 
 /**
- * -Σ p·log p, as log Σ exp z - Σ p·z with log Σ exp z = z - log p of the target: no logarithm of the whole table.
- * Wrong where the target's p is none in F32.
+ * -Σ p·log p, computed as log Σ exp z - Σ p·z, where log Σ exp z = z - log p of the target. It avoids a logarithm of
+ * the whole table. The result is wrong if the target's p underflows in F32.
  */
-function entropy(tape: Tape, logits: Tensor, of: Parts & { places: Tensor; logp: Tensor }): Tensor {
+function entropy(tape: Tape, logits: Tensor, of: Parts & { indexes: Tensor; logp: Tensor }): Tensor {
   const { ggml, context } = tape;
   const [vocab, tokens] = shapeOf(logits);
   const column = ggml.ggml_reshape_4d(context, logits, 1, vocab * tokens, 1, 1);
-  const total = ggml.ggml_sub(context, ggml.ggml_get_rows(context, column, of.places), of.logp);
+  const total = ggml.ggml_sub(context, ggml.ggml_get_rows(context, column, of.indexes), of.logp);
   const mean = ggml.ggml_sum_rows(context, ggml.ggml_mul(context, of.shares, logits));
   return tape.emit(ggml.ggml_sub(context, total, mean));
 }
 
-function probabilities(tape: Tape, logits: Tensor, places: Tensor): Parts {
+function probabilities(tape: Tape, logits: Tensor, indexes: Tensor): Parts {
   const { ggml, context } = tape;
   const [vocab, tokens] = shapeOf(logits);
   const shares = must(ggml.ggml_soft_max(context, logits), "softmax");
   const column = ggml.ggml_reshape_4d(context, shares, 1, vocab * tokens, 1, 1);
-  return { shares, ofTarget: must(ggml.ggml_get_rows(context, column, places), "rows") };
+  return { shares, ofTarget: must(ggml.ggml_get_rows(context, column, indexes), "rows") };
 }
 
 /** w · (p - 1 at the target, p elsewhere). */
-function logitsGradient(tape: Tape, of: Parts & { places: Tensor; weights: Tensor }): Tensor {
+function logitsGradient(tape: Tape, of: Parts & { indexes: Tensor; weights: Tensor }): Tensor {
   const { ggml, context } = tape;
   const [vocab, tokens] = shapeOf(of.shares);
   const everywhere = ggml.ggml_mul(context, of.shares, of.weights);
   const there = ggml.ggml_sub(context, ggml.ggml_mul(context, of.ofTarget, of.weights), of.weights);
   const column = ggml.ggml_reshape_4d(context, everywhere, 1, vocab * tokens, 1, 1);
-  const written = ggml.ggml_set_rows(context, column, there, of.places);
+  const written = ggml.ggml_set_rows(context, column, there, of.indexes);
   return tape.emit(ggml.ggml_reshape_4d(context, written, vocab, tokens, 1, 1));
 }

@@ -1,4 +1,4 @@
-/** What the host puts into a graph for one batch, and what it reads back. */
+/** Writes one batch into a graph and reads the results. */
 import {
   allocate,
   type Context,
@@ -18,37 +18,39 @@ import type { Inputs } from "./transformer.ts";
 import type { Weights } from "./weights.ts";
 
 export type GraphShape = {
-  /** Tokens of a row, rows. */
+  /** Tokens of a row, and number of rows. */
   tokens: number;
   rows: number;
   trains: boolean;
   checkpoints: boolean;
-  /** Queries that attend at once. */
+  /** Queries per attention block. */
   attentionBlock: number;
   /** Tokens whose probabilities exist at once. */
   headChunk: number;
-  /** Places that can have a target; absent: all. The others are no work for the output layer. */
+  /** Maximum number of positions with a target; absent: all. The output layer skips the others. */
   scored?: number;
   /** Logits are divided by it. */
   temperature?: number;
   entropies?: boolean;
-  /** As the model was before its adapters. */
+  /** Compute the model without its adapters. */
   reference?: boolean;
-  /** Of what adapters read. */
+  /** Dropout of adapter inputs. */
   dropout?: Patterns;
 };
 
-/** All of `tokens · rows`, row by row. */
+/** All `tokens · rows` positions, row by row. */
 export type Batch = {
   ids: Int32Array;
   positions: Int32Array;
-  /** Which sequence a token belongs to, counted in its row; -1: padding. Tokens see their own sequence. */
+  /** The sequence of each token, counted in its row; -1: padding. Tokens attend to their own sequence. */
   sequences: Int32Array;
-  /** Where a sequence branches: 0 is seen by all of it, what belongs to another branch is not. Absent: it does not. */
+  /**
+   * Branch of each token: all of the sequence sees branch 0, and no other branch sees this one. Absent: no branches.
+   */
   branches?: Int32Array;
-  /** The token that is to be scored at each place; -1: none. */
+  /** The token to score at each position; -1: none. */
   targets: Int32Array;
-  /** Of each place, for its dropout; only where the graph has one. */
+  /** Dropout seed of each position, if the graph has dropout. */
   dropSeeds?: Uint32Array;
 };
 
@@ -67,13 +69,13 @@ export function newInputs({ architecture, weights }: Of, shape: GraphShape) {
   const [count, scored] = [tokens * rows, scoredOf(shape)];
   const made = makeTensors(weights, shape, architecture.vocab);
   const { inputs, targets, choice, names } = made;
-  let masksOf: Seen | undefined; // they are T² numbers: made anew only for another packing
-  let places: Int32Array = new Int32Array(); // of the batch, for each scored one
+  let masksOf: Packing | undefined; // masks have T² numbers and are rebuilt only when the packing changes
+  let indexes: Int32Array = new Int32Array(); // batch position of each scored row
   const inChunks = <T extends Int32Array | Float32Array>(values: T, to: readonly Tensor[]) =>
     to.forEach((tensor, i) => {
       putBytes(ggml, tensor, values.subarray(i * headChunk, (i + 1) * headChunk));
     });
-  function putMasks({ sequences, branches }: Seen) {
+  function putMasks({ sequences, branches }: Packing) {
     masksOf = { sequences: sequences.slice(), ...(branches ? { branches: branches.slice() } : {}) };
     for (const [i, mask] of inputs.masks.of.entries()) putBytes(ggml, mask, maskOf(masksOf, shape, i * attentionBlock));
   }
@@ -88,50 +90,50 @@ export function newInputs({ architecture, weights }: Of, shape: GraphShape) {
       putBytes(ggml, inputs.positions, batch.positions);
       if (inputs.usedRows) putUsedRows(ggml, inputs.usedRows, batch.ids, architecture.vocab);
       if (!masksOf || !isSame(masksOf, batch)) putMasks(batch);
-      places = placesOf(batch.targets, scored);
-      if (targets.chosen) putBytes(ggml, targets.chosen.places, places.map(atLeast0));
-      if (targets.chosen) putBytes(ggml, targets.chosen.back, wayBack(places, count));
-      inChunks(placesOfTargets(places, batch.targets, { headChunk, vocab: architecture.vocab }), targets.places);
+      indexes = scoredPositions(batch.targets, scored);
+      if (targets.chosen) putBytes(ggml, targets.chosen.indexes, indexes.map(atLeast0));
+      if (targets.chosen) putBytes(ggml, targets.chosen.back, wayBack(indexes, count));
+      inChunks(targetIndexes(indexes, batch.targets, { headChunk, vocab: architecture.vocab }), targets.indexes);
       if (choice) putBytes(ggml, choice, choices(batch.dropSeeds ?? new Uint32Array(count), names.length));
     },
-    /** One for each place of the batch. */
+    /** One weight for each position of the batch. */
     putWeights(values: Float32Array) {
-      const chosen = Float32Array.from(places, (place) => (place < 0 ? 0 : (values[place] as number)));
+      const chosen = Float32Array.from(indexes, (place) => (place < 0 ? 0 : (values[place] as number)));
       inChunks(chosen, targets.weights);
     },
-    /** Of each place of the batch; 0 where there is no target. */
+    /** Returns a value for each position of the batch; 0 without a target. */
     read({ targets: wanted }: Batch, from: readonly Tensor[]): Float32Array {
       const found = new Float32Array(scored);
       for (const [i, each] of from.entries())
         getFloats(ggml, each, found.subarray(i * headChunk, Math.min(scored, (i + 1) * headChunk)));
-      return spread(found, places, wanted);
+      return spread(found, indexes, wanted);
     },
   };
 }
 
 type Table = { headChunk: number; vocab: number };
-const placesOfTargets = (places: Int32Array, wanted: Int32Array, { headChunk, vocab }: Table) =>
-  places.map((place, i) => (i % headChunk) * vocab + atLeast0(wanted[place] ?? 0));
+const targetIndexes = (indexes: Int32Array, wanted: Int32Array, { headChunk, vocab }: Table) =>
+  indexes.map((place, i) => (i % headChunk) * vocab + atLeast0(wanted[place] ?? 0));
 
-function spread(found: Float32Array, places: Int32Array, wanted: Int32Array): Float32Array {
+function spread(found: Float32Array, indexes: Int32Array, wanted: Int32Array): Float32Array {
   const all = new Float32Array(wanted.length);
-  places.forEach((place, i) => {
+  indexes.forEach((place, i) => {
     if (place >= 0 && (wanted[place] as number) >= 0) all[place] = found[i] as number;
   });
   return all;
 }
 
 function putUsedRows(ggml: Ggml, { used, among }: UsedRows, ids: Int32Array, vocab: number) {
-  const places = new Map<number, number>();
-  for (const id of ids) if (!places.has(id)) places.set(id, places.size);
+  const indexes = new Map<number, number>();
+  for (const id of ids) if (!indexes.has(id)) indexes.set(id, indexes.size);
   const all = new Int32Array(Math.min(ids.length, vocab));
-  all.set([...places.keys()]);
-  for (let at = places.size, row = 0; at < all.length; row++) if (!places.has(row)) all[at++] = row;
+  all.set([...indexes.keys()]);
+  for (let at = indexes.size, row = 0; at < all.length; row++) if (!indexes.has(row)) all[at++] = row;
   putBytes(ggml, used, all);
   putBytes(
     ggml,
     among,
-    ids.map((id) => places.get(id) as number),
+    ids.map((id) => indexes.get(id) as number),
   );
 }
 
@@ -157,9 +159,9 @@ function makeTensors(weights: Weights, shape: GraphShape, vocab: number) {
   const chunks = pieces(scored, headChunk);
   const targets: Targets = {
     chunk: headChunk,
-    places: chunks.map((length) => make(TYPE.I32, length)),
+    indexes: chunks.map((length) => make(TYPE.I32, length)),
     weights: chunks.map((length) => make(TYPE.F32, 1, length)),
-    chosen: scored === count ? null : { places: make(TYPE.I32, scored), back: make(TYPE.I32, count) },
+    chosen: scored === count ? null : { indexes: make(TYPE.I32, scored), back: make(TYPE.I32, count) },
   };
   const choice = names.length > 0 ? make(TYPE.I32, count, names.length) : null;
   const held = allocate(weights.backend, context);
@@ -173,40 +175,40 @@ function makeTensors(weights: Weights, shape: GraphShape, vocab: number) {
 const adapted = ({ trainable }: Weights) =>
   trainable.flatMap(({ name }) => (name.endsWith(".lora_a") ? [name.slice(0, -".lora_a".length)] : []));
 
-type Seen = Pick<Batch, "sequences" | "branches">;
+type Packing = Pick<Batch, "sequences" | "branches">;
 
-const isSame = (a: Seen, b: Seen) =>
+const isSame = (a: Packing, b: Packing) =>
   a.sequences.every((value, i) => value === b.sequences[i] && (a.branches?.[i] ?? 0) === (b.branches?.[i] ?? 0));
 
-/** Places of the batch that the output layer sees, in order; -1: none. All of them where all can be seen. */
-function placesOf(targets: Int32Array, scored: number): Int32Array {
+/** Returns the positions that the output layer sees, in order; -1: none. If all can be scored, returns all. */
+function scoredPositions(targets: Int32Array, scored: number): Int32Array {
   if (scored === targets.length) return Int32Array.from(targets.keys());
-  const places = new Int32Array(scored).fill(-1);
+  const indexes = new Int32Array(scored).fill(-1);
   let next = 0;
   targets.forEach((target, place) => {
     if (target < 0) return;
-    if (next === scored) throw new RangeError(`More than ${scored} places of a batch have targets`);
-    places[next++] = place;
+    if (next === scored) throw new RangeError(`More than ${scored} positions of a batch have targets`);
+    indexes[next++] = place;
   });
-  return places;
+  return indexes;
 }
 
-/** For each place of the batch, its row among the scored; one behind the last where it has none. */
-function wayBack(places: Int32Array, count: number): Int32Array {
-  const back = new Int32Array(count).fill(places.length);
-  places.forEach((place, i) => {
+/** Returns for each position its row among the scored ones, or one past the last. */
+function wayBack(indexes: Int32Array, count: number): Int32Array {
+  const back = new Int32Array(count).fill(indexes.length);
+  indexes.forEach((place, i) => {
     if (place >= 0) back[place] = i;
   });
   return back;
 }
 
-/** [keys, queries, 1, rows]. Padding sees itself: a row of nothing but -∞ has no softmax. */
-function maskOf({ sequences, branches }: Seen, { tokens, rows, attentionBlock }: GraphShape, from: number) {
+/** [keys, queries, 1, rows]. Padding attends to itself: a row of only -∞ has no softmax. */
+function maskOf({ sequences, branches }: Packing, { tokens, rows, attentionBlock }: GraphShape, from: number) {
   const queries = Math.min(attentionBlock, tokens - from);
   const mask = new Float32Array(tokens * queries * rows).fill(Number.NEGATIVE_INFINITY);
   for (let row = 0; row < rows; row++) {
     const branchOf = (place: number) => branches?.[row * tokens + place] ?? 0;
-    let [start, end, branch] = [0, 0, 0]; // of what all of the query's sequence sees; where its branch begins
+    let [start, end, branch] = [0, 0, 0]; // the common part of the query's sequence, and the start of its branch
     for (let query = 0; query < from + queries; query++) {
       const own = sequences[row * tokens + query] as number;
       const isNew = own < 0 || own !== sequences[row * tokens + start];

@@ -1,4 +1,4 @@
-/** The operations of a transformer, each with its gradient. Shapes as ggml counts them: the row comes first. */
+/** The operations of a transformer, each with its gradient. Shapes are in ggml's order: the row length comes first. */
 
 import { must } from "../../../native/ffi.ts";
 import { isQuantized, TYPE } from "../../../native/ggml/ggml.ts";
@@ -20,7 +20,7 @@ export function scale(tape: Tape, x: Tensor, by: number): Tensor {
   );
 }
 
-/** x ⊙ c, where c is no function of the weights: a dropout mask. */
+/** x ⊙ c, where c does not depend on the weights: a dropout mask. */
 export function mulConstant(tape: Tape, x: Tensor, c: Tensor): Tensor {
   const { ggml, context } = tape;
   return tape.record(ggml.ggml_mul(context, x, c), [x], (gradient) =>
@@ -38,8 +38,8 @@ export function bias(tape: Tape, x: Tensor, b: Tensor): Tensor {
 }
 
 /**
- * [width, …] → [width], over all the rest. Turned first: on a GPU ggml_repeat_back has one thread for each of `width`,
- * which took most of a step's time.
+ * [width, …] → [width], summed over the rest. x is transposed first: on a GPU ggml_repeat_back uses one thread per
+ * column, which took most of a step's time.
  */
 function summed(tape: Tape, x: Tensor): Tensor {
   const { ggml, context } = tape;
@@ -62,7 +62,7 @@ function summed(tape: Tape, x: Tensor): Tensor {
 const transposedCopy = (tape: Tape, x: Tensor): Tensor =>
   must(tape.ggml.ggml_cont(tape.context, tape.ggml.ggml_transpose(tape.context, x)), "transpose");
 
-/** Σ over columns of a_i · b_j, both F32: what a weight's gradient is made of. */
+/** Σ over columns of a_i · b_j, both F32: the form of a weight's gradient. */
 export function outer(tape: Tape, a: Tensor, b: Tensor): Tensor {
   const { ggml, context, plan } = tape;
   if (plan.multipliesOuter) return must(ggml.ggml_out_prod(context, a, b), "outer product");
@@ -86,12 +86,12 @@ function transposedProduct(tape: Tape, weight: Tensor, gradient: Tensor): Tensor
   return must(ggml.ggml_mul_mat(context, transposedCopy(tape, plain), gradient), "product");
 }
 
-/** Which rows of a table a batch uses, each once, filled up with some that it does not; and each token's among them. */
+/** The rows of a table that a batch uses, each once, padded with unused ones; and each token's index among them. */
 export type UsedRows = { used: Tensor; among: Tensor };
 
 /**
- * Rows of a table: token embeddings. Its gradient is a table of the used rows alone: on a GPU the time for it is tokens
- * times rows.
+ * Looks up rows of a table: token embeddings. The gradient is a table of only the used rows, because on a GPU its time
+ * is tokens times rows.
  */
 export function rows(tape: Tape, table: Tensor, ids: Tensor, of: UsedRows | null): Tensor {
   const { ggml, context, plan } = tape;
@@ -107,7 +107,7 @@ export function rows(tape: Tape, table: Tensor, ids: Tensor, of: UsedRows | null
   });
 }
 
-/** Along the first dimension, whatever the others are: of tokens, and of heads. */
+/** Normalises along the first dimension, for tokens as well as heads. */
 export function rmsNorm(tape: Tape, x: Tensor, weight: Tensor, epsilon: number): Tensor {
   const { ggml, context } = tape;
   const normed = must(ggml.ggml_rms_norm(context, x, epsilon), "norm");
@@ -134,12 +134,12 @@ export type Rope = {
   base: number;
   /** Divides positions: 1 / factor of linear scaling. */
   frequencyScale: number;
-  /** Of Llama 3: one factor for each pair; null where there are none. */
+  /** Llama 3's factors, one for each pair; null if there are none. */
   factors: Tensor | null;
   yarn: Yarn;
 };
 
-/** x [head, heads, tokens, 1]; positions one for each token. */
+/** x [head, heads, tokens, 1]; one position for each token. */
 export function rope(tape: Tape, x: Tensor, positions: Tensor, of: Rope): Tensor {
   const { ggml, context } = tape;
   const { originalContext, mix, attentionFactor, betaFast, betaSlow } = of.yarn;

@@ -1,6 +1,6 @@
 /**
- * AdamW over the sums of gradients, on the device. The norm of all gradients is computed there too; the host reads one
- * number, decides how much they are scaled down, and writes a few.
+ * AdamW over the summed gradients, on the device. The device also computes the norm of all gradients. The host reads
+ * one number, decides the clipping factor, and writes a few numbers.
  */
 
 import { must } from "../../../native/ffi.ts";
@@ -24,20 +24,20 @@ export type Step = {
   beta2: number;
   epsilon: number;
   weightDecay: number;
-  /** Gradients are scaled down to this norm; 0: they are not. */
+  /** Gradients are clipped to this norm; 0: no clipping. */
   maxNorm: number;
-  /** Gradients are divided by this first: micro-batches that were added up. */
+  /** Gradients are divided by this first: the number of summed micro-batches. */
   divisor: number;
 };
 
 export type Moments = { name: string; first: Float32Array; second: Float32Array };
 
 export type Optimizer = {
-  /** Returns the norm of the gradients before they were scaled down; not finite: nothing was changed. */
+  /** Returns the norm of the gradients before clipping. If it is not finite, nothing was changed. */
   step: (how: Step) => number;
-  /** Steps that were made: with the moments, all there is to save. */
+  /** Number of completed steps. Together with the moments it is the whole state. */
   readonly steps: number;
-  /** One after the other: all of them may be larger than memory. */
+  /** Yields moments one after the other: together they may be larger than memory. */
   moments: () => Iterable<Moments>;
   restore: (steps: number, moments: Iterable<Moments>) => void;
   readonly bytes: number;
@@ -46,7 +46,7 @@ export type Optimizer = {
 
 type Which = (of: Trainable) => boolean;
 
-/** Norms and biases are not drawn towards 0, as transformers has it. */
+/** Norms and biases have no weight decay, as in transformers. */
 const isDecayed: Which = ({ shape }) => shape.length > 1;
 
 export function openOptimizer(weights: Weights, decays: Which = isDecayed): Optimizer {
@@ -114,32 +114,32 @@ const normGraph = (weights: Weights) =>
 
 const updateGraph = (
   weights: Weights,
-  moments: Places,
+  moments: MomentTensors,
   { factor, ofStep }: { factor: Tensor; ofStep: (each: Trainable) => Tensor },
 ) =>
   compiled(weights, (on) => {
     const { ggml } = weights.backend;
     return weights.trainable.map((each, i) => {
       const { tensor, gradient } = each;
-      const { first, second } = moments[i] as Places[number];
+      const { first, second } = moments[i] as MomentTensors[number];
       ggml.ggml_set_param(tensor);
       const scaled = ggml.ggml_mul(on, gradient, factor);
       return must(ggml.ggml_opt_step_adamw(on, tensor, scaled, first, second, ofStep(each)), "step");
     });
   });
 
-type Places = readonly { name: string; first: Tensor; second: Tensor }[];
+type MomentTensors = readonly { name: string; first: Tensor; second: Tensor }[];
 
-function* readMoments(ggml: Ggml, places: Places): Generator<Moments> {
-  for (const { name, first, second } of places)
+function* readMoments(ggml: Ggml, tensors: MomentTensors): Generator<Moments> {
+  for (const { name, first, second } of tensors)
     yield { name, first: getFloats(ggml, first), second: getFloats(ggml, second) };
 }
 
-function putMoments(ggml: Ggml, places: Places, saved: Iterable<Moments>) {
-  const left = new Map(places.map((each) => [each.name, each]));
+function putMoments(ggml: Ggml, tensors: MomentTensors, saved: Iterable<Moments>) {
+  const left = new Map(tensors.map((each) => [each.name, each]));
   for (const { name, first, second } of saved) {
     const place = left.get(name);
-    if (!place) throw new Error(`There is no weight ${name} that the moments could be of`);
+    if (!place) throw new Error(`The checkpoint has moments of ${name}, but that weight is not trained`);
     putBytes(ggml, place.first, first);
     putBytes(ggml, place.second, second);
     left.delete(name);
@@ -148,7 +148,7 @@ function putMoments(ggml: Ggml, places: Places, saved: Iterable<Moments>) {
   if (missing !== undefined) throw new Error(`The checkpoint has no moments of ${missing}`);
 }
 
-/** A small graph of its own that is run again and again. */
+/** A small separate graph that runs repeatedly. */
 function compiled(weights: Weights, build: (context: Context["at"]) => Tensor[]) {
   const { backend, trainable } = weights;
   const ggml: Ggml = backend.ggml;

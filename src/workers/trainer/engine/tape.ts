@@ -1,7 +1,7 @@
 /**
- * Reverse-mode differentiation over graphs of ggml. Each operation adds its forward nodes to the graph at once and
- * remembers how to add its backward ones. ggml's own is not used: it cannot weight tokens, wants every weight in F32,
- * and knows no recomputation.
+ * Reverse-mode differentiation over ggml graphs. Each operation adds its forward nodes at once and remembers how to add
+ * its backward nodes. ggml's own differentiation cannot weight tokens, needs every weight in F32, and has no
+ * recomputation.
  */
 
 import { must } from "../../../native/ffi.ts";
@@ -10,23 +10,23 @@ import { shapeOf } from "../../../native/ggml/symbols.ts";
 
 export type Tensor = Ptr;
 
-/** What all tapes of one graph share. */
+/** Shared by all tapes of one graph. */
 export type Plan = {
   readonly ggml: Ggml;
-  /** Where nodes are described. */
+  /** The context that holds the nodes. */
   readonly context: Ptr;
   readonly graph: Ptr;
-  /** Trainable weights and where their gradients add up, over micro-batches too. */
+  /** Trainable weights and the sums of their gradients over micro-batches. */
   readonly gradients: ReadonlyMap<Tensor, Tensor>;
-  /** Of frozen weights, where there is one: the same transposed, so that a backward product needs no copy. */
+  /** Transposed copies of frozen weights, if they exist: a backward product then needs no copy. */
   readonly transposed: ReadonlyMap<Tensor, Tensor>;
-  /** The device has a product of columns by itself; otherwise both sides are turned first. */
+  /** True if the device supports outer products; otherwise both sides are transposed first. */
   readonly multipliesOuter: boolean;
 };
 
 export class Tape {
   readonly #backward: (() => void)[] = [];
-  readonly #found = new Map<Tensor, Tensor>(); // gradients of what is not a weight
+  readonly #found = new Map<Tensor, Tensor>(); // gradients of intermediate tensors
   readonly #needs = new Set<Tensor>();
 
   constructor(
@@ -48,21 +48,21 @@ export class Tape {
     return this.#needs.has(tensor);
   }
 
-  /** Fixes the place of a node in the order of computation. */
+  /** Fixes the position of a node in the order of computation. */
   emit(node: Tensor | bigint | null): Tensor {
     const made = must(node, "an operation");
     this.ggml.ggml_build_forward_expand(this.plan.graph, made);
     return made;
   }
 
-  /** A node made of `inputs`; `back` gets its gradient, if it has one, and passes it on with `give`. */
+  /** Adds a node computed from `inputs`. `back` gets its gradient, if it has one, and passes it on with `give`. */
   record(node: Tensor | bigint | null, inputs: readonly Tensor[], back: (gradient: Tensor) => void): Tensor {
     const made = this.emit(node);
     if (!this.records || !inputs.some((input) => this.#needs.has(input))) return made;
     this.#needs.add(made);
     this.#backward.push(() => {
       const gradient = this.#found.get(made);
-      if (gradient === undefined) return; // nothing that counts depends on it
+      if (gradient === undefined) return; // no result depends on it
       this.#found.delete(made);
       back(gradient);
     });
@@ -82,7 +82,7 @@ export class Tape {
     this.#found.set(tensor, this.emit(before === undefined ? more : this.ggml.ggml_add(this.context, before, more)));
   }
 
-  /** What `begin` gives is the gradient that everything starts from; it runs first. */
+  /** `begin` gives the gradient that the backward pass starts from; it runs first. */
   startFrom(begin: () => void) {
     if (this.records) this.#backward.push(begin);
   }
@@ -91,9 +91,9 @@ export class Tape {
     for (let step = this.#backward.pop(); step; step = this.#backward.pop()) step();
   }
 
-  /** Builds on an alias of `x`, goes back from the gradient of what was built, and answers with that of `x`. */
+  /** Builds on an alias of `x`, runs backward from the gradient of the result, and returns the gradient of `x`. */
   through(x: Tensor, build: (alias: Tensor) => { out: Tensor; gradient: Tensor }): Tensor | undefined {
-    const alias = must(this.ggml.ggml_reshape_4d(this.context, x, ...shapeOf(x)), "alias"); // nodes of its own
+    const alias = must(this.ggml.ggml_reshape_4d(this.context, x, ...shapeOf(x)), "alias"); // separate nodes
     this.#needs.add(alias);
     const { out, gradient } = build(alias);
     this.#found.set(out, gradient);
@@ -102,8 +102,7 @@ export class Tape {
   }
 
   /**
-   * Keeps only `x` of what `build` makes, and makes it again on the way back: memory for time. `build` must do nothing
-   * but add nodes.
+   * Keeps only `x` and runs `build` again in the backward pass: less memory for more time. `build` must only add nodes.
    */
   checkpoint(x: Tensor, build: (tape: Tape, x: Tensor) => Tensor): Tensor {
     const out = build(new Tape(this.plan, false), x);

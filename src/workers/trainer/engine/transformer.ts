@@ -1,4 +1,4 @@
-/** The forward pass of llama, qwen2 and qwen3, from ids to what the output layer reads. */
+/** The forward pass of llama, qwen2 and qwen3, from token ids to the output layer's input. */
 import { type Architecture, usesHeadNorms } from "./architecture.ts";
 import { attention, type Masks } from "./attention.ts";
 import type { Drop } from "./dropout.ts";
@@ -9,12 +9,12 @@ import { loraNames, loraScale, type Weights } from "./weights.ts";
 export type Inputs = {
   /** [tokens of all rows] */
   ids: Tensor;
-  /** Of the table of embeddings, where it is trained. */
+  /** Used rows of the embedding table, if it is trained. */
   usedRows: UsedRows | null;
   /** [tokens of all rows], counted in each sequence. */
   positions: Tensor;
   masks: Masks;
-  /** Tokens of a row, rows. */
+  /** Tokens of a row, and number of rows. */
   tokens: number;
   rows: number;
 };
@@ -22,11 +22,11 @@ export type Inputs = {
 export type Model = {
   architecture: Architecture;
   weights: Weights;
-  /** Of what adapters read, in a graph that learns. */
+  /** Dropout of adapter inputs, in a graph that trains. */
   drop?: Drop;
 };
 
-/** `checkpoints`: of each layer only its input is kept. */
+/** `checkpoints`: keep only the input of each layer. */
 export function hidden(tape: Tape, model: Model, inputs: Inputs, checkpoints: boolean): Tensor {
   const { architecture, weights } = model;
   let x = rows(tape, weights.get("token_embd.weight"), inputs.ids, inputs.usedRows);
@@ -86,12 +86,13 @@ function attend(tape: Tape, model: Model, x: Tensor, { inputs, layer }: At): Ten
   return attention(tape, turned("q", heads), turned("k", keyHeads), values, step);
 }
 
-/** W·x, and s·B·A·x where the layer has an adapter. */
+/** W·x, plus s·B·A·x if the layer has an adapter. */
 function project(tape: Tape, { weights, drop }: Model, name: string, x: Tensor): Tensor {
   const y = linear(tape, weights.get(name), x);
   const { a, b } = loraNames(name);
   if (!weights.lora || !weights.has(a)) return y;
   const read = drop ? drop(tape, name, x) : x;
-  const low = scale(tape, linear(tape, weights.get(a), read), loraScale(weights.lora)); // here: it is a hundred times narrower
+  // scaled here because it is a hundred times narrower
+  const low = scale(tape, linear(tape, weights.get(a), read), loraScale(weights.lora));
   return add(tape, y, linear(tape, weights.get(b), low));
 }

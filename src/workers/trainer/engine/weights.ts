@@ -1,4 +1,4 @@
-/** The tensors of a model on a device: frozen ones as the file has them, trainable ones in F32 with their gradients. */
+/** The tensors of a model on a device: frozen ones in the file's type, trainable ones in F32 with their gradients. */
 import type { Header, Tensor as Stored } from "../../../lib/gguf/parse.ts";
 import { holdsTurned } from "../../../lib/training/memory.ts";
 import { must } from "../../../native/ffi.ts";
@@ -30,9 +30,9 @@ export type Weights = {
   readonly backend: Backend;
   get: (name: string) => Tensor;
   has: (name: string) => boolean;
-  /** In the order of the file, so that two runs add up in the same order. */
+  /** Kept in the file's order, so that two runs sum in the same order. */
   readonly trainable: readonly Trainable[];
-  /** Of frozen matrices, where the device gains from it; made when they are first asked for. */
+  /** Transposed copies of frozen matrices, if the device gains from them; made on first use. */
   readonly transposed: ReadonlyMap<Tensor, Tensor>;
   readonly lora: Lora | null;
   readonly bytes: number;
@@ -49,29 +49,29 @@ export const loraNames = (name: string) => ({ a: `${name}.lora_a`, b: `${name}.l
 export function loadWeights(backend: Backend, file: ModelFile, lora: Lora | null): Weights {
   const { ggml } = backend;
   const stored = [...file.header.tensors.values()];
-  const places = new Map<string, Tensor>();
+  const tensors = new Map<string, Tensor>();
   const planned: { name: string; shape: readonly number[] }[] = [];
   const main = newContext(ggml, stored.length * 4);
   for (const tensor of stored) {
     const trains = lora === null && isTrained(tensor.name);
     const type = trains ? TYPE.F32 : frozenType(backend, tensor);
-    places.set(tensor.name, newTensor(ggml, main, type, tensor.dims));
+    tensors.set(tensor.name, newTensor(ggml, main, type, tensor.dims));
     if (trains) planned.push({ name: tensor.name, shape: tensor.dims });
-    else if (lora && isTarget(tensor, lora)) planned.push(...addAdapter(backend, main, tensor, lora, places));
+    else if (lora && isTarget(tensor, lora)) planned.push(...addAdapter(backend, main, tensor, lora, tensors));
   }
   const sums = newContext(ggml, planned.length);
   const trainable = planned.map(({ name, shape }) => ({
     name,
     shape,
-    tensor: places.get(name) as Tensor,
+    tensor: tensors.get(name) as Tensor,
     gradient: newTensor(ggml, sums, TYPE.F32, shape),
   }));
   const held = allocate(backend, main);
   const gradients = planned.length === 0 ? { bytes: 0, clear() {}, free() {} } : allocate(backend, sums);
-  fillWeights(backend, file, places);
-  let turned: Copies | undefined; // the passes of our own kernels need none
+  fillWeights(backend, file, tensors);
+  let turned: Copies | undefined; // our own kernels need no transposed copies
   const isWorth = holdsTurned(backend.kind, file.header.dataBytes);
-  const turn = () => (isWorth ? transposedCopies(backend, frozenMatrices(file, places, trainable)) : NONE);
+  const turn = () => (isWorth ? transposedCopies(backend, frozenMatrices(file, tensors, trainable)) : NONE);
   return {
     backend,
     lora,
@@ -80,8 +80,8 @@ export function loadWeights(backend: Backend, file: ModelFile, lora: Lora | null
       turned ??= turn();
       return turned.copies;
     },
-    get: (name) => places.get(name) ?? missing(name),
-    has: (name) => places.has(name),
+    get: (name) => tensors.get(name) ?? missing(name),
+    has: (name) => tensors.has(name),
     get bytes() {
       return held.bytes + gradients.bytes + (turned?.bytes ?? 0);
     },
@@ -96,7 +96,7 @@ export function loadWeights(backend: Backend, file: ModelFile, lora: Lora | null
   };
 }
 
-/** Factors of the rotation are constants. */
+/** Rotation factors are constants. */
 const isTrained = (name: string) => name !== "rope_freqs.weight";
 
 const isTarget = ({ name, dims }: Stored, { targets }: Lora) => {
@@ -104,14 +104,14 @@ const isTarget = ({ name, dims }: Stored, { targets }: Lora) => {
   return dims.length === 2 && targets.includes(layer);
 };
 
-function addAdapter(backend: Backend, context: Context, of: Stored, { rank }: Lora, places: Map<string, Tensor>) {
+function addAdapter(backend: Backend, context: Context, of: Stored, { rank }: Lora, tensors: Map<string, Tensor>) {
   const [inputs = 1, outputs = 1] = of.dims;
   const { a, b } = loraNames(of.name);
   const parts = [
     { name: a, shape: [inputs, rank] },
     { name: b, shape: [rank, outputs] },
   ];
-  for (const { name, shape } of parts) places.set(name, newTensor(backend.ggml, context, TYPE.F32, shape));
+  for (const { name, shape } of parts) tensors.set(name, newTensor(backend.ggml, context, TYPE.F32, shape));
   return parts;
 }
 
@@ -122,15 +122,15 @@ function missing(name: string): never {
 type Copies = { copies: ReadonlyMap<Tensor, Tensor>; bytes: number; free: () => void };
 const NONE: Copies = { copies: new Map(), bytes: 0, free() {} };
 
-function frozenMatrices({ header }: ModelFile, places: ReadonlyMap<string, Tensor>, trainable: readonly Trainable[]) {
+function frozenMatrices({ header }: ModelFile, tensors: ReadonlyMap<string, Tensor>, trainable: readonly Trainable[]) {
   const trained = new Set(trainable.map(({ name }) => name));
   return [...header.tensors.values()]
     .filter(({ name, dims }) => dims.length === 2 && !trained.has(name))
-    .map(({ name, dims }) => ({ tensor: places.get(name) as Tensor, dims }))
+    .map(({ name, dims }) => ({ tensor: tensors.get(name) as Tensor, dims }))
     .filter(({ tensor }) => !isQuantized(typeOf(tensor)));
 }
 
-/** Made once. Turning a matrix on every way back takes longer than multiplying by it. */
+/** Made once: transposing a matrix in every backward pass takes longer than the product itself. */
 function transposedCopies(backend: Backend, matrices: readonly { tensor: Tensor; dims: readonly number[] }[]): Copies {
   if (matrices.length === 0) return NONE;
   const { ggml } = backend;
@@ -149,7 +149,7 @@ function transposedCopies(backend: Backend, matrices: readonly { tensor: Tensor;
     ggml.ggml_build_forward_expand(graph, must(ggml.ggml_cpy(work.at, turned, copy), "copy"));
     const failed = ggml.ggml_backend_graph_compute(backend.at, graph) !== 0;
     work.free();
-    if (failed) throw new Error("The device could not turn a matrix");
+    if (failed) throw new Error("The device could not transpose a matrix");
   }
   return {
     copies,

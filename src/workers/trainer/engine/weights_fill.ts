@@ -1,4 +1,4 @@
-/** The bytes of a model's file into its tensors, some rows at a time: a layer of a large model is gigabytes. */
+/** Copies a model file into its tensors, some rows at a time: a layer of a large model has gigabytes. */
 import { closeSync, openSync, readSync } from "node:fs";
 import type { Header, Tensor as Stored } from "../../../lib/gguf/parse.ts";
 import { TENSOR_TYPES } from "../../../lib/gguf/types.ts";
@@ -12,10 +12,10 @@ const typeNumbers = new Map([...TENSOR_TYPES].map(([number, { name }]) => [name,
 const typeNames = new Map([...TENSOR_TYPES].map(([number, { name }]) => [number, name]));
 const READ_BYTES = 64 << 20;
 
-/** What CUDA can look up rows of, multiply by and decode. F16 is not among them: products would be summed in it. */
+/** Types that CUDA can look up, multiply and decode. F16 is excluded, because its products would be summed in F16. */
 const ON_CUDA = ["F32", "BF16", "I32", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0"];
 
-/** What a weight that is not trained has on the device: the file's type, or BF16 where the device cannot do with that. */
+/** Returns a frozen weight's type on the device: the file's type, or BF16 if the device does not support that. */
 export function frozenType({ kind }: Pick<Backend, "kind">, { type, dims }: Stored): number {
   const isFit = kind === "cpu" || dims.length === 1 || ON_CUDA.includes(type.name);
   return isFit ? (typeNumbers.get(type.name) as number) : TYPE.BF16;
@@ -24,13 +24,13 @@ export function frozenType({ kind }: Pick<Backend, "kind">, { type, dims }: Stor
 export function fillWeights(
   backend: Backend,
   { path, header }: { path: string; header: Header },
-  places: ReadonlyMap<string, Tensor>,
+  tensors: ReadonlyMap<string, Tensor>,
 ) {
   const fd = openSync(path, "r");
   const decoder = openDecoder(backend);
   try {
     for (const stored of header.tensors.values()) {
-      const tensor = places.get(stored.name) as Tensor;
+      const tensor = tensors.get(stored.name) as Tensor;
       const from = { fd, at: header.dataStart + stored.offset };
       const type = typeNames.get(typeOf(tensor)) as string;
       if (type === stored.type.name) copy(backend, from, { tensor, bytes: stored.bytes });
@@ -56,14 +56,14 @@ function copy({ ggml }: Backend, { fd, at }: From, { tensor, bytes }: { tensor: 
 function readExactly(fd: number, into: Uint8Array, at: number) {
   for (let done = 0; done < into.length; ) {
     const read = readSync(fd, into, done, into.length - done, at + done);
-    if (read === 0) throw new Error("The model file became shorter while it was read");
+    if (read === 0) throw new Error("The model file was truncated while it was read");
     done += read;
   }
 }
 
 type Decoded = { tensor: Tensor; stored: Stored; type: string };
 
-/** Always by the CPU, which knows every type. */
+/** Always on the CPU, which supports every type. */
 function openDecoder(backend: Backend) {
   let cpu: Backend | undefined;
   return {

@@ -1,6 +1,6 @@
 /**
- * Warnings from the history of metrics. An alarm is raised once when its condition begins to hold, and can be raised
- * again after it has ceased; `raised` is the state between two calls.
+ * Warnings from the history of metrics. An alarm is raised once when its condition begins, and again only after the
+ * condition has ended. `raised` is the state between two calls.
  */
 import { spreadOf } from "../../../lib/training/loss/advantages.ts";
 
@@ -8,7 +8,7 @@ export const ALARMS = ["reward_collapse", "kl_blow_up", "truncation", "entropy_c
 export type AlarmCode = (typeof ALARMS)[number];
 export type Alarm = { code: AlarmCode; step: number; message: string };
 
-/** Oldest first, one for each step. */
+/** Oldest first, one entry for each step. */
 export type StepMetrics = { step: number; values: Readonly<Record<string, number>> };
 
 export function newAlarms(
@@ -28,12 +28,12 @@ export function newAlarms(
 
 type Rule = (history: readonly StepMetrics[]) => string | null;
 
-/** Steps whose mean is looked at; reward is noisier than the others. */
+/** Number of steps whose mean is checked; reward is noisier than the others. */
 const WINDOW = 5;
 const REWARD_WINDOW = 10;
-const MAX_KL = 1; // nats a token
+const MAX_KL = 1; // nats per token
 const MAX_TRUNCATED = 0.5;
-const ENTROPY_LEFT = 0.1; // of what it began with
+const ENTROPY_LEFT = 0.1; // fraction of the initial entropy
 const SAME_WINDOW = 20;
 
 const RULES: Record<AlarmCode, Rule> = {
@@ -42,7 +42,7 @@ const RULES: Record<AlarmCode, Rule> = {
   truncation: (history) => {
     const share = latest(series(history, "completions/clipped_ratio"), WINDOW);
     if (share === null || share <= MAX_TRUNCATED) return null;
-    return `${Math.round(100 * share)} % of the completions reach max_completion_length without an end: raise it, or set mask_truncated_completions`;
+    return `${Math.round(100 * share)} % of the completions reach max_completion_length without an end. Raise max_completion_length, or set mask_truncated_completions`;
   },
   entropy_collapse: (history) => {
     const entropy = series(history, "entropy");
@@ -50,17 +50,17 @@ const RULES: Record<AlarmCode, Rule> = {
     const first = mean(entropy.slice(0, WINDOW));
     const last = mean(entropy.slice(-WINDOW));
     if (last >= ENTROPY_LEFT * first) return null;
-    return `entropy fell from ${say(first)} to ${say(last)}: the model explores little any more. Raise temperature, epsilon_high or beta, or lower learning_rate`;
+    return `entropy fell from ${say(first)} to ${say(last)}: the model explores little. Raise temperature, epsilon_high or beta, or lower learning_rate`;
   },
   same_rewards: (history) => {
     if (latest(series(history, "frac_reward_zero_std"), SAME_WINDOW) !== 1) return null;
-    return `in ${SAME_WINDOW} steps no group had two different rewards: nothing more is learned. Cancel the job, or give the next one harder prompts or a finer reward`;
+    return `in ${SAME_WINDOW} steps no group had two different rewards, so nothing is learned. Cancel the job, or use harder prompts or a finer reward in the next one`;
   },
 };
 
 /**
- * The mean of the last steps is far below the best there was: by more than half of what was gained, by a tenth of the
- * best, and by more than the noise from step to step explains.
+ * The mean of the last steps is far below the best mean: by more than half of the gain, by a tenth of the best, and by
+ * more than the noise between steps explains.
  */
 function rewardCollapse(history: readonly StepMetrics[]): string | null {
   const rewards = series(history, "reward");
@@ -69,13 +69,14 @@ function rewardCollapse(history: readonly StepMetrics[]): string | null {
   const best = means.reduce((a, b) => Math.max(a, b));
   const last = means.at(-1)!;
   const changes = rewards.slice(1).map((reward, i) => reward - rewards[i]!);
-  const noise = (spreadOf(changes).std ?? 0) / Math.sqrt(REWARD_WINDOW); // of the difference of two window means
+  // standard deviation of the difference of two window means
+  const noise = (spreadOf(changes).std ?? 0) / Math.sqrt(REWARD_WINDOW);
   const limit = Math.max(4 * noise, 0.5 * (best - means[0]!), 0.1 * Math.abs(best));
   if (best - last <= limit) return null;
-  return `reward fell from ${say(best)} to ${say(last)}: lower learning_rate or raise beta, and deploy an earlier checkpoint`;
+  return `reward fell from ${say(best)} to ${say(last)}. Lower learning_rate or raise beta, and deploy an earlier checkpoint`;
 }
 
-/** Above 1 nat a token, or ten times its usual value once that is no longer small. */
+/** True above 1 nat per token, or ten times the usual value once that is no longer small. */
 function klBlowUp(history: readonly StepMetrics[]): string | null {
   const kl = series(history, "kl");
   const last = latest(kl, WINDOW);
@@ -83,14 +84,14 @@ function klBlowUp(history: readonly StepMetrics[]): string | null {
   const usual = median(kl.slice(0, -WINDOW));
   const grown = usual !== null && last > 0.1 * MAX_KL && last > 10 * usual;
   if (last <= MAX_KL && !grown) return null;
-  return `kl is ${say(last)} nats a token: the model has moved far from where it began. Raise beta or lower learning_rate`;
+  return `kl is ${say(last)} nats per token: the model is far from its start. Raise beta or lower learning_rate`;
 }
 
 function series(history: readonly StepMetrics[], key: string): number[] {
   return history.flatMap(({ values }) => (values[key] === undefined ? [] : [values[key]]));
 }
 
-/** Mean of the last `count`; null when there are fewer. */
+/** Mean of the last `count` values; null if there are fewer. */
 const latest = (values: readonly number[], count: number) =>
   values.length < count ? null : mean(values.slice(-count));
 const mean = (values: readonly number[]) => values.reduce((a, b) => a + b, 0) / values.length;

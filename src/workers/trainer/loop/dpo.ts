@@ -1,4 +1,4 @@
-/** Direct preference optimization: pairs, and what the model thought of them before the training. */
+/** Direct preference optimization: pairs, and their scores under the model before training. */
 
 import { seedOf } from "../../../lib/random.ts";
 import { type DpoTally, dpoMetrics, type Preference, weighPreference } from "../../../lib/training/loss/dpo.ts";
@@ -65,11 +65,11 @@ export function openDpo(world: World, setting: DpoSetting, resumed: Resumed | nu
     epoch: () => epochsPassed(order.state(), examples.count),
     order: order.state,
     left: () => null,
-    warning: leftOutWords(examples, "nothing of chosen or rejected lies within max_length"),
+    warning: leftOutWords(examples, "max_length cuts off all of chosen or rejected"),
   };
 }
 
-/** Every token from a piece's `from` on is of the answer. */
+/** Every token from a piece's `from` on belongs to the answer. */
 function preference([chosen, rejected]: readonly Scores[], [chosenRef, rejectedRef]: readonly Scores[]): Preference {
   const judged = (now: Scores, before: Scores) => ({
     logp: now.logps,

@@ -1,4 +1,4 @@
-/** What the guards look at, between steps and across a restart. */
+/** State of the guards, kept between steps and across a restart. */
 
 import type { LoopState } from "../checkpoint.ts";
 import type { Trainee } from "../trainee/types.ts";
@@ -6,7 +6,7 @@ import { type AlarmCode, newAlarms, type StepMetrics } from "./alarms.ts";
 import { IDLE_STEPS, judgeEffect, type StepEffect, taught } from "./guards.ts";
 
 const WATCHED = ["reward", "kl", "completions/clipped_ratio", "entropy", "frac_reward_zero_std"];
-/** Steps at learning rate 0 are passed over: some more are kept. */
+/** Steps at learning rate 0 are ignored, so a few more are kept. */
 const KEPT_EFFECTS = IDLE_STEPS + 8;
 
 type Remembered = Pick<LoopState, "history" | "raised" | "effects" | "learned">;
@@ -23,8 +23,8 @@ export function openWatch(from: Remembered | null) {
     changed: each.changed,
   }));
   return {
-    /** New alarms of this step. */
-    look(step: number, values: Readonly<Record<string, number>>) {
+    /** Returns the new alarms of this step. */
+    check(step: number, values: Readonly<Record<string, number>>) {
       const watched = WATCHED.flatMap((key) => (values[key] === undefined ? [] : [[key, values[key]] as const]));
       if (watched.length === 0) return [];
       history.push({ step, values: Object.fromEntries(watched) });
@@ -52,10 +52,10 @@ export function openWatch(from: Remembered | null) {
   };
 }
 
-/** Below it a step may be lost in the precision of the weights, and is worth a look at them. */
+/** Below this rate a step may be lost in the weights' precision, so the weights are compared. */
 const SMALL_RATE = 1e-8;
 
-/** Whether a step changed any weight. Looked at only where there is doubt: reading all of an adapter takes time. */
+/** Tells if a step changed any weight. It reads the weights only in case of doubt, because that takes time. */
 export function createProbe({ adapter, rows, file }: Trainee, lora: boolean) {
   const print = () => {
     const hasher = new Bun.CryptoHasher("sha256");

@@ -1,4 +1,4 @@
-/** The completions that some steps learn from, and what they say of the model that wrote them. */
+/** The completions that some steps learn from, and metrics of the model that wrote them. */
 import { advantagesOf, metricsByFunction, type Reward } from "../../../lib/training/loss/advantages.ts";
 import { completionMetrics } from "../../../lib/training/metrics.ts";
 import { promptsPerGeneration } from "../../../lib/training/schedule.ts";
@@ -8,22 +8,22 @@ import { type Drawn, type Kit, type Rolled, rollGroups } from "./rollout.ts";
 
 export type Generation = {
   index: number;
-  /** Groups are neighbours. */
+  /** Samples of a group are adjacent. */
   samples: Drawn[];
   metrics: Record<string, number>;
 };
 export type Timing = Record<"rollout_tokens_per_second" | "reward_latency_p95", number>;
-export type Place = { index: number; step: number };
+export type GenerationIndex = { index: number; step: number };
 
-const ROLL = 1; // apart from other draws of the same numbers
+const ROLL = 1; // distinguishes this draw from others with the same numbers
 const EVALUATE = 2;
 
-/** With dynamic_sampling, groups without a difference in reward are drawn again, a few times. */
+/** With dynamic_sampling, groups with equal rewards are replaced by new draws, a few times. */
 export async function generate(
   kit: Kit,
   prompts: Examples<Prompt>,
   order: Order,
-  { index, step }: Place,
+  { index, step }: GenerationIndex,
 ): Promise<{ generation: Generation; timing: Timing }> {
   const { values } = kit;
   const options = { numGenerations: values.num_generations, scaleRewards: values.scale_rewards };
@@ -55,7 +55,7 @@ export async function generate(
 
 const MOST_HELD_OUT = 64;
 
-/** One completion for each of some held-out prompts, sampled as the training samples. */
+/** One completion for some held-out prompts, sampled as in training. */
 export async function evaluatePrompts(kit: Kit, prompts: Examples<Prompt>, step: number) {
   const count = Math.min(prompts.count, MOST_HELD_OUT);
   const indices = Array.from({ length: count }, (_, i) => Math.floor((i * prompts.count) / count));
@@ -74,7 +74,7 @@ function byFunction(drawn: readonly Drawn[]): Record<string, Reward[]> {
   return Object.fromEntries([...names].map((name) => [name, drawn.map(({ subRewards }) => subRewards[name] ?? null)]));
 }
 
-/** The latency in seconds, as every time of a metric. */
+/** Latency in seconds, like every time in the metrics. */
 function timingOf(all: readonly Rolled[]): Timing {
   const sum = (of: (rolled: Rolled) => number) => all.reduce((total, rolled) => total + of(rolled), 0);
   const latencies = all.flatMap((rolled) => rolled.latencies).sort((a, b) => a - b);

@@ -1,4 +1,4 @@
-/** A generation that is not used up, as text: a run that goes on learns from the very same numbers. */
+/** Saves an unfinished generation as text: a resumed run learns from exactly the same numbers. */
 import { z } from "zod";
 import type { Generation } from "./generation.ts";
 import type { Drawn } from "./rollout.ts";
@@ -57,7 +57,7 @@ export function decodeGeneration(text: string): Generation {
   };
 }
 
-/** The bytes, so that every bit comes back. */
+/** Encodes the bytes, so that every bit is preserved. */
 const encode = (values: Int32Array | Float32Array) =>
   Buffer.from(values.buffer, values.byteOffset, values.byteLength).toString("base64");
 const decode = (text: string): ArrayBuffer => Uint8Array.from(Buffer.from(text, "base64")).buffer;

@@ -1,6 +1,10 @@
 /**
- * GRPO. A generation gives steps_per_generation batches of completions, each used num_iterations times; a step of the
- * optimizer takes the next gradient_accumulation_steps of them. Which ones is a function of the step alone.
+ * GRPO. A generation gives steps_per_generation batches of completions, each used num_iterations times. An optimizer
+ * step takes the next gradient_accumulation_steps of them. The choice depends only on the step.
+ *
+ * Shapes: a generation has `batches` × B samples, B = per_device_train_batch_size, and the num_generations samples of a
+ * prompt are adjacent. A sample's `tokens` are [prompt + completion]; `sampler`, `old`, `reference`, `logps`, masks and
+ * weights are [completion]. Rewards and advantages are one number per sample.
  */
 
 import { seedOf } from "../../../lib/random.ts";
@@ -19,11 +23,11 @@ export type GrpoSetting = Omit<Kit, "world"> & {
   prompts: Examples<Prompt>;
   heldOut: Examples<Prompt> | null;
   samplesPerStep: number;
-  /** The engine that samples gets the weights as they are now. */
+  /** Copies the current weights to the engine that samples. */
   sync: () => Promise<void>;
 };
 
-/** Micro-batches [from, to) of a whole training, of one generation. */
+/** Micro-batches [from, to) of one generation, counted over the whole training. */
 type Stretch = { index: number; from: number; to: number };
 
 export function openGrpo(world: World, setting: GrpoSetting, resumed: Resumed | null): Method {
@@ -38,7 +42,7 @@ export function openGrpo(world: World, setting: GrpoSetting, resumed: Resumed | 
     resumed?.order ?? { seed, epoch: 0, position: 0 },
   );
   let current: Generation | null = typeof resumed?.left === "string" ? decodeGeneration(resumed.left) : null;
-  let next = 0; // micro-batch that the next step begins with
+  let next = 0; // the first micro-batch of the next step
 
   const samplesOf = ({ samples }: Generation, batch: number) =>
     samples.slice(batch * values.per_device_train_batch_size, (batch + 1) * values.per_device_train_batch_size);
@@ -57,7 +61,7 @@ export function openGrpo(world: World, setting: GrpoSetting, resumed: Resumed | 
     await note(
       later.flatMap((batch) => samplesOf(generation, batch)),
       "old",
-    ); // these will be met by other weights
+    ); // the weights will have changed when these are used
     current = generation;
     return timing;
   }
@@ -102,9 +106,9 @@ export function openGrpo(world: World, setting: GrpoSetting, resumed: Resumed | 
   }
 
   async function learn(drawn: readonly { sample: Drawn; again: boolean }[], dropoutSeed: number): Promise<GrpoTally> {
-    const masks = drawn.map(({ sample }) => activeOf(sample));
-    const counts = masks.map((mask) => mask.reduce((sum, each) => sum + each, 0));
-    const scales = lossScales(counts, scaleOptions(values));
+    const masks = drawn.map(({ sample }) => activeOf(sample)); // [sample][completion token]
+    const counts = masks.map((mask) => mask.reduce((sum, each) => sum + each, 0)); // [sample]
+    const scales = lossScales(counts, scaleOptions(values)); // [sample]
     const live = drawn.flatMap((_, i) => (counts[i]! > 0 ? [i] : []));
     const tallies: GrpoTally[] = new Array(live.length);
     await trainee.learn(
@@ -140,7 +144,7 @@ export function openGrpo(world: World, setting: GrpoSetting, resumed: Resumed | 
       const isUsedUp = current === null || next >= (current.index + 1) * perGeneration;
       return isUsedUp ? null : encodeGeneration(current!);
     },
-    warning: leftOutWords(prompts, "they leave no room for max_completion_length in the model's context"),
+    warning: leftOutWords(prompts, "the model's context has no room for max_completion_length after them"),
   };
 }
 
@@ -153,7 +157,7 @@ function* stretches(from: number, to: number, perGeneration: number): Generator<
   }
 }
 
-/** Of the generations of one step, usually one. */
+/** Mean over the generations of one step, usually one. */
 function meanOf(all: readonly Record<string, number>[]): Record<string, number> {
   const keys = new Set(all.flatMap((each) => Object.keys(each)));
   return Object.fromEntries(
@@ -164,7 +168,7 @@ function meanOf(all: readonly Record<string, number>[]): Record<string, number> 
   );
 }
 
-/** Evenly over the groups. */
+/** Picks evenly over the groups. */
 const picked = <T>(all: readonly T[], most: number): T[] => {
   const count = Math.min(most, all.length);
   return Array.from({ length: count }, (_, i) => all[Math.floor((i * all.length) / count)]!);

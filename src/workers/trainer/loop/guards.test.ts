@@ -19,7 +19,7 @@ describe("a job that trains nothing", () => {
     ["gradient was 0", { gradNorm: 0, maxAdvantage: null }],
     ["mask_truncated_completions", { gradNorm: 0 }],
     ["too small", { changed: false }],
-    ["not a number", { gradNorm: Number.NaN, changed: false }],
+    ["not a finite number", { gradNorm: Number.NaN, changed: false }],
   ])("ends after so many steps, with the cause: %s", (cause, change) => {
     expect(judgeEffect(steps(4, change), LIMIT)).toBeNull();
     const verdict = judgeEffect(steps(5, change), LIMIT);
@@ -44,7 +44,7 @@ describe("a job that trains nothing", () => {
   test("rewards that became the same by learning are no fault; a broken gradient stays one", () => {
     const judged = (change: Partial<StepEffect>) => judgeEffect(steps(5, change), { ...LIMIT, hasLearned: true });
     expect(judged({ maxAdvantage: 0, gradNorm: 0 })).toBeNull();
-    expect(judged({ gradNorm: Number.NaN, changed: false })?.message).toContain("not a number");
+    expect(judged({ gradNorm: Number.NaN, changed: false })?.message).toContain("not a finite number");
     expect(judged({ changed: false })?.message).toContain("too small");
   });
 
@@ -60,7 +60,7 @@ describe("a reward that fails", () => {
     expect(judgeRewards({ samples: 10, errored: 2, example: null })).toBeNull();
     expect(judgeRewards({ samples: 10, errored: 3, example: "KeyError: 'answer'" })).toEqual({
       code: "reward_error",
-      message: "The reward failed for 3 of 10 completions of a step (30 %). The first: KeyError: 'answer'",
+      message: "The reward failed for 3 of 10 completions of a step (30 %). First error: KeyError: 'answer'",
     });
     expect(judgeRewards({ samples: 0, errored: 0, example: null })).toBeNull();
   });

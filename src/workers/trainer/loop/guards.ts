@@ -1,32 +1,32 @@
-/** What ends a job: rules over what its steps did. Pure; the loop asks after every step. */
+/** Rules that end a job because of the effects of its steps. Pure; the loop checks them after every step. */
 
 export type Verdict = { code: "no_effective_update" | "reward_error"; message: string };
 
-/** What one optimizer step did to the weights. */
+/** The effect of one optimizer step on the weights. */
 export type StepEffect = {
   step: number;
   learningRate: number;
-  /** Largest |advantage|; null where the method has none. */
+  /** Largest |advantage|; null if the method has none. */
   maxAdvantage: number | null;
-  /** Not finite for a step that was not applied. */
+  /** Not finite if the step was not applied. */
   gradNorm: number;
-  /** Whether any trained weight is another number than before. */
+  /** True if a trained weight changed. */
   changed: boolean;
 };
 
-/** So many steps in a row without effect end a job. */
+/** This many steps in a row without effect end a job. */
 export const IDLE_STEPS = 20;
 
 type Judging = {
   limit?: number;
-  /** Whether any step of the whole job taught something, also one that the history no longer has. */
+  /** True if any step of the whole job changed the model, even one that the history no longer holds. */
   hasLearned?: boolean;
 };
 
 /**
- * A job that trains nothing must not cost until its end. Steps at learning rate 0 (the first of a warmup, the last of
- * a decay) are meant to change nothing and are passed over. A job that has learned until every reward was the same is
- * no such job: what it learned is its result.
+ * A job that trains nothing must not cost money until its end. Steps at learning rate 0 (first of a warmup, last of a
+ * decay) change nothing on purpose and are ignored. A job that learned until all rewards were equal is not failed: its
+ * weights are its result.
  */
 export function judgeEffect(history: readonly StepEffect[], judging: Judging = {}): Verdict | null {
   const { limit = IDLE_STEPS, hasLearned = false } = judging;
@@ -49,27 +49,27 @@ export function judgeEffect(history: readonly StepEffect[], judging: Judging = {
 export const taught = (effect: StepEffect) => effect.learningRate > 0 && causeOf(effect) === null;
 
 const SAME_REWARD =
-  "every completion of a group got the same reward, or none. Make the reward finer, the prompts easier or harder, or raise temperature or num_generations";
+  "every completion of a group got the same reward, or none. Make the reward finer, use easier or harder prompts, or raise temperature or num_generations";
 
 function causeOf({ maxAdvantage, gradNorm, changed }: StepEffect): string | null {
   if (maxAdvantage === 0) return SAME_REWARD;
   if (!Number.isFinite(gradNorm))
-    return "the gradient was not a number, and the steps were not applied. Lower learning_rate or raise beta";
+    return "the gradient was not a finite number, so the steps were not applied. Lower learning_rate or raise beta";
   if (gradNorm === 0 && maxAdvantage !== null)
-    return "no completion with an advantage counted. Raise max_completion_length where all are cut off, or unset mask_truncated_completions";
+    return "no completion with an advantage counted. Raise max_completion_length if all are truncated, or unset mask_truncated_completions";
   if (gradNorm === 0) return "the gradient was 0. Check that the rows have text to learn from within max_length";
   if (!changed) return "the updates were too small for the weights' precision. Raise learning_rate";
   return null;
 }
 
-/** More than this share of a step's samples without a reward by an error ends the job. */
+/** A job ends if more than this share of a step's samples has no reward because of errors. */
 export const MAX_REWARD_ERRORS = 0.2;
 
 export type RewardFaults = {
   samples: number;
-  /** Without a reward: the code raised, ran out of time, gave None, NaN or a wrong shape. */
+  /** Samples without a reward: the code raised, timed out, or returned None, NaN or a wrong shape. */
   errored: number;
-  /** The first of them, in words. */
+  /** The first error message. */
   example: string | null;
 };
 
@@ -77,5 +77,5 @@ export function judgeRewards({ samples, errored, example }: RewardFaults): Verdi
   if (errored === 0 || errored <= MAX_REWARD_ERRORS * samples) return null;
   const share = Math.round((100 * errored) / samples);
   const message = `The reward failed for ${errored} of ${samples} completions of a step (${share} %)`;
-  return { code: "reward_error", message: example === null ? message : `${message}. The first: ${example}` };
+  return { code: "reward_error", message: example === null ? message : `${message}. First error: ${example}` };
 }

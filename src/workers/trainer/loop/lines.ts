@@ -1,4 +1,4 @@
-/** The log of a training as a person reads it. */
+/** Lines of a training's log for users. */
 import { HEADLINE_METRIC } from "../../../lib/training/metrics.ts";
 import type { TrainPlan } from "../../protocol_trainer.ts";
 

@@ -1,4 +1,4 @@
-/** Prompts → completions with their rewards. */
+/** Samples completions for prompts and scores them. */
 
 import { seedOf } from "../../../lib/random.ts";
 import { cleaned } from "../../../lib/training/loss/advantages.ts";
@@ -10,11 +10,11 @@ import { Trouble } from "../trouble.ts";
 import { judgeRewards } from "./guards.ts";
 import type { ScoreAnswer, World } from "./types.ts";
 
-/** One completion. Arrays of log-probabilities have an element for each of its tokens. */
+/** One completion. Arrays of log-probabilities have one element per completion token. */
 export type Drawn = {
-  /** Which of the prompts. */
+  /** Index of the prompt. */
   prompt: number;
-  /** The prompt's first. */
+  /** Tokens of the prompt and the completion. */
   tokens: Int32Array;
   from: number;
   text: string;
@@ -29,7 +29,7 @@ export type Drawn = {
 };
 
 export type Kit = {
-  world: Pick<World, "score" | "tell" | "signal" | "now">;
+  world: Pick<World, "score" | "send" | "signal" | "now">;
   roller: Roller;
   values: Resolved<"grpo">;
   seed: number;
@@ -40,22 +40,22 @@ export type Draw = {
   prompts: Examples<Prompt>;
   indices: readonly number[];
   samples: number;
-  /** Beside the job's seed and the prompt's place, what the draw is a function of. */
+  /** Numbers that select the draw, in addition to the job's seed and the prompt's index. */
   salt: readonly number[];
   step: number;
 };
 
 export async function rollGroups(kit: Kit, { prompts, indices, samples, salt, step }: Draw): Promise<Rolled> {
   const { world, roller, seed, values } = kit;
-  const asked = indices.map((index) => prompts.get(index));
-  const requests = asked.map(({ tokens }, i) => ({ prompt: tokens, samples, seed: seedOf(seed, ...salt, i) }));
+  const chosen = indices.map((index) => prompts.get(index));
+  const requests = chosen.map(({ tokens }, i) => ({ prompt: tokens, samples, seed: seedOf(seed, ...salt, i) }));
   const begun = world.now();
   const rolled = await roller.roll(requests, samplingOf(values), world.signal);
   const seconds = (world.now() - begun) / 1000;
   world.signal.throwIfAborted();
   const groups = rolled.map((group, g) =>
     group.map(({ tokens, logps, text, truncated }): Drawn => {
-      const prompt = asked[g]!.tokens;
+      const prompt = chosen[g]!.tokens;
       const whole = new Int32Array(prompt.length + tokens.length);
       whole.set(prompt);
       whole.set(tokens, prompt.length);
@@ -67,11 +67,11 @@ export async function rollGroups(kit: Kit, { prompts, indices, samples, salt, st
   const answer = await world.score(
     step,
     flat.map(({ text }, i) => {
-      const { prompt, row } = asked[Math.floor(i / samples)]!;
+      const { prompt, row } = chosen[Math.floor(i / samples)]!;
       return { prompt, completion: text, row };
     }),
   );
-  take(kit, flat, answer, (i) => asked[Math.floor(i / samples)]!.prompt);
+  take(kit, flat, answer, (i) => chosen[Math.floor(i / samples)]!.prompt);
   const tokens = flat.reduce((sum, each) => sum + each.tokens.length - each.from, 0);
   return { groups, latencies: answer.latencies_ms, seconds, tokens };
 }
@@ -84,16 +84,19 @@ export const samplingOf = (values: Resolved<"grpo">): RolloutSampling => ({
   maxTokens: values.max_completion_length,
 });
 
-/** Of what reward code printed for one batch. */
+/** Limit of printed lines of the reward code for one batch. */
 const MOST_LINES = 100;
 
 function take({ world }: Kit, drawn: Drawn[], answer: ScoreAnswer, promptOf: (i: number) => unknown) {
   const lines = answer.stdout === "" ? [] : answer.stdout.replace(/\n$/, "").split("\n");
-  for (const line of lines.slice(0, MOST_LINES)) world.tell({ type: "log", stream: "stdout", line: `reward: ${line}` });
+  for (const line of lines.slice(0, MOST_LINES)) world.send({ type: "log", stream: "stdout", line: `reward: ${line}` });
   if (lines.length > MOST_LINES)
-    world.tell({ type: "log", stream: "stdout", line: `reward: … ${lines.length - MOST_LINES} lines more` });
+    world.send({ type: "log", stream: "stdout", line: `reward: … ${lines.length - MOST_LINES} more lines` });
   if (answer.results.length !== drawn.length)
-    throw new Trouble("bad_reward", `${drawn.length} completions were scored with ${answer.results.length} results`);
+    throw new Trouble(
+      "bad_reward",
+      `${drawn.length} completions were scored, but ${answer.results.length} results came back`,
+    );
   answer.results.forEach(({ reward, sub_rewards, error }, i) => {
     const each = drawn[i]!;
     each.reward = cleaned(reward);
@@ -106,14 +109,14 @@ function take({ world }: Kit, drawn: Drawn[], answer: ScoreAnswer, promptOf: (i:
   const example = drawn[bad]!.error;
   const verdict = judgeRewards({ samples: drawn.length, errored, example });
   if (verdict) throw new Trouble("bad_reward", verdict.message, { sample: toldSample(drawn[bad]!, promptOf(bad)) });
-  const line = `reward: ${errored} of ${drawn.length} completions got none: ${example}`;
-  world.tell({ type: "log", stream: "stderr", line });
+  const line = `reward: ${errored} of ${drawn.length} completions got no reward: ${example}`;
+  world.send({ type: "log", stream: "stderr", line });
 }
 
-/** A sample without a reward counts as failed, also where every function answered None. */
+/** A sample without a reward counts as failed, even if every function returned None. */
 function faultOf(kept: number | null, given: number | null): string | null {
   if (kept !== null) return null;
-  return given === null ? "no function gave a number" : `the reward ${given} is too large to compute with`;
+  return given === null ? "no function returned a number" : `the reward ${given} is too large to compute with`;
 }
 
 export const toldSample = (drawn: Drawn, prompt: unknown, learned = false): TrainSample => ({

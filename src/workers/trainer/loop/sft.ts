@@ -1,4 +1,4 @@
-/** Supervised fine-tuning: the tokens of a step's rows that count, each with the same weight. */
+/** Supervised fine-tuning: all counting tokens of a step's rows have the same weight. */
 
 import { seedOf } from "../../../lib/random.ts";
 import { stepsOf } from "../../../lib/training/plan.ts";
@@ -48,7 +48,7 @@ export function openSft(world: World, options: SftOptions, resumed: Resumed | nu
       (unit, [scores]) => {
         const { mask } = sequences[unit]!;
         const weighed = weighSequence({ logp: scores!.logps, mask, correct: null, entropy: null }, counting);
-        tallies[unit] = weighed.tally; // by its place: sums must not depend on the order of micro-batches
+        tallies[unit] = weighed.tally; // stored by index, because sums must not depend on the order of micro-batches
         return [weighed.weights];
       },
       { dropoutSeed },
@@ -77,6 +77,6 @@ export function openSft(world: World, options: SftOptions, resumed: Resumed | nu
     epoch: () => epochsPassed(order.state(), examples.count),
     order: order.state,
     left: () => null,
-    warning: leftOutWords(examples, "they have nothing to learn within max_length"),
+    warning: leftOutWords(examples, "max_length cuts off all of their tokens to learn"),
   };
 }

@@ -1,6 +1,6 @@
 /**
- * The loop that every method shares: gather gradients, step, tell, look, save. It is read from top to bottom. Whatever
- * it draws is a function of (seed, step, index), so that a run which goes on from a checkpoint tells the same numbers.
+ * The loop that all methods share: gather gradients, step, report, check, save. Every draw is a function of (seed,
+ * step, index), so that a run resumed from a checkpoint reports the same numbers.
  */
 import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
@@ -28,7 +28,7 @@ export type TrainOptions = Pick<
   "plan" | "checkpoint_dir" | "save_steps" | "save_seconds" | "resume" | "warm_start"
 > & {
   device: string;
-  /** Into a checkpoint: what can be served. `last`: no step comes after it. */
+  /** Writes files to serve into a checkpoint. `last`: no step follows. */
   writeResult: (dir: string, last: boolean) => Promise<void>;
   rows: string;
 };
@@ -36,18 +36,18 @@ export type TrainOptions = Pick<
 type Ending = "trained" | "saved";
 
 export async function train(world: World, openMethod: OpenMethod, options: TrainOptions): Promise<Ending> {
-  const { tell } = world;
+  const { send } = world;
   const { plan } = options;
   await clearHalves(options.checkpoint_dir);
   const from = await load(world, options);
   const method = openMethod(world, from?.resumed ?? null);
   const total = method.totalSteps;
-  const log = (line: string) => tell({ type: "log", stream: "stdout", line });
+  const log = (line: string) => send({ type: "log", stream: "stdout", line });
   log(beginLine(plan, total, options.rows));
-  if (from) log(`goes on from step ${from.state.step}`);
-  else if (options.warm_start !== null) log("begins with the weights of another job's checkpoint");
+  if (from) log(`resuming after step ${from.state.step}`);
+  else if (options.warm_start !== null) log("starting with the weights of another job's checkpoint");
   let step = from?.state.step ?? 0;
-  tell({ type: "begun", step, total_steps: total, device: options.device, memory_bytes: world.memoryBytes() });
+  send({ type: "begun", step, total_steps: total, device: options.device, memory_bytes: world.memoryBytes() });
 
   const watch = openWatch(from?.state ?? null);
   const save = createSaving(world, method, options);
@@ -65,12 +65,12 @@ export async function train(world: World, openMethod: OpenMethod, options: Train
     if (method.evaluate && isEvaluated(step, total, options)) Object.assign(values, await method.evaluate(step));
     Object.assign(values, pace.took(begun, done.gathered.tokens));
     values = finite(values);
-    const alarms = watch.look(step, values);
+    const alarms = watch.check(step, values);
     if (step === 1 && method.warning !== null) alarms.push({ type: "rows_left_out", message: method.warning });
-    for (const { message } of alarms) tell({ type: "log", stream: "stderr", line: `alarm: ${message}` });
+    for (const { message } of alarms) send({ type: "log", stream: "stderr", line: `alarm: ${message}` });
     log(stepLine(step, total, values));
     const eta_ms = pace.etaMs(total - step);
-    tell({ type: "step", step, epoch: method.epoch(), values, eta_ms, samples: done.gathered.samples, alarms });
+    send({ type: "step", step, epoch: method.epoch(), values, eta_ms, samples: done.gathered.samples, alarms });
     const verdict = watch.judge({ ...done.effect, step });
     if (verdict) throw new Trouble("no_effect", verdict.message);
     const state = { step, tokens, total, watch: watch.state() };
@@ -78,12 +78,12 @@ export async function train(world: World, openMethod: OpenMethod, options: Train
     else if (world.isEnding()) await save.write(state, values, false);
   }
   if (step < total) {
-    log(`stops after step ${step}, to go on later`);
-    tell({ type: "saved" });
+    log(`stopping after step ${step}; the job can be resumed`);
+    send({ type: "saved" });
     return "saved";
   }
   log(endLine(plan.method, step, values));
-  tell({ type: "trained" });
+  send({ type: "trained" });
   return "trained";
 }
 
@@ -104,8 +104,8 @@ async function load({ trainee }: World, { resume, warm_start, plan }: TrainOptio
   return null;
 }
 
-/** One step of the optimizer, and what it did. */
-function createStep({ trainee, signal, tell }: World, method: Method, { plan }: TrainOptions) {
+/** Runs one optimizer step and returns its effect. */
+function createStep({ trainee, signal, send }: World, method: Method, { plan }: TrainOptions) {
   const values = plan.hyperparameters as unknown as Resolved<MethodName>;
   const schedule = scheduleOf(values, method.totalSteps);
   const probe = createProbe(trainee, plan.lora !== null);
@@ -127,7 +127,7 @@ function createStep({ trainee, signal, tell }: World, method: Method, { plan }: 
     );
     if (!Number.isFinite(norm)) {
       const line = `step ${step + 1} was not applied: the norm of the gradient is ${norm}`;
-      tell({ type: "log", stream: "stderr", line });
+      send({ type: "log", stream: "stderr", line });
     }
     const effect = { learningRate: rate, maxAdvantage: gathered.maxAdvantage, gradNorm: norm, changed };
     return { gathered, rate, norm, effect };
@@ -168,13 +168,16 @@ function createSaving(world: World, method: Method, options: TrainOptions) {
         await options.writeResult(into, last);
       });
       savedAt = world.now();
-      world.tell({ type: "checkpoint", step, path, size_bytes: size, metrics });
-      world.tell({ type: "log", stream: "stdout", line: `checkpoint of step ${step}` });
+      world.send({ type: "checkpoint", step, path, size_bytes: size, metrics });
+      world.send({ type: "log", stream: "stdout", line: `checkpoint of step ${step}` });
     },
   };
 }
 
-/** A tenth of the way each, and wherever a checkpoint is due by the count: never by the clock, or runs would differ. */
+/**
+ * Evaluates every tenth of the way, and at checkpoints due by step count. The clock must not decide, or runs would
+ * differ.
+ */
 function isEvaluated(step: number, total: number, { save_steps: every }: TrainOptions): boolean {
   return step === total || step % Math.ceil(total / 10) === 0 || (every > 0 && step % every === 0);
 }
@@ -182,7 +185,7 @@ function isEvaluated(step: number, total: number, { save_steps: every }: TrainOp
 const finite = (values: Record<string, number>) =>
   Object.fromEntries(Object.entries(values).filter(([, value]) => Number.isFinite(value)));
 
-/** Steps whose mean tells how long the rest will take. */
+/** Number of steps whose mean predicts the remaining time. */
 const PACE_STEPS = 20;
 
 function createPace({ now, memoryBytes, isOnGpu }: World) {

@@ -1,4 +1,4 @@
-/** What the loop needs of the world, and what it needs of a method. */
+/** The loop's dependencies: the world around it, and a method. */
 
 import type { FromTrainer, ToTrainer, TrainSample } from "../../protocol_trainer.ts";
 import type { OrderState } from "../data/order.ts";
@@ -7,50 +7,50 @@ import type { Trainee } from "../trainee/types.ts";
 export type ScoreSample = Extract<FromTrainer, { type: "score" }>["samples"][number];
 export type ScoreAnswer = Pick<Extract<ToTrainer, { type: "scored" }>, "results" | "latencies_ms" | "stdout">;
 export type Score = (step: number, samples: readonly ScoreSample[]) => Promise<ScoreAnswer>;
-/** How the model was before the training. */
+/** Scores under the model before training. */
 export type Reference = (pieces: Parameters<Trainee["score"]>[0]) => ReturnType<Trainee["score"]>;
 
 export type World = {
   trainee: Trainee;
-  /** Null where nothing is compared with it. */
+  /** Null if the method does not compare with it. */
   reference: Reference | null;
   score: Score;
-  tell: (message: FromTrainer) => void;
-  /** Stop now: nothing is saved any more. */
+  send: (message: FromTrainer) => void;
+  /** Stop now, without saving. */
   signal: AbortSignal;
-  /** Save after this step and end. */
+  /** True: save after this step and end. */
   isEnding: () => boolean;
-  /** Milliseconds. */
+  /** Current time in milliseconds. */
   now: () => number;
-  /** Of both models, right now. */
+  /** Current memory of both models. */
   memoryBytes: () => number;
   isOnGpu: boolean;
 };
 
-/** What one step of the optimizer is made of. */
+/** Result of gathering one optimizer step. */
 export type Gathered = {
-  /** With the keys of TRL. */
+  /** Metrics with TRL's keys. */
   metrics: Record<string, number>;
   loss: number;
-  /** That the model saw. */
+  /** Number of tokens that the model saw. */
   tokens: number;
-  /** Null where the method has none. */
+  /** Null if the method has no advantages. */
   maxAdvantage: number | null;
   samples: TrainSample[];
 };
 
 export type Method = {
   readonly totalSteps: number;
-  /** Gradients of one step, added up in the trainee. `step`: completed before it. */
+  /** Sums the gradients of one step in the trainee. `step`: steps completed before. */
   gather: (step: number) => Promise<Gathered>;
-  /** Metrics over the rows held out; null where there are none. */
+  /** Metrics of the held-out rows; null if there are none. */
   evaluate: ((step: number) => Promise<Record<string, number>>) | null;
-  /** Passed so far. */
+  /** Epochs passed so far. */
   epoch: () => number;
   order: () => OrderState;
-  /** What is left of a generation, to be put beside the state; null: nothing. */
+  /** The rest of a generation, to be stored beside the state; null: nothing. */
   left: () => string | null;
-  /** Words on rows that no step will see; null: there are none. */
+  /** A sentence about rows that no step uses; null if there are none. */
   readonly warning: string | null;
 };
 

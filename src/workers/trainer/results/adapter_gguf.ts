@@ -1,4 +1,4 @@
-/** An adapter as llama.cpp reads it beside its model. */
+/** An adapter in llama.cpp's format. */
 import { float32Value, ggufChunks, type Metadata, type TensorSource, textValue } from "../../../lib/gguf/write.ts";
 import { type Written, writeStreamAtomic } from "../../../platform/files.ts";
 import { loraNames, loraScale } from "../engine/weights.ts";
@@ -7,7 +7,7 @@ import { type Adapter, mustBeProducts } from "./adapter.ts";
 export const writeAdapterGguf = (path: string, adapter: Adapter, name?: string): Promise<Written> =>
   writeStreamAtomic(path, adapterChunks(adapter, name));
 
-/** The whole file in memory: for the engine that samples. */
+/** Returns the whole file in memory, for the sampling engine. */
 export async function adapterBytes(adapter: Adapter): Promise<Uint8Array> {
   const chunks: Uint8Array[] = [];
   for await (const chunk of adapterChunks(adapter)) chunks.push(chunk);
@@ -16,7 +16,7 @@ export async function adapterBytes(adapter: Adapter): Promise<Uint8Array> {
 
 async function* adapterChunks(adapter: Adapter, name?: string): AsyncGenerator<Uint8Array> {
   mustBeProducts(adapter);
-  // llama.cpp scales by alpha / rank and knows no rslora; an alpha of 0 it takes for a scale of 1.
+  // llama.cpp scales by alpha / rank and has no rslora. It reads an alpha of 0 as a scale of 1.
   const alpha = loraScale({ ...adapter, targets: [] }) * adapter.rank;
   if (!(alpha > 0)) throw new Error(`An adapter with alpha ${adapter.alpha} changes nothing`);
   const metadata: Metadata = new Map([

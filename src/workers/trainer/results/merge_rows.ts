@@ -1,6 +1,6 @@
 /**
- * Rows of a weight → the same rows with what was learned, in another type; computed by ggml on the CPU, some rows at a
- * time. Every type that ggml can decode goes in; F32, F16, BF16 and Q8_0 come out.
+ * Merges rows of a weight with the learned change and converts their type, with ggml on the CPU, some rows at a time.
+ * Input may have any type that ggml can decode; output is F32, F16, BF16 or Q8_0.
  */
 import { ptr } from "bun:ffi";
 import { TENSOR_TYPES } from "../../../lib/gguf/types.ts";
@@ -15,7 +15,7 @@ export type Delta = AdapterLayer & { rank: number; scale: number };
 export type RowsPlan = { from: string; to: string; inputs: number; rows: number; delta?: Delta | undefined };
 
 export type RowMerger = {
-  /** `rows` rows from `firstRow` on, as the file has them. What comes back is overwritten by the next call. */
+  /** Takes `rows` rows from `firstRow` on, as stored in the file. The next call overwrites the result. */
   merge: (stored: NodeJS.TypedArray, firstRow: number) => Uint8Array;
   free: () => void;
 };
@@ -47,7 +47,7 @@ export function openRowMerger(backend: Backend, plan: RowsPlan): RowMerger {
       putBytes(ggml, source, stored);
       if (b && delta) putBytes(ggml, b, scaledRows(delta, firstRow, rows));
       if (ggml.ggml_backend_graph_compute(backend.at, graph) !== 0)
-        throw new Error(`Rows of the type ${plan.from} could not be written as ${plan.to}`);
+        throw new Error(`Rows of the type ${plan.from} could not be converted to ${plan.to}`);
       ggml.ggml_backend_tensor_get(result, ptr(out), 0, out.byteLength);
       return out;
     },

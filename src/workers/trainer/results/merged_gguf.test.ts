@@ -35,7 +35,7 @@ const TOKENS = Int32Array.from({ length: 24 }, (_, i) => 40 + ((i * 37) % 80));
 const model = (arch: ModelOptions["arch"], type: ModelOptions["type"] = "F32") =>
   makeModel(dir, { arch, type, ...SIZE });
 
-/** The base, which is of F32, with the products added in place. */
+/** The F32 base with the products added in place. */
 function handMerged(base: string, adapter: Adapter, scale: number): string {
   const bytes = readFileSync(base);
   const { tensors, dataStart } = headerOf(bytes);
@@ -46,7 +46,7 @@ function handMerged(base: string, adapter: Adapter, scale: number): string {
   return path;
 }
 
-/** Types of the matrices, and how far the worst tensor is from base and adapter added in the test. */
+/** Returns the types of the matrices, and the largest deviation of a tensor from base plus adapter. */
 function compare(path: string, base: string, adapter: Adapter) {
   const merged = decodedTensors(path);
   const errors = [...decodedTensors(base)].map(([name, { values }]) =>
@@ -78,7 +78,7 @@ describe("an adapter beside its model is the model with the products added", () 
     const path = join(dir, "none.gguf");
     await expect(writeAdapterGguf(path, adapter)).rejects.toThrow("changes nothing");
     const embeddings = randomAdapter(model("llama"), { ...LORA, parts: ["token_embd"] });
-    await expect(writeAdapterGguf(path, embeddings)).rejects.toThrow("merge it");
+    await expect(writeAdapterGguf(path, embeddings)).rejects.toThrow("Merge it");
   });
 });
 
@@ -140,7 +140,7 @@ describe("a merged model holds the base's weights with the products added", () =
     expect(made!.metadata.get("general.name")?.value).toBe("Mine");
   });
 
-  // A smaller model for the smallest pieces, each of which waits for a turn of the processor.
+  // The smallest pieces use a smaller model: each piece waits for a turn of the processor.
   test.each([
     [1000, { width: 128, ff: 256 }],
     [40_000, {}],
@@ -171,14 +171,14 @@ describe("a merged model holds the base's weights with the products added", () =
 
   test.each([
     ["width", { width: 128 }],
-    ["heads of keys", { kvHeads: 4 }],
+    ["key heads", { kvHeads: 4 }],
     ["number of layers", { layers: 3 }],
   ])("an adapter of a model with another %s is refused, and nothing is left behind", async (_name, change) => {
     const other = makeModel(dir, { arch: "llama", type: "F32", ...SIZE, ...change });
     const learned = { adapter: randomAdapter(other, LORA) };
     const empty = tempDir();
     const options = { base: model("llama"), path: join(empty, "x.gguf"), type: "F16", learned } as const;
-    await expect(writeMergedGguf(backend, options)).rejects.toThrow("of another one");
+    await expect(writeMergedGguf(backend, options)).rejects.toThrow("belongs to another model");
     expect(readdirSync(empty)).toEqual([]);
   });
 });

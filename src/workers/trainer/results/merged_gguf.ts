@@ -1,7 +1,7 @@
 /**
- * A model of its own: the weights of the base with what was learned, in one file. Tensor by tensor and some rows at a
- * time: neither the base nor the result is ever in memory. Everything else of the base (tokenizer, chat template) is
- * copied byte by byte.
+ * Writes a complete model: the base's weights with the learned change, in one file. It works tensor by tensor and some
+ * rows at a time: neither the base nor the result is ever in memory. Everything else of the base (tokenizer, chat
+ * template) is copied byte by byte.
  */
 import { type FileHandle, open } from "node:fs/promises";
 import type { Header, Tensor } from "../../../lib/gguf/parse.ts";
@@ -27,23 +27,23 @@ export type MergeOptions = {
   path: string;
   type: MergedType;
   learned: Learned;
-  /** `general.name`; absent: the base's. */
+  /** Value of `general.name`; default: the base's. */
   name?: string;
   onProgress?: (fraction: number) => void;
-  /** How many weights are worked on at once; a few times 4 bytes of memory each. */
+  /** Number of weights processed at once; each takes a few times 4 bytes of memory. */
   pieceElements?: number;
 };
 
 const FILE_TYPE = { F32: 0, F16: 1, Q8_0: 7, BF16: 32 } as const;
 const QUANTIZATION_VERSION = 2;
-const PIECE_ELEMENTS = 1 << 20; // larger pieces leave the processor's caches: half as fast
-const BLOCK = 32; // of Q8_0
+const PIECE_ELEMENTS = 1 << 20; // larger pieces do not fit the processor's caches and are half as fast
+const BLOCK = 32; // block size of Q8_0
 
-/** `backend`: the CPU's; a GPU cannot decode every type. */
+/** `backend` must be the CPU: a GPU cannot decode every type. */
 export const writeMergedGguf = (backend: Backend, options: MergeOptions): Promise<Written> =>
   writeStreamAtomic(options.path, mergedChunks(backend, options));
 
-/** The bytes of the file, for a place where it cannot be renamed to. A chunk is overwritten when the next is asked for. */
+/** Yields the bytes of the file, for a target without rename. A chunk is valid until the next one is requested. */
 export async function* mergedChunks(backend: Backend, options: Omit<MergeOptions, "path">): AsyncGenerator<Uint8Array> {
   const file = await open(options.base, "r");
   try {
@@ -75,7 +75,7 @@ async function metadataOf(
   return metadata;
 }
 
-/** The padding of the base, and how its weights were quantized. */
+/** Keys about the base file itself: its padding and its quantization. */
 const isOfTheOldFile = (key: string) => key === "general.alignment" || key.startsWith("quantize.imatrix.");
 
 function createMerge(
@@ -101,7 +101,7 @@ function createMerge(
   });
 }
 
-/** Vectors (norms, biases, factors of the rotation) keep their type: llama.cpp wants them so. */
+/** Vectors (norms, biases, rotation factors) keep their type, as llama.cpp requires. */
 function typeFor({ dims, type }: Tensor, wanted: MergedType): string {
   if (dims.length < 2) return type.name;
   return wanted === "Q8_0" && (dims[0] ?? 0) % BLOCK !== 0 ? "F16" : wanted;
@@ -115,7 +115,7 @@ function deltasOf(adapter: Adapter, { tensors }: Header): Map<string, Delta> {
       const dims = tensors.get(layer.name)?.dims;
       const fits = layer.a.length === layer.inputs * rank && layer.b.length === layer.outputs * rank;
       if (dims?.length !== 2 || dims[0] !== layer.inputs || dims[1] !== layer.outputs || !fits)
-        throw new Error(`The adapter of ${layer.name} does not fit the model: it is of another one`);
+        throw new Error(`The adapter of ${layer.name} does not fit the model: it belongs to another model`);
       return [layer.name, { ...layer, rank, scale }];
     }),
   );
@@ -150,7 +150,7 @@ async function* merged(work: Work): AsyncGenerator<Uint8Array> {
   const from = weights?.(stored.name, 0, 1) ? "F32" : stored.type.name;
   const buffer = new Uint8Array(usual * rowBytes);
   for (let first = 0; first < rowCount; ) {
-    const rows = Math.min(usual, rowCount - first); // the same for all pieces but the last
+    const rows = Math.min(usual, rowCount - first); // equal for all pieces but the last
     const merger = openRowMerger(backend, { from, to, inputs, rows, delta });
     try {
       for (; first + rows <= rowCount; first += rows) {
@@ -166,7 +166,7 @@ async function* merged(work: Work): AsyncGenerator<Uint8Array> {
 async function readBytes(file: FileHandle, into: Uint8Array, position: number): Promise<Uint8Array> {
   for (let at = 0; at < into.byteLength; ) {
     const { bytesRead } = await file.read(into, at, into.byteLength - at, position + at);
-    if (bytesRead === 0) throw new Error("The model file became shorter while it was read");
+    if (bytesRead === 0) throw new Error("The model file was truncated while it was read");
     at += bytesRead;
   }
   return into;

@@ -1,7 +1,7 @@
 /**
- * An adapter as Hugging Face PEFT reads it: adapter_model.safetensors and adapter_config.json in a directory.
- * Models of the llama architecture rotate neighbours in a GGUF file and halves in Hugging Face's layout, and the rows
- * of q and k are in another order there: B is put back into that order. Qwen's files have it already.
+ * Writes an adapter for Hugging Face PEFT: adapter_model.safetensors and adapter_config.json in a directory. llama
+ * models rotate neighbours in GGUF files but halves in Hugging Face's layout, so their rows of q and k are in another
+ * order. B is put back into that order. Qwen's files have it already.
  */
 import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
@@ -12,7 +12,7 @@ import { encodeSafetensorsHeader, type TensorSpec } from "./safetensors.ts";
 export type PeftOptions = {
   heads: number;
   keyHeads: number;
-  /** The model's name for `from_pretrained`, or null when nobody knows it. */
+  /** The model's name for `from_pretrained`, or null if it is unknown. */
   baseModel: string | null;
   dropout: number;
   dtype?: "F32" | "BF16";
@@ -24,7 +24,7 @@ const MODULES: Readonly<Record<string, string>> = {
   ffn_gate: "mlp.gate_proj", ffn_up: "mlp.up_proj", ffn_down: "mlp.down_proj",
 };
 
-/** The config comes last: where it lies, the weights are whole. */
+/** The config is written last: if it exists, the weights are complete. */
 export async function writePeft(dir: string, adapter: Adapter, options: PeftOptions): Promise<Written> {
   mustBeProducts(adapter);
   await mkdir(dir, { recursive: true });
@@ -111,7 +111,7 @@ function encode(values: Float32Array, dtype: "F32" | "BF16"): Uint8Array {
   return new Uint8Array(Uint16Array.from(bits, toBf16).buffer);
 }
 
-/** Of the bits of a float32: the nearest, to even in between; what is no number stays none. */
+/** Converts the bits of a float32: rounds to nearest even; NaN stays NaN. */
 function toBf16(bits: number): number {
   if ((bits & 0x7fffffff) > 0x7f800000) return (bits >>> 16) | 0x40;
   return (bits + 0x7fff + ((bits >>> 16) & 1)) >>> 16;

@@ -1,4 +1,4 @@
-/** A merged model in one of libllama's mixed quantizations, by way of a file in half precision that is removed again. */
+/** Writes a merged model in one of libllama's mixed quantizations. It uses a temporary file in half precision. */
 import { open, stat, unlink } from "node:fs/promises";
 import { dirname } from "node:path";
 import type { Backend } from "../../../native/ggml/ggml.ts";
@@ -7,11 +7,11 @@ import { asStorageError, renameDurably, sha256File, tempPath, type Written } fro
 import { type MergedType, type MergeOptions, writeMergedGguf } from "./merged_gguf.ts";
 
 export type QuantizedOptions = Omit<MergeOptions, "type"> & {
-  /** Of the file between. F16 is the nearer one; BF16 for weights that it cannot hold. */
+  /** Type of the temporary file. F16 is more precise; BF16 serves weights beyond F16's range. */
   through: Exclude<MergedType, "Q8_0">;
   quantization: Quantization;
   threads: number;
-  /** Where the libraries lie, and which of them. */
+  /** Directory of the native libraries, and the set to load. */
   dataDir: string;
   cuda: boolean;
 };
@@ -31,14 +31,14 @@ export async function writeQuantizedGguf(backend: Backend, options: QuantizedOpt
   } catch (error) {
     throw asStorageError(path, "write", error);
   } finally {
-    for (const left of [half, temp]) await unlink(left).catch(() => {}); // never made, or already renamed
+    for (const left of [half, temp]) await unlink(left).catch(() => {}); // each was never made, or already renamed
   }
 }
 
 async function settle(path: string) {
   const file = await open(path, "r");
   try {
-    await file.chmod(0o600); // as every other file: libllama asks only the umask
+    await file.chmod(0o600); // like every other file: libllama uses only the umask
     await file.sync();
   } finally {
     await file.close();

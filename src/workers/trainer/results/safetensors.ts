@@ -1,6 +1,7 @@
 /**
  * The safetensors format: eight bytes with the header's length, a JSON header, then the tensors without a gap. The
- * reader takes only what the format allows: every byte belongs to exactly one tensor, so that nothing hides in a file.
+ * reader accepts only what the format allows: every byte belongs to exactly one tensor, so that nothing hides in a
+ * file.
  */
 export class SafetensorsError extends Error {
   override name = "SafetensorsError";
@@ -14,16 +15,16 @@ const DTYPE_BYTES: Readonly<Record<string, number>> = {
 export const MAX_HEADER_BYTES = 100_000_000;
 const LENGTH_BYTES = 8;
 
-/** `shape` slowest first: rows, then columns. */
+/** `shape` has the slowest dimension first: rows, then columns. */
 export type TensorSpec = { name: string; dtype: string; shape: readonly number[] };
-/** `start` from the beginning of the file. */
+/** `start` counts from the beginning of the file. */
 export type PlacedTensor = TensorSpec & { start: number; bytes: number };
 export type SafetensorsHeader = {
   metadata: ReadonlyMap<string, string>;
   tensors: ReadonlyMap<string, PlacedTensor>;
 };
 
-/** What comes before the bytes of the tensors, which follow in the order given. Padded: they begin at a multiple of 8. */
+/** Returns the bytes before the tensors, which follow in the order given. Padding aligns them to a multiple of 8. */
 export function encodeSafetensorsHeader(
   tensors: readonly TensorSpec[],
   metadata: Readonly<Record<string, string>> = {},
@@ -44,14 +45,14 @@ export function encodeSafetensorsHeader(
   return out;
 }
 
-/** The header, or how many bytes of the file's beginning are needed. Throws SafetensorsError and nothing else. */
+/** Returns the header, or how many bytes of the file's beginning are needed. Throws only SafetensorsError. */
 export function parseSafetensors(bytes: Uint8Array, fileSize: number): SafetensorsHeader | { need: number } {
-  if (fileSize < LENGTH_BYTES) throw new SafetensorsError(`The file has ${fileSize} bytes: too few for a header`);
+  if (fileSize < LENGTH_BYTES) throw new SafetensorsError(`The file has ${fileSize} bytes, too few for a header`);
   if (bytes.byteLength < LENGTH_BYTES) return { need: LENGTH_BYTES };
   const length = Number(new DataView(bytes.buffer, bytes.byteOffset).getBigUint64(0, true));
   const dataStart = LENGTH_BYTES + length;
   if (length < 2 || length > MAX_HEADER_BYTES || dataStart > fileSize)
-    throw new SafetensorsError(`The header claims ${length} bytes of a file of ${fileSize}`);
+    throw new SafetensorsError(`The header claims ${length} bytes, but the file has ${fileSize}`);
   if (bytes.byteLength < dataStart) return { need: dataStart };
   const entries = Object.entries(readJson(bytes.subarray(LENGTH_BYTES, dataStart)));
   const tensors = entries
@@ -61,10 +62,10 @@ export function parseSafetensors(bytes: Uint8Array, fileSize: number): Safetenso
   let at = dataStart;
   for (const { name, start, bytes: size } of tensors) {
     if (start !== at)
-      throw new SafetensorsError(`Tensor ${shown(name)} begins at byte ${start}: the one before it ends at ${at}`);
+      throw new SafetensorsError(`Tensor ${shown(name)} begins at byte ${start}, but the one before it ends at ${at}`);
     at += size;
   }
-  if (at !== fileSize) throw new SafetensorsError(`The tensors end at byte ${at} of a file of ${fileSize}`);
+  if (at !== fileSize) throw new SafetensorsError(`The tensors end at byte ${at}, but the file has ${fileSize} bytes`);
   const metadata = readMetadata(entries.find(([name]) => name === "__metadata__")?.[1]);
   return { metadata, tensors: new Map(tensors.map((tensor) => [tensor.name, tensor])) };
 }
@@ -72,7 +73,8 @@ export function parseSafetensors(bytes: Uint8Array, fileSize: number): Safetenso
 function readJson(bytes: Uint8Array): object {
   if (bytes[0] !== 0x7b) throw new SafetensorsError("The header does not begin with {");
   try {
-    return JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(bytes)) as object; // begins with {: an object
+    // it begins with {, so it is an object
+    return JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(bytes)) as object;
   } catch {
     throw new SafetensorsError("The header is not JSON");
   }
@@ -94,7 +96,7 @@ function place(name: string, entry: unknown, dataStart: number): PlacedTensor {
   const [begin = 0, end = 0] = offsets;
   const bytes = byteLength({ name, dtype, shape });
   if (end - begin !== bytes)
-    throw new SafetensorsError(`Tensor ${shown(name)} has ${end - begin} bytes: its shape and type need ${bytes}`);
+    throw new SafetensorsError(`Tensor ${shown(name)} has ${end - begin} bytes, but its shape and type need ${bytes}`);
   return { name, dtype, shape, start: dataStart + begin, bytes };
 }
 
@@ -106,5 +108,5 @@ function byteLength({ name, dtype, shape }: TensorSpec): number {
   return bytes;
 }
 
-/** Names come from the file: short and escaped. */
+/** Names come from the file, so they are shortened and escaped. */
 const shown = (name: string) => JSON.stringify(name.slice(0, 80));

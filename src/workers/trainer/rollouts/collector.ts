@@ -3,7 +3,7 @@ import type { Rollout } from "./types.ts";
 
 type Sample = { tokens: number[]; logps: number[]; text: string; truncated: boolean; over: boolean };
 
-/** Puts the samples of one group together from what the engine says of them. */
+/** Assembles the samples of one group from the engine's deltas. */
 export class Collector {
   readonly #samples: Sample[];
   readonly #scored: boolean;
@@ -32,7 +32,7 @@ export class Collector {
   finish(): Rollout[] {
     return this.#samples.map(({ tokens, logps, text, truncated, over }) => {
       if (!over || (this.#scored && logps.length !== tokens.length))
-        throw new Error("a sample was not told to its end");
+        throw new Error("the engine ended before a sample was complete");
       const scores = this.#scored ? Float32Array.from(logps) : null;
       return { tokens: Int32Array.from(tokens), logps: scores, text, truncated };
     });

@@ -9,13 +9,13 @@ import { shares } from "./shares.ts";
 import type { Roller, RollerOptions, Rollout, RolloutRequest, RolloutSampling } from "./types.ts";
 
 const MOST_ENGINES = 4;
-const LEAST_SHARE = 32; // sequences of an engine, below which another is not worth its thread
+const LEAST_SHARE = 32; // fewer sequences per engine are not worth another thread
 
 export async function openRoller(options: RollerOptions): Promise<Roller> {
   return new EngineRoller(options, await open(options));
 }
 
-/** A GPU waits for the library to prepare a batch about as long as it computes: several engines fill the gaps. */
+/** A GPU waits about as long for the library to prepare a batch as it computes. Several engines fill the gaps. */
 function open({ engines, ...options }: RollerOptions): Promise<Engine[]> {
   const worthwhile = options.gpus.length === 0 ? 1 : Math.floor(options.parallel / LEAST_SHARE);
   const count = engines ?? Math.min(MOST_ENGINES, Math.max(1, worthwhile));
@@ -61,10 +61,10 @@ class EngineRoller implements Roller {
       if (old === null) return;
       const [first, ...others] = this.#engines;
       await Promise.all(others.map((engine) => engine.detach(old)));
-      await first!.detach(old); // it frees what the others have let go
+      await first!.detach(old); // frees the adapter that the others have released
     });
 
-  /** Loaded once, by the first engine, for all of them. */
+  /** The first engine loads the adapter once for all of them. */
   async #attach(adapter: Uint8Array): Promise<string> {
     const name = `policy ${++this.#adapters}`;
     const [first, ...others] = this.#engines;
@@ -85,7 +85,7 @@ class EngineRoller implements Roller {
     this.#inTurn(async () => {
       await inMemory(new Uint8Array(0), async (modelPath) => {
         await write(modelPath);
-        await closeEngines(this.#engines); // before the next are opened: a device may have room for one
+        await closeEngines(this.#engines); // close before opening the next: a device may have room for only one
         this.#adapter = null;
         const { onProgress: _, ...options } = this.#options;
         this.#engines = await open({ ...options, modelPath });
@@ -94,7 +94,7 @@ class EngineRoller implements Roller {
 
   close = () => this.#inTurn(() => closeEngines(this.#engines));
 
-  /** Whatever is asked waits for what was asked before. */
+  /** Runs calls one after the other. */
   #inTurn<T>(act: () => Promise<T>): Promise<T> {
     const result = this.#last.then(act);
     this.#last = result.catch(() => {});
@@ -110,7 +110,7 @@ class EngineRoller implements Roller {
     }
   }
 
-  /** All requests of an engine leave in one message: how they share batches is not a matter of when they arrive. */
+  /** All requests of an engine are sent in one message, so that batches do not depend on arrival times. */
   async #draw(requests: readonly RolloutRequest[], sampling: RolloutSampling, signal?: AbortSignal) {
     const stop = new AbortController();
     const ends = signal ? AbortSignal.any([stop.signal, signal]) : stop.signal;
@@ -132,7 +132,7 @@ class EngineRoller implements Roller {
       signal?.throwIfAborted();
       return rolled;
     } finally {
-      stop.abort(); // one that failed takes the others with it
+      stop.abort(); // one failure aborts the others
     }
   }
 
@@ -141,11 +141,11 @@ class EngineRoller implements Roller {
   }
 }
 
-/** A device that draws tokens from the whole distribution says how likely they were; one that cuts it does not. */
+/** True if tokens are drawn from the whole distribution: only then does the device report their probability. */
 const uncut = ({ temperature, topP, topK, minP }: RolloutSampling) =>
   temperature > 0 && topP >= 1 && topK <= 0 && minP <= 0;
 
-/** A path that only this process has, until `use` is done; what it maps lives on. */
+/** Offers bytes at a path that only this process can open, until `use` returns. Mapped memory stays valid. */
 async function inMemory(bytes: Uint8Array, use: (path: string) => Promise<void>): Promise<void> {
   const fd = memoryFile(bytes);
   try {
@@ -165,7 +165,8 @@ function toGeneration(
     prompt,
     samples,
     maxTokens,
-    sampling: { ...sampling, ...none, seed: seedOf(seed) }, // neighbouring seeds must not share draws: sample i has seed + i
+    // neighbouring seeds must not share draws: sample i uses seed + i
+    sampling: { ...sampling, ...none, seed: seedOf(seed) },
     stop: [],
     wantTokens: true,
     logprobTemperature: sampling.temperature > 0 ? sampling.temperature : 1,

@@ -1,4 +1,4 @@
-/** Which of `count` engines takes each group: the one with the least to do so far. Depends on the sizes alone. */
+/** Assigns each group to the engine with the least work so far. The result depends only on the sizes. */
 export function shares(sizes: readonly number[], count: number): number[] {
   const load = Array.from({ length: count }, () => 0);
   return sizes.map((size) => {

@@ -1,6 +1,6 @@
 /**
- * Samples for training, drawn by the serving engine. What `roll` returns is a function of the weights, the adapter, the
- * requests and the sampling, and on a CPU of nothing else: a job that was killed and goes on draws the same again.
+ * Samples for training, drawn by the serving engine. The result of `roll` depends only on the weights, the adapter, the
+ * requests and the sampling; on a GPU also on timing. A killed job that resumes on a CPU draws the same again.
  */
 import type { WeightPlaces } from "../../../native/llama/weights.ts";
 import type { Engine, ModelFacts } from "../../serving/engine/types.ts";
@@ -19,13 +19,13 @@ export type RolloutSampling = {
 };
 
 export type Rollout = {
-  /** With the end token when the model wrote one: it is trained on. */
+  /** Includes the end token if the model wrote one: it is trained on. */
   tokens: Int32Array;
-  /** By the sampler, log p at temperature-scaled logits, before any cut. Null where a GPU drew greedily or with a cut. */
+  /** The sampler's log p at temperature-scaled logits, before any cut. Null if a GPU drew greedily or with a cut. */
   logps: Float32Array | null;
-  /** Without the end token. */
+  /** Text without the end token. */
   text: string;
-  /** It did not end by itself: no tokens were left, or no context. */
+  /** True if it did not end by itself: the token limit or the context was reached. */
   truncated: boolean;
 };
 
@@ -33,29 +33,32 @@ export type Roller = {
   readonly facts: ModelFacts;
   tokenize: Engine["tokenize"];
   detokenize: Engine["detokenize"];
-  /** All groups in one go: slots are refilled as samples finish. result[g][i] */
+  /** Rolls all groups together: slots are refilled as samples finish. The result is indexed [group][sample]. */
   roll: (requests: readonly RolloutRequest[], sampling: RolloutSampling, signal?: AbortSignal) => Promise<Rollout[][]>;
-  /** The adapter of the trainer as it is now: the bytes of a GGUF, nothing on disk. null = none. */
+  /** Sets the trainer's current adapter: the bytes of a GGUF, nothing on disk. null = none. */
   sync: (adapter: Uint8Array | null) => Promise<void>;
-  /** The policy into the sampler's own weights, while nothing runs. False: `write` could not, sync the adapter instead. */
-  merge: (write: (places: WeightPlaces) => boolean) => Promise<boolean>;
-  /** All weights (full training): `write` puts a GGUF at the path, which is in memory. */
+  /**
+   * Merges the policy into the sampler's own weights while nothing runs. False: `write` could not; sync the adapter
+   * instead.
+   */
+  merge: (write: (locations: WeightPlaces) => boolean) => Promise<boolean>;
+  /** Replaces all weights (full training): `write` puts a GGUF at the path, which is in memory. */
   reload: (write: (path: string) => Promise<void> | void) => Promise<void>;
   close: () => Promise<void>;
 };
 
 export type RollerOptions = {
-  /** Where native libraries are extracted to. */
+  /** The directory for extracted native libraries. */
   dataDir: string;
   modelPath: string;
-  /** Of one sample, its prompt included. */
+  /** Context of one sample, its prompt included. */
   contextLength: number;
-  /** Samples decoded at once; the rest wait for their slots. */
+  /** Samples decoded at once; the others wait for a slot. */
   parallel: number;
   threads: number;
   /** Indices of the GPUs to use; empty = CPU. */
   gpus: readonly number[];
-  /** How many engines share the weights and the samples. Absent: one on a CPU, up to four on a GPU. */
+  /** Number of engines that share the weights and the samples. Default: one on a CPU, up to four on a GPU. */
   engines?: number;
   onProgress?: (fraction: number) => void;
 };

@@ -1,6 +1,6 @@
 /**
- * Sequences into micro-batches: rows of one length, several sequences to a row where they fit. Longest first, so that
- * the sequences of a batch are of about one length. Pure.
+ * Packs sequences into micro-batches: rows of one length, several sequences to a row if they fit. Longest first, so
+ * that the sequences of a batch have similar lengths. Pure.
  */
 
 import { seedOf } from "../../../lib/random.ts";
@@ -10,29 +10,35 @@ import { type Member, type Parcel, parcelsOf, type Room } from "./spans.ts";
 import type { Piece, Scores } from "./types.ts";
 
 export type Sizes = {
-  /** Of a micro-batch; a longer piece has one for itself. */
+  /** Token limit of a micro-batch; a longer piece gets its own. */
   tokens: number;
-  /** Lengths and counts are rounded up, to this many sizes between two powers of two: few graphs against little padding. */
+  /**
+   * Lengths and counts are rounded up to this many sizes between two powers of two. It balances the number of graphs
+   * against padding.
+   */
   steps: number;
-  /** What several pieces begin with is there once, for all of them. */
+  /** Store the common beginning of several pieces only once. */
   shares: boolean;
-  /** Of a row: the square of its length, or as much as its tokens see. Then there is one row, as long as it has to be. */
+  /**
+   * Cost of attention in a row: the square of its length, or only what its tokens see. In the second case there is one
+   * row of any length.
+   */
   attention: Room["attention"];
 };
 
 /**
- * Token i of a piece is in the batch at `start` + i, from the last one before those that are scored on; those before
- * it at `head` + i. `sequence`: counted in its row.
+ * Token i of a piece is at `start` + i, beginning with the token before the first scored one; earlier tokens are at
+ * `head` + i. `sequence` is counted in its row.
  */
-export type Placed = Omit<Member, "offset"> & { head: number; start: number; sequence: number };
+export type PackedPiece = Omit<Member, "offset"> & { head: number; start: number; sequence: number };
 export type MicroBatch = {
-  /** Of a row. */
+  /** Tokens of a row. */
   tokens: number;
   rows: number;
-  /** At least as many as have a target. */
+  /** At least the number of positions with a target. */
   scored: number;
-  /** Unit by unit. */
-  pieces: readonly Placed[];
+  /** Pieces in the order of their units. */
+  pieces: readonly PackedPiece[];
 };
 
 type Unit = readonly Piece[];
@@ -74,7 +80,7 @@ export function microBatches(units: readonly Unit[], sizes: Sizes): MicroBatch[]
 
 const lengthOf = (parcels: readonly Parcel[]) => spansOf(parcels).reduce((sum, { length }) => sum + length, 0);
 
-/** One for all of them. */
+/** Returns one row length for all parcels. */
 function rowFor(parcels: readonly Parcel[], { tokens: most, steps }: Sizes): number {
   const length = lengthOf(parcels);
   const rounded = Math.max(SHORTEST, roundUp(length, steps));
@@ -93,26 +99,26 @@ function mustBeSound(pieces: Unit, unit: number) {
   if (pieces.length === 0) throw new RangeError(`Unit ${unit} has no pieces`);
   for (const { tokens, from } of pieces)
     if (tokens.length < 2 || !(from >= 1 && from < tokens.length))
-      throw new RangeError(`A piece of ${tokens.length} tokens cannot be scored from ${from}: 1 to its last token can`);
+      throw new RangeError(`A piece of ${tokens.length} tokens cannot be scored from ${from}. Use 1 to its last token`);
 }
 
 function laidOut(parcels: readonly Parcel[], tokens: number, steps: number): MicroBatch {
   const packed = rowsOf(parcels, tokens);
-  const places: { head: number; sequence: number }[] = [];
+  const layouts: { head: number; sequence: number }[] = [];
   packed.forEach(({ spans }, row) => {
     for (const [i, { sequence, start }] of spans.entries())
-      places[sequence] = { head: row * tokens + start, sequence: i };
+      layouts[sequence] = { head: row * tokens + start, sequence: i };
   });
   const pieces = spansOf(parcels).flatMap(({ members }, i) => {
-    const { head, sequence } = places[i]!;
-    return members.map(({ offset, ...member }): Placed => ({ ...member, head, sequence, start: head + offset }));
+    const { head, sequence } = layouts[i]!;
+    return members.map(({ offset, ...member }): PackedPiece => ({ ...member, head, sequence, start: head + offset }));
   });
   const rows = roundUp(packed.length, steps);
   const scored = pieces.reduce((sum, { piece }) => sum + piece.tokens.length - piece.from, 0);
   return { tokens, rows, scored: Math.min(rows * tokens, roundUp(scored, steps)), pieces };
 }
 
-/** `dropoutSeed` null: nothing is dropped. */
+/** `dropoutSeed` null: no dropout. */
 export function batchOf({ tokens: length, rows, pieces }: MicroBatch, dropoutSeed: number | null): Batch {
   const count = length * rows;
   const batch = {
@@ -139,11 +145,11 @@ export function batchOf({ tokens: length, rows, pieces }: MicroBatch, dropoutSee
   return dropoutSeed === null ? batch : { ...batch, dropSeeds };
 }
 
-/** What belongs to a piece, of what belongs to the places of a batch. */
-export const cut = (values: Float32Array, { piece, start }: Placed): Float32Array =>
+/** Cuts a piece's values out of those of a batch. */
+export const cut = (values: Float32Array, { piece, start }: PackedPiece): Float32Array =>
   values.slice(start + piece.from - 1, start + piece.tokens.length - 1);
 
-/** Weights of the pieces, unit by unit, to their places. */
+/** Puts the weights of the pieces at their positions. */
 export function weightsOf(
   micro: MicroBatch,
   weigh: (unit: number, scores: Scores[]) => readonly Float32Array[],
@@ -161,9 +167,9 @@ export function weightsOf(
   return weights;
 }
 
-function put(weights: Float32Array, { piece, unit, start }: Placed, given: Float32Array | undefined) {
+function put(weights: Float32Array, { piece, unit, start }: PackedPiece, given: Float32Array | undefined) {
   const wanted = piece.tokens.length - piece.from;
   if (given?.length !== wanted)
-    throw new RangeError(`Unit ${unit}: ${given?.length ?? "no"} weights for ${wanted} tokens that were scored`);
+    throw new RangeError(`Unit ${unit}: ${given?.length ?? "no"} weights for ${wanted} scored tokens`);
   weights.set(given, start + piece.from - 1);
 }

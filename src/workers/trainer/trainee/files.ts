@@ -1,4 +1,6 @@
-/** What a training has learnt, to safetensors files and back, one tensor at a time: a model may be larger than memory. */
+/**
+ * Saves learned weights to safetensors files and loads them, one tensor at a time: a model may be larger than memory.
+ */
 import { closeSync, fstatSync, openSync, readSync } from "node:fs";
 import { join } from "node:path";
 import { getFloats, putBytes } from "../../../native/ggml/ggml.ts";
@@ -58,7 +60,8 @@ export function loadMoments(dir: string, { trainable }: Weights, optimizer: Opti
   const file = openTensors(join(dir, MOMENTS_FILE));
   try {
     const steps = Number(file.metadata.get("steps"));
-    if (!Number.isSafeInteger(steps) || steps < 0) throw new SafetensorsError(`${MOMENTS_FILE} does not say its steps`);
+    if (!Number.isSafeInteger(steps) || steps < 0)
+      throw new SafetensorsError(`${MOMENTS_FILE} does not contain the number of steps`);
     for (const each of trainable) for (const half of halves(each.name)) file.mustFit(half, each);
     optimizer.restore(steps, all());
   } finally {
@@ -80,14 +83,14 @@ export function openTensors(path: string) {
     const { metadata, tensors } = headerOf(fd);
     const get = (name: string): PlacedTensor => {
       const found = tensors.get(name);
-      if (!found) throw new SafetensorsError(`${path} has no tensor ${name}: it is of another training`);
+      if (!found) throw new SafetensorsError(`${path} has no tensor ${name}: it belongs to another training`);
       return found;
     };
     return {
       metadata,
       tensors,
       close,
-      /** Some rows of one; undefined: it is not in the file. */
+      /** Returns some rows of a tensor, or undefined if the file does not have it. */
       readRows(name: string, firstRow: number, rows: number): Float32Array | undefined {
         const found = tensors.get(name);
         if (!found) return undefined;
@@ -98,7 +101,7 @@ export function openTensors(path: string) {
         const { dtype, shape: found } = get(name);
         const [wanted, given] = [[...shape].reverse().join(" × "), found.join(" × ")];
         if (dtype !== "F32" || given !== wanted)
-          throw new SafetensorsError(`${name} is ${dtype} ${given} in ${path}: this training needs F32 ${wanted}`);
+          throw new SafetensorsError(`${name} is ${dtype} ${given} in ${path}, but this training needs F32 ${wanted}`);
       },
       read(name: string): Float32Array {
         const { start, bytes } = get(name);
@@ -126,7 +129,7 @@ function readExactly(fd: number, start: number, length: number): Uint8Array<Arra
   const bytes = new Uint8Array(length);
   for (let at = 0; at < length; ) {
     const count = readSync(fd, bytes, at, length - at, start + at);
-    if (count === 0) throw new SafetensorsError("The file became shorter while it was read");
+    if (count === 0) throw new SafetensorsError("The file was truncated while it was read");
     at += count;
   }
   return bytes;

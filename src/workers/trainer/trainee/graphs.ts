@@ -1,17 +1,17 @@
-/** Graphs by shape: those used last are kept as long as there is memory for them. */
+/** Graphs by shape: the most recently used ones are kept while there is memory. */
 import { OutOfMemory } from "../../../native/ggml/ggml.ts";
 import { buildGraph, type Graph, type GraphShape } from "../engine/graph.ts";
 import type { Model } from "../engine/transformer.ts";
 
 export type Graphs = {
   get: (shape: GraphShape) => Graph;
-  /** Of the largest there was. */
+  /** Size of the largest graph so far. */
   readonly largestBytes: number;
   free: () => void;
 };
 
 export function openGraphs(model: Model, mostBytes: number): Graphs {
-  const kept = new Map<string, Graph>(); // the one used last comes last
+  const kept = new Map<string, Graph>(); // most recently used last
   let largestBytes = 0;
   const bytes = () => [...kept.values()].reduce((sum, graph) => sum + graph.bytes, 0);
   const drop = (key: string) => {

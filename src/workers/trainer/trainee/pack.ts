@@ -1,16 +1,18 @@
 /**
- * Sequences into rows of at most `capacity` tokens: first fit, longest first. Deterministic: of equal lengths the
- * earlier sequence goes first. At most 11/9 of the best possible number of rows, plus one.
+ * Packs sequences into rows of at most `capacity` tokens: first fit, longest first. Deterministic: among equal lengths
+ * the earlier sequence goes first. It needs at most 11/9 of the best possible number of rows, plus one.
  */
 
-/** Where a sequence lies in its row. */
+/** The position of a sequence in its row. */
 export type Span = { sequence: number; start: number; length: number };
 export type PackedRow = { used: number; spans: Span[] };
 
 export function pack(lengths: readonly number[], capacity: number): PackedRow[] {
   const tooLong = lengths.findIndex((length) => length > capacity);
   if (tooLong >= 0)
-    throw new RangeError(`sequence ${tooLong} has ${lengths[tooLong]} tokens, a row ${capacity}: cut it before`);
+    throw new RangeError(
+      `sequence ${tooLong} has ${lengths[tooLong]} tokens, but a row holds ${capacity}. Cut it first`,
+    );
   const longestFirst = lengths.map((_, i) => i).sort((a, b) => lengths[b]! - lengths[a]! || a - b);
   const rows: PackedRow[] = [];
   const room = openRoom(lengths.length, capacity);
@@ -29,7 +31,7 @@ export function pack(lengths: readonly number[], capacity: number): PackedRow[] 
 
 type Room = { firstWith: (length: number) => number; set: (row: number, free: number) => void };
 
-/** A tree of maxima over the rows' free places, so that finding the first that fits takes log(rows) steps. */
+/** A tree of maxima over the rows' free space: finding the first row that fits takes log(rows) steps. */
 function openRoom(rows: number, capacity: number): Room {
   const leaves = 2 ** Math.ceil(Math.log2(Math.max(rows, 1)));
   const most = new Float64Array(2 * leaves).fill(capacity); // node i has the children 2i and 2i + 1

@@ -1,4 +1,4 @@
-/** How much of the work is done at once: as the estimate of memory says, so that it is true. */
+/** Sizes of micro-batches. They follow the memory estimate, so that the estimate is right. */
 import type { Header } from "../../../lib/gguf/parse.ts";
 import { blocksFor, GRAPHS_KEPT, holdsTurned, microTokens, recomputes } from "../../../lib/training/memory.ts";
 import { activationBytes, type Micro } from "../../../lib/training/memory_graph.ts";
@@ -9,13 +9,13 @@ import type { TraineeOptions } from "./types.ts";
 
 export type MicroPlan = {
   sizes: Sizes;
-  /** Of graphs together: older ones are given up beyond it. */
+  /** Total size of kept graphs; older ones are freed beyond it. */
   keptBytes: number;
-  /** How a graph for a micro-batch is built; `trains` false: forward only. */
+  /** Returns the graph shape for a micro-batch; `trains` false: forward only. */
   shape: (micro: MicroBatch, trains: boolean) => GraphShape;
 };
 
-/** Sizes of rows and of micro-batches between two powers of two: a graph is cheap on the CPU, and padding is not. */
+/** Number of row and micro-batch sizes between two powers of two. On the CPU a graph is cheap, and padding is not. */
 const STEPS = { cpu: 8, cuda: 4 } as const;
 
 type Base = { architecture: Architecture; header: Header; isFused: boolean };

@@ -1,31 +1,34 @@
 /**
- * What lies in a row without a gap: a piece by itself, or pieces that begin alike, whose beginning is then there once.
- * Eight answers to a question are mostly the question. Pure.
+ * Spans without a gap in a row: one piece, or pieces with a common beginning that is stored once. Eight answers to a
+ * question consist mostly of the question. Pure.
  */
 import type { Piece } from "./types.ts";
 
 type Unit = readonly Piece[];
 
-/** Its first `from - 1` tokens lie where the span begins, every other token i at `offset` + i. `branch` 0: all its own. */
+/**
+ * The first `from - 1` tokens are at the start of the span, every other token i at `offset` + i. `branch` 0: nothing is
+ * shared.
+ */
 export type Member = { piece: Piece; unit: number; index: number; offset: number; branch: number };
 export type Span = { length: number; members: readonly Member[] };
-/** Units that stay together. */
+/** Units that must stay together. */
 export type Parcel = { spans: readonly Span[]; longest: number };
 
 /** The last token of a piece is only a target. */
 const lengthOf = ({ tokens }: Piece) => tokens.length - 1;
-/** The last one before the first that is scored predicts, and is everyone's own. */
+/** The token before the first scored one predicts it, so it is never shared. */
 const headOf = ({ from }: Piece) => from - 1;
 
 const LEAST_HEAD = 4;
 /**
- * A shared row may be so long, or by so much longer than its longest piece: where attention takes the square of it, few
- * tokens; where it takes what is seen, as many as one block of the kernels can go through before the others are done.
+ * Maximum length of a shared row, or its excess over the longest piece. If attention costs the square, few tokens; if
+ * it costs what is seen, as many as one kernel block can process before the others finish.
  */
 const ROW = { squared: 128, seen: 4096 } as const;
 const LONGER = 1.5;
 
-/** Of a micro-batch, at most; what attention takes. */
+/** Token limit of a micro-batch, and the cost of attention. */
 export type Room = { most: number; attention: keyof typeof ROW };
 
 export function parcelsOf(units: readonly Unit[], { shares, ...room }: Room & { shares: boolean }): Parcel[] {
@@ -40,7 +43,7 @@ export function parcelsOf(units: readonly Unit[], { shares, ...room }: Room & { 
   return parcels;
 }
 
-/** Null: the pieces do not begin alike, or with too little. */
+/** Returns null if the pieces have no common beginning, or too short a one. */
 function commonHead(pieces: Unit): string | null {
   const heads = pieces.map((piece) => piece.tokens.subarray(0, headOf(piece)).join());
   return headOf(pieces[0]!) >= LEAST_HEAD && heads.every((head) => head === heads[0]) ? heads[0]! : null;
@@ -56,7 +59,7 @@ function apart(pieces: Unit, unit: number): Parcel {
   return { spans, longest: Math.max(...pieces.map(lengthOf)) };
 }
 
-/** As many of the units in a span as a row should hold. */
+/** Puts as many units into a span as a row should hold. */
 function together(units: readonly Unit[], which: readonly number[], { most, attention }: Room): Parcel[] {
   const longest = Math.max(...which.flatMap((unit) => units[unit]!.map(lengthOf)));
   const room = Math.min(Math.max(ROW[attention], LONGER * longest), Math.max(most, longest));

@@ -1,4 +1,4 @@
-/** Puts the engine together: one model on one device, its adapters or all of it trainable. */
+/** Assembles the trainee: one model on one device, with trainable adapters or weights. */
 import { open } from "node:fs/promises";
 import { readHeader } from "../../../lib/gguf/read.ts";
 import { openRandom } from "../../../lib/random.ts";
@@ -48,14 +48,14 @@ export async function openTrainee(options: TraineeOptions): Promise<Trainee> {
     get steps() {
       return optimizer.steps;
     },
-    merge(places) {
+    merge(locations) {
       if (!lora || !canFuse(model)) return false;
       merger ??= openMerger(architecture, weights);
-      return merger.merge(places, optimizer.steps);
+      return merger.merge(locations, optimizer.steps);
     },
     adapter: () => adapterOf(weights, architecture.name),
     rows() {
-      if (lora) throw new Error("An adapter was trained: the weights are those of the file");
+      if (lora) throw new Error("Only an adapter was trained; the weights are those of the file");
       return trainedRows(weights);
     },
     save: (dir) => saveTrained(dir, weights, optimizer),
@@ -93,9 +93,10 @@ const engineLora = (given: LoraSettings): Lora => ({
   targets: ggufTargets(given),
 });
 
-/** As PEFT: A uniform within ±1/√inputs (Kaiming with a = √5), B zero, so that at first nothing is changed. */
+/** As in PEFT: A is uniform within ±1/√inputs (Kaiming with a = √5), B is zero, so that nothing changes at first. */
 function drawAdapters({ trainable, backend }: Weights, seed: number) {
-  if (trainable.length === 0) throw new Error("Nothing would be trained: the model has none of the target modules");
+  if (trainable.length === 0)
+    throw new Error("Nothing would be trained: the model has none of the lora target_modules. Choose others");
   trainable.forEach(({ name, shape, tensor }, i) => {
     if (!name.endsWith(".lora_a")) return;
     const [inputs = 1, rank = 1] = shape;
@@ -123,8 +124,7 @@ type Opened = {
 };
 
 async function score(opened: Opened, pieces: readonly Piece[], how: { reference?: boolean; entropies?: boolean }) {
-  if (how.reference && !opened.options.lora)
-    throw new Error("Only an adapter can be taken away: the reference needs one");
+  if (how.reference && !opened.options.lora) throw new Error("The reference needs an adapter that can be switched off");
   const all: Scores[] = [];
   for (const micro of microBatches(
     pieces.map((piece) => [piece]),
@@ -155,7 +155,7 @@ async function learn(opened: Opened, ...[units, weigh, how]: Parameters<Trainee[
   }
 }
 
-/** Entropies within what is possible: where the target was as good as impossible, the device's are not. */
+/** Limits entropies to the possible range: the device's are wrong if the target was nearly impossible. */
 function read(micro: MicroBatch, logps: Float32Array, entropies: Float32Array | null): Scores[] {
   return micro.pieces.map((piece) => ({
     logps: cut(logps, piece),
@@ -163,7 +163,7 @@ function read(micro: MicroBatch, logps: Float32Array, entropies: Float32Array | 
   }));
 }
 
-/** The event loop gets its turn: native code has held the thread. */
+/** Lets the event loop run after native code blocked the thread. */
 async function turn({ options }: Opened) {
   await new Promise<void>((resolve) => setImmediate(resolve));
   options.onTurn?.();

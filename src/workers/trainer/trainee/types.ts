@@ -1,4 +1,4 @@
-/** A model that learns, as the methods see it: sequences in, log-probabilities out, weights of tokens back. */
+/** A model that learns, as methods use it: sequences in, log-probabilities out, token weights back. */
 import type { LoraSettings } from "../../../lib/training/lora.ts";
 import type { Device } from "../../../native/ggml/ggml.ts";
 import type { WeightPlaces } from "../../../native/llama/weights.ts";
@@ -7,7 +7,7 @@ import type { Step } from "../engine/optimizer.ts";
 import type { ModelFile } from "../engine/weights.ts";
 import type { Adapter, ReadRows } from "../results/adapter.ts";
 
-/** One sequence. What is scored is tokens[from], tokens[from + 1] …, each given everything before it; from ≥ 1. */
+/** One sequence. The scored tokens are tokens[from], tokens[from + 1] …, each given everything before it; from ≥ 1. */
 export type Piece = { tokens: Int32Array; from: number };
 
 export type TraineeOptions = {
@@ -17,15 +17,15 @@ export type TraineeOptions = {
   /** Null: every weight is trained. */
   lora: LoraSettings | null;
   seed: number;
-  /** Tokens of the longest piece that will come. */
+  /** Tokens of the longest piece. */
   maxLength: number;
-  /** Layers may be computed again on the way back: they are, where keeping what they made takes much memory. */
+  /** Layers may be computed again in the backward pass, if keeping their results takes too much memory. */
   checkpointing: boolean;
   /** Logits are divided by it, in scores and in gradients. */
   temperature: number;
-  /** Tokens of a micro-batch are this many times fewer than planned. */
+  /** Divides the planned tokens of a micro-batch. */
   microDivisor: number;
-  /** Called between micro-batches: the worker is alive. */
+  /** Called between micro-batches to show that the worker is alive. */
   onTurn?: () => void;
 };
 
@@ -34,31 +34,34 @@ export type Scores = { logps: Float32Array; entropies: Float32Array | null };
 export type Trainee = {
   readonly file: ModelFile;
   readonly architecture: Architecture;
-  /** Of this process on its device: weights, gradients, moments, the largest graph. */
+  /** Memory of this process on its device: weights, gradients, moments, the largest graph. */
   readonly memoryBytes: number;
   readonly trainableParameters: number;
-  /** Of the model as it is now, or as it was before the training (`reference`: the adapter is off; needs `lora`). */
+  /** Scores under the current model, or under the base model (`reference`: the adapter is off; needs `lora`). */
   score: (pieces: readonly Piece[], how?: { reference?: boolean; entropies?: boolean }) => Promise<Scores[]>;
   /**
-   * Forward, then `weigh`, then backward, in micro-batches as memory allows: gradients of Σ w · -log p are added up.
-   * The pieces of one unit are weighed together and stay in one micro-batch (a pair of DPO); units are independent.
-   * `dropoutSeed`: which activations of the adapters are dropped is a function of it and the unit alone.
+   * Runs forward, `weigh`, then backward, in micro-batches that fit the memory, and sums the gradients of Σ w · -log p.
+   * The pieces of one unit are weighed together and stay in one micro-batch (a pair of DPO). Units are independent.
+   * Dropout depends only on `dropoutSeed` and the unit.
    */
   learn: (
     units: readonly (readonly Piece[])[],
     weigh: (unit: number, scores: readonly Scores[]) => readonly Float32Array[],
     how: { dropoutSeed: number; entropies?: boolean },
   ) => Promise<void>;
-  /** One step of AdamW over the gradients so far, which are cleared. Returns their norm; not finite: nothing was changed. */
+  /**
+   * One AdamW step over the gradients so far, which are cleared. Returns their norm. If it is not finite, nothing was
+   * changed.
+   */
   step: (options: Step) => number;
   readonly steps: number;
-  /** The adapter with its weights, into those of a sampler on the same device. False where that cannot be. */
-  merge: (places: WeightPlaces) => boolean;
-  /** What the adapter is now. Throws for a training of all weights. */
+  /** Merges the adapter into the weights of a sampler on the same device. Returns false if that is impossible. */
+  merge: (locations: WeightPlaces) => boolean;
+  /** Returns the current adapter. Throws for a full training. */
   adapter: () => Adapter;
-  /** What all weights are now. Throws for an adapter. */
+  /** Returns the current weights. Throws for an adapter. */
   rows: () => ReadRows;
-  /** weights.safetensors and moments.safetensors into a directory that exists. */
+  /** Writes weights.safetensors and moments.safetensors into an existing directory. */
   save: (dir: string) => Promise<void>;
   load: (dir: string, what: { moments: boolean }) => Promise<void>;
   close: () => void;

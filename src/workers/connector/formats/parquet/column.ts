@@ -1,6 +1,6 @@
 /**
- * One column of one row group, page by page: what is in memory is a window of compressed bytes and the pages of the
- * rows that are being put together. All columns of a row group share one budget.
+ * Reads one column of one row group, page by page. Memory holds a window of compressed bytes and the pages of the
+ * current rows. All columns of a row group share one budget.
  */
 import type { PageHeader } from "hyparquet";
 import { parquetHeader } from "hyparquet/src/column.js";
@@ -13,7 +13,7 @@ export type Read = (from: number, to: number) => Promise<Uint8Array<ArrayBuffer>
 
 const COLLECTED_BYTES = 32 * 2 ** 20;
 
-/** Bytes of memory that pages may take together. */
+/** Memory that all pages together may take, in bytes. */
 export class Budget {
   private used = 0;
   private given = 0;
@@ -22,19 +22,19 @@ export class Budget {
     this.used += bytes;
     this.given += bytes;
     if (this.given > COLLECTED_BYTES) {
-      Bun.gc(true); // pages lie outside the heap that the collector watches, and would pile up
+      Bun.gc(true); // the garbage collector does not see pages, which lie outside its heap; they would pile up
       this.given = 0;
     }
     this.mustFit(this.used);
   }
   mustFit(bytes: number) {
     if (bytes > this.most)
-      throw new Error(`its pages take more than ${this.most} bytes of memory at once: write smaller pages`);
+      throw new Error(`its pages take more than ${this.most} bytes of memory at once. Write smaller pages`);
   }
   give(bytes: number) {
     this.used -= bytes;
   }
-  /** At the end of a row group. */
+  /** Called at the end of a row group. */
   giveAll() {
     this.used = 0;
   }
@@ -45,7 +45,7 @@ const HEADER_BYTES = 64 * 1024;
 const LONGEST_HEADER_BYTES = 4 * 2 ** 20;
 
 type Source = { leaf: Node; chunk: Chunk; read: Read; windowBytes: number; budget: Budget; toText: ToText };
-type Held = Page & { cost: number };
+type LoadedPage = Page & { cost: number };
 
 export class Column {
   private window: Uint8Array<ArrayBuffer> = new Uint8Array(0);
@@ -53,10 +53,10 @@ export class Column {
   private at: number;
   private values = 0;
   private dictionary: Dictionary | undefined;
-  private readonly pages: Held[] = [];
-  private i = 0; // in the first page
-  private k = 0; // of its values that are there
-  private begun = 0; // rows that begin in the pages and are not taken yet
+  private readonly pages: LoadedPage[] = [];
+  private i = 0; // position in the first page
+  private k = 0; // position among the first page's non-null values
+  private begun = 0; // rows that begin in the loaded pages and are not taken yet
 
   constructor(private readonly source: Source) {
     this.at = source.chunk.from;
@@ -67,28 +67,28 @@ export class Column {
     return this.values >= this.source.chunk.values || this.at >= this.source.chunk.to;
   }
 
-  /** Rows that are here whole. The last of a repeated column is whole when the next has begun. */
+  /** Number of complete rows. The last row of a repeated column is complete when the next has begun. */
   get ready(): number {
     return this.source.leaf.rep === 0 || this.ended ? this.begun : Math.max(0, this.begun - 1);
   }
 
-  /** Zero rows are ready only when there are no more. */
+  /** Loads pages. Zero rows are ready only at the end of the column. */
   async fill(): Promise<void> {
     while (this.ready === 0 && !this.ended) await this.nextPage();
   }
 
   get def(): number {
     const page = this.pages[0];
-    if (!page) throw new Error(`column ${this.source.leaf.name} ends too soon`);
+    if (!page) throw new Error(`column ${this.source.leaf.name} ends too early`);
     return page.defs ? page.defs[this.i]! : this.source.leaf.def;
   }
 
-  /** 0 = a new row, or no more. */
+  /** 0 = a new row, or the end. */
   get rep(): number {
     return this.pages[0]?.reps?.[this.i] ?? 0;
   }
 
-  /** JSON text of the value here, null where there is none; goes on to the next. */
+  /** Returns the JSON text of the current value, or null if there is none, and moves to the next. */
   take(): string {
     const page = this.pages[0];
     const there = this.def === this.source.leaf.def;
@@ -108,13 +108,13 @@ export class Column {
   private async nextPage(): Promise<void> {
     const { leaf, chunk, budget, toText } = this.source;
     const header = await this.header();
-    budget.mustFit(header.compressed_page_size); // it is read whole
+    budget.mustFit(header.compressed_page_size); // it is read as a whole
     const bytes = await this.bytes(header.compressed_page_size);
     this.at += bytes.byteLength;
     if (header.type === "INDEX_PAGE") return;
     checkSum(header, bytes);
     if (header.type === "DICTIONARY_PAGE") {
-      budget.take(3 * header.uncompressed_page_size); // until the end of the row group
+      budget.take(3 * header.uncompressed_page_size); // held until the end of the row group
       this.dictionary = readDictionary(header, bytes, leaf, chunk.codec, toText);
       return;
     }
@@ -147,7 +147,7 @@ export class Column {
     }
   }
 
-  /** The next `length` bytes of the chunk, without going on. */
+  /** Returns the next `length` bytes of the chunk without consuming them. */
   private async bytes(length: number): Promise<Uint8Array> {
     const { chunk, read, windowBytes } = this.source;
     if (this.at + length > this.windowAt + this.window.byteLength) {
@@ -163,7 +163,7 @@ export class Column {
 function judged(header: PageHeader, left: number): PageHeader {
   const { compressed_page_size: packed, uncompressed_page_size: unpacked } = header;
   if (!Number.isInteger(packed) || packed < 0 || packed > left)
-    throw new Error(`a page claims ${packed} bytes where ${left} are left`);
-  if (!Number.isInteger(unpacked) || unpacked < 0) throw new Error(`a page claims to unpack into ${unpacked} bytes`);
+    throw new Error(`a page claims ${packed} bytes, but only ${left} are left`);
+  if (!Number.isInteger(unpacked) || unpacked < 0) throw new Error(`a page claims to decompress to ${unpacked} bytes`);
   return header;
 }

@@ -1,7 +1,4 @@
-/**
- * What a Parquet file says about itself, read with suspicion: every size is held against the file before anything is
- * allocated for it.
- */
+/** Reads a Parquet footer without trust: every size is compared with the file before memory is allocated for it. */
 import type { FileMetaData } from "hyparquet";
 import { parquetMetadata } from "hyparquet";
 import type { SourceFile } from "../file.ts";
@@ -14,7 +11,7 @@ export type Chunk = {
   values: number;
   codec: string;
 };
-/** `chunks` in the order of the schema's leaves. */
+/** `chunks` have the order of the schema's leaves. */
 export type RowGroup = { rows: number; chunks: Chunk[] };
 export type Footer = { root: Node; leaves: Node[]; groups: RowGroup[]; rows: number };
 
@@ -25,13 +22,13 @@ const MAGIC = "PAR1";
 const ENCRYPTED_MAGIC = "PARE";
 
 export async function readFooter(file: SourceFile): Promise<Footer> {
-  if (file.bytes < 12) throw new Error(`it has ${file.bytes} bytes, which is too short for Parquet`);
+  if (file.bytes < 12) throw new Error(`it has ${file.bytes} bytes, too few for a Parquet file`);
   let tail = await file.read(Math.max(0, file.bytes - FIRST_READ_BYTES), file.bytes);
   const magic = new TextDecoder("latin1").decode(tail.subarray(-4));
   if (magic === ENCRYPTED_MAGIC) throw new Error("it is encrypted, which is not supported");
-  if (magic !== MAGIC) throw new Error("it does not end as Parquet does: it was cut off, or is something else");
+  if (magic !== MAGIC) throw new Error("its end is not that of a Parquet file: it is truncated, or has another format");
   const length = new DataView(tail.buffer).getUint32(tail.byteLength - 8, true);
-  if (length > file.bytes - 12) throw new Error(`its footer claims ${length} bytes, more than there are`);
+  if (length > file.bytes - 12) throw new Error(`its footer claims ${length} bytes, more than the file has`);
   if (length > LARGEST_FOOTER_BYTES) throw new Error(`its footer of ${length} bytes is too large`);
   if (length + 8 > tail.byteLength) {
     const rest = await file.read(file.bytes - length - 8, file.bytes - tail.byteLength);
@@ -39,7 +36,7 @@ export async function readFooter(file: SourceFile): Promise<Footer> {
   }
   const footer = tail.subarray(-length - 8);
   if (countValues(footer.subarray(0, -8), MOST_FOOTER_VALUES) > MOST_FOOTER_VALUES)
-    throw new Error(`its footer describes more than ${MOST_FOOTER_VALUES} things`);
+    throw new Error(`its footer describes more than ${MOST_FOOTER_VALUES} values`);
   return judge(parquetMetadata(footer, { geoparquet: false }), file.bytes);
 }
 
@@ -48,7 +45,7 @@ function judge(meta: FileMetaData, fileBytes: number): Footer {
   const groups = meta.row_groups.map(({ num_rows, columns }): RowGroup => {
     const rows = sane(num_rows, "rows of a row group");
     if (columns.length !== leaves.length)
-      throw new Error(`a row group has ${columns.length} columns, the schema ${leaves.length}`);
+      throw new Error(`a row group has ${columns.length} columns, but the schema has ${leaves.length}`);
     return { rows, chunks: columns.map((column, i) => chunkOf(column, leaves[i]!, fileBytes)) };
   });
   return { root, leaves, groups, rows: groups.reduce((sum, { rows }) => sum + rows, 0) };
@@ -58,7 +55,7 @@ type ColumnChunk = FileMetaData["row_groups"][number]["columns"][number];
 
 function chunkOf({ meta_data: meta, file_path, crypto_metadata }: ColumnChunk, leaf: Node, fileBytes: number): Chunk {
   if (crypto_metadata !== undefined || meta === undefined) throw new Error(`column ${leaf.name} is encrypted`);
-  if (file_path) throw new Error(`column ${leaf.name} lies in another file, which is not supported`);
+  if (file_path) throw new Error(`column ${leaf.name} is stored in another file, which is not supported`);
   if (meta.type !== leaf.element.type) throw new Error(`column ${leaf.name} contradicts the schema`);
   const pages = sane(meta.data_page_offset, "offset");
   const dictionary = sane(meta.dictionary_page_offset ?? 0n, "offset");

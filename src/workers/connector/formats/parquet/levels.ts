@@ -1,6 +1,6 @@
 /**
- * The hybrid of runs and packed bits that levels and dictionary indexes are written in. Never makes more than `count`
- * values, whatever a run claims.
+ * Decodes the hybrid of runs and packed bits that stores levels and dictionary indexes. It never returns more than
+ * `count` values, even if a run claims more.
  */
 export function readHybrid(bytes: Uint8Array, width: number, count: number): Uint32Array {
   const out = new Uint32Array(count);
@@ -10,7 +10,7 @@ export function readHybrid(bytes: Uint8Array, width: number, count: number): Uin
   let seen = 0;
   const next = () => {
     const byte = bytes[at++];
-    if (byte === undefined) throw new Error("a page ends too soon");
+    if (byte === undefined) throw new Error("a page ends too early");
     return byte;
   };
   while (seen < count) {
@@ -37,9 +37,9 @@ export function readHybrid(bytes: Uint8Array, width: number, count: number): Uin
   return out;
 }
 
-/** Bits are taken from the least significant on. A value of up to 32 bits can touch five bytes. */
+/** Bits are read from the least significant one. A value of up to 32 bits can span five bytes. */
 function unpack(bytes: Uint8Array, from: number, width: number, out: Uint32Array) {
-  if (from + Math.ceil((out.length * width) / 8) > bytes.length) throw new Error("a page ends too soon");
+  if (from + Math.ceil((out.length * width) / 8) > bytes.length) throw new Error("a page ends too early");
   const mask = width === 32 ? 0xffffffff : 2 ** width - 1;
   for (let i = 0; i < out.length; i++) {
     const bit = i * width;
@@ -53,5 +53,5 @@ function unpack(bytes: Uint8Array, from: number, width: number, out: Uint32Array
   }
 }
 
-/** The bits that hold `most`. */
+/** Returns the number of bits that hold `most`. */
 export const widthOf = (most: number) => 32 - Math.clz32(most);

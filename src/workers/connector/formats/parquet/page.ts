@@ -1,4 +1,4 @@
-/** Pages of one column: from bytes to levels and values. */
+/** Decodes the pages of one column: from bytes to levels and values. */
 import { brotliDecompressSync, crc32, gunzipSync, zstdDecompressSync } from "node:zlib";
 import type { PageHeader } from "hyparquet";
 import { compressors } from "hyparquet-compressors";
@@ -9,11 +9,11 @@ import { dictionaryValues, readValues } from "./values.ts";
 
 export type Page = {
   count: number;
-  /** Undefined: every value is there. */
+  /** Undefined if no value is null. */
   defs: Uint32Array | undefined;
-  /** Undefined: every value is a row of its own. */
+  /** Undefined if every value is a row of its own. */
   reps: Uint32Array | undefined;
-  /** JSON text of the k-th value that is there, in order. */
+  /** Returns the JSON text of the k-th non-null value; called in order. */
   text: (k: number) => string;
 };
 
@@ -29,13 +29,13 @@ const unpackers: Record<string, (bytes: Uint8Array, length: number) => Uint8Arra
   ZSTD: (bytes, length) => zstdDecompressSync(bytes, { maxOutputLength: length + 1 }),
 };
 
-/** Into memory of its own. */
+/** Decompresses into new memory. */
 function unpacked(bytes: Uint8Array, codec: string, length: number): Uint8Array {
   const unpack = unpackers[codec];
   if (!unpack) throw new Error(`it is compressed with ${codec}, which is not supported`);
   if (length === 0) return new Uint8Array(0);
   const page = unpack(bytes, length);
-  if (page.byteLength !== length) throw new Error(`a page claims ${length} bytes and has ${page.byteLength}`);
+  if (page.byteLength !== length) throw new Error(`a page claims ${length} bytes, but has ${page.byteLength}`);
   return page.byteOffset === 0 && page !== bytes ? page : new Uint8Array(page);
 }
 
@@ -68,7 +68,7 @@ export function readPage(parts: Parts, dictionary: Dictionary | undefined, toTex
   if (defs) for (const def of defs) if (def !== leaf.def) there--;
   const levels = { count, defs, reps };
   if (encoding === "PLAIN_DICTIONARY" || encoding === "RLE_DICTIONARY") {
-    if (!dictionary) throw new Error(`column ${leaf.name} refers to a dictionary that is not there`);
+    if (!dictionary) throw new Error(`column ${leaf.name} refers to a missing dictionary`);
     const indexes = there === 0 ? new Uint32Array(0) : readHybrid(values.subarray(1), values[0] ?? 0, there);
     return { ...levels, text: (k) => dictionary(indexes[k]!) };
   }
@@ -101,7 +101,7 @@ function splitV1({ header, bytes, leaf, codec }: Parts) {
   return { count, encoding: about.encoding, reps, defs, values: page.subarray(at) };
 }
 
-/** Here the levels stand before what is compressed. */
+/** In a version 2 page the levels precede the compressed part. */
 function splitV2({ header, bytes, leaf, codec }: Parts) {
   const about = header.data_page_header_v2!;
   const count = about.num_values;

@@ -1,7 +1,7 @@
 /**
- * Parquet, row group by row group and page by page, with ranged reads. hyparquet knows the encodings; what they mean,
- * how rows are put together and how much memory that may take is decided here.
- * NOT covered: encrypted files, VARIANT, LZO, levels in the deprecated BIT_PACKED encoding: each is refused in words.
+ * Reads Parquet row group by row group and page by page, with range requests. hyparquet decodes the encodings. This
+ * folder decides the meaning of values, the assembly of rows and the memory limit. NOT covered, and rejected with a
+ * message: encrypted files, VARIANT, LZO, levels in the deprecated BIT_PACKED encoding.
  */
 import { SourceError } from "../../types.ts";
 import {
@@ -18,8 +18,8 @@ import { type Footer, type RowGroup, readFooter } from "./footer.ts";
 import { RowTooLong, rowWriter } from "./record.ts";
 import { textOf } from "./text.ts";
 
-const OPEN_BYTES = 512 * 2 ** 20; // of unpacked pages, with what is made of them
-const WINDOWS_BYTES = 24 * 2 ** 20; // of compressed bytes, all columns together
+const OPEN_BYTES = 512 * 2 ** 20; // decompressed pages and the values made from them
+const WINDOWS_BYTES = 24 * 2 ** 20; // compressed bytes of all columns together
 const LEAST_WINDOW_BYTES = 128 * 1024;
 const MOST_WINDOW_BYTES = 4 * 2 ** 20;
 
@@ -61,8 +61,8 @@ function explained(error: unknown, file: SourceFile, row: number, rowBytes: numb
   if (error instanceof SourceError) return error;
   if (error instanceof RowTooLong) return tooLong(file, `a row after row ${row}`, rowBytes);
   const why =
-    error instanceof RangeError || error instanceof TypeError ? "it contradicts itself" : (error as Error).message;
-  return badRows(file, `cannot be read as Parquet: ${why}`, error);
+    error instanceof RangeError || error instanceof TypeError ? "it is inconsistent" : (error as Error).message;
+  return badRows(file, `it cannot be read as Parquet: ${why}`, error);
 }
 
 type Group = { footer: Footer; group: RowGroup; skip: number; rowBytes: number; budget: Budget };
@@ -84,7 +84,7 @@ async function* groupRows(
   for (let row = 0; row < group.rows; ) {
     await Promise.all(columns.filter(({ ready }) => ready === 0).map((column) => column.fill()));
     const ready = Math.min(...columns.map((column) => column.ready), group.rows - row);
-    if (ready === 0) throw new Error(`a row group claims ${group.rows} rows and ends after ${row}`);
+    if (ready === 0) throw new Error(`a row group claims ${group.rows} rows, but ends after ${row}`);
     for (const end = row + ready; row < end; row++) {
       const line = write();
       if (row < skip) continue;
@@ -99,7 +99,7 @@ async function* groupRows(
   if (lines.length > 0) yield lines;
 }
 
-/** A small row group comes in one request; of a large one, windows of each column. */
+/** Reads a small row group with one request, a large one in windows of each column. */
 async function reading(file: SourceFile, { chunks }: RowGroup): Promise<Read> {
   const start = Math.min(...chunks.map(({ from }) => from));
   const end = Math.max(...chunks.map(({ to }) => to));

@@ -1,4 +1,4 @@
-/** Rows from columns: levels say where a list begins, where it goes on and where there is nothing. */
+/** Assembles rows from columns. The levels mark the start of a list, its continuation, and missing values. */
 import { exceeds } from "../file.ts";
 import type { Column } from "./column.ts";
 import { itemOf, type Node } from "./schema.ts";
@@ -7,7 +7,7 @@ type Write = () => string;
 
 export class RowTooLong extends Error {}
 
-/** Writes the next row as a JSON object; every call takes one row off every column. */
+/** Writes the next row as a JSON object. Every call takes one row off every column. */
 export function rowWriter(root: Node, columns: readonly Column[], rowBytes: number): Write {
   const write = fieldsOf(root, columns, rowBytes);
   return () => {
@@ -17,11 +17,11 @@ export function rowWriter(root: Node, columns: readonly Column[], rowBytes: numb
   };
 }
 
-/** Whatever this node is, once, null or as a list. */
+/** Writes a node of any kind: single, null or a list. */
 function writerOf(node: Node, columns: readonly Column[], rowBytes: number): Write {
   const content = contentOf(node, columns, rowBytes);
   if (node.repeated) return listOf(node, content, columns, rowBytes);
-  if (!node.optional || node.shape === "value") return content; // a value says itself that it is not there
+  if (!node.optional || node.shape === "value") return content; // the value itself writes null
   const below = columnsOf(node, columns);
   const [first] = below;
   return () => (first!.def < node.def ? nothing(below, "null") : content());
@@ -58,7 +58,7 @@ function listOf(repeated: Node, item: Write, columns: readonly Column[], rowByte
   return () => `[${items()}]`;
 }
 
-/** Non-string keys become strings, as JSON wants them. */
+/** JSON allows only string keys, so other keys become strings. */
 function mapOf(node: Node, columns: readonly Column[], rowBytes: number): Write {
   const entry = node.children[0]!;
   const [key, value] = [entry.children[0]!, entry.children[1]!].map((child) => writerOf(child, columns, rowBytes));
@@ -84,7 +84,7 @@ function itemsOf(repeated: Node, item: Write, columns: readonly Column[], rowByt
   };
 }
 
-/** What is not there still has one entry in every column below it. */
+/** A missing value still has one entry in every column below it. */
 function nothing(below: readonly Column[], text: string): string {
   for (const column of below) column.take();
   return text;

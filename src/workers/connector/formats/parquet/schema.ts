@@ -1,8 +1,8 @@
 import type { SchemaElement } from "hyparquet";
 
 /**
- * A column, or a part of a nested one. `def` and `rep` are the levels (Dremel's) at which it is there, and at which it
- * comes again. What a group means is read from its annotation; the layouts of old writers are known.
+ * A column, or a part of a nested one. `def` and `rep` are Dremel levels: `def` at which the node is present, `rep` at
+ * which it repeats. The annotation decides the meaning of a group. Layouts of old writers are supported.
  */
 export type Node = {
   name: string;
@@ -13,7 +13,7 @@ export type Node = {
   rep: number;
   shape: "value" | "struct" | "list" | "map";
   children: Node[];
-  /** Its place among the leaves, for a value. */
+  /** The index among the leaves, for a value. */
   leaf: number;
 };
 
@@ -26,7 +26,7 @@ export function schemaOf(elements: readonly SchemaElement[]): { root: Node; leav
   let at = 0;
   const next = (above: { def: number; rep: number }, depth: number): Node => {
     const element = elements[at++];
-    if (!element) throw new Error("its schema ends too soon");
+    if (!element) throw new Error("its schema ends too early");
     if (depth > DEEPEST) throw new Error(`its schema is nested more than ${DEEPEST} levels deep`);
     const optional = depth > 0 && element.repetition_type === "OPTIONAL";
     const repeated = depth > 0 && element.repetition_type === "REPEATED";
@@ -41,7 +41,7 @@ export function schemaOf(elements: readonly SchemaElement[]): { root: Node; leav
     return node;
   };
   const root = next({ def: 0, rep: 0 }, 0);
-  if (leaves.length === 0 || at !== elements.length) throw new Error("its schema has no columns, or loose ends");
+  if (leaves.length === 0 || at !== elements.length) throw new Error("its schema has no columns, or unused parts");
   refuseTwins(root);
   return { root, leaves };
 }
@@ -49,7 +49,7 @@ export function schemaOf(elements: readonly SchemaElement[]): { root: Node; leav
 function shapeOf({ element, children, name }: Node): Node["shape"] {
   if (children.length === 0) throw new Error(`the group ${name} of its schema is empty`);
   if (element.logical_type?.type === "VARIANT")
-    throw new Error(`column ${name} is of the type VARIANT, which is not supported: write it as JSON`);
+    throw new Error(`column ${name} has the type VARIANT, which is not supported. Write it as JSON`);
   const kind = element.converted_type ?? element.logical_type?.type;
   const [only] = children;
   if (children.length !== 1 || !only?.repeated) return "struct";
@@ -58,7 +58,7 @@ function shapeOf({ element, children, name }: Node): Node["shape"] {
 }
 
 /**
- * What an item of a list is: the repeated node itself or its only child. Old writers left out the level between; the
+ * Returns the item of a list: the repeated node itself or its only child. Old writers omitted the level between. The
  * rules are those of the Parquet format's page on logical types.
  */
 export function itemOf(list: Node): { item: Node; itself: boolean } {
@@ -76,7 +76,7 @@ export function itemOf(list: Node): { item: Node; itself: boolean } {
 function refuseTwins({ children }: Node) {
   const names = new Set<string>();
   for (const { name } of children) {
-    if (names.has(name)) throw new Error(`two columns are named ${JSON.stringify(name)}`);
+    if (names.has(name)) throw new Error(`two columns are named ${JSON.stringify(name)}. Rename one of them`);
     names.add(name);
   }
 }

@@ -1,6 +1,6 @@
 /**
- * A stored value as JSON text, exactly: integers of any size and decimals keep their digits. What JSON has no word for
- * (NaN, the infinities) is null.
+ * Writes a stored value as exact JSON text: integers of any size and decimals keep their digits. NaN and the
+ * infinities, which JSON lacks, become null.
  */
 import type { SchemaElement } from "hyparquet";
 import { clockText, dateText, instantText, intervalText } from "./time.ts";
@@ -80,24 +80,24 @@ function bytesText(element: SchemaElement, name: string): (slice: Slice) => stri
   return ({ bytes, from, to }) => `"${bytes.toString("base64", from, to)}"`;
 }
 
-/** A replacement character is what the quick decoder makes of bytes that are no text; or it was there before. */
+/** The fast decoder replaces invalid bytes with U+FFFD. A slower check finds out if the character was there before. */
 function decoded({ bytes, from, to }: Slice, name: string): string {
   const text = bytes.toString("utf8", from, to);
   if (!text.includes("\ufffd")) return text;
   try {
     return utf8.decode(bytes.subarray(from, to));
   } catch (cause) {
-    throw new Error(`a text of column ${name} is not valid UTF-8`, { cause });
+    throw new Error(`a value of column ${name} is not valid UTF-8`, { cause });
   }
 }
 
-/** As it was written, so that its numbers keep their digits too. Its line breaks are only between its parts. */
+/** Keeps the text as written, so that its numbers keep their digits. Line breaks in JSON are only between tokens. */
 function jsonText(slice: Slice, name: string): string {
   const text = decoded(slice, name).trim();
   try {
     JSON.parse(text);
   } catch (cause) {
-    throw new Error(`a value of column ${name} should be JSON and is not`, { cause });
+    throw new Error(`a value of column ${name} is not valid JSON`, { cause });
   }
   return text.replaceAll(/[\r\n]+/g, " ");
 }
@@ -105,9 +105,9 @@ function jsonText(slice: Slice, name: string): string {
 const MOST_DIGITS = 1000;
 
 function scaleOf({ scale, logical_type, name }: SchemaElement): number {
-  const places = (logical_type?.type === "DECIMAL" ? logical_type.scale : scale) ?? 0;
-  if (places < 0 || places > MOST_DIGITS) throw new Error(`column ${name} claims ${places} decimal places`);
-  return places;
+  const decimals = (logical_type?.type === "DECIMAL" ? logical_type.scale : scale) ?? 0;
+  if (decimals < 0 || decimals > MOST_DIGITS) throw new Error(`column ${name} claims ${decimals} decimal places`);
+  return decimals;
 }
 
 export function decimalText(unscaled: bigint, scale: number): string {

@@ -1,6 +1,6 @@
 /**
- * How many values a structure in Thrift's compact protocol holds: asked before a parser makes an object of each, since
- * one byte can stand for an object of many.
+ * Counts the values of a structure in Thrift's compact protocol, before a parser makes an object of each. One byte can
+ * stand for an object of many.
  */
 export function countValues(bytes: Uint8Array, most: number): number {
   return new Skimmer(bytes, most).struct(0);
@@ -21,12 +21,12 @@ class Skimmer {
 
   /** Stops early, above `most`. */
   struct(depth: number): number {
-    if (depth > DEEPEST) throw new Error("its footer is nested too deep");
+    if (depth > DEEPEST) throw new Error("its footer is nested too deeply");
     while (this.count <= this.most) {
       const head = this.byte();
       const type = head & 0x0f;
       if (type === STOP) break;
-      if (head >> 4 === 0) this.varint(); // the field's number
+      if (head >> 4 === 0) this.varint(); // skip the field's number
       this.value(type, depth, false);
     }
     return this.count;
@@ -49,7 +49,7 @@ class Skimmer {
   }
 
   private list(depth: number) {
-    if (depth > DEEPEST) throw new Error("its footer is nested too deep");
+    if (depth > DEEPEST) throw new Error("its footer is nested too deeply");
     const head = this.byte();
     const size = head >> 4 === 15 ? this.varint() : head >> 4;
     for (let i = 0; i < size && this.count <= this.most; i++) this.value(head & 0x0f, depth + 1, true);
@@ -67,7 +67,7 @@ class Skimmer {
 
   private byte(): number {
     const byte = this.bytes[this.at++];
-    if (byte === undefined) throw new Error("its footer ends too soon");
+    if (byte === undefined) throw new Error("its footer ends too early");
     return byte;
   }
 }

@@ -1,11 +1,11 @@
-/** Times as JSON strings of ISO 8601, for every value that 64 bits hold: `Date` would end in the year 275760. */
+/** Times as ISO 8601 JSON strings, for every 64-bit value: `Date` would end in the year 275760. */
 
 const DAY_SECONDS = 86_400n;
 const two = (number: number | bigint) => String(number).padStart(2, "0");
 
 export const dateText = (days: number) => `"${dateOf(days)}"`;
 
-/** `per` = units in a second. As many decimals as the unit has, none where they are all zero. */
+/** `per` = units in a second. Writes the unit's decimals, or none if all are zero. */
 export function instantText(value: bigint, per: bigint, utc: boolean): string {
   const seconds = floorDiv(value, per);
   const days = floorDiv(seconds, DAY_SECONDS);
@@ -36,7 +36,7 @@ const floorDiv = (a: bigint, b: bigint) => a / b - (a % b < 0n ? 1n : 0n);
 const ERA_DAYS = 146_097; // 400 years
 const EPOCH_FROM_MARCH_0000 = 719_468; // days from 0000-03-01 to 1970-01-01
 
-/** Years begin in March, so that the leap day is their last. */
+/** Years begin in March here, so that the leap day is their last. */
 function dateOf(daysSince1970: number): string {
   const days = daysSince1970 + EPOCH_FROM_MARCH_0000;
   const era = Math.floor(days / ERA_DAYS);

@@ -4,11 +4,11 @@ import { byteStreamSplit } from "hyparquet/src/encoding.js";
 import { readPlain } from "hyparquet/src/plain.js";
 import { readHybrid } from "./levels.ts";
 
-/** Where a value's bytes lie. One object for a whole page, moved on with each value: look at it before the next. */
+/** The bytes of a value. One object serves a whole page and moves with each value: read it before the next call. */
 export type Slice = { bytes: Buffer; from: number; to: number };
-/** As stored, before any meaning is given to it. INT64 is a number where that is exact. INT96 is a bigint. */
+/** A stored value without its logical type. INT64 is a number if that is exact. INT96 is a bigint. */
 export type Raw = number | bigint | boolean | Slice;
-/** The k-th value of a page that is there. Asked for in order, each once. */
+/** Returns the k-th non-null value of a page. Called in order, once for each. */
 export type Values = (k: number) => Raw;
 
 type Column = { type: ParquetType; width: number };
@@ -17,18 +17,19 @@ const FIXED_BYTES: Partial<Record<ParquetType, number>> = { INT32: 4, INT64: 8, 
 const asBuffer = (bytes: Uint8Array) => Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
 const sliceOf = (bytes: Uint8Array): Slice => ({ bytes: asBuffer(bytes), from: 0, to: 0 });
 
-/** `bytes` are a page's own: they may go on living. */
+/** `bytes` belong to the page alone, so the result may keep them. */
 export function readValues(encoding: string, bytes: Uint8Array, column: Column, count: number): Values {
   if (encoding === "PLAIN") return plainValues(bytes, column, count);
   const reader = { view: new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength), offset: 0 };
   switch (encoding) {
     case "RLE": {
       if (column.type !== "BOOLEAN") break;
-      const bits = readHybrid(bytes.subarray(4), 1, count); // four bytes of length come first
+      const bits = readHybrid(bytes.subarray(4), 1, count); // the first four bytes are the length
       return (k) => bits[k] === 1;
     }
     case "DELTA_BINARY_PACKED": {
-      // In 64 bits also for INT32: DuckDB writes the first of unsigned ones so, and hyparquet's 32 bits would cut it.
+      // 64 bits are used for INT32 too: DuckDB writes the first unsigned value so, and hyparquet's 32 bits would
+      // truncate it.
       const out = new BigInt64Array(count);
       if (count > 0) deltaBinaryUnpack(reader, count, out);
       return column.type === "INT32" ? (k) => Number(BigInt.asIntN(32, out[k]!)) : (k) => out[k]!;
@@ -39,13 +40,13 @@ export function readValues(encoding: string, bytes: Uint8Array, column: Column, 
     }
     case "DELTA_BYTE_ARRAY": {
       const prefixes = deltas(reader, count);
-      const lengths = deltas(reader, count); // moves the reader on, to the first suffix
+      const lengths = deltas(reader, count); // advances the reader to the first suffix
       return restored(prefixes, inOrder(bytes, reader.offset, lengths));
     }
     case "BYTE_STREAM_SPLIT":
       return splitValues(bytes, column, count);
   }
-  throw new Error(`a page of ${column.type} is encoded as ${encoding}, which is not supported`);
+  throw new Error(`a page of ${column.type} has the encoding ${encoding}, which is not supported`);
 }
 
 function plainValues(bytes: Uint8Array, { type, width }: Column, count: number): Values {
@@ -60,13 +61,13 @@ function plainValues(bytes: Uint8Array, { type, width }: Column, count: number):
 
 function longAt(view: DataView, at: number): number | bigint {
   const high = view.getInt32(at + 4, true);
-  if (high < -0x200000 || high >= 0x200000) return view.getBigInt64(at, true); // beyond 53 bits
+  if (high < -0x200000 || high >= 0x200000) return view.getBigInt64(at, true); // more than 53 bits
   return high * 0x100000000 + view.getUint32(at, true);
 }
 
 function needs(bytes: Uint8Array, count: number, each: number) {
   if (count * each > bytes.byteLength)
-    throw new Error(`a page claims ${count} values and has ${bytes.byteLength} bytes for them`);
+    throw new Error(`a page claims ${count} values, but has ${bytes.byteLength} bytes for them`);
 }
 
 function ofWidth(bytes: Uint8Array, width: number, count: number): Values {
@@ -87,12 +88,12 @@ function splitValues(bytes: Uint8Array, { type, width }: Column, count: number):
   return ofWidth(Buffer.concat(out as Uint8Array[]), width, count);
 }
 
-/** Each value is moved to by the length that stands before it. */
+/** A length precedes each value. */
 function lengthPrefixed(bytes: Uint8Array): Values {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   const slice = sliceOf(bytes);
   return () => {
-    if (slice.to + 4 > bytes.byteLength) throw new Error("a page ends too soon");
+    if (slice.to + 4 > bytes.byteLength) throw new Error("a page ends too early");
     slice.from = slice.to + 4;
     slice.to = slice.from + view.getUint32(slice.to, true);
     if (slice.to > bytes.byteLength) throw new Error("a value is longer than its page");
@@ -111,20 +112,20 @@ function inOrder(bytes: Uint8Array, from: number, lengths: Int32Array): (k: numb
   };
 }
 
-/** The values of a dictionary, in any order and as often as wanted: of texts, only where they lie is kept. */
+/** The values of a dictionary, in any order and any number of times. For texts only their positions are stored. */
 export function dictionaryValues(bytes: Uint8Array, column: Column, count: number): Values {
   if (column.type !== "BYTE_ARRAY") return plainValues(bytes, column, count);
   const next = lengthPrefixed(bytes);
-  const places = new Uint32Array(2 * count);
+  const offsets = new Uint32Array(2 * count);
   for (let k = 0; k < count; k++) {
     const { from, to } = next(k) as Slice;
-    places[2 * k] = from;
-    places[2 * k + 1] = to;
+    offsets[2 * k] = from;
+    offsets[2 * k + 1] = to;
   }
   const slice = sliceOf(bytes);
   return (k) => {
-    slice.from = places[2 * k]!;
-    slice.to = places[2 * k + 1]!;
+    slice.from = offsets[2 * k]!;
+    slice.to = offsets[2 * k + 1]!;
     return slice;
   };
 }
@@ -135,13 +136,17 @@ function deltas(reader: { view: DataView; offset: number }, count: number): Int3
   return out;
 }
 
-/** Each value begins as the one before it; one at a time, so that a page cannot unpack into more than its largest. */
+/**
+ * Each value begins with a prefix of the one before. Values are built one at a time, so that a page cannot expand
+ * beyond its largest value.
+ */
 function restored(prefixes: Int32Array, suffixes: (k: number) => Slice): Values {
   const slice = sliceOf(new Uint8Array(0));
   return (k) => {
     const suffix = suffixes(k);
     const shared = prefixes[k]!;
-    if (shared < 0 || shared > slice.to - slice.from) throw new Error("a value shares more than its neighbour has");
+    if (shared < 0 || shared > slice.to - slice.from)
+      throw new Error("a value shares a longer prefix than the previous value has");
     const beginning = slice.bytes.subarray(slice.from, slice.from + shared);
     slice.bytes = Buffer.concat([beginning, suffix.bytes.subarray(suffix.from, suffix.to)]);
     slice.from = 0;

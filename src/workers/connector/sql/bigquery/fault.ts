@@ -6,22 +6,22 @@ const Reasons = z.array(z.object({ reason: z.string().default(""), message: z.st
 const Refused = z.object({ error: z.object({ message: z.string().default(""), errors: Reasons.default([]) }) });
 
 const QUERY = "/db_query";
-const FORBIDDEN: Verdict = ["unauthorized", "/credentials", "These credentials may not read that"];
-const BUSY: Verdict = ["unreachable", null, "BigQuery asks for patience; try again later"];
+const FORBIDDEN: Verdict = ["unauthorized", "/credentials", "These credentials may not read a table of db_query"];
+const BUSY: Verdict = ["unreachable", null, "BigQuery is busy. Try again later"];
 
-/** BigQuery's own words. */
+/** BigQuery's own error reasons. */
 const VERDICTS: Record<string, Verdict> = {
   accessDenied: FORBIDDEN,
-  billingNotEnabled: ["unauthorized", "/db_connection/project_id", "This project cannot run queries"],
+  billingNotEnabled: ["unauthorized", "/db_connection/project_id", "This project may not run queries"],
   bytesBilledLimitExceeded: ["invalid_source", QUERY, "db_query would read more than maximum_bytes_billed"],
   duplicate: BUSY,
-  invalid: ["invalid_source", QUERY, "BigQuery does not understand db_query"],
-  invalidQuery: ["invalid_source", QUERY, "BigQuery does not understand db_query"],
-  notFound: ["not_found", QUERY, "There is no such table, dataset or project"],
+  invalid: ["invalid_source", QUERY, "BigQuery rejects db_query"],
+  invalidQuery: ["invalid_source", QUERY, "BigQuery rejects db_query"],
+  notFound: ["not_found", QUERY, "The table, dataset or project does not exist"],
   quotaExceeded: BUSY,
   rateLimitExceeded: BUSY,
-  resourcesExceeded: ["invalid_source", QUERY, "db_query needs more than BigQuery gives"],
-  responseTooLarge: ["invalid_source", QUERY, "db_query gives more than BigQuery returns"],
+  resourcesExceeded: ["invalid_source", QUERY, "db_query needs more resources than BigQuery allows"],
+  responseTooLarge: ["invalid_source", QUERY, "The result of db_query is larger than BigQuery returns"],
   stopped: ["broken", QUERY, "The query was stopped"],
   timeout: ["broken", QUERY, "The query took longer than connectors.statement_timeout_ms and was stopped"],
 };
@@ -31,7 +31,10 @@ export function bigqueryFault(status: number, body: unknown, hide: Hide): Source
   const { message, errors } = parsed.success ? parsed.data.error : { message: "", errors: [] };
   const said = hide(message);
   if (status === 401)
-    return told(["unauthorized", "/credentials", "Google does not know these credentials, or no longer"], said);
+    return told(
+      ["unauthorized", "/credentials", "Google rejects these credentials. They are wrong or have expired"],
+      said,
+    );
   const reason = errors[0]?.reason ?? "";
   const known = VERDICTS[reason] ?? (status === 403 ? FORBIDDEN : status === 404 ? VERDICTS["notFound"] : undefined);
   if (known) return told(known, said);

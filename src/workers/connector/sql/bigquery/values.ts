@@ -12,12 +12,12 @@ export const Field: z.ZodType<Field> = z.lazy(() =>
   }),
 );
 
-/** BigQuery's writing of a value → JSON text. All its scalars are strings, so that no digit is lost. */
+/** Writes a BigQuery value as JSON text. All its scalars are strings, so that no digit is lost. */
 type Cast = (value: unknown) => string;
 
 const NUMBERS = ["INTEGER", "INT64", "FLOAT", "FLOAT64", "NUMERIC", "BIGNUMERIC"];
 
-/** One row as it came, `{"f": [{"v": …}]}` → the row as JSON. */
+/** Converts one row as received, `{"f": [{"v": …}]}`, to JSON. */
 export function rowCast(fields: readonly Field[]): (text: string) => string {
   const cast = recordCast(fields);
   return (text) => cast(JSON.parse(text));
@@ -27,7 +27,7 @@ function castOf(field: Field): Cast {
   const single = singleCast(field);
   if (field.mode !== "REPEATED") return (value) => (value === null || value === undefined ? "null" : single(value));
   return (value) => {
-    if (value === null || value === undefined) return "[]"; // BigQuery has no list that is null
+    if (value === null || value === undefined) return "[]"; // BigQuery has no null lists
     return `[${cells(value).map((item) => (item === null || item === undefined ? "null" : single(item)))}]`;
   };
 }
@@ -66,7 +66,7 @@ function cells(list: unknown): unknown[] {
 
 const unexpected = () => new SourceError("broken", "BigQuery sent a value that does not fit its schema");
 
-/** Microseconds since 1970, as asked for; or seconds, from a server that knows no other way. */
+/** Microseconds since 1970, as requested; or seconds, from a server without that option. */
 export function timestamp(text: string): string {
   const micros = /^-?\d+$/.test(text) ? BigInt(text) : seconds(text);
   if (micros === undefined) return text;

@@ -1,7 +1,7 @@
 /**
- * One connection to MySQL or MariaDB, in one read-only transaction that ends with it. The driver may send one
- * statement at a time and no file of ours. What still runs when the session ends is killed on the server, which would
- * notice a closed connection only when it has something to send.
+ * One connection to MySQL or MariaDB, in one read-only transaction that ends with it. The driver may send one statement
+ * at a time and no local file. A statement that still runs when the session ends is killed on the server, which notices
+ * a closed connection only when it sends.
  */
 import { connect, isIP, type Socket } from "node:net";
 import { type Connection, createConnection } from "mysql2";
@@ -13,35 +13,35 @@ import { modeFor, type Server, type SslMode, trusted } from "../server.ts";
 import { mysqlFault } from "./fault.ts";
 import type { Column } from "./values.ts";
 
-export type Place = { server: Server; dialer: Dialer; limits: Limits; hide: Hide };
-/** The bytes that the server sent, one for each column. */
+export type Endpoint = { server: Server; dialer: Dialer; limits: Limits; hide: Hide };
+/** The bytes that the server sent, one buffer for each column. */
 export type Row = (Buffer | null)[];
 
 const KILL_MS = 800;
 const LOCK_SECONDS = 30;
-/** The server gives up a client that reads nothing for this long; the consumer may rest. */
+/** The server disconnects a client that reads nothing for this long. The consumer may pause. */
 const WRITE_SECONDS = 600;
-/** Whatever they weigh: a few, since a row may have megabytes. */
+/** Few rows, since one may have megabytes. */
 const BUFFERED_ROWS = 32;
 const WATCH_MS = 100;
-/** What the protocol adds to a row, and what may wait in sockets and buffers beside it. */
+/** Overhead of the protocol, sockets and buffers for a row. */
 const SLACK_BYTES = 32 * 2 ** 20;
 
 export class MysqlSession implements AsyncDisposable {
   private running = false;
 
   private constructor(
-    private readonly place: Place,
+    private readonly endpoint: Endpoint,
     private readonly connection: Connection,
     private readonly socket: Socket,
     private readonly signal: AbortSignal,
   ) {}
 
-  static async open(place: Place, signal: AbortSignal): Promise<MysqlSession> {
-    const { connection, socket } = await dial(place, signal);
-    const session = new MysqlSession(place, connection, socket, signal);
+  static async open(endpoint: Endpoint, signal: AbortSignal): Promise<MysqlSession> {
+    const { connection, socket } = await dial(endpoint, signal);
+    const session = new MysqlSession(endpoint, connection, socket, signal);
     try {
-      for (const text of await settings(session, place.limits)) await session.run(text);
+      for (const text of await settings(session, endpoint.limits)) await session.run(text);
       return session;
     } catch (error) {
       await session[Symbol.asyncDispose]();
@@ -50,27 +50,27 @@ export class MysqlSession implements AsyncDisposable {
   }
 
   run(text: string): Promise<Row[]> {
-    return this.asked((done) => this.connection.query<never>({ sql: text, ...ROWS }, done));
+    return this.query((done) => this.connection.query<never>({ sql: text, ...ROWS }, done));
   }
 
-  /** What `text` would give. It is not run. */
+  /** Returns the columns of the result without running the query. */
   async describe(text: string): Promise<Column[]> {
-    const statement = await this.asked<object>((done) => this.connection.prepare(text, done));
+    const statement = await this.query<object>((done) => this.connection.prepare(text, done));
     return (statement as { columns: Column[] }).columns;
   }
 
-  /** One at a time, as fast as they are taken. `onColumns` is called before the first. */
+  /** Yields rows one at a time, at the pace of the consumer. `onColumns` is called before the first. */
   async *stream(text: string, onColumns: (columns: Column[]) => void): AsyncGenerator<Row> {
     this.signal.throwIfAborted();
     this.running = true;
     const rows = this.connection.query({ sql: text, ...ROWS }).stream({ highWaterMark: BUFFERED_ROWS });
     rows.on("fields", onColumns as (fields: unknown) => void);
     const abort = () => void rows.destroy();
-    const lost = (error: Error) => void rows.destroy(error); // the driver tells it to the connection alone
+    const lost = (error: Error) => void rows.destroy(error); // the driver reports it only on the connection
     this.signal.addEventListener("abort", abort, { once: true });
     this.connection.on("error", lost);
     let taken = 0;
-    let isWaiting = true; // and not resting, while its rows are made use of
+    let isWaiting = true; // false while the consumer uses a row
     using _watch = this.watch(lost, () => (isWaiting ? taken : undefined));
     try {
       for await (const row of rows) {
@@ -83,14 +83,14 @@ export class MysqlSession implements AsyncDisposable {
       this.running = false;
     } catch (error) {
       this.signal.throwIfAborted();
-      throw mysqlFault(error, this.place, true);
+      throw mysqlFault(error, this.endpoint, true);
     } finally {
       this.signal.removeEventListener("abort", abort);
       this.connection.off("error", lost);
     }
   }
 
-  private async asked<T>(ask: (done: (error: Error | null, answer: unknown) => void) => void): Promise<T> {
+  private async query<T>(ask: (done: (error: Error | null, answer: unknown) => void) => void): Promise<T> {
     this.signal.throwIfAborted();
     this.running = true;
     let onAbort = () => {};
@@ -106,7 +106,7 @@ export class MysqlSession implements AsyncDisposable {
       return answer as T;
     } catch (error) {
       this.signal.throwIfAborted();
-      throw mysqlFault(error, this.place, true);
+      throw mysqlFault(error, this.endpoint, true);
     } finally {
       watch?.[Symbol.dispose]();
       this.signal.removeEventListener("abort", onAbort);
@@ -114,12 +114,12 @@ export class MysqlSession implements AsyncDisposable {
   }
 
   /**
-   * The driver waits for ever, and holds a row of any length. `taken` counts the rows that came; undefined while nobody
-   * waits for one.
+   * Adds the limits that the driver lacks: its wait and its row length are unlimited. `taken` counts received rows;
+   * undefined while no caller waits for one.
    */
   private watch(fail: (error: Error) => void, taken: () => number | undefined): Disposable {
-    const { statementMs, connectMs, rowBytes } = this.place.limits;
-    const late = statementMs + connectMs; // the server ends it before, unless the network is gone
+    const { statementMs, connectMs, rowBytes } = this.endpoint.limits;
+    const late = statementMs + connectMs; // the server stops the statement earlier, unless the network is down
     let [rows, since, bytes] = [taken(), Date.now(), this.socket.bytesRead];
     const timer = setInterval(() => {
       const now = taken();
@@ -132,17 +132,18 @@ export class MysqlSession implements AsyncDisposable {
 
   async [Symbol.asyncDispose]() {
     const { threadId } = this.connection;
-    if (this.running && threadId) await kill(this.place, threadId).catch(() => {}); // its own timeout ends it then
+    // otherwise the statement ends by its own timeout
+    if (this.running && threadId) await kill(this.endpoint, threadId).catch(() => {});
     this.connection.destroy();
   }
 }
 
-/** Nothing is cast: each value is the bytes that came. */
+/** Values stay the bytes that the server sent. */
 const ROWS = { rowsAsArray: true, typeCast: false } as const;
 
-async function kill(place: Place, threadId: number) {
+async function kill(endpoint: Endpoint, threadId: number) {
   const signal = AbortSignal.timeout(KILL_MS);
-  const { connection } = await dial(place, signal);
+  const { connection } = await dial(endpoint, signal);
   try {
     await new Promise<void>((resolve, reject) => {
       signal.addEventListener("abort", () => reject(signal.reason), { once: true });
@@ -153,34 +154,34 @@ async function kill(place: Place, threadId: number) {
   }
 }
 
-/** With TLS as asked for; `prefer` goes on without it only where the server itself has none. */
-async function dial(place: Place, signal: AbortSignal): Promise<Dialled> {
+/** Connects with the requested TLS mode. `prefer` continues without TLS only if the server has none. */
+async function dial(endpoint: Endpoint, signal: AbortSignal): Promise<Connected> {
   signal.throwIfAborted();
-  const address = await place.dialer.resolve(place.server.host, signal);
-  const mode = modeFor(place.server, address);
-  const tls = tlsFor(place, mode);
+  const address = await endpoint.dialer.resolve(endpoint.server.host, signal);
+  const mode = modeFor(endpoint.server, address);
+  const tls = tlsFor(endpoint, mode);
   try {
-    return await login(place, { address, tls, signal });
+    return await login(endpoint, { address, tls, signal });
   } catch (error) {
     signal.throwIfAborted();
     if (mode !== "prefer" || (error as { code?: unknown }).code !== "HANDSHAKE_NO_SSL_SUPPORT")
-      throw mysqlFault(error, place, false);
+      throw mysqlFault(error, endpoint, false);
   }
-  return await login(place, { address, tls: undefined, signal }).catch((error) => {
+  return await login(endpoint, { address, tls: undefined, signal }).catch((error) => {
     signal.throwIfAborted();
-    throw mysqlFault(error, place, false);
+    throw mysqlFault(error, endpoint, false);
   });
 }
 
 type Tls = { ca?: string[]; rejectUnauthorized: boolean; verifyIdentity?: boolean };
 type Way = { address: string; tls: Tls | undefined; signal: AbortSignal };
-type Dialled = { connection: Connection; socket: Socket };
+type Connected = { connection: Connection; socket: Socket };
 
-function login({ server, limits }: Place, { address, tls, signal }: Way): Promise<Dialled> {
+function login({ server, limits }: Endpoint, { address, tls, signal }: Way): Promise<Connected> {
   return new Promise((resolve, reject) => {
     const socket = connect(server.port, address);
     const connection = createConnection({
-      host: server.host, // for TLS alone: `stream` dials
+      host: server.host, // only for TLS: `stream` connects
       stream: () => socket,
       user: server.user,
       password: server.password,
@@ -201,19 +202,19 @@ function login({ server, limits }: Place, { address, tls, signal }: Way): Promis
     connection.once("connect", () => {
       signal.removeEventListener("abort", abort);
       connection.off("error", fail);
-      connection.on("error", () => {}); // whoever waits for an answer hears of it
+      connection.on("error", () => {}); // pending queries report the error
       resolve({ connection, socket });
     });
   });
 }
 
-function tlsFor({ server, dialer }: Place, mode: SslMode): Tls | undefined {
+function tlsFor({ server, dialer }: Endpoint, mode: SslMode): Tls | undefined {
   if (mode === "disable") return undefined;
   if (mode === "prefer" || mode === "require") return { rejectUnauthorized: false };
   if (mode === "verify-full" && isIP(server.host) !== 0)
     throw new SourceError(
       "invalid_source",
-      "sslmode verify-full compares the certificate with a name, and host is an address: give the name, or verify-ca",
+      "sslmode verify-full compares the certificate with a host name, but host is an IP address. Use the host name, or verify-ca",
       "/db_connection/host",
     );
   const ca = trusted(server, dialer.ca);

@@ -1,6 +1,6 @@
 import { embeddedJson, numberJson } from "../lines.ts";
 
-/** What the server says of a column. `extendedFormat` comes from MariaDB, which sends JSON as text. */
+/** The server's description of a column. `extendedFormat` comes from MariaDB, which sends JSON as text. */
 export type Column = { name: string; columnType: number; characterSet: number; extendedFormat?: string };
 
 const NUMBERS = [0, 1, 2, 3, 4, 5, 8, 9, 13, 246]; // DECIMAL, TINY, SHORT, LONG, FLOAT, DOUBLE, LONGLONG, INT24, YEAR, NEWDECIMAL
@@ -24,7 +24,7 @@ export function toJson(column: Column): (bytes: Buffer) => string {
   return (bytes) => JSON.stringify(bytes.toString("utf8"));
 }
 
-/** The zero date is MySQL's word for none. */
+/** MySQL writes a missing date as zeros. */
 function moment(text: string, zone: string): string {
   if (text.startsWith("0000-00-00")) return "null";
   const [date, time] = text.split(" ");

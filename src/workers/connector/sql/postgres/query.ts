@@ -1,7 +1,7 @@
 import type { Field } from "./session.ts";
 import { identifier } from "./session.ts";
 
-/** Type numbers are fixed in the server's catalogue; a domain comes under the number of what it is made of. */
+/** Type numbers are fixed in the server's catalogue. A domain has the number of its base type. */
 const BYTEA = 17;
 const BYTEA_LIST = 1001;
 const FLOATS = [700, 701];
@@ -13,7 +13,7 @@ const TIMESTAMPTZ_LIST = 1185;
 const NOT_JSON = "('NaN', 'Infinity', '-Infinity')";
 const base64 = (value: string) => `translate(encode(${value}, 'base64'), chr(10), '')`;
 
-/** A column such that the server's own to_json writes it as we promise. */
+/** Rewrites a column so that the server's own to_json produces the documented JSON. */
 function shown({ name, type }: Field): string {
   const value = `q.${identifier(name)}`;
   if (type === BYTEA) return base64(value);
@@ -27,7 +27,7 @@ function shown({ name, type }: Field): string {
   return value;
 }
 
-/** `$1` is the longest row in bytes: of a longer one only its length is sent, which no row looks like. */
+/** `$1` is the maximum row length in bytes. For a longer row only its length is sent, which no row looks like. */
 export function linesQuery(query: string, fields: readonly Field[]): string {
   const columns = fields.map((field) => `${shown(field)} AS ${identifier(field.name)}`).join(", ");
   // OFFSET 0 keeps the planner from writing the row twice.

@@ -1,6 +1,6 @@
 /**
- * One connection to Postgres, in one read-only transaction that ends with it. Text that a user wrote goes with a
- * parameter, because only then does the server itself refuse a second statement in it.
+ * One connection to Postgres, in one read-only transaction that ends with it. User-written text is sent with a
+ * parameter: only then does the server reject a second statement in it.
  */
 import { SQL } from "bun";
 import type { Dialer } from "../../dialer.ts";
@@ -10,27 +10,27 @@ import type { Hide } from "../fault.ts";
 import { modeFor, type Server, type SslMode, trusted } from "../server.ts";
 import { postgresFault } from "./fault.ts";
 
-export type Place = { server: Server; dialer: Dialer; limits: Limits; hide: Hide };
+export type Endpoint = { server: Server; dialer: Dialer; limits: Limits; hide: Hide };
 export type Field = { name: string; type: number };
 export type Result = { rows: (string | null)[][]; fields: Field[] };
 
-/** How long a cancelled statement may take to say so before the connection is cut. */
+/** A cancelled statement has this long to end before the connection is closed. */
 const GRACE_MS = 500;
 const LOCK_MS = 30_000;
-/** The consumer may rest between two pieces, but a dead one must not hold a snapshot for ever. */
+/** The consumer may pause between two pieces, but a dead one must not hold a snapshot for ever. */
 const IDLE_MS = 600_000;
 
 export class PostgresSession implements AsyncDisposable {
   private constructor(
-    private readonly place: Place,
+    private readonly endpoint: Endpoint,
     private readonly sql: SQL,
     private readonly signal: AbortSignal,
     private connection: Awaited<ReturnType<SQL["reserve"]>> | undefined = undefined,
   ) {}
 
-  static async open(place: Place, signal: AbortSignal): Promise<PostgresSession> {
+  static async open(endpoint: Endpoint, signal: AbortSignal): Promise<PostgresSession> {
     signal.throwIfAborted();
-    const { server, dialer, limits } = place;
+    const { server, dialer, limits } = endpoint;
     const address = await dialer.resolve(server.host, signal);
     const sql = new SQL({
       adapter: "postgres",
@@ -42,14 +42,14 @@ export class PostgresSession implements AsyncDisposable {
       path: "",
       tls: tlsFor(server, modeFor(server, address), dialer.ca),
       max: 1,
-      prepare: false, // a pooler between us and the server may know no named statements
+      prepare: false, // a connection pooler may not support named statements
       connectionTimeout: Math.ceil(limits.connectMs / 1000),
     });
-    const session = new PostgresSession(place, sql, signal);
+    const session = new PostgresSession(endpoint, sql, signal);
     try {
       session.connection = await session.settled(sql.reserve(), false);
       await session.run("BEGIN READ ONLY");
-      await session.run(settings(place));
+      await session.run(settings(endpoint));
       return session;
     } catch (error) {
       await session[Symbol.asyncDispose]();
@@ -57,13 +57,13 @@ export class PostgresSession implements AsyncDisposable {
     }
   }
 
-  /** With `values`, one statement only. */
+  /** With `values`, only one statement is allowed. */
   async run(text: string, values?: readonly (string | number)[]): Promise<Result> {
     this.signal.throwIfAborted();
     const { connection } = this;
     if (!connection) throw new Error("the session is closed");
     const query = connection.unsafe<(string | null)[][]>(text, values && [...values]).values();
-    const cancel = () => void query.cancel(); // a listener's promise would be an unhandled rejection
+    const cancel = () => void query.cancel(); // a listener that returns a promise would cause an unhandled rejection
     this.signal.addEventListener("abort", cancel, { once: true });
     try {
       const rows = await this.settled(query, true);
@@ -74,10 +74,11 @@ export class PostgresSession implements AsyncDisposable {
     }
   }
 
-  /** The outcome; or, when the signal came and the server does not say so itself, the signal's reason. */
+  /** Returns the outcome. After an abort that the server does not report, throws the signal's reason. */
   private async settled<T>(work: PromiseLike<T>, connected: boolean): Promise<T> {
-    const { limits } = this.place;
-    const late = limits.statementMs + limits.connectMs; // the server ends it before, unless the network is gone
+    const { limits } = this.endpoint;
+    // the server stops the statement earlier, unless the network is down
+    const late = limits.statementMs + limits.connectMs;
     let timer: Timer | undefined;
     let onAbort = () => {};
     const ended = new Promise<never>((_, reject) => {
@@ -92,36 +93,36 @@ export class PostgresSession implements AsyncDisposable {
       return await Promise.race([work, ended]);
     } catch (error) {
       this.signal.throwIfAborted();
-      throw error instanceof SourceError ? error : postgresFault(error, this.place, connected);
+      throw error instanceof SourceError ? error : postgresFault(error, this.endpoint, connected);
     } finally {
       clearTimeout(timer);
       this.signal.removeEventListener("abort", onAbort);
     }
   }
 
-  /** The server undoes the transaction when the connection ends. */
+  /** The server rolls the transaction back when the connection ends. */
   async [Symbol.asyncDispose]() {
     this.connection = undefined;
-    await this.sql.close({ timeout: 0 }).catch(() => {}); // it is gone already
+    await this.sql.close({ timeout: 0 }).catch(() => {}); // it is closed already
   }
 }
 
 function tlsFor(server: Server, mode: SslMode, ca: string | undefined) {
   if (mode === "disable" || mode === "prefer") return mode;
-  const serverName = server.host; // the certificate is for the name, whatever address is dialled
+  const serverName = server.host; // the certificate is for the name, not for the address
   if (mode === "require") return { serverName, rejectUnauthorized: false };
   const checks = { serverName, rejectUnauthorized: true, ca: trusted(server, ca) };
   return mode === "verify-full" ? checks : { ...checks, checkServerIdentity: () => undefined };
 }
 
-/** For this transaction alone, and only what this version of the server knows. */
-function settings({ server, limits }: Place): string {
+/** Settings for this transaction only, limited to those that this server version knows. */
+function settings({ server, limits }: Endpoint): string {
   const wanted: Record<string, string> = {
     statement_timeout: String(limits.statementMs),
     lock_timeout: String(Math.min(LOCK_MS, limits.statementMs)),
     idle_in_transaction_session_timeout: String(IDLE_MS),
-    client_connection_check_interval: "5000", // a client that died is noticed while a statement runs
-    cursor_tuple_fraction: "1", // all rows are wanted, not the first ones soon
+    client_connection_check_interval: "5000", // the server notices a dead client while a statement runs
+    cursor_tuple_fraction: "1", // optimise for all rows, not for the first
     TimeZone: "UTC",
     DateStyle: "ISO, YMD",
     IntervalStyle: "iso_8601",

@@ -9,25 +9,29 @@ const Refused = z.object({
 });
 
 const QUERY = "/db_query";
-const FORBIDDEN: Verdict = ["unauthorized", "/credentials", "This role may not read that"];
+const FORBIDDEN: Verdict = ["unauthorized", "/credentials", "This role may not read a table of db_query"];
 
-/** Snowflake's own numbers. */
+/** Snowflake's own error numbers. */
 const VERDICTS: Record<string, Verdict> = {
   "000604": ["broken", QUERY, "The statement was cancelled"],
-  "000606": ["invalid_source", "/db_connection/warehouse", "No warehouse is active for this query"],
+  "000606": [
+    "invalid_source",
+    "/db_connection/warehouse",
+    "No warehouse is active for this query. Set db_connection.warehouse",
+  ],
   "000630": ["broken", QUERY, "The statement took longer than connectors.statement_timeout_ms and was stopped"],
-  "001003": ["invalid_source", QUERY, "Snowflake does not understand db_query"],
-  "002003": ["not_found", QUERY, "There is no such table, or this role may not see it"],
-  "002043": ["not_found", "/db_connection", "There is no such database, schema or warehouse"],
+  "001003": ["invalid_source", QUERY, "Snowflake rejects db_query"],
+  "002003": ["not_found", QUERY, "The table does not exist, or this role may not see it"],
+  "002043": ["not_found", "/db_connection", "The database, schema or warehouse does not exist"],
   "003001": FORBIDDEN,
-  "390144": ["unauthorized", "/credentials/private_key", "Snowflake does not take this key for this user"],
-  "390186": ["unauthorized", "/db_connection/role", "This user may not take that role"],
-  "390201": ["not_found", "/db_connection", "There is no such warehouse, database or role"],
+  "390144": ["unauthorized", "/credentials/private_key", "Snowflake rejects this key for this user"],
+  "390186": ["unauthorized", "/db_connection/role", "This user may not use that role"],
+  "390201": ["not_found", "/db_connection", "The warehouse, database or role does not exist"],
 };
 const CLASSES: Record<string, Verdict> = {
   "22": ["invalid_source", QUERY, "db_query failed in Snowflake"],
-  "28": ["unauthorized", "/credentials", "Snowflake does not let this user in"],
-  "42": ["invalid_source", QUERY, "Snowflake does not understand db_query"],
+  "28": ["unauthorized", "/credentials", "Snowflake rejects this user"],
+  "42": ["invalid_source", QUERY, "Snowflake rejects db_query"],
 };
 
 export function snowflakeFault(status: number, body: unknown, hide: Hide): SourceError {
@@ -39,7 +43,7 @@ export function snowflakeFault(status: number, body: unknown, hide: Hide): Sourc
   if (status === 403) return told(FORBIDDEN, said);
   if (status === 408) return told(VERDICTS["000630"]!, said);
   if (status === 404)
-    return told(["not_found", "/db_connection/account", "There is no such account or statement"], said);
-  if (status === 422) return told(["broken", QUERY, "Snowflake gave up"], said);
+    return told(["not_found", "/db_connection/account", "The account or the statement does not exist"], said);
+  if (status === 422) return told(["broken", QUERY, "Snowflake aborted the query"], said);
   return new SourceError("unreachable", `Snowflake answered ${status} ${said}`.trim());
 }

@@ -1,15 +1,15 @@
-/** Snowflake's key-pair tokens: the account and the user, signed with the user's key, named by its fingerprint. */
+/** Snowflake's key-pair tokens: the account and the user, signed with the user's key, identified by its fingerprint. */
 import { createHash, createPrivateKey, createPublicKey, type KeyObject } from "node:crypto";
 import { signJwt } from "../../google_token.ts";
 import { SourceError } from "../../types.ts";
 
 export type KeyPair = { account: string; user: string; privateKey: string; passphrase: string | undefined };
 
-/** Snowflake takes no token that lives longer than an hour. */
+/** Snowflake rejects tokens that live longer than an hour. */
 const LIFE_SECONDS = 3540;
 const EARLY_MS = 120_000;
 
-/** The account as tokens name it: without region or cloud, in capitals. */
+/** Returns the account's name in tokens: without region or cloud, in capitals. */
 export function accountInToken(account: string): string {
   const end = account.includes(".global") ? account.indexOf("-") : account.indexOf(".");
   return (end > 0 ? account.slice(0, end) : account).toUpperCase();
@@ -20,7 +20,7 @@ export function fingerprint(key: KeyObject): string {
   return `SHA256:${createHash("sha256").update(der).digest("base64")}`;
 }
 
-/** A token that is still good for a while, made anew when it is not. */
+/** Returns a token that is valid for a while, and makes a new one when needed. */
 export function keyPairToken({ account, user, privateKey, passphrase }: KeyPair, now = Date.now): () => string {
   const key = readKey(privateKey, passphrase);
   const subject = `${accountInToken(account)}.${user.toUpperCase()}`;
@@ -42,8 +42,10 @@ function readKey(pem: string, passphrase: string | undefined): KeyObject {
   try {
     key = createPrivateKey(passphrase === undefined ? pem : { key: pem, passphrase });
   } catch {
-    // Without the cause, which may quote the key.
-    const locked = pem.includes("ENCRYPTED") ? ": private_key_passphrase is missing or wrong" : ", as a PEM text";
+    // Without the cause: its message may quote the key.
+    const locked = pem.includes("ENCRYPTED")
+      ? ": private_key_passphrase is missing or wrong"
+      : ". Paste it as PEM text";
     throw new SourceError("invalid_source", `private_key cannot be read${locked}`, param);
   }
   if (key.asymmetricKeyType === "rsa") return key;

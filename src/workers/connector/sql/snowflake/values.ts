@@ -24,7 +24,7 @@ const CASTS: Record<string, ToJson> = {
   binary: (text) => `"${Buffer.from(text, "hex").toString("base64")}"`,
 };
 
-/** One row as it came, a list of strings → the row as JSON. */
+/** Converts one row as received, a list of strings, to JSON. */
 export function rowCast(types: readonly RowType[]): (text: string) => string {
   const casts = types.map(({ type }) => CASTS[type.toLowerCase()] ?? JSON.stringify);
   const write = rowWriter(types.map(({ name }) => name));
@@ -36,7 +36,7 @@ export function rowCast(types: readonly RowType[]): (text: string) => string {
 
 const NANOS = 1_000_000_000n;
 
-/** Seconds and up to nine digits of their fraction, as one number. */
+/** Reads seconds with up to nine fraction digits as one number. */
 function nanosOf(text: string): bigint | undefined {
   const [, sign = "", whole = "", fraction = ""] = /^(-?)(\d+)(?:\.(\d{1,9}))?$/.exec(text) ?? [];
   if (whole === "") return undefined;
@@ -46,7 +46,7 @@ function nanosOf(text: string): bigint | undefined {
 
 const fractionOf = (nanos: bigint) => (nanos === 0n ? "" : `.${nanos.toString().padStart(9, "0").replace(/0+$/, "")}`);
 
-/** What cannot be read as expected is passed on as it is. */
+/** A value that cannot be parsed is passed on as it is. */
 function momentOf(text: string, zone: string): string {
   const nanos = nanosOf(text);
   if (nanos === undefined) return text;

@@ -1,10 +1,9 @@
 /**
- * Tokens of all slots drawn together inside the graph. The library gives every sequence a sampler of its own, whose
- * kernels each see one row; here the first that is asked computes all rows at once and the others do nothing. A token
- * is the first whose cumulated probability exceeds the slot's next random number. Slot, token and its log-probability
- * come back as one small array, not as copies for each sequence.
- *
- * The graph stays as it is while temperatures and seeds change: they are inputs.
+ * Draws the tokens of all slots together inside the graph. The library gives every sequence its own sampler, whose
+ * kernels each see one row. Here the first sampler computes all rows at once and the others do nothing. A token is the
+ * first whose cumulated probability exceeds the slot's next random number. Slot, token and log-probability come back as
+ * one small array, not as copies for each sequence. Temperatures and seeds are inputs, so the graph stays the same when
+ * they change.
  */
 import { type Pointer, ptr, toArrayBuffer } from "bun:ffi";
 import { openRandom, type Random } from "../../../../lib/random.ts";
@@ -20,23 +19,23 @@ import {
 } from "../../../../native/llama/graph_sampler.ts";
 import type { Llama } from "../../../../native/llama/symbols.ts";
 
-/** `sure`: slots whose row is not 0, which all have a token in the graph. */
+/** `sure`: slots whose row is not 0. All of them have a token in the graph. */
 type Built = { input: Ptr; width: number; rows: number; result: Ptr; sure: number };
-/** `next`: the random number of the next token. */
+/** `next`: the random number for the next token. */
 type State = { random: Random; perTemperature: number; next: number; token: number; logp: number };
 
-const PLANES = 3; // random number, 1 / temperature, slot; each for all rows
-const FIELDS = 3; // slot, token, log-probability; for each row
-const NOBODY = -1;
+const PLANES = 3; // random number, 1 / temperature, slot; one value per row each
+const FIELDS = 3; // slot, token, log-probability of each row
+const NO_SLOT = -1;
 const UNDRAWN = -1;
-const STEPS = 2 ** 23; // numbers below 1 whose product with a sum is below the sum in 32 bits
+const STEPS = 2 ** 23; // such numbers are below 1, and their product with a sum is below the sum in 32 bits
 
 export class BatchedDraw {
   readonly #llama: Llama;
   readonly #context: Ptr;
   readonly #samplers: GraphSamplers;
   readonly #slots = new Map<number, State>();
-  // All three are of the graph that was built last. A slot without a token has row 0 too, but sets no input.
+  // All three describe the last graph built. A slot without a token also has row 0, but sets no input.
   #built: Built | null = null;
   readonly #rowOf = new Map<number, number>();
   readonly #set = new Set<number>();
@@ -49,19 +48,19 @@ export class BatchedDraw {
     this.#samplers = samplers;
   }
 
-  /** One result must fit where the library keeps the probabilities of one row. */
+  /** One result must fit into the library's buffer for the probabilities of one row. */
   static fits(vocabSize: number, parallel: number) {
     return FIELDS * (parallel + 1) <= vocabSize;
   }
 
-  /** What the slot draws with from now on. */
+  /** Sets the temperature and the seed of the slot. */
   use(slot: number, temperature: number, seed: number) {
     const random = openRandom(seed);
     this.#slots.set(slot, { random, perTemperature: 1 / temperature, next: 0, token: UNDRAWN, logp: 0 });
   }
 
   sampler(slot: number): Ptr {
-    this.#lastApplied = Number.POSITIVE_INFINITY; // the library tries it out at once, in a graph that it drops
+    this.#lastApplied = Number.POSITIVE_INFINITY; // the library tries the sampler at once, in a graph that it discards
     return this.#samplers.open({
       apply: (context, outputs) => this.#apply(slot, context, outputs),
       setInput: () => this.#setInput(slot),
@@ -69,8 +68,8 @@ export class BatchedDraw {
   }
 
   /**
-   * Before a decode: `slots` are those that draw in it. The library runs its last graph again only for the same slots,
-   * so their inputs can be there ahead; if it builds another, it asks for them.
+   * Call before a decode; `slots` are those that draw in it. The library reuses its last graph only for the same slots,
+   * so their inputs can be written ahead. If it builds another graph, it asks for them.
    */
   prepare(slots: ReadonlySet<number>) {
     this.#lastApplied = Number.POSITIVE_INFINITY;
@@ -86,12 +85,12 @@ export class BatchedDraw {
     this.#samplers.callSetInput(!again);
   }
 
-  /** After a decode: reads what was drawn. `rows` of the batch, by slot. */
+  /** Call after a decode: reads the drawn tokens. `rows` maps slots to rows of the batch. */
   gather(rows: Iterable<readonly [slot: number, row: number]>) {
     for (const [slot, row] of rows) if (this.#slots.get(slot)?.token === UNDRAWN) this.#read(row);
   }
 
-  /** After a decode that failed: nobody knows what became of its graph. */
+  /** Call after a failed decode: the state of its graph is unknown. */
   forget() {
     this.#set.clear();
   }
@@ -118,11 +117,11 @@ export class BatchedDraw {
   }
 
   /**
-   * A slot that has no token in this graph is shown row 0 too, and its answer is dropped: whoever has row 0 answers,
-   * and so does the first of the others, for the case that row 0 is drawn by somebody else.
+   * A slot without a token in this graph also gets row 0, and its answer is dropped. The owner of row 0 answers, and so
+   * does the first other slot, in case another slot draws row 0.
    */
   #apply(slot: number, context: Ptr, { logits, answer }: Outputs) {
-    const begins = slot <= this.#lastApplied; // slots come in order
+    const begins = slot <= this.#lastApplied; // the library applies slots in order
     this.#lastApplied = slot;
     if (begins || !this.#built) this.#built = this.#begin(context, wholeOf(logits));
     const built = this.#built;
@@ -138,7 +137,7 @@ export class BatchedDraw {
     this.#set.clear();
     this.#values = new Float32Array(rows * PLANES);
     this.#values.fill(1, rows, 2 * rows);
-    this.#values.fill(NOBODY, 2 * rows);
+    this.#values.fill(NO_SLOT, 2 * rows);
     this.#samplers.callSetInput(true);
     return this.#build(context, logits, width, rows);
   }
@@ -162,7 +161,7 @@ export class BatchedDraw {
     return { input, width, rows, result: must(result, "result"), sure: 0 };
   }
 
-  /** Whoever comes last uploads for all; whether row 0 is ours is not known until its slot comes. */
+  /** The last slot uploads the inputs of all: only then is it known which slot owns row 0. */
   #setInput(slot: number) {
     this.#set.add(slot);
     this.#put(slot);

@@ -1,8 +1,8 @@
 /**
- * Samplers inside the context's own graph: the device draws the token, and the CPU does not touch a vocabulary per
- * sequence. Slots that ask for nothing but a temperature are drawn together (batched_draw.ts); others have a chain of
- * their own. Changing a slot's chain makes the library plan its graphs anew, so it stays as long as the requests of its
- * slot ask for the same; only the state of its generator is exchanged.
+ * Samplers inside the context's own graph. The device draws the token, so the CPU does not scan the vocabulary for
+ * every sequence. Slots that need only a temperature are drawn together (batched_draw.ts); others have their own chain.
+ * A changed chain makes the library plan its graphs again. A chain therefore stays while the requests of its slot need
+ * the same one, and only its generator state is exchanged.
  */
 
 import { must, type Ptr } from "../../../../native/ffi.ts";
@@ -13,7 +13,9 @@ import { BatchedDraw } from "./batched_draw.ts";
 import { type Choice, type Drawer, GREEDY_BELOW, openChain, Sampler, type SamplerNative } from "./sampler.ts";
 
 type Attached = { chain: Ptr; settings: string };
-/** What is to be said of each token: alternatives, and of logits divided by what. -1 = nothing. */
+/**
+ * Requested scores of each token: the number of alternatives (-1 = none), and the temperature that divides the logits.
+ */
 type Scores = { topLogprobs: number; logprobTemperature: number };
 
 const TOGETHER = "together";
@@ -25,7 +27,7 @@ export class DeviceSampling {
   readonly #attached = new Map<number, Attached>();
   readonly #samplers: GraphSamplers | null;
   readonly #batched: BatchedDraw | null;
-  readonly #drawing = new Map<number, number>(); // slots that are drawn together in the current batch, and their rows
+  readonly #drawing = new Map<number, number>(); // slots drawn together in the current batch, and their rows
 
   constructor(native: SamplerNative, context: Ptr, parallel: number) {
     this.#native = native;
@@ -36,7 +38,7 @@ export class DeviceSampling {
     this.#batched = samplers && new BatchedDraw(native.llama, context, samplers);
   }
 
-  /** What draws for `slot`, or null when the request needs its logits on the CPU. */
+  /** Returns the drawer of `slot`, or null if the request needs its logits on the CPU. */
   use(slot: number, choice: Choice, scores: Scores): Drawer | null {
     const { frequencyPenalty, presencePenalty, temperature } = choice.sampling;
     if (this.#batched && onlyTemperature(choice) && alike(scores, temperature)) {
@@ -59,7 +61,7 @@ export class DeviceSampling {
     return this.#attach(slot, chain, settings) ? new Sampler(this.#native, choice, chain) : null;
   }
 
-  /** What is there already: to leave everything as it is. */
+  /** Returns the existing drawer and changes nothing. */
   of(slot: number, choice: Choice): Drawer | null {
     const found = this.#attached.get(slot);
     if (!found) return null;
@@ -68,7 +70,7 @@ export class DeviceSampling {
       : new Sampler(this.#native, choice, found.chain);
   }
 
-  /** Around every decode: before it, and before anybody draws. */
+  /** Call before a decode. */
   prepare(owners: readonly (Sequence | null)[]) {
     if (!this.#batched) return;
     this.#drawing.clear();
@@ -81,7 +83,7 @@ export class DeviceSampling {
   gather() {
     this.#batched?.gather(this.#drawing);
   }
-  /** Instead, when the decode failed. */
+  /** Call instead of `gather` when the decode failed. */
   forget() {
     this.#batched?.forget();
   }
@@ -113,7 +115,7 @@ export class DeviceSampling {
     this.#attached.delete(slot);
   }
 
-  /** After the context is gone. */
+  /** Call after the context was freed. */
   free() {
     for (const { chain } of this.#attached.values()) this.#llama.llama_sampler_free(chain);
     this.#attached.clear();
@@ -151,6 +153,6 @@ const onlyTemperature = ({ sampling, grammar, ignoreEos }: Choice) =>
   grammar === null &&
   !ignoreEos;
 
-/** Whether what drawing together says of a token is what was asked for. */
+/** True if drawing together yields the requested scores. */
 const alike = ({ topLogprobs, logprobTemperature }: Scores, temperature: number) =>
   topLogprobs < 0 || (topLogprobs === 0 && logprobTemperature === temperature);

@@ -4,7 +4,7 @@ import type { Llama } from "../../../../native/llama/symbols.ts";
 
 type LogitsOptions = { llama: Llama; context: Ptr; vocabSize: number };
 
-/** Views of the library's own array, valid until the next decode. Its rows stay in place from step to step. */
+/** Views of the library's own array, valid until the next decode. Rows keep their addresses from step to step. */
 export class Logits {
   readonly #options: LogitsOptions;
   readonly #most: number;

@@ -1,6 +1,9 @@
-/** Log-probabilities under the model itself: of the logits, before anything that sampling does to them. Pure. */
+/** Log-probabilities of the model itself: they are computed from the logits before sampling changes them. Pure. */
 
-/** [logprob of `token`, then `top` pairs of token and logprob, most likely first]. Of logits divided by `temperature`. */
+/**
+ * Returns [logprob of `token`, then `top` pairs of token and logprob, most likely first] of logits divided by
+ * `temperature`.
+ */
 export function logprobs(raw: Float32Array, token: number, top: number, temperature = 1): Float64Array {
   const logits = temperature === 1 ? raw : raw.map((logit) => logit / temperature);
   const out = new Float64Array(1 + 2 * top);
@@ -14,7 +17,7 @@ export function logprobs(raw: Float32Array, token: number, top: number, temperat
   return out;
 }
 
-/** Insertion into the few best found so far: the list is short and rarely changes. */
+/** Inserts into the few best found so far: the list is short and rarely changes. */
 function likeliest(logits: Float32Array, norm: number, out: Float64Array) {
   const top = (out.length - 1) / 2;
   let found = 0;

@@ -1,7 +1,7 @@
 /**
- * One sample's choice of tokens: a llama.cpp sampler chain in llama.cpp's order, and a grammar beside it.
- * Grammars are slow on a whole vocabulary: a token is drawn first and only if the grammar refuses it is everything
- * that the grammar refuses taken out and a second one drawn.
+ * Chooses the tokens of one sample: a llama.cpp sampler chain in llama.cpp's order, and an optional grammar. Grammars
+ * are slow on a whole vocabulary. A token is drawn first; only if the grammar rejects it are all rejected tokens
+ * removed and a second one drawn.
  */
 import { type Pointer, ptr, toArrayBuffer } from "bun:ffi";
 import { cstr, must, type Ptr } from "../../../../native/ffi.ts";
@@ -24,16 +24,16 @@ export type SamplerNative = {
   kinds: TokenKinds;
 };
 
-/** Below this only the likeliest token is left, and logits divided by it overflow. */
+/** Below this only the likeliest token remains, and logits divided by it overflow. */
 export const GREEDY_BELOW = 1e-5;
 
-/** A grammar left no token: the text is complete. */
+/** The grammar allows no further token: the text is complete. */
 export const NOTHING_LEFT = -1;
 
 /** Chooses the tokens of one sample. */
 export type Drawer = {
   draw: (context: Ptr, row: number, candidates: Candidates) => number;
-  /** Of the token drawn last, where that is known without its logits; else NaN. */
+  /** Log-probability of the last drawn token, if it is known without its logits; otherwise NaN. */
   readonly logp: number;
   free: () => void;
 };
@@ -42,11 +42,11 @@ export class Sampler implements Drawer {
   readonly logp = Number.NaN;
   readonly chain: Ptr;
   readonly #grammar: Ptr | null;
-  readonly #counts: boolean; // whether the chain remembers tokens, so that it may see only those that were taken
+  readonly #counts: boolean; // true if the chain remembers tokens: it may then see only the tokens that were taken
   readonly #owned: boolean;
   readonly #native: SamplerNative;
 
-  /** `attached`: a chain that the context draws with, and that is not ours to free. */
+  /** `attached`: a chain that the context owns and frees. */
   constructor(native: SamplerNative, choice: Choice, attached: Ptr | null) {
     const { frequencyPenalty, presencePenalty } = choice.sampling;
     this.#native = native;
@@ -56,7 +56,7 @@ export class Sampler implements Drawer {
     this.chain = attached ?? openChain(native, choice);
   }
 
-  /** Draws from the logits of `row` of the last decode, and remembers the token for the next draw. */
+  /** Draws from the logits of `row` of the last decode and records the token for the next draw. */
   draw(context: Ptr, row: number, candidates: Candidates): number {
     const { llama } = this.#native;
     if (this.#grammar === null) return llama.llama_sampler_sample(this.chain, context, row);
@@ -83,13 +83,13 @@ export class Sampler implements Drawer {
   }
 }
 
-/** Null-safe: throws what the parser said. */
+/** Throws the parser's message if the grammar does not parse. */
 export function openGrammar(llama: Llama, vocab: Ptr, grammar: string): Ptr {
   llama.forgetError();
   const source = cstr(grammar);
   const root = cstr("root");
   const sampler = llama.llama_sampler_init_grammar(vocab, ptr(source), ptr(root));
-  if (sampler === null) throw new Error(llama.firstError() || "it does not parse");
+  if (sampler === null) throw new Error(llama.firstError() || "the grammar does not parse");
   return must(sampler, "grammar");
 }
 
@@ -141,7 +141,7 @@ export class Candidates {
     this.#floats = new Float32Array(this.#words.buffer);
   }
 
-  /** What `chain` chooses; with a grammar, of that which the grammar allows. */
+  /** Returns the token that `chain` chooses, among those that the grammar allows. */
   choose(llama: Llama, chain: Ptr, logits: Ptr, limit?: { grammar: Ptr; kinds: TokenKinds }): number {
     this.#fill(logits);
     if (limit) {
@@ -162,7 +162,7 @@ export class Candidates {
     this.#reset(this.#count);
   }
 
-  /** The samplers sort, shorten and even move the list; what they selected is an index into it. */
+  /** Samplers sort, shorten and even move the list. Their selection is an index into it. */
   #selected(): number {
     const size = Number(this.#list[1]);
     const entries = new Int32Array(toArrayBuffer(Number(this.#list[0]) as Pointer, 0, size * ENTRY_WORDS * 4));
@@ -178,7 +178,7 @@ export class Candidates {
     return floats[1] !== Number.NEGATIVE_INFINITY;
   }
 
-  /** Takes out what is impossible, so that no later step can choose it. False when nothing is left. */
+  /** Removes impossible tokens, so that no later step can choose them. Returns false when nothing is left. */
   #keepPossible(kinds: TokenKinds): boolean {
     let kept = 0;
     for (let at = 0; at < this.#words.length; at += ENTRY_WORDS) {

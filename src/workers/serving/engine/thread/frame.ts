@@ -1,6 +1,6 @@
 /**
- * What one decode step tells the main thread, all sequences in one array of numbers: a message costs as much as a
- * thousand tokens, so there is one per step. Layout: the counters, then events of [kind, sequence, …].
+ * The result of one decode step for the main thread, all sequences in one array of numbers. A message costs as much as
+ * a thousand tokens, so there is one per step. Layout: the counters, then events of [kind, sequence, …].
  */
 export const COUNTERS = ["decodeCalls", "promptTokens", "cachedTokens", "completionTokens"] as const;
 export type Counters = Record<(typeof COUNTERS)[number], number>;
@@ -12,7 +12,7 @@ const FINISH = 3; //   reason, end token or -1, its logprob
 
 export const REASONS = ["stop", "length"] as const;
 export type Reason = (typeof REASONS)[number];
-/** The token that ended the text, if one did (-1), and its logprob, if asked for (NaN). */
+/** The token that ended the text (-1 = none) and its logprob (NaN unless requested). */
 export type EndToken = { token: number; logprob: number };
 export const NO_END: EndToken = { token: -1, logprob: Number.NaN };
 
@@ -23,14 +23,14 @@ export class FrameWriter {
   get empty() {
     return this.#length === COUNTERS.length;
   }
-  /** Once per token generated: allocates nothing. */
+  /** Called once per generated token, so it allocates nothing. */
   token(sequence: number, token: number) {
     this.#reserve(3);
     this.#values[this.#length++] = TOKEN;
     this.#values[this.#length++] = sequence;
     this.#values[this.#length++] = token;
   }
-  /** As `logprobs` without alternatives; allocates nothing. */
+  /** Like `logprobs` without alternatives, but allocates nothing. */
   scored(sequence: number, token: number, logprob: number) {
     this.#reserve(5);
     this.#values[this.#length++] = LOGPROBS;
@@ -49,7 +49,7 @@ export class FrameWriter {
   finish(sequence: number, reason: Reason, end: EndToken) {
     this.#push(FINISH, sequence, REASONS.indexOf(reason), end.token, end.logprob);
   }
-  /** The frame so far; the writer begins anew. */
+  /** Returns the frame so far and starts a new one. */
   take(counters: Counters): Float64Array {
     for (let i = 0; i < COUNTERS.length; i++) this.#values[i] = counters[COUNTERS[i]!];
     const frame = this.#values.slice(0, this.#length);

@@ -1,11 +1,13 @@
-/** Between the engine's main thread and its decoding thread. What a step produced comes as a frame (frame.ts). */
+/**
+ * Messages between the engine's main thread and its decoding thread. The results of a step come as a frame (frame.ts).
+ */
 import type { ModelFacts, Sampling } from "../types.ts";
 
 export type OpenMessage = {
   type: "open";
   dataDir: string;
   modelPath: string;
-  /** Loaded by another engine of this process, at this address; null = to be loaded. */
+  /** The address of a model that another engine of this process loaded. Null: load it. */
   model: number | null;
   contextLength: number;
   parallel: number;
@@ -32,13 +34,13 @@ export type SubmitMessage = {
   grammar: string | null;
   ignoreEos: boolean;
   adapter: string | null;
-  /** The main thread looks for stop strings: what it learns late is decoded for nothing. */
+  /** The main thread searches for stop strings: tokens decoded after a match are wasted. */
   watched: boolean;
-  /** `prompt` only where no cache is idle. */
+  /** Use `prompt` only if no cache is idle. */
   probe: boolean;
 };
 
-/** Asked and answered once; the answer names the id. */
+/** A question has one answer, which names its id. */
 export type Question =
   | { type: "embed"; id: number; prompts: readonly Int32Array[]; adapter: string | null }
   | { type: "attach"; id: number; name: string; path: string; scale: number }
@@ -47,7 +49,7 @@ export type Question =
   | { type: "clear"; id: number }
   | { type: "close"; id: number };
 
-/** Ahead of `open`: the libraries are loaded. */
+/** Sent before `open`: load the libraries. */
 export type PrepareMessage = { type: "prepare"; dataDir: string; cuda: boolean };
 
 export type ToThread =

@@ -1,5 +1,5 @@
 /**
- * The decoding thread: `llama_decode` blocks whoever calls it, and the main thread must answer. Messages are handled
+ * The decoding thread. `llama_decode` blocks its caller, and the main thread must keep answering. Messages are handled
  * between two steps.
  */
 import { openLlama } from "../../../../native/llama/symbols.ts";

@@ -1,9 +1,8 @@
 /**
- * The engine on the main thread of its process. Decoding happens on a thread of its own (thread.ts); here are the
- * requests, their text, and the vocabulary.
- *
- * The same seed gives the same tokens: each sample draws from its own generator. What runs beside it changes only the
- * order of additions inside the batch, so two tokens whose logits are equal to the last bits may still change places.
+ * The engine on the main thread of its process. Decoding runs on its own thread (thread.ts); this file holds the
+ * requests, their text, and the vocabulary. The same seed gives the same tokens, because each sample draws from its own
+ * generator. Other requests change only the order of additions inside the batch. Two tokens whose logits are equal to
+ * the last bits may therefore still swap.
  */
 
 import { ActiveRun } from "../run.ts";
@@ -21,7 +20,7 @@ import type { Vocab } from "../vocab.ts";
 import { type Counters, readFrame } from "./frame.ts";
 import type { FromThread, Question, ToThread } from "./messages.ts";
 
-type Place = { run: ActiveRun; sample: number; started: boolean };
+type ActiveSample = { run: ActiveRun; sample: number; started: boolean };
 type Answered = Extract<FromThread, { type: "answer" }>;
 type Answer = { resolve: (answer: Answered) => void; reject: (error: Error) => void };
 
@@ -33,7 +32,7 @@ export class ThreadedEngine implements Engine {
   readonly #thread: Worker;
   readonly #vocab: Vocab;
   readonly #checkGrammar: (grammar: string) => void;
-  readonly #places = new Map<number, Place>();
+  readonly #samples = new Map<number, ActiveSample>();
   readonly #answers = new Map<number, Answer>();
   readonly #adapters = new Set<string>();
   readonly #touched = new Set<ActiveRun>();
@@ -65,7 +64,7 @@ export class ThreadedEngine implements Engine {
       vocab: this.#vocab,
       cancel: (samples) => {
         const sequences = samples.map((sample) => first + sample);
-        for (const sequence of sequences) this.#places.delete(sequence);
+        for (const sequence of sequences) this.#samples.delete(sequence);
         if (!this.#broken) this.#post({ type: "cancel", sequences });
       },
       onOver: () => signal?.removeEventListener("abort", stop),
@@ -75,7 +74,7 @@ export class ThreadedEngine implements Engine {
       return run;
     }
     signal?.addEventListener("abort", stop, { once: true });
-    for (let i = 0; i < generation.samples; i++) this.#places.set(first + i, { run, sample: i, started: false });
+    for (let i = 0; i < generation.samples; i++) this.#samples.set(first + i, { run, sample: i, started: false });
     this.#submit(first, generation);
     return run;
   };
@@ -84,7 +83,7 @@ export class ThreadedEngine implements Engine {
     const { contextLength } = this.facts;
     if (this.#broken) throw this.#broken;
     if (prompt.length === 0) throw new RangeError("the prompt has no tokens");
-    if (samples < 1 || maxTokens < 1) throw new RangeError("samples and maxTokens are 1 or more");
+    if (samples < 1 || maxTokens < 1) throw new RangeError("samples and maxTokens must be 1 or more");
     if (prompt.length >= contextLength) throw new ContextOverflow(prompt.length, maxTokens, contextLength);
     if (adapter !== undefined && !this.#adapters.has(adapter)) throw new Error(`no adapter "${adapter}" is attached`);
     if (grammar === undefined) return;
@@ -147,9 +146,9 @@ export class ThreadedEngine implements Engine {
 
   stats = (): EngineStats => {
     let active = 0;
-    for (const place of this.#places.values()) if (place.started) active++;
+    for (const place of this.#samples.values()) if (place.started) active++;
     const idleMs = performance.now() - this.#decodedAt;
-    return { active, waiting: this.#places.size - active, ...this.#counters, idleMs };
+    return { active, waiting: this.#samples.size - active, ...this.#counters, idleMs };
   };
 
   close = async () => {
@@ -181,7 +180,7 @@ export class ThreadedEngine implements Engine {
   #receive(message: FromThread) {
     if (message instanceof Float64Array) return this.#step(message);
     if (message.type === "failed") {
-      const place = this.#places.get(message.sequence);
+      const place = this.#samples.get(message.sequence);
       place?.run.fail(new Error(message.error));
     } else if (message.type === "answer") {
       const answer = this.#answers.get(message.id);
@@ -206,15 +205,15 @@ export class ThreadedEngine implements Engine {
       this.#token(sequence, token, { ...this.#scored(token, logprob), top: alternatives });
     },
     prompted: (sequence: number, cached: number) => {
-      const place = this.#places.get(sequence);
+      const place = this.#samples.get(sequence);
       if (!place) return;
       place.started = true;
       place.run.prompted(place.sample, cached);
     },
     finish: (sequence: number, ...how: [Parameters<ActiveRun["finish"]>[1], Parameters<ActiveRun["finish"]>[2]]) => {
-      const place = this.#places.get(sequence);
+      const place = this.#samples.get(sequence);
       if (!place) return;
-      this.#places.delete(sequence);
+      this.#samples.delete(sequence);
       this.#touched.add(place.run);
       place.run.finish(place.sample, ...how);
     },
@@ -225,23 +224,23 @@ export class ThreadedEngine implements Engine {
   }
 
   #token(sequence: number, token: number, scored: TokenLogprob | null) {
-    const place = this.#places.get(sequence);
+    const place = this.#samples.get(sequence);
     if (!place) return;
     this.#touched.add(place.run);
     place.run.token(place.sample, token, scored);
   }
 
-  /** Requests of the same turn arrive together, so that they are read in one batch. */
+  /** Requests of the same event-loop turn arrive together, so that they are read in one batch. */
   #post(message: ToThread) {
     if (this.#outbox.push(message) > 1) return;
     queueMicrotask(() => this.#thread.postMessage(this.#outbox.splice(0)));
   }
 
-  /** From now on nothing works; whoever waits is told why. `spare` is the question that ends it. */
+  /** Fails all requests and every later call with this error. `spare` is the question that closes the engine. */
   #break(error: Error, spare?: number) {
     this.#broken = error;
-    for (const { run } of [...this.#places.values()]) run.fail(error);
-    this.#places.clear();
+    for (const { run } of [...this.#samples.values()]) run.fail(error);
+    this.#samples.clear();
     for (const [id, answer] of this.#answers) {
       if (id === spare) continue;
       this.#answers.delete(id);
@@ -250,7 +249,7 @@ export class ThreadedEngine implements Engine {
   }
 }
 
-const DRAWN_BY_THE_LIBRARY = 0xffffffff; // this seed means "choose one yourself"
+const DRAWN_BY_THE_LIBRARY = 0xffffffff; // the library reads this seed as "choose one yourself"
 
 function seedOf(seed: number | undefined, sample: number): number {
   if (seed === undefined) return crypto.getRandomValues(new Uint32Array(1))[0]! % DRAWN_BY_THE_LIBRARY;

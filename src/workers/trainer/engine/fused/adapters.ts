@@ -1,4 +1,4 @@
-/** Where adapters are copied to before a pass, and where their gradients are added after it. */
+/** Copies adapters to the device before a pass, and adds their gradients after it. */
 
 import { must } from "../../../../native/ffi.ts";
 import type { Backend, Ptr } from "../../../../native/ggml/ggml.ts";

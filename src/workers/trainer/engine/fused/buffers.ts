@@ -1,9 +1,9 @@
-/** What the fused passes keep of a layer, and what they need while they are in one. */
+/** Buffers that the fused passes keep per layer, and scratch buffers for the current layer. */
 import type { Arena, Buffer } from "./memory.ts";
 import type { FusedLayer } from "./weights.ts";
 
 export type Size = {
-  /** Tokens of a row, rows, all tokens. */
+  /** Tokens of a row, number of rows, and their product. */
   tokens: number;
   rows: number;
   count: number;
@@ -13,19 +13,19 @@ export type Size = {
   keyHeads: number;
   head: 64 | 128;
   epsilon: number;
-  /** Pairs that turn together are halves of a head, not neighbours. */
+  /** True if rotated pairs are halves of a head, not neighbours. */
   halves: boolean;
 };
 
-/** What the way back needs of a layer. */
-export type Kept = {
-  x0: Buffer; // F32, what came in
-  x1: Buffer; // F32, behind attention
+/** Activations of a layer that the backward pass needs. */
+export type Activations = {
+  x0: Buffer; // F32, the layer's input
+  x1: Buffer; // F32, after attention
   inverse1: Buffer; // F32, 1 / rms
   inverse2: Buffer;
-  h1: Buffer; // normed
+  h1: Buffer; // normalised
   h2: Buffer;
-  raw: Buffer; // queries, keys and values before they were turned; the same as `qkv` where no norm needs them
+  raw: Buffer; // queries, keys and values before rotation; the same as `qkv` if no norm needs them
   qkv: Buffer;
   lse: Buffer;
   attended: Buffer;
@@ -33,28 +33,34 @@ export type Kept = {
   product: Buffer; // silu(gate) ⊙ up
 };
 
-/** Of one layer at a time. */
+/** Buffers of the current layer. */
 export type Scratch = {
-  y: Buffer; // what a branch adds
+  y: Buffer; // output of a branch, added to the stream
   sum: Buffer; // F32, gradient of the residual stream
-  dx: Buffer; // the same in BF16, with the adapters' columns
+  dx: Buffer; // the same in BF16, followed by the adapters' columns
   dh: Buffer;
   dqkv: Buffer;
   dAttended: Buffer;
-  dGateUp: Buffer; // behind the gate; then F32 parts of the gradients of keys and values
+  dGateUp: Buffer; // gradient after the gate; later F32 parts of the gradients of keys and values
   dProduct: Buffer;
   delta: Buffer;
-  dropped: Buffer; // what an adapter reads, where it has dropout
+  dropped: Buffer; // an adapter's input after dropout
 };
 
-/** Addresses of what a layer has besides matrices; 0: it has none. */
+/** Addresses of a layer's weights that are not matrices; 0 if it has none. */
 export type Constants = { norm1: number; norm2: number; bias: number; queryNorm: number; keyNorm: number };
-/** `uneven`: some tiles of keys have so many queries that each head gets blocks of its own. */
+/** `uneven`: some tiles of keys have so many queries that each head gets its own blocks. */
 export type Shared = { positions: number; turns: number; seen: number; tiles: number; readonly uneven: boolean };
 
 export const qkvWidth = ({ heads, keyHeads, head }: Size) => (heads + 2 * keyHeads) * head;
 
-export function wantKept(arena: Arena, s: Size, layer: FusedLayer, normsHeads: boolean, x0?: Buffer): Kept {
+export function wantActivations(
+  arena: Arena,
+  s: Size,
+  layer: FusedLayer,
+  normsHeads: boolean,
+  x0?: Buffer,
+): Activations {
   const { count, width } = s;
   const qkv = arena.want("bf16", count * qkvWidth(s));
   return {
@@ -75,7 +81,7 @@ export function wantKept(arena: Arena, s: Size, layer: FusedLayer, normsHeads: b
 
 type Wants = { trains: boolean; drops: boolean };
 
-/** Of a token, in BF16: keys and values of each head, in F32. */
+/** Size per token in BF16: keys and values of each head, in F32. */
 const partsOf = ({ heads, head }: Size) => heads * head * 2 * 2;
 
 export const dxStride = ({ output, down }: FusedLayer) => output.outputs + Math.max(output.extra, down.extra);

@@ -1,4 +1,4 @@
-/** Frozen matrices of any type as BF16, row by row, by ggml on the device itself. */
+/** Decodes frozen matrices of any type to BF16, row by row, with ggml on the device itself. */
 
 import { must } from "../../../../native/ffi.ts";
 import {
@@ -13,9 +13,9 @@ import {
 } from "../../../../native/ggml/ggml.ts";
 import { shapeOf, typeOf } from "../../../../native/ggml/symbols.ts";
 
-const ROWS = 1024; // at once; in between they are F32
+const ROWS = 1024; // rows at once; they are F32 in between
 
-/** F32 is not: whoever has a model in F32 wants to compute in it. */
+/** False for F32: a model in F32 should be computed in F32. */
 export function decodesToBf16(backend: Backend, tensor: Ptr): boolean {
   const type = typeOf(tensor);
   if (type === TYPE.BF16) return true;
@@ -29,7 +29,7 @@ export function decodesToBf16(backend: Backend, tensor: Ptr): boolean {
   return supported;
 }
 
-/** Where rows go: element `first` of a BF16 tensor, and `stride` elements from each to the next. */
+/** Target of rows: element `first` of a BF16 tensor, and `stride` elements from each row to the next. */
 export type Rows = { tensor: Ptr; first: number; stride: number };
 
 export function decodeRows(backend: Backend, from: Ptr, to: Rows) {
@@ -51,13 +51,13 @@ export function decodeRows(backend: Backend, from: Ptr, to: Rows) {
       const graph = must(ggml.ggml_new_graph_custom(work.at, 8, false), "graph");
       const some = ggml.ggml_view_4d(work.at, ids, count, 1, 1, 1, count * 4, count * 4, count * 4, 0);
       const values = ggml.ggml_get_rows(work.at, from, some);
-      const [step, at] = [to.stride * 2, (to.first + row * to.stride) * 2]; // bytes
+      const [step, at] = [to.stride * 2, (to.first + row * to.stride) * 2]; // in bytes
       const place = ggml.ggml_view_4d(work.at, to.tensor, columns, count, 1, 1, step, step * count, step * count, at);
       ggml.ggml_build_forward_expand(graph, must(ggml.ggml_cpy(work.at, values, place), "copy"));
       const fits = ggml.ggml_gallocr_alloc_graph(allocator, graph);
       const done = fits && ggml.ggml_backend_graph_compute(backend.at, graph) === 0;
       work.free();
-      if (!fits) throw new OutOfMemory("The device has no memory for the weights");
+      if (!fits) throw new OutOfMemory("The device has not enough memory for the weights");
       if (!done) throw new Error("The device could not decode a matrix");
     }
   } finally {

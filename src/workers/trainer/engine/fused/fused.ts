@@ -1,7 +1,7 @@
 /**
- * The same passes as the tape's, by our own kernels, for adapters of a model on an NVIDIA GPU, in BF16: attention without
- * the table of T × T shares, adapters inside the products of their weights, and no work between kernels but their start.
- * What cannot be done here is done by the tape.
+ * The same passes as the tape's, with our own kernels, for LoRA on an NVIDIA GPU in BF16. Attention needs no T × T
+ * table, adapters are part of their weights' products, and there is no host work between kernels. Other cases use the
+ * tape.
  */
 
 import { isHeadLength, type Kernels } from "../../../../native/cuda/kernels.ts";
@@ -13,7 +13,7 @@ import type { Graph } from "../graph.ts";
 import { type GraphShape, scoredOf } from "../inputs.ts";
 import type { Model } from "../transformer.ts";
 import type { Weights } from "../weights.ts";
-import { type Constants, dxStride, type Kept, type Size, wantKept, wantScratch } from "./buffers.ts";
+import { type Activations, type Constants, dxStride, type Size, wantActivations, wantScratch } from "./buffers.ts";
 import { decodesToBf16 } from "./decode.ts";
 import { type Head, wantHead } from "./head.ts";
 import { newFusedInputs } from "./inputs.ts";
@@ -22,9 +22,9 @@ import { Arena, type Buffer } from "./memory.ts";
 import { type On, rowThreads } from "./project.ts";
 import { type FusedWeights, fusedWeights, matricesOf } from "./weights.ts";
 
-const MOST_WIDTH = 12_288; // a row in shared memory
+const MOST_WIDTH = 12_288; // limit of a row in shared memory
 
-/** Whether this model's passes can be computed by kernels. */
+/** True if kernels can compute this model's passes. */
 export function canFuse({ architecture, weights }: Model): boolean {
   const { headLength, width, forward } = architecture;
   if (!weights.backend.kernels || !weights.lora) return false;
@@ -72,11 +72,11 @@ export function buildFused(model: Model, shape: GraphShape): Graph {
       return read(planned.head.logps);
     },
     entropies() {
-      if (!planned.head.entropies || !hasRun) throw new Error("This graph has no entropies");
+      if (!planned.head.entropies || !hasRun) throw new Error("This graph computes no entropies");
       return read(planned.head.entropies);
     },
     backward(tokenWeights) {
-      if (!shape.trains) throw new Error("This graph does not train");
+      if (!shape.trains) throw new Error("This graph has no backward pass");
       kernels.enter();
       planned.inputs.putWeights(tokenWeights);
       passes.backward();
@@ -94,7 +94,7 @@ type Planned = {
   size: Size;
   head: Head;
   inputs: ReturnType<typeof newFusedInputs>;
-  kept: Kept[];
+  kept: Activations[];
   scratch: On["scratch"];
   last: { x: Buffer; normed: Buffer; inverse: Buffer };
   biases: Buffer[];
@@ -111,9 +111,9 @@ function plan(arena: Arena, { architecture, weights }: Model, shape: GraphShape,
   };
   const layer = fused.layers[0] as FusedWeights["layers"][number];
   const norms = usesHeadNorms(architecture);
-  const shared = shape.trains && !shape.checkpoints ? null : wantKept(arena, size, layer, norms);
-  const keptOf = (i: number): Kept => {
-    if (!shared) return wantKept(arena, size, fused.layers[i] ?? layer, norms);
+  const shared = shape.trains && !shape.checkpoints ? null : wantActivations(arena, size, layer, norms);
+  const keptOf = (i: number): Activations => {
+    if (!shared) return wantActivations(arena, size, fused.layers[i] ?? layer, norms);
     return shape.trains ? { ...shared, x0: arena.want("f32", count * width) } : shared;
   };
   const head = wantHead(
@@ -155,19 +155,19 @@ function newPasses(model: Model, shape: GraphShape, of: Planned & { kernels: Ker
     dropping: shape.dropout ? inputs.dropping(shape.dropout) : null,
   };
   const outputNorm = address("output_norm.weight");
-  const at = (i: number) => ({ kept: kept[i] as Kept, constants: constants[i] as Constants });
+  const at = (i: number) => ({ kept: kept[i] as Activations, constants: constants[i] as Constants });
   const layerOf = (i: number) => fused.layers[i] as FusedWeights["layers"][number];
   const rowGrid = { grid: [size.count, 1, 1] as const, threads: rowThreads(size.width) };
 
   return {
     forward() {
       if (!on.reference) fused.refresh();
-      const first = (kept[0] as Kept).x0;
+      const first = (kept[0] as Activations).x0;
       kernels.launch("embed", rowGrid, [fused.embeddings, inputs.ids.at, first.at, size.width]);
       let from = { x: first.at, more: 0 };
       for (let i = 0; i < kept.length; i++) {
         layerForward(on, layerOf(i), at(i), { from, down: true });
-        from = { x: (kept[i] as Kept).x1.at, more: scratch.y.at };
+        from = { x: (kept[i] as Activations).x1.at, more: scratch.y.at };
       }
       addNorm(on, from, last, { weight: outputNorm, stride: size.width });
       head.run(kernels, last.normed, fused.output);
@@ -179,7 +179,7 @@ function newPasses(model: Model, shape: GraphShape, of: Planned & { kernels: Ker
         ...[scratch.sum.at, scratch.dx.at, size.width, dxStride(layerOf(layers - 1)), 1],
       ]);
       for (let i = layers - 1; i >= 0; i--) {
-        const again = { x: (kept[i] as Kept).x0.at, more: 0 };
+        const again = { x: (kept[i] as Activations).x0.at, more: 0 };
         if (shape.checkpoints) layerForward(on, layerOf(i), at(i), { from: again, down: false });
         layerBackward(on, layerOf(i), at(i), i > 0);
       }

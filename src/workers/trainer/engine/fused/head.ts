@@ -1,6 +1,6 @@
 /**
  * Log-probabilities of the scored tokens, in chunks. The gradient of Σ w · -log p is w times a row that does not depend
- * on w: it is made here, on the way forward, while the probabilities exist, and multiplied on the way back.
+ * on w. The forward pass computes that row while the probabilities exist; the backward pass multiplies it.
  */
 import type { Kernels } from "../../../../native/cuda/kernels.ts";
 import { type Arena, type Buffer, past } from "./memory.ts";
@@ -9,7 +9,7 @@ import { rowThreads } from "./project.ts";
 export type HeadSize = {
   vocab: number;
   width: number;
-  /** Rows that are scored, and those of a chunk. */
+  /** Number of scored rows, and of rows in a chunk. */
   scored: number;
   chunk: number;
   temperature: number;
@@ -18,8 +18,8 @@ export type HeadSize = {
 export type Head = {
   /** [scored] */
   readonly targets: Buffer;
-  /** [scored]: which token each is; below zero: none. Null: all are scored, in their order. */
-  readonly places: Buffer | null;
+  /** [scored]: the token of each row; below zero: none. Null: all tokens are scored, in order. */
+  readonly indexes: Buffer | null;
   readonly logps: Buffer;
   readonly entropies: Buffer | null;
   /** [scored, width]: Σ over the vocabulary of (p - 1 at the target, p elsewhere) · row of the table. */
@@ -27,7 +27,7 @@ export type Head = {
   run: (kernels: Kernels, normed: Buffer, table: number) => void;
 };
 
-const MOST_CHUNK = 2048; // larger ones gain nothing, and logits are the largest thing there is
+const MOST_CHUNK = 2048; // larger chunks gain nothing, and logits are the largest buffer
 
 export function wantHead(
   arena: Arena,
@@ -38,7 +38,7 @@ export function wantHead(
   const chunk = Math.min(size.chunk, MOST_CHUNK, scored);
   const stride = Math.ceil(vocab / 8) * 8;
   const targets = arena.want("i32", scored);
-  const places = want.all ? null : arena.want("i32", scored);
+  const indexes = want.all ? null : arena.want("i32", scored);
   const taken = want.all ? null : arena.want("bf16", scored * width);
   const logps = arena.want("f32", scored);
   const entropies = want.entropies ? arena.want("f32", scored) : null;
@@ -47,15 +47,15 @@ export function wantHead(
   const shares = want.gradient ? arena.want("bf16", chunk * stride) : null;
   return {
     targets,
-    places,
+    indexes,
     logps,
     entropies,
     gradient,
     run(kernels, normed, table) {
       const { products } = kernels;
-      if (places && taken)
+      if (indexes && taken)
         kernels.launch("take_rows", { grid: [scored, 1, 1], threads: rowThreads(width) }, [
-          ...[normed.at, places.at, taken.at, width],
+          ...[normed.at, indexes.at, taken.at, width],
         ]);
       const rowsAt = (taken ?? normed).at;
       const by = 1 / temperature;

@@ -1,4 +1,4 @@
-/** What the host puts into the fused passes for one batch, and how what it reads back is laid out. */
+/** Writes one batch into the fused passes and arranges their results. */
 
 import { must } from "../../../../native/ffi.ts";
 import { putBytes } from "../../../../native/ggml/ggml.ts";
@@ -27,14 +27,14 @@ export function newFusedInputs(arena: Arena, shape: GraphShape, { architecture, 
   const turns = arena.want("f32", tokens * architecture.headLength);
   const names = shape.dropout ? adapted(weights) : [];
   const choice = arena.want("i32", Math.max(1, names.length * count));
-  let places: Int32Array = new Int32Array();
+  let indexes: Int32Array = new Int32Array();
   let hasTarget: Uint8Array = new Uint8Array();
   let uneven = false;
   return {
     ids,
-    /** For each token, its row among the scored; below zero: none. */
+    /** For each token its row among the scored ones; below zero: none. */
     rowOf,
-    /** For each scored row, what its gradient is multiplied by. */
+    /** For each scored row the factor of its gradient. */
     factors,
     shared: (): Shared => ({
       ...{ positions: positions.at, turns: turns.at, seen: seen.at, tiles: tiles.at },
@@ -49,11 +49,11 @@ export function newFusedInputs(arena: Arena, shape: GraphShape, { architecture, 
     putTurns: (factors: Float32Array | null) => putBytes(ggml, turns.tensor, turnsOf(architecture, tokens, factors)),
     put(batch: Batch) {
       mustBePositions(batch.positions, tokens);
-      places = placesOf(batch.targets, scored);
+      indexes = scoredPositions(batch.targets, scored);
       hasTarget = new Uint8Array(count);
       for (let i = 0; i < count; i++) hasTarget[i] = (batch.targets[i] as number) < 0 ? 0 : 1;
       const back = new Int32Array(count).fill(-1);
-      for (let i = 0; i < scored; i++) if ((places[i] as number) >= 0) back[places[i] as number] = i;
+      for (let i = 0; i < scored; i++) if ((indexes[i] as number) >= 0) back[indexes[i] as number] = i;
       putBytes(ggml, ids.tensor, batch.ids);
       putBytes(ggml, positions.tensor, batch.positions);
       const sees = seenOf(batch, tokens);
@@ -62,23 +62,23 @@ export function newFusedInputs(arena: Arena, shape: GraphShape, { architecture, 
       putBytes(ggml, tiles.tensor, some);
       uneven = isUneven(some, architecture, arena.backend.kernels?.multiprocessors ?? 1);
       putBytes(ggml, rowOf.tensor, back);
-      if (head.places) putBytes(ggml, head.places.tensor, places);
-      putBytes(ggml, head.targets.tensor, targetsAt(batch.targets, places));
+      if (head.indexes) putBytes(ggml, head.indexes.tensor, indexes);
+      putBytes(ggml, head.targets.tensor, targetsAt(batch.targets, indexes));
       if (names.length > 0)
         putBytes(ggml, choice.tensor, choices(batch.dropSeeds ?? new Uint32Array(count), names.length));
     },
-    /** One for each place of the batch. */
+    /** One weight for each position of the batch. */
     putWeights(values: Float32Array) {
       const own = new Float32Array(scored);
       for (let i = 0; i < scored; i++)
-        if (hasTarget[places[i] as number]) own[i] = values[places[i] as number] as number;
+        if (hasTarget[indexes[i] as number]) own[i] = values[indexes[i] as number] as number;
       putBytes(ggml, factors.tensor, own);
     },
-    /** Values of the scored rows, each at its place of the batch; 0 where there is no target. */
+    /** Returns the values of the scored rows at their positions of the batch; 0 without a target. */
     spread(values: Float32Array): Float32Array {
       const all = new Float32Array(count);
       for (let i = 0; i < scored; i++)
-        if (hasTarget[places[i] as number]) all[places[i] as number] = values[i] as number;
+        if (hasTarget[indexes[i] as number]) all[indexes[i] as number] = values[i] as number;
       return all;
     },
   };
@@ -87,30 +87,30 @@ export function newFusedInputs(arena: Arena, shape: GraphShape, { architecture, 
 const adapted = ({ trainable }: Weights) =>
   trainable.flatMap(({ name }) => (name.endsWith(".lora_a") ? [name.slice(0, -".lora_a".length)] : []));
 
-/** Places of the batch that the output layer sees, in order; -1: none. All of them where all can be seen. */
-function placesOf(targets: Int32Array, scored: number): Int32Array {
-  const places = new Int32Array(scored).fill(-1);
+/** Returns the positions that the output layer sees, in order; -1: none. If all can be scored, returns all. */
+function scoredPositions(targets: Int32Array, scored: number): Int32Array {
+  const indexes = new Int32Array(scored).fill(-1);
   const takesAll = scored === targets.length;
   let found = 0;
   for (let place = 0; place < targets.length; place++) {
     if (!takesAll && (targets[place] as number) < 0) continue;
-    if (found === scored) throw new RangeError(`More than ${scored} places of a batch have targets`);
-    places[found++] = place;
+    if (found === scored) throw new RangeError(`More than ${scored} positions of a batch have targets`);
+    indexes[found++] = place;
   }
-  return places;
+  return indexes;
 }
 
-function targetsAt(targets: Int32Array, places: Int32Array): Int32Array {
-  const own = new Int32Array(places.length).fill(-1);
-  for (let i = 0; i < places.length; i++)
-    if ((places[i] as number) >= 0) own[i] = targets[places[i] as number] as number;
+function targetsAt(targets: Int32Array, indexes: Int32Array): Int32Array {
+  const own = new Int32Array(indexes.length).fill(-1);
+  for (let i = 0; i < indexes.length; i++)
+    if ((indexes[i] as number) >= 0) own[i] = targets[indexes[i] as number] as number;
   return own;
 }
 
 function mustBePositions(positions: Int32Array, tokens: number) {
   for (let i = 0; i < positions.length; i++)
     if ((positions[i] as number) < 0 || (positions[i] as number) >= tokens)
-      throw new RangeError(`Positions go from 0 to ${tokens - 1}, the length of a row`);
+      throw new RangeError(`Positions must be from 0 to ${tokens - 1}, the length of a row`);
 }
 
 /** [tokens, pairs of a head]: cosine and sine. */

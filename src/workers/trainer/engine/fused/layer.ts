@@ -1,9 +1,13 @@
 /**
  * One layer forward and back, kernel by kernel. Between products everything is BF16; the residual stream and its
- * gradient are F32. What a step reads was written by the steps before it on the same stream: nothing waits in between.
+ * gradient are F32. A step reads what earlier steps wrote on the same stream, so no synchronisation is needed.
+ *
+ * Shapes are [rows, columns]. T is `count`, the tokens of all rows; W is the width of the residual stream, F the inner
+ * width of the feed-forward part, Q = (heads + 2 · keyHeads) · head. A matrix that an adapter reads has `stride`
+ * columns: its inputs and the adapters' columns.
  */
 import { ATTENTION } from "../../../../native/cuda/kernels.ts";
-import { type Constants, dxStride, type Kept, qkvWidth } from "./buffers.ts";
+import { type Activations, type Constants, dxStride, qkvWidth } from "./buffers.ts";
 import type { Buffer } from "./memory.ts";
 import { type On, project, projectBack, rowThreads } from "./project.ts";
 import { tilesOf } from "./sight.ts";
@@ -33,18 +37,18 @@ const sight = ({ size, shared }: On) => [
 const headsOf = ({ size }: On) => [size.heads, size.keyHeads, size.head, size.halves ? 1 : 0, size.epsilon, size.count];
 const warpGrid = (warps: number) => ({ grid: [Math.ceil(warps / 8), 1, 1] as const, threads: 256 });
 
-/** `from`: what the layer before gave, x + more. `down`: whether the last product is wanted, in scratch.y. */
+/** `from`: the previous layer's output, x + more. `down`: true if the last product is needed, in scratch.y. */
 export function layerForward(
   on: On,
   layer: FusedLayer,
-  { kept, constants: c }: { kept: Kept; constants: Constants },
+  { kept, constants: c }: { kept: Activations; constants: Constants },
   { from, down }: { from: { x: number; more: number }; down: boolean },
 ) {
   const { kernels, size, shared, scratch } = on;
   const { count, tokens, rows, heads, keyHeads, head, forward } = size;
   const first = { x: kept.x0, normed: kept.h1, inverse: kept.inverse1 };
   addNorm(on, from, first, { weight: c.norm1, stride: layer.qkv.stride });
-  project(on, layer.qkv, kept.h1, kept.raw);
+  project(on, layer.qkv, kept.h1, kept.raw); // h1 [T, W + adapters] → raw [T, Q]
   const q = qkvWidth(size);
   kernels.launch("turn_heads", warpGrid(count * (heads + 2 * keyHeads)), [
     ...[kept.raw.at, q, kept.qkv.at, q, shared.positions, shared.turns, c.bias, c.queryNorm, c.keyNorm],
@@ -55,13 +59,14 @@ export function layerForward(
     ...[kept.qkv.at, q, kept.attended.at, layer.output.stride, kept.lse.at],
     ...sight(on),
   ]);
-  project(on, layer.output, kept.attended, scratch.y);
+  project(on, layer.output, kept.attended, scratch.y); // attended [T, heads · head + adapters] → y [T, W]
   const second = { x: kept.x1, normed: kept.h2, inverse: kept.inverse2 };
   addNorm(on, { x: kept.x0.at, more: scratch.y.at }, second, { weight: c.norm2, stride: layer.gateUp.stride });
-  project(on, layer.gateUp, kept.h2, kept.gateUp);
+  project(on, layer.gateUp, kept.h2, kept.gateUp); // h2 [T, W + adapters] → gateUp [T, 2F]
   kernels.launch("gate_up", columnsGrid(forward, count), [
     ...[kept.gateUp.at, kept.product.at, forward, layer.down.stride],
   ]);
+  // product [T, F + adapters] → y [T, W]
   if (down) project(on, layer.down, kept.product, scratch.y);
   else project(on, layer.down, kept.product);
 }
@@ -71,11 +76,14 @@ const columnsGrid = (width: number, count: number) => ({
   threads: 128,
 });
 
-/** scratch.sum and scratch.dx hold the gradient of what the layer gave; then that of what it got, where `goesOn`. */
+/**
+ * scratch.sum and scratch.dx hold the gradient of the layer's output. Afterwards they hold that of its input, if
+ * `goesOn`.
+ */
 export function layerBackward(
   on: On,
   layer: FusedLayer,
-  { kept, constants: c }: { kept: Kept; constants: Constants },
+  { kept, constants: c }: { kept: Activations; constants: Constants },
   goesOn: boolean,
 ) {
   const { kernels, size, scratch } = on;
@@ -86,7 +94,7 @@ export function layerBackward(
     kernels.launch("norm_back", { grid: [count, 1, 1], threads: rowThreads(width) }, [
       ...[scratch.dh.at, 0, 0, x.at, inverse.at, weight, scratch.sum.at, scratch.dx.at, width, stride, 0],
     ]);
-  projectBack(on, layer.down, { x: kept.product, ...dx, dx: scratch.dProduct });
+  projectBack(on, layer.down, { x: kept.product, ...dx, dx: scratch.dProduct }); // dx [T, stride] → dProduct [T, F]
   const gateUpStride = 2 * forward + layer.gateUp.extra;
   kernels.launch("gate_up_back", columnsGrid(forward, count), [
     ...[kept.gateUp.at, scratch.dProduct.at, scratch.dGateUp.at, forward, gateUpStride],
@@ -100,7 +108,7 @@ export function layerBackward(
   if (goesOn) normBack(kept.x0, kept.inverse1, c.norm1);
 }
 
-function attentionBack(on: On, layer: FusedLayer, kept: Kept, c: Constants) {
+function attentionBack(on: On, layer: FusedLayer, kept: Activations, c: Constants) {
   const { kernels, size, shared, scratch } = on;
   const { count, tokens, rows, heads, keyHeads, head } = size;
   const q = qkvWidth(size);
@@ -110,6 +118,7 @@ function attentionBack(on: On, layer: FusedLayer, kept: Kept, c: Constants) {
     ...[kept.attended.at, layer.output.stride, scratch.dAttended.at, heads * head, scratch.delta.at],
     ...[heads, head, tokens, count],
   ]);
+  // qkv and dqkv [T, Q], dAttended [T, heads · head], lse and delta [rows, heads, tokens]
   const values = [kept.qkv.at, q, scratch.dAttended.at, heads * head, kept.lse.at, scratch.delta.at];
   const parts = shared.uneven ? scratch.dGateUp.at : 0;
   const all = [...values, scratch.dqkv.at, dStride, parts, ...sight(on)];

@@ -1,10 +1,10 @@
-/** Memory of a device by address, for kernels: buffers are asked for one by one and come to be all at once. */
+/** Device memory by address, for kernels. Buffers are requested one by one and allocated together. */
 
 import { must } from "../../../../native/ffi.ts";
 import { allocate, type Backend, newContext, newTensor, type Ptr, TYPE } from "../../../../native/ggml/ggml.ts";
 
 export type Buffer = {
-  /** Address on the device; of elements, not of bytes, counts whoever reads it. */
+  /** Address on the device, in bytes. */
   readonly at: number;
   readonly tensor: Ptr;
 };
@@ -13,7 +13,7 @@ const BYTES = { f32: 4, bf16: 2, i32: 4 } as const;
 const TYPES = { f32: TYPE.F32, bf16: TYPE.BF16, i32: TYPE.I32 } as const;
 export type Kind = keyof typeof BYTES;
 
-/** Where element `i` of a buffer lies. */
+/** Returns the address of element `i` of a buffer. */
 export const past = (kind: Kind, at: number, i: number) => at + i * BYTES[kind];
 
 export class Arena {
@@ -23,14 +23,14 @@ export class Arena {
 
   constructor(readonly backend: Backend) {}
 
-  /** Its address is there after `allocate`. */
+  /** The address is valid after `allocate`. */
   want(kind: Kind, count: number): Buffer {
     const made = { at: 0, tensor: 0 as Ptr };
     this.#wanted.push({ kind, count, made });
     return made;
   }
 
-  /** All zero. */
+  /** Allocates all buffers, filled with zeros. */
   allocate() {
     const { ggml } = this.backend;
     const context = newContext(ggml, this.#wanted.length);

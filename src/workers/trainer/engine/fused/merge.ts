@@ -1,6 +1,6 @@
 /**
- * What was learned, into the weights of the engine that samples: with the adapter beside them it reads each of them
- * again for every token. Always from the frozen weights, so that nothing adds up over the steps.
+ * Merges the adapter into the sampling engine's weights. A separate adapter would read each of them again for every
+ * token. It always starts from the frozen weights, so that rounding errors do not add up over the steps.
  */
 
 import type { Kernels } from "../../../../native/cuda/kernels.ts";
@@ -13,14 +13,14 @@ import { past } from "./memory.ts";
 import { type FusedWeights, fusedWeights, type Group } from "./weights.ts";
 
 const THREADS = 128;
-const COLUMNS = 8; // of a thread
+const COLUMNS = 8; // per thread
 const ROWS = 4;
 
 type Merge = { group: Group; column: number; rank: number; firstRow: number; place: WeightPlace };
 
-/** `merge`: false, and nothing is written, where a weight that an adapter belongs to lies elsewhere or is of another type. */
+/** `merge` returns false and writes nothing if a weight with an adapter has another location or type. */
 export type Merger = {
-  merge: (places: WeightPlaces, seed: number) => boolean;
+  merge: (locations: WeightPlaces, seed: number) => boolean;
   readonly bytes: number;
   free: () => void;
 };
@@ -30,8 +30,8 @@ export function openMerger(architecture: Architecture, weights: Weights): Merger
   kernels.enter();
   const fused = fusedWeights(kernels, architecture, weights);
   return {
-    merge(places, seed) {
-      const merges = planMerges(fused, weights, places);
+    merge(locations, seed) {
+      const merges = planMerges(fused, weights, locations);
       if (!merges) return false;
       kernels.enter();
       fused.refresh();
@@ -44,12 +44,12 @@ export function openMerger(architecture: Architecture, weights: Weights): Merger
   };
 }
 
-function planMerges({ layers }: FusedWeights, weights: Weights, places: WeightPlaces): Merge[] | null {
+function planMerges({ layers }: FusedWeights, weights: Weights, locations: WeightPlaces): Merge[] | null {
   const merges: Merge[] = [];
   for (const layer of layers)
     for (const group of [layer.qkv, layer.output, layer.gateUp, layer.down])
       for (const { name, column, rank, firstRow, rows } of group.adapters) {
-        const place = places(name);
+        const place = locations(name);
         if (!place?.onDevice || place.type !== TYPE.BF16 || typeOf(weights.get(name)) !== TYPE.BF16) return null;
         if (place.columns !== group.inputs || place.rows !== rows) return null;
         merges.push({ group, column, rank, firstRow, place });
@@ -67,5 +67,5 @@ function launch(kernels: Kernels, { group, column, rank, firstRow, place }: Merg
   ]);
 }
 
-/** Other bits for every step and matrix, the same when a step is done again. */
+/** Different for every step and matrix, but the same when a step is repeated. */
 const seedOf = (seed: number, i: number) => (Math.imul(seed, 0x9e3779b1) ^ Math.imul(i + 1, 0x85ebca6b)) | 0;

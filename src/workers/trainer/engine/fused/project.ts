@@ -1,10 +1,12 @@
-/** Products with weights and their adapters, forward and back. */
+/** Products with weights and their adapters, forward and backward. */
 import type { Kernels } from "../../../../native/cuda/kernels.ts";
 import type { Scratch, Shared, Size } from "./buffers.ts";
 import { type Buffer, past } from "./memory.ts";
 import type { Adapter, Group } from "./weights.ts";
 
-/** Of what adapters read. Addresses: F32 patterns for rows of a width, and which of them each token has for a matrix. */
+/**
+ * Dropout of adapter inputs, by address: F32 patterns for rows of a width, and the choice of each token for a matrix.
+ */
 export type Dropping = { patterns: (width: number) => number; choice: (name: string) => number };
 
 export type On = {
@@ -12,15 +14,15 @@ export type On = {
   size: Size;
   shared: Shared;
   scratch: Scratch;
-  /** Without adapters. */
+  /** Compute without adapters. */
   reference: boolean;
   dropping: Dropping | null;
 };
 
-/** Threads for a row of which each takes eight numbers at a time. */
+/** Number of threads for a row; each thread takes eight numbers at a time. */
 export const rowThreads = (width: number) => Math.min(256, Math.ceil(width / 8 / 32) * 32);
 
-/** x·[W B]ᵀ, after the adapters' columns of x have been made. Without `to`: only those. */
+/** Computes the adapters' columns of x, then x·[W B]ᵀ. Without `to`, only the columns. */
 export function project(on: On, group: Group, x: Buffer, to?: Buffer) {
   const { products } = on.kernels;
   const { inputs, outputs, stride, matrix } = group;
@@ -46,7 +48,9 @@ export function project(on: On, group: Group, x: Buffer, to?: Buffer) {
 
 type Back = { x: Buffer; dy: Buffer; dyStride: number; dx?: Buffer };
 
-/** From dy, whose rows have room for the adapters' columns, to the gradients of the adapters and, where asked, of x. */
+/**
+ * Computes the gradients of the adapters and, if requested, of x. The rows of dy have room for the adapters' columns.
+ */
 export function projectBack(on: On, group: Group, of: Back) {
   const { products } = on.kernels;
   const { inputs, outputs, extra, stride, matrix, ofA, ofB } = group;
@@ -76,7 +80,7 @@ const aOf = ({ matrix, outputs, stride }: Group, { column }: Adapter) => ({
   stride,
 });
 
-/** x with what this adapter's dropout leaves of it. */
+/** Returns x after this adapter's dropout. */
 function dropped(on: On, { inputs, stride }: Group, x: Buffer, { name }: Adapter) {
   const { patterns, choice } = on.dropping as Dropping;
   const to = on.scratch.dropped.at;
@@ -86,7 +90,7 @@ function dropped(on: On, { inputs, stride }: Group, x: Buffer, { name }: Adapter
   return { at: to, stride: inputs };
 }
 
-/** One by one where each reads something else. */
+/** One adapter at a time, because each has its own dropped input. */
 function adapterBack(on: On, group: Group, of: Back, adapter: Adapter) {
   const { products } = on.kernels;
   const { inputs, outputs, ofA } = group;

@@ -80,7 +80,7 @@ test.each(CASES)("of %d tokens in %d rows all that see a tile of keys are told, 
 
 test("what all branches see cannot come behind one of them", () => {
   const batch = { sequences: new Int32Array(4), branches: Int32Array.of(0, 1, 0, 2) };
-  expect(() => seenOf(batch, 4)).toThrow("comes before them");
+  expect(() => seenOf(batch, 4)).toThrow("must precede its branches");
 });
 
 test("keys that very many see are told from those that all see alike", () => {

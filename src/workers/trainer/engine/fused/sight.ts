@@ -1,15 +1,15 @@
-/** Who sees whom, as the kernels of attention read it. Pure. */
+/** The tokens that each token attends to, in the layout of the attention kernels. Pure. */
 import { ATTENTION } from "../../../../native/cuda/kernels.ts";
 import type { Batch } from "../inputs.ts";
 
-/** Numbers for a token, and for a tile of keys: struct Seen and struct KeyTile of the kernels. */
+/** Numbers per token, and per tile of keys: struct Seen and struct KeyTile of the kernels. */
 export const SEEN = 4;
 export const TILE = 2;
 export const tilesOf = (tokens: number) => Math.ceil(tokens / ATTENTION.keys);
 
 /**
- * Of each token, counted in its row: [start, end) is what all branches of its sequence begin with, [own, itself] the
- * rest of what it sees. Without branches all of it is its own. Padding sees itself.
+ * For each token, counted in its row: [start, end) is the common beginning of its sequence's branches, [own, itself]
+ * the rest that it attends to. Without branches all of it is its own. Padding attends to itself.
  */
 export function seenOf({ sequences, branches }: Pick<Batch, "sequences" | "branches">, tokens: number): Int32Array {
   const seen = new Int32Array(sequences.length * SEEN);
@@ -21,7 +21,7 @@ export function seenOf({ sequences, branches }: Pick<Batch, "sequences" | "branc
       start = end = own = place;
       before = 0;
     }
-    if (branch === 0 && before !== 0) throw new RangeError("What all branches of a sequence see comes before them");
+    if (branch === 0 && before !== 0) throw new RangeError("The common part of a sequence must precede its branches");
     if (branch !== 0 && branch !== before) {
       if (before === 0) end = place;
       own = place;
@@ -36,8 +36,8 @@ export function seenOf({ sequences, branches }: Pick<Batch, "sequences" | "branc
 }
 
 /**
- * Of each tile of keys, the first of them and one behind the last query that sees any, counted in the row. In each row
- * those come first that the most queries see: a block for one of them takes longest.
+ * For each tile of keys: its first key, and the end of the queries that attend to it, counted in the row. Tiles with
+ * the most queries come first in each row: their blocks take longest.
  */
 export function keyTilesOf(seen: Int32Array, tokens: number): Int32Array {
   const count = tilesOf(tokens);
@@ -56,8 +56,8 @@ export function keyTilesOf(seen: Int32Array, tokens: number): Int32Array {
 }
 
 /**
- * Whether the tile with the most queries takes a block twice as long as all would take if they were spread evenly, two
- * blocks on a multiprocessor. To add up what each head has by itself takes time too.
+ * True if the longest tile takes twice as long as an even distribution would, with two blocks per multiprocessor.
+ * Summing the heads' separate results takes time too.
  */
 export function isUneven(tiles: Int32Array, of: { heads: number; keyHeads: number }, multiprocessors: number): boolean {
   let [longest, all] = [0, 0];

@@ -1,10 +1,10 @@
 /**
- * Weights as the fused passes multiply by them. Matrices that read the same input are one, W over W over W; each
- * adapter's B stands to the right of its W and its A below all of them:
+ * Weights in the layout of the fused passes. Matrices with the same input are stacked: W over W over W. Each adapter's B
+ * is to the right of its W, and its A is below all of them:
  *
- *     W₁  s·B₁  0          x · [W B]ᵀ with x = [x, x·A₁ᵀ, x·A₂ᵀ] is the product with the adapter's part in it, and
- *     W₂  0     s·B₂       dy · [W; A] with dy = [dy, dy·s·B₁, dy·s·B₂] the gradient of x:
- *     A₁                   adapters cost no pass over memory of their own.
+ *     W₁  s·B₁  0          x · [W B]ᵀ with x = [x, x·A₁ᵀ, x·A₂ᵀ] is the product including the adapters.
+ *     W₂  0     s·B₂       dy · [W; A] with dy = [dy, dy·s·B₁, dy·s·B₂] is the gradient of x.
+ *     A₁                   Adapters therefore need no separate pass over memory.
  *     A₂
  */
 
@@ -17,21 +17,21 @@ import { addressOf, COPY_INTS, copiesOf, packed } from "./adapters.ts";
 import { decodeRows } from "./decode.ts";
 import { Arena, type Buffer, past } from "./memory.ts";
 
-const EXTRA = 16; // columns of adapters are a multiple of it, so that rows begin at multiples of 32 bytes
+const EXTRA = 16; // columns of adapters are a multiple of this, so that rows begin at multiples of 32 bytes
 
-/** Of a group: its columns are `rank` from `column` on, the rows of its weight `rows` from `firstRow` on. */
+/** An adapter of a group: `rank` columns from `column` on, and `rows` rows of its weight from `firstRow` on. */
 export type Adapter = { name: string; column: number; rank: number; firstRow: number; rows: number };
 
 export type Group = {
   readonly adapters: readonly Adapter[];
   readonly inputs: number;
   readonly outputs: number;
-  /** Columns of all adapters, 0 where there are none; what is not an adapter's is zero. */
+  /** Columns of all adapters, 0 if there are none. Columns without an adapter are zero. */
   readonly extra: number;
-  /** Of a row, in elements. */
+  /** Length of a row in elements. */
   readonly stride: number;
   readonly matrix: Buffer;
-  /** F32, of this micro-batch: [extra, inputs] and [outputs, extra]. */
+  /** F32 gradients of this micro-batch: [extra, inputs] and [outputs, extra]. */
   readonly ofA: Buffer;
   readonly ofB: Buffer;
 };
@@ -40,12 +40,12 @@ export type FusedLayer = { qkv: Group; output: Group; gateUp: Group; down: Group
 
 export type FusedWeights = {
   readonly layers: readonly FusedLayer[];
-  /** Addresses, BF16: rows of embeddings, and what the output layer multiplies by. */
+  /** BF16 addresses of the embedding rows and of the output layer's matrix. */
   readonly embeddings: number;
   readonly output: number;
-  /** Adapters as they are now, into their places. */
+  /** Copies the current adapters into these matrices. */
   refresh: () => void;
-  /** What the last way back found, onto the sums. */
+  /** Adds the gradients of the last backward pass to the sums. */
   addGradients: () => void;
   readonly bytes: number;
   free: () => void;
@@ -56,7 +56,7 @@ export type Planned = Group & { parts: readonly Part[] };
 
 const held = new WeakMap<Weights, { fused: FusedWeights; users: number }>();
 
-/** One for all graphs of a model: its bytes count for the one that makes it, and the last that frees it frees it. */
+/** One object serves all graphs of a model. Its bytes count for the graph that made it, and the last user frees it. */
 export function fusedWeights(kernels: Kernels, architecture: Architecture, weights: Weights): FusedWeights {
   const known = held.get(weights);
   const { fused } = known ?? { fused: make(kernels, architecture, weights) };
@@ -84,7 +84,7 @@ const namesOf = (layer: number) => {
   };
 };
 
-/** Every matrix that the fused passes multiply by. */
+/** Names of all matrices that the fused passes multiply by. */
 export const matricesOf = ({ layers }: Architecture): string[] =>
   Array.from({ length: layers }, (_, i) => Object.values(namesOf(i)).flat()).flat();
 
@@ -158,7 +158,7 @@ function planGroup(arena: Arena, weights: Weights, names: readonly string[]): Pl
   };
 }
 
-/** As they lie where they are BF16. */
+/** BF16 tables are used in place. */
 function planTables(arena: Arena, { tied }: Architecture, weights: Weights) {
   const { backend } = weights;
   const tableOf = (name: string) => {
