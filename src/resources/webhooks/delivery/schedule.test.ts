@@ -49,7 +49,7 @@ describe("the wait after a failed attempt", () => {
   });
 
   test("cannot be asked for before there was an attempt", () => {
-    expect(() => after(0)).toThrow("No attempt");
+    expect(() => after(0)).toThrow("at least 1");
   });
 });
 
