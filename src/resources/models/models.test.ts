@@ -99,7 +99,7 @@ describe("the models folder", () => {
     await scan(app.ctx);
     const row = named("cut");
     expect(row).toMatchObject({ status: "failed" });
-    expect(row?.error).toContain("cut off");
+    expect(row?.error).toContain("truncated");
     put("cut.gguf");
     await scan(app.ctx);
     expect(named("cut")).toMatchObject({ id: row?.id, status: "ready", error: null });
