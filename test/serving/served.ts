@@ -1,6 +1,8 @@
 import { copyFileSync, mkdirSync, readdirSync, readFileSync, readlinkSync, rmSync } from "node:fs";
 import { join } from "node:path";
-import { makeKey, startBinary, tempDir, until } from "../harness.ts";
+import { startBinary } from "../binary.ts";
+import { makeKey } from "../cli.ts";
+import { tempDir, until } from "../harness.ts";
 import { type ModelOptions, makeModel } from "../models.ts";
 
 type Options = { models?: Record<string, ModelOptions>; args?: string[] };
