@@ -7,8 +7,6 @@ import { bodyOf } from "./payload.ts";
 import { expiryOf } from "./schedule.ts";
 import { newDelivery, settled } from "./verdict.ts";
 
-/** What is queued is sent soon after it is woken. */
-
 export type QueuedEvent = Pick<EventRow, "id" | "workspaceId" | "type" | "createdAt" | "data">;
 type Recipient = { endpoint: Pick<EndpointRow, "id" | "status">; trigger: "scheduled" | "test"; now: number };
 
