@@ -23,17 +23,17 @@ test("a client that leaves frees its place before its answer ends, and is record
   const id = await on.deploy();
   await on.reaches(id, "serving");
   const server = Bun.serve({ port: 0, fetch: (request) => on.handle(request) });
-  const leaving = new AbortController();
+  const client = new AbortController();
   const answer = await fetch(`${server.url}v1/deployments/${id}/chat/completions`, {
     method: "POST",
     headers: { authorization: `Bearer ${on.keyA}`, "content-type": "application/json" },
     body: JSON.stringify({ ...CHAT, stream: true }),
-    signal: leaving.signal,
+    signal: client.signal,
   });
   await answer.body?.getReader().read();
   const [replica] = liveOf(on.ctx, id).replicas;
   expect(replica?.inflight).toBe(1);
-  leaving.abort();
+  client.abort();
   await until("its place to be free", () => replica?.inflight === 0);
   const record = await until("its record", async () => {
     const { body } = await on.call("GET", `/v1/deployments/${id}/requests`);
@@ -48,14 +48,14 @@ test("a client that leaves while it waits is forgotten", async () => {
   const on = await app({ lives: [{ gate: "/nonexistent/never" }] });
   const id = await on.deploy();
   await on.reaches(id, "provisioning");
-  const leaving = new AbortController();
+  const client = new AbortController();
   const headers = { authorization: `Bearer ${on.keyA}`, "content-type": "application/json" };
-  const init = { method: "POST", headers, body: JSON.stringify(CHAT), signal: leaving.signal };
-  const asked = on.handle(new Request(`http://localhost/v1/deployments/${id}/chat/completions`, init));
+  const init = { method: "POST", headers, body: JSON.stringify(CHAT), signal: client.signal };
+  const answer = on.handle(new Request(`http://localhost/v1/deployments/${id}/chat/completions`, init));
   await until("it to be held", () => liveOf(on.ctx, id).held.size === 1);
-  leaving.abort();
+  client.abort();
   await until("it to be forgotten", () => liveOf(on.ctx, id).held.size === 0);
-  await asked;
+  await answer;
 });
 
 test("stopping turns away those who wait and ends the process", async () => {
@@ -75,7 +75,7 @@ test("more requests than slots bring a second replica; idleness takes it away", 
   on.relive([{ gapMs: 5, lasts }]);
   const id = await on.deploy({ parallel: 1, max_replicas: 2, idle_timeout_seconds: 30 });
   await on.reaches(id, "serving");
-  const asked = [1, 2, 3].map(() => on.call("POST", `/v1/deployments/${id}/chat/completions`, CHAT));
+  const requests = [1, 2, 3].map(() => on.call("POST", `/v1/deployments/${id}/chat/completions`, CHAT));
   const ready = (count: number) => async () => {
     clock.advance(1_000);
     const { body } = await on.call("GET", `/v1/deployments/${id}`);
@@ -83,7 +83,7 @@ test("more requests than slots bring a second replica; idleness takes it away", 
   };
   await until("a second replica", ready(2));
   writeFileSync(lasts, "");
-  expect((await Promise.all(asked)).map((answer) => answer.status)).toEqual([200, 200, 200]);
+  expect((await Promise.all(requests)).map((answer) => answer.status)).toEqual([200, 200, 200]);
   await until("one replica again", ready(1));
   expect(eventsOf(on, id)).toEqual(["deployment.created", "deployment.serving"]);
 });
@@ -93,7 +93,7 @@ test("what does not fit waits with a reason, and an idle one is parked to make r
   const on = await app({ clock, flags: { "gpu.cpu_share": 0.05 } });
   const big = async (name: string, more = {}) => on.deploy({ name, parallel: 1, ...more });
   const total = (await on.call("GET", "/v1/gpu")).body.data[0].memory_total_bytes;
-  /** As if it were that large. */
+  /** Claims that size without having it. */
   const fill = (id: string) =>
     on.ctx.db.$client.run("UPDATE gpu_leases SET bytes = ? WHERE holder LIKE ?", [total - 1000, `${id}/%`]);
   const first = await big("first", { min_replicas: 0, idle_timeout_seconds: 86_400 });
@@ -296,10 +296,12 @@ test("stopping breaks off what is being answered, and says why", async () => {
   const on = await app({ lives: [{ words: 100_000, gapMs: 2 }] });
   const id = await on.deploy();
   await on.reaches(id, "serving");
-  const asked = on.call("POST", `/v1/deployments/${id}/chat/completions`, { ...CHAT, stream: true });
+  const answer = on.call("POST", `/v1/deployments/${id}/chat/completions`, { ...CHAT, stream: true });
   await until("it to be answered", () => liveOf(on.ctx, id).flights.size === 1);
   await on.call("POST", `/v1/deployments/${id}/stop`);
-  expect((await asked).body.error ?? JSON.parse((await asked).body.trim().split("data: ").at(-1)).error).toMatchObject({
+  expect(
+    (await answer).body.error ?? JSON.parse((await answer).body.trim().split("data: ").at(-1)).error,
+  ).toMatchObject({
     code: "unsupported_state",
   });
 });

@@ -35,8 +35,8 @@ function hubOf(repos: Record<string, FakeRepo>) {
   return hub;
 }
 function appAt(url: string, flags: Record<string, unknown> = {}, dir?: string): TestApp {
-  const patience = { "workers.silence_ms": 86_400_000 }; // in hurried time: on a busy machine a worker is not silent
-  const settings = { "hub.endpoint": url, "network.allow": ["127.0.0.1", "localhost"], ...patience, ...flags };
+  const slowMachine = { "workers.silence_ms": 86_400_000 }; // in hurried time: on a busy machine a worker is not silent
+  const settings = { "hub.endpoint": url, "network.allow": ["127.0.0.1", "localhost"], ...slowMachine, ...flags };
   const app = testApp({ flags: settings, clock: hurried, ...(dir ? { dir } : {}) });
   stops.push(() => app.close().then(app.remove));
   return app;
@@ -48,11 +48,11 @@ const parts = (app: TestApp) => readdirSync(join(app.dir, "models/.downloads"));
 test("a pulled model is downloaded, checked against the hub's hash and ready, with one event", async () => {
   const hub = hubOf(repo());
   const app = appAt(hub.url);
-  const asked = await app.call("POST", "/v1/models/pull", { name: "acme/tiny" });
-  expect(asked).toMatchObject({ status: 202, body: { status: "downloading", progress: 0, owned_by: app.workspaceA } });
+  const pulled = await app.call("POST", "/v1/models/pull", { name: "acme/tiny" });
+  expect(pulled).toMatchObject({ status: 202, body: { status: "downloading", progress: 0, owned_by: app.workspaceA } });
   expect(app.woken).toContain("models.download");
   await pull(app);
-  const { body } = await app.call("GET", `/v1/models/${asked.body.id}`);
+  const { body } = await app.call("GET", `/v1/models/${pulled.body.id}`);
   expect(body).toMatchObject({ status: "ready", file: "tiny-Q4_K_M.gguf", sha256: hashOf(small), progress: null });
   const path = models.pathOf(app.ctx, models.mustGet(app.ctx, app.workspaceA, body.id));
   expect(path).toBe(join(app.dir, "models/hub/acme/tiny/tiny-Q4_K_M.gguf"));
