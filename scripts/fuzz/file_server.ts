@@ -1,6 +1,7 @@
 /** A server on this machine that gets broken files over HTTP: it must answer each, never with a 5xx, and stay up. */
 import { rmSync } from "node:fs";
-import { makeKey, startBinary } from "../../test/harness.ts";
+import { startBinary } from "../../test/binary.ts";
+import { makeKey } from "../../test/cli.ts";
 import type { Mutant } from "./file_mutants.ts";
 import type { Outcome, Target } from "./file_targets.ts";
 

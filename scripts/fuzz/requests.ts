@@ -9,7 +9,8 @@
 import { readFileSync, rmSync } from "node:fs";
 import { connect } from "node:net";
 import { parseArgs } from "node:util";
-import { makeKey, startBinary } from "../../test/harness.ts";
+import { startBinary } from "../../test/binary.ts";
+import { makeKey } from "../../test/cli.ts";
 import { type Document, makerOf, type World } from "./request_makers.ts";
 
 const { values } = parseArgs({

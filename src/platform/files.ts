@@ -28,7 +28,7 @@ const REASONS: Record<string, StorageFault> = {
 /** The disk's fault, not the caller's. */
 export class StorageError extends Error {
   readonly reason: StorageFault;
-  /** What happened and what to do, without the path: for those who only call the API. */
+  /** The message without the path, with what to do: for callers of the API. */
   get advice() {
     return FIXES[this.reason];
   }

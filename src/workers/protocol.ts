@@ -51,6 +51,10 @@ export const Failed = z.strictObject({ type: z.literal("failed"), kind: z.enum(R
 /** The last message. `result` is the path of the file that holds the outcome, if there is one. */
 export const Done = z.strictObject({ type: z.literal("done"), result: z.string().optional() });
 
+/** The messages from one kind of worker: the common ones and its own. */
+export const fromWorker = <const Own extends readonly z.core.$ZodTypeDiscriminable[]>(own: Own) =>
+  z.discriminatedUnion("type", [Ready, Heartbeat, Failed, Done, ...own]);
+
 /** Server → worker: the first message, sent once. */
 export const Start = z.strictObject({
   type: z.literal("start"),
@@ -64,11 +68,7 @@ export type Start = z.infer<typeof Start>;
 export const Stop = z.strictObject({ type: z.literal("stop"), reason: z.string() });
 
 export const FromFake = later(() =>
-  z.discriminatedUnion("type", [
-    Ready,
-    Heartbeat,
-    Failed,
-    Done,
+  fromWorker([
     z.strictObject({ type: z.literal("echo"), text: z.string() }),
     z.strictObject({ type: z.literal("serving") }),
     z.strictObject({ type: z.literal("spawned"), pid: z.int() }),
@@ -112,11 +112,7 @@ export const ToServing = later(() =>
 export type ToServing = z.infer<typeof ToServing>;
 
 export const FromServing = later(() =>
-  z.discriminatedUnion("type", [
-    Ready,
-    Heartbeat,
-    Failed,
-    Done,
+  fromWorker([
     z.strictObject({ type: z.literal("loading"), stage: z.enum(STAGES), progress: z.number().min(0).max(1) }),
     /** HTTP is open on the socket and a token has been decoded. */
     z.strictObject({
@@ -188,11 +184,7 @@ export const ModelShape = later(() =>
 export type ModelShape = z.infer<typeof ModelShape>;
 
 export const FromInspector = later(() =>
-  z.discriminatedUnion("type", [
-    Ready,
-    Heartbeat,
-    Failed,
-    Done,
+  fromWorker([
     z.strictObject({ type: z.literal("hashing"), path: z.string(), progress: z.number().min(0).max(1) }),
     z.strictObject({
       type: z.literal("inspected"),
@@ -236,11 +228,7 @@ export const ToConnector = later(() =>
 export type ToConnector = z.infer<typeof ToConnector>;
 
 export const FromConnector = later(() =>
-  z.discriminatedUnion("type", [
-    Ready,
-    Heartbeat,
-    Failed,
-    Done,
+  fromWorker([
     z.strictObject({ type: z.literal("tested") }),
     z.strictObject({ type: z.literal("validated"), num_rows: z.int().nullable(), columns: z.array(z.string()) }),
     z.strictObject({ type: z.literal("reading"), rows: z.int(), bytes: z.int(), total_rows: z.int().nullable() }),

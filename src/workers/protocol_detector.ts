@@ -5,7 +5,7 @@
  */
 import { z } from "zod";
 import { later } from "../lib/schema.ts";
-import { Done, Failed, Heartbeat, Ready } from "./protocol.ts";
+import { fromWorker } from "./protocol.ts";
 
 export const IMAGE_MODELS = ["detector_v0", "detector_v1"] as const;
 export const AUDIO_MODELS = ["detector_audio_v0"] as const;
@@ -115,11 +115,7 @@ export const ToDetector = later(() =>
 export type ToDetector = z.infer<typeof ToDetector>;
 
 export const FromDetector = later(() =>
-  z.discriminatedUnion("type", [
-    Ready,
-    Heartbeat,
-    Failed,
-    Done,
+  fromWorker([
     /** HTTP is open on the socket. `versions` lists the models that could be loaded. */
     z.strictObject({ type: z.literal("opened"), versions: z.partialRecord(ModelName, z.string()) }),
   ]),

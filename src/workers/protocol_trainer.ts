@@ -5,7 +5,7 @@
 import { z } from "zod";
 import { later } from "../lib/schema.ts";
 import { LoraSettings } from "../lib/training/lora.ts";
-import { Done, Failed, Heartbeat, Ready } from "./protocol.ts";
+import { fromWorker } from "./protocol.ts";
 
 const rows = later(() =>
   z.strictObject({
@@ -121,11 +121,7 @@ export type TrainSample = z.infer<typeof sample>;
 export const TROUBLES = ["no_effect", "lacking_memory", "bad_rows", "bad_reward"] as const;
 
 export const FromTrainer = later(() =>
-  z.discriminatedUnion("type", [
-    Ready,
-    Heartbeat,
-    Failed,
-    Done,
+  fromWorker([
     z.strictObject({ type: z.literal("loading"), stage: z.string(), progress: z.number().min(0).max(1) }),
     /** The first step begins. `step` counts the completed steps. */
     z.strictObject({

@@ -1,8 +1,10 @@
 /** The executable asked for detections from inside a world without a way out: see process/detection_alone. */
 import { join } from "node:path";
+import { startBinary } from "../binary.ts";
+import { makeKey } from "../cli.ts";
 import { FAKES, writeModels } from "../detection/fake_models.ts";
 import { wavOf } from "../detection/sounds.ts";
-import { makeKey, startBinary, until } from "../harness.ts";
+import { until } from "../harness.ts";
 
 const [dir = ""] = process.argv.slice(2);
 const env = { VERK_DETECT__MODELS_DIR: writeModels(join(dir, "weights"), FAKES) };

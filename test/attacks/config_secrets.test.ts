@@ -2,7 +2,9 @@ import { afterAll, describe, expect, test } from "bun:test";
 import { chmodSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { exposedSecrets } from "../../src/platform/config/config.ts";
-import { program, startBinary, tempDir } from "../harness.ts";
+import { startBinary } from "../binary.ts";
+import { program } from "../cli.ts";
+import { tempDir } from "../harness.ts";
 
 const dir = tempDir();
 afterAll(() => rmSync(dir, { recursive: true, force: true }));

@@ -1,7 +1,9 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { rmSync } from "node:fs";
 import { connect, type Socket } from "node:net";
-import { makeKey, startBinary, until } from "../harness.ts";
+import { startBinary } from "../binary.ts";
+import { makeKey } from "../cli.ts";
+import { until } from "../harness.ts";
 import { framings } from "./http_framing.ts";
 
 setDefaultTimeout(120_000);

@@ -5,7 +5,7 @@ import { chooseFile, HubError } from "../../src/resources/models/hub/hub.ts";
 import { pullAll } from "../../src/resources/models/hub/pull.ts";
 import { createDialer } from "../../src/workers/connector/dialer.ts";
 import * as hf from "../../src/workers/connector/hf.ts";
-import { LIMITS, NOBODY, quiet } from "../connectors/sql_kit.ts";
+import { LIMITS, NOTHING_ALLOWED, quiet } from "../connectors/sql_kit.ts";
 import { startFakeHub } from "../fake_hub.ts";
 import { manyApps, type TestApp } from "../harness.ts";
 
@@ -67,7 +67,7 @@ describe("a name of the hub that leads somewhere else", () => {
   test.each(NAMES.filter((name) => !/^acme$|^acme\/x$/.test(name)).map((name) => [name]))(
     "%j is no dataset either",
     async (name) => {
-      const dialer = createDialer(NOBODY, { connectMs: 1_000 });
+      const dialer = createDialer(NOTHING_ALLOWED, { connectMs: 1_000 });
       const source = { source_type: "hf" as const, hub_dataset: name };
       const opened = async () =>
         hf.open({ source, credentials: {}, dialer, limits: LIMITS, hubEndpoint: hub.url }).test(quiet());

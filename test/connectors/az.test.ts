@@ -9,7 +9,7 @@ import { calm, expectSilence, openSource, readRows } from "./objects_kit.ts";
 
 const container = "verk-rows";
 
-/** The server, and Microsoft's client, which writes what we read. */
+/** The server, and Microsoft's client, which writes the test data. */
 const started = async () => {
   const server = await azurite();
   const { BlobServiceClient, StorageSharedKeyCredential, ...sas } = await judge("@azure/storage-blob");
@@ -103,7 +103,7 @@ describe("az", () => {
     ["az://ac-count/container/x", {}, "/source_uri", "the account name must have 3 to 24 lower-case letters"],
     ["az://account/container/x", { account_key: "MARKED not base64" }, "/credentials/account_key", "not base64"],
     ["az://account/container/x", { sas_token: "sv=MARKED" }, "/credentials/sas_token", "has no `sig`"],
-  ])("%s %j is refused before anything is dialled", async (source_uri, credentials, param, message) => {
+  ])("%s %j is refused before any connection", async (source_uri, credentials, param, message) => {
     const source = { source_type: "az" as const, source_uri };
     const fault = await faultOf(Promise.resolve().then(() => openSource({ open, source, credentials })));
     expect([fault.code, fault.param]).toEqual(["invalid_source", param]);

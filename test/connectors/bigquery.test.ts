@@ -8,10 +8,20 @@ import { until } from "../harness.ts";
 import { cuttingProxy } from "../servers/proxy.ts";
 import { bigqueryLocal, describeWith, judge } from "../servers/servers.ts";
 import { type FakeTable, fakeBigquery, PROJECT } from "./fake_bigquery.ts";
-import { type Asked, LIMITS, linesOf, NOBODY, openWith, quiet, readAside, refusal, rowsOf } from "./sql_kit.ts";
+import {
+  LIMITS,
+  linesOf,
+  NOTHING_ALLOWED,
+  openWith,
+  type QueryOptions,
+  quiet,
+  readAside,
+  refusal,
+  rowsOf,
+} from "./sql_kit.ts";
 
 type Fake = ReturnType<typeof fakeBigquery>;
-const ask = (fake: Fake, query: string, more: Partial<Asked> & { endpoint?: string } = {}) =>
+const ask = (fake: Fake, query: string, more: Partial<QueryOptions> & { endpoint?: string } = {}) =>
   openWith(open, {
     source: { source_type: "bigquery", db_connection: { project_id: PROJECT, endpoint: more.endpoint ?? fake.url } },
     query,
@@ -19,7 +29,7 @@ const ask = (fake: Fake, query: string, more: Partial<Asked> & { endpoint?: stri
     ...more,
   });
 const KEY_LINES = (fake: Fake) => fake.account.private_key.split("\n").filter((line) => line.length > 40);
-const refused = (fake: Fake, query: string, more: Partial<Asked> & { endpoint?: string } = {}) =>
+const refused = (fake: Fake, query: string, more: Partial<QueryOptions> & { endpoint?: string } = {}) =>
   refusal(() => linesOf(ask(fake, query, more)), [...KEY_LINES(fake), "ya29.", "eyJ"]);
 
 const NUMBERS: FakeTable = {
@@ -195,7 +205,7 @@ test.each([
   ["invalidQuery", 400, "invalid_source", "/db_query"],
   ["bytesBilledLimitExceeded", 400, "invalid_source", "/db_query"],
   ["quotaExceeded", 403, "unreachable", null],
-])("%s is told as what it is", async (reason, status, code, param) => {
+])("%s is reported with its own code", async (reason, status, code, param) => {
   using fake = fakeBigquery();
   fake.answers.set("SELECT x", { status, reason, message: "Not found: Table p:d.t, said to m4rked" });
   const credentials = { service_account: { ...fake.account, private_key_id: "key-1" }, note: undefined };
@@ -257,7 +267,7 @@ test.each([
 
 test("a private address is refused unless the operator allows it", async () => {
   using fake = fakeBigquery();
-  const error = await refused(fake, "SELECT 1", { dialer: createDialer(NOBODY, LIMITS) });
+  const error = await refused(fake, "SELECT 1", { dialer: createDialer(NOTHING_ALLOWED, LIMITS) });
   expect(error.code).toBe("address_refused");
 });
 
@@ -311,7 +321,7 @@ describeWith(
       const { token_uri: _none, ...key } = fake.account;
       let ours = "";
       const dialer: Dialer = {
-        ...createDialer(NOBODY, LIMITS),
+        ...createDialer(NOTHING_ALLOWED, LIMITS),
         fetch: async (url, { body }) => {
           expect(String(url)).toBe("https://oauth2.googleapis.com/token");
           ours = new URLSearchParams(String(body)).get("assertion") ?? "";

@@ -1,6 +1,6 @@
 /**
- * BigQuery's REST interface as Google documents it, with tokens that are checked, pages, jobs that take their time and
- * can be cancelled. No SQL is understood: a test says what a query gives. Checked with Google's own client library.
+ * BigQuery's REST API as Google documents it: checked tokens, pages, slow jobs that can be cancelled. It understands no
+ * SQL: a test sets the result of a query. Google's own client library has verified it.
  */
 import { createPublicKey, generateKeyPairSync, verify } from "node:crypto";
 
@@ -10,9 +10,9 @@ export type FakeTable = {
   total: number;
   row: (index: number) => Cell[];
   statementType?: string;
-  /** So many requests are told to come again. */
+  /** Number of requests that are answered as unfinished. */
   slow?: number;
-  /** What every page names as the next one. */
+  /** Every page names this as the next one. */
   next?: string;
 };
 type Refused = { status: number; reason: string; message: string };
@@ -117,7 +117,7 @@ export function fakeBigquery() {
     answers,
     jobs,
     seen,
-    /** A key file of its one service account. */
+    /** The key file of its one service account. */
     account: {
       type: "service_account",
       project_id: PROJECT,
@@ -126,9 +126,9 @@ export function fakeBigquery() {
       client_email: "robot@fake-project.iam.gserviceaccount.com",
       token_uri: `${server.url.origin}/token`,
     },
-    /** Takes this token from now on. */
+    /** Accepts this token from now on. */
     accept: (token: string) => void tokens.add(token),
-    /** So many requests are answered with 503. */
+    /** Answers this many requests with 503. */
     stumble: (times: number) => {
       busy = times;
     },

@@ -1,10 +1,10 @@
 /**
- * A hub on a free port of this machine: datasets at commits, their trees in pages, and files that are redirected to
- * another host, as the Hugging Face protocol has it. @huggingface/hub judges it in hf.test.ts.
+ * A hub on a free port of this machine with the Hugging Face protocol: datasets at commits, trees in pages, files
+ * redirected to another host. hf.test.ts verifies it with @huggingface/hub.
  */
 export type FakeDataset = {
   files: Record<string, string | Uint8Array>;
-  /** Only with this token. */
+  /** Requires this token. */
   token?: string;
   /** Its terms must be accepted first. */
   gated?: boolean;
@@ -21,7 +21,7 @@ export function startFakeHf(datasets: Record<string, FakeDataset>) {
   const log = (at: "hub" | "store", request: Request) =>
     requests.push({ at, path: new URL(request.url).pathname, authorization: request.headers.get("authorization") });
 
-  /** Where large files are. It would refuse a foreign Authorization, and wants its own signature. */
+  /** The host of large files. It rejects a foreign Authorization and requires its own signature. */
   const store = Bun.serve({
     hostname: "127.0.0.1",
     port: 0,
@@ -74,7 +74,7 @@ export function startFakeHf(datasets: Record<string, FakeDataset>) {
       const [, api, name = "", verb, rest = ""] =
         /^\/(api\/)?datasets\/(.+?)\/(revision|tree|resolve)\/(.+)$/.exec(url.pathname) ?? [];
       const dataset = datasets[name];
-      if (!dataset) return failure(401, "RepoNotFound"); // it does not tell strangers what exists
+      if (!dataset) return failure(401, "RepoNotFound"); // the hub hides which datasets exist
       if (dataset.gated) return failure(403, "GatedRepo");
       if (dataset.token !== undefined && request.headers.get("authorization") !== `Bearer ${dataset.token}`)
         return failure(401, "RepoNotFound");
@@ -91,11 +91,11 @@ export function startFakeHf(datasets: Record<string, FakeDataset>) {
     port: hub.port ?? 0,
     storePort: store.port ?? 0,
     requests,
-    /** Addresses given so far are over. */
+    /** Expires all addresses issued so far. */
     expire: () => {
       state.signature = `MARKED-signature-${requests.length}`;
     },
-    /** Through another port, such as a proxy's. */
+    /** Redirects through another port, such as a proxy's. */
     redirectTo: (port: number) => {
       state.storePort = port;
     },

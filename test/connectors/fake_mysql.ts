@@ -1,4 +1,4 @@
-/** A server that lets everybody in as MySQL does, and then behaves as badly as it is told. */
+/** A MySQL server that accepts every login and then misbehaves as the test requires. */
 
 import { once } from "node:events";
 import { createServer, type Socket } from "node:net";
@@ -10,8 +10,8 @@ const packet = (sequence: number, body: Uint8Array) => {
   return Buffer.concat([head, body]);
 };
 
-const LARGEST = 0xffffff; // a packet of this length goes on in the next
-const CAPABILITIES = 0x002b_f7ff; // without TLS, and without an end of columns left out
+const LARGEST = 0xffffff; // a packet of this length continues in the next
+const CAPABILITIES = 0x002b_f7ff; // without TLS, and without leaving out the end of columns
 
 function greeting() {
   const rest = Buffer.alloc(31);
@@ -33,15 +33,15 @@ function greeting() {
 const OK = Buffer.from([0, 0, 0, 2, 0, 0, 0]);
 
 export const behaviours = {
-  /** Not a word after the login. */
+  /** Sends nothing after the login. */
   silent: async () => {},
-  /** One packet after the other of a row that never ends. */
+  /** Sends packets of one endless row. */
   endless: async (socket: Socket) => {
     const part = Buffer.alloc(LARGEST, 65);
     for (let sequence = 1; !socket.destroyed; sequence++)
       if (!socket.write(packet(sequence, part))) await once(socket, "drain").catch(() => {});
   },
-  /** Asks for a file of the client's. */
+  /** Requests a file of the client. */
   nosy: async (socket: Socket) => void socket.write(packet(1, Buffer.from("\xfb/etc/passwd", "latin1"))),
 };
 

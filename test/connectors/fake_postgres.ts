@@ -1,4 +1,4 @@
-/** Lets everybody in as Postgres does, and answers the first statement with rows that never end. */
+/** A Postgres server that accepts every login and answers the first statement with endless rows. */
 import { once } from "node:events";
 import { createServer, type Socket } from "node:net";
 

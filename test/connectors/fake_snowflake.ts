@@ -1,7 +1,7 @@
 /**
- * Snowflake's SQL REST API as it is documented: key-pair tokens that are checked, statements that run on while one asks,
- * partitions that come packed, cancelling. No SQL is understood: a test says what a statement gives. There is no client
- * library of Snowflake's for this interface, so what is checked with theirs is the token alone.
+ * Snowflake's SQL REST API as documented: checked key-pair tokens, statements that keep running, compressed partitions,
+ * cancelling. It understands no SQL: a test sets the result of a statement. Snowflake has no client library for this
+ * API, so only the token has been verified with theirs.
  */
 import { createHash, createPublicKey, generateKeyPairSync, verify } from "node:crypto";
 
@@ -10,9 +10,9 @@ export type FakeResult = {
   total: number;
   row: (index: number) => (string | null)[];
   partitionRows?: number;
-  /** So many requests are told that it still runs. */
+  /** Number of requests that are answered as still running. */
   slow?: number;
-  /** Rows that the last partition should have and has not. */
+  /** Number of rows that the last partition lacks. */
   lost?: number;
 };
 type Refused = { status: number; code: string; sqlState?: string; message: string };

@@ -4,7 +4,7 @@ import { SourceError } from "../../src/workers/connector/types.ts";
 
 export const ROW_BYTES = 1_000_000;
 
-/** A file that lies in memory and comes in chunks of `step` bytes. Counts what is read of it. */
+/** A file in memory that is read in chunks of `step` bytes. Counts the reads. */
 export function memoryFile(name: string, content: string | Uint8Array, step = 64 * 1024) {
   const all = typeof content === "string" ? new TextEncoder().encode(content) : new Uint8Array(content);
   const file = {
@@ -40,7 +40,7 @@ export async function readAll(file: SourceFile, { rowBytes = ROW_BYTES, from = B
   return lines;
 }
 
-/** The SourceError that it ends with. */
+/** Returns the SourceError of the work. */
 export async function faultOf(work: Promise<unknown>): Promise<SourceError> {
   const error = await work.then(
     () => new Error("it did not fail"),

@@ -32,7 +32,7 @@ const REPS = [0, 1, 0, 0, 0, 1, 0];
 const DEFS = [3, 3, 0, 1, 2, 3, 3];
 const LISTS = ["[1,2]", "null", "[]", "[null,3]", "[4]"].map((list) => `{"l":${list}}`);
 
-/** In pages that begin at these values. */
+/** Cuts pages that begin at these values. */
 function cut(starts: number[], version: 1 | 2): Page[] {
   let taken = 0;
   return starts.map((from, i) => {
@@ -50,7 +50,7 @@ describe("lists", () => {
     [1, [0]],
     [2, [0]],
     [2, [0, 2, 3, 6]],
-    [1, [0, 1, 5]], // a row that goes on in the next page
+    [1, [0, 1, 5]], // a row that continues in the next page
     [1, [0, 1, 2, 3, 4, 5, 6]],
   ] as const)("from pages of version %d that begin at %j", async (version, starts) => {
     const leaf = {
@@ -168,24 +168,24 @@ describe("what a file claims about itself is not believed", () => {
     ],
   ])("%s", async (_what, pages, values, rows, message) => {
     const file = writeParquet(ONE_TEXT, [{ rows, leaves: [{ ...TEXT, pages, values }] }]);
-    const found = await aside<Found>("parquet", file);
+    const found = await aside<ReadResult>("parquet", file);
     if (message === "") expect(found).toMatchObject({ rows, code: "" });
     else expect(found).toMatchObject({ code: "invalid_rows", message: expect.stringContaining(message) });
     expect(found.growthBytes).toBeLessThan(100e6);
   });
 
   test("texts that each begin as the one before them are not in memory together", async () => {
-    const count = 20_000; // of 1, 2, 3… characters: 200 MB from a page of 20 kB
+    const count = 20_000; // values of 1, 2, 3… characters: 200 MB from a page of 20 kB
     const values = Buffer.concat([equalSteps(0, 1, count), equalSteps(1, 0, count), Buffer.alloc(count, "x")]);
     const pages: Page[] = [{ count, encoding: "DELTA_BYTE_ARRAY", values }];
     const file = writeParquet(ONE_TEXT, [{ rows: count, leaves: [{ ...TEXT, pages }] }]);
-    const found = await aside<Found>("parquet", file);
+    const found = await aside<ReadResult>("parquet", file);
     expect(found.characters).toBe((count * (count + 1)) / 2 + count * '{"t":""}'.length);
     expect(found.growthBytes).toBeLessThan(150e6);
   });
 });
 
-type Found = { rows: number; characters: number; code: string; message: string; growthBytes: number };
+type ReadResult = { rows: number; characters: number; code: string; message: string; growthBytes: number };
 
 /** DELTA_BINARY_PACKED of `first`, `first + step`, …: blocks whose differences take no bits. */
 function equalSteps(first: number, step: number, count: number): Uint8Array {

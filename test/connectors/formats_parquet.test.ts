@@ -8,7 +8,7 @@ import { tempDir } from "../harness.ts";
 import { describeWith, judge } from "../servers/servers.ts";
 import { faultOf, memoryFile, readAll } from "./formats_kit.ts";
 
-/** Each column with DuckDB's own word for it, as text. */
+/** Each column with DuckDB's own text for it. */
 const EXACT: Record<string, string> = {
   i8: "(i % 256 - 128)::TINYINT",
   u8: "(i % 256)::UTINYINT",
@@ -120,7 +120,7 @@ describeWith(
       }
       file.reads.length = 0;
       await readAll(file, { from: { row: 4096, byte: null } });
-      expect(file.reads).toHaveLength(2); // the footer and the last row group: those before it are not read
+      expect(file.reads).toHaveLength(2); // the footer and the last row group: earlier ones are not read
     });
 
     test("a row that is too long, one that a small dictionary makes, is refused", async () => {

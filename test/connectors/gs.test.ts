@@ -11,7 +11,7 @@ const bucket = "verk-rows";
 const at = (source_uri: string, credentials: Credentials) =>
   openSource({ open, source: { source_type: "gs", source_uri }, credentials });
 
-/** The emulator, and Google's client, which writes what we read. */
+/** The emulator, and Google's client, which writes the test data. */
 const started = async () => {
   const server = await gcs();
   const { Storage } = await judge("@google-cloud/storage");
@@ -41,7 +41,7 @@ describeWith("gs, against Google's emulator", started, ({ server, storage }) => 
 const { privateKey, publicKey } = generateKeyPairSync("rsa", { modulusLength: 2048 });
 const pem = privateKey.export({ type: "pkcs8", format: "pem" }).toString();
 
-/** Google's token service, which checks the signature, and a bucket that asks for the token. */
+/** Google's token service, which checks the signature, and a bucket that requires the token. */
 function fakeGoogle() {
   const seen = { tokens: 0, paths: [] as string[] };
   const rows = '{"a":1}\n{"a":2}\n';

@@ -173,8 +173,8 @@ describe("a token", () => {
     const store = hub.requests.filter(({ at }) => at === "store");
     expect(store.length).toBeGreaterThan(0);
     expect(store.every(({ authorization }) => authorization === null)).toBe(true);
-    const asked = hub.requests.filter(({ at }) => at === "hub");
-    expect(asked.every(({ authorization }) => authorization === "Bearer hf_MARKEDtoken")).toBe(true);
+    const requests = hub.requests.filter(({ at }) => at === "hub");
+    expect(requests.every(({ authorization }) => authorization === "Bearer hf_MARKEDtoken")).toBe(true);
   });
 
   test.each<[dataset: string, token: string | undefined, message: string]>([
@@ -199,7 +199,7 @@ describe("the way to the bytes", () => {
     expectSilence(redirected, ["MARKED"]);
   });
 
-  test("is asked for again when the address is over", async () => {
+  test("is requests for again when the address is over", async () => {
     const connector = at("lab/plain");
     await connector.test(calm());
     hub.expire();

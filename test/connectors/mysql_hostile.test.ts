@@ -25,7 +25,7 @@ test("a row that never ends does not fill the memory", async () => {
   using server = await startFakeMysql(behaviours.endless);
   const error = await refusal(() => reading(server.port));
   expect(error).toMatchObject({ code: "invalid_rows", message: expect.stringContaining("longer than 1000000 bytes") });
-  expect(server.sentBytes()).toBeLessThan(1e9); // two looks of a tenth of a second
+  expect(server.sentBytes()).toBeLessThan(1e9); // two checks of a tenth of a second
 }, 120_000);
 
 test("a server that asks for a file gets none", async () => {

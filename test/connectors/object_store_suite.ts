@@ -22,17 +22,17 @@ export type SmallObject = { name: string; content: string };
 export type Bench = {
   type: SourceType;
   open: Open;
-  /** With somebody else's client. */
+  /** Writes with another vendor's client. */
   put: (key: string, content: string | Uint8Array) => Promise<unknown>;
-  /** The same for many small objects, where the server has a cheaper way. */
+  /** Writes many small objects, if the server has a cheaper way. */
   putAll?: (objects: readonly SmallObject[]) => Promise<unknown>;
-  /** Of a path in the bucket; through another port where one is given. */
+  /** Returns the URI of a path in the bucket, through another port if given. */
   uri: (path: string, port?: number) => string;
-  /** In a bucket that is not there. */
+  /** A URI in a bucket that does not exist. */
   nowhere: string;
   port: number;
   credentials: Credentials;
-  /** What it answers with `unauthorized`, where it checks. */
+  /** Credentials that get `unauthorized`, if the server checks them. */
   wrong?: Credentials;
   secrets: readonly string[];
 };
@@ -40,7 +40,7 @@ export type Bench = {
 const idOf = (row: string | undefined) => (row === undefined ? undefined : (JSON.parse(row).id as number));
 const lines = (rows: readonly string[]) => `${rows.join("\n")}\n`;
 
-/** What every object store must do, whatever its protocol. */
+/** Tests that every object store must pass, over any protocol. */
 export function objectStoreTests(bench: Bench) {
   const { type, credentials, put, uri, secrets } = bench;
   const at = (source_uri: string, given: Credentials = credentials, options = {}) =>
@@ -93,7 +93,7 @@ export function objectStoreTests(bench: Bench) {
 
     test("more than one page of them", async () => {
       const putAll = bench.putAll ?? putInTurn;
-      // Hidden objects fill the first page, and are not read: each request costs much where the server is emulated.
+      // Hidden objects fill the first page and are not read: each request is expensive with an emulated server.
       const hidden = Array.from({ length: 1000 }, (_, i) => `pages/_${String(i).padStart(4, "0")}`);
       const names = ["pages/0.jsonl", ...hidden, "pages/a.jsonl", "pages/b.jsonl"];
       await putAll(names.map((name, i) => ({ name, content: lines(numbered(1, i)) })));
@@ -157,7 +157,7 @@ export function objectStoreTests(bench: Bench) {
       }
     });
 
-    test("an address that is not allowed is not dialled", async () => {
+    test("an address that is not allowed gets no connection", async () => {
       const fault = await faultOf(at(uri("many/"), credentials, { allow: [] }).test(calm()));
       expect(fault.code).toBe("address_refused");
       expect(fault.message).toContain("network.allow");
@@ -236,7 +236,7 @@ export function objectStoreTests(bench: Bench) {
       const reading = (async () => {
         for await (const { lines: some } of at(uri("cut/moving.jsonl", proxy.port)).rows({ signal: calm() })) {
           if (read === 0) {
-            proxy.cut(); // first: some servers let nobody write while somebody reads
+            proxy.cut(); // cut first: some servers block writers while a reader is open
             await put("cut/moving.jsonl", lines(numbered(300_000, 1_000_000)));
           }
           expect(JSON.parse(some[0] ?? "").id).toBe(read);

@@ -1,6 +1,6 @@
 import type { Open } from "../../src/workers/connector/types.ts";
 
-/** As the worker loads them: one at a time. */
+/** Loads one module at a time, as the worker does. */
 export function objectsBy(type: string): Promise<{ open: Open }> {
   if (type === "s3") return import("../../src/workers/connector/s3.ts");
   if (type === "gs") return import("../../src/workers/connector/gs.ts");

@@ -7,7 +7,7 @@ import { sweep } from "../sweep.ts";
 export type Opened = { open: Open; source: Source; credentials: Credentials };
 type Options = { allow?: readonly string[]; rowBytes?: number; hubEndpoint?: string; idleMs?: number };
 
-/** As the worker opens it, on a machine whose operator allows loopback. */
+/** Opens a source as the worker does, on a machine whose operator allows loopback. */
 export function openSource({ open, source, credentials }: Opened, options: Options = {}): Connector {
   const { allow = ["127.0.0.1", "localhost"], rowBytes = 1_000_000, hubEndpoint = "", idleMs = 60_000 } = options;
   const dialer = createDialer({ allow_private: false, allow, ca_file: "" }, { connectMs: 60_000, idleMs });
@@ -32,7 +32,7 @@ export async function chunksOf(connector: Connector): Promise<Chunk[]> {
   return chunks;
 }
 
-/** Nothing that an error carries, however deep, may be a secret. */
+/** Checks that no error contains a secret, at any depth. */
 export function expectSilence(error: unknown, secrets: readonly string[]) {
   const seen: string[] = [];
   for (let at = error; at instanceof Error; at = at.cause)
@@ -48,7 +48,7 @@ export const numbered = (count: number, from = 0) =>
 
 export const sum = (numbers: readonly number[]) => numbers.reduce((a, b) => a + b, 0);
 
-/** In a quick run the rows are 25 MB together, which is more than FLAT_BYTES: a reader that keeps them is found out. */
+/** In a quick run the rows are 25 MB together, more than FLAT_BYTES: a reader that keeps them fails. */
 export const LARGE_ROWS = sweep({ quick: 100_000, full: 1_000_000 });
 const FLAT_BYTES = 20e6;
 const PADDING = "x".repeat(200);
@@ -61,7 +61,7 @@ const READER = new URL("./read_large.ts", import.meta.url).pathname;
 type Large = { source: Source; credentials: Credentials; hubEndpoint?: string };
 type Reading = { rows: number; growthBytes: number; last: string };
 
-/** Reads everything in a process of its own and tells how much its memory grew after the first rows. */
+/** Reads everything in a separate process and reports how much its memory grew after the first rows. */
 export async function readLarge(task: Large): Promise<Reading> {
   const child = Bun.spawn([process.execPath, READER], { stdin: Buffer.from(JSON.stringify(task)), stdout: "pipe" });
   const said = await new Response(child.stdout).text();

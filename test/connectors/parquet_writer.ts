@@ -1,4 +1,4 @@
-/** Parquet as other writers make it, and as no writer should: pages, levels and claims are what the test says. */
+/** Parquet as other writers make it, and invalid Parquet: the test sets pages, levels and claims. */
 
 type Thrift = number | bigint | boolean | string | Uint8Array | Thrift[] | Struct;
 /** Field number → value. A number is an i32, a bigint an i64. */
@@ -28,9 +28,9 @@ export type Page = {
   rows?: number;
   values: Uint8Array;
   encoding?: keyof typeof ENCODINGS;
-  /** Instead of the truth. */
+  /** False values to write instead of the true ones. */
   claims?: { count?: number; packed?: number; unpacked?: number };
-  /** A dictionary of so many values. */
+  /** Number of values of a dictionary. */
   dictionary?: number;
 };
 export type Leaf = {

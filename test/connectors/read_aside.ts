@@ -1,4 +1,4 @@
-/** A program: reads the source that stands on its standard input to its end, and tells rows, time and memory. */
+/** A program that reads the source on its standard input to the end, and reports rows, time and memory. */
 import { openSource } from "../../src/workers/connector/main.ts";
 
 const { source, credentials, network } = await Bun.stdin.json();

@@ -1,8 +1,8 @@
-/** A child of objects_kit.ts: reads the source that its standard input describes, and prints how that went. */
+/** A child of objects_kit.ts: reads the source that its standard input describes, and prints the result. */
 import { objectsBy } from "./objects_by.ts";
 import { calm, openSource } from "./objects_kit.ts";
 
-const LOOK_EVERY = 5000; // rows: a look collects garbage, or what is kept would not stand out
+const LOOK_EVERY = 5000; // in rows: each check collects garbage, so that retained memory stands out
 const task = await Bun.stdin.json();
 const { open } = await objectsBy(task.source.source_type);
 const connector = openSource({ open, ...task }, { hubEndpoint: task.hubEndpoint ?? "" });

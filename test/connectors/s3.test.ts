@@ -21,7 +21,7 @@ import {
 } from "./objects_kit.ts";
 import { rowsAsParquet } from "./parquet_writer.ts";
 
-const bucket = `verk-rows-${crypto.randomUUID()}`; // all files share one server, and one may run again
+const bucket = `verk-rows-${crypto.randomUUID()}`; // all test files share one server, and one may run again
 const EXTRACT = { "snowball-auto-extract": "true" }; // MinIO unpacks the archive into objects
 
 function largeContent(name: string): string | Uint8Array {
@@ -57,7 +57,7 @@ describeWith("s3, against MinIO", minio, (server) => {
     put,
     putAll: async (objects) => {
       await created;
-      const Body = tar(...objects.map((each) => ({ ...each, mtime: 1 }))); // MinIO takes no object without a time
+      const Body = tar(...objects.map((each) => ({ ...each, mtime: 1 }))); // MinIO rejects objects without a time
       await admin.send(new PutObjectCommand({ Bucket: bucket, Key: "all.tar", Body, Metadata: EXTRACT }));
     },
     uri: uriOf,
@@ -78,7 +78,7 @@ describeWith("s3, against MinIO", minio, (server) => {
     60_000,
   );
 
-  test("an access key that nobody has is refused", async () => {
+  test("an unknown access key is refused", async () => {
     const fault = await faultOf(
       at(uriOf("x/"), { access_key_id: "MARKED-key", secret_access_key: "MARKED-secret" }).test(calm()),
     );
@@ -123,14 +123,14 @@ describe("s3", () => {
       "credentials.secret_access_key is missing",
     ],
     ["s3://b/x", { access_key_id: 5 }, "/credentials/access_key_id", "credentials.access_key_id must be a string"],
-  ])("%s %j is refused before anything is dialled", async (uri, credentials, param, message) => {
+  ])("%s %j is refused before any connection", async (uri, credentials, param, message) => {
     const fault = await opening(uri, credentials as Credentials);
     expect([fault.code, fault.param]).toEqual(["invalid_source", param]);
     expect(fault.message).toContain(message);
     expectSilence(fault, ["MARKED"]);
   });
 
-  /** What Amazon answers that MinIO does not. */
+  /** Answers of Amazon that MinIO does not give. */
   function fakeAmazon(answer: (request: Request, count: number) => Response) {
     const requests: Headers[] = [];
     const server = Bun.serve({
@@ -142,13 +142,13 @@ describe("s3", () => {
     return { requests, uri, [Symbol.dispose]: () => void server.stop(true) };
   }
 
-  test("Amazon is asked by the name of the bucket, over TLS; another maker's store by its path", async () => {
-    const asked: string[] = [];
+  test("Amazon is requests by the name of the bucket, over TLS; another maker's store by its path", async () => {
+    const requests: string[] = [];
     const dialer: Dialer = {
       ca: undefined,
       resolve: () => Promise.reject(new Error("not this way")),
       fetch: async (url, { headers }) => {
-        asked.push(`${url} ${/Credential=[^/]*\/\d+\/([^,]*)/.exec(headers?.["authorization"] ?? "")?.[1]}`);
+        requests.push(`${url} ${/Credential=[^/]*\/\d+\/([^,]*)/.exec(headers?.["authorization"] ?? "")?.[1]}`);
         return { status: 404, headers: new Headers(), stream: new Blob([]).stream(), address: "" };
       },
     };
@@ -161,7 +161,7 @@ describe("s3", () => {
       "s3://bucket/x?endpoint=https://minio.lab:9000/",
     ])
       await faultOf(open({ source: source(uri), credentials, dialer, limits, hubEndpoint: "" }).test(calm()));
-    expect(asked.filter((_, i) => i % 2 === 0)).toEqual([
+    expect(requests.filter((_, i) => i % 2 === 0)).toEqual([
       "https://s3.us-east-1.amazonaws.com/my.bucket/x us-east-1/s3/aws4_request",
       "https://bucket.s3.eu-central-1.amazonaws.com/x eu-central-1/s3/aws4_request",
       "https://bucket.s3.cn-north-1.amazonaws.com.cn/x cn-north-1/s3/aws4_request",

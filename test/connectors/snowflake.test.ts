@@ -7,10 +7,20 @@ import { until } from "../harness.ts";
 import { cuttingProxy } from "../servers/proxy.ts";
 import { describeWith, judge } from "../servers/servers.ts";
 import { type FakeResult, FINGERPRINT, fakeSnowflake, LOCKED_KEY, PAT, PRIVATE_KEY } from "./fake_snowflake.ts";
-import { type Asked, LIMITS, linesOf, NOBODY, openWith, quiet, readAside, refusal, rowsOf } from "./sql_kit.ts";
+import {
+  LIMITS,
+  linesOf,
+  NOTHING_ALLOWED,
+  openWith,
+  type QueryOptions,
+  quiet,
+  readAside,
+  refusal,
+  rowsOf,
+} from "./sql_kit.ts";
 
 type Fake = ReturnType<typeof fakeSnowflake>;
-type More = Partial<Asked> & { endpoint?: string };
+type More = Partial<QueryOptions> & { endpoint?: string };
 const connection = (endpoint: string) => ({
   account: "myorg-myaccount",
   user: "ann",
@@ -143,7 +153,7 @@ test.each([
   ["003001", "42501", "unauthorized", "/credentials"],
   ["000606", "57P03", "invalid_source", "/db_connection/warehouse"],
   ["100038", "22018", "invalid_source", "/db_query"],
-])("%s is told as what it is", async (code, sqlState, fault, param) => {
+])("%s is reported with its own code", async (code, sqlState, fault, param) => {
   using fake = fakeSnowflake();
   fake.answers.set("SELECT x", { status: 422, code, sqlState, message: `Object 'X' and ${PAT}` });
   const error = await refusal(() => linesOf(ask(fake, "SELECT x", { credentials: { token: PAT } })), [PAT]);
@@ -182,7 +192,7 @@ test("a statement that takes too long is cancelled with its limit", async () => 
 test("a connection that is cut in the middle is an error that says so", async () => {
   using fake = fakeSnowflake();
   using proxy = cuttingProxy(fake.port);
-  const text = () => crypto.randomUUID() + crypto.randomUUID() + crypto.randomUUID(); // does not pack well
+  const text = () => crypto.randomUUID() + crypto.randomUUID() + crypto.randomUUID(); // does not compress well
   const row = (i: number) => [String(i), text()];
   fake.answers.set("SELECT numbers", { ...NUMBERS, row });
   proxy.cutAfter(2_800_000, { refuse: true });
@@ -199,7 +209,7 @@ test("rows that are missing are noticed", async () => {
 
 test("a private address is refused unless the operator allows it", async () => {
   using fake = fakeSnowflake();
-  const error = await refused(fake, "SELECT 1", { dialer: createDialer(NOBODY, LIMITS) });
+  const error = await refused(fake, "SELECT 1", { dialer: createDialer(NOTHING_ALLOWED, LIMITS) });
   expect(error.code).toBe("address_refused");
 });
 

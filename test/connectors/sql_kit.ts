@@ -1,4 +1,4 @@
-/** For the tests of databases: a connector as the worker opens it, and what must never be in an error. */
+/** For the tests of databases: opens connectors as the worker does, and checks that errors contain no secret. */
 import { expect } from "bun:test";
 import type { Credentials, Source } from "../../src/lib/source.ts";
 import { createDialer, type Dialer } from "../../src/workers/connector/dialer.ts";
@@ -7,15 +7,15 @@ import { SourceError } from "../../src/workers/connector/types.ts";
 
 export const LIMITS: Limits = { connectMs: 60_000, statementMs: 60_000, rowBytes: 4_000_000 };
 export const LOOPBACK = { allow_private: false, allow: ["127.0.0.1/32"], ca_file: "" };
-export const NOBODY = { allow_private: false, allow: [], ca_file: "" };
+export const NOTHING_ALLOWED = { allow_private: false, allow: [], ca_file: "" };
 
-/** Every name leads to this machine: there is no name server in the tests. */
+/** Every name resolves to this machine: there is no name server in the tests. */
 export const nameless = (dialer: Dialer): Dialer => ({
   ...dialer,
   resolve: (host, signal) => dialer.resolve(host.endsWith(".example") ? "127.0.0.1" : host, signal),
 });
 
-export type Asked = {
+export type QueryOptions = {
   source: Omit<Source, "db_query">;
   query: string;
   credentials?: Credentials;
@@ -23,7 +23,7 @@ export type Asked = {
   dialer?: Dialer;
 };
 
-export const openWith = (open: Open, { source, query, credentials = {}, limits, dialer }: Asked): Connector =>
+export const openWith = (open: Open, { source, query, credentials = {}, limits, dialer }: QueryOptions): Connector =>
   open({
     source: { ...source, db_query: query },
     credentials,
@@ -42,7 +42,7 @@ export async function linesOf(connector: Connector, signal = quiet()): Promise<s
 
 export const rowsOf = async (connector: Connector) => (await linesOf(connector)).map((line) => JSON.parse(line));
 
-/** What it was refused with. It carries none of `secrets`, however deep one looks. */
+/** Returns the error. It contains none of `secrets`, at any depth. */
 export async function refusal(work: () => unknown, secrets: readonly string[] = []): Promise<SourceError> {
   const error = await (async () => work())().then(
     () => new Error("nothing was refused"),
@@ -60,7 +60,7 @@ export async function refusal(work: () => unknown, secrets: readonly string[] = 
 
 export type Reading = { rows: number; ms: number; growthBytes: number };
 
-/** In a process of its own, so that its memory is the reading's alone. */
+/** Reads in a separate process, so that its memory is only the reading's. */
 export async function readAside(source: Source, credentials: Credentials): Promise<Reading> {
   const child = Bun.spawn([process.execPath, `${import.meta.dir}/read_aside.ts`], {
     stdin: new Blob([JSON.stringify({ source, credentials, network: LOOPBACK })]),

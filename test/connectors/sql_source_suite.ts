@@ -4,20 +4,21 @@ import type { SourceType } from "../../src/lib/source.ts";
 import { createDialer } from "../../src/workers/connector/dialer.ts";
 import type { Open } from "../../src/workers/connector/types.ts";
 import { cuttingProxy } from "../servers/proxy.ts";
-import { type Asked, LIMITS, LOOPBACK, linesOf, NOBODY, nameless, openWith, quiet, readAside, refusal, rowsOf } from "./sql_kit.ts"; // biome-ignore format: one line
+import { LIMITS, LOOPBACK, linesOf, NOTHING_ALLOWED, nameless, openWith, type QueryOptions, quiet, readAside, refusal, rowsOf } from "./sql_kit.ts"; // biome-ignore format: one line
 
 type Server = { port: number; user: string; password: string; database: string; caFile: string };
 type Bench = { type: SourceType & ("mysql" | "postgres"); open: Open; server: Server };
 
-/** Readers of one database: `ask` opens a query, `refused` reads it and gives the error. */
+/** Readers of one database: `ask` opens a query, `refused` reads it and returns the error. */
 export function sqlReaders({ type, open, server }: Bench) {
   const source = {
     source_type: type,
     db_connection: `${type}://${server.user}@127.0.0.1:${server.port}/${server.database}`,
   };
   const credentials = { password: server.password };
-  const ask = (query: string, more: Partial<Asked> = {}) => openWith(open, { source, query, credentials, ...more });
-  const refused = (query: string, more: Partial<Asked> = {}) =>
+  const ask = (query: string, more: Partial<QueryOptions> = {}) =>
+    openWith(open, { source, query, credentials, ...more });
+  const refused = (query: string, more: Partial<QueryOptions> = {}) =>
     refusal(() => linesOf(ask(query, more)), [server.password, encodeURIComponent(server.password)]);
   return { source, credentials, ask, refused };
 }
@@ -25,7 +26,7 @@ export function sqlReaders({ type, open, server }: Bench) {
 type Queries = {
   /** No rows, one column `a`. */
   empty: string;
-  /** One column `a`; sleeps longer than anybody waits. */
+  /** One column `a`; sleeps longer than any test waits. */
   asleep: string;
   /** Runs for longer than 200 ms. */
   endless: string;
@@ -36,7 +37,7 @@ type Queries = {
   refused: readonly (readonly [query: string, code: string, text: string])[];
 };
 
-/** What every SQL database must do, whatever its protocol. */
+/** Tests that every SQL database must pass, over any protocol. */
 export function sqlSourceTests(bench: Bench, queries: Queries) {
   const { server } = bench;
   const { source, credentials, ask, refused } = sqlReaders(bench);
@@ -64,7 +65,7 @@ export function sqlSourceTests(bench: Bench, queries: Queries) {
     expect(error.message).toContain(text);
   });
 
-  test("a wrong password or database is told apart", async () => {
+  test("a wrong password and a wrong database are distinguished", async () => {
     const marked = "m4rked-wrong-password";
     const wrong = await refusal(() => linesOf(ask("SELECT 1 AS a", { credentials: { password: marked } })), [marked]);
     expect(wrong).toMatchObject({ code: "unauthorized", param: "/credentials/password" });
@@ -90,13 +91,13 @@ export function sqlSourceTests(bench: Bench, queries: Queries) {
   });
 
   test("a private address is refused unless the operator allows it", async () => {
-    const error = await refused("SELECT 1 AS a", { dialer: createDialer(NOBODY, LIMITS) });
+    const error = await refused("SELECT 1 AS a", { dialer: createDialer(NOTHING_ALLOWED, LIMITS) });
     expect(error.code).toBe("address_refused");
     expect(error.message).toContain("network.allow");
     expect(await rowsOf(ask("SELECT 1 AS a"))).toEqual([{ a: 1 }]);
   });
 
-  test("a port where nobody listens, and one where nobody speaks, are unreachable", async () => {
+  test("a closed port and a silent one are unreachable", async () => {
     using silent = Bun.listen({ hostname: "127.0.0.1", port: 0, socket: { data() {} } });
     const closed = Bun.listen({ hostname: "127.0.0.1", port: 0, socket: { data() {} } });
     closed.stop(true);
@@ -114,16 +115,16 @@ export function sqlSourceTests(bench: Bench, queries: Queries) {
 
 type Way = { host: string; sslmode?: string; ca?: boolean; operator?: boolean };
 type Tls = {
-  /** One row that says whether its own connection is encrypted, and that row in both cases. */
+  /** A query that tells if its own connection is encrypted, and its row in both cases. */
   query: string;
   encrypted: string;
   plain: string;
-  /** What an error says of a certificate for another name, and of an authority that is not known. */
+  /** Parts of the error for a certificate with another name, and for an unknown authority. */
   otherName: string;
   unknown: string;
 };
 
-/** The certificate is for hooks.example and 127.0.0.1; every .example leads to 127.0.0.1. */
+/** The certificate is for hooks.example and 127.0.0.1; every .example name resolves to 127.0.0.1. */
 export function sqlTlsTests({ type, open, server }: Bench, { query, encrypted, plain, otherName, unknown }: Tls) {
   const ca_cert = readFileSync(server.caFile, "utf8");
   const connect = ({ host, sslmode, ca = false, operator = false }: Way) => {
@@ -155,7 +156,7 @@ export function sqlTlsTests({ type, open, server }: Bench, { query, encrypted, p
   test.each<[Way, string]>([
     [{ host: "wrong.example", sslmode: "verify-full", ca: true }, otherName],
     [{ host: "wrong.example", sslmode: "verify-full", operator: true }, otherName],
-    [{ host: "wrong.example", ca: true }, otherName], // an authority that was given is asked
+    [{ host: "wrong.example", ca: true }, otherName], // a given authority is always used
     [{ host: "hooks.example", sslmode: "verify-full" }, unknown],
     [{ host: "hooks.example", sslmode: "verify-ca" }, unknown],
   ])("%o is refused", async (way, text) => {

@@ -5,7 +5,9 @@ import { readdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { failpoints } from "../../src/platform/failpoint.ts";
 import { cut } from "../../src/resources/datasets/stream/snapshots.ts";
-import { atEveryFailpoint, makeKey, startBinary, tempDir, testApp, until } from "../harness.ts";
+import { startBinary } from "../binary.ts";
+import { makeKey } from "../cli.ts";
+import { atEveryFailpoint, tempDir, testApp, until } from "../harness.ts";
 import { sweep } from "../sweep.ts";
 import { violations } from "./invariants.ts";
 

@@ -1,7 +1,9 @@
 import { afterEach, describe, expect, test } from "bun:test";
 import { rmSync, statfsSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { makeKey, Stopped, startBinary, tempDir, until } from "../harness.ts";
+import { Stopped, startBinary } from "../binary.ts";
+import { makeKey } from "../cli.ts";
+import { tempDir, until } from "../harness.ts";
 import { violations } from "./invariants.ts";
 
 const sh = (...command: string[]) => Bun.spawnSync(command, { stderr: "pipe" });

@@ -2,7 +2,9 @@ import { Database } from "bun:sqlite";
 import { afterAll, afterEach, beforeAll, expect, test } from "bun:test";
 import { cpSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
-import { makeKey, Stopped, startBinary, tempDir, until } from "../harness.ts";
+import { Stopped, startBinary } from "../binary.ts";
+import { makeKey } from "../cli.ts";
+import { tempDir, until } from "../harness.ts";
 import { randomFor, SEED, sweep } from "../sweep.ts";
 import { violations } from "./invariants.ts";
 

@@ -1,6 +1,8 @@
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { rmSync } from "node:fs";
-import { type Answer, makeKey, startBinary, type TestApp, tempDir, testApp } from "../harness.ts";
+import { startBinary } from "../binary.ts";
+import { makeKey } from "../cli.ts";
+import { type Answer, type TestApp, tempDir, testApp } from "../harness.ts";
 import { SEED, seedFor } from "../sweep.ts";
 import { violations } from "./invariants.ts";
 

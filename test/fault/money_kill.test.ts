@@ -2,7 +2,9 @@ import { Database } from "bun:sqlite";
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { rmSync } from "node:fs";
 import { join } from "node:path";
-import { makeKey, program, Stopped, startBinary, tempDir, until } from "../harness.ts";
+import { Stopped, startBinary } from "../binary.ts";
+import { makeKey, program } from "../cli.ts";
+import { tempDir, until } from "../harness.ts";
 import { randomFor, SEED, sweep } from "../sweep.ts";
 import { violations } from "./invariants.ts";
 

@@ -1,6 +1,8 @@
 import { expect, test } from "bun:test";
 import { durable } from "../../src/platform/db/db.ts";
-import { atEveryFailpoint, makeKey, startBinary, testApp, until } from "../harness.ts";
+import { startBinary } from "../binary.ts";
+import { makeKey } from "../cli.ts";
+import { atEveryFailpoint, testApp, until } from "../harness.ts";
 import { onlyRun, PATH, tick, trackerWorld } from "../tracker_kit.ts";
 
 const ALL = ["1 reward=1", "1 loss=1", "2 reward=2", "2 loss=0.5"];

@@ -3,7 +3,8 @@ import { rmSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { marks } from "../../src/platform/workers/env.ts";
 import { findMarked } from "../../src/platform/workers/orphans.ts";
-import { program, tempDir, until } from "../harness.ts";
+import { program } from "../cli.ts";
+import { tempDir, until } from "../harness.ts";
 
 const PARENT = resolve(import.meta.dir, "../fixtures/parent.ts");
 const WORKERS = ["echo", "hang", "stubborn"];

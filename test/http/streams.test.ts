@@ -3,7 +3,9 @@ import { afterEach, describe, expect, test } from "bun:test";
 import { connect, type Socket } from "node:net";
 import { createStreams } from "../../src/http/limits/streams.ts";
 import { descriptorsLeft } from "../../src/platform/machine/descriptors.ts";
-import { makeKey, manyApps, startBinary, type TestApp, until } from "../harness.ts";
+import { startBinary } from "../binary.ts";
+import { makeKey } from "../cli.ts";
+import { manyApps, type TestApp, until } from "../harness.ts";
 
 const { open, closeAll } = manyApps();
 afterEach(closeAll);

@@ -2,7 +2,9 @@
 import { afterEach, expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import { connect, type Socket } from "node:net";
-import { makeKey, startBinary, until } from "../harness.ts";
+import { startBinary } from "../binary.ts";
+import { makeKey } from "../cli.ts";
+import { until } from "../harness.ts";
 
 const MIB = 1 << 20;
 const BODY_BYTES = 10 * MIB;

@@ -1,6 +1,7 @@
 /** A server in a process of its own, an attacker, and another client that says how long it had to wait for answers. */
 import { join } from "node:path";
-import { makeKey, startBinary } from "../harness.ts";
+import { startBinary } from "../binary.ts";
+import { makeKey } from "../cli.ts";
 import type { Watch } from "./pinger.ts";
 
 /**

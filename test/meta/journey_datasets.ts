@@ -78,7 +78,8 @@ export const DATASETS: Step[] = [
 
 /** Readings that end by themselves, for better and worse, and one that takes long enough to tell of it. */
 export async function readSources(app: TestApp) {
-  const { begin, reporter } = await import("../../src/resources/datasets/connected/resolve.ts");
+  const { begin } = await import("../../src/resources/datasets/connected/resolve.ts");
+  const { reporter } = await import("../../src/resources/datasets/connected/run.ts");
   const { current } = await import("../../src/resources/datasets/service.ts");
   for (const bucket of ["open", "locked"]) {
     const { id } = await connected(app, bucket);

@@ -61,7 +61,7 @@ describe.each([["an adapter", LORA] as const, ["all weights", null] as const])("
     const plan = await planOf({ ...common, method: "dpo", rows: TASKS.dpo, heldOut: HELD_OUT.dpo, given, lora });
     const { steps, ending } = await runTraining({ plan, dir, checkpoints: place() });
     expect(ending).toBe("trained");
-    expect(steps[0]!.values["rewards/margins"]).toBeCloseTo(0, 5); // nothing was changed yet
+    expect(steps[0]!.values["rewards/margins"]).toBeCloseTo(0, 5); // nothing has changed yet
     const margins = series(steps, "eval_rewards/margins");
     expect(margins.at(-1)!).toBeGreaterThan(margins[0]! + 0.5);
   }, 60_000);
@@ -190,7 +190,7 @@ test("asked to save and end, it finishes the step, and the next run goes on behi
   expect([over.ending, over.steps.length]).toEqual(["trained", 0]);
 }, 60_000);
 
-test("what a killed run left half-made is gone, and a checkpoint nobody was told of is replaced", async () => {
+test("incomplete checkpoints of a killed run are removed, and an unreported checkpoint is replaced", async () => {
   const plan = await planOf({ ...common, method: "sft", rows: TASKS.sft, given: { max_steps: 2 } });
   const checkpoints = place();
   mkdirSync(join(checkpoints, ".verk-tmp-0123456789abcdef"), { recursive: true });

@@ -1,4 +1,4 @@
-/** Rollouts that every test and every process makes alike; run as a program it prints what came out. */
+/** Rollouts that every test and process makes identically. Run as a program, it prints the result. */
 import { join } from "node:path";
 import { openRoller } from "../../src/workers/trainer/rollouts/roller.ts";
 import type { Roller, RollerOptions, Rollout, RolloutRequest } from "../../src/workers/trainer/rollouts/types.ts";
@@ -23,11 +23,11 @@ export const openTiny = (options: Partial<RollerOptions> = {}): Promise<Roller> 
 export const promptOf = (roller: Roller, question: string): Int32Array =>
   roller.tokenize(`<|im_start|>user\n${question}<|im_end|>\n<|im_start|>assistant\n`, { addBos: false, special: true });
 
-/** More samples than slots, groups of unlike sizes. */
+/** More samples than slots, in groups of different sizes. */
 export const requestsOf = (roller: Roller, seed: number): RolloutRequest[] =>
   QUESTIONS.map((question, i) => ({ prompt: promptOf(roller, question), samples: 4 + i, seed: seed + i }));
 
-/** F32, because its sums depend on how rows come together in a batch; the others' do not, on this processor. */
+/** F32, because its sums depend on the batch's rows; those of other types do not, on this processor. */
 export const openTouchy = (options: Partial<RollerOptions> = {}): Promise<Roller> => {
   const modelPath = makeModel(tempDir(), { arch: "qwen2", type: "F32", context: 512, layers: 3 });
   return openTiny({ modelPath, contextLength: 320, ...options });

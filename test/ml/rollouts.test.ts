@@ -18,7 +18,7 @@ const kept = (roller: Roller) => {
 const tiny = async (...args: Parameters<typeof openTiny>) => kept(await openTiny(...args));
 afterAll(() => Promise.all(rollers.map((roller) => roller.close())));
 
-/** `expect().rejects` holds up the event loop, and with it the messages of a thread. */
+/** `expect().rejects` blocks the event loop, and with it the messages of a thread. */
 const failure = (promise: Promise<unknown>) =>
   promise.then(
     () => null,
@@ -107,7 +107,7 @@ test("more samples than slots: every one comes, in its place", async () => {
 });
 
 describe("several engines over the same weights share the groups", () => {
-  const independent = rowsAreIndependent(TINY); // else a sample depends on how many share its batch, which engines change
+  const independent = rowsAreIndependent(TINY); // otherwise a sample depends on its batch, which several engines change
 
   test.skipIf(!independent)("and each sample is what one engine gives", async () => {
     const [one, three] = [await tiny({ parallel: 9 }), await tiny({ parallel: 9, engines: 3 })];

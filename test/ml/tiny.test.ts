@@ -1,4 +1,7 @@
-/** What the demo and other tests count on: verk-tiny chats, follows simple wishes, and leaves a reward something to improve. */
+/**
+ * Properties that the demo and other tests rely on: verk-tiny chats, follows simple requests, and leaves room for a
+ * reward to improve.
+ */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { join } from "node:path";
 import { splitRows } from "../../src/cli/demo/task.ts";

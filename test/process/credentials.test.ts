@@ -7,8 +7,9 @@ import { generateKeyPairSync } from "node:crypto";
 import { readdirSync, readFileSync, rmSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { CreateBucketCommand, S3Client } from "@aws-sdk/client-s3";
+import { startBinary } from "../binary.ts";
 import { startFakeHf } from "../connectors/fake_hf.ts";
-import { startBinary, until } from "../harness.ts";
+import { until } from "../harness.ts";
 import { azurite, bigqueryLocal, describeWith, gcs, judge, mariadb, minio, postgres } from "../servers/servers.ts";
 
 const TOKEN = "hf_MarkedTokenOfTheHub123456";

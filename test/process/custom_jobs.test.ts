@@ -3,8 +3,9 @@ import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { chmodSync, chownSync, mkdirSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { tarGz } from "../archives.ts";
+import { startBinary } from "../binary.ts";
 import { violations } from "../fault/invariants.ts";
-import { startBinary, tempDir, until } from "../harness.ts";
+import { tempDir, until } from "../harness.ts";
 import { asNobody, isRoot, NOBODY } from "../sandbox/nobody.ts";
 
 setDefaultTimeout(120_000);

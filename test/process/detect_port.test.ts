@@ -1,7 +1,9 @@
 /** `detect.port`: detection alone on a second port, beside the one that has both interfaces. */
 import { afterEach, expect, test } from "bun:test";
 import { rmSync } from "node:fs";
-import { makeKey, program, startBinary, tempDir, until } from "../harness.ts";
+import { startBinary } from "../binary.ts";
+import { makeKey, program } from "../cli.ts";
+import { tempDir, until } from "../harness.ts";
 
 const dirs: string[] = [];
 const fresh = () => {

@@ -4,9 +4,11 @@ import { createHmac } from "node:crypto";
 import { existsSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import sharp from "sharp";
+import { startBinary } from "../binary.ts";
+import { makeKey } from "../cli.ts";
 import { FAKES, writeModels } from "../detection/fake_models.ts";
 import { violations } from "../fault/invariants.ts";
-import { makeKey, startBinary, tempDir, until } from "../harness.ts";
+import { tempDir, until } from "../harness.ts";
 import { startTlsReceiver, TLS_FLAGS } from "../webhooks_kit.ts";
 
 const dir = tempDir();

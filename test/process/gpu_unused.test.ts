@@ -2,7 +2,9 @@
 import { expect, test } from "bun:test";
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { program, startBinary, tempDir, until } from "../harness.ts";
+import { startBinary } from "../binary.ts";
+import { program } from "../cli.ts";
+import { tempDir, until } from "../harness.ts";
 
 const LINE = "0, GPU-5a1c, NVIDIA H200, 143771, 4, 17, 31, 75.36, 580.95.05";
 

@@ -1,6 +1,8 @@
 import { afterAll, expect, test } from "bun:test";
 import { rmSync } from "node:fs";
-import { makeKey, startBinary, tempDir, until } from "../harness.ts";
+import { startBinary } from "../binary.ts";
+import { makeKey } from "../cli.ts";
+import { tempDir, until } from "../harness.ts";
 import { numberIn, parsePrometheus } from "../prometheus.ts";
 
 const dir = tempDir();

@@ -2,8 +2,9 @@ import { afterAll, beforeAll, expect, test } from "bun:test";
 import { mkdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { sha256File } from "../../src/platform/files.ts";
-import { runVerk } from "../cli.ts";
-import { makeKey, startBinary, tempDir, until } from "../harness.ts";
+import { startBinary } from "../binary.ts";
+import { makeKey, runVerk } from "../cli.ts";
+import { tempDir, until } from "../harness.ts";
 import { makeModel } from "../models.ts";
 
 let dir: string;

@@ -1,7 +1,9 @@
 import { afterEach, expect, test } from "bun:test";
 import { chmodSync, chownSync, copyFileSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync } from "node:fs";
 import { join } from "node:path";
-import { makeKey, program, startBinary, tempDir, until } from "../harness.ts";
+import { startBinary } from "../binary.ts";
+import { makeKey, program } from "../cli.ts";
+import { tempDir, until } from "../harness.ts";
 
 const dirs: string[] = [];
 const fresh = () => {

@@ -13,8 +13,10 @@ import {
 import { join } from "node:path";
 import { NR } from "../../src/native/syscalls.ts";
 import type { Exec } from "../../src/resources/sessions/schema.ts";
+import { startBinary } from "../binary.ts";
+import { makeKey } from "../cli.ts";
 import { violations } from "../fault/invariants.ts";
-import { makeKey, startBinary, tempDir, until } from "../harness.ts";
+import { tempDir, until } from "../harness.ts";
 import { asNobody, isRoot, NOBODY } from "../sandbox/nobody.ts";
 import { processesWith } from "../sandbox/sessions_kit.ts";
 

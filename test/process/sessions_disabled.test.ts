@@ -1,6 +1,7 @@
 import { expect, test } from "bun:test";
 import { chownSync, rmSync } from "node:fs";
-import { startBinary, tempDir } from "../harness.ts";
+import { startBinary } from "../binary.ts";
+import { tempDir } from "../harness.ts";
 import { asNobody, isRoot, NOBODY } from "../sandbox/nobody.ts";
 
 /** A host that allows no user namespaces, for the server alone. */

@@ -2,8 +2,10 @@ import { Database } from "bun:sqlite";
 import { expect, test } from "bun:test";
 import { existsSync, readdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
+import { startBinary } from "../binary.ts";
+import { makeKey } from "../cli.ts";
 import { violations } from "../fault/invariants.ts";
-import { makeKey, startBinary, tempDir, until } from "../harness.ts";
+import { tempDir, until } from "../harness.ts";
 import { processesWith } from "../sandbox/sessions_kit.ts";
 
 const ROUNDS = 6;

@@ -2,7 +2,9 @@ import { afterAll, expect, test } from "bun:test";
 import { mkdirSync, readdirSync, readFileSync, rmSync, statSync } from "node:fs";
 import { connect, type Socket } from "node:net";
 import { join } from "node:path";
-import { makeKey, startBinary, tempDir } from "../harness.ts";
+import { startBinary } from "../binary.ts";
+import { makeKey } from "../cli.ts";
+import { tempDir } from "../harness.ts";
 
 const root = tempDir();
 afterAll(() => rmSync(root, { recursive: true, force: true }));

@@ -1,8 +1,10 @@
 import { afterEach, expect, test } from "bun:test";
 import { readdirSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
+import { startBinary } from "../binary.ts";
+import { makeKey } from "../cli.ts";
 import { violations } from "../fault/invariants.ts";
-import { makeKey, startBinary, tempDir, until } from "../harness.ts";
+import { tempDir, until } from "../harness.ts";
 
 const dirs: string[] = [];
 afterEach(() => {

@@ -1,8 +1,10 @@
 import { afterAll, expect, test } from "bun:test";
 import { rmSync } from "node:fs";
 import { Webhook } from "standardwebhooks";
+import { startBinary } from "../binary.ts";
+import { makeKey } from "../cli.ts";
 import { violations } from "../fault/invariants.ts";
-import { makeKey, startBinary, tempDir, until } from "../harness.ts";
+import { tempDir, until } from "../harness.ts";
 import { startTlsReceiver, TLS_FLAGS } from "../webhooks_kit.ts";
 
 const ROUNDS = 4;

@@ -2,8 +2,9 @@ import { afterAll, beforeAll, expect, test } from "bun:test";
 import { rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { mintSecret, sign, verify } from "../../src/lib/webhooks/signature.ts";
+import { startBinary } from "../binary.ts";
 import { runVerk, spawnVerk } from "../cli.ts";
-import { startBinary, tempDir, until } from "../harness.ts";
+import { tempDir, until } from "../harness.ts";
 import { startReceiver } from "../receiver.ts";
 
 const root = tempDir();

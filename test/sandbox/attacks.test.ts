@@ -11,7 +11,9 @@ import {
   writeFileSync,
 } from "node:fs";
 import { join } from "node:path";
-import { makeKey, program, startBinary, tempDir, until } from "../harness.ts";
+import { startBinary } from "../binary.ts";
+import { makeKey, program } from "../cli.ts";
+import { tempDir, until } from "../harness.ts";
 import { JAVASCRIPT_ATTACKS } from "./attacks_javascript.ts";
 import { type Attack, PYTHON_ATTACKS } from "./attacks_python.ts";
 import { asNobody, isRoot, NOBODY } from "./nobody.ts";

@@ -1,4 +1,4 @@
-/** Adapters on their base in real processes, as the server starts them, against the merged models. */
+/** Adapters on their base in real processes, as the server starts them, compared with the merged models. */
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { mkdirSync, renameSync } from "node:fs";
 import { join } from "node:path";
@@ -76,7 +76,7 @@ async function deploy(model: string, more = {}): Promise<string> {
   await serves(body.id);
   return body.id;
 }
-/** The greedy answers to all prompts, asked at the same moment. */
+/** The greedy answers to all prompts, requested at the same time. */
 const answers = (model: string): Promise<string[]> =>
   Promise.all(
     PROMPTS.map(async (prompt) => {
@@ -128,10 +128,10 @@ test("the others go on when the one who loaded the model stops, and recover toge
   await stop(idOf("base"));
   expect(await answers("poet")).toEqual(saidBy("poet"));
   process.kill(pidOf(idOf("poet")), "SIGKILL");
-  type Told = { type: string; data: { id: string } };
-  const told = async (): Promise<Told[]> => (await on.call("GET", "/v1/events?limit=100")).body.data;
+  type Event = { type: string; data: { id: string } };
+  const told = async (): Promise<Event[]> => (await on.call("GET", "/v1/events?limit=100")).body.data;
   for (const id of ["poet", "clerk"].map(idOf)) {
-    const sick = (event: Told) => event.type === "deployment.unhealthy" && event.data.id === id;
+    const sick = (event: Event) => event.type === "deployment.unhealthy" && event.data.id === id;
     await until("it to be noticed", async () => (await told()).some(sick));
     await serves(id);
   }

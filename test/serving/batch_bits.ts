@@ -1,7 +1,7 @@
 /**
- * Whether the logits of a row depend on how many rows are decoded with it. The library promises nothing: which kernel
- * multiplies depends on the processor and on the number of rows. On x86-64 the bits of F16 and quantized models are the
- * same; on Arm they change at 8 rows, by up to 2.5e-2. A test asks for equal texts across batches only where this says so.
+ * Tells if the logits of a row depend on the number of rows decoded with it. The library promises nothing: the kernel
+ * depends on the processor and on the number of rows. On x86-64 the bits of F16 and quantized models are the same; on
+ * Arm they change at 8 rows, by up to 2.5e-2. A test requires equal texts across batches only if this returns true.
  */
 import { ptr, toArrayBuffer } from "bun:ffi";
 import { must } from "../../src/native/ffi.ts";

@@ -1,4 +1,4 @@
-/** The clients that people use, unchanged, against the executable. */
+/** Tests common clients, unchanged, against the executable. */
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { createOpenAICompatible } from "@ai-sdk/openai-compatible";
 import { HumanMessage, SystemMessage } from "@langchain/core/messages";
@@ -222,10 +222,10 @@ test("the AI SDK: text, stream, tools, embeddings", async () => {
 test("LangChain: invoke, stream, bound tools, embeddings", async () => {
   const options = { model: MODEL, apiKey: server.key, configuration: { baseURL }, maxRetries: 0 };
   const model = new ChatOpenAI({ ...options, temperature: 0, maxTokens: 8 });
-  const asked = [new SystemMessage("Be brief."), new HumanMessage("Say it.")];
-  const whole = await model.invoke(asked);
+  const conversation = [new SystemMessage("Be brief."), new HumanMessage("Say it.")];
+  const whole = await model.invoke(conversation);
   let text = "";
-  for await (const chunk of await model.stream(asked)) text += chunk.content;
+  for await (const chunk of await model.stream(conversation)) text += chunk.content;
   expect(text).toBe(whole.content as string);
   expect(whole.usage_metadata).toMatchObject({ output_tokens: expect.any(Number) });
   const weather = langchainTool(() => "rain", {
@@ -234,7 +234,7 @@ test("LangChain: invoke, stream, bound tools, embeddings", async () => {
     schema: z.object({ city: z.enum(["Oslo"]) }),
   });
   const bound = new ChatOpenAI(options).bindTools([weather], { tool_choice: "required" });
-  const { tool_calls } = await bound.invoke(asked);
+  const { tool_calls } = await bound.invoke(conversation);
   expect(tool_calls?.[0]).toMatchObject({ name: "get_weather", args: { city: "Oslo" } });
   const embeddings = new OpenAIEmbeddings({ ...options });
   expect(Math.hypot(...(await embeddings.embedQuery("one")))).toBeCloseTo(1, 3);

@@ -10,7 +10,7 @@ const model = makeModel(tempDir(), { arch: "qwen2", type: "F32" });
 const ask = (text: string) => `<|im_start|>user\n${text}<|im_end|>\n<|im_start|>assistant\n`;
 const inGraph = (parallel: number) => testEngine(model, { parallel, deviceSampling: true, steady: true });
 
-/** Of the logits divided by the temperature. */
+/** Log-probabilities of the logits divided by the temperature. */
 function divided(logps: Float64Array, temperature: number): Float64Array {
   const scaled = logps.map((each) => each / temperature);
   const norm = Math.log(scaled.reduce((sum, each) => sum + Math.exp(each), 0));
@@ -28,7 +28,7 @@ test.each([0.6, 1, 1.7])(
     const said = await say(engine, { prompt, samples, sampling, maxTokens: 1 });
     const seen = new Float64Array(expected.length);
     for (const one of said) seen[one.tokens[0]!]!++;
-    // The rare are one class: a class of chi-square wants five or more.
+    // Rare tokens form one class: a chi-square class needs five or more.
     const common = [...expected.keys()].filter((token) => expected[token]! * samples >= 5);
     const rest = (values: Float64Array) =>
       common.reduce(
@@ -40,7 +40,8 @@ test.each([0.6, 1, 1.7])(
     const chi = classes.reduce((sum, [got, want]) => sum + (got - want) ** 2 / want, 0);
     const freedom = classes.length - 1;
     expect(freedom).toBeGreaterThan(5);
-    expect(chi).toBeLessThan(freedom + 5 * Math.sqrt(2 * freedom)); // five deviations: the seed is fixed
+    // five deviations, which is safe because the seed is fixed
+    expect(chi).toBeLessThan(freedom + 5 * Math.sqrt(2 * freedom));
   },
   120_000,
 );
@@ -93,7 +94,7 @@ test("drawn together: those who come later join those who run", async () => {
   for (const seed of [0, 7, 19]) expect((await roll(seed)).tokens).toEqual(all[seed]!.tokens);
 });
 
-test("a proof of life draws with what its slot has, and changes nobody's tokens", async () => {
+test("a probe draws with its slot's sampler, and changes no tokens of others", async () => {
   const engine = await inGraph(2);
   const prompt = tokens(engine, ask("still there"));
   const roll = async () => (await sayOne(engine, { prompt, sampling: { ...RANDOM, seed: 9 } })).tokens;
@@ -102,7 +103,7 @@ test("a proof of life draws with what its slot has, and changes nobody's tokens"
   expect(await roll()).toEqual(before);
 });
 
-test("drawn together beside chains and beside those whose logits are needed: nobody gets another's token", async () => {
+test("drawn together with chains and with samples that need logits: each gets its own tokens", async () => {
   const engine = await inGraph(8);
   const prompt = tokens(engine, ask("mixed company"));
   const { tokens: expected } = greedy(model, prompt, 16);

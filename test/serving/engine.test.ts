@@ -12,7 +12,7 @@ const model = makeModel(dir, { arch: "llama", type: "F32" });
 const ask = (text: string) => `<|im_start|>user\n${text}<|im_end|>\n<|im_start|>assistant\n`;
 const COUNT = 40;
 
-/** `expect().rejects` holds up the event loop, and with it the messages of a thread. */
+/** `expect().rejects` blocks the event loop, and with it the messages of a thread. */
 const refusal = (promise: Promise<unknown>) =>
   promise.then(
     () => () => {},
@@ -21,7 +21,7 @@ const refusal = (promise: Promise<unknown>) =>
     },
   );
 
-/** A model whose greedy text leads clearly: where two tokens tie, either is right. */
+/** A model whose greedy text is unambiguous: if two tokens tie, either is right. */
 async function clearModel(options: Omit<ModelOptions, "seed">, text: string) {
   for (let seed = 1; ; seed++) {
     const path = makeModel(dir, { ...options, seed });
@@ -141,7 +141,7 @@ test("tokens drawn inside the graph: the same greedy text, seeds that hold, besi
   ]);
   expect([again.tokens, plain.tokens, scored.tokens]).toEqual([alone.tokens, expected, expected]);
   expect(other.tokens).not.toEqual(alone.tokens);
-  const many = await Promise.all([1, 2, 3, 4, 5, 6, 5, 5].map(roll)); // more than slots: their chains are used again
+  const many = await Promise.all([1, 2, 3, 4, 5, 6, 5, 5].map(roll)); // more than slots: their chains are reused
   for (const i of [4, 6, 7]) expect(many[i]!.tokens).toEqual(alone.tokens);
 });
 
@@ -230,7 +230,7 @@ test("the end token ends the text, is not shown and not counted; ignoreEos goes 
   const sampling = { ...GREEDY, logitBias: [[end, 100]] as const };
   const said = await sayOne(engine, { prompt, sampling, wantTokens: false });
   expect(said).toMatchObject({ text: "", finish: "stop", completionTokens: 0, tokens: [] });
-  expect((await sayOne(engine, { prompt, sampling })).tokens).toEqual([end]); // a rollout must know
+  expect((await sayOne(engine, { prompt, sampling })).tokens).toEqual([end]); // a rollout needs it
   expect(await sayOne(engine, { prompt, sampling, ignoreEos: true, maxTokens: 9 })).toMatchObject({
     finish: "length",
     completionTokens: 9,
@@ -326,7 +326,7 @@ test("a prompt that does not fit is refused with both numbers; a full context en
   expect(() => engine.generate(request)).toThrow("32 tokens, but the context holds 32");
   expect(await refusal(engine.embed([new Int32Array(33).fill(65)]))).toThrow(ContextOverflow);
   const said = await sayOne(engine, { prompt: prompt.slice(0, 31), maxTokens: 100, ignoreEos: true });
-  expect(said).toMatchObject({ finish: "length", completionTokens: 2 }); // one in the last place, one beyond it
+  expect(said).toMatchObject({ finish: "length", completionTokens: 2 }); // one in the last position, one beyond it
 });
 
 test("a file that is no model is refused with the library's reason", async () => {
@@ -342,7 +342,7 @@ test("closing ends what runs, and says so", async () => {
   expect(await refusal(running)).toThrow("the engine is closed");
 });
 
-test("a proof of life costs nobody the cache, and changes nothing in it", async () => {
+test("a probe costs no cache, and changes nothing in it", async () => {
   const engine = await testEngine(model, { parallel: 1 });
   const prompt = tokens(engine, ask("Remember this for the next turn"));
   const first = await sayOne(engine, { prompt, maxTokens: 12 });

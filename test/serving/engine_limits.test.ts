@@ -11,7 +11,8 @@ const numbers = (count: number, step: number) => Int32Array.from({ length: count
 
 test("a batch stays within its size when a long prompt, a stream and the idle slot between them share it", async () => {
   const engine = await testEngine(model, { contextLength: 4096, parallel: 3 });
-  await say(engine, { prompt: numbers(600, 3), maxTokens: 1 }); // its speed is known: the next prompts come in large parts
+  // now its speed is known: the next prompts come in large parts
+  await say(engine, { prompt: numbers(600, 3), maxTokens: 1 });
   const [, stream, long] = await Promise.all([
     sayOne(engine, { prompt: numbers(8, 7), maxTokens: 1 }), // the slot in the middle, idle soon
     sayOne(engine, { prompt: numbers(8, 5), maxTokens: 100, ignoreEos: true }),

@@ -42,7 +42,7 @@ export type Said = {
   parts: string[];
 };
 
-/** Runs to the end; one entry per sample. */
+/** Runs to the end and returns one entry per sample. */
 export async function say(
   engine: Engine,
   generation: Partial<Generation> & { prompt: Int32Array },

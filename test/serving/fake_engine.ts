@@ -1,4 +1,4 @@
-/** An engine that says what it is told: one token per character, control tokens by their text. */
+/** An engine that follows a script: one token per character, control tokens by their text. */
 import type { Delta, Engine, Generation, ModelFacts, TokenLogprob } from "../../src/workers/serving/engine/types.ts";
 
 export const CONTROLS = ["<|im_start|>", "<|im_end|>", "<|endoftext|>", "[TOOL_CALLS]"];
@@ -7,7 +7,7 @@ const encoder = new TextEncoder();
 
 export type Step = string | Promise<unknown> | Error;
 export type Script = (generation: Generation, sample: number) => Iterable<Step>;
-export type FakeEngine = Engine & { asked: Generation[]; open: number };
+export type FakeEngine = Engine & { requests: Generation[]; open: number };
 
 const FACTS: ModelFacts = {
   architecture: "fake",
@@ -27,12 +27,12 @@ const FACTS: ModelFacts = {
   device: "fake",
 };
 
-/** Each text of the script is a token; a promise is waited for; an error is thrown. Ends with `length` when cut. */
+/** Each text of the script is a token; a promise is awaited; an error is thrown. Ends with `length` if cut off. */
 export function fakeEngine(script: Script, facts: Partial<ModelFacts> = {}): FakeEngine {
   const engine: FakeEngine = {
     model: 0,
     facts: { ...FACTS, ...facts },
-    asked: [],
+    requests: [],
     open: 0,
     tokenize(text, { addBos, special }) {
       const ids: number[] = addBos ? [FIRST_CONTROL + 2] : [];
@@ -46,7 +46,7 @@ export function fakeEngine(script: Script, facts: Partial<ModelFacts> = {}): Fak
     detokenize: (tokens) =>
       [...tokens].map((id) => (id >= FIRST_CONTROL ? CONTROLS[id - FIRST_CONTROL] : String.fromCharCode(id))).join(""),
     generate(generation, signal) {
-      engine.asked.push(generation);
+      engine.requests.push(generation);
       return Object.assign(play(engine, generation, script, signal), { cachedTokens: Promise.resolve(3) });
     },
     embed: async (prompts) => prompts.map((prompt) => Float32Array.from([prompt.length, 0, 0.5, 0])),

@@ -1,4 +1,4 @@
-/** Reads GBNF and writes random sentences of it: what a model without preferences would write. */
+/** Reads GBNF and writes random sentences, like a model without preferences. */
 
 type Node =
   | { kind: "text"; text: string }
@@ -103,7 +103,7 @@ class Parser {
   }
 }
 
-/** A random sentence. Past `depth` the shortest way out is taken, so that it ends. */
+/** Returns a random sentence. Beyond `depth` it takes the shortest way out, so that it ends. */
 export function sentence(rules: Map<string, Node>, random: () => number, depth = 12): string {
   const cost = costs(rules);
   const pick = <T>(items: readonly T[]) => items[Math.floor(random() * items.length)]!;
@@ -129,7 +129,7 @@ function ruleOf(rules: Map<string, Node>, name: string): Node {
   return rule;
 }
 
-/** How many rules deep a node must go at least. */
+/** Returns the minimum depth of rules that a node needs. */
 function costs(rules: Map<string, Node>): (node: Node) => number {
   const known = new Map<string, number>();
   const cost = (node: Node): number => {

@@ -29,8 +29,8 @@ beforeAll(async () => {
   const program = [process.execPath, resolve(import.meta.dir, "../../src/main.ts")];
   const limits = { silence_ms: 20_000, stop_grace_ms: 5_000, stderr_tail_bytes: 8_192 };
   const env = { PATH: process.env["PATH"], HOME: dir };
-  const places = { socketDir: join(dir, "run"), confine: confinedIn(dir) };
-  supervisor = createSupervisor({ log, clock: systemClock, ...places, env, program, ...limits });
+  const locations = { socketDir: join(dir, "run"), confine: confinedIn(dir) };
+  supervisor = createSupervisor({ log, clock: systemClock, ...locations, env, program, ...limits });
   worker = supervisor.spawn({
     kind: "serving",
     incoming: FromServing,
@@ -154,7 +154,7 @@ test("what the model writes under a random schema satisfies it", async () => {
       messages,
       seed,
       max_tokens: 600,
-      logit_bias: { [QUOTE]: 8 }, // else a string of random letters hardly ends
+      logit_bias: { [QUOTE]: 8 }, // otherwise a string of random letters rarely ends
       response_format: { type: "json_schema", json_schema: { name: "s", schema, strict: true } },
     });
     if (choices[0]?.finish_reason === "length") continue;

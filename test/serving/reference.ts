@@ -1,4 +1,6 @@
-/** llama.cpp itself, in the plainest way: one sequence, the whole prompt at once, then the most likely token, again and again. */
+/**
+ * llama.cpp itself in its simplest form: one sequence, the whole prompt at once, then repeatedly the most likely token.
+ */
 import { ptr, toArrayBuffer } from "bun:ffi";
 import { must, type Ptr } from "../../src/native/ffi.ts";
 import { loadModel, openContext } from "../../src/native/llama/load.ts";
@@ -7,9 +9,9 @@ import { tempDir } from "../harness.ts";
 
 export type Reference = {
   tokens: number[];
-  /** Of each step, as the model gave them. */
+  /** The model's logits of each step. */
   logits: Float32Array[];
-  /** The smallest lead that a chosen token had over the second: near 0, another order of additions may choose that. */
+  /** The smallest lead of a chosen token over the second: near 0, another order of additions may choose that one. */
   lead: number;
 };
 type Loaded = { llama: Llama; model: Ptr; vocabSize: number };
@@ -47,7 +49,7 @@ export function greedy(path: string, prompt: Int32Array, count: number): Referen
   });
 }
 
-/** Log-probabilities of every token at every place of a text. */
+/** Log-probabilities of every token at every position of a text. */
 export function logpsOf(path: string, tokens: Int32Array): Float64Array[] {
   return withModel(path, (loaded) => {
     const context = openPlainContext(loaded, false);
@@ -64,7 +66,7 @@ export function logpsOf(path: string, tokens: Int32Array): Float64Array[] {
   });
 }
 
-/** The mean of the last hidden states, made to length 1. */
+/** The mean of the last hidden states, scaled to length 1. */
 export function meanState(path: string, prompt: Int32Array): Float32Array {
   return withModel(path, (loaded) => {
     const { llama, model } = loaded;

@@ -1,13 +1,17 @@
 import { copyFileSync, mkdirSync, readdirSync, readFileSync, readlinkSync, rmSync } from "node:fs";
 import { join } from "node:path";
-import { makeKey, startBinary, tempDir, until } from "../harness.ts";
+import { startBinary } from "../binary.ts";
+import { makeKey } from "../cli.ts";
+import { tempDir, until } from "../harness.ts";
 import { type ModelOptions, makeModel } from "../models.ts";
 
 type Options = { models?: Record<string, ModelOptions>; args?: string[] };
 // biome-ignore lint/suspicious/noExplicitAny: a test reads whatever the server answered
 type Json = any;
 
-/** The executable, with models of random weights in its folder; one thread, so that tests share the machine. */
+/**
+ * Starts the executable with models of random weights in its folder, on one thread, so that tests share the machine.
+ */
 export async function startServing({ models = {}, args = [] }: Options = {}) {
   const dir = tempDir();
   const made = tempDir();
@@ -50,11 +54,11 @@ export async function startServing({ models = {}, args = [] }: Options = {}) {
     call,
     get,
     reaches,
-    /** A deployment that serves. */
+    /** Makes a deployment and waits until it serves. */
     async deploy(settings: { model: string; name: string } & Record<string, unknown>): Promise<string> {
       const waiting = async () => {
         const answer = await call("POST", "/v1/deployments", settings);
-        if (answer.status === 404) return undefined; // the folder has not been looked at yet
+        if (answer.status === 404) return undefined; // the server has not scanned the folder yet
         if (answer.status !== 201) throw new Error(JSON.stringify(answer.body));
         return answer.body.id as string;
       };
@@ -82,12 +86,12 @@ export async function startServing({ models = {}, args = [] }: Options = {}) {
   };
 }
 
-/** Workers run in the folder of their server. */
+/** True for a worker: it runs in the folder of its server. */
 function isWorkerOf(name: string, dir: string): boolean {
   try {
     const argv = readFileSync(`/proc/${name}/cmdline`, "utf8").split("\0");
     return argv.join(" ").includes("worker serving") && readlinkSync(`/proc/${name}/cwd`).startsWith(dir);
   } catch {
-    return false; // no process, or one that has just ended
+    return false; // the process has just ended, or never was
   }
 }

@@ -20,7 +20,7 @@ export const ErrorEnvelope = z
   })
   .meta({ id: "Error" });
 
-/** How a failure is told: every 4xx and 5xx leaves through one of these. */
+/** Makes the answer to an error. Every 4xx and 5xx is made by one of these. */
 export type ErrorAnswer = (error: AppError, request: Request) => Response;
 
 /** The one error envelope, but for the interface that has its own. */
@@ -35,7 +35,7 @@ export function toAppError(ctx: Ctx, error: unknown, request: Request): AppError
     if (error.status >= 500) ctx.log.warn(error.message, { request_id: requestIdOf(request), error });
     return error;
   }
-  if (request.signal.aborted) return new AppError("invalid_request", "The client left"); // nobody hears it
+  if (request.signal.aborted) return new AppError("invalid_request", "The client left"); // the client does not read it
   if (error instanceof StorageError) {
     ctx.log.error(error.message, { request_id: requestIdOf(request), error });
     const message = `The server cannot use its storage: ${error.advice}`;

@@ -6,7 +6,7 @@ import { EmbeddingRequest } from "./embedding.ts";
 const ASK = { model: "m", messages: [{ role: "user", content: "hi" }] };
 const tool = { type: "function", function: { name: "add" } };
 
-/** The paths of what is wrong, the deepest first. */
+/** Returns the paths of all problems, the deepest first. */
 function wrong(request: unknown): string[] {
   const { error } = ChatCompletionRequest.safeParse(request);
   type Issue = { path: PropertyKey[]; errors?: Issue[][] };

@@ -91,13 +91,13 @@ test("other formats, versions and byte orders are told apart", () => {
 test("it asks for no more bytes than it needs, and never for more than the file has", () => {
   const header = ggufHeader(METADATA, [TENSOR]);
   let length = 0;
-  for (let asked = 0; ; asked++) {
+  for (let rounds = 0; ; rounds++) {
     const parsed = parseGguf(header.subarray(0, length), header.byteLength + TENSOR_BYTES);
     if (!("need" in parsed)) break;
     expect(parsed.need).toBeGreaterThan(length);
     expect(parsed.need).toBeLessThanOrEqual(header.byteLength);
     length = parsed.need;
-    expect(asked).toBeLessThan(1000);
+    expect(rounds).toBeLessThan(1000);
   }
 });
 

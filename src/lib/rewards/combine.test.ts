@@ -34,7 +34,7 @@ describe("a sample's reward", () => {
   test("is null when every function returned None, without an error", () => {
     expect(one([1, fault("none")])).toMatchObject({ reward: null, error: null });
   });
-  test("is null when any function failed; the first failure is told", () => {
+  test("is null when any function failed; the first failure is reported", () => {
     const scored = one([1, value(2)], [1, fault("none")], [1, fault("timeout")], [1, fault("exception")]);
     expect(scored).toMatchObject({ reward: null, error: { kind: "timeout", reward: "f2" } });
     expect(scored.sub_rewards).toEqual({ f0: 2, f1: null, f2: null, f3: null });

@@ -54,7 +54,7 @@ describe("what is refused, and in what words", () => {
     expect(fields).toContain(String(found[0]?.path[0]));
   });
 
-  test("everything that is wrong is told at once", () => {
+  test("all problems are reported at once", () => {
     expect(problems("grpo", { top_p: 2, beta: -1, what_is_this: 0 })).toHaveLength(3);
   });
 
@@ -89,7 +89,7 @@ describe("what is absent takes TRL's default", () => {
     expect(resolved("sft", {}).completion_only_loss).toBe(true);
   });
 
-  test("and is made to fit where nobody asked for it: whole groups, the model's context", () => {
+  test("and is adapted if the user did not give it: whole groups, the model's context", () => {
     expect(resolved("grpo", { num_generations: 16 }).per_device_train_batch_size).toBe(16);
     expect(resolved("grpo", { num_generations: 3 }).per_device_train_batch_size).toBe(9);
     expect(resolved("grpo", {}, { contextLength: 300 }).max_completion_length).toBe(150);
@@ -135,9 +135,9 @@ describe("auto", () => {
   });
 
   test("samples eight prompts a step where there are as many", () => {
-    const asked = { per_device_train_batch_size: "auto", gradient_accumulation_steps: "auto", num_generations: 4 };
-    expect(resolved("grpo", asked).generation_batch_size).toBe(32);
-    expect(resolved("grpo", asked, { rows: 3 }).generation_batch_size).toBe(12);
+    const input = { per_device_train_batch_size: "auto", gradient_accumulation_steps: "auto", num_generations: 4 };
+    expect(resolved("grpo", input).generation_batch_size).toBe(32);
+    expect(resolved("grpo", input, { rows: 3 }).generation_batch_size).toBe(12);
   });
 });
 

@@ -6,8 +6,8 @@ const MOST_HOSTS = 1_000;
 const lastAt = new Map<string, number>();
 
 /**
- * Tells the operator what a caller must not learn: the address behind a name. A caller chooses the names and how often
- * they are dialled, so each name gets one line a minute, and no more than `MOST_HOSTS` names do.
+ * Logs for the operator what a caller must not learn: the address behind a name. A caller chooses the names and how
+ * often they are used, so each name gets one line a minute, for at most `MOST_HOSTS` names.
  */
 export function logRefusal(
   log: Log,

@@ -95,10 +95,10 @@ export function openRows(path: string, mode: Mode) {
   }
 
   /**
-   * Resolves when what was appended survives a power cut; nothing may be appended meanwhile. SQLite itself never flushes
-   * here, for it would keep this thread waiting: the log is flushed on another, and once it has grown it is copied into
-   * the file, which is flushed before the log's place is used again. After a flush that failed nobody knows what is on
-   * the disk, and what follows in the log would be lost with it: nothing is taken until the file was opened anew.
+   * Resolves when the appended rows survive a power cut; nothing may be appended meanwhile. SQLite never flushes here,
+   * because it would block this thread. The log is flushed on another thread. Once it has grown it is copied into the
+   * file, which is flushed before the log is reused. After a failed flush the content of the disk is unknown, and later
+   * entries of the log would be lost with it. So nothing is accepted until the file was opened again.
    */
   async function flush() {
     try {
@@ -128,7 +128,7 @@ export function openRows(path: string, mode: Mode) {
     await flushPath(path);
   }
 
-  /** Forgets everything beyond `head`: what a crash left there was never promised to anybody. */
+  /** Removes everything beyond `head`: a crash left it there, and it was never acknowledged. */
   function cutBeyond(head: number) {
     transact(() => {
       sqlite.run("DELETE FROM blocks WHERE first_row > ?", [head]);
@@ -201,7 +201,7 @@ function open(path: string, mode: Mode): Database {
     sqlite.run("PRAGMA busy_timeout = 5000");
     sqlite.run(`PRAGMA cache_size = ${-CACHE_KIB}`);
     if (mode === "build") {
-      sqlite.run("PRAGMA journal_mode = OFF"); // nobody will ever see half of it
+      sqlite.run("PRAGMA journal_mode = OFF"); // half of the file is never visible
       sqlite.run("PRAGMA synchronous = OFF");
     }
     if (mode === "append") {

@@ -8,7 +8,7 @@ import { routeNames } from "../../lib/route_names.ts";
 import { AuditEntry, AuditQuery } from "./schema.ts";
 import * as log from "./service.ts";
 
-/** A function plugin: it gets the application it is mounted on, whose routes are complete by the first request. */
+/** A function plugin gets the application that it is mounted on. Its routes are complete by the first request. */
 export const routes = (ctx: Ctx) => (app: AnyElysia) => {
   let nameOf: ReturnType<typeof routeNames> | undefined;
   const { authed } = area(ctx, "account");
@@ -22,11 +22,11 @@ export const routes = (ctx: Ctx) => (app: AnyElysia) => {
       {
         ...asks(AuditQuery),
         detail: describe(
-          "List the calls that changed something, or tried to",
+          "List the calls that changed something or tried to",
           { 200: listOf(AuditEntry, "AuditEntryList") },
           {
             description:
-              "Every call of this workspace's keys except inference, which has its own records, and GET; a GET that reveals a secret is listed too. An entry says who, what, when, from where and with which result. Commands on the server's machine are listed. Never a body.",
+              "Lists every call of this workspace's keys except inference, which has its own records, and GET. A GET that reveals a secret is listed too. Commands on the server's machine are listed. An entry holds the key, route, time, address and status, and never a body.",
           },
         ),
       },

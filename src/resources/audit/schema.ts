@@ -13,26 +13,26 @@ export const AuditEntry = later(() =>
       created_at: DateTime,
       key: z
         .object({ id: z.string(), name: z.string().nullable() })
-        .describe("Who: the key that was used, or cli:ACCOUNT of who gave a command on the server's machine"),
-      method: z.string().describe("Or CLI: a command"),
-      route: z.string().describe("Such as /v1/training_jobs/{id}/cancel, or verk keys create"),
+        .describe("The key that was used, or cli:ACCOUNT for a command on the server's machine"),
+      method: z.string().describe("HTTP method, or CLI for a command"),
+      route: z.string().describe("For example /v1/training_jobs/{id}/cancel or verk keys create"),
       resource_ids: z
         .record(z.string(), z.string())
-        .describe("What stands in the route's places, and `created`: the id of what was made"),
-      address: z.string().nullable().describe("Where the call came from"),
-      status: z.int().describe("What it was answered with"),
+        .describe("Values of the route's parameters, and `created`: the id of the new resource"),
+      address: z.string().nullable().describe("Address that the call came from"),
+      status: z.int().describe("HTTP status of the answer"),
       request_id: z.string(),
     })
     .meta({ id: "AuditEntry" }),
 );
 export type AuditEntry = z.infer<typeof AuditEntry>;
 
-export const AuditQuery = PageQuery.extend({ key_id: z.string().optional().describe("Calls with this key alone") });
+export const AuditQuery = PageQuery.extend({ key_id: z.string().optional().describe("Only calls with this key") });
 export type AuditQuery = z.infer<typeof AuditQuery>;
 
-type Seen = { named: Named | undefined; keyName: string | null };
+type Names = { named: Named | undefined; keyName: string | null };
 
-export const present = (row: AuditRow, { named, keyName }: Seen): AuditEntry => ({
+export const present = (row: AuditRow, { named, keyName }: Names): AuditEntry => ({
   object: "audit_log.entry",
   id: row.id,
   created_at: isoTime(row.createdAt),

@@ -1,9 +1,10 @@
-/** Reading and forgetting of the audit log; `src/http/audit.ts` writes it. */
+/** Reads and prunes the audit log; `src/http/audit.ts` writes it. */
 import { and, asc, desc, eq, gt, inArray, lt, min } from "drizzle-orm";
 import type { Ctx } from "../../context.ts";
 import { type AuditRow, auditLog } from "../../http/audit.ts";
 import { AppError } from "../../lib/errors.ts";
 import type { Named } from "../../lib/route_names.ts";
+import { DAY_MS } from "../../lib/units.ts";
 import type { Db, Tx } from "../../platform/db/db.ts";
 import { gradually } from "../../platform/db/gradually.ts";
 import { apiKeys } from "../api_keys/table.ts";
@@ -22,7 +23,7 @@ export function list(ctx: Ctx, workspaceId: string, { limit, after, key_id }: Au
       .where(and(own, eq(auditLog.id, after)))
       .get()
   )
-    throw new AppError("invalid_cursor", `after: no item ${after.slice(0, 80)} in this list`, { param: "after" });
+    throw new AppError("invalid_cursor", `after: this list has no item ${after.slice(0, 80)}`, { param: "after" });
   const rows = ctx.db
     .select()
     .from(auditLog)
@@ -56,8 +57,6 @@ function namesOf(ctx: Ctx, workspaceId: string, rows: readonly AuditRow[]): Map<
   return new Map(keys.map((key) => [key.id, key.name]));
 }
 
-const DAY_MS = 86_400_000;
-
 export async function prune(ctx: Ctx): Promise<void> {
   const before = ctx.clock.now() - ctx.config.audit.retention_days * DAY_MS;
   for (let workspaceId = nextOf(ctx.db, ""); workspaceId !== null; workspaceId = nextOf(ctx.db, workspaceId)) {
@@ -66,7 +65,7 @@ export async function prune(ctx: Ctx): Promise<void> {
   }
 }
 
-/** The workspace behind `after` that has entries. */
+/** The next workspace after `after` that has entries. */
 const nextOf = (db: Db, after: string): string | null =>
   db
     .select({ id: min(auditLog.workspaceId) })

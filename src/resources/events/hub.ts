@@ -1,26 +1,25 @@
 /**
- * The newest events of a workspace while somebody follows it: one look at the database serves all of its streams, a
- * second after the last or when this process has emitted something. Events are kept here only once they are on the disk.
+ * Shares the newest events of a workspace among its streams: one query serves all of them. It runs a second after the
+ * last one, or when this process has emitted something. Events are kept here only once they are on the disk.
  */
 import type { Ctx } from "../../context.ts";
 import { onEvents } from "../../events/emit.ts";
 import type { EventRow } from "../../events/table.ts";
-import { oncePer } from "../../lib/once_per.ts";
-import { type Db, durable } from "../../platform/db/db.ts";
+import { durable } from "../../platform/db/db.ts";
 
-/** Another process (the command line) may write events too; it cannot ring our bell, so we look this often. */
-const LOOK_MS = 1_000;
+/** The command line is another process and may write events too, so the database is polled. */
+const POLL_MS = 1_000;
 const KEPT = 256;
 
-/** Both are calls to the database. */
+/** Both functions query the database. */
 type Source = {
   newestSeq: () => number;
-  /** The next ones behind a place, oldest first. */
+  /** The next events after `seq`, oldest first. */
   after: (seq: number) => EventRow[];
 };
 
 export class Hub {
-  /** Rows behind `from`, up to `newest`, without a gap. */
+  /** Rows after `from`, up to `newest`, without a gap. */
   #rows: EventRow[] = [];
   #from = 0;
   #newest = 0;
@@ -37,7 +36,7 @@ export class Hub {
     readonly onEmpty: () => void,
   ) {}
 
-  /** Rejects when what was newest is lost with its commit: the next event would get its place. */
+  /** Rejects when the newest event is lost with its commit: the next event would get the same `seq`. */
   join(): Promise<void> {
     this.#followers++;
     this.#begun ??= this.#begin();
@@ -50,17 +49,17 @@ export class Hub {
     this.onEmpty();
   }
 
-  /** The place behind the newest event. */
+  /** The `seq` of the newest event. */
   get newest(): number {
     return this.#newest;
   }
 
-  /** The events behind a place, if all of them are kept here. */
+  /** The events after `seq`, if all of them are kept here. */
   rowsAfter(seq: number): EventRow[] | undefined {
     return seq < this.#from ? undefined : this.#rows.filter((row) => row.seq > seq);
   }
 
-  /** Until there is an event behind this place, or the signal aborts. */
+  /** Resolves when there is an event after `seq`, or when the signal aborts. */
   async changed(seq: number, signal: AbortSignal): Promise<void> {
     if (this.#failure) throw this.#failure.error;
     if (this.#newest > seq || signal.aborted) return;
@@ -78,39 +77,39 @@ export class Hub {
     void this.#watch();
   }
 
-  /** Ends when the last follower leaves; a look that fails is the followers' to hear. */
+  /** Ends when the last follower leaves. A query that fails is passed to the followers. */
   async #watch() {
     const { ctx } = this;
     const silence = onEvents(ctx.db, () => this.#bell.resolve());
     try {
       while (!this.#stop.signal.aborted) {
         this.#bell = Promise.withResolvers();
-        await this.#look();
+        await this.#poll();
         const pause = new AbortController();
-        const wait = ctx.clock.sleep(LOOK_MS, AbortSignal.any([this.#stop.signal, ctx.closing, pause.signal]));
+        const wait = ctx.clock.sleep(POLL_MS, AbortSignal.any([this.#stop.signal, ctx.closing, pause.signal]));
         await Promise.race([this.#bell.promise, wait]);
         pause.abort();
         if (ctx.closing.aborted) return;
       }
     } catch (error) {
       this.#failure = { error };
-      this.#waiting.promise.catch(() => {}); // where nobody waits at this moment
+      this.#waiting.promise.catch(() => {}); // no follower may be waiting now
       this.#waiting.reject(error);
-      this.onEmpty(); // who comes next begins anew
+      this.onEmpty(); // the next follower gets a new hub
     } finally {
       silence();
     }
   }
 
-  async #look() {
+  async #poll() {
     const rows = this.source.after(this.#newest);
     if (rows.length === 0) return;
-    await durable(this.ctx.db); // we see the open commit too
+    await durable(this.ctx.db); // the query sees the open commit too
     this.#rows.push(...rows);
     this.#newest = rows.at(-1)?.seq ?? this.#newest;
     if (this.#rows.length > KEPT) {
-      const gone = this.#rows.splice(0, this.#rows.length - KEPT);
-      this.#from = gone.at(-1)?.seq ?? this.#from;
+      const dropped = this.#rows.splice(0, this.#rows.length - KEPT);
+      this.#from = dropped.at(-1)?.seq ?? this.#from;
     }
     this.#bell.resolve(); // there may be more
     this.#waiting.resolve();
@@ -118,10 +117,8 @@ export class Hub {
   }
 }
 
-const hubsOf = oncePer((_db: Db) => new Map<string, Hub>());
-
 export function hubFor(ctx: Ctx, workspaceId: string, source: Source): Hub {
-  const hubs = hubsOf(ctx.db);
+  const { hubs } = ctx.state.events;
   const known = hubs.get(workspaceId);
   if (known) return known;
   const hub: Hub = new Hub(ctx, source, () => {

@@ -33,7 +33,7 @@ export const routes = (ctx: Ctx) => {
         { 200: EventList },
         {
           description:
-            "Oldest first. With stream=1 the answer is text/event-stream: one message per event, its id in `id`; before them one with an `id` alone, the place where the stream begins. With types, a message with an `id` alone says how far the stream has come past events of other types. Reconnect with Last-Event-ID.",
+            "Oldest first. With stream=1 the answer is text/event-stream: one message per event, its id in `id`; the first message has an `id` alone, the position where the stream begins. With types, a message with an `id` alone says how far the stream has moved past events of other types. Reconnect with Last-Event-ID.",
         },
       ),
     },
@@ -48,7 +48,7 @@ async function* messages(
   const id = feed.idAt(ctx, at.workspaceId, at.afterSeq);
   if (id !== undefined) {
     await durable(ctx.db); // a cursor never names a lost event
-    yield { id }; // who is cut off before the first event comes back to this place
+    yield { id }; // a client that is cut off before the first event continues here
   }
   for await (const step of feed.follow(ctx, at, signal))
     yield "row" in step ? { id: step.row.id, event: step.row.type, data: present(step.row) } : { id: step.id };

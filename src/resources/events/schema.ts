@@ -27,10 +27,10 @@ export const EventQuery = z.object({
   after: z
     .string()
     .optional()
-    .describe("Id of the last event seen, or latest; the feed goes on behind it, oldest first"),
+    .describe("Id of the last event seen, or latest. The feed continues after it, oldest first"),
   limit: z.coerce.number().int().min(1).max(100).default(20).describe("How many events at most"),
   types: z.string().max(2000).optional().describe("Only these types, separated by commas"),
-  stream: z.enum(["0", "1"]).default("0").describe("1: stay connected and receive events as they happen (SSE)"),
+  stream: z.enum(["0", "1"]).default("0").describe("1 keeps the connection open and sends events as they happen (SSE)"),
 });
 export type EventQuery = z.infer<typeof EventQuery>;
 

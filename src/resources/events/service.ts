@@ -8,7 +8,7 @@ import { durable, prepared } from "../../platform/db/db.ts";
 import { hubFor } from "./hub.ts";
 
 const PAGE = 100;
-const STRETCH = 1_000; // events that a reader of some types passes by in one go: less than a millisecond
+const STRETCH = 1_000; // events that a filter skips in one query: less than a millisecond
 
 const LATEST = "latest";
 const newest = prepared((db) =>
@@ -23,7 +23,7 @@ const newest = prepared((db) =>
 
 type Feed = { workspaceId: string; afterSeq: number; types: readonly string[] | undefined; limit: number };
 
-/** The position behind an event id, or behind all there are. Ids of other workspaces are as unknown as invented ones. */
+/** The `seq` of an event id, or of the newest event. Ids of other workspaces count as unknown. */
 export function seqOf(ctx: Ctx, workspaceId: string, id: string | undefined): number {
   if (id === undefined) return 0;
   if (id === LATEST) return newest(ctx.db).get({ workspaceId })?.seq ?? 0;
@@ -33,13 +33,17 @@ export function seqOf(ctx: Ctx, workspaceId: string, id: string | undefined): nu
     .where(and(eq(events.id, id), eq(events.workspaceId, workspaceId)))
     .get();
   if (!row)
-    throw new AppError("invalid_cursor", `after: no event ${id.slice(0, 80)} in this feed, or it is past retention`, {
-      param: "after",
-    });
+    throw new AppError(
+      "invalid_cursor",
+      `after: this feed has no event ${id.slice(0, 80)}, or it is past retention. Use the id of an event in the feed, or latest`,
+      {
+        param: "after",
+      },
+    );
   return row.seq;
 }
 
-/** The id of the event that is in this place: a reader comes back with it. */
+/** The id of the event with this `seq`, which a reader sends to continue there. */
 export const idAt = (ctx: Ctx, workspaceId: string, seq: number): string | undefined =>
   ctx.db
     .select({ id: events.id })
@@ -54,7 +58,7 @@ export function typesOf(list: string | undefined): string[] | undefined {
   if (unknown !== undefined)
     throw new AppError(
       "schema",
-      `types: no event type ${JSON.stringify(unknown.slice(0, 80))}; there are ${EVENT_TYPES.join(", ")}`,
+      `types: there is no event type ${JSON.stringify(unknown.slice(0, 80))}. Choose among ${EVENT_TYPES.join(", ")}`,
       {
         param: "types",
       },
@@ -90,7 +94,7 @@ const ofTypes = prepared((db) =>
     .limit(sql.placeholder("limit"))
     .prepare(),
 );
-/** The end of the next stretch of the feed, from its index alone. */
+/** The end of the next stretch of the feed, read from the index alone. */
 const stretch = prepared((db) => {
   const next = db
     .select({ seq: events.seq })
@@ -107,13 +111,13 @@ const stretch = prepared((db) => {
 
 type Page = {
   rows: EventRow[];
-  /** The place behind everything that was looked at, whether it is among the rows or was passed by. */
+  /** The `seq` of the last event that was examined, whether it is among the rows or was skipped. */
   upTo: number;
-  /** Of the events that were looked at behind the last of `rows`. */
+  /** The number of skipped events after the last of `rows`. */
   passed: number;
 };
 
-/** The next events, oldest first, unlike the lists: a feed is read forward. Looks at STRETCH events at most. */
+/** The next events, oldest first: unlike a list, a feed is read forward. Examines at most STRETCH events. */
 export function readPage(ctx: Ctx, { workspaceId, afterSeq: after, types, limit }: Feed): Page {
   if (types === undefined) {
     const rows = ofAnyType(ctx.db).all({ workspaceId, after, limit });
@@ -127,7 +131,7 @@ export function readPage(ctx: Ctx, { workspaceId, afterSeq: after, types, limit 
   return { rows, upTo, passed: next.rows - rows.length };
 }
 
-/** Up to `limit` events, however many others lie between them; others get their turn in between. */
+/** Up to `limit` events, however many others lie between them. Yields to other work between queries. */
 export async function read(ctx: Ctx, feed: Feed): Promise<EventRow[]> {
   const found: EventRow[] = [];
   const turn = takingTurns();
@@ -140,17 +144,17 @@ export async function read(ctx: Ctx, feed: Feed): Promise<EventRow[]> {
   }
 }
 
-/** One event, or the place up to which there is none for this reader: it comes back there. */
+/** One event, or the id up to which no event passes the filter. A reader continues there. */
 export type Step = { row: EventRow } | { id: string };
 
 /**
- * Every event from `afterSeq` on, once it is on the disk, until the signal aborts. Holds no more than one page. The place
- * moves past what `types` leaves out, so that no event is looked at twice.
+ * Every event after `afterSeq`, once it is on the disk, until the signal aborts. Holds one page at most. The position
+ * moves past events that `types` leaves out, so no event is examined twice.
  */
 export async function* follow(ctx: Ctx, feed: Omit<Feed, "limit">, signal: AbortSignal): AsyncGenerator<Step> {
   const { workspaceId, types } = feed;
   let { afterSeq } = feed;
-  let passed = 0; // events since the reader last heard of its place
+  let passed = 0; // events since the reader last got its position
   const turn = takingTurns();
   const hub = hubFor(ctx, workspaceId, {
     newestSeq: () => newest(ctx.db).get({ workspaceId })?.seq ?? 0,
@@ -161,7 +165,7 @@ export async function* follow(ctx: Ctx, feed: Omit<Feed, "limit">, signal: Abort
     while (!signal.aborted) {
       const kept = hub.rowsAfter(afterSeq);
       const page = kept ? pageOf(kept, afterSeq, types) : readPage(ctx, { ...feed, afterSeq, limit: PAGE });
-      if (!kept) await durable(ctx.db); // we see the open commit too; were it lost, the next event would get the same place
+      if (!kept) await durable(ctx.db); // the query sees the open commit too; if it were lost, the next event would get the same `seq`
       for (const row of page.rows) {
         if (signal.aborted) return;
         yield { row };

@@ -1,4 +1,4 @@
-/** Devices, memory that is held, deliveries under way, credit, and the process itself. */
+/** Metrics of devices, reserved memory, pending deliveries, credit, storage and the server process. */
 import type { Ctx } from "../../context.ts";
 import { usdOf } from "../../lib/money.ts";
 import { COMMIT, VERSION } from "../../lib/version.ts";
@@ -7,20 +7,20 @@ import * as gpu from "../gpu/service.ts";
 import { type Family, labelText } from "./prometheus.ts";
 import { gauge, scoped, total, type View } from "./rows.ts";
 
-/** The machine's, as every workspace sees them in GET /v1/gpu. Nobody waits for a driver. */
+/** The devices of the machine as they were last seen, as in GET /v1/gpu. A scrape does not wait for a driver. */
 export function devices(ctx: Ctx): Family[] {
   const capacity = gauge("verk_gpu_memory_total_bytes", "Memory of a device; without a GPU, main memory for models");
-  const used = gauge("verk_gpu_memory_used_bytes", "Memory in use, by whomever");
-  const busy = gauge("verk_gpu_utilization_ratio", "Share of the time that the device was at work, as its driver says");
+  const used = gauge("verk_gpu_memory_used_bytes", "Memory in use, by any process");
+  const busy = gauge("verk_gpu_utilization_ratio", "Share of the time that the device was busy, as its driver reports");
   const power = gauge("verk_gpu_power_watts", "Power that the device draws");
   const heat = gauge("verk_gpu_temperature_celsius", "Temperature of the device");
-  for (const seen of gpu.known(ctx)) {
-    const labels = labelText({ device: seen.id, type: seen.type });
-    capacity.put(labels, seen.totalBytes);
-    used.put(labels, seen.usedBytes);
-    busy.put(labels, seen.utilizationPercent === null ? null : seen.utilizationPercent / 100);
-    power.put(labels, seen.powerWatts);
-    heat.put(labels, seen.temperatureCelsius);
+  for (const device of gpu.known(ctx)) {
+    const labels = labelText({ device: device.id, type: device.type });
+    capacity.put(labels, device.totalBytes);
+    used.put(labels, device.usedBytes);
+    busy.put(labels, device.utilizationPercent === null ? null : device.utilizationPercent / 100);
+    power.put(labels, device.powerWatts);
+    heat.put(labels, device.temperatureCelsius);
   }
   return [capacity, used, busy, power, heat];
 }
@@ -32,8 +32,8 @@ const leased = scoped<Lease>(
 );
 
 export function leases({ db }: Pick<Ctx, "db">, view: View): Family[] {
-  const count = gauge("verk_gpu_leases", "Who holds memory of a device: replicas, training jobs");
-  const size = gauge("verk_gpu_leased_bytes", "Memory that they hold");
+  const count = gauge("verk_gpu_leases", "Reservations of device memory, by kind of holder");
+  const size = gauge("verk_gpu_leased_bytes", "Device memory that is reserved");
   for (const { workspace_id: workspace, device, kind, n, bytes } of leased(db, view)) {
     const labels = labelText({ workspace, device, kind });
     count.put(labels, n);
@@ -42,7 +42,7 @@ export function leases({ db }: Pick<Ctx, "db">, view: View): Family[] {
   return [count, size];
 }
 
-/** Counted along the index of what waits, and no further than this: an endpoint that is down may have very many. */
+/** Counting stops here: an endpoint that is down may have very many deliveries. */
 export const MOST_PENDING = 100_000;
 type Pending = { workspace_id: string; n: number };
 const pending = scoped<Pending>(
@@ -78,13 +78,15 @@ export function balances({ db }: Pick<Ctx, "db">, view: View): Family[] {
   return [about, balance];
 }
 
-type Kept = { workspace_id: string; kind: string; bytes: number };
-const kept = scoped<Kept>((where) => `SELECT workspace_id, kind, bytes FROM storage_usage WHERE bytes <> 0 ${where}`);
+type StorageUse = { workspace_id: string; kind: string; bytes: number };
+const storageUse = scoped<StorageUse>(
+  (where) => `SELECT workspace_id, kind, bytes FROM storage_usage WHERE bytes <> 0 ${where}`,
+);
 
 export function storage({ db, config }: Pick<Ctx, "db" | "config">, view: View): Family[] {
-  const used = gauge("verk_storage_bytes", "Content that a workspace keeps, by kind");
+  const used = gauge("verk_storage_bytes", "Content that a workspace stores, by kind");
   const free = gauge("verk_disk_free_bytes", "Free space on the disk of the data directory");
-  for (const { workspace_id: workspace, kind, bytes } of kept(db, view))
+  for (const { workspace_id: workspace, kind, bytes } of storageUse(db, view))
     used.put(labelText({ workspace, kind }), bytes);
   if (view.workspaceId === null) free.put("", freeBytes(config.data_dir));
   return [used, free];
@@ -92,12 +94,12 @@ export function storage({ db, config }: Pick<Ctx, "db" | "config">, view: View):
 
 const STARTED_S = Math.round(Date.now() - process.uptime() * 1000) / 1000;
 
-/** The server alone: what it has started is in `verk_gpu_leases`. For the operator. */
+/** The server process alone, for the operator. Its workers appear in `verk_gpu_leases`. */
 export function server(_ctx: Ctx, { workspaceId }: View): Family[] {
   const build = gauge("verk_build_info", "The version that runs");
   const memory = gauge("process_resident_memory_bytes", "Memory of the server, without its workers");
   const cpu = total("process_cpu_seconds_total", "Processor time of the server since its start");
-  const started = gauge("process_start_time_seconds", "When the server started, in seconds since 1970");
+  const started = gauge("process_start_time_seconds", "Start time of the server, in seconds since 1970");
   if (workspaceId !== null) return [];
   const { user, system } = process.cpuUsage();
   build.put(labelText({ version: VERSION, commit: COMMIT }), 1);

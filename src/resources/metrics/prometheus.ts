@@ -1,6 +1,6 @@
 /** The Prometheus text format 0.0.4: families with their HELP and TYPE, one sample a line. */
 
-/** `le` is what a bucket counts up to; the last count is of what lies above all of them. */
+/** `counts` has one more entry than `bounds`: values above all bounds. */
 export type Histogram = { bounds: readonly number[]; counts: readonly number[]; sum: number };
 /** `labels`: as `labelText` made them. */
 export type Sample = { labels: string; value: number | Histogram };
@@ -21,7 +21,7 @@ export function labelText(labels: Readonly<Record<string, string>>): string {
 
 export const familyText = (families: readonly Family[]): string => families.map(textOf).join("");
 
-/** Nothing of a family that has no samples: whoever reads it learns nothing of the family's name alone. */
+/** Families without samples are omitted. */
 function textOf({ name, help, type, samples }: Family): string {
   if (samples.length === 0) return "";
   let text = `# HELP ${name} ${help.replaceAll("\\", "\\\\").replaceAll("\n", "\\n")}\n# TYPE ${name} ${type}\n`;

@@ -11,11 +11,11 @@ export const routes = (ctx: Ctx) => {
     .use(authed)
     .get("", ({ principal }) => new Response(scrape(ctx, principal), { headers: { "content-type": CONTENT_TYPE } }), {
       detail: describe(
-        "What this server does, for Prometheus",
+        "Get the metrics of this server for Prometheus",
         { 200: "text/plain" },
         {
           description:
-            "The Prometheus text format 0.0.4. A key with the scope metrics, read or * sees its own workspace; one with the scope admin sees all of them and the server itself. Counters are at most a few seconds old, go on over a restart, and no number that was read falls, kills included; only those of the process (process_…) begin anew.",
+            "The Prometheus text format 0.0.4. A key with the scope metrics, read or * sees its own workspace; one with the scope admin sees all of them and the server itself. Counters are at most a few seconds old. They continue after a restart and never fall, even after a kill. Only those of the process (process_…) start anew.",
         },
       ),
     });

@@ -2,12 +2,12 @@ import type { SQLQueryBindings } from "bun:sqlite";
 import { type Db, prepared } from "../../platform/db/db.ts";
 import type { Family } from "./prometheus.ts";
 
-/** Whose series: of one workspace, or, where it is null, of all. */
+/** The workspace whose series are shown; null: all workspaces. */
 export type View = { workspaceId: string | null };
 
-export const MOST_ROWS = 2_000; // of jobs, of deployments: what is above is not shown, and counted as left out
+export const MOST_ROWS = 2_000; // of jobs or deployments; further ones are left out
 
-/** One query for a workspace and for all: `where` is what of it to put behind a condition. */
+/** One query for one workspace and for all. `where` goes behind an existing condition. */
 export function scoped<T>(sql: (where: string) => string, column = "workspace_id") {
   const all = prepared((db) => db.$client.prepare<T, SQLQueryBindings[]>(sql("")));
   const own = prepared((db) => db.$client.prepare<T, SQLQueryBindings[]>(sql(`AND ${column} = ?`)));
@@ -17,12 +17,12 @@ export function scoped<T>(sql: (where: string) => string, column = "workspace_id
 
 /** A family of numbers that go up and down, filled as rows are read. */
 export const gauge = (name: string, help: string) => family("gauge", name, help);
-/** One whose numbers the database keeps, and only rise. */
+/** A family of numbers that the database keeps and that only rise. */
 export const total = (name: string, help: string) => family("counter", name, help);
 
-export type Filling = Family & { put: (labels: string, value: number | null) => void };
+export type FamilyBuilder = Family & { put: (labels: string, value: number | null) => void };
 
-function family(type: "gauge" | "counter", name: string, help: string): Filling {
+function family(type: "gauge" | "counter", name: string, help: string): FamilyBuilder {
   const samples: Family["samples"] = [];
   return {
     name,
@@ -35,12 +35,12 @@ function family(type: "gauge" | "counter", name: string, help: string): Filling 
   };
 }
 
-/** Rows that there are too many of to show. */
+/** Is 1 if there are too many rows to show. */
 export function leftOut(name: string, rows: readonly unknown[]): Family {
-  const filling = gauge(
+  const builder = gauge(
     `verk_${name}_left_out`,
-    `1: there are more ${name} than ${MOST_ROWS}, and the rest is not shown`,
+    `1 if there are more than ${MOST_ROWS} ${name} and the rest is not shown`,
   );
-  if (rows.length > MOST_ROWS) filling.put("", 1);
-  return filling;
+  if (rows.length > MOST_ROWS) builder.put("", 1);
+  return builder;
 }

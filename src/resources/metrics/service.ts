@@ -1,10 +1,8 @@
 /**
- * All that can be told in numbers, as the Prometheus text format has it: what the database and the process know at this
- * moment, and what was counted as it happened (platform/metrics.ts). A scrape reads, and waits for nobody.
+ * Metrics in the Prometheus text format: what the database and the process know at this moment, and what was counted as
+ * it happened (platform/metrics.ts). A scrape only reads, and waits for nothing.
  */
 import type { Ctx, Principal } from "../../context.ts";
-import { oncePer } from "../../lib/once_per.ts";
-import type { Db } from "../../platform/db/db.ts";
 import { allFamilies, allSeries, type Series } from "../../platform/metrics.ts";
 import * as gpu from "../gpu/service.ts";
 import { balances, deliveries, devices, leases, server, storage } from "./machine_room.ts";
@@ -13,7 +11,7 @@ import type { View } from "./rows.ts";
 import { load, store } from "./store.ts";
 import { jobs, queues, serving } from "./work.ts";
 
-/** Where to add one: what is in rows or in memory here, what is counted as it happens where it happens. */
+/** Add a collector here for rows and memory. Count events where they happen, with `counter()`. */
 const COLLECTORS: readonly ((ctx: Ctx, view: View) => Family[])[] = [
   counted,
   serving,
@@ -27,22 +25,20 @@ const COLLECTORS: readonly ((ctx: Ctx, view: View) => Family[])[] = [
   server,
 ];
 
-const scrapes = oncePer((_db: Db) => ({ at: Number.NEGATIVE_INFINITY }));
-
-/** A key sees its own workspace; one of the operator sees them all, and what is nobody's. */
+/** A key sees its own workspace. An operator's key sees all workspaces and the server. */
 export function scrape(ctx: Ctx, { workspaceId, scopes }: Principal): string {
   const view: View = { workspaceId: scopes.includes("admin") ? null : workspaceId };
-  scrapes(ctx.db).at = ctx.clock.now();
+  ctx.state.metrics.scrapedAt = ctx.clock.now();
   return familyText(COLLECTORS.flatMap((collect) => collect(ctx, view)));
 }
 
-function counted({ db }: Ctx, { workspaceId }: View): Family[] {
-  load(db);
+function counted(ctx: Ctx, { workspaceId }: View): Family[] {
+  load(ctx);
   return allFamilies().map(({ name, help, labels, bounds }) => ({
     name,
     help,
     type: bounds.length === 0 ? "counter" : "histogram",
-    samples: allSeries(db, name)
+    samples: allSeries(ctx.db, name)
       .filter((series) => (workspaceId === null || series.workspaceId === workspaceId) && series.stored.some(Boolean))
       .map((series) => sampleOf(labels, series)),
   }));
@@ -57,8 +53,8 @@ function sampleOf(names: readonly string[], { workspaceId, labels: values, store
 
 const WATCHED_MS = 300_000;
 
-/** The loop. Devices are looked at only for those who read of them. */
+/** The loop. Devices are probed only while metrics are scraped. */
 export async function tick(ctx: Ctx): Promise<void> {
-  if (ctx.clock.now() - scrapes(ctx.db).at < WATCHED_MS) gpu.known(ctx);
+  if (ctx.clock.now() - ctx.state.metrics.scrapedAt < WATCHED_MS) gpu.known(ctx);
   await store(ctx);
 }

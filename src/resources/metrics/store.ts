@@ -1,16 +1,16 @@
-/** Counters on the disk. Every few seconds, and last of all before the database closes. */
+/** Stores counters every few seconds, and last of all before the database closes. */
 import { eq } from "drizzle-orm";
 import type { Ctx } from "../../context.ts";
-import { oncePer } from "../../lib/once_per.ts";
 import { type Db, durable, prepared, write } from "../../platform/db/db.ts";
 import { allFamilies, allSeries, forget, isDirty, restore, type Series } from "../../platform/metrics.ts";
 import { counters } from "./table.ts";
 
-/** What earlier processes had counted, once. */
-export const load: (db: Db) => true = oncePer((db) => {
-  for (const kept of db.select().from(counters).all()) restore(db, kept);
-  return true;
-});
+/** Adds what earlier processes had counted, once. */
+export function load({ db, state }: Pick<Ctx, "db" | "state">): void {
+  if (state.metrics.isLoaded) return;
+  state.metrics.isLoaded = true;
+  for (const row of db.select().from(counters).all()) restore(db, row);
+}
 
 const put = prepared((db) =>
   db.$client.prepare<unknown, [string, string, string, string, number]>(
@@ -19,10 +19,10 @@ const put = prepared((db) =>
   ),
 );
 
-/** Nothing is written where nothing was counted. What was is shown from here on, and not before it is on the disk. */
-export async function store(ctx: Pick<Ctx, "db" | "clock">): Promise<void> {
+/** Writes what was counted. A scrape shows it only once it is on the disk. */
+export async function store(ctx: Pick<Ctx, "db" | "clock" | "state">): Promise<void> {
   const { db } = ctx;
-  load(db);
+  load(ctx);
   const due = livingSeries(db).filter(isDirty);
   if (due.length === 0) return;
   const now = ctx.clock.now();

@@ -73,9 +73,10 @@ test("a deployment shows its tokens, who waits for it, and that it was woken", a
   liveOf(app.ctx, body.id).replicas.clear();
   moves.park(app.ctx, body.id);
   const waiting = [ask(), ask()];
-  await Bun.sleep(0);
-  seen = await seenBy(app);
-  expect(numberIn(seen, "verk_deployment_held_requests", own)).toBe(2);
+  seen = await until("two requests to be held", async () => {
+    const now = await seenBy(app);
+    return numberIn(now, "verk_deployment_held_requests", own) === 2 ? now : undefined;
+  });
   expect(numberIn(seen, "verk_requests_held_total")).toBe(2);
   expect(numberIn(seen, "verk_deployment_wakes_total")).toBe(1);
   app.clock.advance(3_600_000);
@@ -96,10 +97,12 @@ test("devices are shown as last seen, and a driver that hangs holds up nobody", 
     return hang ? new Promise(() => {}) : Promise.resolve([card]);
   };
   gpu.useProbe(app.ctx, probe);
-  expect((await seenBy(app)).has("verk_gpu_power_watts")).toBe(false); // nobody has looked yet
-  await Bun.sleep(0);
+  expect((await seenBy(app)).has("verk_gpu_power_watts")).toBe(false); // the first scrape starts the first probe
   const device = { device: "GPU-1", type: "H100" };
-  let seen = await seenBy(app);
+  let seen = await until("the first probe", async () => {
+    const now = await seenBy(app);
+    return now.has("verk_gpu_power_watts") ? now : undefined;
+  });
   expect(numberIn(seen, "verk_gpu_memory_used_bytes", device)).toBe(100 * 1_048_576);
   expect(numberIn(seen, "verk_gpu_utilization_ratio", device)).toBe(0.55);
   expect(numberIn(seen, "verk_gpu_power_watts", device)).toBe(300);

@@ -1,5 +1,6 @@
-/** What is at work: jobs, deployments, and what waits for its turn. */
+/** Metrics of jobs, deployments and queues. */
 import type { Ctx } from "../../context.ts";
+import { HOUR_MS } from "../../lib/units.ts";
 import * as deployments from "../deployments/service.ts";
 import { type Family, labelText } from "./prometheus.ts";
 import { gauge, leftOut, MOST_ROWS, scoped, total, type View } from "./rows.ts";
@@ -42,8 +43,8 @@ export function jobs({ db }: Pick<Ctx, "db">, view: View): Family[] {
   return [about, step, steps, reward, loss, leftOut("training_jobs", rows)];
 }
 
-type Standing = { workspace_id: string; status: string; n: number };
-const standing = scoped<Standing>(
+type StatusCount = { workspace_id: string; status: string; n: number };
+const jobsByStatus = scoped<StatusCount>(
   (where) => `SELECT workspace_id, status, count(*) AS n FROM training_jobs INDEXED BY training_jobs_standing
     WHERE completed_at IS NULL ${where} GROUP BY workspace_id, status`,
 );
@@ -62,9 +63,9 @@ export function queues({ db }: Pick<Ctx, "db">, view: View): Family[] {
   const byStatus = gauge("verk_training_jobs", "Training jobs that have not ended, by status");
   const depth = gauge(
     "verk_queue_depth",
-    "What waits for its turn: jobs, holders of models for memory, images of batches",
+    "Items that wait: training jobs, requests for GPU memory, images of detection batches",
   );
-  for (const { workspace_id: workspace, status, n } of standing(db, view)) {
+  for (const { workspace_id: workspace, status, n } of jobsByStatus(db, view)) {
     byStatus.put(labelText({ workspace, status }), n);
     if (status === "queued") depth.put(labelText({ workspace, queue: "training_jobs" }), n);
   }
@@ -87,23 +88,19 @@ type Deployment = {
   total_prompt_tokens: number;
   total_completion_tokens: number;
 };
-/** One that has stopped stays for an hour, so that its last numbers are read. */
+/** A stopped deployment is shown for an hour, so that its last numbers are scraped. */
 const known = scoped<Deployment>(
   (where) => `SELECT id, workspace_id, name, model, status, parked, total_requests, total_errors, total_prompt_tokens,
       total_completion_tokens
     FROM deployments WHERE (status NOT IN ('stopped', 'failed') OR updated_at > ?) ${where} LIMIT ${MOST_ROWS + 1}`,
 );
-const HOUR_MS = 3_600_000;
 
 export function serving(ctx: Ctx, view: View): Family[] {
-  const about = gauge("verk_deployment_info", "Deployments; parked: the next request wakes it");
+  const about = gauge("verk_deployment_info", "Deployments. The next request wakes one that is parked");
   const requests = total("verk_deployment_requests_total", "Requests to a deployment that have ended");
-  const errors = total("verk_deployment_errors_total", "Those of them that failed");
-  const tokens = total("verk_deployment_tokens_total", "Tokens read (prompt) and made (completion)");
-  const held = gauge(
-    "verk_deployment_held_requests",
-    "Requests that wait for a replica: it wakes, or there is none yet",
-  );
+  const errors = total("verk_deployment_errors_total", "Requests to a deployment that failed");
+  const tokens = total("verk_deployment_tokens_total", "Tokens read (prompt) and generated (completion)");
+  const held = gauge("verk_deployment_held_requests", "Requests that wait for a replica to be ready");
   const open = gauge("verk_deployment_open_requests", "Requests that wait or are being answered");
   const now = deployments.requestsNow(ctx);
   const rows = known(ctx.db, view, ctx.clock.now() - HOUR_MS);

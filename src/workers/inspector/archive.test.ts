@@ -158,7 +158,7 @@ function unicodeName(name: string): Uint8Array {
   return Buffer.concat([field, Buffer.from(name)]);
 }
 
-/** The end of a large archive, before where the other end will stand. */
+/** The end record of a large archive, before the position of the other end. */
 function end64(entries: number): Uint8Array {
   const bytes = Buffer.alloc(76);
   bytes.writeUInt32LE(0x06064b50, 0);

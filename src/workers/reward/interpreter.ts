@@ -1,14 +1,14 @@
 /**
- * A language inside the reward process. Everything untrusted happens behind `exchange`: JSON goes in, JSON comes out,
- * made by a harness that lives beside the user's code and is trusted no more than it.
+ * A language inside the reward process. All untrusted work happens behind `exchange`: JSON in, JSON out, made by a
+ * harness that runs beside the user's code and is equally untrusted.
  *
  * The harness answers:
  *   load   {op:"load", source, params, seed}            → {ok:true, entrypoints} | {ok:false, error: Rejection}
- *   begin  {op:"begin", entry, prompts, completions, rows} → {ok:true}            keeps the batch for what follows
+ *   begin  {op:"begin", entry, prompts, completions, rows} → {ok:true}            stores the batch for later requests
  *   batch  {op:"batch"}          → {ok:true, values: Value[]} | {ok:false, error: Fault}    one call with lists
  *   one    {op:"one", index}     → {ok:true, value: Value} | {ok:false, error: Fault}       one sample; a batch function
  *                                                                                           gets lists of length one
- * A Value is {value: number} or {fault: Fault}. A coroutine or promise is driven to its end inside.
+ * A Value is {value: number} or {fault: Fault}. Coroutines and promises are awaited inside.
  */
 import type { Entrypoint, Fault, Language, Rejection } from "../../lib/rewards/contract.ts";
 

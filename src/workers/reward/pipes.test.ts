@@ -2,7 +2,7 @@ import { expect, test } from "bun:test";
 import { join } from "node:path";
 import { createFrames, encodeFrame } from "../../lib/rewards/frames.ts";
 
-/** Answers one request, through pipes that never block, as those are that a parent has opened for itself. */
+/** Answers one request through non-blocking pipes, like those that a parent opens. */
 const CHILD = `
 import { NR, syscall } from ${JSON.stringify(join(import.meta.dir, "../../native/syscalls.ts"))};
 import { receive, send } from ${JSON.stringify(join(import.meta.dir, "pipes.ts"))};
@@ -21,7 +21,7 @@ test("a message longer than the pipe waits for the reader, and one that is not t
     for (const frame of frames.push(chunk)) {
       heard.push(frame);
       if (heard.length > 1) continue;
-      child.stdin.write(encodeFrame(message)); // not before it has begun to listen
+      child.stdin.write(encodeFrame(message)); // only after it has begun to listen
       void child.stdin.end();
     }
   }

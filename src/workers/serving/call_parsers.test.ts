@@ -9,7 +9,7 @@ import {
 
 const ADD = { name: "add", arguments: '{"a":1}' };
 
-/** Fed in pieces of `size` characters. */
+/** Parses in pieces of `size` characters. */
 function parsed(parser: CallParser, text: string, size: number): Parsed {
   const out: Parsed = { content: "", calls: [] };
   const add = ({ content, calls }: Parsed) => {

@@ -34,11 +34,8 @@ const takes =
     if (parsed.success) return handle(served, parsed.data, exchange);
     const issue = parsed.error.issues[0];
     const path = issue?.path ?? [];
-    throw new AppError(
-      "schema",
-      `${path.map(String).join(".")}: ${issue?.message}`,
-      path.length ? { param: jsonPointer(path) } : {},
-    );
+    if (path.length === 0) throw new AppError("schema", `The request body is invalid: ${issue?.message}`);
+    throw new AppError("schema", `${path.map(String).join(".")}: ${issue?.message}`, { param: jsonPointer(path) });
   };
 
 const ROUTES: Record<string, Route> = {

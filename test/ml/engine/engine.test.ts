@@ -74,18 +74,18 @@ describe("what sequences share a row does not matter", () => {
     const alone = graphOf(opened, shape({ rows: 1, trains: false }));
     for (const row of [0, 1]) {
       for (const sequence of [0, 1]) {
-        const places = [...batch.sequences.keys()].filter(
+        const positions = [...batch.sequences.keys()].filter(
           (i) => Math.floor(i / of.tokens) === row && batch.sequences[i] === sequence,
         );
         const one = randomBatch(shape({ rows: 1 }), opened.architecture.vocab);
         for (const key of ["ids", "positions", "sequences", "targets"] as const) {
           one[key].fill(key === "sequences" || key === "targets" ? -1 : 0);
-          places.forEach((at, i) => {
+          positions.forEach((at, i) => {
             one[key][i] = key === "sequences" ? 0 : (batch[key][at] as number);
           });
         }
         const scores = alone.forward(one);
-        places.forEach((at, i) => {
+        positions.forEach((at, i) => {
           expect(Math.abs((scores[i] as number) - (together[at] as number))).toBeLessThan(1e-4);
         });
       }

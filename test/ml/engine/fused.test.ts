@@ -48,7 +48,7 @@ function openFile(path: string, lora: Lora, kernels: Kernels | null) {
   return { backend, architecture: architectureOf(header), weights: loadWeights(backend, { path, header }, lora) };
 }
 
-/** Two micro-batches that add up, of an adapter that is not zero. */
+/** Two summed micro-batches, with an adapter that is not zero. */
 function passes(opened: ReturnType<typeof open>, of: GraphShape, { rate = 0, draw = randomBatch } = {}) {
   const { weights, backend, architecture } = opened;
   const next = random(3);
@@ -78,7 +78,7 @@ function passes(opened: ReturnType<typeof open>, of: GraphShape, { rate = 0, dra
   return { scores: seen.flat(), gradients };
 }
 
-/** 1 - cosine, and how much longer one is than the other: a factor would not turn it. */
+/** 1 - cosine, plus the difference in length: a factor would not change the angle. */
 function apart(a: Float32Array, b: Float32Array): number {
   const dot = (x: Float32Array, y: Float32Array) => x.reduce((sum, value, i) => sum + value * (y[i] as number), 0);
   const [aa, bb] = [dot(a, a), dot(b, b)];
@@ -99,7 +99,7 @@ const CASES: [string, Partial<ShapeOf>, Partial<GraphShape>, Partial<Lora>][] = 
   ["qwen3, heads of 128", { arch: "qwen3", head: 128 }, {}, { targets: ["ffn_down", "attn_output"] }],
 ];
 
-/** With the number of multiprocessors: the more there are, the sooner each head is by itself. */
+/** Includes the number of multiprocessors: with more of them, heads are split earlier. */
 const BRANCHING: [string, number, Partial<ShapeOf>, Partial<GraphShape>, Partial<Lora>][] = [
   ["llama", 1, {}, {}, {}],
   ["llama, each head by itself", 64, { heads: 4, keyHeads: 2, width: 128 }, {}, {}],

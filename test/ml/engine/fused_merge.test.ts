@@ -20,7 +20,7 @@ const LORA: Lora = { rank: 4, alpha: 8, rslora: false, targets: ["attn_q", "attn
 const SHAPE: ShapeOf = {
   ...{ arch: "llama", vocab: 60, width: 64, layers: 2, heads: 2, keyHeads: 1, head: 64, forward: 96, tied: true },
 };
-const SIZE = 0.2; // of an adapter's numbers
+const SIZE = 0.2; // magnitude of an adapter's numbers
 
 function open(adapterSize: number) {
   const path = join(dir, "model.gguf");
@@ -45,16 +45,16 @@ function open(adapterSize: number) {
   return { backend, weights, merger, close };
 }
 
-/** Memory that stands for a sampler's weights, all ones to begin with. */
+/** Memory in place of a sampler's weights, initially all ones. */
 function sampler({ weights }: ReturnType<typeof open>, over: (name: string) => Partial<WeightPlace> = () => ({})) {
   const held = new Map<string, Uint16Array>();
-  const places = (name: string): WeightPlace => {
+  const locations = (name: string): WeightPlace => {
     const [columns, rows] = shapeOf(weights.get(name));
     const words = held.get(name) ?? new Uint16Array(new ArrayBuffer(columns * rows * 2)).fill(1);
     held.set(name, words);
     return { address: Number(ptr(words)), type: TYPE.BF16, columns, rows, onDevice: true, ...over(name) };
   };
-  return { held, places, floatsOf: (name: string) => fromBf16(held.get(name)!) };
+  return { held, locations, floatsOf: (name: string) => fromBf16(held.get(name)!) };
 }
 
 const fromBf16 = (words: Uint16Array) => new Float32Array(Uint32Array.from(words, (word) => word << 16).buffer);
@@ -89,7 +89,7 @@ test("the sampler's weights become W + s·B·A, right to the last digit and in t
   const sums = new Map(NAMES.map((name) => [name, new Float64Array(wanted(opened, name).length)]));
   const times = 64;
   for (let seed = 0; seed < times; seed++) {
-    expect(opened.merger.merge(to.places, seed)).toBe(true);
+    expect(opened.merger.merge(to.locations, seed)).toBe(true);
     for (const [name, sum] of sums) for (const [i, value] of to.floatsOf(name).entries()) sum[i]! += value / times;
   }
   expect([...to.held.keys()].sort()).toEqual([...NAMES].sort());
@@ -111,14 +111,14 @@ test("the sampler's weights become W + s·B·A, right to the last digit and in t
 test("an adapter that changes nothing leaves the weights as they are, and a seed gives the same bits again", () => {
   const opened = open(0);
   const to = sampler(opened);
-  opened.merger.merge(to.places, 5);
+  opened.merger.merge(to.locations, 5);
   for (const name of NAMES) expect([...to.floatsOf(name)]).toEqual([...frozen(opened, name)]);
   opened.close();
 
   const learned = open(SIZE);
   const again = sampler(learned);
   const bits = (seed: number) => {
-    learned.merger.merge(again.places, seed);
+    learned.merger.merge(again.locations, seed);
     return NAMES.map((name) => again.held.get(name)!.slice());
   };
   const first = bits(1);
@@ -134,7 +134,7 @@ test.each([
 ])("nothing is written where one weight %s", (_why, over) => {
   const opened = open(SIZE);
   const to = sampler(opened, (name) => (name === NAMES.at(-1) ? over : {}));
-  expect(opened.merger.merge(to.places, 1)).toBe(false);
+  expect(opened.merger.merge(to.locations, 1)).toBe(false);
   for (const words of to.held.values()) expect(words.every((word) => word === 1)).toBe(true);
   opened.close();
 });

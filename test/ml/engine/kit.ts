@@ -68,7 +68,7 @@ export function randomBatch({ tokens, rows }: GraphShape, vocab: number, seed = 
   return batch;
 }
 
-/** The same with the second sequence of each row branching: what it begins with, and three that go on from there. */
+/** The same, but the second sequence of each row branches: a common beginning and three continuations. */
 export function branchingBatch(of: GraphShape, vocab: number, seed = 1): Batch {
   const batch = randomBatch(of, vocab, seed);
   const branches = new Int32Array(batch.ids.length);
@@ -89,7 +89,7 @@ export function branchingBatch(of: GraphShape, vocab: number, seed = 1): Batch {
 
 export const graphOf = (model: Opened, of: GraphShape) => buildGraph(model, of);
 
-/** Worst relative difference between the gradient along random directions and the slope of the loss itself. */
+/** Returns the largest relative difference between the gradient along random directions and the slope of the loss. */
 export function gradientError(model: Opened, of: GraphShape, seed = 5): { worst: number; at: string } {
   const { weights, architecture } = model;
   const graph = graphOf(model, of);
@@ -124,7 +124,7 @@ function directionalError(
   const slope = getFloats(ggml, gradient);
   const norm = Math.hypot(...slope);
   if (norm === 0) return 0;
-  // Half along the gradient, half at random: a direction across it would have a slope of nearly nothing.
+  // Half along the gradient, half at random: a perpendicular direction would have almost no slope.
   const direction = slope.map((g) => g / norm + next() / Math.sqrt(slope.length));
   const length = Math.hypot(...direction);
   const expected = slope.reduce((sum, g, i) => sum + (g * (direction[i] as number)) / length, 0);
@@ -136,8 +136,8 @@ function directionalError(
     );
     return loss();
   };
-  // Four points: the error is of the fourth order of the step. Small steps drown in rounding, large ones in curvature;
-  // which is which differs from tensor to tensor, and a wrong gradient agrees with none.
+  // Four points: the error is of the fourth order of the step. Small steps suffer from rounding, large ones from
+  // curvature. The best size differs between tensors, and a wrong gradient agrees with none.
   const errors = [1e-3, 3e-3, 1e-2, 3e-2, 1e-1].map((step) => {
     const measured = (8 * (along(step) - along(-step)) - (along(2 * step) - along(-2 * step))) / (12 * step);
     return Math.abs(measured - expected) / Math.max(Math.abs(expected), 1e-3);

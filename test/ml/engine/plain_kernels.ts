@@ -1,6 +1,6 @@
 /**
- * The kernels of src/native/cuda/kernels in plain loops, on memory of this process: what each has to compute, without a GPU.
- * With them the fused passes run on the CPU, and everything but the kernels themselves is what runs on the device.
+ * The kernels of src/native/cuda/kernels as plain loops on memory of this process: the expected results, without a GPU.
+ * With them the fused passes run on the CPU, and everything but the kernels is the code that runs on the device.
  */
 import { type Pointer, toArrayBuffer } from "bun:ffi";
 import type { Extent, Into, Matrix } from "../../../src/native/cuda/kernel_products.ts";
@@ -18,7 +18,7 @@ const fromBf16 = (half: number) => {
   return real[0] as number;
 };
 
-const MOST_BYTES = 1 << 26; // of one matrix; nothing beyond what exists is touched
+const MOST_BYTES = 1 << 26; // limit of one matrix; memory that does not exist is never touched
 const byAddress = <T>(make: (bytes: ArrayBuffer) => T) => {
   const known = new Map<number, T>();
   return (address: number): T => {
@@ -30,7 +30,7 @@ const byAddress = <T>(make: (bytes: ArrayBuffer) => T) => {
 const floats = byAddress((bytes) => new Float32Array(bytes));
 const ints = byAddress((bytes) => new Int32Array(bytes));
 const views = byAddress((bytes) => new DataView(bytes));
-/** BF16 by element. */
+/** BF16 values by element. */
 const halves = byAddress((bytes) => {
   const words = new Uint16Array(bytes);
   return {
@@ -43,7 +43,7 @@ const halves = byAddress((bytes) => {
 const range = (count: number) => Array.from({ length: count }, (_, i) => i);
 type Values = readonly number[];
 type Take = () => number;
-/** Arguments one after the other. */
+/** Reads arguments one after the other. */
 const taking = (values: Values): Take => {
   let i = 0;
   return () => values[i++] as number;
@@ -122,7 +122,7 @@ function gateUpBack(values: Values, tokens: number) {
     }
 }
 
-/** Both directions; `back`: the first buffer holds gradients, and is read and written. */
+/** Both directions. With `back`, the first buffer holds gradients and is read and written. */
 function turnHeads(values: Values, back: boolean) {
   const take = taking(values);
   const [a, aStride, b, bStride] = [halves(take()), take(), halves(take()), take()];
@@ -144,11 +144,11 @@ function turnHeads(values: Values, back: boolean) {
         const at = ((positions[n] as number) * pairs + pair) * 2;
         return isValue ? [1, 0] : [turns[at] as number, turns[at + 1] as number];
       };
-      const placesOf = (pair: number) => (inHalves ? [pair, pair + pairs] : [2 * pair, 2 * pair + 1]);
+      const pairOf = (pair: number) => (inHalves ? [pair, pair + pairs] : [2 * pair, 2 * pair + 1]);
       const given = raw.map((x, i) => (back ? a.get(n * aStride + head * length + i) : x * by * (norm?.[i] ?? 1)));
       const turned = new Array<number>(length);
       for (const pair of range(pairs)) {
-        const [i, k] = placesOf(pair) as [number, number];
+        const [i, k] = pairOf(pair) as [number, number];
         const [cosine, sine] = turn(pair) as [number, number];
         const [x, y] = [given[i] as number, given[k] as number];
         turned[i] = back ? x * cosine + y * sine : x * cosine - y * sine;
@@ -165,7 +165,7 @@ function turnHeads(values: Values, back: boolean) {
     }
 }
 
-/** Of each token four numbers, of which three say what it sees; of each tile of keys, its first and who sees it last. */
+/** Four numbers per token, three of which describe what it sees; per tile of keys, its first key and its last query. */
 type Sight = { seen: Int32Array; tiles: Int32Array; heads: number; keyHeads: number; tokens: number; scale: number };
 const sightOf = (take: Take): Sight => ({
   ...{ seen: ints(take()), tiles: ints(take()), heads: take(), keyHeads: take(), tokens: take(), scale: take() },
@@ -177,7 +177,7 @@ function keysOf({ seen, tokens }: Sight, row: number, t: number): number[] {
   return [...range(end - start).map((i) => start + i), ...range(t - own + 1).map((i) => own + i)];
 }
 
-/** One behind the last query that goes by a tile of keys; each tile must be there once. */
+/** One past the last query of each tile of keys; each tile must occur once. */
 function lastQueries({ tiles, tokens }: Sight, rows: number): number[][] {
   const count = Math.ceil(tokens / KEYS);
   return range(rows).map((row) => {
@@ -227,7 +227,7 @@ function attention(values: Values, length: number, rows: number) {
   });
 }
 
-/** Both kernels of the way back; each writes its part of the result. */
+/** Both kernels of the backward pass; each writes its part of the result. */
 function attentionBack(values: Values, length: number, { rows, part }: { rows: number; part: "keys" | "queries" }) {
   const take = taking(values);
   const [qkv, stride, given, givenStride] = [halves(take()), take(), halves(take()), take()];
@@ -235,7 +235,7 @@ function attentionBack(values: Values, length: number, { rows, part }: { rows: n
   const sight = sightOf(take);
   const width = (sight.heads + 2 * sight.keyHeads) * length;
   const sums = new Float32Array(rows * sight.tokens * width);
-  const parts = part === "keys" && partsAt !== 0 ? floats(partsAt) : null; // of each head by itself
+  const parts = part === "keys" && partsAt !== 0 ? floats(partsAt) : null; // for each head separately
   parts?.fill(0, 0, rows * sight.tokens * sight.heads * 2 * length);
   const ends = lastQueries(sight, rows);
   const goesBy = (at: number, key: number) =>
@@ -370,10 +370,10 @@ const KERNELS: Record<KernelName, (values: Values, grid: readonly [number, numbe
       for (let i = 0; i < width; i++)
         floats(x)[n * width + i] = halves(table).get((ints(ids)[n] as number) * width + i);
   },
-  take_rows([from = 0, places = 0, to = 0, width = 0], [rows]) {
+  take_rows([from = 0, indexes = 0, to = 0, width = 0], [rows]) {
     for (let n = 0; n < rows; n++)
       for (let i = 0; i < width; i++) {
-        const place = ints(places)[n] as number;
+        const place = ints(indexes)[n] as number;
         halves(to).set(n * width + i, place < 0 ? 0 : halves(from).get(place * width + i));
       }
   },
@@ -419,8 +419,8 @@ const KERNELS: Record<KernelName, (values: Values, grid: readonly [number, numbe
   },
 };
 
-/** `a(row, d)` and `b(d, column)` say which element stands there. */
-function multiply(a: Matrix, b: Matrix, { to, of, at }: { to: Into; of: Extent; at: { a: Place; b: Place } }) {
+/** `a(row, d)` and `b(d, column)` return the index of the element. */
+function multiply(a: Matrix, b: Matrix, { to, of, at }: { to: Into; of: Extent; at: { a: IndexOf; b: IndexOf } }) {
   const [x, y] = [halves(a.at), halves(b.at)];
   const columns = range(of.columns).map((column) =>
     Float32Array.from({ length: of.depth }, (_, d) => y.get(at.b(d, column, b.stride))),
@@ -436,9 +436,9 @@ function multiply(a: Matrix, b: Matrix, { to, of, at }: { to: Into; of: Extent; 
     });
   }
 }
-type Place = (row: number, column: number, stride: number) => number;
-const straight: Place = (row, column, stride) => row * stride + column;
-const turned: Place = (row, column, stride) => column * stride + row;
+type IndexOf = (row: number, column: number, stride: number) => number;
+const straight: IndexOf = (row, column, stride) => row * stride + column;
+const turned: IndexOf = (row, column, stride) => column * stride + row;
 
 export const plainKernels: Kernels = {
   launch: (name, { grid }, values) => KERNELS[name](values, grid),

@@ -1,7 +1,7 @@
 import { getFloats, putBytes } from "../../../src/native/ggml/ggml.ts";
 import { type Opened, random } from "./kit.ts";
 
-/** B is zero at the start of a training: then the gradient of A is zero too, and nothing would be tested. */
+/** B is zero at the start of a training. Then the gradient of A is zero too, and nothing would be tested. */
 export function shake({ weights, backend }: Opened, seed: number) {
   const next = random(seed);
   for (const { tensor } of weights.trainable)

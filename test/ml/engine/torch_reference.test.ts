@@ -1,4 +1,4 @@
-/** Against PyTorch: torch_reference.json was made once by scripts/reference/torch_reference.py. */
+/** Compares with PyTorch: scripts/reference/torch_reference.py made torch_reference.json once. */
 import { afterAll, describe, expect, test } from "bun:test";
 import { readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -29,7 +29,7 @@ function draw(tensors: Case["tensors"] | Case["adapters"], firstSeed: number): D
   });
 }
 
-/** Matrices as BF16 when asked: the nearest, to even in between. */
+/** Writes matrices as BF16 if requested: rounded to nearest even. */
 function bytesOf({ shape, values }: Drawn, type: "F32" | "BF16"): Uint8Array {
   if (type === "F32" || shape.length === 1) return new Uint8Array(values.buffer);
   const bits = new Uint32Array(values.buffer);
@@ -112,7 +112,7 @@ const lossOf = (given: Case, scores: readonly Float32Array[]) =>
 
 const at = (i: number, length: number, samples: number) => (length <= samples ? i : (i * 7919 + 13) % length);
 
-/** Of vectors. */
+/** Relative distance of two vectors. */
 const apart = (a: readonly number[], b: readonly number[]) =>
   Math.hypot(...a.map((x, i) => x - (b[i] as number))) / Math.max(Math.hypot(...b), 1e-12);
 

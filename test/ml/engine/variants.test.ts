@@ -1,4 +1,4 @@
-/** What models differ in beside their architecture: how positions are scaled, and the types of their weights. */
+/** Variants of models within an architecture: position scaling and weight types. */
 import { afterAll, describe, expect, test } from "bun:test";
 import { readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -42,7 +42,7 @@ function open(path: string): Opened {
   return { path, architecture: architectureOf(header), weights, backend, close };
 }
 
-/** The same model with more to its metadata, and factors of the rotation. */
+/** The same model with additional metadata and rotation factors. */
 function changed(from: string, more: Readonly<Record<string, NewValue>>, factors: Float32Array | null): string {
   const bytes = readFileSync(from);
   const header = parseGguf(bytes, bytes.length);
@@ -88,7 +88,7 @@ describe("positions that are scaled are scaled as llama.cpp does", () => {
   const CASES: [string, Record<string, NewValue>, Float32Array | null][] = [
     ["not at all", {}, null],
     ["linearly", { "llama.rope.scaling.type": textValue("linear"), ...linear }, null],
-    ["linearly where no type is told", linear, null],
+    ["linearly without a type", linear, null],
     ["none in spite of a factor", { "llama.rope.scaling.type": textValue("none"), ...linear }, null],
     ["by the factors of Llama 3", {}, factors],
     ["by YaRN", { ...yarn, ...original }, null],
@@ -100,7 +100,7 @@ describe("positions that are scaled are scaled as llama.cpp does", () => {
     expect(apart(opened, 64)).toBeLessThan(2e-3);
     const isPlain = name === "not at all" || name.startsWith("none");
     const unlike = { ...open(plain()), path: opened.path };
-    if (!isPlain) expect(apart(unlike, 64)).toBeGreaterThan(1e-2); // the case makes a difference at all
+    if (!isPlain) expect(apart(unlike, 64)).toBeGreaterThan(1e-2); // the case must make a difference
     unlike.close();
     shake(opened, 3);
     expect(gradientError(opened, shape({ tokens: 24, rows: 1 })).worst).toBeLessThan(1e-3);
@@ -168,7 +168,7 @@ function cosine(a: readonly number[], b: readonly number[]): number {
   return dot / length(a) / length(b);
 }
 
-/** The same numbers, every tensor in F32. */
+/** The same numbers, with every tensor in F32. */
 function decoded(from: string): string {
   const bytes = readFileSync(from);
   const header = parseGguf(bytes, bytes.length);

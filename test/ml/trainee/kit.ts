@@ -41,7 +41,7 @@ export const opened = (dir: string, { model, ...over }: Over = {}): Promise<Trai
     ...over,
   });
 
-/** Of many lengths, always the same for a seed. */
+/** Pieces of many lengths, always the same for a seed. */
 export function somePieces(count: number, seed = 1, vocab = 250): Piece[] {
   const random = openRandom(seed);
   return Array.from({ length: count }, () => {

@@ -1,4 +1,4 @@
-/** The estimate of memory against real graphs and real trainings. */
+/** Compares the memory estimate with real graphs and real trainings. */
 import { afterAll, expect, test } from "bun:test";
 import { readFileSync, rmSync } from "node:fs";
 import { describe as describeModel } from "../../../src/lib/gguf/describe.ts";

@@ -1,4 +1,4 @@
-/** Pieces that begin alike share their beginning: that must not show in any number. */
+/** Pieces with a common beginning share it: no number may change because of that. */
 import { afterAll, expect, test } from "bun:test";
 import { rmSync } from "node:fs";
 import { openRandom } from "../../../src/lib/random.ts";
@@ -11,12 +11,12 @@ afterAll(() => rmSync(dir, { recursive: true, force: true }));
 
 const random = openRandom(3);
 const tokens = (length: number) => Array.from({ length }, () => Math.floor(random() * 250));
-/** So many answers to one question, of any length. */
-function answers(count: number, asked: number): Piece[] {
-  const question = tokens(asked);
+/** `count` answers to one question, of any length. */
+function answers(count: number, questionTokens: number): Piece[] {
+  const question = tokens(questionTokens);
   return Array.from({ length: count }, () => ({
     tokens: Int32Array.from([...question, ...tokens(1 + Math.floor(random() * 20))]),
-    from: asked,
+    from: questionTokens,
   }));
 }
 const GROUPS = [answers(8, 17), answers(8, 40), answers(2, 5), answers(3, 2), answers(1, 12)];
@@ -31,7 +31,7 @@ const CASES: [string, Piece[][], Over][] = [
 const weightOf = (unit: number, piece: number, t: number) => Math.sin(1 + 7 * unit + 3 * piece + t);
 const weigh = (first: number) => (unit: number, scores: readonly Scores[]) =>
   scores.map(({ logps }, piece) => logps.map((_, t) => 0.01 * weightOf(first + unit, piece, t)));
-/** With so large an epsilon the step goes along the gradient. */
+/** With such a large epsilon the step follows the gradient. */
 const ALONG = { ...STEP, learningRate: 1, epsilon: 1, maxNorm: 0 };
 
 function valuesOf({ adapter, rows, file }: Trainee, lora: boolean): Float32Array[] {
@@ -59,7 +59,7 @@ test.each(CASES)(
     }
     await shared.learn(units, weigh(0), { dropoutSeed: 1 });
     for (const [i, unit] of units.entries()) {
-      const ones = unit.map((piece) => [piece]); // apart: not even a pair shares
+      const ones = unit.map((piece) => [piece]); // separate units: not even a pair shares
       for (const [p, one] of ones.entries())
         await alone.learn([one], (_unit, [scores]) => [scores!.logps.map((_l, t) => 0.01 * weightOf(i, p, t))], {
           dropoutSeed: 1,

@@ -44,7 +44,8 @@ describe("by hand: log ratios 1 and −1, beta 0.5, so a margin of 1", () => {
   });
 
   test("metrics are rewards by β, their margin and how often it is right", () => {
-    // Right is who gained on the reference, not who is likelier: the wrong pair's chosen is, with logp −2 against −3.
+    // Accuracy compares gains over the reference, not likelihoods: the wrong pair's chosen is likelier, with logp −2
+    // against −3.
     const wrong: Preference = {
       chosen: { logp: [-2], logpRef: [-1], active: all(1) },
       rejected: { logp: [-3], logpRef: [-4], active: all(1) },

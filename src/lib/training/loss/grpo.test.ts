@@ -194,7 +194,7 @@ describe("against TRL's formula and finite differences", () => {
         const lossAt = (by: number) => weighRollout({ ...given, logp: moved(by) }, scale, options).loss;
         const left = (loss - lossAt(-step)) / step;
         const right = (lossAt(step) - loss) / step;
-        if (Math.abs(left - right) > 1e-3) continue; // a kink lies within the step
+        if (Math.abs(left - right) > 1e-3) continue; // the step crosses a kink
         expect(Math.abs(-weights[t]! - (left + right) / 2)).toBeLessThan(1e-6 + 1e-5 * Math.abs(weights[t]!));
       }
     }
@@ -212,7 +212,7 @@ describe("against TRL's formula and finite differences", () => {
       const halves = [weighed.slice(0, 3), weighed.slice(3)].map((half) => joinTallies(half.map(({ tally }) => tally)));
       const joined = grpoMetrics(joinTallies(halves));
       for (const [key, value] of Object.entries(grpoMetrics(whole))) expect(joined[key]).toBeCloseTo(value, 12);
-      // The normalizers once more, as sums over the step: token losses with scale 1, divided as TRL divides them.
+      // Computes the normalizers again as sums over the step: token losses with scale 1, divided as in TRL.
       const sums = rollouts.map((each) => weighRollout(each, 1, { ...plain, beta: 0.1 }).loss);
       const add = (values: number[]) => values.reduce((a, b) => a + b, 0);
       const expected = {

@@ -55,7 +55,7 @@ describe("metrics of a step", () => {
 describe("the gap between the engine that samples and the one that trains", () => {
   const given = rollout([-1, -1], 1, { logpOld: [-1, -1], logpSampler: [-1.5, -0.9] });
 
-  test("is told also where nothing corrects for it", () => {
+  test("is reported even if nothing corrects it", () => {
     const { weights, tally } = weighRollout(given, 1, plain);
     expect([...weights]).toEqual([1, 1]);
     expect(grpoMetrics(tally)["sampling/sampling_logp_difference/mean"]).toBeCloseTo(0.3, 12);

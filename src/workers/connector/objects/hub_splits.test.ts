@@ -56,7 +56,7 @@ describe("as the README declares them", () => {
       "configs:\n- config_name: x\n  data_files: a/*\n- config_name: y\n  default: true\n  data_files:\n  - split: 1\n    path: '**/one.*'",
       { "1": ["a/one.jsonl", "b/one.csv"] },
     ],
-    ["configs: all of them", { train: ["train.parquet"] }], // not understood, so the names speak
+    ["configs: all of them", { train: ["train.parquet"] }], // invalid, so the file names decide
     ["license: [", { train: ["train.parquet"] }],
   ])("%s", (yaml, expected) => expect(splits(files, front(yaml))).toEqual(expected));
 

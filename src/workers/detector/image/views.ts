@@ -1,11 +1,11 @@
 /**
- * Which crops of an image a detector sees: a function of the width and the height alone, in whole numbers, the same as
- * in training (`scripts/detector/views.py`; the cases both must meet are in `scripts/detector/views_cases.json`).
+ * Chooses the crops of an image by its width and height alone, in integers, exactly as in training
+ * (`scripts/detector/views.py`). Both must satisfy the cases in `scripts/detector/views_cases.json`.
  *
  * Crops are squares of native pixels: nothing is resized. A side under 256 is first reflected to 256, at its end and
- * without repeating the border pixel. The grid has as many crops as fit 96 pixels apart, at most 6;
- * among grids of the same number the one with the squarest cells, of those the wider one. Each crop sits in the middle
- * of its cell and begins at 3 modulo 8, so that it never lies on the block grid of a JPEG.
+ * without repeating the border pixel. The grid has as many crops as fit 96 pixels apart, at most 6. Among grids of the
+ * same number the one with the squarest cells wins, then the wider one. Each crop is in the middle of its cell and
+ * begins at 3 modulo 8, so that it never lies on the block grid of a JPEG.
  */
 export const CROP = 256;
 export const MAX_CROPS = 6;

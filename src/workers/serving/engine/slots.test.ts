@@ -79,15 +79,15 @@ test.each([
   ["a short one goes before a long one", [1000, 8], 128, [120, 8]],
   ["short ones leave half to the oldest", [1000, 30, 30, 30], 100, [50, 30, 20, 0]],
   ["what is left over goes round again", [10, 30, 30, 30], 100, [10, 30, 30, 30]],
-  ["nobody gets more than there is", [5], 512, [5]],
+  ["no prompt gets more than it has", [5], 512, [5]],
 ])("shares: %s", (_name, left, budget, shares) => expect(promptShares(left, budget)).toEqual(shares));
 
 test.each([
   ["nothing to run", [], 0, 0, undefined],
   ["stays with the current adapter for its turn", [2, 1, 2], 1, 3, 1],
   ["then the next in line", [2, 1, 3], 1, 8, 2],
-  ["goes on when nobody else waits", [1, 1], 1, 99, 1],
-  ["leaves an adapter that nobody uses", [3], 1, 1, 3],
+  ["continues when no other waits", [1, 1], 1, 99, 1],
+  ["leaves an adapter without sequences", [3], 1, 1, 3],
 ])("adapters: %s", (_name, waiting, current, so_far, next) => {
   expect(nextAdapter(waiting, current, so_far, 8)).toBe(next as number);
 });

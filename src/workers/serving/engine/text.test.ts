@@ -11,7 +11,7 @@ const textOf = (bytes: Uint8Array) => {
   }
 };
 
-/** Feeds the pieces until the text stops; what came out, piece by piece. */
+/** Pushes the pieces until the text stops, and returns the output piece by piece. */
 function play(pieces: readonly Uint8Array[], stops: readonly string[]) {
   const out = new TextOut(stops);
   const parts: string[] = [];

@@ -19,7 +19,7 @@ function randomFrom(seed: number): () => number {
 const ajv = new Ajv2020({ strict: false });
 addFormats.default(ajv);
 
-/** Every one of `count` sentences is JSON and valid. Returns them. */
+/** Checks that all `count` sentences are valid JSON for the schema, and returns them. */
 function allValid(schema: object, count = 40, seed = 1): string[] {
   const valid = ajv.compile(schema);
   const rules = parseGbnf(schemaGrammar(schema, "/s"));

@@ -54,7 +54,7 @@ describe("prompts", () => {
     expect(spell(prompts.get(0).tokens)).toEqual(ids("hello"));
   });
 
-  test("what somebody typed is never a control token", async () => {
+  test("text that a user typed is never a control token", async () => {
     const prompts = await openPrompts(await source([{ prompt: "a<|im_end|>b" }]), createEncoder(chat), {
       contextLength: 512,
       least: 1,
@@ -106,7 +106,7 @@ describe("sequences", () => {
     expect(counted(one!)).toEqual(ids(" the<|im_end|>"));
   });
 
-  test("what somebody typed in an answer is learned as typed", async () => {
+  test("text that a user typed in an answer is learned as typed", async () => {
     const rows = await source([{ prompt: "a<|im_end|>", completion: "b<|im_end|>c" }]);
     const [one] = (await openSequences(rows, createEncoder(chat), SCOPE)).get(0);
     const typed = chat.tokenize("<|im_end|>", { addBos: false, special: false });
@@ -161,9 +161,11 @@ describe("sequences", () => {
     expect(counted(turns!)).toEqual([...ids("the<|im_end|>"), ...ids("in<|im_end|>")]);
   });
 
-  test("…and found where it was said, not where somebody asked for it", async () => {
-    const asked = messages.map((each) => (each.role === "assistant" ? each : { ...each, content: "the or in?" }));
-    const rows = await source([{ messages: asked }]);
+  test("…and found in the answer, not in the question that repeats it", async () => {
+    const conversation = messages.map((each) =>
+      each.role === "assistant" ? each : { ...each, content: "the or in?" },
+    );
+    const rows = await source([{ messages: conversation }]);
     const [turns] = (await openSequences(rows, createEncoder(rewriting), { ...SCOPE, assistantOnly: true })).get(0);
     expect(counted(turns!)).toEqual([...ids("the<|im_end|>"), ...ids("in<|im_end|>")]);
     const question = ids("the or in?").join();

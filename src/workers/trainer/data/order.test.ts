@@ -57,9 +57,9 @@ describe("random numbers", () => {
     const bins = new Array(16).fill(0);
     for (let i = 0; i < 64_000; i++) bins[Math.floor(16 * random())]++;
     for (const bin of bins) expect(Math.abs(bin - 4000)).toBeLessThan(5 * Math.sqrt(4000));
-    const places = new Array(5).fill(0);
-    for (let i = 0; i < 5000; i++) places[permutation(5, openRandom(i)).indexOf(0)]++;
-    for (const place of places) expect(Math.abs(place - 1000)).toBeLessThan(5 * Math.sqrt(1000));
+    const counts = new Array(5).fill(0);
+    for (let i = 0; i < 5000; i++) counts[permutation(5, openRandom(i)).indexOf(0)]++;
+    for (const place of counts) expect(Math.abs(place - 1000)).toBeLessThan(5 * Math.sqrt(1000));
   });
 
   test("seeds of neighbouring steps, of swapped parts and beyond 32 bits are different", () => {

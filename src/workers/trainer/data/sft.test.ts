@@ -3,7 +3,7 @@ import { openRandom } from "../../../lib/random.ts";
 import { type LossScope, lossMask, type Segment, sftMetrics, weighSequence } from "./sft.ts";
 
 const scope: LossScope = { completionOnly: true, assistantOnly: false, maxLength: 100 };
-const asked: Segment[] = [
+const segments: Segment[] = [
   { tokens: 2, role: "prompt" },
   { tokens: 3, role: "completion" },
 ];
@@ -15,8 +15,8 @@ const talk: Segment[] = [
 ];
 
 test("completion-only leaves the prompt out; else all but the first token counts", () => {
-  expect([...lossMask(asked, scope)]).toEqual([0, 0, 1, 1, 1]);
-  expect([...lossMask(asked, { ...scope, completionOnly: false })]).toEqual([0, 1, 1, 1, 1]);
+  expect([...lossMask(segments, scope)]).toEqual([0, 0, 1, 1, 1]);
+  expect([...lossMask(segments, { ...scope, completionOnly: false })]).toEqual([0, 1, 1, 1, 1]);
 });
 
 test("assistant-only keeps the assistant's turns of a conversation", () => {
@@ -24,15 +24,15 @@ test("assistant-only keeps the assistant's turns of a conversation", () => {
 });
 
 test("what is longer than max_length is cut at the end, and a prompt alone has nothing to learn", () => {
-  expect([...lossMask(asked, { ...scope, maxLength: 4 })]).toEqual([0, 0, 1, 1]);
-  expect([...lossMask(asked, { ...scope, maxLength: 2 })]).toEqual([0, 0]);
+  expect([...lossMask(segments, { ...scope, maxLength: 4 })]).toEqual([0, 0, 1, 1]);
+  expect([...lossMask(segments, { ...scope, maxLength: 2 })]).toEqual([0, 0]);
   expect([...lossMask([], scope)]).toEqual([]);
 });
 
 test("the loss is the mean over the step's tokens: 3 of one sequence and 1 of another", () => {
   const long = {
     logp: [0, -9, -1, -2, -3],
-    mask: lossMask(asked, scope),
+    mask: lossMask(segments, scope),
     correct: Uint8Array.of(0, 1, 1, 0, 0),
     entropy: null,
   };

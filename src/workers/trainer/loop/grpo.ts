@@ -1,8 +1,10 @@
 /**
  * GRPO. A generation gives steps_per_generation batches of completions, each used num_iterations times. An optimizer
- * step takes the next gradient_accumulation_steps of them. The choice depends only on the step. Shapes: a batch holds B
- * = per_device_train_batch_size completions, in groups of G = num_generations. Per-token arrays (log-probabilities,
- * weights) are [tokens of the completion]; rewards and advantages are [B].
+ * step takes the next gradient_accumulation_steps of them. The choice depends only on the step.
+ *
+ * Shapes: a generation has `batches` × B samples, B = per_device_train_batch_size, and the num_generations samples of a
+ * prompt are adjacent. A sample's `tokens` are [prompt + completion]; `sampler`, `old`, `reference`, `logps`, masks and
+ * weights are [completion]. Rewards and advantages are one number per sample.
  */
 
 import { seedOf } from "../../../lib/random.ts";
@@ -104,9 +106,9 @@ export function openGrpo(world: World, setting: GrpoSetting, resumed: Resumed | 
   }
 
   async function learn(drawn: readonly { sample: Drawn; again: boolean }[], dropoutSeed: number): Promise<GrpoTally> {
-    const masks = drawn.map(({ sample }) => activeOf(sample));
-    const counts = masks.map((mask) => mask.reduce((sum, each) => sum + each, 0));
-    const scales = lossScales(counts, scaleOptions(values));
+    const masks = drawn.map(({ sample }) => activeOf(sample)); // [sample][completion token]
+    const counts = masks.map((mask) => mask.reduce((sum, each) => sum + each, 0)); // [sample]
+    const scales = lossScales(counts, scaleOptions(values)); // [sample]
     const live = drawn.flatMap((_, i) => (counts[i]! > 0 ? [i] : []));
     const tallies: GrpoTally[] = new Array(live.length);
     await trainee.learn(

@@ -35,7 +35,7 @@ const TOKENS = Int32Array.from({ length: 24 }, (_, i) => 40 + ((i * 37) % 80));
 const model = (arch: ModelOptions["arch"], type: ModelOptions["type"] = "F32") =>
   makeModel(dir, { arch, type, ...SIZE });
 
-/** The base, which is of F32, with the products added in place. */
+/** The F32 base with the products added in place. */
 function handMerged(base: string, adapter: Adapter, scale: number): string {
   const bytes = readFileSync(base);
   const { tensors, dataStart } = headerOf(bytes);
@@ -46,7 +46,7 @@ function handMerged(base: string, adapter: Adapter, scale: number): string {
   return path;
 }
 
-/** Types of the matrices, and how far the worst tensor is from base and adapter added in the test. */
+/** Returns the types of the matrices, and the largest deviation of a tensor from base plus adapter. */
 function compare(path: string, base: string, adapter: Adapter) {
   const merged = decodedTensors(path);
   const errors = [...decodedTensors(base)].map(([name, { values }]) =>
@@ -140,7 +140,7 @@ describe("a merged model holds the base's weights with the products added", () =
     expect(made!.metadata.get("general.name")?.value).toBe("Mine");
   });
 
-  // A smaller model for the smallest pieces, each of which waits for a turn of the processor.
+  // The smallest pieces use a smaller model: each piece waits for a turn of the processor.
   test.each([
     [1000, { width: 128, ff: 256 }],
     [40_000, {}],

@@ -51,7 +51,9 @@ async function written(given: Adapter, options: PeftOptions) {
   return { header, read, config: JSON.parse(readFileSync(join(place, "adapter_config.json"), "utf8")) as unknown };
 }
 
-/** Angles of pair j at a position, as in every model: the pairs are the same, only where their halves lie is not. */
+/**
+ * Rotates pair j by its angle at a position. All models have the same pairs; only the positions of their halves differ.
+ */
 function rotate(head: Float32Array, position: number, place: (pair: number, half: 0 | 1) => number): Float32Array {
   const out = new Float32Array(head.length);
   for (let pair = 0; pair < head.length / 2; pair++) {
@@ -73,7 +75,7 @@ function product(rows: Float32Array, input: Float32Array): Float32Array {
 const neighbours = (pair: number, half: 0 | 1) => 2 * pair + half;
 const halves = (pair: number, half: 0 | 1) => pair + (half * LENGTH) / 2;
 
-/** What each query head makes of its key head, a distance of 3 and of 11 tokens away. */
+/** Scores of each query head with its key head, at distances of 3 and 11 tokens. */
 function scores(q: Float32Array, k: Float32Array, place: typeof neighbours): number[] {
   const [query, key] = [product(q, numbers(RANK, 1)), product(k, numbers(RANK, 2))];
   return Array.from({ length: HEADS * 2 }, (_, i) => {

@@ -9,7 +9,7 @@ const SPECS: TensorSpec[] = [
 ];
 const CONTENT_BYTES = 24 + 10 + 8;
 
-/** A file of this header text and so many bytes of tensors. */
+/** A file with this header text and `content` bytes of tensors. */
 function file(header: string, content: number): Uint8Array {
   const json = new TextEncoder().encode(header);
   const bytes = new Uint8Array(8 + json.byteLength + content);

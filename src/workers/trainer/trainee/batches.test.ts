@@ -49,8 +49,8 @@ describe.each(["squared", "seen"] as const)("micro-batches where attention takes
   });
 
   test("have little padding", () => {
-    const places = batches.reduce((sum, { tokens, rows }) => sum + tokens * rows, 0);
-    expect(batches.flatMap(usedBy).length / places).toBeGreaterThan(attention === "seen" ? 0.95 : 0.8);
+    const positions = batches.reduce((sum, { tokens, rows }) => sum + tokens * rows, 0);
+    expect(batches.flatMap(usedBy).length / positions).toBeGreaterThan(attention === "seen" ? 0.95 : 0.8);
   });
 
   test.each([
@@ -72,9 +72,9 @@ test("a batch has the next token as the target of each place from the first that
 });
 
 describe("pieces that begin alike", () => {
-  const asked = [...Array(20).keys()];
+  const prompt = [...Array(20).keys()];
   const group = Array.from({ length: 8 }, (_, i) => [
-    { tokens: Int32Array.from([...asked, 100 + i, 200 + i, 300 + i]), from: asked.length },
+    { tokens: Int32Array.from([...prompt, 100 + i, 200 + i, 300 + i]), from: prompt.length },
   ]);
   const sharing = { ...SIZES, shares: true };
 
@@ -84,7 +84,7 @@ describe("pieces that begin alike", () => {
     expect(sequences.filter((each) => each >= 0)).toHaveLength(19 + 8 * 3);
     expect(branches?.filter((each) => each > 0)).toHaveLength(8 * 3);
     for (const { piece: one, head, start, unit } of micro.pieces) {
-      expect([...ids.subarray(head, head + 19)]).toEqual(asked.slice(0, 19));
+      expect([...ids.subarray(head, head + 19)]).toEqual(prompt.slice(0, 19));
       expect([...ids.subarray(start + 19, start + 22)]).toEqual([...one.tokens.subarray(19, 22)]);
       expect([...positions.subarray(start + 19, start + 22)]).toEqual([19, 20, 21]);
       expect([...targets.subarray(start + 19, start + 22)]).toEqual([100 + unit, 200 + unit, 300 + unit]);
@@ -100,12 +100,12 @@ describe("pieces that begin alike", () => {
 
   test("are in one row, however much longer, where attention takes what is seen: a prompt is there once a group", () => {
     const prompts = Array.from({ length: 32 }, (_, p) => Array.from({ length: 128 }, (_, i) => 1000 * p + i));
-    const all = prompts.flatMap((asked) =>
-      Array.from({ length: 8 }, (_, i) => [{ tokens: Int32Array.from([...asked, ...Array(128).fill(i)]), from: 128 }]),
+    const all = prompts.flatMap((prompt) =>
+      Array.from({ length: 8 }, (_, i) => [{ tokens: Int32Array.from([...prompt, ...Array(128).fill(i)]), from: 128 }]),
     );
     const batches = microBatches(all, { tokens: 8192, steps: 4, shares: true, attention: "seen" });
-    const places = batches.reduce((sum, { tokens, rows }) => sum + tokens * rows, 0);
-    expect([batches.length, places, new Set(batches.map(({ rows }) => rows)).size]).toEqual([5, 37_888, 1]); // of 36,832
+    const positions = batches.reduce((sum, { tokens, rows }) => sum + tokens * rows, 0);
+    expect([batches.length, positions, new Set(batches.map(({ rows }) => rows)).size]).toEqual([5, 37_888, 1]); // of 36,832
     for (const micro of batches) {
       const { branches, sequences, ids } = batchOf(micro, null);
       const groups = micro.pieces.length / 8;

@@ -39,8 +39,8 @@ test("every sequence lies once, whole and beside the others, as plain first fit 
     const capacity = 20 + Math.floor(random() * 80);
     const lengths = Array.from({ length: Math.floor(random() * 60) }, () => 1 + Math.floor(random() * capacity));
     const rows = pack(lengths, capacity);
-    const placed = rows.flatMap(({ spans }) => spans).map(({ sequence }) => sequence);
-    expect(placed.sort((a, b) => a - b)).toEqual(lengths.map((_, i) => i));
+    const packed = rows.flatMap(({ spans }) => spans).map(({ sequence }) => sequence);
+    expect(packed.sort((a, b) => a - b)).toEqual(lengths.map((_, i) => i));
     for (const { used, spans } of rows) {
       expect(used).toBeLessThanOrEqual(capacity);
       let end = 0;

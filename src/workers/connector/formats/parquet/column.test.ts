@@ -8,7 +8,7 @@ const number = (value: number) => {
   for (; rest >= 0x80; rest = Math.floor(rest / 128)) bytes.push((rest % 128) | 0x80);
   return [...bytes, rest];
 };
-const field = (value: number) => [0x15, ...number(value)]; // an integer in the place after the last
+const field = (value: number) => [0x15, ...number(value)]; // an integer as the next field
 
 test("a page that claims to be larger than all pages may be is refused before it is read", async () => {
   const claimed = 1_900_000_000;

@@ -1,7 +1,10 @@
 /**
  * One layer forward and back, kernel by kernel. Between products everything is BF16; the residual stream and its
- * gradient are F32. A step reads what earlier steps wrote on the same stream, so no synchronisation is needed. Shapes,
- * row-major: T tokens of all rows; the stream x, its gradient and y are [T, width]; `qkv` is [T, qkvWidth].
+ * gradient are F32. A step reads what earlier steps wrote on the same stream, so no synchronisation is needed.
+ *
+ * Shapes are [rows, columns]. T is `count`, the tokens of all rows; W is the width of the residual stream, F the inner
+ * width of the feed-forward part, Q = (heads + 2 · keyHeads) · head. A matrix that an adapter reads has `stride`
+ * columns: its inputs and the adapters' columns.
  */
 import { ATTENTION } from "../../../../native/cuda/kernels.ts";
 import { type Activations, type Constants, dxStride, qkvWidth } from "./buffers.ts";
@@ -45,7 +48,7 @@ export function layerForward(
   const { count, tokens, rows, heads, keyHeads, head, forward } = size;
   const first = { x: kept.x0, normed: kept.h1, inverse: kept.inverse1 };
   addNorm(on, from, first, { weight: c.norm1, stride: layer.qkv.stride });
-  project(on, layer.qkv, kept.h1, kept.raw);
+  project(on, layer.qkv, kept.h1, kept.raw); // h1 [T, W + adapters] → raw [T, Q]
   const q = qkvWidth(size);
   kernels.launch("turn_heads", warpGrid(count * (heads + 2 * keyHeads)), [
     ...[kept.raw.at, q, kept.qkv.at, q, shared.positions, shared.turns, c.bias, c.queryNorm, c.keyNorm],
@@ -56,13 +59,14 @@ export function layerForward(
     ...[kept.qkv.at, q, kept.attended.at, layer.output.stride, kept.lse.at],
     ...sight(on),
   ]);
-  project(on, layer.output, kept.attended, scratch.y);
+  project(on, layer.output, kept.attended, scratch.y); // attended [T, heads · head + adapters] → y [T, W]
   const second = { x: kept.x1, normed: kept.h2, inverse: kept.inverse2 };
   addNorm(on, { x: kept.x0.at, more: scratch.y.at }, second, { weight: c.norm2, stride: layer.gateUp.stride });
-  project(on, layer.gateUp, kept.h2, kept.gateUp);
+  project(on, layer.gateUp, kept.h2, kept.gateUp); // h2 [T, W + adapters] → gateUp [T, 2F]
   kernels.launch("gate_up", columnsGrid(forward, count), [
     ...[kept.gateUp.at, kept.product.at, forward, layer.down.stride],
   ]);
+  // product [T, F + adapters] → y [T, W]
   if (down) project(on, layer.down, kept.product, scratch.y);
   else project(on, layer.down, kept.product);
 }
@@ -90,7 +94,7 @@ export function layerBackward(
     kernels.launch("norm_back", { grid: [count, 1, 1], threads: rowThreads(width) }, [
       ...[scratch.dh.at, 0, 0, x.at, inverse.at, weight, scratch.sum.at, scratch.dx.at, width, stride, 0],
     ]);
-  projectBack(on, layer.down, { x: kept.product, ...dx, dx: scratch.dProduct });
+  projectBack(on, layer.down, { x: kept.product, ...dx, dx: scratch.dProduct }); // dx [T, stride] → dProduct [T, F]
   const gateUpStride = 2 * forward + layer.gateUp.extra;
   kernels.launch("gate_up_back", columnsGrid(forward, count), [
     ...[kept.gateUp.at, scratch.dProduct.at, scratch.dGateUp.at, forward, gateUpStride],
@@ -114,6 +118,7 @@ function attentionBack(on: On, layer: FusedLayer, kept: Activations, c: Constant
     ...[kept.attended.at, layer.output.stride, scratch.dAttended.at, heads * head, scratch.delta.at],
     ...[heads, head, tokens, count],
   ]);
+  // qkv and dqkv [T, Q], dAttended [T, heads · head], lse and delta [rows, heads, tokens]
   const values = [kept.qkv.at, q, scratch.dAttended.at, heads * head, kept.lse.at, scratch.delta.at];
   const parts = shared.uneven ? scratch.dGateUp.at : 0;
   const all = [...values, scratch.dqkv.at, dStride, parts, ...sight(on)];

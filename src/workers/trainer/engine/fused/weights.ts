@@ -1,10 +1,10 @@
 /**
- * Weights as the fused passes multiply by them. Matrices that read the same input are one, W over W over W; each
- * adapter's B stands to the right of its W and its A below all of them:
+ * Weights in the layout of the fused passes. Matrices with the same input are stacked: W over W over W. Each adapter's B
+ * is to the right of its W, and its A is below all of them:
  *
- *     W₁  s·B₁  0          x · [W B]ᵀ with x = [x, x·A₁ᵀ, x·A₂ᵀ] is the product with the adapter's part in it, and
- *     W₂  0     s·B₂       dy · [W; A] with dy = [dy, dy·s·B₁, dy·s·B₂] the gradient of x:
- *     A₁                   adapters cost no pass over memory of their own.
+ *     W₁  s·B₁  0          x · [W B]ᵀ with x = [x, x·A₁ᵀ, x·A₂ᵀ] is the product including the adapters.
+ *     W₂  0     s·B₂       dy · [W; A] with dy = [dy, dy·s·B₁, dy·s·B₂] is the gradient of x.
+ *     A₁                   Adapters therefore need no separate pass over memory.
  *     A₂
  */
 
