@@ -55,8 +55,8 @@ describe("help", () => {
 
   test("--help behind a command is the same as help before it, and runs nothing", async () => {
     const dir = freshDir();
-    const asked = await verk(["keys", "create", "--data", dir, "--help"]);
-    expect([asked.code, asked.out]).toEqual([0, (await verk(["help", "keys", "create"])).out]);
+    const help = await verk(["keys", "create", "--data", dir, "--help"]);
+    expect([help.code, help.out]).toEqual([0, (await verk(["help", "keys", "create"])).out]);
     expect(existsSync(dir)).toBe(false);
   });
 });
