@@ -2,6 +2,7 @@ import { and, eq, lt, sql } from "drizzle-orm";
 import { integer, primaryKey, sqliteTable, text } from "drizzle-orm/sqlite-core";
 import type { Ctx, Principal } from "../context.ts";
 import { AppError } from "../lib/errors.ts";
+import { HOUR_MS } from "../lib/units.ts";
 import { type Db, prepared, type Tx, write } from "../platform/db/db.ts";
 import { gradually } from "../platform/db/gradually.ts";
 import { pathOf } from "./request_log.ts";
@@ -61,7 +62,7 @@ function onceOnly(ctx: Ctx, c: Creation): Once | undefined {
   return {
     before(tx) {
       const seen = byKey(tx).get({ workspaceId, key });
-      if (!seen || seen.createdAt <= ctx.clock.now() - ctx.config.http.idempotency_hours * 3_600_000) return undefined;
+      if (!seen || seen.createdAt <= ctx.clock.now() - ctx.config.http.idempotency_hours * HOUR_MS) return undefined;
       if (seen.fingerprint !== fingerprint)
         throw new AppError("idempotency_mismatch", "This Idempotency-Key was used with another request", {
           param: "Idempotency-Key",

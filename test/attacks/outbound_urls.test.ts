@@ -68,7 +68,7 @@ describe("a name of the attacker's own zone that leads inside", () => {
         const { body } = await app.call("POST", `${TRACKER}/test`, {});
         if (body.error?.code !== "refused") got.set(`tracker ${url}`, body);
         if (url.startsWith("http:")) continue;
-        const hook = await requireReachable(app.ctx, url, lookup).catch((error) => error.code);
+        const hook = await requireReachable(app.ctx, url, { lookup }).catch((error) => error.code);
         if (hook !== "url_not_allowed") got.set(`webhook ${url}`, hook);
       }
     expect([...got]).toEqual([]);
@@ -83,7 +83,7 @@ describe("a name of the attacker's own zone that leads inside", () => {
       await SINKS["PUT tracker"]!(app, `https://${name}/`);
       const tested = await app.call("POST", `${TRACKER}/test`, {});
       said.add(`tracker ${tested.body.error.message.replaceAll(name, "NAME")}`);
-      const hook = await requireReachable(app.ctx, `https://${name}/`, lookup).catch((error) => error.message);
+      const hook = await requireReachable(app.ctx, `https://${name}/`, { lookup }).catch((error) => error.message);
       said.add(`webhook ${hook.replaceAll(name, "NAME")}`);
     }
     expect([...said].map((text) => text.split(" ")[0])).toEqual(["detect", "tracker", "webhook"]);
@@ -92,7 +92,7 @@ describe("a name of the attacker's own zone that leads inside", () => {
 
   test("L3: the server's log has the address, once a minute for each name", async () => {
     const name = "carrier.attack.example";
-    for (let i = 0; i < 3; i++) await requireReachable(app.ctx, `https://${name}/`, lookup).catch(() => {});
+    for (let i = 0; i < 3; i++) await requireReachable(app.ctx, `https://${name}/`, { lookup }).catch(() => {});
     const lines = app.log.filter((line) => line.includes(name) && line.includes("refused to connect"));
     expect(lines).toHaveLength(1);
     expect(JSON.parse(lines[0]!)).toMatchObject({

@@ -70,3 +70,14 @@ export async function say(
 export async function sayOne(...args: Parameters<typeof say>): Promise<Said> {
   return (await say(...args))[0]!;
 }
+
+export const ask = (text: string) => `<|im_start|>user\n${text}<|im_end|>\n<|im_start|>assistant\n`;
+
+/** `expect().rejects` blocks the event loop, and with it the messages of a thread. */
+export const refusal = (promise: Promise<unknown>) =>
+  promise.then(
+    () => () => {},
+    (error) => () => {
+      throw error;
+    },
+  );

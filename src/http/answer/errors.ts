@@ -2,6 +2,7 @@ import { Elysia, ValidationError } from "elysia";
 import { z } from "zod";
 import type { Ctx } from "../../context.ts";
 import { AppError, errorBody } from "../../lib/errors.ts";
+import { plainIssue } from "../../lib/text/issue.ts";
 import { StorageError } from "../../platform/files.ts";
 import { NO_BODY } from "../body/json.ts";
 import { pathOf } from "../request_log.ts";
@@ -50,7 +51,7 @@ function validationError(where: string, issue: Issue | undefined): AppError {
   const first = issue?.path?.[0];
   if (where === "params") return new AppError("resource_not_found", "No such resource", { param: String(first) });
   if (where !== "query") return schemaError(issue);
-  const message = issue?.message ?? "Invalid input";
+  const message = plainIssue(issue?.message ?? "is not valid");
   return new AppError("schema", `${String(first)}: ${message}`, first === undefined ? {} : { param: String(first) });
 }
 

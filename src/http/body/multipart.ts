@@ -2,6 +2,7 @@ import type { Readable } from "node:stream";
 import { Busboy, type BusboyHeaders } from "@fastify/busboy";
 import { AppError } from "../../lib/errors.ts";
 import { takingTurns } from "../../lib/turns.ts";
+import { MINUTE_MS } from "../../lib/units.ts";
 
 export type FilePart = {
   /** The name of the form field. */
@@ -22,7 +23,7 @@ type Options = {
 
 const MAX_FIELDS = 64;
 const MAX_FIELD_BYTES = 65_536;
-const SILENCE_MS = 60_000;
+const SILENCE_MS = MINUTE_MS;
 const MULTIPART = /^multipart\/form-data\s*;/i;
 
 export const isMultipart = (request: Request) => MULTIPART.test(request.headers.get("content-type") ?? "");

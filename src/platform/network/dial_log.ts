@@ -1,7 +1,8 @@
+import { MINUTE_MS } from "../../lib/units.ts";
 import type { Log } from "../log.ts";
 import type { DialError } from "./address.ts";
 
-const QUIET_MS = 60_000;
+const QUIET_MS = MINUTE_MS;
 const MOST_HOSTS = 1_000;
 const lastAt = new Map<string, number>();
 

@@ -5,10 +5,12 @@
  * What counts is up to the head that the caller names: an append is in this file before the head that covers it is in
  * the main database, and what a crash left beyond the head is cut off before the next append.
  */
+
 import { Database, type Statement } from "bun:sqlite";
 import { closeSync, existsSync, fdatasync, openSync } from "node:fs";
 import { dirname } from "node:path";
 import { promisify } from "node:util";
+import { MIB } from "../../lib/units.ts";
 import { storageError } from "../db/errors.ts";
 import { failpoint } from "../failpoint.ts";
 import { syncDir } from "../files.ts";
@@ -20,7 +22,7 @@ export type Change = { rowId: number; target: number; op: Op };
 export type Block = { firstRow: number; rows: number; createdAt: number; body: Uint8Array };
 
 const PAGE_BYTES = 16_384;
-const CHECKPOINT_BYTES = 16 << 20; // of the write-ahead log
+const CHECKPOINT_BYTES = 16 * MIB; // of the write-ahead log
 const BLOCK_BYTES = 1 << 18;
 const CACHE_KIB = 4096;
 const LF = 10;

@@ -109,7 +109,7 @@ test("devices are shown as last seen, and a driver that hangs holds up nobody", 
   expect(seen.has("verk_gpu_temperature_celsius")).toBe(false);
   expect(asked).toBe(1);
   app.clock.advance(5_000);
-  await tick(app.ctx); // somebody scrapes: the figures are kept fresh between
+  await tick(app.ctx); // metrics are scraped, so devices are probed in between
   expect(asked).toBe(2);
   hang = true;
   app.clock.advance(5_000);
@@ -118,7 +118,7 @@ test("devices are shown as last seen, and a driver that hangs holds up nobody", 
   gpu.useProbe(app.ctx, probe);
   app.clock.advance(600_000);
   asked = 0;
-  await tick(app.ctx); // nobody does any more
+  await tick(app.ctx); // nothing has scraped for a while
   expect(asked).toBe(0);
 });
 

@@ -1,4 +1,4 @@
-import { afterEach, beforeAll, describe, expect, test } from "bun:test";
+import { afterEach, beforeAll, expect, test } from "bun:test";
 import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { type FakeRepo, hashOf, ranged, startFakeHub } from "../../../../test/fake_hub.ts";
@@ -8,7 +8,6 @@ import { systemClock } from "../../../platform/clock.ts";
 import { durable } from "../../../platform/db/db.ts";
 import { scan } from "../files/folder.ts";
 import * as models from "../service.ts";
-import { chooseFile } from "./hub.ts";
 import { pullAll } from "./pull.ts";
 
 const hurried = { ...systemClock, sleep: (ms: number, s?: AbortSignal) => systemClock.sleep(ms / 100, s) };
@@ -35,8 +34,8 @@ function hubOf(repos: Record<string, FakeRepo>) {
   return hub;
 }
 function appAt(url: string, flags: Record<string, unknown> = {}, dir?: string): TestApp {
-  const patience = { "workers.silence_ms": 86_400_000 }; // in hurried time: on a busy machine a worker is not silent
-  const settings = { "hub.endpoint": url, "network.allow": ["127.0.0.1", "localhost"], ...patience, ...flags };
+  const slowMachine = { "workers.silence_ms": 86_400_000 }; // in hurried time: on a busy machine a worker is not silent
+  const settings = { "hub.endpoint": url, "network.allow": ["127.0.0.1", "localhost"], ...slowMachine, ...flags };
   const app = testApp({ flags: settings, clock: hurried, ...(dir ? { dir } : {}) });
   stops.push(() => app.close().then(app.remove));
   return app;
@@ -48,11 +47,11 @@ const parts = (app: TestApp) => readdirSync(join(app.dir, "models/.downloads"));
 test("a pulled model is downloaded, checked against the hub's hash and ready, with one event", async () => {
   const hub = hubOf(repo());
   const app = appAt(hub.url);
-  const asked = await app.call("POST", "/v1/models/pull", { name: "acme/tiny" });
-  expect(asked).toMatchObject({ status: 202, body: { status: "downloading", progress: 0, owned_by: app.workspaceA } });
+  const pulled = await app.call("POST", "/v1/models/pull", { name: "acme/tiny" });
+  expect(pulled).toMatchObject({ status: 202, body: { status: "downloading", progress: 0, owned_by: app.workspaceA } });
   expect(app.woken).toContain("models.download");
   await pull(app);
-  const { body } = await app.call("GET", `/v1/models/${asked.body.id}`);
+  const { body } = await app.call("GET", `/v1/models/${pulled.body.id}`);
   expect(body).toMatchObject({ status: "ready", file: "tiny-Q4_K_M.gguf", sha256: hashOf(small), progress: null });
   const path = models.pathOf(app.ctx, models.mustGet(app.ctx, app.workspaceA, body.id));
   expect(path).toBe(join(app.dir, "models/hub/acme/tiny/tiny-Q4_K_M.gguf"));
@@ -286,44 +285,3 @@ test("wherever it crashes, the model arrives after a restart, whole and announce
   });
   expect(crashes).toBeGreaterThan(8);
 }, 60_000);
-
-describe("which file a name means", () => {
-  const file = (path: string, size = 1) => ({ path, size, sha256: null });
-  const files = [
-    file("m-F16.gguf", 9),
-    file("m-Q8_0.gguf", 5),
-    file("m-q4_k_m.gguf", 3),
-    file("m-Q2_K.gguf", 1),
-    file("x.txt"),
-  ];
-  const choose = (wanted?: string, from = files) => chooseFile("a/b", from, wanted).path;
-
-  test("the usual quantization, the one that was named in any case, or the very file", () => {
-    expect(choose()).toBe("m-q4_k_m.gguf");
-    expect(choose("q8_0")).toBe("m-Q8_0.gguf");
-    expect(choose("m-Q2_K.gguf")).toBe("m-Q2_K.gguf");
-    expect(choose(undefined, [file("b.gguf", 7), file("a.gguf", 8)])).toBe("b.gguf");
-  });
-
-  test("what is not there, in parts, or no GGUF at all is said with what there is", () => {
-    expect(() => choose("Q6_K")).toThrow("a/b has no file for Q6_K: it has m-F16.gguf");
-    expect(() => choose(undefined, [file("m-00001-of-00002.gguf")])).toThrow("several parts");
-    expect(() => choose(undefined, [file("model.safetensors"), file("README.md")])).toThrow("it has .safetensors, .md");
-    expect(() => choose(undefined, [file("../../etc/x.gguf")])).toThrow("no GGUF file");
-    expect(() => choose(undefined, [file(`${"x".repeat(251)}.gguf`)])).toThrow("no GGUF file");
-  });
-
-  test("a list that lies does not become a long error", () => {
-    const long = Array.from({ length: 50 }, (_, i) => file(`${i}.${"y".repeat(100_000)}`));
-    const message = (files: ReturnType<typeof file>[]) => {
-      try {
-        return choose("Q6_K", files);
-      } catch (error) {
-        return (error as Error).message;
-      }
-    };
-    expect(message(long).length).toBeLessThan(600);
-    const named = Array.from({ length: 50 }, (_, i) => file(`${"z/".repeat(5)}${i}${"z".repeat(200)}.gguf`));
-    expect(message(named).length).toBeLessThan(3_500);
-  });
-});

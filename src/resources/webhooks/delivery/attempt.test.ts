@@ -43,16 +43,16 @@ function open(dial: Dial, url = "https://hooks.example/x") {
   return { ctx: rig.ctx, secret, request };
 }
 
-type Asked = Parameters<Dial>[1];
+type DialRequest = Parameters<Dial>[1];
 function recording() {
-  const asked: Asked[] = [];
+  const asked: DialRequest[] = [];
   const dial: Dial = async (_url, request) => {
     asked.push(request);
     return answerOf(200);
   };
   return { asked, dial };
 }
-const headersOf = ({ headers }: Asked) => new Headers(headers);
+const headersOf = ({ headers }: DialRequest) => new Headers(headers);
 
 test("one attempt has ten seconds for everything, and 64 KiB of answer", async () => {
   const { asked, dial } = recording();
