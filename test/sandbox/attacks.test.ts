@@ -15,7 +15,8 @@ import { startBinary } from "../binary.ts";
 import { makeKey, program } from "../cli.ts";
 import { tempDir, until } from "../harness.ts";
 import { JAVASCRIPT_ATTACKS } from "./attacks_javascript.ts";
-import { type Attack, PYTHON_ATTACKS } from "./attacks_python.ts";
+import type { Attack } from "./attacks_kit.ts";
+import { PYTHON_ATTACKS } from "./attacks_python.ts";
 import { asNobody, isRoot, NOBODY } from "./nobody.ts";
 
 /**

@@ -1,5 +1,5 @@
 /** Hostile reward code in JavaScript. Winning something of the host is a reward of 666. */
-import type { Attack } from "./attacks_python.ts";
+import type { Attack } from "./attacks_kit.ts";
 
 const reward = (...lines: string[]) => `export function reward({ completions }) {\n  ${lines.join("\n  ")}\n}\n`;
 const scores = "return completions.map(() => 0.5);";

@@ -1,70 +1,24 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
-import {
-  chmodSync,
-  closeSync,
-  existsSync,
-  linkSync,
-  lstatSync,
-  mkdirSync,
-  openSync,
-  readdirSync,
-  readFileSync,
-  readSync,
-  rmSync,
-  symlinkSync,
-  writeFileSync,
-} from "node:fs";
+import { existsSync, lstatSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { AppError } from "../../src/lib/errors.ts";
-import { type Beneath, openBeneath } from "../../src/sandbox/files/beneath.ts";
-import { emptyDirectory, measureTree } from "../../src/sandbox/files/beneath_tree.ts";
 import { cpuMsOf } from "../cost.ts";
-import { tempDir } from "../harness.ts";
+import {
+  beneath,
+  codeOf,
+  dir,
+  fifo,
+  link,
+  MISSING,
+  OUTSIDE,
+  put,
+  setUp,
+  tearDown,
+  textOf,
+  workspace,
+} from "./beneath_kit.ts";
 
-let dir: string;
-let workspace: string;
-let beneath: Beneath;
-
-beforeEach(() => {
-  dir = tempDir();
-  workspace = join(dir, "root/workspace");
-  mkdirSync(workspace, { recursive: true });
-  writeFileSync(join(dir, "secret"), "secret");
-  beneath = openBeneath(join(dir, "root"));
-});
-afterEach(() => {
-  beneath.close();
-  Bun.spawnSync(["chmod", "-R", "u+rwx", dir]);
-  rmSync(dir, { recursive: true, force: true });
-});
-
-const put = (path: string, text = "x") => {
-  mkdirSync(join(workspace, path, ".."), { recursive: true });
-  writeFileSync(join(workspace, path), text);
-};
-const link = (target: string, name: string) => symlinkSync(target, join(workspace, name));
-const fifo = (name: string) => Bun.spawnSync(["mkfifo", join(workspace, name)]);
-const codeOf = async (work: () => unknown): Promise<string> => {
-  try {
-    await work();
-    return "ok";
-  } catch (error) {
-    if (error instanceof AppError) return `${error.status} ${error.code}`;
-    throw error;
-  }
-};
-const textOf = (path: string) => {
-  const { fd, stat } = beneath.openFile(path);
-  const buffer = Buffer.alloc(stat.bytes);
-  try {
-    return buffer.toString("utf8", 0, readSync(fd, buffer));
-  } finally {
-    closeSync(fd);
-  }
-};
-
-const OUTSIDE = "400 path_outside_workspace";
-const MISSING = "404 resource_not_found";
+beforeEach(setUp);
+afterEach(tearDown);
 
 describe("where a path leads", () => {
   beforeEach(() => {
@@ -264,116 +218,4 @@ describe("writing", () => {
     put("dir/x");
     expect(await codeOf(() => beneath.moveIn(incoming("x"), path))).toBe(code);
   });
-});
-
-describe("deleting", () => {
-  test("a file, a link without its target, a directory only when asked to", async () => {
-    put("a");
-    put("d/e/f");
-    link("a", "l");
-    await beneath.remove("/workspace/l", { recursive: false });
-    expect(existsSync(join(workspace, "a"))).toBe(true);
-    await beneath.remove("/workspace/a", { recursive: false });
-    expect(await codeOf(() => beneath.remove("/workspace/d", { recursive: false }))).toBe("400 invalid_request");
-    expect(await beneath.remove("/workspace/d", { recursive: true })).toEqual({ path: "/workspace/d" });
-    expect(readdirSync(workspace)).toEqual([]);
-    expect(await codeOf(() => beneath.remove("/workspace/a", { recursive: true }))).toBe(MISSING);
-    expect(await codeOf(() => beneath.remove("/workspace", { recursive: true }))).toBe("400 invalid_request");
-  });
-
-  test("links in a tree are removed, what they point at stays", async () => {
-    put("d/x");
-    symlinkSync(dir, join(workspace, "d/out"));
-    await beneath.remove("/workspace/d", { recursive: true });
-    expect(readFileSync(join(dir, "secret"), "utf8")).toBe("secret");
-  });
-
-  test("names that are not UTF-8 and directories nobody may read go too", async () => {
-    put("d/locked/inner/x");
-    writeFileSync(Buffer.concat([Buffer.from(`${workspace}/d/`), Buffer.from([0xff])]), "x");
-    chmodSync(join(workspace, "d/locked/inner"), 0);
-    chmodSync(join(workspace, "d/locked"), 0);
-    chmodSync(join(workspace, "d"), 0o500);
-    await beneath.remove("/workspace/d", { recursive: true });
-    expect(readdirSync(workspace)).toEqual([]);
-  });
-
-  test("a tree of 5,000 levels goes, with a handful of descriptors", async () => {
-    const made = Bun.spawnSync([
-      "perl",
-      "-e",
-      "chdir shift; for (1..5000) { mkdir 'd' or die; open F, '>', 'f'; chdir 'd' or die }",
-      workspace,
-    ]);
-    expect(made.success).toBe(true);
-    const before = readdirSync("/proc/self/fd").length;
-    let most = 0;
-    const watch = setInterval(() => {
-      most = Math.max(most, readdirSync("/proc/self/fd").length);
-    }, 1);
-    await beneath.remove("/workspace/d", { recursive: true });
-    clearInterval(watch);
-    expect(readdirSync(workspace)).toEqual(["f"]);
-    expect(most).toBeLessThan(before + 50);
-  }, 120_000);
-
-  test("50,000 files go without holding up the others", async () => {
-    mkdirSync(join(workspace, "d"));
-    Bun.spawnSync(["perl", "-e", "chdir shift; for (1..50000) { open F, '>', $_ or die }", join(workspace, "d")]);
-    let turns = 0;
-    const watch = setInterval(() => turns++, 1);
-    await beneath.remove("/workspace/d", { recursive: true });
-    clearInterval(watch);
-    expect(readdirSync(workspace)).toEqual([]);
-    expect(turns).toBeGreaterThan(50);
-  }, 120_000);
-});
-
-describe("measuring", () => {
-  const measure = async (most = 1_000_000) => {
-    const fd = openSync(workspace, "r");
-    try {
-      return await measureTree(fd, most);
-    } finally {
-      closeSync(fd);
-    }
-  };
-  test("bytes and entries of the whole tree are counted, links are not followed", async () => {
-    put("a/b/c", "x".repeat(100_000));
-    put("d", "x".repeat(10_000));
-    link("/usr", "l");
-    const { bytes, entries, hidden } = await measure();
-    expect(bytes).toBeGreaterThanOrEqual(110_000);
-    expect(bytes).toBeLessThan(200_000);
-    expect({ entries, hidden }).toEqual({ entries: 5, hidden: false });
-  });
-  test("counting stops above the most, and says what lies too deep", async () => {
-    for (let i = 0; i < 3000; i++) put(`m/${i}`);
-    expect((await measure(100)).entries).toBeLessThan(2000);
-    mkdirSync(join(workspace, "n/".repeat(300)), { recursive: true });
-    expect((await measure()).hidden).toBe(true);
-  });
-  test("a hole in a file is not counted, a second name of a file neither", async () => {
-    const fd = openSync(join(workspace, "sparse"), "w");
-    Bun.spawnSync(["truncate", "-s", "1G", join(workspace, "sparse")]);
-    closeSync(fd);
-    put("a", "x".repeat(50_000));
-    linkSync(join(workspace, "a"), join(workspace, "b"));
-    const { bytes, entries } = await measure();
-    expect(bytes).toBeLessThan(60_000);
-    expect(entries).toBe(3);
-  });
-});
-
-test("emptying gives up when its time is over, and what is left can be emptied later", async () => {
-  for (let i = 0; i < 3000; i++) put(`d/${i}`);
-  const fd = openSync(workspace, "r");
-  try {
-    const refused = await emptyDirectory(fd, "d", 0).catch((error) => error as Error);
-    expect(String(refused)).toContain("ENOTEMPTY");
-    await emptyDirectory(fd, "d", 60_000);
-    expect(readdirSync(join(workspace, "d"))).toEqual([]);
-  } finally {
-    closeSync(fd);
-  }
 });
