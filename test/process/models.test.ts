@@ -41,7 +41,7 @@ test("import works beside a running server, and says what is wrong with a file",
     expect(await verk("import", source, "--name", "beside")).toMatchObject({ code: 0, out: "beside\n" });
     const again = await verk("import", source, "--name", "beside");
     expect(again).toMatchObject({ code: 1, out: "" });
-    expect(again.err).toContain("There is a model beside");
+    expect(again.err).toContain("A model named beside exists");
     const notes = join(dir, "notes.gguf");
     await Bun.write(notes, "GGUF and then nothing of the kind");
     const refused = await verk("import", notes);
