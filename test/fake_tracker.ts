@@ -14,12 +14,12 @@ export type FakeRun = {
   metrics: { key: string; value: number; timestamp: number; step: number }[];
 };
 export type FakeBucket = { name: string; config: Json; lines: string[]; summary: string; exit: number | null };
-export type Seen = { method: string; path: string; body: Json; authorization: string | null };
+export type TrackerRequest = { method: string; path: string; body: Json; authorization: string | null };
 
-/** What comes before the work: an answer instead of it. `after`: the work is done, and this is what the caller gets. */
-type Trouble = { before?: (seen: Seen) => Response | Promise<Response | undefined> | undefined };
+/** `before` answers instead of doing the work. `after` does the work and then replaces the answer. */
+type Trouble = { before?: (seen: TrackerRequest) => Response | Promise<Response | undefined> | undefined };
 type Refused = { refused?: (authorization: string | null) => Response };
-type After = { after?: (seen: Seen) => Response | Promise<Response | undefined> | undefined };
+type After = { after?: (seen: TrackerRequest) => Response | Promise<Response | undefined> | undefined };
 
 const refusal = (status: number, error_code: string, message: string) =>
   Response.json({ error_code, message }, { status });
@@ -28,7 +28,7 @@ export function startFakeTracker(options: { key?: string; port?: number } = {}) 
   const experiments = new Map<string, string>(); // name → id
   const runs = new Map<string, FakeRun>();
   const buckets = new Map<string, FakeBucket>();
-  const requests: Seen[] = [];
+  const requests: TrackerRequest[] = [];
   const trouble: Trouble & After & Refused = {};
   const wanted = options.key;
 

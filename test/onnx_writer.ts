@@ -1,4 +1,4 @@
-/** Writes ONNX models: just enough protobuf for networks whose weights nobody has trained. */
+/** Writes ONNX models: just enough protobuf for untrained networks. */
 const FIELD = { graph: 7, opset: 8, irVersion: 1 } as const;
 export const TYPE = { float: 1, uint8: 2, int64: 7 } as const;
 

@@ -31,7 +31,7 @@ export function countRows() {
     return watch(own.call(this, sql, ...more) as Statement, sql);
   } as typeof own;
   return {
-    /** What `work` took. */
+    /** Counts the statements and rows of `work`. */
     async of(work: () => unknown): Promise<Counted> {
       counted = { statements: 0, rows: 0, sql: [] };
       await work();

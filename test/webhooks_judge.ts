@@ -27,7 +27,7 @@ export type Happened = { id: string; subject: string; at: number; step: number }
 export type Enabled = { endpointId: string; at: number; step: number };
 /** While the process lived. */
 export type Up = { from: number; to: number };
-export type Seen = {
+export type Observation = {
   up: readonly Up[];
   sent: ReadonlyMap<string, readonly Sent[]>; // by endpoint, as are the next ones
   enabled: ReadonlyMap<string, readonly Enabled[]>;
@@ -57,7 +57,7 @@ function must(holds: boolean, what: string, ...facts: readonly unknown[]): asser
 }
 const isGood = ({ status }: Sent) => status !== null && status >= 200 && status <= 299;
 
-export function judgeSeed(seed: Seed, seen: Seen): void {
+export function judgeSeed(seed: Seed, seen: Observation): void {
   const planned = seed.deeds.flatMap((deed) => (deed.does === "event" ? [deed.subject] : []));
   const events = planned.map((subject) => {
     const [rows, told] = [seen.events.get(subject) ?? [], seen.happened.get(subject)];
@@ -67,7 +67,7 @@ export function judgeSeed(seed: Seed, seen: Seen): void {
   for (const endpointId of seed.endpoints) judgeEndpoint(endpointId, events, seen);
 }
 
-function judgeEndpoint(id: string, events: readonly Happened[], seen: Seen) {
+function judgeEndpoint(id: string, events: readonly Happened[], seen: Observation) {
   const rows = seen.deliveries.get(id) ?? [];
   const sent = Map.groupBy(seen.sent.get(id) ?? [], ({ eventId }) => eventId);
   const courses = new Map(rows.map((row) => [row.eventId, courseOf(row, sent.get(row.eventId) ?? [], seen)]));
@@ -79,14 +79,14 @@ function judgeEndpoint(id: string, events: readonly Happened[], seen: Seen) {
     const isFor = !closed.some(({ from, to }) => event.step > from.step && event.step < to.step);
     if (isFor) must(course !== undefined, "no event is lost", id, event);
     else if (course) {
-      const at = course.row.createdAt; // it was enabled before the event was looked at
+      const at = course.row.createdAt; // the endpoint was enabled before the event was read
       must(!closed.some(({ from, to }) => at > from.at && at < to.at), "none while disabled", id, event, course.row);
     }
   }
   for (const course of courses.values()) judgeCourse(course, seen);
 }
 
-function courseOf(row: DeliveryRow, sent: readonly Sent[], seen: Seen): Course {
+function courseOf(row: DeliveryRow, sent: readonly Sent[], seen: Observation): Course {
   const attempts = seen.attempts.get(row.id) ?? [];
   const recorded = new Map<Sent, AttemptRow>();
   for (const [i, attempt] of attempts.entries()) {
@@ -108,7 +108,7 @@ type Closed = { from: Moment; to: Moment };
 const NEVER: Moment = { at: Infinity, step: Infinity };
 
 /** Answers that were written down and enablings, in their order: what becomes of the endpoint and its deliveries. */
-function replay(id: string, courses: ReadonlyMap<string, Course>, seen: Seen): Closed[] {
+function replay(id: string, courses: ReadonlyMap<string, Course>, seen: Observation): Closed[] {
   const closed: Closed[] = [];
   let failures = 0;
   const isClosed = () => closed.at(-1)?.to === NEVER;
@@ -124,13 +124,13 @@ function replay(id: string, courses: ReadonlyMap<string, Course>, seen: Seen): C
       seen.count("enabled again");
       continue;
     }
-    const gone = sent.status === 410;
+    const isGone = sent.status === 410;
     failures = isGood(sent) ? 0 : failures + 1;
     if (isGood(sent)) settle(course, "succeeded", each);
-    else if (gone && course.verdict === "pending") settle(course, "failed", each);
-    if (isClosed() || isGood(sent) || !(gone || failures === 50)) continue;
+    else if (isGone && course.verdict === "pending") settle(course, "failed", each);
+    if (isClosed() || isGood(sent) || !(isGone || failures === 50)) continue;
     closed.push({ from: { at, step }, to: NEVER });
-    seen.count(gone ? "disabled by 410" : "disabled by fifty");
+    seen.count(isGone ? "disabled by 410" : "disabled by fifty");
     for (const other of courses.values())
       if (other.verdict === "pending" && other.row.createdAt <= at && !isOver(other.row, at))
         settle(other, "cancelled", each);
@@ -154,7 +154,11 @@ function settle(course: Course, verdict: Verdict, { at, step }: Moment) {
   course.endAt = Math.min(course.endAt, at);
 }
 
-function judgeCounter(id: string, { failures, closed }: { failures: number; closed: readonly Closed[] }, seen: Seen) {
+function judgeCounter(
+  id: string,
+  { failures, closed }: { failures: number; closed: readonly Closed[] },
+  seen: Observation,
+) {
   const row = seen.endpoints.get(id)!;
   const last = closed.at(-1);
   const disabledAt = last?.to === NEVER ? last.from.at : null;
@@ -165,7 +169,7 @@ function judgeCounter(id: string, { failures, closed }: { failures: number; clos
   must(told.length === closed.length, "each disabling is one event", id, told.length, closed.length);
 }
 
-function judgeCourse(course: Course, seen: Seen) {
+function judgeCourse(course: Course, seen: Observation) {
   const { row, sent, recorded, verdict, endStep, endAt } = course;
   const expiry = row.eventCreatedAt + WINDOW;
   must(row.dueAt === null && row.resendAt === null, "nothing is left to do", row);
@@ -211,9 +215,9 @@ function allowed(row: DeliveryRow, last: Sent | undefined, made: number): [numbe
   if (!last) return [row.eventCreatedAt, row.eventCreatedAt];
   const wait = WAITS[Math.min(made, WAITS.length) - 1]!;
   const spread = made < 2 ? 0 : wait / 10 + ROUNDED_MS; // the first two attempts have no jitter
-  const lastCall = row.eventCreatedAt + WINDOW - MINUTE; // what is asked for never costs the last attempt
-  const asked = Math.min(last.endsAt + Math.min(last.askedMs, 2 * wait), lastCall);
-  return [Math.max(last.endsAt + wait - spread, asked), Math.max(last.endsAt + wait + spread, asked)];
+  const lastCall = row.eventCreatedAt + WINDOW - MINUTE; // what is requestedAt for never costs the last attempt
+  const requestedAt = Math.min(last.endsAt + Math.min(last.askedMs, 2 * wait), lastCall);
+  return [Math.max(last.endsAt + wait - spread, requestedAt), Math.max(last.endsAt + wait + spread, requestedAt)];
 }
 
 /** By when something due must have begun: within a second of up-time. */

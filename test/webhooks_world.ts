@@ -1,7 +1,7 @@
 /**
  * Many histories side by side over real rows and real loops, with a clock that jumps. Receivers stand at the edge of
  * `ctx.dial`. A crash is at a failpoint: from there on nothing is sent or written, and the rows are opened again later.
- * What happened is told in one order, `step`, and judged elsewhere.
+ * Every occurrence gets a number, `step`. The judge checks them in that order.
  */
 import { asc } from "drizzle-orm";
 import { emit } from "../src/events/emit.ts";
@@ -43,7 +43,7 @@ export class World {
   private fresh: Deed[] = []; // of this moment: a crash may undo them
   private open: Open[] = [];
   private death: ReturnType<typeof dieAt> | undefined;
-  private isNews = true; // the outbox is to be looked at
+  private isNews = true; // the outbox must be read
   private isWoken = false;
   private rig: Rig;
 
@@ -97,11 +97,11 @@ export class World {
     const { promise, resolve, reject } = Promise.withResolvers<GuardedResponse>();
     signal?.addEventListener("abort", () => reject(signal.reason));
     const { status, error, asks } = answer;
-    const tell = () =>
+    const report = () =>
       status === null
         ? reject(new DialError(error!, "as scripted"))
         : resolve(answerOf(status, asks === null ? {} : { "retry-after": asks }));
-    this.open.push({ sent, answer: tell });
+    this.open.push({ sent, answer: report });
     try {
       return await promise;
     } finally {
@@ -133,7 +133,7 @@ export class World {
     return array;
   };
 
-  /** What the judge is shown; closes the rows. */
+  /** Reads the rows for the judge and closes the database. */
   async rows() {
     const { db } = this.rig.ctx;
     const rows = {
@@ -211,7 +211,7 @@ export class World {
     this.deeds = inOrder([...this.deeds, ...undone.map((deed) => ({ ...deed, at: this.now }))]);
   }
 
-  /** Whoever got no answer looks whether it was done; what was not is done again. */
+  /** A caller without an answer checks whether its deed was done, and repeats it if not. */
   private isDone(deed: Deed): boolean {
     if (deed.does === "crash") return true;
     const [type, of] = deed.does === "event" ? ["job.completed", deed.subject] : [ENABLED, deed.endpointId];

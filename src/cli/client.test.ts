@@ -123,9 +123,9 @@ test("a download that breaks in the middle is an error in words, not a short fil
 });
 
 test("a server that is not there is named", async () => {
-  const gone = Bun.serve({ port: 0, fetch: () => new Response() });
-  const url = gone.url.origin;
-  await gone.stop(true);
+  const stopped = Bun.serve({ port: 0, fetch: () => new Response() });
+  const url = stopped.url.origin;
+  await stopped.stop(true);
   await expect(createClient({ url }).call("GET", "/")).rejects.toThrow(`Cannot reach ${url}`);
 });
 

@@ -9,8 +9,8 @@ import { stepViewer } from "./viewer.ts";
 const { train, heldOut } = splitRows();
 
 test("no held-out question is trained on, and both are always the same", () => {
-  const asked = new Set(train.map(({ prompt }) => prompt));
-  expect(heldOut.filter(({ prompt }) => asked.has(prompt))).toEqual([]);
+  const trained = new Set(train.map(({ prompt }) => prompt));
+  expect(heldOut.filter(({ prompt }) => trained.has(prompt))).toEqual([]);
   expect([train.length, heldOut.length]).toEqual([710, 100]);
   expect(splitRows()).toEqual({ train, heldOut });
 });

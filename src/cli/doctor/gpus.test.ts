@@ -13,12 +13,12 @@ const facts = (some: Partial<GpuFacts>): GpuFacts => ({
 });
 /** A probe that answers as given, and how often it was asked. */
 function fakeProbe(report: Partial<ProbeReport>) {
-  const asked = { times: 0 };
+  const calls = { times: 0 };
   const probe = async (): Promise<ProbeReport> => {
-    asked.times++;
+    calls.times++;
     return { kind: "cuda", ok: true, detail: {}, duration_ms: 1, ...report };
   };
-  return { asked, ask: { probe, trouble: (error: string) => cudaTrouble([], DIR, error) } };
+  return { calls, ask: { probe, trouble: (error: string) => cudaTrouble([], DIR, error) } };
 }
 
 test("cards are listed with memory and driver; a card that nvidia-smi does not list is a warning with the fix", () => {
@@ -35,14 +35,14 @@ test("cards are listed with memory and driver; a card that nvidia-smi does not l
 });
 
 test("a card beside an executable without CUDA is a warning with the way to a build for it; the library is not asked", async () => {
-  const { asked, ask } = fakeProbe({});
+  const { calls, ask } = fakeProbe({});
   expect(await judgeCuda(facts({ hasLibrary: false }), ask)).toEqual({
     status: "warn",
     detail: "NVIDIA H200 stays unused: this executable has no CUDA library inside",
     fix: "run ./install.sh in a checkout on this machine, which builds an executable for the card",
   });
   expect(await judgeCuda(facts({ cards: [] }), ask)).toMatchObject({ status: "ok" });
-  expect(asked.times).toBe(0);
+  expect(calls.times).toBe(0);
 });
 
 test("a library that computes on the card is ok, and one that does not fails with llama.cpp's reason", async () => {

@@ -40,19 +40,19 @@ const newRequest = (world: World, random: (below: number) => number): Request =>
   mayEvict: random(2) === 0,
 });
 
-/** What the service does with the answer. Returns who was evicted. */
+/** Applies the answer as the service does. Returns the evicted holders. */
 function settle(world: World, request: Request): string[] {
-  const placed = place(world, request);
-  const evicted = placed.outcome === "evict" ? placed.holders : [];
-  if (placed.outcome === "evict") world.leases = world.leases.filter(({ holder }) => !evicted.includes(holder));
-  if (placed.outcome === "granted" || placed.outcome === "evict") {
+  const placement = place(world, request);
+  const evicted = placement.outcome === "evict" ? placement.holders : [];
+  if (placement.outcome === "evict") world.leases = world.leases.filter(({ holder }) => !evicted.includes(holder));
+  if (placement.outcome === "granted" || placement.outcome === "evict") {
     const { holder, workspaceId, priority, pinned } = request;
     const bytes = Math.ceil(request.bytes / request.gpuCount);
-    for (const { id } of placed.devices)
+    for (const { id } of placement.devices)
       world.leases.push({ holder, device: id, workspaceId, bytes, priority, pinned, createdAt: world.now });
   }
   const before = world.waits.find(({ holder }) => holder === request.holder);
-  if (placed.outcome !== "wait") world.waits = world.waits.filter((wait) => wait !== before);
+  if (placement.outcome !== "wait") world.waits = world.waits.filter((wait) => wait !== before);
   else if (!before) world.waits.push({ ...request, createdAt: world.now, request });
   return evicted;
 }

@@ -165,11 +165,11 @@ describe("eviction", () => {
         gpu.release(ctx, holder);
       },
     });
-    const asked = statusOf("dep_a", 5);
+    const status = statusOf("dep_a", 5);
     await begun.promise;
     gpu.release(ctx, "dep_a");
     parking.resolve();
-    expect(await asked).toBe("waiting");
+    expect(await status).toBe("waiting");
     expect((await app.call("GET", "/v1/gpu")).body.data[0].leases).toEqual([]);
     expect((await app.call("GET", "/v1/gpu/availability")).body.queue).toEqual([]);
   });

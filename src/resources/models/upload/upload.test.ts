@@ -154,13 +154,13 @@ describe("content that the workspace has", () => {
     const app = open();
     await ready(app);
     const { body } = await app.call("POST", "/v1/models", { name: "theirs" }, { key: app.keyB });
-    const asked = await app.call(
+    const requested = await app.call(
       "POST",
       `/v1/models/${body.id}/presigned-upload`,
       { files: [{ path: "m.gguf", sha256: hash }] },
       { key: app.keyB },
     );
-    expect(asked.body.files[0].exists).toBe(false);
+    expect(requested.body.files[0].exists).toBe(false);
   });
 });
 
