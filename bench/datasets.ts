@@ -183,7 +183,8 @@ async function filing(bench: Bench): Promise<Row[]> {
 type Reading = { seconds: number; bytes: number; peakMb: number };
 
 async function readOnce(path: string, cold: boolean, ...args: string[]): Promise<Reading> {
-  if (cold) await Bun.spawn(["dd", `if=${path}`, "iflag=nocache", "count=0"], { stderr: "ignore" }).exited; // out of the page cache
+  // Out of the page cache.
+  if (cold) await Bun.spawn(["dd", `if=${path}`, "iflag=nocache", "count=0"], { stderr: "ignore" }).exited;
   const peer = join(ROOT, "bench/peers/rows_in_order.ts");
   return JSON.parse(await new Response(output(process.execPath, peer, ...args)).text()) as Reading;
 }

@@ -11,7 +11,9 @@ import { BINARY, median, ROOT, type Row } from "./tools.ts";
 
 const SIDE = 1_000;
 const TARGETS = { ms: 60, ratio: 1.7 };
-/** Blocks of so many one after another and so many eight at a time, in turn: the speed of a machine moves in seconds. */
+/**
+ * Blocks of so many one after another and so many eight at a time, in turn: the speed of a machine moves in seconds.
+ */
 const SIZES = { full: { blocks: 12, alone: 6, together: 24 }, quick: { blocks: 3, alone: 4, together: 16 } };
 const SIDE_BY_SIDE = 8;
 

@@ -15,7 +15,8 @@ export async function run(): Promise<Row[]> {
   const script = join(dir, "get.lua");
   await Bun.write(script, `wrk.headers["authorization"] = "${headers.authorization}"\n`);
   const bare = await startPeer("bare.ts", [join(dir, "body.json")], pinned(0));
-  for (const target of [bare.url, url, url]) await wrk(target, { script, seconds: 3, prefix: pinned(1) }); // let both compile their hot paths
+  // Let both compile their hot paths.
+  for (const target of [bare.url, url, url]) await wrk(target, { script, seconds: 3, prefix: pinned(1) });
   const ours: number[] = [];
   const floor: number[] = [];
   for (let round = 0; round < ROUNDS; round++) {

@@ -129,7 +129,9 @@ function rateRow(name: string, pairs: readonly Pair[], aim?: (ratio: number) => 
   };
 }
 
-/** In turn, request by request, with the small built-in model: the difference is not lost in the reading of a prompt. */
+/**
+ * In turn, request by request, with the small built-in model: the difference is not lost in the reading of a prompt.
+ */
 async function firstToken(bench: Bench): Promise<Row> {
   const tiny = await create(bench, { name: "tiny", parallel: 4, model: "verk-tiny" });
   const through = dialogue<ClientFirst>(clientsOf(bench, tiny, { clients: 0, tokens: 2 }));
@@ -198,7 +200,7 @@ async function create(bench: Bench, wish: { name: string; parallel: number } & R
   return await until(bench, made.id, ({ status }) => status === "serving");
 }
 
-/** The models folder is looked at soon after the start. */
+/** The models folder is scanned soon after the start. */
 async function known(bench: Bench) {
   type Models = { data: { name: string; status: string }[] };
   const deadline = performance.now() + READY_MS;
@@ -225,7 +227,8 @@ async function until(bench: Bench, id: string, holds: (deployment: Deployment) =
 function librariesIn(dir: string): string {
   const found = globSync("**/libllama*.so", { cwd: dir }).map((file) => join(dir, dirname(file)));
   const libraries = found.find((each) => existsSync(join(each, "libggml-cuda.so"))) ?? found[0];
-  return libraries ?? join(ROOT, "node_modules/@node-llama-cpp", platform.name, "bins", platform.name); // run from source
+  // Run from source.
+  return libraries ?? join(ROOT, "node_modules/@node-llama-cpp", platform.name, "bins", platform.name);
 }
 
 type Load = Pick<ClientJob, "clients" | "tokens">;

@@ -1,4 +1,7 @@
-/** Signed deliveries over TLS, beside the plain loop in the same round; and what endpoints that never answer cost others. */
+/**
+ * Signed deliveries over TLS, beside the plain loop in the same round; and what endpoints that never answer cost
+ * others.
+ */
 import { join } from "node:path";
 import { makeKey, median, ROOT, type Row, type Running, remove, startPeer, startVerk, tempDir } from "./tools.ts";
 

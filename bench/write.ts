@@ -15,7 +15,7 @@ end
 
 const ROUNDS = 3;
 
-/** A disk whose flush takes a millisecond more, for whoever flushes: the kernel delays the call, ours and theirs alike. */
+/** Simulates a slower disk: the kernel delays every flush by a millisecond, for us and for the peers. */
 const SLOW_DISK = [
   "strace",
   "-D", // the server stays our child, the tracer is the one detached
@@ -30,7 +30,10 @@ const SLOW_DISK = [
   "inject=fsync,fdatasync:delay_exit=1000",
 ];
 
-/** Durable creations at 64 clients, each with its event and its entry in the audit log: flushes shared between requests, against one commit and flush per request. */
+/**
+ * Durable creations at 64 clients, each with its event and its entry in the audit log: flushes shared between requests,
+ * against one commit and flush per request.
+ */
 export async function run(): Promise<Row[]> {
   const rows: Row[] = [];
   for (const [disk, prefix] of [

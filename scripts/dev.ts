@@ -1,4 +1,7 @@
-/** scripts/dev.ts [serve flags]: runs the server from source on a temporary data directory and restarts it after every change. */
+/**
+ * scripts/dev.ts [serve flags]: runs the server from source on a temporary data directory and restarts it after every
+ * change.
+ */
 import { mkdtempSync, rmSync, watch } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";

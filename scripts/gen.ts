@@ -28,7 +28,10 @@ async function openapiJson(): Promise<string> {
   }
 }
 
-/** The .sql files in order of their number, without a gap. Two branches that used the same number must not merge unnoticed. */
+/**
+ * The .sql files in order of their number, without a gap. Two branches that used the same number must not merge
+ * unnoticed.
+ */
 function migrationsIndex(): string {
   const names = readdirSync(join(root, MIGRATIONS))
     .filter((name) => name.endsWith(".sql"))

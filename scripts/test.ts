@@ -37,7 +37,10 @@ function optionsOrExit() {
 const options = optionsOrExit();
 const notTested = new Set<string>();
 
-/** One MinIO for a run of all files. It ends with this process. Without it, the tests that need it are skipped with the reason. */
+/**
+ * One MinIO for a run of all files. It ends with this process. Without it, the tests that need it are skipped with the
+ * reason.
+ */
 async function sharedMinio(): Promise<Record<string, string>> {
   if (options.filters.length > 0) return {};
   try {

@@ -32,7 +32,10 @@ export function readOptions(argv: readonly string[], { cores, seed, draw }: Mach
 
 export const TIMINGS = "scripts/timings.json";
 
-/** The flags of the one `bun test` over all files: several processes, each with one module registry, slowest files first. */
+/**
+ * The flags of the one `bun test` over all files: several processes, each with one module registry, slowest files
+ * first.
+ */
 export const parallelFlags = ({ jobs, updateTimings }: Pick<Options, "jobs" | "updateTimings">): string[] => [
   `--parallel=${jobs}`,
   "--no-isolate",

@@ -14,13 +14,13 @@ import type { State } from "./state.ts";
 export const SCOPES = ["*", "read", "inference", "training", "detect", "metrics", "admin"] as const;
 export type Scope = (typeof SCOPES)[number];
 
-/** Who is calling. Every query is scoped to `workspaceId`. */
+/** The caller of a request. Every query is scoped to `workspaceId`. */
 export type Principal = { readonly workspaceId: string; readonly keyId: string; readonly scopes: readonly Scope[] };
 
-/** Everything a feature may reach that is not its own code. Built once in app.ts; a literal in tests. */
+/** Everything a feature may reach that is not its own code. Made once, in app.ts. */
 export type Ctx = {
   readonly config: Config;
-  /** What an hour costs, by provider and GPU type. */
+  /** Prices of an hour, by provider and GPU type. */
   readonly pricing: Pricing;
   readonly db: Db;
   readonly clock: Clock;
@@ -32,9 +32,9 @@ export type Ctx = {
   readonly rewards: RewardPool;
   /** Key text → principal; throws the 401 that fits. */
   readonly authenticate: (key: string | undefined) => Principal;
-  /** Asks a background loop to run soon. A hint: losing it costs a delay, never work. */
+  /** Asks a background loop to run soon. A lost call costs a delay, never work. */
   readonly wake: (loop: LoopName) => void;
-  /** The only way out: every outside address goes through the guard. */
+  /** The only way to make outbound connections: every address is checked. */
   readonly dial: Dial;
   /** Aborts when the server begins to shut down: long responses end themselves on it. */
   readonly closing: AbortSignal;

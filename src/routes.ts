@@ -31,10 +31,10 @@ import { routes as volumes } from "./resources/volumes/routes.ts";
 import { routes as webhooks } from "./resources/webhooks/routes.ts";
 import { routes as workspaces } from "./resources/workspaces/routes.ts";
 
-/** What the listener of `detect.port` has. */
+/** The routes of the port for detection alone. */
 export const mountDetection = (ctx: Ctx) => (app: AnyElysia) => app.use(system(ctx)).use(detection(ctx));
 
-/** The map: every route this server has. */
+/** Every route of the server. */
 export const mount = (ctx: Ctx) => (app: AnyElysia) =>
   app
     .use(system(ctx))

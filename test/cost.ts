@@ -1,4 +1,4 @@
-/** CPU time of this process during `work`, in milliseconds. Other processes do not count. */
+/** CPU time of this process for the work, in milliseconds. Other processes do not count. */
 export async function cpuMsOf(work: () => unknown): Promise<number> {
   const before = process.cpuUsage();
   await work();

@@ -18,7 +18,7 @@ const JPEG = [0xff, 0xd8, 0xff];
 const WAV = Buffer.from("RIFF....WAVE");
 let made = 0;
 
-/** A unique file: the first bytes of its type, then its instructions. */
+/** A unique file with the first bytes of its format, followed by its instructions. */
 export const bytesOf = (instructions: Instructions = {}, start: Uint8Array = Uint8Array.from(JPEG)): Buffer =>
   Buffer.concat([start, Buffer.from(JSON.stringify({ ...instructions, made: made++ }))]);
 export const imageOf = (instructions: Instructions = {}) => bytesOf(instructions).toString("base64");

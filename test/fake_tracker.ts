@@ -16,7 +16,7 @@ export type FakeRun = {
 export type FakeBucket = { name: string; config: Json; lines: string[]; summary: string; exit: number | null };
 export type TrackerRequest = { method: string; path: string; body: Json; authorization: string | null };
 
-/** `before` answers instead of doing the work. `after` does the work and then replaces the answer. */
+/** `before`: answers instead of doing the work. `after`: replaces the answer once the work is done. */
 type Trouble = { before?: (seen: TrackerRequest) => Response | Promise<Response | undefined> | undefined };
 type Refused = { refused?: (authorization: string | null) => Response };
 type After = { after?: (seen: TrackerRequest) => Response | Promise<Response | undefined> | undefined };

@@ -3,8 +3,8 @@ import { join } from "node:path";
 import { buildShim } from "../scripts/bundle/shim.ts";
 
 /**
- * To the kernel, pid 0 means the caller's whole process group and -1 all processes. A test that passes one of them by
- * mistake would kill its own runner and the parents of it, without a message.
+ * To the kernel, pid 0 means the caller's whole process group and -1 means all processes. A test that passes such a pid
+ * by mistake would silently kill its own runner and the process that started it.
  */
 const kill = process.kill.bind(process);
 process.kill = (pid, signal) => {
@@ -12,5 +12,5 @@ process.kill = (pid, signal) => {
   return kill(pid, signal);
 };
 
-/** Code that runs from source loads the shim from .stage. It is compiled only when its sources have changed. */
+/** Code that runs from source loads the shim from .stage. It is compiled only if its sources have changed. */
 buildShim(join(import.meta.dir, ".."));

@@ -31,7 +31,7 @@ export function countRows() {
     return watch(own.call(this, sql, ...more) as Statement, sql);
   } as typeof own;
   return {
-    /** Counts the statements and rows of `work`. */
+    /** Statements and rows of `work`. */
     async of(work: () => unknown): Promise<Counted> {
       counted = { statements: 0, rows: 0, sql: [] };
       await work();
@@ -43,7 +43,7 @@ export function countRows() {
   };
 }
 
-/** How SQLite goes about a statement, a line for each table it reads. */
+/** The query plan of SQLite: a line for each table that a statement reads. */
 export const planOf = (db: Database, sql: string): string[] =>
   db
     .query<{ detail: string }, []>(`EXPLAIN QUERY PLAN ${sql}`)

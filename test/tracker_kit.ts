@@ -35,7 +35,7 @@ export function trackerWorld(options: Options & { key?: string; type?: "mlflow" 
 }
 export type TrackerWorld = ReturnType<typeof trackerWorld>;
 
-/** Adds a job with the row that `POST /v1/training_jobs` would make. */
+/** Adds a job like `POST /v1/training_jobs` does. */
 export function addJob(app: TestApp, more: Partial<JobRow> = {}): string {
   const now = app.ctx.clock.now();
   const row = jobRow(now, { workspaceId: app.workspaceA, datasetId: null, ...more });

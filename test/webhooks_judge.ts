@@ -27,7 +27,7 @@ export type Happened = { id: string; subject: string; at: number; step: number }
 export type Enabled = { endpointId: string; at: number; step: number };
 /** While the process lived. */
 export type Up = { from: number; to: number };
-export type Observation = {
+export type Observations = {
   up: readonly Up[];
   sent: ReadonlyMap<string, readonly Sent[]>; // by endpoint, as are the next ones
   enabled: ReadonlyMap<string, readonly Enabled[]>;
@@ -57,7 +57,7 @@ function must(holds: boolean, what: string, ...facts: readonly unknown[]): asser
 }
 const isGood = ({ status }: Sent) => status !== null && status >= 200 && status <= 299;
 
-export function judgeSeed(seed: Seed, seen: Observation): void {
+export function judgeSeed(seed: Seed, seen: Observations): void {
   const planned = seed.deeds.flatMap((deed) => (deed.does === "event" ? [deed.subject] : []));
   const events = planned.map((subject) => {
     const [rows, told] = [seen.events.get(subject) ?? [], seen.happened.get(subject)];
@@ -67,7 +67,7 @@ export function judgeSeed(seed: Seed, seen: Observation): void {
   for (const endpointId of seed.endpoints) judgeEndpoint(endpointId, events, seen);
 }
 
-function judgeEndpoint(id: string, events: readonly Happened[], seen: Observation) {
+function judgeEndpoint(id: string, events: readonly Happened[], seen: Observations) {
   const rows = seen.deliveries.get(id) ?? [];
   const sent = Map.groupBy(seen.sent.get(id) ?? [], ({ eventId }) => eventId);
   const courses = new Map(rows.map((row) => [row.eventId, courseOf(row, sent.get(row.eventId) ?? [], seen)]));
@@ -86,7 +86,7 @@ function judgeEndpoint(id: string, events: readonly Happened[], seen: Observatio
   for (const course of courses.values()) judgeCourse(course, seen);
 }
 
-function courseOf(row: DeliveryRow, sent: readonly Sent[], seen: Observation): Course {
+function courseOf(row: DeliveryRow, sent: readonly Sent[], seen: Observations): Course {
   const attempts = seen.attempts.get(row.id) ?? [];
   const recorded = new Map<Sent, AttemptRow>();
   for (const [i, attempt] of attempts.entries()) {
@@ -108,7 +108,7 @@ type Closed = { from: Moment; to: Moment };
 const NEVER: Moment = { at: Infinity, step: Infinity };
 
 /** Answers that were written down and enablings, in their order: what becomes of the endpoint and its deliveries. */
-function replay(id: string, courses: ReadonlyMap<string, Course>, seen: Observation): Closed[] {
+function replay(id: string, courses: ReadonlyMap<string, Course>, seen: Observations): Closed[] {
   const closed: Closed[] = [];
   let failures = 0;
   const isClosed = () => closed.at(-1)?.to === NEVER;
@@ -157,7 +157,7 @@ function settle(course: Course, verdict: Verdict, { at, step }: Moment) {
 function judgeCounter(
   id: string,
   { failures, closed }: { failures: number; closed: readonly Closed[] },
-  seen: Observation,
+  seen: Observations,
 ) {
   const row = seen.endpoints.get(id)!;
   const last = closed.at(-1);
@@ -169,7 +169,7 @@ function judgeCounter(
   must(told.length === closed.length, "each disabling is one event", id, told.length, closed.length);
 }
 
-function judgeCourse(course: Course, seen: Observation) {
+function judgeCourse(course: Course, seen: Observations) {
   const { row, sent, recorded, verdict, endStep, endAt } = course;
   const expiry = row.eventCreatedAt + WINDOW;
   must(row.dueAt === null && row.resendAt === null, "nothing is left to do", row);

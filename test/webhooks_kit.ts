@@ -47,7 +47,7 @@ export function openRig({ dir, clock, dial, wake = () => {}, limits = LIMITS }: 
   write(db, (tx) => void tx.insert(workspaces).values(workspace).onConflictDoNothing().run());
   return {
     ctx,
-    /** Closes like a kill: nothing more is sent or written. */
+    /** Nothing more is sent or written, like after a kill. */
     async close() {
       await state.webhooks.abort(new Error("killed"));
       closeDb(db);
@@ -147,7 +147,7 @@ export function startTlsReceiver(reply: Reply = () => new Response(null, { statu
   return { url: `https://127.0.0.1:${server.port}`, got, stop: () => server.stop(true) };
 }
 
-export const NOWHERE = "https://203.0.114.7/hook"; // public, and no test connects to it
+export const NOWHERE = "https://203.0.114.7/hook"; // public; no test connects to it
 
 /** The routes, of the application there is at that moment. */
 export function callsOf(current: () => TestApp) {

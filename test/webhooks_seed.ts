@@ -23,7 +23,7 @@ export type Answer = {
 
 type Nature = { succeeds: number; gone: number; asks: number; events: number; spreadMs: number; returns: boolean };
 const usual = { gone: 0, asks: 0, spreadMs: HOUR, returns: false };
-/** Natures of endpoints, all with the same probability. */
+/** All are equally likely. */
 const NATURES: readonly Nature[] = [
   { ...usual, succeeds: 0.95, events: 5, spreadMs: 70 * HOUR },
   { ...usual, succeeds: 0.95, events: 4 },

@@ -1,7 +1,7 @@
 /**
- * Many histories side by side over real rows and real loops, with a clock that jumps. Receivers stand at the edge of
- * `ctx.dial`. A crash is at a failpoint: from there on nothing is sent or written, and the rows are opened again later.
- * Every occurrence gets a number, `step`. The judge checks them in that order.
+ * Many histories side by side over real rows and real loops, with a clock that jumps. Receivers replace `ctx.dial`. A
+ * crash is at a failpoint: from there on nothing is sent or written, and the rows are opened again later. `step` numbers
+ * everything that happens in one order; `webhooks_judge.ts` judges it.
  */
 import { asc } from "drizzle-orm";
 import { emit } from "../src/events/emit.ts";
@@ -43,7 +43,7 @@ export class World {
   private fresh: Deed[] = []; // of this moment: a crash may undo them
   private open: Open[] = [];
   private death: ReturnType<typeof dieAt> | undefined;
-  private isNews = true; // the outbox must be read
+  private isNews = true; // the outbox may have new events
   private isWoken = false;
   private rig: Rig;
 
@@ -133,7 +133,7 @@ export class World {
     return array;
   };
 
-  /** Reads the rows for the judge and closes the database. */
+  /** The rows for the judge. Closes the database. */
   async rows() {
     const { db } = this.rig.ctx;
     const rows = {
@@ -211,7 +211,7 @@ export class World {
     this.deeds = inOrder([...this.deeds, ...undone.map((deed) => ({ ...deed, at: this.now }))]);
   }
 
-  /** A caller without an answer checks whether its deed was done, and repeats it if not. */
+  /** A caller without an answer checks what was done, and repeats the rest. */
   private isDone(deed: Deed): boolean {
     if (deed.does === "crash") return true;
     const [type, of] = deed.does === "event" ? ["job.completed", deed.subject] : [ENABLED, deed.endpointId];

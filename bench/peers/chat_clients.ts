@@ -61,7 +61,9 @@ async function ask(path: string, wish: object): Promise<Answer> {
   return { firstMs: (pieces[0]?.at ?? Number.NaN) - began, usage, pieces };
 }
 
-/** A piece may hold several tokens, and only their sum is told: letters say which part of it fell into the window. */
+/**
+ * A piece may have several tokens, and the server reports only their sum. Letters measure the share within the window.
+ */
 function steadyRate(answers: readonly Answer[], tokens: number): number {
   const from = Math.max(...answers.map(({ pieces }) => pieces[0]?.at ?? Number.POSITIVE_INFINITY));
   const upTo = Math.min(...answers.map(({ pieces }) => pieces.at(-1)?.at ?? 0));

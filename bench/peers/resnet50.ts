@@ -1,6 +1,6 @@
 /**
- * ResNet-50 with random weights in the same runtime, on all cores: what an image of 224 × 224 costs a network that
- * everybody knows. Prints the median of its milliseconds.
+ * ResNet-50 with random weights in the same runtime, on all cores, as a well-known reference for the cost of an image of
+ * 224 × 224. Prints the median in milliseconds.
  */
 import { tmpdir } from "node:os";
 import { loadOnnx } from "../../src/native/onnx.ts";
@@ -33,7 +33,7 @@ function node(op: string, inputs: string[], attributes: Node["attributes"] = {})
   return output;
 }
 
-/** Its normalisation is folded into the weights, as whoever deploys it does. */
+/** The normalisation is folded into the weights, as in a deployed network. */
 function conv(input: string, shape: [from: number, to: number, kernel: number, stride: number]): string {
   const [from, to, kernel, stride] = shape;
   const pad = (kernel - 1) / 2;

@@ -60,7 +60,7 @@ async function timed(work: () => unknown) {
 
 if (mode === "append") {
   const lines = readFileSync(file, "utf8").trimEnd().split("\n");
-  appendAll(lines.slice(0, 10 * BATCH)); // warms up, as everybody here does
+  appendAll(lines.slice(0, 10 * BATCH)); // warm-up, as in all benchmarks here
   await timed(() => appendAll(lines));
 }
 if (mode === "upload") await timed(upload);

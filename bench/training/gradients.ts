@@ -39,7 +39,9 @@ export function open(path: string, device: Device, lora: Lora | null) {
 }
 type Opened = ReturnType<typeof open>;
 
-/** Rows of a few sequences with padding behind them, and a target at most places; `whole`: one sequence, all targets. */
+/**
+ * Rows of a few sequences with padding behind them, and a target at most places; `whole`: one sequence, all targets.
+ */
 export function batchOf({ tokens, rows }: GraphShape, vocab: number, whole: boolean): Batch {
   const next = random(7);
   const count = tokens * rows;

@@ -1,4 +1,6 @@
-/** Models of given shapes with random weights, written in seconds: what they say does not matter, what they cost does. */
+/**
+ * Models of given shapes with random weights, written in seconds: what they say does not matter, what they cost does.
+ */
 import { closeSync, openSync, writeSync } from "node:fs";
 
 export type ShapeOf = {

@@ -54,7 +54,9 @@ export function* agreements(dir: string): Generator<Agreement> {
 export type Run = { shape: keyof typeof SHAPES; rows: number; checkpoints: boolean };
 export type Timing = { ms: number; forward: number; backward: number; update: number; tokensPerSecond: number };
 
-/** Rows of 1024 tokens, rank 16 on all seven matrices, with AdamW. Medians; memory is what the whole card has in use. */
+/**
+ * Rows of 1024 tokens, rank 16 on all seven matrices, with AdamW. Medians; memory is what the whole card has in use.
+ */
 export function timeSteps(dir: string, { shape: name, rows, checkpoints }: Run): Timing & { usedMib: number } {
   const path = join(dir, `${name}.gguf`);
   writeModel(path, SHAPES[name]);

@@ -39,7 +39,7 @@ test("the installed packages have the shape that the build rewrites", () => {
   expect(plugin().name).toBe("verk-native");
 });
 
-test.each(REWRITTEN)("the build stops when %s has changed: it no longer contains", (file) => {
+test.each(REWRITTEN)("the build stops when %s no longer contains the text that is replaced", (file) => {
   copyPackages();
   writeFileSync(join(dir, "node_modules", file), "export const somethingElse = 1;\n");
   expect(plugin).toThrow(`${file} has changed: it no longer contains`);

@@ -13,7 +13,9 @@ export function lockedPackage(lock: string, name: string): Locked {
   return { spec, integrity };
 }
 
-/** Puts the package into `dir`, unless it is there. The hash is compared with the lockfile before anything is unpacked. */
+/**
+ * Puts the package into `dir`, unless it is there. The hash is compared with the lockfile before anything is unpacked.
+ */
 export function fetchLocked(root: string, name: string, dir: string): string {
   const { spec, integrity } = lockedPackage(readFileSync(join(root, "bun.lock"), "utf8"), name);
   const stamp = join(dir, ".integrity");

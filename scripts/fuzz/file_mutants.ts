@@ -45,7 +45,8 @@ const ALL: readonly (readonly [string, (bytes: Uint8Array, draw: Draw) => Uint8A
 
 /** One good file, broken in one to three ways. */
 function broken(kind: Kind, given: ReadonlyMap<string, Uint8Array>, models: readonly ModelName[] = []): Maker {
-  const good = new Map([...given].map(([ending, bytes]) => [ending, new Uint8Array(bytes)])); // a Buffer's slice is no copy
+  // A Buffer's slice is no copy.
+  const good = new Map([...given].map(([ending, bytes]) => [ending, new Uint8Array(bytes)]));
   const names = [...good.keys()];
   return (seed) => {
     const draw = drawFrom(seed);

@@ -1,4 +1,7 @@
-/** The processes that read untrusted files, as the server starts them. A file may crash a process, which is then restarted. */
+/**
+ * The processes that read untrusted files, as the server starts them. A file may crash a process, which is then
+ * restarted.
+ */
 import { mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { systemClock } from "../../src/platform/clock.ts";

@@ -1,4 +1,6 @@
-/** Requests as bytes on the wire: of an operation of the document, with what is wrong in framing, headers, path or body. */
+/**
+ * Requests as bytes on the wire: of an operation of the document, with what is wrong in framing, headers, path or body.
+ */
 import { bodyFrom, type Schema, type Schemas, textOf } from "./request_bodies.ts";
 import { type Chance, chanceFrom, textFrom } from "./request_random.ts";
 

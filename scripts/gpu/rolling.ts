@@ -20,7 +20,9 @@ const FAR = 3; // times as much, where what was learned is missing
 
 /** Two of each prompt's samples are drawn by each of two engines. */
 const GROUP = 4;
-/** Fewer prompts on the processor, where only the check itself is tested: `test/ml` tests what the processor computes. */
+/**
+ * Fewer prompts on the processor, where only the check itself is tested: `test/ml` tests what the processor computes.
+ */
 const groupsOn = ({ machine }: Setup) => (machine.gpus.length > 0 ? 8 : 2);
 
 export const opened = (setup: Setup, modelPath: string, lora: typeof LORA | null): Promise<Trainee> =>

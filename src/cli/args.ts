@@ -42,7 +42,8 @@ export type Group = {
 };
 
 /** Gives `run` typed flags, derived from the flags that the command declares. */
-export const command = <const F extends Flags>(spec: Command<F>): Command => spec as unknown as Command; // parse() gives every flag this type
+// `parse()` gives every flag this type.
+export const command = <const F extends Flags>(spec: Command<F>): Command => spec as unknown as Command;
 
 export const isGroup = (entry: Command | Group): entry is Group => "subcommands" in entry;
 
@@ -59,7 +60,9 @@ export const CONFIG_FLAG = {
   doc: "Configuration file (default: /etc/verk/config.toml if it exists)",
 } as const;
 
-/** Flags of commands that talk to a running server. The API key is never a flag: other users can read process arguments. */
+/**
+ * Flags of commands that talk to a running server. The API key is never a flag: other users can read process arguments.
+ */
 export const SERVER_FLAGS = {
   url: {
     type: "string",

@@ -64,7 +64,8 @@ export function createClient({ url, key }: { url: string; key?: string }): Clien
     async *stream(path, signal, { body, onComment, onOpen, onCursor } = {}) {
       const headers = headersOf({ accept: "text/event-stream", "content-type": "application/json" });
       const post = body === undefined ? {} : { method: "POST", body: JSON.stringify(body) };
-      const response = await send(path, { headers, signal, ...post, timeout: false }); // waking a parked deployment may take minutes
+      // Waking a parked deployment may take minutes.
+      const response = await send(path, { headers, signal, ...post, timeout: false });
       onOpen?.();
       try {
         if (response.body) yield* readEvents(response.body, onComment, onCursor);
@@ -75,7 +76,10 @@ export function createClient({ url, key }: { url: string; key?: string }): Clien
   };
 }
 
-/** Throws an ApiError unless the status is 2xx. Errors name only the origin: the rest of an address may be a signed permission. */
+/**
+ * Throws an ApiError unless the status is 2xx. Errors name only the origin: the rest of an address may be a signed
+ * permission.
+ */
 export async function request(address: string, init: BunFetchRequestInit): Promise<Response> {
   let response: Response;
   try {
@@ -147,7 +151,10 @@ async function failureOf(response: Response): Promise<ApiError> {
   }
 }
 
-/** Reads server-sent events. A block ends with an empty line; `retry`, and the `[DONE]` that ends a chat, are not events. */
+/**
+ * Reads server-sent events. A block ends with an empty line; `retry`, and the `[DONE]` that ends a chat, are not
+ * events.
+ */
 export async function* readEvents(
   body: ReadableStream<Uint8Array>,
   onComment: (text: string) => void = () => {},

@@ -20,7 +20,8 @@ export async function openDataDir<T>(dir: string, open: () => Promise<T>): Promi
     } catch (error) {
       const isTemporary =
         error instanceof UsageError && (error.exitCode === EXIT.held || error.exitCode === EXIT.schema);
-      const twiceFree = use === "free" && before === "free"; // after one attempt, another process may have come between the check and the attempt
+      // After one attempt, another process may have come between the check and the attempt.
+      const twiceFree = use === "free" && before === "free";
       if (!isTemporary || use === "served" || twiceFree || performance.now() > deadline) throw error;
       before = use;
     }

@@ -28,8 +28,8 @@ const changes = counter("verk_status_changes_total", "What has become of things,
 ]);
 
 /**
- * The one door through which a status changes. Compare-and-set: returns undefined when the row is not in a
- * `from` state, so a late or repeated message is a no-op rather than a second event.
+ * The only way to change a status. Compare-and-set: it returns undefined when the row is not in a `from` state, so a
+ * late or repeated message is a no-op and not a second event.
  */
 export function transition<T extends Stateful, A extends string>(
   tx: Tx,
@@ -56,7 +56,10 @@ export function transition<T extends Stateful, A extends string>(
   return row;
 }
 
-/** As `transition`, for whoever has no use for the row: whether the step was taken. Without an event it is not read. */
+/**
+ * Like `transition`, for a caller that does not need the row: true if the step was taken. Without an event the row is
+ * not read.
+ */
 export function advance<T extends Stateful, A extends string>(
   tx: Tx,
   machine: Machine<T, A>,

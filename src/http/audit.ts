@@ -1,9 +1,9 @@
 /**
- * The audit log: one row for every call that may change something and whose caller is known, and for every command on
- * the server's machine that does. Its row is in the commit of what the call did, or of a later one that the answer waits
- * for: whoever has been answered is in the log. A call that was refused is in it too, but its answer does not wait, and
- * not one that came too often: there may be any number of those. Never a body, a query or a header.
- * NOT covered: a call that a kill, or the end of a stopping server, cut off before its answer may be missing.
+ * The audit log: one row for every call that may change something and has a known caller, and for every such command on
+ * the server's machine. The row is in the commit of the change, or in a later one that the answer waits for. So every
+ * acknowledged call is in the log. A refused call is in it too, but its answer does not wait. Calls over the rate limit
+ * are left out, because their number has no bound. The log never holds a body, a query or a header.
+ * NOT covered: a call that a kill or the end of a stopping server cut off before its answer may be missing.
  */
 import { integer, primaryKey, sqliteTable, text } from "drizzle-orm/sqlite-core";
 import type { Ctx } from "../context.ts";
@@ -35,7 +35,7 @@ export type AuditRow = typeof auditLog.$inferSelect;
 
 const insert = preparedInsert(auditLog);
 const LONGEST_PATH = 2_048;
-/** Use, not change: each of these has a record of its own. Of a refused detection there is none. */
+/** These calls use something and change nothing; each has a record of its own. A refused detection has none. */
 const INFERENCE = /^POST \/v1\/(?:deployments\/[^/]+\/)?(?:chat\/completions|completions|embeddings)$/;
 const DETECTION = /^POST \/(?:api\/detect(?:\/url)?|v1\/detect)$/;
 const isUse = (call: string, status: number) => INFERENCE.test(call) || (status < 400 && DETECTION.test(call));
@@ -67,8 +67,7 @@ export function audit(ctx: Ctx, request: Request, status: number) {
 }
 
 /**
- * For a GET that shows a secret, which is no plain reading. Await it before the secret leaves: an entry that cannot be
- * kept fails the request.
+ * For a GET that shows a secret. Await it before the secret is sent: if the entry cannot be written, the request fails.
  */
 export async function auditReveal(ctx: Ctx, request: Request, caller: Caller): Promise<void> {
   setCaller(request, caller);
@@ -78,7 +77,7 @@ export async function auditReveal(ctx: Ctx, request: Request, caller: Caller): P
 
 export type Command = { who: string; words: string; workspaceId: string; made: string | null };
 
-/** What was done on the server's own machine, with the database itself: in the commit that is open. */
+/** Records a command on the server's own machine, in the open commit. */
 export function auditCommand(ctx: Ctx, { who, words, workspaceId, made }: Command) {
   const now = ctx.clock.now();
   const row: AuditRow = {

@@ -17,14 +17,14 @@ function bearerOf(header: string | null): string | undefined {
   return SCHEME.exec(header)?.[1] ?? "";
 }
 
-/** How an interface takes its key, and its own checks before a body is read. */
-export type Door = {
+/** The way an interface takes its key, and its own checks before a body is read. */
+export type KeyRules = {
   /** Undefined: the request has no key. */
   keyOf: (request: Request) => string | undefined;
   admit?: (principal: Principal, request: Request) => void;
 };
 
-const bearer: Door = { keyOf: (request) => bearerOf(request.headers.get("authorization")) };
+const bearer: KeyRules = { keyOf: (request) => bearerOf(request.headers.get("authorization")) };
 
 /** A key that is known and refused. The audit log of its workspace records the attempt. */
 export class RefusedKey extends AppError {
@@ -36,11 +36,11 @@ export class RefusedKey extends AppError {
   }
 }
 
-type Entry = { ctx: Ctx; area: Area; door: Door };
+type Entry = { ctx: Ctx; area: Area; keyRules: KeyRules };
 
-function identify({ ctx, door }: Entry, request: Request): Principal {
+function identify({ ctx, keyRules }: Entry, request: Request): Principal {
   try {
-    return ctx.authenticate(door.keyOf(request));
+    return ctx.authenticate(keyRules.keyOf(request));
   } catch (error) {
     const { refusedKeys } = ctx.state.http;
     if (error instanceof RefusedKey && !isRead(request) && refusedKeys.admits(error.caller.keyId))
@@ -50,7 +50,7 @@ function identify({ ctx, door }: Entry, request: Request): Principal {
 }
 
 function admit(entry: Entry, request: Request, state: RequestState): Principal {
-  const { area, door } = entry;
+  const { area, keyRules } = entry;
   const { rates, underWay } = entry.ctx.state.http;
   const principal = identify(entry, request);
   state.principal = principal;
@@ -62,7 +62,7 @@ function admit(entry: Entry, request: Request, state: RequestState): Principal {
   }
   if (!allows(principal.scopes, area, reads))
     throw new AppError("missing_scope", `This key lacks the scope for ${area}: it has ${principal.scopes.join(", ")}`);
-  door.admit?.(principal, request);
+  keyRules.admit?.(principal, request);
   state.admittedTo = entry;
   return principal;
 }
@@ -95,8 +95,8 @@ async function readAs(ctx: Ctx, request: Request, { kind = "small", tooLarge, ..
  * whatever it sends, and the server buffers no body for it. A resource says `.use(authed)`, and each of its routes that
  * has a body says `...takes(Schema)`.
  */
-export function area(ctx: Ctx, name: Area, door: Door = bearer) {
-  const entry: Entry = { ctx, area: name, door };
+export function area(ctx: Ctx, name: Area, keyRules: KeyRules = bearer) {
+  const entry: Entry = { ctx, area: name, keyRules };
   const authed = new Elysia().derive({ as: "scoped" }, ({ request, route }) => {
     const state = stateOf(request);
     state.route = route;

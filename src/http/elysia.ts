@@ -1,8 +1,8 @@
 /**
- * Where Elysia does not do what this server needs. Each item has a test in elysia.test.ts that shows plain Elysia at
- * fault, and that fails once a new version makes the item needless.
+ * Workarounds for Elysia. Each item has a test in elysia.test.ts that shows plain Elysia at fault, and that fails once
+ * a new version makes the item needless.
  *
- * 1. `ROUTER` below: the router takes every host to have at least four characters.
+ * 1. `ROUTER` below: the router assumes that a host has at least four characters.
  * 2. `asks` in query.ts: a query value is split at commas and read as JSON.
  * 3. `announceLength` below: the answer to HEAD announces the length of the empty body.
  * 4. `takes` in auth.ts: bodies are parsed before `derive`, so a route with a body admits its caller in the parser.

@@ -1,6 +1,6 @@
 /**
- * The Host header. Bun gives a request whose Host it cannot read a relative address, which the router and everything
- * that cuts a path out of it read in different ways: such requests are refused before anybody looks.
+ * Checks the Host header. Bun gives a request with an unreadable Host a relative URL, which the router and `pathOf`
+ * would read in different ways. Such requests are rejected first.
  */
 import { hostname } from "node:os";
 import type { Ctx } from "../context.ts";

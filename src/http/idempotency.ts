@@ -2,6 +2,7 @@ import { and, eq, lt, sql } from "drizzle-orm";
 import { integer, primaryKey, sqliteTable, text } from "drizzle-orm/sqlite-core";
 import type { Ctx, Principal } from "../context.ts";
 import { AppError } from "../lib/errors.ts";
+import { HOUR_MS } from "../lib/units.ts";
 import { type Db, prepared, type Tx, write } from "../platform/db/db.ts";
 import { gradually } from "../platform/db/gradually.ts";
 import { pathOf } from "./request_log.ts";
@@ -33,7 +34,9 @@ const byKey = prepared((db) =>
     .prepare(),
 );
 
-/** What a creation needs, by name: given the whole context, Elysia would parse cookies and all headers for it. */
+/**
+ * The fields of the context that a creation needs. Given the whole context, Elysia would parse cookies and all headers.
+ */
 export type Creation = {
   request: Request;
   principal: Principal;
@@ -42,7 +45,7 @@ export type Creation = {
 };
 
 export type Once = {
-  /** The answer that was given before to the same request. Inside the commit that makes the thing. */
+  /** The stored answer to the same request. Call it inside the commit that makes the resource. */
   before: (tx: Tx) => object | undefined;
   keep: (tx: Tx, answer: object) => void;
 };
@@ -59,7 +62,7 @@ function onceOnly(ctx: Ctx, c: Creation): Once | undefined {
   return {
     before(tx) {
       const seen = byKey(tx).get({ workspaceId, key });
-      if (!seen || seen.createdAt <= ctx.clock.now() - ctx.config.http.idempotency_hours * 3_600_000) return undefined;
+      if (!seen || seen.createdAt <= ctx.clock.now() - ctx.config.http.idempotency_hours * HOUR_MS) return undefined;
       if (seen.fingerprint !== fingerprint)
         throw new AppError("idempotency_mismatch", "This Idempotency-Key was used with another request", {
           param: "Idempotency-Key",
@@ -106,8 +109,8 @@ const makeOnce = <T extends object>(ctx: Ctx, once: Once, make: () => T): T =>
   }) as T; // write() cannot see through the type parameter
 
 /**
- * As `creates`, for what is made later than in this turn of the event loop. Whoever makes it asks `before` first and
- * calls `keep` in the very commit that holds the new thing. Requests with the same key go one after the other.
+ * Like `creates`, for a resource that is made later than in this turn of the event loop. `make` calls `before` first,
+ * and `keep` in the commit that holds the new resource. Requests with the same key run one after the other.
  */
 export async function createsLater<T>(ctx: Ctx, c: Creation, make: (once?: Once) => Promise<T>): Promise<T> {
   c.set.status = 201;
@@ -130,8 +133,8 @@ function inTurn<T>(ctx: Ctx, c: Creation, make: () => Promise<T>): Promise<T> {
 }
 
 /**
- * Over the validated body, so key order and ignored fields do not make a retry look like another request. The scopes
- * are part of it: an answer is replayed without `make` and its checks, so only to a key that could have made it.
+ * Hashes the validated body, so that key order and ignored fields do not make a retry look like another request. The
+ * scopes are part of it: a stored answer goes only to a key that could have made it.
  */
 function fingerprintOf({ request, principal, body }: Creation): string {
   const hash = new Bun.CryptoHasher("sha256");

@@ -21,8 +21,8 @@ type Detail = {
 type More = { description?: string; public?: true; accepts?: Accepts };
 
 /**
- * What a route says of itself: `detail: describe("Create a workspace", { 201: Workspace })`. An answer is a
- * schema (JSON) or a media type. Answers are checked against the document by the tests, not in production.
+ * Documents a route: `detail: describe("Create a workspace", { 201: Workspace })`. An answer is a schema (JSON) or a
+ * media type. The tests compare answers with the document; production does not.
  */
 export const describe = (summary: string, answers: Answers, more: More = {}) => {
   const { public: open, ...rest } = more;
@@ -30,8 +30,8 @@ export const describe = (summary: string, answers: Answers, more: More = {}) => 
 };
 
 /**
- * zod schemas with `.meta({ id })` become components; everything else stands inline. Answers are open for fields
- * to come; `closed` keeps them shut, so that the tests notice a field the document does not know.
+ * Schemas with `.meta({ id })` become components, all others are inline. Answers may get new fields; `closed` forbids
+ * them, so that the tests notice a field that the document does not know.
  */
 export function openapi(app: AnyElysia, { closed = false } = {}): Json {
   const components: Json = {};
@@ -82,8 +82,8 @@ export function openapi(app: AnyElysia, { closed = false } = {}): Json {
     components: {
       schemas: sorted(components),
       responses: {
-        Error: failure("Error", "What went wrong, which field, and how to mend it"),
-        DetectionError: failure("DetectionError", "What went wrong and how to mend it"),
+        Error: failure("Error", "What went wrong, which field, and how to fix it"),
+        DetectionError: failure("DetectionError", "What went wrong and how to fix it"),
       },
       securitySchemes: {
         bearer: { type: "http", scheme: "bearer", description: "An API key (vk_…)" },

@@ -3,9 +3,8 @@ import type { z } from "zod";
 type Question = { request: Request; query: object };
 
 /**
- * For a route with a query: `...asks(PageQuery)`. A value is the text the caller wrote, whatever is in it: Elysia
- * alone would split it at commas and read it as JSON where it stands in brackets. A name given twice is a list, which
- * no schema of ours takes.
+ * For a route with a query: `...asks(PageQuery)`. A value is the text that the caller wrote: plain Elysia would split
+ * it at commas and read brackets as JSON. A name that is given twice becomes a list, which no schema here takes.
  */
 export const asks = <S extends z.ZodType>(query: S) => ({
   query,

@@ -73,8 +73,8 @@ function templatesOf(routes: readonly RoutePattern[]): Templates {
   const plain = new Set(routes.filter(({ path }) => !/[:*]/.test(path)).map(({ method, path }) => `${method} ${path}`));
   const named = routeNames(routes);
   return (method, path) => {
-    const asked = method === "HEAD" ? "GET" : method;
-    return plain.has(`${asked} ${path}`) ? path : (named(asked, path)?.route ?? NONE);
+    const routed = method === "HEAD" ? "GET" : method;
+    return plain.has(`${routed} ${path}`) ? path : (named(routed, path)?.route ?? NONE);
   };
 }
 

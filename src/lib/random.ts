@@ -1,6 +1,6 @@
 /**
- * Seeded random numbers. Where a run stands is never inside a generator: a stream is opened from numbers that are
- * written down (seed, epoch, step, index), so a run that resumes draws what the uninterrupted one would have drawn.
+ * Seeded random numbers. No state of a run is kept in a generator: a stream is opened from recorded numbers (seed,
+ * epoch, step, index). So a run that resumes draws the same numbers as an uninterrupted one.
  */
 
 /** Uniform in [0, 1), 32 bits of it. */

@@ -4,8 +4,8 @@ export type Range = { first: number; last: number };
 const BYTES = /^bytes=[ \t]*(?:(\d+)-(\d*)|-(\d+))[ \t]*$/i;
 
 /**
- * What a Range header asks of something of this size. "whole": no range, several, another unit or nonsense, all of
- * which may be answered with everything. "none": it begins behind the end.
+ * Reads a Range header for content of this size. "whole": no range, several ranges, another unit or bad syntax; all of
+ * it may be sent. "none": the range begins behind the end.
  */
 export function rangeOf(header: string | null, sizeBytes: number): Range | "whole" | "none" {
   const match = BYTES.exec(header ?? "");

@@ -2,14 +2,14 @@
 export type RoutePattern = { method: string; path: string };
 export type Named = { route: string; params: Record<string, string> };
 
-type Known = { parts: string[]; isOpen: boolean; fixed: number; route: string };
+type Candidate = { parts: string[]; isOpen: boolean; fixed: number; route: string };
 
 /**
- * Which route a path belongs to, and what stands in its places: `/v1/jobs/{id}` and `{ id: "job_1" }`. The most literal
- * one wins, as in the router. Undefined: none of these.
+ * Finds the route of a path and the values of its parameters: `/v1/jobs/{id}` and `{ id: "job_1" }`. The most literal
+ * route wins, as in the router. Undefined: no route matches.
  */
 export function routeNames(patterns: readonly RoutePattern[]): (method: string, path: string) => Named | undefined {
-  const byMethod = new Map<string, Known[]>();
+  const byMethod = new Map<string, Candidate[]>();
   for (const { method, path } of patterns) {
     const parts = path.split("/");
     const fixed = parts.filter((part) => part !== "*" && !part.startsWith(":")).length;
@@ -32,12 +32,12 @@ export function isOfRoute(route: string, path: string): boolean {
   return fits({ parts, isOpen: parts.at(-1) === "*", fixed: 0, route }, path.split("/"));
 }
 
-function fits({ parts, isOpen }: Known, segments: readonly string[]): boolean {
+function fits({ parts, isOpen }: Candidate, segments: readonly string[]): boolean {
   if (isOpen ? segments.length < parts.length : segments.length !== parts.length) return false;
   return parts.every((part, i) => part === "*" || (part.startsWith(":") ? segments[i] !== "" : part === segments[i]));
 }
 
-function paramsOf({ parts }: Known, segments: readonly string[]): Record<string, string> {
+function paramsOf({ parts }: Candidate, segments: readonly string[]): Record<string, string> {
   const params: Record<string, string> = {};
   for (const [i, part] of parts.entries()) {
     if (part === "*") params["path"] = decoded(segments.slice(i).join("/"));

@@ -1,12 +1,12 @@
 /**
- * What a route touches. `account` covers keys, secrets and settings: a narrow key must not mint a wide one. `self` is
- * what every key may know: who it is.
+ * The area of a route. `account` covers keys, secrets and settings: a narrow key must not create a wide one. `self` is
+ * for every key: it describes the key itself.
  */
 export type Area = "inference" | "training" | "detect" | "metrics" | "account" | "self" | "admin";
 
 /**
- * Whether a key with these scopes may do this. `*` is everything inside its own workspace; `admin` adds the
- * workspaces themselves; `read` reads everything but those; the rest read and write their own area.
+ * True if a key with these scopes may do this. `*` is everything inside its own workspace; `admin` adds the workspaces
+ * themselves; `read` reads everything but those; the others read and write their own area.
  */
 export function allows(scopes: readonly string[], area: Area, reads: boolean): boolean {
   if (scopes.includes("admin")) return true;
@@ -16,6 +16,6 @@ export function allows(scopes: readonly string[], area: Area, reads: boolean): b
   return scopes.includes(area);
 }
 
-/** Whether `wanted` gives nothing that `held` lacks: a key may only make keys as narrow as itself. */
+/** True if `wanted` gives nothing that `held` lacks: a key may create only keys as narrow as itself. */
 export const within = (wanted: readonly string[], held: readonly string[]) =>
   held.includes("admin") || wanted.every((scope) => held.includes(scope) || (scope !== "admin" && held.includes("*")));

@@ -2,7 +2,7 @@ import { z } from "zod";
 import { Label } from "./schema.ts";
 import { isSecretName } from "./text/redact.ts";
 
-/** Where the rows of a connected dataset come from. docs/connectors.md says it for people. */
+/** The source of a connected dataset's rows. docs/connectors.md describes it for users. */
 export const SOURCE_TYPES = ["s3", "gs", "az", "hf", "postgres", "mysql", "snowflake", "bigquery"] as const;
 export type SourceType = (typeof SOURCE_TYPES)[number];
 
@@ -90,7 +90,9 @@ export function splitSecrets(source: Source, given: Credentials = {}): { source:
   return { source: clean, credentials };
 }
 
-/** What this type of source reads. The rest is not kept: nobody will ever look whether it makes sense, or is secret. */
+/**
+ * The fields that this type of source reads. The others are not kept: they would never be checked, and may be secret.
+ */
 function ownFields({ source_type, source_uri, hub_dataset, hub_config, db_connection, db_query }: Source): Source {
   const common = { source_type, hub_config };
   if (OBJECTS.includes(source_type)) return { ...common, source_uri };

@@ -1,4 +1,6 @@
-const UNITS = { ms: 1, s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 } as const;
+import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS } from "./units.ts";
+
+const UNITS = { ms: 1, s: SECOND_MS, m: MINUTE_MS, h: HOUR_MS, d: DAY_MS } as const;
 
 /** `250 ms`, `4.2 s`, `3 min 5 s`, `2 h 10 min`, `3 d 4 h`: two units at most, for people. */
 export function formatDuration(ms: number): string {

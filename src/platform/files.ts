@@ -3,6 +3,7 @@ import { closeSync, constants, fsyncSync, openSync, renameSync, unlinkSync, writ
 import { type FileHandle, open, readdir, readFile, rename, stat, unlink } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import type { z } from "zod";
+import { MIB } from "../lib/units.ts";
 import { failpoint } from "./failpoint.ts";
 
 /**
@@ -28,7 +29,7 @@ const REASONS: Record<string, StorageFault> = {
 /** The disk's fault, not the caller's. */
 export class StorageError extends Error {
   readonly reason: StorageFault;
-  /** What happened and what to do, without the path: for those who only call the API. */
+  /** The message without the path, with what to do: for callers of the API. */
   get advice() {
     return FIXES[this.reason];
   }
@@ -175,7 +176,7 @@ export const sha256Bytes = (bytes: string | Uint8Array): string =>
 export async function sha256File(path: string): Promise<string> {
   const hasher = new Bun.CryptoHasher("sha256");
   const file = await open(path, "r");
-  const buffer = Buffer.allocUnsafe(1 << 20);
+  const buffer = Buffer.allocUnsafe(MIB);
   try {
     for (;;) {
       const { bytesRead } = await file.read(buffer, 0, buffer.length);

@@ -2,7 +2,9 @@
  * A background loop: ticks on a schedule and when woken, never twice at a time. A tick reads what is due from the
  * database, so a wake is only a hint: losing one costs a delay, never work.
  */
+
 import { Cron } from "croner";
+import { MINUTE_MS, SECOND_MS } from "../lib/units.ts";
 import type { Clock } from "./clock.ts";
 
 export type LoopSpec = {
@@ -30,9 +32,9 @@ type Deps = {
   turn?: () => Promise<void>;
 };
 
-const FIRST_RETRY_MS = 1_000;
-const LAST_RETRY_MS = 60_000;
-const LONGEST_SLEEP_MS = 60_000; // a cron time is looked up again at least this often, so a changed clock is noticed
+const FIRST_RETRY_MS = SECOND_MS;
+const LAST_RETRY_MS = MINUTE_MS;
+const LONGEST_SLEEP_MS = MINUTE_MS; // a cron time is looked up again at least this often, so a changed clock is noticed
 
 /** Pause after the n-th failure in a row: 1 s, 2 s, 4 s … 1 min. */
 export function nextDelay(failures: number): number {

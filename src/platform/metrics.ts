@@ -1,28 +1,28 @@
 /**
- * What is counted as it happens and is in no row. A feature says what it counts at the top of its module, and counts:
- * `const sent = counter("verk_things_sent_total", "Things sent", ["result"])`, then `sent.add(db, workspaceId, ["ok"])`.
- * Everything declared so is in GET /v1/metrics.
+ * Counters of events that are in no row. A module declares what it counts and counts it: `const sent =
+ * counter("verk_things_sent_total", "Things sent", ["result"])`, then `sent.add(db, workspaceId, ["ok"])`. Everything
+ * declared is in GET /v1/metrics.
  *
- * `counted` is what happened, `stored` is what of it is on the disk. Only `stored` is ever shown: after any kill the
- * numbers go on from there, so no counter that somebody has read goes back. A kill takes what was counted since.
+ * `counted` is what happened, `stored` is the part that is on the disk. Only `stored` is shown: after a kill the
+ * numbers continue from it, so no counter falls. A kill loses what was counted since.
  *
- * The number of series is bounded: a family that is full counts all that is new in one series of `other`.
+ * The number of series is bounded: a full family counts everything new in one series `other`.
  */
 import type { Db } from "./db/db.ts";
 
 export type CountedFamily = {
   readonly name: string;
   readonly help: string;
-  /** Beside the workspace. */
+  /** Label names beside the workspace. */
   readonly labels: readonly string[];
-  /** Of a histogram, rising; empty: a counter. */
+  /** Upper bounds of the buckets of a histogram, rising; empty: a counter. */
   readonly bounds: readonly number[];
 };
 
 /** A counter has one number; a histogram its sum and then a number for each bucket, not added up. */
 export type Series = {
   readonly family: CountedFamily;
-  /** Empty: nobody's, seen by the operator alone. */
+  /** Empty: of no workspace, shown to the operator alone. */
   readonly workspaceId: string;
   readonly labels: readonly string[];
   readonly counted: number[];
@@ -65,7 +65,7 @@ export function counter(name: string, help: string, labels: readonly string[]): 
   };
 }
 
-/** `bounds`: what its buckets count up to. */
+/** `bounds`: upper bounds of the buckets. */
 export function histogram(name: string, help: string, labels: readonly string[], bounds: readonly number[]): Observed {
   const family = declare({ name, help, labels, bounds });
   const at: Observed["at"] = (db, workspaceId, values) => find(db, family, workspaceId, values);
@@ -104,10 +104,10 @@ function begin(known: Map<string, Series>, what: Pick<Series, "family" | "worksp
   return series;
 }
 
-export type Kept = { name: string; workspaceId: string; labels: readonly string[]; counted: readonly number[] };
+export type StoredSeries = { name: string; workspaceId: string; labels: readonly string[]; counted: readonly number[] };
 
-/** What an earlier process had counted is added. What does not fit its family as it is now is left alone. */
-export function restore(db: Db, { name, workspaceId, labels, counted }: Kept) {
+/** Adds the counts of an earlier process. An entry that does not fit its family as it is now is ignored. */
+export function restore(db: Db, { name, workspaceId, labels, counted }: StoredSeries) {
   const family = families.get(name);
   if (!family || family.labels.length !== labels.length) return;
   const known = knownOf(db, family);

@@ -16,11 +16,11 @@ import { failpoint } from "./failpoint.ts";
 import { asStorageError, errorCode, syncDirSync, tempPath } from "./files.ts";
 
 /**
- * Encryption at rest. Every secret has its own data key (AES-256-GCM), wrapped by the master key, so that a new master
- * key rewraps 32 bytes per secret and touches no content. `aad` ties a sealed text to its place: one that is copied to
- * another row or workspace does not open.
- * NOT covered: whoever can read the key file or this process's memory; putting back an older sealed text of the same
- * row; the length of a secret; wiping memory, which JavaScript cannot promise.
+ * Encryption at rest. Every secret has its own data key (AES-256-GCM), wrapped by the master key. So a new master key
+ * rewraps 32 bytes per secret and touches no content. `aad` ties a sealed text to its row: a copy in another row or
+ * workspace does not open.
+ * NOT covered: a reader of the key file or of this process's memory; putting back an older sealed text of the same row;
+ * the length of a secret; wiping memory, which JavaScript cannot promise.
  */
 export type SecretBox = {
   /** `v1.<key id>.<wrapped data key>.<content>`, base64url. */
@@ -129,7 +129,7 @@ function readMasterKey(file: string): Uint8Array | undefined {
   return Buffer.from(text, "hex");
 }
 
-/** Whether nobody but its user can read a key file of this mode and owner. */
+/** True if a key file of this mode and owner can be read by its user alone. */
 export const isPrivate = (mode: number, uid: number) =>
   (mode & 0o077) === 0 ||
   // systemd hands a credential to a service user as root's 0440 file with an access list for that user alone

@@ -1,6 +1,6 @@
 /**
- * Stopping in order: the last thing started is the first to stop, all within one deadline. A step that fails or
- * hangs never keeps the others from running, because the last ones close the database and release the lock.
+ * Stops in order: the last part started is the first to stop, all within one deadline. A step that fails or hangs never
+ * keeps the others from running, because the last ones close the database and release the lock.
  */
 import type { Clock } from "./clock.ts";
 import { systemClock } from "./clock.ts";
@@ -31,7 +31,7 @@ export type Shutdown = {
 const RESERVE_MS = 500;
 const SIGNALS = { SIGINT: 2, SIGTERM: 15 } as const;
 
-/** What a step may take: what is left of the deadline, less a little for each step that comes after it. */
+/** The time of a step: the rest of the deadline, less a little for each step that comes after it. */
 export function stepBudget(leftMs: number, stepsAfter: number): number {
   const reserve = Math.min(RESERVE_MS, Math.max(0, leftMs) / (stepsAfter + 1));
   return Math.max(0, leftMs - reserve * stepsAfter);

@@ -5,7 +5,7 @@ import { compileTemplate } from "../../src/workers/serving/jinja.ts";
 import { createChatTemplate } from "../../src/workers/serving/template.ts";
 
 setDefaultTimeout(120_000);
-/** What a template that got out would leave or show. */
+/** Marks that a template would leave or print if it escaped from the sandbox. */
 const MARK = "t3mplate-got-out";
 const globals = globalThis as Record<string, unknown>;
 globals["templateSecret"] = MARK;

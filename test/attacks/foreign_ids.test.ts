@@ -65,7 +65,7 @@ async function attack(step: Step, names: Names, json: unknown, key = app.keyB) {
   const raw = step.body === undefined ? {} : { raw: step.body };
   return await app.call(method, path + (names["?"] ?? ""), json, { key, ...raw });
 }
-/** What this machine cannot make (no sandbox): a test of nothing is none. */
+/** Objects that this machine cannot create, as it has no sandbox. They are not tested. */
 const isMade = (step: Step, names: Names) =>
   [...step.operation.matchAll(/\{(\w+)\}/g)].every(([, name]) => names[name!] !== undefined);
 const unmade = new Set<string>();

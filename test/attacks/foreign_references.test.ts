@@ -5,7 +5,7 @@ import { type JobsApp, jobsApp, SCORES } from "../jobs_kit.ts";
 setDefaultTimeout(120_000);
 const MARK = "v1ctims-own-words";
 let app: JobsApp;
-/** What workspace A has. Workspace B knows every id and name of it. */
+/** Objects of workspace A. Workspace B knows all their ids and names. */
 const theirs = {
   dataset: "",
   artifact: "",
@@ -17,7 +17,7 @@ const theirs = {
   key: "",
   event: "",
 };
-/** What each workspace has of its own, so that only the one reference beside it can be refused. */
+/** Objects of each workspace itself, so that only the foreign reference can be rejected. */
 const own: Record<"A" | "B", { dataset: string; artifact: string }> = {
   A: { dataset: "", artifact: "" },
   B: { dataset: "", artifact: "" },
@@ -61,15 +61,15 @@ beforeAll(async () => {
 afterAll(() => app.close().then(app.remove));
 
 const asB = (method: string, path: string, json?: unknown) => app.call(method, path, json, { key: app.keyB });
-type Who = "A" | "B";
+type Workspace = "A" | "B";
 type Reference = { path: string; json: object; param: string };
 const JOBS = "/v1/training_jobs";
-const job = (who: Who, json: object, param: string): Reference => ({
+const job = (who: Workspace, json: object, param: string): Reference => ({
   path: JOBS,
   param,
   json: { base_model: "random", method: "grpo", dataset: own[who].dataset, reward_source: SCORES, ...json },
 });
-const custom = (who: Who, json: object, param: string): Reference => ({
+const custom = (who: Workspace, json: object, param: string): Reference => ({
   path: JOBS,
   param,
   json: { method: "custom", code_artifact_id: own[who].artifact, command: "true", ...json },
@@ -82,7 +82,7 @@ const deployment = (model: string): Reference => ({
 const VOLUME = { name: "lab", mount_path: "/workspace/v" };
 
 /** One reference to something of workspace A; the rest of the body is the caller's own. */
-const REFERENCES: Record<string, (who: Who) => Reference> = {
+const REFERENCES: Record<string, (who: Workspace) => Reference> = {
   "dataset of a job": (who) => job(who, { dataset: theirs.dataset }, "/dataset"),
   "dataset_id of a job": (who) => job(who, { dataset: undefined, dataset_id: theirs.dataset }, "/dataset"),
   "a snapshot of a dataset": (who) => job(who, { dataset: `${theirs.dataset}@snap-1` }, "/dataset"),
@@ -103,8 +103,8 @@ const REFERENCES: Record<string, (who: Who) => Reference> = {
     json: { rows: [{ prompt: "p", completion: "c" }], reward_functions: [{ id: theirs.reward }] },
   }),
 };
-/** What A's own request is not taken with either (the model has no file, the job made none), but told apart. */
-const KNOWN_TO_A: Record<string, (who: Who) => Reference> = {
+/** References that A's own request also fails with, as the model has no file, but with another error. */
+const KNOWN_TO_A: Record<string, (who: Workspace) => Reference> = {
   "base_model by id": (who) => job(who, { base_model: theirs.model }, "/base_model"),
   "base_model by name": (who) => job(who, { base_model: "mine" }, "/base_model"),
   "model of a deployment, by id": () => deployment(theirs.model),
@@ -127,7 +127,7 @@ describe("a body that names another workspace's object", () => {
     expect(refused).not.toContain(param);
   });
 
-  test.each(Object.entries(KNOWN_TO_A))("%s: its own workspace is told what the model lacks", async (_what, make) => {
+  test.each(Object.entries(KNOWN_TO_A))("%s: its own workspace gets the reason", async (_what, make) => {
     const { path, json } = make("A");
     const { status, body } = await app.call("POST", path, json);
     expect([status === 404, body.error?.code === "resource_not_found"]).toEqual([false, false]);

@@ -25,7 +25,7 @@ function hubWith(token: string) {
 const appAt = (url: string, more: Record<string, unknown> = {}) =>
   open({ flags: { "hub.endpoint": url, "network.allow": ["127.0.0.1"], "hub.token": OPERATORS, ...more } });
 
-/** What became of `acme/private` for the workspace of that key. */
+/** The state of `acme/private` for the workspace of that key. */
 async function pulled(app: TestApp, key: string) {
   const { body } = await app.call("POST", "/v1/models/pull", { name: "acme/private" }, { key });
   await pullAll(app.ctx, new AbortController().signal);

@@ -20,7 +20,7 @@ const KEYS = { access_key_id: "AKIAEXAMPLE", secret_access_key: "secret" };
 const QUERY = "SELECT 1";
 
 type Aim = { open: Open; source: Source; credentials: Credentials; hub?: string };
-/** What an attacker may aim: the field, and the source with an address or a host in it. */
+/** Fields that an attacker controls, with a source that contains an address or a host. */
 const ADDRESSES: Record<string, (url: string) => Aim> = {
   "s3 endpoint": (url) => ({
     open: s3.open,
@@ -85,13 +85,13 @@ beforeAll(() => {
   dials = recordDials();
 });
 afterAll(() => dials.stop());
-afterEach(() => void dials.dialled.splice(0));
+afterEach(() => void dials.hosts.splice(0));
 
-/** Where a driver of a database would dial is written down, and nothing is dialled. */
+/** Records the address that a database driver would connect to, and connects to nothing. */
 function dialerOf(network: Network): Dialer {
   const real = createDialer(network, { connectMs: 60_000, lookup });
   const resolve: Dialer["resolve"] = async (host, signal) => {
-    dials.dialled.push(await real.resolve(host, signal));
+    dials.hosts.push(await real.resolve(host, signal));
     throw new SourceError("unreachable", "no packet leaves a test");
   };
   return { ...real, resolve };
@@ -119,7 +119,7 @@ describe("no form gets through a connector", () => {
       if (code !== "address_refused" && code !== "invalid_source") got.set(form, code);
     }
     expect([...got].filter(([form]) => !leadsOut(form))).toEqual([]);
-    expect(dials.dialled).toEqual([]);
+    expect(dials.hosts).toEqual([]);
   });
 
   test.each(Object.keys(SERVERS))("%s", async (name) => {
@@ -129,7 +129,7 @@ describe("no form gets through a connector", () => {
       if (code !== "address_refused" && code !== "invalid_source") got.set(host, code);
     }
     expect([...got]).toEqual([]);
-    expect(dials.dialled).toEqual([]);
+    expect(dials.hosts).toEqual([]);
   });
 
   /**
@@ -160,18 +160,18 @@ test("a name that leads inside gets through none of them, and its address is in 
     "NAME leads to an address that is not allowed. The operator can allow it with network.allow or network.allow_private",
     "The URL is not allowed: must begin with https://. The operator can allow it with network.allow or network.allow_private",
   ]);
-  expect(dials.dialled).toEqual([]);
+  expect(dials.hosts).toEqual([]);
 });
 
 test("without the guard each of them dials inside: they are attacks", async () => {
   for (const aim of Object.values(ADDRESSES)) {
-    dials.dialled.splice(0);
+    dials.hosts.splice(0);
     await outcome(aim("https://169.254.169.254"), OPEN);
-    expect(dials.dialled).toEqual(["169.254.169.254"]);
+    expect(dials.hosts).toEqual(["169.254.169.254"]);
   }
   for (const aim of Object.values(SERVERS)) {
-    dials.dialled.splice(0);
+    dials.hosts.splice(0);
     await outcome(aim("10.1.2.3"), OPEN);
-    expect(dials.dialled).toEqual(["10.1.2.3"]);
+    expect(dials.hosts).toEqual(["10.1.2.3"]);
   }
 });

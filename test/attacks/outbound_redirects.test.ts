@@ -68,14 +68,14 @@ afterAll(async () => {
   await server.stop(true);
   await closeAll();
 });
-/** Where the hub's paths redirect to: its URLs have no room for it. */
+/** Target of redirects of the hub, whose URLs cannot carry it. */
 const aim: { code: number; to: string } = { code: 302, to: "" };
 
-/** Nobody but the redirecting server was dialled, and the canary heard nothing. */
+/** Only the redirecting server was connected to, and the canary received nothing. */
 function unharmed() {
-  expect(new Set(dials.dialled)).toEqual(new Set(["127.0.0.1"]));
+  expect(new Set(dials.hosts)).toEqual(new Set(["127.0.0.1"]));
   expect(canary.connections).toBe(0);
-  dials.dialled.splice(0);
+  dials.hosts.splice(0);
 }
 
 test("the list has 25 targets", () => expect(new Set(targets).size).toBe(25));
@@ -93,8 +93,8 @@ describe.each(CODES)("a redirect with %d to 25 places inside", (code) => {
   test("of the hub reaches none of them, and takes no token along", async () => {
     for (const to of targets) {
       const url = `${server.url.origin}/m?code=${code}&to=${encodeURIComponent(to)}`;
-      const asked = get(app.ctx, url, { token: "hf_secret", timeoutMs: 60_000, maxBytes: 1_000 });
-      const said = await asked.then(
+      const answer = get(app.ctx, url, { token: "hf_secret", timeoutMs: 60_000, maxBytes: 1_000 });
+      const said = await answer.then(
         () => "answered",
         (error: Error) => error.message,
       );
@@ -125,17 +125,17 @@ describe.each(CODES)("a redirect with %d to 25 places inside", (code) => {
   });
 });
 
-test("a loop of redirects ends after three, each of them dialled anew", async () => {
+test("a loop of redirects ends after three, each of them connected to anew", async () => {
   const url = `${server.url.origin}/?code=302&to=`;
   const loop = `${url}${encodeURIComponent("/?code=302&to=/")}`;
   const { body } = await app.call("POST", "/api/detect/url", { url: loop });
   expect(body.code).toBe("FETCH_FAILED");
-  expect(dials.dialled.splice(0).length).toBeLessThanOrEqual(4);
+  expect(dials.hosts.splice(0).length).toBeLessThanOrEqual(4);
 });
 
 test("where the operator allows the canary's address, the same redirect reaches it: the attack is one", async () => {
   const bare = open({ dial: dialWith, flags: { "network.allow": ["127.0.0.1", "127.0.0.2"] } });
   const url = `${server.url.origin}/?code=302&to=${encodeURIComponent(targets[0]!)}`;
   await bare.call("POST", "/api/detect/url", { url });
-  expect(dials.dialled.splice(0)).toEqual(["127.0.0.1", "127.0.0.2"]);
+  expect(dials.hosts.splice(0)).toEqual(["127.0.0.1", "127.0.0.2"]);
 });

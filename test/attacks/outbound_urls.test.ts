@@ -43,36 +43,36 @@ test("the list has at least 250 forms, and the guard refuses each over https and
 
 describe("no form gets through", () => {
   test.each(Object.keys(SINKS))("%s", async (name) => {
-    const before = dials.dialled.length;
+    const before = dials.hosts.length;
     const got = new Map<string, string>();
     for (const form of [...FORMS, ...FORMS.filter((_, i) => i % 3 === 0).map(plain)]) {
       const { status, code } = await SINKS[name]!(app, form);
       if (status !== 400 && status !== 422) got.set(form, `${status} ${code}`);
     }
     expect([...got]).toEqual([]);
-    expect(dials.dialled.slice(before)).toEqual([]);
+    expect(dials.hosts.slice(before)).toEqual([]);
   });
 });
 
 describe("a name of the attacker's own zone that leads inside", () => {
   const names = Object.keys(NAMES);
 
-  test("is refused where it is dialled: detection, tracker, webhook", async () => {
-    const before = dials.dialled.length;
+  test("is refused at the connection: detection, tracker, webhook", async () => {
+    const before = dials.hosts.length;
     const got = new Map<string, unknown>();
     for (const name of names)
       for (const url of [`https://${name}/x`, `http://${name}:8080/x`]) {
         const detected = await SINKS["POST /api/detect/url"]!(app, url);
         if (detected.code !== "URL_NOT_ALLOWED") got.set(url, detected);
-        await SINKS["PUT tracker"]!(app, url); // a name is judged when it is dialled
+        await SINKS["PUT tracker"]!(app, url); // a name is checked when it is connected to
         const { body } = await app.call("POST", `${TRACKER}/test`, {});
         if (body.error?.code !== "refused") got.set(`tracker ${url}`, body);
         if (url.startsWith("http:")) continue;
-        const hook = await requireReachable(app.ctx, url, lookup).catch((error) => error.code);
+        const hook = await requireReachable(app.ctx, url, { lookup }).catch((error) => error.code);
         if (hook !== "url_not_allowed") got.set(`webhook ${url}`, hook);
       }
     expect([...got]).toEqual([]);
-    expect(dials.dialled.slice(before)).toEqual([]);
+    expect(dials.hosts.slice(before)).toEqual([]);
   });
 
   test("L3: the answer has no resolved address and no kind of range, and is the same for each of them", async () => {
@@ -83,7 +83,7 @@ describe("a name of the attacker's own zone that leads inside", () => {
       await SINKS["PUT tracker"]!(app, `https://${name}/`);
       const tested = await app.call("POST", `${TRACKER}/test`, {});
       said.add(`tracker ${tested.body.error.message.replaceAll(name, "NAME")}`);
-      const hook = await requireReachable(app.ctx, `https://${name}/`, lookup).catch((error) => error.message);
+      const hook = await requireReachable(app.ctx, `https://${name}/`, { lookup }).catch((error) => error.message);
       said.add(`webhook ${hook.replaceAll(name, "NAME")}`);
     }
     expect([...said].map((text) => text.split(" ")[0])).toEqual(["detect", "tracker", "webhook"]);
@@ -92,7 +92,7 @@ describe("a name of the attacker's own zone that leads inside", () => {
 
   test("L3: the server's log has the address, once a minute for each name", async () => {
     const name = "carrier.attack.example";
-    for (let i = 0; i < 3; i++) await requireReachable(app.ctx, `https://${name}/`, lookup).catch(() => {});
+    for (let i = 0; i < 3; i++) await requireReachable(app.ctx, `https://${name}/`, { lookup }).catch(() => {});
     const lines = app.log.filter((line) => line.includes(name) && line.includes("refused to connect"));
     expect(lines).toHaveLength(1);
     expect(JSON.parse(lines[0]!)).toMatchObject({
@@ -103,11 +103,11 @@ describe("a name of the attacker's own zone that leads inside", () => {
   });
 });
 
-test("without the guard most forms are dialled: they are attacks", async () => {
-  const before = dials.dialled.length;
+test("without the guard most forms are connected to: they are attacks", async () => {
+  const before = dials.hosts.length;
   const { status } = await SINKS["POST /api/detect/url"]!(bare, "https://metadata.attack.example/");
-  expect([status, dials.dialled.slice(before)]).toEqual([502, ["169.254.169.254"]]);
+  expect([status, dials.hosts.slice(before)]).toEqual([502, ["169.254.169.254"]]);
   for (const form of FORMS) await SINKS["POST /api/detect/url"]!(bare, form);
-  expect(dials.dialled.length - before).toBeGreaterThan(180);
-  expect(new Set(dials.dialled.slice(before)).size).toBeGreaterThan(60);
+  expect(dials.hosts.length - before).toBeGreaterThan(180);
+  expect(new Set(dials.hosts.slice(before)).size).toBeGreaterThan(60);
 });

@@ -6,7 +6,7 @@ import { contentPath, exec, newSession } from "../sandbox/sessions_kit.ts";
 
 setDefaultTimeout(120_000);
 const CANARY = "c4nary-outside-of-the-session";
-/** What the session sees as /workspace, on this machine. */
+/** The folder on this machine that the session sees as /workspace. */
 const folderOf = (session: string) => realpathSync(join(app.dir, "sessions", session, "root/workspace"));
 const { open, closeAll } = manyApps();
 let app: TestApp;

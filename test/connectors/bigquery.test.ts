@@ -1,12 +1,16 @@
 import { expect, test } from "bun:test";
-import { open } from "../../src/workers/connector/bigquery.ts";
-import { createDialer, type Dialer } from "../../src/workers/connector/dialer.ts";
-import { googleToken, readServiceAccount } from "../../src/workers/connector/google_token.ts";
+import { generateKeyPairSync } from "node:crypto";
+import { createDialer } from "../../src/workers/connector/dialer.ts";
 import { timestamp } from "../../src/workers/connector/sql/bigquery/values.ts";
-import { bigqueryLocal, describeWith, judge } from "../servers/servers.ts";
-import { ask, NUMBERS } from "./bigquery_kit.ts";
+import { until } from "../harness.ts";
+import { cuttingProxy } from "../servers/proxy.ts";
+import { ask, type Fake, NUMBERS } from "./bigquery_kit.ts";
 import { type FakeTable, fakeBigquery, PROJECT } from "./fake_bigquery.ts";
-import { LIMITS, linesOf, NOTHING_ALLOWED, openWith, quiet, readAside, refusal, rowsOf } from "./sql_kit.ts";
+import { LIMITS, linesOf, NOTHING_ALLOWED, type QueryOptions, quiet, readAside, refusal, rowsOf } from "./sql_kit.ts";
+
+const KEY_LINES = (fake: Fake) => fake.account.private_key.split("\n").filter((line) => line.length > 40);
+const refused = (fake: Fake, query: string, more: Partial<QueryOptions> & { endpoint?: string } = {}) =>
+  refusal(() => linesOf(ask(fake, query, more)), [...KEY_LINES(fake), "ya29.", "eyJ"]);
 
 const TYPES: FakeTable = {
   fields: [
@@ -119,11 +123,133 @@ test("a server that asks for patience gets some", async () => {
   expect(await linesOf(ask(fake, "SELECT numbers"))).toHaveLength(25_000);
 });
 
+test("an access token is used as it is; a wrong one, and a wrong key, are unauthorized", async () => {
+  using fake = fakeBigquery();
+  fake.answers.set("SELECT numbers", { ...NUMBERS, total: 1 });
+  fake.accept("ya29.mine");
+  expect(await linesOf(ask(fake, "SELECT numbers", { credentials: { access_token: "ya29.mine" } }))).toHaveLength(1);
+  const marked = "m4rked-wrong-token";
+  const wrong = await refusal(
+    () => linesOf(ask(fake, "SELECT numbers", { credentials: { access_token: marked } })),
+    [marked],
+  );
+  expect(wrong).toMatchObject({ code: "unauthorized", param: "/credentials" });
+  const { privateKey } = generateKeyPairSync("rsa", { modulusLength: 2048 });
+  const private_key = privateKey.export({ type: "pkcs8", format: "pem" });
+  const other = { service_account: { ...fake.account, private_key } };
+  const error = await refused(fake, "SELECT numbers", { credentials: other });
+  expect(error).toMatchObject({ code: "unauthorized", param: "/credentials/service_account" });
+  expect(error.message).toContain("invalid_grant");
+});
+
+test.each([
+  [{}, "/credentials", "service_account"],
+  [{ service_account: "no json m4rked" }, "/credentials/service_account", "not JSON"],
+  [{ service_account: { client_email: "a@b" } }, "/credentials/service_account", "private_key"],
+  [{ service_account: { client_email: "a@b", private_key: "m4rked" } }, "/credentials/service_account", "PEM"],
+])("credentials %o are refused", async (credentials, param, text) => {
+  using fake = fakeBigquery();
+  const error = await refusal(() => linesOf(ask(fake, "SELECT 1", { credentials })), ["m4rked"]);
+  expect(error).toMatchObject({ code: "invalid_source", param });
+  expect(error.message).toContain(text);
+});
+
 test("the key file itself may be the credentials, and names the project", async () => {
   using fake = fakeBigquery();
   fake.answers.set("SELECT numbers", { ...NUMBERS, total: 1 });
   const source = { source_type: "bigquery" as const, db_connection: { endpoint: fake.url } };
   expect(await linesOf(ask(fake, "SELECT numbers", { credentials: fake.account, source }))).toHaveLength(1);
+});
+
+test("what is no SELECT is refused by its kind, before it could run", async () => {
+  using fake = fakeBigquery();
+  fake.answers.set("WITH a AS (SELECT 1) SELECT script", { ...NUMBERS, statementType: "SCRIPT" });
+  const error = await refused(fake, "WITH a AS (SELECT 1) SELECT script");
+  expect(error).toMatchObject({ code: "invalid_source", param: "/db_query" });
+  expect(await refused(fake, "DELETE FROM t")).toMatchObject({ code: "invalid_source" });
+  expect(await refused(fake, "SELECT 1; DELETE FROM t")).toMatchObject({ code: "invalid_source" });
+  expect(fake.jobs.size).toBe(0);
+});
+
+test.each([
+  ["notFound", 404, "not_found", "/db_query"],
+  ["accessDenied", 403, "unauthorized", "/credentials"],
+  ["invalidQuery", 400, "invalid_source", "/db_query"],
+  ["bytesBilledLimitExceeded", 400, "invalid_source", "/db_query"],
+  ["quotaExceeded", 403, "unreachable", null],
+])("%s is reported with its own code", async (reason, status, code, param) => {
+  using fake = fakeBigquery();
+  fake.answers.set("SELECT x", { status, reason, message: "Not found: Table p:d.t, said to m4rked" });
+  const credentials = { service_account: { ...fake.account, private_key_id: "key-1" }, note: undefined };
+  const error = await refusal(() => linesOf(ask(fake, "SELECT x", { credentials })));
+  expect(error).toMatchObject({ code, param });
+  expect(error.message).toContain("Table p:d.t");
+});
+
+test("a column that comes twice is refused with advice", async () => {
+  using fake = fakeBigquery();
+  fake.answers.set("SELECT a, a", {
+    ...NUMBERS,
+    fields: [
+      { name: "a", type: "STRING" },
+      { name: "a", type: "STRING" },
+    ],
+  });
+  expect((await refused(fake, "SELECT a, a")).message).toContain("AS");
+});
+
+test("cancelling stops the reading and the job", async () => {
+  using fake = fakeBigquery();
+  fake.answers.set("SELECT numbers", { ...NUMBERS, slow: 1_000_000 });
+  const stop = new AbortController();
+  const reading = linesOf(ask(fake, "SELECT numbers"), stop.signal).catch((error: unknown) => error);
+  await until("it runs", () => fake.seen.some(({ path }) => path.includes("/queries/job_")));
+  stop.abort(new Error("enough"));
+  expect(await reading).toMatchObject({ message: "enough" });
+  expect([...fake.jobs.values()].map(({ cancelled }) => cancelled)).toEqual([true]);
+});
+
+test("a job that takes too long is cancelled with its limit", async () => {
+  using fake = fakeBigquery();
+  fake.answers.set("SELECT numbers", { ...NUMBERS, slow: 1_000_000 });
+  const error = await refused(fake, "SELECT numbers", { limits: { statementMs: 200 } });
+  expect(error).toMatchObject({ code: "broken", param: "/db_query" });
+  expect(error.message).toContain("200 ms (connectors.statement_timeout_ms)");
+  expect([...fake.jobs.values()].map(({ cancelled }) => cancelled)).toEqual([true]);
+});
+
+test("a connection that is cut in the middle is an error that says so", async () => {
+  using fake = fakeBigquery();
+  using proxy = cuttingProxy(fake.port);
+  fake.answers.set("SELECT numbers", NUMBERS);
+  proxy.cutAfter(2_000_000, { refuse: true });
+  const error = await refused(fake, "SELECT numbers", { endpoint: `http://127.0.0.1:${proxy.port}` });
+  expect(error.code).toBe("broken");
+});
+
+test.each([
+  ["the same page for ever", { next: "3", total: 3 }, "returned the same page token twice"],
+  ["more rows than there are", { next: "0", total: 10 }, "sent 20 of 10 rows"],
+])("a server that sends %s is left", async (_, behaviour, message) => {
+  using fake = fakeBigquery();
+  fake.answers.set("SELECT numbers", { ...NUMBERS, ...behaviour });
+  const error = await refused(fake, "SELECT numbers");
+  expect(error).toMatchObject({ code: "broken", message: expect.stringContaining(message) });
+});
+
+test("a private address is refused unless the operator allows it", async () => {
+  using fake = fakeBigquery();
+  const error = await refused(fake, "SELECT 1", { dialer: createDialer(NOTHING_ALLOWED, LIMITS) });
+  expect(error.code).toBe("address_refused");
+});
+
+test("a row that is too long is refused with its number", async () => {
+  using fake = fakeBigquery();
+  const row = (i: number) => [{ v: String(i) }, { v: "x".repeat(i === 776 ? 2000 : 10) }];
+  fake.answers.set("SELECT numbers", { ...NUMBERS, total: 1000, row });
+  const error = await refused(fake, "SELECT numbers", { limits: { rowBytes: 1500 } });
+  expect(error).toMatchObject({ code: "invalid_rows" });
+  expect(error.message).toContain("Row 777 ");
 });
 
 test("a million rows are read in flat memory", async () => {
@@ -137,93 +263,3 @@ test("a million rows are read in flat memory", async () => {
   expect(reading.rows).toBe(1_000_000);
   expect(reading.growthBytes).toBeLessThan(150e6);
 }, 120_000);
-
-describeWith(
-  "Google's client library",
-  () => judge("@google-cloud/bigquery"),
-  ({ BigQuery }) => {
-    test("reads the same from the fake as we do", async () => {
-      using fake = fakeBigquery();
-      fake.answers.set("SELECT numbers", { ...NUMBERS, total: 2500, slow: 1 });
-      fake.accept("ya29.theirs");
-      const { OAuth2Client } = await judge("google-auth-library");
-      const authClient = new OAuth2Client();
-      authClient.setCredentials({ access_token: "ya29.theirs" });
-      const client = new BigQuery({ projectId: PROJECT, apiEndpoint: fake.url, authClient });
-      const [theirs] = await client.query({ query: "SELECT numbers", maxResults: 1000 });
-      expect(theirs).toEqual((await rowsOf(ask(fake, "SELECT numbers"))).slice(0, theirs.length));
-      expect(theirs.length).toBeGreaterThan(0);
-    });
-  },
-);
-
-const SIGNING = "google-auth-library/build/src/gtoken/jwsSign.js";
-describeWith(
-  "Google's own signing",
-  () => judge(SIGNING),
-  ({ getJwsSign }) => {
-    test("makes the same assertion of a service account as we do", async () => {
-      using fake = fakeBigquery();
-      const { token_uri: _none, ...key } = fake.account;
-      let ours = "";
-      const dialer: Dialer = {
-        ...createDialer(NOTHING_ALLOWED, LIMITS),
-        fetch: async (url, { body }) => {
-          expect(String(url)).toBe("https://oauth2.googleapis.com/token");
-          ours = new URLSearchParams(String(body)).get("assertion") ?? "";
-          throw new Error("seen");
-        },
-      };
-      const scope = "https://www.googleapis.com/auth/bigquery";
-      await googleToken(readServiceAccount(key), scope, dialer)(quiet()).catch(() => {});
-      const theirs = getJwsSign({ iss: key.client_email, scope, key: key.private_key });
-      const [theirHeader, theirClaims] = partsOf(theirs);
-      const [header, claims] = partsOf(ours);
-      expect(header).toMatchObject(theirHeader);
-      const { iat, exp, ...same } = claims;
-      const { iat: theirIat, exp: theirExp, ...asTheirs } = theirClaims;
-      expect(same).toEqual(asTheirs);
-      expect(exp - iat).toBe(theirExp - theirIat);
-    });
-  },
-);
-const partsOf = (jwt: string) =>
-  jwt
-    .split(".")
-    .slice(0, 2)
-    .map((part) => JSON.parse(Buffer.from(part, "base64url").toString()));
-
-describeWith("bigquery-local", bigqueryLocal, (server) => {
-  const source = {
-    source_type: "bigquery" as const,
-    db_connection: { project_id: server.projectId, endpoint: server.url },
-  };
-  const there = (query: string) => openWith(open, { source, query, credentials: { access_token: "any" } });
-
-  test("a real engine's rows come through, in the order of the query", async () => {
-    const query =
-      "SELECT x, CONCAT('r', CAST(x AS STRING)) AS s, TIMESTAMP '2020-01-01 10:00:00.5+02' AS ts, b'\\xff\\x00' AS b, " +
-      "STRUCT(x AS a, [1, 2] AS l) AS r, CAST('nan' AS FLOAT64) AS nan, CAST(NULL AS STRING) AS none " +
-      "FROM UNNEST(GENERATE_ARRAY(1, 50)) AS x ORDER BY x DESC";
-    const connector = there(query);
-    expect(await connector.columns(quiet())).toEqual(["x", "s", "ts", "b", "r", "nan", "none"]);
-    expect(await connector.count(quiet())).toBe(50);
-    const rows = await rowsOf(connector);
-    expect(rows.map(({ x }) => x)).toEqual(Array.from({ length: 50 }, (_, i) => 50 - i));
-    expect(rows[0]).toEqual({
-      x: 50,
-      s: "r50",
-      ts: "2020-01-01T08:00:00.5Z",
-      b: "/wA=",
-      r: { a: 50, l: [1, 2] },
-      nan: null,
-      none: null,
-    });
-  }, 120_000);
-
-  test("a table that is not there is an error, and no rows", async () => {
-    const error = await refusal(() => linesOf(there("SELECT * FROM no_such.no_such_table")));
-    expect(error).toMatchObject({ param: "/db_query" });
-    expect(error.message).toContain("no_such_table");
-  }, 120_000);
-});

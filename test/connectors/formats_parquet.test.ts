@@ -171,7 +171,7 @@ describe("Parquet that claims too much", () => {
       withFooter(
         Buffer.concat([Buffer.from([0x29, 0xfc]), Buffer.from([0x80, 0x80, 0x80, 0x30]), Buffer.alloc(5_000_000)]),
       ),
-      "more than 4000000 things",
+      "more than 4000000 values",
     ],
     ["nesting without end", withFooter(Buffer.alloc(100_000, 0x1c)), "nested too deeply"],
     ["an empty footer", withFooter(new Uint8Array(1)), ""],

@@ -45,7 +45,7 @@ describe("WAV", () => {
     const changed = (at: number, value: number) => file.with(at, value);
     expect(() => readWav(changed(20, 0x11))).toThrow("encoding 17");
     expect(() => readWav(changed(22, 0))).toThrow("0 channels");
-    expect(() => readWav(file.slice(0, 30))).toThrow("cut off");
+    expect(() => readWav(file.slice(0, 30))).toThrow("truncated");
     expect(() => readWav(file.slice(0, 40))).toThrow("no samples");
   });
 

@@ -50,7 +50,9 @@ test("no endpoint can be made, or moved, to an address inside, however it is wri
 
 test("nor to a name that leads there, also when another address of it is public", async () => {
   const lead = (address: string) =>
-    requireReachable(app.ctx, "https://hooks.example.com/", async () => [{ address: "203.0.114.7" }, { address }]).then(
+    requireReachable(app.ctx, "https://hooks.example.com/", {
+      lookup: async () => [{ address: "203.0.114.7" }, { address }],
+    }).then(
       () => `${address} was accepted`,
       (error) => error.code,
     );
@@ -69,6 +71,6 @@ test("a thousand public addresses are accepted", async () => {
   }
   for (const address of found) {
     await requireReachable(app.ctx, `https://${bracketed(address)}/hook`);
-    await requireReachable(app.ctx, "https://hooks.example.com/", async () => [{ address }]);
+    await requireReachable(app.ctx, "https://hooks.example.com/", { lookup: async () => [{ address }] });
   }
 });

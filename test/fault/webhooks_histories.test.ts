@@ -3,7 +3,7 @@ import { copyFileSync, existsSync, mkdirSync, mkdtempSync, rmSync } from "node:f
 import { join } from "node:path";
 import { fakeClock, tempDir } from "../harness.ts";
 import { SEED, seedFor, sweep } from "../sweep.ts";
-import { judgeSeed, type Observation } from "../webhooks_judge.ts";
+import { judgeSeed, type Observations } from "../webhooks_judge.ts";
 import { openRig } from "../webhooks_kit.ts";
 import { HOUR, Seed } from "../webhooks_seed.ts";
 import { World } from "../webhooks_world.ts";
@@ -53,12 +53,12 @@ test("72 hours with failures, crashes and restarts: nothing lost, early, late, t
   expect(jitters.reduce((sum, each) => sum + each, 0) / jitters.length).toBeCloseTo(1, 2);
 }, 600_000);
 
-async function live(world: World, tell: Pick<Observation, "count" | "jitter">) {
+async function live(world: World, tell: Pick<Observations, "count" | "jitter">) {
   let at = "running";
   try {
     await world.run();
     const rows = await world.rows();
-    const seen: Observation = {
+    const seen: Observations = {
       ...tell,
       up: world.up,
       sent: Map.groupBy(world.sent, ({ endpointId }) => endpointId),

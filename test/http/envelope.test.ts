@@ -153,9 +153,9 @@ describe("CORS", () => {
     const from = (origin: string, method = "GET") =>
       open.call(method, "/healthz", undefined, { headers: { ...preflight, origin } });
     expect((await from("https://ui.example")).headers.get("access-control-allow-origin")).toBe("https://ui.example");
-    const asked = await from("https://ui.example", "OPTIONS");
-    expect(asked.status).toBe(204);
-    expect(asked.headers.get("access-control-allow-headers")).toContain("last-event-id"); // to take up a stream again
+    const allowed = await from("https://ui.example", "OPTIONS");
+    expect(allowed.status).toBe(204);
+    expect(allowed.headers.get("access-control-allow-headers")).toContain("last-event-id"); // to take up a stream again
     const answered = await from("https://ui.example");
     for (const name of ["x-request-id", "retry-after", "idempotent-replayed"])
       expect(answered.headers.get("access-control-expose-headers")).toContain(name);

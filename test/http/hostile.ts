@@ -47,5 +47,5 @@ export function* hostileBodies(fields: readonly string[], choose: Choose, room: 
   }
 }
 
-/** What some routes need before they look at the rest. */
+/** Fields that some routes check before the rest. */
 const VALID = { model: "x", method: "sft", base_model: "verk-tiny", name: "x", url: "https://example.com" };

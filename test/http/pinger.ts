@@ -1,6 +1,6 @@
 /**
- * Another client of a server: asks for /healthz without pause and says how long it had to wait. A process of its own, so
- * that whoever sends the attack does not delay it. `bun pinger.ts URL PID`; a line on standard input ends one watch and
+ * Another client of a server: requests /healthz without pause and measures the waits. It is a separate process, so that
+ * the attacking process does not delay it. `bun pinger.ts URL PID`; a line on standard input ends one watch and
  * is answered by one line of JSON.
  */
 import { readFileSync } from "node:fs";
@@ -8,7 +8,7 @@ import { readFileSync } from "node:fs";
 export type Watch = {
   /** Answers since the last line. */
   answers: number;
-  /** The most that the server's main thread worked between two answers. */
+  /** The longest CPU time of the server's main thread between two answers. */
   longestCpuMs: number;
   longestMs: number;
 };
@@ -17,7 +17,7 @@ const [url = "", pid = ""] = process.argv.slice(2);
 const cpuMs = () => Number(readFileSync(`/proc/${pid}/task/${pid}/schedstat`, "utf8").split(" ", 1)[0]) / 1e6;
 
 let watch: Watch = { answers: 0, longestCpuMs: 0, longestMs: 0 };
-let asked: (() => void) | undefined;
+let report: (() => void) | undefined;
 
 const { hostname, port } = new URL(url);
 let answered = () => {};
@@ -28,7 +28,7 @@ const socket = await Bun.connect({
 });
 
 process.stdin.on("data", () => {
-  asked = () => {
+  report = () => {
     console.log(JSON.stringify(watch));
     watch = { answers: 0, longestCpuMs: 0, longestMs: 0 };
   };
@@ -46,7 +46,7 @@ for (let [before, begun] = [cpuMs(), performance.now()]; ; ) {
   watch.longestCpuMs = Math.max(watch.longestCpuMs, now - before);
   watch.longestMs = Math.max(watch.longestMs, at - begun);
   [before, begun] = [now, at];
-  asked?.();
-  asked = undefined;
+  report?.();
+  report = undefined;
   await Bun.sleep(2);
 }

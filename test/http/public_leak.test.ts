@@ -4,7 +4,7 @@ import { durable } from "../../src/platform/db/db.ts";
 import { detecting } from "../detection_kit.ts";
 import { JOURNEY, meanwhile, play } from "../meta/journey.ts";
 
-/** What a public run says, and what its query needs; all else is nobody's business. */
+/** Fields that a public run shows, and parameters of its query. Everything else is private. */
 const SAID: Record<string, readonly string[]> = {
   training_jobs: [
     ...["id", "workspace_id", "publish", "output_name", "method", "status", "base_model", "step", "total_steps"],

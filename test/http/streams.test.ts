@@ -1,4 +1,4 @@
-/** M2: how many streams may be open, and what is kept for everybody else. */
+/** M2: limits of open streams, and what stays reserved for other clients. */
 import { afterEach, describe, expect, test } from "bun:test";
 import { connect, type Socket } from "node:net";
 import { createStreams } from "../../src/http/limits/streams.ts";

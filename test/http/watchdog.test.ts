@@ -1,4 +1,4 @@
-/** Nobody stalls the server: the largest hostile bodies that each route takes leave another client its answers. */
+/** No request stalls the server: another client gets its answers during the largest hostile bodies of each route. */
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { permutation } from "../../src/lib/random.ts";
 import { IS_FULL, randomFor, sweep } from "../sweep.ts";

@@ -29,7 +29,7 @@ export async function guardedServer(env: Record<string, string> = {}) {
       const response = await fetch(`${server.url}${path}`, { method, headers, body });
       return { status: response.status, text: await response.text() };
     },
-    /** What the other client saw since the last call. */
+    /** Measurements of the other client since the last call. */
     async watched(): Promise<Watch> {
       pinger.stdin.write("\n");
       await pinger.stdin.flush();

@@ -1,4 +1,4 @@
-/** What is large by right takes turns with others: rows of datasets, batches of images, rows for rewards. */
+/** Valid large requests take turns with others: rows of datasets, batches of images, rows for rewards. */
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { type Guarded, guardedServer, MOST_CPU_MS } from "./watchdog_kit.ts";
 
@@ -13,7 +13,7 @@ beforeAll(async () => {
 }, 60_000);
 afterAll(() => server?.close());
 
-/** As many as fit. */
+/** The maximum number of rows. */
 const filled = (row: string, bytes: number, between: string) => {
   const count = Math.floor(bytes / (row.length + between.length));
   return `${`${row}${between}`.repeat(count - 1)}${row}`;

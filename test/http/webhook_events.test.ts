@@ -27,7 +27,7 @@ async function listening(app: TestApp, clock?: ReturnType<typeof fakeClock>) {
   const make = async (path: string) => (await app.call("POST", "/v1/webhooks", { url: receiver.url + path })).body.id;
   const ids: string[] = [await make("/one"), await make("/two")];
   const waiting = () => app.ctx.db.select().from(webhookDeliveries).where(isNotNull(webhookDeliveries.dueAt)).all();
-  /** What arrived, in the order of the events; a retry has the bytes of the first attempt. */
+  /** Deliveries that arrived, in the order of the events. A retry has the bytes of the first attempt. */
   const received = async (endpoint = "/one") => {
     await fanOut(app.ctx);
     await until("all to arrive", async () => {

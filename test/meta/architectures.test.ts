@@ -1,4 +1,6 @@
-/** What differs between architectures is a field of src/native/platform; everything else holds on all of them. */
+/**
+ * Every difference between architectures is a field of src/native/platform; all other code is the same on all of them.
+ */
 import { expect, test } from "bun:test";
 import { join, resolve } from "node:path";
 

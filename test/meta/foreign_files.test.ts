@@ -33,11 +33,11 @@ function importsOf(text: string, from: RegExp): string[] {
 const whoImports = (name: string, from: RegExp) =>
   outside.filter(([, text]) => importsOf(text, from).includes(name)).map(([file]) => file);
 
-/** They take a descriptor, which somebody opened; the rest of the module takes a path. */
+/** Functions that take an open descriptor; the rest of the module takes a path. */
 const BY_DESCRIPTOR = ["closeSync", "fstatSync", "ftruncateSync", "read", "readSync", "writeSync"];
 /** Resources whose directories are foreign: what they do with files goes through the door. */
 const OWNERS = /^src\/resources\/(sessions|training_jobs)\//;
-/** Of platform/files.ts: they take the path of a temporary file that only the server can reach. */
+/** Functions of platform/files.ts that take the path of a temporary file, which only the server can reach. */
 const OWN_PATHS = ["writeTemp", "StorageError", "Chunks"];
 /** The file of a base model lies in a folder of the server's own. */
 const BASE_MODEL = "src/resources/training_jobs/admission/create.ts: sha256File";
@@ -95,7 +95,7 @@ test("who gets the path of a foreign directory for a worker opens nothing by pat
   expect(bad).toEqual([]);
 });
 
-test("whoever reads rows of checkpoints opens nothing by path", () => {
+test("no reader of checkpoint rows opens a file by path", () => {
   const readers = outside.filter(([, text]) => importsOf(text, /table\.ts$/).includes("trainingCheckpoints"));
   expect(readers.map(([file]) => file)).toContain("src/resources/deployments/results.ts");
   const bad = readers.flatMap(([file, text]) =>

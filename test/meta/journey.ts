@@ -12,11 +12,12 @@ import { JOBS, runJobs } from "./journey_jobs.ts";
 import { PUBLICITY } from "./journey_publicity.ts";
 import { REWARDS } from "./journey_rewards.ts";
 import { endSessions, SESSIONS } from "./journey_sessions.ts";
+import { VOLUMES } from "./journey_volumes.ts";
 import { toggleEndpoint, WEBHOOKS } from "./journey_webhooks.ts";
 
 /**
- * One successful call of every operation, in an order that works: what the meta tests play. A new route without a
- * line here fails them. `own` makes what the path names in the caller's workspace; another workspace must not see it.
+ * One successful call of every operation, in an order that works. The meta tests play them, and a new route without a line
+ * here fails them. `own` creates the objects of the path in the caller's workspace; another workspace must not see them.
  */
 export type Step = {
   operation: string;
@@ -25,9 +26,9 @@ export type Step = {
   make?: (app: TestApp) => Promise<unknown>;
   /** A body that is not JSON; `form` is one of fields and files. */
   body?: string | FormData;
-  /** What comes back is a plain array or map: it has no `object`. */
+  /** The answer is a plain array or map without `object`. */
   plain?: true;
-  /** What comes back is not JSON. */
+  /** The answer is not JSON. */
   bytes?: true;
   /** Fills the path's parameters; `?` is a query to go with it. Absent: the path has none. */
   own?: (app: TestApp) => Promise<Record<string, string>>;
@@ -96,38 +97,6 @@ const archive = () => {
 const artifact = async (app: TestApp) => {
   const { body } = await app.call("POST", "/v1/code_artifacts", undefined, { raw: archive() });
   return { id: body.id as string };
-};
-
-const volume = async (app: TestApp) => {
-  const name = unique().replaceAll("_", "-");
-  await app.call("POST", "/v1/volumes", { name });
-  return { name };
-};
-const volumeFile = async (app: TestApp) => {
-  const { name } = await volume(app);
-  await app.call("PUT", `/v1/volumes/${name}/files/dir/a.txt`, undefined, { raw: "a" });
-  return { name, path: "dir/a.txt" };
-};
-/** What a signed address is made of. */
-const signedParts = (url: string) => {
-  const [, name, , id = "", , number = ""] = new URL(url).pathname.split("/v1/")[1]?.split("/") ?? [];
-  return { name: name ?? "", id, number, "?": new URL(url).search };
-};
-const upload = async (app: TestApp, parts?: number) => {
-  const { name } = await volume(app);
-  const { body } = await app.call("POST", `/v1/volumes/${name}/upload-url`, { path: "a.txt", parts });
-  return { name, body };
-};
-const sentParts = async (app: TestApp) => {
-  const { name, body } = await upload(app, 1);
-  const { pathname, search } = new URL(body.parts[0].url);
-  await app.call("PUT", pathname + search, undefined, { key: null, raw: "a" });
-  return { name, id: body.id as string };
-};
-const download = async (app: TestApp) => {
-  const { name, path } = await volumeFile(app);
-  const { body } = await app.call("POST", `/v1/volumes/${name}/download-url`, { path });
-  return { ...signedParts(body.url), path };
 };
 
 const deployment = (app: TestApp, name = unique()) => idOf(app, "/v1/deployments", { model: "journey/served", name });
@@ -202,31 +171,7 @@ export const JOURNEY: Step[] = [
   { operation: "PUT /v1/models/{id}/uploads/{upload}", own: modelAddress, body: "m", shared: true },
   { operation: "POST /v1/models/{id}/complete", own: sentModel },
   { operation: "DELETE /v1/models/{id}", own: fetchedModel },
-  { operation: "POST /v1/volumes", json: { name: "journey" } },
-  { operation: "GET /v1/volumes" },
-  { operation: "GET /v1/volumes/{name}", own: volume },
-  { operation: "DELETE /v1/volumes/{name}", own: volume },
-  { operation: "PUT /v1/volumes/{name}/files/{path}", own: volumeFile, body: "b" },
-  { operation: "GET /v1/volumes/{name}/files", own: volumeFile },
-  { operation: "GET /v1/volumes/{name}/files/{path}", own: volumeFile, bytes: true },
-  { operation: "DELETE /v1/volumes/{name}/files/{path}", own: volumeFile },
-  { operation: "POST /v1/volumes/{name}/upload-url", own: volume, json: { path: "a.txt" } },
-  { operation: "POST /v1/volumes/{name}/download-url", own: volumeFile, json: { path: "dir/a.txt" } },
-  {
-    operation: "PUT /v1/volumes/{name}/uploads/{id}",
-    own: async (app) => signedParts((await upload(app)).body.url),
-    body: "a",
-    shared: true,
-  },
-  {
-    operation: "PUT /v1/volumes/{name}/uploads/{id}/parts/{number}",
-    own: async (app) => signedParts((await upload(app, 1)).body.parts[0].url),
-    body: "a",
-    shared: true,
-  },
-  { operation: "POST /v1/volumes/{name}/uploads/{id}/complete", own: sentParts },
-  { operation: "DELETE /v1/volumes/{name}/uploads/{id}", own: sentParts },
-  { operation: "GET /v1/volumes/{name}/signed/{path}", own: download, bytes: true, shared: true },
+  ...VOLUMES,
   ...DATASETS,
   { operation: "POST /v1/code_artifacts", body: archive() },
   { operation: "GET /v1/code_artifacts" },
@@ -264,7 +209,7 @@ export const JOURNEY: Step[] = [
   { operation: "GET /v1/events" },
 ];
 
-/** What happens by itself, without a call: a source is read, a replica dies for good, an idle deployment is parked. */
+/** Changes that happen without a call: a source is read, a replica fails, an idle deployment is parked. */
 export async function meanwhile(app: TestApp) {
   await readSources(app);
   endSessions(app);

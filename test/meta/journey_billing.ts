@@ -5,18 +5,18 @@ import type { TestApp } from "../harness.ts";
 import type { Step } from "./journey.ts";
 
 const customerOf = (app: TestApp) => workspaces.mustGet(app.ctx, app.workspaceA).paymentCustomerId;
-const asked = async (app: TestApp) => ({ "?": `?payment_customer_id=${customerOf(app)}` });
+const customerQuery = async (app: TestApp) => ({ "?": `?payment_customer_id=${customerOf(app)}` });
 const body = (more: object) => async (app: TestApp) => ({ payment_customer_id: customerOf(app), ...more });
 
 export const BILLING: Step[] = [
-  { operation: "GET /v1/billing/balance", own: asked, plain: true },
-  { operation: "GET /v1/billing/transactions", own: asked, plain: true },
+  { operation: "GET /v1/billing/balance", own: customerQuery, plain: true },
+  { operation: "GET /v1/billing/transactions", own: customerQuery, plain: true },
   { operation: "POST /v1/billing/check_balance", make: body({ estimated_cost_usd: 1 }), plain: true },
   { operation: "GET /v1/billing/burn_rate", plain: true },
   { operation: "POST /v1/billing/grants", as: "admin", make: body({ amount_usd: 1 }), plain: true },
 ];
 
-/** A workspace's credit goes down, and is gone. */
+/** Uses up the credit of a workspace. */
 export function spend(app: TestApp) {
   const { id: workspaceId } = workspaces.create(app.ctx, { name: "spender", metadata: {} });
   const usd = app.ctx.config.billing.initial_credit_usd;

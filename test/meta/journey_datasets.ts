@@ -5,7 +5,7 @@ const ROWS = '{"prompt":"a"}\n';
 const LISTING = `<?xml version="1.0"?><ListBucketResult><Name>open</Name><KeyCount>1</KeyCount><IsTruncated>false</IsTruncated>
 <Contents><Key>rows.jsonl</Key><Size>${ROWS.length}</Size><ETag>"e"</ETag><LastModified>2026-01-01T00:00:00.000Z</LastModified></Contents></ListBucketResult>`;
 
-/** Stands for three buckets: one that anybody may read, one that asks for credentials, one that never answers. */
+/** Simulates three buckets: a public one, one that requires credentials, one that never answers. */
 const fakeBucket = Bun.serve({
   port: 0,
   hostname: "127.0.0.1",
@@ -78,7 +78,8 @@ export const DATASETS: Step[] = [
 
 /** Readings that end by themselves, for better and worse, and one that takes long enough to tell of it. */
 export async function readSources(app: TestApp) {
-  const { begin, reporter } = await import("../../src/resources/datasets/connected/resolve.ts");
+  const { begin } = await import("../../src/resources/datasets/connected/resolve.ts");
+  const { reporter } = await import("../../src/resources/datasets/connected/run.ts");
   const { current } = await import("../../src/resources/datasets/service.ts");
   for (const bucket of ["open", "locked"]) {
     const { id } = await connected(app, bucket);

@@ -36,5 +36,5 @@ export const DETECTION: Step[] = [
   { operation: "PUT /v1/config", json: { defaultThreshold: 0.6, webhookUrl: "https://127.0.0.1:8443/hook" } },
 ];
 
-/** Those that were only accepted so far. */
+/** Runs the detections that were only accepted so far. */
 export const runDetection = (app: TestApp) => runBatches(app.ctx, never);

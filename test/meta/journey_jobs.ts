@@ -87,7 +87,7 @@ export const JOBS: Step[] = [
   { operation: `DELETE ${PATH}/{id}`, own: cancelled },
 ];
 
-/** What becomes of jobs by themselves. */
+/** Runs the loops that move jobs on. */
 export async function runJobs(app: TestApp) {
   await moved(app, "provision", "run", "requeue", "provision", "run", "complete");
   await moved(app, "provision", "run", "cancel", "drop");

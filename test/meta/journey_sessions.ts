@@ -29,7 +29,7 @@ export const SESSIONS: Step[] = [
   { operation: "POST /v1/sessions/{id}/stop", own: session },
 ];
 
-/** One cannot be made, one nobody uses any more. */
+/** One session cannot be created, and one is idle too long. */
 export function endSessions(app: TestApp) {
   const { ctx } = app;
   const now = ctx.clock.now();

@@ -36,7 +36,8 @@ test("a seed that is no number is refused", () => {
 });
 
 test("no test draws numbers that a seed cannot repeat", async () => {
-  const quoted = ["test/sandbox/javascript.test.ts", "test/sandbox/reward_functions.test.ts"]; // in code that they score
+  // In code that they score.
+  const quoted = ["test/sandbox/javascript.test.ts", "test/sandbox/reward_functions.test.ts"];
   const found: string[] = [];
   for (const file of new Bun.Glob("{test,src}/**/*.ts").scanSync(ROOT)) {
     if (file.startsWith("src/") && !file.endsWith(".test.ts")) continue;

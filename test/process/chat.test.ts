@@ -4,103 +4,9 @@ import { join } from "node:path";
 import { startBinary } from "../binary.ts";
 import { program, runVerk, spawnVerk } from "../cli.ts";
 import { tempDir, until } from "../harness.ts";
+import { chunk, fakeServer, say } from "./fake_api.ts";
 
 const root = tempDir();
-type Json = Record<string, unknown>;
-type Asked = {
-  model: string;
-  messages: { role: string; content: string }[];
-  temperature?: number;
-  max_tokens?: number;
-};
-
-/** A fake server: the routes as the command line uses them, with answers that the tests choose. */
-function fakeServer() {
-  const state = {
-    created: [] as Json[],
-    asked: [] as Asked[],
-    moved: [] as string[],
-    looks: [] as Json[], // what the next looks at a deployment show
-    left: 0, // clients that went away during an answer
-    answer: (controller: ReadableStreamDefaultController<string>, _asked: Asked): void | Promise<void> =>
-      say(controller, "Hello", " there"),
-  };
-  const record = (more: Json = {}): Json => ({
-    id: "dep_1",
-    object: "deployment",
-    name: "demo",
-    status: "serving",
-    model: "verk-tiny",
-    endpoint_url: "/v1/deployments/dep_1/chat/completions",
-    gpu: { type: "cpu", count: 1 },
-    total_requests: 3,
-    total_cost_usd: 0,
-    cost_per_hour_usd: null,
-    replicas: { desired: 1, ready: 1 },
-    min_replicas: 1,
-    max_replicas: 1,
-    parked: false,
-    load: { stage: "ready", progress: 1, reason: null },
-    last_request_at: null,
-    created_at: "2026-01-01T00:00:00.000Z",
-    error: null,
-    ...more,
-  });
-  const server = Bun.serve({
-    port: 0,
-    async fetch(request) {
-      const path = `${request.method} ${new URL(request.url).pathname}`;
-      if (request.headers.get("authorization") !== "Bearer vk_test")
-        return failure(401, "invalid_api_key", "No such key");
-      if (path === "POST /v1/deployments") {
-        const body = (await request.json()) as Json;
-        if (body["model"] === "nonsense") return failure(404, "resource_not_found", "No model nonsense");
-        state.created.push(body);
-        return Response.json(record({ status: "queued", name: body["name"] as string }), { status: 201 });
-      }
-      if (path === "GET /v1/deployments")
-        return Response.json({
-          object: "list",
-          data: [record(), record({ id: "dep_0", name: "old", status: "failed" })],
-          has_more: false,
-        });
-      if (path === "GET /v1/deployments/dep_1") return Response.json(record(state.looks.shift()));
-      if (path.endsWith("/stop") || path.endsWith("/start")) {
-        state.moved.push(path);
-        return Response.json({
-          id: "dep_1",
-          object: "deployment",
-          status: path.endsWith("/stop") ? "stopped" : "queued",
-        });
-      }
-      if (path !== "POST /v1/deployments/dep_1/chat/completions") return failure(404, "resource_not_found", "No");
-      const asked = (await request.json()) as Asked;
-      state.asked.push(asked);
-      const body = new ReadableStream<string>({
-        start: (controller) => void state.answer(controller, asked),
-        cancel: () => void state.left++,
-      });
-      return new Response(body.pipeThrough(new TextEncoderStream()), {
-        headers: { "content-type": "text/event-stream" },
-      });
-    },
-  });
-  return { state, url: server.url.origin, stop: () => server.stop(true) };
-}
-
-const failure = (status: number, code: string, message: string) =>
-  Response.json({ error: { type: "x", code, message, param: null } }, { status });
-
-const chunk = (delta: Json, finish_reason: string | null = null) =>
-  `data: ${JSON.stringify({ choices: [{ index: 0, delta, finish_reason }] })}\n\n`;
-
-function say(controller: ReadableStreamDefaultController<string>, ...pieces: string[]) {
-  controller.enqueue(chunk({ role: "assistant", content: "" }));
-  for (const content of pieces) controller.enqueue(chunk({ content }));
-  controller.enqueue(chunk({}, "stop"));
-  controller.enqueue("data: [DONE]\n\n");
-  controller.close();
-}
 
 let fake: ReturnType<typeof fakeServer>;
 beforeAll(() => {
@@ -120,7 +26,7 @@ describe("verk deploy", () => {
       status: "provisioning",
       load: { stage: "loading", progress, reason: null },
     });
-    fake.state.looks = [
+    fake.state.views = [
       { status: "queued", load: { stage: "queued", progress: 0, reason: "waits for 3.1 GB" } },
       loading(0.41),
       loading(0.44),
@@ -142,7 +48,7 @@ describe("verk deploy", () => {
   });
 
   test("a deployment that fails is an error with its cause", async () => {
-    fake.state.looks = [{ status: "failed", error: "the file is damaged" }];
+    fake.state.views = [{ status: "failed", error: "the file is damaged" }];
     const { code, out, err } = await verk(["deploy", "verk-tiny"]);
     expect([code, out]).toEqual([1, ""]);
     expect(err).toBe("verk: verk-tiny (dep_1) failed: the file is damaged\n");
@@ -162,17 +68,17 @@ describe("verk deploy", () => {
   });
 
   test("Ctrl-C leaves it loading and says so", async () => {
-    fake.state.looks = Array.from({ length: 1000 }, () => ({
+    fake.state.views = Array.from({ length: 1000 }, () => ({
       status: "provisioning",
       load: { stage: "loading", progress: 0.1, reason: null },
     }));
     const child = spawnVerk(["deploy", "verk-tiny"], { cwd: root, env: env() });
-    await until("the first look", () => fake.state.looks.length < 1000);
+    await until("the first read", () => fake.state.views.length < 1000);
     child.kill("SIGINT");
     const err = await new Response(child.stderr).text();
     expect(await child.exited).toBe(130);
     expect(err).toContain("continues on the server");
-    fake.state.looks = [];
+    fake.state.views = [];
   });
 
   test("a file, a wrong number and a wrong time are refused with the way out", async () => {
@@ -211,7 +117,7 @@ describe("verk chat", () => {
       out: "Hello there\n",
       err: "",
     });
-    expect(fake.state.asked.at(-1)).toMatchObject({
+    expect(fake.state.requests.at(-1)).toMatchObject({
       model: "demo",
       temperature: 0,
       max_tokens: 9,
@@ -255,10 +161,10 @@ describe("verk chat", () => {
   });
 
   test("at a terminal it keeps the conversation, obeys commands, and Ctrl-C stops the answer, then leaves", async () => {
-    fake.state.answer = (controller, asked) =>
-      asked.messages.at(-1)?.content === "forever"
+    fake.state.answer = (controller, { messages }) =>
+      messages.at(-1)?.content === "forever"
         ? controller.enqueue(chunk({ content: "on and on" }))
-        : say(controller, `answer ${asked.messages.length}`);
+        : say(controller, `answer ${messages.length}`);
     let shown = "";
     const child = Bun.spawn([...program(), "chat", "demo"], {
       env: { HOME: root, PATH: process.env["PATH"] ?? "", ...env(), TERM: "xterm" },

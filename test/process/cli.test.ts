@@ -55,8 +55,8 @@ describe("help", () => {
 
   test("--help behind a command is the same as help before it, and runs nothing", async () => {
     const dir = freshDir();
-    const asked = await verk(["keys", "create", "--data", dir, "--help"]);
-    expect([asked.code, asked.out]).toEqual([0, (await verk(["help", "keys", "create"])).out]);
+    const help = await verk(["keys", "create", "--data", dir, "--help"]);
+    expect([help.code, help.out]).toEqual([0, (await verk(["help", "keys", "create"])).out]);
     expect(existsSync(dir)).toBe(false);
   });
 });
@@ -99,7 +99,7 @@ describe("keys and workspaces without a server", () => {
     const seen = (await verk(["credits", "show", ...on, "--json"])).json();
     expect(seen).toMatchObject({ payment_customer_id: expect.stringMatching(/^cus_/), balance_usd: 300 });
     const told = seen.items.map((each: { description: string }) => each.description);
-    expect(told).toEqual(["Credit taken back", "May", "Credit to begin with"]);
+    expect(told).toEqual(["Credit taken back", "May", "Initial credit"]);
     for (const amount of ["0", "abc", "1e3", "0.0000001"]) {
       const { code, err } = await verk(["credits", "grant", amount, ...on]);
       expect([code, err]).toEqual([2, expect.stringContaining("expected an amount in dollars")]);

@@ -1,6 +1,6 @@
 /**
- * What a caller entrusts to us to read a source is nowhere afterwards: in no file of the data directory, in no line of
- * the log, in no answer. Each source is tested, validated, connected and read, with right and with wrong credentials.
+ * Credentials that a caller gives for a source are stored nowhere: in no file of the data directory, in no line of the
+ * log, in no answer. Each source is tested, validated, connected and read, with right and with wrong credentials.
  */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { generateKeyPairSync } from "node:crypto";
@@ -14,7 +14,7 @@ import { azurite, bigqueryLocal, describeWith, gcs, judge, mariadb, minio, postg
 
 const TOKEN = "hf_MarkedTokenOfTheHub123456";
 const hub = startFakeHf({ "lab/rows": { token: TOKEN, files: { "train.jsonl": '{"prompt":"a"}\n{"prompt":"b"}\n' } } });
-/** Answers every request with 401 and with everything it was told: the worst a server can do. */
+/** Answers every request with 401 and repeats the whole request, which is the worst that a server can do. */
 const fakeTeller = Bun.serve({
   port: 0,
   hostname: "127.0.0.1",
@@ -89,15 +89,15 @@ function filesBelow(dir: string): string[] {
     .filter((path) => statSync(path, { throwIfNoEntry: false })?.isFile() && statSync(path).size < 64 << 20);
 }
 
-/** Where a secret is: nowhere, it is hoped. */
+/** Names of the files and outputs that contain a secret; none is expected. */
 function found(secrets: readonly string[]): string[] {
-  const places: [string, string][] = [
+  const outputs: [string, string][] = [
     ["the log", server.stderr()],
     ["an answer", answers.join("\n")],
     ...filesBelow(server.dir).map((path): [string, string] => [path, readFileSync(path, "latin1")]),
   ];
   const forms = secrets.flatMap(formsOf).map((form) => Buffer.from(form).toString("latin1"));
-  return places.filter(([, text]) => forms.some((form) => text.includes(form))).map(([place]) => place);
+  return outputs.filter(([, text]) => forms.some((form) => text.includes(form))).map(([name]) => name);
 }
 
 const leavesNothing = (name: string, prepare: () => Promise<Case> | Case) =>

@@ -1,4 +1,4 @@
-/** Custom jobs of the executable, which runs as nobody, against its own files. */
+/** Custom jobs of the executable, which runs as an unprivileged user, against its own files. */
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { chmodSync, chownSync, mkdirSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";

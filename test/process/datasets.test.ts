@@ -102,15 +102,15 @@ describe("a large upload", () => {
         },
       }),
     );
-    const gone = await fetch(`${server.url}/v1/datasets`, {
+    const outcome = await fetch(`${server.url}/v1/datasets`, {
       method: "POST",
       headers: { authorization: `Bearer ${key}`, "content-type": "multipart/form-data; boundary=b" },
       body: form,
       signal: leave.signal,
     }).catch((error: Error) => error.name);
-    expect(gone).toBe("AbortError");
+    expect(outcome).toBe("AbortError");
     await until("the server to learn of it and clean up", () => files().length === 0);
-    // What is open keeps its place on the disk.
+    // An open file still takes space on the disk.
     await until("the file to be closed", () => {
       const held = readdirSync(`/proc/${server.pid}/fd`).map((fd) => readlinkSync(`/proc/${server.pid}/fd/${fd}`));
       return !held.some((path) => path.includes(".verk-tmp"));

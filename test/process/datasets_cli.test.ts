@@ -31,7 +31,7 @@ function file(name: string, text: string): string {
 const rows = (from: number, to: number, text = "") =>
   Array.from({ length: to - from + 1 }, (_, i) => `${JSON.stringify({ prompt: `row ${from + i}${text}` })}\n`).join("");
 const sha256 = (text: string) => new Bun.CryptoHasher("sha256").update(text).digest("hex");
-/** What the command line made for itself on its first call. */
+/** The key that the command line created on its first call. */
 const ownKey = (dir: string) => readFileSync(join(dir, "cli.key"), "utf8").trim();
 /** Under the last name, and those of uploads that are under way. */
 const stored = () => readdirSync(join(server.dir, "datasets")).sort();

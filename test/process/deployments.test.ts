@@ -45,7 +45,9 @@ const tokensOf = (events: string[]): Token[] =>
     .filter((event) => event !== "[DONE]")
     .flatMap((event) => JSON.parse(event).choices?.[0]?.logprobs?.content ?? []);
 
-/** Where two greedy texts part, both tokens must have been about as likely: only the batch made the difference. */
+/**
+ * Two greedy texts may differ only at a token where both choices are about equally likely: batching changes rounding.
+ */
 function expectSameUpToTie(got: Token[], want: Token[]) {
   expect(got.length).toBe(24);
   const at = want.findIndex(({ token }, i) => token !== got[i]?.token);

@@ -1,4 +1,4 @@
-/** `verk detect` as it ships, but for the weights, which nobody trained: white is generated to them, and so is noise. */
+/** `verk detect` as it ships, but with untrained weights: they score white and noise as generated. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";

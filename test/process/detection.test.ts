@@ -1,4 +1,4 @@
-/** The server and its detector as they ship, but for the weights, which nobody trained: white is generated to them. */
+/** The server and its detector as they ship, but with untrained weights: they score white as generated. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { createHmac } from "node:crypto";
 import { existsSync, readdirSync, readFileSync, rmSync } from "node:fs";

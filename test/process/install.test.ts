@@ -61,7 +61,10 @@ test("a damaged executable is refused and the installed one stays", () => {
 
 test("an executable without its checksum is refused with the fix", () => {
   rmSync(`${release}.sha256`);
-  expect(install("--from", release)).toMatchObject({ exitCode: 1, stderr: expect.stringContaining("download it from") });
+  expect(install("--from", release)).toMatchObject({
+    exitCode: 1,
+    stderr: expect.stringContaining("download it from"),
+  });
 });
 
 test("uninstalling removes the program and the service, and keeps data and settings", () => {

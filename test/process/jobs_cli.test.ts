@@ -36,7 +36,9 @@ const events = (...all: [string, Json][]) =>
   all.map(([event, data]) => `event: ${event}\ndata: ${JSON.stringify(data)}\n\n`).join("");
 const line = (seq: number, text: string, time = "t") =>
   ["log", { seq, time, stream: "stdout", line: text }] as [string, Json];
-/** The log of a job that writes all the time: what it wrote so far, then lines of tomorrow, as fast as they are read. */
+/**
+ * The log of a job that writes all the time: what it wrote so far, then lines of tomorrow, as fast as they are read.
+ */
 async function* talk() {
   yield events(["status", {}], line(1, "one"), line(2, "two", new Date(0).toISOString()));
   for (let seq = 3; ; seq++) yield events(line(seq, "more", new Date(Date.now() + 86_400_000).toISOString()));

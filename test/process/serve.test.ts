@@ -14,7 +14,7 @@ afterEach(() => {
   for (const dir of dirs.splice(0)) rmSync(dir, { recursive: true, force: true });
 });
 
-const NOBODY = 65_534; // Debian's `nobody`: its home, /nonexistent, does not exist
+const NOBODY = 65_534; // an unprivileged user of Debian whose home, /nonexistent, does not exist
 const isRoot = process.getuid?.() === 0;
 const isCompiled = program().length === 1;
 

@@ -20,7 +20,7 @@ import { tempDir, until } from "../harness.ts";
 import { asNobody, isRoot, NOBODY } from "../sandbox/nobody.ts";
 import { processesWith } from "../sandbox/sessions_kit.ts";
 
-/** Sessions of the executable, which runs as nobody. Whatever a command does, the session answers afterwards. */
+/** Sessions of the executable, which runs as an unprivileged user. After any command, the session still answers. */
 const root = tempDir();
 const data = join(root, "data");
 const secret = join(root, "secret.txt");

@@ -22,7 +22,7 @@ test("where the host allows no user namespaces, sessions are disabled with the r
     code: "sessions_disabled",
   });
   expect(refused.body.error.message).toContain("max_user_namespaces");
-  expect((await call("GET", "")).status).toBe(200); // what is there can be looked at
+  expect((await call("GET", "")).status).toBe(200); // existing sessions can still be read
   expect((await call("GET", "/ses_00000000000000000000000000/files")).status).toBe(404);
   await server.kill("SIGTERM");
   rmSync(dir, { recursive: true, force: true });

@@ -12,7 +12,7 @@ const ROUNDS = 6;
 const MARK = `mark-${crypto.randomUUID()}`;
 
 type Server = Awaited<ReturnType<typeof startBinary>>;
-type Told = { written: Map<string, string>; stopped: string[]; steps: number };
+type Acknowledged = { written: Map<string, string>; stopped: string[]; steps: number };
 
 // biome-ignore lint/suspicious/noExplicitAny: a test reads whatever the server answered
 async function call(server: Server, key: string, method: string, path: string, body?: unknown): Promise<any> {
@@ -26,19 +26,19 @@ async function call(server: Server, key: string, method: string, path: string, b
   return await response.json();
 }
 
-/** Makes, uses and stops sessions until the server dies under it; only what was acknowledged is written down. */
-async function work(server: Server, key: string, told: Told, tag: string) {
+/** Creates, uses and stops sessions until the server dies. Only acknowledged work is recorded. */
+async function work(server: Server, key: string, acknowledged: Acknowledged, tag: string) {
   for (let i = 0; ; i++) {
     const volumes = [{ name: "shared", mount_path: "/workspace/out", read_only: false }];
     const { id } = await call(server, key, "POST", "/v1/sessions", { volumes });
     await call(server, key, "POST", `/v1/sessions/${id}/exec`, { command: `echo ${tag}${i} > out/${tag}; : ${MARK}` });
     await call(server, key, "PUT", `/v1/sessions/${id}/files/content?path=/workspace/a/b`, `${tag}${i}`);
-    told.written.set(id, `${tag}${i}`);
-    told.steps++;
+    acknowledged.written.set(id, `${tag}${i}`);
+    acknowledged.steps++;
     if (i % 2 === 1) continue;
-    told.written.delete(id); // from here on it may be stopped or not
+    acknowledged.written.delete(id); // from here on it may be stopped or not
     await call(server, key, "POST", `/v1/sessions/${id}/stop`);
-    told.stopped.push(id);
+    acknowledged.stopped.push(id);
   }
 }
 
@@ -49,16 +49,16 @@ test("killed at any moment: what was acknowledged is there, nothing runs, nothin
     const env = { VERK_SESSIONS__MAX_PER_WORKSPACE: "1000" };
     const server = await startBinary({ dir, env });
     await call(server, key, "POST", "/v1/volumes", { name: "shared" });
-    const told: Told = { written: new Map(), stopped: [], steps: 0 };
-    const clients = ["a", "b", "c"].map((tag) => work(server, key, told, tag).catch(() => {}));
-    await until("some work to be done", () => told.steps >= 3 + round * 2, 30_000);
+    const acknowledged: Acknowledged = { written: new Map(), stopped: [], steps: 0 };
+    const clients = ["a", "b", "c"].map((tag) => work(server, key, acknowledged, tag).catch(() => {}));
+    await until("some work to be done", () => acknowledged.steps >= 3 + round * 2, 30_000);
     await server.kill("SIGKILL");
     await Promise.all(clients);
     await until("no process to be left", async () => (await processesWith(MARK)).length === 0);
     expect(violations(dir)).toEqual([]);
 
     const again = await startBinary({ dir, env });
-    for (const [id, text] of told.written) {
+    for (const [id, text] of acknowledged.written) {
       const read = await call(again, key, "POST", `/v1/sessions/${id}/exec`, { command: "cat a/b" });
       expect(read.stdout).toBe(text);
     }
@@ -69,7 +69,7 @@ test("killed at any moment: what was acknowledged is there, nothing runs, nothin
       "all to be in order",
       () => count("status IN ('creating', 'stopping') OR (status <> 'ready' AND removed_at IS NULL)") === 0,
     );
-    expect(told.stopped.filter((id) => existsSync(join(dir, "sessions", id)))).toEqual([]);
+    expect(acknowledged.stopped.filter((id) => existsSync(join(dir, "sessions", id)))).toEqual([]);
     expect(readdirSync(join(dir, "sessions")).length).toBe(count("status = 'ready'"));
     db.close();
     await again.kill("SIGTERM");

@@ -1,23 +1,16 @@
 import { afterEach, beforeEach, expect, test } from "bun:test";
-import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
+import { existsSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { join, resolve } from "node:path";
-import { systemClock } from "../../src/platform/clock.ts";
+import { join } from "node:path";
 import { failpoints } from "../../src/platform/failpoint.ts";
-import { createLog } from "../../src/platform/log.ts";
 import { marks } from "../../src/platform/workers/env.ts";
 import { findMarked, killMarked } from "../../src/platform/workers/orphans.ts";
-import { createSupervisor, type Supervisor } from "../../src/platform/workers/supervisor.ts";
+import type { Supervisor } from "../../src/platform/workers/supervisor.ts";
 import type { Exit, ExitKind, Worker } from "../../src/platform/workers/types.ts";
 import { FAILURES, FromFake, type ToFake } from "../../src/workers/protocol.ts";
 import { aside } from "../aside/aside.ts";
 import { until } from "../harness.ts";
-
-const BINARY = resolve(process.env["VERK_BINARY"] ?? "dist/verk");
-const MAIN = resolve(import.meta.dir, "../../src/main.ts");
-/** The executable as it ships where there is one, the sources otherwise. */
-const PROGRAM = existsSync(BINARY) ? [BINARY] : [process.execPath, MAIN];
-const PARENT = resolve(import.meta.dir, "../fixtures/parent.ts");
+import { isAlive, makeSupervisor, PROGRAM } from "./supervisor_kit.ts";
 
 type FakeExit = Exit<ExitKind<FromFake>>;
 type Run = { worker: Worker<FromFake, ToFake>; messages: FromFake[]; exits: FakeExit[] };
@@ -31,7 +24,7 @@ beforeEach(() => {
   dir = mkdtempSync(join(tmpdir(), "verk-sup-"));
   run = join(dir, "run");
   lines = [];
-  supervisor = make();
+  supervisor = makeSupervisor(run, { lines });
 });
 afterEach(async () => {
   await supervisor.stopAll("test over");
@@ -40,20 +33,6 @@ afterEach(async () => {
   rmSync(dir, { recursive: true, force: true });
   expect(left).toEqual([]); // no test leaves a process behind
 });
-
-function make(env: Record<string, string> = {}, socketDir = run) {
-  return createSupervisor({
-    log: createLog({ level: "debug", write: (line) => void lines.push(line) }),
-    clock: systemClock,
-    socketDir,
-    silence_ms: 20_000,
-    ready_timeout_ms: 20_000,
-    stop_grace_ms: 5_000,
-    stderr_tail_bytes: 8_192,
-    env,
-    program: PROGRAM,
-  });
-}
 
 function fake(behaviour: string, arg: string | number = "", limits: Limits = {}): Run {
   const messages: FromFake[] = [];
@@ -67,15 +46,6 @@ function fake(behaviour: string, arg: string | number = "", limits: Limits = {})
     ...limits,
   });
   return { worker, messages, exits };
-}
-
-/** A zombie is dead: it only waits for its parent to notice. */
-function isAlive(pid: number): boolean {
-  try {
-    return !/\) [ZX]/.test(readFileSync(`/proc/${pid}/stat`, "utf8"));
-  } catch {
-    return false;
-  }
 }
 
 const spawnedPid = ({ messages }: Run) =>
@@ -211,7 +181,7 @@ test("a stream goes over the unix socket, which is gone with the worker", async 
 
 test("a data directory with a very long path gets its socket elsewhere", async () => {
   const deep = join(dir, "d".repeat(120), "run");
-  supervisor = make({}, deep);
+  supervisor = makeSupervisor(deep, { lines });
   const { worker, messages } = fake("serve");
   expect(Buffer.byteLength(worker.socketPath)).toBeLessThan(108);
   await until("serving", () => messages.some((message) => message.type === "serving"));
@@ -234,7 +204,8 @@ test.each(["grandchild", "grandchild_detached"])("%s: what a worker started dies
 });
 
 test("a worker's environment holds no secret and keeps native libraries quiet", async () => {
-  supervisor = make({ VERK_SECRETS__KEY: "hush", AWS_SECRET_ACCESS_KEY: "hush", LANG: "C", CUDA_VISIBLE_DEVICES: "1" });
+  const env = { VERK_SECRETS__KEY: "hush", AWS_SECRET_ACCESS_KEY: "hush", LANG: "C", CUDA_VISIBLE_DEVICES: "1" };
+  supervisor = makeSupervisor(run, { env, lines });
   const { worker, messages } = fake("environment");
   await worker.exited;
   const entries = messages.flatMap((message) => (message.type === "environment" ? message.entries : []));
@@ -280,32 +251,6 @@ test("a spawn passes both failpoints", async () => {
   } finally {
     delete failpoints.hit;
   }
-});
-
-async function startParent(...behaviours: string[]) {
-  mkdirSync(run, { recursive: true });
-  const argv = [process.execPath, PARENT, run, JSON.stringify(PROGRAM), ...behaviours];
-  const parent = Bun.spawn(argv, { stdout: "pipe", stderr: "inherit" });
-  const { value } = await parent.stdout.getReader().read();
-  return { parent, pids: JSON.parse(new TextDecoder().decode(value)) as number[] };
-}
-
-test("when the server is killed its workers die too, also busy ones", async () => {
-  const { parent, pids } = await startParent("echo", "hang", "stubborn", "serve");
-  expect(pids.map(isAlive)).toEqual([true, true, true, true]);
-  parent.kill("SIGKILL");
-  await until("the end of all workers", () => !pids.some(isAlive));
-});
-
-test("the next server sweeps away what a killed one left: grandchildren and sockets", async () => {
-  const { parent, pids } = await startParent("grandchild", "grandchild_detached", "serve");
-  parent.kill("SIGKILL");
-  await parent.exited;
-  const other = make({}, join(dir, "other"));
-  expect(await other.sweep()).toBe(0); // another data directory's
-  await supervisor.sweep();
-  await until("the end of all", () => !pids.some(isAlive));
-  expect(readdirSync(run).filter((name) => name.endsWith(".sock"))).toEqual([]);
 });
 
 test.each([

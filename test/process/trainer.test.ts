@@ -1,4 +1,4 @@
-/** The trainer as the server starts it: a process of its own that is told one task. */
+/** The trainer as the server starts it: a separate process that receives one task. */
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { existsSync, mkdirSync, readFileSync, rmSync } from "node:fs";
 import { join, resolve } from "node:path";
@@ -38,8 +38,8 @@ beforeAll(() => {
   const limits = { silence_ms: 30_000, stop_grace_ms: 5_000, stderr_tail_bytes: 8_192 };
   const log = createLog({ level: "error", write: () => {} });
   const env = { PATH: process.env["PATH"], HOME: dir };
-  const places = { socketDir: join(dir, "run"), confine: confinedIn(dir) };
-  supervisor = createSupervisor({ log, clock: systemClock, ...places, env, program, ...limits });
+  const sandbox = { socketDir: join(dir, "run"), confine: confinedIn(dir) };
+  supervisor = createSupervisor({ log, clock: systemClock, ...sandbox, env, program, ...limits });
 });
 afterAll(async () => {
   await supervisor.stopAll("test over");
@@ -58,7 +58,7 @@ const LENGTHS = ({ id, samples }: Scores): ToTrainer => ({
 /** `killAfter` so many messages, whatever it does then. */
 function start(
   task: TrainTask | ExportTask | PreviewTask,
-  answer: (asked: Scores) => ToTrainer | null = LENGTHS,
+  answer: (request: Scores) => ToTrainer | null = LENGTHS,
   killAfter = Number.POSITIVE_INFINITY,
 ) {
   const said: FromTrainer[] = [];

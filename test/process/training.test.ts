@@ -7,8 +7,8 @@ import { tempDir, until } from "../harness.ts";
 import { randomFor, sweep } from "../sweep.ts";
 
 /**
- * Training in the executable, on the built-in model: whatever is killed, a job ends completed, and its stream of losses
- * and rewards is that of the run that nobody disturbed.
+ * Training in the executable, on the built-in model: whatever is killed, a job completes, and its losses and rewards
+ * equal those of an undisturbed run.
  */
 const dir = tempDir();
 const KILLS = sweep({ quick: 4, full: 50 });

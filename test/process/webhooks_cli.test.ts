@@ -93,14 +93,14 @@ test("events are forwarded as they happen, as signed as a delivery", async () =>
 }, 60_000);
 
 test("a feed that was cut off before its first event goes on where it began", async () => {
-  const asked: (string | null)[] = [];
+  const cursors: (string | null)[] = [];
   const told = { object: "event", id: "evt_2", type: "webhook.test", created_at: "2026-01-01T00:00:00.000Z", data: {} };
   const texts = ["id: evt_1\n\n", `id: evt_1\n\nid: evt_2\ndata: ${JSON.stringify(told)}\n\n`];
   const fake = Bun.serve({
     hostname: "127.0.0.1",
     port: 0,
     fetch(request) {
-      asked.push(new URL(request.url).searchParams.get("after"));
+      cursors.push(new URL(request.url).searchParams.get("after"));
       return new Response(texts.shift() ?? "", { headers: { "content-type": "text/event-stream" } });
     },
   });
@@ -109,10 +109,10 @@ test("a feed that was cut off before its first event goes on where it began", as
     env: { VERK_API_KEY: "vk_fake" },
   });
   try {
-    await until("the third connection", () => asked.length > 2, 30_000);
+    await until("the third connection", () => cursors.length > 2, 30_000);
     child.kill("SIGINT");
     expect(await child.exited).toBe(130);
-    expect(asked.slice(0, 3)).toEqual(["latest", "evt_1", "evt_2"]);
+    expect(cursors.slice(0, 3)).toEqual(["latest", "evt_1", "evt_2"]);
     expect(JSON.parse(await new Response(child.stdout).text())).toEqual({ object: "webhook_forward", event: told });
   } finally {
     child.kill("SIGKILL");

@@ -1,10 +1,9 @@
 import { afterAll, describe, expect, test } from "bun:test";
-import { ContextOverflow } from "../../src/workers/serving/engine/types.ts";
-import { decodeOne } from "../../src/workers/serving/health.ts";
+import { BadGrammar } from "../../src/workers/serving/engine/types.ts";
 import { tempDir, until } from "../harness.ts";
-import { type ModelOptions, makeAdapter, makeModel } from "../models.ts";
-import { ask, closeEngines, GREEDY, RANDOM, refusal, say, sayOne, testEngine, tokens } from "./engines.ts";
-import { greedy, meanState, type Reference } from "./reference.ts";
+import { type ModelOptions, makeModel } from "../models.ts";
+import { ask, closeEngines, GREEDY, RANDOM, say, sayOne, testEngine, tokens } from "./engines.ts";
+import { greedy, type Reference } from "./reference.ts";
 
 afterAll(closeEngines);
 const dir = tempDir();
@@ -78,129 +77,151 @@ test("the beginning that two prompts share is computed once, also from another s
   expect(text).toBe((await sayOne(fresh, { prompt, maxTokens: 8 })).text);
 });
 
-test("aborting frees the slot for the next in line; leaving the loop does too", async () => {
-  const engine = await testEngine(model, { parallel: 1, contextLength: 512 });
-  const prompt = tokens(engine, ask("wait"));
-  const abort = new AbortController();
-  const endless = { prompt, maxTokens: 100_000, ignoreEos: true };
-  const first = say(engine, endless, abort.signal);
-  const second = sayOne(engine, { prompt, maxTokens: 4 });
-  await until("the first runs", () => engine.stats().completionTokens > 2);
-  expect(engine.stats()).toMatchObject({ active: 1, waiting: 1 });
-  abort.abort();
-  expect((await first)[0]!.finish).toBe("cancelled");
-  expect((await second).finish).toBe("length");
-  for await (const _ of engine.generate({ ...endless, sampling: GREEDY, samples: 1, stop: [] })) break;
-  expect((await sayOne(engine, { prompt, maxTokens: 4 })).finish).toBe("length");
-  await until("all is quiet", () => engine.stats().active + engine.stats().waiting === 0);
+test("a seed gives the same text again, also in company; another seed another", async () => {
+  const engine = await testEngine(model, { parallel: 8 });
+  const prompt = tokens(engine, ask("dice"));
+  const roll = (seed: number) => sayOne(engine, { prompt, sampling: { ...RANDOM, seed }, maxTokens: 32 });
+  const alone = await roll(7);
+  const [again, ...others] = await Promise.all([7, 1, 2, 3, 4, 5].map(roll));
+  expect(again!.tokens).toEqual(alone.tokens);
+  expect(new Set(others.map((other) => other.text)).size).toBe(5);
+  const free = await Promise.all([1, 2].map(() => sayOne(engine, { prompt, sampling: RANDOM, maxTokens: 32 })));
+  expect(free[0]!.text).not.toBe(free[1]!.text);
 });
 
-test("64 streams over 16 slots finish complete and unmixed", async () => {
-  const engine = await testEngine(model, { parallel: 16 });
-  const prompts = Array.from({ length: 64 }, (_, i) => tokens(engine, ask(`stream ${i} of many`)));
-  const together = await Promise.all(prompts.map((prompt) => sayOne(engine, { prompt, maxTokens: 20 })));
-  expect(together.every((one) => one.completionTokens === 20 && one.finish === "length")).toBe(true);
-  const single = await testEngine(model, { parallel: 1 });
-  for (const i of [0, 13, 40, 63]) {
-    expect((await sayOne(single, { prompt: prompts[i]!, maxTokens: 20 })).tokens).toEqual(together[i]!.tokens);
+test("the samples of a request share its prompt and draw with seed, seed + 1, …", async () => {
+  const engine = await testEngine(model, { parallel: 4 });
+  const prompt = tokens(engine, ask("once upon a time in the west"));
+  const before = engine.stats().promptTokens;
+  const three = await say(engine, { prompt, samples: 3, sampling: { ...RANDOM, seed: 100 } });
+  expect(engine.stats().promptTokens - before).toBe(prompt.length + 2); // the last token's logits are computed thrice
+  const second = await sayOne(engine, { prompt, sampling: { ...RANDOM, seed: 101 } });
+  expect(three[1]!.tokens).toEqual(second.tokens);
+  expect(new Set(three.map((one) => one.text)).size).toBe(3);
+});
+
+test("rollouts: more samples than slots over one shared pool, the prompt read once, ids and logprobs of every token", async () => {
+  const engine = await testEngine(model, { parallel: 4, unified: true });
+  const prompt = tokens(engine, ask("seven times eight is"));
+  const sampling = { ...RANDOM, seed: 3 };
+  const group = await say(engine, { prompt, samples: 10, sampling, topLogprobs: 0, maxTokens: 16 });
+  expect(engine.stats().promptTokens).toBe(prompt.length + 9);
+  for (const { tokens: ids, logprobs, completionTokens, finish } of group) {
+    expect(ids).toHaveLength(completionTokens + (finish === "stop" ? 1 : 0));
+    expect(logprobs.map((one) => one.token)).toEqual(ids);
+    expect(logprobs.every((one) => one.logprob < 0)).toBe(true);
   }
+  const separate = await testEngine(model, { parallel: 10 });
+  const same = await say(separate, { prompt, samples: 10, sampling, maxTokens: 16 });
+  expect(same.map((one) => one.text)).toEqual(group.map((one) => one.text));
 });
 
-test("streams that end between running ones disturb neither those nor what they leave in the cache", async () => {
-  const engine = await testEngine(model, { parallel: 7 });
-  const prompts = Array.from({ length: 7 }, (_, i) => tokens(engine, ask(`number ${i} of a row of seven people`)));
-  const length = (i: number) => (i % 2 === 0 ? 60 : 6); // every other one ends early
-  const together = await Promise.all(prompts.map((prompt, i) => sayOne(engine, { prompt, maxTokens: length(i) })));
-  const again = await Promise.all(prompts.map((prompt, i) => sayOne(engine, { prompt, maxTokens: length(i) })));
-  const single = await testEngine(model, { parallel: 1 });
-  for (const [i, prompt] of prompts.entries()) {
-    const alone = await sayOne(single, { prompt, maxTokens: length(i) });
-    expect([together[i]!.tokens, again[i]!.tokens]).toEqual([alone.tokens, alone.tokens]);
-  }
-});
-
-test("adapters change the text of those who name them, can be replaced, and leave no trace", async () => {
-  const engine = await testEngine(model);
-  const prompt = tokens(engine, ask("who are you, and what do you know of the sea?"));
-  const bare = await sayOne(engine, { prompt });
-  const options = { arch: "llama", type: "F32", strength: 2 } as const;
-  await engine.attach("a", makeAdapter(dir, { ...options, adapterSeed: 1 }));
-  const [a, still, b] = await Promise.all([
-    sayOne(engine, { prompt, adapter: "a" }),
+test("tokens drawn inside the graph: the same greedy text, seeds that hold, beside requests that need their logits", async () => {
+  const engine = await testEngine(model, { parallel: 6, deviceSampling: true });
+  const prompt = tokens(engine, ask("device"));
+  const { tokens: expected } = greedy(model, prompt, 24);
+  const roll = (seed: number) => sayOne(engine, { prompt, sampling: { ...RANDOM, topK: 20, topP: 0.9, seed } });
+  const alone = await roll(5);
+  const [again, other, plain, scored] = await Promise.all([
+    roll(5),
+    roll(6),
     sayOne(engine, { prompt }),
-    sayOne(engine, { prompt, adapter: "a" }),
+    sayOne(engine, { prompt, topLogprobs: 1, sampling: { ...GREEDY, presencePenalty: 1e-6 } }),
   ]);
-  expect([still.text, b.text]).toEqual([bare.text, a.text]);
-  expect(a.text).not.toBe(bare.text);
-  await engine.attach("a", makeAdapter(dir, { ...options, adapterSeed: 2 }));
-  const replaced = await sayOne(engine, { prompt, adapter: "a" });
-  expect([a.text, bare.text]).not.toContain(replaced.text);
-  await engine.detach("a");
-  expect((await sayOne(engine, { prompt })).text).toBe(bare.text);
-  expect(() => engine.generate({ prompt, maxTokens: 1, sampling: GREEDY, samples: 1, stop: [], adapter: "a" })).toThrow(
-    'no adapter "a"',
-  );
-  expect(await refusal(engine.attach("b", model))).toThrow("is not an adapter of this model");
+  expect([again.tokens, plain.tokens, scored.tokens]).toEqual([alone.tokens, expected, expected]);
+  expect(other.tokens).not.toEqual(alone.tokens);
+  const many = await Promise.all([1, 2, 3, 4, 5, 6, 5, 5].map(roll)); // more than slots: their chains are reused
+  for (const i of [4, 6, 7]) expect(many[i]!.tokens).toEqual(alone.tokens);
 });
 
-test("an embedding is the mean of the last hidden states, of length 1, in the order asked", async () => {
-  const engine = await testEngine(model, { contextLength: 256 });
-  const prompts = ["hello", "a much longer text, ".repeat(12)].map((text) => tokens(engine, text)); // more than one part
-  const stream = say(engine, { prompt: tokens(engine, ask("meanwhile")), maxTokens: 50 });
-  const vectors = await engine.embed(prompts);
-  await stream;
-  vectors.forEach((vector, i) => {
-    const direct = meanState(model, prompts[i]!);
-    expect(vector).toHaveLength(64);
-    vector.forEach((value, k) => {
-      expect(value).toBeCloseTo(direct[k]!, 4);
-    });
-    expect(Math.hypot(...vector)).toBeCloseTo(1, 5);
+test("logprobs are those of the raw logits and of a distribution, whatever the sampling does", async () => {
+  const engine = await testEngine(model);
+  const prompt = tokens(engine, ask("odds"));
+  const { logits, tokens: ids } = greedy(model, prompt, 6);
+  const sampling = { ...GREEDY, frequencyPenalty: 1e-6 };
+  const { logprobs } = await sayOne(engine, { prompt, maxTokens: 6, topLogprobs: 20, sampling });
+  logprobs.forEach(({ token, logprob, top }, i) => {
+    const norm = Math.log(logits[i]!.reduce((sum, logit) => sum + Math.exp(logit), 0));
+    expect(token).toBe(ids[i]!);
+    expect(logprob).toBeCloseTo(logits[i]![token]! - norm, 3);
+    expect(top).toHaveLength(20);
+    expect(top[0]!.token).toBe(token);
+    for (const other of top) expect(other.logprob).toBeCloseTo(logits[i]![other.token]! - norm, 3);
+    expect(top.map((t) => t.logprob)).toEqual(top.map((t) => t.logprob).sort((a, b) => b - a));
+    expect(top.reduce((sum, t) => sum + Math.exp(t.logprob), 0)).toBeLessThanOrEqual(1);
   });
 });
 
-test("a prompt that does not fit is refused with both numbers; a full context ends the text", async () => {
-  const engine = await testEngine(model, { contextLength: 32, parallel: 2 });
-  const prompt = new Int32Array(32).fill(65);
-  const request = { prompt, maxTokens: 5, sampling: GREEDY, samples: 1, stop: [] };
-  expect(() => engine.generate(request)).toThrow(new ContextOverflow(32, 5, 32));
-  expect(() => engine.generate(request)).toThrow("32 tokens, but the context holds 32");
-  expect(await refusal(engine.embed([new Int32Array(33).fill(65)]))).toThrow(ContextOverflow);
-  const said = await sayOne(engine, { prompt: prompt.slice(0, 31), maxTokens: 100, ignoreEos: true });
-  expect(said).toMatchObject({ finish: "length", completionTokens: 2 }); // one in the last position, one beyond it
-});
-
-test("a file that is no model is refused with the library's reason", async () => {
-  expect(await refusal(testEngine(import.meta.path))).toThrow(/cannot be loaded: .*GGUF/);
-});
-
-test("closing ends what runs, and says so", async () => {
+test("a stop string ends the text before it and is never seen, nor is its beginning", async () => {
   const engine = await testEngine(model);
-  const running = say(engine, { prompt: tokens(engine, ask("bye")), maxTokens: 100_000, ignoreEos: true });
-  running.catch(() => {});
-  await until("it runs", () => engine.stats().completionTokens > 2);
-  await engine.close();
-  expect(await refusal(running)).toThrow("the engine is closed");
+  const prompt = tokens(engine, ask("stop"));
+  const free = await sayOne(engine, { prompt, maxTokens: 40 });
+  const stop = free.text.slice(10, 14);
+  const before = engine.stats().completionTokens;
+  const { text, finish, parts } = await sayOne(engine, { prompt, maxTokens: 220, stop: [stop, "never said"] });
+  expect({ text, finish }).toEqual({ text: free.text.slice(0, free.text.indexOf(stop)), finish: "stop" });
+  expect(parts.join("")).toBe(text);
+  await until("all is quiet", () => engine.stats().active === 0);
+  expect(engine.stats().completionTokens - before).toBeLessThan(100); // the slot was freed, not filled
 });
 
-test("a probe costs no cache, and changes nothing in it", async () => {
-  const engine = await testEngine(model, { parallel: 1 });
-  const prompt = tokens(engine, ask("Remember this for the next turn"));
-  const first = await sayOne(engine, { prompt, maxTokens: 12 });
-  const calls = engine.stats().decodeCalls;
-  for (let i = 0; i < 3; i++) await decodeOne(engine);
-  expect(engine.stats().decodeCalls).toBe(calls + 3);
-  const again = engine.generate({ prompt, maxTokens: 12, sampling: GREEDY, samples: 1, stop: [], wantTokens: true });
-  const said: number[] = [];
-  for await (const deltas of again) for (const delta of deltas) said.push(...(delta.tokens ?? []));
-  expect(said).toEqual([...first.tokens]);
-  expect(await again.cachedTokens).toBe(prompt.length - 1);
-  await engine.close();
+test("characters of several tokens come whole; one that never ends becomes U+FFFD", async () => {
+  const path = makeModel(dir, { arch: "llama", type: "F32", extraVocab: ["🙂"] });
+  const engine = await testEngine(path);
+  const prompt = tokens(engine, ask("smile"));
+  const grammar = 'root ::= "né" "⚓" "🙂" "🦊" "x"'; // only 🙂 is one token
+  const { parts, text } = await sayOne(engine, { prompt, grammar });
+  expect(text).toBe("né⚓🙂🦊x");
+  expect(parts.join("|")).not.toContain("\ufffd");
+  const cut = await sayOne(engine, { prompt, grammar, maxTokens: 3 }); // n, two bytes of é
+  expect(cut.text).toBe("né");
+  expect((await sayOne(engine, { prompt, grammar, maxTokens: 4 })).text).toBe("né\ufffd");
 });
 
-test("closing tells those who still wait for an embedding", async () => {
-  const engine = await testEngine(model, { parallel: 1 });
-  const waiting = refusal(engine.embed([tokens(engine, "one"), tokens(engine, "two")]));
-  await engine.close();
-  expect(await waiting).toThrow("closed");
+test("a grammar holds at any temperature, ends the text, and is explained when it does not parse", async () => {
+  const engine = await testEngine(model, { parallel: 8 });
+  const prompt = tokens(engine, ask("json"));
+  const grammar = String.raw`root ::= "{\"a\": [" number ("," number){0,3} "]}"
+number ::= "-"? [1-9] [0-9]{0,2}`;
+  const sampling = { ...RANDOM, temperature: 1.5, frequencyPenalty: 0.2, seed: 1 };
+  const all = await say(engine, { prompt, samples: 8, grammar, sampling, maxTokens: 60, topLogprobs: 0 });
+  for (const { text, finish, logprobs } of all) {
+    expect(JSON.parse(text).a.length).toBeGreaterThan(0);
+    expect(finish).toBe("stop");
+    expect(logprobs.length).toBeGreaterThan(8);
+  }
+  expect(() =>
+    engine.generate({ prompt, maxTokens: 1, sampling, samples: 1, stop: [], grammar: "root ::= (" }),
+  ).toThrow(BadGrammar);
+});
+
+test("biases, penalties and cuts do what they say", async () => {
+  const engine = await testEngine(model);
+  const prompt = tokens(engine, ask("bias"));
+  const [x] = tokens(engine, "x") as unknown as [number];
+  const biased = await sayOne(engine, { prompt, maxTokens: 5, sampling: { ...GREEDY, logitBias: [[x, 100]] } });
+  expect(biased.text).toBe("xxxxx");
+  const repelled = { ...GREEDY, logitBias: [[x, 4]] as const, presencePenalty: 2, frequencyPenalty: 2 };
+  const spread = await sayOne(engine, { prompt, maxTokens: 30, sampling: repelled });
+  const plain = await sayOne(engine, { prompt, maxTokens: 30 });
+  expect(new Set(spread.tokens).size).toBeGreaterThan(new Set(plain.tokens).size);
+  for (const cut of [{ topK: 1 }, { topP: 1e-6 }, { minP: 1 }]) {
+    expect((await sayOne(engine, { prompt, sampling: { ...RANDOM, ...cut } })).tokens).toEqual(
+      plain.tokens.slice(0, 24),
+    );
+  }
+});
+
+test("the end token ends the text, is not shown and not counted; ignoreEos goes on", async () => {
+  const engine = await testEngine(model);
+  const prompt = tokens(engine, ask("end"));
+  const [end] = tokens(engine, "<|im_end|>") as unknown as [number];
+  const sampling = { ...GREEDY, logitBias: [[end, 100]] as const };
+  const said = await sayOne(engine, { prompt, sampling, wantTokens: false });
+  expect(said).toMatchObject({ text: "", finish: "stop", completionTokens: 0, tokens: [] });
+  expect((await sayOne(engine, { prompt, sampling })).tokens).toEqual([end]); // a rollout needs it
+  expect(await sayOne(engine, { prompt, sampling, ignoreEos: true, maxTokens: 9 })).toMatchObject({
+    finish: "length",
+    completionTokens: 9,
+  });
 });

@@ -1,4 +1,5 @@
-/** The HTTP side of a serving worker on a socket, over an engine that says what the test scripts. */
+/** The HTTP interface of the serving worker over a fake engine, for its tests. */
+import { afterAll, beforeAll } from "bun:test";
 import { join } from "node:path";
 import { ChatCompletionChunk } from "../../src/lib/chat/chat_completion.ts";
 import { createRequestHandler, listen } from "../../src/workers/serving/http.ts";
@@ -10,37 +11,34 @@ import { fakeEngine, type Script, type Step } from "./fake_engine.ts";
 type Report = Parameters<Parameters<typeof createRequestHandler>[1]>[0];
 export const ASK = { model: "m", messages: [{ role: "user", content: "hello" }] };
 
-export function openWorker() {
-  let say: Script = () => ["Hel", "lo"];
+/** Serves a fake engine for the tests of one file. `play` sets the script of all later requests. */
+export function httpWorker() {
+  let script: Script = () => ["Hel", "lo"];
   const stopping = new AbortController();
   const reports: Report[] = [];
   const socket = join(tempDir(), "w.sock");
-  const engine = fakeEngine((generation, sample) => say(generation, sample), { chatTemplate: CHATML });
+  const engine = fakeEngine((generation, sample) => script(generation, sample), { chatTemplate: CHATML });
   const handler = createRequestHandler(toServed(engine), (r) => void reports.push(r), stopping.signal);
-  const server = listen(socket, handler.fetch);
-  return {
-    engine,
-    handler,
-    reports,
-    socket,
-    stopping,
-    stop: () => server.stop(true),
-    post: (path: string, body: unknown, init: RequestInit = {}) =>
-      fetch(`http://worker${path}`, {
-        method: "POST",
-        body: JSON.stringify(body),
-        headers: { "x-verk-request": "req_1" },
-        unix: socket,
-        ...init,
-      } as RequestInit),
-    script(next: Script) {
-      say = next;
-    },
-    scripted(...steps: Step[]) {
-      say = () => steps;
-    },
-    lastPrompt: () => engine.detokenize(engine.requests.at(-1)!.prompt),
+  let server: ReturnType<typeof listen>;
+  beforeAll(() => {
+    server = listen(socket, handler.fetch);
+  });
+  afterAll(() => server.stop(true));
+
+  const post = (path: string, body: unknown, init: RequestInit = {}) =>
+    fetch(`http://worker${path}`, {
+      method: "POST",
+      body: JSON.stringify(body),
+      headers: { "x-verk-request": "req_1" },
+      unix: socket,
+      ...init,
+    } as RequestInit);
+  const play = (next: Script) => {
+    script = next;
   };
+  const scripted = (...steps: Step[]) => play(() => steps);
+  const lastPrompt = () => engine.detokenize(engine.requests.at(-1)!.prompt);
+  return { engine, handler, lastPrompt, play, post, reports, scripted, socket, stopping };
 }
 
 // biome-ignore lint/suspicious/noExplicitAny: a test reads whatever was answered

@@ -83,7 +83,9 @@ async function sendAll({ client, dataset, source, tally, signal }: Work, { maxLi
   if (number === 0) throw new UsageError("datasets append: the file has no rows", EXIT.failed);
 }
 
-/** Converts line numbers of a batch to line numbers of the file. The server reports a line by number or by JSON pointer. */
+/**
+ * Converts line numbers of a batch to line numbers of the file. The server reports a line by number or by JSON pointer.
+ */
 function inTheFile(error: unknown, { firstLine }: Batch): unknown {
   if (error instanceof ApiError)
     error.message = error.message

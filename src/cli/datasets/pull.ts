@@ -42,7 +42,8 @@ export const pull = command({
     const { client } = await connect(where);
     const dataset = await mustFind(client, target);
     const snapshot = await snapshotOf(client, dataset, name);
-    const progress = output !== "-" || !process.stdout.isTTY ? createProgress() : SILENT; // a bar would mix with the rows
+    // A bar would mix with the rows.
+    const progress = output !== "-" || !process.stdout.isTTY ? createProgress() : SILENT;
     return await interruptible(async (signal) => {
       const query = new URLSearchParams({ format, ...(snapshot ? { snapshot: snapshot.id } : {}) });
       const chunks = client.download(`/v1/datasets/${dataset.id}/rows/export?${query}`, signal);

@@ -74,7 +74,8 @@ export async function sendRows(client: Client, { label, source, progress, signal
   try {
     return await client.call<Dataset>("POST", "/v1/datasets", undefined, { headers, raw: body, signal });
   } catch (error) {
-    throw broken !== undefined && error instanceof ApiError && error.status === 0 ? broken : error; // the file could not be read
+    // The file could not be read.
+    throw broken !== undefined && error instanceof ApiError && error.status === 0 ? broken : error;
   } finally {
     answered = true;
   }

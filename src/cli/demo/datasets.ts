@@ -7,7 +7,8 @@ export type SavedSnapshot = { id: string; snapshot: Snapshot };
 
 const ROWS = 1000;
 const rowOf = (n: number, answer = n * n) => `${JSON.stringify({ prompt: `What is ${n} times ${n}?`, answer })}\n`;
-const FILE = Array.from({ length: ROWS }, (_, i) => rowOf(i, i === 12 ? 145 : i * i)).join(""); // 12 × 12 is wrong on purpose; a later step corrects it
+// 12 × 12 is wrong on purpose; a later step corrects it.
+const FILE = Array.from({ length: ROWS }, (_, i) => rowOf(i, i === 12 ? 145 : i * i)).join("");
 
 async function upload(client: Client) {
   const bytes = new TextEncoder().encode(FILE);
@@ -41,7 +42,8 @@ export async function append(client: Client, id: string): Promise<string> {
 
 export async function snapshot(client: Client, id: string): Promise<SavedSnapshot> {
   const { body } = await client.call<Snapshot>("POST", `/v1/datasets/${id}/snapshots`, { note: "demo" });
-  await client.call("POST", `/v1/datasets/${id}/rows`, { rows: [{ prompt: "came later" }] }); // must not be in the snapshot
+  // Must not be in the snapshot.
+  await client.call("POST", `/v1/datasets/${id}/rows`, { rows: [{ prompt: "came later" }] });
   return { id, snapshot: body };
 }
 

@@ -39,7 +39,9 @@ export const TRIALS = [
 ];
 export const TRIAL_REWARDS = [1, 0, 1, 0];
 
-/** 16 questions per step with 8 answers each. Dynamic sampling replaces groups whose answers all have the same reward. */
+/**
+ * 16 questions per step with 8 answers each. Dynamic sampling replaces groups whose answers all have the same reward.
+ */
 export const RECIPE = {
   num_generations: 8,
   per_device_train_batch_size: 128,

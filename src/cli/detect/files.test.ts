@@ -40,6 +40,6 @@ test("the bytes say what a file is, and what is too large or of another kind is 
   writeFileSync(at("empty.png"), "");
   expect(await readContents(at("empty.png"), 9)).toBe("other");
   const tagged = Buffer.concat([Buffer.from([0x49, 0x44, 0x33, 4, 0, 0, 0, 0, 2, 0]), Buffer.alloc(400)]);
-  writeFileSync(at("tagged.mp3"), tagged); // the tag is longer than the first bytes that are read
+  writeFileSync(at("tagged.mp3"), tagged); // its tag is longer than the first bytes that are read
   expect(await readContents(at("tagged.mp3"), 1_000)).toMatchObject({ kind: "audio" });
 });

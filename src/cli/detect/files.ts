@@ -1,4 +1,7 @@
-/** Finds and reads the files of `verk detect`: named files, and all files below named folders. The type comes from the bytes. */
+/**
+ * Finds and reads the files of `verk detect`: named files, and all files below named folders. The type comes from the
+ * bytes.
+ */
 import { statSync } from "node:fs";
 import { type FileHandle, open, readdir, stat } from "node:fs/promises";
 import { join } from "node:path";
@@ -21,7 +24,10 @@ const WHY: Record<string, string> = {
 
 export const reasonOf = (error: unknown) => WHY[errorCode(error) ?? ""] ?? (error as Error).message;
 
-/** Keeps the given order; sorts by name within a folder. A path that does not exist is an error before any file is scored. */
+/**
+ * Keeps the given order; sorts by name within a folder. A path that does not exist is an error before any file is
+ * scored.
+ */
 export async function findFiles(paths: readonly string[]): Promise<InputFile[]> {
   const folders = paths.map(isFolder);
   const found: InputFile[] = [];

@@ -1,4 +1,7 @@
-/** Works on `atOnce` items at a time and yields results in order. The first failure is thrown when the others have ended. */
+/**
+ * Works on `atOnce` items at a time and yields results in order. The first failure is thrown when the others have
+ * ended.
+ */
 export async function* inOrder<T, R>(
   items: Iterable<T>,
   atOnce: number,

@@ -11,14 +11,14 @@ const facts = (some: Partial<GpuFacts>): GpuFacts => ({
   ...{ cards, hasTool: true, signs: ["/dev/nvidia0"], hasLibrary: true },
   ...some,
 });
-/** A probe that answers as given, and how often it was asked. */
+/** A probe that returns `report` and counts its calls. */
 function fakeProbe(report: Partial<ProbeReport>) {
-  const calls = { times: 0 };
+  const calls = { count: 0 };
   const probe = async (): Promise<ProbeReport> => {
-    calls.times++;
+    calls.count++;
     return { kind: "cuda", ok: true, detail: {}, duration_ms: 1, ...report };
   };
-  return { calls, ask: { probe, trouble: (error: string) => cudaTrouble([], DIR, error) } };
+  return { calls, library: { probe, trouble: (error: string) => cudaTrouble([], DIR, error) } };
 }
 
 test("cards are listed with memory and driver; a card that nvidia-smi does not list is a warning with the fix", () => {
@@ -34,26 +34,26 @@ test("cards are listed with memory and driver; a card that nvidia-smi does not l
   });
 });
 
-test("a card beside an executable without CUDA is a warning with the way to a build for it; the library is not asked", async () => {
-  const { calls, ask } = fakeProbe({});
-  expect(await judgeCuda(facts({ hasLibrary: false }), ask)).toEqual({
+test("a card beside an executable without CUDA is a warning with the way to a build for it; the library is not probed", async () => {
+  const { calls, library } = fakeProbe({});
+  expect(await judgeCuda(facts({ hasLibrary: false }), library)).toEqual({
     status: "warn",
     detail: "NVIDIA H200 stays unused: this executable has no CUDA library inside",
     fix: "run ./install.sh in a checkout on this machine, which builds an executable for the card",
   });
-  expect(await judgeCuda(facts({ cards: [] }), ask)).toMatchObject({ status: "ok" });
-  expect(calls.times).toBe(0);
+  expect(await judgeCuda(facts({ cards: [] }), library)).toMatchObject({ status: "ok" });
+  expect(calls.count).toBe(0);
 });
 
 test("a library that computes on the card is ok, and one that does not fails with llama.cpp's reason", async () => {
   const devices = [{ name: "CUDA0", description: "NVIDIA H200" }];
-  expect(await judgeCuda(facts({}), fakeProbe({ detail: { devices } }).ask)).toEqual({
+  expect(await judgeCuda(facts({}), fakeProbe({ detail: { devices } }).library)).toEqual({
     status: "ok",
     detail: "CUDA0 NVIDIA H200",
   });
   const error =
     "ended by SIGABRT: ADD failed\nCUDA error: no kernel image is available for execution on the device\n  err";
-  expect(await judgeCuda(facts({}), fakeProbe({ ok: false, error }).ask)).toMatchObject({
+  expect(await judgeCuda(facts({}), fakeProbe({ ok: false, error }).library)).toMatchObject({
     status: "fail",
     detail:
       "the CUDA library does not work on this machine's card: no kernel image is available for execution on the device",

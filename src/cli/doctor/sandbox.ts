@@ -18,7 +18,8 @@ export const sandboxChecks: readonly Check[] = [
 ];
 
 async function rewardCode(scene: Scene): Promise<Verdict> {
-  const settings = { ...scene.config.sandbox, require: "language" as const, spare_seconds: 0 }; // test all layers, whatever the configuration requires
+  // Test all layers, whatever the configuration requires.
+  const settings = { ...scene.config.sandbox, require: "language" as const, spare_seconds: 0 };
   const pool = createRewardPool({ settings, dataDir: scene.probeDir });
   const starts: SandboxStart[] = [];
   try {

@@ -1,4 +1,7 @@
-/** Builds the body of a new job from flags. It has only the given fields, so that the server's defaults apply to the rest. */
+/**
+ * Builds the body of a new job from flags. It has only the given fields, so that the server's defaults apply to the
+ * rest.
+ */
 import { UsageError } from "../../lib/errors.ts";
 import { parseDuration } from "../../lib/time.ts";
 import { wholeOf } from "../args.ts";

@@ -57,7 +57,8 @@ export function rejectionText(path: string, source: string, rejection: Rejection
   const text = line === null ? undefined : source.split("\n")[line - 1]?.trimEnd();
   const head = `${location}: ${kind}: ${plain(message)}`;
   if (!text) return head;
-  const units = language === "python" ? [...text] : text.split(""); // Python counts code points, JavaScript UTF-16 units
+  // Python counts code points, JavaScript UTF-16 units.
+  const units = language === "python" ? [...text] : text.split("");
   const before = plain(units.slice(0, Math.max(0, (column ?? 1) - 1)).join(""));
   const room = before.replaceAll(/[^\t]+/g, (run) => " ".repeat(Bun.stringWidth(run)));
   return `${head}\n    ${plain(text)}${column === null ? "" : `\n    ${room}^`}`;

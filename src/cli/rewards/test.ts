@@ -148,7 +148,9 @@ const printedBy = (batches: readonly ScoredBatch[]) =>
     .join("")
     .slice(0, STDOUT_BYTES);
 
-/** The folder into which the sandbox helper is unpacked: the data directory if it is writable, or a temporary folder. */
+/**
+ * The folder into which the sandbox helper is unpacked: the data directory if it is writable, or a temporary folder.
+ */
 function unpackFolder(dataDir: string): { dir: string; remove: () => void } {
   try {
     accessSync(dataDir, constants.W_OK | constants.X_OK);

@@ -57,7 +57,8 @@ function standardInput(): Source {
       yield value;
     }
   }
-  return { name: "", size: undefined, chunks, close: () => reader.cancel() }; // a pending read would keep the process alive
+  // A pending read would keep the process alive.
+  return { name: "", size: undefined, chunks, close: () => reader.cancel() };
 }
 
 /** Reads exactly the size at the time of opening, because that length was sent to the server. */

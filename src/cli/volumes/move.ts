@@ -48,7 +48,10 @@ export async function upload(transfer: Transfer, { from, to, size, existingSha25
 
 type Sending = { source: Source; to: string; sha256: string };
 
-/** A signed address works once, so each attempt requests a new one. A failed upload is cancelled, because it reserves space. */
+/**
+ * A signed address works once, so each attempt requests a new one. A failed upload is cancelled, because it reserves
+ * space.
+ */
 async function sendOnce(transfer: Transfer, { source, to, sha256 }: Sending): Promise<VolumeFile> {
   const { client, volume } = transfer;
   const meter = transfer.meter.part();
@@ -118,5 +121,6 @@ export async function download({ client, volume, meter, signal }: Transfer, { fr
       throw error;
     }
   };
-  await (to === "-" || isStream(to) ? once() : withRetries(signal, once)); // bytes written to a pipe cannot be taken back
+  // Bytes written to a pipe cannot be taken back.
+  await (to === "-" || isStream(to) ? once() : withRetries(signal, once));
 }

@@ -1,4 +1,7 @@
-/** The event types that endpoints can subscribe to. A copy, so that the commands need not load the catalogue; a test compares both. */
+/**
+ * The event types that endpoints can subscribe to. A copy, so that the commands need not load the catalogue; a test
+ * compares both.
+ */
 export const KINDS = [
   "deployment.serving",
   "deployment.failed",

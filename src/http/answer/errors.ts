@@ -2,6 +2,7 @@ import { Elysia, ValidationError } from "elysia";
 import { z } from "zod";
 import type { Ctx } from "../../context.ts";
 import { AppError, errorBody } from "../../lib/errors.ts";
+import { plainIssue } from "../../lib/text/issue.ts";
 import { StorageError } from "../../platform/files.ts";
 import { NO_BODY } from "../body/json.ts";
 import { pathOf } from "../request_log.ts";
@@ -20,7 +21,7 @@ export const ErrorEnvelope = z
   })
   .meta({ id: "Error" });
 
-/** How a failure is told: every 4xx and 5xx leaves through one of these. */
+/** Makes the answer to an error. Every 4xx and 5xx is made by one of these. */
 export type ErrorAnswer = (error: AppError, request: Request) => Response;
 
 /** The one error envelope, but for the interface that has its own. */
@@ -35,7 +36,7 @@ export function toAppError(ctx: Ctx, error: unknown, request: Request): AppError
     if (error.status >= 500) ctx.log.warn(error.message, { request_id: requestIdOf(request), error });
     return error;
   }
-  if (request.signal.aborted) return new AppError("invalid_request", "The client left"); // nobody hears it
+  if (request.signal.aborted) return new AppError("invalid_request", "The client left"); // the client does not read it
   if (error instanceof StorageError) {
     ctx.log.error(error.message, { request_id: requestIdOf(request), error });
     const message = `The server cannot use its storage: ${error.advice}`;
@@ -50,7 +51,7 @@ function validationError(where: string, issue: Issue | undefined): AppError {
   const first = issue?.path?.[0];
   if (where === "params") return new AppError("resource_not_found", "No such resource", { param: String(first) });
   if (where !== "query") return schemaError(issue);
-  const message = issue?.message ?? "Invalid input";
+  const message = plainIssue(issue?.message ?? "is not valid");
   return new AppError("schema", `${String(first)}: ${message}`, first === undefined ? {} : { param: String(first) });
 }
 

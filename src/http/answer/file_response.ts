@@ -4,7 +4,7 @@ import type { ByteRange, Opened } from "../../platform/storage/storage.ts";
 import { stateOf } from "../request_state.ts";
 
 export type StoredFile = {
-  /** As it is saved by whoever downloads it. */
+  /** The file name that a download suggests. */
   name: string;
   contentType: string;
   sizeBytes: number;
@@ -15,8 +15,8 @@ export type StoredFile = {
 };
 
 /**
- * A user's file must not act as a part of this server: it is saved, not shown, its type is not guessed, and were it
- * shown all the same, it would run without an origin.
+ * A file of a user must not act as a part of this server. It is saved and not shown, its type is not guessed, and a
+ * browser that shows it all the same runs it without an origin.
  */
 const GUARDS = {
   "x-content-type-options": "nosniff",
@@ -62,7 +62,7 @@ export async function fileResponse(request: Request, file: StoredFile): Promise<
   return new Response(Bun.file(opened.path as string).slice(first, last + 1), { status, headers });
 }
 
-/** A range is meant of the version that If-Range names; of another, everything is sent. */
+/** A range applies to the version that If-Range names. For another version everything is sent. */
 function isCurrent(request: Request, { etag, "last-modified": modified }: Record<string, string>): boolean {
   const condition = request.headers.get("if-range")?.trim();
   return condition === undefined || condition === etag || condition === modified;

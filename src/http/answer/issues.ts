@@ -1,5 +1,6 @@
 import { AppError } from "../../lib/errors.ts";
 import { jsonPointer } from "../../lib/json/pointer.ts";
+import { plainIssue } from "../../lib/text/issue.ts";
 
 export type Issue = { path?: readonly PropertyKey[]; message: string; errors?: readonly (readonly Issue[])[] };
 
@@ -11,11 +12,11 @@ const cut = (text: string, longest: number) => (text.length > longest ? `${text.
 /** A body that does not fit: `param` is a JSON pointer to the first bad field. */
 export function schemaError(issue: Issue | undefined): AppError {
   const path = (issue?.path ?? []).map((key) => cut(String(key), LONGEST_KEY));
-  const message = cut(issue?.message ?? "Invalid input", LONGEST_MESSAGE);
+  const message = cut(plainIssue(issue?.message ?? "is not valid"), LONGEST_MESSAGE);
   const pointer = jsonPointer(path);
   return pointer
     ? new AppError("schema", `${path.join(".")}: ${message}`, { param: pointer })
-    : new AppError("schema", `The body does not fit: ${message}`);
+    : new AppError("schema", `The body is not valid: ${message}`);
 }
 
 /** A union reports only that no member fitted; the member that got deepest says what is really wrong. */

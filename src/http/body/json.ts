@@ -15,7 +15,7 @@ const SHORT_BYTES = 65_536; // parsed in one go
 const strictUtf8 = new TextDecoder("utf-8", { fatal: true });
 const JSON_TYPE = /^application\/(json|[\w.+-]+\+json)\s*(;|$)/i;
 
-/** Stands for a missing body: right on a route that takes none, a malformed request on one that does. */
+/** Marks a missing body: right on a route that takes none, a malformed request on one that does. */
 export const NO_BODY = Symbol("no body");
 
 /**

@@ -2,9 +2,10 @@ import type { Readable } from "node:stream";
 import { Busboy, type BusboyHeaders } from "@fastify/busboy";
 import { AppError } from "../../lib/errors.ts";
 import { takingTurns } from "../../lib/turns.ts";
+import { MINUTE_MS } from "../../lib/units.ts";
 
 export type FilePart = {
-  /** Of the form's field. */
+  /** The name of the form field. */
   name: string;
   filename: string;
   contentType: string;
@@ -14,7 +15,7 @@ export type FilePart = {
 
 type Options = {
   maxFileBytes: number;
-  /** How long the sender may say nothing. */
+  /** The longest pause of the sender. */
   silenceMs?: number;
   /** For each file in the order of the body, with the fields before it; the body waits. A throw ends the reading. */
   onFile: (part: FilePart, before: Readonly<Record<string, string>>) => Promise<void>;
@@ -22,14 +23,14 @@ type Options = {
 
 const MAX_FIELDS = 64;
 const MAX_FIELD_BYTES = 65_536;
-const SILENCE_MS = 60_000;
+const SILENCE_MS = MINUTE_MS;
 const MULTIPART = /^multipart\/form-data\s*;/i;
 
 export const isMultipart = (request: Request) => MULTIPART.test(request.headers.get("content-type") ?? "");
 
 /**
- * A form of any size in constant memory: files go to `onFile` as they come, the other fields come back. When it ends,
- * well or badly, no `onFile` is at work any more.
+ * Reads a form of any size in constant memory. Files go to `onFile` as they arrive, the other fields are returned. When
+ * it settles, no `onFile` is running.
  */
 export async function readMultipart(
   request: Request,
@@ -49,7 +50,7 @@ export async function readMultipart(
   });
   parser.on("file", (name, stream, filename, _encoding, contentType) => {
     streams.add(stream);
-    stream.on("error", () => {}); // heard by who reads it; while nobody does, it would be the server's
+    stream.on("error", () => {}); // the reader reports it; without a listener it would end the server
     stream.on("limit", () => stream.destroy(tooLarge(maxFileBytes)));
     work = work
       .then(() => onFile({ name, filename, contentType, stream }, fields))
@@ -60,9 +61,9 @@ export async function readMultipart(
   parser.on("partsLimit", () => over.reject(malformed(`more than ${MAX_FIELDS} parts`)));
   parser.on("error", (cause) => over.reject(malformed((cause as Error).message, cause)));
   parser.on("finish", () => void work.then(over.resolve, over.reject));
-  over.promise.catch(() => {}); // told by whoever waits for it below
+  over.promise.catch(() => {}); // the wait below reports it
   try {
-    await Promise.race([over.promise, feed(request, parser, { silenceMs, fail: over.reject })]);
+    await Promise.race([over.promise, sendTo(request, parser, { silenceMs, fail: over.reject })]);
     await over.promise;
   } catch (error) {
     work = work.catch(() => {});
@@ -84,9 +85,9 @@ export async function readMultipart(
   }
 }
 
-type Patience = { silenceMs: number; fail: (error: AppError) => void };
+type Silence = { silenceMs: number; fail: (error: AppError) => void };
 
-async function feed(request: Request, parser: InstanceType<typeof Busboy>, { silenceMs, fail }: Patience) {
+async function sendTo(request: Request, parser: InstanceType<typeof Busboy>, { silenceMs, fail }: Silence) {
   let go = () => {};
   for (const happening of ["drain", "close"] as const) parser.on(happening, () => go());
   const turn = takingTurns();

@@ -4,21 +4,21 @@ import { type Chunks, ContentError, type StreamOptions, type Written } from "../
 import { leavingSpace } from "../../platform/machine/disk.ts";
 import { keepOpen } from "../connection.ts";
 
-/** What was announced of the content: its size and hash where they are known. */
+/** Announced facts of the content; size and hash where they are known. */
 export type Expected = { maxBytes: number; sizeBytes?: number | null; sha256?: string | null };
 
 type Limits = Pick<StreamOptions, "maxBytes" | "expectedSha256">;
 /** Throws ContentError as `writeTemp` does, and keeps nothing then. */
 type Put = (body: Chunks, options: Limits) => Promise<Written>;
 
-/** A request's body as one piece of content, in constant memory, if it is what it was said to be. */
+/** Stores the body of a request in constant memory, if it is what was announced. */
 export async function receive(ctx: Ctx, request: Request, expected: Expected, put: Put): Promise<Written> {
   const declared = contentLength(request);
   if (declared !== undefined) requireSize(declared, expected);
   return take(expected, (options) => put(leavingSpace(ctx, bodyOf(ctx, request)), options));
 }
 
-/** The same, from anywhere. Every way it can be wrong is a 4xx that says what was expected. */
+/** Stores content from any source. Every mismatch is a 4xx that names what was expected. */
 export async function take(expected: Expected, put: (options: Limits) => Promise<Written>): Promise<Written> {
   const { maxBytes, sizeBytes, sha256 } = expected;
   try {
@@ -49,7 +49,7 @@ export function contentLength(request: Request): number | undefined {
   return header === null ? undefined : Number(header);
 }
 
-/** A sender that falls silent is cut off; once all has come, the disk may take its time. */
+/** A sender that falls silent is cut off. Once the body is complete, the disk may take longer. */
 async function* bodyOf(ctx: Ctx, request: Request): AsyncGenerator<Uint8Array> {
   const reader = request.body?.getReader();
   while (reader) {

@@ -2,10 +2,9 @@
  * The table of body limits. A body is judged by its size and by the number of its values before anything of it is
  * parsed, so that no request keeps the server's one thread busy. `http.max_body_bytes` may lower a size, never raise it.
  */
-import type { Ctx } from "../../context.ts";
 
-const KIB = 1024;
-const MIB = 1024 * KIB;
+import type { Ctx } from "../../context.ts";
+import { KIB, MIB } from "../../lib/units.ts";
 
 /** `maxValues`: see createJsonScan. A body of this many bad values takes some tens of milliseconds to refuse. */
 export type BodyLimits = { maxBytes: number; maxValues: number };

@@ -1,7 +1,7 @@
 /**
- * Request bodies in memory: what a workspace, and what all of them together, may have the server hold at a time. A body
- * reserves its declared length before it is read, or grows as it comes, and gives all of it back when its request ends.
- * NOT covered: uploads that go to the disk as they come, which hold a few chunks each.
+ * Limits the request bodies in memory, by workspace and in all. A body reserves its declared length before it is read,
+ * or grows as it arrives, and frees all of it when its request ends.
+ * NOT covered: uploads that go to the disk as they arrive, which hold a few chunks each.
  */
 import { AppError } from "../../lib/errors.ts";
 import { stateOf } from "../request_state.ts";
@@ -9,13 +9,13 @@ import { stateOf } from "../request_state.ts";
 export type BodyMemory = {
   /** Throws 503 when there is no room for so many bytes more. */
   reserve: (request: Request, workspaceId: string, bytes: number) => void;
-  /** Gives back what the request reserved, if anything. */
+  /** Frees the bytes that the request reserved, if any. */
   release: (request: Request) => void;
-  /** What is reserved now. */
+  /** Bytes that are reserved now. */
   readonly bytes: number;
 };
 
-/** A single body is always taken when nothing else is held: its route's own limit has judged it. */
+/** A single body is always accepted when nothing else is held: the limit of its route has already been checked. */
 const fits = (held: number, more: number, limit: number) => held === 0 || held + more <= limit;
 
 export function createBodyMemory(limits: { all: number; workspace: number }): BodyMemory {

@@ -1,4 +1,7 @@
-/** What may be in an archive. The same for every format: what passes here can be unpacked into an empty folder. */
+/**
+ * Rules for the entries of an archive, the same for every format. An archive that passes can be unpacked into an empty
+ * folder.
+ */
 export class ArchiveError extends Error {
   constructor(message: string) {
     super(message);

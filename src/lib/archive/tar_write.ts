@@ -33,7 +33,7 @@ function* longName(name: string): Generator<Uint8Array> {
   yield new Uint8Array((BLOCK - (record.length % BLOCK)) % BLOCK);
 }
 
-/** The same for the same file, whoever makes it and when. */
+/** The same bytes for the same file, at any time and on any machine. */
 function header(name: string, size: number, type: "0" | "x"): Uint8Array {
   const block = new Uint8Array(BLOCK);
   const put = (at: number, text: string) => block.set(bytesOf(text).subarray(0, MOST_NAME), at);

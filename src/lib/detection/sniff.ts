@@ -1,4 +1,4 @@
-/** What a file is, by its first bytes; a name or a content type says nothing. */
+/** Recognizes a file by its first bytes. Its name and content type are ignored. */
 export type ImageFormat = "jpeg" | "png" | "webp" | "gif";
 export type AudioFormat = "wav" | "flac" | "mp3";
 export type Sniffed = { kind: "image"; format: ImageFormat } | { kind: "audio"; format: AudioFormat };

@@ -1,6 +1,7 @@
+import { MIB } from "../units.ts";
 import { GgufError, type Header, LIMITS, parseGguf } from "./parse.ts";
 
-const FIRST_BYTES = 1 << 20;
+const FIRST_BYTES = MIB;
 
 /** Reads from a position of the file into the buffer and returns the number of bytes read. */
 export type ReadAt = (buffer: Uint8Array, offset: number, length: number, position: number) => Promise<number>;

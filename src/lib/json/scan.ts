@@ -1,11 +1,12 @@
 import { takingTurns } from "../turns.ts";
+import { MIB } from "../units.ts";
 
 const QUOTE = 34;
 const COMMA = 44;
 const BACKSLASH = 92;
 const LONG = 4096; // a string that goes on is searched for its end by the runtime: a file in base64 has millions of digits
 const DEEPEST = 1_024; // below it fields are not counted
-const STEP_BYTES = 1 << 20; // some milliseconds
+const STEP_BYTES = MIB; // some milliseconds
 
 export type JsonLimits = {
   maxDepth: number;

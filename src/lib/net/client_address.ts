@@ -9,8 +9,8 @@ function addressOf(text: string): Uint8Array | undefined {
 }
 
 /**
- * Who called: the peer of the connection, or, where that is a proxy we were told of, the last address in
- * X-Forwarded-For that is not one. What stands further left was written by the caller and is not believed.
+ * The address of the client: the peer of the connection or, if the peer is a trusted proxy, the last address in
+ * X-Forwarded-For that is not one. Addresses further left were written by the caller and are ignored.
  */
 export function clientAddress(peer: string, forwarded: string | null, proxies: readonly Cidr[]): string {
   let client = addressOf(peer);
@@ -24,7 +24,7 @@ export function clientAddress(peer: string, forwarded: string | null, proxies: r
   return formatIp(client);
 }
 
-/** What counts as one client: an IPv4 address, or the 64 bits of an IPv6 address that a network hands out as one. */
+/** The network that counts as one client: an IPv4 address, or the first 64 bits of an IPv6 address. */
 export function clientNetwork(address: string): string {
   const bytes = addressOf(address);
   return bytes?.length === 16 ? `${Buffer.from(bytes.subarray(0, 8)).toString("hex")}/64` : address;

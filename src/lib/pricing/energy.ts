@@ -1,6 +1,6 @@
 /**
- * Energy from readings of power. A meter counts up to `energyAt` within the run since `runSince`; between two readings
- * power is taken to go in a straight line. What is counted is never counted again, whoever reads next.
+ * Energy from readings of power. A meter has counted up to `energyAt` in the run since `runSince`. Between two readings
+ * power is taken as a straight line. No interval is counted twice.
  */
 export type Meter = {
   runSince: number | null;

@@ -2,7 +2,9 @@
  * The contract of rewards on both sides of the sandbox: the code, the samples, their outcomes, and the frames between
  * the process that runs the code and its caller. The caller trusts only what is checked here.
  */
+
 import { z } from "zod";
+import { MIB } from "../units.ts";
 
 export const LANGUAGES = ["python", "typescript", "javascript"] as const;
 export type Language = (typeof LANGUAGES)[number];
@@ -73,8 +75,8 @@ export const Rejection = z.object({
 export type Rejection = z.infer<typeof Rejection>;
 
 export const STDOUT_BYTES = 65_536;
-export const MAX_FRAME_BYTES = 1 << 20; // limit of an answer; a longer one is a violation
-export const MAX_SOURCE_BYTES = 1 << 20;
+export const MAX_FRAME_BYTES = MIB; // limit of an answer; a longer one is a violation
+export const MAX_SOURCE_BYTES = MIB;
 export const LOAD_MS = 10_000; // limit for the code's own top level
 
 /** Layers of the sandbox that can be active around a process. */

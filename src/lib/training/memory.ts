@@ -3,8 +3,10 @@
  * too, so that the estimate holds: tokens of a micro-batch, and recomputation of layers. Graphs and weights of models
  * on the CPU are within 15 %.
  */
+
 import { estimateMemory as servingMemory } from "../gguf/memory.ts";
 import type { ModelShape } from "../gguf/shape.ts";
+import { MIB } from "../units.ts";
 import type { LoraSettings, Module } from "./lora.ts";
 import { activationBytes, type Dimensions, keptBytes, type Micro } from "./memory_graph.ts";
 import { rolloutSlots } from "./slots.ts";
@@ -32,7 +34,6 @@ export type TrainingMemory = {
   total: number;
 };
 
-const MIB = 2 ** 20;
 const LIMITS = {
   cpu: { tokens: 1024, kept: 512 * MIB, scores: 128 * MIB, table: 256 * MIB, fixed: 64 * MIB },
   cuda: { tokens: 8192, kept: 12_288 * MIB, scores: 1024 * MIB, table: 1024 * MIB, fixed: 1024 * MIB },

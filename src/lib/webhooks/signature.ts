@@ -12,7 +12,7 @@ const MINTED_KEY_BYTES = 33; // a multiple of three: no padding, so the four cha
 const MASK = `${PREFIX}****`;
 
 export const TOLERANCE_SECONDS = 300;
-const MAX_ENTRIES = 16; // in a header that a stranger sent
+const MAX_ENTRIES = 16; // of an untrusted header
 
 const ID = /^[A-Za-z0-9_-]{1,128}$/;
 const SECONDS = /^(0|[1-9]\d{0,11})$/; // one spelling only
@@ -22,16 +22,16 @@ export type Message = { id: string; timestampSeconds: number; body: Uint8Array }
 export const mintSecret = (): string =>
   PREFIX + Buffer.from(crypto.getRandomValues(new Uint8Array(MINTED_KEY_BYTES))).toString("base64");
 
-/** The key in a secret; undefined when it is none: prefix, canonical base64, 24 to 64 bytes. */
+/** The key in a secret. Undefined unless the text is the prefix and canonical base64 of 24 to 64 bytes. */
 export function keyOf(secret: string): Uint8Array | undefined {
   if (!secret.startsWith(PREFIX)) return undefined;
   const text = secret.slice(PREFIX.length);
   const key = Buffer.from(text, "base64");
-  const canonical = key.toString("base64") === text; // the decoder skips what it does not know
+  const canonical = key.toString("base64") === text; // the decoder skips unknown characters
   return canonical && key.length >= MIN_KEY_BYTES && key.length <= MAX_KEY_BYTES ? key : undefined;
 }
 
-/** Anything but a secret is masked whole: what was put in the wrong place may be another one. */
+/** Text that is not a secret is masked whole: it may be another kind of secret. */
 export const maskSecret = (secret: string): string => (keyOf(secret) === undefined ? MASK : MASK + secret.slice(-4));
 
 export function macOf(key: Uint8Array, ...parts: readonly (string | Uint8Array)[]): Buffer {
@@ -55,7 +55,7 @@ export function sign({ id, timestampSeconds, body }: Message, secrets: readonly 
     .join(" ");
 }
 
-/** Everything a delivery says of itself beside its body. */
+/** The headers of a delivery. */
 export const deliveryHeaders = (message: Message, secrets: readonly string[]) => ({
   "content-type": "application/json",
   "webhook-id": message.id,
@@ -79,11 +79,11 @@ export type Refusal =
   | "too_many_signatures"
   | "no_matching_signature";
 export type Verification = { valid: true; id: string } | { valid: false; reason: Refusal };
-export type Delivered = { headers: { get(name: string): string | null }; body: Uint8Array };
+export type ReceivedDelivery = { headers: { get(name: string): string | null }; body: Uint8Array };
 export type Verifier = { secrets: readonly string[]; nowSeconds: number; toleranceSeconds?: number };
 
-/** What a receiver does. Every entry is compared with every secret, in the same time whatever is wrong with it. */
-export function verify({ headers, body }: Delivered, verifier: Verifier): Verification {
+/** The check of a receiver. Every entry is compared with every secret, in constant time. */
+export function verify({ headers, body }: ReceivedDelivery, verifier: Verifier): Verification {
   const refuse = (reason: Refusal): Verification => ({ valid: false, reason });
   const [id, timestamp, signature] = ["id", "timestamp", "signature"].map((name) => headers.get(`webhook-${name}`));
   if (!id || !timestamp || !signature) return refuse("missing_headers");

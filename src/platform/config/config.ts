@@ -7,8 +7,8 @@ import { ConfigTree } from "./schema.ts";
 import { type Leaf, leaves, readText, renderToml, sections, type Tree } from "./walk.ts";
 
 /**
- * defaults < file < environment < flags. A setting that is not known, or not of its type, stops the program and says
- * where it stands. The result is frozen: nobody changes a setting after the start.
+ * Order: defaults < file < environment < flags. An unknown setting, or one of a wrong type, stops the program with its
+ * place in the file. The result is frozen: no setting changes after the start.
  */
 type Env = Record<string, string | undefined>;
 type DeepReadonly<T> = T extends object ? { readonly [K in keyof T]: DeepReadonly<T[K]> } : T;
@@ -20,7 +20,7 @@ export type ConfigSources = {
   flags?: Record<string, unknown>;
 };
 
-/** The environment this process was started in, for those who hand a few names of it on. */
+/** The environment of this process. Workers get a few names of it. */
 export const ambientEnv = (): Env => process.env;
 
 export const DEFAULT_CONFIG_FILE = "/etc/verk/config.toml";
@@ -62,7 +62,7 @@ export function exposedSecrets(file: string | undefined): ExposedFile | undefine
   return settings.length === 0 ? undefined : { file, mode: (mode & 0o777).toString(8).padStart(4, "0"), settings };
 }
 
-/** One line each for the command line and the log: what is wrong, and what mends it. */
+/** One line for the command line and the log: what is wrong, and how to fix it. */
 export const sayExposed = ({ file, mode, settings }: ExposedFile) => ({
   detail: `${file} has mode ${mode}, so every user of this machine can read ${settings.join(", ")}`,
   fix: `chmod 640 ${file} and replace the secret, or move it to the environment of the service`,

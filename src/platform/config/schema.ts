@@ -16,7 +16,7 @@ const isOrigin = (text: string) => text === "*" || (URL.canParse(text) && new UR
 const isPublicUrl = (text: string) =>
   text === "" || (/^https?:\/\//.test(text) && URL.canParse(text) && !/[/?#]$/.test(text));
 
-const http = section("The one port that serves both interfaces.", {
+const http = section("The port of the API and of the detection service.", {
   listen: z
     .string()
     .refine((text) => parseListen(text) !== undefined, "expected host:port, such as 127.0.0.1:7070 or [::]:7070")
@@ -27,7 +27,7 @@ const http = section("The one port that serves both interfaces.", {
     .refine(isPublicUrl, "expected http(s)://host[:port][/path] without a trailing slash")
     .default("")
     .describe(
-      "Address under which clients reach this server, used in links; empty = as they call it by IP or its own name.",
+      "Address at which clients reach this server, used in links; empty = the address or own name that the client used.",
     ),
   max_body_bytes: z
     .int()
@@ -39,7 +39,7 @@ const http = section("The one port that serves both interfaces.", {
     .int()
     .min(1_048_576)
     .default(536_870_912)
-    .describe("Request bodies in memory, all together; beyond it requests get 503."),
+    .describe("Most bytes of request bodies in memory, in all; beyond it requests get 503."),
   workspace_body_memory_bytes: z
     .int()
     .min(1_048_576)
@@ -50,25 +50,25 @@ const http = section("The one port that serves both interfaces.", {
     .min(1)
     .max(86_400)
     .default(300)
-    .describe("Until a body that is kept in memory must have arrived; uploads to the disk may take longer."),
+    .describe("Longest time for a body in memory to arrive; uploads to the disk may take longer."),
   max_requests_per_key: z
     .int()
     .min(0)
     .default(2048)
-    .describe("Requests of one key under way at a time, reads not counted; beyond it 429; 0 = off."),
+    .describe("Requests of one key at the same time, reads not counted; beyond it 429; 0 = off."),
   max_streams_per_key: z
     .int()
     .min(0)
     .default(512)
     .describe("Open streams of one key (events, logs, commands, completions); beyond it 429; 0 = off."),
   max_streams_per_workspace: z.int().min(0).default(1024).describe("The same for one workspace."),
-  max_streams: z.int().min(0).default(4096).describe("The same for all together; beyond it 503."),
+  max_streams: z.int().min(0).default(4096).describe("The same for all keys together; beyond it 503."),
   idle_timeout_seconds: z
     .int()
     .min(20)
     .max(255)
     .default(60)
-    .describe("A silent connection is closed after this long; streams beat every 15 s."),
+    .describe("An idle connection is closed after this long; streams send a heartbeat every 15 s."),
   cors_origins: z
     .array(z.string().refine(isOrigin, 'expected an origin such as https://app.example.com, or "*"'))
     .default([])
@@ -78,7 +78,7 @@ const http = section("The one port that serves both interfaces.", {
   trusted_proxies: z
     .array(z.string().refine((text) => parseCidr(text) !== undefined, "expected an address or a CIDR"))
     .default([])
-    .describe("Proxies whose X-Forwarded-For is believed: addresses or CIDRs; empty = none."),
+    .describe("Proxies whose X-Forwarded-For is trusted: addresses or CIDRs; empty = none."),
   idempotency_hours: z.int().min(1).max(720).default(24).describe("How long the answer to an Idempotency-Key is kept."),
 });
 
@@ -90,12 +90,12 @@ const log = section("The log goes to standard error.", {
 const db = section("SQLite.", {
   busy_timeout_ms: milliseconds
     .default(1000)
-    .describe("How long to wait for another process that writes; nothing else is served meanwhile."),
+    .describe("Longest wait for another process that writes; no request is served meanwhile."),
   wal_checkpoint_pages: z.int().min(1).default(500).describe("Pages of 4 KiB in the log before a checkpoint."),
   cache_mib: z.int().min(1).max(65_536).default(64).describe("Page cache."),
 });
 
-const network = section("What this server may dial.", {
+const network = section("Outbound connections.", {
   allow_private: z.boolean().default(false).describe("Allow private ranges (RFC 1918, CGNAT, ULA)."),
   allow: z
     .array(
@@ -109,13 +109,18 @@ const network = section("What this server may dial.", {
 });
 
 const workers = section("Child processes.", {
-  silence_ms: milliseconds.default(30_000).describe("A worker that says nothing for this long is killed."),
-  stop_grace_ms: milliseconds.default(10_000).describe("Time between the polite stop and SIGKILL."),
-  stderr_tail_bytes: z.int().min(256).max(1_048_576).default(8192).describe("How much of its last words is kept."),
+  silence_ms: milliseconds.default(30_000).describe("A worker that sends no message for this long is killed."),
+  stop_grace_ms: milliseconds.default(10_000).describe("Time between the request to stop and SIGKILL."),
+  stderr_tail_bytes: z
+    .int()
+    .min(256)
+    .max(1_048_576)
+    .default(8192)
+    .describe("Bytes of a worker's last error output that are kept."),
 });
 
 const shutdown = section("Stopping.", {
-  deadline_ms: milliseconds.default(15_000).describe("All of an orderly shutdown must fit into this."),
+  deadline_ms: milliseconds.default(15_000).describe("Longest time of an orderly shutdown."),
 });
 
 const events = section("The event log.", {
@@ -129,18 +134,18 @@ const secrets = section("Encryption at rest.", {
     .describe("Empty = the systemd credential master.key where there is one, else master.key in data_dir."),
 });
 
-const hub = section("Where models come from that are not on this machine.", {
+const hub = section("The source of models that are not on this machine.", {
   endpoint: z
     .string()
     .refine((text) => /^https?:\/\//.test(text) && URL.canParse(text), "expected an http(s) address")
     .default("https://huggingface.co")
-    .describe("A hub that speaks the Hugging Face protocol; never dialled when offline = true."),
+    .describe("A hub with the Hugging Face protocol; never used when offline = true."),
   token: secret(z.string().default("").describe("Access token for private or gated models; empty = none.")),
   token_for: z
     .enum(["admin", "all"])
     .default("admin")
     .describe(
-      "Who may use hub.token: workspaces with an admin key, or all. Others store their own as the secret HUB_TOKEN.",
+      "Workspaces that may use hub.token: those with an admin key, or all. Others store their own as the secret HUB_TOKEN.",
     ),
 });
 
@@ -156,27 +161,27 @@ const serving = section("Deployments.", {
     .min(1)
     .max(256)
     .default(8)
-    .describe("Sequences that one replica decodes at once, unless asked for."),
+    .describe("Sequences that one replica decodes at once, unless the deployment sets it."),
   context_length: z
     .int()
     .min(64)
     .default(8192)
-    .describe("Tokens of context for each sequence, unless asked for; never more than the model has."),
+    .describe("Tokens of context for each sequence, unless the deployment sets it; never more than the model has."),
   standby: z
     .boolean()
     .default(true)
     .describe("While a deployment is parked, keep one process (about 70 MB) ready for it: a wake is faster."),
   health_interval_ms: milliseconds
     .default(10_000)
-    .describe("A silent replica proves that it decodes this often; one that serves requests has proved it."),
-  health_timeout_ms: milliseconds.default(20_000).describe("A proof that takes longer is a failed one."),
+    .describe("Time between health checks of an idle replica; one that serves requests needs none."),
+  health_timeout_ms: milliseconds.default(20_000).describe("A health check that takes longer has failed."),
   restart_attempts: z
     .int()
     .min(0)
     .max(100)
     .default(3)
     .describe("Restarts of a broken deployment before it has failed."),
-  restart_backoff_ms: milliseconds.default(1000).describe("Before the first restart; doubles with each."),
+  restart_backoff_ms: milliseconds.default(1000).describe("Pause before the first restart; doubles with each."),
   request_retention_days: z
     .int()
     .min(1)
@@ -185,14 +190,14 @@ const serving = section("Deployments.", {
     .describe("Request records older than this are removed."),
 });
 
-const gpu = section("The ledger of accelerator memory; on a machine without a GPU, of main memory.", {
-  reserve_mib: z.int().min(0).default(512).describe("Memory of each device that is never leased."),
+const gpu = section("Reservations of GPU memory, or of main memory on a machine without a GPU.", {
+  reserve_mib: z.int().min(0).default(512).describe("Memory of each device that is never reserved."),
   cpu_share: z
     .number()
     .min(0.05)
     .max(1)
     .default(0.8)
-    .describe("The part of main memory that may be leased where there is no GPU."),
+    .describe("The share of main memory that may be reserved on a machine without a GPU."),
 });
 
 const datasets = section("Datasets.", {
@@ -201,35 +206,35 @@ const datasets = section("Datasets.", {
     .min(1024)
     .max(268_435_456)
     .default(16_777_216)
-    .describe("The longest row; a longer one is refused with its line number."),
+    .describe("The longest row; a longer one is rejected with its line number."),
   max_append_bytes: z
     .int()
     .min(1024)
     .max(1_073_741_824)
     .default(67_108_864)
-    .describe("Largest body of one append, which is taken whole or not at all."),
+    .describe("Largest body of one append, which is accepted whole or not at all."),
   max_upload_bytes: z
     .int()
     .min(1024)
     .default(1_099_511_627_776)
-    .describe("Largest file of one upload; it goes to the disk as it comes."),
+    .describe("Largest file of one upload; it goes to the disk as it arrives."),
 });
 
 const connectors = section("Sources of connected datasets.", {
-  connect_timeout_ms: milliseconds.default(15_000).describe("Until a source has begun to answer."),
-  statement_timeout_ms: milliseconds.default(3_600_000).describe("For one statement of a database."),
+  connect_timeout_ms: milliseconds.default(15_000).describe("Longest time until a source begins to answer."),
+  statement_timeout_ms: milliseconds.default(3_600_000).describe("Longest time of one statement of a database."),
   validate_timeout_ms: milliseconds
     .default(60_000)
-    .describe("How long a validation may count rows; where that is not enough, num_rows is null."),
+    .describe("Longest time in which a validation counts rows; if it is too short, num_rows is null."),
 });
 
-const storage = section("Where the files of volumes, models and artifacts live.", {
+const storage = section("The storage of volumes, models and artifacts.", {
   kind: z.enum(["local", "s3"]).default("local").describe("local (in data_dir) or s3."),
   min_free_bytes: z
     .int()
     .min(0)
     .default(1_073_741_824)
-    .describe("New content is refused while the disk of data_dir has less free space than this; 0 = never."),
+    .describe("New content is rejected while the disk of data_dir has less free space than this; 0 = never."),
   s3_endpoint: z
     .string()
     .refine((text) => text === "" || (/^https?:\/\//.test(text) && URL.canParse(text)), "expected an http(s) address")
@@ -246,7 +251,12 @@ const storage = section("Where the files of volumes, models and artifacts live."
 const volumes = section("Files that users keep.", {
   max_file_bytes: z.int().min(1).default(1_099_511_627_776).describe("Largest file."),
   quota_bytes: z.int().min(0).default(0).describe("All volumes of one workspace together; 0 = no limit."),
-  url_seconds: z.int().min(1).max(604_800).default(3600).describe("How long a signed address works, unless asked for."),
+  url_seconds: z
+    .int()
+    .min(1)
+    .max(604_800)
+    .default(3600)
+    .describe("Lifetime of a signed address, unless the request sets it."),
 });
 
 export const ConfigTree = z
@@ -258,7 +268,7 @@ export const ConfigTree = z
     offline: z
       .boolean()
       .default(false)
-      .describe("Never dial out for a model or a dataset of the hub: what is on this machine is all there is."),
+      .describe("Make no outbound connection for a model or a dataset of the hub: use what is on this machine."),
     http,
     log,
     db,

@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { DAY_MS } from "../../lib/units.ts";
 
 /** One part of the settings, with a line that says what it is about. */
 export const section = <S extends z.core.$ZodLooseShape>(doc: string, shape: S) =>
@@ -7,4 +8,4 @@ export const section = <S extends z.core.$ZodLooseShape>(doc: string, shape: S) 
     .prefault({} as never)
     .describe(doc); // every leaf has a default, so {} is a valid input
 
-export const milliseconds = z.int().min(1).max(86_400_000);
+export const milliseconds = z.int().min(1).max(DAY_MS);

@@ -2,7 +2,7 @@
 import { z } from "zod";
 import { milliseconds, section } from "./section.ts";
 
-export const sandbox = section("Where reward code and workers run.", {
+export const sandbox = section("The sandbox of reward code and workers.", {
   require: z
     .enum(["language", "process", "full"])
     .default("process")
@@ -10,7 +10,12 @@ export const sandbox = section("Where reward code and workers run.", {
       "Refuse to run below this: language (the interpreter's walls), process (and seccomp), full (and landlock, namespaces). " +
         "It holds for reward code and for workers, which parse images, models, archives and rows: one that lacks a layer does not start.",
     ),
-  memory_mib: z.int().min(64).max(4096).default(512).describe("What one reward process may add to its own size."),
+  memory_mib: z
+    .int()
+    .min(64)
+    .max(4096)
+    .default(512)
+    .describe("Memory that one reward process may add to its own size."),
   processes: z.int().min(1).max(1024).default(8).describe("Reward processes at the same time; others wait."),
   spare_seconds: z
     .int()
@@ -18,31 +23,33 @@ export const sandbox = section("Where reward code and workers run.", {
     .max(86_400)
     .default(120)
     .describe("After use, one process of the language stays ready for this long; 0 = none."),
-  sample_timeout_ms: milliseconds.default(5_000).describe("For one sample, unless the reward function says otherwise."),
-  batch_timeout_ms: milliseconds.default(120_000).describe("For one batch, whatever it holds."),
+  sample_timeout_ms: milliseconds
+    .default(5_000)
+    .describe("Longest time of one sample, unless the reward function sets it."),
+  batch_timeout_ms: milliseconds.default(120_000).describe("Longest time of one batch of any size."),
 });
 
 export const sessions = section("Session sandboxes.", {
   enabled: z.boolean().default(true).describe("false: every session operation answers sessions_disabled."),
   max_per_workspace: z.int().min(1).default(16).describe("Sessions of one workspace that have not ended."),
-  idle_seconds: z.int().min(10).default(1800).describe("A session nobody used for this long expires."),
+  idle_seconds: z.int().min(10).default(1800).describe("A session that is not used for this long expires."),
   lifetime_seconds: z.int().min(10).default(86_400).describe("Longest life of a session, and the default."),
   exec_timeout_seconds: z.int().min(1).default(3600).describe("Longest time of one command; the default is 300."),
   execs: z.int().min(1).max(256).default(8).describe("Commands at the same time in all sessions; others wait."),
-  memory_mib: z.int().min(16).default(2048).describe("All processes of one command together."),
+  memory_mib: z.int().min(16).default(2048).describe("Memory of all processes of one command."),
   processes: z.int().min(4).max(4096).default(128).describe("Processes and threads of one command."),
-  disk_mib: z.int().min(1).default(4096).describe("What may lie in one /workspace."),
+  disk_mib: z.int().min(1).default(4096).describe("Most content of one /workspace."),
   disk_entries: z.int().min(10).default(200_000).describe("Files and directories in one /workspace."),
   output_bytes: z
     .int()
     .min(1024)
     .max(67_108_864)
     .default(1_048_576)
-    .describe("Of each stream of a command; the rest is dropped."),
+    .describe("Bytes kept of each output stream of a command; the rest is dropped."),
   allow_network: z
     .boolean()
     .default(false)
-    .describe("Let a session ask for the network of this machine, loopback and private addresses included."),
+    .describe("Let a session request the network of this machine, loopback and private addresses included."),
 });
 
 export const training = section("Training jobs.", {
@@ -52,7 +59,7 @@ export const training = section("Training jobs.", {
     .min(1)
     .max(100_000)
     .default(1_000)
-    .describe("Jobs of one workspace that are queued or paused; a job beyond that is refused with 429."),
+    .describe("Jobs of one workspace that are queued or paused; a job beyond that is rejected with 429."),
   threads: z.int().min(0).max(1024).default(0).describe("Threads of one job on the CPU; 0 = all cores but one."),
   crash_limit: z
     .int()
@@ -70,12 +77,15 @@ export const training = section("Training jobs.", {
 
 const quota = (what: string) => z.int().min(0).default(0).describe(`${what} of one workspace, in bytes; 0 = no limit.`);
 
-export const quotas = section("What one workspace may keep; volumes.quota_bytes is the limit for volumes.", {
-  dataset_bytes: quota("Datasets"),
-  model_bytes: quota("Models that were uploaded, pulled or trained"),
-  code_artifact_bytes: quota("Code artifacts"),
-  checkpoint_bytes: quota("Checkpoints and exports of training jobs"),
-});
+export const quotas = section(
+  "Limits for the content of one workspace; volumes.quota_bytes is the limit for volumes.",
+  {
+    dataset_bytes: quota("Datasets"),
+    model_bytes: quota("Models that were uploaded, pulled or trained"),
+    code_artifact_bytes: quota("Code artifacts"),
+    checkpoint_bytes: quota("Checkpoints and exports of training jobs"),
+  },
+);
 
 export const webhooks = section("Webhooks.", {
   max_per_workspace: z.int().min(1).max(10_000).default(100).describe("Endpoints of one workspace."),
@@ -95,7 +105,7 @@ export const detect = section("Detection of generated images and speech.", {
     .min(-1)
     .max(65_535)
     .default(-1)
-    .describe("A second port of the same host that has detection alone; -1 = none, 0 picks a free one."),
+    .describe("A second port of the same host, for detection alone; -1 = none, 0 picks a free one."),
   default_plan: z
     .enum(["free", "pro", "enterprise"])
     .default("enterprise")
@@ -119,38 +129,38 @@ export const detect = section("Detection of generated images and speech.", {
     .min(1024)
     .max(1_073_741_824)
     .default(134_217_728)
-    .describe("Largest body of one batch; of addresses or in several batches there can be more."),
+    .describe("Largest body of one batch; send addresses or several batches for more."),
   models_dir: z
     .string()
     .default("")
-    .describe("Where detector_*.onnx and their .json lie that are used instead of the built-in ones; empty = those."),
+    .describe("Folder with detector_*.onnx and their .json that replace the built-in ones; empty = built-in."),
   threads: z.int().min(0).max(1024).default(0).describe("CPU threads of the detector; 0 = all this server may use."),
   parallel: z.int().min(1).max(256).default(16).describe("Images in the detector at the same time; others wait."),
-  wait_ms: milliseconds.default(10_000).describe("How long a request waits for its turn before it is refused."),
+  wait_ms: milliseconds.default(10_000).describe("Longest wait of a request for its turn; then it is rejected."),
   timeout_ms: milliseconds.default(60_000).describe("A detector that has not answered by then is ended."),
-  idle_seconds: z.int().min(1).default(600).describe("A detector that nobody used for this long is ended."),
+  idle_seconds: z.int().min(1).default(600).describe("A detector that is not used for this long is ended."),
   retention_days: z.int().min(1).max(36_500).default(30).describe("Results older than this are removed."),
 });
 
-export const billing = section("What things cost.", {
+export const billing = section("Prices and credit.", {
   initial_credit_usd: z.number().min(0).max(1e9).default(100).describe("Credit of a new workspace, in dollars."),
   local_rate_usd_per_hour: z
     .number()
     .min(-1)
     .max(1e6)
     .default(-1)
-    .describe("What an hour of one device of this machine costs, in dollars; 0 = free, -1 = as the prices say."),
+    .describe("Price of an hour of one device of this machine, in dollars; 0 = free, -1 = by the price list."),
   pricing_file: z
     .string()
     .default("")
-    .describe("Prices of your own, instead of those of the program (`verk config pricing`); empty = those."),
+    .describe("File with your own prices, instead of the built-in list (`verk config pricing`); empty = built-in."),
 });
 
 export const audit = section("The audit log.", {
   retention_days: z.int().min(1).max(36_500).default(365).describe("Entries older than this are removed."),
 });
 
-export const publicRuns = section("Runs that are shown to everybody.", {
+export const publicRuns = section("Runs that are public.", {
   enabled: z.boolean().default(true).describe("false: the public list is empty, whatever is published."),
   rate_limit_per_second: z.number().min(0).default(20).describe("Steady requests per second of one address; 0 = off."),
   rate_limit_burst: z.int().min(1).default(100).describe("Requests that one address may send at once."),

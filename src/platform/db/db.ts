@@ -1,11 +1,11 @@
 /**
  * SQLite in WAL mode, one writer, group commit.
  *
- * `write()` adds a change to the open commit: visible at once in this process, all of it or nothing of it. The
- * commit closes at the end of the turn of the event loop, so requests that arrive together share it, and the
- * flush to the disk is shared by all who wait for one. Only when `durable()` has resolved is a change safe from
- * `kill -9` and from a power cut. Hence the rule: whoever tells the outside world (an HTTP answer, a webhook, a
- * spawned process, a loop's end) waits for it first.
+ * `write()` adds a change to the open commit: visible at once in this process, all of it or nothing of it. The commit
+ * closes at the end of the turn of the event loop, so requests that arrive together share it. All that wait for the
+ * disk share one flush. A change is safe from `kill -9` and from a power cut only when `durable()` has resolved. Hence
+ * the rule: code that reaches the outside (an HTTP answer, a webhook, a spawned process, the end of a tick) waits for
+ * it first.
  */
 import { Database } from "bun:sqlite";
 import { closeSync, fdatasync, fdatasyncSync, openSync } from "node:fs";
@@ -94,9 +94,9 @@ export function openDb(options: DbOptions): Db {
 type Sync<T> = [T] extends [never] ? [] : T extends PromiseLike<unknown> ? ["write() must not be async"] : [];
 
 /**
- * The only way to write. `fn` must be synchronous: what it does after an `await` would fall into another commit;
- * the unused last parameter turns that into a type error. It is a savepoint: when it throws, its own changes are
- * undone and those of its neighbours stay.
+ * The only way to write. `fn` must be synchronous: its changes after an `await` would fall into another commit. The
+ * unused last parameter makes that a type error. It is a savepoint: when it throws, its own changes are undone and
+ * those of its neighbours stay.
  */
 export function write<T>(db: Db, fn: (tx: Tx) => T, ..._sync: Sync<T>): T {
   const state = db.$commits;
@@ -114,7 +114,7 @@ function openBatch(db: Db, state: Commits): Batch {
   endSnapshot(state);
   state.statements.begin.run();
   const batch: Batch = { ...Promise.withResolvers<void>(), beforeCommit: [], afterCommit: [] };
-  batch.promise.catch(() => {}); // who must know waits for it
+  batch.promise.catch(() => {}); // callers that must know wait for it
   state.batch = batch;
   setImmediate(closeBatch, db, state, batch);
   return batch;
@@ -137,7 +137,7 @@ function savepoint<T>(db: Db, state: Commits, batch: Batch, fn: (tx: Tx) => T): 
     return value;
   } catch (error) {
     batch.afterCommit.length = pending;
-    state.generation++; // a cache that was made inside has what is undone here
+    state.generation++; // a cache that was made inside holds what is undone here
     // On a full or failing disk SQLite rolls the whole transaction back by itself, the neighbours' changes too.
     if (sqlite.inTransaction) sqlite.run(`ROLLBACK TO ${name}; RELEASE ${name}`);
     else lose(state, batch, error);
@@ -174,8 +174,8 @@ function lose(state: Commits, batch: Batch, error: unknown) {
 }
 
 /**
- * Adds to the open commit, as its last part, or opens one: for a row that goes with whatever was done. It has no
- * savepoint of its own, so `fn` must not throw for reasons of its own: the whole commit would be lost.
+ * Adds to the open commit as its last part, or opens one: for a row that accompanies any change. It has no savepoint of
+ * its own, so `fn` must not throw: the whole commit would be lost.
  */
 export function joinCommit(db: Db, fn: (tx: Tx) => void) {
   const state = db.$commits;
@@ -200,8 +200,8 @@ export async function durable(db: Db): Promise<void> {
 }
 
 /**
- * For whoever writes now and then and answers at the end: begin to watch, work, then await what was returned. It
- * rejects when a commit was lost in between, also one that closed long before the end.
+ * For work that writes now and then and answers at the end: begin to watch, work, then await the returned function. It
+ * rejects when a commit was lost in between, also one that closed long before.
  */
 export function watchWrites(db: Db): () => Promise<void> {
   const state = db.$commits;
@@ -212,22 +212,22 @@ export function watchWrites(db: Db): () => Promise<void> {
   };
 }
 
-/** The open commit, if any. Who reads now sees into it, and what is seen there may yet be lost. */
+/** The open commit, if any. A read now sees its changes, which may yet be lost. */
 export const openCommit = (db: Db): Promise<void> | undefined => db.$commits.batch?.promise;
 
-/** Whether something written is not on the disk yet. */
+/** True while something written is not on the disk yet. */
 export const isDirty = (db: Db) => {
   const state = db.$commits;
   return state.batch !== undefined || state.flushed < state.ended;
 };
 
-/** Moves with every write of this process: a cache made from the database is good while it stands still. */
+/** Grows with every write of this process: a cache made from the database is valid while it does not change. */
 export const generationOf = (db: Db) => db.$commits.generation;
 
 const CLOSED = new Error("the database is closed");
 export const isClosed = (db: Db) => db.$commits.broken === CLOSED;
 
-/** Whether a flush has failed: from then on no write is accepted. */
+/** True once a flush has failed: from then on no write is accepted. */
 export const isBroken = (db: Db) => db.$commits.broken !== undefined;
 
 async function flush(state: Commits): Promise<void> {
@@ -240,7 +240,7 @@ async function flush(state: Commits): Promise<void> {
     state.flushed = upTo;
   } catch (error) {
     if (state.flushed >= upTo) return; // closeDb() has flushed and closed the file meanwhile
-    state.broken = error; // after a failed flush nobody knows what is on the disk
+    state.broken = error; // after a failed flush the content of the disk is unknown
     throw storageError(error);
   } finally {
     state.flushing = undefined;
@@ -261,7 +261,7 @@ export function closeDb(db: Db) {
   const state = db.$commits;
   endSnapshot(state);
   if (state.batch) closeBatch(db, state, state.batch);
-  if (state.broken === undefined && state.flushed < state.ended) flushNow(state); // those who wait for it are answered
+  if (state.broken === undefined && state.flushed < state.ended) flushNow(state); // callers of durable() still get their answer
   if (state.walFd !== undefined) closeSync(state.walFd);
   state.walFd = undefined;
   state.broken ??= CLOSED; // statements that are kept would still run, into nothing

@@ -25,7 +25,7 @@ const STORAGE_TROUBLE: readonly [code: RegExp, message: string][] = [
   [/^SQLITE_(BUSY|LOCKED)/, "Another process holds the database: try again"],
 ];
 
-/** Trouble of the disk is neither the caller's fault nor a bug: it becomes a 503 that says what to do. */
+/** Trouble with the disk is neither the caller's fault nor a bug: it becomes a 503 that says what to do. */
 export function storageError(error: unknown): unknown {
   const code = (error as { code?: unknown } | undefined)?.code;
   if (error instanceof AppError || typeof code !== "string") return error;

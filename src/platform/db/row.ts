@@ -58,7 +58,7 @@ export function changeRow<T extends Stateful>(tx: Tx, table: T, change: Change) 
   return found && (rowOf(found) as T["$inferSelect"]);
 }
 
-/** As `changeRow`, without the row: whether it was in one of the states. Twice as quick. */
+/** Like `changeRow` without the row, and twice as fast. True if the row was in one of the states. */
 export function setRow(tx: Tx, table: Stateful, change: Change): boolean {
   const { statement, bound } = changing(tx, table, change, false);
   return statement.run(...bound).changes > 0;

@@ -1,6 +1,6 @@
 import type { Database } from "bun:sqlite";
 
-/** Where the database keeps what only the master key opens: table → column. One that seals something is added here. */
+/** Table → column that holds text sealed with the master key. Add every new one here. */
 const SEALED = {
   secrets: "sealed",
   ssh_keys: "private_key_sealed",

@@ -1,6 +1,6 @@
 /**
- * Free space that nobody may use up: without it the database cannot commit, for any workspace. Checked before content
- * is taken and again as it comes, so that many uploads together overshoot by `CHECK_BYTES` each at most.
+ * Keeps free space: without it the database cannot commit, for any workspace. Checked before content is accepted and
+ * again as it arrives, so each of many uploads overshoots by `CHECK_BYTES` at most.
  */
 import { statfsSync } from "node:fs";
 import { formatBytes } from "../../lib/bytes.ts";

@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs";
 import { statfs } from "node:fs/promises";
 import { availableParallelism, cpus, freemem, totalmem } from "node:os";
 
-/** What this machine has. Without nvidia-smi there are no GPUs, and that is no error. */
+/** The hardware of this machine. Without nvidia-smi there are no GPUs, which is no error. */
 export type Gpu = {
   index: number;
   uuid: string;

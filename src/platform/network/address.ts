@@ -5,16 +5,16 @@ import type { Tier } from "./address_ranges.ts";
 import * as ranges from "./address_ranges.ts";
 
 /**
- * The one judge of where this server may dial. It looks at bytes, never at text, and at what an IPv6 address carries
- * inside; a name passes only when every address it resolves to passes, and the caller dials the address returned here.
- * NOT covered: a public address that a router leads inside; NAT64 under a network's own prefix; a public address of this
- * machine that no interface has, as behind one-to-one NAT. List such in a firewall.
+ * Decides which addresses this server may connect to. It checks bytes, never text, and the IPv4 address inside an IPv6
+ * one. A name passes only if all its addresses pass, and the caller connects to an address returned here.
+ * NOT covered: a public address that a router leads inside; NAT64 under a network's own prefix; a public address of
+ * this machine that no interface has, as behind one-to-one NAT. Block such addresses with a firewall.
  */
 export type Policy = {
   readonly allowPrivate: boolean;
   readonly hosts: ReadonlySet<string>;
   readonly cidrs: readonly Cidr[];
-  /** Addresses of this machine's interfaces, asked for at each dial: an interface may come later. */
+  /** Addresses of this machine's interfaces, read for each connection: an interface may come later. */
   readonly own?: () => ReadonlySet<string>;
 };
 export type Verdict = { allowed: true } | { allowed: false; reason: string; tier: Tier };
@@ -22,12 +22,12 @@ export type Verdict = { allowed: true } | { allowed: false; reason: string; tier
 /** From `config.network`; entries were checked when the configuration was read. */
 export function networkPolicy(network: { allow_private: boolean; allow: readonly string[] }): Policy {
   const cidrs = network.allow.map(parseCidr).filter((cidr) => cidr !== undefined);
-  const dialled = cidrs.map((cidr) => (isMapped(cidr.bytes) && cidr.bits >= 96 ? unmappedCidr(cidr) : cidr));
+  const checked = cidrs.map((cidr) => (isMapped(cidr.bytes) && cidr.bits >= 96 ? unmappedCidr(cidr) : cidr));
   const hosts = network.allow.filter((text) => !parseCidr(text)).map(normalizeHost);
   return {
     allowPrivate: network.allow_private,
     hosts: new Set(hosts.filter((host) => host !== undefined)),
-    cidrs: dialled,
+    cidrs: checked,
     own: interfaceAddresses,
   };
 }
@@ -35,7 +35,7 @@ export function networkPolicy(network: { allow_private: boolean; allow: readonly
 const OWN_MS = 1_000;
 let known: { at: number; addresses: ReadonlySet<string> } | undefined;
 
-/** The kernel is asked at most once a second: webhooks dial thousands of times in one. */
+/** The kernel is asked at most once a second: webhooks connect thousands of times in one. */
 function interfaceAddresses(): ReadonlySet<string> {
   const now = performance.now();
   if (known && now - known.at < OWN_MS) return known.addresses;
@@ -60,7 +60,7 @@ export function judgeAddress(bytes: Uint8Array, policy: Policy): Verdict {
   return address.length === 4 ? judgeRanges(address, ranges.IPV4_RANGES, policy) : judgeIpv6(address, policy);
 }
 
-/** ::ffff:a.b.c.d is the IPv4 address itself: a socket that dials it speaks IPv4, and ::/0 in a list is not about it. */
+/** ::ffff:a.b.c.d is the IPv4 address itself: a socket to it speaks IPv4, and ::/0 in a list does not cover it. */
 export const unmapped = (bytes: Uint8Array) => (isMapped(bytes) ? bytes.subarray(12) : bytes);
 const unmappedCidr = ({ bytes, bits }: Cidr): Cidr => ({ bytes: unmapped(bytes), bits: bits - 96 });
 const isMapped = (bytes: Uint8Array) =>
@@ -75,7 +75,7 @@ function judgeRanges(address: Uint8Array, table: readonly ranges.Range[], policy
 function judgeIpv6(address: Uint8Array, policy: Policy): Verdict {
   const plain = judgeRanges(address, ranges.IPV6_RANGES, policy);
   if (!plain.allowed) return plain;
-  // An operator's list speaks of the address that is dialled, not of one inside it.
+  // The operator's list names the address of the connection, not one inside it.
   const inner: Policy = { ...policy, hosts: new Set(), cidrs: [] };
   let carries = false;
   let floor: Tier | undefined;

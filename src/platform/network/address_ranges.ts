@@ -1,8 +1,9 @@
 import { type Cidr, parseCidr } from "../../lib/net/ip.ts";
 
 /**
- * Where an outbound call must not go, from the IANA special-purpose address registries (RFC 6890 and successors) plus
- * the metadata services of clouds. Tier 1 is refused unless the operator lists it; tier 2 is private address space.
+ * Addresses that an outbound connection must not reach, from the IANA special-purpose registries (RFC 6890 and
+ * successors) and the metadata services of clouds. Tier 1 is refused unless the operator lists it; tier 2 is private
+ * address space.
  */
 export type Tier = 1 | 2;
 export type Range = Cidr & { tier: Tier; reason: string };
@@ -13,7 +14,7 @@ const range = (tier: Tier, text: string, reason: string): Range => {
   return { ...cidr, tier, reason };
 };
 
-/** Whoever reaches one may get this machine's credentials; a listed range around one does not open it. */
+/** A request to one may return credentials of this machine. A listed range around one does not open it. */
 export const METADATA: readonly Range[] = [
   "169.254.169.254",
   "169.254.170.2", // AWS, of a container
@@ -75,7 +76,7 @@ export const IPV6_RANGES: readonly Range[] = [
 
 /** Judged after Teredo, which lies in it. */
 export const IPV6_PROTOCOLS = range(1, "2001::/23", "reserved for protocols");
-/** Nothing outside it has been given to anybody. */
+/** No other range has been assigned. */
 export const IPV6_GLOBAL = range(1, "2000::/3", "");
 
 /**

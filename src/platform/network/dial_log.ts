@@ -1,13 +1,14 @@
+import { MINUTE_MS } from "../../lib/units.ts";
 import type { Log } from "../log.ts";
 import type { DialError } from "./address.ts";
 
-const QUIET_MS = 60_000;
+const QUIET_MS = MINUTE_MS;
 const MOST_HOSTS = 1_000;
 const lastAt = new Map<string, number>();
 
 /**
- * Tells the operator what a caller must not learn: the address behind a name. A caller chooses the names and how often
- * they are dialled, so each name gets one line a minute, and no more than `MOST_HOSTS` names do.
+ * Logs for the operator what a caller must not learn: the address behind a name. A caller chooses the names and how
+ * often they are used, so each name gets one line a minute, for at most `MOST_HOSTS` names.
  */
 export function logRefusal(
   log: Log,

@@ -10,10 +10,10 @@ import { type Pinned, pin, type Target, type Targets, targetOf } from "./dial_ta
 import { trusting } from "./trust.ts";
 
 /**
- * The only way out for anything a user may aim: webhooks, image URLs, connectors, the tracker. The address that was
- * checked is the one dialled, with the name in Host and SNI; redirects are not followed; the answer is read up to a
- * limit and then dropped; one deadline covers resolving, sending and reading.
- * A proxy named by the environment (HTTP_PROXY, HTTPS_PROXY) is ignored: it would resolve and dial anew.
+ * The only outbound connection to an address that a user chose: webhooks, image URLs, connectors, the tracker. The
+ * connection goes to the address that was checked, with the name in Host and SNI. Redirects are not followed. The
+ * answer is read up to a limit. One deadline covers resolving, sending and reading.
+ * A proxy of the environment (HTTP_PROXY, HTTPS_PROXY) is ignored: it would resolve the name again.
  */
 export type GuardedRequest = {
   policy: Policy;
@@ -25,9 +25,9 @@ export type GuardedRequest = {
   maxResponseBytes?: number;
   allowHttp?: boolean;
   /**
-   * The connection may be one that is open, and stays open. One pool per dialled address, port, name in SNI and trusted
-   * authorities: what was checked for one name never carries a request for another. A receiver may close an idle
-   * connection at the moment of a request, so only for what may be sent twice.
+   * May use an open connection, and leaves it open. There is one pool for each address, port, name in SNI and trusted
+   * authorities: a connection that was checked for one name never carries a request for another. A receiver may close
+   * an idle connection at any moment, so use it only for requests that may be sent twice.
    */
   keepAlive?: boolean;
   /** PEM text of authorities to trust beside the public ones: `readCaFile(config.network.ca_file)`. */
@@ -51,7 +51,7 @@ export type Dial = (
   request: Omit<GuardedRequest, "policy" | "ca" | "targets">,
 ) => Promise<GuardedResponse>;
 
-/** The way out under the operator's settings. Reads the CA file now, so that a wrong one stops the start. */
+/** The outbound client under the operator's settings. Reads the CA file now, so that a wrong one stops the start. */
 export function guardedDial(network: Config["network"], log: Log = silentLog): Dial {
   const policy = networkPolicy(network);
   const ca = readCaFile(network.ca_file);
@@ -110,7 +110,9 @@ export type OpenedResponse = {
   address: string;
 };
 
-/** As `guardedFetch`, with the body as a stream: `timeoutMs` is for the headers, `idleMs` for each pause after them. */
+/**
+ * Like `guardedFetch`, with the body as a stream: `timeoutMs` is for the headers, `idleMs` for each pause after them.
+ */
 export async function guardedOpen(
   input: string | URL,
   request: GuardedRequest & { idleMs: number },

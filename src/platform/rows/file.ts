@@ -5,10 +5,12 @@
  * What counts is up to the head that the caller names: an append is in this file before the head that covers it is in
  * the main database, and what a crash left beyond the head is cut off before the next append.
  */
+
 import { Database, type Statement } from "bun:sqlite";
 import { closeSync, existsSync, fdatasync, openSync } from "node:fs";
 import { dirname } from "node:path";
 import { promisify } from "node:util";
+import { MIB } from "../../lib/units.ts";
 import { storageError } from "../db/errors.ts";
 import { failpoint } from "../failpoint.ts";
 import { syncDir } from "../files.ts";
@@ -20,7 +22,7 @@ export type Change = { rowId: number; target: number; op: Op };
 export type Block = { firstRow: number; rows: number; createdAt: number; body: Uint8Array };
 
 const PAGE_BYTES = 16_384;
-const CHECKPOINT_BYTES = 16 << 20; // of the write-ahead log
+const CHECKPOINT_BYTES = 16 * MIB; // of the write-ahead log
 const BLOCK_BYTES = 1 << 18;
 const CACHE_KIB = 4096;
 const LF = 10;
@@ -95,10 +97,10 @@ export function openRows(path: string, mode: Mode) {
   }
 
   /**
-   * Resolves when what was appended survives a power cut; nothing may be appended meanwhile. SQLite itself never flushes
-   * here, for it would keep this thread waiting: the log is flushed on another, and once it has grown it is copied into
-   * the file, which is flushed before the log's place is used again. After a flush that failed nobody knows what is on
-   * the disk, and what follows in the log would be lost with it: nothing is taken until the file was opened anew.
+   * Resolves when the appended rows survive a power cut; nothing may be appended meanwhile. SQLite never flushes here,
+   * because it would block this thread. The log is flushed on another thread. Once it has grown it is copied into the
+   * file, which is flushed before the log is reused. After a failed flush the content of the disk is unknown, and later
+   * entries of the log would be lost with it. So nothing is accepted until the file was opened again.
    */
   async function flush() {
     try {
@@ -128,7 +130,7 @@ export function openRows(path: string, mode: Mode) {
     await flushPath(path);
   }
 
-  /** Forgets everything beyond `head`: what a crash left there was never promised to anybody. */
+  /** Removes everything beyond `head`: a crash left it there, and it was never acknowledged. */
   function cutBeyond(head: number) {
     transact(() => {
       sqlite.run("DELETE FROM blocks WHERE first_row > ?", [head]);
@@ -201,7 +203,7 @@ function open(path: string, mode: Mode): Database {
     sqlite.run("PRAGMA busy_timeout = 5000");
     sqlite.run(`PRAGMA cache_size = ${-CACHE_KIB}`);
     if (mode === "build") {
-      sqlite.run("PRAGMA journal_mode = OFF"); // nobody will ever see half of it
+      sqlite.run("PRAGMA journal_mode = OFF"); // half of the file is never visible
       sqlite.run("PRAGMA synchronous = OFF");
     }
     if (mode === "append") {

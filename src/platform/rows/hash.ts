@@ -33,7 +33,7 @@ export function createHashing(file: RowsFile) {
         await others;
         signal?.throwIfAborted();
       }
-      // What is remembered must hold for every later head: no entry beyond this one may speak of a row up to it.
+      // A remembered hash must hold for every later head: no entry beyond it may change a row up to it.
       if (head >= known.head && !file.isChangedBeyond(head)) known = { head, rows, bytes, hasher: hasher.copy() };
       return { rows, bytes, sha256: hasher.digest("hex") };
     },

@@ -1,5 +1,7 @@
 /** A log of rows as it stood at a head: each row at the place where it was first appended, with its newest content. */
+
 import { takingTurns } from "../../lib/turns.ts";
+import { MIB } from "../../lib/units.ts";
 import type { Block, Change, Op, RowsFile } from "./file.ts";
 
 export type Entry = {
@@ -13,9 +15,9 @@ export type Entry = {
 };
 
 const LF = 10;
-const KEPT_BYTES = 16 << 20;
+const KEPT_BYTES = 16 * MIB;
 const LOOKUPS = 64; // of entries elsewhere in the log, for one piece
-const PAGE_BYTES = 16 << 20;
+const PAGE_BYTES = 16 * MIB;
 const decoder = new TextDecoder();
 
 export type Page = { entries: Entry[]; hasMore: boolean };

@@ -2,6 +2,7 @@ import { mkdirSync, statSync, unlinkSync } from "node:fs";
 import { type FileHandle, mkdir, open, readdir, rmdir, stat, unlink, utimes } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { z } from "zod";
+import { HOUR_MS } from "../../lib/units.ts";
 import * as files from "../files.ts";
 import { encode, keysBelow, LEAF } from "./ref_names.ts";
 import {
@@ -201,7 +202,7 @@ export function openLocalStorage(root: string, { now = Date.now }: { now?: () =>
           removed.bytes += size;
         }
       }
-      await files.cleanTemp(dirs.tmp, Math.max(graceMs, 3_600_000), now());
+      await files.cleanTemp(dirs.tmp, Math.max(graceMs, HOUR_MS), now());
     } finally {
       namedMeanwhile = undefined;
     }

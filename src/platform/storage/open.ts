@@ -4,7 +4,9 @@ import { readCaFile } from "../network/http_client.ts";
 import { openLocalStorage } from "./local.ts";
 import type { Storage } from "./storage.ts";
 
-/** By `storage.kind`. Throws UsageError when a setting is missing; nothing is dialled yet. */
+/**
+ * Opens the storage that `storage.kind` names. Throws UsageError when a setting is missing; it makes no connection yet.
+ */
 export function openStorage({ storage, network, data_dir }: Config): Storage {
   if (storage.kind === "local") return openLocalStorage(join(data_dir, "storage"));
   // Loaded only where it is used: the SDK is a tenth of a second and 15 MB of every start.

@@ -1,6 +1,6 @@
 import { StorageError } from "../files.ts";
 
-/** The bucket's fault, or the settings'; `message` is for the operator, `advice` for those who only call the API. */
+/** A fault of the bucket or the settings. `message` is for the operator, `advice` for callers of the API. */
 export class BucketError extends StorageError {
   constructor(
     place: string,
@@ -52,7 +52,7 @@ export const statusOf = (error: unknown): number | undefined => (error as Failur
 export const isMissing = (error: unknown) => statusOf(error) === 404 && !isNamed(error, "NoSuchBucket");
 export const isNamed = (error: unknown, name: string) => (error as Failure | null)?.name === name;
 
-/** What the SDK threw, in our words. */
+/** Explains an error of the SDK. */
 export function asBucketError(place: string, doing: string, error: unknown): BucketError {
   return error instanceof BucketError ? error : new BucketError(place, doing, fixFor(error as Failure), error);
 }

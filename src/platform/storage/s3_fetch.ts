@@ -1,8 +1,8 @@
 import { getCACertificates } from "node:tls";
 
 /**
- * How the SDK sends its requests: with Bun's fetch, which takes half the time and half the memory of its node:http
- * (docs/adr/0019). Redirects are answers, and a body is what was stored, also where a client has called it compressed.
+ * Lets the SDK send its requests with Bun's fetch, which takes half the time and half the memory of node:http
+ * (docs/adr/0019). Redirects are answers, and a body is what was stored, also if a client has declared it compressed.
  */
 type HttpRequest = {
   protocol: string;
@@ -62,7 +62,7 @@ export function fetchHandler({ ca, silenceMs = SILENCE_MS }: FetchOptions = {}) 
   return { handle, metadata: { handlerProtocol: "http/1.1" } };
 }
 
-/** A server that falls silent in the middle would hold whoever reads, and what it reads, for ever. */
+/** A server that falls silent in the middle would hold the reader and its resources for ever. */
 function watched(body: ReadableStream<Uint8Array>, silenceMs: number): ReadableStream<Uint8Array> {
   const reader = body.getReader();
   return new ReadableStream<Uint8Array>(

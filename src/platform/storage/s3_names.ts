@@ -1,5 +1,5 @@
 /**
- * How keys become names in a bucket. The names sort as the keys do, byte by byte, and no name is another's directory
+ * Maps keys to names in a bucket. The names sort as the keys do, byte by byte, and no name is the directory of another
  * (`a!0` and `a/b!0`): servers that keep objects as files cannot hold `a` beside `a/b`.
  */
 const LEAF = "!0";

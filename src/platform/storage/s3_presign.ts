@@ -50,7 +50,7 @@ export function presigner({ bucket, refs, pins, now }: Parts): Presign {
       ...(checksum === undefined ? {} : { ChecksumSHA256: checksum }),
       ...(bytes === undefined ? {} : { ContentLength: bytes }),
     });
-    // As signed headers the server holds the client to them; moved into the address they would bind nobody.
+    // Signed headers bind the client. Moved into the address they would bind no request.
     const bound = new Set(["host", "content-length", ...Object.keys(headers)]);
     const options = { expiresIn: expiresSeconds, signableHeaders: bound, unhoistableHeaders: bound };
     return { staging, url: await getSignedUrl(client, command, options), headers };

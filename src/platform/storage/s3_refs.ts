@@ -11,7 +11,7 @@ const Ref = z.strictObject({
   object: z.string().regex(/^[0-9a-z-]{1,80}$/),
   bytes: z.int().min(0),
   sha256: z.string().regex(/^[0-9a-f]{64}$/),
-  /** What it was adopted from. */
+  /** The key that it was adopted from. */
   from: z.string().optional(),
 });
 export type Ref = z.output<typeof Ref>;
@@ -43,10 +43,10 @@ export function openRefs(bucket: Bucket) {
     const folders = prefix.split("/");
     const last = folders.pop() ?? "";
     if (folders.some((folder) => ["", ".", ".."].includes(folder))) return; // no key has such a part
-    // Nor may a server be asked for it, though `..a` begins with `..`
-    const asked = last === "." || last === ".." ? prefix.slice(0, -last.length) : prefix;
+    // Nor may a server be searched for it, though `..a` begins with `..`
+    const searched = last === "." || last === ".." ? prefix.slice(0, -last.length) : prefix;
     const start = after === "" ? "" : escapeKey(after);
-    for (const section of sectionsAfter(escapePrefix(asked), start))
+    for (const section of sectionsAfter(escapePrefix(searched), start))
       for await (const { name } of bucket.list("refs/", { ...section, page })) {
         const key = unescapeKey(name);
         if (key?.startsWith(prefix)) yield key;

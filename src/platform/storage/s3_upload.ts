@@ -5,11 +5,11 @@ import {
   CreateMultipartUploadCommand,
   UploadPartCommand,
 } from "@aws-sdk/client-s3";
+import { MIB } from "../../lib/units.ts";
 import { type Chunks, ContentError, type Written } from "../files.ts";
 import type { Bucket } from "./s3_bucket.ts";
 import type { PutOptions } from "./storage.ts";
 
-const MIB = 1 << 20;
 const PART_BYTES = 8 * MIB;
 const IN_FLIGHT = 3;
 

@@ -12,7 +12,7 @@ export type ByteRange = { offset: number; length?: number };
 export type Opened = {
   /** Read it to the end or cancel it: it holds a file or a connection open. */
   stream: ReadableStream<Uint8Array>;
-  /** Of this stream. */
+  /** Bytes of this stream. */
   bytes: number;
   totalBytes: number;
   sha256: string;
@@ -48,8 +48,8 @@ export type PresignedParts = { expiresSeconds: number; count: number };
 export type PresignedGet = { expiresSeconds: number; filename?: string; contentType?: string };
 
 /**
- * Addresses at which a client sends and fetches without us. What it sends lies apart, under a name of its own
- * (`staging`), until `adopt` has looked at it and given it a key: the address may be used again, but to no effect.
+ * Addresses at which a client sends and fetches content directly. Sent content is kept apart, under a name of its own
+ * (`staging`), until `adopt` has checked it and given it a key. A second use of the address has no effect.
  */
 export interface Presign {
   /** The most that one `put` takes. What is larger goes in parts. */

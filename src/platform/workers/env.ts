@@ -1,8 +1,8 @@
 import { join } from "node:path";
 
 /**
- * What a worker finds in its environment: a short list of names from the server's own, so that no key of the
- * operator reaches a process that runs other people's code, and the switches that keep native libraries quiet.
+ * The environment of a worker: a few names of the server's own, so that no key of the operator reaches a process that
+ * runs foreign code, and switches that keep native libraries quiet.
  */
 const PASSED = /^(PATH|LANG|LC_\w+|TZ|LD_LIBRARY_PATH|CUDA_\w+|NVIDIA_\w+|HIP_\w+|ROCR_\w+|HSA_\w+|OMP_\w+)$/;
 
@@ -13,7 +13,7 @@ const QUIET = {
 };
 
 /** `dir`: of all workers; `own`: of this one. */
-type Place = { id: string; dir: string; own: string };
+type WorkerFolders = { id: string; dir: string; own: string };
 
 export const marks = {
   /** On every process of one worker, its grandchildren included. */
@@ -27,7 +27,7 @@ export const cudaCache = (dir: string) => join(dir, ".nv", "ComputeCache");
 
 export function workerEnv(
   ambient: Record<string, string | undefined>,
-  { id, dir, own }: Place,
+  { id, dir, own }: WorkerFolders,
 ): Record<string, string> {
   const env: Record<string, string> = { PATH: "/usr/local/bin:/usr/bin:/bin", CUDA_CACHE_PATH: cudaCache(dir) };
   for (const [name, value] of Object.entries(ambient)) if (value !== undefined && PASSED.test(name)) env[name] = value;

@@ -20,9 +20,9 @@ export type WorkerFolder = {
   remove: () => Promise<void>;
 };
 
-type Places = { id: string; socketDir: string; givenDir: string };
+type FolderOptions = { id: string; socketDir: string; givenDir: string };
 
-export function makeFolder({ id, socketDir, givenDir }: Places): WorkerFolder {
+export function makeFolder({ id, socketDir, givenDir }: FolderOptions): WorkerFolder {
   const own = join(socketDir, id);
   const given = join(givenDir, id);
   for (const dir of [own, given]) mkdirSync(dir, { recursive: true, mode: 0o700 });

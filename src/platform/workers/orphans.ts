@@ -27,14 +27,14 @@ export const findMarked = async (mark: string): Promise<number[]> => (await scan
 async function scan(mark: string): Promise<{ marked: number[]; unclear: number }> {
   const names = await readdir("/proc").catch(() => []); // no /proc, no orphans to be found
   const pids = names.map(Number).filter((pid) => Number.isInteger(pid) && pid !== process.pid);
-  const verdicts = await Promise.all(pids.map((pid) => look(pid, mark)));
+  const verdicts = await Promise.all(pids.map((pid) => checkMark(pid, mark)));
   return {
     marked: pids.filter((_pid, i) => verdicts[i] === "marked"),
     unclear: verdicts.filter((verdict) => verdict === "unclear").length,
   };
 }
 
-async function look(pid: number, mark: string): Promise<"marked" | "unclear" | "other"> {
+async function checkMark(pid: number, mark: string): Promise<"marked" | "unclear" | "other"> {
   try {
     if ((await stat(`/proc/${pid}`)).uid !== process.getuid?.()) return "other";
     const environ = await readFile(`/proc/${pid}/environ`, "latin1");

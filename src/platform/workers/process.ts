@@ -1,6 +1,6 @@
 /**
- * One child process of this program. Its death is normal and always told once, with a kind: what it said itself
- * (`failed`, `done`), what we did to it (`stopped`), or what we saw (`crashed`, `silent`, `lied`).
+ * One child process of this program. Its end is normal and is always reported once, with a kind: its own message
+ * (`failed`, `done`), our action (`stopped`), or our observation (`crashed`, `silent`, `lied`).
  * Messages go over the IPC channel; streams go over a unix socket that the child serves at `socketPath`.
  */
 import type { ZodError } from "zod";
@@ -63,7 +63,7 @@ class WorkerProcess<In extends WorkerMessage, Out> implements Worker<In, Out> {
     this.#folder = makeFolder({ id: this.id, socketDir, givenDir });
     this.socketPath = this.#folder.socketPath;
     this.ready = this.#ready.promise;
-    this.ready.catch(() => {}); // whoever does not wait for it hears of the end by `exited`
+    this.ready.catch(() => {}); // a caller that does not wait for it learns of the end by `exited`
 
     failpoint("supervisor.before_spawn");
     try {
@@ -214,7 +214,7 @@ class WorkerProcess<In extends WorkerMessage, Out> implements Worker<In, Out> {
     this.#gone.abort();
     killGroup(this.pid);
     await killMarked(marks.worker(this.id));
-    // Its last words may still be on their way.
+    // Its last output may still be on the way.
     await Promise.race([Promise.all([this.#disconnected.promise, this.#drained]), Bun.sleep(DRAIN_MS)]);
     await Promise.race([this.#folder.remove(), Bun.sleep(DRAIN_MS)]); // it may have left very many files
     const { exitCode: code, signalCode: signal } = this.#child;
@@ -265,7 +265,7 @@ function killGroup(pid: number) {
   try {
     process.kill(-pid, "SIGKILL");
   } catch {
-    // nobody left in it
+    // no process is left in it
   }
 }
 

@@ -10,8 +10,8 @@ import { spawnWorker } from "./process.ts";
 import type { Confine, Worker, WorkerMessage, WorkerOptions } from "./types.ts";
 
 type Limits = "silenceMs" | "readyTimeoutMs" | "graceMs" | "tailBytes";
-type Given = "log" | "clock" | "socketDir" | "givenDir" | "confine" | "env" | "program";
-export type SpawnOptions<In extends WorkerMessage> = Omit<WorkerOptions<In>, Limits | Given> &
+type OwnOptions = "log" | "clock" | "socketDir" | "givenDir" | "confine" | "env" | "program";
+export type SpawnOptions<In extends WorkerMessage> = Omit<WorkerOptions<In>, Limits | OwnOptions> &
   Partial<Pick<WorkerOptions<In>, Limits>>;
 
 export type Supervisor = {

@@ -3,7 +3,7 @@ import type { Clock } from "../clock.ts";
 import type { Log } from "../log.ts";
 
 export type WorkerMessage = { type: string };
-/** How a child can end without saying so. A worker's own protocol adds the kinds it reports. */
+/** The ways in which a child can end without its own message. The protocol of a worker adds the kinds it reports. */
 export type SeenFailure = "crashed" | "silent" | "lied";
 
 type ReportedBy<In> = Extract<In, { type: "failed" }> extends { kind: infer K extends string } ? K : never;
@@ -62,7 +62,7 @@ export type WorkerOptions<In extends WorkerMessage> = {
   graceMs: number;
   tailBytes: number;
   socketDir: string;
-  /** Where links to files that workers are given lie: on the file system of the models. */
+  /** The folder of links to files that workers are granted: on the file system of the models. */
   givenDir: string;
   /** Without it, a worker may do whatever this process may. */
   confine?: Confine;

@@ -106,11 +106,11 @@ test("a thousand requests during a wake are one load and one event, and all are 
     replicas: { ready: 0 },
   });
 
-  const pending = Array.from({ length: 1000 }, (_, i) => chat(on, id, { stream: i % 2 === 0 }));
+  const requests = Array.from({ length: 1000 }, (_, i) => chat(on, id, { stream: i % 2 === 0 }));
   await on.reaches(id, "provisioning");
   await until("the second start", () => on.starts().length === 2);
   writeFileSync(gate, "");
-  const answers = await Promise.all(pending);
+  const answers = await Promise.all(requests);
   expect(new Set(answers.map((answer) => answer.status))).toEqual(new Set([200]));
   const streams = answers.filter((_, i) => i % 2 === 0).map((answer) => answer.body as string);
   expect(streams.every((text) => text.startsWith(": waking") && text.endsWith("data: [DONE]\n\n"))).toBe(true);

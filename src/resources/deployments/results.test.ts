@@ -65,7 +65,7 @@ test("a job without a result is refused with what to do", async () => {
   const state = [400, "unsupported_state", "/model"];
   expect(await refused({ model: running })).toEqual([
     ...state,
-    expect.stringContaining("is running: wait until it has completed, or give one of its checkpoints"),
+    expect.stringContaining("is running: wait until it has completed, or set checkpoint to one of its checkpoints"),
   ]);
   expect(await refused({ model: failed })).toEqual([...state, expect.stringContaining("is failed and has no result")]);
   expect(await refused({ model: custom })).toEqual([...state, expect.stringContaining("no model")]);
@@ -133,7 +133,7 @@ test("an adapter without a base that fits is refused before anything is queued",
     400,
     "invalid_request",
     "/model",
-    expect.stringContaining("is an adapter of qwen2 models, and random is of llama"),
+    expect.stringContaining("is an adapter for qwen2 models, and random is a llama model"),
   ]);
   set("base_model_id", null);
   set("base_model", "nobody/knows");

@@ -114,6 +114,6 @@ export function charge(ctx: Ctx, tx: Tx, workspaceId: string, used: Need) {
   const before = creditsOf(ctx, { creditsSpent: creditsSpent - used.credits });
   for (const { event, threshold } of alertsOf(total, before, credits)) {
     const data = { ...planFor(ctx, workspaceId), credits, total, threshold };
-    webhooks.tellService(ctx, tx, workspaceId, { event, data });
+    webhooks.notifyService(ctx, tx, workspaceId, { event, data });
   }
 }

@@ -1,5 +1,4 @@
 import type { Ctx } from "../../context.ts";
-import { AppError } from "../../lib/errors.ts";
 import { write } from "../../platform/db/db.ts";
 import * as webhooks from "../webhooks/service.ts";
 import { accountOf, change, creditsOf, planFor } from "./accounts.ts";
@@ -28,20 +27,11 @@ export async function update(ctx: Ctx, workspaceId: string, given: ChangeConfig)
     ...(defaultThreshold === undefined ? {} : { defaultThreshold }),
     ...(cacheEnabled === undefined ? {} : { cacheEnabled }),
   };
-  if (typeof webhookUrl === "string") await requireReachable(ctx, webhookUrl);
+  if (typeof webhookUrl === "string") await webhooks.requireReachable(ctx, webhookUrl, { field: "webhookUrl" });
   return write(ctx.db, (tx) => {
     change(ctx, tx, workspaceId, changes);
     const secret = webhookUrl === undefined ? undefined : webhooks.pointService(ctx, tx, workspaceId, webhookUrl);
     const config = present(ctx, workspaceId);
     return secret === undefined ? config : { ...config, webhookSecret: secret };
   });
-}
-
-async function requireReachable(ctx: Ctx, url: string) {
-  try {
-    await webhooks.requireReachable(ctx, url);
-  } catch (error) {
-    if (!(error instanceof AppError)) throw error;
-    throw new AppError(error.code, error.message.replace(/^url:/, "webhookUrl:"), { cause: error });
-  }
 }

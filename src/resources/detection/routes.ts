@@ -1,7 +1,7 @@
 /** Routes of detection, with a header for the key and an error format of their own (src/http/answer/service_errors.ts). */
 import { Elysia } from "elysia";
 import type { Ctx, Principal } from "../../context.ts";
-import { area, type Door } from "../../http/auth.ts";
+import { area, type KeyRules } from "../../http/auth.ts";
 import { readBody } from "../../http/body/json.ts";
 import { keepOpen } from "../../http/connection.ts";
 import { createsLater } from "../../http/idempotency.ts";
@@ -24,7 +24,7 @@ const TAGS = ["Detection"];
 const SLACK_BYTES = 65_536; // the body without the image
 const MAX_VALUES = 10_000; // a batch has three for each of its images
 
-const door: Door = {
+const keyRules: KeyRules = {
   keyOf(request) {
     const key = request.headers.get("x-api-key")?.trim();
     if (key) return key;
@@ -38,8 +38,8 @@ type ModelChoice = { model?: string | undefined; models?: string[] | undefined; 
 type Call = { request: Request; principal: Principal };
 
 const detecting = (ctx: Ctx) => {
-  const limited: Door = {
-    ...door,
+  const limited: KeyRules = {
+    ...keyRules,
     admit({ workspaceId }) {
       spendRate(ctx, workspaceId);
       requireQueue(ctx);
@@ -87,7 +87,7 @@ const detecting = (ctx: Ctx) => {
 };
 
 const keeping = (ctx: Ctx) => {
-  const { authed, takes } = area(ctx, "detect", door);
+  const { authed, takes } = area(ctx, "detect", keyRules);
   return new Elysia({ tags: TAGS })
     .use(authed)
     .get(
@@ -122,9 +122,9 @@ const keeping = (ctx: Ctx) => {
 };
 
 const batching = (ctx: Ctx) => {
-  const limited: Door = { ...door, admit: ({ workspaceId }) => spendRate(ctx, workspaceId) };
+  const limited: KeyRules = { ...keyRules, admit: ({ workspaceId }) => spendRate(ctx, workspaceId) };
   const sending = area(ctx, "detect", limited);
-  const reading = area(ctx, "detect", door);
+  const reading = area(ctx, "detect", keyRules);
   const prefix = "/api/detect/batch";
   const maxBytes = ctx.config.detect.max_batch_bytes;
   const accepting = new Elysia({ prefix, tags: TAGS }).use(sending.authed).post(

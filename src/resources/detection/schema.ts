@@ -7,26 +7,26 @@ import { PLANS } from "./policy.ts";
 import { BATCH_STATUSES, type DetectionRow, type Feedback as FeedbackRow } from "./table.ts";
 
 const Name = z.string().describe(`One of ${MODELS.join(", ")}`);
-const asked = {
+const modelChoice = {
   model: Name.optional(),
-  models: z.array(Name).min(1).max(16).optional().describe("Several models, whose mean is the score"),
+  models: z.array(Name).min(1).max(16).optional().describe("Several models; the score is their mean"),
 };
-const robustness = z.boolean().default(false).describe("Score re-encodes and rescales too, which takes longer");
+const robustness = z.boolean().default(false).describe("Score re-encoded and rescaled copies too, which takes longer");
 const oneList = (body: { model?: string | undefined; models?: string[] | undefined }) => !(body.model && body.models);
 const ONE_LIST = { path: ["models"], message: "give model or models, not both" };
 
-const Base64 = z.string().describe("base64; a data: URL is taken too. At most 10 MB");
+const Base64 = z.string().describe("base64, also as a data: URL. At most 10 MB");
 
 export const Detect = z
   .object({
     image: Base64.optional().describe("JPEG, PNG, WebP or GIF; base64, at most 10 MB"),
     audio: Base64.optional().describe("WAV, FLAC or MP3; base64, at most 10 MB"),
-    ...asked,
+    ...modelChoice,
     robustness,
   })
   .refine((body) => body.image !== undefined || body.audio !== undefined, {
     path: ["image"],
-    message: "send the image as base64, or a clip of speech in audio",
+    message: "send an image as base64, or a clip of speech in audio",
   })
   .refine((body) => body.image === undefined || body.audio === undefined, {
     path: ["audio"],
@@ -38,7 +38,7 @@ export const Detect = z
 const Url = z.string().min(1).max(2048);
 
 export const DetectUrl = z
-  .object({ url: Url.describe("http or https, publicly routable"), ...asked, robustness })
+  .object({ url: Url.describe("http or https, publicly routable"), ...modelChoice, robustness })
   .refine(oneList, ONE_LIST)
   .meta({ id: "DetectUrl" });
 
@@ -58,7 +58,11 @@ export type GiveFeedback = z.infer<typeof GiveFeedback>;
 
 const Result = later(() =>
   ModelResult.unwrap().extend({
-    score: z.number().min(0).max(1).describe("Calibrated; 0.5, which says nothing, where the status is error"),
+    score: z
+      .number()
+      .min(0)
+      .max(1)
+      .describe("Calibrated score. With the status error it is a placeholder of 0.5 that is ignored in the mean"),
   }),
 );
 const NO_SCORE = 0.5;
@@ -69,7 +73,11 @@ export const Detection = later(() =>
       id: z.string(),
       prediction: z.enum(PREDICTIONS),
       confidence: z.number().min(0).max(1).describe("Twice the distance of the score from 0.5"),
-      ensemble_score: z.number().min(0).max(1).describe("Higher: more likely generated. Of pixels alone"),
+      ensemble_score: z
+        .number()
+        .min(0)
+        .max(1)
+        .describe("Higher means more likely generated. Based on pixels or sound alone"),
       verdict: z.enum(VERDICTS),
       models_succeeded: z.int(),
       models_total: z.int(),
@@ -79,10 +87,10 @@ export const Detection = later(() =>
       processingTimeMs: z.number(),
       imageHash: z.string().describe("SHA-256 of the file"),
       cached: z.boolean(),
-      timestamp: DateTime.describe("Of the detection; of a cached one, when it was made"),
-      aboveThreshold: z.boolean().describe("The score is at least the account's defaultThreshold"),
+      timestamp: DateTime.describe("Time of the detection; for a cached result, when it was made"),
+      aboveThreshold: z.boolean().describe("True if the score is at least the account's defaultThreshold"),
       modelVersions: z.partialRecord(ModelName, z.string()),
-      signals: Signals.describe("Inform the reader and never move the score"),
+      signals: Signals.describe("Signals inform the reader and never change the score"),
       image: z
         .object({ width: z.int(), height: z.int(), format: z.string(), sizeBytes: z.int() })
         .nullable()
@@ -123,7 +131,7 @@ export const ChangeConfig = z
   .object({
     defaultModels: z.array(Name).min(1).max(16),
     defaultThreshold: z.number().min(0).max(1),
-    webhookUrl: Url.nullable().describe("https; null: no notifications"),
+    webhookUrl: Url.nullable().describe("An https address; null turns notifications off"),
     cacheEnabled: z.boolean(),
   })
   .partial()
@@ -133,14 +141,14 @@ export type ChangeConfig = z.infer<typeof ChangeConfig>;
 export const MOST_ITEMS = 1_000;
 const Item = z
   .object({
-    id: Label(200).optional().describe("Yours, unique within the batch; the place in the list where there is none"),
+    id: Label(200).optional().describe("Your id, unique within the batch. Default: the position in the list"),
     image: Base64.optional(),
     url: Url.optional(),
   })
-  .refine((item) => (item.image === undefined) !== (item.url === undefined), "send image or url, one of them");
+  .refine((item) => (item.image === undefined) !== (item.url === undefined), "send either image or url");
 
 export const CreateBatch = z
-  .object({ images: z.array(Item).min(1).max(MOST_ITEMS), ...asked })
+  .object({ images: z.array(Item).min(1).max(MOST_ITEMS), ...modelChoice })
   .refine(oneList, ONE_LIST)
   .meta({ id: "CreateDetectionBatch" });
 export type CreateBatch = z.infer<typeof CreateBatch>;
@@ -165,7 +173,7 @@ export const BatchResult = later(() =>
     .object({
       id: z.string(),
       status: z.enum(["pending", "success", "error", "cancelled"]),
-      result: Detection.nullable().describe("Null: none yet, or an error, or older than results are kept"),
+      result: Detection.nullable().describe("Null: pending, failed, or past retention"),
       error: z.string().nullable(),
       code: z.string().nullable(),
     })
@@ -193,10 +201,10 @@ const presentFeedback = (feedback: FeedbackRow) => ({
 const presentModels = (models: Scored["models"]): Detection["model_results"] =>
   Object.fromEntries(Object.entries(models).map(([name, each]) => [name, { ...each, score: each.score ?? NO_SCORE }]));
 
-type Shown = { threshold?: number; cached?: boolean; processingMs?: number };
+type PresentOptions = { threshold?: number; cached?: boolean; processingMs?: number };
 
-/** Cached: as it was found, with the time it took now and the threshold of now. */
-export function present(row: DetectionRow, shown: Shown = {}): Detection {
+/** A cached result is shown with the processing time and the threshold of this request. */
+export function present(row: DetectionRow, options: PresentOptions = {}): Detection {
   const { media, models, versions, signals } = row.scored;
   const ensemble = ensembleOf(models);
   if (!ensemble) throw new Error(`Detection ${row.id} was kept without a score`);
@@ -213,11 +221,11 @@ export function present(row: DetectionRow, shown: Shown = {}): Detection {
     model_results: presentModels(models),
     detection_latency_ms: row.detectionMs,
     isFake: ensemble.isFake,
-    processingTimeMs: shown.processingMs ?? row.processingMs,
+    processingTimeMs: options.processingMs ?? row.processingMs,
     imageHash: row.imageHash,
-    cached: shown.cached ?? false,
+    cached: options.cached ?? false,
     timestamp: isoTime(row.createdAt),
-    aboveThreshold: ensemble.score >= (shown.threshold ?? row.threshold),
+    aboveThreshold: ensemble.score >= (options.threshold ?? row.threshold),
     modelVersions: versions,
     signals,
     image: media.kind === "image" ? { width: media.width, height: media.height, ...file } : null,

@@ -4,7 +4,7 @@ import { workspaces } from "../workspaces/table.ts";
 
 export const BATCH_STATUSES = ["queued", "processing", "completed", "cancelled"] as const;
 
-/** What a workspace has set, and what it has used. Without a row it has set and used nothing. */
+/** Settings and usage of a workspace. Without a row it has the defaults and has used nothing. */
 export const detectionAccounts = sqliteTable("detection_accounts", {
   workspaceId: text("workspace_id")
     .primaryKey()
@@ -13,7 +13,7 @@ export const detectionAccounts = sqliteTable("detection_accounts", {
   defaultThreshold: real("default_threshold").notNull(),
   cacheEnabled: integer("cache_enabled", { mode: "boolean" }).notNull(),
   creditsSpent: integer("credits_spent").notNull(),
-  /** 2026-01, in UTC, that `monthRequests` is of. */
+  /** The month of `monthRequests`, in UTC, such as 2026-01. */
   month: text("month").notNull(),
   monthRequests: integer("month_requests").notNull(),
   createdAt: integer("created_at").notNull(),
@@ -27,7 +27,7 @@ export const detections = sqliteTable("detections", {
   id: text("id").primaryKey(),
   workspaceId: text("workspace_id").notNull(),
   imageHash: text("image_hash").notNull(),
-  /** Null: not to be found again. */
+  /** Null: not cached. */
   cacheKey: text("cache_key"),
   threshold: real("threshold").notNull(),
   sizeBytes: integer("size_bytes").notNull(),
@@ -45,7 +45,7 @@ export const detectionBatches = sqliteTable("detection_batches", {
     .notNull()
     .references(() => workspaces.id),
   status: text("status", { enum: BATCH_STATUSES }).notNull(),
-  /** Empty: those of the workspace that fit. */
+  /** Empty: the default models of the workspace that fit. */
   models: text("models", { mode: "json" }).$type<ModelName[]>().notNull(),
   threshold: real("threshold").notNull(),
   total: integer("total").notNull(),
@@ -72,7 +72,7 @@ export const detectionItems = sqliteTable(
     offset: integer("offset").notNull(),
     sizeBytes: integer("size_bytes").notNull(),
     detectionId: text("detection_id"),
-    /** It was known before. */
+    /** The result was cached. */
     cached: integer("cached", { mode: "boolean" }).notNull(),
     errorCode: text("error_code"),
     error: text("error"),

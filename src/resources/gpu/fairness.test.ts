@@ -40,7 +40,7 @@ const newRequest = (world: World, random: (below: number) => number): Request =>
   mayEvict: random(2) === 0,
 });
 
-/** Applies the answer as the service does. Returns the evicted holders. */
+/** Applies the decision as the service does. Returns the evicted holders. */
 function settle(world: World, request: Request): string[] {
   const placement = place(world, request);
   const evicted = placement.outcome === "evict" ? placement.holders : [];

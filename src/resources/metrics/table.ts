@@ -4,11 +4,11 @@ export const counters = sqliteTable(
   "counters",
   {
     name: text("name").notNull(),
-    /** Empty: nobody's. */
+    /** Empty: the series belongs to no workspace. */
     workspaceId: text("workspace_id").notNull(),
-    /** Their values, in the family's order. */
+    /** The values of the labels, in the family's order. */
     labels: text("labels", { mode: "json" }).$type<string[]>().notNull(),
-    /** Of a histogram its sum and its buckets. */
+    /** One number, or the sum and the buckets of a histogram. */
     counted: text("counted", { mode: "json" }).$type<number[]>().notNull(),
     updatedAt: integer("updated_at").notNull(),
   },

@@ -109,7 +109,7 @@ test("devices are shown as last seen, and a driver that hangs holds up nobody", 
   expect(seen.has("verk_gpu_temperature_celsius")).toBe(false);
   expect(probes).toBe(1);
   app.clock.advance(5_000);
-  await tick(app.ctx); // after a scrape the figures are kept fresh
+  await tick(app.ctx); // metrics are scraped, so devices are probed in between
   expect(probes).toBe(2);
   hang = true;
   app.clock.advance(5_000);
@@ -118,7 +118,7 @@ test("devices are shown as last seen, and a driver that hangs holds up nobody", 
   gpu.useProbe(app.ctx, probe);
   app.clock.advance(600_000);
   probes = 0;
-  await tick(app.ctx); // no scrape for a while
+  await tick(app.ctx); // nothing has scraped for a while
   expect(probes).toBe(0);
 });
 

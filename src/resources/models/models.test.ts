@@ -99,7 +99,7 @@ describe("the models folder", () => {
     await scan(app.ctx);
     const row = named("cut");
     expect(row).toMatchObject({ status: "failed" });
-    expect(row?.error).toContain("cut off");
+    expect(row?.error).toContain("truncated");
     put("cut.gguf");
     await scan(app.ctx);
     expect(named("cut")).toMatchObject({ id: row?.id, status: "ready", error: null });
@@ -182,12 +182,12 @@ describe("an import", () => {
     copyFileSync(source, join(dir, "real.gguf"));
     symlinkSync("real.gguf", join(dir, "link.gguf"));
     const opened = await openSource(join(dir, "link.gguf"));
-    const file = await place(app.dir, opened, { name: "by-link", move: true });
+    const imported = await place(app.dir, opened, { name: "by-link", move: true });
     await opened.handle.close();
-    expect(file.sizeBytes).toBe(Bun.file(source).size);
+    expect(imported.sizeBytes).toBe(Bun.file(source).size);
     expect(lstatSync(folder("by-link.gguf")).isFile()).toBe(true);
     expect(readdirSync(dir)).toEqual(["real.gguf"]);
-    registerChecked(app.ctx, file, opened.shape);
+    registerChecked(app.ctx, imported, opened.shape);
     rmSync(dir, { recursive: true });
   });
 
@@ -196,10 +196,10 @@ describe("an import", () => {
     copyFileSync(source, given);
     const { id } = await importFile(app.ctx, source, "replaced");
     const opened = await openSource(given);
-    const file = await place(app.dir, opened, { name: "replaced", move: true, replace: true });
+    const imported = await place(app.dir, opened, { name: "replaced", move: true, replace: true });
     await opened.handle.close();
     expect(existsSync(given)).toBe(false);
-    expect(registerChecked(app.ctx, file, opened.shape)).toMatchObject({ id, status: "ready" });
+    expect(registerChecked(app.ctx, imported, opened.shape)).toMatchObject({ id, status: "ready" });
   });
 });
 

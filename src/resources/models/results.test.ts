@@ -119,13 +119,13 @@ test("what is no model is refused in words and leaves nothing", async () => {
 test("a file without a row is removed after an hour, and not before", async () => {
   const clock = fakeClock(Date.now());
   const { on, result } = await app({ clock });
-  const file = await modelResults.placeResult(on.ctx, result);
+  const linked = await modelResults.placeResult(on.ctx, result);
   await scan(on.ctx);
   expect(resultsIn(on)).toHaveLength(1);
   clock.advance(3_700_000);
   await scan(on.ctx);
   expect(resultsIn(on)).toEqual([]);
-  expect(file.path).toEndWith(".gguf");
+  expect(linked.path).toEndWith(".gguf");
 });
 
 test("a base that adapters need is not deleted, and the refusal names them", async () => {

@@ -43,8 +43,8 @@ export type PlacedResult = models.Inspected & { id: string; path: string };
 export async function registerResult(ctx: Ctx, result: Result): Promise<ModelRow> {
   const known = existing(ctx.db, result);
   if (known?.status === "ready" && models.fileOf(ctx, known) === "same") return known;
-  const placed = await placeResult(ctx, result);
-  const row = write(ctx.db, (tx) => addResult(ctx, tx, result, placed));
+  const linked = await placeResult(ctx, result);
+  const row = write(ctx.db, (tx) => addResult(ctx, tx, result, linked));
   await durable(ctx.db);
   return row;
 }
@@ -78,9 +78,9 @@ async function linkInto(ctx: Ctx, file: Result["file"], to: string) {
 }
 
 /** Called in the commit that gives the job its result. If another call was faster, its row counts and this file is removed. */
-export function addResult(ctx: Ctx, tx: Tx, result: Result, placed: PlacedResult): ModelRow {
+export function addResult(ctx: Ctx, tx: Tx, result: Result, linked: PlacedResult): ModelRow {
   const now = ctx.clock.now();
-  const { id, path, ...found } = placed;
+  const { id, path, ...found } = linked;
   const known = existing(tx, result);
   if (known?.status === "ready" && models.fileOf(ctx, known) === "same") return known;
   if (known) {

@@ -32,25 +32,25 @@ test("the list pages like every other", async () => {
 
 test("GPUs are asked for once a minute, and equal ones are named once", async () => {
   const ctx = { ...app.ctx, state: { ...app.ctx.state, regions: new RegionsState() } };
-  let probes = 0;
+  let calls = 0;
   const probe = async () => {
-    probes++;
+    calls++;
     return [H200, H200];
   };
   expect((await regions.mustGet(ctx, "local", probe)).gpu_types).toEqual(["H200"]);
   await Promise.all([regions.mustGet(ctx, "local", probe), regions.mustGet(ctx, "local", probe)]);
-  expect(probes).toBe(1);
+  expect(calls).toBe(1);
   clock.advance(60_001);
   await Promise.all([regions.mustGet(ctx, "local", probe), regions.mustGet(ctx, "local", probe)]);
-  expect(probes).toBe(2);
+  expect(calls).toBe(2);
 });
 
 test("a driver that hangs delays the answer by two seconds at most, and is not asked twice at once", async () => {
   const ctx = { ...app.ctx, state: { ...app.ctx.state, regions: new RegionsState() } };
-  let probes = 0;
+  let calls = 0;
   const driver = Promise.withResolvers<(typeof H200)[]>();
   const probe = () => {
-    probes++;
+    calls++;
     return driver.promise;
   };
   const first = regions.mustGet(ctx, "local", probe);
@@ -59,7 +59,7 @@ test("a driver that hangs delays the answer by two seconds at most, and is not a
   const second = regions.mustGet(ctx, "local", probe);
   driver.resolve([H200]);
   expect((await second).gpu_types).toEqual(["H200"]);
-  expect(probes).toBe(1);
+  expect(calls).toBe(1);
 });
 
 test("a driver that fails leaves the last answer standing", async () => {

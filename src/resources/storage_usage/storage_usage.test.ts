@@ -45,15 +45,15 @@ const artifact = (app: TestApp, content: string) => {
 };
 const modelUpload = async (app: TestApp, name: string, file: object = {}) => {
   const { id } = (await app.call("POST", "/v1/models", { name })).body;
-  const requested = await app.call("POST", `/v1/models/${id}/presigned-upload`, {
+  const presigned = await app.call("POST", `/v1/models/${id}/presigned-upload`, {
     files: [{ path: "m.gguf", ...file }],
   });
   const send = (raw: Uint8Array<ArrayBuffer>) =>
-    app.call("PUT", requested.body.files[0].url.replace("http://localhost", ""), undefined, { key: null, raw });
-  return { id, requested, send, complete: () => app.call("POST", `/v1/models/${id}/complete`) };
+    app.call("PUT", presigned.body.files[0].url.replace("http://localhost", ""), undefined, { key: null, raw });
+  return { id, presigned, send, complete: () => app.call("POST", `/v1/models/${id}/complete`) };
 };
 
-/** The sums over the rows of the tables. */
+/** The sums of the rows of the tables. */
 function summed(app: TestApp): Record<Kind, number> {
   const sum = (sql: string) =>
     app.ctx.db.$client.query<{ n: number | null }, [string]>(`SELECT sum(${sql}`).get(app.workspaceA)?.n ?? 0;
@@ -193,7 +193,7 @@ describe("17.6: beyond the quota", () => {
   test("a model is refused by its announced size, or cut off; what is not used is given back", async () => {
     const size = model().length;
     const app = open({ flags: { "quotas.model_bytes": size + 10 } });
-    expect((await modelUpload(app, "large", { size_bytes: size + 11 })).requested).toMatchObject(FULL);
+    expect((await modelUpload(app, "large", { size_bytes: size + 11 })).presigned).toMatchObject(FULL);
     const broken = await modelUpload(app, "broken");
     expect((await broken.send(new Uint8Array(size))).status).toBe(200);
     expect(used(app, "models")).toBe(size);
@@ -204,7 +204,7 @@ describe("17.6: beyond the quota", () => {
     const good = await modelUpload(app, "good");
     await good.send(model());
     expect([(await good.complete()).body.status, used(app, "models")]).toEqual(["ready", size]);
-    expect((await modelUpload(app, "next", { size_bytes: 11 })).requested).toMatchObject(FULL);
+    expect((await modelUpload(app, "next", { size_bytes: 11 })).presigned).toMatchObject(FULL);
   });
 
   test("files that replace each other before the model is complete all count", async () => {
@@ -213,8 +213,8 @@ describe("17.6: beyond the quota", () => {
     const first = await modelUpload(app, "m");
     await first.send(model());
     const again = { files: [{ path: "m.gguf", size_bytes: size }] };
-    const requested = await app.call("POST", `/v1/models/${first.id}/presigned-upload`, again);
-    const url = requested.body.files[0].url.replace("http://localhost", "");
+    const presigned = await app.call("POST", `/v1/models/${first.id}/presigned-upload`, again);
+    const url = presigned.body.files[0].url.replace("http://localhost", "");
     expect((await app.call("PUT", url, undefined, { key: null, raw: model() })).status).toBe(200);
     expect(used(app, "models")).toBe(2 * size);
     expect(await app.call("POST", `/v1/models/${first.id}/presigned-upload`, again)).toMatchObject(FULL);
@@ -241,13 +241,13 @@ test("17.6: nothing more is stored while the disk has less free space than must 
   const app = open({ flags: { "storage.min_free_bytes": Number.MAX_SAFE_INTEGER } });
   const { create, append, uploads } = datasetCalls(() => app);
   await app.call("POST", "/v1/volumes", { name: "lab" });
-  const { requested } = await modelUpload(app, "m");
+  const { presigned } = await modelUpload(app, "m");
   const answers = [
     await uploads(line(50)),
     await append(await create(), prompts("a")),
     await artifact(app, "a"),
     await app.call("PUT", "/v1/volumes/lab/files/a", undefined, { raw: "1" }),
-    requested,
+    presigned,
     await app.call("POST", "/v1/models/pull", { name: "acme/tiny" }),
     await app.call("POST", "/v1/training_jobs", { method: "sft" }),
   ];

@@ -10,7 +10,7 @@ import * as endpoints from "./service.ts";
 import { type AttemptRow, type DeliveryRow, webhookAttempts, webhookDeliveries } from "./table.ts";
 
 const LISTED = 50;
-const LISTED_ATTEMPTS = 50; // somebody may send again and again
+const LISTED_ATTEMPTS = 50; // resends are unlimited
 
 export function list(ctx: Ctx, workspaceId: string, endpointId: string) {
   endpoints.mustGet(ctx, workspaceId, endpointId);
@@ -22,10 +22,10 @@ export function list(ctx: Ctx, workspaceId: string, endpointId: string) {
     .orderBy(desc(createdAt), desc(id))
     .limit(LISTED + 1)
     .all();
-  return { object: "list" as const, data: shownAll(ctx, rows.slice(0, LISTED)), has_more: rows.length > LISTED };
+  return { object: "list" as const, data: showAll(ctx, rows.slice(0, LISTED)), has_more: rows.length > LISTED };
 }
 
-function shownAll(ctx: Ctx, rows: readonly DeliveryRow[]): Delivery[] {
+function showAll(ctx: Ctx, rows: readonly DeliveryRow[]): Delivery[] {
   const { deliveryId, number } = webhookAttempts;
   const newest = sql`(SELECT max(a.number) - ${LISTED_ATTEMPTS} FROM webhook_attempts a WHERE a.delivery_id = ${deliveryId})`;
   const ids = rows.map(({ id }) => id);
@@ -40,9 +40,9 @@ function shownAll(ctx: Ctx, rows: readonly DeliveryRow[]): Delivery[] {
   return rows.map((row) => presentDelivery(row, attempts.get(row.id) ?? []));
 }
 
-export const shown = (ctx: Ctx, row: DeliveryRow): Delivery => shownAll(ctx, [row])[0] as Delivery;
+export const show = (ctx: Ctx, row: DeliveryRow): Delivery => showAll(ctx, [row])[0] as Delivery;
 
-/** An event for this endpoint alone, whatever kinds it wants; attempted and retried like any other. */
+/** Sends an event to this endpoint alone, whatever types it subscribes to. It is retried like any other. */
 export function sendTest(ctx: Ctx, workspaceId: string, endpointId: string): DeliveryRow {
   const now = ctx.clock.now();
   const row = write(ctx.db, (tx) => {
@@ -55,24 +55,28 @@ export function sendTest(ctx: Ctx, workspaceId: string, endpointId: string): Del
   return row;
 }
 
-/** One attempt soon, whatever became of it before; the schedule of one that waits stays. */
+/** Requests one attempt soon, whatever the status. A pending delivery keeps its schedule. */
 export function resend(ctx: Ctx, workspaceId: string, endpointId: string, deliveryId: string): DeliveryRow {
   const row = write(ctx.db, (tx) => {
     endpoints.mustGet(ctx, workspaceId, endpointId);
     const known = and(eq(webhookDeliveries.id, deliveryId), eq(webhookDeliveries.endpointId, endpointId));
     if (!tx.select({ id: webhookDeliveries.id }).from(webhookDeliveries).where(known).get())
-      throw new AppError("resource_not_found", `No delivery ${deliveryId.slice(0, 80)} of ${endpointId}`, {
-        param: "delivery",
-      });
+      throw new AppError(
+        "resource_not_found",
+        `The endpoint ${endpointId} has no delivery ${deliveryId.slice(0, 80)}`,
+        {
+          param: "delivery",
+        },
+      );
     endpoints.mustBeEnabled(ctx, workspaceId, endpointId);
-    return tx.update(webhookDeliveries).set(asked(ctx)).where(known).returning().get() as DeliveryRow;
+    return tx.update(webhookDeliveries).set(resendPatch(ctx)).where(known).returning().get() as DeliveryRow;
   });
   ctx.wake("webhooks.deliver");
   return row;
 }
 
-/** The first wish counts until it is granted, but for a clock set back. */
-export const asked = ({ clock }: Ctx) => ({
+/** Keeps the earliest pending resend time, or now if the clock was set back. */
+export const resendPatch = ({ clock }: Ctx) => ({
   resendAt: sql<number>`min(coalesce(${webhookDeliveries.resendAt}, ${clock.now()}), ${clock.now()})`,
   updatedAt: clock.now(),
 });

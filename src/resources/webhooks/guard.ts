@@ -6,13 +6,17 @@ import { logRefusal } from "../../platform/network/dial_log.ts";
 const RESOLVE_MS = 3_000;
 
 /**
- * Refuses what no delivery could be sent to. A name that does not resolve, or not in time, is accepted: it may come to
- * life, and every attempt is judged again.
+ * Rejects addresses that no delivery could reach. A name that does not resolve, or not in time, is accepted: it may
+ * resolve later, and every attempt is checked again.
  */
-export async function requireReachable(ctx: Pick<Ctx, "config" | "log">, url: string, lookup?: Lookup): Promise<void> {
+export async function requireReachable(
+  ctx: Pick<Ctx, "config" | "log">,
+  url: string,
+  { field = "url", lookup }: { field?: string; lookup?: Lookup } = {},
+): Promise<void> {
   const policy = networkPolicy(ctx.config.network);
   const verdict = judgeUrl(url, policy);
-  if (!verdict.allowed) throw refused(verdict.reason);
+  if (!verdict.allowed) throw refused(field, verdict.reason);
   if (verdict.literal) return;
   const late = Promise.withResolvers<void>();
   const timer = setTimeout(late.resolve, RESOLVE_MS);
@@ -21,15 +25,15 @@ export async function requireReachable(ctx: Pick<Ctx, "config" | "log">, url: st
   } catch (error) {
     if (!(error instanceof DialError)) throw error;
     logRefusal(ctx.log, verdict.host, error);
-    if (error.code === "address_refused") throw refused(error.message);
+    if (error.code === "address_refused") throw refused(field, error.message);
   } finally {
     clearTimeout(timer);
   }
 }
 
-const refused = (reason: string) =>
+const refused = (field: string, reason: string) =>
   new AppError(
     "url_not_allowed",
-    `url: ${reason}. Give an https address that is publicly routable; others are allowed by network.allow in the server's configuration alone`,
-    { param: "/url" },
+    `${field}: ${reason}. Use an https address that is publicly routable, or ask the operator to allow this one with network.allow`,
+    { param: `/${field}` },
   );

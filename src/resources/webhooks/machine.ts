@@ -22,7 +22,7 @@ export const machine = lifecycle({
   },
 });
 
-/** What becomes of a delivery is no event: it would be delivered in its turn. */
+/** Deliveries emit no events: these would be delivered in turn. */
 // biome-ignore format: a table should look like one
 export const deliveryMachine = lifecycle({
   table: webhookDeliveries,

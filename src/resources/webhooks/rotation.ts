@@ -1,11 +1,11 @@
 /**
- * The secrets an endpoint signs with. During a rotation the replaced one stays valid beside the new one; no older
- * secret outlives a newer one, so a rotation without grace ends all that came before it.
+ * The secrets of an endpoint. During a rotation the replaced secret stays valid beside the new one. No older secret
+ * outlives a newer one, so a rotation without grace ends all earlier secrets.
  */
-export type Replaced = { secret: string; endsAtMs: number };
-export type Secrets = { current: string; replaced: readonly Replaced[] };
+export type ReplacedSecret = { secret: string; endsAtMs: number };
+export type Secrets = { current: string; replaced: readonly ReplacedSecret[] };
 
-const MAX_SIGNATURES = 4; // a header stays small however often somebody rotates
+const MAX_SIGNATURES = 4; // keeps the header small
 
 export function rotate(secrets: Secrets, fresh: string, { nowMs, graceMs }: { nowMs: number; graceMs: number }) {
   const endsAtMs = nowMs + graceMs;
@@ -22,4 +22,4 @@ export const signingSecrets = ({ current, replaced }: Secrets, nowMs: number): r
   ...living(replaced, nowMs).map((each) => each.secret),
 ];
 
-const living = (replaced: readonly Replaced[], nowMs: number) => replaced.filter((each) => each.endsAtMs > nowMs);
+const living = (replaced: readonly ReplacedSecret[], nowMs: number) => replaced.filter((each) => each.endsAtMs > nowMs);

@@ -34,7 +34,7 @@ const managing = (ctx: Ctx) => {
         ),
       {
         ...takes(schema.CreateWebhookEndpoint),
-        detail: describe("Create a webhook endpoint; the answer holds its whole secret", {
+        detail: describe("Create a webhook endpoint; the answer holds the full secret", {
           201: schema.WebhookEndpoint,
         }),
       },
@@ -45,13 +45,13 @@ const managing = (ctx: Ctx) => {
     })
     .get(
       "/:id",
-      ({ principal, params }) => endpoints.shown(ctx, endpoints.mustGet(ctx, principal.workspaceId, params.id)),
+      ({ principal, params }) => endpoints.show(ctx, endpoints.mustGet(ctx, principal.workspaceId, params.id)),
       { detail: describe("Get a webhook endpoint", { 200: schema.WebhookEndpoint }) },
     )
     .patch(
       "/:id",
       async ({ principal, params, body }) =>
-        endpoints.shown(ctx, await endpoints.update(ctx, principal.workspaceId, params.id, body)),
+        endpoints.show(ctx, await endpoints.update(ctx, principal.workspaceId, params.id, body)),
       {
         ...takes(schema.UpdateWebhookEndpoint),
         detail: describe("Change, enable or disable a webhook endpoint", { 200: schema.WebhookEndpoint }),
@@ -64,17 +64,20 @@ const managing = (ctx: Ctx) => {
         return { id: params.id, object: "webhook_endpoint", deleted: true };
       },
       {
-        detail: describe("Delete a webhook endpoint; what waits for it is cancelled", {
+        detail: describe("Delete a webhook endpoint; pending deliveries are cancelled", {
           200: Deleted("webhook_endpoint"),
         }),
       },
     );
 };
 
-/** A key that can only read is not given what signs. */
+/** A key that can only read does not get the secret. */
 function requireWrites({ scopes }: Principal) {
   if (!allows(scopes, "account", false))
-    throw new AppError("missing_scope", `This key cannot reveal secrets: it has ${scopes.join(", ")}`);
+    throw new AppError(
+      "missing_scope",
+      `This key has the scopes ${scopes.join(", ")} and cannot reveal secrets. Use a key with the scope *`,
+    );
 }
 
 const signing = (ctx: Ctx) => {
@@ -98,12 +101,12 @@ const signing = (ctx: Ctx) => {
         const none = { grace_period_seconds: schema.GRACE_SECONDS };
         const body = await readBody(ctx, request, bodyLimits(ctx, "small"), schema.RotateSecret, none);
         const { workspaceId } = principal;
-        return endpoints.shown(ctx, endpoints.rotateSecret(ctx, workspaceId, params.id, body.grace_period_seconds));
+        return endpoints.show(ctx, endpoints.rotateSecret(ctx, workspaceId, params.id, body.grace_period_seconds));
       },
       {
         parse: "none",
         detail: describe(
-          "Sign with a new secret, and for a while with the old one too",
+          "Rotate the secret; the old one stays valid for the grace period",
           { 200: schema.WebhookEndpoint },
           { accepts: { "application/json": schema.RotateSecret } },
         ),
@@ -124,7 +127,7 @@ const delivering = (ctx: Ctx) => {
       "/:id/test",
       ({ request, principal, params, set }) =>
         accepts({ request, principal, set }, () =>
-          deliveries.shown(ctx, deliveries.sendTest(ctx, principal.workspaceId, params.id)),
+          deliveries.show(ctx, deliveries.sendTest(ctx, principal.workspaceId, params.id)),
         ),
       { detail: describe("Send a webhook.test event to this endpoint only", { 202: schema.Delivery }) },
     )
@@ -137,21 +140,21 @@ const delivering = (ctx: Ctx) => {
       "/:id/deliveries/:delivery/resend",
       ({ request, principal, params, set }) =>
         accepts({ request, principal, set }, () =>
-          deliveries.shown(ctx, deliveries.resend(ctx, principal.workspaceId, params.id, params.delivery)),
+          deliveries.show(ctx, deliveries.resend(ctx, principal.workspaceId, params.id, params.delivery)),
         ),
-      { detail: describe("Attempt a delivery once more", { 202: schema.Delivery }) },
+      { detail: describe("Send a delivery again, once", { 202: schema.Delivery }) },
     )
     .post(
       "/:id/recover",
       async ({ principal, params, body, set }) => {
-        const since = Math.min(Math.max(0, Date.parse(body.since)), ctx.clock.now()); // no event is beyond
+        const since = Math.min(Math.max(0, Date.parse(body.since)), ctx.clock.now()); // no event is later
         const count = await recover(ctx, principal.workspaceId, params.id, since);
         set.status = 202;
         return { object: "webhook_recovery", endpoint_id: params.id, since: isoTime(since), count };
       },
       {
         ...takes(schema.Recover),
-        detail: describe("Send again what did not arrive", { 202: schema.Recovery }),
+        detail: describe("Send again the events that were not delivered", { 202: schema.Recovery }),
       },
     );
 };

@@ -14,12 +14,14 @@ const Url = z
   .string()
   .min(1)
   .max(2048)
-  .describe("https, publicly routable; judged again at every attempt. Redirects are not followed");
+  .describe(
+    "An https address that is publicly routable. It is checked again at every attempt. Redirects are not followed",
+  );
 const EventTypes = z
   .array(z.enum(PUBLISHED))
   .max(MOST_TYPES)
   .transform((types) => [...new Set(types)])
-  .describe("Empty: all");
+  .describe("Event types to deliver. Empty: all");
 const Description = Label(500).nullable();
 
 export const CreateWebhookEndpoint = z
@@ -37,7 +39,7 @@ export const UpdateWebhookEndpoint = z
     url: Url,
     description: Description,
     event_types: EventTypes,
-    enabled: z.boolean().describe("false cancels what waits; true forgets the failures so far"),
+    enabled: z.boolean().describe("false cancels pending deliveries; true resets the count of failures"),
     metadata: Metadata,
   })
   .partial()
@@ -50,12 +52,12 @@ export const WebhookEndpoint = later(() =>
       object: z.literal("webhook_endpoint"),
       id: z.string(),
       url: z.string(),
-      secret: z.string().describe("Whole in the answer to its creation, masked everywhere else"),
-      event_types: z.array(z.string()).describe("Empty: all"),
+      secret: z.string().describe("Shown in full in the answer to the creation, masked everywhere else"),
+      event_types: z.array(z.string()).describe("Event types to deliver. Empty: all"),
       enabled: z.boolean(),
       consecutive_failures: z.int(),
       description: z.string().nullable(),
-      disabled_at: DateTime.nullable().describe("When its failures disabled it"),
+      disabled_at: DateTime.nullable().describe("When failures disabled the endpoint"),
       disabled_reason: z.enum(DISABLED_REASONS).nullable(),
       metadata: z.record(z.string(), z.string()),
       created_at: DateTime,
@@ -76,7 +78,7 @@ export const RotateSecret = z
       .min(0)
       .max(MOST_GRACE_SECONDS)
       .default(GRACE_SECONDS)
-      .describe("Deliveries are signed with the old secret too for this long"),
+      .describe("Deliveries are signed with the old secret too for so long"),
   })
   .meta({ id: "RotateSecret" });
 export type RotateSecret = z.infer<typeof RotateSecret>;
@@ -85,7 +87,7 @@ export const Recover = z
   .object({
     since: z.iso
       .datetime({ offset: true })
-      .describe("Of events created from here on, those that did not arrive are sent again"),
+      .describe("Events created since then that were not delivered are sent again"),
   })
   .meta({ id: "RecoverDeliveries" });
 export type Recover = z.infer<typeof Recover>;
@@ -122,14 +124,14 @@ export const Delivery = later(() =>
       object: z.literal("webhook_delivery"),
       id: z.string(),
       endpoint_id: z.string(),
-      event_id: z.string().describe("What is sent as webhook-id"),
+      event_id: z.string().describe("The header webhook-id of the delivery"),
       event_type: z.string(),
       status: z.enum(DELIVERY_STATUSES),
       attempt_count: z.int(),
       next_attempt_at: DateTime.nullable(),
       last_response_code: z.int().nullable(),
       last_error: z.string().nullable(),
-      exhausted: z.boolean().describe("Not acknowledged within 72 hours of its event"),
+      exhausted: z.boolean().describe("The event was not acknowledged within 72 hours"),
       created_at: DateTime,
       expires_at: DateTime,
       attempts: z.array(DeliveryAttempt).describe("The newest fifty, oldest first"),

@@ -1,4 +1,4 @@
-/** Webhook endpoints: where events are sent. What is sent there, and how it went, is in the modules beside. */
+/** Webhook endpoints. `delivery/` sends events to them. */
 import { and, count, eq, ne, sql } from "drizzle-orm";
 import type { Ctx } from "../../context.ts";
 import { lastSeq } from "../../events/consume.ts";
@@ -24,23 +24,27 @@ import { type EndpointRow, webhookEndpoints } from "./table.ts";
 const insert = preparedInsert(webhookEndpoints);
 const byId = preparedRow(webhookEndpoints, eq(webhookEndpoints.id, sql.placeholder("id")));
 
-/** Also one that is deleted. */
+/** Finds deleted endpoints too. */
 export const find = (ctx: Pick<Ctx, "db">, id: string): EndpointRow | undefined => byId(ctx.db, { id });
 
 export function mustGet(ctx: Pick<Ctx, "db">, workspaceId: string, id: string): EndpointRow {
   const row = find(ctx, id);
   if (row?.workspaceId !== workspaceId || row.status === "deleted" || row.scheme !== "standard")
-    throw new AppError("resource_not_found", `No webhook endpoint ${id.slice(0, 80)}`, { param: "id" });
+    throw new AppError("resource_not_found", `There is no webhook endpoint ${id.slice(0, 80)}`, { param: "id" });
   return row;
 }
 
 export function mustBeEnabled(ctx: Pick<Ctx, "db">, workspaceId: string, id: string): EndpointRow {
   const row = mustGet(ctx, workspaceId, id);
   if (row.status === "enabled") return row;
-  throw new AppError("unsupported_state", `${id} is disabled: PATCH it with enabled: true first`, { param: "id" });
+  throw new AppError(
+    "unsupported_state",
+    `The endpoint ${id} is disabled. Enable it first: PATCH it with {"enabled": true}`,
+    { param: "id" },
+  );
 }
 
-export const shown = (ctx: Ctx, row: EndpointRow): WebhookEndpoint =>
+export const show = (ctx: Ctx, row: EndpointRow): WebhookEndpoint =>
   present(row, maskSecret(openSecrets(ctx, row).current));
 
 const livingOf = (workspaceId: string, scheme: EndpointRow["scheme"] = "standard") => {
@@ -49,9 +53,9 @@ const livingOf = (workspaceId: string, scheme: EndpointRow["scheme"] = "standard
 };
 
 export const list = (ctx: Ctx, workspaceId: string, query: PageQuery) =>
-  page(ctx.db, webhookEndpoints, livingOf(workspaceId), query, (row) => shown(ctx, row));
+  page(ctx.db, webhookEndpoints, livingOf(workspaceId), query, (row) => show(ctx, row));
 
-/** The answer holds the whole secret. */
+/** The answer holds the full secret. */
 export async function create(
   ctx: Ctx,
   workspaceId: string,
@@ -102,7 +106,7 @@ function requireRoom(tx: Tx, workspaceId: string, most: number) {
   if ((found?.number ?? 0) >= most)
     throw new AppError(
       "quota_exceeded",
-      `This workspace has ${most} webhook endpoints: delete one, or have webhooks.max_per_workspace raised`,
+      `This workspace has ${most} webhook endpoints, which is the limit. Delete one, or ask the operator to raise webhooks.max_per_workspace`,
     );
 }
 
@@ -115,7 +119,7 @@ export async function update(
   mustGet(ctx, workspaceId, id);
   if (input.url !== undefined) await requireReachable(ctx, input.url);
   return write(ctx.db, (tx) => {
-    mustGet(ctx, workspaceId, id); // it may be gone since
+    mustGet(ctx, workspaceId, id); // it may have been deleted since
     change(ctx, tx, id, input);
     if (input.enabled !== undefined) toggle(ctx, tx, id, input.enabled);
     return mustGet(ctx, workspaceId, id);
@@ -135,7 +139,7 @@ function change(ctx: Ctx, tx: Tx, id: string, { enabled: _, event_types: eventTy
   if (row) emit(tx, "webhook_endpoint.updated", { workspaceId: row.workspaceId, now }, report(row));
 }
 
-/** What was cancelled meanwhile stays so, to be recovered. */
+/** Deliveries that were cancelled stay cancelled; they can be recovered. */
 function toggle(ctx: Ctx, tx: Tx, id: string, enable: boolean) {
   const now = ctx.clock.now();
   const clean = { consecutiveFailures: 0, disabledAt: null, disabledReason: null };
@@ -162,7 +166,7 @@ export const revealSecret = (ctx: Ctx, workspaceId: string, id: string) => ({
   secret: openSecrets(ctx, mustGet(ctx, workspaceId, id)).current,
 });
 
-/** Its deliveries stay until they are old. */
+/** The deliveries of the endpoint stay until they are pruned. */
 export function remove(ctx: Ctx, workspaceId: string, id: string) {
   write(ctx.db, (tx) => {
     mustGet(ctx, workspaceId, id);
@@ -176,7 +180,7 @@ function close(ctx: Ctx, tx: Tx, id: string) {
   cancelWaiting(tx, id, now);
 }
 
-/** For a workspace that goes. */
+/** For a workspace that is being deleted. */
 export function removeAll(ctx: Ctx, workspaceId: string) {
   write(ctx.db, (tx) => {
     const living = tx.select({ id: webhookEndpoints.id }).from(webhookEndpoints).where(livingOf(workspaceId)).all();
@@ -189,8 +193,8 @@ export const servicePoint = ({ db }: Pick<Ctx, "db">, workspaceId: string): Endp
   db.select().from(webhookEndpoints).where(livingOf(workspaceId, "service")).get();
 
 /**
- * Where the service of detection tells this workspace of batches and credit; null: nowhere. Returns the secret of an
- * address that is new. What waits for the former one goes to the new one. The address was judged: `requireReachable`.
+ * Sets the address that gets notifications of detection; null removes it. Returns the secret of a new address. Pending
+ * notifications go to the new address. The caller has checked the address with `requireReachable`.
  */
 export function pointService(ctx: Ctx, tx: Tx, workspaceId: string, url: string | null): string | undefined {
   const known = servicePoint(ctx, workspaceId);
@@ -212,15 +216,14 @@ export function pointService(ctx: Ctx, tx: Tx, workspaceId: string, url: string 
   return secrets.current;
 }
 
-/** In one commit with what it tells of. Nothing happens where nobody is to be told. */
-export function tellService(ctx: Ctx, tx: Tx, workspaceId: string, told: { event: string; data: object }) {
+/** Queues a notification in the commit of its cause. Does nothing without an address. */
+export function notifyService(ctx: Ctx, tx: Tx, workspaceId: string, notification: { event: string; data: object }) {
   const endpoint = servicePoint(ctx, workspaceId);
   if (!endpoint) return;
   const now = ctx.clock.now();
-  const body = new TextEncoder().encode(
-    JSON.stringify({ event: told.event, timestamp: isoTime(now), data: told.data }),
-  );
-  const event = { id: newId("evt", now), workspaceId, type: told.event, createdAt: now, body };
+  const { event: type, data } = notification;
+  const body = new TextEncoder().encode(JSON.stringify({ event: type, timestamp: isoTime(now), data }));
+  const event = { id: newId("evt", now), workspaceId, type, createdAt: now, body };
   enqueueBody(tx, event, [{ endpoint, trigger: "scheduled", now }]);
   afterCommit(tx, () => ctx.wake("webhooks.deliver"));
 }

@@ -6,7 +6,7 @@ import { DELIVERY_STATUSES } from "./delivery/verdict.ts";
 export const ENDPOINT_STATUSES = ["enabled", "disabled", "deleted"] as const;
 export const DISABLED_REASONS = ["consecutive_failures", "gone", "by_hand"] as const;
 export type DisabledReason = (typeof DISABLED_REASONS)[number];
-/** How it is signed and by whom it is told: by the platform, or by the service of detection. */
+/** The signature scheme: Standard Webhooks for events, or the one for notifications of detection. */
 export const SCHEMES = ["standard", "service"] as const;
 export const TRIGGERS = ["scheduled", "manual", "test"] as const;
 
@@ -17,17 +17,17 @@ export const webhookEndpoints = sqliteTable("webhook_endpoints", {
     .references(() => workspaces.id),
   url: text("url").notNull(),
   description: text("description"),
-  /** Empty: all. */
+  /** Empty: all types. */
   eventTypes: text("event_types", { mode: "json" }).$type<string[]>().notNull(),
-  /** Sealed JSON of rotation.ts `Secrets`; empty once it is deleted. */
+  /** Sealed JSON of `Secrets` (rotation.ts); empty once the endpoint is deleted. */
   secrets: text("secrets").notNull(),
   status: text("status", { enum: ENDPOINT_STATUSES }).notNull(),
   consecutiveFailures: integer("consecutive_failures").notNull(),
-  /** By its failures, not by hand. */
+  /** When failures disabled it; null also if it was disabled by hand. */
   disabledAt: integer("disabled_at"),
   disabledReason: text("disabled_reason", { enum: DISABLED_REASONS }),
   metadata: text("metadata", { mode: "json" }).$type<Record<string, string>>().notNull(),
-  /** Of the outbox when it was made: it gets what comes behind, whatever the clock says. */
+  /** The newest event at its creation. It gets only later events, whatever the clock says. */
   afterSeq: integer("after_seq").notNull(),
   createdAt: integer("created_at").notNull(),
   updatedAt: integer("updated_at").notNull(),
@@ -53,13 +53,13 @@ export const webhookDeliveries = sqliteTable("webhook_deliveries", {
   eventType: text("event_type").notNull(),
   eventCreatedAt: integer("event_created_at").notNull(),
   status: text("status", { enum: DELIVERY_STATUSES }).notNull(),
-  /** Of its scheduled attempts. */
+  /** The trigger of scheduled attempts. */
   trigger: text("trigger", { enum: TRIGGERS }).notNull(),
   attemptCount: integer("attempt_count").notNull(),
   scheduledCount: integer("scheduled_count").notNull(),
-  /** Of the next scheduled attempt or of the expiry. Null: settled. */
+  /** The next scheduled attempt or the expiry. Null: settled. */
   dueAt: integer("due_at"),
-  /** One attempt by hand was asked for then, whatever the status. Null: none is wanted. */
+  /** When a resend by hand was requested, whatever the status. Null: none is pending. */
   resendAt: integer("resend_at"),
   expiresAt: integer("expires_at").notNull(),
   lastResponseCode: integer("last_response_code"),
@@ -69,7 +69,7 @@ export const webhookDeliveries = sqliteTable("webhook_deliveries", {
 });
 export type DeliveryRow = typeof webhookDeliveries.$inferSelect;
 
-/** The database makes it of the other two: the manual attempt that is wanted, or else what is due. Null: nothing to do. */
+/** A generated column: the resend that is pending, or else `due_at`. Null: nothing to do. */
 export const nextAt = sql<number>`next_at`;
 
 export const webhookAttempts = sqliteTable(

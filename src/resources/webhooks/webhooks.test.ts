@@ -96,7 +96,7 @@ describe("an endpoint", () => {
 
   test("may have a name that does not resolve yet, but none that leads inside", async () => {
     const judged = (lookup: () => Promise<{ address: string }[]>) =>
-      requireReachable(app.ctx, "https://hooks.example.com/", lookup);
+      requireReachable(app.ctx, "https://hooks.example.com/", { lookup });
     await judged(() => Promise.reject(new Error("ENOTFOUND")));
     await judged(async () => [{ address: "203.0.114.7" }]);
     const mixed = judged(async () => [{ address: "203.0.114.7" }, { address: "10.0.0.1" }]);

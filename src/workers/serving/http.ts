@@ -11,6 +11,7 @@ import { EmbeddingRequest } from "../../lib/chat/embedding.ts";
 import { AppError, errorBody } from "../../lib/errors.ts";
 import { jsonPointer } from "../../lib/json/pointer.ts";
 import { CLIENT_LEFT_STATUS, ClientLeft } from "../../lib/net/client_left.ts";
+import { plainIssue } from "../../lib/text/issue.ts";
 import type { FromServing } from "../protocol.ts";
 import { chat } from "./chat.ts";
 import { complete } from "./completions.ts";
@@ -34,8 +35,11 @@ const takes =
     if (parsed.success) return handle(served, parsed.data, exchange);
     const issue = parsed.error.issues[0];
     const path = issue?.path ?? [];
-    if (path.length === 0) throw new AppError("schema", `The request body is invalid: ${issue?.message}`);
-    throw new AppError("schema", `${path.map(String).join(".")}: ${issue?.message}`, { param: jsonPointer(path) });
+    if (path.length === 0)
+      throw new AppError("schema", `The request body is invalid: ${plainIssue(issue?.message ?? "is not valid")}`);
+    throw new AppError("schema", `${path.map(String).join(".")}: ${plainIssue(issue?.message ?? "is not valid")}`, {
+      param: jsonPointer(path),
+    });
   };
 
 const ROUTES: Record<string, Route> = {

@@ -1,4 +1,4 @@
-/** The attention kernels as plain loops, forward and backward. */
+/** The attention kernels of src/native/cuda/kernels as plain loops. */
 import { floats, halves, ints, range, type Take, taking, type Values } from "./plain_memory.ts";
 
 /** Four numbers per token, three of which describe what it sees; per tile of keys, its first key and its last query. */

@@ -11,8 +11,9 @@ import { AppError } from "../../../lib/errors.ts";
 import { newId } from "../../../lib/ids.ts";
 import type { Format } from "../../../lib/rows/format.ts";
 import { createLineReader, type Piece, RowError } from "../../../lib/rows/lines.ts";
+import { MIB } from "../../../lib/units.ts";
 import { renameDurably, tempPath } from "../../../platform/files.ts";
-import { openRows } from "../../../platform/rows/file.ts";
+import { openRows, type RowsFile } from "../../../platform/rows/file.ts";
 import { mustHaveRoom, withinQuota } from "../../storage_usage/service.ts";
 import { present, UploadFields } from "../schema.ts";
 import * as datasets from "../service.ts";
@@ -22,7 +23,7 @@ import { folderOf, pathOf } from "./files.ts";
 type RowsUpload = { path: string; rows: number; bytes: number; format: Format; sha256: string };
 type Call = Omit<Creation, "body">;
 
-const COMMIT_BYTES = 1 << 20;
+const COMMIT_BYTES = MIB;
 
 export async function upload(ctx: Ctx, call: Call) {
   let built: RowsUpload | undefined;
@@ -67,8 +68,49 @@ function parsed(text: string): unknown {
   }
 }
 
+/** Writes rows into a new row file, in commits of about `COMMIT_BYTES`. */
+class RowsWriter {
+  readonly #file: RowsFile;
+  readonly #now: number;
+  #next = 1;
+  #pending: Uint8Array[] = [];
+  #pendingBytes = 0;
+  /** All rows so far. */
+  bytes = 0;
+
+  constructor(path: string, now: number) {
+    this.#file = openRows(path, "build");
+    this.#now = now;
+  }
+
+  add(pieces: readonly Piece[]) {
+    for (const { body } of pieces) {
+      this.#pending.push(body);
+      this.#pendingBytes += body.byteLength;
+      this.bytes += body.byteLength;
+      if (this.#pendingBytes >= COMMIT_BYTES) this.#commit();
+    }
+  }
+
+  #commit() {
+    this.#file.transact(() => {
+      this.#next = this.#file.append(this.#next, this.#pending, [], this.#now) + 1;
+    });
+    this.#pending = [];
+    this.#pendingBytes = 0;
+  }
+
+  async flush() {
+    this.#commit();
+    await this.#file.flush();
+  }
+
+  close() {
+    this.#file.close();
+  }
+}
+
 async function build(ctx: Ctx, part: FilePart, temp: string, workspaceId: string): Promise<RowsUpload> {
-  const now = ctx.clock.now();
   const reader = createLineReader({
     maxRowBytes: ctx.config.datasets.max_row_bytes,
     format: undefined,
@@ -79,42 +121,23 @@ async function build(ctx: Ctx, part: FilePart, temp: string, workspaceId: string
     },
   });
   const hasher = new Bun.CryptoHasher("sha256");
-  const file = openRows(temp, "build");
-  let [next, bytes] = [1, 0];
-  let pending: Uint8Array[] = [];
-  let pendingBytes = 0;
-  const store = () => {
-    const bodies = pending;
-    file.transact(() => {
-      next = file.append(next, bodies, [], now) + 1;
-    });
-    pending = [];
-    pendingBytes = 0;
-  };
-  const take = (pieces: Piece[]) => {
-    for (const { body } of pieces) {
-      pending.push(body);
-      pendingBytes += body.byteLength;
-      bytes += body.byteLength;
-      if (pendingBytes >= COMMIT_BYTES) store();
-    }
-  };
+  const writer = new RowsWriter(temp, ctx.clock.now());
   try {
     for await (const chunk of withinQuota(ctx, { workspaceId, kind: "datasets" }, part.stream, "file")) {
       hasher.update(chunk);
-      take(reader.push(chunk));
+      writer.add(reader.push(chunk));
     }
-    take(reader.end());
-    store();
+    writer.add(reader.end());
     if (reader.rows === 0 || !reader.format)
       throw new AppError("schema", "file: has no rows: write one JSON object per line", { param: "file" });
-    await file.flush();
+    await writer.flush();
+    const { bytes } = writer;
     return { path: temp, rows: reader.rows, bytes, format: reader.format, sha256: hasher.digest("hex") };
   } catch (error) {
     if (!(error instanceof RowError)) throw error;
     throw new AppError("schema", error.message, { param: "file" });
   } finally {
-    file.close();
+    writer.close();
   }
 }
 

@@ -1,6 +1,7 @@
 /** Relays a worker's answer to the client as it comes. If the worker dies, the stream ends with an error event. */
-import { ClientLeft } from "../../../lib/net/client_left.ts";
+
 import type { AppError } from "../../../lib/errors.ts";
+import { ClientLeft } from "../../../lib/net/client_left.ts";
 import { sseError } from "../../../lib/net/sse.ts";
 
 const encoder = new TextEncoder();

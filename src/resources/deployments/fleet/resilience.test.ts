@@ -7,12 +7,23 @@ import { transition } from "../../../events/lifecycle.ts";
 import { durable, write } from "../../../platform/db/db.ts";
 import { register } from "../../models/files/folder.ts";
 import { machine as modelMachine } from "../../models/machine.ts";
+import * as models from "../../models/service.ts";
 import { liveOf, readyOf } from "./fleet.ts";
 import * as moves from "./moves.ts";
 
 const CHAT = { model: "d", messages: [{ role: "user", content: "hi" }] };
 const { open: app, apps, closeAll } = manyDeploying();
 afterEach(closeAll);
+
+test("stopping turns away those who wait and ends the process", async () => {
+  const on = await app({ lives: [{ gate: "/nonexistent/never" }] });
+  const id = await on.deploy();
+  const waiting = on.call("POST", `/v1/deployments/${id}/chat/completions`, CHAT);
+  await until("it to be held", () => liveOf(on.ctx, id).held.size === 1);
+  await on.call("POST", `/v1/deployments/${id}/stop`);
+  expect((await waiting).body.error).toMatchObject({ code: "unsupported_state" });
+  await until("the process to be gone", () => liveOf(on.ctx, id).replicas.size === 0);
+});
 
 test("more requests than slots bring a second replica; idleness takes it away", async () => {
   const clock = fakeClock();
@@ -21,7 +32,7 @@ test("more requests than slots bring a second replica; idleness takes it away", 
   on.relive([{ gapMs: 5, lasts }]);
   const id = await on.deploy({ parallel: 1, max_replicas: 2, idle_timeout_seconds: 30 });
   await on.reaches(id, "serving");
-  const answers = [1, 2, 3].map(() => on.call("POST", `/v1/deployments/${id}/chat/completions`, CHAT));
+  const requests = [1, 2, 3].map(() => on.call("POST", `/v1/deployments/${id}/chat/completions`, CHAT));
   const ready = (count: number) => async () => {
     clock.advance(1_000);
     const { body } = await on.call("GET", `/v1/deployments/${id}`);
@@ -29,7 +40,7 @@ test("more requests than slots bring a second replica; idleness takes it away", 
   };
   await until("a second replica", ready(2));
   writeFileSync(lasts, "");
-  expect((await Promise.all(answers)).map((answer) => answer.status)).toEqual([200, 200, 200]);
+  expect((await Promise.all(requests)).map((answer) => answer.status)).toEqual([200, 200, 200]);
   await until("one replica again", ready(1));
   expect(eventsOf(on, id)).toEqual(["deployment.created", "deployment.serving"]);
 });
@@ -39,7 +50,7 @@ test("what does not fit waits with a reason, and an idle one is parked to make r
   const on = await app({ clock, flags: { "gpu.cpu_share": 0.05 } });
   const big = async (name: string, more = {}) => on.deploy({ name, parallel: 1, ...more });
   const total = (await on.call("GET", "/v1/gpu")).body.data[0].memory_total_bytes;
-  // The lease claims almost all memory, as a very large model would.
+  /** Claims that size without having it. */
   const fill = (id: string) =>
     on.ctx.db.$client.run("UPDATE gpu_leases SET bytes = ? WHERE holder LIKE ?", [total - 1000, `${id}/%`]);
   const first = await big("first", { min_replicas: 0, idle_timeout_seconds: 86_400 });
@@ -114,6 +125,18 @@ test("wherever it crashes, a change of status and its event exist together or no
   });
   expect(crashes).toBeGreaterThan(4);
 }, 120_000);
+
+test("those who wait for a model that will never come are told so at once", async () => {
+  const on = await app();
+  const id = await on.deploy({ model: "nobody/nothing", name: "hopeless" });
+  const waiting = on.call("POST", `/v1/deployments/${id}/chat/completions`, { ...CHAT, model: "hopeless" });
+  await until("it to be held", () => liveOf(on.ctx, id).held.size === 1);
+  const { modelId } = moves.current(on.ctx.db, id) as { modelId: string };
+  write(on.ctx.db, (tx) => void models.refuse(tx, modelId, "the hub says no", on.ctx.clock.now()));
+  on.ctx.wake("deployments.reconcile");
+  expect((await waiting).body.error).toMatchObject({ code: "worker_failed" });
+  expect((await on.reaches(id, "failed")).error).toContain("the hub says no");
+});
 
 test("a model file that vanishes does not disturb what serves; one that was exchanged is not opened", async () => {
   const on = await app();

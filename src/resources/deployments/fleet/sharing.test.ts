@@ -123,12 +123,12 @@ test("deployments that are made at the same moment load their model once", async
 });
 
 test("whoever joins a process that still loads has as much time as the model takes", async () => {
-  const on = await app({ clock: fakeClock() }); // the clock does not move
+  const on = await app({ clock: fakeClock() }); // no time passes
   await adapters(on, "poet", "clerk");
-  const deadline = async (name: string) =>
+  const loadUntilOf = async (name: string) =>
     [...liveOf(on.ctx, await serving(on, name)).replicas][0]?.loadUntil as number;
-  const first = await deadline("poet");
-  expect(await deadline("clerk")).toBeGreaterThanOrEqual(first);
+  const first = await loadUntilOf("poet");
+  expect(await loadUntilOf("clerk")).toBeGreaterThanOrEqual(first);
 });
 
 test("other settings, other workspaces and a second bare model get processes of their own", async () => {
@@ -193,15 +193,15 @@ test("the model gives way only when all who sit there may be parked, and then th
   const total = (await on.call("GET", "/v1/gpu")).body.data[0].memory_total_bytes;
   on.ctx.db.$client.run("UPDATE gpu_leases SET bytes = ? WHERE holder LIKE ?", [total - 100_000, `${poet}/%`]); // as if it were that large
   const third = await on.deploy({ name: "third", parallel: 1 });
-  const read = async (id: string) => {
+  const get = async (id: string) => {
     clock.advance(1_000);
     return (await on.call("GET", `/v1/deployments/${id}`)).body;
   };
-  await until("the third to wait", async () => (await read(third)).load.reason?.startsWith("waits for"));
-  expect((await read(poet)).parked).toBe(false);
+  await until("the third to wait", async () => (await get(third)).load.reason?.startsWith("waits for"));
+  expect((await get(poet)).parked).toBe(false);
   await on.call("PATCH", `/v1/deployments/${clerk}`, { pinned: false });
-  await until("the third to serve", async () => (await read(third)).status === "serving");
-  expect([(await read(poet)).parked, (await read(clerk)).parked]).toEqual([true, true]);
+  await until("the third to serve", async () => (await get(third)).status === "serving");
+  expect([(await get(poet)).parked, (await get(clerk)).parked]).toEqual([true, true]);
 });
 
 test("a process that does not decode any more is a loss for all who sit there", async () => {
@@ -280,11 +280,11 @@ test("requests that wake two parked adapters at once load their model once", asy
   });
   expect(await ledger(on)).toEqual({});
   const [poet = "", clerk = ""] = ids;
-  const pending = Array.from({ length: 40 }, (_, i) =>
+  const requests = Array.from({ length: 40 }, (_, i) =>
     i % 2 === 0 ? chat(on, poet, "poet") : chat(on, clerk, "clerk"),
   );
   const ticking = setInterval(() => clock.advance(1_000), 20);
-  const statuses = (await Promise.all(pending)).map(({ status }) => status);
+  const statuses = (await Promise.all(requests)).map(({ status }) => status);
   clearInterval(ticking);
   expect(new Set(statuses)).toEqual(new Set([200]));
   expect(on.starts()).toHaveLength(2);

@@ -133,7 +133,7 @@ export function endIfDone(ctx: Ctx, tx: Tx, row: BatchRow): BatchRow | undefined
   if (ended) {
     const { status, total: totalImages, successCount, failureCount } = ended;
     const data = { jobId: row.id, status, totalImages, successCount, failureCount };
-    webhooks.tellService(ctx, tx, row.workspaceId, { event: "batch.completed", data });
+    webhooks.notifyService(ctx, tx, row.workspaceId, { event: "batch.completed", data });
   }
   return ended;
 }

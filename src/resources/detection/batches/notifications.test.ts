@@ -4,7 +4,7 @@ import { type DetectingApp, imageOf, manyDetecting } from "../../../../test/dete
 import { fakeClock, until } from "../../../../test/harness.ts";
 import { type Got, startTlsReceiver, TLS_FLAGS } from "../../../../test/webhooks_kit.ts";
 import { write } from "../../../platform/db/db.ts";
-import { pointService, servicePoint, tellService } from "../../webhooks/service.ts";
+import { notifyService, pointService, servicePoint } from "../../webhooks/service.ts";
 
 const { open, closeAll } = manyDetecting();
 const receivers: { stop: () => unknown }[] = [];
@@ -76,7 +76,7 @@ describe("notifications", () => {
     const bad = receiver(() => new Response(null, { status: 500 }));
     const good = receiver();
     await point(app, bad.url);
-    write(app.ctx.db, (tx) => tellService(app.ctx, tx, app.workspaceA, { event: "batch.completed", data: {} }));
+    write(app.ctx.db, (tx) => notifyService(app.ctx, tx, app.workspaceA, { event: "batch.completed", data: {} }));
     app.ctx.wake("webhooks.deliver");
     await until("the first attempt", () => bad.got.length === 1);
     const secret = await point(app, good.url);
@@ -98,7 +98,7 @@ describe("notifications", () => {
     expect(second).not.toBe(first);
     expect(await point(app, null)).toBeUndefined();
     expect(servicePoint(app.ctx, app.workspaceA)).toBeUndefined();
-    write(app.ctx.db, (tx) => tellService(app.ctx, tx, app.workspaceA, { event: "batch.completed", data: {} }));
+    write(app.ctx.db, (tx) => notifyService(app.ctx, tx, app.workspaceA, { event: "batch.completed", data: {} }));
     expect(app.ctx.db.$client.query("SELECT 1 FROM webhook_deliveries").all()).toEqual([]);
     expect(app.log.join()).not.toContain(second as string);
   });

@@ -30,7 +30,13 @@ export type Placing = {
   replace?: boolean;
   onProgress?: (fraction: number) => void;
 };
-export type Placed = { name: string; path: string; sizeBytes: number; sha256: string | null; fileMtimeMs: number };
+export type ImportedFile = {
+  name: string;
+  path: string;
+  sizeBytes: number;
+  sha256: string | null;
+  fileMtimeMs: number;
+};
 
 const refuse = (message: string, cause?: unknown) => new AppError("invalid_request", message, { cause });
 
@@ -65,7 +71,7 @@ export function nameFor(path: string, given: string | undefined): string {
 }
 
 /** Copies, clones or moves the file into the models folder. */
-export async function place(dataDir: string, source: Source, placing: Placing): Promise<Placed> {
+export async function place(dataDir: string, source: Source, placing: Placing): Promise<ImportedFile> {
   const path = join(FOLDER, `${placing.name}.gguf`);
   const target = join(dataDir, path);
   if (!placing.replace && (await stat(target).catch(() => undefined)))
@@ -150,8 +156,8 @@ async function flush(path: string) {
 }
 
 /** Writes the row of a file whose header the caller has read. Also works beside a running server. */
-export function registerChecked(ctx: Ctx, placed: Placed, shape: ModelShape): ModelRow {
-  const { name, ...file } = placed;
+export function registerChecked(ctx: Ctx, imported: ImportedFile, shape: ModelShape): ModelRow {
+  const { name, ...file } = imported;
   const now = ctx.clock.now();
   return write(ctx.db, (tx) => {
     const known = tx
@@ -169,8 +175,8 @@ export function registerChecked(ctx: Ctx, placed: Placed, shape: ModelShape): Mo
 export async function importFile(ctx: Ctx, path: string, name?: string): Promise<ModelRow> {
   const source = await openSource(path);
   try {
-    const placed = await place(ctx.config.data_dir, source, { name: nameFor(path, name) });
-    const row = registerChecked(ctx, placed, source.shape);
+    const imported = await place(ctx.config.data_dir, source, { name: nameFor(path, name) });
+    const row = registerChecked(ctx, imported, source.shape);
     await durable(ctx.db);
     return row;
   } finally {

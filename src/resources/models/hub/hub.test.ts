@@ -1,25 +1,57 @@
-import { afterEach, describe, expect, test } from "bun:test";
-import { readFileSync } from "node:fs";
+import { afterEach, beforeAll, expect, test } from "bun:test";
+import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { hashOf, ranged } from "../../../../test/fake_hub.ts";
-import { tempDir, testApp } from "../../../../test/harness.ts";
-import { appAt, hubOf, large, parts, pull, repo, small, stopAll, stops } from "../../../../test/hub_kit.ts";
+import { type FakeRepo, hashOf, ranged, startFakeHub } from "../../../../test/fake_hub.ts";
+import { atEveryFailpoint, type TestApp, tempDir, testApp, until } from "../../../../test/harness.ts";
+import { makeModel } from "../../../../test/models.ts";
+import { systemClock } from "../../../platform/clock.ts";
+import { durable } from "../../../platform/db/db.ts";
+import { scan } from "../files/folder.ts";
 import * as models from "../service.ts";
-import { chooseFile } from "./hub.ts";
+import { pullAll } from "./pull.ts";
 
-afterEach(stopAll);
+const hurried = { ...systemClock, sleep: (ms: number, s?: AbortSignal) => systemClock.sleep(ms / 100, s) };
+const stops: (() => unknown)[] = [];
+let small: Uint8Array;
+let large: Uint8Array; // several ranges long
+
+beforeAll(() => {
+  const dir = tempDir();
+  const read = (path: string) => new Uint8Array(readFileSync(path));
+  small = read(makeModel(dir, { arch: "llama", type: "F16" }));
+  large = read(
+    makeModel(dir, { arch: "llama", type: "F32", width: 256, heads: 4, ff: 1024, layers: 4, vocabSize: 4096 }),
+  );
+  rmSync(dir, { recursive: true });
+});
+afterEach(async () => {
+  for (const stop of stops.splice(0).reverse()) await stop();
+});
+
+function hubOf(repos: Record<string, FakeRepo>) {
+  const hub = startFakeHub(repos);
+  stops.push(hub.stop);
+  return hub;
+}
+function appAt(url: string, flags: Record<string, unknown> = {}, dir?: string): TestApp {
+  const slowMachine = { "workers.silence_ms": 86_400_000 }; // in hurried time: on a busy machine a worker is not silent
+  const settings = { "hub.endpoint": url, "network.allow": ["127.0.0.1", "localhost"], ...slowMachine, ...flags };
+  const app = testApp({ flags: settings, clock: hurried, ...(dir ? { dir } : {}) });
+  stops.push(() => app.close().then(app.remove));
+  return app;
+}
+const pull = (app: TestApp, signal = new AbortController().signal) => pullAll(app.ctx, signal);
+const repo = (extra: Partial<FakeRepo> = {}) => ({ "acme/tiny": { files: { "tiny-Q4_K_M.gguf": small }, ...extra } });
+const parts = (app: TestApp) => readdirSync(join(app.dir, "models/.downloads"));
 
 test("a pulled model is downloaded, checked against the hub's hash and ready, with one event", async () => {
   const hub = hubOf(repo());
   const app = appAt(hub.url);
-  const requested = await app.call("POST", "/v1/models/pull", { name: "acme/tiny" });
-  expect(requested).toMatchObject({
-    status: 202,
-    body: { status: "downloading", progress: 0, owned_by: app.workspaceA },
-  });
+  const pulled = await app.call("POST", "/v1/models/pull", { name: "acme/tiny" });
+  expect(pulled).toMatchObject({ status: 202, body: { status: "downloading", progress: 0, owned_by: app.workspaceA } });
   expect(app.woken).toContain("models.download");
   await pull(app);
-  const { body } = await app.call("GET", `/v1/models/${requested.body.id}`);
+  const { body } = await app.call("GET", `/v1/models/${pulled.body.id}`);
   expect(body).toMatchObject({ status: "ready", file: "tiny-Q4_K_M.gguf", sha256: hashOf(small), progress: null });
   const path = models.pathOf(app.ctx, models.mustGet(app.ctx, app.workspaceA, body.id));
   expect(path).toBe(join(app.dir, "models/hub/acme/tiny/tiny-Q4_K_M.gguf"));
@@ -130,7 +162,7 @@ test("offline never dials, neither for a new model nor for one that was under wa
   const answer = await app.call("POST", "/v1/models/pull", { name: "acme/tiny" });
   expect(answer).toMatchObject({ status: 404, body: { error: { code: "resource_not_found", param: "/name" } } });
   expect(answer.body.error.message).toContain("verk models import");
-  const again = appAt(hub.url, { offline: true }, dir);
+  const again = reopened(dir, hub.url, { offline: true });
   await pull(again);
   expect(again.ctx.db.$client.query("SELECT status, error FROM models WHERE id = ?").get(id)).toMatchObject({
     status: "failed",
@@ -138,43 +170,118 @@ test("offline never dials, neither for a new model nor for one that was under wa
   expect(hub.requests).toEqual([]);
 });
 
-describe("which file a name means", () => {
-  const file = (path: string, size = 1) => ({ path, size, sha256: null });
-  const files = [
-    file("m-F16.gguf", 9),
-    file("m-Q8_0.gguf", 5),
-    file("m-q4_k_m.gguf", 3),
-    file("m-Q2_K.gguf", 1),
-    file("x.txt"),
-  ];
-  const choose = (wanted?: string, from = files) => chooseFile("a/b", from, wanted).path;
+/** The same data directory after a restart. */
+function reopened(dir: string, url: string, flags: Record<string, unknown> = {}): TestApp {
+  return appAt(url, flags, dir);
+}
 
-  test("the usual quantization, the one that was named in any case, or the very file", () => {
-    expect(choose()).toBe("m-q4_k_m.gguf");
-    expect(choose("q8_0")).toBe("m-Q8_0.gguf");
-    expect(choose("m-Q2_K.gguf")).toBe("m-Q2_K.gguf");
-    expect(choose(undefined, [file("b.gguf", 7), file("a.gguf", 8)])).toBe("b.gguf");
-  });
-
-  test("what is not there, in parts, or no GGUF at all is said with what there is", () => {
-    expect(() => choose("Q6_K")).toThrow("a/b has no file for Q6_K: it has m-F16.gguf");
-    expect(() => choose(undefined, [file("m-00001-of-00002.gguf")])).toThrow("several parts");
-    expect(() => choose(undefined, [file("model.safetensors"), file("README.md")])).toThrow("it has .safetensors, .md");
-    expect(() => choose(undefined, [file("../../etc/x.gguf")])).toThrow("no GGUF file");
-    expect(() => choose(undefined, [file(`${"x".repeat(251)}.gguf`)])).toThrow("no GGUF file");
-  });
-
-  test("a list that lies does not become a long error", () => {
-    const long = Array.from({ length: 50 }, (_, i) => file(`${i}.${"y".repeat(100_000)}`));
-    const message = (files: ReturnType<typeof file>[]) => {
-      try {
-        return choose("Q6_K", files);
-      } catch (error) {
-        return (error as Error).message;
-      }
-    };
-    expect(message(long).length).toBeLessThan(600);
-    const named = Array.from({ length: 50 }, (_, i) => file(`${"z/".repeat(5)}${i}${"z".repeat(200)}.gguf`));
-    expect(message(named).length).toBeLessThan(3_500);
-  });
+test("two workspaces share the file, and it goes with the last of them", async () => {
+  const hub = hubOf(repo());
+  const app = appAt(hub.url);
+  const a = models.request(app.ctx, app.workspaceA, "acme/tiny");
+  const b = models.request(app.ctx, app.workspaceB, "acme/tiny");
+  await pull(app);
+  expect(hub.downloads).toBe(1);
+  const path = models.pathOf(app.ctx, models.mustGet(app.ctx, app.workspaceB, b.id));
+  expect(models.pathOf(app.ctx, models.mustGet(app.ctx, app.workspaceA, a.id))).toBe(path);
+  expect((await app.call("DELETE", `/v1/models/${a.id}`)).body).toMatchObject({ id: a.id, deleted: true });
+  await scan(app.ctx);
+  expect(existsSync(path)).toBe(true);
+  await app.call("DELETE", `/v1/models/${b.id}`, undefined, { key: app.keyB });
+  await scan(app.ctx);
+  expect(existsSync(path)).toBe(false);
+  expect(models.request(app.ctx, app.workspaceA, "acme/tiny").id).not.toBe(a.id);
 });
+
+test("a deleted model ends its download and leaves nothing", async () => {
+  const hub = hubOf({ "acme/big": { files: { "big.gguf": large } } });
+  const app = appAt(hub.url);
+  const { id } = models.request(app.ctx, app.workspaceA, "acme/big");
+  const held = Promise.withResolvers<undefined>();
+  hub.trouble = (count) => (count === 0 ? undefined : held.promise);
+  const pulling = pull(app);
+  await until("the second range to be asked for", () => hub.downloads > 1);
+  await app.call("DELETE", `/v1/models/${id}`);
+  await pulling;
+  held.resolve(undefined);
+  expect(parts(app)).toEqual([]);
+});
+
+test("a model that is deleted while its file is being checked leaves no file", async () => {
+  const hub = hubOf({ "acme/big": { files: { "big.gguf": large } } });
+  const app = appAt(hub.url);
+  const { id } = models.request(app.ctx, app.workspaceA, "acme/big");
+  const pulling = pull(app);
+  const part = join(app.dir, "models/.downloads", `${hashOf(large)}.part`);
+  await until("all of it to be here", () => existsSync(part) && Bun.file(part).size === large.byteLength);
+  await app.call("DELETE", `/v1/models/${id}`);
+  await pulling;
+  expect(parts(app)).toEqual([]);
+  expect(readdirSync(join(app.dir, "models/hub/acme/big"))).toEqual([]);
+});
+
+test("the file of a deleted model stays while it is being fetched again, and goes when it is not", async () => {
+  const hub = hubOf(repo());
+  const app = appAt(hub.url);
+  const { id } = models.request(app.ctx, app.workspaceA, "acme/tiny");
+  await pull(app);
+  const path = models.pathOf(app.ctx, models.mustGet(app.ctx, app.workspaceA, id));
+  await app.call("DELETE", `/v1/models/${id}`);
+  const again = models.request(app.ctx, app.workspaceA, "acme/tiny");
+  await scan(app.ctx);
+  expect(existsSync(path)).toBe(true);
+  await pull(app);
+  expect(hub.downloads).toBe(1);
+  await app.call("DELETE", `/v1/models/${again.id}`);
+  await scan(app.ctx);
+  expect(existsSync(path)).toBe(false);
+});
+
+test("a file that was removed by hand is missing, and comes back when it is asked for", async () => {
+  const hub = hubOf(repo());
+  const app = appAt(hub.url);
+  const { id } = models.request(app.ctx, app.workspaceA, "acme/tiny");
+  await pull(app);
+  rmSync(models.pathOf(app.ctx, models.mustGet(app.ctx, app.workspaceA, id)));
+  await scan(app.ctx);
+  expect(models.mustGet(app.ctx, app.workspaceA, id).status).toBe("missing");
+  expect(models.request(app.ctx, app.workspaceA, "acme/tiny")).toMatchObject({ id, status: "downloading" });
+  await pull(app);
+  expect(models.mustGet(app.ctx, app.workspaceA, id).status).toBe("ready");
+});
+
+test("a file that had its name when the server was killed is not downloaded again", async () => {
+  const hub = hubOf(repo());
+  const app = appAt(hub.url);
+  const { id } = models.request(app.ctx, app.workspaceA, "acme/tiny");
+  await pull(app);
+  app.ctx.db.$client.run("UPDATE models SET status = 'downloading', path = NULL, shape = NULL WHERE id = ?", [id]);
+  await pull(app);
+  expect(models.mustGet(app.ctx, app.workspaceA, id)).toMatchObject({ status: "ready", sha256: hashOf(small) });
+  expect(hub.downloads).toBe(1);
+  writeFileSync(models.pathOf(app.ctx, models.mustGet(app.ctx, app.workspaceA, id)), small.slice().reverse());
+  app.ctx.db.$client.run("UPDATE models SET status = 'downloading' WHERE id = ?", [id]);
+  await pull(app);
+  expect(models.mustGet(app.ctx, app.workspaceA, id).status).toBe("ready");
+  expect(hub.downloads).toBe(2);
+});
+
+test("wherever it crashes, the model arrives after a restart, whole and announced once", async () => {
+  const hub = hubOf(repo());
+  const crashes = await atEveryFailpoint(async (attempt) => {
+    const app = testApp({ flags: { "hub.endpoint": hub.url, "network.allow": ["127.0.0.1"] }, clock: hurried });
+    const { id } = models.request(app.ctx, app.workspaceA, "acme/tiny");
+    await durable(app.ctx.db);
+    await attempt(() => pull(app)).catch(() => {});
+    await app.close();
+    const after = reopened(app.dir, hub.url);
+    const status = () =>
+      after.ctx.db.$client.query("SELECT * FROM models WHERE id = ?").get(id) as Record<string, string>;
+    if (status()["status"] === "failed") models.request(after.ctx, status()["workspace_id"] ?? "", "acme/tiny");
+    await pull(after);
+    expect(status()).toMatchObject({ status: "ready", sha256: hashOf(small), error: null });
+    expect(hashOf(new Uint8Array(readFileSync(join(app.dir, status()["path"] ?? ""))))).toBe(hashOf(small));
+    expect(after.ctx.db.$client.query("SELECT seq FROM events WHERE type = 'model.ready'").all()).toHaveLength(1);
+  });
+  expect(crashes).toBeGreaterThan(8);
+}, 60_000);

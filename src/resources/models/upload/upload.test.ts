@@ -154,13 +154,13 @@ describe("content that the workspace has", () => {
     const app = open();
     await ready(app);
     const { body } = await app.call("POST", "/v1/models", { name: "theirs" }, { key: app.keyB });
-    const requested = await app.call(
+    const presigned = await app.call(
       "POST",
       `/v1/models/${body.id}/presigned-upload`,
       { files: [{ path: "m.gguf", sha256: hash }] },
       { key: app.keyB },
     );
-    expect(requested.body.files[0].exists).toBe(false);
+    expect(presigned.body.files[0].exists).toBe(false);
   });
 });
 

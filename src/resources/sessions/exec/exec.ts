@@ -4,7 +4,7 @@ import type { Ctx } from "../../../context.ts";
 import { AppError } from "../../../lib/errors.ts";
 import { newId } from "../../../lib/ids.ts";
 import type { SseMessage } from "../../../lib/net/sse.ts";
-import { MIB } from "../../../lib/units.ts";
+import { MIB, SECOND_MS } from "../../../lib/units.ts";
 import { openWorkspace, volumeOf, workspaceOf } from "../../../sandbox/files/sandbox_dir.ts";
 import { startJailed } from "../../../sandbox/jail/jail.ts";
 import { sessionJail } from "../../../sandbox/jail/session_jail.ts";
@@ -18,9 +18,9 @@ import { dirOf } from "../workspace/paths.ts";
 import { diskLimits } from "../workspace/usage.ts";
 import { writeBack } from "../workspace/write_back.ts";
 import { textOutput, textQueue } from "./output.ts";
-import { takeSlot } from "./slots.ts";
 
 const DEFAULT_SECONDS = 300;
+const MOST_WAIT_MS = 30 * SECOND_MS;
 const OPEN_FILES = 1024;
 const TMP_SHARE = 4; // /tmp is memory. It gets a quarter of the memory limit.
 
@@ -46,13 +46,25 @@ export async function admit(ctx: Ctx, row: SessionRow, body: CreateExec, left: A
   requireDirectory(ctx, row, body.cwd);
   const live = ctx.state.sessions.of(row);
   const signal = AbortSignal.any([left, live.ending.signal, ctx.closing]);
-  const release = await live.use(ctx.clock, () => takeSlot(ctx, row.workspaceId, signal));
+  const release = await live.use(ctx.clock, () => takePermit(ctx, row.workspaceId, signal));
   const fresh = sessions.find(ctx, row.id) ?? row;
   if (fresh.status !== "ready") {
     release();
     throw sessions.notReady(fresh);
   }
   return { row: fresh, body, seconds, release, signal };
+}
+
+/** Waits for a permit to run a command. Throws `no_capacity` after `MOST_WAIT_MS`, and if `signal` aborts. */
+async function takePermit(ctx: Ctx, workspaceId: string, signal: AbortSignal): Promise<() => void> {
+  const timeout = { clock: ctx.clock, ms: MOST_WAIT_MS };
+  const release = await ctx.state.sessions.execs.acquire({ workspaceId, signal }, { timeout }).catch(() => undefined);
+  if (release) return release;
+  throw new AppError(
+    "no_capacity",
+    `This server runs ${ctx.config.sessions.execs} commands at a time (sessions.execs): try again later`,
+    { retryAfterSeconds: 10 },
+  );
 }
 
 /** Gives a missing directory a clear error. The jail checks again, but can only report that the setup failed. */

@@ -10,8 +10,8 @@ import { CANCELLED } from "./enqueue.ts";
 const FIRST_ROWS = 1_000; // in the commit that disables; the loop does the rest
 
 /**
- * Ends what waits for an endpoint that is disabled or deleted; an attempt that is under way may still succeed.
- * Says how many there were, `rows` at most.
+ * Cancels what waits for an endpoint that is disabled or deleted. An attempt under way may still succeed. Returns how
+ * many were cancelled, at most `rows`.
  */
 export function cancelWaiting(tx: Tx, endpointId: string, now: number, rows = FIRST_ROWS): number {
   const waiting = tx
@@ -30,7 +30,7 @@ export function cancelWaiting(tx: Tx, endpointId: string, now: number, rows = FI
   return waiting.length;
 }
 
-/** What was too much for one commit. */
+/** Cancels what was too much for one commit. */
 export async function cancelRest(ctx: Ctx): Promise<void> {
   const closed = ctx.db
     .select({ id: webhookEndpoints.id })

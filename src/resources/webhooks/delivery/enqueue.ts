@@ -7,10 +7,8 @@ import { bodyOf } from "./payload.ts";
 import { expiryOf } from "./schedule.ts";
 import { newDelivery, settled } from "./verdict.ts";
 
-/** What is queued is sent soon after it is woken. */
-
-export type Queued = Pick<EventRow, "id" | "workspaceId" | "type" | "createdAt" | "data">;
-type To = { endpoint: Pick<EndpointRow, "id" | "status">; trigger: "scheduled" | "test"; now: number };
+export type QueuedEvent = Pick<EventRow, "id" | "workspaceId" | "type" | "createdAt" | "data">;
+type Recipient = { endpoint: Pick<EndpointRow, "id" | "status">; trigger: "scheduled" | "test"; now: number };
 
 const insert = preparedInsert(webhookDeliveries);
 const insertBody = prepared((db) =>
@@ -19,26 +17,27 @@ const insertBody = prepared((db) =>
   ),
 );
 
-/** The one way deliveries come about. One to an endpoint that is not enabled is cancelled from the start, and told so. */
-export function enqueueAll(tx: Tx, event: Queued, tos: readonly To[]): DeliveryRow[] {
+/** The only way deliveries are created. A delivery to an endpoint that is not enabled is created as cancelled. */
+export function enqueueAll(tx: Tx, event: QueuedEvent, tos: readonly Recipient[]): DeliveryRow[] {
   const { id, workspaceId, type, createdAt, data } = event;
   if (tos.length === 0) return [];
   const body = bodyOf({ id, type, createdAtMs: createdAt, data: data as Record<string, unknown> }); // emit() takes objects only
   return enqueueBody(tx, { id, workspaceId, type, createdAt, body }, tos);
 }
 
-export const enqueue = (tx: Tx, event: Queued, to: To): DeliveryRow => enqueueAll(tx, event, [to])[0] as DeliveryRow;
+export const enqueue = (tx: Tx, event: QueuedEvent, to: Recipient): DeliveryRow =>
+  enqueueAll(tx, event, [to])[0] as DeliveryRow;
 
-type Addressed = Pick<EventRow, "id" | "workspaceId" | "type" | "createdAt">;
-type Worded = Addressed & { body: Uint8Array };
+type EventKey = Pick<EventRow, "id" | "workspaceId" | "type" | "createdAt">;
+type EventBody = EventKey & { body: Uint8Array };
 
-/** What is sent in the words of whoever sends it. */
-export function enqueueBody(tx: Tx, event: Worded, tos: readonly To[]): DeliveryRow[] {
+/** Queues an event whose body the caller has made. */
+export function enqueueBody(tx: Tx, event: EventBody, tos: readonly Recipient[]): DeliveryRow[] {
   insertBody(tx).run(event.id, event.workspaceId, event.body, event.createdAt);
   return tos.map((to) => insertDelivery(tx, event, to));
 }
 
-function insertDelivery(tx: Tx, event: Addressed, { endpoint, trigger, now }: To): DeliveryRow {
+function insertDelivery(tx: Tx, event: EventKey, { endpoint, trigger, now }: Recipient): DeliveryRow {
   const id = newId("dlv", now);
   const fresh = newDelivery(id, event.createdAt);
   const open = endpoint.status === "enabled";
@@ -64,5 +63,5 @@ function insertDelivery(tx: Tx, event: Addressed, { endpoint, trigger, now }: To
   });
 }
 
-export const CANCELLED = "The endpoint was disabled or deleted before it was delivered";
-export const EXPIRED = "It was not acknowledged within 72 hours of its event";
+export const CANCELLED = "The endpoint was disabled or deleted before the delivery";
+export const EXPIRED = "The endpoint did not acknowledge the event within 72 hours";

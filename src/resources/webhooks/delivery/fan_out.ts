@@ -12,21 +12,21 @@ import { enqueueAll } from "./enqueue.ts";
 /** The name of the cursor in the outbox. It is stored, so it stays as it is. */
 export const FAN_OUT_CONSUMER = "webhooks.fan_out";
 const BATCH = 200;
-const COMMIT_ROWS = 1_000; // a commit takes no further event: others get their turn
+const COMMIT_ROWS = 1_000; // then the commit takes no further event, so that other work gets its turn
 
-/** Of workspaces that have an endpoint at all; one that is made later wants none of these. */
+/** Events of workspaces that have an endpoint. An endpoint that is created later gets none of these. */
 const heard = sql`EXISTS (SELECT 1 FROM ${webhookEndpoints} WHERE ${webhookEndpoints.workspaceId} = ${events.workspaceId})`;
 const take = consumer(FAN_OUT_CONSUMER, { limit: BATCH, wanted: heard });
 
 /**
- * Events become deliveries: one for each endpoint that was there before the event and wants it. The deliveries and the
- * place in the outbox move in one commit, so wherever the process dies no event is fanned out twice or not at all.
+ * Turns events into deliveries: one for each endpoint that is older than the event and subscribes to its type. One
+ * commit holds the deliveries and the cursor, so a crash neither loses an event nor fans it out twice.
  */
 export async function fanOut(ctx: Ctx, signal?: AbortSignal): Promise<void> {
   let made = 0;
   const next = () =>
     take(ctx.db, ctx.clock.now(), (tx, batch) => {
-      const now = ctx.clock.now(); // not before: a delivery is no older than its event
+      const now = ctx.clock.now(); // read here, so that no delivery is older than its event
       let [taken, rows] = [0, 0];
       for (; taken < batch.length && rows < COMMIT_ROWS; taken++) rows += deliverTo(tx, batch[taken]!, now);
       made += rows;
@@ -35,7 +35,7 @@ export async function fanOut(ctx: Ctx, signal?: AbortSignal): Promise<void> {
   while (!signal?.aborted && (await next()) > 0) if (made > 0) ctx.wake("webhooks.deliver");
 }
 
-/** One that has been disabled or deleted since the event was to get it: that it will not is written down. */
+/** Endpoints that were enabled at the time of the event. Those disabled since get a cancelled delivery. */
 const thereThen = prepared((db) => {
   const { workspaceId, status, afterSeq, updatedAt, eventTypes, id, scheme } = webhookEndpoints;
   const at = sql.placeholder("createdAt");
@@ -57,7 +57,7 @@ function deliverTo(tx: Tx, event: EventRow, now: number): number {
 
 const BELL_MS = 50;
 
-/** Events are fanned out as they happen: at once after a pause, together when there are many. */
+/** Fans events out as they happen: at once after a pause, in groups when there are many. */
 export function begin(ctx: Ctx): void {
   let isRung = false;
   let lastAt = 0;

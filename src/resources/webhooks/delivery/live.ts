@@ -14,7 +14,7 @@ const SWEEP_MS = 1_000;
 /** The state of deliveries that lives in this process (`ctx.state.webhooks`). */
 export class WebhooksState {
   turn = FIRST_TURN;
-  /** Where the next scan of endpoints goes on; empty: at the first. */
+  /** The last endpoint of the previous scan; empty: the next scan starts with the first endpoint. */
   scannedTo = "";
   /** Results that wait for the next write. */
   openBatch: ResultBatch | undefined;

@@ -1,14 +1,14 @@
 import { expect, test } from "bun:test";
 import { openRandom } from "../../../lib/random.ts";
-import { bodyOf, type Recorded } from "./payload.ts";
+import { bodyOf, type RecordedEvent } from "./payload.ts";
 
-const event: Recorded = {
+const event: RecordedEvent = {
   id: "evt_01jz",
   type: "job.completed",
   createdAtMs: 1_700_000_000_123,
   data: { object: "job", id: "job_1", status: "completed", model: null },
 };
-const text = (of: Recorded) => new TextDecoder().decode(bodyOf(of));
+const text = (of: RecordedEvent) => new TextDecoder().decode(bodyOf(of));
 
 test("a body is the event's id, type, time and data, in this order and without spaces", () => {
   expect(text(event)).toBe(

@@ -1,10 +1,9 @@
 import { and, inArray, isNotNull, lt, notExists, sql } from "drizzle-orm";
 import type { Ctx } from "../../../context.ts";
+import { DAY_MS } from "../../../lib/units.ts";
 import type { Tx } from "../../../platform/db/db.ts";
 import { gradually } from "../../../platform/db/gradually.ts";
 import { nextAt, webhookBodies, webhookDeliveries, webhookEndpoints } from "../table.ts";
-
-const DAY_MS = 86_400_000;
 
 /** Deletes deliveries that settled long ago, bodies without deliveries, and deleted endpoints without deliveries. */
 export async function prune(ctx: Ctx): Promise<void> {
@@ -39,10 +38,10 @@ function pruneEndpoints(tx: Tx, rows: number): number {
     .select({ id: webhookDeliveries.id })
     .from(webhookDeliveries)
     .where(sql`${webhookDeliveries.endpointId} = ${id}`);
-  const gone = tx
+  const unused = tx
     .select({ id })
     .from(webhookEndpoints)
     .where(and(isNotNull(deletedAt), notExists(theirs)))
     .limit(rows);
-  return tx.delete(webhookEndpoints).where(inArray(id, gone)).returning({ id }).all().length;
+  return tx.delete(webhookEndpoints).where(inArray(id, unused)).returning({ id }).all().length;
 }

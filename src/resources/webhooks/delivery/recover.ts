@@ -1,12 +1,13 @@
 /**
- * Sends again what did not arrive: deliveries that ended otherwise, and events that found the endpoint disabled and so
- * became no delivery. Oldest first, a page at a time: there may be very many, and requests get their turn in between.
+ * Sends again what did not arrive: deliveries that did not succeed, and events that became no delivery because the
+ * endpoint was disabled. Oldest first, a page at a time, so that requests are served in between.
  */
 import { and, asc, eq, gt, gte, inArray, lte, or, sql } from "drizzle-orm";
 import type { Ctx } from "../../../context.ts";
 import { type EventRow, eventCursors, events } from "../../../events/table.ts";
+import { DAY_MS, HOUR_MS } from "../../../lib/units.ts";
 import { prepared, type Tx, write } from "../../../platform/db/db.ts";
-import { asked } from "../deliveries.ts";
+import { resendPatch } from "../deliveries.ts";
 import { isFannedOut, wants } from "../kinds.ts";
 import * as endpoints from "../service.ts";
 import { type DeliveryRow, type EndpointRow, webhookDeliveries } from "../table.ts";
@@ -15,14 +16,13 @@ import { FAN_OUT_CONSUMER } from "./fan_out.ts";
 import { expiryOf } from "./schedule.ts";
 
 const PAGE_ROWS = 1_000; // a few milliseconds
-const CLOCK_MS = 3_600_000; // by which it may have been set back, and order and times still agree
-const DAY_MS = 86_400_000;
+const CLOCK_MS = HOUR_MS; // a clock that was set back by less does no harm
 
-/** How many are sent again. */
+/** Returns how many deliveries are sent again. */
 export async function recover(ctx: Ctx, workspaceId: string, endpointId: string, sinceMs: number): Promise<number> {
   const endpoint = endpoints.mustBeEnabled(ctx, workspaceId, endpointId);
   const ended = await recoverEnded(ctx, endpoint, sinceMs);
-  // Of events before that it may be forgotten that they arrived.
+  // Older events may have arrived: their deliveries were pruned.
   const remembered = ctx.clock.now() - ctx.config.webhooks.retention_days * DAY_MS;
   const missed = await recoverMissed(ctx, endpoint, Math.max(sinceMs, remembered));
   ctx.wake("webhooks.deliver");
@@ -31,7 +31,7 @@ export async function recover(ctx: Ctx, workspaceId: string, endpointId: string,
 
 type Page<T> = { last: T | undefined; sent: number; isFull: boolean };
 
-/** `take` reads one page behind `last` and does with it what is to be done, in one commit. */
+/** `take` reads one page after `last` and handles it in one commit. */
 async function pageByPage<T>(ctx: Ctx, first: T, take: (tx: Tx, last: T) => Page<T>): Promise<number> {
   let [last, total] = [first, 0];
   for (;;) {
@@ -43,12 +43,12 @@ async function pageByPage<T>(ctx: Ctx, first: T, take: (tx: Tx, last: T) => Page
   }
 }
 
-type Place = Pick<DeliveryRow, "createdAt" | "id">;
+type Position = Pick<DeliveryRow, "createdAt" | "id">;
 const UNDELIVERED: readonly string[] = ["failed", "exhausted", "cancelled"] satisfies DeliveryRow["status"][];
 
 function recoverEnded(ctx: Ctx, { id: endpointId }: EndpointRow, sinceMs: number): Promise<number> {
   const { id, createdAt, eventCreatedAt, status } = webhookDeliveries;
-  const first: Place = { createdAt: sinceMs - CLOCK_MS, id: "" }; // a row is no older than its event
+  const first: Position = { createdAt: sinceMs - CLOCK_MS, id: "" }; // a row is no older than its event
   return pageByPage(ctx, first, (tx, last) => {
     const found = tx
       .select({ id, createdAt, eventCreatedAt, status })
@@ -64,17 +64,18 @@ function recoverEnded(ctx: Ctx, { id: endpointId }: EndpointRow, sinceMs: number
       .limit(PAGE_ROWS)
       .all();
     const lost = found.filter((row) => row.eventCreatedAt >= sinceMs && UNDELIVERED.includes(row.status));
-    again(ctx, tx, lost);
+    requestResend(ctx, tx, lost);
     return { last: found.at(-1), sent: lost.length, isFull: found.length === PAGE_ROWS };
   });
 }
 
-function again(ctx: Ctx, tx: Tx, rows: readonly Pick<DeliveryRow, "id">[]) {
+function requestResend(ctx: Ctx, tx: Tx, rows: readonly Pick<DeliveryRow, "id">[]) {
   const ids = rows.map(({ id }) => id);
-  if (ids.length > 0) tx.update(webhookDeliveries).set(asked(ctx)).where(inArray(webhookDeliveries.id, ids)).run();
+  if (ids.length > 0)
+    tx.update(webhookDeliveries).set(resendPatch(ctx)).where(inArray(webhookDeliveries.id, ids)).run();
 }
 
-/** One whose window is over gets a single attempt; the others are retried like any other. */
+/** A delivery whose 72 hours are over gets one attempt. The others are retried as usual. */
 function recoverMissed(ctx: Ctx, endpoint: EndpointRow, sinceMs: number): Promise<number> {
   return pageByPage(ctx, Math.max(endpoint.afterSeq, seqBefore(ctx, sinceMs - CLOCK_MS)), (tx, last) => {
     const found = tx
@@ -84,7 +85,7 @@ function recoverMissed(ctx: Ctx, endpoint: EndpointRow, sinceMs: number): Promis
         and(
           eq(events.workspaceId, endpoint.workspaceId),
           gt(events.seq, last),
-          lte(events.seq, fannedOutUpTo(tx)), // the others are still to come
+          lte(events.seq, fannedOutUpTo(tx)), // later events are still to be fanned out
         ),
       )
       .orderBy(asc(events.seq))
@@ -96,7 +97,7 @@ function recoverMissed(ctx: Ctx, endpoint: EndpointRow, sinceMs: number): Promis
       const status = expiryOf(event.createdAt) <= now ? ("disabled" as const) : ("enabled" as const);
       return enqueue(tx, event, { endpoint: { id: endpoint.id, status }, trigger: "scheduled", now });
     });
-    again(
+    requestResend(
       ctx,
       tx,
       made.filter((row) => row.status !== "pending"),
@@ -105,7 +106,7 @@ function recoverMissed(ctx: Ctx, endpoint: EndpointRow, sinceMs: number): Promis
   });
 }
 
-const theirs = prepared((db) =>
+const deliveryOf = prepared((db) =>
   db
     .select({ id: webhookDeliveries.id })
     .from(webhookDeliveries)
@@ -121,13 +122,13 @@ const theirs = prepared((db) =>
 const isMissed = (tx: Tx, endpoint: EndpointRow, { id, type }: EventRow): boolean =>
   isFannedOut(type) &&
   wants(endpoint.eventTypes, type) &&
-  theirs(tx).get({ eventId: id, endpointId: endpoint.id }) === undefined;
+  deliveryOf(tx).get({ eventId: id, endpointId: endpoint.id }) === undefined;
 
 const fannedOutUpTo = (tx: Tx): number =>
   tx.select({ seq: eventCursors.seq }).from(eventCursors).where(eq(eventCursors.consumer, FAN_OUT_CONSUMER)).get()
     ?.seq ?? 0;
 
-/** Events were recorded in order of time, which no index knows: halving finds the place. */
+/** Events are in order of time, but no index has the time: a binary search finds the `seq`. */
 function seqBefore({ db }: Ctx, ms: number): number {
   const { seq, createdAt } = events;
   const at = (from: number) =>

@@ -1,10 +1,10 @@
 import { describe, expect, test } from "bun:test";
-import { type Failed, jitterOf, nextDueMs, parseRetryAfter } from "./schedule.ts";
+import { type FailedAttempt, jitterOf, nextDueMs, parseRetryAfter } from "./schedule.ts";
 
 const SECOND = 1000;
 const HOUR = 3_600_000;
 const CREATED = 1_700_000_000_000;
-const after = (attempts: number, more: Partial<Failed> = {}) => {
+const after = (attempts: number, more: Partial<FailedAttempt> = {}) => {
   const endedAtMs = more.endedAtMs ?? CREATED;
   return nextDueMs({ attempts, endedAtMs, createdAtMs: CREATED, random: 0.5, ...more }) - endedAtMs;
 };
@@ -49,7 +49,7 @@ describe("the wait after a failed attempt", () => {
   });
 
   test("cannot be asked for before there was an attempt", () => {
-    expect(() => after(0)).toThrow("No attempt");
+    expect(() => after(0)).toThrow("at least 1");
   });
 });
 

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import {
-  type Attempt,
+  type AttemptEnd,
   type Delivery,
   dueAction,
   type Endpoint,
@@ -18,7 +18,7 @@ const EXPIRY = CREATED + 72 * HOUR;
 const delivery = newDelivery("dlv_1", CREATED);
 const endpoint: Endpoint = { status: "enabled", consecutiveFailures: 3, disabledAtMs: null };
 const answered = (status: number): Outcome => ({ answered: true, status });
-const attempt = (outcome: Outcome, more: Partial<Attempt> = {}): Attempt => ({
+const attempt = (outcome: Outcome, more: Partial<AttemptEnd> = {}): AttemptEnd => ({
   trigger: "scheduled",
   endedAtMs: CREATED + 100,
   outcome,

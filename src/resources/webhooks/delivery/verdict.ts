@@ -1,9 +1,9 @@
 import { expiryOf, jitterOf, nextDueMs } from "./schedule.ts";
 
 /**
- * What becomes of a delivery and of its endpoint. Both change in one commit, with the row of the attempt. An attempt
- * that a crash cut off leaves no trace here: it is made again under its number, which is what at-least-once means.
- * An attempt that was under way when its endpoint was disabled or deleted still ends by its own outcome.
+ * Pure rules for a delivery and its endpoint. Both change in one commit, with the row of the attempt. An attempt that a
+ * crash cut off leaves no trace and is made again under its number: delivery is at least once. An attempt that was
+ * under way when its endpoint was disabled or deleted still ends by its own outcome.
  */
 export const DELIVERY_STATUSES = ["pending", "succeeded", "failed", "exhausted", "cancelled"] as const;
 export type DeliveryStatus = (typeof DELIVERY_STATUSES)[number];
@@ -11,32 +11,32 @@ export type DeliveryStatus = (typeof DELIVERY_STATUSES)[number];
 export type Delivery = {
   id: string;
   status: DeliveryStatus;
-  /** Whose end is known; those by hand included. */
+  /** Attempts whose result is known, those by hand included. */
   attemptCount: number;
-  /** Those of the schedule: where in it the delivery stands. */
+  /** Attempts of the schedule. */
   scheduledCount: number;
-  /** Of the event: the window begins there. */
+  /** When the event was created: the 72 hours begin then. */
   createdAtMs: number;
-  /** Of the next attempt or of the expiry. Null: settled. */
+  /** The next attempt or the expiry. Null: settled. */
   dueAtMs: number | null;
 };
 
 export type Endpoint = {
   status: "enabled" | "disabled" | "deleted";
   consecutiveFailures: number;
-  /** Set when it was disabled by its failures, not by hand. */
+  /** Set when failures disabled the endpoint, not by hand. */
   disabledAtMs: number | null;
 };
 
-/** `test` is scheduled like any other; by hand is one attempt that leaves the schedule where it is. */
+/** `test` is scheduled as usual. `manual` is one attempt that does not change the schedule. */
 export type Trigger = "scheduled" | "manual" | "test";
 export type Outcome =
   | { answered: true; status: number; retryAfterMs?: number | undefined }
   | { answered: false; error: "timeout" | "address_refused" | "unresolved" | "connection" | "tls" };
-export type Attempt = { trigger: Trigger; endedAtMs: number; outcome: Outcome };
+export type AttemptEnd = { trigger: Trigger; endedAtMs: number; outcome: Outcome };
 
 export const DISABLING_FAILURES = 50;
-const GONE = 410;
+const GONE_STATUS = 410;
 
 export const newDelivery = (id: string, createdAtMs: number): Delivery => ({
   id,
@@ -47,7 +47,7 @@ export const newDelivery = (id: string, createdAtMs: number): Delivery => ({
   dueAtMs: createdAtMs,
 });
 
-/** What a due delivery needs now. Asked again right before each attempt: both rows may have changed since. */
+/** The action that a due delivery needs now. Called again right before each attempt, since both rows may have changed. */
 export function dueAction(
   delivery: Delivery,
   endpoint: Endpoint,
@@ -59,7 +59,7 @@ export function dueAction(
   return delivery.dueAtMs <= nowMs ? "attempt" : "wait";
 }
 
-/** For the API: an expiry is not an attempt. */
+/** The next attempt for the API: an expiry is not an attempt. */
 export const nextAttemptMs = ({ dueAtMs, createdAtMs }: Delivery): number | null =>
   dueAtMs !== null && dueAtMs < expiryOf(createdAtMs) ? dueAtMs : null;
 
@@ -69,7 +69,7 @@ export const settled = (delivery: Delivery, status: Exclude<DeliveryStatus, "pen
   dueAtMs: null,
 });
 
-/** By PATCH. What was cancelled meanwhile stays so; the first failure must not disable it again. */
+/** The endpoint after a PATCH. Its failures start at 0, so the first failure does not disable it again. */
 export const enabled = (endpoint: Endpoint): Endpoint =>
   endpoint.status === "disabled" ? { status: "enabled", consecutiveFailures: 0, disabledAtMs: null } : endpoint;
 
@@ -80,7 +80,7 @@ export type Judgement = {
   cancelOthers: boolean;
 };
 
-export function judge(delivery: Delivery, endpoint: Endpoint, attempt: Attempt): Judgement {
+export function judge(delivery: Delivery, endpoint: Endpoint, attempt: AttemptEnd): Judgement {
   const counted = countAttempt(delivery, attempt.trigger);
   const answer = attempt.outcome.answered ? attempt.outcome.status : 0;
   if (answer >= 200 && answer < 300)
@@ -90,7 +90,8 @@ export function judge(delivery: Delivery, endpoint: Endpoint, attempt: Attempt):
       cancelOthers: false,
     };
   const consecutiveFailures = endpoint.consecutiveFailures + 1;
-  const disables = endpoint.status === "enabled" && (answer === GONE || consecutiveFailures >= DISABLING_FAILURES);
+  const disables =
+    endpoint.status === "enabled" && (answer === GONE_STATUS || consecutiveFailures >= DISABLING_FAILURES);
   const after: Endpoint = disables
     ? { status: "disabled", consecutiveFailures, disabledAtMs: attempt.endedAtMs }
     : { ...endpoint, consecutiveFailures };
@@ -103,9 +104,9 @@ const countAttempt = (delivery: Delivery, trigger: Trigger): Delivery => ({
   scheduledCount: delivery.scheduledCount + (trigger === "manual" ? 0 : 1),
 });
 
-function afterFailure(delivery: Delivery, endpoint: Endpoint, { trigger, endedAtMs, outcome }: Attempt): Delivery {
-  if (delivery.status !== "pending") return delivery; // tried by hand: it stays what it was
-  if (outcome.answered && outcome.status === GONE) return settled(delivery, "failed");
+function afterFailure(delivery: Delivery, endpoint: Endpoint, { trigger, endedAtMs, outcome }: AttemptEnd): Delivery {
+  if (delivery.status !== "pending") return delivery; // an attempt by hand does not change a settled delivery
+  if (outcome.answered && outcome.status === GONE_STATUS) return settled(delivery, "failed");
   if (endpoint.status !== "enabled") return settled(delivery, "cancelled");
   if (trigger === "manual") return delivery;
   if (endedAtMs >= expiryOf(delivery.createdAtMs)) return settled(delivery, "exhausted");

@@ -5,7 +5,6 @@ import { weightPlaces } from "../../../native/llama/weights.ts";
 import { closeEngines, openEngines } from "../../serving/engine/engine.ts";
 import { ContextOverflow, type Engine, type Generation } from "../../serving/engine/types.ts";
 import { Collector } from "./collector.ts";
-import { shares } from "./shares.ts";
 import type { Roller, RollerOptions, Rollout, RolloutRequest, RolloutSampling } from "./types.ts";
 
 const MOST_ENGINES = 4;
@@ -172,4 +171,14 @@ function toGeneration(
     logprobTemperature: sampling.temperature > 0 ? sampling.temperature : 1,
     ...options,
   };
+}
+
+/** Assigns each group to the engine with the least work so far. The result depends only on the sizes. */
+function shares(sizes: readonly number[], count: number): number[] {
+  const load = Array.from({ length: count }, () => 0);
+  return sizes.map((size) => {
+    const least = load.indexOf(Math.min(...load));
+    load[least]! += size;
+    return least;
+  });
 }

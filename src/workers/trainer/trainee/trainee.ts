@@ -93,7 +93,7 @@ const engineLora = (given: LoraSettings): Lora => ({
   targets: ggufTargets(given),
 });
 
-/** As in PEFT: A is uniform within ±1/√inputs (Kaiming with a = √5), B is zero, so that nothing changes at first. */
+/** Like PEFT: A is uniform within ±1/√inputs (Kaiming with a = √5), B is zero, so that nothing changes at first. */
 function drawAdapters({ trainable, backend }: Weights, seed: number) {
   if (trainable.length === 0)
     throw new Error("Nothing would be trained: the model has none of the lora target_modules. Choose others");

@@ -4,12 +4,10 @@ import { join } from "node:path";
 import { manyDeploying } from "../../../../test/fake_replicas.ts";
 import { fakeClock, until } from "../../../../test/harness.ts";
 import { ClientLeft } from "../../../lib/net/client_left.ts";
-import { write } from "../../../platform/db/db.ts";
-import * as models from "../../models/service.ts";
-import { Flight } from "../chat/flight.ts";
+import { liveOf } from "../fleet/fleet.ts";
+import * as moves from "../fleet/moves.ts";
 import type { DeploymentRow } from "../table.ts";
-import { liveOf } from "./fleet.ts";
-import * as moves from "./moves.ts";
+import { Flight } from "./flight.ts";
 
 const CHAT = { model: "d", messages: [{ role: "user", content: "hi" }] };
 const { open: app, closeAll } = manyDeploying();
@@ -48,33 +46,11 @@ test("a client that leaves while it waits is forgotten", async () => {
   const client = new AbortController();
   const headers = { authorization: `Bearer ${on.keyA}`, "content-type": "application/json" };
   const init = { method: "POST", headers, body: JSON.stringify(CHAT), signal: client.signal };
-  const answering = on.handle(new Request(`http://localhost/v1/deployments/${id}/chat/completions`, init));
+  const answer = on.handle(new Request(`http://localhost/v1/deployments/${id}/chat/completions`, init));
   await until("it to be held", () => liveOf(on.ctx, id).held.size === 1);
   client.abort();
   await until("it to be forgotten", () => liveOf(on.ctx, id).held.size === 0);
-  await answering;
-});
-
-test("stopping turns away those who wait and ends the process", async () => {
-  const on = await app({ lives: [{ gate: "/nonexistent/never" }] });
-  const id = await on.deploy();
-  const waiting = on.call("POST", `/v1/deployments/${id}/chat/completions`, CHAT);
-  await until("it to be held", () => liveOf(on.ctx, id).held.size === 1);
-  await on.call("POST", `/v1/deployments/${id}/stop`);
-  expect((await waiting).body.error).toMatchObject({ code: "unsupported_state" });
-  await until("the process to be gone", () => liveOf(on.ctx, id).replicas.size === 0);
-});
-
-test("those who wait for a model that will never come are told so at once", async () => {
-  const on = await app();
-  const id = await on.deploy({ model: "nobody/nothing", name: "hopeless" });
-  const waiting = on.call("POST", `/v1/deployments/${id}/chat/completions`, { ...CHAT, model: "hopeless" });
-  await until("it to be held", () => liveOf(on.ctx, id).held.size === 1);
-  const { modelId } = moves.current(on.ctx.db, id) as { modelId: string };
-  write(on.ctx.db, (tx) => void models.refuse(tx, modelId, "the hub says no", on.ctx.clock.now()));
-  on.ctx.wake("deployments.reconcile");
-  expect((await waiting).body.error).toMatchObject({ code: "worker_failed" });
-  expect((await on.reaches(id, "failed")).error).toContain("the hub says no");
+  await answer;
 });
 
 test("a request that was broken off before the worker saw it is recorded all the same", async () => {
@@ -112,11 +88,11 @@ test("stopping breaks off what is being answered, and says why", async () => {
   const on = await app({ lives: [{ words: 100_000, gapMs: 2 }] });
   const id = await on.deploy();
   await on.reaches(id, "serving");
-  const answering = on.call("POST", `/v1/deployments/${id}/chat/completions`, { ...CHAT, stream: true });
+  const answer = on.call("POST", `/v1/deployments/${id}/chat/completions`, { ...CHAT, stream: true });
   await until("it to be answered", () => liveOf(on.ctx, id).flights.size === 1);
   await on.call("POST", `/v1/deployments/${id}/stop`);
   expect(
-    (await answering).body.error ?? JSON.parse((await answering).body.trim().split("data: ").at(-1)).error,
+    (await answer).body.error ?? JSON.parse((await answer).body.trim().split("data: ").at(-1)).error,
   ).toMatchObject({
     code: "unsupported_state",
   });
