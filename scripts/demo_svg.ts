@@ -12,10 +12,9 @@ const TOP_PX = 42;
 
 /** Beginnings of the steps that are left out. */
 const LEFT_OUT = [
-  "make a",
   "create a",
   "follow",
-  "keep a",
+  "store a",
   "retry",
   "list the",
   "append",
@@ -25,7 +24,7 @@ const LEFT_OUT = [
   "push rows",
   "try the",
   "chat with it as",
-  "ask whether",
+  "detect whether",
   "self-test",
 ];
 
@@ -58,13 +57,13 @@ const lines = [
 });
 
 const share = (column: "before" | "after") => {
-  const [before, after] = lines.findLast((line) => line.startsWith("right, "))?.match(/\d+ of \d+/g) ?? [];
+  const [before, after] = lines.findLast((line) => line.startsWith("correct answers"))?.match(/\d+ of \d+/g) ?? [];
   return column === "before" ? before : after;
 };
 const escapeXml = (text: string) => text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
 const classOf = (line: string) => {
   if (/^ {2}(running|completed)/.test(line)) return ' class="dim"';
-  return /^(\$|right, |\d+ steps in )/.test(line) ? ' class="strong"' : "";
+  return /^(\$|correct answers|\d+ steps in )/.test(line) ? ' class="strong"' : "";
 };
 const drawn = lines.flatMap((line, i) => {
   const text = escapeXml(line).replace(/^✓/, '<tspan class="ok">✓</tspan>');

@@ -20,7 +20,7 @@ Usage: verk <command> [flags]
 Commands:
 ${indented(commands.map(({ name, summary }) => [name, summary]))}
 
-\`verk help <command>\` or \`verk <command> --help\` says more.
+\`verk help <command>\` or \`verk <command> --help\` explains a command.
 
 Exit codes:
 ${exitTable({})}

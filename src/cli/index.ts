@@ -17,7 +17,7 @@ const COMMANDS: readonly Row[] = [
     summary: "List, show, stop and start deployments",
     load: async () => (await import("./commands/manage/deployments.ts")).deployments,
   },
-  { name: "chat", summary: "Talk to a deployment", load: async () => (await import("./commands/chat.ts")).chat },
+  { name: "chat", summary: "Chat with a deployment", load: async () => (await import("./commands/chat.ts")).chat },
   {
     name: "models",
     summary: "List, import and pull models",

@@ -38,7 +38,7 @@ export async function probeInChild(kind: ProbeKind, dir: string, children?: Chil
   }
 }
 
-/** The last line that is a report: a library may print lines of its own before it. */
+/** The last line that is a report: a library may print other lines before it. */
 function reportIn(stdout: string): ProbeReport | undefined {
   for (const line of stdout.trim().split("\n").reverse()) {
     if (!line.startsWith("{")) continue;

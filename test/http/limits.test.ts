@@ -74,7 +74,9 @@ describe("H1: limits of bodies", () => {
     expect(await refusal(["a", ""])).toBe("/input/1 input.1: must not be empty");
     expect(await refusal([])).toBe("/input input: must not be an empty list");
     expect(await refusal([{}])).toStartWith("/input/0 input.0: must be a string, a list");
-    expect(await refusal(Array.from({ length: 2_049 }, () => [1]))).toBe("/input input: must have at most 2048 entries");
+    expect(await refusal(Array.from({ length: 2_049 }, () => [1]))).toBe(
+      "/input input: must have at most 2048 entries",
+    );
     expect(await refusal(null)).toStartWith("/input input: must be a string");
   });
 });

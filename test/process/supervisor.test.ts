@@ -256,10 +256,10 @@ test("a spawn passes both failpoints", async () => {
 test.each([
   [
     ["worker", "nonsense"],
-    "there are: fake, fake_detector, fake_serving, fake_trainer, connector, detector, inspector, reward, serving, trainer, unpack, probe",
+    "Use one of: fake, fake_detector, fake_serving, fake_trainer, connector, detector, inspector, reward, serving, trainer, unpack, probe",
   ],
   [["worker", "fake", "echo"], "started by the server"],
-  [["worker", "fake", "nonsense"], "knows: echo"],
+  [["worker", "fake", "nonsense"], "Use one of: echo"],
 ])("%j by hand exits 2 and says what is possible", (args, text) => {
   const child = Bun.spawnSync([...PROGRAM, ...args], { cwd: dir, env: { HOME: dir } });
   expect(child.exitCode).toBe(2);

@@ -2,7 +2,19 @@ import { z } from "zod";
 import { normalizeHost, parseCidr } from "../../lib/net/ip.ts";
 import { parseListen } from "../../lib/net/listen.ts";
 import { milliseconds, section } from "./section.ts";
-import { audit, billing, detect, publicRuns, quotas, sandbox, sessions, training, webhooks } from "./work.ts";
+import {
+  audit,
+  billing,
+  connectors,
+  datasets,
+  detect,
+  publicRuns,
+  quotas,
+  sandbox,
+  sessions,
+  training,
+  webhooks,
+} from "./work.ts";
 
 /**
  * Every setting of the product, once: its type, default and one line of doc. The file format, the environment
@@ -198,34 +210,6 @@ const gpu = section("Reservations of GPU memory, or of main memory on a machine 
     .max(1)
     .default(0.8)
     .describe("The share of main memory that may be reserved on a machine without a GPU."),
-});
-
-const datasets = section("Datasets.", {
-  max_row_bytes: z
-    .int()
-    .min(1024)
-    .max(268_435_456)
-    .default(16_777_216)
-    .describe("The longest row; a longer one is rejected with its line number."),
-  max_append_bytes: z
-    .int()
-    .min(1024)
-    .max(1_073_741_824)
-    .default(67_108_864)
-    .describe("Largest body of one append, which is accepted whole or not at all."),
-  max_upload_bytes: z
-    .int()
-    .min(1024)
-    .default(1_099_511_627_776)
-    .describe("Largest file of one upload; it goes to the disk as it arrives."),
-});
-
-const connectors = section("Sources of connected datasets.", {
-  connect_timeout_ms: milliseconds.default(15_000).describe("Longest time until a source begins to answer."),
-  statement_timeout_ms: milliseconds.default(3_600_000).describe("Longest time of one statement of a database."),
-  validate_timeout_ms: milliseconds
-    .default(60_000)
-    .describe("Longest time in which a validation counts rows; if it is too short, num_rows is null."),
 });
 
 const storage = section("The storage of volumes, models and artifacts.", {

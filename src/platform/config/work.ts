@@ -165,3 +165,31 @@ export const publicRuns = section("Runs that are public.", {
   rate_limit_per_second: z.number().min(0).default(20).describe("Steady requests per second of one address; 0 = off."),
   rate_limit_burst: z.int().min(1).default(100).describe("Requests that one address may send at once."),
 });
+
+export const connectors = section("Sources of connected datasets.", {
+  connect_timeout_ms: milliseconds.default(15_000).describe("Longest time until a source begins to answer."),
+  statement_timeout_ms: milliseconds.default(3_600_000).describe("Longest time of one statement of a database."),
+  validate_timeout_ms: milliseconds
+    .default(60_000)
+    .describe("Longest time in which a validation counts rows; if it is too short, num_rows is null."),
+});
+
+export const datasets = section("Datasets.", {
+  max_row_bytes: z
+    .int()
+    .min(1024)
+    .max(268_435_456)
+    .default(16_777_216)
+    .describe("The longest row; a longer one is rejected with its line number."),
+  max_append_bytes: z
+    .int()
+    .min(1024)
+    .max(1_073_741_824)
+    .default(67_108_864)
+    .describe("Largest body of one append, which is accepted whole or not at all."),
+  max_upload_bytes: z
+    .int()
+    .min(1024)
+    .default(1_099_511_627_776)
+    .describe("Largest file of one upload; it goes to the disk as it arrives."),
+});
