@@ -124,13 +124,13 @@ function replay(id: string, courses: ReadonlyMap<string, Course>, seen: Observat
       seen.count("enabled again");
       continue;
     }
-    const gone = sent.status === 410;
+    const isGone = sent.status === 410;
     failures = isGood(sent) ? 0 : failures + 1;
     if (isGood(sent)) settle(course, "succeeded", each);
-    else if (gone && course.verdict === "pending") settle(course, "failed", each);
-    if (isClosed() || isGood(sent) || !(gone || failures === 50)) continue;
+    else if (isGone && course.verdict === "pending") settle(course, "failed", each);
+    if (isClosed() || isGood(sent) || !(isGone || failures === 50)) continue;
     closed.push({ from: { at, step }, to: NEVER });
-    seen.count(gone ? "disabled by 410" : "disabled by fifty");
+    seen.count(isGone ? "disabled by 410" : "disabled by fifty");
     for (const other of courses.values())
       if (other.verdict === "pending" && other.row.createdAt <= at && !isOver(other.row, at))
         settle(other, "cancelled", each);
@@ -215,9 +215,9 @@ function allowed(row: DeliveryRow, last: Sent | undefined, made: number): [numbe
   if (!last) return [row.eventCreatedAt, row.eventCreatedAt];
   const wait = WAITS[Math.min(made, WAITS.length) - 1]!;
   const spread = made < 2 ? 0 : wait / 10 + ROUNDED_MS; // the first two attempts have no jitter
-  const lastCall = row.eventCreatedAt + WINDOW - MINUTE; // what is asked for never costs the last attempt
-  const asked = Math.min(last.endsAt + Math.min(last.askedMs, 2 * wait), lastCall);
-  return [Math.max(last.endsAt + wait - spread, asked), Math.max(last.endsAt + wait + spread, asked)];
+  const lastCall = row.eventCreatedAt + WINDOW - MINUTE; // what is requestedAt for never costs the last attempt
+  const requestedAt = Math.min(last.endsAt + Math.min(last.askedMs, 2 * wait), lastCall);
+  return [Math.max(last.endsAt + wait - spread, requestedAt), Math.max(last.endsAt + wait + spread, requestedAt)];
 }
 
 /** By when something due must have begun: within a second of up-time. */

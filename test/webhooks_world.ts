@@ -97,11 +97,11 @@ export class World {
     const { promise, resolve, reject } = Promise.withResolvers<GuardedResponse>();
     signal?.addEventListener("abort", () => reject(signal.reason));
     const { status, error, asks } = answer;
-    const tell = () =>
+    const report = () =>
       status === null
         ? reject(new DialError(error!, "as scripted"))
         : resolve(answerOf(status, asks === null ? {} : { "retry-after": asks }));
-    this.open.push({ sent, answer: tell });
+    this.open.push({ sent, answer: report });
     try {
       return await promise;
     } finally {

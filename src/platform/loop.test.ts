@@ -172,7 +172,7 @@ test("stop during a back-off does not wait for it", async () => {
   const tick = () => {
     throw new Error("always");
   };
-  const { clock } = manualClock(); // nobody moves it
+  const { clock } = manualClock(); // the clock does not move
   const { loop, errors } = setup({ schedule: { everyMs: 1 }, tick }, clock);
   await turn();
   expect(errors).toHaveLength(1);

@@ -56,14 +56,14 @@ test("a caller that aborts leaves the queue and lets the callers behind it in", 
   const semaphore = of(2);
   const { acquire, release, order } = callers(semaphore);
   await acquire("a", "one", 1);
-  const leaving = new AbortController();
-  const big = acquire("big", "two", 2, leaving.signal);
+  const caller = new AbortController();
+  const big = acquire("big", "two", 2, caller.signal);
   void acquire("small", "two", 1);
-  leaving.abort(new Error("left"));
+  caller.abort(new Error("left"));
   await expect(big).rejects.toThrow("left");
   await release("none");
   expect([order, semaphore.waiting]).toEqual([["a", "small"], 0]);
-  await expect(acquire("late", "two", 1, leaving.signal)).rejects.toThrow("left");
+  await expect(acquire("late", "two", 1, caller.signal)).rejects.toThrow("left");
   expect(semaphore.waiting).toBe(0);
 });
 
@@ -140,9 +140,9 @@ test("a wait ends with its timeout, and the caller's own abort rejects", async (
   const late = semaphore.acquire({ workspaceId: "b" }, { timeout: { clock, ms: 10 } });
   clock.advance(10);
   expect(await late).toBeUndefined();
-  const leaving = new AbortController();
-  const left = semaphore.acquire({ workspaceId: "b", signal: leaving.signal }, { timeout: { clock, ms: 10 } });
-  leaving.abort(new Error("left"));
+  const caller = new AbortController();
+  const left = semaphore.acquire({ workspaceId: "b", signal: caller.signal }, { timeout: { clock, ms: 10 } });
+  caller.abort(new Error("left"));
   await expect(left).rejects.toThrow("left");
   expect(semaphore.waiting).toBe(0);
 });

@@ -10,7 +10,7 @@ import {
   resolveChecked,
 } from "../../src/platform/network/address.ts";
 import { targetOf } from "../../src/platform/network/dial_target.ts";
-import { listen, NO_CONTENT, type Seen, TLS } from "../fault/ssrf_listener.ts";
+import { type Listener, listen, NO_CONTENT, TLS } from "../fault/ssrf_listener.ts";
 
 /** Public addresses, so that nothing but the interfaces can refuse them. */
 const OWN4 = "8.8.4.4";
@@ -64,9 +64,9 @@ describe("a public address of this machine's own interfaces", () => {
 });
 
 describe("a proxy of the environment", () => {
-  let proxy: Seen;
-  let target: Seen;
-  let plain: Seen;
+  let proxy: Listener;
+  let target: Listener;
+  let plain: Listener;
   beforeAll(async () => {
     proxy = await listen((socket) => socket.end("HTTP/1.1 502 Proxied\r\n\r\n"), { plain: true });
     target = await listen((socket) => socket.end(NO_CONTENT));

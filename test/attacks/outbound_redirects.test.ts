@@ -4,7 +4,7 @@ import { createDialer } from "../../src/workers/connector/dialer.ts";
 import * as hf from "../../src/workers/connector/hf.ts";
 import { LIMITS, quiet } from "../connectors/sql_kit.ts";
 import { type DetectingApp, manyDetecting } from "../detection_kit.ts";
-import { listen, NO_CONTENT, type Seen } from "../fault/ssrf_listener.ts";
+import { type Listener, listen, NO_CONTENT } from "../fault/ssrf_listener.ts";
 import { dialWith, lookup, recordDials } from "./outbound_kit.ts";
 
 const CODES = [301, 302, 303, 307, 308] as const;
@@ -12,7 +12,7 @@ const { open, closeAll } = manyDetecting();
 let app: DetectingApp;
 let dials: ReturnType<typeof recordDials>;
 let server: Bun.Server<undefined>;
-let canary: Seen;
+let canary: Listener;
 let targets: string[];
 
 beforeAll(async () => {

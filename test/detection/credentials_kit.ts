@@ -1,4 +1,4 @@
-/** Writes content credentials: CBOR, boxes, and where JPEG, PNG and WebP keep them. Unsigned: nobody here judges that. */
+/** Writes content credentials as CBOR in boxes, into JPEG, PNG and WebP. They are unsigned: no test verifies signatures. */
 import { pngChunk } from "./mutations.ts";
 
 export type Value = number | string | boolean | Uint8Array | readonly Value[] | { readonly [key: string]: Value };

@@ -10,7 +10,7 @@ import { tempDir } from "../harness.ts";
 import { confinedIn } from "../sandbox/confined.ts";
 
 export type Answer = { status: number; scored?: Scored; refused?: Refused };
-type Ask = { models?: readonly ModelName[]; robustness?: boolean; signal?: AbortSignal };
+type ScoreOptions = { models?: readonly ModelName[]; robustness?: boolean; signal?: AbortSignal };
 export type Options = { modelsDir?: string; threads?: number; maxPixels?: number; program?: string[] };
 
 const IMAGE_MODELS: readonly ModelName[] = ["detector_v0", "detector_v1"];
@@ -51,7 +51,10 @@ export class Detector {
     return await this.#worker;
   }
 
-  async score(bytes: Uint8Array, { models = IMAGE_MODELS, robustness = false, signal }: Ask = {}): Promise<Answer> {
+  async score(
+    bytes: Uint8Array,
+    { models = IMAGE_MODELS, robustness = false, signal }: ScoreOptions = {},
+  ): Promise<Answer> {
     const query = `models=${models.join(",")}${robustness ? "&robustness=1" : ""}`;
     const init = { method: "POST", body: bytes as BodyInit, signal: signal ?? null };
     const answer = await this.ask(`/score?${query}`, init);

@@ -1,4 +1,4 @@
-/** Detectors that nobody trained, with the signatures of the real ones: what they say can be computed by hand. */
+/** Untrained detectors with the signatures of the real ones. Their scores can be computed by hand. */
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { WINDOW } from "../../src/workers/detector/audio/windows.ts";
@@ -42,9 +42,9 @@ export const calibration: Calibration = {
   isotonic: [],
 };
 
-type Given = { graph: Graph; calibration?: unknown } | { weights: Uint8Array; calibration?: unknown };
+type ModelContent = { graph: Graph; calibration?: unknown } | { weights: Uint8Array; calibration?: unknown };
 
-export function writeModels(dir: string, models: Partial<Record<ModelName, Given>>): string {
+export function writeModels(dir: string, models: Partial<Record<ModelName, ModelContent>>): string {
   mkdirSync(dir, { recursive: true });
   for (const [name, model] of Object.entries(models)) {
     writeFileSync(join(dir, `${name}.onnx`), "graph" in model ? writeOnnx(model.graph) : model.weights);

@@ -17,7 +17,7 @@ afterAll(() => detector.close());
 
 type Ends = { results: number; refusals: Record<string, number>; deaths: string[]; wrong: string[]; rss: number };
 
-/** As the server does: one that died with the worker is asked once more, and then it is the file's fault. */
+/** Like the server, sends a file again when its worker died, and blames the file the second time. */
 async function send({ name, bytes, models }: Hostile, ends: Ends) {
   for (let attempt = 0; attempt < 2; attempt++) {
     try {

@@ -1,4 +1,4 @@
-/** Files that somebody made to do harm, or that the way here has broken. From a seed: the same again every time. */
+/** Files made to do harm, and files damaged on the way. A seed gives the same files every time. */
 import { join } from "node:path";
 import { deflateSync } from "node:zlib";
 import sharp from "sharp";

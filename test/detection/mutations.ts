@@ -1,4 +1,4 @@
-/** What is done to a good file to make it a bad one. Pure: the same draw gives the same bytes. */
+/** Mutations that turn a good file into a bad one. They are pure: the same draw gives the same bytes. */
 import { crc32 } from "node:zlib";
 
 /** 0 ≤ x < 1. */
@@ -27,7 +27,7 @@ export function flipBits(bytes: Uint8Array, draw: Draw): Uint8Array {
   return copy;
 }
 
-/** Where headers are, most of what can go wrong is decided. */
+/** Changes bytes of the header, on which most decisions of a decoder depend. */
 export function flipHead(bytes: Uint8Array, draw: Draw): Uint8Array {
   const copy = bytes.slice();
   for (let i = 0; i < 4; i++) copy[4 + below(draw, Math.min(600, copy.length - 4))] = below(draw, 256);

@@ -1,4 +1,4 @@
-/** Who is computed for, and when. */
+/** The order in which the detector computes requests. */
 import { describe, expect, test } from "bun:test";
 import { ClientLeft } from "../../src/lib/net/client_left.ts";
 import { join, type Part, stretches, takeBatch } from "../../src/workers/detector/batch.ts";
@@ -74,10 +74,10 @@ describe("the gate", () => {
     const gate = createGate(10);
     const leave = await gate.enter(5, never);
     const going = new AbortController();
-    const gone = gate.enter(10, going.signal);
+    const left = gate.enter(10, going.signal);
     const behind = gate.enter(5, never);
     going.abort();
-    expect(gone).rejects.toThrow(ClientLeft);
+    expect(left).rejects.toThrow(ClientLeft);
     (await behind)();
     leave();
     expect(gate.used).toBe(0);

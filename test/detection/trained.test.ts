@@ -11,7 +11,7 @@ afterAll(() => detector.close());
 
 type Made = { width: number; height: number; step: number; grain: number };
 
-/** As `made` in scripts/detector/score_cases.py. */
+/** The same pixels as `made` in scripts/detector/score_cases.py. */
 function pixelsOf({ width, height, step, grain }: Made): Uint8Array {
   const pixels = new Uint8Array(width * height * 3);
   for (let y = 0, i = 0; y < height; y++)

@@ -19,7 +19,7 @@ const flat = (grey: number, width = 640, height = 480): Sharp =>
 const v0 = (mean: number) => sigmoid(mean / 32 - 4);
 const v1 = (mean: number) => sigmoid(mean / 64 - 2);
 
-/** What the first detector says of it, as the brightness that it must have seen. */
+/** The brightness that the first detector saw, computed from its score. */
 async function seen(bytes: Uint8Array): Promise<number> {
   const { scored, refused } = await detector.score(bytes, { models: ["detector_v0"] });
   const score = scored?.models.detector_v0?.score;
@@ -174,10 +174,12 @@ test("whoever leaves is forgotten: nothing waits, no pixel is held", async () =>
   const image = await sharp({ create: { width: 4_000, height: 3_000, channels: 3, background: "#888" } })
     .jpeg()
     .toBuffer();
-  const leaving = new AbortController();
-  const asked = Array.from({ length: 12 }, () => detector.score(image, { signal: leaving.signal }).catch(() => "gone"));
-  leaving.abort();
-  expect(new Set(await Promise.all(asked))).toEqual(new Set(["gone"]));
+  const caller = new AbortController();
+  const pending = Array.from({ length: 12 }, () =>
+    detector.score(image, { signal: caller.signal }).catch(() => "gone"),
+  );
+  caller.abort();
+  expect(new Set(await Promise.all(pending))).toEqual(new Set(["gone"]));
   await until("everything to be given back", async () => {
     const { waiting, held_bytes } = await detector.stats();
     return waiting === 0 && held_bytes === 0;

@@ -1,4 +1,4 @@
-/** What must hold of datasets after any fault: heads, rows and events agree, and nothing acknowledged is lost. */
+/** Invariants of datasets after any fault: heads, rows and events agree, and nothing acknowledged is lost. */
 import { Database } from "bun:sqlite";
 import { afterEach, expect, test } from "bun:test";
 import { readdirSync, rmSync } from "node:fs";

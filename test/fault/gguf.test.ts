@@ -71,7 +71,7 @@ test("a file cut off at any boundary of its header is refused, whatever the boun
 
 type Loaded = { path: string; loaded: boolean; error?: string };
 
-/** What became of each file in a child that may die of it; then the next child goes on behind the file it died of. */
+/** Loads every file in a child process. After a crash, a new child continues behind the file that caused it. */
 async function loadAll(dir: string, paths: readonly string[]) {
   const outcomes: Loaded[] = [];
   const crashed: string[] = [];

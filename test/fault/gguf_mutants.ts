@@ -35,7 +35,7 @@ export function seeds(): Seed[] {
   return found;
 }
 
-/** Where the parser stops when fed byte by byte is where one field ends and the next begins. */
+/** Finds the boundaries of fields: a parser that gets one byte at a time stops at each of them. */
 function seedOf(bytes: Uint8Array): Seed {
   const boundaries: number[] = [];
   for (let length = 0; ; ) {

@@ -58,7 +58,7 @@ const LAST_EVENT: Record<string, Record<string, string[]>> = {
   api_keys: { active: ["api_key.created"], revoked: ["api_key.revoked"] },
 };
 
-/** What must hold after any fault, read from the files alone. Returns what does not. */
+/** Checks the invariants that hold after any fault, from the files alone. Returns the violated ones. */
 export function violations(dir: string): string[] {
   const db = new Database(join(dir, "verk.db"), { readonly: true });
   const all = <T>(sql: string) => db.query(sql).all() as T[];

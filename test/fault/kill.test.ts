@@ -35,8 +35,8 @@ const freshWithKey = () => {
 };
 
 type Server = Awaited<ReturnType<typeof startBinary>>;
-/** What a client knows: names it was told exist, keys it was told are revoked. Undefined: the answer never came. */
-type Told = { workspaces: string[]; revoked: string[]; secrets: Map<string, string> };
+/** Changes that the server acknowledged to a client. A change without an answer is in none of these. */
+type Acknowledged = { workspaces: string[]; revoked: string[]; secrets: Map<string, string> };
 
 async function call(server: Server, key: string, method: string, path: string, json?: unknown) {
   const response = await fetch(`${server.url}${path}`, {
@@ -50,30 +50,30 @@ async function call(server: Server, key: string, method: string, path: string, j
 }
 
 /** A client at work until the server dies under it. Only what was acknowledged is written down. */
-async function work(server: Server, key: string, told: Told, tag: string, rounds: number) {
+async function work(server: Server, key: string, acknowledged: Acknowledged, tag: string, rounds: number) {
   for (let i = 0; i < rounds; i++) {
     const { id } = await call(server, key, "POST", "/v1/workspaces", { name: `${tag}-${i}` });
-    told.workspaces.push(id);
+    acknowledged.workspaces.push(id);
     const made = await call(server, key, "POST", "/v1/api_keys", { name: `${tag}-${i}` });
     await call(server, key, "DELETE", `/v1/api_keys/${made.id}`);
-    told.revoked.push(made.id);
+    acknowledged.revoked.push(made.id);
     const value = `${tag}-${i}`;
     const secret = `S_${tag.replaceAll(/\W/g, "_").toUpperCase()}`;
     const stored = await call(server, key, "PUT", `/v1/secrets/${secret}`, { value });
-    told.secrets.set(stored.id, value);
+    acknowledged.secrets.set(stored.id, value);
   }
 }
 
-function check(dir: string, told: Told) {
+function check(dir: string, acknowledged: Acknowledged) {
   expect(violations(dir)).toEqual([]);
   const db = new Database(join(dir, "verk.db"), { readonly: true });
   const ids = (sql: string) => new Set((db.query(sql).all() as { id: string }[]).map((row) => row.id));
   const workspaces = ids("SELECT id FROM workspaces");
   const revoked = ids("SELECT id FROM api_keys WHERE status = 'revoked'");
   const secrets = ids("SELECT id FROM secrets");
-  expect(told.workspaces.filter((id) => !workspaces.has(id))).toEqual([]);
-  expect(told.revoked.filter((id) => !revoked.has(id))).toEqual([]);
-  expect([...told.secrets.keys()].filter((id) => !secrets.has(id))).toEqual([]);
+  expect(acknowledged.workspaces.filter((id) => !workspaces.has(id))).toEqual([]);
+  expect(acknowledged.revoked.filter((id) => !revoked.has(id))).toEqual([]);
+  expect([...acknowledged.secrets.keys()].filter((id) => !secrets.has(id))).toEqual([]);
   db.close();
 }
 
@@ -92,11 +92,11 @@ test(`killed at one failpoint after the other: nothing acknowledged is lost, no 
   let kills = 0;
   for (let n = firstOf("failpoints of the server"); ; n += STRIDE) {
     freshWithKey();
-    const told: Told = { workspaces: [], revoked: [], secrets: new Map() };
+    const acknowledged: Acknowledged = { workspaces: [], revoked: [], secrets: new Map() };
     let died = false;
     try {
       const server = await startBinary({ dir, env: { VERK_FAILPOINT: `*:${n}` } });
-      await work(server, key, told, "sweep", 2).catch(() => {});
+      await work(server, key, acknowledged, "sweep", 2).catch(() => {});
       if (server.child.exitCode === null && server.child.signalCode === null) await server.kill("SIGTERM");
       died = (await server.exited).signal === "SIGKILL";
     } catch (error) {
@@ -104,11 +104,11 @@ test(`killed at one failpoint after the other: nothing acknowledged is lost, no 
       died = true; // killed while it started
     }
     await until("no process to be left", () => survivors(dir).length === 0);
-    check(dir, told);
+    check(dir, acknowledged);
     const again = await startBinary({ dir });
-    await work(again, key, told, "again", 1);
+    await work(again, key, acknowledged, "again", 1);
     await again.kill("SIGTERM");
-    check(dir, told);
+    check(dir, acknowledged);
     if (!died) break;
     kills++;
   }
@@ -138,13 +138,15 @@ test(`killed at one failpoint after the other of its very first start, it starts
 test("killed at any moment under load: the same holds", async () => {
   for (let round = 0; round < ROUNDS; round++) {
     freshWithKey();
-    const told: Told = { workspaces: [], revoked: [], secrets: new Map() };
+    const acknowledged: Acknowledged = { workspaces: [], revoked: [], secrets: new Map() };
     const server = await startBinary({ dir });
-    const clients = Array.from({ length: 16 }, (_, i) => work(server, key, told, `c${i}`, 1000).catch(() => {}));
-    await until("the load to run", () => told.workspaces.length >= 10 + (round * 84) / ROUNDS);
+    const clients = Array.from({ length: 16 }, (_, i) =>
+      work(server, key, acknowledged, `c${i}`, 1000).catch(() => {}),
+    );
+    await until("the load to run", () => acknowledged.workspaces.length >= 10 + (round * 84) / ROUNDS);
     await server.kill("SIGKILL");
     await Promise.all(clients);
     await until("no process to be left", () => survivors(dir).length === 0);
-    check(dir, told);
+    check(dir, acknowledged);
   }
 }, 300_000);

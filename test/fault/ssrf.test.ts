@@ -24,7 +24,7 @@ const v6 = targets.filter(({ bytes }) => bytes.length === 16);
 
 const passes = (url: string, policy = PUBLIC_ONLY) => judgeUrl(url, policy, { allowHttp: true }).allowed;
 let judged = 0;
-/** Those that got through; a failure shows them. */
+/** The addresses that got through, so that a failure shows them. */
 const holes = (urls: readonly string[], policy = PUBLIC_ONLY) => {
   judged += urls.length;
   return urls.filter((url) => passes(url, policy));

@@ -2,16 +2,16 @@ import { afterEach, describe, expect, test } from "bun:test";
 import { join } from "node:path";
 import { DialError, judgeUrl, type Lookup, networkPolicy, resolveChecked } from "../../src/platform/network/address.ts";
 import { guardedDial } from "../../src/platform/network/http_client.ts";
-import { listen, NO_CONTENT, type Seen, TLS } from "./ssrf_listener.ts";
+import { type Listener, listen, NO_CONTENT, TLS } from "./ssrf_listener.ts";
 
 const network = { allow_private: false, allow: [] as string[], ca_file: join(TLS, "ca.pem") };
 const listed = { ...network, allow: ["127.0.0.1"] };
 
-const servers: Seen[] = [];
+const servers: Listener[] = [];
 afterEach(() => {
   for (const server of servers.splice(0)) server.stop();
 });
-const open = async (options: Parameters<typeof listen>[1] = {}): Promise<Seen> => {
+const open = async (options: Parameters<typeof listen>[1] = {}): Promise<Listener> => {
   const seen = await listen((socket) => socket.end(NO_CONTENT), options);
   servers.push(seen);
   return seen;

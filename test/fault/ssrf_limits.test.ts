@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { DialError, type Lookup } from "../../src/platform/network/address.ts";
 import { guardedDial } from "../../src/platform/network/http_client.ts";
 import { until } from "../harness.ts";
-import { flood, listen, NO_CONTENT, type Seen, TLS } from "./ssrf_listener.ts";
+import { flood, type Listener, listen, NO_CONTENT, TLS } from "./ssrf_listener.ts";
 
 const dial = guardedDial({ allow_private: false, allow: ["127.0.0.1"], ca_file: join(TLS, "ca.pem") });
 const lookup: Lookup = async () => [{ address: "127.0.0.1" }];
@@ -12,7 +12,7 @@ const stops: (() => void)[] = [];
 afterEach(() => {
   for (const stop of stops.splice(0)) stop();
 });
-async function serve(talk: (socket: Socket) => void, options?: Parameters<typeof listen>[1]): Promise<Seen> {
+async function serve(talk: (socket: Socket) => void, options?: Parameters<typeof listen>[1]): Promise<Listener> {
   const seen = await listen(talk, options);
   stops.push(seen.stop);
   return seen;
@@ -21,14 +21,14 @@ const every = (socket: Socket, ms: number, text: string) => {
   const timer = setInterval(() => socket.write(text), ms);
   stops.push(() => clearInterval(timer));
 };
-const call = (seen: Seen, timeoutMs = 60_000) =>
+const call = (seen: Listener, timeoutMs = 60_000) =>
   dial(`https://hooks.example:${seen.port}/hook`, { timeoutMs, method: "POST", body: "{}", lookup });
 const codeOf = (work: Promise<unknown>) =>
   work.then(
     () => "answered",
     (error) => (error instanceof DialError ? error.code : error),
   );
-const gone = (seen: Seen) => until("the connection is closed", () => seen.connections > 0 && seen.open === 0);
+const closed = (seen: Listener) => until("the connection is closed", () => seen.connections > 0 && seen.open === 0);
 
 const HEAD = "HTTP/1.1 200 OK\r\n";
 const MiB = 1 << 20;
@@ -63,7 +63,7 @@ test.each([
   const answer = await call(seen);
   expect(answer).toMatchObject({ status: 200, truncated: true });
   expect(answer.body.byteLength).toBe(65_536);
-  await gone(seen);
+  await closed(seen);
   expect(sent()).toBeLessThan(64 * MiB); // what sockets hold in flight, not what a client would read in time
 });
 
@@ -96,7 +96,7 @@ test.each([
     sent = flood(socket, text);
   });
   expect(await codeOf(call(seen, 60_000))).toBe("connection");
-  await gone(seen);
+  await closed(seen);
   expect(sent()).toBeLessThan(64 * MiB);
 });
 
@@ -129,13 +129,13 @@ test.each<[string, (socket: Socket) => void]>([
 ])("a server that %s runs into the deadline, and the connection is closed", async (_what, talk) => {
   const seen = await serve(talk);
   expect(await codeOf(call(seen, 150))).toBe("timeout");
-  await gone(seen);
+  await closed(seen);
 });
 
 test("a server that accepts and never shakes hands, and a resolver that is silent, run into it too", async () => {
   const silent = await serve(() => {}, { plain: true });
   expect(await codeOf(call(silent, 150))).toBe("timeout");
-  await gone(silent);
-  const asked = { timeoutMs: 50, lookup: () => new Promise<never>(() => {}) };
-  expect(await codeOf(dial("https://hooks.example/", asked))).toBe("timeout");
+  await closed(silent);
+  const request = { timeoutMs: 50, lookup: () => new Promise<never>(() => {}) };
+  expect(await codeOf(dial("https://hooks.example/", request))).toBe("timeout");
 });

@@ -6,20 +6,20 @@ import { createServer as createTlsServer, type TLSSocket } from "node:tls";
 export const TLS = join(import.meta.dir, "../fixtures/tls");
 export const NO_CONTENT = "HTTP/1.1 204 No Content\r\n\r\n";
 
-export type Seen = {
+export type Listener = {
   port: number;
   connections: number;
   open: number;
-  /** What each TLS client asked for by SNI. */
+  /** The server name that each TLS client sent (SNI). */
   names: unknown[];
-  /** Everything that came, decrypted. */
+  /** All received text, decrypted. */
   text: string;
   stop: () => void;
 };
 type Talk = (socket: Socket) => void;
 
 /** The other end at the level of sockets. It begins to talk with the client's first bytes; over TLS unless `plain`. */
-export async function listen(talk: Talk, { host = "127.0.0.1", port = 0, plain = false } = {}): Promise<Seen> {
+export async function listen(talk: Talk, { host = "127.0.0.1", port = 0, plain = false } = {}): Promise<Listener> {
   const sockets = new Set<Socket>();
   const onSocket = (socket: Socket) => {
     seen.names.push((socket as TLSSocket).servername);
@@ -35,7 +35,7 @@ export async function listen(talk: Talk, { host = "127.0.0.1", port = 0, plain =
     server.close();
     for (const socket of sockets) socket.destroy();
   };
-  const seen: Seen = { port, connections: 0, open: 0, names: [], text: "", stop };
+  const seen: Listener = { port, connections: 0, open: 0, names: [], text: "", stop };
   server.on("connection", (socket) => {
     seen.connections++;
     seen.open++;

@@ -1,8 +1,8 @@
 import { formatIp } from "../../src/lib/net/ip.ts";
 
 /**
- * What an outbound call must not reach, written down from the IANA registries apart from the guard's own table, so
- * that a slip in one is seen by the other. Tier 2 is what `network.allow_private` opens.
+ * Addresses that an outbound call must not reach, from the IANA registries. The list is independent of the guard's own
+ * table, so that a mistake in one shows. `network.allow_private` opens tier 2.
  */
 export type Special = readonly [cidr: string, tier: 1 | 2];
 
@@ -25,7 +25,7 @@ export const IPV6_SPECIAL: readonly Special[] = [
   ["fec0::/10", 1], ["ff00::/8", 1], ["ff02::/16", 1], ["ff0e::/16", 1], ["200::/7", 1], ["400::/6", 1], ["4000::/3", 1],
   ["6000::/3", 1], ["8000::/3", 1], ["a000::/3", 1], ["c000::/3", 1], ["e000::/4", 1], ["fe00::/9", 1],
 ];
-/** Where clouds answer with credentials; most lie inside ranges that `network.allow_private` opens. */
+/** Metadata services of clouds, which answer with credentials. Most lie in ranges that `network.allow_private` opens. */
 export const METADATA = [
   ..."169.254.169.254 169.254.170.2 169.254.170.23 169.254.42.42 100.100.100.200 168.63.129.16 192.0.0.192".split(" "),
   ..."fd00:ec2::254 fd00:ec2::23 fd20:ce::254 fd00:c1::a9fe:a9fe fd00:42::42 fe80::a9fe:a9fe".split(" "),
@@ -100,12 +100,12 @@ export function carriers(v4: Uint8Array): string[] {
 
 /** The local NAT64 range, under the prefixes of 48, 56 and 64 bits of RFC 6052; byte 8 is zero. */
 export function localNat64(v4: Uint8Array): string[] {
-  const places = [
+  const targets = [
     [6, 7, 9, 10],
     [7, 9, 10, 11],
     [9, 10, 11, 12],
   ];
-  return places.map((at) => {
+  return targets.map((at) => {
     const bytes = Uint8Array.from([0x00, 0x64, 0xff, 0x9b, 0x00, 0x01, ...new Uint8Array(10)]);
     for (const [i, place] of at.entries()) bytes[place] = v4[i]!;
     return `[${formatIp(bytes)}]`;

@@ -12,7 +12,7 @@ const KILLS = sweep({ quick: 500, full: 5_000 });
 const never = new AbortController().signal;
 const random = randomFor("webhook kills");
 
-/** As the server does: fan out, send, wait for the results, and flush what they wrote. */
+/** One round of the server: fan out, send, wait for the results, and flush their rows. */
 async function round({ ctx }: Rig) {
   await fanOut(ctx);
   await deliver(ctx, never);

@@ -20,8 +20,8 @@ import { PYTHON_ATTACKS } from "./attacks_python.ts";
 import { asNobody, isRoot, NOBODY } from "./nobody.ts";
 
 /**
- * Hostile reward code, sent to the executable, which runs as nobody. Whatever it does: the answer comes in time, says
- * what happened to each sample, and the server is as it was.
+ * Hostile reward code, sent to the executable, which runs as an unprivileged user. For every attack the answer comes in
+ * time and names the outcome of each sample, and the server is unchanged.
  */
 const TOKEN = "token-of-the-host-7261";
 const RSS_BYTES = 400e6;
@@ -104,8 +104,8 @@ async function contained(attack: Attack, language: string) {
   const server = attack.rejected || attack.samples?.includes("timeout") ? hasty : patient;
   const isOne = attack.samples?.some((kind) => ENDS_PROCESS.includes(kind)) && !PAIRED.has(attack.name);
   const samples = isOne ? rows.slice(0, 1) : rows;
-  const asked = { source: fill(attack.source), language: attack.language ?? language, rows: samples };
-  const { status, body } = await run(asked, server);
+  const request = { source: fill(attack.source), language: attack.language ?? language, rows: samples };
+  const { status, body } = await run(request, server);
   if (attack.rejected) {
     expect({ status, code: body.error?.code }).toEqual({ status: 422, code: "reward_invalid" });
   } else {

@@ -40,7 +40,7 @@ afterAll(() => {
   rmSync(dir, { recursive: true, force: true });
 });
 
-/** As the server starts a worker of this kind, with the attacks in the worker's place. */
+/** Starts the attacks as the server starts a worker of this kind. */
 async function attack(kind: ConfinedKind, without: readonly WorkerLayer[] = []): Promise<Record<string, string>> {
   const target = {
     masterKey: at("master.key"),

@@ -1,4 +1,4 @@
-/** src/sandbox/files: what the server does in directories that somebody else may change meanwhile. */
+/** src/sandbox/files: the server works in directories that another process may change meanwhile. */
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import {
   chmodSync,
@@ -123,7 +123,7 @@ test.skipIf(!isRoot)("device nodes are named and never opened", async () => {
   collection.close();
 });
 
-/** As the user that a server most often is: root reads whatever the mode says. */
+/** Runs `work` as an ordinary user, because root reads files of any mode. */
 async function asOrdinaryUser(work: () => Promise<void>) {
   if (!isRoot) return work();
   Bun.spawnSync(["chown", "-R", `${NOBODY}:${NOBODY}`, data]);

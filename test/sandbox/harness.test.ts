@@ -1,4 +1,4 @@
-/** What the Python harness makes of code and of what it returns, inside plain Pyodide. */
+/** The Python harness inside plain Pyodide: how it loads code and reads the returned values. */
 import { beforeAll, describe, expect, test } from "bun:test";
 import { openPlainPython, type Row } from "./plain_python.ts";
 

@@ -10,7 +10,7 @@ import { asNobody, isRoot, NOBODY } from "./nobody.ts";
 
 const yard = openYard();
 afterAll(() => rmSync(yard.dir, { recursive: true, force: true }));
-/** Where nobody may execute it, too. */
+/** A copy in a directory where the unprivileged user may execute it. */
 const helper = join(yard.dir, "verk-jail");
 copyFileSync(HELPER, helper);
 chmodSync(helper, 0o755);

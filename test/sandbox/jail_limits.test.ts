@@ -151,8 +151,8 @@ describe("processes", () => {
 
 describe("output", () => {
   test("a flood is read and dropped: the command is not held up, and memory does not grow", async () => {
-    type Found = { ran: Omit<Ran, "stdout"> & { stdout: number }; growthBytes: number };
-    const { ran, growthBytes } = await aside<Found>("flooding_jail");
+    type Report = { ran: Omit<Ran, "stdout"> & { stdout: number }; growthBytes: number };
+    const { ran, growthBytes } = await aside<Report>("flooding_jail");
     expect(ran).toMatchObject({ reason: "exited", exitCode: 0, stderr: "done\n" });
     expect(ran.dropped).toEqual({ stdout: 200_000_000 - ran.stdout, stderr: 0 });
     expect(growthBytes).toBeLessThan(100 * MIB);

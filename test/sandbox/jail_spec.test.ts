@@ -16,7 +16,7 @@ const SPEC: JailSpec = {
   filter: "session",
 };
 
-/** What the helper says of these bytes. */
+/** The answer of the helper to these bytes. */
 async function answerTo(bytes: Uint8Array): Promise<string> {
   const [spec, report] = [memoryFile(bytes), pipe()];
   neverBlock(report.read);

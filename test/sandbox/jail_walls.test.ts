@@ -6,7 +6,7 @@ import { ATTACK, openYard, withoutJail } from "./jail_kit.ts";
 
 const yard = openYard();
 const secret = join(yard.dir, "secret");
-const open = join(yard.dir, "open"); // a directory where everybody may write
+const open = join(yard.dir, "open"); // a directory where all users may write
 const abstract = `verk-test-${process.pid}`;
 const servers: Server[] = [];
 let port = 0;

@@ -7,9 +7,9 @@ import { openJavaScript } from "../../src/workers/reward/javascript/open.ts";
 import { tempDir } from "../harness.ts";
 import type { Reply, Row, Value } from "./plain_python.ts";
 
-type Given = { language?: "javascript" | "typescript"; params?: Row; seed?: number; memoryBytes?: number };
+type OpenOptions = { language?: "javascript" | "typescript"; params?: Row; seed?: number; memoryBytes?: number };
 
-async function open(source: string, { language, params = {}, seed = 1, memoryBytes = 64 << 20 }: Given = {}) {
+async function open(source: string, { language, params = {}, seed = 1, memoryBytes = 64 << 20 }: OpenOptions = {}) {
   const interpreter = await openJavaScript({ memoryBytes });
   const loaded = interpreter.exchange({ op: "load", source, params, seed, ...(language ? { language } : {}) }) as Reply;
   const begin = (rows: Row[], entry = "reward") =>
@@ -31,7 +31,7 @@ const ROWS: Row[] = [
 ];
 const shown = ({ value, fault }: Value) => value ?? fault?.kind;
 
-async function score(source: string, given: Given & { rows?: Row[]; entry?: string } = {}) {
+async function score(source: string, given: OpenOptions & { rows?: Row[]; entry?: string } = {}) {
   const code = await open(source, given);
   if (!code.loaded.ok) throw new Error(code.loaded.error?.message);
   code.begin(given.rows ?? ROWS, given.entry);

@@ -1,4 +1,4 @@
-/** Runs a program as the user `nobody` if the tests run as root, else as the current user. */
+/** Runs a program as an unprivileged user if the tests run as root, else as the current user. */
 export const NOBODY = 65534;
 
 export const isRoot = process.getuid?.() === 0;

@@ -27,7 +27,7 @@ function fakeProcess(pid: number, onRequest: (request: Request, fake: Fake) => v
   });
   const fake: Fake = {
     pid,
-    jailed: true, // nobody watches its memory
+    jailed: true, // its memory is not watched
     output: output as unknown as AsyncIterable<Uint8Array>,
     exited: exited.promise,
     lastOutput: () => "",
@@ -71,21 +71,21 @@ test.each([
   await first.close();
   await pool.close();
   jest.useRealTimers();
-  await Bun.sleep(0); // a rejection that nobody handles fails the test here
+  await Bun.sleep(0); // an unhandled rejection fails the test here
 });
 
 test("whoever leaves while a process starts does not wait until the code is loaded", async () => {
-  const leaving = new AbortController();
+  const caller = new AbortController();
   const spawn = () => {
     const fake = fakeProcess(1);
     fake.say({ op: "ready", layers: LAYERS, start_ms: 1 });
-    leaving.abort(new Error("left"));
+    caller.abort(new Error("left"));
     return fake;
   };
   const pool = createRewardPool({ settings, dataDir: "", spawn });
   const code = { language: "python", source: "", params: {}, seed: 1 } as const;
   const limits = { sampleMs: 600_000, batchMs: 600_000 };
-  const opening = openScorer(pool, { parts: [{ name: "a", weight: 1, code }], limits, signal: leaving.signal });
+  const opening = openScorer(pool, { parts: [{ name: "a", weight: 1, code }], limits, signal: caller.signal });
   expect(await opening.catch((error: Error) => error.message)).toBe("left");
 });
 
@@ -131,13 +131,13 @@ test("whatever ends at whatever moment: rewards are right, no caller has more pr
   let scored = 0;
 
   const work = async () => {
-    const leaving = new AbortController();
+    const caller = new AbortController();
     if (chance() < 0.5)
       void moment()
         .then(moment)
         .then(moment)
-        .then(() => leaving.abort(new Error("left")));
-    const { signal } = leaving;
+        .then(() => caller.abort(new Error("left")));
+    const { signal } = caller;
     const some = parts.slice(0, 1 + Math.floor(chance() * 3));
     const limits = { sampleMs: 60_000, batchMs: 1_000 };
     const release = await permits.acquire({ workspaceId: "ws" }, { permits: some.length });

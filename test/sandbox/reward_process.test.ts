@@ -24,7 +24,7 @@ function fakeSpawned(
   say({ op: "ready", layers: ["language"], start_ms: 1 });
   return {
     pid: 0x7fff_ffff,
-    jailed: true, // nobody watches its memory
+    jailed: true, // its memory is not watched
     write: (frame) => {
       for (const request of frames.push(frame)) script(request as Request, say);
     },

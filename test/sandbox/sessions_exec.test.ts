@@ -93,16 +93,16 @@ describe("a command", () => {
     const app = open();
     const { id } = await newSession(app);
     const name = mark();
-    const gone = new AbortController();
+    const caller = new AbortController();
     const request = new Request(`http://localhost/v1/sessions/${id}/exec`, {
       method: "POST",
       headers: { authorization: `Bearer ${app.keyA}`, "content-type": "application/json" },
       body: JSON.stringify({ command: `touch begun; sleep 300; : ${name}` }),
-      signal: gone.signal,
+      signal: caller.signal,
     });
     const answering = app.handle(request);
     await begun(app, id, "begun");
-    gone.abort();
+    caller.abort();
     expect(await ((await answering) as Response).json()).toMatchObject({ status: "cancelled" });
     expect(await processesWith(name)).toEqual([]);
   });

@@ -11,7 +11,7 @@ const SYSTEM_TABLES = ["mysql_system_tables.sql", "mysql_performance_tables.sql"
 export async function startMariadb(): Promise<Sql> {
   const program = mustFind("mariadb", ["/usr/sbin/mariadbd", join(UNPACKED, "usr/sbin/mariadbd")]);
   const dir = scratch("mariadb");
-  chmodSync(dir, 0o755); // the authority's file is for everybody
+  chmodSync(dir, 0o755); // all users may read the authority's file
   const unpacked = program.startsWith(UNPACKED);
   const root = unpacked ? readable(UNPACKED, dir) : "/";
   const env = unpacked ? { LD_LIBRARY_PATH: libraries(root) } : {};
@@ -19,9 +19,9 @@ export async function startMariadb(): Promise<Sql> {
   const datadir = join(dir, "tables");
   mkdirSync(datadir);
   give(datadir);
-  const places = [`--datadir=${datadir}`, `--lc-messages-dir=${share}`, `--character-sets-dir=${share}/charsets`];
+  const paths = [`--datadir=${datadir}`, `--lc-messages-dir=${share}`, `--character-sets-dir=${share}/charsets`];
   const small = ["--innodb-log-file-size=8M", "--innodb-flush-log-at-trx-commit=0", "--skip-log-bin"];
-  const daemon = [join(root, "usr/sbin/mariadbd"), "--no-defaults", ...places, ...small];
+  const daemon = [join(root, "usr/sbin/mariadbd"), "--no-defaults", ...paths, ...small];
 
   const login = { user: "verk", password: "my s3cret", database: "verk" };
   runToEnd(unprivileged([...daemon, "--bootstrap"]), { stdin: firstStatements(share, login), env });
@@ -45,7 +45,7 @@ export async function startMariadb(): Promise<Sql> {
   return { host: "127.0.0.1", port, ...login, url: urlOf({ ...login, port }, "mysql"), caFile };
 }
 
-/** What mariadb-install-db would do; that script needs programs of the client's package. One statement per line. */
+/** The statements of mariadb-install-db, one per line. That script itself needs programs of the client's package. */
 function firstStatements(share: string, login: { user: string; password: string; database: string }): Uint8Array {
   const tables = SYSTEM_TABLES.map((name) => readFileSync(join(share, name), "utf8"));
   const account = [

@@ -41,7 +41,7 @@ export async function startMinio(): Promise<S3Server> {
   return { url: `http://127.0.0.1:${port}`, region: "us-east-1", ...login };
 }
 
-/** The account that Azurite's documentation gives to everybody. */
+/** The public account from Azurite's documentation. */
 const AZURITE = {
   account: "devstoreaccount1",
   key: "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==",

@@ -13,7 +13,7 @@ export async function startPostgres(): Promise<Sql> {
   const found = ROOTS.flatMap((root) => globSync(join(root, PROGRAMS)).sort().reverse());
   const program = mustFind("postgres", found);
   const dir = scratch("postgres");
-  chmodSync(dir, 0o755); // the authority's file is for everybody
+  chmodSync(dir, 0o755); // all users may read the authority's file
   // Its own files are found from where the program lies, so the whole tree moves or nothing does.
   const tree = program.startsWith(INSTALLED) ? readable(join(INSTALLED, "postgres"), dir) : undefined;
   const bin = dirname(tree === undefined ? program : program.replace(join(INSTALLED, "postgres"), tree));
@@ -57,6 +57,6 @@ export async function answers(url: string): Promise<boolean> {
   }
 }
 
-/** Where a Debian package that was unpacked into `tree` has its libraries. */
+/** The library directories of a Debian package that was unpacked into `tree`. */
 export const libraries = (tree: string) =>
   ["usr/lib", "lib"].map((path) => join(tree, path, platform.multiarch)).join(":");

@@ -3,7 +3,7 @@ import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { basename, join, resolve } from "node:path";
 
-/** What scripts/servers has put in place. */
+/** The directory in which scripts/servers installs. */
 export const INSTALLED = resolve(import.meta.dir, "../../.tools/servers");
 export const packages = (path: string) => join(INSTALLED, "node_modules", path);
 

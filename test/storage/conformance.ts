@@ -21,7 +21,7 @@ const keysOf = async (storage: Storage, prefix: string, limit = 1000) => {
 
 type Options = { deepest?: number };
 
-/** What every backend owes. `make` gives an empty storage. `deepest`: how many folders the deepest key is in. */
+/** Tests for every backend. `make` gives an empty storage. `deepest` is the number of folders of the deepest key. */
 export function storageConformance(name: string, make: () => Storage | Promise<Storage>, options: Options = {}) {
   const { deepest = 449 } = options;
   describe(`${name} storage`, () => {

@@ -10,19 +10,19 @@ const login = { region: "us-east-1", accessKeyId: "a", secretAccessKey: "s3cret"
 
 /** Fails as told, in S3's words, and after that takes everything. */
 function fakeS3(failures: [status: number, code: string][]) {
-  const asked: string[] = [];
+  const requests: string[] = [];
   const server = Bun.serve({
     hostname: "127.0.0.1",
     port: 0,
     async fetch(request) {
       await request.arrayBuffer();
-      asked.push(request.method);
+      requests.push(request.method);
       const [status, code] = failures.shift() ?? [200, ""];
       const text = status === 200 ? "" : `<Error><Code>${code}</Code><Message>so it is</Message></Error>`;
       return new Response(text, { status, headers: { "content-type": "application/xml", etag: '"x"' } });
     },
   });
-  return { storage: openS3Storage(settingsFor({ url: server.url.origin, ...login }, "bucket")), asked, server };
+  return { storage: openS3Storage(settingsFor({ url: server.url.origin, ...login }, "bucket")), requests, server };
 }
 
 test.each([500, 503])("a server that answers %d for a moment is asked again", async (status) => {
@@ -32,7 +32,7 @@ test.each([500, 503])("a server that answers %d for a moment is asked again", as
   ]);
   using _ = fake.server;
   await fake.storage.put("k", bytes("x"));
-  expect(fake.asked).toHaveLength(4); // the content at the third try, and its name
+  expect(fake.requests).toHaveLength(4); // the content at the third try, and its name
 });
 
 test.each([

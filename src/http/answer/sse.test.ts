@@ -89,16 +89,16 @@ test("a source that breaks ends its stream, is logged once, and its heartbeat st
     yield { data: 1 };
     throw new Error("the disk is gone");
   };
-  let asked = 0;
+  let polls = 0;
   const authenticate = () => {
-    asked++;
+    polls++;
     return anyone;
   };
   const response = sse({ ...ctx, authenticate, log }, request, broken, { heartbeatMs: 1 });
   await expect(response.text()).rejects.toThrow("the disk is gone");
-  const [before, since] = [asked, performance.now()];
+  const [before, since] = [polls, performance.now()];
   await until("heartbeats that would have been", () => performance.now() > since + 10);
-  expect(asked).toBe(before);
+  expect(polls).toBe(before);
   expect(lines.filter((line) => line.includes("the disk is gone"))).toHaveLength(1);
 });
 

@@ -56,12 +56,12 @@ describe("a multipart body", () => {
   test("that ends badly ends whoever reads a file of it, before it is told", async () => {
     const type = { "content-type": "multipart/form-data; boundary=b" };
     const part = '--b\r\nContent-Disposition: form-data; name="file"; filename="a"\r\n\r\nhalf';
-    const gone = new ReadableStream({
+    const broken = new ReadableStream({
       start: (controller) => controller.enqueue(new TextEncoder().encode(part)),
       pull: (controller) => controller.error(new Error("the client has gone")),
     });
     const silent = new ReadableStream({ start: (c) => c.enqueue(new TextEncoder().encode(part)) });
-    for (const body of [gone, silent, `${part}\r\n${part}`]) {
+    for (const body of [broken, silent, `${part}\r\n${part}`]) {
       const ends: string[] = [];
       const request = new Request("http://localhost/", { method: "POST", body, headers: type });
       const reading = readMultipart(request, {

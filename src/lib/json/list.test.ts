@@ -6,7 +6,7 @@ const wide = { name: "rows", maxElements: 1e6, maxElementBytes: 1e6, maxRestByte
 const parse = (text: string, options: Partial<ListOptions> = {}) =>
   parseWithList(new TextEncoder().encode(text), { ...wide, element: (one) => JSON.parse(one), ...options });
 
-/** What JSON.parse says of a text: the value, or that it refuses. */
+/** The result of JSON.parse for a text: the value, or that it throws. */
 const judged = (text: string): unknown => {
   try {
     return { value: JSON.parse(text) };

@@ -119,9 +119,10 @@ test("the data directory and the master key have a place without any setting", (
 });
 
 test("detection's own port is another one than that of both interfaces", () => {
-  const asked = (port: number) => loadConfig({ env: {}, flags: { "http.listen": "[::1]:7071", "detect.port": port } });
-  expect(failure(() => asked(7071))).toContain("detect.port: expected another port than that of http.listen");
-  expect(asked(7072).detect.port).toBe(7072);
+  const withPort = (port: number) =>
+    loadConfig({ env: {}, flags: { "http.listen": "[::1]:7071", "detect.port": port } });
+  expect(failure(() => withPort(7071))).toContain("detect.port: expected another port than that of http.listen");
+  expect(withPort(7072).detect.port).toBe(7072);
   expect(loadConfig({ env: {}, flags: { "http.listen": "127.0.0.1:0", "detect.port": 0 } }).detect.port).toBe(0);
 });
 

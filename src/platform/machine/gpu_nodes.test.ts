@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test";
 import { gpuNodes, readDriver } from "./gpu_nodes.ts";
 
-/** As an H200 with driver 580 says it; `minor` and `bus` are what differs between cards. */
+/** The text of an H200 with driver 580. Only `minor` and `bus` differ between cards. */
 const card = (uuid: string, minor: string, bus: string) =>
   `Model: \t\t NVIDIA H200\nIRQ:   \t\t 41\nGPU UUID: \t ${uuid}\nVideo BIOS: \t 96.00.a5.00.1a\nBus Type: \t PCIe\n` +
   `DMA Size: \t 52 bits\nDMA Mask: \t 0xfffffffffffff\nBus Location: \t ${bus}\nDevice Minor: \t ${minor}\n` +

@@ -79,7 +79,7 @@ describe("the operator's list", () => {
     ["10.2.0.1", "tier 2"],
     ["fd00:1::5", "allowed"],
     ["fd00:2::5", "tier 2"],
-    ["64:ff9b::127.0.0.1", "tier 1"], // the list speaks of the address dialled, not of one inside it
+    ["64:ff9b::127.0.0.1", "tier 1"], // the list names the address connected to, not one embedded in it
     ["2002:7f00:1::1", "tier 1"],
     ["8.8.8.8", "allowed"],
   ])("makes %s %s", (address, verdict) => expect(verdictOf(address, policy)).toBe(verdict));

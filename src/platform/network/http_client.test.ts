@@ -103,7 +103,7 @@ describe("a connection that stays open", () => {
     expect(await portOf("127.0.0.1")).not.toBe(first!);
     expect(await codeOf(portOf("other.example"))).toBe("tls");
     expect(await codeOf(portOf("hooks.example", { ca: undefined }))).toBe("tls");
-    const lookup = async () => [{ address: "::1" }]; // nobody listens there
+    const lookup = async () => [{ address: "::1" }]; // nothing listens there
     expect(await codeOf(portOf("hooks.example", { lookup }))).toBe("connection");
     expect(await codeOf(portOf("hooks.example", { lookup: async () => [{ address: "127.0.0.2" }] }))).toBe(
       "address_refused",

@@ -5,36 +5,36 @@ const refusal = (code: string) => Object.assign(new Error(code), { code });
 
 /** A host whose certificate one of the two vouches for, or neither; what was asked of it, in order. */
 function hostOf(vouching: () => "public" | "private" | "nobody") {
-  const asked: string[] = [];
+  const handshakes: string[] = [];
   const send = async (ca: string | undefined) => {
     const under = ca === undefined ? "public" : "private";
-    asked.push(under);
+    handshakes.push(under);
     if (under !== vouching()) throw refusal("UNABLE_TO_GET_ISSUER_CERT_LOCALLY");
     return under;
   };
-  return { asked, send };
+  return { handshakes, send };
 }
 
 test("a host is known by the public authorities or by the private one, and begun with that the next time", async () => {
   let vouching: "public" | "private" = "public";
-  const { asked, send } = hostOf(() => vouching);
+  const { handshakes, send } = hostOf(() => vouching);
   for (let i = 0; i < 2; i++) expect(await trusting("a.example:1", "pem", send)).toBe("public");
-  expect(asked.splice(0)).toEqual(["private", "public", "public"]);
+  expect(handshakes.splice(0)).toEqual(["private", "public", "public"]);
   vouching = "private"; // it got another certificate
   for (let i = 0; i < 2; i++) expect(await trusting("a.example:1", "pem", send)).toBe("private");
-  expect(asked).toEqual(["public", "private", "private"]);
+  expect(handshakes).toEqual(["public", "private", "private"]);
 });
 
 test("one that neither vouches for is refused, and nothing is learnt from it", async () => {
-  const { asked, send } = hostOf(() => "nobody");
+  const { handshakes, send } = hostOf(() => "nobody");
   for (let i = 0; i < 2; i++) await expect(trusting("b.example", "pem", send)).rejects.toThrow("UNABLE_TO_GET");
-  expect(asked).toEqual(["private", "public", "private", "public"]);
+  expect(handshakes).toEqual(["private", "public", "private", "public"]);
 });
 
 test("without a private authority there is one way; another failure is not tried again", async () => {
   const alone = hostOf(() => "nobody");
   await expect(trusting("c.example", undefined, alone.send)).rejects.toThrow("UNABLE_TO_GET");
-  expect(alone.asked).toEqual(["public"]);
+  expect(alone.handshakes).toEqual(["public"]);
   let calls = 0;
   const wrongName = async () => {
     calls++;

@@ -29,7 +29,7 @@ function chance(seed: number) {
   };
 }
 
-/** What a log is supposed to be, kept in plain arrays. */
+/** The expected log, kept in plain arrays. */
 type Model = { id: number; target: number | null; text: string | null }[];
 function liveOf(log: Model, head: number) {
   const newest = new Map<number, { id: number; text: string | null }>();
@@ -56,8 +56,8 @@ function grow(file: RowsFile, log: Model, pick: (below: number) => number) {
   return changes;
 }
 function liveRoots(log: Model): number[] {
-  const gone = new Set(log.filter(({ text }) => text === null).map(({ target }) => target));
-  return log.filter(({ id, target }) => target === null && !gone.has(id)).map(({ id }) => id);
+  const removed = new Set(log.filter(({ text }) => text === null).map(({ target }) => target));
+  return log.filter(({ id, target }) => target === null && !removed.has(id)).map(({ id }) => id);
 }
 
 describe("a file of rows", () => {
@@ -120,13 +120,13 @@ describe("a file of rows", () => {
   test("lets others in while it passes rows that are gone", async () => {
     const file = openRows(scratch(), "append");
     const many = 100_000;
-    const gone = Array.from({ length: many }, (_, i) => ({
+    const removed = Array.from({ length: many }, (_, i) => ({
       rowId: many + i + 1,
       target: i + 1,
       op: "tombstone" as const,
     }));
     file.transact(() => file.append(1, [bytes('{"prompt":"some text"}\n'.repeat(many))], [], 1));
-    file.transact(() => file.append(many + 1, [bytes("\n".repeat(many))], gone, 1));
+    file.transact(() => file.append(many + 1, [bytes("\n".repeat(many))], removed, 1));
     const head = 2 * many;
     for (const work of [() => liveRows(file, 0, 10, head), () => createHashing(file).digest(head)]) {
       let turns = 0;

@@ -12,7 +12,7 @@ afterEach(() => app.close().then(app.remove));
 
 const make = async (name: string, key = app.keyA) =>
   (await app.call("POST", "/v1/api_keys", { name }, { key })).body.id as string;
-const feed = (query = "", key = app.keyA) => app.call("GET", `/v1/events${query}`, undefined, { key });
+const list = (query = "", key = app.keyA) => app.call("GET", `/v1/events${query}`, undefined, { key });
 type Item = { id: string; type: string; data: { id: string } };
 
 /** Reads a stream's messages as they come. */
@@ -46,31 +46,31 @@ describe("GET /v1/events", () => {
   test("goes forward from a cursor, oldest first, and only through this workspace", async () => {
     const made = [await make("one"), await make("two"), await make("three")];
     await make("foreign", app.keyB);
-    const all = (await feed()).body;
+    const all = (await list()).body;
     const about = (items: Item[]) => items.map((e) => e.data.id).filter((id) => made.includes(id));
     expect(about(all.data)).toEqual(made);
     expect(all.data.every((e: Item) => !JSON.stringify(e).includes("foreign"))).toBe(true);
     const second = all.data.find((e: Item) => e.data.id === made[1]);
-    const rest = (await feed(`?after=${second.id}`)).body;
+    const rest = (await list(`?after=${second.id}`)).body;
     expect(rest.data.map((e: Item) => e.data.id)).toEqual([made[2]!]);
-    expect((await feed("?limit=1")).body).toMatchObject({ has_more: true, data: { length: 1 } });
+    expect((await list("?limit=1")).body).toMatchObject({ has_more: true, data: { length: 1 } });
   });
 
   test("can be narrowed to types; an unknown type or cursor is refused", async () => {
     const id = await make("one");
     await app.call("DELETE", `/v1/api_keys/${id}`);
-    expect((await feed("?types=api_key.revoked")).body.data.map((e: Item) => e.type)).toEqual(["api_key.revoked"]);
-    const both = (await feed("?types=api_key.created,api_key.revoked&limit=100")).body.data as Item[];
+    expect((await list("?types=api_key.revoked")).body.data.map((e: Item) => e.type)).toEqual(["api_key.revoked"]);
+    const both = (await list("?types=api_key.created,api_key.revoked&limit=100")).body.data as Item[];
     expect(new Set(both.map((e) => e.type))).toEqual(new Set(["api_key.created", "api_key.revoked"]));
-    expect(await feed("?types=api_key.exploded")).toMatchObject({ status: 422, body: { error: { param: "types" } } });
-    const foreign = (await feed("", app.keyB)).body.data[0].id;
+    expect(await list("?types=api_key.exploded")).toMatchObject({ status: 422, body: { error: { param: "types" } } });
+    const foreign = (await list("", app.keyB)).body.data[0].id;
     for (const after of ["evt_none", foreign])
-      expect((await feed(`?after=${after}`)).body.error.code).toBe("invalid_cursor");
+      expect((await list(`?after=${after}`)).body.error.code).toBe("invalid_cursor");
   });
 
   test("begins behind all there are with after=latest, and only with what comes then", async () => {
     await make("before");
-    expect((await feed("?after=latest")).body.data).toEqual([]);
+    expect((await list("?after=latest")).body.data).toEqual([]);
     const stream = follow("&after=latest");
     const leave = await stream.started;
     await make("then");
@@ -86,13 +86,13 @@ describe("GET /v1/events", () => {
     const place = await until("its place", () => stream.ids()[0]);
     await leave();
     await make("meanwhile");
-    const missed = (await feed(`?after=${place}`)).body.data as Item[];
+    const missed = (await list(`?after=${place}`)).body.data as Item[];
     expect(missed.map(({ data }) => data)).toMatchObject([{ name: "meanwhile" }]);
   });
 
   test("has the ids and shape that a webhook would deliver, and no secret", async () => {
     const { key } = (await app.call("POST", "/v1/api_keys", { name: "x" })).body;
-    const last = (await feed("?limit=100")).body.data.at(-1);
+    const last = (await list("?limit=100")).body.data.at(-1);
     expect(last).toMatchObject({ object: "event", type: "api_key.created", data: { object: "api_key", name: "x" } });
     expect(last.id).toStartWith("evt_");
     expect(JSON.stringify(last)).not.toContain(key);

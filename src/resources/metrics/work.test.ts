@@ -91,9 +91,9 @@ const card: Gpu = {
 test("devices are shown as last seen, and a driver that hangs holds up nobody", async () => {
   const app = await open();
   let hang = false;
-  let asked = 0;
+  let probes = 0;
   const probe = (): Promise<Gpu[]> => {
-    asked++;
+    probes++;
     return hang ? new Promise(() => {}) : Promise.resolve([card]);
   };
   gpu.useProbe(app.ctx, probe);
@@ -107,19 +107,19 @@ test("devices are shown as last seen, and a driver that hangs holds up nobody", 
   expect(numberIn(seen, "verk_gpu_utilization_ratio", device)).toBe(0.55);
   expect(numberIn(seen, "verk_gpu_power_watts", device)).toBe(300);
   expect(seen.has("verk_gpu_temperature_celsius")).toBe(false);
-  expect(asked).toBe(1);
+  expect(probes).toBe(1);
   app.clock.advance(5_000);
   await tick(app.ctx); // metrics are scraped, so devices are probed in between
-  expect(asked).toBe(2);
+  expect(probes).toBe(2);
   hang = true;
   app.clock.advance(5_000);
   seen = await seenBy(app, app.keyB);
   expect(numberIn(seen, "verk_gpu_power_watts", device)).toBe(300);
   gpu.useProbe(app.ctx, probe);
   app.clock.advance(600_000);
-  asked = 0;
+  probes = 0;
   await tick(app.ctx); // nothing has scraped for a while
-  expect(asked).toBe(0);
+  expect(probes).toBe(0);
 });
 
 test("leases and who waits for memory are counted, a workspace's own for its key", async () => {

@@ -36,8 +36,8 @@ test("a secret is listed, read and deleted by name, and only in its own workspac
     expect((await app.call(method, "/v1/secrets/MINE", undefined, { key: app.keyB })).status).toBe(404);
   expect((await app.call("GET", "/v1/secrets", undefined, { key: app.keyB })).body.data).toEqual([]);
 
-  const gone = await app.call("DELETE", "/v1/secrets/MINE");
-  expect(gone.body).toEqual({ id: made.id, object: "secret", deleted: true });
+  const deleted = await app.call("DELETE", "/v1/secrets/MINE");
+  expect(deleted.body).toEqual({ id: made.id, object: "secret", deleted: true });
   const again = await app.call("DELETE", "/v1/secrets/MINE");
   expect([again.status, again.body.error.param]).toEqual([404, "name"]);
   expect(await eventsOf()).toContain("secret.deleted");

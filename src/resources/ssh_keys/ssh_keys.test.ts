@@ -53,8 +53,8 @@ test("a name is taken once per workspace and free again after deletion", async (
   const { body } = await create({ name: "once", ...pair() });
   const again = await create({ name: "once", ...pair() });
   expect([again.status, again.body.error.code, again.body.error.param]).toEqual([400, "name_taken", "/name"]);
-  const gone = await app.call("DELETE", `/v1/ssh_keys/${body.id}`);
-  expect(gone.body).toEqual({ id: body.id, object: "ssh_key", deleted: true });
+  const deleted = await app.call("DELETE", `/v1/ssh_keys/${body.id}`);
+  expect(deleted.body).toEqual({ id: body.id, object: "ssh_key", deleted: true });
   expect((await app.call("GET", `/v1/ssh_keys/${body.id}`)).status).toBe(404);
   expect((await create({ name: "once", ...pair() })).status).toBe(201);
   const { data } = (await app.call("GET", "/v1/events?limit=100")).body;

@@ -49,9 +49,9 @@ test("a tracker that keeps refusing is given up with a note, and a new PUT tries
 
 test("a tracker that moved is followed by jobs that it has not heard of", async () => {
   const world = begin();
-  const gone = startFakeTracker();
-  gone.stop();
-  await world.setUp({ base_url: gone.url });
+  const stopped = startFakeTracker();
+  stopped.stop();
+  await world.setUp({ base_url: stopped.url });
   world.add();
   await world.tick();
   expect((await world.state()).runs.failing).toBe(1);

@@ -135,14 +135,14 @@ test("a dead tracker is waited for with growing pauses, and nothing is lost mean
   const id = world.add();
   await world.tick();
   world.tracker.trouble.before = () => new Response("down", { status: 503 });
-  const asked = () => world.tracker.requests.length;
+  const count = () => world.tracker.requests.length;
   const tries: number[] = [];
   for (let second = 0; second < 60; second++) {
     world.clock.advance(1_000);
     if (second % 10 === 0) world.step(id, second + 1, { reward: second });
-    const before = asked();
+    const before = count();
     await world.tick();
-    if (asked() > before) tries.push(second);
+    if (count() > before) tries.push(second);
   }
   expect(tries.length).toBeLessThan(6); // 5 s, 10 s, 20 s …
   delete world.tracker.trouble.before;

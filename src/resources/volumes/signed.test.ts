@@ -140,9 +140,9 @@ describe("an address for an upload", () => {
   test("dies with the key that asked for it", async () => {
     const app = await volume();
     const { body: key } = await app.call("POST", "/v1/api_keys", { name: "ci" });
-    const asked = await app.call("POST", "/v1/volumes/lab/upload-url", { path: "a" }, { key: key.key });
+    const requested = await app.call("POST", "/v1/volumes/lab/upload-url", { path: "a" }, { key: key.key });
     await app.call("DELETE", `/v1/api_keys/${key.id}`);
-    expect(await send(app, asked.body.url, "x")).toMatchObject(refused("invalid_signature", 403));
+    expect(await send(app, requested.body.url, "x")).toMatchObject(refused("invalid_signature", 403));
   });
 
   test("dies with its workspace's suspension and its volume", async () => {

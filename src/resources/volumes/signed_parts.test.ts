@@ -37,8 +37,8 @@ describe("parts", () => {
     const app = await volume();
     const made = await ask(app, { parts: 1 });
     await send(app, made.parts[0].url, "aaa");
-    const asked = await Promise.all([1, 2, 3].map(() => app.call("POST", made.complete_path)));
-    expect(asked.map(({ status }) => status).sort()).toEqual([200, 200, 201]);
+    const answers = await Promise.all([1, 2, 3].map(() => app.call("POST", made.complete_path)));
+    expect(answers.map(({ status }) => status).sort()).toEqual([200, 200, 201]);
     expect(await stored(app)).toEqual([sha256("aaa")]);
   });
 

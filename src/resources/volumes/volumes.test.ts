@@ -20,7 +20,7 @@ const typesOf = (app: TestApp) =>
     .all()
     .map((event) => event.type)
     .filter((type) => type.startsWith("volume"));
-/** What the storage holds, after the loop has run. */
+/** The content of the storage after the loop has run. */
 const stored = async (app: TestApp) => {
   await sweep(app.ctx);
   expect(app.ctx.db.select().from(looseKeys).all()).toEqual([]);

@@ -59,10 +59,10 @@ describe("an endpoint", () => {
   test("is not revealed to a key that can only read, nor shown to another workspace", async () => {
     const { id } = await make();
     const { key } = app.keyOf("alpha", ["read"]);
-    const asked = (path: string, as: string) => app.call("GET", `/v1/webhooks/${id}${path}`, undefined, { key: as });
-    expect((await asked("", key)).status).toBe(200);
-    expect(await asked("/secret", key)).toMatchObject({ status: 403, body: { error: { code: "missing_scope" } } });
-    expect((await asked("/secret", app.keyB)).status).toBe(404);
+    const read = (path: string, as: string) => app.call("GET", `/v1/webhooks/${id}${path}`, undefined, { key: as });
+    expect((await read("", key)).status).toBe(200);
+    expect(await read("/secret", key)).toMatchObject({ status: 403, body: { error: { code: "missing_scope" } } });
+    expect((await read("/secret", app.keyB)).status).toBe(404);
   });
 
   test("is made once for one Idempotency-Key, and the same secret is told again", async () => {

@@ -1,4 +1,4 @@
-/** What a caller sees of sources that are odd, slow or hostile, with a fake hub at the other end. */
+/** Odd, slow and hostile sources as a caller sees them, with a fake hub at the other end. */
 import { afterAll, afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import { startFakeHf } from "../../../../test/connectors/fake_hf.ts";

@@ -18,7 +18,7 @@ function reading(bytes: number, ends: boolean) {
   const supervise = (real: Supervisor): Supervisor => ({
     ...real,
     spawn: (options) => {
-      const tell = (message: FromConnector) => options.onMessage?.(message as never);
+      const report = (message: FromConnector) => options.onMessage?.(message as never);
       const exit = () => options.onExit?.({ message: "it ended" } as never);
       const worker = {
         send(task: ToConnector) {
@@ -26,8 +26,8 @@ function reading(bytes: number, ends: boolean) {
           seen.path = task.path;
           mkdirSync(dirname(task.path), { recursive: true });
           writeFileSync(task.path, "rows");
-          tell({ type: "reading", rows: 1, bytes, total_rows: null } as FromConnector);
-          if (ends) tell({ type: "read", rows: 1, bytes, sha256: "x", format: "prompt" } as FromConnector);
+          report({ type: "reading", rows: 1, bytes, total_rows: null } as FromConnector);
+          if (ends) report({ type: "read", rows: 1, bytes, sha256: "x", format: "prompt" } as FromConnector);
           if (ends) exit();
           return true;
         },

@@ -133,14 +133,14 @@ describe("credit", () => {
 
   test("is given back by whoever leaves before the answer", async () => {
     const app = open({ flags: { "detect.initial_credits": 1 } });
-    const leaving = new AbortController();
+    const caller = new AbortController();
     const body = JSON.stringify({ image: imageOf({ gate: join(app.dir, "never") }) });
     const headers = { "x-api-key": app.keyA, "content-type": "application/json" };
     const url = "http://localhost/api/detect";
-    const left = app.handle(new Request(url, { method: "POST", headers, body, signal: leaving.signal }));
+    const left = app.handle(new Request(url, { method: "POST", headers, body, signal: caller.signal }));
     await until("it to be under way", () => app.scored() === 1);
     expect((await app.detect()).status).toBe(402);
-    leaving.abort();
+    caller.abort();
     expect((await left).status).toBe(400);
     expect((await app.detect()).status).toBe(200);
   });

@@ -41,18 +41,18 @@ afterAll(async () => {
 });
 
 /** A path is one of the server above. */
-const look = (address: string) =>
+const check = (address: string) =>
   app.call("POST", "/api/detect/url", { url: address.startsWith("/") ? server.url.origin + address : address });
 
 describe("an image by its address", () => {
   test("is what its bytes are, whatever its server calls it", async () => {
-    const { status, body } = await look("/picture");
+    const { status, body } = await check("/picture");
     expect([status, body.prediction, body.imageHash]).toEqual([200, "ai", sha256Bytes(image)]);
   });
 
   test("up to three redirects are followed, one more is not", async () => {
-    expect((await look("/hop/3")).status).toBe(200);
-    const { status, body } = await look("/hop/4");
+    expect((await check("/hop/3")).status).toBe(200);
+    const { status, body } = await check("/hop/4");
     expect([status, body.code]).toEqual([502, "FETCH_FAILED"]);
     expect(body.error).toContain("3 redirects");
   });
@@ -72,28 +72,28 @@ describe("an image by its address", () => {
     ["too much", "/large", 413, "IMAGE_TOO_LARGE"],
     ["a page that calls itself an image", "/page", 415, "UNSUPPORTED_FORMAT"],
   ])("%s", async (_name, path, status, code) => {
-    expect(await look(path)).toMatchObject({ status, body: { code } });
+    expect(await check(path)).toMatchObject({ status, body: { code } });
   });
 
   test("one deadline for all of it", async () => {
     const stalled = Bun.serve({ hostname: "127.0.0.1", port: 0, fetch: () => new Promise<Response>(() => {}) });
-    const asked: number[] = [];
+    const timeouts: number[] = [];
     const dial: Dial = (url, request) => {
-      asked.push(request.timeoutMs);
+      timeouts.push(request.timeoutMs);
       return app.ctx.dial(url, { ...request, timeoutMs: 50 });
     };
     const fetching = fetchFile({ ...app.ctx, dial }, stalled.url.href, new AbortController().signal);
     const message = expect.stringContaining("within 10 seconds");
     await expect(fetching).rejects.toMatchObject({ code: "fetch_failed", message });
-    expect(asked).toHaveLength(1);
-    expect(asked[0]).toBeLessThanOrEqual(10_000);
+    expect(timeouts).toHaveLength(1);
+    expect(timeouts[0]).toBeLessThanOrEqual(10_000);
     await stalled.stop(true);
   });
 
   test("each hop has what the ones before it have left of that", async () => {
-    const asked: number[] = [];
+    const timeouts: number[] = [];
     const dial: Dial = async (_url, { timeoutMs }) => {
-      asked.push(timeoutMs);
+      timeouts.push(timeoutMs);
       const begun = performance.now();
       await until("some time to pass", () => performance.now() > begun + 2);
       const headers = new Headers({ location: "/next" });
@@ -101,7 +101,7 @@ describe("an image by its address", () => {
     };
     const fetching = fetchFile({ ...app.ctx, dial }, "https://example.com/", new AbortController().signal);
     await expect(fetching).rejects.toMatchObject({ code: "fetch_failed" });
-    expect(asked).toHaveLength(4);
-    expect(asked).toEqual([...new Set(asked)].sort((a, b) => b - a));
+    expect(timeouts).toHaveLength(4);
+    expect(timeouts).toEqual([...new Set(timeouts)].sort((a, b) => b - a));
   });
 });

@@ -45,24 +45,24 @@ function open(dial: Dial, url = "https://hooks.example/x") {
 
 type DialRequest = Parameters<Dial>[1];
 function recording() {
-  const asked: DialRequest[] = [];
+  const requests: DialRequest[] = [];
   const dial: Dial = async (_url, request) => {
-    asked.push(request);
+    requests.push(request);
     return answerOf(200);
   };
-  return { asked, dial };
+  return { requests, dial };
 }
 const headersOf = ({ headers }: DialRequest) => new Headers(headers);
 
 test("one attempt has ten seconds for everything, and 64 KiB of answer", async () => {
-  const { asked, dial } = recording();
+  const { requests, dial } = recording();
   const { ctx, request } = open(dial);
   await attempt(ctx, request(), never);
-  expect(asked).toMatchObject([{ method: "POST", timeoutMs: 10_000, maxResponseBytes: 65_536, keepAlive: true }]);
+  expect(requests).toMatchObject([{ method: "POST", timeoutMs: 10_000, maxResponseBytes: 65_536, keepAlive: true }]);
 });
 
 test("during a rotation it is signed with both secrets, afterwards with the new one", async () => {
-  const { asked, dial } = recording();
+  const { requests, dial } = recording();
   const { ctx, secret: old, request } = open(dial);
   const { endpoint } = request();
   const fresh = mintSecret();
@@ -71,7 +71,7 @@ test("during a rotation it is signed with both secrets, afterwards with the new 
   const accepted = async (secret: string) => {
     await attempt(ctx, request({ endpoint: changed }), never);
     const nowSeconds = Math.floor(clock.now() / 1000);
-    const delivered = { headers: headersOf(asked.at(-1)!), body: request().body! };
+    const delivered = { headers: headersOf(requests.at(-1)!), body: request().body! };
     return verify(delivered, { secrets: [secret], nowSeconds }).valid;
   };
   expect([await accepted(old), await accepted(fresh)]).toEqual([true, true]);

@@ -102,12 +102,12 @@ test(`${STATES} random states: no limit is passed, nothing is out of order, no p
     const inAll = left(lanes, of.total);
     for (const speed of speeds) {
       const these = lanes.filter((each) => each.pace.speed === speed);
-      const places = Math.min(inAll, left(these, of[speed]));
+      const permits = Math.min(inAll, left(these, of[speed]));
       for (const each of these) {
         const mine = taken([each]);
         expect(mine).toEqual(each.due.slice(0, mine.length));
         expect(mine.length).toBeLessThanOrEqual(roomOf(each, of));
-        if (places > 0) expect(mine.length).toBe(Math.min(roomOf(each, of), each.due.length));
+        if (permits > 0) expect(mine.length).toBe(Math.min(roomOf(each, of), each.due.length));
       }
     }
   }

@@ -186,10 +186,10 @@ function allowed(row: Row, made: readonly Tried[]): [number, number] {
   if (!last) return [row.createdAtMs, row.createdAtMs];
   const wait = WAITS[Math.min(made.length, WAITS.length) - 1]!;
   const spread = made.length === 1 ? 0 : wait / 10 + 1;
-  const asked = Math.min(last.outcome.answered ? (last.outcome.retryAfterMs ?? 0) : 0, 2 * wait);
+  const requestedMs = Math.min(last.outcome.answered ? (last.outcome.retryAfterMs ?? 0) : 0, 2 * wait);
   const lastCall = row.createdAtMs + 72 * HOUR - 60 * SECOND - last.endsAt;
-  const earliest = Math.max(wait - spread, Math.min(asked, lastCall));
-  return [last.endsAt + earliest, last.endsAt + Math.max(wait + spread, asked)];
+  const earliest = Math.max(wait - spread, Math.min(requestedMs, lastCall));
+  return [last.endsAt + earliest, last.endsAt + Math.max(wait + spread, requestedMs)];
 }
 
 function checkDelivery(row: Row, tried: readonly Tried[], restarts: readonly number[]) {
@@ -225,11 +225,11 @@ function checkEndpoint(id: string, { endpoints, enabledAfter, ends }: Simulation
   const { status, consecutiveFailures, disabledAtMs } = endpoints.get(id)!;
   const since = ends.slice(enabledAfter.get(id) ?? 0).filter((each) => each.endpoint === id);
   expect(consecutiveFailures).toBe(since.length - 1 - since.findLastIndex(succeeded));
-  const gone = ({ outcome }: Tried) => outcome.answered && outcome.status === 410;
+  const isGone = ({ outcome }: Tried) => outcome.answered && outcome.status === 410;
   let row = 0;
   const disabling = since.find((each) => {
     row = succeeded(each) ? 0 : row + 1;
-    return row >= 50 || gone(each);
+    return row >= 50 || isGone(each);
   });
   if (status === "enabled") expect(disabling).toBeUndefined();
   if (disabledAtMs !== null) expect(disabledAtMs).toBe(disabling!.endsAt);
