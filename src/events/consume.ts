@@ -45,7 +45,7 @@ const newest = prepared((db) =>
     .prepare(),
 );
 
-/** Of the newest event there is. */
+/** The sequence number of the newest event; 0 if there is none. */
 export const lastSeq = (db: Db): number => newest(db).get()?.seq ?? 0;
 
 /** Forgets events older than `before` that every consumer has passed. */

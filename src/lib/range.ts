@@ -22,6 +22,6 @@ export function rangeOf(header: string | null, sizeBytes: number): Range | "whol
   return { first, last: Math.min(last, sizeBytes - 1) };
 }
 
-/** Whether one of the tags of If-None-Match is this one; weak or not does not matter to a reader. */
+/** True if If-None-Match names this tag. Weak and strong tags are equal for a reader. */
 export const matchesTag = (header: string | null, tag: string): boolean =>
   (header ?? "").split(",").some((each) => each.trim() === "*" || each.trim().replace(/^W\//, "") === tag);

@@ -26,7 +26,7 @@ export function routeNames(patterns: readonly RoutePattern[]): (method: string, 
   };
 }
 
-/** Whether a path is one of this route: `/v1/jobs/:id`, `/v1/jobs/job_1`. */
+/** True if the path matches the route. Example: `/v1/jobs/:id` matches `/v1/jobs/job_1`. */
 export function isOfRoute(route: string, path: string): boolean {
   const parts = route.split("/");
   return fits({ parts, isOpen: parts.at(-1) === "*", fixed: 0, route }, path.split("/"));

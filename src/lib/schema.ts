@@ -54,6 +54,6 @@ export const MetadataText = z
 export const DateTime = z.iso.datetime().describe("UTC, ISO 8601 with milliseconds");
 export const isoOrNull = (epochMs: number | null) => (epochMs === null ? null : isoTime(epochMs));
 
-/** What a DELETE answers. */
+/** The answer to a DELETE. */
 export const Deleted = <O extends string>(object: O) =>
   later(() => z.object({ id: z.string(), object: z.literal(object), deleted: z.literal(true) }));

@@ -66,8 +66,7 @@ const CONNECTIONS: Partial<Record<SourceType, string>> = {
 };
 
 /**
- * What people write into a connection string moves to the credentials, which live in memory alone: what is left may be
- * stored and shown.
+ * Moves secrets of a connection string to the credentials, which live in memory only. The rest may be stored and shown.
  */
 export function splitSecrets(source: Source, given: Credentials = {}): { source: Source; credentials: Credentials } {
   const credentials: Credentials = { ...given };

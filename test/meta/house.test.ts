@@ -67,7 +67,7 @@ const PUBLIC: Record<string, string[]> = {
 const isPublic = (resource: string, file: string) =>
   ["service", "table", "schema", ...(PUBLIC[resource] ?? [])].includes(file);
 
-/** Where the parts are put together; `offline` is the command line's way to the services when no server runs. */
+/** These files put the rings together. `offline` gives the command line the services when no server runs. */
 const ROOTS = [
   "src/app.ts",
   "src/routes.ts",

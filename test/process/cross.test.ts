@@ -69,5 +69,5 @@ test("an unknown --target is refused with the known ones", () => {
     stderr: "pipe",
   });
   expect(run.exitCode).toBe(1);
-  expect(run.stderr.toString()).toContain("--target windows is not known; it is one of linux-x64, linux-arm64");
+  expect(run.stderr.toString()).toContain("--target: expected linux-x64 or linux-arm64, not windows");
 });

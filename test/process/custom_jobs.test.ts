@@ -82,7 +82,7 @@ test("C1: directories and files that the server may not read are named in the lo
   expect(job.status).toBe("completed");
   expect(log).toContain("modes: some directories cannot be read");
   expect(log).toContain("output: some directories cannot be read");
-  expect(log).toContain("output/b was not kept: its mode forbids to read it");
+  expect(log).toContain("output/b was not kept: its mode does not allow reading");
   const { body } = await call("GET", "/v1/volumes/modes/files");
   expect(body.data.map(({ path }: { path: string }) => path)).toEqual(["dir/old.txt", "new.txt"]); // nothing is deleted
   await until(

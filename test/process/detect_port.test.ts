@@ -18,7 +18,10 @@ async function startBoth() {
   const dir = fresh();
   const { key } = await makeKey(dir);
   const server = await startBinary({ dir, env: { VERK_DETECT__PORT: "0" } });
-  const second = await until("the second address", () => /Detection alone on (http:\S+)/.exec(server.stderr())?.[1]);
+  const second = await until(
+    "the second address",
+    () => /Detection API listening on (http:\S+)/.exec(server.stderr())?.[1],
+  );
   const headers = { "x-api-key": key, authorization: `Bearer ${key}`, "content-type": "application/json" };
   const get = (url: string, more: RequestInit = {}) => fetch(url, { headers, ...more });
   return { server, second, get };

@@ -22,7 +22,7 @@ const OVERHEAD_BYTES = 32 * 2 ** 20; // headers and padding of the most entries
 const MAX_NAME_BYTES = 1024;
 const MAX_SEGMENT_BYTES = 255;
 
-/** Where the content goes. Names have been judged; `close` may come without an `open`. */
+/** Receives the content of an archive. All names were checked before. `close` may come without an `open`. */
 export type Sink = {
   folder: (name: string) => void;
   open: (name: string) => void;

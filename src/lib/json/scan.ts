@@ -11,7 +11,7 @@ const STEP_BYTES = MIB; // some milliseconds
 export type JsonLimits = {
   maxDepth: number;
   maxValues: number;
-  /** Of any one object: an object of many fields costs a parser several times as much as a list. */
+  /** Limit for one object. A parser needs several times as long for an object of many fields as for a list. */
   maxFields?: number;
 };
 export type JsonExcess = "depth" | "values" | "fields";

@@ -16,6 +16,7 @@ const bound = (operator: string) =>
 
 const RULES: readonly [pattern: RegExp, plain: (...groups: string[]) => string][] = [
   [/^Invalid input: expected (\w+), received undefined$/, (type) => `is required: send ${noun(type as string)}`],
+  [/^Invalid input: expected int, received number$/, () => "must be a whole number"],
   [
     /^Invalid input: expected (\w+), received (\w+)$/,
     (type, got) => `must be ${noun(type as string)}, not ${noun(got as string)}`,

@@ -77,7 +77,7 @@ export function gpuType(name: string, memoryMib: number): string {
 
 export type Machine = {
   cpuModel: string;
-  /** What this process may use: affinity and container limits count. */
+  /** Processors that this process may use, after affinity and container limits. */
   cpuCount: number;
   memoryTotalBytes: number;
   memoryFreeBytes: number;

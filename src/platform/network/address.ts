@@ -117,7 +117,7 @@ export type UrlVerdict =
   | { allowed: false; reason: string; tier: Tier };
 
 /**
- * What can be said about a URL without DNS. The URL parser has already turned 0x7f.1, 2130706433 and full-width digits
+ * Judges a URL without DNS. The URL parser has already turned 0x7f.1, 2130706433 and full-width digits
  * into dotted decimals. `host` is without brackets and trailing dot.
  */
 export function judgeUrl(input: string | URL, policy: Policy, { allowHttp = false } = {}): UrlVerdict {

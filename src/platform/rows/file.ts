@@ -2,8 +2,8 @@
  * The rows of one dataset: a log in a SQLite file of its own. A block is what was appended together, cut at about a
  * quarter of a megabyte: its rows lie in it one a line, as they came, so that appending a thousand rows is one insert
  * and reading them in order is reading the file. `changes` says which entries speak of an earlier row.
- * What counts is up to the head that the caller names: an append is in this file before the head that covers it is in
- * the main database, and what a crash left beyond the head is cut off before the next append.
+ * Rows count up to the head that the caller names. An append is in this file before the main database has the head that
+ * covers it. Rows that a crash left beyond the head are removed before the next append.
  */
 
 import { Database, type Statement } from "bun:sqlite";
@@ -167,14 +167,14 @@ export function openRows(path: string, mode: Mode) {
       const raw = statements.ofTargets().all(first, last, head) as RawChange[];
       return new Map(raw.map((each) => [each.target, asChange(each)])); // the last of each target stays
     },
-    /** Which of these entries change another. */
+    /** The entries between `first` and `last` that change another entry. */
     changesBy(first: number, last: number): Map<number, Change> {
       return new Map(
         (statements.ofRows().all(first, last) as RawChange[]).map((each) => [each.row_id, asChange(each)]),
       );
     },
     changeCount: (first: number, last: number) => (statements.countOfRows().get(first, last) as { n: number }).n,
-    /** Whether a later entry speaks of a row up to `head`. */
+    /** True if an entry after `head` changes a row up to `head`. */
     isChangedBeyond: (head: number) => statements.beyond().get(head, head) !== null,
     hasChanges: () => statements.anyChange().get() !== null,
     /** Small facts that travel with the rows: they are in the same commit as what was appended beside them. */

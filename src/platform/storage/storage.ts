@@ -65,7 +65,7 @@ export interface Presign {
   discard(staging: string): Promise<void>;
 }
 
-const LOST =
+const CONTENT_MISSING =
   "a file that it should hold is not there. Were storage.kind, the bucket or its prefix changed, or data_dir brought " +
   "back without its storage? Files do not move along: set it as it was, or bring the files back";
 
@@ -74,10 +74,10 @@ export class LostKeyError extends StorageError {
   constructor(key: string) {
     super(key, "read", undefined);
     this.name = "LostKeyError";
-    this.message = `Cannot read ${key} from the storage: ${LOST}`;
+    this.message = `Cannot read ${key} from the storage: ${CONTENT_MISSING}`;
   }
   override get advice() {
-    return LOST;
+    return CONTENT_MISSING;
   }
 }
 

@@ -22,7 +22,7 @@ export const marks = {
   dir: (dir: string) => `VERK_WORKER_DIR=${dir}`,
 };
 
-/** Where the driver keeps kernels that it compiled for this machine's GPUs: minutes of work, so all workers share it. */
+/** The folder in which the driver keeps compiled GPU kernels. Compiling takes minutes, so all workers share the folder. */
 export const cudaCache = (dir: string) => join(dir, ".nv", "ComputeCache");
 
 export function workerEnv(

@@ -160,16 +160,17 @@ export function removeAll(ctx: Ctx, workspaceId: string) {
 /** Removes old detections and those of deleted workspaces. Batches lose their items and keep their row. */
 export async function prune(ctx: Ctx): Promise<void> {
   const before = ctx.clock.now() - ctx.config.detect.retention_days * DAY_MS;
-  const gone = () => ctx.db.select({ id: workspaces.id }).from(workspaces).where(eq(workspaces.status, "deleted"));
+  const deletedWorkspaces = () =>
+    ctx.db.select({ id: workspaces.id }).from(workspaces).where(eq(workspaces.status, "deleted"));
   const found = async (where: () => ReturnType<typeof and>) =>
     gradually(ctx.db, (tx, rows) => {
       const some = tx.select({ id: detections.id }).from(detections).where(where()).limit(rows);
       return tx.delete(detections).where(inArray(detections.id, some)).returning({ id: detections.id }).all().length;
     });
   await found(() => lt(detections.createdAt, before));
-  await found(() => inArray(detections.workspaceId, gone()));
+  await found(() => inArray(detections.workspaceId, deletedWorkspaces()));
   const { id, finishedAt, workspaceId } = detectionBatches;
-  const over = sql`(${finishedAt} < ${before} OR (${finishedAt} IS NOT NULL AND ${workspaceId} IN ${gone()}))`;
+  const over = sql`(${finishedAt} < ${before} OR (${finishedAt} IS NOT NULL AND ${workspaceId} IN ${deletedWorkspaces()}))`;
   const batches = ctx.db
     .select({ id })
     .from(detectionBatches)

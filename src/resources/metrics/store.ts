@@ -48,15 +48,15 @@ const deletedAmong = prepared((db) =>
 function livingSeries(db: Db): Series[] {
   const all = allFamilies().flatMap(({ name }) => allSeries(db, name));
   const owners = [...new Set(all.map(({ workspaceId }) => workspaceId))];
-  const gone = new Set(
+  const deletedIds = new Set(
     deletedAmong(db)
       .all(JSON.stringify(owners))
       .map(({ id }) => id),
   );
-  if (gone.size === 0) return all;
+  if (deletedIds.size === 0) return all;
   write(db, (tx) => {
-    for (const id of gone) tx.delete(counters).where(eq(counters.workspaceId, id)).run();
+    for (const id of deletedIds) tx.delete(counters).where(eq(counters.workspaceId, id)).run();
   });
-  forget(db, gone);
-  return all.filter(({ workspaceId }) => !gone.has(workspaceId));
+  forget(db, deletedIds);
+  return all.filter(({ workspaceId }) => !deletedIds.has(workspaceId));
 }

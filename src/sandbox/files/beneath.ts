@@ -183,11 +183,11 @@ export function beneath(fd: number, owner?: Owner): Beneath {
     async remove(path, { recursive }) {
       const { dir, leaf, at } = parentOf(path, false);
       return within(dir, async () => {
-        const gone = { path: `${at}/${leaf}` };
+        const removedEntry = { path: `${at}/${leaf}` };
         const { kind } = explained(path, fd, () => statAt(dir, leaf));
         if (kind !== "directory") {
           explained(path, fd, () => unlinkAt(dir, leaf));
-          return gone;
+          return removedEntry;
         }
         if (!recursive)
           throw new AppError(
@@ -199,7 +199,7 @@ export function beneath(fd: number, owner?: Owner): Beneath {
           );
         await explainedLater(path, fd, () => emptyDirectory(dir, leaf, DELETE_MS));
         explained(path, fd, () => removeDirAt(dir, leaf));
-        return gone;
+        return removedEntry;
       });
     },
     close: () => closeSync(fd),

@@ -13,40 +13,41 @@ import { Refusal } from "./refusal.ts";
 import { judge, type ModelResults } from "./results.ts";
 import type { World } from "./world.ts";
 
-export type Ask = { models: readonly ModelName[]; robustness: boolean; signal: AbortSignal };
+export type ScoreOptions = { models: readonly ModelName[]; robustness: boolean; signal: AbortSignal };
 
 const CROP_BYTES = CROP * CROP * 3;
 const LARGE_PIXELS = 16e6;
 const NOTHING_WRITTEN = { software: null, camera: null, generator: null };
 
 /** The server names only models that fit the kind of file. */
-export async function score(world: World, bytes: Uint8Array<ArrayBuffer>, ask: Ask): Promise<Scored> {
+export async function score(world: World, bytes: Uint8Array<ArrayBuffer>, options: ScoreOptions): Promise<Scored> {
   const sniffed = sniff(bytes);
   if (!sniffed)
     throw new Refusal(
       "UNSUPPORTED_FORMAT",
       "The format is not supported. Send JPEG, PNG, WebP or GIF, or for audio WAV, FLAC or MP3",
     );
-  return sniffed.kind === "image" ? await scoreImage(world, bytes, ask) : await scoreAudio(world, bytes, ask);
+  return sniffed.kind === "image" ? await scoreImage(world, bytes, options) : await scoreAudio(world, bytes, options);
 }
 
-async function scoreImage(world: World, bytes: Uint8Array, ask: Ask): Promise<Scored> {
+async function scoreImage(world: World, bytes: Uint8Array, options: ScoreOptions): Promise<Scored> {
   const { sharp, limits } = world;
   const header = await readHeader(sharp, bytes, limits);
   const { format, width, height, frames, metadata } = header;
   const image: Image = { sharp, bytes, header, limits };
-  const leave = await world.gate.enter(memoryOf(image, ask), ask.signal);
+  const leave = await world.gate.enter(memoryOf(image, options), options.signal);
   try {
     const seen: Results[] = [];
-    for (const frame of sampleFrames(header)) seen.push(await scoreCrops(world, await decodeFrame(image, frame), ask));
+    for (const frame of sampleFrames(header))
+      seen.push(await scoreCrops(world, await decodeFrame(image, frame), options));
     return {
       media: { kind: "image", format, width, height, frames },
-      models: judge(world.models, ask.models, seen),
-      versions: versionsOf(world, ask.models),
+      models: judge(world.models, options.models, seen),
+      versions: versionsOf(world, options.models),
       signals: {
         c2pa: readCredentials(bytes, format),
         metadata: readOrigin({ exif: metadata.exif, xmp: metadata.xmp?.toString("utf8"), comments: metadata.comments }),
-        robustness: ask.robustness ? await testRobustness(world, image, ask) : null,
+        robustness: options.robustness ? await testRobustness(world, image, options) : null,
       },
     };
   } finally {
@@ -56,23 +57,23 @@ async function scoreImage(world: World, bytes: Uint8Array, ask: Ask): Promise<Sc
 }
 
 /** The pixels that views are made from are held beside theirs. */
-function memoryOf({ header: { width, height, metadata } }: Image, { robustness }: Ask): number {
+function memoryOf({ header: { width, height, metadata } }: Image, { robustness }: ScoreOptions): number {
   return bytesHeld(metadata) + (robustness ? width * height * 3 : 0);
 }
 
-async function scoreCrops({ lanes, models }: World, image: Pixels, ask: Ask): Promise<Results> {
-  const asked = ask.models.filter((name) => models.found.has(name));
-  if (asked.length === 0) return {};
+async function scoreCrops({ lanes, models }: World, image: Pixels, options: ScoreOptions): Promise<Results> {
+  const available = options.models.filter((name) => models.found.has(name));
+  if (available.length === 0) return {};
   const crops = planCrops(image.width, image.height);
   const input = lanes.room(crops.length);
   for (const [i, crop] of crops.entries()) cutCrop(image, crop, input, i * CROP_BYTES);
-  return await lanes.score({ models: asked, input, count: crops.length }, ask.signal);
+  return await lanes.score({ models: available, input, count: crops.length }, options.signal);
 }
 
-async function testRobustness(world: World, image: Image, ask: Ask): Promise<Signals["robustness"]> {
+async function testRobustness(world: World, image: Image, options: ScoreOptions): Promise<Signals["robustness"]> {
   const views: { view: string; score: number }[] = [];
   for await (const { view, seen } of viewsOf(image)) {
-    const ensemble = ensembleOf(judge(world.models, ask.models, [await scoreCrops(world, seen, ask)]));
+    const ensemble = ensembleOf(judge(world.models, options.models, [await scoreCrops(world, seen, options)]));
     if (!ensemble) return null;
     views.push({ view, score: ensemble.score });
   }
@@ -81,22 +82,23 @@ async function testRobustness(world: World, image: Image, ask: Ask): Promise<Sig
   return { lowest, highest, views, flips: lowest < 0.5 && highest >= 0.5 };
 }
 
-async function scoreAudio(world: World, bytes: Uint8Array<ArrayBuffer>, ask: Ask): Promise<Scored> {
+async function scoreAudio(world: World, bytes: Uint8Array<ArrayBuffer>, options: ScoreOptions): Promise<Scored> {
   const { lanes, models } = world;
-  const { windows, count, format, seconds, sampleRate, channels } = await lanes.readAudio(bytes, ask.signal);
-  const asked = ask.models.filter((name) => models.found.has(name));
-  const heard = asked.length > 0 ? await lanes.score({ models: asked, input: windows, count }, ask.signal) : {};
-  const results: ModelResults = judge(models, ask.models, [heard]);
+  const { windows, count, format, seconds, sampleRate, channels } = await lanes.readAudio(bytes, options.signal);
+  const available = options.models.filter((name) => models.found.has(name));
+  const heard =
+    available.length > 0 ? await lanes.score({ models: available, input: windows, count }, options.signal) : {};
+  const results: ModelResults = judge(models, options.models, [heard]);
   return {
     media: { kind: "audio", format, seconds, sample_rate: sampleRate, channels },
     models: results,
-    versions: versionsOf(world, ask.models),
+    versions: versionsOf(world, options.models),
     signals: { c2pa: null, metadata: NOTHING_WRITTEN, robustness: null },
   };
 }
 
-function versionsOf({ models }: World, asked: readonly ModelName[]): Scored["versions"] {
-  const known = asked.flatMap((name) => {
+function versionsOf({ models }: World, available: readonly ModelName[]): Scored["versions"] {
+  const known = available.flatMap((name) => {
     const version = models.found.get(name)?.calibration.version;
     return version === undefined ? [] : [[name, version]];
   });
