@@ -6,7 +6,7 @@ import type { GuardedResponse } from "../../../platform/network/http_client.ts";
 import { signingSecrets } from "../rotation.ts";
 import { openSecrets } from "../sealing.ts";
 import type { EndpointRow } from "../table.ts";
-import { parseRetryAfter } from "./schedule.ts";
+import { parseRetryAfter } from "./retry_schedule.ts";
 import type { Outcome } from "./verdict.ts";
 
 const TIMEOUT_MS = 10_000;

@@ -4,7 +4,7 @@ import { prepared, type Tx } from "../../../platform/db/db.ts";
 import { preparedInsert } from "../../../platform/db/row.ts";
 import { type DeliveryRow, type EndpointRow, webhookDeliveries } from "../table.ts";
 import { bodyOf } from "./payload.ts";
-import { expiryOf } from "./schedule.ts";
+import { expiryOf } from "./retry_schedule.ts";
 import { newDelivery, settled } from "./verdict.ts";
 
 export type QueuedEvent = Pick<EventRow, "id" | "workspaceId" | "type" | "createdAt" | "data">;

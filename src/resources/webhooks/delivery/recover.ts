@@ -13,7 +13,7 @@ import * as endpoints from "../service.ts";
 import { type DeliveryRow, type EndpointRow, webhookDeliveries } from "../table.ts";
 import { enqueue } from "./enqueue.ts";
 import { FAN_OUT_CONSUMER } from "./fan_out.ts";
-import { expiryOf } from "./schedule.ts";
+import { expiryOf } from "./retry_schedule.ts";
 
 const PAGE_ROWS = 1_000; // a few milliseconds
 const CLOCK_MS = HOUR_MS; // a clock that was set back by less does no harm

@@ -1,4 +1,4 @@
-import { expiryOf, jitterOf, nextDueMs } from "./schedule.ts";
+import { expiryOf, jitterOf, nextDueMs } from "./retry_schedule.ts";
 
 /**
  * Pure rules for a delivery and its endpoint. Both change in one commit, with the row of the attempt. An attempt that a

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { type FailedAttempt, jitterOf, nextDueMs, parseRetryAfter } from "./schedule.ts";
+import { type FailedAttempt, jitterOf, nextDueMs, parseRetryAfter } from "./retry_schedule.ts";
 
 const SECOND = 1000;
 const HOUR = 3_600_000;
