@@ -5,7 +5,8 @@ import { AppError } from "../../../lib/errors.ts";
 import { MINUTE_MS } from "../../../lib/units.ts";
 import * as budgets from "../../billing/budget.ts";
 import type { DeploymentRow } from "../table.ts";
-import { inflightOf, type Live, liveOf, rejectHeld } from "./fleet.ts";
+import { inflightOf, type Live, liveOf } from "./fleet.ts";
+import { rejectHeld } from "./held_requests.ts";
 import * as moves from "./moves.ts";
 import { retire, unqueue } from "./replica.ts";
 

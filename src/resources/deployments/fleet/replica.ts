@@ -4,7 +4,8 @@ import { AppError } from "../../../lib/errors.ts";
 import type { Exit } from "../../../platform/workers/types.ts";
 import { FAILURES, type FromServing } from "../../../workers/protocol.ts";
 import * as gpu from "../../gpu/service.ts";
-import { admitHeld, type Host, type Live, type Replica, readyOf, rejectHeld } from "./fleet.ts";
+import { type Host, type Live, type Replica, readyOf } from "./fleet.ts";
+import { admitHeld, rejectHeld } from "./held_requests.ts";
 import * as hosts from "./hosts.ts";
 import * as moves from "./moves.ts";
 
