@@ -84,7 +84,7 @@ describe("the quota", () => {
     expect((await app.call("PUT", "/v1/volumes/lab/files/e", undefined, { raw: "1" })).status).toBe(201);
   });
 
-  test("counts parts that are here, though nobody said how many bytes there will be", async () => {
+  test("counts parts that have arrived, without a stated total of bytes", async () => {
     const app = await volume({ flags });
     const made = await Promise.all(["a", "b"].map((path) => ask(app, { path, parts: 2 })));
     expect((await send(app, made[0].parts[0].url, "123456")).status).toBe(200);

@@ -98,7 +98,7 @@ test("stopping breaks off what is being answered, and says why", async () => {
   });
 });
 
-test("a stream that nobody reads and that is left when its replica comes gives its place back", async () => {
+test("a stream whose client leaves unread when its replica comes releases that replica", async () => {
   const on = await app({ lives: [{ gate: "" }] });
   const gate = join(on.dir, "go");
   on.relive([{ gate }]);
