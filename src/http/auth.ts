@@ -5,6 +5,7 @@ import { AppError, type ErrorCode } from "../lib/errors.ts";
 import { type Area, allows } from "../lib/scopes.ts";
 import { isRead } from "./audit.ts";
 import { type Reading as BodyReading, readJson } from "./body/json.ts";
+import { checkFields } from "./body/unknown_fields.ts";
 import { type BodyKind, bodyLimits } from "./limits/body_limits.ts";
 import { type Caller, type RequestState, setCaller, stateOf } from "./request_state.ts";
 
@@ -81,6 +82,9 @@ export function isStillAdmitted(ctx: Pick<Ctx, "authenticate">, request: Request
 /** `kind`: the row in the table of limits; small by default. `tooLarge`: the error code for a body over the limit. */
 type Reading = Partial<BodyReading> & { kind?: BodyKind; tooLarge?: ErrorCode };
 
+/** Clients of that format send fields of other servers too, and expect that they are ignored. */
+const INFERENCE: ReadonlySet<BodyKind> = new Set<BodyKind>(["chat", "tokens"]);
+
 async function readAs(ctx: Ctx, request: Request, { kind = "small", tooLarge, ...more }: Reading): Promise<unknown> {
   try {
     return await readJson(ctx, request, { ...bodyLimits(ctx, kind), ...more });
@@ -104,15 +108,17 @@ export function area(ctx: Ctx, name: Area, keyRules: KeyRules = bearer) {
     return { principal: principal && admittedTo === entry ? principal : admit(entry, request, state) };
   });
   const parsing =
-    (reading: Reading) =>
-    ({ request, route }: { request: Request; route: string }) => {
+    (body: z.ZodType, reading: Reading) =>
+    async ({ request, route }: { request: Request; route: string }) => {
       const state = stateOf(request);
       state.route = route;
       admit(entry, request, state);
-      return readAs(ctx, request, reading);
+      const value = await readAs(ctx, request, reading);
+      if (!INFERENCE.has(reading.kind ?? "small")) checkFields(request, body, value);
+      return value;
     };
   return {
     authed,
-    takes: <S extends z.ZodType>(body: S, reading: Reading = {}) => ({ body, parse: [parsing(reading)] }),
+    takes: <S extends z.ZodType>(body: S, reading: Reading = {}) => ({ body, parse: [parsing(body, reading)] }),
   };
 }
