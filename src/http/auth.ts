@@ -3,6 +3,7 @@ import type { z } from "zod";
 import type { Ctx, Principal } from "../context.ts";
 import { AppError, type ErrorCode } from "../lib/errors.ts";
 import { type Area, allows } from "../lib/scopes.ts";
+import { isServicePath } from "./answer/service_errors.ts";
 import { isRead } from "./audit.ts";
 import { type Reading as BodyReading, readJson } from "./body/json.ts";
 import { checkFields } from "./body/unknown_fields.ts";
@@ -26,6 +27,24 @@ export type KeyRules = {
 };
 
 const bearer: KeyRules = { keyOf: (request) => bearerOf(request.headers.get("authorization")) };
+
+/** The way of the detection interface. */
+export const apiKeyHeader: KeyRules = {
+  keyOf(request) {
+    const key = request.headers.get("x-api-key")?.trim();
+    if (key) return key;
+    throw new AppError("missing_api_key", "Send an API key in the header X-API-Key (make one with `verk keys create`)");
+  },
+};
+
+/**
+ * A path of the API that has no route: a caller without a valid key gets 401, as for every route, and does not learn
+ * which routes exist. Other paths are open.
+ */
+export function requireKeyFor(ctx: Pick<Ctx, "authenticate">, request: Request, path: string) {
+  if (isServicePath(path)) ctx.authenticate(apiKeyHeader.keyOf(request));
+  else if (path.startsWith("/v1/")) ctx.authenticate(bearerOf(request.headers.get("authorization")));
+}
 
 /** A key that is known and refused. The audit log of its workspace records the attempt. */
 export class RefusedKey extends AppError {
