@@ -221,4 +221,17 @@ describe("a stream", () => {
     expect((await app.call("GET", `/v1/datasets/${id}/rows?after=x`)).body.error.code).toBe("invalid_cursor");
     expect((await app.call("GET", `/v1/datasets/${id}/rows?limit=0`)).body.error.param).toBe("limit");
   });
+
+  test("F1 role typos: an appended row with an unknown role is 422 with its position", async () => {
+    const id = await create({ format: "chat" });
+    const talk = (role: string) => ({ messages: [{ role, content: "x" }] });
+    const { status, body } = await append(id, [talk("user"), talk("asistant")]);
+    expect({ status, param: body.error.param }).toEqual({ status: 422, param: "/rows/1/messages" });
+    expect(body.error.message).toStartWith('rows.1: messages[0].role is "asistant"');
+    expect(body.error.message).toEndWith("did you mean assistant?");
+    const lines = [talk("user"), talk("assistent")].map((row) => JSON.stringify(row)).join("\n");
+    const asLines = await app.call("POST", `/v1/datasets/${id}/rows`, undefined, { raw: lines, headers: NDJSON });
+    expect(asLines.body.error.message).toStartWith('Line 2: messages[0].role is "assistent"');
+    expect((await get(id)).head_row).toBe(0);
+  });
 });
