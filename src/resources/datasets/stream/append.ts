@@ -206,7 +206,7 @@ function record(ctx: Ctx, row: DatasetRow, planned: readonly Planned[], state: S
   const { id, workspaceId } = row;
   write(ctx.db, (tx) => {
     mustFit(ctx, row, state); // Other datasets may have grown meanwhile.
-    const patch = { headRow, liveRows, bytes, format, updatedAt: now };
+    const patch = { headRow, liveRows, bytes, format, contentSha256: null, updatedAt: now };
     const [changed] = tx.update(table).set(patch).where(eq(table.id, id)).returning().all();
     if (!changed) throw new AppError("resource_not_found", `No dataset ${id}`, { param: "id" });
     for (const { pending, answer } of planned) {

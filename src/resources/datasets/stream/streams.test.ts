@@ -21,7 +21,7 @@ describe("a stream", () => {
     expect(status).toBe(201);
     expect(body).toMatchObject({
       ...{ object: "dataset", source_type: "upload", format: "chat", head_row: 0, num_rows: 0 },
-      ...{ auto_snapshot_rows: 5, latest_snapshot_id: null, unsnapshotted_rows: 0, snapshot_count: 0 },
+      ...{ auto_snapshot_rows: 5, latest_snapshot_id: null, unsnapshotted_rows: null, snapshot_count: 0 },
       ...{ source_uri: null, hub_dataset: null, metadata: { a: "b" } },
     });
     expect((await app.call("GET", `/v1/datasets/${body.id}/rows`)).body).toEqual({
