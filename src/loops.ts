@@ -4,6 +4,7 @@ import { prune as pruneEvents } from "./events/consume.ts";
 import { pruneIdempotencyKeys } from "./http/idempotency.ts";
 import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS } from "./lib/units.ts";
 import type { LoopSpec } from "./platform/loop.ts";
+import { verifyStorage } from "./platform/storage/verify.ts";
 import { recordUses } from "./resources/api_keys/authenticate.ts";
 import { prune as pruneAudit } from "./resources/audit/service.ts";
 import { removeAbandoned } from "./resources/code_artifacts/upload.ts";
@@ -50,6 +51,7 @@ const SCHEDULES = {
   "models.scan": every(MINUTE_MS),
   "sessions.reconcile": every(2 * SECOND_MS),
   "storage.sweep": "37 3 * * *",
+  "storage.verify": "47 1 * * *",
   "tracker.send": every(2 * SECOND_MS),
   "training_jobs.reconcile": every(SECOND_MS),
   "training_jobs.sweep": every(HOUR_MS),
@@ -84,6 +86,7 @@ const ticks: Record<LoopName, (ctx: Ctx, signal: AbortSignal) => unknown> = {
   "models.scan": scan,
   "sessions.reconcile": reconcileSessions,
   "storage.sweep": (ctx) => ctx.storage.sweep(STORAGE_GRACE_MS),
+  "storage.verify": verifyStorage,
   "tracker.send": (ctx) => track(ctx),
   "training_jobs.reconcile": reconcileTrainingJobs,
   "training_jobs.sweep": sweepTrainingJobs,
