@@ -10,12 +10,13 @@ import { desiredReplicas, isParkable, mayPark, type Traffic } from "../policy.ts
 import { type DeploymentRow, deployments } from "../table.ts";
 import { allLive, inflightOf, type Live, liveOf, type Replica, readyOf, startingOf } from "./fleet.ts";
 import { endAll, keepToBudget, park } from "./halt.ts";
+import { killHung, prove } from "./health.ts";
 import { rejectHeld } from "./held_requests.ts";
 import { payerOf } from "./hosts.ts";
 import { launch } from "./launch.ts";
 import * as moves from "./moves.ts";
 import { usableParts } from "./parts.ts";
-import { killHung, prove, replicaLost, retire, unqueue } from "./replica.ts";
+import { replicaLost, retire, unqueue } from "./replica.ts";
 import { keepSpare } from "./spare.ts";
 
 /** Called once, at the start: no replica runs yet, whatever the rows say. */
