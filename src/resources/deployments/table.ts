@@ -35,7 +35,7 @@ export const deployments = sqliteTable("deployments", {
   queueReason: text("queue_reason"),
   costPerHourMicros: integer("cost_per_hour_micros"),
   totalCostMicros: integer("total_cost_micros").notNull(),
-  /** Less than a micro-dollar that is owed; see billing/charge.ts. */
+  /** Less than a micro-dollar that is owed; see lib/pricing/charge.ts. */
   costRemainder: integer("cost_remainder").notNull(),
   /** Replicas that are paid for since `upSince`. */
   chargedReplicas: integer("charged_replicas").notNull(),
