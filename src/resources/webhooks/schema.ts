@@ -39,7 +39,7 @@ export const UpdateWebhookEndpoint = z
     url: Url,
     description: Description,
     event_types: EventTypes,
-    enabled: z.boolean().describe("false cancels pending deliveries; true resets the count of failures"),
+    enabled: z.boolean().describe("false holds pending deliveries; true resumes them and resets the count of failures"),
     metadata: Metadata,
   })
   .partial()

@@ -8,11 +8,12 @@ import { systemClock } from "../../../platform/clock.ts";
 import { shareSnapshot } from "../../../platform/db/snapshot.ts";
 import * as endpoints from "../service.ts";
 import { attempt } from "./attempt.ts";
-import { cancelRest } from "./cancel.ts";
 import { type DueDelivery, type DueRead, expireOverdue, readDue, scanEndpoints } from "./due.ts";
 import { type AttemptFacts, type DeliveryFacts, readAttempt } from "./facts.ts";
 import { chooseStarts, type Pace } from "./fairness.ts";
+import { settleClosed } from "./held.ts";
 import { record } from "./record.ts";
+import { redate } from "./redate.ts";
 import { dueAction, type Trigger } from "./verdict.ts";
 
 const PAUSE_MS = 30_000; // between attempts whose results cannot be written
@@ -20,7 +21,8 @@ const PAUSE_MS = 30_000; // between attempts whose results cannot be written
 export async function deliver(ctx: Ctx, signal: AbortSignal): Promise<void> {
   const state = ctx.state.webhooks;
   if (state.isPaused(ctx.clock)) return;
-  if (state.takeSweep(ctx.clock)) await cancelRest(ctx);
+  if (state.takeSweep(ctx.clock)) await settleClosed(ctx);
+  if (state.takeClockCheck(ctx.clock)) await redate(ctx);
   const begun = performance.now();
   shareSnapshot(ctx.db);
   const { queues, isPartial } = nextQueues(ctx);

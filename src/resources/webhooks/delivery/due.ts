@@ -22,7 +22,7 @@ const nextEndpoint = prepared((db) =>
      WHERE next_at IS NOT NULL AND endpoint_id > ? ORDER BY endpoint_id, next_at LIMIT 1`,
   ),
 );
-/** Nothing is due at an endpoint that is not enabled: `cancelRest` cancels what waits there. */
+/** Nothing is due at an endpoint that is not enabled: `settleClosed` holds or cancels what waits there. */
 const oldestDue = prepared((db) =>
   db.$client.prepare<WaitingRow, [string, number, number]>(
     `SELECT id, expires_at, resend_at FROM webhook_deliveries

@@ -7,8 +7,8 @@ import { counter } from "../../../platform/metrics.ts";
 import { deliveryMachine, machine } from "../machine.ts";
 import { webhookAttempts, webhookDeliveries, webhookEndpoints } from "../table.ts";
 import type { AttemptResult } from "./attempt.ts";
-import { cancelWaiting } from "./cancel.ts";
 import { readFacts } from "./facts.ts";
+import { holdWaiting } from "./held.ts";
 import { type DeliveryStatus, type Endpoint, judge, type Trigger } from "./verdict.ts";
 
 const STEPS = {
@@ -107,7 +107,7 @@ function putResult(tx: Tx, { deliveryId, trigger, result }: FinishedAttempt): vo
       .where(eq(webhookDeliveries.id, deliveryId))
       .run();
   putEndpoint(tx, endpointId, endpoint, { after: after.endpoint, gone: responseCode === 410, now });
-  if (after.cancelOthers) cancelWaiting(tx, endpointId, now);
+  if (after.holdOthers) holdWaiting(tx, endpointId, now);
 }
 
 type EndpointChange = { after: Endpoint; gone: boolean; now: number };
