@@ -12,9 +12,9 @@ import { type DueDelivery, type DueRead, expireOverdue, readDue, scanEndpoints }
 import { type AttemptFacts, type DeliveryFacts, readAttempt } from "./facts.ts";
 import { chooseStarts, type Pace } from "./fairness.ts";
 import { settleClosed } from "./held.ts";
-import { record } from "./record.ts";
+import { record, recordBody } from "./record.ts";
 import { redate } from "./redate.ts";
-import { dueAction, type Trigger } from "./verdict.ts";
+import { dueAction, isSuccess, type Trigger } from "./verdict.ts";
 
 const PAUSE_MS = 30_000; // between attempts whose results cannot be written
 
@@ -89,8 +89,9 @@ async function attemptOnce(ctx: Ctx, facts: AttemptFacts, { trigger, pace, signa
     const warm = pace.speed === "quick";
     const result = await attempt(ctx, { endpoint, eventId, body: body ?? undefined, warm }, signal);
     await record(ctx, { deliveryId: delivery.id, trigger, result });
-    const { responseCode, attemptedAt, endedAt } = result;
-    const succeeded = responseCode !== null && responseCode >= 200 && responseCode < 300;
+    const { responseCode, attemptedAt, endedAt, lateBody } = result;
+    if (lateBody) void recordBody(ctx, delivery.id, attemptedAt, lateBody);
+    const succeeded = responseCode !== null && isSuccess(responseCode);
     return { succeeded, durationMs: endedAt - attemptedAt };
   } catch (error) {
     if (signal.aborted) return undefined; // it leaves no trace, and is made again

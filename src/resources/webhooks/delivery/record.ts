@@ -1,4 +1,4 @@
-import { eq } from "drizzle-orm";
+import { and, eq } from "drizzle-orm";
 import type { Ctx } from "../../../context.ts";
 import { advance, transition } from "../../../events/lifecycle.ts";
 import { afterCommit, type Db, durable, openCommit, type Tx, write } from "../../../platform/db/db.ts";
@@ -43,6 +43,22 @@ export async function record(ctx: Pick<Ctx, "db" | "state">, finished: FinishedA
   if (failed.has(finished)) throw failed.get(finished);
 }
 
+/** Adds a body that came after the status line had acknowledged the delivery. It may be lost: only a person reads it. */
+export async function recordBody(
+  { db, state: { webhooks } }: Pick<Ctx, "db" | "state">,
+  deliveryId: string,
+  attemptedAt: number,
+  late: Promise<string | null>,
+): Promise<void> {
+  const responseBody = await late;
+  if (responseBody === null) return;
+  const one = and(eq(webhookAttempts.deliveryId, deliveryId), eq(webhookAttempts.attemptedAt, attemptedAt));
+  const put = (tx: Tx) => void tx.update(webhookAttempts).set({ responseBody }).where(one).run();
+  try {
+    webhooks.flushGuard.exempt(db, () => write(db, put));
+  } catch {} // the server stops or cannot write, which others report
+}
+
 const HOLD_MS = 1;
 const FEW_ATTEMPTS = 4; // no other result is likely to come soon
 
@@ -83,7 +99,7 @@ function putResult(tx: Tx, { deliveryId, trigger, result }: FinishedAttempt): vo
   const facts = readFacts(tx, deliveryId);
   if (!facts) return;
   const { delivery, endpoint, endpointId, workspaceId } = facts;
-  const { attemptedAt, endedAt, outcome, ...answer } = result;
+  const { attemptedAt, endedAt, outcome, lateBody: _, ...answer } = result;
   const now = endedAt;
   const after = judge(delivery, endpoint, { trigger, endedAtMs: endedAt, outcome });
   const { status, attemptCount, scheduledCount, dueAtMs: dueAt } = after.delivery;

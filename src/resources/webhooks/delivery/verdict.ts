@@ -39,6 +39,8 @@ export type AttemptEnd = { trigger: Trigger; endedAtMs: number; outcome: Outcome
 export const DISABLING_FAILURES = 50;
 const GONE_STATUS = 410;
 
+export const isSuccess = (status: number): boolean => status >= 200 && status < 300;
+
 export const newDelivery = (id: string, createdAtMs: number): Delivery => ({
   id,
   status: "pending",
@@ -98,7 +100,7 @@ export type Judgement = {
 export function judge(delivery: Delivery, endpoint: Endpoint, attempt: AttemptEnd): Judgement {
   const counted = countAttempt(delivery, attempt.trigger);
   const answer = attempt.outcome.answered ? attempt.outcome.status : 0;
-  if (answer >= 200 && answer < 300)
+  if (isSuccess(answer))
     return {
       delivery: settled(counted, "succeeded"),
       endpoint: { ...endpoint, consecutiveFailures: 0 },
