@@ -213,7 +213,7 @@ export function pointService(ctx: Ctx, tx: Tx, workspaceId: string, url: string 
     tx.update(webhookEndpoints).set(sealed).where(eq(webhookEndpoints.id, known.id)).run();
     change(ctx, tx, known.id, { url });
   } else {
-    const input = { url, description: null, event_types: [], metadata: {}, secrets, scheme: "service" as const };
+    const input = { url, description: "", event_types: [], metadata: {}, secrets, scheme: "service" as const };
     add(ctx, tx, workspaceId, input);
   }
   return secrets.current;
@@ -230,5 +230,3 @@ export function notifyService(ctx: Ctx, tx: Tx, workspaceId: string, notificatio
   enqueueBody(tx, event, [{ endpoint, trigger: "scheduled", now }]);
   afterCommit(tx, () => ctx.wake("webhooks.deliver"));
 }
-
-export { requireReachable };

@@ -43,8 +43,37 @@ describe("an endpoint", () => {
     expect((await get(made.id)).secret).toBe(masked);
     const listed = (await app.call("GET", "/v1/webhooks")).body.data;
     expect(listed.map((each: { secret: string }) => each.secret)).toEqual([masked]);
-    expect((await patch(made.id, { description: null })).body).toMatchObject({ secret: masked, description: null });
+    expect((await patch(made.id, { description: "" })).body).toMatchObject({ secret: masked, description: "" });
     expect(await get(`${made.id}/secret`)).toEqual({ object: "webhook_secret", id: made.id, secret: made.secret });
+  });
+
+  test("P5 description: always a string, empty if none was given", async () => {
+    expect((await make()).description).toBe("");
+    for (const description of ["", null]) expect((await make({ description })).description).toBe("");
+    const { id } = await make({ description: " ours " });
+    expect((await get(id)).description).toBe("ours");
+    expect((await patch(id, { description: "x".repeat(501) })).body.error.param).toBe("/description");
+  });
+
+  test.each([
+    [
+      "http://127.0.0.1:9/x",
+      "url: must begin with https://. Notifications are sent over TLS only, also to addresses in network.allow. For development without TLS use `verk webhooks listen --forward URL`",
+    ],
+    [
+      "https://127.0.0.2/",
+      'url: loopback. Use an address that is publicly routable, or ask the operator to add "127.0.0.2" to network.allow',
+    ],
+    [
+      "https://u:p@127.0.0.2/",
+      "url: must not contain a user name or password. Use an https address that is publicly routable",
+    ],
+  ])("F21 rejecting %s says exactly what is needed", async (url, message) => {
+    const allowed = {
+      ...app.ctx,
+      config: { ...app.ctx.config, network: { ...app.ctx.config.network, allow: ["127.0.0.1"] } },
+    };
+    expect(await requireReachable(allowed, url).catch((error: Error) => error.message)).toBe(message);
   });
 
   test("leaves no secret in a log, an event or the clear text of the database", async () => {

@@ -8,12 +8,11 @@ import { systemClock } from "../../../platform/clock.ts";
 import { shareSnapshot } from "../../../platform/db/snapshot.ts";
 import * as endpoints from "../service.ts";
 import { attempt } from "./attempt.ts";
-import { type DueDelivery, type DueRead, expireOverdue, readDue, scanEndpoints } from "./due.ts";
+import { type DueDelivery, type DueRead, expireOverdue, readDue, redate, scanEndpoints } from "./due.ts";
 import { type AttemptFacts, type DeliveryFacts, readAttempt } from "./facts.ts";
 import { chooseStarts, type Pace } from "./fairness.ts";
 import { settleClosed } from "./held.ts";
 import { record, recordBody } from "./record.ts";
-import { redate } from "./redate.ts";
 import { dueAction, isSuccess, type Trigger } from "./verdict.ts";
 
 const PAUSE_MS = 30_000; // between attempts whose results cannot be written
