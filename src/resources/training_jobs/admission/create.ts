@@ -1,6 +1,5 @@
 /** `POST /v1/training_jobs`: checks the request, pins its rows, inserts the job. */
 import type { Ctx } from "../../../context.ts";
-import { emit } from "../../../events/emit.ts";
 import type { Once } from "../../../http/idempotency.ts";
 import { AppError } from "../../../lib/errors.ts";
 import { microsOf } from "../../../lib/money.ts";
@@ -17,9 +16,8 @@ import type { ModelRow } from "../../models/table.ts";
 import { abortCause } from "../../reward_functions/check.ts";
 import { mustBeOpen } from "../../storage_usage/service.ts";
 import * as tracker from "../../tracker/service.ts";
-import { report } from "../machine.ts";
 import { PRIORITIES, type TrainingJob } from "../schema.ts";
-import { note } from "../state/notes.ts";
+import { note, noteCreated } from "../state/notes.ts";
 import { mustHaveRoom } from "../state/queue.ts";
 import { blankJob } from "../state/rows.ts";
 import { type JobRow, trainingJobs } from "../table.ts";
@@ -102,8 +100,7 @@ function insertJob(ctx: Ctx, { warnings }: Draft, row: JobRow, once: Once | unde
     mustHaveRoom({ config: ctx.config, db: tx }, workspaceId);
     const job = insert(tx, { ...row, publishedAt: row.publish ? publishingTime(tx, now) : null });
     tracker.follow(tx, job, now);
-    emit(tx, "job.created", { workspaceId, now }, report(job));
-    note(tx, job, now, { level: "info", type: "job.created", message: "Created and queued" });
+    noteCreated(tx, job, now);
     for (const { message, param } of warnings)
       note(tx, job, now, { level: "warn", type: "warning", message, data: { param } });
     const presented = presentJob(ctx, job);

@@ -28,6 +28,8 @@ export function mustGet(ctx: Pick<Ctx, "db">, workspaceId: string, id: string, p
 /** The columns of a job that has never run. */
 export const blankJob = () => ({
   status: machine.initial,
+  reading: null,
+  warnings: [],
   gpu: null,
   step: 0,
   etaMs: null,
@@ -53,6 +55,7 @@ export const blankJob = () => ({
   runUntil: null,
   logKey: null,
   logBytes: null,
+  logStdoutBytes: null,
   startedAt: null,
   completedAt: null,
 });
