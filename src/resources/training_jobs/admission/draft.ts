@@ -1,6 +1,6 @@
 /**
  * Checks a request for a job and decides everything that does not depend on the rows of its dataset. The rows are pinned
- * only afterwards, because reading a connected source may take hours.
+ * only afterwards, and those of a connected source are read by the job itself.
  */
 import type { Ctx } from "../../../context.ts";
 import { newId } from "../../../lib/ids.ts";

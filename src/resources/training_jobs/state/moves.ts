@@ -93,14 +93,23 @@ export const complete = (ctx: Ctx, tx: Tx, job: JobRow): JobRow | undefined =>
   });
 
 /** `sample`: a completion that shows the cause. */
-export function fail(ctx: Ctx, id: string, error: JobError, sample?: TrainSample | null): JobRow | undefined {
+export const fail = (ctx: Ctx, id: string, error: JobError, sample?: TrainSample | null): JobRow | undefined =>
+  end(ctx, id, "fail", { error, sample });
+
+/** The dataset of a job that has not started cannot be read. A paused job reads on, so it may fail too. */
+export const failReading = (ctx: Ctx, id: string, error: JobError): JobRow | undefined =>
+  end(ctx, id, "reject", { error });
+
+type Cause = { error: JobError; sample?: TrainSample | null | undefined };
+
+function end(ctx: Ctx, id: string, action: "fail" | "reject", { error, sample }: Cause): JobRow | undefined {
   const now = ctx.clock.now();
   return write(ctx.db, (tx) => {
     const job = currentJob(tx, id);
     if (!job) return undefined;
-    const patch = { error, completedAt: now, queueReason: null, etaMs: null };
+    const patch = { error, completedAt: now, queueReason: null, pauseReason: null, etaMs: null };
     const data = { code: error.code, param: error.param, ...(sample ? { sample } : {}) };
-    return move(ctx, tx, job, "fail", {
+    return move(ctx, tx, job, action, {
       patch,
       settlement: settle(ctx, job),
       note: { level: "error", message: error.message, data },
