@@ -1,6 +1,7 @@
 import { AppError, UsageError } from "../lib/errors.ts";
 import { nearest } from "../lib/text/nearest.ts";
 import { StorageError } from "../platform/files.ts";
+import { inCliWords } from "./api_words.ts";
 import { type Command, EXIT, type Group, isGroup, parse } from "./args.ts";
 import { ApiError } from "./client.ts";
 import { helpOf, overview } from "./help.ts";
@@ -120,7 +121,8 @@ export async function run(argv: readonly string[]): Promise<number> {
     throw new UsageError(`${found.name}: name a command: ${names}. See \`verk help ${found.name}\`.`);
   }
   const { values, positionals } = parse(found.name, found.entry, found.argv);
-  return report(() => (found.entry as Command).run(values as never, ...positionals)); // parse() gave each flag its type
+  // parse() gave each flag its type
+  return report(found.entry, values["verbose"] === true, (spec) => spec.run(values as never, ...positionals));
 }
 
 type Match = { name: string; entry: Command | Group; argv: readonly string[]; wantsHelp: boolean };
@@ -150,12 +152,25 @@ function unknownCommand(name: string, candidates: readonly string[]): never {
 }
 
 /** An error of a service, of the API or of the disk is not a crash: print one line and exit with 1. */
-async function report(body: () => Promise<number> | number): Promise<number> {
+async function report(
+  spec: Command,
+  verbose: boolean,
+  body: (spec: Command) => Promise<number> | number,
+): Promise<number> {
   try {
-    return await body();
+    return await body(spec);
   } catch (error) {
     if (!(error instanceof AppError || error instanceof StorageError || error instanceof ApiError)) throw error;
-    note(`verk: ${error.message}`);
+    const param = error instanceof StorageError ? undefined : error.param;
+    const origin = error instanceof ApiError ? originOf(error, verbose) : "";
+    note(`verk: ${inCliWords({ message: error.message, param }, spec)}${origin}`);
     return EXIT.failed;
   }
+}
+
+/** The request id finds the cause of a failure in the log of the server. */
+function originOf({ status, code, requestId }: ApiError, verbose: boolean): string {
+  const request = requestId === null ? [] : [`request ${requestId}`];
+  const facts = verbose && status > 0 ? [code ?? "error", status, ...request] : status >= 500 ? request : [];
+  return facts.length === 0 ? "" : ` (${facts.join(", ")})`;
 }

@@ -107,7 +107,7 @@ describe("append", () => {
     expect(err).toContain(`stream (${id}): 95 appended; 95 rows since the newest snapshot`);
     expect((await verk(["pull", id])).out).toBe(rows(1, 95));
     const moved = await verk(["append", id, path, "--expect-head", "0"]);
-    expect([moved.code, moved.err]).toEqual([1, expect.stringContaining("head_moved")]);
+    expect([moved.code, moved.err]).toEqual([1, expect.stringContaining("--expect-head is 0, but the head is row 95")]);
   });
 
   test("changes come from standard input too", async () => {

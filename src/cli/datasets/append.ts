@@ -27,6 +27,7 @@ export const append = command({
     "verk datasets append support new.jsonl",
     `echo '{"_op":"tombstone","_row_id":7}' | verk datasets append ds_01j9…`,
   ],
+  fields: { expected_head_row: "--expect-head" },
   exits: {
     1: "failed: a line is not a valid row, or the server cannot be reached; the message says which rows were appended",
     [INTERRUPTED]: "interrupted: the message says which rows were appended",

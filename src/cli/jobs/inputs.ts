@@ -7,6 +7,7 @@ import { labelOfFile, sendRows } from "../datasets/push.ts";
 import { note } from "../output.ts";
 import { createProgress } from "../progress.ts";
 import { isFile, readCode } from "../rewards/input.ts";
+import { formOf } from "../transfer/form.ts";
 import { openSource } from "../transfer/source.ts";
 import { type Body, rewardOf } from "./request.ts";
 
@@ -30,6 +31,28 @@ async function upload(client: Client, path: string, signal: AbortSignal): Promis
     return body.id;
   } finally {
     progress.end();
+    await source.close();
+  }
+}
+
+/** Uploads an archive of code; otherwise the text is the id of an artifact. */
+export async function codeOf(client: Client, text: string, signal: AbortSignal): Promise<string> {
+  if (!isFile(text)) {
+    if (/\.(tar\.gz|tgz|zip)$/i.test(text)) throw new UsageError(`--code: there is no file ${text}`, EXIT.failed);
+    return text;
+  }
+  const source = await openSource(text);
+  try {
+    const fields = { name: source.name.replace(/\.(tar\.gz|tgz|zip)$/i, "") };
+    const { headers, body } = formOf({ fields, file: source }, source.chunks());
+    const { body: made } = await client.call<{ id: string }>("POST", "/v1/code_artifacts", undefined, {
+      headers,
+      raw: body,
+      signal,
+    });
+    note(`${text} is uploaded as code artifact ${made.id}.`);
+    return made.id;
+  } finally {
     await source.close();
   }
 }
@@ -69,5 +92,5 @@ export async function readBody(path: string): Promise<Body> {
   } finally {
     await source.close();
   }
-  throw new UsageError(`--file: ${path} must contain one JSON object, the body of POST /v1/training_jobs`);
+  throw new UsageError(`--file: ${path} must contain one JSON object with the settings of the job`);
 }

@@ -87,6 +87,7 @@ const create = command({
     "verk datasets create feedback --format preference",
     "verk datasets create log --format chat --auto-snapshot 10000",
   ],
+  fields: { auto_snapshot_rows: "--auto-snapshot" },
   async run({ json, format, "auto-snapshot": every, ...where }, name = "") {
     const body = {
       name: labelOf("name", name),
