@@ -39,7 +39,7 @@ const FLAGS = {
   secret: many("NAME", "Secret for a job with --method custom; repeatable"),
   volume: many("NAME:PATH", "Volume for a job with --method custom; repeatable"),
   publish: yes("List the job among the public runs"),
-  file: text("FILE", "Request body as JSON; flags override it"),
+  file: text("FILE", "Settings of the job as JSON; flags override them"),
   "dry-run": yes("Check the job, estimate time and cost and try the reward, without training"),
   watch: yes("Watch the job until it ends"),
   ...SERVER_FLAGS,

@@ -4,7 +4,7 @@ import { EXIT } from "../args.ts";
 import type { Client } from "../client.ts";
 import { mustFind } from "../datasets/find.ts";
 import { labelOfFile, sendRows } from "../datasets/push.ts";
-import { note } from "../output.ts";
+import { count, note } from "../output.ts";
 import { createProgress } from "../progress.ts";
 import { isFile, readCode } from "../rewards/input.ts";
 import { formOf } from "../transfer/form.ts";
@@ -27,7 +27,7 @@ async function upload(client: Client, path: string, signal: AbortSignal): Promis
     const label = labelOfFile(source.name || "standard input");
     const { body } = await sendRows(client, { label, source, progress, signal });
     progress.end();
-    note(`${path} is uploaded as dataset ${body.id} (${body.num_rows} rows).`);
+    note(`${path} is uploaded as dataset ${body.id} (${count(body.num_rows ?? 0, "row")}).`);
     return body.id;
   } finally {
     progress.end();
