@@ -21,7 +21,7 @@ afterEach(async () => {
 });
 
 test("S1 slow prompt: a batch that outlasts health_timeout_ms does not end the replica", async () => {
-  const app = await open({ faults: ["slow:1500"] });
+  const app = await open({ faults: ["slow:1100"] });
   await app.reaches("serving");
   const [first, second] = await Promise.all([app.chat(LONG_ENOUGH), app.chat(`${LONG_ENOUGH} Begin now.`)]);
   expect([first.status, second.status]).toEqual([200, 200]);
