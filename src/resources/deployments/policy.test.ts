@@ -1,6 +1,7 @@
 import { expect, test } from "bun:test";
 import {
   desiredReplicas,
+  hasWaitedTooLong,
   isParkable,
   isRestartDue,
   judgeLoss,
@@ -96,4 +97,13 @@ test("what can never run here is told why, with both numbers", () => {
     "75.4 GiB on each device, and a device has 74.5 GiB",
   );
   expect(whyNever(two, { type: "L40S", count: 2, bytes: 1 })).toBe("this machine has 1 of type L40S, not 2");
+});
+
+test.each([
+  [899_999, 900, false],
+  [900_000, 900, true],
+  [0, 1, false],
+  [Number.MAX_SAFE_INTEGER, 0, false],
+])("P7 capacity: a wait of %d ms with a limit of %d s is over: %p", (queuedMs, limit, isOver) => {
+  expect(hasWaitedTooLong(queuedMs, limit)).toBe(isOver);
 });

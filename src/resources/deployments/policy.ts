@@ -55,6 +55,10 @@ export function judgeLoss(row: Loss, canRetry: boolean, most: number): Verdict {
   return row.status === "serving" ? "sicken" : "retry";
 }
 
+/** True if a deployment has waited for memory longer than it may. `timeoutSeconds` 0: it may wait for ever. */
+export const hasWaitedTooLong = (queuedMs: number, timeoutSeconds: number): boolean =>
+  timeoutSeconds > 0 && queuedMs >= timeoutSeconds * 1000;
+
 /** A load that takes longer is hung: ten minutes, plus the time of a slow disk (50 MB/s). */
 export const loadDeadlineMs = (weightBytes: number): number => 600_000 + (weightBytes / 50e6) * 1000;
 

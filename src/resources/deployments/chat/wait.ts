@@ -24,7 +24,8 @@ export function waitFor(flight: Flight): Promise<true> {
   const { workspaceId } = row;
   const fresh = moves.current(ctx.db, row.id) ?? row;
   mustBeOpen(fresh);
-  const aMinute = billing.costOf(fresh.costPerHourMicros, MINUTE_MS);
+  const { costPerHourMicros: ratePerHourMicros } = fresh;
+  const aMinute = { ratePerHourMicros, micros: billing.costOf(ratePerHourMicros, MINUTE_MS) };
   if (fresh.parked) billing.mustAfford(ctx, { workspaceId, keyId: call.keyId }, aMinute);
   const held = hold(ctx, fresh, flight.signal).then((replica) => {
     flight.attach(replica);

@@ -69,7 +69,7 @@ async function load(ctx: Ctx, row: DeploymentRow, parts: Parts): Promise<void> {
   try {
     const grant = await gpu.acquire(ctx, request);
     live.queuedAs = grant.status === "waiting" ? holder : undefined;
-    if (grant.status === "never") return replicaLost(ctx, live, `No capacity: ${grant.reason}`, false);
+    if (grant.status === "never") return replicaLost(ctx, live, `No capacity: ${grant.reason}`, false, "no_capacity");
     const fresh = moves.current(ctx.db, row.id);
     if (!fresh || !isWanted(ctx, fresh, row)) {
       live.queuedAs = undefined;

@@ -85,19 +85,20 @@ export function handleExit(ctx: Ctx, host: Host, exit: Exit) {
 }
 
 const GROW_AGAIN_MS = 30_000;
+type LossCode = moves.Loss["code"];
 
 /** A replica was lost or could not start. While another one serves, the deployment goes on. */
-export function replicaLost(ctx: Ctx, live: Live, error: string, canRetry: boolean) {
+export function replicaLost(ctx: Ctx, live: Live, error: string, canRetry: boolean, code: LossCode = "worker_failed") {
   ctx.log.warn("a replica was lost", { deployment: live.id, error });
   if (readyOf(live).length > 0) {
     live.growAt = ctx.clock.now() + GROW_AGAIN_MS;
     return;
   }
-  const verdict = moves.lose(ctx, live.id, error, canRetry);
+  const verdict = moves.lose(ctx, live.id, { error, code, canRetry });
   const [line] = error.split("\n", 1);
   if (verdict === "doze")
     rejectHeld(live, new AppError("no_capacity", `The deployment did not wake: ${line}`, { retryAfterSeconds: 5 }));
-  if (verdict === "fail") rejectHeld(live, new AppError("worker_failed", `The deployment failed: ${line}`));
+  if (verdict === "fail") rejectHeld(live, new AppError(code, `The deployment failed: ${line}`));
   ctx.wake("deployments.reconcile");
 }
 
