@@ -14,7 +14,7 @@ import { type Clock, systemClock } from "./platform/clock.ts";
 import { ambientEnv, type Config } from "./platform/config/config.ts";
 import { acquireDataLock, type DataLock, isHeld } from "./platform/db/data_lock.ts";
 import { closeDb, type Db, durable, openDb } from "./platform/db/db.ts";
-import { storageError } from "./platform/db/errors.ts";
+import { isDamage, storageError } from "./platform/db/errors.ts";
 import { migrate, requireCurrentSchema } from "./platform/db/migrate.ts";
 import { someSealed } from "./platform/db/sealed.ts";
 import { createLog, type Log } from "./platform/log.ts";
@@ -168,7 +168,14 @@ export function openContext(config: Config, db: Db, log: Log, clock: Clock): Run
 }
 
 /** The operator can fix trouble with the disk, so its message has one line and no stack. */
-function explained(error: unknown, dir: string): unknown {
+export function explained(error: unknown, dir: string): unknown {
+  // Exit code 2: a restart does not help. Exit code 1 for a full disk: systemd tries again, until there is space.
+  if (isDamage(error))
+    return new UsageError(
+      `The database ${join(dir, "verk.db")} is damaged: run \`verk doctor\`, then restore a backup`,
+      2,
+      { cause: error },
+    );
   const known = storageError(error);
   return known === error ? error : new UsageError(`${(known as Error).message} (${dir})`, 1, { cause: error });
 }

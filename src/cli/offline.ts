@@ -3,7 +3,7 @@
  * server. Load it with `await import()`: it takes as long to load as the server.
  */
 import { userInfo } from "node:os";
-import { openOffline } from "../app.ts";
+import { explained, openOffline } from "../app.ts";
 import type { Ctx } from "../context.ts";
 import { auditCommand } from "../http/audit.ts";
 import { UsageError } from "../lib/errors.ts";
@@ -30,6 +30,8 @@ export async function offline<T>(config: Config, body: (ctx: Ctx) => T): Promise
   const { ctx, close } = await openDataDir(config.data_dir, () => openOffline(config, { log }));
   try {
     return body(ctx);
+  } catch (error) {
+    throw explained(error, config.data_dir);
   } finally {
     await close(); // flushes first
   }
