@@ -17,6 +17,7 @@ import { closeDb, type Db, durable, openDb } from "./platform/db/db.ts";
 import { isDamage, storageError } from "./platform/db/errors.ts";
 import { migrate, requireCurrentSchema } from "./platform/db/migrate.ts";
 import { someSealed } from "./platform/db/sealed.ts";
+import { readEveryTable } from "./platform/db/sound.ts";
 import { createLog, type Log } from "./platform/log.ts";
 import type { Loop } from "./platform/loop.ts";
 import { guardedDial } from "./platform/network/http_client.ts";
@@ -126,6 +127,7 @@ function openDatabase(config: Config, lock: DataLock | undefined): Db {
   try {
     if (lock) migrate(db, join(config.data_dir, "backups"));
     else requireCurrentSchema(db);
+    readEveryTable(db);
     return db;
   } catch (error) {
     closeDb(db);
