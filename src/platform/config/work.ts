@@ -171,7 +171,7 @@ export const connectors = section("Sources of connected datasets.", {
   statement_timeout_ms: milliseconds.default(3_600_000).describe("Longest time of one statement of a database."),
   validate_timeout_ms: milliseconds
     .default(60_000)
-    .describe("Longest time in which a validation counts rows; if it is too short, num_rows is null."),
+    .describe("Longest time in which a validation counts rows; beyond it, num_rows has the rows counted so far."),
 });
 
 export const datasets = section("Datasets.", {
