@@ -46,6 +46,7 @@ export const sessions = section("Session sandboxes.", {
     .max(67_108_864)
     .default(1_048_576)
     .describe("Bytes kept of each output stream of a command; the rest is dropped."),
+  retention_days: z.int().min(1).max(36_500).default(30).describe("Sessions that ended longer ago are removed."),
   allow_network: z
     .boolean()
     .default(false)
