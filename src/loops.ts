@@ -10,8 +10,8 @@ import { prune as pruneAudit } from "./resources/audit/service.ts";
 import { removeAbandoned } from "./resources/code_artifacts/upload.ts";
 import { cutDue } from "./resources/datasets/stream/snapshots.ts";
 import { sweep as sweepDatasets } from "./resources/datasets/stream/sweep.ts";
-import { pruneRequests } from "./resources/deployments/chat/records.ts";
 import { reconcile as reconcileDeployments } from "./resources/deployments/fleet/reconcile.ts";
+import { prune as pruneDeployments } from "./resources/deployments/prune.ts";
 import { runBatches } from "./resources/detection/batches/runner.ts";
 import { prune as pruneDetections } from "./resources/detection/service.ts";
 import * as energy from "./resources/energy/service.ts";
@@ -39,7 +39,7 @@ const SCHEDULES = {
   "code_artifacts.sweep": "47 * * * *",
   "datasets.snapshots": every(5 * SECOND_MS),
   "datasets.sweep": every(HOUR_MS),
-  "deployments.prune_requests": "27 3 * * *",
+  "deployments.prune": "27 3 * * *",
   "deployments.reconcile": every(SECOND_MS),
   "detection.batches": every(SECOND_MS),
   "detection.prune": "7 4 * * *",
@@ -74,7 +74,7 @@ const ticks: Record<LoopName, (ctx: Ctx, signal: AbortSignal) => unknown> = {
   "code_artifacts.sweep": removeAbandoned,
   "datasets.snapshots": cutDue,
   "datasets.sweep": (ctx) => sweepDatasets(ctx),
-  "deployments.prune_requests": (ctx) => pruneRequests(ctx, daysAgo(ctx, ctx.config.serving.request_retention_days)),
+  "deployments.prune": pruneDeployments,
   "deployments.reconcile": reconcileDeployments,
   "detection.batches": runBatches,
   "detection.prune": (ctx) => pruneDetections(ctx),
