@@ -21,6 +21,7 @@ import { hashNew } from "./resources/models/files/hash.ts";
 import { pullAll } from "./resources/models/hub/pull.ts";
 import { reconcile as reconcileSessions } from "./resources/sessions/reconcile.ts";
 import { observe as observeClock } from "./resources/system/clock.ts";
+import { prune as pruneSessions } from "./resources/sessions/service.ts";
 import { track } from "./resources/tracker/send.ts";
 import { reconcile as reconcileTrainingJobs } from "./resources/training_jobs/running/reconcile.ts";
 import { sweep as sweepTrainingJobs } from "./resources/training_jobs/running/sweep.ts";
@@ -51,6 +52,7 @@ const SCHEDULES = {
   "models.download": every(5 * SECOND_MS),
   "models.hash": every(MINUTE_MS),
   "models.scan": every(MINUTE_MS),
+  "sessions.prune": "17 4 * * *",
   "sessions.reconcile": every(2 * SECOND_MS),
   "storage.sweep": "37 3 * * *",
   "storage.verify": "47 1 * * *",
@@ -106,6 +108,7 @@ const ticks: Record<LoopName, (ctx: Ctx, signal: AbortSignal) => unknown> = {
   "models.download": pullAll,
   "models.hash": hashNew,
   "models.scan": scan,
+  "sessions.prune": (ctx) => pruneSessions(ctx, daysAgo(ctx, ctx.config.sessions.retention_days)),
   "sessions.reconcile": reconcileSessions,
   "storage.sweep": (ctx) => (ctx.state.trustedClock.isSuspect ? undefined : ctx.storage.sweep(STORAGE_GRACE_MS)),
   "storage.verify": verifyStorage,
