@@ -31,7 +31,7 @@ export function pause(ctx: Ctx, workspaceId: string, id: string): JobRow {
  */
 export function resume(ctx: Ctx, payer: Payer, id: string): JobRow {
   const before = mustGet(ctx, payer.workspaceId, id);
-  if (before.status === "paused" && before.rateMicros) billing.mustAfford(ctx, payer, 0);
+  if (before.status === "paused") billing.mustAfford(ctx, payer, { ratePerHourMicros: before.rateMicros, micros: 0 });
   if (before.status === "paused") mustBeOpen(ctx, { workspaceId: before.workspaceId, kind: "checkpoints" });
   return move(ctx, before, "resumed", (tx, now) => {
     const paused = currentJob(tx, id);

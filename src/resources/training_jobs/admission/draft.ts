@@ -55,7 +55,6 @@ export async function draft(ctx: Ctx, caller: Caller, body: CreateTrainingJob): 
   references.mayAttachSecrets(caller.scopes, asked);
   const { method } = asked;
   const seed = asked.seed ?? crypto.getRandomValues(new Uint32Array(1))[0]! % (MAX_SEED + 1);
-  faults.attempt(() => billing.mustAfford(ctx, caller, 0));
   if (method === undefined) faults.refuse("/method", "is missing: set it to grpo, sft, dpo or custom");
   const managed = method === "custom" ? undefined : method;
   const model = managed && baseModel(ctx, workspaceId, asked, faults);
@@ -63,6 +62,7 @@ export async function draft(ctx: Ctx, caller: Caller, body: CreateTrainingJob): 
   const lora = managed && loraOf(ctx, workspaceId, { request, model, faults });
   const given = managed && readGiven(managed, request, faults);
   const hardware = await sizing.hardwareFor(ctx, request, faults);
+  faults.attempt(() => billing.mustAfford(ctx, caller, { ratePerHourMicros: hardware.rateMicros, micros: 0 }));
   sizing.checkLimits(ctx, request, faults);
   references.checkCode(ctx, workspaceId, request, faults);
   references.checkSecretsAndVolumes(ctx, workspaceId, request, faults);

@@ -114,7 +114,7 @@ export function mustAffordEstimate(ctx: Ctx, { payer, request, hardware }: Draft
   if (stepMs === null || totalSteps === null) return;
   const estimate = billing.costOf(hardware.rateMicros, stepMs * totalSteps);
   const most = request.max_cost_usd ? microsOf(request.max_cost_usd) : estimate;
-  billing.mustAfford(ctx, payer, Math.min(most, estimate));
+  billing.mustAfford(ctx, payer, { ratePerHourMicros: hardware.rateMicros, micros: Math.min(most, estimate) });
 }
 
 export function checkLimits(ctx: Ctx, { max_runtime_minutes: minutes }: JobRequest, faults: Faults) {

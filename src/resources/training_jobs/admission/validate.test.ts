@@ -45,7 +45,11 @@ beforeAll(async () => {
     spawn: (options) =>
       real.spawn(options.kind === "trainer" ? { ...options, kind: "fake_trainer", args: [script] } : options),
   });
-  app = await jobsApp({ dir, supervise, flags: { "network.allow": ["127.0.0.1"] } });
+  app = await jobsApp({
+    dir,
+    supervise,
+    flags: { "network.allow": ["127.0.0.1"], "billing.local_rate_usd_per_hour": -1 },
+  });
 }, 60_000);
 afterAll(async () => {
   await bucket.stop(true);
