@@ -125,7 +125,7 @@ describe("the models folder", () => {
     mkdirSync(folder("directory.gguf"));
     Bun.spawnSync(["mkfifo", folder("pipe.gguf")]);
     await scan(app.ctx);
-    const { body } = await app.call("GET", "/v1/models?limit=100");
+    const { body } = await app.call("GET", "/v1/models?registry=true&limit=100");
     const names = body.data.map((model: { name: string }) => model.name);
     expect(names.filter((name: string) => /copying|hidden|deep|directory|pipe/.test(name))).toEqual([]);
   });
