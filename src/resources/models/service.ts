@@ -136,7 +136,10 @@ export type Usability =
 /** Wakes the scan of the models folder where a file there has changed. */
 export function usability(ctx: Ctx, row: ModelRow): Usability {
   const progress = row.progress ?? 0;
-  if (row.status === "pending") return { waits: "check", progress, reason: "is being checked" };
+  if (row.status === "pending") {
+    const waits = row.source === "builtin" && row.shape !== null ? "recheck" : "check";
+    return { waits, progress, reason: "is being checked" };
+  }
   if (row.status === "downloading")
     return { waits: "download", progress, reason: `is being downloaded (${Math.floor(progress * 100)} %)` };
   if (row.status !== "ready") return { never: true, reason: `is ${row.status}${row.error ? `: ${row.error}` : ""}` };
