@@ -14,6 +14,7 @@ import { closeAll as closeDatasets } from "./resources/datasets/stream/files.ts"
 import { begin as beginDatasets } from "./resources/datasets/stream/sweep.ts";
 import { begin as beginDeployments, close as closeDeployments } from "./resources/deployments/fleet/reconcile.ts";
 import { store as storeCounters } from "./resources/metrics/store.ts";
+import { registerBuiltin } from "./resources/models/builtin.ts";
 import { begin as beginClock } from "./resources/system/clock.ts";
 import { close as closeTrackers } from "./resources/tracker/live.ts";
 import { begin as beginTrainingJobs, close as closeTrainingJobs } from "./resources/training_jobs/running/reconcile.ts";
@@ -78,6 +79,11 @@ const TABLE = [
     name: "datasets",
     why: "begins before jobs read the files that it cleans up",
     begin: ({ ctx }) => beginDatasets(ctx),
+  },
+  {
+    name: "models",
+    why: "begins before http: the built-in model can be named by the first request",
+    begin: ({ ctx }) => registerBuiltin(ctx),
   },
   {
     name: "deployments",
