@@ -128,7 +128,7 @@ async function watch({ url, client }: Connection, made: Deployment, json: boolea
   if (last.status !== "serving") {
     if (json) printJson(last);
     const ending = last.status === "failed" ? "failed" : `is ${last.status}`;
-    note(`verk: ${made.name} (${made.id}) ${ending}${last.error ? `: ${last.error}` : ""}`);
+    note(`verk: ${made.name} (${made.id}) ${ending}${last.last_error ? `: ${last.last_error}` : ""}`);
     return EXIT.failed;
   }
   if (json) printJson(last);

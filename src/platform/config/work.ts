@@ -148,7 +148,7 @@ export const billing = section("Prices and credit.", {
     .number()
     .min(-1)
     .max(1e6)
-    .default(-1)
+    .default(0)
     .describe("Price of an hour of one device of this machine, in dollars; 0 = free, -1 = by the price list."),
   pricing_file: z
     .string()

@@ -10,7 +10,7 @@ import { trainingJobs } from "../table.ts";
 
 let app: JobsApp;
 beforeAll(async () => {
-  app = await jobsApp();
+  app = await jobsApp({ flags: { "billing.local_rate_usd_per_hour": -1 } });
 }, 60_000);
 afterAll(() => app.close().then(app.remove));
 

@@ -1,6 +1,6 @@
 /**
  * Checks a request for a job and decides everything that does not depend on the rows of its dataset. The rows are pinned
- * only afterwards, because reading a connected source may take hours.
+ * only afterwards, and those of a connected source are read by the job itself.
  */
 import type { Ctx } from "../../../context.ts";
 import { newId } from "../../../lib/ids.ts";
@@ -8,10 +8,10 @@ import type { HyperparameterInput, Method } from "../../../lib/training/hyperpar
 import type { LoraSettings } from "../../../lib/training/lora.ts";
 import type { Payer } from "../../billing/budget.ts";
 import * as billing from "../../billing/service.ts";
-import type { JobRow, Rewards } from "../table.ts";
+import type { JobRow, Rewards, Warning } from "../table.ts";
 import { type JobRequest, requestOf } from "./clone.ts";
 import { type CreateTrainingJob, MAX_SEED } from "./create_schema.ts";
-import { type Errors, Faults, type Warning } from "./faults.ts";
+import { type Errors, Faults } from "./faults.ts";
 import { readGiven, readLora } from "./hyperparameters.ts";
 import * as references from "./references.ts";
 import { admitRewards } from "./rewards.ts";
@@ -55,7 +55,6 @@ export async function draft(ctx: Ctx, caller: Caller, body: CreateTrainingJob): 
   references.mayAttachSecrets(caller.scopes, request);
   const { method } = request;
   const seed = request.seed ?? crypto.getRandomValues(new Uint32Array(1))[0]! % (MAX_SEED + 1);
-  faults.attempt(() => billing.mustAfford(ctx, caller, 0));
   if (method === undefined) faults.refuse("/method", "is missing: set it to grpo, sft, dpo or custom");
   const managed = method === "custom" ? undefined : method;
   const model = managed && baseModel(ctx, workspaceId, request, faults);
@@ -63,6 +62,7 @@ export async function draft(ctx: Ctx, caller: Caller, body: CreateTrainingJob): 
   const lora = managed && loraOf(ctx, workspaceId, { request, model, faults });
   const given = managed && readGiven(managed, request, faults);
   const hardware = await sizing.hardwareFor(ctx, request, faults);
+  faults.attempt(() => billing.mustAfford(ctx, caller, { ratePerHourMicros: hardware.rateMicros, micros: 0 }));
   sizing.checkLimits(ctx, request, faults);
   references.checkCode(ctx, workspaceId, request, faults);
   references.checkSecretsAndVolumes(ctx, workspaceId, request, faults);
