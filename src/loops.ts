@@ -74,7 +74,6 @@ const BY_AGE: ReadonlySet<LoopName> = new Set([
   "code_artifacts.sweep",
   "datasets.sweep",
   "deployments.prune",
-  "deployments.prune_requests",
   "detection.prune",
   "events.prune",
   "idempotency.prune",
