@@ -172,7 +172,7 @@ const WHOLE: Record<string, string> = {
   detect: "src/resources/detection/policy.ts",
   log: "src/platform/log.ts",
   sandbox: "src/sandbox/reward/pool.ts",
-  storage: "src/platform/storage/s3_bucket.ts",
+  storage: "src/platform/storage/s3/bucket.ts",
   workers: "src/platform/workers/supervisor.ts",
 };
 
