@@ -8,6 +8,7 @@ import { openapi } from "../src/http/openapi.ts";
 import { createHandler } from "../src/http/server.ts";
 import { defaultToml, loadConfig } from "../src/platform/config/config.ts";
 import { silentLog } from "../src/platform/log.ts";
+import { withExamples } from "../src/resources/docs/examples.ts";
 import { mount } from "../src/routes.ts";
 
 const root = dirname(import.meta.dir);
@@ -19,7 +20,7 @@ async function openapiJson(): Promise<string> {
   try {
     const { ctx, close } = await openOffline(loadConfig({ env: {}, flags: { data_dir: dir } }), { log: silentLog });
     try {
-      return `${JSON.stringify(openapi(createHandler(ctx, mount(ctx)).app), null, 2)}\n`;
+      return `${JSON.stringify(withExamples(openapi(createHandler(ctx, mount(ctx)).app)), null, 2)}\n`;
     } finally {
       await close();
     }
@@ -29,18 +30,19 @@ async function openapiJson(): Promise<string> {
 }
 
 /**
- * The .sql files in order of their number, without a gap. Two branches that used the same number must not merge
- * unnoticed.
+ * The .sql files in order of their number. Two branches that used the same number must not merge unnoticed; a gap
+ * is a number that another branch has.
  */
 function migrationsIndex(): string {
   const names = readdirSync(join(root, MIGRATIONS))
     .filter((name) => name.endsWith(".sql"))
     .map((name) => name.slice(0, -".sql".length))
     .sort();
-  const entries = names.map((name, i) => {
+  let last = 0;
+  const entries = names.map((name) => {
     const version = Number(/^(\d{4})_[a-z0-9_]+$/.exec(name)?.[1]);
-    if (version !== i + 1)
-      throw new Error(`${MIGRATIONS}/${name}.sql: expected the number ${String(i + 1).padStart(4, "0")}`);
+    if (!(version > last)) throw new Error(`${MIGRATIONS}/${name}.sql: expected a number above ${last}`);
+    last = version;
     return { version, name, variable: `m${name.slice(0, 4)}` };
   });
   const imports = entries.map(({ name, variable }) => `import ${variable} from "./${name}.sql" with { type: "text" };`);

@@ -4,14 +4,15 @@ import { prune as pruneEvents } from "./events/consume.ts";
 import { pruneIdempotencyKeys } from "./http/idempotency.ts";
 import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS } from "./lib/units.ts";
 import type { LoopSpec } from "./platform/loop.ts";
+import { verifyStorage } from "./platform/storage/verify.ts";
 import { recordUses } from "./resources/api_keys/authenticate.ts";
 import { prune as pruneKeys } from "./resources/api_keys/prune.ts";
 import { prune as pruneAudit } from "./resources/audit/service.ts";
 import { removeAbandoned } from "./resources/code_artifacts/upload.ts";
 import { cutDue } from "./resources/datasets/stream/snapshots.ts";
 import { sweep as sweepDatasets } from "./resources/datasets/stream/sweep.ts";
-import { pruneRequests } from "./resources/deployments/chat/records.ts";
 import { reconcile as reconcileDeployments } from "./resources/deployments/fleet/reconcile.ts";
+import { prune as pruneDeployments } from "./resources/deployments/prune.ts";
 import { runBatches } from "./resources/detection/batches/runner.ts";
 import { prune as pruneDetections } from "./resources/detection/service.ts";
 import * as energy from "./resources/energy/service.ts";
@@ -20,6 +21,7 @@ import { scan } from "./resources/models/files/folder.ts";
 import { hashNew } from "./resources/models/files/hash.ts";
 import { pullAll } from "./resources/models/hub/pull.ts";
 import { reconcile as reconcileSessions } from "./resources/sessions/reconcile.ts";
+import { prune as pruneSessions } from "./resources/sessions/service.ts";
 import { observe as observeClock } from "./resources/system/clock.ts";
 import { track } from "./resources/tracker/send.ts";
 import { reconcile as reconcileTrainingJobs } from "./resources/training_jobs/running/reconcile.ts";
@@ -41,7 +43,7 @@ const SCHEDULES = {
   "code_artifacts.sweep": "47 * * * *",
   "datasets.snapshots": every(5 * SECOND_MS),
   "datasets.sweep": every(HOUR_MS),
-  "deployments.prune_requests": "27 3 * * *",
+  "deployments.prune": "27 3 * * *",
   "deployments.reconcile": every(SECOND_MS),
   "detection.batches": every(SECOND_MS),
   "detection.prune": "7 4 * * *",
@@ -52,8 +54,10 @@ const SCHEDULES = {
   "models.download": every(5 * SECOND_MS),
   "models.hash": every(MINUTE_MS),
   "models.scan": every(MINUTE_MS),
+  "sessions.prune": "17 4 * * *",
   "sessions.reconcile": every(2 * SECOND_MS),
   "storage.sweep": "37 3 * * *",
+  "storage.verify": "47 1 * * *",
   "tracker.send": every(2 * SECOND_MS),
   "training_jobs.reconcile": every(SECOND_MS),
   "training_jobs.sweep": every(HOUR_MS),
@@ -72,10 +76,11 @@ const BY_AGE: ReadonlySet<LoopName> = new Set([
   "audit.prune",
   "code_artifacts.sweep",
   "datasets.sweep",
-  "deployments.prune_requests",
+  "deployments.prune",
   "detection.prune",
   "events.prune",
   "idempotency.prune",
+  "sessions.prune",
   "training_jobs.sweep",
   "volumes.sweep",
   "webhooks.prune",
@@ -96,7 +101,7 @@ const ticks: Record<LoopName, (ctx: Ctx, signal: AbortSignal) => unknown> = {
   "code_artifacts.sweep": removeAbandoned,
   "datasets.snapshots": cutDue,
   "datasets.sweep": (ctx) => sweepDatasets(ctx),
-  "deployments.prune_requests": (ctx) => pruneRequests(ctx, daysAgo(ctx, ctx.config.serving.request_retention_days)),
+  "deployments.prune": pruneDeployments,
   "deployments.reconcile": reconcileDeployments,
   "detection.batches": runBatches,
   "detection.prune": (ctx) => pruneDetections(ctx),
@@ -108,8 +113,10 @@ const ticks: Record<LoopName, (ctx: Ctx, signal: AbortSignal) => unknown> = {
   "models.download": pullAll,
   "models.hash": hashNew,
   "models.scan": scan,
+  "sessions.prune": (ctx) => pruneSessions(ctx, daysAgo(ctx, ctx.config.sessions.retention_days)),
   "sessions.reconcile": reconcileSessions,
   "storage.sweep": (ctx) => (ctx.state.trustedClock.isSuspect ? undefined : ctx.storage.sweep(STORAGE_GRACE_MS)),
+  "storage.verify": verifyStorage,
   "tracker.send": (ctx) => track(ctx),
   "training_jobs.reconcile": reconcileTrainingJobs,
   "training_jobs.sweep": sweepTrainingJobs,

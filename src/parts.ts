@@ -5,6 +5,7 @@
 import type { Ctx } from "./context.ts";
 import { type LoopName, loops } from "./loops.ts";
 import { type Db, durable, generationOf, noteTrouble, watchWrites } from "./platform/db/db.ts";
+import { removeLeftovers } from "./platform/leftovers.ts";
 import { inTurns, type Loop, type LoopSpec, startLoop } from "./platform/loop.ts";
 import { type Listener, listenAll, stopListening } from "./ports.ts";
 import { recordUses } from "./resources/api_keys/authenticate.ts";
@@ -13,6 +14,7 @@ import { closeAll as closeDatasets } from "./resources/datasets/stream/files.ts"
 import { begin as beginDatasets } from "./resources/datasets/stream/sweep.ts";
 import { begin as beginDeployments, close as closeDeployments } from "./resources/deployments/fleet/reconcile.ts";
 import { store as storeCounters } from "./resources/metrics/store.ts";
+import { registerBuiltin } from "./resources/models/builtin.ts";
 import { begin as beginClock } from "./resources/system/clock.ts";
 import { close as closeTrackers } from "./resources/tracker/live.ts";
 import { begin as beginTrainingJobs, close as closeTrainingJobs } from "./resources/training_jobs/running/reconcile.ts";
@@ -54,6 +56,11 @@ const TABLE = [
     close: ({ ctx }) => ctx.supervisor.stopAll("shutdown"),
   },
   {
+    name: "leftovers",
+    why: "begins after the workers, when nothing writes temporary files any more",
+    begin: ({ ctx }) => removeLeftovers(ctx.config.data_dir),
+  },
+  {
     name: "clock",
     why: "begins before anything is deleted by its age",
     begin: ({ ctx }) => beginClock(ctx),
@@ -72,6 +79,11 @@ const TABLE = [
     name: "datasets",
     why: "begins before jobs read the files that it cleans up",
     begin: ({ ctx }) => beginDatasets(ctx),
+  },
+  {
+    name: "models",
+    why: "begins before http: the built-in model can be named by the first request",
+    begin: ({ ctx }) => registerBuiltin(ctx),
   },
   {
     name: "deployments",

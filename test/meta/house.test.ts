@@ -58,11 +58,13 @@ const MAY: Record<string, string[]> = {
 const PUBLIC: Record<string, string[]> = {
   billing: ["budget", "run_time"],
   code_artifacts: ["unpack"],
+  deployments: ["served"],
   datasets: ["connected/resolve", "stream/files", "stream/snapshots"],
   gpu: ["hardware"],
   models: ["results"],
   reward_functions: ["check", "processes", "resolve"],
   volumes: ["materialize"],
+  webhooks: ["guard"],
 };
 const isPublic = (resource: string, file: string) =>
   ["service", "table", "schema", ...(PUBLIC[resource] ?? [])].includes(file);
