@@ -6,6 +6,7 @@ import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS } from "./lib/units.ts";
 import type { LoopSpec } from "./platform/loop.ts";
 import { verifyStorage } from "./platform/storage/verify.ts";
 import { recordUses } from "./resources/api_keys/authenticate.ts";
+import { prune as pruneKeys } from "./resources/api_keys/prune.ts";
 import { prune as pruneAudit } from "./resources/audit/service.ts";
 import { removeAbandoned } from "./resources/code_artifacts/upload.ts";
 import { cutDue } from "./resources/datasets/stream/snapshots.ts";
@@ -35,6 +36,7 @@ const every = (everyMs: number) => ({ everyMs });
 
 /** The daily prunes are minutes apart, so that they do not compete for the disk. */
 const SCHEDULES = {
+  "api_keys.prune": "47 4 * * *",
   "api_keys.record_uses": every(30 * SECOND_MS),
   "audit.prune": "7 4 * * *",
   "clock.observe": every(5 * SECOND_MS),
@@ -70,6 +72,7 @@ export type LoopName = keyof typeof SCHEDULES;
 
 /** They delete by age, so they take the time that cannot be ahead (see platform/trusted_clock.ts). */
 const BY_AGE: ReadonlySet<LoopName> = new Set([
+  "api_keys.prune",
   "audit.prune",
   "code_artifacts.sweep",
   "datasets.sweep",
@@ -91,6 +94,7 @@ const byTrustedTime = (ctx: Ctx): Ctx => ({
 const STORAGE_GRACE_MS = DAY_MS; // an upload may take this long between its bytes and its name
 
 const ticks: Record<LoopName, (ctx: Ctx, signal: AbortSignal) => unknown> = {
+  "api_keys.prune": pruneKeys,
   "api_keys.record_uses": (ctx) => recordUses(ctx),
   "audit.prune": pruneAudit,
   "clock.observe": (ctx) => observeClock(ctx),
