@@ -1,9 +1,9 @@
-import { and, eq, sql } from "drizzle-orm";
+import { and, eq, inArray, sql } from "drizzle-orm";
 import type { Ctx } from "../../context.ts";
 import { emit } from "../../events/emit.ts";
 import { type PageQuery, page } from "../../http/answer/pagination.ts";
 import { AppError } from "../../lib/errors.ts";
-import { isId, newId } from "../../lib/ids.ts";
+import { newId } from "../../lib/ids.ts";
 import { MINUTE_MS } from "../../lib/units.ts";
 import { write } from "../../platform/db/db.ts";
 import { withUniqueName } from "../../platform/db/errors.ts";
@@ -14,7 +14,7 @@ import type { HardwareChoice } from "../gpu/hardware.ts";
 import * as gpu from "../gpu/service.ts";
 import * as models from "../models/service.ts";
 import { modelFor, mustFit } from "./admission.ts";
-import { allLive, inflightOf, type Live, liveOf, loadOf, readyOf } from "./fleet/fleet.ts";
+import { allLive, inflightOf, type Live, liveOf, loadOf, peekLive, readyOf } from "./fleet/fleet.ts";
 import { halt } from "./fleet/halt.ts";
 import * as moves from "./fleet/moves.ts";
 import { partsOf, usableParts } from "./fleet/parts.ts";
@@ -22,21 +22,13 @@ import { reload, trafficOf } from "./fleet/reconcile.ts";
 import { machine } from "./machine.ts";
 import { desiredReplicas, type Hardware } from "./policy.ts";
 import { type CreateDeployment, type Deployment, type Load, present, type UpdateDeployment } from "./schema.ts";
-import { type DeploymentRow, deployments } from "./table.ts";
+import { ACTIVE, type DeploymentRow, deployments } from "./table.ts";
 
 const owned = and(
   eq(deployments.id, sql.placeholder("id")),
   eq(deployments.workspaceId, sql.placeholder("workspaceId")),
 );
 const byId = preparedRow(deployments, owned);
-const byName = preparedRow(
-  deployments,
-  and(
-    eq(deployments.workspaceId, sql.placeholder("workspaceId")),
-    eq(deployments.name, sql.placeholder("name")),
-    sql`${deployments.status} NOT IN ('stopped', 'failed')`,
-  ),
-);
 const insert = preparedInsert(deployments);
 
 export function mustGet(ctx: Ctx, workspaceId: string, id: string): DeploymentRow {
@@ -45,22 +37,6 @@ export function mustGet(ctx: Ctx, workspaceId: string, id: string): DeploymentRo
     throw new AppError("resource_not_found", `No deployment ${id.slice(0, 80)}: GET /v1/deployments lists them`, {
       param: "id",
     });
-  return row;
-}
-
-/** The deployment that `model` names in the routes without an id: by the name of an active one, or by id. */
-export function mustFind(ctx: Ctx, workspaceId: string, model: string): DeploymentRow {
-  const row = isId(model, "dep")
-    ? byId(ctx.db, { id: model, workspaceId })
-    : byName(ctx.db, { name: model, workspaceId });
-  if (!row)
-    throw new AppError(
-      "resource_not_found",
-      `No active deployment is named ${JSON.stringify(model.slice(0, 100))}: GET /v1/deployments lists them`,
-      {
-        param: "/model",
-      },
-    );
   return row;
 }
 
@@ -78,7 +54,7 @@ export function list(
 }
 
 export function view(ctx: Ctx, row: DeploymentRow): Deployment {
-  const live = liveOf(ctx, row.id);
+  const live = peekLive(ctx, row.id);
   const ready = row.status === "serving" && row.parked ? 0 : readyOf(live).length;
   return present(row, {
     desired: desiredReplicas(row, trafficOf(ctx, row, live)),
@@ -140,7 +116,10 @@ function rateOf(ctx: Ctx, { provider, gpuType, gpuCount }: Pick<DeploymentRow, "
 }
 
 /** A deployment that starts must be able to pay for this. */
-const aMinute = (rate: number | null, replicas: number) => billing.costOf(rate, MINUTE_MS * Math.max(1, replicas));
+const aMinute = (ratePerHourMicros: number | null, replicas: number) => ({
+  ratePerHourMicros,
+  micros: billing.costOf(ratePerHourMicros, MINUTE_MS * Math.max(1, replicas)),
+});
 
 const settingsOf = (input: CreateDeployment) => ({
   minReplicas: input.min_replicas,
@@ -150,6 +129,7 @@ const settingsOf = (input: CreateDeployment) => ({
   parallel: input.parallel,
   wakeTimeoutSeconds: input.wake_timeout_seconds,
   maxHeldRequests: input.max_held_requests,
+  queueTimeoutSeconds: input.queue_timeout_seconds,
   pinned: input.pinned,
 });
 
@@ -160,7 +140,9 @@ const BLANK = {
   attempts: 0,
   nextAttemptAt: null,
   error: null,
+  errorCode: null,
   queueReason: null,
+  queuedMs: 0,
   totalCostMicros: 0,
   costRemainder: 0,
   chargedReplicas: 1,
@@ -201,6 +183,7 @@ function change(ctx: Ctx, before: DeploymentRow, input: UpdateDeployment, hardwa
     parallel: input.parallel,
     wakeTimeoutSeconds: input.wake_timeout_seconds,
     maxHeldRequests: input.max_held_requests,
+    queueTimeoutSeconds: input.queue_timeout_seconds,
     pinned: input.pinned,
     metadata: input.metadata,
   };
@@ -237,7 +220,8 @@ export function stop(ctx: Ctx, workspaceId: string, id: string): DeploymentRow {
 
 /** Called when the workspace is deleted. */
 export function stopAll(ctx: Ctx, workspaceId: string) {
-  const rows = ctx.db.select().from(deployments).where(eq(deployments.workspaceId, workspaceId)).all();
+  const active = and(eq(deployments.workspaceId, workspaceId), inArray(deployments.status, ACTIVE));
+  const rows = ctx.db.select({ id: deployments.id }).from(deployments).where(active).all();
   for (const { id } of rows) stop(ctx, workspaceId, id);
 }
 
@@ -249,7 +233,9 @@ export function start(ctx: Ctx, payer: budgets.Payer, id: string): DeploymentRow
     apiKeyId: payer.keyId,
     costPerHourMicros,
     error: null,
+    errorCode: null,
     queueReason: null,
+    queuedMs: 0,
     attempts: 0,
     stoppedAt: null,
     parked: false,

@@ -1,7 +1,7 @@
 /** Routes of detection, with a header for the key and an error format of their own (src/http/answer/service_errors.ts). */
 import { Elysia } from "elysia";
 import type { Ctx, Principal } from "../../context.ts";
-import { area, type KeyRules } from "../../http/auth.ts";
+import { apiKeyHeader, area, type KeyRules } from "../../http/auth.ts";
 import { readBody } from "../../http/body/json.ts";
 import { keepOpen } from "../../http/connection.ts";
 import { createsLater } from "../../http/idempotency.ts";
@@ -30,11 +30,7 @@ const BYTES = "The bytes of the file. The options model, models and robustness a
 
 /** Every request counts toward the rate of the plan, reads and configuration included. */
 const keyRulesOf = (ctx: Ctx): KeyRules => ({
-  keyOf(request) {
-    const key = request.headers.get("x-api-key")?.trim();
-    if (key) return key;
-    throw new AppError("missing_api_key", "Send an API key in the header X-API-Key (make one with `verk keys create`)");
-  },
+  ...apiKeyHeader,
   admit: ({ workspaceId }) => spendRate(ctx, workspaceId),
 });
 
