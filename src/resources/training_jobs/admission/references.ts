@@ -30,7 +30,7 @@ export function modelFor(ctx: Ctx, workspaceId: string, name: string): Trainable
   if (!model)
     throw new AppError(
       "resource_not_found",
-      `No model ${JSON.stringify(name.slice(0, 120))}: see GET /v1/models, or download one with POST /v1/models/pull`,
+      `No model ${JSON.stringify(name.slice(0, 120))}: see GET /v1/models?registry=true, or download one with POST /v1/models/pull`,
       { param: "/base_model" },
     );
   const why = whyUntrainable(ctx, model);
