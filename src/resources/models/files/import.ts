@@ -1,6 +1,6 @@
 /** Imports a file of this machine into the models folder. The file gets its name only when it is complete. */
 import { constants } from "node:fs";
-import { copyFile, type FileHandle, lstat, mkdir, open, rename, rm, stat, statfs } from "node:fs/promises";
+import { copyFile, type FileHandle, lstat, mkdir, open, readdir, rename, rm, stat, statfs } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import { and, eq, isNull } from "drizzle-orm";
 import type { Ctx } from "../../../context.ts";
@@ -8,6 +8,7 @@ import { transition } from "../../../events/lifecycle.ts";
 import { formatBytes } from "../../../lib/bytes.ts";
 import { AppError } from "../../../lib/errors.ts";
 import { describe } from "../../../lib/gguf/describe.ts";
+import { folderHint, isHuggingFaceFolder, isSafetensors, safetensorsHint } from "../../../lib/gguf/other_formats.ts";
 import { GgufError } from "../../../lib/gguf/parse.ts";
 import { readHeader } from "../../../lib/gguf/read.ts";
 import { durable, write } from "../../../platform/db/db.ts";
@@ -50,13 +51,22 @@ export async function openSource(path: string): Promise<Source> {
   });
   try {
     const stats = await handle.stat();
+    if (stats.isDirectory()) throw refuse(await folderRefusal(path));
     if (!stats.isFile()) throw refuse(`${path} is not a file`);
+    if (isSafetensors(path)) throw refuse(safetensorsHint(path, dirname(path)));
     const header = await readHeader(async (...where) => (await handle.read(...where)).bytesRead, stats.size);
     return { path, handle, size: stats.size, shape: describe(header) };
   } catch (error) {
     await handle.close();
     throw error instanceof GgufError ? refuse(`${path}: ${error.message}`, error) : error;
   }
+}
+
+async function folderRefusal(path: string): Promise<string> {
+  const files = await readdir(path);
+  if (isHuggingFaceFolder(files)) return folderHint(path);
+  const model = files.find((name) => /\.gguf$/i.test(name));
+  return `${path} is a folder: import a GGUF file${model === undefined ? "" : `, such as ${join(path, model)}`}`;
 }
 
 /** The given name, or the name of the file. */
