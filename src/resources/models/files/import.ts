@@ -15,7 +15,7 @@ import { durable, write } from "../../../platform/db/db.ts";
 import { asStorageError, errorCode, renameDurably, syncDir, tempPath } from "../../../platform/files.ts";
 import type { ModelShape } from "../../../workers/protocol.ts";
 import { BUILTIN_NAME } from "../builtin.ts";
-import { machine } from "../machine.ts";
+import { INSTALLATION, machine } from "../machine.ts";
 import * as models from "../service.ts";
 import { type ModelRow, models as table } from "../table.ts";
 import { FOLDER, HUB } from "./folder.ts";
@@ -166,19 +166,40 @@ async function flush(path: string) {
 }
 
 /** Writes the row of a file whose header the caller has read. Also works beside a running server. */
-export function registerChecked(ctx: Ctx, imported: ImportedFile, shape: ModelShape): ModelRow {
+export function registerChecked(ctx: Ctx, imported: ImportedFile, shape: ModelShape, base?: ModelRow): ModelRow {
   const { name, ...file } = imported;
   const now = ctx.clock.now();
+  const of = base && { baseModel: base.name, baseModelId: base.id };
   return write(ctx.db, (tx) => {
     const known = tx
       .select()
       .from(table)
       .where(and(isNull(table.workspaceId), eq(table.name, name)))
       .get();
-    const { id } = known ?? models.add(tx, { workspaceId: null, name, source: "folder", path: file.path }, now);
-    if (known) transition(tx, machine, "recheck", { id, now }, { path: file.path });
+    const { id } = known ?? models.add(tx, { workspaceId: null, name, source: "folder", path: file.path, ...of }, now);
+    if (known) transition(tx, machine, "recheck", { id, now }, { path: file.path, ...of });
     return models.accept(tx, id, { ...file, shape }, now) ?? (known as ModelRow); // pending always becomes ready
   });
+}
+
+/**
+ * The base model of an adapter: the given one, or the only one that fits. Undefined: none or several fit. Throws if the
+ * given one is not there or does not fit.
+ */
+export function baseFor(ctx: Ctx, workspaceId: string, shape: ModelShape, given?: string): ModelRow | undefined {
+  if (shape.type !== "adapter") {
+    if (given !== undefined) throw refuse("--base: this file is a whole model, not an adapter. Remove the flag");
+    return undefined;
+  }
+  const fitting = models.fittingBases(ctx, workspaceId, shape);
+  if (given === undefined) return fitting.length === 1 ? fitting[0] : undefined;
+  const base = models.find(ctx, workspaceId, given);
+  if (!base) throw refuse(`--base: there is no model ${JSON.stringify(given)}. \`verk models list\` shows the models`);
+  if (!fitting.some(({ id }) => id === base.id))
+    throw refuse(
+      `--base: the adapter is for ${shape.architecture} models with ${shape.layers} layers and does not fit ${base.name}`,
+    );
+  return base;
 }
 
 /** For code inside the server. The command line calls the steps itself. */
@@ -186,7 +207,7 @@ export async function importFile(ctx: Ctx, path: string, name?: string): Promise
   const source = await openSource(path);
   try {
     const imported = await place(ctx.config.data_dir, source, { name: nameFor(path, name) });
-    const row = registerChecked(ctx, imported, source.shape);
+    const row = registerChecked(ctx, imported, source.shape, baseFor(ctx, INSTALLATION, source.shape));
     await durable(ctx.db);
     return row;
   } finally {
