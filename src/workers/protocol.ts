@@ -140,6 +140,19 @@ export const FromServing = later(() =>
 );
 export type FromServing = z.infer<typeof FromServing>;
 
+/** Answer of a serving worker to GET /health?wait_ms=N. */
+export const ServingHealth = later(() =>
+  z.object({
+    /** A decode call has succeeded since the request came. */
+    decoded: z.boolean(),
+    /** Time of the probe, if one was needed and has ended. */
+    decode_ms: z.number().nullable(),
+    /** The native call under way: its age, and the time that it should take at the measured speed. */
+    running: z.object({ age_ms: z.number(), expected_ms: z.number() }).nullable(),
+  }),
+);
+export type ServingHealth = z.infer<typeof ServingHealth>;
+
 /** The inspector reads model files and archives, so that no outside file is parsed in the server. */
 export const ToInspector = later(() =>
   z.discriminatedUnion("type", [
@@ -230,7 +243,14 @@ export type ToConnector = z.infer<typeof ToConnector>;
 export const FromConnector = later(() =>
   fromWorker([
     z.strictObject({ type: z.literal("tested") }),
-    z.strictObject({ type: z.literal("validated"), num_rows: z.int().nullable(), columns: z.array(z.string()) }),
+    z.strictObject({
+      type: z.literal("validated"),
+      num_rows: z.int(),
+      num_rows_exact: z.boolean(),
+      columns: z.array(z.string()),
+      /** Why the first rows are no rows of a dataset. */
+      error: z.string().nullable(),
+    }),
     z.strictObject({ type: z.literal("reading"), rows: z.int(), bytes: z.int(), total_rows: z.int().nullable() }),
     z.strictObject({
       type: z.literal("read"),

@@ -64,6 +64,7 @@ const PUBLIC: Record<string, string[]> = {
   models: ["remove", "results"],
   reward_functions: ["check", "processes", "resolve"],
   volumes: ["materialize"],
+  webhooks: ["guard"],
 };
 const isPublic = (resource: string, file: string) =>
   ["service", "table", "schema", ...(PUBLIC[resource] ?? [])].includes(file);

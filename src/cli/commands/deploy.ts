@@ -44,6 +44,7 @@ export const deploy = command({
     "verk deploy verk-tiny --name demo",
     "verk deploy Qwen/Qwen2.5-0.5B-Instruct-GGUF --name qwen --min-replicas 0",
   ],
+  fields: { idle_timeout_seconds: "--idle-timeout" },
   exits: {
     1: "failed: the model could not be served",
     [INTERRUPTED]: "interrupted: the deployment continues on the server",

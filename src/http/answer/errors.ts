@@ -3,7 +3,10 @@ import { z } from "zod";
 import type { Ctx } from "../../context.ts";
 import { AppError, errorBody } from "../../lib/errors.ts";
 import { plainIssue } from "../../lib/text/issue.ts";
+import { noteTrouble } from "../../platform/db/db.ts";
+import { isOfSqlite, storageError } from "../../platform/db/errors.ts";
 import { StorageError } from "../../platform/files.ts";
+import { requireKeyFor } from "../auth.ts";
 import { NO_BODY } from "../body/json.ts";
 import { pathOf } from "../request_log.ts";
 import { requestIdOf } from "../request_state.ts";
@@ -32,6 +35,7 @@ export function errorResponse(error: AppError, request: Request): Response {
 
 /** Anything thrown → the error a caller may see. What is not expected is a bug: logged once, answered `internal`. */
 export function toAppError(ctx: Ctx, error: unknown, request: Request): AppError {
+  noteTrouble(ctx.db, error);
   if (error instanceof AppError) {
     if (error.status >= 500) ctx.log.warn(error.message, { request_id: requestIdOf(request), error });
     return error;
@@ -41,6 +45,11 @@ export function toAppError(ctx: Ctx, error: unknown, request: Request): AppError
     ctx.log.error(error.message, { request_id: requestIdOf(request), error });
     const message = `The server cannot use its storage: ${error.advice}`;
     return new AppError("storage_unavailable", message, { cause: error, retryAfterSeconds: 5 });
+  }
+  const known = isOfSqlite(error) ? storageError(error) : error;
+  if (known instanceof AppError) {
+    ctx.log.error(known.message, { request_id: requestIdOf(request), error });
+    return known;
   }
   ctx.log.error("request failed", { request_id: requestIdOf(request), path: pathOf(request.url), error });
   return new AppError("internal", "Unexpected server error; the log has the details under this request's id");
@@ -53,6 +62,16 @@ function validationError(where: string, issue: Issue | undefined): AppError {
   if (where !== "query") return schemaError(issue);
   const message = plainIssue(issue?.message ?? "is not valid");
   return new AppError("schema", `${String(first)}: ${message}`, first === undefined ? {} : { param: String(first) });
+}
+
+/** The 401 for a path without a route; undefined: the caller may learn that there is none. */
+function refusal(ctx: Ctx, request: Request, path: string): AppError | undefined {
+  try {
+    requireKeyFor(ctx, request, path);
+    return undefined;
+  } catch (error) {
+    return toAppError(ctx, error, request);
+  }
 }
 
 type Telling = { answers: ErrorAnswer; methodsOf: (path: string) => readonly string[] };
@@ -70,6 +89,8 @@ export const errorEnvelope = (ctx: Ctx, { answers, methodsOf }: Telling) =>
     if (code === "NOT_FOUND") {
       const allowed = methodsOf(path);
       if (allowed.length === 0) {
+        const refused = refusal(ctx, request, path);
+        if (refused) return answer(refused);
         const where = methodsOf("/docs").length > 0 ? "; see /docs" : " on this port";
         return answer(new AppError("route_not_found", `No route ${request.method} ${path}${where}`));
       }

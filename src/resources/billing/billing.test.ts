@@ -170,9 +170,17 @@ describe("the routes", () => {
     expect(body.error).toMatchObject({ type: "billing_error", code: "insufficient_credits" });
     expect(body.error.message).toMatch(/^Insufficient credit balance: the balance is \$\d+\.\d\d, and/);
     expect((await check(balance_usd + 0.00001)).body.error.message).toMatch(/the balance is (\$\S+), and (?!\1)/);
+  });
+
+  test("P13 check_balance: a balance of 0 covers a cost of 0, and a debt does not", async () => {
+    const check = () =>
+      app.call("POST", "/v1/billing/check_balance", { payment_customer_id: customer, estimated_cost_usd: 0 });
+    const { balance_usd } = await balance();
     grant(-balance_usd);
-    expect((await check(0)).status).toBe(402);
-    grant(balance_usd);
+    expect((await check()).body).toMatchObject({ sufficient: true, balance_usd: 0, estimated_cost_usd: 0 });
+    grant(-1);
+    expect((await check()).status).toBe(402);
+    grant(balance_usd + 1);
   });
 
   test("a balance stays one that is exact to the micro-dollar", () => {

@@ -17,6 +17,8 @@ const { open, closeAll } = manyApps();
 afterEach(closeAll);
 
 const RATE = 3_600_000_000; // a dollar a second
+/** Charges this machine by the price file. */
+const CHARGED = { "billing.local_rate_usd_per_hour": -1 };
 const LATE_JANUARY = Date.UTC(2026, 0, 31, 23, 59, 0);
 
 type Key = { id: string; key: string };
@@ -54,12 +56,13 @@ function spend(app: TestApp, clock: ReturnType<typeof fakeClock>, key: Key, seco
   fail(app, id);
 }
 
-test("M3: a key that has spent its month is refused with 402, and another key of the workspace is not", async () => {
+test("P14 monthly_budget_usd: a key that has spent its month is refused with 402, and another key of the workspace is not", async () => {
   const clock = fakeClock();
-  const app = open({ clock });
+  const app = open({ clock, flags: CHARGED });
   const [key, free] = [await keyWith(app, 5), await keyWith(app, null)];
   const deploy = (by: Key) => app.call("POST", "/v1/deployments", { model: "none", name: "d" }, { key: by.key });
-  const train = (by: Key) => app.call("POST", "/v1/training_jobs", { method: "sft" }, { key: by.key });
+  const train = (by: Key) =>
+    app.call("POST", "/v1/training_jobs", { method: "custom", command: "true" }, { key: by.key });
   expect((await deploy(key)).body.error.code).toBe("resource_not_found"); // the model, not the money
   spend(app, clock, key, 5);
   expect([await spentOf(app, key), await spentOf(app, free)]).toEqual([5, 0]);
@@ -76,7 +79,7 @@ test("M3: a key that has spent its month is refused with 402, and another key of
 
 test("M3: keys that a budgeted key makes share its budget, and none of them gets beyond it", async () => {
   const clock = fakeClock();
-  const app = open({ clock });
+  const app = open({ clock, flags: CHARGED });
   const parent = await keyWith(app, 10);
   const child = await keyWith(app, 4, parent.key);
   const twin = await keyWith(app, null, parent.key); // as much as its maker
@@ -169,7 +172,7 @@ test("M3: jobs of a key that has spent its month are paused, those of others go 
 
 test("M3: a deployment whose key has spent its month is parked where it may scale to zero, and else stopped", async () => {
   const clock = fakeClock();
-  const app = open({ clock });
+  const app = open({ clock, flags: CHARGED });
   const key = await keyWith(app, 10);
   const [zero, one] = [deployment(app, key), deployment(app, key, { minReplicas: 1 })];
   const keep = (row: DeploymentRow) => {

@@ -5,11 +5,11 @@ import { type PageQuery, page } from "../../http/answer/pagination.ts";
 import { AppError } from "../../lib/errors.ts";
 import { microsOf, usdOf } from "../../lib/money.ts";
 import { nextMonthStart } from "../../lib/months.ts";
+import { costOf, priceOf } from "../../lib/pricing/charge.ts";
 import { formatDuration, isoTime } from "../../lib/time.ts";
 import { afterCommit, type Tx, write } from "../../platform/db/db.ts";
 import * as cost from "../cost/service.ts";
 import { leftOf, type Payer, spend, tightestBudget } from "./budget.ts";
-import { costOf, priceOf } from "./charge.ts";
 import { accountOf, append, openAccount, unopened } from "./ledger.ts";
 import { type BurnRate, presentEntry, presentMeter } from "./schema.ts";
 import { type EntryRow, ledgerEntries, type SUBJECT_KINDS } from "./table.ts";
@@ -84,9 +84,17 @@ export function shortageOf(ctx: Pick<Ctx, "db" | "clock" | "state">, payer: Paye
   return budget && leftOf(budget) <= 0 ? "out of budget" : null;
 }
 
-/** Throws 402 if the workspace's credit or the key's budget has nothing left, or less than `micros`. */
-export function mustAfford(ctx: Pick<Ctx, "db" | "clock" | "state">, payer: Payer, micros: number) {
+/** Work that is about to start. `micros`: the least that it needs, by its estimate. */
+export type Planned = { ratePerHourMicros: number | null; micros: number };
+
+/**
+ * Throws 402 if the workspace's credit or the key's budget has nothing left, or less than `micros`. Free work always
+ * passes.
+ */
+export function mustAfford(ctx: Pick<Ctx, "db" | "clock" | "state">, payer: Payer, planned: Planned) {
+  if (!planned.ratePerHourMicros) return;
   const { workspaceId } = payer;
+  const { micros } = planned;
   mustKeepBudget(ctx, payer, micros);
   const left = leftMicros(ctx, workspaceId);
   if (left > 0 && left >= micros) return;
@@ -116,7 +124,7 @@ function mustKeepBudget(ctx: Pick<Ctx, "db" | "clock" | "state">, payer: Payer, 
 /** Compares with the balance in the ledger. Use that is not charged yet does not count. */
 export function checkBalance(ctx: WithDb, workspaceId: string, estimatedUsd: number) {
   const balance = balanceMicros(ctx, workspaceId);
-  if (balance > 0 && balance >= microsOf(estimatedUsd))
+  if (balance >= microsOf(estimatedUsd))
     return { sufficient: true as const, balance_usd: usdOf(balance), estimated_cost_usd: estimatedUsd };
   const [there, needed] = apart(balance, microsOf(estimatedUsd));
   const message = `Insufficient credit balance: the balance is ${there}, and ${needed} is needed: ${FIX}`;
@@ -135,7 +143,7 @@ function apart(a: number, b: number): [string, string] {
   return [dollars(a, digits), dollars(b, digits)];
 }
 
-/** Micro-dollars for an hour of one device; null: free. */
+/** Micro-dollars for an hour of one device; 0: free; null: unknown, and free too. */
 export const rateFor = (ctx: Pick<Ctx, "config" | "pricing" | "db">, provider: string, gpuType: string) =>
   cost.rateFor(ctx, provider, gpuType);
 

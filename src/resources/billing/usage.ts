@@ -2,9 +2,9 @@
 import { and, eq, isNotNull } from "drizzle-orm";
 import type { Ctx } from "../../context.ts";
 import { monthStart } from "../../lib/months.ts";
+import { costOf } from "../../lib/pricing/charge.ts";
 import { deployments } from "../deployments/table.ts";
 import { trainingJobs } from "../training_jobs/table.ts";
-import { costOf } from "./charge.ts";
 import { runTime, type Timed } from "./run_time.ts";
 
 type Metering = Timed & Pick<Ctx, "db">;

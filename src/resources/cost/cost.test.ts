@@ -27,11 +27,14 @@ storage_usd_per_gib_month = 0.1
 overhead_share = 0.05
 `;
 
+/** Charges this machine by the price file. */
+const BY_LIST = { "billing.local_rate_usd_per_hour": -1 };
+
 function priced(text = FILE, flags: Record<string, unknown> = {}) {
   const dir = tempDir();
   const file = join(dir, "pricing.toml");
   writeFileSync(file, text);
-  const app = open({ dir, flags: { "billing.pricing_file": file, ...flags } });
+  const app = open({ dir, flags: { "billing.pricing_file": file, ...BY_LIST, ...flags } });
   return { app, get: async (path: string) => (await app.call("GET", `/v1/cost/${path}`)).body };
 }
 
@@ -48,6 +51,7 @@ test("an estimate without parameters is an hour of one A100-80GB with the defaul
     gpu_count: 1,
     provider: "acme",
     markup_multiplier: 1.3,
+    shadow_cost_usd: 2.743,
   };
   expect(await get("estimate")).toEqual(hour);
   // half of 4.00 for the plan: 2 × 2 × 0.5 h = 2.00; 0.1 × 73 × 2 × 0.5 / 730 = 0.01; 5 % = 0.10
@@ -62,6 +66,7 @@ test("an estimate without parameters is an hour of one A100-80GB with the defaul
     gpu_count: 2,
     provider: "acme:spot",
     markup_multiplier: 1,
+    shadow_cost_usd: 2.11,
   });
 });
 
@@ -92,7 +97,7 @@ test("changing a rate of the file changes the answers", async () => {
 });
 
 test("the built-in prices have the six types and this machine", async () => {
-  const app = open();
+  const app = open({ flags: BY_LIST });
   const rates = (await app.call("GET", "/v1/cost/rates")).body;
   const six = ["A100-40GB", "A100-80GB", "H100", "H200", "L40S", "MI300X"];
   expect(Object.keys(rates.local)).toEqual(["cpu", ...six]);
@@ -180,6 +185,19 @@ test("the price of this machine follows the measured power of its GPUs, or the s
   expect((await get("rates")).local["A100-80GB"]).toBe(0.98);
   const fixed = priced(FILE, { "billing.local_rate_usd_per_hour": 36 });
   expect((await fixed.get("rates")).local).toEqual({ cpu: 36, "A100-80GB": 36 });
+});
+
+test("F3 free local use: this machine costs nothing by default, and answers have its shadow price", async () => {
+  const app = open();
+  const get = async (path: string) => (await app.call("GET", `/v1/cost/${path}`)).body;
+  const free = await get("estimate");
+  const parts = { gpu_cost_usd: 0, storage_cost_usd: 0, overhead_cost_usd: 0 };
+  expect(free).toMatchObject({ provider: "local", cost_usd: 0, ...parts, shadow_cost_usd: 0.698313 });
+  expect(await get("compare")).toMatchObject({ local: 0, "local:shadow": 0.698313, aws: 4.697562 });
+  const listed = await get("estimate?provider=local:shadow");
+  expect(listed).toMatchObject({ provider: "local:shadow", cost_usd: 0.698313, gpu_cost_usd: 0.488082 });
+  const { local } = await get("rates");
+  expect(new Set(Object.values(local))).toEqual(new Set([0]));
 });
 
 test("past costs count whole jobs of the workspace that run or ended within the period", async () => {

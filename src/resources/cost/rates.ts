@@ -7,9 +7,11 @@ import { LOCAL, type Pricing } from "../../lib/pricing/pricing.ts";
 export type LocalFacts = {
   /** Measured watts of one device at work, by type. */
   watts: ReadonlyMap<string, number>;
-  /** Dollars for an hour of any device; overrides the file unless null. */
+  /** Dollars for an hour of any device, everything included; overrides the file unless null. 0: free. */
   fixedUsd: number | null;
 };
+/** The plan of this machine with the prices of the file. Offered if a fixed rate overrides them. */
+const SHADOW = "shadow";
 export const NOTHING_MEASURED: LocalFacts = { watts: new Map(), fixedUsd: null };
 
 /** Micro-dollars for an hour of one device. Undefined if the provider is unknown or does not offer the device. */
@@ -48,6 +50,7 @@ export type Offers = ReadonlyMap<string, Offer>;
 /** This machine first, then the providers in the order of the file, each before its plans: `aws`, `aws:spot`. */
 export function offersOf(pricing: Pricing, facts = NOTHING_MEASURED): Offers {
   const { local } = pricing;
+  const listed = { ...facts, fixedUsd: null };
   const types = new Set([...Object.keys(local.devices), ...Object.keys(local.rates), ...facts.watts.keys()]);
   const offers = new Map<string, Offer>();
   const add = (provider: string, plan: string | null, rates: [string, number][], extras: Extras) =>
@@ -58,12 +61,10 @@ export function offersOf(pricing: Pricing, facts = NOTHING_MEASURED): Offers {
       storageUsdPerGibMonth: extras.storage_usd_per_gib_month,
       overheadShare: extras.overhead_share,
     });
-  add(
-    LOCAL,
-    null,
-    [...types].map((type) => [type, localMicros(local, type, facts)]),
-    local,
-  );
+  const localRates = (of: LocalFacts) =>
+    [...types].map((type): [string, number] => [type, localMicros(local, type, of)]);
+  add(LOCAL, null, localRates(facts), facts.fixedUsd === null ? local : NO_EXTRAS);
+  if (facts.fixedUsd !== null) add(LOCAL, SHADOW, localRates(listed), local);
   for (const [name, provider] of Object.entries(pricing.providers)) {
     const listed = Object.entries(provider.rates);
     for (const [plan, discount] of [[null, 0] as const, ...Object.entries(provider.discounts)])
@@ -77,6 +78,11 @@ export function offersOf(pricing: Pricing, facts = NOTHING_MEASURED): Offers {
   return offers;
 }
 type Extras = { storage_usd_per_gib_month: number; overhead_share: number };
+const NO_EXTRAS: Extras = { storage_usd_per_gib_month: 0, overhead_share: 0 };
+
+/** The key of the same offer with the prices of the file: what it would cost if no fixed rate overrode them. */
+export const shadowOf = (offers: Offers, provider: string): string =>
+  provider === LOCAL && offers.has(`${LOCAL}:${SHADOW}`) ? `${LOCAL}:${SHADOW}` : provider;
 
 /** 422 with the available choices. */
 export function mustOffer(offers: Offers, provider: string, gpuType: string): { offer: Offer; rate: number } {

@@ -65,7 +65,7 @@ export const CostEstimate = later(() =>
     .object({
       object: z.literal("cost_estimate"),
       cost_usd: z.number().describe("The sum of the three parts, times the markup"),
-      gpu_cost_usd: z.number(),
+      gpu_cost_usd: z.number().describe("On this machine: the charge for such a run, and what creation checks"),
       storage_cost_usd: z.number(),
       overhead_cost_usd: z.number(),
       duration_seconds: z.number(),
@@ -73,6 +73,9 @@ export const CostEstimate = later(() =>
       gpu_count: z.int(),
       provider: z.string(),
       markup_multiplier: z.number(),
+      shadow_cost_usd: z
+        .number()
+        .describe("cost_usd by the price file. Differs from cost_usd only if this machine is free or has a fixed rate"),
     })
     .meta({ id: "CostEstimate" }),
 );
@@ -100,7 +103,11 @@ export const CostRates = later(() =>
     .meta({ id: "CostRates" }),
 );
 
-export const presentEstimate = (workload: Workload, cost: Estimate): z.infer<typeof CostEstimate> => ({
+export const presentEstimate = (
+  workload: Workload,
+  cost: Estimate,
+  shadowMicros: number,
+): z.infer<typeof CostEstimate> => ({
   object: "cost_estimate",
   cost_usd: usdOf(cost.costMicros),
   gpu_cost_usd: usdOf(cost.gpuMicros),
@@ -111,6 +118,7 @@ export const presentEstimate = (workload: Workload, cost: Estimate): z.infer<typ
   gpu_count: workload.gpuCount,
   provider: workload.provider,
   markup_multiplier: workload.markup,
+  shadow_cost_usd: usdOf(shadowMicros),
 });
 
 export const presentMonth = (month: Month): z.infer<typeof MonthlyProjection> => ({

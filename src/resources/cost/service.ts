@@ -3,7 +3,7 @@ import type { Ctx } from "../../context.ts";
 import { usdOf } from "../../lib/money.ts";
 import * as energy from "../energy/service.ts";
 import { compare as compareAll, DEFAULTS, estimate, monthOf, type Prices } from "./estimate.ts";
-import { type LocalFacts, offersOf, rateMicros } from "./rates.ts";
+import { type LocalFacts, offersOf, rateMicros, shadowOf } from "./rates.ts";
 import { type CompareQuery, type EstimateQuery, type MonthQuery, presentEstimate, presentMonth } from "./schema.ts";
 
 type Priced = Pick<Ctx, "config" | "pricing" | "db">;
@@ -18,14 +18,16 @@ const pricesOf = (ctx: Priced): Prices => ({
   diskGib: ctx.pricing.disk_gib,
 });
 
-/** Micro-dollars for an hour of one device; null if it is free or unknown. */
+/** Micro-dollars for an hour of one device; 0: free; null: unknown. */
 export const rateFor = (ctx: Priced, provider: string, gpuType: string): number | null =>
-  rateMicros(ctx.pricing, provider, gpuType, localFacts(ctx)) || null;
+  rateMicros(ctx.pricing, provider, gpuType, localFacts(ctx)) ?? null;
 
 export function estimateFor(ctx: Priced, query: EstimateQuery) {
   const { provider = ctx.pricing.default_provider, markup } = query;
   const workload = { ...hardwareOf(query), provider, minutes: query.duration_minutes, markup };
-  return presentEstimate(workload, estimate(pricesOf(ctx), workload));
+  const prices = pricesOf(ctx);
+  const shadow = estimate(prices, { ...workload, provider: shadowOf(prices.offers, provider) });
+  return presentEstimate(workload, estimate(prices, workload), shadow.costMicros);
 }
 
 export function projectMonth(ctx: Priced, query: MonthQuery) {

@@ -50,8 +50,13 @@ export const SourceValidation = later(() =>
   z
     .object({
       object: z.literal("dataset.validation"),
-      valid: z.boolean(),
-      num_rows: z.int().nullable().describe("Null only if counting takes longer than connectors.validate_timeout_ms"),
+      valid: z.boolean().describe("The source can be read, and its first rows have the columns of a dataset format"),
+      num_rows: z.int(),
+      num_rows_exact: z
+        .boolean()
+        .describe(
+          "false: there are more rows, but counting took longer than connectors.validate_timeout_ms, or failed",
+        ),
       columns: z.array(z.string()),
       error: z.string().nullable(),
     })
@@ -88,8 +93,8 @@ export const Dataset = later(() =>
       format: z.enum(FORMATS).nullable(),
       head_row: z.int(),
       auto_snapshot_rows: z.int().nullable(),
-      latest_snapshot_id: z.string().nullable(),
-      unsnapshotted_rows: z.int().nullable(),
+      latest_snapshot_id: z.string().nullable().describe("Only in the answer of get-dataset; null elsewhere"),
+      unsnapshotted_rows: z.int().nullable().describe("Only in the answer of get-dataset; null elsewhere"),
       snapshot_count: z.int().nullable(),
       metadata: z.record(z.string(), z.string()),
     })
@@ -97,7 +102,7 @@ export const Dataset = later(() =>
 );
 export type Dataset = z.infer<typeof Dataset>;
 
-/** `whole` adds the fields that a list leaves null. */
+/** `whole` adds the fields that only get-dataset has. */
 export function present(row: DatasetRow, { whole = false } = {}): Dataset {
   const { source } = row;
   return {

@@ -3,6 +3,7 @@ import {
   desiredReplicas,
   hasWaitedTooLong,
   isParkable,
+  isRestartDue,
   judgeLoss,
   loadDeadlineMs,
   mayPark,
@@ -71,6 +72,14 @@ test.each([
 test("restarts wait 1, 2, 4 seconds and five minutes at most", () => {
   expect([1, 2, 3, 20].map((attempt) => restartDelayMs(attempt, 1000))).toEqual([1000, 2000, 4000, 300_000]);
 });
+
+test.each([
+  ["none is set", null, true],
+  ["it has come", 1_000_000, true],
+  ["it comes", 1_000_001, false],
+  ["it comes after the longest pause", 1_300_000, false],
+  ["a wrong clock set it", 1_300_001, true],
+])("D6 restart: %s", (_name, at, due) => expect(isRestartDue(at, 1_000_000)).toBe(due));
 
 test("a load of 100 GB from a slow disk is not taken for hung", () => {
   expect(loadDeadlineMs(100e9)).toBeGreaterThan(2_000_000);

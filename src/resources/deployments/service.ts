@@ -116,7 +116,10 @@ function rateOf(ctx: Ctx, { provider, gpuType, gpuCount }: Pick<DeploymentRow, "
 }
 
 /** A deployment that starts must be able to pay for this. */
-const aMinute = (rate: number | null, replicas: number) => billing.costOf(rate, MINUTE_MS * Math.max(1, replicas));
+const aMinute = (ratePerHourMicros: number | null, replicas: number) => ({
+  ratePerHourMicros,
+  micros: billing.costOf(ratePerHourMicros, MINUTE_MS * Math.max(1, replicas)),
+});
 
 const settingsOf = (input: CreateDeployment) => ({
   minReplicas: input.min_replicas,

@@ -1,7 +1,9 @@
 import type { Ctx } from "../../context.ts";
+import { AppError } from "../../lib/errors.ts";
 import { write } from "../../platform/db/db.ts";
+import { requireReachable } from "../webhooks/guard.ts";
 import * as webhooks from "../webhooks/service.ts";
-import { accountOf, change, creditsOf, planFor } from "./accounts.ts";
+import { accountOf, availableCredits, change, planFor } from "./accounts.ts";
 import { namedModels } from "./policy.ts";
 import type { ChangeConfig, Config } from "./schema.ts";
 
@@ -15,7 +17,7 @@ export function present(ctx: Ctx, workspaceId: string): Config {
     webhookUrl: webhooks.servicePoint(ctx, workspaceId)?.url ?? null,
     cacheEnabled: account.cacheEnabled,
     plan,
-    credits: creditsOf(ctx, account),
+    credits: availableCredits(ctx, workspaceId),
   };
 }
 
@@ -27,7 +29,7 @@ export async function update(ctx: Ctx, workspaceId: string, given: ChangeConfig)
     ...(defaultThreshold === undefined ? {} : { defaultThreshold }),
     ...(cacheEnabled === undefined ? {} : { cacheEnabled }),
   };
-  if (typeof webhookUrl === "string") await webhooks.requireReachable(ctx, webhookUrl, { field: "webhookUrl" });
+  if (typeof webhookUrl === "string") await requireReachable(ctx, webhookUrl, { field: "webhookUrl" });
   return write(ctx.db, (tx) => {
     change(ctx, tx, workspaceId, changes);
     const secret = webhookUrl === undefined ? undefined : webhooks.pointService(ctx, tx, workspaceId, webhookUrl);
@@ -35,3 +37,12 @@ export async function update(ctx: Ctx, workspaceId: string, given: ChangeConfig)
     return secret === undefined ? config : { ...config, webhookSecret: secret };
   });
 }
+
+/** A scheme with one signature cannot carry two: notifications are signed with the new secret from now on. */
+export const rotateSecret = (ctx: Ctx, workspaceId: string): Config =>
+  write(ctx.db, (tx) => {
+    const webhookSecret = webhooks.rotateService(ctx, tx, workspaceId);
+    if (webhookSecret === undefined)
+      throw new AppError("unsupported_state", "There is no webhookUrl. Set one first: PUT /v1/config");
+    return { ...present(ctx, workspaceId), webhookSecret };
+  });

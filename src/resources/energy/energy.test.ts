@@ -32,7 +32,8 @@ const card = (index: number, powerWatts: number | null): Gpu => ({
 /** One card with the power `card.watts`; the clock moves only by `after`. */
 async function oneCard(dir?: string) {
   const clock = fakeClock();
-  const app = await jobsApp({ clock, ...(dir === undefined ? {} : { dir }) });
+  const flags = { "billing.local_rate_usd_per_hour": -1 }; // charges by the price file
+  const app = await jobsApp({ clock, flags, ...(dir === undefined ? {} : { dir }) });
   opened.push(app);
   const seen = { watts: 300 as number | null, asked: 0 };
   gpu.useProbe(app.ctx, async () => {

@@ -3,26 +3,28 @@
  * attached and detached meanwhile: deployments of the same model share this process.
  */
 import { type Host, runHosted } from "../host.ts";
-import { type FromServing, ToServing } from "../protocol.ts";
+import { type FromServing, ToServing, WorkerError } from "../protocol.ts";
 import { openEngine, type Prepared, prepareEngine } from "./engine/engine.ts";
-import type { Engine } from "./engine/types.ts";
-import { decodeOne } from "./health.ts";
+import { type Engine, UnusableModel } from "./engine/types.ts";
+import { warm } from "./health.ts";
 import { createRequestHandler, listen, type RequestHandler } from "./http.ts";
 import { type Served, toServed } from "./request.ts";
 
 type ServingHost = Host<ToServing, FromServing>;
-type Load = Extract<ToServing, { type: "load" }>;
+type Load = Extract<ToServing, { type: "load" }> & { fault: string };
 type Attach = Extract<ToServing, { type: "attach" }>;
 
 const PROGRESS_STEP = 0.01;
 const DRAIN_MS = 1_000; // time for cancelled requests to send their last event
 
-export const runServing = () => runHosted<ToServing, FromServing>(ToServing, serve);
+/** `fault`: a fault of decode calls, for tests (engine/thread/fault.ts). */
+export const runServing = (fault = "") =>
+  runHosted<ToServing, FromServing>(ToServing, async (host) => await serve(host, fault));
 
-async function serve(host: ServingHost): Promise<void> {
+async function serve(host: ServingHost, fault: string): Promise<void> {
   let prepared: Prepared | undefined;
   for await (const message of host.messages) {
-    if (message.type === "load") return await serveModel(host, message, prepared);
+    if (message.type === "load") return await serveModel(host, { ...message, fault }, prepared);
     if (message.type === "prepare") prepared ??= prepareEngine(message.data_dir, message.cuda);
   }
 }
@@ -31,10 +33,10 @@ async function serveModel(host: ServingHost, load: Load, prepared: Prepared | un
   const begun = performance.now();
   const engine = await open(host, load, prepared);
   host.send({ type: "loading", stage: "warming", progress: 0 });
-  const decoded = decodeOne(engine);
+  const warmed = warm(engine);
   const served = toServed(engine);
   rehearse(served); // runs on this thread while the other one decodes
-  await decoded;
+  await warmed;
   const handler = createRequestHandler(served, host.send, host.stopping);
   const server = listen(host.socketPath, handler.fetch);
   const { contextLength, parallel, memoryBytes, device } = engine.facts;
@@ -69,24 +71,26 @@ function rehearse({ template, newQuotes }: Served) {
 async function open(host: ServingHost, load: Load, prepared: Prepared | undefined): Promise<Engine> {
   host.send({ type: "loading", stage: "loading", progress: 0 });
   let shown = 0;
-  const engine = await openEngine(
-    {
-      dataDir: load.data_dir,
-      modelPath: load.model_path,
-      contextLength: load.context_length,
-      parallel: load.parallel,
-      threads: load.threads,
-      gpus: load.gpus,
-      hurry: load.hurry,
-      onProgress(fraction) {
-        if (fraction - shown < PROGRESS_STEP) return;
-        shown = fraction;
-        host.send({ type: "loading", stage: "loading", progress: Math.min(fraction, 1) });
-      },
+  const options = {
+    dataDir: load.data_dir,
+    modelPath: load.model_path,
+    contextLength: load.context_length,
+    parallel: load.parallel,
+    threads: load.threads,
+    gpus: load.gpus,
+    hurry: load.hurry,
+    fault: load.fault,
+    onProgress(fraction: number) {
+      if (fraction - shown < PROGRESS_STEP) return;
+      shown = fraction;
+      host.send({ type: "loading", stage: "loading", progress: Math.min(fraction, 1) });
     },
-    prepared,
-  );
-  return engine;
+  };
+  try {
+    return await openEngine(options, prepared);
+  } catch (error) {
+    throw error instanceof UnusableModel ? new WorkerError("data", error.message, { cause: error }) : error;
+  }
 }
 
 async function attach(engine: Engine, handler: RequestHandler, { name, path }: Attach): Promise<FromServing> {

@@ -1,3 +1,4 @@
+import { formatBytes } from "../../../lib/bytes.ts";
 import { type Command, command, EXIT, type Group, JSON_FLAG, SERVER_FLAGS } from "../../args.ts";
 import { connect } from "../../connect.ts";
 import { INTERRUPTED, interruptible } from "../../interrupt.ts";
@@ -7,6 +8,7 @@ import { watchJob } from "../../jobs/follow.ts";
 import { logs } from "../../jobs/logs.ts";
 import { model } from "../../jobs/model.ts";
 import { headlineOf, lastLine, plainLine, shortNumber, stepOf } from "../../jobs/view.ts";
+import { listAll } from "../../lists.ts";
 import { note, print, printJson, printTable } from "../../output.ts";
 
 const FLAGS = { ...SERVER_FLAGS, json: JSON_FLAG } as const;
@@ -38,16 +40,7 @@ function rowOf(job: Job): string[] {
   const key = headlineOf(job.method);
   const value = job.latest_metrics[key];
   const headline = value === undefined ? "-" : `${key} ${shortNumber(value)}`;
-  return [
-    job.id,
-    job.output_name,
-    job.status,
-    job.method,
-    job.base_model ?? "-",
-    stepOf(job),
-    headline,
-    job.created_at,
-  ];
+  return [job.id, job.output_name, job.status, job.method, job.base_model, stepOf(job), headline, job.created_at];
 }
 
 type Event = { created_at: string; level: string; type: string; message: string };
@@ -69,6 +62,37 @@ const get = command({
     const { body } = await client.call<{ data: Event[] }>("GET", pathOf(job.id, "/events?limit=20"));
     for (const { created_at, level, message } of body.data.toReversed())
       print(`${created_at}  ${level === "info" ? "" : `${level}: `}${message}`);
+    return EXIT.ok;
+  },
+});
+
+type Checkpoint = { id: string; step: number; size_bytes: number; is_best: boolean; created_at: string };
+
+const checkpoints = command({
+  summary: "List the checkpoints of a job, newest first",
+  takes: ["job"],
+  flags: FLAGS,
+  examples: ["verk jobs checkpoints sums"],
+  exits: NONE,
+  async run({ json, ...where }, target = "") {
+    const { client } = await connect(where);
+    const job = await mustFind(client, target);
+    const found = await listAll<Checkpoint>(client, pathOf(job.id, "/checkpoints"), ({ id }) => id);
+    if (json) printJson({ object: "list", data: found, has_more: false });
+    else {
+      const rows = found.map((each) => [
+        each.id,
+        String(each.step),
+        each.is_best ? "best" : "",
+        formatBytes(each.size_bytes),
+        each.created_at,
+      ]);
+      printTable(
+        ["ID", "STEP", "BEST", "SIZE", "CREATED"],
+        rows,
+        "No checkpoints. --save-steps sets how often a job makes one.",
+      );
+    }
     return EXIT.ok;
   },
 });
@@ -135,6 +159,7 @@ export const jobs: Group = {
     list,
     get,
     watch,
+    checkpoints,
     logs,
     cancel: transition("cancel", "Cancel a job; its checkpoints stay"),
     pause: transition("pause", "Pause a job: save a checkpoint and free its memory"),

@@ -91,11 +91,12 @@ const importModel = command({
       const options = { name: imports.nameFor(file, name), move, replace, onProgress };
       const copy = await imports.place(settings.data_dir, source, options);
       progress.end();
-      const { row, fitting } = await offline(settings, (ctx) => {
+      const register = (ctx: Ctx) => {
         const { id } = mustFindWorkspace(ctx, DEFAULT_WORKSPACE);
         const fits = registry.fittingBases(ctx, id, source.shape).map((each) => each.name);
         return { row: imports.registerChecked(ctx, copy, source.shape, baseIn(ctx)), fitting: fits };
-      });
+      };
+      const { row, fitting } = await offline(settings, register, { create: true });
       if (json) printJson(presentModel(row));
       else {
         print(row.name);

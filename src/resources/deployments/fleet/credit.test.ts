@@ -6,7 +6,9 @@ import { liveOf } from "./fleet.ts";
 
 setDefaultTimeout(120_000); // each starts processes
 const CHAT = { model: "d", messages: [{ role: "user", content: "hi" }] };
-const { open: app, closeAll } = manyDeploying();
+const { open, closeAll } = manyDeploying();
+const app = (options: Parameters<typeof open>[0] = {}) =>
+  open({ ...options, flags: { "billing.local_rate_usd_per_hour": -1 } });
 afterEach(closeAll);
 
 const spendAll = (on: DeployingApp) => billing.grant(on.ctx, { workspaceId: on.workspaceA, usd: -1000 });

@@ -52,7 +52,7 @@ export class Replica {
   stage: (typeof STAGES)[number] = "starting";
   progress = 0;
   parallel: number;
-  /** The last time that it showed that it decodes. */
+  /** The last time that it showed that it decodes, by the steady clock. */
   provedAt: number;
   probing = false;
   #inflight = 0;

@@ -146,7 +146,7 @@ type ReplicaSpec = { holder: string; path: string | null; bytes: number; loadUnt
 
 function addReplica(ctx: Ctx, live: Live, host: Host, { holder, path, bytes, loadUntil }: ReplicaSpec) {
   const adapter = path === null ? null : { name: holder, path };
-  const replica = new Replica({ holder, host, adapter, adapterBytes: bytes, loadUntil, now: ctx.clock.now() });
+  const replica = new Replica({ holder, host, adapter, adapterBytes: bytes, loadUntil, now: ctx.clock.steady() });
   live.cards = host.cards;
   live.replicas.add(replica);
   host.users.set(replica, live);

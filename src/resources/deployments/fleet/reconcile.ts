@@ -6,17 +6,18 @@ import { inArray } from "drizzle-orm";
 import type { Ctx } from "../../../context.ts";
 import { AppError } from "../../../lib/errors.ts";
 import * as gpu from "../../gpu/service.ts";
-import { desiredReplicas, isParkable, mayPark, type Traffic } from "../policy.ts";
+import { desiredReplicas, isParkable, isRestartDue, mayPark, type Traffic } from "../policy.ts";
 import { ACTIVE, type DeploymentRow, deployments } from "../table.ts";
 import { allLive, forget, inflightOf, type Live, liveOf, type Replica, readyOf, startingOf } from "./fleet.ts";
 import { endAll, keepToBudget, park } from "./halt.ts";
+import { killHung, prove } from "./health.ts";
 import { rejectHeld } from "./held_requests.ts";
 import { payerOf } from "./hosts.ts";
 import { launch } from "./launch.ts";
 import * as moves from "./moves.ts";
 import { usableParts } from "./parts.ts";
 import { keepQueueTime } from "./queue_time.ts";
-import { killHung, prove, replicaLost, retire, unqueue } from "./replica.ts";
+import { replicaLost, retire, unqueue } from "./replica.ts";
 import { keepSpare } from "./spare.ts";
 
 /** Called once, at the start: no replica runs yet, whatever the rows say. */
@@ -90,7 +91,8 @@ function reconcileOne(ctx: Ctx, row: DeploymentRow) {
 function scale(ctx: Ctx, row: DeploymentRow, live: Live, want: number) {
   const running = [...readyOf(live), ...startingOf(live)];
   const have = running.length + live.launching;
-  const due = Math.max(row.nextAttemptAt ?? 0, live.growAt) <= ctx.clock.now();
+  const now = ctx.clock.now();
+  const due = isRestartDue(row.nextAttemptAt, now) && isRestartDue(live.growAt, now);
   if (have >= want) unqueue(ctx, live);
   if (have < want && live.launching === 0 && due) {
     const parts = usableParts(ctx, row);

@@ -11,11 +11,9 @@ import { JOB_METHODS } from "../table.ts";
 export const MAX_SEED = 2 ** 31 - 1;
 const MAX_COMMAND_BYTES = 100_000; // the kernel allows 128 KiB for one argument
 
-const DATASET = /^ds_[0-9a-z]{26}(@(latest|snap-[1-9]\d{0,8}))?$/;
-const DatasetRef = z
-  .string()
-  .regex(DATASET, "must be a dataset's id, alone or with a snapshot, such as ds_…@snap-3 or ds_…@latest")
-  .describe("ds_…, ds_…@latest or ds_…@snap-3; the first two pin the rows of now");
+const DatasetRef = Label(300).describe(
+  "The id or the name of a dataset, alone or with a snapshot: ds_…, shop, ds_…@latest, shop@snap-3. Without a snapshot, and with @latest, the rows of now are pinned",
+);
 
 const document = (schema: z.ZodType): Record<string, unknown> => {
   const { $schema: _, ...json } = z.toJSONSchema(schema, { io: "input" }) as Record<string, unknown>;
@@ -82,7 +80,9 @@ export const CreateTrainingJob = z
     source_job: z.string().max(80).nullable().optional().describe("A job (job_…) to clone; fields of the request win"),
     code_artifact_id: z.string().max(80).nullable().optional().describe("The code of a custom job"),
     command: Command.nullable().optional().describe("The command of a custom job, run in the directory of the code"),
-    credentials: Credentials.nullish().describe("For a connected dataset. Used only to read it now, never stored"),
+    credentials: Credentials.nullish().describe(
+      "For a connected dataset. Kept in memory until the job has read it, never stored",
+    ),
     secrets: z
       .array(z.string().min(1).max(128))
       .max(64)

@@ -40,6 +40,11 @@ export type Rows = {
   format: Format | null;
 };
 
+const SAVES = 10;
+
+/** Steps between the checkpoints of a job without checkpoint.save_steps. */
+export const saveStepsFor = (totalSteps: number) => Math.ceil(totalSteps / SAVES);
+
 /** Everything that follows from the rows. `values` and `totalSteps` are null for a custom job. */
 export type Size = {
   values: Resolved<Method> | null;
@@ -109,7 +114,7 @@ export function mustAffordEstimate(ctx: Ctx, { payer, request, hardware }: Draft
   if (stepMs === null || totalSteps === null) return;
   const estimate = billing.costOf(hardware.rateMicros, stepMs * totalSteps);
   const most = request.max_cost_usd ? microsOf(request.max_cost_usd) : estimate;
-  billing.mustAfford(ctx, payer, Math.min(most, estimate));
+  billing.mustAfford(ctx, payer, { ratePerHourMicros: hardware.rateMicros, micros: Math.min(most, estimate) });
 }
 
 export function checkLimits(ctx: Ctx, { max_runtime_minutes: minutes }: JobRequest, faults: Faults) {

@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { openRandom } from "../../lib/random.ts";
+import { openRandom } from "../random.ts";
 import { costOf, priceOf } from "./charge.ts";
 
 test("an hour at a rate costs the rate, and nothing where there is none", () => {

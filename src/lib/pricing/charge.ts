@@ -1,5 +1,5 @@
 /** The price of a stretch of use in whole micro-dollars. Cutting a stretch into several does not change the sum. */
-import { HOUR_MS } from "../../lib/units.ts";
+import { HOUR_MS } from "../units.ts";
 
 export type Stretch = {
   /** Micro-dollars for an hour; null: free. */
