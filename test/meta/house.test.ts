@@ -61,7 +61,7 @@ const PUBLIC: Record<string, string[]> = {
   deployments: ["served"],
   datasets: ["connected/resolve", "stream/files", "stream/snapshots"],
   gpu: ["hardware"],
-  models: ["results"],
+  models: ["remove", "results"],
   reward_functions: ["check", "processes", "resolve"],
   volumes: ["materialize"],
   webhooks: ["guard"],
