@@ -48,7 +48,7 @@ describe("verk deploy", () => {
   });
 
   test("a deployment that fails is an error with its cause", async () => {
-    fake.state.views = [{ status: "failed", error: "the file is damaged" }];
+    fake.state.views = [{ status: "failed", error: "the file is damaged", last_error: "the file is damaged" }];
     const { code, out, err } = await verk(["deploy", "verk-tiny"]);
     expect([code, out]).toEqual([1, ""]);
     expect(err).toBe("verk: verk-tiny (dep_1) failed: the file is damaged\n");
