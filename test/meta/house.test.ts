@@ -58,6 +58,7 @@ const MAY: Record<string, string[]> = {
 const PUBLIC: Record<string, string[]> = {
   billing: ["budget", "run_time"],
   code_artifacts: ["unpack"],
+  deployments: ["served"],
   datasets: ["connected/resolve", "stream/files", "stream/snapshots"],
   gpu: ["hardware"],
   models: ["results"],

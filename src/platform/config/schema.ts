@@ -185,8 +185,12 @@ const serving = section("Deployments.", {
     .describe("While a deployment is parked, keep one process (about 70 MB) ready for it: a wake is faster."),
   health_interval_ms: milliseconds
     .default(10_000)
-    .describe("Time between health checks of an idle replica; one that serves requests needs none."),
-  health_timeout_ms: milliseconds.default(20_000).describe("A health check that takes longer has failed."),
+    .describe("A replica that showed no progress for this long is checked; one that streams answers needs no check."),
+  health_timeout_ms: milliseconds
+    .default(20_000)
+    .describe(
+      "A replica is replaced after this time without progress. A decode call that is under way counts as progress (docs/serving.md).",
+    ),
   restart_attempts: z
     .int()
     .min(0)

@@ -16,6 +16,7 @@ import { join } from "node:path";
 import { type TestApp, tempDir, testApp } from "../../../test/harness.ts";
 import { makeModel } from "../../../test/models.ts";
 import { write } from "../../platform/db/db.ts";
+import { BUILTIN_NAME } from "./builtin.ts";
 import { scan } from "./files/folder.ts";
 import { hashNew } from "./files/hash.ts";
 import { importFile, openSource, place, registerChecked } from "./files/import.ts";
@@ -42,6 +43,20 @@ beforeAll(async () => {
 afterAll(() => app.close().then(app.remove));
 
 describe("the built-in model", () => {
+  test("F2b can be deployed and trained before the first scan, and waits for its file", async () => {
+    const fresh = testApp({ parts: ["models"] });
+    const { status, body } = await fresh.call("POST", "/v1/deployments", { model: BUILTIN_NAME, name: "first" });
+    expect([status, body.status, body.source]).toEqual([201, "queued", "hub"]);
+    const before = models.mustGet(fresh.ctx, fresh.workspaceA, BUILTIN_NAME);
+    expect(models.usability(fresh.ctx, before)).toMatchObject({ waits: "recheck" });
+    await scan(fresh.ctx);
+    const { shape, ...after } = models.mustGet(fresh.ctx, fresh.workspaceA, BUILTIN_NAME);
+    expect(after).toMatchObject({ id: before.id, status: "ready", path: before.path, sizeBytes: before.sizeBytes });
+    expect(shape).toEqual(before.shape);
+    await fresh.close();
+    fresh.remove();
+  });
+
   test("is ready after the first scan, for every workspace, under its name", async () => {
     const { status, body } = await app.call("GET", "/v1/models/verk-tiny");
     expect(status).toBe(200);
@@ -125,7 +140,7 @@ describe("the models folder", () => {
     mkdirSync(folder("directory.gguf"));
     Bun.spawnSync(["mkfifo", folder("pipe.gguf")]);
     await scan(app.ctx);
-    const { body } = await app.call("GET", "/v1/models?limit=100");
+    const { body } = await app.call("GET", "/v1/models?registry=true&limit=100");
     const names = body.data.map((model: { name: string }) => model.name);
     expect(names.filter((name: string) => /copying|hidden|deep|directory|pipe/.test(name))).toEqual([]);
   });

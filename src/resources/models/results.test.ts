@@ -148,5 +148,5 @@ test("a workspace that goes takes bases and adapters along", async () => {
   on.ctx.db.$client.run("UPDATE models SET workspace_id = ?, source = 'upload' WHERE id = ?", [on.workspaceA, base.id]);
   await modelResults.registerResult(on.ctx, result);
   write(on.ctx.db, () => models.removeAll(on.ctx, on.workspaceA));
-  expect((await on.call("GET", "/v1/models")).body.data).toEqual([]);
+  expect((await on.call("GET", "/v1/models?registry=true")).body.data).toEqual([]);
 });

@@ -32,8 +32,15 @@ const byId = preparedRow(
 );
 const insert = preparedInsert(models);
 
-export const list = (ctx: Ctx, workspaceId: string, query: PageQuery) =>
-  page(ctx.db, models, visible(workspaceId), query, present);
+/** Two pages in one, of the workspace and of the installation, so that no other workspace's rows are read. */
+export function list(ctx: Ctx, workspaceId: string, query: PageQuery) {
+  const pages = [eq(models.workspaceId, workspaceId), isNull(models.workspaceId)].map((owner) =>
+    page(ctx.db, models, and(owner, here), query, (row) => row),
+  );
+  const rows = pages.flatMap(({ data }) => data).sort((a, b) => b.createdAt - a.createdAt || (a.id < b.id ? 1 : -1));
+  const hasMore = rows.length > query.limit || pages.some(({ has_more }) => has_more);
+  return { object: "list" as const, data: rows.slice(0, query.limit).map(present), has_more: hasMore };
+}
 
 /** By id or by name: first a model of the workspace, then of the installation, then a hub name of a ready model. */
 export function find(ctx: Ctx, workspaceId: string, name: string): ModelRow | undefined {
@@ -63,9 +70,13 @@ function findOfHub(ctx: Ctx, workspaceId: string, name: string): ModelRow | unde
 export function mustGet(ctx: Ctx, workspaceId: string, name: string): ModelRow {
   const row = find(ctx, workspaceId, name);
   if (!row)
-    throw new AppError("resource_not_found", `No model ${name.slice(0, 120)}: GET /v1/models lists them`, {
-      param: "id",
-    });
+    throw new AppError(
+      "resource_not_found",
+      `No model ${name.slice(0, 120)}: GET /v1/models?registry=true lists them`,
+      {
+        param: "id",
+      },
+    );
   return row;
 }
 
@@ -125,7 +136,10 @@ export type Usability =
 /** Wakes the scan of the models folder where a file there has changed. */
 export function usability(ctx: Ctx, row: ModelRow): Usability {
   const progress = row.progress ?? 0;
-  if (row.status === "pending") return { waits: "check", progress, reason: "is being checked" };
+  if (row.status === "pending") {
+    const waits = row.source === "builtin" && row.shape !== null ? "recheck" : "check";
+    return { waits, progress, reason: "is being checked" };
+  }
   if (row.status === "downloading")
     return { waits: "download", progress, reason: `is being downloaded (${Math.floor(progress * 100)} %)` };
   if (row.status !== "ready") return { never: true, reason: `is ${row.status}${row.error ? `: ${row.error}` : ""}` };

@@ -69,7 +69,9 @@ const factsOf = (each: Deployment, url: string): [string, string][] => [
   ["name", each.name],
   ["status", stateOf(each)],
   ...(each.load.reason ? [["reason", each.load.reason] as [string, string]] : []),
-  ...(each.error ? [["error", each.error] as [string, string]] : []),
+  ...(each.last_error
+    ? [[each.status === "failed" ? "error" : "last error", each.last_error] as [string, string]]
+    : []),
   ["model", each.model],
   ["endpoint", each.endpoint_url === null ? "none yet" : `${url}${each.endpoint_url}`],
   ["gpu", `${each.gpu.count} × ${each.gpu.type}`],

@@ -42,16 +42,7 @@ function rowOf(job: Job): string[] {
   const key = headlineOf(job.method);
   const value = job.latest_metrics[key];
   const headline = value === undefined ? "-" : `${key} ${shortNumber(value)}`;
-  return [
-    job.id,
-    job.output_name,
-    job.status,
-    job.method,
-    job.base_model ?? "-",
-    stepOf(job),
-    headline,
-    job.created_at,
-  ];
+  return [job.id, job.output_name, job.status, job.method, job.base_model, stepOf(job), headline, job.created_at];
 }
 
 type Event = { created_at: string; level: string; type: string; message: string };

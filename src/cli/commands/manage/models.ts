@@ -73,7 +73,7 @@ const importModel = command({
       const options = { name: imports.nameFor(file, name), move, replace, onProgress };
       const copy = await imports.place(settings.data_dir, source, options);
       progress.end();
-      const row = await offline(settings, (ctx) => imports.registerChecked(ctx, copy, source.shape));
+      const row = await offline(settings, (ctx) => imports.registerChecked(ctx, copy, source.shape), { create: true });
       if (json) printJson(presentModel(row));
       else {
         print(row.name);

@@ -22,7 +22,13 @@ const CASES: Case[] = [
   ["no model", { base_model: undefined }, 422, "/base_model", /is missing/],
   ["a model that is not here", { base_model: "nobody/nothing" }, 404, "/base_model", /models\/pull/],
   ["no dataset", { dataset: undefined }, 422, "/dataset", /is missing/],
-  ["something that is no dataset", { dataset: "rows.jsonl" }, 422, "/dataset", /@snap-3/],
+  [
+    "F25 a name that no dataset has",
+    { dataset: "rows.jsonl" },
+    404,
+    "/dataset",
+    /No dataset "rows.jsonl".*rows.jsonl@snap-3/,
+  ],
   ["a dataset that is not here", { dataset: `ds_${"0".repeat(26)}` }, 404, "/dataset", /No dataset/],
   [
     "another held-out dataset that is not here",
@@ -79,7 +85,14 @@ const CASES: Case[] = [
     "/hyperparameters/max_completion_length",
     /512 tokens/,
   ],
-  ["a typo in lora", { lora: { rank: 4, r: 4 } }, 422, "/lora/rank", /unknown/],
+  ["a typo in lora", { lora: { rank: 4, r: 4 } }, 422, "/lora/rank", /Did you mean r\?/],
+  [
+    "F22 a setting of lora twice",
+    { lora: { lora_alpha: 4, alpha: 4 } },
+    422,
+    "/lora/lora_alpha",
+    /another name of alpha/,
+  ],
   ["a value of lora out of range", { lora: { r: 0 } }, 422, "/lora/r", />=1/],
   [
     "a GPU that this machine does not have",
@@ -245,7 +258,7 @@ test("a dry run cuts no snapshot and pins nothing", async () => {
   expect(app.ctx.db.select().from(trainingJobs).all()).toEqual([]);
 });
 
-test("a custom job has code, a command and no model", async () => {
+test("P3 base_model: a custom job has code and a command, and custom where others have their model", async () => {
   const form = new FormData();
   form.set("file", new Blob([tarGz({ name: "main.sh", content: "true" })]), "code.tar.gz");
   const { body: code } = await app.call("POST", "/v1/code_artifacts", undefined, { raw: form });
@@ -253,7 +266,7 @@ test("a custom job has code, a command and no model", async () => {
   const made = await app.post({ ...own, code_artifact_id: code.id, command: "sh main.sh" });
   expect(made.status).toBe(201);
   expect(made.body).toMatchObject({
-    base_model: null,
+    base_model: "custom",
     dataset: null,
     lora: null,
     command: "sh main.sh",
@@ -282,4 +295,38 @@ test("credit below the estimate is 402, unless max_cost_usd is lower", async () 
   expect(made.status).toBe(201);
   await app.call("POST", `/v1/training_jobs/${made.body.id}/cancel`);
   billing.grant(app.ctx, { workspaceId: app.workspaceA, usd: 99.99999 });
+});
+
+test("F22 a pasted TRL config: the answer lists what is ignored, PEFT's names count, each name stands once in an error", async () => {
+  const hyperparameters = { max_steps: 4, bf16: true, logging_steps: 1, max_prompt_length: 64, output_dir: "out" };
+  const lora = { r: 4, lora_alpha: 8, lora_dropout: 0.1, task_type: "CAUSAL_LM", bias: "none" };
+  const { status, body } = await app.post({ hyperparameters, lora });
+  expect(status).toBe(201);
+  expect(body.lora).toMatchObject({ r: 4, alpha: 8, dropout: 0.1 });
+  const listed = [
+    { param: "/lora", message: expect.stringContaining("ignored: task_type, bias") },
+    {
+      param: "/hyperparameters",
+      message: expect.stringContaining("ignored: bf16, logging_steps, max_prompt_length, output_dir"),
+    },
+  ];
+  expect(body.warnings).toMatchObject(listed);
+  expect((await app.get(body.id)).warnings).toMatchObject(listed);
+  const wrong = await app.post({ hyperparameters: { lr: 1 } });
+  expect(wrong.body.error.message).toBe(
+    "hyperparameters.lr: is not a hyperparameter of grpo. Did you mean learning_rate?",
+  );
+});
+
+test("F25 a dataset by name, alone or with a snapshot; a name of several is refused with an id", async () => {
+  const dataset = await app.dataset("prompt");
+  const byName = await app.post({ dataset: "prompt" });
+  expect([byName.status, byName.body.dataset.id]).toEqual([201, dataset]);
+  const snapshot = byName.body.dataset.snapshot_id as string;
+  const pinned = await app.post({ dataset: `prompt${snapshot}`, eval_dataset: `prompt@latest` });
+  expect(pinned.body).toMatchObject({ dataset: { id: dataset, snapshot_id: snapshot }, eval_dataset: { id: dataset } });
+  for (let i = 0; i < 2; i++) await app.call("POST", "/v1/datasets", { name: "twice", format: "prompt" });
+  const several = await app.post({ dataset: "twice" });
+  expect([several.status, several.body.error.param]).toEqual([422, "/dataset"]);
+  expect(several.body.error.message).toMatch(/several datasets have the name "twice": give the id of one, such as ds_/);
 });
