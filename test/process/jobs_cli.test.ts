@@ -270,11 +270,17 @@ test("list, get, logs and the moves say what the server says", async () => {
   expect(await verk("get", "smus")).toMatchObject({ code: 1, err: expect.stringContaining("Did you mean sums?") });
 });
 
-test("model fetches the file, and keeps nothing that is not what it should be", async () => {
+test("F30 jobs model fetches the file, and keeps nothing that is not what it should be", async () => {
   expect(await verk("model", "job_1", "-o", "m.gguf")).toMatchObject({ code: 0, out: "" });
   expect(readFileSync(join(root, "m.gguf"), "utf8")).toBe("weights");
   state.file = "weighst";
-  const { code, err } = await verk("model", "job_1", "-o", "m.gguf");
+  // F30 a file that exists stays, unless --force is given
+  const kept = await verk("model", "job_1", "-o", "m.gguf");
+  expect([kept.code, kept.err]).toEqual([
+    2,
+    expect.stringContaining("m.gguf exists. Choose another file, or replace it with --force"),
+  ]);
+  const { code, err } = await verk("model", "job_1", "-o", "m.gguf", "--force");
   expect([code, err]).toEqual([1, expect.stringContaining("was not written")]);
   expect(readFileSync(join(root, "m.gguf"), "utf8")).toBe("weights");
 });

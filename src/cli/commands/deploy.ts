@@ -144,16 +144,12 @@ async function watch({ url, client }: Connection, made: Deployment, json: boolea
 }
 
 function announce(url: string, { id, name, endpoint_url }: Deployment) {
-  const model = JSON.stringify({ model: name, messages: [{ role: "user", content: "Hello" }] }).replaceAll(
-    "'",
-    "'\\''",
-  );
-  note(`${name} (${id}) is serving. Base URL for OpenAI clients: ${url}/v1/deployments/${id}`);
+  const body = JSON.stringify({ model: name, messages: [{ role: "user", content: "Hello" }] }).replaceAll("'", "'\\''");
+  note(`${name} (${id}) is serving. OpenAI clients: base URL ${url}/v1, model ${name}.`);
   print(`${url}${endpoint_url}`);
   note(`
   verk chat ${/^[\w.-]+$/.test(name) ? name : id}
 
-  curl ${url}${endpoint_url} \\
-    -H "Authorization: Bearer $VERK_API_KEY" -H "Content-Type: application/json" \\
-    -d '${model}'`);
+  export VERK_URL=${url} VERK_API_KEY=$(verk keys create)
+  curl "$VERK_URL/v1/chat/completions" -H "Authorization: Bearer $VERK_API_KEY" --json '${body}'`);
 }

@@ -2,8 +2,9 @@
 import { UsageError } from "../../lib/errors.ts";
 import { EXIT } from "../args.ts";
 import type { Client } from "../client.ts";
-import { mustFind } from "../datasets/find.ts";
+import { allDatasets, mustFind } from "../datasets/find.ts";
 import { labelOfFile, sendRows } from "../datasets/push.ts";
+import { wholeId } from "../lists.ts";
 import { count, note } from "../output.ts";
 import { createProgress } from "../progress.ts";
 import { isFile } from "../rewards/input.ts";
@@ -17,7 +18,10 @@ export async function datasetOf(client: Client, text: string, signal: AbortSigna
   if (/\.(jsonl|ndjson|json)$/i.test(text) || text.includes("/"))
     throw new UsageError(`--dataset: there is no file ${text}`, EXIT.failed);
   const [, name = text, snapshot = ""] = /^(.*?)(@.+)?$/s.exec(text) ?? [];
-  return name.startsWith("ds_") ? text : `${(await mustFind(client, name)).id}${snapshot}`;
+  const id = name.startsWith("ds_")
+    ? await wholeId(name, () => allDatasets(client))
+    : (await mustFind(client, name)).id;
+  return `${id}${snapshot}`;
 }
 
 async function upload(client: Client, path: string, signal: AbortSignal): Promise<string> {
