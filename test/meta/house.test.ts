@@ -56,7 +56,7 @@ const MAY: Record<string, string[]> = {
 
 /** Files of a resource that other resources may import, beside `service`, `table` and `schema`. */
 const PUBLIC: Record<string, string[]> = {
-  billing: ["budget", "run_time"],
+  billing: ["budget", "run_time", "usage"],
   code_artifacts: ["unpack"],
   datasets: ["connected/resolve", "stream/files", "stream/snapshots"],
   gpu: ["hardware"],

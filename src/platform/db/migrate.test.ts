@@ -31,8 +31,9 @@ const BAD: Migration = { version: 3, name: "0003_c", sql: "CREATE TABLE c (z TEX
 const tables = (db: Db) =>
   (db.$client.query("SELECT name FROM sqlite_schema ORDER BY name").all() as { name: string }[]).map((t) => t.name);
 
-test("the migrations of this program are numbered 1, 2, 3 … and run on an empty file", () => {
-  expect(MIGRATIONS.map((m) => m.version)).toEqual(MIGRATIONS.map((_, i) => i + 1));
+test("the migrations of this program have ascending numbers and run on an empty file", () => {
+  const versions = MIGRATIONS.map((m) => m.version);
+  expect(versions).toEqual([...new Set(versions)].sort((a, b) => a - b));
   const at = dir();
   const db = open(at);
   expect(migrate(db, join(at, "backups"))).toBe(MIGRATIONS.length);

@@ -12,6 +12,7 @@ import m0010 from "./0010_energy.sql" with { type: "text" };
 import m0011 from "./0011_publicity.sql" with { type: "text" };
 import m0012 from "./0012_counters.sql" with { type: "text" };
 import m0013 from "./0013_growth.sql" with { type: "text" };
+import m0015 from "./0015_usage.sql" with { type: "text" };
 
 export type Migration = { readonly version: number; readonly name: string; readonly sql: string };
 
@@ -29,4 +30,5 @@ export const MIGRATIONS: readonly Migration[] = [
   { version: 11, name: "0011_publicity", sql: m0011 },
   { version: 12, name: "0012_counters", sql: m0012 },
   { version: 13, name: "0013_growth", sql: m0013 },
+  { version: 15, name: "0015_usage", sql: m0015 },
 ];
