@@ -147,7 +147,7 @@ export function openContext(config: Config, db: Db, log: Log, clock: Clock): Run
     clock,
     log,
     secrets: openSecretBox({ file: config.secrets.master_key_file, sealed: () => someSealed(db.$client) }),
-    storage: openStorage(config),
+    storage: openStorage(config, (error) => log.error("stored content is damaged", { error })),
     supervisor: createSupervisor({
       log,
       clock,

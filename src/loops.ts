@@ -4,13 +4,14 @@ import { prune as pruneEvents } from "./events/consume.ts";
 import { pruneIdempotencyKeys } from "./http/idempotency.ts";
 import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS } from "./lib/units.ts";
 import type { LoopSpec } from "./platform/loop.ts";
+import { verifyStorage } from "./platform/storage/verify.ts";
 import { recordUses } from "./resources/api_keys/authenticate.ts";
 import { prune as pruneAudit } from "./resources/audit/service.ts";
 import { removeAbandoned } from "./resources/code_artifacts/upload.ts";
 import { cutDue } from "./resources/datasets/stream/snapshots.ts";
 import { sweep as sweepDatasets } from "./resources/datasets/stream/sweep.ts";
-import { pruneRequests } from "./resources/deployments/chat/records.ts";
 import { reconcile as reconcileDeployments } from "./resources/deployments/fleet/reconcile.ts";
+import { prune as pruneDeployments } from "./resources/deployments/prune.ts";
 import { runBatches } from "./resources/detection/batches/runner.ts";
 import { prune as pruneDetections } from "./resources/detection/service.ts";
 import * as energy from "./resources/energy/service.ts";
@@ -37,7 +38,7 @@ const SCHEDULES = {
   "code_artifacts.sweep": "47 * * * *",
   "datasets.snapshots": every(5 * SECOND_MS),
   "datasets.sweep": every(HOUR_MS),
-  "deployments.prune_requests": "27 3 * * *",
+  "deployments.prune": "27 3 * * *",
   "deployments.reconcile": every(SECOND_MS),
   "detection.batches": every(SECOND_MS),
   "detection.prune": "7 4 * * *",
@@ -50,6 +51,7 @@ const SCHEDULES = {
   "models.scan": every(MINUTE_MS),
   "sessions.reconcile": every(2 * SECOND_MS),
   "storage.sweep": "37 3 * * *",
+  "storage.verify": "47 1 * * *",
   "tracker.send": every(2 * SECOND_MS),
   "training_jobs.reconcile": every(SECOND_MS),
   "training_jobs.sweep": every(HOUR_MS),
@@ -70,7 +72,7 @@ const ticks: Record<LoopName, (ctx: Ctx, signal: AbortSignal) => unknown> = {
   "code_artifacts.sweep": removeAbandoned,
   "datasets.snapshots": cutDue,
   "datasets.sweep": (ctx) => sweepDatasets(ctx),
-  "deployments.prune_requests": (ctx) => pruneRequests(ctx, daysAgo(ctx, ctx.config.serving.request_retention_days)),
+  "deployments.prune": pruneDeployments,
   "deployments.reconcile": reconcileDeployments,
   "detection.batches": runBatches,
   "detection.prune": (ctx) => pruneDetections(ctx),
@@ -84,6 +86,7 @@ const ticks: Record<LoopName, (ctx: Ctx, signal: AbortSignal) => unknown> = {
   "models.scan": scan,
   "sessions.reconcile": reconcileSessions,
   "storage.sweep": (ctx) => ctx.storage.sweep(STORAGE_GRACE_MS),
+  "storage.verify": verifyStorage,
   "tracker.send": (ctx) => track(ctx),
   "training_jobs.reconcile": reconcileTrainingJobs,
   "training_jobs.sweep": sweepTrainingJobs,

@@ -5,6 +5,7 @@
 import type { Ctx } from "./context.ts";
 import { type LoopName, loops } from "./loops.ts";
 import { type Db, durable, generationOf, watchWrites } from "./platform/db/db.ts";
+import { removeLeftovers } from "./platform/leftovers.ts";
 import { inTurns, type Loop, type LoopSpec, startLoop } from "./platform/loop.ts";
 import { type Listener, listenAll, stopListening } from "./ports.ts";
 import { recordUses } from "./resources/api_keys/authenticate.ts";
@@ -51,6 +52,11 @@ const TABLE = [
     why: "begins first: it ends processes that an earlier server left, which may still write",
     begin: ({ ctx }) => ctx.supervisor.sweep(),
     close: ({ ctx }) => ctx.supervisor.stopAll("shutdown"),
+  },
+  {
+    name: "leftovers",
+    why: "begins after the workers, when nothing writes temporary files any more",
+    begin: ({ ctx }) => removeLeftovers(ctx.config.data_dir),
   },
   {
     name: "rewards",

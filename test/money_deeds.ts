@@ -72,7 +72,10 @@ export function deploymentDeed(status: string, { dice }: Moment): Deed {
   const deeds: Deed[] = [
     ...moves.map((action): Deed => ({ does: (ctx, id) => deploying.move(ctx, id, action), ends: true })),
     { does: (ctx, id) => deploying.park(ctx, id), ends: true },
-    { does: (ctx, id) => deploying.lose(ctx, id, "x", dice.below(2) === 0), ends: true },
+    {
+      does: (ctx, id) => deploying.lose(ctx, id, { error: "x", code: "worker_failed", canRetry: dice.below(2) === 0 }),
+      ends: true,
+    },
     { does: (ctx, id) => deploying.keepAccount(ctx, deploying.current(ctx.db, id)!, counts), counts },
     { does: (ctx, id) => deploying.keepAccount(ctx, deploying.current(ctx.db, id)!, counts), counts },
     serve,
@@ -88,10 +91,18 @@ const BLANK: Blank = {
   ...{ name: "d", status: "queued", model: "m", modelId: null, source: "hub", checkpoint: null, gpuType: "cpu" },
   ...{ gpuCount: 1, provider: "local", minReplicas: 0, maxReplicas: 4, idleTimeoutSeconds: 60, contextLength: null },
   ...{ parallel: null, wakeTimeoutSeconds: 60, maxHeldRequests: 1, pinned: false, parked: false, waking: false },
-  ...{ attempts: 0, nextAttemptAt: null, error: null, queueReason: null, totalCostMicros: 0, costRemainder: 0 },
+  ...{
+    attempts: 0,
+    nextAttemptAt: null,
+    error: null,
+    errorCode: null,
+    queueReason: null,
+    totalCostMicros: 0,
+    costRemainder: 0,
+  },
   ...{ chargedReplicas: 1, totalRequests: 0, totalErrors: 0, totalPromptTokens: 0, totalCompletionTokens: 0 },
   ...{ totalLatencyMs: 0, uptimeMs: 0, upSince: null, billedUntil: null, startedAt: null, stoppedAt: null },
-  ...{ lastRequestAt: null, metadata: {}, apiKeyId: null },
+  ...{ lastRequestAt: null, metadata: {}, apiKeyId: null, queueTimeoutSeconds: 900, queuedMs: 0 },
 };
 
 export const deploymentRow = (now: number, workspaceId: string, costPerHourMicros: number | null): DeploymentRow => {

@@ -51,7 +51,7 @@ export function pretendServing(app: TestApp, id: string) {
   const state = { bytes: 0, parallel: 1, loaded: true, ending: false };
   const host: Host = { key: id, worker, cards: [], users: new Map(), pendingUsage: new Map(), ...state };
   const replica = new Replica({ holder: `${id}/1`, host, adapter: null, adapterBytes: 0, loadUntil: now, now });
-  replica.becomeReady(now);
+  replica.becomeReady(app.ctx.clock.steady());
   host.users.set(replica, live);
   live.replicas.add(replica);
 }

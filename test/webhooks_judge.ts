@@ -11,6 +11,7 @@ const WAITS = [5 * SECOND, MINUTE, 10 * MINUTE, HOUR, 6 * HOUR, 12 * HOUR]; // t
 const WINDOW = 72 * HOUR;
 const OFF_MS = SECOND; // that an attempt may be late
 const ROUNDED_MS = 1;
+const HELD_OFF_MS = 2 * SECOND; // that the end of a delivery may be late whose endpoint is disabled
 
 /** A request that reached a receiver; the process may have died before it wrote the answer down. */
 export type Sent = Answer & {
@@ -41,7 +42,7 @@ export type Observations = {
   jitter: (ratio: number) => void;
 };
 
-type Verdict = "pending" | "succeeded" | "failed" | "cancelled";
+type Verdict = "pending" | "succeeded" | "failed";
 /** A delivery as it follows from what happened. */
 type Course = {
   row: DeliveryRow;
@@ -49,7 +50,6 @@ type Course = {
   recorded: ReadonlyMap<Sent, AttemptRow>;
   verdict: Verdict;
   endStep: number;
-  endAt: number;
 };
 
 function must(holds: boolean, what: string, ...facts: readonly unknown[]): asserts holds {
@@ -83,7 +83,9 @@ function judgeEndpoint(id: string, events: readonly Happened[], seen: Observatio
       must(!closed.some(({ from, to }) => at > from.at && at < to.at), "none while disabled", id, event, course.row);
     }
   }
-  for (const course of courses.values()) judgeCourse(course, seen);
+  const stepOf = new Map(events.map((event) => [event.id, event.step]));
+  for (const course of courses.values())
+    judgeCourse(course, { closed, madeStep: stepOf.get(course.row.eventId)! }, seen);
 }
 
 function courseOf(row: DeliveryRow, sent: readonly Sent[], seen: Observations): Course {
@@ -100,14 +102,17 @@ function courseOf(row: DeliveryRow, sent: readonly Sent[], seen: Observations): 
   must(recorded.size === attempts.length, "no attempt is there twice", row.id);
   const counts = [row.attemptCount, row.scheduledCount];
   must(counts[0] === attempts.length && counts[1] === attempts.length, "its counts", row.id, counts, attempts.length);
-  return { row, sent, recorded, verdict: "pending", endStep: Infinity, endAt: Infinity };
+  return { row, sent, recorded, verdict: "pending", endStep: Infinity };
 }
 
 type Moment = { at: number; step: number };
 type Closed = { from: Moment; to: Moment };
 const NEVER: Moment = { at: Infinity, step: Infinity };
 
-/** Answers that were written down and enablings, in their order: what becomes of the endpoint and its deliveries. */
+/**
+ * Answers that were written down and enablings, in their order: what becomes of the endpoint and its deliveries. A
+ * delivery counts once toward the fifty, at its first failed attempt.
+ */
 function replay(id: string, courses: ReadonlyMap<string, Course>, seen: Observations): Closed[] {
   const closed: Closed[] = [];
   let failures = 0;
@@ -125,33 +130,21 @@ function replay(id: string, courses: ReadonlyMap<string, Course>, seen: Observat
       continue;
     }
     const isGone = sent.status === 410;
-    failures = isGood(sent) ? 0 : failures + 1;
-    if (isGood(sent)) settle(course, "succeeded", each);
-    else if (isGone && course.verdict === "pending") settle(course, "failed", each);
-    if (isClosed() || isGood(sent) || !(isGone || failures === 50)) continue;
+    const isFirst = course.recorded.keys().next().value === sent;
+    failures = isGood(sent) ? 0 : failures + (isFirst ? 1 : 0);
+    if (isGood(sent)) settle(course, "succeeded", step);
+    else if (isGone && course.verdict === "pending") settle(course, "failed", step);
+    if (isClosed() || isGood(sent) || !(isGone || (isFirst && failures === 50))) continue;
     closed.push({ from: { at, step }, to: NEVER });
     seen.count(isGone ? "disabled by 410" : "disabled by fifty");
-    for (const other of courses.values())
-      if (other.verdict === "pending" && other.row.createdAt <= at && !isOver(other.row, at))
-        settle(other, "cancelled", each);
-  }
-  for (const { row, verdict, recorded, ...course } of courses.values()) {
-    const from = closed.find((each) => row.createdAt > each.from.at && row.createdAt < each.to.at)?.from;
-    if (from && verdict === "pending" && recorded.size === 0)
-      settle(courses.get(row.eventId)!, "cancelled", { at: row.createdAt, step: Math.min(course.endStep, from.step) });
   }
   judgeCounter(id, { failures, closed }, seen);
   return closed;
 }
 
-/** It was exhausted by then; whether rightly is judged with its course. */
-const isOver = ({ status, eventCreatedAt, updatedAt }: DeliveryRow, at: number) =>
-  status === "exhausted" && at >= eventCreatedAt + WINDOW && updatedAt <= at;
-
-function settle(course: Course, verdict: Verdict, { at, step }: Moment) {
+function settle(course: Course, verdict: Verdict, step: number) {
   course.verdict = verdict;
   course.endStep = Math.min(course.endStep, step);
-  course.endAt = Math.min(course.endAt, at);
 }
 
 function judgeCounter(
@@ -169,8 +162,11 @@ function judgeCounter(
   must(told.length === closed.length, "each disabling is one event", id, told.length, closed.length);
 }
 
-function judgeCourse(course: Course, seen: Observations) {
-  const { row, sent, recorded, verdict, endStep, endAt } = course;
+/** `madeStep`: when the event happened. */
+type Around = { closed: readonly Closed[]; madeStep: number };
+
+function judgeCourse(course: Course, around: Around, seen: Observations) {
+  const { row, sent, recorded, verdict, endStep } = course;
   const expiry = row.eventCreatedAt + WINDOW;
   must(row.dueAt === null && row.resendAt === null, "nothing is left to do", row);
   must(row.status === (verdict === "pending" ? "exhausted" : verdict), "its status", row, verdict);
@@ -178,13 +174,23 @@ function judgeCourse(course: Course, seen: Observations) {
   let made = 0;
   let after = 0; // what was cut off is made again after the restart
   for (const [i, each] of sent.entries()) {
-    const [earliest, latest] = allowed(row, base, made);
+    const { earliest, latest, isResumed } = nextOf(row, { base, made, after, step: each.beganStep }, around, seen);
     const by = deadline(Math.max(latest, after), seen.up);
+    if (isResumed) seen.count("resumed");
     must(each.startedAt >= earliest, "not before its time", row, each.startedAt, earliest);
     must(each.startedAt <= by, "within a second of its time", row, each.startedAt, by);
-    must(each.startedAt < expiry && each.beganStep < endStep, "not after its end", row, each.startedAt, endAt);
+    must(each.startedAt < expiry && each.beganStep < endStep, "not after its end", row, each.startedAt, endStep);
+    const isOff = around.closed.some(({ from, to }) => each.beganStep > from.step && each.beganStep < to.step);
+    must(!isOff, "nothing is sent while disabled", row, each.startedAt);
     must(each.body.length > 0 && Buffer.compare(each.body, sent[0]!.body) === 0, "the same bytes each time", row.id);
-    if (made >= 2 && base!.asks === null && i > 0 && recorded.has(sent[i - 1]!) && each.startedAt <= latest + OFF_MS)
+    if (
+      !isResumed &&
+      made >= 2 &&
+      base!.asks === null &&
+      i > 0 &&
+      recorded.has(sent[i - 1]!) &&
+      each.startedAt <= latest + OFF_MS
+    )
       seen.jitter((each.startedAt - base!.endsAt) / WAITS[Math.min(made, WAITS.length) - 1]!);
     const death = seen.up.find(({ from, to }) => from <= each.startedAt && each.startedAt <= to)!.to;
     if (recorded.has(each)) {
@@ -196,18 +202,37 @@ function judgeCourse(course: Course, seen: Observations) {
       seen.count("cut off");
     }
   }
-  const by = deadline(Math.max(allowed(row, base, made)[1], after), seen.up);
   if (verdict === "pending") {
+    const { latest } = nextOf(row, { base, made, after, step: Infinity }, around, seen);
+    const by = deadline(Math.max(latest, after), seen.up);
     must(by >= expiry, "no attempt is missing", row, by);
     const ends = Math.max(expiry, base?.endsAt ?? 0);
-    must(row.updatedAt >= expiry && row.updatedAt <= deadline(ends, seen.up), "exhausted in time", row, ends);
-  } else if (verdict === "cancelled") {
-    must(by >= endAt, "no attempt is missing before it was cancelled", row, by);
-    must(endAt <= deadline(expiry, seen.up), "cancelled, not exhausted", row, endAt);
+    const isHeld = around.closed.some(({ from, to }) => from.at <= expiry && expiry <= to.at);
+    const last = deadline(ends, seen.up, isHeld ? HELD_OFF_MS : OFF_MS);
+    must(row.updatedAt >= expiry && row.updatedAt <= last, "exhausted in time", row, ends);
+    if (isHeld) seen.count("exhausted while disabled");
   }
   must(row.lastResponseCode === (base?.status ?? null), "its last answer", row, base?.status);
   seen.count(row.status);
   if (made >= 11) seen.count("all of the schedule");
+}
+
+type Next = { base: Sent | undefined; made: number; after: number; step: number };
+
+/**
+ * When the attempt that began at `step` was due: by the schedule, or at once when its endpoint was enabled again after
+ * the last attempt.
+ */
+function nextOf(row: DeliveryRow, { base, made, after, step }: Next, { closed, madeStep }: Around, seen: Observations) {
+  let [earliest, latest] = allowed(row, base, made);
+  let isResumed = false;
+  for (const { from, to } of closed) {
+    if (to.step < (base?.endedStep ?? madeStep) || from.step > step) continue;
+    const by = deadline(Math.max(latest, after), seen.up);
+    must(by >= from.at, "no attempt is missing before it was disabled", row, by, from.at);
+    [earliest, latest, isResumed] = [to.at, to.at, true];
+  }
+  return { earliest, latest, isResumed };
 }
 
 /** [earliest, latest] of the attempt after the `made`-th, which was `last`; as if the process were always up. */
@@ -221,9 +246,9 @@ function allowed(row: DeliveryRow, last: Sent | undefined, made: number): [numbe
 }
 
 /** By when something due must have begun: within a second of up-time. */
-function deadline(due: number, up: readonly Up[]): number {
+function deadline(due: number, up: readonly Up[], offMs = OFF_MS): number {
   for (const { from, to } of up) {
-    const by = Math.max(due, from) + OFF_MS;
+    const by = Math.max(due, from) + offMs;
     if (to >= by) return by;
   }
   return Infinity;

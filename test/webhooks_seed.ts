@@ -37,8 +37,8 @@ const NATURES: readonly Nature[] = [
   { ...usual, succeeds: 0, events: 1, asks: 0.5 },
   { ...usual, succeeds: 0.3, gone: 0.2, events: 4, spreadMs: 20 * HOUR, returns: true },
 ];
-const FIFTY: Nature = { ...usual, succeeds: 0.004, events: 6, spreadMs: MINUTE, returns: true };
-const FIFTIES = 0.02;
+const FIFTY: Nature = { ...usual, succeeds: 0.002, events: 52, spreadMs: MINUTE, returns: true };
+const FIFTIES = 0.01;
 
 /** Most events come together with those of other seeds. */
 const BURSTS = 0.8;
@@ -68,7 +68,8 @@ export class Seed {
     const { events: most, returns } = this.nature;
     const events = this.nature === FIFTY ? most : 1 + this.below(most);
     // Siblings wait for each other where a receiver fails: all of them must fit into the second that is allowed.
-    this.lastsMs = events === 1 && !returns ? this.pick([0, 100, 10 * SECOND]) : this.pick([0, 0, 30, 90]);
+    const isMany = this.nature === FIFTY;
+    this.lastsMs = isMany ? 0 : events === 1 && !returns ? this.pick([0, 100, 10 * SECOND]) : this.pick([0, 0, 30, 90]);
     this.deeds = this.plan(startMs, events);
   }
 

@@ -155,12 +155,21 @@ export class World {
       const { from } = this.up.at(-1)!;
       next = Math.min(next, from + Math.ceil((due - from) / TICK_MS) * TICK_MS);
     }
+    if (this.isOverdue()) next = Math.min(next, this.now + TICK_MS);
     return next === Infinity ? undefined : Math.max(this.now, next);
   }
 
   private dueAfter(ms: number): number | null | undefined {
-    const sql = "SELECT min(next_at) at FROM webhook_deliveries WHERE next_at > ?";
+    const held = "SELECT min(expires_at) FROM webhook_deliveries WHERE status = 'pending' AND due_at IS NULL";
+    const sql = `SELECT min(at) at FROM (SELECT min(next_at) at FROM webhook_deliveries WHERE next_at > ?1
+      UNION ALL ${held} AND expires_at > ?1)`;
     return this.rig.ctx.db.$client.query<{ at: number | null }, [number]>(sql).get(ms)?.at;
+  }
+
+  /** A held delivery has expired: what is held is looked at once a second, not in every tick. */
+  private isOverdue(): boolean {
+    const sql = "SELECT 1 FROM webhook_deliveries WHERE status = 'pending' AND due_at IS NULL AND expires_at <= ?";
+    return this.rig.ctx.db.$client.query(sql).get(this.now) != null;
   }
 
   private async moment() {

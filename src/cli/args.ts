@@ -30,6 +30,11 @@ export type Command<F extends Flags = Flags> = {
   takes?: readonly string[];
   flags: F;
   examples: readonly string[];
+  /**
+   * Fields of the request and the flags that set them: `checkpoint/save_steps` → `--save-steps`. Errors of the API then
+   * name the flag. A flag with the name of its field needs no entry.
+   */
+  fields?: Readonly<Record<string, string>>;
   /** Meanings of exit codes that differ from the common table. */
   exits?: Readonly<Record<number, string>>;
   run: (flags: FlagValues<F>, ...positionals: string[]) => Promise<number> | number;
@@ -71,6 +76,7 @@ export const SERVER_FLAGS = {
   },
   data: DATA_FLAG,
   config: CONFIG_FLAG,
+  verbose: { type: "boolean", doc: "Print the code and the request id of an error of the server" },
 } as const;
 
 /** Rejects flags and arguments that the command does not declare. `name` is the command as typed, for the message. */

@@ -1,14 +1,21 @@
-/** An error of the API whose message can be shown to the user without changes. */
+type Details = ErrorOptions & { param?: string | null; requestId?: string | null };
+
+/** An error of the API. `api_words.ts` puts its message into the words of the command line. */
 export class ApiError extends Error {
+  /** JSON pointer of the field in the request, or the name of a parameter. */
+  readonly param: string | null;
+  readonly requestId: string | null;
   constructor(
     message: string,
     /** HTTP status; 0 if the server could not be reached or the connection broke. */
     readonly status: number,
     readonly code: string | null = null,
-    options?: ErrorOptions,
+    { param = null, requestId = null, ...options }: Details = {},
   ) {
     super(message, options);
     this.name = "ApiError";
+    this.param = param;
+    this.requestId = requestId;
   }
 }
 
@@ -131,22 +138,19 @@ function parsed(text: string): unknown {
 /** Formats the error of the API. A body in another format, such as a proxy's page, still gives the status. */
 async function failureOf(response: Response): Promise<ApiError> {
   const text = await response.text();
-  const request = response.headers.get("x-request-id");
-  const where = `${response.status}${request ? `, request ${request}` : ""}`;
+  const requestId = response.headers.get("x-request-id");
   try {
     const { error } = JSON.parse(text) as { error: { message: string; code: string | null; param: string | null } };
     const { message, code, param } = error;
     const names = (field: string) => message.includes(field) || message.includes(field.replaceAll("/", "."));
-    const isPlain = param === null || /^Line \d+: /.test(message) || names(param.replace(/^\//, ""));
-    return new ApiError(
-      `${isPlain ? "" : `${param}: `}${message} (${code ?? "error"}, ${where})`,
-      response.status,
-      code,
-    );
+    const isPlain = !param?.startsWith("/") || /^Line \d+: /.test(message) || names(param.slice(1));
+    return new ApiError(`${isPlain ? "" : `${param}: `}${message}`, response.status, code, { param, requestId });
   } catch {
     return new ApiError(
-      `The server answered ${where}: ${text.slice(0, 200).trim() || "an empty body"}`,
+      `The server answered ${response.status}: ${text.slice(0, 200).trim() || "an empty body"}`,
       response.status,
+      null,
+      { requestId },
     );
   }
 }

@@ -1,5 +1,7 @@
 import { type Command, EXIT, type Flags, type Group, isGroup } from "./args.ts";
-import { columns } from "./output.ts";
+
+/** No line of a help page is wider. */
+const WIDTH = 100;
 
 const EXIT_DOCS: [code: number, meaning: string][] = [
   [EXIT.ok, "success"],
@@ -18,67 +20,59 @@ export function overview(commands: readonly Entry[]): string {
 Usage: verk <command> [flags]
 
 Commands:
-${indented(commands.map(({ name, summary }) => [name, summary]))}
+${table(commands.map(({ name, summary }) => [name, summary]))}
 
 \`verk help <command>\` or \`verk <command> --help\` explains a command.
 
 Exit codes:
-${exitTable({})}
+${table(EXIT_DOCS.map(([code, meaning]) => [String(code), meaning]))}
 `;
 }
 
 export const helpOf = (name: string, entry: Command | Group): string =>
   isGroup(entry) ? groupHelp(name, entry) : commandHelp(name, entry);
 
+/** A group shows its commands. Their flags and exit codes are in the help of each one. */
 function groupHelp(name: string, group: Group): string {
-  const { otherwise } = group;
-  const each: [sub: string, Command][] = Object.entries(group.subcommands);
-  if (otherwise) each.unshift([otherwise.takes?.join(" ") ?? "", otherwise]);
-  const called = (sub: string, spec: Command) => (spec === otherwise ? name : `${name} ${sub}`);
-  return `${group.summary}
+  const own = group.otherwise;
+  const each = Object.entries(group.subcommands);
+  const firstExamples = each.flatMap(([, { examples }]) => examples.slice(0, 1));
+  return `${paragraph(group.summary)}
 
 Usage:
-${each.map(([sub, spec]) => `  ${usage(called(sub, spec), spec)}`).join("\n")}
+${own ? `${usage(name, own)}\n` : ""}${wrapped(["verk", name, "<command>", "[flags]"])}
 
 Commands:
-${indented(each.map(([sub, { summary }]) => [sub, summary]))}
+${table(each.map(([sub, { takes = [], summary }]) => [[sub, ...takes.map(argument)].join(" "), summary]))}
 
-Flags:
-${flagTable(Object.assign({}, ...each.map(([, spec]) => spec.flags)))}
-${examples(each.flatMap(([, spec]) => spec.examples))}
-Exit codes:
-${exitTable(Object.assign({}, ...each.map(([, spec]) => spec.exits)))}
-`;
+\`verk help ${name} <command>\` explains a command, with its flags and exit codes.
+${own ? `\nFlags of verk ${name} ${(own.takes ?? []).map(argument).join(" ")}:\n${flagTable(own.flags)}\n` : ""}${examples([...(own?.examples ?? []), ...firstExamples])}${own ? `\nExit codes:\n${exitTable(own)}\n` : ""}`;
 }
 
-function commandHelp(name: string, spec: Command): string {
-  return `${spec.summary}
+const commandHelp = (name: string, spec: Command): string => `${paragraph(spec.summary)}
 
-Usage: ${usage(name, spec)}
+Usage:
+${usage(name, spec)}
 
 Flags:
 ${flagTable(spec.flags)}
 ${examples(spec.examples)}
 Exit codes:
-${exitTable(spec.exits ?? {})}
+${exitTable(spec)}
 `;
-}
+
+const argument = (name: string) => (name.endsWith("?") ? `[${name.slice(0, -1)}]` : `<${name}>`);
 
 function usage(name: string, { takes = [], flags }: Command): string {
   const shown = Object.entries(flags).map(([flag, { value, multiple, type }]) => {
     const text = type === "boolean" ? `--${flag}` : `--${flag} ${value ?? "VALUE"}`;
     return `[${text}]${multiple ? "…" : ""}`;
   });
-  return [
-    "verk",
-    name,
-    ...takes.map((each) => (each.endsWith("?") ? `[${each.slice(0, -1)}]` : `<${each}>`)),
-    ...shown,
-  ].join(" ");
+  return wrapped(["verk", name, ...takes.map(argument), ...shown]);
 }
 
 const flagTable = (flags: Flags) =>
-  indented([
+  table([
     ...Object.entries(flags).map(([flag, { value, short, doc }]): [string, string] => [
       `${short ? `-${short}, ` : ""}--${flag}${value ? ` ${value}` : ""}`,
       doc,
@@ -89,11 +83,41 @@ const flagTable = (flags: Flags) =>
 const examples = (lines: readonly string[]) =>
   lines.length === 0 ? "" : `\nExamples:\n${lines.map((line) => `  ${line}\n`).join("")}`;
 
-/** The exit codes that all commands share, overridden and extended by the codes of this command. */
-const exitTable = (own: Readonly<Record<number, string>>) =>
-  indented(Object.entries({ ...Object.fromEntries(EXIT_DOCS), ...own }));
+/** Only a command that opens the data directory itself can find it in use or with another schema. */
+function exitTable({ flags, exits = {} }: Command): string {
+  const opensData = "data" in flags && !("url" in flags);
+  const shared = EXIT_DOCS.filter(([code]) => code <= EXIT.usage || (opensData && code !== EXIT.check));
+  return table(Object.entries({ ...Object.fromEntries(shared), ...exits }));
+}
 
-const indented = (rows: (readonly string[])[]) =>
-  columns(rows)
-    .map((line) => `  ${line}`)
+/** Two columns. The second one is wrapped below itself. */
+function table(rows: readonly (readonly [left: string, right: string])[]): string {
+  const left = Math.min(36, Math.max(...rows.map(([cell]) => Bun.stringWidth(cell))));
+  return rows
+    .map(([cell, text]) => {
+      const [first = "", ...more] = lines(text.split(" "), WIDTH - left - 4);
+      const gap = " ".repeat(Math.max(0, left - Bun.stringWidth(cell)));
+      const below = " ".repeat(left + 4);
+      const isLong = Bun.stringWidth(cell) > left;
+      const head = isLong ? [`  ${cell}`, `${below}${first}`] : [`  ${cell}${gap}  ${first}`];
+      return [...head, ...more.map((line) => `${below}${line}`)].join("\n");
+    })
     .join("\n");
+}
+
+/** A usage line. What does not fit stands below, indented. */
+const wrapped = (words: readonly string[]) => `  ${lines(words, WIDTH - 6).join("\n      ")}`;
+
+const paragraph = (text: string) => lines(text.split(" "), WIDTH).join("\n");
+
+/** Joins words to lines of at most `width` columns. */
+function lines(words: readonly string[], width: number): string[] {
+  const found: string[] = [];
+  for (const word of words) {
+    const last = found.at(-1);
+    const longer = last === undefined ? word : `${last} ${word}`;
+    if (last === undefined || Bun.stringWidth(longer) > width) found.push(word);
+    else found[found.length - 1] = longer;
+  }
+  return found;
+}

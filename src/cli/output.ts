@@ -3,6 +3,9 @@ export const print = (text: string) => void process.stdout.write(`${text}\n`);
 export const printJson = (value: unknown) => print(JSON.stringify(value));
 export const note = (text: string) => void process.stderr.write(`${text}\n`);
 
+/** `1 row`, `2 rows`. */
+export const count = (n: number, noun: string) => `${n} ${noun}${n === 1 ? "" : "s"}`;
+
 /** Rows as lines with aligned columns. */
 export function columns(rows: readonly (readonly string[])[], gap = "  "): string[] {
   const widths: number[] = [];

@@ -44,7 +44,7 @@ export function createTalk(client: Client, { id, name }: Partner, options: ChatO
           onComment,
         })) {
           const { choices, error } = (data ?? {}) as Chunk;
-          if (error) throw new ApiError(`${error.message} (${error.code ?? "error"})`, 502, error.code);
+          if (error) throw new ApiError(error.message, 502, error.code);
           const piece = choices?.[0]?.delta?.content;
           ending = choices?.[0]?.finish_reason ?? ending;
           if (!piece) continue;

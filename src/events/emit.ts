@@ -6,15 +6,18 @@ import { events } from "./table.ts";
 
 const insert = preparedInsert(events, "seq");
 
-/** Takes a `Tx`, never a `Db`: an event exists if and only if the change it reports does. */
+/**
+ * Takes a `Tx`, never a `Db`: an event exists if and only if the change it reports does. `at.id`: for a caller that
+ * shows the event in a list of its own too, under the same id.
+ */
 export function emit<T extends EventType>(
   tx: Tx,
   type: T,
-  at: { workspaceId: string; now: number },
+  at: { workspaceId: string; now: number; id?: string | undefined },
   data: EventPayload<T>,
 ) {
   const clean = CATALOG[type].data.parse(data);
-  const id = newId("evt", at.now);
+  const { id = newId("evt", at.now) } = at;
   insert(tx, { id, workspaceId: at.workspaceId, type, subjectId: clean.id, data: clean, createdAt: at.now });
   afterCommit(tx, () => {
     for (const listener of tx.$listeners) listener();

@@ -27,6 +27,9 @@ const changes = counter("verk_status_changes_total", "What has become of things,
   "action",
 ]);
 
+/** `eventId`: the id that the event of the step gets. */
+type Subject = { id: string; now: number; eventId?: string };
+
 /**
  * The only way to change a status. Compare-and-set: it returns undefined when the row is not in a `from` state, so a
  * late or repeated message is a no-op and not a second event.
@@ -35,7 +38,7 @@ export function transition<T extends Stateful, A extends string>(
   tx: Tx,
   machine: Machine<T, A>,
   action: A,
-  subject: { id: string; now: number },
+  subject: Subject,
   patch: Partial<T["$inferInsert"]> = {},
 ): T["$inferSelect"] | undefined {
   const [from, to, event] = machine.steps[action];
@@ -52,7 +55,7 @@ export function transition<T extends Stateful, A extends string>(
   if (!row) return undefined;
   const workspaceId = machine.workspaceOf(row);
   afterCommit(tx, () => changes.add(tx, workspaceId, [getTableName(table), action]));
-  if (event) emit(tx, event, { workspaceId, now: subject.now }, machine.report(row));
+  if (event) emit(tx, event, { workspaceId, now: subject.now, id: subject.eventId }, machine.report(row));
   return row;
 }
 

@@ -3,8 +3,10 @@ import type { z } from "zod";
 import type { Ctx, Principal } from "../context.ts";
 import { AppError, type ErrorCode } from "../lib/errors.ts";
 import { type Area, allows } from "../lib/scopes.ts";
+import { isServicePath } from "./answer/service_errors.ts";
 import { isRead } from "./audit.ts";
 import { type Reading as BodyReading, readJson } from "./body/json.ts";
+import { checkFields } from "./body/unknown_fields.ts";
 import { type BodyKind, bodyLimits } from "./limits/body_limits.ts";
 import { type Caller, type RequestState, setCaller, stateOf } from "./request_state.ts";
 
@@ -25,6 +27,24 @@ export type KeyRules = {
 };
 
 const bearer: KeyRules = { keyOf: (request) => bearerOf(request.headers.get("authorization")) };
+
+/** The way of the detection interface. */
+export const apiKeyHeader: KeyRules = {
+  keyOf(request) {
+    const key = request.headers.get("x-api-key")?.trim();
+    if (key) return key;
+    throw new AppError("missing_api_key", "Send an API key in the header X-API-Key (make one with `verk keys create`)");
+  },
+};
+
+/**
+ * A path of the API that has no route: a caller without a valid key gets 401, as for every route, and does not learn
+ * which routes exist. Other paths are open.
+ */
+export function requireKeyFor(ctx: Pick<Ctx, "authenticate">, request: Request, path: string) {
+  if (isServicePath(path)) ctx.authenticate(apiKeyHeader.keyOf(request));
+  else if (path.startsWith("/v1/")) ctx.authenticate(bearerOf(request.headers.get("authorization")));
+}
 
 /** A key that is known and refused. The audit log of its workspace records the attempt. */
 export class RefusedKey extends AppError {
@@ -81,6 +101,9 @@ export function isStillAdmitted(ctx: Pick<Ctx, "authenticate">, request: Request
 /** `kind`: the row in the table of limits; small by default. `tooLarge`: the error code for a body over the limit. */
 type Reading = Partial<BodyReading> & { kind?: BodyKind; tooLarge?: ErrorCode };
 
+/** Clients of that format send fields of other servers too, and expect that they are ignored. */
+const INFERENCE: ReadonlySet<BodyKind> = new Set<BodyKind>(["chat", "tokens"]);
+
 async function readAs(ctx: Ctx, request: Request, { kind = "small", tooLarge, ...more }: Reading): Promise<unknown> {
   try {
     return await readJson(ctx, request, { ...bodyLimits(ctx, kind), ...more });
@@ -104,15 +127,17 @@ export function area(ctx: Ctx, name: Area, keyRules: KeyRules = bearer) {
     return { principal: principal && admittedTo === entry ? principal : admit(entry, request, state) };
   });
   const parsing =
-    (reading: Reading) =>
-    ({ request, route }: { request: Request; route: string }) => {
+    (body: z.ZodType, reading: Reading) =>
+    async ({ request, route }: { request: Request; route: string }) => {
       const state = stateOf(request);
       state.route = route;
       admit(entry, request, state);
-      return readAs(ctx, request, reading);
+      const value = await readAs(ctx, request, reading);
+      if (!INFERENCE.has(reading.kind ?? "small")) checkFields(request, body, value);
+      return value;
     };
   return {
     authed,
-    takes: <S extends z.ZodType>(body: S, reading: Reading = {}) => ({ body, parse: [parsing(reading)] }),
+    takes: <S extends z.ZodType>(body: S, reading: Reading = {}) => ({ body, parse: [parsing(body, reading)] }),
   };
 }

@@ -11,7 +11,7 @@ export function cors(origins: readonly string[]): WithCors {
     const preflight = request.method === "OPTIONS" && request.headers.has("access-control-request-method");
     const answer = preflight ? new Response(null, { status: 204 }) : response;
     answer.headers.set("access-control-allow-origin", origin);
-    answer.headers.set("access-control-expose-headers", "x-request-id, retry-after, idempotent-replayed");
+    answer.headers.set("access-control-expose-headers", "x-request-id, retry-after, idempotent-replayed, warning");
     answer.headers.append("vary", "origin");
     if (preflight) {
       answer.headers.set("access-control-allow-methods", "GET, POST, PUT, PATCH, DELETE");

@@ -25,6 +25,8 @@ export class RequestState {
   announcedLength: number | undefined;
   /** The key whose count of requests under way includes this one. */
   keyUnderWay: string | undefined;
+  /** Parts of the request that the server ignored. */
+  readonly warnings: string[] = [];
   /** Memory reserved for the body of this request. */
   reserved: { workspaceId: string; bytes: number } | undefined;
 }

@@ -11,6 +11,7 @@ import { requireHost } from "./host.ts";
 import { logRequest, pathOf } from "./request_log.ts";
 import { createMeter } from "./request_metrics.ts";
 import { requestIdOf, stateOf } from "./request_state.ts";
+import { showWarnings } from "./warnings.ts";
 
 export type Handler = (request: Request) => Response | Promise<Response>;
 
@@ -32,6 +33,7 @@ export function createHandler(ctx: Ctx, routes: Routes, answers: ErrorAnswer = e
     const response = withCors(request, answer);
     response.headers.set("x-request-id", requestIdOf(request));
     announceLength(request, response);
+    showWarnings(request, response);
     logRequest(ctx.log, request, response.status);
     meter(request, response.status);
     return response;

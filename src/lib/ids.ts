@@ -1,5 +1,5 @@
 /** Every id prefix of the API, and `wrk` for child processes. The prefix says what a thing is; the ULID sorts by time. */
-type Prefix =
+export type Prefix =
   | (
       | "ws"
       | "key"
@@ -51,3 +51,11 @@ function countUp() {
 
 const SHAPE = /^[a-z]+_[0-9a-hjkmnp-tv-z]{26}$/;
 export const isId = (text: string, prefix: Prefix) => text.startsWith(`${prefix}_`) && SHAPE.test(text);
+
+/** The milliseconds in a well-formed id. */
+export function timeOf(id: string): number {
+  const ulid = id.slice(-26);
+  let ms = 0;
+  for (let i = 0; i < 10; i++) ms = ms * 32 + ALPHABET.indexOf(ulid[i] as string);
+  return ms;
+}

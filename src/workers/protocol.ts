@@ -140,6 +140,19 @@ export const FromServing = later(() =>
 );
 export type FromServing = z.infer<typeof FromServing>;
 
+/** Answer of a serving worker to GET /health?wait_ms=N. */
+export const ServingHealth = later(() =>
+  z.object({
+    /** A decode call has succeeded since the request came. */
+    decoded: z.boolean(),
+    /** Time of the probe, if one was needed and has ended. */
+    decode_ms: z.number().nullable(),
+    /** The native call under way: its age, and the time that it should take at the measured speed. */
+    running: z.object({ age_ms: z.number(), expected_ms: z.number() }).nullable(),
+  }),
+);
+export type ServingHealth = z.infer<typeof ServingHealth>;
+
 /** The inspector reads model files and archives, so that no outside file is parsed in the server. */
 export const ToInspector = later(() =>
   z.discriminatedUnion("type", [

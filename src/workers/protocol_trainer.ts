@@ -117,6 +117,21 @@ const sample = later(() =>
 );
 export type TrainSample = z.infer<typeof sample>;
 
+const alarms = later(() => z.array(z.strictObject({ type: z.string(), message: z.string() })));
+
+/** One step of those that a checkpoint carries in its file steps.ndjson. `time`: in epoch milliseconds. */
+export const StepRecord = later(() =>
+  z.strictObject({
+    time: z.int().min(0),
+    step: z.int().min(1),
+    epoch: z.number(),
+    values: z.record(z.string(), z.number()),
+    samples: z.array(sample),
+    alarms,
+  }),
+);
+export type StepRecord = z.infer<typeof StepRecord>;
+
 /** Kinds of failures that only a training has. They add detail to the kinds of protocol.ts. */
 export const TROUBLES = ["no_effect", "lacking_memory", "bad_rows", "bad_reward"] as const;
 
@@ -147,7 +162,7 @@ export const FromTrainer = later(() =>
       eta_ms: z.number().nullable(),
       samples: z.array(sample),
       /** Warnings for the user: a kind and a sentence. */
-      alarms: z.array(z.strictObject({ type: z.string(), message: z.string() })),
+      alarms,
     }),
     z.strictObject({ type: z.literal("log"), stream: z.enum(["stdout", "stderr"]), line: z.string() }),
     /** The checkpoint is complete on disk. `metrics` are those of its step. */

@@ -49,7 +49,7 @@ beforeAll(async () => {
   theirs.artifact = own.A.artifact;
   theirs.model = await made("A", "/v1/models", { name: "mine" });
   theirs.reward = await made("A", "/v1/reward_functions", { name: "theirs", source: SCORES });
-  theirs.job = await app.job();
+  theirs.job = await app.job(QUICK);
   theirs.checkpoint = app.checkpoint(theirs.job, 1);
   theirs.endpoint = await made("A", "/v1/webhooks", { url: "https://203.0.114.7/" });
   theirs.key = await made("A", "/v1/api_keys", { name: "k" });
@@ -64,10 +64,12 @@ const asB = (method: string, path: string, json?: unknown) => app.call(method, p
 type Workspace = "A" | "B";
 type Reference = { path: string; json: object; param: string };
 const JOBS = "/v1/training_jobs";
+/** The preview of a job samples little: these tests are about who may name what. */
+const QUICK = { hyperparameters: { num_generations: 2, max_completion_length: 4, per_device_train_batch_size: 2 } };
 const job = (who: Workspace, json: object, param: string): Reference => ({
   path: JOBS,
   param,
-  json: { base_model: "random", method: "grpo", dataset: own[who].dataset, reward_source: SCORES, ...json },
+  json: { base_model: "random", method: "grpo", dataset: own[who].dataset, reward_source: SCORES, ...QUICK, ...json },
 });
 const custom = (who: Workspace, json: object, param: string): Reference => ({
   path: JOBS,

@@ -20,7 +20,7 @@ DEATHS.push("http.before_send", "http.after_send");
 /** In memory where there is such a place: a flush is awaited thousands of times, and no power is cut here. */
 const place = () => (existsSync("/dev/shm") ? mkdtempSync("/dev/shm/verk-test-") : tempDir());
 
-test("72 hours with failures, crashes and restarts: nothing lost, early, late, twice or miscounted", async () => {
+test("P7 P16 P17 72 hours with failures, crashes and restarts: nothing lost, early, late, twice or miscounted", async () => {
   const dir = place();
   const counts = new Map<string, number>();
   const jitters: number[] = [];
@@ -44,8 +44,15 @@ test("72 hours with failures, crashes and restarts: nothing lost, early, late, t
   } finally {
     rmSync(dir, { recursive: true, force: true });
   }
-  const situations = ["succeeded", "failed", "exhausted", "cancelled", "cut off", "all of the schedule"];
-  for (const what of [...situations, "disabled by fifty", "disabled by 410", "enabled again", ...DEATHS])
+  const situations = ["succeeded", "failed", "exhausted", "resumed", "exhausted while disabled", "cut off"];
+  for (const what of [
+    ...situations,
+    "all of the schedule",
+    "disabled by fifty",
+    "disabled by 410",
+    "enabled again",
+    ...DEATHS,
+  ])
     expect(`${what}: ${(counts.get(what) ?? 0) >= HISTORIES / 400}`).toBe(`${what}: true`); // or it was not tried
   jitters.sort((a, b) => a - b);
   expect(jitters[0]).toBeLessThan(0.91);

@@ -40,6 +40,20 @@ describe("every error has the envelope and a request id", () => {
     expect(answer.headers.get("x-request-id")).toBeTruthy();
   });
 
+  test("P8 an unknown path under /v1 needs a key like every other: 401 without a valid one, 404 with it", async () => {
+    for (const key of [null, "vk_wrong"]) {
+      expect((await app.call("GET", "/v1/nothing", undefined, { key })).status).toBe(401);
+      expect((await app.call("POST", "/v1/detect/nothing", {}, { key })).status).toBe(401);
+      expect((await app.call("POST", "/api/nothing", {}, { key })).body.code).toEndWith("_API_KEY");
+    }
+    expect((await app.call("GET", "/v1/nothing")).body.error.code).toBe("route_not_found");
+    expect((await app.call("POST", "/api/nothing", {})).body.code).toBe("NOT_FOUND");
+    for (const path of ["/nothing", "/v2/nothing", "/v1"])
+      expect((await app.call("GET", path, undefined, { key: null })).status).toBe(404);
+    for (const path of ["/v1/public/runs", "/healthz", "/readyz", "/version", "/docs", "/setup", "/openapi.json"])
+      expect((await app.call("GET", path, undefined, { key: null })).status).toBe(200);
+  });
+
   test("the bad parameter is named as the caller wrote it", async () => {
     const { body } = await app.call("GET", "/v1/workspaces?limit=500", undefined, { key: app.adminKey });
     expect(body.error.param).toBe("limit");

@@ -63,6 +63,7 @@ const PUBLIC: Record<string, string[]> = {
   models: ["results"],
   reward_functions: ["check", "processes", "resolve"],
   volumes: ["materialize"],
+  webhooks: ["guard"],
 };
 const isPublic = (resource: string, file: string) =>
   ["service", "table", "schema", ...(PUBLIC[resource] ?? [])].includes(file);

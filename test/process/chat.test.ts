@@ -54,9 +54,11 @@ describe("verk deploy", () => {
     expect(err).toBe("verk: verk-tiny (dep_1) failed: the file is damaged\n");
   });
 
-  test("what the server refuses is one line", async () => {
+  test("F23 what the server refuses is one line; --verbose adds the code and the status", async () => {
     const { code, err } = await verk(["deploy", "nonsense"]);
-    expect([code, err]).toEqual([1, "verk: No model nonsense (resource_not_found, 404)\n"]);
+    expect([code, err]).toEqual([1, "verk: No model nonsense\n"]);
+    const verbose = await verk(["deploy", "nonsense", "--verbose"]);
+    expect(verbose.err).toBe("verk: No model nonsense (resource_not_found, 404)\n");
   });
 
   test("--no-wait prints the id; --json the record", async () => {
@@ -149,7 +151,7 @@ describe("verk chat", () => {
       controller.close();
     };
     const { code, out, err } = await verk(["chat", "demo", "-m", "Hi"]);
-    expect([code, out, err]).toEqual([1, "Half\n", "verk: The replica was lost (worker_failed)\n"]);
+    expect([code, out, err]).toEqual([1, "Half\n", "verk: The replica was lost\n"]);
   });
 
   test("an answer that ends without an end is not taken for a whole one", async () => {

@@ -99,15 +99,19 @@ describe("push", () => {
 describe("append", () => {
   const create = async (name: string) => (await verk(["create", name, "--format", "prompt"])).out.trim();
 
-  test("splits a file into batches at line ends; every row lands once and in order", async () => {
+  test("F28 append splits a file into batches at line ends; every row lands once and in order", async () => {
     const id = await create("stream");
     const path = file("stream.jsonl", rows(1, 95));
     const { code, out, err } = await verk(["append", "stream", path, "--batch-rows", "10", "--expect-head", "0"]);
-    expect([code, out]).toEqual([0, "1..95\n"]);
+    expect([code, out]).toEqual([0, "rows 1 to 95\n"]);
     expect(err).toContain(`stream (${id}): 95 appended; 95 rows since the newest snapshot`);
     expect((await verk(["pull", id])).out).toBe(rows(1, 95));
+    // F28 one row is "1 row"
+    const one = await verk(["append", id, file("one.jsonl", rows(96, 96))]);
+    expect([one.code, one.out]).toEqual([0, "row 96\n"]);
+    expect(one.err).toContain(": 1 appended; 96 rows since the newest snapshot");
     const moved = await verk(["append", id, path, "--expect-head", "0"]);
-    expect([moved.code, moved.err]).toEqual([1, expect.stringContaining("head_moved")]);
+    expect([moved.code, moved.err]).toEqual([1, expect.stringContaining("--expect-head is 0, but the head is row 96")]);
   });
 
   test("changes come from standard input too", async () => {
@@ -156,7 +160,7 @@ describe("append", () => {
     const env = { VERK_URL: proxy.url.origin, VERK_API_KEY: ownKey(server.dir) };
     const { code, out } = await verk(["append", id, "--batch-rows", "10"], { env, stdin: rows(1, 30) });
     await proxy.stop(true);
-    expect([code, out, lost]).toEqual([0, "1..30\n", 4]);
+    expect([code, out, lost]).toEqual([0, "rows 1 to 30\n", 4]);
     expect((await verk(["pull", id])).out).toBe(rows(1, 30));
   });
 
@@ -175,7 +179,7 @@ describe("append", () => {
     expect(head).toBeLessThan(100_000);
     const back = await startBinary({ dir: own.dir, args: ["--listen", new URL(own.url).host] });
     const { code, out } = await appending;
-    expect([code, out]).toEqual([0, "1..100000\n"]);
+    expect([code, out]).toEqual([0, "rows 1 to 100000\n"]);
     expect(sha256((await verk(["pull", id], { env })).out)).toBe(sha256(text));
     await back.kill();
     rmSync(own.dir, { recursive: true, force: true });

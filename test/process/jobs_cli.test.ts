@@ -201,7 +201,7 @@ describe("verk jobs create", () => {
       out: expect.stringContaining("reward before training: mean 0.5, std 0.5, 75 %"),
     });
     const bad = await verk("create", "--model", "verk-tiny", "--method", "gropo", "--dataset", "ds_1", "--dry-run");
-    expect(bad).toMatchObject({ code: 1, out: expect.stringContaining("error: /method: no such method") });
+    expect(bad).toMatchObject({ code: 1, out: expect.stringContaining("error: --method: no such method") });
   });
 
   test.each([

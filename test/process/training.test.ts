@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { readdirSync, readFileSync, rmSync } from "node:fs";
+import { join } from "node:path";
 import { startBinary } from "../binary.ts";
 import { makeKey } from "../cli.ts";
 import { violations } from "../fault/invariants.ts";
@@ -158,6 +159,29 @@ test("kill -9 of the server: the job goes on from its newest checkpoint when the
   expect(await streamOf(id)).toEqual(undisturbed);
   const { data } = await call("GET", `/training_jobs/${id}/events`);
   expect(data.map(({ type }: { type: string }) => type)).toContain("job.requeued");
+}, 180_000);
+
+test("D9 kill -9 of a server that is behind: steps whose messages it never read are in the checkpoints", async () => {
+  const form = new FormData();
+  form.set("name", "pairs");
+  const rows = Array.from({ length: 24 }, (_, i) => JSON.stringify({ prompt: `${i}+1=`, completion: `${i + 1}` }));
+  form.set("file", new File([`${rows.join("\n")}\n`], "pairs.jsonl"));
+  const pairs = (await call("POST", "/datasets", form)).id;
+  const hyperparameters = { max_steps: 60, per_device_train_batch_size: 2, max_length: 32 };
+  const sft = { method: "sft", dataset: pairs, reward_source: null, reward_language: null, hyperparameters };
+  const id = await create({ ...sft, checkpoint: { save_steps: 5, keep_last: 3 } });
+  await until("a step", async () => (await call("GET", `/training_jobs/${id}`)).progress.step > 0 || undefined, 60_000);
+  process.kill(server.pid, "SIGSTOP"); // reads no message from now on
+  const names = () => readdirSync(join(dir, "jobs", id, "checkpoints")).filter((name) => name.startsWith("step-"));
+  const before = names().length;
+  await until("two more checkpoints", () => names().length >= before + 2, 60_000);
+  await server.kill("SIGKILL");
+  server = await startBinary({ dir, env, key });
+  expect(await ended(id)).toMatchObject({ status: "completed", error: null });
+  expect((await streamOf(id)).map(({ step }) => step)).toEqual(Array.from({ length: 60 }, (_, i) => i + 1));
+  const { data } = await call("GET", `/training_jobs/${id}/events?limit=100`);
+  const saved = (data as { type: string; data: { step: number } }[]).filter(({ type }) => type === "checkpoint");
+  expect(saved.map((event) => event.data.step).reverse()).toEqual(Array.from({ length: 12 }, (_, i) => 5 * (i + 1)));
 }, 180_000);
 
 test("the deployment of a job answers with the trained model", async () => {

@@ -62,6 +62,8 @@ export function fakeEngine(script: Script, facts: Partial<ModelFacts> = {}): Fak
       completionTokens: 0,
       decodeCalls: 0,
       idleMs: Number.POSITIVE_INFINITY,
+      callsDone: 0,
+      running: null,
     }),
     close: async () => {},
   };

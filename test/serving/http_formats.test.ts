@@ -154,7 +154,7 @@ describe("the other routes", () => {
     scripted("x");
     const get = (path: string) => fetch(`http://worker${path}`, { unix: socket } as RequestInit);
     const before = engine.requests.length;
-    expect(await json(await get("/health"))).toMatchObject({ ok: true, decode_ms: expect.any(Number) });
+    expect(await json(await get("/health"))).toMatchObject({ decoded: true, decode_ms: expect.any(Number) });
     expect(engine.requests.length).toBe(before + 1);
     expect(await json(await get("/stats"))).toMatchObject({ active: 0, idle_ms: null });
     expect((await json(await get("/nothing"))).error.code).toBe("route_not_found");

@@ -1,14 +1,5 @@
 import { afterAll, afterEach, describe, expect, test } from "bun:test";
-import {
-  existsSync,
-  mkdtempSync,
-  readdirSync,
-  rmdirSync,
-  rmSync,
-  statSync,
-  truncateSync,
-  writeFileSync,
-} from "node:fs";
+import { existsSync, mkdtempSync, readdirSync, rmdirSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { failpoints } from "../../src/platform/failpoint.ts";
@@ -78,18 +69,6 @@ test("a directory of content is made with the first content in it; one that cann
   rmSync(shard);
   await storage.put("k", bytes("hello"));
   expect(readdirSync(shard)).toHaveLength(1);
-});
-
-test("content that was damaged is replaced by the next put of it", async () => {
-  const root = scratch();
-  const storage = openLocalStorage(root);
-  await storage.put("k", bytes("hello"));
-  const [object] = filesUnder(join(root, "objects"));
-  truncateSync(join(root, "objects", object!), 2);
-  const damaged = await storage.get("k");
-  expect(await new Response(damaged!.stream).text().catch((error) => error)).toBeInstanceOf(StorageError);
-  await storage.put("k2", bytes("hello"));
-  expect(await new Response((await storage.get("k"))!.stream).text()).toBe("hello");
 });
 
 test("missing content is an error of the disk, not an absent key", async () => {

@@ -1,5 +1,6 @@
 import { createInterface } from "node:readline";
 import { UsageError } from "../../lib/errors.ts";
+import { inCliWords } from "../api_words.ts";
 import { command, EXIT, SERVER_FLAGS, wholeOf } from "../args.ts";
 import { ApiError } from "../client.ts";
 import { connect } from "../connect.ts";
@@ -8,20 +9,22 @@ import { note } from "../output.ts";
 import { createProgress } from "../progress.ts";
 import { type ChatOptions, createTalk, type Ending, type Talk } from "../talk.ts";
 
+const FLAGS = {
+  message: { type: "string", short: "m", value: "TEXT", doc: "Ask this question, print the answer and exit" },
+  system: { type: "string", value: "TEXT", doc: "System prompt" },
+  temperature: {
+    type: "string",
+    value: "X",
+    doc: "Sampling temperature from 0 to 2; 0 = always the most likely token (default: the server's)",
+  },
+  "max-tokens": { type: "string", value: "N", doc: "Maximum length of an answer in tokens" },
+  ...SERVER_FLAGS,
+} as const;
+
 export const chat = command({
   summary: "Chat with a deployment at the terminal, or ask one question through a pipe",
   takes: ["deployment"],
-  flags: {
-    message: { type: "string", short: "m", value: "TEXT", doc: "Ask this question, print the answer and exit" },
-    system: { type: "string", value: "TEXT", doc: "System prompt" },
-    temperature: {
-      type: "string",
-      value: "X",
-      doc: "Sampling temperature from 0 to 2; 0 = always the most likely token (default: the server's)",
-    },
-    "max-tokens": { type: "string", value: "N", doc: "Maximum length of an answer in tokens" },
-    ...SERVER_FLAGS,
-  },
+  flags: FLAGS,
   examples: [
     "verk chat demo",
     "verk chat demo -m 'Name three rivers.'",
@@ -122,5 +125,5 @@ function runCommand(talk: Talk, text: string): string {
 /** A failed answer does not end the conversation. */
 function printError(error: unknown) {
   if (!(error instanceof ApiError)) throw error;
-  note(`verk: ${error.message}`);
+  note(`verk: ${inCliWords(error, { flags: FLAGS })}`);
 }

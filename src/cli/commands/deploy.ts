@@ -42,6 +42,7 @@ export const deploy = command({
     "verk deploy verk-tiny --name demo",
     "verk deploy Qwen/Qwen2.5-0.5B-Instruct-GGUF --name qwen --min-replicas 0",
   ],
+  fields: { idle_timeout_seconds: "--idle-timeout" },
   exits: {
     1: "failed: the model could not be served",
     [INTERRUPTED]: "interrupted: the deployment continues on the server",
@@ -127,7 +128,7 @@ async function watch({ url, client }: Connection, made: Deployment, json: boolea
   if (last.status !== "serving") {
     if (json) printJson(last);
     const ending = last.status === "failed" ? "failed" : `is ${last.status}`;
-    note(`verk: ${made.name} (${made.id}) ${ending}${last.error ? `: ${last.error}` : ""}`);
+    note(`verk: ${made.name} (${made.id}) ${ending}${last.last_error ? `: ${last.last_error}` : ""}`);
     return EXIT.failed;
   }
   if (json) printJson(last);

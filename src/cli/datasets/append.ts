@@ -3,7 +3,7 @@ import { command, EXIT, JSON_FLAG, SERVER_FLAGS, wholeOf } from "../args.ts";
 import { ApiError, type Client } from "../client.ts";
 import { connect } from "../connect.ts";
 import { INTERRUPTED, interruptible } from "../interrupt.ts";
-import { note, print, printJson } from "../output.ts";
+import { count, note, print, printJson } from "../output.ts";
 import { createProgress } from "../progress.ts";
 import { type Batch, batchesOf } from "../transfer/batches.ts";
 import { createMeter, type Meter } from "../transfer/meter.ts";
@@ -27,6 +27,7 @@ export const append = command({
     "verk datasets append support new.jsonl",
     `echo '{"_op":"tombstone","_row_id":7}' | verk datasets append ds_01j9…`,
   ],
+  fields: { expected_head_row: "--expect-head" },
   exits: {
     1: "failed: a line is not a valid row, or the server cannot be reached; the message says which rows were appended",
     [INTERRUPTED]: "interrupted: the message says which rows were appended",
@@ -113,21 +114,24 @@ function createTally() {
     },
     summary: () =>
       last && first
-        ? `Lines 1 to ${lines} were appended (rows ${first.first_row_id} to ${last.last_row_id}). Continue from line ${lines + 1}.`
+        ? `Lines 1 to ${lines} were appended (${rowsOf({ ...last, first_row_id: first.first_row_id })}). Continue from line ${lines + 1}.`
         : "No rows were appended.",
     total: () => (last && first ? { ...last, ...sums, first_row_id: first.first_row_id } : undefined),
   };
 }
+
+const rowsOf = ({ first_row_id: first, last_row_id: last }: Pick<Append, "first_row_id" | "last_row_id">) =>
+  first === last ? `row ${first}` : `rows ${first} to ${last}`;
 
 function report({ name, id }: Dataset, tally: Tally, json: boolean) {
   const total = tally.total();
   if (!total) return;
   const { batch_id, ...answer } = total; // there may be several batches
   if (json) return printJson(answer);
-  print(`${total.first_row_id}..${total.last_row_id}`);
+  print(rowsOf(total));
   const changes = total.superseded + total.tombstoned;
   const changed = changes === 0 ? "" : `, ${total.superseded} superseded, ${total.tombstoned} removed`;
   note(
-    `${name} (${id}): ${total.appended} appended${changed}; ${total.unsnapshotted_rows} rows since the newest snapshot.`,
+    `${name} (${id}): ${total.appended} appended${changed}; ${count(total.unsnapshotted_rows ?? 0, "row")} since the newest snapshot.`,
   );
 }

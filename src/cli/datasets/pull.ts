@@ -4,7 +4,7 @@ import { command, EXIT, SERVER_FLAGS } from "../args.ts";
 import type { Client } from "../client.ts";
 import { connect } from "../connect.ts";
 import { INTERRUPTED, interruptible } from "../interrupt.ts";
-import { note } from "../output.ts";
+import { count, note } from "../output.ts";
 import { createProgress, SILENT } from "../progress.ts";
 import { createMeter, metered } from "../transfer/meter.ts";
 import { fileNamed, toFile, toOutput } from "../transfer/sink.ts";
@@ -72,6 +72,8 @@ async function snapshotOf(client: Client, dataset: Dataset, name: string | undef
 type Pulled = { dataset: Dataset; snapshot: Snapshot | undefined; bytes: number; checked: boolean };
 
 function summaryOf({ dataset, snapshot, bytes, checked }: Pulled): string {
-  const what = snapshot ? `${dataset.name}${snapshot.id}, ${snapshot.row_count} rows` : `${dataset.name}, current rows`;
+  const what = snapshot
+    ? `${dataset.name}${snapshot.id}, ${count(snapshot.row_count, "row")}`
+    : `${dataset.name}, current rows`;
   return `${what}, ${formatBytes(bytes)}${checked ? `, checksum verified (sha256 ${snapshot?.sha256})` : ""}.`;
 }

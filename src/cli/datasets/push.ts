@@ -5,7 +5,7 @@ import { ApiError, type Client } from "../client.ts";
 import { labelOf } from "../commands/manage/keys.ts";
 import { connect } from "../connect.ts";
 import { INTERRUPTED, interruptible } from "../interrupt.ts";
-import { note, print, printJson } from "../output.ts";
+import { count, note, print, printJson } from "../output.ts";
 import { createProgress } from "../progress.ts";
 import { formOf } from "../transfer/form.ts";
 import { createMeter, metered } from "../transfer/meter.ts";
@@ -82,6 +82,6 @@ export async function sendRows(client: Client, { label, source, progress, signal
 }
 
 function summaryOf({ name, num_rows, size_bytes, format, id }: Dataset, existed: boolean): string {
-  const facts = `${num_rows} rows, format ${format}, ${formatBytes(size_bytes ?? 0)}`;
+  const facts = `${count(num_rows ?? 0, "row")}, format ${format}, ${formatBytes(size_bytes ?? 0)}`;
   return existed ? `This content was uploaded before as ${name} (${id}): ${facts}.` : `${name}: ${facts}.`;
 }

@@ -5,7 +5,7 @@ import { note, print, printJson } from "../output.ts";
 import { type Validation, validationLines } from "./dry_run.ts";
 import type { Job } from "./find.ts";
 import { watchJob } from "./follow.ts";
-import { datasetOf, readBody, rewardFields } from "./inputs.ts";
+import { codeOf, datasetOf, readBody, rewardFields } from "./inputs.ts";
 import { type Body, bodyOf } from "./request.ts";
 
 const text = (value: string, doc: string) => ({ type: "string", value, doc }) as const;
@@ -34,21 +34,47 @@ const FLAGS = {
   "keep-last": text("N", "Number of checkpoints to keep"),
   "resume-from": text("CHECKPOINT", "Start from the weights of this checkpoint (ckpt_…)"),
   clone: text("JOB", "Copy all settings that are not given from this job"),
-  code: text("ARTIFACT", "Code of a job with --method custom (art_…)"),
+  code: text("FILE|ARTIFACT", "Code of a job with --method custom: a .tar.gz or .zip to upload, or its id (art_…)"),
   command: text("TEXT", "Command of a job with --method custom"),
   secret: many("NAME", "Secret for a job with --method custom; repeatable"),
   volume: many("NAME:PATH", "Volume for a job with --method custom; repeatable"),
   publish: yes("List the job among the public runs"),
-  file: text("FILE", "Request body as JSON; flags override it"),
+  file: text("FILE", "Settings of the job as JSON; flags override them"),
   "dry-run": yes("Check the job, estimate time and cost and try the reward, without training"),
   watch: yes("Watch the job until it ends"),
   ...SERVER_FLAGS,
   json: JSON_FLAG,
 } as const;
 
+/** Fields of the request and the flags that set them. */
+const FIELDS = {
+  base_model: "--model",
+  output_name: "--output",
+  dataset: "--dataset",
+  dataset_id: "--dataset",
+  reward_source: "--reward",
+  reward_language: "--reward",
+  reward_functions: "--reward",
+  "hyperparameters/*": "--set *",
+  hyperparameters: "--set",
+  "lora/*": "--lora *",
+  lora: "--lora",
+  "gpu/gpu_count": "--gpus",
+  max_runtime_minutes: "--max-runtime",
+  max_cost_usd: "--max-cost",
+  "checkpoint/save_steps": "--save-steps",
+  "checkpoint/keep_last": "--keep-last",
+  source_job: "--clone",
+  code_artifact_id: "--code",
+  secrets: "--secret",
+  volumes: "--volume",
+  dry_run: "--dry-run",
+} as const;
+
 export const create = command({
   summary: "Start a training job",
   flags: FLAGS,
+  fields: FIELDS,
   examples: [
     "verk jobs create --model verk-tiny --method grpo --dataset sums.jsonl --reward accuracy.py --watch",
     "verk jobs create --model verk-tiny --method sft --dataset support --set num_train_epochs=2 --lora r=8",
@@ -65,6 +91,7 @@ export const create = command({
     return await interruptible(async (signal) => {
       if (dataset !== undefined) body["dataset"] = await datasetOf(client, dataset, signal);
       if (evalDataset !== undefined) body["eval_dataset"] = await datasetOf(client, evalDataset, signal);
+      if (flags.code !== undefined) body["code_artifact_id"] = await codeOf(client, flags.code, signal);
       return dryRun
         ? await validate({ url, client }, body, json)
         : await start({ url, client }, { body, json, watch, signal });
@@ -75,7 +102,7 @@ export const create = command({
 async function validate({ client }: Connection, body: Body, json: boolean): Promise<number> {
   const answer = await client.call<Validation>("POST", "/v1/training_jobs/validate", body);
   if (json) printJson(answer.body);
-  else for (const line of validationLines(answer.body)) print(line);
+  else for (const line of validationLines(answer.body, { flags: FLAGS, fields: FIELDS })) print(line);
   return answer.body.valid ? EXIT.ok : EXIT.failed;
 }
 

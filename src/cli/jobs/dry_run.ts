@@ -2,6 +2,7 @@
 import { formatBytes } from "../../lib/bytes.ts";
 import { formatDuration } from "../../lib/time.ts";
 import type { JobValidation } from "../../resources/training_jobs/admission/validation_schema.ts";
+import { inCliWords, type Vocabulary } from "../api_words.ts";
 import { shortNumber } from "./view.ts";
 
 export type Validation = Pick<JobValidation, "valid" | "errors" | "warnings" | "estimate" | "reward_preview">;
@@ -9,7 +10,8 @@ type Fault = Validation["warnings"][number];
 
 const SAMPLES = 5;
 
-export function validationLines(result: Validation): string[] {
+export function validationLines(result: Validation, vocabulary: Vocabulary): string[] {
+  const textOf = (fault: Fault) => inCliWords(fault, vocabulary);
   return [
     headOf(result),
     ...result.errors.map((fault) => `  error: ${textOf(fault)}`),
@@ -21,8 +23,6 @@ export function validationLines(result: Validation): string[] {
 
 const headOf = ({ valid, errors }: Validation) =>
   valid ? "Valid." : `${errors.length} ${errors.length === 1 ? "error" : "errors"}:`;
-
-const textOf = ({ param, message }: Fault) => `${param ? `${param}: ` : ""}${message}`;
 
 function estimateLines(estimate: Validation["estimate"]): string[] {
   const { vram_bytes_peak, duration_seconds, cost_usd } = estimate;

@@ -4,9 +4,10 @@ import { EXIT } from "../args.ts";
 import type { Client } from "../client.ts";
 import { mustFind } from "../datasets/find.ts";
 import { labelOfFile, sendRows } from "../datasets/push.ts";
-import { note } from "../output.ts";
+import { count, note } from "../output.ts";
 import { createProgress } from "../progress.ts";
 import { isFile, readCode } from "../rewards/input.ts";
+import { formOf } from "../transfer/form.ts";
 import { openSource } from "../transfer/source.ts";
 import { type Body, rewardOf } from "./request.ts";
 
@@ -26,10 +27,32 @@ async function upload(client: Client, path: string, signal: AbortSignal): Promis
     const label = labelOfFile(source.name || "standard input");
     const { body } = await sendRows(client, { label, source, progress, signal });
     progress.end();
-    note(`${path} is uploaded as dataset ${body.id} (${body.num_rows} rows).`);
+    note(`${path} is uploaded as dataset ${body.id} (${count(body.num_rows ?? 0, "row")}).`);
     return body.id;
   } finally {
     progress.end();
+    await source.close();
+  }
+}
+
+/** Uploads an archive of code; otherwise the text is the id of an artifact. */
+export async function codeOf(client: Client, text: string, signal: AbortSignal): Promise<string> {
+  if (!isFile(text)) {
+    if (/\.(tar\.gz|tgz|zip)$/i.test(text)) throw new UsageError(`--code: there is no file ${text}`, EXIT.failed);
+    return text;
+  }
+  const source = await openSource(text);
+  try {
+    const fields = { name: source.name.replace(/\.(tar\.gz|tgz|zip)$/i, "") };
+    const { headers, body } = formOf({ fields, file: source }, source.chunks());
+    const { body: made } = await client.call<{ id: string }>("POST", "/v1/code_artifacts", undefined, {
+      headers,
+      raw: body,
+      signal,
+    });
+    note(`${text} is uploaded as code artifact ${made.id}.`);
+    return made.id;
+  } finally {
     await source.close();
   }
 }
@@ -69,5 +92,5 @@ export async function readBody(path: string): Promise<Body> {
   } finally {
     await source.close();
   }
-  throw new UsageError(`--file: ${path} must contain one JSON object, the body of POST /v1/training_jobs`);
+  throw new UsageError(`--file: ${path} must contain one JSON object with the settings of the job`);
 }

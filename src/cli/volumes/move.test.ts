@@ -94,7 +94,7 @@ test("a file that changes while it is sent is refused, and what was asked for it
     if (url.includes("/upload-url")) writeFileSync(copy.from, bytes(1000)); // after it was hashed
     return undefined;
   };
-  await expect(upload(moving(), copy)).rejects.toThrow("sha256_mismatch");
+  await expect(upload(moving(), copy)).rejects.toMatchObject({ code: "sha256_mismatch" });
   instead = () => undefined;
   const open = app.ctx.db.select().from(uploads).all();
   expect(open.filter(({ path, status }) => path === "moving.bin" && status !== "aborted")).toEqual([]);

@@ -4,6 +4,7 @@ import type { Ctx } from "../../context.ts";
 import { AppError, errorBody } from "../../lib/errors.ts";
 import { plainIssue } from "../../lib/text/issue.ts";
 import { StorageError } from "../../platform/files.ts";
+import { requireKeyFor } from "../auth.ts";
 import { NO_BODY } from "../body/json.ts";
 import { pathOf } from "../request_log.ts";
 import { requestIdOf } from "../request_state.ts";
@@ -55,6 +56,16 @@ function validationError(where: string, issue: Issue | undefined): AppError {
   return new AppError("schema", `${String(first)}: ${message}`, first === undefined ? {} : { param: String(first) });
 }
 
+/** The 401 for a path without a route; undefined: the caller may learn that there is none. */
+function refusal(ctx: Ctx, request: Request, path: string): AppError | undefined {
+  try {
+    requireKeyFor(ctx, request, path);
+    return undefined;
+  } catch (error) {
+    return toAppError(ctx, error, request);
+  }
+}
+
 type Telling = { answers: ErrorAnswer; methodsOf: (path: string) => readonly string[] };
 
 export const errorEnvelope = (ctx: Ctx, { answers, methodsOf }: Telling) =>
@@ -70,6 +81,8 @@ export const errorEnvelope = (ctx: Ctx, { answers, methodsOf }: Telling) =>
     if (code === "NOT_FOUND") {
       const allowed = methodsOf(path);
       if (allowed.length === 0) {
+        const refused = refusal(ctx, request, path);
+        if (refused) return answer(refused);
         const where = methodsOf("/docs").length > 0 ? "; see /docs" : " on this port";
         return answer(new AppError("route_not_found", `No route ${request.method} ${path}${where}`));
       }

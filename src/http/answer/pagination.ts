@@ -1,9 +1,9 @@
-import { and, desc, eq, lt, or, type SQL } from "drizzle-orm";
-import type { SQLiteColumn, SQLiteTable } from "drizzle-orm/sqlite-core";
+import { and, desc, type SQL } from "drizzle-orm";
+import type { SQLiteTable } from "drizzle-orm/sqlite-core";
 import { z } from "zod";
-import { AppError } from "../../lib/errors.ts";
 import { later } from "../../lib/schema.ts";
 import type { Db } from "../../platform/db/db.ts";
+import { behind, type Pageable } from "./cursor.ts";
 
 export const PageQuery = z.object({
   limit: z.coerce.number().int().min(1).max(100).default(20).describe("How many items at most"),
@@ -15,12 +15,7 @@ export type PageQuery = z.infer<typeof PageQuery>;
 export const listOf = <T extends z.ZodType>(item: T, id: string) =>
   later(() => z.object({ object: z.literal("list"), data: z.array(item), has_more: z.boolean() }).meta({ id }));
 
-type Pageable = SQLiteTable & { id: SQLiteColumn; createdAt: SQLiteColumn };
-
-/**
- * One page, newest first by (created_at, id). `within` must scope the query to the caller's workspace: the
- * cursor is looked up under it too, so a foreign id is as unknown as an invented one.
- */
+/** One page, newest first by (created_at, id). `within` scopes the query to the caller's workspace and filters it. */
 export function page<T extends Pageable, P>(
   db: Db,
   table: T,
@@ -31,20 +26,9 @@ export function page<T extends Pageable, P>(
   const rows = db
     .select()
     .from(table as SQLiteTable)
-    .where(and(within, after === undefined ? undefined : olderThan(db, table, within, after)))
+    .where(and(within, after === undefined ? undefined : behind(db, table, after)))
     .orderBy(desc(table.createdAt), desc(table.id))
     .limit(limit + 1)
     .all() as T["$inferSelect"][];
   return { object: "list", data: rows.slice(0, limit).map(present), has_more: rows.length > limit };
-}
-
-function olderThan(db: Db, table: Pageable, within: SQL | undefined, after: string) {
-  const cursor = db
-    .select({ createdAt: table.createdAt })
-    .from(table as SQLiteTable)
-    .where(and(within, eq(table.id, after)))
-    .get() as { createdAt: number } | undefined;
-  if (!cursor)
-    throw new AppError("invalid_cursor", `after: no item ${after.slice(0, 80)} in this list`, { param: "after" });
-  return or(lt(table.createdAt, cursor.createdAt), and(eq(table.createdAt, cursor.createdAt), lt(table.id, after)));
 }

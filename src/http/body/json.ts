@@ -8,6 +8,7 @@ import { deepest, type Issue, schemaError } from "../answer/issues.ts";
 import type { BodyLimits } from "../limits/body_limits.ts";
 import { callerOf } from "../request_state.ts";
 import { readBytes } from "./read_bytes.ts";
+import { checkFields } from "./unknown_fields.ts";
 
 const MAX_DEPTH = 64;
 const MAX_FIELDS = 10_000; // of one object
@@ -79,6 +80,7 @@ export async function readBody<S extends z.ZodType>(
   const value = await readJson(ctx, request, reading);
   if (value === NO_BODY && missing !== undefined) return missing;
   if (value === NO_BODY) throw new AppError("invalid_json", "The body is empty: send a JSON object");
+  checkFields(request, schema, value);
   const result = schema.safeParse(value);
   if (result.success) return result.data;
   const [issue] = result.error.issues as Issue[];

@@ -1,3 +1,5 @@
+import { nearest } from "../text/nearest.ts";
+
 /** Formats of dataset rows. docs/datasets.md describes them for users. */
 export const FORMATS = ["prompt", "preference", "completion", "chat"] as const;
 export type Format = (typeof FORMATS)[number];
@@ -69,14 +71,35 @@ function messagesFault(field: string, value: unknown): Fault | undefined {
     const message: unknown = value[i];
     const at = `${field}[${i}]`;
     if (!isRow(message)) return { field, message: `${at} must be a message such as {"role": "user", "content": "…"}` };
-    if (typeof message["role"] !== "string" || message["role"] === "")
-      return { field, message: `${at}.role must be a string such as "user"` };
+    const { role } = message;
+    if (typeof role !== "string" || !ROLES.has(role)) return { field, message: roleFault(at, message) };
     const { content } = message;
     if (typeof content === "string" || Array.isArray(content)) continue;
     if ((content === null || content === undefined) && message["tool_calls"] !== undefined) continue;
     return { field, message: `${at}.content must be a string, not ${kindOf(content)}` };
   }
   return undefined;
+}
+
+/** Roles that chat templates know. A misspelled role would train on text that no template treats as a turn. */
+const ROLES: ReadonlySet<string> = new Set(["system", "developer", "user", "assistant", "tool", "function"]);
+const OTHER_NAMES: Readonly<Record<string, string>> = {
+  human: "user",
+  gpt: "assistant",
+  bot: "assistant",
+  model: "assistant",
+  ai: "assistant",
+};
+
+function roleFault(at: string, { role, from, value }: Row): string {
+  const roles = [...ROLES].join(", ");
+  if (role === undefined && typeof from === "string" && value !== undefined)
+    return `${at} has from and value: rename them to role and content, with one of the roles ${roles}`;
+  if (typeof role !== "string" || role === "") return `${at}.role must be a string such as "user"`;
+  const lower = role.toLowerCase();
+  const meant = Object.hasOwn(OTHER_NAMES, lower) ? OTHER_NAMES[lower] : nearest(role, ROLES);
+  const hint = meant === undefined ? "" : `; did you mean ${meant}?`;
+  return `${at}.role is ${JSON.stringify(role.slice(0, 40))}, but must be one of ${roles}${hint}`;
 }
 
 const kindOf = (value: unknown) =>

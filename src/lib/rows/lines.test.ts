@@ -129,4 +129,36 @@ describe("lines", () => {
     expect(refusal('{"prompt":[{"content":"x"}]}')).toContain("prompt[0].role");
     expect(refusal('{"question":"a"}')).toContain("prompt is missing");
   });
+
+  test("F1 role typos: a message whose role no template knows is refused with its line and the role meant", () => {
+    const talk = (role: string) => `{"messages":[{"role":"user","content":"x"},{"role":"${role}","content":"y"}]}`;
+    const roles = "system, developer, user, assistant, tool, function";
+    expect(refusal(`${talk("assistant")}\n${talk("assistnt")}`)).toBe(
+      `Line 2: messages[1].role is "assistnt", but must be one of ${roles}; did you mean assistant?`,
+    );
+    expect(refusal(talk("Human"))).toEndWith("did you mean user?");
+    expect(refusal(talk("narrator"))).toEndWith(`must be one of ${roles}`);
+    for (const role of roles.split(", ")) expect(refusal(talk(role))).toBe("taken");
+    const first = '{"role":"usr","content":"x"}';
+    expect(refusal(`{"prompt":[${first}]}`)).toContain('prompt[0].role is "usr"');
+    expect(refusal(`{"prompt":"a","completion":[${first}]}`)).toContain('completion[0].role is "usr"');
+    expect(refusal(`{"prompt":"a","chosen":[${first}],"rejected":"b"}`)).toContain('chosen[0].role is "usr"');
+    expect(refusal('{"messages":[{"from":"human","value":"x"}]}')).toContain("rename them to role and content");
+  });
+
+  test("F11 other file formats: the refusal names the format and says how to make JSON lines of it", () => {
+    const cases: [string | Uint8Array, string][] = [
+      ["question,answer\n1,2\n", "Line 1: the file looks like CSV with the columns question, answer"],
+      ['"question"\t"answer"\n', "Line 1: the file looks like CSV with the columns question, answer"],
+      ['[\n  {"prompt": "a"}\n]\n', "Line 1: the file is one JSON array"],
+      ['{\n  "prompt": "a"\n}\n', "Line 1: the file is JSON with line breaks inside an object"],
+      [bytes("PAR1\u0015\u0004"), "Line 1: the file is a Parquet file"],
+      [Uint8Array.of(0x1f, 0x8b, 8, 0, 0), "Line 1: the file is a gzip archive"],
+    ];
+    for (const [given, want] of cases)
+      for (const chunk of [1, 1000]) expect(refusal(given, { chunk })).toStartWith(want);
+    const long = `[${'{"prompt":"a"},'.repeat(200)}{"prompt":"b"}]`;
+    expect(refusal(long, { maxRowBytes: 1000 })).toStartWith("Line 1: the file is one JSON array");
+    expect(refusal("hello, world. How are you?\n")).toStartWith("Line 1: it is not valid JSON");
+  });
 });

@@ -1,3 +1,4 @@
+import { fileFault } from "./file_kind.ts";
 import { type Format, formatOf, isRow, type Row, rowFault } from "./format.ts";
 import { isDoubtful, parseJson, UnkeepableError } from "./json.ts";
 
@@ -78,6 +79,7 @@ export function createLineReader({ maxRowBytes, format, visit }: Options): LineR
 
   function take(bytes: number): Piece[] {
     const all = waiting.length === 1 ? (waiting[0] as Uint8Array) : Buffer.concat(waiting);
+    if (!begun) refuseOtherFiles(withoutBom(all));
     const rest = all.subarray(bytes);
     waiting = rest.byteLength > 0 ? [rest] : [];
     waitingBytes = rest.byteLength;
@@ -85,6 +87,11 @@ export function createLineReader({ maxRowBytes, format, visit }: Options): LineR
     const piece = check(begun ? all.subarray(0, bytes) : withoutBom(all.subarray(0, bytes)));
     begun ||= bytes > 0;
     return piece ? [piece] : [];
+  }
+
+  function refuseOtherFiles(start: Uint8Array) {
+    const fault = fileFault(start);
+    if (fault !== undefined) throw new RowError(1, fault);
   }
 
   function check(bytes: Uint8Array): Piece | undefined {

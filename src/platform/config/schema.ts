@@ -200,6 +200,12 @@ const serving = section("Deployments.", {
     .max(36_500)
     .default(30)
     .describe("Request records older than this are removed."),
+  retention_days: z
+    .int()
+    .min(1)
+    .max(36_500)
+    .default(365)
+    .describe("Deployments that were stopped or failed longer ago than this are removed."),
 });
 
 const gpu = section("Reservations of GPU memory, or of main memory on a machine without a GPU.", {

@@ -5,6 +5,7 @@ import { failpoint } from "../failpoint.ts";
 import { errorCode } from "../files.ts";
 import { type Log, silentLog } from "../log.ts";
 import { DialError, type Lookup, networkPolicy, type Policy, resolveChecked } from "./address.ts";
+import { type AnswerBody, orAborted, readArrived, readUpTo } from "./answer_body.ts";
 import { logRefusal } from "./dial_log.ts";
 import { type Pinned, pin, type Target, type Targets, targetOf } from "./dial_target.ts";
 import { trusting } from "./trust.ts";
@@ -23,6 +24,8 @@ export type GuardedRequest = {
   headers?: Record<string, string>;
   body?: string | Uint8Array<ArrayBuffer>;
   maxResponseBytes?: number;
+  /** True for a status that is the answer by itself: its body is not waited for, and may come as `late`. */
+  isEnough?: (status: number) => boolean;
   allowHttp?: boolean;
   /**
    * May use an open connection, and leaves it open. There is one pool for each address, port, name in SNI and trusted
@@ -37,14 +40,7 @@ export type GuardedRequest = {
   /** Judged URLs of this policy, for `keepAlive`. */
   targets?: Targets;
 };
-export type GuardedResponse = {
-  status: number;
-  headers: Headers;
-  body: Uint8Array;
-  /** The answer was longer than maxResponseBytes; the rest was not read. */
-  truncated: boolean;
-  address: string;
-};
+export type GuardedResponse = AnswerBody & { status: number; headers: Headers; address: string };
 
 export type Dial = (
   url: string | URL,
@@ -66,13 +62,12 @@ export function guardedDial(network: Config["network"], log: Log = silentLog): D
 /** Throws DialError; any HTTP status, 3xx included, is an answer and not an error. */
 export async function guardedFetch(input: string | URL, request: GuardedRequest): Promise<GuardedResponse> {
   const target = targetOf(input, request);
-  const { signal, isLate, end } = deadlineOf(request);
+  const { over, isLate, end } = deadlineOf(request);
   try {
+    const resolved = () => orAborted(resolveChecked(target.host, request.policy, request.lookup), over.signal);
     const answer = target.pinned
-      ? await dial(target, target.pinned, request, signal)
-      : await firstOf(await orAborted(resolveChecked(target.host, request.policy, request.lookup), signal), (address) =>
-          dial(target, pin(target.url, address), request, signal),
-        );
+      ? await dial(target, target.pinned, request, over)
+      : await firstOf(await resolved(), (address) => dial(target, pin(target.url, address), request, over));
     failpoint("http.after_send");
     return answer;
   } catch (error) {
@@ -99,7 +94,7 @@ function deadlineOf({ timeoutMs, signal: caller }: GuardedRequest) {
     clearTimeout(timer);
     caller?.removeEventListener("abort", leave);
   };
-  return { signal: over.signal, isLate: () => late, end };
+  return { over, isLate: () => late, end };
 }
 
 export type OpenedResponse = {
@@ -189,11 +184,15 @@ async function firstOf<T>(
 
 const UNCONNECTED = new Set(["ECONNREFUSED", "ENETUNREACH", "EHOSTUNREACH", "EADDRNOTAVAIL", "FailedToOpenSocket"]);
 
-async function dial(target: Target, pinned: Pinned, request: GuardedRequest, signal: AbortSignal) {
-  const response = await send(target, pinned, request, signal);
+async function dial(target: Target, pinned: Pinned, request: GuardedRequest, over: AbortController) {
+  const response = await send(target, pinned, request, over.signal);
+  const { status, headers } = response;
+  const most = request.maxResponseBytes ?? 65_536;
   try {
-    const { body, truncated } = await readUpTo(response, request.maxResponseBytes ?? 65_536, signal);
-    return { status: response.status, headers: response.headers, body, truncated, address: pinned.address };
+    const read = request.isEnough?.(status)
+      ? await readArrived(response, most, over)
+      : await readUpTo(response, most, over.signal);
+    return { status, headers, ...read, address: pinned.address };
   } catch (cause) {
     throw failureOf(cause, target.url, pinned.address);
   }
@@ -251,32 +250,6 @@ function headersOf(target: Target, { headers = {} }: GuardedRequest): Record<str
   }
   sent["host"] = target.hostHeader;
   return sent;
-}
-
-async function readUpTo(response: Response, limit: number, signal: AbortSignal) {
-  const parts: Uint8Array[] = [];
-  let bytes = 0;
-  const reader = response.body?.getReader();
-  if (!reader) return { body: new Uint8Array(), truncated: false };
-  for (;;) {
-    const { done, value } = await orAborted(reader.read(), signal);
-    if (done) break;
-    parts.push(value.subarray(0, limit - bytes));
-    bytes += value.byteLength;
-    if (bytes <= limit) continue;
-    await reader.cancel().catch(() => {}); // the answer is complete for us
-    break;
-  }
-  return { body: new Uint8Array(Buffer.concat(parts)), truncated: bytes > limit };
-}
-
-function orAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
-  return new Promise((resolve, reject) => {
-    const abort = () => reject(signal.reason);
-    if (signal.aborted) abort();
-    signal.addEventListener("abort", abort, { once: true });
-    work.then(resolve, reject).finally(() => signal.removeEventListener("abort", abort));
-  });
 }
 
 /** Undefined when none is set. Called at the start, so that a wrong file stops it. */

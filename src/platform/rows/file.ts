@@ -7,7 +7,7 @@
  */
 
 import { Database, type Statement } from "bun:sqlite";
-import { closeSync, existsSync, fdatasync, openSync } from "node:fs";
+import { closeSync, existsSync, fdatasync, fstatSync, openSync, statSync } from "node:fs";
 import { dirname } from "node:path";
 import { promisify } from "node:util";
 import { MIB } from "../../lib/units.ts";
@@ -51,6 +51,7 @@ type Mode = "append" | "build" | "read";
 export function openRows(path: string, mode: Mode) {
   const sqlite = open(path, mode);
   const walPath = `${path}-wal`;
+  const ino = inodeOf(path);
   let walFd: number | undefined;
   let sinceCheckpoint = 0;
   let broken: unknown; // why nothing is taken any more
@@ -182,6 +183,11 @@ export function openRows(path: string, mode: Mode) {
     noted: (key: string) =>
       (sqlite.query("SELECT value FROM notes WHERE key = ?").get(key) as { value: string } | null)?.value,
     transact,
+    /**
+     * False after the file or its log was deleted or replaced on the disk. What is appended then is lost when the file is
+     * closed.
+     */
+    isInPlace: () => inodeOf(path) === ino && (walFd === undefined || inodeOf(walPath) === fstatSync(walFd).ino),
     lastRow(): number {
       const last = asBlock(statements.holding().get(Number.MAX_SAFE_INTEGER) as RawBlock | null);
       return last ? last.firstRow + last.rows - 1 : 0;
@@ -217,6 +223,8 @@ function open(path: string, mode: Mode): Database {
     throw storageError(error);
   }
 }
+
+const inodeOf = (path: string): number | undefined => statSync(path, { throwIfNoEntry: false })?.ino;
 
 async function flushPath(path: string) {
   const fd = openSync(path, "r+");

@@ -1,15 +1,18 @@
 import { mkdirSync, statSync, unlinkSync } from "node:fs";
-import { type FileHandle, mkdir, open, readdir, rmdir, stat, unlink, utimes } from "node:fs/promises";
+import { type FileHandle, mkdir, readdir, rmdir, stat, unlink } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { z } from "zod";
 import { HOUR_MS } from "../../lib/units.ts";
 import * as files from "../files.ts";
+import { HASHED_FIRST_BYTES, type OnDamage, verifying } from "./damage.ts";
+import { openObjects } from "./local_objects.ts";
 import { encode, keysBelow, LEAF } from "./ref_names.ts";
 import {
   type Body,
   type ByteRange,
   checkKey,
   type Head,
+  LostKeyError,
   type Opened,
   type Page,
   type PutOptions,
@@ -21,13 +24,16 @@ import {
  * refs/a/b=         key `a/b` → which content; a small file, replaced atomically. A name that ends in `=` is a key,
  *                   any other is a directory, so `a` and `a/b` may both exist
  * tmp/              what is being written
+ * damaged/          content whose bytes changed on the disk; see local_objects.ts
  * Content is durable before a ref names it, and is removed only by `sweep`, when no ref does: a crash at any point
  * leaves at worst content without a name. One process owns the directory.
  */
 const Ref = z.strictObject({ sha256: z.string().regex(/^[0-9a-f]{64}$/), bytes: z.int() });
 const READ_CHUNK = 1 << 18;
 
-export function openLocalStorage(root: string, { now = Date.now }: { now?: () => number } = {}): Storage {
+export type LocalOptions = { now?: () => number; onDamage?: OnDamage };
+
+export function openLocalStorage(root: string, { now = Date.now, onDamage = () => {} }: LocalOptions = {}): Storage {
   const dirs = { objects: join(root, "objects"), refs: join(root, "refs"), tmp: join(root, "tmp") };
   try {
     const made = Object.values(dirs).filter((dir) => mkdirSync(dir, { recursive: true, mode: 0o700 }));
@@ -35,7 +41,7 @@ export function openLocalStorage(root: string, { now = Date.now }: { now?: () =>
   } catch (error) {
     throw files.asStorageError(root, "create", error);
   }
-  const objectPath = (sha256: string) => join(dirs.objects, sha256.slice(0, 2), sha256.slice(2));
+  const objects = openObjects(root, onDamage);
   const refPath = (key: string) => join(dirs.refs, ...checkKey(key).map(encode)) + LEAF;
   /** Content between "found or written" and "named": a sweep must not take it away. Counted, puts may share one. */
   const pinned = new Map<string, number>();
@@ -50,7 +56,7 @@ export function openLocalStorage(root: string, { now = Date.now }: { now?: () =>
       const written = await files.writeTemp(temp, chunksOf(body), options);
       pin = written.sha256;
       pinned.set(pin, (pinned.get(pin) ?? 0) + 1);
-      await keepObject(temp, objectPath(pin), written.bytes);
+      await objects.keep(temp, pin);
       await writeRef(ref, written);
       namedMeanwhile?.add(pin);
       return written;
@@ -66,29 +72,6 @@ export function openLocalStorage(root: string, { now = Date.now }: { now?: () =>
     const left = pinned.get(sha256)! - 1;
     if (left === 0) pinned.delete(sha256);
     else pinned.set(sha256, left);
-  }
-
-  /** Directories of content whose own entry is on disk, or soon: none is made before something lies in it. */
-  const shards = new Map<string, Promise<void>>();
-
-  function shard(dir: string): Promise<void> {
-    const known = shards.get(dir);
-    if (known) return known;
-    const making = mkdir(dir, { recursive: true, mode: 0o700 }).then(() => files.syncDir(dirs.objects));
-    shards.set(dir, making);
-    making.catch(() => shards.delete(dir)); // who waits for it hears why; the next one tries again
-    return making;
-  }
-
-  async function keepObject(temp: string, path: string, bytes: number) {
-    const there = await stat(path).catch(() => undefined);
-    if (there?.size !== bytes) {
-      await shard(dirname(path));
-      return files.renameDurably(temp, path);
-    }
-    const seconds = now() / 1000;
-    await utimes(path, seconds, seconds); // young again, for a sweep in a later process
-    await files.syncDir(dirname(path)); // another put may have renamed it and not yet flushed
   }
 
   /** Directories of refs whose own entry is known to be on disk. */
@@ -130,17 +113,19 @@ export function openLocalStorage(root: string, { now = Date.now }: { now?: () =>
     for (let left = 5; ; left--) {
       const ref = await files.readJson(refPath(key), Ref);
       if (!ref) return undefined;
-      const path = objectPath(ref.sha256);
-      let file: FileHandle;
-      try {
-        file = await open(path, "r");
-      } catch (error) {
-        if (left > 0 && files.errorCode(error) === "ENOENT") continue; // overwritten and swept since we read the ref
-        throw new files.StorageError(path, "read", error);
-      }
       const offset = Math.min(Math.max(0, range.offset), ref.bytes);
       const bytes = Math.min(range.length ?? ref.bytes, ref.bytes - offset);
-      return { stream: streamOf(file, path, offset, bytes), bytes, totalBytes: ref.bytes, sha256: ref.sha256, path };
+      const isWhole = bytes === ref.bytes;
+      const path = objects.pathOf(ref.sha256);
+      const opened = await objects.openContent(ref, isWhole);
+      if (!opened) {
+        if (left > 0) continue; // overwritten and swept since we read the ref
+        throw new LostKeyError(key);
+      }
+      const content = streamOf(opened.file, path, offset, bytes);
+      const damaged = (why: string) => objects.quarantine(ref.sha256, opened.ino, why);
+      const stream = isWhole && bytes > HASHED_FIRST_BYTES ? verifying(content, ref, damaged) : content;
+      return { stream, bytes, totalBytes: ref.bytes, sha256: ref.sha256, path };
     }
   }
 
@@ -202,6 +187,7 @@ export function openLocalStorage(root: string, { now = Date.now }: { now?: () =>
           removed.bytes += size;
         }
       }
+      for (const sha256 of [...objects.damaged]) if (!named.has(sha256)) await objects.forget(sha256);
       await files.cleanTemp(dirs.tmp, Math.max(graceMs, HOUR_MS), now());
     } finally {
       namedMeanwhile = undefined;
@@ -209,7 +195,7 @@ export function openLocalStorage(root: string, { now = Date.now }: { now?: () =>
     return removed;
   }
 
-  return { put, get, head, delete: remove, list, sweep };
+  return { put, get, head, delete: remove, list, sweep, verify: objects.verify };
 }
 
 function chunksOf(body: Body): files.Chunks {

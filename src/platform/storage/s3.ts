@@ -1,9 +1,10 @@
-import { GetObjectCommand } from "@aws-sdk/client-s3";
 import { UsageError } from "../../lib/errors.ts";
 import type { Chunks, Written } from "../files.ts";
 import { eachOf } from "./batches.ts";
-import { type Bucket, openBucket, type S3Settings } from "./s3_bucket.ts";
-import { asBucketError, BucketError } from "./s3_errors.ts";
+import type { OnDamage } from "./damage.ts";
+import { openBucket, type S3Settings } from "./s3_bucket.ts";
+import { openContent } from "./s3_content.ts";
+import { BucketError } from "./s3_errors.ts";
 import type { FetchOptions } from "./s3_fetch.ts";
 import { newObjectName } from "./s3_names.ts";
 import { presigner } from "./s3_presign.ts";
@@ -28,9 +29,10 @@ import {
  * staging/<name>  what a client sends to a presigned address
  * Content is whole before a ref names it, and is removed only by `sweep`, when no ref does. One process owns the prefix.
  */
-export type S3Options = FetchOptions & { now?: () => number };
+export type S3Options = FetchOptions & { now?: () => number; onDamage?: OnDamage };
 
-export function openS3Storage(settings: S3Settings, { now = Date.now, ...options }: S3Options = {}): Storage {
+export function openS3Storage(settings: S3Settings, given: S3Options = {}): Storage {
+  const { now = Date.now, onDamage = () => {}, ...options } = given;
   checkSettings(settings);
   const bucket = openBucket(settings, options);
   const refs = openRefs(bucket);
@@ -57,7 +59,7 @@ export function openS3Storage(settings: S3Settings, { now = Date.now, ...options
       if (!ref) return undefined;
       const offset = Math.min(Math.max(0, range.offset), ref.bytes);
       const bytes = Math.min(range.length ?? ref.bytes, ref.bytes - offset);
-      const stream = await openContent(bucket, pins, ref.object, { offset, bytes });
+      const stream = await openContent({ bucket, pins, ref, onDamage }, { offset, bytes });
       if (stream) return { stream, bytes, totalBytes: ref.bytes, sha256: ref.sha256 };
       if (left > 0) continue; // overwritten and swept since we read the ref
       throw new BucketError(bucket.place, "read", "the content of a file is missing from it", undefined);
@@ -129,55 +131,4 @@ function checkSettings({
 function chunksOf(body: Body): Chunks {
   if (body instanceof Blob) return body.stream();
   return body instanceof Uint8Array ? [body] : body;
-}
-
-type Piece = { offset: number; bytes: number };
-
-/** Held against a sweep until it has been read or cancelled: a server may open the later parts of it only then. */
-async function openContent(bucket: Bucket, pins: Pins, object: string, { offset, bytes }: Piece) {
-  if (bytes === 0) return new ReadableStream<Uint8Array>({ start: (controller) => controller.close() });
-  pins.hold(object);
-  try {
-    const Range = `bytes=${offset}-${offset + bytes - 1}`;
-    const found = await bucket.orMissing("read", () =>
-      bucket.client.send(new GetObjectCommand({ ...bucket.at(`objects/${object}`), Range })),
-    );
-    if (!found) return undefined;
-    pins.hold(object);
-    return streamOf(bucket, found.Body as unknown as ReadableStream<Uint8Array>, bytes, () => pins.release(object));
-  } finally {
-    pins.release(object);
-  }
-}
-
-type Bytes = ReadableStream<Uint8Array>;
-
-function streamOf(bucket: Bucket, body: Bytes, bytes: number, over: () => void): Bytes {
-  const reader = body.getReader();
-  let left = bytes;
-  return new ReadableStream<Uint8Array>(
-    {
-      pull: async (controller) => {
-        try {
-          const { done, value } = await reader.read();
-          if (!done) {
-            left -= value.byteLength;
-            controller.enqueue(value);
-            if (left > 0) return;
-          }
-          if (left !== 0) throw Object.assign(new Error("the answer ended early"), { code: "ECONNRESET" });
-          over();
-          controller.close();
-        } catch (error) {
-          over();
-          controller.error(asBucketError(bucket.place, "read", error));
-        }
-      },
-      cancel: async () => {
-        over();
-        await reader.cancel();
-      },
-    },
-    { highWaterMark: 0 },
-  );
 }

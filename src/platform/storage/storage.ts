@@ -19,11 +19,17 @@ export type Opened = {
   /** The whole content as a file of this machine, where it is one: a server sends that without reading it. */
   path?: string;
 };
+/** `damaged`: contents that were found to be damaged. A `get` of one throws until the same content is put again. */
+export type Verified = { objects: number; bytes: number; damaged: number };
 export type Page = { items: Head[]; next: string | undefined };
 
 export interface Storage {
   /** Throws ContentError when the body is too large or of another hash, StorageError when the disk fails. */
   put(key: string, body: Body, options?: PutOptions): Promise<Written>;
+  /**
+   * Throws DamagedError if the content has another size, or if it is small, read whole, and has another hash. Larger
+   * content that is read whole fails at the end of its stream.
+   */
   get(key: string, range?: ByteRange): Promise<Opened | undefined>;
   head(key: string): Promise<Head | undefined>;
   /** Idempotent. */
@@ -32,6 +38,11 @@ export interface Storage {
   list(prefix: string, options?: { after?: string; limit?: number }): Promise<Page>;
   /** Removes content that no key names and that is older than the grace; returns how much. */
   sweep(graceMs: number): Promise<{ objects: number; bytes: number }>;
+  /**
+   * Compares contents with their hashes. `isDue` selects by the first byte of the hash, so that a part of them can be
+   * verified at a time. Only for a storage that does not do this by itself.
+   */
+  verify?(isDue: (firstByte: number) => boolean, signal?: AbortSignal): Promise<Verified>;
   /** Only where clients can talk to the storage itself. */
   readonly presign?: Presign;
 }

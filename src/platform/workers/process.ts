@@ -132,7 +132,8 @@ class WorkerProcess<In extends WorkerMessage, Out> implements Worker<In, Out> {
   }
 
   #receive(raw: unknown) {
-    if (this.#ending) return;
+    // Messages that a silent worker sent before it was ended may come late: they count.
+    if (this.#ending && this.#ending.kind !== "silent") return;
     const parsed = this.#options.incoming.safeParse(raw);
     if (!parsed.success) return this.#convict("lied", `sent a message outside its protocol (${where(parsed.error)})`);
     const message: In & { quiet_ms?: number; kind?: ExitKind<In>; message?: string } = parsed.data;

@@ -117,8 +117,8 @@ test("a workspace sees its own entries alone, page by page, or those of one key"
   expect([rest.data.length, rest.has_more]).toEqual([1, false]);
   expect((await logOf(app, `?key_id=${other.row.id}`)).data).toHaveLength(1);
   const foreign = (await logOf(app, "", app.keyB)).data[0].id;
-  const { status, body } = await app.call("GET", `/v1/account/audit_log?after=${foreign}`);
-  expect([status, body.error.code]).toEqual([400, "invalid_cursor"]);
+  const behind = await logOf(app, `?after=${foreign}`); // only a position: no entry of the other workspace
+  expect(behind.data.every((entry: { id: string }) => entry.id < foreign)).toBe(true);
 });
 
 test("wherever it crashes, a change that was acknowledged has its entry, and an entry its change", async () => {

@@ -1,8 +1,8 @@
 /** Reads and prunes the audit log; `src/http/audit.ts` writes it. */
-import { and, asc, desc, eq, gt, inArray, lt, min } from "drizzle-orm";
+import { and, asc, desc, eq, gt, inArray, lt, min, sql } from "drizzle-orm";
 import type { Ctx } from "../../context.ts";
+import { requireId } from "../../http/answer/cursor.ts";
 import { type AuditRow, auditLog } from "../../http/audit.ts";
-import { AppError } from "../../lib/errors.ts";
 import type { Named } from "../../lib/route_names.ts";
 import { DAY_MS } from "../../lib/units.ts";
 import type { Db, Tx } from "../../platform/db/db.ts";
@@ -15,23 +15,15 @@ type NameOf = (method: string, path: string) => Named | undefined;
 /** Newest first. Ids are in the order of time, and the table is in the order of ids. */
 export function list(ctx: Ctx, workspaceId: string, { limit, after, key_id }: AuditQuery, nameOf: NameOf) {
   const own = eq(auditLog.workspaceId, workspaceId);
-  if (
-    after !== undefined &&
-    !ctx.db
-      .select()
-      .from(auditLog)
-      .where(and(own, eq(auditLog.id, after)))
-      .get()
-  )
-    throw new AppError("invalid_cursor", `after: this list has no item ${after.slice(0, 80)}`, { param: "after" });
+  if (after !== undefined) requireId(auditLog, after);
   const rows = ctx.db
     .select()
     .from(auditLog)
     .where(
       and(
-        own,
+        // Unary plus: SQLite must search the index by key, and not the primary key by workspace.
+        key_id === undefined ? own : and(sql`+${auditLog.workspaceId} = ${workspaceId}`, eq(auditLog.keyId, key_id)),
         after === undefined ? undefined : lt(auditLog.id, after),
-        key_id === undefined ? undefined : eq(auditLog.keyId, key_id),
       ),
     )
     .orderBy(desc(auditLog.id))

@@ -1,5 +1,5 @@
 /** Use that is not charged yet: of jobs since their run began, of deployments since their last charge. */
-import { and, eq, isNotNull } from "drizzle-orm";
+import { and, eq, gte, isNotNull } from "drizzle-orm";
 import type { Ctx } from "../../context.ts";
 import { monthStart } from "../../lib/months.ts";
 import { costOf } from "../../lib/pricing/charge.ts";
@@ -34,7 +34,7 @@ export function runningJobs(ctx: Metering, workspaceId: string): Meter[] {
   const rows = ctx.db
     .select({ id, keyId, gpuType, gpuCount, provider, rate: rateMicros, since: runSince, runMs, costMicros })
     .from(trainingJobs)
-    .where(and(eq(trainingJobs.workspaceId, workspaceId), isNotNull(runSince)))
+    .where(and(eq(trainingJobs.workspaceId, workspaceId), gte(runSince, 0))) // the range of training_jobs_at_work
     .all();
   return rows.map(({ rate, since, runMs: ms, costMicros: micros, ...hardware }) =>
     meterOf(ctx, hardware, { rate, replicas: 1, since, charged: { ms, micros } }),

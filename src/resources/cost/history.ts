@@ -42,13 +42,12 @@ function pastUses(ctx: Ctx, workspaceId: string, days: number): Use[] {
 /** Jobs that run, and jobs that have run and wait to go on. The conditions are those of two indexes. */
 function openJobs(ctx: Ctx, workspaceId: string): Use[] {
   const { completedAt, runSince, runMs } = trainingJobs;
-  const rows = [sql`${runSince} IS NOT NULL`, and(isNull(completedAt), isNull(runSince), sql`${runMs} > 0`)].flatMap(
-    (open) =>
-      ctx.db
-        .select()
-        .from(trainingJobs)
-        .where(and(eq(trainingJobs.workspaceId, workspaceId), open))
-        .all(),
+  const rows = [gte(runSince, 0), and(isNull(completedAt), isNull(runSince), sql`${runMs} > 0`)].flatMap((open) =>
+    ctx.db
+      .select()
+      .from(trainingJobs)
+      .where(and(eq(trainingJobs.workspaceId, workspaceId), open))
+      .all(),
   );
   return rows.map((job) => openUse(job, runTime(ctx, job.id)));
 }

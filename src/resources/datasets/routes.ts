@@ -47,7 +47,7 @@ export const routes = (ctx: Ctx) => {
         }
         const body = await readBody(ctx, request, bodyLimits(ctx, "small"), schema.CreateDataset);
         return creates(ctx, { request, principal, body, set }, () =>
-          present(datasets.createStream(ctx, principal.workspaceId, body), { whole: true }),
+          present(datasets.createStream(ctx, principal.workspaceId, body)),
         );
       },
       {
@@ -56,7 +56,7 @@ export const routes = (ctx: Ctx) => {
           { 200: schema.Dataset, 201: schema.Dataset },
           {
             description:
-              "200: the workspace already has a dataset with the same content, and the answer is that dataset.",
+              "200: a dataset of the workspace still has exactly this content, and the answer is that dataset. If it has another name, the header `warning` says so.",
             accepts: {
               "application/json": schema.CreateDataset,
               "multipart/form-data": "name, file (JSON lines), metadata",
@@ -74,8 +74,7 @@ export const routes = (ctx: Ctx) => {
     })
     .patch(
       "/:id",
-      ({ principal, params, body }) =>
-        present(datasets.update(ctx, principal.workspaceId, params.id, body), { whole: true }),
+      ({ principal, params, body }) => present(datasets.update(ctx, principal.workspaceId, params.id, body)),
       {
         ...takes(schema.UpdateDataset),
         detail: describe("Change a dataset's name, metadata or automatic snapshots", { 200: schema.Dataset }),

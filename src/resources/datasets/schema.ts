@@ -88,8 +88,8 @@ export const Dataset = later(() =>
       format: z.enum(FORMATS).nullable(),
       head_row: z.int(),
       auto_snapshot_rows: z.int().nullable(),
-      latest_snapshot_id: z.string().nullable(),
-      unsnapshotted_rows: z.int().nullable(),
+      latest_snapshot_id: z.string().nullable().describe("Only in the answer of get-dataset; null elsewhere"),
+      unsnapshotted_rows: z.int().nullable().describe("Only in the answer of get-dataset; null elsewhere"),
       snapshot_count: z.int().nullable(),
       metadata: z.record(z.string(), z.string()),
     })
@@ -97,7 +97,7 @@ export const Dataset = later(() =>
 );
 export type Dataset = z.infer<typeof Dataset>;
 
-/** `whole` adds the fields that a list leaves null. */
+/** `whole` adds the fields that only get-dataset has. */
 export function present(row: DatasetRow, { whole = false } = {}): Dataset {
   const { source } = row;
   return {

@@ -1,5 +1,5 @@
 /** Datasets: append-only streams of rows with snapshots, and connected sources that are read when a job starts. */
-import { and, eq, sql } from "drizzle-orm";
+import { and, eq, inArray, sql } from "drizzle-orm";
 import type { Ctx } from "../../context.ts";
 import { emit } from "../../events/emit.ts";
 import { type PageQuery, page } from "../../http/answer/pagination.ts";
@@ -9,7 +9,14 @@ import type { Source } from "../../lib/source.ts";
 import { afterCommit, type Tx, write } from "../../platform/db/db.ts";
 import { preparedInsert, preparedRow } from "../../platform/db/row.ts";
 import { type CreateDataset, present, type UpdateDataset } from "./schema.ts";
-import { type DatasetRow, datasetPins, datasetResolutions, datasetSnapshots, datasets } from "./table.ts";
+import {
+  type DatasetRow,
+  datasetPins,
+  datasetResolutions,
+  datasetSnapshots,
+  datasets,
+  type ResolutionRow,
+} from "./table.ts";
 
 const byId = preparedRow(
   datasets,
@@ -32,6 +39,14 @@ export function mustGet(ctx: Ctx, workspaceId: string, id: string, param = "id")
   if (!row) throw new AppError("resource_not_found", `No dataset ${id.slice(0, 80)}`, { param });
   return row;
 }
+
+/** The resolution that reads the source of this dataset now. */
+export const liveReading = (ctx: Pick<Ctx, "db">, datasetId: string): ResolutionRow | undefined =>
+  ctx.db
+    .select()
+    .from(datasetResolutions)
+    .where(and(eq(datasetResolutions.datasetId, datasetId), inArray(datasetResolutions.status, ["pending", "running"])))
+    .get();
 
 /** Only a stream has rows that can be appended to and read. */
 export function mustBeStream(row: DatasetRow): DatasetRow {

@@ -26,7 +26,7 @@ export const datasets = sqliteTable("datasets", {
   snapshotCount: integer("snapshot_count").notNull(),
   /** Head row of the newest snapshot. */
   snapshotHeadRow: integer("snapshot_head_row").notNull(),
-  /** Hash of the uploaded file. */
+  /** Hash of the uploaded file. Null after the first append, because the content is another then. */
   contentSha256: text("content_sha256"),
   metadata: text("metadata", { mode: "json" }).$type<Record<string, string>>().notNull(),
   createdAt: integer("created_at").notNull(),

@@ -6,6 +6,7 @@ import { fakeClock, until } from "../../../test/harness.ts";
 import { durable } from "../../platform/db/db.ts";
 import { liveOf } from "./fleet/fleet.ts";
 
+const YEAR_MS = 365 * 86_400_000;
 const CHAT = { model: "d", messages: [{ role: "user", content: "hi" }] };
 const { open: app, apps, closeAll } = manyDeploying();
 afterEach(closeAll);
@@ -173,7 +174,22 @@ test("one that never gets up fails after its restarts, with its last words as th
   await on.reaches(id, "serving");
 });
 
-test("bad data is not tried again", async () => {
+test("D6 clock: a restart that a wrong clock put a year ahead comes when the clock is right again", async () => {
+  const clock = fakeClock();
+  const on = await app({ clock, flags: { "serving.restart_backoff_ms": 60_000 } });
+  const id = await on.deploy();
+  await on.reaches(id, "serving");
+  clock.set(YEAR_MS);
+  process.kill(replicas(on, id)[0]!.host.worker.pid, "SIGKILL");
+  await on.reaches(id, "unhealthy");
+  clock.set(-YEAR_MS);
+  await until("its restart", async () => {
+    clock.advance(1_000);
+    return on.starts().length === 2 && (await on.call("GET", `/v1/deployments/${id}`)).body.status === "serving";
+  });
+});
+
+test("S1 permanent fault: bad data is not tried again", async () => {
   const on = await app({ lives: [{ fail: "data" }] });
   const id = await on.deploy();
   expect((await on.reaches(id, "failed")).error).toContain("asked to fail");

@@ -1,5 +1,15 @@
 import { expect, test } from "bun:test";
-import { desiredReplicas, isParkable, judgeLoss, loadDeadlineMs, mayPark, restartDelayMs, whyNever } from "./policy.ts";
+import {
+  desiredReplicas,
+  hasWaitedTooLong,
+  isParkable,
+  isRestartDue,
+  judgeLoss,
+  loadDeadlineMs,
+  mayPark,
+  restartDelayMs,
+  whyNever,
+} from "./policy.ts";
 
 const row = {
   status: "serving" as const,
@@ -63,6 +73,14 @@ test("restarts wait 1, 2, 4 seconds and five minutes at most", () => {
   expect([1, 2, 3, 20].map((attempt) => restartDelayMs(attempt, 1000))).toEqual([1000, 2000, 4000, 300_000]);
 });
 
+test.each([
+  ["none is set", null, true],
+  ["it has come", 1_000_000, true],
+  ["it comes", 1_000_001, false],
+  ["it comes after the longest pause", 1_300_000, false],
+  ["a wrong clock set it", 1_300_001, true],
+])("D6 restart: %s", (_name, at, due) => expect(isRestartDue(at, 1_000_000)).toBe(due));
+
 test("a load of 100 GB from a slow disk is not taken for hung", () => {
   expect(loadDeadlineMs(100e9)).toBeGreaterThan(2_000_000);
 });
@@ -79,4 +97,13 @@ test("what can never run here is told why, with both numbers", () => {
     "75.4 GiB on each device, and a device has 74.5 GiB",
   );
   expect(whyNever(two, { type: "L40S", count: 2, bytes: 1 })).toBe("this machine has 1 of type L40S, not 2");
+});
+
+test.each([
+  [899_999, 900, false],
+  [900_000, 900, true],
+  [0, 1, false],
+  [Number.MAX_SAFE_INTEGER, 0, false],
+])("P7 capacity: a wait of %d ms with a limit of %d s is over: %p", (queuedMs, limit, isOver) => {
+  expect(hasWaitedTooLong(queuedMs, limit)).toBe(isOver);
 });

@@ -35,9 +35,15 @@ export const mayPark = (row: Scaling, { inflight, idleMs }: Pick<Traffic, "infli
 export const isParkable = (row: Scaling): boolean =>
   row.status === "serving" && !row.parked && row.minReplicas === 0 && !row.pinned;
 
+const LONGEST_DELAY_MS = 300_000;
+
 /** The pause before restart number `attempt` (from 1). It doubles with each attempt, up to five minutes. */
 export const restartDelayMs = (attempt: number, firstMs: number): number =>
-  Math.min(firstMs * 2 ** Math.max(0, attempt - 1), 300_000);
+  Math.min(firstMs * 2 ** Math.max(0, attempt - 1), LONGEST_DELAY_MS);
+
+/** A time further ahead than the longest pause was set by a clock that was wrong: the restart is due now. */
+export const isRestartDue = (at: number | null, now: number): boolean =>
+  at === null || at <= now || at - now > LONGEST_DELAY_MS;
 
 export type Loss = { status: DeploymentRow["status"]; waking: boolean; attempts: number };
 export type Verdict = "doze" | "sicken" | "retry" | "fail";
@@ -48,6 +54,10 @@ export function judgeLoss(row: Loss, canRetry: boolean, most: number): Verdict {
   if (!canRetry || row.attempts >= most) return "fail";
   return row.status === "serving" ? "sicken" : "retry";
 }
+
+/** True if a deployment has waited for memory longer than it may. `timeoutSeconds` 0: it may wait for ever. */
+export const hasWaitedTooLong = (queuedMs: number, timeoutSeconds: number): boolean =>
+  timeoutSeconds > 0 && queuedMs >= timeoutSeconds * 1000;
 
 /** A load that takes longer is hung: ten minutes, plus the time of a slow disk (50 MB/s). */
 export const loadDeadlineMs = (weightBytes: number): number => 600_000 + (weightBytes / 50e6) * 1000;

@@ -3,7 +3,7 @@ import { isId } from "../../lib/ids.ts";
 import { DateTime, isoOrNull, Label, later, Metadata } from "../../lib/schema.ts";
 import { isoTime } from "../../lib/time.ts";
 import { STAGES } from "../../workers/protocol.ts";
-import { type DeploymentRow, type RequestRow, SOURCES, STATUSES } from "./table.ts";
+import { type DeploymentRow, ERROR_CODES, type RequestRow, SOURCES, STATUSES } from "./table.ts";
 
 const Load = z.object({
   stage: z.enum(STAGES).describe("Current stage of the start"),
@@ -20,7 +20,7 @@ export const Deployment = later(() =>
       status: z.enum(STATUSES),
       name: z.string().describe("Also the model name in chat completions"),
       model: z.string().describe("Training job id, or the name of a model"),
-      source: z.enum(SOURCES),
+      source: z.enum(SOURCES).describe("training_job: made by a job. hub: any other model, built-in ones included"),
       checkpoint: z.string().nullable(),
       endpoint_url: z.string().nullable().describe("Null until the deployment serves"),
       gpu: z.object({ type: z.string(), count: z.int() }),
@@ -28,13 +28,19 @@ export const Deployment = later(() =>
       cost_per_hour_usd: z.number().nullable(),
       total_cost_usd: z.number(),
       total_requests: z.int(),
-      error: z.string().nullable().describe("The last error; null if there was none"),
+      error: z.string().nullable().describe("The cause if status is failed, else null"),
+      error_code: z.enum(ERROR_CODES).nullable().describe("no_capacity: it waited too long for memory, or cannot fit"),
+      last_error: z
+        .string()
+        .nullable()
+        .describe("The last error in any status, such as a failed wake; null once the deployment serves again"),
       min_replicas: z.int().describe("With 0, an idle deployment is parked, and the next request wakes it"),
       max_replicas: z.int(),
       idle_timeout_seconds: z.int(),
       context_length: z.int().nullable().describe("Tokens of each sequence; null for the default"),
       parallel: z.int().nullable().describe("Sequences that a replica decodes at once; null for the default"),
       wake_timeout_seconds: z.int(),
+      queue_timeout_seconds: z.int().describe("The longest wait for memory while queued; 0: no limit"),
       max_held_requests: z.int(),
       pinned: z.boolean().describe("Never parked to make room"),
       replicas: z.object({ desired: z.int(), ready: z.int() }),
@@ -62,6 +68,11 @@ const scaling = {
   parallel: z.int().min(1).max(MAX_PARALLEL).nullable(),
   wake_timeout_seconds: z.int().min(1).max(86_400),
   max_held_requests: z.int().min(0).max(100_000),
+  queue_timeout_seconds: z
+    .int()
+    .min(0)
+    .max(31_536_000)
+    .describe("What does not fit now waits queued this long, then it is failed with no_capacity; 0: no limit"),
   pinned: z.boolean(),
 };
 
@@ -72,8 +83,13 @@ const FLOOR = { path: ["min_replicas"], message: "must not be greater than max_r
 export const CreateDeployment = z
   .object({
     model: Label(300).describe("A training job id, a model of this server, or owner/name of the hub"),
-    name: Name.describe("Also the model name in chat completions"),
-    source: z.enum(SOURCES).optional().describe("Default: training_job if model is a job id, else hub"),
+    name: Name.describe("Also the model name in chat completions. Two active deployments cannot have the same name"),
+    source: z
+      .enum(SOURCES)
+      .optional()
+      .describe(
+        "Default: training_job if model is a job id. For any other model the default is hub: the registry of this server, then the hub",
+      ),
     checkpoint: Label(100).nullable().default(null),
     gpu: z
       .object({ gpu_type: Label(64).optional(), gpu_count: z.int().min(1).max(64).default(1) })
@@ -87,6 +103,7 @@ export const CreateDeployment = z
     parallel: scaling.parallel.default(null),
     wake_timeout_seconds: scaling.wake_timeout_seconds.default(300),
     max_held_requests: scaling.max_held_requests.default(256),
+    queue_timeout_seconds: scaling.queue_timeout_seconds.default(900),
     pinned: scaling.pinned.default(false),
     metadata: Metadata.default({}),
   })
@@ -182,13 +199,16 @@ export const present = (row: DeploymentRow, live: LiveView): Deployment => ({
   cost_per_hour_usd: row.costPerHourMicros === null ? null : row.costPerHourMicros / 1e6,
   total_cost_usd: row.totalCostMicros / 1e6,
   total_requests: row.totalRequests,
-  error: row.error,
+  error: row.status === "failed" ? row.error : null,
+  error_code: row.status === "failed" ? row.errorCode : null,
+  last_error: row.error,
   min_replicas: row.minReplicas,
   max_replicas: row.maxReplicas,
   idle_timeout_seconds: row.idleTimeoutSeconds,
   context_length: row.contextLength,
   parallel: row.parallel,
   wake_timeout_seconds: row.wakeTimeoutSeconds,
+  queue_timeout_seconds: row.queueTimeoutSeconds,
   max_held_requests: row.maxHeldRequests,
   pinned: row.pinned,
   replicas: { desired: live.desired, ready: live.ready },

@@ -1,4 +1,4 @@
-import { and, eq, sql } from "drizzle-orm";
+import { and, eq, inArray, sql } from "drizzle-orm";
 import type { Ctx } from "../../context.ts";
 import { emit } from "../../events/emit.ts";
 import { type PageQuery, page } from "../../http/answer/pagination.ts";
@@ -14,7 +14,7 @@ import type { HardwareChoice } from "../gpu/hardware.ts";
 import * as gpu from "../gpu/service.ts";
 import * as models from "../models/service.ts";
 import { modelFor, mustFit } from "./admission.ts";
-import { allLive, inflightOf, type Live, liveOf, loadOf, readyOf } from "./fleet/fleet.ts";
+import { allLive, inflightOf, type Live, liveOf, loadOf, peekLive, readyOf } from "./fleet/fleet.ts";
 import { halt } from "./fleet/halt.ts";
 import * as moves from "./fleet/moves.ts";
 import { partsOf, usableParts } from "./fleet/parts.ts";
@@ -22,7 +22,7 @@ import { reload, trafficOf } from "./fleet/reconcile.ts";
 import { machine } from "./machine.ts";
 import { desiredReplicas, type Hardware } from "./policy.ts";
 import { type CreateDeployment, type Deployment, type Load, present, type UpdateDeployment } from "./schema.ts";
-import { type DeploymentRow, deployments } from "./table.ts";
+import { ACTIVE, type DeploymentRow, deployments } from "./table.ts";
 
 const owned = and(
   eq(deployments.id, sql.placeholder("id")),
@@ -78,7 +78,7 @@ export function list(
 }
 
 export function view(ctx: Ctx, row: DeploymentRow): Deployment {
-  const live = liveOf(ctx, row.id);
+  const live = peekLive(ctx, row.id);
   const ready = row.status === "serving" && row.parked ? 0 : readyOf(live).length;
   return present(row, {
     desired: desiredReplicas(row, trafficOf(ctx, row, live)),
@@ -153,6 +153,7 @@ const settingsOf = (input: CreateDeployment) => ({
   parallel: input.parallel,
   wakeTimeoutSeconds: input.wake_timeout_seconds,
   maxHeldRequests: input.max_held_requests,
+  queueTimeoutSeconds: input.queue_timeout_seconds,
   pinned: input.pinned,
 });
 
@@ -163,7 +164,9 @@ const BLANK = {
   attempts: 0,
   nextAttemptAt: null,
   error: null,
+  errorCode: null,
   queueReason: null,
+  queuedMs: 0,
   totalCostMicros: 0,
   costRemainder: 0,
   chargedReplicas: 1,
@@ -204,6 +207,7 @@ function change(ctx: Ctx, before: DeploymentRow, input: UpdateDeployment, hardwa
     parallel: input.parallel,
     wakeTimeoutSeconds: input.wake_timeout_seconds,
     maxHeldRequests: input.max_held_requests,
+    queueTimeoutSeconds: input.queue_timeout_seconds,
     pinned: input.pinned,
     metadata: input.metadata,
   };
@@ -240,7 +244,8 @@ export function stop(ctx: Ctx, workspaceId: string, id: string): DeploymentRow {
 
 /** Called when the workspace is deleted. */
 export function stopAll(ctx: Ctx, workspaceId: string) {
-  const rows = ctx.db.select().from(deployments).where(eq(deployments.workspaceId, workspaceId)).all();
+  const active = and(eq(deployments.workspaceId, workspaceId), inArray(deployments.status, ACTIVE));
+  const rows = ctx.db.select({ id: deployments.id }).from(deployments).where(active).all();
   for (const { id } of rows) stop(ctx, workspaceId, id);
 }
 
@@ -252,7 +257,9 @@ export function start(ctx: Ctx, payer: budgets.Payer, id: string): DeploymentRow
     apiKeyId: payer.keyId,
     costPerHourMicros,
     error: null,
+    errorCode: null,
     queueReason: null,
+    queuedMs: 0,
     attempts: 0,
     stoppedAt: null,
     parked: false,

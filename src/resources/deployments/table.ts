@@ -3,6 +3,9 @@ import { models } from "../models/table.ts";
 import { workspaces } from "../workspaces/table.ts";
 
 export const STATUSES = ["queued", "provisioning", "serving", "unhealthy", "stopped", "failed"] as const;
+export const ACTIVE = ["queued", "provisioning", "serving", "unhealthy"] as const;
+export const ENDED = ["stopped", "failed"] as const;
+export const ERROR_CODES = ["no_capacity", "worker_failed"] as const;
 export const SOURCES = ["training_job", "hub"] as const;
 
 export const deployments = sqliteTable("deployments", {
@@ -31,8 +34,13 @@ export const deployments = sqliteTable("deployments", {
   waking: integer("waking", { mode: "boolean" }).notNull(),
   attempts: integer("attempts").notNull(),
   nextAttemptAt: integer("next_attempt_at"),
+  /** The last error, in every status. The API shows it as `error` only if the deployment has failed. */
   error: text("error"),
+  errorCode: text("error_code", { enum: ERROR_CODES }),
   queueReason: text("queue_reason"),
+  queueTimeoutSeconds: integer("queue_timeout_seconds").notNull(),
+  /** Time that it has waited for memory since it was created or started. Measured by the steady clock. */
+  queuedMs: integer("queued_ms").notNull(),
   costPerHourMicros: integer("cost_per_hour_micros"),
   totalCostMicros: integer("total_cost_micros").notNull(),
   /** Less than a micro-dollar that is owed; see lib/pricing/charge.ts. */

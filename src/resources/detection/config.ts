@@ -1,5 +1,6 @@
 import type { Ctx } from "../../context.ts";
 import { write } from "../../platform/db/db.ts";
+import { requireReachable } from "../webhooks/guard.ts";
 import * as webhooks from "../webhooks/service.ts";
 import { accountOf, change, creditsOf, planFor } from "./accounts.ts";
 import { namedModels } from "./policy.ts";
@@ -27,7 +28,7 @@ export async function update(ctx: Ctx, workspaceId: string, given: ChangeConfig)
     ...(defaultThreshold === undefined ? {} : { defaultThreshold }),
     ...(cacheEnabled === undefined ? {} : { cacheEnabled }),
   };
-  if (typeof webhookUrl === "string") await webhooks.requireReachable(ctx, webhookUrl, { field: "webhookUrl" });
+  if (typeof webhookUrl === "string") await requireReachable(ctx, webhookUrl, { field: "webhookUrl" });
   return write(ctx.db, (tx) => {
     change(ctx, tx, workspaceId, changes);
     const secret = webhookUrl === undefined ? undefined : webhooks.pointService(ctx, tx, workspaceId, webhookUrl);

@@ -1,7 +1,7 @@
 /** Routes of detection, with a header for the key and an error format of their own (src/http/answer/service_errors.ts). */
 import { Elysia } from "elysia";
 import type { Ctx, Principal } from "../../context.ts";
-import { area, type KeyRules } from "../../http/auth.ts";
+import { apiKeyHeader, area, type KeyRules } from "../../http/auth.ts";
 import { readBody } from "../../http/body/json.ts";
 import { keepOpen } from "../../http/connection.ts";
 import { createsLater } from "../../http/idempotency.ts";
@@ -24,13 +24,7 @@ const TAGS = ["Detection"];
 const SLACK_BYTES = 65_536; // the body without the image
 const MAX_VALUES = 10_000; // a batch has three for each of its images
 
-const keyRules: KeyRules = {
-  keyOf(request) {
-    const key = request.headers.get("x-api-key")?.trim();
-    if (key) return key;
-    throw new AppError("missing_api_key", "Send an API key in the header X-API-Key (make one with `verk keys create`)");
-  },
-};
+const keyRules = apiKeyHeader;
 
 export const routes = (ctx: Ctx) => new Elysia().use(detecting(ctx)).use(keeping(ctx)).use(batching(ctx));
 

@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { ensembleOf, PREDICTIONS, VERDICTS } from "../../lib/detection/tiers.ts";
-import { DateTime, Label, later } from "../../lib/schema.ts";
+import { DateTime, Label, later, Metadata } from "../../lib/schema.ts";
 import { isoTime } from "../../lib/time.ts";
 import { MODELS, ModelName, ModelResult, type Scored, Signals } from "../../workers/protocol_detector.ts";
 import { PLANS } from "./policy.ts";
@@ -148,7 +148,7 @@ const Item = z
   .refine((item) => (item.image === undefined) !== (item.url === undefined), "send either image or url");
 
 export const CreateBatch = z
-  .object({ images: z.array(Item).min(1).max(MOST_ITEMS), ...modelChoice })
+  .object({ images: z.array(Item).min(1).max(MOST_ITEMS), ...modelChoice, metadata: Metadata.default({}) })
   .refine(oneList, ONE_LIST)
   .meta({ id: "CreateDetectionBatch" });
 export type CreateBatch = z.infer<typeof CreateBatch>;
@@ -163,6 +163,7 @@ export const Batch = later(() =>
       failureCount: z.int(),
       createdAt: DateTime,
       finishedAt: DateTime.nullable(),
+      metadata: z.record(z.string(), z.string()),
     })
     .meta({ id: "DetectionBatch" }),
 );

@@ -54,6 +54,7 @@ export const detectionBatches = sqliteTable("detection_batches", {
   createdAt: integer("created_at").notNull(),
   updatedAt: integer("updated_at").notNull(),
   finishedAt: integer("finished_at"),
+  metadata: text("metadata", { mode: "json" }).$type<Record<string, string>>().notNull(),
 });
 export type BatchRow = typeof detectionBatches.$inferSelect;
 

@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { type TestApp, testApp, until } from "../../../test/harness.ts";
+import { planOf } from "../../../test/row_counter.ts";
 import { failpoints } from "../../platform/failpoint.ts";
 import * as secrets from "../secrets/service.ts";
 import * as service from "./service.ts";
@@ -56,16 +57,47 @@ describe("GET /v1/events", () => {
     expect((await list("?limit=1")).body).toMatchObject({ has_more: true, data: { length: 1 } });
   });
 
-  test("can be narrowed to types; an unknown type or cursor is refused", async () => {
+  test("can be narrowed to types; an unknown type or a malformed cursor is refused", async () => {
     const id = await make("one");
     await app.call("DELETE", `/v1/api_keys/${id}`);
     expect((await list("?types=api_key.revoked")).body.data.map((e: Item) => e.type)).toEqual(["api_key.revoked"]);
     const both = (await list("?types=api_key.created,api_key.revoked&limit=100")).body.data as Item[];
     expect(new Set(both.map((e) => e.type))).toEqual(new Set(["api_key.created", "api_key.revoked"]));
     expect(await list("?types=api_key.exploded")).toMatchObject({ status: 422, body: { error: { param: "types" } } });
-    const foreign = (await list("", app.keyB)).body.data[0].id;
-    for (const after of ["evt_none", foreign])
+    for (const after of ["evt_none", "first", app.workspaceA])
       expect((await list(`?after=${after}`)).body.error.code).toBe("invalid_cursor");
+  });
+
+  test("P15 cursor of an event past retention, or of another workspace: the feed continues behind its place", async () => {
+    const [one, two, three] = [await make("one"), await make("two"), await make("three")];
+    const all = (await list()).body.data as Item[];
+    const second = all.find((e) => e.data.id === two)?.id as string;
+    app.ctx.db.$client.run("DELETE FROM events WHERE id <= ?", [second]);
+    expect((await list(`?after=${second}`)).body.data.map((e: Item) => e.data.id)).toEqual([three!]);
+    const foreignKey = await make("foreign", app.keyB);
+    const four = await make("four");
+    const foreign = (await list("?limit=100", app.keyB)).body.data.find((e: Item) => e.data.id === foreignKey).id;
+    expect((await list(`?after=${foreign}`)).body.data.map((e: Item) => e.data.id)).toEqual([four]);
+    expect(one).toBeString();
+  });
+
+  test("D14 a feed of some types is read from an index, however many others there are", async () => {
+    await make("one");
+    const feed = { workspaceId: app.workspaceA, afterSeq: 0, types: ["api_key.created", "api_key.revoked"], limit: 5 };
+    const seen: string[] = [];
+    const { $client } = app.ctx.db;
+    const prepare = $client.prepare.bind($client);
+    $client.prepare = ((sql: string) => {
+      seen.push(sql);
+      return prepare(sql);
+    }) as typeof $client.prepare;
+    app.ctx.db.$prepared.clear();
+    expect(service.readPage(app.ctx, feed).rows.length).toBeGreaterThan(0);
+    const plans = seen.map((sql) => planOf($client, sql).join("; "));
+    expect(plans.join("\n")).toContain(
+      "USING COVERING INDEX events_by_type (workspace_id=? AND type=? AND seq>? AND seq<?)",
+    );
+    for (const plan of plans) expect(plan.replace("SCAN json_each", "")).not.toContain("SCAN");
   });
 
   test("begins behind all there are with after=latest, and only with what comes then", async () => {

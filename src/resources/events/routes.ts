@@ -22,7 +22,7 @@ export const routes = (ctx: Ctx) => {
         return streamFor(ctx, { request, principal }, (signal) =>
           messages(ctx, { workspaceId, afterSeq, types }, signal),
         );
-      const rows = await feed.read(ctx, { workspaceId, afterSeq, types, limit: query.limit + 1 });
+      const { rows } = feed.readPage(ctx, { workspaceId, afterSeq, types, limit: query.limit + 1 });
       await durable(ctx.db); // a reader keeps the last id as its cursor: it must never name a lost event
       return { object: "list", data: rows.slice(0, query.limit).map(present), has_more: rows.length > query.limit };
     },

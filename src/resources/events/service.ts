@@ -1,14 +1,15 @@
-import { and, asc, count, desc, eq, gt, lte, max, sql } from "drizzle-orm";
+import { and, asc, desc, eq, gt, lte, sql } from "drizzle-orm";
 import type { Ctx } from "../../context.ts";
 import { EVENT_TYPES } from "../../events/catalog.ts";
 import { type EventRow, events } from "../../events/table.ts";
+import { requireId } from "../../http/answer/cursor.ts";
 import { AppError } from "../../lib/errors.ts";
 import { takingTurns } from "../../lib/turns.ts";
 import { durable, prepared } from "../../platform/db/db.ts";
 import { hubFor } from "./hub.ts";
 
 const PAGE = 100;
-const STRETCH = 1_000; // events that a filter skips in one query: less than a millisecond
+const STRETCH = 1_000; // a reader gets its position after this many events that are not for it
 
 const LATEST = "latest";
 const newest = prepared((db) =>
@@ -23,24 +24,22 @@ const newest = prepared((db) =>
 
 type Feed = { workspaceId: string; afterSeq: number; types: readonly string[] | undefined; limit: number };
 
-/** The `seq` of an event id, or of the newest event. Ids of other workspaces count as unknown. */
+const upToId = prepared((db) =>
+  db
+    .select({ seq: events.seq })
+    .from(events)
+    .where(lte(events.id, sql.placeholder("id")))
+    .orderBy(desc(events.id))
+    .limit(1)
+    .prepare(),
+);
+
+/** The `seq` of an event id, or of the newest event. An id that the feed does not have is a position by its time. */
 export function seqOf(ctx: Ctx, workspaceId: string, id: string | undefined): number {
   if (id === undefined) return 0;
   if (id === LATEST) return newest(ctx.db).get({ workspaceId })?.seq ?? 0;
-  const row = ctx.db
-    .select({ seq: events.seq })
-    .from(events)
-    .where(and(eq(events.id, id), eq(events.workspaceId, workspaceId)))
-    .get();
-  if (!row)
-    throw new AppError(
-      "invalid_cursor",
-      `after: this feed has no event ${id.slice(0, 80)}, or it is past retention. Use the id of an event in the feed, or latest`,
-      {
-        param: "after",
-      },
-    );
-  return row.seq;
+  requireId(events, id);
+  return upToId(ctx.db).get({ id })?.seq ?? 0; // of any workspace: `seq` is one order for all
 }
 
 /** The id of the event with this `seq`, which a reader sends to continue there. */
@@ -63,7 +62,7 @@ export function typesOf(list: string | undefined): string[] | undefined {
         param: "types",
       },
     );
-  return types;
+  return [...new Set(types)];
 }
 
 const ofWorkspace = eq(events.workspaceId, sql.placeholder("workspaceId"));
@@ -78,70 +77,46 @@ const ofAnyType = prepared((db) =>
     .limit(sql.placeholder("limit"))
     .prepare(),
 );
-const ofTypes = prepared((db) =>
+/** Read from the index `events_by_type` alone. */
+const seqsOfType = prepared((db) =>
   db
-    .select()
+    .select({ seq: events.seq })
     .from(events)
-    .where(
-      and(
-        ofWorkspace,
-        behind,
-        lte(events.seq, sql.placeholder("upTo")),
-        sql`${events.type} IN (SELECT value FROM json_each(${sql.placeholder("types")}))`,
-      ),
-    )
+    .where(and(ofWorkspace, eq(events.type, sql.placeholder("type")), behind, lte(events.seq, sql.placeholder("upTo"))))
     .orderBy(asc(events.seq))
     .limit(sql.placeholder("limit"))
     .prepare(),
 );
-/** The end of the next stretch of the feed, read from the index alone. */
-const stretch = prepared((db) => {
-  const next = db
-    .select({ seq: events.seq })
+const bySeq = prepared((db) =>
+  db
+    .select()
     .from(events)
-    .where(and(ofWorkspace, behind))
+    .where(sql`${events.seq} IN (SELECT value FROM json_each(${sql.placeholder("seqs")}))`)
     .orderBy(asc(events.seq))
-    .limit(sql.placeholder("limit"))
-    .as("next");
-  return db
-    .select({ upTo: max(next.seq), rows: count() })
-    .from(next)
-    .prepare();
-});
+    .prepare(),
+);
 
 type Page = {
   rows: EventRow[];
   /** The `seq` of the last event that was examined, whether it is among the rows or was skipped. */
   upTo: number;
-  /** The number of skipped events after the last of `rows`. */
+  /** The number of events after the last of `rows` that were skipped, those of other workspaces included. */
   passed: number;
 };
 
-/** The next events, oldest first: unlike a list, a feed is read forward. Examines at most STRETCH events. */
+/** The next events, oldest first: unlike a list, a feed is read forward. */
 export function readPage(ctx: Ctx, { workspaceId, afterSeq: after, types, limit }: Feed): Page {
   if (types === undefined) {
     const rows = ofAnyType(ctx.db).all({ workspaceId, after, limit });
     return { rows, upTo: rows.at(-1)?.seq ?? after, passed: 0 };
   }
-  const next = stretch(ctx.db).get({ workspaceId, after, limit: STRETCH });
-  if (!next || next.upTo === null) return { rows: [], upTo: after, passed: 0 };
-  const { upTo } = next;
-  const rows = ofTypes(ctx.db).all({ workspaceId, after, upTo, limit, types: JSON.stringify(types) });
-  if (rows.length === limit) return { rows, upTo: rows.at(-1)?.seq ?? upTo, passed: 0 };
-  return { rows, upTo, passed: next.rows - rows.length };
-}
-
-/** Up to `limit` events, however many others lie between them. Yields to other work between queries. */
-export async function read(ctx: Ctx, feed: Feed): Promise<EventRow[]> {
-  const found: EventRow[] = [];
-  const turn = takingTurns();
-  for (let { afterSeq } = feed; ; ) {
-    const { rows, upTo } = readPage(ctx, { ...feed, afterSeq, limit: feed.limit - found.length });
-    found.push(...rows);
-    if (found.length === feed.limit || upTo === afterSeq || feed.types === undefined) return found;
-    afterSeq = upTo;
-    await turn();
-  }
+  const upTo = newest(ctx.db).get({ workspaceId })?.seq ?? after;
+  const all = types.flatMap((type) => seqsOfType(ctx.db).all({ workspaceId, type, after, upTo, limit }));
+  const seqs = all.map(({ seq }) => seq).sort((a, b) => a - b);
+  const rows = seqs.length === 0 ? [] : bySeq(ctx.db).all({ seqs: JSON.stringify(seqs.slice(0, limit)) });
+  const last = rows.at(-1)?.seq ?? after;
+  if (rows.length === limit) return { rows, upTo: last, passed: 0 };
+  return { rows, upTo: Math.max(upTo, after), passed: Math.max(0, upTo - last) };
 }
 
 /** One event, or the id up to which no event passes the filter. A reader continues there. */

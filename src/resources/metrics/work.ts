@@ -92,7 +92,9 @@ type Deployment = {
 const known = scoped<Deployment>(
   (where) => `SELECT id, workspace_id, name, model, status, parked, total_requests, total_errors, total_prompt_tokens,
       total_completion_tokens
-    FROM deployments WHERE (status NOT IN ('stopped', 'failed') OR updated_at > ?) ${where} LIMIT ${MOST_ROWS + 1}`,
+    FROM deployments
+    WHERE (status IN ('queued', 'provisioning', 'serving', 'unhealthy')
+      OR (status IN ('stopped', 'failed') AND updated_at > ?)) ${where} LIMIT ${MOST_ROWS + 1}`,
 );
 
 export function serving(ctx: Ctx, view: View): Family[] {

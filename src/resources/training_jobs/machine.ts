@@ -30,6 +30,7 @@ export const machine = lifecycle({
     drop:      [["queued", "paused", "cancelling"],             "cancelled",     "job.cancelled"],
     complete:  [["running"],                                    "completed",     "job.completed"],
     fail:      [["queued", "provisioning", "running"],          "failed",        "job.failed"],
+    reject:    [["queued", "paused"],                           "failed",        "job.failed"], // its dataset cannot be read
   },
 });
 export type Action = keyof typeof machine.steps;

@@ -59,13 +59,27 @@ export const TrainingJob = later(() =>
         percent: z.number().min(0).max(100),
         eta_seconds: z.number().nullable(),
       }),
+      load: z
+        .object({
+          stage: z.enum(["reading_dataset"]),
+          progress: z.number().min(0).max(1).nullable().describe("Null while the size of the source is unknown"),
+          reason: z.string(),
+        })
+        .nullable()
+        .describe("What the job does before it can wait for a device; null if nothing"),
       latest_metrics: z.record(z.string(), z.number()),
       headline_metric: z.object({ name: z.string(), value: z.number() }).nullable(),
       best_checkpoint_id: z.string().nullable(),
       memory_bytes: z.int().describe("Estimated memory on the device"),
-      queue_position: z.int().nullable().describe("1 starts next; null if the job is not queued"),
+      queue_position: z
+        .int()
+        .nullable()
+        .describe("1 starts next; null if the job is not queued, or still reads its dataset"),
       queue_reason: z.string().nullable().describe("What the job waits for"),
       pause_reason: z.string().nullable(),
+      warnings: z
+        .array(z.object({ message: z.string(), param: z.string().nullable() }))
+        .describe("What the request had and the job ignores"),
       error: z
         .object({ code: z.enum(FAILURE_CODES), message: z.string(), param: z.string().nullable() })
         .nullable()
@@ -95,7 +109,13 @@ export const TrainingJob = later(() =>
 export type TrainingJob = z.infer<typeof TrainingJob>;
 
 /** Facts that are not in the row. Lists leave out the reward's source. */
-export type Live = { now: number; queuePosition: number | null; queueReason: string | null; withSource: boolean };
+export type Live = {
+  now: number;
+  queuePosition: number | null;
+  queueReason: string | null;
+  load: TrainingJob["load"];
+  withSource: boolean;
+};
 
 export const present = (row: JobRow, live: Live): TrainingJob => ({
   id: row.id,
@@ -128,6 +148,7 @@ export const present = (row: JobRow, live: Live): TrainingJob => ({
   published_at: isoOrNull(row.publishedAt),
   tracker_run_url: row.trackerRunUrl,
   progress: progressOf(row),
+  load: live.load,
   latest_metrics: row.latestMetrics,
   headline_metric: headlineOf(row),
   best_checkpoint_id: row.bestCheckpointId,
@@ -135,6 +156,7 @@ export const present = (row: JobRow, live: Live): TrainingJob => ({
   queue_position: live.queuePosition,
   queue_reason: live.queueReason,
   pause_reason: row.pauseReason,
+  warnings: row.warnings,
   error: row.error,
   cost_usd: usdOf(costMicrosOf(row, live.now)),
   energy_wh: wattHours(row.energyJoules),

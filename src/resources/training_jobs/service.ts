@@ -1,14 +1,12 @@
 /** Operations of callers on a training job. `admission/create.ts` creates jobs, `running/reconcile.ts` runs them. */
 import type { Ctx } from "../../context.ts";
-import { transition } from "../../events/lifecycle.ts";
 import { AppError } from "../../lib/errors.ts";
 import { afterCommit, type Tx, write } from "../../platform/db/db.ts";
 import type { Payer } from "../billing/budget.ts";
 import * as billing from "../billing/service.ts";
 import { mustBeOpen } from "../storage_usage/service.ts";
-import { machine } from "./machine.ts";
 import * as deletion from "./state/deletion.ts";
-import { note } from "./state/notes.ts";
+import { step } from "./state/notes.ts";
 import { currentJob, isFinished, mustGet } from "./state/rows.ts";
 import type { JobRow } from "./table.ts";
 
@@ -23,9 +21,7 @@ export function cancel(ctx: Ctx, workspaceId: string, id: string): JobRow {
 export function pause(ctx: Ctx, workspaceId: string, id: string): JobRow {
   return move(ctx, mustGet(ctx, workspaceId, id), "paused", (tx, now) => {
     const patch = { pauseReason: "by request" as const, queueReason: null, etaMs: null };
-    const row = transition(tx, machine, "pause", { id, now }, patch);
-    if (row) note(tx, row, now, { level: "info", type: "job.paused", message: "Paused by request" });
-    return row;
+    return step(tx, { id, action: "pause", now, patch }, { level: "info", message: "Paused by request" });
   });
 }
 
@@ -42,17 +38,15 @@ export function resume(ctx: Ctx, payer: Payer, id: string): JobRow {
     if (paused?.status !== "paused") return undefined;
     const apiKeyId = paused.runSince === null ? payer.keyId : paused.apiKeyId;
     const patch = { queuedAt: now, pauseReason: null, queueReason: null, crashes: 0, notBefore: 0, apiKeyId };
-    const row = transition(tx, machine, "requeue", { id, now }, patch);
-    if (row) note(tx, row, now, { level: "info", type: "job.requeued", message: "Resumed by request" });
-    return row;
+    return step(tx, { id, action: "requeue", now, patch }, { level: "info", message: "Resumed by request" });
   });
 }
 
-type Step = (tx: Tx, now: number) => JobRow | undefined;
+type Change = (tx: Tx, now: number) => JobRow | undefined;
 
-function move(ctx: Ctx, before: JobRow, participle: string, step: Step): JobRow {
+function move(ctx: Ctx, before: JobRow, participle: string, change: Change): JobRow {
   const row = write(ctx.db, (tx) => {
-    const moved = step(tx, ctx.clock.now());
+    const moved = change(tx, ctx.clock.now());
     if (moved) afterCommit(tx, () => ctx.state.trainingJobs.changes.notify(moved.id));
     return moved;
   });

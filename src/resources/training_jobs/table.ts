@@ -46,6 +46,12 @@ export type Rewards = {
   functions: { id: string; weight: number; params: Record<string, unknown> }[];
   parts: RewardPart[];
 };
+/**
+ * A connected dataset is still to be read. `credentials`: the request brought some, which only the memory of that
+ * server process has. `save_steps`: of the request; null derives it from the number of steps, which the rows decide.
+ */
+export type Reading = { credentials: boolean; save_steps: number | null };
+export type Warning = { message: string; param: string | null };
 export type Gpu = { type: string; count: number };
 export type JobVolume = { name: string; mount_path: string };
 
@@ -66,6 +72,8 @@ export const trainingJobs = sqliteTable("training_jobs", {
   numRows: integer("num_rows"),
   evalDatasetId: text("eval_dataset_id"),
   evalSnapshotNumber: integer("eval_snapshot_number"),
+  /** Null when the rows are pinned. */
+  reading: text("reading", { mode: "json" }).$type<Reading>(),
   hyperparameters: text("hyperparameters", { mode: "json" }).$type<Record<string, unknown>>().notNull(),
   /** Hyperparameters as the request had them; a clone starts from these. */
   given: text("given", { mode: "json" }).$type<Record<string, unknown>>(),
@@ -107,6 +115,7 @@ export const trainingJobs = sqliteTable("training_jobs", {
   notBefore: integer("not_before").notNull(),
   pauseReason: text("pause_reason", { enum: PAUSE_REASONS }),
   queueReason: text("queue_reason"),
+  warnings: text("warnings", { mode: "json" }).$type<Warning[]>().notNull(),
   error: text("error", { mode: "json" }).$type<JobError>(),
   rateMicros: integer("rate_micros"),
   costMicros: integer("cost_micros").notNull(),
@@ -122,6 +131,8 @@ export const trainingJobs = sqliteTable("training_jobs", {
   energyAt: integer("energy_at"),
   logKey: text("log_key"),
   logBytes: integer("log_bytes"),
+  /** Standard output comes first in the stored log. Null: both streams are mixed. */
+  logStdoutBytes: integer("log_stdout_bytes"),
   metadata: text("metadata", { mode: "json" }).$type<Record<string, string>>().notNull(),
   queuedAt: integer("queued_at").notNull(),
   startedAt: integer("started_at"),

@@ -11,7 +11,7 @@ import type { Chunks, StreamOptions, Written } from "../../platform/files.ts";
 import { LostKeyError } from "../../platform/storage/storage.ts";
 import * as looseKeys from "../loose_keys/service.ts";
 import { roomFor } from "./quota.ts";
-import { ContentType, pathFault } from "./schema.ts";
+import { ContentType, pathFault, presentFile } from "./schema.ts";
 import * as volumes from "./service.ts";
 import { type VolumeFileRow, type VolumeRow, volumeFiles } from "./table.ts";
 
@@ -75,7 +75,7 @@ export function keep(ctx: Ctx, tx: Tx, volume: VolumeRow, content: Content & { u
     .returning()
     .get();
   volumes.count(tx, volume.id, { files: old ? 0 : 1, bytes: bytes - (old?.sizeBytes ?? 0) }, now);
-  emit(tx, "volume_file.written", { workspaceId: volume.workspaceId, now }, volumes.eventOf(volume, row));
+  emit(tx, "volume_file.written", { workspaceId: volume.workspaceId, now }, presentFile(volume, row));
   return { row, replaced: old !== undefined };
 }
 

@@ -11,7 +11,7 @@ import { SignedQuery } from "../signed_urls/schema.ts";
 import { admitDownload, askStorage, createDownload, createUpload } from "./address.ts";
 import { pathFrom, put, type StoredFile, send } from "./content.ts";
 import * as schema from "./schema.ts";
-import { present, presentFile } from "./schema.ts";
+import { fileId, present, presentFile } from "./schema.ts";
 import * as volumes from "./service.ts";
 import type { VolumeRow } from "./table.ts";
 import * as upload from "./upload.ts";
@@ -138,7 +138,7 @@ const files = (ctx: Ctx) => {
       ({ principal, params }) => {
         const volume = own(principal, params.name);
         const { path } = volumes.removeFile(ctx, principal.workspaceId, params.name, decodeURIComponent(params["*"]));
-        return { object: "volume_file", volume: volume.name, path, deleted: true };
+        return { object: "volume_file", id: fileId(volume, path), volume: volume.name, path, deleted: true };
       },
       { detail: describe("Delete a file", { 200: schema.DeletedFile }) },
     );

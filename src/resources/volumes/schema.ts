@@ -37,6 +37,7 @@ export const VolumeFile = later(() =>
   z
     .object({
       object: z.literal("volume_file"),
+      id: z.string().describe("Id of the volume, / and the path. `after` of a list takes it"),
       volume: z.string(),
       path: z.string(),
       size_bytes: z.int(),
@@ -51,7 +52,13 @@ export type VolumeFile = z.infer<typeof VolumeFile>;
 
 export const DeletedFile = later(() =>
   z
-    .object({ object: z.literal("volume_file"), volume: z.string(), path: z.string(), deleted: z.literal(true) })
+    .object({
+      object: z.literal("volume_file"),
+      id: z.string(),
+      volume: z.string(),
+      path: z.string(),
+      deleted: z.literal(true),
+    })
     .meta({ id: "DeletedVolumeFile" }),
 );
 
@@ -167,7 +174,7 @@ export const UploadPart = later(() =>
 export const FilesQuery = z.object({
   prefix: z.string().max(1024).default("").describe("Only paths that begin with this text"),
   limit: z.coerce.number().int().min(1).max(100).default(20).describe("Maximum number of items"),
-  after: z.string().max(1024).optional().describe("Path of the last item of the previous page"),
+  after: z.string().max(1024).optional().describe("id or path of the last item of the previous page"),
 });
 export type FilesQuery = z.infer<typeof FilesQuery>;
 
@@ -182,8 +189,11 @@ export const present = (row: VolumeRow): Volume => ({
   updated_at: isoTime(row.updatedAt),
 });
 
+export const fileId = (volume: VolumeRow, path: string) => `${volume.id}/${path}`;
+
 export const presentFile = (volume: VolumeRow, row: VolumeFileRow): VolumeFile => ({
   object: "volume_file",
+  id: fileId(volume, row.path),
   volume: volume.name,
   path: row.path,
   size_bytes: row.sizeBytes,

@@ -10,7 +10,7 @@ import { withUniqueName } from "../../platform/db/errors.ts";
 import { preparedInsert, preparedRow } from "../../platform/db/row.ts";
 import * as looseKeys from "../loose_keys/service.ts";
 import * as uploads from "../uploads/service.ts";
-import { type CreateVolume, type FilesQuery, pathFault, present, presentFile } from "./schema.ts";
+import { type CreateVolume, type FilesQuery, fileId, pathFault, present, presentFile } from "./schema.ts";
 import { type VolumeFileRow, type VolumeRow, volumeFiles, volumes } from "./table.ts";
 
 const insert = preparedInsert(volumes);
@@ -87,10 +87,14 @@ export function mustGetFile(ctx: Ctx, volume: VolumeRow, path: string): VolumeFi
   return row;
 }
 
-/** Lists files by path, in byte order. `after` need not be a file that still exists. */
-export function files(ctx: Ctx, volume: VolumeRow, { prefix, limit, after }: FilesQuery) {
+/** Lists files by path, in byte order. `after` is an id or a path, and need not be a file that still exists. */
+export function files(ctx: Ctx, volume: VolumeRow, { prefix, limit, after: cursor }: FilesQuery) {
+  const idStart = fileId(volume, "");
+  const after = cursor?.startsWith(idStart) ? cursor.slice(idStart.length) : cursor;
   if (after !== undefined && pathFault(after) !== undefined)
-    throw new AppError("invalid_cursor", `after: ${after.slice(0, 80)} is not a path of this list`, { param: "after" });
+    throw new AppError("invalid_cursor", `after: ${after.slice(0, 80)} is not an id or a path of this list`, {
+      param: "after",
+    });
   const rows = ctx.db
     .select()
     .from(volumeFiles)
@@ -119,7 +123,7 @@ export function removeFile(ctx: Ctx, workspaceId: string, name: string, path: st
     tx.delete(volumeFiles).where(eq(volumeFiles.storageKey, found.storageKey)).run();
     looseKeys.drop(tx, found.storageKey, now);
     count(tx, volume.id, { files: -1, bytes: -found.sizeBytes }, now);
-    emit(tx, "volume_file.deleted", { workspaceId, now }, eventOf(volume, found));
+    emit(tx, "volume_file.deleted", { workspaceId, now }, presentFile(volume, found));
     return found;
   });
   ctx.wake("volumes.sweep");
@@ -136,8 +140,3 @@ export function count(tx: Tx, id: string, { files, bytes }: { files: number; byt
     .where(eq(volumes.id, id))
     .run();
 }
-
-export const eventOf = (volume: VolumeRow, row: VolumeFileRow) => ({
-  ...presentFile(volume, row),
-  id: `${volume.id}/${row.path}`,
-});

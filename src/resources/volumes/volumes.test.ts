@@ -108,7 +108,7 @@ describe("a file", () => {
     const app = open();
     await make(app);
     for (const path of ["a", "b"]) await put(app, path, "same");
-    expect((await app.call("DELETE", "/v1/volumes/lab/files/a")).body).toEqual({
+    expect((await app.call("DELETE", "/v1/volumes/lab/files/a")).body).toMatchObject({
       object: "volume_file",
       volume: "lab",
       path: "a",
@@ -172,6 +172,20 @@ test("files are listed by path, below a prefix, page by page", async () => {
     body: { error: { code: "invalid_cursor", param: "after" } },
   });
   expect((await app.call("GET", "/v1/volumes/lab/files?limit=101")).status).toBe(422);
+});
+
+test("P15 volume files: the id of the last item is the `after` of the next page, also once that file is deleted", async () => {
+  const app = open();
+  const { body: volume } = await make(app);
+  for (const path of ["a b", "b/1", "b/2", "c"]) await put(app, path, path);
+  const page = async (after: string) =>
+    (await app.call("GET", `/v1/volumes/lab/files?limit=2&after=${encodeURIComponent(after)}`)).body;
+  const { data: first } = (await app.call("GET", "/v1/volumes/lab/files?limit=2")).body;
+  expect(first.map((file: { id: string }) => file.id)).toEqual([`${volume.id}/a b`, `${volume.id}/b/1`]);
+  const removed = await app.call("DELETE", "/v1/volumes/lab/files/b/1");
+  expect(removed.body).toMatchObject({ id: `${volume.id}/b/1`, deleted: true });
+  for (const after of [first[1].id, "b/1"])
+    expect((await page(after)).data.map((file: { path: string }) => file.path)).toEqual(["b/2", "c"]);
 });
 
 describe("fetching", () => {

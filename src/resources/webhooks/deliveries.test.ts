@@ -104,7 +104,7 @@ describe("recovery", () => {
     const since = "2020-01-01T00:00:00Z";
     expect((await post(`/${id}/recover`, { since })).body.count).toBe(2);
     expect(rows().map((row) => [row.status, row.resendAt === null])).toEqual([
-      ["cancelled", false],
+      ["exhausted", false],
       ["pending", true],
     ]);
     await fanOut(app.ctx);

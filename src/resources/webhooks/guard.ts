@@ -16,7 +16,7 @@ export async function requireReachable(
 ): Promise<void> {
   const policy = networkPolicy(ctx.config.network);
   const verdict = judgeUrl(url, policy);
-  if (!verdict.allowed) throw refused(field, verdict.reason);
+  if (!verdict.allowed) throw refused(field, verdict.reason, fixOf(ctx, url));
   if (verdict.literal) return;
   const late = Promise.withResolvers<void>();
   const timer = setTimeout(late.resolve, RESOLVE_MS);
@@ -25,15 +25,25 @@ export async function requireReachable(
   } catch (error) {
     if (!(error instanceof DialError)) throw error;
     logRefusal(ctx.log, verdict.host, error);
-    if (error.code === "address_refused") throw refused(field, error.message);
+    if (error.code === "address_refused") throw refused(field, error.message, allowFix(verdict.host));
   } finally {
     clearTimeout(timer);
   }
 }
 
-const refused = (field: string, reason: string) =>
-  new AppError(
-    "url_not_allowed",
-    `${field}: ${reason}. Use an https address that is publicly routable, or ask the operator to allow this one with network.allow`,
-    { param: `/${field}` },
-  );
+const HTTP = /^http:\/\//i;
+const TLS_ONLY =
+  "Notifications are sent over TLS only, also to addresses in network.allow. For development without TLS use `verk webhooks listen --forward URL`";
+const allowFix = (host: string) =>
+  `Use an address that is publicly routable, or ask the operator to add ${JSON.stringify(host)} to network.allow`;
+
+/** Says what is needed. `network.allow` is named only if an entry for this host would be enough. */
+function fixOf({ config }: Pick<Ctx, "config">, url: string): string {
+  if (HTTP.test(url)) return TLS_ONLY;
+  const host = URL.canParse(url) ? new URL(url).hostname.replace(/^\[|\]$/g, "") : undefined;
+  const wider = host && judgeUrl(url, networkPolicy({ ...config.network, allow: [host] })).allowed;
+  return wider ? allowFix(host) : "Use an https address that is publicly routable";
+}
+
+const refused = (field: string, reason: string, fix: string) =>
+  new AppError("url_not_allowed", `${field}: ${reason}. ${fix}`, { param: `/${field}` });

@@ -22,12 +22,16 @@ const EventTypes = z
   .max(MOST_TYPES)
   .transform((types) => [...new Set(types)])
   .describe("Event types to deliver. Empty: all");
-const Description = Label(500).nullable();
+/** Null, which earlier versions showed, means the same as an empty text. */
+const Description = z
+  .union([Label(500), z.literal(""), z.null()])
+  .transform((text) => text ?? "")
+  .describe("Up to 500 characters");
 
 export const CreateWebhookEndpoint = z
   .object({
     url: Url,
-    description: Description.default(null),
+    description: Description.default(""),
     event_types: EventTypes.default([]),
     metadata: Metadata.default({}),
   })
@@ -39,7 +43,7 @@ export const UpdateWebhookEndpoint = z
     url: Url,
     description: Description,
     event_types: EventTypes,
-    enabled: z.boolean().describe("false cancels pending deliveries; true resets the count of failures"),
+    enabled: z.boolean().describe("false holds pending deliveries; true resumes them and resets the count of failures"),
     metadata: Metadata,
   })
   .partial()
@@ -56,7 +60,7 @@ export const WebhookEndpoint = later(() =>
       event_types: z.array(z.string()).describe("Event types to deliver. Empty: all"),
       enabled: z.boolean(),
       consecutive_failures: z.int(),
-      description: z.string().nullable(),
+      description: z.string().describe("Empty if none was given"),
       disabled_at: DateTime.nullable().describe("When failures disabled the endpoint"),
       disabled_reason: z.enum(DISABLED_REASONS).nullable(),
       metadata: z.record(z.string(), z.string()),
@@ -148,7 +152,7 @@ export const present = (row: EndpointRow, secret: string): WebhookEndpoint => ({
   event_types: row.eventTypes,
   enabled: row.status === "enabled",
   consecutive_failures: row.consecutiveFailures,
-  description: row.description,
+  description: row.description ?? "",
   disabled_at: isoOrNull(row.disabledAt),
   disabled_reason: row.disabledReason,
   metadata: row.metadata,

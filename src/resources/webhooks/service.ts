@@ -12,8 +12,8 @@ import { isoTime } from "../../lib/time.ts";
 import { maskSecret, mintSecret } from "../../lib/webhooks/signature.ts";
 import { afterCommit, type Tx, write } from "../../platform/db/db.ts";
 import { preparedInsert, preparedRow } from "../../platform/db/row.ts";
-import { cancelWaiting } from "./delivery/cancel.ts";
 import { enqueueBody } from "./delivery/enqueue.ts";
+import { cancelWaiting, holdWaiting, resumeHeld } from "./delivery/held.ts";
 import { requireReachable } from "./guard.ts";
 import { machine, report } from "./machine.ts";
 import { rotate, type Secrets } from "./rotation.ts";
@@ -139,12 +139,15 @@ function change(ctx: Ctx, tx: Tx, id: string, { enabled: _, event_types: eventTy
   if (row) emit(tx, "webhook_endpoint.updated", { workspaceId: row.workspaceId, now }, report(row));
 }
 
-/** Deliveries that were cancelled stay cancelled; they can be recovered. */
+/** Disabling holds the waiting deliveries; enabling resumes those that have not expired. */
 function toggle(ctx: Ctx, tx: Tx, id: string, enable: boolean) {
   const now = ctx.clock.now();
   const clean = { consecutiveFailures: 0, disabledAt: null, disabledReason: null };
-  if (enable) transition(tx, machine, "enable", { id, now }, clean);
-  else if (transition(tx, machine, "disable", { id, now }, { disabledReason: "by_hand" })) cancelWaiting(tx, id, now);
+  if (enable) {
+    if (!transition(tx, machine, "enable", { id, now }, clean)) return;
+    resumeHeld(tx, id, now);
+    afterCommit(tx, () => ctx.wake("webhooks.deliver"));
+  } else if (transition(tx, machine, "disable", { id, now }, { disabledReason: "by_hand" })) holdWaiting(tx, id, now);
 }
 
 export function rotateSecret(ctx: Ctx, workspaceId: string, id: string, graceSeconds: number): EndpointRow {
@@ -210,7 +213,7 @@ export function pointService(ctx: Ctx, tx: Tx, workspaceId: string, url: string 
     tx.update(webhookEndpoints).set(sealed).where(eq(webhookEndpoints.id, known.id)).run();
     change(ctx, tx, known.id, { url });
   } else {
-    const input = { url, description: null, event_types: [], metadata: {}, secrets, scheme: "service" as const };
+    const input = { url, description: "", event_types: [], metadata: {}, secrets, scheme: "service" as const };
     add(ctx, tx, workspaceId, input);
   }
   return secrets.current;
@@ -227,5 +230,3 @@ export function notifyService(ctx: Ctx, tx: Tx, workspaceId: string, notificatio
   enqueueBody(tx, event, [{ endpoint, trigger: "scheduled", now }]);
   afterCommit(tx, () => ctx.wake("webhooks.deliver"));
 }
-
-export { requireReachable };

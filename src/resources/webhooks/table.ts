@@ -57,7 +57,7 @@ export const webhookDeliveries = sqliteTable("webhook_deliveries", {
   trigger: text("trigger", { enum: TRIGGERS }).notNull(),
   attemptCount: integer("attempt_count").notNull(),
   scheduledCount: integer("scheduled_count").notNull(),
-  /** The next scheduled attempt or the expiry. Null: settled. */
+  /** The next scheduled attempt or the expiry. Null: settled, or held because the endpoint is disabled. */
   dueAt: integer("due_at"),
   /** When a resend by hand was requested, whatever the status. Null: none is pending. */
   resendAt: integer("resend_at"),

@@ -6,8 +6,8 @@ import { events } from "../../events/table.ts";
 import { keyOf, maskSecret } from "../../lib/webhooks/signature.ts";
 import { write } from "../../platform/db/db.ts";
 import { purge } from "../workspaces/purge.ts";
-import { cancelRest, cancelWaiting } from "./delivery/cancel.ts";
 import { fanOut } from "./delivery/fan_out.ts";
+import { cancelWaiting, holdWaiting, settleClosed } from "./delivery/held.ts";
 import { requireReachable } from "./guard.ts";
 import { PUBLISHED } from "./kinds.ts";
 import { signingSecrets } from "./rotation.ts";
@@ -43,8 +43,37 @@ describe("an endpoint", () => {
     expect((await get(made.id)).secret).toBe(masked);
     const listed = (await app.call("GET", "/v1/webhooks")).body.data;
     expect(listed.map((each: { secret: string }) => each.secret)).toEqual([masked]);
-    expect((await patch(made.id, { description: null })).body).toMatchObject({ secret: masked, description: null });
+    expect((await patch(made.id, { description: "" })).body).toMatchObject({ secret: masked, description: "" });
     expect(await get(`${made.id}/secret`)).toEqual({ object: "webhook_secret", id: made.id, secret: made.secret });
+  });
+
+  test("P5 description: always a string, empty if none was given", async () => {
+    expect((await make()).description).toBe("");
+    for (const description of ["", null]) expect((await make({ description })).description).toBe("");
+    const { id } = await make({ description: " ours " });
+    expect((await get(id)).description).toBe("ours");
+    expect((await patch(id, { description: "x".repeat(501) })).body.error.param).toBe("/description");
+  });
+
+  test.each([
+    [
+      "http://127.0.0.1:9/x",
+      "url: must begin with https://. Notifications are sent over TLS only, also to addresses in network.allow. For development without TLS use `verk webhooks listen --forward URL`",
+    ],
+    [
+      "https://127.0.0.2/",
+      'url: loopback. Use an address that is publicly routable, or ask the operator to add "127.0.0.2" to network.allow',
+    ],
+    [
+      "https://u:p@127.0.0.2/",
+      "url: must not contain a user name or password. Use an https address that is publicly routable",
+    ],
+  ])("F21 rejecting %s says exactly what is needed", async (url, message) => {
+    const allowed = {
+      ...app.ctx,
+      config: { ...app.ctx.config, network: { ...app.ctx.config.network, allow: ["127.0.0.1"] } },
+    };
+    expect(await requireReachable(allowed, url).catch((error: Error) => error.message)).toBe(message);
   });
 
   test("leaves no secret in a log, an event or the clear text of the database", async () => {
@@ -180,12 +209,13 @@ describe("a test", () => {
 });
 
 describe("disabling", () => {
-  test("by hand cancels what waits and shows no disabled_at; enabling forgets the failures", async () => {
+  test("P7 by hand holds what waits and shows no disabled_at; enabling resumes it and forgets the failures", async () => {
     const { id } = await make();
     await post(`/${id}/test`);
     const off = (await patch(id, { enabled: false })).body;
     expect(off).toMatchObject({ enabled: false, disabled_at: null, disabled_reason: "by_hand" });
-    expect(rows()[0]).toMatchObject({ status: "cancelled", dueAt: null });
+    expect((await get(`${id}/deliveries`)).data[0]).toMatchObject({ status: "pending", next_attempt_at: null });
+    clock.advance(1000);
     app.ctx.db.$client.run("UPDATE webhook_endpoints SET consecutive_failures = 50, disabled_at = 5");
     expect((await patch(id, { enabled: true })).body).toMatchObject({
       enabled: true,
@@ -193,19 +223,47 @@ describe("disabling", () => {
       disabled_at: null,
       disabled_reason: null,
     });
-    expect(rows()[0]?.status).toBe("cancelled");
+    expect(rows()[0]).toMatchObject({ status: "pending", dueAt: clock.now() });
+    expect(app.woken).toContain("webhooks.deliver");
   });
 
-  test("with more than one commit's worth of deliveries cancels the rest soon, and none of another", async () => {
+  test("P7 what is held for 72 hours is exhausted, also if the endpoint is enabled just then", async () => {
+    const [off, back] = [await make(), await make()];
+    for (const { id } of [off, back]) {
+      await post(`/${id}/test`);
+      await patch(id, { enabled: false });
+    }
+    clock.advance(3 * DAY - 1);
+    await settleClosed(app.ctx);
+    expect(rows().map((row) => row.status)).toEqual(["pending", "pending"]);
+    clock.advance(1);
+    await patch(back.id, { enabled: true });
+    await settleClosed(app.ctx);
+    expect(rows().map((row) => [row.status, row.lastError])).toEqual(
+      Array(2).fill(["exhausted", "The endpoint did not acknowledge the event within 72 hours"]),
+    );
+  });
+
+  test("with more than one commit's worth of deliveries holds, resumes and cancels the rest soon, and none of another", async () => {
     const [a, b] = [await make(), await make()];
     for (let i = 0; i < 5; i++) await post(`/${a.id}/test`);
     await post(`/${b.id}/test`);
-    app.ctx.db.$client.run("UPDATE webhook_endpoints SET status = 'disabled' WHERE id = ?", [a.id]);
+    const setStatus = (status: string) =>
+      app.ctx.db.$client.run("UPDATE webhook_endpoints SET status = ? WHERE id = ?", [status, a.id]);
+    const due = () => rows().filter((row) => row.dueAt !== null);
+    setStatus("disabled");
+    expect(write(app.ctx.db, (tx) => holdWaiting(tx, a.id, clock.now(), 2))).toBe(2);
+    expect(due()).toHaveLength(4);
+    await settleClosed(app.ctx);
+    expect(due().map((row) => row.endpointId)).toEqual([b.id]);
+    setStatus("enabled");
+    await settleClosed(app.ctx);
+    expect(due()).toHaveLength(6);
+    setStatus("deleted");
     expect(write(app.ctx.db, (tx) => cancelWaiting(tx, a.id, clock.now(), 2))).toBe(2);
-    const waiting = () => rows().filter((row) => row.status === "pending");
-    expect(waiting()).toHaveLength(4);
-    await cancelRest(app.ctx);
-    expect(waiting().map((row) => row.endpointId)).toEqual([b.id]);
+    await settleClosed(app.ctx);
+    expect(rows().filter((row) => row.status === "pending")).toEqual(due());
+    expect(due().map((row) => row.endpointId)).toEqual([b.id]);
   });
 
   test("by deletion hides it, destroys its secrets and cancels what waits", async () => {

@@ -65,7 +65,7 @@ function begin(script: string): Life {
 
 async function handle(host: ServingHost, life: Life, request: Request): Promise<Response> {
   if (new URL(request.url).pathname === "/health")
-    return life.sick ? new Promise<Response>(() => {}) : Response.json({ ok: true });
+    return life.sick ? new Promise<Response>(() => {}) : Response.json({ decoded: true, decode_ms: 1, running: null });
   const { stream, model } = (await request.json()) as { stream?: boolean; model: string };
   const id = request.headers.get("x-verk-request") ?? "";
   const words = life.words ?? 3;

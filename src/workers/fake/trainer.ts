@@ -16,6 +16,7 @@ import {
   type TrainSample,
   type TrainTask,
 } from "../protocol_trainer.ts";
+import { createJournal, type Journal } from "../trainer/loop/journal.ts";
 
 export type TrainerLife = {
   /** Load only when this file exists. */
@@ -29,6 +30,8 @@ export type TrainerLife = {
    */
   crashAt?: number;
   crashUntold?: number;
+  /** Steps and checkpoints from this step on are not reported, as if the messages were lost. */
+  muteFrom?: number;
   hangAt?: number;
   lieAt?: number;
   trouble?: (typeof TROUBLES)[number];
@@ -51,11 +54,13 @@ type Session = {
   life: TrainerLife;
   answers: Map<number, (answer: Scored) => void>;
   saving: boolean;
+  /** Since the last checkpoint. */
+  journal: Journal;
 };
 
 export const runFakeTrainer = (script: string) =>
   runHosted<ToTrainer, FromTrainer>(ToTrainer, async (host) => {
-    const session: Session = { host, life: begin(script), answers: new Map(), saving: false };
+    const session: Session = { host, life: begin(script), answers: new Map(), saving: false, journal: createJournal() };
     const finished = Promise.withResolvers<void>();
     void (async () => {
       for await (const message of host.messages) {
@@ -124,8 +129,12 @@ async function oneStep(session: Session, task: TrainTask, step: number) {
   const alarms = life.alarmAt === step ? [{ type: "kl_blow_up", message: "kl is high" }] : [];
   host.send({ type: "log", stream: "stdout", line: life.says ?? `step ${step}/${task.plan.total_steps}` });
   const eta_ms = (task.plan.total_steps - step) * 10;
-  host.send({ type: "step", step, epoch: step / 10, values: valuesAt(task.plan.seed, step), eta_ms, samples, alarms });
+  const report = { step, epoch: step / 10, values: valuesAt(task.plan.seed, step), samples, alarms };
+  session.journal.add({ time: Date.now(), ...report });
+  if (!isMute(life, step)) host.send({ type: "step", ...report, eta_ms });
 }
+
+const isMute = ({ muteFrom }: TrainerLife, step: number) => muteFrom !== undefined && step >= muteFrom;
 
 /** Only `step_time` varies between runs. */
 const valuesAt = (seed: number, step: number): Record<string, number> => ({
@@ -166,7 +175,7 @@ async function scored({ host, answers }: Session, _task: object, step: number, c
 
 const stateOf = (dir: string) => JSON.parse(readFileSync(join(dir, "state.json"), "utf8")) as { step: number };
 
-function save({ host, life }: Session, task: TrainTask, step: number) {
+function save({ host, life, journal }: Session, task: TrainTask, step: number) {
   const path = join(task.checkpoint_dir, `step-${String(step).padStart(6, "0")}`);
   if (!existsSync(path)) {
     const temp = join(task.checkpoint_dir, `.verk-tmp-${process.pid}-${step}`);
@@ -175,9 +184,12 @@ function save({ host, life }: Session, task: TrainTask, step: number) {
     if (life.adapter === undefined) writeFileSync(result, "no model");
     else copyFileSync(life.adapter, result);
     writeFileSync(join(temp, "state.json"), JSON.stringify({ version: 1, step, seed: task.plan.seed }));
+    writeFileSync(join(temp, "steps.ndjson"), journal.text());
     renameSync(temp, path);
   }
+  journal.clear();
   if (life.crashUntold === step) process.kill(process.pid, "SIGKILL");
+  if (isMute(life, step)) return;
   host.send({ type: "checkpoint", step, path, size_bytes: 100, metrics: valuesAt(task.plan.seed, step) });
 }
 

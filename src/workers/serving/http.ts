@@ -12,7 +12,7 @@ import { AppError, errorBody } from "../../lib/errors.ts";
 import { jsonPointer } from "../../lib/json/pointer.ts";
 import { CLIENT_LEFT_STATUS, ClientLeft } from "../../lib/net/client_left.ts";
 import { plainIssue } from "../../lib/text/issue.ts";
-import type { FromServing } from "../protocol.ts";
+import type { FromServing, ServingHealth } from "../protocol.ts";
 import { chat } from "./chat.ts";
 import { complete } from "./completions.ts";
 import { embed } from "./embeddings.ts";
@@ -25,6 +25,7 @@ export type Fetch = (request: Request) => Promise<Response>;
 /** `checked`: the server in front has parsed the body with the same schema and sent the result. */
 type Route = (served: Served, body: unknown, exchange: Exchange, checked: boolean) => Promise<Response>;
 
+const HEALTH_WAIT_MS = 1_000;
 const MAX_BODY_BYTES = 256 * 1024 * 1024; // the server in front has its own, smaller limit
 
 const takes =
@@ -76,8 +77,9 @@ export function createRequestHandler(
     for (const controller of live.keys()) controller.abort(stopped());
   });
   const fetch: Fetch = async (request) => {
-    const path = new URL(request.url).pathname;
-    if (request.method === "GET" && path === "/health") return await answered(() => checkHealth(served.engine));
+    const { pathname: path, searchParams } = new URL(request.url);
+    if (request.method === "GET" && path === "/health")
+      return await answered(() => checkHealth(served.engine, Number(searchParams.get("wait_ms") ?? HEALTH_WAIT_MS)));
     if (request.method === "GET" && path === "/stats") return stats(served);
     const route = request.method === "POST" && Object.hasOwn(ROUTES, path) ? ROUTES[path] : undefined;
     if (!route) return failure(new AppError("route_not_found", `No route ${request.method} ${path}`));
@@ -179,9 +181,9 @@ function outcome(error: unknown, signal: AbortSignal): [status: number, message:
 
 const failure = (error: AppError) => Response.json(errorBody(error), { status: error.status, headers: error.headers });
 
-async function answered(make: () => Promise<Response>): Promise<Response> {
+async function answered(make: () => Promise<ServingHealth>): Promise<Response> {
   try {
-    return await make();
+    return Response.json(await make());
   } catch (error) {
     return failure(error instanceof AppError ? error : new AppError("worker_failed", String(error), { cause: error }));
   }

@@ -3,10 +3,10 @@
  * attached and detached meanwhile: deployments of the same model share this process.
  */
 import { type Host, runHosted } from "../host.ts";
-import { type FromServing, ToServing } from "../protocol.ts";
+import { type FromServing, ToServing, WorkerError } from "../protocol.ts";
 import { openEngine, type Prepared, prepareEngine } from "./engine/engine.ts";
-import type { Engine } from "./engine/types.ts";
-import { decodeOne } from "./health.ts";
+import { type Engine, UnusableModel } from "./engine/types.ts";
+import { warm } from "./health.ts";
 import { createRequestHandler, listen, type RequestHandler } from "./http.ts";
 import { type Served, toServed } from "./request.ts";
 
@@ -31,10 +31,10 @@ async function serveModel(host: ServingHost, load: Load, prepared: Prepared | un
   const begun = performance.now();
   const engine = await open(host, load, prepared);
   host.send({ type: "loading", stage: "warming", progress: 0 });
-  const decoded = decodeOne(engine);
+  const warmed = warm(engine);
   const served = toServed(engine);
   rehearse(served); // runs on this thread while the other one decodes
-  await decoded;
+  await warmed;
   const handler = createRequestHandler(served, host.send, host.stopping);
   const server = listen(host.socketPath, handler.fetch);
   const { contextLength, parallel, memoryBytes, device } = engine.facts;
@@ -69,24 +69,25 @@ function rehearse({ template, newQuotes }: Served) {
 async function open(host: ServingHost, load: Load, prepared: Prepared | undefined): Promise<Engine> {
   host.send({ type: "loading", stage: "loading", progress: 0 });
   let shown = 0;
-  const engine = await openEngine(
-    {
-      dataDir: load.data_dir,
-      modelPath: load.model_path,
-      contextLength: load.context_length,
-      parallel: load.parallel,
-      threads: load.threads,
-      gpus: load.gpus,
-      hurry: load.hurry,
-      onProgress(fraction) {
-        if (fraction - shown < PROGRESS_STEP) return;
-        shown = fraction;
-        host.send({ type: "loading", stage: "loading", progress: Math.min(fraction, 1) });
-      },
+  const options = {
+    dataDir: load.data_dir,
+    modelPath: load.model_path,
+    contextLength: load.context_length,
+    parallel: load.parallel,
+    threads: load.threads,
+    gpus: load.gpus,
+    hurry: load.hurry,
+    onProgress(fraction: number) {
+      if (fraction - shown < PROGRESS_STEP) return;
+      shown = fraction;
+      host.send({ type: "loading", stage: "loading", progress: Math.min(fraction, 1) });
     },
-    prepared,
-  );
-  return engine;
+  };
+  try {
+    return await openEngine(options, prepared);
+  } catch (error) {
+    throw error instanceof UnusableModel ? new WorkerError("data", error.message, { cause: error }) : error;
+  }
 }
 
 async function attach(engine: Engine, handler: RequestHandler, { name, path }: Attach): Promise<FromServing> {

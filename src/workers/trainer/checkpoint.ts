@@ -1,7 +1,8 @@
 /**
  * A checkpoint is a directory that appears complete: it is made under a temporary name, flushed file by file, and
- * renamed. It contains the weights and the moments (safetensors), the loop's state (state.json), the rest of the last
- * generation, and files to serve (adapter.gguf, model.gguf).
+ * renamed. It contains the weights and the moments (safetensors), the loop's state (state.json), the reports of the
+ * steps since the checkpoint before (steps.ndjson), the rest of the last generation, and files to serve (adapter.gguf,
+ * model.gguf).
  */
 import { mkdir, open, readdir, readFile, rename, rm, stat } from "node:fs/promises";
 import { join } from "node:path";
@@ -15,6 +16,7 @@ import { ALARMS } from "./loop/alarms.ts";
 
 const VERSION = 1;
 export const STATE_FILE = "state.json";
+export const STEPS_FILE = "steps.ndjson";
 export const GENERATION_FILE = "generation.json";
 export const ADAPTER_FILE = "adapter.gguf";
 export const MODEL_FILE = "model.gguf";

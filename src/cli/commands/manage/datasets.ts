@@ -8,7 +8,7 @@ import { append } from "../../datasets/append.ts";
 import { allDatasets, type Dataset, mustFind, type Snapshot } from "../../datasets/find.ts";
 import { pull } from "../../datasets/pull.ts";
 import { push } from "../../datasets/push.ts";
-import { columns, note, print, printJson, printTable } from "../../output.ts";
+import { columns, count, note, print, printJson, printTable } from "../../output.ts";
 import { labelOf } from "./keys.ts";
 
 const FLAGS = { ...SERVER_FLAGS, json: JSON_FLAG } as const;
@@ -68,7 +68,7 @@ function factsOf(each: Dataset): [string, string][] {
     ["snapshots", String(each.snapshot_count ?? 0)],
     ["latest snapshot", each.latest_snapshot_id],
     ["rows since", each.unsnapshotted_rows === null ? null : String(each.unsnapshotted_rows)],
-    ["snapshot every", each.auto_snapshot_rows === null ? null : `${each.auto_snapshot_rows} rows`],
+    ["snapshot every", each.auto_snapshot_rows === null ? null : count(each.auto_snapshot_rows, "row")],
     ["created", each.created_at],
     ["updated", each.updated_at],
   ];
@@ -87,6 +87,7 @@ const create = command({
     "verk datasets create feedback --format preference",
     "verk datasets create log --format chat --auto-snapshot 10000",
   ],
+  fields: { auto_snapshot_rows: "--auto-snapshot" },
   async run({ json, format, "auto-snapshot": every, ...where }, name = "") {
     const body = {
       name: labelOf("name", name),
@@ -126,7 +127,7 @@ const snapshot = command({
     if (json) printJson(body);
     else {
       print(body.id);
-      const facts = `${body.row_count} rows, ${formatBytes(body.size_bytes)}, sha256 ${body.sha256}`;
+      const facts = `${count(body.row_count, "row")}, ${formatBytes(body.size_bytes)}, sha256 ${body.sha256}`;
       note(`${status === 200 ? "No new rows since " : ""}${name}${body.id}: ${facts}.`);
     }
     return EXIT.ok;

@@ -1,3 +1,4 @@
+import { formatBytes } from "../../../lib/bytes.ts";
 import { type Command, command, EXIT, type Group, JSON_FLAG, SERVER_FLAGS } from "../../args.ts";
 import { connect } from "../../connect.ts";
 import { INTERRUPTED, interruptible } from "../../interrupt.ts";
@@ -7,6 +8,7 @@ import { watchJob } from "../../jobs/follow.ts";
 import { logs } from "../../jobs/logs.ts";
 import { model } from "../../jobs/model.ts";
 import { headlineOf, lastLine, plainLine, shortNumber, stepOf } from "../../jobs/view.ts";
+import { listAll } from "../../lists.ts";
 import { note, print, printJson, printTable } from "../../output.ts";
 
 const FLAGS = { ...SERVER_FLAGS, json: JSON_FLAG } as const;
@@ -73,6 +75,37 @@ const get = command({
   },
 });
 
+type Checkpoint = { id: string; step: number; size_bytes: number; is_best: boolean; created_at: string };
+
+const checkpoints = command({
+  summary: "List the checkpoints of a job, newest first",
+  takes: ["job"],
+  flags: FLAGS,
+  examples: ["verk jobs checkpoints sums"],
+  exits: NONE,
+  async run({ json, ...where }, target = "") {
+    const { client } = await connect(where);
+    const job = await mustFind(client, target);
+    const found = await listAll<Checkpoint>(client, pathOf(job.id, "/checkpoints"), ({ id }) => id);
+    if (json) printJson({ object: "list", data: found, has_more: false });
+    else {
+      const rows = found.map((each) => [
+        each.id,
+        String(each.step),
+        each.is_best ? "best" : "",
+        formatBytes(each.size_bytes),
+        each.created_at,
+      ]);
+      printTable(
+        ["ID", "STEP", "BEST", "SIZE", "CREATED"],
+        rows,
+        "No checkpoints. --save-steps sets how often a job makes one.",
+      );
+    }
+    return EXIT.ok;
+  },
+});
+
 const watch = command({
   summary: "Watch a job until it ends",
   takes: ["job"],
@@ -135,6 +168,7 @@ export const jobs: Group = {
     list,
     get,
     watch,
+    checkpoints,
     logs,
     cancel: transition("cancel", "Cancel a job; its checkpoints stay"),
     pause: transition("pause", "Pause a job: save a checkpoint and free its memory"),

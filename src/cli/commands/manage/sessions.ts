@@ -58,6 +58,7 @@ const create = command({
     network: { type: "boolean", doc: "Allow network access, if the server permits it" },
   },
   examples: ["verk sessions create", "verk sessions create --volume lab:/data --env TOKEN=x"],
+  fields: { timeout_seconds: "--timeout", idle_timeout_seconds: "--idle", volumes: "--volume", env: "--env" },
   exits: { 1: "failed: the server cannot create sessions, or does not allow it" },
   async run({ json, name, volume, env, timeout, idle, network, ...where }) {
     const { client } = await connect(where);

@@ -25,6 +25,7 @@ const create = command({
     "verk webhooks create https://hooks.example.com/verk",
     "verk webhooks create https://hooks.example.com/verk --event job.completed --event job.failed --json",
   ],
+  fields: { event_types: "--event" },
   exits: { 1: "failed: the URL is not allowed, or the workspace has too many endpoints" },
   async run({ json, event, description, ...where }, url = "") {
     const { client } = await connect(where);

@@ -61,6 +61,9 @@ CREATE TRIGGER deployments_usage_charged AFTER UPDATE OF uptime_ms ON deployment
       cost_micros = cost_micros + excluded.cost_micros;
 END;
 
--- Jobs that have run and have not ended: the cost routes add them to the sums.
-CREATE INDEX training_jobs_interrupted ON training_jobs (workspace_id)
+-- Jobs that have run and have not ended: the cost routes add them to the sums. The second column gives each query a
+-- range, without which SQLite may prefer an index over all jobs of the workspace.
+DROP INDEX training_jobs_at_work;
+CREATE INDEX training_jobs_at_work ON training_jobs (workspace_id, run_since) WHERE run_since IS NOT NULL;
+CREATE INDEX training_jobs_interrupted ON training_jobs (workspace_id, run_ms)
   WHERE completed_at IS NULL AND run_since IS NULL AND run_ms > 0;

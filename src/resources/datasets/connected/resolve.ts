@@ -104,15 +104,15 @@ export function failInterrupted(ctx: Ctx) {
 
 type Claim = ReadOptions & { jobId: string; signal?: AbortSignal; onProgress?: (row: ResolutionRow) => void };
 
-/** Pins the snapshot that a job names until `unpin`. A connected source is read first. */
+/**
+ * Pins the snapshot that a job names until `unpin`. A connected source is read first. If a reading that another caller
+ * began does not complete, the job reads the source itself, with its own credentials.
+ */
 export async function claim(ctx: Ctx, workspaceId: string, reference: string, given: Claim): Promise<snapshots.Pinned> {
   const [id = "", name = "latest"] = reference.split("@");
   const dataset = datasets.mustGet(ctx, workspaceId, id, "/dataset");
   if (!dataset.source || name !== "latest") return snapshots.pin(ctx, workspaceId, reference, given.jobId);
-  given.signal?.throwIfAborted();
-  const reading = begin(ctx, dataset, given);
-  const running = ctx.state.datasets.resolutions.get(reading.id);
-  const ended = running ? await endOrAbort(running, reading.jobId === given.jobId, given.signal) : reading;
+  const ended = await readFor(ctx, dataset, given);
   if (ended.status !== "completed" || ended.snapshotNumber === null)
     throw new AppError(
       "source_unusable",
@@ -122,6 +122,17 @@ export async function claim(ctx: Ctx, workspaceId: string, reference: string, gi
       },
     );
   return snapshots.pin(ctx, workspaceId, `${id}@snap-${ended.snapshotNumber}`, given.jobId);
+}
+
+async function readFor(ctx: Ctx, dataset: DatasetRow, given: Claim): Promise<ResolutionRow> {
+  for (;;) {
+    given.signal?.throwIfAborted();
+    const reading = begin(ctx, datasets.mustGet(ctx, dataset.workspaceId, dataset.id, "/dataset"), given);
+    const running = ctx.state.datasets.resolutions.get(reading.id);
+    const isOwn = reading.jobId === given.jobId;
+    const ended = running ? await endOrAbort(running, isOwn, given.signal) : reading;
+    if (isOwn || !running || ended.status === "completed") return ended;
+  }
 }
 
 /** An aborted caller ends a resolution of its own. It only stops waiting for one that another caller began. */

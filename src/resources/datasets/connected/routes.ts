@@ -36,7 +36,7 @@ export const routes = (ctx: Ctx) => {
         const { name, metadata } = body;
         // A retry is not compared by its credentials: they are not stored, not even as a hash.
         return creates(ctx, { request, principal, body: { name, metadata, source }, set }, () =>
-          present(datasets.createConnected(ctx, principal.workspaceId, { name, metadata, source }), { whole: true }),
+          present(datasets.createConnected(ctx, principal.workspaceId, { name, metadata, source })),
         );
       },
       {

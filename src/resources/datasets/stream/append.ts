@@ -18,7 +18,7 @@ import type { Append } from "../schema.ts";
 import * as datasets from "../service.ts";
 import { type DatasetRow, datasets as table } from "../table.ts";
 import type { Batch } from "./batch.ts";
-import { hold, mustHold, pathOf } from "./files.ts";
+import { hold, missing, mustHold, pathOf } from "./files.ts";
 import type { RowsHandle } from "./open_rows.ts";
 
 type Pending = { batch: Batch; once: Once | undefined; done: (answer: Append) => void; fail: (error: unknown) => void };
@@ -71,9 +71,13 @@ async function writeTogether(ctx: Ctx, id: string, taken: readonly Pending[]) {
   if (!row) throw new AppError("resource_not_found", `No dataset ${id}`, { param: "id" });
   mustLeaveSpace(ctx);
   const path = pathOf(ctx, id);
+  if (!ctx.state.datasets.openRows.closeReplaced(path)) throw missing(path);
   const rows = row.headRow > 0 ? mustHold(ctx, path) : (hold(ctx, path, { create: true }) as RowsHandle);
   try {
-    if (!rows.opened.clean) rows.file.cutBeyond(row.headRow);
+    if (!rows.opened.clean) {
+      if (rows.file.lastRow() < row.headRow) throw missing(path); // An older file was restored, or its log is gone.
+      rows.file.cutBeyond(row.headRow);
+    }
     rows.opened.clean = true;
     const { planned, state } = plan(ctx, row, rows.file, taken);
     if (planned.length === 0) return;
@@ -84,6 +88,7 @@ async function writeTogether(ctx: Ctx, id: string, taken: readonly Pending[]) {
         rows.file.append(answer.first_row_id, pending.batch.bodies, changes, now);
     });
     await rows.file.flush();
+    if (!rows.file.isInPlace()) throw missing(path); // An acknowledged row must be in the file that a restart opens.
     for (const { changes } of planned) for (const { target } of changes) rows.hashing.touch(target);
     record(ctx, row, planned, state, now);
     await openCommit(ctx.db); // Rejects if the commit is lost; the rows are cut off then.
@@ -206,7 +211,7 @@ function record(ctx: Ctx, row: DatasetRow, planned: readonly Planned[], state: S
   const { id, workspaceId } = row;
   write(ctx.db, (tx) => {
     mustFit(ctx, row, state); // Other datasets may have grown meanwhile.
-    const patch = { headRow, liveRows, bytes, format, updatedAt: now };
+    const patch = { headRow, liveRows, bytes, format, contentSha256: null, updatedAt: now };
     const [changed] = tx.update(table).set(patch).where(eq(table.id, id)).returning().all();
     if (!changed) throw new AppError("resource_not_found", `No dataset ${id}`, { param: "id" });
     for (const { pending, answer } of planned) {

@@ -30,9 +30,13 @@ export const hold = (ctx: Ctx, path: string, { create = false } = {}): RowsHandl
 /** Opens the row file of a dataset that has rows. */
 export function mustHold(ctx: Ctx, path: string): RowsHandle {
   const rows = hold(ctx, path);
-  if (rows) return rows;
-  const message = `The row file ${basename(path)} is missing from the data directory: restore it from a backup`;
-  throw new AppError("storage_unavailable", message, { retryAfterSeconds: 60 });
+  if (!rows) throw missing(path);
+  return rows;
+}
+
+export function missing(path: string): AppError {
+  const message = `The row file ${basename(path)}, or a part of it, is missing from the data directory: restore it from a backup`;
+  return new AppError("storage_unavailable", message, { retryAfterSeconds: 60 });
 }
 
 /** Deletes a row file. Current readers can finish. */

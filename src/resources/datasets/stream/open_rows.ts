@@ -52,6 +52,16 @@ export class OpenRows {
     }
   }
 
+  /** Closes a file that was deleted or replaced on the disk. Returns false while readers still use it. */
+  closeReplaced(path: string): boolean {
+    const opened = this.#files.get(path);
+    if (!opened || opened.file.isInPlace()) return true;
+    if (opened.users > 0) return false; // the log of a later connection would have the same name
+    this.#files.delete(path);
+    opened.file.close();
+    return true;
+  }
+
   /** Current users can finish; later ones open the path anew. */
   discard(path: string) {
     const opened = this.#files.get(path);

@@ -2,6 +2,7 @@
 import { and, desc, eq, gte, isNotNull, lt, sql } from "drizzle-orm";
 import type { Ctx } from "../../../context.ts";
 import { emit } from "../../../events/emit.ts";
+import { invalidCursor } from "../../../http/answer/cursor.ts";
 import type { PageQuery } from "../../../http/answer/pagination.ts";
 import type { Once } from "../../../http/idempotency.ts";
 import { AppError } from "../../../lib/errors.ts";
@@ -56,7 +57,7 @@ export function mustGet(ctx: Ctx, row: DatasetRow, id: string, param = "snapshot
 }
 
 export function list(ctx: Ctx, row: DatasetRow, { limit, after }: PageQuery) {
-  const below = after === undefined ? undefined : lt(datasetSnapshots.number, cursorOf(ctx, row, after));
+  const below = after === undefined ? undefined : lt(datasetSnapshots.number, cursorOf(after));
   const found = ctx.db
     .select()
     .from(datasetSnapshots)
@@ -67,12 +68,10 @@ export function list(ctx: Ctx, row: DatasetRow, { limit, after }: PageQuery) {
   return { object: "list" as const, data: found.slice(0, limit).map(presentSnapshot), has_more: found.length > limit };
 }
 
-function cursorOf(ctx: Ctx, row: DatasetRow, after: string): number {
-  try {
-    return mustGet(ctx, row, after).number;
-  } catch {
-    throw new AppError("invalid_cursor", `after: no item ${after.slice(0, 80)} in this list`, { param: "after" });
-  }
+function cursorOf(after: string): number {
+  const number = /^@snap-([1-9]\d{0,8})$/.exec(after)?.[1];
+  if (number === undefined) throw invalidCursor(after, "a snapshot id such as @snap-3");
+  return Number(number);
 }
 
 /** Cuts a snapshot. If no row came since the newest snapshot, returns that one. */

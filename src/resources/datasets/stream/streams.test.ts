@@ -1,12 +1,18 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
+import { copyFileSync, existsSync, renameSync, rmSync } from "node:fs";
+import { join } from "node:path";
 import { datasetCalls, NDJSON, prompts } from "../../../../test/datasets_kit.ts";
 import { type TestApp, testApp } from "../../../../test/harness.ts";
+import { failpoints } from "../../../platform/failpoint.ts";
 
 let app: TestApp;
 beforeEach(() => {
   app = testApp();
 });
-afterEach(() => app.close().then(app.remove));
+afterEach(() => {
+  delete failpoints.hit;
+  return app.close().then(app.remove);
+});
 
 const { create, append, get, exported, typed } = datasetCalls(() => app);
 
@@ -21,7 +27,7 @@ describe("a stream", () => {
     expect(status).toBe(201);
     expect(body).toMatchObject({
       ...{ object: "dataset", source_type: "upload", format: "chat", head_row: 0, num_rows: 0 },
-      ...{ auto_snapshot_rows: 5, latest_snapshot_id: null, unsnapshotted_rows: 0, snapshot_count: 0 },
+      ...{ auto_snapshot_rows: 5, latest_snapshot_id: null, unsnapshotted_rows: null, snapshot_count: 0 },
       ...{ source_uri: null, hub_dataset: null, metadata: { a: "b" } },
     });
     expect((await app.call("GET", `/v1/datasets/${body.id}/rows`)).body).toEqual({
@@ -220,5 +226,72 @@ describe("a stream", () => {
     ]);
     expect((await app.call("GET", `/v1/datasets/${id}/rows?after=x`)).body.error.code).toBe("invalid_cursor");
     expect((await app.call("GET", `/v1/datasets/${id}/rows?limit=0`)).body.error.param).toBe("limit");
+  });
+
+  test("F1 role typos: an appended row with an unknown role is 422 with its position", async () => {
+    const id = await create({ format: "chat" });
+    const talk = (role: string) => ({ messages: [{ role, content: "x" }] });
+    const { status, body } = await append(id, [talk("user"), talk("asistant")]);
+    expect({ status, param: body.error.param }).toEqual({ status: 422, param: "/rows/1/messages" });
+    expect(body.error.message).toStartWith('rows.1: messages[0].role is "asistant"');
+    expect(body.error.message).toEndWith("did you mean assistant?");
+    const lines = [talk("user"), talk("assistent")].map((row) => JSON.stringify(row)).join("\n");
+    const asLines = await app.call("POST", `/v1/datasets/${id}/rows`, undefined, { raw: lines, headers: NDJSON });
+    expect(asLines.body.error.message).toStartWith('Line 2: messages[0].role is "assistent"');
+    expect((await get(id)).head_row).toBe(0);
+  });
+
+  test("D13 deleted row file: an append is 503 and changes nothing, until the file is back", async () => {
+    const id = await create();
+    await append(id, prompts("a"));
+    const path = join(app.dir, "datasets", `${id}.db`);
+    renameSync(path, `${path}.aside`);
+    const { status, body } = await append(id, prompts("lost"));
+    expect({ status, code: body.error.code }).toEqual({ status: 503, code: "storage_unavailable" });
+    expect(body.error.message).toStartWith(`The row file ${id}.db, or a part of it, is missing`);
+    expect((await get(id)).head_row).toBe(1);
+    renameSync(`${path}.aside`, path);
+    expect((await append(id, prompts("b"))).status).toBe(201);
+    await app.close();
+    app = testApp({ dir: app.dir });
+    expect(await exported(id)).toBe('{"prompt":"a"}\n{"prompt":"b"}\n');
+  });
+
+  test("D13 deleted log: an append writes to a new log, and the rows of the old one stay", async () => {
+    const id = await create();
+    await append(id, prompts("a"));
+    const log = join(app.dir, "datasets", `${id}.db-wal`);
+    rmSync(log);
+    expect((await append(id, prompts("b"))).status).toBe(201);
+    expect(existsSync(log)).toBe(true);
+    await app.close();
+    app = testApp({ dir: app.dir });
+    expect(await exported(id)).toBe('{"prompt":"a"}\n{"prompt":"b"}\n');
+  });
+
+  test("D13 restored row file: a file with fewer rows than the dataset takes no append", async () => {
+    const id = await create();
+    const path = join(app.dir, "datasets", `${id}.db`);
+    await append(id, prompts("a"));
+    const { dir } = app;
+    await app.close();
+    copyFileSync(path, `${path}.old`);
+    app = testApp({ dir });
+    await append(id, prompts("b"));
+    await app.close();
+    renameSync(`${path}.old`, path);
+    app = testApp({ dir });
+    expect((await append(id, prompts("c"))).status).toBe(503);
+  });
+
+  test("D13 row file deleted during an append: the append is 503, because a restart would lose its rows", async () => {
+    const id = await create();
+    await append(id, prompts("a"));
+    const path = join(app.dir, "datasets", `${id}.db`);
+    failpoints.hit = (at) => {
+      if (at === "rows.before_flush") rmSync(path, { force: true });
+    };
+    expect((await append(id, prompts("b"))).status).toBe(503);
+    expect((await get(id)).head_row).toBe(1);
   });
 });

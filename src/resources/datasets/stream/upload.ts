@@ -142,8 +142,8 @@ async function build(ctx: Ctx, part: FilePart, temp: string, workspaceId: string
 }
 
 /**
- * Returns the dataset that already has this content, or creates one. The check runs again in the commit, because an
- * equal upload may have finished meanwhile.
+ * Creates the dataset, or returns the one that has this content. Only the commit can decide: meanwhile an equal upload
+ * may have finished, or rows were appended to the equal dataset. So the row file gets its final name in any case.
  */
 async function keep(ctx: Ctx, call: Call, fields: UploadFields, built: RowsUpload) {
   const { workspaceId } = call.principal;
@@ -152,17 +152,25 @@ async function keep(ctx: Ctx, call: Call, fields: UploadFields, built: RowsUploa
   const { making } = ctx.state.datasets;
   making.add(id);
   try {
-    if (!sameContent(ctx, workspaceId, built.sha256)) await renameDurably(built.path, pathOf(ctx, id));
+    await renameDurably(built.path, pathOf(ctx, id));
     return creates(ctx, { ...call, body: { ...fields, sha256: built.sha256 } }, () => {
       const existing = sameContent(ctx, workspaceId, built.sha256);
-      if (existing) call.set.status = 200;
-      else mustHaveRoom(ctx, { workspaceId, kind: "datasets" }, { bytes: built.bytes, param: "file" });
-      return present(existing ?? record(ctx, { id, workspaceId, ...fields }, built, now), { whole: true });
+      if (existing) return answerExisting(call, fields, existing);
+      mustHaveRoom(ctx, { workspaceId, kind: "datasets" }, { bytes: built.bytes, param: "file" });
+      return present(record(ctx, { id, workspaceId, ...fields }, built, now));
     });
   } finally {
     making.delete(id);
     if (!datasets.current(ctx, id)) await rm(pathOf(ctx, id), { force: true });
   }
+}
+
+function answerExisting({ set }: Call, { name }: UploadFields, existing: DatasetRow) {
+  set.status = 200;
+  if (name !== existing.name)
+    set.headers["warning"] =
+      `299 - "name was ignored: dataset ${existing.id} already has this content and keeps its name"`;
+  return present(existing);
 }
 
 function record(

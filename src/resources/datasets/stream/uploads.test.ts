@@ -22,7 +22,7 @@ describe("an upload", () => {
     expect(await exported(body.id)).toBe('{"prompt":"a","answer":1}\n{"prompt":"b"}\n{"prompt":"c"}\n');
   });
 
-  test("of the same content is the same dataset, in one workspace", async () => {
+  test("P9 content hash: the same content is the same dataset, in one workspace", async () => {
     const text = '{"prompt":"same"}\n';
     const first = await uploads(text, "one");
     const second = await uploads(text, "two");
@@ -35,6 +35,63 @@ describe("an upload", () => {
     expect(files()).toHaveLength(3);
     await app.call("DELETE", `/v1/datasets/${first.body.id}`);
     expect((await uploads(text, "anew")).status).toBe(201);
+  });
+
+  test("P9 content hash: a dataset whose rows changed is not returned for its old file", async () => {
+    const changes: object[][] = [
+      prompts("more"),
+      [{ _op: "supersede", _row_id: 1, prompt: "other" }],
+      [{ _op: "tombstone", _row_id: 1 }],
+    ];
+    for (const [i, change] of changes.entries()) {
+      const text = `{"prompt":"file ${i}"}\n`;
+      const { body: first } = await uploads(text);
+      await snapshot(first.id);
+      expect((await uploads(text)).status).toBe(200); // a snapshot changes no content
+      await append(first.id, change);
+      const again = await uploads(text);
+      expect(again).toMatchObject({ status: 201, body: { num_rows: 1, head_row: 1 } });
+      expect(again.body.id).not.toBe(first.id);
+      expect(await exported(again.body.id)).toBe(text);
+      expect((await uploads(text)).body.id).toBe(again.body.id);
+    }
+  });
+
+  test("P9 content hash: an append between the check and the commit makes a new dataset with its rows", async () => {
+    const text = '{"prompt":"raced"}\n'.repeat(2000);
+    const { body: first } = await uploads(text);
+    const answers = await Promise.all([uploads(text), append(first.id, prompts("more")), uploads(text), uploads(text)]);
+    const made = answers.filter(({ status, body }) => status === 201 && body.object === "dataset");
+    expect(made.length).toBeLessThanOrEqual(1);
+    const { body: last } = await uploads(text);
+    expect(last.id).not.toBe(first.id);
+    expect(await exported(last.id)).toBe(text);
+    expect(files().filter((name) => name.endsWith(".db"))).toHaveLength(2);
+  });
+
+  test("P9 content hash: a name that was ignored is said in the header warning", async () => {
+    const text = '{"prompt":"named"}\n';
+    const { body: first } = await uploads(text, "one");
+    const same = await uploads(text, "one");
+    expect(same.headers.get("warning")).toBeNull();
+    const other = await uploads(text, "zwei 😀");
+    expect(other).toMatchObject({ status: 200, body: { id: first.id, name: "one" } });
+    expect(other.headers.get("warning")).toBe(
+      `299 - "name was ignored: dataset ${first.id} already has this content and keeps its name"`,
+    );
+  });
+
+  test("P2 snapshot fields: only get-dataset fills them", async () => {
+    const text = '{"prompt":"a"}\n';
+    const { body: made } = await uploads(text);
+    await snapshot(made.id);
+    const list = (await app.call("GET", "/v1/datasets")).body.data[0];
+    const patched = (await app.call("PATCH", `/v1/datasets/${made.id}`, { name: "up" })).body;
+    const again = (await uploads(text)).body;
+    for (const each of [made, list, patched, again])
+      expect(each).toMatchObject({ latest_snapshot_id: null, unsnapshotted_rows: null });
+    expect({ ...patched, updated_at: list.updated_at }).toEqual(list);
+    expect(await get(made.id)).toMatchObject({ latest_snapshot_id: "@snap-1", unsnapshotted_rows: 0 });
   });
 
   test("with a bad line is refused with its number and leaves nothing behind", async () => {

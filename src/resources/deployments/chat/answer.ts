@@ -9,21 +9,17 @@ import { callerOf, skipFlush } from "../../../http/request_state.ts";
 import { AppError } from "../../../lib/errors.ts";
 import { CLIENT_LEFT_STATUS, ClientLeft } from "../../../lib/net/client_left.ts";
 import { encodeSse, SSE_HEADERS, sseData } from "../../../lib/net/sse.ts";
-import { MINUTE_MS } from "../../../lib/units.ts";
-import { counter } from "../../../platform/metrics.ts";
-import * as billing from "../../billing/service.ts";
 import { loadOf, take } from "../fleet/fleet.ts";
-import { hold } from "../fleet/held_requests.ts";
 import * as moves from "../fleet/moves.ts";
 import type { DeploymentRow } from "../table.ts";
+import { messageOf } from "./error_message.ts";
 import { Flight, type InferenceCall } from "./flight.ts";
 import type { Outcome } from "./records.ts";
 import { chunksOf, relay } from "./relay.ts";
+import { send } from "./send.ts";
+import { mustBeOpen, waitFor } from "./wait.ts";
 
 const STAGE_MS = 1_000;
-const heldRequests = counter("verk_requests_held_total", "Requests that had to wait for a replica", []);
-const wakes = counter("verk_deployment_wakes_total", "Times that a request woke a parked deployment", []);
-
 export async function answer(ctx: Ctx, row: DeploymentRow, request: Request, call: InferenceCall): Promise<Response> {
   mustBeOpen(row);
   keepOpen(ctx, request);
@@ -40,46 +36,20 @@ export async function answer(ctx: Ctx, row: DeploymentRow, request: Request, cal
       if (call.body.stream) return stream(flight, wakeAndRelay(flight, held));
       await held;
     }
-    const got = await flight.send();
-    if (got.ok && call.body.stream && got.body) return stream(flight, chunksOf(got.body));
-    const text = await got.text();
-    flight.finish({ status: got.status, error: got.ok ? null : messageOf(text) });
-    const retry = got.headers.get("retry-after");
-    const headers = { "content-type": "application/json", ...(retry === null ? {} : { "retry-after": retry }) };
-    return new Response(text, { status: got.status, headers });
+    const answered = await send(flight);
+    if ("body" in answered) return stream(flight, chunksOf(answered.body));
+    const { status, text, retryAfter } = answered;
+    flight.finish({ status, error: status < 400 ? null : messageOf(text) });
+    const headers = {
+      "content-type": "application/json",
+      ...(retryAfter === null ? {} : { "retry-after": retryAfter }),
+    };
+    return new Response(text, { status, headers });
   } catch (error) {
     const cause = causeOf(flight, error);
     flight.finish(outcomeOf(cause));
     throw explain(cause);
   }
-}
-
-function mustBeOpen({ id, name, status, error }: DeploymentRow) {
-  if (status !== "stopped" && status !== "failed") return;
-  const why = error === null ? "" : ` (${error.split("\n", 1)[0]})`;
-  const fix = `start it with POST /v1/deployments/${id}/start`;
-  throw new AppError("unsupported_state", `Deployment ${name} is ${status}${why}: ${fix}`);
-}
-
-/** Resolves once the flight has a replica. A burst loads the model once: only its first request wakes the deployment. */
-function waitFor(flight: Flight): Promise<true> {
-  const { ctx, row, call } = flight;
-  const { workspaceId } = row;
-  const fresh = moves.current(ctx.db, row.id) ?? row;
-  mustBeOpen(fresh);
-  const { costPerHourMicros: ratePerHourMicros } = fresh;
-  const aMinute = { ratePerHourMicros, micros: billing.costOf(ratePerHourMicros, MINUTE_MS) };
-  if (fresh.parked) billing.mustAfford(ctx, { workspaceId, keyId: call.keyId }, aMinute);
-  const held = hold(ctx, fresh, flight.signal).then((replica) => {
-    flight.attach(replica);
-    return true as const;
-  });
-  held.catch(() => {}); // its reader, if there is one, gets the error
-  heldRequests.add(ctx.db, workspaceId, []);
-  if (!fresh.parked || !moves.wake(ctx, row.id, call.keyId)) return held;
-  wakes.add(ctx.db, workspaceId, []);
-  ctx.wake("deployments.reconcile");
-  return held;
 }
 
 function stream(flight: Flight, source: AsyncIterator<Uint8Array>): Response {
@@ -108,12 +78,10 @@ async function* wakeAndRelay(flight: Flight, held: Promise<true>): AsyncGenerato
     await Promise.race([held, ctx.clock.sleep(STAGE_MS, pause.signal)]);
     pause.abort();
   }
-  const got = await flight.send();
-  if (got.ok && got.body)
-    return yield* { [Symbol.asyncIterator]: () => chunksOf(got.body as ReadableStream<Uint8Array>) };
-  const text = await got.text();
-  yield encoder.encode(sseData(text));
-  flight.finish({ status: got.status, error: messageOf(text) });
+  const answered = await send(flight);
+  if ("body" in answered) return yield* { [Symbol.asyncIterator]: () => chunksOf(answered.body) };
+  yield encoder.encode(sseData(answered.text));
+  flight.finish({ status: answered.status, error: messageOf(answered.text) });
 }
 
 /** An aborted fetch fails with its own error or with our reason. An aborted signal has the real cause. */
@@ -128,13 +96,4 @@ function outcomeOf(error: unknown): Outcome {
   if (error instanceof ClientLeft) return { status: CLIENT_LEFT_STATUS, error: error.message };
   const { status, message } = explain(error);
   return { status, error: message };
-}
-
-/** The message of an error envelope, for the record. */
-function messageOf(text: string): string {
-  try {
-    return String((JSON.parse(text) as { error: { message: unknown } }).error.message).slice(0, 1000);
-  } catch {
-    return text.slice(0, 1000);
-  }
 }

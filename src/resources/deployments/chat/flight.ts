@@ -61,9 +61,18 @@ export class Flight {
     this.#replica = replica;
   }
 
+  /** Gives back a replica that was lost before it answered. The next one reports the usage of this request. */
+  detach() {
+    if (this.#isOver || !this.#replica) return;
+    this.#replica.host.pendingUsage.delete(this.id);
+    this.#replica.release();
+    this.#replica = undefined;
+    this.#usage = Promise.resolve(undefined);
+  }
+
   /** The replica shows that it decodes. */
   prove() {
-    if (this.#replica) this.#replica.provedAt = this.ctx.clock.now();
+    if (this.#replica) this.#replica.provedAt = this.ctx.clock.steady();
   }
 
   async send(): Promise<Response> {

@@ -52,7 +52,7 @@ export class Replica {
   stage: (typeof STAGES)[number] = "starting";
   progress = 0;
   parallel: number;
-  /** The last time that it showed that it decodes. */
+  /** The last time that it showed that it decodes, by the steady clock. */
   provedAt: number;
   probing = false;
   #inflight = 0;
@@ -114,12 +114,21 @@ export type Live = {
   growAt: number;
   /** Since when its API key is out of budget. */
   overBudgetSince: number | undefined;
+  /** Steady time from which its wait for memory is not in its row yet. */
+  waitsSince: number | undefined;
 };
 
 export function liveOf(ctx: Ctx, id: string): Live {
   const { fleet } = ctx.state.deployments;
-  const known = fleet.get(id);
-  if (known) return known;
+  const live = fleet.get(id) ?? blankLive(ctx, id);
+  fleet.set(id, live);
+  return live;
+}
+
+/** Only to look at: a deployment that has ended takes no memory because it is shown. */
+export const peekLive = (ctx: Ctx, id: string): Live => ctx.state.deployments.fleet.get(id) ?? blankLive(ctx, id);
+
+function blankLive(ctx: Ctx, id: string): Live {
   const counters = {
     launching: 0,
     ordinal: 0,
@@ -128,10 +137,15 @@ export function liveOf(ctx: Ctx, id: string): Live {
     usedAt: ctx.clock.now(),
     growAt: 0,
     overBudgetSince: undefined,
+    waitsSince: undefined,
   };
-  const live: Live = { id, replicas: new Set(), held: new Set(), flights: new Set(), ...counters };
-  fleet.set(id, live);
-  return live;
+  return { id, replicas: new Set(), held: new Set(), flights: new Set(), ...counters };
+}
+
+/** Removes a deployment that has ended from memory, once no process and no request of it is left. */
+export function forget(ctx: Ctx, live: Live) {
+  const { replicas, held, flights, launching } = live;
+  if (replicas.size + held.size + flights.size + launching === 0) ctx.state.deployments.fleet.delete(live.id);
 }
 
 export const allLive = (ctx: Ctx): Live[] => [...ctx.state.deployments.fleet.values()];

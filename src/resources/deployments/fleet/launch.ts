@@ -69,7 +69,7 @@ async function load(ctx: Ctx, row: DeploymentRow, parts: Parts): Promise<void> {
   try {
     const grant = await gpu.acquire(ctx, request);
     live.queuedAs = grant.status === "waiting" ? holder : undefined;
-    if (grant.status === "never") return replicaLost(ctx, live, `No capacity: ${grant.reason}`, false);
+    if (grant.status === "never") return replicaLost(ctx, live, `No capacity: ${grant.reason}`, false, "no_capacity");
     const fresh = moves.current(ctx.db, row.id);
     if (!fresh || !isWanted(ctx, fresh, row)) {
       live.queuedAs = undefined;
@@ -146,7 +146,7 @@ type ReplicaSpec = { holder: string; path: string | null; bytes: number; loadUnt
 
 function addReplica(ctx: Ctx, live: Live, host: Host, { holder, path, bytes, loadUntil }: ReplicaSpec) {
   const adapter = path === null ? null : { name: holder, path };
-  const replica = new Replica({ holder, host, adapter, adapterBytes: bytes, loadUntil, now: ctx.clock.now() });
+  const replica = new Replica({ holder, host, adapter, adapterBytes: bytes, loadUntil, now: ctx.clock.steady() });
   live.cards = host.cards;
   live.replicas.add(replica);
   host.users.set(replica, live);

@@ -1,5 +1,5 @@
 /** Every change of a deployment's row that follows from its replicas or from time, with its charge in the same commit. */
-import { eq, isNotNull } from "drizzle-orm";
+import { eq, inArray, isNotNull } from "drizzle-orm";
 import type { Ctx } from "../../../context.ts";
 import { transition } from "../../../events/lifecycle.ts";
 import { MINUTE_MS } from "../../../lib/units.ts";
@@ -8,7 +8,7 @@ import { beginRun, endRun, runTime } from "../../billing/run_time.ts";
 import * as billing from "../../billing/service.ts";
 import { type Action, machine } from "../machine.ts";
 import { FORGIVEN_AFTER_MS, judgeLoss, restartDelayMs, type Verdict } from "../policy.ts";
-import { type DeploymentRow, deployments } from "../table.ts";
+import { ACTIVE, type DeploymentRow, deployments } from "../table.ts";
 
 type Patch = Partial<typeof deployments.$inferInsert>;
 
@@ -130,8 +130,11 @@ export const setQueueReason = (ctx: Ctx, row: DeploymentRow, reason: string | nu
   write(ctx.db, (tx) => tx.update(deployments).set({ queueReason: reason }).where(eq(deployments.id, row.id)).run());
 };
 
+/** `code`: the error code of the deployment if it fails. */
+export type Loss = { error: string; code: NonNullable<DeploymentRow["errorCode"]>; canRetry: boolean };
+
 /** The last replica was lost, or none could start. Returns the decision. */
-export function lose(ctx: Ctx, id: string, error: string, canRetry: boolean): Verdict | undefined {
+export function lose(ctx: Ctx, id: string, { error, code, canRetry }: Loss): Verdict | undefined {
   const now = ctx.clock.now();
   return write(ctx.db, (tx) => {
     const row = current(tx, id);
@@ -142,7 +145,7 @@ export function lose(ctx: Ctx, id: string, error: string, canRetry: boolean): Ve
     const again = { error, attempts, nextAttemptAt: now + restartDelayMs(attempts, firstMs) };
     if (verdict === "doze") move(ctx, id, "doze", { parked: true, waking: false, error, queueReason: null });
     else if (verdict === "fail")
-      move(ctx, id, "fail", { error, waking: false, queueReason: null, nextAttemptAt: null });
+      move(ctx, id, "fail", { error, errorCode: code, waking: false, queueReason: null, nextAttemptAt: null });
     else if (verdict === "sicken") move(ctx, id, "sicken", again);
     else
       tx.update(deployments)
@@ -155,7 +158,7 @@ export function lose(ctx: Ctx, id: string, error: string, canRetry: boolean): Ve
 
 /** Called at the start: no replica outlived the last server. */
 export function recover(ctx: Ctx) {
-  for (const row of ctx.db.select().from(deployments).all()) {
+  for (const row of ctx.db.select().from(deployments).where(inArray(deployments.status, ACTIVE)).all()) {
     // The time of the crash is unknown: the time since the last charge is not charged.
     const down = { upSince: null, billedUntil: null, nextAttemptAt: null, queueReason: null };
     const step = (action: Action, patch: Patch = {}) =>

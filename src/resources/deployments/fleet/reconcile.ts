@@ -2,20 +2,22 @@
  * Brings the processes in line with the rows: starts replicas, ends them, and checks their health. Each round decides
  * from the rows and the live processes alone, so a lost wake-up costs a second, never a deployment.
  */
-import { notInArray } from "drizzle-orm";
+import { inArray } from "drizzle-orm";
 import type { Ctx } from "../../../context.ts";
 import { AppError } from "../../../lib/errors.ts";
 import * as gpu from "../../gpu/service.ts";
-import { desiredReplicas, isParkable, mayPark, type Traffic } from "../policy.ts";
-import { type DeploymentRow, deployments } from "../table.ts";
-import { allLive, inflightOf, type Live, liveOf, type Replica, readyOf, startingOf } from "./fleet.ts";
+import { desiredReplicas, isParkable, isRestartDue, mayPark, type Traffic } from "../policy.ts";
+import { ACTIVE, type DeploymentRow, deployments } from "../table.ts";
+import { allLive, forget, inflightOf, type Live, liveOf, type Replica, readyOf, startingOf } from "./fleet.ts";
 import { endAll, keepToBudget, park } from "./halt.ts";
+import { killHung, prove } from "./health.ts";
 import { rejectHeld } from "./held_requests.ts";
 import { payerOf } from "./hosts.ts";
 import { launch } from "./launch.ts";
 import * as moves from "./moves.ts";
 import { usableParts } from "./parts.ts";
-import { killHung, prove, replicaLost, retire, unqueue } from "./replica.ts";
+import { keepQueueTime } from "./queue_time.ts";
+import { replicaLost, retire, unqueue } from "./replica.ts";
 import { keepSpare } from "./spare.ts";
 
 /** Called once, at the start: no replica runs yet, whatever the rows say. */
@@ -43,11 +45,7 @@ export async function close(ctx: Ctx, signal: AbortSignal) {
 }
 
 export async function reconcile(ctx: Ctx): Promise<void> {
-  const rows = ctx.db
-    .select()
-    .from(deployments)
-    .where(notInArray(deployments.status, ["stopped", "failed"]))
-    .all();
+  const rows = ctx.db.select().from(deployments).where(inArray(deployments.status, ACTIVE)).all();
   for (const row of rows) {
     try {
       reconcileOne(ctx, row);
@@ -59,7 +57,11 @@ export async function reconcile(ctx: Ctx): Promise<void> {
   const sleeper = ctx.config.serving.standby ? rows.find(isAsleep) : undefined;
   keepStandby(ctx, sleeper && (liveOf(ctx, sleeper.id).cards ?? (sleeper.gpuType === "cpu" ? [] : undefined)));
   const active = new Set(rows.map((row) => row.id));
-  for (const live of allLive(ctx)) if (!active.has(live.id)) endAll(ctx, live, "the deployment has ended");
+  for (const live of allLive(ctx)) {
+    if (active.has(live.id)) continue;
+    void endAll(ctx, live, "the deployment has ended");
+    forget(ctx, live);
+  }
 }
 
 /** The standby process only saves time: its failure must not stop the round. */
@@ -76,7 +78,7 @@ function reconcileOne(ctx: Ctx, row: DeploymentRow) {
   if (row.parked) return endAll(ctx, live, "parked");
   const traffic = trafficOf(ctx, row, live);
   if (mayPark(row, traffic)) return park(ctx, live, "idle");
-  if (keepToBudget(ctx, row, live)) return;
+  if (keepToBudget(ctx, row, live) || keepQueueTime(ctx, row, live)) return;
   moves.keepAccount(ctx, row, readyOf(live).length);
   for (const replica of live.replicas) {
     killHung(ctx, replica);
@@ -89,7 +91,8 @@ function reconcileOne(ctx: Ctx, row: DeploymentRow) {
 function scale(ctx: Ctx, row: DeploymentRow, live: Live, want: number) {
   const running = [...readyOf(live), ...startingOf(live)];
   const have = running.length + live.launching;
-  const due = Math.max(row.nextAttemptAt ?? 0, live.growAt) <= ctx.clock.now();
+  const now = ctx.clock.now();
+  const due = isRestartDue(row.nextAttemptAt, now) && isRestartDue(live.growAt, now);
   if (have >= want) unqueue(ctx, live);
   if (have < want && live.launching === 0 && due) {
     const parts = usableParts(ctx, row);

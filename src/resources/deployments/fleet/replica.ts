@@ -1,12 +1,13 @@
-/** The life of replicas: messages from their process, their loss, their end and their health checks. */
+/** The life of replicas: messages from their process, their loss and their end. */
 import type { Ctx } from "../../../context.ts";
 import { AppError } from "../../../lib/errors.ts";
 import type { Exit } from "../../../platform/workers/types.ts";
-import { FAILURES, type FromServing } from "../../../workers/protocol.ts";
+import type { FromServing } from "../../../workers/protocol.ts";
 import * as gpu from "../../gpu/service.ts";
 import { type Host, type Live, type Replica, readyOf } from "./fleet.ts";
 import { admitHeld, rejectHeld } from "./held_requests.ts";
 import * as hosts from "./hosts.ts";
+import { explainLoss, withoutPaths } from "./loss.ts";
 import * as moves from "./moves.ts";
 
 export function handleMessage(ctx: Ctx, host: Host, message: FromServing) {
@@ -26,7 +27,7 @@ export function handleMessage(ctx: Ctx, host: Host, message: FromServing) {
     if (message.type === "attached") serve(ctx, live, replica);
     else {
       void retire(ctx, replica, "its adapter does not fit the model");
-      replicaLost(ctx, live, withoutPaths(ctx, message.error), false);
+      replicaLost(ctx, live, withoutPaths(message.error, ctx.config.data_dir), false);
     }
   }
 }
@@ -52,54 +53,52 @@ async function attach(ctx: Ctx, live: Live, replica: Replica, { name, path }: No
     worker.send({ type: "attach", name, path: worker.link(path) ?? (await worker.bring(path)) });
   } catch (error) {
     void retire(ctx, replica, "its adapter cannot be read");
-    replicaLost(ctx, live, withoutPaths(ctx, error instanceof Error ? error.message : String(error)), true);
+    replicaLost(
+      ctx,
+      live,
+      withoutPaths(error instanceof Error ? error.message : String(error), ctx.config.data_dir),
+      true,
+    );
   }
 }
 
 function serve(ctx: Ctx, live: Live, replica: Replica) {
   if (replica.state !== "starting") return;
   hosts.correctLease(ctx, replica);
-  replica.becomeReady(ctx.clock.now());
+  replica.becomeReady(ctx.clock.steady());
   live.usedAt = ctx.clock.now();
   moves.serve(ctx, live.id);
   admitHeld(live);
 }
 
 export function handleExit(ctx: Ctx, host: Host, exit: Exit) {
-  const tail = withoutPaths(ctx, exit.tail.trim());
-  const retry = FAILURES[exit.kind as keyof typeof FAILURES]?.retry ?? true;
-  const error = tail === "" ? exit.message : `${exit.message}\n${tail}`;
+  const { error, canRetry } = explainLoss(exit, ctx.config.data_dir);
   hosts.close(ctx, host);
   for (const report of host.pendingUsage.values()) report(undefined);
   for (const [replica, live] of host.users) {
     const expected = replica.state === "leaving" || exit.kind === "stopped";
     live.replicas.delete(replica);
     gpu.release(ctx, replica.holder);
-    if (!expected && !ctx.closing.aborted) replicaLost(ctx, live, error, retry);
+    if (!expected && !ctx.closing.aborted) replicaLost(ctx, live, error, canRetry);
   }
   ctx.wake("deployments.reconcile");
 }
 
-const LINK_DIR = /models\/\.given\/\w+\/\d+\//g; // the name of the file stays
-
-/** Paths of this machine are not shown to callers. */
-const withoutPaths = (ctx: Ctx, text: string) =>
-  text.replaceAll(`${ctx.config.data_dir}/`, "").replaceAll(LINK_DIR, "");
-
 const GROW_AGAIN_MS = 30_000;
+type LossCode = moves.Loss["code"];
 
 /** A replica was lost or could not start. While another one serves, the deployment goes on. */
-export function replicaLost(ctx: Ctx, live: Live, error: string, canRetry: boolean) {
+export function replicaLost(ctx: Ctx, live: Live, error: string, canRetry: boolean, code: LossCode = "worker_failed") {
   ctx.log.warn("a replica was lost", { deployment: live.id, error });
   if (readyOf(live).length > 0) {
     live.growAt = ctx.clock.now() + GROW_AGAIN_MS;
     return;
   }
-  const verdict = moves.lose(ctx, live.id, error, canRetry);
+  const verdict = moves.lose(ctx, live.id, { error, code, canRetry });
   const [line] = error.split("\n", 1);
   if (verdict === "doze")
     rejectHeld(live, new AppError("no_capacity", `The deployment did not wake: ${line}`, { retryAfterSeconds: 5 }));
-  if (verdict === "fail") rejectHeld(live, new AppError("worker_failed", `The deployment failed: ${line}`));
+  if (verdict === "fail") rejectHeld(live, new AppError(code, `The deployment failed: ${line}`));
   ctx.wake("deployments.reconcile");
 }
 
@@ -117,44 +116,4 @@ export function retire(ctx: Ctx, replica: Replica, reason: string): Promise<unkn
   if (host.users.size > 1 && !host.ending) return Promise.resolve(hosts.leave(ctx, replica));
   host.ending = true;
   return host.worker.stop(reason);
-}
-
-/** Health check: the worker decodes a token. A process that answered a request lately needs none. */
-export async function prove(ctx: Ctx, replica: Replica) {
-  const { health_interval_ms: everyMs, health_timeout_ms: timeoutMs } = ctx.config.serving;
-  const { host } = replica;
-  const isProved = (each: Replica) => each.probing || ctx.clock.now() - each.provedAt < everyMs;
-  if (replica.state !== "ready" || [...host.users.keys()].some(isProved)) return;
-  replica.probing = true;
-  const error = await probe(replica, timeoutMs);
-  replica.probing = false;
-  if (error === undefined) replica.provedAt = ctx.clock.now();
-  else if (!host.ending) processLost(ctx, host, `The health check failed: ${error}`);
-}
-
-/** All replicas in the process are lost. */
-function processLost(ctx: Ctx, host: Host, error: string) {
-  const lost = [...host.users].filter(([{ state }]) => state !== "leaving");
-  host.ending = true;
-  for (const replica of host.users.keys()) replica.state = "leaving";
-  void host.worker.stop("failed its health check");
-  for (const [, live] of lost) replicaLost(ctx, live, error, true);
-}
-
-async function probe(replica: Replica, timeoutMs: number): Promise<string | undefined> {
-  try {
-    const answer = await fetch("http://worker/health", {
-      unix: replica.host.worker.socketPath,
-      signal: AbortSignal.timeout(timeoutMs),
-    });
-    return answer.ok ? undefined : (await answer.text()).slice(0, 500);
-  } catch (error) {
-    return error instanceof Error ? error.message : String(error);
-  }
-}
-
-/** Kills a process whose load hangs. Its exit then counts as a loss. */
-export function killHung(ctx: Ctx, replica: Replica) {
-  if (replica.state === "starting" && ctx.clock.now() > replica.loadUntil)
-    process.kill(replica.host.worker.pid, "SIGKILL");
 }

@@ -112,9 +112,9 @@ test("wherever it crashes, a change of status and its event exist together or no
     await attempt(async () => {
       moves.serve(on.ctx, id);
       await durable(on.ctx.db);
-      moves.lose(on.ctx, id, "it broke", true);
+      moves.lose(on.ctx, id, { error: "it broke", code: "worker_failed", canRetry: true });
       await durable(on.ctx.db);
-      moves.lose(on.ctx, id, "for good", false);
+      moves.lose(on.ctx, id, { error: "for good", code: "worker_failed", canRetry: false });
       await durable(on.ctx.db);
     });
     await on.close();

@@ -46,7 +46,7 @@ export async function create(ctx: Ctx, workspaceId: string, input: CreateBatch, 
     await writeStreamAtomic(batchFile(ctx, id), imagesOf(ctx, input, items));
     const answer = write(ctx.db, (tx) => {
       requireRoom(ctx, workspaceId, need);
-      const made = presentBatch(add(ctx, tx, { workspaceId, id, named, items }));
+      const made = presentBatch(add(ctx, tx, { workspaceId, id, named, items, metadata: input.metadata }));
       once?.keep(tx, made);
       return made;
     });
@@ -102,9 +102,9 @@ async function* imagesOf(ctx: Ctx, { images }: CreateBatch, items: ItemRow[]): A
   yield Buffer.concat(waiting);
 }
 
-type NewBatch = { workspaceId: string; id: string; named: ModelName[]; items: readonly ItemRow[] };
+type NewBatch = Pick<BatchRow, "workspaceId" | "id" | "metadata"> & { named: ModelName[]; items: readonly ItemRow[] };
 
-function add(ctx: Ctx, tx: Tx, { workspaceId, id, named, items }: NewBatch): BatchRow {
+function add(ctx: Ctx, tx: Tx, { workspaceId, id, named, items, metadata }: NewBatch): BatchRow {
   const now = ctx.clock.now();
   const failureCount = items.filter(({ finishedAt }) => finishedAt !== null).length;
   const row = insertBatch(tx, {
@@ -119,6 +119,7 @@ function add(ctx: Ctx, tx: Tx, { workspaceId, id, named, items }: NewBatch): Bat
     createdAt: now,
     updatedAt: now,
     finishedAt: null,
+    metadata,
   });
   for (const item of items) insertItem(tx, item);
   emit(tx, "detection_batch.created", { workspaceId, now }, report(row));
@@ -153,6 +154,7 @@ export const presentBatch = (row: BatchRow): Batch => ({
   failureCount: row.failureCount,
   createdAt: isoTime(row.createdAt),
   finishedAt: isoOrNull(row.finishedAt),
+  metadata: row.metadata,
 });
 
 /** Results in the order the images were sent, pending ones included. */

@@ -37,7 +37,8 @@ const defined = (object: object) =>
 
 /** The request that would create this job. */
 function requestFor(row: JobRow): JobRequest {
-  const reference = (id: string | null, number: number | null) => (id === null ? undefined : `${id}@snap-${number}`);
+  const reference = (id: string | null, number: number | null) =>
+    id === null ? undefined : number === null ? id : `${id}@snap-${number}`;
   const dataset = reference(row.datasetId, row.snapshotNumber);
   const evalDataset = reference(row.evalDatasetId, row.evalSnapshotNumber);
   return {

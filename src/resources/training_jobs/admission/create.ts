@@ -1,6 +1,5 @@
 /** `POST /v1/training_jobs`: checks the request, pins its rows, inserts the job. */
 import type { Ctx } from "../../../context.ts";
-import { emit } from "../../../events/emit.ts";
 import type { Once } from "../../../http/idempotency.ts";
 import { AppError } from "../../../lib/errors.ts";
 import { microsOf } from "../../../lib/money.ts";
@@ -9,17 +8,14 @@ import { VERSION } from "../../../lib/version.ts";
 import { write } from "../../../platform/db/db.ts";
 import { preparedInsert } from "../../../platform/db/row.ts";
 import { sha256File } from "../../../platform/files.ts";
-import { claim } from "../../datasets/connected/resolve.ts";
-import * as datasets from "../../datasets/service.ts";
 import * as snapshots from "../../datasets/stream/snapshots.ts";
 import * as models from "../../models/service.ts";
 import type { ModelRow } from "../../models/table.ts";
 import { abortCause } from "../../reward_functions/check.ts";
 import { mustBeOpen } from "../../storage_usage/service.ts";
 import * as tracker from "../../tracker/service.ts";
-import { report } from "../machine.ts";
 import { PRIORITIES, type TrainingJob } from "../schema.ts";
-import { note } from "../state/notes.ts";
+import { note, noteCreated } from "../state/notes.ts";
 import { mustHaveRoom } from "../state/queue.ts";
 import { blankJob } from "../state/rows.ts";
 import { type JobRow, trainingJobs } from "../table.ts";
@@ -28,30 +24,30 @@ import { publishingTime } from "../views/publishing.ts";
 import type { JobRequest } from "./clone.ts";
 import type { CreateTrainingJob } from "./create_schema.ts";
 import { type Caller, type Draft, draft } from "./draft.ts";
-import { renaming } from "./faults.ts";
-import { mustSuit } from "./references.ts";
+import { beginReading, noteReadings } from "./reading.ts";
 import { hashOf } from "./rewards.ts";
-import { CUSTOM_SIZE, mustAffordEstimate, type Rows, type Size, sizeOf } from "./sizing.ts";
+import { columnsOf, isUnread, type JobRows, pinPresent } from "./rows.ts";
+import { CUSTOM_SIZE, mustAffordEstimate, type Size, saveStepsFor, sizeOf } from "./sizing.ts";
 
 const insert = preparedInsert(trainingJobs);
 const KEEP_LAST = 3;
-const SAVES = 10; // checkpoints of a job without checkpoint.save_steps
 
 export async function create(ctx: Ctx, caller: Caller, body: CreateTrainingJob, once?: Once): Promise<TrainingJob> {
   const before = once && write(ctx.db, (tx) => once.before(tx));
   if (before) return before as TrainingJob; // the answer that `keep` stored
   mustBeOpen(ctx, { workspaceId: caller.workspaceId, kind: "checkpoints" });
-  mustHaveRoom(ctx, caller.workspaceId); // before the rows are read, which may take hours; again in the commit
+  mustHaveRoom(ctx, caller.workspaceId); // before rewards are loaded; again in the commit
   const drafted = await draft(ctx, caller, body);
   if ("errors" in drafted) throw drafted.errors[0];
   const job = drafted.ok;
   return ctx.state.trainingJobs.admitting(job.id, async () => {
     try {
-      const rows = await pinRows(ctx, caller, job);
+      const { id: jobId, method, request } = job;
+      const rows = await pinPresent(ctx, { jobId, method, workspaceId: caller.workspaceId }, request);
       const size = mustSize(job, rows);
       mustAffordEstimate(ctx, job, size);
       const modelSha256 = await hashOfModel(ctx, job.training?.model);
-      return insertJob(ctx, job, rowOf(ctx, job, { rows, size, modelSha256 }), once);
+      return insertJob(ctx, job, rowOf(ctx, job, { rows, unread: isUnread(rows), size, modelSha256 }), once);
     } catch (error) {
       write(ctx.db, (tx) => snapshots.unpin(tx, job.id));
       throw abortCause(ctx, caller.signal, error);
@@ -72,27 +68,7 @@ function mustSize({ training, hardware }: Draft, { train }: JobRows): Size {
   return size.ok;
 }
 
-export type JobRows = { train: Rows | undefined; evaluation: Rows | undefined };
-
-async function pinRows(ctx: Ctx, { workspaceId, signal }: Caller, { id: jobId, request, method }: Draft) {
-  const pinned = async (reference: string, param: "/dataset" | "/eval_dataset"): Promise<Rows | undefined> => {
-    const options = { credentials: request.credentials ?? {}, jobId, signal };
-    const renames = { "/dataset": param, id: param };
-    const { dataset, snapshot } = await renaming(renames, () => claim(ctx, workspaceId, reference, options));
-    const row = datasets.current(ctx, dataset.id); // reading a source may have set its format
-    if (!row) return undefined;
-    mustSuit(method, row, param);
-    const { number, rowCount, sha256 } = snapshot;
-    return { datasetId: row.id, snapshotNumber: number, sha256, rows: rowCount, format: row.format };
-  };
-  const { dataset, eval_dataset } = request;
-  const train = dataset === undefined ? undefined : await pinned(dataset, "/dataset");
-  const evaluation = eval_dataset ? await pinned(eval_dataset, "/eval_dataset") : undefined;
-  if (evaluation?.rows === 0) throw new AppError("schema", "eval_dataset: has no rows", { param: "/eval_dataset" });
-  return { train, evaluation };
-}
-
-function insertJob(ctx: Ctx, { warnings }: Draft, row: JobRow, once: Once | undefined): TrainingJob {
+function insertJob(ctx: Ctx, { request, warnings }: Draft, row: JobRow, once: Once | undefined): TrainingJob {
   const { workspaceId, createdAt: now } = row;
   const answer = write(ctx.db, (tx) => {
     if (row.baseModelId !== null && models.find(ctx, workspaceId, row.baseModelId)?.status !== "ready")
@@ -102,28 +78,34 @@ function insertJob(ctx: Ctx, { warnings }: Draft, row: JobRow, once: Once | unde
     mustHaveRoom({ config: ctx.config, db: tx }, workspaceId);
     const job = insert(tx, { ...row, publishedAt: row.publish ? publishingTime(tx, now) : null });
     tracker.follow(tx, job, now);
-    emit(tx, "job.created", { workspaceId, now }, report(job));
-    note(tx, job, now, { level: "info", type: "job.created", message: "Created and queued" });
+    noteCreated(tx, job, now);
+    noteReadings(ctx, tx, job);
     for (const { message, param } of warnings)
       note(tx, job, now, { level: "warn", type: "warning", message, data: { param } });
     const presented = presentJob(ctx, job);
     once?.keep(tx, presented);
     return presented;
   });
+  if (row.reading) beginReading(ctx, row, request.credentials ?? {});
   ctx.wake("training_jobs.reconcile");
   return answer;
 }
 
-type Facts = { rows: JobRows; size: Size; modelSha256: string | null };
+/** `unread`: a source must be read first, so the number of steps is not known yet. */
+type Facts = { rows: JobRows; unread: boolean; size: Size; modelSha256: string | null };
 
-export function rowOf(ctx: Ctx, job: Draft, { rows, size, modelSha256 }: Facts): JobRow {
+export function rowOf(ctx: Ctx, job: Draft, { rows, unread, size, modelSha256 }: Facts): JobRow {
   const { id, request, method, seed, hardware, training, rewards, payer } = job;
   const now = ctx.clock.now();
-  const totalSteps = size.totalSteps ?? 0;
+  const totalSteps = unread ? 0 : (size.totalSteps ?? 0);
+  const hasCredentials = Object.keys(request.credentials ?? {}).length > 0;
+  const reading = { credentials: hasCredentials, save_steps: request.checkpoint?.save_steps ?? null };
   return {
     ...blankJob(),
     ...limitsOf(ctx, request, totalSteps),
-    ...datasetsOf(rows),
+    ...columnsOf(rows),
+    reading: unread ? reading : null,
+    warnings: [...job.warnings],
     id,
     workspaceId: payer.workspaceId,
     method,
@@ -166,18 +148,10 @@ export function rowOf(ctx: Ctx, job: Draft, { rows, size, modelSha256 }: Facts):
 
 const limitsOf = (ctx: Ctx, request: JobRequest, totalSteps: number) => ({
   priority: PRIORITIES[request.priority ?? "normal"],
-  saveSteps: request.checkpoint?.save_steps ?? Math.ceil(totalSteps / SAVES),
+  saveSteps: request.checkpoint?.save_steps ?? saveStepsFor(totalSteps),
   keepLast: request.checkpoint?.keep_last ?? KEEP_LAST,
   maxRuntimeMs: Math.round((request.max_runtime_minutes ?? ctx.config.training.max_runtime_minutes) * MINUTE_MS),
   maxCostMicros: request.max_cost_usd ? microsOf(request.max_cost_usd) : null,
-});
-
-const datasetsOf = ({ train, evaluation }: JobRows) => ({
-  datasetId: train?.datasetId ?? null,
-  snapshotNumber: train?.snapshotNumber ?? null,
-  numRows: train?.rows ?? null,
-  evalDatasetId: evaluation?.datasetId ?? null,
-  evalSnapshotNumber: evaluation?.snapshotNumber ?? null,
 });
 
 /** The default output name: model, method, end of the job's id. Example: `verk-tiny-grpo-8f3k2a`. */

@@ -82,7 +82,9 @@ export const CreateTrainingJob = z
     source_job: z.string().max(80).nullable().optional().describe("A job (job_…) to clone; fields of the request win"),
     code_artifact_id: z.string().max(80).nullable().optional().describe("The code of a custom job"),
     command: Command.nullable().optional().describe("The command of a custom job, run in the directory of the code"),
-    credentials: Credentials.nullish().describe("For a connected dataset. Used only to read it now, never stored"),
+    credentials: Credentials.nullish().describe(
+      "For a connected dataset. Kept in memory until the job has read it, never stored",
+    ),
     secrets: z
       .array(z.string().min(1).max(128))
       .max(64)

@@ -1,6 +1,6 @@
 /**
  * Checks a request for a job and decides everything that does not depend on the rows of its dataset. The rows are pinned
- * only afterwards, because reading a connected source may take hours.
+ * only afterwards, and those of a connected source are read by the job itself.
  */
 import type { Ctx } from "../../../context.ts";
 import { newId } from "../../../lib/ids.ts";
@@ -8,10 +8,10 @@ import type { HyperparameterInput, Method } from "../../../lib/training/hyperpar
 import type { LoraSettings } from "../../../lib/training/lora.ts";
 import type { Payer } from "../../billing/budget.ts";
 import * as billing from "../../billing/service.ts";
-import type { JobRow, Rewards } from "../table.ts";
+import type { JobRow, Rewards, Warning } from "../table.ts";
 import { type JobRequest, requestOf } from "./clone.ts";
 import { type CreateTrainingJob, MAX_SEED } from "./create_schema.ts";
-import { type Errors, Faults, type Warning } from "./faults.ts";
+import { type Errors, Faults } from "./faults.ts";
 import { readGiven, readLora } from "./hyperparameters.ts";
 import * as references from "./references.ts";
 import { admitRewards } from "./rewards.ts";

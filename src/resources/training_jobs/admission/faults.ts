@@ -1,7 +1,7 @@
 /** Collects what is wrong with a request for a job. Creation reports the first error, a validation all of them. */
 import { AppError } from "../../../lib/errors.ts";
+import type { Warning } from "../table.ts";
 
-export type Warning = { message: string; param: string | null };
 export type Errors = readonly [AppError, ...AppError[]];
 export type Result<T> = { ok: T } | { errors: Errors };
 

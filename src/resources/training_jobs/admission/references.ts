@@ -52,7 +52,7 @@ function whyUntrainable(ctx: Ctx, model: ModelRow): string | undefined {
 }
 
 /** Row formats that a method can train on. */
-const FORMATS: Record<JobRow["method"], readonly Format[]> = {
+export const FORMATS: Record<JobRow["method"], readonly Format[]> = {
   grpo: ["prompt", "chat", "completion"],
   sft: ["completion", "chat"],
   dpo: ["preference"],

@@ -40,6 +40,11 @@ export type Rows = {
   format: Format | null;
 };
 
+const SAVES = 10;
+
+/** Steps between the checkpoints of a job without checkpoint.save_steps. */
+export const saveStepsFor = (totalSteps: number) => Math.ceil(totalSteps / SAVES);
+
 /** Everything that follows from the rows. `values` and `totalSteps` are null for a custom job. */
 export type Size = {
   values: Resolved<Method> | null;

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { tempDir } from "../../../../test/harness.ts";
+import { tempDir, until } from "../../../../test/harness.ts";
 import { type JobsApp, jobsApp } from "../../../../test/jobs_kit.ts";
 import { Source } from "../../../lib/source.ts";
 import type { Supervisor } from "../../../platform/workers/supervisor.ts";
@@ -83,20 +83,32 @@ test("a dry run of a job that would fail later returns the error", async () => {
   app.ctx.db.$client.run(`UPDATE models SET size_bytes = ${statSync(join(app.dir, "models/random.gguf")).size}`);
 });
 
-test("a connected dataset is read for its job, and its credentials are stored nowhere", async () => {
+/** The job when its source was read, or could not be. */
+const readJob = (id: string) =>
+  until("the reading to end", async () => {
+    const job = await app.get(id);
+    return job.load === null && !app.ctx.state.trainingJobs.isReading(id) ? job : undefined;
+  });
+
+test("P9 a connected dataset is read for its job, and its credentials are stored nowhere", async () => {
   const dataset = connected("open");
   const credentials = { access_key_id: "AKIDEXAMPLE", secret_access_key: "hush-hush-hush" };
   const { status, body } = await app.post({ dataset, credentials });
-  expect([status, body.dataset]).toEqual([201, { id: dataset, snapshot_id: "@snap-1", num_rows: 2 }]);
+  expect(status).toBe(201);
+  const job = await readJob(body.id);
+  expect(job.dataset).toEqual({ id: dataset, snapshot_id: "@snap-1", num_rows: 2 });
   expect(app.ctx.db.select().from(datasetPins).all()).toMatchObject([{ jobId: body.id, datasetId: dataset }]);
   const dump = app.ctx.db.$client.serialize().toString("latin1");
-  for (const text of [dump, app.log.join("\n"), JSON.stringify(body)]) expect(text).not.toContain("hush-hush-hush");
+  for (const text of [dump, app.log.join("\n"), JSON.stringify([body, job])])
+    expect(text).not.toContain("hush-hush-hush");
 }, 120_000);
 
-test("a source that cannot be read is an error of the dataset, and nothing is left", async () => {
+test("P9 a source that cannot be read fails its job, and nothing is left", async () => {
   const before = app.ctx.db.select().from(datasetPins).all().length;
   const { status, body } = await app.post({ dataset: connected("locked"), credentials: {} });
-  expect([status, body.error.code, body.error.param]).toEqual([400, "source_unusable", "/dataset"]);
+  expect(status).toBe(201);
+  const { error } = await readJob(body.id);
+  expect([error.code, error.param]).toEqual(["dataset_error", "/dataset"]);
   expect(app.ctx.db.select().from(datasetPins).all()).toHaveLength(before);
 }, 120_000);
 

@@ -7,13 +7,14 @@ import * as billing from "../../billing/service.ts";
 import * as datasets from "../../datasets/service.ts";
 import * as snapshots from "../../datasets/stream/snapshots.ts";
 import { abortCause } from "../../reward_functions/check.ts";
-import type { JobRow } from "../table.ts";
+import type { JobRow, Warning } from "../table.ts";
 import type { JobRequest } from "./clone.ts";
-import { type JobRows, rowOf } from "./create.ts";
+import { rowOf } from "./create.ts";
 import type { CreateTrainingJob } from "./create_schema.ts";
 import { type Caller, draft, type Sizable } from "./draft.ts";
-import { Faults, type Warning } from "./faults.ts";
+import { Faults } from "./faults.ts";
 import { type Preview, preview } from "./preview.ts";
+import type { JobRows } from "./rows.ts";
 import { CUSTOM_SIZE, mustAffordEstimate, type Rows, type Size, sizeOf } from "./sizing.ts";
 import type { JobValidation } from "./validation_schema.ts";
 
@@ -30,7 +31,7 @@ export async function validate(ctx: Ctx, caller: Caller, body: CreateTrainingJob
   const checks: Checks = { sizable, size, errors: faults.errors, warnings: [...warnings, ...faults.warnings] };
   if (!job || !size || !job.training || faults.errors.length > 0) return answerOf(checks, undefined);
   const modelSha256 = job.training.model.sha256;
-  const result = await tryOut(ctx, caller, rowOf(ctx, job, { rows, size, modelSha256 }));
+  const result = await tryOut(ctx, caller, rowOf(ctx, job, { rows, unread: false, size, modelSha256 }));
   return "error" in result ? answerOf({ ...checks, errors: [result.error] }, undefined) : answerOf(checks, result);
 }
 

@@ -17,7 +17,7 @@ import { finishOrRetry, start } from "./run.ts";
 /** Resolves when the job runs, or cannot run now. */
 export async function launch(ctx: Ctx, job: JobRow): Promise<void> {
   const live = ctx.state.trainingJobs;
-  if (live.isActive(job.id)) return;
+  if (live.isActive(job.id) || job.reading) return;
   const full = lacksRoom(ctx, { workspaceId: job.workspaceId, kind: "checkpoints" }, 1);
   if (full !== undefined) return void moves.pauseForStorage(ctx, job.id, full);
   const lacking = lacksSpace(ctx);

@@ -8,6 +8,7 @@ import { MINUTE_MS } from "../../../lib/units.ts";
 import { runTime } from "../../billing/run_time.ts";
 import { costOf } from "../../billing/service.ts";
 import * as gpu from "../../gpu/service.ts";
+import { reconcileReadings } from "../admission/reading.ts";
 import { startNextExport } from "../artifacts/exports.ts";
 import { storeLog } from "../logs/reading.ts";
 import { exceededLimit, UNREPORTED_END } from "../policy.ts";
@@ -35,7 +36,8 @@ export async function close(ctx: Ctx, signal: AbortSignal): Promise<void> {
   for (const run of runs) run.save();
   const late = Promise.withResolvers<void>();
   signal.addEventListener("abort", () => late.resolve(), { once: true });
-  await Promise.race([late.promise, Promise.all(runs.map((run) => run.over))]);
+  const readings = ctx.state.trainingJobs.readings().map(([, reading]) => reading.over);
+  await Promise.race([late.promise, Promise.all([...runs.map((run) => run.over), ...readings])]);
 }
 
 export async function reconcile(ctx: Ctx): Promise<void> {
@@ -51,6 +53,7 @@ export async function reconcile(ctx: Ctx): Promise<void> {
     if (!row || row.completedAt !== null) stopRun(ctx, run, "the job has ended");
     else guarded(ctx, "cannot reconcile a job", row.id, () => reconcileJob(ctx, row));
   }
+  reconcileReadings(ctx);
   for (const id of live.jobsAwaitingMemory()) if (currentJob(ctx.db, id)?.status !== "queued") releaseMemory(ctx, id);
   const filling = live.fillOnce(() => startQueued(ctx));
   await Promise.race([filling, new Promise(setImmediate)]); // a job that can start at once starts in this tick

@@ -3,9 +3,10 @@ import { afterEach, expect, setDefaultTimeout, test } from "bun:test";
 import { existsSync, mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { eventsOf } from "../../../../test/fake_replicas.ts";
-import { manyTrainings, type TrainingApp } from "../../../../test/fake_trainers.ts";
+import { manyTrainings, scoredBy, type TrainingApp } from "../../../../test/fake_trainers.ts";
 import { jobPaths } from "../../../../test/foreign_paths.ts";
 import { atEveryFailpoint, fakeClock, until } from "../../../../test/harness.ts";
+import { SCORES } from "../../../../test/jobs_kit.ts";
 import { randomFor, sweep } from "../../../../test/sweep.ts";
 import { durable } from "../../../platform/db/db.ts";
 import * as modelResults from "../../models/results.ts";
@@ -180,6 +181,31 @@ test("a server that died between the last checkpoint and the end completes witho
   });
   expect(on.starts()).toEqual([]);
   expect(existsSync(join(jobPaths(on.ctx, id).checkpoints, ".verk-tmp-1"))).toBe(false);
+});
+
+test("D9 no report is lost: a checkpoint whose steps were never told brings their metrics, samples, alarms and its event", async () => {
+  const on = await app({ lives: [{ muteFrom: 4, alarmAt: 5, score: 2, crashAt: 7 }, { score: 2 }] });
+  const id = on.add({ method: "grpo", rewards: scoredBy(SCORES), totalSteps: 8, saveSteps: 3 });
+  await on.reaches(id, "completed", 30_000);
+  expect(on.steps(id)).toEqual([1, 2, 3, 4, 5, 6, 7, 8]);
+  const notes = on.notes(id);
+  expect(notes.filter(({ type }) => type === "checkpoint").map(({ data }) => data["step"])).toEqual([3, 6, 8]);
+  expect(notes.filter(({ type }) => type === "kl_blow_up")).toHaveLength(1);
+  const samples = (await on.call("GET", `/v1/training_jobs/${id}/samples?step=5`)).body.data;
+  expect(samples.map(({ completion }: { completion: string }) => completion)).toEqual(["answer 5.0", "answer 5.1"]);
+  const calm = on.add({ method: "grpo", rewards: scoredBy(SCORES), totalSteps: 8, saveSteps: 3 });
+  await on.reaches(calm, "completed", 30_000);
+  expect(on.metrics(id)).toEqual(on.metrics(calm));
+});
+
+test("D9 a run that breaks off and fails for good keeps the steps of its checkpoints", async () => {
+  const on = await app({ lives: [{ muteFrom: 3, lieAt: 6 }] });
+  const id = on.add({ totalSteps: 9, saveSteps: 2 });
+  await on.reaches(id, "failed", 30_000);
+  const last = keptCheckpoints(on.ctx.db, id).at(-1)?.step ?? 0;
+  expect(last).toBeGreaterThanOrEqual(4);
+  expect(on.steps(id)).toEqual(Array.from({ length: last }, (_, i) => i + 1));
+  expect(on.row(id).step).toBe(last);
 });
 
 test("a result that is not a model counts as a crash, and the job fails in the end", async () => {

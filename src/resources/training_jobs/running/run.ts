@@ -7,11 +7,13 @@ import { FromTrainer, type ToTrainer, type TrainTask } from "../../../workers/pr
 import * as gpu from "../../gpu/service.ts";
 import { type JobLog, openLog } from "../logs/file.ts";
 import { type RunEnd, UNREPORTED_END } from "../policy.ts";
+import { alignCheckpoints } from "../state/checkpoint_files.ts";
 import { grantsOf, holdFiles } from "../state/grants.ts";
 import type { Run } from "../state/live.ts";
 import * as moves from "../state/moves.ts";
 import { pathsOf } from "../state/paths.ts";
 import * as progress from "../state/progress.ts";
+import { currentJob } from "../state/rows.ts";
 import type { JobRow } from "../table.ts";
 import { finish } from "./results.ts";
 import { type Scoring, scoringFor } from "./scoring.ts";
@@ -131,7 +133,18 @@ async function handleExit(ctx: Ctx, { id, log, scoring, end, kills }: Running, e
   log.close();
   gpu.release(ctx, id);
   if (ctx.closing.aborted) return void moves.suspend(ctx, id);
+  if (BROKEN_OFF.includes(exit.kind)) await recoverReports(ctx, id);
   if (moves.conclude(ctx, id, end) === "complete") await finishOrRetry(ctx, id, end);
+}
+
+/** Messages of these runs may be lost. */
+const BROKEN_OFF = ["crashed", "silent", "lied"];
+
+/** Writes the steps that the run's checkpoints have and the rows lack. A job that fails for good keeps them too. */
+async function recoverReports(ctx: Ctx, id: string) {
+  const job = currentJob(ctx.db, id);
+  if (!job || job.method === "custom") return;
+  await alignCheckpoints(ctx, job).catch((error) => ctx.log.error("cannot read checkpoints", { job: id, error }));
 }
 
 /** All steps are done. If the result cannot be stored, that counts as a crash, and the job is retried. */

@@ -1,6 +1,7 @@
 /**
  * Checkpoints on the disk. The directories are the truth: one with a checkpoint's name is whole, even if the trainer's
- * message about it was lost. Rows are aligned with the directories before each run, while nothing of the job runs.
+ * message about it was lost. Rows are aligned with the directories after a run that broke off and before each run, while
+ * nothing of the job runs. A checkpoint carries the reports of its steps, so that lost ones are written then too.
  */
 import { and, eq, isNull } from "drizzle-orm";
 import { z } from "zod";
@@ -10,13 +11,18 @@ import { MIB } from "../../../lib/units.ts";
 import { type Tx, write } from "../../../platform/db/db.ts";
 import type { ForeignDir } from "../../../sandbox/files/foreign_dir.ts";
 import { bytesIn, makeDir, namesIn, readText, removeTree, renameTree } from "../../../sandbox/files/trees.ts";
+import { StepRecord } from "../../../workers/protocol_trainer.ts";
 import { bestOf, headlineOf, superfluous } from "../policy.ts";
-import { type CheckpointRow, type JobRow, trainingCheckpoints, trainingJobs, trainingMetrics } from "../table.ts";
+import { type CheckpointRow, type JobRow, trainingCheckpoints, trainingJobs } from "../table.ts";
+import { note } from "./notes.ts";
 import { checkpointDir, checkpointPath, pathsOf } from "./paths.ts";
+import { metricsAt, recoverStep } from "./steps.ts";
 
 const NAME = /^step-(\d{1,12})$/;
 const State = z.looseObject({ step: z.int().min(0) });
 const STATE_BYTES = 64 * MIB; // far more than its history takes
+const STEPS_FILE = "steps.ndjson";
+const STEPS_BYTES = 256 * MIB;
 
 type CheckpointDir = { name: string; step: number; sizeBytes: number };
 
@@ -44,6 +50,18 @@ async function readState(ctx: Ctx, dir: ForeignDir, checkpoint: string): Promise
   }
 }
 
+/** The reports that a checkpoint carries. None for a checkpoint of an older version. */
+async function readSteps(ctx: Ctx, jobId: string, checkpoint: string): Promise<StepRecord[]> {
+  try {
+    const text = await readText(pathsOf(ctx, jobId).checkpoints.below(checkpoint), STEPS_FILE, STEPS_BYTES);
+    const lines = (text ?? "").split("\n").filter((line) => line !== "");
+    return lines.map((line) => StepRecord.parse(JSON.parse(line)));
+  } catch (error) {
+    ctx.log.warn("cannot read the steps of a checkpoint", { job: jobId, checkpoint, error });
+    return [];
+  }
+}
+
 /** Checkpoints whose files exist, oldest first. */
 export const keptCheckpoints = (tx: Pick<Tx, "select">, jobId: string): CheckpointRow[] =>
   tx
@@ -62,18 +80,21 @@ export async function alignCheckpoints(ctx: Ctx, job: JobRow): Promise<Checkpoin
   const rows = keptCheckpoints(ctx.db, job.id);
   const lost = rows.filter((row) => !whole.some(({ step }) => step === row.step));
   const unrecorded = whole.filter(({ step }) => !rows.some((row) => row.step === step));
-  if (lost.length + unrecorded.length > 0) write(ctx.db, (tx) => record(ctx, tx, job, { lost, unrecorded }));
+  const steps: StepRecord[] = [];
+  for (const { name } of unrecorded) steps.push(...(await readSteps(ctx, job.id, name)));
+  if (lost.length + unrecorded.length > 0) write(ctx.db, (tx) => record(ctx, tx, job, { lost, unrecorded, steps }));
   for (const { name } of dirs.filter(isDropped)) await removeFiles(ctx, checkpointPath(job.id, name));
   return keptCheckpoints(ctx.db, job.id).at(-1);
 }
 
-type Differences = { lost: CheckpointRow[]; unrecorded: CheckpointDir[] };
+type Differences = { lost: CheckpointRow[]; unrecorded: CheckpointDir[]; steps: StepRecord[] };
 
-function record(ctx: Ctx, tx: Tx, job: JobRow, { lost, unrecorded }: Differences) {
+function record(ctx: Ctx, tx: Tx, job: JobRow, { lost, unrecorded, steps }: Differences) {
   const now = ctx.clock.now();
   for (const row of lost) markDeleted(tx, row, now);
+  for (const step of steps) recoverStep(tx, job, step);
   for (const { name, step, sizeBytes } of unrecorded) {
-    const metrics = metricsAt(tx, job.id, step);
+    const metrics = metricsAt(tx, job.id, step) ?? {};
     addCheckpoint(tx, job, { step, path: checkpointPath(job.id, name), sizeBytes, metrics }, now);
   }
   chooseBest(tx, job, now);
@@ -86,16 +107,9 @@ const droppedPaths = (ctx: Ctx, jobId: string): string[] => {
   return rows.map(({ path }) => path).filter((path) => !kept.has(path));
 };
 
-const metricsAt = (tx: Tx, jobId: string, step: number): Record<string, number> =>
-  tx
-    .select()
-    .from(trainingMetrics)
-    .where(and(eq(trainingMetrics.jobId, jobId), eq(trainingMetrics.step, step)))
-    .get()?.values ?? {};
-
 type NewCheckpoint = Pick<CheckpointRow, "step" | "path" | "sizeBytes" | "metrics">;
 
-/** Also updates the job's best checkpoint. Undefined if the step already has one. */
+/** Also adds a line to the history and updates the job's best checkpoint. Undefined if the step already has one. */
 export function addCheckpoint(tx: Tx, job: JobRow, checkpoint: NewCheckpoint, now: number): CheckpointRow | undefined {
   const row = {
     id: newId("ckpt", now),
@@ -107,7 +121,11 @@ export function addCheckpoint(tx: Tx, job: JobRow, checkpoint: NewCheckpoint, no
     ...checkpoint,
   };
   const [added] = tx.insert(trainingCheckpoints).values(row).onConflictDoNothing().returning().all();
-  if (added) chooseBest(tx, job, now);
+  if (!added) return undefined;
+  const { step, sizeBytes: size_bytes } = added;
+  const data = { checkpoint_id: added.id, step, size_bytes };
+  note(tx, job, now, { level: "info", type: "checkpoint", message: `Checkpoint after step ${step}`, data });
+  chooseBest(tx, job, now);
   return added;
 }
 

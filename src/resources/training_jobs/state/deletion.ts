@@ -2,25 +2,28 @@
 import { and, eq, inArray, notInArray } from "drizzle-orm";
 import type { Ctx } from "../../../context.ts";
 import { emit } from "../../../events/emit.ts";
-import { transition } from "../../../events/lifecycle.ts";
 import { afterCommit, type Tx, write } from "../../../platform/db/db.ts";
 import * as snapshots from "../../datasets/stream/snapshots.ts";
 import * as looseKeys from "../../loose_keys/service.ts";
 import { machine, report } from "../machine.ts";
 import { type JobRow, trainingCheckpoints, trainingExports, trainingJobs } from "../table.ts";
 import { charge, settle } from "./account.ts";
-import { note } from "./notes.ts";
+import { step } from "./notes.ts";
 import { isFinished } from "./rows.ts";
 
 /** Ends a job at once or, if it has a worker, when the worker has ended. Undefined if the job has ended already. */
 export function requestCancel(tx: Tx, id: string, now: number): JobRow | undefined {
+  const patch = { completedAt: now, queueReason: null, pauseReason: null };
   const row =
-    transition(tx, machine, "cancel", { id, now }) ??
-    transition(tx, machine, "drop", { id, now }, { completedAt: now, queueReason: null, pauseReason: null });
-  if (!row) return undefined;
-  if (row.status === "cancelled") snapshots.unpin(tx, id);
-  const message = row.status === "cancelling" ? "Cancelling by request; stopping the worker" : "Cancelled by request";
-  note(tx, row, now, { level: "info", type: `job.${row.status}`, message });
+    step(
+      tx,
+      { id, action: "cancel", now },
+      {
+        level: "info",
+        message: "Cancelling by request; stopping the worker",
+      },
+    ) ?? step(tx, { id, action: "drop", now, patch }, { level: "info", message: "Cancelled by request" });
+  if (row?.status === "cancelled") snapshots.unpin(tx, id);
   return row;
 }
 

@@ -15,6 +15,9 @@ export type Run = {
   endingAt: number | undefined;
 };
 
+/** The reading of a job's connected dataset. It ends before `over` resolves, which never rejects. */
+export type DatasetReading = { readonly abort: AbortController; readonly over: Promise<void> };
+
 const PREVIEWS = 2; // at the same time: each loads a model
 const MAX_WAITING_PREVIEWS = 64;
 
@@ -25,6 +28,7 @@ export class TrainingJobsState {
   readonly #launching = new Set<string>();
   readonly #awaitingMemory = new Set<string>();
   readonly #admitting = new Set<string>();
+  readonly #readings = new Map<string, DatasetReading>();
   readonly #storingLogs = new Set<string>();
   #filling: Promise<void> | undefined;
   #exporting: Promise<void> | undefined;
@@ -91,6 +95,22 @@ export class TrainingJobsState {
     } finally {
       this.#admitting.delete(jobId);
     }
+  }
+
+  addReading(jobId: string, reading: DatasetReading) {
+    this.#readings.set(jobId, reading);
+  }
+
+  removeReading(jobId: string) {
+    this.#readings.delete(jobId);
+  }
+
+  isReading(jobId: string): boolean {
+    return this.#readings.has(jobId);
+  }
+
+  readings(): [jobId: string, DatasetReading][] {
+    return [...this.#readings];
   }
 
   /** Does nothing while the log of this job is already being stored. */

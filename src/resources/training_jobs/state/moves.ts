@@ -1,13 +1,12 @@
 /** Every change of a job's status that no caller asked for. The note and the charge are in the same commit. */
 import { and, eq, gt, inArray, isNotNull } from "drizzle-orm";
 import type { Ctx } from "../../../context.ts";
-import { transition } from "../../../events/lifecycle.ts";
 import { afterCommit, type Tx, write } from "../../../platform/db/db.ts";
 import type { TrainSample } from "../../../workers/protocol_trainer.ts";
 import { beginRun, runTime } from "../../billing/run_time.ts";
 import type { Shortage } from "../../billing/service.ts";
 import * as snapshots from "../../datasets/stream/snapshots.ts";
-import { type Action, machine } from "../machine.ts";
+import type { Action } from "../machine.ts";
 import { isShortage, judgeEnd, type RunEnd, type Verdict } from "../policy.ts";
 import {
   type CheckpointRow,
@@ -18,19 +17,19 @@ import {
   trainingSamples,
 } from "../table.ts";
 import { activeNow, charge, lastActive, type Patch, type Settlement, settle, settleLost } from "./account.ts";
-import { type Note, note } from "./notes.ts";
+import { type Note, step as stepJob } from "./notes.ts";
 import { currentJob } from "./rows.ts";
 
 /** `settlement`: for a move that ends a run. */
-type Move = { patch?: Patch; settlement?: Settlement; note: Note };
+type Move = { patch?: Patch; settlement?: Settlement; note: Omit<Note, "type"> };
 
 /** Undefined if the row's status does not allow the action; then nothing has changed. */
 function move(ctx: Ctx, tx: Tx, job: Pick<JobRow, "id">, action: Action, how: Move): JobRow | undefined {
   const now = ctx.clock.now();
-  const row = transition(tx, machine, action, { id: job.id, now }, { ...how.settlement?.patch, ...how.patch });
+  const patch = { ...how.settlement?.patch, ...how.patch };
+  const row = stepJob(tx, { id: job.id, action, now, patch }, how.note);
   if (!row) return undefined;
   if (how.settlement) charge(ctx, tx, how.settlement, now);
-  note(tx, row, now, how.note);
   if (row.completedAt !== null) snapshots.unpin(tx, row.id);
   afterCommit(tx, () => ctx.state.trainingJobs.changes.notify(row.id));
   return row;
@@ -58,7 +57,7 @@ export function provision(ctx: Ctx, job: JobRow, checkpoint: CheckpointRow | und
       latestMetrics: checkpoint?.metrics ?? {},
       etaMs: null,
     };
-    const row = move(ctx, tx, job, "provision", { patch, note: { level: "info", type: "job.provisioning", message } });
+    const row = move(ctx, tx, job, "provision", { patch, note: { level: "info", message } });
     if (!row) return undefined;
     beginRun(ctx, job.id);
     afterCommit(tx, () => ctx.wake("energy.sample")); // a run of a few seconds is measured too
@@ -82,7 +81,7 @@ export function markRunning(ctx: Ctx, id: string, { device, memoryBytes, totalSt
     const patch = { startedAt: job.startedAt ?? ctx.clock.now(), totalSteps: totalSteps ?? job.totalSteps };
     const message = job.step === 0 ? `Running on ${device}` : `Running on ${device}; resumed after step ${job.step}`;
     const data = { device, memory_bytes: memoryBytes, step: job.step };
-    return move(ctx, tx, job, "run", { patch, note: { level: "info", type: "job.running", message, data } });
+    return move(ctx, tx, job, "run", { patch, note: { level: "info", message, data } });
   });
 }
 
@@ -90,21 +89,30 @@ export const complete = (ctx: Ctx, tx: Tx, job: JobRow): JobRow | undefined =>
   move(ctx, tx, job, "complete", {
     settlement: settle(ctx, job),
     patch: { completedAt: ctx.clock.now(), etaMs: 0, error: null },
-    note: { level: "info", type: "job.completed", message: "Completed" },
+    note: { level: "info", message: "Completed" },
   });
 
 /** `sample`: a completion that shows the cause. */
-export function fail(ctx: Ctx, id: string, error: JobError, sample?: TrainSample | null): JobRow | undefined {
+export const fail = (ctx: Ctx, id: string, error: JobError, sample?: TrainSample | null): JobRow | undefined =>
+  end(ctx, id, "fail", { error, sample });
+
+/** The dataset of a job that has not started cannot be read. A paused job reads on, so it may fail too. */
+export const failReading = (ctx: Ctx, id: string, error: JobError): JobRow | undefined =>
+  end(ctx, id, "reject", { error });
+
+type Cause = { error: JobError; sample?: TrainSample | null | undefined };
+
+function end(ctx: Ctx, id: string, action: "fail" | "reject", { error, sample }: Cause): JobRow | undefined {
   const now = ctx.clock.now();
   return write(ctx.db, (tx) => {
     const job = currentJob(tx, id);
     if (!job) return undefined;
-    const patch = { error, completedAt: now, queueReason: null, etaMs: null };
+    const patch = { error, completedAt: now, queueReason: null, pauseReason: null, etaMs: null };
     const data = { code: error.code, param: error.param, ...(sample ? { sample } : {}) };
-    return move(ctx, tx, job, "fail", {
+    return move(ctx, tx, job, action, {
       patch,
       settlement: settle(ctx, job),
-      note: { level: "error", type: "job.failed", message: error.message, data },
+      note: { level: "error", message: error.message, data },
     });
   });
 }
@@ -119,7 +127,7 @@ export function finishCancel(ctx: Ctx, id: string, settleRun = (job: JobRow) => 
     return move(ctx, tx, job, "drop", {
       patch,
       settlement: settleRun(job),
-      note: { level: "info", type: "job.cancelled", message: "Cancelled" },
+      note: { level: "info", message: "Cancelled" },
     });
   });
 }
@@ -136,7 +144,7 @@ export function pauseForCredit(ctx: Ctx, id: string, shortage: Shortage): JobRow
   const patch: Patch = { pauseReason: shortage, queueReason: null, etaMs: null };
   const message = SHORTAGES[shortage];
   return write<JobRow | undefined>(ctx.db, (tx) =>
-    move(ctx, tx, { id }, "pause", { patch, note: { level: "warn", type: "job.paused", message } }),
+    move(ctx, tx, { id }, "pause", { patch, note: { level: "warn", message } }),
   );
 }
 
@@ -148,7 +156,7 @@ export function pauseForStorage(ctx: Ctx, id: string, why: string): JobRow | und
   const patch: Patch = { pauseReason: "out of storage", queueReason: null, etaMs: null };
   const message = `Paused: ${why}. Delete checkpoints, exports or finished jobs, or ask for a higher limit; then resume the job`;
   return write<JobRow | undefined>(ctx.db, (tx) =>
-    move(ctx, tx, { id }, "pause", { patch, note: { level: "warn", type: "job.paused", message } }),
+    move(ctx, tx, { id }, "pause", { patch, note: { level: "warn", message } }),
   );
 }
 
@@ -158,7 +166,7 @@ export function resumeFromCredit(ctx: Ctx, id: string): JobRow | undefined {
   const message = "Credit is available again; resuming from the newest checkpoint";
   return write<JobRow | undefined>(ctx.db, (tx) =>
     isShortage(currentJob(tx, id)?.pauseReason)
-      ? move(ctx, tx, { id }, "requeue", { patch, note: { level: "info", type: "job.requeued", message } })
+      ? move(ctx, tx, { id }, "requeue", { patch, note: { level: "info", message } })
       : undefined,
   );
 }
@@ -178,7 +186,7 @@ export function conclude(ctx: Ctx, id: string, end: RunEnd): Verdict["next"] {
       move(ctx, tx, job, "requeue", {
         patch: verdict.patch,
         settlement: settle(ctx, job),
-        note: { level: verdict.level, type: "job.requeued", message: capitalized(verdict.why) },
+        note: { level: verdict.level, message: capitalized(verdict.why) },
       });
     else if (verdict.next === "nothing") closeRun(ctx, tx, job, settle(ctx, job));
     return verdict.next;
@@ -216,8 +224,11 @@ export function requeueInterrupted(ctx: Ctx) {
       if (job.status === "cancelling") return void finishCancel(ctx, job.id, settleLost);
       const message = "The server restarted; resuming from the newest checkpoint";
       const settlement = settleLost(job);
-      const note: Note = { level: "warn", type: "job.requeued", message };
-      return void move(ctx, tx, job, "requeue", { patch: { notBefore: 0 }, settlement, note });
+      return void move(ctx, tx, job, "requeue", {
+        patch: { notBefore: 0 },
+        settlement,
+        note: { level: "warn", message },
+      });
     });
   for (const job of ctx.db.select().from(trainingJobs).where(isNotNull(trainingJobs.runSince)).all())
     write(ctx.db, (tx) => closeRun(ctx, tx, job, settleLost(job))); // paused while its worker was still saving

@@ -1,6 +1,9 @@
+import { emit } from "../../../events/emit.ts";
+import { transition } from "../../../events/lifecycle.ts";
 import { newId } from "../../../lib/ids.ts";
 import type { Tx } from "../../../platform/db/db.ts";
-import { type EVENT_LEVELS, type JobRow, trainingEvents } from "../table.ts";
+import { type Action, machine, report } from "../machine.ts";
+import { type EVENT_LEVELS, type JobRow, trainingEvents, type trainingJobs } from "../table.ts";
 
 export type Note = {
   level: (typeof EVENT_LEVELS)[number];
@@ -13,7 +16,39 @@ export type Note = {
  * Adds a line to the job's history, which people read at `GET /v1/training_jobs/{id}/events`. It belongs to the commit
  * of the change that it describes.
  */
-export function note(tx: Tx, job: Pick<JobRow, "id" | "workspaceId">, now: number, { data = {}, ...rest }: Note) {
-  const row = { id: newId("evt", now), jobId: job.id, workspaceId: job.workspaceId, data, createdAt: now, ...rest };
+export const note = (tx: Tx, job: Pick<JobRow, "id" | "workspaceId">, now: number, what: Note) =>
+  insert(tx, job, now, { id: newId("evt", now), ...what });
+
+function insert(
+  tx: Tx,
+  job: Pick<JobRow, "id" | "workspaceId">,
+  now: number,
+  { data = {}, ...rest }: Note & { id: string },
+) {
+  const row = { jobId: job.id, workspaceId: job.workspaceId, data, createdAt: now, ...rest };
   tx.insert(trainingEvents).values(row).run();
+}
+
+type Patch = Partial<typeof trainingJobs.$inferInsert>;
+type Step = { id: string; action: Action; now: number; patch?: Patch };
+
+/**
+ * Changes the status of a job. The line in the history and the event of the workspace have the same id and the same
+ * data, so that a reader of both counts the change once. Undefined if the status does not allow the action.
+ */
+export function step(tx: Tx, { id, action, now, patch }: Step, what: Omit<Note, "type">): JobRow | undefined {
+  const eventId = newId("evt", now);
+  const row = transition(tx, machine, action, { id, now, eventId }, patch);
+  if (!row) return undefined;
+  const { data, ...rest } = what;
+  const type = machine.steps[action][2] ?? "";
+  insert(tx, row, now, { id: eventId, type, ...rest, data: { ...report(row), ...data } });
+  return row;
+}
+
+/** The first line of the history, with the event of the workspace under the same id. */
+export function noteCreated(tx: Tx, job: JobRow, now: number) {
+  const data = report(job);
+  const id = emit(tx, "job.created", { workspaceId: job.workspaceId, now }, data);
+  insert(tx, job, now, { id, level: "info", type: "job.created", message: "Created and queued", data });
 }

@@ -8,11 +8,15 @@ import { inOrder, type Waiting } from "./queue_order.ts";
 /** Jobs that one round of the loop tries to start. */
 export const MOST_TRIED = 16;
 
-/** The index training_jobs_queue has every column, so that no row with its code is read. */
+/**
+ * The index training_jobs_queue has every column, so that no row with its code is read. A job that still reads its
+ * dataset is not in the queue.
+ */
 const queued = prepared((db) =>
   db.$client.prepare<Waiting, []>(
     `SELECT id, workspace_id AS workspaceId, priority, queued_at AS queuedAt, not_before AS notBefore
-     FROM training_jobs INDEXED BY training_jobs_queue WHERE completed_at IS NULL AND status = 'queued'`,
+     FROM training_jobs INDEXED BY training_jobs_queue
+     WHERE completed_at IS NULL AND status = 'queued' AND reading IS NULL`,
   ),
 );
 const running = prepared((db) =>

@@ -14,6 +14,12 @@ export const isFinished = ({ status }: Pick<JobRow, "status">) => machine.termin
 /** Not scoped to a workspace: for background work, which has no caller. */
 export const currentJob = (db: Db | Tx, id: string): JobRow | undefined => byId(db, { id });
 
+/** The same, if the job has not ended. */
+export function unfinishedJob(db: Db | Tx, id: string): JobRow | undefined {
+  const job = currentJob(db, id);
+  return job && !isFinished(job) ? job : undefined;
+}
+
 export function find(ctx: Pick<Ctx, "db">, workspaceId: string, id: string): JobRow | undefined {
   const row = currentJob(ctx.db, id);
   return row?.workspaceId === workspaceId ? row : undefined;
@@ -28,6 +34,8 @@ export function mustGet(ctx: Pick<Ctx, "db">, workspaceId: string, id: string, p
 /** The columns of a job that has never run. */
 export const blankJob = () => ({
   status: machine.initial,
+  reading: null,
+  warnings: [],
   gpu: null,
   step: 0,
   etaMs: null,
@@ -53,6 +61,7 @@ export const blankJob = () => ({
   runUntil: null,
   logKey: null,
   logBytes: null,
+  logStdoutBytes: null,
   startedAt: null,
   completedAt: null,
 });

@@ -5,14 +5,16 @@ import { type PageQuery, page } from "../../../http/answer/pagination.ts";
 import { runTime } from "../../billing/run_time.ts";
 import { present, type TrainingJob } from "../schema.ts";
 import { positionOf, reasonOf } from "../state/queue.ts";
+import { loadOf } from "../state/unread.ts";
 import { type JobRow, trainingJobs } from "../table.ts";
 
 export const presentJob = (ctx: Ctx, row: JobRow): TrainingJob => presentWith(ctx, row, true);
 
 function presentWith(ctx: Ctx, row: JobRow, withSource: boolean): TrainingJob {
   const queuePosition = positionOf(ctx, row);
-  const queueReason = reasonOf(ctx, row, queuePosition);
-  return present(row, { now: runTime(ctx, row.id), withSource, queuePosition, queueReason });
+  const load = loadOf(ctx, row);
+  const queueReason = load && row.status === "queued" ? load.reason : reasonOf(ctx, row, queuePosition);
+  return present(row, { now: runTime(ctx, row.id), withSource, queuePosition, queueReason, load });
 }
 
 type ListQuery = PageQuery & { status?: JobRow["status"] | undefined; method?: JobRow["method"] | undefined };

@@ -1,8 +1,8 @@
 /** Lists of a job's events, checkpoints and samples. */
 import { and, asc, eq, gt, isNull, max } from "drizzle-orm";
 import type { Ctx } from "../../../context.ts";
+import { invalidCursor } from "../../../http/answer/cursor.ts";
 import { type PageQuery, page } from "../../../http/answer/pagination.ts";
-import { AppError } from "../../../lib/errors.ts";
 import { type JobRow, trainingCheckpoints, trainingEvents, trainingSamples } from "../table.ts";
 import { presentCheckpoint, presentEvent, presentSample, type SamplesQuery } from "./schema.ts";
 
@@ -27,11 +27,7 @@ export function samples(ctx: Ctx, job: JobRow, { step: requested, limit, after }
   const step = requested ?? (cursorStep === undefined ? latestStep(ctx, job) : Number(cursorStep));
   const ofStep = and(eq(trainingSamples.jobId, job.id), eq(trainingSamples.step, step));
   const number = Number(cursorNumber);
-  if (after !== undefined) {
-    const cursor = and(ofStep, eq(trainingSamples.number, number));
-    if (Number(cursorStep) !== step || !ctx.db.select().from(trainingSamples).where(cursor).get())
-      throw new AppError("invalid_cursor", `after: no item ${after.slice(0, 80)} in this list`, { param: "after" });
-  }
+  if (after !== undefined && Number(cursorStep) !== step) throw invalidCursor(after, `a sample of step ${step}`);
   const rows = ctx.db
     .select()
     .from(trainingSamples)

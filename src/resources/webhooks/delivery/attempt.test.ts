@@ -54,11 +54,13 @@ function recording() {
 }
 const headersOf = ({ headers }: DialRequest) => new Headers(headers);
 
-test("one attempt has ten seconds for everything, and 64 KiB of answer", async () => {
+test("P16 one attempt has ten seconds, 64 KiB of answer, and a 2xx is enough by itself", async () => {
   const { requests, dial } = recording();
   const { ctx, request } = open(dial);
   await attempt(ctx, request(), never);
   expect(requests).toMatchObject([{ method: "POST", timeoutMs: 10_000, maxResponseBytes: 65_536, keepAlive: true }]);
+  const { isEnough } = requests[0]!;
+  expect([199, 200, 204, 299, 300, 410, 500].filter((status) => isEnough?.(status))).toEqual([200, 204, 299]);
 });
 
 test("during a rotation it is signed with both secrets, afterwards with the new one", async () => {

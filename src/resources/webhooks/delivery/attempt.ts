@@ -7,7 +7,7 @@ import { signingSecrets } from "../rotation.ts";
 import { openSecrets } from "../sealing.ts";
 import type { EndpointRow } from "../table.ts";
 import { parseRetryAfter } from "./retry_schedule.ts";
-import type { Outcome } from "./verdict.ts";
+import { isSuccess, type Outcome } from "./verdict.ts";
 
 const TIMEOUT_MS = 10_000;
 const READ_BYTES = 65_536;
@@ -22,7 +22,7 @@ export type Attempt = {
   warm: boolean;
 };
 
-/** The columns of the attempt's row, and the outcome for `judge`. */
+/** The columns of the attempt's row, the outcome for `judge`, and a body that had not come with the status. */
 export type AttemptResult = {
   attemptedAt: number;
   endedAt: number;
@@ -31,18 +31,28 @@ export type AttemptResult = {
   responseBody: string | null;
   errorCode: string | null;
   errorMessage: string | null;
+  lateBody?: Promise<string | null> | undefined;
 };
 
-/** Sends one signed request and reads its whole answer. Throws only what `signal` was aborted with. */
+/** Sends one signed request. A 2xx ends it at the status line; any other answer is read. Throws only what `signal` was aborted with. */
 export async function attempt(ctx: Ctx, request: Attempt, signal: AbortSignal): Promise<AttemptResult> {
   const attemptedAt = ctx.clock.now();
   const none = { responseCode: null, responseBody: null, errorCode: null, errorMessage: null };
   try {
-    const { status, headers, body } = await send(ctx, request, attemptedAt, signal);
+    const { status, headers, body, late } = await send(ctx, request, attemptedAt, signal);
     const endedAt = ctx.clock.now();
     const retryAfterMs = parseRetryAfter(headers.get("retry-after"), endedAt);
     const outcome: Outcome = { answered: true, status, retryAfterMs };
-    return { ...none, attemptedAt, endedAt, outcome, responseCode: status, responseBody: excerpt(body) };
+    const responseBody = excerpt(body);
+    return {
+      ...none,
+      attemptedAt,
+      endedAt,
+      outcome,
+      responseCode: status,
+      responseBody,
+      lateBody: late?.then(excerpt),
+    };
   } catch (error) {
     if (signal.aborted) throw signal.reason;
     const endedAt = ctx.clock.now();
@@ -65,7 +75,7 @@ async function send(ctx: Ctx, attempt: Attempt, now: number, signal: AbortSignal
   const secrets = signingSecrets(openSecrets(ctx, endpoint), now);
   const message = { id: eventId, timestampSeconds: Math.floor(now / 1000), body };
   const headers = (endpoint.scheme === "service" ? serviceHeaders : deliveryHeaders)(message, secrets);
-  const request = { method: "POST", headers, body, maxResponseBytes: READ_BYTES, signal };
+  const request = { method: "POST", headers, body, maxResponseBytes: READ_BYTES, isEnough: isSuccess, signal };
   const begun = performance.now();
   try {
     return await ctx.dial(endpoint.url, { ...request, timeoutMs: TIMEOUT_MS, keepAlive: true });

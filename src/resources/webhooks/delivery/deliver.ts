@@ -8,19 +8,20 @@ import { systemClock } from "../../../platform/clock.ts";
 import { shareSnapshot } from "../../../platform/db/snapshot.ts";
 import * as endpoints from "../service.ts";
 import { attempt } from "./attempt.ts";
-import { cancelRest } from "./cancel.ts";
-import { type DueDelivery, type DueRead, expireOverdue, readDue, scanEndpoints } from "./due.ts";
+import { type DueDelivery, type DueRead, expireOverdue, readDue, redate, scanEndpoints } from "./due.ts";
 import { type AttemptFacts, type DeliveryFacts, readAttempt } from "./facts.ts";
 import { chooseStarts, type Pace } from "./fairness.ts";
-import { record } from "./record.ts";
-import { dueAction, type Trigger } from "./verdict.ts";
+import { settleClosed } from "./held.ts";
+import { record, recordBody } from "./record.ts";
+import { dueAction, isSuccess, type Trigger } from "./verdict.ts";
 
 const PAUSE_MS = 30_000; // between attempts whose results cannot be written
 
 export async function deliver(ctx: Ctx, signal: AbortSignal): Promise<void> {
   const state = ctx.state.webhooks;
   if (state.isPaused(ctx.clock)) return;
-  if (state.takeSweep(ctx.clock)) await cancelRest(ctx);
+  if (state.takeSweep(ctx.clock)) await settleClosed(ctx);
+  if (state.takeClockCheck(ctx.clock)) await redate(ctx);
   const begun = performance.now();
   shareSnapshot(ctx.db);
   const { queues, isPartial } = nextQueues(ctx);
@@ -87,8 +88,9 @@ async function attemptOnce(ctx: Ctx, facts: AttemptFacts, { trigger, pace, signa
     const warm = pace.speed === "quick";
     const result = await attempt(ctx, { endpoint, eventId, body: body ?? undefined, warm }, signal);
     await record(ctx, { deliveryId: delivery.id, trigger, result });
-    const { responseCode, attemptedAt, endedAt } = result;
-    const succeeded = responseCode !== null && responseCode >= 200 && responseCode < 300;
+    const { responseCode, attemptedAt, endedAt, lateBody } = result;
+    if (lateBody) void recordBody(ctx, delivery.id, attemptedAt, lateBody);
+    const succeeded = responseCode !== null && isSuccess(responseCode);
     return { succeeded, durationMs: endedAt - attemptedAt };
   } catch (error) {
     if (signal.aborted) return undefined; // it leaves no trace, and is made again

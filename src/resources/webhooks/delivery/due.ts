@@ -1,13 +1,19 @@
-/** Reads which endpoints have deliveries that are due, and which deliveries these are. Only `expireOverdue` writes. */
+/**
+ * Reads which endpoints have deliveries that are due, and which deliveries these are. Only `expireOverdue` and `redate`
+ * write.
+ */
 import { eq, sql } from "drizzle-orm";
+import type { Ctx } from "../../../context.ts";
 import { transition } from "../../../events/lifecycle.ts";
-import { type Db, prepared, write } from "../../../platform/db/db.ts";
+import { type Db, prepared, type Tx, write } from "../../../platform/db/db.ts";
+import { gradually } from "../../../platform/db/gradually.ts";
 import { preparedRow } from "../../../platform/db/row.ts";
 import { deliveryMachine } from "../machine.ts";
 import { webhookDeliveries } from "../table.ts";
 import { EXPIRED } from "./enqueue.ts";
 import { type EndpointQueue, type Limits, roomOf, type Turn, turnsOf } from "./fairness.ts";
 import type { ActiveEndpoint } from "./live.ts";
+import { LONGEST_WAIT_MS } from "./retry_schedule.ts";
 
 const deliveryById = preparedRow(webhookDeliveries, eq(webhookDeliveries.id, sql.placeholder("id")));
 
@@ -22,7 +28,7 @@ const nextEndpoint = prepared((db) =>
      WHERE next_at IS NOT NULL AND endpoint_id > ? ORDER BY endpoint_id, next_at LIMIT 1`,
   ),
 );
-/** Nothing is due at an endpoint that is not enabled: `cancelRest` cancels what waits there. */
+/** Nothing is due at an endpoint that is not enabled: `settleClosed` holds or cancels what waits there. */
 const oldestDue = prepared((db) =>
   db.$client.prepare<WaitingRow, [string, number, number]>(
     `SELECT id, expires_at, resend_at FROM webhook_deliveries
@@ -110,3 +116,33 @@ export function expireOverdue(db: Db, endpoints: readonly ActiveEndpoint[], now:
 
 /** A delivery that is resent by hand may be sent after its expiry. */
 const hasExpired = ({ expires_at, resend_at }: WaitingRow, now: number) => resend_at === null && expires_at <= now;
+
+const isAhead = prepared((db) =>
+  db.$client.prepare<unknown, [string, number]>(
+    "SELECT 1 FROM webhook_deliveries WHERE endpoint_id = ? AND next_at > ? LIMIT 1",
+  ),
+);
+const makeDue = prepared((db) =>
+  db.$client.prepare<unknown, [string, number, number, number]>(
+    `UPDATE webhook_deliveries SET due_at = min(due_at, ?2), resend_at = min(resend_at, ?2), updated_at = ?2 WHERE id IN
+       (SELECT id FROM webhook_deliveries WHERE endpoint_id = ?1 AND next_at > ?3 LIMIT ?4)`,
+  ),
+);
+
+/**
+ * Makes deliveries due whose time was computed while the clock was ahead (`dueTimeMs`): nothing would read their rows
+ * until the wrong date comes.
+ */
+export async function redate({ db, clock }: Pick<Ctx, "db" | "clock">): Promise<void> {
+  const now = clock.now();
+  const latest = now + LONGEST_WAIT_MS;
+  let looked = 0;
+  for (let row = nextEndpoint(db).get(""); row; row = nextEndpoint(db).get(row.endpoint_id)) {
+    const { endpoint_id: id } = row;
+    if (isAhead(db).get(id, latest)) await gradually(db, (tx, rows) => bringBack(tx, id, now, rows));
+    if (++looked % SCANNED_ENDPOINTS === 0) await new Promise(setImmediate);
+  }
+}
+
+const bringBack = (tx: Tx, endpointId: string, now: number, rows: number): number =>
+  makeDue(tx).run(endpointId, now, now + LONGEST_WAIT_MS, rows).changes;

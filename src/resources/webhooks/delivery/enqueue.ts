@@ -5,7 +5,7 @@ import { preparedInsert } from "../../../platform/db/row.ts";
 import { type DeliveryRow, type EndpointRow, webhookDeliveries } from "../table.ts";
 import { bodyOf } from "./payload.ts";
 import { expiryOf } from "./retry_schedule.ts";
-import { newDelivery, settled } from "./verdict.ts";
+import { firstState, newDelivery } from "./verdict.ts";
 
 export type QueuedEvent = Pick<EventRow, "id" | "workspaceId" | "type" | "createdAt" | "data">;
 type Recipient = { endpoint: Pick<EndpointRow, "id" | "status">; trigger: "scheduled" | "test"; now: number };
@@ -17,7 +17,7 @@ const insertBody = prepared((db) =>
   ),
 );
 
-/** The only way deliveries are created. A delivery to an endpoint that is not enabled is created as cancelled. */
+/** The only way deliveries are created. A delivery to a disabled endpoint is held, one to a deleted endpoint cancelled. */
 export function enqueueAll(tx: Tx, event: QueuedEvent, tos: readonly Recipient[]): DeliveryRow[] {
   const { id, workspaceId, type, createdAt, data } = event;
   if (tos.length === 0) return [];
@@ -39,9 +39,8 @@ export function enqueueBody(tx: Tx, event: EventBody, tos: readonly Recipient[])
 
 function insertDelivery(tx: Tx, event: EventKey, { endpoint, trigger, now }: Recipient): DeliveryRow {
   const id = newId("dlv", now);
-  const fresh = newDelivery(id, event.createdAt);
-  const open = endpoint.status === "enabled";
-  const { status, attemptCount, scheduledCount, dueAtMs } = open ? fresh : settled(fresh, "cancelled");
+  const fresh = firstState(newDelivery(id, event.createdAt), endpoint, now);
+  const { status, attemptCount, scheduledCount, dueAtMs } = fresh;
   return insert(tx, {
     id,
     endpointId: endpoint.id,
@@ -57,11 +56,11 @@ function insertDelivery(tx: Tx, event: EventKey, { endpoint, trigger, now }: Rec
     resendAt: null,
     expiresAt: expiryOf(event.createdAt),
     lastResponseCode: null,
-    lastError: open ? null : CANCELLED,
+    lastError: status === "cancelled" ? CANCELLED : status === "exhausted" ? EXPIRED : null,
     createdAt: now,
     updatedAt: now,
   });
 }
 
-export const CANCELLED = "The endpoint was disabled or deleted before the delivery";
+export const CANCELLED = "The endpoint was deleted before the delivery";
 export const EXPIRED = "The endpoint did not acknowledge the event within 72 hours";

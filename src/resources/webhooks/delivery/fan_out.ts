@@ -8,7 +8,6 @@ import { isFannedOut, wants } from "../kinds.ts";
 import { webhookEndpoints } from "../table.ts";
 import { enqueueAll } from "./enqueue.ts";
 
-/** Its place in the outbox, and the loop. */
 /** The name of the cursor in the outbox. It is stored, so it stays as it is. */
 export const FAN_OUT_CONSUMER = "webhooks.fan_out";
 const BATCH = 200;
@@ -35,7 +34,7 @@ export async function fanOut(ctx: Ctx, signal?: AbortSignal): Promise<void> {
   while (!signal?.aborted && (await next()) > 0) if (made > 0) ctx.wake("webhooks.deliver");
 }
 
-/** Endpoints that were enabled at the time of the event. Those disabled since get a cancelled delivery. */
+/** Endpoints that were enabled at the time of the event. A delivery to one that was disabled since is held. */
 const thereThen = prepared((db) => {
   const { workspaceId, status, afterSeq, updatedAt, eventTypes, id, scheme } = webhookEndpoints;
   const at = sql.placeholder("createdAt");

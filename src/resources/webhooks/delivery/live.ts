@@ -1,4 +1,5 @@
 import type { Ctx } from "../../../context.ts";
+import { MINUTE_MS, SECOND_MS } from "../../../lib/units.ts";
 import type { Clock } from "../../../platform/clock.ts";
 import type { Secrets } from "../rotation.ts";
 import { type EndpointLoad, FIRST_TURN, firstPace, LIMITS, type Pace, paceAfter, paceDuring } from "./fairness.ts";
@@ -9,7 +10,8 @@ import type { ResultBatch } from "./record.ts";
 type Endpoint = { pace: Pace; readonly deliveries: Map<string, number> };
 export type ActiveEndpoint = EndpointLoad & { readonly deliveries: ReadonlyMap<string, number> };
 
-const SWEEP_MS = 1_000;
+const SWEEP_MS = SECOND_MS;
+const CLOCK_CHECK_MS = MINUTE_MS;
 
 /** The state of deliveries that lives in this process (`ctx.state.webhooks`). */
 export class WebhooksState {
@@ -26,6 +28,7 @@ export class WebhooksState {
   readonly #closing = new AbortController();
   #pausedUntil = Number.NEGATIVE_INFINITY;
   #sweptAt = Number.NEGATIVE_INFINITY;
+  #clockCheckedAt = Number.NEGATIVE_INFINITY;
 
   constructor(readonly limits = LIMITS) {}
 
@@ -80,10 +83,17 @@ export class WebhooksState {
 
   isPaused = (clock: Clock): boolean => clock.steady() < this.#pausedUntil;
 
-  /** True once a second: then what is left of disabled endpoints is cancelled. */
+  /** True once a second: then deliveries of disabled, deleted and re-enabled endpoints are settled. */
   takeSweep(clock: Clock): boolean {
     if (clock.steady() - this.#sweptAt < SWEEP_MS) return false;
     this.#sweptAt = clock.steady();
+    return true;
+  }
+
+  /** True once a minute: then due times of a wrong clock are corrected. */
+  takeClockCheck(clock: Clock): boolean {
+    if (clock.steady() - this.#clockCheckedAt < CLOCK_CHECK_MS) return false;
+    this.#clockCheckedAt = clock.steady();
     return true;
   }
 

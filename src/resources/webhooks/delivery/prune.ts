@@ -1,4 +1,4 @@
-import { and, inArray, isNotNull, lt, notExists, sql } from "drizzle-orm";
+import { and, inArray, isNotNull, lt, ne, notExists, sql } from "drizzle-orm";
 import type { Ctx } from "../../../context.ts";
 import { DAY_MS } from "../../../lib/units.ts";
 import type { Tx } from "../../../platform/db/db.ts";
@@ -14,11 +14,11 @@ export async function prune(ctx: Ctx): Promise<void> {
 }
 
 function pruneDeliveries(tx: Tx, before: number, rows: number): number {
-  const { id, eventId, createdAt } = webhookDeliveries;
+  const { id, eventId, createdAt, status } = webhookDeliveries;
   const old = tx
     .select({ id, eventId })
     .from(webhookDeliveries)
-    .where(and(lt(createdAt, before), sql`${nextAt} IS NULL`))
+    .where(and(lt(createdAt, before), sql`${nextAt} IS NULL`, ne(status, "pending")))
     .limit(rows)
     .all();
   const ids = old.map((row) => row.id);

@@ -1,4 +1,4 @@
-import { eq } from "drizzle-orm";
+import { and, eq } from "drizzle-orm";
 import type { Ctx } from "../../../context.ts";
 import { advance, transition } from "../../../events/lifecycle.ts";
 import { afterCommit, type Db, durable, openCommit, type Tx, write } from "../../../platform/db/db.ts";
@@ -7,8 +7,8 @@ import { counter } from "../../../platform/metrics.ts";
 import { deliveryMachine, machine } from "../machine.ts";
 import { webhookAttempts, webhookDeliveries, webhookEndpoints } from "../table.ts";
 import type { AttemptResult } from "./attempt.ts";
-import { cancelWaiting } from "./cancel.ts";
 import { readFacts } from "./facts.ts";
+import { holdWaiting } from "./held.ts";
 import { type DeliveryStatus, type Endpoint, judge, type Trigger } from "./verdict.ts";
 
 const STEPS = {
@@ -41,6 +41,22 @@ export async function record(ctx: Pick<Ctx, "db" | "state">, finished: FinishedA
   webhooks.openBatch.results.push(finished);
   const failed = await webhooks.openBatch.done;
   if (failed.has(finished)) throw failed.get(finished);
+}
+
+/** Adds a body that came after the status line had acknowledged the delivery. It may be lost: only a person reads it. */
+export async function recordBody(
+  { db, state: { webhooks } }: Pick<Ctx, "db" | "state">,
+  deliveryId: string,
+  attemptedAt: number,
+  late: Promise<string | null>,
+): Promise<void> {
+  const responseBody = await late;
+  if (responseBody === null) return;
+  const one = and(eq(webhookAttempts.deliveryId, deliveryId), eq(webhookAttempts.attemptedAt, attemptedAt));
+  const put = (tx: Tx) => void tx.update(webhookAttempts).set({ responseBody }).where(one).run();
+  try {
+    webhooks.flushGuard.exempt(db, () => write(db, put));
+  } catch {} // the server stops or cannot write, which others report
 }
 
 const HOLD_MS = 1;
@@ -83,7 +99,7 @@ function putResult(tx: Tx, { deliveryId, trigger, result }: FinishedAttempt): vo
   const facts = readFacts(tx, deliveryId);
   if (!facts) return;
   const { delivery, endpoint, endpointId, workspaceId } = facts;
-  const { attemptedAt, endedAt, outcome, ...answer } = result;
+  const { attemptedAt, endedAt, outcome, lateBody: _, ...answer } = result;
   const now = endedAt;
   const after = judge(delivery, endpoint, { trigger, endedAtMs: endedAt, outcome });
   const { status, attemptCount, scheduledCount, dueAtMs: dueAt } = after.delivery;
@@ -107,7 +123,7 @@ function putResult(tx: Tx, { deliveryId, trigger, result }: FinishedAttempt): vo
       .where(eq(webhookDeliveries.id, deliveryId))
       .run();
   putEndpoint(tx, endpointId, endpoint, { after: after.endpoint, gone: responseCode === 410, now });
-  if (after.cancelOthers) cancelWaiting(tx, endpointId, now);
+  if (after.holdOthers) holdWaiting(tx, endpointId, now);
 }
 
 type EndpointChange = { after: Endpoint; gone: boolean; now: number };

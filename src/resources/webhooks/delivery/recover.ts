@@ -13,7 +13,6 @@ import * as endpoints from "../service.ts";
 import { type DeliveryRow, type EndpointRow, webhookDeliveries } from "../table.ts";
 import { enqueue } from "./enqueue.ts";
 import { FAN_OUT_CONSUMER } from "./fan_out.ts";
-import { expiryOf } from "./retry_schedule.ts";
 
 const PAGE_ROWS = 1_000; // a few milliseconds
 const CLOCK_MS = HOUR_MS; // a clock that was set back by less does no harm
@@ -93,10 +92,7 @@ function recoverMissed(ctx: Ctx, endpoint: EndpointRow, sinceMs: number): Promis
       .all();
     const missed = found.filter((event) => event.createdAt >= sinceMs && isMissed(tx, endpoint, event));
     const now = ctx.clock.now();
-    const made = missed.map((event) => {
-      const status = expiryOf(event.createdAt) <= now ? ("disabled" as const) : ("enabled" as const);
-      return enqueue(tx, event, { endpoint: { id: endpoint.id, status }, trigger: "scheduled", now });
-    });
+    const made = missed.map((event) => enqueue(tx, event, { endpoint, trigger: "scheduled", now }));
     requestResend(
       ctx,
       tx,

@@ -22,6 +22,13 @@ const JITTER = 0.1;
 /** A Retry-After must not cost the last attempt, which is then made this long before the expiry. */
 const LAST_CALL_MS = MINUTE_MS;
 
+/** No wait is longer: a Retry-After at most doubles the last one. */
+export const LONGEST_WAIT_MS = 2 * 12 * HOUR_MS;
+
+/** When a delivery is due. A time further ahead than any wait was computed with a wrong clock: it is due now. */
+export const dueTimeMs = (dueAtMs: number, nowMs: number): number =>
+  dueAtMs - nowMs > LONGEST_WAIT_MS ? nowMs : dueAtMs;
+
 export const expiryOf = (createdAtMs: number) => createdAtMs + WINDOW_MS;
 
 export type FailedAttempt = {

@@ -5,6 +5,8 @@ import {
   dueAction,
   type Endpoint,
   enabled,
+  firstState,
+  held,
   judge,
   newDelivery,
   nextAttemptMs,
@@ -30,7 +32,7 @@ describe("an attempt", () => {
     expect(judge(delivery, endpoint, attempt(answered(status)))).toEqual({
       delivery: { ...delivery, status: "succeeded", attemptCount: 1, scheduledCount: 1, dueAtMs: null },
       endpoint: { ...endpoint, consecutiveFailures: 0 },
-      cancelOthers: false,
+      holdOthers: false,
     });
   });
 
@@ -39,31 +41,38 @@ describe("an attempt", () => {
     ...(["timeout", "address_refused", "unresolved", "connection", "tls"] as const).map(
       (error): Outcome => ({ answered: false, error }),
     ),
-  ])("with the outcome %j fails, counts, and is tried again in five seconds", (outcome) => {
+  ])("P16 a failure: the outcome %j counts, and is tried again in five seconds", (outcome) => {
     expect(judge(delivery, endpoint, attempt(outcome))).toEqual({
       delivery: { ...delivery, attemptCount: 1, scheduledCount: 1, dueAtMs: CREATED + 5100 },
       endpoint: { ...endpoint, consecutiveFailures: 4 },
-      cancelOthers: false,
+      holdOthers: false,
     });
   });
 
-  test("answered with 410 ends the delivery as failed and disables the endpoint at once", () => {
+  test("P16 410: the delivery has failed and the endpoint is disabled at once", () => {
     const judged = judge(delivery, endpoint, attempt(answered(410)));
     expect(judged.delivery).toMatchObject({ status: "failed", dueAtMs: null });
     expect(judged.endpoint).toEqual({ status: "disabled", consecutiveFailures: 4, disabledAtMs: CREATED + 100 });
-    expect(judged.cancelOthers).toBe(true);
+    expect(judged.holdOthers).toBe(true);
   });
 
-  test("that is the fiftieth failure in a row disables the endpoint and cancels; the forty-ninth does not", () => {
+  test("P7 a delivery counts once: only its first failed attempt counts toward the fifty", () => {
+    const retried: Delivery = { ...delivery, attemptCount: 1, scheduledCount: 1 };
+    const judged = judge(retried, { ...endpoint, consecutiveFailures: 49 }, attempt(answered(500)));
+    expect(judged.endpoint).toEqual({ ...endpoint, consecutiveFailures: 49 });
+    expect(judged.delivery).toMatchObject({ status: "pending", attemptCount: 2 });
+  });
+
+  test("P7 the fiftieth failed delivery in a row disables the endpoint and is held; the forty-ninth does not", () => {
     const [almost, full] = [48, 49].map((consecutiveFailures) =>
       judge(delivery, { ...endpoint, consecutiveFailures }, attempt(answered(500))),
     );
-    expect([almost!.endpoint.status, almost!.delivery.status, almost!.cancelOthers]).toEqual([
-      "enabled",
-      "pending",
-      false,
-    ]);
-    expect([full!.endpoint.status, full!.delivery.status, full!.cancelOthers]).toEqual(["disabled", "cancelled", true]);
+    expect(almost).toMatchObject({ endpoint: { status: "enabled" }, holdOthers: false });
+    expect(full).toMatchObject({
+      delivery: { status: "pending", dueAtMs: null },
+      endpoint: { status: "disabled" },
+      holdOthers: true,
+    });
     expect(full!.endpoint).toMatchObject({ consecutiveFailures: 50, disabledAtMs: CREATED + 100 });
   });
 
@@ -80,7 +89,8 @@ describe("an attempt", () => {
       const success = judge(delivery, other, attempt(answered(200)));
       expect([success.delivery.status, success.endpoint]).toEqual(["succeeded", { ...other, consecutiveFailures: 0 }]);
       const failure = judge(delivery, other, attempt(answered(500)));
-      expect(failure).toMatchObject({ delivery: { status: "cancelled", dueAtMs: null }, cancelOthers: false });
+      const ended = status === "disabled" ? "pending" : "cancelled";
+      expect(failure).toMatchObject({ delivery: { status: ended, dueAtMs: null }, holdOthers: false });
       expect(failure.endpoint).toEqual({ ...other, consecutiveFailures: 61 });
     },
   );
@@ -90,10 +100,11 @@ describe("an attempt by hand", () => {
   const byHand = { trigger: "manual" } as const;
   const waiting: Delivery = { ...delivery, attemptCount: 2, scheduledCount: 2, dueAtMs: CREATED + 65_000 };
 
-  test("that fails counts against the endpoint and leaves the schedule where it was", () => {
+  test("that fails leaves the schedule where it was, and counts only if it is the first attempt", () => {
     const judged = judge(waiting, endpoint, attempt(answered(500), byHand));
     expect(judged.delivery).toEqual({ ...waiting, attemptCount: 3 });
-    expect(judged.endpoint.consecutiveFailures).toBe(4);
+    expect(judged.endpoint.consecutiveFailures).toBe(3);
+    expect(judge(delivery, endpoint, attempt(answered(500), byHand)).endpoint.consecutiveFailures).toBe(4);
   });
 
   test.each(["succeeded", "failed", "exhausted", "cancelled"] as const)("on a delivery that %s", (status) => {
@@ -109,7 +120,11 @@ describe("a due delivery", () => {
     ["at its time", delivery, "enabled", CREATED, "attempt"],
     ["long after its time", delivery, "enabled", EXPIRY - 1, "attempt"],
     ["at the end of the window", delivery, "enabled", EXPIRY, "expire"],
-    ["of a disabled endpoint", delivery, "disabled", CREATED, "cancel"],
+    ["of a disabled endpoint", delivery, "disabled", CREATED, "hold"],
+    ["that is held", held(delivery), "disabled", CREATED, "wait"],
+    ["that is held, window over", held(delivery), "disabled", EXPIRY, "expire"],
+    ["that is held, endpoint enabled again", held(delivery), "enabled", CREATED, "resume"],
+    ["that is held, endpoint enabled again, window over", held(delivery), "enabled", EXPIRY, "expire"],
     ["of a deleted endpoint, window over", delivery, "deleted", EXPIRY, "cancel"],
     ["that succeeded", settled(delivery, "succeeded"), "enabled", EXPIRY, "wait"],
     ["that was cancelled", settled(delivery, "cancelled"), "disabled", EXPIRY, "wait"],
@@ -117,10 +132,24 @@ describe("a due delivery", () => {
     expect(dueAction(row, { ...endpoint, status }, now)).toBe(action);
   });
 
+  test("D6 clock: a due time further ahead than any wait is due, one within the longest wait is not", () => {
+    const ahead = (ms: number) => dueAction({ ...delivery, dueAtMs: CREATED + ms }, endpoint, CREATED);
+    expect([ahead(24 * HOUR), ahead(24 * HOUR + 1), ahead(365 * 24 * HOUR)]).toEqual(["wait", "attempt", "attempt"]);
+  });
+
   test("shows its next attempt, and none when only its expiry is left", () => {
     const at = (dueAtMs: number | null) => nextAttemptMs({ ...delivery, dueAtMs });
     expect([at(CREATED), at(EXPIRY - 1), at(EXPIRY), at(null)]).toEqual([CREATED, EXPIRY - 1, null, null]);
   });
+});
+
+test.each([
+  ["enabled", CREATED, { status: "pending", dueAtMs: CREATED }],
+  ["disabled", CREATED, { status: "pending", dueAtMs: null }],
+  ["deleted", CREATED, { status: "cancelled", dueAtMs: null }],
+  ["enabled", EXPIRY, { status: "exhausted", dueAtMs: null }],
+] as const)("a delivery that is made when its endpoint is %s", (status, now, expected) => {
+  expect(firstState(delivery, { status }, now)).toMatchObject(expected);
 });
 
 test("an endpoint enabled again starts from nothing; a deleted one stays deleted", () => {

@@ -1,9 +1,10 @@
-import { expiryOf, jitterOf, nextDueMs } from "./retry_schedule.ts";
+import { dueTimeMs, expiryOf, jitterOf, nextDueMs } from "./retry_schedule.ts";
 
 /**
  * Pure rules for a delivery and its endpoint. Both change in one commit, with the row of the attempt. An attempt that a
  * crash cut off leaves no trace and is made again under its number: delivery is at least once. An attempt that was
- * under way when its endpoint was disabled or deleted still ends by its own outcome.
+ * under way when its endpoint was disabled or deleted still ends by its own outcome. While an endpoint is disabled, its
+ * pending deliveries are held: they have no due time until it is enabled again, and expire as usual.
  */
 export const DELIVERY_STATUSES = ["pending", "succeeded", "failed", "exhausted", "cancelled"] as const;
 export type DeliveryStatus = (typeof DELIVERY_STATUSES)[number];
@@ -17,7 +18,7 @@ export type Delivery = {
   scheduledCount: number;
   /** When the event was created: the 72 hours begin then. */
   createdAtMs: number;
-  /** The next attempt or the expiry. Null: settled. */
+  /** The next attempt or the expiry. Null: settled or held. */
   dueAtMs: number | null;
 };
 
@@ -38,6 +39,8 @@ export type AttemptEnd = { trigger: Trigger; endedAtMs: number; outcome: Outcome
 export const DISABLING_FAILURES = 50;
 const GONE_STATUS = 410;
 
+export const isSuccess = (status: number): boolean => status >= 200 && status < 300;
+
 export const newDelivery = (id: string, createdAtMs: number): Delivery => ({
   id,
   status: "pending",
@@ -52,11 +55,13 @@ export function dueAction(
   delivery: Delivery,
   endpoint: Endpoint,
   nowMs: number,
-): "attempt" | "expire" | "cancel" | "wait" {
-  if (delivery.status !== "pending" || delivery.dueAtMs === null) return "wait";
-  if (endpoint.status !== "enabled") return "cancel";
+): "attempt" | "expire" | "cancel" | "hold" | "resume" | "wait" {
+  if (delivery.status !== "pending") return "wait";
+  if (endpoint.status === "deleted") return "cancel";
   if (nowMs >= expiryOf(delivery.createdAtMs)) return "expire";
-  return delivery.dueAtMs <= nowMs ? "attempt" : "wait";
+  if (endpoint.status === "disabled") return delivery.dueAtMs === null ? "wait" : "hold";
+  if (delivery.dueAtMs === null) return "resume";
+  return dueTimeMs(delivery.dueAtMs, nowMs) <= nowMs ? "attempt" : "wait";
 }
 
 /** The next attempt for the API: an expiry is not an attempt. */
@@ -69,6 +74,18 @@ export const settled = (delivery: Delivery, status: Exclude<DeliveryStatus, "pen
   dueAtMs: null,
 });
 
+export const held = (delivery: Delivery): Delivery => ({ ...delivery, dueAtMs: null });
+
+/** A held delivery whose endpoint was enabled again is tried at once. It keeps its place in the schedule. */
+export const resumed = (delivery: Delivery, nowMs: number): Delivery => ({ ...delivery, dueAtMs: nowMs });
+
+/** A new delivery for an endpoint that may have been disabled or deleted since the event. */
+export function firstState(delivery: Delivery, endpoint: Pick<Endpoint, "status">, nowMs: number): Delivery {
+  if (endpoint.status === "deleted") return settled(delivery, "cancelled");
+  if (nowMs >= expiryOf(delivery.createdAtMs)) return settled(delivery, "exhausted");
+  return endpoint.status === "disabled" ? held(delivery) : delivery;
+}
+
 /** The endpoint after a PATCH. Its failures start at 0, so the first failure does not disable it again. */
 export const enabled = (endpoint: Endpoint): Endpoint =>
   endpoint.status === "disabled" ? { status: "enabled", consecutiveFailures: 0, disabledAtMs: null } : endpoint;
@@ -76,26 +93,27 @@ export const enabled = (endpoint: Endpoint): Endpoint =>
 export type Judgement = {
   delivery: Delivery;
   endpoint: Endpoint;
-  /** The endpoint was disabled by this attempt: its other pending deliveries are to be cancelled in the same commit. */
-  cancelOthers: boolean;
+  /** The endpoint was disabled by this attempt: its other pending deliveries are held from the same commit on. */
+  holdOthers: boolean;
 };
 
 export function judge(delivery: Delivery, endpoint: Endpoint, attempt: AttemptEnd): Judgement {
   const counted = countAttempt(delivery, attempt.trigger);
   const answer = attempt.outcome.answered ? attempt.outcome.status : 0;
-  if (answer >= 200 && answer < 300)
+  if (isSuccess(answer))
     return {
       delivery: settled(counted, "succeeded"),
       endpoint: { ...endpoint, consecutiveFailures: 0 },
-      cancelOthers: false,
+      holdOthers: false,
     };
-  const consecutiveFailures = endpoint.consecutiveFailures + 1;
+  const isFirst = delivery.attemptCount === 0; // a delivery counts once, however often it is retried
+  const consecutiveFailures = endpoint.consecutiveFailures + (isFirst ? 1 : 0);
   const disables =
     endpoint.status === "enabled" && (answer === GONE_STATUS || consecutiveFailures >= DISABLING_FAILURES);
   const after: Endpoint = disables
     ? { status: "disabled", consecutiveFailures, disabledAtMs: attempt.endedAtMs }
     : { ...endpoint, consecutiveFailures };
-  return { delivery: afterFailure(counted, after, attempt), endpoint: after, cancelOthers: disables };
+  return { delivery: afterFailure(counted, after, attempt), endpoint: after, holdOthers: disables };
 }
 
 const countAttempt = (delivery: Delivery, trigger: Trigger): Delivery => ({
@@ -107,9 +125,10 @@ const countAttempt = (delivery: Delivery, trigger: Trigger): Delivery => ({
 function afterFailure(delivery: Delivery, endpoint: Endpoint, { trigger, endedAtMs, outcome }: AttemptEnd): Delivery {
   if (delivery.status !== "pending") return delivery; // an attempt by hand does not change a settled delivery
   if (outcome.answered && outcome.status === GONE_STATUS) return settled(delivery, "failed");
-  if (endpoint.status !== "enabled") return settled(delivery, "cancelled");
+  if (endpoint.status === "deleted") return settled(delivery, "cancelled");
+  if (trigger !== "manual" && endedAtMs >= expiryOf(delivery.createdAtMs)) return settled(delivery, "exhausted");
+  if (endpoint.status === "disabled") return held(delivery);
   if (trigger === "manual") return delivery;
-  if (endedAtMs >= expiryOf(delivery.createdAtMs)) return settled(delivery, "exhausted");
   const { id, scheduledCount: attempts, createdAtMs } = delivery;
   const retryAfterMs = outcome.answered ? outcome.retryAfterMs : undefined;
   const random = jitterOf(id, attempts);

@@ -2,6 +2,7 @@
 import { ptr } from "bun:ffi";
 import type { Ptr } from "../../../native/ffi.ts";
 import type { Llama } from "../../../native/llama/symbols.ts";
+import { injectFault } from "./thread/fault.ts";
 
 export class Batch {
   readonly capacity: number;
@@ -40,6 +41,7 @@ export class Batch {
 
   /** 0 = done, 1 = no room in the cache for this batch, 2 = aborted, below 0 = rejected or failed. */
   decode(llama: Llama, context: Ptr): number {
+    injectFault(this.length);
     return llama.llama_decode(
       context,
       this.length,

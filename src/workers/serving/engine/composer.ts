@@ -1,6 +1,7 @@
 /** Composes the next batch: one token of every running sequence, and parts of the prompts that are being read. */
 import { Batch } from "./batch.ts";
 import type { Cache } from "./cache.ts";
+import type { Pace } from "./pace.ts";
 import type { Sequence } from "./sequence.ts";
 import { fillers, promptBudget, promptShares } from "./slots.ts";
 import type { Counters } from "./thread/frame.ts";
@@ -10,6 +11,7 @@ export type ComposerOptions = {
   /** Owner of each slot. */
   owners: readonly (Sequence | null)[];
   counters: Counters;
+  pace: Pace;
   batchTokens: number;
   /** At most this many idle slots are decoded along between two working ones. */
   fillMost: number;
@@ -19,13 +21,11 @@ export type ComposerOptions = {
 
 const NO_SHARES: ReadonlyMap<number, number> = new Map();
 const FILLER = 0; // any token will do: its result is ignored
-const ENOUGH = 16; // prompt tokens that a batch needs to measure the cost of one
 
 export class Composer {
   readonly batch: Batch;
   readonly #options: ComposerOptions;
   #fill: readonly number[] = []; // slots decoded along in the current batch
-  #promptMsPerToken = 0;
   #prompts = 0; // prompt tokens in the current batch
   #step = 0;
 
@@ -41,7 +41,7 @@ export class Composer {
     this.batch.clear();
     const { decoding, reading, mayFill } = this.#count(adapter);
     const batchTokens = this.batch.capacity - (mayFill ? owners.length - decoding : 0); // a longer batch aborts the process
-    const load = { decoding, reading, batchTokens, promptMsPerToken: this.#promptMsPerToken };
+    const load = { decoding, reading, batchTokens, promptMsPerToken: this.#options.pace.promptMsPerToken };
     const budget = this.#options.steady ? batchTokens - decoding : promptBudget(load);
     const share = reading === 0 ? NO_SHARES : this.#shares(adapter, budget);
     const works = (owner: Sequence | null) =>
@@ -67,9 +67,7 @@ export class Composer {
   /** Called after the batch was decoded, with the time that it took. */
   decoded(ms: number) {
     for (const at of this.#fill) this.#options.cache.unspare(at);
-    if (this.#prompts < ENOUGH) return;
-    const each = ms / this.batch.length;
-    this.#promptMsPerToken = this.#promptMsPerToken === 0 ? each : 0.8 * this.#promptMsPerToken + 0.2 * each;
+    this.#options.pace.decoded({ tokens: this.batch.length, prompts: this.#prompts, ms });
   }
 
   #count(adapter: number): { decoding: number; reading: number; mayFill: boolean } {

@@ -9,6 +9,7 @@ import type { Adapters } from "./adapters.ts";
 import { Cache } from "./cache.ts";
 import { Composer } from "./composer.ts";
 import { END } from "./kinds.ts";
+import type { Pace } from "./pace.ts";
 import { DeviceSampling } from "./sampling/device_sampling.ts";
 import { Logits } from "./sampling/logits.ts";
 import { logprobs } from "./sampling/logprobs.ts";
@@ -17,10 +18,13 @@ import { newSequences, type Sequence } from "./sequence.ts";
 import { nextAdapter } from "./slots.ts";
 import { type Counters, type EndToken, FrameWriter, NO_END, type Reason } from "./thread/frame.ts";
 import type { SubmitMessage } from "./thread/messages.ts";
+import type { Pulse } from "./thread/pulse.ts";
 
 export type DecoderOptions = {
   native: SamplerNative & { context: Ptr; memory: Ptr };
   adapters: Adapters;
+  pace: Pace;
+  pulse: Pulse;
   parallel: number;
   batchTokens: number;
   unified: boolean;
@@ -109,11 +113,14 @@ export class Decoder {
     const composer = this.#composer;
     if (composer.compose(adapter).prompts > 0) this.#urgent = true;
     this.#device?.prepare(this.#owners);
+    const { native, pace, pulse } = this.#options;
     const before = performance.now();
-    const code = composer.batch.decode(this.#llama, this.#options.native.context);
+    pulse.begin(pace.expectedMs(composer.batch.length));
+    const code = composer.batch.decode(this.#llama, native.context);
     this.counters.decodeCalls++;
+    if (code === 0) this.#harvest(); // on a GPU this waits for the result
+    pulse.end(code === 0);
     if (code !== 0) return this.#refused(code);
-    this.#harvest();
     composer.decoded(performance.now() - before);
   }
 

@@ -15,8 +15,10 @@ import { Adapters } from "./adapters.ts";
 import { Decoder } from "./decoder.ts";
 import { Embedder } from "./embedder.ts";
 import { TokenKinds } from "./kinds.ts";
+import { Pace } from "./pace.ts";
 import type { FromThread, OpenMessage, SubmitMessage } from "./thread/messages.ts";
-import type { ModelFacts } from "./types.ts";
+import { Pulse } from "./thread/pulse.ts";
+import { type ModelFacts, UnusableModel } from "./types.ts";
 
 type Post = (message: FromThread) => void;
 type Opened = { decoding: Decoding; model: Ptr; facts: Omit<ModelFacts, "bosToken" | "eosToken"> };
@@ -29,6 +31,8 @@ const GPU_FILL = 32;
 const MOST_SEQUENCES = 256; // limit of the library
 const PROGRESS_MS = 50;
 const LONGEST_HOLD_MS = 16;
+const NO_TEXT = "The model does not generate text. Only decoder models can be served";
+const ATTACH_MS = 10_000; // a large adapter on a slow disk
 
 export function openDecoding(open: OpenMessage, post: Post): Opened {
   if (open.parallel > MOST_SEQUENCES) throw new Error(`parallel is ${open.parallel}; the maximum is ${MOST_SEQUENCES}`);
@@ -46,13 +50,27 @@ export function openDecoding(open: OpenMessage, post: Post): Opened {
   }
 }
 
-const load = (llama: Llama, open: OpenMessage, devices: readonly Device[], post: Post): Ptr =>
-  loadModel(llama, {
-    path: open.modelPath,
-    devices: devices.map((d) => d.device),
-    repack: devices.length === 0 && (!open.hurry || gainsMuchFromRepack(open.modelPath)),
-    onProgress: open.wantsProgress ? inSteps((fraction) => post({ type: "progress", fraction })) : undefined,
-  });
+function load(llama: Llama, open: OpenMessage, devices: readonly Device[], post: Post): Ptr {
+  try {
+    return loadModel(llama, {
+      path: open.modelPath,
+      devices: devices.map((d) => d.device),
+      repack: devices.length === 0 && (!open.hurry || gainsMuchFromRepack(open.modelPath)),
+      onProgress: open.wantsProgress ? inSteps((fraction) => post({ type: "progress", fraction })) : undefined,
+    });
+  } catch (error) {
+    throw explainLoad(error);
+  }
+}
+
+const MACHINE = /alloc|memory|buffer|cuda|device|failed to open|mmap|mlock|read error|input\/output|no reason given/i;
+const INTERNAL = /(?:\b[a-z]+_\w+: |\berror loading model: )+/; // names of native functions
+
+/** Errors of the machine may pass. Every other reason lies in the file: no retry helps. */
+function explainLoad(error: unknown): unknown {
+  if (!(error instanceof Error) || MACHINE.test(error.message)) return error;
+  return new UnusableModel(error.message.replace(INTERNAL, ""), { cause: error });
+}
 
 function chooseDevices(llama: Llama, wanted: readonly number[]): Device[] {
   if (wanted.length === 0) return [];
@@ -66,10 +84,10 @@ function chooseDevices(llama: Llama, wanted: readonly number[]): Device[] {
 
 function refuseOthers(llama: Llama, model: Ptr) {
   if (llama.llama_model_has_encoder(model) || !llama.llama_model_has_decoder(model)) {
-    throw new Error("the model does not generate text: only decoder models can be served");
+    throw new UnusableModel(NO_TEXT);
   }
   if (llama.llama_model_is_diffusion(model))
-    throw new Error("the model is a diffusion model: only decoder models can be served");
+    throw new UnusableModel("The model is a diffusion model. Only decoder models can be served");
 }
 
 /** Starts a measurement. The returned function gives the bytes taken since. */
@@ -121,6 +139,7 @@ export class Decoding {
   readonly #adapters: Adapters;
   readonly #decoder: Decoder;
   readonly #embedder: Embedder;
+  readonly #pulse: Pulse;
   #postMs = 0;
   #postAt = 0;
 
@@ -130,6 +149,8 @@ export class Decoding {
     const vocab = must(llama.llama_model_get_vocab(model), "llama_model_get_vocab");
     const batchTokens = open.gpus.length > 0 ? GPU_BATCH : CPU_BATCH;
     this.#options = options;
+    this.#pulse = new Pulse(open.pulse);
+    const speed = { pace: new Pace(), pulse: this.#pulse };
     const context = openContext(llama, model, {
       contextTokens: contextLength * parallel,
       batchTokens,
@@ -139,6 +160,11 @@ export class Decoding {
       unified,
       embeddings: false,
     });
+    const memory = llama.llama_get_memory(context) as Ptr | null;
+    if (memory === null) {
+      llama.llama_free(context);
+      throw new UnusableModel(NO_TEXT); // an encoder: it has no cache of keys and values
+    }
     this.#adapters = new Adapters(llama, model);
     this.#decoder = new Decoder({
       native: {
@@ -148,9 +174,10 @@ export class Decoding {
         contextLength,
         kinds: new TokenKinds(llama, vocab),
         context,
-        memory: must(llama.llama_get_memory(context), "llama_get_memory"),
+        memory,
       },
       adapters: this.#adapters,
+      ...speed,
       parallel,
       batchTokens,
       unified,
@@ -161,7 +188,8 @@ export class Decoding {
       onFailed: (sequence, error) => post({ type: "failed", sequence, error }),
     });
     const size = llama.llama_model_n_embd_out(model);
-    this.#embedder = new Embedder({ llama, model, contextLength, threads, size, adapters: this.#adapters });
+    const adapters = this.#adapters;
+    this.#embedder = new Embedder({ llama, model, contextLength, threads, size, adapters, ...speed });
   }
 
   get idle() {
@@ -189,7 +217,12 @@ export class Decoding {
   }
 
   attach(name: string, path: string, scale: number): number {
-    return this.#adapters.attach(name, path, scale);
+    this.#pulse.begin(ATTACH_MS);
+    try {
+      return this.#adapters.attach(name, path, scale);
+    } finally {
+      this.#pulse.end(false);
+    }
   }
 
   share(name: string, address: number) {

@@ -9,6 +9,8 @@ import { openContext } from "../../../native/llama/load.ts";
 import type { Llama } from "../../../native/llama/symbols.ts";
 import type { Adapter, Adapters } from "./adapters.ts";
 import { Batch } from "./batch.ts";
+import type { Pace } from "./pace.ts";
+import type { Pulse } from "./thread/pulse.ts";
 
 const PART = 64;
 
@@ -19,6 +21,8 @@ export type EmbedderOptions = {
   threads: number;
   size: number;
   adapters: Adapters;
+  pace: Pace;
+  pulse: Pulse;
 };
 
 type Job = {
@@ -95,7 +99,7 @@ export class Embedder {
   }
 
   #decodePart(job: Job, prompt: Int32Array) {
-    const { llama, size } = this.#options;
+    const { llama, size, pace, pulse } = this.#options;
     this.#context ??= this.#open();
     this.#dress(this.#context, job);
     const memory = must(llama.llama_get_memory(this.#context), "llama_get_memory");
@@ -103,7 +107,9 @@ export class Embedder {
     this.#batch.clear();
     const end = Math.min(prompt.length, job.fed + PART);
     for (let i = job.fed; i < end; i++) this.#batch.add(prompt[i]!, i, 0, true);
+    pulse.begin(pace.expectedMs(this.#batch.length));
     const code = this.#batch.decode(llama, this.#context);
+    pulse.end(code === 0);
     if (code !== 0) throw new Error(`llama_decode returned ${code} for an embedding`);
     for (let row = 0; row < end - job.fed; row++) {
       const at = must(llama.llama_get_embeddings_ith(this.#context, row), "llama_get_embeddings_ith");

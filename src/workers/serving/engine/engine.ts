@@ -4,8 +4,9 @@ import type { Ptr } from "../../../native/ffi.ts";
 import { openLlama } from "../../../native/llama/symbols.ts";
 import { openGrammar } from "./sampling/sampler.ts";
 import type { FromThread, OpenMessage } from "./thread/messages.ts";
+import { Pulse } from "./thread/pulse.ts";
 import { ThreadedEngine } from "./thread/threaded_engine.ts";
-import type { Engine, EngineOptions } from "./types.ts";
+import { type Engine, type EngineOptions, UnusableModel } from "./types.ts";
 import { Vocab } from "./vocab.ts";
 
 /** In the executable the thread is a second entry point (scripts/build.ts). */
@@ -59,22 +60,31 @@ async function open(options: EngineOptions, thread: Worker, model: number | null
     if (data instanceof Float64Array) return;
     if (data.type === "progress") options.onProgress?.(data.fraction);
     if (data.type === "opened") resolve(data);
-    if (data.type === "unopened") reject(new Error(data.error));
+    if (data.type === "unopened") reject(data.unusable ? new UnusableModel(data.error) : new Error(data.error));
   };
-  thread.postMessage([openMessage(options, model)]);
+  const pulse = new Pulse();
+  thread.postMessage([openMessage(options, { model, pulse: pulse.memory })]);
   try {
     const { model: address, facts: some } = await promise;
     const vocab = new Vocab(llama, address as Ptr);
     const facts = { ...some, bosToken: vocab.bosToken, eosToken: vocab.eosToken };
     const checkGrammar = (grammar: string) => llama.llama_sampler_free(openGrammar(llama, vocab.address, grammar));
-    return new ThreadedEngine(thread, { vocab, facts, model: address, checkGrammar });
+    return new ThreadedEngine(thread, { vocab, facts, model: address, pulse, checkGrammar });
   } catch (error) {
     thread.terminate();
     throw error;
   }
 }
 
-function openMessage({ onProgress, ...options }: EngineOptions, model: number | null): OpenMessage {
+type ThreadParts = Pick<OpenMessage, "model" | "pulse">;
+
+function openMessage({ onProgress, ...options }: EngineOptions, parts: ThreadParts): OpenMessage {
   const off = { unified: false, hurry: false, steady: false, deviceSampling: options.gpus.length > 0 };
-  return { type: "open", ...off, ...options, model, wantsProgress: onProgress !== undefined && model === null };
+  return {
+    type: "open",
+    ...off,
+    ...options,
+    ...parts,
+    wantsProgress: onProgress !== undefined && parts.model === null,
+  };
 }

@@ -3,6 +3,8 @@
  * rollouts both use it.
  */
 
+import type { RunningCall } from "./thread/pulse.ts";
+
 export type Sampling = {
   /** 0 = greedy: always the most likely token. */
   temperature: number;
@@ -102,6 +104,9 @@ export type EngineStats = {
   decodeCalls: number;
   /** Time since the last successful decode of any request; Infinity before the first. */
   idleMs: number;
+  /** Decode calls that have succeeded. Unlike `decodeCalls` it is current while a call blocks the decoding thread. */
+  callsDone: number;
+  running: RunningCall | null;
 };
 
 export type EngineOptions = {
@@ -160,6 +165,11 @@ export class ContextOverflow extends Error {
     );
     this.name = "ContextOverflow";
   }
+}
+
+/** The file is no model that can be served here. No retry helps. */
+export class UnusableModel extends Error {
+  override name = "UnusableModel";
 }
 
 /** The grammar does not parse. */

@@ -16,10 +16,12 @@ import {
   mustContinue,
   mustFit,
   readState,
+  STEPS_FILE,
   writeCheckpoint,
 } from "../checkpoint.ts";
 import { Trouble } from "../trouble.ts";
 import { createProbe, openWatch } from "./effects.ts";
+import { createJournal, type Journal } from "./journal.ts";
 import { beginLine, endLine, stepLine } from "./lines.ts";
 import type { Method, OpenMethod, Resumed, World } from "./types.ts";
 
@@ -50,7 +52,8 @@ export async function train(world: World, openMethod: OpenMethod, options: Train
   send({ type: "begun", step, total_steps: total, device: options.device, memory_bytes: world.memoryBytes() });
 
   const watch = openWatch(from?.state ?? null);
-  const save = createSaving(world, method, options);
+  const journal = createJournal();
+  const save = createSaving(world, method, { ...options, journal });
   const stepOnce = createStep(world, method, options);
   const pace = createPace(world);
   let tokens = from?.state.tokens ?? 0;
@@ -70,7 +73,9 @@ export async function train(world: World, openMethod: OpenMethod, options: Train
     for (const { message } of alarms) send({ type: "log", stream: "stderr", line: `alarm: ${message}` });
     log(stepLine(step, total, values));
     const eta_ms = pace.etaMs(total - step);
-    send({ type: "step", step, epoch: method.epoch(), values, eta_ms, samples: done.gathered.samples, alarms });
+    const report = { step, epoch: method.epoch(), values, samples: done.gathered.samples, alarms };
+    journal.add({ time: Date.now(), ...report });
+    send({ type: "step", ...report, eta_ms });
     const verdict = watch.judge({ ...done.effect, step });
     if (verdict) throw new Trouble("no_effect", verdict.message);
     const state = { step, tokens, total, watch: watch.state() };
@@ -141,8 +146,8 @@ type Saveable = {
   watch: ReturnType<ReturnType<typeof openWatch>["state"]>;
 };
 
-function createSaving(world: World, method: Method, options: TrainOptions) {
-  const { plan, checkpoint_dir: dir, save_steps: every, save_seconds: seconds } = options;
+function createSaving(world: World, method: Method, options: TrainOptions & { journal: Journal }) {
+  const { plan, checkpoint_dir: dir, save_steps: every, save_seconds: seconds, journal } = options;
   let savedAt = world.now();
   return {
     isDue: (step: number) =>
@@ -164,9 +169,11 @@ function createSaving(world: World, method: Method, options: TrainOptions) {
       await mkdir(dir, { recursive: true });
       const { path, size } = await writeCheckpoint(dir, state, async (into) => {
         await world.trainee.save(into);
+        await Bun.write(join(into, STEPS_FILE), journal.text());
         if (left !== null) await Bun.write(join(into, GENERATION_FILE), left);
         await options.writeResult(into, last);
       });
+      journal.clear();
       savedAt = world.now();
       world.send({ type: "checkpoint", step, path, size_bytes: size, metrics });
       world.send({ type: "log", stream: "stdout", line: `checkpoint of step ${step}` });

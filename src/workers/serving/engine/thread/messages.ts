@@ -18,6 +18,8 @@ export type OpenMessage = {
   hurry: boolean;
   steady: boolean;
   wantsProgress: boolean;
+  /** The memory of a `Pulse`. */
+  pulse: SharedArrayBuffer;
 };
 
 export type SubmitMessage = {
@@ -64,6 +66,7 @@ export type FromThread =
   | { type: "progress"; fraction: number }
   /** The model's address is the same for every thread of the process. */
   | { type: "opened"; model: number; facts: Omit<ModelFacts, "bosToken" | "eosToken"> }
-  | { type: "unopened"; error: string }
+  /** `unusable`: the file is no model that can be served here. */
+  | { type: "unopened"; error: string; unusable: boolean }
   | { type: "failed"; sequence: number; error: string }
   | { type: "answer"; id: number; error?: string; vectors?: Float32Array[]; address?: number };

@@ -4,6 +4,7 @@
  */
 import { openLlama } from "../../../../native/llama/symbols.ts";
 import { type Decoding, openDecoding } from "../decoding.ts";
+import { UnusableModel } from "../types.ts";
 import type { FromThread, OpenMessage, ToThread } from "./messages.ts";
 
 declare const self: { onmessage: (event: { data: ToThread[] }) => void; postMessage: (message: FromThread) => void };
@@ -32,7 +33,7 @@ function open(message: OpenMessage) {
     decoding = opened.decoding;
     post({ type: "opened", model: opened.model, facts: opened.facts });
   } catch (error) {
-    post({ type: "unopened", error: reason(error) });
+    post({ type: "unopened", error: reason(error), unusable: error instanceof UnusableModel });
   }
 }
 

@@ -19,18 +19,26 @@ import {
 import type { Vocab } from "../vocab.ts";
 import { type Counters, readFrame } from "./frame.ts";
 import type { FromThread, Question, ToThread } from "./messages.ts";
+import type { Pulse } from "./pulse.ts";
 
 type ActiveSample = { run: ActiveRun; sample: number; started: boolean };
 type Answered = Extract<FromThread, { type: "answer" }>;
 type Answer = { resolve: (answer: Answered) => void; reject: (error: Error) => void };
 
-type Opened = { vocab: Vocab; facts: ModelFacts; model: number; checkGrammar: (grammar: string) => void };
+type Opened = {
+  vocab: Vocab;
+  facts: ModelFacts;
+  model: number;
+  pulse: Pulse;
+  checkGrammar: (grammar: string) => void;
+};
 
 export class ThreadedEngine implements Engine {
   readonly facts: ModelFacts;
   readonly model: number;
   readonly #thread: Worker;
   readonly #vocab: Vocab;
+  readonly #pulse: Pulse;
   readonly #checkGrammar: (grammar: string) => void;
   readonly #samples = new Map<number, ActiveSample>();
   readonly #answers = new Map<number, Answer>();
@@ -42,11 +50,12 @@ export class ThreadedEngine implements Engine {
   #lastId = 0;
   #broken: Error | null = null;
 
-  constructor(thread: Worker, { vocab, facts, model, checkGrammar }: Opened) {
+  constructor(thread: Worker, { vocab, facts, model, pulse, checkGrammar }: Opened) {
     this.facts = facts;
     this.model = model;
     this.#thread = thread;
     this.#vocab = vocab;
+    this.#pulse = pulse;
     this.#checkGrammar = checkGrammar;
     thread.onmessage = ({ data }: MessageEvent<FromThread>) => this.#receive(data);
     thread.onerror = (event) => this.#break(new Error(event.message));
@@ -148,7 +157,8 @@ export class ThreadedEngine implements Engine {
     let active = 0;
     for (const place of this.#samples.values()) if (place.started) active++;
     const idleMs = performance.now() - this.#decodedAt;
-    return { active, waiting: this.#samples.size - active, ...this.#counters, idleMs };
+    const { done: callsDone, running } = this.#pulse;
+    return { active, waiting: this.#samples.size - active, ...this.#counters, idleMs, callsDone, running };
   };
 
   close = async () => {

@@ -1,0 +1,91 @@
+import type { Command, Group } from "./args.ts";
+
+export type Row = { name: string; summary: string; load: () => Promise<Command | Group> };
+
+/** Every command, for help and completion too. A command is loaded only when it runs, so that `verk keys` does not load the server. */
+export const COMMANDS: readonly Row[] = [
+  { name: "serve", summary: "Run the server", load: async () => (await import("./commands/serve.ts")).serve },
+  { name: "deploy", summary: "Serve a model", load: async () => (await import("./commands/deploy.ts")).deploy },
+  {
+    name: "deployments",
+    summary: "List, show, stop and start deployments",
+    load: async () => (await import("./commands/manage/deployments.ts")).deployments,
+  },
+  { name: "chat", summary: "Chat with a deployment", load: async () => (await import("./commands/chat.ts")).chat },
+  {
+    name: "models",
+    summary: "List, import and pull models",
+    load: async () => (await import("./commands/manage/models.ts")).models,
+  },
+  {
+    name: "jobs",
+    summary: "Train models: start, watch and control training jobs",
+    load: async () => (await import("./commands/manage/jobs.ts")).jobs,
+  },
+  {
+    name: "datasets",
+    summary: "Push, pull, append to and snapshot datasets",
+    load: async () => (await import("./commands/manage/datasets.ts")).datasets,
+  },
+  {
+    name: "volumes",
+    summary: "Store files on the server; copy them in and out",
+    load: async () => (await import("./commands/manage/volumes.ts")).volumes,
+  },
+  {
+    name: "rewards",
+    summary: "Test reward code on this machine; push and list reward functions",
+    load: async () => (await import("./commands/manage/rewards.ts")).rewards,
+  },
+  {
+    name: "sessions",
+    summary: "Run commands in sandboxes on the server",
+    load: async () => (await import("./commands/manage/sessions.ts")).sessions,
+  },
+  {
+    name: "detect",
+    summary: "Detect generated images and speech; evaluate the detector on your own files",
+    load: async () => (await import("./commands/detect.ts")).detect,
+  },
+  {
+    name: "webhooks",
+    summary: "Manage webhooks; test a receiver",
+    load: async () => (await import("./commands/manage/webhooks.ts")).webhooks,
+  },
+  {
+    name: "keys",
+    summary: "Create, list and revoke API keys",
+    load: async () => (await import("./commands/manage/keys.ts")).keys,
+  },
+  {
+    name: "workspaces",
+    summary: "Create, list, suspend, resume and delete workspaces",
+    load: async () => (await import("./commands/manage/workspaces.ts")).workspaces,
+  },
+  {
+    name: "credits",
+    summary: "Show and grant the credit of a workspace",
+    load: async () => (await import("./commands/manage/credits.ts")).credits,
+  },
+  {
+    name: "config",
+    summary: "Print and check the configuration; print the defaults",
+    load: async () => (await import("./commands/config.ts")).config,
+  },
+  {
+    name: "doctor",
+    summary: "Check this machine and the data directory",
+    load: async () => (await import("./commands/doctor.ts")).doctor,
+  },
+  {
+    name: "demo",
+    summary: "Try all features on a temporary server",
+    load: async () => (await import("./commands/demo.ts")).demo,
+  },
+  {
+    name: "completion",
+    summary: "Print a completion script for bash, zsh or fish",
+    load: async () => (await import("./commands/completion.ts")).completion,
+  },
+  { name: "version", summary: "Print the version", load: async () => (await import("./commands/version.ts")).version },
+];

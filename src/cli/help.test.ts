@@ -1,0 +1,87 @@
+import { beforeAll, describe, expect, test } from "bun:test";
+import type { Command, Group } from "./args.ts";
+import { isGroup } from "./args.ts";
+import { COMMANDS } from "./command_table.ts";
+import { bashScript, fishScript, type Named, zshScript } from "./completion.ts";
+import { helpOf, overview } from "./help.ts";
+
+let commands: Named[] = [];
+beforeAll(async () => {
+  commands = await Promise.all(
+    COMMANDS.map(async ({ name, summary, load }) => ({ name, summary, entry: await load() })),
+  );
+});
+const entryOf = (name: string) => commands.find((each) => each.name === name)?.entry as Group;
+const subOf = (name: string, sub: string) => entryOf(name).subcommands[sub] as Command;
+
+/** The help page of every command, subcommand and group. */
+const helpPages = () =>
+  commands.flatMap(({ name, entry }) => [
+    [name, helpOf(name, entry)] as const,
+    ...(isGroup(entry)
+      ? Object.entries(entry.subcommands).map(
+          ([sub, spec]) => [`${name} ${sub}`, helpOf(`${name} ${sub}`, spec)] as const,
+        )
+      : []),
+  ]);
+
+describe("F28 help", () => {
+  test("F28 no line is wider than 100 columns, except an example", () => {
+    const wide = [["verk", overview(COMMANDS)] as const, ...helpPages()].flatMap(([name, page]) =>
+      page
+        .split("\n")
+        .filter((line) => Bun.stringWidth(line) > 100 && !/^ {2}(verk|zcat|echo|git) /.test(line))
+        .map((line) => `${name}: ${line}`),
+    );
+    expect(wide).toEqual([]);
+  });
+
+  test("F28 a subcommand shows its own flags and exit codes, and no other's", () => {
+    const page = helpOf("jobs create", subOf("jobs", "create"));
+    expect(page).toContain("--method METHOD");
+    for (const other of ["Only jobs with this method", "has no result yet", "FILE is unchanged", "config check"])
+      expect(page).not.toContain(other);
+    expect(helpOf("datasets pull", subOf("datasets", "pull"))).toContain("jsonl or csv (default jsonl)");
+    expect(helpOf("keys create", subOf("keys", "create"))).toContain("a running server holds the data directory");
+  });
+
+  test("F28 a group lists its commands and says where their flags are", () => {
+    const page = helpOf("jobs", entryOf("jobs"));
+    for (const sub of Object.keys(entryOf("jobs").subcommands)) expect(page).toMatch(new RegExp(`^  ${sub} `, "m"));
+    expect(page).toContain("`verk help jobs <command>`");
+    expect(page).not.toContain("--method METHOD");
+  });
+});
+
+async function completed(line: string): Promise<string[]> {
+  const words = line.split(" ");
+  const script = `${bashScript(commands)}
+COMP_WORDS=(${words.map((word) => `'${word}'`).join(" ")}); COMP_CWORD=${words.length - 1}; _verk; printf '%s\\n' "\${COMPREPLY[@]}"`;
+  const child = Bun.spawn(["bash", "--norc", "-euc", script], { stdout: "pipe", stderr: "pipe" });
+  const [out, err] = await Promise.all([new Response(child.stdout).text(), new Response(child.stderr).text()]);
+  expect([await child.exited, err]).toEqual([0, ""]);
+  return out.trim().split("\n");
+}
+
+describe("F28 completion", () => {
+  test.each([
+    ["verk dep", ["deploy", "deployments"]],
+    ["verk jobs c", ["create", "checkpoints", "cancel"]],
+    ["verk jobs create --me", ["--method"]],
+    ["verk jobs create --dataset sums.jsonl --wa", ["--watch"]],
+    ["verk help dat", ["datasets"]],
+    ["verk detect photo.jpg --thr", ["--threshold"]],
+    ["verk deploy verk-tiny x", [""]],
+  ])("F28 bash completes %s", async (line, expected) => {
+    expect(await completed(line)).toEqual(expected);
+  });
+
+  test("F28 the scripts of zsh and fish name every command and flag", () => {
+    for (const { name, entry } of commands)
+      for (const spec of isGroup(entry) ? Object.values(entry.subcommands) : [entry])
+        for (const flag of Object.keys(spec.flags)) {
+          expect(zshScript(commands)).toContain(`--${flag}`);
+          expect(fishScript(commands)).toMatch(new RegExp(`from ${name}.* -l ${flag} `));
+        }
+  });
+});

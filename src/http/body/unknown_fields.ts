@@ -1,0 +1,91 @@
+/**
+ * Fields of a body that its schema does not have. A name that looks like a known one is most likely a typing mistake,
+ * and to ignore it would do something else than the caller wants: it is refused. Others are ignored, so that a client
+ * with more fields keeps working, and the answer names them in its `warning` header.
+ */
+import type { z } from "zod";
+import { jsonPointer } from "../../lib/json/pointer.ts";
+import { editDistance } from "../../lib/text/nearest.ts";
+import { schemaError } from "../answer/issues.ts";
+import { warn } from "../warnings.ts";
+
+/** Their own checks know every name that is allowed inside, or every name is allowed. */
+const EXEMPT = new Set(["hyperparameters", "lora", "metadata", "env"]);
+const MOST_OBJECTS = 1_000; // of one body; a list of rows is not walked to its end
+const MOST_UNKNOWN = 100; // of one body; to compare names takes time
+const LONGEST_NAME = 64;
+const MOST_EDITS = 2;
+
+type Schema = z.core.$ZodType;
+type Path = readonly PropertyKey[];
+type Walk = { request: Request; objects: number; unknown: number };
+
+export function checkFields(request: Request, schema: Schema, value: unknown) {
+  walk({ request, objects: 0, unknown: 0 }, [schema], value, []);
+}
+
+function walk(state: Walk, schemas: readonly Schema[], value: unknown, path: Path) {
+  if (typeof value !== "object" || value === null || state.objects > MOST_OBJECTS) return;
+  const inner = schemas.flatMap(unwrap);
+  if (Array.isArray(value)) {
+    const elements = inner.flatMap((schema) => (isArray(schema) ? [schema._zod.def.element] : []));
+    if (elements.length > 0) for (const [i, element] of value.entries()) walk(state, elements, element, [...path, i]);
+    return;
+  }
+  state.objects++;
+  const objects = inner.filter(isObject);
+  if (objects.length === 0 || objects.length < inner.filter(takesObjects).length) return; // any name is allowed
+  const known = [...new Set(objects.flatMap((schema) => Object.keys(schema._zod.def.shape)))];
+  for (const [name, field] of Object.entries(value)) {
+    const fields = objects.flatMap((schema) =>
+      Object.hasOwn(schema._zod.def.shape, name) ? [schema._zod.def.shape[name] as Schema] : [],
+    );
+    if (fields.length > 0) {
+      if (!EXEMPT.has(name)) walk(state, fields, field, [...path, name]);
+    } else if (objects.every((schema) => schema._zod.def.catchall === undefined))
+      refuseOrWarn(state, [...path, name], known);
+  }
+}
+
+function refuseOrWarn(state: Walk, path: Path, known: readonly string[]) {
+  if (++state.unknown > MOST_UNKNOWN) return;
+  const meant = similar(String(path.at(-1)), known);
+  if (meant !== undefined) throw schemaError({ path, message: `there is no such field. Did you mean ${meant}?` });
+  warn(state.request, `unknown field ${jsonPointer(path)}`);
+}
+
+/** The known name within two edits. With nothing in common, two short names are within two edits too: `id` and `to`. */
+export function similar(name: string, known: readonly string[]): string | undefined {
+  if (name.length > LONGEST_NAME) return undefined;
+  const near = known
+    .filter((each) => Math.abs(each.length - name.length) <= MOST_EDITS)
+    .map((each) => ({ each, edits: editDistance(name.toLowerCase(), each.toLowerCase()) }));
+  const best = near.sort((a, b) => a.edits - b.edits)[0];
+  if (best === undefined || best.edits > Math.min(MOST_EDITS, name.length - 1, best.each.length - 1)) return undefined;
+  return best.each;
+}
+
+type Objects = z.core.$ZodObject;
+const isObject = (schema: Schema): schema is Objects => schema._zod.def.type === "object";
+const isArray = (schema: Schema): schema is z.core.$ZodArray => schema._zod.def.type === "array";
+const takesObjects = ({ _zod }: Schema) =>
+  ["object", "record", "any", "unknown", "custom", "map"].includes(_zod.def.type);
+
+/** The schemas behind optional, default, union and the like. */
+function unwrap(schema: Schema): Schema[] {
+  const def = schema._zod.def as {
+    type: string;
+    innerType?: Schema;
+    getter?: () => Schema;
+    options?: Schema[];
+    in?: Schema;
+    out?: Schema;
+    left?: Schema;
+    right?: Schema;
+  };
+  if (def.type === "union") return (def.options ?? []).flatMap(unwrap);
+  if (def.type === "lazy" && def.getter) return unwrap(def.getter());
+  if (def.type === "pipe" && def.in && def.out) return unwrap(def.in._zod.def.type === "transform" ? def.out : def.in);
+  if (def.type === "intersection" && def.left && def.right) return [def.left, def.right].flatMap(unwrap);
+  return def.innerType ? unwrap(def.innerType) : [schema];
+}

@@ -1,0 +1,115 @@
+/**
+ * The first stage of a job on a connected dataset: its source is read into a snapshot while the job is queued. The
+ * credentials of the request are only in the memory of this process, and only until the reading has ended.
+ */
+import type { Ctx } from "../../../context.ts";
+import { AppError } from "../../../lib/errors.ts";
+import type { Credentials } from "../../../lib/source.ts";
+import type { Method } from "../../../lib/training/hyperparameters.ts";
+import { type Tx, write } from "../../../platform/db/db.ts";
+import * as datasets from "../../datasets/service.ts";
+import * as snapshots from "../../datasets/stream/snapshots.ts";
+import * as moves from "../state/moves.ts";
+import { note } from "../state/notes.ts";
+import { unfinishedJob } from "../state/rows.ts";
+import { finishReading, unreadJobs } from "../state/unread.ts";
+import type { JobError, JobRow } from "../table.ts";
+import { Faults } from "./faults.ts";
+import { modelFor } from "./references.ts";
+import { columnsOf, type JobRows, readAndPin } from "./rows.ts";
+import { CUSTOM_SIZE, hardwareFor, type Size, saveStepsFor, sizeOf } from "./sizing.ts";
+
+/** Call it in the turn in which the row was inserted, so that `reconcileReadings` does not take it for a lost one. */
+export function beginReading(ctx: Ctx, job: JobRow, credentials: Credentials) {
+  const live = ctx.state.trainingJobs;
+  const abort = new AbortController();
+  const signal = AbortSignal.any([abort.signal, ctx.closing]);
+  const over = read(ctx, job, credentials, signal).finally(() => {
+    live.removeReading(job.id);
+    ctx.wake("training_jobs.reconcile");
+  });
+  live.addReading(job.id, { abort, over });
+}
+
+async function read(ctx: Ctx, job: JobRow, credentials: Credentials, signal: AbortSignal) {
+  try {
+    const rows = await readAndPin(ctx, job, { credentials, signal });
+    const size = await sizeAgain(ctx, job, rows);
+    const { save_steps: saveSteps = null } = job.reading ?? {};
+    finishReading(ctx, job.id, {
+      ...columnsOf(rows),
+      snapshotSha256: rows.train?.sha256 ?? null,
+      hyperparameters: { ...size.values },
+      totalSteps: size.totalSteps ?? 0,
+      memoryBytes: size.memoryBytes,
+      microDivisor: size.microDivisor,
+      saveSteps: saveSteps ?? saveStepsFor(size.totalSteps ?? 0),
+    });
+  } catch (error) {
+    // A job that ended has no use for the rows. A server that stops leaves the row, and the next one decides.
+    if (!signal.aborted) moves.failReading(ctx, job.id, causeOf(ctx, job, error));
+  } finally {
+    if (!unfinishedJob(ctx.db, job.id)) write(ctx.db, (tx) => snapshots.unpin(tx, job.id));
+  }
+}
+
+/** The hyperparameters, the steps and the memory follow from the rows. */
+async function sizeAgain(ctx: Ctx, job: JobRow, { train }: JobRows): Promise<Size> {
+  if (job.method === "custom") return CUSTOM_SIZE;
+  if (!train) throw new AppError("resource_not_found", "The dataset was deleted meanwhile", { param: "/dataset" });
+  const faults = new Faults();
+  const gpu = { gpu_type: job.gpuType, gpu_count: job.gpuCount };
+  const hardware = await hardwareFor(ctx, { method: job.method, gpu }, faults);
+  const model = modelFor(ctx, job.workspaceId, job.baseModelId ?? job.baseModel ?? "");
+  const { given, lora } = job;
+  const size = sizeOf({ method: job.method as Method, model, lora, given: given ?? {} }, hardware, train);
+  const errors = [...faults.errors, ...("errors" in size ? size.errors : [])];
+  if (errors[0] || "errors" in size) throw errors[0];
+  return size.ok;
+}
+
+function causeOf(ctx: Ctx, job: JobRow, error: unknown): JobError {
+  if (error instanceof AppError && error.status < 500) {
+    const { param } = error;
+    const isOfRows = param === null || param.startsWith("/dataset") || param.startsWith("/eval_dataset");
+    return { code: isOfRows ? "dataset_error" : "provisioning_failed", message: error.message, param };
+  }
+  ctx.log.error("reading the dataset of a job failed", { job: job.id, error });
+  const message = "The dataset could not be read because of an error of the server. Create the job again";
+  return { code: "dataset_error", message, param: "/dataset" };
+}
+
+/** Aborts readings of ended jobs, and decides about jobs whose reading an earlier server lost. */
+export function reconcileReadings(ctx: Ctx) {
+  const live = ctx.state.trainingJobs;
+  for (const [id, { abort }] of live.readings()) if (!unfinishedJob(ctx.db, id)?.reading) abort.abort();
+  for (const job of unreadJobs(ctx.db)) {
+    if (live.isReading(job.id)) continue;
+    if (job.reading?.credentials) moves.failReading(ctx, job.id, lostCredentials(job));
+    else {
+      const message = "The server restarted; reading the dataset again";
+      write(ctx.db, (tx) => note(tx, job, ctx.clock.now(), { level: "warn", type: "dataset.reading", message }));
+      beginReading(ctx, job, {});
+    }
+  }
+}
+
+const lostCredentials = (job: JobRow): JobError => ({
+  code: "dataset_error",
+  message: `The server restarted while it read the dataset ${job.datasetId ?? job.evalDatasetId}, and the credentials of the request are not stored. Create the job again with its credentials; the rows read so far are kept`,
+  param: "/credentials",
+});
+
+/** A line of the history for each source that the job will read. */
+export function noteReadings(ctx: Ctx, tx: Tx, job: JobRow) {
+  for (const [id, number] of [
+    [job.datasetId, job.snapshotNumber],
+    [job.evalDatasetId, job.evalSnapshotNumber],
+  ] as const) {
+    const dataset = id === null || number !== null ? undefined : datasets.current(ctx, id);
+    if (!dataset) continue;
+    const message = `Reading the dataset ${dataset.id} from ${dataset.sourceType}`;
+    const data = { dataset_id: dataset.id, source_type: dataset.sourceType };
+    note(tx, job, job.createdAt, { level: "info", type: "dataset.reading", message, data });
+  }
+}

@@ -1,0 +1,133 @@
+/** Cursors and query plans of every list of the API. */
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { openapi } from "../../src/http/openapi.ts";
+import { newId } from "../../src/lib/ids.ts";
+import { type TestApp, testApp } from "../harness.ts";
+import { get, insert, LISTS, type ListCase } from "../lists_kit.ts";
+import { countRows, planOf } from "../row_counter.ts";
+
+let counting: ReturnType<typeof countRows>;
+let app: TestApp;
+beforeAll(async () => {
+  counting = countRows();
+  app = testApp();
+  await app.call("POST", "/v1/webhooks", { url: "https://example.com/x" }, { key: app.keyB });
+});
+afterAll(() => {
+  counting.stop();
+  return app.close().then(app.remove);
+});
+
+const BASE = Date.UTC(2027, 0, 1);
+
+let turn = 0;
+
+/** Four rows, newest first. They are the newest of their list. */
+function rowsOf(list: ListCase): string[] {
+  const from = turn;
+  turn += 10;
+  const ids: string[] = [];
+  for (let i = 0; i < 4; i++) {
+    const at = BASE + from + i;
+    const id = newId(list.prefix, at);
+    insert(app, list.table, id, at, list.row?.(app, from + i, id) ?? {});
+    ids.unshift(id);
+  }
+  return ids;
+}
+
+const remove = ({ table }: ListCase, id: string) => app.ctx.db.$client.run(`DELETE FROM ${table} WHERE id = ?`, [id]);
+
+/** These are ordered by something else than time, and say so in docs/api.md. */
+const OTHER_ORDERS = [
+  "/api/detect/batch/{jobId}/results", // by place in the batch
+  "/v1/datasets/{id}/rows", // by row_id
+  "/v1/datasets/{id}/snapshots", // by number
+  "/v1/datasets/{id}/snapshots/{snapshot}/diff/{other}", // by row_id
+  "/v1/events", // oldest first
+  "/v1/gpu", // by index
+  "/v1/regions", // one item
+  "/v1/training_jobs/{id}/samples", // by step and number
+  "/v1/volumes/{name}/files", // by path
+];
+
+test("P15 every list of the document is in this table", () => {
+  const { paths } = openapi(app.handle.app) as { paths: Record<string, { get?: { parameters?: { name: string }[] } }> };
+  const lists = Object.entries(paths).filter(([, { get }]) => get?.parameters?.some(({ name }) => name === "after"));
+  expect(lists.map(([path]) => path).sort()).toEqual([...LISTS.map(({ route }) => route), ...OTHER_ORDERS].sort());
+});
+
+describe.each(LISTS.map((list) => [list.route, list] as const))("%s", (_route, list) => {
+  test("P15 cursor of a deleted item: the next page begins where it was", async () => {
+    const [a, b, c, d] = rowsOf(list);
+    const first = await get(app, list, "limit=2");
+    expect([first.status, first.ids]).toEqual([200, [a!, b!]]);
+    if (list.table !== "ledger_entries") remove(list, b!); // the ledger keeps every entry
+    expect((await get(app, list, `limit=2&after=${b}`)).ids).toEqual([c!, d!]);
+  });
+
+  test("P15 cursor of the right kind that never existed is a position", async () => {
+    const [, b, c] = rowsOf(list);
+    const between = `${b!.slice(0, -1)}0`; // the same millisecond as b, and before it unless it ends in 0 too
+    const { status, ids } = await get(app, list, `limit=1&after=${between}`);
+    expect([status, ids]).toEqual([200, between < b! || between === b ? [c!] : [b!]]);
+  });
+
+  test("P15 malformed cursor is 400 invalid_cursor; limit outside 1..100 is 422", async () => {
+    for (const after of ["x", "", newId(list.prefix === "ws" ? "key" : "ws"), `${list.prefix}_short`]) {
+      const { status, body } = await get(app, list, `after=${after}`);
+      expect([status, body.error?.code, body.error?.param]).toEqual([400, "invalid_cursor", "after"]);
+    }
+    for (const limit of [0, 101, -1, "x", 1.5]) {
+      const { status, body } = await get(app, list, `limit=${limit}`);
+      expect([status, body.error?.type, body.error?.param]).toEqual([422, "validation_error", "limit"]);
+    }
+  });
+
+  const planFor = async (query: string) => {
+    const { sql } = await counting.of(() => get(app, list, query));
+    const page = sql.filter((text) => text.includes(`from "${list.table}"`) && text.includes("order by"));
+    expect(page).toHaveLength(1);
+    return planOf(app.ctx.db.$client, page[0]!).join("\n");
+  };
+
+  test("D10 deep pages, D14 filters: the query seeks to its place in an index", async () => {
+    const [, cursor] = rowsOf(list);
+    const filters = Object.entries(list.filters ?? {}).map(([name, { value, column }]) => ({
+      query: `${name}=${value}`,
+      column,
+    }));
+    for (const { query, column } of [{ query: "limit=5", column: null }, ...filters]) {
+      const plan = await planFor(`${query}&after=${cursor}`);
+      expect(plan).not.toMatch(/SCAN|TEMP B-TREE/);
+      // The first page of these two reads the beginning of its index: there is no place to seek to.
+      const first = (await planFor(query)).replace(/SCAN (?:workspaces|models) USING INDEX/, "");
+      expect(first).not.toMatch(/SCAN|TEMP B-TREE/);
+      if (column !== null) expect(first).toContain(`${column}=?`);
+      expect(plan).toMatch(list.table === "audit_log" ? /\bid<\?/ : /\(created_at,id\)<\(\?,\?\)/);
+      if (column !== null) expect(plan).toContain(`${column}=?`);
+    }
+  });
+});
+
+describe.each(LISTS.flatMap((list) => (list.filters?.["status"] ? [[list.route, list] as const] : [])))(
+  "%s?status=",
+  (_route, list) => {
+    test("P15 cursor of an item that left the filter: the next page begins where it was", async () => {
+      const [a, b, c] = rowsOf(list);
+      const wanted = `status=${list.filters?.["status"]?.value}`;
+      expect((await get(app, list, `${wanted}&limit=2`)).ids).toEqual([a!, b!]);
+      app.ctx.db.$client.run(`UPDATE ${list.table} SET status = 'failed' WHERE id = ?`, [b!]);
+      expect((await get(app, list, `${wanted}&limit=1&after=${b}`)).ids).toEqual([c!]);
+    });
+  },
+);
+
+test("P15 cursor of a snapshot or a sample that does not exist is a position", async () => {
+  const dataset = LISTS.find(({ table }) => table === "dataset_resolutions")?.at?.(app)["id"];
+  const list = (after: string) => app.call("GET", `/v1/datasets/${dataset}/snapshots?after=${after}`);
+  expect([(await list("@snap-9")).status, (await list("@snap-9")).body.data]).toEqual([200, []]);
+  expect((await list("snap-9")).body.error.code).toBe("invalid_cursor");
+  const job = LISTS.find(({ table }) => table === "training_checkpoints")?.at?.(app)["id"];
+  expect((await app.call("GET", `/v1/training_jobs/${job}/samples?after=3-7`)).body.data).toEqual([]);
+});

@@ -1,0 +1,86 @@
+/** Fields and query parameters that a route does not have. */
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { similar } from "../../src/http/body/unknown_fields.ts";
+import { type TestApp, testApp } from "../harness.ts";
+
+let app: TestApp;
+beforeAll(() => {
+  app = testApp();
+});
+afterAll(() => app.close().then(app.remove));
+
+const warning = (headers: Headers) => headers.get("warning");
+
+describe("F30 unknown fields of a body", () => {
+  test.each([
+    ["a key", "POST", "/v1/api_keys", { nmae: "x" }, "/nmae", "name"],
+    ["beside the right one", "POST", "/v1/api_keys", { name: "x", scope: ["read"] }, "/scope", "scopes"],
+    ["a deployment", "POST", "/v1/deployments", { modle: "x", name: "y" }, "/modle", "model"],
+    ["a job", "POST", "/v1/training_jobs", { base_modle: "x", method: "sft" }, "/base_modle", "base_model"],
+    [
+      "a nested object",
+      "POST",
+      "/v1/deployments",
+      { model: "x", name: "y", gpu: { gpu_cuont: 1 } },
+      "/gpu/gpu_cuont",
+      "gpu_count",
+    ],
+    ["a body that the route reads itself", "POST", "/v1/datasets", { name: "x", formt: "prompt" }, "/formt", "format"],
+  ])("%s: a name like a known one is 422 with the suggestion", async (_what, method, path, body, param, meant) => {
+    const answer = await app.call(method, path, body);
+    expect([answer.status, answer.body.error.type, answer.body.error.param]).toEqual([422, "validation_error", param]);
+    expect(answer.body.error.message).toContain(`Did you mean ${meant}?`);
+  });
+
+  test("detection refuses it too, in its own form", async () => {
+    const { status, body } = await app.call("PUT", "/v1/config", { webhokUrl: "https://example.com/x" });
+    expect([status, body.code]).toEqual([400, "INVALID_REQUEST"]);
+    expect(body.error).toContain("Did you mean webhookUrl?");
+  });
+
+  test("others are ignored, and the warning header names them", async () => {
+    const { status, headers } = await app.call("POST", "/v1/api_keys", { name: "x", favourite_colour: 1, 'ü"\n': 2 });
+    expect(status).toBe(201);
+    expect(warning(headers)).toBe('299 verk "ignored: unknown field /favourite_colour; unknown field /___"');
+  });
+
+  test("no warning where every field is known", async () => {
+    expect(warning((await app.call("POST", "/v1/api_keys", { name: "x", scopes: ["read"] })).headers)).toBeNull();
+  });
+
+  test("names inside metadata and env are the caller's own", async () => {
+    const { status, headers } = await app.call("POST", "/v1/api_keys", {
+      name: "x",
+      metadata: { nam: "1", scope: "2" },
+    });
+    expect([status, warning(headers)]).toEqual([201, null]);
+  });
+
+  test("inference routes ignore them without a word", async () => {
+    const body = { model: "none", messages: [{ role: "user", content: "x" }], max_tokns: 3 };
+    const { status, headers } = await app.call("POST", "/v1/chat/completions", body);
+    expect([status, warning(headers)]).toEqual([404, null]);
+  });
+
+  test("a hostile body costs little and gets ten names at most", async () => {
+    const body = Object.fromEntries(Array.from({ length: 500 }, (_, i) => [`${"z".repeat(200)}${i}`, i]));
+    const { headers } = await app.call("POST", "/v1/api_keys", { name: "x", ...body });
+    expect(warning(headers)?.split(";")).toHaveLength(10);
+    expect(warning(headers)?.length).toBeLessThan(1_500);
+  });
+});
+
+test("F30 unknown query parameters are ignored and named", async () => {
+  const { status, headers } = await app.call("GET", "/v1/api_keys?limt=3&limit=2");
+  expect([status, warning(headers)]).toEqual([200, '299 verk "ignored: unknown query parameter limt"']);
+});
+
+test("two names are alike within two edits, if they have something in common", () => {
+  const known = ["name", "model", "to"];
+  expect(similar("nmae", known)).toBe("name");
+  expect(similar("Model", known)).toBe("model");
+  expect(similar("mode", known)).toBe("model");
+  expect(similar("id", known)).toBeUndefined();
+  expect(similar("colour", known)).toBeUndefined();
+  expect(similar("x".repeat(65), ["x".repeat(64)])).toBeUndefined();
+});

@@ -1,0 +1,199 @@
+/** Every list of the API, with rows that are written to its table as they are. */
+import { newId, type Prefix } from "../src/lib/ids.ts";
+import { sealSecrets } from "../src/resources/webhooks/sealing.ts";
+import type { TestApp } from "./harness.ts";
+
+export type ListCase = {
+  /** As in docs/openapi.json. */
+  route: string;
+  table: string;
+  prefix: Prefix;
+  /** Path parameters by name. */
+  at?: (app: TestApp) => Record<string, string>;
+  query?: (app: TestApp) => string;
+  /** Column values that differ from zero and the empty text. */
+  row?: (app: TestApp, i: number, id: string) => Record<string, string | number | null>;
+  /** Filters that the list takes, with a value that the rows have, and the column that an index must search. */
+  filters?: Record<string, { value: string; column: string | null }>;
+  admin?: boolean;
+};
+
+const JOB = newId("job");
+const DATASET = newId("ds");
+const DEPLOYMENT = newId("dep");
+
+export const LISTS: readonly ListCase[] = [
+  {
+    route: "/v1/account/audit_log",
+    table: "audit_log",
+    prefix: "aud",
+    row: () => ({ key_id: "key_x", method: "POST", path: "/v1/x", status: 200, request_id: "r" }),
+    filters: { key_id: { value: "key_x", column: "key_id" } },
+  },
+  {
+    route: "/v1/api_keys",
+    table: "api_keys",
+    prefix: "key",
+    row: (_, i) => ({ status: "active", hash: `h${i}`, scopes: "[]", metadata: "{}" }),
+  },
+  {
+    route: "/v1/billing/transactions",
+    table: "ledger_entries",
+    prefix: "txn",
+    query: (app) => `payment_customer_id=${customerOf(app)}`,
+    row: (_, i) => ({ kind: "grant", window_key: `w${i}` }),
+  },
+  {
+    route: "/v1/code_artifacts",
+    table: "code_artifacts",
+    prefix: "art",
+    row: (_, i) => ({ storage_key: `k${i}`, sha256: `s${i}`, metadata: "{}", format: "zip" }),
+  },
+  { route: "/v1/datasets", table: "datasets", prefix: "ds", row: () => ({ metadata: "{}", source_type: "upload" }) },
+  {
+    route: "/v1/datasets/{id}/resolutions",
+    table: "dataset_resolutions",
+    prefix: "dsr",
+    at: (app) => ({ id: parent(app, "datasets", DATASET, { metadata: "{}", source_type: "s3" }) }),
+    row: () => ({ dataset_id: DATASET, status: "done" }),
+  },
+  {
+    route: "/v1/deployments",
+    table: "deployments",
+    prefix: "dep",
+    row: () => ({ status: "stopped", source: "hub", metadata: "{}", gpu_type: "cpu" }),
+    filters: { status: { value: "stopped", column: null } },
+  },
+  {
+    route: "/v1/deployments/{id}/requests",
+    table: "deployment_requests",
+    prefix: "req",
+    at: (app) => ({
+      id: parent(app, "deployments", DEPLOYMENT, { status: "stopped", source: "hub", metadata: "{}", gpu_type: "cpu" }),
+    }),
+    row: () => ({ deployment_id: DEPLOYMENT }),
+  },
+  {
+    route: "/v1/models",
+    table: "models",
+    prefix: "mdl",
+    row: (_, i) => ({ name: `m${i}`, status: "ready", source: "upload", metadata: "{}", checkpoint_id: null }),
+  },
+  {
+    route: "/v1/reward_functions",
+    table: "reward_functions",
+    prefix: "rf",
+    row: (_, i) => ({ version: i + 1, name: "n", entrypoints: "[]", metadata: "{}", language: "python" }),
+    filters: { name: { value: "n", column: "name" } },
+  },
+  { route: "/v1/secrets", table: "secrets", prefix: "sec", row: (_, i) => ({ name: `S${i}` }) },
+  {
+    route: "/v1/sessions",
+    table: "sessions",
+    prefix: "ses",
+    row: () => ({ status: "stopped", metadata: "{}", volumes: "[]", env: "" }),
+    filters: { status: { value: "stopped", column: "status" } },
+  },
+  { route: "/v1/ssh_keys", table: "ssh_keys", prefix: "ssh", row: (_, i) => ({ name: `k${i}`, metadata: "{}" }) },
+  {
+    route: "/v1/training_jobs",
+    table: "training_jobs",
+    prefix: "job",
+    row: () => JOB_COLUMNS,
+    filters: { status: { value: "completed", column: null }, method: { value: "sft", column: null } },
+  },
+  {
+    route: "/v1/training_jobs/{id}/checkpoints",
+    table: "training_checkpoints",
+    prefix: "ckpt",
+    at: (app) => ({ id: parent(app, "training_jobs", JOB, JOB_COLUMNS) }),
+    row: (_, i) => ({ job_id: JOB, step: i, metrics: "{}" }),
+  },
+  {
+    route: "/v1/training_jobs/{id}/events",
+    table: "training_events",
+    prefix: "evt",
+    at: (app) => ({ id: parent(app, "training_jobs", JOB, JOB_COLUMNS) }),
+    row: () => ({ job_id: JOB, level: "info", data: "{}" }),
+  },
+  {
+    route: "/v1/volumes",
+    table: "volumes",
+    prefix: "vol",
+    row: (_, i) => ({ name: `v${i}`, metadata: "{}", deleted_at: null }),
+  },
+  {
+    route: "/v1/webhooks",
+    table: "webhook_endpoints",
+    prefix: "whk",
+    row: (app, _, id) => ({
+      event_types: "[]",
+      metadata: "{}",
+      secrets: sealSecrets(app.ctx, id, { current: "whsec_AAAA", replaced: [] }),
+      status: "enabled",
+      scheme: "standard",
+    }),
+  },
+  {
+    route: "/v1/workspaces",
+    table: "workspaces",
+    prefix: "ws",
+    admin: true,
+    row: (_, i) => ({ name: `w${i}`, payment_customer_id: `cus_${i}`, status: "active", metadata: "{}" }),
+  },
+];
+
+const EMPTY_LOCK = { base_model_sha256: null, snapshot_sha256: null, reward_sha256: null, app_version: "0", seed: 1 };
+const JSON_COLUMNS = {
+  hyperparameters: "{}",
+  rewards: JSON.stringify({ functions: [], source: null, language: null }),
+  lock: JSON.stringify(EMPTY_LOCK),
+  secrets: "[]",
+  volumes: "[]",
+  latest_metrics: "{}",
+  metadata: "{}",
+};
+const JOB_COLUMNS = { ...JSON_COLUMNS, status: "completed", method: "sft", provider: "local", gpu_type: "cpu" };
+
+const one = (app: TestApp, sql: string) => app.ctx.db.$client.query<{ v: string }, []>(sql).get()?.v ?? "";
+const customerOf = (app: TestApp) =>
+  one(app, `SELECT payment_customer_id AS v FROM workspaces WHERE id = '${app.workspaceA}'`);
+function parent(app: TestApp, table: string, id: string, more: Record<string, string | number | null>): string {
+  if (!one(app, `SELECT id AS v FROM ${table} WHERE id = '${id}'`)) insert(app, table, id, 1, more);
+  return id;
+}
+
+type Column = { name: string; type: string; notnull: 0 | 1; dflt_value: string | null };
+
+/** Writes a row: zero and the empty text where a column must have a value. */
+export function insert(app: TestApp, table: string, id: string, createdAt: number, more: object) {
+  const db = app.ctx.db.$client;
+  const row: Record<string, string | number | null> = {};
+  for (const { name, type, notnull, dflt_value } of db.query<Column, []>(`PRAGMA table_info(${table})`).all())
+    if (notnull && dflt_value === null) row[name] = type === "TEXT" ? "" : 0;
+  const known = { ...row, id, created_at: createdAt };
+  const own = db
+    .query<Column, []>(`PRAGMA table_info(${table})`)
+    .all()
+    .some(({ name }) => name === "workspace_id");
+  const values = { ...known, ...(own ? { workspace_id: app.workspaceA } : {}), ...more };
+  const names = Object.keys(values);
+  db.run("PRAGMA foreign_keys = OFF");
+  db.prepare(`INSERT INTO ${table} (${names.join()}) VALUES (${names.map(() => "?").join()})`).run(
+    ...Object.values(values),
+  );
+}
+
+export const pathOf = (app: TestApp, { route, at }: ListCase) =>
+  Object.entries(at?.(app) ?? {}).reduce((path, [name, value]) => path.replace(`{${name}}`, value), route);
+
+/** The answer without the check against the document: the rows are not complete. */
+export async function get(app: TestApp, list: ListCase, query: string) {
+  const all = [list.query?.(app), query].filter(Boolean).join("&");
+  const headers = { authorization: `Bearer ${list.admin ? app.adminKey : app.keyA}` };
+  const response = await app.handle(new Request(`http://localhost${pathOf(app, list)}?${all}`, { headers }));
+  // biome-ignore lint/suspicious/noExplicitAny: a test reads whatever the server answered
+  const body = (await response.json()) as any;
+  const data = (body.data ?? body.items ?? []) as { id: string }[];
+  return { status: response.status, body, ids: data.map(({ id }) => id), hasMore: body.has_more as boolean };
+}
