@@ -24,6 +24,7 @@ const MAY: Record<string, string[]> = {
     "platform/network/address",
     "platform/network/http_client",
     "platform/rows",
+    "platform/semaphore",
     "sandbox",
   ],
   sandbox: ["lib", "native", "platform", "sandbox"],
