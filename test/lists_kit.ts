@@ -4,7 +4,7 @@ import { sealSecrets } from "../src/resources/webhooks/sealing.ts";
 import type { TestApp } from "./harness.ts";
 
 export type ListCase = {
-  /** As in docs/openapi.json. */
+  /** The path in docs/openapi.json. */
   route: string;
   table: string;
   prefix: Prefix;
