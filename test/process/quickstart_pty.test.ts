@@ -112,6 +112,13 @@ test("F29 quickstart: every line of the README works at a terminal, in a fresh c
   expect(shown).toContain('"object":"chat.completion"');
   expect(shown).toContain("data: [DONE]");
   expect(shown).toContain("carry (job_");
+  const table = await terminal.type("dist/verk jobs list");
+  expect(table).toContain("\x1b[32mcompleted\x1b[0m"); // F27 a terminal gets colour, relative times and short ids
+  expect(table).toContain(" ago\r\n");
+  for (const line of table.split("\r\n")) expect(Bun.stringWidth(line)).toBeLessThanOrEqual(100);
+  const [short = ""] = /job_[0-9a-z]+/.exec(table) ?? [];
+  expect(short.length).toBeLessThan(30);
+  expect(await terminal.type(`dist/verk jobs get ${short}`)).toContain("carry");
   await terminal.type("kill %1");
   await until("the server to stop", () =>
     fetch(`http://${address}/healthz`).then(

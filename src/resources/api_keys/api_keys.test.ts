@@ -107,14 +107,24 @@ test("a revoked key stops at once, leaves the list, and revoking again changes n
   expect(revoked.map((e) => e.subjectId)).toEqual([id]);
 });
 
+test("P14 list active keys: an expired key leaves the list", async () => {
+  const { id } = (await create({ expires_at: new Date(clock.now() + 1000).toISOString() })).body;
+  const ids = async () => (await app.call("GET", "/v1/api_keys")).body.data.map((item: { id: string }) => item.id);
+  clock.advance(999);
+  expect(await ids()).toContain(id);
+  clock.advance(1);
+  expect(await ids()).not.toContain(id);
+});
+
 test("another workspace's key is not there", async () => {
   const { id, key } = (await create({})).body;
   expect((await app.call("DELETE", `/v1/api_keys/${id}`, undefined, { key: app.keyB })).status).toBe(404);
   expect(await codeOf(key)).toBeUndefined();
 });
 
-test("the time of last use is written down by the loop, not by the request", async () => {
-  const { id, key } = (await create({})).body;
+test("P5 last_used_at: null before the first use, and written by a loop, not by the request", async () => {
+  const { id, key, last_used_at } = (await create({})).body;
+  expect(last_used_at).toBeNull();
   clock.advance(5000);
   await app.call("GET", "/v1/api_keys", undefined, { key });
   recordUses(app.ctx);
