@@ -24,6 +24,7 @@ import { reconcile as reconcileSessions } from "./resources/sessions/reconcile.t
 import { prune as pruneSessions } from "./resources/sessions/service.ts";
 import { observe as observeClock } from "./resources/system/clock.ts";
 import { track } from "./resources/tracker/send.ts";
+import { reconcileReadings } from "./resources/training_jobs/admission/reading.ts";
 import { reconcile as reconcileTrainingJobs } from "./resources/training_jobs/running/reconcile.ts";
 import { sweep as sweepTrainingJobs } from "./resources/training_jobs/running/sweep.ts";
 import { sweep as sweepVolumes } from "./resources/volumes/sweep.ts";
@@ -118,7 +119,10 @@ const ticks: Record<LoopName, (ctx: Ctx, signal: AbortSignal) => unknown> = {
   "storage.sweep": (ctx) => (ctx.state.trustedClock.isSuspect ? undefined : ctx.storage.sweep(STORAGE_GRACE_MS)),
   "storage.verify": verifyStorage,
   "tracker.send": (ctx) => track(ctx),
-  "training_jobs.reconcile": reconcileTrainingJobs,
+  "training_jobs.reconcile": (ctx) => {
+    reconcileReadings(ctx);
+    return reconcileTrainingJobs(ctx);
+  },
   "training_jobs.sweep": sweepTrainingJobs,
   "volumes.sweep": sweepVolumes,
   "webhooks.deliver": deliver,

@@ -54,5 +54,5 @@ export function noteCreated(tx: Tx, job: JobRow, now: number) {
   insert(tx, job, now, { id, level: "info", type, message: "Created and queued", data: dataOf(type, job) });
 }
 
-/** As the event has it. */
+/** The same data that the event has. */
 const dataOf = (type: EventType, job: JobRow): Record<string, unknown> => CATALOG[type].data.parse(report(job));
