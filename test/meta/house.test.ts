@@ -64,6 +64,7 @@ const PUBLIC: Record<string, string[]> = {
   gpu: ["hardware"],
   models: ["remove", "results"],
   reward_functions: ["check", "processes", "resolve"],
+  training_jobs: ["artifacts/exports"],
   volumes: ["materialize"],
   webhooks: ["guard"],
 };

@@ -137,7 +137,8 @@ export function usability(ctx: Ctx, row: ModelRow): Usability {
   const progress = row.progress ?? 0;
   if (row.status === "pending") {
     const waits = row.source === "builtin" && row.shape !== null ? "recheck" : "check";
-    return { waits, progress, reason: "is being checked" };
+    const made = row.source === "training_job" && row.path === null;
+    return { waits, progress, reason: made ? "is being made from its checkpoint" : "is being checked" };
   }
   if (row.status === "downloading")
     return { waits: "download", progress, reason: `is being downloaded (${Math.floor(progress * 100)} %)` };

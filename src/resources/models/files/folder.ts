@@ -13,7 +13,7 @@ import { durable, write } from "../../../platform/db/db.ts";
 import { cleanTemp } from "../../../platform/files.ts";
 import { BUILTIN_NAME, ensureBuiltin } from "../builtin.ts";
 import { machine } from "../machine.ts";
-import { removeStrayResults } from "../results.ts";
+import { refuseAbandoned, removeStrayResults } from "../results.ts";
 import * as models from "../service.ts";
 import { type ModelRow, models as table } from "../table.ts";
 import { removeStray } from "../upload/files.ts";
@@ -35,6 +35,7 @@ export async function scan(ctx: Ctx, signal?: AbortSignal) {
   await removeUnused(ctx);
   await removeStray(ctx);
   await removeStrayResults(ctx);
+  refuseAbandoned(ctx);
   await mkdir(join(ctx.config.data_dir, FOLDER), { recursive: true, mode: 0o700 });
   await cleanTemp(join(ctx.config.data_dir, FOLDER), ABANDONED_MS, ctx.clock.now());
   while (!signal?.aborted && (await scanOnce(ctx))) await ctx.clock.sleep(PAUSE_MS, signal);
