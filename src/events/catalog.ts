@@ -11,7 +11,7 @@ const subject = <O extends string, S extends z.ZodRawShape>(object: O, shape: S)
 const workspace = subject("workspace", { name: z.string(), status: z.string() });
 const apiKey = subject("api_key", { name: z.string(), key_prefix: z.string(), scopes: z.array(z.string()) });
 const sshKey = subject("ssh_key", { name: z.string(), fingerprint: z.string() });
-const secret = subject("secret", { name: z.string(), scope_host: z.string().nullable() });
+const secret = subject("secret", { name: z.string(), scope_host: z.string() });
 const trackerIntegration = subject("tracker_integration", { type: z.string(), base_url: z.string() });
 const model = subject("model", { name: z.string(), status: z.string() });
 const deployment = subject("deployment", { status: z.string(), name: z.string() });
@@ -61,6 +61,13 @@ const detectionBatch = subject("detection_batch", {
   total: z.int(),
   success_count: z.int(),
   failure_count: z.int(),
+});
+
+const detectionAccount = subject("detection_account", {
+  plan: z.string(),
+  credits: z.number(),
+  total: z.number(),
+  threshold: z.number(),
 });
 
 export const CATALOG = {
@@ -126,6 +133,8 @@ export const CATALOG = {
   "detection_batch.created": { webhook: false, data: detectionBatch },
   "detection_batch.completed": { webhook: false, data: detectionBatch },
   "detection_batch.cancelled": { webhook: false, data: detectionBatch },
+  "detection_credits.low": { webhook: false, data: detectionAccount },
+  "detection_credits.exhausted": { webhook: false, data: detectionAccount },
   "credit.granted": { webhook: false, data: subject("balance", { ...balance, amount_usd: z.number() }) },
   "credit.low": { webhook: false, data: subject("balance", { ...balance, threshold_percent: z.number() }) },
   "credit.exhausted": { webhook: false, data: subject("balance", balance) },

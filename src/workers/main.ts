@@ -10,7 +10,7 @@ const KINDS: Record<string, (args: string[]) => Promise<unknown>> = {
   detector: async () => (await import("./detector/main.ts")).runDetector(),
   inspector: async () => (await import("./inspector/main.ts")).runInspector(),
   reward: async (args) => (await import("./reward/main.ts")).runReward(args[0] ?? "", args[1] ?? ""),
-  serving: async () => (await import("./serving/main.ts")).runServing(),
+  serving: async (args) => (await import("./serving/main.ts")).runServing(args[0]),
   trainer: async () => (await import("./trainer/main.ts")).runTrainer(),
   unpack: async ([dataDir = "", ...groups]) =>
     (await import("../native/bundle/extract.ts")).ensureGroups(groups, dataDir),

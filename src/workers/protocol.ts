@@ -243,7 +243,14 @@ export type ToConnector = z.infer<typeof ToConnector>;
 export const FromConnector = later(() =>
   fromWorker([
     z.strictObject({ type: z.literal("tested") }),
-    z.strictObject({ type: z.literal("validated"), num_rows: z.int().nullable(), columns: z.array(z.string()) }),
+    z.strictObject({
+      type: z.literal("validated"),
+      num_rows: z.int(),
+      num_rows_exact: z.boolean(),
+      columns: z.array(z.string()),
+      /** Why the first rows are no rows of a dataset. */
+      error: z.string().nullable(),
+    }),
     z.strictObject({ type: z.literal("reading"), rows: z.int(), bytes: z.int(), total_rows: z.int().nullable() }),
     z.strictObject({
       type: z.literal("read"),

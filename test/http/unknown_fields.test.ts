@@ -32,6 +32,13 @@ describe("F30 unknown fields of a body", () => {
     expect(answer.body.error.message).toContain(`Did you mean ${meant}?`);
   });
 
+  test("appended rows", async () => {
+    const { id } = (await app.call("POST", "/v1/datasets", { name: "rows", format: "prompt" })).body;
+    const body = { rows: [{ prompt: "x" }], expected_head_rwo: 0 };
+    const { status, body: answer } = await app.call("POST", `/v1/datasets/${id}/rows`, body);
+    expect([status, answer.error?.param]).toEqual([422, "/expected_head_rwo"]);
+  });
+
   test("detection refuses it too, in its own form", async () => {
     const { status, body } = await app.call("PUT", "/v1/config", { webhokUrl: "https://example.com/x" });
     expect([status, body.code]).toEqual([400, "INVALID_REQUEST"]);

@@ -59,9 +59,10 @@ const MAY: Record<string, string[]> = {
 const PUBLIC: Record<string, string[]> = {
   billing: ["budget", "run_time", "usage"],
   code_artifacts: ["unpack"],
+  deployments: ["served"],
   datasets: ["connected/resolve", "stream/files", "stream/snapshots"],
   gpu: ["hardware"],
-  models: ["results"],
+  models: ["remove", "results"],
   reward_functions: ["check", "processes", "resolve"],
   volumes: ["materialize"],
   webhooks: ["guard"],
@@ -172,7 +173,7 @@ const WHOLE: Record<string, string> = {
   detect: "src/resources/detection/policy.ts",
   log: "src/platform/log.ts",
   sandbox: "src/sandbox/reward/pool.ts",
-  storage: "src/platform/storage/s3_bucket.ts",
+  storage: "src/platform/storage/s3/bucket.ts",
   workers: "src/platform/workers/supervisor.ts",
 };
 

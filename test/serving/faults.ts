@@ -10,7 +10,7 @@ export const TINY = resolve(import.meta.dir, "../../models/verk-tiny.gguf");
 const HEALTH_MS = { "serving.health_interval_ms": 100, "serving.health_timeout_ms": 1_000 };
 
 type Options = {
-  /** VERK_DECODE_FAULT of each worker in the order of their starts; those after the last have none. */
+  /** The fault of each worker in the order of their starts; those after the last have none. */
   faults?: readonly string[];
   file?: string;
   flags?: Record<string, unknown>;
@@ -24,7 +24,7 @@ export async function faultyServing({ faults = [], file = TINY, flags = {} }: Op
     spawn(options) {
       if (options.kind !== "serving") return real.spawn(options);
       const fault = faults[starts++] ?? "";
-      return real.spawn({ ...options, extraEnv: { ...options.extraEnv, VERK_DECODE_FAULT: fault } });
+      return real.spawn({ ...options, args: [fault] });
     },
   });
   mkdirSync(join(dir, "models"), { recursive: true });

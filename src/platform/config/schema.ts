@@ -3,6 +3,7 @@ import { normalizeHost, parseCidr } from "../../lib/net/ip.ts";
 import { parseListen } from "../../lib/net/listen.ts";
 import { milliseconds, section } from "./section.ts";
 import {
+  apiKeys,
   audit,
   billing,
   connectors,
@@ -96,7 +97,10 @@ const http = section("The port of the API and of the detection service.", {
 
 const log = section("The log goes to standard error.", {
   level: z.enum(["debug", "info", "warn", "error"]).default("info").describe("debug, info, warn or error."),
-  format: z.enum(["json", "text"]).default("json").describe("json (one object per line) or text (for a terminal)."),
+  format: z
+    .enum(["auto", "json", "text"])
+    .default("auto")
+    .describe("json (one object per line), text, or auto: text at a terminal, json elsewhere."),
 });
 
 const db = section("SQLite.", {
@@ -185,8 +189,12 @@ const serving = section("Deployments.", {
     .describe("While a deployment is parked, keep one process (about 70 MB) ready for it: a wake is faster."),
   health_interval_ms: milliseconds
     .default(10_000)
-    .describe("Time between health checks of an idle replica; one that serves requests needs none."),
-  health_timeout_ms: milliseconds.default(20_000).describe("A health check that takes longer has failed."),
+    .describe("A replica that showed no progress for this long is checked; one that streams answers needs no check."),
+  health_timeout_ms: milliseconds
+    .default(20_000)
+    .describe(
+      "A replica is replaced after this time without progress. A decode call that is under way counts as progress (docs/serving.md).",
+    ),
   restart_attempts: z
     .int()
     .min(0)
@@ -281,6 +289,7 @@ export const ConfigTree = z
     webhooks,
     detect,
     billing,
+    api_keys: apiKeys,
     audit,
     public_runs: publicRuns,
   })

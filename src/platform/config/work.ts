@@ -46,6 +46,7 @@ export const sessions = section("Session sandboxes.", {
     .max(67_108_864)
     .default(1_048_576)
     .describe("Bytes kept of each output stream of a command; the rest is dropped."),
+  retention_days: z.int().min(1).max(36_500).default(30).describe("Sessions that ended longer ago are removed."),
   allow_network: z
     .boolean()
     .default(false)
@@ -156,6 +157,15 @@ export const billing = section("Prices and credit.", {
     .describe("File with your own prices, instead of the built-in list (`verk config pricing`); empty = built-in."),
 });
 
+export const apiKeys = section("API keys.", {
+  revoked_retention_days: z
+    .int()
+    .min(1)
+    .max(36_500)
+    .default(400)
+    .describe("Keys that were revoked longer ago are removed: they then answer invalid_api_key, not revoked_api_key."),
+});
+
 export const audit = section("The audit log.", {
   retention_days: z.int().min(1).max(36_500).default(365).describe("Entries older than this are removed."),
 });
@@ -171,7 +181,7 @@ export const connectors = section("Sources of connected datasets.", {
   statement_timeout_ms: milliseconds.default(3_600_000).describe("Longest time of one statement of a database."),
   validate_timeout_ms: milliseconds
     .default(60_000)
-    .describe("Longest time in which a validation counts rows; if it is too short, num_rows is null."),
+    .describe("Longest time in which a validation counts rows; beyond it, num_rows has the rows counted so far."),
 });
 
 export const datasets = section("Datasets.", {

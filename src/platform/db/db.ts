@@ -15,7 +15,7 @@ import { type BunSQLiteDatabase, drizzle } from "drizzle-orm/bun-sqlite";
 import { failpoint } from "../failpoint.ts";
 import { syncDirSync } from "../files.ts";
 import type { Series } from "../metrics.ts";
-import { storageError } from "./errors.ts";
+import { isDamage, isDiskTrouble, storageError } from "./errors.ts";
 import { endSnapshot } from "./snapshot.ts";
 
 /** A database with what this process keeps of it: the state of commits, counters, and listeners to events. */
@@ -54,6 +54,8 @@ export type Commits = {
   flushing: Promise<void> | undefined;
   walFd: number | undefined;
   broken: unknown; //   why no write is accepted any more
+  failing: unknown; //  why the last commit was lost to the disk; undefined: the last one went well
+  damaged: unknown; //  the error that said that the file is damaged; stays until a restart
 };
 
 const datasync = promisify(fdatasync); // on a thread of its own: the server goes on meanwhile
@@ -86,6 +88,8 @@ export function openDb(options: DbOptions): Db {
     flushing: undefined,
     walFd: undefined,
     broken: undefined,
+    failing: undefined,
+    damaged: undefined,
   };
   const live = { $commits, $series: new Map(), $listeners: new Set<() => void>(), $prepared: new Map() };
   return Object.assign(drizzle(sqlite), live);
@@ -106,6 +110,7 @@ export function write<T>(db: Db, fn: (tx: Tx) => T, ..._sync: Sync<T>): T {
     const batch = state.batch ?? openBatch(db, state);
     return savepoint(db, state, batch, fn);
   } catch (error) {
+    noteTrouble(db, error);
     throw storageError(error);
   }
 }
@@ -156,10 +161,12 @@ function closeBatch(db: Db, state: Commits, batch: Batch) {
     failpoint("db.after_commit");
   } catch (error) {
     if (db.$client.inTransaction) db.$client.run("ROLLBACK");
+    noteTrouble(db, error);
     return lose(state, batch, error);
   }
   state.batch = undefined;
   state.ended++;
+  state.failing = undefined;
   batch.resolve();
   for (const callback of batch.afterCommit) callback();
 }
@@ -229,6 +236,20 @@ export const isClosed = (db: Db) => db.$commits.broken === CLOSED;
 
 /** True once a flush has failed: from then on no write is accepted. */
 export const isBroken = (db: Db) => db.$commits.broken !== undefined;
+
+/** Keeps an error of the disk or of a damaged file for `whyNotReady`. Other errors are ignored. */
+export function noteTrouble(db: Db, error: unknown) {
+  if (isDamage(error)) db.$commits.damaged ??= error;
+  else if (isDiskTrouble(error)) db.$commits.failing = error;
+}
+
+/** The reason why the server cannot do its work, for a load balancer; undefined: writes succeed. */
+export function whyNotReady(db: Db): string | undefined {
+  const { broken, damaged, failing } = db.$commits;
+  if (broken !== undefined) return "The last write could not be flushed to disk: see the server's log, then restart it";
+  const trouble = damaged ?? failing;
+  return trouble === undefined ? undefined : (storageError(trouble) as Error).message;
+}
 
 async function flush(state: Commits): Promise<void> {
   const upTo = state.ended;

@@ -5,9 +5,11 @@ import { join } from "node:path";
 import { fakeClock, type TestApp, testApp } from "../../../test/harness.ts";
 import { SCOPES } from "../../context.ts";
 import { events } from "../../events/table.ts";
+import { DAY_MS } from "../../lib/units.ts";
 import { durable } from "../../platform/db/db.ts";
 import { recordUses } from "./authenticate.ts";
 import { mintKey } from "./key_text.ts";
+import { prune } from "./prune.ts";
 
 const clock = fakeClock();
 let app: TestApp;
@@ -147,4 +149,29 @@ test("a key revoked by another process is refused within a second, also when the
   clock.advance(-60_000);
   expect(await codeOf(app.keyA)).toBe("revoked_api_key");
   clock.advance(60_000);
+});
+
+test("D15 keys that were revoked 400 days ago are removed, except the first and those whose budget others share", async () => {
+  const first = app.ctx.db.$client
+    .query<{ id: string }, []>("SELECT id FROM api_keys ORDER BY created_at, id")
+    .get()?.id;
+  const [gone, shared, young] = [(await create({})).body, (await create({})).body, (await create({})).body];
+  for (const { id } of [gone, shared]) await app.call("DELETE", `/v1/api_keys/${id}`);
+  const client = app.ctx.db.$client;
+  client.run("UPDATE api_keys SET budget_key_id = ? WHERE id = ?", [shared.id, young.id]);
+  client.run("UPDATE api_keys SET status = 'revoked', revoked_at = 1 WHERE id = ?", [first ?? ""]);
+  clock.advance(399 * DAY_MS);
+  await app.call("DELETE", `/v1/api_keys/${young.id}`, undefined, { key: app.keyOf("alpha", ["*"]).key });
+  expect(await prune(app.ctx)).toBe(0);
+  expect(await codeOf(gone.key)).toBe("revoked_api_key");
+  clock.advance(2 * DAY_MS);
+  expect(await prune(app.ctx)).toBe(1);
+  const left = client
+    .query<{ id: string }, []>("SELECT id FROM api_keys")
+    .all()
+    .map(({ id }) => id);
+  expect(left).toContain(first as string);
+  expect(left).toContain(shared.id);
+  expect(left).toContain(young.id);
+  expect(left).not.toContain(gone.id);
 });

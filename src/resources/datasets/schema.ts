@@ -50,8 +50,13 @@ export const SourceValidation = later(() =>
   z
     .object({
       object: z.literal("dataset.validation"),
-      valid: z.boolean(),
-      num_rows: z.int().nullable().describe("Null only if counting takes longer than connectors.validate_timeout_ms"),
+      valid: z.boolean().describe("The source can be read, and its first rows have the columns of a dataset format"),
+      num_rows: z.int(),
+      num_rows_exact: z
+        .boolean()
+        .describe(
+          "false: there are more rows, but counting took longer than connectors.validate_timeout_ms, or failed",
+        ),
       columns: z.array(z.string()),
       error: z.string().nullable(),
     })

@@ -137,7 +137,7 @@ test("an adapter without a base that fits is refused before anything is queued",
   ]);
   set("base_model_id", null);
   set("base_model", "nobody/knows");
-  expect((await refused({ model: "poet" }))[3]).toContain("its base model is not on this server");
+  expect((await refused({ model: "poet" }))[3]).toContain("its base model (nobody/knows) is not on this server");
   set("base_model", "random");
   set("architecture", "llama");
   expect((await refused({ model: "poet" }))[0]).toBe(201);

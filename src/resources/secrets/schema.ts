@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { formatIp, normalizeHost, parseIp } from "../../lib/net/ip.ts";
-import { DateTime, later } from "../../lib/schema.ts";
+import { DateTime, later, Metadata } from "../../lib/schema.ts";
 import { isoTime } from "../../lib/time.ts";
 import type { SecretRow } from "./table.ts";
 
@@ -13,7 +13,8 @@ export const Secret = later(() =>
       object: z.literal("secret"),
       id: z.string(),
       name: z.string(),
-      scope_host: z.string().nullable().describe("The only host this secret may be sent to; null: any host"),
+      scope_host: z.string().describe("The only host this secret may be sent to; empty: any host"),
+      metadata: z.record(z.string(), z.string()),
       created_at: DateTime,
       updated_at: DateTime,
     })
@@ -39,12 +40,13 @@ export const PutSecret = z
       .string()
       .max(254)
       .refine(
-        (text) => hostOf(text) !== undefined,
+        (text) => text === "" || hostOf(text) !== undefined,
         "must be a host such as api.example.com, without scheme, port or path",
       )
       .nullable()
       .optional()
-      .describe("The only host this secret may be sent to; null: any host. Omit it to keep the current one"),
+      .describe("The only host this secret may be sent to; empty or null: any host. Omit it to keep the current one"),
+    metadata: Metadata.optional().describe("Omit it to keep the current metadata"),
   })
   .meta({ id: "PutSecret" });
 export type PutSecret = z.infer<typeof PutSecret>;
@@ -57,7 +59,8 @@ export const present = (row: SecretRow): Secret => ({
   object: "secret",
   id: row.id,
   name: row.name,
-  scope_host: row.scopeHost,
+  scope_host: row.scopeHost ?? "",
+  metadata: row.metadata,
   created_at: isoTime(row.createdAt),
   updated_at: isoTime(row.updatedAt),
 });

@@ -16,8 +16,9 @@ const eventsOf = async () =>
 test("a secret is made with 201 and replaced with 200, under one id", async () => {
   const made = await put("API_TOKEN", { value: "one" });
   expect(made.status).toBe(201);
-  expect(Object.keys(made.body).sort()).toEqual(["created_at", "id", "name", "object", "scope_host", "updated_at"]);
-  expect(made.body).toMatchObject({ object: "secret", name: "API_TOKEN", scope_host: null });
+  const fields = ["created_at", "id", "metadata", "name", "object", "scope_host", "updated_at"];
+  expect(Object.keys(made.body).sort()).toEqual(fields);
+  expect(made.body).toMatchObject({ object: "secret", name: "API_TOKEN", scope_host: "", metadata: {} });
   expect(made.body.id).toStartWith("sec_");
 
   const replaced = await put("API_TOKEN", { value: "two" });
@@ -50,6 +51,26 @@ test("the same name in two workspaces is two secrets", async () => {
   expect(secrets.reveal(app.ctx, app.workspaceB, "SHARED")).toBe("beta's");
 });
 
+test("P5 scope_host: it is an empty string if the secret may go to any host, and can be sent back so", async () => {
+  expect((await put("ANYWHERE", { value: "x", scope_host: "" })).body.scope_host).toBe("");
+  expect((await put("ANYWHERE", { value: "x", scope_host: "api.example.com" })).body.scope_host).toBe(
+    "api.example.com",
+  );
+  for (const none of ["", null]) {
+    await put("ANYWHERE", { value: "x", scope_host: "api.example.com" });
+    expect((await put("ANYWHERE", { value: "x", scope_host: none })).body.scope_host).toBe("");
+  }
+  expect((await app.call("GET", "/v1/secrets/ANYWHERE")).body.scope_host).toBe("");
+  expect(secrets.reveal(app.ctx, app.workspaceA, "ANYWHERE", "any.example.com")).toBe("x");
+});
+
+test("P0 metadata: a secret has it, and a new value keeps it", async () => {
+  expect((await put("LABELED", { value: "x", metadata: { team: "rl" } })).body.metadata).toEqual({ team: "rl" });
+  expect((await put("LABELED", { value: "y" })).body.metadata).toEqual({ team: "rl" });
+  expect((await put("LABELED", { value: "y", metadata: {} })).body.metadata).toEqual({});
+  expect(await put("LABELED", { value: "y", metadata: { team: 7 } })).toMatchObject({ status: 422 });
+});
+
 test("lists come in pages", async () => {
   for (const name of ["P1", "P2", "P3"]) await put(name, { value: "x" });
   const first = (await app.call("GET", "/v1/secrets?limit=2")).body;
@@ -75,7 +96,7 @@ test.each([
   ["half a character", { value: "\ud800" }, "/value"],
   ["a URL as host", { value: "x", scope_host: "https://example.com" }, "/scope_host"],
   ["a port in the host", { value: "x", scope_host: "example.com:443" }, "/scope_host"],
-  ["an empty host", { value: "x", scope_host: "" }, "/scope_host"],
+  ["a blank host", { value: "x", scope_host: " " }, "/scope_host"],
   ["a wildcard host", { value: "x", scope_host: "*.example.com" }, "/scope_host"],
 ])("%s is a 422 that names the field", async (_what, body, param) => {
   const answer = await put("REFUSED", body);
@@ -96,7 +117,7 @@ describe("a secret bound to a host", () => {
   });
   test("stays bound when its value is replaced, until null frees it", async () => {
     expect((await put("BOUND", { value: "w" })).body.scope_host).toBe("api.example.com");
-    expect((await put("BOUND", { value: "w", scope_host: null })).body.scope_host).toBeNull();
+    expect((await put("BOUND", { value: "w", scope_host: null })).body.scope_host).toBe("");
     expect(secrets.reveal(app.ctx, app.workspaceA, "BOUND", "anywhere.net")).toBe("w");
   });
 });

@@ -24,8 +24,8 @@ export const list = (ctx: Ctx, workspaceId: string, query: PageQuery) =>
   page(ctx.db, secrets, eq(secrets.workspaceId, workspaceId), query, present);
 
 /**
- * Creates or replaces a secret. A new value keeps the `scope_host` unless the caller sets one: rotating a secret must
- * not allow more hosts.
+ * Creates or replaces a secret. A new value keeps `scope_host` and `metadata` unless the caller sets them: rotating a
+ * secret must not allow more hosts.
  */
 export function put(
   ctx: Ctx,
@@ -40,11 +40,13 @@ export function put(
   return write(ctx.db, (tx) => {
     const old = byName(tx, { workspaceId, name });
     const scopeHost = input.scope_host === undefined ? (old?.scopeHost ?? null) : canonical(input.scope_host);
+    const metadata = input.metadata ?? old?.metadata ?? {};
+    const set = { sealed, scopeHost, metadata, updatedAt: now };
     const row = old
-      ? tx.update(secrets).set({ sealed, scopeHost, updatedAt: now }).where(eq(secrets.id, old.id)).returning().get()
+      ? tx.update(secrets).set(set).where(eq(secrets.id, old.id)).returning().get()
       : tx
           .insert(secrets)
-          .values({ id: newId("sec", now), workspaceId, name, sealed, scopeHost, createdAt: now, updatedAt: now })
+          .values({ id: newId("sec", now), workspaceId, name, ...set, createdAt: now })
           .returning()
           .get();
     emit(tx, old ? "secret.updated" : "secret.created", { workspaceId, now }, present(row));
@@ -76,4 +78,4 @@ export function reveal(ctx: Ctx, workspaceId: string, name: string, host?: strin
 }
 
 const aad = (workspaceId: string, name: string) => `${workspaceId}:${name}`;
-const canonical = (host: string | null) => (host === null ? null : (hostOf(host) ?? null));
+const canonical = (host: string | null) => (host === null || host === "" ? null : (hostOf(host) ?? null));

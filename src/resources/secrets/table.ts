@@ -11,6 +11,7 @@ export const secrets = sqliteTable(
     name: text("name").notNull(),
     sealed: text("sealed").notNull(),
     scopeHost: text("scope_host"),
+    metadata: text("metadata", { mode: "json" }).$type<Record<string, string>>().notNull(),
     createdAt: integer("created_at").notNull(),
     updatedAt: integer("updated_at").notNull(),
   },

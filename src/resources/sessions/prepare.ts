@@ -6,6 +6,7 @@ import { formatBytes } from "../../lib/bytes.ts";
 import { AppError } from "../../lib/errors.ts";
 import { durable, write } from "../../platform/db/db.ts";
 import { StorageError } from "../../platform/files.ts";
+import { mustLeaveSpace } from "../../platform/machine/disk.ts";
 import type { ForeignDir } from "../../sandbox/files/foreign_dir.ts";
 import { makeSandboxDir } from "../../sandbox/files/sandbox_dir.ts";
 import { openStage } from "../../sandbox/files/stage.ts";
@@ -18,7 +19,7 @@ import type { LiveSession } from "./live.ts";
 import { machine } from "./machine.ts";
 import type { CreateSession, Session } from "./schema.ts";
 import * as sessions from "./service.ts";
-import { requireSupport } from "./support.ts";
+import { requireEnabled, requireSupport } from "./support.ts";
 import type { Mount, SessionRow } from "./table.ts";
 import { isInWorkspace } from "./workspace/mount_paths.ts";
 import { dirOf, sessionsDir } from "./workspace/paths.ts";
@@ -29,6 +30,8 @@ const ANSWER_MS = 5_000; // Large volumes take longer. The answer then has the s
 
 /** `POST /v1/sessions` */
 export async function open(ctx: Ctx, workspaceId: string, input: CreateSession, once?: Once): Promise<Session> {
+  requireEnabled(ctx);
+  mustLeaveSpace(ctx);
   await requireSupport(ctx);
   const made = write<{ before?: object; row?: SessionRow }>(ctx.db, (tx) => {
     const before = once?.before(tx);

@@ -1,5 +1,5 @@
 /** Sessions: sandboxes with a directory of files and isolated commands. */
-import { and, count, eq, inArray, sql } from "drizzle-orm";
+import { and, count, eq, inArray, isNotNull, lt, sql } from "drizzle-orm";
 import type { Ctx } from "../../context.ts";
 import { emit } from "../../events/emit.ts";
 import { transition } from "../../events/lifecycle.ts";
@@ -7,6 +7,7 @@ import { type PageQuery, page } from "../../http/answer/pagination.ts";
 import { AppError } from "../../lib/errors.ts";
 import { newId } from "../../lib/ids.ts";
 import { type Tx, write } from "../../platform/db/db.ts";
+import { gradually } from "../../platform/db/gradually.ts";
 import { preparedInsert, preparedRow } from "../../platform/db/row.ts";
 import * as volumes from "../volumes/service.ts";
 import { machine, report } from "./machine.ts";
@@ -154,6 +155,14 @@ export function removeAll(ctx: Ctx, workspaceId: string) {
   const active = and(eq(sessions.workspaceId, workspaceId), inArray(sessions.status, [...ACTIVE]));
   for (const { id } of ctx.db.select({ id: sessions.id }).from(sessions).where(active).all()) begin(ctx, id, "stop");
 }
+
+/** Removes the rows of sessions that ended before this time. Their files are gone already. */
+export const prune = (ctx: Pick<Ctx, "db">, before: number): Promise<number> =>
+  gradually(ctx.db, (tx, rows) => {
+    const over = and(isNotNull(sessions.removedAt), lt(sessions.endedAt, before));
+    const old = tx.select({ id: sessions.id }).from(sessions).where(over).limit(rows);
+    return tx.delete(sessions).where(inArray(sessions.id, old)).returning({ id: sessions.id }).all().length;
+  });
 
 export const countExec = (ctx: Ctx, id: string) =>
   write(ctx.db, (tx) =>

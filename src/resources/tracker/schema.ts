@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { DateTime, Label, later } from "../../lib/schema.ts";
+import { DateTime, Label, later, Metadata } from "../../lib/schema.ts";
 import { isoTime } from "../../lib/time.ts";
 import { NAME } from "../secrets/schema.ts";
 import { TRACKER_TYPES } from "./contract.ts";
@@ -22,6 +22,7 @@ export const TrackerIntegration = later(() =>
           "Jobs that still have something to report; those of them whose last report failed; jobs whose reporting was given up",
         ),
       last_error: z.object({ message: z.string(), job_id: z.string(), at: DateTime }).nullable(),
+      metadata: z.record(z.string(), z.string()),
       created_at: DateTime,
       updated_at: DateTime,
     })
@@ -47,6 +48,7 @@ export const PutTracker = z
       .nullable()
       .default(null)
       .describe("Name of the secret that holds the key. MLflow takes a token or name:password. null: no key is needed"),
+    metadata: Metadata.default({}),
   })
   .meta({ id: "PutTrackerIntegration" });
 export type PutTracker = z.infer<typeof PutTracker>;
@@ -79,6 +81,7 @@ export const present = (
   project: row.project,
   secret_name: row.secretName,
   ...status,
+  metadata: row.metadata,
   created_at: isoTime(row.createdAt),
   updated_at: isoTime(row.updatedAt),
 });

@@ -53,8 +53,8 @@ export function show(ctx: Ctx, row: IntegrationRow): TrackerIntegration {
 export function put(ctx: Ctx, workspaceId: string, input: PutTracker): { row: IntegrationRow; created: boolean } {
   requireUsable(ctx, workspaceId, input);
   const now = ctx.clock.now();
-  const { type, base_url: baseUrl, project, secret_name: secretName } = input;
-  const set = { type, baseUrl, project, secretName, updatedAt: now };
+  const { type, base_url: baseUrl, project, secret_name: secretName, metadata } = input;
+  const set = { type, baseUrl, project, secretName, metadata, updatedAt: now };
   const saved = write(ctx.db, (tx) => {
     const old = byWorkspace(tx, { workspaceId });
     const row = tx

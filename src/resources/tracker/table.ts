@@ -15,6 +15,7 @@ export const trackerIntegrations = sqliteTable("tracker_integrations", {
     .primaryKey()
     .references(() => workspaces.id),
   ...destination,
+  metadata: text("metadata", { mode: "json" }).$type<Record<string, string>>().notNull(),
   createdAt: integer("created_at").notNull(),
   updatedAt: integer("updated_at").notNull(),
 });

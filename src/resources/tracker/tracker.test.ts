@@ -93,3 +93,12 @@ test("it is set up, shown, changed and removed, with an event each, and is a wor
   const types = data.map((event: { type: string }) => event.type).filter((type: string) => type.startsWith("tracker"));
   expect(types.sort()).toEqual(["created", "deleted", "updated"].map((what) => `tracker_integration.${what}`));
 });
+
+test("P0 metadata: the tracker integration has it", async () => {
+  const world = begin();
+  const { base_url } = (await world.setUp()).body;
+  const put = (more: object) => world.call("PUT", PATH, { base_url, ...more });
+  expect((await put({ metadata: { team: "rl" } })).body).toMatchObject({ metadata: { team: "rl" } });
+  expect((await world.call("GET", PATH)).body).toMatchObject({ metadata: { team: "rl" } });
+  expect((await put({})).body).toMatchObject({ metadata: {} });
+});

@@ -5,8 +5,8 @@ import { type Host, runHosted } from "../host.ts";
 import { type FromConnector, ToConnector } from "../protocol.ts";
 import { createDialer } from "./dialer.ts";
 import { hiding } from "./hide.ts";
-import { renamedColumns } from "./mapping.ts";
-import { readInto } from "./reading.ts";
+import { readInto } from "./rows/reading.ts";
+import { validate } from "./rows/validating.ts";
 import { type Connector, type Open, type Opening, SourceError } from "./types.ts";
 
 type Task = ToConnector;
@@ -64,10 +64,7 @@ async function perform(task: Task, host: ConnectorHost) {
     return host.send({ type: "tested" });
   }
   if (task.type === "read") return host.send(await readInto(task, connector, host));
-  await connector.test(host.stopping);
-  const columns = renamedColumns(await connector.columns(host.stopping), task.source.hub_config?.column_mapping);
-  const num_rows = await counted(connector, task.count_ms, host.stopping);
-  host.send({ type: "validated", num_rows, columns });
+  host.send(await validate(task, connector, host.stopping));
 }
 
 export async function openSource(task: Omit<Task, "type">): Promise<Connector> {
@@ -82,25 +79,6 @@ export async function openSource(task: Omit<Task, "type">): Promise<Connector> {
     limits: { connectMs: task.connect_ms, statementMs: task.statement_ms, rowBytes: task.row_bytes },
   };
   return open(opening);
-}
-
-/** Returns the source's own count, or counts the rows if that takes no longer than `countMs`. */
-async function counted(connector: Connector, countMs: number, stopping: AbortSignal): Promise<number | null> {
-  const late = AbortSignal.timeout(countMs);
-  const signal = AbortSignal.any([late, stopping]);
-  try {
-    const known = await connector.count(signal);
-    if (known !== null) return known;
-    let rows = 0;
-    for await (const { lines } of connector.rows({ signal })) {
-      signal.throwIfAborted();
-      rows += lines.length;
-    }
-    return rows;
-  } catch (error) {
-    if (late.aborted && !stopping.aborted) return null;
-    throw error;
-  }
 }
 
 /** A driver's own message is passed on too, without any credential. */

@@ -11,18 +11,20 @@ import { createRequestHandler, listen, type RequestHandler } from "./http.ts";
 import { type Served, toServed } from "./request.ts";
 
 type ServingHost = Host<ToServing, FromServing>;
-type Load = Extract<ToServing, { type: "load" }>;
+type Load = Extract<ToServing, { type: "load" }> & { fault: string };
 type Attach = Extract<ToServing, { type: "attach" }>;
 
 const PROGRESS_STEP = 0.01;
 const DRAIN_MS = 1_000; // time for cancelled requests to send their last event
 
-export const runServing = () => runHosted<ToServing, FromServing>(ToServing, serve);
+/** `fault`: a fault of decode calls, for tests (engine/thread/fault.ts). */
+export const runServing = (fault = "") =>
+  runHosted<ToServing, FromServing>(ToServing, async (host) => await serve(host, fault));
 
-async function serve(host: ServingHost): Promise<void> {
+async function serve(host: ServingHost, fault: string): Promise<void> {
   let prepared: Prepared | undefined;
   for await (const message of host.messages) {
-    if (message.type === "load") return await serveModel(host, message, prepared);
+    if (message.type === "load") return await serveModel(host, { ...message, fault }, prepared);
     if (message.type === "prepare") prepared ??= prepareEngine(message.data_dir, message.cuda);
   }
 }
@@ -77,6 +79,7 @@ async function open(host: ServingHost, load: Load, prepared: Prepared | undefine
     threads: load.threads,
     gpus: load.gpus,
     hurry: load.hurry,
+    fault: load.fault,
     onProgress(fraction: number) {
       if (fraction - shown < PROGRESS_STEP) return;
       shown = fraction;

@@ -9,6 +9,9 @@ const hub = startFakeHf({
   "lab/odd": {
     files: { "train.jsonl": '{"question":"q","constructor":"c","__proto__":"p","n":12345678901234567890}\n' },
   },
+  "lab/typo": {
+    files: { "train.jsonl": '{"messages":[{"role":"user","content":"x"},{"role":"assistnt","content":"y"}]}\n' },
+  },
   "lab/pair": { files: { "train.jsonl": '{"question":"q","prompt":"p","answer":"a"}\n' } },
 });
 /** Takes every connection and says nothing. */
@@ -60,6 +63,22 @@ test("what is no address of a database is answered with one that is", async () =
   const { error } = await validate(source);
   expect(error).toContain("such as postgres://host:5432/database");
   expect(error).not.toContain("redacted");
+});
+
+test("P9 validate: only a source whose first rows a job would take is valid", async () => {
+  const lacking = await validate(sourceOf("lab/odd", {}));
+  expect(lacking).toMatchObject({ valid: false, num_rows: 1, num_rows_exact: false });
+  expect(lacking.error).toContain("prompt is missing");
+  expect(lacking.columns).toContain("question");
+  const taken = await validate(sourceOf("lab/odd", { question: "prompt" }));
+  expect(taken).toMatchObject({ valid: true, num_rows: 1, num_rows_exact: true, error: null });
+});
+
+test("F1 role typos: a connected source with an unknown role is not valid, and its resolution fails", async () => {
+  const source = sourceOf("lab/typo", {});
+  const said = expect.stringContaining('Row 1: messages[1].role is "assistnt"');
+  expect(await validate(source)).toMatchObject({ valid: false, error: said });
+  expect(await read(source)).toMatchObject({ code: "invalid_rows", message: said });
 });
 
 describe("column_mapping", () => {

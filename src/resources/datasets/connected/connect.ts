@@ -20,11 +20,11 @@ function readSource(body: SourceBody): { source: Source; credentials: Credential
 export async function validate(ctx: Ctx, caller: Caller, body: SourceBody): Promise<SourceValidation> {
   const outcome = await runTask(ctx, caller, { type: "validate" }, readSource(body));
   if (outcome.type === "validated") {
-    const { num_rows, columns } = outcome;
-    return { object: "dataset.validation", valid: true, num_rows, columns, error: null };
+    const { type, ...found } = outcome;
+    return { object: "dataset.validation", valid: found.error === null, ...found };
   }
   const error = outcome.type === "refused" ? outcome.message : "The source did not answer";
-  return { object: "dataset.validation", valid: false, num_rows: 0, columns: [], error };
+  return { object: "dataset.validation", valid: false, num_rows: 0, num_rows_exact: false, columns: [], error };
 }
 
 /**

@@ -1,6 +1,7 @@
 /** Reads the body of an append: the texts of its rows, and which of them change an earlier row. */
 import type { Ctx } from "../../../context.ts";
 import { readBytes } from "../../../http/body/read_bytes.ts";
+import { checkFields } from "../../../http/body/unknown_fields.ts";
 import { callerOf } from "../../../http/request_state.ts";
 import { AppError } from "../../../lib/errors.ts";
 import { ListExcess, parseWithList } from "../../../lib/json/list.ts";
@@ -16,6 +17,7 @@ import {
 import { createLineReader, type Piece, RowError } from "../../../lib/rows/lines.ts";
 import { takingTurns } from "../../../lib/turns.ts";
 import { OPS, type Op } from "../../../platform/rows/file.ts";
+import { AppendRows } from "../schema.ts";
 
 export type Batch = {
   bodies: Uint8Array[];
@@ -61,7 +63,7 @@ export async function readBatch(ctx: Ctx, request: Request, format: Format | nul
   const asLines = NDJSON.test(type);
   const { body, expectedHead } = asLines
     ? { body: bytes, expectedHead: headOf(digits(new URL(request.url).searchParams.get("expected_head_row"))) }
-    : await linesOfJson(bytes, maxRowBytes);
+    : await linesOfJson(request, bytes, maxRowBytes);
   const sha256 = request.headers.has("idempotency-key") ? await sha256InTurns(bytes) : "";
   return { ...(await checked(body, { format: format ?? undefined, maxRowBytes, asLines })), sha256, expectedHead };
 }
@@ -157,7 +159,7 @@ function withoutMarks(row: Row, text: string): string {
  * Turns `{rows, expected_head_row}` into JSON lines. Numbers keep their digits. Rows are parsed one by one, because
  * parsing 64 MiB at once would block the server for seconds.
  */
-async function linesOfJson(bytes: Uint8Array, maxRowBytes: number): Promise<Lines> {
+async function linesOfJson(request: Request, bytes: Uint8Array, maxRowBytes: number): Promise<Lines> {
   const lines: string[] = [];
   const element = (text: string, i: number) => {
     const row = parseRow(text, i);
@@ -172,6 +174,7 @@ async function linesOfJson(bytes: Uint8Array, maxRowBytes: number): Promise<Line
     throw new AppError("invalid_json", "The body is not valid JSON in UTF-8", { cause });
   });
   const fields = isRow(body) ? body : {};
+  checkFields(request, AppendRows, { ...fields, rows: [] });
   if (!Array.isArray(fields["rows"]))
     throw new AppError("schema", 'rows: must be a list, as in {"rows": [{"prompt": "…"}]}', { param: "/rows" });
   return { body: await joined(lines), expectedHead: headOf(fields["expected_head_row"]) };
@@ -192,7 +195,7 @@ function excess({ limit, index }: ListExcess, maxRowBytes: number): AppError {
   if (limit === "maxElements")
     return new AppError("schema", `rows: a request takes at most ${MOST_ROWS} rows; send several`, { param: "/rows" });
   if (limit === "maxRestBytes")
-    return new AppError("schema", `The body has more than ${REST_BYTES} bytes outside of rows`, { param: "/rows" });
+    return new AppError("payload_too_large", `The body has more than ${REST_BYTES} bytes outside of rows`);
   return new AppError("schema", `rows.${index}: the row is longer than ${maxRowBytes} bytes (datasets.max_row_bytes)`, {
     param: `/rows/${index}`,
   });

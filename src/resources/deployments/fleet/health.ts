@@ -40,16 +40,16 @@ async function check(ctx: Ctx, host: Host, timeoutMs: number): Promise<string | 
 
 /** The worker answers at once when it decodes, otherwise after `stepMs`. It is silent after twice that time. */
 async function ask(ctx: Ctx, host: Host, stepMs: number): Promise<HealthAnswer> {
-  const patience = AbortSignal.timeout(2 * stepMs);
+  const timeout = AbortSignal.timeout(2 * stepMs);
   try {
     const answer = await fetch(`http://worker/health?wait_ms=${stepMs}`, {
       unix: host.worker.socketPath,
-      signal: patience,
+      signal: timeout,
     });
     if (answer.ok) return { report: ServingHealth.parse(await answer.json()) };
     return { error: messageOf(await answer.text()) };
   } catch {
-    if (!patience.aborted) await ctx.clock.sleep(2 * stepMs); // no connection: its exit is reported meanwhile
+    if (!timeout.aborted) await ctx.clock.sleep(2 * stepMs); // no connection: its exit is reported meanwhile
     return "silent";
   }
 }

@@ -15,12 +15,12 @@ export type Sign = {
 /** `unknown`: ask again. */
 export type Liveness = "alive" | "dead" | "unknown";
 
-const PATIENCE = 10; // times the expected time: other processes may take most of the machine
+const TIMES_EXPECTED = 10; // other processes may take most of the machine
 const LEAST_TIMEOUTS = 2; // an estimate may be far off, for example right after the load
 
 /** A decode call under way counts as progress for this long. */
 export const allowedMs = (expectedMs: number, timeoutMs: number): number =>
-  Math.max(PATIENCE * expectedMs, LEAST_TIMEOUTS * timeoutMs);
+  Math.max(TIMES_EXPECTED * expectedMs, LEAST_TIMEOUTS * timeoutMs);
 
 /**
  * A worker is alive if a decode call has succeeded, or if one is under way and within its allowed time. It is dead if it

@@ -139,7 +139,8 @@ async function startQueued(ctx: Ctx) {
 const MOST_STORED = 16; // logs in one round
 
 function storeLogs(ctx: Ctx) {
-  const unstored = and(isNotNull(trainingJobs.completedAt), isNull(trainingJobs.logKey));
+  const { completedAt, logKey, logBytes } = trainingJobs;
+  const unstored = and(isNotNull(completedAt), isNull(logKey), isNull(logBytes));
   const newest = desc(trainingJobs.completedAt); // a log that cannot be stored must not hold up newer ones
   const due = ctx.db.select().from(trainingJobs).where(unstored).orderBy(newest).limit(MOST_STORED).all();
   for (const job of due) guarded(ctx, "cannot store a log", job.id, () => storeLog(ctx, job));

@@ -79,7 +79,7 @@ async function open(options: EngineOptions, thread: Worker, model: number | null
 type ThreadParts = Pick<OpenMessage, "model" | "pulse">;
 
 function openMessage({ onProgress, ...options }: EngineOptions, parts: ThreadParts): OpenMessage {
-  const off = { unified: false, hurry: false, steady: false, deviceSampling: options.gpus.length > 0 };
+  const off = { fault: "", unified: false, hurry: false, steady: false, deviceSampling: options.gpus.length > 0 };
   return {
     type: "open",
     ...off,

@@ -126,6 +126,8 @@ export type EngineOptions = {
   hurry?: boolean;
   /** The same requests after `clear` are computed in the same batches, independent of the clock. */
   steady?: boolean;
+  /** For tests (thread/fault.ts). */
+  fault?: string;
   onProgress?: (fraction: number) => void;
 };
 

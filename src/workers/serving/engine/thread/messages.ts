@@ -20,6 +20,8 @@ export type OpenMessage = {
   wantsProgress: boolean;
   /** The memory of a `Pulse`. */
   pulse: SharedArrayBuffer;
+  /** For tests (fault.ts). */
+  fault: string;
 };
 
 export type SubmitMessage = {

@@ -5,6 +5,7 @@
 import { openLlama } from "../../../../native/llama/symbols.ts";
 import { type Decoding, openDecoding } from "../decoding.ts";
 import { UnusableModel } from "../types.ts";
+import { armFault } from "./fault.ts";
 import type { FromThread, OpenMessage, ToThread } from "./messages.ts";
 
 declare const self: { onmessage: (event: { data: ToThread[] }) => void; postMessage: (message: FromThread) => void };
@@ -29,6 +30,7 @@ self.onmessage = ({ data: messages }) => {
 
 function open(message: OpenMessage) {
   try {
+    armFault(message.fault);
     const opened = openDecoding(message, post);
     decoding = opened.decoding;
     post({ type: "opened", model: opened.model, facts: opened.facts });

@@ -1,0 +1,109 @@
+/** Things that the calls name, and for each operation with a body one that the server takes. */
+import { newId } from "../../src/lib/ids.ts";
+import type { startBinary } from "../binary.ts";
+
+export type Server = Awaited<ReturnType<typeof startBinary>>;
+export type World = { ids: Record<string, string>; bodies: Record<string, unknown> };
+
+const CHAT = { model: "none", messages: [{ role: "user", content: "hi" }] };
+const JOB = { base_model: "verk-tiny", method: "sft", dataset: newId("ds") };
+const PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
+const NOWHERE = "https://127.0.0.1:8443/x"; // the configuration of this run allows it, and nothing listens there
+const SCORES = "export const reward = ({ completions }) => completions.map(() => 1);";
+
+/**
+ * Bodies of operations that would start a process name something that is not there: a wrong field is still answered
+ * first, and a right one is a 404.
+ */
+const BODIES: Record<string, unknown> = {
+  "POST /api/detect": { image: PIXEL, model: "none" },
+  "POST /api/detect/batch": { images: [{ id: "a", image: PIXEL }], models: ["none"] },
+  "POST /api/detect/url": { url: "https://localhost/x.png" },
+  "POST /api/detect/{id}/feedback": { label: "ai" },
+  "POST /setup": { token: "x" },
+  "PATCH /v1/account": {},
+  "POST /v1/api_keys": { name: "k" },
+  "POST /v1/chat/completions": CHAT,
+  "POST /v1/completions": { model: "none", prompt: "hi" },
+  "PUT /v1/config": {},
+  "POST /v1/datasets": { name: "d", format: "prompt" },
+  "POST /v1/datasets/connect": { source_type: "s3", source_uri: "s3://bucket/rows.jsonl", name: "c" },
+  "POST /v1/datasets/connect/validate": { source_type: "hf", hub_dataset: "none/none" },
+  "PATCH /v1/datasets/{id}": {},
+  "POST /v1/datasets/{id}/resolutions": {},
+  "POST /v1/datasets/{id}/rows": { rows: [{ prompt: "p" }] },
+  "POST /v1/datasets/{id}/snapshots": {},
+  "POST /v1/deployments": { model: newId("mdl"), name: "d" },
+  "PATCH /v1/deployments/{id}": {},
+  "POST /v1/deployments/{id}/chat/completions": CHAT,
+  "POST /v1/deployments/{id}/completions": { model: "none", prompt: "hi" },
+  "POST /v1/deployments/{id}/embeddings": { model: "none", input: "hi" },
+  "POST /v1/detect": { image: PIXEL, model: "none" },
+  "POST /v1/embeddings": { model: "none", input: "hi" },
+  "POST /v1/models": { name: "m" },
+  "POST /v1/models/pull": { name: "verk-tiny" },
+  "POST /v1/models/{id}/complete": {},
+  "POST /v1/models/{id}/presigned-upload": { files: [{ path: "x.gguf" }] },
+  "POST /v1/reward_functions": { name: "r", source: SCORES, language: "javascript" },
+  "POST /v1/reward_functions/run": {
+    rows: [{ prompt: "p", completion: "c" }],
+    reward_functions: [{ id: newId("rf") }],
+  },
+  "POST /v1/reward_functions/{id}/run": { rows: [{ prompt: "p", completion: "c" }] },
+  "PUT /v1/secrets/{name}": { value: "v" },
+  "POST /v1/sessions": { volumes: [{ name: "none", mount_path: "/workspace/v" }] },
+  "POST /v1/sessions/{id}/exec": { command: ["true"] },
+  "PUT /v1/settings/integrations/tracker": { type: "mlflow", base_url: NOWHERE },
+  "POST /v1/training_jobs": JOB,
+  "POST /v1/training_jobs/validate": JOB,
+  "POST /v1/volumes": { name: "v" },
+  "POST /v1/volumes/{name}/download-url": { path: "a.txt" },
+  "POST /v1/volumes/{name}/upload-url": { path: "b.txt" },
+  "POST /v1/webhooks": { url: NOWHERE },
+  "PATCH /v1/webhooks/{id}": {},
+  "POST /v1/webhooks/{id}/recover": { since: "2026-01-01T00:00:00.000Z" },
+  "POST /v1/webhooks/{id}/rotate_secret": {},
+  "POST /v1/workspaces": { name: "w" },
+  "PATCH /v1/workspaces/{id}": {},
+};
+
+/** Names that may exist only once get a number. */
+export const renamed = (operation: string, body: unknown, number: number): unknown =>
+  operation.startsWith("POST") && typeof (body as { name?: unknown })?.name === "string"
+    ? { ...(body as object), name: `${(body as { name: string }).name}${number}` }
+    : body;
+
+export async function openWorld(server: Server): Promise<World> {
+  const post = async (path: string, body: unknown, method = "POST") => {
+    const answer = await server.call(method, path, body);
+    if (answer.status >= 300) throw new Error(`${method} ${path}: ${answer.text}`);
+    return answer.body as { id: string };
+  };
+  const account = (await server.call("GET", "/v1/account")).body as { payment_customer_id: string };
+  const dataset = (await post("/v1/datasets", { name: "base", format: "prompt" })).id;
+  await post(`/v1/datasets/${dataset}/rows`, { rows: [{ prompt: "a" }, { prompt: "b" }] });
+  await post(`/v1/datasets/${dataset}/snapshots`, {});
+  await post("/v1/volumes", { name: "base" });
+  await post("/v1/volumes/base/files/a.txt", "text", "PUT");
+  await post("/v1/secrets/BASE", { value: "v" }, "PUT");
+  const artifact = newId("art");
+  const ids: Record<string, string> = {
+    datasets: dataset,
+    webhooks: (await post("/v1/webhooks", { url: NOWHERE })).id,
+    api_keys: newId("key"),
+    models: (await post("/v1/models", { name: "base" })).id,
+    reward_functions: (await post("/v1/reward_functions", { name: "base", source: SCORES, language: "javascript" })).id,
+    workspaces: (await post("/v1/workspaces", { name: "base" })).id,
+    volumes: "base",
+    secrets: "BASE",
+    code_artifacts: artifact,
+    customer: account.payment_customer_id,
+  };
+  const bodies = {
+    ...BODIES,
+    "POST /v1/billing/check_balance": { payment_customer_id: ids["customer"], estimated_cost_usd: 1 },
+    "POST /v1/billing/grants": { payment_customer_id: ids["customer"], amount_usd: 1 },
+    "POST /v1/ssh_keys": { name: "k", public_key: "ssh-ed25519 AAAA", private_key: "x" },
+  };
+  return { ids, bodies };
+}
