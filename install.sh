@@ -135,8 +135,10 @@ do_uninstall() {
   fi
   rm -f "$root/etc/systemd/system/verk.service" "$root$prefix/bin/verk"
   if has_systemd; then systemctl daemon-reload; fi
-  echo "Removed the program and the service. Kept: $root/var/lib/verk (data), $root/etc/verk (settings), the user verk."
-  echo "To remove these too: rm -rf $root/var/lib/verk $root/etc/verk; userdel verk"
+  local user='' remove_user=''
+  if [ -z "$root" ]; then user=', the user verk' remove_user='; userdel verk'; fi # below --root no user was made
+  echo "Removed the program and the service. Kept: $root/var/lib/verk (data), $root/etc/verk (settings)$user."
+  echo "To remove these too: rm -rf $root/var/lib/verk $root/etc/verk$remove_user"
 }
 
 # The whole file is a function, so that bash runs nothing of an incomplete download.

@@ -3,7 +3,7 @@
  * inside, and its sha256. Without --target it is for this machine's architecture.
  */
 import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
-import { basename, dirname, join, resolve } from "node:path";
+import { basename, dirname, join, relative, resolve } from "node:path";
 import { parseArgs } from "node:util";
 import { version } from "../package.json";
 import { inputsHash } from "./bundle/inputs.ts";
@@ -28,7 +28,7 @@ const cuda = flags.cuda === undefined ? undefined : resolve(flags.cuda);
 const cudaFile = cuda && statSync(join(cuda, CUDA_LIBRARY), { throwIfNoEntry: false });
 const inputs = inputsHash(
   root,
-  JSON.stringify([cudaFile && [cudaFile.size, cudaFile.mtimeMs], flags.entry, target.name]),
+  JSON.stringify([cudaFile && [cudaFile.size, cudaFile.mtimeMs], relative(root, resolve(flags.entry)), target.name]),
 );
 const megabytes = (bytes: number) => `${(bytes / 1e6).toFixed(1)} MB`;
 

@@ -8,6 +8,7 @@ import { openapi } from "../src/http/openapi.ts";
 import { createHandler } from "../src/http/server.ts";
 import { defaultToml, loadConfig } from "../src/platform/config/config.ts";
 import { silentLog } from "../src/platform/log.ts";
+import { withExamples } from "../src/resources/docs/examples.ts";
 import { mount } from "../src/routes.ts";
 
 const root = dirname(import.meta.dir);
@@ -19,7 +20,7 @@ async function openapiJson(): Promise<string> {
   try {
     const { ctx, close } = await openOffline(loadConfig({ env: {}, flags: { data_dir: dir } }), { log: silentLog });
     try {
-      return `${JSON.stringify(openapi(createHandler(ctx, mount(ctx)).app), null, 2)}\n`;
+      return `${JSON.stringify(withExamples(openapi(createHandler(ctx, mount(ctx)).app)), null, 2)}\n`;
     } finally {
       await close();
     }

@@ -35,6 +35,14 @@ function optionsOrExit() {
   }
 }
 const options = optionsOrExit();
+if (options.list) {
+  const files = [...new Bun.Glob("{src,test,scripts,bench}/**/*.test.ts").scanSync(root)].sort();
+  const chosen = files.filter(
+    (file) => options.filters.length === 0 || options.filters.some((part) => file.includes(part)),
+  );
+  console.log(`${chosen.join("\n")}\n\n${chosen.length} ${chosen.length === 1 ? "file" : "files"}`);
+  process.exit(0);
+}
 const notTested = new Set<string>();
 
 /**

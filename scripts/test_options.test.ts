@@ -4,14 +4,32 @@ import { parallelFlags, readOptions } from "./test_options.ts";
 const machine = { cores: 2, seed: undefined, draw: () => 77 };
 
 test("without flags: all files in one process more than cores, quick sweeps, a drawn seed", () => {
-  expect(readOptions([], machine)).toEqual({ filters: [], full: false, jobs: 3, updateTimings: false, seed: 77 });
+  expect(readOptions([], machine)).toEqual({
+    filters: [],
+    list: false,
+    full: false,
+    jobs: 3,
+    updateTimings: false,
+    seed: 77,
+  });
   expect(readOptions([], { ...machine, cores: 64 }).jobs).toBe(8);
 });
 
 test("flags and filters may stand in any order", () => {
   const options = readOptions(["src/lib", "--full", "--jobs=1", "fault", "--update-timings"], machine);
-  expect(options).toEqual({ filters: ["src/lib", "fault"], full: true, jobs: 1, updateTimings: true, seed: 77 });
+  expect(options).toEqual({
+    filters: ["src/lib", "fault"],
+    list: false,
+    full: true,
+    jobs: 1,
+    updateTimings: true,
+    seed: 77,
+  });
   expect(parallelFlags(options)).toContain("--update-timings");
+});
+
+test("--list asks only for the names of the files", () => {
+  expect(readOptions(["--list", "cli"], machine)).toMatchObject({ list: true, filters: ["cli"] });
 });
 
 test("a seed that is given is taken", () => {

@@ -1,7 +1,14 @@
-/** The command line of scripts/test: `[--full] [--jobs=N] [--update-timings] [filter…]`. */
+/** The command line of scripts/test: `[--list] [--full] [--jobs=N] [--update-timings] [filter…]`. */
 import { UsageError } from "../src/lib/errors.ts";
 
-export type Options = { filters: string[]; full: boolean; jobs: number; updateTimings: boolean; seed: number };
+export type Options = {
+  filters: string[];
+  list: boolean;
+  full: boolean;
+  jobs: number;
+  updateTimings: boolean;
+  seed: number;
+};
 type Machine = { cores: number; seed: string | undefined; draw: () => number };
 
 /** Most slow tests wait for children and disks, so one more process than cores keeps the cores busy. */
@@ -17,6 +24,7 @@ function wholeNumber(text: string, what: string, least: number): number {
 export function readOptions(argv: readonly string[], { cores, seed, draw }: Machine): Options {
   const options: Options = {
     filters: argv.filter((each) => !each.startsWith("-")),
+    list: argv.includes("--list"),
     full: argv.includes("--full"),
     jobs: jobsFor(cores),
     updateTimings: argv.includes("--update-timings"),
@@ -24,8 +32,8 @@ export function readOptions(argv: readonly string[], { cores, seed, draw }: Mach
   };
   for (const flag of argv.filter((each) => each.startsWith("-"))) {
     if (flag.startsWith("--jobs=")) options.jobs = wholeNumber(flag.slice("--jobs=".length), "--jobs", 1);
-    else if (!["--full", "--update-timings"].includes(flag))
-      throw new UsageError(`Unknown flag ${flag}. Flags: --full, --jobs=N, --update-timings`);
+    else if (!["--list", "--full", "--update-timings"].includes(flag))
+      throw new UsageError(`Unknown flag ${flag}. Flags: --list, --full, --jobs=N, --update-timings`);
   }
   return options;
 }

@@ -14,9 +14,10 @@ import { type Clock, systemClock } from "./platform/clock.ts";
 import { ambientEnv, type Config } from "./platform/config/config.ts";
 import { acquireDataLock, type DataLock, isHeld } from "./platform/db/data_lock.ts";
 import { closeDb, type Db, durable, openDb } from "./platform/db/db.ts";
-import { storageError } from "./platform/db/errors.ts";
+import { isDamage, storageError } from "./platform/db/errors.ts";
 import { migrate, requireCurrentSchema } from "./platform/db/migrate.ts";
 import { someSealed } from "./platform/db/sealed.ts";
+import { readEveryTable } from "./platform/db/sound.ts";
 import { createLog, type Log } from "./platform/log.ts";
 import type { Loop } from "./platform/loop.ts";
 import { guardedDial } from "./platform/network/http_client.ts";
@@ -126,6 +127,7 @@ function openDatabase(config: Config, lock: DataLock | undefined): Db {
   try {
     if (lock) migrate(db, join(config.data_dir, "backups"));
     else requireCurrentSchema(db);
+    readEveryTable(db);
     return db;
   } catch (error) {
     closeDb(db);
@@ -168,7 +170,14 @@ export function openContext(config: Config, db: Db, log: Log, clock: Clock): Run
 }
 
 /** The operator can fix trouble with the disk, so its message has one line and no stack. */
-function explained(error: unknown, dir: string): unknown {
+export function explained(error: unknown, dir: string): unknown {
+  // Exit code 2: a restart does not help. Exit code 1 for a full disk: systemd tries again, until there is space.
+  if (isDamage(error))
+    return new UsageError(
+      `The database ${join(dir, "verk.db")} is damaged: run \`verk doctor\`, then restore a backup`,
+      2,
+      { cause: error },
+    );
   const known = storageError(error);
   return known === error ? error : new UsageError(`${(known as Error).message} (${dir})`, 1, { cause: error });
 }

@@ -5,6 +5,7 @@
 import type { Ctx } from "./context.ts";
 import { type LoopName, loops } from "./loops.ts";
 import { type Db, durable, generationOf, watchWrites } from "./platform/db/db.ts";
+import { noteTrouble } from "./platform/db/trouble.ts";
 import { removeLeftovers } from "./platform/leftovers.ts";
 import { inTurns, type Loop, type LoopSpec, startLoop } from "./platform/loop.ts";
 import { type Listener, listenAll, stopListening } from "./ports.ts";
@@ -14,6 +15,8 @@ import { closeAll as closeDatasets } from "./resources/datasets/stream/files.ts"
 import { begin as beginDatasets } from "./resources/datasets/stream/sweep.ts";
 import { begin as beginDeployments, close as closeDeployments } from "./resources/deployments/fleet/reconcile.ts";
 import { store as storeCounters } from "./resources/metrics/store.ts";
+import { registerBuiltin } from "./resources/models/builtin.ts";
+import { begin as beginClock } from "./resources/system/clock.ts";
 import { close as closeTrackers } from "./resources/tracker/live.ts";
 import { begin as beginTrainingJobs, close as closeTrainingJobs } from "./resources/training_jobs/running/reconcile.ts";
 import { begin as beginWebhooks } from "./resources/webhooks/delivery/fan_out.ts";
@@ -59,6 +62,11 @@ const TABLE = [
     begin: ({ ctx }) => removeLeftovers(ctx.config.data_dir),
   },
   {
+    name: "clock",
+    why: "begins before anything is deleted by its age",
+    begin: ({ ctx }) => beginClock(ctx),
+  },
+  {
     name: "rewards",
     why: "closes after the training jobs, which score until they have saved",
     close: ({ ctx }) => ctx.rewards.close(),
@@ -72,6 +80,11 @@ const TABLE = [
     name: "datasets",
     why: "begins before jobs read the files that it cleans up",
     begin: ({ ctx }) => beginDatasets(ctx),
+  },
+  {
+    name: "models",
+    why: "begins before http: the built-in model can be named by the first request",
+    begin: ({ ctx }) => registerBuiltin(ctx),
   },
   {
     name: "deployments",
@@ -143,7 +156,12 @@ const durably = (db: Db, spec: LoopSpec): LoopSpec => ({
   async tick(signal) {
     const before = generationOf(db);
     const written = watchWrites(db);
-    await spec.tick(signal);
+    try {
+      await spec.tick(signal);
+    } catch (error) {
+      noteTrouble(db, error); // a damaged database is often found by a loop first
+      throw error;
+    }
     if (generationOf(db) !== before) await written(); // without a write of its own it need not wait for others
   },
 });

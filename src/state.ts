@@ -4,6 +4,7 @@
  */
 import type { Ctx } from "./context.ts";
 import { HttpState } from "./http/state.ts";
+import { TrustedClock } from "./platform/trusted_clock.ts";
 import { ApiKeysState } from "./resources/api_keys/live.ts";
 import { BillingState } from "./resources/billing/run_time.ts";
 import { CodeArtifactsState } from "./resources/code_artifacts/live.ts";
@@ -18,6 +19,7 @@ import { ModelsState } from "./resources/models/live.ts";
 import { RegionsState } from "./resources/regions/live.ts";
 import { RewardsState } from "./resources/reward_functions/live.ts";
 import { SessionsState } from "./resources/sessions/live.ts";
+import { ClockNote } from "./resources/system/live.ts";
 import { TrackerState } from "./resources/tracker/live.ts";
 import { TrainingJobsState } from "./resources/training_jobs/state/live.ts";
 import { UploadsState } from "./resources/uploads/live.ts";
@@ -26,6 +28,8 @@ import { WebhooksState } from "./resources/webhooks/delivery/live.ts";
 
 export type State = {
   readonly http: HttpState;
+  readonly trustedClock: TrustedClock;
+  readonly clockNote: ClockNote;
   readonly apiKeys: ApiKeysState;
   readonly billing: BillingState;
   readonly codeArtifacts: CodeArtifactsState;
@@ -49,6 +53,8 @@ export type State = {
 
 export const newState = (ctx: Pick<Ctx, "config" | "clock">): State => ({
   http: new HttpState(ctx),
+  trustedClock: new TrustedClock(ctx.clock),
+  clockNote: new ClockNote(),
   apiKeys: new ApiKeysState(),
   billing: new BillingState(),
   codeArtifacts: new CodeArtifactsState(),

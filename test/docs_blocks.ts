@@ -55,7 +55,7 @@ export const filesOf = (blocks: readonly Block[]) =>
 export const commandsOf = ({ language, text }: Block): string =>
   language === "console" ? [...text.matchAll(/^\$ (.*)$/gm)].map(([, command]) => command).join("\n") : text;
 
-const FULL = process.env["VERK_TEST_FULL"] === "1";
+export const FULL = process.env["VERK_TEST_FULL"] === "1";
 
 /** Shorter trainings, unless `--full` runs the page to the letter. */
 export const shortened = (text: string): string =>

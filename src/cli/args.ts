@@ -54,6 +54,7 @@ export const isGroup = (entry: Command | Group): entry is Group => "subcommands"
 
 /** Flags that many commands share. */
 export const JSON_FLAG = { type: "boolean", doc: "Print JSON instead of text" } as const;
+export const FULL_FLAG = { type: "boolean", doc: "Show whole ids at a terminal" } as const;
 export const DATA_FLAG = {
   type: "string",
   value: "DIR",

@@ -2,7 +2,7 @@ import { UsageError } from "../lib/errors.ts";
 import { nearest } from "../lib/text/nearest.ts";
 import type { Deployment } from "../resources/deployments/schema.ts";
 import type { Client } from "./client.ts";
-import { listAll } from "./lists.ts";
+import { listAll, wholeId } from "./lists.ts";
 import { pollUntil } from "./poll.ts";
 import type { Progress } from "./progress.ts";
 
@@ -15,8 +15,10 @@ const isOver = ({ status }: Deployment) => status === "stopped" || status === "f
 
 /** Finds a deployment by id or by name. Of several with the same name it takes one that is not over, or the newest. */
 export async function mustFind(client: Client, target: string): Promise<Deployment> {
-  if (target.startsWith("dep_"))
-    return (await client.call<Deployment>("GET", `/v1/deployments/${encodeURIComponent(target)}`)).body;
+  if (target.startsWith("dep_")) {
+    const id = await wholeId(target, () => allDeployments(client));
+    return (await client.call<Deployment>("GET", `/v1/deployments/${encodeURIComponent(id)}`)).body;
+  }
   const all = await allDeployments(client);
   const named = all.filter(({ name }) => name === target);
   const found = named.find((each) => !isOver(each)) ?? named[0];

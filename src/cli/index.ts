@@ -1,12 +1,12 @@
 import { AppError, UsageError } from "../lib/errors.ts";
 import { nearest } from "../lib/text/nearest.ts";
 import { StorageError } from "../platform/files.ts";
-import { inCliWords } from "./api_words.ts";
 import { type Command, EXIT, type Group, isGroup, parse } from "./args.ts";
 import { ApiError } from "./client.ts";
 import { COMMANDS } from "./command_table.ts";
-import { helpOf, overview } from "./help.ts";
 import { note, print } from "./output.ts";
+import { inCliWords } from "./text/api_words.ts";
+import { helpOf, overview } from "./text/help.ts";
 
 /** Returns the exit code. Wrong usage is thrown as a UsageError. */
 export async function run(argv: readonly string[]): Promise<number> {

@@ -1,3 +1,4 @@
+import { UsageError } from "../lib/errors.ts";
 import type { Client } from "./client.ts";
 
 type Page<T> = { data: T[]; has_more: boolean };
@@ -12,4 +13,12 @@ export async function listAll<T>(client: Client, path: string, cursorOf: (item: 
     found.push(...body.data);
     if (!body.has_more || body.data.length === 0) return found;
   }
+}
+
+/** The whole id for the beginning of one, as a table shows it. An unknown id stays as it is. */
+export async function wholeId(text: string, list: () => Promise<readonly { id: string }[]>): Promise<string> {
+  if (!/^[a-z]+_[0-9a-z]{8,25}$/.test(text)) return text;
+  const [found, another] = (await list()).filter(({ id }) => id.startsWith(text));
+  if (another) throw new UsageError(`${text} is the beginning of several ids. Give more of it, or the name.`);
+  return found?.id ?? text;
 }

@@ -2,8 +2,10 @@
  * The only entry from the command line into the services. It works on the database directly, with or without a running
  * server. Load it with `await import()`: it takes as long to load as the server.
  */
+import { existsSync } from "node:fs";
 import { userInfo } from "node:os";
-import { openOffline } from "../app.ts";
+import { join } from "node:path";
+import { explained, openOffline } from "../app.ts";
 import type { Ctx } from "../context.ts";
 import { auditCommand } from "../http/audit.ts";
 import { UsageError } from "../lib/errors.ts";
@@ -24,12 +26,20 @@ export * as models from "../resources/models/service.ts";
 export { present as presentWorkspace } from "../resources/workspaces/schema.ts";
 export { DEFAULT_WORKSPACE, workspaces };
 
+type Opening = { /** Makes the data directory if there is none. */ create?: boolean };
+
 /** Runs `body` on the database and returns when its writes are on the disk. */
-export async function offline<T>(config: Config, body: (ctx: Ctx) => T): Promise<T> {
+export async function offline<T>(config: Config, body: (ctx: Ctx) => T, { create = false }: Opening = {}): Promise<T> {
+  if (!create && !existsSync(join(config.data_dir, "verk.db")))
+    throw new UsageError(
+      `There is no data directory at ${config.data_dir}. Name the directory of your server with --data or VERK_DATA.`,
+    );
   const log = createLog({ ...config.log, level: "warn" });
   const { ctx, close } = await openDataDir(config.data_dir, () => openOffline(config, { log }));
   try {
     return body(ctx);
+  } catch (error) {
+    throw explained(error, config.data_dir);
   } finally {
     await close(); // flushes first
   }

@@ -1,3 +1,5 @@
+import { aligned, tableLines } from "./text/table.ts";
+
 /** Results go to standard output and notes about them to standard error, so that a pipe receives only the result. */
 export const print = (text: string) => void process.stdout.write(`${text}\n`);
 export const printJson = (value: unknown) => print(JSON.stringify(value));
@@ -7,18 +9,23 @@ export const note = (text: string) => void process.stderr.write(`${text}\n`);
 export const count = (n: number, noun: string) => `${n} ${noun}${n === 1 ? "" : "s"}`;
 
 /** Rows as lines with aligned columns. */
-export function columns(rows: readonly (readonly string[])[], gap = "  "): string[] {
-  const widths: number[] = [];
-  for (const row of rows)
-    for (const [i, cell] of row.entries()) widths[i] = Math.max(widths[i] ?? 0, Bun.stringWidth(cell));
-  const pad = (cell: string, i: number) => cell + " ".repeat(widths[i]! - Bun.stringWidth(cell));
-  return rows.map((row) => row.map(pad).join(gap).trimEnd());
-}
+export const columns = aligned;
 
-/** Prints a table. Without rows it prints `empty` as a note instead of a lone header. */
-export function printTable(header: readonly string[], rows: readonly (readonly string[])[], empty: string) {
+/**
+ * Prints a table. Without rows it prints `empty` as a note instead of a lone header. `full: false` shortens the ids at a
+ * terminal: only for commands that take a short id.
+ */
+export function printTable(
+  header: readonly string[],
+  rows: readonly (readonly string[])[],
+  empty: string,
+  { full }: { full?: boolean } = {},
+) {
   if (rows.length === 0) return note(empty);
-  for (const line of columns([header, ...rows])) print(line);
+  const { isTTY, columns: wide } = process.stdout;
+  const width = isTTY ? Number(process.env["COLUMNS"]) || wide || 80 : undefined;
+  const style = { width, color: Bun.enableANSIColors, full, nowMs: Date.now() };
+  for (const line of tableLines(header, rows, style)) print(line);
 }
 
 /** Replaces control characters, so that foreign text cannot control the terminal. Line breaks and tabs stay. */

@@ -21,7 +21,10 @@ test("polling returns the first value that is over", async () => {
 
 test("an outage is retried, and every answer starts its time anew", async () => {
   const probe = answering(lost(), lost(), lost(), 1, lost(), new ApiError("restarting", 503), lost(), 2);
-  expect(await pollUntil(probe, (value) => value === 2, polling())).toBe(2);
+  let outages = 0;
+  const onOutage = () => void outages++;
+  expect(await pollUntil(probe, (value) => value === 2, { ...polling(), onOutage })).toBe(2);
+  expect(outages).toBe(6);
 });
 
 test("an outage that lasts too long, and any other error, is thrown", async () => {

@@ -6,13 +6,15 @@ type Polling = {
   everyMs: number;
   /** How long an unreachable server is retried, as it may be restarting. */
   outageMs: number;
+  /** Called at each failed probe of an outage. */
+  onOutage?: (() => void) | undefined;
 };
 
 /** Calls `probe` until `isOver` accepts its value. Returns undefined if `signal` aborts first. */
 export async function pollUntil<T>(
   probe: () => Promise<T>,
   isOver: (value: T) => boolean,
-  { signal, everyMs, outageMs }: Polling,
+  { signal, everyMs, outageMs, onOutage }: Polling,
 ): Promise<T | undefined> {
   for (let outage = 0; !signal.aborted; ) {
     try {
@@ -23,6 +25,7 @@ export async function pollUntil<T>(
       if (signal.aborted) return undefined;
       outage += everyMs;
       if (!isOutage(error) || outage > outageMs) throw error;
+      onOutage?.();
     }
     await Bun.sleep(everyMs);
   }

@@ -63,6 +63,13 @@ const detectionBatch = subject("detection_batch", {
   failure_count: z.int(),
 });
 
+const detectionAccount = subject("detection_account", {
+  plan: z.string(),
+  credits: z.number(),
+  total: z.number(),
+  threshold: z.number(),
+});
+
 export const CATALOG = {
   "workspace.created": { webhook: false, data: workspace },
   "workspace.updated": { webhook: false, data: workspace },
@@ -126,6 +133,8 @@ export const CATALOG = {
   "detection_batch.created": { webhook: false, data: detectionBatch },
   "detection_batch.completed": { webhook: false, data: detectionBatch },
   "detection_batch.cancelled": { webhook: false, data: detectionBatch },
+  "detection_credits.low": { webhook: false, data: detectionAccount },
+  "detection_credits.exhausted": { webhook: false, data: detectionAccount },
   "credit.granted": { webhook: false, data: subject("balance", { ...balance, amount_usd: z.number() }) },
   "credit.low": { webhook: false, data: subject("balance", { ...balance, threshold_percent: z.number() }) },
   "credit.exhausted": { webhook: false, data: subject("balance", balance) },

@@ -57,12 +57,20 @@ export const ERRORS = {
 
 export type ErrorCode = keyof typeof ERRORS;
 
-type Extra = { param?: string; retryAfterSeconds?: number; headers?: Record<string, string>; cause?: unknown };
+type Extra = {
+  param?: string;
+  retryAfterSeconds?: number;
+  headers?: Record<string, string>;
+  more?: object;
+  cause?: unknown;
+};
 
 /** An error a caller may see. Anything else that escapes a handler is a bug and becomes `internal`. */
 export class AppError extends Error {
   readonly param: string | null;
   readonly headers: Record<string, string>;
+  /** Further fields of the answer's body, in the interface of detection. */
+  readonly more: object;
 
   constructor(
     readonly code: ErrorCode,
@@ -72,6 +80,7 @@ export class AppError extends Error {
     super(message, extra.cause === undefined ? undefined : { cause: extra.cause });
     this.name = "AppError";
     this.param = extra.param ?? null;
+    this.more = extra.more ?? {};
     this.headers = {
       ...(extra.retryAfterSeconds === undefined ? {} : { "retry-after": String(Math.ceil(extra.retryAfterSeconds)) }),
       ...extra.headers,

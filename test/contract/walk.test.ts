@@ -45,7 +45,7 @@ afterAll(async () => {
   await app.close().then(app.remove);
 });
 
-/** What is wrong with the answer, or undefined. */
+/** The problem of the answer; undefined if there is none. */
 async function judge(call: Call): Promise<string | undefined> {
   const { status, body, text, headers } = await server.call(call.method, call.path, call.body);
   if (status === 500) return `500 ${text.slice(0, 300)}`;

@@ -1,8 +1,8 @@
 import { afterEach, describe, expect, test } from "bun:test";
-import { rmSync, statfsSync, writeFileSync } from "node:fs";
+import { readdirSync, readFileSync, rmSync, statfsSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { Stopped, startBinary } from "../binary.ts";
-import { makeKey } from "../cli.ts";
+import { makeKey, runVerk } from "../cli.ts";
 import { tempDir, until } from "../harness.ts";
 import { violations } from "./invariants.ts";
 
@@ -48,7 +48,7 @@ async function create(url: string, key: string, name: string) {
 }
 
 describe.skipIf(!CAN_MOUNT)("the data directory's disk", () => {
-  test("full while serving: writes are a 503 that says so, reads go on, and space heals it without loss", async () => {
+  test("D12 full while serving: writes are a 503 that says so, reads go on, and space heals it without loss", async () => {
     const dir = smallDisk();
     const { key } = await makeKey(dir, "--scope", "admin");
     const env = { VERK_HTTP__RATE_LIMIT_PER_SECOND: "0" }; // how many fit into what is left is not ours to say
@@ -65,7 +65,11 @@ describe.skipIf(!CAN_MOUNT)("the data directory's disk", () => {
     expect(refused?.body.error?.message).toContain("full");
     const headers = { authorization: `Bearer ${key}` };
     expect((await fetch(`${server.url}/v1/workspaces/${kept[0]}`, { headers })).status).toBe(200);
+    const ready = async () => await fetch(`${server.url}/readyz`);
+    const notReady = await ready();
+    expect([notReady.status, await notReady.text()]).toEqual([503, expect.stringContaining("full")]);
     rmSync(join(dir, "filler"));
+    await until("/readyz to be 200 without a request that writes", async () => (await ready()).ok);
     const healed = await until("a write to succeed again", async () => {
       const answer = await create(server.url, key, "after");
       return answer.status === 201 ? answer : undefined;
@@ -78,16 +82,22 @@ describe.skipIf(!CAN_MOUNT)("the data directory's disk", () => {
     await again.kill("SIGTERM");
   }, 60_000);
 
-  test("full at the start: the program says so and stops; with space it starts", async () => {
+  test("D12 F10 full at the start: the program says so and ends with 1, so that systemd tries again", async () => {
     const dir = smallDisk();
-    fill(dir);
-    const failed = await startBinary({ dir }).then(
-      () => undefined,
-      (error: Stopped) => error,
-    );
-    expect(failed).toBeInstanceOf(Stopped);
-    expect(failed?.stderr).toMatch(/full/);
-    expect(failed?.stderr).not.toContain("    at "); // one line for the operator, no stack
+    const home = tempDir();
+    await makeKey(dir);
+    for (const isNew of [false, true]) {
+      if (isNew) for (const name of readdirSync(dir)) rmSync(join(dir, name), { recursive: true });
+      fill(dir);
+      const failed = await runVerk(["serve", "--data", dir, "--listen", "127.0.0.1:0"], { cwd: home });
+      expect(failed.err).toMatch(/full/);
+      expect(failed.err).not.toContain("    at "); // one line for the operator, no stack
+      expect(failed.code).toBe(1);
+      const unit = readFileSync("config/verk.service", "utf8");
+      expect(/^RestartPreventExitStatus=(.*)$/m.exec(unit)?.[1]?.split(" ")).not.toContain("1");
+      expect(unit).toContain("StartLimitIntervalSec=0");
+    }
+    rmSync(home, { recursive: true });
     rmSync(join(dir, "filler"));
     await (await startBinary({ dir })).kill("SIGTERM");
     expect(violations(dir)).toEqual([]);

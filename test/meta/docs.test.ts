@@ -71,6 +71,19 @@ test("the README is short, and its first screen has both commands and the hardwa
     expect(first).toContain(part);
 });
 
+test("F29 docs: the picture, the batch body and the exit codes are those of the program", () => {
+  expect(read("docs/pieces.svg")).not.toContain("on the way");
+  expect(read("docs/detection.md")).toContain('{"images": [');
+  const [, codes = ""] = /^RestartPreventExitStatus=(.+)$/m.exec(read("config/verk.service")) ?? [];
+  const named = codes
+    .split(" ")
+    .join(", ")
+    .replace(/, (\d+)$/, " and $1");
+  expect(read("docs/install.md").replaceAll("\n", " ")).toContain(`exit codes ${named}`);
+  expect(read("src/resources/docs/docs.html")).toContain("events oldest first");
+  expect(PLAIN.filter((page) => /[\s"`]\/metrics\b/.test(read(page)))).toEqual([]);
+});
+
 test("the tables of banned names in CONTRIBUTING.md are those of banned_names.ts", () => {
   const section = /^## Banned names\n([\s\S]*?)^## /m.exec(read("CONTRIBUTING.md"))?.[1] ?? "";
   const rows = [...section.matchAll(/^\| `([^`]+)` \| (.+) \|$/gm)].map(([, name, use]) => ({ name, use }));

@@ -24,6 +24,7 @@ const MAY: Record<string, string[]> = {
     "platform/network/address",
     "platform/network/http_client",
     "platform/rows",
+    "platform/semaphore",
     "sandbox",
   ],
   sandbox: ["lib", "native", "platform", "sandbox"],
@@ -56,12 +57,14 @@ const MAY: Record<string, string[]> = {
 
 /** Files of a resource that other resources may import, beside `service`, `table` and `schema`. */
 const PUBLIC: Record<string, string[]> = {
-  billing: ["budget", "run_time"],
+  billing: ["budget", "run_time", "usage"],
   code_artifacts: ["unpack"],
+  deployments: ["served"],
   datasets: ["connected/resolve", "stream/files", "stream/snapshots"],
   gpu: ["hardware"],
-  models: ["results"],
+  models: ["remove", "results"],
   reward_functions: ["check", "processes", "resolve"],
+  training_jobs: ["artifacts/exports"],
   volumes: ["materialize"],
   webhooks: ["guard"],
 };

@@ -45,10 +45,13 @@ describe("verk deploy", () => {
     });
     expect(err.split("\n").slice(0, 3)).toEqual(["waits for 3.1 GB", "loading 40 %", "loading 90 %"]);
     expect(err).toContain("curl ");
+    // F30 the base URL of the README, and how to get a key
+    expect(err).toContain(`OpenAI clients: base URL ${fake.url}/v1, model demo.`);
+    expect(err).toContain("VERK_API_KEY=$(verk keys create)");
   });
 
   test("a deployment that fails is an error with its cause", async () => {
-    fake.state.views = [{ status: "failed", error: "the file is damaged" }];
+    fake.state.views = [{ status: "failed", error: "the file is damaged", last_error: "the file is damaged" }];
     const { code, out, err } = await verk(["deploy", "verk-tiny"]);
     expect([code, out]).toEqual([1, ""]);
     expect(err).toBe("verk: verk-tiny (dep_1) failed: the file is damaged\n");

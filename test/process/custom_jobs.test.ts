@@ -43,7 +43,7 @@ async function ended(body: object) {
     },
     60_000,
   );
-  return { job, log: (await call("GET", `/v1/training_jobs/${job.id}/logs/full`)).body as string };
+  return { job, log: (await call("GET", `/v1/training_jobs/${job.id}/logs/full?stream=all`)).body as string };
 }
 
 const FIND =

@@ -76,6 +76,13 @@ test("uninstalling removes the program and the service, and keeps data and setti
   expect(existsSync(join(root, "etc/verk/config.toml"))).toBe(true);
 });
 
+test("F30 uninstalling below --root does not propose to remove a user", () => {
+  install("--from", release);
+  const { stdout } = install("uninstall");
+  expect(stdout).toContain(`rm -rf ${root}/var/lib/verk ${root}/etc/verk\n`);
+  expect(stdout).not.toContain("user");
+});
+
 test("a wrong argument is named and nothing is written", () => {
   const { exitCode, stderr } = install("--form", release);
   expect(exitCode).toBe(1);

@@ -1,6 +1,5 @@
 import { createInterface } from "node:readline";
 import { UsageError } from "../../lib/errors.ts";
-import { inCliWords } from "../api_words.ts";
 import { command, EXIT, SERVER_FLAGS, wholeOf } from "../args.ts";
 import { ApiError } from "../client.ts";
 import { connect } from "../connect.ts";
@@ -8,6 +7,7 @@ import { mustFind } from "../deployments.ts";
 import { note } from "../output.ts";
 import { createProgress } from "../progress.ts";
 import { type ChatOptions, createTalk, type Ending, type Talk } from "../talk.ts";
+import { inCliWords } from "../text/api_words.ts";
 
 const FLAGS = {
   message: { type: "string", short: "m", value: "TEXT", doc: "Ask this question, print the answer and exit" },

@@ -1,8 +1,8 @@
 import { UsageError } from "../../lib/errors.ts";
 import { command, EXIT } from "../args.ts";
 import { COMMANDS } from "../command_table.ts";
-import { bashScript, fishScript, type Named, zshScript } from "../completion.ts";
 import { print } from "../output.ts";
+import { bashScript, fishScript, type Named, zshScript } from "../text/completion.ts";
 
 const SCRIPTS = { bash: bashScript, zsh: zshScript, fish: fishScript } as const;
 

@@ -100,11 +100,9 @@ function conclude(results: readonly Result[], walk: Walk, json: boolean): number
   return EXIT.failed;
 }
 
-const DEFAULT_URL = "http://127.0.0.1:7070";
-
 function printResult({ before, after }: Walk, done: string) {
   print(`\n${done}\n`);
   if (before && after) for (const line of resultLines(before, after)) print(line);
-  print("\nTo repeat this on your own server (replace DATASET and JOB by the ids in the responses):");
-  for (const line of repeatLines(DEFAULT_URL)) print(`  ${line}`);
+  print("\nTo repeat this on your own server:\n"); // not indented: the end of a here-document begins its line
+  for (const line of repeatLines()) print(line);
 }

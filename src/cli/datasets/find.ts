@@ -3,7 +3,7 @@ import { nearest } from "../../lib/text/nearest.ts";
 import type { Dataset } from "../../resources/datasets/schema.ts";
 import { EXIT } from "../args.ts";
 import type { Client } from "../client.ts";
-import { listAll } from "../lists.ts";
+import { listAll, wholeId } from "../lists.ts";
 
 export type { Append, Dataset, Snapshot } from "../../resources/datasets/schema.ts";
 
@@ -12,7 +12,7 @@ export const allDatasets = (client: Client) => listAll<Dataset>(client, "/v1/dat
 /** Finds a dataset by id, or by name if only one dataset has it. */
 export async function mustFind(client: Client, target: string): Promise<Dataset> {
   const get = async (id: string) => (await client.call<Dataset>("GET", `/v1/datasets/${encodeURIComponent(id)}`)).body;
-  if (target.startsWith("ds_")) return get(target);
+  if (target.startsWith("ds_")) return get(await wholeId(target, () => allDatasets(client)));
   const all = await allDatasets(client);
   const [first, ...more] = all.filter(({ name }) => name === target);
   if (first && more.length === 0) return get(first.id);

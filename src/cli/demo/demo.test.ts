@@ -1,8 +1,10 @@
 import { expect, test } from "bun:test";
+import { parse } from "../args.ts";
 import { lineOf } from "../commands/demo.ts";
+import { create } from "../jobs/create.ts";
 import type { Job } from "../jobs/find.ts";
 import { repeatLines, resultLines } from "./summary.ts";
-import { isRight, splitRows } from "./task.ts";
+import { isRight, RECIPE, splitRows } from "./task.ts";
 import type { Answers } from "./training.ts";
 import { stepViewer } from "./viewer.ts";
 
@@ -37,10 +39,14 @@ test("the summary shows both shares, and questions that only the trained one got
   );
 });
 
-test("the lines to repeat it hold bodies that a shell takes and that are JSON", () => {
-  const bodies = repeatLines("http://127.0.0.1:7070").flatMap((line) => /-d '(.*)'$/.exec(line)?.[1] ?? []);
-  expect(bodies).toHaveLength(3);
-  for (const body of bodies) expect(JSON.parse(body.replaceAll("'\\''", "'"))).toBeObject();
+test("F30 the lines to repeat the demo are a script that bash takes, with flags that jobs create has", () => {
+  const script = repeatLines().join("\n");
+  const { exitCode, stderr } = Bun.spawnSync(["bash", "-n", "-c", script]);
+  expect([exitCode, stderr.toString()]).toEqual([0, ""]);
+  const [, words = ""] = /verk jobs create ([\s\S]*?)\nverk/.exec(script) ?? [];
+  const { values } = parse("jobs create", create, words.replaceAll("\\\n", " ").trim().split(/\s+/));
+  expect(values["set"]).toHaveLength(Object.keys(RECIPE).length);
+  expect(script).not.toContain("curl");
 });
 
 test("the view of a training stands below its step's line and leaves no trace", () => {

@@ -14,29 +14,21 @@ export function resultLines(before: Answers, after: Answers): string[] {
   return columns(rows, "   ");
 }
 
-const quoted = (value: unknown) => JSON.stringify(value).replaceAll("'", "'\\''");
-
-/** Commands that repeat the training on another server. */
-export function repeatLines(url: string): string[] {
-  const job = {
-    base_model: "verk-tiny",
-    method: "grpo",
-    output_name: RESULT,
-    dataset: "DATASET",
-    reward_source: REWARD,
-    hyperparameters: RECIPE,
-    seed: SEED,
-  };
-  const send = (path: string, body: unknown) =>
-    `curl $VERK_URL${path} -H "Authorization: Bearer $VERK_API_KEY" -H 'Content-Type: application/json' -d '${quoted(body)}'`;
-  const question = { model: RESULT, messages: [{ role: "user", content: "What is 47 + 8?" }], temperature: 0 };
+/** Commands that repeat the training on a server of your own. */
+export function repeatLines(): string[] {
+  const settings = Object.entries(RECIPE).map(([name, value]) => `--set ${name}=${value}`);
+  const half = Math.ceil(settings.length / 2);
   return [
-    `verk serve &   # then: export VERK_URL=${url} VERK_API_KEY=$(verk keys create)`,
+    "verk serve &",
     "verk demo --rows > sums.jsonl",
-    'curl $VERK_URL/v1/datasets -H "Authorization: Bearer $VERK_API_KEY" -F name=sums -F file=@sums.jsonl',
-    send("/v1/training_jobs", job),
-    send("/v1/deployments", { model: "JOB", name: RESULT }),
-    send("/v1/chat/completions", question),
+    "cat > exact.py <<'END'",
+    ...REWARD.trimEnd().split("\n"),
+    "END",
+    `verk jobs create --model verk-tiny --method grpo --dataset sums.jsonl --reward exact.py --output ${RESULT} \\`,
+    `  --seed ${SEED} ${settings.slice(0, half).join(" ")} \\`,
+    `  ${settings.slice(half).join(" ")} --watch`,
+    `verk deploy ${RESULT}`,
+    `verk chat ${RESULT} -m 'What is 47 + 8?' --temperature 0`,
     "verk detect IMAGE.jpg   # needs no server",
   ];
 }

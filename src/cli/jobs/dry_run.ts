@@ -2,7 +2,7 @@
 import { formatBytes } from "../../lib/bytes.ts";
 import { formatDuration } from "../../lib/time.ts";
 import type { JobValidation } from "../../resources/training_jobs/admission/validation_schema.ts";
-import { inCliWords, type Vocabulary } from "../api_words.ts";
+import { inCliWords, type Vocabulary } from "../text/api_words.ts";
 import { shortNumber } from "./view.ts";
 
 export type Validation = Pick<JobValidation, "valid" | "errors" | "warnings" | "estimate" | "reward_preview">;

@@ -3,7 +3,7 @@ import { nearest } from "../../lib/text/nearest.ts";
 import type { TrainingJob } from "../../resources/training_jobs/schema.ts";
 import { EXIT } from "../args.ts";
 import type { Client } from "../client.ts";
-import { listAll } from "../lists.ts";
+import { listAll, wholeId } from "../lists.ts";
 
 /** The fields of a training job that the commands show. */
 export type Job = Pick<
@@ -21,7 +21,8 @@ export type Job = Pick<
   | "created_at"
   | "started_at"
   | "completed_at"
->;
+> &
+  Partial<Pick<TrainingJob, "warnings">>;
 
 const OVER = ["completed", "failed", "cancelled"];
 export const isOver = ({ status }: Pick<Job, "status">) => OVER.includes(status);
@@ -35,7 +36,10 @@ export const allJobs = (client: Client, filters: Record<string, string> = {}) =>
 
 /** Finds a job by id or by the name of its result. Of several with the same name it takes the newest. */
 export async function mustFind(client: Client, target: string): Promise<Job> {
-  if (target.startsWith("job_")) return (await client.call<Job>("GET", pathOf(target))).body;
+  if (target.startsWith("job_")) {
+    const id = await wholeId(target, () => allJobs(client));
+    return (await client.call<Job>("GET", pathOf(id))).body;
+  }
   const all = await allJobs(client);
   const found = all.find(({ output_name }) => output_name === target);
   if (found) return found;

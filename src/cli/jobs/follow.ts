@@ -9,7 +9,12 @@ const POLL_MS = 500;
 const OUTAGE_MS = 30_000; // a server that saves its trainers restarts in less
 
 /** Shows a job while it runs. `end` gets the last state, if any was read. */
-export type Viewer = { show: (state: JobProgress) => void; end: (state: JobProgress | undefined) => void };
+export type Viewer = {
+  show: (state: JobProgress) => void;
+  /** Called while the server cannot be reached. */
+  lost?: (state: JobProgress | undefined) => void;
+  end: (state: JobProgress | undefined) => void;
+};
 
 type Metrics = { data: Point[] };
 
@@ -27,7 +32,13 @@ export async function follow(
     return state;
   };
   try {
-    return await pollUntil(probe, ({ job }) => isOver(job), { signal, everyMs: POLL_MS, outageMs: OUTAGE_MS });
+    const onOutage = () => viewer.lost?.(state);
+    return await pollUntil(probe, ({ job }) => isOver(job), {
+      signal,
+      everyMs: POLL_MS,
+      outageMs: OUTAGE_MS,
+      onOutage,
+    });
   } finally {
     viewer.end(state);
   }
@@ -56,9 +67,18 @@ export function createViewer(out: { isTTY?: boolean; columns?: number; write: (t
   const screen = createScreen(out);
   return {
     show: (state) => screen.draw(liveLines(state, screen.columns)),
+    lost: (state) => screen.draw([...(state ? liveLines(withoutEta(state), screen.columns) : []), RECONNECTING]),
     end: (state) => screen.end({ keep: state !== undefined && isOver(state.job) }),
   };
 }
+
+const RECONNECTING = "The server cannot be reached: reconnecting";
+
+/** The remaining time is unknown during an outage. */
+const withoutEta = ({ job, points }: JobProgress): JobProgress => ({
+  job: { ...job, progress: { ...job.progress, eta_seconds: null } },
+  points,
+});
 
 function lineViewer(write: (line: string) => void): Viewer {
   let last = "";
@@ -69,6 +89,10 @@ function lineViewer(write: (line: string) => void): Viewer {
       const mark = `${status} ${tenth} ${status === "queued" ? (state.job.queue_reason ?? "") : ""}`;
       if (mark !== last) write(plainLine(state));
       last = mark;
+    },
+    lost() {
+      if (last !== RECONNECTING) write(RECONNECTING);
+      last = RECONNECTING;
     },
     end: () => {},
   };

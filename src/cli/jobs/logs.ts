@@ -17,7 +17,7 @@ export const logs = command({
     ...SERVER_FLAGS,
     follow: { type: "boolean", short: "f", doc: "Follow the log until the job ends" },
     tail: { type: "string", value: "N", doc: "Start with the last N lines" },
-    all: { type: "boolean", doc: "Print the complete log of a job that has ended" },
+    all: { type: "boolean", doc: "Print the whole log of a job that has ended: standard output, then standard error" },
     json: { ...JSON_FLAG, doc: "Print one JSON object per line" },
   },
   examples: ["verk jobs logs job_… -f", "verk jobs logs sums --tail 20", "verk jobs logs sums --all > sums.log"],
@@ -28,7 +28,7 @@ export const logs = command({
     const { client } = await connect(where);
     const job = await mustFind(client, target);
     return await interruptible(async (signal) => {
-      if (all) await toOutput(client.download(pathOf(job.id, "/logs/full"), signal));
+      if (all) await toOutput(client.download(pathOf(job.id, "/logs/full?stream=all"), signal));
       else {
         const upTo = follow || isOver(job) ? Number.POSITIVE_INFINITY : await serverTime(client, job.id, signal);
         await stream(client, job.id, { follow: follow && !isOver(job), upTo, tail, json, signal });
@@ -75,7 +75,7 @@ async function readOnce(client: Client, id: string, reading: Reading): Promise<b
   const { follow, upTo, tail, json, signal, after, onLine } = reading;
   const stop = new AbortController();
   const both = AbortSignal.any([signal, stop.signal]);
-  const query = tail === undefined ? "" : `?tail=${tail}`;
+  const query = `?tail=${tail ?? "all"}&stream=all`;
   const isQuiet = () => void (follow || stop.abort());
   let timer = setTimeout(isQuiet, QUIET_MS);
   try {

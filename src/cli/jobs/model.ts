@@ -1,3 +1,4 @@
+import { existsSync } from "node:fs";
 import { formatBytes } from "../../lib/bytes.ts";
 import { UsageError } from "../../lib/errors.ts";
 import { command, EXIT, JSON_FLAG, SERVER_FLAGS } from "../args.ts";
@@ -9,6 +10,7 @@ import { pollUntil } from "../poll.ts";
 import { createProgress } from "../progress.ts";
 import { createMeter, metered } from "../transfer/meter.ts";
 import { fileNamed, toFile } from "../transfer/sink.ts";
+import { isStream } from "../transfer/source.ts";
 import { mustFind, pathOf } from "./find.ts";
 
 const VARIANTS = ["adapter", "merged", "gguf", "peft", "files"];
@@ -45,6 +47,7 @@ export const model = command({
     },
     checkpoint: { type: "string", value: "ID", doc: "Checkpoint: an id, latest or best (default: latest)" },
     out: { type: "string", value: "FILE", short: "o", doc: "File to write; without it, a download URL is printed" },
+    force: { type: "boolean", doc: "Replace FILE if it exists" },
     json: JSON_FLAG,
   },
   examples: [
@@ -52,10 +55,12 @@ export const model = command({
     "verk jobs model sums --variant merged --quantization Q8_0 -o m.gguf",
   ],
   exits: { 1: "failed: the job has no result yet", [INTERRUPTED]: "interrupted: FILE is unchanged" },
-  async run({ variant, quantization, checkpoint, out, json, ...where }, target = "") {
+  async run({ variant, quantization, checkpoint, out, force, json, ...where }, target = "") {
     if (variant !== undefined && !VARIANTS.includes(variant))
       throw new UsageError(`--variant: expected ${VARIANTS.join(", ")}, not ${JSON.stringify(variant)}`);
     const path = out === undefined ? undefined : fileNamed("--out", out);
+    if (path !== undefined && !force && existsSync(path) && !isStream(path))
+      throw new UsageError(`--out: ${out} exists. Choose another file, or replace it with --force.`);
     const { client } = await connect(where);
     const job = await mustFind(client, target);
     const query = new URLSearchParams({

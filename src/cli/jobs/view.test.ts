@@ -1,5 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import type { Job } from "./find.ts";
+import { createViewer } from "./follow.ts";
 import { createScreen } from "./screen.ts";
 import { bar, lastLine, liveLines, plainLine, shortNumber, sparkline } from "./view.ts";
 
@@ -90,6 +91,23 @@ test("the last word tells the time it took, the way it went and the reason of a 
   expect(lastLine({ job: job({ status: "failed", error }), points: [] })).toBe(
     "sums (job_1) failed: The reward code raised (reward_error)",
   );
+});
+
+test("F30 watch says that it reconnects, and shows no remaining time meanwhile", () => {
+  const written: string[] = [];
+  const viewer = createViewer({ isTTY: true, columns: 80, write: (text) => void written.push(text) });
+  const state = { job: job({}), points: [] };
+  viewer.show(state);
+  expect(written.join("")).toContain("left");
+  written.length = 0;
+  viewer.lost?.(state);
+  expect(written.join("")).toContain("reconnecting");
+  expect(written.join("")).not.toContain("left");
+  const lines: string[] = [];
+  const plain = createViewer({ write: (text) => void lines.push(text) });
+  plain.lost?.(state);
+  plain.lost?.(state);
+  expect(lines).toEqual(["The server cannot be reached: reconnecting\n"]);
 });
 
 test("a screen draws over what it drew, clears what is left below, and is gone at the end", () => {

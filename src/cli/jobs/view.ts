@@ -68,7 +68,7 @@ const etaOf = ({ status, progress: { eta_seconds } }: Job) =>
 /** The live view, redrawn in place. No line is wider than `columns`. */
 export function liveLines({ job, points }: JobProgress, columns: number): string[] {
   const waiting = waitingFor(job);
-  const head = [job.output_name, `${job.method} of ${job.base_model ?? "-"}`, job.status, waiting];
+  const head = [job.output_name, `${job.method} of ${job.base_model}`, job.status, waiting];
   const lines = [
     head.filter((each) => each !== undefined).join(" · "),
     [bar(fractionOf(job)), `step ${stepOf(job)}`, ...etaOf(job)].join("  "),

@@ -3,6 +3,8 @@ import { z } from "zod";
 import type { Ctx } from "../../context.ts";
 import { AppError, errorBody } from "../../lib/errors.ts";
 import { plainIssue } from "../../lib/text/issue.ts";
+import { isOfSqlite, storageError } from "../../platform/db/errors.ts";
+import { noteTrouble } from "../../platform/db/trouble.ts";
 import { StorageError } from "../../platform/files.ts";
 import { requireKeyFor } from "../auth.ts";
 import { NO_BODY } from "../body/json.ts";
@@ -33,6 +35,7 @@ export function errorResponse(error: AppError, request: Request): Response {
 
 /** Anything thrown → the error a caller may see. What is not expected is a bug: logged once, answered `internal`. */
 export function toAppError(ctx: Ctx, error: unknown, request: Request): AppError {
+  noteTrouble(ctx.db, error);
   if (error instanceof AppError) {
     if (error.status >= 500) ctx.log.warn(error.message, { request_id: requestIdOf(request), error });
     return error;
@@ -42,6 +45,11 @@ export function toAppError(ctx: Ctx, error: unknown, request: Request): AppError
     ctx.log.error(error.message, { request_id: requestIdOf(request), error });
     const message = `The server cannot use its storage: ${error.advice}`;
     return new AppError("storage_unavailable", message, { cause: error, retryAfterSeconds: 5 });
+  }
+  const known = isOfSqlite(error) ? storageError(error) : error;
+  if (known instanceof AppError) {
+    ctx.log.error(known.message, { request_id: requestIdOf(request), error });
+    return known;
   }
   ctx.log.error("request failed", { request_id: requestIdOf(request), path: pathOf(request.url), error });
   return new AppError("internal", "Unexpected server error; the log has the details under this request's id");

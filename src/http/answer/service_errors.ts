@@ -3,7 +3,17 @@ import { z } from "zod";
 import type { AppError, ErrorCode } from "../../lib/errors.ts";
 
 export const ServiceError = z
-  .object({ error: z.string(), code: z.string().describe("MISSING_API_KEY, INVALID_IMAGE, RATE_LIMITED, …") })
+  .object({
+    error: z.string(),
+    code: z.string().describe("MISSING_API_KEY, INVALID_IMAGE, RATE_LIMITED, …"),
+    model_results: z
+      .record(
+        z.string(),
+        z.object({ score: z.number(), status: z.string(), latency_ms: z.number(), error: z.string().nullable() }),
+      )
+      .optional()
+      .describe("With ALL_MODELS_FAILED, and with UNSUPPORTED_FORMAT if no named model reads the file"),
+  })
   .meta({ id: "DetectionError" });
 
 const PATHS = /^\/(?:api|v1\/detect|v1\/config)(?:\/|$)/;
@@ -21,9 +31,9 @@ const CODES: Partial<Record<ErrorCode, string>> = {
 
 export const serviceCodeOf = (code: ErrorCode): string => CODES[code] ?? code.toUpperCase();
 
-export function serviceErrorResponse({ code, message, status, headers }: AppError): Response {
+export function serviceErrorResponse({ code, message, status, headers, more }: AppError): Response {
   return Response.json(
-    { error: message, code: serviceCodeOf(code) },
+    { error: message, code: serviceCodeOf(code), ...more },
     { status: status === 422 ? 400 : status, headers },
   );
 }

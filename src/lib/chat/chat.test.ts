@@ -82,6 +82,30 @@ describe("what is wrong is named", () => {
   });
 });
 
+test("P11 role: a function message is a tool's result, and its call keeps its id", () => {
+  const call = { name: "f", arguments: "{}" };
+  const { messages } = ChatCompletionRequest.parse({
+    ...ASK,
+    messages: [
+      { role: "assistant", content: null, function_call: call },
+      { role: "function", name: "f", content: "2" },
+    ],
+  });
+  expect(messages).toEqual([
+    { role: "assistant", content: null, tool_calls: [{ id: "call_f", type: "function", function: call }] },
+    { role: "tool", name: "f", content: "2", tool_call_id: "call_f" },
+  ]);
+});
+
+test("P11 role: an unknown one is rejected with the nearest, or with all", () => {
+  const wrongRole = (role: string) => wrong({ ...ASK, messages: [{ role, content: "x" }] });
+  expect(wrongRole("assistnt")).toContain("messages.0.role");
+  const message = (role: string) =>
+    ChatCompletionRequest.safeParse({ ...ASK, messages: [{ role, content: "x" }] }).error?.issues[0]?.message;
+  expect(message("assistnt")).toBe('"assistnt" is not a role: did you mean assistant?');
+  expect(message("robot")).toBe('"robot" is not a role: use one of system, developer, user, assistant, tool, function');
+});
+
 test("completions take texts and tokens, one or many, and no suffix", () => {
   for (const prompt of ["a", [1], ["a", "b"], [[1], [2, 3]]])
     expect(CompletionRequest.parse({ model: "m", prompt })).toMatchObject({ prompt, max_tokens: 16 });

@@ -8,7 +8,7 @@ const MAX_INPUTS = 2_048;
 
 export const EmbeddingRequest = z
   .object({
-    model: z.string().min(1).describe("The name of the deployment"),
+    model: z.string().min(1).optional().describe("The name of the deployment. Default: the only one that runs"),
     input: textsSchema({ most: MAX_INPUTS, minLength: 1 }),
     encoding_format: orElse(z.enum(["float", "base64"]), "float" as const).describe(
       "base64 encodes little-endian float32 values",

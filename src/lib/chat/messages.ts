@@ -1,6 +1,7 @@
 /** Messages and tools of the chat wire format, as clients send them. */
 import { z } from "zod";
 import { later } from "../schema.ts";
+import { nearest } from "../text/nearest.ts";
 
 /** A missing field and null both mean the default. */
 export const orElse = <T extends z.ZodType, D>(schema: T, value: D) =>
@@ -29,13 +30,26 @@ export type ToolCall = z.infer<typeof ToolCall>;
 
 const plain = <R extends string>(role: R) => z.object({ role: z.literal(role), content: Content, name: Name });
 
-const AssistantMessage = z.object({
-  role: z.literal("assistant"),
-  content: Content.nullish(),
-  name: Name,
-  reasoning_content: z.string().nullish().describe("Passed to the model again if its template supports it"),
-  tool_calls: z.array(SentToolCall).max(MAX_CALLS).nullish(),
-});
+/** Calls and results of the older format have no id: both sides derive it from the name of the function. */
+const legacyId = (name: string) => `call_${name}`;
+
+const AssistantMessage = z
+  .object({
+    role: z.literal("assistant"),
+    content: Content.nullish(),
+    name: Name,
+    reasoning_content: z.string().nullish().describe("Passed to the model again if its template supports it"),
+    tool_calls: z.array(SentToolCall).max(MAX_CALLS).nullish(),
+    function_call: z
+      .object({ name: z.string(), arguments: z.string() })
+      .nullish()
+      .describe("The older form of tool_calls"),
+  })
+  .transform(({ function_call: call, ...message }) =>
+    call && !message.tool_calls
+      ? { ...message, tool_calls: [{ id: legacyId(call.name), type: "function" as const, function: call }] }
+      : message,
+  );
 
 const ToolMessage = z.object({
   role: z.literal("tool"),
@@ -44,8 +58,31 @@ const ToolMessage = z.object({
   name: Name,
 });
 
+const FunctionMessage = z
+  .object({ role: z.literal("function"), content: Content.nullish(), name: z.string() })
+  .transform(({ content, name }) => ({
+    ...{ role: "tool" as const, content: content ?? "", name },
+    tool_call_id: legacyId(name),
+  }))
+  .describe("The older form of a tool's result");
+
+const ROLES = ["system", "developer", "user", "assistant", "tool", "function"];
+
+/** The message for a role that does not exist. */
+function unknownRole(message: unknown): string {
+  const role = (message as { role?: unknown } | null)?.role;
+  if (typeof role !== "string") return `is missing: set it to one of ${ROLES.join(", ")}`;
+  const close = nearest(role, ROLES);
+  const hint = close === undefined ? `use one of ${ROLES.join(", ")}` : `did you mean ${close}?`;
+  return `${JSON.stringify(role.slice(0, 40))} is not a role: ${hint}`;
+}
+
 export const ChatMessage = z
-  .discriminatedUnion("role", [plain("system"), plain("developer"), plain("user"), AssistantMessage, ToolMessage])
+  .discriminatedUnion(
+    "role",
+    [plain("system"), plain("developer"), plain("user"), AssistantMessage, ToolMessage, FunctionMessage],
+    { error: ({ code, input }) => (code === "invalid_union" ? unknownRole(input) : undefined) },
+  )
   .meta({ id: "ChatMessage" });
 export type ChatMessage = z.infer<typeof ChatMessage>;
 

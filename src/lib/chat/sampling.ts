@@ -16,7 +16,7 @@ const LogitBias = z
 export const MAX_SAMPLES = 16;
 
 export const samplingFields = {
-  model: z.string().min(1).describe("The name of the deployment"),
+  model: z.string().min(1).optional().describe("The name of the deployment. Default: the only one that runs"),
   temperature: orElse(z.number().min(0).max(2), 1).describe("0 always takes the most likely token"),
   top_p: orElse(z.number().min(0).max(1), 1),
   top_k: orElse(z.int().min(-1).max(1_000_000), 0).describe("0 = off"),

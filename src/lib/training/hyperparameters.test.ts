@@ -1,7 +1,9 @@
 import { describe, expect, test } from "bun:test";
 import { z } from "zod";
 import { DEFAULTS } from "./defaults.ts";
+import { ALIASES, ELSEWHERE, IGNORED, IGNORED_LORA, LORA_ALIASES } from "./foreign_names.ts";
 import { hyperparametersSchema, METHODS, type Method, readHyperparameters } from "./hyperparameters.ts";
+import { LoraSettings } from "./lora.ts";
 import { type Facts, resolveHyperparameters } from "./resolve.ts";
 
 const facts: Facts = { lora: true, rows: 1000, parameters: 5e8, contextLength: 4096, hasCompletions: true };
@@ -23,14 +25,21 @@ function resolved<M extends Method>(method: M, raw: unknown, more: Partial<Facts
 
 describe("what is refused, and in what words", () => {
   test.each([
-    ["grpo", { num_generation: 4 }, "unknown hyperparameter num_generation. Did you mean num_generations?"],
-    ["grpo", { vllm_importance_sampling_mode: "x" }, /Did you mean importance_sampling_mode\?/],
-    ["grpo", { zzzzzzzzz: 1 }, "unknown hyperparameter zzzzzzzzz"],
-    ["sft", { num_generations: 4 }, "num_generations belongs to the method grpo, but this job uses sft"],
-    ["sft", { beta: 0.1 }, "beta belongs to the method grpo and dpo, but this job uses sft"],
-    ["dpo", { packing: true }, "packing belongs to the method sft, but this job uses dpo"],
-    ["grpo", { seed: 1 }, "seed is set on the job itself: seed"],
-    ["grpo", { toString: 1 }, "unknown hyperparameter toString"],
+    ["grpo", { num_generation: 4 }, "is not a hyperparameter of grpo. Did you mean num_generations?"],
+    ["grpo", { vllm_importance_sampling_mode: "x" }, /token_truncate/],
+    ["grpo", { zzzzzzzzz: 1 }, "is not a hyperparameter of grpo"],
+    ["grpo", { lr: 1 }, "is not a hyperparameter of grpo. Did you mean learning_rate?"],
+    ["grpo", { per_device_batch_size: 1 }, /Did you mean per_device_train_batch_size\?/],
+    ["grpo", { max_answer_length: 1 }, "is not a hyperparameter of grpo"],
+    ["sft", { max_seq_length: 64, max_length: 64 }, "is another name of max_length: give one of them"],
+    ["grpo", { max_seq_length: 64 }, "belongs to the method sft and dpo, but this job uses grpo"],
+    ["sft", { use_vllm: true }, "belongs to the method grpo, but this job uses sft"],
+    ["sft", { num_generations: 4 }, "belongs to the method grpo, but this job uses sft"],
+    ["sft", { beta: 0.1 }, "belongs to the method grpo and dpo, but this job uses sft"],
+    ["dpo", { packing: true }, "belongs to the method sft, but this job uses dpo"],
+    ["grpo", { seed: 1 }, "is set on the job itself: seed"],
+    ["grpo", { lora_alpha: 1 }, "is set in the job's lora: lora.alpha"],
+    ["grpo", { toString: 1 }, "is not a hyperparameter of grpo"],
     ["grpo", { loss_type: "sigmoid" }, /"grpo"|dr_grpo/],
     ["dpo", { loss_type: "dapo" }, /sigmoid/],
     ["grpo", { learning_rate: 0 }, />0/],
@@ -52,6 +61,29 @@ describe("what is refused, and in what words", () => {
     else expect(found[0]?.message).toMatch(words);
     const fields = [...Object.keys(raw), "lr_scheduler_kwargs"];
     expect(fields).toContain(String(found[0]?.path[0]));
+  });
+
+  test("F22 a pasted TRL config: names without effect here are ignored and listed, aliases count", () => {
+    const pasted = { output_dir: "out", bf16: true, max_prompt_length: 512, report_to: "none", optim: "adamw_torch" };
+    const read = readHyperparameters("grpo", { ...pasted, learning_rate: 1e-5, vllm_importance_sampling_cap: 2 });
+    expect(read).toEqual({
+      ok: true,
+      given: { learning_rate: 1e-5, importance_sampling_clip_max: 2 },
+      ignored: Object.keys(pasted),
+    });
+    expect(readHyperparameters("sft", { max_seq_length: 64 })).toMatchObject({ given: { max_length: 64 } });
+  });
+
+  test("F22 the lists of foreign names: at least 150, and none that means something here", () => {
+    const all = new Set(METHODS.flatMap((method) => [...IGNORED[method]]));
+    expect(all.size).toBeGreaterThanOrEqual(150);
+    for (const method of METHODS) {
+      const known = Object.keys(hyperparametersSchema(method).shape);
+      for (const name of [...known, ...Object.keys(ELSEWHERE), ...Object.keys(ALIASES)])
+        expect(IGNORED[method].has(name)).toBe(false);
+    }
+    for (const name of [...Object.keys(LoraSettings.shape), ...Object.keys(LORA_ALIASES)])
+      expect(IGNORED_LORA.has(name)).toBe(false);
   });
 
   test("all problems are reported at once", () => {

@@ -1,16 +1,17 @@
 /**
  * Hyperparameters as users give them, with TRL's names: GRPOConfig, SFTConfig, DPOConfig of TRL 1.10 and
  * TrainingArguments of transformers 5.16. `warmup_ratio`, which the latter merged into `warmup_steps`, stays. Strict,
- * because a typo costs GPU hours. Every field may be "auto"; resolve.ts replaces it and absent fields. Differences:
- * `importance_sampling_correction`, `_mode`, `_clip_min`, `_clip_max` have no prefix `vllm_`, and `dynamic_sampling` is
- * ours.
+ * because a typo costs GPU hours; foreign_names.ts lists names that are ignored. Every field may be "auto"; resolve.ts
+ * replaces it and absent fields. Differences: `importance_sampling_correction`, `_mode`, `_clip_min`, `_clip_max` have no
+ * prefix `vllm_`, and `dynamic_sampling` is ours.
  */
 import { z } from "zod";
-import { nearest } from "../text/nearest.ts";
+import { ALIASES, ELSEWHERE, IGNORED } from "./foreign_names.ts";
 import { SCALE_REWARDS } from "./loss/advantages.ts";
 import { DPO_LOSSES } from "./loss/dpo.ts";
 import { GRPO_LOSSES, SAMPLING_LEVELS } from "./loss/grpo.ts";
 import { CORRECTION_MODES } from "./loss/importance.ts";
+import { shortened, sortNames, suggestion } from "./names.ts";
 import { SCHEDULES } from "./schedule.ts";
 
 export const METHODS = ["grpo", "sft", "dpo"] as const;
@@ -108,30 +109,39 @@ export const MOST_PROBLEMS = 20;
 
 /** One problem. `path` begins with the field's name. */
 export type Problem = { path: (string | number)[]; message: string };
-export type Read<M extends Method> = { ok: true; given: HyperparameterInput<M> } | { ok: false; problems: Problem[] };
+/** `ignored`: names of TRL and Transformers without effect here. */
+export type Read<M extends Method> =
+  | { ok: true; given: HyperparameterInput<M>; ignored: string[] }
+  | { ok: false; problems: Problem[] };
 
 export function readHyperparameters<M extends Method>(method: M, raw: unknown): Read<M> {
-  if (raw === undefined || raw === null) return { ok: true, given: {} };
+  if (raw === undefined || raw === null) return { ok: true, given: {}, ignored: [] };
   if (typeof raw !== "object" || Array.isArray(raw))
     return { ok: false, problems: [{ path: [], message: "must be an object" }] };
   const fields: Record<string, z.ZodType> = FIELDS[method];
   const given: Record<string, unknown> = {};
-  const problems: Problem[] = [];
-  for (const [name, value] of Object.entries(raw)) {
+  const known = Object.keys(fields);
+  const sorted = sortNames(raw, { known, aliases: ALIASES, ignored: IGNORED[method] });
+  const problems: Problem[] = [
+    ...sorted.twice.map(({ from, name }) => ({
+      path: [from],
+      message: `is another name of ${name}: give one of them`,
+    })),
+    ...sorted.unknown
+      .slice(0, MOST_PROBLEMS)
+      .map((name) => ({ path: [shortened(name)], message: unknownMessage(method, name, known) })),
+  ];
+  for (const { name, from, value } of sorted.given) {
     if (problems.length >= MOST_PROBLEMS) break;
-    if (!Object.hasOwn(fields, name)) {
-      problems.push({ path: [shortened(name)], message: strangerWords(method, name) });
-      continue;
-    }
     const read = value === "auto" ? { success: true as const, data: value } : fields[name]!.safeParse(value);
     if (read.success) given[name] = read.data;
     else
       for (const issue of read.error.issues.slice(0, MOST_PROBLEMS))
-        problems.push({ path: [name, ...place(issue)], message: words(issue) });
+        problems.push({ path: [from, ...place(issue)], message: words(issue) });
   }
   return problems.length > 0
     ? { ok: false, problems: problems.slice(0, MOST_PROBLEMS) }
-    : { ok: true, given: given as HyperparameterInput<M> };
+    : { ok: true, given: given as HyperparameterInput<M>, ignored: sorted.ignored };
 }
 
 const place = (issue: z.core.$ZodIssue) => issue.path.map((part) => (typeof part === "number" ? part : String(part)));
@@ -143,32 +153,14 @@ function words(issue: z.core.$ZodIssue): string {
   return keys.map((key) => `unknown field: ${shortened(key)}${suggestion(key, known)}`).join("; ");
 }
 
-const LONGEST_SHOWN = 80;
-const shortened = (name: string) => (name.length > LONGEST_SHOWN ? `${name.slice(0, LONGEST_SHOWN)}…` : name);
-
-const suggestion = (name: string, names: Iterable<string>) => {
-  const close = nearest(name, names);
-  return close === undefined ? "" : `. Did you mean ${close}?`;
-};
-
-/** TRL names of settings that are elsewhere here, or that are not needed. */
-const ELSEWHERE: Readonly<Record<string, string>> = {
-  seed: "is set on the job itself: seed",
-  save_steps: "is set in the job's checkpoint: checkpoint.save_steps",
-  save_total_limit: "is set in the job's checkpoint: checkpoint.keep_last",
-  reward_weights: "are set in the job's reward_functions: weight",
-  logging_steps: "is not needed: every step is recorded. Remove it",
-  bf16: "is not needed: precision follows the model and the device. Remove it",
-  fp16: "is not needed: precision follows the model and the device. Remove it",
-  use_vllm: "is not needed: the engine itself samples completions. Remove it",
-};
-
-function strangerWords(method: Method, name: string): string {
+/** Does not repeat the name: the path has it. */
+function unknownMessage(method: Method, name: string, known: readonly string[]): string {
   const elsewhere = Object.hasOwn(ELSEWHERE, name) ? ELSEWHERE[name] : undefined;
-  if (elsewhere !== undefined) return `${name} ${elsewhere}`;
-  const owners = METHODS.filter((other) => Object.hasOwn(FIELDS[other], name));
-  if (owners.length > 0) return `${name} belongs to the method ${owners.join(" and ")}, but this job uses ${method}`;
-  return `unknown hyperparameter ${shortened(name)}${suggestion(name, Object.keys(FIELDS[method]))}`;
+  if (elsewhere !== undefined) return elsewhere;
+  const has = (other: Method) => Object.hasOwn(FIELDS[other], ALIASES[name] ?? name) || IGNORED[other].has(name);
+  const owners = METHODS.filter(has);
+  if (owners.length > 0) return `belongs to the method ${owners.join(" and ")}, but this job uses ${method}`;
+  return `is not a hyperparameter of ${method}${suggestion(name, known)}`;
 }
 
 /** The wire format for the OpenAPI document. `readHyperparameters` has better error messages. */

@@ -11,6 +11,7 @@ import { Database } from "bun:sqlite";
 import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { UsageError } from "../../lib/errors.ts";
+import { isFull } from "./errors.ts";
 
 export type Holder = { pid: number; listen: string | null; started_at: string; version: string };
 
@@ -139,6 +140,8 @@ function guarded<T>(root: string, body: () => T): T {
   } catch (error) {
     const reason = REASONS.find(([pattern]) => pattern.test(codeOf(error)))?.[1];
     if (!reason) throw error;
-    throw new UsageError(`The data directory ${root} cannot be used: ${reason}.`, 2, { cause: error });
+    // Space can come back by itself, so a full disk has exit code 1: systemd tries again.
+    const exitCode = isFull(error) ? 1 : 2;
+    throw new UsageError(`The data directory ${root} cannot be used: ${reason}.`, exitCode, { cause: error });
   }
 }

@@ -17,6 +17,7 @@ import { syncDirSync } from "../files.ts";
 import type { Series } from "../metrics.ts";
 import { storageError } from "./errors.ts";
 import { endSnapshot } from "./snapshot.ts";
+import { noteTrouble } from "./trouble.ts";
 
 /** A database with what this process keeps of it: the state of commits, counters, and listeners to events. */
 export type Db = BunSQLiteDatabase<Record<string, never>> & {
@@ -54,6 +55,8 @@ export type Commits = {
   flushing: Promise<void> | undefined;
   walFd: number | undefined;
   broken: unknown; //   why no write is accepted any more
+  failing: unknown; //  why the last commit was lost to the disk; undefined: the last one went well
+  damaged: unknown; //  the error that said that the file is damaged; stays until a restart
 };
 
 const datasync = promisify(fdatasync); // on a thread of its own: the server goes on meanwhile
@@ -86,6 +89,8 @@ export function openDb(options: DbOptions): Db {
     flushing: undefined,
     walFd: undefined,
     broken: undefined,
+    failing: undefined,
+    damaged: undefined,
   };
   const live = { $commits, $series: new Map(), $listeners: new Set<() => void>(), $prepared: new Map() };
   return Object.assign(drizzle(sqlite), live);
@@ -106,6 +111,7 @@ export function write<T>(db: Db, fn: (tx: Tx) => T, ..._sync: Sync<T>): T {
     const batch = state.batch ?? openBatch(db, state);
     return savepoint(db, state, batch, fn);
   } catch (error) {
+    noteTrouble(db, error);
     throw storageError(error);
   }
 }
@@ -156,10 +162,12 @@ function closeBatch(db: Db, state: Commits, batch: Batch) {
     failpoint("db.after_commit");
   } catch (error) {
     if (db.$client.inTransaction) db.$client.run("ROLLBACK");
+    noteTrouble(db, error);
     return lose(state, batch, error);
   }
   state.batch = undefined;
   state.ended++;
+  state.failing = undefined;
   batch.resolve();
   for (const callback of batch.afterCommit) callback();
 }

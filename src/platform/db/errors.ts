@@ -15,8 +15,12 @@ export function withUniqueName<T>(message: string, fn: () => T): T {
   }
 }
 
+const DAMAGED = /^SQLITE_(CORRUPT|NOTADB)/;
+const FULL = /^SQLITE_FULL|ENOSPC|EDQUOT/;
+
 const STORAGE_TROUBLE: readonly [code: RegExp, message: string][] = [
-  [/^SQLITE_FULL|ENOSPC/, "The disk of the data directory is full: free some space; nothing was changed"],
+  [DAMAGED, "The database is damaged: run `verk doctor`, then restore a backup"],
+  [FULL, "The disk of the data directory is full: free some space; nothing was changed"],
   [
     /^SQLITE_READONLY|EROFS|^SQLITE_CANTOPEN|EACCES/,
     "The data directory cannot be written: check its mount and permissions",
@@ -25,10 +29,27 @@ const STORAGE_TROUBLE: readonly [code: RegExp, message: string][] = [
   [/^SQLITE_(BUSY|LOCKED)/, "Another process holds the database: try again"],
 ];
 
+/** The code of an error or of its cause: the query builder wraps errors of SQLite. */
+export function codeOf(error: unknown): string {
+  for (let each = error as { code?: unknown; cause?: unknown } | undefined, i = 0; each && i < 5; i++) {
+    if (typeof each.code === "string" && !(each instanceof AppError)) return each.code;
+    each = each.cause as typeof each;
+  }
+  return "";
+}
+
+export const isDamage = (error: unknown): boolean => DAMAGED.test(codeOf(error));
+export const isFull = (error: unknown): boolean => FULL.test(codeOf(error));
+/** The disk refused a write: it is full, read-only or failing. */
+export const isDiskTrouble = (error: unknown): boolean =>
+  /^SQLITE_(FULL|IOERR|READONLY|CANTOPEN)|ENOSPC|EDQUOT|EROFS|EIO/.test(codeOf(error));
+/** True for an error that SQLite reported, also for a read. */
+export const isOfSqlite = (error: unknown): boolean => codeOf(error).startsWith("SQLITE_");
+
 /** Trouble with the disk is neither the caller's fault nor a bug: it becomes a 503 that says what to do. */
 export function storageError(error: unknown): unknown {
-  const code = (error as { code?: unknown } | undefined)?.code;
-  if (error instanceof AppError || typeof code !== "string") return error;
+  if (error instanceof AppError) return error;
+  const code = codeOf(error);
   const known = STORAGE_TROUBLE.find(([pattern]) => pattern.test(code));
   if (!known) return error;
   return new AppError("storage_unavailable", known[1], { cause: error, retryAfterSeconds: 5 });

@@ -40,6 +40,15 @@ export function mustGet(ctx: Ctx, workspaceId: string, id: string, param = "id")
   return row;
 }
 
+/** Names are not unique: at most two datasets are returned, so that the caller sees it. */
+export const byName = (ctx: Ctx, workspaceId: string, name: string): DatasetRow[] =>
+  ctx.db
+    .select()
+    .from(datasets)
+    .where(and(eq(datasets.workspaceId, workspaceId), eq(datasets.name, name)))
+    .limit(2)
+    .all();
+
 /** The resolution that reads the source of this dataset now. */
 export const liveReading = (ctx: Pick<Ctx, "db">, datasetId: string): ResolutionRow | undefined =>
   ctx.db

@@ -14,6 +14,7 @@ import { isoOrNull } from "../../lib/schema.ts";
 import { runTime } from "../billing/run_time.ts";
 import { hardwareFor } from "./admission.ts";
 import { answer } from "./chat/answer.ts";
+import type { InferenceCall } from "./chat/flight.ts";
 import { listRequests } from "./chat/records.ts";
 import { bringCheckpoint } from "./results.ts";
 import {
@@ -26,6 +27,7 @@ import {
   StoppedDeployment,
   UpdateDeployment,
 } from "./schema.ts";
+import { mustFind } from "./served.ts";
 import * as deployments from "./service.ts";
 import { type DeploymentRow, STATUSES } from "./table.ts";
 
@@ -103,7 +105,7 @@ const inference = (ctx: Ctx) => {
     .post(
       "/chat/completions",
       ({ principal, params, body, request }) =>
-        answer(ctx, mustServe(own(ctx, principal, params.id), body.model), request, {
+        infer(ctx, mustServe(own(ctx, principal, params.id), body.model), request, {
           path: "/chat/completions",
           body,
           keyId: principal.keyId,
@@ -116,7 +118,7 @@ const inference = (ctx: Ctx) => {
     .post(
       "/completions",
       ({ principal, params, body, request }) =>
-        answer(ctx, mustServe(own(ctx, principal, params.id), body.model), request, {
+        infer(ctx, mustServe(own(ctx, principal, params.id), body.model), request, {
           path: "/completions",
           body,
           keyId: principal.keyId,
@@ -129,7 +131,7 @@ const inference = (ctx: Ctx) => {
     .post(
       "/embeddings",
       ({ principal, params, body, request }) =>
-        answer(ctx, mustServe(own(ctx, principal, params.id), body.model), request, {
+        infer(ctx, mustServe(own(ctx, principal, params.id), body.model), request, {
           path: "/embeddings",
           body,
           keyId: principal.keyId,
@@ -148,7 +150,7 @@ const byName = (ctx: Ctx) => {
     .post(
       "/chat/completions",
       ({ principal, body, request }) =>
-        answer(ctx, deployments.mustFind(ctx, principal.workspaceId, body.model), request, {
+        infer(ctx, mustFind(ctx, principal.workspaceId, body.model), request, {
           path: "/chat/completions",
           body,
           keyId: principal.keyId,
@@ -165,7 +167,7 @@ const byName = (ctx: Ctx) => {
     .post(
       "/completions",
       ({ principal, body, request }) =>
-        answer(ctx, deployments.mustFind(ctx, principal.workspaceId, body.model), request, {
+        infer(ctx, mustFind(ctx, principal.workspaceId, body.model), request, {
           path: "/completions",
           body,
           keyId: principal.keyId,
@@ -178,7 +180,7 @@ const byName = (ctx: Ctx) => {
     .post(
       "/embeddings",
       ({ principal, body, request }) =>
-        answer(ctx, deployments.mustFind(ctx, principal.workspaceId, body.model), request, {
+        infer(ctx, mustFind(ctx, principal.workspaceId, body.model), request, {
           path: "/embeddings",
           body,
           keyId: principal.keyId,
@@ -193,9 +195,15 @@ const byName = (ctx: Ctx) => {
 const own = (ctx: Ctx, { workspaceId }: { workspaceId: string }, id: string) =>
   deployments.mustGet(ctx, workspaceId, id);
 
+type Call = Omit<InferenceCall, "body"> & { body: { model?: string | undefined; stream?: boolean | undefined } };
+
+/** The answer of a request without `model` has the name of the deployment as its model. */
+const infer = (ctx: Ctx, row: DeploymentRow, request: Request, call: Call) =>
+  answer(ctx, row, request, { ...call, body: { ...call.body, model: call.body.model ?? row.name } });
+
 /** A deployment serves one model, under its own name. */
-function mustServe(row: DeploymentRow, model: string): DeploymentRow {
-  if (model === row.name || model === row.id) return row;
+function mustServe(row: DeploymentRow, model: string | undefined): DeploymentRow {
+  if (model === undefined || model === row.name || model === row.id) return row;
   const message = `model: this deployment serves ${JSON.stringify(row.name)}, not ${JSON.stringify(model.slice(0, 100))}: set model to the first`;
   throw new AppError("resource_not_found", message, { param: "/model" });
 }

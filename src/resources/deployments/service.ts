@@ -3,7 +3,7 @@ import type { Ctx } from "../../context.ts";
 import { emit } from "../../events/emit.ts";
 import { type PageQuery, page } from "../../http/answer/pagination.ts";
 import { AppError } from "../../lib/errors.ts";
-import { isId, newId } from "../../lib/ids.ts";
+import { newId } from "../../lib/ids.ts";
 import { MINUTE_MS } from "../../lib/units.ts";
 import { write } from "../../platform/db/db.ts";
 import { withUniqueName } from "../../platform/db/errors.ts";
@@ -29,14 +29,6 @@ const owned = and(
   eq(deployments.workspaceId, sql.placeholder("workspaceId")),
 );
 const byId = preparedRow(deployments, owned);
-const byName = preparedRow(
-  deployments,
-  and(
-    eq(deployments.workspaceId, sql.placeholder("workspaceId")),
-    eq(deployments.name, sql.placeholder("name")),
-    sql`${deployments.status} NOT IN ('stopped', 'failed')`,
-  ),
-);
 const insert = preparedInsert(deployments);
 
 export function mustGet(ctx: Ctx, workspaceId: string, id: string): DeploymentRow {
@@ -45,22 +37,6 @@ export function mustGet(ctx: Ctx, workspaceId: string, id: string): DeploymentRo
     throw new AppError("resource_not_found", `No deployment ${id.slice(0, 80)}: GET /v1/deployments lists them`, {
       param: "id",
     });
-  return row;
-}
-
-/** The deployment that `model` names in the routes without an id: by the name of an active one, or by id. */
-export function mustFind(ctx: Ctx, workspaceId: string, model: string): DeploymentRow {
-  const row = isId(model, "dep")
-    ? byId(ctx.db, { id: model, workspaceId })
-    : byName(ctx.db, { name: model, workspaceId });
-  if (!row)
-    throw new AppError(
-      "resource_not_found",
-      `No active deployment is named ${JSON.stringify(model.slice(0, 100))}: GET /v1/deployments lists them`,
-      {
-        param: "/model",
-      },
-    );
   return row;
 }
 

@@ -4,9 +4,10 @@
  */
 import { eq, sql } from "drizzle-orm";
 import type { Ctx } from "../../context.ts";
+import { emit } from "../../events/emit.ts";
 import { AppError } from "../../lib/errors.ts";
 import { monthOf } from "../../lib/months.ts";
-import { prepared, type Tx } from "../../platform/db/db.ts";
+import { prepared, type Tx, write } from "../../platform/db/db.ts";
 import { preparedRow } from "../../platform/db/row.ts";
 import * as webhooks from "../webhooks/service.ts";
 import { workspaces } from "../workspaces/table.ts";
@@ -66,26 +67,42 @@ const dueItems = prepared((db) =>
   ),
 );
 
+/** What is under way: single requests and items of batches. */
+function reservedOf({ state, db }: Pick<Ctx, "state" | "db">, workspaceId: string): Need {
+  const held = state.detection.needs.get(workspaceId) ?? { requests: 0, credits: 0 };
+  const due = dueItems(db).get(workspaceId)?.due ?? 0;
+  return { requests: held.requests + due, credits: held.credits + due };
+}
+
+/** The credits that a new request may use. */
+export const availableCredits = (ctx: Ctx, workspaceId: string): number =>
+  Math.max(0, creditsOf(ctx, accountOf(ctx, workspaceId)) - reservedOf(ctx, workspaceId).credits);
+
 /** Answers 429 or 402 if the need exceeds what is left. */
 export function requireRoom(ctx: Ctx, workspaceId: string, need: Need) {
   const account = accountOf(ctx, workspaceId);
   const { perMonth } = allowanceOf(ctx.config.detect, planFor(ctx, workspaceId).plan);
-  const held = ctx.state.detection.needs.get(workspaceId) ?? { requests: 0, credits: 0 };
-  const due = dueItems(ctx.db).get(workspaceId)?.due ?? 0;
+  const reserved = reservedOf(ctx, workspaceId);
   const now = ctx.clock.now();
-  const used = (account.month === monthOf(now) ? account.monthRequests : 0) + held.requests + due;
+  const used = (account.month === monthOf(now) ? account.monthRequests : 0) + reserved.requests;
   if (perMonth > 0 && used + need.requests > perMonth)
     throw new AppError(
       "monthly_quota_exceeded",
-      `The plan allows ${perMonth} detections a month. ${Math.max(0, perMonth - used)} are left, and this request needs ${need.requests}`,
+      `The plan allows ${perMonth} requests a month. ${Math.max(0, perMonth - used)} are left, and this request needs ${need.requests}`,
       { retryAfterSeconds: untilNextMonth(now) },
     );
-  const left = creditsOf(ctx, account) - held.credits - due;
+  const left = creditsOf(ctx, account) - reserved.credits;
   if (need.credits > left)
     throw new AppError(
       "insufficient_credits",
       `This request needs ${need.credits} credits, and ${Math.max(0, left)} are left. Ask the operator to raise detect.initial_credits`,
     );
+}
+
+/** Answers 429 before a body is read if the month's quota is used up. */
+export function requireQuota(ctx: Ctx, workspaceId: string) {
+  const { perMonth } = allowanceOf(ctx.config.detect, planFor(ctx, workspaceId).plan);
+  if (perMonth > 0) requireRoom(ctx, workspaceId, { requests: 1, credits: 0 });
 }
 
 /** Reserves what one request needs, until it is charged or has failed. */
@@ -115,5 +132,15 @@ export function charge(ctx: Ctx, tx: Tx, workspaceId: string, used: Need) {
   for (const { event, threshold } of alertsOf(total, before, credits)) {
     const data = { ...planFor(ctx, workspaceId), credits, total, threshold };
     webhooks.notifyService(ctx, tx, workspaceId, { event, data });
+    const { customerId: id, ...account } = data;
+    emit(tx, FEED[event], { workspaceId, now }, { object: "detection_account", id, ...account });
   }
+}
+
+/** The alerts in the feed, where `credit.…` is the balance in dollars. */
+const FEED = { "credits.low": "detection_credits.low", "credits.exhausted": "detection_credits.exhausted" } as const;
+
+/** Counts a request for a detection that failed because of its file or its fields. It costs no credit. */
+export function countRequest(ctx: Ctx, workspaceId: string) {
+  write(ctx.db, (tx) => charge(ctx, tx, workspaceId, { requests: 1, credits: 0 }));
 }

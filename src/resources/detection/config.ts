@@ -1,8 +1,9 @@
 import type { Ctx } from "../../context.ts";
+import { AppError } from "../../lib/errors.ts";
 import { write } from "../../platform/db/db.ts";
 import { requireReachable } from "../webhooks/guard.ts";
 import * as webhooks from "../webhooks/service.ts";
-import { accountOf, change, creditsOf, planFor } from "./accounts.ts";
+import { accountOf, availableCredits, change, planFor } from "./accounts.ts";
 import { namedModels } from "./policy.ts";
 import type { ChangeConfig, Config } from "./schema.ts";
 
@@ -16,7 +17,7 @@ export function present(ctx: Ctx, workspaceId: string): Config {
     webhookUrl: webhooks.servicePoint(ctx, workspaceId)?.url ?? null,
     cacheEnabled: account.cacheEnabled,
     plan,
-    credits: creditsOf(ctx, account),
+    credits: availableCredits(ctx, workspaceId),
   };
 }
 
@@ -36,3 +37,12 @@ export async function update(ctx: Ctx, workspaceId: string, given: ChangeConfig)
     return secret === undefined ? config : { ...config, webhookSecret: secret };
   });
 }
+
+/** A scheme with one signature cannot carry two: notifications are signed with the new secret from now on. */
+export const rotateSecret = (ctx: Ctx, workspaceId: string): Config =>
+  write(ctx.db, (tx) => {
+    const webhookSecret = webhooks.rotateService(ctx, tx, workspaceId);
+    if (webhookSecret === undefined)
+      throw new AppError("unsupported_state", "There is no webhookUrl. Set one first: PUT /v1/config");
+    return { ...present(ctx, workspaceId), webhookSecret };
+  });

@@ -7,7 +7,7 @@ const { open, closeAll } = manyDetecting();
 afterEach(closeAll);
 
 describe("a detection", () => {
-  test("has every key of the specification, and is found again by its id", async () => {
+  test("DET1 has every key of the specification, and is found again by its id", async () => {
     const app = open();
     const bytes = bytesOf({ score: { detector_v0: 0.9, detector_v1: 0.7 } });
     const json = { image: bytes.toString("base64"), models: ["detector_v0", "detector_v1"], robustness: true };
@@ -55,7 +55,7 @@ describe("a detection", () => {
     expect(Object.keys(clip.body.model_results)).toEqual(["detector_audio_v0"]);
   });
 
-  test("a model that fails is told, and the others count; all of them failing is a 503 that costs nothing", async () => {
+  test("DET3 a model that fails is told, and the others count; all of them failing is a 503 that costs nothing", async () => {
     const app = open({ flags: { "detect.initial_credits": 10 } });
     const models = ["detector_v0", "detector_v1"];
     const one = await app.detect({ score: 0.2, errors: { detector_v1: "no weights" } }, { models });
@@ -66,6 +66,15 @@ describe("a detection", () => {
     expect(mixed.body.model_results.detector_audio_v0.error).toContain("takes speech");
     const none = await app.detect({ errors: { detector_v0: "a", detector_v1: "b" } }, { models });
     expect([none.status, none.body.code]).toEqual([503, "ALL_MODELS_FAILED"]);
+    const failed = (error: string) => ({ score: 0.5, status: "error", latency_ms: expect.any(Number), error });
+    expect(none.body.model_results).toEqual({ detector_v0: failed("a"), detector_v1: failed("b") });
+    const single = await app.detect({ errors: { detector_v0: "a" } });
+    expect(single).toMatchObject({ status: 503, body: { model_results: { detector_v0: failed("a") } } });
+    const wrong = await app.detect({}, { model: "detector_audio_v0" });
+    expect([wrong.status, wrong.body.model_results]).toEqual([
+      415,
+      { detector_audio_v0: failed("The model takes speech, not images") },
+    ]);
     expect((await app.call("GET", "/v1/config")).body.credits).toBe(8);
   });
 
@@ -110,7 +119,7 @@ describe("the cache", () => {
     expect((await app.call("GET", "/v1/config")).body.credits).toBe(97);
   });
 
-  test("is off where the account says so, follows the threshold of now, and ends with a model's version", async () => {
+  test("DET2 is off where the account says so, follows the threshold of now, and ends with a model's version", async () => {
     const app = open({ lives: [{ version: "1" }, { version: "2" }], flags: { "detect.idle_seconds": 1 } });
     const json = { image: imageOf({ score: 0.6 }) };
     await app.call("POST", "/api/detect", json);
@@ -170,7 +179,8 @@ describe("what is wrong is said in this interface's own shape", () => {
   ])("%s", async (_name, json, status, code, words) => {
     const answer = await app.call("POST", "/api/detect", json);
     expect(answer).toMatchObject({ status, body: { code, error: expect.stringContaining(words) } });
-    expect(Object.keys(answer.body).sort()).toEqual(["code", "error"]);
+    const more = _name === "speech to a model of images" ? ["model_results"] : [];
+    expect(Object.keys(answer.body).sort()).toEqual(["code", "error", ...more]);
     expect(answer.headers.get("x-request-id")).toBeTruthy();
   });
 

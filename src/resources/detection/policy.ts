@@ -63,18 +63,32 @@ export function modelsFor(kind: Kind, named: readonly ModelName[], defaults: rea
   if (fitting(named).length > 0) return [...named];
   const takes = named.map((model) => `${model} takes ${modelsOf("image").includes(model) ? "images" : "speech"}`);
   const file = kind === "image" ? "an image" : "audio";
-  throw new AppError("unsupported_format", `The file is ${file}, but ${takes.join(", ")}. Name a model that takes it`);
+  throw new AppError("unsupported_format", `The file is ${file}, but ${takes.join(", ")}. Name a model that takes it`, {
+    more: { model_results: publicResults(divide(kind, named).unfit) },
+  });
 }
+
+const NO_SCORE = 0.5;
+
+/** The results as callers see them: a model without a score has a placeholder. */
+export const publicResults = (models: Scored["models"]) =>
+  Object.fromEntries(
+    Object.entries(models).map(([name, each]) => [name, { ...each, score: each.score ?? NO_SCORE }]),
+  ) as Partial<Record<ModelName, ModelResult & { score: number }>>;
+
+export const failedResults = (models: readonly ModelName[], error: string): Scored["models"] =>
+  Object.fromEntries(models.map((model) => [model, { score: null, status: "error", latency_ms: 0, error }]));
 
 /** Splits the models into those that can score the file and the results of the others, which are errors. */
 export function divide(kind: Kind, models: readonly ModelName[]) {
   const able = modelsOf(kind);
   const error = kind === "image" ? "The model takes speech, not images" : "The model takes images, not speech";
-  const result: ModelResult = { score: null, status: "error", latency_ms: 0, error };
-  const others = models.filter((model) => !able.includes(model));
   return {
     fitting: models.filter((model) => able.includes(model)),
-    unfit: Object.fromEntries(others.map((model) => [model, result])) as Scored["models"],
+    unfit: failedResults(
+      models.filter((model) => !able.includes(model)),
+      error,
+    ),
   };
 }
 

@@ -9,11 +9,13 @@ import { describe } from "../../http/openapi.ts";
 import { asks } from "../../http/query.ts";
 import { setMade } from "../../http/request_state.ts";
 import { AppError } from "../../lib/errors.ts";
+import { countRequest, requireQuota } from "./accounts.ts";
 import * as batches from "./batches/batches.ts";
 import * as config from "./config.ts";
-import { decodeFile, fetchFile } from "./intake/files.ts";
+import { fetchFile } from "./intake/files.ts";
 import { withRoom } from "./intake/intake.ts";
 import { spendRate } from "./intake/rate.ts";
+import { type Bytes, readUpload } from "./intake/upload.ts";
 import { countFailed } from "./metrics.ts";
 import { namedModels } from "./policy.ts";
 import * as schema from "./schema.ts";
@@ -21,31 +23,35 @@ import * as detections from "./service.ts";
 import { requireQueue } from "./worker.ts";
 
 const TAGS = ["Detection"];
-const SLACK_BYTES = 65_536; // the body without the image
 const MAX_VALUES = 10_000; // a batch has three for each of its images
+const FORM =
+  "image or audio (the file), model, models (separated by commas), robustness (true or false). In curl: -F image=@photo.jpg";
+const BYTES = "The bytes of the file. The options model, models and robustness are query parameters";
 
-const keyRules = apiKeyHeader;
+/** Every request counts toward the rate of the plan, reads and configuration included. */
+const keyRulesOf = (ctx: Ctx): KeyRules => ({
+  ...apiKeyHeader,
+  admit: ({ workspaceId }) => spendRate(ctx, workspaceId),
+});
 
 export const routes = (ctx: Ctx) => new Elysia().use(detecting(ctx)).use(keeping(ctx)).use(batching(ctx));
 
-type ModelChoice = { model?: string | undefined; models?: string[] | undefined; robustness: boolean };
 type Call = { request: Request; principal: Principal };
+/** A request for a detection that failed with one of these used nothing: the caller may simply send it again. */
+const UNCOUNTED = [401, 402, 403, 429];
 
 const detecting = (ctx: Ctx) => {
+  const rules = keyRulesOf(ctx);
   const limited: KeyRules = {
-    ...keyRules,
-    admit({ workspaceId }) {
-      spendRate(ctx, workspaceId);
+    ...rules,
+    admit(principal, request) {
+      rules.admit?.(principal, request);
+      requireQuota(ctx, principal.workspaceId);
       requireQueue(ctx);
     },
   };
   const { authed, takes } = area(ctx, "detect", limited);
-  const maxBytes = Math.ceil(ctx.config.detect.max_image_bytes / 3) * 4 + SLACK_BYTES;
-  const detect = async (
-    { request, principal }: Call,
-    choice: ModelChoice,
-    file: () => Promise<Uint8Array<ArrayBuffer>>,
-  ) => {
+  const detect = async ({ request, principal }: Call, choice: schema.ModelChoice, file: () => Promise<Bytes>) => {
     const begunAt = performance.now();
     const named = namedModels(choice.models ?? (choice.model === undefined ? [] : [choice.model]));
     keepOpen(ctx, request);
@@ -58,30 +64,50 @@ const detecting = (ctx: Ctx) => {
       throw error;
     }
   };
+  /** A request counts toward the month also if its file or its fields are wrong. */
+  const counted = async <T>({ workspaceId }: Principal, work: () => Promise<T>): Promise<T> => {
+    try {
+      return await work();
+    } catch (error) {
+      const isTheirs = error instanceof AppError && error.status < 500 && !UNCOUNTED.includes(error.status);
+      if (isTheirs || (error instanceof AppError && error.code === "fetch_failed")) countRequest(ctx, workspaceId);
+      throw error;
+    }
+  };
   const answers = { 200: schema.Detection };
   const app = new Elysia({ tags: TAGS }).use(authed);
   for (const path of ["/api/detect", "/v1/detect"])
     app.post(
       path,
-      ({ request, principal, body }) =>
-        detect({ request, principal }, body, async () =>
-          decodeFile(ctx, body.image ?? body.audio ?? "", body.image === undefined ? "audio" : "image"),
-        ),
+      ({ request, principal }) =>
+        counted(principal, async () => {
+          const { choice, decode } = await readUpload(ctx, request, principal.workspaceId);
+          return detect({ request, principal }, choice, async () => decode());
+        }),
       {
-        ...takes(schema.Detect, { maxBytes, tooLarge: "image_too_large" }),
-        detail: describe("Detect whether an image or speech was generated", answers),
+        ...asks(schema.DetectQuery),
+        parse: "none",
+        detail: describe("Detect whether an image or speech was generated", answers, {
+          accepts: {
+            "application/json": schema.Detect,
+            "multipart/form-data": FORM,
+            "image/*": BYTES,
+            "audio/*": BYTES,
+            "application/octet-stream": BYTES,
+          },
+        }),
       },
     );
   return app.post(
     "/api/detect/url",
     ({ request, principal, body }) =>
-      detect({ request, principal }, body, () => fetchFile(ctx, body.url, request.signal)),
+      counted(principal, () => detect({ request, principal }, body, () => fetchFile(ctx, body.url, request.signal))),
     { ...takes(schema.DetectUrl), detail: describe("Detect whether a file at a URL was generated", answers) },
   );
 };
 
 const keeping = (ctx: Ctx) => {
-  const { authed, takes } = area(ctx, "detect", keyRules);
+  const { authed, takes } = area(ctx, "detect", keyRulesOf(ctx));
   return new Elysia({ tags: TAGS })
     .use(authed)
     .get(
@@ -112,16 +138,19 @@ const keeping = (ctx: Ctx) => {
       detail: describe("Change the configuration; the answer to a new webhookUrl holds its secret, once", {
         200: schema.Config,
       }),
+    })
+    .post("/v1/config/rotate_secret", ({ principal }) => config.rotateSecret(ctx, principal.workspaceId), {
+      detail: describe("Replace the secret of webhookUrl at once; the answer holds the new one, once", {
+        200: schema.Config,
+      }),
     });
 };
 
 const batching = (ctx: Ctx) => {
-  const limited: KeyRules = { ...keyRules, admit: ({ workspaceId }) => spendRate(ctx, workspaceId) };
-  const sending = area(ctx, "detect", limited);
-  const reading = area(ctx, "detect", keyRules);
+  const { authed } = area(ctx, "detect", keyRulesOf(ctx));
   const prefix = "/api/detect/batch";
   const maxBytes = ctx.config.detect.max_batch_bytes;
-  const accepting = new Elysia({ prefix, tags: TAGS }).use(sending.authed).post(
+  const accepting = new Elysia({ prefix, tags: TAGS }).use(authed).post(
     "",
     ({ request, principal, set }) =>
       withRoom(ctx, principal.workspaceId, async (grow) => {
@@ -144,7 +173,7 @@ const batching = (ctx: Ctx) => {
     },
   );
   const following = new Elysia({ prefix, tags: TAGS })
-    .use(reading.authed)
+    .use(authed)
     .get(
       "/:jobId",
       ({ principal, params }) => batches.presentBatch(batches.mustGet(ctx, principal.workspaceId, params.jobId)),

@@ -2,8 +2,8 @@ import { z } from "zod";
 import { ensembleOf, PREDICTIONS, VERDICTS } from "../../lib/detection/tiers.ts";
 import { DateTime, Label, later, Metadata } from "../../lib/schema.ts";
 import { isoTime } from "../../lib/time.ts";
-import { MODELS, ModelName, ModelResult, type Scored, Signals } from "../../workers/protocol_detector.ts";
-import { PLANS } from "./policy.ts";
+import { MODELS, ModelName, ModelResult, Signals } from "../../workers/protocol_detector.ts";
+import { PLANS, publicResults } from "./policy.ts";
 import { BATCH_STATUSES, type DetectionRow, type Feedback as FeedbackRow } from "./table.ts";
 
 const Name = z.string().describe(`One of ${MODELS.join(", ")}`);
@@ -14,6 +14,20 @@ const modelChoice = {
 const robustness = z.boolean().default(false).describe("Score re-encoded and rescaled copies too, which takes longer");
 const oneList = (body: { model?: string | undefined; models?: string[] | undefined }) => !(body.model && body.models);
 const ONE_LIST = { path: ["models"], message: "give model or models, not both" };
+
+/** The options of a form or of a request with the bytes of a file. */
+export const ModelChoice = z
+  .object({ ...modelChoice, robustness })
+  .refine(oneList, ONE_LIST)
+  .meta({ id: "DetectOptions" });
+export type ModelChoice = z.infer<typeof ModelChoice>;
+
+/** The same for the document: in a query every value is a text. */
+export const DetectQuery = z.object({
+  model: Name.optional(),
+  models: z.string().optional().describe("Several models, separated by commas"),
+  robustness: z.string().optional().describe("true or false"),
+});
 
 const Base64 = z.string().describe("base64, also as a data: URL. At most 10 MB");
 
@@ -65,7 +79,6 @@ const Result = later(() =>
       .describe("Calibrated score. With the status error it is a placeholder of 0.5 that is ignored in the mean"),
   }),
 );
-const NO_SCORE = 0.5;
 
 export const Detection = later(() =>
   z
@@ -121,7 +134,7 @@ export const Config = later(() =>
       cacheEnabled: z.boolean(),
       plan: z.enum(PLANS),
       credits: z.number(),
-      webhookSecret: z.string().optional().describe("Only in the answer that follows a new webhookUrl"),
+      webhookSecret: z.string().optional().describe("Only in the answer to a new webhookUrl and to rotate_secret"),
     })
     .meta({ id: "DetectionConfig" }),
 );
@@ -199,9 +212,6 @@ const presentFeedback = (feedback: FeedbackRow) => ({
   timestamp: isoTime(feedback.atMs),
 });
 
-const presentModels = (models: Scored["models"]): Detection["model_results"] =>
-  Object.fromEntries(Object.entries(models).map(([name, each]) => [name, { ...each, score: each.score ?? NO_SCORE }]));
-
 type PresentOptions = { threshold?: number; cached?: boolean; processingMs?: number };
 
 /** A cached result is shown with the processing time and the threshold of this request. */
@@ -219,7 +229,7 @@ export function present(row: DetectionRow, options: PresentOptions = {}): Detect
     verdict: ensemble.verdict,
     models_succeeded: ensemble.succeeded,
     models_total: ensemble.total,
-    model_results: presentModels(models),
+    model_results: publicResults(models),
     detection_latency_ms: row.detectionMs,
     isFake: ensemble.isFake,
     processingTimeMs: options.processingMs ?? row.processingMs,

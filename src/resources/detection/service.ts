@@ -15,7 +15,7 @@ import { workspaces } from "../workspaces/table.ts";
 import { accountOf, charge, hold } from "./accounts.ts";
 import { cancelAll } from "./batches/batches.ts";
 import { countMade } from "./metrics.ts";
-import { divide, modelsFor, READ_HERE } from "./policy.ts";
+import { divide, failedResults, modelsFor, publicResults, READ_HERE } from "./policy.ts";
 import { type Detection, type GiveFeedback, present } from "./schema.ts";
 import { type DetectionRow, detectionAccounts, detectionBatches, detectionItems, detections } from "./table.ts";
 import { score, type Versions, versionsOf } from "./worker.ts";
@@ -90,10 +90,15 @@ export async function examine(
   if (cached) return { row: cached, cached: true, threshold };
   const { fitting, unfit } = divide(media.kind, models);
   const begun = performance.now();
-  const answer = await score(ctx, { workspaceId, bytes, hash, models: fitting, robustness, signal });
+  const answer = await score(ctx, { workspaceId, bytes, hash, models: fitting, robustness, signal }).catch(
+    (error: unknown) => {
+      if (!(error instanceof AppError) || error.code !== "all_models_failed") throw error;
+      throw allFailed(error.message, { ...failedResults(fitting, error.message), ...unfit });
+    },
+  );
   const scored: Scored = { ...answer, models: { ...answer.models, ...unfit } };
   const ensemble = ensembleOf(scored.models);
-  if (!ensemble) throw allFailed(scored);
+  if (!ensemble) throw allFailed(noScore(scored), scored.models);
   const isWhole = ensemble.succeeded === models.length;
   const now = ctx.clock.now();
   const row: DetectionRow = {
@@ -126,10 +131,13 @@ function cacheKeyOf({ hash, models, versions, robustness }: CacheKeyParts): stri
 const findCached = (ctx: Ctx, workspaceId: string, cacheKey: string | undefined): DetectionRow | undefined =>
   cacheKey === undefined ? undefined : cachedRow(ctx.db).get({ workspaceId, cacheKey });
 
-function allFailed({ models }: Scored): AppError {
+function noScore({ models }: Scored): string {
   const errors = Object.entries(models).map(([model, result]) => `${model}: ${result.error ?? "no score"}`);
-  return new AppError("all_models_failed", `No model gave a score. ${errors.join("; ")}`);
+  return `No model gave a score. ${errors.join("; ")}`;
 }
+
+const allFailed = (message: string, models: Scored["models"]) =>
+  new AppError("all_models_failed", message, { more: { model_results: publicResults(models) } });
 
 export function mustGet(ctx: Ctx, workspaceId: string, id: string): DetectionRow {
   const row = byId(ctx.db, { id });

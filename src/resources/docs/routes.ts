@@ -3,6 +3,7 @@ import type { Ctx } from "../../context.ts";
 import { page } from "../../http/answer/html_page.ts";
 import { openapi } from "../../http/openapi.ts";
 import html from "./docs.html" with { type: "text" };
+import { withExamples } from "./examples.ts";
 
 type Document = { body: string; etag: string };
 
@@ -23,7 +24,7 @@ export const routes = (_ctx: Ctx) => (app: AnyElysia) => {
 };
 
 function render(app: AnyElysia): Document {
-  const body = JSON.stringify(openapi(app));
+  const body = JSON.stringify(withExamples(openapi(app)));
   return { body, etag: `"${new Bun.CryptoHasher("sha256").update(body).digest("base64url").slice(0, 22)}"` };
 }
 

@@ -6,24 +6,41 @@ import manifest from "../../../models/manifest.json";
 import type { Ctx } from "../../context.ts";
 import { transition } from "../../events/lifecycle.ts";
 import { durable, write } from "../../platform/db/db.ts";
+import type { ModelShape } from "../../workers/protocol.ts";
 import { settleFile } from "./files/check.ts";
 import { placeBuiltin } from "./files/inspect.ts";
 import { machine } from "./machine.ts";
 import * as models from "./service.ts";
-import { models as table } from "./table.ts";
+import { type ModelRow, models as table } from "./table.ts";
 
 export const BUILTIN_NAME = "verk-tiny";
 const DIR = join("models", ".builtin");
 
-const { sha256, bytes } = manifest.models.find(({ name }) => name === BUILTIN_NAME)!;
+const { sha256, bytes, shape: described } = manifest.models.find(({ name }) => name === BUILTIN_NAME)!;
+const path = join(DIR, `${BUILTIN_NAME}-${sha256.slice(0, 16)}.gguf`);
 
-export async function ensureBuiltin(ctx: Ctx) {
-  const path = join(DIR, `${BUILTIN_NAME}-${sha256.slice(0, 16)}.gguf`);
-  const row = ctx.db
+const current = (ctx: Ctx): ModelRow | undefined =>
+  ctx.db
     .select()
     .from(table)
     .where(and(isNull(table.workspaceId), eq(table.name, BUILTIN_NAME)))
     .get();
+
+/**
+ * Adds the row before the first request, so that the model can be deployed and trained at once. The first scan copies
+ * the file; who uses the model waits for it.
+ */
+export function registerBuiltin(ctx: Ctx) {
+  if (current(ctx)) return;
+  const shape = described as ModelShape; // a test compares it with the file
+  const { architecture, parameters, quantization, context_length: contextLength } = shape;
+  const facts = { shape, architecture, parameters, quantization, contextLength };
+  const model = { workspaceId: null, name: BUILTIN_NAME, source: "builtin" as const, path, sha256, sizeBytes: bytes };
+  write(ctx.db, (tx) => models.add(tx, { ...model, ...facts }, ctx.clock.now()));
+}
+
+export async function ensureBuiltin(ctx: Ctx) {
+  const row = current(ctx);
   const copied = await copyOut(ctx, join(ctx.config.data_dir, path));
   if (!copied && row?.status === "ready" && row.source === "builtin" && row.path === path) return;
   const now = ctx.clock.now();
@@ -34,6 +51,7 @@ export async function ensureBuiltin(ctx: Ctx) {
   });
   await durable(ctx.db);
   await settleFile(ctx, id, path, { sha256 });
+  ctx.wake("deployments.reconcile"); // one may wait for the file
   await removeOthers(ctx, path);
 }
 

@@ -16,6 +16,7 @@ import { join } from "node:path";
 import { type TestApp, tempDir, testApp } from "../../../test/harness.ts";
 import { makeModel } from "../../../test/models.ts";
 import { write } from "../../platform/db/db.ts";
+import { BUILTIN_NAME } from "./builtin.ts";
 import { scan } from "./files/folder.ts";
 import { hashNew } from "./files/hash.ts";
 import { importFile, openSource, place, registerChecked } from "./files/import.ts";
@@ -42,6 +43,20 @@ beforeAll(async () => {
 afterAll(() => app.close().then(app.remove));
 
 describe("the built-in model", () => {
+  test("F2b can be deployed and trained before the first scan, and waits for its file", async () => {
+    const fresh = testApp({ parts: ["models"] });
+    const { status, body } = await fresh.call("POST", "/v1/deployments", { model: BUILTIN_NAME, name: "first" });
+    expect([status, body.status, body.source]).toEqual([201, "queued", "hub"]);
+    const before = models.mustGet(fresh.ctx, fresh.workspaceA, BUILTIN_NAME);
+    expect(models.usability(fresh.ctx, before)).toMatchObject({ waits: "recheck" });
+    await scan(fresh.ctx);
+    const { shape, ...after } = models.mustGet(fresh.ctx, fresh.workspaceA, BUILTIN_NAME);
+    expect(after).toMatchObject({ id: before.id, status: "ready", path: before.path, sizeBytes: before.sizeBytes });
+    expect(shape).toEqual(before.shape);
+    await fresh.close();
+    fresh.remove();
+  });
+
   test("is ready after the first scan, for every workspace, under its name", async () => {
     const { status, body } = await app.call("GET", "/v1/models/verk-tiny");
     expect(status).toBe(200);
@@ -125,10 +140,35 @@ describe("the models folder", () => {
     mkdirSync(folder("directory.gguf"));
     Bun.spawnSync(["mkfifo", folder("pipe.gguf")]);
     await scan(app.ctx);
-    const { body } = await app.call("GET", "/v1/models?limit=100");
+    const { body } = await app.call("GET", "/v1/models?registry=true&limit=100");
     const names = body.data.map((model: { name: string }) => model.name);
     expect(names.filter((name: string) => /copying|hidden|deep|directory|pipe/.test(name))).toEqual([]);
   });
+});
+
+test("F8 Hugging Face folder: import, of the folder or of its weights, says what it is and how to convert it", async () => {
+  const dir = join(tempDir(), "Qwen2.5-0.5B");
+  mkdirSync(dir);
+  writeFileSync(join(dir, "config.json"), "{}");
+  writeFileSync(join(dir, "model.safetensors"), "x");
+  for (const path of [dir, join(dir, "model.safetensors")]) {
+    const error = await openSource(path).then(
+      () => undefined,
+      (thrown: Error) => thrown.message,
+    );
+    expect(error).toStartWith(path);
+    expect(error).toContain("safetensors");
+    expect(error).toContain(`python convert_hf_to_gguf.py ${dir} --outfile model.gguf`);
+    expect(error).toContain("verk models import model.gguf");
+  }
+  const warnings: string[] = [];
+  const log = {
+    ...app.ctx.log,
+    warn: (message: string, more?: object) => warnings.push(`${message} ${JSON.stringify(more)}`),
+  };
+  renameSync(dir, folder("Qwen2.5-0.5B"));
+  for (let i = 0; i < 2; i++) await scan({ ...app.ctx, log });
+  expect(warnings).toEqual([expect.stringContaining("models/Qwen2.5-0.5B")]);
 });
 
 test("a sparse file that claims millions of strings is refused soon, in little memory", async () => {
@@ -173,7 +213,7 @@ describe("an import", () => {
     await Bun.write(path, "these are notes");
     await expect(importFile(app.ctx, path)).rejects.toThrow("not a GGUF file");
     await expect(importFile(app.ctx, join(app.dir, "absent.gguf"))).rejects.toThrow("there is no such file");
-    await expect(importFile(app.ctx, app.dir)).rejects.toThrow("is not a file");
+    await expect(importFile(app.ctx, app.dir)).rejects.toThrow("is a folder: import a GGUF file");
     expect(existsSync(folder("notes.gguf"))).toBe(false);
   });
 

@@ -10,7 +10,9 @@ import { bodyLimits } from "../../http/limits/body_limits.ts";
 import { describe } from "../../http/openapi.ts";
 import { asks } from "../../http/query.ts";
 import { Deleted, Label, later } from "../../lib/schema.ts";
+import { findServed, listServed } from "../deployments/served.ts";
 import { SignedQuery } from "../signed_urls/schema.ts";
+import { remove } from "./remove.ts";
 import { Model, present } from "./schema.ts";
 import * as models from "./service.ts";
 import { CompleteModel, CreateModel, CreatePresignedUpload, PresignedUpload, ReceivedFile } from "./upload/schema.ts";
@@ -22,6 +24,12 @@ export const PullModel = z
 export const ModelScan = later(() =>
   z.object({ object: z.literal("model.scan"), started: z.literal(true) }).meta({ id: "ModelScan" }),
 );
+
+const flag = z.enum(["true", "false", "1", "0", ""]).transform((text) => text !== "false" && text !== "0");
+const RegistryQuery = z.object({
+  registry: flag.default(false).describe("true: the models of the registry, deployed or not"),
+});
+const ListQuery = PageQuery.extend(RegistryQuery.shape);
 
 /** Needs no key: the signed address is the permission. */
 const uploadRoute = (ctx: Ctx) =>
@@ -98,15 +106,35 @@ export const routes = (ctx: Ctx) => {
         ),
       },
     )
-    .get("", ({ principal, query }) => models.list(ctx, principal.workspaceId, query), {
-      ...asks(PageQuery),
-      detail: describe("List the models of this workspace and of the installation", {
-        200: listOf(Model, "ModelList"),
-      }),
-    })
-    .get("/:id", ({ principal, params }) => present(models.mustGet(ctx, principal.workspaceId, params.id)), {
-      detail: describe("Get a model by id or by name", { 200: Model }),
-    })
+    .get(
+      "",
+      ({ principal: { workspaceId }, query: { registry, ...query } }) =>
+        registry ? models.list(ctx, workspaceId, query) : listServed(ctx, workspaceId, query),
+      {
+        ...asks(ListQuery),
+        detail: describe(
+          "List the models that requests can use",
+          { 200: listOf(Model, "ModelList") },
+          {
+            description:
+              "The deployments that run or are parked, by name. Each id works as `model` in POST /v1/chat/completions. With registry=true: all models of the workspace and of the installation, deployed or not, newest first.",
+          },
+        ),
+      },
+    )
+    .get(
+      "/:id",
+      ({ principal: { workspaceId }, params: { id }, query: { registry } }) =>
+        (registry ? undefined : findServed(ctx, workspaceId, id)) ?? present(models.mustGet(ctx, workspaceId, id)),
+      {
+        ...asks(RegistryQuery),
+        detail: describe(
+          "Get a model by the name of its deployment, by id or by name",
+          { 200: Model },
+          { description: "A deployment comes before a model of the same name. With registry=true: the model." },
+        ),
+      },
+    )
     .post(
       "/pull",
       ({ principal, body, set }) => {
@@ -122,7 +150,7 @@ export const routes = (ctx: Ctx) => {
     .delete(
       "/:id",
       ({ principal, params }) => {
-        const { id } = models.remove(ctx, principal.workspaceId, params.id);
+        const { id } = remove(ctx, principal.workspaceId, params.id);
         return { id, object: "model", deleted: true };
       },
       { detail: describe("Delete a model of this workspace", { 200: Deleted("model") }) },

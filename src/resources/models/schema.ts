@@ -9,7 +9,7 @@ const OWNERS: Partial<Record<ModelRow["source"], string>> = { builtin: "verk", f
 export const Model = later(() =>
   z
     .object({
-      id: z.string(),
+      id: z.string().describe("The name of the deployment in the list of what runs; else the id of the model"),
       object: z.literal("model"),
       created: z.int().describe("Unix seconds"),
       owned_by: z.string().describe("verk (built in), local (in the models folder), or the id of the workspace"),
@@ -32,6 +32,10 @@ export const Model = later(() =>
       progress: z.number().nullable().describe("0 to 1 while the file is downloaded or checked"),
       error: z.string().nullable(),
       metadata: z.record(z.string(), z.string()),
+      deployment: z
+        .object({ id: z.string(), status: z.string(), parked: z.boolean() })
+        .optional()
+        .describe("The deployment that serves the model; absent in the registry"),
       created_at: DateTime,
       updated_at: DateTime,
     })

@@ -30,7 +30,7 @@ export async function reconcile(ctx: Ctx): Promise<void> {
 
 function reconcileOne(ctx: Ctx, row: SessionRow) {
   const live = ctx.state.sessions.of(row);
-  const now = ctx.clock.now();
+  const now = ctx.state.trustedClock.now(); // a clock that is wrong for a minute must not end sessions with their files
   if (row.status === "creating" || row.status === "ready") {
     if (now >= row.expiresAt || isIdle(row, live, now)) sessions.begin(ctx, row.id, "expire");
     else if (row.status === "ready") recordUse(ctx, row, live.usedAt);

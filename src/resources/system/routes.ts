@@ -4,7 +4,7 @@ import type { Ctx } from "../../context.ts";
 import { describe } from "../../http/openapi.ts";
 import { AppError } from "../../lib/errors.ts";
 import { BUILT_AT, COMMIT, VERSION } from "../../lib/version.ts";
-import { isBroken } from "../../platform/db/db.ts";
+import { whyNotReady } from "../../platform/db/trouble.ts";
 
 const Health = z.object({ object: z.literal("health"), status: z.literal("ok") }).meta({ id: "Health" });
 const Version = z
@@ -20,12 +20,8 @@ export const routes = (ctx: Ctx) =>
     .get(
       "/readyz",
       () => {
-        ctx.db.$client.query("SELECT 1").get();
-        if (isBroken(ctx.db))
-          throw new AppError(
-            "storage_unavailable",
-            "The last write could not be flushed to disk: see the server's log",
-          );
+        const reason = whyNotReady(ctx.db);
+        if (reason !== undefined) throw new AppError("storage_unavailable", reason, { retryAfterSeconds: 5 });
         return { object: "health", status: "ok" };
       },
       { detail: describe("Check that the server can do its work", { 200: Health }, { public: true }) },

@@ -50,7 +50,7 @@ type Limits = { crashLimit: number; now: number };
 
 const SMALLER = 4; // times fewer tokens in a micro-batch after memory ran out
 const FIRST_WAIT_MS = 200;
-const LONGEST_WAIT_MS = 30_000;
+export const LONGEST_WAIT_MS = 30_000;
 /** Kills from outside say little about the job: more of them are tolerated, with shorter waits. */
 const KILLS_FOR_A_CRASH = 10;
 const LONGEST_WAIT_KILLED_MS = 5_000;

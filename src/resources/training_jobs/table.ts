@@ -129,7 +129,9 @@ export const trainingJobs = sqliteTable("training_jobs", {
   energyJoules: integer("energy_joules"),
   energyWatts: real("energy_watts"),
   energyAt: integer("energy_at"),
+  /** Null while the log is not stored, and for an empty log. */
   logKey: text("log_key"),
+  /** Null while the log is not stored. */
   logBytes: integer("log_bytes"),
   /** Standard output comes first in the stored log. Null: both streams are mixed. */
   logStdoutBytes: integer("log_stdout_bytes"),

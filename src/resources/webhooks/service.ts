@@ -219,6 +219,18 @@ export function pointService(ctx: Ctx, tx: Tx, workspaceId: string, url: string 
   return secrets.current;
 }
 
+/** Replaces the secret of the address for notifications, at once. Returns undefined if there is no address. */
+export function rotateService(ctx: Ctx, tx: Tx, workspaceId: string): string | undefined {
+  const known = servicePoint(ctx, workspaceId);
+  if (!known) return undefined;
+  const secrets: Secrets = { current: mintSecret(), replaced: [] };
+  const now = ctx.clock.now();
+  const changed = { secrets: sealSecrets(ctx, known.id, secrets), updatedAt: now };
+  tx.update(webhookEndpoints).set(changed).where(eq(webhookEndpoints.id, known.id)).run();
+  emit(tx, "webhook_endpoint.updated", { workspaceId, now }, report(known));
+  return secrets.current;
+}
+
 /** Queues a notification in the commit of its cause. Does nothing without an address. */
 export function notifyService(ctx: Ctx, tx: Tx, workspaceId: string, notification: { event: string; data: object }) {
   const endpoint = servicePoint(ctx, workspaceId);

@@ -16,7 +16,7 @@ export async function chat(served: Served, request: ChatCompletionRequest, excha
   const generation = toGeneration(served, request, plan);
   exchange.tally.promptTokens = generation.prompt.length;
   const run = countCached(start(served, generation, plan, exchange), exchange.tally);
-  const head = { id: `chatcmpl-${exchange.id}`, created: Math.floor(Date.now() / 1000), model: request.model };
+  const head = { id: `chatcmpl-${exchange.id}`, created: Math.floor(Date.now() / 1000), model: request.model ?? "" };
   const choices = Array.from({ length: request.n }, () => newChoice(request, plan));
   if (!request.stream) {
     for await (const deltas of run) {

@@ -37,7 +37,7 @@ export async function complete(served: Served, request: CompletionRequest, excha
     const echoed = request.echo ? text : "";
     return Array.from({ length: request.n }, () => newChoice(request, echoed));
   });
-  const head = { id: `cmpl-${exchange.id}`, created: Math.floor(Date.now() / 1000), model: request.model };
+  const head = { id: `cmpl-${exchange.id}`, created: Math.floor(Date.now() / 1000), model: request.model ?? "" };
   if (!request.stream) return whole(runs, request, { head, choices, exchange });
 
   const withUsage = request.stream_options?.include_usage === true;

@@ -36,7 +36,7 @@ export async function embed(served: Served, request: EmbeddingRequest, exchange:
       index,
       embedding: request.encoding_format === "base64" ? base64(vector) : [...vector],
     })),
-    model: request.model,
+    model: request.model ?? "",
     usage: { prompt_tokens: tally.promptTokens, total_tokens: tally.promptTokens },
   };
   return Response.json(answer);

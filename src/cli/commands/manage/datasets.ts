@@ -2,7 +2,7 @@ import { formatBytes } from "../../../lib/bytes.ts";
 import { UsageError } from "../../../lib/errors.ts";
 import { FORMATS } from "../../../lib/rows/format.ts";
 import { nearest } from "../../../lib/text/nearest.ts";
-import { command, EXIT, type Group, JSON_FLAG, SERVER_FLAGS, wholeOf } from "../../args.ts";
+import { command, EXIT, FULL_FLAG, type Group, JSON_FLAG, SERVER_FLAGS, wholeOf } from "../../args.ts";
 import { connect } from "../../connect.ts";
 import { append } from "../../datasets/append.ts";
 import { allDatasets, type Dataset, mustFind, type Snapshot } from "../../datasets/find.ts";
@@ -16,9 +16,9 @@ const NONE = { 1: "failed: there is no such dataset" };
 
 const list = command({
   summary: "List the datasets, newest first",
-  flags: FLAGS,
+  flags: { ...FLAGS, full: FULL_FLAG },
   examples: ["verk datasets list", "verk datasets list --json"],
-  async run({ json, ...where }) {
+  async run({ json, full, ...where }) {
     const { client } = await connect(where);
     const found = await allDatasets(client);
     if (json) printJson({ object: "list", data: found, has_more: false });
@@ -34,7 +34,7 @@ const list = command({
         each.created_at,
       ]);
       const header = ["ID", "NAME", "SOURCE", "FORMAT", "ROWS", "SIZE", "SNAPSHOTS", "CREATED"];
-      printTable(header, rows, "No datasets. Upload one with `verk datasets push FILE`.");
+      printTable(header, rows, "No datasets. Upload one with `verk datasets push FILE`.", { full });
     }
     return EXIT.ok;
   },

@@ -1,4 +1,4 @@
-import { type Command, command, EXIT, type Group, JSON_FLAG, SERVER_FLAGS } from "../../args.ts";
+import { type Command, command, EXIT, FULL_FLAG, type Group, JSON_FLAG, SERVER_FLAGS } from "../../args.ts";
 import { connect } from "../../connect.ts";
 import { allDeployments, type Deployment, mustFind } from "../../deployments.ts";
 import { columns, note, print, printJson, printTable } from "../../output.ts";
@@ -21,9 +21,10 @@ const list = command({
       value: "STATUS",
       doc: "Only this status: queued, provisioning, serving, unhealthy, stopped or failed",
     },
+    full: FULL_FLAG,
   },
   examples: ["verk deployments list", "verk deployments list --status serving --json"],
-  async run({ json, status, ...where }) {
+  async run({ json, status, full, ...where }) {
     const { client } = await connect(where);
     const found = await allDeployments(client, status);
     if (json) printJson({ object: "list", data: found, has_more: false });
@@ -41,6 +42,7 @@ const list = command({
         ["ID", "NAME", "STATUS", "MODEL", "GPU", "REQUESTS", "LAST REQUEST"],
         rows,
         "No deployments. Create one with `verk deploy MODEL --name NAME`.",
+        { full },
       );
     }
     return EXIT.ok;
@@ -67,7 +69,9 @@ const factsOf = (each: Deployment, url: string): [string, string][] => [
   ["name", each.name],
   ["status", stateOf(each)],
   ...(each.load.reason ? [["reason", each.load.reason] as [string, string]] : []),
-  ...(each.error ? [["error", each.error] as [string, string]] : []),
+  ...(each.last_error
+    ? [[each.status === "failed" ? "error" : "last error", each.last_error] as [string, string]]
+    : []),
   ["model", each.model],
   ["endpoint", each.endpoint_url === null ? "none yet" : `${url}${each.endpoint_url}`],
   ["gpu", `${each.gpu.count} × ${each.gpu.type}`],

@@ -1,5 +1,5 @@
 import { formatBytes } from "../../../lib/bytes.ts";
-import { type Command, command, EXIT, type Group, JSON_FLAG, SERVER_FLAGS } from "../../args.ts";
+import { type Command, command, EXIT, FULL_FLAG, type Group, JSON_FLAG, SERVER_FLAGS } from "../../args.ts";
 import { connect } from "../../connect.ts";
 import { INTERRUPTED, interruptible } from "../../interrupt.ts";
 import { create } from "../../jobs/create.ts";
@@ -20,9 +20,10 @@ const list = command({
     ...FLAGS,
     status: { type: "string", value: "STATUS", doc: "Only jobs with this status, such as running" },
     method: { type: "string", value: "METHOD", doc: "Only jobs with this method: grpo, sft, dpo or custom" },
+    full: FULL_FLAG,
   },
   examples: ["verk jobs list", "verk jobs list --status running --json"],
-  async run({ json, status, method, ...where }) {
+  async run({ json, status, method, full, ...where }) {
     const { client } = await connect(where);
     const found = await allJobs(client, { ...(status ? { status } : {}), ...(method ? { method } : {}) });
     if (json) printJson({ object: "list", data: found, has_more: false });
@@ -31,6 +32,7 @@ const list = command({
         ["ID", "RESULT", "STATUS", "METHOD", "MODEL", "STEP", "HEADLINE", "CREATED"],
         found.map(rowOf),
         "No training jobs. Start one with `verk jobs create --model MODEL --method grpo --dataset FILE --reward FILE`.",
+        { full },
       );
     return EXIT.ok;
   },
@@ -40,16 +42,7 @@ function rowOf(job: Job): string[] {
   const key = headlineOf(job.method);
   const value = job.latest_metrics[key];
   const headline = value === undefined ? "-" : `${key} ${shortNumber(value)}`;
-  return [
-    job.id,
-    job.output_name,
-    job.status,
-    job.method,
-    job.base_model ?? "-",
-    stepOf(job),
-    headline,
-    job.created_at,
-  ];
+  return [job.id, job.output_name, job.status, job.method, job.base_model, stepOf(job), headline, job.created_at];
 }
 
 type Event = { created_at: string; level: string; type: string; message: string };

@@ -7,6 +7,8 @@ import { settingsOf } from "../../settings.ts";
 const WORKSPACE = { type: "string", value: "NAME", doc: 'Workspace of the key (default "default")' } as const;
 const WHERE = { data: DATA_FLAG, config: CONFIG_FLAG, workspace: WORKSPACE } as const;
 
+const NEW = { create: true }; // the first key may come before the first start
+
 const create = command({
   summary: "Create an API key and print it; it is shown only once",
   flags: {
@@ -30,13 +32,17 @@ const create = command({
     const scopes = scope.length === 0 ? (["*"] as const) : [...new Set(scope)].map((each) => scopeOf(each, SCOPES));
     const label = labelOf("--name", name ?? "cli");
     const expires_at = expires === undefined ? null : momentOf("expires", expires, Date.now());
-    const { row, key } = await offline(settingsOf(where), (ctx) => {
-      const { id } = mustFindWorkspace(ctx, workspace ?? DEFAULT_WORKSPACE);
-      const fields = { name: label, scopes: [...scopes], expires_at, monthly_budget_usd: null, metadata: {} };
-      const made = keys.create(ctx, id, fields);
-      audited(ctx, "verk keys create", id, made.row.id);
-      return made;
-    });
+    const { row, key } = await offline(
+      settingsOf(where),
+      (ctx) => {
+        const { id } = mustFindWorkspace(ctx, workspace ?? DEFAULT_WORKSPACE);
+        const fields = { name: label, scopes: [...scopes], expires_at, monthly_budget_usd: null, metadata: {} };
+        const made = keys.create(ctx, id, fields);
+        audited(ctx, "verk keys create", id, made.row.id);
+        return made;
+      },
+      NEW,
+    );
     if (json) printJson({ id: row.id, key });
     else {
       print(key);

@@ -14,11 +14,15 @@ const create = command({
   async run({ json, ...where }, name = "") {
     const { audited, offline, presentWorkspace, workspaces } = await import("../../offline.ts");
     const label = labelOf("name", name);
-    const made = await offline(settingsOf(where), (ctx) => {
-      const row = workspaces.create(ctx, { name: label, metadata: {} });
-      audited(ctx, "verk workspaces create", row.id, row.id);
-      return presentWorkspace(row);
-    });
+    const made = await offline(
+      settingsOf(where),
+      (ctx) => {
+        const row = workspaces.create(ctx, { name: label, metadata: {} });
+        audited(ctx, "verk workspaces create", row.id, row.id);
+        return presentWorkspace(row);
+      },
+      { create: true },
+    );
     if (json) printJson(made);
     else print(made.id);
     return EXIT.ok;

@@ -5,6 +5,11 @@ ALTER TABLE training_jobs ADD COLUMN warnings TEXT NOT NULL DEFAULT '[]';
 -- The stored log is standard output, then standard error. Null: a log of an older version, with both mixed.
 ALTER TABLE training_jobs ADD COLUMN log_stdout_bytes INTEGER;
 
+-- An empty log has no key, and 0 bytes.
+DROP INDEX training_jobs_unstored;
+CREATE INDEX training_jobs_unstored ON training_jobs (completed_at)
+  WHERE completed_at IS NOT NULL AND log_key IS NULL AND log_bytes IS NULL;
+
 -- Jobs that still read their dataset do not wait in the queue.
 DROP INDEX training_jobs_queue;
 CREATE INDEX training_jobs_queue

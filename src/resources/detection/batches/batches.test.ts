@@ -77,11 +77,20 @@ describe("a batch", () => {
     ]);
     expect(results[0].result).toMatchObject({ prediction: "ai", signals: { robustness: { flips: false } } });
     expect(Object.keys(results[0].result.model_results)).toEqual(["detector_v1"]);
-    expect(accountOf(app.ctx, app.workspaceA)).toMatchObject({ creditsSpent: 3, monthRequests: 3 });
+    expect(accountOf(app.ctx, app.workspaceA)).toMatchObject({ creditsSpent: 3, monthRequests: 9 });
     expect(eventsOf(app, id)).toEqual(["detection_batch.created", "detection_batch.completed"]);
     await until("its file to go", () => !existsSync(batchFile(app.ctx, id)));
     await server.stop();
   }, 30_000);
+
+  test("keeps metadata", async () => {
+    const app = open();
+    const metadata = { run: "7" };
+    const id = await send(app, [{ image: imageOf() }], { metadata });
+    expect((await app.call("GET", `${PATH}/${id}`)).body.metadata).toEqual(metadata);
+    const bad = await app.call("POST", PATH, { images: [{ image: imageOf() }], metadata: { a: 1 } });
+    expect(bad).toMatchObject({ status: 400, body: { error: expect.stringContaining("metadata.a") } });
+  });
 
   test("an image that is known already costs nothing, and its result says so", async () => {
     const app = open({ loops: LOOPS, flags: { "detect.parallel": 2 } });

@@ -16,7 +16,7 @@ import { preparedInsert } from "../../../platform/db/row.ts";
 import { writeStreamAtomic } from "../../../platform/files.ts";
 import type { ModelName } from "../../../workers/protocol_detector.ts";
 import * as webhooks from "../../webhooks/service.ts";
-import { accountOf, requireRoom } from "../accounts.ts";
+import { accountOf, charge, requireRoom } from "../accounts.ts";
 import { decodeFile } from "../intake/files.ts";
 import { machine, report } from "../machine.ts";
 import { namedModels } from "../policy.ts";
@@ -122,6 +122,7 @@ function add(ctx: Ctx, tx: Tx, { workspaceId, id, named, items, metadata }: NewB
     metadata,
   });
   for (const item of items) insertItem(tx, item);
+  if (failureCount > 0) charge(ctx, tx, workspaceId, { requests: failureCount, credits: 0 });
   emit(tx, "detection_batch.created", { workspaceId, now }, report(row));
   return endIfDone(ctx, tx, row) ?? row;
 }

@@ -70,6 +70,37 @@ describe("notifications", () => {
     for (const each of got) expect(isSigned(each, secret)).toBe(true);
   });
 
+  test("DET3 secret: it is replaced on request, shown once, and signs from then on", async () => {
+    const app = open({ loops: LOOPS, flags: TLS_FLAGS });
+    const rotate = () => app.call("POST", "/v1/config/rotate_secret");
+    expect(await rotate()).toMatchObject({ status: 400, body: { code: "UNSUPPORTED_STATE" } });
+    const { url, got } = receiver();
+    const old = await point(app, url);
+    const { status, body } = await rotate();
+    expect([status, body.webhookUrl]).toEqual([200, url]);
+    expect(body.webhookSecret).toStartWith("whsec_");
+    expect(body.webhookSecret).not.toBe(old);
+    expect((await app.call("GET", "/v1/config")).body.webhookSecret).toBeUndefined();
+    await app.call("POST", "/api/detect/batch", { images: [{ image: "*" }] });
+    await until("it to be told", () => got.length === 1);
+    expect([isSigned(got[0]!, old), isSigned(got[0]!, body.webhookSecret)]).toEqual([false, true]);
+  });
+
+  test("F21 feed: alerts are in the event feed, for receivers without a public address", async () => {
+    const app = open({ flags: { "detect.initial_credits": 5 } });
+    for (let i = 0; i < 5; i++) await app.detect();
+    const types = "detection_credits.low,detection_credits.exhausted";
+    const headers = { authorization: `Bearer ${app.keyA}` };
+    const { data } = (await app.call("GET", `/v1/events?types=${types}`, undefined, { headers })).body;
+    const about = (event: { type: string; data: { credits: number; threshold: number } }) =>
+      `${event.type} ${event.data.credits} ${event.data.threshold}`;
+    expect(data.map(about)).toEqual([
+      "detection_credits.low 1 20",
+      "detection_credits.low 0 5",
+      "detection_credits.exhausted 0 0",
+    ]);
+  });
+
   test("what is not acknowledged is sent again, on the platform's schedule, to wherever it is to be sent by then", async () => {
     const clock = fakeClock();
     const app = open({ clock, loops: ["webhooks.deliver"], flags: TLS_FLAGS });

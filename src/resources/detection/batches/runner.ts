@@ -13,6 +13,7 @@ import { AppError, type ErrorCode } from "../../../lib/errors.ts";
 import { HOUR_MS } from "../../../lib/units.ts";
 import { durable, prepared, write } from "../../../platform/db/db.ts";
 import { cleanTemp, errorCode, StorageError } from "../../../platform/files.ts";
+import { charge } from "../accounts.ts";
 import { fetchFile } from "../intake/files.ts";
 import { machine } from "../machine.ts";
 import { countFailed } from "../metrics.ts";
@@ -178,8 +179,10 @@ function finish(ctx: Ctx, { batchId, number }: ItemRow, outcome: Finding | AppEr
       .set({ ...counts, updatedAt: now })
       .where(eq(detectionBatches.id, batchId))
       .run();
-    if (failed) countFailed(tx, batch.workspaceId, outcome);
-    else keep(ctx, tx, outcome);
+    if (failed) {
+      countFailed(tx, batch.workspaceId, outcome);
+      charge(ctx, tx, batch.workspaceId, { requests: 1, credits: 0 });
+    } else keep(ctx, tx, outcome);
     endIfDone(ctx, tx, { ...batch, ...counts });
   });
 }

@@ -55,10 +55,34 @@ describe("the rate", () => {
     clock.advance(1);
     expect(await burst()).toBe(10);
     expect((await app.call("POST", "/api/detect", json, { key: app.keyB })).status).toBe(200);
-    expect((await app.call("GET", "/v1/config")).status).toBe(200);
     await durable(app.ctx.db);
     const refusals = app.ctx.db.$client.query("SELECT 1 FROM audit_log WHERE status = 429").all();
     expect(refusals).toEqual([]); // there may be any number of them
+  });
+
+  test("DET3 rate: every request of the interface counts, reads and configuration too", async () => {
+    const clock = fakeClock();
+    const app = open({ clock, flags: { "detect.default_plan": "free" } });
+    const statuses = async (method: string, path: string) => {
+      clock.advance(1_000);
+      const answers = await Promise.all(Array.from({ length: 30 }, () => app.call(method, path)));
+      return answers.filter(({ status }) => status !== 429).length;
+    };
+    for (const [method, path] of [
+      ["GET", "/v1/config"],
+      ["PUT", "/v1/config"],
+      ["POST", "/v1/config/rotate_secret"],
+      ["GET", "/api/detect/det_1"],
+      ["POST", "/api/detect/det_1/feedback"],
+      ["POST", "/api/detect"],
+      ["POST", "/v1/detect"],
+      ["POST", "/api/detect/url"],
+      ["POST", "/api/detect/batch"],
+      ["GET", "/api/detect/batch/bat_1"],
+      ["GET", "/api/detect/batch/bat_1/results"],
+      ["POST", "/api/detect/batch/bat_1/cancel"],
+    ] as const)
+      expect([method, path, await statuses(method, path)]).toEqual([method, path, 10]);
   });
 
   test("is spent before the body is read, and counts all keys of the workspace together", async () => {
@@ -107,17 +131,30 @@ describe("the quota of a month", () => {
     expect(accountOf(again.ctx, again.workspaceA)).toMatchObject({ month: "2026-06", monthRequests: 1 });
   });
 
-  test("counts what is answered from the cache, and neither refusals nor what waits in a batch twice", async () => {
-    const app = open({ flags: { "detect.enterprise_per_month": 6 } });
+  test("DET3 month: failed and cached requests count, each image of a batch once, reads do not", async () => {
+    const app = open({ flags: { "detect.enterprise_per_month": 7 } });
     const json = { image: imageOf() };
     for (let i = 0; i < 2; i++) await app.call("POST", "/api/detect", json);
     await app.detect({ refuse: { code: "INVALID_IMAGE", error: "no" } });
+    for (let i = 0; i < 9; i++) await app.call("GET", "/v1/config");
     const images = [{ image: imageOf() }, { image: imageOf() }, { image: imageOf() }];
     expect((await app.call("POST", "/api/detect/batch", { images })).status).toBe(202);
     const more = await app.call("POST", "/api/detect/batch", { images });
     expect([more.status, more.body.code]).toEqual([429, "QUOTA_EXCEEDED"]);
     expect((await app.detect()).status).toBe(200);
     expect((await app.detect()).body.code).toBe("QUOTA_EXCEEDED");
+  });
+});
+
+test("the plan of the specification: free has 1,000 requests a month", async () => {
+  const app = open({ clock: fakeClock(), flags: { "detect.default_plan": "free" } });
+  const use = (requests: number) =>
+    write(app.ctx.db, (tx) => charge(app.ctx, tx, app.workspaceA, { requests, credits: 0 }));
+  use(999);
+  expect((await app.call("POST", "/api/detect", {})).status).toBe(400); // the thousandth
+  expect((await app.detect()).body).toMatchObject({
+    code: "QUOTA_EXCEEDED",
+    error: "The plan allows 1000 requests a month. 0 are left, and this request needs 1",
   });
 });
 
@@ -129,6 +166,13 @@ describe("credit", () => {
     const [refused] = answers.filter(({ status }) => status === 402);
     expect(refused?.body).toMatchObject({ code: "INSUFFICIENT_CREDITS", error: expect.stringContaining("0 are left") });
     expect((await app.call("GET", "/v1/config")).body.credits).toBe(0);
+  });
+
+  test("in the configuration is without what a batch has reserved, as in the message of a 402", async () => {
+    const app = open({ flags: { "detect.initial_credits": 3 } });
+    await app.call("POST", "/api/detect/batch", { images: Array.from({ length: 3 }, () => ({ image: imageOf() })) });
+    expect((await app.call("GET", "/v1/config")).body.credits).toBe(0);
+    expect((await app.detect()).body.error).toContain("0 are left");
   });
 
   test("is given back by whoever leaves before the answer", async () => {

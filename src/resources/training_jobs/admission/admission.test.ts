@@ -22,7 +22,13 @@ const CASES: Case[] = [
   ["no model", { base_model: undefined }, 422, "/base_model", /is missing/],
   ["a model that is not here", { base_model: "nobody/nothing" }, 404, "/base_model", /models\/pull/],
   ["no dataset", { dataset: undefined }, 422, "/dataset", /is missing/],
-  ["something that is no dataset", { dataset: "rows.jsonl" }, 422, "/dataset", /@snap-3/],
+  [
+    "F25 a name that no dataset has",
+    { dataset: "rows.jsonl" },
+    404,
+    "/dataset",
+    /No dataset "rows.jsonl".*rows.jsonl@snap-3/,
+  ],
   ["a dataset that is not here", { dataset: `ds_${"0".repeat(26)}` }, 404, "/dataset", /No dataset/],
   [
     "another held-out dataset that is not here",
@@ -79,7 +85,14 @@ const CASES: Case[] = [
     "/hyperparameters/max_completion_length",
     /512 tokens/,
   ],
-  ["a typo in lora", { lora: { rank: 4, r: 4 } }, 422, "/lora/rank", /unknown/],
+  ["a typo in lora", { lora: { rank: 4, r: 4 } }, 422, "/lora/rank", /Did you mean r\?/],
+  [
+    "F22 a setting of lora twice",
+    { lora: { lora_alpha: 4, alpha: 4 } },
+    422,
+    "/lora/lora_alpha",
+    /another name of alpha/,
+  ],
   ["a value of lora out of range", { lora: { r: 0 } }, 422, "/lora/r", />=1/],
   [
     "a GPU that this machine does not have",
@@ -245,7 +258,7 @@ test("a dry run cuts no snapshot and pins nothing", async () => {
   expect(app.ctx.db.select().from(trainingJobs).all()).toEqual([]);
 });
 
-test("a custom job has code, a command and no model", async () => {
+test("P3 base_model: a custom job has code and a command, and custom where others have their model", async () => {
   const form = new FormData();
   form.set("file", new Blob([tarGz({ name: "main.sh", content: "true" })]), "code.tar.gz");
   const { body: code } = await app.call("POST", "/v1/code_artifacts", undefined, { raw: form });
@@ -253,7 +266,7 @@ test("a custom job has code, a command and no model", async () => {
   const made = await app.post({ ...own, code_artifact_id: code.id, command: "sh main.sh" });
   expect(made.status).toBe(201);
   expect(made.body).toMatchObject({
-    base_model: null,
+    base_model: "custom",
     dataset: null,
     lora: null,
     command: "sh main.sh",

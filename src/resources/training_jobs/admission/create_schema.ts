@@ -11,11 +11,9 @@ import { JOB_METHODS } from "../table.ts";
 export const MAX_SEED = 2 ** 31 - 1;
 const MAX_COMMAND_BYTES = 100_000; // the kernel allows 128 KiB for one argument
 
-const DATASET = /^ds_[0-9a-z]{26}(@(latest|snap-[1-9]\d{0,8}))?$/;
-const DatasetRef = z
-  .string()
-  .regex(DATASET, "must be a dataset's id, alone or with a snapshot, such as ds_…@snap-3 or ds_…@latest")
-  .describe("ds_…, ds_…@latest or ds_…@snap-3; the first two pin the rows of now");
+const DatasetRef = Label(300).describe(
+  "The id or the name of a dataset, alone or with a snapshot: ds_…, shop, ds_…@latest, shop@snap-3. Without a snapshot, and with @latest, the rows of now are pinned",
+);
 
 const document = (schema: z.ZodType): Record<string, unknown> => {
   const { $schema: _, ...json } = z.toJSONSchema(schema, { io: "input" }) as Record<string, unknown>;

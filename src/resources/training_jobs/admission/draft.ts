@@ -51,14 +51,14 @@ export type DraftResult = { ok: Draft } | Rejected;
 export async function draft(ctx: Ctx, caller: Caller, body: CreateTrainingJob): Promise<DraftResult> {
   const { workspaceId, keyId, signal } = caller;
   const faults = new Faults();
-  const request = faults.attempt(() => requestOf(ctx, workspaceId, body)) ?? {};
-  references.mayAttachSecrets(caller.scopes, request);
-  const { method } = request;
-  const seed = request.seed ?? crypto.getRandomValues(new Uint32Array(1))[0]! % (MAX_SEED + 1);
+  const asked = faults.attempt(() => requestOf(ctx, workspaceId, body)) ?? {};
+  references.mayAttachSecrets(caller.scopes, asked);
+  const { method } = asked;
+  const seed = asked.seed ?? crypto.getRandomValues(new Uint32Array(1))[0]! % (MAX_SEED + 1);
   if (method === undefined) faults.refuse("/method", "is missing: set it to grpo, sft, dpo or custom");
   const managed = method === "custom" ? undefined : method;
-  const model = managed && baseModel(ctx, workspaceId, request, faults);
-  checkDatasets(ctx, workspaceId, request, faults);
+  const model = managed && baseModel(ctx, workspaceId, asked, faults);
+  const request = { ...asked, ...checkDatasets(ctx, workspaceId, asked, faults) };
   const lora = managed && loraOf(ctx, workspaceId, { request, model, faults });
   const given = managed && readGiven(managed, request, faults);
   const hardware = await sizing.hardwareFor(ctx, request, faults);
@@ -88,19 +88,24 @@ function baseModel(ctx: Ctx, workspaceId: string, { base_model: name }: JobReque
   return undefined;
 }
 
+/** Returns the references with ids where the request has names. */
 function checkDatasets(ctx: Ctx, workspaceId: string, request: JobRequest, faults: Faults) {
-  const { method, dataset, eval_dataset: evalDataset } = request;
-  if (dataset === undefined && method !== undefined && method !== "custom")
+  const { method } = request;
+  if (request.dataset === undefined && method !== undefined && method !== "custom")
     faults.refuse("/dataset", "is missing: name the dataset to train on");
-  for (const [reference, param] of [
-    [dataset, "/dataset"],
-    [evalDataset, "/eval_dataset"],
-  ] as const)
-    if (reference)
-      faults.attempt(() => {
-        const row = references.datasetFor(ctx, workspaceId, reference, param);
-        if (method !== undefined) references.mustSuit(method, row, param);
-      });
+  const found: Pick<JobRequest, "dataset" | "eval_dataset"> = {};
+  for (const field of ["dataset", "eval_dataset"] as const) {
+    const given = request[field];
+    if (!given) continue;
+    const param = `/${field}` as const;
+    faults.attempt(() => {
+      const reference = references.datasetById(ctx, workspaceId, given, param);
+      const row = references.datasetFor(ctx, workspaceId, reference, param);
+      if (method !== undefined) references.mustSuit(method, row, param);
+      found[field] = reference;
+    });
+  }
+  return found;
 }
 
 type Start = { request: JobRequest; model: references.TrainableModel | undefined; faults: Faults };

@@ -2,7 +2,7 @@
 import type { ModelShape } from "../../../lib/gguf/shape.ts";
 import { jsonPointer } from "../../../lib/json/pointer.ts";
 import type { Format } from "../../../lib/rows/format.ts";
-import { nearest } from "../../../lib/text/nearest.ts";
+import { IGNORED_LORA, LORA_ALIASES } from "../../../lib/training/foreign_names.ts";
 import {
   type HyperparameterInput,
   type Method,
@@ -11,6 +11,7 @@ import {
   readHyperparameters,
 } from "../../../lib/training/hyperparameters.ts";
 import { LoraSettings } from "../../../lib/training/lora.ts";
+import { shortened, sortNames, suggestion } from "../../../lib/training/names.ts";
 import { stepsOf } from "../../../lib/training/plan.ts";
 import { type Resolved, resolveHyperparameters } from "../../../lib/training/resolve.ts";
 import type { JobRequest } from "./clone.ts";
@@ -26,28 +27,38 @@ export function readGiven<M extends Method>(
   faults: Faults,
 ): HyperparameterInput<M> | undefined {
   const read = readHyperparameters(method, request.hyperparameters);
-  if (read.ok) return read.given;
+  if (read.ok) {
+    warnIgnored(faults, "/hyperparameters", read.ignored);
+    return read.given;
+  }
   refuseAll(faults, read.problems);
   return undefined;
+}
+
+/** One warning for all names of a pasted config that have no effect here. */
+function warnIgnored(faults: Faults, param: string, names: readonly string[]) {
+  if (names.length > 0)
+    faults.warn(param, `ignored: ${names.join(", ")} (known to TRL, PEFT or Transformers; no effect here)`);
 }
 
 /** Undefined if the settings are wrong; null trains all weights. */
 export function readLora({ lora }: JobRequest, faults: Faults): LoraSettings | null | undefined {
   if (lora === null) return null;
-  const read = LoraSettings.safeParse(lora ?? {});
-  if (read.success) return read.data;
-  for (const issue of read.error.issues.slice(0, MOST_PROBLEMS)) {
-    if (issue.code !== "unrecognized_keys") faults.refuse(jsonPointer(["lora", ...issue.path]), issue.message);
-    else
-      for (const key of issue.keys.slice(0, MOST_PROBLEMS)) {
-        const close = nearest(key, Object.keys(LoraSettings.shape));
-        faults.refuse(
-          jsonPointer(["lora", key.slice(0, 80)]),
-          `unknown${close === undefined ? "" : `; did you mean ${close}?`}`,
-        );
-      }
+  const known = Object.keys(LoraSettings.shape);
+  const sorted = sortNames(lora ?? {}, { known, aliases: LORA_ALIASES, ignored: IGNORED_LORA });
+  const refuse = (name: string, message: string) => faults.refuse(jsonPointer(["lora", shortened(name)]), message);
+  for (const { from, name } of sorted.twice) refuse(from, `is another name of ${name}: give one of them`);
+  for (const name of sorted.unknown.slice(0, MOST_PROBLEMS))
+    refuse(name, `is not a setting of lora${suggestion(name, known)}`);
+  const read = LoraSettings.safeParse(Object.fromEntries(sorted.given.map(({ name, value }) => [name, value])));
+  for (const issue of read.error?.issues.slice(0, MOST_PROBLEMS) ?? []) {
+    const [name, ...rest] = issue.path;
+    const from = sorted.given.find((each) => each.name === name)?.from ?? String(name);
+    faults.refuse(jsonPointer(["lora", from, ...rest]), issue.message);
   }
-  return undefined;
+  if (sorted.twice.length + sorted.unknown.length > 0 || !read.success) return undefined;
+  warnIgnored(faults, "/lora", sorted.ignored);
+  return read.data;
 }
 
 type Facts = { method: Method; lora: LoraSettings | null; shape: ModelShape; rows: number; format: Format };

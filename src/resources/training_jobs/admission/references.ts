@@ -30,7 +30,7 @@ export function modelFor(ctx: Ctx, workspaceId: string, name: string): Trainable
   if (!model)
     throw new AppError(
       "resource_not_found",
-      `No model ${JSON.stringify(name.slice(0, 120))}: see GET /v1/models, or download one with POST /v1/models/pull`,
+      `No model ${JSON.stringify(name.slice(0, 120))}: see GET /v1/models?registry=true, or download one with POST /v1/models/pull`,
       { param: "/base_model" },
     );
   const why = whyUntrainable(ctx, model);
@@ -60,6 +60,30 @@ export const FORMATS: Record<JobRow["method"], readonly Format[]> = {
 };
 
 type Pointer = "/dataset" | "/eval_dataset";
+
+const ID = /^ds_[0-9a-z]{26}(@.*)?$/;
+const SNAPSHOT = /@(latest|snap-[1-9]\d{0,8})$/;
+
+/** Turns a name into an id. The snapshot after an @ stays. */
+export function datasetById(ctx: Ctx, workspaceId: string, reference: string, param: Pointer): string {
+  const [snapshot = ""] = SNAPSHOT.exec(reference) ?? [];
+  const name = reference.slice(0, reference.length - snapshot.length);
+  if (ID.test(reference) && !name.includes("@")) return reference;
+  const [row, other] = datasets.byName(ctx, workspaceId, name);
+  const shown = JSON.stringify(name.slice(0, 120));
+  if (row && other)
+    throw new AppError(
+      "schema",
+      `${param.slice(1)}: several datasets have the name ${shown}: give the id of one, such as ${row.id}`,
+      { param },
+    );
+  if (row) return `${row.id}${snapshot}`;
+  throw new AppError(
+    "resource_not_found",
+    `No dataset ${shown}: give the id or the name of one, alone or with a snapshot, such as ${name.includes("@") ? "ds_…" : name.slice(0, 60)}@snap-3. See GET /v1/datasets`,
+    { param },
+  );
+}
 
 export function datasetFor(ctx: Ctx, workspaceId: string, reference: string, param: Pointer): DatasetRow {
   return datasets.mustGet(ctx, workspaceId, reference.split("@")[0] ?? "", param);

@@ -23,7 +23,8 @@ afterEach(closeAll);
 
 const custom = (on: TrainingApp, command: string, more: Partial<JobRow> = {}) =>
   on.add({ method: "custom", baseModel: null, lora: null, command, totalSteps: 0, memoryBytes: 0, ...more });
-const logOf = async (on: TrainingApp, id: string) => (await on.call("GET", `/v1/training_jobs/${id}/logs/full`)).body;
+const logOf = async (on: TrainingApp, id: string) =>
+  (await on.call("GET", `/v1/training_jobs/${id}/logs/full?stream=all`)).body;
 const file = async (on: TrainingApp, path: string) => (await on.call("GET", `/v1/volumes/keep/files/${path}`)).body;
 
 jailed("a command sees its code, rows, secrets and volumes, and its output is kept", async () => {

@@ -30,7 +30,7 @@ const FIND =
 const custom = (on: TrainingApp, command: string, more: Partial<JobRow> = {}) =>
   on.add({ method: "custom", baseModel: null, lora: null, command, totalSteps: 0, memoryBytes: 0, ...more });
 const logOf = async (on: TrainingApp, id: string) =>
-  (await on.call("GET", `/v1/training_jobs/${id}/logs/full`)).body as string;
+  (await on.call("GET", `/v1/training_jobs/${id}/logs/full?stream=all`)).body as string;
 const pathsIn = async (on: TrainingApp, name: string): Promise<string[]> =>
   (await on.call("GET", `/v1/volumes/${name}/files?limit=100`)).body.data.map(({ path }: { path: string }) => path);
 

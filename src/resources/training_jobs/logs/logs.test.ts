@@ -5,6 +5,7 @@ import { jobPaths } from "../../../../test/foreign_paths.ts";
 import { until } from "../../../../test/harness.ts";
 import * as jobs from "../service.ts";
 import { LINE_BYTES, openLog } from "./file.ts";
+import { storeLog } from "./reading.ts";
 
 setDefaultTimeout(120_000);
 const { app, closeAll } = manyTrainings();
@@ -38,7 +39,7 @@ test("a follower gets existing lines, new lines, each status, and the end", asyn
   const on = await app({ lives: [{ stepMs: 5 }] });
   const id = on.add({ totalSteps: 40 });
   await until("a line", () => on.row(id).step > 1);
-  const text = await (await stream(on, id)).text();
+  const text = await (await stream(on, id, "?tail=all")).text();
   expect(text.startsWith("retry: 3000\n\n")).toBe(true);
   const messages = parse(text);
   expect(seqs(messages)).toEqual(numbers(1, 40));
@@ -48,7 +49,7 @@ test("a follower gets existing lines, new lines, each status, and the end", asyn
   expect(messages.at(-1)).toMatchObject({ event: "end", data: { status: "completed" } as never });
 });
 
-test("a client that reconnects with Last-Event-ID misses no line and gets none twice; tail returns the last lines", async () => {
+test("P10 logs: they begin at the tail of stdout; a reconnecting client misses no line and gets none twice", async () => {
   const on = await app({ loop: false });
   const id = on.add();
   const log = openLog(on.ctx, id);
@@ -58,15 +59,25 @@ test("a client that reconnects with Last-Event-ID misses no line and gets none t
   const after = async (query: string, seen?: string) =>
     seqs(parse(await (await stream(on, id, query, seen === undefined ? {} : { "last-event-id": seen })).text()));
   for (const seen of [0, 1, 2, 1234, 2500, 4998, 4999, 5000, 9000])
-    expect(await after("", String(seen))).toEqual(numbers(seen + 1, 5000));
-  expect(await after("?tail=3")).toEqual([4998, 4999, 5000]);
+    expect(await after("?stream=all", String(seen))).toEqual(numbers(seen + 1, 5000));
+  const odd = (from: number) => numbers(from, 5000).filter((n) => n % 2 === 1); // the lines of stdout
+  expect(await after("")).toEqual(odd(4801)); // the last 100
+  expect(await after("?tail=all")).toEqual(odd(1));
+  expect(await after("?tail=2")).toEqual([4997, 4999]);
+  expect(await after("?tail=2&stream=stderr")).toEqual([4998, 5000]);
+  expect(await after("?tail=99999&stream=stderr")).toEqual(numbers(1, 5000).filter((n) => n % 2 === 0));
+  expect(await after("", "4990")).toEqual(odd(4991));
+  expect(await after("?tail=3&stream=all")).toEqual([4998, 4999, 5000]);
+  expect(await after("?tail=0&stream=all")).toEqual([]);
   expect(await after("?tail=0")).toEqual([]);
-  expect(await after("?tail=4321")).toEqual(numbers(680, 5000));
-  expect(await after("?tail=99999")).toEqual(numbers(1, 5000));
-  expect(await after("?tail=3", "4990")).toEqual(numbers(4991, 5000)); // what was seen says more than a wish
-  expect(await after("", "not one of ours")).toEqual(numbers(1, 5000));
+  expect(await after("?tail=4321&stream=all")).toEqual(numbers(680, 5000));
+  expect(await after("?tail=99999&stream=all")).toEqual(numbers(1, 5000));
+  expect(await after("?tail=3&stream=all", "4990")).toEqual(numbers(4991, 5000)); // Last-Event-ID wins
+  expect(await after("?tail=all&stream=all", "not one of ours")).toEqual(numbers(1, 5000));
   const wrong = await on.call("GET", `/v1/training_jobs/${id}/logs?tail=many`);
   expect([wrong.status, wrong.body.error.param]).toEqual([422, "tail"]);
+  const unknown = await on.call("GET", `/v1/training_jobs/${id}/logs?stream=stdin`);
+  expect([unknown.status, unknown.body.error.param]).toEqual([422, "stream"]);
 });
 
 test("a torn last line is cut off before the next, and numbers continue", async () => {
@@ -127,6 +138,28 @@ test("the whole log is text with ranges once the job has ended, and 400 before",
   expect(full.body).toBe("step 1/3\nstep 1/3\nstep 2/3\nstep 3/3\n");
   const part = await on.call("GET", `/v1/training_jobs/${id}/logs/full`, undefined, { headers: { range: "bytes=-9" } });
   expect([part.status, part.body]).toEqual([206, "step 3/3\n"]);
+});
+
+test("P10 logs/full: stdout alone by default, each stream with ranges; D15 an empty log takes no file", async () => {
+  const on = await app({ loop: false });
+  const [id, silent] = [on.add(), on.add()];
+  const log = openLog(on.ctx, id);
+  for (const n of numbers(1, 4)) log.add(n % 2 ? "stdout" : "stderr", `line ${n}`);
+  log.close();
+  for (const each of [id, silent]) {
+    jobs.cancel(on.ctx, on.workspaceA, each);
+    await storeLog(on.ctx, on.row(each));
+  }
+  const full = async (job: string, query = "", headers = {}) =>
+    (await on.call("GET", `/v1/training_jobs/${job}/logs/full${query}`, undefined, { headers })).body;
+  expect(await full(id)).toBe("line 1\nline 3\n");
+  expect(await full(id, "?stream=stderr")).toBe("line 2\nline 4\n");
+  expect(await full(id, "?stream=all")).toBe("line 1\nline 3\nline 2\nline 4\n");
+  expect(await full(id, "", { range: "bytes=-7" })).toBe("line 3\n");
+  expect(await full(id, "?stream=stderr", { range: "bytes=0-6" })).toBe("line 2\n");
+  expect(await full(silent)).toBe("");
+  expect(on.row(silent)).toMatchObject({ logKey: null, logBytes: 0 });
+  expect((await on.ctx.storage.list("logs/")).items).toHaveLength(1);
 });
 
 test("another workspace sees no log", async () => {

@@ -5,7 +5,8 @@ import type { Ctx } from "../../../context.ts";
 import { newId } from "../../../lib/ids.ts";
 import type { SseMessage } from "../../../lib/net/sse.ts";
 import { takingTurns } from "../../../lib/turns.ts";
-import { KIB } from "../../../lib/units.ts";
+import { KIB, MIB } from "../../../lib/units.ts";
+import { type Tx, write } from "../../../platform/db/db.ts";
 import * as looseKeys from "../../loose_keys/service.ts";
 import { currentJob, isFinished } from "../state/rows.ts";
 import { type JobRow, trainingJobs } from "../table.ts";
@@ -39,10 +40,32 @@ function lengthAt(fd: number, start: number, size: number): number {
   return size - start;
 }
 
-/** The offset of the last `count` lines. */
-export function offsetOfTail(fd: number, size: number, count: number): number {
+export const STREAMS = ["stdout", "stderr", "all"] as const;
+export type Stream = (typeof STREAMS)[number];
+const isIn = (stream: Stream, line: LogLine) => stream === "all" || line.stream === stream;
+
+const SEARCHED_BYTES = 8 * MIB;
+
+/**
+ * The offset of the last `count` lines of a stream. Lines of one stream are searched for in the last 8 MiB only, so
+ * that a reader of a quiet stream does not cost a pass over the whole log.
+ */
+export function offsetOfTail(fd: number, size: number, count: number, stream: Stream): number {
   const end = lastLf(fd, size) + 1;
-  return offsetAfter(fd, end, lastSeq(fd, end) - count); // numbers have no gaps
+  const last = lastSeq(fd, end);
+  if (count === 0) return end;
+  if (stream === "all") return offsetAfter(fd, end, last - count); // numbers have no gaps
+  for (let reach = count; ; reach *= 4) {
+    const from = offsetAfter(fd, end, last - reach);
+    const starts: number[] = [];
+    let at = from;
+    for (const { line, next } of linesFrom(fd, from)) {
+      if (isIn(stream, line)) starts.push(at);
+      at = next;
+    }
+    if (starts.length >= count) return starts.at(-count) ?? end;
+    if (from === 0 || end - from >= SEARCHED_BYTES) return starts[0] ?? end;
+  }
 }
 
 /** Whole lines from the offset `at` on, each with the offset of the next. */
@@ -63,10 +86,12 @@ function* linesFrom(fd: number, at: number): Generator<{ line: LogLine; next: nu
   }
 }
 
-export type StartAt = { after?: number | undefined; tail?: number | undefined };
+/** `tail`: the number of lines to begin with, or all. `after`: the last line that the reader has; it wins. */
+export type Choice = { after?: number | undefined; tail: number | "all"; stream: Stream };
 
 /** Yields existing lines, then new ones, until the job has ended and every line was sent. */
-export async function* follow(ctx: Ctx, id: string, from: StartAt, signal: AbortSignal): AsyncGenerator<SseMessage> {
+export async function* follow(ctx: Ctx, id: string, choice: Choice, signal: AbortSignal): AsyncGenerator<SseMessage> {
+  const turn = takingTurns();
   let fd: number | undefined;
   let at = 0;
   let sentStatus: string | undefined;
@@ -77,13 +102,14 @@ export async function* follow(ctx: Ctx, id: string, from: StartAt, signal: Abort
       const over = !job || (isFinished(job) && !live.isActive(id));
       if (fd === undefined) {
         fd = openForReading(ctx, id);
-        if (fd !== undefined) at = startOffset(fd, from);
+        if (fd !== undefined) at = startOffset(fd, choice);
       }
       if (job && sentStatus !== job.status && !over) yield { event: "status", data: statusOf(job) };
       sentStatus = job?.status;
       for (const { line, next } of fd === undefined ? [] : linesFrom(fd, at)) {
         if (signal.aborted) return;
-        yield { id: String(line.seq), event: "log", data: line };
+        if (isIn(choice.stream, line)) yield { id: String(line.seq), event: "log", data: line };
+        else await turn();
         at = next;
       }
       if (over) {
@@ -97,15 +123,15 @@ export async function* follow(ctx: Ctx, id: string, from: StartAt, signal: Abort
   }
 }
 
-function startOffset(fd: number, { after, tail }: StartAt): number {
+function startOffset(fd: number, { after, tail, stream }: Choice): number {
   const { size } = fstatSync(fd);
   if (after !== undefined) return offsetAfter(fd, size, after);
-  return tail === undefined ? 0 : offsetOfTail(fd, size, tail);
+  return tail === "all" ? 0 : offsetOfTail(fd, size, tail, stream);
 }
 
 const statusOf = ({ status, step, totalSteps }: JobRow) => ({ status, step, total_steps: totalSteps });
 
-async function* textOf(ctx: Ctx, id: string): AsyncGenerator<Uint8Array> {
+async function* textOf(ctx: Ctx, id: string, stream: Stream): AsyncGenerator<Uint8Array> {
   const fd = openForReading(ctx, id);
   if (fd === undefined) return;
   const turn = takingTurns();
@@ -113,11 +139,12 @@ async function* textOf(ctx: Ctx, id: string): AsyncGenerator<Uint8Array> {
   try {
     let text = "";
     for (const { line } of linesFrom(fd, 0)) {
+      await turn();
+      if (!isIn(stream, line)) continue;
       text += `${line.line}\n`;
       if (text.length < CHUNK) continue;
       yield encoder.encode(text);
       text = "";
-      await turn();
     }
     if (text !== "") yield encoder.encode(text);
   } finally {
@@ -125,19 +152,44 @@ async function* textOf(ctx: Ctx, id: string): AsyncGenerator<Uint8Array> {
   }
 }
 
-/** Puts the text of a finished job into the storage. The next round of the loop retries a failure. */
+/**
+ * Puts the text of a finished job into the storage: standard output, then standard error. An empty log takes no place
+ * there. The next round of the loop retries a failure.
+ */
 export async function storeLog(ctx: Ctx, job: JobRow): Promise<void> {
   const live = ctx.state.trainingJobs;
-  if (job.logKey !== null || live.isActive(job.id)) return;
+  if (job.logBytes !== null || job.logKey !== null || live.isActive(job.id)) return;
+  const own = (tx: Tx, logKey: string | null, logBytes: number, logStdoutBytes: number) => {
+    const set = { logKey, logBytes, logStdoutBytes };
+    return tx.update(trainingJobs).set(set).where(eq(trainingJobs.id, job.id)).returning().all().length > 0;
+  };
+  if (isEmpty(ctx, job.id)) return void write(ctx.db, (tx) => own(tx, null, 0, 0));
   await live.storingLog(job.id, async () => {
-    const key = `jobs/${job.id}/${newId("upl", ctx.clock.now())}`;
+    const key = `logs/${job.id}-${newId("upl", ctx.clock.now())}`; // a folder for each job would cost a block
+    let stdoutBytes = 0;
+    async function* text() {
+      for await (const chunk of textOf(ctx, job.id, "stdout")) {
+        stdoutBytes += chunk.byteLength;
+        yield chunk;
+      }
+      yield* textOf(ctx, job.id, "stderr");
+    }
     await looseKeys.store(ctx, {
       key,
-      put: () => ctx.storage.put(key, textOf(ctx, job.id)),
+      put: () => ctx.storage.put(key, text()),
       own: (tx, { bytes }) => {
-        const own = tx.update(trainingJobs).set({ logKey: key, logBytes: bytes }).where(eq(trainingJobs.id, job.id));
-        if (own.returning().all().length === 0) looseKeys.drop(tx, key, ctx.clock.now()); // deleted meanwhile
+        if (!own(tx, key, bytes, stdoutBytes)) looseKeys.drop(tx, key, ctx.clock.now()); // deleted meanwhile
       },
     });
   });
+}
+
+function isEmpty(ctx: Ctx, id: string): boolean {
+  const fd = openForReading(ctx, id);
+  if (fd === undefined) return true;
+  try {
+    return fstatSync(fd).size === 0;
+  } finally {
+    closeSync(fd);
+  }
 }

@@ -30,6 +30,11 @@ test("a job that waits after a crash is skipped until its time", () => {
   expect(order(queue, [], 20)).toBe("crashed other");
 });
 
+test("D6 clock ahead at the time of a crash: the job does not wait for the wrong date", () => {
+  expect(order([waiting("crashed", { notBefore: 10 + 30_000 })], [], 10)).toBe("");
+  expect(order([waiting("crashed", { notBefore: 365 * 86_400_000 })], [], 10)).toBe("crashed");
+});
+
 /** The definition of the order: the best of those that are left, again and again. Quadratic. */
 function reference(queue: readonly Waiting[], running: readonly string[], now: number): Waiting[] {
   const held = new Map<string, number>();

@@ -1,5 +1,6 @@
 /** The order in which queued jobs start. Pure. */
 
+import { LONGEST_WAIT_MS } from "../policy.ts";
 import type { JobRow } from "../table.ts";
 import { Heap } from "./heap.ts";
 
@@ -46,11 +47,14 @@ export function* inOrder<T extends Waiting>(
   }
 }
 
+/** A time beyond the longest wait was set while the clock was ahead: the job is due. */
+const isWaiting = ({ notBefore }: Waiting, now: number) => notBefore > now && notBefore <= now + LONGEST_WAIT_MS;
+
 /** Jobs that may start at `now`, by priority and workspace. */
 function grouped<T extends Waiting>(queue: Iterable<T>, now: number): Map<number, Map<string, T[]>> {
   const byPriority = new Map<number, Map<string, T[]>>();
   for (const job of queue) {
-    if (job.notBefore > now) continue;
+    if (isWaiting(job, now)) continue;
     const own = byPriority.get(job.priority) ?? new Map<string, T[]>();
     byPriority.set(job.priority, own);
     const line = own.get(job.workspaceId);

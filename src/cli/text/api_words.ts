@@ -1,5 +1,5 @@
 /** Rewrites errors of the API for the command line: flags instead of JSON fields, commands instead of routes. */
-import { type Command, JSON_FLAG, SERVER_FLAGS } from "./args.ts";
+import { type Command, JSON_FLAG, SERVER_FLAGS } from "../args.ts";
 
 /** The parts of a command that decide how it names a field. */
 export type Vocabulary = Pick<Command, "flags" | "fields" | "takes">;

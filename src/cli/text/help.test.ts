@@ -1,7 +1,7 @@
 import { beforeAll, describe, expect, test } from "bun:test";
-import type { Command, Group } from "./args.ts";
-import { isGroup } from "./args.ts";
-import { COMMANDS } from "./command_table.ts";
+import type { Command, Group } from "../args.ts";
+import { isGroup } from "../args.ts";
+import { COMMANDS } from "../command_table.ts";
 import { bashScript, fishScript, type Named, zshScript } from "./completion.ts";
 import { helpOf, overview } from "./help.ts";
 

@@ -1,4 +1,4 @@
-import { type Command, EXIT, type Flags, type Group, isGroup } from "./args.ts";
+import { type Command, EXIT, type Flags, type Group, isGroup } from "../args.ts";
 
 /** No line of a help page is wider. */
 const WIDTH = 100;

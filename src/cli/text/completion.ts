@@ -1,6 +1,6 @@
 /** Completion scripts for shells, written from the table of commands. */
-import type { Command, Flags, Group } from "./args.ts";
-import { isGroup } from "./args.ts";
+import type { Command, Flags, Group } from "../args.ts";
+import { isGroup } from "../args.ts";
 
 export type Named = { name: string; summary: string; entry: Command | Group };
 
