@@ -37,16 +37,8 @@ describe("help", () => {
   const ofJobs = ["create", "list", "get", "watch", "logs", "cancel", "pause", "resume", "delete", "model"];
   commands.push("jobs", ...ofJobs.map((name) => `jobs ${name}`));
   commands.push("credits", "credits show", "credits grant");
-  commands.push(
-    "config",
-    "config print",
-    "config check",
-    "config default",
-    "config pricing",
-    "doctor",
-    "demo",
-    "version",
-  );
+  commands.push("config", ...["print", "check", "default", "pricing"].map((name) => `config ${name}`));
+  commands.push("doctor", "demo", "version", "completion", "jobs checkpoints");
   test.each(commands)("verk help %s shows usage, flags, an example and exit codes", async (name) => {
     const { code, out } = await verk(["help", ...name.split(" ")]);
     expect(code).toBe(0);
@@ -95,6 +87,7 @@ describe("keys and workspaces without a server", () => {
 
   test("credit is granted, taken back and shown, and an amount that is none is refused", async () => {
     const on = ["--data", freshDir()];
+    await verk(["keys", "create", ...on]); // makes the data directory
     expect((await verk(["credits", "grant", "250", ...on, "--note", "May"])).code).toBe(0);
     const back = (await verk(["credits", "grant", "50", "--take-back", ...on, "--json"])).json();
     expect(back).toEqual({ id: expect.stringMatching(/^txn_/), amount_usd: -50, balance_usd: 300 });
