@@ -6,6 +6,7 @@ import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS } from "./lib/units.ts";
 import type { LoopSpec } from "./platform/loop.ts";
 import { verifyStorage } from "./platform/storage/verify.ts";
 import { recordUses } from "./resources/api_keys/authenticate.ts";
+import { prune as pruneKeys } from "./resources/api_keys/prune.ts";
 import { prune as pruneAudit } from "./resources/audit/service.ts";
 import { removeAbandoned } from "./resources/code_artifacts/upload.ts";
 import { cutDue } from "./resources/datasets/stream/snapshots.ts";
@@ -23,6 +24,7 @@ import { reconcile as reconcileSessions } from "./resources/sessions/reconcile.t
 import { prune as pruneSessions } from "./resources/sessions/service.ts";
 import { observe as observeClock } from "./resources/system/clock.ts";
 import { track } from "./resources/tracker/send.ts";
+import { reconcileReadings } from "./resources/training_jobs/admission/reading.ts";
 import { reconcile as reconcileTrainingJobs } from "./resources/training_jobs/running/reconcile.ts";
 import { sweep as sweepTrainingJobs } from "./resources/training_jobs/running/sweep.ts";
 import { sweep as sweepVolumes } from "./resources/volumes/sweep.ts";
@@ -35,6 +37,7 @@ const every = (everyMs: number) => ({ everyMs });
 
 /** The daily prunes are minutes apart, so that they do not compete for the disk. */
 const SCHEDULES = {
+  "api_keys.prune": "47 4 * * *",
   "api_keys.record_uses": every(30 * SECOND_MS),
   "audit.prune": "7 4 * * *",
   "clock.observe": every(5 * SECOND_MS),
@@ -70,6 +73,7 @@ export type LoopName = keyof typeof SCHEDULES;
 
 /** They delete by age, so they take the time that cannot be ahead (see platform/trusted_clock.ts). */
 const BY_AGE: ReadonlySet<LoopName> = new Set([
+  "api_keys.prune",
   "audit.prune",
   "code_artifacts.sweep",
   "datasets.sweep",
@@ -91,6 +95,7 @@ const byTrustedTime = (ctx: Ctx): Ctx => ({
 const STORAGE_GRACE_MS = DAY_MS; // an upload may take this long between its bytes and its name
 
 const ticks: Record<LoopName, (ctx: Ctx, signal: AbortSignal) => unknown> = {
+  "api_keys.prune": pruneKeys,
   "api_keys.record_uses": (ctx) => recordUses(ctx),
   "audit.prune": pruneAudit,
   "clock.observe": (ctx) => observeClock(ctx),
@@ -114,7 +119,10 @@ const ticks: Record<LoopName, (ctx: Ctx, signal: AbortSignal) => unknown> = {
   "storage.sweep": (ctx) => (ctx.state.trustedClock.isSuspect ? undefined : ctx.storage.sweep(STORAGE_GRACE_MS)),
   "storage.verify": verifyStorage,
   "tracker.send": (ctx) => track(ctx),
-  "training_jobs.reconcile": reconcileTrainingJobs,
+  "training_jobs.reconcile": (ctx) => {
+    reconcileReadings(ctx);
+    return reconcileTrainingJobs(ctx);
+  },
   "training_jobs.sweep": sweepTrainingJobs,
   "volumes.sweep": sweepVolumes,
   "webhooks.deliver": deliver,

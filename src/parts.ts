@@ -4,7 +4,8 @@
  */
 import type { Ctx } from "./context.ts";
 import { type LoopName, loops } from "./loops.ts";
-import { type Db, durable, generationOf, noteTrouble, watchWrites } from "./platform/db/db.ts";
+import { type Db, durable, generationOf, watchWrites } from "./platform/db/db.ts";
+import { noteTrouble } from "./platform/db/trouble.ts";
 import { removeLeftovers } from "./platform/leftovers.ts";
 import { inTurns, type Loop, type LoopSpec, startLoop } from "./platform/loop.ts";
 import { type Listener, listenAll, stopListening } from "./ports.ts";

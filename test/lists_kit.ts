@@ -4,7 +4,7 @@ import { sealSecrets } from "../src/resources/webhooks/sealing.ts";
 import type { TestApp } from "./harness.ts";
 
 export type ListCase = {
-  /** As in docs/openapi.json. */
+  /** The path in docs/openapi.json. */
   route: string;
   table: string;
   prefix: Prefix;
@@ -62,7 +62,7 @@ export const LISTS: readonly ListCase[] = [
     table: "deployments",
     prefix: "dep",
     row: () => ({ status: "stopped", source: "hub", metadata: "{}", gpu_type: "cpu" }),
-    filters: { status: { value: "stopped", column: null } },
+    filters: { status: { value: "stopped", column: "status" } },
   },
   {
     route: "/v1/deployments/{id}/requests",
@@ -77,6 +77,7 @@ export const LISTS: readonly ListCase[] = [
     route: "/v1/models",
     table: "models",
     prefix: "mdl",
+    query: () => "registry=true",
     row: (_, i) => ({ name: `m${i}`, status: "ready", source: "upload", metadata: "{}", checkpoint_id: null }),
   },
   {
@@ -100,7 +101,7 @@ export const LISTS: readonly ListCase[] = [
     table: "training_jobs",
     prefix: "job",
     row: () => JOB_COLUMNS,
-    filters: { status: { value: "completed", column: null }, method: { value: "sft", column: null } },
+    filters: { status: { value: "completed", column: "status" }, method: { value: "sft", column: "method" } },
   },
   {
     route: "/v1/training_jobs/{id}/checkpoints",

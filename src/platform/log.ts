@@ -14,15 +14,21 @@ export type Log = Record<Level, (msg: string, fields?: Fields) => void> & {
 };
 export type LogOptions = {
   level?: Level;
-  format?: "json" | "text";
+  format?: LogFormat;
   write?: (line: string) => void;
   now?: () => number;
 };
 
+export type LogFormat = "auto" | "json" | "text";
+
+/** `auto`: text for a person at a terminal, JSON for everything that collects logs. */
+export const isJsonLog = (format: LogFormat): boolean =>
+  format === "json" || (format === "auto" && !process.stderr.isTTY);
+
 const ORDER: Record<Level, number> = { debug: 10, info: 20, warn: 30, error: 40 };
 
 export function createLog({ level = "info", format = "json", write = toStderr, now = Date.now }: LogOptions = {}): Log {
-  const render = format === "json" ? renderJson : renderText;
+  const render = isJsonLog(format) ? renderJson : renderText;
   const make = (bound: Fields): Log => {
     const at = (each: Level) => (msg: string, fields?: Fields) => {
       if (ORDER[each] < ORDER[level]) return;

@@ -1,7 +1,6 @@
 /**
  * The time by which old things are deleted. A wrong clock must not delete anything early, so a jump ahead counts only
- * as far as the steady clock explains it. After a day of uptime with the new time, the jump counts as real: then
- * nobody is about to correct it.
+ * as far as the steady clock explains it. After a day of uptime with the new time, the jump counts as real.
  */
 import { DAY_MS, HOUR_MS } from "../lib/units.ts";
 import type { Clock } from "./clock.ts";
@@ -15,7 +14,7 @@ export const WAIT_MS = DAY_MS;
 
 /** `trusted` was the time at `steady`. `waited`: uptime since the clock jumped ahead; 0: the clock is believed. */
 export type Anchor = { trusted: number; steady: number; waited: number };
-export type Kept = Pick<Anchor, "trusted" | "waited">;
+export type StoredTime = Pick<Anchor, "trusted" | "waited">;
 
 export function judge(last: Anchor, now: number, steady: number): Anchor {
   const passed = steady - last.steady;
@@ -26,7 +25,7 @@ export function judge(last: Anchor, now: number, steady: number): Anchor {
 }
 
 /** At a start there is no uptime to compare with, only what the last server wrote down. */
-export function judgeStart(kept: Kept | undefined, now: number, steady: number): Anchor {
+export function judgeStart(kept: StoredTime | undefined, now: number, steady: number): Anchor {
   if (kept === undefined || now <= kept.trusted + OFF_MS) return { trusted: now, steady, waited: 0 };
   return { ...kept, steady };
 }
@@ -38,7 +37,7 @@ export class TrustedClock {
     this.#anchor = judgeStart(undefined, clock.now(), clock.steady());
   }
 
-  begin(kept: Kept | undefined) {
+  begin(kept: StoredTime | undefined) {
     this.#anchor = judgeStart(kept, this.clock.now(), this.clock.steady());
   }
 

@@ -87,8 +87,8 @@ describe.each(LISTS.map((list) => [list.route, list] as const))("%s", (_route, l
   const planFor = async (query: string) => {
     const { sql } = await counting.of(() => get(app, list, query));
     const page = sql.filter((text) => text.includes(`from "${list.table}"`) && text.includes("order by"));
-    expect(page).toHaveLength(1);
-    return planOf(app.ctx.db.$client, page[0]!).join("\n");
+    expect(page.length).toBeGreaterThan(0);
+    return page.flatMap((text) => planOf(app.ctx.db.$client, text)).join("\n");
   };
 
   test("D10 deep pages, D14 filters: the query seeks to its place in an index", async () => {
@@ -100,8 +100,8 @@ describe.each(LISTS.map((list) => [list.route, list] as const))("%s", (_route, l
     for (const { query, column } of [{ query: "limit=5", column: null }, ...filters]) {
       const plan = await planFor(`${query}&after=${cursor}`);
       expect(plan).not.toMatch(/SCAN|TEMP B-TREE/);
-      // The first page of these two reads the beginning of its index: there is no place to seek to.
-      const first = (await planFor(query)).replace(/SCAN (?:workspaces|models) USING INDEX/, "");
+      // The first page of all workspaces reads the beginning of its index: there is no place to seek to.
+      const first = (await planFor(query)).replace(/SCAN workspaces USING INDEX/, "");
       expect(first).not.toMatch(/SCAN|TEMP B-TREE/);
       if (column !== null) expect(first).toContain(`${column}=?`);
       expect(plan).toMatch(list.table === "audit_log" ? /\bid<\?/ : /\(created_at,id\)<\(\?,\?\)/);

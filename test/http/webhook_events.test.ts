@@ -70,11 +70,12 @@ test("deployments: ready, parked, woken and recovered are told once each; a fail
   });
   expect((await chat()).status).toBe(503);
   expect(await record()).toMatchObject({ status: "serving", parked: true });
-  await chat(); // wakes it, and it dies of the answer
+  const woken = chat(); // the replica that it wakes dies, and the next one answers
   await until("its recovery", async () => {
     clock.advance(10);
     return on.starts().length === 4 && (await record()).status === "serving";
   });
+  expect((await woken).status).toBe(200);
   on.relive([{ fail: "data" }]);
   const lost = await on.deploy({ name: "lost" });
   await on.reaches(lost, "failed");

@@ -24,6 +24,7 @@ const MAY: Record<string, string[]> = {
     "platform/network/address",
     "platform/network/http_client",
     "platform/rows",
+    "platform/semaphore",
     "sandbox",
   ],
   sandbox: ["lib", "native", "platform", "sandbox"],
@@ -56,13 +57,14 @@ const MAY: Record<string, string[]> = {
 
 /** Files of a resource that other resources may import, beside `service`, `table` and `schema`. */
 const PUBLIC: Record<string, string[]> = {
-  billing: ["budget", "run_time"],
+  billing: ["budget", "run_time", "usage"],
   code_artifacts: ["unpack"],
   deployments: ["served"],
   datasets: ["connected/resolve", "stream/files", "stream/snapshots"],
   gpu: ["hardware"],
-  models: ["results"],
+  models: ["remove", "results"],
   reward_functions: ["check", "processes", "resolve"],
+  training_jobs: ["artifacts/exports"],
   volumes: ["materialize"],
   webhooks: ["guard"],
 };
@@ -172,7 +174,7 @@ const WHOLE: Record<string, string> = {
   detect: "src/resources/detection/policy.ts",
   log: "src/platform/log.ts",
   sandbox: "src/sandbox/reward/pool.ts",
-  storage: "src/platform/storage/s3_bucket.ts",
+  storage: "src/platform/storage/s3/bucket.ts",
   workers: "src/platform/workers/supervisor.ts",
 };
 

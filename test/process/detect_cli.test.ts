@@ -72,13 +72,14 @@ describe("verk detect", () => {
     expect(err).toContain("; 1 failed; 1 of other types skipped");
   }, 30_000);
 
-  test("--json is the API's own shape, a line for each file", async () => {
+  test("F30 --json is the API's own shape, a line for each file, also for one that is missing", async () => {
     put("kind.txt", "words");
-    const { code, lines } = await verk(["white.png", "voices/ai/loud.wav", "kind.txt", "--json"]);
+    const { code, lines } = await verk(["white.png", "voices/ai/loud.wav", "none.png", "kind.txt", "--json"]);
     expect(code).toBe(1);
     expect(lines()).toEqual([
       expect.objectContaining({ file: "white.png", prediction: "ai", isFake: true, models_succeeded: 2 }),
       expect.objectContaining({ file: "voices/ai/loud.wav", models_total: 1, image: null }),
+      { file: "none.png", code: "UNREADABLE", error: "there is no such file or folder" },
       { file: "kind.txt", code: "UNSUPPORTED_FORMAT", error: expect.stringContaining("JPEG, PNG") },
     ]);
   }, 30_000);
@@ -117,7 +118,6 @@ describe("verk detect", () => {
 
   test.each([
     [[], "file… is missing"],
-    [["none.png"], "Cannot read none.png: there is no such file or folder"],
     [["white.png", "--models", "detector_v2"], "Did you mean detector_v"],
     [["white.png", "--threshold", "85"], "expected a number from 0 to 1"],
     [["eval", "."], "Put generated files into ai and real files into real"],

@@ -20,7 +20,7 @@ async function startBoth() {
   const server = await startBinary({ dir, env: { VERK_DETECT__PORT: "0" } });
   const second = await until(
     "the second address",
-    () => /Detection API listening on (http:\S+)/.exec(server.stderr())?.[1],
+    () => /Detection API listening on (http:[^\s"]+)/.exec(server.stderr())?.[1],
   );
   const headers = { "x-api-key": key, authorization: `Bearer ${key}`, "content-type": "application/json" };
   const get = (url: string, more: RequestInit = {}) => fetch(url, { headers, ...more });

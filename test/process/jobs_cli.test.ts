@@ -63,6 +63,11 @@ const fake = Bun.serve({
           format: "prompt",
           size_bytes: 9,
         });
+      case "POST /v1/reward_functions": {
+        const { name } = body as { name: string };
+        const made = { id: `rf_${name}`, object: "reward_function", name, version: 1, error: null, entrypoints: [] };
+        return Response.json(made, { status: 201 });
+      }
       case "POST /v1/training_jobs":
         return Response.json(record({ status: "queued" }), { status: 201 });
       case "POST /v1/training_jobs/validate": {
@@ -175,11 +180,30 @@ describe("verk jobs create", () => {
     });
   });
 
-  test("refuses a weight behind a file: only names take one", async () => {
+  test("F24 several reward files, or one with a weight: each is uploaded, and the job names them", async () => {
     writeFileSync(join(root, "right.py"), "def reward(completions, **kwargs):\n    return [1.0]\n");
-    const said = await verk("create", "--model", "verk-tiny", "--method", "grpo", "--reward", "right.py:0.5");
-    expect(said).toMatchObject({ code: 2, err: expect.stringContaining("the file right.py cannot have a weight") });
-    expect(state.sent).toEqual([]);
+    writeFileSync(join(root, "short.ts"), "export const reward = () => [1];\n");
+    const flags = ["--model", "verk-tiny", "--method", "grpo", "--dataset", "ds_7"];
+    const said = await verk(
+      "create",
+      ...flags,
+      "--reward",
+      "right.py",
+      "--reward",
+      "short.ts:0.5",
+      "--reward",
+      "brevity",
+    );
+    expect([said.code, said.err]).toEqual([0, expect.any(String)]);
+    expect(said.err).toContain("right.py is uploaded as reward function right@1.\nshort.ts is uploaded");
+    const [first, second, job] = state.sent.map(({ body }) => body as Json);
+    expect([first?.["name"], second?.["name"], second?.["language"]]).toEqual(["right", "short", "typescript"]);
+    expect(job?.["reward_functions"]).toEqual([
+      { id: "rf_right", weight: 1 },
+      { id: "rf_short", weight: 0.5 },
+      { id: "brevity", weight: 1 },
+    ]);
+    expect(job).not.toHaveProperty("reward_source");
   });
 
   test("takes a body from a file, with flags over it, and prints the id", async () => {

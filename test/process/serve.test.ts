@@ -34,7 +34,7 @@ test.skipIf(!isRoot || !isCompiled)(
     void (async () => {
       for await (const chunk of server.stderr) log += new TextDecoder().decode(chunk);
     })();
-    const url = await until("the address", () => /listening on (http:\S+)/.exec(log)?.[1]);
+    const url = await until("the address", () => /listening on (http:[^\s"]+)/.exec(log)?.[1]);
     expect((await fetch(`${url}/readyz`)).status).toBe(200);
     server.kill("SIGTERM");
     expect(await server.exited).toBe(0);
@@ -60,6 +60,59 @@ test("a reader that has seen enough is no error", async () => {
   expect(await new Response(child.stderr).text()).toBe("");
   expect(await child.exited).toBe(0);
 });
+
+test("F27 everything that a server prints without a terminal is one JSON object a line", async () => {
+  const server = await startBinary({ dir: fresh() });
+  await server.kill("SIGTERM");
+  const lines = server.stderr().trim().split("\n");
+  expect(lines.length).toBeGreaterThan(2);
+  for (const line of lines) expect(Object.keys(JSON.parse(line)).slice(0, 3)).toEqual(["time", "level", "msg"]);
+});
+
+test("F4 setup link: the link in the log of a first start works once, and no key is printed", async () => {
+  const server = await startBinary({ dir: fresh() });
+  try {
+    expect(server.stderr()).not.toContain("vk_");
+    const token = await until("the link", () => /\/setup\?token=([\w-]+)/.exec(server.stderr())?.[1]);
+    const redeem = () =>
+      fetch(`${server.url}/setup`, {
+        method: "POST",
+        headers: { "content-type": "application/json" },
+        body: JSON.stringify({ token }),
+      });
+    const answer = await redeem();
+    const { key } = (await answer.json()) as { key: string };
+    expect([answer.status, key.slice(0, 3)]).toEqual([201, "vk_"]);
+    expect((await redeem()).status).toBe(401);
+  } finally {
+    await server.kill("SIGTERM");
+  }
+});
+
+test.skipIf(Bun.which("script") === null)(
+  "F4 setup link: a terminal gets a key that works, plain lines, and no link that the key has used up",
+  async () => {
+    const dir = fresh();
+    const command = `${program().join(" ")} serve --data ${dir} --listen 127.0.0.1:0`;
+    const child = Bun.spawn(["script", "-qefc", command, "/dev/null"], {
+      env: { HOME: dir, PATH: process.env["PATH"] ?? "" },
+      stdin: "pipe",
+      stdout: "pipe",
+    });
+    let said = "";
+    void (async () => {
+      for await (const chunk of child.stdout) said += new TextDecoder().decode(chunk);
+    })();
+    const key = await until("the key", () => /Admin key \(not shown again\): (vk_\w+)/.exec(said)?.[1]);
+    const url = /listening on (http:\S+)/.exec(said)?.[1];
+    expect((await fetch(`${url}/v1/account`, { headers: { authorization: `Bearer ${key}` } })).status).toBe(200);
+    expect(said).not.toContain("/setup?token=");
+    for (const line of said.trim().split("\n")) expect(line).not.toStartWith("{");
+    child.stdin.write("\u0003"); // Ctrl-C, as typed
+    child.stdin.flush();
+    await child.exited;
+  },
+);
 
 test("a server may have many requests under way, as many as the operator says if he does", async () => {
   const named = async (env: Record<string, string>) => {

@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, expect, test } from "bun:test";
+import { createHmac } from "node:crypto";
 import { rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { mintSecret, sign, verify } from "../../src/lib/webhooks/signature.ts";
@@ -58,7 +59,7 @@ test("a signature is checked: as a request, as a body with flags, with the endpo
   expect([wrong.code, wrong.err.includes("whsec_"), wrong.err.includes("hunter2")]).toEqual([2, true, false]);
 }, 60_000);
 
-test("events are forwarded as they happen, as signed as a delivery", async () => {
+test("F21 listen: events and notifications of detection are forwarded as they happen, as signed as deliveries", async () => {
   const receiver = startReceiver(() => new Response(null, { status: 201 }));
   const child = spawn(["listen", "--forward", `${receiver.url}/hook`]);
   try {
@@ -83,9 +84,22 @@ test("events are forwarded as they happen, as signed as a delivery", async () =>
     expect(Object.keys(JSON.parse(got.body))).toEqual(["id", "type", "created_at", "data"]);
     expect(JSON.parse(got.body)).toMatchObject({ type: "webhook.test", data: { object: "webhook_endpoint", id } });
     await until("its line", () => /webhook\.test {2}evt_\w+ {2}201 {2}\d+ ms\n/.test(out));
+    await fetch(`${server.url}/api/detect/batch`, {
+      method: "POST",
+      headers: { "x-api-key": key, "content-type": "application/json" },
+      body: JSON.stringify({ images: [{ image: "no base64" }] }), // over at once
+    });
+    const notified = await until("the notification", () => receiver.received[1], 30_000);
+    expect(JSON.parse(notified.body)).toMatchObject({
+      event: "batch.completed",
+      data: { status: "completed", totalImages: 1, successCount: 0, failureCount: 1 },
+    });
+    const mac = createHmac("sha256", secret).update(notified.body).digest("hex");
+    expect(notified.headers.get("x-service-signature")).toBe(`sha256=${mac}`);
+    await until("its line", () => /batch\.completed {2}evt_\w+ {2}201/.test(out));
     child.kill("SIGINT");
     expect(await child.exited).toBe(130);
-    expect(receiver.received).toHaveLength(1);
+    expect(receiver.received).toHaveLength(2);
   } finally {
     child.kill("SIGKILL");
     receiver.stop();

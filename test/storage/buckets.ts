@@ -1,5 +1,5 @@
 import { CreateBucketCommand, S3Client } from "@aws-sdk/client-s3";
-import type { S3Settings } from "../../src/platform/storage/s3_bucket.ts";
+import type { S3Settings } from "../../src/platform/storage/s3/bucket.ts";
 import type { S3Server } from "../servers/servers.ts";
 
 export const settingsFor = (server: S3Server, bucket: string, prefix = "some/prefix/"): S3Settings => ({

@@ -1,5 +1,12 @@
 import { UsageError } from "../../lib/errors.ts";
-import { configFile, defaultToml, exposedSecrets, printConfig, sayExposed } from "../../platform/config/config.ts";
+import {
+  ConfigError,
+  configFile,
+  defaultToml,
+  exposedSecrets,
+  printConfig,
+  sayExposed,
+} from "../../platform/config/config.ts";
 import { defaultPricing, loadPricing } from "../../platform/pricing.ts";
 import { CONFIG_FLAG, command, DATA_FLAG, EXIT, type Group, JSON_FLAG } from "../args.ts";
 import { note, print, printJson } from "../output.ts";
@@ -22,21 +29,22 @@ const check = command({
   flags: {
     config: CONFIG_FLAG,
     data: DATA_FLAG,
-    json: { type: "boolean", doc: 'Print {"ok","file","error","warnings"}' },
+    json: { type: "boolean", doc: 'Print {"ok","file","errors","warnings"}' },
   },
   examples: ["verk config check --config ./verk.toml"],
-  exits: { 5: "the configuration is wrong; the message names the setting and its location" },
+  exits: { 5: "the configuration is wrong; each message names the setting and its line" },
   run({ json, ...where }) {
     const file = configFile(where.config) ?? null;
-    const error = mistake(() => loadPricing(settingsOf(where).billing.pricing_file));
-    const exposed = error === null ? exposedSecrets(file ?? undefined) : undefined;
+    const errors = mistakes(() => loadPricing(settingsOf(where).billing.pricing_file));
+    const ok = errors.length === 0;
+    const exposed = ok ? exposedSecrets(file ?? undefined) : undefined;
     const { detail, fix } = exposed ? sayExposed(exposed) : { detail: undefined, fix: undefined };
     const warnings = detail === undefined ? [] : [`${detail}: ${fix}`];
-    if (json) printJson({ ok: error === null, file, error, warnings });
-    else if (error === null) note(`The configuration is valid (${file ?? "no file: defaults and environment"}).`);
-    else note(`verk: ${error}`);
+    if (json) printJson({ ok, file, error: ok ? null : errors.join("\n"), errors, warnings });
+    else if (ok) note(`The configuration is valid (${file ?? "no file: defaults and environment"}).`);
+    else for (const error of errors) note(`verk: ${error}`);
     if (!json) for (const warning of warnings) note(`Warning: ${warning}`);
-    return error === null ? EXIT.ok : EXIT.check;
+    return ok ? EXIT.ok : EXIT.check;
   },
 });
 
@@ -65,12 +73,13 @@ export const config: Group = {
   subcommands: { print: print_, check, default: default_, pricing },
 };
 
-function mistake(body: () => unknown): string | null {
+function mistakes(body: () => unknown): readonly string[] {
   try {
     body();
-    return null;
+    return [];
   } catch (error) {
-    if (error instanceof UsageError) return error.message;
+    if (error instanceof ConfigError) return error.mistakes;
+    if (error instanceof UsageError) return [error.message];
     throw error;
   }
 }

@@ -1,5 +1,7 @@
-import { existsSync, statSync } from "node:fs";
+import { existsSync, readdirSync, statSync } from "node:fs";
+import { dirname } from "node:path";
 import { UsageError } from "../../lib/errors.ts";
+import { folderHint, isHuggingFaceFolder, isSafetensors, safetensorsHint } from "../../lib/gguf/other_formats.ts";
 import { parseDuration } from "../../lib/time.ts";
 import { command, EXIT, JSON_FLAG, SERVER_FLAGS, wholeOf } from "../args.ts";
 import { type Connection, connect } from "../connect.ts";
@@ -72,7 +74,7 @@ type DeployFlags = {
 
 /** The body of the request. It has only the given fields, so that the server's defaults apply to the rest. */
 function bodyOf(flags: DeployFlags, model: string): Record<string, unknown> {
-  if (/^(\.{0,2}\/|~)/.test(model) || (model.endsWith(".gguf") && existsSync(model)))
+  if (/^(\.{0,2}\/|~)/.test(model) || (/\.(gguf|safetensors)$/.test(model) && existsSync(model)))
     throw new UsageError(importHint(model));
   const options = {
     min_replicas: wholeOf("min-replicas", flags["min-replicas"]),
@@ -89,10 +91,15 @@ function bodyOf(flags: DeployFlags, model: string): Record<string, unknown> {
   };
 }
 
-const importHint = (path: string) =>
-  statSync(path, { throwIfNoEntry: false })?.isDirectory()
-    ? `${path} is a folder. Verk serves GGUF files: import one with \`verk models import FILE.gguf\`, then deploy it by name.`
-    : `${path} is a file. Import it with \`verk models import ${path}\`, then deploy it by name.`;
+function importHint(path: string): string {
+  const there = statSync(path, { throwIfNoEntry: false });
+  if (there?.isDirectory())
+    return isHuggingFaceFolder(readdirSync(path))
+      ? `${folderHint(path)}. Then deploy the model by name.`
+      : `${path} is a folder. Verk serves GGUF files: import one with \`verk models import FILE.gguf\`, then deploy it by name.`;
+  if (isSafetensors(path)) return `${safetensorsHint(path, dirname(path))}. Then deploy the model by name.`;
+  return `${path} is a file. Import it with \`verk models import ${path}\`, then deploy it by name.`;
+}
 
 /** Derives a name: `owner/Some-Model-GGUF:Q4_K_M` becomes `some-model`. */
 const nameFrom = (model: string) =>

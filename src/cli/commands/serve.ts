@@ -1,6 +1,7 @@
 import { VERSION } from "../../lib/version.ts";
 import { groups } from "../../native/bundle/embedded.ts";
 import { configFile, exposedSecrets, sayExposed } from "../../platform/config/config.ts";
+import { isJsonLog } from "../../platform/log.ts";
 import { findGpus } from "../../platform/machine/gpu_presence.ts";
 import { CONFIG_FLAG, command, DATA_FLAG } from "../args.ts";
 import { sentence, unusedGpu } from "../doctor/gpu_advice.ts";
@@ -32,31 +33,35 @@ export const serve = command({
   async run(flags) {
     const file = configFile(flags.config);
     const config = settingsOf(flags);
+    const say = isJsonLog(config.log.format) ? sayAsJson : note;
     const exposed = exposedSecrets(file);
     if (exposed) {
       const { detail, fix } = sayExposed(exposed);
-      note(`Warning: ${detail}: ${fix}`);
+      say(`Warning: ${detail}: ${fix}`);
     }
     const { startServer } = await import("../../app.ts");
     const server = await openDataDir(config.data_dir, () => startServer(config));
-    note(`verk ${VERSION} listening on ${server.url} (data ${config.data_dir}, pid ${process.pid})`);
-    if (server.detectUrl) note(`Detection API listening on ${server.detectUrl}`);
+    say(`verk ${VERSION} listening on ${server.url} (data ${config.data_dir}, pid ${process.pid})`);
+    if (server.detectUrl) say(`Detection API listening on ${server.detectUrl}`);
     if (server.setup) {
       // A key must not end up in a journal, so a terminal gets a key and a log gets a link. A key ends the link.
       if (process.stderr.isTTY) {
         const { firstAdminKey } = await import("../offline.ts");
-        note(`Admin key (not shown again): ${await firstAdminKey(server.ctx)}`);
+        say(`Admin key (not shown again): ${await firstAdminKey(server.ctx)}`);
       } else
-        note(`No API key exists yet. Open ${server.setup.url} to get an admin key. The link works once, for 24 hours.`);
+        say(`No API key exists yet. Open ${server.setup.url} to get an admin key. The link works once, for 24 hours.`);
     }
-    noteUnusedGpu().catch(() => {}); // `verk doctor` reports what fails there
+    sayUnusedGpu(say).catch(() => {}); // `verk doctor` reports what fails there
     return server.stopped;
   },
 });
 
+/** Not by the log, which would hide the token of the setup link: it is meant to be read there. */
+const sayAsJson = (text: string) => note(JSON.stringify({ time: new Date().toISOString(), level: "info", msg: text }));
+
 /** Runs in the background, because a hanging driver answers only after seconds. */
-async function noteUnusedGpu() {
+async function sayUnusedGpu(say: (text: string) => void) {
   const presence = await findGpus();
   const advice = unusedGpu({ ...presence, hasLibrary: groups["llama-cuda"] !== undefined });
-  if (advice) note(sentence(advice));
+  if (advice) say(sentence(advice));
 }

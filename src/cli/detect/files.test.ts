@@ -27,9 +27,12 @@ test("a folder is all below it, links followed once, without what begins with a 
   ]);
 });
 
-test("what is not there, or no file, is told before anything begins", async () => {
-  await expect(findFiles([at("named.png"), at("none.png")])).rejects.toThrow("there is no such file or folder");
-  await expect(findFiles(["/dev/null"])).rejects.toThrow("it is neither a file nor a folder");
+test("F30 one missing file: it is reported in its place, and the others are found", async () => {
+  expect(await findFiles([at("none.png"), at("named.png"), "/dev/null"])).toEqual([
+    { path: at("none.png"), named: true, error: "there is no such file or folder" },
+    { path: at("named.png"), named: true },
+    { path: "/dev/null", named: true, error: "it is neither a file nor a folder" },
+  ]);
 });
 
 test("the bytes say what a file is, and what is too large or of another kind is not read", async () => {

@@ -2,14 +2,12 @@
  * Finds and reads the files of `verk detect`: named files, and all files below named folders. The type comes from the
  * bytes.
  */
-import { statSync } from "node:fs";
 import { type FileHandle, open, readdir, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { hasText, type Sniffed, sniff } from "../../lib/detection/sniff.ts";
-import { UsageError } from "../../lib/errors.ts";
 import { errorCode } from "../../platform/files.ts";
 
-/** `named`: given on the command line, not found in a folder. `error`: the reason why a folder cannot be read. */
+/** `named`: given on the command line, not found in a folder. `error`: the reason why it cannot be read. */
 export type InputFile = { path: string; named: boolean; error?: string };
 export type Kind = Sniffed["kind"];
 /** `other`: a type that no model reads. */
@@ -24,28 +22,25 @@ const WHY: Record<string, string> = {
 
 export const reasonOf = (error: unknown) => WHY[errorCode(error) ?? ""] ?? (error as Error).message;
 
-/**
- * Keeps the given order; sorts by name within a folder. A path that does not exist is an error before any file is
- * scored.
- */
+/** Keeps the given order; sorts by name within a folder. A path that cannot be read is reported with its error. */
 export async function findFiles(paths: readonly string[]): Promise<InputFile[]> {
-  const folders = paths.map(isFolder);
   const found: InputFile[] = [];
-  for (const [i, path] of paths.entries()) {
-    if (folders[i]) await walk(path, found, new Set());
-    else found.push({ path, named: true });
+  for (const path of paths) {
+    const { isFolder, error } = await lookAt(path);
+    if (isFolder) await walk(path, found, new Set());
+    else found.push({ path, named: true, ...(error === undefined ? {} : { error }) });
   }
   return found;
 }
 
-function isFolder(path: string): boolean {
+async function lookAt(path: string): Promise<{ isFolder: boolean; error?: string }> {
   try {
-    const stat = statSync(path);
-    if (stat.isFile() || stat.isDirectory()) return stat.isDirectory();
+    const found = await stat(path);
+    if (found.isFile() || found.isDirectory()) return { isFolder: found.isDirectory() };
+    return { isFolder: false, error: "it is neither a file nor a folder" };
   } catch (error) {
-    throw new UsageError(`Cannot read ${path}: ${reasonOf(error)}`);
+    return { isFolder: false, error: reasonOf(error) };
   }
-  throw new UsageError(`Cannot read ${path}: it is neither a file nor a folder`);
 }
 
 /** Follows links, but visits each folder once, because links may form a loop. Skips names that begin with a dot. */

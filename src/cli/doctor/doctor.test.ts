@@ -1,3 +1,4 @@
+import { Database } from "bun:sqlite";
 import { afterAll, expect, test } from "bun:test";
 import { chmodSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -34,7 +35,27 @@ test("a file in the place of the data directory fails and says so", async () => 
   });
 });
 
-test("a damaged database fails and names the way back", async () => {
+test("D11 a clock that is ahead of what the server's uptime explains is a warning", async () => {
+  const dir = join(root, "ahead");
+  mkdirSync(dir);
+  const db = new Database(join(dir, "verk.db"));
+  db.run("CREATE TABLE settings (key TEXT, value TEXT)");
+  const trusted = Date.now() - 365 * 86_400_000;
+  const keep = (waited: number) => {
+    db.run("DELETE FROM settings");
+    db.run("INSERT INTO settings VALUES ('clock', ?)", [JSON.stringify({ trusted, waited })]);
+  };
+  keep(60_000);
+  expect(await finding("clock", sceneOf(dir))).toMatchObject({
+    status: "warn",
+    fix: expect.stringContaining("24 hours"),
+  });
+  keep(0); // the server was off: that is no jump
+  expect(await finding("clock", sceneOf(dir))).toMatchObject({ status: "ok" });
+  db.close();
+});
+
+test("D7 a damaged database fails and names the way back", async () => {
   const dir = join(root, "damaged");
   mkdirSync(dir);
   writeFileSync(join(dir, "verk.db"), "this is not a database, and long enough to be looked at ".repeat(40));

@@ -1,4 +1,6 @@
-import { readFileSync } from "node:fs";
+import { Database } from "bun:sqlite";
+import { existsSync, readFileSync } from "node:fs";
+import { join } from "node:path";
 import { formatListen, type Listen, parseListen } from "../../lib/net/listen.ts";
 import { DAY_MS } from "../../lib/units.ts";
 import { BUILT_AT } from "../../lib/version.ts";
@@ -36,14 +38,35 @@ function glibc() {
 }
 
 /** A wrong clock breaks signatures, expiry times and TLS, with errors that do not mention the clock. */
-function clock() {
+function clock({ config }: Scene) {
   const now = Date.now();
   const floor = BUILT_AT === null ? Date.UTC(2025, 0, 1) : Date.parse(BUILT_AT);
   const shown = new Date(now).toISOString();
   const fix = "set the clock: timedatectl set-ntp true";
   if (now < floor - DAY_MS) return fail(`${shown} is before this program was built`, fix);
   if (now > floor + 20 * YEAR_MS) return warn(`${shown} is far in the future`, fix);
+  const expected = expectedTime(join(config.data_dir, "verk.db"));
+  if (expected !== undefined && now > expected + DAY_MS)
+    return warn(
+      `${shown} is far ahead of ${new Date(expected).toISOString()}, which the uptime of the server explains: old data is kept for now`,
+      "set the clock if it is wrong; if it is right, keep the server running for 24 hours",
+    );
   return ok(shown);
+}
+
+/** The trusted time that a running server last wrote down while its clock was ahead (platform/trusted_clock.ts). */
+function expectedTime(path: string): number | undefined {
+  if (!existsSync(path)) return undefined;
+  const db = new Database(path, { readonly: true });
+  try {
+    const row = db.query<{ value: string }, []>("SELECT value FROM settings WHERE key = 'clock'").get();
+    const { trusted, waited } = JSON.parse(row?.value ?? "{}") as { trusted?: number; waited?: number };
+    return waited ? trusted : undefined;
+  } catch {
+    return undefined; // an older or a damaged database; the check of the database reports that
+  } finally {
+    db.close();
+  }
 }
 
 function openFiles() {

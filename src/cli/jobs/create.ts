@@ -5,8 +5,9 @@ import { note, print, printJson } from "../output.ts";
 import { type Validation, validationLines } from "./dry_run.ts";
 import type { Job } from "./find.ts";
 import { watchJob } from "./follow.ts";
-import { codeOf, datasetOf, readBody, rewardFields } from "./inputs.ts";
+import { codeOf, datasetOf, readBody } from "./inputs.ts";
 import { type Body, bodyOf } from "./request.ts";
+import { readRewards, rewardFields } from "./rewards.ts";
 
 const text = (value: string, doc: string) => ({ type: "string", value, doc }) as const;
 const many = (value: string, doc: string) => ({ type: "string", value, doc, multiple: true }) as const;
@@ -19,7 +20,7 @@ const FLAGS = {
   "eval-dataset": text("FILE|DATASET", "Rows for evaluation only"),
   reward: many(
     "FILE|NAME[:WEIGHT]",
-    "File with reward code, or a built-in or uploaded reward function by name; repeatable",
+    "File with reward code, or a built-in or uploaded reward function by name; repeatable. Several files, or a file with a weight, are uploaded as reward functions",
   ),
   set: many("NAME=VALUE", "Hyperparameter, such as learning_rate=1e-4; repeatable"),
   lora: many("NAME=VALUE", "Setting of the LoRA adapter, such as r=16,alpha=32 (default r=16); repeatable"),
@@ -78,6 +79,7 @@ export const create = command({
   examples: [
     "verk jobs create --model verk-tiny --method grpo --dataset sums.jsonl --reward accuracy.py --watch",
     "verk jobs create --model verk-tiny --method sft --dataset support --set num_train_epochs=2 --lora r=8",
+    "verk jobs create --model verk-tiny --method grpo --dataset sums --reward right.py --reward short.ts:0.2",
     "verk jobs create --file job.json --dry-run",
   ],
   exits: {
@@ -86,9 +88,11 @@ export const create = command({
   },
   async run({ dataset, "eval-dataset": evalDataset, reward, file, "dry-run": dryRun, watch, json, ...flags }) {
     const base = file === undefined ? {} : await readBody(file);
-    const body: Body = { ...bodyOf(flags, base), ...(await rewardFields(reward)) };
+    const body: Body = bodyOf(flags, base);
+    const rewards = await readRewards(reward);
     const { url, client } = await connect(flags);
     return await interruptible(async (signal) => {
+      Object.assign(body, await rewardFields(client, rewards));
       if (dataset !== undefined) body["dataset"] = await datasetOf(client, dataset, signal);
       if (evalDataset !== undefined) body["eval_dataset"] = await datasetOf(client, evalDataset, signal);
       if (flags.code !== undefined) body["code_artifact_id"] = await codeOf(client, flags.code, signal);
@@ -110,6 +114,7 @@ type Start = { body: Body; json: boolean; watch: boolean; signal: AbortSignal };
 
 async function start({ client }: Connection, { body, json, watch, signal }: Start): Promise<number> {
   const { body: made } = await client.call<Job>("POST", "/v1/training_jobs", body);
+  for (const { message } of made.warnings ?? []) note(`Warning: ${message}`);
   if (!watch) {
     if (json) printJson(made);
     else print(made.id);

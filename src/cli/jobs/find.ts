@@ -21,7 +21,8 @@ export type Job = Pick<
   | "created_at"
   | "started_at"
   | "completed_at"
->;
+> &
+  Partial<Pick<TrainingJob, "warnings">>;
 
 const OVER = ["completed", "failed", "cancelled"];
 export const isOver = ({ status }: Pick<Job, "status">) => OVER.includes(status);

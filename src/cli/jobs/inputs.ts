@@ -1,4 +1,4 @@
-/** The dataset and the reward functions of a new job, from files or from the server. */
+/** The dataset and the code of a new job, from files or from the server. */
 import { UsageError } from "../../lib/errors.ts";
 import { EXIT } from "../args.ts";
 import type { Client } from "../client.ts";
@@ -7,10 +7,10 @@ import { labelOfFile, sendRows } from "../datasets/push.ts";
 import { wholeId } from "../lists.ts";
 import { count, note } from "../output.ts";
 import { createProgress } from "../progress.ts";
-import { isFile, readCode } from "../rewards/input.ts";
+import { isFile } from "../rewards/input.ts";
 import { formOf } from "../transfer/form.ts";
 import { openSource } from "../transfer/source.ts";
-import { type Body, rewardOf } from "./request.ts";
+import type { Body } from "./request.ts";
 
 /** Uploads a file; otherwise reads a dataset id or name, which may end with `@snap-3` or `@latest`. */
 export async function datasetOf(client: Client, text: string, signal: AbortSignal): Promise<string> {
@@ -59,29 +59,6 @@ export async function codeOf(client: Client, text: string, signal: AbortSignal):
   } finally {
     await source.close();
   }
-}
-
-/** One file is sent with the job. Names are built-in or uploaded reward functions and may have weights. */
-export async function rewardFields(values: readonly string[]): Promise<Body> {
-  const files = values.filter(isFile);
-  const named = values.filter((each) => !isFile(each));
-  const missing = named.find((each) => /\.(py|ts|js|mjs)$/i.test(each));
-  if (missing !== undefined) throw new UsageError(`--reward: there is no file ${missing}`, EXIT.failed);
-  const weighed = named.map(rewardOf).find(({ id }) => isFile(id));
-  if (weighed)
-    throw new UsageError(
-      `--reward: the file ${weighed.id} cannot have a weight. Upload it with \`verk rewards push ${weighed.id}\` and give its name with the weight.`,
-    );
-  if (files.length > 1)
-    throw new UsageError(
-      "--reward: only one file can be sent with a job. Upload the others with `verk rewards push FILE` and give their names.",
-    );
-  const [file] = files;
-  const code = file === undefined ? undefined : await readCode(file, undefined);
-  return {
-    ...(code ? { reward_source: code.source, reward_language: code.language } : {}),
-    ...(named.length > 0 ? { reward_functions: named.map(rewardOf) } : {}),
-  };
 }
 
 export async function readBody(path: string): Promise<Body> {

@@ -1,6 +1,6 @@
 /** Forwards events to a receiver under development: signed like deliveries, without a public address or an endpoint. */
 import { UsageError } from "../../lib/errors.ts";
-import { deliveryHeaders, mintSecret } from "../../lib/webhooks/signature.ts";
+import { deliveryHeaders, mintSecret, serviceHeaders } from "../../lib/webhooks/signature.ts";
 import { command, JSON_FLAG, SERVER_FLAGS } from "../args.ts";
 import type { Client } from "../client.ts";
 import { connect } from "../connect.ts";
@@ -8,17 +8,17 @@ import { INTERRUPTED, interruptible } from "../interrupt.ts";
 import { note, paint, print, printJson } from "../output.ts";
 import { isOutage } from "../poll.ts";
 import { KINDS } from "./kinds.ts";
+import { type FeedEvent, NOTIFICATIONS, notificationOf } from "./notifications.ts";
 import { SECRET_FLAGS, secretOf } from "./secret.ts";
 
 const TIMEOUT_MS = 10_000; // same as for deliveries
 const PAUSE_MS = 1_000;
 const MAX_RETRIES = 60; // one minute: a server restarts in less
 
-type FeedEvent = { id: string; type: string; created_at: string; data: unknown };
 type Forwarded = { status: number | null; error: string | null; duration_ms: number };
 
 export const listen = command({
-  summary: "Forward events to a local server as they happen, signed like deliveries",
+  summary: "Forward events and detection notifications to a local server, signed like deliveries",
   flags: {
     ...SERVER_FLAGS,
     ...SECRET_FLAGS,
@@ -34,6 +34,7 @@ export const listen = command({
   examples: [
     "verk webhooks listen --forward http://localhost:3000/hooks",
     "verk webhooks listen --event job.completed --event job.failed --endpoint whk_… --forward http://localhost:3000",
+    "verk webhooks listen --event batch.completed --forward http://localhost:3000/detection",
   ],
   exits: { 1: "failed: the server was unreachable for a minute", [INTERRUPTED]: "ended with Ctrl-C" },
   async run({ json, forward, event: only, after, endpoint, "secret-file": file, ...where }) {
@@ -47,7 +48,7 @@ export const listen = command({
       note(
         `${target ? `Forwarding events of ${url} to ${target.href}` : `Printing events of ${url}`}. Stop with Ctrl-C.`,
       );
-    const selected = types.length > 0 ? types : KINDS;
+    const selected = types.length > 0 ? types : [...KINDS, ...Object.values(NOTIFICATIONS)];
     return await interruptible(async (signal) => {
       for await (const event of readFeed(client, { types: selected, after: after ?? "latest", onOpen }, signal)) {
         const result = target && (await forwardTo(target, event, secret, signal));
@@ -66,9 +67,12 @@ function targetOf(text: string): URL {
   throw new UsageError(`--forward: expected a URL such as http://localhost:3000, not ${JSON.stringify(text)}`);
 }
 
+/** The type in the feed. */
 function kindOf(text: string): string {
   if ((KINDS as readonly string[]).includes(text)) return text;
-  throw new UsageError(`--event: there is no event type ${JSON.stringify(text)}. Types: ${KINDS.join(", ")}.`);
+  if (Object.hasOwn(NOTIFICATIONS, text)) return NOTIFICATIONS[text] as string;
+  const types = [...KINDS, ...Object.keys(NOTIFICATIONS)];
+  throw new UsageError(`--event: there is no event type ${JSON.stringify(text)}. Types: ${types.join(", ")}.`);
 }
 
 /** Reads events and reconnects after the last event, or at the start position if there was none. */
@@ -101,11 +105,13 @@ async function* readFeed(
   }
 }
 
-/** Sends the same bytes as a delivery, once. `--after` sends an event again. */
+/** Sends the bytes and the signature of a delivery, once. `--after` sends an event again. */
 async function forwardTo(target: URL, event: FeedEvent, secret: string, signal: AbortSignal): Promise<Forwarded> {
   const { id, type, created_at, data } = event;
-  const body = new TextEncoder().encode(JSON.stringify({ id, type, created_at, data }));
-  const headers = deliveryHeaders({ id, timestampSeconds: Math.floor(Date.now() / 1000), body }, [secret]);
+  const notification = notificationOf(event);
+  const body = new TextEncoder().encode(JSON.stringify(notification ?? { id, type, created_at, data }));
+  const message = { id, timestampSeconds: Math.floor(Date.now() / 1000), body };
+  const headers = (notification ? serviceHeaders : deliveryHeaders)(message, [secret]);
   const begun = performance.now();
   const took = () => Math.round(performance.now() - begun);
   try {
@@ -123,7 +129,9 @@ async function forwardTo(target: URL, event: FeedEvent, secret: string, signal: 
   }
 }
 
-function lineOf({ id, type, created_at, data }: FeedEvent, result: Forwarded | undefined): string {
+function lineOf(event: FeedEvent, result: Forwarded | undefined): string {
+  const { id, created_at } = event;
+  const { event: type, data } = notificationOf(event) ?? { event: event.type, data: event.data };
   const head = `${created_at}  ${type}  ${id}`;
   if (!result) return `${head}  ${JSON.stringify(data)}`;
   const { status, error, duration_ms: ms } = result;

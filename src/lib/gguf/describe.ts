@@ -76,9 +76,23 @@ function describeAdapter(header: Header, architecture: string): ModelShape {
       throw new GgufError(`Tensors ${quoted(base[1] ?? "")}.lora_a and .lora_b have different ranks`);
   }
   const blocks = [...header.tensors.keys()].map((name) => Number(/^blk\.(\d{1,4})\./.exec(name)?.[1] ?? 0));
-  const one = { context_length: 1, embedding_length: 1, heads: 1, kv_heads: 1, key_length: 1, value_length: 1 };
+  const one = { context_length: 1, heads: 1, kv_heads: 1, key_length: 1, value_length: 1 };
   const layers = Math.max(0, ...blocks) + 1;
-  return { ...common(header, architecture), ...one, layers, vocab_size: 1, type: "adapter" };
+  return {
+    ...common(header, architecture),
+    ...one,
+    embedding_length: widthOf(header),
+    layers,
+    vocab_size: 1,
+    type: "adapter",
+  };
+}
+
+/** The model's width: the inputs of a matrix that reads the residual stream. 1: the adapter has no such matrix. */
+function widthOf(header: Header): number {
+  for (const { name, dims } of header.tensors.values())
+    if (/\.(attn_q|attn_k|attn_v|ffn_gate|ffn_up)\.weight\.lora_a$/.test(name)) return dims[0] ?? 1;
+  return 1;
 }
 
 function common(header: Header, architecture: string) {

@@ -1,5 +1,4 @@
 import { expect, test } from "bun:test";
-import { sumOf, sumsBy } from "../../resources/cost/sums.ts";
 import { closed, type Meter, meanWatts, read, wattHours } from "./energy.ts";
 
 const NEW: Meter = { runSince: 10_000, energyJoules: null, energyWatts: null, energyAt: null };
@@ -34,23 +33,4 @@ test("watt-hours have three digits, mean watts need ten minutes", () => {
   expect(wattHours(100)).toBe(0.028);
   expect(meanWatts(30_000, 599_999)).toBeUndefined();
   expect(meanWatts(180_000, 600_000)).toBe(300);
-});
-
-const use = (provider: string, gpuType: string, gpuCount: number, ms: number, costMicros: number) => ({
-  ...{ provider, gpuType, gpuCount, ms, costMicros },
-});
-
-test("past jobs are summed, and grouped with the dearest first", () => {
-  const uses = [
-    use("local", "cpu", 1, 1_800_000, 5),
-    use("aws", "H100", 2, 3_600_000, 100),
-    use("local", "H100", 1, 0, 7),
-  ];
-  expect(sumOf(uses)).toEqual({ jobs: 3, costMicros: 112, gpuHours: 2.5 });
-  expect(sumOf([])).toEqual({ jobs: 0, costMicros: 0, gpuHours: 0 });
-  expect(sumsBy(uses, "provider")).toEqual([
-    ["aws", { jobs: 1, costMicros: 100, gpuHours: 2 }],
-    ["local", { jobs: 2, costMicros: 12, gpuHours: 0.5 }],
-  ]);
-  expect(sumsBy(uses, "gpuType").map(([name]) => name)).toEqual(["H100", "cpu"]);
 });

@@ -120,7 +120,7 @@ export const ELSEWHERE: Readonly<Record<string, string>> = {
   use_rslora: "is set in the job's lora: lora.use_rslora",
 };
 
-/** What people write for a name that is spelled quite differently. */
+/** Common other spellings, for suggestions. */
 export const MEANT: Readonly<Record<string, string>> = {
   lr: "learning_rate",
   epochs: "num_train_epochs",

@@ -94,6 +94,26 @@ describe("a wrong setting stops the program and says where and what", () => {
     expect(failure(() => loadConfig({ env: {}, flags: { "http.port": 1 } }))).toContain("unknown setting http.port");
   });
 
+  test("F30 config check: all mistakes at once, with their lines", () => {
+    const file = tomlFile('[http]\nlisten = 5\n\n# a comment\nlimt = 1\n[nonsense]\nx = 1\n[log]\nlevel = "loud"\n');
+    const env = { VERK_HTTP__MAX_BODY_BYTES: "many", VERK_NOTHING: "1" };
+    const message = failure(() => loadConfig({ file, env }));
+    const lines = message.split("\n");
+    expect(lines[0]).toBe("6 settings are wrong:");
+    expect(lines.slice(1).sort()).toEqual([
+      expect.stringContaining(`${file}:2: http.listen: `),
+      expect.stringContaining(`${file}:5: unknown setting http.limt.`),
+      expect.stringContaining(`${file}:6: unknown setting nonsense.`),
+      expect.stringContaining(`${file}:9: log.level: `),
+      expect.stringContaining(
+        "the environment variable VERK_HTTP__MAX_BODY_BYTES: http.max_body_bytes: expected a number",
+      ),
+      expect.stringContaining("the environment: unknown setting VERK_NOTHING."),
+    ]);
+    const broken = tomlFile('[http]\nlisten = "127.0.0.1:1"\nmax_body_bytes = \n[log]\n');
+    expect(failure(() => loadConfig({ file: broken, env: {} }))).toStartWith(`${broken}:3: `);
+  });
+
   test("a file that is not there", () => {
     expect(failure(() => loadConfig({ file: join(dir, "none.toml"), env: {} }))).toContain("no such file");
   });

@@ -4,11 +4,12 @@ import type { z } from "zod";
 import { UsageError } from "../../lib/errors.ts";
 import { nearest } from "../../lib/text/nearest.ts";
 import { ConfigTree } from "./schema.ts";
+import { brokenLine, lineOf } from "./toml_lines.ts";
 import { type Leaf, leaves, readText, renderToml, sections, type Tree } from "./walk.ts";
 
 /**
- * Order: defaults < file < environment < flags. An unknown setting, or one of a wrong type, stops the program with its
- * place in the file. The result is frozen: no setting changes after the start.
+ * Order: defaults < file < environment < flags. Unknown settings and wrong types stop the program, all of them with
+ * their lines in the file. The result is frozen: no setting changes after the start.
  */
 type Env = Record<string, string | undefined>;
 type DeepReadonly<T> = T extends object ? { readonly [K in keyof T]: DeepReadonly<T[K]> } : T;
@@ -56,9 +57,10 @@ export function exposedSecrets(file: string | undefined): ExposedFile | undefine
   if ((mode & 0o006) === 0) return undefined;
   const known = leaves(ConfigTree);
   const settings: string[] = [];
-  readTomlFile(ConfigTree, known, file, (path, value) => {
+  const put = (path: string, value: unknown) => {
     if (value !== "" && known.some((leaf) => leaf.path === path && leaf.secret)) settings.push(path);
-  });
+  };
+  readTomlFile(ConfigTree, known, file, { put, wrong: () => {} });
   return settings.length === 0 ? undefined : { file, mode: (mode & 0o777).toString(8).padStart(4, "0"), settings };
 }
 
@@ -81,31 +83,47 @@ ${renderToml(ConfigTree)}`;
 
 type Nested = { [key: string]: unknown };
 
+/** Every mistake at once, so that an operator need not find them one start at a time. */
+export class ConfigError extends UsageError {
+  constructor(readonly mistakes: readonly string[]) {
+    const [first = "", ...more] = mistakes;
+    super(more.length === 0 ? first : `${mistakes.length} settings are wrong:\n${mistakes.join("\n")}`);
+  }
+}
+
 export function loadTree(tree: Tree, { file, env = {}, flags = {} }: ConfigSources): Nested {
   const known = leaves(tree);
   const values: Nested = {};
   const origins = new Map<string, string>();
-  const put = (path: string, value: unknown, origin: string) => {
-    setPath(values, path, value);
-    origins.set(path, origin);
+  const mistakes: string[] = [];
+  const to: Sink = {
+    put(path, value, origin) {
+      setPath(values, path, value);
+      origins.set(path, origin);
+    },
+    wrong: (message) => void mistakes.push(message),
   };
-  if (file !== undefined) readTomlFile(tree, known, file, put);
-  readEnv(known, env, put);
+  if (file !== undefined) readTomlFile(tree, known, file, to);
+  readEnv(known, env, to);
   for (const [path, value] of Object.entries(flags)) {
     if (value === undefined) continue;
-    const leaf = known.find((each) => each.path === path) ?? unknown(path, known.map(pathOf), "the command line");
-    put(path, typeof value === "string" ? fromText(leaf, value, "the command line") : value, "the command line");
+    const leaf = known.find((each) => each.path === path);
+    if (!leaf) to.wrong(unknown(path, known.map(pathOf), "the command line"));
+    else putText(leaf, value, "the command line", to);
   }
-
   const result = tree.safeParse(values, { jitless: true }); // once: a function compiled for it would not pay
-  if (result.success) return result.data as Nested;
-  const issue = result.error.issues[0]!;
-  const at = issue.path.map(String);
-  const leaf = known.find((each) => `${at.join(".")}.`.startsWith(`${each.path}.`));
-  const path = leaf?.path ?? at.join(".");
-  const origin = origins.get(path) ?? file ?? "the configuration";
-  const shown = leaf?.secret ? "" : `, not ${JSON.stringify(getPath(values, path))}`;
-  throw new UsageError(`${origin}: ${path}: ${issue.message.replace(/^Invalid (input|option): /, "")}${shown}`);
+  if (!result.success) {
+    for (const issue of result.error.issues) {
+      const at = issue.path.map(String);
+      const leaf = known.find((each) => `${at.join(".")}.`.startsWith(`${each.path}.`));
+      const path = leaf?.path ?? at.join(".");
+      const origin = origins.get(path) ?? file ?? "the configuration";
+      const shown = leaf?.secret ? "" : `, not ${JSON.stringify(getPath(values, path))}`;
+      to.wrong(`${origin}: ${path}: ${issue.message.replace(/^Invalid (input|option): /, "")}${shown}`);
+    }
+  }
+  if (mistakes.length > 0) throw new ConfigError(mistakes);
+  return result.data as Nested;
 }
 
 export function redactTree(tree: Tree, value: unknown): Nested {
@@ -114,9 +132,12 @@ export function redactTree(tree: Tree, value: unknown): Nested {
   return copy;
 }
 
-type Put = (path: string, value: unknown, origin: string) => void;
+type Sink = {
+  put: (path: string, value: unknown, origin: string) => void;
+  wrong: (message: string) => void;
+};
 
-function readTomlFile(tree: Tree, known: Leaf[], file: string, put: Put) {
+function readTomlFile(tree: Tree, known: Leaf[], file: string, { put, wrong }: Sink) {
   let text: string;
   try {
     text = readFileSync(file, "utf8");
@@ -128,51 +149,52 @@ function readTomlFile(tree: Tree, known: Leaf[], file: string, put: Put) {
   try {
     parsed = Bun.TOML.parse(text) as Nested;
   } catch (cause) {
-    throw new UsageError(`${file}: ${(cause as Error).message}`, 2, { cause });
+    throw new ConfigError([`${file}:${brokenLine(text)}: ${(cause as Error).message}`]);
   }
+  const at = (path: string) => {
+    const line = lineOf(text, path);
+    return line === undefined ? file : `${file}:${line}`;
+  };
   const groups = sections(tree);
   for (const [key, value] of Object.entries(parsed)) {
     if (groups.includes(key)) {
-      if (!isTable(value)) throw new UsageError(`${file}: ${key} is a section: write [${key}]`);
-      for (const [inner, leafValue] of Object.entries(value)) {
-        const path = `${key}.${inner}`;
-        if (!known.some((leaf) => leaf.path === path)) unknown(path, known.map(pathOf), file);
-        put(path, leafValue, file);
-      }
-    } else {
-      const candidates = isTable(value) ? groups : known.map(pathOf);
-      if (isTable(value) || !known.some((leaf) => leaf.path === key)) unknown(key, candidates, file);
-      put(key, value, file);
-    }
+      if (isTable(value))
+        for (const [inner, leafValue] of Object.entries(value)) take(`${key}.${inner}`, leafValue, known.map(pathOf));
+      else wrong(`${at(key)}: ${key} is a section: write [${key}]`);
+    } else if (isTable(value)) wrong(unknown(key, groups, at(key)));
+    else take(key, value, known.map(pathOf));
+  }
+
+  function take(path: string, value: unknown, candidates: readonly string[]) {
+    if (candidates.includes(path)) put(path, value, at(path));
+    else wrong(unknown(path, candidates, at(path)));
   }
 }
 
-function readEnv(known: Leaf[], env: Env, put: Put) {
+function readEnv(known: Leaf[], env: Env, to: Sink) {
   const byName = new Map(known.map((leaf) => [leaf.env, leaf]));
   const shorthand = byName.get("VERK_DATA_DIR");
-  if (shorthand && env["VERK_DATA"]) put(shorthand.path, env["VERK_DATA"], "the environment variable VERK_DATA");
+  if (shorthand && env["VERK_DATA"]) to.put(shorthand.path, env["VERK_DATA"], "the environment variable VERK_DATA");
   for (const [name, text] of Object.entries(env)) {
     if (!name.startsWith("VERK_") || text === undefined || name === "VERK_DATA" || RESERVED.test(name)) continue;
-    const leaf = byName.get(name) ?? unknown(name, byName.keys(), "the environment");
-    const origin = `the environment variable ${name}`;
-    put(leaf.path, fromText(leaf, text, origin), origin);
+    const leaf = byName.get(name);
+    if (leaf) putText(leaf, text, `the environment variable ${name}`, to);
+    else to.wrong(unknown(name, byName.keys(), "the environment"));
   }
 }
 
-function fromText(leaf: Leaf, text: string, origin: string) {
-  const value = readText(text, leaf.kind);
-  if (value !== undefined) return value;
-  const shown = leaf.secret ? "" : `, not ${JSON.stringify(text)}`;
-  throw new UsageError(
-    `${origin}: ${leaf.path}: expected ${leaf.kind === "boolean" ? "true or false" : "a number"}${shown}`,
-  );
+function putText(leaf: Leaf, given: unknown, origin: string, { put, wrong }: Sink) {
+  const value = typeof given === "string" ? readText(given, leaf.kind) : given;
+  if (value !== undefined) return put(leaf.path, value, origin);
+  const shown = leaf.secret ? "" : `, not ${JSON.stringify(given)}`;
+  wrong(`${origin}: ${leaf.path}: expected ${leaf.kind === "boolean" ? "true or false" : "a number"}${shown}`);
 }
 
-function unknown(name: string, candidates: Iterable<string>, origin: string): never {
+function unknown(name: string, candidates: Iterable<string>, origin: string): string {
   const all = [...candidates];
   const close = all.find((each) => each.endsWith(`.${name}`)) ?? nearest(name, all);
   const hint = close ? ` Did you mean ${close}?` : "";
-  throw new UsageError(`${origin}: unknown setting ${name}.${hint} \`verk config default\` lists them all.`);
+  return `${origin}: unknown setting ${name}.${hint} \`verk config default\` lists them all.`;
 }
 
 const pathOf = (leaf: Leaf) => leaf.path;

@@ -3,6 +3,7 @@ import { normalizeHost, parseCidr } from "../../lib/net/ip.ts";
 import { parseListen } from "../../lib/net/listen.ts";
 import { milliseconds, section } from "./section.ts";
 import {
+  apiKeys,
   audit,
   billing,
   connectors,
@@ -96,7 +97,10 @@ const http = section("The port of the API and of the detection service.", {
 
 const log = section("The log goes to standard error.", {
   level: z.enum(["debug", "info", "warn", "error"]).default("info").describe("debug, info, warn or error."),
-  format: z.enum(["json", "text"]).default("json").describe("json (one object per line) or text (for a terminal)."),
+  format: z
+    .enum(["auto", "json", "text"])
+    .default("auto")
+    .describe("json (one object per line), text, or auto: text at a terminal, json elsewhere."),
 });
 
 const db = section("SQLite.", {
@@ -285,6 +289,7 @@ export const ConfigTree = z
     webhooks,
     detect,
     billing,
+    api_keys: apiKeys,
     audit,
     public_runs: publicRuns,
   })

@@ -157,6 +157,15 @@ export const billing = section("Prices and credit.", {
     .describe("File with your own prices, instead of the built-in list (`verk config pricing`); empty = built-in."),
 });
 
+export const apiKeys = section("API keys.", {
+  revoked_retention_days: z
+    .int()
+    .min(1)
+    .max(36_500)
+    .default(400)
+    .describe("Keys that were revoked longer ago are removed: they then answer invalid_api_key, not revoked_api_key."),
+});
+
 export const audit = section("The audit log.", {
   retention_days: z.int().min(1).max(36_500).default(365).describe("Entries older than this are removed."),
 });

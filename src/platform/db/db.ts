@@ -15,8 +15,9 @@ import { type BunSQLiteDatabase, drizzle } from "drizzle-orm/bun-sqlite";
 import { failpoint } from "../failpoint.ts";
 import { syncDirSync } from "../files.ts";
 import type { Series } from "../metrics.ts";
-import { isDamage, isDiskTrouble, storageError } from "./errors.ts";
+import { storageError } from "./errors.ts";
 import { endSnapshot } from "./snapshot.ts";
+import { noteTrouble } from "./trouble.ts";
 
 /** A database with what this process keeps of it: the state of commits, counters, and listeners to events. */
 export type Db = BunSQLiteDatabase<Record<string, never>> & {
@@ -236,20 +237,6 @@ export const isClosed = (db: Db) => db.$commits.broken === CLOSED;
 
 /** True once a flush has failed: from then on no write is accepted. */
 export const isBroken = (db: Db) => db.$commits.broken !== undefined;
-
-/** Keeps an error of the disk or of a damaged file for `whyNotReady`. Other errors are ignored. */
-export function noteTrouble(db: Db, error: unknown) {
-  if (isDamage(error)) db.$commits.damaged ??= error;
-  else if (isDiskTrouble(error)) db.$commits.failing = error;
-}
-
-/** The reason why the server cannot do its work, for a load balancer; undefined: writes succeed. */
-export function whyNotReady(db: Db): string | undefined {
-  const { broken, damaged, failing } = db.$commits;
-  if (broken !== undefined) return "The last write could not be flushed to disk: see the server's log, then restart it";
-  const trouble = damaged ?? failing;
-  return trouble === undefined ? undefined : (storageError(trouble) as Error).message;
-}
 
 async function flush(state: Commits): Promise<void> {
   const upTo = state.ended;

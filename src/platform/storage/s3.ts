@@ -2,15 +2,15 @@ import { UsageError } from "../../lib/errors.ts";
 import type { Chunks, Written } from "../files.ts";
 import { eachOf } from "./batches.ts";
 import type { OnDamage } from "./damage.ts";
-import { openBucket, type S3Settings } from "./s3_bucket.ts";
-import { openContent } from "./s3_content.ts";
-import { BucketError } from "./s3_errors.ts";
-import type { FetchOptions } from "./s3_fetch.ts";
-import { newObjectName } from "./s3_names.ts";
-import { presigner } from "./s3_presign.ts";
-import { openRefs } from "./s3_refs.ts";
-import { Pins, sweepOnce } from "./s3_sweep.ts";
-import { upload } from "./s3_upload.ts";
+import { openBucket, type S3Settings } from "./s3/bucket.ts";
+import { openContent } from "./s3/content.ts";
+import { BucketError } from "./s3/errors.ts";
+import type { FetchOptions } from "./s3/fetch.ts";
+import { newObjectName } from "./s3/names.ts";
+import { presigner } from "./s3/presign.ts";
+import { openRefs } from "./s3/refs.ts";
+import { Pins, sweepOnce } from "./s3/sweep.ts";
+import { upload } from "./s3/upload.ts";
 import {
   type Body,
   type ByteRange,

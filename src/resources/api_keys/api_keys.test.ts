@@ -5,9 +5,11 @@ import { join } from "node:path";
 import { fakeClock, type TestApp, testApp } from "../../../test/harness.ts";
 import { SCOPES } from "../../context.ts";
 import { events } from "../../events/table.ts";
+import { DAY_MS } from "../../lib/units.ts";
 import { durable } from "../../platform/db/db.ts";
 import { recordUses } from "./authenticate.ts";
 import { mintKey } from "./key_text.ts";
+import { prune } from "./prune.ts";
 
 const clock = fakeClock();
 let app: TestApp;
@@ -105,14 +107,24 @@ test("a revoked key stops at once, leaves the list, and revoking again changes n
   expect(revoked.map((e) => e.subjectId)).toEqual([id]);
 });
 
+test("P14 list active keys: an expired key leaves the list", async () => {
+  const { id } = (await create({ expires_at: new Date(clock.now() + 1000).toISOString() })).body;
+  const ids = async () => (await app.call("GET", "/v1/api_keys")).body.data.map((item: { id: string }) => item.id);
+  clock.advance(999);
+  expect(await ids()).toContain(id);
+  clock.advance(1);
+  expect(await ids()).not.toContain(id);
+});
+
 test("another workspace's key is not there", async () => {
   const { id, key } = (await create({})).body;
   expect((await app.call("DELETE", `/v1/api_keys/${id}`, undefined, { key: app.keyB })).status).toBe(404);
   expect(await codeOf(key)).toBeUndefined();
 });
 
-test("the time of last use is written down by the loop, not by the request", async () => {
-  const { id, key } = (await create({})).body;
+test("P5 last_used_at: null before the first use, and written by a loop, not by the request", async () => {
+  const { id, key, last_used_at } = (await create({})).body;
+  expect(last_used_at).toBeNull();
   clock.advance(5000);
   await app.call("GET", "/v1/api_keys", undefined, { key });
   recordUses(app.ctx);
@@ -137,4 +149,29 @@ test("a key revoked by another process is refused within a second, also when the
   clock.advance(-60_000);
   expect(await codeOf(app.keyA)).toBe("revoked_api_key");
   clock.advance(60_000);
+});
+
+test("D15 keys that were revoked 400 days ago are removed, except the first and those whose budget others share", async () => {
+  const first = app.ctx.db.$client
+    .query<{ id: string }, []>("SELECT id FROM api_keys ORDER BY created_at, id")
+    .get()?.id;
+  const [gone, shared, young] = [(await create({})).body, (await create({})).body, (await create({})).body];
+  for (const { id } of [gone, shared]) await app.call("DELETE", `/v1/api_keys/${id}`);
+  const client = app.ctx.db.$client;
+  client.run("UPDATE api_keys SET budget_key_id = ? WHERE id = ?", [shared.id, young.id]);
+  client.run("UPDATE api_keys SET status = 'revoked', revoked_at = 1 WHERE id = ?", [first ?? ""]);
+  clock.advance(399 * DAY_MS);
+  await app.call("DELETE", `/v1/api_keys/${young.id}`, undefined, { key: app.keyOf("alpha", ["*"]).key });
+  expect(await prune(app.ctx)).toBe(0);
+  expect(await codeOf(gone.key)).toBe("revoked_api_key");
+  clock.advance(2 * DAY_MS);
+  expect(await prune(app.ctx)).toBe(1);
+  const left = client
+    .query<{ id: string }, []>("SELECT id FROM api_keys")
+    .all()
+    .map(({ id }) => id);
+  expect(left).toContain(first as string);
+  expect(left).toContain(shared.id);
+  expect(left).toContain(young.id);
+  expect(left).not.toContain(gone.id);
 });

@@ -27,7 +27,7 @@ export const routes = (ctx: Ctx) => {
     )
     .get("", ({ principal, query }) => keys.list(ctx, principal.workspaceId, query), {
       ...asks(PageQuery),
-      detail: describe("List the active API keys", { 200: listOf(ApiKey, "ApiKeyList") }),
+      detail: describe("List the API keys that are not revoked and not expired", { 200: listOf(ApiKey, "ApiKeyList") }),
     })
     .delete(
       "/:id",

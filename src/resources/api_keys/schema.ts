@@ -19,7 +19,7 @@ export const ApiKey = later(() =>
         .describe("Charges of this calendar month (UTC), by this key and by keys that share its budget"),
       metadata: z.record(z.string(), z.string()),
       expires_at: DateTime.nullable(),
-      last_used_at: DateTime.nullable(),
+      last_used_at: DateTime.nullable().describe("Null before the first use. Written up to 30 seconds after the use"),
       created_at: DateTime,
     })
     .meta({ id: "ApiKey" }),

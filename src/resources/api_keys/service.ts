@@ -1,4 +1,4 @@
-import { and, eq, sql } from "drizzle-orm";
+import { and, eq, gt, isNull, or, sql } from "drizzle-orm";
 import type { Ctx, Principal } from "../../context.ts";
 import { emit } from "../../events/emit.ts";
 import { transition } from "../../events/lifecycle.ts";
@@ -16,7 +16,13 @@ import { machine, report } from "./machine.ts";
 import { type CreateApiKey, present } from "./schema.ts";
 import { type ApiKeyRow, apiKeys } from "./table.ts";
 
-const active = (workspaceId: string) => and(eq(apiKeys.workspaceId, workspaceId), eq(apiKeys.status, "active"));
+/** Keys that work now: not revoked and not expired. */
+const active = ({ clock }: Pick<Ctx, "clock">, workspaceId: string) =>
+  and(
+    eq(apiKeys.workspaceId, workspaceId),
+    eq(apiKeys.status, "active"),
+    or(isNull(apiKeys.expiresAt), gt(apiKeys.expiresAt, clock.now())),
+  );
 
 const byId = preparedRow(
   apiKeys,
@@ -32,17 +38,15 @@ export function mustGet(ctx: Ctx, workspaceId: string, id: string): ApiKeyRow {
 }
 
 export const list = (ctx: Ctx, workspaceId: string, query: PageQuery) =>
-  page(ctx.db, apiKeys, active(workspaceId), query, (row) => show(ctx, row));
+  page(ctx.db, apiKeys, active(ctx, workspaceId), query, (row) => show(ctx, row));
 
 export const show = ({ db, clock }: Pick<Ctx, "db" | "clock">, row: ApiKeyRow) =>
   present(row, { spentMicros: budgets.chargedMicros(db, row.id, clock.now()) });
 
 /** True for workspaces of the operator. A tenant cannot make such a key: `createBy` grants no scope the maker lacks. */
 export function holdsAdminKey(ctx: Pick<Ctx, "db" | "clock">, workspaceId: string): boolean {
-  const { scopes, expiresAt } = apiKeys;
-  const now = ctx.clock.now();
-  const keys = ctx.db.select({ scopes, expiresAt }).from(apiKeys).where(active(workspaceId)).all();
-  return keys.some((key) => key.scopes.includes("admin") && (key.expiresAt === null || key.expiresAt > now));
+  const keys = ctx.db.select({ scopes: apiKeys.scopes }).from(apiKeys).where(active(ctx, workspaceId)).all();
+  return keys.some(({ scopes }) => scopes.includes("admin"));
 }
 
 /** A key that is created by a key gets at most that key's scopes, expiry and budget. */

@@ -22,12 +22,19 @@ const spendingOf = preparedRow(
   apiKeySpending,
   and(eq(apiKeySpending.keyId, sql.placeholder("keyId")), eq(apiKeySpending.month, sql.placeholder("month"))),
 );
-const add = prepared((db) =>
-  db.$client.prepare<unknown, [string, string, string, number, number]>(
-    `INSERT INTO api_key_spending (key_id, month, workspace_id, spent_micros, updated_at) VALUES (?, ?, ?, ?, ?)
-     ON CONFLICT DO UPDATE SET spent_micros = spent_micros + excluded.spent_micros, updated_at = excluded.updated_at`,
-  ),
-);
+const add = prepared((db) => {
+  const { keyId, month, spentMicros } = apiKeySpending;
+  const [amount, now] = [sql.placeholder("amount"), sql.placeholder("now")];
+  const key = { keyId: sql.placeholder("keyId"), month: sql.placeholder("month") };
+  return db
+    .insert(apiKeySpending)
+    .values({ ...key, workspaceId: sql.placeholder("workspaceId"), spentMicros: amount, updatedAt: now })
+    .onConflictDoUpdate({
+      target: [keyId, month],
+      set: { spentMicros: sql`${spentMicros} + ${amount}`, updatedAt: sql`${now}` },
+    })
+    .prepare();
+});
 
 /** The key, then the keys whose budgets it shares. Revoked keys count too: what they started goes on. */
 export function chainOf(db: Db, keyId: string | null): ApiKeyRow[] {
@@ -47,7 +54,7 @@ export function spend(tx: Tx, { workspaceId, keyId, until, ms, micros }: Spent, 
   const shares = byMonth({ until, ms, amount: micros }).filter(({ amount }) => amount > 0);
   if (shares.length === 0) return;
   for (const { id } of chainOf(tx, keyId))
-    for (const { month, amount } of shares) add(tx).run(id, month, workspaceId, amount, now);
+    for (const { month, amount } of shares) add(tx).run({ keyId: id, month, workspaceId, amount, now });
 }
 
 /** Charges of the key, and of the keys that share its budget, in the month of `now`. */

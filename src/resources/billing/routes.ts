@@ -20,7 +20,8 @@ export const routes = (ctx: Ctx) => {
       ({ principal, query }) => {
         const workspaceId = own(principal, query.payment_customer_id, "payment_customer_id");
         const { payment_customer_id } = query;
-        return { payment_customer_id, balance_usd: usdOf(billing.balanceMicros(ctx, workspaceId)) };
+        const balance_usd = usdOf(billing.balanceMicros(ctx, workspaceId));
+        return { object: "balance", payment_customer_id, balance_usd };
       },
       { ...asks(shapes.BalanceQuery), detail: describe("Get the credit that is left", { 200: shapes.Balance }) },
     )
@@ -28,7 +29,8 @@ export const routes = (ctx: Ctx) => {
       "/transactions",
       ({ principal, query }) => {
         const workspaceId = own(principal, query.payment_customer_id, "payment_customer_id");
-        return { items: billing.transactions(ctx, workspaceId, query).data };
+        const { data: items, has_more } = billing.transactions(ctx, workspaceId, query);
+        return { object: "list", items, has_more };
       },
       {
         ...asks(shapes.TransactionsQuery),

@@ -12,12 +12,15 @@ export const BalanceQuery = z.object({ payment_customer_id: Customer });
 export const TransactionsQuery = PageQuery.extend({ payment_customer_id: Customer });
 
 export const Balance = later(() =>
-  z.object({ payment_customer_id: z.string(), balance_usd: z.number() }).meta({ id: "Balance" }),
+  z
+    .object({ object: z.literal("balance"), payment_customer_id: z.string(), balance_usd: z.number() })
+    .meta({ id: "Balance" }),
 );
 
 export const Transaction = later(() =>
   z
     .object({
+      object: z.literal("transaction"),
       id: z.string(),
       amount_usd: z.number().describe("Negative for charges, positive for credit"),
       description: z.string(),
@@ -25,7 +28,11 @@ export const Transaction = later(() =>
     })
     .meta({ id: "Transaction" }),
 );
-export const Transactions = later(() => z.object({ items: z.array(Transaction) }).meta({ id: "Transactions" }));
+export const Transactions = later(() =>
+  z
+    .object({ object: z.literal("list"), items: z.array(Transaction), has_more: z.boolean() })
+    .meta({ id: "Transactions" }),
+);
 
 const MOST_USD = 1e9;
 
@@ -37,7 +44,12 @@ export const CheckBalance = z
   .meta({ id: "CheckBalance" });
 export const BalanceCheck = later(() =>
   z
-    .object({ sufficient: z.literal(true), balance_usd: z.number(), estimated_cost_usd: z.number() })
+    .object({
+      object: z.literal("balance_check"),
+      sufficient: z.literal(true),
+      balance_usd: z.number(),
+      estimated_cost_usd: z.number(),
+    })
     .meta({ id: "BalanceCheck" }),
 );
 
@@ -59,23 +71,28 @@ const meter = {
   gpu_count: z.int(),
   provider: z.string(),
   burn_rate_usd_per_hour: z.number(),
-  elapsed_seconds: z.number().describe("Since the last charge"),
-  accrued_cost_usd: z.number().describe("Since the last charge; not yet taken from the balance"),
+  elapsed_seconds: z.number().describe("Running time since its first start, without pauses"),
+  accrued_cost_usd: z.number().describe("Cost of that time, charged or not"),
+  uncharged_cost_usd: z.number().describe("The part of accrued_cost_usd that the balance does not have yet"),
 };
 export const BurnRate = later(() =>
   z
     .object({
+      object: z.literal("burn_rate"),
       balance_usd: z.number(),
-      burn_rate_usd_per_hour: z.number(),
+      burn_rate_usd_per_hour: z.number().describe("The sum of both lists"),
       hours_remaining: z.number().nullable().describe("Null if nothing that costs money runs"),
-      active_jobs: z.array(z.object({ job_id: z.string(), ...meter })),
-      active_deployments: z.array(z.object({ deployment_id: z.string(), ...meter })),
+      active_jobs: z.array(z.object({ object: z.literal("active_job"), job_id: z.string(), ...meter })),
+      active_deployments: z.array(
+        z.object({ object: z.literal("active_deployment"), deployment_id: z.string(), ...meter }),
+      ),
     })
     .meta({ id: "BurnRate" }),
 );
 export type BurnRate = z.infer<typeof BurnRate>;
 
 export const presentEntry = (row: EntryRow): z.infer<typeof Transaction> => ({
+  object: "transaction",
   id: row.id,
   amount_usd: usdOf(row.amountMicros),
   description: row.description,
@@ -87,6 +104,7 @@ export const presentMeter = (meter: Meter) => ({
   gpu_count: meter.gpuCount,
   provider: meter.provider,
   burn_rate_usd_per_hour: usdOf(meter.ratePerHourMicros),
-  elapsed_seconds: meter.ms / 1000,
-  accrued_cost_usd: usdOf(meter.micros),
+  elapsed_seconds: meter.total.ms / 1000,
+  accrued_cost_usd: usdOf(meter.total.micros),
+  uncharged_cost_usd: usdOf(meter.micros),
 });

@@ -125,7 +125,12 @@ function mustKeepBudget(ctx: Pick<Ctx, "db" | "clock" | "state">, payer: Payer, 
 export function checkBalance(ctx: WithDb, workspaceId: string, estimatedUsd: number) {
   const balance = balanceMicros(ctx, workspaceId);
   if (balance >= microsOf(estimatedUsd))
-    return { sufficient: true as const, balance_usd: usdOf(balance), estimated_cost_usd: estimatedUsd };
+    return {
+      object: "balance_check" as const,
+      sufficient: true as const,
+      balance_usd: usdOf(balance),
+      estimated_cost_usd: estimatedUsd,
+    };
   const [there, needed] = apart(balance, microsOf(estimatedUsd));
   const message = `Insufficient credit balance: the balance is ${there}, and ${needed} is needed: ${FIX}`;
   throw new AppError("insufficient_credits", message, { param: "/estimated_cost_usd" });
@@ -189,10 +194,15 @@ export function burnRate(ctx: Pick<Ctx, "db" | "clock" | "state">, workspaceId: 
   const balance = balanceMicros(ctx, workspaceId);
   const accrued = [...jobs, ...serving].reduce((sum, { micros }) => sum + micros, 0);
   return {
+    object: "burn_rate",
     balance_usd: usdOf(balance),
     burn_rate_usd_per_hour: usdOf(rate),
     hours_remaining: rate === 0 ? null : Math.max(0, balance - accrued) / rate,
-    active_jobs: jobs.map((meter) => ({ job_id: meter.id, ...presentMeter(meter) })),
-    active_deployments: serving.map((meter) => ({ deployment_id: meter.id, ...presentMeter(meter) })),
+    active_jobs: jobs.map((meter) => ({ object: "active_job", job_id: meter.id, ...presentMeter(meter) })),
+    active_deployments: serving.map((meter) => ({
+      object: "active_deployment",
+      deployment_id: meter.id,
+      ...presentMeter(meter),
+    })),
   };
 }

@@ -1,8 +1,7 @@
 import { afterEach, expect, test } from "bun:test";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { fakeClock, manyApps, tempDir } from "../../../test/harness.ts";
-import { jobsApp } from "../../../test/jobs_kit.ts";
+import { manyApps, tempDir } from "../../../test/harness.ts";
 import { write } from "../../platform/db/db.ts";
 import { powerReadings } from "../energy/table.ts";
 
@@ -199,35 +198,3 @@ test("F3 free local use: this machine costs nothing by default, and answers have
   const { local } = await get("rates");
   expect(new Set(Object.values(local))).toEqual(new Set([0]));
 });
-
-test("past costs count whole jobs of the workspace that run or ended within the period", async () => {
-  const clock = fakeClock();
-  const app = await jobsApp({ clock, flags: { "billing.local_rate_usd_per_hour": 6 } });
-  const ids = [await app.job(), await app.job(), await app.job(), await app.job()];
-  const [done = "", old = "", running = ""] = ids; // the fourth has never run
-  const hour = 3_600_000;
-  app.moves(old, ["provision", "run", "complete"], { runMs: hour, costMicros: 6e6, completedAt: clock.now() });
-  clock.advance(40 * 24 * hour);
-  const used = { runMs: hour / 2, costMicros: 3e6, gpuCount: 2, gpuType: "H100", completedAt: clock.now() };
-  app.moves(done, ["provision", "run", "complete"], used);
-  app.moves(running, ["provision", "run"], { runSince: clock.now() - hour / 6 }); // 6 × 1/6
-  const get = async (path: string, key = app.keyA) =>
-    (await app.call("GET", `/v1/cost/${path}`, undefined, { key })).body;
-  expect(await get("summary")).toEqual({
-    object: "cost_summary",
-    period_days: 30,
-    job_count: 2,
-    total_cost_usd: 4,
-    total_gpu_hours: 1.166667,
-    avg_cost_per_job_usd: 2,
-  });
-  expect(await get("summary?days=60")).toMatchObject({ period_days: 60, job_count: 3, total_cost_usd: 10 });
-  expect(await get("by_provider")).toEqual([{ provider: "local", job_count: 2, cost_usd: 4 }]);
-  expect(await get("by_gpu")).toEqual([
-    { gpu_type: "H100", job_count: 1, cost_usd: 3, gpu_hours: 1 },
-    { gpu_type: "cpu", job_count: 1, cost_usd: 1, gpu_hours: 0.166667 },
-  ]);
-  expect(await get("summary", app.keyB)).toMatchObject({ job_count: 0, total_cost_usd: 0, avg_cost_per_job_usd: 0 });
-  expect(await get("by_gpu", app.keyB)).toEqual([]);
-  await app.close().then(app.remove);
-}, 60_000);

@@ -1,5 +1,7 @@
 /** Estimates costs from the price file. Each part is rounded to micro-dollars before the sum. */
 import { microsOf } from "../../lib/money.ts";
+import { costOf } from "../../lib/pricing/charge.ts";
+import { MINUTE_MS } from "../../lib/units.ts";
 import { mustKnow, mustOffer, type Offers } from "./rates.ts";
 
 export const DEFAULTS = { gpuType: "A100-80GB", gpuCount: 1, minutes: 60, markup: 1.3, days: 30, jobsPerDay: 1 };
@@ -16,7 +18,7 @@ export type Estimate = { costMicros: number; gpuMicros: number; storageMicros: n
 export function estimate({ offers, diskGib }: Prices, workload: Workload): Estimate {
   const { offer, rate } = mustOffer(offers, workload.provider, workload.gpuType);
   const hours = workload.minutes / 60;
-  const gpuMicros = Math.round(rate * workload.gpuCount * hours);
+  const gpuMicros = costOf(rate * workload.gpuCount, workload.minutes * MINUTE_MS); // the same sum as the charge
   const gibMonths = (diskGib * workload.gpuCount * hours) / HOURS_PER_MONTH;
   const storageMicros = microsOf(offer.storageUsdPerGibMonth * gibMonths);
   const overheadMicros = Math.round(gpuMicros * offer.overheadShare);

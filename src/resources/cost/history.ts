@@ -1,54 +1,104 @@
-/** Past costs of a workspace: jobs that run now, and jobs that ended in the period. Each job counts in full. */
-import { and, eq, gte, isNotNull, isNull, or } from "drizzle-orm";
+/**
+ * Past costs of a workspace: the sums of ended jobs and of charged service, and the use that has not ended yet. A job
+ * counts in full, in the hour of its end. No query depends on the number of ended jobs.
+ */
+import { and, type Column, eq, gte, isNull, sql } from "drizzle-orm";
 import type { Ctx } from "../../context.ts";
 import { usdOf } from "../../lib/money.ts";
-import { DAY_MS } from "../../lib/units.ts";
+import { wattHours } from "../../lib/pricing/energy.ts";
+import { DAY_MS, HOUR_MS } from "../../lib/units.ts";
 import { runTime } from "../billing/run_time.ts";
+import { servingDeployments } from "../billing/usage.ts";
 import { costMicrosOf } from "../training_jobs/schema.ts";
-import { trainingJobs } from "../training_jobs/table.ts";
-import { sumOf, sumsBy, type Use } from "./sums.ts";
+import { type JobRow, trainingJobs } from "../training_jobs/table.ts";
+import { listedRates } from "./service.ts";
+import { type Sum, sumOf, sumsBy, type Use } from "./sums.ts";
+import { usageHours } from "./table.ts";
 
-function usesOf(ctx: Ctx, workspaceId: string, days: number): Use[] {
-  const now = ctx.clock.now();
-  const { completedAt, runSince, runMs } = trainingJobs;
-  const recent = or(isNull(completedAt), gte(completedAt, now - days * DAY_MS));
-  const rows = ctx.db
-    .select()
-    .from(trainingJobs)
-    .where(and(eq(trainingJobs.workspaceId, workspaceId), recent, or(isNotNull(runSince), gte(runMs, 1))))
+const usesOf = (ctx: Ctx, workspaceId: string, days: number): Use[] => [
+  ...pastUses(ctx, workspaceId, days),
+  ...openJobs(ctx, workspaceId),
+  ...servingDeployments(ctx, workspaceId).map(({ provider, gpuType, deviceMs, micros }) => ({
+    ...{ kind: "deployment" as const, provider, gpuType, jobs: 0, deviceMs },
+    ...{ costMicros: micros, energyJoules: 0 },
+  })),
+];
+
+function pastUses(ctx: Ctx, workspaceId: string, days: number): Use[] {
+  const since = Math.floor((ctx.clock.now() - days * DAY_MS) / HOUR_MS);
+  const { kind, provider, gpuType, jobs, deviceMs, costMicros, energyJoules } = usageHours;
+  const sum = (column: Column) => sql<number>`sum(${column})`;
+  return ctx.db
+    .select({
+      ...{ kind, provider, gpuType, jobs: sum(jobs), deviceMs: sum(deviceMs) },
+      ...{ costMicros: sum(costMicros), energyJoules: sum(energyJoules) },
+    })
+    .from(usageHours)
+    .where(and(eq(usageHours.workspaceId, workspaceId), gte(usageHours.hour, since)))
+    .groupBy(kind, provider, gpuType)
     .all();
-  return rows.map((row) => ({
-    provider: row.provider,
-    gpuType: row.gpuType,
-    gpuCount: row.gpuCount,
-    ms: row.runMs + (row.runSince === null ? 0 : Math.max(0, runTime(ctx, row.id) - row.runSince)),
-    costMicros: costMicrosOf(row, runTime(ctx, row.id)),
-  }));
 }
 
+/** Jobs that run, and jobs that have run and wait to go on. The conditions are those of two indexes. */
+function openJobs(ctx: Ctx, workspaceId: string): Use[] {
+  const { completedAt, runSince, runMs } = trainingJobs;
+  const rows = [gte(runSince, 0), and(isNull(completedAt), isNull(runSince), sql`${runMs} > 0`)].flatMap((open) =>
+    ctx.db
+      .select()
+      .from(trainingJobs)
+      .where(and(eq(trainingJobs.workspaceId, workspaceId), open))
+      .all(),
+  );
+  return rows.map((job) => openUse(job, runTime(ctx, job.id)));
+}
+
+const openUse = (job: JobRow, now: number): Use => ({
+  kind: "job",
+  provider: job.provider,
+  gpuType: job.gpuType,
+  jobs: 1,
+  deviceMs: (job.runMs + (job.runSince === null ? 0 : Math.max(0, now - job.runSince))) * job.gpuCount,
+  costMicros: costMicrosOf(job, now),
+  energyJoules: job.energyJoules ?? 0,
+});
+
+/** Fields of every answer beside those for jobs. */
+const others = (sum: Sum) => ({
+  deployment_cost_usd: usdOf(sum.deploymentMicros),
+  deployment_gpu_hours: sum.deploymentGpuHours,
+  energy_wh: wattHours(sum.energyJoules) ?? 0,
+  shadow_cost_usd: usdOf(sum.shadowMicros),
+});
+
 export function summary(ctx: Ctx, workspaceId: string, days: number) {
-  const { jobs, costMicros, gpuHours } = sumOf(usesOf(ctx, workspaceId, days));
+  const sum = sumOf(usesOf(ctx, workspaceId, days), listedRates(ctx));
+  const { jobs, jobMicros, jobGpuHours } = sum;
   return {
     object: "cost_summary",
     period_days: days,
     job_count: jobs,
-    total_cost_usd: usdOf(costMicros),
-    total_gpu_hours: gpuHours,
-    avg_cost_per_job_usd: jobs === 0 ? 0 : usdOf(Math.round(costMicros / jobs)),
+    total_cost_usd: usdOf(jobMicros),
+    total_gpu_hours: jobGpuHours,
+    avg_cost_per_job_usd: jobs === 0 ? 0 : usdOf(Math.round(jobMicros / jobs)),
+    ...others(sum),
   };
 }
 
 export const byProvider = (ctx: Ctx, workspaceId: string, days: number) =>
-  sumsBy(usesOf(ctx, workspaceId, days), "provider").map(([provider, { jobs, costMicros }]) => ({
+  sumsBy(usesOf(ctx, workspaceId, days), "provider", listedRates(ctx)).map(([provider, sum]) => ({
+    object: "cost_by_provider",
     provider,
-    job_count: jobs,
-    cost_usd: usdOf(costMicros),
+    job_count: sum.jobs,
+    cost_usd: usdOf(sum.jobMicros),
+    ...others(sum),
   }));
 
 export const byGpu = (ctx: Ctx, workspaceId: string, days: number) =>
-  sumsBy(usesOf(ctx, workspaceId, days), "gpuType").map(([gpuType, { jobs, costMicros, gpuHours }]) => ({
+  sumsBy(usesOf(ctx, workspaceId, days), "gpuType", listedRates(ctx)).map(([gpuType, sum]) => ({
+    object: "cost_by_gpu",
     gpu_type: gpuType,
-    job_count: jobs,
-    cost_usd: usdOf(costMicros),
-    gpu_hours: gpuHours,
+    job_count: sum.jobs,
+    cost_usd: usdOf(sum.jobMicros),
+    gpu_hours: sum.jobGpuHours,
+    ...others(sum),
   }));

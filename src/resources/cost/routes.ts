@@ -13,15 +13,15 @@ export const routes = (ctx: Ctx) => {
     .use(authed)
     .get("/summary", ({ principal, query }) => summary(ctx, principal.workspaceId, query.days), {
       ...asks(shapes.PeriodQuery),
-      detail: describe("Get the cost of past jobs", { 200: shapes.CostSummary }),
+      detail: describe("Get the cost of past jobs and deployments", { 200: shapes.CostSummary }),
     })
     .get("/by_provider", ({ principal, query }) => byProvider(ctx, principal.workspaceId, query.days), {
       ...asks(shapes.PeriodQuery),
-      detail: describe("Get the cost of past jobs by provider", { 200: shapes.CostByProvider }),
+      detail: describe("Get the cost of past jobs and deployments by provider", { 200: shapes.CostByProvider }),
     })
     .get("/by_gpu", ({ principal, query }) => byGpu(ctx, principal.workspaceId, query.days), {
       ...asks(shapes.PeriodQuery),
-      detail: describe("Get the cost of past jobs by GPU type", { 200: shapes.CostByGpu }),
+      detail: describe("Get the cost of past jobs and deployments by GPU type", { 200: shapes.CostByGpu }),
     })
     .get("/estimate", ({ query }) => cost.estimateFor(ctx, query), {
       ...asks(shapes.EstimateQuery),

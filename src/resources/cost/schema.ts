@@ -22,7 +22,9 @@ const Provider = Name.optional().describe(
 );
 
 export const PeriodQuery = z.object({
-  days: whole(3650).default(DEFAULTS.days).describe("How many days back. Counts jobs that run now or ended since then"),
+  days: whole(3650)
+    .default(DEFAULTS.days)
+    .describe("How many days back, to the full hour. Counts jobs that run now or ended since then, and deployments"),
 });
 export const CompareQuery = z.object({ gpu_type: GpuType, gpu_count: GpuCount, duration_minutes: Minutes });
 export const EstimateQuery = CompareQuery.extend({
@@ -40,24 +42,52 @@ export type CompareQuery = z.infer<typeof CompareQuery>;
 export type EstimateQuery = z.infer<typeof EstimateQuery>;
 export type MonthQuery = z.infer<typeof MonthQuery>;
 
+/** Fields that the three routes of past costs share. */
+const OTHERS = {
+  deployment_cost_usd: z.number().describe("Cost of deployments in the period. The other costs are those of jobs"),
+  deployment_gpu_hours: z.number(),
+  energy_wh: z.number().describe("Measured energy of the jobs, in watt-hours; 0 if nothing was measured"),
+  shadow_cost_usd: z.number().describe("Hours of jobs and deployments by the price file, at its present rates"),
+};
+
 export const CostSummary = later(() =>
   z
     .object({
       object: z.literal("cost_summary"),
       period_days: z.int(),
       job_count: z.int(),
-      total_cost_usd: z.number(),
+      total_cost_usd: z.number().describe("Cost of jobs, also of deleted ones"),
       total_gpu_hours: z.number(),
       avg_cost_per_job_usd: z.number().describe("0 if there are no jobs"),
+      ...OTHERS,
     })
     .meta({ id: "CostSummary" }),
 );
 export const CostByProvider = later(() =>
-  z.array(z.object({ provider: z.string(), job_count: z.int(), cost_usd: z.number() })).meta({ id: "CostByProvider" }),
+  z
+    .array(
+      z.object({
+        object: z.literal("cost_by_provider"),
+        provider: z.string(),
+        job_count: z.int(),
+        cost_usd: z.number(),
+        ...OTHERS,
+      }),
+    )
+    .meta({ id: "CostByProvider" }),
 );
 export const CostByGpu = later(() =>
   z
-    .array(z.object({ gpu_type: z.string(), job_count: z.int(), cost_usd: z.number(), gpu_hours: z.number() }))
+    .array(
+      z.object({
+        object: z.literal("cost_by_gpu"),
+        gpu_type: z.string(),
+        job_count: z.int(),
+        cost_usd: z.number(),
+        gpu_hours: z.number(),
+        ...OTHERS,
+      }),
+    )
     .meta({ id: "CostByGpu" }),
 );
 export const CostEstimate = later(() =>

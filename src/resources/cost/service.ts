@@ -22,6 +22,12 @@ const pricesOf = (ctx: Priced): Prices => ({
 export const rateFor = (ctx: Priced, provider: string, gpuType: string): number | null =>
   rateMicros(ctx.pricing, provider, gpuType, localFacts(ctx)) ?? null;
 
+/** Micro-dollars for an hour of one device by the price file, also if this machine is free or has a fixed rate. */
+export function listedRates(ctx: Priced): (provider: string, gpuType: string) => number {
+  const facts = { ...localFacts(ctx), fixedUsd: null };
+  return (provider, gpuType) => rateMicros(ctx.pricing, provider, gpuType, facts) ?? 0;
+}
+
 export function estimateFor(ctx: Priced, query: EstimateQuery) {
   const { provider = ctx.pricing.default_provider, markup } = query;
   const workload = { ...hardwareOf(query), provider, minutes: query.duration_minutes, markup };

@@ -44,10 +44,7 @@ export function modelFor(ctx: Ctx, workspaceId: string, input: CreateDeployment)
   };
   mustBeUsable(model, "");
   const parts = partsOf(ctx, workspaceId, model);
-  if (!parts)
-    return refuse(
-      "is an adapter, and its base model is not on this server: pull the base model first, or deploy the merged model",
-    );
+  if (!parts) return refuse(`is an adapter, and ${whyNoBase(ctx, workspaceId, model)}`);
   const { base, adapter } = parts;
   if (adapter === null) return model;
   mustBeUsable(base, `is an adapter of ${base.name}, which `);
@@ -55,6 +52,15 @@ export function modelFor(ctx: Ctx, workspaceId: string, input: CreateDeployment)
   if (base.architecture !== null && base.architecture !== adapter.architecture)
     refuse(`is an adapter for ${adapter.architecture} models, and ${base.name} is a ${base.architecture} model`);
   return model;
+}
+
+/** Continues the sentence "… is an adapter, and". */
+function whyNoBase(ctx: Ctx, workspaceId: string, adapter: ModelRow): string {
+  const named = adapter.baseModel === null ? "" : ` (${adapter.baseModel})`;
+  const fitting = models.fittingBases(ctx, workspaceId, adapter.shape).map(({ name }) => name);
+  if (named === "" && fitting.length > 1)
+    return `several models here fit it (${fitting.slice(0, 5).join(", ")}): say which with \`verk models import FILE --base NAME --replace\`, or with base_model of POST /v1/models`;
+  return `its base model${named} is not on this server: pull or import the base model first, or deploy the merged model`;
 }
 
 /** By the id of a training job, or by the name of a model on this server or on the hub. */

@@ -3,10 +3,12 @@ import { copyFileSync, mkdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { type TrainingApp, training } from "../../../test/fake_trainers.ts";
 import { jobFile } from "../../../test/foreign_paths.ts";
+import { until } from "../../../test/harness.ts";
 import { newId } from "../../lib/ids.ts";
 import { write } from "../../platform/db/db.ts";
 import * as modelResults from "../models/results.ts";
 import * as models from "../models/service.ts";
+import { reconcile } from "../training_jobs/running/reconcile.ts";
 import { type JobRow, trainingCheckpoints, trainingJobs } from "../training_jobs/table.ts";
 
 setDefaultTimeout(120_000); // each starts processes
@@ -105,13 +107,41 @@ test("an earlier checkpoint, or an export of one, does not stand in for a result
   expect((await deploy({ model: jobId, checkpoint: early })).body.model_id).toBe(body.model_id);
 });
 
-test("a checkpoint of full weights without a model in it says how to get one", async () => {
-  const { job, checkpoint, refused } = await app();
-  const jobId = job({ lora: null });
+test("P0 checkpoint: an intermediate one of full weights becomes a model while its deployment waits", async () => {
+  const { on, base, job, checkpoint, deploy, refused } = await app();
+  const jobId = job({ lora: null, outputName: "poet", status: "completed" });
   const { id } = checkpoint(jobId, 4, null);
-  const [status, , param, message] = await refused({ model: jobId, checkpoint: id });
-  expect([status, param]).toEqual([400, "/checkpoint"]);
-  expect(message).toContain(`/v1/training_jobs/${jobId}/model?variant=merged&checkpoint=${id}`);
+  const { status, body } = await deploy({ model: jobId, checkpoint: id });
+  expect([status, body.status, body.checkpoint]).toEqual([201, "queued", id]);
+  const made = () => models.mustGet(on.ctx, on.workspaceA, "poet-step-4");
+  expect(models.usability(on.ctx, made())).toMatchObject({
+    waits: "check",
+    reason: "is being made from its checkpoint",
+  });
+  expect((await deploy({ model: jobId, checkpoint: id })).status).toBe(201); // the same model
+  expect((await refused({ model: jobId, checkpoint: id }, on.keyB))[0]).toBe(404);
+  await until("the model", async () => {
+    await reconcile(on.ctx);
+    return made().status === "ready";
+  });
+  expect(made()).toMatchObject({ checkpointId: id, jobId, baseModelId: base.id, variant: "merged F16" });
+  expect(models.fileOf(on.ctx, made())).toBe("same");
+});
+
+test("P0 checkpoint: if no model can be made of it, the model fails with the reason", async () => {
+  const { on, job, checkpoint, deploy } = await app();
+  on.relive([{ fail: "data" }]);
+  const jobId = job({ lora: null, outputName: "poet", status: "completed" });
+  const { id } = checkpoint(jobId, 4, null);
+  expect((await deploy({ model: jobId, checkpoint: id })).status).toBe(201);
+  const model = await until("its failure", async () => {
+    await reconcile(on.ctx);
+    const row = models.mustGet(on.ctx, on.workspaceA, "poet-step-4");
+    return row.status === "failed" ? row : undefined;
+  });
+  expect(model.error).toContain("asked to fail");
+  const again = await deploy({ model: jobId, checkpoint: id });
+  expect([again.status, again.body.error.code]).toEqual([502, "worker_failed"]);
 });
 
 test("a job that was deleted is still served by its id, from what it made", async () => {
@@ -137,7 +167,7 @@ test("an adapter without a base that fits is refused before anything is queued",
   ]);
   set("base_model_id", null);
   set("base_model", "nobody/knows");
-  expect((await refused({ model: "poet" }))[3]).toContain("its base model is not on this server");
+  expect((await refused({ model: "poet" }))[3]).toContain("its base model (nobody/knows) is not on this server");
   set("base_model", "random");
   set("architecture", "llama");
   expect((await refused({ model: "poet" }))[0]).toBe(201);

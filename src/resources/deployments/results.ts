@@ -7,12 +7,16 @@ import { jobDirAt } from "../../sandbox/files/foreign_dir.ts";
 import { hasFile } from "../../sandbox/files/trees.ts";
 import * as modelResults from "../models/results.ts";
 import type { ModelRow } from "../models/table.ts";
+import { requestModel, servedModelOf } from "../training_jobs/artifacts/exports.ts";
 import { type CheckpointRow, type JobRow, trainingCheckpoints, trainingJobs } from "../training_jobs/table.ts";
 import type { CreateDeployment } from "./schema.ts";
 
 const FILES = { adapter: "adapter.gguf", model: "model.gguf" } as const;
 
-/** Makes the checkpoint a model before the deployment is created, so that it outlives the job. Later calls find it. */
+/**
+ * Makes the checkpoint a model before the deployment is created, so that it outlives the job. Later calls find it. An
+ * intermediate checkpoint of full weights has no model file: it is made while the deployment waits.
+ */
 export async function bringCheckpoint(ctx: Ctx, workspaceId: string, { model, checkpoint }: CreateDeployment) {
   const job = checkpoint === null ? undefined : jobOf(ctx, workspaceId, model);
   if (!job || checkpoint === null || modelResults.byCheckpoint(ctx, workspaceId, checkpoint)) return;
@@ -20,7 +24,12 @@ export async function bringCheckpoint(ctx: Ctx, workspaceId: string, { model, ch
   if (!checkpointRow) return; // `resultOf` rejects it
   const variant = job.lora === null ? "model" : "adapter";
   const file = { dir: jobDirAt(ctx.config.data_dir, checkpointRow.path), name: FILES[variant] };
-  if (!hasFile(file.dir, file.name)) throw notServable(checkpointRow);
+  if (!hasFile(file.dir, file.name)) {
+    if (job.lora !== null) throw notServable(checkpointRow);
+    const made = servedModelOf(ctx, workspaceId, checkpoint);
+    if (!made || made.status === "failed" || made.status === "missing") requestModel(ctx, job, checkpointRow);
+    return;
+  }
   await modelResults.registerResult(ctx, {
     workspaceId,
     jobId: job.id,
@@ -36,7 +45,7 @@ export async function bringCheckpoint(ctx: Ctx, workspaceId: string, { model, ch
 const notServable = ({ id, step, jobId }: CheckpointRow) =>
   new AppError(
     "unsupported_state",
-    `checkpoint: ${id} (step ${step}) can resume training but is not a model yet: make one with GET /v1/training_jobs/${jobId}/model?variant=merged&checkpoint=${id}, then deploy that model`,
+    `checkpoint: the files of ${id} (step ${step}) have no adapter: choose another of GET /v1/training_jobs/${jobId}/checkpoints`,
     { param: "/checkpoint" },
   );
 
@@ -46,7 +55,7 @@ export function resultOf(ctx: Ctx, workspaceId: string, jobId: string, checkpoin
   const model =
     checkpoint === null
       ? modelResults.byJob(ctx, workspaceId, jobId)
-      : modelResults.byCheckpoint(ctx, workspaceId, checkpoint);
+      : (modelResults.byCheckpoint(ctx, workspaceId, checkpoint) ?? servedModelOf(ctx, workspaceId, checkpoint));
   if (checkpoint !== null) {
     if (model?.jobId === jobId) return model;
     throw new AppError(

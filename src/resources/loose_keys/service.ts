@@ -3,7 +3,7 @@
  * commit that gives it an owner removes that record; deleting the owner adds it again. So after a kill at any point,
  * every key of the storage has a row, and no row names a key without content.
  */
-import { eq } from "drizzle-orm";
+import { asc, eq, gt } from "drizzle-orm";
 import type { Ctx } from "../../context.ts";
 import { durable, type Tx, write } from "../../platform/db/db.ts";
 import type { Written } from "../../platform/files.ts";
@@ -49,9 +49,14 @@ type Sweep = { signal?: AbortSignal | undefined; spare?: (key: string) => boolea
 export async function sweep(ctx: Ctx, { signal, spare = () => false }: Sweep = {}): Promise<number> {
   let removed = 0;
   for (let after = ""; !signal?.aborted; ) {
-    const page = ctx.db.$client
-      .query<{ key: string }, [string, number]>("SELECT key FROM loose_keys WHERE key > ? ORDER BY key LIMIT ?")
-      .all(after, BITE);
+    const { key: column } = looseKeys;
+    const page = ctx.db
+      .select({ key: column })
+      .from(looseKeys)
+      .where(gt(column, after))
+      .orderBy(asc(column))
+      .limit(BITE)
+      .all();
     const last = page.at(-1);
     if (!last) break;
     after = last.key;

@@ -146,6 +146,31 @@ describe("the models folder", () => {
   });
 });
 
+test("F8 Hugging Face folder: import, of the folder or of its weights, says what it is and how to convert it", async () => {
+  const dir = join(tempDir(), "Qwen2.5-0.5B");
+  mkdirSync(dir);
+  writeFileSync(join(dir, "config.json"), "{}");
+  writeFileSync(join(dir, "model.safetensors"), "x");
+  for (const path of [dir, join(dir, "model.safetensors")]) {
+    const error = await openSource(path).then(
+      () => undefined,
+      (thrown: Error) => thrown.message,
+    );
+    expect(error).toStartWith(path);
+    expect(error).toContain("safetensors");
+    expect(error).toContain(`python convert_hf_to_gguf.py ${dir} --outfile model.gguf`);
+    expect(error).toContain("verk models import model.gguf");
+  }
+  const warnings: string[] = [];
+  const log = {
+    ...app.ctx.log,
+    warn: (message: string, more?: object) => warnings.push(`${message} ${JSON.stringify(more)}`),
+  };
+  renameSync(dir, folder("Qwen2.5-0.5B"));
+  for (let i = 0; i < 2; i++) await scan({ ...app.ctx, log });
+  expect(warnings).toEqual([expect.stringContaining("models/Qwen2.5-0.5B")]);
+});
+
 test("a sparse file that claims millions of strings is refused soon, in little memory", async () => {
   const path = folder("monster.gguf");
   const head = Buffer.alloc(24 + 8 + 1 + 4 + 4 + 8);
@@ -188,7 +213,7 @@ describe("an import", () => {
     await Bun.write(path, "these are notes");
     await expect(importFile(app.ctx, path)).rejects.toThrow("not a GGUF file");
     await expect(importFile(app.ctx, join(app.dir, "absent.gguf"))).rejects.toThrow("there is no such file");
-    await expect(importFile(app.ctx, app.dir)).rejects.toThrow("is not a file");
+    await expect(importFile(app.ctx, app.dir)).rejects.toThrow("is a folder: import a GGUF file");
     expect(existsSync(folder("notes.gguf"))).toBe(false);
   });
 

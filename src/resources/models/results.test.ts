@@ -7,6 +7,7 @@ import { makeAdapter, makeModel } from "../../../test/models.ts";
 import { newId } from "../../lib/ids.ts";
 import { write } from "../../platform/db/db.ts";
 import { register, scan } from "./files/folder.ts";
+import { removeAll } from "./remove.ts";
 import * as modelResults from "./results.ts";
 import * as models from "./service.ts";
 
@@ -147,6 +148,6 @@ test("a workspace that goes takes bases and adapters along", async () => {
   const { on, base, result } = await app();
   on.ctx.db.$client.run("UPDATE models SET workspace_id = ?, source = 'upload' WHERE id = ?", [on.workspaceA, base.id]);
   await modelResults.registerResult(on.ctx, result);
-  write(on.ctx.db, () => models.removeAll(on.ctx, on.workspaceA));
+  write(on.ctx.db, () => removeAll(on.ctx, on.workspaceA));
   expect((await on.call("GET", "/v1/models?registry=true")).body.data).toEqual([]);
 });

@@ -157,6 +157,40 @@ export const byCheckpoint = (ctx: Ctx, workspaceId: string, checkpointId: string
     )
     .get();
 
+/** The export of a checkpoint, such as `merged F16`, also while it is being made. */
+export function byExport(ctx: Ctx, workspaceId: string, checkpointId: string, variant: string): ModelRow | undefined {
+  const row = existing(ctx.db, { checkpointId, variant });
+  return row?.workspaceId === workspaceId ? row : undefined;
+}
+
+/** Adds the row of a result that is being made. `addResult` makes it ready, `refuseResult` fails it. */
+export function announceResult(ctx: Ctx, tx: Tx, result: Omit<Result, "file" | "sha256">): ModelRow {
+  const now = ctx.clock.now();
+  const known = existing(tx, result);
+  if (known) return models.recheck(tx, known.id, now) ?? known;
+  const { workspaceId, jobId, checkpointId, step: checkpointStep, variant, baseModelId } = result;
+  const name = freeName(tx, workspaceId, result.name);
+  const of = { jobId, checkpointId, checkpointStep, variant, baseModelId };
+  return models.add(tx, { workspaceId, name, source: "training_job", ...of }, now);
+}
+
+/** The result cannot be made. A deployment that waits for it fails with this error. */
+export function refuseResult(ctx: Ctx, tx: Tx, of: Pick<Result, "checkpointId" | "variant">, error: string) {
+  const known = existing(tx, of);
+  if (known?.status === "pending") models.refuse(tx, known.id, error, ctx.clock.now());
+}
+
+/** Results that nothing makes any more, because their job was deleted. */
+export function refuseAbandoned(ctx: Ctx) {
+  const abandoned = and(
+    eq(table.status, "pending"),
+    eq(table.source, "training_job"),
+    sql`NOT EXISTS (SELECT 1 FROM training_jobs WHERE training_jobs.id = ${table.jobId})`,
+  );
+  for (const { id } of ctx.db.select().from(table).where(abandoned).all())
+    write(ctx.db, (tx) => models.refuse(tx, id, "The training job was deleted", ctx.clock.now()));
+}
+
 /** Removes files that a crash left without a row. */
 export async function removeStrayResults(ctx: Ctx) {
   const dir = join(ctx.config.data_dir, DIR);

@@ -12,6 +12,7 @@ import { asks } from "../../http/query.ts";
 import { Deleted, Label, later } from "../../lib/schema.ts";
 import { findServed, listServed } from "../deployments/served.ts";
 import { SignedQuery } from "../signed_urls/schema.ts";
+import { remove } from "./remove.ts";
 import { Model, present } from "./schema.ts";
 import * as models from "./service.ts";
 import { CompleteModel, CreateModel, CreatePresignedUpload, PresignedUpload, ReceivedFile } from "./upload/schema.ts";
@@ -149,7 +150,7 @@ export const routes = (ctx: Ctx) => {
     .delete(
       "/:id",
       ({ principal, params }) => {
-        const { id } = models.remove(ctx, principal.workspaceId, params.id);
+        const { id } = remove(ctx, principal.workspaceId, params.id);
         return { id, object: "model", deleted: true };
       },
       { detail: describe("Delete a model of this workspace", { 200: Deleted("model") }) },

@@ -1,7 +1,7 @@
 /** The registry of models: built in, in the models folder, from the hub, uploaded, or made by a training job. */
 import { statSync } from "node:fs";
 import { join } from "node:path";
-import { and, desc, eq, isNull, ne, or, type SQL, sql } from "drizzle-orm";
+import { and, desc, eq, isNull, ne, or, sql } from "drizzle-orm";
 import type { Ctx } from "../../context.ts";
 import { emit } from "../../events/emit.ts";
 import { transition } from "../../events/lifecycle.ts";
@@ -13,13 +13,12 @@ import { type Tx, write } from "../../platform/db/db.ts";
 import { preparedInsert, preparedRow } from "../../platform/db/row.ts";
 import type { ModelShape } from "../../workers/protocol.ts";
 import { mustBeOpen } from "../storage_usage/service.ts";
-import * as uploads from "../uploads/service.ts";
 import { fileMatches, parseHubName } from "./hub/name.ts";
 import { INSTALLATION, machine } from "./machine.ts";
 import { present } from "./schema.ts";
 import { type ModelRow, type ModelSource, models } from "./table.ts";
 
-const here = ne(models.status, "deleted");
+export const here = ne(models.status, "deleted");
 const visible = (workspaceId: string) => and(or(isNull(models.workspaceId), eq(models.workspaceId, workspaceId)), here);
 
 const byId = preparedRow(
@@ -138,7 +137,8 @@ export function usability(ctx: Ctx, row: ModelRow): Usability {
   const progress = row.progress ?? 0;
   if (row.status === "pending") {
     const waits = row.source === "builtin" && row.shape !== null ? "recheck" : "check";
-    return { waits, progress, reason: "is being checked" };
+    const made = row.source === "training_job" && row.path === null;
+    return { waits, progress, reason: made ? "is being made from its checkpoint" : "is being checked" };
   }
   if (row.status === "downloading")
     return { waits: "download", progress, reason: `is being downloaded (${Math.floor(progress * 100)} %)` };
@@ -161,76 +161,24 @@ export function shapeOf(row: ModelRow): ModelShape {
 export const estimate = (row: ModelRow, use: { contextLength: number; parallel: number }): MemoryEstimate =>
   estimateMemory(shapeOf(row), use);
 
-/** Only a model of the workspace can be deleted: files in the models folder belong to the operator. */
-export function remove(ctx: Ctx, workspaceId: string, name: string): ModelRow {
-  const row = mustGet(ctx, workspaceId, name);
-  if (row.workspaceId === null) {
-    const fix =
-      row.source === "builtin"
-        ? "a built-in model cannot be deleted"
-        : `the operator can remove its file (${row.path})`;
-    throw new AppError("unsupported_state", `Model ${row.name} belongs to the installation: ${fix}`, { param: "id" });
-  }
-  mustBeUnused(ctx, row, row.workspaceId);
-  return drop(ctx, row);
+/** The model that an adapter is added to: the recorded one, or the only model here that fits. */
+export const baseOf = (ctx: Ctx, workspaceId: string, adapter: ModelRow): ModelRow | undefined => {
+  const name = adapter.baseModelId ?? adapter.baseModel;
+  if (name !== null) return find(ctx, workspaceId, name);
+  const [only, ...others] = fittingBases(ctx, workspaceId, adapter.shape);
+  return others.length === 0 ? only : undefined;
+};
+
+/** Models that the adapter's tensors fit, best known by architecture, layers and width. */
+export function fittingBases(ctx: Ctx, workspaceId: string, adapter: ModelShape | null): ModelRow[] {
+  if (adapter === null) return [];
+  const fits = ({ shape }: ModelRow) =>
+    shape?.type === "model" &&
+    shape.layers >= adapter.layers &&
+    (adapter.embedding_length === 1 || shape.embedding_length === adapter.embedding_length);
+  const ready = and(visible(workspaceId), eq(models.architecture, adapter.architecture), ne(models.status, "missing"));
+  return ctx.db.select().from(models).where(ready).all().filter(fits);
 }
-
-function drop(ctx: Ctx, row: ModelRow): ModelRow {
-  const patch = { name: `${row.name} (deleted ${row.id})`, progress: null };
-  const now = ctx.clock.now();
-  const dropped = write(ctx.db, (tx) => {
-    uploads.abortAll(tx, row.id, now);
-    return transition(tx, machine, "remove", { id: row.id, now }, patch);
-  });
-  ctx.wake("models.scan"); // removes the file, which no row names any more
-  return dropped ?? row;
-}
-
-/** Called when the workspace is deleted, after its deployments were stopped. */
-export function removeAll(ctx: Ctx, workspaceId: string) {
-  const rows = ctx.db
-    .select()
-    .from(models)
-    .where(and(eq(models.workspaceId, workspaceId), here))
-    .all();
-  for (const row of rows) drop(ctx, row);
-}
-
-/** The model that an adapter is added to. Undefined: its name is unknown, or the model was deleted. */
-export function baseOf(ctx: Ctx, workspaceId: string, { baseModelId, baseModel }: ModelRow): ModelRow | undefined {
-  const name = baseModelId ?? baseModel;
-  return name === null ? undefined : find(ctx, workspaceId, name);
-}
-
-/** Adapters of the workspace that cannot be served without this model of its own. Uploaded ones know its name only. */
-const adaptersOf = (ctx: Ctx, workspaceId: string, baseModelId: string): ModelRow[] =>
-  ctx.db
-    .select()
-    .from(models)
-    .where(and(eq(models.workspaceId, workspaceId), here))
-    .all()
-    .filter((row) => row.shape?.type === "adapter" && baseOf(ctx, workspaceId, row)?.id === baseModelId);
-
-function mustBeUnused(ctx: Ctx, { id, name }: ModelRow, workspaceId: string) {
-  const refuse = (why: string) => {
-    throw new AppError("unsupported_state", why, { param: "id" });
-  };
-  const one = (query: SQL) => ctx.db.get<[string] | undefined>(query)?.[0];
-  const deployment = one(
-    sql`SELECT id FROM deployments WHERE model_id = ${id} AND status NOT IN ('stopped', 'failed') LIMIT 1`,
-  );
-  if (deployment) refuse(`Deployment ${deployment} uses model ${name}: stop it first`);
-  const job = one(sql`SELECT id FROM training_jobs WHERE base_model_id = ${id} AND completed_at IS NULL LIMIT 1`);
-  if (job) refuse(`Training job ${job} trains on model ${name}: cancel it first, or wait until it has ended`);
-  const adapters = adaptersOf(ctx, workspaceId, id).map((row) => `${row.name} (${row.id})`);
-  if (adapters.length > 0)
-    refuse(
-      `Model ${name} is the base model of ${listed(adapters)}: delete ${adapters.length === 1 ? "it" : "them"} first`,
-    );
-}
-
-const listed = (names: string[]) =>
-  names.length > 5 ? `${names.slice(0, 5).join(", ")} and ${names.length - 5} more` : names.join(", ");
 
 export type NewModel = { workspaceId: string | null; name: string; source: ModelSource } & Partial<ModelRow>;
 

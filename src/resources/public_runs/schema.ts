@@ -22,7 +22,7 @@ export const PublicRun = later(() =>
       completed_at: DateTime.nullable(),
       duration_seconds: z.number().describe("From the start to the end, or to the last update; 0 before the start"),
       published_at: DateTime,
-      hub_repo_url: z.string().nullable(),
+      hub_repo_url: z.string().nullable().describe("Always null: no run is pushed to a hub"),
       tracker_run_url: z.string().nullable(),
       headline_metric: z
         .object({ key: z.string(), latest: z.number(), first: z.number(), delta: z.number(), step: z.int() })

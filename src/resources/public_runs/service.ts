@@ -1,12 +1,12 @@
 /** Published jobs of active workspaces, which anyone may see. */
 import { createHmac } from "node:crypto";
-import { and, desc, eq, isNotNull, lt, type SQL, sql } from "drizzle-orm";
+import { and, asc, desc, eq, isNotNull, lt, type SQL, sql } from "drizzle-orm";
 import type { Ctx } from "../../context.ts";
 import { AppError } from "../../lib/errors.ts";
 import { isoTime } from "../../lib/time.ts";
 import { HEADLINE_METRIC } from "../../lib/training/metrics.ts";
 import { type Db, prepared, write } from "../../platform/db/db.ts";
-import { trainingJobs } from "../training_jobs/table.ts";
+import { trainingJobs, trainingMetrics } from "../training_jobs/table.ts";
 import { workspaces } from "../workspaces/table.ts";
 import { type PublicRun, type PublicRunList, type PublicRunsQuery, present, type RunRow } from "./schema.ts";
 import { publicRunLikes } from "./table.ts";
@@ -67,23 +67,27 @@ export function mustGet(ctx: Ctx, runId: string): PublicRun {
 
 const presentRun = (ctx: Ctx, row: RunRow) => present(row, headlineOf(ctx, row));
 
-type Point = { step: number; value: number };
-const endOf = (order: "ASC" | "DESC") =>
-  prepared((db) =>
-    db.$client.prepare<Point, [string, string, string]>(
-      `SELECT step, json_extract("values", ?) AS value FROM training_metrics
-       WHERE job_id = ? AND json_extract("values", ?) IS NOT NULL ORDER BY step ${order} LIMIT 1`,
-    ),
-  );
-const firstPoint = endOf("ASC");
-const lastPoint = endOf("DESC");
+const endOf = (order: typeof asc | typeof desc) =>
+  prepared((db) => {
+    const { jobId, step, values } = trainingMetrics;
+    const value = sql<number>`json_extract(${values}, ${sql.placeholder("path")})`;
+    return db
+      .select({ step, value })
+      .from(trainingMetrics)
+      .where(and(eq(jobId, sql.placeholder("jobId")), isNotNull(value)))
+      .orderBy(order(step))
+      .limit(1)
+      .prepare();
+  });
+const firstPoint = endOf(asc);
+const lastPoint = endOf(desc);
 
 function headlineOf({ db }: Ctx, row: RunRow): PublicRun["headline_metric"] {
   if (row.method === "custom") return null;
   const key = HEADLINE_METRIC[row.method];
   const path = `$."${key}"`;
-  const first = firstPoint(db).get(path, row.id, path);
-  const latest = lastPoint(db).get(path, row.id, path);
+  const first = firstPoint(db).get({ path, jobId: row.id });
+  const latest = lastPoint(db).get({ path, jobId: row.id });
   if (!first || !latest) return null;
   return { key, latest: latest.value, first: first.value, delta: latest.value - first.value, step: latest.step };
 }

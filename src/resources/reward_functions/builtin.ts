@@ -4,6 +4,7 @@ import type { Ctx } from "../../context.ts";
 import { deepest, type Issue } from "../../http/answer/issues.ts";
 import { AppError } from "../../lib/errors.ts";
 import { LIBRARY, type LibraryReward } from "../../lib/rewards/library.ts";
+import { plainIssue } from "../../lib/text/issue.ts";
 import type { RewardFunction } from "./schema.ts";
 
 export type Builtin = { record: RewardFunction; source: string; reward: LibraryReward };
@@ -56,7 +57,8 @@ export function checkedParams(
   const [first] = result.error.issues as Issue[];
   const issue = first && deepest(first);
   const path = (issue?.path ?? []).map(String);
-  throw new AppError("schema", `params${path.map((each) => `.${each}`).join("")}: ${issue?.message ?? "is invalid"}`, {
+  const field = `params${path.map((each) => `.${each}`).join("")}`;
+  throw new AppError("schema", `${field}: ${plainIssue(issue?.message ?? "is not valid")}`, {
     param: [at, ...path].join("/"),
   });
 }

@@ -10,6 +10,7 @@ import { AppError } from "../../lib/errors.ts";
 import { type Language, MAX_SOURCE_BYTES, type Rejection } from "../../lib/rewards/contract.ts";
 import { languageOfFile } from "../../lib/rewards/language.ts";
 import type { Metadata } from "../../lib/schema.ts";
+import { plainIssue } from "../../lib/text/issue.ts";
 import { write } from "../../platform/db/db.ts";
 import type { Loaded } from "../../sandbox/reward/types.ts";
 import { isBuiltin } from "./builtin.ts";
@@ -147,7 +148,7 @@ function readFields(given: Record<string, string>): Fields {
   const [first] = result.error.issues as Issue[];
   const issue = first && deepest(first);
   const field = String(issue?.path?.[0] ?? "name");
-  const message = Object.hasOwn(given, field) ? (issue?.message ?? "is invalid") : "is missing";
+  const message = Object.hasOwn(given, field) ? plainIssue(issue?.message ?? "is not valid") : "is missing";
   throw new AppError("schema", `${field}: ${message}`, { param: field });
 }
 

@@ -4,17 +4,18 @@ import { z } from "zod";
 import type { Ctx } from "../../context.ts";
 import { isoTime } from "../../lib/time.ts";
 import { MINUTE_MS } from "../../lib/units.ts";
-import { type Db, whyNotReady, write } from "../../platform/db/db.ts";
-import { type Kept, WAIT_MS } from "../../platform/trusted_clock.ts";
+import { type Db, write } from "../../platform/db/db.ts";
+import { whyNotReady } from "../../platform/db/trouble.ts";
+import { type StoredTime, WAIT_MS } from "../../platform/trusted_clock.ts";
 import { settings } from "../setup/table.ts";
 
 export const CLOCK = "clock";
-export const KeptClock = z.object({ trusted: z.number(), waited: z.number() });
+export const StoredClock = z.object({ trusted: z.number(), waited: z.number() });
 const WRITE_MS = MINUTE_MS;
 
-function kept(db: Db): Kept | undefined {
+function kept(db: Db): StoredTime | undefined {
   const row = db.select().from(settings).where(eq(settings.key, CLOCK)).get();
-  return row && KeptClock.parse(JSON.parse(row.value));
+  return row && StoredClock.parse(JSON.parse(row.value));
 }
 
 export function begin(ctx: Ctx) {

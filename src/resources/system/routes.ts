@@ -4,7 +4,7 @@ import type { Ctx } from "../../context.ts";
 import { describe } from "../../http/openapi.ts";
 import { AppError } from "../../lib/errors.ts";
 import { BUILT_AT, COMMIT, VERSION } from "../../lib/version.ts";
-import { whyNotReady } from "../../platform/db/db.ts";
+import { whyNotReady } from "../../platform/db/trouble.ts";
 
 const Health = z.object({ object: z.literal("health"), status: z.literal("ok") }).meta({ id: "Health" });
 const Version = z

@@ -92,9 +92,8 @@ test("jobs are listed newest first, by status and method, a page at a time, with
   expect([rest.has_more, rest.data.map((job: { id: string }) => job.id)]).toEqual([false, [ids[2]]]);
   expect((await listed("?status=nope")).error.param).toBe("status");
   expect((await app.call("GET", PATH, undefined, { key: app.keyB })).body.data).toEqual([]);
-  expect((await app.call("GET", `${PATH}?after=${sft}`, undefined, { key: app.keyB })).body.error.code).toBe(
-    "invalid_cursor",
-  );
+  const other = await app.call("GET", `${PATH}?after=${sft}`, undefined, { key: app.keyB });
+  expect([other.status, other.body.data]).toEqual([200, []]); // a cursor is a position, and shows nothing of the job
 });
 
 test("the queue is ordered by priority, then by time", async () => {

@@ -7,7 +7,7 @@ import * as codeArtifacts from "../code_artifacts/service.ts";
 import * as datasets from "../datasets/service.ts";
 import * as deployments from "../deployments/service.ts";
 import * as detection from "../detection/service.ts";
-import * as models from "../models/service.ts";
+import { removeAll as removeModels } from "../models/remove.ts";
 import * as rewardFunctions from "../reward_functions/service.ts";
 import * as secrets from "../secrets/service.ts";
 import * as sessions from "../sessions/service.ts";
@@ -31,7 +31,7 @@ export async function purge(ctx: Ctx) {
         detection.removeAll(ctx, workspaceId);
         sessions.removeAll(ctx, workspaceId);
         trainingJobs.removeAll(ctx, workspaceId);
-        models.removeAll(ctx, workspaceId);
+        removeModels(ctx, workspaceId);
         datasets.removeAll(ctx, workspaceId);
         volumes.removeAll(ctx, workspaceId);
         codeArtifacts.removeAll(ctx, workspaceId);

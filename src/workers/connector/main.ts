@@ -5,9 +5,9 @@ import { type Host, runHosted } from "../host.ts";
 import { type FromConnector, ToConnector } from "../protocol.ts";
 import { createDialer } from "./dialer.ts";
 import { hiding } from "./hide.ts";
-import { readInto } from "./reading.ts";
+import { readInto } from "./rows/reading.ts";
+import { validate } from "./rows/validating.ts";
 import { type Connector, type Open, type Opening, SourceError } from "./types.ts";
-import { validate } from "./validating.ts";
 
 type Task = ToConnector;
 type ConnectorHost = Host<ToConnector, FromConnector>;

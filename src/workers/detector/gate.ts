@@ -3,49 +3,28 @@
  * image may use the whole limit, never more.
  */
 import { ClientLeft } from "../../lib/net/client_left.ts";
-
-type Waiting = { amount: number; admit: () => void };
+import { type Release, Semaphore } from "../../platform/semaphore.ts";
 
 export type Gate = {
-  /** Returns the release function, which must be called once. */
-  enter: (amount: number, signal: AbortSignal) => Promise<() => void>;
+  /** Returns the release function. */
+  enter: (amount: number, signal: AbortSignal) => Promise<Release>;
   readonly used: number;
 };
 
 export function createGate(capacity: number): Gate {
-  const queue: Waiting[] = [];
-  let used = 0;
-  const advance = () => {
-    for (let first = queue[0]; first && used + first.amount <= capacity; first = queue[0]) {
-      queue.shift();
-      used += first.amount;
-      first.admit();
-    }
-  };
+  const bytes = new Semaphore({ permits: capacity });
+  let requests = 0;
   return {
     get used() {
-      return used;
+      return capacity - bytes.free;
     },
     async enter(wanted, signal) {
-      const amount = Math.min(wanted, capacity);
-      const entered = Promise.withResolvers<void>();
-      const waiting: Waiting = { amount, admit: entered.resolve };
-      const leave = () => {
-        const at = queue.indexOf(waiting);
-        if (at < 0) return;
-        queue.splice(at, 1);
-        entered.reject(new ClientLeft());
-        advance();
-      };
-      if (signal.aborted) throw new ClientLeft();
-      signal.addEventListener("abort", leave, { once: true });
-      queue.push(waiting);
-      advance();
-      await entered.promise.finally(() => signal.removeEventListener("abort", leave));
-      return () => {
-        used -= amount;
-        advance();
-      };
+      // The semaphore is fair between workspaces. Each request counts as one of its own, so that all wait in one queue.
+      const caller = { workspaceId: String(requests++), signal };
+      const release = await bytes.acquire(caller, { permits: Math.min(wanted, capacity) }).catch((reason) => {
+        throw signal.aborted ? new ClientLeft() : reason;
+      });
+      return release as Release; // undefined only with `maxWaiting` or a timeout
     },
   };
 }

@@ -22,11 +22,13 @@ const show = command({
         payment_customer_id: paymentCustomerId,
         balance_usd: usdOf(billing.balanceMicros(ctx, id)),
         items: billing.transactions(ctx, id, { limit: SHOWN }).data,
+        is_free: ctx.config.billing.local_rate_usd_per_hour === 0,
       };
     });
     if (json) printJson(account);
     else {
       note(`${dollars(account.balance_usd)} left (${account.payment_customer_id}).`);
+      if (account.is_free) note("This machine is free (billing.local_rate_usd_per_hour = 0): nothing is charged.");
       const rows = account.items.map((each) => [each.created_at, dollars(each.amount_usd), each.description]);
       printTable(["WHEN", "AMOUNT", "WHAT"], rows, "No transactions yet.");
     }

@@ -1,4 +1,5 @@
 import { resolve } from "node:path";
+import type { Ctx } from "../../../context.ts";
 import { formatBytes } from "../../../lib/bytes.ts";
 import type { Model } from "../../../resources/models/schema.ts";
 import { CONFIG_FLAG, command, DATA_FLAG, EXIT, type Group, JSON_FLAG, SERVER_FLAGS } from "../../args.ts";
@@ -33,13 +34,15 @@ const list = command({
       const rows = found.map((model) => [
         model.name,
         model.status,
+        model.type ?? "-",
+        model.base_model ?? "-",
         model.architecture ?? "-",
         model.parameters === null ? "-" : countOf(model.parameters),
         model.quantization ?? "-",
         model.size_bytes === null ? "-" : formatBytes(model.size_bytes),
         model.error ?? "",
       ]);
-      const header = ["NAME", "STATUS", "ARCHITECTURE", "PARAMETERS", "TYPE", "SIZE", ""];
+      const header = ["NAME", "STATUS", "KIND", "BASE", "ARCHITECTURE", "PARAMETERS", "TYPE", "SIZE", ""];
       printTable(
         header,
         rows,
@@ -56,28 +59,48 @@ const importModel = command({
   flags: {
     ...WHERE,
     name: { type: "string", value: "NAME", doc: "Name of the model (default: the file's name without .gguf)" },
+    base: {
+      type: "string",
+      value: "NAME",
+      doc: "Base model of an adapter (default: the only model that fits it)",
+    },
     move: { type: "boolean", doc: "Move the file instead of copying it" },
     replace: { type: "boolean", doc: "Replace a model with the same name" },
     json: JSON_FLAG,
   },
   examples: ["verk models import ./qwen2.5-0.5b-instruct-q8_0.gguf", "verk models import m.gguf --name team/m --move"],
   exits: { 1: "failed: the file cannot be used, or the name is taken" },
-  async run({ name, move, replace, json, ...where }, file = "") {
-    const { imports, offline, presentModel } = await import("../../offline.ts");
+  async run({ name, base, move, replace, json, ...where }, file = "") {
+    const {
+      DEFAULT_WORKSPACE,
+      imports,
+      models: registry,
+      mustFindWorkspace,
+      offline,
+      presentModel,
+    } = await import("../../offline.ts");
     // Opened as the calling user, before root switches to the owner of the data directory.
     const source = await imports.openSource(resolve(file));
     const progress = createProgress();
     try {
       const settings = settingsOf(where);
+      const baseIn = (ctx: Ctx) =>
+        imports.baseFor(ctx, mustFindWorkspace(ctx, DEFAULT_WORKSPACE).id, source.shape, base);
+      if (base !== undefined) await offline(settings, baseIn); // before anything is copied
       const onProgress = (fraction: number) => progress.show("copying", fraction);
       const options = { name: imports.nameFor(file, name), move, replace, onProgress };
       const copy = await imports.place(settings.data_dir, source, options);
       progress.end();
-      const row = await offline(settings, (ctx) => imports.registerChecked(ctx, copy, source.shape), { create: true });
+      const register = (ctx: Ctx) => {
+        const { id } = mustFindWorkspace(ctx, DEFAULT_WORKSPACE);
+        const fits = registry.fittingBases(ctx, id, source.shape).map((each) => each.name);
+        return { row: imports.registerChecked(ctx, copy, source.shape, baseIn(ctx)), fitting: fits };
+      };
+      const { row, fitting } = await offline(settings, register, { create: true });
       if (json) printJson(presentModel(row));
       else {
         print(row.name);
-        note(`${describe(presentModel(row))}. Serve it with \`verk deploy ${row.name}\`.`);
+        note(`${describe(presentModel(row))}. ${nextStep(presentModel(row), file, fitting)}`);
       }
       return EXIT.ok;
     } finally {
@@ -126,6 +149,16 @@ const pull = command({
 });
 
 export const models: Group = { summary: "Models on this machine", subcommands: { list, import: importModel, pull } };
+
+/** What to do with an imported file. An adapter needs its base model first. */
+function nextStep({ name, type, base_model: base }: Model, file: string, fitting: string[]): string {
+  const serve = `Serve it with \`verk deploy ${name}\`.`;
+  if (type !== "adapter") return serve;
+  if (base !== null) return `It is an adapter of ${base}. ${serve}`;
+  if (fitting.length === 0)
+    return `It is an adapter, and its base model is not here. Import or pull the base model, then \`verk deploy ${name}\`.`;
+  return `It is an adapter, and several models fit it: ${fitting.slice(0, 5).join(", ")}. Say which: \`verk models import ${file} --name ${name} --replace --base NAME\`.`;
+}
 
 const endingOf = (status: Model["status"]) => (status === "failed" ? "failed" : `is ${status}`);
 

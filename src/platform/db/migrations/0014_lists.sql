@@ -3,3 +3,4 @@ CREATE INDEX audit_log_key ON audit_log (key_id, id);
 CREATE INDEX events_by_type ON events (workspace_id, type, seq);
 CREATE INDEX reward_functions_name ON reward_functions (workspace_id, name, created_at, id);
 CREATE INDEX sessions_status ON sessions (workspace_id, status, created_at, id);
+CREATE INDEX training_jobs_by_method ON training_jobs (workspace_id, method, created_at, id);

@@ -13,6 +13,7 @@ import m0011 from "./0011_publicity.sql" with { type: "text" };
 import m0012 from "./0012_counters.sql" with { type: "text" };
 import m0013 from "./0013_growth.sql" with { type: "text" };
 import m0014 from "./0014_lists.sql" with { type: "text" };
+import m0015 from "./0015_usage.sql" with { type: "text" };
 import m0016 from "./0016_job_stages.sql" with { type: "text" };
 import m0017 from "./0017_deployment_queue.sql" with { type: "text" };
 import m0018 from "./0018_hooks.sql" with { type: "text" };
@@ -35,6 +36,7 @@ export const MIGRATIONS: readonly Migration[] = [
   { version: 12, name: "0012_counters", sql: m0012 },
   { version: 13, name: "0013_growth", sql: m0013 },
   { version: 14, name: "0014_lists", sql: m0014 },
+  { version: 15, name: "0015_usage", sql: m0015 },
   { version: 16, name: "0016_job_stages", sql: m0016 },
   { version: 17, name: "0017_deployment_queue", sql: m0017 },
   { version: 18, name: "0018_hooks", sql: m0018 },

@@ -195,7 +195,7 @@ function excess({ limit, index }: ListExcess, maxRowBytes: number): AppError {
   if (limit === "maxElements")
     return new AppError("schema", `rows: a request takes at most ${MOST_ROWS} rows; send several`, { param: "/rows" });
   if (limit === "maxRestBytes")
-    return new AppError("schema", `The body has more than ${REST_BYTES} bytes outside of rows`, { param: "/rows" });
+    return new AppError("payload_too_large", `The body has more than ${REST_BYTES} bytes outside of rows`);
   return new AppError("schema", `rows.${index}: the row is longer than ${maxRowBytes} bytes (datasets.max_row_bytes)`, {
     param: `/rows/${index}`,
   });

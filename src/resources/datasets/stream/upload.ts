@@ -7,6 +7,7 @@ import { and, eq } from "drizzle-orm";
 import type { Ctx } from "../../../context.ts";
 import { type FilePart, readMultipart } from "../../../http/body/multipart.ts";
 import { type Creation, creates } from "../../../http/idempotency.ts";
+import { warn } from "../../../http/warnings.ts";
 import { AppError } from "../../../lib/errors.ts";
 import { newId } from "../../../lib/ids.ts";
 import type { Format } from "../../../lib/rows/format.ts";
@@ -165,11 +166,10 @@ async function keep(ctx: Ctx, call: Call, fields: UploadFields, built: RowsUploa
   }
 }
 
-function answerExisting({ set }: Call, { name }: UploadFields, existing: DatasetRow) {
+function answerExisting({ request, set }: Call, { name }: UploadFields, existing: DatasetRow) {
   set.status = 200;
   if (name !== existing.name)
-    set.headers["warning"] =
-      `299 - "name was ignored: dataset ${existing.id} already has this content and keeps its name"`;
+    warn(request, `name, because dataset ${existing.id} already has this content and keeps its name`);
   return present(existing);
 }
 

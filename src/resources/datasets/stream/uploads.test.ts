@@ -77,7 +77,7 @@ describe("an upload", () => {
     const other = await uploads(text, "zwei 😀");
     expect(other).toMatchObject({ status: 200, body: { id: first.id, name: "one" } });
     expect(other.headers.get("warning")).toBe(
-      `299 - "name was ignored: dataset ${first.id} already has this content and keeps its name"`,
+      `299 verk "ignored: name, because dataset ${first.id} already has this content and keeps its name"`,
     );
   });
 

@@ -2,7 +2,7 @@ import { afterEach, expect, test } from "bun:test";
 import { join } from "node:path";
 import { eventsOf, manyDeploying } from "../../../../test/fake_replicas.ts";
 import { until } from "../../../../test/harness.ts";
-import { liveOf } from "../fleet/fleet.ts";
+import { liveOf, readyOf } from "../fleet/fleet.ts";
 
 const CHAT = { model: "d", messages: [{ role: "user", content: "hi" }] };
 const { open: app, closeAll } = manyDeploying();
@@ -68,4 +68,15 @@ test("S1 retry: a request is not held for a deployment that was stopped", async 
   await on.call("POST", `/v1/deployments/${id}/stop`);
   expect((await answer).body.error).toMatchObject({ code: "unsupported_state" });
   expect(on.starts()).toHaveLength(1);
+});
+
+test("S1 retry: another replica that serves answers instead", async () => {
+  const on = await app({ lives: [{ dieAfter: 0 }, {}] });
+  const id = await on.deploy({ min_replicas: 2, max_replicas: 2 });
+  await until("both replicas", () => readyOf(liveOf(on.ctx, id)).length === 2);
+  const ask = () => on.call("POST", `/v1/deployments/${id}/chat/completions`, CHAT);
+  const answers = await Promise.all([ask(), ask()]); // one for each replica
+  expect(answers.map(({ status }) => status)).toEqual([200, 200]);
+  expect(eventsOf(on, id)).toEqual(["deployment.created", "deployment.serving"]);
+  await until("the lost process to be gone", () => liveOf(on.ctx, id).replicas.size === 1);
 });

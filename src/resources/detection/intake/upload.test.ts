@@ -65,6 +65,13 @@ test.each([
   ["no bytes", () => post("", JPEG), 400, "INVALID_REQUEST", "image"],
   ["another kind of file", () => post("BM....", JPEG), 415, "UNSUPPORTED_FORMAT", "JPEG"],
   ["an unknown model", () => post(bytesOf(), JPEG, "/api/detect?model=gpt"), 400, "UNKNOWN_MODEL", "gpt"],
+  [
+    "a mistyped field",
+    () => post(formOf({ image: bytesOf(), modle: "detector_v0" })),
+    400,
+    "INVALID_REQUEST",
+    "Did you mean model?",
+  ],
   ["both options", () => post(formOf({ image: bytesOf(), model: "a", models: "b" })), 400, "INVALID_REQUEST", "models"],
   [
     "an option of another kind",

@@ -5,6 +5,7 @@ import { deepest, type Issue, schemaError } from "../../../http/answer/issues.ts
 import { readBody } from "../../../http/body/json.ts";
 import { isMultipart, readMultipart } from "../../../http/body/multipart.ts";
 import { readBytes } from "../../../http/body/read_bytes.ts";
+import { checkFields } from "../../../http/body/unknown_fields.ts";
 import { bodyLimits } from "../../../http/limits/body_limits.ts";
 import { AppError } from "../../../lib/errors.ts";
 import { KIB } from "../../../lib/units.ts";
@@ -68,6 +69,7 @@ async function readForm(ctx: Ctx, request: Request, workspaceId: string): Promis
       files.push(new Uint8Array(Buffer.concat(await Array.fromAsync(stream))));
     },
   });
+  checkFields(request, schema.Detect, fields);
   const { image, audio, ...options } = fields;
   const given = files.length + (image === undefined ? 0 : 1) + (audio === undefined ? 0 : 1);
   if (given > 1) throw schemaError({ path: ["image"], message: "send one file, in image or in audio" });

@@ -7,12 +7,13 @@ import { join } from "node:path";
 import { and, eq, isNull } from "drizzle-orm";
 import type { Ctx } from "../../../context.ts";
 import { transition } from "../../../events/lifecycle.ts";
+import { convertHint, isHuggingFaceFolder, isSafetensors } from "../../../lib/gguf/other_formats.ts";
 import { DAY_MS } from "../../../lib/units.ts";
 import { durable, write } from "../../../platform/db/db.ts";
 import { cleanTemp } from "../../../platform/files.ts";
 import { BUILTIN_NAME, ensureBuiltin } from "../builtin.ts";
 import { machine } from "../machine.ts";
-import { removeStrayResults } from "../results.ts";
+import { refuseAbandoned, removeStrayResults } from "../results.ts";
 import * as models from "../service.ts";
 import { type ModelRow, models as table } from "../table.ts";
 import { removeStray } from "../upload/files.ts";
@@ -34,6 +35,7 @@ export async function scan(ctx: Ctx, signal?: AbortSignal) {
   await removeUnused(ctx);
   await removeStray(ctx);
   await removeStrayResults(ctx);
+  refuseAbandoned(ctx);
   await mkdir(join(ctx.config.data_dir, FOLDER), { recursive: true, mode: 0o700 });
   await cleanTemp(join(ctx.config.data_dir, FOLDER), ABANDONED_MS, ctx.clock.now());
   while (!signal?.aborted && (await scanOnce(ctx))) await ctx.clock.sleep(PAUSE_MS, signal);
@@ -98,16 +100,27 @@ async function filesOf(ctx: Ctx): Promise<ModelFile[]> {
   for (const entry of await readdir(root)) {
     if (entry.startsWith(".") || entry === HUB) continue;
     const here = await fileAt(root, entry);
-    if (here === "folder")
-      for (const inner of await readdir(join(root, entry)).catch(() => [])) {
+    if (here === "folder") {
+      const names = await readdir(join(root, entry)).catch(() => []);
+      if (isHuggingFaceFolder(names)) reportFolder(ctx, `${FOLDER}/${entry}`);
+      for (const inner of names) {
         const below = inner.startsWith(".") ? undefined : await fileAt(root, `${entry}/${inner}`);
         if (below !== undefined && below !== "folder") found.push(below);
       }
-    else if (here) found.push(here);
+    } else if (here) found.push(here);
+    else if (isSafetensors(entry)) reportFolder(ctx, `${FOLDER}/${entry}`);
   }
   return found.filter(
     ({ name }) => name !== BUILTIN_NAME && name.length <= 200 && name.isWellFormed() && !/\p{Cc}/u.test(name),
   );
+}
+
+/** Logs once what the scan ignores, so that a folder of another format does not vanish without a word. */
+function reportFolder(ctx: Ctx, path: string) {
+  const { seen } = ctx.state.models;
+  if (seen.has(path)) return;
+  seen.set(path, "ignored");
+  ctx.log.warn("the models folder has a model that is not GGUF: it is ignored", { path, fix: convertHint(path) });
 }
 
 /** Follows links. */

@@ -1,6 +1,6 @@
 /** Imports a file of this machine into the models folder. The file gets its name only when it is complete. */
 import { constants } from "node:fs";
-import { copyFile, type FileHandle, lstat, mkdir, open, rename, rm, stat, statfs } from "node:fs/promises";
+import { copyFile, type FileHandle, lstat, mkdir, open, readdir, rename, rm, stat, statfs } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import { and, eq, isNull } from "drizzle-orm";
 import type { Ctx } from "../../../context.ts";
@@ -8,13 +8,14 @@ import { transition } from "../../../events/lifecycle.ts";
 import { formatBytes } from "../../../lib/bytes.ts";
 import { AppError } from "../../../lib/errors.ts";
 import { describe } from "../../../lib/gguf/describe.ts";
+import { folderHint, isHuggingFaceFolder, isSafetensors, safetensorsHint } from "../../../lib/gguf/other_formats.ts";
 import { GgufError } from "../../../lib/gguf/parse.ts";
 import { readHeader } from "../../../lib/gguf/read.ts";
 import { durable, write } from "../../../platform/db/db.ts";
 import { asStorageError, errorCode, renameDurably, syncDir, tempPath } from "../../../platform/files.ts";
 import type { ModelShape } from "../../../workers/protocol.ts";
 import { BUILTIN_NAME } from "../builtin.ts";
-import { machine } from "../machine.ts";
+import { INSTALLATION, machine } from "../machine.ts";
 import * as models from "../service.ts";
 import { type ModelRow, models as table } from "../table.ts";
 import { FOLDER, HUB } from "./folder.ts";
@@ -50,13 +51,22 @@ export async function openSource(path: string): Promise<Source> {
   });
   try {
     const stats = await handle.stat();
+    if (stats.isDirectory()) throw refuse(await folderRefusal(path));
     if (!stats.isFile()) throw refuse(`${path} is not a file`);
+    if (isSafetensors(path)) throw refuse(safetensorsHint(path, dirname(path)));
     const header = await readHeader(async (...where) => (await handle.read(...where)).bytesRead, stats.size);
     return { path, handle, size: stats.size, shape: describe(header) };
   } catch (error) {
     await handle.close();
     throw error instanceof GgufError ? refuse(`${path}: ${error.message}`, error) : error;
   }
+}
+
+async function folderRefusal(path: string): Promise<string> {
+  const files = await readdir(path);
+  if (isHuggingFaceFolder(files)) return folderHint(path);
+  const model = files.find((name) => /\.gguf$/i.test(name));
+  return `${path} is a folder: import a GGUF file${model === undefined ? "" : `, such as ${join(path, model)}`}`;
 }
 
 /** The given name, or the name of the file. */
@@ -156,19 +166,40 @@ async function flush(path: string) {
 }
 
 /** Writes the row of a file whose header the caller has read. Also works beside a running server. */
-export function registerChecked(ctx: Ctx, imported: ImportedFile, shape: ModelShape): ModelRow {
+export function registerChecked(ctx: Ctx, imported: ImportedFile, shape: ModelShape, base?: ModelRow): ModelRow {
   const { name, ...file } = imported;
   const now = ctx.clock.now();
+  const of = base && { baseModel: base.name, baseModelId: base.id };
   return write(ctx.db, (tx) => {
     const known = tx
       .select()
       .from(table)
       .where(and(isNull(table.workspaceId), eq(table.name, name)))
       .get();
-    const { id } = known ?? models.add(tx, { workspaceId: null, name, source: "folder", path: file.path }, now);
-    if (known) transition(tx, machine, "recheck", { id, now }, { path: file.path });
+    const { id } = known ?? models.add(tx, { workspaceId: null, name, source: "folder", path: file.path, ...of }, now);
+    if (known) transition(tx, machine, "recheck", { id, now }, { path: file.path, ...of });
     return models.accept(tx, id, { ...file, shape }, now) ?? (known as ModelRow); // pending always becomes ready
   });
+}
+
+/**
+ * The base model of an adapter: the given one, or the only one that fits. Undefined: none or several fit. Throws if the
+ * given one is not there or does not fit.
+ */
+export function baseFor(ctx: Ctx, workspaceId: string, shape: ModelShape, given?: string): ModelRow | undefined {
+  if (shape.type !== "adapter") {
+    if (given !== undefined) throw refuse("--base: this file is a whole model, not an adapter. Remove the flag");
+    return undefined;
+  }
+  const fitting = models.fittingBases(ctx, workspaceId, shape);
+  if (given === undefined) return fitting.length === 1 ? fitting[0] : undefined;
+  const base = models.find(ctx, workspaceId, given);
+  if (!base) throw refuse(`--base: there is no model ${JSON.stringify(given)}. \`verk models list\` shows the models`);
+  if (!fitting.some(({ id }) => id === base.id))
+    throw refuse(
+      `--base: the adapter is for ${shape.architecture} models with ${shape.layers} layers and does not fit ${base.name}`,
+    );
+  return base;
 }
 
 /** For code inside the server. The command line calls the steps itself. */
@@ -176,7 +207,7 @@ export async function importFile(ctx: Ctx, path: string, name?: string): Promise
   const source = await openSource(path);
   try {
     const imported = await place(ctx.config.data_dir, source, { name: nameFor(path, name) });
-    const row = registerChecked(ctx, imported, source.shape);
+    const row = registerChecked(ctx, imported, source.shape, baseFor(ctx, INSTALLATION, source.shape));
     await durable(ctx.db);
     return row;
   } finally {

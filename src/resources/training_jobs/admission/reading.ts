@@ -2,18 +2,19 @@
  * The first stage of a job on a connected dataset: its source is read into a snapshot while the job is queued. The
  * credentials of the request are only in the memory of this process, and only until the reading has ended.
  */
+import { and, eq, isNotNull, isNull } from "drizzle-orm";
 import type { Ctx } from "../../../context.ts";
 import { AppError } from "../../../lib/errors.ts";
 import type { Credentials } from "../../../lib/source.ts";
 import type { Method } from "../../../lib/training/hyperparameters.ts";
-import { type Tx, write } from "../../../platform/db/db.ts";
+import { afterCommit, type Db, type Tx, write } from "../../../platform/db/db.ts";
+import { snapshotId } from "../../datasets/schema.ts";
 import * as datasets from "../../datasets/service.ts";
 import * as snapshots from "../../datasets/stream/snapshots.ts";
 import * as moves from "../state/moves.ts";
 import { note } from "../state/notes.ts";
 import { unfinishedJob } from "../state/rows.ts";
-import { finishReading, unreadJobs } from "../state/unread.ts";
-import type { JobError, JobRow } from "../table.ts";
+import { type JobError, type JobRow, trainingJobs } from "../table.ts";
 import { Faults } from "./faults.ts";
 import { modelFor } from "./references.ts";
 import { columnsOf, type JobRows, readAndPin } from "./rows.ts";
@@ -53,6 +54,49 @@ async function read(ctx: Ctx, job: JobRow, credentials: Credentials, signal: Abo
   }
 }
 
+type Facts = Pick<
+  JobRow,
+  | "datasetId"
+  | "snapshotNumber"
+  | "numRows"
+  | "evalDatasetId"
+  | "evalSnapshotNumber"
+  | "hyperparameters"
+  | "totalSteps"
+  | "memoryBytes"
+  | "microDivisor"
+  | "saveSteps"
+> & { snapshotSha256: string | null };
+
+/** Puts the job into the queue with its pinned rows. Nothing happens if the job has ended. */
+function finishReading(ctx: Ctx, id: string, { snapshotSha256, ...facts }: Facts) {
+  const now = ctx.clock.now();
+  write(ctx.db, (tx) => {
+    const job = unfinishedJob(tx, id);
+    if (!job?.reading) return;
+    const lock = { ...job.lock, snapshot_sha256: snapshotSha256 };
+    tx.update(trainingJobs)
+      .set({ ...facts, lock, reading: null, updatedAt: now })
+      .where(eq(trainingJobs.id, id))
+      .run();
+    for (const [datasetId, before, number] of [
+      [facts.datasetId, job.snapshotNumber, facts.snapshotNumber],
+      [facts.evalDatasetId, job.evalSnapshotNumber, facts.evalSnapshotNumber],
+    ] as const) {
+      if (datasetId === null || before !== null || number === null) continue;
+      const snapshot_id = snapshotId(number);
+      const message = `The dataset ${datasetId} was read as ${snapshot_id}`;
+      note(tx, job, now, {
+        level: "info",
+        type: "dataset.read",
+        message,
+        data: { dataset_id: datasetId, snapshot_id },
+      });
+    }
+    afterCommit(tx, () => ctx.state.trainingJobs.changes.notify(id));
+  });
+}
+
 /** The hyperparameters, the steps and the memory follow from the rows. */
 async function sizeAgain(ctx: Ctx, job: JobRow, { train }: JobRows): Promise<Size> {
   if (job.method === "custom") return CUSTOM_SIZE;
@@ -78,6 +122,13 @@ function causeOf(ctx: Ctx, job: JobRow, error: unknown): JobError {
   const message = "The dataset could not be read because of an error of the server. Create the job again";
   return { code: "dataset_error", message, param: "/dataset" };
 }
+
+const unreadJobs = (db: Db): JobRow[] =>
+  db
+    .select()
+    .from(trainingJobs)
+    .where(and(isNull(trainingJobs.completedAt), isNotNull(trainingJobs.reading)))
+    .all();
 
 /** Aborts readings of ended jobs, and decides about jobs whose reading an earlier server lost. */
 export function reconcileReadings(ctx: Ctx) {

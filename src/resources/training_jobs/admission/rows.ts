@@ -43,7 +43,7 @@ export async function readAndPin(ctx: Ctx, job: JobRow, access: Access): Promise
   };
 }
 
-/** What is known of a source before it is read: the last reading is the best estimate. Undefined if it is no source. */
+/** The rows of a source before it is read. The last reading is the best estimate. Undefined if it is no source. */
 function unread(ctx: Ctx, { workspaceId, method }: Reader, reference: string): Rows | undefined {
   const [id = "", name = "latest"] = reference.split("@");
   const dataset = datasets.find(ctx, workspaceId, id);
@@ -53,9 +53,9 @@ function unread(ctx: Ctx, { workspaceId, method }: Reader, reference: string): R
   return { datasetId: id, snapshotNumber: null, sha256: null, rows, format };
 }
 
-type Wanted = { reference: string; param: Pointer; credentials: Credentials; signal?: AbortSignal };
+type PinRequest = { reference: string; param: Pointer; credentials: Credentials; signal?: AbortSignal };
 
-async function pin(ctx: Ctx, reader: Reader, { reference, param, ...access }: Wanted): Promise<Rows | undefined> {
+async function pin(ctx: Ctx, reader: Reader, { reference, param, ...access }: PinRequest): Promise<Rows | undefined> {
   const renames = { "/dataset": param, id: param };
   const options = { ...access, jobId: reader.jobId };
   const { dataset, snapshot } = await renaming(renames, () => claim(ctx, reader.workspaceId, reference, options));

@@ -5,7 +5,9 @@
 import { and, asc, eq } from "drizzle-orm";
 import type { Ctx } from "../../../context.ts";
 import { transition } from "../../../events/lifecycle.ts";
+import { AppError } from "../../../lib/errors.ts";
 import { newId } from "../../../lib/ids.ts";
+import { SECOND_MS } from "../../../lib/units.ts";
 import { type Tx, write } from "../../../platform/db/db.ts";
 import { type ForeignDir, pathForWorker } from "../../../sandbox/files/foreign_dir.ts";
 import { contentOf, fileBytes, makeDir, removeTree } from "../../../sandbox/files/trees.ts";
@@ -41,6 +43,39 @@ export function requestExport(
   const { id: checkpointId, jobId, workspaceId } = checkpoint;
   mustBeOpen({ db: tx, config: ctx.config }, { workspaceId, kind: "checkpoints" });
   return insert(tx, { jobId, workspaceId, checkpointId, variant, quantization }, now);
+}
+
+const SERVED: ExportKind = { variant: "merged", quantization: "F16" };
+const variantOf = ({ variant, quantization }: ExportKind) => `${variant} ${quantization}`;
+
+/** The model that `requestModel` makes, also while it is being made. */
+export const servedModelOf = (ctx: Ctx, workspaceId: string, checkpointId: string): ModelRow | undefined =>
+  modelResults.byExport(ctx, workspaceId, checkpointId, variantOf(SERVED));
+
+/** Makes a checkpoint of full weights a model that can be served. The row of the model exists at once. */
+export function requestModel(ctx: Ctx, job: JobRow, checkpoint: CheckpointRow) {
+  const now = ctx.clock.now();
+  write(ctx.db, (tx) => {
+    const row = requestExport(ctx, tx, checkpoint, SERVED);
+    if (row.status === "failed")
+      throw new AppError("worker_failed", `checkpoint: a model could not be made of it: ${row.error}`, {
+        retryAfterSeconds: RETRY_MS / SECOND_MS,
+      });
+    if (row.status === "ready") {
+      if (row.storageKey !== null) looseKeys.drop(tx, row.storageKey, now);
+      transition(tx, machine, "again", { id: row.id, now }, { storageKey: null }); // its model was deleted
+    }
+    modelResults.announceResult(ctx, tx, {
+      workspaceId: job.workspaceId,
+      jobId: job.id,
+      checkpointId: checkpoint.id,
+      step: checkpoint.step,
+      variant: variantOf(SERVED),
+      name: `${job.outputName}-step-${checkpoint.step}`,
+      baseModelId: job.baseModelId,
+    });
+  });
+  ctx.wake("training_jobs.reconcile");
 }
 
 type NewExport = Pick<ExportRow, "jobId" | "workspaceId" | "checkpointId" | "variant" | "quantization">;
@@ -92,7 +127,10 @@ function recordFailure(ctx: Ctx, row: ExportRow, error: unknown) {
   ctx.log.error("cannot make an export", { job: row.jobId, variant: row.variant, error });
   const message = error instanceof Error ? error.message.replaceAll(`${ctx.config.data_dir}/`, "") : String(error);
   const now = ctx.clock.now();
-  write(ctx.db, (tx) => transition(tx, machine, "fail", { id: row.id, now }, { error: message }));
+  write(ctx.db, (tx) => {
+    transition(tx, machine, "fail", { id: row.id, now }, { error: message });
+    modelResults.refuseResult(ctx, tx, { checkpointId: row.checkpointId, variant: variantOf(row) }, message);
+  });
 }
 
 async function makeExport(ctx: Ctx, row: ExportRow) {
@@ -189,7 +227,7 @@ const register = (ctx: Ctx, { job, row, checkpoint, from }: NewFile) =>
     jobId: job.id,
     checkpointId: checkpoint.id,
     step: checkpoint.step,
-    variant: `${row.variant} ${row.quantization}`,
+    variant: variantOf(row),
     name: `${job.outputName}-${row.quantization.toLowerCase()}`,
     baseModelId: job.baseModelId,
     file: from,

@@ -8,7 +8,6 @@ import { MINUTE_MS } from "../../../lib/units.ts";
 import { runTime } from "../../billing/run_time.ts";
 import { costOf } from "../../billing/service.ts";
 import * as gpu from "../../gpu/service.ts";
-import { reconcileReadings } from "../admission/reading.ts";
 import { startNextExport } from "../artifacts/exports.ts";
 import { storeLog } from "../logs/reading.ts";
 import { exceededLimit, UNREPORTED_END } from "../policy.ts";
@@ -53,7 +52,6 @@ export async function reconcile(ctx: Ctx): Promise<void> {
     if (!row || row.completedAt !== null) stopRun(ctx, run, "the job has ended");
     else guarded(ctx, "cannot reconcile a job", row.id, () => reconcileJob(ctx, row));
   }
-  reconcileReadings(ctx);
   for (const id of live.jobsAwaitingMemory()) if (currentJob(ctx.db, id)?.status !== "queued") releaseMemory(ctx, id);
   const filling = live.fillOnce(() => startQueued(ctx));
   await Promise.race([filling, new Promise(setImmediate)]); // a job that can start at once starts in this tick

@@ -1,6 +1,6 @@
 /** The live state of training jobs: what only this process knows. It is lost with the process; rows and files stay. */
+import type { Clock } from "../../../platform/clock.ts";
 import { Semaphore } from "../../../platform/semaphore.ts";
-import { ChangeSignals } from "./change_signals.ts";
 
 /** A trainer process, or a command in a jail, that works for a job. */
 export type Run = {
@@ -20,6 +20,33 @@ export type DatasetReading = { readonly abort: AbortController; readonly over: P
 
 const PREVIEWS = 2; // at the same time: each loads a model
 const MAX_WAITING_PREVIEWS = 64;
+
+const POLL_MS = 1_000; // a change without a signal is noticed this much later
+
+/** Wakes readers of a job's log or state when there may be more to read. */
+class ChangeSignals {
+  readonly #waiting = new Map<string, Set<() => void>>();
+
+  /** Call it when the log has more lines or the row has changed. */
+  notify(jobId: string) {
+    for (const wake of this.#waiting.get(jobId) ?? []) wake();
+  }
+
+  /** Resolves at the next change, after a second at the latest, or when `signal` aborts. */
+  async next(clock: Clock, jobId: string, signal: AbortSignal): Promise<void> {
+    const waiting = this.#waiting.get(jobId) ?? new Set();
+    this.#waiting.set(jobId, waiting);
+    const changed = new AbortController();
+    const wake = () => changed.abort();
+    waiting.add(wake);
+    try {
+      await clock.sleep(POLL_MS, AbortSignal.any([signal, changed.signal]));
+    } finally {
+      waiting.delete(wake);
+      if (waiting.size === 0) this.#waiting.delete(jobId);
+    }
+  }
+}
 
 type Positions = { generation: number; byJob: ReadonlyMap<string, number> };
 

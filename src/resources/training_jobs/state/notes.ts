@@ -1,3 +1,4 @@
+import { CATALOG, type EventType } from "../../../events/catalog.ts";
 import { emit } from "../../../events/emit.ts";
 import { transition } from "../../../events/lifecycle.ts";
 import { newId } from "../../../lib/ids.ts";
@@ -41,14 +42,17 @@ export function step(tx: Tx, { id, action, now, patch }: Step, what: Omit<Note, 
   const row = transition(tx, machine, action, { id, now, eventId }, patch);
   if (!row) return undefined;
   const { data, ...rest } = what;
-  const type = machine.steps[action][2] ?? "";
-  insert(tx, row, now, { id: eventId, type, ...rest, data: { ...report(row), ...data } });
+  const type = machine.steps[action][2];
+  if (type) insert(tx, row, now, { id: eventId, type, ...rest, data: { ...dataOf(type, row), ...data } });
   return row;
 }
 
 /** The first line of the history, with the event of the workspace under the same id. */
 export function noteCreated(tx: Tx, job: JobRow, now: number) {
-  const data = report(job);
-  const id = emit(tx, "job.created", { workspaceId: job.workspaceId, now }, data);
-  insert(tx, job, now, { id, level: "info", type: "job.created", message: "Created and queued", data });
+  const type = "job.created";
+  const id = emit(tx, type, { workspaceId: job.workspaceId, now }, report(job));
+  insert(tx, job, now, { id, level: "info", type, message: "Created and queued", data: dataOf(type, job) });
 }
+
+/** The same data that the event has. */
+const dataOf = (type: EventType, job: JobRow): Record<string, unknown> => CATALOG[type].data.parse(report(job));

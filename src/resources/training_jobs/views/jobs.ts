@@ -5,8 +5,8 @@ import { type PageQuery, page } from "../../../http/answer/pagination.ts";
 import { runTime } from "../../billing/run_time.ts";
 import { present, type TrainingJob } from "../schema.ts";
 import { positionOf, reasonOf } from "../state/queue.ts";
-import { loadOf } from "../state/unread.ts";
 import { type JobRow, trainingJobs } from "../table.ts";
+import { loadOf } from "./load.ts";
 
 export const presentJob = (ctx: Ctx, row: JobRow): TrainingJob => presentWith(ctx, row, true);
 

@@ -11,14 +11,9 @@ import {
 } from "@aws-sdk/client-s3";
 import { getSignedUrl } from "@aws-sdk/s3-request-presigner";
 import { z } from "zod";
-import { failpoint } from "../failpoint.ts";
-import { ContentError, type Written } from "../files.ts";
-import { eachOf } from "./batches.ts";
-import type { Bucket } from "./s3_bucket.ts";
-import { isNamed } from "./s3_errors.ts";
-import { newObjectName, newStaging, readStaging } from "./s3_names.ts";
-import type { Refs } from "./s3_refs.ts";
-import type { Pins } from "./s3_sweep.ts";
+import { failpoint } from "../../failpoint.ts";
+import { ContentError, type Written } from "../../files.ts";
+import { eachOf } from "../batches.ts";
 import {
   checkKey,
   type Presign,
@@ -26,7 +21,12 @@ import {
   type PresignedParts,
   type PresignedPut,
   type PutOptions,
-} from "./storage.ts";
+} from "../storage.ts";
+import type { Bucket } from "./bucket.ts";
+import { isNamed } from "./errors.ts";
+import { newObjectName, newStaging, readStaging } from "./names.ts";
+import type { Refs } from "./refs.ts";
+import type { Pins } from "./sweep.ts";
 
 const MAX_PUT_BYTES = 5 * 2 ** 30; // S3's limit, for a copy as well
 const MAX_PARTS = 10_000;

@@ -1,7 +1,7 @@
 /** Renames source columns to target columns. Other columns keep their names, and no column may replace another. */
-import type { Row } from "../../lib/rows/format.ts";
-import { hasOddNumbers, parseExact } from "../../lib/rows/json.ts";
-import { SourceError } from "./types.ts";
+import type { Row } from "../../../lib/rows/format.ts";
+import { hasOddNumbers, parseExact } from "../../../lib/rows/json.ts";
+import { SourceError } from "../types.ts";
 
 export type Mapping = Record<string, string>;
 

@@ -1,4 +1,4 @@
-import { StorageError } from "../files.ts";
+import { StorageError } from "../../files.ts";
 
 /** A fault of the bucket or the settings. `message` is for the operator, `advice` for callers of the API. */
 export class BucketError extends StorageError {

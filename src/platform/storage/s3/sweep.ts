@@ -1,7 +1,7 @@
-import { eachOf, inGroups } from "./batches.ts";
-import type { Bucket, Listed } from "./s3_bucket.ts";
-import { readStaging } from "./s3_names.ts";
-import type { Refs } from "./s3_refs.ts";
+import { eachOf, inGroups } from "../batches.ts";
+import type { Bucket, Listed } from "./bucket.ts";
+import { readStaging } from "./names.ts";
+import type { Refs } from "./refs.ts";
 
 /**
  * Content that is being written, named or read by this process: a sweep leaves it alone. What a put has named since

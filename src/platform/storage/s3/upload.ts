@@ -5,10 +5,10 @@ import {
   CreateMultipartUploadCommand,
   UploadPartCommand,
 } from "@aws-sdk/client-s3";
-import { MIB } from "../../lib/units.ts";
-import { type Chunks, ContentError, type Written } from "../files.ts";
-import type { Bucket } from "./s3_bucket.ts";
-import type { PutOptions } from "./storage.ts";
+import { MIB } from "../../../lib/units.ts";
+import { type Chunks, ContentError, type Written } from "../../files.ts";
+import type { PutOptions } from "../storage.ts";
+import type { Bucket } from "./bucket.ts";
 
 const PART_BYTES = 8 * MIB;
 const IN_FLIGHT = 3;

@@ -4,15 +4,15 @@
  * starts again.
  */
 import { rmSync } from "node:fs";
-import type { Format, Row } from "../../lib/rows/format.ts";
-import { createLineReader, type Piece, RowError } from "../../lib/rows/lines.ts";
-import { isDatabase } from "../../lib/source.ts";
-import { openRows, type RowsFile } from "../../platform/rows/file.ts";
-import { createHashing } from "../../platform/rows/hash.ts";
-import type { Host } from "../host.ts";
-import type { FromConnector, ToConnector } from "../protocol.ts";
+import type { Format, Row } from "../../../lib/rows/format.ts";
+import { createLineReader, type Piece, RowError } from "../../../lib/rows/lines.ts";
+import { isDatabase } from "../../../lib/source.ts";
+import { openRows, type RowsFile } from "../../../platform/rows/file.ts";
+import { createHashing } from "../../../platform/rows/hash.ts";
+import type { Host } from "../../host.ts";
+import type { FromConnector, ToConnector } from "../../protocol.ts";
+import { type Connector, type Cursor, SourceError } from "../types.ts";
 import { renaming } from "./mapping.ts";
-import { type Connector, type Cursor, SourceError } from "./types.ts";
 
 type Task = Extract<ToConnector, { type: "read" }>;
 type ConnectorHost = Host<ToConnector, FromConnector>;

@@ -1,10 +1,10 @@
 /** Validates a source: its columns, its number of rows, and whether its first rows are rows of a dataset. */
-import { formatOf, rowFault } from "../../lib/rows/format.ts";
-import { createLineReader, RowError } from "../../lib/rows/lines.ts";
-import type { FromConnector, ToConnector } from "../protocol.ts";
-import { hiding } from "./hide.ts";
+import { formatOf, rowFault } from "../../../lib/rows/format.ts";
+import { createLineReader, RowError } from "../../../lib/rows/lines.ts";
+import type { FromConnector, ToConnector } from "../../protocol.ts";
+import { hiding } from "../hide.ts";
+import type { Connector } from "../types.ts";
 import { renamedColumns, renaming } from "./mapping.ts";
-import type { Connector } from "./types.ts";
 
 type Task = Extract<ToConnector, { type: "validate" }>;
 type Validated = Extract<FromConnector, { type: "validated" }>;

@@ -1,11 +1,11 @@
 /** Reads the content of a key from the bucket. */
 import { GetObjectCommand } from "@aws-sdk/client-s3";
-import { sha256Bytes } from "../files.ts";
-import { DamagedError, HASHED_FIRST_BYTES, type OnDamage, verifying, wrongHash, wrongSize } from "./damage.ts";
-import type { Bucket } from "./s3_bucket.ts";
-import { asBucketError, isNamed } from "./s3_errors.ts";
-import type { Ref } from "./s3_refs.ts";
-import type { Pins } from "./s3_sweep.ts";
+import { sha256Bytes } from "../../files.ts";
+import { DamagedError, HASHED_FIRST_BYTES, type OnDamage, verifying, wrongHash, wrongSize } from "../damage.ts";
+import type { Bucket } from "./bucket.ts";
+import { asBucketError, isNamed } from "./errors.ts";
+import type { Ref } from "./refs.ts";
+import type { Pins } from "./sweep.ts";
 
 type Piece = { offset: number; bytes: number };
 type Content = { bucket: Bucket; pins: Pins; ref: Ref; onDamage: OnDamage };

@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test";
-import type { Source } from "../../lib/source.ts";
-import type { ToConnector } from "../protocol.ts";
-import type { Connector, Reading } from "./types.ts";
+import type { Source } from "../../../lib/source.ts";
+import type { ToConnector } from "../../protocol.ts";
+import type { Connector, Reading } from "../types.ts";
 import { validate } from "./validating.ts";
 
 const never = new AbortController().signal;

@@ -1,10 +1,10 @@
 import { z } from "zod";
-import { failpoint } from "../failpoint.ts";
-import { eachOf, inGroups } from "./batches.ts";
-import type { Bucket } from "./s3_bucket.ts";
-import { BucketError } from "./s3_errors.ts";
-import { escapeKey, escapePrefix, sectionsAfter, unescapeKey } from "./s3_names.ts";
-import type { Head } from "./storage.ts";
+import { failpoint } from "../../failpoint.ts";
+import { eachOf, inGroups } from "../batches.ts";
+import type { Head } from "../storage.ts";
+import type { Bucket } from "./bucket.ts";
+import { BucketError } from "./errors.ts";
+import { escapeKey, escapePrefix, sectionsAfter, unescapeKey } from "./names.ts";
 
 const Ref = z.strictObject({
   /** Below objects/. */

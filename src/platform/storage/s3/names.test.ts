@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { escapeKey, escapePrefix, newStaging, readStaging, sectionsAfter, unescapeKey } from "./s3_names.ts";
+import { escapeKey, escapePrefix, newStaging, readStaging, sectionsAfter, unescapeKey } from "./names.ts";
 
 const KEYS = [
   "B",

@@ -7,9 +7,9 @@ import {
   PutObjectCommand,
   S3Client,
 } from "@aws-sdk/client-s3";
-import type { Config } from "../config/config.ts";
-import { asBucketError, isMissing } from "./s3_errors.ts";
-import { type FetchOptions, fetchHandler } from "./s3_fetch.ts";
+import type { Config } from "../../config/config.ts";
+import { asBucketError, isMissing } from "./errors.ts";
+import { type FetchOptions, fetchHandler } from "./fetch.ts";
 
 export type S3Settings = Config["storage"];
 export type Listed = { name: string; bytes: number; updatedAt: number };

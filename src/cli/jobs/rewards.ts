@@ -1,0 +1,53 @@
+/** The rewards of a new job, from `--reward FILE|NAME[:WEIGHT]`. */
+import { basename } from "node:path";
+import { UsageError } from "../../lib/errors.ts";
+import type { RewardFunction } from "../../resources/reward_functions/schema.ts";
+import { EXIT } from "../args.ts";
+import type { Client } from "../client.ts";
+import { note } from "../output.ts";
+import { type Code, isFile, readCode } from "../rewards/input.ts";
+import { rejectionText } from "../rewards/report.ts";
+import { type Body, rewardOf } from "./request.ts";
+
+/** `code`: of a file. Without it, `id` names a built-in or uploaded reward function. */
+export type Reward = { id: string; weight: number; code: Code | undefined };
+
+/** Reads the files, so that a missing one is noticed before anything is sent. */
+export function readRewards(values: readonly string[]): Promise<Reward[]> {
+  return Promise.all(
+    values.map(async (text) => {
+      const { id, weight } = isFile(text) ? { id: text, weight: 1 } : rewardOf(text);
+      if (isFile(id)) return { id, weight, code: await readCode(id, undefined) };
+      if (/\.(py|ts|js|mjs)$/i.test(id)) throw new UsageError(`--reward: there is no file ${id}`, EXIT.failed);
+      return { id, weight, code: undefined };
+    }),
+  );
+}
+
+/** One file without a weight is sent with the job. Otherwise each file is uploaded as a reward function first. */
+export async function rewardFields(client: Client, rewards: readonly Reward[]): Promise<Body> {
+  const files = rewards.filter(({ code }) => code !== undefined);
+  const [only] = files;
+  if (only?.code && files.length === 1 && only.weight === 1) {
+    const named = rewards.filter((each) => each !== only);
+    const { source, language } = only.code;
+    return { reward_source: source, reward_language: language, ...functionsOf(named) };
+  }
+  const uploaded: Reward[] = [];
+  for (const each of rewards) uploaded.push(each.code ? await upload(client, each, each.code) : each);
+  return functionsOf(uploaded);
+}
+
+const functionsOf = (rewards: readonly Reward[]): Body =>
+  rewards.length === 0 ? {} : { reward_functions: rewards.map(({ id, weight }) => ({ id, weight })) };
+
+async function upload(client: Client, reward: Reward, { name, source, language }: Code): Promise<Reward> {
+  const { body } = await client.call<RewardFunction>("POST", "/v1/reward_functions", { name, source, language });
+  if (body.error) {
+    const { code: kind, ...error } = body.error;
+    const text = rejectionText(basename(reward.id), source, { kind, ...error }, language);
+    throw new UsageError(`--reward: ${text}`, EXIT.failed);
+  }
+  note(`${reward.id} is uploaded as reward function ${body.name}@${body.version}.`);
+  return { ...reward, id: body.id };
+}

@@ -1,0 +1,42 @@
+import { afterAll, beforeAll, expect, test } from "bun:test";
+import { type JobsApp, jobsApp } from "../../../../test/jobs_kit.ts";
+
+let app: JobsApp;
+beforeAll(async () => {
+  app = await jobsApp();
+}, 60_000);
+afterAll(() => app.close().then(app.remove));
+
+test("F22 a pasted TRL config: the answer lists what is ignored, PEFT's names count, each name stands once in an error", async () => {
+  const hyperparameters = { max_steps: 4, bf16: true, logging_steps: 1, max_prompt_length: 64, output_dir: "out" };
+  const lora = { r: 4, lora_alpha: 8, lora_dropout: 0.1, task_type: "CAUSAL_LM", bias: "none" };
+  const { status, body } = await app.post({ hyperparameters, lora });
+  expect(status).toBe(201);
+  expect(body.lora).toMatchObject({ r: 4, alpha: 8, dropout: 0.1 });
+  const listed = [
+    { param: "/lora", message: expect.stringContaining("ignored: task_type, bias") },
+    {
+      param: "/hyperparameters",
+      message: expect.stringContaining("ignored: bf16, logging_steps, max_prompt_length, output_dir"),
+    },
+  ];
+  expect(body.warnings).toMatchObject(listed);
+  expect((await app.get(body.id)).warnings).toMatchObject(listed);
+  const wrong = await app.post({ hyperparameters: { lr: 1 } });
+  expect(wrong.body.error.message).toBe(
+    "hyperparameters.lr: is not a hyperparameter of grpo. Did you mean learning_rate?",
+  );
+});
+
+test("F25 a dataset by name, alone or with a snapshot; a name of several is refused with an id", async () => {
+  const dataset = await app.dataset("prompt");
+  const byName = await app.post({ dataset: "prompt" });
+  expect([byName.status, byName.body.dataset.id]).toEqual([201, dataset]);
+  const snapshot = byName.body.dataset.snapshot_id as string;
+  const pinned = await app.post({ dataset: `prompt${snapshot}`, eval_dataset: `prompt@latest` });
+  expect(pinned.body).toMatchObject({ dataset: { id: dataset, snapshot_id: snapshot }, eval_dataset: { id: dataset } });
+  for (let i = 0; i < 2; i++) await app.call("POST", "/v1/datasets", { name: "twice", format: "prompt" });
+  const several = await app.post({ dataset: "twice" });
+  expect([several.status, several.body.error.param]).toEqual([422, "/dataset"]);
+  expect(several.body.error.message).toMatch(/several datasets have the name "twice": give the id of one, such as ds_/);
+});

@@ -1,0 +1,53 @@
+/** Rule 1 of the platform's contract: every response object has a string field `object`. */
+import { expect, test } from "bun:test";
+import { join } from "node:path";
+import { isServicePath } from "../../src/http/answer/service_errors.ts";
+
+type Schema = {
+  $ref?: string;
+  type?: string;
+  properties?: Record<string, Schema>;
+  items?: Schema;
+  anyOf?: Schema[];
+  oneOf?: Schema[];
+  const?: unknown;
+};
+type Content = Record<string, { schema?: Schema }>;
+type Operation = { responses: Record<string, { content?: Content }> };
+
+/** The contract shows these answers without `object`, or as maps and plain lists, or in the form of other clients. */
+const WITHOUT = [
+  "GET /openapi.json",
+  /^GET \/v1\/billing\//,
+  /^POST \/v1\/billing\//,
+  /^POST \/v1\/workspaces\/\{id\}\/credits$/,
+  "GET /v1/cost/by_gpu",
+  "GET /v1/cost/by_provider",
+  "GET /v1/cost/compare",
+  "GET /v1/cost/rates",
+];
+const isExempt = (call: string) => WITHOUT.some((each) => (typeof each === "string" ? each === call : each.test(call)));
+
+test("P1 object: every JSON answer of the platform, and every item of a list, names its type", async () => {
+  const document = await Bun.file(join(import.meta.dir, "../../docs/openapi.json")).json();
+  const resolve = (schema: Schema): Schema =>
+    schema.$ref ? resolve(document.components.schemas[schema.$ref.split("/").at(-1) as string]) : schema;
+  const lacks = (given: Schema): boolean => {
+    const schema = resolve(given);
+    const members = schema.anyOf ?? schema.oneOf;
+    if (members) return members.some((each) => each.type !== "null" && lacks(each));
+    if (schema.properties?.["object"] === undefined) return true;
+    const items = schema.properties["object"].const === "list" ? schema.properties["data"]?.items : undefined;
+    return items !== undefined && lacks(items);
+  };
+  const missing: string[] = [];
+  for (const [path, operations] of Object.entries(document.paths as Record<string, Record<string, Operation>>))
+    for (const [method, { responses }] of Object.entries(operations))
+      for (const [status, { content }] of Object.entries(responses)) {
+        const call = `${method.toUpperCase()} ${path}`;
+        const schema = content?.["application/json"]?.schema;
+        if (status === "default" || !schema || isServicePath(path) || isExempt(call)) continue;
+        if (lacks(schema)) missing.push(call);
+      }
+  expect(missing).toEqual([]);
+});
