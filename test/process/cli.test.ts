@@ -253,7 +253,7 @@ describe("config", () => {
   test("a wrong file is named with the setting; check exits 5, serve exits 2", async () => {
     writeFileSync(file, '[http]\nlisten = "nonsense"\n');
     const check = await verk(["config", "check", "--config", file]);
-    expect([check.code, check.err]).toEqual([5, expect.stringContaining(`${file}: http.listen`)]);
+    expect([check.code, check.err]).toEqual([5, expect.stringContaining(`${file}:2: http.listen`)]);
     expect((await verk(["config", "check", "--config", file, "--json"])).json()).toMatchObject({ ok: false, file });
     expect((await verk(["serve", "--config", file])).code).toBe(2);
     writeFileSync(file, '[http]\nlissten = "127.0.0.1:1"\n');
