@@ -37,16 +37,8 @@ describe("help", () => {
   const ofJobs = ["create", "list", "get", "watch", "logs", "cancel", "pause", "resume", "delete", "model"];
   commands.push("jobs", ...ofJobs.map((name) => `jobs ${name}`));
   commands.push("credits", "credits show", "credits grant");
-  commands.push(
-    "config",
-    "config print",
-    "config check",
-    "config default",
-    "config pricing",
-    "doctor",
-    "demo",
-    "version",
-  );
+  commands.push("config", ...["print", "check", "default", "pricing"].map((name) => `config ${name}`));
+  commands.push("doctor", "demo", "version", "completion", "jobs checkpoints");
   test.each(commands)("verk help %s shows usage, flags, an example and exit codes", async (name) => {
     const { code, out } = await verk(["help", ...name.split(" ")]);
     expect(code).toBe(0);
