@@ -22,7 +22,7 @@ afterEach(() => {
 
 type Span = { first: number; last: number };
 const BATCH = 50;
-const ROUNDS = sweep({ quick: 3, full: 6 });
+const ROUNDS = sweep({ quick: 2, full: 6 });
 
 /** Rows 1 to the head, each batch whole, one event for each, and a snapshot's hash that its rows still have. */
 function check(dir: string, told: Span[]) {

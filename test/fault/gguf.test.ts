@@ -9,7 +9,7 @@ import { tempDir } from "../harness.ts";
 import { SEED, seedFor, sweep } from "../sweep.ts";
 import { MUTATORS, mutants, seeds } from "./gguf_mutants.ts";
 
-const HEADERS = sweep({ quick: 3_000, full: 10_000 });
+const HEADERS = sweep({ quick: 1_500, full: 10_000 });
 const FIRST = seedFor("broken headers");
 const WORST_MS = 2_000; // of one header, in time of processors; a garbage collection may fall into it
 const WORST_GROWTH_BYTES = 300 * 2 ** 20;

@@ -8,10 +8,10 @@ import { tempDir, until } from "../harness.ts";
 import { randomFor, SEED, sweep } from "../sweep.ts";
 import { violations } from "./invariants.ts";
 
-/** Every failpoint in a full sweep; in a quick one every fourth, from another one in each run. */
-const STRIDE = sweep({ quick: 4, full: 1 });
+/** Every failpoint in a full sweep; in a quick one every eighth, from another one in each run. */
+const STRIDE = sweep({ quick: 8, full: 1 });
 const firstOf = (use: string) => 1 + Math.floor(randomFor(use)() * STRIDE);
-const ROUNDS = sweep({ quick: 4, full: 12 });
+const ROUNDS = sweep({ quick: 2, full: 12 });
 
 let dir = "";
 const tidy = () => rmSync(dir, { recursive: true, force: true });

@@ -8,7 +8,7 @@ import { tempDir } from "../harness.ts";
 import { INITIAL_MICROS, World } from "../money_world.ts";
 import { SEED, seedFor, sweep } from "../sweep.ts";
 
-const HISTORIES = sweep({ quick: 5, full: 20 });
+const HISTORIES = sweep({ quick: 3, full: 20 });
 const FIRST = seedFor("money histories");
 const DEEDS = 100;
 setDefaultTimeout(HISTORIES * 30_000);

@@ -12,7 +12,7 @@ import { violations } from "./invariants.ts";
  * The executable is killed at commits, flushes, renames and spawns while jobs and deployments are charged. The ledger
  * must have the use that the events show, once.
  */
-const KILLS = sweep({ quick: 4, full: 10 });
+const KILLS = sweep({ quick: 2, full: 10 });
 setDefaultTimeout(60_000 * (1 + KILLS));
 const env = {
   VERK_BILLING__LOCAL_RATE_USD_PER_HOUR: "1234.567891",

@@ -8,7 +8,7 @@ import { Crash, fakeClock, tempDir } from "../harness.ts";
 import { randomFor, SEED, sweep } from "../sweep.ts";
 import { addEndpoint, answerOf, dieAt, emitCompleted, fragile, openRig, type Rig } from "../webhooks_kit.ts";
 
-const KILLS = sweep({ quick: 500, full: 5_000 });
+const KILLS = sweep({ quick: 200, full: 5_000 });
 const never = new AbortController().signal;
 const random = randomFor("webhook kills");
 

@@ -1,5 +1,6 @@
 /** Valid large requests take turns with others: rows of datasets, batches of images, rows for rewards. */
 import { afterAll, beforeAll, expect, test } from "bun:test";
+import { sampleOf } from "../sweep.ts";
 import { type Guarded, guardedServer, MOST_CPU_MS } from "./watchdog_kit.ts";
 
 const MIB = 1 << 20;
@@ -36,7 +37,7 @@ const APPENDS: Append[] = [
   ["nothing but brackets", 400, () => `{"rows":[${"[".repeat(15 * MIB)}`, {}],
 ];
 
-test.each(APPENDS)(
+test.each(sampleOf("large appends", APPENDS, 0.4))(
   "H1: an append of %s leaves others their answers",
   async (_name, expected, body, more) => {
     const bytes = Buffer.from(body());

@@ -139,7 +139,7 @@ describe("verk detect", () => {
     const { code, out } = await verk(["--help"]);
     expect(code).toBe(0);
     expect(out).toContain("verk detect <file…> ");
-    expect(out).toContain("verk detect eval <dir> ");
+    expect(out).toContain("  eval <dir>  ");
   });
 });
 

@@ -46,7 +46,7 @@ test("a session is made, used, copied to and from, listed and stopped", async ()
   expect(await verk(["stop", id])).toMatchObject({ code: 0, err: `${id} is stopped.\n` });
   expect(await verk(["exec", id, "true"])).toMatchObject({
     code: 1,
-    err: expect.stringContaining("session_not_ready"),
+    err: expect.stringContaining("is stopped: it must be ready"),
   });
 }, 60_000);
 

@@ -7,8 +7,9 @@ import { makeKey } from "../cli.ts";
 import { violations } from "../fault/invariants.ts";
 import { tempDir, until } from "../harness.ts";
 import { processesWith } from "../sandbox/sessions_kit.ts";
+import { sweep } from "../sweep.ts";
 
-const ROUNDS = 6;
+const ROUNDS = sweep({ quick: 3, full: 6 });
 const MARK = `mark-${crypto.randomUUID()}`;
 
 type Server = Awaited<ReturnType<typeof startBinary>>;

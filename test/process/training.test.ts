@@ -12,7 +12,7 @@ import { randomFor, sweep } from "../sweep.ts";
  * equal those of an undisturbed run.
  */
 const dir = tempDir();
-const KILLS = sweep({ quick: 4, full: 50 });
+const KILLS = sweep({ quick: 2, full: 50 });
 const SEED = 20_260_101;
 let server: Awaited<ReturnType<typeof startBinary>>;
 let key: string;

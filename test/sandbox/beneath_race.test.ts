@@ -16,7 +16,7 @@ import { tempDir } from "../harness.ts";
 import { sweep } from "../sweep.ts";
 import { openSwapper, type Swapper } from "./swap_kit.ts";
 
-const SWAPS = sweep({ quick: 5_000, full: 20_000 });
+const SWAPS = sweep({ quick: 2_000, full: 20_000 });
 const dir = realpathSync(tempDir());
 const workspace = join(dir, "root/workspace");
 let swapper: Swapper;

@@ -259,7 +259,7 @@ export function storageConformance(name: string, make: () => Storage | Promise<S
         await storage.put(`d${i % 3}/k${i}`, bytes(`v${i % 5}`)); // few contents, shared by many keys
         if (i % 4 === 0) await storage.delete(`d${i % 3}/k${i}`);
       };
-      const keys = sweep({ quick: 24, full: 60 });
+      const keys = sweep({ quick: 12, full: 60 });
       await Promise.all([
         ...Array.from({ length: keys }, (_, i) => write(i)),
         ...Array.from({ length: keys / 8 }, () => storage.sweep(0)),

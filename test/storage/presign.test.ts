@@ -4,7 +4,7 @@ import { ContentError, sha256Bytes } from "../../src/platform/files.ts";
 import { openS3Storage, type S3Options } from "../../src/platform/storage/s3.ts";
 import type { Presign, Storage } from "../../src/platform/storage/storage.ts";
 import { Crash } from "../harness.ts";
-import { describeWith, minio, type S3Server } from "../servers/servers.ts";
+import { describeWith, nativeMinio, type S3Server } from "../servers/servers.ts";
 import { freshPrefix } from "./buckets.ts";
 
 const MIB = 1 << 20;
@@ -18,7 +18,7 @@ async function open(server: S3Server, options?: S3Options): Promise<{ storage: S
   return { storage, presign: storage.presign! };
 }
 
-describeWith("minio", minio, (server) => {
+describeWith("minio", nativeMinio, (server) => {
   test("what was sent to a presigned address has a key after adopt, and not before", async () => {
     const { storage, presign } = await open(server);
     const to = await presign.put(hello);

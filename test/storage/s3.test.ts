@@ -44,7 +44,7 @@ async function uploadsIn(server: S3Server, { s3_bucket: Bucket, s3_prefix }: S3S
 
 describeWith("minio", minio, (server) => {
   // MinIO keeps a folder for each part of a key, and each is costly where the server is emulated.
-  const deepest = sweep({ quick: 20, full: 449 });
+  const deepest = sweep({ quick: 8, full: 449 });
   storageConformance("s3", async () => openS3Storage(await freshPrefix(server)), { deepest });
 
   test("a file is one object and one name; nothing else is left, whether it came in parts or not", async () => {

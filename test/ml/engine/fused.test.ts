@@ -23,6 +23,7 @@ import { buildGraph, type GraphShape } from "../../../src/workers/trainer/engine
 import { type Lora, loadWeights } from "../../../src/workers/trainer/engine/weights.ts";
 import { tempDir } from "../../harness.ts";
 import { makeModel } from "../../models.ts";
+import { sampleOf } from "../../sweep.ts";
 import { branchingBatch, random, randomBatch, shape } from "./kit.ts";
 import { plainKernels } from "./plain_kernels.ts";
 
@@ -109,7 +110,7 @@ const BRANCHING: [string, number, Partial<ShapeOf>, Partial<GraphShape>, Partial
 ];
 
 describe("the fused passes compute what the tape computes", () => {
-  test.each(CASES)("%s", (_name, model, graph, lora) => {
+  test.each(sampleOf("fused cases", CASES, 0.5))("%s", (_name, model, graph, lora) => {
     const of = { ...shape({ tokens: 14, entropies: true }), ...graph };
     const how = { ...LORA, ...lora };
     const expected = passes(open(model, how, null), of);
@@ -133,7 +134,7 @@ describe("the fused passes compute what the tape computes", () => {
     }
   });
 
-  test.each(BRANCHING)(
+  test.each(sampleOf("fused branches", BRANCHING, 0.5))(
     "sequences that branch: %s, %d multiprocessors",
     (_name, multiprocessors, model, graph, lora) => {
       const of = { ...shape({ tokens: 38, entropies: true }), ...graph };
