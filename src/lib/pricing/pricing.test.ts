@@ -22,7 +22,7 @@ function faultOf(text: string): string {
   return "none";
 }
 
-test("a short file is enough: what is left out costs nothing", () => {
+test("a short file is enough: omitted prices are zero", () => {
   const pricing = parsePricing(file(), "p.toml");
   expect(pricing.providers).toEqual({});
   expect(pricing.local).toMatchObject({ storage_usd_per_gib_month: 0, overhead_share: 0, rates: {} });

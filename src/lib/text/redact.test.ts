@@ -72,7 +72,7 @@ test.each([
 });
 
 describe("values", () => {
-  test("secrets hide by name and by look at any depth, counts stay", () => {
+  test("secrets are hidden by name and by shape at any depth, and counts stay", () => {
     const shown = JSON.stringify(
       redactValue({
         max_tokens: 5,
@@ -102,7 +102,7 @@ describe("values", () => {
     expect(JSON.stringify(shown)).not.toMatch(/hunter2|aB3dE6gH9k/);
   });
 
-  test("cycles, getters that throw, proxies, bigints and giants are survived", () => {
+  test("cycles, throwing getters, proxies, bigints and huge values cause no failure", () => {
     const cyclic: Record<string, unknown> = {
       n: 10n,
       s: Symbol("x"),

@@ -114,7 +114,7 @@ describe("a wrong setting stops the program and says where and what", () => {
     expect(failure(() => loadConfig({ file: broken, env: {} }))).toStartWith(`${broken}:3: `);
   });
 
-  test("a file that is not there", () => {
+  test("a missing configuration file", () => {
     expect(failure(() => loadConfig({ file: join(dir, "none.toml"), env: {} }))).toContain("no such file");
   });
 });
@@ -126,7 +126,7 @@ test("reserved names under the prefix are not settings", () => {
   expect(configFile("/y", env)).toBe("/y");
 });
 
-test("the data directory and the master key have a place without any setting", () => {
+test("the data directory and the master key have a default path without any setting", () => {
   const home = loadConfig({ env: { HOME: "/home/ada" } });
   expect(["/home/ada/.local/share/verk", "/var/lib/verk"]).toContain(home.data_dir);
   expect(home.secrets.master_key_file).toBe(join(home.data_dir, "master.key"));
@@ -138,7 +138,7 @@ test("the data directory and the master key have a place without any setting", (
   expect(credential.secrets.master_key_file).toBe(join(dir, "master.key"));
 });
 
-test("detection's own port is another one than that of both interfaces", () => {
+test("the port of detection alone differs from the port of both interfaces", () => {
   const withPort = (port: number) =>
     loadConfig({ env: {}, flags: { "http.listen": "[::1]:7071", "detect.port": port } });
   expect(failure(() => withPort(7071))).toContain("detect.port: expected another port than that of http.listen");

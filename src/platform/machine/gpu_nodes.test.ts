@@ -40,6 +40,6 @@ test.each([
   expect(() => gpuNodes([ONE], { cards, nodes: NODES })).toThrow("does not say which device node");
 });
 
-test("what this machine's driver says can be read, also where there is none", () => {
+test("the driver's report of this machine can be read, also on a machine without a driver", () => {
   expect(readDriver().nodes).toContain("null");
 });

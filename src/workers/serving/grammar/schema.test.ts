@@ -47,7 +47,7 @@ const refusal = (schema: unknown): string | null => {
   return "accepted";
 };
 
-describe("what is written under a grammar satisfies the schema", () => {
+describe("text written under a grammar satisfies the schema", () => {
   test.each<[string, object]>([
     ["anything", {}],
     ["types", { type: ["string", "null", "boolean"] }],
@@ -238,7 +238,7 @@ test.each([
   allValid({ type: "string", pattern }, 20);
 });
 
-test("a schema that is too large is refused, not compiled for ever", () => {
+test("a schema that is too large is refused, not compiled forever", () => {
   const wide = {
     type: "object",
     properties: Object.fromEntries(Array.from({ length: 6000 }, (_, i) => [`p${i}`, { type: "null" }])),

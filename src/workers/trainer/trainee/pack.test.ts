@@ -28,12 +28,12 @@ test("a sequence that fills a row is taken, one that is longer is refused by num
   expect(() => pack([1, 11], 10)).toThrow("sequence 1 has 11 tokens");
 });
 
-test("nothing needs no row, and an empty sequence has no place", () => {
+test("no sequences need no row, and an empty sequence has no position", () => {
   expect(pack([], 10)).toEqual([]);
   expect(pack([0, 2], 10)).toEqual([{ used: 2, spans: [{ sequence: 1, start: 0, length: 2 }] }]);
 });
 
-test("every sequence lies once, whole and beside the others, as plain first fit would put it", () => {
+test("every sequence appears once and whole without overlap, as plain first fit would place it", () => {
   const random = openRandom(21);
   for (let round = 0; round < 100; round++) {
     const capacity = 20 + Math.floor(random() * 80);
