@@ -116,7 +116,7 @@ test("an empty result is no rows", async () => {
   expect(await connector.count(quiet())).toBe(0);
 });
 
-test("a server that asks for patience gets some", async () => {
+test("a request that the server asks to delay is retried later", async () => {
   using fake = fakeBigquery();
   fake.answers.set("SELECT numbers", NUMBERS);
   fake.stumble(2);
@@ -161,7 +161,7 @@ test("the key file itself may be the credentials, and names the project", async 
   expect(await linesOf(ask(fake, "SELECT numbers", { credentials: fake.account, source }))).toHaveLength(1);
 });
 
-test("what is no SELECT is refused by its kind, before it could run", async () => {
+test("a statement that is no SELECT is refused by its kind before it runs", async () => {
   using fake = fakeBigquery();
   fake.answers.set("WITH a AS (SELECT 1) SELECT script", { ...NUMBERS, statementType: "SCRIPT" });
   const error = await refused(fake, "WITH a AS (SELECT 1) SELECT script");
@@ -198,7 +198,7 @@ test("a column that comes twice is refused with advice", async () => {
   expect((await refused(fake, "SELECT a, a")).message).toContain("AS");
 });
 
-test("cancelling stops the reading and the job", async () => {
+test("cancelling stops the read and the job", async () => {
   using fake = fakeBigquery();
   fake.answers.set("SELECT numbers", { ...NUMBERS, slow: 1_000_000 });
   const stop = new AbortController();

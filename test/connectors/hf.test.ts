@@ -158,7 +158,7 @@ describe("files of a split", () => {
     expect(fault.message).toContain(message);
   });
 
-  test("a name that is none is refused", async () => {
+  test("an invalid name is refused", async () => {
     for (const name of ["../api", "a/b/c", "", "a b"]) {
       const fault = await faultOf(Promise.resolve().then(() => at(name)));
       expect([fault.code, fault.param]).toEqual(["invalid_source", "/hub_dataset"]);
@@ -167,7 +167,7 @@ describe("files of a split", () => {
 });
 
 describe("a token", () => {
-  test("opens what is private, and goes to the hub alone", async () => {
+  test("opens private files, and goes only to the hub", async () => {
     hub.requests.length = 0;
     expect(ids(await readRows(at("lab/secret", {}, "hf_MARKEDtoken")))).toEqual([6, 7, 8]);
     const store = hub.requests.filter(({ at }) => at === "store");
@@ -191,7 +191,7 @@ describe("a token", () => {
 });
 
 describe("the way to the bytes", () => {
-  test("is judged at every hop", async () => {
+  test("is checked at every hop", async () => {
     const refused = await faultOf(at("lab/plain", {}, undefined, []).test(calm()));
     expect(refused.code).toBe("address_refused");
     const redirected = await faultOf(at("lab/plain", {}, undefined, ["127.0.0.1"]).test(calm()));
@@ -199,14 +199,14 @@ describe("the way to the bytes", () => {
     expectSilence(redirected, ["MARKED"]);
   });
 
-  test("is requests for again when the address is over", async () => {
+  test("is requested again when the address has expired", async () => {
     const connector = at("lab/plain");
     await connector.test(calm());
     hub.expire();
     expect(ids(await readRows(connector))).toEqual([0, 1, 2]);
   });
 
-  test("is taken up where it was cut, and given up in the end", async () => {
+  test("resumes where it was cut, and fails after too many cuts", async () => {
     using proxy = cuttingProxy(hub.storePort);
     hub.redirectTo(proxy.port);
     try {
@@ -224,7 +224,7 @@ describe("the way to the bytes", () => {
     }
   });
 
-  test("goes on after any piece, and is left by a cancel before its end", async () => {
+  test("resumes after any piece, and a cancel ends it early", async () => {
     let given = 0;
     const chunks = await chunksOf(at("lab/cut"));
     for (const { lines: some, cursor } of chunks.slice(0, 5)) {
@@ -245,7 +245,7 @@ describe("the way to the bytes", () => {
   });
 });
 
-test(`${LARGE_ROWS} rows in flat memory`, async () => {
+test(`${LARGE_ROWS} rows are read in flat memory`, async () => {
   const source = { source_type: "hf" as const, hub_dataset: "lab/large" };
   expectFlat(await readLarge({ source, credentials: {}, hubEndpoint: hub.url }));
 }, 120_000);

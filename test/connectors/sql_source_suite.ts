@@ -46,7 +46,7 @@ export function sqlSourceTests(bench: Bench, queries: Queries) {
     db_connection: source.db_connection.replace(`:${server.port}/`, `:${port}/`),
   });
 
-  test("columns and a test run nothing of the query", async () => {
+  test("reading the columns and a test run no part of the query", async () => {
     const connector = ask(queries.asleep);
     await connector.test(quiet());
     expect(await connector.columns(quiet())).toEqual(["a"]);

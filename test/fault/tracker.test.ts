@@ -18,7 +18,7 @@ async function finishedJob() {
   return world;
 }
 
-test("wherever the server dies, MLflow ends with one run and each point once", async () => {
+test("after a crash at any point, MLflow ends with one run and each point once", async () => {
   const crashes = await atEveryFailpoint(async (attempt) => {
     const world = await finishedJob();
     await attempt(async () => {

@@ -90,7 +90,7 @@ test.each([
   120_000,
 );
 
-test("H2: a body that trickles is cut off in time, and its bytes come back", async () => {
+test("H2: a body that arrives slowly is cut off in time, and its bytes are released", async () => {
   await start(2);
   const slow = Array.from({ length: 6 }, () => unfinished(false));
   await until("the end of the slow bodies", () => slow.every(({ answer, socket }) => answer() || socket.destroyed));
