@@ -110,7 +110,7 @@ test("waiting for a worker that dies first is an error that says why", async () 
   await worker.exited;
 });
 
-test("the end of its standard error is kept, without secrets", async () => {
+test("the end of a worker's standard error is kept, without secrets", async () => {
   expect((await fake("exit", 7).worker.exited).tail).toBe("the flux capacitor broke\n");
   const key = `vk_${"k3yK3yk3Y".repeat(5).slice(0, 43)}`;
   const { tail } = await fake("secret", key).worker.exited;
@@ -131,7 +131,7 @@ test.each([
   expect(messages).toHaveLength(5_001);
 });
 
-test("stop is polite first: the worker may finish what it must and say so", async () => {
+test("stop lets the worker finish its work and report the end", async () => {
   const { worker, messages } = fake("stop_slowly");
   await worker.ready;
   const exit = await worker.stop("cancelled");
@@ -170,7 +170,7 @@ test.each(["flood_stdout", "flood_stderr"])(
   },
 );
 
-test("a stream goes over the unix socket, which is gone with the worker", async () => {
+test("a stream goes over the unix socket, which is removed with the worker", async () => {
   const { worker, messages } = fake("serve");
   await until("serving", () => messages.some((message) => message.type === "serving"));
   const answer = await fetch("http://worker/", { unix: worker.socketPath, method: "POST", body: "hello" });
@@ -213,7 +213,7 @@ test("a worker's environment holds no secret and keeps native libraries quiet", 
   expect(entries.join("\n")).not.toContain("hush");
 });
 
-test("a handler that throws is logged and costs neither the worker nor the server", async () => {
+test("a handler that throws is logged and ends neither the worker nor the server", async () => {
   let exits = 0;
   const worker = supervisor.spawn<FromFake, ToFake>({
     kind: "fake",

@@ -124,7 +124,7 @@ test("an adapter's answers and embeddings are those of its merged model", async 
   }
 }, 120_000);
 
-test("the others go on when the one who loaded the model stops, and recover together when it is killed", async () => {
+test("the others continue when the deployment that loaded the model stops, and recover together after a kill", async () => {
   await stop(idOf("base"));
   expect(await answers("poet")).toEqual(saidBy("poet"));
   process.kill(pidOf(idOf("poet")), "SIGKILL");

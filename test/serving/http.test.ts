@@ -87,7 +87,7 @@ describe("chat", () => {
     await until("the run to end", () => engine.open === 0);
   });
 
-  test("a client that stops reading is given up before its answer fills the memory", async () => {
+  test("a client that stops reading is disconnected before its answer fills the memory", async () => {
     const turn = () => new Promise((done) => setImmediate(done));
     const mebibyte = "x".repeat(1024 * 1024);
     let said = 0;
@@ -241,7 +241,7 @@ test("a request names its adapter; a detached adapter ends only its own requests
   expect((await post("/chat/completions", ASK)).status).toBe(200);
 });
 
-test("stopping ends a stream with an error event and refuses what comes later", async () => {
+test("stopping ends a stream with an error event and refuses later requests", async () => {
   scripted("first", new Promise(() => {}));
   const response = await post("/chat/completions", { ...ASK, stream: true });
   stopping.abort();

@@ -241,7 +241,7 @@ export function storageConformance(name: string, make: () => Storage | Promise<S
       expect(page.items.map((item) => item.key)).toEqual(["a/b-", "a/b/c"]);
     });
 
-    test("a sweep keeps what a key names and what is young", async () => {
+    test("a sweep keeps content that a key names and recent content", async () => {
       const storage = await make();
       await storage.put("kept", bytes("one"));
       await storage.put("twin", bytes("one"));
@@ -253,7 +253,7 @@ export function storageConformance(name: string, make: () => Storage | Promise<S
       expect(await textOf(storage, "kept")).toBe("one");
     });
 
-    test("puts, deletes and sweeps at once lose nothing that was acknowledged", async () => {
+    test("concurrent puts, deletes and sweeps lose no acknowledged content", async () => {
       const storage = await make();
       const write = async (i: number) => {
         await storage.put(`d${i % 3}/k${i}`, bytes(`v${i % 5}`)); // few contents, shared by many keys

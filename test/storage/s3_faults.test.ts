@@ -25,7 +25,7 @@ function fakeS3(failures: [status: number, code: string][]) {
   return { storage: openS3Storage(settingsFor({ url: server.url.origin, ...login }, "bucket")), requests, server };
 }
 
-test.each([500, 503])("a server that answers %d for a moment is asked again", async (status) => {
+test.each([500, 503])("a request that gets %d for a moment is retried", async (status) => {
   const fake = fakeS3([
     [status, "SlowDown"],
     [status, "InternalError"],
@@ -50,7 +50,7 @@ test.each([
   expect(error.advice).toContain(says);
 });
 
-test("a bucket that others use is not taken for ours", async () => {
+test("a bucket with content of another program is refused, with the advice to use a prefix", async () => {
   const fake = fakeS3([]);
   using _ = fake.server;
   const error = await fake.storage.get("k").catch((error) => error);
@@ -72,7 +72,7 @@ test.each([
 });
 
 describeWith("minio", minio, (server) => {
-  test("a connection that was cut is made again, and the put succeeds", async () => {
+  test("a cut connection is opened again, and the put succeeds", async () => {
     const settings = await freshPrefix(server);
     using proxy = cuttingProxy(Number(new URL(server.url).port));
     const storage = openS3Storage({ ...settings, s3_endpoint: `http://127.0.0.1:${proxy.port}` });

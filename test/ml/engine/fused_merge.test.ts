@@ -83,7 +83,7 @@ function wanted(opened: ReturnType<typeof open>, name: string): Float32Array {
   });
 }
 
-test("the sampler's weights become W + s·B·A, right to the last digit and in the mean", () => {
+test("the sampler's weights become W + s·B·A, exact to the last digit and in the mean", () => {
   const opened = open(SIZE);
   const to = sampler(opened);
   const sums = new Map(NAMES.map((name) => [name, new Float64Array(wanted(opened, name).length)]));

@@ -107,7 +107,7 @@ describe("positions that are scaled are scaled as llama.cpp does", () => {
     opened.close();
   });
 
-  test("what cannot be trained with is refused by name", () => {
+  test("settings and models that cannot be trained are refused by name", () => {
     const path = changed(makeModel(dir, MODEL), { "llama.rope.scaling.type": textValue("longrope") }, null);
     expect(() => open(path)).toThrow("longrope");
   });

@@ -49,7 +49,7 @@ const CASES: [string, Partial<ModelOptions>, Sizes][] = [
   ["all weights and many words", WORDY, { tokens: 128, rows: 4, lora: false }],
 ];
 
-test.each(CASES)("a graph takes what was estimated: %s", (_name, model, { tokens, rows, lora = true, parts = 1 }) => {
+test.each(CASES)("a graph takes the estimated memory: %s", (_name, model, { tokens, rows, lora = true, parts = 1 }) => {
   const options: ModelOptions = { arch: "llama", type: "F32", ...model };
   const opened = openModel(dir, options, lora ? ADAPTERS : null);
   const shape = shapeOf(opened.path);

@@ -21,7 +21,7 @@ async function after(trainee: Trainee, steps: number, how: { dropoutSeed?: numbe
 }
 
 describe("scores", () => {
-  test("are those of each piece alone, whatever shares its micro-batch", async () => {
+  test("are those of each piece alone, independent of other pieces in its micro-batch", async () => {
     const trainee = await opened(dir);
     const together = await trainee.score(pieces);
     for (const [i, piece] of pieces.entries()) {
@@ -66,7 +66,7 @@ describe("scores", () => {
     trainee.close();
   });
 
-  test("of the reference stay as they were when the adapter has learnt, and need one", async () => {
+  test("of the reference stay the same after the adapter has learned, and need an adapter", async () => {
     const trainee = await opened(dir);
     const before = await trainee.score(pieces);
     const learnt = await after(trainee, 5);
@@ -131,7 +131,7 @@ describe("learning", () => {
   });
 });
 
-describe("what was saved", () => {
+describe("saved state", () => {
   test.each([
     ["an adapter", LORA],
     ["all weights", null],
