@@ -94,7 +94,7 @@ const FLOODS = [
   `{{ 'x' ${"| upper ".repeat(20_000)} }}`,
 ];
 
-describe("a template that looks for a way out", () => {
+describe("a template that tries to escape", () => {
   test.each(ESCAPES.map((template) => [template]))("%s", (template) => {
     const said = outcome(template);
     expect(said).not.toContain(MARK);

@@ -90,7 +90,7 @@ describe("with ids of another workspace", () => {
 
   const nested = steps.filter(({ operation }) => (operation.match(/\{\w+\}/g) ?? []).length > 1);
   test.each(nested.map((step) => [step.operation, step] as const))(
-    "%s: nor under a parent of one's own",
+    "%s: 404 also under a parent of the caller's own workspace",
     async (_, step) => {
       const [theirs, own] = [await step.own!(app), await step.own!(attacker)];
       if (!isMade(step, theirs)) return void unmade.add(step.operation);

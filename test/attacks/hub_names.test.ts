@@ -52,7 +52,7 @@ const FILES = [
 ];
 
 describe("a name of the hub that leads to another place", () => {
-  test.each(NAMES.map((name) => [name]))("%j is not pulled, and the hub is not asked", async (name) => {
+  test.each(NAMES.map((name) => [name]))("%j is not pulled, and the hub gets no request", async (name) => {
     const { status } = await app.call("POST", "/v1/models/pull", { name });
     expect([404, 422]).toContain(status);
     expect(hub.requests).toEqual([]);
@@ -65,7 +65,7 @@ describe("a name of the hub that leads to another place", () => {
   });
 
   test.each(NAMES.filter((name) => !/^acme$|^acme\/x$/.test(name)).map((name) => [name]))(
-    "%j is no dataset either",
+    "%j is refused as a dataset too",
     async (name) => {
       const dialer = createDialer(NOTHING_ALLOWED, { connectMs: 1_000 });
       const source = { source_type: "hf" as const, hub_dataset: name };

@@ -57,7 +57,7 @@ describe("every operation with every scope", () => {
     expect(calls.filter(({ need }) => need === "none")).toHaveLength(12);
   });
 
-  test.each(SCOPES.map((scope) => [scope]))("%s opens what it should and nothing else", async (scope) => {
+  test.each(SCOPES.map((scope) => [scope]))("%s opens its operations and nothing else", async (scope) => {
     const wrong: string[] = [];
     for (const { operation, method, path, need } of calls) {
       if (need === "none") continue;

@@ -230,7 +230,7 @@ test("a connection that is cut in the middle is an error that says so", async ()
 test.each([
   ["the same page for ever", { next: "3", total: 3 }, "returned the same page token twice"],
   ["more rows than there are", { next: "0", total: 10 }, "sent 20 of 10 rows"],
-])("a server that sends %s is left", async (_, behaviour, message) => {
+])("a read of %s fails", async (_, behaviour, message) => {
   using fake = fakeBigquery();
   fake.answers.set("SELECT numbers", { ...NUMBERS, ...behaviour });
   const error = await refused(fake, "SELECT numbers");

@@ -21,7 +21,7 @@ describe("JSON lines", () => {
     ["x.ndjson.zst", zstdCompressSync(JSONL)],
     ["two members.json.gz", Buffer.concat([gzipSync(`${ROWS[0]}\n`), gzipSync(`${ROWS[1]}\n${ROWS[2]}`)])],
     ["two frames.zst", Buffer.concat([zstdCompressSync(`${ROWS[0]}\n`), zstdCompressSync(`${ROWS[1]}\n${ROWS[2]}`)])],
-  ])("%s is unpacked", async (name, bytes) => {
+  ])("%s is decompressed", async (name, bytes) => {
     expect(await readAll(memoryFile(name, bytes, 5))).toEqual(ROWS);
   });
 
@@ -133,7 +133,7 @@ describe("CSV", () => {
     ['a\n"b"c\n', "x.csv: invalid CSV: Invalid Closing Quote"],
     [new Uint8Array([0xff, 0xfe, 0x61, 0x00]), "x.csv: it is not valid UTF-8. Save it as UTF-8"],
     [new Uint8Array([0x61, 0x0a, 0x62, 0xc3]), "x.csv: it is not valid UTF-8. Save it as UTF-8"],
-  ])("%j is refused in words", async (text, message) => {
+  ])("%j is refused with a message", async (text, message) => {
     const fault = await faultOf(readAll(memoryFile("x.csv", text)));
     expect(fault.code).toBe("invalid_rows");
     expect(fault.message).toStartWith(message);

@@ -96,7 +96,7 @@ function fakeGoogle() {
 }
 
 describe("gs with a service account", () => {
-  test("signs for a token once and reads with it, however the key file is given", async () => {
+  test("signs for a token once and reads with it, for every form of the key file", async () => {
     using google = fakeGoogle();
     const { account, uri } = google;
     for (const credentials of [account, { service_account: account }, { service_account: JSON.stringify(account) }]) {

@@ -152,7 +152,7 @@ describe("files of a split", () => {
     ],
     ["lab/plain", { revision: "v9" }, "/hub_config/revision", "has no such revision"],
     ["lab/pictures", {}, "/hub_dataset", "has no JSONL, CSV or Parquet file in train (it has .png, .txt)"],
-  ])("%s %j is not there, and what is there is named", async (dataset, config, param, message) => {
+  ])("%s %j does not exist, and the error lists the existing ones", async (dataset, config, param, message) => {
     const fault = await faultOf(at(dataset, config).test(calm()));
     expect([fault.code, fault.param]).toEqual(["not_found", param]);
     expect(fault.message).toContain(message);
@@ -182,7 +182,7 @@ describe("a token", () => {
     ["lab/secret", "hf_MARKEDwrong", "the token may not read it"],
     ["lab/nowhere", undefined, "it does not exist, or is private"],
     ["lab/gated", "hf_MARKEDtoken", "only to users who accepted its terms"],
-  ])("%s with the token %p is refused in words that do not repeat it", async (dataset, token, message) => {
+  ])("%s with the token %p is refused with a message that does not repeat it", async (dataset, token, message) => {
     const fault = await faultOf(at(dataset, {}, token).test(calm()));
     expect([fault.code, fault.param]).toEqual(["unauthorized", "/hub_config/token"]);
     expect(fault.message).toContain(message);

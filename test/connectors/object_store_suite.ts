@@ -91,7 +91,7 @@ export function objectStoreTests(bench: Bench) {
       expect(await at(uri("many/c*")).count(calm())).toBe(3);
     });
 
-    test("more than one page of them", async () => {
+    test("more than one page of objects is read", async () => {
       const putAll = bench.putAll ?? putInTurn;
       // Hidden objects fill the first page and are not read: each request is expensive with an emulated server.
       const hidden = Array.from({ length: 1000 }, (_, i) => `pages/_${String(i).padStart(4, "0")}`);
@@ -194,7 +194,7 @@ export function objectStoreTests(bench: Bench) {
       );
     }, 120_000);
 
-    test.each(["rows.jsonl", "rows.parquet"])("that is cut is taken up again where it was (%s)", async (name) => {
+    test.each(["rows.jsonl", "rows.parquet"])("that is cut resumes at its position (%s)", async (name) => {
       using proxy = cuttingProxy(bench.port);
       const connector = at(uri(`cut/${name}`, proxy.port));
       await connector.test(calm());

@@ -62,7 +62,7 @@ describe("generators are recognised by their traces", () => {
     ["a photo that was edited", png("Software", "GIMP 2.10")],
     ["a text about Midjourney", png("Title", "How to tell Midjourney from Firefly")],
     ["parameters of something else", png("parameters", "exposure=1/200")],
-  ])("%s is none", (_name, said) => expect(readOrigin(said).generator).toBeNull());
+  ])("%s shows no generator", (_name, said) => expect(readOrigin(said).generator).toBeNull());
 });
 
 test("a hostile text does not keep the patterns busy", () => {

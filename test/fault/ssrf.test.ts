@@ -176,7 +176,7 @@ describe("public addresses are accepted", () => {
     expect(refused).toEqual([]);
   });
 
-  test("the neighbours of every special range, where they are not special themselves", () => {
+  test("the neighbours of every special range, if they are not special themselves", () => {
     const refused: string[] = [];
     for (const cidr of SPECIAL) {
       const length = cidr.bytes.length;

@@ -47,7 +47,7 @@ test.each([
   ["without an end", `${HEAD}\r\n`],
   ["of a promised length", `${HEAD}Content-Length: ${2 ** 40}\r\n\r\n`],
   ["in chunks", `${HEAD}Transfer-Encoding: chunked\r\n\r\n`],
-])("of an endless body %s, 64 KiB are kept and the connection is closed", async (_what, head) => {
+])("for an endless body %s, 64 KiB are kept and the connection is closed", async (_what, head) => {
   const chunk = Buffer.alloc(65_536, "x");
   let sent = () => 0;
   const seen = await serve((socket) => {
@@ -86,7 +86,7 @@ test("a compressed answer is not decompressed", async () => {
 test.each([
   ["headers without end", "x-a: y\r\n".repeat(4096)],
   ["a header line without end", "y".repeat(65_536)],
-])("%s: the exchange ends before its deadline, and little is taken in", async (_what, text) => {
+])("%s: the exchange ends before its deadline, and few bytes are read", async (_what, text) => {
   let sent = () => 0;
   const seen = await serve((socket) => {
     socket.write(`${HEAD}x: `);
@@ -123,7 +123,7 @@ test.each<[string, (socket: Socket) => void]>([
     },
   ],
   ["stops in its body", (socket) => socket.write(`${HEAD}Content-Length: 100000\r\n\r\nxyz`)],
-])("a server that %s runs into the deadline, and the connection is closed", async (_what, talk) => {
+])("a server that %s reaches the deadline, and the connection is closed", async (_what, talk) => {
   const seen = await serve(talk);
   expect(await codeOf(call(seen, 150))).toBe("timeout");
   await closed(seen);

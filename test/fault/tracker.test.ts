@@ -39,7 +39,7 @@ test("after a crash at any point, MLflow ends with one run and each point once",
 }, 300_000);
 
 test.each(["runs/create", "runs/log-batch", "runs/update"])(
-  "a server that is killed before the answer to %s goes on where it was, once",
+  "a server that is killed before the answer to %s resumes at its position, once",
   async (route) => {
     const world = await finishedJob();
     await world.close();

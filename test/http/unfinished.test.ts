@@ -72,7 +72,7 @@ test.each([
   ["of a declared length", false],
   ["that come in chunks", true],
 ])(
-  "H2: 200 unfinished bodies %s take bounded memory, others are served, and all of it comes back",
+  "H2: 200 unfinished bodies %s take bounded memory, other requests are served, and all memory is released",
   async (_name, chunked) => {
     await start(300);
     expect(await ask(attacker)).toBe(404); // no such deployment: the body was read

@@ -50,7 +50,7 @@ test.each([
   ],
   ["grpo", prompts.slice(0, 4), { prompt: long }, GRPO, 4],
 ] as const)(
-  "%s: an epoch is of the rows that are trained on, not of those left out",
+  "%s: an epoch counts the rows that are trained on, not the rows that are left out",
   async (method, rows, left, given, steps) => {
     const all = [...rows, ...Array.from({ length: 16 }, () => left)];
     const plan = await planOf({ ...common, method, rows: all, given: { ...given, num_train_epochs: 2 } });

@@ -44,7 +44,7 @@ test.each([
   ["judges", "Is this positive or negative? The soup was awful.", "negative"],
   ["thinks on request", "What is 9 + 4? Think first, then answer.", "<think>9 plus 4 is 13.</think>\n13"],
   ["copies what is not ASCII", "Repeat after me: 東京 🚀", "東京 🚀"],
-])("it %s", async (_what, question, answer) => expect(await ask(question)).toBe(answer));
+])("the model %s", async (_what, question, answer) => expect(await ask(question)).toBe(answer));
 
 test("the model writes the requested JSON", async () => {
   const said = await ask("Write as JSON with the keys name and age: Mia is 34 years old.");

@@ -91,7 +91,7 @@ describe("push", () => {
     [["push", "."], "it is a folder"],
     [["push"], "file is missing"],
     [["push", "support.jsonl", "--name", "x".repeat(101)], "--name: expected 1 to 100 printable characters"],
-  ])("verk datasets %p is a mistake at the keyboard", async (args, message) => {
+  ])("verk datasets %p is a wrong argument", async (args, message) => {
     expect(await verk(args)).toMatchObject({ code: 2, out: "", err: expect.stringContaining(message) });
   });
 });

@@ -123,7 +123,7 @@ describe("verk detect", () => {
     [["eval", "."], "Put generated files into ai and real files into real"],
     [["eval", "none"], "there is no such folder"],
     [["eval", "set", "--models", "detector_audio_v0"], "detector_audio_v0 reads speech. Add --audio."],
-  ])("%p is a mistake at the keyboard", async (args, message) => {
+  ])("%p is a wrong argument", async (args, message) => {
     expect(await verk(args)).toMatchObject({ code: 2, out: "", err: expect.stringContaining(message) });
   });
 

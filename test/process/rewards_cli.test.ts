@@ -142,7 +142,7 @@ def length_reward(completion):
     [["test", "exact_match", "--rows", ROWS, "--limit", "0"], 2, "at least 1"],
     [["test", ROWS, "--rows", ROWS], 2, "the language is unknown"],
     [["test", ROWS, "--rows", ROWS, "--language", "pyton"], 2, "Did you mean python?"],
-  ])("%p is a mistake at the keyboard", async (args, code, message) => {
+  ])("%p is a wrong argument", async (args, code, message) => {
     expect(await verk(args)).toMatchObject({ code, out: "", err: expect.stringContaining(message) });
   });
 

@@ -64,7 +64,7 @@ const exec = async (id: string, command: string, timeout_seconds = 20): Promise<
 const rssOf = (pid: number) => Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, "utf8"))?.[1]) * 1024;
 const diskOf = (dir: string) => Number(Bun.spawnSync(["du", "-s", "-B1", dir]).stdout.toString().split("\t")[0]);
 
-test("the server runs as user nobody, who also owns the files of its sessions", async () => {
+test("the server runs as an ordinary user, who also owns the files of its sessions", async () => {
   const id = await newSession();
   await exec(id, "touch made");
   expect(/Uid:\s+(\d+)/.exec(readFileSync(`/proc/${server.pid}/status`, "utf8"))?.[1]).not.toBe("0");

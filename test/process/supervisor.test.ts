@@ -87,7 +87,7 @@ test.each([
   ["says done and stays", "linger", "", { graceMs }, { kind: "done", forced: true }],
   ["announces a long native call", "quiet", 5_000, { silenceMs: 2_000, graceMs }, { kind: "done", forced: false }],
 ] as [string, string, string | number, Limits, Partial<FakeExit>][])(
-  "a worker that %s ends in the right kind, told once",
+  "a worker that %s ends with the right kind, reported once",
   async (_name, behaviour, arg, limits, expected) => {
     const { worker, exits } = fake(behaviour, arg, limits);
     const exit = await worker.exited;
@@ -190,18 +190,21 @@ test("a data directory with a very long path gets its socket elsewhere", async (
   expect(existsSync(worker.socketPath)).toBe(false);
 });
 
-test.each(["grandchild", "grandchild_detached"])("%s: what a worker started dies with it", async (behaviour) => {
-  for (const end of ["stopped", "killed"]) {
-    const started = fake(behaviour);
-    const pid = await spawnedPid(started);
-    expect(isAlive(pid)).toBe(true);
-    if (end === "stopped") await started.worker.stop("enough");
-    else process.kill(started.worker.pid, "SIGKILL");
-    const exit = await started.worker.exited;
-    expect(exit.kind).toBe(end === "stopped" ? "stopped" : "crashed");
-    await until("the grandchild's end", () => !isAlive(pid));
-  }
-});
+test.each(["grandchild", "grandchild_detached"])(
+  "%s: the processes that a worker started die with it",
+  async (behaviour) => {
+    for (const end of ["stopped", "killed"]) {
+      const started = fake(behaviour);
+      const pid = await spawnedPid(started);
+      expect(isAlive(pid)).toBe(true);
+      if (end === "stopped") await started.worker.stop("enough");
+      else process.kill(started.worker.pid, "SIGKILL");
+      const exit = await started.worker.exited;
+      expect(exit.kind).toBe(end === "stopped" ? "stopped" : "crashed");
+      await until("the grandchild's end", () => !isAlive(pid));
+    }
+  },
+);
 
 test("a worker's environment holds no secret and keeps native libraries quiet", async () => {
   const env = { VERK_SECRETS__KEY: "hush", AWS_SECRET_ACCESS_KEY: "hush", LANG: "C", CUDA_VISIBLE_DEVICES: "1" };
@@ -260,7 +263,7 @@ test.each([
   ],
   [["worker", "fake", "echo"], "started by the server"],
   [["worker", "fake", "nonsense"], "Use one of: echo"],
-])("%j by hand exits 2 and says what is possible", (args, text) => {
+])("%j by hand exits 2 and lists the possible arguments", (args, text) => {
   const child = Bun.spawnSync([...PROGRAM, ...args], { cwd: dir, env: { HOME: dir } });
   expect(child.exitCode).toBe(2);
   expect(child.stderr.toString()).toContain(text);

@@ -128,7 +128,7 @@ describe("cp", () => {
     [["lab:a", "lab:b"], 2, "one argument must be a path in a volume"],
     [["one.txt", "lost:"], 1, "No volume lost"],
     [["one.txt", "lab:../x"], 1, ".. may not be a part of it"],
-  ])("verk volumes cp %p is refused with words", async (args, code, message) => {
+  ])("verk volumes cp %p is refused with a message", async (args, code, message) => {
     const answer = await volumes("cp", ...args);
     expect(answer.err).toContain(message);
     expect([answer.code, answer.out]).toEqual([code, ""]);

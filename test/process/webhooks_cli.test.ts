@@ -59,7 +59,7 @@ test("a signature is checked: as a request, as a body with flags, with the endpo
   expect([wrong.code, wrong.err.includes("whsec_"), wrong.err.includes("hunter2")]).toEqual([2, true, false]);
 }, 60_000);
 
-test("F21 listen: events and notifications of detection are forwarded as they happen, as signed as deliveries", async () => {
+test("F21 listen: events and notifications of detection are forwarded at once, signed like deliveries", async () => {
   const receiver = startReceiver(() => new Response(null, { status: 201 }));
   const child = spawn(["listen", "--forward", `${receiver.url}/hook`]);
   try {

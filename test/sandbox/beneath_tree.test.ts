@@ -33,7 +33,7 @@ describe("deleting", () => {
     expect(await codeOf(() => beneath.remove("/workspace", { recursive: true }))).toBe("400 invalid_request");
   });
 
-  test("links in a tree are removed, what they point at stays", async () => {
+  test("links in a tree are removed, but their targets stay", async () => {
     put("d/x");
     symlinkSync(dir, join(workspace, "d/out"));
     await beneath.remove("/workspace/d", { recursive: true });

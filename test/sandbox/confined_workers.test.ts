@@ -70,7 +70,7 @@ test("M6: an inspector reads only the file that it gets", async () => {
   ]);
 });
 
-test("M6: a worker does not start without a layer that sandbox.require asks for", () => {
+test("M6: a worker does not start without a layer that sandbox.require names", () => {
   for (const [require, without] of [
     ["process", "seccomp"],
     ["full", "landlock"],

@@ -110,7 +110,7 @@ describe.skipIf(!HOLDING.includes("landlock"))("M6: a hijacked worker", () => {
   });
 
   test.each(WORKER_LAYERS.filter((layer) => layer !== "no_new_privs"))(
-    "each wall around the network holds alone: %s",
+    "each layer around the network holds alone: %s",
     async (layer) => {
       const others = WORKER_LAYERS.filter((each) => each !== layer);
       expect((await attack("detector", others))["dial 127.0.0.1"]).not.toBe("ok");

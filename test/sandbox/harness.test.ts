@@ -83,7 +83,7 @@ describe("signatures", () => {
     ["no function", "def score(x): pass", 1, 1, /no function named `reward`/],
     ["nothing", "", null, null, /no function named `reward`/],
     ["not to be called", "reward = 3", null, null, /no function named/],
-  ])("%s is refused with the place and the two forms", (_name, source, line, column, words) => {
+  ])("%s is refused with the position and the two forms", (_name, source, line, column, words) => {
     const { ok, error } = python.load(source);
     expect<unknown>({ ok, kind: error?.kind, line: error?.line, column: error?.column }).toEqual({ ok: false, kind: "signature", line, column });
     expect(error?.message).toMatch(words);

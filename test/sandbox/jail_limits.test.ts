@@ -194,7 +194,7 @@ describe("disk", () => {
     expect(ran.stdout).toMatch(/^(held\n)+fine\n$/);
   });
 
-  test("the attacks are real: without the limit they live", async () => {
+  test("the attacks are real: without the limit the processes live", async () => {
     const ran = await yard.attacked("unlinked", 40, {
       limits: { disk: { at: "/workspace", bytes: 1e9, entries: 1e6 } },
     });

@@ -142,7 +142,7 @@ describe("system calls", () => {
 });
 
 describe("the guard", () => {
-  test("pid 1 can neither be killed, stopped, traced nor read, and goes on watching", async () => {
+  test("pid 1 can neither be killed, stopped, traced nor read, and keeps watching", async () => {
     for (const filter of ["session", "none"] as const) {
       const ran = await yard.run([ATTACK, "init"], { filter, limits: { wallMs: 3_000 } });
       expect(ran.reason).toBe("timeout");

@@ -105,7 +105,7 @@ describe("forms", () => {
     ["not exported", "\n\nfunction reward({ completions }) {}", 3, /write `export` before it/],
     ["nothing", "export const score = () => 1", 1, /Nothing named `reward`/],
     ["a native one", "export const reward = Math.max.bind(null)", 1, /not a function of this file/],
-  ])("%s is refused with words", async (_name, source, line, words) => {
+  ])("%s is refused with a message", async (_name, source, line, words) => {
     const { loaded } = await open(source);
     expect<unknown>([loaded.ok, loaded.error?.kind, loaded.error?.line]).toEqual([false, "signature", line]);
     expect(loaded.error?.message).toMatch(words);
@@ -151,7 +151,7 @@ export function reward<T extends string>({ completions, rows }: { completions: T
     ["javascript", "const a: number = 1;", "syntax", 1, 8],
     ["typescript", "type A = number;\n\nconst x: any = null;\nx.y.z;", "exception", 4, null],
     ["javascript", "let a = 1;\n\nthrow new RangeError('no')", "exception", 3, null],
-  ] as const)("%s: %j is refused as %s at its place", async (language, source, kind, line, column) => {
+  ] as const)("%s: %j is refused as %s at its position", async (language, source, kind, line, column) => {
     const { loaded } = await open(source, { language });
     expect(loaded.error).toMatchObject({ kind, line, ...(column === null ? {} : { column }) });
   });

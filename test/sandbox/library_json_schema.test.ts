@@ -179,7 +179,7 @@ test.each<[unknown, string]>([
   [{ pattern: "(" }, "unterminated"],
   [{ patternProperties: { "\\p{L}": true } }, "bad escape"],
   [{ $schema: "https://example.com/own", type: "number" }, "'$schema' cannot be"],
-])("a schema that cannot be meant as it stands is an error, whatever the value: %j", (schema, words) => {
+])("an invalid schema is an error for every value: %j", (schema, words) => {
   const fails = () => python.score(source, [{ completion: "null" }], { params: { schema } });
   expect(fails).toThrow(words);
 });

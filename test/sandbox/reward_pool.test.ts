@@ -51,7 +51,7 @@ const PERMITS = 3; // of the callers: the pool itself has no limit
 test.each([
   ["", 0],
   [", when its time is over already", 1_000],
-])("a spare that ends before it is ready%s troubles nobody", async (_name, waited) => {
+])("a spare that ends before it is ready%s affects no caller", async (_name, waited) => {
   jest.useFakeTimers();
   const started: Fake[] = [];
   const spawn = () => {

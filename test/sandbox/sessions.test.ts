@@ -90,7 +90,7 @@ describe("a session", () => {
       "/volumes/0/mount_path",
       "another volume",
     ],
-  ])("is refused with %j: the field and the way out are named", async (body, param, words) => {
+  ])("is refused with %j: the error names the field and the fix", async (body, param, words) => {
     const app = open();
     await app.call("POST", "/v1/volumes", { name: "v" });
     const { status, body: answer } = await app.call("POST", "/v1/sessions", body);
@@ -241,7 +241,7 @@ test("files of a session that a program made unreadable, deep and odd are remove
   await removed(app, id);
 });
 
-test("a session whose files are gone says so, and can be stopped", async () => {
+test("a session whose files are missing says so, and can be stopped", async () => {
   const app = open();
   const { id } = await newSession(app);
   rmSync(dirOf(app, id), { recursive: true });

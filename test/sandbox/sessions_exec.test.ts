@@ -12,7 +12,7 @@ const begun = (app: TestApp, id: string, name: string) =>
   until("the command to run", () => existsSync(join(app.dir, "sessions", id, "root/workspace", name)));
 
 describe("a command", () => {
-  test("has its words, its directory, its variables, its input, and says how it ended", async () => {
+  test("gets its arguments, directory, variables and input, and reports how it ended", async () => {
     const app = open();
     const { id } = await newSession(app, { env: { A: "session", B: "session" } });
     await exec(app, id, "mkdir 'a b'");

@@ -195,7 +195,7 @@ number ::= "-"? [1-9] [0-9]{0,2}`;
   ).toThrow(BadGrammar);
 });
 
-test("biases, penalties and cuts do what they say", async () => {
+test("biases, penalties and cuts have their documented effect", async () => {
   const engine = await testEngine(model);
   const prompt = tokens(engine, ask("bias"));
   const [x] = tokens(engine, "x") as unknown as [number];

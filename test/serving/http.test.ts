@@ -189,7 +189,7 @@ describe("requests to the engine", () => {
     ["/chat/completions", { messages: [{ role: "user", content: "<a>".repeat(200_000) }] }],
     ["/completions", { prompt: "x".repeat(600_000) }],
     ["/embeddings", { input: "x".repeat(600_000) }],
-  ])("%s does not even read a text that no context of this size holds", async (path, fields) => {
+  ])("%s does not tokenize a text that is too long for the context", async (path, fields) => {
     const { tokenize } = engine;
     engine.tokenize = () => {
       throw new Error("was called");

@@ -97,7 +97,7 @@ describe("response_format", () => {
 test.each([
   ["/tools", { tools: [{ type: "function", function: { name: "f", parameters: {} } }], tool_choice: "required" }],
   ["/response_format", { response_format: { type: "json_object" } }],
-])("a grammar that the engine refuses is the fault of %s, which is named", async (param, fields) => {
+])("a grammar that the engine refuses is an error that names %s", async (param, fields) => {
   const { generate } = engine;
   engine.generate = () => {
     throw new BadGrammar("left recursion");

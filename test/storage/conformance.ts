@@ -37,7 +37,7 @@ export function storageConformance(name: string, make: () => Storage | Promise<S
             yield bytes("lo");
           })(),
       ],
-    ] as [string, () => Body][])("takes %s and gives back the same", async (_kind, body) => {
+    ] as [string, () => Body][])("stores %s and returns the same", async (_kind, body) => {
       const storage = await make();
       const sha256 = sha256Bytes("hello");
       expect(await storage.put("a/b.txt", body())).toEqual({ bytes: 5, sha256 });
@@ -196,7 +196,7 @@ export function storageConformance(name: string, make: () => Storage | Promise<S
         "a+b&c<d>",
         "CON",
         "😀",
-      ])("%p is a key like any other", async (key) => {
+      ])("%p is an ordinary key", async (key) => {
         await storage.put(key, bytes(key));
         expect(await textOf(storage, key)).toBe(key);
         expect(await keysOf(storage, "")).toEqual([key]);

@@ -138,7 +138,7 @@ describeWith("minio", minio, (server) => {
   });
 
   test.each(["storage.before_name", "storage.after_name"])(
-    "a crash at %s of adopt is made good by the next",
+    "a crash at %s of adopt is repaired by the next adopt",
     async (at) => {
       for (const count of [undefined, 2]) {
         const { storage, presign } = await open(server);

@@ -157,7 +157,7 @@ describeWith("minio", minio, (server) => {
     ["no credentials", { s3_access_key_id: "", s3_secret_access_key: "" }, "may not do this"],
     ["a missing bucket", { s3_bucket: "no-such-bucket" }, "no such bucket. Make it, or correct storage.s3_bucket"],
     ["nobody there", { s3_endpoint: "http://127.0.0.1:9" }, "cannot be reached (ECONNREFUSED)"],
-  ])("%s is said clearly, without a secret", async (_name, wrong, says) => {
+  ])("%s is reported clearly, without a secret", async (_name, wrong, says) => {
     const settings = { ...settingsFor(server, (await freshPrefix(server)).s3_bucket), ...wrong };
     const storage = openS3Storage(settings);
     for (const call of [

@@ -41,7 +41,7 @@ test.each([
   ["clocks that differ", 403, "RequestTimeTooSkewed", "clocks"],
   ["missing rights", 403, "AccessDenied", "may not do this"],
   ["something new", 418, "Teapot", "answered 418 Teapot"],
-] as const)("%s is said in words that help", async (_name, status, code, says) => {
+] as const)("%s is reported with a helpful message", async (_name, status, code, says) => {
   const fake = fakeS3(Array.from({ length: 5 }, () => [status, code]));
   using _ = fake.server;
   const error = await fake.storage.put("k", bytes("x")).catch((error) => error);
@@ -61,7 +61,7 @@ test("a bucket with content of another program is refused, with the advice to us
 test.each([
   ["before it answers", () => new Promise<Response>(() => {})],
   ["in the middle", () => new Response(new ReadableStream({ start: (to) => to.enqueue(bytes("{")) }))],
-])("a server that falls silent %s is given up", async (_name, answer) => {
+])("a request to a server that falls silent %s fails", async (_name, answer) => {
   using server = Bun.serve({ hostname: "127.0.0.1", port: 0, fetch: answer });
   const settings = settingsFor({ url: server.url.origin, ...login }, "bucket");
   const error = await openS3Storage(settings, { silenceMs: 30 })

@@ -77,7 +77,7 @@ test.each([
     "p.toml: providers.local: this machine has a section of its own: [local]",
   ],
   ["a lifetime of nothing", file().replace("10_000", "0"), /^p\.toml: local\.lifetime_hours: /],
-])("%s is told with its key", (_name, text, words) => {
+])("%s is reported with its key", (_name, text, words) => {
   if (words instanceof RegExp) expect(faultOf(text)).toMatch(words);
   else expect(faultOf(text)).toBe(words);
 });

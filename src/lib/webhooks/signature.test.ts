@@ -234,7 +234,7 @@ describe("during a rotation", () => {
     ]);
   });
 
-  test("no older secret outlives a newer one: without grace all of them end", () => {
+  test("no older secret outlives a newer one: without grace all older secrets end", () => {
     const twice = rotate(rotate(fresh, b, { nowMs: 0, graceMs: 1000 }), c, { nowMs: 10, graceMs: 100 });
     expect(signingSecrets(twice, 50)).toEqual([c, b, a]);
     expect(signingSecrets(twice, 110)).toEqual([c]);

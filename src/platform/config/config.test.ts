@@ -152,7 +152,7 @@ test("the configuration is frozen to its last leaf", () => {
   expect(() => (config.network.allow as string[]).push("x")).toThrow();
 });
 
-test("the default file changes nothing as it stands, and uncommented it is the defaults", () => {
+test("the default file changes nothing unedited, and gives the defaults when uncommented", () => {
   const text = defaultToml();
   const plain = loadConfig({ env: {} });
   expect(loadConfig({ file: tomlFile(text), env: {} })).toEqual(plain);

@@ -36,7 +36,7 @@ async function holderProcess() {
   return { holder, childPid };
 }
 
-test("a second server is refused with exit code 3, naming the process, its address and the way out", async () => {
+test("a second server is refused with exit code 3, and the error names the process, its address and the fix", async () => {
   const { holder, childPid } = await holderProcess();
   try {
     const error = refusal(() => acquireDataLock(dir, { version: "0.1.0" }));

@@ -118,7 +118,7 @@ describe("the guard", () => {
     "https://user:pw@hooks.example/",
     "http://hooks.example/",
     "nonsense",
-  ])("%s is refused before anything is dialled", async (url) => {
+  ])("%s is refused before any connection", async (url) => {
     failpoints.hit = (at) => expect(at).toBe("never");
     expect(await codeOf(guardedFetch(url, options()))).toBe("address_refused");
   });
@@ -159,7 +159,7 @@ describe("limits", () => {
     expect(answer.truncated).toBe(kept < 1 << 20);
   });
 
-  test.each(["/hang", "/stall"])("%s runs into the deadline of the whole exchange", async (path) => {
+  test.each(["/hang", "/stall"])("%s reaches the deadline of the whole exchange", async (path) => {
     expect(await codeOf(guardedFetch(url(path), options({ allowHttp: true, timeoutMs: 80 })))).toBe("timeout");
   });
 

@@ -92,7 +92,7 @@ describe("tools", () => {
     ["hermes", `${PLAIN}{% if tools %}<tool_call>{{ tools | tojson }}{% endif %}`],
     ["mistral", MISTRAL],
     ["llama", LLAMA],
-  ])("the %s family is known by its template, which shows the tools itself", (name, template) => {
+  ])("the %s family is recognised by its template, which shows the tools itself", (name, template) => {
     expect(make(template).format.name as string).toBe(name);
     expect(render(template, [user], [tool])).toContain('"name": "add"');
     expect(render(template, [user], [tool])).not.toContain("can be called");

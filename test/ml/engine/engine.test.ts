@@ -212,7 +212,7 @@ describe("AdamW", () => {
     ["all weights", "F32", null, 0.1],
     ["an adapter on F32", "F32", LORA, 0.6],
     ["an adapter on Q8_0", "Q8_0", LORA, 0.6],
-  ] as const)("%s: the loss of a text that is seen again and again falls", (_name, type, lora, share) => {
+  ] as const)("%s: the loss of a repeated text falls", (_name, type, lora, share) => {
     const opened = openModel(dir, model("qwen3", type), lora);
     const { weights } = opened;
     if (lora) shake(opened, 5);

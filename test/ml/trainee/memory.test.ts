@@ -69,7 +69,7 @@ test.each(CASES)("a graph takes the estimated memory: %s", (_name, model, { toke
 test.each([
   ["an adapter", LORA],
   ["all weights", null],
-])("%s: a whole training takes no more than was estimated, and not a quarter of it", async (_name, lora) => {
+])("%s: a whole training takes no more than the estimate, and at least a quarter of it", async (_name, lora) => {
   const trainee = await opened(dir, { lora, maxLength: 256, model: NARROW });
   const tokens = Int32Array.from({ length: 256 }, (_, i) => i % 200);
   const pieces = Array.from({ length: 8 }, () => ({ tokens, from: 1 }));

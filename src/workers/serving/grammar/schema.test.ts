@@ -209,7 +209,7 @@ test.each<[string, unknown, string]>([
   ["an infinite bound", { type: "integer", minimum: Number.POSITIVE_INFINITY }, "/s/minimum"],
   ["a reference that cannot be decoded", { $ref: "#/%zz" }, "/s/$ref"],
   ["a slash in a name", { properties: { "a/b~": { not: {} } } }, "/s/properties/a~1b~0/not"],
-])("%s is refused with its place", (_name, schema, param) => {
+])("%s is refused with its position", (_name, schema, param) => {
   expect(refusal(schema)).toBe(param);
 });
 
@@ -234,7 +234,7 @@ test.each([
   "^(\\w+\\s?){1,10}$",
   `^(${Array.from({ length: 200 }, (_, i) => `code${i}`).join("|")})$`,
   "^[A-Z]{2}\\d{2}( ?[A-Z0-9]{4}){2,7}$",
-])("a pattern as people write them is taken: %s", (pattern) => {
+])("a common pattern is accepted: %s", (pattern) => {
   allValid({ type: "string", pattern }, 20);
 });
 

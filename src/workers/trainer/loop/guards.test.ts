@@ -20,7 +20,7 @@ describe("a job that trains nothing", () => {
     ["mask_truncated_completions", { gradNorm: 0 }],
     ["too small", { changed: false }],
     ["not a finite number", { gradNorm: Number.NaN, changed: false }],
-  ])("ends after so many steps, with the cause: %s", (cause, change) => {
+  ])("ends after the limit of steps, with the cause: %s", (cause, change) => {
     expect(judgeEffect(steps(4, change), LIMIT)).toBeNull();
     const verdict = judgeEffect(steps(5, change), LIMIT);
     expect(verdict?.code).toBe("no_effective_update");

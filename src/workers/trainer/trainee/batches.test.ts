@@ -14,7 +14,7 @@ const SIZES = { tokens: 512, steps: 8, shares: false, attention: "squared" as co
 const usedBy = ({ pieces }: MicroBatch) =>
   pieces.flatMap(({ piece: { tokens }, start }) => Array.from({ length: tokens.length - 1 }, (_, i) => start + i));
 
-describe.each(["squared", "seen"] as const)("micro-batches where attention takes what is %s", (attention) => {
+describe.each(["squared", "seen"] as const)("micro-batches, attention %s", (attention) => {
   const sizes = { ...SIZES, attention };
   const batches = microBatches(units, sizes);
 
