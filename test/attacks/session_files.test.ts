@@ -111,7 +111,7 @@ test("a reader that follows links would get the canary, so the attacks are real"
   expect(readFileSync(join(folder, "d/abs"), "utf8")).toBe(CANARY);
 });
 
-test("L5: a session can read where the data directory lies, and reaches nothing there", async () => {
+test("L5: a session can read the path of the data directory, and reaches nothing there", async () => {
   const lines = "sed -n 's#^[^ ]* [^ ]* [^ ]* \\(/.*\\)/sessions/ses_[^ ]* /workspace .*#\\1#p' /proc/self/mountinfo";
   const seen = (await exec(app, id, lines)).stdout.trim();
   const dataDir = realpathSync(app.dir);

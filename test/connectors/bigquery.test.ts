@@ -186,7 +186,7 @@ test.each([
   expect(error.message).toContain("Table p:d.t");
 });
 
-test("a column that comes twice is refused with advice", async () => {
+test("a duplicate column is refused with advice", async () => {
   using fake = fakeBigquery();
   fake.answers.set("SELECT a, a", {
     ...NUMBERS,

@@ -178,7 +178,7 @@ describe("a format", () => {
     expect(zip.closed).toBe(1);
   });
 
-  test("columns are the names in the first rows; only Parquet knows how many rows there are", async () => {
+  test("columns are the names in the first rows; only Parquet states its number of rows", async () => {
     expect(await columnsOf(memoryFile("x.jsonl.gz", gzipSync(JSONL)), ROW_BYTES)).toEqual(["a", "big", "b", "c"]);
     expect((await faultOf(columnsOf(memoryFile("x.jsonl", "{a}"), ROW_BYTES))).message).toContain("row 1 is not valid");
     expect(await countOf(memoryFile("x.jsonl", JSONL))).toBe(null);

@@ -128,7 +128,7 @@ describeWith("mariadb", mariadb, (server) => {
     await until("it is gone", async () => (await running("left_here")) === 0);
   });
 
-  test("rows of megabytes are not held by the hundred", async () => {
+  test("rows of megabytes are not buffered by the hundred", async () => {
     const db_query = "SELECT repeat('x', 3000000) AS text FROM seq_1_to_200";
     const reading = await readAside({ ...source, db_query }, credentials);
     expect(reading.rows).toBe(200);

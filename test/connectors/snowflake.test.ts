@@ -161,7 +161,7 @@ test.each([
   expect(error.message).toContain("Object 'X' and [redacted]");
 });
 
-test("a column that comes twice is refused with advice", async () => {
+test("a duplicate column is refused with advice", async () => {
   using fake = fakeSnowflake();
   const twice = { name: "A", type: "text" };
   fake.answers.set("SELECT a, a", { ...NUMBERS, rowType: [twice, twice] });

@@ -59,7 +59,7 @@ describe.each(FORMATS)("%s", (format) => {
   });
 });
 
-test("a store over several segments of a JPEG is put together", () => {
+test("a manifest store over several segments of a JPEG is joined", () => {
   expect(readCredentials(bound("jpeg", 100_000), "jpeg")).toMatchObject({ hash_valid: true });
 });
 

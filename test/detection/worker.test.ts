@@ -152,7 +152,7 @@ test("a clip is scored in windows, by the detector for audio", async () => {
   expect(broken.refused?.code).toBe("INVALID_IMAGE");
 });
 
-test("requests that come together are scored together, each with its own answer", async () => {
+test("simultaneous requests are scored together, each with its own answer", async () => {
   const images = await Promise.all(
     Array.from({ length: 16 }, (_, i) =>
       flat(i * 12, 300, 300)

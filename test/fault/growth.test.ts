@@ -110,7 +110,7 @@ function deleteMany(app: TestApp) {
   });
 }
 
-test("D3: 5,000 deleted workspaces cost the counters nothing", async () => {
+test("D3: 5,000 deleted workspaces do not slow the counters", async () => {
   const app = open({ clock: fakeClock() });
   await app.call("GET", "/v1/volumes");
   deleteMany(app);
@@ -119,7 +119,7 @@ test("D3: 5,000 deleted workspaces cost the counters nothing", async () => {
   expect(took.rows).toBeLessThan(SOME);
 });
 
-test("D3: lists of workspaces and a scrape do not walk over 5,000 deleted ones", async () => {
+test("D3: lists of workspaces and a scrape do not read 5,000 deleted workspaces", async () => {
   const app = open({ clock: fakeClock() });
   deleteMany(app);
   const plans = async (path: string) => {

@@ -107,7 +107,7 @@ describe("a body that cannot be read", () => {
     expect(await post(raw)).toMatchObject({ status, body: { error: { code } } });
   });
 
-  test("a body over the limit that does not say its length", async () => {
+  test("a body over the limit without a stated length", async () => {
     const chunk = new TextEncoder().encode(" ".repeat(1000));
     const endless = new ReadableStream({ pull: (controller) => controller.enqueue(chunk) });
     expect(await post(endless)).toMatchObject({ status: 413, body: { error: { code: "payload_too_large" } } });

@@ -46,7 +46,7 @@ describe("H1: limits of bodies", () => {
     expect(about("lora").length).toBeLessThanOrEqual(20);
   });
 
-  test("one key of a megabyte costs no search and is not sent back", async () => {
+  test("a field name of a megabyte starts no search and is not sent back", async () => {
     const app = open();
     const long = "x".repeat(1 << 20);
     const ask = { method: "sft", base_model: "verk-tiny", hyperparameters: { [long]: 1 } };

@@ -160,7 +160,7 @@ test("groups of one prompt draw independent samples", async () => {
   expect(new Set(texts).size).toBeGreaterThan(12);
 });
 
-test("a run with the same seed is the same, one with another is not", async () => {
+test("runs with the same seed are equal, and runs with another seed differ", async () => {
   const of = async (seed: number) => {
     const plan = await planOf({ ...common, method: "grpo", rows: TASKS.grpo, given: { ...GRPO, max_steps: 3 }, seed });
     return stream((await runTraining({ plan, dir, checkpoints: place(), score: loud })).steps);

@@ -43,7 +43,7 @@ describe("a rollout is a function of its request", () => {
     expect(await roll(7)).toBe(first);
   }, 120_000);
 
-  test("in another process, and while others take the processor", async () => {
+  test("in another process, and while other work uses the processor", async () => {
     const roll = rollOf(kept(await openTouchy()));
     const here = await roll(7);
     const busy = [1, 2].map(() => Bun.spawn([process.execPath, "-e", "for(;;);"]));

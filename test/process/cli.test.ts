@@ -277,7 +277,7 @@ describe("config", () => {
   });
 });
 
-test("version says the same in text and in JSON", async () => {
+test("version prints the same in text and in JSON", async () => {
   const { version, commit } = (await verk(["version", "--json"])).json();
   expect((await verk(["version"])).out).toBe(`verk ${version} (${commit})\n`);
 });

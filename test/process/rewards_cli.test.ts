@@ -75,7 +75,7 @@ def length_reward(completion):
     });
   });
 
-  test("shows where code is wrong, with the line and a mark below the place, and exits 1", async () => {
+  test("shows errors of code with the line and a mark below the position, and exits 1", async () => {
     const path = file("broken.py", "import re\n\ndef reward(completions, **kwargs)\n    return []\n");
     const { code, out, err } = await verk(["test", path, "--rows", ROWS]);
     expect([code, out]).toEqual([1, ""]);

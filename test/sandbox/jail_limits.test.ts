@@ -133,7 +133,7 @@ describe("memory", () => {
 });
 
 describe("processes", () => {
-  test("a fork bomb meets its limit, and the limit is not shared with the machine", async () => {
+  test("a fork bomb reaches its limit, and the limit is not shared with the machine", async () => {
     const ran = await yard.attacked("forks", 100, { limits: { processes: 24 } });
     expect(ran.lines["forks"]).toBe("23"); // the command is one
   });

@@ -20,7 +20,7 @@ test("every built-in reward loads, has one function named reward, and accepts it
   }
 });
 
-test("a chat is judged by its last assistant message", () => {
+test("a chat is scored by its last assistant message", () => {
   const chat = [
     { role: "assistant", content: "41" },
     { role: "user", content: "sure?" },
@@ -158,7 +158,7 @@ test("texts that look equal are equal in every Unicode composition", () => {
   expect(score("exact_match", [{ completion: '["\u00e9"]', answer: [["\u00e9"]] }])).toEqual([1]);
 });
 
-test("JSON in a fence with the line ends of Windows, and quotes without end, are judged at once", async () => {
+test("JSON in a fence with Windows line ends, and unclosed quotes, are scored at once", async () => {
   expect(score("json_valid", [{ completion: '```json\r\n{"a": 1}\r\n```' }])).toEqual([1]);
   const quotes = [{ completion: `"${'\\"'.repeat(50_000)}` }];
   expect(await cpuMsOf(() => expect(score("json_valid", quotes)).toEqual([0]))).toBeLessThan(5_000);

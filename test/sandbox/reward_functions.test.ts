@@ -63,7 +63,7 @@ test("a run reports the result of each sample, and continues", async () => {
   expect(body.stdout).toContain("saw right\n");
 }, 120_000);
 
-test("a seed gives the same numbers again, another seed others", async () => {
+test("a seed gives the same numbers again, and another seed gives others", async () => {
   for (const source of [
     "import random\ndef reward(completion): return random.random()",
     "export const reward = ({ completion }) => Math.random() + 0 * completion.length;",

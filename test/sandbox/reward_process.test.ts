@@ -140,7 +140,7 @@ test("an answer without a request ends the process", async () => {
   expect((await process.ended).kind).toBe("crashed");
 });
 
-test("a process that says nothing is ended at its deadline", async () => {
+test("a silent process is ended at its deadline", async () => {
   const process = await openRewardProcess(
     fakeSpawned(() => {}),
     1e9,

@@ -154,7 +154,7 @@ describe("the end of a session", () => {
     expect(eventsOf(app, id).at(-1)).toBe("session.expired");
   });
 
-  test("does not come for idleness while a command runs, but comes with its life, and ends the command", async () => {
+  test("does not come for idleness while a command runs, but comes at the end of its lifetime and ends the command", async () => {
     const clock = fakeClock();
     const app = open({ clock });
     const { id } = await newSession(app, { idle_timeout_seconds: 10, timeout_seconds: 100 });

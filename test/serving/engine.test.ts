@@ -165,7 +165,7 @@ test("a stop string ends the text before it, and no part of it is shown", async 
   expect(engine.stats().completionTokens - before).toBeLessThan(100); // the slot was freed, not filled
 });
 
-test("characters of several tokens come whole; one that never ends becomes U+FFFD", async () => {
+test("characters of several tokens arrive whole; an incomplete character becomes U+FFFD", async () => {
   const path = makeModel(dir, { arch: "llama", type: "F32", extraVocab: ["🙂"] });
   const engine = await testEngine(path);
   const prompt = tokens(engine, ask("smile"));

@@ -116,7 +116,7 @@ test("closing ends running requests, and says so", async () => {
   expect(await refusal(running)).toThrow("the engine is closed");
 });
 
-test("a probe costs no cache, and changes nothing in it", async () => {
+test("a probe loses no cache, and changes nothing in it", async () => {
   const engine = await testEngine(model, { parallel: 1 });
   const prompt = tokens(engine, ask("Remember this for the next turn"));
   const first = await sayOne(engine, { prompt, maxTokens: 12 });

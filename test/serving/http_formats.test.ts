@@ -73,7 +73,7 @@ describe("tools", () => {
 });
 
 describe("response_format", () => {
-  test("json_object and json_schema hold the engine to a grammar", async () => {
+  test("json_object and json_schema restrict the engine to a grammar", async () => {
     scripted("{}");
     await post("/chat/completions", { ...ASK, response_format: { type: "json_object" } });
     expect(engine.requests.at(-1)?.grammar).toStartWith("root ::= object\n");

@@ -102,7 +102,7 @@ test("stop ends the answer before itself", async () => {
   expect(cut.choices[0]?.finish_reason).toBe("stop");
 });
 
-test("more answers than the model has sequences come all the same", async () => {
+test("a request for more answers than the model has sequences gets all answers", async () => {
   const { choices, usage } = await openai.chat.completions.create({
     model: "m",
     messages,

@@ -42,7 +42,7 @@ describe("a multipart body", () => {
     expect(files.map(({ text }) => text.length)).toEqual([0, 300_000]);
   });
 
-  test("over its limit, cut off, without a boundary or of another type is refused with the reason", async () => {
+  test("that is over its limit, cut off, without a boundary or of another type is refused with the reason", async () => {
     const large = form({ file: new File(["x".repeat(2000)], "a") });
     expect(await failing(read(large, undefined, 1000))).toStartWith("payload_too_large: The file is larger than 1000");
     const type = { "content-type": "multipart/form-data; boundary=b" };

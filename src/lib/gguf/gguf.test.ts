@@ -27,7 +27,7 @@ function shape(changes: Record<string, GgufValue>, tensors = [TENSOR]) {
   return describe(parsed);
 }
 
-test("an architecture we do not know is described by its metadata", () => {
+test("an unknown architecture is described by its metadata", () => {
   expect(shape({})).toEqual({
     architecture: "mystery",
     parameters: 64,

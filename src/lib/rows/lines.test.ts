@@ -88,7 +88,7 @@ describe("lines", () => {
     expect(await cpuMsOf(read)).toBeLessThan(10_000); // trying each blank as the last would take 20 minutes
   });
 
-  test("a row that comes byte by byte is held in little more memory than it has bytes", async () => {
+  test("a row that arrives byte by byte needs little more memory than its size", async () => {
     const { growthBytes } = await aside<{ growthBytes: number }>("bytewise_row");
     expect(growthBytes).toBeLessThan(64 << 20);
   });

@@ -58,7 +58,7 @@ test("lists and booleans are read from the environment", () => {
   expect(config.http.cors_origins).toEqual([]);
 });
 
-describe("a wrong setting stops the program and says where and what", () => {
+describe("a wrong setting stops the program, and the error names the setting and its source", () => {
   test.each([
     ["[http]\nlisen = 1", ["http.lisen", "http.listen"]],
     ["[htpp]\nlisten = 1", ["htpp", "http"]],
@@ -166,7 +166,7 @@ test("the committed default file is the generated one", async () => {
   expect(committed).toBe(defaultToml());
 });
 
-test("a secret setting is hidden where settings are shown, and in the error about it", () => {
+test("a secret setting is hidden in every list of settings and in its own error", () => {
   const tree = z.strictObject({
     s3: z
       .strictObject({ secret_key: secret(z.string().min(8).default("builtin-secret").describe("Key.")) })

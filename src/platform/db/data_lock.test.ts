@@ -91,7 +91,7 @@ test("a released directory is free again and keeps no server.json", () => {
   acquireDataLock(dir, { version: "0.1.0" }).release();
 });
 
-test("a directory that does not exist yet is not held, and is made private", () => {
+test("a directory that does not exist yet is not locked, and is created private", () => {
   const fresh = join(dir, "a", "b");
   expect(isHeld(fresh)).toEqual({ held: false });
   acquireDataLock(fresh, { version: "0.1.0" }).release();
@@ -119,7 +119,7 @@ test.skipIf(process.getuid?.() === 0)("a directory without write permission is r
   chmodSync(dir, 0o700);
 });
 
-test("a path that SQLite cannot take is refused for its length, not for its permissions", () => {
+test("a path that is too long for SQLite is refused for its length, not for its permissions", () => {
   const deep = join(dir, ...Array(5).fill("x".repeat(100)));
   expect(refusal(() => acquireDataLock(deep, { version: "0.1.0" })).message).toContain("460 bytes");
 });

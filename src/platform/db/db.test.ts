@@ -207,7 +207,7 @@ describe("durable", () => {
     expect(flushes).toBeLessThan(50);
   });
 
-  test("a write made while a flush is under way waits for the next one", async () => {
+  test("a write during a flush waits for the next flush", async () => {
     const db = database();
     const flushes: string[] = [];
     failpoints.hit = (name) => {

@@ -152,7 +152,7 @@ describe("URLs", () => {
     "",
   ])("%p is refused", (url) => expect(judgeUrl(url, PUBLIC_ONLY, { allowHttp: false }).allowed).toBe(false));
 
-  test("plain http passes only where the caller allows it", () => {
+  test("plain http passes only if the caller allows it", () => {
     expect(judgeUrl("http://example.com", PUBLIC_ONLY, { allowHttp: true }).allowed).toBe(true);
     expect(judgeUrl("http://127.0.0.1", PUBLIC_ONLY, { allowHttp: true }).allowed).toBe(false);
     expect(judgeUrl("ftp://example.com", PUBLIC_ONLY, { allowHttp: true }).allowed).toBe(false);

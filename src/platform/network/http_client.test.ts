@@ -70,7 +70,7 @@ describe("over TLS", () => {
     expect(lastRequest!.headers.get("x-s")).toBe("1");
   });
 
-  test("a certificate for another name fails, also right after one that was good", async () => {
+  test("a certificate for another name fails, also right after a good certificate", async () => {
     await guardedFetch(`https://hooks.example:${secure.port}/`, options());
     expect(await codeOf(guardedFetch(`https://other.example:${secure.port}/`, options()))).toBe("tls");
   });

@@ -168,7 +168,7 @@ describe("a file of rows", () => {
     file.close();
   });
 
-  test("built without a journal it is one file, and can be appended to afterwards", async () => {
+  test("a file built without a journal is one file, and can be appended to afterwards", async () => {
     const path = scratch();
     const built = openRows(path, "build");
     built.transact(() => built.append(1, [bytes(`{"a":"${"x".repeat(700_000)}"}\n{"a":2}\n`)], [], 1));

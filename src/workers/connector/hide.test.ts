@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test";
 import { hiding } from "./hide.ts";
 
-test("a secret is hidden whole, also where the text is cut off in its middle", () => {
+test("a secret is hidden whole, also if the text is cut off inside it", () => {
   const token = `${"S".repeat(900)}${"-and-its-end".repeat(20)}`;
   const hide = hiding({ token }, 500);
   expect(hide(`${token} `.repeat(6))).toBe("[redacted] ".repeat(6));

@@ -106,7 +106,7 @@ describe("tools", () => {
     expect(text).toContain("<user><tool_response>\n2\n</tool_response>");
   });
 
-  test("arguments are an object where the template writes JSON, and text where it wants text", () => {
+  test("arguments are an object if the template writes JSON, and text if it expects text", () => {
     expect(render(MISTRAL, called, [tool])).toContain('{"name": "add", "arguments": {"a": 1}}');
     expect(render(TEXT_ARGUMENTS, called, [tool])).toContain('add:{"a":1}');
   });

@@ -43,7 +43,7 @@ describe("metrics of a step", () => {
     expect(metrics["sampling/sampling_logp_difference/max"]).toBeCloseTo(0.2, 12);
   });
 
-  test("count completions, not tokens, where tokens share a ratio", () => {
+  test("count completions, not tokens, if tokens share a ratio", () => {
     const longer = rollout([-0.5, -0.5, -0.5], 1, { logpOld: [-1, -1, -1] });
     const options = { ...plain, importanceSamplingLevel: "sequence" as const };
     const shorter = rollout([-1], 1, { logpOld: [-1] });

@@ -2,7 +2,7 @@ import { expect, test } from "bun:test";
 import cases from "../../../../scripts/detector/views_cases.json";
 import { CROP, cutCrop, MAX_CROPS, planCrops, reflected } from "./views.ts";
 
-test.each(cases.plans)("$width × $height is cut where training cuts it", ({ width, height, crops }) => {
+test.each(cases.plans)("$width × $height is cut at the same positions as in training", ({ width, height, crops }) => {
   expect(planCrops(width, height).map(({ x, y }) => [x, y])).toEqual(crops);
 });
 

@@ -28,7 +28,7 @@ function play(pieces: readonly Uint8Array[], stops: readonly string[]) {
 const words = (...pieces: string[]) => pieces.map(bytesOf);
 
 describe("text", () => {
-  test("without stop strings everything comes at once", () => {
+  test("without stop strings all text is emitted at once", () => {
     expect(play(words("a", "", "bc"), []).parts).toEqual(["a", "", "bc", ""]);
   });
   test("a stop string inside one piece, at a border, and across three", () => {

@@ -69,7 +69,7 @@ describe("random numbers", () => {
     expect(many.size).toBeGreaterThan(19_990);
   });
 
-  test("are the same on every machine and in every version: runs are resumed by later ones", () => {
+  test("are the same on every machine and in every version, because later versions resume runs", () => {
     expect(seedOf(42, 3)).toBe(1_009_079_075);
     expect([...permutation(8, openRandom(42, 0))]).toEqual([4, 1, 2, 5, 7, 6, 0, 3]);
   });

@@ -23,7 +23,7 @@ test("first fit, longest first: 6 4 3 3 2 into rows of 10", () => {
   ]);
 });
 
-test("a sequence that fills a row is taken, one that is longer is refused by number", () => {
+test("a sequence that fills a row is accepted, a longer one is refused by number", () => {
   expect(pack([10], 10)).toHaveLength(1);
   expect(() => pack([1, 11], 10)).toThrow("sequence 1 has 11 tokens");
 });
