@@ -117,7 +117,7 @@ test("an empty result is no rows", async () => {
   expect(await connector.count(quiet())).toBe(0);
 });
 
-test("a server that asks for patience gets some", async () => {
+test("a request that the server asks to delay is retried later", async () => {
   using fake = fakeBigquery();
   fake.answers.set("SELECT numbers", NUMBERS);
   fake.stumble(2);
@@ -162,7 +162,7 @@ test("the key file itself may be the credentials, and names the project", async 
   expect(await linesOf(ask(fake, "SELECT numbers", { credentials: fake.account, source }))).toHaveLength(1);
 });
 
-test("what is no SELECT is refused by its kind, before it could run", async () => {
+test("a statement that is no SELECT is refused by its kind before it runs", async () => {
   using fake = fakeBigquery();
   fake.answers.set("WITH a AS (SELECT 1) SELECT script", { ...NUMBERS, statementType: "SCRIPT" });
   const error = await refused(fake, "WITH a AS (SELECT 1) SELECT script");
@@ -187,7 +187,7 @@ test.each([
   expect(error.message).toContain("Table p:d.t");
 });
 
-test("a column that comes twice is refused with advice", async () => {
+test("a duplicate column is refused with advice", async () => {
   using fake = fakeBigquery();
   fake.answers.set("SELECT a, a", {
     ...NUMBERS,
@@ -199,7 +199,7 @@ test("a column that comes twice is refused with advice", async () => {
   expect((await refused(fake, "SELECT a, a")).message).toContain("AS");
 });
 
-test("cancelling stops the reading and the job", async () => {
+test("cancelling stops the read and the job", async () => {
   using fake = fakeBigquery();
   fake.answers.set("SELECT numbers", { ...NUMBERS, slow: 1_000_000 });
   const stop = new AbortController();
@@ -231,7 +231,7 @@ test("a connection that is cut in the middle is an error that says so", async ()
 test.each([
   ["the same page for ever", { next: "3", total: 3 }, "returned the same page token twice"],
   ["more rows than there are", { next: "0", total: 10 }, "sent 20 of 10 rows"],
-])("a server that sends %s is left", async (_, behaviour, message) => {
+])("a read of %s fails", async (_, behaviour, message) => {
   using fake = fakeBigquery();
   fake.answers.set("SELECT numbers", { ...NUMBERS, ...behaviour });
   const error = await refused(fake, "SELECT numbers");

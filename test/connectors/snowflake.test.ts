@@ -92,7 +92,7 @@ test("a slow statement is waited for, and its packed partitions are read to the 
   expect([...fake.statements.values()].some(({ cancelled }) => cancelled)).toBe(false);
 });
 
-test("a query is proved to be one before it runs", async () => {
+test("a query is proved to be a query before it runs", async () => {
   using fake = fakeSnowflake();
   const call = "WITH p AS PROCEDURE () RETURNS INT LANGUAGE SQL AS $$ BEGIN RETURN 1; END $$ CALL p()";
   expect(await refused(fake, call)).toMatchObject({ code: "invalid_source", param: "/db_query" });
@@ -110,7 +110,7 @@ test("an empty result is no rows", async () => {
   expect(await connector.count(quiet())).toBe(0);
 });
 
-test("a key under a passphrase, and a token, are taken", async () => {
+test("a key under a passphrase and a token are accepted", async () => {
   using fake = fakeSnowflake();
   fake.answers.set("SELECT numbers", { ...NUMBERS, total: 1 });
   for (const credentials of [
@@ -162,14 +162,14 @@ test.each([
   expect(error.message).toContain("Object 'X' and [redacted]");
 });
 
-test("a column that comes twice is refused with advice", async () => {
+test("a duplicate column is refused with advice", async () => {
   using fake = fakeSnowflake();
   const twice = { name: "A", type: "text" };
   fake.answers.set("SELECT a, a", { ...NUMBERS, rowType: [twice, twice] });
   expect((await refused(fake, "SELECT a, a")).message).toContain("AS");
 });
 
-test("cancelling stops the reading and the statement", async () => {
+test("cancelling stops the read and the statement", async () => {
   using fake = fakeSnowflake();
   fake.answers.set("SELECT numbers", { ...NUMBERS, slow: 1_000_000 });
   const stop = new AbortController();
@@ -201,7 +201,7 @@ test("a connection that is cut in the middle is an error that says so", async ()
   expect(error.code).toBe("broken");
 });
 
-test("rows that are missing are noticed", async () => {
+test("missing rows are detected", async () => {
   using fake = fakeSnowflake();
   fake.answers.set("SELECT numbers", { ...NUMBERS, lost: 1 });
   const error = await refused(fake, "SELECT numbers");
@@ -236,7 +236,7 @@ test(`${ROWS} rows are read in flat memory`, async () => {
   expect(reading.growthBytes).toBeLessThan(150e6);
 }, 120_000);
 
-test("a token is made anew before it ends, and names the account without its region", () => {
+test("a token is renewed before it expires, and names the account without its region", () => {
   let now = Date.UTC(2026, 0, 1);
   const tokens = keyPairToken(
     { account: "xy12345.eu-west-1", user: "ann", privateKey: PRIVATE_KEY, passphrase: undefined },

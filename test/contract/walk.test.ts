@@ -87,7 +87,7 @@ test("every operation has a call that no schema refuses", async () => {
   expect(refused).toEqual([]);
 }, 60_000);
 
-test(`${COUNT} calls with right, borderline and wrong values`, async () => {
+test(`${COUNT} calls with right, borderline and wrong values match the contract`, async () => {
   const random = openRandom(seed);
   const findings = new Map<string, string>();
   let left = COUNT;

@@ -39,7 +39,7 @@ function readOf(dir: string) {
   return facts;
 }
 
-test(`a batch of ${IMAGES}, its server killed at one failpoint after the other: each image once, paid once, told once (seed ${SEED})`, async () => {
+test(`a batch of ${IMAGES}, its server killed at each failpoint: each image is scored, paid and reported once (seed ${SEED})`, async () => {
   const dir = tempDir();
   const random = randomFor("detection kills");
   const receiver = startTlsReceiver();
@@ -85,7 +85,7 @@ test(`a batch of ${IMAGES}, its server killed at one failpoint after the other: 
   rmSync(dir, { recursive: true, force: true });
 }, 300_000);
 
-test("a crash at every failpoint of a sending and of its work: there is a batch with all its images, or none", async () => {
+test("a crash at every failpoint of a batch's creation and work leaves a batch with all its images, or none", async () => {
   const crashes = await atEveryFailpoint(async (attempt) => {
     const dir = tempDir();
     const app = detecting({ dir });

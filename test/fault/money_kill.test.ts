@@ -171,7 +171,7 @@ test(`killed ${KILLS} times where it commits, writes and spawns: all use is char
   expect(ledgerErrors()).toEqual([]);
 });
 
-test("verk credits grant, killed wherever it may be, has granted once or not at all", async () => {
+test("verk credits grant, killed at any point, has granted once or not at all", async () => {
   let killed = 0;
   for (let n = 1; ; n++) {
     const before = grants(7_000_000);

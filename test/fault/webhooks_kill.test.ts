@@ -20,7 +20,7 @@ async function round({ ctx }: Rig) {
   await durable(ctx.db);
 }
 
-test(`killed over and over, at any point: every event arrives, no row is lost or doubled, every count is right (seed ${SEED})`, async () => {
+test(`killed repeatedly at any point: every event arrives, no row is lost or doubled, every count is right (seed ${SEED})`, async () => {
   const dir = tempDir();
   const clock = fakeClock();
   const received = new Map<string, number>(); // answers of 200, by event and endpoint

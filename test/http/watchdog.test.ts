@@ -53,7 +53,7 @@ const writing = () =>
       .map(([method, operation]) => ({ method: method.toUpperCase(), path, operation })),
   );
 
-test("H1: the largest hostile bodies to every route leave others their answers", async () => {
+test("H1: the largest hostile bodies to every route do not delay other requests", async () => {
   const { send, watched } = server;
   const dataset = JSON.parse((await send("POST", "/v1/datasets", '{"name":"watchdog","format":"prompt"}')).text)
     .id as string;

@@ -38,7 +38,7 @@ const APPENDS: Append[] = [
 ];
 
 test.each(sampleOf("large appends", APPENDS, 0.4))(
-  "H1: an append of %s leaves others their answers",
+  "H1: an append of %s does not delay other requests",
   async (_name, expected, body, more) => {
     const bytes = Buffer.from(body());
     await server.watched();
@@ -51,7 +51,7 @@ test.each(sampleOf("large appends", APPENDS, 0.4))(
   300_000,
 );
 
-test("H1: 128 MiB of images leave others their answers", async () => {
+test("H1: 128 MiB of images do not delay other requests", async () => {
   const image = `{"image":"${"QUJD".repeat(32_000)}"}`;
   const body = Buffer.from(`{"images":[${filled(image, 120 * MIB, ",")}]}`);
   await server.watched();
@@ -62,7 +62,7 @@ test("H1: 128 MiB of images leave others their answers", async () => {
   expect(answers).toBeGreaterThan(0);
 }, 300_000);
 
-test("H1: ten thousand rows for a reward, all odd numbers, leave others their answers", async () => {
+test("H1: ten thousand rows for a reward, all odd numbers, do not delay other requests", async () => {
   const row = `{"completion":"x","n":[${"1.50,".repeat(15)}2.50]}`;
   const source = "def reward(completion, **kwargs):\n    return 1.0\n";
   const body = `{"source":${JSON.stringify(source)},"language":"python","rows":[${`${row},`.repeat(9_999)}${row}]}`;

@@ -43,7 +43,7 @@ async function work(server: Server, key: string, acknowledged: Acknowledged, tag
   }
 }
 
-test("killed at any moment: what was acknowledged is there, nothing runs, nothing is left over", async () => {
+test("killed at any moment: acknowledged changes are there, nothing runs, nothing is left over", async () => {
   for (let round = 0; round < ROUNDS; round++) {
     const dir = tempDir();
     const { key } = await makeKey(dir);
