@@ -4,8 +4,10 @@ import { routes as account } from "./resources/account/routes.ts";
 import { routes as apiKeys } from "./resources/api_keys/routes.ts";
 import { routes as audit } from "./resources/audit/routes.ts";
 import { routes as billing, grantRoutes } from "./resources/billing/routes.ts";
+import { routes as browserSessions } from "./resources/browser_sessions/routes.ts";
 import { routes as codeArtifacts } from "./resources/code_artifacts/routes.ts";
 import { routes as cost } from "./resources/cost/routes.ts";
+import { routes as dashboard } from "./resources/dashboard/routes.ts";
 import { routes as connectedDatasets } from "./resources/datasets/connected/routes.ts";
 import { routes as datasets } from "./resources/datasets/routes.ts";
 import { routes as deployments } from "./resources/deployments/routes.ts";
@@ -40,10 +42,12 @@ export const mount = (ctx: Ctx) => (app: AnyElysia) =>
     .use(system(ctx))
     .use(setup(ctx))
     .use(docs(ctx))
+    .use(dashboard(ctx))
     .use(workspaces(ctx))
     .use(account(ctx))
     .use(audit(ctx))
     .use(apiKeys(ctx))
+    .use(browserSessions(ctx))
     .use(sshKeys(ctx))
     .use(secrets(ctx))
     .use(settings(ctx))

@@ -7,7 +7,9 @@ import { HttpState } from "./http/state.ts";
 import { TrustedClock } from "./platform/trusted_clock.ts";
 import { ApiKeysState } from "./resources/api_keys/live.ts";
 import { BillingState } from "./resources/billing/run_time.ts";
+import { BrowserSessionsState } from "./resources/browser_sessions/live.ts";
 import { CodeArtifactsState } from "./resources/code_artifacts/live.ts";
+import { DashboardState } from "./resources/dashboard/live.ts";
 import { DatasetsState } from "./resources/datasets/live.ts";
 import { DeploymentsState } from "./resources/deployments/fleet/live.ts";
 import { DetectionState } from "./resources/detection/live.ts";
@@ -32,7 +34,9 @@ export type State = {
   readonly clockNote: ClockNote;
   readonly apiKeys: ApiKeysState;
   readonly billing: BillingState;
+  readonly browserSessions: BrowserSessionsState;
   readonly codeArtifacts: CodeArtifactsState;
+  readonly dashboard: DashboardState;
   readonly datasets: DatasetsState;
   readonly deployments: DeploymentsState;
   readonly detection: DetectionState;
@@ -57,7 +61,9 @@ export const newState = (ctx: Pick<Ctx, "config" | "clock">): State => ({
   clockNote: new ClockNote(),
   apiKeys: new ApiKeysState(),
   billing: new BillingState(),
+  browserSessions: new BrowserSessionsState(),
   codeArtifacts: new CodeArtifactsState(),
+  dashboard: new DashboardState(),
   datasets: new DatasetsState(),
   deployments: new DeploymentsState(),
   detection: new DetectionState(ctx.config),
