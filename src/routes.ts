@@ -24,7 +24,7 @@ import { routes as secrets } from "./resources/secrets/routes.ts";
 import { routes as sessions } from "./resources/sessions/routes.ts";
 import { routes as setup } from "./resources/setup/routes.ts";
 import { routes as sshKeys } from "./resources/ssh_keys/routes.ts";
-import { routes as system } from "./resources/system/routes.ts";
+import { checkRoutes, routes as system } from "./resources/system/routes.ts";
 import { routes as settings } from "./resources/tracker/routes.ts";
 import { modelRoutes as trainingModels } from "./resources/training_jobs/artifacts/routes.ts";
 import { logRoutes as trainingLogs } from "./resources/training_jobs/logs/routes.ts";
@@ -40,6 +40,7 @@ export const mountDetection = (ctx: Ctx) => (app: AnyElysia) => app.use(system(c
 export const mount = (ctx: Ctx) => (app: AnyElysia) =>
   app
     .use(system(ctx))
+    .use(checkRoutes(ctx))
     .use(setup(ctx))
     .use(docs(ctx))
     .use(dashboard(ctx))

@@ -21,7 +21,7 @@ import { ModelsState } from "./resources/models/live.ts";
 import { RegionsState } from "./resources/regions/live.ts";
 import { RewardsState } from "./resources/reward_functions/live.ts";
 import { SessionsState } from "./resources/sessions/live.ts";
-import { ClockNote } from "./resources/system/live.ts";
+import { ChecksState, ClockNote } from "./resources/system/live.ts";
 import { TrackerState } from "./resources/tracker/live.ts";
 import { TrainingJobsState } from "./resources/training_jobs/state/live.ts";
 import { UploadsState } from "./resources/uploads/live.ts";
@@ -32,6 +32,7 @@ export type State = {
   readonly http: HttpState;
   readonly trustedClock: TrustedClock;
   readonly clockNote: ClockNote;
+  readonly checks: ChecksState;
   readonly apiKeys: ApiKeysState;
   readonly billing: BillingState;
   readonly browserSessions: BrowserSessionsState;
@@ -59,6 +60,7 @@ export const newState = (ctx: Pick<Ctx, "config" | "clock">): State => ({
   http: new HttpState(ctx),
   trustedClock: new TrustedClock(ctx.clock),
   clockNote: new ClockNote(),
+  checks: new ChecksState(),
   apiKeys: new ApiKeysState(),
   billing: new BillingState(),
   browserSessions: new BrowserSessionsState(),

@@ -1,9 +1,11 @@
 import { render } from "preact";
+import { PAGES } from "./pages/index.ts";
 import { App } from "./shell/app.tsx";
-import { startRouter } from "./shell/router.ts";
+import { registerPages, startRouter } from "./shell/router.ts";
 import { applyTheme, theme } from "./shell/theme.ts";
 
 applyTheme(theme.value);
+registerPages(PAGES.map(({ path }) => path));
 startRouter();
 const root = document.getElementById("app");
 if (root) render(<App />, root);

@@ -124,6 +124,7 @@ export const JOURNEY: Step[] = [
   { operation: "GET /healthz", shared: true },
   { operation: "GET /readyz", shared: true },
   { operation: "GET /version", shared: true },
+  { operation: "GET /v1/system/checks", as: "admin" },
   { operation: "POST /setup", shared: true, raw: true },
   { operation: "POST /v1/workspaces", as: "admin", json: { name: "journey" } },
   { operation: "GET /v1/workspaces", as: "admin" },

@@ -50,6 +50,16 @@ function safeDecode(text: string): string {
   }
 }
 
+const known = new Set<string>();
+
+/** Called once with the patterns of the table of pages. */
+export const registerPages = (patterns: readonly string[]) => {
+  for (const pattern of patterns) known.add(pattern);
+};
+
+/** True if the dashboard has a page with this pattern: links lead only to pages that exist. */
+export const hasPage = (pattern: string) => known.has(pattern);
+
 /** Addresses that the server answers itself. */
 const SERVER = /^\/(?:v1|api|docs|metrics|assets|openapi\.json)(?:\/|$)/;
 
