@@ -143,6 +143,15 @@ const events = section("The event log.", {
   retention_days: z.int().min(1).max(36_500).default(90).describe("Events older than this are removed."),
 });
 
+const traces = section("Traces of requests.", {
+  retention_days: z
+    .int()
+    .min(1)
+    .max(36_500)
+    .default(30)
+    .describe("Rollouts and traces from outside are removed after this time. Each deployment has its own."),
+});
+
 const secrets = section("Encryption at rest.", {
   master_key_file: z
     .string()
@@ -274,6 +283,7 @@ export const ConfigTree = z
     workers,
     shutdown,
     events,
+    traces,
     secrets,
     hub,
     serving,
