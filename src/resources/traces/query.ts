@@ -3,7 +3,7 @@
  * unary plus, which hides their column from the planner. A range over durations or scores chooses only if few rows
  * match; otherwise a page is found soon by time alone.
  */
-import { and, asc, desc, getTableColumns, gte, lt, type SQL, sql } from "drizzle-orm";
+import { and, getTableColumns, gte, inArray, lt, type SQL, sql } from "drizzle-orm";
 import type { SQLiteColumn } from "drizzle-orm/sqlite-core";
 import { requireId } from "../../http/answer/cursor.ts";
 import { timeOf } from "../../lib/ids.ts";
@@ -19,7 +19,6 @@ type Condition = { index: string; chooses: SQL; checks: SQL; mayChoose: boolean 
 
 const hidden = (column: SQLiteColumn) => sql`+${column}`;
 
-/** The workspace is the first column of some indexes; of the others it is checked. */
 const equal = (index: string, column: SQLiteColumn, value: string | number): Condition => ({
   index,
   chooses: sql`${column} = ${value}`,
@@ -30,7 +29,7 @@ const equal = (index: string, column: SQLiteColumn, value: string | number): Con
 function conditions(db: Db, workspaceId: string, filter: TraceFilter): Condition[] {
   const { q, conversation_id, job_id, score, status, source, key_id, deployment_id } = filter;
   return [
-    q === undefined ? undefined : bySeq(search(db, workspaceId, q)),
+    q === undefined ? undefined : bySearch(search(db, workspaceId, q)),
     conversation_id === undefined ? undefined : equal("traces_conversation", traces.conversationId, conversation_id),
     job_id === undefined ? undefined : equal("traces_job", traces.jobId, job_id),
     score === undefined ? undefined : byScore(db, workspaceId, filter),
@@ -42,7 +41,7 @@ function conditions(db: Db, workspaceId: string, filter: TraceFilter): Condition
   ].filter((each) => each !== undefined);
 }
 
-function bySeq(seqs: readonly number[]): Condition {
+function bySearch(seqs: readonly number[]): Condition {
   const chooses = sql`${traces.seq} IN (SELECT value FROM json_each(${JSON.stringify(seqs)}))`;
   return { index: "", chooses, checks: chooses, mayChoose: true };
 }
@@ -109,12 +108,12 @@ export function positionOf(db: Db, after: string): Position {
 
 type Slice = { order: "newest" | "oldest"; after: Position | undefined; limit: number };
 
-/** Index and condition of a query. An empty index leaves the choice to the planner. */
-function planOf(db: Db, workspaceId: string, filter: TraceFilter, { order, after }: Slice) {
+/** The traces of a page, in its order. The builder has no INDEXED BY, so the rows are read in a second query. */
+function seqsOf(db: Db, workspaceId: string, filter: TraceFilter, { order, after, limit }: Slice): number[] {
   const given = conditions(db, workspaceId, filter);
   const chooser = given.find(({ mayChoose }) => mayChoose);
   const { createdAt, seq } = traces;
-  const behind = order === "newest" ? sql`<` : sql`>`;
+  const [behind, direction] = order === "newest" ? [sql`<`, sql`DESC`] : [sql`>`, sql`ASC`];
   const where = and(
     sql`${traces.workspaceId} = ${workspaceId}`,
     chooser?.chooses,
@@ -124,7 +123,9 @@ function planOf(db: Db, workspaceId: string, filter: TraceFilter, { order, after
     after && sql`(${createdAt}, ${seq}) ${behind} (${after.createdAt}, ${after.seq})`,
   );
   const index = chooser?.index ?? "traces_newest";
-  return { where, from: index === "" ? sql`traces NOT INDEXED` : sql.raw(`traces INDEXED BY ${index}`) };
+  const by = sql.raw(index === "" ? "NOT INDEXED" : `INDEXED BY ${index}`);
+  const ordered = sql`ORDER BY ${createdAt} ${direction}, ${seq} ${direction} LIMIT ${limit}`;
+  return db.all<{ seq: number }>(sql`SELECT seq FROM traces ${by} WHERE ${where} ${ordered}`).map((row) => row.seq);
 }
 
 const ALL = getTableColumns(traces);
@@ -132,26 +133,16 @@ const { parameters: _p, spans: _s, input: _i, output: _o, externalId: _e, ...SUM
 
 /** Without content, spans and parameters. */
 export function summaries(db: Db, workspaceId: string, filter: TraceFilter, slice: Slice): SummaryRow[] {
-  const { where, from } = planOf(db, workspaceId, filter, slice);
-  return db
-    .select(SUMMARY)
-    .from(from)
-    .where(where)
-    .orderBy(...orderOf(slice))
-    .limit(slice.limit)
-    .all() as SummaryRow[];
+  const seqs = seqsOf(db, workspaceId, filter, slice);
+  return inOrder(seqs, db.select(SUMMARY).from(traces).where(inArray(traces.seq, seqs)).all());
 }
 
 export function wholeRows(db: Db, workspaceId: string, filter: TraceFilter, slice: Slice): TraceRow[] {
-  const { where, from } = planOf(db, workspaceId, filter, slice);
-  return db
-    .select(ALL)
-    .from(from)
-    .where(where)
-    .orderBy(...orderOf(slice))
-    .limit(slice.limit)
-    .all() as TraceRow[];
+  const seqs = seqsOf(db, workspaceId, filter, slice);
+  return inOrder(seqs, db.select().from(traces).where(inArray(traces.seq, seqs)).all());
 }
 
-const orderOf = ({ order }: Slice) =>
-  order === "newest" ? [desc(traces.createdAt), desc(traces.seq)] : [asc(traces.createdAt), asc(traces.seq)];
+function inOrder<R extends { seq: number }>(seqs: readonly number[], rows: readonly R[]): R[] {
+  const bySeq = new Map(rows.map((row) => [row.seq, row]));
+  return seqs.flatMap((seq) => bySeq.get(seq) ?? []);
+}
