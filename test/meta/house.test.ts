@@ -64,7 +64,7 @@ const PUBLIC: Record<string, string[]> = {
   gpu: ["hardware"],
   models: ["remove", "results"],
   reward_functions: ["check", "processes", "resolve"],
-  traces: ["new_trace"],
+  traces: ["new_trace", "rollouts"],
   training_jobs: ["artifacts/exports"],
   volumes: ["materialize"],
   webhooks: ["guard"],

@@ -1,14 +1,13 @@
 /** Removes traces by age, and those of deleted workspaces, in small commits. */
-import { and, eq, inArray, isNull, lt, notExists, type SQL, sql } from "drizzle-orm";
+import { and, eq, isNull, lt, notExists, type SQL, sql } from "drizzle-orm";
 import type { Ctx } from "../../context.ts";
 import { DAY_MS } from "../../lib/units.ts";
-import type { Tx } from "../../platform/db/db.ts";
 import { gradually } from "../../platform/db/gradually.ts";
 import { deployments } from "../deployments/table.ts";
 import { workspaces } from "../workspaces/table.ts";
 import { flush } from "./flush.ts";
+import { removeRows } from "./remove.ts";
 import { conversations, traces } from "./table.ts";
-import { removeText } from "./text.ts";
 
 /** Each deployment has its own retention. Rollouts and traces from outside have `traces.retention_days`. */
 export async function prune(ctx: Ctx) {
@@ -31,13 +30,6 @@ const removeWhere = (ctx: Ctx, where: SQL | undefined) =>
   gradually(ctx.db, (tx, rows) =>
     removeRows(tx, tx.select({ seq: traces.seq }).from(traces).where(where).limit(rows).all()),
   );
-
-export function removeRows(tx: Tx, rows: readonly { seq: number }[]): number {
-  const seqs = rows.map(({ seq }) => seq);
-  for (const seq of seqs) removeText(tx, seq);
-  if (seqs.length > 0) tx.delete(traces).where(inArray(traces.seq, seqs)).run();
-  return seqs.length;
-}
 
 /** A conversation goes with its last trace. */
 const removeConversations = (ctx: Ctx, where: SQL) =>

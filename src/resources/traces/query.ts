@@ -113,7 +113,7 @@ function seqsOf(db: Db, workspaceId: string, filter: TraceFilter, { order, after
   const given = conditions(db, workspaceId, filter);
   const chooser = given.find(({ mayChoose }) => mayChoose);
   const { createdAt, seq } = traces;
-  const [behind, direction] = order === "newest" ? [sql`<`, sql`DESC`] : [sql`>`, sql`ASC`];
+  const [behind, direction] = order === "newest" ? [sql`<`, sql`desc`] : [sql`>`, sql`asc`];
   const where = and(
     sql`${traces.workspaceId} = ${workspaceId}`,
     chooser?.chooses,
@@ -123,9 +123,11 @@ function seqsOf(db: Db, workspaceId: string, filter: TraceFilter, { order, after
     after && sql`(${createdAt}, ${seq}) ${behind} (${after.createdAt}, ${after.seq})`,
   );
   const index = chooser?.index ?? "traces_newest";
-  const by = sql.raw(index === "" ? "NOT INDEXED" : `INDEXED BY ${index}`);
-  const ordered = sql`ORDER BY ${createdAt} ${direction}, ${seq} ${direction} LIMIT ${limit}`;
-  return db.all<{ seq: number }>(sql`SELECT seq FROM traces ${by} WHERE ${where} ${ordered}`).map((row) => row.seq);
+  const by = sql.raw(index === "" ? "not indexed" : `indexed by ${index}`);
+  const ordered = sql`order by ${createdAt} ${direction}, ${seq} ${direction} limit ${limit}`;
+  return db
+    .all<{ seq: number }>(sql`select ${seq} from ${traces} ${by} where ${where} ${ordered}`)
+    .map((row) => row.seq);
 }
 
 const ALL = getTableColumns(traces);
