@@ -45,7 +45,7 @@ afterAll(async () => {
   await app.close().then(app.remove);
 });
 
-/** What is wrong with the answer, or undefined. */
+/** The problem of the answer; undefined if there is none. */
 async function judge(call: Call): Promise<string | undefined> {
   const { status, body, text, headers } = await server.call(call.method, call.path, call.body);
   if (status === 500) return `500 ${text.slice(0, 300)}`;
@@ -56,7 +56,7 @@ async function judge(call: Call): Promise<string | undefined> {
       return (error as Error).message.slice(0, 600);
     }
   }
-  if (isServicePath(call.path)) return call.wrong && status < 300 ? `${status} although a field is wrong` : undefined;
+  if (isServicePath(call.path.split("?")[0] ?? "")) return call.wrong && status < 300 ? `${status} although a field is wrong` : undefined;
   const { type, param, message } = (body as { error?: Record<string, string> }).error ?? {};
   if (status >= 400 && !STATUS_OF[type ?? ""]?.includes(status)) return `${status} with the type ${type}`;
   if (!call.wrong) return undefined;

@@ -30,8 +30,9 @@ beforeAll(async () => {
   for (let i = 0; i < 100; i++) {
     const text = "x".repeat(500);
     db.run(
-      "INSERT INTO events (id, workspace_id, type, subject_id, data, created_at) VALUES (?, ?, 'secret.created', 's', ?, 1)",
-      [`evt_${i}`, workspace, JSON.stringify(text)],
+      `INSERT INTO volumes (id, workspace_id, name, total_bytes, file_count, metadata, created_at, updated_at)
+         VALUES (?, ?, ?, 0, 0, ?, 1, 1)`,
+      [`vol_${i}`, workspace, `v${i}`, JSON.stringify({ text })],
     );
     db.run(
       `INSERT INTO code_artifacts (id, workspace_id, name, format, sha256, size_bytes, file_count, unpacked_bytes,
@@ -119,9 +120,9 @@ describe("D7 F7 damaged database", () => {
   };
 
   test("a leaf that writes meet: the server starts, they are 503, and so is /readyz from then on", async () => {
-    const server = await startBinary({ dir: damaged(lastLeaf("events")), key });
+    const server = await startBinary({ dir: damaged(lastLeaf("volumes")), key });
     try {
-      const written = await server.call("POST", "/v1/workspaces", { name: "x" });
+      const written = await server.call("POST", "/v1/volumes", { name: "x" });
       expect([written.status, written.body.error.code]).toEqual([503, "storage_unavailable"]);
       const ready = await server.call("GET", "/readyz");
       expect([ready.status, ready.body.error.message]).toEqual([503, expect.stringContaining("damaged")]);

@@ -7,6 +7,7 @@ const ROOT = resolve(import.meta.dir, "../..");
 /** Files outside `src/platform/db` that run raw SQL on `$client`, and why (docs/adr/0034-rows.md). */
 const RAW: Record<string, string> = {
   "src/app.ts": "hands the client to platform/db, which runs before the tables are known",
+  "src/resources/api_keys/prune.ts": "subqueries over the same table, then many deletions",
   "src/resources/detection/accounts.ts": "a sum and an update for each detection; the builder took a tenth of its time",
   "src/resources/metrics/rows.ts": "aggregates of a scrape, with INDEXED BY",
   "src/resources/metrics/store.ts":

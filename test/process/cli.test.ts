@@ -37,16 +37,8 @@ describe("help", () => {
   const ofJobs = ["create", "list", "get", "watch", "logs", "cancel", "pause", "resume", "delete", "model"];
   commands.push("jobs", ...ofJobs.map((name) => `jobs ${name}`));
   commands.push("credits", "credits show", "credits grant");
-  commands.push(
-    "config",
-    "config print",
-    "config check",
-    "config default",
-    "config pricing",
-    "doctor",
-    "demo",
-    "version",
-  );
+  commands.push("config", ...["print", "check", "default", "pricing"].map((name) => `config ${name}`));
+  commands.push("doctor", "demo", "version", "completion", "jobs checkpoints");
   test.each(commands)("verk help %s shows usage, flags, an example and exit codes", async (name) => {
     const { code, out } = await verk(["help", ...name.split(" ")]);
     expect(code).toBe(0);
@@ -95,6 +87,7 @@ describe("keys and workspaces without a server", () => {
 
   test("credit is granted, taken back and shown, and an amount that is none is refused", async () => {
     const on = ["--data", freshDir()];
+    expect((await verk(["keys", "create", ...on])).code).toBe(0); // begins the data directory
     expect((await verk(["credits", "grant", "250", ...on, "--note", "May"])).code).toBe(0);
     const back = (await verk(["credits", "grant", "50", "--take-back", ...on, "--json"])).json();
     expect(back).toEqual({ id: expect.stringMatching(/^txn_/), amount_usd: -50, balance_usd: 300 });
@@ -260,7 +253,7 @@ describe("config", () => {
   test("a wrong file is named with the setting; check exits 5, serve exits 2", async () => {
     writeFileSync(file, '[http]\nlisten = "nonsense"\n');
     const check = await verk(["config", "check", "--config", file]);
-    expect([check.code, check.err]).toEqual([5, expect.stringContaining(`${file}: http.listen`)]);
+    expect([check.code, check.err]).toEqual([5, expect.stringContaining(`${file}:2: http.listen`)]);
     expect((await verk(["config", "check", "--config", file, "--json"])).json()).toMatchObject({ ok: false, file });
     expect((await verk(["serve", "--config", file])).code).toBe(2);
     writeFileSync(file, '[http]\nlissten = "127.0.0.1:1"\n');

@@ -2,7 +2,7 @@
 import type { Ctx } from "../../context.ts";
 import { AppError, UsageError } from "../../lib/errors.ts";
 import { MINUTE_MS } from "../../lib/units.ts";
-import { asStorageError, StorageError } from "../../platform/files.ts";
+import { StorageError } from "../../platform/files.ts";
 import { sessionJail } from "../../sandbox/jail/session_jail.ts";
 import { jailSupport } from "../../sandbox/jail/support.ts";
 import type { JailSupport } from "../../sandbox/jail/types.ts";
@@ -32,9 +32,9 @@ async function probe(ctx: Ctx): Promise<JailSupport> {
     return await jailSupport(sessionJail(ctx.config.data_dir));
   } catch (error) {
     if (!(error instanceof UsageError)) throw error;
-    const fault = asStorageError(ctx.config.data_dir, "write", error.cause);
+    const fault = new StorageError(ctx.config.data_dir, "write", error.cause);
     // The helper cannot be extracted now. That is no reason to call sessions disabled.
-    if (fault instanceof StorageError && (fault.reason === "full" || fault.reason === "read_only")) throw fault;
+    if (fault.reason === "full" || fault.reason === "read_only") throw fault;
     return { ok: false, reason: "the executable verk-jail is missing", fix: error.message };
   }
 }

@@ -150,7 +150,7 @@ const pull = command({
 
 export const models: Group = { summary: "Models on this machine", subcommands: { list, import: importModel, pull } };
 
-/** What to do with an imported file. An adapter needs its base model first. */
+/** The next step after an import. An adapter needs its base model first. */
 function nextStep({ name, type, base_model: base }: Model, file: string, fitting: string[]): string {
   const serve = `Serve it with \`verk deploy ${name}\`.`;
   if (type !== "adapter") return serve;
