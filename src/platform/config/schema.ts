@@ -9,10 +9,12 @@ import {
   connectors,
   datasets,
   detect,
+  events,
   publicRuns,
   quotas,
   sandbox,
   sessions,
+  traces,
   training,
   webhooks,
 } from "./work.ts";
@@ -137,19 +139,6 @@ const workers = section("Child processes.", {
 
 const shutdown = section("Stopping.", {
   deadline_ms: milliseconds.default(15_000).describe("Longest time of an orderly shutdown."),
-});
-
-const events = section("The event log.", {
-  retention_days: z.int().min(1).max(36_500).default(90).describe("Events older than this are removed."),
-});
-
-const traces = section("Traces of requests.", {
-  retention_days: z
-    .int()
-    .min(1)
-    .max(36_500)
-    .default(30)
-    .describe("Rollouts and traces from outside are removed after this time. Each deployment has its own."),
 });
 
 const secrets = section("Encryption at rest.", {
@@ -283,7 +272,6 @@ export const ConfigTree = z
     workers,
     shutdown,
     events,
-    traces,
     secrets,
     hub,
     serving,
@@ -295,6 +283,7 @@ export const ConfigTree = z
     quotas,
     sandbox,
     sessions,
+    traces,
     training,
     webhooks,
     detect,
