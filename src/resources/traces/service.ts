@@ -107,11 +107,15 @@ function kindOf(value: NewScore["value"]): ScoreRow["kind"] {
 
 type Sample = { workspaceId: string; deploymentId: string; since: number; rate: number; limit?: number };
 const BUCKETS = 10_000;
+const SPREAD = 2_654_435_761; // shares no factor with BUCKETS: neighbours fall into buckets far apart
 
-/** A share of the captured traces since a time, oldest first. The choice depends on the id alone: it is repeatable. */
+/**
+ * A share of the captured traces since a time, oldest first. The choice depends on the trace alone, so it is
+ * repeatable. A caller that gets `limit` traces goes on from the `createdAt` of the last one.
+ */
 export function sample(ctx: Ctx, { workspaceId, deploymentId, since, rate, limit = 1_000 }: Sample): TraceRow[] {
   flush(ctx);
-  const rows = ctx.db
+  return ctx.db
     .select()
     .from(traces)
     .where(
@@ -120,12 +124,12 @@ export function sample(ctx: Ctx, { workspaceId, deploymentId, since, rate, limit
         sql`+${traces.workspaceId} = ${workspaceId}`,
         gte(traces.createdAt, since),
         eq(traces.capture, "full"),
+        sql`(${traces.seq} * ${SPREAD}) % ${BUCKETS} < ${rate * BUCKETS}`,
       ),
     )
     .orderBy(asc(traces.createdAt), asc(traces.seq))
     .limit(limit)
     .all();
-  return rows.filter(({ id }) => Number(Bun.hash(id) % BigInt(BUCKETS)) < rate * BUCKETS);
 }
 
 /** Called when the workspace is deleted. The loop removes its traces in small commits. */

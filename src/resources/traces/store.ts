@@ -81,10 +81,12 @@ function cleaner(ctx: Ctx, { workspaceId, redact = [] }: NewTrace): Clean {
 export function redactorFor(ctx: Ctx, patterns: readonly string[]): Redactor {
   const { redactors } = ctx.state.traces;
   const key = JSON.stringify(patterns);
-  const known = redactors.get(key) ?? new Redactor(patterns);
+  const known = redactors.get(key);
+  if (known) return known;
+  const made = new Redactor(patterns);
   if (redactors.size >= MAX_REDACTORS) redactors.clear();
-  redactors.set(key, known);
-  return known;
+  redactors.set(key, made);
+  return made;
 }
 
 /** The values are opened again only after a secret was changed. */
