@@ -3,7 +3,7 @@
  * unary plus, which hides their column from the planner. A range over durations or scores chooses only if few rows
  * match; otherwise a page is found soon by time alone.
  */
-import { and, getTableColumns, gte, inArray, lt, type SQL, sql } from "drizzle-orm";
+import { and, desc, getTableColumns, gte, inArray, lt, lte, type SQL, sql } from "drizzle-orm";
 import type { SQLiteColumn } from "drizzle-orm/sqlite-core";
 import { requireId } from "../../http/answer/cursor.ts";
 import { timeOf } from "../../lib/ids.ts";
@@ -98,12 +98,13 @@ const isFew = (db: Db, rows: SQL): boolean =>
 
 export type Position = { createdAt: number; seq: number };
 
-/** An id is a position whether or not its trace still exists. */
+/** An id is a position whether or not its trace still exists: if not, the place is before the trace with the id before. */
 export function positionOf(db: Db, after: string): Position {
   requireId(traces, after);
-  const { createdAt, seq } = traces;
-  const found = db.select({ createdAt, seq }).from(traces).where(sql`${traces.id} = ${after}`).get();
-  return found ?? { createdAt: timeOf(after), seq: 0 };
+  const { id, createdAt, seq } = traces;
+  const found = db.select({ id, createdAt, seq }).from(traces).where(lte(id, after)).orderBy(desc(id)).limit(1).get();
+  if (!found) return { createdAt: timeOf(after), seq: 0 };
+  return { createdAt: found.createdAt, seq: found.id === after ? found.seq : found.seq + 1 };
 }
 
 type Slice = { order: "newest" | "oldest"; after: Position | undefined; limit: number };
