@@ -68,6 +68,17 @@ test("nonsense from a judge is no score, with the reason why", async () => {
   expect(summary).toMatchObject({ count: 7, scored: 1, failed: 6, mean: 4 });
 });
 
+test("a prompt of one's own is filled in once, and must have room for the answer", async () => {
+  const { app, run, asked } = await judging(() => '{"score":1}', {
+    ...{ explain: false, prompt: "{{rubric}} Q: {{input}} A: {{ output }} {{reference}}{{unknown}}" },
+  });
+  await run({ input: "q", output: "{{rubric}} $&", reference: "r" });
+  expect(asked).toEqual(["Short answers are good. Q: q A: {{rubric}} $& r{{unknown}}"]);
+  const config = { deployment: "d", rubric: "r", prompt: "{{output}}", mode: "pairwise" };
+  const { body } = await app.call("POST", PATH, { name: "judge", kind: "llm_judge", config });
+  expect(body.error).toMatchObject({ param: "/config/prompt", message: expect.stringContaining("{{other}}") });
+});
+
 test("a judge with labels gives the score of the label", async () => {
   const { run } = await judging((content) => `{"label":"${content.includes("<answer>\ngood") ? "ok" : "bad"}"}`, {
     ...{ mode: "labels", labels: { ok: 1, wrong: 0 }, explain: false },
