@@ -36,9 +36,9 @@ CREATE TABLE traces (
 ) STRICT;
 CREATE INDEX traces_newest ON traces (workspace_id, created_at, seq, duration_ms);
 CREATE INDEX traces_deployment ON traces (deployment_id, created_at);
-CREATE INDEX traces_key ON traces (key_id, created_at, workspace_id, deployment_id);
+CREATE INDEX traces_key ON traces (key_id, created_at, seq, workspace_id, deployment_id);
 CREATE INDEX traces_duration ON traces (workspace_id, duration_ms, created_at);
-CREATE INDEX traces_failed ON traces (workspace_id, created_at, status, deployment_id, key_id) WHERE status >= 400;
+CREATE INDEX traces_failed ON traces (workspace_id, created_at, seq, status, deployment_id, key_id) WHERE status >= 400;
 CREATE INDEX traces_status ON traces (workspace_id, status, created_at) WHERE status <> 200;
 CREATE INDEX traces_source ON traces (workspace_id, source, created_at) WHERE source <> 'chat';
 CREATE INDEX traces_job ON traces (job_id, step) WHERE job_id IS NOT NULL;
