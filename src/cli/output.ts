@@ -1,3 +1,4 @@
+import { ambientEnv } from "../platform/config/config.ts";
 import { aligned, tableLines } from "./text/table.ts";
 
 /** Results go to standard output and notes about them to standard error, so that a pipe receives only the result. */
@@ -23,7 +24,7 @@ export function printTable(
 ) {
   if (rows.length === 0) return note(empty);
   const { isTTY, columns: wide } = process.stdout;
-  const width = isTTY ? Number(process.env["COLUMNS"]) || wide || 80 : undefined;
+  const width = isTTY ? Number(ambientEnv()["COLUMNS"]) || wide || 80 : undefined;
   const style = { width, color: Bun.enableANSIColors, full, nowMs: Date.now() };
   for (const line of tableLines(header, rows, style)) print(line);
 }

@@ -17,11 +17,14 @@ const ROUTES: readonly [route: RegExp, command: string][] = [
   [/POST \/v1\/training_jobs\/([\w{}]+)\/cancel/g, "jobs cancel $1"],
   [/POST \/v1\/training_jobs\b/g, "jobs create"],
   [/POST \/v1\/deployments\/([\w{}]+)\/start/g, "deployments start $1"],
+  [/POST \/v1\/deployments\b(?!\/)/g, "deploy MODEL"],
   [/GET \/v1\/deployments\b/g, "deployments list"],
+  [/POST \/v1\/chat\/completions/g, "chat DEPLOYMENT"],
   [/POST \/v1\/models\/pull/g, "models pull OWNER/REPO"],
   [/POST \/v1\/models\b/g, "models import FILE"],
   [/GET \/v1\/models\b/g, "models list"],
   [/POST \/v1\/datasets\/([\w{}]+)\/rows/g, "datasets append $1 FILE"],
+  [/GET \/v1\/datasets\b(?!\/)/g, "datasets list"],
   [/GET \/v1\/account\b/g, "credits show"],
 ];
 
