@@ -206,18 +206,23 @@ describe("items", () => {
   test("come from traces through the reader of traces", async () => {
     const queue = await create({ mode: "pairwise" });
     const post = (trace_ids: string[]) => app.call("POST", `${PATH}/${queue}/items`, { items: [{ trace_ids }] });
-    expect((await post(["trc_a", "trc_b"])).body.error).toMatchObject({ param: "/items/0/trace_ids" });
-    app.ctx.state.annotationQueues.readTrace = (_ctx, _workspace, id, param) => {
-      if (id === "trc_empty") return null;
-      if (id === "trc_other") return { input: "another", output: id };
-      if (id.startsWith("trc_")) return { input: "same", output: id };
-      throw new AppError("resource_not_found", `No trace ${id}`, { param });
+    expect((await post(["trc_a", "trc_b"])).body.error).toMatchObject({ param: "/items/0/trace_ids/0" });
+    const input = [{ role: "user", content: "same" }];
+    const answer = (content: string) => ({ role: "assistant", content });
+    app.ctx.state.annotationQueues.readTrace = (_ctx, _workspace, id) => {
+      if (id === "trc_empty") return { input: null, output: null };
+      if (id === "trc_other") return { input: "another", output: [id] };
+      if (id === "trc_both") return { input, output: [answer("x"), answer("y")] };
+      if (id.startsWith("trc_")) return { input, output: [answer(id)] };
+      throw new AppError("resource_not_found", `No trace ${id}`, { param: "id" });
     };
     const { body } = await post(["trc_a", "trc_b"]);
     expect(await get(queue, body.item_ids[0])).toMatchObject({
-      ...{ input: "same", outputs: ["trc_a", "trc_b"] },
+      ...{ input, outputs: ["trc_a", "trc_b"] },
       source: { type: "trace", trace_ids: ["trc_a", "trc_b"] },
     });
+    const both = (await post(["trc_both"])).body.item_ids[0];
+    expect((await get(queue, both)).outputs).toEqual(["x", "y"]);
     expect((await post(["trc_a", "x"])).body.error).toMatchObject({ param: "/items/0/trace_ids/1" });
     expect((await post(["trc_a", "trc_empty"])).body.error.message).toContain("capture");
     expect((await post(["trc_a", "trc_other"])).body.error.message).toContain("different inputs");

@@ -1,11 +1,11 @@
 import type { Ctx } from "../../context.ts";
-import type { Input } from "./label_schema.ts";
 import type { ReservationRow } from "./table.ts";
 
-/** The content of one captured request. */
-export type TraceContent = { input: Input; output: string };
-/** Throws the 404 of an unknown trace. Null: the trace has no captured content. */
-export type TraceReader = (ctx: Ctx, workspaceId: string, traceId: string, param: string) => TraceContent | null;
+/**
+ * Reads one trace; throws 404 for an unknown one. `input` is a prompt or a list of messages. `output` is the list of
+ * messages or texts of the answer. Both are null if the content was not captured.
+ */
+export type TraceReader = (ctx: Ctx, workspaceId: string, traceId: string) => { input: unknown; output: unknown };
 
 type Reservation = Pick<ReservationRow, "itemId" | "annotator" | "leaseMs" | "expiresAt">;
 

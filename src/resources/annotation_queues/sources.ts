@@ -50,24 +50,40 @@ function fromRequest({ input, outputs, experiment_item_id: experiment }: NewItem
   return { source: { ...NO_SOURCE, type, experiment_item_id: experiment ?? null }, input, outputs };
 }
 
-/** Two traces of a pairwise item have the same input, so that their outputs can be compared. */
+/**
+ * A pairwise item takes one trace with two answers, or two traces. Two traces must have the same input, so that their
+ * outputs can be compared.
+ */
 function fromTraces(ctx: Ctx, queue: QueueRow, item: NewItem, at: string): Content {
   if (item.input !== undefined || item.outputs.length > 0)
     throw invalid(`${at}/trace_ids`, "an item takes its content from traces or from input and outputs, not from both");
-  const { readTrace } = ctx.state.annotationQueues;
-  if (!readTrace) throw invalid(`${at}/trace_ids`, "this server stores no traces: send input and outputs");
-  const contents = item.trace_ids.map((id, i) => {
-    const param = `${at}/trace_ids/${i}`;
-    const content = readTrace(ctx, queue.workspaceId, id, param);
-    if (!content)
-      throw invalid(param, `trace ${id} has no content: set capture to full on its deployment, then use later traces`);
-    return content;
-  });
+  const contents = item.trace_ids.map((id, i) => readContent(ctx, queue, { id, param: `${at}/trace_ids/${i}` }));
   const input = contents[0]?.input as Input;
   if (contents.some((content) => !Bun.deepEquals(content.input, input)))
     throw invalid(`${at}/trace_ids`, "the two traces have different inputs");
   const source: Source = { ...NO_SOURCE, type: "trace", trace_ids: item.trace_ids };
-  return { source, input, outputs: contents.map(({ output }) => output) };
+  const outputs = contents.flatMap((content) => content.outputs);
+  return { source, input, outputs: queue.mode === "single" ? outputs.slice(0, 1) : outputs };
+}
+
+function readContent(ctx: Ctx, { workspaceId }: QueueRow, { id, param }: { id: string; param: string }) {
+  const { input, output } = readTrace(ctx, workspaceId, id, param);
+  const outputs = (Array.isArray(output) ? output : [output]).map((each) => textOf(isRow(each) ? [each] : each));
+  if (input === null || rowFault({ prompt: input }, "prompt") || outputs.some((text) => text === undefined))
+    throw invalid(param, `trace ${id} has no text: set capture to full on its deployment, then use later traces`);
+  return { input: input as Input, outputs: outputs as string[] };
+}
+
+/** The 404 of an unknown trace names the field of this request. */
+function readTrace(ctx: Ctx, workspaceId: string, id: string, param: string) {
+  const { readTrace: read } = ctx.state.annotationQueues;
+  if (!read) throw invalid(param, "this server stores no traces: send input and outputs");
+  try {
+    return read(ctx, workspaceId, id);
+  } catch (error) {
+    if (!(error instanceof AppError) || error.code !== "resource_not_found") throw error;
+    throw new AppError("resource_not_found", error.message, { param, cause: error });
+  }
 }
 
 /** The live rows of a dataset, in their order. */
