@@ -1,13 +1,13 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
-import { eq } from "drizzle-orm";
+import { eq, sql } from "drizzle-orm";
 import { annotationCalls, pair } from "../../../test/annotations_kit.ts";
 import { fakeClock, type TestApp, testApp } from "../../../test/harness.ts";
 import { events } from "../../events/table.ts";
 import { AppError } from "../../lib/errors.ts";
 import { MINUTE_MS } from "../../lib/units.ts";
 import { appendLeft } from "./append.ts";
-import { itemsFrom } from "./service.ts";
-import { annotationQueues } from "./table.ts";
+import { itemsFrom, prune } from "./service.ts";
+import { annotationItems, annotationQueues } from "./table.ts";
 
 /** The rate limit follows the time of day, which a test here sets back. */
 const UNLIMITED = { "http.rate_limit_per_second": 0 };
@@ -21,6 +21,7 @@ afterEach(() => app.close().then(app.remove));
 
 const { dataset, create, add, next, annotate, skip, get, rows } = annotationCalls(() => app);
 const PATH = "/v1/annotation_queues";
+const WON = JSON.stringify({ preferred: "first", correction: null, votes: { first: 1, second: 0, tie: 0 } });
 
 async function pairwise(more: object = {}, inputs = ["one"]) {
   const target = await dataset("preference");
@@ -120,6 +121,17 @@ test("an item waits while the disk is full, says why once, and gets its row late
   await appendLeft(app.ctx);
   expect(await get(queue, items[0]!)).toMatchObject({ status: "completed", error: null, dataset_row_id: 1 });
   expect(await rows(target)).toHaveLength(1);
+});
+
+test("an item that waits for its row outlives its queue until the row is there", async () => {
+  const { target, queue, items } = await pairwise();
+  app.ctx.db.run(sql`UPDATE annotation_items SET status = 'appending', dataset_id = ${target}, outcome = ${WON}`);
+  await app.call("DELETE", `${PATH}/${queue}`);
+  await prune(app.ctx);
+  await appendLeft(app.ctx);
+  expect(await rows(target)).toMatchObject([{ annotation_item_id: items[0] }]);
+  await prune(app.ctx);
+  expect(app.ctx.db.select().from(annotationItems).all()).toEqual([]);
 });
 
 describe("next", () => {
@@ -299,6 +311,9 @@ test("a queue wants a dataset of its format, and goes with its items", async () 
   await skip(queue, items[0]!, "bo");
   expect(left()).toEqual([1, 1, 1]);
   await app.call("DELETE", `${PATH}/${queue}`);
+  expect((await next(queue, "ada").catch(String)) ?? "").toContain("No annotation queue");
+  expect((await skip(queue, items[0]!, "cy")).status).toBe(404);
+  await prune(app.ctx);
   expect(left()).toEqual([0, 0, 0]);
 });
 
