@@ -162,12 +162,12 @@ export async function prune(ctx: Ctx) {
   const { id, queueId, status } = annotationItems;
   const queue = ctx.db.select({ one: sql`1` }).from(annotationQueues).where(eq(annotationQueues.id, queueId));
   const left = ctx.db.selectDistinct({ id: queueId }).from(annotationItems).where(notExists(queue)).all();
-  for (const gone of left)
+  for (const deleted of left)
     await gradually(ctx.db, (tx, rows) => {
       const some = tx
         .select({ id })
         .from(annotationItems)
-        .where(and(eq(queueId, gone.id), ne(status, "appending")))
+        .where(and(eq(queueId, deleted.id), ne(status, "appending")))
         .limit(rows);
       return tx.delete(annotationItems).where(inArray(id, some)).returning({ id }).all().length;
     });
