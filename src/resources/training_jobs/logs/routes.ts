@@ -99,7 +99,7 @@ async function full(ctx: Ctx, request: Request, job: JobRow, stream: Stream): Pr
     open: async (range) => {
       const opened = await ctx.storage.get(key, { ...range, offset: offset + range.offset });
       if (!opened || offset === 0) return opened;
-      const { path: _, ...part } = opened; // the path is of the whole object
+      const { file: _, ...part } = opened; // the file has the whole object
       return part;
     },
   });
