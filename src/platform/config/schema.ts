@@ -15,6 +15,7 @@ import {
   sessions,
   training,
   webhooks,
+  workspaces,
 } from "./work.ts";
 
 /**
@@ -289,6 +290,7 @@ export const ConfigTree = z
     webhooks,
     detect,
     billing,
+    workspaces,
     api_keys: apiKeys,
     audit,
     public_runs: publicRuns,
