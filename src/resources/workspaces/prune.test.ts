@@ -43,9 +43,9 @@ async function deleted(app: TestApp, clock: ReturnType<typeof fakeClock>) {
   const made = [
     await post("/v1/api_keys", { name: "x", monthly_budget_usd: 5 }),
     await post("/v1/datasets", { name: "rows", format: "prompt" }),
-    await post("/v1/secrets", { name: "TOKEN", value: "x" }),
+    await app.call("PUT", "/v1/secrets/TOKEN", { value: "x" }, { key }),
     await post("/v1/volumes", { name: "files" }),
-    await post("/v1/webhook_endpoints", { url: "https://example.com/x", events: ["job.completed"] }),
+    await post("/v1/webhooks", { url: "https://example.com/x", events: ["job.completed"] }),
     await post("/v1/reward_functions", { name: "r", source: "def reward(completions, **kwargs):\n    return [1.0]\n" }),
   ];
   expect(made.filter(({ status }) => status > 201)).toEqual([]);
@@ -94,7 +94,7 @@ test("D15 deleted workspaces: one that a deployment still refers to stays, and d
   await tick(app, "workspaces.prune");
   expect([first, second].map((id) => tablesWith(app, id).includes("workspaces"))).toEqual([true, false]);
   clock.advance(40 * DAY_MS);
-  for (const name of ["deployments.prune", "workspaces.prune"] as const) await tick(app, name);
+  for (const name of ["deployments.prune", "webhooks.prune", "workspaces.prune"] as const) await tick(app, name);
   expect(tablesWith(app, first)).not.toContain("workspaces");
   for (const id of [app.workspaceA, app.workspaceB]) expect(tablesWith(app, id)).toContain("workspaces");
 });
