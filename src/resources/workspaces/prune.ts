@@ -7,14 +7,13 @@ import { and, asc, eq, gt, inArray, isNotNull, lt, type SQL, sql } from "drizzle
 import type { SQLiteColumn, SQLiteTable } from "drizzle-orm/sqlite-core";
 import type { Ctx } from "../../context.ts";
 import { DAY_MS } from "../../lib/units.ts";
-import { type Db, type Tx, write } from "../../platform/db/db.ts";
+import { type Db, prepared, type Tx, write } from "../../platform/db/db.ts";
 import { isForeignKeyViolation } from "../../platform/db/errors.ts";
 import { gradually } from "../../platform/db/gradually.ts";
 import { apiKeys } from "../api_keys/table.ts";
 import { apiKeySpending, creditAccounts } from "../billing/table.ts";
 import { detectionBatches } from "../detection/table.ts";
 import { models } from "../models/table.ts";
-import { rewardFunctions } from "../reward_functions/table.ts";
 import { storageUsage } from "../storage_usage/table.ts";
 import { workspaces } from "./table.ts";
 
@@ -51,12 +50,31 @@ type Records = { table: SQLiteTable & { id: SQLiteColumn; workspaceId: SQLiteCol
 const isLaterKey = sql`${apiKeys.id} <> (SELECT id FROM api_keys ORDER BY created_at, id LIMIT 1)`;
 
 const RECORDS: readonly Records[] = [
-  { table: rewardFunctions, where: isNotNull(rewardFunctions.deletedAt) },
   { table: detectionBatches, where: isNotNull(detectionBatches.finishedAt) },
   { table: models, where: eq(models.status, "deleted") },
 ];
 
+/** Tables whose rows belong to a workspace and are only marked when they are deleted. The schema names them. */
+const markingTables = prepared((db) =>
+  db.$client.prepare<{ name: string }, []>(
+    `SELECT t.name FROM sqlite_schema AS t WHERE t.type = 'table'
+       AND EXISTS (SELECT 1 FROM pragma_foreign_key_list(t.name) WHERE "table" = 'workspaces' AND "from" = 'workspace_id')
+       AND 2 = (SELECT count(*) FROM pragma_table_info(t.name) WHERE name IN ('id', 'deleted_at'))
+     ORDER BY t.name`,
+  ),
+);
+
 async function removeRecords(db: Db, workspaceId: string) {
+  for (const { name } of markingTables(db).all())
+    await gradually(
+      db,
+      (tx, rows) =>
+        tx.$client
+          .query(
+            `DELETE FROM ${name} WHERE id IN (SELECT id FROM ${name} WHERE workspace_id = ? AND deleted_at IS NOT NULL LIMIT ?)`,
+          )
+          .run(workspaceId, rows).changes,
+    );
   for (const { table, where } of RECORDS)
     await gradually(db, (tx, rows) => {
       const some = tx
