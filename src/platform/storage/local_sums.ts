@@ -43,7 +43,7 @@ export function openSums(root: string) {
     }
   }
 
-  /** Whether a content of this size has all its sums. */
+  /** True if a content of this size has all its sums. */
   const exists = async ({ sha256, bytes }: files.Written): Promise<boolean> =>
     (await stat(pathOf(sha256)).catch(() => undefined))?.size === blocksIn(bytes) * SUM_BYTES;
 

@@ -12,7 +12,7 @@ export type Part = { offset: number; bytes: number };
 export type Blocks = {
   file: FileHandle;
   path: string;
-  /** Of the whole content. */
+  /** The size of the whole content. */
   totalBytes: number;
   /** Undefined if there are none. */
   readSums: (first: number, count: number) => Promise<BigUint64Array | undefined>;
@@ -25,11 +25,15 @@ export async function* verifiedPieces(blocks: Blocks, { offset, bytes }: Part): 
   const end = offset + bytes;
   const lastByte = Math.min(blocks.totalBytes, blocksIn(end) * BLOCK_BYTES);
   const sumsFor = sumsWindow(blocks, blocksIn(lastByte));
+  let isSound = false;
   for (let at = offset - (offset % BLOCK_BYTES); at < end; ) {
     const piece = await readAll(blocks.file, at, Math.min(READ_BYTES, lastByte - at));
-    const sums = await sumsFor(at / BLOCK_BYTES, blocksIn(piece.byteLength));
+    const sums = isSound ? undefined : await sumsFor(at / BLOCK_BYTES, blocksIn(piece.byteLength));
     const wrong = sums ? firstWrong(sums, piece) : -1;
-    if (wrong >= 0) await blocks.onWrong(at + wrong * BLOCK_BYTES);
+    if (wrong >= 0) {
+      await blocks.onWrong(at + wrong * BLOCK_BYTES);
+      isSound = true; // all of it was hashed: do not do so again for the next wrong sum
+    }
     yield piece.subarray(Math.max(0, offset - at), Math.min(piece.byteLength, end - at));
     at += piece.byteLength;
   }

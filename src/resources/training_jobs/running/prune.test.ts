@@ -5,6 +5,7 @@ import { eq } from "drizzle-orm";
 import { fakeClock } from "../../../../test/harness.ts";
 import { type JobsApp, jobsApp } from "../../../../test/jobs_kit.ts";
 import { DAY_MS } from "../../../lib/units.ts";
+import { loops } from "../../../loops.ts";
 import { durable, write } from "../../../platform/db/db.ts";
 import * as looseKeys from "../../loose_keys/service.ts";
 import { openLog } from "../logs/file.ts";
@@ -113,6 +114,16 @@ test("D15 old jobs: a removal that was interrupted continues, and 0 days keeps e
   await prune(app.ctx);
   expect(["events", "metrics", "samples"].map((name) => countOf(`training_${name}`, id))).toEqual([1, 20, 0]);
   expect(currentJob(app.ctx.db, id)?.detailsRemovedAt).toBe(clock.now());
+});
+
+test("D15 old jobs: a clock that is ahead removes no details", async () => {
+  const id = await finished(20);
+  app.ctx.state.trustedClock.observe();
+  clock.set(500 * DAY_MS);
+  const loop = loops(app.ctx).find(({ name }) => name === "training_jobs.prune");
+  await loop?.tick(new AbortController().signal);
+  clock.set(-500 * DAY_MS);
+  expect([countOf("training_samples", id), currentJob(app.ctx.db, id)?.detailsRemovedAt]).toEqual([2, null]);
 });
 
 test("D15 deleted jobs: no row and no stored file is left, except in the records with a window of their own", async () => {

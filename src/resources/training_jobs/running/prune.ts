@@ -71,8 +71,8 @@ async function removeDetails(ctx: Ctx, job: JobRow) {
   });
   await gradually(db, (tx, rows) => {
     const { id, jobId, deletedAt } = trainingCheckpoints;
-    const gone = and(eq(jobId, job.id), isNotNull(deletedAt));
-    const some = tx.select({ id }).from(trainingCheckpoints).where(gone).limit(rows);
+    const ofDeleted = and(eq(jobId, job.id), isNotNull(deletedAt));
+    const some = tx.select({ id }).from(trainingCheckpoints).where(ofDeleted).limit(rows);
     return tx.delete(trainingCheckpoints).where(inArray(id, some)).returning({ id }).all().length;
   });
   await removeTree(pathsOf(ctx, job.id).dir.below(LOG));
