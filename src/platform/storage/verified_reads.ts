@@ -27,12 +27,14 @@ export async function* verifiedPieces(blocks: Blocks, { offset, bytes }: Part): 
   const sumsFor = sumsWindow(blocks, blocksIn(lastByte));
   let isSound = false;
   for (let at = offset - (offset % BLOCK_BYTES); at < end; ) {
-    const piece = await readAll(blocks.file, at, Math.min(READ_BYTES, lastByte - at));
+    const read = () => readAll(blocks.file, at, Math.min(READ_BYTES, lastByte - at));
+    let piece = await read();
     const sums = isSound ? undefined : await sumsFor(at / BLOCK_BYTES, blocksIn(piece.byteLength));
     const wrong = sums ? firstWrong(sums, piece) : -1;
     if (wrong >= 0) {
       await blocks.onWrong(at + wrong * BLOCK_BYTES);
       isSound = true; // all of it was hashed: do not do so again for the next wrong sum
+      piece = await read();
     }
     yield piece.subarray(Math.max(0, offset - at), Math.min(piece.byteLength, end - at));
     at += piece.byteLength;
