@@ -41,6 +41,13 @@ const volume = subject("volume", { name: z.string() });
 const volumeFile = subject("volume_file", { volume: z.string(), path: z.string(), size_bytes: z.int() });
 const codeArtifact = subject("code_artifact", { name: z.string(), sha256: z.string() });
 const rewardFunction = subject("reward_function", { name: z.string(), version: z.int(), status: z.string() });
+const experiment = subject("experiment", {
+  name: z.string(),
+  status: z.string(),
+  items_total: z.int(),
+  items_done: z.int(),
+  items_failed: z.int(),
+});
 const session = subject("session", { name: z.string().nullable(), status: z.string() });
 
 /** `model` is null for jobs that run a script of the user. */
@@ -115,6 +122,11 @@ export const CATALOG = {
   "code_artifact.deleted": { webhook: false, data: codeArtifact },
   "reward_function.created": { webhook: false, data: rewardFunction },
   "reward_function.deleted": { webhook: false, data: rewardFunction },
+  "experiment.created": { webhook: false, data: experiment },
+  "experiment.completed": { webhook: true, data: experiment },
+  "experiment.failed": { webhook: true, data: experiment },
+  "experiment.cancelled": { webhook: false, data: experiment },
+  "experiment.deleted": { webhook: false, data: experiment },
   "session.created": { webhook: false, data: session },
   "session.ready": { webhook: false, data: session },
   "session.stopped": { webhook: false, data: session },
