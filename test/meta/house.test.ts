@@ -59,7 +59,7 @@ const MAY: Record<string, string[]> = {
 const PUBLIC: Record<string, string[]> = {
   billing: ["budget", "run_time", "usage"],
   code_artifacts: ["unpack"],
-  deployments: ["served"],
+  deployments: ["temporary", "served"],
   datasets: ["connected/resolve", "stream/files", "stream/snapshots"],
   gpu: ["hardware"],
   models: ["remove", "results"],

@@ -19,7 +19,9 @@ export function sampleOf(row: Row, referenceField: string | null): Sample {
   const named = referenceField === null ? REFERENCES : [referenceField];
   const columns = named.map((name) => textOf(row[name])).filter((text) => text !== null);
   const own = isAnswered && referenceField === null ? textOf(last?.["content"]) : null;
-  const input = isAnswered ? talk.slice(0, -1) : (talk ?? (Array.isArray(prompt) ? (prompt as Message[]) : textOf(prompt)));
+  const input = isAnswered
+    ? talk.slice(0, -1)
+    : (talk ?? (Array.isArray(prompt) ? (prompt as Message[]) : textOf(prompt)));
   return { input: input ?? "", reference: columns[0] ?? own };
 }
 

@@ -1,0 +1,102 @@
+/** One experiment from its first due item to its end: target by target, page by page of rows. */
+import { and, count, eq, inArray, isNotNull } from "drizzle-orm";
+import type { Ctx } from "../../../context.ts";
+import { transition } from "../../../events/lifecycle.ts";
+import { AppError } from "../../../lib/errors.ts";
+import { write } from "../../../platform/db/db.ts";
+import { machine } from "../machine.ts";
+import { dueRows, failureOf, targetOrder } from "../policy.ts";
+import { current, end, releaseTarget } from "../service.ts";
+import { type ExperimentRow, experimentItems } from "../table.ts";
+import { runItems, TargetFailed } from "./item.ts";
+import { openTarget } from "./open_target.ts";
+import { type QuestionRow, readRows } from "./rows.ts";
+
+/** Recorded outputs need no generation, so their scores are computed for several at once. */
+const RECORDED_AT_ONCE = 16;
+
+/** Returns when the experiment has ended, or when `signal` aborts. Faults of the server are thrown. */
+export async function conduct(ctx: Ctx, id: string, signal: AbortSignal): Promise<void> {
+  try {
+    const begun = write(ctx.db, (tx) => {
+      const now = ctx.clock.now();
+      return transition(tx, machine, "begin", { id, now }, { startedAt: now });
+    });
+    const row = begun ?? current(ctx, id);
+    if (!row) return;
+    for (const target of targetOrder(row.targets.length, row.baseline)) {
+      await runTarget(ctx, row, target, signal);
+      signal.throwIfAborted();
+      releaseTarget(ctx, current(ctx, id) ?? row, target);
+    }
+    const failure = failureOf(countsOf(ctx, row));
+    if (failure === undefined) end(ctx, id, { action: "complete" });
+    else end(ctx, id, { action: "fail", error: { code: "all_items_failed", message: failure } });
+  } catch (error) {
+    if (signal.aborted) return;
+    if (!(error instanceof TargetFailed)) throw error;
+    const { code, message } = error.fault;
+    end(ctx, id, { action: "fail", error: { code, message: `${error.target}: ${message}` } });
+  }
+}
+
+async function runTarget(ctx: Ctx, row: ExperimentRow, index: number, signal: AbortSignal) {
+  const target = row.targets[index];
+  if (!target) return;
+  const lookUp = async <T>(find: () => Promise<T>): Promise<T> => {
+    try {
+      return await find();
+    } catch (error) {
+      throw error instanceof AppError ? new TargetFailed(target.name, error) : error;
+    }
+  };
+  let deploymentId: string | null | undefined;
+  for await (const rows of readRows(ctx, row)) {
+    signal.throwIfAborted();
+    const due = dueRows(rows, finishedRows(ctx, row, index, rows));
+    if (due.length === 0) continue;
+    if (deploymentId === undefined) deploymentId = await lookUp(() => openTarget(ctx, row, index));
+    const work = { ctx, row, index, target, deploymentId, signal };
+    const chunks = chunksOf(due, deploymentId === null ? RECORDED_AT_ONCE : 1);
+    await inLanes(chunks, row.concurrency, signal, (chunk) => runItems(work, chunk));
+  }
+}
+
+function finishedRows(ctx: Ctx, { id }: ExperimentRow, index: number, rows: readonly QuestionRow[]): Set<number> {
+  const { experimentId, target, rowId, finishedAt } = experimentItems;
+  const ids = rows.map((row) => row.rowId);
+  const done = ctx.db
+    .select({ rowId })
+    .from(experimentItems)
+    .where(and(eq(experimentId, id), eq(target, index), inArray(rowId, ids), isNotNull(finishedAt)))
+    .all();
+  return new Set(done.map((each) => each.rowId));
+}
+
+const chunksOf = <T>(all: readonly T[], size: number): T[][] =>
+  Array.from({ length: Math.ceil(all.length / size) }, (_, i) => all.slice(i * size, (i + 1) * size));
+
+/** At most `lanes` at once. The first fault stops the others and is thrown after they have ended. */
+async function inLanes<T>(all: readonly T[], lanes: number, signal: AbortSignal, work: (each: T) => Promise<void>) {
+  const faults: unknown[] = [];
+  let next = 0;
+  const lane = async () => {
+    while (next < all.length && faults.length === 0 && !signal.aborted) {
+      const each = all[next++] as T;
+      await work(each).catch((error: unknown) => void faults.push(error));
+    }
+  };
+  await Promise.all(Array.from({ length: Math.min(lanes, all.length) }, lane));
+  if (faults.length > 0) throw faults[0];
+}
+
+function countsOf(ctx: Ctx, { id, targets }: ExperimentRow) {
+  const { experimentId, target, error } = experimentItems;
+  const rows = ctx.db
+    .select({ target, items: count(), failed: count(error) })
+    .from(experimentItems)
+    .where(eq(experimentId, id))
+    .groupBy(target)
+    .all();
+  return rows.map((row) => ({ name: targets[row.target]?.name ?? "", items: row.items, failed: row.failed }));
+}
