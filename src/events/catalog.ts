@@ -41,6 +41,7 @@ const volume = subject("volume", { name: z.string() });
 const volumeFile = subject("volume_file", { volume: z.string(), path: z.string(), size_bytes: z.int() });
 const codeArtifact = subject("code_artifact", { name: z.string(), sha256: z.string() });
 const rewardFunction = subject("reward_function", { name: z.string(), version: z.int(), status: z.string() });
+const evaluator = subject("evaluator", { name: z.string(), version: z.int(), kind: z.string() });
 const experiment = subject("experiment", {
   name: z.string(),
   status: z.string(),
@@ -122,6 +123,8 @@ export const CATALOG = {
   "code_artifact.deleted": { webhook: false, data: codeArtifact },
   "reward_function.created": { webhook: false, data: rewardFunction },
   "reward_function.deleted": { webhook: false, data: rewardFunction },
+  "evaluator.created": { webhook: false, data: evaluator },
+  "evaluator.deleted": { webhook: false, data: evaluator },
   "experiment.created": { webhook: false, data: experiment },
   "experiment.completed": { webhook: true, data: experiment },
   "experiment.failed": { webhook: true, data: experiment },

@@ -47,7 +47,7 @@ export type TargetCount = { name: string; items: number; failed: number };
 /** The reason why an experiment with these results fails. Undefined: it completes. */
 export function failureOf(counts: readonly TargetCount[]): string | undefined {
   const barren = counts.find(({ items, failed }) => items > 0 && failed === items);
-  return barren && `Every item of ${barren.name} has an error: GET …/items?target=${barren.name} lists them`;
+  return barren && `Every item of ${barren.name} has an error: the items say why`;
 }
 
 type Running = { workspaceId: string };

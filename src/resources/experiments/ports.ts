@@ -1,32 +1,17 @@
 /** Calls of an experiment that leave the resource: answers of deployments, and scores of evaluators. */
 import type { Ctx } from "../../context.ts";
-import { AppError } from "../../lib/errors.ts";
 import { generate } from "../deployments/chat/generate.ts";
-import type { EvaluatorRef, Input } from "./table.ts";
-
-export type EvaluationItem = {
-  input: Input;
-  output: string;
-  reference?: string | null;
-  /** The answer of the baseline, for a pairwise evaluator. */
-  other?: string;
-  row?: Record<string, unknown>;
-};
-
-export type EvaluationResult = {
-  score: number | null;
-  label: string | null;
-  passed: boolean | null;
-  reason: string | null;
-  error: string | null;
-  latencyMs: number;
-};
+import type { EvaluationItem, EvaluationResult } from "../evaluators/item.ts";
+import { run } from "../evaluators/run.ts";
+import * as evaluators from "../evaluators/service.ts";
+import type { EvaluatorRow } from "../evaluators/table.ts";
+import type { EvaluatorRef } from "./table.ts";
 
 export type Ports = {
   generate: typeof generate;
   /** Throws `resource_not_found` for an evaluator that does not exist. */
   resolve: (ctx: Ctx, workspaceId: string, ref: string) => EvaluatorRef;
-  /** One result for each item, in order. */
+  /** One result for each item, in order. Throws if the evaluator itself cannot be run. */
   evaluate: (
     ctx: Ctx,
     workspaceId: string,
@@ -36,12 +21,16 @@ export type Ports = {
   ) => Promise<EvaluationResult[]>;
 };
 
+const refOf = (row: EvaluatorRow): EvaluatorRef => ({
+  id: row.id,
+  label: row.name,
+  version: row.version,
+  pairwise: row.kind === "llm_judge" && "mode" in row.config && row.config.mode === "pairwise",
+});
+
 export const ports: Ports = {
   generate,
-  resolve: (_ctx, _workspaceId, ref) => {
-    throw new AppError("resource_not_found", `No evaluator ${ref.slice(0, 80)}`);
-  },
-  evaluate: async () => {
-    throw new AppError("resource_not_found", "No evaluators");
-  },
+  resolve: (ctx, workspaceId, ref) => refOf(evaluators.resolve(ctx, workspaceId, ref)),
+  evaluate: async (ctx, workspaceId, { id }, items, signal) =>
+    run(ctx, workspaceId, evaluators.resolve(ctx, workspaceId, id), items, signal),
 };

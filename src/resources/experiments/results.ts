@@ -73,7 +73,7 @@ export function baselineItems(ctx: Ctx, experiment: ExperimentRow, rowIds: numbe
   return new Map(rows.map((row) => [row.rowId, row]));
 }
 
-export function summary(ctx: Ctx, experiment: ExperimentRow): ExperimentSummary {
+export function summary(ctx: Ctx, experiment: ExperimentRow): Promise<ExperimentSummary> {
   const { target, rowId, latencyMs, promptTokens, completionTokens, error, finishedAt } = experimentItems;
   const items = ctx.db
     .select({ target, rowId, latencyMs, promptTokens, completionTokens, error, finishedAt })

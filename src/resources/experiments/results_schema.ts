@@ -51,7 +51,9 @@ const Comparison = z
     mean_difference: z.number().describe("Target − baseline"),
     ci_low: Figure.describe("95 % interval of the difference"),
     ci_high: Figure,
-    test: z.enum(["mcnemar", "sign_flip"]).describe("mcnemar if all scores are 0 or 1"),
+    test: z
+      .enum(["mcnemar", "sign_flip", "paired_t"])
+      .describe("mcnemar if all scores are 0 or 1; paired_t above 1,000 pairs"),
     p_value: z.number().describe("Two-sided"),
     significant: z.boolean().describe("p_value < 0.05"),
     wins: z.int(),

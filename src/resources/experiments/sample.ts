@@ -43,3 +43,7 @@ export function messagesOf(input: Input, systemPrompt: string | null): Message[]
   if (systemPrompt === null) return talk;
   return [{ role: "system", content: systemPrompt }, ...talk.filter(({ role }) => role !== "system")];
 }
+
+/** The same input for an evaluator, whose messages are plain texts. */
+export const plainInput = (input: Input): string | { role: string; content: string }[] =>
+  typeof input === "string" ? input : input.map(({ role, content }) => ({ role, content: textOf(content) ?? "" }));

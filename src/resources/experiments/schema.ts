@@ -52,7 +52,7 @@ export const CreateExperiment = z
     reference_field: Label(100)
       .optional()
       .describe("The column with the right answer. Default: by the format of the row"),
-    system_prompt: z.string().min(1).max(100_000).optional().describe("Sent before the messages of every row"),
+    system_prompt: z.string().min(1).max(100_000).optional().describe("Replaces the system message of every row"),
     params: Params.default({ temperature: 0 }).describe("Sampling of the generated answers"),
     concurrency: z
       .int()

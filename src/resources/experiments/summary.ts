@@ -1,12 +1,15 @@
 /** The figures of an experiment, computed from its results alone. The same results give the same figures. */
 import { bootstrapInterval, mean, quantile } from "../../lib/statistics/describe.ts";
-import { mcnemar, signFlip } from "../../lib/statistics/paired.ts";
+import { mcnemar, pairedT, signFlip } from "../../lib/statistics/paired.ts";
+import { takingTurns } from "../../lib/turns.ts";
 import type { ExperimentSummary } from "./results_schema.ts";
 import { baselineOf } from "./schema.ts";
 import type { ExperimentRow, ItemRow, ScoreRow } from "./table.ts";
 
 const SEED = 1;
 const SIGNIFICANT = 0.05;
+/** Above this many pairs the mean is normal, and a permutation test would block the server. */
+const MAX_PERMUTED_PAIRS = 1_000;
 
 export type ResultItem = Pick<
   ItemRow,
@@ -21,7 +24,9 @@ type Scores = Map<number, number>;
 
 type Results = { items: readonly ResultItem[]; scores: readonly ResultScore[] };
 
-export function summarize(row: ExperimentRow, { items, scores }: Results): ExperimentSummary {
+/** Lets other work of the server in between two evaluators. */
+export async function summarize(row: ExperimentRow, { items, scores }: Results): Promise<ExperimentSummary> {
+  const turn = takingTurns();
   const cells = new Map<string, ResultScore[]>();
   for (const score of scores) {
     const key = `${score.target} ${score.evaluator}`;
@@ -30,18 +35,18 @@ export function summarize(row: ExperimentRow, { items, scores }: Results): Exper
     else cells.set(key, [score]);
   }
   const cell = (target: number, evaluator: number) => cells.get(`${target} ${evaluator}`) ?? [];
-  const targets = row.targets.map(({ name }, target): Figures => {
+  const targets: Figures[] = [];
+  for (const [target, { name }] of row.targets.entries()) {
     const done = items.filter((item) => item.target === target && item.finishedAt !== null);
-    const evaluators = row.evaluators.map(({ label }, evaluator) => ({
-      evaluator: label,
-      ...figuresOf(cell(target, evaluator)),
-      comparison:
-        target === row.baseline
-          ? null
-          : compare(scoresOf(cell(target, evaluator)), scoresOf(cell(row.baseline, evaluator))),
-    }));
-    return { target: name, ...costOf(done), evaluators };
-  });
+    const evaluators: EvaluatorFigures[] = [];
+    for (const [evaluator, { label }] of row.evaluators.entries()) {
+      await turn();
+      const own = cell(target, evaluator);
+      const other = target === row.baseline ? [] : cell(row.baseline, evaluator);
+      evaluators.push({ evaluator: label, ...figuresOf(own), comparison: compare(scoresOf(own), scoresOf(other)) });
+    }
+    targets.push({ target: name, ...costOf(done), evaluators });
+  }
   return {
     object: "experiment_summary",
     experiment_id: row.id,
@@ -82,6 +87,13 @@ function figuresOf(cell: readonly ResultScore[]) {
 const scoresOf = (cell: readonly ResultScore[]): Scores =>
   new Map(cell.flatMap(({ rowId, score }) => (score === null ? [] : [[rowId, score] as const])));
 
+type Pairs = { deltas: number[]; wins: number; losses: number };
+const TESTS: Record<Comparison["test"], (pairs: Pairs) => { p: number }> = {
+  mcnemar: ({ wins, losses }) => mcnemar({ gained: wins, lost: losses }),
+  paired_t: ({ deltas }) => pairedT(deltas),
+  sign_flip: ({ deltas }) => signFlip(deltas, { seed: SEED }),
+};
+
 /** Only rows that both have a score for. Null: there are none. */
 export function compare(candidate: Scores, baseline: Scores): Comparison | null {
   const pairs = [...candidate].flatMap(([rowId, score]) => {
@@ -93,14 +105,15 @@ export function compare(candidate: Scores, baseline: Scores): Comparison | null 
   const wins = deltas.filter((delta) => delta > 0).length;
   const losses = deltas.filter((delta) => delta < 0).length;
   const isBinary = pairs.every((pair) => pair.every((value) => value === 0 || value === 1));
-  const { p } = isBinary ? mcnemar({ gained: wins, lost: losses }) : signFlip(deltas, { seed: SEED });
+  const test = isBinary ? "mcnemar" : pairs.length > MAX_PERMUTED_PAIRS ? "paired_t" : "sign_flip";
+  const { p } = TESTS[test]({ deltas, wins, losses });
   const interval = bootstrapInterval(deltas, { seed: SEED });
   return {
     pairs: pairs.length,
     mean_difference: mean(deltas),
     ci_low: interval?.low ?? null,
     ci_high: interval?.high ?? null,
-    test: isBinary ? "mcnemar" : "sign_flip",
+    test,
     p_value: p,
     significant: p < SIGNIFICANT,
     wins,

@@ -19,8 +19,8 @@ export type Target = {
   field: string | null;
 };
 
-/** One version of an evaluator. `label` is unique in the experiment. */
-export type EvaluatorRef = { id: string; label: string; version: number };
+/** One version of an evaluator. `label` is unique in the experiment. `pairwise`: it compares with the baseline's answer. */
+export type EvaluatorRef = { id: string; label: string; version: number; pairwise: boolean };
 
 export type Params = {
   temperature: number;

@@ -34,10 +34,18 @@ export async function conduct(ctx: Ctx, id: string, signal: AbortSignal): Promis
     else end(ctx, id, { action: "fail", error: { code: "all_items_failed", message: failure } });
   } catch (error) {
     if (signal.aborted) return;
-    if (!(error instanceof TargetFailed)) throw error;
-    const { code, message } = error.fault;
-    end(ctx, id, { action: "fail", error: { code, message: `${error.target}: ${message}` } });
+    const fault = failureFor(error);
+    if (!fault) throw error;
+    end(ctx, id, { action: "fail", error: fault });
   }
+}
+
+/** Undefined: a fault of the server, after which the experiment goes on. */
+function failureFor(error: unknown): { code: string; message: string } | undefined {
+  if (error instanceof TargetFailed)
+    return { code: error.fault.code, message: `${error.target}: ${error.fault.message}` };
+  const isGone = error instanceof AppError && error.code === "resource_not_found"; // its dataset
+  return isGone ? { code: error.code, message: error.message } : undefined;
 }
 
 async function runTarget(ctx: Ctx, row: ExperimentRow, index: number, signal: AbortSignal) {

@@ -1,16 +1,18 @@
 /** One row for one target: the answer, its scores, and their record. */
 import { and, eq, sql } from "drizzle-orm";
+import { ZodError } from "zod";
 import type { Ctx } from "../../../context.ts";
 import { AppError } from "../../../lib/errors.ts";
 import { newId } from "../../../lib/ids.ts";
 import { type Tx, write } from "../../../platform/db/db.ts";
 import { preparedInsert } from "../../../platform/db/row.ts";
 import { StorageError } from "../../../platform/files.ts";
+import type { EvaluationItem, EvaluationResult } from "../../evaluators/item.ts";
 import { afterFault } from "../policy.ts";
-import type { EvaluationItem, EvaluationResult } from "../ports.ts";
 import { baselineItems } from "../results.ts";
-import { messagesOf, textOf } from "../sample.ts";
+import { messagesOf, plainInput, textOf } from "../sample.ts";
 import {
+  type EvaluatorRef,
   type ExperimentRow,
   experimentItems,
   experimentScores,
@@ -58,8 +60,7 @@ export async function runItems(work: Work, questions: readonly QuestionRow[]): P
   );
   const inputs = answered.map(({ item, question, output }): EvaluationItem => {
     const other = work.index === work.row.baseline ? null : (others.get(item.rowId)?.output ?? null);
-    const { input, reference, row } = question;
-    return { input, output, reference, row, ...(other === null ? {} : { other }) };
+    return { input: plainInput(question.input), output, reference: question.reference, row: question.row, other };
   });
   const results = await Promise.all(work.row.evaluators.map((_, evaluator) => score(work, evaluator, inputs)));
   work.signal.throwIfAborted();
@@ -67,7 +68,7 @@ export async function runItems(work: Work, questions: readonly QuestionRow[]): P
     finish(
       work,
       item,
-      results.map((each) => each[i] ?? failed("The evaluator returned no result for this item")),
+      results.map((each) => each[i] ?? failed(NO_RESULT)),
     );
 }
 
@@ -82,18 +83,26 @@ type Answer = Pick<ItemRow, "output" | "latencyMs" | "promptTokens" | "completio
 
 /** Undefined: the item has ended with an error, or the experiment has ended. */
 async function answer(work: Work, question: QuestionRow): Promise<ItemRow | undefined> {
+  let given: Answer;
   try {
-    const given = work.deploymentId === null ? recorded(work.target, question) : await generated(work, question);
-    return record(work, question, given);
+    given = work.deploymentId === null ? recorded(work.target, question) : await generated(work, question);
   } catch (error) {
     work.signal.throwIfAborted();
     if (error instanceof StorageError || error instanceof TargetFailed) throw error;
-    const fault = error instanceof AppError ? error : new AppError("internal", "Unexpected server error");
-    if (!(error instanceof AppError))
-      work.ctx.log.error("an item of an experiment failed", { experiment: work.row.id, row: question.rowId, error });
-    recordFault(work, question, fault);
+    recordFault(work, question, faultOf(work, question, error));
     return undefined;
   }
+  return record(work, question, given);
+}
+
+function faultOf({ ctx, row }: Work, { rowId }: QuestionRow, error: unknown): AppError {
+  if (error instanceof AppError) return error;
+  if (error instanceof ZodError) {
+    const [issue] = error.issues;
+    return new AppError("schema", `The row is no valid request: ${issue?.path.join(".")}: ${issue?.message}`);
+  }
+  ctx.log.error("an item of an experiment failed", { experiment: row.id, row: rowId, error });
+  return new AppError("internal", "Unexpected server error");
 }
 
 function recorded({ field }: Target, { row }: QuestionRow): Answer {
@@ -135,16 +144,30 @@ async function retrying<T>({ ctx, signal }: Work, call: () => Promise<T>, target
   }
 }
 
+const NO_RESULT = "The evaluator returned no result for this item";
 const failed = (error: string): EvaluationResult => ({
   ...{ score: null, label: null, passed: null, reason: null, latencyMs: 0 },
   error,
 });
 
+/** The baseline against itself. */
+const TIE: EvaluationResult = { ...failed(""), score: 0.5, label: "tie", error: null };
+const NO_BASELINE = "The baseline has no answer to this row";
+
 /** An evaluator that fails gives no score, and its error is part of the result. */
 async function score(work: Work, index: number, items: EvaluationItem[]): Promise<EvaluationResult[]> {
-  const { ctx, row, signal } = work;
+  const { row } = work;
   const evaluator = row.evaluators[index];
   if (!evaluator) return [];
+  if (!evaluator.pairwise) return evaluated(work, evaluator, items);
+  if (work.index === row.baseline) return items.map(() => TIE);
+  const comparable = items.filter(({ other }) => other != null);
+  const results = comparable.length === 0 ? [] : await evaluated(work, evaluator, comparable);
+  return items.map((item) => (item.other == null ? failed(NO_BASELINE) : (results.shift() ?? failed(NO_RESULT))));
+}
+
+async function evaluated(work: Work, evaluator: EvaluatorRef, items: EvaluationItem[]): Promise<EvaluationResult[]> {
+  const { ctx, row, signal } = work;
   const { evaluate } = ctx.state.experiments.ports;
   try {
     return await retrying(work, () => evaluate(ctx, row.workspaceId, evaluator, items, signal), evaluator.label);

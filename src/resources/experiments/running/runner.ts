@@ -4,35 +4,39 @@
  */
 import { asc, isNull } from "drizzle-orm";
 import type { Ctx } from "../../../context.ts";
+import { nextDelay } from "../../../platform/loop.ts";
 import { toStart } from "../policy.ts";
 import { experiments } from "../table.ts";
 import { conduct } from "./conduct.ts";
 
 const MOST_AT_ONCE = 4;
 const MOST_READ = 1_000;
+const RETRY_CHECK_MS = 1_000;
 
-/** Works until no experiment is left. */
+/** Works until no experiment is left, or until those that are left have to wait after a fault of the server. */
 export async function runExperiments(ctx: Ctx, signal: AbortSignal): Promise<void> {
   const { experiments: state } = ctx.state;
-  const trouble: unknown[] = [];
   const ended = new Promise<void>((resolve) => signal.addEventListener("abort", () => resolve(), { once: true }));
   try {
-    while (!signal.aborted && trouble.length === 0) {
+    while (!signal.aborted) {
       state.bell = Promise.withResolvers<void>();
-      start(ctx, signal, (error) => void trouble.push(error));
+      start(ctx, signal);
       if (state.running.size === 0) break;
-      await Promise.race([ended, state.bell.promise, ...[...state.running.values()].map(({ done }) => done)]);
+      const pause = new AbortController();
+      const retry = state.faults.size > 0 ? [ctx.clock.sleep(RETRY_CHECK_MS, pause.signal)] : [];
+      const done = [...state.running.values()].map((each) => each.done);
+      await Promise.race([ended, state.bell.promise, ...done, ...retry]);
+      pause.abort();
     }
   } finally {
     const left = [...state.running.values()];
-    for (const { stop } of left) stop.abort(new Error("the loop of experiments pauses"));
+    for (const { stop } of left) stop.abort(new Error("the loop of experiments ends"));
     await Promise.all(left.map(({ done }) => done));
   }
-  if (trouble.length > 0) throw trouble[0];
 }
 
-function start(ctx: Ctx, signal: AbortSignal, fail: (error: unknown) => void) {
-  const { running } = ctx.state.experiments;
+function start(ctx: Ctx, signal: AbortSignal) {
+  const { running, faults } = ctx.state.experiments;
   const { id, workspaceId, createdAt, finishedAt } = experiments;
   const active = ctx.db
     .select({ id, workspaceId })
@@ -41,11 +45,23 @@ function start(ctx: Ctx, signal: AbortSignal, fail: (error: unknown) => void) {
     .orderBy(asc(createdAt), asc(id))
     .limit(MOST_READ)
     .all();
-  for (const next of toStart(active, running, MOST_AT_ONCE)) {
+  for (const known of faults.keys()) if (!active.some((each) => each.id === known)) faults.delete(known);
+  const ready = active.filter((each) => (faults.get(each.id)?.notBefore ?? 0) <= ctx.clock.steady());
+  for (const next of toStart(ready, running, MOST_AT_ONCE)) {
     const stop = new AbortController();
     const done = conduct(ctx, next.id, AbortSignal.any([signal, stop.signal]))
-      .catch(fail)
+      .then(() => void faults.delete(next.id))
+      .catch((error: unknown) => pauseAfter(ctx, next.id, error))
       .finally(() => running.delete(next.id));
     running.set(next.id, { workspaceId: next.workspaceId, stop, done });
   }
+}
+
+/** A fault of the server, such as a full disk. The experiment waits; those of other workspaces go on. */
+function pauseAfter(ctx: Ctx, id: string, error: unknown) {
+  const { faults } = ctx.state.experiments;
+  const failures = (faults.get(id)?.failures ?? 0) + 1;
+  const retryMs = nextDelay(failures);
+  faults.set(id, { failures, notBefore: ctx.clock.steady() + retryMs });
+  ctx.log.error("an experiment paused after a fault", { experiment: id, failures, retry_ms: retryMs, error });
 }
