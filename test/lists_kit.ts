@@ -21,6 +21,7 @@ export type ListCase = {
 const JOB = newId("job");
 const DATASET = newId("ds");
 const DEPLOYMENT = newId("dep");
+const EXPERIMENT = newId("exp");
 
 export const LISTS: readonly ListCase[] = [
   {
@@ -72,6 +73,24 @@ export const LISTS: readonly ListCase[] = [
       id: parent(app, "deployments", DEPLOYMENT, { status: "stopped", source: "hub", metadata: "{}", gpu_type: "cpu" }),
     }),
     row: () => ({ deployment_id: DEPLOYMENT }),
+  },
+  {
+    route: "/v1/experiments",
+    table: "experiments",
+    prefix: "exp",
+    row: () => ({ ...EXPERIMENT_COLUMNS, dataset_id: DATASET }),
+    filters: {
+      status: { value: "completed", column: "status" },
+      dataset_id: { value: DATASET, column: "dataset_id" },
+    },
+  },
+  {
+    route: "/v1/experiments/{id}/items",
+    table: "experiment_items",
+    prefix: "expi",
+    at: (app) => ({ id: parent(app, "experiments", EXPERIMENT, EXPERIMENT_COLUMNS) }),
+    row: (_, i) => ({ experiment_id: EXPERIMENT, row_id: i, input: '""' }),
+    filters: { target: { value: "t", column: "target" } },
   },
   {
     route: "/v1/models",
@@ -143,6 +162,12 @@ export const LISTS: readonly ListCase[] = [
     row: (_, i) => ({ name: `w${i}`, payment_customer_id: `cus_${i}`, status: "active", metadata: "{}" }),
   },
 ];
+
+const TARGET = { name: "t", type: "outputs", field: "a" };
+const EXPERIMENT_COLUMNS = {
+  ...{ status: "completed", evaluators: "[]", params: "{}", metadata: "{}", finished_at: 1 },
+  targets: JSON.stringify([TARGET]),
+};
 
 const EMPTY_LOCK = { base_model_sha256: null, snapshot_sha256: null, reward_sha256: null, app_version: "0", seed: 1 };
 const JSON_COLUMNS = {

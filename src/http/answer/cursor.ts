@@ -20,6 +20,8 @@ const PREFIXES: Readonly<Record<string, Prefix>> = {
   deployment_requests: "req",
   deployments: "dep",
   events: "evt",
+  experiment_items: "expi",
+  experiments: "exp",
   ledger_entries: "txn",
   models: "mdl",
   reward_functions: "rf",

@@ -34,6 +34,10 @@ describe("after a fault", () => {
     expect(afterFault(fault("worker_failed"), MAX_ATTEMPTS).kind).toBe("item");
   });
 
+  test("trouble of the server's disk is no result: the experiment pauses", () => {
+    expect(afterFault(fault("storage_unavailable"), 100).kind).toBe("server");
+  });
+
   test("a target that cannot answer any row ends the experiment; a row that it rejects does not", () => {
     expect(afterFault(fault("unsupported_state"), 1).kind).toBe("experiment");
     expect(afterFault(fault("insufficient_credits"), 1).kind).toBe("experiment");

@@ -18,7 +18,9 @@ export const isRegression = (score: number | null, baseline: number | null): boo
 /** The target may answer later: its deployment wakes, waits for memory, or has too many requests. */
 const WAITS: readonly ErrorCode[] = ["deployment_waking", "no_capacity", "rate_limited", "queue_full"];
 /** The same request may succeed on another replica. A prompt that kills every replica ends after `MAX_ATTEMPTS`. */
-const RETRIES: readonly ErrorCode[] = ["worker_failed", "sandbox_unavailable", "storage_unavailable"];
+const RETRIES: readonly ErrorCode[] = ["worker_failed", "sandbox_unavailable"];
+/** The server itself is in trouble. The experiment pauses, and the item stays due. */
+const PAUSES: readonly ErrorCode[] = ["storage_unavailable", "shutting_down"];
 /** The target itself cannot answer any row. */
 const ENDS: readonly ErrorCode[] = [
   "resource_not_found",
@@ -30,13 +32,18 @@ export const MAX_ATTEMPTS = 4;
 const FIRST_PAUSE_MS = 500;
 const LONGEST_PAUSE_MS = 15_000;
 
-/** `item`: the error is the result of the item. `experiment`: the experiment fails. */
-export type Decision = { kind: "retry"; pauseMs: number } | { kind: "item" } | { kind: "experiment" };
+/** `item`: the error is the result of the item. `experiment`: the experiment fails. `server`: the experiment pauses. */
+export type Decision =
+  | { kind: "retry"; pauseMs: number }
+  | { kind: "item" }
+  | { kind: "experiment" }
+  | { kind: "server" };
 
 /** `attempts`: failed attempts of this item so far, this one included. */
 export function afterFault(error: unknown, attempts: number): Decision {
   if (!(error instanceof AppError)) return { kind: "item" };
   const retry = { kind: "retry", pauseMs: Math.min(FIRST_PAUSE_MS * 2 ** (attempts - 1), LONGEST_PAUSE_MS) } as const;
+  if (PAUSES.includes(error.code)) return { kind: "server" };
   if (WAITS.includes(error.code)) return retry;
   if (RETRIES.includes(error.code) && attempts < MAX_ATTEMPTS) return retry;
   return ENDS.includes(error.code) ? { kind: "experiment" } : { kind: "item" };

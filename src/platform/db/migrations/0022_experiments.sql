@@ -28,6 +28,8 @@ CREATE TABLE experiments (
   finished_at     INTEGER
 ) STRICT;
 CREATE INDEX experiments_page ON experiments (workspace_id, created_at, id);
+CREATE INDEX experiments_status ON experiments (workspace_id, status, created_at, id);
+CREATE INDEX experiments_dataset ON experiments (workspace_id, dataset_id, created_at, id);
 CREATE INDEX experiments_active ON experiments (created_at, id) WHERE finished_at IS NULL;
 
 CREATE TABLE experiment_items (
@@ -49,6 +51,7 @@ CREATE TABLE experiment_items (
 ) STRICT;
 CREATE UNIQUE INDEX experiment_items_once ON experiment_items (experiment_id, target, row_id);
 CREATE INDEX experiment_items_page ON experiment_items (experiment_id, created_at, id);
+CREATE INDEX experiment_items_target ON experiment_items (experiment_id, target, created_at, id);
 
 CREATE TABLE experiment_scores (
   experiment_id TEXT NOT NULL,

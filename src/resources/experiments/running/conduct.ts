@@ -3,9 +3,9 @@ import { and, count, eq, inArray, isNotNull } from "drizzle-orm";
 import type { Ctx } from "../../../context.ts";
 import { transition } from "../../../events/lifecycle.ts";
 import { AppError } from "../../../lib/errors.ts";
-import { write } from "../../../platform/db/db.ts";
+import { watchWrites, write } from "../../../platform/db/db.ts";
 import { machine } from "../machine.ts";
-import { dueRows, failureOf, targetOrder } from "../policy.ts";
+import { afterFault, dueRows, failureOf, targetOrder } from "../policy.ts";
 import { current, end, releaseTarget } from "../service.ts";
 import { type ExperimentRow, experimentItems } from "../table.ts";
 import { runItems, TargetFailed } from "./item.ts";
@@ -17,6 +17,7 @@ const RECORDED_AT_ONCE = 16;
 
 /** Returns when the experiment has ended, or when `signal` aborts. Faults of the server are thrown. */
 export async function conduct(ctx: Ctx, id: string, signal: AbortSignal): Promise<void> {
+  const settled = watchWrites(ctx.db);
   try {
     const begun = write(ctx.db, (tx) => {
       const now = ctx.clock.now();
@@ -29,6 +30,7 @@ export async function conduct(ctx: Ctx, id: string, signal: AbortSignal): Promis
       signal.throwIfAborted();
       releaseTarget(ctx, current(ctx, id) ?? row, target);
     }
+    await settled(); // a commit that was lost took results with it: they are due again
     const failure = failureOf(countsOf(ctx, row));
     if (failure === undefined) end(ctx, id, { action: "complete" });
     else end(ctx, id, { action: "fail", error: { code: "all_items_failed", message: failure } });
@@ -55,7 +57,8 @@ async function runTarget(ctx: Ctx, row: ExperimentRow, index: number, signal: Ab
     try {
       return await find();
     } catch (error) {
-      throw error instanceof AppError ? new TargetFailed(target.name, error) : error;
+      const isServers = !(error instanceof AppError) || afterFault(error, 1).kind === "server";
+      throw isServers ? error : new TargetFailed(target.name, error);
     }
   };
   let deploymentId: string | null | undefined;

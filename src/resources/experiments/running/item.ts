@@ -1,5 +1,5 @@
 /** One row for one target: the answer, its scores, and their record. */
-import { and, eq, sql } from "drizzle-orm";
+import { and, eq, isNull, sql } from "drizzle-orm";
 import { ZodError } from "zod";
 import type { Ctx } from "../../../context.ts";
 import { AppError } from "../../../lib/errors.ts";
@@ -88,12 +88,15 @@ async function answer(work: Work, question: QuestionRow): Promise<ItemRow | unde
     given = work.deploymentId === null ? recorded(work.target, question) : await generated(work, question);
   } catch (error) {
     work.signal.throwIfAborted();
-    if (error instanceof StorageError || error instanceof TargetFailed) throw error;
+    if (error instanceof TargetFailed || isServerFault(error)) throw error;
     recordFault(work, question, faultOf(work, question, error));
     return undefined;
   }
   return record(work, question, given);
 }
+
+/** The disk of the server is full or broken. */
+const isServerFault = (error: unknown) => error instanceof StorageError || afterFault(error, 1).kind === "server";
 
 function faultOf({ ctx, row }: Work, { rowId }: QuestionRow, error: unknown): AppError {
   if (error instanceof AppError) return error;
@@ -137,7 +140,7 @@ async function retrying<T>({ ctx, signal }: Work, call: () => Promise<T>, target
       signal.throwIfAborted();
       const next = afterFault(error, attempts);
       if (next.kind === "experiment") throw new TargetFailed(target, error as AppError);
-      if (next.kind === "item") throw error;
+      if (next.kind !== "retry") throw error;
       await ctx.clock.sleep(next.pauseMs, signal);
       signal.throwIfAborted();
     }
@@ -173,7 +176,7 @@ async function evaluated(work: Work, evaluator: EvaluatorRef, items: EvaluationI
     return await retrying(work, () => evaluate(ctx, row.workspaceId, evaluator, items, signal), evaluator.label);
   } catch (error) {
     signal.throwIfAborted();
-    if (!(error instanceof AppError)) throw error;
+    if (!(error instanceof AppError) || isServerFault(error)) throw error;
     return items.map(() => failed(error.message));
   }
 }
@@ -202,16 +205,19 @@ function itemOf({ ctx, row, index }: Work, { rowId, input, reference }: Question
   return { ...own, ...given, error: null, errorCode: null, finishedAt: null };
 }
 
-/** Scores, the end of the item and the progress are one commit. An item that has ended stays as it is. */
+/** Scores, the end of the item and the progress are one commit. An item whose commit was lost stays due. */
 function finish(work: Work, { id, rowId }: ItemRow, results: readonly EvaluationResult[]) {
   const { row, index: target, ctx } = work;
   write(ctx.db, (tx) => {
     if (!isRunning(tx, work)) return;
+    const { id: key, finishedAt } = experimentItems;
+    const due = and(eq(key, id), isNull(finishedAt));
+    const ended = tx.update(experimentItems).set({ finishedAt: ctx.clock.now() }).where(due).returning({ key }).get();
+    if (!ended) return;
     for (const [evaluator, { score, passed, ...result }] of results.entries()) {
       const figure = score ?? (passed === null ? null : Number(passed));
       insertScore(tx, { ...result, experimentId: row.id, target, rowId, evaluator, score: figure, passed });
     }
-    tx.update(experimentItems).set({ finishedAt: ctx.clock.now() }).where(eq(experimentItems.id, id)).run();
     countItem(work, tx, 0);
   });
 }

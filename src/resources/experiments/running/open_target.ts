@@ -1,7 +1,7 @@
 /** Finds or creates the deployment that answers for a target. */
 import { eq } from "drizzle-orm";
 import type { Ctx } from "../../../context.ts";
-import { write } from "../../../platform/db/db.ts";
+import { durable, write } from "../../../platform/db/db.ts";
 import { prepareTemporary } from "../../deployments/temporary.ts";
 import { current } from "../service.ts";
 import { type ExperimentRow, experiments } from "../table.ts";
@@ -22,12 +22,14 @@ export async function openTarget(ctx: Ctx, row: ExperimentRow, index: number): P
     name: `${row.id}-${index}`,
     metadata: { experiment_id: row.id, target: target.name },
   });
-  return write(ctx.db, (tx) => {
+  const id = write(ctx.db, (tx) => {
     const fresh = tx.select().from(experiments).where(eq(experiments.id, row.id)).get();
     if (fresh?.status !== "running") throw new Error(`experiment ${row.id} has ended`);
-    const { id } = create();
-    const targets = fresh.targets.map((each, i) => (i === index ? { ...each, deploymentId: id } : each));
+    const made = create();
+    const targets = fresh.targets.map((each, i) => (i === index ? { ...each, deploymentId: made.id } : each));
     tx.update(experiments).set({ targets, updatedAt: ctx.clock.now() }).where(eq(experiments.id, row.id)).run();
-    return id;
+    return made.id;
   });
+  await durable(ctx.db);
+  return id;
 }
