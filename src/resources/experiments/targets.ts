@@ -44,10 +44,10 @@ function resolveTarget(ctx: Ctx, workspaceId: string, given: CreateTarget, at: s
   }
 }
 
-type Given<T extends CreateTarget["type"]> = Extract<CreateTarget, { type: T }>;
+type TargetOf<T extends CreateTarget["type"]> = Extract<CreateTarget, { type: T }>;
 const fieldOf = (at: string) => at.slice(1).replaceAll("/", ".");
 
-function deploymentTarget(ctx: Ctx, workspaceId: string, given: Given<"deployment">, at: string): Target {
+function deploymentTarget(ctx: Ctx, workspaceId: string, given: TargetOf<"deployment">, at: string): Target {
   const row = renaming(at, () => mustFind(ctx, workspaceId, given.deployment));
   if (row.status === "stopped" || row.status === "failed")
     throw new AppError(
@@ -58,7 +58,7 @@ function deploymentTarget(ctx: Ctx, workspaceId: string, given: Given<"deploymen
   return { ...BLANK, name: given.name ?? row.name, type: "deployment", deploymentId: row.id };
 }
 
-function checkpointTarget(ctx: Ctx, workspaceId: string, given: Given<"checkpoint">, at: string): Target {
+function checkpointTarget(ctx: Ctx, workspaceId: string, given: TargetOf<"checkpoint">, at: string): Target {
   const { job: jobId, checkpoint: checkpointId } = given;
   const job = ctx.db
     .select()
