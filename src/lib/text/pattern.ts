@@ -23,7 +23,7 @@ export function compilePattern(source: string, { ignoreCase = false } = {}): Pat
   if (source.length > MAX_LENGTH) return { error: `is longer than ${MAX_LENGTH} characters` };
   try {
     const steps: Step[] = [];
-    emit(steps, parsePattern(source), ignoreCase);
+    emit(steps, parsePattern(source, ignoreCase));
     steps.push({ op: "match" });
     return { occursIn: (text) => search(steps, text) };
   } catch (error) {
@@ -32,32 +32,32 @@ export function compilePattern(source: string, { ignoreCase = false } = {}): Pat
   }
 }
 
-function emit(steps: Step[], node: PatternNode, ignoreCase: boolean) {
+function emit(steps: Step[], node: PatternNode) {
   if (steps.length > MAX_STEPS) throw new PatternError("is too large: use fewer or smaller repetitions");
   switch (node.type) {
     case "set":
-      steps.push({ op: "set", has: ignoreCase ? eitherCase(node.has) : node.has });
+      steps.push({ op: "set", has: node.has });
       return;
     case "assert":
       steps.push({ op: "assert", kind: node.kind });
       return;
     case "sequence":
-      for (const part of node.parts) emit(steps, part, ignoreCase);
+      for (const part of node.parts) emit(steps, part);
       return;
     case "choice":
-      return emitChoice(steps, node.parts, ignoreCase);
+      return emitChoice(steps, node.parts);
     case "repeat":
-      return emitRepeat(steps, node, ignoreCase);
+      return emitRepeat(steps, node);
   }
 }
 
-function emitChoice(steps: Step[], parts: readonly PatternNode[], ignoreCase: boolean) {
+function emitChoice(steps: Step[], parts: readonly PatternNode[]) {
   const split: { op: "split"; to: number[] } = { op: "split", to: [] };
   const ends: { op: "split"; to: number[] }[] = [];
   steps.push(split);
   for (const part of parts) {
     split.to.push(steps.length);
-    emit(steps, part, ignoreCase);
+    emit(steps, part);
     const end: { op: "split"; to: number[] } = { op: "split", to: [] };
     steps.push(end);
     ends.push(end);
@@ -65,15 +65,15 @@ function emitChoice(steps: Step[], parts: readonly PatternNode[], ignoreCase: bo
   for (const end of ends) end.to.push(steps.length);
 }
 
-function emitRepeat(steps: Step[], { node, min, max }: Extract<PatternNode, { type: "repeat" }>, ignoreCase: boolean) {
-  for (let i = 0; i < min; i++) emit(steps, node, ignoreCase);
+function emitRepeat(steps: Step[], { node, min, max }: Extract<PatternNode, { type: "repeat" }>) {
+  for (let i = 0; i < min; i++) emit(steps, node);
   if (Number.isFinite(max)) {
     const skips: { op: "split"; to: number[] }[] = [];
     for (let i = min; i < max; i++) {
       const skip: { op: "split"; to: number[] } = { op: "split", to: [steps.length + 1] };
       steps.push(skip);
       skips.push(skip);
-      emit(steps, node, ignoreCase);
+      emit(steps, node);
     }
     for (const skip of skips) skip.to.push(steps.length);
     return;
@@ -81,19 +81,10 @@ function emitRepeat(steps: Step[], { node, min, max }: Extract<PatternNode, { ty
   const loop = steps.length;
   const split: { op: "split"; to: number[] } = { op: "split", to: [loop + 1] };
   steps.push(split);
-  emit(steps, node, ignoreCase);
+  emit(steps, node);
   steps.push({ op: "split", to: [loop] });
   split.to.push(steps.length);
 }
-
-const eitherCase = (has: (codePoint: number) => boolean) => (codePoint: number) => {
-  if (has(codePoint)) return true;
-  const character = String.fromCodePoint(codePoint);
-  return [character.toLowerCase(), character.toUpperCase()].some((other) => {
-    const found = other.codePointAt(0);
-    return found !== undefined && found !== codePoint && has(found);
-  });
-};
 
 async function search(steps: readonly Step[], text: string): Promise<boolean> {
   const turn = takingTurns();

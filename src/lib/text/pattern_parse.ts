@@ -56,8 +56,8 @@ const not =
 
 export const isWord = within(WORD);
 
-export function parsePattern(source: string): PatternNode {
-  const parser = new Parser(source);
+export function parsePattern(source: string, ignoreCase: boolean): PatternNode {
+  const parser = new Parser(source, ignoreCase);
   const node = parser.choice(0);
   if (!parser.isAtEnd) throw new PatternError("has a ) without a (");
   return node;
@@ -67,8 +67,11 @@ class Parser {
   readonly #characters: string[];
   #at = 0;
 
-  constructor(source: string) {
+  readonly #fold: (test: Test) => Test;
+
+  constructor(source: string, ignoreCase: boolean) {
     this.#characters = [...source];
+    this.#fold = ignoreCase ? eitherCase : (test) => test;
   }
 
   get isAtEnd(): boolean {
@@ -123,7 +126,7 @@ class Parser {
     if (character === "$") return { type: "assert", kind: "end" };
     if (character === "\\") return this.#escape();
     if ("*+?".includes(character)) throw new PatternError(`has a ${character} with nothing before it to repeat`);
-    return { type: "set", has: only(character.codePointAt(0)!) };
+    return { type: "set", has: this.#fold(only(character.codePointAt(0)!)) };
   }
 
   #group(depth: number): PatternNode {
@@ -146,7 +149,7 @@ class Parser {
       return { type: "assert", kind: next === "b" ? "word" : "not_word" };
     }
     const escaped = this.#escaped();
-    return { type: "set", has: typeof escaped === "number" ? only(escaped) : escaped };
+    return { type: "set", has: typeof escaped === "number" ? this.#fold(only(escaped)) : escaped };
   }
 
   /** The character after a backslash: a code point, or a class such as \d. */
@@ -178,13 +181,13 @@ class Parser {
       const low = this.#classPart();
       const isRange = this.#peek() === "-" && this.#characters[this.#at + 1] !== "]" && typeof low === "number";
       if (!isRange) {
-        tests.push(typeof low === "number" ? only(low) : low);
+        tests.push(typeof low === "number" ? this.#fold(only(low)) : low);
         continue;
       }
       this.#at++;
       const high = this.#classPart();
       if (typeof high !== "number" || high < low) throw new PatternError("has a range in […] that is out of order");
-      tests.push(within([[low, high]]));
+      tests.push(this.#fold(within([[low, high]])));
     }
     const some: Test = (codePoint) => tests.some((test) => test(codePoint));
     return isNegated ? not(some) : some;
@@ -214,6 +217,18 @@ class Parser {
     return true;
   }
 }
+
+/** It is applied before a class is negated: `[^a]` must match neither case. */
+const eitherCase =
+  (has: Test): Test =>
+  (codePoint) => {
+    if (has(codePoint)) return true;
+    const character = String.fromCodePoint(codePoint);
+    return [character.toLowerCase(), character.toUpperCase()].some((other) => {
+      const found = other.codePointAt(0);
+      return found !== undefined && has(found);
+    });
+  };
 
 const only =
   (wanted: number): Test =>
