@@ -18,7 +18,8 @@ export type Calls = { generated: [deploymentId: string, prompt: string][]; evalu
 export function fakePorts(app: TestApp, { answer = (_id, prompt) => prompt, score = equals }: Fakes = {}): Calls {
   const calls: Calls = { generated: [], evaluated: [] };
   app.ctx.state.experiments.ports = {
-    async generate(_ctx, { deploymentId, messages }) {
+    async generate(_ctx, { deploymentId, messages, background }) {
+      if (!background) throw new Error("an item does not let live requests go first");
       const prompt = String(messages.at(-1)?.content);
       calls.generated.push([deploymentId, prompt]);
       const text = await answer(deploymentId, prompt);

@@ -12,6 +12,7 @@ import { eventsOf } from "../../../test/fake_replicas.ts";
 import { type TestApp, testApp, until } from "../../../test/harness.ts";
 import { AppError } from "../../lib/errors.ts";
 import { sweep } from "./running/sweep.ts";
+import { removeAll } from "./service.ts";
 
 const PATH = "/v1/experiments";
 let app: TestApp;
@@ -252,6 +253,16 @@ describe("its end", () => {
     const left = (table: string) => app.ctx.db.$client.query(`SELECT count(*) AS n FROM ${table}`).get();
     expect([left("experiment_items"), left("experiment_scores")]).toEqual([{ n: 0 }, { n: 0 }]);
   });
+});
+
+test("a deleted workspace ends its experiments and loses them", async () => {
+  fakePorts(app);
+  const id = await create();
+  removeAll(app.ctx, app.workspaceB);
+  expect((await get(id)).status).toBe("queued");
+  removeAll(app.ctx, app.workspaceA);
+  expect((await app.call("GET", `${PATH}/${id}`)).status).toBe(404);
+  expect(eventsOf(app, id)).toEqual(["experiment.created", "experiment.cancelled", "experiment.deleted"]);
 });
 
 describe("a request", () => {

@@ -28,9 +28,9 @@ export async function conduct(ctx: Ctx, id: string, signal: AbortSignal): Promis
     for (const target of targetOrder(row.targets.length, row.baseline)) {
       await runTarget(ctx, row, target, signal);
       signal.throwIfAborted();
+      await settled(); // a commit that was lost took results with it: they are due again, and need the deployment
       releaseTarget(ctx, current(ctx, id) ?? row, target);
     }
-    await settled(); // a commit that was lost took results with it: they are due again
     const failure = failureOf(countsOf(ctx, row));
     if (failure === undefined) end(ctx, id, { action: "complete" });
     else end(ctx, id, { action: "fail", error: { code: "all_items_failed", message: failure } });
