@@ -22,6 +22,7 @@ const JOB = newId("job");
 const DATASET = newId("ds");
 const DEPLOYMENT = newId("dep");
 const EXPERIMENT = newId("exp");
+const EVALUATOR = newId("evl");
 
 export const LISTS: readonly ListCase[] = [
   {
@@ -78,10 +79,17 @@ export const LISTS: readonly ListCase[] = [
     route: "/v1/experiments",
     table: "experiments",
     prefix: "exp",
-    row: () => ({ ...EXPERIMENT_COLUMNS, dataset_id: DATASET }),
+    row: (app, _, id) => {
+      const link = app.ctx.db.$client.prepare("INSERT INTO experiment_links (linked_id, experiment_id) VALUES (?, ?)");
+      for (const linked of [DEPLOYMENT, JOB, EVALUATOR]) link.run(linked, id);
+      return { ...EXPERIMENT_COLUMNS, dataset_id: DATASET };
+    },
     filters: {
       status: { value: "completed", column: "status" },
       dataset_id: { value: DATASET, column: "dataset_id" },
+      deployment_id: { value: DEPLOYMENT, column: "linked_id" },
+      job_id: { value: JOB, column: "linked_id" },
+      evaluator_id: { value: EVALUATOR, column: "linked_id" },
     },
   },
   {

@@ -16,6 +16,9 @@ import { STATUSES } from "./table.ts";
 const ListQuery = PageQuery.extend({
   status: z.enum(STATUSES).optional(),
   dataset_id: z.string().optional().describe("Only experiments on this dataset"),
+  deployment_id: z.string().optional().describe("Only experiments with this deployment, temporary ones included"),
+  job_id: z.string().optional().describe("Only experiments with a result or checkpoint of this training job"),
+  evaluator_id: z.string().optional().describe("Only experiments with this version of an evaluator"),
 });
 const ItemsQuery = PageQuery.extend({
   target: z.string().optional().describe("Name of a target"),

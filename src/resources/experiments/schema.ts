@@ -70,9 +70,9 @@ const Target = z.object({
   type: z.enum(TARGET_TYPES),
   deployment_id: z.string().nullable().describe("Null until a temporary deployment exists, and for recorded outputs"),
   temporary: z.boolean().describe("The experiment created the deployment and stops it"),
-  job_id: z.string().nullable(),
+  job_id: z.string().nullable().describe("The training job that made the model, at the request; else null"),
   checkpoint_id: z.string().nullable(),
-  model: z.string().nullable(),
+  model: z.string().nullable().describe("The name of a model that no job made"),
   field: z.string().nullable(),
 });
 

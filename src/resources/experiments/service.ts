@@ -11,6 +11,7 @@ import { afterCommit, type Tx, write } from "../../platform/db/db.ts";
 import { preparedInsert, preparedRow } from "../../platform/db/row.ts";
 import * as snapshots from "../datasets/stream/snapshots.ts";
 import * as deployments from "../deployments/service.ts";
+import { isLinkedTo, link, unlink } from "./links.ts";
 import { machine, report } from "./machine.ts";
 import { type CreateExperiment, type Experiment, present } from "./schema.ts";
 import { type ExperimentRow, experiments, type STATUSES } from "./table.ts";
@@ -41,13 +42,19 @@ export const current = (ctx: Pick<Ctx, "db">, id: string): ExperimentRow | undef
 type ListQuery = PageQuery & {
   status?: (typeof STATUSES)[number] | undefined;
   dataset_id?: string | undefined;
+  deployment_id?: string | undefined;
+  job_id?: string | undefined;
+  evaluator_id?: string | undefined;
 };
 
-export function list(ctx: Ctx, workspaceId: string, { status, dataset_id: datasetId, ...query }: ListQuery) {
+export function list(ctx: Ctx, workspaceId: string, query: ListQuery) {
+  const { status, dataset_id: datasetId, deployment_id, job_id, evaluator_id } = query;
+  const linked = [deployment_id, job_id, evaluator_id].filter((id) => id !== undefined);
   const within = and(
     eq(experiments.workspaceId, workspaceId),
     status === undefined ? undefined : eq(experiments.status, status),
     datasetId === undefined ? undefined : eq(experiments.datasetId, datasetId),
+    ...linked.map((id) => isLinkedTo(ctx.db, id)),
   );
   return page(ctx.db, experiments, within, query, present);
 }
@@ -96,6 +103,7 @@ export async function create(ctx: Ctx, caller: Principal, body: CreateExperiment
     };
     return write(ctx.db, (tx) => {
       insert(tx, row);
+      link(tx, row);
       emit(tx, "experiment.created", { workspaceId, now }, report(row));
       const made = present(row);
       once?.keep(tx, made);
@@ -176,6 +184,7 @@ export function remove(ctx: Ctx, workspaceId: string, id: string): ExperimentRow
 
 function removeRow(ctx: Ctx, tx: Tx, row: ExperimentRow) {
   tx.delete(experiments).where(eq(experiments.id, row.id)).run();
+  unlink(tx, row);
   emit(tx, "experiment.deleted", { workspaceId: row.workspaceId, now: ctx.clock.now() }, report(row));
   afterCommit(tx, () => ctx.wake("experiments.sweep"));
 }

@@ -10,10 +10,10 @@ export type Target = {
   type: (typeof TARGET_TYPES)[number];
   deploymentId: string | null;
   temporary: boolean;
-  /** A training job, or null. */
+  /** The training job that made what the target serves, or null. */
   jobId: string | null;
   checkpointId: string | null;
-  /** The name of a base model, or null. */
+  /** The name of the model if no job made it, or null. */
   model: string | null;
   /** The column of the row that holds a recorded output, or null. */
   field: string | null;
@@ -67,6 +67,13 @@ export const experiments = sqliteTable("experiments", {
   finishedAt: integer("finished_at"),
 });
 export type ExperimentRow = typeof experiments.$inferSelect;
+
+/** The deployments, training jobs and evaluators of an experiment. The list of experiments is filtered by them. */
+export const experimentLinks = sqliteTable(
+  "experiment_links",
+  { linkedId: text("linked_id").notNull(), experimentId: text("experiment_id").notNull() },
+  (t) => [primaryKey({ columns: [t.linkedId, t.experimentId] })],
+);
 
 /** The answer of a target to a row. With `output` and without `finishedAt` it is generated but not yet scored. */
 export const experimentItems = sqliteTable(

@@ -55,7 +55,9 @@ function deploymentTarget(ctx: Ctx, workspaceId: string, given: TargetOf<"deploy
       `${fieldOf(at)}: ${row.name} is ${row.status}: start it with POST /v1/deployments/${row.id}/start`,
       { param: at },
     );
-  return { ...BLANK, name: given.name ?? row.name, type: "deployment", deploymentId: row.id };
+  const served =
+    row.source === "training_job" ? { jobId: row.model, checkpointId: row.checkpoint } : { model: row.model };
+  return { ...BLANK, ...served, name: given.name ?? row.name, type: "deployment", deploymentId: row.id };
 }
 
 function checkpointTarget(ctx: Ctx, workspaceId: string, given: TargetOf<"checkpoint">, at: string): Target {

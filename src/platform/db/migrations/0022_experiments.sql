@@ -32,6 +32,13 @@ CREATE INDEX experiments_status ON experiments (workspace_id, status, created_at
 CREATE INDEX experiments_dataset ON experiments (workspace_id, dataset_id, created_at, id);
 CREATE INDEX experiments_active ON experiments (created_at, id) WHERE finished_at IS NULL;
 
+-- The deployments, training jobs and evaluators of an experiment, so that it can be found by each of them.
+CREATE TABLE experiment_links (
+  linked_id     TEXT NOT NULL,
+  experiment_id TEXT NOT NULL,
+  PRIMARY KEY (linked_id, experiment_id)
+) STRICT, WITHOUT ROWID;
+
 CREATE TABLE experiment_items (
   id                TEXT PRIMARY KEY,
   experiment_id     TEXT NOT NULL,

@@ -34,6 +34,8 @@ test("a base model gets a temporary deployment that names its experiment and sto
   expect(done).toMatchObject({ status: "completed", progress: { done: 2, failed: 0 } });
   const deployment = await deploymentOf(app, id);
   expect(deployment).toMatchObject({ status: "stopped", metadata: { experiment_id: id, target: "random" } });
+  const { body: found } = await app.call("GET", `${PATH}?deployment_id=${deployment.id}`);
+  expect(found.data).toEqual([done]);
   const { data } = (await app.call("GET", `${PATH}/${id}/items`)).body;
   expect(data[0]).toMatchObject({
     output: "w0 w1 w2 ",

@@ -3,6 +3,7 @@ import { eq } from "drizzle-orm";
 import type { Ctx } from "../../../context.ts";
 import { durable, write } from "../../../platform/db/db.ts";
 import { prepareTemporary } from "../../deployments/temporary.ts";
+import { link } from "../links.ts";
 import { current } from "../service.ts";
 import { type ExperimentRow, experiments } from "../table.ts";
 
@@ -28,6 +29,7 @@ export async function openTarget(ctx: Ctx, row: ExperimentRow, index: number): P
     const made = create();
     const targets = fresh.targets.map((each, i) => (i === index ? { ...each, deploymentId: made.id } : each));
     tx.update(experiments).set({ targets, updatedAt: ctx.clock.now() }).where(eq(experiments.id, row.id)).run();
+    link(tx, { ...fresh, targets });
     return made.id;
   });
   await durable(ctx.db);
