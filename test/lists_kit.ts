@@ -20,7 +20,7 @@ export type ListCase = {
 
 const JOB = newId("job");
 const SOURCE = JSON.stringify({
-  ...{ type: "given", trace_ids: [], dataset_id: null, row_id: null, experiment_item_id: null },
+  ...{ type: "given", trace_ids: [], dataset_id: null, row_id: null, experiment_item_ids: [] },
 });
 const QUEUE = newId("anq");
 const QUEUE_COLUMNS = { mode: "single", labels: "[]", metadata: "{}" };

@@ -27,9 +27,13 @@ export const annotate = command({
     const queue = await findQueue(client, target);
     const lines = createInterface({ input: process.stdin, output: process.stderr, terminal: process.stdin.isTTY });
     const reader = lines[Symbol.asyncIterator]();
+    let isOpen = true;
+    lines.once("close", () => {
+      isOpen = false;
+    });
     const ask: Question = async (question) => {
       lines.setPrompt(question);
-      lines.prompt();
+      if (isOpen) lines.prompt(); // A pipe may have ended while its lines wait to be read.
       const { done, value } = await reader.next();
       return done ? "/quit" : value.trim();
     };
@@ -82,10 +86,16 @@ async function work(
 }
 
 function show({ input, outputs, reference }: AnnotationItem) {
-  const text = typeof input === "string" ? input : input.map(({ role, content }) => `${role}: ${content}`).join("\n");
+  const text = typeof input === "string" ? input : input.map(lineOf).join("\n");
   print(`\n${plain(text)}`);
   for (const [i, output] of outputs.entries()) print(`\n[${outputs.length > 1 ? i + 1 : "output"}] ${plain(output)}`);
   if (reference !== null) print(`\n[reference] ${plain(reference)}`);
+}
+
+/** Content in parts, and tool calls, are shown as JSON. */
+function lineOf({ role, content, tool_calls: calls }: Record<string, unknown>): string {
+  const shown = typeof content === "string" ? content : JSON.stringify(content ?? calls ?? "");
+  return `${role}: ${shown}`;
 }
 
 /** False: the server rejected the annotation, and the same item comes again. */

@@ -11,10 +11,12 @@ import {
   type Level,
 } from "../../lib/statistics/agreement.ts";
 import { mean } from "../../lib/statistics/describe.ts";
+import { takingTurns } from "../../lib/turns.ts";
 import { type LabelField, type LabelValue, PREFERENCES } from "./label_schema.ts";
+import { labelValue } from "./policy.ts";
 import { type AnnotationRow, annotationItems, annotations, type QueueRow } from "./table.ts";
 
-/** The newest items only: the answer is computed on the thread that serves. */
+/** The newest items only: the answer is computed on the thread that serves, which takes turns with other requests. */
 const MAX_ITEMS = 10_000;
 const MAX_ANNOTATORS = 20;
 const CHUNK = 500;
@@ -71,19 +73,21 @@ function schemesOf(queue: QueueRow): Scheme[] {
   return [{ name: PREFERENCE, type: "preference", level: "nominal", order: [...PREFERENCES] }, ...labels];
 }
 
-/** Item → annotator → annotation. */
-type Table = Map<string, Map<string, AnnotationRow>>;
+/** The annotations of an item, by annotator. */
+type ByAnnotator = Map<string, AnnotationRow>;
+type Turn = ReturnType<typeof takingTurns>;
 
-export function agreementOf(ctx: Ctx, queue: QueueRow): Agreement {
-  const given = newestAnnotations(ctx, queue.id);
+export async function agreementOf(ctx: Ctx, queue: QueueRow): Promise<Agreement> {
+  const turn = takingTurns();
+  const given = await newestAnnotations(ctx, queue.id, turn);
   const counts = new Map<string, { annotations: number; skips: number }>();
-  const table: Table = new Map();
+  const table = new Map<string, ByAnnotator>();
   for (const row of given) {
     const count = counts.get(row.annotator) ?? { annotations: 0, skips: 0 };
     count[row.skipped ? "skips" : "annotations"]++;
     counts.set(row.annotator, count);
     if (row.skipped) continue;
-    const item = table.get(row.itemId) ?? new Map<string, AnnotationRow>();
+    const item = table.get(row.itemId) ?? new Map();
     table.set(row.itemId, item.set(row.annotator, row));
   }
   const annotators = [...counts]
@@ -91,11 +95,13 @@ export function agreementOf(ctx: Ctx, queue: QueueRow): Agreement {
     .sort((a, b) => b.annotations - a.annotations || (a.annotator < b.annotator ? -1 : 1));
   for (const [id, item] of table) if (item.size < 2) table.delete(id);
   const busiest = annotators.slice(0, MAX_ANNOTATORS).map(({ annotator }) => annotator);
-  const labels = schemesOf(queue).map((scheme) => labelAgreement(scheme, table, busiest));
+  const all = [...table.values()];
+  const labels: Agreement["labels"] = [];
+  for (const scheme of schemesOf(queue)) labels.push(await labelAgreement(scheme, all, { annotators: busiest, turn }));
   return { object: "annotation_queue.agreement", queue_id: queue.id, items: table.size, annotators, labels };
 }
 
-function newestAnnotations({ db }: Ctx, queueId: string): AnnotationRow[] {
+async function newestAnnotations({ db }: Ctx, queueId: string, turn: Turn): Promise<AnnotationRow[]> {
   const ids = db
     .select({ id: annotationItems.id })
     .from(annotationItems)
@@ -106,6 +112,7 @@ function newestAnnotations({ db }: Ctx, queueId: string): AnnotationRow[] {
     .map(({ id }) => id);
   const found: AnnotationRow[] = [];
   for (let from = 0; from < ids.length; from += CHUNK) {
+    await turn();
     const some = inArray(annotations.itemId, ids.slice(from, from + CHUNK));
     found.push(
       ...db
@@ -122,40 +129,46 @@ function newestAnnotations({ db }: Ctx, queueId: string): AnnotationRow[] {
 function labelOf({ name, type }: Scheme, row: AnnotationRow | undefined): Label {
   if (!row) return null;
   if (type === "preference") return row.value.preferred;
-  const value: LabelValue | undefined = row.value.labels[name];
+  const value = labelValue(row.value, name);
   if (value === undefined) return null;
   return Array.isArray(value) ? JSON.stringify([...value].sort()) : value;
 }
 
-function labelAgreement(scheme: Scheme, table: Table, annotators: readonly string[]): Agreement["labels"][number] {
+async function labelAgreement(
+  scheme: Scheme,
+  all: readonly ByAnnotator[],
+  { annotators, turn }: { annotators: readonly string[]; turn: Turn },
+): Promise<Agreement["labels"][number]> {
   const { name, type, level } = scheme;
-  const all = [...table.values()];
+  await turn();
   if (level === null) return { name, type, level, alpha: null, pairs: [], ...spanAgreement(name, all) };
   const categories = scheme.order?.filter((label) => label !== null);
   const units = all.map((item) => [...item.values()].map((row) => labelOf(scheme, row)));
   const alpha = krippendorffAlpha(units, { level, ...(level === "ordinal" && categories ? { categories } : {}) });
+  const columns = annotators.map((annotator) => all.map((item) => labelOf(scheme, item.get(annotator))));
   const kappa = (first: Label[], second: Label[], weights: KappaWeights) =>
     cohenKappa(first, second, { weights, ...(categories ? { categories } : {}) });
-  const pairs = annotators.flatMap((a, i) =>
-    annotators.slice(i + 1).flatMap((b) => {
-      const common = all.filter((item) => item.has(a) && item.has(b));
-      const [first, second] = [a, b].map((who) => common.map((item) => labelOf(scheme, item.get(who))));
-      const plain = kappa(first!, second!, "none");
-      if (plain.items === 0) return [];
-      const weighted = level === "nominal" ? null : kappa(first!, second!, "quadratic").value;
-      return [{ annotators: [a, b], items: plain.items, kappa: plain.value, weighted_kappa: weighted }];
-    }),
-  );
+  const pairs: Agreement["labels"][number]["pairs"] = [];
+  for (const [i, first] of columns.entries())
+    for (const [j, second] of columns.entries()) {
+      if (j <= i) continue;
+      await turn();
+      const plain = kappa(first, second, "none");
+      if (plain.items === 0) continue;
+      const weighted = level === "nominal" ? null : kappa(first, second, "quadratic").value;
+      const both = [annotators[i]!, annotators[j]!];
+      pairs.push({ annotators: both, items: plain.items, kappa: plain.value, weighted_kappa: weighted });
+    }
   return { name, type, items: alpha.items, level, alpha: alpha.value, span_f1: null, pairs };
 }
 
-function spanAgreement(name: string, all: readonly ReadonlyMap<string, AnnotationRow>[]) {
+function spanAgreement(name: string, all: readonly ByAnnotator[]) {
   const scores: number[] = [];
   let items = 0;
   for (const item of all) {
-    const marked = [...item.values()].flatMap(({ value }) =>
-      value.labels[name] === undefined ? [] : [value.labels[name]],
-    );
+    const marked = [...item.values()]
+      .map(({ value }) => labelValue(value, name))
+      .filter((value) => value !== undefined);
     if (marked.length > 1) items++;
     for (const [i, first] of marked.entries())
       for (const second of marked.slice(i + 1)) scores.push(spanF1(first, second));

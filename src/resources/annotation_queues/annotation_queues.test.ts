@@ -5,6 +5,9 @@ import { fakeClock, type TestApp, testApp } from "../../../test/harness.ts";
 import { events } from "../../events/table.ts";
 import { AppError } from "../../lib/errors.ts";
 import { MINUTE_MS } from "../../lib/units.ts";
+import { appendLeft } from "./append.ts";
+import { itemsFrom } from "./service.ts";
+import { annotationQueues } from "./table.ts";
 
 /** The rate limit follows the time of day, which a test here sets back. */
 const UNLIMITED = { "http.rate_limit_per_second": 0 };
@@ -98,6 +101,25 @@ describe("a finished item", () => {
       error: { code: "resource_not_found" },
     });
   });
+});
+
+test("an item waits while the disk is full, says why once, and gets its row later", async () => {
+  const { target, queue, items } = await pairwise();
+  const reopen = async (flags: Record<string, number>) => {
+    await app.close();
+    app = testApp({ clock, dir: app.dir, flags: { ...UNLIMITED, ...flags } });
+  };
+  await reopen({ "storage.min_free_bytes": 2 ** 52 });
+  const { status, body } = await annotate(queue, items[0]!, "ada", { preferred: "first" });
+  expect(status).toBe(201);
+  expect(body).toMatchObject({ status: "appending", error: { code: "storage_unavailable" }, dataset_row_id: null });
+  clock.advance(MINUTE_MS);
+  await appendLeft(app.ctx);
+  expect((await get(queue, items[0]!)).updated_at).toBe(body.updated_at);
+  await reopen({});
+  await appendLeft(app.ctx);
+  expect(await get(queue, items[0]!)).toMatchObject({ status: "completed", error: null, dataset_row_id: 1 });
+  expect(await rows(target)).toHaveLength(1);
 });
 
 describe("next", () => {
@@ -203,30 +225,44 @@ describe("items", () => {
     expect(await get(queue, body.item_ids[0])).toMatchObject({ input: [question], outputs: ["hello"] });
   });
 
-  test("come from traces through the reader of traces", async () => {
+  test.each([
+    ["trace_ids", "trace", "capture"],
+    ["experiment_item_ids", "experiment", "wait"],
+  ] as const)("come from %s, and are found from there", async (field, type, advice) => {
     const queue = await create({ mode: "pairwise" });
-    const post = (trace_ids: string[]) => app.call("POST", `${PATH}/${queue}/items`, { items: [{ trace_ids }] });
-    expect((await post(["trc_a", "trc_b"])).body.error).toMatchObject({ param: "/items/0/trace_ids/0" });
+    const post = (ids: string[], more = {}) =>
+      app.call("POST", `${PATH}/${queue}/items`, { items: [{ [field]: ids, ...more }] });
+    expect((await post(["x_a", "x_b"])).body.error).toMatchObject({ param: `/items/0/${field}/0` });
     const input = [{ role: "user", content: "same" }];
     const answer = (content: string) => ({ role: "assistant", content });
-    app.ctx.state.annotationQueues.readTrace = (_ctx, _workspace, id) => {
-      if (id === "trc_empty") return { input: null, output: null };
-      if (id === "trc_other") return { input: "another", output: [id] };
-      if (id === "trc_both") return { input, output: [answer("x"), answer("y")] };
-      if (id.startsWith("trc_")) return { input, output: [answer(id)] };
-      throw new AppError("resource_not_found", `No trace ${id}`, { param: "id" });
+    app.ctx.state.annotationQueues.readers[field] = (_ctx, _workspace, id) => {
+      if (id === "x_empty") return { input, output: null };
+      if (id === "x_other") return { input: "another", output: [id] };
+      if (id === "x_both") return { input, output: [answer("x"), answer("y")], reference: "right" };
+      if (id.startsWith("x_")) return { input, output: id };
+      throw new AppError("resource_not_found", `No ${id}`, { param: "id" });
     };
-    const { body } = await post(["trc_a", "trc_b"]);
+    const { body } = await post(["x_a", "x_b"]);
     expect(await get(queue, body.item_ids[0])).toMatchObject({
-      ...{ input, outputs: ["trc_a", "trc_b"] },
-      source: { type: "trace", trace_ids: ["trc_a", "trc_b"] },
+      ...{ input, outputs: ["x_a", "x_b"], reference: null },
+      source: { type, [field]: ["x_a", "x_b"] },
     });
-    const both = (await post(["trc_both"])).body.item_ids[0];
-    expect((await get(queue, both)).outputs).toEqual(["x", "y"]);
-    expect((await post(["trc_a", "x"])).body.error).toMatchObject({ param: "/items/0/trace_ids/1" });
-    expect((await post(["trc_a", "trc_empty"])).body.error.message).toContain("capture");
-    expect((await post(["trc_a", "trc_other"])).body.error.message).toContain("different inputs");
-    expect((await post(["trc_a"])).body.error.message).toContain("two");
+    const workspaceId = app.ctx.db.select().from(annotationQueues).get()?.workspaceId ?? "";
+    const link = { id: body.item_ids[0], queue_id: queue, status: "pending" as const };
+    for (const id of ["x_a", "x_b"]) expect(itemsFrom(app.ctx, workspaceId, id)).toEqual([link]);
+    expect(itemsFrom(app.ctx, "another", "x_a")).toEqual([]);
+    const both = (await post(["x_both"])).body.item_ids[0];
+    expect(await get(queue, both)).toMatchObject({ outputs: ["x", "y"], reference: "right" });
+    const twice = (await post(["x_a", "x_a"])).body.item_ids[0];
+    expect(itemsFrom(app.ctx, workspaceId, "x_a").map(({ id }) => id)).toEqual([twice, link.id]);
+    expect((await post(["x_a", "y"])).body.error).toMatchObject({ param: `/items/0/${field}/1` });
+    expect((await post(["x_a", "x_empty"])).body.error.message).toContain(advice);
+    expect((await post(["x_a", "x_other"])).body.error.message).toContain("different inputs");
+    expect((await post(["x_a"])).body.error.message).toContain("two");
+    expect((await post(["x_a", "x_b"], { input: "i" })).body.error).toMatchObject({ param: `/items/0/${field}` });
+    const single = await create({ mode: "single" });
+    const alone = await app.call("POST", `${PATH}/${single}/items`, { items: [{ [field]: ["x_a", "x_b"] }] });
+    expect(alone.body.error.message).toContain("one at most");
   });
 
   test("are added together or not at all, and once for each Idempotency-Key", async () => {

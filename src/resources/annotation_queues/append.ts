@@ -51,11 +51,13 @@ async function attempt(ctx: Ctx, id: string) {
   }
 }
 
-function recordFailure(ctx: Ctx, { id, datasetId }: ItemRow, cause: unknown) {
+/** The loop tries again every few seconds: only the first of equal failures is logged and stored. */
+function recordFailure(ctx: Ctx, { id, datasetId, error: last }: ItemRow, cause: unknown) {
   const lasts = cause instanceof AppError && LASTING.has(cause.code);
-  ctx.log.warn("a finished annotation item was not appended", { item: id, dataset: datasetId, error: cause });
   const { code, message } =
     cause instanceof AppError ? cause : { code: "internal", message: "The row could not be written" };
+  if (!lasts && last?.code === code) return;
+  ctx.log.warn("a finished annotation item was not appended", { item: id, dataset: datasetId, error: cause });
   const now = ctx.clock.now();
   try {
     write(ctx.db, (tx) => {

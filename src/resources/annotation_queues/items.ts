@@ -7,10 +7,18 @@ import { AppError } from "../../lib/errors.ts";
 import { newId } from "../../lib/ids.ts";
 import { type Db, type Tx, write } from "../../platform/db/db.ts";
 import { preparedInsert, preparedRow } from "../../platform/db/row.ts";
+import { datasetItems } from "./dataset_items.ts";
 import { type AddItems, type AnnotationItem, type ItemsQuery, presentItem } from "./schema.ts";
 import * as queues from "./service.ts";
-import { datasetItems, givenItems, type ItemContent } from "./sources.ts";
-import { type AnnotationRow, annotationItems, annotations, type ItemRow, type QueueRow } from "./table.ts";
+import { givenItems, type ItemContent } from "./sources.ts";
+import {
+  type AnnotationRow,
+  annotationItemSources,
+  annotationItems,
+  annotations,
+  type ItemRow,
+  type QueueRow,
+} from "./table.ts";
 
 const MAX_ITEMS = 100_000;
 
@@ -68,7 +76,12 @@ export async function add(ctx: Ctx, queue: QueueRow, body: AddItems, once: Once 
     if (held + contents.length > MAX_ITEMS)
       throw new AppError("quota_exceeded", `A queue holds at most ${MAX_ITEMS} items: this one has ${held}`);
     const now = ctx.clock.now();
-    const ids = contents.map((content) => insert(tx, newItem(queue, content, now)).id);
+    const ids = contents.map((content) => {
+      const { id, source } = insert(tx, newItem(queue, content, now));
+      const sources = new Set([...source.trace_ids, ...source.experiment_item_ids]);
+      for (const sourceId of sources) tx.insert(annotationItemSources).values({ sourceId, itemId: id }).run();
+      return id;
+    });
     const added: Added = {
       object: "annotation_queue.added_items",
       queue_id: queue.id,

@@ -100,5 +100,5 @@ export type Source = {
   trace_ids: string[];
   dataset_id: string | null;
   row_id: number | null;
-  experiment_item_id: string | null;
+  experiment_item_ids: string[];
 };

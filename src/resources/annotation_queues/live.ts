@@ -2,10 +2,14 @@ import type { Ctx } from "../../context.ts";
 import type { ReservationRow } from "./table.ts";
 
 /**
- * Reads one trace; throws 404 for an unknown one. `input` is a prompt or a list of messages. `output` is the list of
- * messages or texts of the answer. Both are null if the content was not captured.
+ * Reads what a trace or an experiment item holds; throws 404 for an unknown id. `input` is a prompt or a list of
+ * messages. `output` is an answer, or a list of them, each a text or a message. Both are null if there is none.
  */
-export type TraceReader = (ctx: Ctx, workspaceId: string, traceId: string) => { input: unknown; output: unknown };
+export type ContentReader = (
+  ctx: Ctx,
+  workspaceId: string,
+  id: string,
+) => { input: unknown; output: unknown; reference?: string | null };
 
 type Reservation = Pick<ReservationRow, "itemId" | "annotator" | "leaseMs" | "expiresAt">;
 
@@ -15,8 +19,8 @@ export class AnnotationQueuesState {
   readonly #deadlines = new Map<string, number>();
   /** Appends under way, by item: a second caller waits for the first. */
   readonly appends = new Map<string, Promise<void>>();
-  /** Set by the resource that stores traces. */
-  readTrace: TraceReader | undefined;
+  /** By the field of a new item. */
+  readonly readers: { trace_ids?: ContentReader; experiment_item_ids?: ContentReader } = {};
 
   lease({ itemId, annotator, leaseMs }: Reservation, steady: number) {
     this.#deadlines.set(keyOf(itemId, annotator), steady + leaseMs);

@@ -87,6 +87,11 @@ describe("an annotation", () => {
     expect(faultOf(labels)).toEqual({ path: ["labels", name], message: expect.stringContaining(message) });
   });
 
+  test("may leave out a label that has the name of a property of every object", () => {
+    const labels: LabelField[] = [{ ...common, name: "constructor", type: "text", required: false }];
+    expect(valueFault({ mode: "single", labels }, item, value())).toBeUndefined();
+  });
+
   test("fits the mode of its queue", () => {
     const pairwise = { mode: "pairwise" as const, labels: [] };
     const single = { mode: "single" as const, labels: [] };

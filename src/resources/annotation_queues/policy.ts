@@ -23,12 +23,16 @@ export function valueFault(
     if (!known.includes(name))
       return { path: ["labels", name], message: `is not a label of this queue: it has ${known.join(", ") || "none"}` };
   for (const field of queue.labels) {
-    const given = value.labels[field.name];
+    const given = labelValue(value, field.name);
     const message = given === undefined ? missing(field) : labelFault(field, given, item);
     if (message) return { path: ["labels", field.name], message };
   }
   return undefined;
 }
+
+/** Undefined if the annotator left the label out. A label may have the name of a property that every object has. */
+export const labelValue = ({ labels }: AnnotationValue, name: string): LabelValue | undefined =>
+  Object.hasOwn(labels, name) ? labels[name] : undefined;
 
 const missing = ({ required }: LabelField) => (required ? "is missing: this label is required" : undefined);
 

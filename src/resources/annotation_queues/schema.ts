@@ -47,14 +47,18 @@ export const UpdateAnnotationQueue = z
 export type UpdateAnnotationQueue = z.infer<typeof UpdateAnnotationQueue>;
 
 const NewItem = z.object({
-  input: Input.optional().describe("A text or a list of messages. Absent for items from traces"),
+  input: Input.optional().describe("A text or a list of messages. Absent for items from traces and experiments"),
   outputs: z
     .array(z.string().max(MAX_OUTPUT))
     .max(2)
     .default([])
     .describe("Two for a pairwise queue, else none or one"),
   trace_ids: z.array(z.string().max(100)).max(2).default([]).describe("Take input and outputs from captured traces"),
-  experiment_item_id: z.string().max(100).nullish().describe("The experiment item that the outputs come from"),
+  experiment_item_ids: z
+    .array(z.string().max(100))
+    .max(2)
+    .default([])
+    .describe("Take input, outputs and reference from items of experiments"),
   reference: z.string().max(MAX_OUTPUT).nullish().describe("Shown to the annotators"),
   metadata: Metadata.default({}),
 });
@@ -161,7 +165,7 @@ export const AnnotationItem = later(() =>
         trace_ids: z.array(z.string()),
         dataset_id: z.string().nullable(),
         row_id: z.int().nullable(),
-        experiment_item_id: z.string().nullable(),
+        experiment_item_ids: z.array(z.string()),
       }),
       input: z.union([z.string(), z.array(z.record(z.string(), z.unknown()))]),
       outputs: z.array(z.string()),
@@ -185,6 +189,10 @@ export const AnnotationItem = later(() =>
     .meta({ id: "AnnotationItem" }),
 );
 export type AnnotationItem = z.infer<typeof AnnotationItem>;
+
+/** For the answers of other resources. */
+export const AnnotationLink = z.object({ id: z.string(), queue_id: z.string(), status: z.enum(ITEM_STATUSES) });
+export type AnnotationLink = z.infer<typeof AnnotationLink>;
 
 export const AddedItems = later(() =>
   z

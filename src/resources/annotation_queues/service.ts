@@ -1,5 +1,5 @@
 /** Annotation queues: people label outputs or choose between two. Finished items become rows of a dataset. */
-import { and, count, eq, sql } from "drizzle-orm";
+import { and, count, desc, eq, sql } from "drizzle-orm";
 import type { Ctx } from "../../context.ts";
 import { emit } from "../../events/emit.ts";
 import { type PageQuery, page } from "../../http/answer/pagination.ts";
@@ -8,8 +8,20 @@ import { newId } from "../../lib/ids.ts";
 import { type Tx, write } from "../../platform/db/db.ts";
 import { preparedInsert, preparedRow } from "../../platform/db/row.ts";
 import * as datasets from "../datasets/service.ts";
-import { type CreateAnnotationQueue, type Progress, presentQueue, type UpdateAnnotationQueue } from "./schema.ts";
-import { annotationItems, annotationQueues, annotationReservations, type QueueRow } from "./table.ts";
+import {
+  type AnnotationLink,
+  type CreateAnnotationQueue,
+  type Progress,
+  presentQueue,
+  type UpdateAnnotationQueue,
+} from "./schema.ts";
+import {
+  annotationItemSources,
+  annotationItems,
+  annotationQueues,
+  annotationReservations,
+  type QueueRow,
+} from "./table.ts";
 
 const byId = preparedRow(
   annotationQueues,
@@ -41,6 +53,19 @@ export function progressOf(ctx: Ctx, queueId: string): Progress {
     skipped: of("skipped"),
   };
 }
+
+const MAX_LINKS = 100;
+
+/** The newest annotation items with the content of a trace or of an experiment item. */
+export const itemsFrom = ({ db }: Pick<Ctx, "db">, workspaceId: string, sourceId: string): AnnotationLink[] =>
+  db
+    .select({ id: annotationItems.id, queue_id: annotationItems.queueId, status: annotationItems.status })
+    .from(annotationItemSources)
+    .innerJoin(annotationItems, eq(annotationItems.id, annotationItemSources.itemId))
+    .where(and(eq(annotationItemSources.sourceId, sourceId), eq(annotationItems.workspaceId, workspaceId)))
+    .orderBy(desc(annotationItemSources.itemId))
+    .limit(MAX_LINKS)
+    .all();
 
 /** The format of the rows that a queue appends. */
 const FORMAT = { single: "completion", pairwise: "preference" } as const;

@@ -54,6 +54,18 @@ export const annotationItems = sqliteTable("annotation_items", {
 });
 export type ItemRow = typeof annotationItems.$inferSelect;
 
+/** From a trace or an item of an experiment to the annotation items with its content. */
+export const annotationItemSources = sqliteTable(
+  "annotation_item_sources",
+  {
+    sourceId: text("source_id").notNull(),
+    itemId: text("item_id")
+      .notNull()
+      .references(() => annotationItems.id, { onDelete: "cascade" }),
+  },
+  (t) => [primaryKey({ columns: [t.sourceId, t.itemId] })],
+);
+
 /** One row for each annotator of an item. */
 export const annotations = sqliteTable(
   "annotations",

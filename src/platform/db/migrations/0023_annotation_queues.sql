@@ -39,6 +39,14 @@ CREATE INDEX annotation_items_by_queue ON annotation_items (queue_id, created_at
 CREATE INDEX annotation_items_by_status ON annotation_items (queue_id, status, created_at, id);
 CREATE INDEX annotation_items_appending ON annotation_items (id) WHERE status = 'appending';
 
+-- From a trace or an item of an experiment to the annotation items with its content.
+CREATE TABLE annotation_item_sources (
+  source_id TEXT NOT NULL,
+  item_id   TEXT NOT NULL REFERENCES annotation_items (id) ON DELETE CASCADE,
+  PRIMARY KEY (source_id, item_id)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX annotation_item_sources_by_item ON annotation_item_sources (item_id);
+
 -- One for each annotator of an item.
 CREATE TABLE annotations (
   item_id    TEXT NOT NULL REFERENCES annotation_items (id) ON DELETE CASCADE,
