@@ -87,7 +87,9 @@ test("verk evaluators: push, list and run", async () => {
 
 const ENDED = ["completed", "failed", "cancelled"];
 async function train(id: string, steps: number) {
-  const rows = Array.from({ length: 16 }, (_, i) => JSON.stringify({ prompt: `What is ${i} + ${i + 1}?` }));
+  const rows = Array.from({ length: 16 }, (_, i) =>
+    JSON.stringify({ prompt: `What is ${20 + 3 * i} + ${31 + 2 * i}?` }),
+  );
   const form = new FormData();
   form.set("name", `sums-${id}`);
   form.set("file", new File([`${rows.join("\n")}\n`], "sums.jsonl"));
@@ -110,8 +112,18 @@ async function train(id: string, steps: number) {
   );
 }
 
+const EVEN_OR_ODD = "Is {{output}} even or odd? Answer as JSON with the key label.";
+/** A question that the built-in model answers without fail. */
+const PARITY = { mode: "labels", labels: { even: 1, odd: 0 }, prompt: EVEN_OR_ODD };
+
+test("a real judge tells answers apart", async () => {
+  const rows = ["4", "7", "10", "23", "88", "91"].map((output) => ({ output }));
+  const { results } = await call("POST", `/evaluators/${await judge("parity", PARITY)}/run`, { rows });
+  expect(results.map((each: { label: string }) => each.label)).toEqual(["even", "odd", "even", "odd", "even", "odd"]);
+}, 60_000);
+
 test("a GRPO job learns from a judge: the judged score rises", async () => {
-  const id = await judge("learn", { scale: { min: 0, max: 9 } });
+  const id = await judge("learn", PARITY);
   const job = await train(id, 12);
   expect([job.status, job.error]).toEqual(["completed", null]);
   const { data } = await call("GET", `/training_jobs/${job.id}/metrics?max_points=1000`);
