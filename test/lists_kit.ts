@@ -63,8 +63,8 @@ export const LISTS: readonly ListCase[] = [
     route: "/v1/deployments",
     table: "deployments",
     prefix: "dep",
-    row: () => ({ status: "stopped", source: "hub", metadata: "{}", gpu_type: "cpu" }),
-    filters: { status: { value: "stopped", column: "status" } },
+    row: () => ({ status: "stopped", source: "hub", metadata: "{}", gpu_type: "cpu", model: "tiny" }),
+    filters: { status: { value: "stopped", column: "status" }, model: { value: "tiny", column: "model" } },
   },
   {
     route: "/v1/deployments/{id}/requests",
@@ -141,8 +141,12 @@ export const LISTS: readonly ListCase[] = [
     route: "/v1/training_jobs",
     table: "training_jobs",
     prefix: "job",
-    row: () => JOB_COLUMNS,
-    filters: { status: { value: "completed", column: "status" }, method: { value: "sft", column: "method" } },
+    row: () => ({ ...JOB_COLUMNS, dataset_id: DATASET }),
+    filters: {
+      status: { value: "completed", column: "status" },
+      method: { value: "sft", column: "method" },
+      dataset_id: { value: DATASET, column: "dataset_id" },
+    },
   },
   {
     route: "/v1/training_jobs/{id}/checkpoints",
