@@ -80,8 +80,8 @@ export const LISTS: readonly ListCase[] = [
     route: "/v1/deployments",
     table: "deployments",
     prefix: "dep",
-    row: () => ({ status: "stopped", source: "hub", metadata: "{}", gpu_type: "cpu" }),
-    filters: { status: { value: "stopped", column: "status" } },
+    row: () => ({ status: "stopped", source: "hub", metadata: "{}", gpu_type: "cpu", model: "tiny" }),
+    filters: { status: { value: "stopped", column: "status" }, model: { value: "tiny", column: "model" } },
   },
   {
     route: "/v1/deployments/{id}/requests",
@@ -91,6 +91,20 @@ export const LISTS: readonly ListCase[] = [
       id: parent(app, "deployments", DEPLOYMENT, { status: "stopped", source: "hub", metadata: "{}", gpu_type: "cpu" }),
     }),
     row: () => ({ deployment_id: DEPLOYMENT }),
+  },
+  {
+    route: "/v1/evaluators",
+    table: "evaluators",
+    prefix: "evl",
+    row: (_, i) => ({
+      version: i + 1,
+      name: "n",
+      kind: "string_check",
+      config: "{}",
+      metadata: "{}",
+      deleted_at: null,
+    }),
+    filters: { name: { value: "n", column: "name" }, kind: { value: "string_check", column: "kind" } },
   },
   {
     route: "/v1/experiments",
@@ -158,8 +172,12 @@ export const LISTS: readonly ListCase[] = [
     route: "/v1/training_jobs",
     table: "training_jobs",
     prefix: "job",
-    row: () => JOB_COLUMNS,
-    filters: { status: { value: "completed", column: "status" }, method: { value: "sft", column: "method" } },
+    row: () => ({ ...JOB_COLUMNS, dataset_id: DATASET }),
+    filters: {
+      status: { value: "completed", column: "status" },
+      method: { value: "sft", column: "method" },
+      dataset_id: { value: DATASET, column: "dataset_id" },
+    },
   },
   {
     route: "/v1/training_jobs/{id}/checkpoints",

@@ -35,7 +35,10 @@ test("verk eval prints a model and recorded answers side by side, with margins o
   expect(done.out.match(/1\.000 → 0\.000/g)).toHaveLength(15); // every row of verk-tiny, seven of the old answers
   const [experiment] = (await server.get("/v1/experiments")).data;
   const shown = await verk("experiments", "show", experiment.id, "--json");
-  expect(shown.json()).toMatchObject({ experiment: { status: "completed" }, summary: { winners: { accuracy: "draft" } } });
+  expect(shown.json()).toMatchObject({
+    experiment: { status: "completed" },
+    summary: { winners: { accuracy: "draft" } },
+  });
   expect((await verk("experiments", "delete", experiment.id)).code).toBe(0);
 }, 120_000);
 

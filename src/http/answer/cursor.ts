@@ -21,6 +21,7 @@ const PREFIXES: Readonly<Record<string, Prefix>> = {
   datasets: "ds",
   deployment_requests: "req",
   deployments: "dep",
+  evaluators: "evl",
   events: "evt",
   experiment_items: "expi",
   experiments: "exp",

@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { isId } from "../../lib/ids.ts";
+import { summaryOf } from "../../lib/rewards/evaluation.ts";
 import { DateTime, Label, later, Metadata } from "../../lib/schema.ts";
 import { isoTime } from "../../lib/time.ts";
 import * as config from "./config.ts";
@@ -123,22 +124,10 @@ export const itemOf = ({ input, output, reference, other, ...row }: RunEvaluator
 });
 
 export function presentRun(evaluatorId: string, results: readonly EvaluationResult[]): EvaluatorRun {
-  const scores = results.flatMap(({ score }) => (score === null ? [] : [score]));
-  const decided = results.flatMap(({ passed }) => (passed === null ? [] : [passed]));
-  const share = (sum: number, count: number) => (count === 0 ? null : sum / count);
   return {
     object: "evaluator_run",
     evaluator_id: evaluatorId,
     results: results.map(({ latencyMs, ...result }, index) => ({ index, ...result, latency_ms: latencyMs })),
-    summary: {
-      count: results.length,
-      scored: scores.length,
-      failed: results.length - scores.length,
-      mean: share(
-        scores.reduce((sum, score) => sum + score, 0),
-        scores.length,
-      ),
-      pass_rate: share(decided.filter(Boolean).length, decided.length),
-    },
+    summary: summaryOf(results),
   };
 }

@@ -1,10 +1,11 @@
 /** Reads the results of an experiment: its items and the summary. */
-import { and, eq, inArray, sql } from "drizzle-orm";
+import { and, eq, gt, inArray, lte, sql } from "drizzle-orm";
 import type { Ctx } from "../../context.ts";
 import { type PageQuery, page } from "../../http/answer/pagination.ts";
 import { AppError } from "../../lib/errors.ts";
+import { takingTurns } from "../../lib/turns.ts";
 import { type ExperimentSummary, presentItem } from "./results_schema.ts";
-import { summarize } from "./summary.ts";
+import { type ResultItem, type ResultScore, summarize } from "./summary.ts";
 import { type ExperimentRow, experimentItems, experimentScores, type ItemRow, type ScoreRow } from "./table.ts";
 
 type ItemsQuery = PageQuery & { target?: string | undefined; regression?: boolean | undefined };
@@ -73,20 +74,46 @@ export function baselineItems(ctx: Ctx, experiment: ExperimentRow, rowIds: numbe
   return new Map(rows.map((row) => [row.rowId, row]));
 }
 
-export function summary(ctx: Ctx, experiment: ExperimentRow): Promise<ExperimentSummary> {
-  const { target, rowId, latencyMs, promptTokens, completionTokens, error, finishedAt } = experimentItems;
-  const items = ctx.db
+/** Rows that are read at once, so that other requests get their turn. */
+const SUMMARY_ROWS = 2_000;
+
+export async function summary(ctx: Ctx, experiment: ExperimentRow): Promise<ExperimentSummary> {
+  const turn = takingTurns();
+  const items: ResultItem[] = [];
+  const scores: ResultScore[] = [];
+  for (const index of experiment.targets.keys()) {
+    for (let after = -1; ; ) {
+      await turn();
+      const page = itemsAfter(ctx, experiment, { index, after });
+      const last = page.at(-1);
+      if (!last) break;
+      items.push(...page);
+      scores.push(...scoresBetween(ctx, experiment, { index, after, last: last.rowId }));
+      after = last.rowId;
+    }
+  }
+  return await summarize(experiment, { items, scores });
+}
+
+function itemsAfter(ctx: Ctx, { id }: ExperimentRow, { index, after }: { index: number; after: number }) {
+  const { experimentId, target, rowId, latencyMs, promptTokens, completionTokens, error, finishedAt } = experimentItems;
+  return ctx.db
     .select({ target, rowId, latencyMs, promptTokens, completionTokens, error, finishedAt })
     .from(experimentItems)
-    .where(eq(experimentItems.experimentId, experiment.id))
-    .orderBy(target, rowId)
+    .where(and(eq(experimentId, id), eq(target, index), gt(rowId, after)))
+    .orderBy(rowId)
+    .limit(SUMMARY_ROWS)
     .all();
-  const { evaluator, score, passed } = experimentScores;
-  const scores = ctx.db
-    .select({ target: experimentScores.target, rowId: experimentScores.rowId, evaluator, score, passed })
+}
+
+type Span = { index: number; after: number; last: number };
+
+function scoresBetween(ctx: Ctx, { id }: ExperimentRow, { index, after, last }: Span): ResultScore[] {
+  const { experimentId, target, rowId, evaluator, score, passed } = experimentScores;
+  return ctx.db
+    .select({ target, rowId, evaluator, score, passed })
     .from(experimentScores)
-    .where(eq(experimentScores.experimentId, experiment.id))
-    .orderBy(experimentScores.target, experimentScores.rowId)
+    .where(and(eq(experimentId, id), eq(target, index), gt(rowId, after), lte(rowId, last)))
+    .orderBy(rowId)
     .all();
-  return summarize(experiment, { items, scores });
 }

@@ -73,3 +73,7 @@ CREATE TABLE experiment_scores (
   latency_ms    REAL NOT NULL,
   PRIMARY KEY (experiment_id, target, row_id, evaluator)
 ) STRICT, WITHOUT ROWID;
+
+-- Jobs are found by their dataset, deployments by their training job or model.
+CREATE INDEX training_jobs_dataset ON training_jobs (workspace_id, dataset_id, created_at, id);
+CREATE INDEX deployments_model ON deployments (workspace_id, model, created_at, id);

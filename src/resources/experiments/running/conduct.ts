@@ -8,12 +8,10 @@ import { machine } from "../machine.ts";
 import { afterFault, dueRows, failureOf, targetOrder } from "../policy.ts";
 import { current, end, releaseTarget } from "../service.ts";
 import { type ExperimentRow, experimentItems } from "../table.ts";
-import { runItems, TargetFailed } from "./item.ts";
+import { TargetFailed } from "./item.ts";
 import { openTarget } from "./open_target.ts";
+import { runPage } from "./page.ts";
 import { type QuestionRow, readRows } from "./rows.ts";
-
-/** Recorded outputs need no generation, so their scores are computed for several at once. */
-const RECORDED_AT_ONCE = 16;
 
 /** Returns when the experiment has ended, or when `signal` aborts. Faults of the server are thrown. */
 export async function conduct(ctx: Ctx, id: string, signal: AbortSignal): Promise<void> {
@@ -67,9 +65,7 @@ async function runTarget(ctx: Ctx, row: ExperimentRow, index: number, signal: Ab
     const due = dueRows(rows, finishedRows(ctx, row, index, rows));
     if (due.length === 0) continue;
     if (deploymentId === undefined) deploymentId = await lookUp(() => openTarget(ctx, row, index));
-    const work = { ctx, row, index, target, deploymentId, signal };
-    const chunks = chunksOf(due, deploymentId === null ? RECORDED_AT_ONCE : 1);
-    await inLanes(chunks, row.concurrency, signal, (chunk) => runItems(work, chunk));
+    await runPage({ ctx, row, index, target, deploymentId, signal }, due);
   }
 }
 
@@ -82,23 +78,6 @@ function finishedRows(ctx: Ctx, { id }: ExperimentRow, index: number, rows: read
     .where(and(eq(experimentId, id), eq(target, index), inArray(rowId, ids), isNotNull(finishedAt)))
     .all();
   return new Set(done.map((each) => each.rowId));
-}
-
-const chunksOf = <T>(all: readonly T[], size: number): T[][] =>
-  Array.from({ length: Math.ceil(all.length / size) }, (_, i) => all.slice(i * size, (i + 1) * size));
-
-/** At most `lanes` at once. The first fault stops the others and is thrown after they have ended. */
-async function inLanes<T>(all: readonly T[], lanes: number, signal: AbortSignal, work: (each: T) => Promise<void>) {
-  const faults: unknown[] = [];
-  let next = 0;
-  const lane = async () => {
-    while (next < all.length && faults.length === 0 && !signal.aborted) {
-      const each = all[next++] as T;
-      await work(each).catch((error: unknown) => void faults.push(error));
-    }
-  };
-  await Promise.all(Array.from({ length: Math.min(lanes, all.length) }, lane));
-  if (faults.length > 0) throw faults[0];
 }
 
 function countsOf(ctx: Ctx, { id, targets }: ExperimentRow) {

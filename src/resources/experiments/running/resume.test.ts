@@ -57,7 +57,7 @@ test("an answer that was stored before the end of the server is scored, not gene
   const id = await create(first, { concurrency: 1 });
   const stop = new AbortController();
   const running = runAll(first, stop.signal);
-  await until("the first answer", () => waiting.generated.length === 1 && count(first, ITEMS) === 1);
+  await until("the answers of the baseline", () => count(first, ITEMS) === 3);
   stop.abort();
   scoring.reject(new Error("the server ends"));
   await running;
@@ -66,8 +66,8 @@ test("an answer that was stored before the end of the server is scored, not gene
   const calls = answering(after);
   await runAll(after);
   expect((await after.call("GET", `${PATH}/${id}`)).body.status).toBe("completed");
-  expect(calls.generated).toHaveLength(5);
-  expect(calls.generated).not.toContainEqual(waiting.generated[0]);
+  expect(calls.generated).toHaveLength(3);
+  for (const call of waiting.generated) expect(calls.generated).not.toContainEqual(call);
 });
 const ITEMS = "SELECT count(*) AS n FROM experiment_items";
 
