@@ -110,7 +110,12 @@ export function positionOf(db: Db, after: string): Position {
 type Slice = { order: "newest" | "oldest"; after: Position | undefined; limit: number };
 
 /** The traces of a page, in its order. The builder has no INDEXED BY, so the rows are read in a second query. */
-function seqsOf(db: Db, workspaceId: string, filter: TraceFilter, { order, after, limit }: Slice): number[] {
+export function positions(
+  db: Db,
+  workspaceId: string,
+  filter: TraceFilter,
+  { order, after, limit }: Slice,
+): Position[] {
   const given = conditions(db, workspaceId, filter);
   const chooser = given.find(({ mayChoose }) => mayChoose);
   const { createdAt, seq } = traces;
@@ -126,23 +131,21 @@ function seqsOf(db: Db, workspaceId: string, filter: TraceFilter, { order, after
   const index = chooser?.index ?? "traces_newest";
   const by = sql.raw(index === "" ? "not indexed" : `indexed by ${index}`);
   const ordered = sql`order by ${createdAt} ${direction}, ${seq} ${direction} limit ${limit}`;
-  return db
-    .all<{ seq: number }>(sql`select ${seq} from ${traces} ${by} where ${where} ${ordered}`)
-    .map((row) => row.seq);
+  return db.all(sql`select ${createdAt} as "createdAt", ${seq} from ${traces} ${by} where ${where} ${ordered}`);
 }
 
-const ALL = getTableColumns(traces);
-const { parameters: _p, spans: _s, input: _i, output: _o, externalId: _e, ...SUMMARY } = ALL;
+const { parameters: _p, spans: _s, input: _i, output: _o, externalId: _e, ...SUMMARY } = getTableColumns(traces);
 
 /** Without content, spans and parameters. */
 export function summaries(db: Db, workspaceId: string, filter: TraceFilter, slice: Slice): SummaryRow[] {
-  const seqs = seqsOf(db, workspaceId, filter, slice);
-  return inOrder(seqs, db.select(SUMMARY).from(traces).where(inArray(traces.seq, seqs)).all());
+  const page = positions(db, workspaceId, filter, slice).map(({ seq }) => seq);
+  return inOrder(page, db.select(SUMMARY).from(traces).where(inArray(traces.seq, page)).all());
 }
 
-export function wholeRows(db: Db, workspaceId: string, filter: TraceFilter, slice: Slice): TraceRow[] {
-  const seqs = seqsOf(db, workspaceId, filter, slice);
-  return inOrder(seqs, db.select().from(traces).where(inArray(traces.seq, seqs)).all());
+/** A trace that was removed in between is left out. */
+export function rowsAt(db: Db, some: readonly Position[]): TraceRow[] {
+  const page = some.map(({ seq }) => seq);
+  return inOrder(page, db.select().from(traces).where(inArray(traces.seq, page)).all());
 }
 
 function inOrder<R extends { seq: number }>(seqs: readonly number[], rows: readonly R[]): R[] {
