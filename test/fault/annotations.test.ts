@@ -8,7 +8,7 @@ import { annotationCalls, pair } from "../annotations_kit.ts";
 import { startBinary } from "../binary.ts";
 import { makeKey } from "../cli.ts";
 import { atEveryFailpoint, type TestApp, tempDir, testApp, until } from "../harness.ts";
-import { sweep } from "../sweep.ts";
+import { randomFor, sweep } from "../sweep.ts";
 import { violations } from "./invariants.ts";
 
 const dirs: string[] = [];
@@ -63,8 +63,10 @@ test("a crash at every failpoint of an annotation: it is kept once it is acknowl
   expect(crashes).toBeGreaterThan(8);
 }, 120_000);
 
-const ROUNDS = sweep({ quick: 2, full: 8 });
-const ITEMS = 200;
+const ROUNDS = sweep({ quick: 1, full: 8 });
+const ITEMS = sweep({ quick: 80, full: 200 });
+const ANNOTATORS = 2; // of each item
+const random = randomFor("annotations.kill");
 
 test("killed at any moment while eight people annotate: every item has its row once in the end", async () => {
   for (let round = 0; round < ROUNDS; round++) {
@@ -78,7 +80,13 @@ test("killed at any moment while eight people annotate: every item has its row o
       return answer as any;
     };
     const target = (await call("/v1/datasets", { name: "p", format: "preference" })).id as string;
-    const settings = { name: "q", mode: "pairwise", dataset_id: target, annotators_per_item: 2, lease_seconds: 10 };
+    const settings = {
+      name: "q",
+      mode: "pairwise",
+      dataset_id: target,
+      annotators_per_item: ANNOTATORS,
+      lease_seconds: 10,
+    };
     const path = `/v1/annotation_queues/${(await call("/v1/annotation_queues", settings)).id}`;
     await call(`${path}/items`, { items: Array.from({ length: ITEMS }, (_, i) => pair(`${i}`)) });
     const acknowledged = new Set<string>();
@@ -92,7 +100,8 @@ test("killed at any moment while eight people annotate: every item has its row o
     };
     const people = Array.from({ length: 8 }, (_, i) => `p${i}`);
     const before = people.map((name) => work(name).catch(() => {}));
-    await until("the work to run", () => acknowledged.size >= 30 + (round * 200) / ROUNDS);
+    const killAfter = Math.floor(random() * 0.8 * ITEMS * ANNOTATORS);
+    await until("the work to run", () => acknowledged.size >= killAfter);
     await server.kill("SIGKILL");
     await Promise.all(before);
     expect(violations(dir)).toEqual([]);

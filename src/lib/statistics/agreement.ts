@@ -81,7 +81,8 @@ export function krippendorffAlpha(
   for (const label of pairable.flat()) counts.set(label, (counts.get(label) ?? 0) + 1);
   const order = options.categories ?? inOrder(new Set(counts.keys()));
   const known = new Set(order);
-  for (const label of counts.keys()) if (!known.has(label)) throw new RangeError("a label is not one of the categories");
+  for (const label of counts.keys())
+    if (!known.has(label)) throw new RangeError("a label is not one of the categories");
   const labels = order.filter((label) => counts.has(label));
   if (labels.length === 1) return { value: null, items: pairable.length };
   const points = pointsOf(options.level ?? "nominal", labels, counts);

@@ -91,6 +91,7 @@ export function skip(
   { annotator, keyId, comment, forAll }: Author & { comment: string | null; forAll: boolean },
 ): ItemRow {
   return write(ctx.db, (tx) => {
+    queues.mustGet({ db: tx }, queue.workspaceId, queue.id); // It may have been deleted while the body was read.
     const item = items.mustGet({ db: tx }, queue, itemId);
     const own = items.annotationsOf(tx, itemId).find((each) => each.annotator === annotator);
     const again = own?.skipped && (item.status === "skipped" || !forAll);

@@ -1,13 +1,12 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
-import { eq } from "drizzle-orm";
+import { eq, sql } from "drizzle-orm";
 import { annotationCalls, pair } from "../../../test/annotations_kit.ts";
 import { fakeClock, type TestApp, testApp } from "../../../test/harness.ts";
 import { events } from "../../events/table.ts";
-import { AppError } from "../../lib/errors.ts";
 import { MINUTE_MS } from "../../lib/units.ts";
 import { appendLeft } from "./append.ts";
-import { itemsFrom } from "./service.ts";
-import { annotationQueues } from "./table.ts";
+import { prune } from "./service.ts";
+import { annotationItems } from "./table.ts";
 
 /** The rate limit follows the time of day, which a test here sets back. */
 const UNLIMITED = { "http.rate_limit_per_second": 0 };
@@ -21,6 +20,7 @@ afterEach(() => app.close().then(app.remove));
 
 const { dataset, create, add, next, annotate, skip, get, rows } = annotationCalls(() => app);
 const PATH = "/v1/annotation_queues";
+const WON = JSON.stringify({ preferred: "first", correction: null, votes: { first: 1, second: 0, tie: 0 } });
 
 async function pairwise(more: object = {}, inputs = ["one"]) {
   const target = await dataset("preference");
@@ -122,6 +122,17 @@ test("an item waits while the disk is full, says why once, and gets its row late
   expect(await rows(target)).toHaveLength(1);
 });
 
+test("an item that waits for its row outlives its queue until the row is there", async () => {
+  const { target, queue, items } = await pairwise();
+  app.ctx.db.run(sql`UPDATE annotation_items SET status = 'appending', dataset_id = ${target}, outcome = ${WON}`);
+  await app.call("DELETE", `${PATH}/${queue}`);
+  await prune(app.ctx);
+  await appendLeft(app.ctx);
+  expect(await rows(target)).toMatchObject([{ annotation_item_id: items[0] }]);
+  await prune(app.ctx);
+  expect(app.ctx.db.select().from(annotationItems).all()).toEqual([]);
+});
+
 describe("next", () => {
   test("gives each annotator another item, and the same one again on a repeated call", async () => {
     const { queue, items } = await pairwise({}, ["one", "two"]);
@@ -184,102 +195,6 @@ describe("next", () => {
   });
 });
 
-describe("items", () => {
-  test("come from the rows of a dataset, by its format or by the columns that are named", async () => {
-    const source = await dataset("preference");
-    const given = [
-      { prompt: "p1", chosen: "c1", rejected: "r1" },
-      { prompt: "p2", chosen: [{ role: "assistant", content: "c2" }], rejected: "r2" },
-      { prompt: "p3", chosen: "c3", rejected: "r3" },
-    ];
-    await app.call("POST", `/v1/datasets/${source}/rows`, { rows: given });
-    await app.call("POST", `/v1/datasets/${source}/snapshots`);
-    await app.call("POST", `/v1/datasets/${source}/rows`, { rows: [{ _op: "tombstone", _row_id: 3 }] });
-    const queue = await create({ mode: "pairwise" });
-    const from = (asked: object) => app.call("POST", `${PATH}/${queue}/items`, { dataset: { id: source, ...asked } });
-    const { body } = await from({ after_row_id: 1 });
-    expect(body.added).toBe(1);
-    expect(await get(queue, body.item_ids[0])).toMatchObject({
-      ...{ input: "p2", outputs: ["c2", "r2"] },
-      source: { type: "dataset", dataset_id: source, row_id: 2 },
-    });
-    expect((await from({ id: `${source}@snap-1` })).body.added).toBe(3);
-    expect((await from({ limit: 1 })).body.added).toBe(1);
-    expect((await from({ fields: { outputs: ["chosen", "other"] } })).body.error).toMatchObject({
-      code: "schema",
-      param: "/dataset/fields/outputs",
-      message: expect.stringContaining(`row 1 of ${source} has no text in other`),
-    });
-    expect((await app.call("GET", `${PATH}/${queue}`)).body.items).toMatchObject({ pending: 5, completed: 0 });
-  });
-
-  test("of a chat dataset take the last answer as their output", async () => {
-    const source = await dataset("chat");
-    const [question, answer] = [
-      { role: "user", content: "hi" },
-      { role: "assistant", content: "hello" },
-    ];
-    await app.call("POST", `/v1/datasets/${source}/rows`, { rows: [{ messages: [question, answer] }] });
-    const queue = await create({ mode: "single" });
-    const { body } = await app.call("POST", `${PATH}/${queue}/items`, { dataset: { id: source } });
-    expect(await get(queue, body.item_ids[0])).toMatchObject({ input: [question], outputs: ["hello"] });
-  });
-
-  test.each([
-    ["trace_ids", "trace", "capture"],
-    ["experiment_item_ids", "experiment", "wait"],
-  ] as const)("come from %s, and are found from there", async (field, type, advice) => {
-    const queue = await create({ mode: "pairwise" });
-    const post = (ids: string[], more = {}) =>
-      app.call("POST", `${PATH}/${queue}/items`, { items: [{ [field]: ids, ...more }] });
-    expect((await post(["x_a", "x_b"])).body.error).toMatchObject({ param: `/items/0/${field}/0` });
-    const input = [{ role: "user", content: "same" }];
-    const answer = (content: string) => ({ role: "assistant", content });
-    app.ctx.state.annotationQueues.readers[field] = (_ctx, _workspace, id) => {
-      if (id === "x_empty") return { input, output: null };
-      if (id === "x_other") return { input: "another", output: [id] };
-      if (id === "x_both") return { input, output: [answer("x"), answer("y")], reference: "right" };
-      if (id.startsWith("x_")) return { input, output: id };
-      throw new AppError("resource_not_found", `No ${id}`, { param: "id" });
-    };
-    const { body } = await post(["x_a", "x_b"]);
-    expect(await get(queue, body.item_ids[0])).toMatchObject({
-      ...{ input, outputs: ["x_a", "x_b"], reference: null },
-      source: { type, [field]: ["x_a", "x_b"] },
-    });
-    const workspaceId = app.ctx.db.select().from(annotationQueues).get()?.workspaceId ?? "";
-    const link = { id: body.item_ids[0], queue_id: queue, status: "pending" as const };
-    for (const id of ["x_a", "x_b"]) expect(itemsFrom(app.ctx, workspaceId, id)).toEqual([link]);
-    expect(itemsFrom(app.ctx, "another", "x_a")).toEqual([]);
-    const both = (await post(["x_both"])).body.item_ids[0];
-    expect(await get(queue, both)).toMatchObject({ outputs: ["x", "y"], reference: "right" });
-    const twice = (await post(["x_a", "x_a"])).body.item_ids[0];
-    expect(itemsFrom(app.ctx, workspaceId, "x_a").map(({ id }) => id)).toEqual([twice, link.id]);
-    expect((await post(["x_a", "y"])).body.error).toMatchObject({ param: `/items/0/${field}/1` });
-    expect((await post(["x_a", "x_empty"])).body.error.message).toContain(advice);
-    expect((await post(["x_a", "x_other"])).body.error.message).toContain("different inputs");
-    expect((await post(["x_a"])).body.error.message).toContain("two");
-    expect((await post(["x_a", "x_b"], { input: "i" })).body.error).toMatchObject({ param: `/items/0/${field}` });
-    const single = await create({ mode: "single" });
-    const alone = await app.call("POST", `${PATH}/${single}/items`, { items: [{ [field]: ["x_a", "x_b"] }] });
-    expect(alone.body.error.message).toContain("one at most");
-  });
-
-  test("are added together or not at all, and once for each Idempotency-Key", async () => {
-    const queue = await create({ mode: "pairwise" });
-    const post = (items: object[], key?: string) =>
-      app.call("POST", `${PATH}/${queue}/items`, { items }, key ? { headers: { "idempotency-key": key } } : {});
-    expect(await post([pair("a"), { input: "b", outputs: ["one"] }])).toMatchObject({
-      status: 422,
-      body: { error: { param: "/items/1/outputs" } },
-    });
-    const first = await post([pair("a")], "k");
-    expect((await post([pair("a")], "k")).body).toEqual(first.body);
-    expect((await app.call("GET", `${PATH}/${queue}/items?status=pending`)).body.data).toHaveLength(1);
-    expect((await app.call("POST", `${PATH}/${queue}/items`, {})).body.error.param).toBe("/items");
-  });
-});
-
 test("a queue wants a dataset of its format, and goes with its items", async () => {
   const wrong = await dataset("completion");
   expect((await app.call("POST", PATH, { name: "q", mode: "pairwise", dataset_id: wrong })).body.error).toMatchObject({
@@ -299,6 +214,9 @@ test("a queue wants a dataset of its format, and goes with its items", async () 
   await skip(queue, items[0]!, "bo");
   expect(left()).toEqual([1, 1, 1]);
   await app.call("DELETE", `${PATH}/${queue}`);
+  expect((await next(queue, "ada").catch(String)) ?? "").toContain("No annotation queue");
+  expect((await skip(queue, items[0]!, "cy")).status).toBe(404);
+  await prune(app.ctx);
   expect(left()).toEqual([0, 0, 0]);
 });
 

@@ -5,7 +5,7 @@ import { page } from "../../http/answer/pagination.ts";
 import type { Once } from "../../http/idempotency.ts";
 import { AppError } from "../../lib/errors.ts";
 import { newId } from "../../lib/ids.ts";
-import { type Db, type Tx, write } from "../../platform/db/db.ts";
+import { type Db, prepared, type Tx, write } from "../../platform/db/db.ts";
 import { preparedInsert, preparedRow } from "../../platform/db/row.ts";
 import { datasetItems } from "./dataset_items.ts";
 import { type AddItems, type AnnotationItem, type ItemsQuery, presentItem } from "./schema.ts";
@@ -37,14 +37,17 @@ export function mustGet({ db }: Pick<Ctx, "db">, queue: QueueRow, id: string): I
   return row;
 }
 
-/** In order of time. */
-export const annotationsOf = (db: Db | Tx, itemId: string): AnnotationRow[] =>
+const byItem = prepared((db) =>
   db
     .select()
     .from(annotations)
-    .where(eq(annotations.itemId, itemId))
+    .where(eq(annotations.itemId, sql.placeholder("itemId")))
     .orderBy(asc(annotations.createdAt), asc(annotations.annotator))
-    .all();
+    .prepare(),
+);
+
+/** In order of time. */
+export const annotationsOf = (db: Db | Tx, itemId: string): AnnotationRow[] => byItem(db).all({ itemId });
 
 export const present = ({ db }: Pick<Ctx, "db">, row: ItemRow): AnnotationItem =>
   presentItem(row, annotationsOf(db, row.id));

@@ -3,6 +3,7 @@ import { and, asc, eq, ne, notExists, sql } from "drizzle-orm";
 import type { Ctx } from "../../context.ts";
 import { SECOND_MS } from "../../lib/units.ts";
 import { type Tx, write } from "../../platform/db/db.ts";
+import * as queues from "./service.ts";
 import { annotationItems, annotationReservations, annotations, type ItemRow, type QueueRow } from "./table.ts";
 
 export type Reserved = { item: ItemRow; leaseSeconds: number };
@@ -17,6 +18,7 @@ export function reserve(
   { annotator, leaseSeconds = queue.leaseSeconds }: { annotator: string; leaseSeconds?: number | undefined },
 ): Reserved | undefined {
   return write(ctx.db, (tx) => {
+    queues.mustGet({ db: tx }, queue.workspaceId, queue.id); // It may have been deleted while the body was read.
     dropExpired(tx, ctx, queue.id);
     const item = heldBy(tx, queue.id, annotator) ?? nextFor(tx, queue, annotator);
     if (!item) return undefined;

@@ -1,11 +1,12 @@
 /** Annotation queues: people label outputs or choose between two. Finished items become rows of a dataset. */
-import { and, count, desc, eq, sql } from "drizzle-orm";
+import { and, count, desc, eq, inArray, ne, notExists, sql } from "drizzle-orm";
 import type { Ctx } from "../../context.ts";
 import { emit } from "../../events/emit.ts";
 import { type PageQuery, page } from "../../http/answer/pagination.ts";
 import { AppError } from "../../lib/errors.ts";
 import { newId } from "../../lib/ids.ts";
-import { type Tx, write } from "../../platform/db/db.ts";
+import { afterCommit, type Tx, write } from "../../platform/db/db.ts";
+import { gradually } from "../../platform/db/gradually.ts";
 import { preparedInsert, preparedRow } from "../../platform/db/row.ts";
 import * as datasets from "../datasets/service.ts";
 import {
@@ -62,7 +63,8 @@ export const itemsFrom = ({ db }: Pick<Ctx, "db">, workspaceId: string, sourceId
     .select({ id: annotationItems.id, queue_id: annotationItems.queueId, status: annotationItems.status })
     .from(annotationItemSources)
     .innerJoin(annotationItems, eq(annotationItems.id, annotationItemSources.itemId))
-    .where(and(eq(annotationItemSources.sourceId, sourceId), eq(annotationItems.workspaceId, workspaceId)))
+    .innerJoin(annotationQueues, eq(annotationQueues.id, annotationItems.queueId))
+    .where(and(eq(annotationItemSources.sourceId, sourceId), eq(annotationQueues.workspaceId, workspaceId)))
     .orderBy(desc(annotationItemSources.itemId))
     .limit(MAX_LINKS)
     .all();
@@ -127,7 +129,7 @@ export function update(ctx: Ctx, workspaceId: string, id: string, body: UpdateAn
   });
 }
 
-/** Items, annotations and reservations go with their queue. Rows that it appended stay in their dataset. */
+/** The items and their annotations go later, in small commits. Rows that they appended stay in their dataset. */
 export function remove(ctx: Ctx, workspaceId: string, id: string): QueueRow {
   const row = mustGet(ctx, workspaceId, id);
   write(ctx.db, (tx) => erase(tx, ctx, row));
@@ -135,11 +137,13 @@ export function remove(ctx: Ctx, workspaceId: string, id: string): QueueRow {
 }
 
 function erase(tx: Tx, ctx: Ctx, row: QueueRow) {
-  const reserved = tx.select().from(annotationReservations).where(eq(annotationReservations.queueId, row.id)).all();
+  const ofQueue = eq(annotationReservations.queueId, row.id);
+  const reserved = tx.delete(annotationReservations).where(ofQueue).returning().all();
   for (const each of reserved) ctx.state.annotationQueues.release(each);
   tx.delete(annotationQueues).where(eq(annotationQueues.id, row.id)).run();
   const at = { workspaceId: row.workspaceId, now: ctx.clock.now() };
   emit(tx, "annotation_queue.deleted", at, presentQueue(row));
+  afterCommit(tx, () => ctx.wake("annotation_queues.prune"));
 }
 
 /** For a deleted workspace. */
@@ -148,4 +152,23 @@ export function removeAll(ctx: Ctx, workspaceId: string) {
     const all = tx.select().from(annotationQueues).where(eq(annotationQueues.workspaceId, workspaceId)).all();
     for (const row of all) erase(tx, ctx, row);
   });
+}
+
+/**
+ * The loop `annotation_queues.prune`: items of deleted queues. An item whose row is not in its dataset yet stays until
+ * it is, so that no finished annotation is lost.
+ */
+export async function prune(ctx: Ctx) {
+  const { id, queueId, status } = annotationItems;
+  const queue = ctx.db.select({ one: sql`1` }).from(annotationQueues).where(eq(annotationQueues.id, queueId));
+  const left = ctx.db.selectDistinct({ id: queueId }).from(annotationItems).where(notExists(queue)).all();
+  for (const deleted of left)
+    await gradually(ctx.db, (tx, rows) => {
+      const some = tx
+        .select({ id })
+        .from(annotationItems)
+        .where(and(eq(queueId, deleted.id), ne(status, "appending")))
+        .limit(rows);
+      return tx.delete(annotationItems).where(inArray(id, some)).returning({ id }).all().length;
+    });
 }

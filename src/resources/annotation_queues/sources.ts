@@ -78,9 +78,10 @@ function fromStored(ctx: Ctx, { mode, workspaceId }: QueueRow, { field, ids, at 
   };
 }
 
-type Place = { field: Stored["field"]; id: string; param: string };
+/** `param`: the pointer to the id in the request. */
+type NamedSource = { field: Stored["field"]; id: string; param: string };
 
-function readContent(ctx: Ctx, workspaceId: string, { field, id, param }: Place) {
+function readContent(ctx: Ctx, workspaceId: string, { field, id, param }: NamedSource) {
   const { readers } = ctx.state.annotationQueues;
   const { input, output, reference } = read(ctx, workspaceId, readers[field], { id, param });
   const outputs = (Array.isArray(output) ? output : [output]).map((each) => textOf(isRow(each) ? [each] : each));
@@ -95,7 +96,12 @@ const NO_TEXT = {
 } as const;
 
 /** The 404 of an unknown id names the field of this request. */
-function read(ctx: Ctx, workspaceId: string, reader: ContentReader | undefined, { id, param }: Omit<Place, "field">) {
+function read(
+  ctx: Ctx,
+  workspaceId: string,
+  reader: ContentReader | undefined,
+  { id, param }: Omit<NamedSource, "field">,
+) {
   if (!reader) throw invalid(param, "this server does not store them: send input and outputs");
   try {
     return reader(ctx, workspaceId, id);

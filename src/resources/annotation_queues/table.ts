@@ -30,9 +30,8 @@ export const annotationItems = sqliteTable("annotation_items", {
   workspaceId: text("workspace_id")
     .notNull()
     .references(() => workspaces.id),
-  queueId: text("queue_id")
-    .notNull()
-    .references(() => annotationQueues.id, { onDelete: "cascade" }),
+  /** The queue may have been deleted: its items go later, in small commits. */
+  queueId: text("queue_id").notNull(),
   status: text("status", { enum: ITEM_STATUSES }).notNull(),
   source: text("source", { mode: "json" }).$type<Source>().notNull(),
   input: text("input", { mode: "json" }).$type<Input>().notNull(),

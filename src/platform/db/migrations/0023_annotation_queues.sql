@@ -19,7 +19,7 @@ CREATE INDEX annotation_queues_by_workspace ON annotation_queues (workspace_id, 
 CREATE TABLE annotation_items (
   id               TEXT PRIMARY KEY,
   workspace_id     TEXT NOT NULL REFERENCES workspaces (id),
-  queue_id         TEXT NOT NULL REFERENCES annotation_queues (id) ON DELETE CASCADE,
+  queue_id         TEXT NOT NULL, -- items of a deleted queue go in small commits
   status           TEXT NOT NULL,
   source           TEXT NOT NULL, -- JSON
   input            TEXT NOT NULL, -- JSON: a text or a list of messages
