@@ -1,8 +1,8 @@
 /** One inference request from its arrival to its record. It owns its replica, and each of its transitions exists once. */
 import type { Ctx } from "../../../context.ts";
 import { newId } from "../../../lib/ids.ts";
-import { admitBackground } from "../fleet/background.ts";
 import * as traces from "../../traces/service.ts";
+import { admitBackground } from "../fleet/background.ts";
 import { type Live, liveOf, type Replica, type Usage } from "../fleet/fleet.ts";
 import type { DeploymentRow } from "../table.ts";
 import { CapturedOutput } from "./captured_output.ts";
