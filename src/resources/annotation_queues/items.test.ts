@@ -3,7 +3,6 @@ import { annotationCalls, pair } from "../../../test/annotations_kit.ts";
 import { type TestApp, testApp } from "../../../test/harness.ts";
 import { AppError } from "../../lib/errors.ts";
 import { itemsFrom } from "./service.ts";
-import { annotationQueues } from "./table.ts";
 
 let app: TestApp;
 beforeEach(() => {
@@ -77,14 +76,13 @@ describe("items", () => {
       ...{ input, outputs: ["x_a", "x_b"], reference: null },
       source: { type, [field]: ["x_a", "x_b"] },
     });
-    const workspaceId = app.ctx.db.select().from(annotationQueues).get()?.workspaceId ?? "";
     const link = { id: body.item_ids[0], queue_id: queue, status: "pending" as const };
-    for (const id of ["x_a", "x_b"]) expect(itemsFrom(app.ctx, workspaceId, id)).toEqual([link]);
-    expect(itemsFrom(app.ctx, "another", "x_a")).toEqual([]);
+    for (const id of ["x_a", "x_b"]) expect(itemsFrom(app.ctx, app.workspaceA, id)).toEqual([link]);
+    expect(itemsFrom(app.ctx, app.workspaceB, "x_a")).toEqual([]);
     const both = (await post(["x_both"])).body.item_ids[0];
     expect(await get(queue, both)).toMatchObject({ outputs: ["x", "y"], reference: "right" });
     const twice = (await post(["x_a", "x_a"])).body.item_ids[0];
-    expect(itemsFrom(app.ctx, workspaceId, "x_a").map(({ id }) => id)).toEqual([twice, link.id]);
+    expect(itemsFrom(app.ctx, app.workspaceA, "x_a").map(({ id }) => id)).toEqual([twice, link.id]);
     expect((await post(["x_a", "y"])).body.error).toMatchObject({ param: `/items/0/${field}/1` });
     expect((await post(["x_a", "x_empty"])).body.error.message).toContain(advice);
     expect((await post(["x_a", "x_other"])).body.error.message).toContain("different inputs");

@@ -5,7 +5,7 @@ import { emit } from "../../events/emit.ts";
 import { type PageQuery, page } from "../../http/answer/pagination.ts";
 import { AppError } from "../../lib/errors.ts";
 import { newId } from "../../lib/ids.ts";
-import { afterCommit, type Tx, write } from "../../platform/db/db.ts";
+import { afterCommit, prepared, type Tx, write } from "../../platform/db/db.ts";
 import { gradually } from "../../platform/db/gradually.ts";
 import { preparedInsert, preparedRow } from "../../platform/db/row.ts";
 import * as datasets from "../datasets/service.ts";
@@ -56,18 +56,26 @@ export function progressOf(ctx: Ctx, queueId: string): Progress {
 }
 
 const MAX_LINKS = 100;
-
-/** The newest annotation items with the content of a trace or of an experiment item. */
-export const itemsFrom = ({ db }: Pick<Ctx, "db">, workspaceId: string, sourceId: string): AnnotationLink[] =>
+const bySource = prepared((db) =>
   db
     .select({ id: annotationItems.id, queue_id: annotationItems.queueId, status: annotationItems.status })
     .from(annotationItemSources)
     .innerJoin(annotationItems, eq(annotationItems.id, annotationItemSources.itemId))
     .innerJoin(annotationQueues, eq(annotationQueues.id, annotationItems.queueId))
-    .where(and(eq(annotationItemSources.sourceId, sourceId), eq(annotationQueues.workspaceId, workspaceId)))
+    .where(
+      and(
+        eq(annotationItemSources.sourceId, sql.placeholder("sourceId")),
+        eq(annotationQueues.workspaceId, sql.placeholder("workspaceId")),
+      ),
+    )
     .orderBy(desc(annotationItemSources.itemId))
     .limit(MAX_LINKS)
-    .all();
+    .prepare(),
+);
+
+/** The newest annotation items with the content of a trace or of an experiment item. */
+export const itemsFrom = ({ db }: Pick<Ctx, "db">, workspaceId: string, sourceId: string): AnnotationLink[] =>
+  bySource(db).all({ workspaceId, sourceId });
 
 /** The format of the rows that a queue appends. */
 const FORMAT = { single: "completion", pairwise: "preference" } as const;
