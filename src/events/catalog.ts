@@ -51,6 +51,15 @@ const experiment = subject("experiment", {
 });
 const session = subject("session", { name: z.string().nullable(), status: z.string() });
 
+const annotationQueue = subject("annotation_queue", { name: z.string(), mode: z.string() });
+const annotationItem = subject("annotation_item", {
+  queue_id: z.string(),
+  status: z.string(),
+  preferred: z.string().nullable(),
+  dataset_id: z.string().nullable(),
+  dataset_row_id: z.int().nullable(),
+});
+
 /** `model` is null for jobs that run a script of the user. */
 const job = subject("job", { status: z.string(), model: z.string().nullable() });
 
@@ -130,6 +139,11 @@ export const CATALOG = {
   "experiment.failed": { webhook: true, data: experiment },
   "experiment.cancelled": { webhook: false, data: experiment },
   "experiment.deleted": { webhook: false, data: experiment },
+  "annotation_queue.created": { webhook: false, data: annotationQueue },
+  "annotation_queue.updated": { webhook: false, data: annotationQueue },
+  "annotation_queue.deleted": { webhook: false, data: annotationQueue },
+  "annotation_item.completed": { webhook: false, data: annotationItem },
+  "annotation_item.skipped": { webhook: false, data: annotationItem },
   "session.created": { webhook: false, data: session },
   "session.ready": { webhook: false, data: session },
   "session.stopped": { webhook: false, data: session },

@@ -60,7 +60,7 @@ const PUBLIC: Record<string, string[]> = {
   billing: ["budget", "run_time", "usage"],
   code_artifacts: ["unpack"],
   deployments: ["chat/generate", "served", "temporary"],
-  datasets: ["connected/resolve", "stream/files", "stream/snapshots"],
+  datasets: ["connected/resolve", "stream/append", "stream/files", "stream/snapshots"],
   evaluators: ["item", "reward", "run"],
   gpu: ["hardware"],
   models: ["remove", "results"],

@@ -28,27 +28,41 @@ export function cohenKappa(
   if (n === 0) return { value: null, items: 0 };
   const categories = options.categories ?? inOrder(new Set(pairs.flat()));
   const position = new Map(categories.map((category, i) => [category, i]));
-  const size = categories.length;
-  const cost = disagreement(options.weights ?? "none");
-  const rows = new Float64Array(size);
-  const columns = new Float64Array(size);
+  const weights = options.weights ?? "none";
+  const [rows, columns] = [new Float64Array(categories.length), new Float64Array(categories.length)];
   let observed = 0;
   for (const [a, b] of pairs) {
     const [i, j] = [position.get(a), position.get(b)];
     if (i === undefined || j === undefined) throw new RangeError("a label is not one of the categories");
     rows[i]! += 1;
     columns[j]! += 1;
-    observed += cost(i, j);
+    observed += cost(weights, i, j);
   }
-  let expected = 0;
-  for (let i = 0; i < size; i++) for (let j = 0; j < size; j++) expected += (cost(i, j) * rows[i]! * columns[j]!) / n;
+  const expected = expectedCost(weights, rows, columns, n) / n;
   return { value: expected === 0 ? null : 1 - observed / expected, items: n };
 }
 
-function disagreement(weights: KappaWeights): (i: number, j: number) => number {
-  if (weights === "linear") return (i, j) => Math.abs(i - j);
-  if (weights === "quadratic") return (i, j) => (i - j) ** 2;
-  return (i, j) => (i === j ? 0 : 1);
+function cost(weights: KappaWeights, i: number, j: number): number {
+  if (weights === "none") return i === j ? 0 : 1;
+  return weights === "linear" ? Math.abs(i - j) : (i - j) ** 2;
+}
+
+/** The sum of cost(i, j) · rows[i] · columns[j], in one pass over the categories: free texts may be thousands. */
+function expectedCost(weights: KappaWeights, rows: Float64Array, columns: Float64Array, n: number): number {
+  let [same, apart, below, under] = [0, 0, 0, 0];
+  const sums = { row: 0, column: 0, squares: 0 };
+  for (let i = 0; i < rows.length; i++) {
+    const [row, column] = [rows[i]!, columns[i]!];
+    same += row * column;
+    below += row;
+    under += column;
+    apart += below * (n - under) + under * (n - below);
+    sums.row += i * row;
+    sums.column += i * column;
+    sums.squares += i * i * (row + column);
+  }
+  if (weights === "none") return n * n - same;
+  return weights === "linear" ? apart : n * sums.squares - 2 * sums.row * sums.column;
 }
 
 export type Level = "nominal" | "ordinal" | "interval";
@@ -66,41 +80,57 @@ export function krippendorffAlpha(
   const counts = new Map<string | number, number>();
   for (const label of pairable.flat()) counts.set(label, (counts.get(label) ?? 0) + 1);
   const order = options.categories ?? inOrder(new Set(counts.keys()));
+  const known = new Set(order);
   for (const label of counts.keys())
-    if (!order.includes(label)) throw new RangeError("a label is not one of the categories");
+    if (!known.has(label)) throw new RangeError("a label is not one of the categories");
   const labels = order.filter((label) => counts.has(label));
-  const delta = squaredDistance(options.level ?? "nominal", labels, counts);
-  const position = new Map(labels.map((label, i) => [label, i]));
+  if (labels.length === 1) return { value: null, items: pairable.length };
+  const points = pointsOf(options.level ?? "nominal", labels, counts);
   const total = pairable.reduce((sum, unit) => sum + unit.length, 0);
   let observed = 0;
   for (const unit of pairable) {
     let within = 0;
-    for (const a of unit) for (const b of unit) within += delta(position.get(a)!, position.get(b)!);
+    for (const a of unit)
+      for (const b of unit) within += points ? (points.get(a)! - points.get(b)!) ** 2 : a === b ? 0 : 1;
     observed += within / (unit.length - 1);
   }
-  let expected = 0;
-  for (const [i, a] of labels.entries())
-    for (const [j, b] of labels.entries()) expected += delta(i, j) * counts.get(a)! * counts.get(b)!;
-  const value = expected === 0 ? null : 1 - ((total - 1) * observed) / expected;
-  return { value, items: pairable.length };
+  const expected = points ? squaredDistances(points, counts, total) : unequalPairs(counts, total);
+  return { value: 1 - ((total - 1) * observed) / expected, items: pairable.length };
 }
 
-/** The squared distance between two labels, by their positions in `labels`. */
-function squaredDistance(
-  level: Level,
-  labels: readonly (string | number)[],
-  counts: ReadonlyMap<string | number, number>,
-): (i: number, j: number) => number {
-  if (level === "nominal") return (i, j) => (i === j ? 0 : 1);
+type Counts = ReadonlyMap<string | number, number>;
+
+/** The point of each label on a line: the distance of two labels is that of their points. Null for a nominal scale. */
+function pointsOf(level: Level, labels: readonly (string | number)[], counts: Counts) {
+  if (level === "nominal") return null;
   if (level === "interval") {
     if (labels.some((label) => typeof label !== "number")) throw new RangeError("an interval scale needs numbers");
-    return (i, j) => (Number(labels[i]) - Number(labels[j])) ** 2;
+    return new Map(labels.map((label) => [label, Number(label)]));
   }
-  // Labels between the two count whole, the two themselves half.
-  const below = [0];
-  for (const label of labels) below.push(below.at(-1)! + counts.get(label)!);
-  const middle = labels.map((_, i) => (below[i]! + below[i + 1]!) / 2);
-  return (i, j) => (middle[i]! - middle[j]!) ** 2;
+  // Labels between two labels count whole, the two themselves half.
+  let below = 0;
+  return new Map(
+    labels.map((label) => {
+      const count = counts.get(label)!;
+      below += count;
+      return [label, below - count / 2];
+    }),
+  );
+}
+
+/** The sum over all pairs of labels, in one pass. Points are taken from their mean, so that large ones lose no digits. */
+function squaredDistances(points: ReadonlyMap<string | number, number>, counts: Counts, total: number): number {
+  let sum = 0;
+  for (const [label, count] of counts) sum += count * points.get(label)!;
+  let squares = 0;
+  for (const [label, count] of counts) squares += count * (points.get(label)! - sum / total) ** 2;
+  return 2 * total * squares;
+}
+
+function unequalPairs(counts: Counts, total: number): number {
+  let equal = 0;
+  for (const count of counts.values()) equal += count * count;
+  return total * total - equal;
 }
 
 /** Numbers by size, then texts by code unit. */
