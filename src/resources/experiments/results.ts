@@ -4,13 +4,18 @@ import type { Ctx } from "../../context.ts";
 import { type PageQuery, page } from "../../http/answer/pagination.ts";
 import { AppError } from "../../lib/errors.ts";
 import { takingTurns } from "../../lib/turns.ts";
+import type { AnnotationLink } from "../annotation_queues/schema.ts";
 import { type ExperimentSummary, presentItem } from "./results_schema.ts";
 import { type ResultItem, type ResultScore, summarize } from "./summary.ts";
 import { type ExperimentRow, experimentItems, experimentScores, type ItemRow, type ScoreRow } from "./table.ts";
 
 type ItemsQuery = PageQuery & { target?: string | undefined; regression?: boolean | undefined };
 
-export function items(ctx: Ctx, experiment: ExperimentRow, { target, regression, ...query }: ItemsQuery) {
+/** `annotationsOf`: items of annotation queues that hold the answer of an item. */
+type AnnotationsOf = (itemId: string) => AnnotationLink[];
+
+export function items(ctx: Ctx, experiment: ExperimentRow, asked: ItemsQuery, annotationsOf: AnnotationsOf) {
+  const { target, regression, ...query } = asked;
   const within = and(
     eq(experimentItems.experimentId, experiment.id),
     target === undefined ? undefined : eq(experimentItems.target, indexOf(experiment, target)),
@@ -28,6 +33,7 @@ export function items(ctx: Ctx, experiment: ExperimentRow, { target, regression,
     const other = item.target === experiment.baseline ? undefined : baselines.get(item.rowId);
     return presentItem(experiment, {
       item,
+      annotations: annotationsOf(item.id),
       scores: scores.get(`${item.target} ${item.rowId}`) ?? [],
       baseline: other && { output: other.output, scores: scores.get(`${experiment.baseline} ${item.rowId}`) ?? [] },
     });

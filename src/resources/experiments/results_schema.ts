@@ -2,6 +2,7 @@
 import { z } from "zod";
 import { DateTime, isoOrNull, later } from "../../lib/schema.ts";
 import { isoTime } from "../../lib/time.ts";
+import { AnnotationLink } from "../annotation_queues/schema.ts";
 import { isRegression } from "./policy.ts";
 import { type ExperimentRow, type ItemRow, type ScoreRow, STATUSES } from "./table.ts";
 
@@ -36,6 +37,7 @@ export const ExperimentItem = later(() =>
       prompt_tokens: z.int().nullable(),
       completion_tokens: z.int().nullable(),
       request_id: z.string().nullable().describe("The request to the deployment"),
+      annotation_items: z.array(AnnotationLink).describe("Items of annotation queues with this answer, newest first"),
       error: z.string().nullable(),
       error_code: z.string().nullable(),
       created_at: DateTime,
@@ -104,10 +106,14 @@ export type ExperimentSummary = z.infer<typeof ExperimentSummary>;
 export type ItemView = {
   item: ItemRow;
   scores: readonly ScoreRow[];
+  annotations: AnnotationLink[];
   baseline: { output: string | null; scores: readonly ScoreRow[] } | undefined;
 };
 
-export function presentItem(experiment: ExperimentRow, { item, scores, baseline }: ItemView): ExperimentItem {
+export function presentItem(
+  experiment: ExperimentRow,
+  { item, scores, annotations, baseline }: ItemView,
+): ExperimentItem {
   const shown = scores.map((score) => {
     const other = baseline?.scores.find(({ evaluator }) => evaluator === score.evaluator)?.score ?? null;
     return [
@@ -140,6 +146,7 @@ export function presentItem(experiment: ExperimentRow, { item, scores, baseline 
     prompt_tokens: item.promptTokens,
     completion_tokens: item.completionTokens,
     request_id: item.requestId,
+    annotation_items: annotations,
     error: item.error,
     error_code: item.errorCode,
     created_at: isoTime(item.createdAt),

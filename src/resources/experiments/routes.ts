@@ -7,6 +7,7 @@ import { createsLater } from "../../http/idempotency.ts";
 import { describe } from "../../http/openapi.ts";
 import { asks } from "../../http/query.ts";
 import { Deleted } from "../../lib/schema.ts";
+import { itemsFrom } from "../annotation_queues/service.ts";
 import * as results from "./results.ts";
 import { ExperimentItem, ExperimentSummary } from "./results_schema.ts";
 import { CreateExperiment, Experiment, present } from "./schema.ts";
@@ -66,8 +67,10 @@ export const routes = (ctx: Ctx) => {
     )
     .get(
       "/:id/items",
-      ({ principal, params, query }) =>
-        results.items(ctx, experiments.mustGet(ctx, principal.workspaceId, params.id), query),
+      ({ principal: { workspaceId }, params, query }) =>
+        results.items(ctx, experiments.mustGet(ctx, workspaceId, params.id), query, (id) =>
+          itemsFrom(ctx, workspaceId, id),
+        ),
       {
         ...asks(ItemsQuery),
         detail: describe("List the items of an experiment", { 200: listOf(ExperimentItem, "ExperimentItemList") }),

@@ -14,7 +14,7 @@ import * as deployments from "../deployments/service.ts";
 import { isLinkedTo, link, unlink } from "./links.ts";
 import { machine, report } from "./machine.ts";
 import { type CreateExperiment, type Experiment, present } from "./schema.ts";
-import { type ExperimentRow, experiments, type STATUSES } from "./table.ts";
+import { type ExperimentRow, experimentItems, experiments, type ItemRow, type STATUSES } from "./table.ts";
 import { baselineIndex, resolveEvaluators, resolveTargets } from "./targets.ts";
 
 /** Rows × targets of one experiment. */
@@ -34,6 +34,21 @@ export function mustGet(ctx: Ctx, workspaceId: string, id: string): ExperimentRo
       param: "id",
     });
   return row;
+}
+
+export function mustGetItem(ctx: Ctx, workspaceId: string, id: string): ItemRow {
+  const found = ctx.db
+    .select({ item: experimentItems })
+    .from(experimentItems)
+    .innerJoin(experiments, eq(experiments.id, experimentItems.experimentId))
+    .where(and(eq(experimentItems.id, id), eq(experiments.workspaceId, workspaceId)))
+    .get();
+  if (found) return found.item;
+  throw new AppError(
+    "resource_not_found",
+    `No experiment item ${id.slice(0, 80)}: GET /v1/experiments/{id}/items lists them`,
+    { param: "id" },
+  );
 }
 
 /** Finds an experiment in any workspace. For the background loop. */
