@@ -25,7 +25,14 @@ export function fakePorts(app: TestApp, { answer = (_id, prompt) => prompt, scor
       const text = await answer(deploymentId, prompt);
       const message = { role: "assistant", content: text, refusal: null } as const;
       const spent = { promptTokens: 3, completionTokens: 2, latencyMs: 10 };
-      return { requestId: "req_x", text, message, finishReason: "stop", ...spent } satisfies Generation;
+      return {
+        requestId: "req_x",
+        traceId: "trc_x",
+        text,
+        message,
+        finishReason: "stop",
+        ...spent,
+      } satisfies Generation;
     },
     resolve(_ctx, _workspaceId, ref) {
       if (ref === "missing") throw new AppError("resource_not_found", "No evaluator missing", { param: "id" });
