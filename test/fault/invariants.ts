@@ -34,6 +34,13 @@ const LAST_EVENT: Record<string, Record<string, string[]>> = {
     failed: ["session.failed"],
     expired: ["session.expired"],
   },
+  experiments: {
+    queued: ["experiment.created"],
+    running: ["experiment.created"],
+    completed: ["experiment.completed"],
+    failed: ["experiment.failed"],
+    cancelled: ["experiment.cancelled"],
+  },
   training_jobs: {
     queued: ["job.created", "job.requeued"],
     provisioning: ["job.provisioning"],
@@ -94,6 +101,7 @@ export function violations(dir: string): string[] {
     reward_function: "reward_functions",
     detection_batch: "detection_batches",
     webhook_endpoint: "webhook_endpoints",
+    experiment: "experiments",
   };
   for (const [object, table] of Object.entries(tables)) {
     const orphans = all<{ id: string }>(

@@ -59,9 +59,9 @@ const MAY: Record<string, string[]> = {
 const PUBLIC: Record<string, string[]> = {
   billing: ["budget", "run_time", "usage"],
   code_artifacts: ["unpack"],
-  deployments: ["chat/answer", "chat/generate", "served"],
-  datasets: ["connected/resolve", "stream/append", "stream/files", "stream/snapshots"],
+  deployments: ["chat/answer", "chat/generate", "served", "temporary"],
   evaluators: ["item", "reward", "run"],
+  datasets: ["connected/resolve", "stream/append", "stream/files", "stream/snapshots"],
   gpu: ["hardware"],
   models: ["remove", "results"],
   reward_functions: ["check", "processes", "resolve", "run"],

@@ -9,6 +9,7 @@ import * as datasets from "../datasets/service.ts";
 import * as deployments from "../deployments/service.ts";
 import * as detection from "../detection/service.ts";
 import * as evaluators from "../evaluators/service.ts";
+import * as experiments from "../experiments/service.ts";
 import { removeAll as removeModels } from "../models/remove.ts";
 import * as rewardFunctions from "../reward_functions/service.ts";
 import * as secrets from "../secrets/service.ts";
@@ -30,6 +31,7 @@ export async function purge(ctx: Ctx) {
   const next = () =>
     take(ctx.db, ctx.clock.now(), (tx, batch) => {
       for (const { workspaceId } of batch) {
+        experiments.removeAll(ctx, workspaceId);
         deployments.stopAll(ctx, workspaceId);
         detection.removeAll(ctx, workspaceId);
         sessions.removeAll(ctx, workspaceId);
