@@ -16,7 +16,9 @@ import {
   sessions,
   traces,
   training,
+  volumes,
   webhooks,
+  workspaces,
 } from "./work.ts";
 
 /**
@@ -244,17 +246,6 @@ const storage = section("The storage of volumes, models and artifacts.", {
   s3_secret_access_key: secret(z.string().default("").describe("Belongs to the access key.")),
 });
 
-const volumes = section("Files that users keep.", {
-  max_file_bytes: z.int().min(1).default(1_099_511_627_776).describe("Largest file."),
-  quota_bytes: z.int().min(0).default(0).describe("All volumes of one workspace together; 0 = no limit."),
-  url_seconds: z
-    .int()
-    .min(1)
-    .max(604_800)
-    .default(3600)
-    .describe("Lifetime of a signed address, unless the request sets it."),
-});
-
 export const ConfigTree = z
   .strictObject({
     data_dir: z
@@ -288,6 +279,7 @@ export const ConfigTree = z
     webhooks,
     detect,
     billing,
+    workspaces,
     api_keys: apiKeys,
     audit,
     public_runs: publicRuns,
