@@ -9,6 +9,7 @@ import { BILLING, spend } from "./journey_billing.ts";
 import { DATASETS, readSources } from "./journey_datasets.ts";
 import { DETECTION, runDetection } from "./journey_detection.ts";
 import { JOBS, runJobs } from "./journey_jobs.ts";
+import { AGENTS, evaluateMonitors, MONITORS } from "./journey_monitors.ts";
 import { PUBLICITY } from "./journey_publicity.ts";
 import { REWARDS } from "./journey_rewards.ts";
 import { endSessions, SESSIONS } from "./journey_sessions.ts";
@@ -203,6 +204,8 @@ export const JOURNEY: Step[] = [
   { operation: "POST /v1/chat/completions", own: nothing, json: { model: "d", messages: MESSAGES } },
   { operation: "POST /v1/completions", own: nothing, json: { model: "d", prompt: "hi" } },
   { operation: "POST /v1/embeddings", own: nothing, json: { model: "d", input: "hi" } },
+  ...MONITORS,
+  ...AGENTS,
   { operation: "GET /v1/gpu" },
   { operation: "GET /v1/gpu/availability" },
   { operation: "GET /v1/metrics", bytes: true },
@@ -217,6 +220,7 @@ export async function meanwhile(app: TestApp) {
   spend(app);
   await runJobs(app);
   await runDetection(app);
+  await evaluateMonitors(app);
   const { id } = await deployment(app);
   pretendServing(app, id);
   for (const step of ["park", "sicken", "fail"] as const) moves.move(app.ctx, id, step);

@@ -10,5 +10,7 @@ export const KINDS = [
   "dataset.snapshot_created",
   "job.completed",
   "job.failed",
+  "monitor.triggered",
+  "monitor.recovered",
   "webhook.test",
 ] as const;

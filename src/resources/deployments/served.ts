@@ -88,6 +88,10 @@ function serverOf(ctx: Ctx, workspaceId: string, model: string): DeploymentRow |
   return others.length === 0 ? only : undefined;
 }
 
+/** True if an active deployment has this name. */
+export const isServedName = (ctx: Ctx, workspaceId: string, name: string): boolean =>
+  byName(ctx.db, { name, workspaceId }) !== undefined;
+
 /** A queued deployment is not listed: it may fail before it ever answers. */
 const LISTED = ["provisioning", "serving", "unhealthy"] as const;
 
@@ -106,8 +110,10 @@ export function listServed(ctx: Ctx, workspaceId: string, { limit, after }: Page
   return { object: "list" as const, data, has_more: rows.length > limit };
 }
 
-export function findServed(ctx: Ctx, workspaceId: string, name: string): Model | undefined {
-  const row = byName(ctx.db, { name, workspaceId });
+/** By name, or by the id of an active deployment. */
+export function findServed(ctx: Ctx, workspaceId: string, ref: string): Model | undefined {
+  const found = isId(ref, "dep") ? byId(ctx.db, { id: ref, workspaceId }) : byName(ctx.db, { name: ref, workspaceId });
+  const row = found && (ACTIVE as readonly string[]).includes(found.status) ? found : undefined;
   const model =
     row &&
     ctx.db

@@ -3,11 +3,13 @@ import type { Ctx } from "../../context.ts";
 import { consumer } from "../../events/consume.ts";
 import { events } from "../../events/table.ts";
 import { idempotencyKeys } from "../../http/idempotency.ts";
+import * as agents from "../agents/service.ts";
 import * as codeArtifacts from "../code_artifacts/service.ts";
 import * as datasets from "../datasets/service.ts";
 import * as deployments from "../deployments/service.ts";
 import * as detection from "../detection/service.ts";
 import { removeAll as removeModels } from "../models/remove.ts";
+import * as monitors from "../monitors/service.ts";
 import * as rewardFunctions from "../reward_functions/service.ts";
 import * as secrets from "../secrets/service.ts";
 import * as sessions from "../sessions/service.ts";
@@ -27,6 +29,8 @@ export async function purge(ctx: Ctx) {
   const next = () =>
     take(ctx.db, ctx.clock.now(), (tx, batch) => {
       for (const { workspaceId } of batch) {
+        monitors.removeAll(ctx, workspaceId);
+        agents.removeAll(ctx, workspaceId);
         deployments.stopAll(ctx, workspaceId);
         detection.removeAll(ctx, workspaceId);
         sessions.removeAll(ctx, workspaceId);
