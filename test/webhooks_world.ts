@@ -166,7 +166,7 @@ export class World {
     return this.rig.ctx.db.$client.query<{ at: number | null }, [number]>(sql).get(ms)?.at;
   }
 
-  /** A held delivery has expired: what is held is looked at once a second, not in every tick. */
+  /** A held delivery has expired. The product checks held deliveries once a second, not in every tick. */
   private isOverdue(): boolean {
     const sql = "SELECT 1 FROM webhook_deliveries WHERE status = 'pending' AND due_at IS NULL AND expires_at <= ?";
     return this.rig.ctx.db.$client.query(sql).get(this.now) != null;

@@ -56,7 +56,7 @@ async function judge(call: Call): Promise<string | undefined> {
       return (error as Error).message.slice(0, 600);
     }
   }
-  if (isServicePath(call.path)) return call.wrong && status < 300 ? `${status} although a field is wrong` : undefined;
+  if (isServicePath(call.path.split("?")[0] ?? "")) return call.wrong && status < 300 ? `${status} although a field is wrong` : undefined;
   const { type, param, message } = (body as { error?: Record<string, string> }).error ?? {};
   if (status >= 400 && !STATUS_OF[type ?? ""]?.includes(status)) return `${status} with the type ${type}`;
   if (!call.wrong) return undefined;

@@ -1,3 +1,5 @@
+import { write } from "../../src/platform/db/db.ts";
+import { charge } from "../../src/resources/detection/accounts.ts";
 import { runBatches } from "../../src/resources/detection/batches/runner.ts";
 import { bytesOf, imageOf } from "../detection_kit.ts";
 import type { TestApp } from "../harness.ts";
@@ -34,7 +36,12 @@ export const DETECTION: Step[] = [
   { operation: `POST ${PATH}/batch/{jobId}/cancel`, own: batch },
   { operation: "GET /v1/config" },
   { operation: "PUT /v1/config", json: { defaultThreshold: 0.6, webhookUrl: "https://127.0.0.1:8443/hook" } },
+  { operation: "POST /v1/config/rotate_secret" },
 ];
 
-/** Runs the detections that were only accepted so far. */
-export const runDetection = (app: TestApp) => runBatches(app.ctx, never);
+/** Runs the detections that were only accepted so far, and then uses up all credits. */
+export async function runDetection(app: TestApp) {
+  await runBatches(app.ctx, never);
+  const all = { requests: 0, credits: app.ctx.config.detect.initial_credits };
+  write(app.ctx.db, (tx) => charge(app.ctx, tx, app.workspaceA, all));
+}

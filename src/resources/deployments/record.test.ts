@@ -47,6 +47,6 @@ test("P11 source: the default is training_job for a job id, else the registry or
   expect([job.status, job.body.error.message]).toEqual([404, expect.stringContaining("No training job")]);
   const named = await app.call("POST", "/v1/deployments", { model: "owner/repo", name: "b" });
   expect([named.status, named.body.source]).toEqual([201, "hub"]);
-  const asked = await app.call("POST", "/v1/deployments", { model: "owner/repo", name: "c", source: "training_job" });
-  expect([asked.status, asked.body.error.param]).toEqual([404, "/model"]);
+  const refused = await app.call("POST", "/v1/deployments", { model: "owner/repo", name: "c", source: "training_job" });
+  expect([refused.status, refused.body.error.param]).toEqual([404, "/model"]);
 });

@@ -67,7 +67,7 @@ const dueItems = prepared((db) =>
   ),
 );
 
-/** What is under way: single requests and items of batches. */
+/** The need of all work under way: single requests and items of batches. */
 function reservedOf({ state, db }: Pick<Ctx, "state" | "db">, workspaceId: string): Need {
   const held = state.detection.needs.get(workspaceId) ?? { requests: 0, credits: 0 };
   const due = dueItems(db).get(workspaceId)?.due ?? 0;

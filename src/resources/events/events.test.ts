@@ -83,7 +83,7 @@ describe("GET /v1/events", () => {
 
   test("D14 a feed of some types is read from an index, however many others there are", async () => {
     await make("one");
-    const feed = { workspaceId: app.workspaceA, afterSeq: 0, types: ["api_key.created", "api_key.revoked"], limit: 5 };
+    const query = { workspaceId: app.workspaceA, afterSeq: 0, types: ["api_key.created", "api_key.revoked"], limit: 5 };
     const seen: string[] = [];
     const { $client } = app.ctx.db;
     const prepare = $client.prepare.bind($client);
@@ -92,7 +92,7 @@ describe("GET /v1/events", () => {
       return prepare(sql);
     }) as typeof $client.prepare;
     app.ctx.db.$prepared.clear();
-    expect(service.readPage(app.ctx, feed).rows.length).toBeGreaterThan(0);
+    expect(service.readPage(app.ctx, query).rows.length).toBeGreaterThan(0);
     const plans = seen.map((sql) => planOf($client, sql).join("; "));
     expect(plans.join("\n")).toContain(
       "USING COVERING INDEX events_by_type (workspace_id=? AND type=? AND seq>? AND seq<?)",

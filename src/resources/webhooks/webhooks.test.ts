@@ -123,7 +123,7 @@ describe("an endpoint", () => {
     if ("url" in json) expect((await patch(id, json)).status).toBe(status);
   });
 
-  test("may have a name that does not resolve yet, but none that leads inside", async () => {
+  test("P16 address: may have a name that does not resolve yet, but none that leads inside", async () => {
     const judged = (lookup: () => Promise<{ address: string }[]>) =>
       requireReachable(app.ctx, "https://hooks.example.com/", { lookup });
     await judged(() => Promise.reject(new Error("ENOTFOUND")));

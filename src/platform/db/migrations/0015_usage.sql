@@ -44,7 +44,7 @@ CREATE TRIGGER training_jobs_usage_ended AFTER UPDATE OF completed_at, run_ms, c
   WHEN NEW.completed_at IS NOT NULL AND NEW.run_ms > 0 BEGIN
   INSERT INTO usage_hours
     SELECT NEW.workspace_id, NEW.completed_at / 3600000, 'job', NEW.provider, NEW.gpu_type, 1 - counted,
-           (NEW.run_ms - counted * OLD.run_ms) * NEW.gpu_count, NEW.cost_micros - counted * OLD.cost_micros,
+           CAST((NEW.run_ms - counted * OLD.run_ms) * NEW.gpu_count AS INTEGER), NEW.cost_micros - counted * OLD.cost_micros,
            coalesce(NEW.energy_joules, 0) - counted * coalesce(OLD.energy_joules, 0)
     FROM (SELECT OLD.completed_at IS NOT NULL AND OLD.run_ms > 0 AS counted) WHERE true
     ON CONFLICT DO UPDATE SET jobs = jobs + excluded.jobs, device_ms = device_ms + excluded.device_ms,
@@ -55,7 +55,7 @@ CREATE TRIGGER deployments_usage_charged AFTER UPDATE OF uptime_ms ON deployment
   WHEN NEW.uptime_ms > OLD.uptime_ms BEGIN
   INSERT INTO usage_hours VALUES (NEW.workspace_id,
       (coalesce(OLD.up_since, NEW.updated_at) + NEW.uptime_ms - OLD.uptime_ms) / 3600000, 'deployment', NEW.provider,
-      NEW.gpu_type, 0, (NEW.uptime_ms - OLD.uptime_ms) * OLD.charged_replicas * NEW.gpu_count,
+      NEW.gpu_type, 0, CAST((NEW.uptime_ms - OLD.uptime_ms) * OLD.charged_replicas * NEW.gpu_count AS INTEGER),
       NEW.total_cost_micros - OLD.total_cost_micros, 0)
     ON CONFLICT DO UPDATE SET device_ms = device_ms + excluded.device_ms,
       cost_micros = cost_micros + excluded.cost_micros;

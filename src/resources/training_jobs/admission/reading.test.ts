@@ -121,8 +121,8 @@ test("P9 connected dataset: a source that fails, or has other rows, fails the jo
     });
     expect((await history(body.id)).at(-1)).toBe("job.failed");
     expect(pinsOf(body.id)).toEqual([]);
-    const feed: { data: { id: string } }[] = (await app.call("GET", "/v1/events?types=job.failed")).body.data;
-    expect(feed.filter(({ data }) => data.id === body.id)).toHaveLength(1);
+    const events: { data: { id: string } }[] = (await app.call("GET", "/v1/events?types=job.failed")).body.data;
+    expect(events.filter(({ data }) => data.id === body.id)).toHaveLength(1);
   }
 });
 

@@ -17,7 +17,7 @@ test("P10 one event id: the lifecycle entries of a job are the events of the wor
   await on.call("POST", `/v1/training_jobs/${cancelled}/cancel`);
   await on.reaches(done, "completed");
   await on.reaches(failed, "failed");
-  const feed: Entry[] = (await on.call("GET", "/v1/events?limit=100")).body.data;
+  const events: Entry[] = (await on.call("GET", "/v1/events?limit=100")).body.data;
   for (const [id, types] of [
     [done, ["job.provisioning", "job.running", "job.completed"]],
     [failed, ["job.failed"]],
@@ -27,7 +27,7 @@ test("P10 one event id: the lifecycle entries of a job are the events of the wor
     const steps = history.filter(({ type }) => type.startsWith("job."));
     expect(steps.map(({ type }) => type)).toEqual([...types]);
     for (const { id: eventId, type, data } of steps) {
-      const event = feed.find((each) => each.id === eventId);
+      const event = events.find((each) => each.id === eventId);
       expect(event?.type).toBe(type);
       expect(data).toMatchObject(event?.data ?? { missing: true });
       if (type === "job.completed") expect(data).toEqual(event?.data ?? {});

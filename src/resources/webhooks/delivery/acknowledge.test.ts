@@ -12,7 +12,7 @@ const clock = fakeClock(Date.now());
 const sockets: TLSSocket[] = [];
 let server: ReturnType<typeof createServer>;
 let app: TestApp;
-/** What the receiver sends: the head at once, the rest when a test calls `sendRest`. */
+/** The receiver sends the head at once, the rest when a test calls `sendRest`. */
 let head = "";
 let rest = Promise.withResolvers<string>();
 

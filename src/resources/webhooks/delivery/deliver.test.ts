@@ -6,7 +6,6 @@ import { verify } from "../../../lib/webhooks/signature.ts";
 import { failpoints } from "../../../platform/failpoint.ts";
 import { webhookAttempts, webhookBodies, webhookDeliveries, webhookEndpoints } from "../table.ts";
 import { deliver } from "./deliver.ts";
-import { scanEndpoints } from "./due.ts";
 import { fanOut } from "./fan_out.ts";
 import { close } from "./live.ts";
 import { prune } from "./prune.ts";
@@ -295,20 +294,4 @@ test("what settled long ago is forgotten, with its bytes and with endpoints nobo
   expect(attempts()).toEqual([]);
   expect(app.ctx.db.select().from(webhookBodies).all()).toHaveLength(1);
   expect(app.ctx.db.select().from(webhookEndpoints).all()).toMatchObject([{ status: "enabled" }]);
-});
-
-test("however many endpoints wait, each is scanned in its turn, a thousand at a time", async () => {
-  const { ctx } = app;
-  const ids = Array.from({ length: 1_500 }, () => add("https://127.0.0.2:9/hook").id).sort();
-  happen();
-  await fanOut(ctx);
-  const first = scanEndpoints(ctx.db, "", clock.now());
-  expect([first.endpointIds.length, first.last]).toEqual([1_000, ids[999]!]);
-  const second = scanEndpoints(ctx.db, first.last, clock.now());
-  expect([second.endpointIds.length, second.last]).toEqual([500, ""]);
-  expect([...first.endpointIds, ...second.endpointIds]).toEqual(ids);
-  const woken = () => app.woken.filter((loop) => loop === "webhooks.deliver").length;
-  const before = woken();
-  await deliver(ctx, never);
-  expect(woken()).toBeGreaterThan(before); // the loop goes on at once
 });

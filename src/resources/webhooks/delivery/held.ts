@@ -1,5 +1,5 @@
 /**
- * What happens to waiting deliveries when their endpoint is disabled, enabled again or deleted. The commit that changes
+ * Holds, resumes and ends waiting deliveries when their endpoint is disabled, enabled again or deleted. The commit that changes
  * the endpoint takes the first rows; `settleClosed` does the rest and ends held deliveries that expire.
  */
 import type { Ctx } from "../../../context.ts";
