@@ -21,6 +21,10 @@ export type ListCase = {
 const JOB = newId("job");
 const DATASET = newId("ds");
 const DEPLOYMENT = newId("dep");
+const MONITOR = newId("mon");
+const MONITOR_COLUMNS = {
+  ...{ metric: "balance", comparison: "below", no_data: "ok", severity: "ok", state: "{}", metadata: "{}" },
+};
 
 export const LISTS: readonly ListCase[] = [
   {
@@ -29,6 +33,13 @@ export const LISTS: readonly ListCase[] = [
     prefix: "aud",
     row: () => ({ key_id: "key_x", method: "POST", path: "/v1/x", status: 200, request_id: "r" }),
     filters: { key_id: { value: "key_x", column: "key_id" } },
+  },
+  {
+    route: "/v1/agents",
+    table: "agents",
+    prefix: "agt",
+    row: (_, i) => ({ version: i + 1, name: "n", tools: "[]", sampling: "{}", metadata: "{}", deleted_at: null }),
+    filters: { name: { value: "n", column: "name" } },
   },
   {
     route: "/v1/api_keys",
@@ -79,6 +90,20 @@ export const LISTS: readonly ListCase[] = [
     prefix: "mdl",
     query: () => "registry=true",
     row: (_, i) => ({ name: `m${i}`, status: "ready", source: "upload", metadata: "{}", checkpoint_id: null }),
+  },
+  {
+    route: "/v1/monitors",
+    table: "monitors",
+    prefix: "mon",
+    row: (_, i) => ({ ...MONITOR_COLUMNS, name: `m${i}` }),
+    filters: { severity: { value: "ok", column: null } },
+  },
+  {
+    route: "/v1/monitors/{id}/history",
+    table: "monitor_changes",
+    prefix: "evt",
+    at: (app) => ({ id: parent(app, "monitors", MONITOR, { ...MONITOR_COLUMNS, name: "parent" }) }),
+    row: () => ({ monitor_id: MONITOR, severity: "ok", previous_severity: "alert", event_type: null }),
   },
   {
     route: "/v1/reward_functions",

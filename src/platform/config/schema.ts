@@ -15,6 +15,7 @@ import {
   sandbox,
   sessions,
   training,
+  volumes,
   webhooks,
 } from "./work.ts";
 
@@ -245,17 +246,6 @@ const storage = section("The storage of volumes, models and artifacts.", {
   s3_path_style: z.boolean().default(true).describe("Address the bucket in the path, not in the host name."),
   s3_access_key_id: secret(z.string().default("").describe("Empty = none: the bucket must be open to this machine.")),
   s3_secret_access_key: secret(z.string().default("").describe("Belongs to the access key.")),
-});
-
-const volumes = section("Files that users keep.", {
-  max_file_bytes: z.int().min(1).default(1_099_511_627_776).describe("Largest file."),
-  quota_bytes: z.int().min(0).default(0).describe("All volumes of one workspace together; 0 = no limit."),
-  url_seconds: z
-    .int()
-    .min(1)
-    .max(604_800)
-    .default(3600)
-    .describe("Lifetime of a signed address, unless the request sets it."),
 });
 
 export const ConfigTree = z

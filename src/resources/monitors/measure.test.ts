@@ -61,9 +61,9 @@ test("a deployment without requests has no data, which the monitor shows as it w
 
 test("scores come through their port: the mean, and the drift against the window before", async () => {
   const { app, clock, tested } = started();
-  const asked: unknown[] = [];
+  const queries: unknown[] = [];
   app.ctx.state.monitors.scores = (_ctx, query) => {
-    asked.push(query);
+    queries.push(query);
     const isReference = query.until <= clock.now() - 60_000;
     return Array.from({ length: 100 }, (_, i) => (i < (isReference ? 10 : 60) ? 0 : 1));
   };
@@ -72,7 +72,7 @@ test("scores come through their port: the mean, and the drift against the window
   expect(await of("score_mean")).toMatchObject({ value: 0.4, samples: 100, level: "alert" });
   expect((await of("score_ks")).value).toBeCloseTo(0.5, 12);
   expect((await of("score_psi")).value).toBeCloseTo(0.5 * Math.log(6) - 0.5 * Math.log(0.4 / 0.9), 12);
-  expect(asked.at(-1)).toEqual({
+  expect(queries.at(-1)).toEqual({
     ...{ workspaceId: app.workspaceA, deploymentId: null, name: "quality", limit: 50_000 },
     ...{ since: clock.now() - 660_000, until: clock.now() - 60_000 },
   });

@@ -75,3 +75,4 @@ CREATE TABLE agents (
 ) STRICT;
 CREATE UNIQUE INDEX agents_version ON agents (workspace_id, name, version);
 CREATE INDEX agents_page ON agents (workspace_id, created_at, id);
+CREATE INDEX agents_named ON agents (workspace_id, name, created_at, id);
