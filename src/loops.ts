@@ -24,6 +24,7 @@ import { evaluateDue, pruneHistory } from "./resources/monitors/evaluate.ts";
 import { reconcile as reconcileSessions } from "./resources/sessions/reconcile.ts";
 import { prune as pruneSessions } from "./resources/sessions/service.ts";
 import { observe as observeClock } from "./resources/system/clock.ts";
+import { prune as pruneTraces } from "./resources/traces/prune.ts";
 import { track } from "./resources/tracker/send.ts";
 import { reconcileReadings } from "./resources/training_jobs/admission/reading.ts";
 import { reconcile as reconcileTrainingJobs } from "./resources/training_jobs/running/reconcile.ts";
@@ -63,6 +64,7 @@ const SCHEDULES = {
   "storage.sweep": "37 3 * * *",
   "storage.verify": "47 1 * * *",
   "tracker.send": every(2 * SECOND_MS),
+  "traces.prune": "37 4 * * *",
   "training_jobs.reconcile": every(SECOND_MS),
   "training_jobs.sweep": every(HOUR_MS),
   "volumes.sweep": every(MINUTE_MS),
@@ -86,6 +88,7 @@ const BY_AGE: ReadonlySet<LoopName> = new Set([
   "idempotency.prune",
   "monitors.prune",
   "sessions.prune",
+  "traces.prune",
   "training_jobs.sweep",
   "volumes.sweep",
   "webhooks.prune",
@@ -125,6 +128,7 @@ const ticks: Record<LoopName, (ctx: Ctx, signal: AbortSignal) => unknown> = {
   "storage.sweep": (ctx) => (ctx.state.trustedClock.isSuspect ? undefined : ctx.storage.sweep(STORAGE_GRACE_MS)),
   "storage.verify": verifyStorage,
   "tracker.send": (ctx) => track(ctx),
+  "traces.prune": (ctx) => pruneTraces(ctx),
   "training_jobs.reconcile": (ctx) => {
     reconcileReadings(ctx);
     return reconcileTrainingJobs(ctx);

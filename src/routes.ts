@@ -25,6 +25,7 @@ import { routes as sessions } from "./resources/sessions/routes.ts";
 import { routes as setup } from "./resources/setup/routes.ts";
 import { routes as sshKeys } from "./resources/ssh_keys/routes.ts";
 import { routes as system } from "./resources/system/routes.ts";
+import { routes as traces } from "./resources/traces/routes.ts";
 import { routes as settings } from "./resources/tracker/routes.ts";
 import { modelRoutes as trainingModels } from "./resources/training_jobs/artifacts/routes.ts";
 import { logRoutes as trainingLogs } from "./resources/training_jobs/logs/routes.ts";
@@ -58,6 +59,7 @@ export const mount = (ctx: Ctx) => (app: AnyElysia) =>
     .use(connectedDatasets(ctx))
     .use(datasets(ctx))
     .use(deployments(ctx))
+    .use(traces(ctx))
     .use(agents(ctx))
     .use(monitors(ctx))
     .use(trainingJobs(ctx))

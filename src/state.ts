@@ -21,6 +21,7 @@ import { RegionsState } from "./resources/regions/live.ts";
 import { RewardsState } from "./resources/reward_functions/live.ts";
 import { SessionsState } from "./resources/sessions/live.ts";
 import { ClockNote } from "./resources/system/live.ts";
+import { TracesState } from "./resources/traces/live.ts";
 import { TrackerState } from "./resources/tracker/live.ts";
 import { TrainingJobsState } from "./resources/training_jobs/state/live.ts";
 import { UploadsState } from "./resources/uploads/live.ts";
@@ -46,6 +47,7 @@ export type State = {
   readonly regions: RegionsState;
   readonly rewards: RewardsState;
   readonly sessions: SessionsState;
+  readonly traces: TracesState;
   readonly tracker: TrackerState;
   readonly trainingJobs: TrainingJobsState;
   readonly uploads: UploadsState;
@@ -72,6 +74,7 @@ export const newState = (ctx: Pick<Ctx, "config" | "clock">): State => ({
   regions: new RegionsState(),
   rewards: new RewardsState(ctx.config),
   sessions: new SessionsState(ctx.config),
+  traces: new TracesState(),
   tracker: new TrackerState(),
   trainingJobs: new TrainingJobsState(),
   uploads: new UploadsState(),

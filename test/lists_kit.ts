@@ -122,6 +122,20 @@ export const LISTS: readonly ListCase[] = [
   },
   { route: "/v1/ssh_keys", table: "ssh_keys", prefix: "ssh", row: (_, i) => ({ name: `k${i}`, metadata: "{}" }) },
   {
+    route: "/v1/traces",
+    table: "traces",
+    prefix: "trc",
+    row: () => ({
+      ...{ source: "chat", capture: "none", status: 200, metadata: "{}", spans: "[]" },
+      ...{ key_id: "key_x", deployment_id: "dep_x", conversation_id: "talk" },
+    }),
+    filters: {
+      key_id: { value: "key_x", column: "key_id" },
+      deployment_id: { value: "dep_x", column: "deployment_id" },
+      conversation_id: { value: "talk", column: "conversation_id" },
+    },
+  },
+  {
     route: "/v1/training_jobs",
     table: "training_jobs",
     prefix: "job",

@@ -18,6 +18,11 @@ export const COMMANDS: readonly Row[] = [
     load: async () => (await import("./commands/manage/models.ts")).models,
   },
   {
+    name: "traces",
+    summary: "List, show and export the traces of requests",
+    load: async () => (await import("./commands/manage/traces.ts")).traces,
+  },
+  {
     name: "jobs",
     summary: "Train models: start, watch and control training jobs",
     load: async () => (await import("./commands/manage/jobs.ts")).jobs,

@@ -17,8 +17,8 @@ export type Prefix =
       | "whk"
       | "dlv"
     )
-  | ("sec" | "ssh" | "ses" | "exec" | "evl" | "rule" | "exp" | "expi" | "anq" | "anqi" | "mon" | "trc" | "agt" | "art" | "upl")
-  | ("dsr" | "run" | "txn" | "det" | "bat" | "ups" | "cus" | "wrk" | "aud");
+  | ("sec" | "ssh" | "ses" | "exec" | "evl" | "rule" | "exp" | "expi" | "anq" | "anqi" | "mon" | "trc" | "art" | "upl")
+  | ("dsr" | "run" | "txn" | "det" | "bat" | "ups" | "cus" | "wrk" | "aud" | "scr" | "agt");
 
 const ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"; // Crockford base 32, lower case
 

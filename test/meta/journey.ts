@@ -13,6 +13,7 @@ import { AGENTS, evaluateMonitors, MONITORS } from "./journey_monitors.ts";
 import { PUBLICITY } from "./journey_publicity.ts";
 import { REWARDS } from "./journey_rewards.ts";
 import { endSessions, SESSIONS } from "./journey_sessions.ts";
+import { TRACES } from "./journey_traces.ts";
 import { VOLUMES } from "./journey_volumes.ts";
 import { toggleEndpoint, WEBHOOKS } from "./journey_webhooks.ts";
 
@@ -204,6 +205,7 @@ export const JOURNEY: Step[] = [
   { operation: "POST /v1/chat/completions", own: nothing, json: { model: "d", messages: MESSAGES } },
   { operation: "POST /v1/completions", own: nothing, json: { model: "d", prompt: "hi" } },
   { operation: "POST /v1/embeddings", own: nothing, json: { model: "d", input: "hi" } },
+  ...TRACES,
   ...MONITORS,
   ...AGENTS,
   { operation: "GET /v1/gpu" },

@@ -29,6 +29,7 @@ const PREFIXES: Readonly<Record<string, Prefix>> = {
   secrets: "sec",
   sessions: "ses",
   ssh_keys: "ssh",
+  traces: "trc",
   training_checkpoints: "ckpt",
   training_events: "evt",
   training_jobs: "job",

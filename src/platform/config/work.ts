@@ -99,6 +99,15 @@ export const volumes = section("Files that users keep.", {
     .describe("Lifetime of a signed address, unless the request sets it."),
 });
 
+export const traces = section("Traces of requests.", {
+  retention_days: z
+    .int()
+    .min(1)
+    .max(36_500)
+    .default(30)
+    .describe("Rollouts and traces from outside are removed after this time. Each deployment has its own."),
+});
+
 export const webhooks = section("Webhooks.", {
   max_per_workspace: z.int().min(1).max(10_000).default(100).describe("Endpoints of one workspace."),
   retention_days: z

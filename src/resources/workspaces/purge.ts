@@ -14,6 +14,7 @@ import * as rewardFunctions from "../reward_functions/service.ts";
 import * as secrets from "../secrets/service.ts";
 import * as sessions from "../sessions/service.ts";
 import * as sshKeys from "../ssh_keys/service.ts";
+import * as traces from "../traces/service.ts";
 import * as settings from "../tracker/service.ts";
 import * as trainingJobs from "../training_jobs/service.ts";
 import * as volumes from "../volumes/service.ts";
@@ -44,6 +45,7 @@ export async function purge(ctx: Ctx) {
         secrets.removeAll(ctx, workspaceId);
         sshKeys.removeAll(ctx, workspaceId);
         webhooks.removeAll(ctx, workspaceId);
+        traces.removeAll(ctx);
         tx.delete(idempotencyKeys).where(eq(idempotencyKeys.workspaceId, workspaceId)).run();
       }
     });

@@ -18,6 +18,7 @@ import m0016 from "./0016_job_stages.sql" with { type: "text" };
 import m0017 from "./0017_deployment_queue.sql" with { type: "text" };
 import m0018 from "./0018_hooks.sql" with { type: "text" };
 import m0019 from "./0019_data.sql" with { type: "text" };
+import m0020 from "./0020_traces.sql" with { type: "text" };
 import m0024 from "./0024_monitors.sql" with { type: "text" };
 
 export type Migration = { readonly version: number; readonly name: string; readonly sql: string };
@@ -42,5 +43,6 @@ export const MIGRATIONS: readonly Migration[] = [
   { version: 17, name: "0017_deployment_queue", sql: m0017 },
   { version: 18, name: "0018_hooks", sql: m0018 },
   { version: 19, name: "0019_data", sql: m0019 },
+  { version: 20, name: "0020_traces", sql: m0020 },
   { version: 24, name: "0024_monitors", sql: m0024 },
 ];
