@@ -12,6 +12,7 @@ import { routes as datasets } from "./resources/datasets/routes.ts";
 import { routes as deployments } from "./resources/deployments/routes.ts";
 import { routes as detection } from "./resources/detection/routes.ts";
 import { routes as docs } from "./resources/docs/routes.ts";
+import { routes as evaluators } from "./resources/evaluators/routes.ts";
 import { routes as events } from "./resources/events/routes.ts";
 import { routes as gpu } from "./resources/gpu/routes.ts";
 import { routes as metrics } from "./resources/metrics/routes.ts";
@@ -54,6 +55,7 @@ export const mount = (ctx: Ctx) => (app: AnyElysia) =>
     .use(volumes(ctx))
     .use(codeArtifacts(ctx))
     .use(rewardFunctions(ctx))
+    .use(evaluators(ctx))
     .use(sessions(ctx))
     .use(regions(ctx))
     .use(connectedDatasets(ctx))

@@ -43,6 +43,11 @@ export const COMMANDS: readonly Row[] = [
     load: async () => (await import("./commands/manage/rewards.ts")).rewards,
   },
   {
+    name: "evaluators",
+    summary: "Store evaluators: checks, code and judges; score rows with them",
+    load: async () => (await import("./commands/manage/evaluators.ts")).evaluators,
+  },
+  {
     name: "sessions",
     summary: "Run commands in sandboxes on the server",
     load: async () => (await import("./commands/manage/sessions.ts")).sessions,

@@ -41,6 +41,7 @@ const volume = subject("volume", { name: z.string() });
 const volumeFile = subject("volume_file", { volume: z.string(), path: z.string(), size_bytes: z.int() });
 const codeArtifact = subject("code_artifact", { name: z.string(), sha256: z.string() });
 const rewardFunction = subject("reward_function", { name: z.string(), version: z.int(), status: z.string() });
+const evaluator = subject("evaluator", { name: z.string(), version: z.int(), kind: z.string() });
 const session = subject("session", { name: z.string().nullable(), status: z.string() });
 
 /** `model` is null for jobs that run a script of the user. */
@@ -127,6 +128,8 @@ export const CATALOG = {
   "code_artifact.deleted": { webhook: false, data: codeArtifact },
   "reward_function.created": { webhook: false, data: rewardFunction },
   "reward_function.deleted": { webhook: false, data: rewardFunction },
+  "evaluator.created": { webhook: false, data: evaluator },
+  "evaluator.deleted": { webhook: false, data: evaluator },
   "session.created": { webhook: false, data: session },
   "session.ready": { webhook: false, data: session },
   "session.stopped": { webhook: false, data: session },

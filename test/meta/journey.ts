@@ -8,6 +8,7 @@ import { pretendServing } from "../pretend_replica.ts";
 import { BILLING, spend } from "./journey_billing.ts";
 import { DATASETS, readSources } from "./journey_datasets.ts";
 import { DETECTION, runDetection } from "./journey_detection.ts";
+import { EVALUATORS } from "./journey_evaluators.ts";
 import { JOBS, runJobs } from "./journey_jobs.ts";
 import { AGENTS, evaluateMonitors, MONITORS } from "./journey_monitors.ts";
 import { PUBLICITY } from "./journey_publicity.ts";
@@ -185,6 +186,7 @@ export const JOURNEY: Step[] = [
   ...DETECTION,
   ...PUBLICITY,
   ...REWARDS,
+  ...EVALUATORS,
   ...JOBS,
   { operation: "POST /v1/deployments", json: { model: "journey/served", name: "journey" } },
   { operation: "GET /v1/deployments" },

@@ -8,6 +8,7 @@ import * as codeArtifacts from "../code_artifacts/service.ts";
 import * as datasets from "../datasets/service.ts";
 import * as deployments from "../deployments/service.ts";
 import * as detection from "../detection/service.ts";
+import * as evaluators from "../evaluators/service.ts";
 import { removeAll as removeModels } from "../models/remove.ts";
 import * as monitors from "../monitors/service.ts";
 import * as rewardFunctions from "../reward_functions/service.ts";
@@ -41,6 +42,7 @@ export async function purge(ctx: Ctx) {
         volumes.removeAll(ctx, workspaceId);
         codeArtifacts.removeAll(ctx, workspaceId);
         rewardFunctions.removeAll(ctx, workspaceId);
+        evaluators.removeAll(ctx, workspaceId);
         settings.removeAll(ctx, workspaceId);
         secrets.removeAll(ctx, workspaceId);
         sshKeys.removeAll(ctx, workspaceId);

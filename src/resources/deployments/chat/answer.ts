@@ -87,9 +87,9 @@ async function* wakeAndRelay(flight: Flight, held: Promise<true>): AsyncGenerato
 }
 
 /** An aborted fetch fails with its own error or with our reason. An aborted signal has the real cause. */
-const causeOf = ({ signal }: Flight, error: unknown): unknown => (signal.aborted ? signal.reason : error);
+export const causeOf = ({ signal }: Flight, error: unknown): unknown => (signal.aborted ? signal.reason : error);
 
-function explain(error: unknown): AppError {
+export function explain(error: unknown): AppError {
   if (error instanceof AppError) return error;
   return new AppError("worker_failed", "The replica that answered this request was lost: try again", { cause: error });
 }
@@ -100,7 +100,7 @@ function failureOf(status: number, text: string): Outcome {
   return { status, error: messageOf(text), code: typeof code === "string" ? code : null };
 }
 
-function outcomeOf(error: unknown): Outcome {
+export function outcomeOf(error: unknown): Outcome {
   if (error instanceof ClientLeft) return { status: CLIENT_LEFT_STATUS, error: error.message, code: "client_left" };
   const { status, message, code } = explain(error);
   return { status, error: message, code };
