@@ -151,12 +151,11 @@ const byName = (ctx: Ctx) => {
     .use(authed)
     .post(
       "/chat/completions",
-      ({ principal, body, request }) =>
-        infer(ctx, resolveModel(ctx, principal.workspaceId, body.model).deployment, request, {
-          path: "/chat/completions",
-          body,
-          keyId: principal.keyId,
-        }),
+      ({ principal, body, request }) => {
+        const { deployment, agent } = resolveModel(ctx, principal.workspaceId, body.model);
+        const agentId = agent?.id ?? null;
+        return infer(ctx, deployment, request, { path: "/chat/completions", body, keyId: principal.keyId, agentId });
+      },
       {
         ...takes(ChatCompletionRequest, { kind: "chat" }),
         transform: (call: { request: Request; body: unknown }) => {

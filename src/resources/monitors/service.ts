@@ -9,6 +9,7 @@ import { SECOND_MS } from "../../lib/units.ts";
 import { type Tx, write } from "../../platform/db/db.ts";
 import { withUniqueName } from "../../platform/db/errors.ts";
 import { preparedInsert, preparedRow } from "../../platform/db/row.ts";
+import * as evaluators from "../evaluators/service.ts";
 import { isOfScore } from "./metrics.ts";
 import { type Comparison, NEW_STATE, NO_RUNS, type Severity, type Thresholds, thresholdFault } from "./policy.ts";
 import {
@@ -75,8 +76,7 @@ export function create(ctx: Ctx, principal: Principal, input: CreateMonitor): Mo
     recoveryEvaluations: input.recovery_evaluations ?? 1,
     noData: input.no_data ?? "no_data",
     minSamples: input.min_samples ?? 1,
-    ...onlineOf(input, { metric: input.metric, deploymentId: targets.deploymentId }),
-    sampledUntil: null,
+    ...onlineOf(ctx, input, { workspaceId, metric: input.metric, deploymentId: targets.deploymentId }),
     severity,
     state,
     value: null,
@@ -118,7 +118,7 @@ export function update(ctx: Ctx, workspaceId: string, id: string, input: UpdateM
         recoveryEvaluations: input.recovery_evaluations ?? before.recoveryEvaluations,
         noData: input.no_data ?? before.noData,
         minSamples: input.min_samples ?? before.minSamples,
-        ...(input.online_evaluation === undefined ? {} : onlineOf(input, before)),
+        ...(input.online_evaluation === undefined ? {} : onlineOf(ctx, input, before)),
         state: { ...before.state, runs: NO_RUNS },
         metadata: input.metadata ?? before.metadata,
         evaluatedAt: null, // the next tick judges by the new rule
@@ -181,15 +181,17 @@ function mustBeOrdered(comparison: Comparison, thresholds: Thresholds): Threshol
 
 /** Captured requests belong to a deployment, and their scores feed a metric of scores. */
 function onlineOf(
+  ctx: Ctx,
   { online_evaluation: online }: Pick<CreateMonitor, "online_evaluation">,
-  { metric, deploymentId }: Pick<MonitorRow, "metric" | "deploymentId">,
+  { workspaceId, metric, deploymentId }: Pick<MonitorRow, "workspaceId" | "metric" | "deploymentId">,
 ) {
-  if (!online) return { evaluator: null, samplePercent: null };
+  if (!online) return { evaluator: null, samplePercent: null, sampledUntil: null };
   const refuse = (message: string) =>
     new AppError("schema", `online_evaluation: ${message}`, { param: "/online_evaluation" });
   if (!isOfScore(metric)) throw refuse("needs a metric of scores: score_mean, score_psi or score_ks");
   if (deploymentId === null) throw refuse("needs deployment_id");
-  return { evaluator: online.evaluator, samplePercent: online.sample_percent };
+  evaluators.resolve(ctx, workspaceId, online.evaluator, "/online_evaluation/evaluator");
+  return { evaluator: online.evaluator, samplePercent: online.sample_percent, sampledUntil: ctx.clock.now() };
 }
 
 function requireRoom(tx: Tx, workspaceId: string, most: number) {

@@ -54,6 +54,9 @@ CREATE TABLE monitor_changes (
 CREATE INDEX monitor_changes_page ON monitor_changes (monitor_id, created_at, id);
 CREATE INDEX monitor_changes_age ON monitor_changes (created_at);
 
+-- Scores of a window, for monitors.
+CREATE INDEX trace_scores_time ON trace_scores (workspace_id, name, created_at);
+
 -- Failed attempts by time. Attempts that succeed are not in the index, so they cost nothing.
 CREATE INDEX webhook_attempts_failed ON webhook_attempts (attempted_at)
   WHERE response_code IS NULL OR response_code >= 300;

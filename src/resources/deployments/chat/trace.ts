@@ -48,6 +48,8 @@ export function toTrace({
   const metadata = (body["metadata"] ?? null) as Record<string, unknown> | null;
   const input = body[INPUTS[call.path]];
   const named = metadata?.["conversation_id"];
+  // A judge's request is not traffic: captured, it could be sampled for the next evaluation.
+  const capture = call.background ? "none" : row.capture;
   return {
     id,
     workspaceId: row.workspaceId,
@@ -57,7 +59,7 @@ export function toTrace({
     model: row.model,
     adapter,
     agentId: call.agentId ?? null,
-    capture: row.capture,
+    capture,
     redact: row.captureRedact,
     status: outcome.status,
     errorCode: outcome.code ?? null,
@@ -70,9 +72,9 @@ export function toTrace({
     spans: spansOf(timeline, used, durationMs),
     conversationId: typeof named === "string" ? named : call.conversationId,
     metadata,
-    parameters: parametersOf(body, row.capture),
+    parameters: parametersOf(body, capture),
     content: () => ({ input, ...(outcome.status < 400 && output ? output.read() : { output: null }) }),
-    bytes: row.capture === "full" ? sizeOf(input) + (output?.bytes ?? 0) : 0,
+    bytes: capture === "full" ? sizeOf(input) + (output?.bytes ?? 0) : 0,
   };
 }
 
