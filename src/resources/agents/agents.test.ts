@@ -1,6 +1,6 @@
 import { afterEach, expect, test } from "bun:test";
 import { eventsOf } from "../../../test/fake_replicas.ts";
-import { manyApps, type TestApp } from "../../../test/harness.ts";
+import { manyApps, type TestApp, until } from "../../../test/harness.ts";
 import { pretendServing } from "../../../test/pretend_replica.ts";
 import { merge, withAgent } from "./apply.ts";
 
@@ -74,8 +74,11 @@ test("an agent answers as model by name, version and id, with its fields as defa
       messages: [{ role: "system", content: "Be brief." }, USER],
     });
   }
-  const requests = await app.call("GET", `/v1/deployments/${id}/requests`);
-  expect(requests.body.data).toHaveLength(3);
+  const requests = await until("the records", async () => {
+    const { data } = (await app.call("GET", `/v1/traces?deployment_id=${id}`)).body;
+    return data.length === 3 ? data : undefined;
+  });
+  expect(requests.map((each: { agent_id: string }) => each.agent_id)).toEqual([agent.id, agent.id, agent.id]);
   const foreign = await app.call(
     "POST",
     "/v1/chat/completions",

@@ -8,7 +8,7 @@ import { durable, type Tx, write } from "../../platform/db/db.ts";
 import { gradually } from "../../platform/db/gradually.ts";
 import { preparedInsert } from "../../platform/db/row.ts";
 import { measure, prepareDevices } from "./measure.ts";
-import { type Change, type Judgement, judge, levelOf, type Reading } from "./policy.ts";
+import { type Change, type Judgement, judge, levelOf, type Measurement } from "./policy.ts";
 import { type MonitorTest, report } from "./schema.ts";
 import { mustGet } from "./service.ts";
 import { type MonitorRow, monitorChanges, monitors } from "./table.ts";
@@ -47,16 +47,16 @@ function due(ctx: Ctx, now: number): MonitorRow[] {
 function evaluate(ctx: Ctx, id: string) {
   const row = ctx.db.select().from(monitors).where(eq(monitors.id, id)).get();
   if (!row) return;
-  const reading = readingOf(ctx, row);
-  const judgement = judgeRow(row, reading);
+  const measurement = measureSafely(ctx, row);
+  const judgement = judgeRow(row, measurement);
   write(ctx.db, (tx) => {
-    const after = save(tx, row, reading, judgement);
+    const after = save(tx, row, measurement, judgement);
     for (const change of judgement.changes) record(tx, after, change);
   });
 }
 
 /** A metric that cannot be measured is no data. One broken monitor must not stop the others. */
-function readingOf(ctx: Ctx, row: MonitorRow): Reading {
+function measureSafely(ctx: Ctx, row: MonitorRow): Measurement {
   try {
     return measure(ctx, row);
   } catch (error) {
@@ -65,40 +65,40 @@ function readingOf(ctx: Ctx, row: MonitorRow): Reading {
   }
 }
 
-const judgeRow = (row: MonitorRow, reading: Reading): Judgement =>
-  judge([reading], row, { ...row.state, severity: row.severity }, row.mutedUntil ?? undefined);
+const judgeRow = (row: MonitorRow, measurement: Measurement): Judgement =>
+  judge([measurement], row, { ...row.state, severity: row.severity }, row.mutedUntil ?? undefined);
 
-function save(tx: Tx, row: MonitorRow, reading: Reading, { state, changes }: Judgement): MonitorRow {
+function save(tx: Tx, row: MonitorRow, measurement: Measurement, { state, changes }: Judgement): MonitorRow {
   const { severity, ...rest } = state;
   const set = {
     severity,
     state: rest,
-    value: reading.value,
-    samples: reading.samples,
-    evaluatedAt: reading.at,
-    changedAt: changes.some(({ from, to }) => from !== to) ? reading.at : row.changedAt,
-    mutedUntil: row.mutedUntil !== null && row.mutedUntil <= reading.at ? null : row.mutedUntil,
+    value: measurement.value,
+    samples: measurement.samples,
+    evaluatedAt: measurement.at,
+    changedAt: changes.some(({ from, to }) => from !== to) ? measurement.at : row.changedAt,
+    mutedUntil: row.mutedUntil !== null && row.mutedUntil <= measurement.at ? null : row.mutedUntil,
   };
   tx.update(monitors).set(set).where(eq(monitors.id, row.id)).run();
   return { ...row, ...set };
 }
 
-function record(tx: Tx, row: MonitorRow, { reading, from, to, muted, event }: Change) {
+function record(tx: Tx, row: MonitorRow, { measurement, from, to, muted, event }: Change) {
   const { workspaceId } = row;
-  const id = newId("evt", reading.at);
+  const id = newId("evt", measurement.at);
   const eventType = event === null ? null : (`monitor.${event}` as const);
-  if (eventType !== null) emit(tx, eventType, { workspaceId, now: reading.at, id }, report(row, from));
+  if (eventType !== null) emit(tx, eventType, { workspaceId, now: measurement.at, id }, report(row, from));
   insertChange(tx, {
     id,
     monitorId: row.id,
     workspaceId,
     severity: to,
     previousSeverity: from,
-    value: reading.value,
-    samples: reading.samples,
+    value: measurement.value,
+    samples: measurement.samples,
     muted,
     eventType,
-    createdAt: reading.at,
+    createdAt: measurement.at,
   });
 }
 
@@ -106,15 +106,15 @@ function record(tx: Tx, row: MonitorRow, { reading, from, to, muted, event }: Ch
 export async function tryNow(ctx: Ctx, workspaceId: string, id: string): Promise<MonitorTest> {
   await prepareDevices(ctx, [mustGet(ctx, workspaceId, id)]);
   const row = mustGet(ctx, workspaceId, id);
-  const reading = measure(ctx, row);
-  const { state, changes } = judgeRow(row, reading);
+  const measurement = measure(ctx, row);
+  const { state, changes } = judgeRow(row, measurement);
   const [change] = changes;
   return {
     object: "monitor.test",
     monitor_id: row.id,
-    value: reading.value,
-    samples: reading.samples,
-    level: levelOf(reading, row, row.state.level),
+    value: measurement.value,
+    samples: measurement.samples,
+    level: levelOf(measurement, row, row.state.level),
     severity: state.severity,
     current_severity: row.severity,
     event: change?.event ? `monitor.${change.event}` : null,

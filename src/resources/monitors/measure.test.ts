@@ -150,6 +150,6 @@ test("the reward of a job is the mean over the steps of the window", async () =>
         .values({ jobId: row.id, step, epoch: 0, time: clock.now() - agoMs, values })
         .run();
   });
-  const reading = await tested({ metric: "reward", job_id: row.id, thresholds: { warning: 0.6 } });
-  expect(reading).toMatchObject({ value: 0.5, samples: 2, level: "warning" });
+  const measurement = await tested({ metric: "reward", job_id: row.id, thresholds: { warning: 0.6 } });
+  expect(measurement).toMatchObject({ value: 0.5, samples: 2, level: "warning" });
 });

@@ -13,17 +13,17 @@ import * as gpu from "../gpu/service.ts";
 import { trainingMetrics } from "../training_jobs/table.ts";
 import { webhookAttempts, webhookDeliveries } from "../webhooks/table.ts";
 import type { Metric } from "./metrics.ts";
-import type { Reading } from "./policy.ts";
+import type { Measurement } from "./policy.ts";
 import type { MonitorRow } from "./table.ts";
 
 /** More observations than this are not read: the newest ones count. */
 const MOST_VALUES = 50_000;
 
-type Measured = Omit<Reading, "at">;
+type Measured = Omit<Measurement, "at">;
 type Measuring = { ctx: Ctx; row: MonitorRow; now: number; since: number };
 
 /** Call `prepareDevices` before, so that figures of devices are fresh. */
-export function measure(ctx: Ctx, row: MonitorRow): Reading {
+export function measure(ctx: Ctx, row: MonitorRow): Measurement {
   const now = ctx.clock.now();
   return { at: now, ...MEASURES[row.metric]({ ctx, row, now, since: now - row.windowMs }) };
 }

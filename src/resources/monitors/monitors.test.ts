@@ -197,7 +197,7 @@ test("a monitor is evaluated once in its interval, at once after a change, and w
   expect(await at()).toBe("2025-12-31T23:00:29.000Z");
 });
 
-test("a restart keeps the severity, the readings in a row and the events that were sent", async () => {
+test("a restart keeps the severity, the measurements in a row and the events that were sent", async () => {
   const { app, clock, create, evaluate } = started();
   const made = await create({ thresholds: { alert: 1e6 }, evaluations: 3 });
   await evaluate();

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { judge, levelOf, NEW_STATE, type Reading, type Rule, type State, thresholdFault } from "./policy.ts";
+import { judge, levelOf, type Measurement, NEW_STATE, type Rule, type State, thresholdFault } from "./policy.ts";
 
 const RULE: Rule = {
   comparison: "above",
@@ -9,14 +9,14 @@ const RULE: Rule = {
 const OK: State = { ...NEW_STATE, severity: "ok" };
 
 type Value = number | null;
-const series = (values: readonly Value[], samples: number | null = 10): Reading[] =>
+const series = (values: readonly Value[], samples: number | null = 10): Measurement[] =>
   values.map((value, at) => ({ at, value, samples: value === null ? 0 : samples }));
 
-/** The severity after each reading, with `!` for an event of trouble and `.` for one of recovery. */
+/** The severity after each measurement, with `!` for an event of trouble and `.` for one of recovery. */
 function play(rule: Rule, values: readonly Value[], options: { from?: State; mutedUntil?: number } = {}): string[] {
   let state = options.from ?? OK;
-  return series(values).map((reading) => {
-    const { state: next, changes } = judge([reading], rule, state, options.mutedUntil);
+  return series(values).map((measurement) => {
+    const { state: next, changes } = judge([measurement], rule, state, options.mutedUntil);
     state = next;
     const mark = { triggered: "!", recovered: ".", none: "" }[changes[0]?.event ?? "none"];
     return next.severity + mark;
@@ -29,7 +29,7 @@ const BELOW: Rule = { ...RULE, comparison: "below", alert: 10, warning: 20, aler
 
 const CASES: [what: string, rule: Rule, values: Value[], expected: string[]][] = [
   ["a threshold itself is not beyond it", RULE, [50, 51, 100, 101], ["ok", "warning!", "warning", "alert!"]],
-  ["one reading may jump to alert and back", RULE, [200, 0], ["alert!", "ok."]],
+  ["one measurement may jump to alert and back", RULE, [200, 0], ["alert!", "ok."]],
   ["an alert that eases is an event too", RULE, [200, 60, 0], ["alert!", "warning!", "ok."]],
   ["the same severity makes one event", RULE, [60, 70, 80, 10, 10], ["warning!", "warning", "warning", "ok.", "ok"]],
   ["an alert stays until its recovery value", HYSTERESIS, [101, 99, 81, 80], ["alert!", "alert", "alert", "warning!"]],
@@ -41,16 +41,16 @@ const CASES: [what: string, rule: Rule, values: Value[], expected: string[]][] =
     [20, 19, 9, 14, 15, 24, 25],
     ["ok", "warning!", "alert!", "alert", "warning!", "warning", "ok."],
   ],
-  ["a rise takes N readings in a row", SLOW, [60, 60, 10, 60, 60, 60], ["ok", "ok", "ok", "ok", "ok", "warning!"]],
+  ["a rise takes N measurements in a row", SLOW, [60, 60, 10, 60, 60, 60], ["ok", "ok", "ok", "ok", "ok", "warning!"]],
   ["alerts count as warnings in a row", SLOW, [60, 200, 200, 200], ["ok", "ok", "warning!", "alert!"]],
   [
-    "a fall takes M readings in a row",
+    "a fall takes M measurements in a row",
     SLOW,
     [200, 200, 200, 10, 200, 10, 10],
     ["ok", "ok", "alert!", "alert", "alert", "alert", "ok."],
   ],
   [
-    "readings below alert end an alert",
+    "measurements below alert end an alert",
     SLOW,
     [200, 200, 200, 60, 10, 10],
     ["ok", "ok", "alert!", "alert", "warning!", "ok."],
@@ -62,7 +62,7 @@ const CASES: [what: string, rule: Rule, values: Value[], expected: string[]][] =
     ["alert!", "no_data", "alert", "no_data", "ok."],
   ],
   ["no data of a healthy monitor makes no event", RULE, [10, null, 10], ["ok", "no_data", "ok"]],
-  ["no data takes N readings too", SLOW, [10, null, null, null, 10], ["ok", "ok", "ok", "no_data", "ok"]],
+  ["no data takes N measurements too", SLOW, [10, null, null, null, 10], ["ok", "ok", "ok", "no_data", "ok"]],
   ["no data breaks a run", SLOW, [60, 60, null, 60, 60], ["ok", "ok", "ok", "ok", "ok"]],
   ["no data may count as ok", { ...RULE, noData: "ok" }, [200, null], ["alert!", "ok."]],
   ["no data may count as alert", { ...RULE, noData: "alert" }, [10, null, 10], ["ok", "alert!", "ok."]],
@@ -75,7 +75,7 @@ test.each(CASES)("%s", (_what, rule, values, expected) => {
   expect(play(rule, values)).toEqual(expected);
 });
 
-test("a new monitor without data says so, and its first good reading makes no event", () => {
+test("a new monitor without data says so, and its first good measurement makes no event", () => {
   expect(play(RULE, [null, 10], { from: NEW_STATE })).toEqual(["no_data", "ok"]);
 });
 
@@ -100,12 +100,12 @@ describe("a muted monitor", () => {
   });
 });
 
-test("a series gives the same as its readings one by one", () => {
+test("a series gives the same as its measurements one by one", () => {
   const values = [60, 200, 200, 200, null, null, null, 10, 60, 10, 10];
   const whole = judge(series(values), SLOW, OK);
   let state = OK;
-  const changes = series(values).flatMap((reading) => {
-    const one = judge([reading], SLOW, state);
+  const changes = series(values).flatMap((measurement) => {
+    const one = judge([measurement], SLOW, state);
     state = one.state;
     return one.changes;
   });

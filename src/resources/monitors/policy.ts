@@ -1,4 +1,4 @@
-/** Decides the severity of a monitor from its readings. Pure. */
+/** Decides the severity of a monitor from its measurements. Pure. */
 
 export const SEVERITIES = ["ok", "warning", "alert", "no_data"] as const;
 export type Severity = (typeof SEVERITIES)[number];
@@ -18,16 +18,16 @@ export type Thresholds = {
 
 export type Rule = Thresholds & {
   comparison: Comparison;
-  /** Readings in a row that a rise of the severity takes. */
+  /** Measurements in a row that a rise of the severity takes. */
   evaluations: number;
-  /** Readings in a row that a fall of the severity takes. */
+  /** Measurements in a row that a fall of the severity takes. */
   recoveryEvaluations: number;
   noData: (typeof NO_DATA)[number];
   minSamples: number;
 };
 
 /** `samples`: null for a value that always exists, such as free disk space. */
-export type Reading = { at: number; value: number | null; samples: number | null };
+export type Measurement = { at: number; value: number | null; samples: number | null };
 
 /** The part of a monitor's row that a judgement changes. */
 export type State = {
@@ -36,7 +36,7 @@ export type State = {
   level: Level;
   /** The severity of the last event. */
   notified: Level;
-  /** Readings in a row: at alert, at warning or more, below alert, ok, without data. */
+  /** Measurements in a row: at alert, at warning or more, below alert, ok, without data. */
   runs: Runs;
 };
 type Runs = { alert: number; warning: number; below: number; ok: number; none: number };
@@ -45,28 +45,34 @@ export const NO_RUNS: Runs = { alert: 0, warning: 0, below: 0, ok: 0, none: 0 };
 export const NEW_STATE: State = { severity: "no_data", level: "ok", notified: "ok", runs: NO_RUNS };
 
 export type EventKind = "triggered" | "recovered";
-/** One reading that changed the severity, or that ended a mute with news. */
-export type Change = { reading: Reading; from: Severity; to: Severity; muted: boolean; event: EventKind | null };
+/** One measurement that changed the severity, or that ended a mute with news. */
+export type Change = {
+  measurement: Measurement;
+  from: Severity;
+  to: Severity;
+  muted: boolean;
+  event: EventKind | null;
+};
 export type Judgement = { state: State; changes: Change[] };
 
 /**
- * Folds the readings into the state. `mutedUntil`: readings before this time make no event. The first reading after it
+ * Folds the measurements into the state. `mutedUntil`: measurements before this time make no event. The first measurement after it
  * makes the event that is still due. A trouble that came and went while muted makes none.
  */
 export function judge(
-  series: readonly Reading[],
+  series: readonly Measurement[],
   rule: Rule,
   state: State,
   mutedUntil = Number.NEGATIVE_INFINITY,
 ): Judgement {
   let now = state;
   const changes: Change[] = [];
-  for (const reading of series) {
-    const next = step(reading, rule, now);
-    const muted = reading.at < mutedUntil;
+  for (const measurement of series) {
+    const next = step(measurement, rule, now);
+    const muted = measurement.at < mutedUntil;
     const event = muted ? null : eventOf(next);
     if (next.severity !== now.severity || event !== null)
-      changes.push({ reading, from: now.severity, to: next.severity, muted, event });
+      changes.push({ measurement, from: now.severity, to: next.severity, muted, event });
     now = event === null ? next : { ...next, notified: next.level };
   }
   return { state: now, changes };
@@ -75,8 +81,8 @@ export function judge(
 const eventOf = ({ severity, level, notified }: State): EventKind | null =>
   severity === "no_data" || level === notified ? null : level === "ok" ? "recovered" : "triggered";
 
-function step(reading: Reading, rule: Rule, state: State): State {
-  const seen = levelOf(reading, rule, state.level);
+function step(measurement: Measurement, rule: Rule, state: State): State {
+  const seen = levelOf(measurement, rule, state.level);
   const runs = count(state.runs, seen);
   if (seen === "no_data")
     return { ...state, runs, severity: runs.none >= rule.evaluations ? "no_data" : state.severity };
@@ -84,8 +90,8 @@ function step(reading: Reading, rule: Rule, state: State): State {
   return { ...state, runs, level, severity: level };
 }
 
-/** The severity of a reading by itself. Without data the rule may give one. */
-export function levelOf({ value, samples }: Reading, rule: Rule, before: Level): Severity {
+/** The severity of a measurement by itself. Without data the rule may give one. */
+export function levelOf({ value, samples }: Measurement, rule: Rule, before: Level): Severity {
   if (value === null || (samples !== null && samples < rule.minSamples)) return rule.noData;
   const beyond = (threshold: number | null) =>
     threshold !== null && (rule.comparison === "above" ? value > threshold : value < threshold);
@@ -95,7 +101,7 @@ export function levelOf({ value, samples }: Reading, rule: Rule, before: Level):
   return "ok";
 }
 
-/** A reading without data breaks every other run: it proves nothing. */
+/** A measurement without data breaks every other run: it proves nothing. */
 function count(runs: Runs, seen: Severity): Runs {
   const next = (run: number, goesOn: boolean) => (goesOn ? run + 1 : 0);
   return {

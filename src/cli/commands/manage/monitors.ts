@@ -90,6 +90,8 @@ const create = command({
     endpoint: { type: "string", value: "ID", doc: "Measure this webhook endpoint (default: all)" },
     device: { type: "string", value: "ID", doc: "Measure this device (default: the highest value)" },
     score: { type: "string", value: "NAME", doc: "Measure the score of this name" },
+    evaluator: { type: "string", value: "NAME", doc: "Make the scores: send captured requests through this evaluator" },
+    percent: { type: "string", value: "NUMBER", doc: "Share of the requests for --evaluator (default: 100)" },
     evaluations: { type: "string", value: "N", doc: "Evaluations in a row before the severity rises (default: 1)" },
     "recovery-evaluations": { type: "string", value: "N", doc: "Evaluations in a row before it falls (default: 1)" },
     "no-data": { type: "string", value: "SEVERITY", doc: "Severity without data: ok, no_data or alert" },
@@ -110,6 +112,9 @@ const create = command({
     reference_window_seconds: "--reference",
     recovery_evaluations: "--recovery-evaluations",
     no_data: "--no-data",
+    online_evaluation: "--evaluator",
+    "online_evaluation/evaluator": "--evaluator",
+    "online_evaluation/sample_percent": "--percent",
   },
   async run(flags, name = "") {
     const { client } = await connect(flags);
@@ -132,6 +137,10 @@ const create = command({
       evaluations: wholeOf("evaluations", flags.evaluations),
       recovery_evaluations: wholeOf("recovery-evaluations", flags["recovery-evaluations"]),
       no_data: flags["no-data"],
+      online_evaluation: flags.evaluator && {
+        evaluator: flags.evaluator,
+        sample_percent: numberOf("percent", flags.percent) ?? 100,
+      },
     };
     const { body } = await client.call<Monitor>("POST", PATH, fields);
     if (flags.json) printJson(body);
