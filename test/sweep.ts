@@ -2,7 +2,7 @@
  * Sizes and seeds of the random sweeps. A push runs the quick size with a new seed, so that every run tries other
  * histories. `./scripts/test --full` runs the full size. `VERK_TEST_SEED=N` repeats a run: a failure names the seed.
  */
-import { openRandom, type Random, seedOf } from "../src/lib/random.ts";
+import { openRandom, permutation, type Random, seedOf } from "../src/lib/random.ts";
 
 export const IS_FULL = process.env["VERK_TEST_FULL"] === "1";
 
@@ -22,6 +22,13 @@ function chooseSeed(): number {
 }
 
 export const SEED = chooseSeed();
+
+/** All in a full run; in a quick one a share of them, drawn anew in each run, in their order. At least one. */
+export function sampleOf<T>(use: string, all: readonly T[], share: number): T[] {
+  if (IS_FULL) return [...all];
+  const order = permutation(all.length, randomFor(use)).slice(0, Math.max(1, Math.round(all.length * share)));
+  return [...order].sort((a, b) => a - b).map((i) => all[i] as T);
+}
 
 /** Other numbers for each `use`, so that two sweeps do not try the same things. Below 2^32. */
 export const seedFor = (use: string): number => seedOf(SEED, Bun.hash.crc32(use));

@@ -112,7 +112,7 @@ describe.each([
     },
   );
 
-  test("is refused by the server too, which is as it was", async () => {
+  test("is refused by the server too, and the server stays unchanged", async () => {
     const app = open();
     for (const [what, bytes] of archives.filter((_, i) => i % 5 === 0)) {
       const form = new FormData();
@@ -124,10 +124,10 @@ describe.each([
   });
 });
 
-test("there are more than 24 of them", () =>
+test("the list has more than 24 archives", () =>
   expect(Object.keys({ ...TARS }).length + Object.keys(ZIPS).length).toBeGreaterThan(24));
 
-test("without the judge of names the way out wins: it is one", () => {
+test("without the check of names the archive escapes, so it is a real attack", () => {
   const { dir, into } = yard();
   const ledger = { ...createLedger(1_000), file: () => {}, finish: () => ({ fileCount: 1, unpackedBytes: 3 }) };
   const sink = directorySink(into, null);

@@ -94,15 +94,15 @@ const FLOODS = [
   `{{ 'x' ${"| upper ".repeat(20_000)} }}`,
 ];
 
-describe("a template that looks for a way out", () => {
+describe("a template that tries to escape", () => {
   test.each(ESCAPES.map((template) => [template]))("%s", (template) => {
     const said = outcome(template);
     expect(said).not.toContain(MARK);
     expect(said).not.toMatch(/root:x:|native code|\[Function|uid=\d/);
   });
-  test("there are at least 37 of them", () => expect(ESCAPES.length).toBeGreaterThanOrEqual(37));
+  test("the list has at least 37 templates", () => expect(ESCAPES.length).toBeGreaterThanOrEqual(37));
 
-  test("cannot get at what a caller sends as a variable of that name either", () => {
+  test("cannot misuse variables that a caller names like built-in properties", () => {
     for (const name of ["__proto__", "constructor", "range", "messages", "toString"])
       expect(() => outcome(`{{ ${name} }}`)).not.toThrow(TypeError);
     const sent = JSON.parse('{"__proto__": {"polluted": 1}, "constructor": {"polluted": 1}}');
@@ -118,7 +118,7 @@ describe("a template without end", () => {
     },
   );
 
-  test("is stopped by our budget: the same runs to its end without it", () => {
+  test("is stopped by our budget: without the budget the same template runs to its end", () => {
     const many = "{% for a in range(3000) %}{% for b in range(1000) %}{{ '' }}{% endfor %}{% endfor %}end";
     expect(() => compileTemplate(many)({})).toThrow("takes too long");
     expect(new Template(many).render({})).toBe("end");

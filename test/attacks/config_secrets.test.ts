@@ -56,7 +56,7 @@ describe("L8: a configuration file with a secret that every user of the machine 
     expect(JSON.parse(good.out)).toMatchObject({ ok: true, warnings: [] });
   });
 
-  test("verk doctor has it as a finding", async () => {
+  test("verk doctor reports the file as a finding", async () => {
     const finding = async (mode: number) => {
       const { out } = await run("doctor", "--json", "--config", fileOf(SECRET, mode));
       return JSON.parse(out).checks.find((each: { check: string }) => each.check === "configuration");

@@ -37,7 +37,7 @@ const steps = JOURNEY.filter(({ operation, own }) => own && operation.includes("
   ({ operation }) => !(operation in OPEN_TO_OTHERS) && !isAdmins(operation),
 );
 
-test("every route with an id is attacked here, is the administrator's, or is on the list of those open to others", () => {
+test("every route with an id is attacked here, is for administrators, or is on the list of open routes", () => {
   const attacked = new Set(steps.map(({ operation }) => operation));
   const rest = operations().filter((name) => !attacked.has(name) && !isAdmins(name));
   expect([...new Set(rest)].sort()).toEqual(Object.keys(OPEN_TO_OTHERS).sort());
@@ -90,7 +90,7 @@ describe("with ids of another workspace", () => {
 
   const nested = steps.filter(({ operation }) => (operation.match(/\{\w+\}/g) ?? []).length > 1);
   test.each(nested.map((step) => [step.operation, step] as const))(
-    "%s: nor under a parent of one's own",
+    "%s: 404 also under a parent of the caller's own workspace",
     async (_, step) => {
       const [theirs, own] = [await step.own!(app), await step.own!(attacker)];
       if (!isMade(step, theirs)) return void unmade.add(step.operation);
@@ -108,7 +108,7 @@ describe("with ids of another workspace", () => {
     },
   );
 
-  test("what could not be made on this machine needs a sandbox, and nothing else", () => {
+  test("only objects that need a sandbox could not be made on this machine", () => {
     expect([...unmade].filter((each) => !/ \/v1\/(sessions|reward_functions|training_jobs)/.test(each))).toEqual([]);
   });
 });

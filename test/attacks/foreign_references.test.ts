@@ -114,14 +114,14 @@ const KNOWN_TO_A: Record<string, (who: Workspace) => Reference> = {
 };
 
 describe("a body that names another workspace's object", () => {
-  test.each(Object.entries({ ...REFERENCES, ...KNOWN_TO_A }))("%s: it is not there", async (_what, make) => {
+  test.each(Object.entries({ ...REFERENCES, ...KNOWN_TO_A }))("%s: the object is not found", async (_what, make) => {
     const { path, json, param } = make("B");
     const { status, body } = await asB("POST", path, json);
     expect([status, body.error?.code, body.error?.param]).toEqual([404, "resource_not_found", param]);
     expect(JSON.stringify(body)).not.toContain(MARK);
   });
 
-  test.each(Object.entries(REFERENCES))("%s: its own workspace is let in with the same", async (_what, make) => {
+  test.each(Object.entries(REFERENCES))("%s: its own workspace is accepted with the same body", async (_what, make) => {
     const { path, json, param } = make("A");
     const { status, body } = await app.call("POST", path === JOBS ? `${JOBS}/validate` : path, json);
     expect(status).toBeLessThan(300);
@@ -135,21 +135,21 @@ describe("a body that names another workspace's object", () => {
     expect([status === 404, body.error?.code === "resource_not_found"]).toEqual([false, false]);
   });
 
-  test("validating tells no more than creating", async () => {
+  test("validation reveals no more than creation", async () => {
     const { json } = REFERENCES["dataset of a job"]!("B");
     const { body } = await asB("POST", `${JOBS}/validate`, json);
     expect(body).toMatchObject({ valid: false, errors: [{ param: "/dataset" }] });
   });
 
-  test("a volume of a session is not there either", async () => {
+  test("a volume of a session is not found either", async () => {
     const { status, body } = await asB("POST", "/v1/sessions", { volumes: [VOLUME] });
     if (body.error?.code !== "sessions_disabled")
       expect([status, body.error?.code]).toEqual([404, "resource_not_found"]);
   });
 });
 
-describe("what is read by a cursor, a filter or a header", () => {
-  test("a cursor of another workspace is not one's own", async () => {
+describe("reading by a cursor, a filter or a header", () => {
+  test("a cursor of another workspace is not valid here", async () => {
     const lists = ["datasets", "webhooks", "api_keys", "code_artifacts", "models"] as const;
     const ids = {
       datasets: theirs.dataset,

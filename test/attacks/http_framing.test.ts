@@ -65,7 +65,7 @@ describe("the framing of a request", () => {
     expect(await list.json()).toMatchObject({ data: [] });
   });
 
-  test("there are more than 29, and what is inside of them works by itself: it would have been taken", async () => {
+  test("the list has more than 29 requests, and each inner request works by itself", async () => {
     expect(names.length).toBeGreaterThan(29);
     const [first] = framings(key, mark);
     const { socket, statuses } = dial();
@@ -85,8 +85,8 @@ function drip(socket: Socket, byte: string) {
   socket.on("close", () => clearInterval(timer));
 }
 
-describe("a stranger that is slow", () => {
-  test("with its headers, or with nothing at all, is cut off", async () => {
+describe("a slow client without a key", () => {
+  test("with its headers, or without sending anything, is disconnected", async () => {
     const [silent, slow] = [dial(), dial()];
     slow.socket.write("GET /healthz HTTP/1.1\r\nHost: localhost\r\nX-A: ");
     drip(slow.socket, "a");
@@ -105,7 +105,7 @@ describe("a stranger that is slow", () => {
     expect(statuses()).toEqual([401]);
   });
 
-  test("holds up nobody else meanwhile", async () => {
+  test("delays no other client meanwhile", async () => {
     for (let i = 0; i < 50; i++) {
       const { socket } = dial();
       socket.write(

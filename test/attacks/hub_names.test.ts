@@ -51,21 +51,21 @@ const FILES = [
   `${"a/".repeat(6)}x.gguf`,
 ];
 
-describe("a name of the hub that leads somewhere else", () => {
-  test.each(NAMES.map((name) => [name]))("%j is not pulled, and the hub is not asked", async (name) => {
+describe("a name of the hub that leads to another place", () => {
+  test.each(NAMES.map((name) => [name]))("%j is not pulled, and the hub gets no request", async (name) => {
     const { status } = await app.call("POST", "/v1/models/pull", { name });
     expect([404, 422]).toContain(status);
     expect(hub.requests).toEqual([]);
   });
 
-  test("a usual name is asked for: the refusal above is the name's", async () => {
+  test("a usual name is requested, so the refusal above is caused by the name", async () => {
     const { status } = await app.call("POST", "/v1/models/pull", { name: "acme/x" });
     await pullAll(app.ctx, new AbortController().signal);
     expect([status, hub.requests.splice(0).length]).toEqual([202, 1]);
   });
 
   test.each(NAMES.filter((name) => !/^acme$|^acme\/x$/.test(name)).map((name) => [name]))(
-    "%j is no dataset either",
+    "%j is refused as a dataset too",
     async (name) => {
       const dialer = createDialer(NOTHING_ALLOWED, { connectMs: 1_000 });
       const source = { source_type: "hf" as const, hub_dataset: name };
@@ -82,7 +82,7 @@ describe("a file of a repository whose name leads out of its folder", () => {
     expect(() => chooseFile("acme/x", [{ path, size: 1, sha256: null }], undefined)).toThrow(HubError);
   });
 
-  test("is passed over for one that does not; nothing lies beside the folder of models", () => {
+  test("is skipped for a file with a safe name, and nothing is written beside the folder of models", () => {
     const good = { path: "ok.gguf", size: 1, sha256: null };
     const files = [...FILES.map((path) => ({ path, size: 0, sha256: null })), good];
     expect(chooseFile("acme/x", files, undefined)).toEqual(good);

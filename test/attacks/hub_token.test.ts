@@ -35,7 +35,7 @@ async function pulled(app: TestApp, key: string) {
 const bearers = (hub: ReturnType<typeof hubWith>) => new Set(hub.requests.map(({ authorization }) => authorization));
 
 describe("L6: the operator's token of the hub", () => {
-  test("is not used for a workspace without an admin key, which is told what to do", async () => {
+  test("is not used for a workspace without an admin key, and the error says what to do", async () => {
     const hub = hubWith(OPERATORS);
     const app = appAt(hub.url);
     const { status, error } = await pulled(app, app.keyA);
@@ -44,7 +44,7 @@ describe("L6: the operator's token of the hub", () => {
     expect(bearers(hub)).toEqual(new Set([null]));
   });
 
-  test("is used for a workspace that holds an admin key, also when another key of it asks", async () => {
+  test("is used for a workspace that holds an admin key, also for requests of its other keys", async () => {
     const hub = hubWith(OPERATORS);
     const app = appAt(hub.url);
     const { key } = app.keyOf("operators", ["inference"]);
@@ -52,7 +52,7 @@ describe("L6: the operator's token of the hub", () => {
     expect(bearers(hub)).toEqual(new Set([`Bearer ${OPERATORS}`]));
   });
 
-  test("is not used any more once the admin key is revoked or has expired", async () => {
+  test("is no longer used once the admin key is revoked or has expired", async () => {
     for (const end of ["status = 'revoked'", "expires_at = 1"]) {
       const hub = hubWith(OPERATORS);
       const app = appAt(hub.url);
@@ -63,13 +63,13 @@ describe("L6: the operator's token of the hub", () => {
     }
   });
 
-  test("is used for everybody where hub.token_for says so", async () => {
+  test("is used for all workspaces if hub.token_for says so", async () => {
     const hub = hubWith(OPERATORS);
     const app = appAt(hub.url, { "hub.token_for": "all" });
     expect(await pulled(app, app.keyA)).toMatchObject({ status: "ready" });
   });
 
-  test("a file that it opened for the operator is not given to a workspace that the hub refuses", async () => {
+  test("a file that the operator's token opened is not given to a workspace that the hub refuses", async () => {
     const hub = hubWith(OPERATORS);
     const app = appAt(hub.url);
     expect(await pulled(app, app.adminKey)).toMatchObject({ status: "ready" });
@@ -80,7 +80,7 @@ describe("L6: the operator's token of the hub", () => {
 describe("a workspace's own token, the secret HUB_TOKEN", () => {
   const put = (app: TestApp, json: object, key: string) => app.call("PUT", "/v1/secrets/HUB_TOKEN", json, { key });
 
-  test("is used for that workspace alone, and before the operator's", async () => {
+  test("is used only for that workspace, and wins over the operator's token", async () => {
     const hub = hubWith(OWN);
     const app = appAt(hub.url, { "hub.token_for": "all" });
     await put(app, { value: OWN }, app.keyA);

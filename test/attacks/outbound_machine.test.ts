@@ -32,18 +32,18 @@ describe("a public address of this machine's own interfaces", () => {
     expect(leads).rejects.toMatchObject({ code: "address_refused" });
   });
 
-  test("passes once no interface has it, and other public addresses pass anyway", () => {
+  test("is accepted once no interface has it, and other public addresses are always accepted", () => {
     expect(allowed(`https://${OWN4}/`, withOwn())).toBe(true);
     expect(allowed(`https://[${OWN6}]/`, withOwn())).toBe(true);
     expect(allowed("https://8.8.8.8/")).toBe(true);
   });
 
-  test("can be opened by the operator, by that address alone", () => {
+  test("can be allowed by the operator, only by that address", () => {
     const listed = { ...policy, cidrs: networkPolicy({ allow_private: false, allow: [`${OWN4}/32`] }).cidrs };
     expect([allowed(`https://${OWN4}/`, listed), allowed(`https://[${OWN6}]/`, listed)]).toEqual([true, false]);
   });
 
-  test("is asked for at each dial: an interface that comes later closes a target that is remembered", () => {
+  test("is checked at each connection: a new interface also closes a remembered target", () => {
     const own = new Set<string>();
     const later: Policy = { ...policy, own: () => own };
     const targets = new Map();
@@ -53,7 +53,7 @@ describe("a public address of this machine's own interfaces", () => {
     expect(target).toThrow("an address of this machine");
   });
 
-  test("the server's policy has the addresses that the kernel tells", () => {
+  test("the server's policy has the addresses that the kernel reports", () => {
     const own = networkPolicy({ allow_private: false, allow: [] }).own?.() ?? new Set();
     const all = Object.values(networkInterfaces()).flatMap((each) => each ?? []);
     expect(all.length).toBeGreaterThan(0);
@@ -102,7 +102,7 @@ describe("a proxy of the environment", () => {
     expect([plain.connections, target.connections]).toEqual([1, 1]);
   });
 
-  test("would be used by a plain fetch: the test can fail", async () => {
+  test("would be used by a plain fetch, so the test can fail", async () => {
     const url = JSON.stringify(`http://127.0.0.1:${plain.port}/`);
     expect(await ask(`console.log((await fetch(${url})).status)`)).toBe("502");
     expect(proxy.connections).toBe(1);

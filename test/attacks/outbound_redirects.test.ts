@@ -81,7 +81,7 @@ function unharmed() {
 test("the list has 25 targets", () => expect(new Set(targets).size).toBe(25));
 
 describe.each(CODES)("a redirect with %d to 25 places inside", (code) => {
-  test("of an image's address reaches none of them", async () => {
+  test("from an image's address reaches none of the targets", async () => {
     for (const to of targets) {
       const url = `${server.url.origin}/?code=${code}&to=${encodeURIComponent(to)}`;
       const { status, body } = await app.call("POST", "/api/detect/url", { url });
@@ -90,7 +90,7 @@ describe.each(CODES)("a redirect with %d to 25 places inside", (code) => {
     unharmed();
   });
 
-  test("of the hub reaches none of them, and takes no token along", async () => {
+  test("from the hub reaches none of the targets, and carries no token", async () => {
     for (const to of targets) {
       const url = `${server.url.origin}/m?code=${code}&to=${encodeURIComponent(to)}`;
       const answer = get(app.ctx, url, { token: "hf_secret", timeoutMs: 60_000, maxBytes: 1_000 });
@@ -103,7 +103,7 @@ describe.each(CODES)("a redirect with %d to 25 places inside", (code) => {
     unharmed();
   });
 
-  test("of a dataset's hub reaches none of them", async () => {
+  test("from a dataset's hub reaches none of the targets", async () => {
     const dialer = createDialer(
       { allow_private: false, allow: ["127.0.0.1"], ca_file: "" },
       { connectMs: 60_000, lookup },
@@ -125,7 +125,7 @@ describe.each(CODES)("a redirect with %d to 25 places inside", (code) => {
   });
 });
 
-test("a loop of redirects ends after three, each of them connected to anew", async () => {
+test("a loop of redirects ends after three, each with a new connection", async () => {
   const url = `${server.url.origin}/?code=302&to=`;
   const loop = `${url}${encodeURIComponent("/?code=302&to=/")}`;
   const { body } = await app.call("POST", "/api/detect/url", { url: loop });
@@ -133,7 +133,7 @@ test("a loop of redirects ends after three, each of them connected to anew", asy
   expect(dials.hosts.splice(0).length).toBeLessThanOrEqual(4);
 });
 
-test("where the operator allows the canary's address, the same redirect reaches it: the attack is one", async () => {
+test("if the operator allows the canary's address, the same redirect reaches it, so the attack is real", async () => {
   const bare = open({ dial: dialWith, flags: { "network.allow": ["127.0.0.1", "127.0.0.2"] } });
   const url = `${server.url.origin}/?code=302&to=${encodeURIComponent(targets[0]!)}`;
   await bare.call("POST", "/api/detect/url", { url });

@@ -103,7 +103,7 @@ describe("a name of the attacker's own zone that leads inside", () => {
   });
 });
 
-test("without the guard most forms are connected to: they are attacks", async () => {
+test("without the guard most forms connect, so the attacks are real", async () => {
   const before = dials.hosts.length;
   const { status } = await SINKS["POST /api/detect/url"]!(bare, "https://metadata.attack.example/");
   expect([status, dials.hosts.slice(before)]).toEqual([502, ["169.254.169.254"]]);

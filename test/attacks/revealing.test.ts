@@ -22,7 +22,7 @@ describe("a GET that reveals a secret", () => {
       )
       .all();
 
-  test("is in the audit log when its answer is there", async () => {
+  test("is in the audit log when the caller gets the answer", async () => {
     const id = await endpoint();
     const { status, body } = await app.call("GET", `/v1/webhooks/${id}/secret`);
     expect([status, typeof body.secret]).toEqual([200, "string"]);
@@ -32,14 +32,14 @@ describe("a GET that reveals a secret", () => {
     expect(JSON.stringify(shown)).not.toContain(body.secret);
   });
 
-  test("shows nothing where the entry cannot be kept", async () => {
+  test("shows nothing if the entry cannot be stored", async () => {
     const id = await endpoint();
     app.ctx.db.$client.run("CREATE TRIGGER no_audit BEFORE INSERT ON audit_log BEGIN SELECT RAISE(ABORT, 'full'); END");
     const { status, body } = await app.call("GET", `/v1/webhooks/${id}/secret`);
     expect([status >= 500, JSON.stringify(body).includes("whsec_")]).toEqual([true, false]);
   });
 
-  test("is this one: no other GET of the document has a secret in its answer", () => {
+  test("is the only one: no other GET of the document has a secret in its answer", () => {
     const gets = JOURNEY.map(({ operation }) => operation).filter((each) =>
       /^GET .*(secret|token|reveal|private)/.test(each),
     );
@@ -55,7 +55,7 @@ describe("the setup token", () => {
   const redeem = (token: string | undefined) => app.call("POST", "/setup", { token }, { key: null });
   beforeEach(() => app.ctx.db.$client.run("DELETE FROM api_keys"));
 
-  test("works for 24 hours and not longer; the answer says how to get another", async () => {
+  test("works for 24 hours and no longer; the answer says how to get another", async () => {
     const { setupToken } = setup.prepare(app.ctx);
     clock.advance(24 * HOUR_MS);
     const { status, body } = await redeem(setupToken);
@@ -64,13 +64,13 @@ describe("the setup token", () => {
     expect(body.error.message).toContain("verk keys create --scope admin");
   });
 
-  test("still works a moment before", async () => {
+  test("still works a moment before its end", async () => {
     const { setupToken } = setup.prepare(app.ctx);
     clock.advance(24 * HOUR_MS - 1);
     expect((await redeem(setupToken)).status).toBe(201);
   });
 
-  test("of a restart after that is a new one, and the old one stays dead", async () => {
+  test("of a later restart is new, and the old token stays invalid", async () => {
     const old = setup.prepare(app.ctx).setupToken;
     clock.advance(25 * HOUR_MS);
     const { setupToken } = setup.prepare(app.ctx);

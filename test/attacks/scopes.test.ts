@@ -52,12 +52,12 @@ describe("every operation with every scope", () => {
     return { operation, method, path, need: needOf(method, path) };
   });
 
-  test("there are more than 100 of them, and strangers have few", () => {
+  test("there are more than 100 operations, and callers without a key have few", () => {
     expect(calls.length).toBeGreaterThan(100);
     expect(calls.filter(({ need }) => need === "none")).toHaveLength(12);
   });
 
-  test.each(SCOPES.map((scope) => [scope]))("%s opens what it should and nothing else", async (scope) => {
+  test.each(SCOPES.map((scope) => [scope]))("%s opens its operations and nothing else", async (scope) => {
     const wrong: string[] = [];
     for (const { operation, method, path, need } of calls) {
       if (need === "none") continue;
@@ -72,7 +72,7 @@ describe("every operation with every scope", () => {
   });
 });
 
-describe("a key cannot become more than it is", () => {
+describe("a key cannot raise its own rights", () => {
   const mint = (scope: Scope, json: object) =>
     app.call("POST", "/v1/api_keys", { name: "k", ...json }, { key: keys.get(scope)! });
 
@@ -83,7 +83,7 @@ describe("a key cannot become more than it is", () => {
     },
   );
 
-  test("a key of one workspace makes no administrator, alone or among others, however it is written", async () => {
+  test("a key of one workspace cannot make an admin key, alone or in a list, in any spelling", async () => {
     for (const scopes of [["admin"], ["*", "admin"], ["read", "admin"]])
       expect((await mint("*", { scopes })).status).toBe(403);
     for (const scopes of [
@@ -100,7 +100,7 @@ describe("a key cannot become more than it is", () => {
       expect((await mint("*", { scopes })).status).toBe(422);
   });
 
-  test("a key that ends makes none that outlives it", async () => {
+  test("a key that expires cannot make a key that outlives it", async () => {
     const ends = new Date(Date.now() + 3_600_000).toISOString();
     const { body } = await mint("*", { scopes: ["*"], expires_at: ends });
     const child = (json: object) =>

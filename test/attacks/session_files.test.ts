@@ -87,7 +87,7 @@ describe.each([
     }
   });
 
-  test("takes nothing and deletes nothing there", async () => {
+  test("reads nothing and deletes nothing outside", async () => {
     const before = outside();
     const got = new Map<string, number>();
     const judge = (what: string, path: string, status: number) => {
@@ -101,9 +101,9 @@ describe.each([
   });
 });
 
-test("there are more than 38 of them", () => expect(PATHS.length + LINKS.length).toBeGreaterThan(38));
+test("the list has more than 38 attacks", () => expect(PATHS.length + LINKS.length).toBeGreaterThan(38));
 
-test("a reader of this machine that follows links would get the canary: they are attacks", async () => {
+test("a reader that follows links would get the canary, so the attacks are real", async () => {
   const fresh = (await newSession(app)).id;
   await exec(app, fresh, `ln -s ${canary} abs; mkdir d; ln -s ${canary} d/abs`);
   const folder = folderOf(fresh);
@@ -111,7 +111,7 @@ test("a reader of this machine that follows links would get the canary: they are
   expect(readFileSync(join(folder, "d/abs"), "utf8")).toBe(CANARY);
 });
 
-test("L5: a session can read where the data directory lies, and reaches nothing there", async () => {
+test("L5: a session can read the path of the data directory, and reaches nothing there", async () => {
   const lines = "sed -n 's#^[^ ]* [^ ]* [^ ]* \\(/.*\\)/sessions/ses_[^ ]* /workspace .*#\\1#p' /proc/self/mountinfo";
   const seen = (await exec(app, id, lines)).stdout.trim();
   const dataDir = realpathSync(app.dir);

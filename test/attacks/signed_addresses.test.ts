@@ -100,7 +100,7 @@ describe.each(Object.entries(KINDS))("the signed address of %s", (_name, kind) =
     expect((await use(kind, url)).status).toBeLessThan(300); // the change is what was refused
   });
 
-  test("is no address of another method, nor with the signature of another address", async () => {
+  test("is not valid for another method, nor with the signature of another address", async () => {
     const [url, second] = [await kind.make(), await kind.make()];
     for (const method of ["GET", "PUT", "POST", "DELETE", "PATCH"].filter((each) => each !== kind.method))
       expect((await use(kind, url, method)).status).toBeGreaterThanOrEqual(400);
@@ -115,7 +115,7 @@ describe.each(Object.entries(KINDS))("the signed address of %s", (_name, kind) =
     expect(await use(kind, url)).toEqual({ status: 403, code: "invalid_signature" });
   });
 
-  test("ends with the key that asked for it: revoked or expired", async () => {
+  test("ends with the key that requested it: revoked or expired", async () => {
     for (const end of ["revoked", "expired"]) {
       const { id, key } = await post("/v1/api_keys", { name: "ci" });
       const url = await kind.make(key);
@@ -125,7 +125,7 @@ describe.each(Object.entries(KINDS))("the signed address of %s", (_name, kind) =
     }
   });
 
-  test("is used up by the first who sends to it", async () => {
+  test("is used up by the first sender", async () => {
     if (kind.method === "GET") return; // a download may be repeated until it expires
     const url = await kind.make();
     expect((await use(kind, url)).status).toBeLessThan(300);
@@ -134,7 +134,7 @@ describe.each(Object.entries(KINDS))("the signed address of %s", (_name, kind) =
     expect(again.status).toBe(isPart ? 200 : 409);
   });
 
-  test("opens with a changed expiry that the server's own key has signed: the signature is the wall", async () => {
+  test("works with a changed expiry if the server's own key signed it, so the signature is the protection", async () => {
     const url = new URL(await kind.make());
     const expiresAtSeconds = Number(url.searchParams.get("expires")) + 3600;
     const use_ = { method: kind.method, path: url.pathname, sizeBytes: null, sha256: null };
@@ -146,7 +146,7 @@ describe.each(Object.entries(KINDS))("the signed address of %s", (_name, kind) =
   });
 });
 
-test("an address dies with its workspace's suspension", async () => {
+test("a suspended workspace invalidates its addresses", async () => {
   const { key, workspaceId } = app.keyOf("gamma", ["*"]);
   await app.call("POST", "/v1/volumes", { name: "lab" }, { key });
   const kind = KINDS["an upload"]!;

@@ -68,7 +68,7 @@ describeWith("az, against Azurite", started, ({ server, service, shared, sas, bl
     expect(await readRows(openSource({ open, ...split }))).toEqual(['{"a":1}']);
   });
 
-  test("a signature that may read but not list reads one blob; one that is over is refused and not repeated", async () => {
+  test("a signature that may read but not list reads one blob; an expired one is refused and not repeated", async () => {
     await put("sas/rows.jsonl", '{"a":1}\n');
     expect(await readRows(at(uri("sas/rows.jsonl"), { sas_token: signed("r") }))).toEqual(['{"a":1}']);
     const over = signed("rl", new Date(Date.now() - 3_600_000));
@@ -86,7 +86,7 @@ describeWith("az, against Azurite", started, ({ server, service, shared, sas, bl
     expectSilence(down, [sig]);
   });
 
-  test("without credentials what is public is read", async () => {
+  test("public objects are read without credentials", async () => {
     const open_ = service.getContainerClient("verk-public");
     await open_.create({ access: "container" });
     await open_.getBlockBlobClient("rows.jsonl").upload('{"a":1}', 7);

@@ -4,6 +4,7 @@ import { createDialer } from "../../src/workers/connector/dialer.ts";
 import { timestamp } from "../../src/workers/connector/sql/bigquery/values.ts";
 import { until } from "../harness.ts";
 import { cuttingProxy } from "../servers/proxy.ts";
+import { sweep } from "../sweep.ts";
 import { ask, type Fake, NUMBERS } from "./bigquery_kit.ts";
 import { type FakeTable, fakeBigquery, PROJECT } from "./fake_bigquery.ts";
 import { LIMITS, linesOf, NOTHING_ALLOWED, type QueryOptions, quiet, readAside, refusal, rowsOf } from "./sql_kit.ts";
@@ -116,7 +117,7 @@ test("an empty result is no rows", async () => {
   expect(await connector.count(quiet())).toBe(0);
 });
 
-test("a server that asks for patience gets some", async () => {
+test("a request that the server asks to delay is retried later", async () => {
   using fake = fakeBigquery();
   fake.answers.set("SELECT numbers", NUMBERS);
   fake.stumble(2);
@@ -161,7 +162,7 @@ test("the key file itself may be the credentials, and names the project", async 
   expect(await linesOf(ask(fake, "SELECT numbers", { credentials: fake.account, source }))).toHaveLength(1);
 });
 
-test("what is no SELECT is refused by its kind, before it could run", async () => {
+test("a statement that is no SELECT is refused by its kind before it runs", async () => {
   using fake = fakeBigquery();
   fake.answers.set("WITH a AS (SELECT 1) SELECT script", { ...NUMBERS, statementType: "SCRIPT" });
   const error = await refused(fake, "WITH a AS (SELECT 1) SELECT script");
@@ -186,7 +187,7 @@ test.each([
   expect(error.message).toContain("Table p:d.t");
 });
 
-test("a column that comes twice is refused with advice", async () => {
+test("a duplicate column is refused with advice", async () => {
   using fake = fakeBigquery();
   fake.answers.set("SELECT a, a", {
     ...NUMBERS,
@@ -198,7 +199,7 @@ test("a column that comes twice is refused with advice", async () => {
   expect((await refused(fake, "SELECT a, a")).message).toContain("AS");
 });
 
-test("cancelling stops the reading and the job", async () => {
+test("cancelling stops the read and the job", async () => {
   using fake = fakeBigquery();
   fake.answers.set("SELECT numbers", { ...NUMBERS, slow: 1_000_000 });
   const stop = new AbortController();
@@ -230,7 +231,7 @@ test("a connection that is cut in the middle is an error that says so", async ()
 test.each([
   ["the same page for ever", { next: "3", total: 3 }, "returned the same page token twice"],
   ["more rows than there are", { next: "0", total: 10 }, "sent 20 of 10 rows"],
-])("a server that sends %s is left", async (_, behaviour, message) => {
+])("a read of %s fails", async (_, behaviour, message) => {
   using fake = fakeBigquery();
   fake.answers.set("SELECT numbers", { ...NUMBERS, ...behaviour });
   const error = await refused(fake, "SELECT numbers");
@@ -252,14 +253,15 @@ test("a row that is too long is refused with its number", async () => {
   expect(error.message).toContain("Row 777 ");
 });
 
-test("a million rows are read in flat memory", async () => {
+const ROWS = sweep({ quick: 200_000, full: 1_000_000 });
+test(`${ROWS} rows are read in flat memory`, async () => {
   using fake = fakeBigquery();
-  fake.answers.set("SELECT numbers", { ...NUMBERS, total: 1_000_000 });
+  fake.answers.set("SELECT numbers", { ...NUMBERS, total: ROWS });
   const db_connection = { project_id: PROJECT, endpoint: fake.url };
   const reading = await readAside(
     { source_type: "bigquery", db_connection, db_query: "SELECT numbers" },
     { service_account: fake.account },
   );
-  expect(reading.rows).toBe(1_000_000);
+  expect(reading.rows).toBe(ROWS);
   expect(reading.growthBytes).toBeLessThan(150e6);
 }, 120_000);

@@ -70,7 +70,7 @@ describeWith("bigquery-local", bigqueryLocal, (server) => {
   };
   const there = (query: string) => openWith(open, { source, query, credentials: { access_token: "any" } });
 
-  test("a real engine's rows come through, in the order of the query", async () => {
+  test("rows of a real engine arrive in the order of the query", async () => {
     const query =
       "SELECT x, CONCAT('r', CAST(x AS STRING)) AS s, TIMESTAMP '2020-01-01 10:00:00.5+02' AS ts, b'\\xff\\x00' AS b, " +
       "STRUCT(x AS a, [1, 2] AS l) AS r, CAST('nan' AS FLOAT64) AS nan, CAST(NULL AS STRING) AS none " +
@@ -91,7 +91,7 @@ describeWith("bigquery-local", bigqueryLocal, (server) => {
     });
   }, 120_000);
 
-  test("a table that is not there is an error, and no rows", async () => {
+  test("a missing table is an error, not an empty result", async () => {
     const error = await refusal(() => linesOf(there("SELECT * FROM no_such.no_such_table")));
     expect(error).toMatchObject({ param: "/db_query" });
     expect(error.message).toContain("no_such_table");

@@ -9,13 +9,10 @@ const JSONL = '{"a":1,"big":12345678901234567890.120}\n\n  {"b": "é😀"}  \r\n
 const ROWS = ['{"a":1,"big":12345678901234567890.120}', '{"b": "é😀"}', '{"c":[1, 2]}'];
 
 describe("JSON lines", () => {
-  test.each([1, 3, 7, 1000])(
-    "come as they were written, whatever the chunks of the network (%d bytes)",
-    async (step) => {
-      expect(await readAll(memoryFile("x.jsonl", `\ufeff${JSONL}`, step))).toEqual(ROWS);
-      expect(await readAll(memoryFile("x.jsonl", `${JSONL}\n`, step))).toEqual(ROWS);
-    },
-  );
+  test.each([1, 3, 7, 1000])("arrive as written for all chunks of the network (%d bytes)", async (step) => {
+    expect(await readAll(memoryFile("x.jsonl", `\ufeff${JSONL}`, step))).toEqual(ROWS);
+    expect(await readAll(memoryFile("x.jsonl", `${JSONL}\n`, step))).toEqual(ROWS);
+  });
 
   test.each([
     ["x.jsonl.gz", gzipSync(JSONL)],
@@ -24,7 +21,7 @@ describe("JSON lines", () => {
     ["x.ndjson.zst", zstdCompressSync(JSONL)],
     ["two members.json.gz", Buffer.concat([gzipSync(`${ROWS[0]}\n`), gzipSync(`${ROWS[1]}\n${ROWS[2]}`)])],
     ["two frames.zst", Buffer.concat([zstdCompressSync(`${ROWS[0]}\n`), zstdCompressSync(`${ROWS[1]}\n${ROWS[2]}`)])],
-  ])("%s is unpacked", async (name, bytes) => {
+  ])("%s is decompressed", async (name, bytes) => {
     expect(await readAll(memoryFile(name, bytes, 5))).toEqual(ROWS);
   });
 
@@ -54,7 +51,7 @@ describe("JSON lines", () => {
     expect(fault.message).toStartWith(message);
   });
 
-  test("what is not UTF-8 is refused with its line", async () => {
+  test("text that is not UTF-8 is refused with its line", async () => {
     const bytes = Buffer.concat([Buffer.from('{"a":1}\n{"a":"'), Buffer.from([0xc3, 0x28]), Buffer.from('"}\n{}\n')]);
     expect((await faultOf(readAll(memoryFile("x.jsonl", bytes)))).message).toBe("x.jsonl: line 2 is not valid UTF-8");
   });
@@ -70,7 +67,7 @@ describe("JSON lines", () => {
     expect(endless.closed).toBe(1);
   });
 
-  test("a small file that unpacks without end is left as soon as it is seen", async () => {
+  test("a small file that unpacks without end is refused as soon as this is seen", async () => {
     for (const content of [Buffer.alloc(200_000_000, "x"), Buffer.alloc(200_000_000, "\n")]) {
       const bomb = memoryFile("x.jsonl.gz", gzipSync(content), 1024);
       expect((await faultOf(readAll(bomb))).code).toBe("invalid_rows");
@@ -78,7 +75,7 @@ describe("JSON lines", () => {
     }
   });
 
-  test("a reading goes on at the byte where it stood, and packed ones at the row", async () => {
+  test("a read resumes at its byte, and a packed file at its row", async () => {
     const text = Array.from({ length: 5000 }, (_, i) => `{"i":${i}}\n`).join("");
     for (const file of [memoryFile("x.jsonl", text, 4096), memoryFile("x.jsonl.gz", gzipSync(text), 512)]) {
       const pieces: Piece[] = [];
@@ -116,7 +113,7 @@ describe("CSV", () => {
     expect(await readAll(memoryFile("x.csv", "a,b\r1,2\r3,4\r"))).toEqual(['{"a":"1","b":"2"}', '{"a":"3","b":"4"}']);
   });
 
-  test("a header alone is no row, and a column without a name is called after its place", async () => {
+  test("a header alone is no row, and a column without a name is named by its position", async () => {
     expect(await readAll(memoryFile("x.csv", "a,b\n"))).toEqual([]);
     expect(await columnsOf(memoryFile("x.csv", "a,b"), ROW_BYTES)).toEqual(["a", "b"]);
     expect(await readAll(memoryFile("x.csv", ",__proto__\n0,x\n"))).toEqual(['{"column_1":"0","__proto__":"x"}']);
@@ -136,7 +133,7 @@ describe("CSV", () => {
     ['a\n"b"c\n', "x.csv: invalid CSV: Invalid Closing Quote"],
     [new Uint8Array([0xff, 0xfe, 0x61, 0x00]), "x.csv: it is not valid UTF-8. Save it as UTF-8"],
     [new Uint8Array([0x61, 0x0a, 0x62, 0xc3]), "x.csv: it is not valid UTF-8. Save it as UTF-8"],
-  ])("%j is refused in words", async (text, message) => {
+  ])("%j is refused with a message", async (text, message) => {
     const fault = await faultOf(readAll(memoryFile("x.csv", text)));
     expect(fault.code).toBe("invalid_rows");
     expect(fault.message).toStartWith(message);
@@ -154,7 +151,7 @@ describe("CSV", () => {
 });
 
 describe("a format", () => {
-  test("is read from the name, whatever packs it", () => {
+  test("is read from the name, with any compression", () => {
     const names = ["a/b.JSONL", "x.csv.gz", "x.parquet", "x.tsv.zst", "x.jsonl.gzip", "part-0", "x.gz", "x.arrow"];
     expect(names.map(formatByName)).toEqual([
       "jsonl",
@@ -168,7 +165,7 @@ describe("a format", () => {
     ]);
   });
 
-  test("is else seen in the first bytes, or asked for", async () => {
+  test("is otherwise detected in the first bytes, or the error asks for it", async () => {
     expect(await readAll(memoryFile("part-0", ' \n{"a":1}'))).toEqual(['{"a":1}']);
     expect((await faultOf(readAll(memoryFile("part-0", "PAR1 and no more")))).message).toContain("as Parquet");
     expect((await faultOf(readAll(memoryFile("part-0", "a,b\n")))).message).toBe(
@@ -181,7 +178,7 @@ describe("a format", () => {
     expect(zip.closed).toBe(1);
   });
 
-  test("columns are the names in the first rows; only Parquet knows how many rows there are", async () => {
+  test("columns are the names in the first rows; only Parquet states its number of rows", async () => {
     expect(await columnsOf(memoryFile("x.jsonl.gz", gzipSync(JSONL)), ROW_BYTES)).toEqual(["a", "big", "b", "c"]);
     expect((await faultOf(columnsOf(memoryFile("x.jsonl", "{a}"), ROW_BYTES))).message).toContain("row 1 is not valid");
     expect(await countOf(memoryFile("x.jsonl", JSONL))).toBe(null);
@@ -191,7 +188,7 @@ describe("a format", () => {
   });
 });
 
-test("a quote inside a cell that has none around it is the rows' fault, not a broken source", async () => {
+test("a quote inside an unquoted cell is an error of the rows, not a broken source", async () => {
   const fault = await faultOf(readAll(memoryFile("rows.csv", 'prompt,n\n"a" b"c,1\nx"y,2\n')));
   expect([fault.code, fault.message.includes("invalid CSV")]).toEqual(["invalid_rows", true]);
   const opening = await faultOf(readAll(memoryFile("rows.csv", 'prompt,n\na "b",1\n')));

@@ -104,7 +104,7 @@ test("the days and nanoseconds of INT96 are an instant", async () => {
   expect(await readAll(fileOf(schema, leaf, 1))).toEqual(['{"t":"1971-01-01T01:02:03.000000001Z"}']);
 });
 
-describe("what a file claims about itself is not believed", () => {
+describe("the parser does not trust the claims of a file about itself", () => {
   const dictionary: Page = { dictionary: 1, count: 1, values: plainTexts(["x"]) };
   const indexes = (count: number, run: bigint): Page => ({
     count,

@@ -73,7 +73,7 @@ describeWith(
       });
     });
 
-    test("times are ISO 8601, whatever their unit and however far away", async () => {
+    test("times are ISO 8601 for every unit and every date", async () => {
       const file = await written(
         "times",
         `SELECT TIMESTAMP '1969-12-31 23:59:59.999999' AS micros, TIMESTAMP_MS '2024-02-29 12:00:00.5' AS millis,
@@ -108,7 +108,7 @@ describeWith(
       expect(line).toContain('"negative":-0,');
     });
 
-    test("no rows, the columns, the count, and going on after any row", async () => {
+    test("empty files, columns, counts and resumed reads after any row are right", async () => {
       const none = await written("none", "SELECT 1 AS a WHERE false", "COMPRESSION snappy");
       expect([await readAll(none), await parquetCount(none), await parquetColumns(none)]).toEqual([[], 0, ["a"]]);
       const file = await written("some", "SELECT i, [i] AS l FROM range(5000) t(i)", "ROW_GROUP_SIZE 2048");
@@ -123,14 +123,14 @@ describeWith(
       expect(file.reads).toHaveLength(2); // the footer and the last row group: earlier ones are not read
     });
 
-    test("a row that is too long, one that a small dictionary makes, is refused", async () => {
+    test("a row that a small dictionary makes too long is refused", async () => {
       const select = "SELECT list_transform(range(200), x -> repeat('x', 10000)) AS l FROM range(3)";
       const fault = await faultOf(readAll(await written("long", select, "COMPRESSION zstd")));
       expect(fault.code).toBe("invalid_rows");
       expect(fault.message).toContain("is longer than 1000000 bytes");
     });
 
-    test("a file that was damaged anywhere gives an error in words or rows, and never much memory", async () => {
+    test("a file damaged at any byte gives an error with a message or rows, and never uses much memory", async () => {
       const good = await written(
         "small",
         "SELECT i, 'x' || i AS s, [i, i] AS l FROM range(300) t(i)",

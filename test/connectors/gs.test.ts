@@ -96,7 +96,7 @@ function fakeGoogle() {
 }
 
 describe("gs with a service account", () => {
-  test("signs for a token once and reads with it, however the key file is given", async () => {
+  test("signs for a token once and reads with it, for every form of the key file", async () => {
     using google = fakeGoogle();
     const { account, uri } = google;
     for (const credentials of [account, { service_account: account }, { service_account: JSON.stringify(account) }]) {
@@ -108,7 +108,7 @@ describe("gs with a service account", () => {
     }
   });
 
-  test("that is not known, or an access token that is over, is refused without a word of it", async () => {
+  test("that is unknown, or an expired access token, is refused without being repeated", async () => {
     using google = fakeGoogle();
     const other = generateKeyPairSync("rsa", { modulusLength: 2048 })
       .privateKey.export({ type: "pkcs8", format: "pem" })
@@ -128,7 +128,7 @@ describe("gs with a service account", () => {
     }
   });
 
-  test("goes nowhere that is not allowed, not even for its token", async () => {
+  test("connects only to allowed addresses, also for its token", async () => {
     using google = fakeGoogle();
     const elsewhere = { ...google.account, token_uri: "http://169.254.169.254/token" };
     const fault = await faultOf(at(google.uri, elsewhere).test(calm()));

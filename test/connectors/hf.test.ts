@@ -152,13 +152,13 @@ describe("files of a split", () => {
     ],
     ["lab/plain", { revision: "v9" }, "/hub_config/revision", "has no such revision"],
     ["lab/pictures", {}, "/hub_dataset", "has no JSONL, CSV or Parquet file in train (it has .png, .txt)"],
-  ])("%s %j is not there, and what is there is named", async (dataset, config, param, message) => {
+  ])("%s %j does not exist, and the error lists the existing ones", async (dataset, config, param, message) => {
     const fault = await faultOf(at(dataset, config).test(calm()));
     expect([fault.code, fault.param]).toEqual(["not_found", param]);
     expect(fault.message).toContain(message);
   });
 
-  test("a name that is none is refused", async () => {
+  test("an invalid name is refused", async () => {
     for (const name of ["../api", "a/b/c", "", "a b"]) {
       const fault = await faultOf(Promise.resolve().then(() => at(name)));
       expect([fault.code, fault.param]).toEqual(["invalid_source", "/hub_dataset"]);
@@ -167,7 +167,7 @@ describe("files of a split", () => {
 });
 
 describe("a token", () => {
-  test("opens what is private, and goes to the hub alone", async () => {
+  test("opens private files, and goes only to the hub", async () => {
     hub.requests.length = 0;
     expect(ids(await readRows(at("lab/secret", {}, "hf_MARKEDtoken")))).toEqual([6, 7, 8]);
     const store = hub.requests.filter(({ at }) => at === "store");
@@ -182,7 +182,7 @@ describe("a token", () => {
     ["lab/secret", "hf_MARKEDwrong", "the token may not read it"],
     ["lab/nowhere", undefined, "it does not exist, or is private"],
     ["lab/gated", "hf_MARKEDtoken", "only to users who accepted its terms"],
-  ])("%s with the token %p is refused in words that do not repeat it", async (dataset, token, message) => {
+  ])("%s with the token %p is refused with a message that does not repeat it", async (dataset, token, message) => {
     const fault = await faultOf(at(dataset, {}, token).test(calm()));
     expect([fault.code, fault.param]).toEqual(["unauthorized", "/hub_config/token"]);
     expect(fault.message).toContain(message);
@@ -191,7 +191,7 @@ describe("a token", () => {
 });
 
 describe("the way to the bytes", () => {
-  test("is judged at every hop", async () => {
+  test("is checked at every hop", async () => {
     const refused = await faultOf(at("lab/plain", {}, undefined, []).test(calm()));
     expect(refused.code).toBe("address_refused");
     const redirected = await faultOf(at("lab/plain", {}, undefined, ["127.0.0.1"]).test(calm()));
@@ -199,14 +199,14 @@ describe("the way to the bytes", () => {
     expectSilence(redirected, ["MARKED"]);
   });
 
-  test("is requests for again when the address is over", async () => {
+  test("is requested again when the address has expired", async () => {
     const connector = at("lab/plain");
     await connector.test(calm());
     hub.expire();
     expect(ids(await readRows(connector))).toEqual([0, 1, 2]);
   });
 
-  test("is taken up where it was cut, and given up in the end", async () => {
+  test("resumes where it was cut, and fails after too many cuts", async () => {
     using proxy = cuttingProxy(hub.storePort);
     hub.redirectTo(proxy.port);
     try {
@@ -224,7 +224,7 @@ describe("the way to the bytes", () => {
     }
   });
 
-  test("goes on after any piece, and is left by a cancel before its end", async () => {
+  test("resumes after any piece, and a cancel ends it early", async () => {
     let given = 0;
     const chunks = await chunksOf(at("lab/cut"));
     for (const { lines: some, cursor } of chunks.slice(0, 5)) {
@@ -245,7 +245,7 @@ describe("the way to the bytes", () => {
   });
 });
 
-test(`${LARGE_ROWS} rows in flat memory`, async () => {
+test(`${LARGE_ROWS} rows are read in flat memory`, async () => {
   const source = { source_type: "hf" as const, hub_dataset: "lab/large" };
   expectFlat(await readLarge({ source, credentials: {}, hubEndpoint: hub.url }));
 }, 120_000);

@@ -107,7 +107,7 @@ describeWith("mariadb", mariadb, (server) => {
     expect(error.message).toContain("Row 777 is longer than 1000000 bytes");
   });
 
-  test("cancelling stops the reading, also on the server", async () => {
+  test("cancelling stops the read, also on the server", async () => {
     const stop = new AbortController();
     const reading = linesOf(ask("SELECT sleep(60) AS cancelled_here FROM seq_1_to_3"), stop.signal).catch(
       (error: unknown) => error,
@@ -118,7 +118,7 @@ describeWith("mariadb", mariadb, (server) => {
     await until("it sleeps no more", async () => (await running("cancelled_here")) === 0);
   });
 
-  test("who stops reading leaves nothing running", async () => {
+  test("a reader that stops leaves nothing running", async () => {
     const query = "SELECT seq AS left_here, repeat('x', 1000) AS text FROM seq_1_to_1000000";
     for await (const { lines } of ask(query).rows({ signal: quiet() })) {
       expect(lines.length).toBeGreaterThan(0);
@@ -128,7 +128,7 @@ describeWith("mariadb", mariadb, (server) => {
     await until("it is gone", async () => (await running("left_here")) === 0);
   });
 
-  test("rows of megabytes are not held by the hundred", async () => {
+  test("rows of megabytes are not buffered by the hundred", async () => {
     const db_query = "SELECT repeat('x', 3000000) AS text FROM seq_1_to_200";
     const reading = await readAside({ ...source, db_query }, credentials);
     expect(reading.rows).toBe(200);

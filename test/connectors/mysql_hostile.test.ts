@@ -13,7 +13,7 @@ const reading = (port: number) =>
     }),
   );
 
-test("a server that falls silent after the login is given up", async () => {
+test("a read fails when the server is silent after the login", async () => {
   using server = await startFakeMysql(behaviours.silent);
   expect(await refusal(() => reading(server.port))).toMatchObject({
     code: "broken",
@@ -21,7 +21,7 @@ test("a server that falls silent after the login is given up", async () => {
   });
 });
 
-test("a row that never ends does not fill the memory", async () => {
+test("a row without end does not fill the memory", async () => {
   using server = await startFakeMysql(behaviours.endless);
   const error = await refusal(() => reading(server.port));
   expect(error).toMatchObject({ code: "invalid_rows", message: expect.stringContaining("longer than 1000000 bytes") });

@@ -82,7 +82,7 @@ export function objectStoreTests(bench: Bench) {
     });
     const ids = (rows: string[]) => rows.map((row) => JSON.parse(row).id as number);
 
-    test("of one prefix are read in the order of their keys, without what is hidden", async () => {
+    test("of one prefix are read in the order of their keys, without hidden objects", async () => {
       expect(ids(await readRows(at(uri("many/"))))).toEqual([0, 1, 2, 3, 4, 5, 0, 1, 2]);
       expect(ids(await readRows(at(uri("many"))))).toEqual([0, 1, 2, 3, 4, 5, 0, 1, 2, 99]);
       expect(ids(await readRows(at(uri("many/**.jsonl"))))).toEqual([0, 1, 2]);
@@ -91,7 +91,7 @@ export function objectStoreTests(bench: Bench) {
       expect(await at(uri("many/c*")).count(calm())).toBe(3);
     });
 
-    test("more than one page of them", async () => {
+    test("more than one page of objects is read", async () => {
       const putAll = bench.putAll ?? putInTurn;
       // Hidden objects fill the first page and are not read: each request is expensive with an emulated server.
       const hidden = Array.from({ length: 1000 }, (_, i) => `pages/_${String(i).padStart(4, "0")}`);
@@ -105,7 +105,7 @@ export function objectStoreTests(bench: Bench) {
         await Promise.all(objects.slice(i, i + 15).map(({ name, content }) => put(name, content)));
     }
 
-    test("where one stopped, another goes on: after any piece, exactly the remaining rows", async () => {
+    test("a second read resumes after any piece with exactly the remaining rows", async () => {
       const rows = [...a, ...b, ...numbered(3)];
       for (const prefix of ["many/", "resume/"]) {
         if (prefix === "resume/") await put("resume/x.jsonl", lines(numbered(20_000)));
@@ -123,7 +123,7 @@ export function objectStoreTests(bench: Bench) {
       }
     }, 120_000);
 
-    test("a reading does not go on over objects that are others now", async () => {
+    test("a read does not resume over objects that have changed", async () => {
       await put("changing/a.jsonl", lines(a));
       await put("changing/b.jsonl", lines(b));
       const chunks = await chunksOf(at(uri("changing/")));
@@ -136,7 +136,7 @@ export function objectStoreTests(bench: Bench) {
     });
   });
 
-  describe("what is not there", () => {
+  describe("missing objects", () => {
     test("an empty object has no rows and no columns", async () => {
       await put("empty/rows.jsonl", "");
       const connector = at(uri("empty/rows.jsonl"));
@@ -148,7 +148,7 @@ export function objectStoreTests(bench: Bench) {
       ]);
     });
 
-    test("a key, a prefix or a bucket that is missing is said in words", async () => {
+    test("a missing key, prefix or bucket is reported in a message", async () => {
       await put("folder/_SUCCESS", "");
       for (const where of [uri("missing.jsonl"), uri("missing/"), uri("folder/"), bench.nowhere]) {
         const fault = await faultOf(at(where).test(calm()));
@@ -172,7 +172,7 @@ export function objectStoreTests(bench: Bench) {
 
     const { wrong } = bench;
     if (wrong)
-      test("wrong credentials are refused in words that do not repeat them", async () => {
+      test("wrong credentials are refused with a message that does not repeat them", async () => {
         for (const where of [uri("many/"), uri("many/a.jsonl")]) {
           const fault = await faultOf(at(where, wrong).test(calm()));
           expect([fault.code, fault.param]).toEqual(["unauthorized", "/credentials"]);
@@ -194,7 +194,7 @@ export function objectStoreTests(bench: Bench) {
       );
     }, 120_000);
 
-    test.each(["rows.jsonl", "rows.parquet"])("that is cut is taken up again where it was (%s)", async (name) => {
+    test.each(["rows.jsonl", "rows.parquet"])("that is cut resumes at its position (%s)", async (name) => {
       using proxy = cuttingProxy(bench.port);
       const connector = at(uri(`cut/${name}`, proxy.port));
       await connector.test(calm());
@@ -205,7 +205,7 @@ export function objectStoreTests(bench: Bench) {
       expect(proxy.bytes).toBeGreaterThan(1_000_000);
     });
 
-    test("that stays away ends the reading with an error that says so", async () => {
+    test("that stays silent ends the read with an error that says so", async () => {
       using proxy = cuttingProxy(bench.port);
       const connector = at(uri("cut/rows.jsonl", proxy.port));
       await connector.test(calm());
@@ -216,7 +216,7 @@ export function objectStoreTests(bench: Bench) {
       expectSilence(fault, secrets);
     });
 
-    test("is let go by a cancel, before its end", async () => {
+    test("is closed by a cancel before its end", async () => {
       const stop = new AbortController();
       let count = 0;
       const reading = (async () => {
@@ -229,7 +229,7 @@ export function objectStoreTests(bench: Bench) {
       expect(count).toBeLessThan(rows.length);
     });
 
-    test("to an object that is overwritten meanwhile is not mixed with its successor", async () => {
+    test("to an object that is overwritten meanwhile does not mix in the new content", async () => {
       using proxy = cuttingProxy(bench.port);
       await put("cut/moving.jsonl", lines(numbered(300_000))); // more than what connections hold
       let read = 0;
@@ -249,7 +249,7 @@ export function objectStoreTests(bench: Bench) {
     });
   });
 
-  test(`${LARGE_ROWS} rows in flat memory`, async () => {
+  test(`${LARGE_ROWS} rows are read in flat memory`, async () => {
     await put("large/rows.jsonl", largeFile());
     const source = { source_type: type, source_uri: uri("large/") };
     expectFlat(await readLarge({ source, credentials }));

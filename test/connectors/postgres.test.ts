@@ -56,7 +56,7 @@ describeWith("postgres", postgres, (server) => {
     expect(Buffer.from(row.b, "base64")).toEqual(Buffer.from("00ff".repeat(300), "hex"));
   });
 
-  test("columns, count and order come from the query, whatever its columns are called", async () => {
+  test("columns, count and order come from the query for all column names", async () => {
     const query = `SELECT g AS "verk", -g AS "q", g AS "lines", 'x' AS "a ""b""" FROM generate_series(1, 5000) g ORDER BY g DESC -- all`;
     const connector = ask(`${query} ;\n-- really`);
     await connector.test(quiet());
@@ -67,7 +67,7 @@ describeWith("postgres", postgres, (server) => {
     expect(rows[0]).toEqual({ verk: 5000, q: -5000, lines: 5000, 'a "b"': "x" });
   });
 
-  test("a schema is where unqualified names are looked up", async () => {
+  test("unqualified names are resolved in the given schema", async () => {
     await admin.unsafe(`CREATE SCHEMA IF NOT EXISTS "My ""lab"""; DROP TABLE IF EXISTS "My ""lab""".inside;
       CREATE TABLE "My ""lab""".inside AS SELECT 7 AS seven`);
     const db_connection = { host: "127.0.0.1", port: server.port, database: "postgres", schema: 'My "lab"' };
@@ -105,7 +105,7 @@ describeWith("postgres", postgres, (server) => {
     expect(await admin`SELECT a FROM kept`).toHaveLength(1);
   });
 
-  test("a second statement that our own reading lets pass is refused by the server", async () => {
+  test("a second statement that our own parser accepts is refused by the server", async () => {
     await admin.unsafe("DROP TABLE IF EXISTS kept2; CREATE TABLE kept2 AS SELECT 1 AS a");
     const sneaky = "SELECT 1 AS a) q LIMIT $1; DELETE FROM kept2; SELECT * FROM (SELECT 1 AS a";
     const { PostgresSession } = await import("../../src/workers/connector/sql/postgres/session.ts");
@@ -127,7 +127,7 @@ describeWith("postgres", postgres, (server) => {
     expect(error.message).toContain("Row 777 has 2000008 bytes");
   });
 
-  test("cancelling stops the reading, also on the server", async () => {
+  test("cancelling stops the read, also on the server", async () => {
     const stop = new AbortController();
     const query = "SELECT pg_sleep(60)::text AS cancelled_here FROM generate_series(1, 3)";
     const reading = linesOf(ask(query), stop.signal).catch((error: unknown) => error);
@@ -137,7 +137,7 @@ describeWith("postgres", postgres, (server) => {
     await until("it sleeps no more", async () => (await sessions("wait_event = 'PgSleep'")) === 0);
   });
 
-  test("who stops reading leaves no session behind", async () => {
+  test("a reader that stops leaves no session behind", async () => {
     for await (const { lines } of ask("SELECT g AS left_here FROM generate_series(1, 1000000) g").rows({
       signal: quiet(),
     })) {

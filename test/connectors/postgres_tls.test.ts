@@ -21,7 +21,7 @@ describeWith("postgres with TLS", postgres, (server) => {
   });
 });
 
-test("what was not said is decided by where the server is", () => {
+test("the address of the server decides the TLS mode if none is given", () => {
   const server = { sslmode: undefined, caCert: undefined } as Server;
   expect(modeFor(server, "10.1.2.3")).toBe("prefer");
   expect(modeFor(server, "127.0.0.1")).toBe("prefer");

@@ -87,7 +87,7 @@ describeWith("s3, against MinIO", minio, (server) => {
     expectSilence(fault, ["MARKED-secret", "MARKED-key"]);
   });
 
-  test("without credentials requests are unsigned: what is public is read, the rest is not", async () => {
+  test("without credentials requests are unsigned, so only public objects are read", async () => {
     await created;
     await writer.write("public/rows.jsonl", '{"a":1}\n');
     await writer.write("private/rows.jsonl", '{"a":1}\n');
@@ -142,7 +142,7 @@ describe("s3", () => {
     return { requests, uri, [Symbol.dispose]: () => void server.stop(true) };
   }
 
-  test("Amazon is requests by the name of the bucket, over TLS; another maker's store by its path", async () => {
+  test("Amazon is addressed by the name of the bucket, over TLS; other stores by path", async () => {
     const requests: string[] = [];
     const dialer: Dialer = {
       ca: undefined,
@@ -182,7 +182,7 @@ describe("s3", () => {
     ]);
   });
 
-  test("a store that asks for patience gets some, and is given up in the end", async () => {
+  test("a request that the store asks to delay is retried, and fails after the limit", async () => {
     const body = '{"a":1}\n';
     const busy = () => new Response("<Error><Code>SlowDown</Code></Error>", { status: 503 });
     const whole = (request: Request) =>
@@ -203,7 +203,7 @@ describe("s3", () => {
     expect([fault.code, never.requests.length]).toEqual(["unreachable", 5]);
   });
 
-  test("nothing is looked for on this machine: no key of the environment, no endpoint, no word about us", async () => {
+  test("the environment has no effect: no key and no endpoint is read, and requests name no SDK", async () => {
     const before = { ...process.env };
     using amazon = fakeAmazon(() => new Response(null, { status: 404 }));
     Object.assign(process.env, {

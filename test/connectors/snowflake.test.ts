@@ -6,6 +6,7 @@ import { accountInToken, keyPairToken } from "../../src/workers/connector/sql/sn
 import { until } from "../harness.ts";
 import { cuttingProxy } from "../servers/proxy.ts";
 import { describeWith, judge } from "../servers/servers.ts";
+import { sweep } from "../sweep.ts";
 import { type FakeResult, FINGERPRINT, fakeSnowflake, LOCKED_KEY, PAT, PRIVATE_KEY } from "./fake_snowflake.ts";
 import {
   LIMITS,
@@ -91,7 +92,7 @@ test("a slow statement is waited for, and its packed partitions are read to the 
   expect([...fake.statements.values()].some(({ cancelled }) => cancelled)).toBe(false);
 });
 
-test("a query is proved to be one before it runs", async () => {
+test("a query is proved to be a query before it runs", async () => {
   using fake = fakeSnowflake();
   const call = "WITH p AS PROCEDURE () RETURNS INT LANGUAGE SQL AS $$ BEGIN RETURN 1; END $$ CALL p()";
   expect(await refused(fake, call)).toMatchObject({ code: "invalid_source", param: "/db_query" });
@@ -109,7 +110,7 @@ test("an empty result is no rows", async () => {
   expect(await connector.count(quiet())).toBe(0);
 });
 
-test("a key under a passphrase, and a token, are taken", async () => {
+test("a key under a passphrase and a token are accepted", async () => {
   using fake = fakeSnowflake();
   fake.answers.set("SELECT numbers", { ...NUMBERS, total: 1 });
   for (const credentials of [
@@ -161,14 +162,14 @@ test.each([
   expect(error.message).toContain("Object 'X' and [redacted]");
 });
 
-test("a column that comes twice is refused with advice", async () => {
+test("a duplicate column is refused with advice", async () => {
   using fake = fakeSnowflake();
   const twice = { name: "A", type: "text" };
   fake.answers.set("SELECT a, a", { ...NUMBERS, rowType: [twice, twice] });
   expect((await refused(fake, "SELECT a, a")).message).toContain("AS");
 });
 
-test("cancelling stops the reading and the statement", async () => {
+test("cancelling stops the read and the statement", async () => {
   using fake = fakeSnowflake();
   fake.answers.set("SELECT numbers", { ...NUMBERS, slow: 1_000_000 });
   const stop = new AbortController();
@@ -200,7 +201,7 @@ test("a connection that is cut in the middle is an error that says so", async ()
   expect(error.code).toBe("broken");
 });
 
-test("rows that are missing are noticed", async () => {
+test("missing rows are detected", async () => {
   using fake = fakeSnowflake();
   fake.answers.set("SELECT numbers", { ...NUMBERS, lost: 1 });
   const error = await refused(fake, "SELECT numbers");
@@ -222,19 +223,20 @@ test("a row that is too long is refused with its number", async () => {
   expect(error.message).toContain("Row 777 ");
 });
 
-test("a million rows are read in flat memory", async () => {
+const ROWS = sweep({ quick: 200_000, full: 1_000_000 });
+test(`${ROWS} rows are read in flat memory`, async () => {
   using fake = fakeSnowflake();
-  fake.answers.set("SELECT numbers", { ...NUMBERS, total: 1_000_000, partitionRows: 50_000 });
+  fake.answers.set("SELECT numbers", { ...NUMBERS, total: ROWS, partitionRows: 50_000 });
   const db_connection = connection(fake.url);
   const reading = await readAside(
     { source_type: "snowflake", db_connection, db_query: "SELECT numbers" },
     { private_key: PRIVATE_KEY },
   );
-  expect(reading.rows).toBe(1_000_000);
+  expect(reading.rows).toBe(ROWS);
   expect(reading.growthBytes).toBeLessThan(150e6);
 }, 120_000);
 
-test("a token is made anew before it ends, and names the account without its region", () => {
+test("a token is renewed before it expires, and names the account without its region", () => {
   let now = Date.UTC(2026, 0, 1);
   const tokens = keyPairToken(
     { account: "xy12345.eu-west-1", user: "ann", privateKey: PRIVATE_KEY, passphrase: undefined },

@@ -46,7 +46,7 @@ export function sqlSourceTests(bench: Bench, queries: Queries) {
     db_connection: source.db_connection.replace(`:${server.port}/`, `:${port}/`),
   });
 
-  test("columns and a test run nothing of the query", async () => {
+  test("reading the columns and a test run no part of the query", async () => {
     const connector = ask(queries.asleep);
     await connector.test(quiet());
     expect(await connector.columns(quiet())).toEqual(["a"]);
@@ -149,7 +149,7 @@ export function sqlTlsTests({ type, open, server }: Bench, { query, encrypted, p
     [{ host: "hooks.example", sslmode: "verify-full", ca: true }, encrypted],
     [{ host: "hooks.example", sslmode: "verify-full", operator: true }, encrypted],
     [{ host: "hooks.example", ca: true }, encrypted],
-  ])("%o is let through", async (way, expected) => {
+  ])("%o is accepted", async (way, expected) => {
     expect(await connect(way)).toEqual([expected]);
   });
 

@@ -40,7 +40,7 @@ describe("WAV", () => {
     expect([mu[0xff], mu[0x7f], mu[0x80], mu[0x00]]).toEqual([0, 0, 32_124, -32_124]);
   });
 
-  test("what is unknown, cut off or impossible is refused with words", () => {
+  test("an unknown, truncated or impossible file is refused with a message", () => {
     const file = wavOf({ seconds: 0.1, channels: 1, bits: 16 });
     const changed = (at: number, value: number) => file.with(at, value);
     expect(() => readWav(changed(20, 0x11))).toThrow("encoding 17");
@@ -49,7 +49,7 @@ describe("WAV", () => {
     expect(() => readWav(file.slice(0, 40))).toThrow("no samples");
   });
 
-  test("a length that lies ends with the file", () => {
+  test("a wrong length ends with the file", () => {
     const file = wavOf({ seconds: 0.1, channels: 1, bits: 16 });
     file.fill(0xff, 40, 44);
     expect(readWav(file).samples).toHaveLength(1_600);
@@ -66,7 +66,7 @@ describe("FLAC", () => {
     expect(largest(samples.map((sample, i) => sample - mixAt(i, count, rate)))).toBeLessThan(error);
   });
 
-  test("a damaged frame ends it; without one whole frame it is refused", async () => {
+  test("a damaged frame ends the clip; a file without a whole frame is refused", async () => {
     const bytes = await fixture("stereo_16.flac");
     const whole = readFlac(bytes).samples.length;
     const cut = readFlac(bytes.slice(0, -100)).samples.length;
@@ -75,7 +75,7 @@ describe("FLAC", () => {
     expect(() => readFlac(bytes.slice(0, 8_000).fill(0x55, 200))).toThrow(AudioError);
   });
 
-  test("frames of nothing cannot fill the memory", async () => {
+  test("empty frames cannot fill the memory", async () => {
     const bytes = await fixture("mono_24.flac");
     const start = 4 + 38; // magic and description
     const head = Uint8Array.from(bytes.subarray(0, start));
@@ -107,7 +107,7 @@ test("MP3", async () => {
   expect(largest(heard.windows)).toBeWithin(0.4, 0.6);
 });
 
-test("another rate is the same tone, and what 16 kHz cannot hold is not folded back", () => {
+test("another sample rate gives the same tone, and frequencies that 16 kHz cannot hold are not folded back", () => {
   const tone = (hertz: number, rate: number) =>
     Float32Array.from({ length: rate * 2 }, (_, i) => Math.sin((2 * Math.PI * hertz * i) / rate));
   for (const rate of [8_000, 22_050, 44_100, 48_000, 96_000]) {

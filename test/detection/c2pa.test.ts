@@ -32,7 +32,7 @@ function bound(format: (typeof FORMATS)[number], pad = 0): Buffer {
 }
 
 describe.each(FORMATS)("%s", (format) => {
-  test("what a manifest claims is read, and its binding to the file is checked", () => {
+  test("the claims of a manifest are read, and its binding to the file is checked", () => {
     const bytes = bound(format);
     expect(readCredentials(bytes, format)).toEqual({
       present: true,
@@ -46,9 +46,9 @@ describe.each(FORMATS)("%s", (format) => {
     expect(readCredentials(changed, format)?.hash_valid).toBe(false);
   });
 
-  test("a file without has none", () => expect(readCredentials(files[format], format)).toBeNull());
+  test("a file without a manifest has none", () => expect(readCredentials(files[format], format)).toBeNull());
 
-  test("whatever is broken in it, it is read or it is not, and nothing is thrown", () => {
+  test("a broken manifest is read or not, and nothing is thrown", () => {
     const bytes = bound(format);
     for (let at = 0; at < bytes.length; at += 3) {
       const broken = bytes.slice();
@@ -59,17 +59,17 @@ describe.each(FORMATS)("%s", (format) => {
   });
 });
 
-test("a store over several segments of a JPEG is put together", () => {
+test("a manifest store over several segments of a JPEG is joined", () => {
   expect(readCredentials(bound("jpeg", 100_000), "jpeg")).toMatchObject({ hash_valid: true });
 });
 
-test("exclusions outside of the file are no binding", () => {
+test("exclusions outside the file are no binding", () => {
   const hash = { exclusions: [{ start: 5, length: 1e9 }], alg: "sha256", hash: Buffer.alloc(32) };
   const bytes = intoPng(files.png, storeOf(hash));
   expect(readCredentials(bytes, "png")?.hash_valid).toBe(false);
 });
 
-test("boxes of nothing are present and say nothing", () => {
+test("empty boxes count as present and give no claims", () => {
   const bytes = intoPng(files.png, Buffer.from("\0\0\0\x08jumb", "latin1"));
   expect(readCredentials(bytes, "png")).toEqual({
     present: true,
@@ -99,6 +99,6 @@ describe("CBOR", () => {
     (hex) => expect(() => read(hex)).toThrow(),
   );
 
-  test("depth has an end", () => expect(() => read("81".repeat(5_000))).toThrow("deeply"));
-  test("what was written is read", () => expect(readCbor(cbor(claim))).toEqual(claim));
+  test("the depth is limited", () => expect(() => read("81".repeat(5_000))).toThrow("deeply"));
+  test("written values are read back", () => expect(readCbor(cbor(claim))).toEqual(claim));
 });

@@ -7,7 +7,7 @@ import { Detector } from "./detector.ts";
 import { FAKES, writeModels } from "./fake_models.ts";
 import { type Hostile, hostileFiles } from "./hostile_files.ts";
 
-const COUNT = sweep({ quick: 1_000, full: 5_000 });
+const COUNT = sweep({ quick: 400, full: 5_000 });
 const SIDE_BY_SIDE = 6;
 /** Nine bytes for each pixel of the largest image that is let in; the libraries, the models and what is not yet freed. */
 const MOST_RSS_BYTES = 9 * 100e6 + 600e6;

@@ -8,7 +8,7 @@ import { FAKES, writeModels } from "./fake_models.ts";
 
 const BYTES = 256 * 256 * 3;
 
-test("a run past its time is told once, as the end of all", async () => {
+test("a run past its time is reported once, as the end of all requests", async () => {
   const models = await findModels(writeModels(join(tempDir(), "models"), FAKES));
   const told: string[] = [];
   const lanes = await openLanes({
@@ -29,7 +29,7 @@ test("a run past its time is told once, as the end of all", async () => {
   }
 });
 
-test("every crop gets its own answer, in order, however many there are", async () => {
+test("every crop gets its own answer, in order, for any number of crops", async () => {
   const models = await findModels(writeModels(join(tempDir(), "models"), FAKES));
   const lanes = await openLanes({ dataDir: tempDir(), threads: 1, models, runLimitMs: 60_000, onFatal: () => {} });
   try {
@@ -45,7 +45,7 @@ test("every crop gets its own answer, in order, however many there are", async (
   }
 });
 
-test("room for a whole image is filled anew, and nothing of the image before is seen", async () => {
+test("the buffer for a whole image is filled again, and shows nothing of the earlier image", async () => {
   const models = await findModels(writeModels(join(tempDir(), "models"), FAKES));
   const lanes = await openLanes({ dataDir: tempDir(), threads: 1, models, runLimitMs: 60_000, onFatal: () => {} });
   try {

@@ -29,12 +29,12 @@ test("a camera and its software are read as a writer left them", async () => {
   expect(readOrigin(await written(other)).camera).toBe("SONY ILCE-7M4");
 });
 
-test("an image that says nothing says nothing", async () => {
+test("an image without metadata gives no metadata", async () => {
   expect(readOrigin(await written(await image().png().toBuffer()))).toEqual(nothing);
   expect(readOrigin({})).toEqual(nothing);
 });
 
-describe("generators are known by what they leave", () => {
+describe("generators are recognised by their traces", () => {
   const xmp = (inner: string) => ({ xmp: `<x:xmpmeta><rdf:RDF><rdf:Description ${inner}</rdf:RDF></x:xmpmeta>` });
   test.each<[string, Written]>([
     ["Stable Diffusion web UI", png("parameters", PARAMETERS)],
@@ -52,7 +52,7 @@ describe("generators are known by what they leave", () => {
     ],
   ])("%s", (tool, said) => expect(readOrigin(said).generator).toBe(tool));
 
-  test("also in the comment of a JPEG, in either byte order", async () => {
+  test("generators are recognised in the comment of a JPEG, in either byte order", async () => {
     const exif = { IFD2: { UserComment: PARAMETERS } };
     const file = await image().withExif(exif).jpeg().toBuffer();
     expect(readOrigin(await written(file)).generator).toBe("Stable Diffusion web UI");
@@ -62,10 +62,10 @@ describe("generators are known by what they leave", () => {
     ["a photo that was edited", png("Software", "GIMP 2.10")],
     ["a text about Midjourney", png("Title", "How to tell Midjourney from Firefly")],
     ["parameters of something else", png("parameters", "exposure=1/200")],
-  ])("%s is none", (_name, said) => expect(readOrigin(said).generator).toBeNull());
+  ])("%s shows no generator", (_name, said) => expect(readOrigin(said).generator).toBeNull());
 });
 
-test("a text made to keep the patterns busy does not", () => {
+test("a hostile text does not keep the patterns busy", () => {
   for (const piece of ["Steps: 1, ", ":CreatorTool ", '"nodes" ', "DigitalSourceType>", "Job ID: 0123456789ab-"]) {
     const text = piece.repeat(200_000 / piece.length);
     const said = readOrigin({ xmp: text, comments: ["parameters", "workflow"].map((keyword) => ({ keyword, text })) });
@@ -73,13 +73,13 @@ test("a text made to keep the patterns busy does not", () => {
   }
 });
 
-test("what is printed has no control characters and an end", () => {
+test("printed text has no control characters and a limited length", () => {
   const { software } = readOrigin(png("Software", `evil\u001b[31m\n${"x".repeat(5_000)}`));
   expect(software).toStartWith("evil [31m x");
   expect(software!.length).toBeLessThanOrEqual(120);
 });
 
-test("directories that loop, lie or end early are read as far as they go", () => {
+test("directories that loop, are wrong or end early are read as far as possible", () => {
   const tiff = Buffer.alloc(64);
   tiff.write("II*\0", 0, "latin1");
   tiff.writeUInt32LE(8, 4);
@@ -98,7 +98,7 @@ test("directories that loop, lie or end early are read as far as they go", () =>
   for (let end = 0; end < tiff.length; end++) readExif(tiff.subarray(0, end));
 });
 
-test("a file is what its bytes say", async () => {
+test("the bytes of a file decide its type", async () => {
   const is = (text: string) => sniff(Buffer.from(text, "latin1"))?.format ?? null;
   for (const format of ["jpeg", "png", "webp", "gif"] as const)
     expect(sniff(await image()[format]().toBuffer())?.format).toBe(format);

@@ -23,16 +23,16 @@ describe("a batch", () => {
     expect(counts(queue, 24)).toEqual([]);
   });
 
-  test("has one that is too large alone, rather than never", () =>
+  test("takes an item that is too large alone, rather than never", () =>
     expect(counts([part(90), part(1)], 24)).toEqual([90]));
 
-  test("has only what wants the same models", () => {
+  test("has only items for the same models", () => {
     const queue = [part(3), part(4, ["detector_v0"]), part(5)];
     expect(counts(queue, 24)).toEqual([3, 5]);
     expect(counts(queue, 24)).toEqual([4]);
   });
 
-  test("is joined in order, and each gets its own stretch back", () => {
+  test("is joined in order, and each item gets its own part back", () => {
     const parts = [part(2), part(1), part(3)];
     expect([...join(parts)]).toEqual([2, 2, 1, 3, 3, 3]);
     expect(stretches(parts)).toEqual([[0, 2], [2, 3], [3, 6]]); // biome-ignore format: pairs
@@ -42,7 +42,7 @@ describe("a batch", () => {
 describe("the gate", () => {
   const never = new AbortController().signal;
 
-  test("lets in as much as there is, in order: a large one is not overtaken", async () => {
+  test("admits as much as there is room for, in order: a large item is not overtaken", async () => {
     const gate = createGate(100);
     const order: string[] = [];
     const enter = (name: string, amount: number) =>
@@ -62,7 +62,7 @@ describe("the gate", () => {
     expect(gate.used).toBe(0);
   });
 
-  test("gives one that wants more than there is all of it", async () => {
+  test("gives an item that needs more than the budget the whole budget", async () => {
     const gate = createGate(100);
     const leave = await gate.enter(1_000, never);
     expect(gate.used).toBe(100);
@@ -70,7 +70,7 @@ describe("the gate", () => {
     expect(gate.used).toBe(0);
   });
 
-  test("forgets who leaves while waiting, and those behind move up", async () => {
+  test("drops an item that leaves while waiting, and later items move up", async () => {
     const gate = createGate(10);
     const leave = await gate.enter(5, never);
     const going = new AbortController();
@@ -84,14 +84,14 @@ describe("the gate", () => {
   });
 });
 
-test("frames are spread over an animation, as far as can be reached", () => {
+test("frames are spread over the reachable part of an animation", () => {
   expect(sampleFrames({ frames: 1, width: 9, height: 9 })).toEqual([0]);
   expect(sampleFrames({ frames: 3, width: 9, height: 9 })).toEqual([0, 1, 2]);
   expect(sampleFrames({ frames: 100, width: 9, height: 9 })).toEqual([0, 20, 40, 60, 80]);
   expect(sampleFrames({ frames: 100, width: 10_000, height: 10_000 })).toEqual([0, 1, 2, 3]);
 });
 
-test("a pixel weighs what its decoder holds of the whole image", () => {
+test("a pixel counts the memory that its decoder needs for the whole image", () => {
   const jpeg = { format: "jpeg", channels: 3, depth: "uchar" } as const;
   const deep = { format: "png", channels: 4, depth: "ushort" } as const;
   expect(bytesPerPixel(jpeg)).toBe(3);

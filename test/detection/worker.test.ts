@@ -27,7 +27,7 @@ async function seen(bytes: Uint8Array): Promise<number> {
   return 32 * (4 + Math.log(score / (1 - score)));
 }
 
-test("both detectors score an image, and what it is comes with it", async () => {
+test("both detectors score an image, and the answer describes the image", async () => {
   const { scored } = await detector.score(await flat(200).png().toBuffer());
   expect(scored?.media).toEqual({ kind: "image", format: "png", width: 640, height: 480, frames: 1 });
   expect(scored?.models.detector_v0?.score).toBeCloseTo(v0(200), 5);
@@ -40,7 +40,7 @@ test("both detectors score an image, and what it is comes with it", async () => 
   });
 });
 
-describe("pixels come as they were trained on", () => {
+describe("pixels arrive as in training", () => {
   const half = {
     create: { width: 300, height: 300, channels: 4 as const, background: { r: 255, g: 255, b: 255, alpha: 0 } },
   };
@@ -101,7 +101,7 @@ test("robustness is the range over re-encodes, and says when the answer flips", 
   expect(found!.highest).toBeGreaterThanOrEqual(found!.lowest);
 });
 
-describe("what cannot be scored is refused with words", () => {
+describe("a file that cannot be scored is refused with a message", () => {
   test.each<[string, () => Promise<Uint8Array>, string]>([
     ["text", async () => Buffer.from("<html><body>not an image</body></html>"), "UNSUPPORTED_FORMAT"],
     ["a TIFF", () => flat(1).tiff().toBuffer(), "UNSUPPORTED_FORMAT"],
@@ -114,13 +114,13 @@ describe("what cannot be scored is refused with words", () => {
     expect([status, refused?.code]).toEqual([422, code as never]);
   });
 
-  test("a promise of too many pixels, before they are decoded", async () => {
+  test("a header with too many pixels is refused before they are decoded", async () => {
     const bomb = await flat(0, 12_000, 12_000).png({ compressionLevel: 9 }).toBuffer();
     const { refused } = await detector.score(bomb);
     expect(refused).toMatchObject({ code: "IMAGE_TOO_LARGE", error: expect.stringContaining("12000 × 12000") });
   });
 
-  test("a model that does not exist, and one that reads another medium", async () => {
+  test("a model that does not exist is refused, and one that reads another medium fails alone", async () => {
     const bytes = await flat(1).png().toBuffer();
     const unknown = await detector.score(bytes, { models: ["detector_v9" as never] });
     expect(unknown.refused).toMatchObject({ code: "UNKNOWN_MODEL", error: expect.stringContaining("detector_v1") });
@@ -130,7 +130,7 @@ describe("what cannot be scored is refused with words", () => {
   });
 });
 
-test("of the largest images only those are decoded that are not held whole several times", async () => {
+test("the largest images are refused if the decoder holds several whole copies", async () => {
   const small = new Detector({ modelsDir, threads: 1, maxPixels: 1e6 });
   const jpeg = (options: object) => flat(80, 990, 990).toColourspace("cmyk").jpeg(options).toBuffer();
   try {
@@ -142,7 +142,7 @@ test("of the largest images only those are decoded that are not held whole sever
   }
 });
 
-test("a clip is heard in windows, by the detector that can", async () => {
+test("a clip is scored in windows, by the detector for audio", async () => {
   const bytes = wavOf({ seconds: 10, channels: 2, bits: 16, rate: 44_100 });
   const { scored } = await detector.score(bytes, { models: ["detector_audio_v0", "detector_v0"] });
   expect(scored?.media).toEqual({ kind: "audio", format: "wav", seconds: 10, sample_rate: 44_100, channels: 2 });
@@ -152,7 +152,7 @@ test("a clip is heard in windows, by the detector that can", async () => {
   expect(broken.refused?.code).toBe("INVALID_IMAGE");
 });
 
-test("requests that come together are scored together, each with its own answer", async () => {
+test("simultaneous requests are scored together, each with its own answer", async () => {
   const images = await Promise.all(
     Array.from({ length: 16 }, (_, i) =>
       flat(i * 12, 300, 300)
@@ -168,7 +168,7 @@ test("requests that come together are scored together, each with its own answer"
   expect(after.runs - before.runs).toBeLessThan(16);
 });
 
-test("whoever leaves is forgotten: nothing waits, no pixel is held", async () => {
+test("a client that leaves is dropped: nothing waits, and no pixel is held", async () => {
   const image = await sharp({ create: { width: 4_000, height: 3_000, channels: 3, background: "#888" } })
     .jpeg()
     .toBuffer();
@@ -184,7 +184,7 @@ test("whoever leaves is forgotten: nothing waits, no pixel is held", async () =>
   });
 });
 
-test("after a crash the next question finds another worker", async () => {
+test("after a crash the next request gets another worker", async () => {
   const before = detector.starts;
   process.kill((await detector.open()).pid, "SIGSEGV");
   await until("the end to be told", () => detector.exits.length > 0);
@@ -193,7 +193,7 @@ test("after a crash the next question finds another worker", async () => {
   expect(detector.starts).toBe(before + 1);
 });
 
-test("a model that does not load, cannot run or has a damaged calibration costs only itself", async () => {
+test("a model that does not load, cannot run or has a damaged calibration fails alone", async () => {
   const dir = writeModels(join(tempDir(), "models"), {
     detector_v0: { weights: Buffer.from("no model") },
     detector_v1: FAKES.detector_v1,
@@ -210,7 +210,7 @@ test("a model that does not load, cannot run or has a damaged calibration costs 
   }
 });
 
-test("a model with other inputs than ours is not taken for one", async () => {
+test("a model with inputs other than ours is refused", async () => {
   const dir = writeModels(join(tempDir(), "models"), { detector_v0: { graph: brightness(1, 0, "image") } });
   const other = new Detector({ modelsDir: dir, threads: 1 });
   try {

@@ -119,7 +119,7 @@ describe("D7 F7 damaged database", () => {
     overwrite(path, page.readUInt32BE(8));
   };
 
-  test("a leaf that writes meet: the server starts, they are 503, and so is /readyz from then on", async () => {
+  test("a damaged leaf on the path of writes: the server starts, the writes are 503, and then /readyz too", async () => {
     const server = await startBinary({ dir: damaged(lastLeaf("volumes")), key });
     try {
       const written = await server.call("POST", "/v1/volumes", { name: "x" });
@@ -132,7 +132,7 @@ describe("D7 F7 damaged database", () => {
     }
   }, 60_000);
 
-  test("a leaf that a read meets: that read is 503, and /readyz from then on", async () => {
+  test("a damaged leaf on the path of a read: that read is 503, and then /readyz too", async () => {
     const server = await startBinary({ dir: damaged(lastLeaf("code_artifacts")), key });
     try {
       expect((await server.call("GET", "/readyz")).status).toBe(200);

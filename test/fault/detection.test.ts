@@ -10,7 +10,7 @@ import { startTlsReceiver, TLS_FLAGS } from "../webhooks_kit.ts";
 import { violations } from "./invariants.ts";
 
 const IMAGES = sweep({ quick: 100, full: 1_000 });
-const LATEST = sweep({ quick: 6, full: 40 }); // failpoint of a life that is its last: a small batch passes few of them
+const LATEST = sweep({ quick: 3, full: 40 }); // failpoint of a life that is its last: a small batch passes few of them
 const never = new AbortController().signal;
 /** Every process that names the data directory: after a kill there must soon be none. */
 const survivors = (dir: string): string[] =>
@@ -39,7 +39,7 @@ function readOf(dir: string) {
   return facts;
 }
 
-test(`a batch of ${IMAGES}, its server killed at one failpoint after the other: each image once, paid once, told once (seed ${SEED})`, async () => {
+test(`a batch of ${IMAGES}, its server killed at each failpoint: each image is scored, paid and reported once (seed ${SEED})`, async () => {
   const dir = tempDir();
   const random = randomFor("detection kills");
   const receiver = startTlsReceiver();
@@ -85,7 +85,7 @@ test(`a batch of ${IMAGES}, its server killed at one failpoint after the other: 
   rmSync(dir, { recursive: true, force: true });
 }, 300_000);
 
-test("a crash at every failpoint of a sending and of its work: there is a batch with all its images, or none", async () => {
+test("a crash at every failpoint of a batch's creation and work leaves a batch with all its images, or none", async () => {
   const crashes = await atEveryFailpoint(async (attempt) => {
     const dir = tempDir();
     const app = detecting({ dir });

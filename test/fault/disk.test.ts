@@ -48,7 +48,7 @@ async function create(url: string, key: string, name: string) {
 }
 
 describe.skipIf(!CAN_MOUNT)("the data directory's disk", () => {
-  test("D12 full while serving: writes are a 503 that says so, reads go on, and space heals it without loss", async () => {
+  test("D12 full while serving: writes are a 503 that says so, reads continue, and free space ends it without loss", async () => {
     const dir = smallDisk();
     const { key } = await makeKey(dir, "--scope", "admin");
     const env = { VERK_HTTP__RATE_LIMIT_PER_SECOND: "0" }; // how many fit into what is left is not ours to say

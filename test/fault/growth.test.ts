@@ -51,7 +51,7 @@ const queued = (app: TestApp) =>
   app.ctx.db.$client.query<{ n: number }, []>("SELECT count(*) AS n FROM training_jobs WHERE status = 'queued'").get()
     ?.n;
 
-test("D1: with 10,000 queued jobs a round of the loop reads no job while all places are taken", async () => {
+test("D1: with 10,000 queued jobs a round of the loop reads no job while all slots are taken", async () => {
   const app = open({ clock: fakeClock() });
   queue(app);
   app.ctx.state.trainingJobs.addRun(busy(app));
@@ -62,7 +62,7 @@ test("D1: with 10,000 queued jobs a round of the loop reads no job while all pla
   app.ctx.state.trainingJobs.removeRun("job_none");
 });
 
-test("D1: a free place makes the loop try 16 jobs and read the queue once, from an index alone", async () => {
+test("D1: a free slot makes the loop try 16 jobs and read the queue once, only from an index", async () => {
   const app = open({ clock: fakeClock() });
   queue(app);
   const took = await counting.of(async () => {
@@ -79,7 +79,7 @@ test("D1: a free place makes the loop try 16 jobs and read the queue once, from 
   expect(plans.filter((line) => /SCAN training_jobs(?! USING COVERING INDEX)/.test(line))).toEqual([]);
 });
 
-test("D1: positions of 10,000 queued jobs are worked out once, then a list reads its own rows alone", async () => {
+test("D1: positions of 10,000 queued jobs are computed once, then a list reads only its own rows", async () => {
   const app = open({ clock: fakeClock() });
   queue(app);
   const list = () => app.call("GET", "/v1/training_jobs?limit=100");
@@ -110,7 +110,7 @@ function deleteMany(app: TestApp) {
   });
 }
 
-test("D3: 5,000 deleted workspaces cost the counters nothing", async () => {
+test("D3: 5,000 deleted workspaces do not slow the counters", async () => {
   const app = open({ clock: fakeClock() });
   await app.call("GET", "/v1/volumes");
   deleteMany(app);
@@ -119,7 +119,7 @@ test("D3: 5,000 deleted workspaces cost the counters nothing", async () => {
   expect(took.rows).toBeLessThan(SOME);
 });
 
-test("D3: lists of workspaces and a scrape do not walk over 5,000 deleted ones", async () => {
+test("D3: lists of workspaces and a scrape do not read 5,000 deleted workspaces", async () => {
   const app = open({ clock: fakeClock() });
   deleteMany(app);
   const plans = async (path: string) => {

@@ -60,7 +60,7 @@ function open(after: string) {
 
 const put = (i: number) => app.call("PUT", `/v1/secrets/GROWTH_${i}`, { value: "x" });
 
-test("D2: 20 filtered streams pass 200,000 events once, tell their place, and look at nothing twice", async () => {
+test("D2: 20 filtered streams pass 200,000 events once, report their position, and read no event twice", async () => {
   const streams = Array.from({ length: STREAMS }, () => open(idOf(1)));
   const nearEnd = idOf(EVENTS - 2_000);
   await until("all to have passed by what is not for them", () =>
@@ -89,7 +89,7 @@ test("D2: 20 filtered streams pass 200,000 events once, tell their place, and lo
   await again.leave();
 }, 120_000);
 
-test("D2: a stream that comes back before anything was for it goes on near its end", async () => {
+test("D2: a stream that reconnects before its first match resumes near its last position", async () => {
   const first = open(idOf(1));
   const nearEnd = idOf(EVENTS - 2_000);
   const place = await until("its place", () => {
@@ -106,7 +106,7 @@ test("D2: a stream that comes back before anything was for it goes on near its e
   await second.leave();
 }, 120_000);
 
-test("M2: streams of one workspace that wait share one look at the database", async () => {
+test("M2: waiting streams of one workspace share one query of the database", async () => {
   const streams = Array.from({ length: 100 }, () => open("latest"));
   await until("all to be open", () => streams.every(({ lastId }) => lastId() !== undefined));
   await put(1); // all of them have seen this one

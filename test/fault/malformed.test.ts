@@ -174,7 +174,7 @@ test(`${REQUESTS} random malformed requests: every failure is a 4xx in the envel
   });
 }, 60_000);
 
-test("the same over the wire against the executable, which is well afterwards", async () => {
+test("the same requests over a socket to the executable, which still works afterwards", async () => {
   const dir = tempDir();
   const admin = await makeKey(dir, "--scope", "admin");
   const narrow = await makeKey(dir);

@@ -8,7 +8,7 @@ import { tempDir } from "../harness.ts";
 import { INITIAL_MICROS, World } from "../money_world.ts";
 import { SEED, seedFor, sweep } from "../sweep.ts";
 
-const HISTORIES = sweep({ quick: 5, full: 20 });
+const HISTORIES = sweep({ quick: 3, full: 20 });
 const FIRST = seedFor("money histories");
 const DEEDS = 100;
 setDefaultTimeout(HISTORIES * 30_000);
@@ -48,7 +48,7 @@ function check(world: World) {
   return entries;
 }
 
-test("whatever happens to jobs, deployments, credit and the server, the balance is the ledger is use times price", async () => {
+test("for all histories of jobs, deployments, credit and the server: balance = ledger = use times price", async () => {
   const totals = { entries: 0, crashes: 0, jobs: 0, deployments: 0, paused: 0 };
   for (let seed = FIRST; seed < FIRST + HISTORIES; seed++) {
     const dir = tempDir();

@@ -32,7 +32,7 @@ const holes = (urls: readonly string[], policy = PUBLIC_ONLY) => {
 const urlOf = (host: string) => `https://${host}/hook?x=1`;
 
 describe("every special range is refused", () => {
-  test("as IPv4, in each spelling that a URL may have", () => {
+  test("as IPv4, in each spelling of a URL", () => {
     const urls = v4.flatMap(({ bytes }) => vectors.spellings(bytes).map(urlOf));
     expect(holes(urls)).toEqual([]);
     for (const { bytes } of v4) {
@@ -59,7 +59,7 @@ describe("every special range is refused", () => {
     expect(holes(["https://[64:ff9b:1::8.8.8.8]", "https://[::8.8.8.8]", "https://[::ffff:0:8.8.8.8]"])).toEqual([]);
   });
 
-  test("also where the operator allows private ranges, but for those", () => {
+  test("tier 1 also if the operator allows private ranges", () => {
     const strict = [...v4, ...v6].filter(({ tier }) => tier === 1);
     expect(
       holes(
@@ -95,7 +95,7 @@ describe("a name", () => {
       (error) => (error instanceof DialError ? error.code : String(error)),
     );
 
-  test("that leads to any of them is refused, alone or among good answers, wherever it stands", async () => {
+  test("that leads to any special range is refused, alone or at any position among good answers", async () => {
     const slipped: string[] = [];
     for (const { bytes } of targets) {
       const address = formatIp(bytes);
@@ -127,7 +127,7 @@ describe("a name", () => {
     }
   });
 
-  test("that is a number in disguise is no name, so that no resolver reads it as an address", async () => {
+  test("that is a disguised number is no name, so that no resolver reads it as an address", async () => {
     for (const host of [
       "127.1",
       "2130706433",
@@ -146,7 +146,7 @@ describe("a name", () => {
   });
 });
 
-describe("what is public is accepted", () => {
+describe("public addresses are accepted", () => {
   let seed = seedFor("public addresses");
   const random = () => {
     seed = (seed + 0x6d2b79f5) | 0;
@@ -176,7 +176,7 @@ describe("what is public is accepted", () => {
     expect(refused).toEqual([]);
   });
 
-  test("the neighbours of every special range, where they are not special themselves", () => {
+  test("the neighbours of every special range, if they are not special themselves", () => {
     const refused: string[] = [];
     for (const cidr of SPECIAL) {
       const length = cidr.bytes.length;
@@ -193,4 +193,4 @@ describe("what is public is accepted", () => {
   });
 });
 
-test("far more than five hundred vectors were judged", () => expect(judged).toBeGreaterThan(3000));
+test("far more than five hundred vectors were checked", () => expect(judged).toBeGreaterThan(3000));

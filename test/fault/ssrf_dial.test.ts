@@ -32,7 +32,7 @@ const codeOf = (work: Promise<unknown>) =>
 const request = { timeoutMs: 60_000, method: "POST", body: "{}" };
 
 describe("names that change", () => {
-  test("the checked address is the one dialled, with the name in SNI and Host, under a private authority", async () => {
+  test("the server connects to the checked address, with the name in SNI and Host, under a private authority", async () => {
     const seen = await open();
     const decoy = await open({ host: "127.0.0.2", port: seen.port });
     const lookup = answering(["127.0.0.1"], ["127.0.0.2"]);
@@ -44,7 +44,7 @@ describe("names that change", () => {
     expect(decoy.connections).toBe(0);
   });
 
-  test("a name that turns inside between two attempts reaches nobody the second time", async () => {
+  test("a name that turns inside between two attempts reaches no host the second time", async () => {
     const seen = await open();
     const inside = await open({ host: "127.0.0.2", port: seen.port });
     const lookup = answering(["127.0.0.1"], ["127.0.0.2"], ["127.0.0.1", "127.0.0.2"], ["127.0.0.2", "127.0.0.1"]);
@@ -54,7 +54,7 @@ describe("names that change", () => {
     expect([seen.connections, inside.connections]).toEqual([1, 0]);
   });
 
-  test("what the operator has not listed gets no packet, by literal, by name or by carrier", async () => {
+  test("a host that the operator has not listed gets no packet, by literal, name or carrier", async () => {
     const seen = await open({ plain: true });
     const dial = guardedDial({ ...network, allow_private: true });
     for (const host of ["127.0.0.1", "2130706433", "[::ffff:127.0.0.1]", "[64:ff9b::127.0.0.1]", "localhost", "0"])

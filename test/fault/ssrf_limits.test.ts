@@ -33,24 +33,21 @@ const closed = (seen: Listener) => until("the connection is closed", () => seen.
 const HEAD = "HTTP/1.1 200 OK\r\n";
 const MiB = 1 << 20;
 
-test.each([301, 302, 303, 307, 308])(
-  "a redirect with %d is the answer; where it points nobody is called",
-  async (status) => {
-    const inside = await serve((socket) => socket.end(NO_CONTENT), { plain: true });
-    const to = `http://127.0.0.1:${inside.port}/inside`;
-    const seen = await serve((socket) =>
-      socket.end(`HTTP/1.1 ${status} Moved\r\nLocation: ${to}\r\nRefresh: 0;url=${to}\r\nContent-Length: 0\r\n\r\n`),
-    );
-    expect(await call(seen)).toMatchObject({ status });
-    expect(inside.connections).toBe(0);
-  },
-);
+test.each([301, 302, 303, 307, 308])("a redirect with %d is the answer; its target gets no call", async (status) => {
+  const inside = await serve((socket) => socket.end(NO_CONTENT), { plain: true });
+  const to = `http://127.0.0.1:${inside.port}/inside`;
+  const seen = await serve((socket) =>
+    socket.end(`HTTP/1.1 ${status} Moved\r\nLocation: ${to}\r\nRefresh: 0;url=${to}\r\nContent-Length: 0\r\n\r\n`),
+  );
+  expect(await call(seen)).toMatchObject({ status });
+  expect(inside.connections).toBe(0);
+});
 
 test.each([
   ["without an end", `${HEAD}\r\n`],
   ["of a promised length", `${HEAD}Content-Length: ${2 ** 40}\r\n\r\n`],
   ["in chunks", `${HEAD}Transfer-Encoding: chunked\r\n\r\n`],
-])("of an endless body %s, 64 KiB are kept and the connection is closed", async (_what, head) => {
+])("for an endless body %s, 64 KiB are kept and the connection is closed", async (_what, head) => {
   const chunk = Buffer.alloc(65_536, "x");
   let sent = () => 0;
   const seen = await serve((socket) => {
@@ -67,7 +64,7 @@ test.each([
   expect(sent()).toBeLessThan(64 * MiB); // what sockets hold in flight, not what a client would read in time
 });
 
-test("a body of exactly 64 KiB is whole, one byte more is cut", async () => {
+test("a body of exactly 64 KiB arrives whole, a longer one is cut", async () => {
   const answerWith = async (bytes: number) => {
     const seen = await serve((socket) => socket.end(`${HEAD}Content-Length: ${bytes}\r\n\r\n${"x".repeat(bytes)}`));
     const { body, truncated } = await call(seen);
@@ -77,7 +74,7 @@ test("a body of exactly 64 KiB is whole, one byte more is cut", async () => {
   expect(await answerWith(65_537)).toEqual([65_536, true]);
 });
 
-test("a packed answer is not unpacked", async () => {
+test("a compressed answer is not decompressed", async () => {
   const packed = Bun.gzipSync(new Uint8Array(8 * MiB));
   const seen = await serve((socket) => {
     socket.write(`${HEAD}Content-Encoding: gzip\r\nContent-Length: ${packed.length}\r\n\r\n`);
@@ -89,7 +86,7 @@ test("a packed answer is not unpacked", async () => {
 test.each([
   ["headers without end", "x-a: y\r\n".repeat(4096)],
   ["a header line without end", "y".repeat(65_536)],
-])("%s: the exchange ends before its deadline, and little is taken in", async (_what, text) => {
+])("%s: the exchange ends before its deadline, and few bytes are read", async (_what, text) => {
   let sent = () => 0;
   const seen = await serve((socket) => {
     socket.write(`${HEAD}x: `);
@@ -126,13 +123,13 @@ test.each<[string, (socket: Socket) => void]>([
     },
   ],
   ["stops in its body", (socket) => socket.write(`${HEAD}Content-Length: 100000\r\n\r\nxyz`)],
-])("a server that %s runs into the deadline, and the connection is closed", async (_what, talk) => {
+])("a server that %s reaches the deadline, and the connection is closed", async (_what, talk) => {
   const seen = await serve(talk);
   expect(await codeOf(call(seen, 150))).toBe("timeout");
   await closed(seen);
 });
 
-test("a server that accepts and never shakes hands, and a resolver that is silent, run into it too", async () => {
+test("a server without a TLS handshake and a silent resolver reach the time limit too", async () => {
   const silent = await serve(() => {}, { plain: true });
   expect(await codeOf(call(silent, 150))).toBe("timeout");
   await closed(silent);

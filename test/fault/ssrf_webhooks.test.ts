@@ -28,7 +28,7 @@ const bracketed = (address: string) => (address.includes(":") ? `[${address}]` :
 const v4 = IPV4_SPECIAL.map(([cidr]) => firstOf(cidr));
 const v6 = IPV6_SPECIAL.map(([cidr]) => firstOf(cidr));
 
-test("no endpoint can be made, or moved, to an address inside, however it is written", async () => {
+test("no endpoint can be made or moved to an inside address, in any spelling", async () => {
   const hosts = [
     ...v4.flatMap((bytes) => [...spellings(bytes), ...carriers(bytes)]),
     ...v6.map((bytes) => bracketed(formatIp(bytes))),
@@ -48,7 +48,7 @@ test("no endpoint can be made, or moved, to an address inside, however it is wri
   expect((await app.call("GET", "/v1/webhooks")).body.data).toHaveLength(1);
 });
 
-test("nor to a name that leads there, also when another address of it is public", async () => {
+test("no endpoint can be made or moved to a name that leads inside, also if another address of it is public", async () => {
   const lead = (address: string) =>
     requireReachable(app.ctx, "https://hooks.example.com/", {
       lookup: async () => [{ address: "203.0.114.7" }, { address }],

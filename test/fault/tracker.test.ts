@@ -18,7 +18,7 @@ async function finishedJob() {
   return world;
 }
 
-test("wherever the server dies, MLflow ends with one run and each point once", async () => {
+test("after a crash at any point, MLflow ends with one run and each point once", async () => {
   const crashes = await atEveryFailpoint(async (attempt) => {
     const world = await finishedJob();
     await attempt(async () => {
@@ -39,7 +39,7 @@ test("wherever the server dies, MLflow ends with one run and each point once", a
 }, 300_000);
 
 test.each(["runs/create", "runs/log-batch", "runs/update"])(
-  "a server that is killed before the answer to %s goes on where it was, once",
+  "a server that is killed before the answer to %s resumes at its position, once",
   async (route) => {
     const world = await finishedJob();
     await world.close();

@@ -9,7 +9,7 @@ import { tempDir, until } from "../harness.ts";
 const PARENT = resolve(import.meta.dir, "../fixtures/parent.ts");
 const WORKERS = ["echo", "hang", "stubborn"];
 
-test("a server killed just before or after it starts a worker leaves none behind", async () => {
+test("a server killed just before or after it starts a worker leaves no worker behind", async () => {
   let kills = 0;
   for (let n = 1; ; n++) {
     const dir = tempDir();

@@ -18,7 +18,7 @@ function receiver(...args: Parameters<typeof startReceiver>) {
   return made;
 }
 
-test("what dials out stands under the operator's settings: this machine is refused unless it is listed", async () => {
+test("outbound connections follow the operator's settings: this machine is refused unless it is listed", async () => {
   const target = receiver((_request, count) => new Response(`answer ${count}`));
   const request = { timeoutMs: 60_000, allowHttp: true, method: "POST", body: "hello" };
   await expect(open().ctx.dial(`${target.url}/hook`, request)).rejects.toBeInstanceOf(DialError);

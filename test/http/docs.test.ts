@@ -34,7 +34,7 @@ test("operation ids are unique, so that a deep link means one thing", async () =
   expect(new Set(ids).size).toBe(ids.length);
 });
 
-test("a client that has the contract is told so instead of getting it again", async () => {
+test("a client that has the current contract gets 304 instead of the contract", async () => {
   const first = await app.call("GET", "/openapi.json");
   const etag = first.headers.get("etag") ?? "";
   expect(etag).toMatch(/^"[\w-]+"$/);
@@ -46,7 +46,7 @@ test("a client that has the contract is told so instead of getting it again", as
   expect(changed.status).toBe(200);
 });
 
-test("the page is one small file that names no other place", async () => {
+test("the page is one small file that refers to no other host", async () => {
   const { status, body, headers } = await app.call("GET", "/docs", undefined, { key: null });
   expect(status).toBe(200);
   expect(headers.get("content-security-policy")).toContain("connect-src 'self'");
@@ -72,7 +72,7 @@ describe.skipIf(CHROMIUM === null)("the page in a browser", () => {
   }, 120_000);
   afterAll(() => page?.close());
 
-  test("shows every operation of the contract, and says everything in words", async () => {
+  test("shows every operation of the contract, and describes everything in text", async () => {
     const shown = await page.run<string[]>("[...document.querySelectorAll('article')].map((a) => a.dataset.operation)");
     expect(shown.sort()).toEqual((await operations()).map(({ operation }) => operation).sort());
     const links = await page.run<string[]>("[...document.querySelectorAll('nav a')].map((a) => a.hash.slice(1))");
@@ -86,7 +86,7 @@ describe.skipIf(CHROMIUM === null)("the page in a browser", () => {
     expect(await page.run<string>("document.querySelector('article:target').id")).toBe("put_secrets_name");
   });
 
-  test("tells parameters, body, limits and answers of an operation", async () => {
+  test("shows parameters, body, limits and answers of an operation", async () => {
     const told = await text("#post_api_keys");
     for (const part of [
       "POST",
@@ -101,7 +101,7 @@ describe.skipIf(CHROMIUM === null)("the page in a browser", () => {
       expect(told.toLowerCase()).toContain(part.toLowerCase());
   });
 
-  test("the filter is reached with / and leaves what fits; arrows walk it, Escape clears", async () => {
+  test("the filter opens with / and keeps the matches; arrows move through them, Escape clears", async () => {
     const visible = () =>
       page.run<string[]>(
         "[...document.querySelectorAll('nav li')].filter((li) => li.offsetParent).map((li) => li.innerText)",
@@ -117,7 +117,7 @@ describe.skipIf(CHROMIUM === null)("the page in a browser", () => {
     expect((await visible()).length).toBe(all);
   });
 
-  test.skipIf(Bun.which("curl") === null)("the curl command follows the form and runs as it stands", async () => {
+  test.skipIf(Bun.which("curl") === null)("the curl command follows the form and runs unchanged", async () => {
     await fill("#put_secrets_name form input", "FROM_CURL");
     await fill("#put_secrets_name form textarea", JSON.stringify({ value: "it's" }));
     const command = await text("#put_secrets_name .card pre");
@@ -129,7 +129,7 @@ describe.skipIf(CHROMIUM === null)("the page in a browser", () => {
     expect(JSON.parse(await new Response(child.stdout).text())).toMatchObject({ object: "secret", name: "FROM_CURL" });
   });
 
-  test("Try it asks for what is missing, then sends and shows the answer", async () => {
+  test("Try it asks for missing fields, then sends and shows the answer", async () => {
     const answer = () => text("#put_secrets_name .answer");
     await page.run('document.querySelector("#put_secrets_name details.try").open = true');
     await fill("#put_secrets_name form input", "");
@@ -144,7 +144,7 @@ describe.skipIf(CHROMIUM === null)("the page in a browser", () => {
     expect(await answer()).toStartWith("201 Created");
   });
 
-  test("the key is kept nowhere and no request left the origin", async () => {
+  test("the key is stored nowhere and no request left the origin", async () => {
     const kept = await page.run<string>(
       "JSON.stringify([localStorage, sessionStorage, document.cookie, location.href])",
     );

@@ -59,12 +59,12 @@ describe("every error has the envelope and a request id", () => {
     expect(body.error.param).toBe("limit");
   });
 
-  test("a 405 says what is allowed", async () => {
+  test("a 405 lists the allowed methods", async () => {
     const answer = await app.call("PUT", "/v1/workspaces/ws_x", undefined, { key: app.adminKey });
     expect(answer.headers.get("allow")).toBe("DELETE, GET, PATCH");
   });
 
-  test("an unexpected exception is a 500 without its insides, logged once under the same id", async () => {
+  test("an unexpected exception is a 500 without internals, logged once under the same id", async () => {
     const broken = testApp();
     broken.ctx.db.$client.run("DROP TABLE events");
     const answer = await broken.call("GET", "/v1/events", undefined, { headers: { "x-request-id": "trace-1" } });
@@ -81,7 +81,7 @@ describe("every error has the envelope and a request id", () => {
   });
 });
 
-test("trouble with the disk says what to do, and not where the server keeps its files", () => {
+test("a disk error says what to do, but not where the server keeps its files", () => {
   const trouble = new StorageError(
     "/srv/verk/storage/x",
     "write",
@@ -107,13 +107,13 @@ describe("a body that cannot be read", () => {
     expect(await post(raw)).toMatchObject({ status, body: { error: { code } } });
   });
 
-  test("a body over the limit that does not say its length", async () => {
+  test("a body over the limit without a stated length", async () => {
     const chunk = new TextEncoder().encode(" ".repeat(1000));
     const endless = new ReadableStream({ pull: (controller) => controller.enqueue(chunk) });
     expect(await post(endless)).toMatchObject({ status: 413, body: { error: { code: "payload_too_large" } } });
   });
 
-  test("another media type is refused by name; a missing one is taken for JSON", async () => {
+  test("another media type is refused by name; a missing one is read as JSON", async () => {
     expect(await post("name=x", { "content-type": "application/x-www-form-urlencoded" })).toMatchObject({
       status: 415,
       body: { error: { message: expect.stringContaining("application/json") } },
@@ -121,7 +121,7 @@ describe("a body that cannot be read", () => {
     expect((await post(new TextEncoder().encode('{"name":"bare"}'), {})).status).toBe(201);
   });
 
-  test("a stranger's body is not read at all", async () => {
+  test("the body of a request without a key is not read", async () => {
     let pulled = 0;
     const body = new ReadableStream(
       {

@@ -60,7 +60,7 @@ const call = (method: string, path: string, body?: object) =>
 const BAD = ["x/", "x?", "x#y", "a@b", "", "a b", "a\\b", "a%41", "[::1", "a:b", "a,b", "[]", "ü", "x/?//b"];
 
 describe("M1: a Host header that is no host", () => {
-  test.each(BAD)("%j is answered with 400 and a request id, whatever the path", async (host) => {
+  test.each(BAD)("%j is answered with 400 and a request id on every path", async (host) => {
     for (const path of ["/v1/api_keys", "/xxxxxx/v1/api_keys?z=//b/v1/chat/completions", "/healthz"]) {
       const { status, headers, body } = await raw(`POST ${path} HTTP/1.1\r\nHost: ${host}`, '{"name":"stealth"}');
       expect([path, status]).toEqual([path, 400]);
@@ -69,18 +69,18 @@ describe("M1: a Host header that is no host", () => {
     }
   });
 
-  test("two of them, or none, are refused too", async () => {
+  test("two Host headers, or none, are refused too", async () => {
     expect((await raw("POST /v1/api_keys HTTP/1.1\r\nHost: a\r\nHost: b", '{"name":"stealth"}')).status).toBe(400);
     expect((await raw("POST /v1/api_keys HTTP/1.0", '{"name":"stealth"}')).status).toBe(400);
   });
 
-  test("makes no key past the audit log", async () => {
+  test("cannot make a key without an entry in the audit log", async () => {
     const before = (await call("GET", "/v1/api_keys?limit=100")).body.data.length;
     await raw("POST /xxxxxx/v1/api_keys?z=//b/v1/chat/completions HTTP/1.1\r\nHost: x/", '{"name":"stealth"}');
     expect((await call("GET", "/v1/api_keys?limit=100")).body.data).toHaveLength(before);
   });
 
-  test("is no 500 where an address is signed", async () => {
+  test("causes no 500 when an address is signed", async () => {
     expect((await call("POST", "/v1/volumes", { name: "m1" })).status).toBe(201);
     const { status } = await raw("POST /v1/volumes/m1/download-url HTTP/1.1\r\nHost: x/", '{"path":"a"}');
     expect(status).toBe(400);
@@ -92,23 +92,23 @@ describe("M1: a Host header that is no host", () => {
   });
 });
 
-describe("M1: the audit log tells the route that was called", () => {
+describe("M1: the audit log has the route that was called", () => {
   const last = async () => (await call("GET", "/v1/account/audit_log?limit=1")).body.data[0];
 
   test.each(["?z=//b/v1/chat/completions", "?/v1/chat/completions", "?z=http://x/v1/detect"])(
-    "a query %s does not make it another",
+    "a query %s does not change the route",
     async (query) => {
       expect((await raw(`POST /v1/api_keys${query} HTTP/1.1\r\nHost: x`, '{"name":"seen"}')).status).toBe(201);
       expect(await last()).toMatchObject({ method: "POST", route: "/v1/api_keys" });
     },
   );
 
-  test("an absolute target is its path", async () => {
+  test("an absolute target counts as its path", async () => {
     await raw("POST http://evil/v1/api_keys HTTP/1.1\r\nHost: x", '{"name":"seen"}');
     expect(await last()).toMatchObject({ method: "POST", route: "/v1/api_keys" });
   });
 
-  test("use is left out by its route alone", async () => {
+  test("only the route decides which use is left out", async () => {
     const before = await last();
     await raw("POST /v1/chat/completions HTTP/1.1\r\nHost: x", '{"model":"none","messages":[]}');
     expect(await last()).toEqual(before);
@@ -121,7 +121,7 @@ describe("L7: signed addresses", () => {
     return new URL(JSON.parse((await raw(head, '{"path":"a.txt"}')).body).url).host;
   };
 
-  test("are never on a name that the caller invented", async () => {
+  test("never use a host name that the caller invented", async () => {
     await call("POST", "/v1/volumes", { name: "l7" });
     const { port } = new URL(server.url);
     for (const host of ["evil.example", "evil.example:80", "127.0.0.1.evil.example", "localhost.evil.example"])
@@ -130,7 +130,7 @@ describe("L7: signed addresses", () => {
       expect(await signedFor(host)).toBe(host.toLowerCase());
   });
 
-  test("know this server's own names", () => {
+  test("use this server's own names", () => {
     for (const name of ["localhost", "LOCALHOST", "127.0.0.1", "[::1]", "verk.lan", "Verk.LAN"])
       expect([name, isOwnName(name, ["verk.lan", ""])]).toEqual([name, true]);
     for (const name of ["", "evil", "verk.lan.evil", "xlocalhost", "1.2.3"])

@@ -91,7 +91,7 @@ describe("Idempotency-Key", () => {
     expect(JSON.stringify(stored)).not.toContain(key);
   });
 
-  test("wherever it crashes, retrying with the key makes exactly one resource", async () => {
+  test("after a crash at any point, a retry with the key makes exactly one resource", async () => {
     const crashes = await atEveryFailpoint(async (attempt) => {
       const first = testApp({ clock });
       await attempt(async () => {
@@ -113,7 +113,7 @@ describe("Idempotency-Key", () => {
   });
 });
 
-test("an answer to a write leaves only after the flush that covers it; a read waits for none", async () => {
+test("an answer to a write leaves only after the flush that covers it; a read waits for no flush", async () => {
   const passed: string[] = [];
   failpoints.hit = (name) => void passed.push(name);
   await create("lab");
@@ -125,7 +125,7 @@ test("an answer to a write leaves only after the flush that covers it; a read wa
   expect(passed).toHaveLength(4);
 });
 
-test("nobody reads what may yet be lost: a read waits for the open commit", async () => {
+test("no caller reads data that may be lost: a read waits for the open commit", async () => {
   await durable(app.ctx.db); // the keys of this test
   failpoints.hit = (name) => {
     if (name === "db.before_commit") throw Object.assign(new Error("no space"), { code: "SQLITE_FULL" });

@@ -7,7 +7,7 @@ afterEach(closeAll);
 const KIB = 1024;
 
 describe("H1: limits of bodies", () => {
-  test("a route that needs little takes 256 KiB, and the refusal says so", async () => {
+  test("a route with small bodies accepts 256 KiB, and the refusal says so", async () => {
     const app = open();
     const { status, body } = await app.call("POST", "/v1/volumes", { name: "x".repeat(256 * KIB) });
     expect([status, body.error.code, body.error.message]).toEqual([
@@ -20,7 +20,7 @@ describe("H1: limits of bodies", () => {
     expect(refused.body.error.message).toBe("The body is larger than 2048 bytes");
   });
 
-  test("more values than a route takes are refused before they are looked at", async () => {
+  test("more values than a route accepts are refused before they are checked", async () => {
     const app = open();
     const many = Array.from({ length: 5_000 }, () => 1);
     const { status, body } = await app.call("POST", "/v1/webhooks", { url: "https://example.com", event_types: many });
@@ -33,7 +33,7 @@ describe("H1: limits of bodies", () => {
     expect([chat.status, chat.body.error.message]).toEqual([413, "An object in the body has more than 10000 fields"]);
   });
 
-  test("unknown hyperparameters: twenty problems, none of them longer than what is read", async () => {
+  test("unknown hyperparameters give at most twenty errors for each object", async () => {
     const app = open();
     const names = Object.fromEntries(Array.from({ length: 3_000 }, (_, i) => [`learning_rat${i}`, 1]));
     const lora = Object.fromEntries(Array.from({ length: 3_000 }, (_, i) => [`alph${i}`, 1]));
@@ -46,7 +46,7 @@ describe("H1: limits of bodies", () => {
     expect(about("lora").length).toBeLessThanOrEqual(20);
   });
 
-  test("one key of a megabyte costs no search and is not sent back", async () => {
+  test("a field name of a megabyte starts no search and is not sent back", async () => {
     const app = open();
     const long = "x".repeat(1 << 20);
     const ask = { method: "sft", base_model: "verk-tiny", hyperparameters: { [long]: 1 } };
@@ -58,7 +58,7 @@ describe("H1: limits of bodies", () => {
     expect(JSON.stringify(refused.body).length).toBeLessThan(3_000);
   });
 
-  test("texts and tokens are judged up to the first that does not fit", async () => {
+  test("texts and tokens are checked up to the first that does not fit", async () => {
     const app = open();
     const refusal = async (input: unknown) => {
       const { status, body } = await app.call("POST", "/v1/embeddings", { model: "x", input });
@@ -82,7 +82,7 @@ describe("H1: limits of bodies", () => {
 });
 
 describe("H2: requests under way and bodies in memory", () => {
-  test("a key that has as many requests under way as it may gets 429, and another key is served", async () => {
+  test("a key at its limit of open requests gets 429, and another key is served", async () => {
     const app = open({ flags: { "http.max_requests_per_key": 2 } });
     const hold = Array.from({ length: 2 }, () => Promise.withResolvers<void>());
     const slow = hold.map(({ promise }) => {
@@ -105,7 +105,7 @@ describe("H2: requests under way and bodies in memory", () => {
     expect((await app.call("POST", "/v1/volumes", { name: "three" })).status).toBe(201);
   });
 
-  test("a body that grows beyond what its workspace may hold is refused with 503, and its bytes come back", async () => {
+  test("a body that exceeds the memory of its workspace is refused with 503, and its bytes are released", async () => {
     const app = open({ flags: { "http.workspace_body_memory_bytes": 1 << 20, "http.body_memory_bytes": 4 << 20 } });
     const stuck = Promise.withResolvers<void>();
     const growing = (bytes: number, then: Promise<void>) =>

@@ -46,7 +46,7 @@ function markOf(table: string, { name, type }: Column, linked: Linked): string {
   return type === "TEXT" ? text : type === "BLOB" ? `CAST(${text} AS BLOB)` : `${NUMBER}`;
 }
 
-test("whatever any column of any table says, strangers read the listed fields of published runs alone", async () => {
+test("for any content of any column, callers without a key read only the listed fields of published runs", async () => {
   const app = detecting({ flags: { "network.allow": ["127.0.0.1"] } });
   for (const step of JOURNEY.filter(({ raw }) => !raw)) await play(app, step);
   await meanwhile(app);

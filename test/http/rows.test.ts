@@ -20,7 +20,7 @@ const last = async () => {
   return await answer.text();
 };
 
-describe("JSON that must be taken", () => {
+describe("JSON that must be accepted", () => {
   test.each(MUST_ACCEPT.map((value) => [value]))("%p", async (value) => {
     const row = `{"prompt":"p","x":${value}}`;
     for (const answer of [
@@ -61,7 +61,7 @@ test("digits that a double would round stay as they were written, in both kinds 
   expect(csv.body.match(new RegExp(digits, "g"))).toHaveLength(2);
 });
 
-test("a number stands in the stream as it was written, whatever stands beside it", async () => {
+test("a number stays in the stream as it was written, beside any other values", async () => {
   const id = (await app.call("POST", "/v1/datasets", { name: "numbers", format: "prompt" })).body.id;
   const numbers = ["1.50", "1.0", "1e2", "-0", "0.0000001", "12345678901234567890", "7", "0.25"];
   const rows = numbers.map((number) => `{"prompt":"p","x":${number}}`);

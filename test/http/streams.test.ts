@@ -20,7 +20,7 @@ const refusal = async (response: Response) => {
 };
 
 describe("M2: open streams", () => {
-  test("a key may have so many; one that ends makes room", async () => {
+  test("a key may have a limited number; a stream that ends makes room", async () => {
     const app = open({ flags: { "http.max_streams_per_key": 3 } });
     const streams = await Promise.all([1, 2, 3].map(() => stream(app)));
     expect(streams.map(({ status }) => status)).toEqual([200, 200, 200]);
@@ -35,7 +35,7 @@ describe("M2: open streams", () => {
     expect((await stream(app)).status).toBe(429);
   });
 
-  test("a workspace may have so many with all of its keys, and all together so many", async () => {
+  test("a workspace has a limit for all of its keys, and the server has a limit for all workspaces", async () => {
     const app = open({ flags: { "http.max_streams_per_workspace": 2, "http.max_streams": 3 } });
     const other = app.keyOf("alpha", ["*"]).key;
     expect((await stream(app)).status).toBe(200);
@@ -50,7 +50,7 @@ describe("M2: open streams", () => {
     expect((await app.call("GET", "/v1/events", undefined, { key: app.keyB })).status).toBe(200);
   });
 
-  test("a key that is revoked gives its streams back", async () => {
+  test("a revoked key releases its streams", async () => {
     const app = open({ flags: { "http.max_streams_per_workspace": 1 } });
     const { key, row } = app.keyOf("alpha", ["*"]);
     const reading = (await stream(app, key)).text();
@@ -61,7 +61,7 @@ describe("M2: open streams", () => {
     expect((await stream(app)).status).toBe(200);
   });
 
-  test("a HEAD of a stream takes no place", async () => {
+  test("a HEAD of a stream uses no slot", async () => {
     const app = open({ flags: { "http.max_streams_per_key": 1 } });
     const headers = { authorization: `Bearer ${app.keyA}` };
     for (let i = 0; i < 3; i++)
@@ -69,7 +69,7 @@ describe("M2: open streams", () => {
     expect((await stream(app)).status).toBe(200);
   });
 
-  test("none is opened when few descriptors are left, and closing twice counts once", () => {
+  test("no stream opens when few descriptors are left, and closing twice counts once", () => {
     let left: number | undefined = 1_000;
     const streams = createStreams({ key: 2, workspace: 0, all: 0 }, () => left);
     const holder = { keyId: "k", workspaceId: "w" };
@@ -86,7 +86,7 @@ describe("M2: open streams", () => {
   });
 });
 
-test("M2: a server with few descriptors refuses streams and goes on answering", async () => {
+test("M2: a server with few descriptors refuses streams and still answers requests", async () => {
   expect(descriptorsLeft()).toBeGreaterThan(0);
   const prefix = ["prlimit", "--nofile=400:400"];
   const server = await startBinary({ prefix, env: { VERK_HTTP__MAX_STREAMS_PER_KEY: "0" } });

@@ -72,7 +72,7 @@ test.each([
   ["of a declared length", false],
   ["that come in chunks", true],
 ])(
-  "H2: 200 unfinished bodies %s take bounded memory, others are served, and all of it comes back",
+  "H2: 200 unfinished bodies %s take bounded memory, other requests are served, and all memory is released",
   async (_name, chunked) => {
     await start(300);
     expect(await ask(attacker)).toBe(404); // no such deployment: the body was read
@@ -90,7 +90,7 @@ test.each([
   120_000,
 );
 
-test("H2: a body that trickles is cut off in time, and its bytes come back", async () => {
+test("H2: a body that arrives slowly is cut off in time, and its bytes are released", async () => {
   await start(2);
   const slow = Array.from({ length: 6 }, () => unfinished(false));
   await until("the end of the slow bodies", () => slow.every(({ answer, socket }) => answer() || socket.destroyed));

@@ -39,19 +39,19 @@ describe("F30 unknown fields of a body", () => {
     expect([status, answer.error?.param]).toEqual([422, "/expected_head_rwo"]);
   });
 
-  test("detection refuses it too, in its own form", async () => {
+  test("detection refuses a misspelled field too, in its own error format", async () => {
     const { status, body } = await app.call("PUT", "/v1/config", { webhokUrl: "https://example.com/x" });
     expect([status, body.code]).toEqual([400, "INVALID_REQUEST"]);
     expect(body.error).toContain("Did you mean webhookUrl?");
   });
 
-  test("others are ignored, and the warning header names them", async () => {
+  test("other unknown fields are ignored, and the warning header names them", async () => {
     const { status, headers } = await app.call("POST", "/v1/api_keys", { name: "x", favourite_colour: 1, 'ü"\n': 2 });
     expect(status).toBe(201);
     expect(warning(headers)).toBe('299 verk "ignored: unknown field /favourite_colour; unknown field /___"');
   });
 
-  test("no warning where every field is known", async () => {
+  test("known fields cause no warning", async () => {
     expect(warning((await app.call("POST", "/v1/api_keys", { name: "x", scopes: ["read"] })).headers)).toBeNull();
   });
 
@@ -63,7 +63,7 @@ describe("F30 unknown fields of a body", () => {
     expect([status, warning(headers)]).toEqual([201, null]);
   });
 
-  test("inference routes ignore them without a word", async () => {
+  test("inference routes ignore unknown fields without a warning", async () => {
     const body = { model: "none", messages: [{ role: "user", content: "x" }], max_tokns: 3 };
     const { status, headers } = await app.call("POST", "/v1/chat/completions", body);
     expect([status, warning(headers)]).toEqual([404, null]);
@@ -82,7 +82,7 @@ test("F30 unknown query parameters are ignored and named", async () => {
   expect([status, warning(headers)]).toEqual([200, '299 verk "ignored: unknown query parameter limt"']);
 });
 
-test("two names are alike within two edits, if they have something in common", () => {
+test("two names are similar within two edits, if they share letters", () => {
   const known = ["name", "model", "to"];
   expect(similar("nmae", known)).toBe("name");
   expect(similar("Model", known)).toBe("model");

@@ -1,7 +1,7 @@
 /** No request stalls the server: another client gets its answers during the largest hostile bodies of each route. */
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { permutation } from "../../src/lib/random.ts";
-import { IS_FULL, randomFor, sweep } from "../sweep.ts";
+import { IS_FULL, randomFor, sampleOf, sweep } from "../sweep.ts";
 import { hostileBodies, type Room } from "./hostile.ts";
 import type { Watch } from "./pinger.ts";
 import { type Guarded, guardedServer, MOST_CPU_MS } from "./watchdog_kit.ts";
@@ -53,13 +53,13 @@ const writing = () =>
       .map(([method, operation]) => ({ method: method.toUpperCase(), path, operation })),
   );
 
-test("H1: the largest hostile bodies to every route leave others their answers", async () => {
+test("H1: the largest hostile bodies to every route do not delay other requests", async () => {
   const { send, watched } = server;
   const dataset = JSON.parse((await send("POST", "/v1/datasets", '{"name":"watchdog","format":"prompt"}')).text)
     .id as string;
   const stalls: string[] = [];
   let sent = 0;
-  for (const { method, path: pattern, operation } of writing()) {
+  for (const { method, path: pattern, operation } of sampleOf("watchdog", writing(), 0.4)) {
     const path = pattern.replace("/datasets/{id}/", `/datasets/${dataset}/`).replaceAll(/\{\w+\}/g, "x");
     const judge = (name: string, { longestCpuMs, answers }: Watch) => {
       if (longestCpuMs <= MOST_CPU_MS && answers > 0) return;
@@ -77,5 +77,5 @@ test("H1: the largest hostile bodies to every route leave others their answers",
     }
     expect(stalls).toEqual([]);
   }
-  expect(sent).toBeGreaterThan(sweep({ quick: 700, full: 1_000 }));
+  expect(sent).toBeGreaterThan(sweep({ quick: 200, full: 1_000 }));
 }, 600_000);

@@ -1,5 +1,6 @@
 /** Valid large requests take turns with others: rows of datasets, batches of images, rows for rewards. */
 import { afterAll, beforeAll, expect, test } from "bun:test";
+import { sampleOf } from "../sweep.ts";
 import { type Guarded, guardedServer, MOST_CPU_MS } from "./watchdog_kit.ts";
 
 const MIB = 1 << 20;
@@ -36,8 +37,8 @@ const APPENDS: Append[] = [
   ["nothing but brackets", 400, () => `{"rows":[${"[".repeat(15 * MIB)}`, {}],
 ];
 
-test.each(APPENDS)(
-  "H1: an append of %s leaves others their answers",
+test.each(sampleOf("large appends", APPENDS, 0.4))(
+  "H1: an append of %s does not delay other requests",
   async (_name, expected, body, more) => {
     const bytes = Buffer.from(body());
     await server.watched();
@@ -50,7 +51,7 @@ test.each(APPENDS)(
   300_000,
 );
 
-test("H1: 128 MiB of images leave others their answers", async () => {
+test("H1: 128 MiB of images do not delay other requests", async () => {
   const image = `{"image":"${"QUJD".repeat(32_000)}"}`;
   const body = Buffer.from(`{"images":[${filled(image, 120 * MIB, ",")}]}`);
   await server.watched();
@@ -61,7 +62,7 @@ test("H1: 128 MiB of images leave others their answers", async () => {
   expect(answers).toBeGreaterThan(0);
 }, 300_000);
 
-test("H1: ten thousand rows for a reward, all odd numbers, leave others their answers", async () => {
+test("H1: ten thousand rows for a reward, all odd numbers, do not delay other requests", async () => {
   const row = `{"completion":"x","n":[${"1.50,".repeat(15)}2.50]}`;
   const source = "def reward(completion, **kwargs):\n    return 1.0\n";
   const body = `{"source":${JSON.stringify(source)},"language":"python","rows":[${`${row},`.repeat(9_999)}${row}]}`;

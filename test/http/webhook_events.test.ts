@@ -50,7 +50,7 @@ async function listening(app: TestApp, clock?: ReturnType<typeof fakeClock>) {
 
 const kinds = (got: { type: string }[]) => got.map(({ type }) => type);
 
-test("deployments: ready, parked, woken and recovered are told once each; a failed wake and steady health are not", async () => {
+test("deployments: ready, parked, woken and recovered send one event each; a failed wake and steady health send none", async () => {
   const clock = fakeClock(Date.now());
   const flags = { ...TLS_FLAGS, "serving.health_interval_ms": 1_000 };
   const on = await deploying({ clock, flags, lives: [{}, { fail: "crash" }, { words: 9, dieAfter: 4 }, {}] });
@@ -91,7 +91,7 @@ test("deployments: ready, parked, woken and recovered are told once each; a fail
   expect(await received("/two")).toEqual(got);
 }, 120_000);
 
-test("jobs: completion and failure are told once each, a cancellation never", async () => {
+test("jobs: completion and failure send one event each, a cancellation sends none", async () => {
   const on = await trainings.app({
     flags: TLS_FLAGS,
     lives: [{ crashAt: 3 }, {}, { fail: "data" }, { stepMs: 60_000 }],

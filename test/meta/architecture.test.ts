@@ -14,7 +14,7 @@ test("the map names every folder that has product files", () => {
   expect(isNamed("src/resources/nowhere")).toBeFalse();
 });
 
-test("every file and folder that the map names is there", () => {
+test("every file and folder that the map names exists", () => {
   const missing = [...quoted].filter((name) => name.startsWith("src/") && !existsSync(join(ROOT, name)));
   expect(missing).toEqual([]);
 });

@@ -20,16 +20,16 @@ const linesWith = async (pattern: RegExp): Promise<string[]> => {
   return found;
 };
 
-test("no file of the product names an architecture, but the platform module", async () => {
+test("no file of the product names an architecture, except the platform module", async () => {
   expect(files.length).toBeGreaterThan(500);
   expect(await linesWith(LITERAL)).toEqual([]);
 });
 
-test("pages of memory have the size that the kernel says", async () => {
+test("pages of memory have the size that the kernel reports", async () => {
   expect(await linesWith(/statm.*\b(4096|16384|65536)\b|\bPAGE_(BYTES|SIZE) = 4096\b/)).toEqual([]);
 });
 
-test("the patterns find what they are for", () => {
+test("the patterns match their examples", () => {
   for (const literal of ["/lib/x86_64-linux-gnu", "linux-arm64", "0xC000003E", "AUDIT_ARCH_X86_64", "process.arch"])
     expect(LITERAL.test(literal)).toBe(true);
 });

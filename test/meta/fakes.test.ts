@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { startsOf } from "../fake_starts.ts";
 import { tempDir } from "../harness.ts";
 
-test("a start counts once its line is whole", () => {
+test("a start counts once its line is complete", () => {
   const script = join(tempDir(), "script");
   expect(startsOf(script)).toEqual([]);
   for (const [text, starts] of [
@@ -19,6 +19,6 @@ test("a start counts once its line is whole", () => {
   }
 });
 
-test("a signal to everybody is refused here", () => {
+test("a signal to all processes is refused here", () => {
   for (const pid of [0, -1, 1, Number("nobody")]) expect(() => process.kill(pid, "SIGKILL")).toThrow("no process");
 });

@@ -42,12 +42,12 @@ const OWN_PATHS = ["writeTemp", "StorageError", "Chunks"];
 /** The file of a base model lies in a folder of the server's own. */
 const BASE_MODEL = "src/resources/training_jobs/admission/create.ts: sha256File";
 
-test("only the door says where the directories of jobs and sessions lie", () => {
+test("only src/sandbox/files knows the directories of jobs and sessions", () => {
   const said = /(data_dir|dataDir)[^;\n]*["'`/](jobs|sessions)\b/;
   expect(outside.filter(([, text]) => said.test(text)).map(([file]) => file)).toEqual([]);
 });
 
-test("only the door makes a ForeignDir, and only the jail and messages to workers get the path of one", () => {
+test("only src/sandbox/files makes a ForeignDir, and only the jail and messages to workers get its path", () => {
   const door = /sandbox\/files\/foreign_dir\.ts$|^\.\.?\/files\/foreign_dir\.ts$/;
   expect(outside.filter(([, text]) => /ForeignDir\.in\(|new ForeignDir\(/.test(text)).map(([file]) => file)).toEqual(
     [],
@@ -65,7 +65,7 @@ test("only the door makes a ForeignDir, and only the jail and messages to worker
   ]);
 });
 
-test("calls by descriptor and walks are used by the door alone", () => {
+test("only src/sandbox/files uses calls by descriptor and walks", () => {
   const low = /(sandbox|^\.)\/files\/(beneath\w*|steps)\.ts$/;
   expect(outside.filter(([, text]) => importsOf(text, low).length > 0).map(([file]) => file)).toEqual([]);
 });
@@ -85,7 +85,7 @@ test("sessions and training jobs use no function of the file system that takes a
 /** It mkdirs and removes a temporary file of the server's own; the directory it passes on unopened. */
 const TEMPORARY = { "src/resources/code_artifacts/unpack.ts": ["mkdir", "rm"] } as Record<string, string[]>;
 
-test("who gets the path of a foreign directory for a worker opens nothing by path itself", () => {
+test("code that gets the path of a foreign directory for a worker opens no file by path itself", () => {
   const door = /sandbox\/files\/foreign_dir\.ts$/;
   const bad = whoImports("pathForWorker", door).flatMap((file) =>
     importsOf(texts.get(file) as string, /^(node:)?fs(\/promises)?$/)

@@ -139,7 +139,7 @@ test("no folder has more than 16 product files", () => {
   expect([...counts].filter(([, count]) => count > 16)).toEqual([]);
 });
 
-test("main loads nothing before it knows what it is: dynamic imports only, apart from the version", async () => {
+test("main has dynamic imports only, apart from the version, so that it loads nothing early", async () => {
   const statics = [...read("src/main.ts").matchAll(/^import .*from "(\..*)";$/gm)].map((m) => m[1]);
   expect(statics).toEqual(["./lib/version.ts"]);
 });

@@ -23,7 +23,7 @@ const FUNCTION = new RegExp(`\\b(function\\*?|const|let) (${names(BANNED_FUNCTIO
 const WORD = new RegExp(`(/\\*\\*|^\\s*\\*|//).*\\b(${names(BANNED_WORDS)})\\b`, "i");
 const FRAGMENT = /(\/\*\*|^\s*\*) (Of|As|What|Who|Where|Whether|Which|Those)\b/;
 
-test("the patterns find what they are for", () => {
+test("the patterns match their examples", () => {
   expect("export type Asked = { id: string };").toMatch(TYPE);
   expect("export async function hear(ctx: Ctx) {").toMatch(FUNCTION);
   expect("  // whoever asks").toMatch(WORD);

@@ -53,7 +53,7 @@ test("every route is in the document, except the pages", () => {
   expect(missing.sort()).toEqual(["GET /docs", "GET /openapi.json", "GET /setup"]);
 });
 
-test("every operation is played by the journey", () => {
+test("the journey calls every operation", () => {
   const played = new Set(JOURNEY.map((step) => step.operation));
   expect(
     documented()
@@ -62,7 +62,7 @@ test("every operation is played by the journey", () => {
   ).toEqual([]);
 });
 
-test("every route wants a key unless it is listed public, whatever is sent", async () => {
+test("every route needs a key unless it is listed as public, for any request", async () => {
   const open: string[] = [];
   for (const { method, path, name } of routes()) {
     const json = method === "GET" || method === "DELETE" ? undefined : { nonsense: true };
@@ -108,7 +108,7 @@ describe("the journey", () => {
 
   /** Inference and single detections have records of their own; likes are strangers'. */
   const UNAUDITED = /\/(completions|embeddings|like|detect|detect\/url)$/;
-  test("every call of it that is no reading is in the audit log", () => {
+  test("every call of the journey that is no read is in the audit log", () => {
     const writing = missing.filter((operation) => !operation.startsWith("GET "));
     expect(writing.filter((operation) => !UNAUDITED.test(operation))).toEqual([]);
     expect(writing.filter((operation) => UNAUDITED.test(operation))).toHaveLength(10);
@@ -145,7 +145,7 @@ describe("the journey", () => {
     await fresh.close().then(fresh.remove);
   });
 
-  test("the setup token is dead as soon as anybody holds a key, however that was made", async () => {
+  test("the setup token is invalid as soon as a key of any origin exists", async () => {
     const fresh = testApp();
     fresh.ctx.db.$client.run("DELETE FROM api_keys");
     const { setupToken } = setup.prepare(fresh.ctx);

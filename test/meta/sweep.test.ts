@@ -25,11 +25,11 @@ test("a run draws a seed and prints how to repeat it; the same seed gives the sa
   expect(first.numbers[0]).not.toEqual(first.numbers[1]);
 });
 
-test("--full takes the full size, everything else the quick one", () => {
+test("--full uses the full size, all other calls the quick size", () => {
   expect([draw({}).size, draw({ VERK_TEST_FULL: "0" }).size, draw({ VERK_TEST_FULL: "1" }).size]).toEqual([2, 2, 9]);
 });
 
-test("a seed that is no number is refused", () => {
+test("a seed that is not a number is refused", () => {
   const { code, said } = draw({ VERK_TEST_SEED: "x" });
   expect(code).not.toBe(0);
   expect(said).toContain('VERK_TEST_SEED must be a whole number, not "x"');

@@ -58,7 +58,7 @@ function step(table: Table, before: Row, { from, set }: { from: readonly string[
   });
 }
 
-test("a step of any machine does to its row what the query builder would do, whatever the values", async () => {
+test("a step of any machine changes its row as the query builder would, for all values", async () => {
   const found = await machines();
   expect(found.length).toBeGreaterThan(9);
   for (const [, { table, steps }] of found)

@@ -25,7 +25,7 @@ const GRPO: HyperparameterInput<"grpo"> = {
 const alarmsOf = ({ steps }: Awaited<ReturnType<typeof runTraining>>) =>
   steps.flatMap(({ alarms }) => alarms.map(({ type }) => type));
 
-test("a job that learned until every reward is the same ends as trained, with a warning, also across a pause", async () => {
+test("a job whose rewards became equal by learning completes with a warning, also across a pause", async () => {
   const solved: Score = (step, samples) => scoring((text) => (step < 4 ? text.length % 2 : 1))(step, samples);
   const plan = await planOf({ ...common, method: "grpo", rows: prompts, given: { ...GRPO, max_steps: 32 } });
   const checkpoints = place();
@@ -50,7 +50,7 @@ test.each([
   ],
   ["grpo", prompts.slice(0, 4), { prompt: long }, GRPO, 4],
 ] as const)(
-  "%s: an epoch is of the rows that are trained on, not of those left out",
+  "%s: an epoch counts the rows that are trained on, not the rows that are left out",
   async (method, rows, left, given, steps) => {
     const all = [...rows, ...Array.from({ length: 16 }, () => left)];
     const plan = await planOf({ ...common, method, rows: all, given: { ...given, num_train_epochs: 2 } });
@@ -61,7 +61,7 @@ test.each([
   60_000,
 );
 
-test("rewards as large as 32 bits hold are learned from; larger ones are told as errors, and a run goes on after them", async () => {
+test("rewards up to the limit of 32 bits are learned from; larger ones are errors, and the run continues", async () => {
   const given = { ...GRPO, num_iterations: 3, max_steps: 3 };
   const plan = await planOf({ ...common, method: "grpo", rows: prompts, given });
   const large = scoring((text) => (text.length % 2 === 0 ? 1e30 : -1e30));

@@ -115,7 +115,7 @@ const CASES: Case[] = [
 ];
 
 test.each(CASES)(
-  "a run that goes on tells what the whole run told: $name",
+  "a resumed run reports the same as the whole run: $name",
   async ({ method, given, lora = LORA }) => {
     const rows = TASKS[method];
     const full = { max_steps: 8, learning_rate: 0.01, per_device_train_batch_size: 4, ...given } as HyperparameterInput<
@@ -135,7 +135,7 @@ test.each(CASES)(
   120_000,
 );
 
-test("a batch that is met again, or later, is compared with the weights that wrote it", async () => {
+test("a batch that is reused, or used later, is compared with the weights that sampled it", async () => {
   const ratios = async (given: HyperparameterInput<"grpo">) => {
     const plan = await planOf({
       ...common,
@@ -151,7 +151,7 @@ test("a batch that is met again, or later, is compared with the weights that wro
   expect((await ratios({ steps_per_generation: 2 })).map(isOne)).toEqual([true, false, true, false]);
 }, 60_000);
 
-test("groups of one prompt draw apart from each other", async () => {
+test("groups of one prompt draw independent samples", async () => {
   const rows = Array.from({ length: 4 }, () => ({ prompt: "a" }));
   const plan = await planOf({ ...common, method: "grpo", rows, given: { ...GRPO, max_steps: 1 } });
   const { steps } = await runTraining({ plan, dir, checkpoints: place(), score: loud, samplesPerStep: 16 });
@@ -159,7 +159,7 @@ test("groups of one prompt draw apart from each other", async () => {
   expect(new Set(texts).size).toBeGreaterThan(12);
 });
 
-test("a run with the same seed is the same, one with another is not", async () => {
+test("runs with the same seed are equal, and runs with another seed differ", async () => {
   const of = async (seed: number) => {
     const plan = await planOf({ ...common, method: "grpo", rows: TASKS.grpo, given: { ...GRPO, max_steps: 3 }, seed });
     return stream((await runTraining({ plan, dir, checkpoints: place(), score: loud })).steps);
@@ -169,7 +169,7 @@ test("a run with the same seed is the same, one with another is not", async () =
   expect(other).not.toEqual(one);
 }, 60_000);
 
-test("asked to save and end, it finishes the step, and the next run goes on behind it", async () => {
+test("on a request to save and end, the run finishes the step, and the next run continues after it", async () => {
   const plan = await planOf({ ...common, method: "sft", rows: TASKS.sft, given: { max_steps: 6 } });
   const checkpoints = place();
   const whole = await runTraining({ plan, dir, checkpoints: place() });
@@ -200,7 +200,7 @@ test("incomplete checkpoints of a killed run are removed, and an unreported chec
   expect(existsSync(join(checkpoints, "step-000002", "old"))).toBe(false);
 });
 
-test("the weights of another job are where a warm start begins; its steps and moments are not", async () => {
+test("a warm start takes the weights of another job, but not its steps and moments", async () => {
   const given = { max_steps: 10, learning_rate: 0.02 };
   const plan = await planOf({ ...common, method: "sft", rows: TASKS.sft, given });
   const first = await runTraining({ plan, dir, checkpoints: place() });
@@ -219,8 +219,8 @@ test("the weights of another job are where a warm start begins; its steps and mo
   expect(seeded.error?.message).toContain("its seed is 7, but the job's is 9");
 }, 60_000);
 
-describe("what goes wrong", () => {
-  test("a reward that is always the same ends the job: nothing is learned", async () => {
+describe("failures", () => {
+  test("a reward that is always equal ends the job, because nothing is learned", async () => {
     const given = { ...GRPO, max_steps: 40, max_completion_length: 2 };
     const plan = await planOf({ ...common, method: "grpo", rows: TASKS.grpo, given });
     const run = await runTraining({ plan, dir, checkpoints: place(), score: scoring(() => 1) });
@@ -251,7 +251,7 @@ describe("what goes wrong", () => {
       return { ...answer, results, stdout: "said\nthis\n" };
     };
 
-  test("a reward that fails for some is gone on with, and for more than a fifth it ends with the sample", async () => {
+  test("a reward may fail for some samples; above a fifth the job ends with the sample", async () => {
     const plan = await planOf({ ...common, method: "grpo", rows: TASKS.grpo, given: { ...GRPO, max_steps: 2 } });
     const some = await runTraining({ plan, dir, checkpoints: place(), score: failing(0.1) });
     expect(some.ending).toBe("trained");

@@ -25,10 +25,10 @@ const failure = (promise: Promise<unknown>) =>
     (error: unknown) => error,
   );
 
-describe("what is rolled is a function of what was asked", () => {
+describe("a rollout is a function of its request", () => {
   const rollOf = (roller: Roller) => (seed: number) => roller.roll(longRequests(seed), SAMPLING).then(digest);
 
-  test("twice in one engine, after other calls and after one that was given up", async () => {
+  test("twice in one engine, after other calls and after a cancelled call", async () => {
     const roller = kept(await openTouchy());
     const roll = rollOf(roller);
     const first = await roll(7);
@@ -43,7 +43,7 @@ describe("what is rolled is a function of what was asked", () => {
     expect(await roll(7)).toBe(first);
   }, 120_000);
 
-  test("in another process, and while others take the processor", async () => {
+  test("in another process, and while other work uses the processor", async () => {
     const roll = rollOf(kept(await openTouchy()));
     const here = await roll(7);
     const busy = [1, 2].map(() => Bun.spawn([process.execPath, "-e", "for(;;);"]));
@@ -56,7 +56,7 @@ describe("what is rolled is a function of what was asked", () => {
     }
   }, 120_000);
 
-  test("a seed is of its group: neighbouring seeds share no sample", async () => {
+  test("a seed belongs to its group: neighbouring seeds share no sample", async () => {
     const roller = await tiny();
     const prompt = promptOf(roller, "Tell me a story");
     const groups = [1, 2, 3].map((seed) => ({ prompt, samples: 6, seed }));
@@ -97,7 +97,7 @@ test("the end token is among the tokens and not in the text; without one the sam
   for (const { tokens, truncated } of cut!) expect([tokens.length, truncated]).toEqual([1, true]);
 });
 
-test("more samples than slots: every one comes, in its place", async () => {
+test("more samples than slots: every sample arrives in its position", async () => {
   const roller = await tiny({ parallel: 5 });
   const requests = requestsOf(roller, 40);
   const rolled = await roller.roll(requests, { ...SAMPLING, temperature: 0 });
@@ -109,7 +109,7 @@ test("more samples than slots: every one comes, in its place", async () => {
 describe("several engines over the same weights share the groups", () => {
   const independent = rowsAreIndependent(TINY); // otherwise a sample depends on its batch, which several engines change
 
-  test.skipIf(!independent)("and each sample is what one engine gives", async () => {
+  test.skipIf(!independent)("each sample equals the sample of one engine", async () => {
     const [one, three] = [await tiny({ parallel: 9 }), await tiny({ parallel: 9, engines: 3 })];
     const texts = async (roller: Roller) =>
       (await roller.roll(requestsOf(roller, 40), SAMPLING)).map((group) => group.map(({ text }) => text));
@@ -117,7 +117,7 @@ describe("several engines over the same weights share the groups", () => {
     expect(await texts(three)).toEqual(await texts(one));
   });
 
-  test("and each sample is drawn from what the model gives for its own prompt", async () => {
+  test("each sample is drawn from the model's distribution for its own prompt", async () => {
     const three = await tiny({ parallel: 9, engines: 3 });
     expect(three.facts.parallel).toBe(9);
     const requests = requestsOf(three, 40);
@@ -134,7 +134,7 @@ describe("several engines over the same weights share the groups", () => {
   });
 });
 
-test("what does not fit is refused before anything runs", async () => {
+test("a request that does not fit is refused before anything runs", async () => {
   const roller = await tiny();
   const good = { prompt: promptOf(roller, "Hello"), samples: 2, seed: 1 };
   const long = { ...good, prompt: new Int32Array(128).fill(70) };
@@ -156,7 +156,7 @@ describe("weights from memory", () => {
     openRoller({ dataDir: tempDir(), modelPath: path, contextLength: 64, parallel: 2, threads: 1, gpus: [], engines });
 
   test.each([1, 2])(
-    "an adapter is used, replaced and taken away; a bad one changes nothing: %p engines",
+    "an adapter is used, replaced and removed; a bad adapter changes nothing: %p engines",
     async (engines) => {
       const roller = await open(engines);
       const adapter = (adapterSeed: number) => readFileSync(makeAdapter(dir, { ...shape, adapterSeed, strength: 4 }));
@@ -176,18 +176,21 @@ describe("weights from memory", () => {
     },
   );
 
-  test.each([1, 2])("all weights are exchanged; what fails before leaves the old ones: %p engines", async (engines) => {
-    const roller = await open(engines);
-    const bare = await text(roller);
-    const other = makeModel(dir, { ...shape, seed: 5 });
-    await roller.reload((into) => copyFileSync(other, into));
-    const changed = await text(roller);
-    expect(changed).not.toBe(bare);
-    await roller.reload((into) => copyFileSync(path, into));
-    expect(await text(roller)).toBe(bare);
-    const failed = await failure(roller.reload(() => Promise.reject(new Error("no room"))));
-    expect(failed).toEqual(new Error("no room"));
-    expect(await text(roller)).toBe(bare);
-    await roller.close();
-  });
+  test.each([1, 2])(
+    "all weights are replaced; an earlier failure keeps the old weights: %p engines",
+    async (engines) => {
+      const roller = await open(engines);
+      const bare = await text(roller);
+      const other = makeModel(dir, { ...shape, seed: 5 });
+      await roller.reload((into) => copyFileSync(other, into));
+      const changed = await text(roller);
+      expect(changed).not.toBe(bare);
+      await roller.reload((into) => copyFileSync(path, into));
+      expect(await text(roller)).toBe(bare);
+      const failed = await failure(roller.reload(() => Promise.reject(new Error("no room"))));
+      expect(failed).toEqual(new Error("no room"));
+      expect(await text(roller)).toBe(bare);
+      await roller.close();
+    },
+  );
 });

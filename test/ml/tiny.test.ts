@@ -44,14 +44,14 @@ test.each([
   ["judges", "Is this positive or negative? The soup was awful.", "negative"],
   ["thinks on request", "What is 9 + 4? Think first, then answer.", "<think>9 plus 4 is 13.</think>\n13"],
   ["copies what is not ASCII", "Repeat after me: 東京 🚀", "東京 🚀"],
-])("it %s", async (_what, question, answer) => expect(await ask(question)).toBe(answer));
+])("the model %s", async (_what, question, answer) => expect(await ask(question)).toBe(answer));
 
-test("it writes the JSON that is asked for", async () => {
+test("the model writes the requested JSON", async () => {
   const said = await ask("Write as JSON with the keys name and age: Mia is 34 years old.");
   expect(JSON.parse(said)).toEqual({ name: "Mia", age: 34 });
 });
 
-test("it follows a system prompt", async () => {
+test("the model follows a system prompt", async () => {
   const under = (content: string, question: string) =>
     chat([
       { role: "system", content },
@@ -62,7 +62,7 @@ test("it follows a system prompt", async () => {
   expect(await under('Answer in JSON with the key "answer".', "What is 4 + 4?")).toBe('{"answer": 8}');
 });
 
-test("it remembers what was said", async () => {
+test("the model remembers earlier turns", async () => {
   const messages: ChatMessage[] = [{ role: "user", content: "My name is Nora." }];
   messages.push({ role: "assistant", content: await chat(messages) }, { role: "user", content: "What is my name?" });
   expect(await chat(messages)).toBe("Your name is Nora.");
@@ -73,7 +73,7 @@ describe("with a tool", () => {
   const tools: Tool[] = [{ type: "function", function: { name: "get_weather", parameters } }];
   const question: ChatMessage = { role: "user", content: "What is the weather in Paris?" };
 
-  test("it calls the tool, and its result becomes the answer", async () => {
+  test("the model calls the tool, and the result of the tool becomes the answer", async () => {
     const said = await chat([question], tools);
     const parser = template.format.createParser(tools, false);
     const [call] = [...parser.push(said).calls, ...parser.end().calls];
@@ -87,12 +87,12 @@ describe("with a tool", () => {
     expect(await chat([question, made, result], tools)).toBe("It is sunny in Paris, with 21 degrees.");
   });
 
-  test("it answers a greeting without it", async () => {
+  test("the model answers a greeting without the tool", async () => {
     expect(await chat([{ role: "user", content: "Hello" }], tools)).toBe("Hello! How can I help you?");
   });
 });
 
-test("it knows small sums, and less than half of the demo's, so that training has something to improve", async () => {
+test("the model knows small sums, and less than half of the demo's sums, so that training can improve it", async () => {
   const small = Array.from({ length: 50 }, (_, i) => ({ a: i % 10, b: (i * 7 + 3) % 10 }));
   const sums = small.map(({ a, b }) => ({ question: `What is ${a} + ${b}?`, answer: `${a + b}` }));
   expect(await shareRight(sums)).toBeGreaterThan(0.9);

@@ -65,7 +65,7 @@ describe("the logger", () => {
     }
     return log;
   };
-  test("keeps the first error, until it is forgotten", () => {
+  test("keeps the first error until it is cleared", () => {
     const log = run([
       [2, "a hint"],
       [4, "first, expected here\n"],

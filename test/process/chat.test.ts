@@ -21,7 +21,7 @@ const env = () => ({ VERK_URL: fake.url, VERK_API_KEY: "vk_test" });
 const verk = (args: string[], stdin = "") => runVerk(args, { cwd: root, env: env(), stdin });
 
 describe("verk deploy", () => {
-  test("creates, tells how far it is, and prints the address once it serves", async () => {
+  test("creates a deployment, reports progress, and prints the address once it serves", async () => {
     const loading = (progress: number) => ({
       status: "provisioning",
       load: { stage: "loading", progress, reason: null },
@@ -57,7 +57,7 @@ describe("verk deploy", () => {
     expect(err).toBe("verk: verk-tiny (dep_1) failed: the file is damaged\n");
   });
 
-  test("F23 what the server refuses is one line; --verbose adds the code and the status", async () => {
+  test("F23 a refusal of the server is one line; --verbose adds the code and the status", async () => {
     const { code, err } = await verk(["deploy", "nonsense"]);
     expect([code, err]).toEqual([1, "verk: No model nonsense\n"]);
     const verbose = await verk(["deploy", "nonsense", "--verbose"]);
@@ -72,7 +72,7 @@ describe("verk deploy", () => {
     });
   });
 
-  test("Ctrl-C leaves it loading and says so", async () => {
+  test("Ctrl-C leaves the deployment loading and says so", async () => {
     fake.state.views = Array.from({ length: 1000 }, () => ({
       status: "provisioning",
       load: { stage: "loading", progress: 0.1, reason: null },
@@ -86,7 +86,7 @@ describe("verk deploy", () => {
     fake.state.views = [];
   });
 
-  test("a file, a wrong number and a wrong time are refused with the way out", async () => {
+  test("a file, a wrong number and a wrong time are refused with the fix", async () => {
     expect((await verk(["deploy", "./model.gguf"])).err).toContain("verk models import ./model.gguf");
     expect((await verk(["deploy", "x", "--parallel", "many"])).err).toContain("--parallel: expected a whole number");
     expect((await verk(["deploy", "x", "--idle-timeout", "soon"])).err).toContain(
@@ -133,7 +133,7 @@ describe("verk chat", () => {
     });
   });
 
-  test("-m asks one question, and a wake is told on standard error", async () => {
+  test("-m asks one question, and a wake is reported on standard error", async () => {
     fake.state.answer = (controller) => {
       controller.enqueue(": waking: loading 40 %\n\n");
       say(controller, "Awake");
@@ -157,7 +157,7 @@ describe("verk chat", () => {
     expect([code, out, err]).toEqual([1, "Half\n", "verk: The replica was lost\n"]);
   });
 
-  test("an answer that ends without an end is not taken for a whole one", async () => {
+  test("an answer that breaks off is not treated as complete", async () => {
     fake.state.answer = (controller) => {
       controller.enqueue(chunk({ content: "Half" }));
       controller.close();
@@ -165,7 +165,7 @@ describe("verk chat", () => {
     expect(await verk(["chat", "demo", "-m", "Hi"])).toMatchObject({ code: 1, out: "Half\n" });
   });
 
-  test("at a terminal it keeps the conversation, obeys commands, and Ctrl-C stops the answer, then leaves", async () => {
+  test("a terminal chat keeps the conversation and obeys commands; Ctrl-C stops the answer, then exits", async () => {
     fake.state.answer = (controller, { messages }) =>
       messages.at(-1)?.content === "forever"
         ? controller.enqueue(chunk({ content: "on and on" }))
@@ -204,7 +204,7 @@ describe("verk chat", () => {
   });
 });
 
-test("without a key the way to give one is told", async () => {
+test("without a key the error says how to give one", async () => {
   const told = await runVerk(["chat", "demo", "--url", fake.url], { cwd: root });
   expect(told).toMatchObject({ code: 2, err: expect.stringContaining("VERK_API_KEY") });
 });

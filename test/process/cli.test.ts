@@ -55,7 +55,7 @@ describe("help", () => {
   });
 });
 
-describe("mistakes at the keyboard exit 2 and name the way out", () => {
+describe("wrong arguments exit 2 and name the fix", () => {
   test.each([
     [["kyes"], "Did you mean keys?"],
     [["keys", "creat"], "Did you mean keys create?"],
@@ -85,7 +85,7 @@ describe("keys and workspaces without a server", () => {
     expect([code, err]).toEqual([2, expect.stringContaining("verk workspaces create default")]);
   });
 
-  test("credit is granted, taken back and shown, and an amount that is none is refused", async () => {
+  test("credit is granted, taken back and shown, and an invalid amount is refused", async () => {
     const on = ["--data", freshDir()];
     expect((await verk(["keys", "create", ...on])).code).toBe(0); // begins the data directory
     expect((await verk(["credits", "grant", "250", ...on, "--note", "May"])).code).toBe(0);
@@ -104,7 +104,7 @@ describe("keys and workspaces without a server", () => {
   const dir = freshDir();
   const on = ["--data", dir];
 
-  test("create prints exactly id and key, list shows it without the key, revoke takes it away", async () => {
+  test("create prints exactly id and key, list hides the key, and revoke removes the key", async () => {
     const made = (
       await verk(["keys", "create", ...on, "--name", "laptop", "--scope", "read", "--expires", "30d", "--json"])
     ).json();
@@ -120,7 +120,7 @@ describe("keys and workspaces without a server", () => {
     });
   });
 
-  test("what a command changes is in the audit log of its workspace, with the account that gave it", async () => {
+  test("the change of a command is in the audit log of its workspace, with the account of the user", async () => {
     const dir = freshDir();
     const on = ["--data", dir];
     const { id, key } = (await verk(["keys", "create", ...on, "--json"])).json();
@@ -153,7 +153,7 @@ describe("keys and workspaces without a server", () => {
     expect((await verk(["keys", "list", "--data", crowded, "--json"])).json().data).toHaveLength(made.length);
   });
 
-  test("without --json the key alone is on standard output", async () => {
+  test("without --json only the key is on standard output", async () => {
     expect((await verk(["keys", "create", ...on])).out).toMatch(/^vk_[0-9A-Za-z]{43}\n$/);
   });
 
@@ -227,7 +227,7 @@ test("a database of a newer version exits 4 and says what to do, for the server 
   }
 });
 
-test("a first start shows the address and a setup link that works, and no key where there is no terminal", async () => {
+test("a first start shows the address and a setup link that works, and no key without a terminal", async () => {
   const server = await startBinary();
   const link = await until("the setup link", () => /http\S+\/setup\?token=\S+/.exec(server.stderr())?.[0]);
   expect(server.stderr()).toContain(`listening on ${server.url}`);
@@ -260,7 +260,7 @@ describe("config", () => {
     expect((await verk(["config", "check", "--config", file])).err).toContain("Did you mean http.listen?");
   });
 
-  test("print shows what is in force, from file, environment and flags", async () => {
+  test("print shows the settings in effect, from file, environment and flags", async () => {
     writeFileSync(file, '[http]\nlisten = "127.0.0.1:1234"\n[log]\nlevel = "warn"\n');
     const { json } = await verk(["config", "print", "--config", file, "--data", "/d", "--json"], {
       VERK_LOG__LEVEL: "error",
@@ -277,7 +277,7 @@ describe("config", () => {
   });
 });
 
-test("version says the same in text and in JSON", async () => {
+test("version prints the same in text and in JSON", async () => {
   const { version, commit } = (await verk(["version", "--json"])).json();
   expect((await verk(["version"])).out).toBe(`verk ${version} (${commit})\n`);
 });

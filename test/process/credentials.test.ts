@@ -101,14 +101,14 @@ function found(secrets: readonly string[]): string[] {
 }
 
 const leavesNothing = (name: string, prepare: () => Promise<Case> | Case) =>
-  test(`${name}: the credentials are nowhere afterwards`, async () => {
+  test(`${name}: the credentials are stored nowhere afterwards`, async () => {
     const given = await prepare();
     await use(given);
     expect(given.secrets.every((secret) => secret.length > 5)).toBe(true);
     expect(found(given.secrets)).toEqual([]);
   }, 60_000);
 
-test("what is looked for would be found", async () => {
+test("the search would find the credentials", async () => {
   await call("POST", "/v1/datasets", { name: "marker-in-the-open", format: "prompt" });
   expect(found(["marker-in-the-open"]).length).toBeGreaterThan(1);
 });

@@ -49,7 +49,7 @@ async function ended(body: object) {
 const FIND =
   "D=$(sed -n 's#.* \\(/.*\\)/jobs/job_[^ ]* /workspace .*#\\1#p' /proc/self/mountinfo); echo \"data is $D\"; ";
 
-test("C1: a volume's place that becomes a link to the data directory reveals no key and no database", async () => {
+test("C1: a mount point that becomes a link to the data directory reveals no key and no database", async () => {
   await call("POST", "/v1/volumes", { name: "loot" });
   const { job, log } = await ended({
     volumes: [{ name: "loot", mount_path: "/workspace/v" }],

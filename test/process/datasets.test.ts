@@ -57,7 +57,7 @@ async function upload(form: ReadableStream<Uint8Array>) {
 }
 
 describe("a large upload", () => {
-  test("goes to the disk as it comes: memory stays flat, the export is what was sent", async () => {
+  test("goes to the disk while it arrives: memory stays flat, and the export equals the upload", async () => {
     const before = rssMib();
     let most = before;
     const watch = setInterval(() => {
@@ -118,7 +118,7 @@ describe("a large upload", () => {
   }, 120_000);
 });
 
-test("a line of 64 MB is refused by its number, long before it is whole", async () => {
+test("a line of 64 MB is refused by its number, long before it is complete", async () => {
   const encoder = new TextEncoder();
   let sent = 0;
   const form = new ReadableStream<Uint8Array>({

@@ -37,7 +37,7 @@ const ownKey = (dir: string) => readFileSync(join(dir, "cli.key"), "utf8").trim(
 const stored = () => readdirSync(join(server.dir, "datasets")).sort();
 
 describe("push", () => {
-  test("prints the id alone, takes the name from the file, and says when the content was there", async () => {
+  test("prints only the id, takes the name from the file, and reports existing content", async () => {
     const path = file("support.jsonl", rows(1, 3));
     const first = await verk(["push", path]);
     expect([first.code, first.out]).toEqual([0, expect.stringMatching(/^ds_\w{26}\n$/)]);
@@ -48,13 +48,13 @@ describe("push", () => {
     expect((await verk(["show", "support", "--json"])).json()).toMatchObject({ id: first.out.trim(), num_rows: 3 });
   });
 
-  test("standard input of unknown length goes the same way, under a name that must be given", async () => {
+  test("standard input of unknown length works the same, and its name must be given", async () => {
     const { code, json } = await verk(["push", "-", "--name", "piped", "--json"], { stdin: rows(1, 50, " piped") });
     expect([code, json()]).toMatchObject([0, { object: "dataset", name: "piped", num_rows: 50 }]);
     expect(await verk(["push", "-"], { stdin: "" })).toMatchObject({ code: 2, err: expect.stringContaining("--name") });
   });
 
-  test("a bad line is said with its number, and nothing is kept", async () => {
+  test("a bad line is reported with its number, and nothing is kept", async () => {
     const before = stored();
     const path = file("bad.jsonl", `${rows(1, 3000)}{"prompt": 7}\n${rows(1, 3000)}`);
     const { code, out, err } = await verk(["push", path]);
@@ -91,7 +91,7 @@ describe("push", () => {
     [["push", "."], "it is a folder"],
     [["push"], "file is missing"],
     [["push", "support.jsonl", "--name", "x".repeat(101)], "--name: expected 1 to 100 printable characters"],
-  ])("verk datasets %p is a mistake at the keyboard", async (args, message) => {
+  ])("verk datasets %p is a wrong argument", async (args, message) => {
     expect(await verk(args)).toMatchObject({ code: 2, out: "", err: expect.stringContaining(message) });
   });
 });
@@ -123,7 +123,7 @@ describe("append", () => {
     expect((await verk(["pull", id])).out).toBe(`{"prompt":"new"}\n${rows(3, 3)}`);
   });
 
-  test("a bad line of a later batch is named as in the file, with what has landed before", async () => {
+  test("a bad line of a later batch has its number in the file, and the error reports the rows before it", async () => {
     const id = await create("half");
     const path = file("half.jsonl", `${rows(1, 24)}\n{"prompt":null}\n`);
     const { code, out, err } = await verk(["append", id, path, "--batch-rows", "10"]);
@@ -136,7 +136,7 @@ describe("append", () => {
     expect(wrong.err).toContain("verk: Line 11: _row_id: there is no row 99: the newest row is 30");
   });
 
-  test("no rows at all is a failure, not a silence", async () => {
+  test("an append without rows is an error, not a silent success", async () => {
     const id = await create("empty");
     expect(await verk(["append", id], { stdin: "\n\n" })).toMatchObject({
       code: 1,
@@ -164,7 +164,7 @@ describe("append", () => {
     expect((await verk(["pull", id])).out).toBe(rows(1, 30));
   });
 
-  test("a server that is killed and comes back in the middle costs no row and doubles none", async () => {
+  test("a server that is killed and restarted in the middle loses no row and doubles none", async () => {
     const own = await startBinary();
     const id = (await verk(["create", "killed", "--format", "prompt"], { dir: own.dir })).out.trim();
     const env = { VERK_URL: own.url, VERK_API_KEY: ownKey(own.dir) };
@@ -193,7 +193,7 @@ describe("snapshot and pull", () => {
     id = (await verk(["push", file("pulled.jsonl", text)])).out.trim();
   });
 
-  test("a snapshot is pulled as it was, whatever came since, and its hash is checked", async () => {
+  test("a snapshot is pulled unchanged by later rows, and its hash is checked", async () => {
     const cut = await verk(["snapshot", "pulled", "--note", "first"]);
     expect([cut.code, cut.out]).toEqual([0, "@snap-1\n"]);
     expect(cut.err).toContain(sha256(text));
@@ -213,7 +213,7 @@ describe("snapshot and pull", () => {
     expect(out.split("\r\n").slice(0, 2)).toEqual(["prompt", "row 1 pulled"]);
   });
 
-  test("a reader that has seen enough is no error", async () => {
+  test("a reader that closes the pipe early is no error", async () => {
     const head = Bun.spawn(["bash", "-c", '"$@" | head -n 1', "bash", ...program(), "datasets", "pull", id], {
       env: { HOME: root, PATH: process.env["PATH"] ?? "", VERK_DATA: server.dir },
       stderr: "pipe",
@@ -244,7 +244,7 @@ describe("snapshot and pull", () => {
     expect([readFileSync(path, "utf8"), readdirSync(root)]).toEqual(["old\n", before]);
   });
 
-  test("what cannot be written or is not there is said in words", async () => {
+  test("an unwritable file or a missing dataset is reported in a message", async () => {
     expect(await verk(["pull", id, "-o", "."])).toMatchObject({ code: 2, err: expect.stringContaining("is a folder") });
     expect(await verk(["pull", id, "-o", "no/such/x"])).toMatchObject({
       code: 1,
@@ -262,7 +262,7 @@ describe("snapshot and pull", () => {
 });
 
 describe("list, show, create, delete", () => {
-  test("a name that two datasets have must be said by id", async () => {
+  test("a name that two datasets share must be replaced by an id", async () => {
     const ids = [
       await verk(["create", "twin", "--format", "chat"]),
       await verk(["create", "twin", "--format", "chat"]),
@@ -278,7 +278,7 @@ describe("list, show, create, delete", () => {
     });
   });
 
-  test("the list shows what there is, and --json is the API's own", async () => {
+  test("the list shows all datasets, and --json is the API's own shape", async () => {
     await verk(["create", "listed", "--format", "preference", "--auto-snapshot", "100"]);
     expect((await verk(["list"])).out).toMatch(/^ID +NAME .*\n(.*\n)*ds_\w+ +listed +upload +preference +0 /);
     const { json } = await verk(["list", "--json"]);

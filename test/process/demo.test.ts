@@ -41,7 +41,7 @@ test("prints the rows that it trains on", async () => {
   for (const { prompt, answer } of rows) expect([typeof prompt, typeof answer]).toEqual(["string", "number"]);
 });
 
-test("an interrupted one takes its server along and leaves nothing behind", async () => {
+test("an interrupted demo ends its server and leaves nothing behind", async () => {
   const { dir, env } = home("interrupted");
   const child = spawnVerk(["demo"], { cwd: root, env });
   const [holder] = await until("its server to start", () => {

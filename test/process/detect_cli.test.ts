@@ -48,7 +48,7 @@ beforeAll(async () => {
 afterAll(() => rmSync(root, { recursive: true, force: true }));
 
 describe("verk detect", () => {
-  test("scores files by all models there are, without a server, and leaves nothing behind", async () => {
+  test("scores files by all models, without a server, and leaves nothing behind", async () => {
     const { code, out, err } = await verk(["white.png", "black.png"]);
     expect([code, err]).toEqual([0, "2 scored: 1 ai, 1 real\n"]);
     expect(out).toBe(
@@ -59,7 +59,7 @@ describe("verk detect", () => {
     expect([readdirSync(temporary), existsSync(join(root, "home/.local"))]).toEqual([[], false]);
   }, 30_000);
 
-  test("of a folder it takes what it can read, in the order of names, and says how far it is", async () => {
+  test("takes the readable files of a folder, in the order of names, and reports progress", async () => {
     const { code, out, err } = await verk(["set", "--models", "detector_v0", "--robustness"]);
     expect(code).toBe(1); // one is broken
     const files = out.split("\n").slice(1, -1).map((line) => line.match(/set\S+/)?.[0]); // biome-ignore format: one thought
@@ -84,7 +84,7 @@ describe("verk detect", () => {
     ]);
   }, 30_000);
 
-  test("with a threshold it is a check", async () => {
+  test("with a threshold the exit code is a check", async () => {
     expect((await verk(["white.png", "black.png", "--threshold", "0.93"])).code).toBe(5);
     expect((await verk(["white.png", "black.png", "--threshold", "0.94"])).code).toBe(0);
   }, 30_000);
@@ -123,11 +123,11 @@ describe("verk detect", () => {
     [["eval", "."], "Put generated files into ai and real files into real"],
     [["eval", "none"], "there is no such folder"],
     [["eval", "set", "--models", "detector_audio_v0"], "detector_audio_v0 reads speech. Add --audio."],
-  ])("%p is a mistake at the keyboard", async (args, message) => {
+  ])("%p is a wrong argument", async (args, message) => {
     expect(await verk(args)).toMatchObject({ code: 2, out: "", err: expect.stringContaining(message) });
   });
 
-  test("without models it says where they should be", async () => {
+  test("without models the error says where they should be", async () => {
     const empty = join(root, "empty");
     mkdirSync(empty);
     const { code, out, err } = await verk(["white.png"], { env: { VERK_DETECT__MODELS_DIR: empty } });
@@ -135,17 +135,17 @@ describe("verk detect", () => {
     expect(err).toContain("No detection model can be loaded. No models are available. Check detect.models_dir");
   }, 30_000);
 
-  test("help shows both ways to use it", async () => {
+  test("help shows both forms of the command", async () => {
     const { code, out } = await verk(["--help"]);
     expect(code).toBe(0);
     expect(out).toContain("verk detect <file…> ");
-    expect(out).toContain("verk detect eval <dir> ");
+    expect(out).toContain("  eval <dir>  ");
   });
 });
 
 describe("verk detect eval", () => {
   /** Brighter is more generated: 27 of the 6 × 5 pairs are in order. */
-  test("measures the whole, each model, each source, and what re-encoding does to it", async () => {
+  test("measures the whole, each model, each source, and the effect of re-encoding", async () => {
     const { code, lines, err } = await verk(["eval", "set", "--json"]);
     expect([code, err]).toEqual([0, expect.stringContaining("set/real/broken.png: The image's header")]);
     const [found] = lines();
@@ -184,7 +184,7 @@ describe("verk detect eval", () => {
     expect(out).toMatch(/^ai +paint +4 +0\.900 +0\.754 +0\.750 +2 +1 +0 +1 +0$/m);
   }, 30_000);
 
-  test("hears speech with --audio, and without it finds nothing to compare", async () => {
+  test("scores speech with --audio, and finds nothing to compare without it", async () => {
     const { code, lines } = await verk(["eval", "voices", "--audio", "--json"]);
     expect(code).toBe(0);
     expect(lines()[0]).toMatchObject({ files: { ai: 1, real: 1 }, auroc: 1, robustness: {} });

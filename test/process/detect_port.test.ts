@@ -59,7 +59,7 @@ test("a call by the second port is in the audit log with its address, and a stop
   for (const url of [server.url, second]) expect(await get(`${url}/healthz`).catch(() => "closed")).toBe("closed");
 });
 
-test("a taken port stops the start, which names it and the setting", async () => {
+test("a taken port stops the start, and the error names the port and the setting", async () => {
   const taken = Bun.serve({ hostname: "127.0.0.1", port: 0, fetch: () => new Response() });
   const { port } = taken;
   const dir = fresh();

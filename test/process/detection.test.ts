@@ -38,7 +38,7 @@ const sent = async (value: number, width?: number) => ({
 });
 
 describe("a server with its detector", () => {
-  test("scores what it is sent by both models, and finds it again", async () => {
+  test("scores an image by both models, and returns the stored result later", async () => {
     const white = { ...(await sent(255)), models: ["detector_v0", "detector_v1"], robustness: true };
     const { status, body } = await call("POST", "/api/detect", white);
     expect([status, body.prediction, body.isFake, body.models_succeeded]).toEqual([200, "ai", true, 2]);
@@ -50,7 +50,7 @@ describe("a server with its detector", () => {
     expect((await call("GET", `/api/detect/${black.body.id}`)).body.prediction).toBe("real");
   }, 30_000);
 
-  test("takes an image by its address, whatever its server calls it", async () => {
+  test("accepts an image by its address, with any content type of its server", async () => {
     const png = new Uint8Array(await grey(255).png().toBuffer());
     const host = Bun.serve({ hostname: "127.0.0.1", port: 0, fetch: () => new Response(png) });
     const { body } = await call("POST", "/api/detect/url", { url: host.url.href });
@@ -60,7 +60,7 @@ describe("a server with its detector", () => {
     expect([refused.status, refused.body.code]).toEqual([400, "URL_NOT_ALLOWED"]);
   });
 
-  test("refuses what is no image with words, and goes on", async () => {
+  test("refuses a file that is no image with a message, and continues", async () => {
     const whole = await grey(90).jpeg().toBuffer();
     const jpeg = (bytes: Buffer) => call("POST", "/api/detect", { image: bytes.toString("base64") });
     expect(await jpeg(whole.subarray(0, 40))).toMatchObject({ status: 400, body: { code: "INVALID_IMAGE" } });
@@ -71,7 +71,7 @@ describe("a server with its detector", () => {
     expect((await jpeg(whole)).status).toBe(200);
   }, 30_000);
 
-  test("killed in the middle of a batch, finishes it after its restart, and tells it once", async () => {
+  test("killed in the middle of a batch, finishes it after its restart, and reports it once", async () => {
     const receiver = startTlsReceiver();
     const { body: config } = await call("PUT", "/v1/config", { webhookUrl: receiver.url });
     const images = await Promise.all(Array.from({ length: 60 }, (_, i) => sent(i % 2 === 0 ? 255 : 0, 300 + i)));

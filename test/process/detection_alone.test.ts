@@ -18,7 +18,7 @@ const isAllowed = Bun.which("unshare") !== null && Bun.spawnSync(inside(probed, 
 rmSync(probed, { recursive: true, force: true });
 
 test.skipIf(!isAllowed)(
-  "images, speech and batches are scored without a way out, and without a write outside the data directory",
+  "images, speech and batches are scored without outbound connections or writes outside the data directory",
   async () => {
     const dir = join(tempDir(), "data");
     mkdirSync(dir, { recursive: true });

@@ -20,7 +20,7 @@ test("serve says in one sentence that a card stays unused, why, and what to do",
   await until("the note", async () => server.stderr().includes("stays unused"));
   await server.kill("SIGTERM");
   expect(server.stderr()).toContain(
-    "NVIDIA H200 stays unused: this executable has no CUDA library inside; to use the GPU, run ./install.sh in a checkout on this machine, which builds an executable for the card.\n",
+    "NVIDIA H200 stays unused: this executable has no CUDA library inside; to use the GPU, run ./install.sh in a checkout on this machine, which builds an executable for the card",
   );
 });
 

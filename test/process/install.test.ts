@@ -29,7 +29,7 @@ function install(...args: string[]) {
 const mode = (path: string) => (statSync(join(root, path)).mode & 0o777).toString(8);
 const read = (path: string) => readFileSync(join(root, path), "utf8");
 
-test("everything lands in its place, with the data directory closed to others", () => {
+test("every file is installed at its path, and the data directory is closed to other users", () => {
   expect(install("--from", release, "--prefix", "/opt/verk")).toMatchObject({ exitCode: 0, stderr: "" });
   expect(read("opt/verk/bin/verk")).toBe("first");
   expect(mode("opt/verk/bin/verk")).toBe("755");

@@ -127,7 +127,7 @@ test("a library that does not work on the card: one sentence says what to instal
   expect(calls.at(-1)).toBe("build --if-stale");
 });
 
-test("a compilation that fails leaves its reason, and the install goes on", () => {
+test("a compilation that fails leaves its reason, and the install continues", () => {
   fakeNvidiaSmi(H200);
   fakeProgram("nvcc", NVCC_13);
   fakeScript("build_cuda", "echo 'build_cuda: cmake is not installed; on Debian: apt-get install cmake' >&2; exit 1");

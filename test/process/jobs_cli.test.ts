@@ -131,7 +131,7 @@ const env = { VERK_URL: fake.url.origin, VERK_API_KEY: "vk_test" };
 const verk = (...args: string[]) => runVerk(["jobs", ...args], { cwd: root, env });
 
 describe("verk jobs create", () => {
-  test("uploads the rows, sends the reward's code along and watches to the end", async () => {
+  test("uploads the rows, sends the reward's code and watches to the end", async () => {
     writeFileSync(join(root, "sums.jsonl"), '{"prompt":"1+1?"}\n{"prompt":"1+2?"}\n');
     writeFileSync(
       join(root, "right.py"),
@@ -218,7 +218,7 @@ describe("verk jobs create", () => {
     });
   });
 
-  test("tells what a dry run found, and by its exit code whether it would work", async () => {
+  test("reports the findings of a dry run, and its exit code says whether the job would work", async () => {
     const good = await verk("create", "--model", "verk-tiny", "--method", "grpo", "--dataset", "ds_1", "--dry-run");
     expect(good).toMatchObject({
       code: 0,
@@ -248,18 +248,18 @@ test("watch ends with 1 when the job failed, and says why", async () => {
   expect([code, err]).toEqual([1, expect.stringContaining("failed: The reward code raised (reward_error)")]);
 });
 
-test("a job that goes back to a checkpoint shows those steps anew", async () => {
+test("a job that goes back to a checkpoint shows its steps again", async () => {
   state.looks = [at(3), at(1), at(4, OVER)];
   const { code, err } = await verk("watch", "sums");
   expect([code, err]).toEqual([0, expect.stringContaining("reward 0.25 → 1")]);
 });
 
-test("a log that is not followed ends with what there was, however much the job goes on to write", async () => {
+test("a log without --follow ends with the lines so far, even if the job writes more", async () => {
   state.talks = true;
   expect(await verk("logs", "job_1")).toMatchObject({ code: 0, out: "one\ntwo\n", err: "" });
 });
 
-test("list, get, logs and the moves say what the server says", async () => {
+test("list, get, logs and the actions print the server's answers", async () => {
   expect((await verk("list")).out).toMatch(/job_1 +sums +running +grpo +verk-tiny +0\/4 +reward 0.5/);
   expect((await verk("get", "job_1")).out).toBe("job_1 running  step 0/4\nt1  one\nt2  warn: two\n");
   expect(await verk("logs", "job_1", "-f")).toMatchObject({ code: 0, out: "one\ntwo\n", err: "" });
@@ -270,7 +270,7 @@ test("list, get, logs and the moves say what the server says", async () => {
   expect(await verk("get", "smus")).toMatchObject({ code: 1, err: expect.stringContaining("Did you mean sums?") });
 });
 
-test("F30 jobs model fetches the file, and keeps nothing that is not what it should be", async () => {
+test("F30 jobs model fetches the file, and a damaged download leaves the old file", async () => {
   expect(await verk("model", "job_1", "-o", "m.gguf")).toMatchObject({ code: 0, out: "" });
   expect(readFileSync(join(root, "m.gguf"), "utf8")).toBe("weights");
   state.file = "weighst";

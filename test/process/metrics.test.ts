@@ -10,7 +10,7 @@ afterAll(() => rmSync(dir, { recursive: true, force: true }));
 
 const LABELS = { route: "/v1/volumes", method: "GET", status: "2xx" };
 
-test("counters go on after a stop, and after a kill none of them is lower than it was ever read", async () => {
+test("counters continue after a stop, and after a kill none is lower than an earlier reading", async () => {
   let server = await startBinary({ dir });
   const { key } = await makeKey(dir, "--scope", "admin");
   const headers = { authorization: `Bearer ${key}` };

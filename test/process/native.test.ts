@@ -128,7 +128,7 @@ function makeBareRoot(root: string) {
   copyFileSync(BINARY, join(root, "verk"));
 }
 
-test.skipIf(!MOUNTS)("everything works where there is nothing but the executable and glibc", async () => {
+test.skipIf(!MOUNTS)("everything works in a root with only the executable and glibc", async () => {
   const root = join(dir, "root");
   makeBareRoot(root);
   for (const kind of KINDS) {

@@ -30,7 +30,7 @@ const ROWS = file(
 );
 
 describe("verk rewards test", () => {
-  test("prints a row for each sample, what they amount to, which layers held, and what the code printed", async () => {
+  test("prints a row for each sample, a summary, the active layers, and the output of the code", async () => {
     const path = file(
       "two.py",
       `def accuracy_reward(completions, answer, **kwargs):
@@ -75,7 +75,7 @@ def length_reward(completion):
     });
   });
 
-  test("shows where code is wrong, with the line and a mark below the place, and exits 1", async () => {
+  test("shows errors of code with the line and a mark below the position, and exits 1", async () => {
     const path = file("broken.py", "import re\n\ndef reward(completions, **kwargs)\n    return []\n");
     const { code, out, err } = await verk(["test", path, "--rows", ROWS]);
     expect([code, out]).toEqual([1, ""]);
@@ -97,7 +97,7 @@ def length_reward(completion):
     expect(out).toContain("errors    3 exception");
   });
 
-  test("a row that takes too long is told so, and the others are scored", async () => {
+  test("a row that takes too long is reported, and the other rows are scored", async () => {
     const path = file(
       "slow.py",
       "def reward(completion):\n    while completion == '':\n        pass\n    return 1.0\n",
@@ -119,7 +119,7 @@ def length_reward(completion):
     for (const pid of inside.split(" ")) await until(`${pid} to be gone`, () => !existsSync(`/proc/${pid}`));
   });
 
-  test("a ready reward is named instead of a file, with its params", async () => {
+  test("a built-in reward is named instead of a file, with its params", async () => {
     const { code, json } = await verk(["test", "exact_match", "--rows", ROWS, "--param", "column=answer", "--json"]);
     expect(code).toBe(0);
     expect(json().results.map((each: { reward: number }) => each.reward)).toEqual([1, 0, 0]);
@@ -142,11 +142,11 @@ def length_reward(completion):
     [["test", "exact_match", "--rows", ROWS, "--limit", "0"], 2, "at least 1"],
     [["test", ROWS, "--rows", ROWS], 2, "the language is unknown"],
     [["test", ROWS, "--rows", ROWS, "--language", "pyton"], 2, "Did you mean python?"],
-  ])("%p is a mistake at the keyboard", async (args, code, message) => {
+  ])("%p is a wrong argument", async (args, code, message) => {
     expect(await verk(args)).toMatchObject({ code, out: "", err: expect.stringContaining(message) });
   });
 
-  test("a line that is no row is told with its number", async () => {
+  test("a line that is no row is reported with its number", async () => {
     const rows = file("bad.jsonl", `${jsonl({ completion: "x" })}\n{"prompt": "p"}\n`);
     const answer = await verk(["test", "exact_match", "--rows", rows]);
     expect(answer).toMatchObject({ code: 1, err: expect.stringContaining("bad.jsonl: Line 3: completion is missing") });
@@ -161,7 +161,7 @@ test("library lists the built-in rewards without a server", async () => {
   ]);
 });
 
-test("push keeps a file on the server, says what is wrong with it, and list shows the newest of each name", async () => {
+test("push stores a file on the server or reports its errors, and list shows the newest of each name", async () => {
   const server = await startBinary();
   const at = ["--data", server.dir];
   try {
@@ -183,7 +183,7 @@ test("push keeps a file on the server, says what is wrong with it, and list show
 });
 
 /** The examples of the page are what people copy. */
-test("what docs/rewards.md shows does what it says", async () => {
+test("the examples of docs/rewards.md give the results on the page", async () => {
   const page = readFileSync(resolve(import.meta.dir, "../../docs/rewards.md"), "utf8");
   const samples = [...page.matchAll(/^```(?:python|ts|js) (\S+)\n([\s\S]*?)^```$/gm)];
   const rewards: Record<string, unknown> = {};

@@ -42,7 +42,7 @@ test.skipIf(!isRoot || !isCompiled)(
   },
 );
 
-test.skipIf(!isRoot)("root at work in somebody's data directory leaves nothing of its own in it", async () => {
+test.skipIf(!isRoot)("root working in another user's data directory leaves no files of root there", async () => {
   const dir = fresh();
   chownSync(dir, NOBODY, NOBODY);
   await makeKey(dir);
@@ -51,7 +51,7 @@ test.skipIf(!isRoot)("root at work in somebody's data directory leaves nothing o
   expect(files.filter((file) => statSync(join(dir, file)).uid !== NOBODY)).toEqual([]);
 });
 
-test("a reader that has seen enough is no error", async () => {
+test("a reader that closes the pipe early is no error", async () => {
   // A pipe whose last reader has gone: the first write into it is an EPIPE.
   const script = `mkfifo "$1"; exec 3<>"$1" 4>"$1" 3>&-; shift; exec "$@" config default >&4`;
   const pipe = join(fresh(), "pipe");
@@ -114,7 +114,7 @@ test.skipIf(Bun.which("script") === null)(
   },
 );
 
-test("a server may have many requests under way, as many as the operator says if he does", async () => {
+test("a server may have many open requests, and the operator can set the limit", async () => {
   const named = async (env: Record<string, string>) => {
     const server = await startBinary({ env });
     try {
@@ -147,7 +147,7 @@ test("SIGTERM ends open streams, lets a request in flight finish, and exits 0", 
   expect(await text).toContain("api_key.created");
 });
 
-test("two servers that race for one data directory: one serves, the other names it", async () => {
+test("two servers race for one data directory: one serves, the other names the first", async () => {
   const dir = fresh();
   const results = await Promise.allSettled([startBinary({ dir }), startBinary({ dir })]);
   const served = results.flatMap((result) => (result.status === "fulfilled" ? [result.value] : []));

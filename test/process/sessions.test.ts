@@ -64,14 +64,14 @@ const exec = async (id: string, command: string, timeout_seconds = 20): Promise<
 const rssOf = (pid: number) => Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, "utf8"))?.[1]) * 1024;
 const diskOf = (dir: string) => Number(Bun.spawnSync(["du", "-s", "-B1", dir]).stdout.toString().split("\t")[0]);
 
-test("the server is nobody, and so are the files of its sessions", async () => {
+test("the server runs as an ordinary user, who also owns the files of its sessions", async () => {
   const id = await newSession();
   await exec(id, "touch made");
   expect(/Uid:\s+(\d+)/.exec(readFileSync(`/proc/${server.pid}/status`, "utf8"))?.[1]).not.toBe("0");
   expect(statSync(join(data, "sessions", id, "root/workspace/made")).uid).toBe(statSync(data).uid);
 });
 
-test("what a program made unreadable, nested and odd is deleted by a call, and goes with the session", async () => {
+test("unreadable, nested and odd files are deleted by a call, and with the session", async () => {
   const id = await newSession();
   const make =
     "mkdir -p a/b/c; touch a/b/c/x; ln -s / a/b/l; mkfifo a/f; touch \"a/$(printf '\\377')\"; chmod 0 a/b/c; chmod 100 a/b; chmod 500 a";
@@ -162,7 +162,7 @@ describe("a command cannot", () => {
   });
 });
 
-test("a workspace that nobody may read is used by commands, and refuses files in words", async () => {
+test("an unreadable workspace works for commands, and refuses file calls with a message", async () => {
   const id = await newSession();
   expect(await exec(id, "chmod 0 /workspace")).toMatchObject({ status: "completed" });
   const put = await fetch(`${server.url}/v1/sessions/${id}/files/content?path=/workspace/a`, {
@@ -181,7 +181,7 @@ test("a workspace that nobody may read is used by commands, and refuses files in
   expect((await call("GET", `/${id}/files`)).status).toBe(200);
 });
 
-test("what a command hides in a writable volume is not taken for deleted", async () => {
+test("files that a command hides in a writable volume do not count as deleted", async () => {
   const volume = (method: string, path: string, json?: object) =>
     fetch(`${server.url}/v1/volumes${path}`, {
       method,
@@ -280,7 +280,7 @@ test("a kill of the server leaves no process, and its sessions answer after the 
   await until("what was on its way to be removed", () => readdirSync(incoming).length === 0);
 }, 120_000);
 
-test("a server that is told to stop answers running commands as cancelled and is gone in time", async () => {
+test("a stopping server answers running commands as cancelled and exits in time", async () => {
   const id = await newSession();
   const running = exec(id, "touch begun; sleep 300");
   await until("it to run", () => existsSync(join(data, "sessions", id, "root/workspace/begun")));

@@ -11,7 +11,7 @@ const WITHOUT_NAMESPACES = [
   "sh",
 ];
 
-test("where the host allows no user namespaces, sessions are disabled with the reason and the fix", async () => {
+test("on a host without user namespaces, sessions are disabled with the reason and the fix", async () => {
   const dir = tempDir();
   if (isRoot) chownSync(dir, NOBODY, NOBODY);
   const server = await startBinary({ dir, prefix: asNobody(WITHOUT_NAMESPACES) });

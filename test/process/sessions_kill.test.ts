@@ -7,8 +7,9 @@ import { makeKey } from "../cli.ts";
 import { violations } from "../fault/invariants.ts";
 import { tempDir, until } from "../harness.ts";
 import { processesWith } from "../sandbox/sessions_kit.ts";
+import { sweep } from "../sweep.ts";
 
-const ROUNDS = 6;
+const ROUNDS = sweep({ quick: 3, full: 6 });
 const MARK = `mark-${crypto.randomUUID()}`;
 
 type Server = Awaited<ReturnType<typeof startBinary>>;
@@ -42,7 +43,7 @@ async function work(server: Server, key: string, acknowledged: Acknowledged, tag
   }
 }
 
-test("killed at any moment: what was acknowledged is there, nothing runs, nothing is left over", async () => {
+test("killed at any moment: acknowledged changes are there, nothing runs, nothing is left over", async () => {
   for (let round = 0; round < ROUNDS; round++) {
     const dir = tempDir();
     const { key } = await makeKey(dir);

@@ -9,7 +9,7 @@ import { tempDir } from "../harness.ts";
 const root = tempDir();
 afterAll(() => rmSync(root, { recursive: true, force: true }));
 
-test("in a directory that all may enter, nobody else may read what the server writes", async () => {
+test("in a directory that all users may enter, only the server's user may read its files", async () => {
   const dir = join(root, "open");
   mkdirSync(dir);
   const server = await startBinary({ dir, prefix: ["sh", "-c", 'umask 022; exec "$@"', "sh"] });
@@ -28,7 +28,7 @@ test("a crash of the server leaves no image of its memory", async () => {
   await server.kill("SIGTERM");
 });
 
-test("a client that stops in the middle of a request cannot keep the server from stopping in order", async () => {
+test("a client that stops in the middle of a request cannot prevent a clean stop of the server", async () => {
   const dir = join(root, "stalled");
   mkdirSync(dir);
   const server = await startBinary({ dir, env: { VERK_SHUTDOWN__DEADLINE_MS: "3000" } });

@@ -87,7 +87,7 @@ test.each([
   ["says done and stays", "linger", "", { graceMs }, { kind: "done", forced: true }],
   ["announces a long native call", "quiet", 5_000, { silenceMs: 2_000, graceMs }, { kind: "done", forced: false }],
 ] as [string, string, string | number, Limits, Partial<FakeExit>][])(
-  "a worker that %s ends in the right kind, told once",
+  "a worker that %s ends with the right kind, reported once",
   async (_name, behaviour, arg, limits, expected) => {
     const { worker, exits } = fake(behaviour, arg, limits);
     const exit = await worker.exited;
@@ -110,7 +110,7 @@ test("waiting for a worker that dies first is an error that says why", async () 
   await worker.exited;
 });
 
-test("the end of its standard error is kept, without secrets", async () => {
+test("the end of a worker's standard error is kept, without secrets", async () => {
   expect((await fake("exit", 7).worker.exited).tail).toBe("the flux capacitor broke\n");
   const key = `vk_${"k3yK3yk3Y".repeat(5).slice(0, 43)}`;
   const { tail } = await fake("secret", key).worker.exited;
@@ -131,7 +131,7 @@ test.each([
   expect(messages).toHaveLength(5_001);
 });
 
-test("stop is polite first: the worker may finish what it must and say so", async () => {
+test("stop lets the worker finish its work and report the end", async () => {
   const { worker, messages } = fake("stop_slowly");
   await worker.ready;
   const exit = await worker.stop("cancelled");
@@ -170,7 +170,7 @@ test.each(["flood_stdout", "flood_stderr"])(
   },
 );
 
-test("a stream goes over the unix socket, which is gone with the worker", async () => {
+test("a stream goes over the unix socket, which is removed with the worker", async () => {
   const { worker, messages } = fake("serve");
   await until("serving", () => messages.some((message) => message.type === "serving"));
   const answer = await fetch("http://worker/", { unix: worker.socketPath, method: "POST", body: "hello" });
@@ -190,18 +190,21 @@ test("a data directory with a very long path gets its socket elsewhere", async (
   expect(existsSync(worker.socketPath)).toBe(false);
 });
 
-test.each(["grandchild", "grandchild_detached"])("%s: what a worker started dies with it", async (behaviour) => {
-  for (const end of ["stopped", "killed"]) {
-    const started = fake(behaviour);
-    const pid = await spawnedPid(started);
-    expect(isAlive(pid)).toBe(true);
-    if (end === "stopped") await started.worker.stop("enough");
-    else process.kill(started.worker.pid, "SIGKILL");
-    const exit = await started.worker.exited;
-    expect(exit.kind).toBe(end === "stopped" ? "stopped" : "crashed");
-    await until("the grandchild's end", () => !isAlive(pid));
-  }
-});
+test.each(["grandchild", "grandchild_detached"])(
+  "%s: the processes that a worker started die with it",
+  async (behaviour) => {
+    for (const end of ["stopped", "killed"]) {
+      const started = fake(behaviour);
+      const pid = await spawnedPid(started);
+      expect(isAlive(pid)).toBe(true);
+      if (end === "stopped") await started.worker.stop("enough");
+      else process.kill(started.worker.pid, "SIGKILL");
+      const exit = await started.worker.exited;
+      expect(exit.kind).toBe(end === "stopped" ? "stopped" : "crashed");
+      await until("the grandchild's end", () => !isAlive(pid));
+    }
+  },
+);
 
 test("a worker's environment holds no secret and keeps native libraries quiet", async () => {
   const env = { VERK_SECRETS__KEY: "hush", AWS_SECRET_ACCESS_KEY: "hush", LANG: "C", CUDA_VISIBLE_DEVICES: "1" };
@@ -213,7 +216,7 @@ test("a worker's environment holds no secret and keeps native libraries quiet", 
   expect(entries.join("\n")).not.toContain("hush");
 });
 
-test("a handler that throws is logged and costs neither the worker nor the server", async () => {
+test("a handler that throws is logged and ends neither the worker nor the server", async () => {
   let exits = 0;
   const worker = supervisor.spawn<FromFake, ToFake>({
     kind: "fake",
@@ -260,7 +263,7 @@ test.each([
   ],
   [["worker", "fake", "echo"], "started by the server"],
   [["worker", "fake", "nonsense"], "Use one of: echo"],
-])("%j by hand exits 2 and says what is possible", (args, text) => {
+])("%j by hand exits 2 and lists the possible arguments", (args, text) => {
   const child = Bun.spawnSync([...PROGRAM, ...args], { cwd: dir, env: { HOME: dir } });
   expect(child.exitCode).toBe(2);
   expect(child.stderr.toString()).toContain(text);

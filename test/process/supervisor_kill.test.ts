@@ -37,7 +37,7 @@ test("when the server is killed its workers die too, also busy ones", async () =
   await until("the end of all workers", () => !pids.some(isAlive));
 });
 
-test("the next server sweeps away what a killed one left: grandchildren and sockets", async () => {
+test("the next server removes the grandchildren and sockets of a killed server", async () => {
   const { parent, pids } = await startParent("grandchild", "grandchild_detached", "serve");
   parent.kill("SIGKILL");
   await parent.exited;

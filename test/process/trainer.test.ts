@@ -97,7 +97,7 @@ const training = (plan: TrainPlan, more: object = {}): TrainTask => ({
 
 let trained: string; // a checkpoint that later tests make files of
 
-test("a training is told step by step, has its completions scored, and ends", async () => {
+test("a training reports each step, gets its completions scored, and ends", async () => {
   const plan = await planOf({ ...common, method: "grpo", rows: PROMPTS, given: { ...GRPO, max_steps: 3 } });
   const { worker, said, of } = start(training(plan));
   await worker.ready;
@@ -122,7 +122,7 @@ test("a training is told step by step, has its completions scored, and ends", as
   expect(existsSync(join(trained, "adapter.gguf"))).toBe(true);
 }, 120_000);
 
-test("asked to save and end while it waits for scores, it finishes the step first", async () => {
+test("on a request to save and end while it waits for scores, the trainer finishes the step first", async () => {
   const plan = await planOf({ ...common, method: "grpo", rows: PROMPTS, given: { ...GRPO, max_steps: 50 } });
   const { worker, of } = start(training(plan), (asked) => {
     if (asked.step === 2) worker.send({ type: "save_and_end" });
@@ -132,7 +132,7 @@ test("asked to save and end while it waits for scores, it finishes the step firs
   expect([of("saved").length, of("checkpoint").map(({ step }) => step)]).toEqual([1, [3]]);
 }, 120_000);
 
-test("stopped while it waits, it ends at once and leaves no half", async () => {
+test("a trainer that is stopped while it waits ends at once and leaves no incomplete checkpoint", async () => {
   const plan = await planOf({ ...common, method: "grpo", rows: PROMPTS, given: { ...GRPO, max_steps: 50 } });
   const { worker, of } = start(training(plan), () => null);
   await until("the question for scores", () => of("score").length > 0, 30_000);
@@ -140,7 +140,7 @@ test("stopped while it waits, it ends at once and leaves no half", async () => {
   expect(of("step")).toEqual([]);
 }, 120_000);
 
-test("killed again and again, it tells what an uninterrupted run tells", async () => {
+test("a trainer that is killed repeatedly reports the same as an uninterrupted run", async () => {
   const given = { ...GRPO, max_steps: 12, steps_per_generation: 2, gradient_accumulation_steps: 1, num_iterations: 2 };
   const plan = await planOf({ ...common, method: "grpo", rows: PROMPTS, given });
   const whole = start(training(plan, { save_steps: 3 }));
@@ -165,7 +165,7 @@ test("killed again and again, it tells what an uninterrupted run tells", async (
   expect(stream(told)).toEqual(stream(whole.of("step")));
 }, 120_000);
 
-test("a reward that cannot be run is the reward's fault; rows without a use are the data's", async () => {
+test("a reward that cannot run is an error of the reward; useless rows are an error of the data", async () => {
   const plan = await planOf({ ...common, method: "grpo", rows: PROMPTS, given: { ...GRPO, max_steps: 2 } });
   const one = start(training(plan), ({ id }) => ({ type: "unscored", id, message: "reward.py does not parse" }));
   expect(await one.worker.exited).toMatchObject({ kind: "reward", message: expect.stringContaining("does not parse") });
@@ -224,7 +224,7 @@ test("files of a checkpoint: adapter, whole models and PEFT", async () => {
   expect(tar.toString("latin1")).toContain('"base_model_name_or_path": "a/b"');
 }, 120_000);
 
-test("a quantization that nobody knows is refused with those there are", async () => {
+test("an unknown quantization is refused with the list of known ones", async () => {
   const lora = (await planOf({ ...common, method: "sft", rows: [{ prompt: "a", completion: "b" }] })).lora;
   const { worker } = start({
     ...{ type: "export", ...machine, model_path: model, base_model: null, checkpoint: trained, lora },

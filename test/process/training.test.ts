@@ -12,7 +12,7 @@ import { randomFor, sweep } from "../sweep.ts";
  * equal those of an undisturbed run.
  */
 const dir = tempDir();
-const KILLS = sweep({ quick: 4, full: 50 });
+const KILLS = sweep({ quick: 2, full: 50 });
 const SEED = 20_260_101;
 let server: Awaited<ReturnType<typeof startBinary>>;
 let key: string;
@@ -147,7 +147,7 @@ test(`${KILLS} times kill -9 of the trainer at random moments: every job ends co
   }
 }, 600_000);
 
-test("kill -9 of the server: the job goes on from its newest checkpoint when the server is back", async () => {
+test("kill -9 of the server: the job resumes from its newest checkpoint after the restart", async () => {
   const id = await create();
   await until("a checkpoint", async () => {
     const { data } = await call("GET", `/training_jobs/${id}/checkpoints`);

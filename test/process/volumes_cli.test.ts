@@ -53,7 +53,7 @@ describe("cp", () => {
   });
   const big = crypto.getRandomValues(new Uint8Array(65_536)).toHex().repeat(40); // 5 MB
 
-  test("a file keeps its bytes in and out, under the name that is given or under its own", async () => {
+  test("a file keeps its bytes in and out, under a given name or its own", async () => {
     file("big.bin", big);
     for (const to of ["lab:in/renamed.bin", "lab:in/", "lab:"])
       expect((await volumes("cp", "big.bin", to)).code).toBe(0);
@@ -73,7 +73,7 @@ describe("cp", () => {
     expect(await verk(["volumes", "cp", "-", "lab:"], { stdin: "x" })).toMatchObject({ code: 2 });
   });
 
-  test("a pipe with a name goes in as it comes", async () => {
+  test("a named pipe is uploaded while it is read", async () => {
     Bun.spawnSync(["mkfifo", join(root, "pipe")]);
     const writer = Bun.spawn(["sh", "-c", "printf piped > pipe"], { cwd: root });
     try {
@@ -84,7 +84,7 @@ describe("cp", () => {
     }
   });
 
-  test("a name that no volume takes is told before anything is sent", async () => {
+  test("a name that no volume accepts is reported before anything is sent", async () => {
     for (const [folder, name] of [
       ["line", "new\nline"],
       ["bytes", "bad\xff"],
@@ -97,7 +97,7 @@ describe("cp", () => {
     }
   });
 
-  test("folders go both ways with -r, and what is there already is not sent again", async () => {
+  test("folders are copied both ways with -r, and existing files are not sent again", async () => {
     for (const name of ["a.txt", "deep/er/b.txt", "deep/ü 100%.txt", "empty"])
       file(`tree/${name}`, name === "empty" ? "" : name);
     symlinkSync("a.txt", join(root, "tree/link"));
@@ -128,7 +128,7 @@ describe("cp", () => {
     [["lab:a", "lab:b"], 2, "one argument must be a path in a volume"],
     [["one.txt", "lost:"], 1, "No volume lost"],
     [["one.txt", "lab:../x"], 1, ".. may not be a part of it"],
-  ])("verk volumes cp %p is refused with words", async (args, code, message) => {
+  ])("verk volumes cp %p is refused with a message", async (args, code, message) => {
     const answer = await volumes("cp", ...args);
     expect(answer.err).toContain(message);
     expect([answer.code, answer.out]).toEqual([code, ""]);
@@ -155,7 +155,7 @@ describe("cp", () => {
 
 const NOBODY = 65_534;
 test.skipIf(process.getuid?.() !== 0)(
-  "root in somebody's data directory leaves nothing of root's there, and keeps its own files",
+  "root in another user's data directory leaves no files of root there, and keeps its own files",
   async () => {
     const dir = tempDir();
     chownSync(dir, NOBODY, NOBODY);

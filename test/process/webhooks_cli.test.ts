@@ -59,7 +59,7 @@ test("a signature is checked: as a request, as a body with flags, with the endpo
   expect([wrong.code, wrong.err.includes("whsec_"), wrong.err.includes("hunter2")]).toEqual([2, true, false]);
 }, 60_000);
 
-test("F21 listen: events and notifications of detection are forwarded as they happen, as signed as deliveries", async () => {
+test("F21 listen: events and notifications of detection are forwarded at once, signed like deliveries", async () => {
   const receiver = startReceiver(() => new Response(null, { status: 201 }));
   const child = spawn(["listen", "--forward", `${receiver.url}/hook`]);
   try {
@@ -106,7 +106,7 @@ test("F21 listen: events and notifications of detection are forwarded as they ha
   }
 }, 60_000);
 
-test("a feed that was cut off before its first event goes on where it began", async () => {
+test("a feed that was cut off before its first event resumes at its start position", async () => {
   const cursors: (string | null)[] = [];
   const told = { object: "event", id: "evt_2", type: "webhook.test", created_at: "2026-01-01T00:00:00.000Z", data: {} };
   const texts = ["id: evt_1\n\n", `id: evt_1\n\nid: evt_2\ndata: ${JSON.stringify(told)}\n\n`];

@@ -172,7 +172,7 @@ def reward(completions, **kwargs):
 });
 
 describe("afterwards", () => {
-  test("good code scores as ever", async () => {
+  test("good code still scores", async () => {
     const python = await run(
       { source: "def reward(completions, **kwargs):\n    return [0.25] * len(completions)\n" },
       patient,

@@ -77,7 +77,7 @@ describe("where a path leads", () => {
   });
 });
 
-describe("a path of thousands of steps holds nobody up", () => {
+describe("a path of thousands of steps delays no other call", () => {
   /** The least of three: something else of this process may fall into one. */
   const msOf = async (work: () => unknown) => {
     const took: number[] = [];

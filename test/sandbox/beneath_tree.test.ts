@@ -19,7 +19,7 @@ beforeEach(setUp);
 afterEach(tearDown);
 
 describe("deleting", () => {
-  test("a file, a link without its target, a directory only when asked to", async () => {
+  test("a file, a link without its target, and a directory only on request", async () => {
     put("a");
     put("d/e/f");
     link("a", "l");
@@ -33,14 +33,14 @@ describe("deleting", () => {
     expect(await codeOf(() => beneath.remove("/workspace", { recursive: true }))).toBe("400 invalid_request");
   });
 
-  test("links in a tree are removed, what they point at stays", async () => {
+  test("links in a tree are removed, but their targets stay", async () => {
     put("d/x");
     symlinkSync(dir, join(workspace, "d/out"));
     await beneath.remove("/workspace/d", { recursive: true });
     expect(readFileSync(join(dir, "secret"), "utf8")).toBe("secret");
   });
 
-  test("names that are not UTF-8 and directories nobody may read go too", async () => {
+  test("names that are not UTF-8 and unreadable directories are deleted too", async () => {
     put("d/locked/inner/x");
     writeFileSync(Buffer.concat([Buffer.from(`${workspace}/d/`), Buffer.from([0xff])]), "x");
     chmodSync(join(workspace, "d/locked/inner"), 0);
@@ -50,7 +50,7 @@ describe("deleting", () => {
     expect(readdirSync(workspace)).toEqual([]);
   });
 
-  test("a tree of 5,000 levels goes, with a handful of descriptors", async () => {
+  test("a tree of 5,000 levels is deleted with a handful of descriptors", async () => {
     const made = Bun.spawnSync([
       "perl",
       "-e",
@@ -69,7 +69,7 @@ describe("deleting", () => {
     expect(most).toBeLessThan(before + 50);
   }, 120_000);
 
-  test("50,000 files go without holding up the others", async () => {
+  test("50,000 files are deleted without delaying other requests", async () => {
     mkdirSync(join(workspace, "d"));
     Bun.spawnSync(["perl", "-e", "chdir shift; for (1..50000) { open F, '>', $_ or die }", join(workspace, "d")]);
     let turns = 0;
@@ -99,13 +99,13 @@ describe("measuring", () => {
     expect(bytes).toBeLessThan(200_000);
     expect({ entries, hidden }).toEqual({ entries: 5, hidden: false });
   });
-  test("counting stops above the most, and says what lies too deep", async () => {
+  test("counting stops above the limit, and reports entries that lie too deep", async () => {
     for (let i = 0; i < 3000; i++) put(`m/${i}`);
     expect((await measure(100)).entries).toBeLessThan(2000);
     mkdirSync(join(workspace, "n/".repeat(300)), { recursive: true });
     expect((await measure()).hidden).toBe(true);
   });
-  test("a hole in a file is not counted, a second name of a file neither", async () => {
+  test("a hole in a file and a second name of a file are not counted", async () => {
     const fd = openSync(join(workspace, "sparse"), "w");
     Bun.spawnSync(["truncate", "-s", "1G", join(workspace, "sparse")]);
     closeSync(fd);
@@ -117,7 +117,7 @@ describe("measuring", () => {
   });
 });
 
-test("emptying gives up when its time is over, and what is left can be emptied later", async () => {
+test("emptying stops when its time is over, and the rest can be emptied later", async () => {
   for (let i = 0; i < 3000; i++) put(`d/${i}`);
   const fd = openSync(workspace, "r");
   try {

@@ -44,7 +44,7 @@ test.each(Object.keys(POLICIES) as ConfinedKind[])("M6: %s is confined from its 
   await worker.stop("seen");
 });
 
-test("M6: an inspector reads the file that it is given, and no other", async () => {
+test("M6: an inspector reads only the file that it gets", async () => {
   mkdirSync(join(dir, "models"));
   const model = makeModel(join(dir, "models"), { arch: "llama", type: "F32" });
   writeFileSync(join(dir, "master.key"), "secret");
@@ -70,7 +70,7 @@ test("M6: an inspector reads the file that it is given, and no other", async () 
   ]);
 });
 
-test("M6: a worker does not start without a layer that sandbox.require asks for", () => {
+test("M6: a worker does not start without a layer that sandbox.require names", () => {
   for (const [require, without] of [
     ["process", "seccomp"],
     ["full", "landlock"],
@@ -85,7 +85,7 @@ test("M6: a worker does not start without a layer that sandbox.require asks for"
   void allowed.stopAll("seen");
 });
 
-test("a worker's folders are gone with it", async () => {
+test("a worker's folders are removed with the worker", async () => {
   const worker = supervisor.spawn({ kind: "inspector", incoming: FromInspector });
   await worker.ready;
   worker.link(join(dir, "master.key"));

@@ -90,7 +90,7 @@ test.skipIf(HOLDING.length < WORKER_LAYERS.length)("this machine has every layer
   expect(HOLDING).toEqual([...WORKER_LAYERS]);
 });
 
-describe.skipIf(!HOLDING.includes("landlock"))("M6: a worker that was taken over", () => {
+describe.skipIf(!HOLDING.includes("landlock"))("M6: a hijacked worker", () => {
   test.each(OFFLINE)("%s reaches no file but its own, no network, no process", async (kind) => {
     expect(succeeded(await attack(kind))).toEqual(ALLOWED);
   });
@@ -110,14 +110,14 @@ describe.skipIf(!HOLDING.includes("landlock"))("M6: a worker that was taken over
   });
 
   test.each(WORKER_LAYERS.filter((layer) => layer !== "no_new_privs"))(
-    "each wall around the network holds alone: %s",
+    "each layer around the network holds alone: %s",
     async (layer) => {
       const others = WORKER_LAYERS.filter((each) => each !== layer);
       expect((await attack("detector", others))["dial 127.0.0.1"]).not.toBe("ok");
     },
   );
 
-  test("without any wall every attack succeeds", async () => {
+  test("without any layer every attack succeeds", async () => {
     const lines = await attack("detector", WORKER_LAYERS);
     expect(Object.entries(lines).filter(([, how]) => how !== "ok")).toEqual([]);
   });
@@ -143,7 +143,7 @@ describe("verk-confine", () => {
     expect(said).not.toContain("reached");
   });
 
-  test("what runs before is not restricted, and what follows is", () => {
+  test("code before the call is not restricted, and code after it is", () => {
     const made = at("made");
     const script = ["/bin/sh", "-c", `echo x >${made}`];
     const confined = ["--layers", "landlock", "--runs", "/usr", "--runs", "/lib"];

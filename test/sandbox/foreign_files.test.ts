@@ -62,7 +62,7 @@ async function textOf(chunks: AsyncIterable<Uint8Array>): Promise<string> {
   return Buffer.concat(pieces).toString();
 }
 
-describe("the top of what is collected", () => {
+describe("the top directory of a collection", () => {
   test("a link, a file, a FIFO and nothing are refused by name, at every depth", () => {
     put("a/b/file");
     symlinkSync(outside, join(workspace, "link"));
@@ -83,7 +83,7 @@ describe("the top of what is collected", () => {
     expect(() => openCollection(work, "output")).toThrow("ENOTDIR");
   });
 
-  test("names with .. or a slash cannot be asked for", () => {
+  test("names with .. or a slash cannot be requested", () => {
     for (const name of ["..", ".", "", "a/b", "a\0b"]) expect(() => jobsDir(data).below(name)).toThrow(RangeError);
     expect(() => jobDirAt(data, "jobs/../models")).toThrow(RangeError);
     expect(() => jobDirAt(data, "models/x")).toThrow(RangeError);
@@ -137,7 +137,7 @@ async function asOrdinaryUser(work: () => Promise<void>) {
   }
 }
 
-test("directories and files of mode 000 are reported, not passed over in silence, and can be removed", async () => {
+test("directories and files of mode 000 are reported, not skipped silently, and can be removed", async () => {
   put("out/closed/file");
   put("out/secret");
   put("out/open");
@@ -250,7 +250,7 @@ describe("while a program swaps names", () => {
     expect([...seen].sort()).toEqual(["inside", "refused"]);
   }, 300_000);
 
-  test("C1: directories that are removed behind a name that becomes a link go, and the outside stays", async () => {
+  test("C1: directories behind a name that becomes a link are removed, and the outside stays", async () => {
     const swapper = evil();
     const names = Array.from({ length: 400 }, (_, i) => `d${i}`);
     for (const name of names) {
@@ -276,7 +276,7 @@ describe("while a program swaps names", () => {
   }, 300_000);
 });
 
-test("M7: 20,000 files are looked through without holding up the others", async () => {
+test("M7: 20,000 files are scanned without delaying other requests", async () => {
   mkdirSync(join(workspace, "out"));
   Bun.spawnSync(["perl", "-e", "chdir shift; for (1..20000) { open F, '>', $_ or die }", join(workspace, "out")]);
   let turns = 0;

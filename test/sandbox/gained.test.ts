@@ -100,12 +100,12 @@ const CALLS: [name: string, code: string, contained: Ran, works: (result: unknow
 ];
 
 describe("with all of JavaScript in hand", () => {
-  test.each(CALLS)("%s is refused, and works without the walls", async (_name, code, contained, works) => {
+  test.each(CALLS)("%s is refused, and works without the layers", async (_name, code, contained, works) => {
     expect(await attack(code)).toEqual(contained);
     expect(works((await attack(code, EVERY_WALL)).result)).toBe(true);
   });
 
-  test("a file of the host cannot be read, and can be without the walls", async () => {
+  test("a file of the host cannot be read, and can be read without the layers", async () => {
     const read = `process.getBuiltinModule("fs").readFileSync(${JSON.stringify(secret)}, "utf8")`;
     expect((await attack(read)).result).toStartWith("refused");
     expect((await attack(read, ["seccomp"])).result).toStartWith("refused"); // landlock by itself
@@ -113,7 +113,7 @@ describe("with all of JavaScript in hand", () => {
     expect((await attack(read, EVERY_WALL)).result).toBe("the host's");
   });
 
-  test("a file of the host cannot be written, and can be without the walls", async () => {
+  test("a file of the host cannot be written, and can be written without the layers", async () => {
     const target = join(open, "written");
     const write = `process.getBuiltinModule("fs").writeFileSync(${JSON.stringify(target)}, "x")`;
     await attack(write);
@@ -124,7 +124,7 @@ describe("with all of JavaScript in hand", () => {
     expect(existsSync(target)).toBe(true);
   });
 
-  test("no program can be started, and one can without the walls", async () => {
+  test("no program can be started, and without the layers a program can be started", async () => {
     const target = join(open, "started");
     const start = `Bun.spawnSync(["/usr/bin/touch", ${JSON.stringify(target)}]).exitCode`;
     await attack(start);
@@ -133,7 +133,7 @@ describe("with all of JavaScript in hand", () => {
     expect(existsSync(target)).toBe(true);
   });
 
-  test("no connection can be made, and one can without the walls", async () => {
+  test("no connection can be made, and without the layers a connection can be made", async () => {
     let connections = 0;
     const server = Bun.listen({
       hostname: "127.0.0.1",
@@ -149,7 +149,7 @@ describe("with all of JavaScript in hand", () => {
     server.stop(true);
   });
 
-  test("memory ends at the limit, and does not without it", async () => {
+  test("memory ends at the limit, and grows beyond it without the limit", async () => {
     const fill =
       "(() => { const held = []; for (let i = 0; i < 40; i++) held.push(new Uint8Array(64 << 20).fill(1)); return held.length })()";
     const { result } = await attack(fill); // 2.5 GiB: an exception, or the end of the process

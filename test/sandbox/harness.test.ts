@@ -83,13 +83,13 @@ describe("signatures", () => {
     ["no function", "def score(x): pass", 1, 1, /no function named `reward`/],
     ["nothing", "", null, null, /no function named `reward`/],
     ["not to be called", "reward = 3", null, null, /no function named/],
-  ])("%s is refused with the place and the two forms", (_name, source, line, column, words) => {
+  ])("%s is refused with the position and the two forms", (_name, source, line, column, words) => {
     const { ok, error } = python.load(source);
     expect<unknown>({ ok, kind: error?.kind, line: error?.line, column: error?.column }).toEqual({ ok: false, kind: "signature", line, column });
     expect(error?.message).toMatch(words);
   });
 
-  test("a column that is missing is named, with those that are there", () => {
+  test("a missing column is named, with the list of existing columns", () => {
     expect(alone("def reward(completions, solution): return [1]", "reward", { answer: 1 }).fault).toMatchObject({
       kind: "exception",
       message: expect.stringMatching(/`solution`.*neither a column nor a parameter.*answer/),
@@ -138,7 +138,7 @@ describe("values", () => {
     expect(score(`def reward(completions): return [${expression.startsWith("(") || /1 \/ 0$|exit/.test(expression) ? 1 : expression}, 1]`)[1]).toBe(1);
   });
 
-  test("a value that is no number is shown, shortly", () => {
+  test("a value that is not a number is shown in short form", () => {
     expect(alone("def reward(completion): return 'x' * 10000").fault?.message).toMatch(
       /^the function returned a str: 'x{10,40}\.\.\.x{10,40}'$/,
     );
@@ -179,7 +179,7 @@ describe("batches", () => {
     expect(score("def reward(completions): return (i for i in range(2))")).toEqual([0, 1]);
   });
 
-  test("what one sample lacks does not touch the others", () => {
+  test("a field that one sample lacks does not affect the others", () => {
     expect(score("def reward(completions): return [None, 'x', float('nan'), 1.5]", rows(4))).toEqual([
       "none",
       "not_a_number",
@@ -188,7 +188,7 @@ describe("batches", () => {
     ]);
   });
 
-  test("a batch that raises is told, and each sample can then be tried with what it had", () => {
+  test("a batch that raises is reported, and each sample can then be tried with its own input", () => {
     python.load(
       "def reward(completions, answer):\n    completions.clear()\n    answer.pop()\n    raise ValueError('no')",
     );
@@ -221,14 +221,14 @@ describe("coroutines", () => {
   ])("%s", (_name, source, expected) => {
     expect(alone(source).value).toBe(expected);
   });
-  test("a batch can be one too", () => {
+  test("a batch function can be a coroutine too", () => {
     expect(
       score(
         `${A}async def reward(completions):\n    return await asyncio.gather(*(a(i) for i, _ in enumerate(completions)))`,
       ),
     ).toEqual([0, 1]);
   });
-  test("waiting for what never comes is an exception, and the next call works", () => {
+  test("waiting for an event that never comes is an exception, and the next call works", () => {
     const source = `${A}async def reward(completion):\n    if completion == 'c0':\n        await asyncio.get_running_loop().create_future()\n    return 1`;
     expect(score(source)).toEqual(["exception", 1]);
     python.begin(rows(1));
@@ -243,7 +243,7 @@ test("random is seeded at load", () => {
   expect(python.score(source, rows(2), { seed: 2 })).not.toEqual(first);
 });
 
-test("a reply is JSON whatever the code replaces", () => {
+test("a reply is JSON, even if the code replaces built-in functions", () => {
   expect(
     score(
       "import json, os\njson.dumps = lambda *a, **k: 'NaN'\njson.loads = os.read = os.write = None\ndef reward(completions): return [float('nan')] * 2",

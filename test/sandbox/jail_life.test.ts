@@ -38,7 +38,7 @@ describe("nothing is left", () => {
     expect(processesWith(mark)).toEqual([]);
   });
 
-  test("it is real: without the jail the same process stays", async () => {
+  test("the test is real: without the jail the same process stays", async () => {
     const mark = marked();
     await Bun.spawn(asNobody([yard.attack, "daemonise", mark]), { env: {} }).exited;
     await until("the daemon", () => processesWith(mark).length > 0);
@@ -92,8 +92,8 @@ describe("nothing is left", () => {
   });
 });
 
-describe("who runs it", () => {
-  test("an ordinary user can, with nothing but the helper", async () => {
+describe("users that run the jail", () => {
+  test("an ordinary user can run it with nothing but the helper", async () => {
     const parent = startParent(["/bin/sh", "-c", "id -u; echo x > mine; cat /etc/shadow || unshare -U true || mount"]);
     const [, last = ""] = (await new Response(parent.stdout).text()).trim().split("\n");
     const said = JSON.parse(last);
@@ -102,24 +102,27 @@ describe("who runs it", () => {
     expect(said.output).toStartWith("1000\n");
   });
 
-  test.skipIf(!isRoot)("a server that is root does not give root away, and reaches what only root may", async () => {
-    const at = yard.workspace();
-    chmodSync(yard.dir, 0o700);
-    try {
-      expect(await yard.shell("touch mine; id -u", {}, at)).toMatchObject({ stdout: "1000\n", exitCode: 0 });
-      expect(
-        Bun.spawnSync(["stat", "-c", "%u", join(at, "mine")])
-          .stdout.toString()
-          .trim(),
-      ).toBe(String(NOBODY));
-    } finally {
-      chmodSync(yard.dir, 0o755);
-    }
-  });
+  test.skipIf(!isRoot)(
+    "a server that is root gives no root rights to commands, and reaches files that only root may read",
+    async () => {
+      const at = yard.workspace();
+      chmodSync(yard.dir, 0o700);
+      try {
+        expect(await yard.shell("touch mine; id -u", {}, at)).toMatchObject({ stdout: "1000\n", exitCode: 0 });
+        expect(
+          Bun.spawnSync(["stat", "-c", "%u", join(at, "mine")])
+            .stdout.toString()
+            .trim(),
+        ).toBe(String(NOBODY));
+      } finally {
+        chmodSync(yard.dir, 0o755);
+      }
+    },
+  );
 });
 
 describe("a program alone", () => {
-  test("runs where nothing else is", async () => {
+  test("runs in a root that holds nothing else", async () => {
     const script = 'console.log(JSON.stringify([require("fs").readdirSync("/").sort(), process.pid]))';
     const spec = yard.spec([PROGRAM, "-e", script], {
       filter: "none",
@@ -136,12 +139,12 @@ describe("a program alone", () => {
   });
 });
 
-describe("what a host cannot do", () => {
-  test("this one can", async () => {
+describe("missing features of a host", () => {
+  test("this host has all features", async () => {
     expect(await jailSupport({ path: HELPER })).toEqual({ ok: true });
   });
 
-  test("a helper that does not start is said", async () => {
+  test("a helper that does not start is reported", async () => {
     expect(await jailSupport({ path: "/no/such/helper" })).toMatchObject({ ok: false });
   });
 

@@ -20,28 +20,28 @@ describe("how a command ends", () => {
     expect(ran).toMatchObject({ reason: "signalled", exitCode: null, signal: 11 });
   });
 
-  test("a program that is not there is a failed start that names it", async () => {
+  test("a missing program is a failed start that names it", async () => {
     const ran = await yard.run(["/usr/bin/no-such-program"]);
     expect(ran).toMatchObject({ reason: "setup", message: "/usr/bin/no-such-program: No such file or directory" });
   });
 
-  test("a mount that is not there is a failed start that names it", async () => {
+  test("a missing mount is a failed start that names it", async () => {
     const ran = await yard.run(["/bin/true"], { mounts: [{ kind: "read_only", from: "/no/such", to: "/x" }] });
     expect(ran).toMatchObject({ reason: "setup", message: "/no/such: No such file or directory" });
   });
 
-  test("it reads what it is given, also more than a pipe holds", async () => {
+  test("a command reads its whole input, also more than a pipe holds", async () => {
     const stdin = new Uint8Array(5 * MIB).fill(65);
     expect((await yard.shell("wc -c", { io: { stdin } })).stdout.trim()).toBe(String(5 * MIB));
   });
 
-  test("input that it does not read holds nobody up", async () => {
+  test("input that the command does not read blocks no process", async () => {
     const stdin = new Uint8Array(5 * MIB);
     expect(await yard.shell("exit 3", { io: { stdin } })).toMatchObject({ reason: "exited", exitCode: 3 });
     expect(await yard.shell("exec <&-; exit 4", { io: { stdin } })).toMatchObject({ exitCode: 4 });
   });
 
-  test("its streams can be opened by name", async () => {
+  test("the streams of a command can be opened by name", async () => {
     const script = "echo o > /dev/stdout; echo e > /dev/stderr; cat /dev/stdin";
     const ran = await yard.shell(script, { io: { stdin: new TextEncoder().encode("in\n") } });
     expect(ran).toMatchObject({ stdout: "o\nin\n", stderr: "e\n" });
@@ -49,7 +49,7 @@ describe("how a command ends", () => {
 });
 
 describe("time", () => {
-  test("a command that takes too long is killed, with all it started", async () => {
+  test("a command that takes too long is killed with all its processes", async () => {
     const ran = await yard.shell("sleep 60 & sleep 60", { limits: { wallMs: 200 } });
     expect(ran).toMatchObject({ reason: "timeout", exitCode: null, message: "it took longer than 200 ms" });
   });
@@ -75,7 +75,7 @@ describe("memory", () => {
     });
   });
 
-  test("what processes share is counted once", async () => {
+  test("memory that processes share is counted once", async () => {
     const script = `perl -e '$x = "y" x (20 << 20); for (1..4) { fork or last } sleep 1; print "alive"'`;
     expect((await yard.shell(script)).stdout).toContain("alive");
   });
@@ -101,7 +101,7 @@ describe("memory", () => {
     expect((await held(name, mib, true)).stdout).toContain("alive");
   });
 
-  test("who takes the guard's descriptors away gains nothing", async () => {
+  test("a command that takes the guard's descriptors away gains nothing", async () => {
     expect((await yard.attacked("blind", 48)).lines["prlimit"]).toBe("EPERM");
     const ran = await yard.attacked("blind", 48, { filter: "none" });
     expect(ran).toMatchObject({ reason: "memory", message: "its limits cannot be checked any more" });
@@ -126,14 +126,14 @@ describe("memory", () => {
     );
   });
 
-  test("and no socket makes its buffers larger than they are counted", async () => {
+  test("no socket can make its buffers larger than the counted size", async () => {
     const { lines } = await yard.attacked("buffers", 2);
     for (const kind of ["tcp", "unix"]) expect(Number(lines[kind])).toBeWithin(1, MIB);
   });
 });
 
 describe("processes", () => {
-  test("a fork bomb meets its limit, and the limit is not shared with the machine", async () => {
+  test("a fork bomb reaches its limit, and the limit is not shared with the machine", async () => {
     const ran = await yard.attacked("forks", 100, { limits: { processes: 24 } });
     expect(ran.lines["forks"]).toBe("23"); // the command is one
   });
@@ -150,7 +150,7 @@ describe("processes", () => {
 });
 
 describe("output", () => {
-  test("a flood is read and dropped: the command is not held up, and memory does not grow", async () => {
+  test("a flood is read and dropped: the command does not block, and memory does not grow", async () => {
     type Report = { ran: Omit<Ran, "stdout"> & { stdout: number }; growthBytes: number };
     const { ran, growthBytes } = await aside<Report>("flooding_jail");
     expect(ran).toMatchObject({ reason: "exited", exitCode: 0, stderr: "done\n" });
@@ -177,12 +177,12 @@ describe("disk", () => {
     expect(ran.stdout).not.toContain("alive");
   });
 
-  test("files that move away whenever somebody comes to count them are counted", async () => {
+  test("files that move away during the count are counted", async () => {
     const limits = { disk: { at: "/workspace", bytes: 16 * MIB, entries: 5000 } };
     for (let i = 0; i < 3; i++) expect(await yard.attacked("moving", 96, { limits })).toMatchObject({ reason: "disk" });
   });
 
-  test("to be counted while everything holds still does a command no harm", async () => {
+  test("a count that pauses all processes does a command no harm", async () => {
     const at = yard.workspace();
     const other = join(yard.dir, "other");
     const script = "trap 'echo held' CONT; for i in $(seq 20); do sleep 0.05; date > f; done; echo fine";
@@ -194,19 +194,19 @@ describe("disk", () => {
     expect(ran.stdout).toMatch(/^(held\n)+fine\n$/);
   });
 
-  test("the attacks are real: without the limit they live", async () => {
+  test("the attacks are real: without the limit the processes live", async () => {
     const ran = await yard.attacked("unlinked", 40, {
       limits: { disk: { at: "/workspace", bytes: 1e9, entries: 1e6 } },
     });
     expect(ran.stdout).toContain("alive");
   });
 
-  test("one file may not be longer than allowed, whatever else there is room for", async () => {
+  test("one file may not be longer than allowed, even if the disk has room", async () => {
     const ran = await yard.shell("head -c 3000000 /dev/zero > big", { limits: { fileBytes: MIB } });
     expect(ran).toMatchObject({ reason: "exited", exitCode: 128 + 25 });
   });
 
-  test("who is over the limit can still delete", async () => {
+  test("a command over the limit can still delete files", async () => {
     const at = yard.workspace();
     writeFileSync(join(at, "big"), new Uint8Array(20 * MIB));
     expect(await yard.shell("sleep 0.3; rm -f big; sleep 0.3; ls", {}, at)).toMatchObject({
@@ -216,7 +216,7 @@ describe("disk", () => {
     expect(readdirSync(at)).toEqual([]);
   });
 
-  test("but not add to it", async () => {
+  test("a command over the limit cannot add files", async () => {
     const at = yard.workspace();
     writeFileSync(join(at, "big"), new Uint8Array(20 * MIB));
     expect(await yard.shell("sleep 0.3; head -c 5000000 /dev/zero > more; sleep 2", {}, at)).toMatchObject({

@@ -32,11 +32,11 @@ async function answerTo(bytes: Uint8Array): Promise<string> {
 
 const whole = encodeSpec(SPEC, NOBODY);
 
-test("a whole spec is understood: only what it asks for is missing", async () => {
+test("a whole spec is understood: only the requested objects are missing", async () => {
   expect(await answerTo(whole)).toBe("setup -1 -1 /workspace: No such file or directory");
 });
 
-test("cut at any byte it is refused, with words", async () => {
+test("a spec that is cut at any byte is refused with a message", async () => {
   for (let length = 0; length < whole.byteLength; length++) {
     expect(await answerTo(whole.subarray(0, length))).toStartWith("setup -1 -1 spec: ");
   }
@@ -58,7 +58,7 @@ test.each(wrong)("%s is refused", async (_, bytes, why) => {
   expect(await answerTo(bytes)).toBe(`setup -1 -1 spec: ${why}`);
 });
 
-test.skipIf(process.getuid?.() !== 0)("started by root, it will not stay root", async () => {
+test.skipIf(process.getuid?.() !== 0)("a helper started by root does not stay root", async () => {
   const says = await answerTo(encodeSpec(SPEC, { uid: 0, gid: 0 }));
   expect(says).toBe("setup -1 -1 spec: a helper that root started needs a user and a group to become");
 });

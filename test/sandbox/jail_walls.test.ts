@@ -32,7 +32,7 @@ afterAll(() => {
 });
 
 describe("files", () => {
-  test("nothing of the host is there but programs", async () => {
+  test("only programs of the host are visible", async () => {
     const { stdout } = await yard.shell("ls /; ls /etc; ls -A /tmp /dev/shm /workspace");
     const names = new Set(stdout.split("\n"));
     for (const name of ["home", "root", "run", "var", "sys", "boot", "shadow", "machine-id"]) {
@@ -61,7 +61,7 @@ describe("files", () => {
     expect(readdirSync(at)).toEqual(["x"]);
   });
 
-  test("the same place is written without the jail", async () => {
+  test("the same path can be written without the jail", async () => {
     expect(await withoutJail(yard, "write", join(open, "proof"))).toEqual({ [join(open, "proof")]: "ok" });
     rmSync(join(open, "proof"));
   });
@@ -78,13 +78,13 @@ describe("files", () => {
     expect(readdirSync(open)).toEqual([]);
   });
 
-  test("a file that was written belongs to the user, and keeps no way to become another", async () => {
+  test("a written file belongs to the user, and keeps no setuid bits", async () => {
     const at = yard.workspace();
     const { lines } = await yard.shell("cp /bin/sh s; chmod 6755 s; ./s -p -c 'echo uid: $(id -u)'", {}, at);
     expect(lines["uid"]).toBe("1000");
   });
 
-  test.skipIf(!existsSync("/usr/bin/su"))("programs that become root do not", async () => {
+  test.skipIf(!existsSync("/usr/bin/su"))("setuid programs do not become root", async () => {
     const { stdout } = await yard.shell("su -c id root; mount -t tmpfs none /tmp; newgrp root </dev/null; id -u");
     expect(stdout.trim().split("\n").at(-1)).toBe("1000");
     expect(stdout).not.toContain("uid=0");
@@ -92,7 +92,7 @@ describe("files", () => {
 });
 
 describe("system calls", () => {
-  test("what no program needs is refused", async () => {
+  test("system calls that no program needs are refused", async () => {
     const { lines } = await yard.run([ATTACK, "calls"]);
     const { socket, ...refused } = lines;
     expect(socket).toBe("ok"); // of its own, empty network
@@ -110,7 +110,7 @@ describe("system calls", () => {
     });
   });
 
-  test("the filter is what refuses: without it more succeeds", async () => {
+  test("the filter causes the refusal: without the filter more calls succeed", async () => {
     const { lines } = await yard.run([ATTACK, "calls"], { filter: "none" });
     expect(lines).toMatchObject({ memfd_create: "ok", shmget: "ok", ptrace: "ok", netlink: "ok" });
   });
@@ -124,13 +124,13 @@ describe("system calls", () => {
     expect(["ok", "ENOSYS"]).toContain(open?.lines["cachestat"] ?? ""); // kernels before 6.5 do not have it
   });
 
-  test("no namespaces within, by no call", async () => {
+  test("no call can make a namespace inside", async () => {
     const { lines } = await yard.run([ATTACK, "namespaces"]);
     expect(Object.entries(lines).filter(([, how]) => how === "ok")).toEqual([]);
     expect(lines["clone3 user"]).toBe("ENOSYS");
   });
 
-  test("nor where there is no filter: the namespace itself allows no more", async () => {
+  test("no namespace can be made without the filter either: the namespace itself allows no more", async () => {
     const { lines } = await yard.run([ATTACK, "namespaces"], { filter: "none" });
     expect(Object.entries(lines).filter(([, how]) => how === "ok")).toEqual([]);
     expect(lines["unshare user"]).toBe("ENOSPC");
@@ -142,7 +142,7 @@ describe("system calls", () => {
 });
 
 describe("the guard", () => {
-  test("pid 1 can neither be killed, stopped, traced nor read, and goes on watching", async () => {
+  test("pid 1 can neither be killed, stopped, traced nor read, and keeps watching", async () => {
     for (const filter of ["session", "none"] as const) {
       const ran = await yard.run([ATTACK, "init"], { filter, limits: { wallMs: 3_000 } });
       expect(ran.reason).toBe("timeout");
@@ -152,7 +152,7 @@ describe("the guard", () => {
     }
   });
 
-  test("the command is nobody: no capabilities, no way to gain any, no descriptor but its own", async () => {
+  test("the command has no privileges: no capabilities, no way to gain any, no descriptor but its own", async () => {
     const { stdout } = await yard.shell("cat /proc/self/status; ls /proc/self/fd | tr '\\n' ' '; env; hostname");
     for (const set of ["CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"])
       expect(stdout).toContain(`${set}:\t0000000000000000`);
@@ -162,7 +162,7 @@ describe("the guard", () => {
     expect(stdout).not.toContain(process.cwd());
   });
 
-  test("what it is told and how it is called is in no argument and no environment of the host", async () => {
+  test("the spec and the name of a command are in no argument and no environment of the host", async () => {
     const mark = `secret-${process.pid}`;
     const script = "cat; true";
     const ran = await yard.shell(script, { io: { stdin: new TextEncoder().encode(mark) } });
@@ -182,7 +182,7 @@ describe("network", () => {
     expect((await yard.shell(script)).stdout).toBe("connect: ok");
   });
 
-  test("the listener is there: without the jail both answer", async () => {
+  test("the listener exists: without the jail both addresses answer", async () => {
     expect(await withoutJail(yard, "connect", String(port))).toEqual({ connect: "ok" });
     expect(await withoutJail(yard, "abstract", abstract)).toEqual({ abstract: "ok" });
   });

@@ -70,12 +70,12 @@ describe("forms", () => {
     ]);
   });
 
-  test("parameters are there, and a column of the same name wins", async () => {
+  test("parameters are passed, and a column of the same name wins", async () => {
     const source = "export const reward = ({ completions, answer, scale }) => answer.map((a) => a * scale)";
     expect<unknown>(await score(source, { params: { scale: 10, answer: "never" } })).toEqual([0, 10]);
   });
 
-  test("a column may have the name of what every object has", async () => {
+  test("a column may have the name of a built-in property", async () => {
     const rows: Row[] = JSON.parse('[{"constructor":7,"__proto__":1},{"toString":8,"__proto__":2}]');
     const source =
       "export const reward = ({ completions, constructor, toString, ['__proto__']: p }) => { console.log(JSON.stringify([constructor, toString, p])); return p }";
@@ -88,7 +88,7 @@ describe("forms", () => {
     });
   });
 
-  test("a column that is missing is named where it is asked for by place", async () => {
+  test("a missing column is named if the function takes it by position", async () => {
     const error = await score("export const reward = (completions, solution) => [1, 1]");
     expect(error).toMatchObject({
       kind: "exception",
@@ -105,7 +105,7 @@ describe("forms", () => {
     ["not exported", "\n\nfunction reward({ completions }) {}", 3, /write `export` before it/],
     ["nothing", "export const score = () => 1", 1, /Nothing named `reward`/],
     ["a native one", "export const reward = Math.max.bind(null)", 1, /not a function of this file/],
-  ])("%s is refused with words", async (_name, source, line, words) => {
+  ])("%s is refused with a message", async (_name, source, line, words) => {
     const { loaded } = await open(source);
     expect<unknown>([loaded.ok, loaded.error?.kind, loaded.error?.line]).toEqual([false, "signature", line]);
     expect(loaded.error?.message).toMatch(words);
@@ -130,7 +130,7 @@ export function reward<T extends string>({ completions, rows }: { completions: T
     return Level.High!;
   });
 }`;
-  test("types go, and an exception has the line of the text that was sent", async () => {
+  test("types are removed, and an exception has the line of the original text", async () => {
     const code = await open(SOURCE, { language: "typescript" });
     expect(code.loaded.entrypoints?.[0]).toMatchObject({ name: "reward", form: "batch", line: 10 });
     code.begin(ROWS);
@@ -138,7 +138,7 @@ export function reward<T extends string>({ completions, rows }: { completions: T
     expect(code.one(0)).toMatchObject({ value: { value: 1 } });
   });
 
-  test("the language is told by the text where nobody says it", async () => {
+  test("the text decides the language if the caller gives none", async () => {
     expect<unknown>(await score("export const reward = ({ completion }: { completion: string }): number => 2")).toEqual(
       [2, 2],
     );
@@ -151,7 +151,7 @@ export function reward<T extends string>({ completions, rows }: { completions: T
     ["javascript", "const a: number = 1;", "syntax", 1, 8],
     ["typescript", "type A = number;\n\nconst x: any = null;\nx.y.z;", "exception", 4, null],
     ["javascript", "let a = 1;\n\nthrow new RangeError('no')", "exception", 3, null],
-  ] as const)("%s: %j is refused as %s at its place", async (language, source, kind, line, column) => {
+  ] as const)("%s: %j is refused as %s at its position", async (language, source, kind, line, column) => {
     const { loaded } = await open(source, { language });
     expect(loaded.error).toMatchObject({ kind, line, ...(column === null ? {} : { column }) });
   });
@@ -201,7 +201,7 @@ describe("values", () => {
     expect(code.one(1)).toEqual({ ok: true, value: { value: 1 } });
   });
 
-  test("a batch that raises is told, and each sample can then be tried with what it had", async () => {
+  test("a batch that raises is reported, and each sample can then be tried with its own input", async () => {
     const code = await open(
       "export const reward = ({ completions }) => { if (completions.length > 1) { completions[0].pop(); throw new Error('no') } return [completions[0].length] }",
     );
@@ -215,7 +215,7 @@ describe("values", () => {
 });
 
 describe("the world inside", () => {
-  test("what is printed is kept, 64 KB of it, and counted", async () => {
+  test("printed output is kept up to 64 KB, and counted", async () => {
     const code = await open(
       "console.log('at load');\nexport const reward = ({ completion }) => { print('é', { a: 1 }, [2]); return 1 }",
     );
@@ -238,7 +238,7 @@ describe("the world inside", () => {
     expect(await score(source, { seed: 2 })).not.toEqual(await score(source));
   });
 
-  test("there is no host in it", async () => {
+  test("the host is not reachable", async () => {
     const names =
       "typeof process + typeof require + typeof fetch + typeof Bun + typeof WebAssembly + typeof globalThis.constructor.constructor('return typeof process')().process";
     const code = await open(`export const reward = ({ completion }) => { throw ${names} }`);

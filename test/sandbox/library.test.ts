@@ -11,7 +11,7 @@ beforeAll(async () => {
 
 const score = (name: string, rows: Row[], params: Row = {}) => python.score(LIBRARY[name]!.source, rows, { params });
 
-test("every ready reward loads, has one function named reward, and takes its defaults", () => {
+test("every built-in reward loads, has one function named reward, and accepts its defaults", () => {
   for (const [name, { source, params, description }] of Object.entries(LIBRARY)) {
     const loaded = python.load(source, { params: params.parse({}) as Row });
     expect([name, loaded.entrypoints?.map((e) => e.name)]).toEqual([name, ["reward"]]);
@@ -20,7 +20,7 @@ test("every ready reward loads, has one function named reward, and takes its def
   }
 });
 
-test("a chat is judged by its last assistant message", () => {
+test("a chat is scored by its last assistant message", () => {
   const chat = [
     { role: "assistant", content: "41" },
     { role: "user", content: "sure?" },
@@ -40,7 +40,7 @@ test("a chat is judged by its last assistant message", () => {
   ).toEqual([1, 0]);
 });
 
-test("a column that is not there is named", () => {
+test("a missing column is named", () => {
   expect(() => score("exact_match", [{ completion: "a", solution: "a" }])).toThrow(/no column 'answer'.*solution/);
 });
 
@@ -80,7 +80,7 @@ describe("regex_match", () => {
       score("regex_match", [{ completion: "12 " }, { completion: "a12" }], { pattern: "\\d+", full: true }),
     ).toEqual([1, 0]);
   });
-  test("no pattern and a bad one are told", () => {
+  test("a missing pattern and a bad one are reported", () => {
     expect(() => score("regex_match", [{ completion: "a" }])).toThrow(/parameter `pattern`/);
     expect(() => score("regex_match", [{ completion: "a" }], { pattern: "(" })).toThrow(/missing \)/);
   });
@@ -103,7 +103,7 @@ describe("json_valid", () => {
   });
 });
 
-test("JSON that is nested without end is no JSON, and brackets inside texts are not counted", () => {
+test("JSON with endless nesting is no JSON, and brackets inside texts are not counted", () => {
   const completions = ["[".repeat(100_000), `["${"[".repeat(1000)}"]`, `${"[".repeat(100)}${"]".repeat(100)}`];
   const rows = completions.map((completion) => ({ completion, schema: { items: { $ref: "#" } } }));
   expect(score("json_valid", rows)).toEqual([0, 1, 1]);
@@ -152,19 +152,19 @@ describe("numeric_answer", () => {
   });
 });
 
-test("texts that look the same are the same, however their letters are put together", () => {
+test("texts that look equal are equal in every Unicode composition", () => {
   const rows = [{ completion: "caf\u00e9", answer: "cafe\u0301" }];
   expect([score("exact_match", rows), score("exact_match", rows, { ignore_case: true })]).toEqual([[1], [1]]);
   expect(score("exact_match", [{ completion: '["\u00e9"]', answer: [["\u00e9"]] }])).toEqual([1]);
 });
 
-test("JSON in a fence with the line ends of Windows, and quotes without end, are judged at once", async () => {
+test("JSON in a fence with Windows line ends, and unclosed quotes, are scored at once", async () => {
   expect(score("json_valid", [{ completion: '```json\r\n{"a": 1}\r\n```' }])).toEqual([1]);
   const quotes = [{ completion: `"${'\\"'.repeat(50_000)}` }];
   expect(await cpuMsOf(() => expect(score("json_valid", quotes)).toEqual([0]))).toBeLessThan(5_000);
 });
 
-test("a tag that is opened over and over is no answer, and takes no time", async () => {
+test("a tag that is opened repeatedly is no answer, and takes no time", async () => {
   const tags = [{ completion: `${"<answer>".repeat(20_000)}${" ".repeat(20_000)}`, answer: 9 }];
   expect(await cpuMsOf(() => expect(score("numeric_answer", tags)).toEqual([0]))).toBeLessThan(5_000);
 });

@@ -65,7 +65,7 @@ describe("honest code", () => {
     expect(score("def add(a, b): return a + b", ADDS, { all: true })).toBe(1);
   });
 
-  test("the last block that defines something is the code, and a completion without a block is", () => {
+  test("the last block with a definition is the code; without a block the whole completion is", () => {
     const completion = `${fence("def add(a, b): return 0")}${fence("def add(a, b): return a + b")}${fence("print(add(1, 2))")}`;
     const rows = [completion, "def add(a, b): return a + b", "I do not know."].map((c) => ({
       completion: c,
@@ -74,7 +74,7 @@ describe("honest code", () => {
     expect(python.score(LIBRARY["code_tests"]!.source, rows)).toEqual([1, 1, 0]);
   });
 
-  test("fences as models write them", () => {
+  test("fences in all forms that models write are understood", () => {
     const code = "def add(a, b):\n    '''as in ```add(1, 2)```'''\n    return a + b\n";
     const indented = code.replaceAll(/^/gm, "   ");
     const rows = [
@@ -87,7 +87,7 @@ describe("honest code", () => {
     expect(python.score(LIBRARY["code_tests"]!.source, rows)).toEqual([1, 1, 1, 1, 1]);
   });
 
-  test("a test that is none is told", () => {
+  test("an invalid test is reported", () => {
     expect(() => score("x = 1", [{ stdin: "1", stdout: "2" }])).toThrow("a test has no output, but: stdin, stdout");
     expect(() => score("x = 1", [1])).toThrow("must have asserts");
   });
@@ -147,7 +147,7 @@ describe("code that cheats gains nothing", () => {
     expect(score(code, tests)).toBe(0);
   });
 
-  test("nor does it spoil the next sample", () => {
+  test("code that cheats does not affect the next sample", () => {
     const spoil =
       "import math, json, random\nmath.gcd = None\njson.loads = None\nrandom.random = None\ndef add(a, b): return a + b";
     const honest = "import math\ndef add(a, b): return math.gcd(0, a + b)";

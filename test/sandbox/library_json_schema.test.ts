@@ -108,7 +108,7 @@ test("agrees with ajv for every schema and value", () => {
   expect(disagreed).toEqual([]);
 });
 
-test("what `contains` has found is evaluated, and nothing else (ajv takes all of it)", () => {
+test("only the items that `contains` found count as evaluated (ajv takes all items)", () => {
   const schema = { contains: { const: 1 }, unevaluatedItems: { type: "string" } };
   const rows = ["[1, 2]", '[1, "a"]', '["a"]'].map((completion) => ({ completion, schema }));
   expect(python.score(source, rows)).toEqual([0, 1, 0]);
@@ -148,14 +148,14 @@ test("the schema is a parameter, an object of the row or a text of the row", () 
   expect(python.score(source, rows)).toEqual([1, "none"]);
 });
 
-test("what is no JSON gets 0, JSON that does not fit gets `otherwise`", () => {
+test("text that is no JSON gets 0, JSON that does not fit gets `otherwise`", () => {
   const params = { schema: { type: "number" }, otherwise: 0.25 };
   expect(python.score(source, [{ completion: "{" }, { completion: "```json\n{}\n```" }], { params })).toEqual([
     0, 0.25,
   ]);
 });
 
-test("a schema that leads nowhere or round in a circle is an error with words", () => {
+test("a schema with a broken or circular reference is an error with a message", () => {
   const fails = (schema: unknown) => () => python.score(source, [{ completion: "1" }], { params: { schema } });
   expect(fails({ $ref: "#/$defs/x" })).toThrow(/which is not in it/);
   expect(fails({ $ref: "#" })).toThrow(/without end/);
@@ -179,7 +179,7 @@ test.each<[unknown, string]>([
   [{ pattern: "(" }, "unterminated"],
   [{ patternProperties: { "\\p{L}": true } }, "bad escape"],
   [{ $schema: "https://example.com/own", type: "number" }, "'$schema' cannot be"],
-])("a schema that cannot be meant as it stands is an error, whatever the value: %j", (schema, words) => {
+])("an invalid schema is an error for every value: %j", (schema, words) => {
   const fails = () => python.score(source, [{ completion: "null" }], { params: { schema } });
   expect(fails).toThrow(words);
 });

@@ -13,7 +13,7 @@ beforeAll(() => {
 });
 afterAll(() => app.close().then(app.remove));
 
-describe("what is wrong with code is told when it is uploaded", () => {
+describe("errors of code are reported at the upload", () => {
   test.each([
     ["py", "def reward(completions, **kwargs)\n    return []\n", "syntax", 1, 34],
     ["py", "import re\n\ndef reward(foo):\n    return 1\n", "signature", 3, 1],
@@ -30,7 +30,7 @@ describe("what is wrong with code is told when it is uploaded", () => {
     expect(body.error).toMatchObject({ code, line, column });
   });
 
-  test("also what never ends, within its time", async () => {
+  test("endless code is reported at the upload too, within its time limit", async () => {
     const source = "def reward(completion): return 1\nwhile True: pass\n";
     const hurried = testApp({ flags: { "sandbox.batch_timeout_ms": 1_000 } });
     const run = await hurried.call("POST", `${PATH}/run`, { source, rows: [{ completion: "x" }] });
@@ -39,7 +39,7 @@ describe("what is wrong with code is told when it is uploaded", () => {
   }, 120_000);
 });
 
-test("a run tells of each sample what came of it, and goes on", async () => {
+test("a run reports the result of each sample, and continues", async () => {
   const source = `def reward(completion, answer):
     print("saw", completion)
     if completion == "none": return None
@@ -63,7 +63,7 @@ test("a run tells of each sample what came of it, and goes on", async () => {
   expect(body.stdout).toContain("saw right\n");
 }, 120_000);
 
-test("a seed gives the same numbers again, another seed others", async () => {
+test("a seed gives the same numbers again, and another seed gives others", async () => {
   for (const source of [
     "import random\ndef reward(completion): return random.random()",
     "export const reward = ({ completion }) => Math.random() + 0 * completion.length;",
@@ -85,7 +85,7 @@ test("ten thousand rows are one run", async () => {
   expect(body.results[9_999]).toMatchObject({ index: 9_999, reward: 99 });
 }, 120_000);
 
-test("the request that docs/rewards.md shows gets what it says", async () => {
+test("the request of docs/rewards.md gets the answer on the page", async () => {
   const source = /^```python accuracy\.py\n([\s\S]*?)^```$/m.exec(PAGE)?.[1];
   const request = /^```json run\n([\s\S]*?)^```$/m.exec(PAGE)?.[1] ?? "";
   await app.call("POST", PATH, { name: "accuracy", source });
@@ -94,7 +94,7 @@ test("the request that docs/rewards.md shows gets what it says", async () => {
   expect(body.results[0]).toMatchObject({ reward: 2, sub_rewards: { accuracy: 1, length_penalty: 0 }, error: null });
 }, 120_000);
 
-test("the page knows every ready reward and every param", () => {
+test("the page lists every built-in reward and every param", () => {
   for (const [name, { params }] of Object.entries(LIBRARY)) {
     const line = PAGE.split("\n").find((each) => each.startsWith(`| \`${name}\``)) ?? "";
     for (const param of Object.keys(params.shape)) expect(line).toContain(`\`${param}\``);
@@ -116,7 +116,7 @@ def reward(row):
   expect(body.results).toMatchObject([{ reward: 1, error: null }]);
 });
 
-test("the memory that the operator allows is there, also where it is gigabytes", async () => {
+test("the memory that the operator allows is available, also gigabytes", async () => {
   const roomy = testApp({ flags: { "sandbox.memory_mib": 2048 } });
   const sources = [
     "def reward(completion):\n    return len(bytearray(300 << 20)) / 2**20\n",

@@ -51,7 +51,7 @@ const PERMITS = 3; // of the callers: the pool itself has no limit
 test.each([
   ["", 0],
   [", when its time is over already", 1_000],
-])("a spare that ends before it is ready%s troubles nobody", async (_name, waited) => {
+])("a spare that ends before it is ready%s affects no caller", async (_name, waited) => {
   jest.useFakeTimers();
   const started: Fake[] = [];
   const spawn = () => {
@@ -74,7 +74,7 @@ test.each([
   await Bun.sleep(0); // an unhandled rejection fails the test here
 });
 
-test("whoever leaves while a process starts does not wait until the code is loaded", async () => {
+test("a caller that leaves while a process starts does not wait until the code is loaded", async () => {
   const caller = new AbortController();
   const spawn = () => {
     const fake = fakeProcess(1);
@@ -99,7 +99,7 @@ function createChance(seed: number) {
   return { chance, moment: () => Bun.sleep(chance() * 3) };
 }
 
-test("whatever ends at whatever moment: rewards are right, no caller has more processes than permits, none is left", async () => {
+test("for any end at any moment: rewards are right, no caller has more processes than permits, none is left", async () => {
   const { chance, moment } = createChance(7);
   const alive = new Set<Fake>();
   const onRequest = async ({ op, nonce, samples }: Request, fake: Fake) => {

@@ -55,7 +55,7 @@ const good = ({ nonce }: Request, say: (frame: unknown) => void) => {
   say({ op: "done", nonce, ...none });
 };
 
-test("an honest process is believed", async () => {
+test("an honest process is trusted", async () => {
   const process = await openRewardProcess(fakeSpawned(good), 1e9);
   const called = await process.call(entry, samples, limits());
   expect(called.end).toBeNull();
@@ -105,7 +105,7 @@ function frame(body: string): Buffer {
   return Buffer.concat([header, bytes]);
 }
 
-test.each(LIES)("%s is the end of the process", async (_name, script) => {
+test.each(LIES)("%s ends the process", async (_name, script) => {
   const spawned = fakeSpawned(script);
   const process = await openRewardProcess(spawned, 1e9);
   const called = await process.call(entry, samples, limits());
@@ -113,7 +113,7 @@ test.each(LIES)("%s is the end of the process", async (_name, script) => {
   expect(spawned.killed()).toBe(true);
 });
 
-test("an answer that was good once is not taken for the next request", async () => {
+test("an answer of an earlier request is not accepted for the next one", async () => {
   const said: unknown[] = [];
   const spawned = fakeSpawned((request, say) => {
     if (said.length > 0) for (const each of said) say(each);
@@ -128,7 +128,7 @@ test("an answer that was good once is not taken for the next request", async () 
   expect((await process.call(entry, samples, limits())).end?.message).toContain("without a request");
 });
 
-test("an answer nobody asked for is the end of the process", async () => {
+test("an answer without a request ends the process", async () => {
   let speak: (frame: unknown) => void = () => {};
   const spawned = fakeSpawned((request, say) => {
     speak = say;
@@ -140,7 +140,7 @@ test("an answer nobody asked for is the end of the process", async () => {
   expect((await process.ended).kind).toBe("crashed");
 });
 
-test("a process that says nothing is ended at its deadline", async () => {
+test("a silent process is ended at its deadline", async () => {
   const process = await openRewardProcess(
     fakeSpawned(() => {}),
     1e9,
@@ -149,7 +149,7 @@ test("a process that says nothing is ended at its deadline", async () => {
   expect(called.end).toEqual({ kind: "timeout", message: "took longer than 20 ms for the batch" });
 });
 
-test("what came before the deadline counts", async () => {
+test("answers before the deadline count", async () => {
   const script = ({ nonce }: Request, say: (frame: unknown) => void) =>
     say({ op: "outcomes", nonce, from: 0, outcomes: [outcome(1)] });
   const process = await openRewardProcess(fakeSpawned(script), 1e9);

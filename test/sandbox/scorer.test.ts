@@ -6,7 +6,7 @@ import type { RewardPool } from "../../src/sandbox/reward/types.ts";
 import { type Call, type Done, entry, fakePool, LIMITS, part, rewards, samples, score } from "./scorer_kit.ts";
 
 describe("opening", () => {
-  test("code that is rejected is told with its part, and no process is left", async () => {
+  test("rejected code is reported with its part, and no process is left", async () => {
     const error = { kind: "syntax" as const, message: "no", line: 3, column: 1 };
     const fake = fakePool({ a: {}, b: { loads: () => ({ ok: false, error, stdout: "", stdoutBytes: 0 }) } });
     const opening = openScorer(fake.pool, { parts: [part("a"), part("b")], limits: LIMITS });
@@ -16,12 +16,12 @@ describe("opening", () => {
     expect(fake.open.size).toBe(0);
   });
 
-  test("a pool that has no process to give is told as it is", async () => {
+  test("a pool without a free process is reported with its reason", async () => {
     const pool: RewardPool = { take: () => Promise.reject(new Error("none here")), close: async () => {} };
     expect(openScorer(pool, { parts: [part("a")], limits: LIMITS })).rejects.toThrow("none here");
   });
 
-  test("an asker who has left leaves no process", async () => {
+  test("a caller that has left leaves no process", async () => {
     const fake = fakePool({ a: {} });
     const left = new AbortController();
     left.abort(new Error("left"));
@@ -50,19 +50,19 @@ describe("names and sums", () => {
     expect(fake.taken()).toBe(3);
   });
 
-  test("what the parts print is told, what they print at load once", async () => {
+  test("the output of the parts is reported, and their output at load once", async () => {
     const fake = fakePool({ a: { does: () => ({ values: [1], stdout: "hi\n" }) } });
     const scorer = await openScorer(fake.pool, { parts: [part("a")], limits: LIMITS });
     expect((await scorer.score(samples(1))).stdout).toBe("a loaded\nhi\n");
     expect((await scorer.score(samples(1))).stdout).toBe("hi\n");
   });
 
-  test("nothing to score is nothing scored", async () => {
+  test("an empty batch gives no scores", async () => {
     expect((await score(fakePool({ a: {} }), 0)).summary).toMatchObject({ count: 0, mean: null });
   });
 });
 
-describe("parts and askers", () => {
+describe("parts and callers", () => {
   test("parts work side by side", async () => {
     const both = Promise.withResolvers<void>();
     let working = 0;
@@ -81,7 +81,7 @@ describe("parts and askers", () => {
     expect(all.map(({ results }) => results.length)).toEqual([1, 2]);
   });
 
-  test("an asker who leaves ends the processes, and the scorer can be asked again", async () => {
+  test("a caller that leaves ends the processes, and the scorer can be used again", async () => {
     const called = Promise.withResolvers<void>();
     let hangs = true;
     const fake = fakePool({
@@ -103,7 +103,7 @@ describe("parts and askers", () => {
     expect(rewards(await scorer.score(samples(2)))).toEqual([1, 1]);
   });
 
-  test("closing ends what works and leaves nothing", async () => {
+  test("closing ends running work and leaves nothing", async () => {
     const called = Promise.withResolvers<void>();
     const fake = fakePool({
       a: {

@@ -5,7 +5,7 @@ import { MOST_FRESH } from "../../src/sandbox/reward/scorer_part.ts";
 import { CRASH, entry, fakePool, LIMITS, part, rewards, samples, score, TIMEOUT } from "./scorer_kit.ts";
 
 describe("a process that ends over a sample", () => {
-  test("costs that sample only: the rest goes on in a fresh one", async () => {
+  test("costs only that sample: the rest continues in a fresh process", async () => {
     const fake = fakePool({
       a: {
         entries: [entry("reward", "sample")],
@@ -27,7 +27,7 @@ describe("a process that ends over a sample", () => {
     expect([fake.taken(), fake.open.size]).toEqual([2, 1]);
   });
 
-  test("in a whole batch: the time of two samples for the first try, then one by one, and the one is found", async () => {
+  test("in a whole batch: the first try gets the time of two samples, then each runs alone, and the bad one is found", async () => {
     const fake = fakePool({
       a: {
         does: ({ whole, completions }) => {
@@ -57,7 +57,7 @@ describe("a process that ends over a sample", () => {
     expect(own.calls[0]?.limits).toMatchObject({ sampleMs: 7, wholeMs: 14 });
   });
 
-  test("again and again is bounded, and the rest is told why", async () => {
+  test("repeatedly is bounded, and the other samples get the reason", async () => {
     const fake = fakePool({ a: { entries: [entry("reward", "sample")], does: () => ({ values: [], end: CRASH }) } });
     const batch = await score(fake, 10);
     expect(rewards(batch)).toEqual(Array(10).fill("crashed"));
@@ -66,7 +66,7 @@ describe("a process that ends over a sample", () => {
     expect(fake.open.size).toBe(0);
   });
 
-  test("code that runs what it judges is ended by that: each sample has its own time, and only the time bounds them", async () => {
+  test("code that runs completions may end its process: each sample has its own time, and only time is limited", async () => {
     const fake = fakePool({
       a: {
         does: ({ completions }) => {
@@ -81,7 +81,7 @@ describe("a process that ends over a sample", () => {
     expect(fake.calls.map((c) => c.whole)).toEqual(Array(8).fill(false));
   });
 
-  test("where a sample is a program, one that ends its process scores what such a one scores", async () => {
+  test("if a sample is a program, one that ends its process gets the score for a failed program", async () => {
     const fake = fakePool({
       a: {
         does: ({ completions }) =>
@@ -122,14 +122,14 @@ describe("a process that ends over a sample", () => {
     expect(fake.taken()).toBe(2);
   });
 
-  test("between two batches is nobody's fault", async () => {
+  test("between two batches is no sample's fault", async () => {
     const fake = fakePool({ a: {} });
     const scorer = await openScorer(fake.pool, { parts: [part("a")], limits: LIMITS });
     for (const process of fake.open) await process.close();
     expect(rewards(await scorer.score(samples(2)))).toEqual([1, 1]);
   });
 
-  test("code that cannot be loaded again leaves the rest without a reward, with words", async () => {
+  test("code that cannot be loaded again leaves the rest without a reward, with a message", async () => {
     let loads = 0;
     const no = {
       ok: false as const,
@@ -150,7 +150,7 @@ describe("a process that ends over a sample", () => {
     expect(batch.results[2]?.error?.message).toBe("The code could not be loaded again: now it fails");
   });
 
-  test("one function of a part keeps the others' share of the time", async () => {
+  test("one function of a part leaves the other functions their share of the time", async () => {
     const fake = fakePool({
       a: {
         entries: [entry("a_reward", "sample"), entry("b_reward", "sample")],

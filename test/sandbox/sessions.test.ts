@@ -27,7 +27,7 @@ const eventsOf = (app: TestApp, id: string) =>
   ).map(({ type }) => type);
 
 describe("a session", () => {
-  test("is ready, shows the names of its variables alone, and lives until it is stopped", async () => {
+  test("is ready, shows only the names of its variables, and lives until it is stopped", async () => {
     const app = open();
     const made = await newSession(app, { name: "lab", env: { TOKEN: "s3cr3t-value" }, metadata: { a: "b" } });
     expect(made).toMatchObject({ object: "session", name: "lab", status: "ready", env: ["TOKEN"], network: false });
@@ -50,7 +50,7 @@ describe("a session", () => {
     expect((await app.call("GET", "/v1/sessions")).body.data.length).toBe(1);
   });
 
-  test("is listed by status, and is nobody else's", async () => {
+  test("is listed by status, and is invisible to other workspaces", async () => {
     const app = open();
     const mine = await newSession(app);
     const theirs = await newSession(app, {}, app.keyB);
@@ -90,7 +90,7 @@ describe("a session", () => {
       "/volumes/0/mount_path",
       "another volume",
     ],
-  ])("is refused with %j: the field and the way out are named", async (body, param, words) => {
+  ])("is refused with %j: the error names the field and the fix", async (body, param, words) => {
     const app = open();
     await app.call("POST", "/v1/volumes", { name: "v" });
     const { status, body: answer } = await app.call("POST", "/v1/sessions", body);
@@ -98,7 +98,7 @@ describe("a session", () => {
     expect(answer.error.message).toContain(words);
   });
 
-  test("is refused where the workspace has as many as it may, until one has ended", async () => {
+  test("is refused at the limit of the workspace, until another session has ended", async () => {
     const app = open({ flags: { "sessions.max_per_workspace": 1 } });
     const first = await newSession(app);
     expect((await app.call("POST", "/v1/sessions", {})).body.error.code).toBe("quota_exceeded");
@@ -132,7 +132,7 @@ describe("the end of a session", () => {
     return (await get(app, id)).status === "expired";
   };
 
-  test("comes when nobody used it for its idle time; a call or a command begins it anew", async () => {
+  test("comes after its idle time without use; a call or a command restarts the idle time", async () => {
     const clock = fakeClock();
     const app = open({ clock });
     const { id } = await newSession(app, { idle_timeout_seconds: 60 });
@@ -154,7 +154,7 @@ describe("the end of a session", () => {
     expect(eventsOf(app, id).at(-1)).toBe("session.expired");
   });
 
-  test("does not come for idleness while a command runs, but comes with its life, and ends the command", async () => {
+  test("does not come for idleness while a command runs, but comes at the end of its lifetime and ends the command", async () => {
     const clock = fakeClock();
     const app = open({ clock });
     const { id } = await newSession(app, { idle_timeout_seconds: 10, timeout_seconds: 100 });
@@ -206,7 +206,7 @@ describe("after a restart", () => {
     expect(body.stdout).toBe("hello\nkept\n");
   });
 
-  test("what was being made is made, what was being stopped is stopped, what is nobody's is removed", async () => {
+  test("a starting session starts, a stopping session stops, and files without a session are removed", async () => {
     const app = open();
     const create = () =>
       write(app.ctx.db, (tx) => sessions.create(app.ctx, tx, app.workspaceA, CreateSession.parse({})));
@@ -241,7 +241,7 @@ test("files of a session that a program made unreadable, deep and odd are remove
   await removed(app, id);
 });
 
-test("a session whose files are gone says so, and can be stopped", async () => {
+test("a session whose files are missing says so, and can be stopped", async () => {
   const app = open();
   const { id } = await newSession(app);
   rmSync(dirOf(app, id), { recursive: true });

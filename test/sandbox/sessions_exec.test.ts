@@ -12,7 +12,7 @@ const begun = (app: TestApp, id: string, name: string) =>
   until("the command to run", () => existsSync(join(app.dir, "sessions", id, "root/workspace", name)));
 
 describe("a command", () => {
-  test("has its words, its directory, its variables, its input, and says how it ended", async () => {
+  test("gets its arguments, directory, variables and input, and reports how it ended", async () => {
     const app = open();
     const { id } = await newSession(app, { env: { A: "session", B: "session" } });
     await exec(app, id, "mkdir 'a b'");
@@ -69,7 +69,7 @@ describe("a command", () => {
     expect(await processesWith(name)).toEqual([]);
   });
 
-  test("that says too much is heard up to the limit, and whole characters only", async () => {
+  test("that prints too much is kept up to the limit, in whole characters only", async () => {
     const app = open({ flags: { "sessions.output_bytes": 1024 } });
     const { id } = await newSession(app);
     const told = await exec(app, id, "yes äöü | head -c 5000000; echo quiet >&2");
@@ -118,8 +118,8 @@ describe("a command", () => {
   });
 });
 
-describe("the line before the commands", () => {
-  test("is bounded: who waits too long gets no_capacity with Retry-After", async () => {
+describe("the queue of the commands", () => {
+  test("is bounded: a command that waits too long gets no_capacity with Retry-After", async () => {
     const clock = fakeClock();
     const app = open({ clock, flags: { "sessions.execs": 1 } });
     const { id } = await newSession(app);
@@ -138,7 +138,7 @@ describe("the line before the commands", () => {
     expect((await exec(app, id, "true")).status).toBe("completed");
   });
 
-  test("keeps a place for another workspace, however many one has waiting", async () => {
+  test("keeps a slot for another workspace, for any number of waiting commands of the first", async () => {
     const app = open({ flags: { "sessions.execs": 2 } });
     const mine = await newSession(app);
     const theirs = await newSession(app, {}, app.keyB);
@@ -153,7 +153,7 @@ describe("the line before the commands", () => {
 });
 
 describe("streamed", () => {
-  test("output comes as it is said, then the end", async () => {
+  test("output arrives while it is written, then the end", async () => {
     const app = open();
     const { id } = await newSession(app);
     const { response, events } = await streamed(app, id, {
@@ -171,7 +171,7 @@ describe("streamed", () => {
     expect((await events.next()).done).toBe(true);
   });
 
-  test("a character that comes in two pieces is told as one", async () => {
+  test("a character that arrives in two pieces is sent as one", async () => {
     const app = open();
     const { id } = await newSession(app);
     const { events } = await streamed(app, id, { command: "printf '\\303'; sleep 0.2; printf '\\244x'" });
@@ -191,7 +191,7 @@ describe("streamed", () => {
     expect((await exec(app, id, "true")).status).toBe("completed");
   });
 
-  test("a client that does not read holds a bounded amount, and the command goes on", async () => {
+  test("a client that does not read holds a bounded amount, and the command continues", async () => {
     const app = open({ flags: { "sessions.output_bytes": 65_536 } });
     const { id } = await newSession(app);
     const { events } = await streamed(app, id, { command: "yes | head -c 50000000; touch over" });
@@ -204,7 +204,7 @@ describe("streamed", () => {
     expect(bytes).toBe(65_536);
   });
 
-  test("what is refused is refused before the stream", async () => {
+  test("a refusal comes before the stream", async () => {
     const app = open();
     const { id } = await newSession(app);
     const { response } = await streamed(app, id, { command: "true", cwd: "/workspace/none" });
@@ -212,7 +212,7 @@ describe("streamed", () => {
   });
 });
 
-describe("what a command does to the machine stays in the session, which answers afterwards", () => {
+describe("the effects of a command stay in the session, which answers afterwards", () => {
   const FLAGS = {
     "sessions.memory_mib": 64,
     "sessions.processes": 16,

@@ -15,7 +15,7 @@ const refused = ({ status, body }: { status: number; body: { error: { code: stri
   `${status} ${body.error.code}`;
 
 describe("the listing of files", () => {
-  test("shows a directory by name, whatever else is asked", async () => {
+  test("shows a directory sorted by name, for all other parameters", async () => {
     const app = open();
     const { id } = await newSession(app);
     await exec(app, id, "mkdir src; echo hello > a.txt; ln -s a.txt link; mkfifo pipe; echo deep > src/main.py");
@@ -37,7 +37,7 @@ describe("the listing of files", () => {
     expect((await listing(app, id, "?path=/workspace/src")).body.entries).toEqual([{ name: "main.py", type: "file" }]);
   });
 
-  test("resolves links: the path is where they lead", async () => {
+  test("resolves links: the path is the target of the link", async () => {
     const app = open();
     const { id } = await newSession(app);
     await exec(app, id, "mkdir -p a/b; echo 12345 > a/b/f; ln -s /workspace/a abs; ln -s ../a/b/f a/rel");
@@ -64,7 +64,7 @@ describe("the listing of files", () => {
     expect([m.body.entries.length, m.body.truncated, m.body.entries.at(-1).name]).toEqual([1000, true, "01000"]);
   });
 
-  test("is 400 where the path or a link leads out of /workspace, 404 where nothing is", async () => {
+  test("is 400 if the path or a link leads out of /workspace, 404 for a missing path", async () => {
     const app = open();
     const { id } = await newSession(app);
     await exec(
@@ -121,7 +121,7 @@ describe("the listing of files", () => {
 });
 
 describe("the content of a file", () => {
-  test("comes whole, in ranges, or not again", async () => {
+  test("comes whole, in ranges, or as 304", async () => {
     const app = open();
     const { id } = await newSession(app);
     await exec(app, id, "seq 1 100000 > big");
@@ -140,7 +140,7 @@ describe("the content of a file", () => {
     expect((await app.call("HEAD", contentPath(id, "/workspace/big"))).headers.get("content-length")).toBe("588897");
   });
 
-  test("is refused where there is none", async () => {
+  test("is refused if the path is no file", async () => {
     const app = open();
     const { id } = await newSession(app);
     await exec(app, id, "mkdir d; mkfifo f; ln -s /etc/passwd l");
@@ -156,7 +156,7 @@ describe("the content of a file", () => {
     expect(refused(await app.call("GET", `/v1/sessions/${id}/files/content`))).toBe("422 schema");
   });
 
-  test("leaves no descriptor open, however it is asked for", async () => {
+  test("leaves no descriptor open, for every kind of request", async () => {
     const app = open();
     const { id } = await newSession(app);
     await put(app, id, "/workspace/a", "x".repeat(1_000_000));
@@ -180,7 +180,7 @@ describe("the content of a file", () => {
 });
 
 describe("writing a file", () => {
-  test("makes directories, replaces, and gives it to the commands", async () => {
+  test("makes directories, replaces the file, and makes it available to commands", async () => {
     const app = open();
     const { id } = await newSession(app);
     const first = await put(app, id, "/workspace/a/b.txt", "one");
@@ -192,7 +192,7 @@ describe("writing a file", () => {
     expect((await app.call("GET", contentPath(id, "/workspace/a/b.txt"))).body).toBe("twothree\n");
   });
 
-  test("not so deep that the guard of a command would end it", async () => {
+  test("is refused at a depth that the guard of a command would not allow", async () => {
     const app = open();
     const { id } = await newSession(app);
     expect(refused(await put(app, id, `/workspace${"/d".repeat(300)}`, "x"))).toBe("400 invalid_request");
@@ -211,7 +211,7 @@ describe("writing a file", () => {
     expect(await Bun.file(join(app.dir, "victim")).text()).toBe("untouched");
   });
 
-  test("takes what the quota leaves, also from several at once and without a length", async () => {
+  test("accepts what the quota leaves, also from several callers at once and without a length", async () => {
     const app = open({ flags: { "sessions.disk_mib": 2 } });
     const { id } = await newSession(app);
     const bytes = (n: number) => new Uint8Array(n).fill(97);
@@ -237,7 +237,7 @@ describe("writing a file", () => {
     expect(readdirSync(join(app.dir, "sessions", id, "incoming"))).toEqual([]);
   });
 
-  test("is refused where there is no place for a file", async () => {
+  test("is refused if the path cannot hold a file", async () => {
     const app = open();
     const { id } = await newSession(app);
     await exec(app, id, "mkdir d; touch f");

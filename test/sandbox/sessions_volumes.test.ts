@@ -18,7 +18,7 @@ const pathsOf = async (app: TestApp, name: string) =>
   (await app.call("GET", `/v1/volumes/${name}/files?limit=100`)).body.data.map(({ path }: { path: string }) => path);
 const writable = (name: string) => ({ volumes: [{ name, mount_path: "/workspace/out", read_only: false }] });
 
-test("a volume is at its path, and cannot be written there", async () => {
+test("a volume is mounted at its path, read-only", async () => {
   const app = open();
   await volume(app, "lib", { "a.txt": "A", "deep/b.txt": "B" });
   const made = await newSession(app, { volumes: [{ name: "lib", mount_path: "/data/lib" }] });
@@ -37,7 +37,7 @@ test("a volume is at its path, and cannot be written there", async () => {
   expect(await fileOf(app, "lib", "a.txt")).toBe("A");
 });
 
-test("below /workspace it is listed; what is changed there stays out of a read-only one", async () => {
+test("a volume below /workspace is listed; changes there never reach a read-only volume", async () => {
   const app = open();
   await volume(app, "lib", { "a.txt": "A" });
   const { id } = await newSession(app, { volumes: [{ name: "lib", mount_path: "/workspace/lib" }] });
@@ -49,7 +49,7 @@ test("below /workspace it is listed; what is changed there stays out of a read-o
   expect([await fileOf(app, "lib", "a.txt"), await pathsOf(app, "lib")]).toEqual(["A", ["a.txt"]]);
 });
 
-test("what a session changes in a writable one is written back after each command and each call", async () => {
+test("changes in a writable volume are written back after each command and each call", async () => {
   const app = open();
   await volume(app, "out", { "keep.txt": "keep", "change.txt": "old", "gone.txt": "gone" });
   const { id } = await newSession(app, writable("out"));
@@ -81,7 +81,7 @@ test("a command that failed or was ended has its changes written back too", asyn
   expect(await fileOf(app, "out", "half.txt")).toBe("y");
 });
 
-test("what cannot be kept is named, and stays in the session", async () => {
+test("files that cannot be kept are named, and stay in the session", async () => {
   const app = open({ flags: { "volumes.quota_bytes": 100 } });
   await volume(app, "out");
   const { id } = await newSession(app, writable("out"));
@@ -97,7 +97,7 @@ test("what cannot be kept is named, and stays in the session", async () => {
   expect((await exec(app, id, "stat -c %s out/large")).stdout).toBe("500\n");
 });
 
-test("after a restart only what changed meanwhile is written back, and deletions too", async () => {
+test("after a restart only new changes and deletions are written back", async () => {
   const app = open();
   await volume(app, "out", { "a.txt": "a", "b.txt": "b" });
   const { id } = await newSession(app, writable("out"));
@@ -107,7 +107,7 @@ test("after a restart only what changed meanwhile is written back, and deletions
   expect(await pathsOf(app, "out")).toEqual(["b.txt", "c.txt"]);
 });
 
-test("a directory that was moved away is told, and deletes nothing", async () => {
+test("a directory that was moved away is reported, and deletes nothing", async () => {
   const app = open();
   await volume(app, "out", { "a.txt": "a" });
   const { id } = await newSession(app, writable("out"));

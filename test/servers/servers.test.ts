@@ -22,7 +22,7 @@ for (const [name, start] of [
   ["mariadb", mariadb],
 ] as const)
   describeWith(name, start, (server) => {
-    test("takes the password with TLS and without, and no other", async () => {
+    test("accepts the password with TLS and without, and no other password", async () => {
       expect(await query(server.url)).toBe(1);
       const ca = readFileSync(server.caFile, "utf8");
       expect(await query(server.url, { ca, rejectUnauthorized: true })).toBe(1);
@@ -83,11 +83,11 @@ describeWith("bigquery-local", bigqueryLocal, (server) => {
   });
 });
 
-test("a server that is not there is named with the reason", async () => {
+test("a missing server is named with the reason", async () => {
   await expect(judge("@verk/no-such-package")).rejects.toBeInstanceOf(NotAvailable);
 });
 
-test("a server ends with the test process, even when that is killed, and its files go too", async () => {
+test("a server ends with the test process, even after a kill, and its files are removed too", async () => {
   const script = `
     import { scratch, launch } from ${JSON.stringify(join(import.meta.dir, "process.ts"))};
     const dir = scratch("sleeper");

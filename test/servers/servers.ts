@@ -1,5 +1,6 @@
 import { describe, test } from "bun:test";
 import { appendFileSync } from "node:fs";
+import { IS_FULL } from "../sweep.ts";
 import { startBigqueryLocal, startGcs } from "./google.ts";
 import { startMariadb } from "./mariadb.ts";
 import { startAzurite, startMinio } from "./objects.ts";
@@ -34,6 +35,11 @@ export const mariadb = once(startMariadb);
 /** scripts/test shares one MinIO between its processes: an emulated one takes a third of a core even at rest. */
 const shared = process.env["VERK_TEST_MINIO"];
 export const minio = once(async () => (shared ? (JSON.parse(shared) as S3Server) : startMinio()));
+/** For long suites. An emulated MinIO takes several times as long, so only `./scripts/test --full` runs them there. */
+export const nativeMinio = once(async () => {
+  if (process.arch !== "x64" && !IS_FULL) throw new NotAvailable("native minio", "./scripts/test --full emulates it");
+  return await minio();
+});
 export const azurite = once(startAzurite);
 export const gcs = once(startGcs);
 export const bigqueryLocal = once(startBigqueryLocal);

@@ -100,7 +100,7 @@ const all = new Map<string, { id: string; said: string[] }>();
 const idOf = (name: string) => all.get(name)?.id as string;
 const saidBy = (name: string) => all.get(name)?.said as string[];
 
-test("adapters in one process answer each its own way, beside the base, and its memory is counted once", async () => {
+test("adapters in one process each give their own answers beside the base, and its memory is counted once", async () => {
   const names = ["base", "poet", "clerk"];
   for (const name of names) all.set(name, { id: await deploy(name), said: [] });
   expect(new Set(names.map(idOf).map(pidOf)).size).toBe(1);
@@ -124,7 +124,7 @@ test("an adapter's answers and embeddings are those of its merged model", async 
   }
 }, 120_000);
 
-test("the others go on when the one who loaded the model stops, and recover together when it is killed", async () => {
+test("the others continue when the deployment that loaded the model stops, and recover together after a kill", async () => {
   await stop(idOf("base"));
   expect(await answers("poet")).toEqual(saidBy("poet"));
   process.kill(pidOf(idOf("poet")), "SIGKILL");

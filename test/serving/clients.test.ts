@@ -25,7 +25,7 @@ beforeAll(async () => {
 }, 120_000);
 afterAll(() => server?.stop());
 
-test("openai: chat with a system message, and the same seed gives the same words", async () => {
+test("openai: chat with a system message, and the same seed gives the same text", async () => {
   const ask = (seed: number) =>
     openai.chat.completions.create({
       model: MODEL,

@@ -66,7 +66,7 @@ test("drawn together: the log-probability of every token is that of the logits d
   }
 });
 
-test("drawn together: a seed holds alone, in company and in more requests than slots", async () => {
+test("drawn together: a seed gives the same text alone, beside others and with more requests than slots", async () => {
   const engine = await inGraph(6);
   const prompt = tokens(engine, ask("dice"));
   const roll = async (seed: number, temperature = 1) =>
@@ -80,7 +80,7 @@ test("drawn together: a seed holds alone, in company and in more requests than s
   expect(new Set([alone, ...others]).size).toBe(15);
 });
 
-test("drawn together: those who come later join those who run", async () => {
+test("drawn together: later requests join the running ones", async () => {
   const engine = await inGraph(24);
   const prompt = tokens(engine, ask("one after the other"));
   const roll = (seed: number) => sayOne(engine, { prompt, sampling: { ...RANDOM, seed }, maxTokens: 60 });

@@ -77,7 +77,7 @@ test("the beginning that two prompts share is computed once, also from another s
   expect(text).toBe((await sayOne(fresh, { prompt, maxTokens: 8 })).text);
 });
 
-test("a seed gives the same text again, also in company; another seed another", async () => {
+test("a seed gives the same text again, also beside other requests; another seed gives another text", async () => {
   const engine = await testEngine(model, { parallel: 8 });
   const prompt = tokens(engine, ask("dice"));
   const roll = (seed: number) => sayOne(engine, { prompt, sampling: { ...RANDOM, seed }, maxTokens: 32 });
@@ -134,7 +134,7 @@ test("tokens drawn inside the graph: the same greedy text, seeds that hold, besi
   for (const i of [4, 6, 7]) expect(many[i]!.tokens).toEqual(alone.tokens);
 });
 
-test("logprobs are those of the raw logits and of a distribution, whatever the sampling does", async () => {
+test("logprobs come from the raw logits and form a distribution, for every kind of sampling", async () => {
   const engine = await testEngine(model);
   const prompt = tokens(engine, ask("odds"));
   const { logits, tokens: ids } = greedy(model, prompt, 6);
@@ -152,7 +152,7 @@ test("logprobs are those of the raw logits and of a distribution, whatever the s
   });
 });
 
-test("a stop string ends the text before it and is never seen, nor is its beginning", async () => {
+test("a stop string ends the text before it, and no part of it is shown", async () => {
   const engine = await testEngine(model);
   const prompt = tokens(engine, ask("stop"));
   const free = await sayOne(engine, { prompt, maxTokens: 40 });
@@ -165,7 +165,7 @@ test("a stop string ends the text before it and is never seen, nor is its beginn
   expect(engine.stats().completionTokens - before).toBeLessThan(100); // the slot was freed, not filled
 });
 
-test("characters of several tokens come whole; one that never ends becomes U+FFFD", async () => {
+test("characters of several tokens arrive whole; an incomplete character becomes U+FFFD", async () => {
   const path = makeModel(dir, { arch: "llama", type: "F32", extraVocab: ["🙂"] });
   const engine = await testEngine(path);
   const prompt = tokens(engine, ask("smile"));
@@ -195,7 +195,7 @@ number ::= "-"? [1-9] [0-9]{0,2}`;
   ).toThrow(BadGrammar);
 });
 
-test("biases, penalties and cuts do what they say", async () => {
+test("biases, penalties and cuts have their documented effect", async () => {
   const engine = await testEngine(model);
   const prompt = tokens(engine, ask("bias"));
   const [x] = tokens(engine, "x") as unknown as [number];
@@ -212,7 +212,7 @@ test("biases, penalties and cuts do what they say", async () => {
   }
 });
 
-test("the end token ends the text, is not shown and not counted; ignoreEos goes on", async () => {
+test("the end token ends the text, is not shown and not counted; ignoreEos continues", async () => {
   const engine = await testEngine(model);
   const prompt = tokens(engine, ask("end"));
   const [end] = tokens(engine, "<|im_end|>") as unknown as [number];

@@ -39,7 +39,7 @@ test("64 streams over 16 slots finish complete and unmixed", async () => {
   }
 });
 
-test("streams that end between running ones disturb neither those nor what they leave in the cache", async () => {
+test("streams that end between running ones disturb neither the running streams nor the cache", async () => {
   const engine = await testEngine(model, { parallel: 7 });
   const prompts = Array.from({ length: 7 }, (_, i) => tokens(engine, ask(`number ${i} of a row of seven people`)));
   const length = (i: number) => (i % 2 === 0 ? 60 : 6); // every other one ends early
@@ -52,7 +52,7 @@ test("streams that end between running ones disturb neither those nor what they 
   }
 });
 
-test("adapters change the text of those who name them, can be replaced, and leave no trace", async () => {
+test("adapters change the text of requests that name them, can be replaced, and leave no trace", async () => {
   const engine = await testEngine(model);
   const prompt = tokens(engine, ask("who are you, and what do you know of the sea?"));
   const bare = await sayOne(engine, { prompt });
@@ -107,7 +107,7 @@ test("a file that is no model is refused with the library's reason", async () =>
   expect(await refusal(testEngine(import.meta.path))).toThrow(/cannot be loaded: .*GGUF/);
 });
 
-test("closing ends what runs, and says so", async () => {
+test("closing ends running requests, and says so", async () => {
   const engine = await testEngine(model);
   const running = say(engine, { prompt: tokens(engine, ask("bye")), maxTokens: 100_000, ignoreEos: true });
   running.catch(() => {});
@@ -116,7 +116,7 @@ test("closing ends what runs, and says so", async () => {
   expect(await refusal(running)).toThrow("the engine is closed");
 });
 
-test("a probe costs no cache, and changes nothing in it", async () => {
+test("a probe loses no cache, and changes nothing in it", async () => {
   const engine = await testEngine(model, { parallel: 1 });
   const prompt = tokens(engine, ask("Remember this for the next turn"));
   const first = await sayOne(engine, { prompt, maxTokens: 12 });
@@ -131,7 +131,7 @@ test("a probe costs no cache, and changes nothing in it", async () => {
   await engine.close();
 });
 
-test("closing tells those who still wait for an embedding", async () => {
+test("closing fails the requests that still wait for an embedding", async () => {
   const engine = await testEngine(model, { parallel: 1 });
   const waiting = refusal(engine.embed([tokens(engine, "one"), tokens(engine, "two")]));
   await engine.close();

@@ -21,7 +21,7 @@ test("a batch stays within its size when a long prompt, a stream and the idle sl
   expect([stream.completionTokens, long.completionTokens]).toEqual([100, 4]);
 });
 
-test("a temperature next to nothing takes the likeliest token, as 0 does", async () => {
+test("a temperature close to 0 takes the likeliest token, as 0 does", async () => {
   const engine = await testEngine(model);
   const prompt = numbers(20, 13);
   const greedy = await sayOne(engine, { prompt });
@@ -31,7 +31,7 @@ test("a temperature next to nothing takes the likeliest token, as 0 does", async
   }
 });
 
-test("a proof of life does not cost the cache of an adapter's conversation either", async () => {
+test("a health probe does not lose the cache of an adapter's conversation either", async () => {
   const options = { arch: "llama", type: "F32", context: 4096 } as const;
   const engine = await testEngine(model, { parallel: 1 });
   await engine.attach("a", makeAdapter(dir, options));

@@ -87,7 +87,7 @@ describe("chat", () => {
     await until("the run to end", () => engine.open === 0);
   });
 
-  test("a client that stops reading is given up before its answer fills the memory", async () => {
+  test("a client that stops reading is disconnected before its answer fills the memory", async () => {
     const turn = () => new Promise((done) => setImmediate(done));
     const mebibyte = "x".repeat(1024 * 1024);
     let said = 0;
@@ -189,7 +189,7 @@ describe("requests to the engine", () => {
     ["/chat/completions", { messages: [{ role: "user", content: "<a>".repeat(200_000) }] }],
     ["/completions", { prompt: "x".repeat(600_000) }],
     ["/embeddings", { input: "x".repeat(600_000) }],
-  ])("%s does not even read a text that no context of this size holds", async (path, fields) => {
+  ])("%s does not tokenize a text that is too long for the context", async (path, fields) => {
     const { tokenize } = engine;
     engine.tokenize = () => {
       throw new Error("was called");
@@ -241,7 +241,7 @@ test("a request names its adapter; a detached adapter ends only its own requests
   expect((await post("/chat/completions", ASK)).status).toBe(200);
 });
 
-test("stopping ends a stream with an error event and refuses what comes later", async () => {
+test("stopping ends a stream with an error event and refuses later requests", async () => {
   scripted("first", new Promise(() => {}));
   const response = await post("/chat/completions", { ...ASK, stream: true });
   stopping.abort();

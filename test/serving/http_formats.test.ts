@@ -15,7 +15,7 @@ describe("tools", () => {
   };
   const request = { ...ASK, tools: [tool] };
 
-  test("a call in the text becomes tool_calls, and what came before it content", async () => {
+  test("a call in the text becomes tool_calls, and the text before it becomes content", async () => {
     scripted("Let me", " see.<tool", "_call>\n", '{"name": "add", "argum', 'ents": {"a": 1}}\n</tool_call>');
     const body = ChatCompletion.parse(await json(await post("/chat/completions", request)));
     const [choice] = body.choices;
@@ -46,7 +46,7 @@ describe("tools", () => {
     expect(body.choices[0].finish_reason).toBe("stop");
   });
 
-  test("a demanded call comes with a grammar of its arguments; none shows no tools", async () => {
+  test("a required call has a grammar of its arguments; tool_choice none shows no tools", async () => {
     scripted('<tool_call>\n{"name": "add", "arguments": {"a": 1}}\n</tool_call>');
     for (const choice of ["required", { type: "function", function: { name: "add" } }]) {
       const body = await json(await post("/chat/completions", { ...request, tool_choice: choice }));
@@ -73,7 +73,7 @@ describe("tools", () => {
 });
 
 describe("response_format", () => {
-  test("json_object and json_schema hold the engine to a grammar", async () => {
+  test("json_object and json_schema restrict the engine to a grammar", async () => {
     scripted("{}");
     await post("/chat/completions", { ...ASK, response_format: { type: "json_object" } });
     expect(engine.requests.at(-1)?.grammar).toStartWith("root ::= object\n");
@@ -83,7 +83,7 @@ describe("response_format", () => {
     expect(engine.requests.at(-1)?.grammar).toContain('"\\"red\\"" | "\\"blue\\""');
   });
 
-  test("a keyword that cannot be kept is refused with its place", async () => {
+  test("an unsupported keyword is refused with its position", async () => {
     const schema = { type: "object", properties: { a: { not: { type: "string" } } } };
     const response_format = { type: "json_schema", json_schema: { name: "c", schema } };
     const response = await post("/chat/completions", { ...ASK, response_format });
@@ -97,7 +97,7 @@ describe("response_format", () => {
 test.each([
   ["/tools", { tools: [{ type: "function", function: { name: "f", parameters: {} } }], tool_choice: "required" }],
   ["/response_format", { response_format: { type: "json_object" } }],
-])("a grammar that the engine refuses is the fault of %s, which is named", async (param, fields) => {
+])("a grammar that the engine refuses is an error that names %s", async (param, fields) => {
   const { generate } = engine;
   engine.generate = () => {
     throw new BadGrammar("left recursion");

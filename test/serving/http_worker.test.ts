@@ -54,7 +54,7 @@ afterAll(async () => {
 const get = async (path: string): Promise<any> =>
   (await fetch(`http://worker${path}`, { unix: worker.socketPath } as RequestInit)).json();
 
-test("loading tells its stages, in order, and what was loaded", () => {
+test("loading reports its stages in order, and the loaded model", () => {
   const stages = said.flatMap((message) => (message.type === "loading" ? [message.stage] : []));
   expect([...new Set(stages)]).toEqual(["loading", "warming"]);
   expect(said.find((message) => message.type === "loaded")).toMatchObject({ context_length: CONTEXT, parallel: 4 });
@@ -102,7 +102,7 @@ test("stop ends the answer before itself", async () => {
   expect(cut.choices[0]?.finish_reason).toBe("stop");
 });
 
-test("more answers than the model has sequences come all the same", async () => {
+test("a request for more answers than the model has sequences gets all answers", async () => {
   const { choices, usage } = await openai.chat.completions.create({
     model: "m",
     messages,
@@ -143,7 +143,7 @@ test("a prompt that does not fit is refused with both numbers", async () => {
   await expect(refused()).rejects.toThrow(/context holds 1024/);
 });
 
-test("what the model writes under a random schema satisfies it", async () => {
+test("text that the model writes under a random schema satisfies the schema", async () => {
   const ajv = new Ajv2020({ strict: false });
   addFormats.default(ajv);
   let whole = 0;
@@ -166,7 +166,7 @@ test("what the model writes under a random schema satisfies it", async () => {
   expect(whole).toBeGreaterThan(40);
 }, 120_000);
 
-test("a demanded call has arguments that satisfy the parameters", async () => {
+test("a required call has arguments that satisfy the parameters", async () => {
   const parameters = {
     type: "object",
     properties: { city: { type: "string", maxLength: 12 }, days: { type: "integer", minimum: 1, maximum: 7 } },
@@ -216,7 +216,7 @@ test("a client that leaves n answers is reported with the tokens of all of them"
   );
 });
 
-test("asked to stop in the middle of a stream it ends the stream with an error and exits in time", async () => {
+test("a worker that is stopped in the middle of a stream ends it with an error and exits in time", async () => {
   const request = { model: "m", messages, temperature: 0, stream: true as const };
   const stream = await openai.chat.completions.create(request);
   const reading = (async () => {

@@ -40,7 +40,7 @@ test("S1 long prompt: nearly the whole context is read under a short health time
   expect(app.starts()).toBe(1);
 });
 
-test("S1 hung decode: it is found, and its request is answered by the next replica", async () => {
+test("S1 hung decode: the server detects it, and the next replica answers its request", async () => {
   const app = await open({ faults: ["hang:16"] });
   await app.reaches("serving");
   const answer = await app.chat(LONG_ENOUGH);

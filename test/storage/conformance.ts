@@ -37,7 +37,7 @@ export function storageConformance(name: string, make: () => Storage | Promise<S
             yield bytes("lo");
           })(),
       ],
-    ] as [string, () => Body][])("takes %s and gives back the same", async (_kind, body) => {
+    ] as [string, () => Body][])("stores %s and returns the same", async (_kind, body) => {
       const storage = await make();
       const sha256 = sha256Bytes("hello");
       expect(await storage.put("a/b.txt", body())).toEqual({ bytes: 5, sha256 });
@@ -196,7 +196,7 @@ export function storageConformance(name: string, make: () => Storage | Promise<S
         "a+b&c<d>",
         "CON",
         "😀",
-      ])("%p is a key like any other", async (key) => {
+      ])("%p is an ordinary key", async (key) => {
         await storage.put(key, bytes(key));
         expect(await textOf(storage, key)).toBe(key);
         expect(await keysOf(storage, "")).toEqual([key]);
@@ -241,7 +241,7 @@ export function storageConformance(name: string, make: () => Storage | Promise<S
       expect(page.items.map((item) => item.key)).toEqual(["a/b-", "a/b/c"]);
     });
 
-    test("a sweep keeps what a key names and what is young", async () => {
+    test("a sweep keeps content that a key names and recent content", async () => {
       const storage = await make();
       await storage.put("kept", bytes("one"));
       await storage.put("twin", bytes("one"));
@@ -253,13 +253,13 @@ export function storageConformance(name: string, make: () => Storage | Promise<S
       expect(await textOf(storage, "kept")).toBe("one");
     });
 
-    test("puts, deletes and sweeps at once lose nothing that was acknowledged", async () => {
+    test("concurrent puts, deletes and sweeps lose no acknowledged content", async () => {
       const storage = await make();
       const write = async (i: number) => {
         await storage.put(`d${i % 3}/k${i}`, bytes(`v${i % 5}`)); // few contents, shared by many keys
         if (i % 4 === 0) await storage.delete(`d${i % 3}/k${i}`);
       };
-      const keys = sweep({ quick: 24, full: 60 });
+      const keys = sweep({ quick: 12, full: 60 });
       await Promise.all([
         ...Array.from({ length: keys }, (_, i) => write(i)),
         ...Array.from({ length: keys / 8 }, () => storage.sweep(0)),

@@ -48,7 +48,7 @@ test("deleting the last key of a directory leaves no empty directories", async (
   expect(readdirSync(join(root, "refs"))).toEqual([]);
 });
 
-test("a sweep with no grace removes exactly what no key names", async () => {
+test("a sweep with no grace removes exactly the content that no key names", async () => {
   const root = scratch();
   const storage = openLocalStorage(root);
   await storage.put("kept", bytes("one"));
@@ -58,7 +58,7 @@ test("a sweep with no grace removes exactly what no key names", async () => {
   expect(filesUnder(join(root, "objects"))).toHaveLength(1);
 });
 
-test("a directory of content is made with the first content in it; one that cannot be made is tried again", async () => {
+test("a directory is made with its first content; a failed creation is tried again", async () => {
   const root = scratch();
   const storage = openLocalStorage(root);
   expect(readdirSync(join(root, "objects"))).toEqual([]);
@@ -79,7 +79,7 @@ test("missing content is an error of the disk, not an absent key", async () => {
   expect(storage.get("k")).rejects.toBeInstanceOf(StorageError);
 });
 
-test("a directory that a delete prunes under a put is made again", async () => {
+test("a directory that a delete removes during a put is made again", async () => {
   const root = scratch();
   const storage = openLocalStorage(root);
   let pruned = 0;

@@ -4,7 +4,7 @@ import { ContentError, sha256Bytes } from "../../src/platform/files.ts";
 import { openS3Storage, type S3Options } from "../../src/platform/storage/s3.ts";
 import type { Presign, Storage } from "../../src/platform/storage/storage.ts";
 import { Crash } from "../harness.ts";
-import { describeWith, minio, type S3Server } from "../servers/servers.ts";
+import { describeWith, nativeMinio, type S3Server } from "../servers/servers.ts";
 import { freshPrefix } from "./buckets.ts";
 
 const MIB = 1 << 20;
@@ -18,8 +18,8 @@ async function open(server: S3Server, options?: S3Options): Promise<{ storage: S
   return { storage, presign: storage.presign! };
 }
 
-describeWith("minio", minio, (server) => {
-  test("what was sent to a presigned address has a key after adopt, and not before", async () => {
+describeWith("minio", nativeMinio, (server) => {
+  test("content at a presigned address has a key after adopt, and not before", async () => {
     const { storage, presign } = await open(server);
     const to = await presign.put(hello);
     expect(await presign.adopt(to.staging, "k")).toBeUndefined();
@@ -52,7 +52,7 @@ describeWith("minio", minio, (server) => {
     expect((await send(to, "hello")).status).toBe(200);
   });
 
-  test("what the client calls compressed is kept and given back as it was sent", async () => {
+  test("content that the client declares as compressed is kept and returned as sent", async () => {
     const { storage, presign } = await open(server);
     const zipped = Bun.gzipSync("hello");
     const to = await presign.put({ expiresSeconds: 60 });
@@ -63,7 +63,7 @@ describeWith("minio", minio, (server) => {
     );
   });
 
-  test("a client that writes again while adopt looks gets what adopt has seen last, and its hash", async () => {
+  test("a client that writes again during adopt gets the content that adopt read last, and its hash", async () => {
     const { storage, presign } = await open(server);
     const to = await presign.put({ expiresSeconds: 60 });
     await send(to, "hello");
@@ -77,7 +77,7 @@ describeWith("minio", minio, (server) => {
     expect(await textOf(storage, "k")).toBe("other!");
   });
 
-  test("an address that has expired, or was changed, takes nothing", async () => {
+  test("an expired or changed address accepts nothing", async () => {
     const { presign } = await open(server);
     const to = await presign.put({ expiresSeconds: 60 });
     const late = to.url.replace(/X-Amz-Date=(\d{4})/, (_all, year) => `X-Amz-Date=${Number(year) - 1}`);
@@ -85,7 +85,7 @@ describeWith("minio", minio, (server) => {
     expect((await send({ url: to.url.replace("staging/", "refs/") }, "hello")).status).toBe(403);
   });
 
-  test("an address that is used again changes nothing that was adopted", async () => {
+  test("a second use of an address does not change adopted content", async () => {
     const { storage, presign } = await open(server);
     const to = await presign.put({ expiresSeconds: 60 });
     await send(to, "hello");
@@ -96,7 +96,7 @@ describeWith("minio", minio, (server) => {
     expect(await textOf(storage, "k")).toBe("hello");
   });
 
-  test("without an announced hash adopt reads the content, and refuses what is not as it should be", async () => {
+  test("without an announced hash adopt reads the content, and refuses content that does not match", async () => {
     const { storage, presign } = await open(server);
     for (const options of [{ maxBytes: 4 }, { expectedSha256: "0".repeat(64) }]) {
       const to = await presign.put({ expiresSeconds: 60 });
@@ -110,7 +110,7 @@ describeWith("minio", minio, (server) => {
     expect((await storage.list("")).items).toHaveLength(1);
   });
 
-  test("parts come in any order and are one file; before the last has come there is none", async () => {
+  test("parts arrive in any order and form one file, which exists only after the last part", async () => {
     const { storage, presign } = await open(server);
     const { staging, urls } = await presign.parts({ expiresSeconds: 60, count: 3 });
     const parts = [new Uint8Array(5 * MIB).fill(1), new Uint8Array(6 * MIB).fill(2), new Uint8Array(3).fill(3)];
@@ -125,7 +125,7 @@ describeWith("minio", minio, (server) => {
     expect(Buffer.from(await new Response((await storage.get("k"))!.stream).arrayBuffer()).equals(whole)).toBeTrue();
   });
 
-  test("parts that are together too large, or too small each, are no file", async () => {
+  test("parts that are too large together, or too small each, form no file", async () => {
     const { storage, presign } = await open(server);
     const large = await presign.parts({ expiresSeconds: 60, count: 1 });
     await send({ url: large.urls[0]! }, new Uint8Array(MIB));
@@ -138,7 +138,7 @@ describeWith("minio", minio, (server) => {
   });
 
   test.each(["storage.before_name", "storage.after_name"])(
-    "a crash at %s of adopt is made good by the next",
+    "a crash at %s of adopt is repaired by the next adopt",
     async (at) => {
       for (const count of [undefined, 2]) {
         const { storage, presign } = await open(server);
@@ -159,7 +159,7 @@ describeWith("minio", minio, (server) => {
     },
   );
 
-  test("a download address gives the content as a file, until the key is gone", async () => {
+  test("a download address gives the content as a file, until the key is deleted", async () => {
     const { storage, presign } = await open(server);
     await storage.put("k", new TextEncoder().encode("hello"));
     const from = await presign.get("k", { expiresSeconds: 60, filename: 'a "ü".txt', contentType: "text/plain" });
@@ -172,7 +172,7 @@ describeWith("minio", minio, (server) => {
     expect(await presign.get("none", { expiresSeconds: 60 })).toBeUndefined();
   });
 
-  test("what nobody adopted is swept once its address has expired", async () => {
+  test("content that was not adopted is swept once its address has expired", async () => {
     let now = Date.now();
     const { storage, presign } = await open(server, { now: () => now });
     const put = await presign.put({ expiresSeconds: 60 });

@@ -44,7 +44,7 @@ async function uploadsIn(server: S3Server, { s3_bucket: Bucket, s3_prefix }: S3S
 
 describeWith("minio", minio, (server) => {
   // MinIO keeps a folder for each part of a key, and each is costly where the server is emulated.
-  const deepest = sweep({ quick: 20, full: 449 });
+  const deepest = sweep({ quick: 8, full: 449 });
   storageConformance("s3", async () => openS3Storage(await freshPrefix(server)), { deepest });
 
   test("a file is one object and one name; nothing else is left, whether it came in parts or not", async () => {
@@ -58,7 +58,7 @@ describeWith("minio", minio, (server) => {
     expect(await storage.head("even")).toMatchObject({ bytes: 8 * MIB });
   });
 
-  test("a sweep with no grace removes exactly what no key names", async () => {
+  test("a sweep with no grace removes exactly the content that no key names", async () => {
     const settings = await freshPrefix(server);
     const storage = openS3Storage(settings);
     await storage.put("kept", bytes("one"));
@@ -110,7 +110,7 @@ describeWith("minio", minio, (server) => {
     expect(await namesIn(server, settings)).toEqual(["objects/…", "refs/k!0"]);
   });
 
-  test("killed in the middle of an upload in parts, the key is absent and a sweep gives the parts back", async () => {
+  test("after a kill in the middle of an upload in parts, the key is absent and a sweep frees the parts", async () => {
     const settings = await freshPrefix(server);
     // Three parts are under way at most: when the sixth is asked for, some have arrived.
     const body = `(async function* () {
@@ -140,7 +140,7 @@ describeWith("minio", minio, (server) => {
     expect(read.message).toContain("cannot be reached");
   });
 
-  test("a reader that goes away closes its connection, and a sweep may take what it read", async () => {
+  test("a reader that leaves closes its connection, and a sweep may remove its content", async () => {
     const settings = await freshPrefix(server);
     const storage = openS3Storage(settings);
     await storage.put("k", new Uint8Array(20 * MIB));
@@ -157,7 +157,7 @@ describeWith("minio", minio, (server) => {
     ["no credentials", { s3_access_key_id: "", s3_secret_access_key: "" }, "may not do this"],
     ["a missing bucket", { s3_bucket: "no-such-bucket" }, "no such bucket. Make it, or correct storage.s3_bucket"],
     ["nobody there", { s3_endpoint: "http://127.0.0.1:9" }, "cannot be reached (ECONNREFUSED)"],
-  ])("%s is said clearly, without a secret", async (_name, wrong, says) => {
+  ])("%s is reported clearly, without a secret", async (_name, wrong, says) => {
     const settings = { ...settingsFor(server, (await freshPrefix(server)).s3_bucket), ...wrong };
     const storage = openS3Storage(settings);
     for (const call of [
@@ -175,7 +175,7 @@ describeWith("minio", minio, (server) => {
     }
   });
 
-  test("the doctor tries the bucket, and says what to do where it cannot be used", async () => {
+  test("the doctor tries the bucket, and says what to do if it cannot be used", async () => {
     const settings = await freshPrefix(server);
     expect(await examined(settings)).toMatchObject({ status: "ok", detail: `bucket ${settings.s3_bucket}, writable` });
     expect((await openS3Storage(settings).list("")).items).toEqual([]);
@@ -244,7 +244,7 @@ describe("settings", () => {
     expect(open(flags)).toThrow(says);
   });
 
-  test("a whole set opens without dialling, and local storage knows no presigned addresses", () => {
+  test("a complete set opens without a connection, and local storage has no presigned addresses", () => {
     expect(open({ "storage.s3_bucket": "b", "storage.s3_endpoint": "http://192.0.2.1" })().presign).toBeDefined();
     expect(open({ "storage.kind": "local" })().presign).toBeUndefined();
   });

@@ -25,7 +25,7 @@ function fakeS3(failures: [status: number, code: string][]) {
   return { storage: openS3Storage(settingsFor({ url: server.url.origin, ...login }, "bucket")), requests, server };
 }
 
-test.each([500, 503])("a server that answers %d for a moment is asked again", async (status) => {
+test.each([500, 503])("a request that gets %d for a moment is retried", async (status) => {
   const fake = fakeS3([
     [status, "SlowDown"],
     [status, "InternalError"],
@@ -41,7 +41,7 @@ test.each([
   ["clocks that differ", 403, "RequestTimeTooSkewed", "clocks"],
   ["missing rights", 403, "AccessDenied", "may not do this"],
   ["something new", 418, "Teapot", "answered 418 Teapot"],
-] as const)("%s is said in words that help", async (_name, status, code, says) => {
+] as const)("%s is reported with a helpful message", async (_name, status, code, says) => {
   const fake = fakeS3(Array.from({ length: 5 }, () => [status, code]));
   using _ = fake.server;
   const error = await fake.storage.put("k", bytes("x")).catch((error) => error);
@@ -50,7 +50,7 @@ test.each([
   expect(error.advice).toContain(says);
 });
 
-test("a bucket that others use is not taken for ours", async () => {
+test("a bucket with content of another program is refused, with the advice to use a prefix", async () => {
   const fake = fakeS3([]);
   using _ = fake.server;
   const error = await fake.storage.get("k").catch((error) => error);
@@ -61,7 +61,7 @@ test("a bucket that others use is not taken for ours", async () => {
 test.each([
   ["before it answers", () => new Promise<Response>(() => {})],
   ["in the middle", () => new Response(new ReadableStream({ start: (to) => to.enqueue(bytes("{")) }))],
-])("a server that falls silent %s is given up", async (_name, answer) => {
+])("a request to a server that falls silent %s fails", async (_name, answer) => {
   using server = Bun.serve({ hostname: "127.0.0.1", port: 0, fetch: answer });
   const settings = settingsFor({ url: server.url.origin, ...login }, "bucket");
   const error = await openS3Storage(settings, { silenceMs: 30 })
@@ -72,7 +72,7 @@ test.each([
 });
 
 describeWith("minio", minio, (server) => {
-  test("a connection that was cut is made again, and the put succeeds", async () => {
+  test("a cut connection is opened again, and the put succeeds", async () => {
     const settings = await freshPrefix(server);
     using proxy = cuttingProxy(Number(new URL(server.url).port));
     const storage = openS3Storage({ ...settings, s3_endpoint: `http://127.0.0.1:${proxy.port}` });

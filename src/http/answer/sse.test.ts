@@ -69,7 +69,7 @@ const idle = async function* (signal: AbortSignal): AsyncGenerator<SseMessage> {
   await new Promise<void>((done) => signal.addEventListener("abort", () => done(), { once: true }));
 };
 
-test("a key that is no longer good ends an idle stream", async () => {
+test("a key that is no longer valid ends an idle stream", async () => {
   let good = true;
   const authenticate = () => {
     if (good) return anyone;

@@ -28,7 +28,7 @@ const failing = (promise: Promise<unknown>) =>
   );
 
 describe("a multipart body", () => {
-  test("gives its fields and its files, whatever their order", async () => {
+  test("gives its fields and its files in any order", async () => {
     const file = new File(["a\nb\n"], "rows.jsonl");
     for (const body of [form({ name: "x", file }), form({ file, name: "x" })])
       expect(await read(body)).toEqual({
@@ -42,7 +42,7 @@ describe("a multipart body", () => {
     expect(files.map(({ text }) => text.length)).toEqual([0, 300_000]);
   });
 
-  test("over its limit, cut off, without a boundary or of another type is refused with the reason", async () => {
+  test("that is over its limit, cut off, without a boundary or of another type is refused with the reason", async () => {
     const large = form({ file: new File(["x".repeat(2000)], "a") });
     expect(await failing(read(large, undefined, 1000))).toStartWith("payload_too_large: The file is larger than 1000");
     const type = { "content-type": "multipart/form-data; boundary=b" };
@@ -53,7 +53,7 @@ describe("a multipart body", () => {
     expect(await failing(read("{}", { "content-type": "application/json" }))).toStartWith("unsupported_media_type");
   });
 
-  test("that ends badly ends whoever reads a file of it, before it is told", async () => {
+  test("that ends badly ends the reader of its file before the failure is reported", async () => {
     const type = { "content-type": "multipart/form-data; boundary=b" };
     const part = '--b\r\nContent-Disposition: form-data; name="file"; filename="a"\r\n\r\nhalf';
     const broken = new ReadableStream({
@@ -81,13 +81,13 @@ describe("a multipart body", () => {
     }
   });
 
-  test("a field that is there twice is refused", async () => {
+  test("a repeated field is refused", async () => {
     const twice = form({ name: "a" });
     twice.append("name", "b");
     expect(await failing(read(twice))).toContain("name is there twice");
   });
 
-  test("what the receiver of a file throws is what the caller hears, and the rest is not read", async () => {
+  test("an error of the receiver of a file reaches the caller, and the rest is not read", async () => {
     let pulled = 0;
     const head = '--b\r\nContent-Disposition: form-data; name="file"; filename="a"\r\n\r\n';
     const endless = new ReadableStream({

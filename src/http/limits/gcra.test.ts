@@ -17,7 +17,7 @@ test("a burst passes, the next one waits exactly one interval", () => {
   expect(gcra(300, 0, { perSecond: 10, burst: 3 })).toEqual({ waitMs: 100 });
 });
 
-test("over any long time the rate holds, whatever the pattern", () => {
+test("the rate holds over any long time, for every pattern of calls", () => {
   let seed = 7;
   const random = () => {
     seed = (seed * 48271) % 2147483647;
@@ -33,7 +33,7 @@ test("a caller that rests gets its burst back, never more", () => {
   expect(play([0, 0, 60_000, 60_000, 60_000], { perSecond: 1, burst: 2 })).toEqual([true, true, true, true, false]);
 });
 
-test("a clock that is set back locks nobody out", () => {
+test("a clock that is set back locks no caller out", () => {
   const hour = 3_600_000;
   expect(play([hour, hour, 0, 0, 1000], { perSecond: 1, burst: 2 })).toEqual([true, true, true, false, true]);
 });

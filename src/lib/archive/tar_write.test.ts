@@ -3,7 +3,7 @@ import { createTarReader } from "../../workers/inspector/tar.ts";
 import { createLedger, type Sink } from "./entries.ts";
 import { tarChunks } from "./tar_write.ts";
 
-test("what is written can be read again, names longer than a header has room for too", async () => {
+test("the reader returns what was written, also names that are too long for a header", async () => {
   const names = ["a.txt", `${"deep/".repeat(40)}ä.bin`, "empty", "x".repeat(100), "y".repeat(101)];
   const entries = names.map((name, i) => {
     const bytes = new TextEncoder().encode(i === 2 ? "" : `content of ${i}`.repeat(i * 100 + 1));

@@ -17,7 +17,7 @@ function wrong(request: unknown): string[] {
   return (error?.issues ?? []).flatMap((issue) => paths(issue as Issue)).sort((a, b) => b.length - a.length);
 }
 
-test("what is absent or null takes its default", () => {
+test("an absent or null field takes its default", () => {
   const plain = ChatCompletionRequest.parse(ASK);
   expect(plain).toMatchObject({ temperature: 1, top_p: 1, top_k: 0, n: 1, stream: false, stop: [], tools: [] });
   const names = [
@@ -52,11 +52,11 @@ test("a parsed request parses to itself, so that it can be passed on", () => {
   expect(CompletionRequest.parse(JSON.parse(JSON.stringify(prompt)))).toEqual(prompt);
 });
 
-test("fields that are not known are dropped", () => {
+test("unknown fields are dropped", () => {
   expect(ChatCompletionRequest.parse({ ...ASK, user: "u", store: true })).toEqual(ChatCompletionRequest.parse(ASK));
 });
 
-describe("what is wrong is named", () => {
+describe("the error names the wrong field", () => {
   test.each<[string, object, string]>([
     [
       "an image",
@@ -97,7 +97,7 @@ test("P11 role: a function message is a tool's result, and its call keeps its id
   ]);
 });
 
-test("P11 role: an unknown one is rejected with the nearest, or with all", () => {
+test("P11 role: an unknown role is rejected with the nearest known role, or with all roles", () => {
   const wrongRole = (role: string) => wrong({ ...ASK, messages: [{ role, content: "x" }] });
   expect(wrongRole("assistnt")).toContain("messages.0.role");
   const message = (role: string) =>

@@ -27,7 +27,7 @@ function shape(changes: Record<string, GgufValue>, tensors = [TENSOR]) {
   return describe(parsed);
 }
 
-test("an architecture we do not know is described by its metadata", () => {
+test("an unknown architecture is described by its metadata", () => {
   expect(shape({})).toEqual({
     architecture: "mystery",
     parameters: 64,
@@ -79,7 +79,7 @@ test("a missing key is named", () => {
   );
 });
 
-test("other formats, versions and byte orders are told apart", () => {
+test("the error distinguishes other formats, versions and byte orders", () => {
   const start = (...bytes: number[]) => new Uint8Array([...bytes, ...Array(32).fill(0)]);
   const parse = (bytes: Uint8Array) => () => parseGguf(bytes, bytes.byteLength);
   expect(parse(start(0x50, 0x4b, 3, 4))).toThrow("not a GGUF file");
@@ -88,7 +88,7 @@ test("other formats, versions and byte orders are told apart", () => {
   expect(parse(new Uint8Array(0))).toThrow("The file ends inside the first four bytes");
 });
 
-test("it asks for no more bytes than it needs, and never for more than the file has", () => {
+test("the parser requests no more bytes than it needs, and never more than the file has", () => {
   const header = ggufHeader(METADATA, [TENSOR]);
   let length = 0;
   for (let rounds = 0; ; rounds++) {
@@ -101,13 +101,13 @@ test("it asks for no more bytes than it needs, and never for more than the file 
   }
 });
 
-test("a string that claims more than there is makes nothing as large", () => {
+test("a string that claims more bytes than the file has causes no large allocation", () => {
   const header = ggufHeader(METADATA, [TENSOR]);
   new DataView(header.buffer).setBigUint64(24, 2n ** 60n, true); // the length of the first key
   expect(() => parseGguf(header, Number.MAX_SAFE_INTEGER)).toThrow(GgufError);
 });
 
-test("tensors of a known architecture must have the shapes that the metadata asks for", () => {
+test("tensors of a known architecture must have the shapes of the metadata", () => {
   const dir = tempDir();
   const bytes = new Uint8Array(readFileSync(makeModel(dir, { arch: "qwen3", type: "F32" })));
   rmSync(dir, { recursive: true });
@@ -119,7 +119,7 @@ test("tensors of a known architecture must have the shapes that the metadata ask
   );
 });
 
-test("distinct byte strings are told apart, also when their hashes meet", () => {
+test("distinct byte strings stay distinct, also when their hashes collide", () => {
   const bytes = new Uint8Array(3000).map((_, i) => 1 + ((i * 7919) % 251));
   const isNew = createDistinct(bytes, 1000);
   const seen = new Set<string>();

@@ -35,12 +35,12 @@ function parsed(bytes: Uint8Array): Header {
   return header;
 }
 
-test.each(named)("a value comes back as it was: %s", async (_type, value, back) => {
+test.each(named)("a value is read back unchanged: %s", async (_type, value, back) => {
   const header = parsed(await written(new Map([["a.key", value]]), []));
   expect(header.metadata.get("a.key")).toEqual({ type: value.type, value: back } as never);
 });
 
-test.each(named)("so does an array of two: %s", async (type, value, back) => {
+test.each(named)("an array of two values is read back unchanged: %s", async (type, value, back) => {
   if (value.type === "array") throw new Error("no arrays of arrays");
   const of = value.type;
   const values = [value.value, value.value];
@@ -89,7 +89,7 @@ test.each([
   expect((error as Error).message).toContain(words);
 });
 
-test("the alignment cannot be set to another than the writer's", () => {
+test("the alignment cannot differ from the writer's", () => {
   expect(() => encodeGgufHeader(new Map([["general.alignment", { type: "uint32", value: 64 }]]), [])).toThrow(
     GgufError,
   );

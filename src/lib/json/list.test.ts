@@ -20,8 +20,8 @@ const judgedInPieces = (text: string): Promise<unknown> =>
     () => "refused",
   );
 
-describe("a text with a long list gives what JSON.parse gives", () => {
-  test("each case of the suite as an element, as the list, and beside it", async () => {
+describe("a text with a long list gives the result of JSON.parse", () => {
+  test("each case of the suite works as an element, as the list, and beside the list", async () => {
     for (const text of [...MUST_ACCEPT, ...MUST_REFUSE])
       for (const whole of [
         `{"rows":[${text}]}`,
@@ -62,7 +62,7 @@ describe("a text with a long list gives what JSON.parse gives", () => {
     expect(await judgedInPieces(text)).toEqual(judged(text));
   });
 
-  test("strings longer than a stretch, with escapes at any place", async () => {
+  test("strings longer than one chunk are read, with escapes at any position", async () => {
     for (const before of [4090, 4094, 4095, 4096, 4097, 9000])
       for (const tail of ["", "\\\\", '\\"', '\\",[', "\\n".repeat(3000)]) {
         const text = `{"rows":["${"x".repeat(before)}${tail}",2],"y":"${"[".repeat(before)}${tail}"}`;
@@ -79,7 +79,7 @@ test("bytes that are not UTF-8 are refused in an element and beside it", async (
   }
 });
 
-test("a limit is judged before the elements behind it are parsed", async () => {
+test("a limit is checked before the elements after it are parsed", async () => {
   const limit = async (text: string, options: Partial<ListOptions>) => {
     let parsed = 0;
     const counting = (one: string) => {

@@ -39,7 +39,7 @@ describe("the scan of a JSON text", () => {
     expect(await measured(text)).toEqual({ depth, values });
   });
 
-  test("agrees with a naive measure on generated texts, whatever step a string crosses", async () => {
+  test("agrees with a naive measure on generated texts, also when a string crosses a step", async () => {
     let seed = 7;
     const random = (below: number) => {
       seed = (Math.imul(seed, 1_103_515_245) + 12_345) & 0x7fffffff;

@@ -15,7 +15,7 @@ test.each([
   expect(clientAddress(peer, forwarded, proxies)).toBe(client);
 });
 
-test("a network of IPv6 is one client, an IPv4 address is one by itself", () => {
+test("an IPv6 network is one client, and each IPv4 address is one client", () => {
   expect(clientNetwork("2001:db8::1")).toBe(clientNetwork("2001:db8:0:0:ffff::2"));
   expect(clientNetwork("2001:db8::1")).not.toBe(clientNetwork("2001:db8:0:1::1"));
   expect(clientNetwork("203.0.113.9")).not.toBe(clientNetwork("203.0.113.8"));

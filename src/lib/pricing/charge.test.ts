@@ -2,7 +2,7 @@ import { expect, test } from "bun:test";
 import { openRandom } from "../random.ts";
 import { costOf, priceOf } from "./charge.ts";
 
-test("an hour at a rate costs the rate, and nothing where there is none", () => {
+test("an hour costs the rate, and nothing without a rate", () => {
   expect(costOf(36_000_000, 3_600_000)).toBe(36_000_000);
   expect(costOf(1_000_000, 1)).toBe(0);
   expect(costOf(null, 3_600_000)).toBe(0);
@@ -22,7 +22,7 @@ test("sixty minutes at a dollar an hour are one dollar", () => {
   expect({ total, remainder }).toEqual({ total: 1_000_000, remainder: 0 });
 });
 
-test("however use is cut into stretches, and whatever the rates, the sum is exact", () => {
+test("the sum is exact for every division of the use into stretches and for all rates", () => {
   const random = openRandom(1);
   for (let round = 0; round < 200; round++) {
     let exact = 0n;

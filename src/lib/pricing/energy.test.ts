@@ -15,7 +15,7 @@ test("the first reading counts from the start of the run, the next ones in a str
   });
 });
 
-test("a later run goes on from the sum, and the time between counts for nothing", () => {
+test("a later run continues from the sum, and the time between the runs is not counted", () => {
   const resumed = { runSince: 100_000, energyJoules: 3_100, energyWatts: 300, energyAt: 27_000 };
   expect(read(resumed, 50, 102_000).counted.energyJoules).toBe(3_200);
   expect(closed(resumed, 104_000)).toEqual({}); // it was never read

@@ -22,7 +22,7 @@ function faultOf(text: string): string {
   return "none";
 }
 
-test("a short file is enough: what is left out costs nothing", () => {
+test("a short file is enough: omitted prices are zero", () => {
   const pricing = parsePricing(file(), "p.toml");
   expect(pricing.providers).toEqual({});
   expect(pricing.local).toMatchObject({ storage_usd_per_gib_month: 0, overhead_share: 0, rates: {} });
@@ -77,7 +77,7 @@ test.each([
     "p.toml: providers.local: this machine has a section of its own: [local]",
   ],
   ["a lifetime of nothing", file().replace("10_000", "0"), /^p\.toml: local\.lifetime_hours: /],
-])("%s is told with its key", (_name, text, words) => {
+])("%s is reported with its key", (_name, text, words) => {
   if (words instanceof RegExp) expect(faultOf(text)).toMatch(words);
   else expect(faultOf(text)).toBe(words);
 });

@@ -39,7 +39,7 @@ describe("a sample's reward", () => {
     expect(scored).toMatchObject({ reward: null, error: { kind: "timeout", reward: "f2" } });
     expect(scored.sub_rewards).toEqual({ f0: 2, f1: null, f2: null, f3: null });
   });
-  test("is null where the sum is no number any more, and where an answer is missing", () => {
+  test("is null if the sum is not a number, and if an answer is missing", () => {
     expect(one([2, value(1e308)])).toMatchObject({ reward: null, error: { kind: "not_finite" } });
     expect(combine([{ name: "f", weight: 1, outcomes: [] }], 1)[0]).toMatchObject({
       reward: null,
@@ -49,7 +49,7 @@ describe("a sample's reward", () => {
 });
 
 describe("a summary", () => {
-  test("counts, and describes those that have a reward", () => {
+  test("counts all samples, and describes the samples that have a reward", () => {
     const outcomes = [value(1), value(3), fault("none"), fault("timeout"), fault("timeout")];
     expect(summarize(combine([{ name: "f", weight: 1, outcomes }], 5))).toEqual({
       count: 5,
@@ -63,13 +63,13 @@ describe("a summary", () => {
       latency_ms_p95: 2,
     });
   });
-  test("of many that are the same is exact, and of the largest there are still has a mean", () => {
+  test("of many equal rewards is exact, and the largest possible rewards still have a mean", () => {
     const same = Array.from({ length: 10_000 }, () => value(0.1));
     expect(summarize(combine([{ name: "f", weight: 1, outcomes: same }], 10_000))).toMatchObject({ mean: 0.1, std: 0 });
     const largest = [value(1.7e308), value(1.7e308)];
     expect(summarize(combine([{ name: "f", weight: 1, outcomes: largest }], 2))).toMatchObject({ mean: 1.7e308 });
   });
-  test("of nothing has no figures", () => {
+  test("of no samples has no figures", () => {
     expect(summarize([])).toMatchObject({ count: 0, mean: null, std: null, min: null, latency_ms_p50: null });
   });
   test("a percentile is a value that occurred", () => {

@@ -17,7 +17,7 @@ test.each([
   expect(detectLanguage(source)).toBe(language as never);
 });
 
-test("the end of a file's name decides, whatever its case", () => {
+test("the extension of a file decides, in upper or lower case", () => {
   expect(["a.py", "A.PY", "x.test.ts", "m.mjs", "a.txt", "py"].map(languageOfFile)).toEqual([
     "python",
     "python",
@@ -28,7 +28,7 @@ test("the end of a file's name decides, whatever its case", () => {
   ]);
 });
 
-test("a long line of what may be a class is read once", async () => {
+test("a long line that may declare a class is read once", async () => {
   const line = `class ${"a".repeat(1 << 20)}`;
   expect(await cpuMsOf(() => expect(detectLanguage(line)).toBeUndefined())).toBeLessThan(5_000);
 });

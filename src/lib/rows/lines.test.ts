@@ -27,13 +27,13 @@ const refusal = (input: string | Uint8Array, options = {}) => {
 const row = (value: string) => `{"prompt":"p","x":${value}}\n`;
 
 describe("lines", () => {
-  test("come out as they went in, whatever the chunks", () => {
+  test("come out unchanged for every division into chunks", () => {
     const lines = `{"prompt":"a", "n": 1.50}\n{"prompt":"ü😀"}\n{"prompt":[{"role":"user","content":"x"}]}\n`;
     for (const chunk of [1, 2, 3, 5, 8, 1000])
       expect(read(lines, { chunk })).toEqual({ rows: 3, format: "prompt", body: lines });
   });
 
-  test("a missing last line feed, CRLF, blanks around a row, blank lines and a byte order mark are mended", () => {
+  test("the reader repairs a missing last line feed, CRLF, blanks around a row, blank lines and a byte order mark", () => {
     const want = '{"prompt":"a"}\n{"prompt":"b"}\n';
     for (const given of [
       '{"prompt":"a"}\n{"prompt":"b"}',
@@ -69,7 +69,7 @@ describe("lines", () => {
     expect(refusal(`{"prompt":"${"x".repeat(986)}"}\n`, { maxRowBytes: 1000, chunk: 5000 })).toBe("taken");
   });
 
-  test("how long a line may be does not depend on how it was cut: its end and a byte order mark do not count", () => {
+  test("the limit of a line does not depend on the chunks: its line end and a byte order mark do not count", () => {
     const longest = `{"prompt":"${"x".repeat(987)}"}`; // 1000 bytes
     for (const given of [`${longest}\r\n`, `\ufeff${longest}\r\n`, `\ufeff${longest}`])
       for (const chunk of [1, 7, 1001, 1003, 1004, 1005, 5000])
@@ -82,18 +82,18 @@ describe("lines", () => {
     }
   });
 
-  test("a million blanks in a line that is no row cost no more than reading them", async () => {
+  test("a million blanks in a line without a row cost no more than reading them", async () => {
     const blanks = `[${" ".repeat(1_000_000)}]`;
     const read = () => expect(refusal(blanks, { chunk: 65_536, maxRowBytes: 1 << 21 })).toContain("a JSON object");
     expect(await cpuMsOf(read)).toBeLessThan(10_000); // trying each blank as the last would take 20 minutes
   });
 
-  test("a row that comes byte by byte is held in little more memory than it has bytes", async () => {
+  test("a row that arrives byte by byte needs little more memory than its size", async () => {
     const { growthBytes } = await aside<{ growthBytes: number }>("bytewise_row");
     expect(growthBytes).toBeLessThan(64 << 20);
   });
 
-  test("what no reader can keep is refused", () => {
+  test("values that no reader can keep are refused", () => {
     expect(refusal(row('"\\ud800"'))).toContain("half a character");
     expect(refusal(row('{"\\udfff":1}'))).toContain("half a character");
     expect(refusal(row('"\\ud83d\\ude00"'))).toBe("taken");
@@ -106,7 +106,7 @@ describe("lines", () => {
     expect(refusal(row("[".repeat(100_000) + "]".repeat(100_000)))).toContain("nested more than 64");
   });
 
-  test("duplicate keys are kept as they were sent, and the last one is what counts", () => {
+  test("duplicate keys are kept as sent, and the last one counts", () => {
     const twice = '{"prompt":"a","prompt":"b"}\n';
     expect(read(twice).body).toBe(twice);
     expect(refusal('{"prompt":"a","prompt":7}\n')).toContain("prompt must be a string");

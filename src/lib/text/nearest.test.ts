@@ -12,7 +12,7 @@ test.each([
   expect(editDistance(b, a)).toBe(distance);
 });
 
-test("a small mistake finds its name, a wild one finds nothing", () => {
+test("a small typo finds its name, a large one finds nothing", () => {
   const known = ["http.listen", "http.max_body_bytes", "log.level"];
   expect(nearest("http.lisen", known)).toBe("http.listen");
   expect(nearest("HTTP.MAX_BODY_BYTE", known)).toBe("http.max_body_bytes");

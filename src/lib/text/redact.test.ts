@@ -50,7 +50,7 @@ test.each([
   '{"status": "ok", "num_tokens": 12}',
   "Basic authentication is not offered",
   "error: file not found: /x/y",
-])("%p is left alone", (text) => expect(redactText(text)).toBe(text));
+])("%p stays unchanged", (text) => expect(redactText(text)).toBe(text));
 
 test.each([
   "\n",
@@ -66,13 +66,13 @@ test.each([
   "-----BEGIN PRIVATE KEY-----",
   "&sig=",
   "a:// x@ ",
-])("64 KiB of %p do not hold the server up", async (part) => {
+])("64 KiB of %p do not block the server", async (part) => {
   const text = `cookie: ${part.repeat(65_536 / part.length)} ey: = "`;
   expect(await cpuMsOf(() => redactText(text))).toBeLessThan(2_000);
 });
 
 describe("values", () => {
-  test("secrets hide by name and by look at any depth, counts stay", () => {
+  test("secrets are hidden by name and by shape at any depth, and counts stay", () => {
     const shown = JSON.stringify(
       redactValue({
         max_tokens: 5,
@@ -102,7 +102,7 @@ describe("values", () => {
     expect(JSON.stringify(shown)).not.toMatch(/hunter2|aB3dE6gH9k/);
   });
 
-  test("cycles, getters that throw, proxies, bigints and giants are survived", () => {
+  test("cycles, throwing getters, proxies, bigints and huge values cause no failure", () => {
     const cyclic: Record<string, unknown> = {
       n: 10n,
       s: Symbol("x"),

@@ -19,7 +19,7 @@ test.each([
   ["nothing is nothing", 8, [], ""],
 ] as const)("%s", (_name, max, chunks, text) => expect(tailOf(max, ...chunks).text()).toBe(text));
 
-test("every way to cut the same stream gives the same tail", () => {
+test("every division of the same stream into chunks gives the same tail", () => {
   const all = bytes("zero\nα β γ\n終わり 🙂 done\n".repeat(3));
   const whole = tailOf(32, all).text();
   for (let size = 1; size < all.length; size++) {

@@ -23,7 +23,7 @@ function resolved<M extends Method>(method: M, raw: unknown, more: Partial<Facts
   return resolution.values;
 }
 
-describe("what is refused, and in what words", () => {
+describe("invalid fields are refused with these messages", () => {
   test.each([
     ["grpo", { num_generation: 4 }, "is not a hyperparameter of grpo. Did you mean num_generations?"],
     ["grpo", { vllm_importance_sampling_mode: "x" }, /token_truncate/],
@@ -90,13 +90,13 @@ describe("what is refused, and in what words", () => {
     expect(problems("grpo", { top_p: 2, beta: -1, what_is_this: 0 })).toHaveLength(3);
   });
 
-  test("only an object is taken; nothing at all is one without fields", () => {
+  test("only an object is accepted; a missing value counts as an empty object", () => {
     expect(problems("sft", [1])).toEqual([{ path: [], message: "must be an object" }]);
     expect(problems("sft", null)).toEqual([]);
   });
 });
 
-describe("what is absent takes TRL's default", () => {
+describe("an absent field takes TRL's default", () => {
   test.each([
     ["grpo", 1e-6, 1e-5],
     ["sft", 2e-5, 2e-4],
@@ -107,7 +107,7 @@ describe("what is absent takes TRL's default", () => {
     expect(resolved(method, { learning_rate: 3e-4 }).learning_rate).toBe(3e-4);
   });
 
-  test("what depends on others follows them", () => {
+  test("a field that depends on other fields follows them", () => {
     expect(resolved("grpo", { epsilon: 0.1, gradient_accumulation_steps: 4 })).toMatchObject({
       epsilon_high: 0.1,
       steps_per_generation: 4,
@@ -121,7 +121,7 @@ describe("what is absent takes TRL's default", () => {
     expect(resolved("sft", {}).completion_only_loss).toBe(true);
   });
 
-  test("and is adapted if the user did not give it: whole groups, the model's context", () => {
+  test("a field that the user did not give is adapted to whole groups and to the model's context", () => {
     expect(resolved("grpo", { num_generations: 16 }).per_device_train_batch_size).toBe(16);
     expect(resolved("grpo", { num_generations: 3 }).per_device_train_batch_size).toBe(9);
     expect(resolved("grpo", {}, { contextLength: 300 }).max_completion_length).toBe(150);
@@ -139,7 +139,7 @@ describe("auto", () => {
   const everything = (method: Method) =>
     Object.fromEntries(Object.keys({ ...DEFAULTS[method], learning_rate: 0 }).map((name) => [name, "auto"]));
 
-  test.each([...METHODS])("stands for every field of %s, and leaves none undecided, whatever the facts", (method) => {
+  test.each([...METHODS])("sets every field of %s for all facts about the job", (method) => {
     for (const rows of [1, 3, 20, 1e6])
       for (const parameters of [3e6, 5e8, 7e10])
         for (const contextLength of [64, 8192]) {
@@ -166,7 +166,7 @@ describe("auto", () => {
     expect(resolved("grpo", { num_train_epochs: "auto" }, { rows: 1e6 }).num_train_epochs).toBe(1);
   });
 
-  test("samples eight prompts a step where there are as many", () => {
+  test("samples eight prompts a step if the dataset has as many", () => {
     const input = { per_device_train_batch_size: "auto", gradient_accumulation_steps: "auto", num_generations: 4 };
     expect(resolved("grpo", input).generation_batch_size).toBe(32);
     expect(resolved("grpo", input, { rows: 3 }).generation_batch_size).toBe(12);
@@ -174,7 +174,7 @@ describe("auto", () => {
 });
 
 test.each([...METHODS])(
-  "the document's schema of %s takes what reading takes, and can be written as JSON schema",
+  "the schema of %s in the document accepts what the reader accepts, and can be written as JSON schema",
   (method) => {
     const schema = hyperparametersSchema(method);
     expect(schema.safeParse({ learning_rate: "auto", max_steps: 4 }).success).toBe(true);

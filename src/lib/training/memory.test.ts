@@ -85,7 +85,7 @@ describe("an estimate", () => {
     expect(estimateMemory(ONE_B, plan(over)).total).toBeLessThan(estimateMemory(ONE_B, plan()).total);
   });
 
-  test("counts a second copy for GRPO, and the reference where no adapter can be taken away", () => {
+  test("counts a second copy for GRPO, and the reference model if there is no adapter to remove", () => {
     expect(estimateMemory(ONE_B, plan()).rollouts).toBe(0);
     const grpo = estimateMemory(ONE_B, plan({ method: "grpo", hyperparameters: { max_completion_length: 512 } }));
     expect(grpo.rollouts).toBeGreaterThan(ONE_B.weight_bytes);
@@ -93,7 +93,7 @@ describe("an estimate", () => {
     expect(estimateMemory(ONE_B, plan({ method: "dpo", lora: null })).reference).toBeGreaterThan(0);
   });
 
-  test("all weights of 7B need what a single card does not have", () => {
+  test("training all weights of 7B needs more memory than a single card has", () => {
     expect(estimateMemory(SEVEN_B, plan({ lora: null })).total).toBeGreaterThan(110 * GIB);
   });
 });

@@ -58,7 +58,7 @@ describe("thinning", () => {
     expect(sampled).toBe(true);
   });
 
-  test("no key has more values than asked, each is real, and extremes survive", () => {
+  test("no key has more values than requested, each value is real, and extremes survive", () => {
     const points = run(5000);
     points[2500]!.values["loss"] = 1e6;
     points[3001]!.values["loss"] = -1e6;

@@ -28,7 +28,7 @@ test("GRPO's options come from the fields of their names", () => {
   expect(grpoOptions(resolved("grpo", { importance_sampling_correction: false })).correction).toBeNull();
 });
 
-test("DPO's options too", () => {
+test("DPO's options come from the fields of their names too", () => {
   expect(dpoOptions(resolved("dpo", { beta: 0.2, label_smoothing: 0.1 }))).toEqual({
     lossType: "sigmoid",
     beta: 0.2,
@@ -45,7 +45,7 @@ test("steps and rates of a job: 100 rows in batches of 8 for 2 epochs, a tenth o
   expect(stepsOf("grpo", resolved("grpo", {}), 100)).toBe(300); // one prompt a step, 3 epochs
 });
 
-test("what shapes a schedule reaches it", () => {
+test("every field that shapes a schedule reaches the schedule", () => {
   const raw = {
     lr_scheduler_type: "cosine_with_min_lr",
     lr_scheduler_kwargs: { min_lr_rate: 0.5 },

@@ -72,7 +72,7 @@ describe("the mac", () => {
     expect(mac.toString("hex").slice(0, tag.length)).toBe(tag);
   });
 
-  test("is the definition's for every length of key and message around the block's, however it is cut", () => {
+  test("matches the definition for every length of key and message around the block size, for all chunks", () => {
     for (let length = 0; length < 200; length++) {
       const [key, message] = [bytes(1 + Math.floor(random() * 140)), bytes(length)];
       const cut = Math.floor(random() * length);
@@ -81,7 +81,7 @@ describe("the mac", () => {
     }
   });
 
-  test("is that of every published vector, and of none whose tag was changed", () => {
+  test("matches every published vector, and none with a changed tag", () => {
     expect([vectors.length, vectors.filter(({ valid }) => valid).length]).toEqual([174, 66]);
     for (const { key, message, tag, valid } of vectors)
       expect(macOf(key, message).subarray(0, tag.length).equals(tag)).toBe(valid);
@@ -106,13 +106,13 @@ describe("a secret", () => {
       expect(keyOf(bad)).toBeUndefined();
   });
 
-  test("that is minted is one, never twice the same, without padding", () => {
+  test("that the server makes is valid, unique, and has no padding", () => {
     const minted = Array.from({ length: 100 }, mintSecret);
     expect(new Set(minted).size).toBe(100);
     for (const secret of minted) expect([keyOf(secret)?.length, secret.includes("=")]).toEqual([33, false]);
   });
 
-  test("is masked to its last four characters; what is none is masked whole", () => {
+  test("is masked to its last four characters; a text that is no secret is masked whole", () => {
     expect(maskSecret(SECRET)).toBe(`whsec_****${SECRET.slice(-4)}`);
     expect(maskSecret("vk_somebody_pasted_a_key")).toBe("whsec_****");
   });
@@ -134,7 +134,7 @@ describe("a signature", () => {
     expect(sign({ id: "evt_1", timestampSeconds: NOW, body: BODY }, [SECRET])).toBe(`v1,${mac}`);
   });
 
-  test("is refused when any byte of the body, the id, the time or the signature is another", () => {
+  test("is refused when any byte of the body, the id, the time or the signature differs", () => {
     for (let i = 0; i < BODY.length; i++) {
       const body = BODY.slice();
       body[i]! ^= 1;
@@ -157,7 +157,7 @@ describe("a signature", () => {
     return message;
   };
 
-  test("five minutes off is good, a second more is not", () => {
+  test("is accepted five minutes off, and refused one second later", () => {
     expect([-301, -300, 0, 300, 301].map((off) => check(delivered([SECRET], NOW + off)))).toEqual([
       "too_old",
       "valid",
@@ -207,7 +207,7 @@ describe("a signature", () => {
     expect(check(having({ [name]: value }))).toBe(reason);
   });
 
-  test("cannot be made with an id, a time or a secret that is none", () => {
+  test("cannot be made with an invalid id, time or secret", () => {
     const message = { id: "evt_1", timestampSeconds: NOW, body: BODY };
     for (const id of ["", "a.b", "a\r\nb", "ż"]) expect(() => sign({ ...message, id }, [SECRET])).toThrow("id");
     for (const time of [1.5, -1, Number.NaN, 1e21])
@@ -221,7 +221,7 @@ describe("during a rotation", () => {
   const [a, b, c] = [secretOf(24), secretOf(33), secretOf(64)];
   const fresh: Secrets = { current: a, replaced: [] };
 
-  test("both secrets sign, the new one first, and a receiver with either is content", () => {
+  test("both secrets sign, the new one first, and a receiver with either secret accepts", () => {
     const secrets = rotate(fresh, b, { nowMs: 1000, graceMs: 500 });
     expect(signingSecrets(secrets, 1499)).toEqual([b, a]);
     expect(signingSecrets(secrets, 1500)).toEqual([b]);
@@ -234,14 +234,14 @@ describe("during a rotation", () => {
     ]);
   });
 
-  test("no older secret outlives a newer one: without grace all of them end", () => {
+  test("no older secret outlives a newer one: without grace all older secrets end", () => {
     const twice = rotate(rotate(fresh, b, { nowMs: 0, graceMs: 1000 }), c, { nowMs: 10, graceMs: 100 });
     expect(signingSecrets(twice, 50)).toEqual([c, b, a]);
     expect(signingSecrets(twice, 110)).toEqual([c]);
     expect(rotate(twice, a, { nowMs: 20, graceMs: 0 })).toEqual({ current: a, replaced: [] });
   });
 
-  test("never more than four sign", () => {
+  test("never more than four secrets sign", () => {
     let secrets = fresh;
     for (let i = 0; i < 20; i++) secrets = rotate(secrets, secretOf(24), { nowMs: i, graceMs: 1e6 });
     expect(signingSecrets(secrets, 20)).toHaveLength(4);
@@ -255,7 +255,7 @@ describe("the reference library", () => {
     return { body: Buffer.from(body), headers: deliveryHeaders({ id: "evt_1", timestampSeconds: at, body }, secrets) };
   };
 
-  test("verifies what we sign, with every length of secret and any text in it", () => {
+  test("verifies our signatures, for every length of secret and any text in it", () => {
     for (let length = 24; length <= 64; length++) {
       const text = String.fromCharCode(...Array.from({ length }, () => Math.floor(random() * 65_536)));
       const [secret, other] = [secretOf(length), secretOf(length)];

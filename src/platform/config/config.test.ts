@@ -58,7 +58,7 @@ test("lists and booleans are read from the environment", () => {
   expect(config.http.cors_origins).toEqual([]);
 });
 
-describe("a wrong setting stops the program and says where and what", () => {
+describe("a wrong setting stops the program, and the error names the setting and its source", () => {
   test.each([
     ["[http]\nlisen = 1", ["http.lisen", "http.listen"]],
     ["[htpp]\nlisten = 1", ["htpp", "http"]],
@@ -114,7 +114,7 @@ describe("a wrong setting stops the program and says where and what", () => {
     expect(failure(() => loadConfig({ file: broken, env: {} }))).toStartWith(`${broken}:3: `);
   });
 
-  test("a file that is not there", () => {
+  test("a missing configuration file", () => {
     expect(failure(() => loadConfig({ file: join(dir, "none.toml"), env: {} }))).toContain("no such file");
   });
 });
@@ -126,7 +126,7 @@ test("reserved names under the prefix are not settings", () => {
   expect(configFile("/y", env)).toBe("/y");
 });
 
-test("the data directory and the master key have a place without any setting", () => {
+test("the data directory and the master key have a default path without any setting", () => {
   const home = loadConfig({ env: { HOME: "/home/ada" } });
   expect(["/home/ada/.local/share/verk", "/var/lib/verk"]).toContain(home.data_dir);
   expect(home.secrets.master_key_file).toBe(join(home.data_dir, "master.key"));
@@ -138,7 +138,7 @@ test("the data directory and the master key have a place without any setting", (
   expect(credential.secrets.master_key_file).toBe(join(dir, "master.key"));
 });
 
-test("detection's own port is another one than that of both interfaces", () => {
+test("the port of detection alone differs from the port of both interfaces", () => {
   const withPort = (port: number) =>
     loadConfig({ env: {}, flags: { "http.listen": "[::1]:7071", "detect.port": port } });
   expect(failure(() => withPort(7071))).toContain("detect.port: expected another port than that of http.listen");
@@ -152,7 +152,7 @@ test("the configuration is frozen to its last leaf", () => {
   expect(() => (config.network.allow as string[]).push("x")).toThrow();
 });
 
-test("the default file changes nothing as it stands, and uncommented it is the defaults", () => {
+test("the default file changes nothing unedited, and gives the defaults when uncommented", () => {
   const text = defaultToml();
   const plain = loadConfig({ env: {} });
   expect(loadConfig({ file: tomlFile(text), env: {} })).toEqual(plain);
@@ -166,7 +166,7 @@ test("the committed default file is the generated one", async () => {
   expect(committed).toBe(defaultToml());
 });
 
-test("a secret setting is hidden where settings are shown, and in the error about it", () => {
+test("a secret setting is hidden in every list of settings and in its own error", () => {
   const tree = z.strictObject({
     s3: z
       .strictObject({ secret_key: secret(z.string().min(8).default("builtin-secret").describe("Key.")) })

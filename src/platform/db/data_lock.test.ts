@@ -36,7 +36,7 @@ async function holderProcess() {
   return { holder, childPid };
 }
 
-test("a second server is refused with exit code 3, naming the process, its address and the way out", async () => {
+test("a second server is refused with exit code 3, and the error names the process, its address and the fix", async () => {
   const { holder, childPid } = await holderProcess();
   try {
     const error = refusal(() => acquireDataLock(dir, { version: "0.1.0" }));
@@ -50,7 +50,7 @@ test("a second server is refused with exit code 3, naming the process, its addre
   }
 });
 
-test("the lock of a killed server is gone at once, even while its child lives and server.json remains", async () => {
+test("the lock of a killed server is released at once, even while its child lives and server.json remains", async () => {
   const { holder, childPid } = await holderProcess();
   try {
     expect(isHeld(dir).held).toBe(true);
@@ -70,7 +70,7 @@ test("the lock of a killed server is gone at once, even while its child lives an
   }
 });
 
-test("asking does not disturb the holder, in the same process or another", async () => {
+test("a check of the lock does not disturb the holder, in the same process or another", async () => {
   const lock = acquireDataLock(dir, { version: "0.1.0", listen: "127.0.0.1:1" });
   for (let i = 0; i < 3; i++) expect(isHeld(dir).held).toBe(true);
   const script = `
@@ -91,7 +91,7 @@ test("a released directory is free again and keeps no server.json", () => {
   acquireDataLock(dir, { version: "0.1.0" }).release();
 });
 
-test("a directory that does not exist yet is not held, and is made private", () => {
+test("a directory that does not exist yet is not locked, and is created private", () => {
   const fresh = join(dir, "a", "b");
   expect(isHeld(fresh)).toEqual({ held: false });
   acquireDataLock(fresh, { version: "0.1.0" }).release();
@@ -106,20 +106,20 @@ test("a damaged server.json still gives a refusal", () => {
   lock.release();
 });
 
-test("a path that is a file is refused in words", () => {
+test("a path that is a file is refused with a message", () => {
   const file = join(dir, "file");
   writeFileSync(file, "");
   const error = refusal(() => acquireDataLock(file, { version: "0.1.0" }));
   expect(error.message).toContain("not a directory");
 });
 
-test.skipIf(process.getuid?.() === 0)("a directory without write permission is refused in words", () => {
+test.skipIf(process.getuid?.() === 0)("a directory without write permission is refused with a message", () => {
   chmodSync(dir, 0o500);
   expect(refusal(() => acquireDataLock(dir, { version: "0.1.0" })).message).toContain("denied");
   chmodSync(dir, 0o700);
 });
 
-test("a path that SQLite cannot take is refused for its length, not for its permissions", () => {
+test("a path that is too long for SQLite is refused for its length, not for its permissions", () => {
   const deep = join(dir, ...Array(5).fill("x".repeat(100)));
   expect(refusal(() => acquireDataLock(deep, { version: "0.1.0" })).message).toContain("460 bytes");
 });

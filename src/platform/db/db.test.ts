@@ -51,7 +51,7 @@ describe("write", () => {
     expect(all(db)).toEqual([]);
   });
 
-  test("an inner failure that is caught loses the inner part alone", () => {
+  test("an inner failure that is caught loses only the inner part", () => {
     const db = database();
     write(db, (tx) => {
       insert(tx, "outer");
@@ -65,7 +65,7 @@ describe("write", () => {
     expect(all(db)).toEqual(["outer"]);
   });
 
-  test("what waits for the commit runs once after it, and never after a rollback", async () => {
+  test("a callback that waits for the commit runs once after it, and never after a rollback", async () => {
     const db = database();
     const ran: string[] = [];
     write(db, (tx) => {
@@ -90,7 +90,7 @@ describe("write", () => {
     expect(ran).toHaveLength(1);
   });
 
-  test("writes of one turn share a commit, and one that fails takes nothing of its neighbours along", async () => {
+  test("writes of one turn share a commit, and a write that fails does not undo the others", async () => {
     const db = database();
     let commits = 0;
     failpoints.hit = (name) => void (name === "db.before_commit" && commits++);
@@ -112,7 +112,7 @@ describe("write", () => {
     expect(all(other)).toEqual(["a"]);
   });
 
-  test("when a commit is lost, everyone who wrote into it hears of it, also who asks much later", async () => {
+  test("when a commit is lost, every writer in it gets the error, also a writer that waits much later", async () => {
     const db = database();
     const early = watchWrites(db);
     write(db, (tx) => insert(tx, "a"));
@@ -128,7 +128,7 @@ describe("write", () => {
     expect(all(db)).toEqual(["b"]);
   });
 
-  test("a lock that another process keeps is a 503 that says to try again", () => {
+  test("a lock that another process holds is a 503 that asks the caller to try again", () => {
     const db = database();
     const other = database(db.$client.filename);
     other.$client.run("BEGIN IMMEDIATE");
@@ -157,7 +157,7 @@ describe("write", () => {
 });
 
 describe("a shared snapshot", () => {
-  test("ends by itself, at once with a write, and when something fresh is asked for", async () => {
+  test("ends by itself, at once with a write, and on a request for a fresh snapshot", async () => {
     const db = database();
     const other = database(db.$client.filename);
     shareSnapshot(db);
@@ -207,7 +207,7 @@ describe("durable", () => {
     expect(flushes).toBeLessThan(50);
   });
 
-  test("a write made while a flush is under way waits for the next one", async () => {
+  test("a write during a flush waits for the next flush", async () => {
     const db = database();
     const flushes: string[] = [];
     failpoints.hit = (name) => {
@@ -223,7 +223,7 @@ describe("durable", () => {
     expect(flushes.filter((n) => n === "db.after_flush")).toHaveLength(2);
   });
 
-  test("after a failed flush nothing more is accepted", async () => {
+  test("after a failed flush no more writes are accepted", async () => {
     const db = database();
     write(db, (tx) => insert(tx, "a"));
     failpoints.hit = (name) => {
@@ -235,7 +235,7 @@ describe("durable", () => {
     expect(() => write(db, (tx) => insert(tx, "b"))).toThrow(/reports errors/);
   });
 
-  test("a database that is closed accepts nothing, neither a write nor what would join one", async () => {
+  test("a closed database accepts neither a write nor a callback that would join a write", async () => {
     const db = database();
     write(db, (tx) => insert(tx, "a"));
     closeDb(open.pop() as Db);

@@ -42,7 +42,7 @@ test("the migrations of this program have ascending numbers and run on an empty 
   expect(existsSync(join(at, "backups"))).toBe(false); // there was nothing to lose
 });
 
-test("a database that holds something is copied aside before it is changed, for its owner alone", () => {
+test("a database with content is copied before it is changed, and only its owner may read the copy", () => {
   const at = dir();
   const db = open(at);
   migrate(db, join(at, "backups"), [ONE]);
@@ -56,7 +56,7 @@ test("a database that holds something is copied aside before it is changed, for 
   expect(statSync(copy).mode & 0o077).toBe(0);
 });
 
-test("a migration that fails leaves the schema before it, whole", () => {
+test("a migration that fails leaves the earlier schema unchanged", () => {
   const at = dir();
   const db = open(at);
   migrate(db, join(at, "backups"), [ONE]);
@@ -79,7 +79,7 @@ test("stopped before its commit, a migration has not happened; the next start do
   expect(migrate(open(at), join(at, "backups"), [ONE, TWO])).toBe(1);
 });
 
-test("a newer schema is refused by name, and an older one under a running server too", () => {
+test("a newer schema is refused with its version, and so is an older one under a running server", () => {
   const at = dir();
   const db = open(at);
   migrate(db, join(at, "backups"), [ONE, TWO]);

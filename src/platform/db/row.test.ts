@@ -19,7 +19,7 @@ test("a prepared row is what drizzle itself would give, nulls and JSON included"
   await app.close().then(app.remove);
 });
 
-test("a changed row is what the database holds then, and changes only from the states given", async () => {
+test("a changed row equals the row in the database, and changes only from the given states", async () => {
   const app = testApp();
   const id = app.workspaceA;
   const stored = () => app.ctx.db.select().from(workspaces).where(eq(workspaces.id, id)).get();
@@ -39,7 +39,7 @@ test("a changed row is what the database holds then, and changes only from the s
   await app.close().then(app.remove);
 });
 
-test("a row that is set without being read is changed as one that is read, and only from the states given", async () => {
+test("a row that is set without a read changes like one that is read, and only from the given states", async () => {
   const app = testApp();
   const id = app.workspaceA;
   const stored = () => app.ctx.db.select().from(workspaces).where(eq(workspaces.id, id)).get();

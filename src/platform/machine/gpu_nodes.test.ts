@@ -36,10 +36,10 @@ test.each([
   ["the card is another", [card(TWO, "1", "0000:00:07.0")]],
   ["the minor number is not a number", [card(ONE, "N/A", "0000:00:06.0")]],
   ["the text is cut off", [card(ONE, "0", "0000:00:06.0").slice(0, 80)]],
-])("GPU: where %s no node is given, rather than all", (_what, cards) => {
+])("GPU: if %s, the job gets no node, rather than all", (_what, cards) => {
   expect(() => gpuNodes([ONE], { cards, nodes: NODES })).toThrow("does not say which device node");
 });
 
-test("what this machine's driver says can be read, also where there is none", () => {
+test("the driver's report of this machine can be read, also on a machine without a driver", () => {
   expect(readDriver().nodes).toContain("null");
 });

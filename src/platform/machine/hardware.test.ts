@@ -23,7 +23,7 @@ test("a line of nvidia-smi becomes a GPU", () => {
   ]);
 });
 
-test("what the driver does not know is null, and other talk is no GPU", () => {
+test("a value that the driver does not know is null, and other output is no GPU", () => {
   const [gpu] = parseGpus("1, GPU-x, Tesla, T4, rev 2, 15360, 0, [N/A], [Not Supported], [N/A], 550.1\n");
   expect(gpu).toMatchObject({
     index: 1,
@@ -54,7 +54,7 @@ test.each([
   ["", 0, "GPU"],
 ] as const)("%s with %d MiB is %s", (name, memory, type) => expect(gpuType(name, memory)).toBe(type));
 
-test("the GPUs are read from the program where there is one; without it, or when it fails, there are none", async () => {
+test("nvidia-smi lists the GPUs; without the program, or when it fails, the list is empty", async () => {
   const dir = mkdtempSync(join(tmpdir(), "verk-smi-"));
   const fake = (name: string, body: string) => {
     const path = join(dir, name);
@@ -76,7 +76,7 @@ test("the machine has processors, memory and a disk", async () => {
   expect(disk.freeBytes).toBeGreaterThan(0);
 });
 
-test("kills for want of memory are those of the control group, else of the machine, else none", () => {
+test("out-of-memory kills are counted from the control group, else from the machine, else as none", () => {
   const machine = (files: Record<string, string>) => (path: string) => {
     const text = files[path];
     if (text === undefined) throw new Error("ENOENT");

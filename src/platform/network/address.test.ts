@@ -52,7 +52,7 @@ const TIER_2 = words(`
 test("there are at least two hundred vectors", () => {
   expect(ALLOWED.length + TIER_1.length + TIER_2.length).toBeGreaterThan(200);
 });
-test.each(ALLOWED)("%s may be dialled", (address) => expect(verdictOf(address)).toBe("allowed"));
+test.each(ALLOWED)("%s may be connected to", (address) => expect(verdictOf(address)).toBe("allowed"));
 test.each(TIER_1)("%s is tier 1, and allow_private does not change that", (address) => {
   expect(verdictOf(address)).toBe("tier 1");
   expect(verdictOf(address, PRIVATE)).toBe("tier 1");
@@ -92,7 +92,7 @@ describe("the operator's list", () => {
     expect(verdictOf("100.100.100.200", networkPolicy({ ...wide, allow: ["100.100.100.200"] }))).toBe("allowed");
   });
 
-  test("a range of IPv6 says nothing about IPv4 that is written as IPv6, unless it is written so itself", () => {
+  test("an IPv6 range does not cover IPv4 written as IPv6, unless the range has the same form", () => {
     expect(verdictOf("::ffff:127.0.0.1", networkPolicy({ allow_private: false, allow: ["::/0"] }))).toBe("tier 1");
     const mapped = networkPolicy({ allow_private: false, allow: ["::ffff:127.0.0.0/104"] });
     for (const address of ["::ffff:127.0.0.1", "127.9.9.9"]) expect(verdictOf(address, mapped)).toBe("allowed");
@@ -100,7 +100,7 @@ describe("the operator's list", () => {
     expect(verdictOf("10.0.0.1", mapped)).toBe("tier 2");
   });
 
-  test("a listed name may lead anywhere, its neighbours may not", async () => {
+  test("a listed name may lead to any address, its subdomains may not", async () => {
     const lookup = async () => [{ address: "127.0.0.9" }];
     expect(await resolveChecked("hooks.lan", policy, lookup)).toEqual(["127.0.0.9"]);
     expect(await resolveChecked("HOOKS.lan.", policy, lookup)).toEqual(["127.0.0.9"]);
@@ -152,7 +152,7 @@ describe("URLs", () => {
     "",
   ])("%p is refused", (url) => expect(judgeUrl(url, PUBLIC_ONLY, { allowHttp: false }).allowed).toBe(false));
 
-  test("plain http passes only where the caller allows it", () => {
+  test("plain http passes only if the caller allows it", () => {
     expect(judgeUrl("http://example.com", PUBLIC_ONLY, { allowHttp: true }).allowed).toBe(true);
     expect(judgeUrl("http://127.0.0.1", PUBLIC_ONLY, { allowHttp: true }).allowed).toBe(false);
     expect(judgeUrl("ftp://example.com", PUBLIC_ONLY, { allowHttp: true }).allowed).toBe(false);
@@ -197,7 +197,7 @@ describe("resolution", () => {
     expect(resolveChecked("a.example", PUBLIC_ONLY, failing)).rejects.toMatchObject({ code: "unresolved" });
   });
 
-  test("a refused name is never looked up, a literal needs no lookup", async () => {
+  test("a refused name is never resolved, and a literal needs no lookup", async () => {
     const never = () => {
       throw new Error("looked up");
     };

@@ -57,7 +57,7 @@ const codeOf = (promise: Promise<unknown>) =>
   );
 
 describe("over TLS", () => {
-  test("the checked address is dialled with the name in Host and SNI, the port kept", async () => {
+  test("the client connects to the checked address with the name in Host and SNI, and keeps the port", async () => {
     const answer = await guardedFetch(
       `https://hooks.example:${secure.port}/x?y=1`,
       options({ method: "POST", body: "hi", headers: { "x-s": "1", Host: "evil" } }),
@@ -70,12 +70,12 @@ describe("over TLS", () => {
     expect(lastRequest!.headers.get("x-s")).toBe("1");
   });
 
-  test("a certificate for another name fails, also right after one that was good", async () => {
+  test("a certificate for another name fails, also right after a good certificate", async () => {
     await guardedFetch(`https://hooks.example:${secure.port}/`, options());
     expect(await codeOf(guardedFetch(`https://other.example:${secure.port}/`, options()))).toBe("tls");
   });
 
-  test("an authority nobody trusts fails; a server without TLS fails", async () => {
+  test("an untrusted authority fails, and so does a server without TLS", async () => {
     expect(await codeOf(guardedFetch(`https://hooks.example:${secure.port}/`, options({ ca: undefined })))).toBe("tls");
     expect(await codeOf(guardedFetch(`https://hooks.example:${plain.port}/`, options()))).toBe("tls");
   });
@@ -91,14 +91,14 @@ describe("a connection that stays open", () => {
     return lastPort;
   };
 
-  test("carries the next request for the same name at the same address, and only if asked", async () => {
+  test("carries the next request for the same name at the same address, and only on request", async () => {
     const first = await portOf("hooks.example");
     expect(await portOf("hooks.example")).toBe(first!);
     expect(await portOf("hooks.example", { keepAlive: false })).not.toBe(first!);
     expect(await portOf("hooks.example")).toBe(first!);
   });
 
-  test("carries none for another name, another address or under other authorities", async () => {
+  test("carries no request for another name, another address or other authorities", async () => {
     const first = await portOf("hooks.example");
     expect(await portOf("127.0.0.1")).not.toBe(first!);
     expect(await codeOf(portOf("other.example"))).toBe("tls");
@@ -118,7 +118,7 @@ describe("the guard", () => {
     "https://user:pw@hooks.example/",
     "http://hooks.example/",
     "nonsense",
-  ])("%s is refused before anything is dialled", async (url) => {
+  ])("%s is refused before any connection", async (url) => {
     failpoints.hit = (at) => expect(at).toBe("never");
     expect(await codeOf(guardedFetch(url, options()))).toBe("address_refused");
   });
@@ -129,7 +129,7 @@ describe("the guard", () => {
     expect(await codeOf(guardedFetch(url, options({ lookup: async () => [] })))).toBe("unresolved");
   });
 
-  test("the second lookup of a rebinding name is never made: what was checked is what is dialled", async () => {
+  test("a rebinding name is resolved only once: the client connects to the checked address", async () => {
     let lookups = 0;
     const lookup = async () => [{ address: lookups++ === 0 ? "127.0.0.1" : "127.0.0.2" }];
     expect((await guardedFetch(`https://hooks.example:${secure.port}/`, options({ lookup }))).status).toBe(200);
@@ -159,16 +159,16 @@ describe("limits", () => {
     expect(answer.truncated).toBe(kept < 1 << 20);
   });
 
-  test.each(["/hang", "/stall"])("%s runs into the deadline of the whole exchange", async (path) => {
+  test.each(["/hang", "/stall"])("%s reaches the deadline of the whole exchange", async (path) => {
     expect(await codeOf(guardedFetch(url(path), options({ allowHttp: true, timeoutMs: 80 })))).toBe("timeout");
   });
 
-  test("a resolver that hangs runs into it too", async () => {
+  test("a resolver that hangs reaches the time limit too", async () => {
     const lookup = () => new Promise<never>(() => {});
     expect(await codeOf(guardedFetch(url("/"), options({ allowHttp: true, timeoutMs: 50, lookup })))).toBe("timeout");
   });
 
-  test("the caller may give up first, with its own reason", async () => {
+  test("the caller may abort first, with its own reason", async () => {
     const stop = new AbortController();
     const waiting = guardedFetch(url("/hang"), options({ allowHttp: true, signal: stop.signal }));
     stop.abort(new Error("shutting down"));
@@ -176,7 +176,7 @@ describe("limits", () => {
   });
 });
 
-test("a dead address gives way to the next one, a refused port is a connection error", async () => {
+test("after a dead address the client tries the next one; a refused port is a connection error", async () => {
   const lookup = async () => [{ address: "127.0.0.1" }, { address: "::1" }];
   const six = Bun.serve({ hostname: "::1", port: 0, fetch: handler });
   const answer = await guardedFetch(`http://hooks.example:${six.port}/`, options({ allowHttp: true, lookup }));
@@ -203,7 +203,7 @@ test("a CA file is read once and must hold a certificate", () => {
   expect(() => readCaFile(join(TLS, "none.pem"))).toThrow("ENOENT");
 });
 
-test("an error carries nothing of the query, however deep one looks", async () => {
+test("an error contains nothing of the query at any depth", async () => {
   const closed = Bun.serve({ hostname: "127.0.0.1", port: 0, fetch: handler });
   const refused = `http://127.0.0.1:${closed.port}/x?signature=MARKED-signature`;
   await closed.stop(true);

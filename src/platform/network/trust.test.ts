@@ -15,7 +15,7 @@ function hostOf(vouching: () => "public" | "private" | "nobody") {
   return { handshakes, send };
 }
 
-test("a host is known by the public authorities or by the private one, and begun with that the next time", async () => {
+test("a host is verified by the public authorities or the private one, and the next call tries that one first", async () => {
   let vouching: "public" | "private" = "public";
   const { handshakes, send } = hostOf(() => vouching);
   for (let i = 0; i < 2; i++) expect(await trusting("a.example:1", "pem", send)).toBe("public");
@@ -25,13 +25,13 @@ test("a host is known by the public authorities or by the private one, and begun
   expect(handshakes).toEqual(["public", "private", "private"]);
 });
 
-test("one that neither vouches for is refused, and nothing is learnt from it", async () => {
+test("a host that neither authority verifies is refused, and nothing is remembered", async () => {
   const { handshakes, send } = hostOf(() => "nobody");
   for (let i = 0; i < 2; i++) await expect(trusting("b.example", "pem", send)).rejects.toThrow("UNABLE_TO_GET");
   expect(handshakes).toEqual(["private", "public", "private", "public"]);
 });
 
-test("without a private authority there is one way; another failure is not tried again", async () => {
+test("without a private authority there is one attempt; another failure is not retried", async () => {
   const alone = hostOf(() => "nobody");
   await expect(trusting("c.example", undefined, alone.send)).rejects.toThrow("UNABLE_TO_GET");
   expect(alone.handshakes).toEqual(["public"]);

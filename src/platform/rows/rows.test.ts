@@ -61,7 +61,7 @@ function liveRoots(log: Model): number[] {
 }
 
 describe("a file of rows", () => {
-  test.each([1, 2, 3, 4, 5, 6])("is what its log says, at every head there ever was (seed %i)", async (seed) => {
+  test.each([1, 2, 3, 4, 5, 6])("equals the replay of its log at every head (seed %i)", async (seed) => {
     const pick = chance(seed);
     const path = scratch();
     let file = openRows(path, "append");
@@ -106,7 +106,7 @@ describe("a file of rows", () => {
     file.close();
   });
 
-  test("forgets what lies beyond a head, changes too", () => {
+  test("drops rows and changes beyond a head", () => {
     const file = openRows(scratch(), "append");
     file.transact(() => file.append(1, [bytes('{"a":1}\n{"a":2}\n')], [], 1));
     file.transact(() => file.append(3, [bytes('{"a":3}\n\n')], [{ rowId: 4, target: 1, op: "tombstone" }], 1));
@@ -117,7 +117,7 @@ describe("a file of rows", () => {
     file.close();
   });
 
-  test("lets others in while it passes rows that are gone", async () => {
+  test("lets other work run while it skips deleted rows", async () => {
     const file = openRows(scratch(), "append");
     const many = 100_000;
     const removed = Array.from({ length: many }, (_, i) => ({
@@ -144,7 +144,7 @@ describe("a file of rows", () => {
     file.close();
   });
 
-  test("shows fewer large rows on a page than were asked for, and says that there are more", async () => {
+  test("shows fewer large rows on a page than requested, and says that there are more", async () => {
     const file = openRows(scratch(), "append");
     const large = bytes(`{"a":"${"x".repeat(10 << 20)}"}\n`);
     file.transact(() => file.append(1, [large, large, large], [], 1));
@@ -168,7 +168,7 @@ describe("a file of rows", () => {
     file.close();
   });
 
-  test("built without a journal it is one file, and can be appended to afterwards", async () => {
+  test("a file built without a journal is one file, and can be appended to afterwards", async () => {
     const path = scratch();
     const built = openRows(path, "build");
     built.transact(() => built.append(1, [bytes(`{"a":"${"x".repeat(700_000)}"}\n{"a":2}\n`)], [], 1));

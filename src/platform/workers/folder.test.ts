@@ -19,7 +19,7 @@ const file = join(dir, "model.gguf");
 writeFileSync(file, "weights");
 const make = (id: string, socketDir = join(dir, "run")) => makeFolder({ id, socketDir, givenDir: join(dir, "given") });
 
-test("a file is given by a link that has its name, also twice and through a symbolic link", () => {
+test("a file is linked under its name, also twice and through a symbolic link", () => {
   const folder = make("wrk_1");
   symlinkSync(file, join(dir, "alias.gguf"));
   const names = [file, file, join(dir, "alias.gguf")].map((path) => folder.link(path) as string);
@@ -32,7 +32,7 @@ test("a file is given by a link that has its name, also twice and through a symb
 });
 
 test.skipIf(statSync("/dev/shm", { throwIfNoEntry: false })?.dev === statSync(dir).dev)(
-  "a file of another file system cannot be linked, and is copied where that is wanted",
+  "a file of another file system cannot be linked, and is copied if the caller allows it",
   async () => {
     const elsewhere = mkdtempSync("/dev/shm/verk-folder-");
     try {
@@ -48,13 +48,13 @@ test.skipIf(statSync("/dev/shm", { throwIfNoEntry: false })?.dev === statSync(di
   },
 );
 
-test("what is not there cannot be linked, and cannot be brought", async () => {
+test("a missing file can be neither linked nor copied", async () => {
   const folder = make("wrk_3");
   expect(folder.link(join(dir, "nothing"))).toBeUndefined();
   expect(folder.bring(join(dir, "nothing"))).rejects.toThrow("ENOENT");
 });
 
-test("the end removes the folders and the links, and not the files", async () => {
+test("the end of a worker removes its folders and links, but not the files", async () => {
   const folder = make("wrk_4");
   folder.link(file);
   mkdirSync(join(folder.own, "a/b"), { recursive: true });
@@ -63,7 +63,7 @@ test("the end removes the folders and the links, and not the files", async () =>
   expect([folder.own, folder.given, file].map(existsSync)).toEqual([false, false, true]);
 });
 
-test("a path that is too long for a socket: a folder of its own, removed too", async () => {
+test("a path that is too long for a socket gets a folder of its own, which is removed too", async () => {
   const folder = make("wrk_5", join(dir, "long".repeat(30)));
   expect(Buffer.byteLength(folder.socketPath)).toBeLessThan(108);
   expect(folder.socketPath).not.toStartWith(dir);

@@ -7,7 +7,7 @@ const start = (marked: string, argv: string[]) => {
   return Bun.spawn(argv, { env: { PATH: "/usr/bin:/bin", [name]: value }, detached: true });
 };
 
-test("kills what carries the mark, and nothing whose mark only begins the same", async () => {
+test("kills every process with the mark, and none whose mark only begins the same", async () => {
   const mine = mark();
   const other = start(`${mine}0`, ["sleep", "60"]);
   const found = start(mine, ["sleep", "60"]);
@@ -17,7 +17,7 @@ test("kills what carries the mark, and nothing whose mark only begins the same",
   expect(await killMarked(`${mine}0`)).toEqual([other.pid]);
 });
 
-test("a process is found even in the instant it begins, when its environment is not there yet", async () => {
+test("a process is found even while it starts, before it has its environment", async () => {
   for (let i = 0; i < 50; i++) {
     const mine = mark();
     const child = start(mine, ["sh", "-c", "trap '' TERM; sleep 60"]);
@@ -26,6 +26,6 @@ test("a process is found even in the instant it begins, when its environment is 
   }
 });
 
-test("a mark that nobody carries is quickly nobody", async () => {
+test("a mark that no process carries quickly finds none", async () => {
   expect(await killMarked(mark())).toEqual([]);
 });

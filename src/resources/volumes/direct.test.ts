@@ -1,6 +1,6 @@
 import { afterEach, expect, test } from "bun:test";
 import { atEveryFailpoint, fakeClock, manyApps, type Options, type TestApp } from "../../../test/harness.ts";
-import { describeWith, minio } from "../../../test/servers/servers.ts";
+import { describeWith, nativeMinio } from "../../../test/servers/servers.ts";
 import { freshPrefix } from "../../../test/storage/buckets.ts";
 import { durable } from "../../platform/db/db.ts";
 import { looseKeys } from "../loose_keys/table.ts";
@@ -12,7 +12,7 @@ afterEach(closeAll);
 const sha256 = (text: string | Uint8Array) => new Bun.CryptoHasher("sha256").update(text).digest("hex");
 const MIB = 2 ** 20;
 
-describeWith("volumes in a bucket, against MinIO", minio, (server) => {
+describeWith("volumes in a bucket, against MinIO", nativeMinio, (server) => {
   async function volume(options: Options = {}) {
     const settings = await freshPrefix(server);
     const flags = Object.fromEntries(Object.entries(settings).map(([name, value]) => [`storage.${name}`, value]));

@@ -145,5 +145,5 @@ test("wherever it crashes, a state and its event exist together or not at all", 
     const suspended = workspaces.mustGet(after.ctx, id).status === "suspended";
     expect(typesAbout(after, id).includes("workspace.suspended")).toBe(suspended);
   });
-  expect(crashes).toBe(4);
+  expect(crashes).toBeGreaterThanOrEqual(4);
 });

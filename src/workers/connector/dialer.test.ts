@@ -11,7 +11,7 @@ test("a name that does not resolve in time is unreachable", async () => {
   expect(error).toMatchObject({ code: "unreachable", message: expect.stringContaining("50 ms") });
 });
 
-test("who stops does not wait for the name server", async () => {
+test("a caller that stops does not wait for the name server", async () => {
   const stop = new AbortController();
   const resolving = createDialer(network, { connectMs: 60_000, lookup }).resolve("db.example", stop.signal);
   stop.abort(new Error("enough"));

@@ -32,7 +32,7 @@ test("a table is followed on straight lines and is flat outside", () => {
   expect(seen).toEqual([0.1, 0.1, 0.3, 0.5, 0.5, 0.735, 0.97]);
 });
 
-test("extreme logits give numbers between 0 and 1, and what is no number is an error", () => {
+test("extreme logits give numbers between 0 and 1, and NaN is an error", () => {
   expect(calibrate([1e30], plain)).toBe(1);
   expect(calibrate([-1e30], plain)).toBe(0);
   expect(() => calibrate([Number.NaN], plain)).toThrow("NaN");

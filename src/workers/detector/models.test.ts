@@ -7,7 +7,7 @@ import { findModels } from "./models.ts";
 
 const DIR = join(import.meta.dir, "../../../models");
 
-test("every detector of the folder models is inside, whole, and the others are told by their name", async () => {
+test("every detector of the folder models is embedded whole, and other models are reported by name", async () => {
   const files = readdirSync(DIR).filter((name) => /^detector_.*\.onnx$/.test(name));
   const { found, errors } = await findModels(undefined);
   expect([...found.keys()].map((name) => `${name}.onnx`).sort()).toEqual(files.sort());
@@ -16,7 +16,7 @@ test("every detector of the folder models is inside, whole, and the others are t
     expect(errors.get(name)).toBe(`This build of verk does not contain ${name}`);
 });
 
-test("a folder of one's own without files costs each model only itself, and says where it looked", async () => {
+test("an own folder without files fails each model alone, and the error names the folder", async () => {
   const dir = tempDir();
   await Bun.write(join(dir, "detector_v0.json"), "{}");
   const { found, errors } = await findModels(dir);

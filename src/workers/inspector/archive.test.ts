@@ -115,7 +115,7 @@ describe("tar is refused", () => {
     await expect(inspect(tarGz(...entries), "tar.gz")).rejects.toThrow(message);
   });
 
-  test("when it is not one, cut short, damaged, or goes on behind its end", async () => {
+  test("when it is no tar, cut short, damaged, or continues after its end", async () => {
     const whole = tar({ name: "a", content: "x".repeat(2000) });
     await expect(inspect(new TextEncoder().encode("PK"), "tar.gz")).rejects.toThrow("not a gzip file");
     await expect(inspect(tarGz({ name: "a", content: "b" }).slice(0, -12), "tar.gz")).rejects.toThrow(
@@ -199,7 +199,7 @@ describe("zip is refused", () => {
     await expect(inspect(zip(...files), "zip")).rejects.toThrow(message);
   });
 
-  test("when it is not one, cut short, or has something before or behind it", async () => {
+  test("when it is no zip, cut short, or has bytes before or after it", async () => {
     const whole = zip({ name: "a", content: "hello" });
     await expect(inspect(new TextEncoder().encode("hello"), "zip")).rejects.toThrow("not a zip archive");
     await expect(inspect(whole.slice(0, -1), "zip")).rejects.toThrow("end is missing");
@@ -225,7 +225,7 @@ describe("zip is refused", () => {
   }, 120_000);
 });
 
-test("no damage of a good archive is more than a refusal", async () => {
+test("damage to a good archive causes no more than a refusal", async () => {
   const good = [
     ["zip", zip({ name: "a/b", content: "hello" }, { name: "c", content: "x".repeat(100), stored: true })],
     [

@@ -12,7 +12,7 @@ send({ ready: true });
 send(receive());
 `;
 
-test("a message longer than the pipe waits for the reader, and one that is not there yet for the writer", async () => {
+test("a message longer than the pipe waits for the reader, and a reader waits for a late message", async () => {
   const child = Bun.spawn([process.execPath, "-e", CHILD], { stdin: "pipe", stdout: "pipe", stderr: "inherit" });
   const message = { text: "x".repeat(4 << 20) };
   const frames = createFrames(8 << 20);

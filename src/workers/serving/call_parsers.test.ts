@@ -61,7 +61,7 @@ describe("tags", () => {
     ],
   ])("%s", (_name, text, expected) => inAnyPieces(createTagParser, text, expected));
 
-  test("what comes before a call flows on at once", () => {
+  test("text before a call is passed on at once", () => {
     expect(createTagParser().push("hello <b").content).toBe("hello <b");
     expect(createTagParser().push("hello <to").content).toBe("hello ");
   });
@@ -90,7 +90,7 @@ describe("a bare object", () => {
     ["a call with text behind it", `${call} done`, { content: `${call} done`, calls: [] }],
   ])("%s", (_name, text, expected) => inAnyPieces(make, text, expected));
 
-  test("an answer that is no call flows on as soon as that is clear", () => {
+  test("an answer that is no call is passed on as soon as that is clear", () => {
     const parser = make();
     expect(parser.push('{"ci').content).toBe('{"ci');
     expect(make().push("Hello").content).toBe("Hello");
@@ -109,6 +109,6 @@ describe("an array", () => {
     ["nothing", "", { content: "", calls: [] }],
   ])("%s", (_name, text, expected) => inAnyPieces(() => createArrayParser(false), text, expected));
 
-  test("a demanded call begins inside", () =>
+  test("a required call begins inside", () =>
     inAnyPieces(() => createArrayParser(true), call, { content: "", calls: [ADD] }));
 });

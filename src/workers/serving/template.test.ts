@@ -57,7 +57,7 @@ test.each([
   expect(render(template, [system, user])).toBe(expected);
 });
 
-test("a template's refusal is the caller's 400, in the template's words", () => {
+test("a template's refusal is a 400 for the caller, with the template's message", () => {
   const template = "{% if messages|length > 1 %}{{ raise_exception('One at a time') }}{% endif %}x";
   const error = errorOf(() => render(template, [user, user]));
   expect([error.status, error.param]).toEqual([400, "/messages"]);
@@ -70,7 +70,7 @@ test("a template that cannot be read fails the chat, not the model", () => {
   expect([error.status, error.message.includes("/completions")]).toEqual([400, true]);
 });
 
-test("further variables reach the template but cannot replace what is fixed", () => {
+test("further variables reach the template but cannot replace the fixed ones", () => {
   const template = "{{ mode }}{{ messages | length }}{% for i in range(2) %}{{ i }}{% endfor %}";
   expect(render(template, [user], [], { mode: "fast", messages: [], range: 1 })).toBe("fast101");
 });
@@ -92,7 +92,7 @@ describe("tools", () => {
     ["hermes", `${PLAIN}{% if tools %}<tool_call>{{ tools | tojson }}{% endif %}`],
     ["mistral", MISTRAL],
     ["llama", LLAMA],
-  ])("the %s family is known by its template, which shows the tools itself", (name, template) => {
+  ])("the %s family is recognised by its template, which shows the tools itself", (name, template) => {
     expect(make(template).format.name as string).toBe(name);
     expect(render(template, [user], [tool])).toContain('"name": "add"');
     expect(render(template, [user], [tool])).not.toContain("can be called");
@@ -106,12 +106,12 @@ describe("tools", () => {
     expect(text).toContain("<user><tool_response>\n2\n</tool_response>");
   });
 
-  test("arguments are an object where the template writes JSON, and text where it wants text", () => {
+  test("arguments are an object if the template writes JSON, and text if it expects text", () => {
     expect(render(MISTRAL, called, [tool])).toContain('{"name": "add", "arguments": {"a": 1}}');
     expect(render(TEXT_ARGUMENTS, called, [tool])).toContain('add:{"a":1}');
   });
 
-  test("ids are spelt as the template takes them, the same in call and result", () => {
+  test("ids have the spelling that the template accepts, the same in call and result", () => {
     const [, id] = /"arguments": {"a": 1}}(\w{9})\[TOOL_RESULTS\]\1/.exec(render(MISTRAL, called, [tool])) ?? [];
     expect(id).toBeDefined();
   });

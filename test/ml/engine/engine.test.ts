@@ -64,8 +64,8 @@ describe("gradients are the slope of the loss", () => {
   }, 120_000);
 });
 
-describe("what sequences share a row does not matter", () => {
-  test.each(ARCHITECTURES)("%s scores each as if it were alone", (arch) => {
+describe("sequences that share a row do not change the result", () => {
+  test.each(ARCHITECTURES)("%s scores each sequence as if it were alone", (arch) => {
     const opened = openModel(dir, model(arch));
     const of = shape({ trains: false });
     const batch = randomBatch(of, opened.architecture.vocab);
@@ -96,7 +96,7 @@ describe("what sequences share a row does not matter", () => {
   });
 });
 
-describe("the trainer computes what llama.cpp computes", () => {
+describe("the trainer computes the same as llama.cpp", () => {
   const KINDS = ARCHITECTURES.flatMap((arch) => (["F32", "F16", "Q8_0"] as const).map((type) => [arch, type] as const));
   test.each(KINDS)("%s in %s", (arch, type) => {
     const opened = openModel(dir, model(arch, type), LORA);
@@ -133,7 +133,7 @@ describe("AdamW", () => {
     divisor: 2,
   };
 
-  test("makes the steps of its definition, and goes on from what was saved", () => {
+  test("makes the steps of its definition, and resumes from saved state", () => {
     const opened = openModel(dir, model("llama"), LORA);
     const { weights, backend } = opened;
     shake(opened, 7);
@@ -212,7 +212,7 @@ describe("AdamW", () => {
     ["all weights", "F32", null, 0.1],
     ["an adapter on F32", "F32", LORA, 0.6],
     ["an adapter on Q8_0", "Q8_0", LORA, 0.6],
-  ] as const)("%s: the loss of a text that is seen again and again falls", (_name, type, lora, share) => {
+  ] as const)("%s: the loss of a repeated text falls", (_name, type, lora, share) => {
     const opened = openModel(dir, model("qwen3", type), lora);
     const { weights } = opened;
     if (lora) shake(opened, 5);

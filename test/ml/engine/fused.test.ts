@@ -23,6 +23,7 @@ import { buildGraph, type GraphShape } from "../../../src/workers/trainer/engine
 import { type Lora, loadWeights } from "../../../src/workers/trainer/engine/weights.ts";
 import { tempDir } from "../../harness.ts";
 import { makeModel } from "../../models.ts";
+import { sampleOf } from "../../sweep.ts";
 import { branchingBatch, random, randomBatch, shape } from "./kit.ts";
 import { plainKernels } from "./plain_kernels.ts";
 
@@ -108,8 +109,8 @@ const BRANCHING: [string, number, Partial<ShapeOf>, Partial<GraphShape>, Partial
   ["qwen3, heads of 128", 64, { arch: "qwen3", head: 128, forward: 32 }, {}, { targets: ["attn_k", "attn_v"] }],
 ];
 
-describe("the fused passes compute what the tape computes", () => {
-  test.each(CASES)("%s", (_name, model, graph, lora) => {
+describe("the fused passes compute the same as the tape", () => {
+  test.each(sampleOf("fused cases", CASES, 0.5))("%s", (_name, model, graph, lora) => {
     const of = { ...shape({ tokens: 14, entropies: true }), ...graph };
     const how = { ...LORA, ...lora };
     const expected = passes(open(model, how, null), of);
@@ -123,17 +124,20 @@ describe("the fused passes compute what the tape computes", () => {
     }
   });
 
-  test.each([false, true])("what adapters read is dropped, layers computed again: %p", (checkpoints) => {
-    const of = shape({ tokens: 14, entropies: true, checkpoints });
-    const expected = passes(open({}, LORA, null), of, { rate: 0.3 });
-    const found = passes(open({}, LORA, plainKernels), of, { rate: 0.3 });
-    for (const [i, [name, values]] of expected.gradients.entries()) {
-      const [, ours] = found.gradients[i] as (typeof found.gradients)[number];
-      expect([name, apart(values, ours) < 6e-3]).toEqual([name, true]);
-    }
-  });
+  test.each([false, true])(
+    "dropout applies to the input of adapters, with layers computed again: %p",
+    (checkpoints) => {
+      const of = shape({ tokens: 14, entropies: true, checkpoints });
+      const expected = passes(open({}, LORA, null), of, { rate: 0.3 });
+      const found = passes(open({}, LORA, plainKernels), of, { rate: 0.3 });
+      for (const [i, [name, values]] of expected.gradients.entries()) {
+        const [, ours] = found.gradients[i] as (typeof found.gradients)[number];
+        expect([name, apart(values, ours) < 6e-3]).toEqual([name, true]);
+      }
+    },
+  );
 
-  test.each(BRANCHING)(
+  test.each(sampleOf("fused branches", BRANCHING, 0.5))(
     "sequences that branch: %s, %d multiprocessors",
     (_name, multiprocessors, model, graph, lora) => {
       const of = { ...shape({ tokens: 38, entropies: true }), ...graph };
@@ -161,7 +165,7 @@ describe("the fused passes compute what the tape computes", () => {
     }
   });
 
-  test("the model before its adapters is the same whatever they are", () => {
+  test("the base model gives the same result with any adapters", () => {
     const of = shape({ tokens: 14, trains: false, entropies: true, reference: true });
     const expected = passes(open({}, LORA, null), of);
     const found = passes(open({}, LORA, plainKernels), of);
@@ -206,7 +210,7 @@ test.each([
   backend.close();
 });
 
-test("what the kernels cannot do is left to the tape", () => {
+test("the tape does the work that the kernels cannot do", () => {
   const can = (model: Partial<ShapeOf>, lora: Lora) => {
     const opened = open(model, lora, plainKernels);
     const answer = canFuse(opened);

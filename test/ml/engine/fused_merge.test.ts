@@ -83,7 +83,7 @@ function wanted(opened: ReturnType<typeof open>, name: string): Float32Array {
   });
 }
 
-test("the sampler's weights become W + s·B·A, right to the last digit and in the mean", () => {
+test("the sampler's weights become W + s·B·A, exact to the last digit and in the mean", () => {
   const opened = open(SIZE);
   const to = sampler(opened);
   const sums = new Map(NAMES.map((name) => [name, new Float64Array(wanted(opened, name).length)]));
@@ -131,7 +131,7 @@ test.each([
   ["lies in the processor's memory", { onDevice: false }],
   ["is quantized", { type: TYPE.Q8_0 }],
   ["has another shape", { rows: 63 }],
-])("nothing is written where one weight %s", (_why, over) => {
+])("nothing is written if one weight %s", (_why, over) => {
   const opened = open(SIZE);
   const to = sampler(opened, (name) => (name === NAMES.at(-1) ? over : {}));
   expect(opened.merger.merge(to.locations, 1)).toBe(false);

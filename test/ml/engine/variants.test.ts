@@ -107,14 +107,14 @@ describe("positions that are scaled are scaled as llama.cpp does", () => {
     opened.close();
   });
 
-  test("what cannot be trained with is refused by name", () => {
+  test("a scaling that cannot be trained is refused by name", () => {
     const path = changed(makeModel(dir, MODEL), { "llama.rope.scaling.type": textValue("longrope") }, null);
     expect(() => open(path)).toThrow("longrope");
   });
 });
 
 test.each(["blk.0.attn_output.bias", "blk.1.ffn_up.bias", "blk.0.attn_q_norm.weight", "blk.0.attn_qkv.weight"])(
-  "a weight that nothing would be computed with is refused by name: %s",
+  "a weight that no computation uses is refused by name: %s",
   (name) => {
     const bytes = readFileSync(makeModel(dir, MODEL));
     const header = parseGguf(bytes, bytes.length);

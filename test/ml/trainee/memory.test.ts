@@ -49,7 +49,7 @@ const CASES: [string, Partial<ModelOptions>, Sizes][] = [
   ["all weights and many words", WORDY, { tokens: 128, rows: 4, lora: false }],
 ];
 
-test.each(CASES)("a graph takes what was estimated: %s", (_name, model, { tokens, rows, lora = true, parts = 1 }) => {
+test.each(CASES)("a graph takes the estimated memory: %s", (_name, model, { tokens, rows, lora = true, parts = 1 }) => {
   const options: ModelOptions = { arch: "llama", type: "F32", ...model };
   const opened = openModel(dir, options, lora ? ADAPTERS : null);
   const shape = shapeOf(opened.path);
@@ -69,7 +69,7 @@ test.each(CASES)("a graph takes what was estimated: %s", (_name, model, { tokens
 test.each([
   ["an adapter", LORA],
   ["all weights", null],
-])("%s: a whole training takes no more than was estimated, and not a quarter of it", async (_name, lora) => {
+])("%s: a whole training takes no more than the estimate, and at least a quarter of it", async (_name, lora) => {
   const trainee = await opened(dir, { lora, maxLength: 256, model: NARROW });
   const tokens = Int32Array.from({ length: 256 }, (_, i) => i % 200);
   const pieces = Array.from({ length: 8 }, () => ({ tokens, from: 1 }));

@@ -21,7 +21,7 @@ async function after(trainee: Trainee, steps: number, how: { dropoutSeed?: numbe
 }
 
 describe("scores", () => {
-  test("are those of each piece alone, whatever shares its micro-batch", async () => {
+  test("are those of each piece alone, independent of other pieces in its micro-batch", async () => {
     const trainee = await opened(dir);
     const together = await trainee.score(pieces);
     for (const [i, piece] of pieces.entries()) {
@@ -66,7 +66,7 @@ describe("scores", () => {
     trainee.close();
   });
 
-  test("of the reference stay as they were when the adapter has learnt, and need one", async () => {
+  test("of the reference stay the same after the adapter has learned, and need an adapter", async () => {
     const trainee = await opened(dir);
     const before = await trainee.score(pieces);
     const learnt = await after(trainee, 5);
@@ -85,7 +85,7 @@ describe("learning", () => {
     ["an adapter with layers computed again", { lora: LORA, checkpointing: true }],
     ["an adapter with dropout", { lora: { ...LORA, dropout: 0.2 } }],
     ["all weights", { lora: null }],
-  ] as const)("%s makes what was seen more likely, in the same bits each time", async (_name, over) => {
+  ] as const)("%s makes the trained tokens more likely, with the same bits each time", async (_name, over) => {
     const [one, other] = await Promise.all([opened(dir, over), opened(dir, over)]);
     const before = meanOf(await one.score(pieces));
     const learnt = await after(one, 20);
@@ -131,11 +131,11 @@ describe("learning", () => {
   });
 });
 
-describe("what was saved", () => {
+describe("saved state", () => {
   test.each([
     ["an adapter", LORA],
     ["all weights", null],
-  ] as const)("%s goes on as if it had not been interrupted", async (name, lora) => {
+  ] as const)("%s resumes as if there had been no interruption", async (name, lora) => {
     const [whole, first, second] = await Promise.all([1, 2, 3].map((seed) => opened(dir, { lora, seed })));
     if (!whole || !first || !second) throw new Error("none");
     const to = join(dir, name.replaceAll(" ", "-"));

@@ -46,28 +46,28 @@ describe("advantages by hand", () => {
     expect(metrics["reward"]).toBe(2);
   });
 
-  test("a group with fewer than two rewards teaches nothing, and counts as such", () => {
+  test("a group with fewer than two rewards gives no gradient, and is counted as such", () => {
     const { values, useful, metrics } = of([5, null, null, null, 0, 1], 2);
     expect([...values.slice(0, 4)]).toEqual([0, 0, 0, 0]);
     expect(useful).toEqual([false, false, true]);
     expect(metrics["frac_reward_zero_std"]).toBeCloseTo(2 / 3, 12);
   });
 
-  test("rewards that differ by rounding only are the same", () => {
+  test("rewards that differ only by rounding are equal", () => {
     expect([...of([0.1 + 0.2, 0.3, 0.3, 0.3], 4).values]).toEqual([0, 0, 0, 0]);
     expect([...of([0.1, 0.1, 0.1, 1, 2, 3], 3, "batch").values.slice(0, 3)]).toEqual([0, 0, 0]);
   });
 
-  test("without any reward there is no mean to tell", () => {
+  test("without any reward there is no mean", () => {
     expect(of([null, null], 2).metrics).toEqual({ frac_reward_zero_std: 1 });
   });
 
-  test("rewards that are no whole groups are a mistake of the caller", () => {
+  test("rewards that do not form whole groups are an error of the caller", () => {
     expect(() => of([1, 2, 3], 2)).toThrow("3 rewards");
   });
 });
 
-test("each function has its mean and deviation over what it answered", () => {
+test("each function has its mean and deviation over its own answers", () => {
   const metrics = metricsByFunction({ exact: [1, 0, null, 1], format: [null, null, null, null], one: [4] });
   expect(metrics["rewards/exact/mean"]).toBeCloseTo(2 / 3, 12);
   expect(metrics["rewards/exact/std"]).toBeCloseTo(Math.sqrt((2 / 9 + 4 / 9) / 2), 12); // (1/3)²·2 + (2/3)² = 6/9

@@ -60,7 +60,7 @@ describe("by hand: log ratios 1 and −1, beta 0.5, so a margin of 1", () => {
     expect(metrics["loss"]).toBeCloseTo((-2 * Math.log(sigmoid(1)) - Math.log(sigmoid(-1))) / 3, 12);
   });
 
-  test("margins of any size give numbers", () => {
+  test("margins of any size give finite numbers", () => {
     const far = { chosen: { ...pair.chosen, logp: [-5000, -5000] }, rejected: { ...pair.rejected, logp: [-1] } };
     const { loss, chosen } = weighPreference(far, 1, by("sigmoid"));
     expect(loss).toBeCloseTo(0.5 * (9997 + 1), 6);

@@ -96,7 +96,7 @@ describe("by hand", () => {
     expect(scales("bnpo")).toEqual([1 / 12, 1 / 12, 1 / 2]);
   });
 
-  test("the loss does not see completions without a reward, cut ones if asked, and what a tool wrote", () => {
+  test("the loss ignores completions without a reward, truncated ones on request, and tokens of a tool", () => {
     const fate = { tokens: 3, scored: true, truncated: false };
     expect([...activeTokens(fate, true)]).toEqual([1, 1, 1]);
     expect([...activeTokens({ ...fate, scored: false }, false)]).toEqual([0, 0, 0]);
@@ -116,7 +116,7 @@ describe("by hand", () => {
     expect(grpoMetrics(tally)).toMatchObject({ entropy: 1.5, "ratio/min": 1 });
   });
 
-  test("no logp, however absurd, gives a weight that is not a number", () => {
+  test("no value of logp gives a weight that is not a number", () => {
     for (const level of SAMPLING_LEVELS) {
       const given = rollout([-1, -900], -1, { logpOld: [-900, -1], logpRef: [-1, -1], logpSampler: [-1, -900] });
       const correction: Correction = { mode: "token_mask", clipMin: null, clipMax: null };

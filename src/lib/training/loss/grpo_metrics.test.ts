@@ -27,7 +27,7 @@ describe("metrics of a step", () => {
   const ratios = [-1 + Math.log(2), -1 + Math.log(0.5)]; // 2 and 0.5, bounds 0.8 and 1.2
   const tallies = [1, -1, 0].map((advantage) => weighRollout(rollout(ratios, advantage, both), 1, plain).tally);
 
-  test("a ratio counts as clipped only where the advantage's sign makes the bound bite", () => {
+  test("a ratio counts as clipped only if the advantage's sign makes the bound active", () => {
     expect(grpoMetrics(tallies[0]!)).toMatchObject({ "clip_ratio/high_mean": 0.5, "clip_ratio/low_mean": 0 });
     expect(grpoMetrics(tallies[1]!)).toMatchObject({ "clip_ratio/high_mean": 0, "clip_ratio/low_mean": 0.5 });
     expect(grpoMetrics(tallies[2]!)["clip_ratio/region_mean"]).toBe(0);
@@ -43,7 +43,7 @@ describe("metrics of a step", () => {
     expect(metrics["sampling/sampling_logp_difference/max"]).toBeCloseTo(0.2, 12);
   });
 
-  test("count completions, not tokens, where tokens share a ratio", () => {
+  test("count completions, not tokens, if tokens share a ratio", () => {
     const longer = rollout([-0.5, -0.5, -0.5], 1, { logpOld: [-1, -1, -1] });
     const options = { ...plain, importanceSamplingLevel: "sequence" as const };
     const shorter = rollout([-1], 1, { logpOld: [-1] });
@@ -71,7 +71,7 @@ describe("the gap between the engine that samples and the one that trains", () =
     expect(grpoMetrics(tally)["sampling/importance_sampling_ratio/max"]).toBe(1.2);
   });
 
-  test("takes a whole completion out where its ratio e^0.4 is above the bound", () => {
+  test("removes a whole completion if its ratio e^0.4 is above the bound", () => {
     const correction: Correction = { mode: "sequence_mask", clipMin: null, clipMax: 1.4 };
     expect([...weighRollout(given, 1, { ...plain, correction }).weights]).toEqual([0, 0]);
     const kept = weighRollout(given, 1, { ...plain, correction: { ...correction, clipMax: 1.5 } });

@@ -21,7 +21,7 @@ const KEYS = [
 const compare = (a: string, b: string) => Buffer.compare(Buffer.from(a), Buffer.from(b));
 const NAMES = KEYS.map(escapeKey);
 
-test("names sort as their keys do, and say which key they are", () => {
+test("names sort as their keys do, and each name gives its key", () => {
   expect(NAMES.toSorted(compare).map(unescapeKey)).toEqual(KEYS.toSorted(compare));
   expect(unescapeKey("somebody's file")).toBeUndefined();
 });
@@ -30,7 +30,7 @@ test("no name is the directory of another", () => {
   for (const name of NAMES) expect(NAMES.filter((other) => other.startsWith(`${name}/`))).toEqual([]);
 });
 
-test("the sections after a name are together what comes after it, each without a slash in its start", () => {
+test("the sections after a name together cover all later names, and none starts with a slash", () => {
   const sorted = NAMES.toSorted(compare);
   for (const prefix of ["", "a", "a/", "a/b", "a/b/", "z"].map(escapePrefix))
     for (const after of sorted) {
@@ -43,7 +43,7 @@ test("the sections after a name are together what comes after it, each without a
     }
 });
 
-test("a staging name says what it is, and nothing else is one", () => {
+test("a staging name is recognised, and no other name is", () => {
   for (const staging of [
     { parts: undefined, expiresAt: 1_800_000_000_000 },
     { parts: 10_000, expiresAt: 0 },

@@ -5,7 +5,7 @@ import { CreateBucketCommand, S3Client } from "@aws-sdk/client-s3";
 import { eq } from "drizzle-orm";
 import { type TestApp, testApp, until } from "../../../../test/harness.ts";
 import { cuttingProxy } from "../../../../test/servers/proxy.ts";
-import { describeWith, minio } from "../../../../test/servers/servers.ts";
+import { describeWith, nativeMinio } from "../../../../test/servers/servers.ts";
 import { events } from "../../../events/table.ts";
 import { sha256Bytes } from "../../../platform/files.ts";
 import { sweep } from "../stream/sweep.ts";
@@ -13,7 +13,7 @@ import { claim, failInterrupted } from "./resolve.ts";
 
 const FLAGS = { "network.allow": ["127.0.0.1"] };
 
-describeWith("a connected source in MinIO", minio, (server) => {
+describeWith("a connected source in MinIO", nativeMinio, (server) => {
   let app: TestApp;
   let bucket: string;
   const credentials = {

@@ -77,7 +77,7 @@ describe("the pace of an endpoint", () => {
   });
 });
 
-const STATES = sweep({ quick: 5_000, full: 10_000 });
+const STATES = sweep({ quick: 2_000, full: 10_000 });
 test(`${STATES} random states: no limit is passed, nothing is out of order, no permit stays free that could be used (seed ${SEED})`, () => {
   const random = randomFor("fair lanes");
   const below = (limit: number) => Math.floor(random() * limit);

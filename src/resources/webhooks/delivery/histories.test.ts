@@ -23,7 +23,7 @@ import {
 const SECOND = 1000;
 const HOUR = 3600 * SECOND;
 const START = 1_700_000_000_000;
-const HISTORIES = sweep({ quick: 2_000, full: 10_000 });
+const HISTORIES = sweep({ quick: 1_000, full: 10_000 });
 const FIRST = seedFor("verdict histories");
 
 type Row = Delivery & { endpoint: string; settledAt: number | null };

@@ -16,7 +16,7 @@ const fakeStore = (pages: () => Iterable<StoredObject[]>): Store => ({
 const found = (pages: () => Iterable<StoredObject[]>) =>
   findObjects(fakeStore(pages), "rows/*.jsonl", new AbortController().signal).catch((error: unknown) => error);
 
-test("a store that lists on and on is left, also where nothing of it is wanted", async () => {
+test("listing a store without end stops, also if no object matches", async () => {
   for (const page of [[], [{ key: "rows/other.txt", etag: "e", bytes: 1 }]]) {
     const error = await found(function* () {
       for (let i = 0; i < 1_000_000; i++) yield page;

@@ -8,7 +8,7 @@ const splits = (files: string[], readme = "", config?: string) => {
   return Object.fromEntries(configs.get(config ?? preferred ?? "")?.() ?? []);
 };
 
-describe("without a word in the README", () => {
+describe("a README without declarations", () => {
   test.each<[files: string[], expected: Record<string, string[]>]>([
     [["rows.jsonl", "more/rows.csv", "logo.png"], { train: ["rows.jsonl", "more/rows.csv"] }],
     [
@@ -26,11 +26,11 @@ describe("without a word in the README", () => {
     [["contest.jsonl", "trainer.jsonl"], { train: ["contest.jsonl", "trainer.jsonl"] }], // words inside words
   ])("%j", (files, expected) => expect(splits(files)).toEqual(expected));
 
-  test("a folder may be asked for as a configuration", () => {
+  test("a folder may be requested as a configuration", () => {
     expect(splits(["en/train.jsonl", "fr/train.jsonl"], "", "fr")).toEqual({ train: ["fr/train.jsonl"] });
   });
 
-  test("what the hub has converted has its configurations in folders", () => {
+  test("files that the hub converted have their configurations in folders", () => {
     const files = [
       "b/train/0000.parquet",
       "b/train/0001.parquet",
@@ -60,7 +60,7 @@ describe("as the README declares them", () => {
     ["license: [", { train: ["train.parquet"] }],
   ])("%s", (yaml, expected) => expect(splits(files, front(yaml))).toEqual(expected));
 
-  test("several without a default leave the choice to people", () => {
+  test("several configurations without a default require a choice of the user", () => {
     const yaml = "configs:\n- config_name: x\n  data_files: a/*\n- config_name: y\n  data_files: b/*";
     expect(layoutOf(files, front(yaml)).preferred).toBe(undefined);
   });

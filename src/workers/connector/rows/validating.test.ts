@@ -33,7 +33,7 @@ test("P9 validate: num_rows is an integer when counting takes too long, and num_
   expect(await validate(taskFor(S3, 1), stuck, never)).toMatchObject({ num_rows: 100, num_rows_exact: false });
 });
 
-test("P9 validate: rows are counted once they are all there, or the source knows their number", async () => {
+test("P9 validate: rows are counted after all have arrived, or the source states their number", async () => {
   async function* rows() {
     yield chunk({ prompt: "a" }, { prompt: "b" });
     yield chunk({ prompt: "c" });

@@ -24,7 +24,7 @@ const TRICKY = {
   pageToken: "x]",
 };
 
-test.each([1, 2, 3, 7, 64, 10_000])("in pieces of %d bytes the members are the members", async (size) => {
+test.each([1, 2, 3, 7, 64, 10_000])("in pieces of %d bytes the members stay the same", async (size) => {
   for (const text of [JSON.stringify(TRICKY), JSON.stringify(TRICKY, null, 2)]) {
     const { members, rest } = await cut(text, size);
     expect(members.map((member) => JSON.parse(member))).toEqual(TRICKY.rows);
@@ -38,12 +38,12 @@ test("an empty list, a missing one and one that is null have no members", async 
   expect(await cut('{"rows": null}', 1)).toEqual({ members: [], rest: { rows: null } });
 });
 
-test("digits are not touched", async () => {
+test("digits stay unchanged", async () => {
   const { members } = await cut('{"rows":[ 12345678901234567890.10 , 1e400 ]}', 3);
   expect(members).toEqual(["12345678901234567890.10", "1e400"]);
 });
 
-test("an answer that ends too soon is no answer", async () => {
+test("an answer that ends too soon is refused", async () => {
   expect(cut('{"rows":[["a"],["b"', 4)).rejects.toThrow();
   expect(cut("<html>", 4)).rejects.toThrow();
 });

@@ -13,7 +13,7 @@ const read = (db_connection: NonNullable<Source["db_connection"]>, credentials: 
     { schemes: ["postgres", "postgresql"], port: 5432, fields: ["schema"] },
   );
 
-test("an address and an object say the same", () => {
+test("an address and an object give the same settings", () => {
   const wanted = {
     host: "db.lab",
     port: 5433,
@@ -34,12 +34,12 @@ test("an address and an object say the same", () => {
   expect(read("postgres://ann@[::1]/d")).toMatchObject({ host: "::1", port: 5432 });
 });
 
-test("the account in the credentials goes before the one in the address", () => {
+test("the account in the credentials wins over the one in the address", () => {
   expect(read("postgres://ann@db.lab/d", { user: "bob", password: "x" })).toMatchObject({ user: "bob", password: "x" });
 });
 
 const PEM = readFileSync(`${import.meta.dir}/../../../../test/fixtures/tls/ca.pem`, "utf8");
-test("an authority is taken as PEM", () => expect(read("postgres://a@h/d", { ca_cert: PEM }).caCert).toBe(PEM));
+test("an authority is accepted as PEM", () => expect(read("postgres://a@h/d", { ca_cert: PEM }).caCert).toBe(PEM));
 
 const REFUSED: readonly [string, NonNullable<Source["db_connection"]>, Credentials, string, string][] = [
   ["another scheme", "mysql://a@h/d", {}, "/db_connection", "postgres://"],

@@ -2,7 +2,7 @@ import { expect, test } from "bun:test";
 import cases from "../../../../scripts/detector/views_cases.json";
 import { CROP, cutCrop, MAX_CROPS, planCrops, reflected } from "./views.ts";
 
-test.each(cases.plans)("$width × $height is cut where training cuts it", ({ width, height, crops }) => {
+test.each(cases.plans)("$width × $height is cut at the same positions as in training", ({ width, height, crops }) => {
   expect(planCrops(width, height).map(({ x, y }) => [x, y])).toEqual(crops);
 });
 
@@ -22,7 +22,7 @@ test.each(cases.pixels)("the crops of $width × $height hold the pixels that tra
   expect(new Bun.CryptoHasher("sha256").update(batch).digest("hex")).toBe(at.sha256);
 });
 
-test("whatever the size, every crop is inside, off the block grid where it can be, and there are at most 6", () => {
+test("for every size there are at most 6 crops, all inside, and off the block grid if possible", () => {
   for (let width = 1; width < 3_000; width += 37)
     for (let height = 1; height < 3_000; height += 41) {
       const crops = planCrops(width, height);

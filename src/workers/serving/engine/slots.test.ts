@@ -29,20 +29,20 @@ describe("placement", () => {
     const long = { holds: "hello and a long answer", usedAt: 9 };
     expect(put("hello you", slots(long, {}))).toEqual({ slot: 1, from: 0, keep: 6 });
   });
-  test("does not copy a few tokens, but uses them where it lands", () => {
+  test("does not copy a few tokens, but reuses those in its own slot", () => {
     expect(put("abc", slots({ holds: "abxxxxxx", busy: true }, {}))).toEqual({ slot: 1, from: 1, keep: 0 });
     expect(put("abc", slots({ holds: "abxxxxxx" }))).toEqual({ slot: 0, from: 0, keep: 2 });
   });
   test("never reuses what another adapter computed", () => {
     expect(put("hello you", slots({ holds: "hello w", adapter: 3 }))).toEqual({ slot: 0, from: 0, keep: 0 });
   });
-  test("keeps nothing where a state cannot be cut back", () => {
+  test("keeps nothing if a state cannot be cut back", () => {
     expect(put("hello you", slots({ holds: "hello " }), { ...RULES, reuse: false })?.keep).toBe(0);
   });
   test("gives away the slot unused for longest", () => {
     expect(put("z", slots({ usedAt: 5 }, { usedAt: 2 }, { usedAt: 7 }))?.slot).toBe(1);
   });
-  test("stays beside those that run: a gap between them is filled first", () => {
+  test("stays beside running slots: a gap between them is filled first", () => {
     const table = slots({ usedAt: 1 }, { busy: true }, { usedAt: 9 }, { busy: true }, { usedAt: 0 });
     expect(put("z", table)?.slot).toBe(2);
     table[2]!.busy = true;

@@ -28,7 +28,7 @@ function play(pieces: readonly Uint8Array[], stops: readonly string[]) {
 const words = (...pieces: string[]) => pieces.map(bytesOf);
 
 describe("text", () => {
-  test("without stop strings everything comes at once", () => {
+  test("without stop strings all text is emitted at once", () => {
     expect(play(words("a", "", "bc"), []).parts).toEqual(["a", "", "bc", ""]);
   });
   test("a stop string inside one piece, at a border, and across three", () => {
@@ -36,11 +36,11 @@ describe("text", () => {
     expect(play(words("one ", "END", "two"), ["END"])).toMatchObject({ text: "one ", stopped: true, tokens: 1 });
     expect(play(words("one E", "N", "D two"), ["END"])).toMatchObject({ text: "one ", stopped: true, tokens: 1 });
   });
-  test("what only looked like a stop string comes out, at the latest at the end", () => {
+  test("text that only resembled a stop string is emitted, at the latest at the end", () => {
     expect(play(words("a E", "N", "x"), ["END"])).toMatchObject({ parts: ["a ", "", "ENx", ""], tokens: 3 });
     expect(play(words("a EN"), ["END"])).toMatchObject({ parts: ["a ", "EN"], stopped: false, tokens: 1 });
   });
-  test("the earliest of several stops wins, and one that begins inside another's beginning is found", () => {
+  test("the earliest of several stop strings wins, and one that begins inside another is found", () => {
     expect(play(words("xxabcyy"), ["yy", "bc"]).text).toBe("xxa");
     expect(play(words("aa", "b"), ["aab"]).text).toBe("");
     expect(play(words("aaa", "b"), ["aab"]).text).toBe("a");
@@ -65,7 +65,7 @@ function random(seed: number) {
   };
 }
 
-test("however a text is cut into pieces: the same text, whole characters, no stop string and no loss", () => {
+test("every division of a text into pieces gives the same text, whole characters and no stop string", () => {
   const alphabet = ["a", "b", "ab", "é", "⚓", "🙂", "🙃", "\u200d"];
   for (let seed = 1; seed <= 3000; seed++) {
     const draw = random(seed);

@@ -47,7 +47,7 @@ const refusal = (schema: unknown): string | null => {
   return "accepted";
 };
 
-describe("what is written under a grammar satisfies the schema", () => {
+describe("text written under a grammar satisfies the schema", () => {
   test.each<[string, object]>([
     ["anything", {}],
     ["types", { type: ["string", "null", "boolean"] }],
@@ -209,7 +209,7 @@ test.each<[string, unknown, string]>([
   ["an infinite bound", { type: "integer", minimum: Number.POSITIVE_INFINITY }, "/s/minimum"],
   ["a reference that cannot be decoded", { $ref: "#/%zz" }, "/s/$ref"],
   ["a slash in a name", { properties: { "a/b~": { not: {} } } }, "/s/properties/a~1b~0/not"],
-])("%s is refused with its place", (_name, schema, param) => {
+])("%s is refused with its position", (_name, schema, param) => {
   expect(refusal(schema)).toBe(param);
 });
 
@@ -234,11 +234,11 @@ test.each([
   "^(\\w+\\s?){1,10}$",
   `^(${Array.from({ length: 200 }, (_, i) => `code${i}`).join("|")})$`,
   "^[A-Z]{2}\\d{2}( ?[A-Z0-9]{4}){2,7}$",
-])("a pattern as people write them is taken: %s", (pattern) => {
+])("a common pattern is accepted: %s", (pattern) => {
   allValid({ type: "string", pattern }, 20);
 });
 
-test("a schema that is too large is refused, not compiled for ever", () => {
+test("a schema that is too large is refused, not compiled forever", () => {
   const wide = {
     type: "object",
     properties: Object.fromEntries(Array.from({ length: 6000 }, (_, i) => [`p${i}`, { type: "null" }])),

@@ -37,7 +37,7 @@ const SCOPE = { completionOnly: true, assistantOnly: false, maxLength: 512, pack
 const spell = (tokens: Tokens) => Array.from(tokens);
 
 describe("prompts", () => {
-  test("a text is one message of the user, as serving renders it; messages are what they are", async () => {
+  test("a text is one message of the user, as serving renders it; messages stay as they are", async () => {
     const rows = await source([{ prompt: "hello" }, { prompt: [{ role: "user", content: "hello" }], answer: 7 }]);
     const prompts = await openPrompts(rows, createEncoder(chat), { contextLength: 512, least: 10 });
     expect(spell(prompts.get(0).tokens)).toEqual(ids(CHAT("hello")));
@@ -63,7 +63,7 @@ describe("prompts", () => {
     expect(spell(prompts.get(0).tokens).filter((token) => token === end)).toHaveLength(1);
   });
 
-  test("those that leave no room for an answer are left out; none left is a trouble that names the way out", async () => {
+  test("prompts without room for an answer are left out; if none is left, the error names the fix", async () => {
     const rows = await source([{ prompt: "x ".repeat(300) }, { prompt: "b" }]);
     const prompts = await openPrompts(rows, createEncoder(chat), { contextLength: 200, least: 50 });
     expect([prompts.count, prompts.leftOut]).toEqual([1, 1]);
@@ -75,7 +75,7 @@ describe("prompts", () => {
     });
   });
 
-  test("a conversation is asked without its answer", async () => {
+  test("a conversation becomes a prompt without its answer", async () => {
     const messages = [
       { role: "user", content: "hello" },
       { role: "assistant", content: "yes" },
@@ -89,7 +89,7 @@ describe("prompts", () => {
 });
 
 describe("sequences", () => {
-  test("only the completion and its end count; nothing comes behind the end", async () => {
+  test("only the completion and its end count; nothing follows the end", async () => {
     const rows = await source([{ prompt: "hello", completion: "the" }]);
     const [one] = (await openSequences(rows, createEncoder(chat), SCOPE)).get(0);
     expect(spell(one!.tokens)).toEqual(ids(`${CHAT("hello")}the<|im_end|>`));
@@ -113,7 +113,7 @@ describe("sequences", () => {
     expect(counted(one!)).toEqual([...ids("b"), ...typed, ...ids("c<|im_end|>")]);
   });
 
-  test("a beginning is only at the beginning", async () => {
+  test("a begin token appears only at the beginning", async () => {
     const [bos] = ids("<|endoftext|>");
     const adding: Tokenizer = {
       ...chat,
@@ -134,7 +134,7 @@ describe("sequences", () => {
     { role: "assistant", content: "in" },
   ];
 
-  test("of a conversation the assistant's turns count, or all of it", async () => {
+  test("in a conversation the assistant's turns count, or all turns", async () => {
     const rows = await source([{ messages }]);
     const scope = { ...SCOPE, completionOnly: false };
     const [turns] = (await openSequences(rows, createEncoder(chat), { ...scope, assistantOnly: true })).get(0);
@@ -147,14 +147,14 @@ describe("sequences", () => {
     expect(counted(all!)).toEqual(whole.slice(1));
   });
 
-  test("a template that writes the last turn otherwise is searched for what was said", async () => {
+  test("if a template writes the last turn differently, the answer's text is searched in the result", async () => {
     const rows = await source([{ messages }]);
     const scope = { ...SCOPE, assistantOnly: true };
     const [turns] = (await openSequences(rows, createEncoder(rewriting), scope)).get(0);
     expect(counted(turns!)).toEqual([...ids("the<|im_end|>"), ...ids("in<|im_end|>")]);
   });
 
-  test("…with what ends its turn, whatever the model's end token is", async () => {
+  test("…together with the end of its turn, for any end token of the model", async () => {
     const rows = await source([{ messages }]);
     const tokenizer = { ...rewriting, facts: { ...rewriting.facts, eosToken: "<|endoftext|>" } };
     const [turns] = (await openSequences(rows, createEncoder(tokenizer), { ...SCOPE, assistantOnly: true })).get(0);
@@ -172,7 +172,7 @@ describe("sequences", () => {
     expect(spell(turns!.tokens).slice(0, turns!.from).join()).toContain(question);
   });
 
-  test("what goes beyond max_length is cut, and a row with nothing left of it is left out", async () => {
+  test("tokens beyond max_length are cut, and a row without remaining tokens is left out", async () => {
     const rows = await source([
       { prompt: "hello", completion: "x".repeat(100) },
       { prompt: "y".repeat(100), completion: "z" },
@@ -216,7 +216,7 @@ test("a pair is its prompt with either answer", async () => {
   await expect(none).rejects.toMatchObject({ kind: "bad_rows" });
 });
 
-test("rows are those of the head: changed ones at their old place, gone ones not at all", async () => {
+test("the rows are those of the head: changed rows at their old position, deleted rows absent", async () => {
   const spec = await rowsFile(dir, [{ prompt: "a" }, { prompt: "b" }, { prompt: "c" }]);
   const file = openRows(spec.path, "append");
   const more = new TextEncoder().encode('{"prompt":"A"}\n\n{"prompt":"d"}\n');

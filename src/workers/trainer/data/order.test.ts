@@ -16,7 +16,7 @@ describe("the order of rows", () => {
     expect(other.draw(50)).not.toEqual(epochs[0]!);
   });
 
-  test("wherever it stops, it goes on with the row that would have come next", () => {
+  test("after a stop at any row, the order continues with the next row", () => {
     const options = { rows: 7, shuffle: true, atEnd: "wrap" } as const;
     const whole = openOrder(options, start).draw(60);
     const random = openRandom(1);
@@ -32,7 +32,7 @@ describe("the order of rows", () => {
     }
   });
 
-  test("a short draw ends with the epoch, and the next one begins a new one", () => {
+  test("a short draw ends with the epoch, and the next draw begins a new epoch", () => {
     const order = openOrder({ rows: 5, shuffle: false, atEnd: "short" }, start);
     expect([order.draw(3), order.draw(3), order.draw(3)]).toEqual([
       [0, 1, 2],
@@ -42,17 +42,17 @@ describe("the order of rows", () => {
     expect(epochsPassed(order.state(), 5)).toBeCloseTo(1.6, 12);
   });
 
-  test("no rows are no draw, also not an endless one", () => {
+  test("without rows there is no draw, and no endless loop", () => {
     expect(openOrder({ rows: 0, shuffle: true, atEnd: "wrap" }, start).draw(3)).toEqual([]);
   });
 
-  test("without shuffling rows come as they lie", () => {
+  test("without shuffling, rows keep the order of the dataset", () => {
     expect([...epochOrder(3, { seed: 1, epoch: 9, shuffle: false })]).toEqual([0, 1, 2]);
   });
 });
 
 describe("random numbers", () => {
-  test("are even: 16 bins of 64,000 draws, and every place of a permutation", () => {
+  test("are even: 16 bins of 64,000 draws, and every position of a permutation", () => {
     const random = openRandom(7);
     const bins = new Array(16).fill(0);
     for (let i = 0; i < 64_000; i++) bins[Math.floor(16 * random())]++;
@@ -69,7 +69,7 @@ describe("random numbers", () => {
     expect(many.size).toBeGreaterThan(19_990);
   });
 
-  test("are the same on every machine and in every version: runs are resumed by later ones", () => {
+  test("are the same on every machine and in every version, because later versions resume runs", () => {
     expect(seedOf(42, 3)).toBe(1_009_079_075);
     expect([...permutation(8, openRandom(42, 0))]).toEqual([4, 1, 2, 5, 7, 6, 0, 3]);
   });
@@ -78,7 +78,7 @@ describe("random numbers", () => {
 describe("dynamic sampling", () => {
   const useful = (group: number) => group > 0;
 
-  test("keeps groups that teach, in order, and asks for what is missing by the share that did", () => {
+  test("keeps groups with a gradient, in order, and requests more by the share of such groups", () => {
     let state = newSift<number>(4);
     expect(promptsToDraw(state)).toBe(4);
     state = sift(state, [1, 0, 0, 2], useful);
@@ -89,12 +89,12 @@ describe("dynamic sampling", () => {
     expect(promptsToDraw(state)).toBe(0);
   });
 
-  test("one missing of many asks for few", () => {
+  test("one missing group of many requests few", () => {
     const state = sift(newSift<number>(10), [1, 2, 3, 4, 5, 6, 7, 8, 9, 0], useful);
     expect(promptsToDraw(state)).toBe(2); // 1 / 0.9
   });
 
-  test("is bounded: groups that never teach end it, with what there is", () => {
+  test("is bounded: groups without a gradient end it with the groups so far", () => {
     let state = newSift<number>(8);
     let draws = 0;
     for (let count = promptsToDraw(state); count > 0; count = promptsToDraw(state)) {

@@ -14,7 +14,7 @@ const talk: Segment[] = [
   { tokens: 2, role: "assistant" },
 ];
 
-test("completion-only leaves the prompt out; else all but the first token counts", () => {
+test("completion-only leaves the prompt out; otherwise all tokens but the first count", () => {
   expect([...lossMask(segments, scope)]).toEqual([0, 0, 1, 1, 1]);
   expect([...lossMask(segments, { ...scope, completionOnly: false })]).toEqual([0, 1, 1, 1, 1]);
 });
@@ -23,7 +23,7 @@ test("assistant-only keeps the assistant's turns of a conversation", () => {
   expect([...lossMask(talk, { ...scope, completionOnly: false, assistantOnly: true })]).toEqual([0, 0, 1, 0, 1, 1]);
 });
 
-test("what is longer than max_length is cut at the end, and a prompt alone has nothing to learn", () => {
+test("a sequence longer than max_length is cut at the end, and a prompt alone has nothing to learn", () => {
   expect([...lossMask(segments, { ...scope, maxLength: 4 })]).toEqual([0, 0, 1, 1]);
   expect([...lossMask(segments, { ...scope, maxLength: 2 })]).toEqual([0, 0]);
   expect([...lossMask([], scope)]).toEqual([]);

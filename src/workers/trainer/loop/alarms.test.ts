@@ -8,14 +8,14 @@ const codes = (past: StepMetrics[]) => newAlarms(past, []).alarms.map(({ code })
 const repeat = (value: number, count: number) => new Array<number>(count).fill(value);
 
 describe("reward", () => {
-  test("that was learned and lost raises the alarm, with both numbers", () => {
+  test("that rose and fell raises the alarm, with both numbers", () => {
     const past = history("reward", [...repeat(0.3, 10), ...repeat(0.8, 10), ...repeat(0.2, 10)]);
     const [alarm] = newAlarms(past, []).alarms;
     expect(alarm).toMatchObject({ code: "reward_collapse", step: 29 });
     expect(alarm?.message).toContain("from 0.8 to 0.2");
   });
 
-  test("that grows, stays or sways raises none", () => {
+  test("that grows, stays or fluctuates raises no alarm", () => {
     const random = openRandom(8);
     for (let round = 0; round < 200; round++) {
       const slope = round % 2 === 0 ? 0 : 0.004;
@@ -24,7 +24,7 @@ describe("reward", () => {
     }
   });
 
-  test("that fell by less than a tenth raises none", () => {
+  test("that fell by less than a tenth raises no alarm", () => {
     expect(codes(history("reward", [...repeat(1, 10), ...repeat(0.95, 20)]))).toEqual([]);
     expect(codes(history("reward", [...repeat(1, 10), ...repeat(0.85, 20)]))).toEqual(["reward_collapse"]);
   });
@@ -51,7 +51,7 @@ test.each([
   expect(codes(history(key, values))).toEqual(expected);
 });
 
-test("an alarm is raised once while it holds, and again after it ceased", () => {
+test("an alarm is raised once while its condition holds, and again after the condition ended", () => {
   const shares = [...repeat(0, 5), ...repeat(1, 10), ...repeat(0, 10), ...repeat(1, 10)];
   let raised: AlarmCode[] = [];
   const steps: number[] = [];
@@ -63,4 +63,4 @@ test("an alarm is raised once while it holds, and again after it ceased", () => 
   expect(steps).toEqual([7, 27]); // three of the last five
 });
 
-test("no history is no alarm", () => expect(newAlarms([], [])).toEqual({ alarms: [], raised: [] }));
+test("without history there is no alarm", () => expect(newAlarms([], [])).toEqual({ alarms: [], raised: [] }));

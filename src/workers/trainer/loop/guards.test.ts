@@ -20,14 +20,14 @@ describe("a job that trains nothing", () => {
     ["mask_truncated_completions", { gradNorm: 0 }],
     ["too small", { changed: false }],
     ["not a finite number", { gradNorm: Number.NaN, changed: false }],
-  ])("ends after so many steps, with the cause: %s", (cause, change) => {
+  ])("ends after the limit of steps, with the cause: %s", (cause, change) => {
     expect(judgeEffect(steps(4, change), LIMIT)).toBeNull();
     const verdict = judgeEffect(steps(5, change), LIMIT);
     expect(verdict?.code).toBe("no_effective_update");
     expect(verdict?.message).toContain(cause);
   });
 
-  test("one step with an effect begins the count anew", () => {
+  test("one step with an effect resets the count", () => {
     expect(judgeEffect([...steps(9, { gradNorm: 0 }), effect(9)], LIMIT)).toBeNull();
     expect(judgeEffect([...steps(9, { gradNorm: 0 }), effect(9), ...steps(4, { gradNorm: 0 })], LIMIT)).toBeNull();
   });
@@ -41,14 +41,14 @@ describe("a job that trains nothing", () => {
     );
   });
 
-  test("rewards that became the same by learning are no fault; a broken gradient stays one", () => {
+  test("rewards that became equal by learning are no fault; a broken gradient is a fault", () => {
     const judged = (change: Partial<StepEffect>) => judgeEffect(steps(5, change), { ...LIMIT, hasLearned: true });
     expect(judged({ maxAdvantage: 0, gradNorm: 0 })).toBeNull();
     expect(judged({ gradNorm: Number.NaN, changed: false })?.message).toContain("not a finite number");
     expect(judged({ changed: false })?.message).toContain("too small");
   });
 
-  test("the cause it names is the most frequent one", () => {
+  test("the reported cause is the most frequent one", () => {
     expect(judgeEffect([effect(0, { gradNorm: 0 }), ...steps(4, { maxAdvantage: 0 })], LIMIT)?.message).toContain(
       "same reward",
     );
@@ -56,7 +56,7 @@ describe("a job that trains nothing", () => {
 });
 
 describe("a reward that fails", () => {
-  test("ends the job past a fifth of a step, not at it", () => {
+  test("ends the job above a fifth of a step, not at a fifth", () => {
     expect(judgeRewards({ samples: 10, errored: 2, example: null })).toBeNull();
     expect(judgeRewards({ samples: 10, errored: 3, example: "KeyError: 'answer'" })).toEqual({
       code: "reward_error",

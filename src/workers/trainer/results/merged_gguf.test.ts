@@ -107,7 +107,7 @@ describe("a merged model holds the base's weights with the products added", () =
     expect(shapeOf(headerOf(readFileSync(path))).quantization).toBe(type);
   });
 
-  test("libllama computes with it what it computes with base and adapter", async () => {
+  test("libllama computes the same with the merged model as with base and adapter", async () => {
     const base = model("llama");
     const adapter = randomAdapter(base, LORA);
     const path = join(dir, "computes.gguf");
@@ -146,7 +146,7 @@ describe("a merged model holds the base's weights with the products added", () =
     [40_000, {}],
     [100_000, {}],
   ])(
-    "it is the same file when made %i weights at a time",
+    "the merged file is the same when it is made %i weights at a time",
     async (pieceElements, size) => {
       const base = makeModel(dir, { arch: "llama", type: "Q8_0", ...SIZE, ...size });
       const learned = { adapter: randomAdapter(base, { ...LORA, parts: ["attn_q", "ffn_up", "ffn_down"] }) };
@@ -160,7 +160,7 @@ describe("a merged model holds the base's weights with the products added", () =
     300_000,
   );
 
-  test("rows that Q8_0 cannot hold are F16", async () => {
+  test("rows that Q8_0 cannot hold are stored as F16", async () => {
     const base = makeModel(dir, { arch: "llama", type: "F32", layers: 1, ff: 80 });
     const adapter = randomAdapter(base, LORA);
     const path = join(dir, "mixed.gguf");
@@ -183,7 +183,7 @@ describe("a merged model holds the base's weights with the products added", () =
   });
 });
 
-test("a mixed quantization is libllama's own, and a base of it can be merged again", async () => {
+test("a mixed quantization equals libllama's own, and its result can be merged again as a base", async () => {
   const base = model("llama");
   const adapter = randomAdapter(base, LORA);
   const place = tempDir();
@@ -205,7 +205,7 @@ test("a mixed quantization is libllama's own, and a base of it can be merged aga
   expect(second.worst).toBeLessThan(1e-6);
 });
 
-describe("what the trainer holds is what the files hold", () => {
+describe("the weights in the trainer equal the weights in the files", () => {
   const opened = (lora: Lora | null) => {
     const path = model("qwen2");
     return { path, weights: loadWeights(backend, { path, header: headerOf(readFileSync(path)) }, lora) };
@@ -229,7 +229,7 @@ describe("what the trainer holds is what the files hold", () => {
     ]);
   });
 
-  test("all weights, norms and biases too", async () => {
+  test("all weights, with norms and biases", async () => {
     const { path: base, weights } = opened(null);
     for (const { tensor, shape } of weights.trainable)
       putFloats(

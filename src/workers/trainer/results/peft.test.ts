@@ -87,7 +87,7 @@ function scores(q: Float32Array, k: Float32Array, place: typeof neighbours): num
   });
 }
 
-test("attention scores with rotated halves are those that the trainer had with rotated neighbours", async () => {
+test("attention scores with rotated halves equal the trainer's scores with rotated neighbours", async () => {
   const given = adapter("llama");
   const { read } = await written(given, OPTIONS);
   const want = scores(given.layers[0]!.b, given.layers[1]!.b, neighbours);
@@ -133,7 +133,7 @@ test("tensors have PEFT's names and shapes, rows first", async () => {
   expect([...down]).toEqual([...given.layers[3]!.a]);
 });
 
-test("BF16 is the nearest number, to even in between", async () => {
+test("BF16 is the nearest number, and ties round to even", async () => {
   const odd = [0x3f800000, 0x3f808000, 0x3f818000, 0x3f808001, 0xff800000, 0x7fc00001, 0x7f800001];
   const values = new Float32Array(Uint32Array.from([...odd, 0x80000000, 0x7f7fffff, 0]).buffer);
   const given = { ...adapter("qwen2"), layers: [{ ...layer("output.weight", WIDTH, 1), a: values }] };
@@ -142,7 +142,7 @@ test("BF16 is the nearest number, to even in between", async () => {
   expect(got).toEqual(["3f80", "3f80", "3f82", "3f81", "ff80", "7fc0", "7fc0", "8000", "7f80", "0"]);
 });
 
-test("the config says what PEFT needs to apply it", async () => {
+test("the config has every field that PEFT needs to apply the adapter", async () => {
   const { config } = await written(adapter("llama"), OPTIONS);
   expect(config).toMatchObject({
     peft_type: "LORA",

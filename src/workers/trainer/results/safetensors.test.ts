@@ -20,7 +20,7 @@ function file(header: string, content: number): Uint8Array {
 const one = (entry: object, content: number) => file(JSON.stringify({ a: entry }), content);
 const parse = (bytes: Uint8Array) => parseSafetensors(bytes, bytes.byteLength);
 
-test("a header comes back as it was written, tensors one after the other from a multiple of 8", () => {
+test("a header is read back as written, and tensors follow each other from a multiple of 8", () => {
   const header = encodeSafetensorsHeader(SPECS, { format: "pt" });
   const parsed = parseSafetensors(header, header.byteLength + CONTENT_BYTES);
   if ("need" in parsed) throw new Error("the header was whole");
@@ -32,7 +32,7 @@ test("a header comes back as it was written, tensors one after the other from a 
   );
 });
 
-test("of a beginning that is too short, the reader says how much it needs", () => {
+test("for a header that is too short, the reader states how many bytes it needs", () => {
   const header = encodeSafetensorsHeader(SPECS);
   expect(parseSafetensors(header.subarray(0, 4), 1000)).toEqual({ need: 8 });
   expect(parseSafetensors(header.subarray(0, 20), 1000)).toEqual({ need: header.byteLength });

@@ -14,11 +14,11 @@ const SIZES = { tokens: 512, steps: 8, shares: false, attention: "squared" as co
 const usedBy = ({ pieces }: MicroBatch) =>
   pieces.flatMap(({ piece: { tokens }, start }) => Array.from({ length: tokens.length - 1 }, (_, i) => start + i));
 
-describe.each(["squared", "seen"] as const)("micro-batches where attention takes what is %s", (attention) => {
+describe.each(["squared", "seen"] as const)("micro-batches, attention %s", (attention) => {
   const sizes = { ...SIZES, attention };
   const batches = microBatches(units, sizes);
 
-  test("hold every piece once, no two at the same place, none across two rows", () => {
+  test("hold every piece once, no two at the same position, none across two rows", () => {
     const names = batches.flatMap(({ pieces }) => pieces.map(({ unit, index }) => `${unit}.${index}`));
     expect(names.sort()).toEqual(units.flatMap((pieces, u) => pieces.map((_, i) => `${u}.${i}`)).sort());
     for (const micro of batches) {
@@ -62,7 +62,7 @@ describe.each(["squared", "seen"] as const)("micro-batches where attention takes
   });
 });
 
-test("a batch has the next token as the target of each place from the first that is scored", () => {
+test("a batch has the next token as the target of each position from the first scored one", () => {
   const [micro] = microBatches([[{ tokens: Int32Array.of(7, 8, 9, 10), from: 2 }]], SIZES) as [MicroBatch];
   const { ids, targets, positions, sequences } = batchOf(micro, null);
   expect([...ids.subarray(0, 4)]).toEqual([7, 8, 9, 0]);
@@ -78,7 +78,7 @@ describe("pieces that begin alike", () => {
   ]);
   const sharing = { ...SIZES, shares: true };
 
-  test("have their beginning once, and each its own rest from the token that predicts the first scored", () => {
+  test("share one copy of their beginning, and each has its own rest from the first scored token on", () => {
     const [micro] = microBatches(group, sharing) as [MicroBatch];
     const { ids, sequences, branches, positions, targets } = batchOf(micro, null);
     expect(sequences.filter((each) => each >= 0)).toHaveLength(19 + 8 * 3);
@@ -98,7 +98,7 @@ describe("pieces that begin alike", () => {
     expect(microBatches(long, sharing)).toEqual(microBatches(long, { ...sharing, shares: false }));
   });
 
-  test("are in one row, however much longer, where attention takes what is seen: a prompt is there once a group", () => {
+  test("are in one row of any length if attention follows sight, so a prompt appears once for each group", () => {
     const prompts = Array.from({ length: 32 }, (_, p) => Array.from({ length: 128 }, (_, i) => 1000 * p + i));
     const all = prompts.flatMap((prompt) =>
       Array.from({ length: 8 }, (_, i) => [{ tokens: Int32Array.from([...prompt, ...Array(128).fill(i)]), from: 128 }]),
@@ -117,7 +117,7 @@ describe("pieces that begin alike", () => {
   });
 });
 
-test("what is dropped depends on the unit, not on where it lies", () => {
+test("dropout depends on the unit, not on its position", () => {
   const [first, second] = [units[0], units[1]] as [Piece[], Piece[]];
   const seedsOf = (all: Piece[][], unit: number) => {
     for (const micro of microBatches(all, { tokens: 128, steps: 8, shares: false, attention: "squared" as const })) {

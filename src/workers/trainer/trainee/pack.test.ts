@@ -23,17 +23,17 @@ test("first fit, longest first: 6 4 3 3 2 into rows of 10", () => {
   ]);
 });
 
-test("a sequence that fills a row is taken, one that is longer is refused by number", () => {
+test("a sequence that fills a row is accepted, a longer one is refused by number", () => {
   expect(pack([10], 10)).toHaveLength(1);
   expect(() => pack([1, 11], 10)).toThrow("sequence 1 has 11 tokens");
 });
 
-test("nothing needs no row, and an empty sequence has no place", () => {
+test("no sequences need no row, and an empty sequence has no position", () => {
   expect(pack([], 10)).toEqual([]);
   expect(pack([0, 2], 10)).toEqual([{ used: 2, spans: [{ sequence: 1, start: 0, length: 2 }] }]);
 });
 
-test("every sequence lies once, whole and beside the others, as plain first fit would put it", () => {
+test("every sequence appears once and whole without overlap, as plain first fit would place it", () => {
   const random = openRandom(21);
   for (let round = 0; round < 100; round++) {
     const capacity = 20 + Math.floor(random() * 80);

@@ -10,7 +10,7 @@ test("the logprob of the token and the likeliest, in order", () => {
   expect(top.filter((_, i) => i % 2 === 1).map((lp) => Math.exp(lp).toFixed(3))).toEqual(["0.400", "0.300", "0.150"]);
 });
 
-test("all of a small vocabulary, however it is ordered, and impossible tokens last", () => {
+test("all tokens of a small vocabulary are listed in any order, impossible tokens last", () => {
   const logits = Float32Array.of(3, Number.NEGATIVE_INFINITY, 1, 2);
   expect(Array.from(logprobs(logits, 1, 4)).filter((_, i) => i % 2 === 1)).toEqual([0, 3, 2, 1]);
   expect(logprobs(logits, 1, 0)[0]).toBe(Number.NEGATIVE_INFINITY);

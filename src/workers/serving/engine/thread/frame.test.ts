@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test";
 import { FrameWriter, NO_END, readFrame } from "./frame.ts";
 
-test("what was written is read, in order, and the writer begins anew", () => {
+test("the reader gets the written values in order, and the writer starts again", () => {
   const writer = new FrameWriter();
   const counters = { decodeCalls: 1, promptTokens: 2, cachedTokens: 3, completionTokens: 4 };
   const seen: unknown[][] = [];

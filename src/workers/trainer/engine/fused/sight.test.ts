@@ -38,7 +38,7 @@ const CASES = [
 ] as const;
 
 test.each(CASES)(
-  "of %d tokens in %d rows each sees its sequence's beginning and its own branch",
+  "with %d tokens in %d rows, each token sees its sequence's beginning and its own branch",
   (tokens, rows, most) => {
     const batch = drawn(tokens, rows, most);
     const seen = seenOf(batch, tokens);
@@ -55,35 +55,41 @@ test.each(CASES)(
   },
 );
 
-test.each(CASES)("of %d tokens in %d rows all that see a tile of keys are told, most first", (tokens, rows, most) => {
-  const batch = drawn(tokens, rows, most);
-  const tiles = keyTilesOf(seenOf(batch, tokens), tokens);
-  const count = tilesOf(tokens);
-  for (let row = 0; row < rows; row++) {
-    const found = Array.from(
-      { length: count },
-      (_, i) => [...tiles.subarray((row * count + i) * TILE, (row * count + i + 1) * TILE)] as [number, number],
-    );
-    expect(found.map(([first]) => first).sort((a, b) => a - b)).toEqual(
-      Array.from({ length: count }, (_, i) => i * ATTENTION.keys),
-    );
-    const queries = found.map(([first, end]) => end - first);
-    expect(queries).toEqual(queries.toSorted((a, b) => b - a));
-    for (const [first, end] of found) {
-      const keys = Array.from({ length: Math.min(ATTENTION.keys, tokens - first) }, (_, k) => row * tokens + first + k);
-      const seeing = (query: number) => keys.some((key) => sees(batch, row * tokens + query, key));
-      const all = Array.from({ length: tokens }, (_, query) => query);
-      expect(all.filter(seeing)).toEqual(all.slice(first, end)); // and there is no gap
+test.each(CASES)(
+  "with %d tokens in %d rows, all tokens that see a tile of keys are listed, most first",
+  (tokens, rows, most) => {
+    const batch = drawn(tokens, rows, most);
+    const tiles = keyTilesOf(seenOf(batch, tokens), tokens);
+    const count = tilesOf(tokens);
+    for (let row = 0; row < rows; row++) {
+      const found = Array.from(
+        { length: count },
+        (_, i) => [...tiles.subarray((row * count + i) * TILE, (row * count + i + 1) * TILE)] as [number, number],
+      );
+      expect(found.map(([first]) => first).sort((a, b) => a - b)).toEqual(
+        Array.from({ length: count }, (_, i) => i * ATTENTION.keys),
+      );
+      const queries = found.map(([first, end]) => end - first);
+      expect(queries).toEqual(queries.toSorted((a, b) => b - a));
+      for (const [first, end] of found) {
+        const keys = Array.from(
+          { length: Math.min(ATTENTION.keys, tokens - first) },
+          (_, k) => row * tokens + first + k,
+        );
+        const seeing = (query: number) => keys.some((key) => sees(batch, row * tokens + query, key));
+        const all = Array.from({ length: tokens }, (_, query) => query);
+        expect(all.filter(seeing)).toEqual(all.slice(first, end)); // and there is no gap
+      }
     }
-  }
-});
+  },
+);
 
-test("what all branches see cannot come behind one of them", () => {
+test("a prefix that all branches see cannot come after one of them", () => {
   const batch = { sequences: new Int32Array(4), branches: Int32Array.of(0, 1, 0, 2) };
   expect(() => seenOf(batch, 4)).toThrow("must precede its branches");
 });
 
-test("keys that very many see are told from those that all see alike", () => {
+test("keys that very many tokens see are distinct from keys that all tokens see", () => {
   const rowOf = (lengths: readonly (readonly number[])[]) => {
     const parts = lengths.flatMap((own, sequence) => own.map((length, branch) => ({ length, branch, sequence })));
     const of = (what: "branch" | "sequence") =>
