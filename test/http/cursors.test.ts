@@ -23,7 +23,7 @@ const BASE = Date.UTC(2027, 0, 1);
 /** Lists whose order has other columns than (created_at, id). */
 const SEEKS: Record<string, RegExp> = {
   audit_log: /\bid<\?/,
-  traces: /\(created_at,(seq|rowid)\)<\(\?,\?\)/,
+  traces: /created_at<\?/, // the rest of the order is the row id
 };
 
 let turn = 0;

@@ -9,6 +9,7 @@ import {
   connectors,
   datasets,
   detect,
+  events,
   monitors,
   publicRuns,
   quotas,
@@ -142,10 +143,6 @@ const shutdown = section("Stopping.", {
   deadline_ms: milliseconds.default(15_000).describe("Longest time of an orderly shutdown."),
 });
 
-const events = section("The event log.", {
-  retention_days: z.int().min(1).max(36_500).default(90).describe("Events older than this are removed."),
-});
-
 const secrets = section("Encryption at rest.", {
   master_key_file: z
     .string()
@@ -266,7 +263,6 @@ export const ConfigTree = z
     workers,
     shutdown,
     events,
-    traces,
     secrets,
     hub,
     serving,
@@ -278,6 +274,7 @@ export const ConfigTree = z
     quotas,
     sandbox,
     sessions,
+    traces,
     training,
     webhooks,
     monitors,

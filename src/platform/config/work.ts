@@ -99,15 +99,6 @@ export const volumes = section("Files that users keep.", {
     .describe("Lifetime of a signed address, unless the request sets it."),
 });
 
-export const traces = section("Traces of requests.", {
-  retention_days: z
-    .int()
-    .min(1)
-    .max(36_500)
-    .default(30)
-    .describe("Rollouts and traces from outside are removed after this time. Each deployment has its own."),
-});
-
 export const webhooks = section("Webhooks.", {
   max_per_workspace: z.int().min(1).max(10_000).default(100).describe("Endpoints of one workspace."),
   retention_days: z
@@ -228,4 +219,17 @@ export const datasets = section("Datasets.", {
     .min(1024)
     .default(1_099_511_627_776)
     .describe("Largest file of one upload; it goes to the disk as it arrives."),
+});
+
+export const traces = section("Traces of requests.", {
+  retention_days: z
+    .int()
+    .min(1)
+    .max(36_500)
+    .default(30)
+    .describe("Rollouts and traces from outside are removed after this time. Each deployment has its own."),
+});
+
+export const events = section("The event log.", {
+  retention_days: z.int().min(1).max(36_500).default(90).describe("Events older than this are removed."),
 });

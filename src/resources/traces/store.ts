@@ -14,7 +14,7 @@ import { insertText, textsIn } from "./text.ts";
 const MAX_CONTENT = 1024 * 1024; // characters of JSON; larger content is not stored
 const MAX_METADATA = 16;
 const MAX_REDACTORS = 200;
-/** What a client may call a conversation. Other names are ignored. */
+/** Names that a client may give a conversation. Others are ignored. */
 export const CONVERSATION_ID = /^[\w.:@+=-]{1,200}$/;
 
 export type NewRow = Omit<TraceRow, "seq">;
