@@ -15,7 +15,10 @@ export type Schema = {
   additionalProperties?: Schema | boolean;
   minimum?: number;
   maximum?: number;
+  exclusiveMinimum?: number;
+  minLength?: number;
   maxLength?: number;
+  maxItems?: number;
 };
 export type Schemas = Record<string, Schema>;
 

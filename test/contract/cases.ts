@@ -1,28 +1,9 @@
 /** One call for each way in which a field of a request can be right or wrong, from the document of the interface. */
 import { Ajv2020, type ValidateFunction } from "ajv/dist/2020";
 import addFormats from "ajv-formats";
+import type { Schema, Schemas } from "../../scripts/fuzz/request_bodies.ts";
 import type { Random } from "../../src/lib/random.ts";
 
-export type Schema = {
-  $ref?: string;
-  type?: string | string[];
-  enum?: unknown[];
-  const?: unknown;
-  anyOf?: Schema[];
-  oneOf?: Schema[];
-  allOf?: Schema[];
-  properties?: Record<string, Schema>;
-  required?: string[];
-  items?: Schema;
-  additionalProperties?: Schema | boolean;
-  minimum?: number;
-  maximum?: number;
-  exclusiveMinimum?: number;
-  minLength?: number;
-  maxLength?: number;
-  maxItems?: number;
-};
-export type Schemas = Record<string, Schema>;
 export type Field = { path: readonly string[]; schema: Schema; required: boolean };
 /** `wrong`: the document refuses this value, so the answer must be an error that names the field. */
 export type Value = { value: unknown; wrong: boolean };

@@ -1,16 +1,7 @@
 /** Calls every operation of the document with right, borderline and wrong values, and judges each answer. */
+import type { Schema, Schemas } from "../../scripts/fuzz/request_bodies.ts";
 import type { Random } from "../../src/lib/random.ts";
-import {
-  type Contract,
-  type Field,
-  misspelt,
-  openDocument,
-  pick,
-  pointerTo,
-  type Schema,
-  type Schemas,
-  withField,
-} from "./cases.ts";
+import { type Contract, type Field, misspelt, openDocument, pick, pointerTo, withField } from "./cases.ts";
 import { renamed, type World } from "./world.ts";
 
 type Parameter = { name: string; in: string; required?: boolean; schema: Schema };

@@ -26,7 +26,13 @@ const SEEKS: Record<string, RegExp> = {
   traces: /created_at<\?/, // the rest of the order is the row id
 };
 
+// As after a clock that was ahead: ids count up from its time until the right time comes.
+newId("evt", Date.UTC(2029, 0, 1));
+
 let turn = 0;
+
+/** For each row an id right before its own that no row has. */
+const before = new Map<string, string>();
 
 /** Four rows, newest first. They are the newest of their list. */
 function rowsOf(list: ListCase): string[] {
@@ -35,7 +41,9 @@ function rowsOf(list: ListCase): string[] {
   const ids: string[] = [];
   for (let i = 0; i < 4; i++) {
     const at = BASE + from + i;
+    const skipped = newId(list.prefix, at);
     const id = newId(list.prefix, at);
+    before.set(id, skipped);
     insert(app, list.table, id, at, list.row?.(app, from + i, id) ?? {});
     ids.unshift(id);
   }
@@ -75,9 +83,8 @@ describe.each(LISTS.map((list) => [list.route, list] as const))("%s", (_route, l
 
   test("P15 cursor of the right kind that never existed is a position", async () => {
     const [, b, c] = rowsOf(list);
-    const between = `${b!.slice(0, -1)}0`; // the same millisecond as b, and before it unless it ends in 0 too
-    const { status, ids } = await get(app, list, `limit=1&after=${between}`);
-    expect([status, ids]).toEqual([200, between < b! || between === b ? [c!] : [b!]]);
+    const { status, ids } = await get(app, list, `limit=1&after=${before.get(b!)}`);
+    expect([status, ids]).toEqual([200, [c!]]);
   });
 
   test("P15 malformed cursor is 400 invalid_cursor; limit outside 1..100 is 422", async () => {

@@ -11,7 +11,8 @@ const { EmulatorRegistry } = emulators("registry.js");
 class WithoutRules extends StorageEmulator {
   async start() {
     const app = await emulators("storage/server.js").createApp("verk-test", this);
-    app.listen(Number(port), "127.0.0.1");
+    const server = app.listen(Number(port), "127.0.0.1");
+    server.keepAliveTimeout = 600_000; // a client that comes back just when a connection is closed would fail
   }
 }
 

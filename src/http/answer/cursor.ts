@@ -2,7 +2,7 @@
  * Positions in lists. An id sorts by time, so a well-formed id is a position whether or not its item still exists or
  * still passes the filter: a caller may delete every item of a page and then ask for the next one.
  */
-import { eq, getTableName, type SQL, sql } from "drizzle-orm";
+import { desc, getTableName, lte, type SQL, sql } from "drizzle-orm";
 import type { SQLiteColumn, SQLiteTable } from "drizzle-orm/sqlite-core";
 import { AppError } from "../../lib/errors.ts";
 import { isId, type Prefix, timeOf } from "../../lib/ids.ts";
@@ -57,12 +57,17 @@ export function behind(db: Db, table: Pageable, after: string): SQL {
   return sql`(${table.createdAt}, ${table.id}) < (${createdAtOf(db, table, after)}, ${after})`;
 }
 
-/** The item knows its time best: after the clock was set back, its id is ahead of it. */
+/**
+ * The item knows its time best. If it is gone, the item that was made before it tells the place: after a clock that was
+ * ahead, ids are ahead of the time for a while.
+ */
 function createdAtOf(db: Db, table: Pageable, id: string): number {
-  const found = db
+  const nearest = db
     .select({ createdAt: table.createdAt })
     .from(table as SQLiteTable)
-    .where(eq(table.id, id))
+    .where(lte(table.id, id))
+    .orderBy(desc(table.id))
+    .limit(1)
     .get() as { createdAt: number } | undefined;
-  return found?.createdAt ?? timeOf(id);
+  return nearest?.createdAt ?? timeOf(id);
 }

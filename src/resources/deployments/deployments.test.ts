@@ -184,7 +184,7 @@ test("D6 clock: a restart that a wrong clock put a year ahead comes when the clo
   await on.reaches(id, "unhealthy");
   clock.set(-YEAR_MS);
   await until("its restart", async () => {
-    clock.advance(1_000);
+    if (on.starts().length < 2) clock.advance(1_000); // then it rests: the new process would seem too slow
     return on.starts().length === 2 && (await on.call("GET", `/v1/deployments/${id}`)).body.status === "serving";
   });
 });
@@ -206,7 +206,7 @@ test("a replica that does not decode any more is unhealthy and replaced", async 
   const id = await on.deploy();
   await on.reaches(id, "serving");
   await until("its replacement", async () => {
-    clock.advance(1_000);
+    if (on.starts().length < 2) clock.advance(1_000);
     return on.starts().length === 2 && (await on.call("GET", `/v1/deployments/${id}`)).body.status === "serving";
   });
   expect(eventsOf(on, id).slice(1)).toEqual(["deployment.serving", "deployment.unhealthy", "deployment.serving"]);

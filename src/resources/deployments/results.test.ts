@@ -166,8 +166,8 @@ test("an adapter without a base that fits is refused before anything is queued",
     expect.stringContaining("is an adapter for qwen2 models, and random is a llama model"),
   ]);
   set("base_model_id", null);
-  set("base_model", "nobody/knows");
-  expect((await refused({ model: "poet" }))[3]).toContain("its base model (nobody/knows) is not on this server");
+  set("base_model", "owner/missing");
+  expect((await refused({ model: "poet" }))[3]).toContain("its base model (owner/missing) is not on this server");
   set("base_model", "random");
   set("architecture", "llama");
   expect((await refused({ model: "poet" }))[0]).toBe(201);

@@ -55,7 +55,7 @@ describe("a detection", () => {
     expect(Object.keys(clip.body.model_results)).toEqual(["detector_audio_v0"]);
   });
 
-  test("DET3 a model that fails is told, and the others count; all of them failing is a 503 that costs nothing", async () => {
+  test("DET3 a model that fails is in model_results, and the other models count; if all fail, the answer is a 503 without a charge", async () => {
     const app = open({ flags: { "detect.initial_credits": 10 } });
     const models = ["detector_v0", "detector_v1"];
     const one = await app.detect({ score: 0.2, errors: { detector_v1: "no weights" } }, { models });

@@ -39,7 +39,7 @@ describe("notifications", () => {
     expect((await app.call("GET", "/v1/config")).body.webhookSecret).toBeUndefined();
     const images = [{ image: imageOf() }, { image: "*" }];
     const { body } = await app.call("POST", "/api/detect/batch", { images });
-    await until("it to be told", () => got.length === 1);
+    await until("the notification", () => got.length === 1);
     const [first] = got as [Got];
     expect(JSON.parse(first.body)).toEqual({
       event: "batch.completed",
@@ -82,7 +82,7 @@ describe("notifications", () => {
     expect(body.webhookSecret).not.toBe(old);
     expect((await app.call("GET", "/v1/config")).body.webhookSecret).toBeUndefined();
     await app.call("POST", "/api/detect/batch", { images: [{ image: "*" }] });
-    await until("it to be told", () => got.length === 1);
+    await until("the notification", () => got.length === 1);
     expect([isSigned(got[0]!, old), isSigned(got[0]!, body.webhookSecret)]).toEqual([false, true]);
   });
 

@@ -183,7 +183,7 @@ test("a server that died between the last checkpoint and the end completes witho
   expect(existsSync(join(jobPaths(on.ctx, id).checkpoints, ".verk-tmp-1"))).toBe(false);
 });
 
-test("D9 no report is lost: a checkpoint whose steps were never told brings their metrics, samples, alarms and its event", async () => {
+test("D9 no report is lost: a checkpoint whose steps were never reported brings their metrics, samples, alarms and its event", async () => {
   const on = await app({ lives: [{ muteFrom: 4, alarmAt: 5, score: 2, crashAt: 7 }, { score: 2 }] });
   const id = on.add({ method: "grpo", rewards: scoredBy(SCORES), totalSteps: 8, saveSteps: 3 });
   await on.reaches(id, "completed", 30_000);
