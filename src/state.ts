@@ -16,7 +16,6 @@ import { GpuState } from "./resources/gpu/live.ts";
 import { LooseKeysState } from "./resources/loose_keys/live.ts";
 import { MetricsState } from "./resources/metrics/live.ts";
 import { ModelsState } from "./resources/models/live.ts";
-import { MonitorsState } from "./resources/monitors/live.ts";
 import { RegionsState } from "./resources/regions/live.ts";
 import { RewardsState } from "./resources/reward_functions/live.ts";
 import { SessionsState } from "./resources/sessions/live.ts";
@@ -43,7 +42,6 @@ export type State = {
   readonly looseKeys: LooseKeysState;
   readonly metrics: MetricsState;
   readonly models: ModelsState;
-  readonly monitors: MonitorsState;
   readonly regions: RegionsState;
   readonly rewards: RewardsState;
   readonly sessions: SessionsState;
@@ -70,7 +68,6 @@ export const newState = (ctx: Pick<Ctx, "config" | "clock">): State => ({
   looseKeys: new LooseKeysState(),
   metrics: new MetricsState(),
   models: new ModelsState(),
-  monitors: new MonitorsState(),
   regions: new RegionsState(),
   rewards: new RewardsState(ctx.config),
   sessions: new SessionsState(ctx.config),

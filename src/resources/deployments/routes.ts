@@ -153,8 +153,9 @@ const byName = (ctx: Ctx) => {
       "/chat/completions",
       ({ principal, body, request }) => {
         const { deployment, agent } = resolveModel(ctx, principal.workspaceId, body.model);
-        const agentId = agent?.id ?? null;
-        return infer(ctx, deployment, request, { path: "/chat/completions", body, keyId: principal.keyId, agentId });
+        const { keyId } = principal;
+        const by = { keyId, agentId: agent?.id ?? null, agentVersion: agent?.version ?? null };
+        return infer(ctx, deployment, request, { path: "/chat/completions", body, ...by });
       },
       {
         ...takes(ChatCompletionRequest, { kind: "chat" }),

@@ -3,6 +3,7 @@ import { asc, eq, gt, isNull, lt, lte, or, sql } from "drizzle-orm";
 import type { Ctx } from "../../context.ts";
 import { emit } from "../../events/emit.ts";
 import { newId } from "../../lib/ids.ts";
+import { takingTurns } from "../../lib/turns.ts";
 import { DAY_MS, SECOND_MS } from "../../lib/units.ts";
 import { durable, type Tx, write } from "../../platform/db/db.ts";
 import { gradually } from "../../platform/db/gradually.ts";
@@ -13,18 +14,23 @@ import { type MonitorTest, report } from "./schema.ts";
 import { mustGet } from "./service.ts";
 import { type MonitorRow, monitorChanges, monitors } from "./table.ts";
 
-const BATCH = 100; // then requests get their turn
+const BATCH = 100; // of one durable commit
 
 const insertChange = preparedInsert(monitorChanges);
 
 /** The loop: every monitor whose last evaluation is older than `monitors.interval_seconds`. */
 export async function evaluateDue(ctx: Ctx, signal: AbortSignal): Promise<void> {
   const began = ctx.clock.now();
+  const turn = takingTurns(); // a long window of a busy deployment takes tens of milliseconds
   while (!signal.aborted) {
     const rows = due(ctx, began);
     if (rows.length === 0) return;
     await prepareDevices(ctx, rows);
-    for (const { id } of rows) evaluate(ctx, id);
+    for (const { id } of rows) {
+      if (signal.aborted) break;
+      evaluate(ctx, id);
+      await turn();
+    }
     await durable(ctx.db);
     if (rows.length < BATCH) return;
   }
@@ -43,7 +49,7 @@ function due(ctx: Ctx, now: number): MonitorRow[] {
     .all();
 }
 
-/** The row is read again: it may have changed or gone while devices were listed. */
+/** The row is read again: it may have changed or gone while requests had their turn. */
 function evaluate(ctx: Ctx, id: string) {
   const row = ctx.db.select().from(monitors).where(eq(monitors.id, id)).get();
   if (!row) return;

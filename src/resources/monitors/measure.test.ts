@@ -3,10 +3,12 @@ import { eventsOf } from "../../../test/fake_replicas.ts";
 import { jobRow } from "../../../test/fake_trainers.ts";
 import { manyApps, type TestApp } from "../../../test/harness.ts";
 import { deployment, monitoring, PATH, serve } from "../../../test/monitors_kit.ts";
+import { newId } from "../../lib/ids.ts";
 import { write } from "../../platform/db/db.ts";
 import type { Gpu } from "../../platform/machine/hardware.ts";
 import * as billing from "../billing/service.ts";
 import { useProbe } from "../gpu/service.ts";
+import * as traces from "../traces/service.ts";
 import { trainingJobs, trainingMetrics } from "../training_jobs/table.ts";
 import { fanOut } from "../webhooks/delivery/fan_out.ts";
 import { webhookAttempts, webhookDeliveries } from "../webhooks/table.ts";
@@ -59,23 +61,37 @@ test("a deployment without requests has no data, which the monitor shows as it w
   expect(eventsOf(app, ids.get("alert") ?? "")).toEqual(["monitor.created", "monitor.triggered"]);
 });
 
-test("scores come through their port: the mean, and the drift against the window before", async () => {
+/** One trace with these scores, all given at one time. */
+function score(app: TestApp, deploymentId: string, values: readonly (number | boolean | string)[], name = "quality") {
+  const { workspaceA: workspaceId } = app;
+  const traceId = newId("trc", app.ctx.clock.now());
+  const times = { startedAt: app.ctx.clock.now(), durationMs: 1 };
+  traces.record(app.ctx, {
+    ...{ id: traceId, workspaceId, source: "chat", deploymentId, status: 200, capture: "none", spans: [], ...times },
+  });
+  write(app.ctx.db, () => {
+    for (const value of values) traces.addScore(app.ctx, { workspaceId, traceId, name, value, source: "person" });
+  });
+}
+
+test("metrics of scores: the mean of the window, and the drift against the window before", async () => {
   const { app, clock, tested } = started();
-  const queries: unknown[] = [];
-  app.ctx.state.monitors.scores = (_ctx, query) => {
-    queries.push(query);
-    const isReference = query.until <= clock.now() - 60_000;
-    return Array.from({ length: 100 }, (_, i) => (i < (isReference ? 10 : 60) ? 0 : 1));
-  };
+  const [one, two] = [await deployment(app, "one"), await deployment(app, "two")];
+  const zeros = (number: number) => Array.from({ length: 100 }, (_, i) => i >= number);
+  score(app, one, [50, 50]); // before the reference
+  clock.advance(600_000);
+  score(app, one, zeros(10));
+  clock.advance(60_000);
+  score(app, one, zeros(60));
+  score(app, one, ["fine"]);
+  score(app, one, [50], "other");
+  score(app, two, [50]);
   const of = (metric: string) =>
-    tested({ metric, score: "quality", window_seconds: 60, reference_window_seconds: 600 });
+    tested({ metric, score: "quality", deployment_id: one, window_seconds: 59, reference_window_seconds: 540 });
   expect(await of("score_mean")).toMatchObject({ value: 0.4, samples: 100, level: "alert" });
   expect((await of("score_ks")).value).toBeCloseTo(0.5, 12);
   expect((await of("score_psi")).value).toBeCloseTo(0.5 * Math.log(6) - 0.5 * Math.log(0.4 / 0.9), 12);
-  expect(queries.at(-1)).toEqual({
-    ...{ workspaceId: app.workspaceA, deploymentId: null, name: "quality", limit: 50_000 },
-    ...{ since: clock.now() - 660_000, until: clock.now() - 60_000 },
-  });
+  expect(await tested({ metric: "score_mean", score: "quality", window_seconds: 59 })).toMatchObject({ samples: 101 });
 });
 
 test("failed attempts of webhooks are counted in the window, by endpoint", async () => {

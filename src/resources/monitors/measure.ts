@@ -14,6 +14,7 @@ import { trainingMetrics } from "../training_jobs/table.ts";
 import { webhookAttempts, webhookDeliveries } from "../webhooks/table.ts";
 import type { Metric } from "./metrics.ts";
 import type { Measurement } from "./policy.ts";
+import { scoresBetween } from "./scores.ts";
 import type { MonitorRow } from "./table.ts";
 
 /** More observations than this are not read: the newest ones count. */
@@ -101,7 +102,7 @@ function errorRate(from: Measuring): Measured {
 function scoresOf({ ctx, row }: Measuring, since: number, until: number): number[] {
   const { workspaceId, deploymentId, score } = row;
   const query = { workspaceId, deploymentId, name: score ?? "", since, until, limit: MOST_VALUES };
-  return ctx.state.monitors.scores(ctx, query);
+  return scoresBetween(ctx, query);
 }
 
 function scoreMean(from: Measuring): Measured {

@@ -3,7 +3,7 @@ import type { Ctx } from "../../context.ts";
 import { traceScores as scores, traces } from "../traces/table.ts";
 
 /** `since` counts, `until` does not. `deploymentId`: null for all deployments of the workspace. */
-export type ScoreQuery = {
+type ScoreQuery = {
   workspaceId: string;
   deploymentId: string | null;
   name: string;
@@ -12,12 +12,10 @@ export type ScoreQuery = {
   /** The newest ones, at most this many. */
   limit: number;
 };
-/** Values of a score. Booleans count as 0 and 1. */
-export type ScoreSource = (ctx: Pick<Ctx, "db">, query: ScoreQuery) => number[];
-
-/** Scores of traces, by the time at which they were given. Categories and texts have no value. */
-export const scoresOfTraces: ScoreSource = ({ db }, { workspaceId, deploymentId, name, since, until, limit }) =>
-  db
+/** Scores of traces, by the time at which they were given. Booleans count as 0 and 1. Categories and texts have no value. */
+export function scoresBetween({ db }: Pick<Ctx, "db">, query: ScoreQuery): number[] {
+  const { workspaceId, deploymentId, name, since, until, limit } = query;
+  return db
     .select({ value: scores.value })
     .from(scores)
     .innerJoin(traces, eq(traces.id, scores.traceId))
@@ -35,3 +33,4 @@ export const scoresOfTraces: ScoreSource = ({ db }, { workspaceId, deploymentId,
     .limit(limit)
     .all()
     .map(({ value }) => value as number);
+}

@@ -99,7 +99,7 @@ export function create(ctx: Ctx, principal: Principal, input: CreateMonitor): Mo
   return row;
 }
 
-/** A new rule begins to count again. The severity stays until the next evaluation. */
+/** A changed rule begins to count again. The severity stays until the next evaluation. */
 export function update(ctx: Ctx, workspaceId: string, id: string, input: UpdateMonitor): MonitorRow {
   const now = ctx.clock.now();
   return naming(input.name ?? "", () =>
@@ -108,8 +108,7 @@ export function update(ctx: Ctx, workspaceId: string, id: string, input: UpdateM
       const comparison = input.comparison ?? before.comparison;
       const thresholds = input.thresholds ? thresholdsOf(input.thresholds) : before;
       const { alert, warning, alertRecovery, warningRecovery } = mustBeOrdered(comparison, thresholds);
-      const set = {
-        name: input.name ?? before.name,
+      const rule = {
         comparison,
         ...{ alert, warning, alertRecovery, warningRecovery },
         windowMs: milliseconds(input.window_seconds) ?? before.windowMs,
@@ -118,10 +117,14 @@ export function update(ctx: Ctx, workspaceId: string, id: string, input: UpdateM
         recoveryEvaluations: input.recovery_evaluations ?? before.recoveryEvaluations,
         noData: input.no_data ?? before.noData,
         minSamples: input.min_samples ?? before.minSamples,
+      };
+      const isNew = (Object.keys(rule) as (keyof typeof rule)[]).some((field) => rule[field] !== before[field]);
+      const set = {
+        name: input.name ?? before.name,
+        ...rule,
         ...(input.online_evaluation === undefined ? {} : onlineOf(ctx, input, before)),
-        state: { ...before.state, runs: NO_RUNS },
+        ...(isNew ? { state: { ...before.state, runs: NO_RUNS }, evaluatedAt: null } : {}), // null: due at once
         metadata: input.metadata ?? before.metadata,
-        evaluatedAt: null, // the next tick judges by the new rule
         updatedAt: now,
       };
       const row = { ...before, ...set };

@@ -59,6 +59,7 @@ export function toTrace({
     model: row.model,
     adapter,
     agentId: call.agentId ?? null,
+    agentVersion: call.agentVersion ?? null,
     capture,
     redact: row.captureRedact,
     status: outcome.status,
