@@ -78,7 +78,7 @@ test("an agent answers as model by name, version and id, with its fields as defa
     const { data } = (await app.call("GET", `/v1/traces?deployment_id=${id}`)).body;
     return data.length === 3 ? data : undefined;
   });
-  expect(requests.map((each: { agent_id: string }) => each.agent_id)).toEqual([agent.id, agent.id, agent.id]);
+  for (const each of requests) expect(each).toMatchObject({ agent_id: agent.id, agent_version: 1 });
   const foreign = await app.call(
     "POST",
     "/v1/chat/completions",
@@ -143,6 +143,12 @@ test.each([
   expect(merge(AGENT, body)).toEqual({ model: "a@2", temperature: 0.2, ...expected });
 });
 
+test("tools of a request come without the agent's choice, which may name another tool", () => {
+  const agent = { ...AGENT, tools: [TOOL as never], sampling: { tool_choice: "required" } };
+  expect(merge(agent, {})).toEqual({ model: "a@2", tools: [TOOL], tool_choice: "required" });
+  expect(merge(agent, { tools: [] })).toEqual({ model: "a@2", tools: [] });
+});
+
 test("max_tokens of a request overrides max_completion_tokens of the agent", () => {
   const agent = { ...AGENT, sampling: { max_completion_tokens: 5 } };
   expect(merge(agent, { max_tokens: 9 })).toEqual({ model: "a@2", max_tokens: 9 });
@@ -164,7 +170,8 @@ test("a deployment comes before an agent of the same name, and an agent without 
 
 test("agents are listed as models after the deployments, page by page, while their deployment is active", async () => {
   const { app, id } = await started("z-served");
-  for (const name of ["b", "a", "c"]) await create(app, { name, deployment: name === "c" ? id : "z-served" });
+  const deployments = { b: "z-served", a: "z-served", c: id, d: "test/model" };
+  for (const [name, deployment] of Object.entries(deployments)) await create(app, { name, deployment });
   const agent = await create(app, { name: "a", deployment: "z-served" });
   const names: string[] = [];
   for (let after = ""; ; ) {
@@ -173,7 +180,12 @@ test("agents are listed as models after the deployments, page by page, while the
     if (!has_more) break;
     after = `&after=${names.at(-1)}`;
   }
-  expect(names).toEqual(["z-served", "a", "b", "c"]);
+  expect(names).toEqual(["z-served", "a", "b", "c", "d"]);
+  for (const model of names)
+    expect((await app.call("POST", "/v1/chat/completions", { model, messages: [USER] })).status).toBe(200);
+  await app.call("DELETE", `${PATH}/b@1`);
+  const rest = (await app.call("GET", "/v1/models?after=b")).body.data;
+  expect(rest.map((each: { id: string }) => each.id)).toEqual(["c", "d"]);
   const { body } = await app.call("GET", "/v1/models/a");
   expect(body).toMatchObject({ id: "a", object: "model", agent: { id: agent.id, version: 2 }, deployment: { id } });
   await app.call("POST", `/v1/deployments/${id}/stop`);
