@@ -197,6 +197,20 @@ test("a monitor is evaluated once in its interval, at once after a change, and w
   expect(await at()).toBe("2025-12-31T23:00:29.000Z");
 });
 
+test("a changed rule begins to count again, and a new name does not", async () => {
+  const { app, create, get, evaluate } = started();
+  const { id } = await create({ thresholds: { alert: 1e6 }, evaluations: 2 });
+  const patch = (json: object) => app.call("PATCH", `${PATH}/${id}`, json);
+  const severity = async () => (await get(id)).severity;
+  await evaluate();
+  await patch({ min_samples: 2 });
+  await evaluate();
+  expect(await severity()).toBe("ok");
+  await patch({ name: "renamed", metadata: { a: "b" }, evaluations: 2 });
+  await evaluate();
+  expect(await severity()).toBe("alert");
+});
+
 test("a restart keeps the severity, the measurements in a row and the events that were sent", async () => {
   const { app, clock, create, evaluate } = started();
   const made = await create({ thresholds: { alert: 1e6 }, evaluations: 3 });
