@@ -1,11 +1,12 @@
 import type { Ctx } from "../../context.ts";
 import { keepOpen } from "../../http/connection.ts";
 import { flush } from "./flush.ts";
-import { type Position, wholeRows } from "./query.ts";
-import { presentTrace, type TraceFilter } from "./schema.ts";
-import { mustNameScore, scoresOf } from "./service.ts";
+import { type Position, positions, rowsAt } from "./query.ts";
+import type { TraceFilter } from "./schema.ts";
+import { mustNameScore, withScores } from "./service.ts";
 
-const BATCH = 200;
+const BATCH = 500;
+const ROWS = 10; // in memory at a time: one may have megabytes of content
 const HEADERS = {
   "content-type": "application/x-ndjson; charset=utf-8",
   "content-disposition": 'attachment; filename="traces.jsonl"',
@@ -17,23 +18,21 @@ export function exported(ctx: Ctx, request: Request, workspaceId: string, filter
   flush(ctx);
   keepOpen(ctx, request);
   const encoder = new TextEncoder();
+  let batch: Position[] = [];
   let after: Position | undefined;
+  let isLast = false;
   const body = new ReadableStream<Uint8Array>({
     async pull(controller) {
-      await new Promise(setImmediate); // requests get their turn between two batches
+      await new Promise(setImmediate); // requests get their turn in between
       if (ctx.closing.aborted) return controller.error(ctx.closing.reason);
-      const rows = wholeRows(ctx.db, workspaceId, filter, { order: "oldest", after, limit: BATCH });
-      const scores = Map.groupBy(
-        scoresOf(
-          ctx,
-          rows.map(({ id }) => id),
-        ),
-        ({ traceId }) => traceId,
-      );
-      const lines = rows.map((row) => `${JSON.stringify(presentTrace(row, scores.get(row.id) ?? []))}\n`);
-      if (lines.length > 0) controller.enqueue(encoder.encode(lines.join("")));
-      after = rows.at(-1);
-      if (rows.length < BATCH) controller.close();
+      if (batch.length === 0 && !isLast) {
+        batch = positions(ctx.db, workspaceId, filter, { order: "oldest", after, limit: BATCH });
+        after = batch.at(-1);
+        isLast = batch.length < BATCH;
+      }
+      const lines = withScores(ctx, rowsAt(ctx.db, batch.splice(0, ROWS))).map((trace) => `${JSON.stringify(trace)}\n`);
+      controller.enqueue(encoder.encode(lines.join(""))); // an empty chunk too: without one there is no further pull
+      if (batch.length === 0 && isLast) controller.close();
     },
   });
   return new Response(request.method === "HEAD" ? null : body, { headers: HEADERS });

@@ -1,6 +1,7 @@
 /** Filters, pages, full text, export, retention, and spans of other programs. No process starts. */
 import { afterEach, describe, expect, test } from "bun:test";
 import { fakeClock, manyApps, type TestApp } from "../../../test/harness.ts";
+import { insert } from "../../../test/lists_kit.ts";
 import { deploymentRow } from "../../../test/money_deeds.ts";
 import { DAY_MS } from "../../lib/units.ts";
 import { write } from "../../platform/db/db.ts";
@@ -173,6 +174,38 @@ test("rollouts: a step that is reported twice is stored once, with its reward as
   const { data } = (await app.call("GET", "/v1/traces?source=rollout&score=reward&min_score=1")).body;
   expect(data).toMatchObject([{ source: "rollout", job_id: "job_1", step: 3, completion_tokens: 1 }]);
   expect(await found(app, "job_id=job_1")).toHaveLength(1);
+});
+
+test("rollouts go with their job; those of other jobs stay", async () => {
+  const app = open();
+  const samples = [{ prompt: "2 + 2", completion: "four", reward: 1, tokens: 1, truncated: false, error: null }];
+  const now = app.ctx.clock.now();
+  write(app.ctx.db, (tx) => {
+    for (const jobId of ["job_a", "job_b", "job_c"])
+      storeRollouts(app.ctx, tx, { workspaceId: app.workspaceA, jobId, step: 1, model: "tiny", samples });
+  });
+  insert(app, "training_jobs", "job_b", now, {});
+  await prune(app.ctx);
+  expect((await app.call("GET", "/v1/traces")).body.data).toMatchObject([{ job_id: "job_b" }]);
+  expect(await found(app, "q=four")).toHaveLength(1);
+});
+
+test("a conversation counts its traces, also after some of them were removed", async () => {
+  const clock = fakeClock();
+  const app = open({ clock, flags: { "traces.retention_days": 2 } });
+  const talk = (promptTokens: number) =>
+    add(app, { source: "otlp", capture: "metadata", conversationId: "talk", promptTokens, completionTokens: 1 });
+  for (const tokens of [5, 7]) talk(tokens);
+  clock.advance(DAY_MS);
+  talk(11);
+  const sums = async () => (await app.call("GET", "/v1/conversations")).body.data;
+  expect(await sums()).toMatchObject([{ trace_count: 3, prompt_tokens: 23, completion_tokens: 3 }]);
+  clock.advance(1.5 * DAY_MS);
+  await prune(app.ctx);
+  expect(await sums()).toMatchObject([{ trace_count: 1, prompt_tokens: 11, completion_tokens: 1 }]);
+  clock.advance(DAY_MS);
+  await prune(app.ctx);
+  expect(await sums()).toEqual([]);
 });
 
 test("sample: a repeatable share of the captured traces", () => {

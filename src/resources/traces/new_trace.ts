@@ -24,8 +24,8 @@ export type NewTrace = Pick<TraceRow, "workspaceId" | "source" | "status" | "sta
     conversationId?: string | null | undefined;
     metadata?: Readonly<Record<string, unknown>> | null | undefined;
     parameters?: Readonly<Record<string, unknown>> | null | undefined;
-    /** Read when the trace is stored, not in the request. */
-    content?: (() => Content) | undefined;
+    /** Read when the trace is stored, not in the request. Undefined: there is more content than a trace may keep. */
+    content?: (() => Content | undefined) | undefined;
     /** About the size of the content in memory. */
     bytes?: number;
   };

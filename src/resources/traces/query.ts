@@ -3,7 +3,7 @@
  * unary plus, which hides their column from the planner. A range over durations or scores chooses only if few rows
  * match; otherwise a page is found soon by time alone.
  */
-import { and, getTableColumns, gte, inArray, lt, type SQL, sql } from "drizzle-orm";
+import { and, desc, getTableColumns, gte, inArray, lt, lte, type SQL, sql } from "drizzle-orm";
 import type { SQLiteColumn } from "drizzle-orm/sqlite-core";
 import { requireId } from "../../http/answer/cursor.ts";
 import { timeOf } from "../../lib/ids.ts";
@@ -98,18 +98,24 @@ const isFew = (db: Db, rows: SQL): boolean =>
 
 export type Position = { createdAt: number; seq: number };
 
-/** An id is a position whether or not its trace still exists. */
+/** An id is a position whether or not its trace still exists: if not, the place is before the trace with the id before. */
 export function positionOf(db: Db, after: string): Position {
   requireId(traces, after);
-  const { createdAt, seq } = traces;
-  const found = db.select({ createdAt, seq }).from(traces).where(sql`${traces.id} = ${after}`).get();
-  return found ?? { createdAt: timeOf(after), seq: 0 };
+  const { id, createdAt, seq } = traces;
+  const found = db.select({ id, createdAt, seq }).from(traces).where(lte(id, after)).orderBy(desc(id)).limit(1).get();
+  if (!found) return { createdAt: timeOf(after), seq: 0 };
+  return { createdAt: found.createdAt, seq: found.id === after ? found.seq : found.seq + 1 };
 }
 
 type Slice = { order: "newest" | "oldest"; after: Position | undefined; limit: number };
 
 /** The traces of a page, in its order. The builder has no INDEXED BY, so the rows are read in a second query. */
-function seqsOf(db: Db, workspaceId: string, filter: TraceFilter, { order, after, limit }: Slice): number[] {
+export function positions(
+  db: Db,
+  workspaceId: string,
+  filter: TraceFilter,
+  { order, after, limit }: Slice,
+): Position[] {
   const given = conditions(db, workspaceId, filter);
   const chooser = given.find(({ mayChoose }) => mayChoose);
   const { createdAt, seq } = traces;
@@ -125,23 +131,21 @@ function seqsOf(db: Db, workspaceId: string, filter: TraceFilter, { order, after
   const index = chooser?.index ?? "traces_newest";
   const by = sql.raw(index === "" ? "not indexed" : `indexed by ${index}`);
   const ordered = sql`order by ${createdAt} ${direction}, ${seq} ${direction} limit ${limit}`;
-  return db
-    .all<{ seq: number }>(sql`select ${seq} from ${traces} ${by} where ${where} ${ordered}`)
-    .map((row) => row.seq);
+  return db.all(sql`select ${createdAt} as "createdAt", ${seq} from ${traces} ${by} where ${where} ${ordered}`);
 }
 
-const ALL = getTableColumns(traces);
-const { parameters: _p, spans: _s, input: _i, output: _o, externalId: _e, ...SUMMARY } = ALL;
+const { parameters: _p, spans: _s, input: _i, output: _o, externalId: _e, ...SUMMARY } = getTableColumns(traces);
 
 /** Without content, spans and parameters. */
 export function summaries(db: Db, workspaceId: string, filter: TraceFilter, slice: Slice): SummaryRow[] {
-  const seqs = seqsOf(db, workspaceId, filter, slice);
-  return inOrder(seqs, db.select(SUMMARY).from(traces).where(inArray(traces.seq, seqs)).all());
+  const page = positions(db, workspaceId, filter, slice).map(({ seq }) => seq);
+  return inOrder(page, db.select(SUMMARY).from(traces).where(inArray(traces.seq, page)).all());
 }
 
-export function wholeRows(db: Db, workspaceId: string, filter: TraceFilter, slice: Slice): TraceRow[] {
-  const seqs = seqsOf(db, workspaceId, filter, slice);
-  return inOrder(seqs, db.select().from(traces).where(inArray(traces.seq, seqs)).all());
+/** A trace that was removed in between is left out. */
+export function rowsAt(db: Db, some: readonly Position[]): TraceRow[] {
+  const page = some.map(({ seq }) => seq);
+  return inOrder(page, db.select().from(traces).where(inArray(traces.seq, page)).all());
 }
 
 function inOrder<R extends { seq: number }>(seqs: readonly number[], rows: readonly R[]): R[] {

@@ -4,7 +4,7 @@ import type { Ctx } from "../../context.ts";
 import { newId } from "../../lib/ids.ts";
 import type { Tx } from "../../platform/db/db.ts";
 import { preparedInsert } from "../../platform/db/row.ts";
-import { removeRows } from "./remove.ts";
+import { removeWhere } from "./remove.ts";
 import { insertTrace, toRow } from "./store.ts";
 import { traceScores, traces } from "./table.ts";
 
@@ -50,9 +50,3 @@ export function storeRollouts(ctx: Ctx, tx: Tx, { workspaceId, jobId, step, mode
     });
   }
 }
-
-/** Called when the job is deleted. */
-export const removeRollouts = (tx: Tx, jobId: string) => removeWhere(tx, eq(traces.jobId, jobId));
-
-const removeWhere = (tx: Tx, where: ReturnType<typeof and>) =>
-  void removeRows(tx, tx.select({ seq: traces.seq }).from(traces).where(where).all());

@@ -10,16 +10,7 @@ import { replay } from "./conversations/replay.ts";
 import { Conversation, ConversationSummary, Replay, ReplayConversation } from "./conversations/schema.ts";
 import { exported } from "./export.ts";
 import { ExportedTraces, ExportTraces, ingest } from "./otlp/ingest.ts";
-import {
-  CreateScore,
-  presentScore,
-  presentTrace,
-  Score,
-  Trace,
-  TraceFilter,
-  TraceQuery,
-  TraceSummary,
-} from "./schema.ts";
+import { CreateScore, presentScore, Score, Trace, TraceFilter, TraceQuery, TraceSummary } from "./schema.ts";
 import * as traces from "./service.ts";
 
 export const routes = (ctx: Ctx) =>
@@ -39,10 +30,7 @@ const traceRoutes = (ctx: Ctx) => {
     })
     .get(
       "/:id",
-      ({ principal, params }) => {
-        const row = traces.mustGet(ctx, principal.workspaceId, params.id);
-        return presentTrace(row, traces.scoresOf(ctx, [row.id]));
-      },
+      ({ principal, params }) => traces.withScores(ctx, [traces.mustGet(ctx, principal.workspaceId, params.id)])[0],
       { detail: describe("Get a trace with its spans, content and scores", { 200: Trace }) },
     )
     .post(
@@ -86,7 +74,7 @@ const conversationRoutes = (ctx: Ctx) => {
     .post(
       "/:id/replay",
       ({ principal, params, body, request }) =>
-        replay(ctx, principal, conversations.mustGet(ctx, principal.workspaceId, params.id), body, request.signal),
+        replay(ctx, principal, conversations.mustGet(ctx, principal.workspaceId, params.id), body, request),
       {
         ...takes(ReplayConversation),
         detail: describe(

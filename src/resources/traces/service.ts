@@ -4,10 +4,11 @@ import { AppError } from "../../lib/errors.ts";
 import { newId } from "../../lib/ids.ts";
 import { write } from "../../platform/db/db.ts";
 import { preparedInsert, preparedRow } from "../../platform/db/row.ts";
+import { deployments } from "../deployments/table.ts";
 import { dropped, flush, scheduleFlush } from "./flush.ts";
 import type { NewTrace } from "./new_trace.ts";
 import { positionOf, summaries } from "./query.ts";
-import { presentSummary, type TraceQuery } from "./schema.ts";
+import { presentSummary, presentTrace, type TraceQuery } from "./schema.ts";
 import { redactorFor, secretsOf } from "./store.ts";
 import { type ScoreRow, type TraceRow, traceScores, traces } from "./table.ts";
 
@@ -51,13 +52,20 @@ export function mustNameScore({ score, min_score, max_score }: Omit<TraceQuery, 
   throw new AppError("schema", `${param}: needs the name of a score: add score=NAME`, { param });
 }
 
-export const scoresOf = (ctx: Ctx, ids: readonly string[]): ScoreRow[] =>
+const scoresOf = (ctx: Ctx, ids: readonly string[]): ScoreRow[] =>
   ctx.db
     .select()
     .from(traceScores)
     .where(inArray(traceScores.traceId, [...ids]))
     .orderBy(asc(traceScores.createdAt), asc(traceScores.id))
     .all();
+
+/** Traces as the API shows them. */
+export function withScores(ctx: Ctx, rows: readonly TraceRow[]) {
+  const ids = rows.map(({ id }) => id);
+  const scores = Map.groupBy(scoresOf(ctx, ids), ({ traceId }) => traceId);
+  return rows.map((row) => presentTrace(row, scores.get(row.id) ?? []));
+}
 
 export type NewScore = {
   workspaceId: string;
@@ -74,18 +82,18 @@ export type NewScore = {
 const LONGEST_CATEGORY = 100;
 const insertScore = preparedInsert(traceScores);
 
-/** Joins the open commit if there is one. Comments and texts lose secrets as content does. */
+/** Joins the open commit if there is one. Its texts lose what the content of the trace loses: they may quote it. */
 export function addScore(ctx: Ctx, score: NewScore): ScoreRow {
   const { workspaceId, value } = score;
   const trace = mustGet(ctx, workspaceId, score.traceId);
-  const redactor = redactorFor(ctx, []);
+  const redactor = redactorFor(ctx, patternsOf(ctx, trace));
   const clean = (text: string) => redactor.text(text, secretsOf(ctx, workspaceId));
   const now = ctx.clock.now();
   const row: ScoreRow = {
     id: newId("scr", now),
     workspaceId,
     traceId: trace.id,
-    name: score.name,
+    name: clean(score.name),
     kind: score.kind ?? kindOf(value),
     value: typeof value === "string" ? null : Number(value),
     label: typeof value === "string" ? clean(value) : null,
@@ -99,6 +107,12 @@ export function addScore(ctx: Ctx, score: NewScore): ScoreRow {
   return row;
 }
 
+function patternsOf(ctx: Ctx, { deploymentId }: TraceRow): readonly string[] {
+  if (deploymentId === null) return [];
+  const { id, captureRedact } = deployments;
+  return ctx.db.select({ captureRedact }).from(deployments).where(eq(id, deploymentId)).get()?.captureRedact ?? [];
+}
+
 function kindOf(value: NewScore["value"]): ScoreRow["kind"] {
   if (typeof value === "number") return "number";
   if (typeof value === "boolean") return "boolean";
@@ -107,11 +121,15 @@ function kindOf(value: NewScore["value"]): ScoreRow["kind"] {
 
 type Sample = { workspaceId: string; deploymentId: string; since: number; rate: number; limit?: number };
 const BUCKETS = 10_000;
+const SPREAD = 2_654_435_761; // shares no factor with BUCKETS: neighbours fall into buckets far apart
 
-/** A share of the captured traces since a time, oldest first. The choice depends on the id alone: it is repeatable. */
+/**
+ * A share of the captured traces since a time, oldest first. The choice depends on the trace alone, so it is
+ * repeatable. A caller that gets `limit` traces goes on from the `createdAt` of the last one.
+ */
 export function sample(ctx: Ctx, { workspaceId, deploymentId, since, rate, limit = 1_000 }: Sample): TraceRow[] {
   flush(ctx);
-  const rows = ctx.db
+  return ctx.db
     .select()
     .from(traces)
     .where(
@@ -120,12 +138,12 @@ export function sample(ctx: Ctx, { workspaceId, deploymentId, since, rate, limit
         sql`+${traces.workspaceId} = ${workspaceId}`,
         gte(traces.createdAt, since),
         eq(traces.capture, "full"),
+        sql`(${traces.seq} * ${SPREAD}) % ${BUCKETS} < ${rate * BUCKETS}`,
       ),
     )
     .orderBy(asc(traces.createdAt), asc(traces.seq))
     .limit(limit)
     .all();
-  return rows.filter(({ id }) => Number(Bun.hash(id) % BigInt(BUCKETS)) < rate * BUCKETS);
 }
 
 /** Called when the workspace is deleted. The loop removes its traces in small commits. */

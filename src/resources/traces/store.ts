@@ -13,6 +13,8 @@ import { insertText, textsIn } from "./text.ts";
 
 const MAX_CONTENT = 1024 * 1024; // characters of JSON; larger content is not stored
 const MAX_METADATA = 16;
+const LONGEST_NAME = 200;
+const LONGEST_VALUE = 512;
 const MAX_REDACTORS = 200;
 /** Names that a client may give a conversation. Others are ignored. */
 export const CONVERSATION_ID = /^[\w.:@+=-]{1,200}$/;
@@ -27,18 +29,26 @@ export function toRow(ctx: Ctx, trace: NewTrace, createdAt: number): NewRow {
   return {
     ...row,
     // Names of outside programs may hold anything.
-    ...(trace.source === "otlp" ? (clean(pick(row)) as ReturnType<typeof pick>) : {}),
+    ...(trace.source === "otlp" ? cleanNames(row, clean) : {}),
     capture: trace.capture === "full" && !content ? "metadata" : trace.capture,
     conversationId: keepsMetadata ? conversationOf(trace.conversationId, clean) : null,
-    metadata: keepsMetadata ? (clean(pairsOf(trace.metadata)) as Record<string, string>) : {},
-    parameters: keepsMetadata && trace.parameters ? (clean(trace.parameters) as Record<string, unknown>) : null,
-    spans: content?.toolCalls ? withToolCalls(trace, content.toolCalls) : [...trace.spans],
+    metadata: keepsMetadata ? pairsOf(trace.metadata, clean) : {},
+    parameters: keepsMetadata && trace.parameters ? parametersOf(trace.parameters, clean) : null,
+    spans: spansOf(trace, content?.toolCalls ?? [], clean),
     input: content?.input ?? null,
     output: content?.output ?? null,
   };
 }
 
-const pick = ({ model, errorCode, agentId }: ReturnType<typeof base>) => ({ model, errorCode, agentId });
+const cleanNames = ({ model, errorCode, agentId }: ReturnType<typeof base>, clean: Clean) => ({
+  model: cleanName(model, clean),
+  errorCode: cleanName(errorCode, clean),
+  agentId: cleanName(agentId, clean),
+});
+
+/** Cut only once it is clean: a half of a secret does not look like one. */
+const cleanName = (name: string | null, clean: Clean) =>
+  name === null ? null : (clean(name) as string).slice(0, LONGEST_NAME);
 
 const base = (trace: NewTrace, createdAt: number) => ({
   id: trace.id ?? newId("trc", createdAt),
@@ -82,10 +92,12 @@ function cleaner(ctx: Ctx, { workspaceId, redact = [] }: NewTrace): Clean {
 export function redactorFor(ctx: Ctx, patterns: readonly string[]): Redactor {
   const { redactors } = ctx.state.traces;
   const key = JSON.stringify(patterns);
-  const known = redactors.get(key) ?? new Redactor(patterns);
+  const known = redactors.get(key);
+  if (known) return known;
+  const made = new Redactor(patterns);
   if (redactors.size >= MAX_REDACTORS) redactors.clear();
-  redactors.set(key, known);
-  return known;
+  redactors.set(key, made);
+  return made;
 }
 
 /** The values are opened again only after a secret was changed. */
@@ -101,8 +113,9 @@ export function secretsOf(ctx: Ctx, workspaceId: string): readonly string[] {
 }
 
 function cleanContent({ content }: NewTrace, clean: Clean): Content | undefined {
-  if (!content) return undefined;
-  const { toolCalls = [], ...whole } = content();
+  const read = content?.();
+  if (!read) return undefined;
+  const { toolCalls = [], ...whole } = read;
   if (JSON.stringify(whole).length > MAX_CONTENT) return undefined;
   return { ...(clean(whole) as Content), toolCalls: clean(toolCalls) as string[] };
 }
@@ -112,18 +125,27 @@ function conversationOf(id: string | null | undefined, clean: Clean): string | n
   return typeof id === "string" && CONVERSATION_ID.test(id) && clean(id) === id ? id : null;
 }
 
-/** The first pairs of the request that fit the rule for metadata. */
-function pairsOf(metadata: NewTrace["metadata"]): Record<string, string> {
+/** The first pairs of the request that fit the rule for metadata, cut only once they are clean. */
+function pairsOf(metadata: NewTrace["metadata"], clean: Clean): Record<string, string> {
   const pairs = Object.entries(metadata ?? {}).flatMap(([name, value]): [string, string][] => {
     const isPlain = typeof value === "string" || typeof value === "number" || typeof value === "boolean";
-    return isPlain && name.length <= 64 ? [[name, String(value).slice(0, 512)]] : [];
+    return isPlain && name.length <= 64 ? [[name, String(value)]] : [];
   });
-  return Object.fromEntries(pairs.slice(0, MAX_METADATA));
+  const kept = clean(Object.fromEntries(pairs.slice(0, MAX_METADATA))) as Record<string, string>;
+  return Object.fromEntries(Object.entries(kept).map(([name, value]) => [name, value.slice(0, LONGEST_VALUE)]));
 }
 
-const withToolCalls = ({ spans, durationMs }: NewTrace, names: readonly string[]): Span[] => [
-  ...spans,
-  ...names.map((tool) => ({
+function parametersOf(parameters: object, clean: Clean): Record<string, unknown> | null {
+  const isTooLarge = JSON.stringify(parameters).length > MAX_CONTENT;
+  return isTooLarge ? null : (clean(parameters) as Record<string, unknown>);
+}
+
+/** Tools have names of clients: each name is cleaned. */
+const spansOf = ({ spans, durationMs }: NewTrace, toolCalls: readonly string[], clean: Clean): Span[] => [
+  ...spans.map((span) =>
+    span.name === "tool_call" ? { ...span, attributes: clean(span.attributes) as Span["attributes"] } : span,
+  ),
+  ...toolCalls.map((tool) => ({
     name: "tool_call" as const,
     start_ms: durationMs,
     duration_ms: 0,
@@ -140,15 +162,24 @@ const insertRow = prepared((db: Db) => {
 });
 
 const touch = prepared((db: Db) => {
-  const [workspaceId, id, at] = ["workspaceId", "id", "at"].map((name) => sql.placeholder(name));
-  return db
-    .insert(conversations)
-    .values({ workspaceId: sql`${workspaceId}`, id: sql`${id}`, createdAt: sql`${at}`, lastAt: sql`${at}` })
-    .onConflictDoUpdate({
-      target: [conversations.workspaceId, conversations.id],
-      set: { lastAt: sql`max(last_at, ${at})` },
-    })
-    .prepare();
+  const given = (name: string) => sql`${sql.placeholder(name)}`;
+  const values = {
+    workspaceId: given("workspaceId"),
+    id: given("id"),
+    createdAt: given("at"),
+    lastAt: given("at"),
+    traceCount: 1,
+    promptTokens: given("prompt"),
+    completionTokens: given("completion"),
+  };
+  const set = {
+    lastAt: sql`max(last_at, excluded.last_at)`,
+    traceCount: sql`trace_count + 1`,
+    promptTokens: sql`prompt_tokens + excluded.prompt_tokens`,
+    completionTokens: sql`completion_tokens + excluded.completion_tokens`,
+  };
+  const target = [conversations.workspaceId, conversations.id];
+  return db.insert(conversations).values(values).onConflictDoUpdate({ target, set }).prepare();
 });
 
 /** False: the span was sent before. */
@@ -160,6 +191,6 @@ export function insertTrace(tx: Tx, row: NewRow): boolean {
   const { workspaceId, conversationId: id, createdAt: at } = row;
   if (row.input !== null || row.output !== null)
     insertText(tx, Number(lastInsertRowid), workspaceId, textsIn([row.input, row.output]).join("\n"));
-  if (id !== null) touch(tx).run({ workspaceId, id, at });
+  if (id !== null) touch(tx).run({ workspaceId, id, at, prompt: row.promptTokens, completion: row.completionTokens });
   return true;
 }

@@ -78,6 +78,9 @@ export const conversations = sqliteTable(
     id: text("id").notNull(),
     createdAt: integer("created_at").notNull(),
     lastAt: integer("last_at").notNull(),
+    traceCount: integer("trace_count").notNull(),
+    promptTokens: integer("prompt_tokens").notNull(),
+    completionTokens: integer("completion_tokens").notNull(),
   },
   (t) => [primaryKey({ columns: [t.workspaceId, t.id] })],
 );

@@ -82,6 +82,9 @@ test.each([false, true])("capture full keeps content without what the patterns m
     parameters: { stop: ["END"], stream },
   });
   if (stream) expect(trace.ttft_ms).toBeGreaterThan(0);
+  const quote = { name: "note", value: "it quotes 4111111111111111", kind: "text", comment: "w1" };
+  const { body: score } = await on.call("POST", `/v1/traces/${trace.id}/scores`, quote);
+  expect(score).toMatchObject({ value: "it quotes [redacted]", comment: "[redacted]" });
 });
 
 test("text completions and embeddings have traces too", async () => {

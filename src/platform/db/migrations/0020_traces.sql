@@ -66,12 +66,15 @@ CREATE TABLE trace_scores (
 CREATE INDEX trace_scores_trace ON trace_scores (trace_id, created_at);
 CREATE INDEX trace_scores_name ON trace_scores (workspace_id, name, value);
 
--- `id` is the text of the client.
+-- `id` is the text of the client. The sums are those of its traces: one that has no trace left is removed.
 CREATE TABLE conversations (
-  workspace_id TEXT NOT NULL,
-  id           TEXT NOT NULL,
-  created_at   INTEGER NOT NULL,
-  last_at      INTEGER NOT NULL,
+  workspace_id      TEXT NOT NULL,
+  id                TEXT NOT NULL,
+  created_at        INTEGER NOT NULL,
+  last_at           INTEGER NOT NULL,
+  trace_count       INTEGER NOT NULL,
+  prompt_tokens     INTEGER NOT NULL,
+  completion_tokens INTEGER NOT NULL,
   PRIMARY KEY (workspace_id, id)
 ) STRICT;
 CREATE INDEX conversations_newest ON conversations (workspace_id, created_at, id);

@@ -1,92 +1,98 @@
 /** The answer of a request whose deployment captures content. It is read after the request has ended. */
 import type { ToolCallDelta } from "../../../lib/chat/chat_completion.ts";
 
-const MAX_BYTES = 2 * 1024 * 1024; // beyond it the answer is not captured
+const MAX_CHARACTERS = 1024 * 1024; // a longer answer is not captured
+const BATCH_BYTES = 64 * 1024; // a stream is many times as long as its text, so it is read in parts
 
-type Message = { role: "assistant"; content: string; tool_calls?: { function: { name: string; arguments: string } }[] };
-type Chunk = {
-  choices?: { index: number; text?: string; delta?: { content?: string | null; tool_calls?: ToolCallDelta[] } }[];
-};
-type Whole = { choices?: { message?: { tool_calls?: Message["tool_calls"] | undefined }; text?: string }[] };
+type ToolCall = { id?: string; type: "function"; function: { name: string; arguments: string } };
+type Message = { role: "assistant"; content: string; tool_calls?: ToolCall[] };
+type Delta = { content?: string | null; tool_calls?: ToolCallDelta[] };
+type Chunk = { choices?: { index: number; text?: string; delta?: Delta }[] };
+type Whole = { choices?: { message?: { tool_calls?: ToolCall[] | undefined }; text?: string }[] };
+type Output = (string | { tool_calls?: ToolCall[] | undefined })[];
 
 export class CapturedOutput {
+  #whole: string | undefined;
   #chunks: Uint8Array[] = [];
-  #text: string | undefined;
-  #bytes = 0;
+  #chunkBytes = 0;
+  readonly #decoder = new TextDecoder();
+  #line = "";
+  readonly #choices: (Message | string)[] = [];
+  #characters = 0;
 
+  /** About the size in memory. */
   get bytes(): number {
-    return this.#bytes;
+    return (this.#whole?.length ?? 0) + this.#chunkBytes + this.#characters;
   }
 
+  /** A part of a streamed answer. */
   add(chunk: Uint8Array) {
-    this.#bytes += chunk.byteLength;
-    if (this.#bytes > MAX_BYTES) this.#chunks = [];
-    else this.#chunks.push(chunk);
+    if (this.#isTooLong()) return;
+    this.#chunks.push(chunk);
+    this.#chunkBytes += chunk.byteLength;
+    if (this.#chunkBytes > BATCH_BYTES) this.#readChunks();
   }
 
+  /** A whole answer. */
   set(text: string) {
-    this.#bytes = text.length;
-    if (text.length <= MAX_BYTES) this.#text = text;
+    this.#characters = text.length;
+    if (!this.#isTooLong()) this.#whole = text;
   }
 
-  /** The messages or texts of the answer; null if there are none. */
-  read(): { output: unknown; toolCalls: string[] } {
-    const output =
-      this.#text === undefined ? readStream(Buffer.concat(this.#chunks).toString()) : readWhole(this.#text);
-    const calls = (output ?? []).flatMap((each) => (typeof each === "object" ? (each.tool_calls ?? []) : []));
-    return { output: output ?? null, toolCalls: calls.map((call) => call.function.name) };
+  /** The messages or texts of the answer; null if there are none. Undefined: the answer is too long. */
+  read(): { output: unknown; toolCalls: string[] } | undefined {
+    this.#readChunks();
+    if (this.#isTooLong()) return undefined;
+    const output = this.#whole === undefined ? this.#choices : readWhole(this.#whole);
+    const calls = output.flatMap((each) => (typeof each === "object" ? (each.tool_calls ?? []) : []));
+    return { output: output.length === 0 ? null : output, toolCalls: calls.map((call) => call.function.name) };
   }
-}
 
-type Output = (string | { tool_calls?: Message["tool_calls"] | undefined })[];
+  #isTooLong(): boolean {
+    return this.#characters > MAX_CHARACTERS;
+  }
 
-function readWhole(text: string): Output | undefined {
-  const { choices } = JSON.parse(text) as Whole;
-  return choices?.map(({ message, text: said }) => message ?? said ?? "");
-}
+  #readChunks() {
+    const text = this.#line + this.#decoder.decode(Buffer.concat(this.#chunks), { stream: true });
+    this.#chunks = [];
+    this.#chunkBytes = 0;
+    const lines = text.split("\n");
+    this.#line = lines.pop() ?? "";
+    for (const line of lines) if (line.startsWith("data: {")) this.#addChunk(JSON.parse(line.slice(6)) as Chunk);
+  }
 
-/** Puts the deltas of a stream together. A stream that broke off gives what had come. */
-function readStream(text: string): Output | undefined {
-  const found: (Message | string)[] = [];
-  for (const line of text.split("\n")) {
-    if (!line.startsWith("data: {")) continue;
-    const chunk = parse(line.slice(6));
-    for (const { index, text: said, delta } of chunk?.choices ?? []) {
-      if (delta === undefined) found[index] = `${(found[index] as string | undefined) ?? ""}${said ?? ""}`;
-      else addDelta(messageAt(found, index), delta);
+  #addChunk({ choices = [] }: Chunk) {
+    for (const { index, text = "", delta } of choices) {
+      this.#characters += text.length + (delta ? lengthOf(delta) : 0);
+      const known = this.#choices[index];
+      if (delta === undefined) this.#choices[index] = `${typeof known === "string" ? known : ""}${text}`;
+      else {
+        const message: Message = typeof known === "object" ? known : { role: "assistant", content: "" };
+        this.#choices[index] = message;
+        addDelta(message, delta);
+      }
     }
   }
-  return found.length === 0 ? undefined : found;
 }
 
-function messageAt(found: (Message | string)[], index: number): Message {
-  const message = (found[index] as Message | undefined) ?? { role: "assistant", content: "" };
-  found[index] = message;
-  return message;
-}
+const readWhole = (text: string): Output =>
+  (JSON.parse(text) as Whole).choices?.map(({ message, text: said }) => message ?? said ?? "") ?? [];
 
-function addDelta(
-  message: Message,
-  { content, tool_calls: calls }: { content?: string | null; tool_calls?: ToolCallDelta[] },
-) {
+const lengthOf = ({ content, tool_calls: calls = [] }: Delta) =>
+  calls.reduce((sum, call) => sum + (call.function.arguments?.length ?? 0), content?.length ?? 0);
+
+function addDelta(message: Message, { content, tool_calls: calls = [] }: Delta) {
   message.content += content ?? "";
-  for (const {
-    index,
-    function: { name = "", arguments: given = "" },
-  } of calls ?? []) {
+  for (const { index, id, function: part } of calls) {
     message.tool_calls ??= [];
-    const call = message.tool_calls[index] ?? { function: { name: "", arguments: "" } };
-    call.function.name += name;
-    call.function.arguments += given;
-    message.tool_calls[index] = call;
-  }
-}
-
-/** The last line of a stream that broke off may be cut. */
-function parse(json: string): Chunk | undefined {
-  try {
-    return JSON.parse(json) as Chunk;
-  } catch {
-    return undefined;
+    const known = message.tool_calls[index];
+    message.tool_calls[index] = {
+      ...(id === undefined ? known : { ...known, id }),
+      type: "function",
+      function: {
+        name: `${known?.function.name ?? ""}${part.name ?? ""}`,
+        arguments: `${known?.function.arguments ?? ""}${part.arguments ?? ""}`,
+      },
+    };
   }
 }

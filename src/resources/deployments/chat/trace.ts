@@ -46,7 +46,6 @@ export function toTrace({
 }: Ended): NewTrace {
   const body: Readonly<Record<string, unknown>> = call.body;
   const metadata = (body["metadata"] ?? null) as Record<string, unknown> | null;
-  const input = body[INPUTS[call.path]];
   const named = metadata?.["conversation_id"];
   // A judge's request is not traffic: captured, it could be sampled for the next evaluation.
   const capture = call.background ? "none" : row.capture;
@@ -74,9 +73,18 @@ export function toTrace({
     conversationId: typeof named === "string" ? named : call.conversationId,
     metadata,
     parameters: parametersOf(body, capture),
-    content: () => ({ input, ...(outcome.status < 400 && output ? output.read() : { output: null }) }),
-    bytes: capture === "full" ? sizeOf(input) + (output?.bytes ?? 0) : 0,
+    ...(capture === "full" ? contentOf(call, outcome.status < 400 ? output : undefined) : {}),
   };
+}
+
+/** A trace without content does not keep its request in memory. */
+function contentOf({ path, body }: InferenceCall, output: CapturedOutput | undefined) {
+  const input = (body as Readonly<Record<string, unknown>>)[INPUTS[path]];
+  const content = () => {
+    const read = output ? output.read() : { output: null };
+    return read && { input, ...read };
+  };
+  return { content, bytes: sizeOf(body) + (output?.bytes ?? 0) };
 }
 
 /** Worker times begin when the request is sent. Null: no token came. */
@@ -116,12 +124,9 @@ function parametersOf(body: Readonly<Record<string, unknown>>, capture: Capture)
   return Object.fromEntries(Object.entries(body).filter(isKept));
 }
 
-/** About the characters of a request's input, without writing it as JSON. */
-function sizeOf(input: unknown): number {
-  if (typeof input === "string") return input.length;
-  if (!Array.isArray(input)) return 0;
-  return input.reduce<number>((sum, each) => {
-    const content = typeof each === "object" ? (each as { content?: unknown }).content : each;
-    return sum + (typeof content === "string" ? content.length : 16);
-  }, 0);
+/** About the characters of a request, without writing it as JSON. */
+function sizeOf(value: unknown): number {
+  if (typeof value === "string") return value.length;
+  if (typeof value !== "object" || value === null) return 8;
+  return Object.values(value).reduce<number>((sum, each) => sum + sizeOf(each), 16);
 }

@@ -5,12 +5,13 @@ import { invalidCursor } from "../../../http/answer/cursor.ts";
 import type { PageQuery } from "../../../http/answer/pagination.ts";
 import { AppError } from "../../../lib/errors.ts";
 import { flush } from "../flush.ts";
-import { presentTrace } from "../schema.ts";
-import { scoresOf } from "../service.ts";
+import { withScores } from "../service.ts";
 import { type ConversationRow, conversations, type TraceRow, traces } from "../table.ts";
-import { presentConversation, type Sums } from "./schema.ts";
+import { presentConversation } from "./schema.ts";
 
 const MAX_TRACES = 500;
+const MAX_CHARACTERS = 8 * 1024 * 1024;
+const BATCH = 10;
 
 const find = (ctx: Ctx, workspaceId: string, id: string): ConversationRow | undefined =>
   ctx.db
@@ -45,50 +46,28 @@ export function list(ctx: Ctx, workspaceId: string, { limit, after }: PageQuery)
     .orderBy(desc(createdAt), desc(id))
     .limit(limit + 1)
     .all();
-  const data = rows.slice(0, limit).map((row) => presentConversation(row, sumsOf(ctx, row)));
+  const data = rows.slice(0, limit).map(presentConversation);
   return { object: "list" as const, data, has_more: rows.length > limit };
 }
 
-const ofConversation = ({ workspaceId, id }: ConversationRow) =>
-  and(eq(traces.workspaceId, workspaceId), eq(traces.conversationId, id));
-
-function sumsOf(ctx: Ctx, row: ConversationRow): Sums {
-  const sum = (column: typeof traces.promptTokens | typeof traces.completionTokens) => sql<number>`total(${column})`;
-  const found = ctx.db
-    .select({
-      traces: sql<number>`count(*)`,
-      prompt: sum(traces.promptTokens),
-      completion: sum(traces.completionTokens),
-    })
-    .from(traces)
-    .where(ofConversation(row))
-    .get();
-  return found ?? { traces: 0, prompt: 0, completion: 0 };
-}
-
 /** Oldest first. */
-export const tracesOf = (ctx: Ctx, row: ConversationRow, limit: number): TraceRow[] =>
+export const tracesOf = (ctx: Ctx, { workspaceId, id }: ConversationRow, limit: number, offset = 0): TraceRow[] =>
   ctx.db
     .select()
     .from(traces)
-    .where(ofConversation(row))
+    .where(and(eq(traces.workspaceId, workspaceId), eq(traces.conversationId, id)))
     .orderBy(asc(traces.createdAt), asc(traces.seq))
     .limit(limit)
+    .offset(offset)
     .all();
 
 export function view(ctx: Ctx, row: ConversationRow) {
-  const rows = tracesOf(ctx, row, MAX_TRACES + 1);
-  const shown = rows.slice(0, MAX_TRACES);
-  const scores = Map.groupBy(
-    scoresOf(
-      ctx,
-      shown.map(({ id }) => id),
-    ),
-    ({ traceId }) => traceId,
-  );
-  return {
-    ...presentConversation(row, sumsOf(ctx, row)),
-    traces: shown.map((trace) => presentTrace(trace, scores.get(trace.id) ?? [])),
-    has_more: rows.length > MAX_TRACES,
-  };
+  const shown: ReturnType<typeof withScores> = [];
+  for (let size = 0; shown.length < MAX_TRACES && size < MAX_CHARACTERS; ) {
+    const next = withScores(ctx, tracesOf(ctx, row, BATCH, shown.length));
+    shown.push(...next);
+    size += JSON.stringify(next).length;
+    if (next.length < BATCH) break;
+  }
+  return { ...presentConversation(row), traces: shown, has_more: shown.length < row.traceCount };
 }

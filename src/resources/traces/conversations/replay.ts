@@ -1,5 +1,6 @@
 /** Sends the recorded requests of a conversation again, one after the other, and shows both answers. */
 import type { Ctx, Principal } from "../../../context.ts";
+import { keepOpen } from "../../../http/connection.ts";
 import { ChatCompletionRequest } from "../../../lib/chat/chat_completion.ts";
 import { CompletionRequest } from "../../../lib/chat/completion.ts";
 import { AppError } from "../../../lib/errors.ts";
@@ -19,8 +20,10 @@ export async function replay(
   caller: Caller,
   conversation: ConversationRow,
   { deployment_id: target }: ReplayConversation,
-  signal: AbortSignal,
+  request: Request,
 ): Promise<Replay> {
+  keepOpen(ctx, request);
+  const { signal } = request;
   const recorded = tracesOf(ctx, conversation, MAX_REQUESTS + 1);
   if (recorded.length > MAX_REQUESTS)
     throw new AppError("unsupported_state", `A conversation of more than ${MAX_REQUESTS} requests cannot be replayed`);

@@ -20,7 +20,7 @@ export const Conversation = later(() =>
   z
     .object({
       ...shape,
-      traces: z.array(Trace).describe("Oldest first, at most 500"),
+      traces: z.array(Trace).describe("Oldest first: at most 500, and at most about 8 MiB of content"),
       has_more: z.boolean().describe("There are more traces: GET /v1/traces?conversation_id=… lists them"),
     })
     .meta({ id: "Conversation" }),
@@ -59,14 +59,12 @@ export const Replay = later(() =>
 );
 export type Replay = z.infer<typeof Replay>;
 
-export type Sums = { traces: number; prompt: number; completion: number };
-
-export const presentConversation = (row: ConversationRow, { traces, prompt, completion }: Sums) => ({
+export const presentConversation = (row: ConversationRow) => ({
   id: row.id,
   object: "conversation" as const,
-  trace_count: traces,
-  prompt_tokens: prompt,
-  completion_tokens: completion,
+  trace_count: row.traceCount,
+  prompt_tokens: row.promptTokens,
+  completion_tokens: row.completionTokens,
   created_at: isoTime(row.createdAt),
   last_at: isoTime(row.lastAt),
 });

@@ -24,7 +24,7 @@ const AnyValue: z.ZodType<AnyValue> = z.lazy(() =>
 const KeyValue: z.ZodType<KeyValue> = z.lazy(() => z.object({ key: z.string(), value: AnyValue.optional() }));
 
 /** Nanoseconds since 1970, as text or as a number. */
-const Nanos = z.union([z.string().regex(/^\d{1,20}$/), z.number().min(0)]);
+const Nanos = z.union([z.string().regex(/^\d{1,20}$/), z.number().min(0).max(1e20).transform(Math.trunc)]);
 
 const Span = z.object({
   traceId: z.string().regex(/^[0-9a-fA-F]{32}$/),

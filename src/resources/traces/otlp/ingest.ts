@@ -7,13 +7,13 @@ import type { Ctx, Principal } from "../../../context.ts";
 import { AppError } from "../../../lib/errors.ts";
 import { write } from "../../../platform/db/db.ts";
 import type { NewTrace } from "../new_trace.ts";
-import { insertTrace, toRow } from "../store.ts";
+import { insertTrace, type NewRow, toRow } from "../store.ts";
 import type { Span } from "../table.ts";
 import { type Attributes, type OtelSpan, ResourceSpans, readSpan, toObject } from "./attributes.ts";
 import { contentOf } from "./content.ts";
 
 const MAX_SPANS = 2_000;
-const LONGEST_NAME = 200;
+const TURN_MS = 5; // then other requests get their turn
 
 /** Other fields of the format are ignored. */
 export const ExportTraces = z
@@ -29,12 +29,23 @@ type Caller = Pick<Principal, "workspaceId" | "keyId">;
 type Received = { span: OtelSpan; resource: Attributes };
 
 /** All of a batch or nothing. A batch that is sent twice makes no trace twice. */
-export function ingest(ctx: Ctx, caller: Caller, { resourceSpans }: z.infer<typeof ExportTraces>): ExportedTraces {
+export async function ingest(
+  ctx: Ctx,
+  caller: Caller,
+  { resourceSpans }: z.infer<typeof ExportTraces>,
+): Promise<ExportedTraces> {
   const { received, rejected } = read(resourceSpans);
   const calls = received.filter(({ span }) => isModelCall(span));
-  const tools = received.filter(({ span }) => span.attributes["gen_ai.operation.name"] === "execute_tool");
+  const tools = toolsOf(calls, received);
   const now = ctx.clock.now();
-  const rows = calls.map((each) => toRow(ctx, toTrace(each, caller, toolCalls(each, calls, tools)), now));
+  const rows: NewRow[] = [];
+  let until = performance.now() + TURN_MS;
+  for (const call of calls) {
+    rows.push(toRow(ctx, toTrace(call, caller, tools.get(call.span) ?? []), now));
+    if (performance.now() < until) continue;
+    await new Promise(setImmediate);
+    until = performance.now() + TURN_MS;
+  }
   write(ctx.db, (tx) => {
     for (const row of rows) insertTrace(tx, row);
   });
@@ -76,23 +87,26 @@ function isModelCall({ attributes }: OtelSpan): boolean {
 }
 
 /** A tool belongs to the last model call of the same OpenTelemetry trace that began before it. */
-function toolCalls(call: Received, calls: readonly Received[], tools: readonly Received[]): Span[] {
-  const isNext = (tool: OtelSpan) =>
-    !calls.some(
-      ({ span }) =>
-        span.traceId === tool.traceId && span.startedAt > call.span.startedAt && span.startedAt <= tool.startedAt,
-    );
-  return tools
-    .map(({ span }) => span)
-    .filter(({ traceId, startedAt }) => traceId === call.span.traceId && startedAt >= call.span.startedAt)
-    .filter(isNext)
-    .map((tool) => ({
-      name: "tool_call" as const,
-      start_ms: tool.startedAt - call.span.startedAt,
-      duration_ms: tool.durationMs,
-      attributes: { tool: textOf(tool.attributes, "gen_ai.tool.name") ?? tool.name.slice(0, LONGEST_NAME) },
-    }));
+function toolsOf(calls: readonly Received[], received: readonly Received[]): Map<OtelSpan, Span[]> {
+  const callsOf = Map.groupBy(
+    calls.map(({ span }) => span).sort((a, b) => b.startedAt - a.startedAt),
+    ({ traceId }) => traceId,
+  );
+  const found = new Map<OtelSpan, Span[]>();
+  for (const { span: tool } of received) {
+    if (tool.attributes["gen_ai.operation.name"] !== "execute_tool") continue;
+    const call = callsOf.get(tool.traceId)?.find(({ startedAt }) => startedAt <= tool.startedAt);
+    if (call) found.set(call, [...(found.get(call) ?? []), toolSpan(tool, call)]);
+  }
+  return found;
 }
+
+const toolSpan = (tool: OtelSpan, call: OtelSpan): Span => ({
+  name: "tool_call",
+  start_ms: tool.startedAt - call.startedAt,
+  duration_ms: tool.durationMs,
+  attributes: { tool: textOf(tool.attributes, "gen_ai.tool.name") ?? tool.name },
+});
 
 function toTrace({ span, resource }: Received, { workspaceId, keyId }: Caller, spans: Span[]): NewTrace {
   const { attributes } = span;
@@ -107,7 +121,7 @@ function toTrace({ span, resource }: Received, { workspaceId, keyId }: Caller, s
     agentId: textOf(attributes, "gen_ai.agent.id"),
     conversationId: textOf(attributes, "gen_ai.conversation.id", "session.id"),
     capture: content ? "full" : "metadata",
-    status: typeof status === "number" ? status : span.failed ? 500 : 200,
+    status: isStatus(status) ? status : span.failed ? 500 : 200,
     errorCode: textOf(attributes, "error.type"),
     startedAt: span.startedAt,
     durationMs: span.durationMs,
@@ -127,6 +141,9 @@ function toTrace({ span, resource }: Received, { workspaceId, keyId }: Caller, s
   };
 }
 
+const isStatus = (value: unknown): value is number =>
+  Number.isInteger(value) && Number(value) >= 100 && Number(value) < 600;
+
 const REQUEST = "gen_ai.request.";
 const parametersOf = (attributes: Attributes) =>
   Object.fromEntries(
@@ -138,10 +155,10 @@ const parametersOf = (attributes: Attributes) =>
 /** The first of these attributes that is a text. */
 function textOf(attributes: Attributes, ...names: string[]): string | null {
   const found = names.map((name) => attributes[name]).find((value) => typeof value === "string" && value !== "");
-  return found === undefined ? null : (found as string).slice(0, LONGEST_NAME);
+  return found === undefined ? null : (found as string);
 }
 
 function countOf(attributes: Attributes, ...names: string[]): number {
-  const found = names.map((name) => attributes[name]).find((value) => typeof value === "number");
-  return Number.isSafeInteger(found) ? (found as number) : 0;
+  const found = Number(names.map((name) => attributes[name]).find((value) => typeof value === "number"));
+  return Number.isSafeInteger(found) && found > 0 ? found : 0;
 }

@@ -102,11 +102,48 @@ test("older forms of content, errors, and spans without content", async () => {
 test("spans outside the format are counted as rejected; secrets in good ones are removed", async () => {
   const app = open();
   const key = `sk-${"a1B2".repeat(8)}`;
-  const leaky = span({ ...CHAT, "gen_ai.request.model": `m ${key}`, "gen_ai.input.messages": `use ${key}` });
-  const { body } = await app.call("POST", "/v1/otlp/v1/traces", batch(leaky, { traceId: "short" }, 7));
+  const cut = `${"x".repeat(500)} ${key}`; // a name and a value of metadata are cut in the middle of the key
+  const leaky = span({
+    ...CHAT,
+    "gen_ai.request.model": cut.slice(320),
+    "gen_ai.provider.name": cut,
+    "gen_ai.input.messages": `use ${key}`,
+  });
+  const tool = span({ "gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": `tool ${key}` }, { atMs: 5 });
+  const { body } = await app.call("POST", "/v1/otlp/v1/traces", batch(leaky, tool, { traceId: "short" }, 7));
   expect(body.partialSuccess).toMatchObject({ rejectedSpans: 2 });
   const exported = (await app.call("GET", "/v1/traces/export")).body as string;
   expect(exported).toContain("[redacted]");
-  expect(exported).not.toContain(key);
+  expect(exported).not.toContain(key.slice(0, 8));
+  expect(JSON.parse(exported).spans).toMatchObject([{ name: "tool_call", attributes: { tool: "tool [redacted]" } }]);
   expect((await app.call("POST", "/v1/otlp/v1/traces", { resourceSpans: 3 })).status).toBe(422);
+});
+
+test("numbers that no column could hold are replaced, and the batch is stored", async () => {
+  const app = open();
+  const odd = { key: "http.response.status_code", value: { doubleValue: 1.5 } };
+  const counted = attributes({ ...CHAT, "gen_ai.usage.input_tokens": -3, "http.response.status_code": 7 });
+  const first = { ...span(CHAT), startTimeUnixNano: 1.5, endTimeUnixNano: 2_000_000.5 };
+  const second = { ...span({}), attributes: [...attributes(CHAT), odd] };
+  const third = { ...span({}), attributes: counted };
+  const { status, body } = await app.call("POST", "/v1/otlp/v1/traces", batch(first, second, third));
+  expect([status, body]).toEqual([200, {}]);
+  expect((await app.call("GET", "/v1/traces")).body.data).toMatchObject([
+    { status: 200, prompt_tokens: 0 },
+    { status: 200, prompt_tokens: 12 },
+    { status: 200, duration_ms: 2, started_at: "1970-01-01T00:00:00.000Z" },
+  ]);
+});
+
+test("a tool belongs to the last model call before it", async () => {
+  const app = open();
+  const tool = (name: string, atMs: number) =>
+    span({ "gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": name }, { atMs });
+  const sent = batch(tool("b", 30), span(CHAT, { atMs: 20 }), tool("a", 15), span(CHAT, { atMs: 10 }), tool("none", 5));
+  await app.call("POST", "/v1/otlp/v1/traces", sent);
+  const lines = ((await app.call("GET", "/v1/traces/export")).body as string).trim().split("\n");
+  expect(lines.map((line) => JSON.parse(line).spans)).toMatchObject([
+    [{ attributes: { tool: "b" }, start_ms: 10 }],
+    [{ attributes: { tool: "a" }, start_ms: 5 }],
+  ]);
 });

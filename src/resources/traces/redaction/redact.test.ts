@@ -83,3 +83,8 @@ test("credentials and the values of secrets are removed without a pattern", () =
   expect(redactor.text(`a ${pem} b`)).toBe("a [redacted] b");
   expect(redactor.text("Authorization: Bearer abcdefghijklmnop1234")).toBe("Authorization: [redacted]");
 });
+
+test("a secret that begins with another one leaves nothing", () => {
+  const secrets = secretForms(["password", "password-and-more"]);
+  expect(new Redactor().text("it is password-and-more or password", secrets)).toBe("it is [redacted] or [redacted]");
+});

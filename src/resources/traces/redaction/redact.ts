@@ -55,11 +55,15 @@ export class Redactor {
   }
 }
 
-/** The forms in which a secret may occur in a text: as it is, and inside a JSON text such as the arguments of a call. */
+/**
+ * The forms in which a secret may occur in a text: as it is, and inside a JSON text such as the arguments of a call. The
+ * longest is first: a secret may begin with another one, and its end must not remain.
+ */
 export const secretForms = (values: readonly string[]): string[] => [
   ...new Set(
     values
       .filter((value) => value.length >= SHORTEST_SECRET)
-      .flatMap((value) => [value, JSON.stringify(value).slice(1, -1)]),
+      .flatMap((value) => [value, JSON.stringify(value).slice(1, -1)])
+      .sort((a, b) => b.length - a.length),
   ),
 ];

@@ -5,7 +5,6 @@ import { emit } from "../../../events/emit.ts";
 import { afterCommit, type Tx, write } from "../../../platform/db/db.ts";
 import * as snapshots from "../../datasets/stream/snapshots.ts";
 import * as looseKeys from "../../loose_keys/service.ts";
-import { removeRollouts } from "../../traces/rollouts.ts";
 import { machine, report } from "../machine.ts";
 import { type JobRow, trainingCheckpoints, trainingExports, trainingJobs } from "../table.ts";
 import { charge, settle } from "./account.ts";
@@ -49,10 +48,10 @@ export function deleteJob(ctx: Ctx, tx: Tx, row: JobRow) {
   snapshots.unpin(tx, row.id);
   charge(ctx, tx, settle(ctx, row), now); // the worker of a cancelled job may still be ending
   tx.delete(trainingJobs).where(eq(trainingJobs.id, row.id)).run();
-  removeRollouts(tx, row.id);
   emit(tx, "job.deleted", { workspaceId: row.workspaceId, now }, report(row));
   afterCommit(tx, () => {
     ctx.wake("training_jobs.sweep");
+    ctx.wake("traces.prune"); // the rollouts of the job
     ctx.wake("volumes.sweep");
   });
 }
