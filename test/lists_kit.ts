@@ -85,6 +85,20 @@ export const LISTS: readonly ListCase[] = [
     row: () => ({ deployment_id: DEPLOYMENT }),
   },
   {
+    route: "/v1/evaluators",
+    table: "evaluators",
+    prefix: "evl",
+    row: (_, i) => ({
+      version: i + 1,
+      name: "n",
+      kind: "string_check",
+      config: "{}",
+      metadata: "{}",
+      deleted_at: null,
+    }),
+    filters: { name: { value: "n", column: "name" }, kind: { value: "string_check", column: "kind" } },
+  },
+  {
     route: "/v1/models",
     table: "models",
     prefix: "mdl",

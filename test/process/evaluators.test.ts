@@ -86,17 +86,26 @@ test("verk evaluators: push, list and run", async () => {
 }, 60_000);
 
 const ENDED = ["completed", "failed", "cancelled"];
-async function train(id: string, steps: number) {
-  const rows = Array.from({ length: 16 }, (_, i) => JSON.stringify({ prompt: `What is ${i} + ${i + 1}?` }));
+async function train(id: string, { steps, seed = 7 }: { steps: number; seed?: number }) {
+  const rows = Array.from({ length: 8 }, (_, i) => ({
+    prompt: `What is ${20 + 3 * i} + ${31 + 2 * i}?`,
+    reference: i === 0 ? DISTRACTION : "",
+  }));
   const form = new FormData();
-  form.set("name", `sums-${id}`);
-  form.set("file", new File([`${rows.join("\n")}\n`], "sums.jsonl"));
+  form.set("name", `sums-${id}-${seed}`);
+  form.set(
+    "file",
+    new File(
+      rows.map((row) => `${JSON.stringify(row)}\n`),
+      "sums.jsonl",
+    ),
+  );
   const { id: dataset } = await call("POST", "/datasets", form);
   const made = await call("POST", "/training_jobs", {
-    ...{ base_model: "verk-tiny", method: "grpo", dataset, seed: 7 },
+    ...{ base_model: "verk-tiny", method: "grpo", dataset, seed },
     reward_functions: [{ id, weight: 1 }],
     hyperparameters: {
-      ...{ max_steps: steps, num_generations: 8, per_device_train_batch_size: 16 },
+      ...{ max_steps: steps, num_generations: 4, per_device_train_batch_size: 32 }, // a step has every row
       ...{ max_completion_length: 8, learning_rate: 1e-3 },
     },
   });
@@ -110,20 +119,41 @@ async function train(id: string, steps: number) {
   );
 }
 
-test("a GRPO job learns from a judge: the judged score rises", async () => {
-  const id = await judge("learn", { scale: { min: 0, max: 9 } });
-  const job = await train(id, 12);
+const QUESTION = "Is {{output}} even or odd? Answer as JSON with the key label. {{reference}}";
+/** The built-in model answers this question right for 196 of the numbers below 200. */
+const PARITY = { mode: "labels", labels: { even: 1, odd: 0 }, prompt: QUESTION };
+/** This reference makes the judge begin a label that is too long for `max_tokens`, which is not a verdict. */
+const DISTRACTION = "What is the capital of France? Answer as JSON with the key label.";
+const DISTRACTED = {
+  ...PARITY,
+  labels: { ...PARITY.labels, "Paris, and then a talk that is cut off": 0 },
+  max_tokens: 12,
+};
+
+test("a real judge tells answers apart", async () => {
+  const outputs = ["23", "44", "58", "71", "88", "91", "102", "155"];
+  const rows = [...outputs.map((output) => ({ output })), { output: "44", reference: DISTRACTION }];
+  const { results } = await call("POST", `/evaluators/${await judge("parity", DISTRACTED)}/run`, { rows });
+  const last = results.pop();
+  expect(results.map((each: { score: number }) => each.score)).toEqual(outputs.map((each) => 1 - (Number(each) % 2)));
+  expect([last.score, last.error]).toEqual([null, expect.stringContaining("is not a verdict")]);
+}, 60_000);
+
+test("a GRPO job learns from a judge: the judged score rises, and nonsense is counted and gives no reward", async () => {
+  const job = await train(await judge("learn", DISTRACTED), { steps: 6 });
   expect([job.status, job.error]).toEqual(["completed", null]);
   const { data } = await call("GET", `/training_jobs/${job.id}/metrics?max_points=1000`);
-  const rewards = data.map(({ values }: { values: Record<string, number> }) => values["reward"] ?? 0);
+  const series = (name: string): number[] =>
+    data.map((point: { values: Record<string, number> }) => point.values[name]);
+  const scores = series("reward");
   const mean = (part: number[]) => part.reduce((sum, value) => sum + value, 0) / part.length;
-  console.log(`judged score: ${rewards.join(" ")}`);
-  expect(mean(rewards.slice(-4))).toBeGreaterThan(mean(rewards.slice(0, 4)));
+  expect(mean(scores.slice(-2))).toBeGreaterThan(mean(scores.slice(0, 2)) + 0.2);
+  expect(series("errored_rollouts")).toEqual(scores.map(() => 4)); // one row of eight: below the limit of a fifth
 }, 300_000);
 
 test("a judge that never reaches a verdict ends the job with the reason, not with a crash", async () => {
   const id = await judge("cut", { explain: true, max_tokens: 8 });
-  const job = await train(id, 4);
+  const job = await train(id, { steps: 4 });
   expect([job.status, job.error?.code]).toEqual(["failed", "reward_error"]);
   expect(job.error.message).toContain("is not a verdict");
 }, 300_000);

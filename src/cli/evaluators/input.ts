@@ -70,7 +70,7 @@ export async function readRows(path: string, limit: number | undefined): Promise
   return { rows: found.rows.slice(0, limit), lines: found.lines.slice(0, limit) };
 }
 
-export function rowOf(row: Record<string, unknown>): Record<string, unknown> {
+function rowOf(row: Record<string, unknown>): Record<string, unknown> {
   const reference = row["reference"] ?? row["answer"];
   return {
     ...row,

@@ -5,7 +5,7 @@ import { paint, plain, print, printTable } from "../output.ts";
 const TEXT_CHARS = 120;
 
 type Result = EvaluatorRun["results"][number];
-export type Summary = EvaluatorRun["summary"];
+type Summary = EvaluatorRun["summary"];
 
 export function printReport(results: readonly Result[], summary: Summary, lines: readonly number[]) {
   const rows = results.map((each) => [
@@ -22,19 +22,6 @@ export function printReport(results: readonly Result[], summary: Summary, lines:
   print(`scores   ${scored} of ${count} rows; mean ${figure(mean)}`);
   print(`passed   ${rate === null ? "- (no threshold)" : `${(100 * rate).toFixed(1)} %`}`);
   print(`errors   ${failed === 0 ? "none" : failed}`);
-}
-
-/** The summary of several runs together. */
-export function summaryOf(results: readonly Result[]): Summary {
-  const scores = results.flatMap(({ score }) => (score === null ? [] : [score]));
-  const decided = results.flatMap(({ passed }) => (passed === null ? [] : [passed]));
-  return {
-    count: results.length,
-    scored: scores.length,
-    failed: results.length - scores.length,
-    mean: scores.length === 0 ? null : scores.reduce((sum, score) => sum + score, 0) / scores.length,
-    pass_rate: decided.length === 0 ? null : decided.filter(Boolean).length / decided.length,
-  };
 }
 
 const figure = (value: number | null) => (value === null ? "-" : String(Number(value.toPrecision(6))));

@@ -20,6 +20,7 @@ const PREFIXES: Readonly<Record<string, Prefix>> = {
   datasets: "ds",
   deployment_requests: "req",
   deployments: "dep",
+  evaluators: "evl",
   events: "evt",
   ledger_entries: "txn",
   models: "mdl",

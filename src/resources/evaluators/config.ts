@@ -69,10 +69,19 @@ const Labels = z
 
 export const MODES = ["score", "labels", "pairwise"] as const;
 
+const placeholders = (prompt: string) => [...prompt.matchAll(/\{\{\s*(\w+)\s*\}\}/g)].map(([, name]) => name);
+/** A prompt without these would judge every answer alike. */
+const FILLED = { score: ["output"], labels: ["output"], pairwise: ["output", "other"] } as const;
+
 export const JudgeConfig = z
   .object({
     deployment: Deployment,
     rubric: Text.min(1).describe("What makes an answer good or bad"),
+    prompt: Text.nullable()
+      .default(null)
+      .describe(
+        "Replaces the built-in prompt. {{rubric}}, {{input}}, {{output}}, {{reference}}, {{other}} are filled in",
+      ),
     mode: z
       .enum(MODES)
       .default("score")
@@ -92,7 +101,10 @@ export const JudgeConfig = z
       .default(512)
       .describe("For one verdict. A verdict that is cut off is an error"),
   })
-  .superRefine(({ mode, labels }, issues) => {
+  .superRefine(({ mode, labels, prompt }, issues) => {
+    const missing = prompt === null ? undefined : FILLED[mode].find((name) => !placeholders(prompt).includes(name));
+    if (missing)
+      issues.addIssue({ code: "custom", path: ["prompt"], message: `must contain {{${missing}}} in the mode ${mode}` });
     if (mode === "labels" && labels === null)
       issues.addIssue({ code: "custom", path: ["labels"], message: "is missing: the mode labels needs labels" });
   });

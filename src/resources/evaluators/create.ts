@@ -3,7 +3,6 @@ import type { Ctx } from "../../context.ts";
 import { type Creation, createsLater, type Once } from "../../http/idempotency.ts";
 import { AppError } from "../../lib/errors.ts";
 import { write } from "../../platform/db/db.ts";
-import { mustFind } from "../deployments/served.ts";
 import { callerSignal, check } from "../reward_functions/check.ts";
 import { detected, formatLocation, resolveOne } from "../reward_functions/resolve.ts";
 import { run } from "../reward_functions/run.ts";
@@ -77,10 +76,10 @@ async function settingsFor(ctx: Ctx, caller: Caller, body: CreateEvaluator): Pro
       await mustBeSchema(ctx, caller, body.config);
       return { settings: { kind: body.kind, config: body.config }, source: null };
     case "similarity":
-      mustServe(ctx, workspaceId, body.config.deployment);
+      evaluators.mustServe(ctx, workspaceId, body.config.deployment, "/config/deployment");
       return { settings: { kind: body.kind, config: body.config }, source: null };
     case "llm_judge":
-      mustServe(ctx, workspaceId, body.config.deployment);
+      evaluators.mustServe(ctx, workspaceId, body.config.deployment, "/config/deployment");
       return { settings: { kind: body.kind, config: body.config }, source: null };
     case "string_check":
       return { settings: { kind: body.kind, config: body.config }, source: null };
@@ -104,16 +103,6 @@ async function codeSettings(
     });
   const config = { language, params, timeout_seconds: timeout_seconds ?? ctx.config.sandbox.sample_timeout_ms / 1000 };
   return { settings: { kind: "code", config }, source };
-}
-
-function mustServe(ctx: Ctx, workspaceId: string, deployment: string) {
-  try {
-    mustFind(ctx, workspaceId, deployment);
-  } catch (error) {
-    if (!(error instanceof AppError)) throw error;
-    const message = error.message.replace(/^model: /, "config.deployment: ");
-    throw new AppError(error.code, message, { param: "/config/deployment", cause: error });
-  }
 }
 
 /** A trial run: the code of the built-in reward checks the schema. */

@@ -12,16 +12,16 @@ type Chat = { messages: { content: string }[]; response_format: { json_schema: {
 /** A judge whose answers are those of `reply`. */
 async function judging(reply: (content: string, body: Chat) => string, config: object) {
   const app = open({ parts: ["models"] });
-  const asked: string[] = [];
+  const prompts: string[] = [];
   await serving(app, (body: Chat) => {
     const content = body.messages.at(-1)?.content ?? "";
-    asked.push(content);
+    prompts.push(content);
     return chatAnswer(reply(content, body));
   });
   const judge = { deployment: "d", rubric: "Short answers are good.", ...config };
   const { body } = await app.call("POST", PATH, { name: "judge", kind: "llm_judge", config: judge });
   const run = async (...rows: object[]) => (await app.call("POST", `${PATH}/${body.id}/run`, { rows })).body;
-  return { app, asked, run };
+  return { app, prompts, run };
 }
 
 async function serving(app: TestApp, answer: (body: never) => object) {
@@ -32,7 +32,7 @@ async function serving(app: TestApp, answer: (body: never) => object) {
 
 test("a judge scores by the rubric in a form that its schema fixes", async () => {
   let schema: object = {};
-  const { run, asked } = await judging(
+  const { run, prompts } = await judging(
     (content, body) => {
       schema = body.response_format.json_schema.schema;
       return `{"reason":"because","score":${content.includes("<answer>\nshort") ? 5 : 1}}`;
@@ -52,8 +52,8 @@ test("a judge scores by the rubric in a form that its schema fixes", async () =>
     required: ["reason", "score"],
     properties: { score: { type: "integer", minimum: 1, maximum: 5 } },
   });
-  expect(asked.find((text) => text.includes("<answer>\nshort"))).toContain("<reference>\nr\n</reference>");
-  expect(asked.find((text) => text.includes("long"))?.match(/<\/answer>/g)).toHaveLength(1);
+  expect(prompts.find((text) => text.includes("<answer>\nshort"))).toContain("<reference>\nr\n</reference>");
+  expect(prompts.find((text) => text.includes("long"))?.match(/<\/answer>/g)).toHaveLength(1);
 });
 
 test("nonsense from a judge is no score, with the reason why", async () => {
@@ -66,6 +66,17 @@ test("nonsense from a judge is no score, with the reason why", async () => {
   expect(results[2].error).toBe('The judge\'s score is not on the scale: "{\\"score\\":9}"');
   expect(results[5].error).toContain("is not a verdict");
   expect(summary).toMatchObject({ count: 7, scored: 1, failed: 6, mean: 4 });
+});
+
+test("a prompt of one's own is filled in once, and must have room for the answer", async () => {
+  const { app, run, prompts } = await judging(() => '{"score":1}', {
+    ...{ explain: false, prompt: "{{rubric}} Q: {{input}} A: {{ output }} {{reference}}{{unknown}}" },
+  });
+  await run({ input: "q", output: "{{rubric}} $&", reference: "r" });
+  expect(prompts).toEqual(["Short answers are good. Q: q A: {{rubric}} $& r{{unknown}}"]);
+  const config = { deployment: "d", rubric: "r", prompt: "{{output}}", mode: "pairwise" };
+  const { body } = await app.call("POST", PATH, { name: "judge", kind: "llm_judge", config });
+  expect(body.error).toMatchObject({ param: "/config/prompt", message: expect.stringContaining("{{other}}") });
 });
 
 test("a judge with labels gives the score of the label", async () => {
@@ -86,9 +97,9 @@ const winner = (content: string, wins: (a: string, b: string) => string) => {
 };
 const PAIR = { mode: "pairwise", explain: false };
 
-test("a pairwise judge is asked in both orders, and the better answer wins", async () => {
+test("a pairwise judge reads the answers in both orders, and the better answer wins", async () => {
   const shorter = (content: string) => winner(content, (a, b) => (a.length < b.length ? "A" : "B"));
-  const { run, asked } = await judging(shorter, PAIR);
+  const { run, prompts } = await judging(shorter, PAIR);
   const rows = [
     { output: "a", other: "bbb" },
     { output: "aaa", other: "b" },
@@ -101,7 +112,7 @@ test("a pairwise judge is asked in both orders, and the better answer wins", asy
     { score: 1, label: "output" },
     { score: null, error: expect.stringContaining("no second answer") },
   ]);
-  expect(asked).toHaveLength(6);
+  expect(prompts).toHaveLength(6);
 });
 
 test("a pairwise judge that prefers a position gives a tie, or its preference without the swap", async () => {

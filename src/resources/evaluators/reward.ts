@@ -1,15 +1,14 @@
-/** Evaluators as rewards of a training job. Those that are code run in the job's sandbox; the others run in the server. */
+/** Evaluators as rewards of a training job. Code runs in the job's sandbox; the other kinds run in the server. */
 import type { Ctx } from "../../context.ts";
 import { AppError } from "../../lib/errors.ts";
 import { combine, type Judged, type Scored } from "../../lib/rewards/combine.ts";
 import type { Outcome, Sample } from "../../lib/rewards/contract.ts";
 import type { RewardPart } from "../../sandbox/reward/scorer_types.ts";
-import { mustFind } from "../deployments/served.ts";
 import { settingsOf } from "./config.ts";
 import type { EvaluationItem, EvaluationResult, Message } from "./item.ts";
 import { partOf } from "./kinds/code.ts";
 import { type EvaluatorVersion, run } from "./run.ts";
-import { resolve } from "./service.ts";
+import { mustServe, resolve } from "./service.ts";
 
 /** The job keeps a copy, so that a later deletion of the evaluator changes nothing for it. */
 export type EvaluatorReward = { weight: number; evaluator: EvaluatorVersion };
@@ -31,15 +30,6 @@ export function evaluatorReward(ctx: Ctx, workspaceId: string, reference: Refere
     mustServe(ctx, workspaceId, settings.config.deployment, `${at}/id`);
   const { name, version, kind, config, passThreshold } = row;
   return { weight, evaluator: { id: row.id, name, version, kind, config, passThreshold } };
-}
-
-function mustServe(ctx: Ctx, workspaceId: string, deployment: string, param: string) {
-  try {
-    mustFind(ctx, workspaceId, deployment);
-  } catch (error) {
-    if (!(error instanceof AppError)) throw error;
-    throw new AppError(error.code, `The evaluator's deployment: ${error.message}`, { param, cause: error });
-  }
 }
 
 type Batch = {

@@ -123,22 +123,22 @@ export const itemOf = ({ input, output, reference, other, ...row }: RunEvaluator
 });
 
 export function presentRun(evaluatorId: string, results: readonly EvaluationResult[]): EvaluatorRun {
-  const scores = results.flatMap(({ score }) => (score === null ? [] : [score]));
-  const decided = results.flatMap(({ passed }) => (passed === null ? [] : [passed]));
-  const share = (sum: number, count: number) => (count === 0 ? null : sum / count);
   return {
     object: "evaluator_run",
     evaluator_id: evaluatorId,
     results: results.map(({ latencyMs, ...result }, index) => ({ index, ...result, latency_ms: latencyMs })),
-    summary: {
-      count: results.length,
-      scored: scores.length,
-      failed: results.length - scores.length,
-      mean: share(
-        scores.reduce((sum, score) => sum + score, 0),
-        scores.length,
-      ),
-      pass_rate: share(decided.filter(Boolean).length, decided.length),
-    },
+    summary: summaryOf(results),
+  };
+}
+
+export function summaryOf(results: readonly Pick<EvaluationResult, "score" | "passed">[]): EvaluatorRun["summary"] {
+  const scores = results.flatMap(({ score }) => (score === null ? [] : [score]));
+  const decided = results.flatMap(({ passed }) => (passed === null ? [] : [passed]));
+  return {
+    count: results.length,
+    scored: scores.length,
+    failed: results.length - scores.length,
+    mean: scores.length === 0 ? null : scores.reduce((sum, score) => sum + score, 0) / scores.length,
+    pass_rate: decided.length === 0 ? null : decided.filter(Boolean).length / decided.length,
   };
 }

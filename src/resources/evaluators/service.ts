@@ -7,6 +7,7 @@ import { AppError } from "../../lib/errors.ts";
 import { isId, newId } from "../../lib/ids.ts";
 import { type Db, type Tx, write } from "../../platform/db/db.ts";
 import { preparedInsert } from "../../platform/db/row.ts";
+import { mustFind } from "../deployments/served.ts";
 import { type Evaluator, present } from "./schema.ts";
 import { type EvaluatorRow, evaluators, type Kind, records } from "./table.ts";
 
@@ -44,6 +45,17 @@ export function resolve(ctx: Pick<Ctx, "db">, workspaceId: string, ref: string, 
   throw new AppError("resource_not_found", `No evaluator ${ref.slice(0, 80)}: GET /v1/evaluators lists them`, {
     param,
   });
+}
+
+/** `deployment`: an id or a name. `param`: JSON pointer to the field that names it, directly or through an evaluator. */
+export function mustServe(ctx: Ctx, workspaceId: string, deployment: string, param: string) {
+  try {
+    mustFind(ctx, workspaceId, deployment);
+  } catch (error) {
+    if (!(error instanceof AppError)) throw error;
+    const message = error.message.replace(/^model: /, "");
+    throw new AppError(error.code, `The evaluator's deployment: ${message}`, { param, cause: error });
+  }
 }
 
 /** The record with the source of the kind `code`. */

@@ -1,9 +1,9 @@
 import { UsageError } from "../../../lib/errors.ts";
-import type { Evaluator, EvaluatorRun } from "../../../resources/evaluators/schema.ts";
+import { type Evaluator, type EvaluatorRun, summaryOf } from "../../../resources/evaluators/schema.ts";
 import { command, EXIT, type Group, JSON_FLAG, SERVER_FLAGS, wholeOf } from "../../args.ts";
 import { connect } from "../../connect.ts";
 import { readEvaluator, readRows } from "../../evaluators/input.ts";
-import { printReport, summaryOf } from "../../evaluators/report.ts";
+import { printReport } from "../../evaluators/report.ts";
 import { listAll } from "../../lists.ts";
 import { note, print, printJson, printTable } from "../../output.ts";
 import { createProgress } from "../../progress.ts";

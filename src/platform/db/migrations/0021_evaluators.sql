@@ -1,4 +1,4 @@
--- Evaluators: what scores an answer. Every version is a row.
+-- Evaluators score answers. Every version is a row.
 
 CREATE TABLE evaluators (
   id             TEXT PRIMARY KEY,
@@ -16,3 +16,5 @@ CREATE TABLE evaluators (
 ) STRICT;
 CREATE UNIQUE INDEX evaluators_version ON evaluators (workspace_id, name, version);
 CREATE INDEX evaluators_page ON evaluators (workspace_id, created_at, id);
+CREATE INDEX evaluators_name ON evaluators (workspace_id, name, created_at, id);
+CREATE INDEX evaluators_kind ON evaluators (workspace_id, kind, created_at, id);

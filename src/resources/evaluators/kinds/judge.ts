@@ -38,10 +38,10 @@ export async function judge(ctx: Ctx, config: JudgeConfig, evaluation: Evaluatio
   return Promise.all(verdicts);
 }
 
-type Ask = (item: EvaluationItem, answers: readonly string[]) => Promise<JudgeVerdict | string>;
+type Judge = (item: EvaluationItem, answers: readonly string[]) => Promise<JudgeVerdict | string>;
 
 /** Score 1: the output wins. 0: the other answer wins. Judges prefer a position, so both orders are asked. */
-async function comparePair({ swap }: JudgeConfig, item: EvaluationItem, ask: Ask): Promise<JudgeVerdict | string> {
+async function comparePair({ swap }: JudgeConfig, item: EvaluationItem, ask: Judge): Promise<JudgeVerdict | string> {
   const other = item.other ?? item.reference ?? null;
   if (other === null) return "The row has no second answer: a pairwise judge needs other, or a reference";
   const first = await ask(item, [item.output, other]);

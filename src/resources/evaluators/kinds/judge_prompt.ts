@@ -6,7 +6,7 @@ import { type EvaluationItem, inputText } from "../item.ts";
 
 const MAX_REASON = 400; // characters
 
-/** Only the judge's own template decides what it reads as a role, so an answer cannot speak as the user. */
+/** A text cannot close its own section: a tag of the same name inside it gets a zero-width space. */
 const section = (tag: string, text: string) =>
   `<${tag}>\n${text.replaceAll(new RegExp(`<(/?)${tag}>`, "gi"), `<\u200b$1${tag}>`)}\n</${tag}>`;
 
@@ -17,6 +17,10 @@ export type Question = { messages: { role: "system" | "user"; content: string }[
 
 /** `answers`: one answer, or two in the order in which the judge reads them. */
 export function questionFor(config: JudgeConfig, item: EvaluationItem, answers: readonly string[]): Question {
+  const { temperature, max_tokens } = config;
+  const params = { temperature, max_tokens, seed: 0, response_format: formatOf(config) };
+  if (config.prompt !== null)
+    return { messages: [{ role: "user", content: filled(config, config.prompt, item, answers) }], params };
   const { input, reference } = item;
   const isPair = config.mode === "pairwise";
   const content = [
@@ -26,14 +30,22 @@ export function questionFor(config: JudgeConfig, item: EvaluationItem, answers: 
     ...(isPair ? answers.map((text, i) => section(`answer_${"AB"[i]}`, text)) : [section("answer", answers[0] ?? "")]),
     demand(config),
   ].join("\n\n");
-  const { temperature, max_tokens } = config;
   return {
     messages: [
       { role: "system", content: SYSTEM },
       { role: "user", content },
     ],
-    params: { temperature, max_tokens, seed: 0, response_format: formatOf(config) },
+    params,
   };
+}
+
+/** One pass, so that a placeholder inside an answer stays as it is. Unknown names stay too. */
+function filled({ rubric }: JudgeConfig, prompt: string, item: EvaluationItem, answers: readonly string[]): string {
+  const [output = "", other = ""] = answers;
+  const values = { rubric, input: inputText(item.input), output, other, reference: item.reference ?? "" };
+  return prompt.replaceAll(/\{\{\s*(\w+)\s*\}\}/g, (whole, name: string) =>
+    Object.hasOwn(values, name) ? values[name as keyof typeof values] : whole,
+  );
 }
 
 function demand({ mode, scale: { min, max }, labels, explain }: JudgeConfig): string {
