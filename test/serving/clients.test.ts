@@ -217,10 +217,10 @@ test("openai: an agent is a listed model that answers, streams and calls its too
     streamed += chunk.choices[0]?.delta.content ?? "";
   expect(streamed).toBe(text);
 
-  const asked = { model: "helper@1", messages };
-  const call = (await client.chat.completions.create(asked)).choices[0]?.message.tool_calls?.[0];
+  const toolRequest = { model: "helper@1", messages };
+  const call = (await client.chat.completions.create(toolRequest)).choices[0]?.message.tool_calls?.[0];
   expect(call).toMatchObject({ function: { name: "get_weather" } });
-  const final = await client.chat.completions.stream(asked).finalChatCompletion();
+  const final = await client.chat.completions.stream(toolRequest).finalChatCompletion();
   expect(final.choices[0]?.message.tool_calls?.[0]).toMatchObject({ function: { name: "get_weather" } });
 
   const traces = (await server.get(`/v1/traces?deployment_id=${id}&limit=4`)).data;
