@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { isId } from "../../lib/ids.ts";
+import { summaryOf } from "../../lib/rewards/evaluation.ts";
 import { DateTime, Label, later, Metadata } from "../../lib/schema.ts";
 import { isoTime } from "../../lib/time.ts";
 import * as config from "./config.ts";
@@ -128,17 +129,5 @@ export function presentRun(evaluatorId: string, results: readonly EvaluationResu
     evaluator_id: evaluatorId,
     results: results.map(({ latencyMs, ...result }, index) => ({ index, ...result, latency_ms: latencyMs })),
     summary: summaryOf(results),
-  };
-}
-
-export function summaryOf(results: readonly Pick<EvaluationResult, "score" | "passed">[]): EvaluatorRun["summary"] {
-  const scores = results.flatMap(({ score }) => (score === null ? [] : [score]));
-  const decided = results.flatMap(({ passed }) => (passed === null ? [] : [passed]));
-  return {
-    count: results.length,
-    scored: scores.length,
-    failed: results.length - scores.length,
-    mean: scores.length === 0 ? null : scores.reduce((sum, score) => sum + score, 0) / scores.length,
-    pass_rate: decided.length === 0 ? null : decided.filter(Boolean).length / decided.length,
   };
 }
