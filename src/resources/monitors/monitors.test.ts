@@ -1,5 +1,6 @@
 import { afterEach, expect, test } from "bun:test";
 import { eventsOf } from "../../../test/fake_replicas.ts";
+import { violations } from "../../../test/fault/invariants.ts";
 import { atEveryFailpoint, manyApps, type Options } from "../../../test/harness.ts";
 import { BALANCE, deployment, monitoring, never, PATH, serve } from "../../../test/monitors_kit.ts";
 import { durable } from "../../platform/db/db.ts";
@@ -242,6 +243,8 @@ test("a kill at any point of an evaluation leaves one event for one change", asy
     expect((await again.call("GET", `${PATH}/${made.id}`)).body.severity).toBe("alert");
     expect(eventsOf(again, made.id)).toEqual(["monitor.created", "monitor.triggered"]);
     expect((await again.call("GET", `${PATH}/${made.id}/history`)).body.data).toHaveLength(1);
+    await durable(again.ctx.db);
+    expect(violations(again.dir)).toEqual([]);
   });
 });
 
