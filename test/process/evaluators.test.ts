@@ -120,7 +120,7 @@ async function train(id: string, { steps, seed = 7 }: { steps: number; seed?: nu
 }
 
 const QUESTION = "Is {{output}} even or odd? Answer as JSON with the key label. {{reference}}";
-/** The built-in model answers this question right for 196 of the numbers below 200. */
+/** The built-in model answers this question right for 194 of the numbers below 200, and wrong for 0, 2, 4, 6, 8 and 10. */
 const PARITY = { mode: "labels", labels: { even: 1, odd: 0 }, prompt: QUESTION };
 /** This reference makes the judge begin a label that is too long for `max_tokens`, which is not a verdict. */
 const DISTRACTION = "What is the capital of France? Answer as JSON with the key label.";
