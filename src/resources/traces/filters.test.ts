@@ -3,6 +3,7 @@ import { afterEach, describe, expect, test } from "bun:test";
 import { fakeClock, manyApps, type TestApp } from "../../../test/harness.ts";
 import { insert } from "../../../test/lists_kit.ts";
 import { deploymentRow } from "../../../test/money_deeds.ts";
+import { countRows } from "../../../test/row_counter.ts";
 import { DAY_MS } from "../../lib/units.ts";
 import { write } from "../../platform/db/db.ts";
 import { deployments } from "../deployments/table.ts";
@@ -103,6 +104,48 @@ describe("filters", () => {
     expect(await found(app, "q=%2B%2B")).toEqual([]);
     expect(toMatch('a "b c" d*')).toBe('body : ("a" AND "b c" AND "d" *)');
   });
+});
+
+test("D14 filters: a range or a score that many traces match is read by time, one that few match is looked up", async () => {
+  const counting = countRows();
+  using _ = { [Symbol.dispose]: counting.stop };
+  const app = open();
+  const { $client } = app.ctx.db;
+  const first = add(app, { durationMs: 500 });
+  $client.run(`INSERT INTO traces (id, workspace_id, source, capture, status, started_at, duration_ms, prompt_tokens,
+      cached_tokens, completion_tokens, created_at, metadata, spans)
+    WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 6000)
+    SELECT printf('trc_%026d', i), '${app.workspaceA}', 'chat', 'none', 200, 0, i, 0, 0, 0, i, '{}', '[]' FROM n`);
+  const score = `INSERT INTO trace_scores (id, workspace_id, trace_id, trace_seq, trace_at, name, kind, value, source,
+    created_at) SELECT`;
+  $client.run(
+    `${score} 'a' || seq, workspace_id, id, seq, created_at, 'good', 'number', seq % 2, 'code', 0 FROM traces`,
+  );
+  $client.run(`${score} 'b' || seq, workspace_id, id, seq, created_at, 'good', 'number', 3, 'code', 0 FROM traces
+    WHERE seq > 5990`);
+  const id = (i: number) => `trc_${String(i).padStart(26, "0")}`;
+  const cases: [filter: string, index: string, expected: string[]][] = [
+    ["min_duration_ms=1&status=ok", "indexed by traces_newest", [first, id(6_000), id(5_999), id(5_998)]],
+    ["max_duration_ms=9&status=ok", "indexed by traces_duration", [id(9), id(8), id(7), id(6)]],
+    ["score=good", "indexed by trace_scores_newest", [first, id(6_000), id(5_999), id(5_998)]],
+    ["score=good&min_score=0&max_score=3&status=ok", "indexed by trace_scores_newest", [first, id(6_000)]],
+    ["score=good&min_score=2", "INDEXED BY trace_scores_value", [id(6_000), id(5_999), id(5_998)]],
+    ["score=good&max_score=0", "INDEXED BY trace_scores_value", [id(5_999), id(5_997), id(5_995)]],
+  ];
+  for (const [filter, index, expected] of cases) {
+    const limit = Math.ceil(expected.length / 2);
+    const page = (after = "") => app.call("GET", `/v1/traces?limit=${limit}&${filter}${after}`);
+    let pages: string[] = [];
+    const { sql } = await counting.of(async () => {
+      const { body } = await page();
+      const next = await page(`&after=${body.data.at(-1).id}`);
+      pages = [...body.data, ...next.body.data].map((each: { id: string }) => each.id);
+    });
+    expect([filter, pages.slice(0, expected.length)]).toEqual([filter, expected]);
+    expect([filter, sql.some((text) => text.includes(index) && text.includes("order by"))]).toEqual([filter, true]);
+  }
+  const lines = (await app.call("GET", "/v1/traces/export?score=good&min_score=0")).body as string;
+  expect(lines.trim().split("\n")).toHaveLength(6_001);
 });
 
 test("export: JSON lines, oldest first, with content and scores, under the same filters", async () => {

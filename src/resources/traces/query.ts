@@ -1,7 +1,7 @@
 /**
  * Pages of traces under filters. One filter chooses the index: the first of `conditions` that may. The others carry a
  * unary plus, which hides their column from the planner. A range over durations or scores chooses only if few rows
- * match; otherwise a page is found soon by time alone.
+ * match; otherwise a page is found soon by time: in the traces, or in the scores if no other filter chooses.
  */
 import { and, desc, getTableColumns, gte, inArray, lt, lte, type SQL, sql } from "drizzle-orm";
 import type { SQLiteColumn } from "drizzle-orm/sqlite-core";
@@ -12,10 +12,14 @@ import type { SummaryRow, TraceFilter } from "./schema.ts";
 import { type TraceRow, traceScores, traces } from "./table.ts";
 import { search } from "./text.ts";
 
-const FEW = 5_000;
+const FEW = 5_000; // rows that are looked up
+const FEW_ENTRIES = 100_000; // entries of an index alone
 
-/** `chooses`: the condition that goes with `index`. `checks`: the same for a row that another index has found. */
-type Condition = { index: string; chooses: SQL; checks: SQL; mayChoose: boolean };
+/**
+ * `chooses`: the condition that goes with `index`. `checks`: the same for a row that another index has found. `walks`: the
+ * same for `trace_scores`.
+ */
+type Condition = { index: string; chooses: SQL; checks: SQL; mayChoose: boolean; walks?: SQL | undefined };
 
 const hidden = (column: SQLiteColumn) => sql`+${column}`;
 
@@ -69,32 +73,41 @@ const bySource = (source: string): Condition => ({
 });
 
 function byDuration(db: Db, workspaceId: string, filter: TraceFilter): Condition | undefined {
-  const { min_duration_ms: min = 0, max_duration_ms: max } = filter;
+  const { min_duration_ms: min = 0, max_duration_ms: max, since, until, ...others } = filter;
   if (filter.min_duration_ms === undefined && max === undefined) return undefined;
+  const isAlone = Object.values(others).every((value) => value === undefined);
   const within = (column: SQL) =>
     max === undefined ? sql`${column} >= ${min}` : sql`${column} >= ${min} AND ${column} <= ${max}`;
   const chooses = within(sql`${traces.durationMs}`);
   const rows = sql`SELECT 1 FROM ${traces} INDEXED BY traces_duration WHERE ${traces.workspaceId} = ${workspaceId} AND ${chooses}`;
-  return { index: "traces_duration", chooses, checks: within(hidden(traces.durationMs)), mayChoose: isFew(db, rows) };
+  return {
+    index: "traces_duration",
+    chooses,
+    checks: within(hidden(traces.durationMs)),
+    mayChoose: isFew(db, rows, isAlone ? FEW_ENTRIES : FEW),
+  };
 }
 
 function byScore(db: Db, workspaceId: string, { score, min_score: min, max_score: max }: TraceFilter): Condition {
-  const { value, name, traceId, workspaceId: owner } = traceScores;
-  const within = and(
+  const { value, name, traceId, traceSeq, workspaceId: owner } = traceScores;
+  const walks = and(
     sql`${owner} = ${workspaceId} AND ${name} = ${score}`,
     min === undefined ? undefined : sql`${value} >= ${min}`,
     max === undefined ? undefined : sql`${value} <= ${max}`,
   );
+  const few = sql`SELECT ${traceSeq} FROM ${traceScores} INDEXED BY trace_scores_value WHERE ${walks}`;
+  const own = sql`SELECT 1 FROM ${traceScores} INDEXED BY trace_scores_trace WHERE ${traceId} = ${traces.id}`;
   return {
-    index: "sqlite_autoindex_traces_1",
-    chooses: sql`${traces.id} IN (SELECT ${traceId} FROM ${traceScores} WHERE ${within})`,
-    checks: sql`EXISTS (SELECT 1 FROM ${traceScores} WHERE ${traceId} = ${traces.id} AND ${within})`,
-    mayChoose: isFew(db, sql`SELECT 1 FROM ${traceScores} WHERE ${within}`),
+    index: "",
+    chooses: sql`${traces.seq} IN (${few})`,
+    checks: sql`EXISTS (${own} AND ${walks})`,
+    mayChoose: isFew(db, few, FEW),
+    walks,
   };
 }
 
-const isFew = (db: Db, rows: SQL): boolean =>
-  (db.get<{ n: number }>(sql`SELECT count(*) AS n FROM (${rows} LIMIT ${FEW + 1})`)?.n ?? 0) <= FEW;
+const isFew = (db: Db, rows: SQL, most: number): boolean =>
+  db.all<{ n: number }>(sql`SELECT count(*) AS n FROM (${rows} LIMIT ${most + 1})`).every(({ n }) => n <= most);
 
 export type Position = { createdAt: number; seq: number };
 
@@ -118,21 +131,25 @@ export function positions(
 ): Position[] {
   const given = conditions(db, workspaceId, filter);
   const chooser = given.find(({ mayChoose }) => mayChoose);
-  const { createdAt, seq } = traces;
+  const walker = chooser ? undefined : given.find(({ walks }) => walks);
+  const { createdAt, seq } = walker ? { createdAt: traceScores.traceAt, seq: traceScores.traceSeq } : traces;
   const [behind, direction] = order === "newest" ? [sql`<`, sql`desc`] : [sql`>`, sql`asc`];
   const where = and(
     sql`${traces.workspaceId} = ${workspaceId}`,
-    chooser?.chooses,
-    ...given.filter((each) => each !== chooser).map(({ checks }) => checks),
+    chooser?.chooses ?? walker?.walks,
+    ...given.filter((each) => each !== (chooser ?? walker)).map(({ checks }) => checks),
     filter.since === undefined ? undefined : gte(createdAt, Date.parse(filter.since)),
     filter.until === undefined ? undefined : lt(createdAt, Date.parse(filter.until)),
     after && sql`(${createdAt}, ${seq}) ${behind} (${after.createdAt}, ${after.seq})`,
   );
-  const index = chooser?.index ?? "traces_newest";
-  const by = sql.raw(index === "" ? "not indexed" : `indexed by ${index}`);
-  const ordered = sql`order by ${createdAt} ${direction}, ${seq} ${direction} limit ${limit}`;
-  return db.all(sql`select ${createdAt} as "createdAt", ${seq} from ${traces} ${by} where ${where} ${ordered}`);
+  const group = walker ? sql`group by ${createdAt}, ${seq}` : sql``; // a trace may have several scores of the name
+  const ordered = sql`${group} order by ${createdAt} ${direction}, ${seq} ${direction} limit ${limit}`;
+  const from = walker ? WALK : sql`${traces} ${indexedBy(chooser?.index ?? "traces_newest")}`;
+  return db.all(sql`select ${createdAt} as "createdAt", ${seq} as "seq" from ${from} where ${where} ${ordered}`);
 }
+
+const indexedBy = (index: string) => sql.raw(index === "" ? "not indexed" : `indexed by ${index}`);
+const WALK = sql`${traceScores} indexed by trace_scores_newest cross join ${traces} not indexed on ${traces.seq} = ${traceScores.traceSeq}`;
 
 const { parameters: _p, spans: _s, input: _i, output: _o, externalId: _e, ...SUMMARY } = getTableColumns(traces);
 

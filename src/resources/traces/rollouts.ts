@@ -42,11 +42,20 @@ export function storeRollouts(ctx: Ctx, tx: Tx, { workspaceId, jobId, step, mode
       },
       now,
     );
-    insertTrace(tx, row);
-    if (reward === null) continue;
+    const traceSeq = insertTrace(tx, row);
+    if (reward === null || traceSeq === undefined) continue;
     insertScore(tx, {
       ...{ id: newId("scr", now), workspaceId, traceId: row.id, name: "reward", kind: "number", value: reward },
-      ...{ label: null, source: "code", evaluatorId: null, keyId: null, comment: null, createdAt: now },
+      ...{
+        traceSeq,
+        traceAt: now,
+        label: null,
+        source: "code",
+        evaluatorId: null,
+        keyId: null,
+        comment: null,
+        createdAt: now,
+      },
     });
   }
 }

@@ -93,6 +93,8 @@ export function addScore(ctx: Ctx, score: NewScore): ScoreRow {
     id: newId("scr", now),
     workspaceId,
     traceId: trace.id,
+    traceSeq: trace.seq,
+    traceAt: trace.createdAt,
     name: clean(score.name),
     kind: score.kind ?? kindOf(value),
     value: typeof value === "string" ? null : Number(value),

@@ -182,15 +182,16 @@ const touch = prepared((db: Db) => {
   return db.insert(conversations).values(values).onConflictDoUpdate({ target, set }).prepare();
 });
 
-/** False: the span was sent before. */
-export function insertTrace(tx: Tx, row: NewRow): boolean {
+/** The result is its `seq`. Undefined: the span was sent before. */
+export function insertTrace(tx: Tx, row: NewRow): number | undefined {
   const given = row as Record<string, unknown>;
   const bound = COLUMNS.map(([key, column]) => (given[key] === null ? null : column.mapToDriverValue(given[key])));
   const { changes, lastInsertRowid } = insertRow(tx).run(...(bound as SQLQueryBindings[]));
-  if (changes === 0) return false;
+  if (changes === 0) return undefined;
+  const seq = Number(lastInsertRowid);
   const { workspaceId, conversationId: id, createdAt: at } = row;
   if (row.input !== null || row.output !== null)
-    insertText(tx, Number(lastInsertRowid), workspaceId, textsIn([row.input, row.output]).join("\n"));
+    insertText(tx, seq, workspaceId, textsIn([row.input, row.output]).join("\n"));
   if (id !== null) touch(tx).run({ workspaceId, id, at, prompt: row.promptTokens, completion: row.completionTokens });
-  return true;
+  return seq;
 }

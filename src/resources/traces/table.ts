@@ -57,6 +57,8 @@ export const traceScores = sqliteTable("trace_scores", {
   traceId: text("trace_id")
     .notNull()
     .references(() => traces.id, { onDelete: "cascade" }),
+  traceSeq: integer("trace_seq").notNull(),
+  traceAt: integer("trace_at").notNull(),
   name: text("name").notNull(),
   kind: text("kind", { enum: SCORE_KINDS }).notNull(),
   /** Numbers, and 0 or 1 for a boolean. */

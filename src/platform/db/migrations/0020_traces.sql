@@ -38,7 +38,7 @@ CREATE TABLE traces (
 CREATE INDEX traces_newest ON traces (workspace_id, created_at, seq, duration_ms);
 CREATE INDEX traces_deployment ON traces (deployment_id, created_at);
 CREATE INDEX traces_key ON traces (key_id, created_at);
-CREATE INDEX traces_duration ON traces (workspace_id, duration_ms);
+CREATE INDEX traces_duration ON traces (workspace_id, duration_ms, created_at);
 CREATE INDEX traces_failed ON traces (workspace_id, created_at) WHERE status >= 400;
 CREATE INDEX traces_status ON traces (workspace_id, status, created_at) WHERE status <> 200;
 CREATE INDEX traces_source ON traces (workspace_id, source, created_at) WHERE source <> 'chat';
@@ -49,10 +49,13 @@ CREATE UNIQUE INDEX traces_external ON traces (workspace_id, external_id) WHERE 
 -- The words of captured content. The texts themselves are in `traces`.
 CREATE VIRTUAL TABLE trace_text USING fts5 (workspace, body, content = '', contentless_delete = 1);
 
+-- `trace_seq` and `trace_at` are the place of its trace in lists: a filter by score reads its pages from an index.
 CREATE TABLE trace_scores (
   id           TEXT PRIMARY KEY,
   workspace_id TEXT NOT NULL,
   trace_id     TEXT NOT NULL REFERENCES traces (id) ON DELETE CASCADE,
+  trace_seq    INTEGER NOT NULL,
+  trace_at     INTEGER NOT NULL,
   name         TEXT NOT NULL,
   kind         TEXT NOT NULL,
   value        REAL,
@@ -64,7 +67,8 @@ CREATE TABLE trace_scores (
   created_at   INTEGER NOT NULL
 ) STRICT;
 CREATE INDEX trace_scores_trace ON trace_scores (trace_id, created_at);
-CREATE INDEX trace_scores_name ON trace_scores (workspace_id, name, value);
+CREATE INDEX trace_scores_value ON trace_scores (workspace_id, name, value, trace_seq);
+CREATE INDEX trace_scores_newest ON trace_scores (workspace_id, name, trace_at, trace_seq, value);
 
 -- `id` is the text of the client. The sums are those of its traces: one that has no trace left is removed.
 CREATE TABLE conversations (

@@ -42,9 +42,7 @@ export class Automaton {
   /** The text with each run of covered characters replaced. The same text if nothing matches. */
   replace(text: string, replacement: string): string {
     if (!this.#matches(text)) return text;
-    const edges: ForwardEdge[] = [];
-    this.#read(text, (edge) => void edges.push(edge));
-    const covered = this.#covered(text, edges);
+    const covered = this.#covered(text, this.#edges(text));
     let result = "";
     for (let i = 0; i < text.length; ) {
       const from = i;
@@ -55,23 +53,29 @@ export class Automaton {
     return result;
   }
 
+  /** Most texts have no match, and this loop is all that reads them. */
   #matches(text: string): boolean {
-    let found = false;
-    const last = this.#read(text, (edge) => {
-      found ||= edge.accepts;
-    });
-    return found || this.#closeAll(last.states, last.afterWord).accepts;
+    const classOf = this.#classOf;
+    let at = this.#forwardState([START], false);
+    for (let i = 0; i < text.length; i++) {
+      const c = classOf[text.charCodeAt(i)] as number;
+      const edge = at.edges[c] ?? this.#forwardEdge(at, c);
+      if (edge.accepts) return true;
+      at = edge.to;
+    }
+    return this.#closeAll(at.states, at.afterWord).accepts;
   }
 
-  #read(text: string, onEdge: (edge: ForwardEdge) => void): ForwardState {
+  #edges(text: string): ForwardEdge[] {
+    const edges: ForwardEdge[] = [];
     let at = this.#forwardState([START], false);
     for (let i = 0; i < text.length; i++) {
       const c = this.#classOf[text.charCodeAt(i)] as number;
       const edge = at.edges[c] ?? this.#forwardEdge(at, c);
-      onEdge(edge);
+      edges.push(edge);
       at = edge.to;
     }
-    return at;
+    return edges;
   }
 
   #forwardState(states: readonly number[], afterWord: boolean): ForwardState {
