@@ -2,6 +2,7 @@ import type { AnyElysia } from "elysia";
 import type { Ctx } from "./context.ts";
 import { routes as account } from "./resources/account/routes.ts";
 import { routes as agents } from "./resources/agents/routes.ts";
+import { routes as annotationQueues } from "./resources/annotation_queues/routes.ts";
 import { routes as apiKeys } from "./resources/api_keys/routes.ts";
 import { routes as audit } from "./resources/audit/routes.ts";
 import { routes as billing, grantRoutes } from "./resources/billing/routes.ts";
@@ -60,6 +61,7 @@ export const mount = (ctx: Ctx) => (app: AnyElysia) =>
     .use(regions(ctx))
     .use(connectedDatasets(ctx))
     .use(datasets(ctx))
+    .use(annotationQueues(ctx))
     .use(deployments(ctx))
     .use(traces(ctx))
     .use(agents(ctx))

@@ -33,6 +33,11 @@ export const COMMANDS: readonly Row[] = [
     load: async () => (await import("./commands/manage/datasets.ts")).datasets,
   },
   {
+    name: "annotate",
+    summary: "Annotate the items of a queue at the terminal",
+    load: async () => (await import("./commands/annotate.ts")).annotate,
+  },
+  {
     name: "volumes",
     summary: "Store files on the server; copy them in and out",
     load: async () => (await import("./commands/manage/volumes.ts")).volumes,

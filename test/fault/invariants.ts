@@ -87,6 +87,7 @@ export function violations(dir: string): string[] {
     dataset: "datasets",
     dataset_resolution: "dataset_resolutions",
     volume: "volumes",
+    annotation_queue: "annotation_queues",
     code_artifact: "code_artifacts",
     session: "sessions",
     job: "training_jobs",
@@ -113,6 +114,7 @@ export function violations(dir: string): string[] {
     ...deliveriesOf(all),
     ...moneyOf(all),
     ...monitorsOf(all),
+    ...annotationsOf(all),
   );
   db.close();
   return bad;
@@ -143,6 +145,21 @@ function monitorsOf(all: <T>(sql: string) => T[]): string[] {
   };
   return Object.entries(wrong).flatMap(([what, where]) =>
     all<{ id: string }>(`SELECT id FROM monitors WHERE ${where}`).map(({ id }) => `monitor ${id} ${what}`),
+  );
+}
+
+/** A row of a dataset comes from one item at most, and an item counts its annotations. */
+function annotationsOf(all: <T>(sql: string) => T[]): string[] {
+  const wrong = {
+    "shares its row with another item":
+      "SELECT min(id) AS id FROM annotation_items WHERE dataset_row_id IS NOT NULL GROUP BY dataset_id, dataset_row_id HAVING count(*) > 1",
+    "counts its annotations wrong":
+      "SELECT id FROM annotation_items i WHERE annotation_count <> (SELECT count(*) FROM annotations WHERE item_id = i.id AND NOT skipped)",
+    "is complete after another number of events":
+      "SELECT id FROM annotation_items i WHERE (status = 'completed') <> (SELECT count(*) FROM events WHERE subject_id = i.id AND type = 'annotation_item.completed')",
+  };
+  return Object.entries(wrong).flatMap(([what, sql]) =>
+    all<{ id: string }>(sql).map(({ id }) => `annotation item ${id} ${what}`),
   );
 }
 

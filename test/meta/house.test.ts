@@ -61,7 +61,7 @@ const PUBLIC: Record<string, string[]> = {
   billing: ["budget", "run_time", "usage"],
   code_artifacts: ["unpack"],
   deployments: ["chat/answer", "chat/generate", "served"],
-  datasets: ["connected/resolve", "stream/files", "stream/snapshots"],
+  datasets: ["connected/resolve", "stream/append", "stream/files", "stream/snapshots"],
   evaluators: ["item", "reward", "run"],
   gpu: ["hardware"],
   models: ["remove", "results"],

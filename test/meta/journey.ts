@@ -5,6 +5,7 @@ import { tarGz } from "../archives.ts";
 import { type TestApp, tempDir } from "../harness.ts";
 import { makeModel } from "../models.ts";
 import { pretendServing } from "../pretend_replica.ts";
+import { ANNOTATIONS } from "./journey_annotations.ts";
 import { BILLING, spend } from "./journey_billing.ts";
 import { DATASETS, readSources } from "./journey_datasets.ts";
 import { DETECTION, runDetection } from "./journey_detection.ts";
@@ -176,6 +177,7 @@ export const JOURNEY: Step[] = [
   { operation: "DELETE /v1/models/{id}", own: fetchedModel },
   ...VOLUMES,
   ...DATASETS,
+  ...ANNOTATIONS,
   { operation: "POST /v1/code_artifacts", body: archive() },
   { operation: "GET /v1/code_artifacts" },
   { operation: "GET /v1/code_artifacts/{id}", own: artifact },

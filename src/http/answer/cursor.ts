@@ -13,6 +13,8 @@ export type Pageable = SQLiteTable & { id: SQLiteColumn; createdAt: SQLiteColumn
 /** The prefix of the ids of each table that has a list. `test/http/cursors.test.ts` fails for a list without one. */
 const PREFIXES: Readonly<Record<string, Prefix>> = {
   agents: "agt",
+  annotation_items: "anqi",
+  annotation_queues: "anq",
   api_keys: "key",
   audit_log: "aud",
   code_artifacts: "art",

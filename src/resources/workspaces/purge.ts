@@ -4,6 +4,7 @@ import { consumer } from "../../events/consume.ts";
 import { events } from "../../events/table.ts";
 import { idempotencyKeys } from "../../http/idempotency.ts";
 import * as agents from "../agents/service.ts";
+import * as annotationQueues from "../annotation_queues/service.ts";
 import * as codeArtifacts from "../code_artifacts/service.ts";
 import * as datasets from "../datasets/service.ts";
 import * as deployments from "../deployments/service.ts";
@@ -38,6 +39,7 @@ export async function purge(ctx: Ctx) {
         sessions.removeAll(ctx, workspaceId);
         trainingJobs.removeAll(ctx, workspaceId);
         removeModels(ctx, workspaceId);
+        annotationQueues.removeAll(ctx, workspaceId);
         datasets.removeAll(ctx, workspaceId);
         volumes.removeAll(ctx, workspaceId);
         codeArtifacts.removeAll(ctx, workspaceId);
