@@ -95,7 +95,7 @@ export function explain(error: unknown): AppError {
 }
 
 /** The error of a worker, as the client reads it. */
-function failureOf(status: number, text: string): Outcome {
+export function failureOf(status: number, text: string): Outcome {
   const code = codeOf(text);
   return { status, error: messageOf(text), code: typeof code === "string" ? code : null };
 }
