@@ -10,6 +10,7 @@ import { prune as pruneAnnotations } from "./resources/annotation_queues/service
 import { recordUses } from "./resources/api_keys/authenticate.ts";
 import { prune as pruneKeys } from "./resources/api_keys/prune.ts";
 import { prune as pruneAudit } from "./resources/audit/service.ts";
+import { mergeCharges } from "./resources/billing/merge.ts";
 import { removeAbandoned } from "./resources/code_artifacts/upload.ts";
 import { cutDue } from "./resources/datasets/stream/snapshots.ts";
 import { sweep as sweepDatasets } from "./resources/datasets/stream/sweep.ts";
@@ -30,12 +31,14 @@ import { observe as observeClock } from "./resources/system/clock.ts";
 import { prune as pruneTraces } from "./resources/traces/prune.ts";
 import { track } from "./resources/tracker/send.ts";
 import { reconcileReadings } from "./resources/training_jobs/admission/reading.ts";
+import { prune as pruneTrainingJobs } from "./resources/training_jobs/running/prune.ts";
 import { reconcile as reconcileTrainingJobs } from "./resources/training_jobs/running/reconcile.ts";
 import { sweep as sweepTrainingJobs } from "./resources/training_jobs/running/sweep.ts";
 import { sweep as sweepVolumes } from "./resources/volumes/sweep.ts";
 import { deliver } from "./resources/webhooks/delivery/deliver.ts";
 import { fanOut } from "./resources/webhooks/delivery/fan_out.ts";
 import { prune as pruneWebhooks } from "./resources/webhooks/delivery/prune.ts";
+import { prune as pruneWorkspaces } from "./resources/workspaces/prune.ts";
 import { purge } from "./resources/workspaces/purge.ts";
 
 const every = (everyMs: number) => ({ everyMs });
@@ -47,6 +50,7 @@ const SCHEDULES = {
   "api_keys.prune": "47 4 * * *",
   "api_keys.record_uses": every(30 * SECOND_MS),
   "audit.prune": "7 4 * * *",
+  "billing.merge": "27 4 * * *",
   "clock.observe": every(5 * SECOND_MS),
   "code_artifacts.sweep": "47 * * * *",
   "datasets.snapshots": every(5 * SECOND_MS),
@@ -71,12 +75,14 @@ const SCHEDULES = {
   "storage.verify": "47 1 * * *",
   "tracker.send": every(2 * SECOND_MS),
   "traces.prune": "37 4 * * *",
+  "training_jobs.prune": "47 4 * * *",
   "training_jobs.reconcile": every(SECOND_MS),
   "training_jobs.sweep": every(HOUR_MS),
   "volumes.sweep": every(MINUTE_MS),
   "webhooks.deliver": every(SECOND_MS / 2),
   "webhooks.fan_out": every(SECOND_MS),
   "webhooks.prune": "57 3 * * *",
+  "workspaces.prune": "57 4 * * *",
   "workspaces.purge": every(10 * SECOND_MS),
 } as const satisfies Record<string, LoopSpec["schedule"]>;
 
@@ -86,6 +92,7 @@ export type LoopName = keyof typeof SCHEDULES;
 const BY_AGE: ReadonlySet<LoopName> = new Set([
   "api_keys.prune",
   "audit.prune",
+  "billing.merge",
   "code_artifacts.sweep",
   "datasets.sweep",
   "deployments.prune",
@@ -95,9 +102,11 @@ const BY_AGE: ReadonlySet<LoopName> = new Set([
   "monitors.prune",
   "sessions.prune",
   "traces.prune",
+  "training_jobs.prune",
   "training_jobs.sweep",
   "volumes.sweep",
   "webhooks.prune",
+  "workspaces.prune",
 ]);
 
 const byTrustedTime = (ctx: Ctx): Ctx => ({
@@ -113,6 +122,7 @@ const ticks: Record<LoopName, (ctx: Ctx, signal: AbortSignal) => unknown> = {
   "api_keys.prune": pruneKeys,
   "api_keys.record_uses": (ctx) => recordUses(ctx),
   "audit.prune": pruneAudit,
+  "billing.merge": mergeCharges,
   "clock.observe": (ctx) => observeClock(ctx),
   "code_artifacts.sweep": removeAbandoned,
   "datasets.snapshots": cutDue,
@@ -138,6 +148,7 @@ const ticks: Record<LoopName, (ctx: Ctx, signal: AbortSignal) => unknown> = {
   "storage.verify": verifyStorage,
   "tracker.send": (ctx) => track(ctx),
   "traces.prune": (ctx) => pruneTraces(ctx),
+  "training_jobs.prune": pruneTrainingJobs,
   "training_jobs.reconcile": (ctx) => {
     reconcileReadings(ctx);
     return reconcileTrainingJobs(ctx);
@@ -147,6 +158,7 @@ const ticks: Record<LoopName, (ctx: Ctx, signal: AbortSignal) => unknown> = {
   "webhooks.deliver": deliver,
   "webhooks.fan_out": fanOut,
   "webhooks.prune": (ctx) => pruneWebhooks(ctx),
+  "workspaces.prune": pruneWorkspaces,
   "workspaces.purge": (ctx) => purge(ctx),
 };
 

@@ -169,7 +169,7 @@ function moneyOf(all: <T>(sql: string) => T[]): string[] {
     "the balance is not the sum of the ledger":
       "SELECT workspace_id AS id FROM credit_accounts a WHERE balance_micros <> (SELECT coalesce(sum(amount_micros), 0) FROM ledger_entries e WHERE e.workspace_id = a.workspace_id)",
     "it has entries and no account":
-      "SELECT workspace_id AS id FROM ledger_entries WHERE workspace_id NOT IN (SELECT workspace_id FROM credit_accounts)",
+      "SELECT workspace_id AS id FROM ledger_entries WHERE workspace_id IN (SELECT id FROM workspaces) AND workspace_id NOT IN (SELECT workspace_id FROM credit_accounts)",
     "it was charged another sum than it cost": `SELECT id FROM (SELECT id, cost_micros AS cost FROM training_jobs UNION ALL SELECT id, total_cost_micros FROM deployments) t
        WHERE cost <> (SELECT -coalesce(sum(amount_micros), 0) FROM ledger_entries e WHERE e.subject_id = t.id)`,
   };

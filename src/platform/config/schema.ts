@@ -19,6 +19,7 @@ import {
   training,
   volumes,
   webhooks,
+  workspaces,
 } from "./work.ts";
 
 /**
@@ -280,6 +281,7 @@ export const ConfigTree = z
     monitors,
     detect,
     billing,
+    workspaces,
     api_keys: apiKeys,
     audit,
     public_runs: publicRuns,

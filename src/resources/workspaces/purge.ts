@@ -25,8 +25,8 @@ import * as webhooks from "../webhooks/service.ts";
 const take = consumer("workspaces.purge", { wanted: eq(events.type, "workspace.deleted") });
 
 /**
- * Deletes everything of a deleted workspace except its row, which gives old ids and events their meaning. Deployments,
- * jobs and sessions stop; all stored data and secrets are deleted. The event drives it, so a kill only delays it.
+ * Deletes everything of a deleted workspace except its row, which prune.ts removes later. Deployments, jobs and sessions
+ * stop; all stored data and secrets are deleted. The event drives it, so a kill only delays it.
  */
 export async function purge(ctx: Ctx) {
   const next = () =>
