@@ -19,6 +19,8 @@ import { prune as pruneDeployments } from "./resources/deployments/prune.ts";
 import { runBatches } from "./resources/detection/batches/runner.ts";
 import { prune as pruneDetections } from "./resources/detection/service.ts";
 import * as energy from "./resources/energy/service.ts";
+import { runExperiments } from "./resources/experiments/running/runner.ts";
+import { sweep as sweepExperiments } from "./resources/experiments/running/sweep.ts";
 import * as metrics from "./resources/metrics/service.ts";
 import { scan } from "./resources/models/files/folder.ts";
 import { hashNew } from "./resources/models/files/hash.ts";
@@ -61,6 +63,8 @@ const SCHEDULES = {
   "detection.prune": "7 4 * * *",
   "energy.sample": every(5 * SECOND_MS),
   "events.prune": "17 3 * * *",
+  "experiments.run": every(5 * SECOND_MS),
+  "experiments.sweep": every(HOUR_MS),
   "idempotency.prune": "7 * * * *",
   "metrics.store": every(2 * SECOND_MS),
   "models.download": every(5 * SECOND_MS),
@@ -133,6 +137,8 @@ const ticks: Record<LoopName, (ctx: Ctx, signal: AbortSignal) => unknown> = {
   "detection.prune": (ctx) => pruneDetections(ctx),
   "energy.sample": (ctx) => energy.sample(ctx),
   "events.prune": (ctx) => pruneEvents(ctx.db, daysAgo(ctx, ctx.config.events.retention_days)),
+  "experiments.run": runExperiments,
+  "experiments.sweep": (ctx) => sweepExperiments(ctx),
   "idempotency.prune": (ctx) =>
     pruneIdempotencyKeys(ctx.db, ctx.clock.now() - ctx.config.http.idempotency_hours * HOUR_MS),
   "metrics.store": (ctx) => metrics.tick(ctx),

@@ -15,6 +15,7 @@ import { routes as detection } from "./resources/detection/routes.ts";
 import { routes as docs } from "./resources/docs/routes.ts";
 import { routes as evaluators } from "./resources/evaluators/routes.ts";
 import { routes as events } from "./resources/events/routes.ts";
+import { routes as experiments } from "./resources/experiments/routes.ts";
 import { routes as gpu } from "./resources/gpu/routes.ts";
 import { routes as metrics } from "./resources/metrics/routes.ts";
 import { routes as models } from "./resources/models/routes.ts";
@@ -67,6 +68,7 @@ export const mount = (ctx: Ctx) => (app: AnyElysia) =>
     .use(agents(ctx))
     .use(monitors(ctx))
     .use(trainingJobs(ctx))
+    .use(experiments(ctx))
     .use(publicRuns(ctx))
     .use(trainingLogs(ctx))
     .use(trainingModels(ctx))

@@ -13,6 +13,7 @@ import { DatasetsState } from "./resources/datasets/live.ts";
 import { DeploymentsState } from "./resources/deployments/fleet/live.ts";
 import { DetectionState } from "./resources/detection/live.ts";
 import { EventsState } from "./resources/events/live.ts";
+import { ExperimentsState } from "./resources/experiments/live.ts";
 import { GpuState } from "./resources/gpu/live.ts";
 import { LooseKeysState } from "./resources/loose_keys/live.ts";
 import { MetricsState } from "./resources/metrics/live.ts";
@@ -40,6 +41,7 @@ export type State = {
   readonly deployments: DeploymentsState;
   readonly detection: DetectionState;
   readonly events: EventsState;
+  readonly experiments: ExperimentsState;
   readonly gpu: GpuState;
   readonly looseKeys: LooseKeysState;
   readonly metrics: MetricsState;
@@ -67,6 +69,7 @@ export const newState = (ctx: Pick<Ctx, "config" | "clock">): State => ({
   deployments: new DeploymentsState(),
   detection: new DetectionState(ctx.config),
   events: new EventsState(),
+  experiments: new ExperimentsState(),
   gpu: new GpuState(),
   looseKeys: new LooseKeysState(),
   metrics: new MetricsState(),

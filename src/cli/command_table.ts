@@ -28,6 +28,16 @@ export const COMMANDS: readonly Row[] = [
     load: async () => (await import("./commands/manage/jobs.ts")).jobs,
   },
   {
+    name: "eval",
+    summary: "Compare models on a dataset, with margins of error",
+    load: async () => (await import("./commands/eval.ts")).evaluate,
+  },
+  {
+    name: "experiments",
+    summary: "List, show, cancel and delete experiments",
+    load: async () => (await import("./commands/manage/experiments.ts")).experiments,
+  },
+  {
     name: "datasets",
     summary: "Push, pull, append to and snapshot datasets",
     load: async () => (await import("./commands/manage/datasets.ts")).datasets,

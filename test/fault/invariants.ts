@@ -34,6 +34,13 @@ const LAST_EVENT: Record<string, Record<string, string[]>> = {
     failed: ["session.failed"],
     expired: ["session.expired"],
   },
+  experiments: {
+    queued: ["experiment.created"],
+    running: ["experiment.created"],
+    completed: ["experiment.completed"],
+    failed: ["experiment.failed"],
+    cancelled: ["experiment.cancelled"],
+  },
   training_jobs: {
     queued: ["job.created", "job.requeued"],
     provisioning: ["job.provisioning"],
@@ -96,6 +103,7 @@ export function violations(dir: string): string[] {
     webhook_endpoint: "webhook_endpoints",
     monitor: "monitors",
     agent: "agents",
+    experiment: "experiments",
   };
   for (const [object, table] of Object.entries(tables)) {
     const orphans = all<{ id: string }>(

@@ -10,6 +10,7 @@ import { BILLING, spend } from "./journey_billing.ts";
 import { DATASETS, readSources } from "./journey_datasets.ts";
 import { DETECTION, runDetection } from "./journey_detection.ts";
 import { EVALUATORS } from "./journey_evaluators.ts";
+import { EXPERIMENTS, endExperiments } from "./journey_experiments.ts";
 import { JOBS, runJobs } from "./journey_jobs.ts";
 import { AGENTS, evaluateMonitors, MONITORS } from "./journey_monitors.ts";
 import { PUBLICITY } from "./journey_publicity.ts";
@@ -190,6 +191,7 @@ export const JOURNEY: Step[] = [
   ...REWARDS,
   ...EVALUATORS,
   ...JOBS,
+  ...EXPERIMENTS,
   { operation: "POST /v1/deployments", json: { model: "journey/served", name: "journey" } },
   { operation: "GET /v1/deployments" },
   { operation: "GET /v1/deployments/{id}", own: deployment },
@@ -225,6 +227,7 @@ export async function meanwhile(app: TestApp) {
   await toggleEndpoint(app);
   spend(app);
   await runJobs(app);
+  await endExperiments(app);
   await runDetection(app);
   await evaluateMonitors(app);
   const { id } = await deployment(app);

@@ -24,6 +24,8 @@ const PREFIXES: Readonly<Record<string, Prefix>> = {
   deployments: "dep",
   evaluators: "evl",
   events: "evt",
+  experiment_items: "expi",
+  experiments: "exp",
   ledger_entries: "txn",
   models: "mdl",
   monitor_changes: "evt",

@@ -107,17 +107,6 @@ export const quotas = section(
   },
 );
 
-export const volumes = section("Files that users keep.", {
-  max_file_bytes: z.int().min(1).default(1_099_511_627_776).describe("Largest file."),
-  quota_bytes: z.int().min(0).default(0).describe("All volumes of one workspace together; 0 = no limit."),
-  url_seconds: z
-    .int()
-    .min(1)
-    .max(604_800)
-    .default(3600)
-    .describe("Lifetime of a signed address, unless the request sets it."),
-});
-
 export const webhooks = section("Webhooks.", {
   max_per_workspace: z.int().min(1).max(10_000).default(100).describe("Endpoints of one workspace."),
   retention_days: z

@@ -33,7 +33,10 @@ import { mustFind } from "./served.ts";
 import * as deployments from "./service.ts";
 import { type DeploymentRow, STATUSES } from "./table.ts";
 
-const ListQuery = PageQuery.extend({ status: z.enum(STATUSES).optional() });
+const ListQuery = PageQuery.extend({
+  status: z.enum(STATUSES).optional(),
+  model: z.string().optional().describe("Only deployments of this training job (its id) or of the model of this name"),
+});
 
 export const routes = (ctx: Ctx) => new Elysia().use(managing(ctx)).use(inference(ctx)).use(byName(ctx));
 

@@ -43,12 +43,13 @@ export function mustGet(ctx: Ctx, workspaceId: string, id: string): DeploymentRo
 export function list(
   ctx: Ctx,
   workspaceId: string,
-  query: PageQuery & { status?: DeploymentRow["status"] | undefined },
+  query: PageQuery & { status?: DeploymentRow["status"] | undefined; model?: string | undefined },
 ) {
-  const { status } = query;
+  const { status, model } = query;
   const within = and(
     eq(deployments.workspaceId, workspaceId),
     status === undefined ? undefined : eq(deployments.status, status),
+    model === undefined ? undefined : eq(deployments.model, model),
   );
   return page(ctx.db, deployments, within, query, (row) => view(ctx, row));
 }

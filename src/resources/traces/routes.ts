@@ -5,6 +5,7 @@ import { area } from "../../http/auth.ts";
 import { creates } from "../../http/idempotency.ts";
 import { describe } from "../../http/openapi.ts";
 import { asks } from "../../http/query.ts";
+import { itemsFrom } from "../annotation_queues/service.ts";
 import * as conversations from "./conversations/conversations.ts";
 import { replay } from "./conversations/replay.ts";
 import { Conversation, ConversationSummary, Replay, ReplayConversation } from "./conversations/schema.ts";
@@ -30,7 +31,10 @@ const traceRoutes = (ctx: Ctx) => {
     })
     .get(
       "/:id",
-      ({ principal, params }) => traces.withScores(ctx, [traces.mustGet(ctx, principal.workspaceId, params.id)])[0],
+      ({ principal: { workspaceId }, params: { id } }) => ({
+        ...traces.withScores(ctx, [traces.mustGet(ctx, workspaceId, id)])[0],
+        annotation_items: itemsFrom(ctx, workspaceId, id),
+      }),
       { detail: describe("Get a trace with its spans, content and scores", { 200: Trace }) },
     )
     .post(

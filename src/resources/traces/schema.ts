@@ -2,6 +2,7 @@ import { z } from "zod";
 import { PageQuery } from "../../http/answer/pagination.ts";
 import { DateTime, Label, later } from "../../lib/schema.ts";
 import { isoTime } from "../../lib/time.ts";
+import { AnnotationLink } from "../annotation_queues/schema.ts";
 import { PatternError } from "./redaction/pattern.ts";
 import { MAX_PATTERNS, Redactor } from "./redaction/redact.ts";
 import {
@@ -93,6 +94,10 @@ export const Trace = later(() =>
       input: z.unknown().describe("Messages, prompt or input of the request, if captured"),
       output: z.unknown().describe("The messages or texts of the answer, if captured"),
       scores: z.array(Score),
+      annotation_items: z
+        .array(AnnotationLink)
+        .optional()
+        .describe("Items of annotation queues with this answer, newest first. Only in the answer for one trace"),
     })
     .meta({ id: "Trace" }),
 );

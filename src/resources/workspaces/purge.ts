@@ -10,6 +10,7 @@ import * as datasets from "../datasets/service.ts";
 import * as deployments from "../deployments/service.ts";
 import * as detection from "../detection/service.ts";
 import * as evaluators from "../evaluators/service.ts";
+import * as experiments from "../experiments/service.ts";
 import { removeAll as removeModels } from "../models/remove.ts";
 import * as monitors from "../monitors/service.ts";
 import * as rewardFunctions from "../reward_functions/service.ts";
@@ -34,6 +35,7 @@ export async function purge(ctx: Ctx) {
       for (const { workspaceId } of batch) {
         monitors.removeAll(ctx, workspaceId);
         agents.removeAll(ctx, workspaceId);
+        experiments.removeAll(ctx, workspaceId);
         deployments.stopAll(ctx, workspaceId);
         detection.removeAll(ctx, workspaceId);
         sessions.removeAll(ctx, workspaceId);
