@@ -27,6 +27,8 @@ import * as metrics from "./resources/metrics/service.ts";
 import { scan } from "./resources/models/files/folder.ts";
 import { hashNew } from "./resources/models/files/hash.ts";
 import { pullAll } from "./resources/models/hub/pull.ts";
+import { evaluateDue, pruneHistory } from "./resources/monitors/evaluate.ts";
+import { scoreTraffic } from "./resources/monitors/online.ts";
 import { reconcile as reconcileSessions } from "./resources/sessions/reconcile.ts";
 import { prune as pruneSessions } from "./resources/sessions/service.ts";
 import { observe as observeClock } from "./resources/system/clock.ts";
@@ -72,6 +74,9 @@ const SCHEDULES = {
   "models.download": every(5 * SECOND_MS),
   "models.hash": every(MINUTE_MS),
   "models.scan": every(MINUTE_MS),
+  "monitors.evaluate": every(2 * SECOND_MS),
+  "monitors.prune": "37 4 * * *",
+  "monitors.score": every(5 * SECOND_MS),
   "sessions.prune": "17 4 * * *",
   "sessions.reconcile": every(2 * SECOND_MS),
   "storage.sweep": "37 3 * * *",
@@ -103,6 +108,7 @@ const BY_AGE: ReadonlySet<LoopName> = new Set([
   "detection.prune",
   "events.prune",
   "idempotency.prune",
+  "monitors.prune",
   "sessions.prune",
   "traces.prune",
   "training_jobs.prune",
@@ -146,6 +152,9 @@ const ticks: Record<LoopName, (ctx: Ctx, signal: AbortSignal) => unknown> = {
   "models.download": pullAll,
   "models.hash": hashNew,
   "models.scan": scan,
+  "monitors.evaluate": evaluateDue,
+  "monitors.prune": (ctx) => pruneHistory(ctx),
+  "monitors.score": scoreTraffic,
   "sessions.prune": (ctx) => pruneSessions(ctx, daysAgo(ctx, ctx.config.sessions.retention_days)),
   "sessions.reconcile": reconcileSessions,
   "storage.sweep": (ctx) => (ctx.state.trustedClock.isSuspect ? undefined : ctx.storage.sweep(STORAGE_GRACE_MS)),

@@ -1,6 +1,7 @@
 import type { AnyElysia } from "elysia";
 import type { Ctx } from "./context.ts";
 import { routes as account } from "./resources/account/routes.ts";
+import { routes as agents } from "./resources/agents/routes.ts";
 import { routes as annotationQueues } from "./resources/annotation_queues/routes.ts";
 import { routes as apiKeys } from "./resources/api_keys/routes.ts";
 import { routes as audit } from "./resources/audit/routes.ts";
@@ -20,6 +21,7 @@ import { routes as experiments } from "./resources/experiments/routes.ts";
 import { routes as gpu } from "./resources/gpu/routes.ts";
 import { routes as metrics } from "./resources/metrics/routes.ts";
 import { routes as models } from "./resources/models/routes.ts";
+import { routes as monitors } from "./resources/monitors/routes.ts";
 import { routes as publicRuns } from "./resources/public_runs/routes.ts";
 import { routes as regions } from "./resources/regions/routes.ts";
 import { routes as rewardFunctions } from "./resources/reward_functions/routes.ts";
@@ -68,6 +70,8 @@ export const mount = (ctx: Ctx) => (app: AnyElysia) =>
     .use(annotationQueues(ctx))
     .use(deployments(ctx))
     .use(traces(ctx))
+    .use(agents(ctx))
+    .use(monitors(ctx))
     .use(trainingJobs(ctx))
     .use(experiments(ctx))
     .use(publicRuns(ctx))

@@ -59,6 +59,7 @@ const MAY: Record<string, string[]> = {
 
 /** Files of a resource that other resources may import, beside `service`, `table` and `schema`. */
 const PUBLIC: Record<string, string[]> = {
+  agents: ["apply", "listed"],
   api_keys: ["authenticate"],
   billing: ["budget", "run_time", "usage"],
   code_artifacts: ["unpack"],

@@ -12,6 +12,7 @@ import { DETECTION, runDetection } from "./journey_detection.ts";
 import { EVALUATORS } from "./journey_evaluators.ts";
 import { EXPERIMENTS, endExperiments } from "./journey_experiments.ts";
 import { JOBS, runJobs } from "./journey_jobs.ts";
+import { AGENTS, evaluateMonitors, MONITORS } from "./journey_monitors.ts";
 import { PUBLICITY } from "./journey_publicity.ts";
 import { REWARDS } from "./journey_rewards.ts";
 import { endSessions, SESSIONS } from "./journey_sessions.ts";
@@ -217,6 +218,8 @@ export const JOURNEY: Step[] = [
   { operation: "POST /v1/completions", own: nothing, json: { model: "d", prompt: "hi" } },
   { operation: "POST /v1/embeddings", own: nothing, json: { model: "d", input: "hi" } },
   ...TRACES,
+  ...MONITORS,
+  ...AGENTS,
   { operation: "GET /v1/gpu" },
   { operation: "GET /v1/gpu/availability" },
   { operation: "GET /v1/metrics", bytes: true },
@@ -232,6 +235,7 @@ export async function meanwhile(app: TestApp) {
   await runJobs(app);
   await endExperiments(app);
   await runDetection(app);
+  await evaluateMonitors(app);
   const { id } = await deployment(app);
   pretendServing(app, id);
   for (const step of ["park", "sicken", "fail"] as const) moves.move(app.ctx, id, step);
