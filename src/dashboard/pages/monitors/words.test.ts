@@ -1,0 +1,29 @@
+import { expect, test } from "bun:test";
+import { FACTS } from "../../../resources/monitors/metrics.ts";
+import { isMuted, METRICS, rule, valueOf } from "./words.ts";
+
+test("every metric of the server has words, with its unit and its targets", () => {
+  for (const [metric, { unit, comparison, targets, operator }] of Object.entries(FACTS))
+    expect(METRICS[metric as keyof typeof METRICS]).toMatchObject({
+      ...{ unit, bad: comparison },
+      targets: targets.map((target) => target.replace("!", "")),
+      ...(operator ? { operator } : {}),
+    });
+});
+
+test("values have their unit, and a rule is a sentence", () => {
+  expect(valueOf(2000, "ms")).toBe("2 s");
+  expect(valueOf(0.05, "ratio")).toBe("5.0 %");
+  expect(valueOf(null, "ms")).toBe("–");
+  const thresholds = { alert: 2000, warning: 1000, alert_recovery: null, warning_recovery: null };
+  expect(rule({ thresholds, comparison: "above", unit: "ms" })).toBe("Alert above 2 s, warning above 1 s");
+  expect(rule({ thresholds: { ...thresholds, alert: null }, comparison: "below", unit: "usd" })).toBe(
+    "Warning below $1,000.00",
+  );
+});
+
+test("a mute ends at its time", () => {
+  expect(isMuted({ muted_until: "2026-01-01T00:00:00Z" }, Date.parse("2025-12-31T00:00:00Z"))).toBe(true);
+  expect(isMuted({ muted_until: "2026-01-01T00:00:00Z" }, Date.parse("2026-01-02T00:00:00Z"))).toBe(false);
+  expect(isMuted({ muted_until: null }, 0)).toBe(false);
+});

@@ -1,0 +1,50 @@
+import { useState } from "preact/hooks";
+import type { AnnotationQueue } from "../../../resources/annotation_queues/schema.ts";
+import { api } from "../../data/api.ts";
+import { words } from "../../data/format.ts";
+import { type Page, useResource } from "../../data/resource.ts";
+import { may } from "../../data/session.ts";
+import { Button } from "../../kit/button.tsx";
+import { Card } from "../../kit/card.tsx";
+import { SelectField } from "../../kit/field.tsx";
+import { attempt } from "../../shell/toasts.tsx";
+import type { Trace } from "./types.ts";
+
+/** Annotation queues that have this answer, and a way into one more. */
+export function Queues({ trace, refresh }: { trace: Trace; refresh: () => Promise<void> }) {
+  const queues = useResource<Page<AnnotationQueue>>(may("training") ? "/v1/annotation_queues?limit=100" : null);
+  const [chosen, setChosen] = useState("");
+  const all = queues.data?.data ?? [];
+  const links = trace.annotation_items ?? [];
+  const single = all.filter(({ mode }) => mode === "single");
+  const canAdd = trace.capture === "full" && single.length > 0 && may("training", false);
+  if (links.length === 0 && !canAdd) return null;
+  const queueId = chosen || single[0]?.id;
+  const add = async () => {
+    const body = { items: [{ trace_ids: [trace.id] }] };
+    await attempt(() => api(`/v1/annotation_queues/${queueId}/items`, { method: "POST", body }), "Added to the queue");
+    await refresh();
+  };
+  return (
+    <Card title="Annotation">
+      <div class="stack">
+        {links.map(({ id, queue_id, status }) => (
+          <a key={id} class="ref" href={`/annotate/${queue_id}`}>
+            {all.find((each) => each.id === queue_id)?.name ?? queue_id} ({words(status).toLowerCase()})
+          </a>
+        ))}
+        {canAdd && (
+          <>
+            <SelectField
+              label="Queue"
+              value={queueId ?? ""}
+              options={single.map(({ id, name }) => [id, name] as const)}
+              onChange={setChosen}
+            />
+            <Button onClick={add}>Add to queue</Button>
+          </>
+        )}
+      </div>
+    </Card>
+  );
+}

@@ -1,0 +1,66 @@
+import { useState } from "preact/hooks";
+import { api } from "../../data/api.ts";
+import { number } from "../../data/format.ts";
+import { may } from "../../data/session.ts";
+import { Button } from "../../kit/button.tsx";
+import { Card } from "../../kit/card.tsx";
+import { TextField } from "../../kit/field.tsx";
+import { Time } from "../../kit/time.tsx";
+import { attempt } from "../../shell/toasts.tsx";
+import { scoreValue } from "./score_value.ts";
+import type { Score, Trace } from "./types.ts";
+
+type Props = { trace: Trace; refresh: () => Promise<void> };
+
+export const Scores = ({ trace, refresh }: Props) => (
+  <Card title="Scores">
+    {trace.scores.length === 0 ? (
+      <p class="muted">Nobody has scored this answer.</p>
+    ) : (
+      <ul class="traces-scores">
+        {trace.scores.map((score) => (
+          <li key={score.id}>
+            <span>{score.name}</span>
+            <b class="n">{shown(score)}</b>
+            <small>
+              by a {score.source}, <Time at={score.created_at} />
+              {score.comment !== null && ` · ${score.comment}`}
+            </small>
+          </li>
+        ))}
+      </ul>
+    )}
+    {may("inference", false) && <NewScore id={trace.id} refresh={refresh} />}
+  </Card>
+);
+
+const shown = ({ value }: Score) =>
+  typeof value === "number" ? number(value) : typeof value === "boolean" ? (value ? "Yes" : "No") : value;
+
+function NewScore({ id, refresh }: { id: string; refresh: () => Promise<void> }) {
+  const [name, setName] = useState("");
+  const [value, setValue] = useState("");
+  const isReady = name.trim() !== "" && value.trim() !== "";
+  const add = async () => {
+    const body = { name: name.trim(), value: scoreValue(value) };
+    const made = await attempt(() => api(`/v1/traces/${id}/scores`, { method: "POST", body }), "Score added");
+    if (made === undefined) return;
+    setValue("");
+    await refresh();
+  };
+  return (
+    <form
+      class="traces-score"
+      onSubmit={(event) => {
+        event.preventDefault();
+        if (isReady) void add();
+      }}
+    >
+      <TextField label="Name" value={name} onInput={setName} placeholder="helpful" />
+      <TextField label="Value" value={value} onInput={setValue} placeholder="0.8, yes, or a word" />
+      <Button submit disabled={!isReady}>
+        Add score
+      </Button>
+    </form>
+  );
+}

@@ -1,0 +1,14 @@
+import { words } from "../../data/format.ts";
+import { Pill } from "../../kit/pill.tsx";
+
+const CLIENT_CLOSED = 499;
+
+/** The result of a request in words. */
+export const Status = ({ of }: { of: { status: number; error_code: string | null } }) => {
+  if (of.status < 400) return <Pill tone="good">OK</Pill>;
+  if (of.status === CLIENT_CLOSED) return <Pill tone="warn">Closed by the client</Pill>;
+  return <Pill tone="bad">{of.error_code === null ? `Failed · ${of.status}` : words(of.error_code)}</Pill>;
+};
+
+const SOURCES: Readonly<Record<string, string>> = { otlp: "OpenTelemetry" };
+export const sourceName = (source: string) => SOURCES[source] ?? words(source);

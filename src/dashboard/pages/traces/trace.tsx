@@ -1,0 +1,127 @@
+import type { Deployment } from "../../../resources/deployments/schema.ts";
+import { count, duration, NONE, number } from "../../data/format.ts";
+import { useResource } from "../../data/resource.ts";
+import { Card, Facts, Stat } from "../../kit/card.tsx";
+import { Messages, Ref } from "../../kit/content.tsx";
+import { Copy } from "../../kit/copy.tsx";
+import { Json } from "../../kit/json.tsx";
+import { Page as Frame, Loaded, Skeleton } from "../../kit/page.tsx";
+import { Time } from "../../kit/time.tsx";
+import type { PageProps } from "../spec.ts";
+import { Queues } from "./queues.tsx";
+import { Scores } from "./scores.tsx";
+import { Status, sourceName } from "./status.tsx";
+import type { Trace } from "./types.ts";
+import { Waterfall } from "./waterfall.tsx";
+
+export function Page({ params }: PageProps) {
+  const trace = useResource<Trace>(`/v1/traces/${encodeURIComponent(params["id"] ?? "")}`);
+  const { data } = trace;
+  return (
+    <Frame
+      title={data ? `${sourceName(data.source)} request` : "Trace"}
+      above={[["Traces", "/traces"]]}
+      beside={data && <Status of={data} />}
+      purpose={data && <Time at={data.created_at} />}
+      actions={<Copy text={params["id"] ?? ""} label="Copy the trace id" shown="Copy id" />}
+    >
+      <Loaded of={trace} skeleton={<Skeleton height={420} />}>
+        {(loaded) => <Whole trace={loaded} refresh={trace.refresh} />}
+      </Loaded>
+    </Frame>
+  );
+}
+
+const seconds = (ms: number | null) => duration(ms === null ? null : ms / 1000);
+
+/** Tokens a second, from the first token on. */
+function speed({ duration_ms, ttft_ms, completion_tokens }: Trace): string {
+  const ms = duration_ms - (ttft_ms ?? 0);
+  return completion_tokens < 2 || ms <= 0 ? NONE : number((completion_tokens / ms) * 1000);
+}
+
+const Whole = ({ trace, refresh }: { trace: Trace; refresh: () => Promise<void> }) => (
+  <div class="grid">
+    <div class="grid stats">
+      <Stat label="Duration" value={seconds(trace.duration_ms)} />
+      <Stat label="First token" value={seconds(trace.ttft_ms)} />
+      <Stat
+        label="Tokens in"
+        value={count(trace.prompt_tokens)}
+        change={trace.cached_tokens > 0 ? `${count(trace.cached_tokens)} from cache` : undefined}
+      />
+      <Stat label="Tokens out" value={count(trace.completion_tokens)} />
+      <Stat label="Tokens a second" value={speed(trace)} />
+    </div>
+    <div class="grid two">
+      <div class="grid">
+        <Card title="Where the time went">
+          <Waterfall spans={trace.spans} durationMs={trace.duration_ms} />
+        </Card>
+        {trace.input === null && trace.output === null ? (
+          <NoContent capture={trace.capture} />
+        ) : (
+          <>
+            <Card title="Input">
+              <Messages of={trace.input} by="user" />
+            </Card>
+            <Card title="Output">
+              <Messages of={trace.output} by="assistant" />
+            </Card>
+          </>
+        )}
+      </div>
+      <div class="grid">
+        <Scores trace={trace} refresh={refresh} />
+        <About trace={trace} />
+        <Queues trace={trace} refresh={refresh} />
+        {trace.parameters && Object.keys(trace.parameters).length > 0 && (
+          <Card title="Parameters">
+            <Json value={trace.parameters} />
+          </Card>
+        )}
+      </div>
+    </div>
+  </div>
+);
+
+const NoContent = ({ capture }: { capture: Trace["capture"] }) => (
+  <Card title="Content">
+    <p class="muted">
+      {capture === "full"
+        ? "The content of this request was not kept: it has more than 1 MiB, or there was none."
+        : `The content of this request was not kept: its capture was “${capture}”. Set the capture of the deployment to “full” to keep it.`}
+    </p>
+  </Card>
+);
+
+function About({ trace }: { trace: Trace }) {
+  const { deployment_id: id } = trace;
+  const deployment = useResource<Deployment>(id === null ? null : `/v1/deployments/${id}`);
+  const { conversation_id: conversation, job_id: job } = trace;
+  const rows = [
+    id !== null &&
+      ([
+        "Deployment",
+        <Ref key="d" page="/deployments/:id" id={id}>
+          {deployment.data?.name ?? id}
+        </Ref>,
+      ] as const),
+    job !== null && (["Run", <Ref key="r" page="/runs/:id" id={job} />] as const),
+    trace.step !== null && (["Step", count(trace.step)] as const),
+    conversation !== null && (["Conversation", <Ref key="c" page="/conversations/:id" id={conversation} />] as const),
+    ["Model", trace.model ?? NONE] as const,
+    trace.adapter !== null && (["Adapter", trace.adapter] as const),
+    trace.agent_id !== null && (["Agent", `${trace.agent_id} version ${trace.agent_version}`] as const),
+    ["HTTP status", String(trace.status)] as const,
+    trace.error_code !== null && (["Error", trace.error_code] as const),
+    ["Capture", trace.capture] as const,
+    ["Key", trace.key_id ?? NONE] as const,
+    ...Object.entries(trace.metadata).map(([name, value]) => [name, value] as const),
+  ];
+  return (
+    <Card title="About">
+      <Facts rows={rows.filter((row) => row !== false)} />
+    </Card>
+  );
+}
