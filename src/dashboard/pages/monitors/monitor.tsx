@@ -18,7 +18,7 @@ import type { PageProps } from "../spec.ts";
 import { Mute } from "./mute.tsx";
 import { Severity } from "./severity.tsx";
 import { ValueChart } from "./value_chart.tsx";
-import { METRICS, rule, SEVERITIES, valueOf } from "./words.ts";
+import { inUnit, METRICS, rule, SEVERITIES } from "./words.ts";
 
 export function Page({ params }: PageProps) {
   const path = `/v1/monitors/${params["id"]}`;
@@ -37,7 +37,7 @@ export function Page({ params }: PageProps) {
         {(loaded) => (
           <div class="grid two">
             <div class="grid">
-              <Card title={METRICS[loaded.metric].name} note={valueOf(loaded.value, loaded.unit)}>
+              <Card title={METRICS[loaded.metric].name} note={inUnit(loaded.value, loaded.unit)}>
                 <ValueChart monitor={loaded} changes={history.items ?? []} />
               </Card>
               <Card title="Changes">
@@ -59,7 +59,7 @@ function Actions({ monitor, path }: { monitor: Monitor; path: string }) {
   const [isAsking, setIsAsking] = useState(false);
   const test = async () => {
     const now = await attempt(() => api<MonitorTest>(`${path}/test`, { method: "POST" }));
-    if (now) toast(`Now ${valueOf(now.value, monitor.unit)}: ${SEVERITIES[now.level][0].toLowerCase()}`);
+    if (now) toast(`Now ${inUnit(now.value, monitor.unit)}: ${SEVERITIES[now.level][0].toLowerCase()}`);
   };
   const remove = async () => {
     if ((await attempt(() => api(path, { method: "DELETE" }), "Deleted")) === undefined) return;
@@ -95,7 +95,7 @@ const Changes = ({ rows, unit }: { rows: readonly MonitorChange[]; unit: string 
           title: "State",
           cell: ({ severity }) => <Pill tone={SEVERITIES[severity][1]}>{SEVERITIES[severity][0]}</Pill>,
         },
-        { title: "Value", cell: ({ value }) => valueOf(value, unit), numeric: true },
+        { title: "Value", cell: ({ value }) => inUnit(value, unit), numeric: true },
         { title: "Before", cell: ({ previous_severity }) => SEVERITIES[previous_severity][0], wide: true },
         {
           title: "Told",

@@ -1,7 +1,7 @@
 import type { Monitor } from "../../../resources/monitors/schema.ts";
 import { Pill } from "../../kit/pill.tsx";
 import { now } from "../../kit/time.tsx";
-import { isMuted, SEVERITIES, valueOf } from "./words.ts";
+import { inUnit, isMuted, SEVERITIES } from "./words.ts";
 
 /** "Alert", with the reason below: "2.4 s is above 2 s". */
 export const Severity = ({ of, reason = true }: { of: Monitor; reason?: boolean }) => {
@@ -23,7 +23,7 @@ function reasonOf({ severity, value, unit, comparison, thresholds, samples, min_
     if (samples !== null && samples > 0) return `${samples} of ${min_samples} observations that it needs`;
     return "Nothing was measured in the window";
   }
-  const is = valueOf(value, unit);
+  const is = inUnit(value, unit);
   if (severity === "ok") return `${is} now`;
-  return `${is} is ${comparison} ${valueOf(limit, unit)}`;
+  return `${is} is ${comparison} ${inUnit(limit, unit)}`;
 }

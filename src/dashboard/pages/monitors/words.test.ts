@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
 import { FACTS } from "../../../resources/monitors/metrics.ts";
-import { isMuted, METRICS, rule, valueOf } from "./words.ts";
+import { inUnit, isMuted, METRICS, rule } from "./words.ts";
 
 test("every metric of the server has words, with its unit and its targets", () => {
   for (const [metric, { unit, comparison, targets, operator }] of Object.entries(FACTS))
@@ -12,9 +12,9 @@ test("every metric of the server has words, with its unit and its targets", () =
 });
 
 test("values have their unit, and a rule is a sentence", () => {
-  expect(valueOf(2000, "ms")).toBe("2 s");
-  expect(valueOf(0.05, "ratio")).toBe("5.0 %");
-  expect(valueOf(null, "ms")).toBe("–");
+  expect(inUnit(2000, "ms")).toBe("2 s");
+  expect(inUnit(0.05, "ratio")).toBe("5.0 %");
+  expect(inUnit(null, "ms")).toBe("–");
   const thresholds = { alert: 2000, warning: 1000, alert_recovery: null, warning_recovery: null };
   expect(rule({ thresholds, comparison: "above", unit: "ms" })).toBe("Alert above 2 s, warning above 1 s");
   expect(rule({ thresholds: { ...thresholds, alert: null }, comparison: "below", unit: "usd" })).toBe(

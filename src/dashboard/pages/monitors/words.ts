@@ -43,7 +43,7 @@ const UNITS: Readonly<Record<string, (value: number) => string>> = {
   attempts: (value) => number(value),
 };
 
-export const valueOf = (value: number | null, unit: string): string =>
+export const inUnit = (value: number | null, unit: string): string =>
   value === null ? NONE : (UNITS[unit]?.(value) ?? number(value));
 
 type Severity = Monitor["severity"];
@@ -58,7 +58,7 @@ export const SEVERITIES: Readonly<Record<Severity, readonly [shown: string, tone
 export function rule({ thresholds, comparison, unit }: Pick<Monitor, "thresholds" | "comparison" | "unit">): string {
   const parts = (["alert", "warning"] as const).flatMap((level) => {
     const value = thresholds[level];
-    return value === null ? [] : [`${level} ${comparison} ${valueOf(value, unit)}`];
+    return value === null ? [] : [`${level} ${comparison} ${inUnit(value, unit)}`];
   });
   const text = parts.join(", ");
   return text.charAt(0).toUpperCase() + text.slice(1);

@@ -1,0 +1,68 @@
+import { useState } from "preact/hooks";
+import type { AnnotationQueue } from "../../../resources/annotation_queues/schema.ts";
+import { plural } from "../../data/format.ts";
+import { useList } from "../../data/resource.ts";
+import { may } from "../../data/session.ts";
+import { Button, LinkButton } from "../../kit/button.tsx";
+import { Card } from "../../kit/card.tsx";
+import { Empty, Page as Frame, Loaded } from "../../kit/page.tsx";
+import { More, Table } from "../../kit/table.tsx";
+import { Time } from "../../kit/time.tsx";
+import { NewQueue } from "./new_queue.tsx";
+
+export const MODES = { pairwise: "Choose between two", single: "Label one answer" } as const;
+
+export function Page() {
+  const list = useList<AnnotationQueue>("/v1/annotation_queues?limit=50", { events: ["annotation_queue."] });
+  const [isOpen, setIsOpen] = useState(false);
+  return (
+    <Frame
+      title="Annotate"
+      purpose="People compare, label and correct answers. Their work becomes rows to train on."
+      actions={
+        may("training", false) && (
+          <Button kind="primary" onClick={() => setIsOpen(true)}>
+            Create queue
+          </Button>
+        )
+      }
+    >
+      <Card>
+        <Loaded of={{ ...list, data: list.items }}>
+          {(rows) =>
+            rows.length === 0 ? (
+              <Empty title="No queue yet" command="verk annotate --help">
+                A queue hands out answers to people, one at a time.
+              </Empty>
+            ) : (
+              <Table
+                label="Annotation queues"
+                rows={rows}
+                keyOf={({ id }) => id}
+                href={({ id }) => `/annotate/${id}`}
+                columns={[
+                  { title: "Name", cell: ({ name }) => name },
+                  { title: "Work", cell: ({ mode }) => MODES[mode] },
+                  {
+                    title: "Labels",
+                    cell: ({ labels }) => labels.map(({ name }) => name).join(", ") || "None",
+                    wide: true,
+                  },
+                  {
+                    title: "People for each item",
+                    cell: ({ annotators_per_item: n }) => plural(n, "person", "people"),
+                    wide: true,
+                  },
+                  { title: "Made", cell: ({ created_at }) => <Time at={created_at} />, wide: true },
+                  { title: "", cell: ({ id }) => <LinkButton href={`/annotate/${id}/work`}>Annotate</LinkButton> },
+                ]}
+              />
+            )
+          }
+        </Loaded>
+        <More list={list} />
+      </Card>
+      {isOpen && <NewQueue onClose={() => setIsOpen(false)} />}
+    </Frame>
+  );
+}

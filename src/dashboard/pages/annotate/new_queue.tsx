@@ -1,0 +1,74 @@
+import { useState } from "preact/hooks";
+import type { AnnotationQueue } from "../../../resources/annotation_queues/schema.ts";
+import { api } from "../../data/api.ts";
+import { reload } from "../../data/resource.ts";
+import { Button } from "../../kit/button.tsx";
+import { Dialog } from "../../kit/dialog.tsx";
+import { SelectField, TextField } from "../../kit/field.tsx";
+import { navigate } from "../../shell/router.ts";
+import { attempt } from "../../shell/toasts.tsx";
+import { labelsOf } from "./label_lines.ts";
+
+const HINT = "One line for each label: tone: kind, rude · stars: 1-5 · note: text · errors: mark wrong, rude";
+
+export function NewQueue({ onClose }: { onClose: () => void }) {
+  const [name, setName] = useState("");
+  const [mode, setMode] = useState<AnnotationQueue["mode"]>("pairwise");
+  const [people, setPeople] = useState("1");
+  const [instructions, setInstructions] = useState("");
+  const [lines, setLines] = useState("");
+  const labels = labelsOf(lines);
+  const create = async () => {
+    const made = await attempt(() =>
+      api<AnnotationQueue>("/v1/annotation_queues", {
+        method: "POST",
+        body: {
+          ...{ name: name.trim(), mode, annotators_per_item: Number(people), labels: labels.fields },
+          instructions: instructions.trim() === "" ? null : instructions.trim(),
+        },
+      }),
+    );
+    if (!made) return;
+    await reload("/v1/annotation_queues");
+    navigate(`/annotate/${made.id}`);
+  };
+  return (
+    <Dialog title="New queue" onClose={onClose}>
+      <form
+        class="stack"
+        onSubmit={(event) => {
+          event.preventDefault();
+          void create();
+        }}
+      >
+        <TextField label="Name" value={name} onInput={setName} placeholder="rivers" />
+        <SelectField
+          label="Work"
+          value={mode}
+          options={[
+            ["pairwise", "Choose between two answers"],
+            ["single", "Label or correct one answer"],
+          ]}
+          onChange={setMode}
+        />
+        <TextField label="People for each item" type="number" value={people} onInput={setPeople} />
+        <TextField
+          label="Labels"
+          rows={3}
+          mono
+          value={lines}
+          onInput={setLines}
+          hint={HINT}
+          error={labels.fault}
+          placeholder="tone: kind, rude"
+        />
+        <TextField label="Instructions" rows={3} value={instructions} onInput={setInstructions} />
+        <div class="row">
+          <Button kind="primary" submit disabled={name.trim() === "" || labels.fault !== undefined}>
+            Create queue
+          </Button>
+        </div>
+      </form>
+    </Dialog>
+  );
+}

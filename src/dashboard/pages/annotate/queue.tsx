@@ -1,0 +1,135 @@
+import { useState } from "preact/hooks";
+import type { AnnotationItem, AnnotationQueue } from "../../../resources/annotation_queues/schema.ts";
+import { api } from "../../data/api.ts";
+import { count, plural, words } from "../../data/format.ts";
+import { lastLine } from "../../data/messages.ts";
+import { reload, useList, useResource } from "../../data/resource.ts";
+import { may } from "../../data/session.ts";
+import { Button, LinkButton } from "../../kit/button.tsx";
+import { Card, Facts } from "../../kit/card.tsx";
+import { Ref } from "../../kit/content.tsx";
+import { Confirm } from "../../kit/dialog.tsx";
+import { Empty, Page as Frame, Loaded, Skeleton } from "../../kit/page.tsx";
+import { Pill } from "../../kit/pill.tsx";
+import { More, Table } from "../../kit/table.tsx";
+import { Time } from "../../kit/time.tsx";
+import { navigate } from "../../shell/router.ts";
+import { attempt } from "../../shell/toasts.tsx";
+import type { PageProps } from "../spec.ts";
+import { AddRows } from "./add_rows.tsx";
+import { Agreement } from "./agreement.tsx";
+import { Progress } from "./progress.tsx";
+
+export function Page({ params }: PageProps) {
+  const path = `/v1/annotation_queues/${params["id"]}`;
+  const queue = useResource<AnnotationQueue>(path, { events: ["annotation_"] });
+  const items = useList<AnnotationItem>(`${path}/items?limit=50`, { events: ["annotation_"] });
+  const { data } = queue;
+  return (
+    <Frame
+      title={data?.name ?? "Annotation queue"}
+      above={[["Annotate", "/annotate"]]}
+      purpose={data?.mode === "pairwise" ? "People choose between two answers." : "People label or correct one answer."}
+      actions={data && may("training", false) && <Actions queue={data} path={path} />}
+    >
+      <Loaded of={queue} skeleton={<Skeleton height={420} />}>
+        {(loaded) => (
+          <div class="grid two">
+            <div class="grid">
+              <Card title="Progress">{loaded.items && <Progress of={loaded.items} />}</Card>
+              <Card title="Items">
+                <Loaded of={{ ...items, data: items.items }}>{(rows) => <Items rows={rows} queue={loaded} />}</Loaded>
+                <More list={items} />
+              </Card>
+            </div>
+            <div class="grid">
+              <About queue={loaded} />
+              <Agreement path={path} />
+            </div>
+          </div>
+        )}
+      </Loaded>
+    </Frame>
+  );
+}
+
+function Actions({ queue, path }: { queue: AnnotationQueue; path: string }) {
+  const [isOpen, setIsOpen] = useState<"add" | "delete" | undefined>(undefined);
+  const close = () => setIsOpen(undefined);
+  const remove = async () => {
+    if ((await attempt(() => api(path, { method: "DELETE" }), "Deleted")) === undefined) return;
+    await reload("/v1/annotation_queues?");
+    navigate("/annotate");
+  };
+  return (
+    <>
+      <LinkButton kind="primary" href={`/annotate/${queue.id}/work`}>
+        Annotate
+      </LinkButton>
+      <Button onClick={() => setIsOpen("add")}>Add rows</Button>
+      <Button kind="danger" onClick={() => setIsOpen("delete")}>
+        Delete
+      </Button>
+      {isOpen === "add" && <AddRows path={path} onClose={close} />}
+      {isOpen === "delete" && (
+        <Confirm title="Delete this queue?" verb="Delete" onConfirm={remove} onClose={close}>
+          Its items and annotations are deleted too. Rows that were made from them stay.
+        </Confirm>
+      )}
+    </>
+  );
+}
+
+const TONES = { pending: "wait", appending: "busy", completed: "good", skipped: "idle" } as const;
+const CHOSEN = { first: "First answer", second: "Second answer", tie: "Tie" } as const;
+
+const Items = ({ rows, queue }: { rows: readonly AnnotationItem[]; queue: AnnotationQueue }) =>
+  rows.length === 0 ? (
+    <Empty title="No item yet">Add the rows of a dataset, or send items by the API.</Empty>
+  ) : (
+    <Table
+      label="Items"
+      rows={rows}
+      keyOf={({ id }) => id}
+      columns={[
+        { title: "Input", cell: ({ input }) => <span class="annotate-line">{lastLine(input)}</span> },
+        { title: "State", cell: ({ status }) => <Pill tone={TONES[status]}>{words(status)}</Pill> },
+        { title: "Result", cell: (item) => resultOf(item) },
+        {
+          title: "People",
+          cell: ({ annotations }) =>
+            `${count(annotations.filter(({ skipped }) => !skipped).length)} of ${queue.annotators_per_item}`,
+          numeric: true,
+          wide: true,
+        },
+        { title: "Changed", cell: ({ updated_at }) => <Time at={updated_at} />, wide: true },
+      ]}
+    />
+  );
+
+function resultOf({ outcome, annotations, error }: AnnotationItem) {
+  if (error) return <span class="bad">{error.message}</span>;
+  if (outcome?.preferred) return CHOSEN[outcome.preferred];
+  if (outcome?.correction) return "Corrected";
+  const labels = annotations.flatMap(({ labels: given }) => Object.entries(given));
+  const shown = labels.map(([name, value]) => `${name} ${Array.isArray(value) ? plural(value.length, "mark") : value}`);
+  return <span class="annotate-line">{shown.join(", ")}</span>;
+}
+
+function About({ queue }: { queue: AnnotationQueue }) {
+  const rows = [
+    ["People for each item", count(queue.annotators_per_item)] as const,
+    ["Reserved for", `${count(queue.lease_seconds)} s`] as const,
+    ["Labels", queue.labels.map(({ name, type }) => `${name} (${type})`).join(", ") || "None"] as const,
+    queue.dataset_id !== null && (["Rows go to", <Ref key="d" page="/datasets/:id" id={queue.dataset_id} />] as const),
+    ["Made", <Time key="m" at={queue.created_at} />] as const,
+  ];
+  return (
+    <Card title="About">
+      <div class="stack">
+        {queue.instructions !== null && <p class="annotate-instructions">{queue.instructions}</p>}
+        <Facts rows={rows.filter((row) => row !== false)} />
+      </div>
+    </Card>
+  );
+}

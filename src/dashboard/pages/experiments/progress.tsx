@@ -1,0 +1,18 @@
+import type { Experiment } from "../../../resources/experiments/schema.ts";
+import { count, percent } from "../../data/format.ts";
+
+export const isRunning = ({ status }: Pick<Experiment, "status">) => status === "queued" || status === "running";
+
+/** "40 %", while it runs. */
+export const detailOf = ({ status, progress: { done, total } }: Experiment) =>
+  status === "running" && total > 0 ? percent(done / total) : undefined;
+
+export const Progress = ({ of: { done, total, failed } }: { of: Experiment["progress"] }) => (
+  <div class="experiments-progress">
+    <progress value={done} max={total || 1} aria-label="Answers that are done" />
+    <span class="n muted">
+      {count(done)} of {count(total)} answers
+      {failed > 0 && <span class="bad">, {count(failed)} failed</span>}
+    </span>
+  </div>
+);

@@ -1,0 +1,20 @@
+import { expect, test } from "bun:test";
+import { type Figures, placeOf, pValue, scaleOf } from "./scale.ts";
+
+const figures = (mean: number | null, low: number | null, high: number | null) =>
+  ({ mean, ci_low: low, ci_high: high }) as Figures;
+
+test("shares get the axis from 0 to 1, other scores an axis with room for all intervals", () => {
+  expect(scaleOf([figures(0.5, 0.2, 0.8)])).toEqual({ low: 0, high: 1 });
+  expect(scaleOf([figures(null, null, null)])).toEqual({ low: 0, high: 1 });
+  expect(scaleOf([figures(10, 0, 20), figures(50, 40, 100)])).toEqual({ low: -5, high: 105 });
+  expect(scaleOf([figures(7, null, null)])).toEqual({ low: 6.95, high: 7.05 });
+});
+
+test("a value has a place in per cent of the axis", () => {
+  expect(placeOf({ low: 0, high: 4 }, 1)).toBe(25);
+});
+
+test("p values are short", () => {
+  expect([0.25, 0.0312, 0.0004, 1].map(pValue)).toEqual(["0.25", "0.03", "less than 0.001", "1.0"]);
+});
