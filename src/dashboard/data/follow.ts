@@ -23,7 +23,8 @@ export function follow(
   let lastId: string | undefined;
   const attempt = async () => {
     const headers = lastId === undefined ? {} : { "last-event-id": lastId };
-    const response = await send(path, { headers: { accept: "text/event-stream", ...headers }, signal: stop.signal });
+    const signal = AbortSignal.any([stop.signal, left()]);
+    const response = await send(path, { headers: { accept: "text/event-stream", ...headers }, signal });
     onState("live");
     const parse = sseParser((message) => {
       if (message.id !== undefined) lastId = message.id;
@@ -52,6 +53,16 @@ export function follow(
     }
   })();
   return () => stop.abort();
+}
+
+/**
+ * A page that is left stays in the memory of the browser for a while, with its connections. Six of them are all that a
+ * browser opens to one server, so the next pages would wait forever.
+ */
+function left(): AbortSignal {
+  const leave = new AbortController();
+  addEventListener("pagehide", () => leave.abort(), { once: true });
+  return leave.signal;
 }
 
 /** Ends early when the browser says that the network is back, or when the tab is shown again. */

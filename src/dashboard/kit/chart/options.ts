@@ -52,11 +52,21 @@ function axesOf(latest: Latest, colour: Colour): uPlot.Axis[] {
   const common = { stroke: colour("--muted"), font, ticks: { show: false } };
   const grid = { stroke: colour("--line"), width: 1 };
   const values = (_: uPlot, all: number[]) => all.map((value) => (value === null ? "" : number(value)));
-  const x = latest.current.time ? {} : { values };
+  const x = latest.current.time ? { values: times } : { values };
   return [
     { ...common, ...x, grid: { show: false }, size: 28, space: 60 },
     { ...common, grid, values, size: 46, space: 34 },
   ];
+}
+
+const DAY_S = 86_400;
+
+/** Times of the x axis in one line: a day for a long axis, seconds for a short one. */
+function times(_: uPlot, all: number[]): string[] {
+  const span = (all.at(-1) ?? 0) - (all[0] ?? 0);
+  const clock = { hour: "2-digit", minute: "2-digit", ...(span < 600 ? { second: "2-digit" } : {}) } as const;
+  const format = span > 2 * DAY_S ? ({ day: "numeric", month: "short" } as const) : clock;
+  return all.map((seconds) => new Date(seconds * 1000).toLocaleString("en-GB", format));
 }
 
 /** Vertical dashed lines with their words, which do not run out of the picture. */

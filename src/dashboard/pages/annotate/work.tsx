@@ -1,4 +1,3 @@
-import { useEffect, useState } from "preact/hooks";
 import type { AnnotationItem, AnnotationQueue } from "../../../resources/annotation_queues/schema.ts";
 import { useResource } from "../../data/resource.ts";
 import { Button, LinkButton } from "../../kit/button.tsx";
@@ -90,9 +89,7 @@ function Item({ item, desk, queue }: ItemProps) {
 /** The keys, which are buttons too. */
 function Keys({ queue, draft, desk }: { queue: Queue; draft: Draft; desk: Desk }) {
   const { act, canUndo } = desk;
-  const [isTouch, setIsTouch] = useState(false);
-  useEffect(() => setIsTouch(matchMedia("(hover: none)").matches), []);
-  const key = (text: string) => !isTouch && <kbd>{text}</kbd>;
+  const key = (text: string) => <kbd>{text}</kbd>;
   const lack = missing(queue, draft);
   const hasSave = queue.mode === "single" || queue.labels.length > 0;
   return (

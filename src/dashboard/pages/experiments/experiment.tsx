@@ -38,7 +38,7 @@ export function Page({ params }: PageProps) {
       purpose={data && purpose(data)}
       actions={data && may("training", false) && <Actions experiment={data} path={path} />}
     >
-      <Loaded of={experiment} skeleton={<Skeleton height={420} />}>
+      <Loaded of={{ ...experiment, data: summary.data && data }} skeleton={<Skeleton height={420} />}>
         {(loaded) => (
           <div class="grid">
             {loaded.error !== null && (

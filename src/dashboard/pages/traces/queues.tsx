@@ -27,7 +27,7 @@ export function Queues({ trace, refresh }: { trace: Trace; refresh: () => Promis
   };
   return (
     <Card title="Annotation">
-      <div class="stack">
+      <div class="stack traces-queue">
         {links.map(({ id, queue_id, status }) => (
           <a key={id} class="ref" href={`/annotate/${queue_id}`}>
             {all.find((each) => each.id === queue_id)?.name ?? queue_id} ({words(status).toLowerCase()})

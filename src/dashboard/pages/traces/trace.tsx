@@ -23,7 +23,7 @@ export function Page({ params }: PageProps) {
       above={[["Traces", "/traces"]]}
       beside={data && <Status of={data} />}
       purpose={data && <Time at={data.created_at} />}
-      actions={<Copy text={params["id"] ?? ""} label="Copy the trace id" shown="Copy id" />}
+      actions={<Copy text={params["id"] ?? ""} label="Copy id of the trace" shown="Copy id" />}
     >
       <Loaded of={trace} skeleton={<Skeleton height={420} />}>
         {(loaded) => <Whole trace={loaded} refresh={trace.refresh} />}
@@ -77,7 +77,7 @@ const Whole = ({ trace, refresh }: { trace: Trace; refresh: () => Promise<void> 
         <Queues trace={trace} refresh={refresh} />
         {trace.parameters && Object.keys(trace.parameters).length > 0 && (
           <Card title="Parameters">
-            <Json value={trace.parameters} />
+            <Json value={trace.parameters} open={false} />
           </Card>
         )}
       </div>
@@ -117,7 +117,9 @@ function About({ trace }: { trace: Trace }) {
     trace.error_code !== null && (["Error", trace.error_code] as const),
     ["Capture", trace.capture] as const,
     ["Key", trace.key_id ?? NONE] as const,
-    ...Object.entries(trace.metadata).map(([name, value]) => [name, value] as const),
+    ...Object.entries(trace.metadata)
+      .filter(([name]) => name !== "conversation_id")
+      .map(([name, value]) => [name, value] as const),
   ];
   return (
     <Card title="About">
