@@ -21,9 +21,9 @@ export function follow(
 ): () => void {
   const stop = new AbortController();
   let lastId: string | undefined;
-  const attempt = async () => {
+  const attempt = async (leaving: AbortSignal) => {
     const headers = lastId === undefined ? {} : { "last-event-id": lastId };
-    const signal = AbortSignal.any([stop.signal, left()]);
+    const signal = AbortSignal.any([stop.signal, leaving]);
     const response = await send(path, { headers: { accept: "text/event-stream", ...headers }, signal });
     onState("live");
     const parse = sseParser((message) => {
@@ -38,13 +38,15 @@ export function follow(
     onState("connecting");
     while (!stop.signal.aborted) {
       const startedAt = performance.now();
+      const leaving = left();
       try {
-        await attempt();
+        await attempt(leaving);
         if (isOver()) return;
       } catch (error) {
         if (stop.signal.aborted) return;
         if (error instanceof ApiError && error.status >= 400 && error.status < 429) return onState("refused");
       }
+      if (leaving.aborted) await comesBack();
       if (stop.signal.aborted) return;
       onState("lost");
       if (performance.now() - startedAt > LONGEST_WAIT_MS) wait = FIRST_WAIT_MS;
@@ -56,14 +58,16 @@ export function follow(
 }
 
 /**
- * A page that is left stays in the memory of the browser for a while, with its connections. Six of them are all that a
- * browser opens to one server, so the next pages would wait forever.
+ * A page that is left stays in the memory of the browser for a while, with its connections. A browser opens six to one
+ * server, so the next pages would wait forever. The stream ends with the page, and begins again if the page comes back.
  */
 function left(): AbortSignal {
   const leave = new AbortController();
   addEventListener("pagehide", () => leave.abort(), { once: true });
   return leave.signal;
 }
+
+const comesBack = () => new Promise((resolve) => addEventListener("pageshow", resolve, { once: true }));
 
 /** Ends early when the browser says that the network is back, or when the tab is shown again. */
 function pause(ms: number, signal: AbortSignal): Promise<void> {
