@@ -64,8 +64,9 @@ const DAY_S = 86_400;
 /** Times of the x axis in one line: a day for a long axis, seconds for a short one. */
 function times(_: uPlot, all: number[]): string[] {
   const span = (all.at(-1) ?? 0) - (all[0] ?? 0);
-  const clock = { hour: "2-digit", minute: "2-digit", ...(span < 600 ? { second: "2-digit" } : {}) } as const;
-  const format = span > 2 * DAY_S ? ({ day: "numeric", month: "short" } as const) : clock;
+  const clock: Intl.DateTimeFormatOptions = { hour: "2-digit", minute: "2-digit" };
+  if (span < 600) clock.second = "2-digit";
+  const format: Intl.DateTimeFormatOptions = span > 2 * DAY_S ? { day: "numeric", month: "short" } : clock;
   return all.map((seconds) => new Date(seconds * 1000).toLocaleString("en-GB", format));
 }
 

@@ -35,7 +35,7 @@ export function Page({ params }: PageProps) {
       title={data?.name ?? "Experiment"}
       above={[["Experiments", "/experiments"]]}
       beside={data && <State status={data.status} detail={detailOf(data)} />}
-      purpose={data && purpose(data)}
+      purpose={data ? purpose(data) : "\u00a0"}
       actions={data && may("training", false) && <Actions experiment={data} path={path} />}
     >
       <Loaded of={{ ...experiment, data: summary.data && data }} skeleton={<Skeleton height={420} />}>
@@ -102,7 +102,7 @@ function About({ experiment }: { experiment: Experiment }) {
     [
       "Dataset",
       <Ref key="d" page="/datasets/:id" id={id}>
-        {dataset.data?.name ?? id}
+        {dataset.data?.name ?? (dataset.error ? id : "…")}
       </Ref>,
     ] as const,
     ["Snapshot", snapshot.replace("@", "")] as const,

@@ -30,7 +30,7 @@ export function Page({ params }: PageProps) {
       title={data?.name ?? "Monitor"}
       above={[["Monitors", "/monitors"]]}
       beside={data && <Severity of={data} reason={false} />}
-      purpose={data && rule(data)}
+      purpose={data ? rule(data) : "\u00a0"}
       actions={data && may("training", false) && <Actions monitor={data} path={path} />}
     >
       <Loaded of={monitor} skeleton={<Skeleton height={420} />}>

@@ -21,10 +21,7 @@ export function Page({ params }: PageProps) {
         ["Traces", "/traces"],
         ["Conversations", "/conversations"],
       ]}
-      purpose={
-        data &&
-        `${plural(data.trace_count, "request")}, ${count(data.prompt_tokens)} tokens in, ${count(data.completion_tokens)} out`
-      }
+      purpose={data ? purpose(data) : "\u00a0"}
       actions={<LinkButton href={`/traces?conversation_id=${encodeURIComponent(id)}`}>Show as a list</LinkButton>}
     >
       <Loaded of={conversation} skeleton={<Skeleton height={420} />}>
@@ -40,6 +37,9 @@ export function Page({ params }: PageProps) {
     </Frame>
   );
 }
+
+const purpose = ({ trace_count, prompt_tokens, completion_tokens }: WholeConversation) =>
+  `${plural(trace_count, "request")}, ${count(prompt_tokens)} tokens in, ${count(completion_tokens)} out`;
 
 /** One request: what is new in it, and the answer. */
 function Turn({ trace, before }: { trace: Trace; before: Trace | undefined }) {

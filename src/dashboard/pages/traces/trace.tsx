@@ -22,7 +22,7 @@ export function Page({ params }: PageProps) {
       title={data ? `${sourceName(data.source)} request` : "Trace"}
       above={[["Traces", "/traces"]]}
       beside={data && <Status of={data} />}
-      purpose={data && <Time at={data.created_at} />}
+      purpose={data ? <Time at={data.created_at} /> : "\u00a0"}
       actions={<Copy text={params["id"] ?? ""} label="Copy id of the trace" shown="Copy id" />}
     >
       <Loaded of={trace} skeleton={<Skeleton height={420} />}>
@@ -104,7 +104,7 @@ function About({ trace }: { trace: Trace }) {
       ([
         "Deployment",
         <Ref key="d" page="/deployments/:id" id={id}>
-          {deployment.data?.name ?? id}
+          {deployment.data?.name ?? (deployment.error ? id : "…")}
         </Ref>,
       ] as const),
     job !== null && (["Run", <Ref key="r" page="/runs/:id" id={job} />] as const),
