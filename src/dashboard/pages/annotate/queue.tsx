@@ -1,7 +1,7 @@
 import { useState } from "preact/hooks";
 import type { AnnotationItem, AnnotationQueue } from "../../../resources/annotation_queues/schema.ts";
 import { api } from "../../data/api.ts";
-import { count, plural, words } from "../../data/format.ts";
+import { count, duration, plural, words } from "../../data/format.ts";
 import { lastLine } from "../../data/messages.ts";
 import { reload, useList, useResource } from "../../data/resource.ts";
 import { may } from "../../data/session.ts";
@@ -119,7 +119,7 @@ function resultOf({ outcome, annotations, error }: AnnotationItem) {
 function About({ queue }: { queue: AnnotationQueue }) {
   const rows = [
     ["People for each item", count(queue.annotators_per_item)] as const,
-    ["Reserved for", `${count(queue.lease_seconds)} s`] as const,
+    ["Reserved for", duration(queue.lease_seconds)] as const,
     ["Labels", queue.labels.map(({ name, type }) => `${name} (${type})`).join(", ") || "None"] as const,
     queue.dataset_id !== null && (["Rows go to", <Ref key="d" page="/datasets/:id" id={queue.dataset_id} />] as const),
     ["Made", <Time key="m" at={queue.created_at} />] as const,
