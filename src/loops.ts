@@ -11,6 +11,8 @@ import { recordUses } from "./resources/api_keys/authenticate.ts";
 import { prune as pruneKeys } from "./resources/api_keys/prune.ts";
 import { prune as pruneAudit } from "./resources/audit/service.ts";
 import { mergeCharges } from "./resources/billing/merge.ts";
+import { recordUses as recordSessionUses } from "./resources/browser_sessions/authenticate.ts";
+import { prune as pruneBrowserSessions } from "./resources/browser_sessions/service.ts";
 import { removeAbandoned } from "./resources/code_artifacts/upload.ts";
 import { cutDue } from "./resources/datasets/stream/snapshots.ts";
 import { sweep as sweepDatasets } from "./resources/datasets/stream/sweep.ts";
@@ -52,6 +54,8 @@ const SCHEDULES = {
   "api_keys.prune": "47 4 * * *",
   "api_keys.record_uses": every(30 * SECOND_MS),
   "audit.prune": "7 4 * * *",
+  "browser_sessions.prune": "57 * * * *",
+  "browser_sessions.record_uses": every(30 * SECOND_MS),
   "billing.merge": "27 4 * * *",
   "clock.observe": every(5 * SECOND_MS),
   "code_artifacts.sweep": "47 * * * *",
@@ -96,6 +100,7 @@ export type LoopName = keyof typeof SCHEDULES;
 const BY_AGE: ReadonlySet<LoopName> = new Set([
   "api_keys.prune",
   "audit.prune",
+  "browser_sessions.prune",
   "billing.merge",
   "code_artifacts.sweep",
   "datasets.sweep",
@@ -126,6 +131,8 @@ const ticks: Record<LoopName, (ctx: Ctx, signal: AbortSignal) => unknown> = {
   "api_keys.prune": pruneKeys,
   "api_keys.record_uses": (ctx) => recordUses(ctx),
   "audit.prune": pruneAudit,
+  "browser_sessions.prune": pruneBrowserSessions,
+  "browser_sessions.record_uses": (ctx) => recordSessionUses(ctx),
   "billing.merge": mergeCharges,
   "clock.observe": (ctx) => observeClock(ctx),
   "code_artifacts.sweep": removeAbandoned,
