@@ -7,7 +7,7 @@ import { type ChatChoice, chatCompletion, createChunkWriter, newToolCall, type T
 import type { CallParser, Parsed } from "./call_parsers.ts";
 import { BadGrammar, type Delta, type Generation, type Run } from "./engine/types.ts";
 import { roomFor } from "./prompt.ts";
-import { countCached, countTokens, type Exchange, finishOf, type Served, toSampling, usageOf } from "./request.ts";
+import { countCached, countTokens, type Exchange, fingerprintOf, finishOf, type Served, toSampling, usageOf } from "./request.ts";
 import { streamed } from "./sse.ts";
 import { type Plan, planAnswer } from "./tools.ts";
 
@@ -16,7 +16,12 @@ export async function chat(served: Served, request: ChatCompletionRequest, excha
   const generation = toGeneration(served, request, plan);
   exchange.tally.promptTokens = generation.prompt.length;
   const run = countCached(start(served, generation, plan, exchange), exchange.tally);
-  const head = { id: `chatcmpl-${exchange.id}`, created: Math.floor(Date.now() / 1000), model: request.model ?? "" };
+  const head = {
+    id: `chatcmpl-${exchange.id}`,
+    created: Math.floor(Date.now() / 1000),
+    model: request.model ?? "",
+    system_fingerprint: fingerprintOf(served),
+  };
   const choices = Array.from({ length: request.n }, () => newChoice(request, plan));
   if (!request.stream) {
     for await (const deltas of run) {
