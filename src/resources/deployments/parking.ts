@@ -15,7 +15,10 @@ export function park(ctx: Ctx, workspaceId: string, id: string): DeploymentRow {
   const row = mustGet(ctx, workspaceId, id);
   if (row.parked) return row;
   if (row.status !== "serving")
-    throw new AppError("unsupported_state", `Deployment ${row.name} is ${row.status}: only a serving one can be parked`);
+    throw new AppError(
+      "unsupported_state",
+      `Deployment ${row.name} is ${row.status}: only a serving one can be parked`,
+    );
   const live = liveOf(ctx, id);
   const open = inflightOf(live);
   if (open > 0)

@@ -16,6 +16,7 @@ import { hardwareFor } from "./admission.ts";
 import { answer } from "./chat/answer.ts";
 import type { InferenceCall } from "./chat/flight.ts";
 import { listRequests } from "./chat/records.ts";
+import * as parking from "./parking.ts";
 import { bringCheckpoint } from "./results.ts";
 import {
   CreateDeployment,
@@ -28,7 +29,6 @@ import {
   UpdateDeployment,
 } from "./schema.ts";
 import { mustFind } from "./served.ts";
-import * as parking from "./parking.ts";
 import * as deployments from "./service.ts";
 import { type DeploymentRow, STATUSES } from "./table.ts";
 

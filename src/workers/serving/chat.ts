@@ -7,7 +7,16 @@ import { type ChatChoice, chatCompletion, createChunkWriter, newToolCall, type T
 import type { CallParser, Parsed } from "./call_parsers.ts";
 import { BadGrammar, type Delta, type Generation, type Run } from "./engine/types.ts";
 import { roomFor } from "./prompt.ts";
-import { countCached, countTokens, type Exchange, fingerprintOf, finishOf, type Served, toSampling, usageOf } from "./request.ts";
+import {
+  countCached,
+  countTokens,
+  type Exchange,
+  fingerprintOf,
+  finishOf,
+  type Served,
+  toSampling,
+  usageOf,
+} from "./request.ts";
 import { streamed } from "./sse.ts";
 import { type Plan, planAnswer } from "./tools.ts";
 
