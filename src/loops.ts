@@ -5,6 +5,8 @@ import { pruneIdempotencyKeys } from "./http/idempotency.ts";
 import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS } from "./lib/units.ts";
 import type { LoopSpec } from "./platform/loop.ts";
 import { verifyStorage } from "./platform/storage/verify.ts";
+import { appendLeft } from "./resources/annotation_queues/append.ts";
+import { prune as pruneAnnotations } from "./resources/annotation_queues/service.ts";
 import { recordUses } from "./resources/api_keys/authenticate.ts";
 import { prune as pruneKeys } from "./resources/api_keys/prune.ts";
 import { prune as pruneAudit } from "./resources/audit/service.ts";
@@ -25,6 +27,7 @@ import { pullAll } from "./resources/models/hub/pull.ts";
 import { reconcile as reconcileSessions } from "./resources/sessions/reconcile.ts";
 import { prune as pruneSessions } from "./resources/sessions/service.ts";
 import { observe as observeClock } from "./resources/system/clock.ts";
+import { prune as pruneTraces } from "./resources/traces/prune.ts";
 import { track } from "./resources/tracker/send.ts";
 import { reconcileReadings } from "./resources/training_jobs/admission/reading.ts";
 import { reconcile as reconcileTrainingJobs } from "./resources/training_jobs/running/reconcile.ts";
@@ -39,6 +42,8 @@ const every = (everyMs: number) => ({ everyMs });
 
 /** The daily prunes are minutes apart, so that they do not compete for the disk. */
 const SCHEDULES = {
+  "annotation_queues.append": every(5 * SECOND_MS),
+  "annotation_queues.prune": "37 4 * * *",
   "api_keys.prune": "47 4 * * *",
   "api_keys.record_uses": every(30 * SECOND_MS),
   "audit.prune": "7 4 * * *",
@@ -64,6 +69,7 @@ const SCHEDULES = {
   "storage.sweep": "37 3 * * *",
   "storage.verify": "47 1 * * *",
   "tracker.send": every(2 * SECOND_MS),
+  "traces.prune": "37 4 * * *",
   "training_jobs.reconcile": every(SECOND_MS),
   "training_jobs.sweep": every(HOUR_MS),
   "volumes.sweep": every(MINUTE_MS),
@@ -87,6 +93,7 @@ const BY_AGE: ReadonlySet<LoopName> = new Set([
   "events.prune",
   "idempotency.prune",
   "sessions.prune",
+  "traces.prune",
   "training_jobs.sweep",
   "volumes.sweep",
   "webhooks.prune",
@@ -100,6 +107,8 @@ const byTrustedTime = (ctx: Ctx): Ctx => ({
 const STORAGE_GRACE_MS = DAY_MS; // an upload may take this long between its bytes and its name
 
 const ticks: Record<LoopName, (ctx: Ctx, signal: AbortSignal) => unknown> = {
+  "annotation_queues.append": appendLeft,
+  "annotation_queues.prune": (ctx) => pruneAnnotations(ctx),
   "api_keys.prune": pruneKeys,
   "api_keys.record_uses": (ctx) => recordUses(ctx),
   "audit.prune": pruneAudit,
@@ -126,6 +135,7 @@ const ticks: Record<LoopName, (ctx: Ctx, signal: AbortSignal) => unknown> = {
   "storage.sweep": (ctx) => (ctx.state.trustedClock.isSuspect ? undefined : ctx.storage.sweep(STORAGE_GRACE_MS)),
   "storage.verify": verifyStorage,
   "tracker.send": (ctx) => track(ctx),
+  "traces.prune": (ctx) => pruneTraces(ctx),
   "training_jobs.reconcile": (ctx) => {
     reconcileReadings(ctx);
     return reconcileTrainingJobs(ctx);

@@ -5,6 +5,7 @@
 import type { Ctx } from "./context.ts";
 import { HttpState } from "./http/state.ts";
 import { TrustedClock } from "./platform/trusted_clock.ts";
+import { AnnotationQueuesState } from "./resources/annotation_queues/live.ts";
 import { ApiKeysState } from "./resources/api_keys/live.ts";
 import { BillingState } from "./resources/billing/run_time.ts";
 import { BrowserSessionsState } from "./resources/browser_sessions/live.ts";
@@ -22,6 +23,7 @@ import { RegionsState } from "./resources/regions/live.ts";
 import { RewardsState } from "./resources/reward_functions/live.ts";
 import { SessionsState } from "./resources/sessions/live.ts";
 import { ChecksState, ClockNote } from "./resources/system/live.ts";
+import { TracesState } from "./resources/traces/live.ts";
 import { TrackerState } from "./resources/tracker/live.ts";
 import { TrainingJobsState } from "./resources/training_jobs/state/live.ts";
 import { UploadsState } from "./resources/uploads/live.ts";
@@ -33,6 +35,7 @@ export type State = {
   readonly trustedClock: TrustedClock;
   readonly clockNote: ClockNote;
   readonly checks: ChecksState;
+  readonly annotationQueues: AnnotationQueuesState;
   readonly apiKeys: ApiKeysState;
   readonly billing: BillingState;
   readonly browserSessions: BrowserSessionsState;
@@ -49,6 +52,7 @@ export type State = {
   readonly regions: RegionsState;
   readonly rewards: RewardsState;
   readonly sessions: SessionsState;
+  readonly traces: TracesState;
   readonly tracker: TrackerState;
   readonly trainingJobs: TrainingJobsState;
   readonly uploads: UploadsState;
@@ -61,6 +65,7 @@ export const newState = (ctx: Pick<Ctx, "config" | "clock">): State => ({
   trustedClock: new TrustedClock(ctx.clock),
   clockNote: new ClockNote(),
   checks: new ChecksState(),
+  annotationQueues: new AnnotationQueuesState(),
   apiKeys: new ApiKeysState(),
   billing: new BillingState(),
   browserSessions: new BrowserSessionsState(),
@@ -77,6 +82,7 @@ export const newState = (ctx: Pick<Ctx, "config" | "clock">): State => ({
   regions: new RegionsState(),
   rewards: new RewardsState(ctx.config),
   sessions: new SessionsState(ctx.config),
+  traces: new TracesState(),
   tracker: new TrackerState(),
   trainingJobs: new TrainingJobsState(),
   uploads: new UploadsState(),

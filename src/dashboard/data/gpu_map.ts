@@ -9,7 +9,7 @@ export type Names = ReadonlyMap<string, Holder>;
 export type Segment = {
   key: string;
   label: string;
-  /** What it is and how much, for the tooltip and screen readers. */
+  /** Name, kind and size, for the tooltip and screen readers. */
   detail: string;
   href: string | undefined;
   /** Part of the device, 0 to 1. */

@@ -9,10 +9,12 @@ import {
   connectors,
   datasets,
   detect,
+  events,
   publicRuns,
   quotas,
   sandbox,
   sessions,
+  traces,
   training,
   webhooks,
 } from "./work.ts";
@@ -137,10 +139,6 @@ const workers = section("Child processes.", {
 
 const shutdown = section("Stopping.", {
   deadline_ms: milliseconds.default(15_000).describe("Longest time of an orderly shutdown."),
-});
-
-const events = section("The event log.", {
-  retention_days: z.int().min(1).max(36_500).default(90).describe("Events older than this are removed."),
 });
 
 const secrets = section("Encryption at rest.", {
@@ -285,6 +283,7 @@ export const ConfigTree = z
     quotas,
     sandbox,
     sessions,
+    traces,
     training,
     webhooks,
     detect,

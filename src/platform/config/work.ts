@@ -203,3 +203,16 @@ export const datasets = section("Datasets.", {
     .default(1_099_511_627_776)
     .describe("Largest file of one upload; it goes to the disk as it arrives."),
 });
+
+export const traces = section("Traces of requests.", {
+  retention_days: z
+    .int()
+    .min(1)
+    .max(36_500)
+    .default(30)
+    .describe("Rollouts and traces from outside are removed after this time. Each deployment has its own."),
+});
+
+export const events = section("The event log.", {
+  retention_days: z.int().min(1).max(36_500).default(90).describe("Events older than this are removed."),
+});

@@ -210,7 +210,11 @@ type Call = Omit<InferenceCall, "body"> & { body: { model?: string | undefined; 
 
 /** The answer of a request without `model` has the name of the deployment as its model. */
 const infer = (ctx: Ctx, row: DeploymentRow, request: Request, call: Call) =>
-  answer(ctx, row, request, { ...call, body: { ...call.body, model: call.body.model ?? row.name } });
+  answer(ctx, row, request, {
+    ...call,
+    body: { ...call.body, model: call.body.model ?? row.name },
+    conversationId: request.headers.get("x-conversation-id"),
+  });
 
 /** A deployment serves one model, under its own name. */
 function mustServe(row: DeploymentRow, model: string | undefined): DeploymentRow {

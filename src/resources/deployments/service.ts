@@ -131,6 +131,9 @@ const settingsOf = (input: CreateDeployment) => ({
   maxHeldRequests: input.max_held_requests,
   queueTimeoutSeconds: input.queue_timeout_seconds,
   pinned: input.pinned,
+  capture: input.capture,
+  captureRetentionDays: input.capture_retention_days,
+  captureRedact: input.capture_redact,
 });
 
 const BLANK = {
@@ -185,6 +188,9 @@ function change(ctx: Ctx, before: DeploymentRow, input: UpdateDeployment, hardwa
     maxHeldRequests: input.max_held_requests,
     queueTimeoutSeconds: input.queue_timeout_seconds,
     pinned: input.pinned,
+    capture: input.capture,
+    captureRetentionDays: input.capture_retention_days,
+    captureRedact: input.capture_redact,
     metadata: input.metadata,
   };
   const patch = Object.fromEntries(Object.entries(changes).filter(([, value]) => value !== undefined));

@@ -9,6 +9,7 @@ import { BadGrammar, type Delta, type Generation, type Run } from "./engine/type
 import { roomFor } from "./prompt.ts";
 import {
   countCached,
+  countPrompt,
   countTokens,
   type Exchange,
   fingerprintOf,
@@ -23,7 +24,7 @@ import { type Plan, planAnswer } from "./tools.ts";
 export async function chat(served: Served, request: ChatCompletionRequest, exchange: Exchange): Promise<Response> {
   const plan = planAnswer(request, served.template.format);
   const generation = toGeneration(served, request, plan);
-  exchange.tally.promptTokens = generation.prompt.length;
+  countPrompt(generation.prompt.length, exchange.tally);
   const run = countCached(start(served, generation, plan, exchange), exchange.tally);
   const head = {
     id: `chatcmpl-${exchange.id}`,

@@ -1,4 +1,4 @@
-/** What needs a person: failures of the last day, warnings of running jobs, low credit, disabled webhooks. */
+/** Things that need a person: failures of the last day, warnings of running jobs, low credit, disabled webhooks. */
 import type { BurnRate } from "../../../resources/billing/schema.ts";
 import type { Deployment } from "../../../resources/deployments/schema.ts";
 import type { TrainingJob } from "../../../resources/training_jobs/schema.ts";
