@@ -6,7 +6,7 @@ import { startTlsReceiver, TLS_FLAGS } from "../webhooks_kit.ts";
 import { CHROMIUM, SIZES, startDashboard } from "./kit.ts";
 
 const MARKUP = `<img src=x onerror="document.title='owned'">`;
-const PICTURE = join(import.meta.dir, "../fixtures/images/PICTURE");
+const PICTURE = join(import.meta.dir, "../fixtures/images/blocks_444.jpg");
 
 let world: Awaited<ReturnType<typeof startDashboard>>;
 const receiver = startTlsReceiver((_, count) => new Response(MARKUP, { status: count === 0 ? 500 : 200 }));
@@ -35,7 +35,9 @@ describe.skipIf(CHROMIUM === null)("detect and webhooks", () => {
     await page.tabTo("Choose files");
     await page.run(drop(MARKUP, "image/jpeg", readFileSync(PICTURE)));
     await page.waitForText("1 generated", 30_000);
-    await page.waitFor("the squares", () => page.run<boolean>(`document.querySelectorAll(".detect-frame rect").length > 0`));
+    await page.waitFor("the squares", () =>
+      page.run<boolean>(`document.querySelectorAll(".detect-frame rect").length > 0`),
+    );
     expect(await page.text()).toContain(MARKUP);
     expect(await page.run<string>("document.title")).toBe("Detect · Verk");
     await page.click("button", "Re-encode");

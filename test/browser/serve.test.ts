@@ -33,11 +33,15 @@ async function train(): Promise<string> {
     ...{ lora: { r: 8, alpha: 32 }, checkpoint: { save_steps: 2 } },
     hyperparameters: { max_steps: 4, learning_rate: 2e-2, per_device_train_batch_size: 4 },
   });
-  await until("the training", async () => {
-    const { status, error } = await get<{ status: string; error: unknown }>(`/v1/training_jobs/${job.id}`);
-    if (status === "failed") throw new Error(JSON.stringify(error));
-    return status === "completed";
-  }, 60_000);
+  await until(
+    "the training",
+    async () => {
+      const { status, error } = await get<{ status: string; error: unknown }>(`/v1/training_jobs/${job.id}`);
+      if (status === "failed") throw new Error(JSON.stringify(error));
+      return status === "completed";
+    },
+    60_000,
+  );
   return job.id;
 }
 
