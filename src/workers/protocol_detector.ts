@@ -94,7 +94,7 @@ export const Scored = later(() =>
     models: z.partialRecord(ModelName, ModelResult),
     versions: z.partialRecord(ModelName, z.string()),
     signals: Signals,
-    /** Of an image: the squares that the score comes from. Results of earlier versions do not have them. */
+    /** The squares of an image that its score comes from. Results of earlier versions do not have them. */
     crops: z.array(CropScore).optional(),
   }),
 );

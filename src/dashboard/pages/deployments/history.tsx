@@ -1,4 +1,4 @@
-/** What happened to a deployment: its events, and the last words of its process. */
+/** The events of a deployment, and the last error of its process. */
 import { useEffect, useState } from "preact/hooks";
 import type { Deployment } from "../../../resources/deployments/schema.ts";
 import type { Event } from "../../../resources/events/schema.ts";

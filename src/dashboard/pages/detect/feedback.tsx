@@ -9,7 +9,7 @@ import { Time } from "../../kit/time.tsx";
 import { attempt } from "../../shell/toasts.tsx";
 import { change, type Item } from "./files.ts";
 
-/** What the file really was. Later feedback replaces earlier. */
+/** Says what the file really was. Later feedback replaces earlier. */
 export function Feedback({ detection, item }: { detection: Detection; item: Item | undefined }) {
   const [comment, setComment] = useState(detection.feedback?.comment ?? "");
   const give = (label: "ai" | "real") => async () => {

@@ -2,7 +2,7 @@ import type { Detection } from "../../../resources/detection/schema.ts";
 import { NONE } from "../../data/format.ts";
 import { Card, Facts } from "../../kit/card.tsx";
 
-/** What the file says about itself. It never changes the score: anyone can write it. */
+/** Metadata of the file. They never change the score: anyone can write them. */
 export function Signals({ detection: { signals, imageHash } }: { detection: Detection }) {
   const { c2pa, metadata } = signals;
   return (

@@ -23,7 +23,7 @@ export function writeAddress(fields: Fields): boolean {
 
 export type Wrong = Partial<Record<keyof Fields, string>>;
 
-/** What is wrong with each field, before anything is sent. */
+/** The mistake in each field, found before anything is sent. */
 export function wrongOf({ tools, schema, temperature, max_tokens: most, seed }: Fields): Wrong {
   const wrong: Wrong = {};
   const parsed = jsonOf(tools);

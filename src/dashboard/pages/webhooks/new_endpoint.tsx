@@ -56,8 +56,7 @@ export function NewEndpoint({ onClose }: { onClose: () => void }) {
           label="Address"
           value={url.value}
           onInput={(text) => (url.value = text)}
-          placeholder="https://example.com/hooks/verk"
-          hint="https, and reachable from the internet"
+          hint="An https address that is reachable from the internet"
           error={error.value?.message}
         />
         <TextField label="About" value={description.value} onInput={(text) => (description.value = text)} />
