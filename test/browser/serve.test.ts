@@ -106,7 +106,7 @@ describe.skipIf(CHROMIUM === null)("playground and deployments", () => {
     await page.waitForText(MARKUP);
     expect(await page.run<string>("document.title")).toBe("Deployments · Verk");
     await page.click("link", "base");
-    await page.waitForText("Half take at most");
+    await page.waitForText("Half within");
     for (const tab of ["Settings", "Log", "Connect", "Requests"]) {
       await page.click("button", tab);
       expect(await page.faults()).toEqual([]);

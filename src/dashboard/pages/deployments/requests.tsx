@@ -1,3 +1,4 @@
+import { useState } from "preact/hooks";
 import type { z } from "zod";
 import type { Deployment, DeploymentMetrics, DeploymentRequest } from "../../../resources/deployments/schema.ts";
 import { count, duration, money, percent } from "../../data/format.ts";
@@ -14,6 +15,7 @@ type Metrics = z.infer<typeof DeploymentMetrics>;
 type Row = z.infer<typeof DeploymentRequest>;
 
 const POLL_MS = 3_000;
+const FIRST = 20;
 const listPath = (id: string) => `/v1/deployments/${encodeURIComponent(id)}/requests?limit=100`;
 
 export function Figures({ deployment: { id, cost_per_hour_usd: rate } }: { deployment: Deployment }) {
@@ -29,8 +31,8 @@ export function Figures({ deployment: { id, cost_per_hour_usd: rate } }: { deplo
   return (
     <div class="grid stats deployments-figures">
       <Stat label="Requests" value={count(metrics?.total_requests)} />
-      <Stat label="Half take at most (p50)" value={seconds(0.5)} />
-      <Stat label="95 % take at most (p95)" value={seconds(0.95)} />
+      <Stat label="Half within (p50)" value={seconds(0.5)} />
+      <Stat label="95 % within (p95)" value={seconds(0.95)} />
       <Stat
         label="Failed"
         value={percent(metrics?.error_rate, 1)}
@@ -40,20 +42,18 @@ export function Figures({ deployment: { id, cost_per_hour_usd: rate } }: { deplo
         label="Tokens in and out"
         value={metrics ? `${count(metrics.total_prompt_tokens)} + ${count(metrics.total_completion_tokens)}` : "–"}
       />
-      <Stat
-        label="Cost"
-        value={money(metrics?.total_cost_usd)}
-        change={rate === null ? undefined : `${money(rate)} per hour`}
-      />
+      <Stat label="Cost" value={money(metrics?.total_cost_usd)} change={rate ? `${money(rate)}/h` : undefined} />
     </div>
   );
 }
 
 export function Requests({ id }: { id: string }) {
   const list = useList<Row>(listPath(id), { everyMs: POLL_MS });
+  const [isAll, showAll] = useState(false);
   const latencies = (list.items ?? []).slice(0, 100).map(({ latency_ms: ms }) => ms);
   return (
     <Card
+      class="deployments-requests"
       title="Requests"
       note="p50 and p95 are of the last 100 answers"
       side={
@@ -67,7 +67,7 @@ export function Requests({ id }: { id: string }) {
           ) : (
             <Table
               label="Requests"
-              rows={rows}
+              rows={isAll ? rows : rows.slice(0, FIRST)}
               keyOf={(row) => row.id}
               columns={[
                 { title: "When", cell: (row) => <Time at={row.created_at} /> },
@@ -81,7 +81,11 @@ export function Requests({ id }: { id: string }) {
           )
         }
       </Loaded>
-      <More list={list} />
+      {isAll || latencies.length <= FIRST ? (
+        <More list={list} />
+      ) : (
+        <More list={{ hasMore: true, more: async () => showAll(true) }} />
+      )}
     </Card>
   );
 }

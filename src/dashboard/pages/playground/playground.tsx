@@ -94,6 +94,7 @@ function Board({ deployments, refresh }: { deployments: readonly Deployment[]; r
             Add column
           </Button>
           <span class="fill" />
+          {isColoured && <Legend />}
           <CheckField
             label="Colour by probability"
             checked={isColoured}
@@ -140,3 +141,11 @@ function Board({ deployments, refresh }: { deployments: readonly Deployment[]; r
     </div>
   );
 }
+
+const Legend = () => (
+  <small class="playground-legend">
+    <span class="playground-token likely">under 90 %</span>
+    <span class="playground-token unsure">under 50 %</span>
+    <span class="playground-token rare">under 15 %</span>
+  </small>
+);
