@@ -74,7 +74,7 @@ export function Requests({ id }: { id: string }) {
                 { title: "Status", cell: (row) => <Status row={row} /> },
                 { title: "Took", cell: (row) => duration(row.latency_ms / 1000), numeric: true },
                 { title: "Tokens in", cell: (row) => count(row.prompt_tokens), numeric: true, wide: true },
-                { title: "Tokens out", cell: (row) => count(row.completion_tokens), numeric: true },
+                { title: "Tokens out", cell: (row) => count(row.completion_tokens), numeric: true, wide: true },
                 { title: "Id", cell: (row) => <code>{row.id}</code>, wide: true },
               ]}
             />

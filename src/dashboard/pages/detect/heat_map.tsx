@@ -45,17 +45,15 @@ export function HeatMap({ url, width, height, size, crops }: HeatMapProps) {
           </svg>
         )}
       </div>
-      {crops.length > 0 && (
-        <div class="detect-legend">
-          <CheckField label="Show the squares" checked={isOn} onChange={setOn} />
-          <small class="muted">Only these squares were read. One square alone is weak evidence.</small>
-        </div>
-      )}
+      <div class="detect-legend">
+        <CheckField label="Show the squares" checked={isOn} onChange={setOn} />
+        <small class="muted">Only these squares were read. One square alone is weak evidence.</small>
+      </div>
     </div>
   );
 }
 
 const classOf = (score: number) => (score >= 0.55 ? "high" : score < 0.45 ? "low" : "middle");
-const opacityOf = (score: number) => 0.12 + 0.5 * Math.abs(score - 0.5) * 2;
+const opacityOf = (score: number) => 0.1 + 0.35 * Math.abs(score - 0.5) * 2;
 const sayCrops = (crops: HeatMapProps["crops"]) =>
   `Scores of the squares: ${crops.map(({ score }) => scoreOf(score)).join(", ")}`;

@@ -27,11 +27,15 @@ const EMPTY: Answer = {
   ...{ usage: undefined, finish: null, error: "", firstMs: undefined, lastMs: 0 },
 };
 
-/** Decoded tokens per second, after the first one. Undefined: too few to tell. */
+const LEAST_TOKENS = 8;
+
+/** Tokens per second after the first one. A short answer comes in one piece: its whole time counts. */
 export function speedOf({ tokens, usage, firstMs, lastMs }: Answer): number | undefined {
   const count = usage?.completion_tokens ?? tokens.length;
-  const seconds = (lastMs - (firstMs ?? lastMs)) / 1000;
-  return count > 1 && seconds > 0 ? (count - 1) / seconds : undefined;
+  if (firstMs === undefined || count === 0 || lastMs === 0) return undefined;
+  return count >= LEAST_TOKENS && lastMs > firstMs
+    ? ((count - 1) * 1000) / (lastMs - firstMs)
+    : (count * 1000) / lastMs;
 }
 
 /** `onChange` gets a new answer at most once a frame, and at the end. */

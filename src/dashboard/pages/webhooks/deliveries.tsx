@@ -1,6 +1,6 @@
 import type { Delivery } from "../../../resources/webhooks/schema.ts";
 import { api } from "../../data/api.ts";
-import { duration } from "../../data/format.ts";
+import { duration, exactTime } from "../../data/format.ts";
 import { type Page as ListPage, reload, useResource } from "../../data/resource.ts";
 import { may } from "../../data/session.ts";
 import { Button } from "../../kit/button.tsx";
@@ -77,12 +77,11 @@ function One({ delivery, path }: { delivery: Delivery; path: string }) {
   );
 }
 
-const Attempts = ({ delivery: { attempts, event_id: event, expires_at: until } }: { delivery: Delivery }) => (
+const Attempts = ({ delivery: { attempts, event_id: event, expires_at: until, status } }: { delivery: Delivery }) => (
   <div class="webhooks-attempts">
     <p class="muted">
       <code>{event}</code>
-      {" is tried until "}
-      <Time at={until} />
+      {status === "pending" && `, tried until ${exactTime(until)}`}
     </p>
     {attempts.length === 0 && <p>No attempt yet.</p>}
     <ol>
