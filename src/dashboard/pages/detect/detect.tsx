@@ -95,7 +95,7 @@ function Files({ shown }: { shown: Item | undefined }) {
       title={plural(all.length, "file")}
       note={`${done} done, ${generated} likely generated or generated`}
       side={
-        <span class="row">
+        <span class="detect-buttons">
           <Button onClick={save} disabled={done === 0}>
             Save as CSV
           </Button>
