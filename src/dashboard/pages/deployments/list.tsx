@@ -45,7 +45,7 @@ export function Page() {
                     cell: ({ model, checkpoint }) => (checkpoint === null ? model : `${model}, ${checkpoint}`),
                     wide: true,
                   },
-                  { title: "Requests", cell: ({ total_requests: total }) => count(total), numeric: true },
+                  { title: "Requests", cell: ({ total_requests: total }) => count(total), numeric: true, wide: true },
                   { title: "Last request", cell: ({ last_request_at: at }) => <Time at={at} />, wide: true },
                   { title: "Cost", cell: ({ total_cost_usd: cost }) => money(cost), numeric: true, wide: true },
                 ]}
