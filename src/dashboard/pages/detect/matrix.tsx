@@ -33,6 +33,10 @@ export function Matrix({ item, detection }: { item: Item; detection: Detection }
   };
   const before = detection.ensemble_score;
   const first: Row = { label: "As it is", bytes: item.file.size, detection };
+  const all: readonly Row[] = [
+    first,
+    ...RECODINGS.map(({ label }) => rows.find((row) => row.label === label) ?? { label }),
+  ];
   const flips = rows.some((row) => row.detection.ensemble_score >= 0.5 !== before >= 0.5);
   return (
     <Card
@@ -47,11 +51,11 @@ export function Matrix({ item, detection }: { item: Item; detection: Detection }
       ) : (
         <Table
           label="Re-encoded copies"
-          rows={[first, ...RECODINGS.map(({ label }) => rows.find((row) => row.label === label) ?? { label })]}
+          rows={all}
           keyOf={({ label }) => label}
           columns={[
             { title: "Copy", cell: ({ label }) => label },
-            { title: "Size", cell: ({ bytes: size }: Row) => bytes(size), numeric: true, wide: true },
+            { title: "Size", cell: ({ bytes: size }) => bytes(size), numeric: true, wide: true },
             {
               title: "Score",
               cell: (row) => (row.detection ? scoreOf(row.detection.ensemble_score) : NONE),
