@@ -21,9 +21,8 @@ export function follow(
 ): () => void {
   const stop = new AbortController();
   let lastId: string | undefined;
-  const attempt = async (leaving: AbortSignal) => {
+  const attempt = async (signal: AbortSignal) => {
     const headers = lastId === undefined ? {} : { "last-event-id": lastId };
-    const signal = AbortSignal.any([stop.signal, leaving]);
     const response = await send(path, { headers: { accept: "text/event-stream", ...headers }, signal });
     onState("live");
     const parse = sseParser((message) => {
@@ -38,15 +37,13 @@ export function follow(
     onState("connecting");
     while (!stop.signal.aborted) {
       const startedAt = performance.now();
-      const leaving = left();
       try {
-        await attempt(leaving);
+        await untilHidden(stop.signal, attempt);
         if (isOver()) return;
       } catch (error) {
         if (stop.signal.aborted) return;
         if (error instanceof ApiError && error.status >= 400 && error.status < 429) return onState("refused");
       }
-      if (leaving.aborted) await comesBack();
       if (stop.signal.aborted) return;
       onState("lost");
       if (performance.now() - startedAt > LONGEST_WAIT_MS) wait = FIRST_WAIT_MS;
@@ -58,16 +55,19 @@ export function follow(
 }
 
 /**
- * A page that is left stays in the memory of the browser for a while, with its connections. A browser opens six to one
- * server, so the next pages would wait forever. The stream ends with the page, and begins again if the page comes back.
+ * Aborts when the page is left. A browser may keep a page that was left, with its open streams: six of them take all
+ * connections to the server.
  */
-function left(): AbortSignal {
-  const leave = new AbortController();
-  addEventListener("pagehide", () => leave.abort(), { once: true });
-  return leave.signal;
+async function untilHidden(stop: AbortSignal, work: (signal: AbortSignal) => Promise<void>): Promise<void> {
+  const left = new AbortController();
+  const leave = () => left.abort();
+  addEventListener("pagehide", leave);
+  try {
+    await work(AbortSignal.any([stop, left.signal]));
+  } finally {
+    removeEventListener("pagehide", leave);
+  }
 }
-
-const comesBack = () => new Promise((resolve) => addEventListener("pageshow", resolve, { once: true }));
 
 /** Ends early when the browser says that the network is back, or when the tab is shown again. */
 function pause(ms: number, signal: AbortSignal): Promise<void> {
@@ -75,13 +75,14 @@ function pause(ms: number, signal: AbortSignal): Promise<void> {
     const done = () => {
       clearTimeout(timer);
       removeEventListener("online", done);
-      document.removeEventListener("visibilitychange", done);
+      document.removeEventListener("visibilitychange", shown);
       signal.removeEventListener("abort", done);
       resolve();
     };
+    const shown = () => !document.hidden && done(); // it also comes when the page is left
     const timer = setTimeout(done, ms);
     addEventListener("online", done);
-    document.addEventListener("visibilitychange", done);
+    document.addEventListener("visibilitychange", shown);
     signal.addEventListener("abort", done);
   });
 }
