@@ -1,6 +1,5 @@
 /** Traces, annotation, experiments and monitors in a real browser. Every stored text is markup, and is shown as text. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { until } from "../harness.ts";
 import { fillLoop, type Loop, MARKUP } from "./data_loop_world.ts";
 import { CHROMIUM, SIZES, startDashboard } from "./kit.ts";
 
@@ -17,11 +16,14 @@ describe.skipIf(CHROMIUM === null)("the data loop", () => {
   test("two items are annotated by the keyboard alone", async () => {
     const { page, server } = world;
     await page.at("/annotate");
-    await page.tabTo("Annotate");
-    await page.run("document.querySelector('td a.btn').focus()");
+    await page.waitForText(MARKUP);
+    await page.tabTo(MARKUP);
+    await page.press("Enter");
+    await page.waitForText("0 of 2 done");
+    await page.tabTo("Add rows");
+    await page.press("Tab", "shift"); // back to the button Annotate
     await page.press("Enter");
     await page.waitForText("Reserved for you");
-    await page.waitForText("0 of 2 done");
     await page.press("ArrowRight");
     await page.waitForText("1 of 2 done");
     expect(await page.axe()).toEqual([]);
@@ -48,7 +50,7 @@ describe.skipIf(CHROMIUM === null)("the data loop", () => {
 
   test("a trace is found by its content, and takes a score", async () => {
     const { page, server } = world;
-    await page.at("/traces?q=nowhere-to-be-found");
+    await page.at("/traces?q=unheardof");
     await page.waitForText("No trace matches");
     await page.click("button", "Clear filters");
     await page.waitFor("the row", () => page.run<boolean>("!!document.querySelector('.rowlink')"));
@@ -99,6 +101,5 @@ describe.skipIf(CHROMIUM === null)("the data loop", () => {
       expect([path, await page.axe()]).toEqual([path, []]);
     }
     expect(await page.run<string>("document.title")).not.toBe("owned");
-    await until("no fault", async () => (await page.faults()).length === 0);
   }, 120_000);
 });
