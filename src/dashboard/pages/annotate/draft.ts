@@ -88,7 +88,7 @@ export function savesAtOnce({ mode, labels }: Queue): boolean {
   return first.type === "scale" || (first.type === "choice" && !first.multiple);
 }
 
-/** What is missing, in words; undefined if the annotation can be saved. */
+/** Says which part is missing; undefined if the annotation can be saved. */
 export function missing({ mode, labels }: Queue, draft: Draft): string | undefined {
   if (mode === "pairwise" && draft.preferred === null) return "Choose an answer first";
   const field = labels.find(({ name, required }) => required && draft.labels[name] === undefined);

@@ -12,7 +12,7 @@ type Props = {
   give: (spans: SpanMark[]) => void;
 };
 
-/** A text field that nobody can change lets the keyboard mark text, which a plain text does not. */
+/** The keyboard can select text in a read-only text field, and not in a plain text. */
 export function Spans({ field, item, value, give }: Props) {
   const area = useRef<HTMLTextAreaElement>(null);
   const text = field.of === "input" ? String(item.input) : (item.outputs[0] ?? "");

@@ -7,14 +7,14 @@ import { attempt, toast } from "../../shell/toasts.tsx";
 import { type Action, actionOf, applied, type Draft, draftOf, EMPTY, missing, savesAtOnce } from "./draft.ts";
 
 /** `until`: end of the reservation; undefined for an item that was taken back. */
-export type Held = { item: AnnotationItem; until: number | undefined };
+export type DeskItem = { item: AnnotationItem; until: number | undefined };
 type Reservation = { item: AnnotationItem | null; lease_seconds: number | null };
 const JUMP_MS = 1_000; // after `g` the next key belongs to the shell
 
 export type Desk = ReturnType<typeof useDesk>;
 
 export function useDesk(queue: AnnotationQueue, path: string) {
-  const [held, setHeld] = useState<Held | null | undefined>(undefined);
+  const [held, setHeld] = useState<DeskItem | null | undefined>(undefined);
   const [draft, setDraft] = useState<Draft>(EMPTY);
   const [error, setError] = useState<ApiError | undefined>(undefined);
   const [last, setLast] = useState<AnnotationItem | undefined>(undefined);

@@ -15,7 +15,7 @@ type Props = { trace: Trace; refresh: () => Promise<void> };
 export const Scores = ({ trace, refresh }: Props) => (
   <Card title="Scores">
     {trace.scores.length === 0 ? (
-      <p class="muted">Nobody has scored this answer.</p>
+      <p class="muted">This answer has no score yet.</p>
     ) : (
       <ul class="traces-scores">
         {trace.scores.map((score) => (
