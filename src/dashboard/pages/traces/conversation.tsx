@@ -44,7 +44,7 @@ const purpose = ({ trace_count, prompt_tokens, completion_tokens }: WholeConvers
 /** One request: what is new in it, and the answer. */
 function Turn({ trace, before }: { trace: Trace; before: Trace | undefined }) {
   const known = before ? [...messagesOf(before.input), ...messagesOf(before.output)] : [];
-  const asked = newMessages(known, messagesOf(trace.input));
+  const fresh = newMessages(known, messagesOf(trace.input));
   return (
     <Card
       side={
@@ -58,11 +58,11 @@ function Turn({ trace, before }: { trace: Trace; before: Trace | undefined }) {
         </>
       }
     >
-      {asked.length === 0 && trace.output === null ? (
+      {fresh.length === 0 && trace.output === null ? (
         <p class="muted">The content of this request was not kept.</p>
       ) : (
         <div class="messages">
-          <MessageList messages={asked} by="user" />
+          <MessageList messages={fresh} by="user" />
           <Messages of={trace.output} by="assistant" />
         </div>
       )}
