@@ -10,6 +10,8 @@ const JOB = { base_model: "verk-tiny", method: "sft", dataset: newId("ds") };
 const PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
 const NOWHERE = "https://127.0.0.1:8443/x"; // the configuration of this run allows it, and nothing listens there
 const SCORES = "export const reward = ({ completions }) => completions.map(() => 1);";
+const CHECK = { kind: "code", config: { source: SCORES, language: "javascript" } };
+const BALANCE = { metric: "balance", thresholds: { alert: 1 } };
 
 /**
  * Bodies of operations that would start a process name something that is not there: a wrong field is still answered
@@ -22,6 +24,7 @@ const BODIES: Record<string, unknown> = {
   "POST /api/detect/{id}/feedback": { label: "ai" },
   "POST /setup": { token: "x" },
   "PATCH /v1/account": {},
+  "POST /v1/agents": { name: "a", deployment: newId("dep") },
   "POST /v1/api_keys": { name: "k" },
   "POST /v1/chat/completions": CHAT,
   "POST /v1/completions": { model: "none", prompt: "hi" },
@@ -46,10 +49,16 @@ const BODIES: Record<string, unknown> = {
   "POST /v1/deployments/{id}/embeddings": { model: "none", input: "hi" },
   "POST /v1/detect": { image: PIXEL, model: "none" },
   "POST /v1/embeddings": { model: "none", input: "hi" },
+  "POST /v1/evaluators": { name: "e", ...CHECK },
+  "POST /v1/evaluators/{id}/run": { rows: [{ output: "four" }] },
   "POST /v1/models": { name: "m" },
   "POST /v1/models/pull": { name: "verk-tiny" },
   "POST /v1/models/{id}/complete": {},
   "POST /v1/models/{id}/presigned-upload": { files: [{ path: "x.gguf" }] },
+  "POST /v1/monitors": { name: "m", ...BALANCE },
+  "PATCH /v1/monitors/{id}": {},
+  "POST /v1/monitors/{id}/mute": { seconds: 60 },
+  "POST /v1/otlp/v1/traces": { resourceSpans: [] },
   "POST /v1/reward_functions": { name: "r", source: SCORES, language: "javascript" },
   "POST /v1/reward_functions/run": {
     rows: [{ prompt: "p", completion: "c" }],
@@ -60,6 +69,7 @@ const BODIES: Record<string, unknown> = {
   "POST /v1/sessions": { volumes: [{ name: "none", mount_path: "/workspace/v" }] },
   "POST /v1/sessions/{id}/exec": { command: ["true"] },
   "PUT /v1/settings/integrations/tracker": { type: "mlflow", base_url: NOWHERE },
+  "POST /v1/traces/{id}/scores": { name: "quality", value: 0.5 },
   "POST /v1/training_jobs": JOB,
   "POST /v1/training_jobs/validate": JOB,
   "POST /v1/volumes": { name: "v" },
@@ -92,10 +102,15 @@ export async function openWorld(server: Server): Promise<World> {
   await post("/v1/volumes", { name: "base" });
   await post("/v1/volumes/base/files/a.txt", "text", "PUT");
   await post("/v1/secrets/BASE", { value: "v" }, "PUT");
+  const evaluator = (await post("/v1/evaluators", { name: "base", ...CHECK })).id;
+  const experiment = { dataset, targets: [{ type: "outputs", field: "prompt" }], evaluators: [evaluator] };
   const artifact = newId("art");
   const ids: Record<string, string> = {
     datasets: dataset,
     annotation_queues: (await post("/v1/annotation_queues", { name: "base", mode: "single" })).id,
+    evaluators: evaluator,
+    experiments: (await post("/v1/experiments", experiment)).id,
+    monitors: (await post("/v1/monitors", { name: "base", ...BALANCE })).id,
     webhooks: (await post("/v1/webhooks", { url: NOWHERE })).id,
     api_keys: newId("key"),
     models: (await post("/v1/models", { name: "base" })).id,
@@ -108,6 +123,7 @@ export async function openWorld(server: Server): Promise<World> {
   };
   const bodies = {
     ...BODIES,
+    "POST /v1/experiments": experiment,
     "POST /v1/billing/check_balance": { payment_customer_id: ids["customer"], estimated_cost_usd: 1 },
     "POST /v1/billing/grants": { payment_customer_id: ids["customer"], amount_usd: 1 },
     "POST /v1/ssh_keys": { name: "k", public_key: "ssh-ed25519 AAAA", private_key: "x" },

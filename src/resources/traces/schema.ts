@@ -102,7 +102,7 @@ export const Trace = later(() =>
     .meta({ id: "Trace" }),
 );
 
-const Millis = z.coerce.number().min(0);
+const Millis = z.coerce.number().min(0).max(1e12); // 31 years
 const Status = z
   .union([z.enum(["ok", "error"]), z.coerce.number().int().min(100).max(599)])
   .describe("An HTTP status, or ok (under 400), or error (400 and more)");
