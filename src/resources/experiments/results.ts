@@ -7,7 +7,14 @@ import { takingTurns } from "../../lib/turns.ts";
 import type { AnnotationLink } from "../annotation_queues/schema.ts";
 import { type ExperimentSummary, presentItem } from "./results_schema.ts";
 import { type ResultItem, type ResultScore, summarize } from "./summary.ts";
-import { type ExperimentRow, experimentItems, experimentScores, type ItemRow, type ScoreRow } from "./table.ts";
+import {
+  type ExperimentRow,
+  experimentItems,
+  experimentScores,
+  experiments,
+  type ItemRow,
+  type ScoreRow,
+} from "./table.ts";
 
 type ItemsQuery = PageQuery & { target?: string | undefined; regression?: boolean | undefined };
 
@@ -78,6 +85,17 @@ export function baselineItems(ctx: Ctx, experiment: ExperimentRow, rowIds: numbe
     .where(and(eq(experimentId, experiment.id), eq(target, experiment.baseline), inArray(rowId, rowIds)))
     .all();
   return new Map(rows.map((row) => [row.rowId, row]));
+}
+
+/** The item whose answer has this trace; undefined: no experiment of the workspace asked for it. */
+export function itemOfTrace(ctx: Ctx, workspaceId: string, traceId: string) {
+  const { id, experimentId, rowId } = experimentItems;
+  return ctx.db
+    .select({ id, experiment_id: experimentId, row_id: rowId })
+    .from(experimentItems)
+    .innerJoin(experiments, eq(experiments.id, experimentId))
+    .where(and(eq(experimentItems.traceId, traceId), eq(experiments.workspaceId, workspaceId)))
+    .get();
 }
 
 /** Rows that are read at once, so that other requests get their turn. */

@@ -23,6 +23,7 @@ import m0021 from "./0021_evaluators.sql" with { type: "text" };
 import m0022 from "./0022_experiments.sql" with { type: "text" };
 import m0023 from "./0023_annotation_queues.sql" with { type: "text" };
 import m0025 from "./0025_growth.sql" with { type: "text" };
+import m0028 from "./0028_switch.sql" with { type: "text" };
 
 export type Migration = { readonly version: number; readonly name: string; readonly sql: string };
 
@@ -51,4 +52,5 @@ export const MIGRATIONS: readonly Migration[] = [
   { version: 22, name: "0022_experiments", sql: m0022 },
   { version: 23, name: "0023_annotation_queues", sql: m0023 },
   { version: 25, name: "0025_growth", sql: m0025 },
+  { version: 28, name: "0028_switch", sql: m0028 },
 ];
