@@ -117,12 +117,13 @@ test("the old model answers until the new one is ready, and its streams finish",
 
 test("an adapter of the same base joins the process", async () => {
   const on = await app();
+  mkdirSync(join(on.dir, "jobs"), { recursive: true });
   const base = models.mustGet(on.ctx, on.workspaceA, "random");
   for (const [i, name] of ["poet", "clerk"].entries())
     await modelResults.registerResult(on.ctx, {
       ...{ workspaceId: on.workspaceA, jobId: newId("job", i + 1), checkpointId: newId("ckpt", i + 1), step: 1 },
       ...{ variant: "adapter", name, baseModelId: base.id },
-      file: jobFile(on.dir, makeAdapter(join(on.dir, "made"), { arch: "llama", type: "F32", adapterSeed: i + 1 })),
+      file: jobFile(on.dir, makeAdapter(join(on.dir, "jobs"), { arch: "llama", type: "F32", adapterSeed: i + 1 })),
     });
   const id = await serving(on, { model: "poet" });
   for (const model of ["clerk", "random", "poet"]) {

@@ -7,7 +7,7 @@ import { MINUTE_MS } from "../../../lib/units.ts";
 import { type Tx, write } from "../../../platform/db/db.ts";
 import { beginRun, endRun, runTime } from "../../billing/run_time.ts";
 import * as billing from "../../billing/service.ts";
-import { type Action, machine } from "../machine.ts";
+import { type Action, machine, report } from "../machine.ts";
 import { FORGIVEN_AFTER_MS, judgeLoss, restartDelayMs, type Verdict } from "../policy.ts";
 import { type Plan, takeOver } from "../switch.ts";
 import { ACTIVE, type DeploymentRow, deployments, type ModelRef } from "../table.ts";
@@ -193,7 +193,7 @@ export const emitSwitched = (tx: Tx, row: DeploymentRow, now: number) =>
     "deployment.switched",
     { workspaceId: row.workspaceId, now },
     {
-      ...machine.report(row),
+      ...report(row),
       model: row.model,
       previous_model: row.previousModel?.model ?? null,
     },
@@ -219,7 +219,7 @@ export function dropSwitch(ctx: Ctx, id: string, modelId: string | null, why: st
     if (!row?.nextModel || row.nextModel.modelId !== modelId) return false;
     const error = `The switch to ${nameOf(row.nextModel)} failed, and ${nameOf(row)} stays: ${why}`;
     const more = { nextModel: null, error, queueReason: null, attempts: 0, nextAttemptAt: null, updatedAt: now };
-    const data = { ...machine.report(update(tx, row, more)), model: row.nextModel.model, error };
+    const data = { ...report(update(tx, row, more)), model: row.nextModel.model, error };
     emit(tx, "deployment.switch_failed", { workspaceId: row.workspaceId, now }, data);
     return true;
   });
