@@ -14,11 +14,7 @@ const Load = z.object({
 });
 export type Load = z.infer<typeof Load>;
 
-const ModelReference = z.object({
-  model: z.string(),
-  source: z.enum(SOURCES),
-  checkpoint: z.string().nullable(),
-});
+const ModelReference = z.object({ model: z.string(), source: z.enum(SOURCES), checkpoint: z.string().nullable() });
 
 export const Deployment = later(() =>
   z

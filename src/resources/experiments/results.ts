@@ -87,17 +87,6 @@ export function baselineItems(ctx: Ctx, experiment: ExperimentRow, rowIds: numbe
   return new Map(rows.map((row) => [row.rowId, row]));
 }
 
-/** The item whose answer has this trace; undefined: no experiment of the workspace asked for it. */
-export function itemOfTrace(ctx: Ctx, workspaceId: string, traceId: string) {
-  const { id, experimentId, rowId } = experimentItems;
-  return ctx.db
-    .select({ id, experiment_id: experimentId, row_id: rowId })
-    .from(experimentItems)
-    .innerJoin(experiments, eq(experiments.id, experimentId))
-    .where(and(eq(experimentItems.traceId, traceId), eq(experiments.workspaceId, workspaceId)))
-    .get();
-}
-
 /** Rows that are read at once, so that other requests get their turn. */
 const SUMMARY_ROWS = 2_000;
 

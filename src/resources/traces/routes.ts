@@ -6,7 +6,7 @@ import { creates } from "../../http/idempotency.ts";
 import { describe } from "../../http/openapi.ts";
 import { asks } from "../../http/query.ts";
 import { itemsFrom } from "../annotation_queues/service.ts";
-import { itemOfTrace } from "../experiments/results.ts";
+import { itemOfTrace } from "../experiments/service.ts";
 import * as conversations from "./conversations/conversations.ts";
 import { replay } from "./conversations/replay.ts";
 import { Conversation, ConversationSummary, Replay, ReplayConversation } from "./conversations/schema.ts";

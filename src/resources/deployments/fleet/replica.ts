@@ -132,7 +132,7 @@ export function retire(ctx: Ctx, replica: Replica, reason: string): Promise<unkn
 
 /** While the memory of the replicas is needed. */
 export const DRAIN_MS = MINUTE_MS;
-const SWITCH_DRAIN_MS = 10 * MINUTE_MS; // long answers: their replicas are in nobody's way
+const SWITCH_DRAIN_MS = 10 * MINUTE_MS; // for long answers: their memory is not needed yet
 
 /** Replicas that get no further request, and end when their present ones have ended or `withinMs` has passed. */
 export function retireGently(
