@@ -1,6 +1,6 @@
 /**
- * scripts/build [--target linux-x64|linux-arm64] [--cuda DIR] [--out FILE] [--if-stale]: one executable with everything
- * inside, and its sha256. Without --target it is for this machine's architecture.
+ * scripts/build [--target linux-x64|linux-arm64] [--cuda DIR] [--out FILE] [--if-stale] [--fast]: one executable with
+ * everything inside, and its sha256. Without --target it is for this machine's architecture. --fast compresses less.
  */
 import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { basename, dirname, join, relative, resolve } from "node:path";
@@ -8,7 +8,7 @@ import { parseArgs } from "node:util";
 import { version } from "../package.json";
 import { bundleDashboard, bundleModule } from "./bundle/dashboard.ts";
 import { inputsHash } from "./bundle/inputs.ts";
-import { CUDA_LIBRARY, nativeGroups, sha256, stageNatives } from "./bundle/natives.ts";
+import { CUDA_LIBRARY, FAST_LEVEL, nativeGroups, sha256, stageNatives } from "./bundle/natives.ts";
 import { nativePlugin } from "./bundle/rewrites.ts";
 import { openTarget, targetPlatform } from "./bundle/target.ts";
 
@@ -20,6 +20,7 @@ const { values: flags } = parseArgs({
     out: { type: "string" },
     entry: { type: "string", default: join(root, "src/main.ts") },
     "if-stale": { type: "boolean", default: false },
+    fast: { type: "boolean", default: false },
   },
 });
 const target = targetPlatform(flags.target);
@@ -29,7 +30,12 @@ const cuda = flags.cuda === undefined ? undefined : resolve(flags.cuda);
 const cudaFile = cuda && statSync(join(cuda, CUDA_LIBRARY), { throwIfNoEntry: false });
 const inputs = inputsHash(
   root,
-  JSON.stringify([cudaFile && [cudaFile.size, cudaFile.mtimeMs], relative(root, resolve(flags.entry)), target.name]),
+  JSON.stringify([
+    cudaFile && [cudaFile.size, cudaFile.mtimeMs],
+    relative(root, resolve(flags.entry)),
+    target.name,
+    flags.fast,
+  ]),
 );
 const megabytes = (bytes: number) => `${(bytes / 1e6).toFixed(1)} MB`;
 
@@ -52,7 +58,8 @@ async function build() {
   const startedAt = performance.now();
   const opened = openTarget(root, target);
   const { bun } = opened;
-  const staged = stageNatives(nativeGroups({ root, target: opened, cudaDir: cuda }), join(root, ".stage"));
+  const natives = nativeGroups({ root, target: opened, cudaDir: cuda });
+  const staged = stageNatives(natives, join(root, ".stage"), flags.fast ? FAST_LEVEL : undefined);
   const dashboard = bundleModule(await bundleDashboard(root));
   // A separate directory for parallel builds, but always the same file name, because the name is in the executable.
   const tempDir = join(dirname(out), `.build-${process.pid}`);
@@ -99,8 +106,8 @@ async function build() {
   rmSync(tempDir, { recursive: true, force: true });
   writeFileSync(inputsFile, `${inputs} ${executable.byteLength}`);
   const seconds = ((performance.now() - startedAt) / 1000).toFixed(1);
-  const natives = `${staged.groups.join(", ")}: ${megabytes(staged.rawBytes)} as ${megabytes(staged.packedBytes)}`;
-  console.log(`verk ${version}: ${out} ${megabytes(executable.byteLength)} (${natives}) in ${seconds} s`);
+  const embedded = `${staged.groups.join(", ")}: ${megabytes(staged.rawBytes)} as ${megabytes(staged.packedBytes)}`;
+  console.log(`verk ${version}: ${out} ${megabytes(executable.byteLength)} (${embedded}) in ${seconds} s`);
 }
 
 if (flags["if-stale"] && isFresh()) console.log(`${out} is up to date`);

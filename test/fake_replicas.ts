@@ -2,11 +2,11 @@ import { existsSync, mkdirSync, renameSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import type { Clock } from "../src/platform/clock.ts";
 import type { Supervisor } from "../src/platform/workers/supervisor.ts";
-import { register } from "../src/resources/models/files/folder.ts";
 import type { Life } from "../src/workers/fake/serving.ts";
 import { startsOf } from "./fake_starts.ts";
 import { type TestApp, tempDir, testApp, until } from "./harness.ts";
 import { makeModel } from "./models.ts";
+import { registerRandom } from "./registered.ts";
 
 type Options = { dir?: string; clock?: Clock; flags?: Record<string, unknown>; lives?: readonly Life[] };
 
@@ -32,7 +32,7 @@ export async function deploying({ dir = tempDir(), clock, flags = {}, lives = [{
     supervise: fake,
     ...(clock ? { clock } : {}),
   });
-  await register(app.ctx, { name: "random", path: "models/random.gguf" });
+  await registerRandom(app.ctx);
   return Object.assign(app, {
     starts: () => startsOf(script),
     relive: (next: readonly Life[]) => writeFileSync(script, JSON.stringify(next)),

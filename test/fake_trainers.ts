@@ -5,7 +5,6 @@ import type { Clock } from "../src/platform/clock.ts";
 import { write } from "../src/platform/db/db.ts";
 import type { Supervisor } from "../src/platform/workers/supervisor.ts";
 import * as gpu from "../src/resources/gpu/service.ts";
-import { register } from "../src/resources/models/files/folder.ts";
 import { NO_REWARDS } from "../src/resources/training_jobs/admission/rewards.ts";
 import { blankJob, currentJob } from "../src/resources/training_jobs/state/rows.ts";
 import {
@@ -19,6 +18,7 @@ import type { TrainerLife } from "../src/workers/fake/trainer.ts";
 import { startsOf } from "./fake_starts.ts";
 import { type TestApp, tempDir, testApp, until } from "./harness.ts";
 import { makeAdapter, makeModel } from "./models.ts";
+import { registerRandom } from "./registered.ts";
 
 type Options = {
   dir?: string;
@@ -56,7 +56,7 @@ export async function training({ dir = tempDir(), clock, flags = {}, lives = [{}
     ...(clock ? { clock } : {}),
   });
   gpu.clear(app.ctx);
-  await register(app.ctx, { name: "random", path: "models/random.gguf" });
+  await registerRandom(app.ctx);
   const dataset = await datasetOf(app);
   const row = (id: string): JobRow => {
     const job = currentJob(app.ctx.db, id);

@@ -4,12 +4,12 @@ import { transition } from "../src/events/lifecycle.ts";
 import { newId } from "../src/lib/ids.ts";
 import { write } from "../src/platform/db/db.ts";
 import * as gpu from "../src/resources/gpu/service.ts";
-import { register } from "../src/resources/models/files/folder.ts";
 import { type Action, machine } from "../src/resources/training_jobs/machine.ts";
 import { type JobRow, trainingCheckpoints } from "../src/resources/training_jobs/table.ts";
 import { fakeRewards } from "./fake_rewards.ts";
 import { type Options, type TestApp, testApp } from "./harness.ts";
 import { makeModel } from "./models.ts";
+import { registerRandom } from "./registered.ts";
 
 export const SCORES = "def reward(completions, **kwargs):\n    return [len(text) for text in completions]\n";
 const ROWS = {
@@ -28,7 +28,7 @@ export async function jobsApp(options: Options = {}) {
   const dir = join(app.dir, "models");
   mkdirSync(dir, { recursive: true });
   renameSync(makeModel(dir, { arch: "llama", type: "F32" }), join(dir, "random.gguf"));
-  await register(app.ctx, { name: "random", path: "models/random.gguf" });
+  await registerRandom(app.ctx);
   await app.call("GET", "/v1/datasets"); // the first checked answer takes seconds
   const datasets = new Map<RowFormat, string>();
   const dataset = async (format: RowFormat): Promise<string> => {

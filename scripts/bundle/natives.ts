@@ -19,6 +19,8 @@ export type Staged = { moduleSource: string; rawBytes: number; packedBytes: numb
 
 const PART_BYTES = 32 << 20;
 const LEVEL = 19;
+/** Packs in seconds instead of a minute. For executables that are only tested. */
+export const FAST_LEVEL = 3;
 export const CUDA_LIBRARY = "libggml-cuda.so";
 const LLAMA_FILES = /\.(node|so)$|Metadata\.json$/;
 /** The same code for several processors: packed together, the files take a third of the space. */
@@ -85,19 +87,21 @@ function filesIn(dir: string, prefix: string, keep: RegExp): Source[] {
   return names.map((name) => ({ path: join(dir, name), rel: join(prefix, name) }));
 }
 
-/** Compresses into `stageDir`, where a part is named by its content: a second build reuses it. */
-export function stageNatives(sources: Record<string, Source[]>, stageDir: string): Staged {
+/** Compresses into `stageDir`, where a part is named by its content: a second build reuses it, and so does a fast one. */
+export function stageNatives(sources: Record<string, Source[]>, stageDir: string, level = LEVEL): Staged {
   mkdirSync(stageDir, { recursive: true });
   const imports = new Map<string, string>(); // staged path → variable; equal files are embedded once
   const tables: string[] = [];
   let rawBytes = 0;
   let packedBytes = 0;
   const stagePart = (slice: Uint8Array) => {
-    const path = join(stageDir, `${sha256(slice).slice(0, 32)}-${LEVEL}.zst`);
+    const name = sha256(slice).slice(0, 32);
+    const small = join(stageDir, `${name}-${LEVEL}.zst`);
+    const path = existsSync(small) ? small : join(stageDir, `${name}-${level}.zst`);
     const known = imports.get(path);
     if (known) return known;
     if (!existsSync(path)) {
-      writeFileSync(`${path}.tmp`, zstdCompressSync(slice, { params: { [constants.ZSTD_c_compressionLevel]: LEVEL } }));
+      writeFileSync(`${path}.tmp`, zstdCompressSync(slice, { params: { [constants.ZSTD_c_compressionLevel]: level } }));
       renameSync(`${path}.tmp`, path);
     }
     packedBytes += readFileSync(path).byteLength;

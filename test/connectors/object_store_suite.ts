@@ -3,6 +3,7 @@ import { gzipSync } from "node:zlib";
 import type { Credentials, SourceType } from "../../src/lib/source.ts";
 import type { Open } from "../../src/workers/connector/types.ts";
 import { cuttingProxy } from "../servers/proxy.ts";
+import { IS_FULL } from "../sweep.ts";
 import { faultOf } from "./formats_kit.ts";
 import {
   calm,
@@ -26,6 +27,8 @@ export type Bench = {
   put: (key: string, content: string | Uint8Array) => Promise<unknown>;
   /** Writes many small objects, if the server has a cheaper way. */
   putAll?: (objects: readonly SmallObject[]) => Promise<unknown>;
+  /** A quick run reads small pages in the file of the store: a thousand objects are expensive there. */
+  hasSmallPages?: true;
   /** Returns the URI of a path in the bucket, through another port if given. */
   uri: (path: string, port?: number) => string;
   /** A URI in a bucket that does not exist. */
@@ -91,14 +94,15 @@ export function objectStoreTests(bench: Bench) {
       expect(await at(uri("many/c*")).count(calm())).toBe(3);
     });
 
-    test("more than one page of objects is read", async () => {
-      const putAll = bench.putAll ?? putInTurn;
-      // Hidden objects fill the first page and are not read: each request is expensive with an emulated server.
-      const hidden = Array.from({ length: 1000 }, (_, i) => `pages/_${String(i).padStart(4, "0")}`);
-      const names = ["pages/0.jsonl", ...hidden, "pages/a.jsonl", "pages/b.jsonl"];
-      await putAll(names.map((name, i) => ({ name, content: lines(numbered(1, i)) })));
-      expect(ids(await readRows(at(uri("pages/"))))).toEqual([0, 1001, 1002]);
-    }, 600_000); // a thousand objects in a server that may be emulated
+    if (IS_FULL || !bench.hasSmallPages)
+      test("more than one page of objects is read", async () => {
+        const putAll = bench.putAll ?? putInTurn;
+        // Hidden objects fill the first page and are not read: each request is expensive with an emulated server.
+        const hidden = Array.from({ length: 1000 }, (_, i) => `pages/_${String(i).padStart(4, "0")}`);
+        const names = ["pages/0.jsonl", ...hidden, "pages/a.jsonl", "pages/b.jsonl"];
+        await putAll(names.map((name, i) => ({ name, content: lines(numbered(1, i)) })));
+        expect(ids(await readRows(at(uri("pages/"))))).toEqual([0, 1001, 1002]);
+      }, 600_000); // a thousand objects in a server that may be emulated
 
     async function putInTurn(objects: readonly SmallObject[]) {
       for (let i = 0; i < objects.length; i += 15)

@@ -1,18 +1,31 @@
 import { expect } from "bun:test";
 import type { Credentials, Source } from "../../src/lib/source.ts";
-import { createDialer } from "../../src/workers/connector/dialer.ts";
+import { createDialer, type Dialer } from "../../src/workers/connector/dialer.ts";
 import type { Chunk, Connector, Cursor, Open } from "../../src/workers/connector/types.ts";
 import { sweep } from "../sweep.ts";
 
 export type Opened = { open: Open; source: Source; credentials: Credentials };
-type Options = { allow?: readonly string[]; rowBytes?: number; hubEndpoint?: string; idleMs?: number };
+type Options = {
+  allow?: readonly string[];
+  rowBytes?: number;
+  hubEndpoint?: string;
+  idleMs?: number;
+  /** Alters requests on their way. */
+  through?: (dialer: Dialer) => Dialer;
+};
 
 /** Opens a source as the worker does, on a machine whose operator allows loopback. */
 export function openSource({ open, source, credentials }: Opened, options: Options = {}): Connector {
-  const { allow = ["127.0.0.1", "localhost"], rowBytes = 1_000_000, hubEndpoint = "", idleMs = 60_000 } = options;
+  const {
+    allow = ["127.0.0.1", "localhost"],
+    rowBytes = 1_000_000,
+    hubEndpoint = "",
+    idleMs = 60_000,
+    through,
+  } = options;
   const dialer = createDialer({ allow_private: false, allow, ca_file: "" }, { connectMs: 60_000, idleMs });
   const limits = { connectMs: 60_000, statementMs: 60_000, rowBytes };
-  return open({ source, credentials, dialer, limits, hubEndpoint });
+  return open({ source, credentials, dialer: through?.(dialer) ?? dialer, limits, hubEndpoint });
 }
 
 export const calm = () => new AbortController().signal;

@@ -6,6 +6,7 @@ import type { Dialer } from "../../src/workers/connector/dialer.ts";
 import { open } from "../../src/workers/connector/s3.ts";
 import { tar } from "../archives.ts";
 import { describeWith, minio } from "../servers/servers.ts";
+import { sampleOf } from "../sweep.ts";
 import { faultOf } from "./formats_kit.ts";
 import { objectStoreTests } from "./object_store_suite.ts";
 import {
@@ -60,6 +61,7 @@ describeWith("s3, against MinIO", minio, (server) => {
       const Body = tar(...objects.map((each) => ({ ...each, mtime: 1 }))); // MinIO rejects objects without a time
       await admin.send(new PutObjectCommand({ Bucket: bucket, Key: "all.tar", Body, Metadata: EXTRACT }));
     },
+    hasSmallPages: true,
     uri: uriOf,
     nowhere: `s3://no-such-bucket/x.jsonl?endpoint=${url}`,
     port,
@@ -68,7 +70,7 @@ describeWith("s3, against MinIO", minio, (server) => {
     secrets: [secretAccessKey],
   });
 
-  test.each(["rows.parquet", "rows.csv", "rows.jsonl.gz"])(
+  test.each(sampleOf("large objects of s3", ["rows.parquet", "rows.csv", "rows.jsonl.gz"], 1 / 3))(
     `${LARGE_ROWS} rows of %s in flat memory`,
     async (name) => {
       await put(`large_${name}`, largeContent(name));
@@ -77,6 +79,35 @@ describeWith("s3, against MinIO", minio, (server) => {
     },
     60_000,
   );
+
+  test("more than one page of objects is read, with pages of two", async () => {
+    const Bucket = `verk-pages-${crypto.randomUUID()}`;
+    await admin.send(new CreateBucketCommand({ Bucket }));
+    const Action = ["s3:GetObject", "s3:ListBucket"];
+    const Resource = [`arn:aws:s3:::${Bucket}`, `arn:aws:s3:::${Bucket}/*`];
+    const Policy = JSON.stringify({
+      Version: "2012-10-17",
+      Statement: [{ Effect: "Allow", Principal: "*", Action, Resource }],
+    });
+    await admin.send(new PutBucketPolicyCommand({ Bucket, Policy }));
+    const pages = new Bun.S3Client({ endpoint: url, accessKeyId, secretAccessKey, bucket: Bucket });
+    for (const name of ["0.jsonl", "_1", "_2", "_3", "a.jsonl", "b.jsonl"])
+      await pages.write(`pages/${name}`, `{"name":"${name}"}\n`);
+    let lists = 0;
+    /** Unsigned requests may be altered on their way. */
+    const ofTwo = (dialer: Dialer): Dialer => ({
+      ...dialer,
+      fetch: (to, outgoing) => {
+        if (!`${to}`.includes("list-type=2")) return dialer.fetch(to, outgoing);
+        lists++;
+        return dialer.fetch(`${to}&max-keys=2`.replace(/max-keys=(?!2$)\d+&/, ""), outgoing);
+      },
+    });
+    const source = { source_type: "s3" as const, source_uri: `s3://${Bucket}/pages/?endpoint=${url}` };
+    const connector = openSource({ open, source, credentials: {} }, { through: ofTwo });
+    expect((await readRows(connector)).map((row) => JSON.parse(row).name)).toEqual(["0.jsonl", "a.jsonl", "b.jsonl"]);
+    expect(lists).toBeGreaterThan(2);
+  });
 
   test("an unknown access key is refused", async () => {
     const fault = await faultOf(

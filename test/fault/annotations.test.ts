@@ -64,7 +64,7 @@ test("a crash at every failpoint of an annotation: it is kept once it is acknowl
 }, 120_000);
 
 const ROUNDS = sweep({ quick: 1, full: 8 });
-const ITEMS = sweep({ quick: 80, full: 200 });
+const ITEMS = sweep({ quick: 40, full: 200 });
 const ANNOTATORS = 2; // of each item
 const random = randomFor("annotations.kill");
 

@@ -9,7 +9,7 @@ import { randomFor, SEED, sweep } from "../sweep.ts";
 import { startTlsReceiver, TLS_FLAGS } from "../webhooks_kit.ts";
 import { violations } from "./invariants.ts";
 
-const IMAGES = sweep({ quick: 100, full: 1_000 });
+const IMAGES = sweep({ quick: 30, full: 1_000 });
 const LATEST = sweep({ quick: 3, full: 40 }); // failpoint of a life that is its last: a small batch passes few of them
 const never = new AbortController().signal;
 /** Every process that names the data directory: after a kill there must soon be none. */

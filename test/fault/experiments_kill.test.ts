@@ -6,7 +6,7 @@ import { startServing } from "../serving/served.ts";
 import { randomFor, SEED, sweep } from "../sweep.ts";
 
 /** The executable is killed again and again while an experiment generates and scores. No item may have two results. */
-const KILLS = sweep({ quick: 3, full: 15 });
+const KILLS = sweep({ quick: 2, full: 15 });
 const ROWS = 12 * (KILLS + 1);
 setDefaultTimeout(60_000 * (1 + KILLS));
 

@@ -10,10 +10,11 @@ import { workspaces } from "../../src/resources/workspaces/table.ts";
 import { jobRow } from "../fake_trainers.ts";
 import { fakeClock, manyApps, type TestApp } from "../harness.ts";
 import { countRows, planOf } from "../row_counter.ts";
+import { sweep } from "../sweep.ts";
 
 setDefaultTimeout(120_000);
-const JOBS = 10_000;
-const DELETED = 5_000;
+const JOBS = sweep({ quick: 2_000, full: 10_000 });
+const DELETED = sweep({ quick: 1_000, full: 5_000 });
 const SOME = 300; // rows and statements that may be read whatever there is
 
 let counting: ReturnType<typeof countRows>;
@@ -51,7 +52,7 @@ const queued = (app: TestApp) =>
   app.ctx.db.$client.query<{ n: number }, []>("SELECT count(*) AS n FROM training_jobs WHERE status = 'queued'").get()
     ?.n;
 
-test("D1: with 10,000 queued jobs a round of the loop reads no job while all slots are taken", async () => {
+test(`D1: with ${JOBS} queued jobs a round of the loop reads no job while all slots are taken`, async () => {
   const app = open({ clock: fakeClock() });
   queue(app);
   app.ctx.state.trainingJobs.addRun(busy(app));
@@ -79,7 +80,7 @@ test("D1: a free slot makes the loop try 16 jobs and read the queue once, only f
   expect(plans.filter((line) => /SCAN training_jobs(?! USING COVERING INDEX)/.test(line))).toEqual([]);
 });
 
-test("D1: positions of 10,000 queued jobs are computed once, then a list reads only its own rows", async () => {
+test(`D1: positions of ${JOBS} queued jobs are computed once, then a list reads only its own rows`, async () => {
   const app = open({ clock: fakeClock() });
   queue(app);
   const list = () => app.call("GET", "/v1/training_jobs?limit=100");
@@ -110,7 +111,7 @@ function deleteMany(app: TestApp) {
   });
 }
 
-test("D3: 5,000 deleted workspaces do not slow the counters", async () => {
+test(`D3: ${DELETED} deleted workspaces do not slow the counters`, async () => {
   const app = open({ clock: fakeClock() });
   await app.call("GET", "/v1/volumes");
   deleteMany(app);
@@ -119,7 +120,7 @@ test("D3: 5,000 deleted workspaces do not slow the counters", async () => {
   expect(took.rows).toBeLessThan(SOME);
 });
 
-test("D3: lists of workspaces and a scrape do not read 5,000 deleted workspaces", async () => {
+test(`D3: lists of workspaces and a scrape do not read ${DELETED} deleted workspaces`, async () => {
   const app = open({ clock: fakeClock() });
   deleteMany(app);
   const plans = async (path: string) => {

@@ -11,7 +11,7 @@ import { violations } from "./invariants.ts";
 /** Every failpoint in a full sweep; in a quick one every eighth, from another one in each run. */
 const STRIDE = sweep({ quick: 8, full: 1 });
 const firstOf = (use: string) => 1 + Math.floor(randomFor(use)() * STRIDE);
-const ROUNDS = sweep({ quick: 2, full: 12 });
+const ROUNDS = sweep({ quick: 1, full: 12 });
 
 let dir = "";
 const tidy = () => rmSync(dir, { recursive: true, force: true });

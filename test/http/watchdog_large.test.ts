@@ -37,7 +37,7 @@ const APPENDS: Append[] = [
   ["nothing but brackets", 400, () => `{"rows":[${"[".repeat(15 * MIB)}`, {}],
 ];
 
-test.each(sampleOf("large appends", APPENDS, 0.4))(
+test.each(sampleOf("large appends", APPENDS, 0.2))(
   "H1: an append of %s does not delay other requests",
   async (_name, expected, body, more) => {
     const bytes = Buffer.from(body());

@@ -12,7 +12,7 @@ import { PLATFORMS, type Platform, platform } from "../../src/native/platform/in
 
 const ROOT = resolve(import.meta.dir, "../..");
 const other = Object.values(PLATFORMS).find(({ arch }) => arch !== platform.arch) as Platform;
-const BINARY = join(ROOT, "dist", `verk-${other.name}`);
+const BINARY = join(ROOT, "dist/fast", `verk-${other.name}`);
 const canBuild = Bun.which(other.cross.gcc) !== null && existsSync(join(other.cross.root, "lib/libstdc++.so.6"));
 const qemu = [`qemu-${other.machine}`, `qemu-${other.machine}-static`].find((name) => Bun.which(name) !== null);
 
@@ -27,7 +27,16 @@ function machineOf(path: string): number | undefined {
 
 describe.skipIf(!canBuild)(`the executable for ${other.name} (needs ${other.cross.packages.join(", ")})`, () => {
   beforeAll(() => {
-    const build = [process.execPath, "scripts/build.ts", "--target", other.name, "--if-stale"];
+    const build = [
+      process.execPath,
+      "scripts/build.ts",
+      "--target",
+      other.name,
+      "--out",
+      BINARY,
+      "--fast",
+      "--if-stale",
+    ];
     const run = Bun.spawnSync(build, { cwd: ROOT, stderr: "pipe" });
     if (!run.success) throw new Error(run.stderr.toString());
   }, 900_000);

@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { startBinary } from "../binary.ts";
 import { makeKey } from "../cli.ts";
 import { until } from "../harness.ts";
+import { sweep } from "../sweep.ts";
 
 let server: Awaited<ReturnType<typeof startBinary>>;
 let key: string;
@@ -19,11 +20,15 @@ afterAll(async () => {
 const rssMib = () => Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${server.pid}/status`, "utf8"))?.[1]) / 1024;
 const files = () => readdirSync(join(server.dir, "datasets"));
 const PER_PIECE = 1000;
+/** Either is 280 MB, more than the memory that is allowed. Fewer rows are parsed faster. */
+const ROWS = sweep({ quick: 600_000, full: 2_000_000 });
+const FILLER = "x".repeat(sweep({ quick: 430, full: 100 }));
+/** A number of the last line but one, in an upload that measures no memory. */
+const BAD_LINE = sweep({ quick: 199_999, full: 1_999_999 });
 
-/** A form whose file is made while it is sent: `lines` rows of about 150 bytes, with a bad one at `badLine`. */
+/** A form whose file is made while it is sent: `lines` rows with FILLER, and a bad one at `badLine`. */
 function formOf(lines: number, badLine = 0): ReadableStream<Uint8Array> {
   const encoder = new TextEncoder();
-  const filler = "x".repeat(100);
   let line = 0;
   return new ReadableStream({
     start: (controller) =>
@@ -37,7 +42,7 @@ function formOf(lines: number, badLine = 0): ReadableStream<Uint8Array> {
       for (let i = 0; i < PER_PIECE && line < lines; i++) {
         line++;
         text +=
-          line === badLine ? '{"prompt":"cut off\n' : `{"prompt":"row ${line} ${filler}","answer":"${line * 7}"}\n`;
+          line === badLine ? '{"prompt":"cut off\n' : `{"prompt":"row ${line} ${FILLER}","answer":"${line * 7}"}\n`;
       }
       if (text !== "") return controller.enqueue(encoder.encode(text));
       controller.enqueue(encoder.encode("\r\n--b--\r\n"));
@@ -63,10 +68,10 @@ describe("a large upload", () => {
     const watch = setInterval(() => {
       most = Math.max(most, rssMib());
     }, 20);
-    const { status, body } = await upload(formOf(2_000_000));
+    const { status, body } = await upload(formOf(ROWS));
     clearInterval(watch);
     expect(status).toBe(201);
-    expect(body).toMatchObject({ num_rows: 2_000_000, format: "prompt" });
+    expect(body).toMatchObject({ num_rows: ROWS, format: "prompt" });
     expect(body.size_bytes).toBeGreaterThan(280_000_000);
     expect(most - before).toBeLessThan(200);
     const out = await fetch(`${server.url}/v1/datasets/${body.id}/rows/export`, {
@@ -81,11 +86,11 @@ describe("a large upload", () => {
     });
   }, 120_000);
 
-  test("with a bad line 1,999,999 is refused by that number and leaves nothing behind", async () => {
-    const { status, body } = await upload(formOf(2_000_000, 1_999_999));
+  test(`with a bad line ${BAD_LINE} is refused by that number and leaves nothing behind`, async () => {
+    const { status, body } = await upload(formOf(BAD_LINE + 1, BAD_LINE));
     expect(status).toBe(422);
     expect(body.error).toMatchObject({ type: "validation_error", code: "schema", param: "file" });
-    expect(body.error.message).toStartWith("Line 1999999: it is not valid JSON");
+    expect(body.error.message).toStartWith(`Line ${BAD_LINE}: it is not valid JSON`);
     expect(files().filter((name) => name.startsWith(".verk-tmp"))).toEqual([]);
     const list = await fetch(`${server.url}/v1/datasets`, { headers: { authorization: `Bearer ${key}` } });
     expect((await list.json()) as object).toMatchObject({ data: [] });

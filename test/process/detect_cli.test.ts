@@ -90,7 +90,7 @@ describe("verk detect", () => {
   }, 30_000);
 
   test("a detector that dies in the middle is started again, and no file is missed", async () => {
-    const args = [...Array.from({ length: 20 }, () => "set/real"), "--json", "--robustness"];
+    const args = [...Array.from({ length: 8 }, () => "set/real"), "--json", "--robustness"];
     const child = spawn(args);
     const [reading, told] = child.stdout.tee();
     await reading.getReader().read(); // it is at work
@@ -99,8 +99,8 @@ describe("verk detect", () => {
     const lines = (await new Response(told).text()).trim().split("\n");
     await child.exited;
     const codes = lines.map((line) => JSON.parse(line).code);
-    expect([lines.length, codes.filter((code) => code !== undefined && code !== "INVALID_IMAGE")]).toEqual([120, []]);
-    expect(codes.filter((code) => code === "INVALID_IMAGE")).toHaveLength(20); // the broken one, each time
+    expect([lines.length, codes.filter((code) => code !== undefined && code !== "INVALID_IMAGE")]).toEqual([48, []]);
+    expect(codes.filter((code) => code === "INVALID_IMAGE")).toHaveLength(8); // the broken one, each time
   }, 30_000);
 
   test("Ctrl-C in the middle exits 130 and leaves neither a process nor a file", async () => {

@@ -93,7 +93,7 @@ test("a sender that hangs up leaves nothing, and the address works again", async
 }, 120_000);
 
 test("killed at any moment under load: acknowledged files are there, and every key has its file", async () => {
-  for (let round = 0; round < sweep({ quick: 2, full: 4 }); round++) {
+  for (let round = 0; round < sweep({ quick: 1, full: 4 }); round++) {
     const { dir, key, server } = await begin();
     const told = new Map<string, Set<string>>(); // path → contents that may be there
     const acknowledged = new Set<string>();

@@ -15,7 +15,7 @@ import { startBinary } from "../binary.ts";
 import { makeKey, program } from "../cli.ts";
 import { tempDir, until } from "../harness.ts";
 import { JAVASCRIPT_ATTACKS } from "./attacks_javascript.ts";
-import type { Attack } from "./attacks_kit.ts";
+import { type Attack, together } from "./attacks_kit.ts";
 import { PYTHON_ATTACKS } from "./attacks_python.ts";
 import { asNobody, isRoot, NOBODY } from "./nobody.ts";
 
@@ -52,7 +52,7 @@ beforeAll(async () => {
   chmodSync(dir, 0o755);
   chmodSync(open, 0o777);
   chmodSync(secret, 0o644);
-  hasty = await start("hasty", 1000, 4000);
+  hasty = await start("hasty", 500, 3000);
   patient = await start("patient", 30_000, 60_000);
 }, 120_000);
 afterAll(async () => {
@@ -100,17 +100,34 @@ const fill = (source: string) =>
     .replaceAll("{token}", TOKEN)
     .replaceAll("{port}", String(listener.port));
 
-async function contained(attack: Attack, language: string) {
-  const server = attack.rejected || attack.samples?.includes("timeout") ? hasty : patient;
+/** The outcomes of an attack in a process of its own. */
+async function alone(attack: Attack, language: string, server: Server) {
   const isOne = attack.samples?.some((kind) => ENDS_PROCESS.includes(kind)) && !PAIRED.has(attack.name);
   const samples = isOne ? rows.slice(0, 1) : rows;
   const request = { source: fill(attack.source), language: attack.language ?? language, rows: samples };
-  const { status, body } = await run(request, server);
+  const answer = await run(request, server);
+  if (!attack.rejected) expect(answer.body.results).toHaveLength(samples.length);
+  return answer;
+}
+
+const SHARED = PYTHON_ATTACKS.filter(({ shares }) => shares);
+let sent: ReturnType<typeof run> | undefined;
+/** The outcome of an attack in a process with others. The first test that needs one sends them all. */
+async function shared(attack: Attack) {
+  const samples = SHARED.map((_, i) => ({ prompt: "p", completion: String(i) }));
+  sent ??= run({ source: fill(together(SHARED)), rows: samples }, patient);
+  const { status, body } = await sent;
+  expect({ error: body.error ?? null, samples: body.results?.length }).toEqual({ error: null, samples: SHARED.length });
+  return { status, body: { ...body, results: [body.results[SHARED.indexOf(attack)]!] } };
+}
+
+async function contained(attack: Attack, language: string) {
+  const server = attack.rejected || attack.samples?.includes("timeout") ? hasty : patient;
+  const { status, body } = await (attack.shares ? shared(attack) : alone(attack, language, server));
   if (attack.rejected) {
     expect({ status, code: body.error?.code }).toEqual({ status: 422, code: "reward_invalid" });
   } else {
     expect({ status, error: body.error ?? null }).toEqual({ status: 200, error: null });
-    expect(body.results).toHaveLength(samples.length);
     for (const { reward, error } of body.results) {
       const seen: string = error?.kind ?? (reward === null ? "none" : "score");
       expect<string[]>([...(attack.samples ?? [])]).toContain(seen);

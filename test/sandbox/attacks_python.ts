@@ -21,7 +21,7 @@ const time: Attack[] = [
     samples: ["timeout", "exception", "memory"],
   },
   { name: "sleep", source: `import time\n${reward("time.sleep(1e6)")}`, samples: ["timeout"] },
-  { name: "infinite generator", source: reward("return iter(int, 1)"), samples: ["wrong_length"] },
+  { name: "infinite generator", source: reward("return iter(int, 1)"), samples: ["wrong_length"], shares: true },
 ];
 
 const memory: Attack[] = [
@@ -75,7 +75,7 @@ const memory: Attack[] = [
 ];
 
 const processes: Attack[] = [
-  { name: "fork", source: reward("import os", "os.fork()", won), samples: ["exception"] },
+  { name: "fork", source: reward("import os", "os.fork()", won), samples: ["exception"], shares: true },
   {
     name: "threads",
     source: reward("import threading", "while True: threading.Thread(target=print).start()"),
@@ -85,8 +85,14 @@ const processes: Attack[] = [
     name: "os.system",
     source: reward("import os", "if os.system('true') == 0:", `    ${won}`, scores),
     samples: ["score", "exception"],
+    shares: true,
   },
-  { name: "subprocess", source: reward("import subprocess", "subprocess.run(['id'])", won), samples: ["exception"] },
+  {
+    name: "subprocess",
+    source: reward("import subprocess", "subprocess.run(['id'])", won),
+    samples: ["exception"],
+    shares: true,
+  },
   { name: "os._exit", source: reward("import os", "os._exit(0)"), samples: ["crashed"] },
   { name: "os.abort", source: reward("import os", "os.abort()"), samples: ["crashed"] },
   {
@@ -97,13 +103,23 @@ const processes: Attack[] = [
 ];
 
 const lies: Attack[] = [
-  { name: "NaN", source: reward("return [float('nan')] * len(completions)"), samples: ["not_finite"] },
-  { name: "infinity", source: reward("return [float('inf')] * len(completions)"), samples: ["not_finite"] },
+  { name: "NaN", source: reward("return [float('nan')] * len(completions)"), samples: ["not_finite"], shares: true },
+  {
+    name: "infinity",
+    source: reward("return [float('inf')] * len(completions)"),
+    samples: ["not_finite"],
+    shares: true,
+  },
   { name: "wrong length", source: reward("return [0.5]"), samples: ["wrong_length"] },
-  { name: "not a number", source: reward("return ['much'] * len(completions)"), samples: ["not_a_number"] },
-  { name: "exception", source: reward("raise RuntimeError('no')"), samples: ["exception"] },
-  { name: "SystemExit", source: reward("raise SystemExit(0)"), samples: ["exception"] },
-  { name: "KeyboardInterrupt", source: reward("raise KeyboardInterrupt"), samples: ["exception"] },
+  {
+    name: "not a number",
+    source: reward("return ['much'] * len(completions)"),
+    samples: ["not_a_number"],
+    shares: true,
+  },
+  { name: "exception", source: reward("raise RuntimeError('no')"), samples: ["exception"], shares: true },
+  { name: "SystemExit", source: reward("raise SystemExit(0)"), samples: ["exception"], shares: true },
+  { name: "KeyboardInterrupt", source: reward("raise KeyboardInterrupt"), samples: ["exception"], shares: true },
   {
     name: "forged reply that is not finite",
     source: reward(
@@ -149,16 +165,19 @@ const lies: Attack[] = [
     name: "writing to the terminal of the host, where the frames are",
     source: reward("import os", "os.write(os.open('/dev/tty', os.O_WRONLY), b'x\\n')", won),
     samples: ["exception"],
+    shares: true,
   },
   {
     name: "reading from the terminal of the host",
     source: reward("open('/dev/tty', 'rb', 0).read(1)", won),
     samples: ["exception"],
+    shares: true,
   },
   {
     name: "writing to the host's errors",
     source: reward("import os", "os.write(os.open('/dev/tty1', os.O_WRONLY), b'x\\n')", won),
     samples: ["exception"],
+    shares: true,
   },
   {
     name: "oversized reply",
@@ -171,7 +190,7 @@ const lies: Attack[] = [
     ),
     samples: ["crashed", "exception"],
   },
-  { name: "oversized error", source: reward("raise ValueError('x' * 10**7)"), samples: ["exception"] },
+  { name: "oversized error", source: reward("raise ValueError('x' * 10**7)"), samples: ["exception"], shares: true },
   {
     name: "flood of prints",
     source: reward("for i in range(2000): print('x' * 100000)", scores),

@@ -3,17 +3,24 @@ import { type Attack, reward, scores, won } from "./attacks_kit.ts";
 
 /** `{secret}`, a file anyone may read; `{marker}`, one that must not appear; `{token}`, in the server's environment. */
 export const HOST_ATTACKS: Attack[] = [
-  { name: "reading a host file", source: reward("open('{secret}').read()", won), samples: ["exception"] },
-  { name: "reading /etc/passwd", source: reward("open('/etc/passwd').read()", won), samples: ["exception"] },
+  { name: "reading a host file", source: reward("open('{secret}').read()", won), samples: ["exception"], shares: true },
+  {
+    name: "reading /etc/passwd",
+    source: reward("open('/etc/passwd').read()", won),
+    samples: ["exception"],
+    shares: true,
+  },
   {
     name: "the environment",
     source: reward("import os", "if '{token}' in str(dict(os.environ)):", `    ${won}`, scores),
     samples: ["score"],
+    shares: true,
   },
   {
     name: "where the host's program was made",
     source: reward("import os", "if any('.ts' in value for value in os.environ.values()):", `    ${won}`, scores),
     samples: ["score"],
+    shares: true,
   },
   {
     name: "writing a host file",
@@ -24,22 +31,26 @@ export const HOST_ATTACKS: Attack[] = [
       scores,
     ),
     samples: ["score"],
+    shares: true,
   },
   {
     name: "socket",
     source: reward("import socket", "socket.create_connection(('127.0.0.1', {port}), 1)", won),
     samples: ["exception", "crashed"],
+    shares: true,
   },
   {
     name: "urlopen",
     source: reward("import urllib.request", "urllib.request.urlopen('http://127.0.0.1:{port}')", won),
     samples: ["exception", "crashed"],
+    shares: true,
   },
-  { name: "import js", source: reward("import js", "js.process", won), samples: ["exception"] },
+  { name: "import js", source: reward("import js", "js.process", won), samples: ["exception"], shares: true },
   {
     name: "run_js",
     source: reward("from pyodide.code import run_js", "run_js('process.pid')", won),
     samples: ["exception"],
+    shares: true,
   },
   {
     name: "js with the blocks undone",
@@ -74,6 +85,7 @@ export const HOST_ATTACKS: Attack[] = [
       scores,
     ),
     samples: ["score", "exception", "crashed"],
+    shares: true,
   },
   {
     name: "mounting the host's files",
@@ -106,6 +118,7 @@ export const HOST_ATTACKS: Attack[] = [
     name: "dlopen",
     source: reward("import ctypes", "ctypes.CDLL('/tmp/x.so')", won),
     samples: ["exception", "crashed"],
+    shares: true,
   },
   {
     name: "every import of the module, by its address",

@@ -97,7 +97,8 @@ describe("memory", () => {
     expect(ran).toMatchObject({ reason: "memory", message: "it used more than 67108864 bytes of memory" });
     expect(ran.stdout).not.toContain("alive");
   });
-  test.each(attacks)("%s %d MiB is real: without the limit it lives", async (name, mib) => {
+  // Each lives for two seconds.
+  test.concurrent.each(attacks)("%s %d MiB is real: without the limit it lives", async (name, mib) => {
     expect((await held(name, mib, true)).stdout).toContain("alive");
   });
 

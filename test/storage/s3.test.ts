@@ -45,7 +45,7 @@ async function uploadsIn(server: S3Server, { s3_bucket: Bucket, s3_prefix }: S3S
 describeWith("minio", minio, (server) => {
   // MinIO keeps a folder for each part of a key, and each is costly where the server is emulated.
   const deepest = sweep({ quick: 8, full: 449 });
-  storageConformance("s3", async () => openS3Storage(await freshPrefix(server)), { deepest });
+  storageConformance("s3", async () => openS3Storage(await freshPrefix(server)), { deepest, lists: 1 / 3 });
 
   test("a file is one object and one name; nothing else is left, whether it came in parts or not", async () => {
     const settings = await freshPrefix(server);
@@ -68,15 +68,15 @@ describeWith("minio", minio, (server) => {
     expect(await namesIn(server, settings)).toEqual(["objects/…", "refs/kept!0"]);
   });
 
-  test("a body that breaks after twenty megabytes leaves no part behind", async () => {
+  test("a body that breaks in its second part leaves no part behind", async () => {
     const settings = await freshPrefix(server);
     const storage = openS3Storage(settings);
     const body = (async function* () {
-      for (let i = 0; i < 20; i++) yield new Uint8Array(MIB);
+      for (let i = 0; i < 12; i++) yield new Uint8Array(MIB);
       throw new Error("gone");
     })();
     await expect(storage.put("k", body)).rejects.toThrow("gone");
-    await expect(storage.put("k", new Uint8Array(20 * MIB), { expectedSha256: "0".repeat(64) })).rejects.toThrow(
+    await expect(storage.put("k", new Uint8Array(12 * MIB), { expectedSha256: "0".repeat(64) })).rejects.toThrow(
       ContentError,
     );
     expect(await namesIn(server, settings)).toEqual([]);
@@ -92,7 +92,7 @@ describeWith("minio", minio, (server) => {
         closed = true;
       }
     })();
-    await expect(storage.put("k", body, { maxBytes: 30 * MIB })).rejects.toThrow("larger than");
+    await expect(storage.put("k", body, { maxBytes: 12 * MIB })).rejects.toThrow("larger than");
     expect(closed).toBeTrue();
   });
 

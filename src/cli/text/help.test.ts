@@ -36,6 +36,15 @@ describe("F28 help", () => {
     expect(wide).toEqual([]);
   });
 
+  test("F28 every page shows usage, flags, an example and exit codes", () => {
+    const lacking = helpPages().flatMap(([name, page]) => {
+      const words = page.includes("<command>") ? ["Commands:"] : ["Flags:", "Exit codes:"];
+      return [`verk ${name}`, "Examples:", ...words].filter((word) => !page.includes(word)).map((word) => [name, word]);
+    });
+    expect(lacking).toEqual([]);
+    expect(helpPages().length).toBeGreaterThan(60);
+  });
+
   test("F28 a subcommand shows its own flags and exit codes, and no other's", () => {
     const page = helpOf("jobs create", subOf("jobs", "create"));
     expect(page).toContain("--method METHOD");

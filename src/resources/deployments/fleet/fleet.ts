@@ -47,7 +47,7 @@ export class Replica {
   /** The model of the deployment that it answers with: another one than the row's during a switch. */
   readonly model: ModelRef;
   /** The adapter that its requests use beside the model. */
-  readonly adapter: { name: string; path: string } | null;
+  readonly adapter: { name: string; path: string; modelId: string } | null;
   readonly adapterBytes: number;
   /** A load that lasts longer is hung. */
   readonly loadUntil: number;

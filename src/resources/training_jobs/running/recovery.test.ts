@@ -215,7 +215,7 @@ test("a result that is not a model counts as a crash, and the job fails in the e
   expect(job.error?.message).toContain("result");
 });
 
-const KILLS = sweep({ quick: 4, full: 20 });
+const KILLS = sweep({ quick: 2, full: 20 });
 const STEPS = 60 * KILLS; // more than the lives up to the last kill can make
 
 test(`${KILLS} kills at random moments change nothing in the reports of a job`, async () => {

@@ -11,6 +11,7 @@ import {
   randomAdapter,
   relativeError,
 } from "../../../../test/results_kit.ts";
+import { sampleOf } from "../../../../test/sweep.ts";
 import { describe as shapeOf } from "../../../lib/gguf/describe.ts";
 import { getFloats, openBackend, putFloats } from "../../../native/ggml/ggml.ts";
 import { sha256File } from "../../../platform/files.ts";
@@ -92,7 +93,7 @@ describe("a merged model holds the base's weights with the products added", () =
     ["qwen3", "Q8_0", "F32", 1e-6],
     ["llama", "Q8_0", "Q8_0", 1e-2],
   ];
-  test.each(CASES)("%s, %s to %s", async (arch, from, type, most) => {
+  test.each(sampleOf("types of merged models", CASES, 0.5))("%s, %s to %s", async (arch, from, type, most) => {
     const base = model(arch, from);
     const adapter = randomAdapter(base, LORA);
     const path = join(dir, `merged-${arch}-${from}-${type}.gguf`);
@@ -141,11 +142,12 @@ describe("a merged model holds the base's weights with the products added", () =
   });
 
   // The smallest pieces use a smaller model: each piece waits for a turn of the processor.
-  test.each([
+  const PIECES: [number, Partial<typeof SIZE>][] = [
     [1000, { width: 128, ff: 256 }],
     [40_000, {}],
     [100_000, {}],
-  ])(
+  ];
+  test.each(sampleOf("pieces of merged models", PIECES, 1 / 3))(
     "the merged file is the same when it is made %i weights at a time",
     async (pieceElements, size) => {
       const base = makeModel(dir, { arch: "llama", type: "Q8_0", ...SIZE, ...size });
