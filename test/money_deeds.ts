@@ -89,6 +89,7 @@ export function deploymentDeed(status: string, { dice }: Moment): Deed {
 type Blank = Omit<DeploymentRow, "id" | "workspaceId" | "costPerHourMicros" | "createdAt" | "updatedAt">;
 const BLANK: Blank = {
   ...{ name: "d", status: "queued", model: "m", modelId: null, source: "hub", checkpoint: null, gpuType: "cpu" },
+  ...{ nextModel: null, previousModel: null },
   ...{ gpuCount: 1, provider: "local", minReplicas: 0, maxReplicas: 4, idleTimeoutSeconds: 60, contextLength: null },
   ...{ parallel: null, wakeTimeoutSeconds: 60, maxHeldRequests: 1, pinned: false, parked: false, waking: false },
   ...{

@@ -2,6 +2,8 @@ import { rmSync } from "node:fs";
 import { join } from "node:path";
 import { type Host, liveOf, Replica } from "../src/resources/deployments/fleet/fleet.ts";
 import * as moves from "../src/resources/deployments/fleet/moves.ts";
+import { refOf } from "../src/resources/deployments/switch.ts";
+import type { DeploymentRow } from "../src/resources/deployments/table.ts";
 import type { TestApp } from "./harness.ts";
 
 const USAGE = { prompt_tokens: 1, completion_tokens: 1, total_tokens: 2, prompt_tokens_details: { cached_tokens: 0 } };
@@ -61,7 +63,8 @@ export function pretendServing(app: TestApp, id: string, { parallel = 1, answer 
   const live = liveOf(app.ctx, id);
   const state = { bytes: 0, parallel, loaded: true, ending: false };
   const host: Host = { key: id, worker, cards: [], users: new Map(), pendingUsage: new Map(), ...state };
-  const replica = new Replica({ holder: `${id}/1`, host, adapter: null, adapterBytes: 0, loadUntil: now, now });
+  const model = refOf(moves.current(app.ctx.db, id) as DeploymentRow);
+  const replica = new Replica({ holder: `${id}/1`, host, model, adapter: null, adapterBytes: 0, loadUntil: now, now });
   replica.becomeReady(app.ctx.clock.steady());
   host.users.set(replica, live);
   live.replicas.add(replica);

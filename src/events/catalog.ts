@@ -15,6 +15,18 @@ const secret = subject("secret", { name: z.string(), scope_host: z.string() });
 const trackerIntegration = subject("tracker_integration", { type: z.string(), base_url: z.string() });
 const model = subject("model", { name: z.string(), status: z.string() });
 const deployment = subject("deployment", { status: z.string(), name: z.string() });
+const deploymentSwitched = subject("deployment", {
+  status: z.string(),
+  name: z.string(),
+  model: z.string(),
+  previous_model: z.string().nullable(),
+});
+const deploymentSwitchFailed = subject("deployment", {
+  status: z.string(),
+  name: z.string(),
+  model: z.string(),
+  error: z.string(),
+});
 
 const dataset = subject("dataset", { name: z.string(), source_type: z.string(), head_row: z.int() });
 const rowsAppended = subject("dataset", {
@@ -121,6 +133,8 @@ export const CATALOG = {
   "model.deleted": { webhook: false, data: model },
   "deployment.created": { webhook: false, data: deployment },
   "deployment.updated": { webhook: false, data: deployment },
+  "deployment.switched": { webhook: true, data: deploymentSwitched },
+  "deployment.switch_failed": { webhook: true, data: deploymentSwitchFailed },
   "deployment.stopped": { webhook: false, data: deployment },
   "deployment.unhealthy": { webhook: false, data: deployment },
   "deployment.serving": { webhook: true, data: deployment },

@@ -4,6 +4,8 @@ import { join } from "node:path";
 
 type Fact = { id: string; status: string; events: string };
 
+const SWITCH = ["deployment.switched", "deployment.switch_failed"];
+
 /** status → the event that must have been the last to touch it. */
 const LAST_EVENT: Record<string, Record<string, string[]>> = {
   workspaces: {
@@ -12,8 +14,9 @@ const LAST_EVENT: Record<string, Record<string, string[]>> = {
     deleted: ["workspace.deleted"],
   },
   deployments: {
-    queued: ["deployment.created", "deployment.updated", "deployment.stopped", "deployment.failed"],
+    queued: [...SWITCH, "deployment.created", "deployment.updated", "deployment.stopped", "deployment.failed"],
     provisioning: [
+      ...SWITCH,
       "deployment.created",
       "deployment.updated",
       "deployment.stopped",
@@ -21,10 +24,10 @@ const LAST_EVENT: Record<string, Record<string, string[]>> = {
       "deployment.serving",
       "deployment.scaled_to_zero",
     ],
-    serving: ["deployment.serving", "deployment.updated", "deployment.scaled_to_zero"],
-    unhealthy: ["deployment.unhealthy", "deployment.updated"],
-    stopped: ["deployment.stopped", "deployment.updated"],
-    failed: ["deployment.failed", "deployment.updated"],
+    serving: [...SWITCH, "deployment.serving", "deployment.updated", "deployment.scaled_to_zero"],
+    unhealthy: [...SWITCH, "deployment.unhealthy", "deployment.updated"],
+    stopped: [...SWITCH, "deployment.stopped", "deployment.updated"],
+    failed: [...SWITCH, "deployment.failed", "deployment.updated"],
   },
   sessions: {
     creating: ["session.created"],

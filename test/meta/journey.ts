@@ -1,5 +1,7 @@
+import { eq } from "drizzle-orm";
 import { write } from "../../src/platform/db/db.ts";
 import * as moves from "../../src/resources/deployments/fleet/moves.ts";
+import { deployments } from "../../src/resources/deployments/table.ts";
 import * as models from "../../src/resources/models/service.ts";
 import { tarGz } from "../archives.ts";
 import { type TestApp, tempDir } from "../harness.ts";
@@ -247,6 +249,11 @@ export async function meanwhile(app: TestApp) {
   await evaluateMonitors(app);
   const { id } = await deployment(app);
   pretendServing(app, id);
+  const next = { model: "next", modelId: null, source: "hub", checkpoint: null } as const;
+  for (const end of [moves.dropSwitch, moves.completeSwitch]) {
+    app.ctx.db.update(deployments).set({ nextModel: next }).where(eq(deployments.id, id)).run();
+    end(app.ctx, id, null, "no memory");
+  }
   for (const step of ["park", "sicken", "fail"] as const) moves.move(app.ctx, id, step);
 }
 

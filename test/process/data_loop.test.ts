@@ -138,10 +138,17 @@ test("traffic becomes annotations, a dataset, a job, an experiment, and a better
   expect(decision).toMatchObject({ winner: "tuned" });
   expect(decision.p).toBeLessThan(0.05);
 
-  const better = await deploy(job.id, "support-next");
-  await call("PATCH", `/deployments/${base}`, { name: "support-before" });
-  await call("PATCH", `/deployments/${better}`, { name: "support" });
-  await call("POST", `/deployments/${base}/stop`);
+  await call("PATCH", `/deployments/${base}`, { model: job.id });
+  const switched = await until(
+    "the switch",
+    async () => {
+      expect((await ask("river")).text).not.toBe(""); // it answers all the while
+      const deployment = await get(`/deployments/${base}`);
+      return deployment.model === job.id ? deployment : undefined;
+    },
+    60_000,
+  );
+  expect(switched).toMatchObject({ status: "serving", previous_model: { model: "verk-tiny" } });
   const { traceId } = await ask("river");
   const after = await compare(held.id, [rival, support]);
   expect(after).toMatchObject({ winner: "support" });
@@ -150,7 +157,9 @@ test("traffic becomes annotations, a dataset, a job, an experiment, and a better
   // Request → deployment, and back.
   expect((await get(`/traces/${pairs[0]?.[0]}`)).deployment_id).toBe(base);
   expect(await idsOf(`/traces?deployment_id=${base}&limit=100`)).toContain(pairs.at(-1)?.[1] ?? "");
-  expect((await get(`/traces/${traceId}`)).deployment_id).toBe(better);
+  const traced = (id: string) => until("the trace", () => get(`/traces/${id}`).catch(() => undefined));
+  expect(await traced(pairs[0]?.[0] ?? "")).toMatchObject({ model: "verk-tiny", experiment_item: null });
+  expect(await traced(traceId)).toMatchObject({ deployment_id: base, model: job.id });
   // Annotation → requests and row, and back.
   for (const item of [items[0], items.at(-1)]) {
     for (const id of item.source.trace_ids)
@@ -168,15 +177,17 @@ test("traffic becomes annotations, a dataset, a job, an experiment, and a better
   const [first, second, third] = [before.experiment, decision.experiment, after.experiment];
   expect([first.dataset_id, first.evaluators[0].id]).toEqual([held.id, evaluator.id]);
   expect(second.targets).toMatchObject([{ deployment_id: base }, { job_id: job.id, temporary: true }]);
-  expect(third.targets[1]).toMatchObject({ deployment_id: better, job_id: job.id });
+  expect(third.targets[1]).toMatchObject({ deployment_id: base, job_id: job.id });
   const all = [third.id, second.id, first.id];
   expect(await idsOf(`/experiments?dataset_id=${held.id}`)).toEqual(all);
   expect(await idsOf(`/experiments?evaluator_id=${evaluator.id}`)).toEqual(all);
-  expect(await idsOf(`/experiments?deployment_id=${base}`)).toEqual([second.id, first.id]);
+  expect(await idsOf(`/experiments?deployment_id=${base}`)).toEqual(all);
   expect(await idsOf(`/experiments?job_id=${job.id}`)).toEqual([third.id, second.id]);
   // Deployments → job and experiment, and back.
   const temporary = second.targets[1].deployment_id;
-  expect(await idsOf(`/deployments?model=${job.id}`)).toEqual([better, temporary]);
-  expect((await get(`/deployments/${better}`)).model).toBe(job.id);
+  expect(await idsOf(`/deployments?model=${job.id}`)).toEqual([temporary, base]);
+  const { data: answers } = await get(`/experiments/${third.id}/items?target=support&limit=1`);
+  const { id, experiment_id, row_id, trace_id } = answers[0];
+  expect((await traced(trace_id)).experiment_item).toEqual({ id, experiment_id, row_id });
   expect((await get(`/deployments/${temporary}`)).metadata.experiment_id).toBe(second.id);
 }, 240_000);

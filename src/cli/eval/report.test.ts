@@ -46,6 +46,14 @@ test("one sentence says which target is better", () => {
   expect(verdicts(summary(target("base", 0.4)))).toEqual([]);
 });
 
+test("more than two targets are ranked", () => {
+  const sweep = summary(target("base", 0.4), target("low", 0.5), target("none", null), target("tuned", 0.8, better));
+  expect(verdicts(sweep)).toEqual([
+    "accuracy, best first: tuned (0.800), low (0.500), base (0.400).",
+    "accuracy: tuned is better than base.",
+  ]);
+});
+
 test("a regression shows both answers on one line", () => {
   const scores = {
     accuracy: { score: 0, baseline_score: 1, regression: true },

@@ -56,15 +56,31 @@ export function comparisonTable({ targets, baseline }: ExperimentSummary): Table
 
 const textOf = (figures: Figures | undefined, text: (figures: Figures) => string) => (figures ? text(figures) : "");
 
-/** One sentence for each evaluator. */
-export function verdicts({ winners, baseline, targets }: ExperimentSummary): string[] {
+/** One sentence for each evaluator, and the order of the targets if they are more than two. */
+export function verdicts(summary: ExperimentSummary): string[] {
+  const { winners, targets } = summary;
   if (targets.length < 2) return [];
-  return Object.entries(winners).map(([evaluator, winner]) => {
-    if (winner === null) return `${evaluator}: no significant difference (p ≥ 0.05).`;
-    return winner === baseline
-      ? `${evaluator}: ${winner} is better than the other targets.`
-      : `${evaluator}: ${winner} is better than ${baseline}.`;
+  return Object.entries(winners).flatMap(([evaluator, winner]) => [
+    ...(targets.length > 2 ? [`${evaluator}, best first: ${rankingOf(targets, evaluator)}.`] : []),
+    `${evaluator}: ${verdictOf(summary, winner)}.`,
+  ]);
+}
+
+function verdictOf({ baseline }: ExperimentSummary, winner: string | null): string {
+  if (winner === null) return "no significant difference (p ≥ 0.05)";
+  return winner === baseline ? `${winner} is better than the other targets` : `${winner} is better than ${baseline}`;
+}
+
+/** `tuned (0.810), base (0.420)`. Targets without a score are left out. */
+function rankingOf(targets: readonly Target[], evaluator: string): string {
+  const scored = targets.flatMap(({ target, evaluators }) => {
+    const mean = evaluators.find((each) => each.evaluator === evaluator)?.mean ?? null;
+    return mean === null ? [] : [{ target, mean }];
   });
+  return scored
+    .sort((a, b) => b.mean - a.mean)
+    .map(({ target, mean }) => `${target} (${number(mean)})`)
+    .join(", ");
 }
 
 const MAX_TEXT = 60;

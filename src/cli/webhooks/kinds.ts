@@ -3,6 +3,8 @@
  * compares both.
  */
 export const KINDS = [
+  "deployment.switched",
+  "deployment.switch_failed",
   "deployment.serving",
   "deployment.failed",
   "deployment.scaled_to_zero",

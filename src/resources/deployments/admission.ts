@@ -9,7 +9,17 @@ import { bytesOf, isAdapter, type Parts, partsOf } from "./fleet/parts.ts";
 import { type Hardware, whyNever } from "./policy.ts";
 import { resultOf } from "./results.ts";
 import type { CreateDeployment } from "./schema.ts";
-import type { DeploymentRow } from "./table.ts";
+import type { DeploymentRow, ModelRef } from "./table.ts";
+
+/** The model that a request names. */
+export type ModelChoice = Pick<CreateDeployment, "model" | "source" | "checkpoint">;
+
+export const toRef = ({ model, checkpoint }: ModelChoice, { id, source }: ModelRow): ModelRef => ({
+  model,
+  modelId: id,
+  source: source === "training_job" ? "training_job" : "hub",
+  checkpoint,
+});
 
 /** Called before anything is written: the driver may take seconds to answer. */
 export async function hardwareFor(ctx: Ctx, { gpu: wanted }: CreateDeployment): Promise<HardwareChoice> {
@@ -33,7 +43,7 @@ export function mustFit(ctx: Ctx, row: DeploymentRow, parts: Parts | undefined, 
 }
 
 /** The model, if it can be served now or after its download. */
-export function modelFor(ctx: Ctx, workspaceId: string, input: CreateDeployment): ModelRow {
+export function modelFor(ctx: Ctx, workspaceId: string, input: ModelChoice): ModelRow {
   const model = lookUp(ctx, workspaceId, input);
   const refuse = (why: string) => {
     throw new AppError("invalid_request", `model: ${model.name} ${why}`, { param: "/model" });
@@ -64,7 +74,7 @@ function whyNoBase(ctx: Ctx, workspaceId: string, adapter: ModelRow): string {
 }
 
 /** By the id of a training job, or by the name of a model on this server or on the hub. */
-function lookUp(ctx: Ctx, workspaceId: string, input: CreateDeployment): ModelRow {
+function lookUp(ctx: Ctx, workspaceId: string, input: ModelChoice): ModelRow {
   const { model: name, source, checkpoint } = input;
   if (isId(name, "job") && source !== "hub") return resultOf(ctx, workspaceId, name, checkpoint);
   if (checkpoint !== null)

@@ -1,5 +1,7 @@
 import { lifecycle } from "../../events/lifecycle.ts";
-import { deployments } from "./table.ts";
+import { type DeploymentRow, deployments } from "./table.ts";
+
+export const report = ({ id, status, name }: DeploymentRow) => ({ object: "deployment" as const, id, status, name });
 
 /**
  * Parked (scaled to zero) is `serving` with `parked`: the next request wakes the deployment. A wake that fails goes
@@ -10,7 +12,7 @@ export const machine = lifecycle({
   table: deployments,
   initial: "queued",
   terminal: [],
-  report: ({ id, status, name }) => ({ object: "deployment" as const, id, status, name }),
+  report,
   workspaceOf: (row) => row.workspaceId,
   steps: {
     // action    from                                                  to               event

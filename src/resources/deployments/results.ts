@@ -17,7 +17,11 @@ const FILES = { adapter: "adapter.gguf", model: "model.gguf" } as const;
  * Makes the checkpoint a model before the deployment is created, so that it outlives the job. Later calls find it. An
  * intermediate checkpoint of full weights has no model file: it is made while the deployment waits.
  */
-export async function bringCheckpoint(ctx: Ctx, workspaceId: string, { model, checkpoint }: CreateDeployment) {
+export async function bringCheckpoint(
+  ctx: Ctx,
+  workspaceId: string,
+  { model, checkpoint }: Pick<CreateDeployment, "model" | "checkpoint">,
+) {
   const job = checkpoint === null ? undefined : jobOf(ctx, workspaceId, model);
   if (!job || checkpoint === null || modelResults.byCheckpoint(ctx, workspaceId, checkpoint)) return;
   const checkpointRow = checkpointOf(ctx, job, checkpoint);

@@ -72,7 +72,10 @@ const managing = (ctx: Ctx) => {
         detail: describe(
           "Change a deployment",
           { 200: Deployment },
-          { description: "A new context_length or parallel reloads the model; requests wait meanwhile." },
+          {
+            description:
+              "A new context_length or parallel reloads the model; requests wait meanwhile. A new model is loaded beside the present one, which answers until the new one is ready: next_model shows it meanwhile.",
+          },
         ),
       },
     )

@@ -5,7 +5,7 @@ import { isoTime } from "../../lib/time.ts";
 import { STAGES } from "../../workers/protocol.ts";
 import { RedactPatterns } from "../traces/schema.ts";
 import { CAPTURES } from "../traces/table.ts";
-import { type DeploymentRow, ERROR_CODES, type RequestRow, SOURCES, STATUSES } from "./table.ts";
+import { type DeploymentRow, ERROR_CODES, type ModelRef, type RequestRow, SOURCES, STATUSES } from "./table.ts";
 
 const Load = z.object({
   stage: z.enum(STAGES).describe("Current stage of the start"),
@@ -13,6 +13,8 @@ const Load = z.object({
   reason: z.string().nullable().describe("The reason why it is queued"),
 });
 export type Load = z.infer<typeof Load>;
+
+const ModelReference = z.object({ model: z.string(), source: z.enum(SOURCES), checkpoint: z.string().nullable() });
 
 export const Deployment = later(() =>
   z
@@ -24,6 +26,10 @@ export const Deployment = later(() =>
       model: z.string().describe("Training job id, or the name of a model"),
       source: z.enum(SOURCES).describe("training_job: made by a job. hub: any other model, built-in ones included"),
       checkpoint: z.string().nullable(),
+      next_model: ModelReference.extend({ load: Load })
+        .nullable()
+        .describe("The model that replaces this one once it is loaded, with the stage of its start"),
+      previous_model: ModelReference.nullable().describe("The model before the last switch"),
       endpoint_url: z.string().nullable().describe("Null until the deployment serves"),
       gpu: z.object({ type: z.string(), count: z.int() }),
       provider: z.string(),
@@ -35,7 +41,9 @@ export const Deployment = later(() =>
       last_error: z
         .string()
         .nullable()
-        .describe("The last error in any status, such as a failed wake; null once the deployment serves again"),
+        .describe(
+          "The last error in any status, such as a failed wake or switch; null once the deployment serves again",
+        ),
       min_replicas: z.int().describe("With 0, an idle deployment is parked, and the next request wakes it"),
       max_replicas: z.int(),
       idle_timeout_seconds: z.int(),
@@ -90,20 +98,26 @@ const scaling = {
   ),
 };
 
+const MODEL = Label(300).describe("A training job id, a model of this server, or owner/name of the hub");
+const SOURCE = z
+  .enum(SOURCES)
+  .optional()
+  .describe(
+    "Default: training_job if model is a job id. For any other model the default is hub: the registry of this server, then the hub",
+  );
+const isOfJob = (d: { checkpoint?: string | null | undefined; source?: string | undefined }) =>
+  d.checkpoint === null || d.checkpoint === undefined || d.source !== "hub";
+const OF_JOB = { path: ["checkpoint"], message: "only works with a training job: leave it out for other models" };
+
 const floorBelowCeiling = (d: { min_replicas?: number | undefined; max_replicas?: number | undefined }) =>
   d.min_replicas === undefined || d.max_replicas === undefined || d.min_replicas <= d.max_replicas;
 const FLOOR = { path: ["min_replicas"], message: "must not be greater than max_replicas" };
 
 export const CreateDeployment = z
   .object({
-    model: Label(300).describe("A training job id, a model of this server, or owner/name of the hub"),
+    model: MODEL,
     name: Name.describe("Also the model name in chat completions. Two active deployments cannot have the same name"),
-    source: z
-      .enum(SOURCES)
-      .optional()
-      .describe(
-        "Default: training_job if model is a job id. For any other model the default is hub: the registry of this server, then the hub",
-      ),
+    source: SOURCE,
     checkpoint: Label(100).nullable().default(null),
     gpu: z
       .object({ gpu_type: Label(64).optional(), gpu_count: z.int().min(1).max(64).default(1) })
@@ -125,17 +139,28 @@ export const CreateDeployment = z
     metadata: Metadata.default({}),
   })
   .refine(floorBelowCeiling, FLOOR)
-  .refine((d) => d.checkpoint === null || d.source !== "hub", {
-    path: ["checkpoint"],
-    message: "only works with a training job: leave it out for other models",
-  })
+  .refine(isOfJob, OF_JOB)
   .meta({ id: "CreateDeployment" });
 export type CreateDeployment = z.infer<typeof CreateDeployment>;
 
 export const UpdateDeployment = z
-  .object({ name: Name, ...scaling, metadata: Metadata })
+  .object({
+    model: MODEL.describe(
+      "Switches to this model: a training job id, a model of this server, or owner/name of the hub",
+    ),
+    source: SOURCE,
+    checkpoint: Label(100).nullable(),
+    name: Name,
+    ...scaling,
+    metadata: Metadata,
+  })
   .partial()
   .refine(floorBelowCeiling, FLOOR)
+  .refine(isOfJob, OF_JOB)
+  .refine((d) => d.model !== undefined || (d.checkpoint === undefined && d.source === undefined), {
+    path: ["model"],
+    message: "is missing: name the model that checkpoint or source belongs to",
+  })
   .meta({ id: "UpdateDeployment" });
 export type UpdateDeployment = z.infer<typeof UpdateDeployment>;
 
@@ -200,7 +225,9 @@ const isOpen = ({ status, waking }: DeploymentRow) =>
   status === "serving" || status === "unhealthy" || (status === "provisioning" && waking);
 
 /** The part of the answer that is not in the row. */
-export type LiveView = { desired: number; ready: number; load: Load };
+export type LiveView = { desired: number; ready: number; load: Load; nextLoad: Load };
+
+const presentRef = ({ model, source, checkpoint }: ModelRef) => ({ model, source, checkpoint });
 
 export const present = (row: DeploymentRow, live: LiveView): Deployment => ({
   id: row.id,
@@ -210,6 +237,8 @@ export const present = (row: DeploymentRow, live: LiveView): Deployment => ({
   model: row.model,
   source: row.source,
   checkpoint: row.checkpoint,
+  next_model: row.nextModel && { ...presentRef(row.nextModel), load: live.nextLoad },
+  previous_model: row.previousModel && presentRef(row.previousModel),
   endpoint_url: isOpen(row) ? `/v1/deployments/${row.id}/chat/completions` : null,
   gpu: { type: row.gpuType, count: row.gpuCount },
   provider: row.provider,

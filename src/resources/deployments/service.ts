@@ -13,15 +13,17 @@ import * as billing from "../billing/service.ts";
 import type { HardwareChoice } from "../gpu/hardware.ts";
 import * as gpu from "../gpu/service.ts";
 import * as models from "../models/service.ts";
-import { modelFor, mustFit } from "./admission.ts";
-import { allLive, inflightOf, type Live, liveOf, loadOf, peekLive, readyOf } from "./fleet/fleet.ts";
+import { type ModelChoice, modelFor, mustFit, toRef } from "./admission.ts";
+import { allLive, inflightOf, type Live, liveOf, loadOf, nextLoadOf, peekLive, readyOf } from "./fleet/fleet.ts";
 import { halt } from "./fleet/halt.ts";
 import * as moves from "./fleet/moves.ts";
 import { partsOf, usableParts } from "./fleet/parts.ts";
-import { reload, trafficOf } from "./fleet/reconcile.ts";
+import { reload, retireStrays, trafficOf } from "./fleet/reconcile.ts";
 import { machine } from "./machine.ts";
 import { desiredReplicas, type Hardware } from "./policy.ts";
+import { bringCheckpoint } from "./results.ts";
 import { type CreateDeployment, type Deployment, type Load, present, type UpdateDeployment } from "./schema.ts";
+import { afterSwitch, type Plan, planSwitch } from "./switch.ts";
 import { ACTIVE, type DeploymentRow, deployments } from "./table.ts";
 
 const owned = and(
@@ -61,6 +63,7 @@ export function view(ctx: Ctx, row: DeploymentRow): Deployment {
     desired: desiredReplicas(row, trafficOf(ctx, row, live)),
     ready,
     load: describeLoad(ctx, row, live),
+    nextLoad: nextLoadOf(row, live),
   });
 }
 
@@ -89,10 +92,7 @@ export function create(ctx: Ctx, payer: budgets.Payer, input: CreateDeployment, 
         id: newId("dep", now),
         workspaceId,
         name: input.name,
-        model: input.model,
-        modelId: model.id,
-        source: model.source === "training_job" ? "training_job" : "hub",
-        checkpoint: input.checkpoint,
+        ...toRef(input, model),
         gpuType: hardware.type,
         gpuCount: hardware.count,
         provider: input.provider,
@@ -138,6 +138,8 @@ const settingsOf = (input: CreateDeployment) => ({
 });
 
 const BLANK = {
+  nextModel: null,
+  previousModel: null,
   status: machine.initial,
   parked: false,
   waking: false,
@@ -165,6 +167,8 @@ const BLANK = {
 
 export async function update(ctx: Ctx, workspaceId: string, id: string, input: UpdateDeployment) {
   mustGet(ctx, workspaceId, id);
+  const { model, checkpoint = null } = input;
+  if (model !== undefined) await bringCheckpoint(ctx, workspaceId, { model, checkpoint });
   const hardware = await gpu.devices(ctx);
   return change(ctx, mustGet(ctx, workspaceId, id), input, hardware);
 }
@@ -195,26 +199,37 @@ function change(ctx: Ctx, before: DeploymentRow, input: UpdateDeployment, hardwa
     metadata: input.metadata,
   };
   const patch = Object.fromEntries(Object.entries(changes).filter(([, value]) => value !== undefined));
-  if (Object.keys(patch).length === 0) return before;
+  if (Object.keys(patch).length === 0 && input.model === undefined) return before;
+  const isAnswering = before.status === "serving" && !before.parked && readyOf(peekLive(ctx, id)).length > 0;
+  let plan: Plan | undefined;
   const row = naming(input.name ?? "", () =>
     write(ctx.db, (tx) => {
+      const chosen = choiceOf(input);
+      const to = chosen && toRef(chosen, modelFor(ctx, workspaceId, chosen));
+      plan = to && planSwitch(before, to, isAnswering);
       const changed = tx
         .update(deployments)
-        .set({ ...patch, updatedAt: now })
+        .set({ ...patch, ...(plan && moves.switchPatch(before, plan)), updatedAt: now })
         .where(eq(deployments.id, id))
         .returning()
         .get();
-      const model = isResized(changed, before) ? models.find(ctx, workspaceId, changed.modelId ?? "") : undefined;
-      if (model) mustFit(ctx, changed, partsOf(ctx, workspaceId, model), hardware);
+      const after = afterSwitch(changed);
+      const model = to || isResized(changed, before) ? models.find(ctx, workspaceId, after.modelId ?? "") : undefined;
+      if (model) mustFit(ctx, after, partsOf(ctx, workspaceId, model), hardware);
+      if (plan?.when === "now") moves.emitSwitched(tx, changed, now);
       emit(tx, "deployment.updated", { workspaceId, now }, machine.report(changed));
       return changed;
     }),
   );
   if (row.pinned !== before.pinned) for (const { holder } of liveOf(ctx, id).replicas) gpu.pin(ctx, holder, row.pinned);
-  if (isResized(row, before)) reload(ctx, row);
+  if (plan) retireStrays(ctx, row);
+  if (isResized(row, before) && plan?.when !== "later") reload(ctx, row);
   ctx.wake("deployments.reconcile");
   return moves.current(ctx.db, id) ?? row;
 }
+
+const choiceOf = ({ model, source, checkpoint = null }: UpdateDeployment): ModelChoice | undefined =>
+  model === undefined ? undefined : { model, source, checkpoint };
 
 const isResized = (a: DeploymentRow, b: DeploymentRow) =>
   a.contextLength !== b.contextLength || a.parallel !== b.parallel;

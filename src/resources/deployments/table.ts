@@ -9,6 +9,14 @@ export const ENDED = ["stopped", "failed"] as const;
 export const ERROR_CODES = ["no_capacity", "worker_failed"] as const;
 export const SOURCES = ["training_job", "hub"] as const;
 
+/** A model as a request names it, and its row. */
+export type ModelRef = {
+  model: string;
+  modelId: string | null;
+  source: (typeof SOURCES)[number];
+  checkpoint: string | null;
+};
+
 export const deployments = sqliteTable("deployments", {
   id: text("id").primaryKey(),
   workspaceId: text("workspace_id")
@@ -20,6 +28,10 @@ export const deployments = sqliteTable("deployments", {
   modelId: text("model_id").references(() => models.id),
   source: text("source", { enum: SOURCES }).notNull(),
   checkpoint: text("checkpoint"),
+  /** The model that replaces the present one once it is loaded; see switch.ts. */
+  nextModel: text("next_model", { mode: "json" }).$type<ModelRef>(),
+  /** The model before the last switch. */
+  previousModel: text("previous_model", { mode: "json" }).$type<ModelRef>(),
   gpuType: text("gpu_type").notNull(),
   gpuCount: integer("gpu_count").notNull(),
   provider: text("provider").notNull(),

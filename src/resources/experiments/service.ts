@@ -217,3 +217,14 @@ export function removeAll(ctx: Ctx, workspaceId: string) {
     for (const row of tx.select().from(experiments).where(mine).all()) removeRow(ctx, tx, row);
   });
 }
+
+/** The item whose answer has this trace; undefined: no experiment of the workspace asked for it. */
+export function itemOfTrace(ctx: Ctx, workspaceId: string, traceId: string) {
+  const { id, experimentId, rowId } = experimentItems;
+  return ctx.db
+    .select({ id, experiment_id: experimentId, row_id: rowId })
+    .from(experimentItems)
+    .innerJoin(experiments, eq(experiments.id, experimentId))
+    .where(and(eq(experimentItems.traceId, traceId), eq(experiments.workspaceId, workspaceId)))
+    .get();
+}

@@ -90,6 +90,7 @@ export const experimentItems = sqliteTable(
     promptTokens: integer("prompt_tokens"),
     completionTokens: integer("completion_tokens"),
     requestId: text("request_id"),
+    traceId: text("trace_id"),
     error: text("error"),
     errorCode: text("error_code"),
     createdAt: integer("created_at").notNull(),

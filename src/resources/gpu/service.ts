@@ -117,6 +117,16 @@ function decide(ctx: Ctx, seen: DeviceReading[], request: Request, { refused, qu
   });
 }
 
+/** True if the request would be granted once `holders` have released their leases. Idle holders of others give way. */
+export function fitsWithout(ctx: Ctx, request: Request, holders: readonly string[]): boolean {
+  const leases = ctx.db.select().from(gpuLeases).all();
+  const waits = ctx.db.select().from(gpuWaits).all();
+  const others = leases.filter(({ holder }) => !holders.includes(holder));
+  const ledger = { devices: known(ctx), leases: others, waits, idle: idleHolders(ctx) };
+  const { outcome } = place(ledger, request);
+  return outcome === "granted" || outcome === "evict";
+}
+
 const grantOf = (devices: readonly Device[]): Grant => ({
   status: "granted",
   devices: devices.filter(({ id }) => id !== "cpu").map(({ index }) => index),

@@ -62,7 +62,7 @@ function mustBeUnused(ctx: Ctx, { id, name }: ModelRow, workspaceId: string) {
   };
   const one = (query: SQL) => ctx.db.get<[string] | undefined>(query)?.[0];
   const deployment = one(
-    sql`SELECT id FROM deployments WHERE model_id = ${id} AND status NOT IN ('stopped', 'failed') LIMIT 1`,
+    sql`SELECT id FROM deployments WHERE (model_id = ${id} OR json_extract(next_model, '$.modelId') = ${id}) AND status NOT IN ('stopped', 'failed') LIMIT 1`,
   );
   if (deployment) refuse(`Deployment ${deployment} uses model ${name}: stop it first`);
   const job = one(sql`SELECT id FROM training_jobs WHERE base_model_id = ${id} AND completed_at IS NULL LIMIT 1`);

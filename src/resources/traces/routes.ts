@@ -6,6 +6,7 @@ import { creates } from "../../http/idempotency.ts";
 import { describe } from "../../http/openapi.ts";
 import { asks } from "../../http/query.ts";
 import { itemsFrom } from "../annotation_queues/service.ts";
+import { itemOfTrace } from "../experiments/service.ts";
 import * as conversations from "./conversations/conversations.ts";
 import { replay } from "./conversations/replay.ts";
 import { Conversation, ConversationSummary, Replay, ReplayConversation } from "./conversations/schema.ts";
@@ -34,6 +35,7 @@ const traceRoutes = (ctx: Ctx) => {
       ({ principal: { workspaceId }, params: { id } }) => ({
         ...traces.withScores(ctx, [traces.mustGet(ctx, workspaceId, id)])[0],
         annotation_items: itemsFrom(ctx, workspaceId, id),
+        experiment_item: itemOfTrace(ctx, workspaceId, id) ?? null,
       }),
       { detail: describe("Get a trace with its spans, content and scores", { 200: Trace }) },
     )

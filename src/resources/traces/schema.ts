@@ -98,6 +98,11 @@ export const Trace = later(() =>
         .array(AnnotationLink)
         .optional()
         .describe("Items of annotation queues with this answer, newest first. Only in the answer for one trace"),
+      experiment_item: z
+        .object({ id: z.string(), experiment_id: z.string(), row_id: z.int() })
+        .nullable()
+        .optional()
+        .describe("The item of the experiment that asked for this answer. Only in the answer for one trace"),
     })
     .meta({ id: "Trace" }),
 );

@@ -1,3 +1,4 @@
+import { UsageError } from "../../../lib/errors.ts";
 import { type Command, command, EXIT, FULL_FLAG, type Group, JSON_FLAG, SERVER_FLAGS } from "../../args.ts";
 import { connect } from "../../connect.ts";
 import { allDeployments, type Deployment, mustFind } from "../../deployments.ts";
@@ -73,6 +74,8 @@ const factsOf = (each: Deployment, url: string): [string, string][] => [
     ? [[each.status === "failed" ? "error" : "last error", each.last_error] as [string, string]]
     : []),
   ["model", each.model],
+  ...(each.next_model ? [["next model", nextOf(each.next_model)] as [string, string]] : []),
+  ...(each.previous_model ? [["previous model", each.previous_model.model] as [string, string]] : []),
   ["endpoint", each.endpoint_url === null ? "none yet" : `${url}${each.endpoint_url}`],
   ["gpu", `${each.gpu.count} × ${each.gpu.type}`],
   [
@@ -87,6 +90,9 @@ const factsOf = (each: Deployment, url: string): [string, string][] => [
   ],
   ["created", each.created_at],
 ];
+
+const nextOf = ({ model, load }: NonNullable<Deployment["next_model"]>) =>
+  `${model}, ${load.reason ?? `${load.stage} ${Math.round(load.progress * 100)} %`}`;
 
 type Result = { id: string; status: string };
 
@@ -107,11 +113,38 @@ const transition = (action: "stop" | "start", summary: string): Command =>
     },
   });
 
+const change = command({
+  summary: "Switch a deployment to another model",
+  takes: ["deployment"],
+  flags: {
+    ...FLAGS,
+    model: {
+      type: "string",
+      value: "MODEL",
+      doc: "A training job id, a model of this server, or owner/name of the hub",
+    },
+    checkpoint: { type: "string", value: "ID", doc: "A checkpoint of the training job instead of its result" },
+  },
+  examples: ["verk deployments switch demo --model job_…"],
+  exits: { 1: "failed: there is no such deployment or model, or the model cannot be served" },
+  async run({ json, model, checkpoint, ...where }, target = "") {
+    if (model === undefined) throw new UsageError("--model is missing: name the model that the deployment switches to");
+    const { client } = await connect(where);
+    const { id, name } = await mustFind(client, target);
+    const { body } = await client.call<Deployment>("PATCH", `/v1/deployments/${id}`, { model, checkpoint });
+    if (json) printJson(body);
+    else if (body.next_model) note(`${name} (${id}) switches to ${model} once it is loaded.`);
+    else note(`${name} (${id}) has the model ${body.model}.`);
+    return EXIT.ok;
+  },
+});
+
 export const deployments: Group = {
   summary: "Manage the deployments of a running server",
   subcommands: {
     list,
     show,
+    switch: change,
     stop: transition("stop", "Stop a deployment and free its memory"),
     start: transition("start", "Start a stopped deployment"),
   },

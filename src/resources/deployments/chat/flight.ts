@@ -162,6 +162,7 @@ export class Flight {
       toTrace({
         ...{ id: this.traceId, row, call: this.call, startedAt: this.#createdAt, durationMs: latencyMs, outcome, used },
         ...{ timeline: this.#timeline, output: this.#output, adapter: this.#replica?.adapter?.name ?? null },
+        model: this.#replica?.model.model ?? row.model,
       }),
     );
   }

@@ -27,6 +27,8 @@ type Ended = {
   timeline: Timeline;
   output: CapturedOutput | undefined;
   adapter: string | null;
+  /** The model of the replica that answered. */
+  model: string;
 };
 
 const SOURCES = { "/chat/completions": "chat", "/completions": "completion", "/embeddings": "embedding" } as const;
@@ -43,6 +45,7 @@ export function toTrace({
   timeline,
   output,
   adapter,
+  model,
 }: Ended): NewTrace {
   const body: Readonly<Record<string, unknown>> = call.body;
   const metadata = (body["metadata"] ?? null) as Record<string, unknown> | null;
@@ -55,7 +58,7 @@ export function toTrace({
     source: SOURCES[call.path],
     deploymentId: row.id,
     keyId: call.keyId === "" ? null : call.keyId,
-    model: row.model,
+    model,
     adapter,
     agentId: call.agentId ?? null,
     agentVersion: call.agentVersion ?? null,

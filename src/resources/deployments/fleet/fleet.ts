@@ -6,7 +6,7 @@ import type { Ctx } from "../../../context.ts";
 import type { FromServing, STAGES } from "../../../workers/protocol.ts";
 import type { Flight } from "../chat/flight.ts";
 import type { Load } from "../schema.ts";
-import type { DeploymentRow } from "../table.ts";
+import type { DeploymentRow, ModelRef } from "../table.ts";
 import type { ServingWorker } from "./spare.ts";
 
 export type Usage = Extract<FromServing, { type: "served" }>;
@@ -31,6 +31,7 @@ export type Host = {
 
 type NewReplica = {
   holder: string;
+  model: ModelRef;
   host: Host;
   adapter: Replica["adapter"];
   adapterBytes: number;
@@ -43,6 +44,8 @@ export class Replica {
   /** In the memory ledger: the deployment's id and a number. */
   readonly holder: string;
   readonly host: Host;
+  /** The model of the deployment that it answers with: another one than the row's during a switch. */
+  readonly model: ModelRef;
   /** The adapter that its requests use beside the model. */
   readonly adapter: { name: string; path: string; modelId: string } | null;
   readonly adapterBytes: number;
@@ -57,8 +60,9 @@ export class Replica {
   probing = false;
   #inflight = 0;
 
-  constructor({ holder, host, adapter, adapterBytes, loadUntil, now }: NewReplica) {
+  constructor({ holder, host, model, adapter, adapterBytes, loadUntil, now }: NewReplica) {
     this.holder = holder;
+    this.model = model;
     this.host = host;
     this.adapter = adapter;
     this.adapterBytes = adapterBytes;
@@ -176,4 +180,12 @@ export function loadOf(row: DeploymentRow, live: Live): Load {
   const [first] = startingOf(live);
   if (first) return { stage: first.stage, progress: first.progress, reason: null };
   return { stage: "queued", progress: 0, reason: row.queueReason };
+}
+
+/** The stage of the next model's start during a switch. */
+export function nextLoadOf(row: DeploymentRow, live: Live): Load {
+  const coming = startingOf(live).find(({ model }) => model.modelId === row.nextModel?.modelId);
+  return coming
+    ? { stage: coming.stage, progress: coming.progress, reason: null }
+    : { stage: "queued", progress: 0, reason: row.queueReason };
 }

@@ -66,7 +66,7 @@ function processLost(ctx: Ctx, host: Host, error: string) {
   for (const replica of host.users.keys()) replica.state = "leaving";
   void host.worker.stop("failed its health check");
   kill(host.worker.pid);
-  for (const [, live] of lost) replicaLost(ctx, live, error, true);
+  for (const [{ model }, live] of lost) replicaLost(ctx, live, { error, canRetry: true, model });
 }
 
 /** Kills a process whose load hangs. Its exit then counts as a loss. */

@@ -8,13 +8,17 @@ import { write } from "../../../platform/db/db.ts";
 import * as gpu from "../../gpu/service.ts";
 import type { Host, Live, Replica } from "./fleet.ts";
 
-export type Guest = { key: string; live: Live; bare: boolean };
+export type Guest = { key: string; live: Live; bare: boolean; modelId: string | null };
 
 /** A process that the guest can join; `coming`: another replica is about to load the same model. */
 export function hostFor(ctx: Ctx, guest: Guest): Host | "coming" | undefined {
   const { hosts, coming } = ctx.state.deployments;
+  /** During a switch, the replicas of the old and of the new model may share. */
+  const isOwn = ({ model, state }: Replica) => model.modelId === guest.modelId && state !== "leaving";
   const isTaken = ({ users }: Host) =>
-    [...users].some(([{ adapter }, live]) => live === guest.live || (guest.bare && adapter === null));
+    [...users].some(
+      ([replica, live]) => (live === guest.live && isOwn(replica)) || (guest.bare && replica.adapter === null),
+    );
   for (const host of hosts) if (host.key === guest.key && !host.ending && !isTaken(host)) return host;
   const awaited = [...coming].some(({ key, bare }) => key === guest.key && !(bare && guest.bare));
   return awaited ? "coming" : undefined;

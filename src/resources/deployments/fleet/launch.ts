@@ -6,12 +6,13 @@ import type { ToServing } from "../../../workers/protocol.ts";
 import * as gpu from "../../gpu/service.ts";
 import * as models from "../../models/service.ts";
 import { loadDeadlineMs } from "../policy.ts";
-import type { DeploymentRow } from "../table.ts";
-import { type Host, type Live, liveOf, Replica } from "./fleet.ts";
+import { onShortage, refOf, roleOf } from "../switch.ts";
+import type { DeploymentRow, ModelRef } from "../table.ts";
+import { type Host, type Live, liveOf, Replica, readyOf } from "./fleet.ts";
 import * as hosts from "./hosts.ts";
 import * as moves from "./moves.ts";
 import { adapterBytes, bytesOf, keyOf, type Parts, sizeOf } from "./parts.ts";
-import { attachOrServe, handleExit, handleMessage, replicaLost } from "./replica.ts";
+import { attachOrServe, DRAIN_MS, handleExit, handleMessage, replicaLost, retireGently, unqueue } from "./replica.ts";
 import { obtain } from "./spare.ts";
 
 const WAITS_FOR_OTHER = "waits for another deployment that is about to load the same model";
@@ -19,7 +20,7 @@ const WAITS_FOR_OTHER = "waits for another deployment that is about to load the 
 /** Returns once the replica has its process, or cannot have one now. It may serve only later. */
 export async function launch(ctx: Ctx, row: DeploymentRow, parts: Parts): Promise<void> {
   const live = liveOf(ctx, row.id);
-  const guest = { key: keyOf(ctx, row, parts), live, bare: parts.adapter === null };
+  const guest = { key: keyOf(ctx, row, parts), live, bare: parts.adapter === null, modelId: row.modelId };
   const host = hosts.hostFor(ctx, guest);
   if (host === "coming") return moves.setQueueReason(ctx, row, WAITS_FOR_OTHER); // the next round of reconcile finds it
   live.launching++;
@@ -55,7 +56,8 @@ async function join(ctx: Ctx, row: DeploymentRow, host: Host, parts: Parts): Pro
   }
   if (fresh.status === "queued") moves.move(ctx, row.id, "place", { queueReason: null });
   const all = (parts.base.sizeBytes ?? 0) + bytes; // the model may still be loading
-  addReplica(ctx, live, host, { holder, adapter, bytes, loadUntil: ctx.clock.now() + loadDeadlineMs(all) });
+  const loadUntil = ctx.clock.now() + loadDeadlineMs(all);
+  addReplica(ctx, live, host, { holder, model: refOf(row), adapter, bytes, loadUntil });
   return true;
 }
 
@@ -69,13 +71,20 @@ async function load(ctx: Ctx, row: DeploymentRow, parts: Parts): Promise<void> {
   try {
     const grant = await gpu.acquire(ctx, request);
     live.queuedAs = grant.status === "waiting" ? holder : undefined;
-    if (grant.status === "never") return replicaLost(ctx, live, `No capacity: ${grant.reason}`, false, "no_capacity");
+    const model = refOf(row);
+    const lost = { canRetry: false, code: "no_capacity", model } as const;
+    if (grant.status === "never") return replicaLost(ctx, live, { ...lost, error: `No capacity: ${grant.reason}` });
     const fresh = moves.current(ctx.db, row.id);
     if (!fresh || !isWanted(ctx, fresh, row)) {
       live.queuedAs = undefined;
       return gpu.release(ctx, holder);
     }
-    if (grant.status === "waiting") return moves.setQueueReason(ctx, fresh, grant.reason);
+    if (grant.status === "waiting") {
+      moves.setQueueReason(ctx, fresh, grant.reason);
+      if (roleOf(fresh, row.modelId) === "next")
+        makeWay(ctx, live, request, { ...lost, error: `No capacity: it ${grant.reason}` });
+      return;
+    }
     if (fresh.status === "queued") moves.move(ctx, row.id, "place", { queueReason: null });
     const size = sizeOf(ctx, row, parts.base);
     const cards = grant.devices.length > 0 ? grant.deviceIds : [];
@@ -95,12 +104,25 @@ async function load(ctx: Ctx, row: DeploymentRow, parts: Parts): Promise<void> {
       },
     });
     const loadUntil = ctx.clock.now() + loadDeadlineMs(parts.base.sizeBytes ?? 0);
-    addReplica(ctx, live, host, { holder, adapter, bytes, loadUntil });
+    addReplica(ctx, live, host, { holder, model, adapter, bytes, loadUntil });
   } catch (error) {
     gpu.release(ctx, holder);
     if (!(error instanceof AppError && error.code === "sandbox_unavailable")) throw error;
-    replicaLost(ctx, live, error.message, false); // a retry would fail too
+    replicaLost(ctx, live, { error: error.message, canRetry: false, model: refOf(row) }); // a retry would fail too
   }
+}
+
+/** The next model does not fit beside the present one. */
+function makeWay(ctx: Ctx, live: Live, request: gpu.Request, lost: Parameters<typeof replicaLost>[2]) {
+  const isAlone = ({ host }: Replica) => [...host.users.values()].every((user) => user === live);
+  const own = [...live.replicas].filter(isAlone).map(({ holder }) => holder);
+  const ready = readyOf(live);
+  const step = onShortage({ fits: gpu.fitsWithout(ctx, request, own), isAnswering: ready.length > 0 });
+  if (step === "drop") {
+    unqueue(ctx, live);
+    replicaLost(ctx, live, lost);
+  } else if (step === "replace" && moves.move(ctx, live.id, "restart"))
+    retireGently(ctx, ready, { reason: "the next model needs its memory", withinMs: DRAIN_MS });
 }
 
 const requestFor = (live: Live, row: DeploymentRow, bytes: number): gpu.Request => ({
@@ -121,6 +143,7 @@ const isWanted = (ctx: Ctx, now: DeploymentRow, then: DeploymentRow) =>
   !now.parked &&
   now.status !== "stopped" &&
   now.status !== "failed" &&
+  roleOf(now, then.modelId) !== "neither" &&
   now.contextLength === then.contextLength &&
   now.parallel === then.parallel;
 
@@ -148,11 +171,11 @@ const adapterOf = (ctx: Ctx, { adapter }: Parts): AdapterFile | null =>
   adapter && { path: models.pathOf(ctx, adapter), modelId: adapter.id };
 
 /** `bytes`: of its adapter. */
-type ReplicaSpec = { holder: string; adapter: AdapterFile | null; bytes: number; loadUntil: number };
+type ReplicaSpec = { holder: string; model: ModelRef; adapter: AdapterFile | null; bytes: number; loadUntil: number };
 
-function addReplica(ctx: Ctx, live: Live, host: Host, { holder, adapter: file, bytes, loadUntil }: ReplicaSpec) {
-  const adapter = file && { name: holder, ...file };
-  const replica = new Replica({ holder, host, adapter, adapterBytes: bytes, loadUntil, now: ctx.clock.steady() });
+function addReplica(ctx: Ctx, live: Live, host: Host, { adapter: file, bytes, ...spec }: ReplicaSpec) {
+  const adapter = file && { name: spec.holder, ...file };
+  const replica = new Replica({ ...spec, host, adapter, adapterBytes: bytes, now: ctx.clock.steady() });
   live.cards = host.cards;
   live.replicas.add(replica);
   host.users.set(replica, live);

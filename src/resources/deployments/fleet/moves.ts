@@ -1,19 +1,24 @@
 /** Every change of a deployment's row that follows from its replicas or from time, with its charge in the same commit. */
 import { eq, inArray, isNotNull } from "drizzle-orm";
 import type { Ctx } from "../../../context.ts";
+import { emit } from "../../../events/emit.ts";
 import { transition } from "../../../events/lifecycle.ts";
 import { MINUTE_MS } from "../../../lib/units.ts";
 import { type Tx, write } from "../../../platform/db/db.ts";
 import { beginRun, endRun, runTime } from "../../billing/run_time.ts";
 import * as billing from "../../billing/service.ts";
-import { type Action, machine } from "../machine.ts";
+import { type Action, machine, report } from "../machine.ts";
 import { FORGIVEN_AFTER_MS, judgeLoss, restartDelayMs, type Verdict } from "../policy.ts";
-import { ACTIVE, type DeploymentRow, deployments } from "../table.ts";
+import { type Plan, takeOver } from "../switch.ts";
+import { ACTIVE, type DeploymentRow, deployments, type ModelRef } from "../table.ts";
 
 type Patch = Partial<typeof deployments.$inferInsert>;
 
 export const current = (tx: Pick<Tx, "select">, id: string): DeploymentRow | undefined =>
   tx.select().from(deployments).where(eq(deployments.id, id)).get();
+
+/** No replica runs afterwards, so a switch that was under way has nothing to wait for. */
+const RESTS: ReadonlySet<Action> = new Set<Action>(["park", "doze", "stop", "fail"]);
 
 /** One transition with its charge. Undefined: the row was in another state, and nothing happened. */
 export function move(ctx: Ctx, id: string, action: Action, patch: Patch = {}): DeploymentRow | undefined {
@@ -23,8 +28,11 @@ export function move(ctx: Ctx, id: string, action: Action, patch: Patch = {}): D
     if (!before) return undefined;
     const leavesService = action !== "serve" && action !== "place" && action !== "start";
     const settled = leavesService ? settle(ctx, before, { ends: true }) : NOTHING;
-    const row = transition(tx, machine, action, { id, now }, { ...settled.patch, ...patch });
+    const next = RESTS.has(action) ? before.nextModel : null;
+    const switched = next === null ? {} : takeOver(before, next);
+    const row = transition(tx, machine, action, { id, now }, { ...settled.patch, ...switched, ...patch });
     if (row && settled.bill) charge(ctx, tx, settled, now);
+    if (row && next !== null) emitSwitched(tx, row, now);
     return row;
   });
 }
@@ -140,7 +148,7 @@ export function lose(ctx: Ctx, id: string, { error, code, canRetry }: Loss): Ver
     const row = current(tx, id);
     if (!row || row.parked || row.status === "stopped" || row.status === "failed") return undefined;
     const { restart_attempts: most, restart_backoff_ms: firstMs } = ctx.config.serving;
-    const verdict = judgeLoss(row, canRetry, most);
+    const verdict = judgeLoss(row, canRetry || row.nextModel !== null, row.nextModel === null ? most : Infinity);
     const attempts = row.attempts + 1;
     const again = { error, attempts, nextAttemptAt: now + restartDelayMs(attempts, firstMs) };
     if (verdict === "doze") move(ctx, id, "doze", { parked: true, waking: false, error, queueReason: null });
@@ -169,3 +177,53 @@ export function recover(ctx: Ctx) {
     else if (row.status === "provisioning" && row.waking) step("doze", { parked: true, waking: false });
   }
 }
+
+/** A failed deployment keeps its cause. */
+export const switchPatch = ({ status, error }: DeploymentRow, { when, patch }: Plan): Patch =>
+  when === "never"
+    ? patch
+    : { ...patch, error: status === "failed" ? error : null, attempts: 0, nextAttemptAt: null, queueReason: null };
+
+const nameOf = ({ model, checkpoint }: ModelRef) => (checkpoint === null ? model : `${model} (${checkpoint})`);
+
+/** In the commit in which `model` of the row changes. */
+export const emitSwitched = (tx: Tx, row: DeploymentRow, now: number) =>
+  emit(
+    tx,
+    "deployment.switched",
+    { workspaceId: row.workspaceId, now },
+    {
+      ...report(row),
+      model: row.model,
+      previous_model: row.previousModel?.model ?? null,
+    },
+  );
+
+/** A replica of the next model is ready: it takes over. False: that switch is no longer under way. */
+export function completeSwitch(ctx: Ctx, id: string, modelId: string | null): boolean {
+  const now = ctx.clock.now();
+  return write(ctx.db, (tx) => {
+    const row = current(tx, id);
+    if (!row?.nextModel || row.nextModel.modelId !== modelId) return false;
+    const more = { error: null, queueReason: null, attempts: 0, nextAttemptAt: null, updatedAt: now };
+    emitSwitched(tx, update(tx, row, { ...takeOver(row, row.nextModel), ...more }), now);
+    return true;
+  });
+}
+
+/** The next model could not be loaded: the present one stays. False: that switch is no longer under way. */
+export function dropSwitch(ctx: Ctx, id: string, modelId: string | null, why: string): boolean {
+  const now = ctx.clock.now();
+  return write(ctx.db, (tx) => {
+    const row = current(tx, id);
+    if (!row?.nextModel || row.nextModel.modelId !== modelId) return false;
+    const error = `The switch to ${nameOf(row.nextModel)} failed, and ${nameOf(row)} stays: ${why}`;
+    const more = { nextModel: null, error, queueReason: null, attempts: 0, nextAttemptAt: null, updatedAt: now };
+    const data = { ...report(update(tx, row, more)), model: row.nextModel.model, error };
+    emit(tx, "deployment.switch_failed", { workspaceId: row.workspaceId, now }, data);
+    return true;
+  });
+}
+
+const update = (tx: Tx, { id }: DeploymentRow, set: Patch): DeploymentRow =>
+  tx.update(deployments).set(set).where(eq(deployments.id, id)).returning().get();

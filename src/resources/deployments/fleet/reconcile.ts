@@ -7,6 +7,7 @@ import type { Ctx } from "../../../context.ts";
 import { AppError } from "../../../lib/errors.ts";
 import * as gpu from "../../gpu/service.ts";
 import { desiredReplicas, isParkable, isRestartDue, mayPark, type Traffic } from "../policy.ts";
+import { afterSwitch, refOf, roleOf } from "../switch.ts";
 import { ACTIVE, type DeploymentRow, deployments } from "../table.ts";
 import { allLive, forget, inflightOf, type Live, liveOf, type Replica, readyOf, startingOf } from "./fleet.ts";
 import { endAll, keepToBudget, park } from "./halt.ts";
@@ -15,9 +16,9 @@ import { rejectHeld } from "./held_requests.ts";
 import { payerOf } from "./hosts.ts";
 import { launch } from "./launch.ts";
 import * as moves from "./moves.ts";
-import { usableParts } from "./parts.ts";
+import { type Parts, usableParts } from "./parts.ts";
 import { keepQueueTime } from "./queue_time.ts";
-import { replicaLost, retire, unqueue } from "./replica.ts";
+import { DRAIN_MS, replicaLost, retire, retireGently, unqueue } from "./replica.ts";
 import { keepSpare } from "./spare.ts";
 
 /** Called once, at the start: no replica runs yet, whatever the rows say. */
@@ -89,6 +90,7 @@ function reconcileOne(ctx: Ctx, row: DeploymentRow) {
 
 /** Only a new replica needs the model's file: a running one has it open. */
 function scale(ctx: Ctx, row: DeploymentRow, live: Live, want: number) {
+  if (row.nextModel !== null && bringNext(ctx, row, live)) return;
   const running = [...readyOf(live), ...startingOf(live)];
   const have = running.length + live.launching;
   const now = ctx.clock.now();
@@ -97,14 +99,36 @@ function scale(ctx: Ctx, row: DeploymentRow, live: Live, want: number) {
   if (have < want && live.launching === 0 && due) {
     const parts = usableParts(ctx, row);
     if ("waits" in parts) return moves.setQueueReason(ctx, row, parts.reason);
-    if ("never" in parts) return replicaLost(ctx, live, parts.reason, false);
-    launch(ctx, row, parts.ready).catch((error) =>
-      ctx.log.error("a replica could not be launched", { deployment: row.id, error }),
-    );
+    if ("never" in parts) return replicaLost(ctx, live, { error: parts.reason, canRetry: false, model: refOf(row) });
+    start(ctx, row, parts.ready);
   } else if (have > want) {
     const spare = running.find((replica) => replica.inflight === 0 && replica.state === "ready");
     if (spare) void retire(ctx, spare, "fewer replicas are needed");
   }
+}
+
+/** True: the next model is on its way. False: its file is not here yet, so the present model is scaled as usual. */
+function bringNext(ctx: Ctx, row: DeploymentRow, live: Live): boolean {
+  const next = afterSwitch(row);
+  const isComing = startingOf(live).some(({ model }) => model.modelId === next.modelId);
+  if (isComing || live.launching > 0) return true;
+  const parts = usableParts(ctx, next);
+  if ("ready" in parts) start(ctx, next, parts.ready);
+  else if ("waits" in parts) moves.setQueueReason(ctx, row, parts.reason);
+  else replicaLost(ctx, live, { error: parts.reason, canRetry: false, model: refOf(next) });
+  return "ready" in parts;
+}
+
+function start(ctx: Ctx, row: DeploymentRow, parts: Parts) {
+  launch(ctx, row, parts).catch((error) =>
+    ctx.log.error("a replica could not be launched", { deployment: row.id, error }),
+  );
+}
+
+/** Ends the replicas that load a model which the deployment no longer wants. */
+export function retireStrays(ctx: Ctx, row: DeploymentRow) {
+  for (const replica of startingOf(liveOf(ctx, row.id)))
+    if (roleOf(row, replica.model.modelId) === "neither") void retire(ctx, replica, "the deployment has another model");
 }
 
 export function trafficOf(ctx: Ctx, row: DeploymentRow, live: Live): Traffic {
@@ -152,15 +176,5 @@ export function reload(ctx: Ctx, row: DeploymentRow) {
   if (row.parked || row.status !== "serving") return;
   const old = readyOf(live);
   moves.move(ctx, row.id, "restart");
-  for (const replica of old) {
-    replica.state = "leaving";
-    void drain(ctx, replica).then(() => retire(ctx, replica, "settings changed"));
-  }
-}
-
-const DRAIN_MS = 60_000;
-
-async function drain(ctx: Ctx, replica: Replica) {
-  const until = ctx.clock.now() + DRAIN_MS;
-  while (replica.inflight > 0 && ctx.clock.now() < until) await ctx.clock.sleep(50);
+  retireGently(ctx, old, { reason: "settings changed", withinMs: DRAIN_MS });
 }

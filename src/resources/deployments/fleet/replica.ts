@@ -1,9 +1,13 @@
 /** The life of replicas: messages from their process, their loss and their end. */
 import type { Ctx } from "../../../context.ts";
 import { AppError } from "../../../lib/errors.ts";
+import { MINUTE_MS } from "../../../lib/units.ts";
+import { write } from "../../../platform/db/db.ts";
 import type { Exit } from "../../../platform/workers/types.ts";
 import type { FromServing } from "../../../workers/protocol.ts";
 import * as gpu from "../../gpu/service.ts";
+import { roleOf } from "../switch.ts";
+import type { ModelRef } from "../table.ts";
 import { admitBackground } from "./background.ts";
 import { type Host, type Live, type Replica, readyOf } from "./fleet.ts";
 import { admitHeld, rejectHeld } from "./held_requests.ts";
@@ -28,7 +32,8 @@ export function handleMessage(ctx: Ctx, host: Host, message: FromServing) {
     if (message.type === "attached") serve(ctx, live, replica);
     else {
       void retire(ctx, replica, "its adapter does not fit the model");
-      replicaLost(ctx, live, withoutPaths(message.error, ctx.config.data_dir), false);
+      const error = withoutPaths(message.error, ctx.config.data_dir);
+      replicaLost(ctx, live, { error, canRetry: false, model: replica.model });
     }
   }
 }
@@ -56,21 +61,24 @@ async function attach(ctx: Ctx, live: Live, replica: Replica, { name, path, mode
     worker.send({ type: "attach", name, path: worker.link(path) ?? (await worker.bring(path)), model_id: modelId });
   } catch (error) {
     void retire(ctx, replica, "its adapter cannot be read");
-    replicaLost(
-      ctx,
-      live,
-      withoutPaths(error instanceof Error ? error.message : String(error), ctx.config.data_dir),
-      true,
-    );
+    const message = withoutPaths(error instanceof Error ? error.message : String(error), ctx.config.data_dir);
+    replicaLost(ctx, live, { error: message, canRetry: true, model: replica.model });
   }
 }
 
 function serve(ctx: Ctx, live: Live, replica: Replica) {
   if (replica.state !== "starting") return;
   hosts.correctLease(ctx, replica);
+  const role = roleOf(moves.current(ctx.db, live.id), replica.model.modelId);
+  if (role === "neither") return void retire(ctx, replica, "the deployment has another model");
+  const old = role === "next" ? readyOf(live) : [];
+  write(ctx.db, () => {
+    if (role === "next") moves.completeSwitch(ctx, live.id, replica.model.modelId);
+    moves.serve(ctx, live.id);
+  });
   replica.becomeReady(ctx.clock.steady());
   live.usedAt = ctx.clock.now();
-  moves.serve(ctx, live.id);
+  retireGently(ctx, old, { reason: "the deployment has another model", withinMs: SWITCH_DRAIN_MS });
   admitHeld(live);
   admitBackground(ctx);
 }
@@ -83,17 +91,19 @@ export function handleExit(ctx: Ctx, host: Host, exit: Exit) {
     const expected = replica.state === "leaving" || exit.kind === "stopped";
     live.replicas.delete(replica);
     gpu.release(ctx, replica.holder);
-    if (!expected && !ctx.closing.aborted) replicaLost(ctx, live, error, canRetry);
+    if (!expected && !ctx.closing.aborted) replicaLost(ctx, live, { error, canRetry, model: replica.model });
   }
   ctx.wake("deployments.reconcile");
 }
 
 const GROW_AGAIN_MS = 30_000;
-type LossCode = moves.Loss["code"];
+/** `model`: of the replica. */
+type Loss = Omit<moves.Loss, "code"> & { code?: moves.Loss["code"]; model: ModelRef };
 
 /** A replica was lost or could not start. While another one serves, the deployment goes on. */
-export function replicaLost(ctx: Ctx, live: Live, error: string, canRetry: boolean, code: LossCode = "worker_failed") {
+export function replicaLost(ctx: Ctx, live: Live, { error, canRetry, model, code = "worker_failed" }: Loss) {
   ctx.log.warn("a replica was lost", { deployment: live.id, error });
+  if (moves.dropSwitch(ctx, live.id, model.modelId, error)) return ctx.wake("deployments.reconcile");
   if (readyOf(live).length > 0) {
     live.growAt = ctx.clock.now() + GROW_AGAIN_MS;
     return;
@@ -120,4 +130,25 @@ export function retire(ctx: Ctx, replica: Replica, reason: string): Promise<unkn
   if (host.users.size > 1 && !host.ending) return Promise.resolve(hosts.leave(ctx, replica));
   host.ending = true;
   return host.worker.stop(reason);
+}
+
+/** While the memory of the replicas is needed. */
+export const DRAIN_MS = MINUTE_MS;
+const SWITCH_DRAIN_MS = 10 * MINUTE_MS; // for long answers: their memory is not needed yet
+
+/** Replicas that get no further request, and end when their present ones have ended or `withinMs` has passed. */
+export function retireGently(
+  ctx: Ctx,
+  replicas: readonly Replica[],
+  { reason, withinMs }: { reason: string; withinMs: number },
+) {
+  for (const replica of replicas) {
+    replica.state = "leaving";
+    void drain(ctx, replica, withinMs).then(() => retire(ctx, replica, reason));
+  }
+}
+
+async function drain(ctx: Ctx, replica: Replica, withinMs: number) {
+  const until = ctx.clock.now() + withinMs;
+  while (replica.inflight > 0 && ctx.clock.now() < until) await ctx.clock.sleep(50);
 }

@@ -49,7 +49,7 @@ function unfinished({ ctx, row, index }: Work, { rowId }: QuestionRow): ItemRow 
   return ctx.db.select().from(experimentItems).where(own).get();
 }
 
-type Answer = Pick<ItemRow, "output" | "latencyMs" | "promptTokens" | "completionTokens" | "requestId">;
+type Answer = Pick<ItemRow, "output" | "latencyMs" | "promptTokens" | "completionTokens" | "requestId" | "traceId">;
 
 async function answer(work: Work, question: QuestionRow): Promise<ItemRow | undefined> {
   let given: Answer;
@@ -81,7 +81,7 @@ function faultOf({ ctx, row }: Work, { rowId }: QuestionRow, error: unknown): Ap
 function recorded({ field }: Target, { row }: QuestionRow): Answer {
   const output = textOf(row[field ?? ""]);
   if (output === null) throw new AppError("schema", `The row has no text in ${JSON.stringify(field)}`);
-  return { output, latencyMs: null, promptTokens: null, completionTokens: null, requestId: null };
+  return { output, latencyMs: null, promptTokens: null, completionTokens: null, requestId: null, traceId: null };
 }
 
 async function generated(work: Work, { input }: QuestionRow): Promise<Answer> {
@@ -97,8 +97,8 @@ async function generated(work: Work, { input }: QuestionRow): Promise<Answer> {
     keyId: row.apiKeyId,
   };
   const done = await retrying(work, () => generate(ctx, request), target.name);
-  const { text: output, latencyMs, promptTokens, completionTokens, requestId } = done;
-  return { output, latencyMs, promptTokens, completionTokens, requestId };
+  const { text: output, latencyMs, promptTokens, completionTokens, requestId, traceId } = done;
+  return { output, latencyMs, promptTokens, completionTokens, requestId, traceId };
 }
 
 /** Repeats a call that fails for a reason that passes. */
@@ -124,6 +124,7 @@ function record(work: Work, question: QuestionRow, given: Answer): ItemRow | und
 const NO_ANSWER: Answer = {
   ...{ output: null, latencyMs: null, promptTokens: null, completionTokens: null },
   requestId: null,
+  traceId: null,
 };
 
 function recordFault(work: Work, question: QuestionRow, { code, message }: AppError) {

@@ -37,11 +37,21 @@ test("a base model gets a temporary deployment that names its experiment and sto
   const { body: found } = await app.call("GET", `${PATH}?deployment_id=${deployment.id}`);
   expect(found.data).toEqual([done]);
   const { data } = (await app.call("GET", `${PATH}/${id}/items`)).body;
+  const { trace_id: traceId, row_id } = data[0]; // toMatchObject writes the matchers into what it is given
   expect(data[0]).toMatchObject({
     output: "w0 w1 w2 ",
     completion_tokens: 3,
     request_id: expect.stringMatching(/^req_/),
+    trace_id: expect.stringMatching(/^trc_/),
   });
+  const link = { id: data[0].id, experiment_id: id, row_id };
+  const traceOf = async (key?: string) => {
+    const path = `/v1/traces/${traceId}`;
+    return key === undefined ? await app.call("GET", path) : await app.call("GET", path, undefined, { key });
+  };
+  await until("the trace", async () => (await traceOf()).status === 200);
+  expect((await traceOf()).body.experiment_item).toEqual(link);
+  expect((await traceOf(app.keyB)).status).toBe(404);
 });
 
 test("a cancel stops the temporary deployment", async () => {
