@@ -111,26 +111,28 @@ function Rows({ rows, search, picked, isFiltered }: RowsProps) {
       </Empty>
     );
   return (
-    <Table
-      label="Runs"
-      rows={shown}
-      keyOf={({ id }) => id}
-      href={({ id }) => `/runs/${id}`}
-      columns={[
-        { title: "Name", cell: (job) => job.output_name },
-        {
-          title: "State",
-          cell: (job) => <State status={job.status} detail={progressOf(job)} reason={reasonOf(job)} />,
-        },
-        { title: "Curve", cell: (job) => <Curve job={job} />, wide: true },
-        { title: "Score", cell: (job) => <Score job={job} />, numeric: true },
-        { title: "Method", cell: ({ method }) => methodName(method), wide: true },
-        { title: "Model", cell: ({ base_model: model }) => model, wide: true },
-        { title: "Took", cell: (job) => <Took job={job} />, numeric: true, wide: true },
-        { title: "Made", cell: ({ created_at: at }) => <Time at={at} />, wide: true },
-        { title: "Compare", cell: (job) => <Pick job={job} picked={picked} /> },
-      ]}
-    />
+    <div class="runs-list">
+      <Table
+        label="Runs"
+        rows={shown}
+        keyOf={({ id }) => id}
+        href={({ id }) => `/runs/${id}`}
+        columns={[
+          { title: "Name", cell: (job) => job.output_name },
+          {
+            title: "State",
+            cell: (job) => <State status={job.status} detail={progressOf(job)} reason={reasonOf(job)} />,
+          },
+          { title: "Curve", cell: (job) => <Curve job={job} />, wide: true },
+          { title: "Score", cell: (job) => <Score job={job} />, numeric: true },
+          { title: "Method", cell: ({ method }) => methodName(method), wide: true },
+          { title: "Model", cell: ({ base_model: model }) => model, wide: true },
+          { title: "Took", cell: (job) => <Took job={job} />, numeric: true, wide: true },
+          { title: "Made", cell: ({ created_at: at }) => <Time at={at} />, wide: true },
+          { title: "Compare", cell: (job) => <Pick job={job} picked={picked} /> },
+        ]}
+      />
+    </div>
   );
 }
 

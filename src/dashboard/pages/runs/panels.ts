@@ -1,5 +1,5 @@
 /** Which curves a run shows, in which groups. The run page, the comparison and the exported file follow this table. */
-import { type Axis, bandOf, bridged, pointsWith, positionsOf, type Values, valuesOf } from "./series.ts";
+import { bandOf, columnsOf, curveOf, joined, positionsOf, type Values } from "./series.ts";
 import type { JobEvent, Point } from "./types.ts";
 
 type Line = { key: string; label: string; token: string };
@@ -41,6 +41,7 @@ export const PANELS: readonly PanelSpec[] = [
       one("Loss", "loss"),
       one("KL to base", "kl", "--c2"),
       one("Learning rate", "learning_rate", "--c5"),
+      one("Groups of equal reward", "frac_reward_zero_std", "--c6"),
       one("Token accuracy", "mean_token_accuracy", "--c3"),
       one("Pairs ranked right", "rewards/accuracies", "--c3"),
     ],
@@ -63,7 +64,6 @@ export const PANELS: readonly PanelSpec[] = [
         lines: [line("sampling/importance_sampling_ratio/mean", "mean", "--c4")],
         band: { low: "sampling/importance_sampling_ratio/min", high: "sampling/importance_sampling_ratio/max" },
       },
-      one("Groups with equal rewards", "frac_reward_zero_std", "--c2"),
     ],
   },
   {
@@ -102,24 +102,19 @@ export type Plot = { title: string; x: number[]; series: PlotSeries[]; bandLabel
 export type Panel = { title: string; plots: Plot[] };
 
 /** Undefined if the run has none of the metrics. */
-export function plotOf(spec: PlotSpec, points: readonly Point[], axis: Axis = "step"): Plot | undefined {
-  const shown = pointsWith(
-    points,
-    spec.lines.map(({ key }) => key),
-  );
-  const x = positionsOf(shown, axis, null);
-  const column = (key: string) => bridged(valuesOf(shown, key), x);
-  const lines = spec.lines.filter(({ key }) => shown.some(({ values }) => values[key] !== undefined));
-  if (lines.length === 0) return undefined;
-  const series = lines.map(({ key, label, token }, i): PlotSeries => {
-    const values = column(key);
-    return { label, values, token, ...(i === 0 && spec.band ? { band: edgesOf(spec.band, values, column) } : {}) };
-  });
-  return { title: spec.title, x, series, ...(spec.band ? { bandLabel: spec.bandLabel } : {}) };
+export function plotOf({ title, lines, band, bandLabel }: PlotSpec, points: readonly Point[]): Plot | undefined {
+  const steps = positionsOf(points, "step", null);
+  const shown = lines.filter(({ key }) => columnsOf(points).has(key));
+  if (shown.length === 0) return undefined;
+  const edges = band ? ("spread" in band ? [band.spread] : [band.low, band.high]) : [];
+  const keys = [...shown.map(({ key }) => key), ...edges];
+  const { x, columns } = joined(keys.map((key) => curveOf(points, key, steps) ?? { x: [], values: [] }));
+  const series = shown.map(({ label, token }, i): PlotSeries => ({ label, values: columns[i] ?? [], token }));
+  const [first] = series;
+  const [low = [], high = []] = columns.slice(shown.length);
+  if (band && first) first.band = "spread" in band ? bandOf(first.values, low) : { low, high };
+  return { title, x, series, ...(band ? { bandLabel } : {}) };
 }
-
-const edgesOf = (band: NonNullable<PlotSpec["band"]>, mean: Values, column: (key: string) => Values) =>
-  "spread" in band ? bandOf(mean, column(band.spread)) : { low: column(band.low), high: column(band.high) };
 
 export const mainPlot = (points: readonly Point[]): Plot | undefined =>
   MAIN.map((spec) => plotOf(spec, points)).find((plot) => plot !== undefined);
@@ -135,15 +130,17 @@ export function panelsOf(points: readonly Point[]): Panel[] {
 
 /** One curve for each reward function, if there are several. */
 export function rewardParts(points: readonly Point[]): Plot | undefined {
-  const names = new Set<string>();
-  for (const { values } of points)
-    for (const key of Object.keys(values)) {
-      const name = /^rewards\/(.+)\/mean$/.exec(key)?.[1];
-      if (name !== undefined) names.add(name);
-    }
+  const names = new Set([...columnsOf(points).keys()].flatMap((key) => /^rewards\/(.+)\/mean$/.exec(key)?.[1] ?? []));
   if (names.size < 2) return undefined;
   const lines = [...names].map((name, i) => line(`rewards/${name}/mean`, name, `--c${(i % 6) + 1}`));
   return plotOf({ title: "Parts of the reward", lines }, points);
+}
+
+/** The value of a plot that never changes; undefined if one does. Such a plot needs no curve. */
+export function constantOf({ series }: Plot): number | undefined {
+  const values = new Set(series.flatMap((each) => each.values).filter((value) => value !== null));
+  const [only] = values;
+  return values.size === 1 ? only : undefined;
 }
 
 export type Alarm = { step: number; type: string; message: string; at: string };

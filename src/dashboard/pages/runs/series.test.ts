@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { bandOf, bridged, endsOf, joined, pointsWith, positionsOf, valuesOf } from "./series.ts";
+import { bandOf, bridged, curveOf, endsOf, joined, positionsOf } from "./series.ts";
 import type { Point } from "./types.ts";
 
 const point = (step: number, values: Record<string, number>): Point => ({
@@ -39,10 +39,10 @@ test("curves of different lengths share one axis", () => {
   });
 });
 
-test("only points with one of the keys count", () => {
+test("a curve has the points of its key alone", () => {
   const points = [point(1, { loss: 1 }), point(2, { kl: 3 }), point(3, { loss: 2 })];
-  expect(pointsWith(points, ["loss"]).map(({ step }) => step)).toEqual([1, 3]);
-  expect(valuesOf(points, "loss")).toEqual([1, null, 2]);
+  expect(curveOf(points, "loss", [10, 20, 30])).toEqual({ x: [10, 30], values: [1, 2] });
+  expect(curveOf(points, "reward", [10, 20, 30])).toBeUndefined();
   expect(endsOf(points, "loss")).toEqual({ first: 1, last: 2 });
   expect(endsOf(points, "reward")).toBeUndefined();
 });

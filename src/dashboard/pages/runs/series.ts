@@ -4,12 +4,32 @@ import type { Point } from "./types.ts";
 export type Values = readonly (number | null)[];
 export type Axis = "step" | "time" | "tokens";
 
-/** Points that have at least one of the keys. */
-export const pointsWith = (points: readonly Point[], keys: readonly string[]): Point[] =>
-  points.filter(({ values }) => keys.some((key) => values[key] !== undefined));
+/** The values of one key, and where they are among the points. */
+export type Column = { at: number[]; values: number[] };
 
-export const valuesOf = (points: readonly Point[], key: string): (number | null)[] =>
-  points.map(({ values }) => values[key] ?? null);
+const tables = new WeakMap<readonly Point[], ReadonlyMap<string, Column>>();
+
+/** One pass over all points, kept with them: a long run has hundreds of thousands of values. */
+export function columnsOf(points: readonly Point[]): ReadonlyMap<string, Column> {
+  const known = tables.get(points);
+  if (known) return known;
+  const made = new Map<string, Column>();
+  for (const [i, { values }] of points.entries())
+    for (const key in values) {
+      const column = made.get(key) ?? { at: [], values: [] };
+      if (column.at.length === 0) made.set(key, column);
+      column.at.push(i);
+      column.values.push(values[key] ?? 0);
+    }
+  tables.set(points, made);
+  return made;
+}
+
+/** The curve of a key at the positions of the points. */
+export function curveOf(points: readonly Point[], key: string, positions: readonly number[]): Curve | undefined {
+  const column = columnsOf(points).get(key);
+  return column && { x: column.at.map((i) => positions[i] ?? 0), values: column.values };
+}
 
 /** Gaps between two values become a straight line. Gaps at the ends stay. */
 export function bridged(values: Values, x: readonly number[]): (number | null)[] {
@@ -51,10 +71,13 @@ export function positionsOf(points: readonly Point[], axis: Axis, startedAt: str
     const start = Date.parse(startedAt ?? points[0]?.time ?? "");
     return points.map(({ time }) => Math.max(0, (Date.parse(time) - start) / 1000));
   }
-  const steps = points.map(({ step }) => step);
-  const tokens = bridged(valuesOf(points, "num_tokens"), steps);
+  const tokens: (number | null)[] = points.map(({ values }) => values["num_tokens"] ?? null);
+  const known = bridged(
+    tokens,
+    points.map(({ step }) => step),
+  );
   let last = 0;
-  return tokens.map((value) => (last = Math.max(last, value ?? last)));
+  return known.map((value) => (last = Math.max(last, value ?? last)));
 }
 
 export type Curve = { x: readonly number[]; values: Values };
@@ -73,7 +96,7 @@ export function joined(curves: readonly Curve[]): { x: number[]; columns: (numbe
 
 /** The first and the last value of a key. */
 export function endsOf(points: readonly Point[], key: string): { first: number; last: number } | undefined {
-  const values = points.flatMap((point) => point.values[key] ?? []);
-  const [first, last] = [values[0], values.at(-1)];
+  const values = columnsOf(points).get(key)?.values;
+  const [first, last] = [values?.[0], values?.at(-1)];
   return first === undefined || last === undefined ? undefined : { first, last };
 }

@@ -23,6 +23,7 @@ export function Page() {
   const ids = [...new Set((queryOf("ids") ?? "").split(",").filter(Boolean))].slice(0, MOST);
   const axis = AXES.find(([value]) => value === queryOf("x"))?.[0] ?? "step";
   const { runs, error, refresh } = useRuns(ids);
+  const isLoading = !error && !runs && ids.length > 0;
   const change = (next: readonly string[]) => setQuery({ ids: next.join() });
   return (
     <Frame
@@ -31,24 +32,27 @@ export function Page() {
       above={[["Runs", "/runs"]]}
     >
       <div class="grid">
-        <div class="runs-picked">
-          {ids.map((id, i) => (
-            <span key={id}>
-              <i style={{ background: `var(--c${i + 1})` }} />
-              <a href={`/runs/${id}`}>{runs?.find(({ job }) => job.id === id)?.job.output_name ?? id}</a>
-              <IconButton
-                icon="close"
-                label="Remove from the comparison"
-                onClick={() => change(ids.filter((each) => each !== id))}
-              />
-            </span>
-          ))}
-          {ids.length < MOST && <Add ids={ids} onAdd={(id) => change([...ids, id])} />}
-          <span class="fill" />
-          <AxisChoice axis={axis} />
-        </div>
+        {isLoading ? (
+          <Skeleton height={600} />
+        ) : (
+          <div class="runs-picked">
+            {ids.map((id, i) => (
+              <span key={id}>
+                <i style={{ background: `var(--c${i + 1})` }} />
+                <a href={`/runs/${id}`}>{runs?.find(({ job }) => job.id === id)?.job.output_name ?? id}</a>
+                <IconButton
+                  icon="close"
+                  label="Remove from the comparison"
+                  onClick={() => change(ids.filter((each) => each !== id))}
+                />
+              </span>
+            ))}
+            {ids.length < MOST && <Add ids={ids} onAdd={(id) => change([...ids, id])} />}
+            <span class="fill" />
+            <AxisChoice axis={axis} />
+          </div>
+        )}
         {error && <ErrorBox error={error} retry={refresh} />}
-        {!error && !runs && ids.length > 0 && <Skeleton height={520} />}
         {ids.length === 0 && <Empty title="Choose runs to compare">Add two or more runs above.</Empty>}
         {runs && runs.length > 0 && <Overlay runs={runs} axis={axis} />}
         {runs && runs.length > 0 && <Summary runs={runs} />}

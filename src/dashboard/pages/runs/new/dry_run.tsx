@@ -99,17 +99,19 @@ function Estimate({ answer }: { answer: JobValidation | undefined }) {
   );
 }
 
-const SHOWN = 6;
+/** As many of the best and of the worst answers are shown. */
+const SHOWN = 3;
 
 function RewardPreview({ preview }: { preview: NonNullable<JobValidation["reward_preview"]> }) {
   const { mean, std, frac_zero_std: flat, latency_ms_p50: latency, samples } = preview;
-  const best = samples.toSorted((a, b) => (b.reward ?? -1) - (a.reward ?? -1));
+  const sorted = samples.toSorted((a, b) => (b.reward ?? -1) - (a.reward ?? -1));
+  const shown = sorted.length <= 2 * SHOWN ? sorted : [...sorted.slice(0, SHOWN), ...sorted.slice(-SHOWN)];
   return (
     <div>
       <h3>Reward before training</h3>
       <p class="muted">
         {`${number(mean)} ± ${number(std)} on ${samples.length} answers`}
-        {latency === null ? "" : `, ${duration(latency / 1000)} each`}
+        {latency === null ? "" : `, ${latency < 1 ? "under 1 ms" : duration(latency / 1000)} each`}
       </p>
       {flat !== null && flat > 0 && (
         <p class={flat === 1 ? "warn" : "muted"}>
@@ -117,7 +119,7 @@ function RewardPreview({ preview }: { preview: NonNullable<JobValidation["reward
         </p>
       )}
       <ol class="runs-samples">
-        {best.slice(0, SHOWN).map((sample, i) => (
+        {shown.map((sample, i) => (
           <SampleView
             key={`${i}${sample.completion}`}
             sample={sample}

@@ -69,13 +69,16 @@ export function Basics({ form, change, faultOf }: FieldsProps) {
           onChange={(evalDataset) => change({ evalDataset })}
           error={faultOf("/eval_dataset")}
         />
-        <TextField
-          label="Name"
-          value={form.name}
-          onInput={(name) => change({ name })}
-          error={faultOf("/output_name")}
-          hint="of the model that the run makes"
-        />
+        <div class="all">
+          {" "}
+          <TextField
+            label="Name"
+            value={form.name}
+            onInput={(name) => change({ name })}
+            error={faultOf("/output_name")}
+            hint="of the model that the run makes"
+          />
+        </div>
       </div>
     </Card>
   );
@@ -133,7 +136,7 @@ export function Numbers({ form, change, faultOf, resolved }: NumbersProps) {
   };
   return (
     <Card title="How" note="empty fields are automatic">
-      <div class="runs-form">
+      <div class="runs-form three">
         {NUMBERS.filter(({ methods }) => methods.includes(form.method)).map(({ name, label, hint }) => (
           <TextField
             key={name}

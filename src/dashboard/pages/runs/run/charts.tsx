@@ -1,61 +1,72 @@
 /** The curves of a run, with its alarms as marks. A click on a curve opens the samples of that step. */
-import { useEffect } from "preact/hooks";
-import { plural } from "../../../data/format.ts";
+import { useMemo } from "preact/hooks";
+import { number, plural } from "../../../data/format.ts";
 import { Card } from "../../../kit/card.tsx";
 import { Chart } from "../../../kit/chart/chart.tsx";
 import { Skeleton } from "../../../kit/page.tsx";
 import { setQuery } from "../../../shell/router.ts";
-import { type Alarm, mainPlot, type Plot, panelsOf, rewardParts, shortAlarm } from "../panels.ts";
+import { type Alarm, constantOf, mainPlot, type Plot, panelsOf, rewardParts, shortAlarm } from "../panels.ts";
 import type { Point } from "../types.ts";
+import { WhenSeen } from "./when_seen.tsx";
 
 const MAIN_PX = 260;
 const SMALL_PX = 150;
 
 type ChartsProps = { points: readonly Point[]; alarms: readonly Alarm[]; isEnded: boolean };
 
-export function Charts({ points, alarms, isEnded }: ChartsProps) {
-  performance.mark("runs.draw");
-  useEffect(() => {
-    // after uPlot has drawn, which it does in a microtask of this frame
-    const frame = requestAnimationFrame(() => performance.measure("runs.draw", "runs.draw"));
-    return () => cancelAnimationFrame(frame);
-  }, [points]);
-  const main = mainPlot(points);
+/** The large curve with the list of alarms. */
+export function MainChart({ points, alarms, isEnded }: ChartsProps) {
+  const main = useMemo(() => mainPlot(points), [points]);
   if (!main) return <Card title="Curves">{isEnded ? <NoCurve /> : <Waiting />}</Card>;
-  const parts = rewardParts(points);
+  return (
+    <Card
+      title={main.title}
+      note={main.bandLabel && `band: ${main.bandLabel}`}
+      side={alarms.length > 0 && <small class="warn">{plural(alarms.length, "alarm")}</small>}
+    >
+      <Curve plot={main} alarms={alarms} height={MAIN_PX} named />
+      <Alarms alarms={alarms} />
+    </Card>
+  );
+}
+
+/** The small curves in their groups. */
+export function Panels({ points, alarms }: Omit<ChartsProps, "isEnded">) {
+  const all = useMemo(() => {
+    const parts = rewardParts(points);
+    return [...(parts ? [{ title: "Reward parts", plots: [parts] }] : []), ...panelsOf(points)];
+  }, [points]);
   return (
     <>
-      <Card
-        title={main.title}
-        note={main.bandLabel && `band: ${main.bandLabel}`}
-        side={alarms.length > 0 && <small class="warn">{plural(alarms.length, "alarm")}</small>}
-      >
-        <Curve plot={main} alarms={alarms} height={MAIN_PX} named />
-        <Alarms alarms={alarms} />
-      </Card>
-      <div class="grid half">
-        {parts && (
-          <Card title={parts.title}>
-            <Curve plot={parts} alarms={[]} height={SMALL_PX} />
-          </Card>
-        )}
-        {panelsOf(points).map(({ title, plots }) => (
-          <Card key={title} title={title}>
-            <div class="runs-plots">
-              {plots.map((plot) => (
-                <div key={plot.title}>
-                  <h3>
-                    {plot.title}
-                    {plot.bandLabel && <small>{plot.bandLabel}</small>}
-                  </h3>
-                  <Curve plot={plot} alarms={alarms} height={SMALL_PX} />
-                </div>
-              ))}
-            </div>
-          </Card>
-        ))}
-      </div>
+      {all.map(({ title, plots }) => (
+        <Card key={title} title={title}>
+          <div class="runs-plots">
+            {plots.map((plot) => (
+              <div key={plot.title}>
+                <h3>{plot.title}</h3>
+                <Small plot={plot} alarms={alarms} />
+                <small>{plot.bandLabel && constantOf(plot) === undefined ? `band: ${plot.bandLabel}` : ""}</small>
+              </div>
+            ))}
+          </div>
+        </Card>
+      ))}
     </>
+  );
+}
+
+function Small({ plot, alarms }: { plot: Plot; alarms: readonly Alarm[] }) {
+  const constant = constantOf(plot);
+  if (constant !== undefined)
+    return (
+      <p class="runs-flat" style={{ height: `${SMALL_PX}px` }}>
+        <b class="n">{number(constant)}</b> in every step
+      </p>
+    );
+  return (
+    <WhenSeen height={SMALL_PX}>
+      <Curve plot={plot} alarms={alarms} height={SMALL_PX} />
+    </WhenSeen>
   );
 }
 

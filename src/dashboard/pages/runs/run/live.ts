@@ -66,6 +66,16 @@ export function useLiveRun(id: string): LiveRun {
   return { job, points, error, log };
 }
 
+/** Measures from the arrival of metrics until their curves are on the screen, as `runs.draw` of the browser's timeline. */
+export function useDrawTime(points: readonly Point[] | undefined) {
+  performance.mark("runs.draw");
+  useEffect(() => {
+    if (points === undefined) return;
+    const frame = requestAnimationFrame(() => performance.measure("runs.draw", "runs.draw")); // uPlot draws in a microtask
+    return () => cancelAnimationFrame(frame);
+  }, [points]);
+}
+
 const newPoints = async (id: string, after: number | undefined): Promise<Point[]> => {
   const query = after === undefined ? "" : `&from_step=${after + 1}`;
   return (await api<JobMetrics>(`${jobPath(id)}/metrics?max_points=${MOST_POINTS}${query}`)).data;

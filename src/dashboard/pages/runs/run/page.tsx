@@ -1,16 +1,17 @@
-import { duration, money, number, percent } from "../../../data/format.ts";
+import { duration, money, number, percent, plural } from "../../../data/format.ts";
 import { type Page as ListPage, useResource } from "../../../data/resource.ts";
 import { Stat } from "../../../kit/card.tsx";
 import { ErrorBox, Page as Frame, Loaded, Skeleton } from "../../../kit/page.tsx";
 import { State } from "../../../kit/pill.tsx";
 import { reasonOf } from "../../home/recent_runs.tsx";
 import type { PageProps } from "../../spec.ts";
+import { methodName } from "../list.tsx";
 import { alarmsOf } from "../panels.ts";
 import { endsOf } from "../series.ts";
 import { isOver, type JobCheckpoint, type JobEvent, jobPath, type Point, type TrainingJob } from "../types.ts";
 import { Actions } from "./actions.tsx";
-import { Charts } from "./charts.tsx";
-import { useLiveRun } from "./live.ts";
+import { MainChart, Panels } from "./charts.tsx";
+import { useDrawTime, useLiveRun } from "./live.ts";
 import { Log } from "./log.tsx";
 import { Samples } from "./samples.tsx";
 import { Checkpoints, Energy, Lock, Setup } from "./side.tsx";
@@ -32,8 +33,10 @@ function Run({ id }: { id: string }) {
     ...(job.data && !isOver(job.data.status) ? { everyMs: 3_000 } : {}),
   });
   const known = job.data;
+  useDrawTime(points);
   const above = [["Runs", "/runs"]] as const;
-  if (!known)
+  const isReady = points !== undefined && (checkpoints.data ?? checkpoints.error) && (events.data ?? events.error);
+  if (!known || !(isReady || error))
     return (
       <Frame title="Run" above={above}>
         <Loaded of={job} skeleton={<Waiting />}>
@@ -47,21 +50,19 @@ function Run({ id }: { id: string }) {
     <Frame
       title={known.output_name}
       beside={<State status={known.status} detail={detailOf(known)} />}
-      purpose={reasonOf(known) ?? `${known.method.toUpperCase()} of ${known.base_model}`}
+      purpose={`${methodName(known.method)} of ${known.base_model}`}
       above={above}
       actions={<Actions job={known} checkpoints={saved} points={points ?? []} events={events.data?.data ?? []} />}
     >
       <div class="grid">
+        {reasonOf(known) && <p class={`runs-reason ${known.error ? "bad" : ""}`}>{reasonOf(known)}</p>}
         <Stats job={known} points={points ?? []} />
         {error && <ErrorBox error={error} />}
         <div class="grid two runs-run">
           <div class="grid">
-            {points ? (
-              <Charts points={points} alarms={alarms} isEnded={isOver(known.status)} />
-            ) : (
-              <Skeleton height={620} />
-            )}
+            <MainChart points={points ?? []} alarms={alarms} isEnded={isOver(known.status)} />
             {known.method === "grpo" && step > 0 && <Samples job={known} />}
+            <Panels points={points ?? []} alarms={alarms} />
             <Log lines={log} id={id} isOver={isOver(known.status)} />
           </div>
           <div class="grid">
@@ -85,7 +86,7 @@ const Waiting = () => (
 
 /** "step 25 of 40 · 27 s left" */
 function detailOf({ status, progress: { step, total_steps: total, eta_seconds: left } }: TrainingJob) {
-  if (isOver(status)) return step > 0 ? `${step} steps` : undefined;
+  if (isOver(status)) return step > 0 ? plural(step, "step") : undefined;
   const parts = [total > 0 && step > 0 && `step ${step} of ${total}`, left !== null && `${duration(left)} left`];
   return parts.filter(Boolean).join(" · ") || undefined;
 }

@@ -1,7 +1,7 @@
 /** What the model wrote in a step, best advantage first. The step is in the address; arrow keys move it. */
 import { useEffect, useState } from "preact/hooks";
 import { messageOf } from "../../../data/api.ts";
-import { number } from "../../../data/format.ts";
+import { count, number } from "../../../data/format.ts";
 import { Card } from "../../../kit/card.tsx";
 import { Diff } from "../../../kit/diff.tsx";
 import { Empty, Skeleton } from "../../../kit/page.tsx";
@@ -30,12 +30,12 @@ export function Samples({ job }: { job: TrainingJob }) {
     >
       <Slider step={step} last={last} isPinned={isPinned} />
       {error && <p class="bad">{error}</p>}
-      {!error && !samples && <Skeleton rows={8} />}
+      {!error && !samples && <Skeleton height={600} />}
       {samples?.length === 0 && (
         <Empty title={`No samples of step ${step}`}>Samples are kept for runs that write answers (GRPO).</Empty>
       )}
       {samples && samples.length > 0 && (
-        <ol class="runs-samples">
+        <ol class="runs-samples runs-steady">
           {byAdvantage(samples).map((sample) => (
             <Sample
               key={sample.id}
@@ -84,7 +84,7 @@ function Slider({ step, last, isPinned }: { step: number; last: number; isPinned
         aria-label="Step"
         onInput={(event) => setQuery({ step: event.currentTarget.value })}
       />
-      <span class="n muted">of {last}</span>
+      <span class="n muted">of {count(last)}</span>
       {isPinned && (
         <button type="button" class="btn quiet" onClick={() => setQuery({ step: undefined })}>
           Latest
@@ -123,7 +123,7 @@ const Sample = ({ sample, earlier, isDone }: SampleProps) => (
     after={
       <>
         {sample.truncated && <Pill tone="warn">cut off</Pill>}
-        <small class="muted">{whence(earlier, isDone)}</small>
+        <small class="muted">{whence(sample, earlier, isDone)}</small>
       </>
     }
   >
@@ -131,7 +131,11 @@ const Sample = ({ sample, earlier, isDone }: SampleProps) => (
   </SampleView>
 );
 
-function whence(earlier: JobSample | undefined, isDone: boolean): string {
-  if (!earlier) return isDone ? `no answer to this prompt in the ${LOOK_BACK} steps before` : "";
-  return `compared with step ${earlier.step}, reward ${number(earlier.reward)}`;
+function whence({ step, completion }: JobSample, earlier: JobSample | undefined, isDone: boolean): string {
+  if (earlier?.completion === completion) return `the same as in step ${earlier.step}`;
+  if (earlier) return `compared with step ${earlier.step}, reward ${number(earlier.reward)}`;
+  if (!isDone) return "";
+  return step > LOOK_BACK
+    ? `no sample of this prompt in the ${LOOK_BACK} steps before`
+    : "no earlier sample of this prompt";
 }
