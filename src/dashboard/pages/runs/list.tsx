@@ -24,7 +24,7 @@ export function Page() {
   return (
     <Frame
       title="Runs"
-      purpose="Every training of this workspace. Choose two or more to compare them."
+      purpose="Every training of this workspace. Pick two or more to compare them."
       actions={
         <>
           {picked.length > 0 && <Button onClick={() => setQuery({ ids: undefined })}>Clear</Button>}
@@ -129,7 +129,7 @@ function Rows({ rows, search, picked, isFiltered }: RowsProps) {
           { title: "Model", cell: ({ base_model: model }) => model, wide: true },
           { title: "Took", cell: (job) => <Took job={job} />, numeric: true, wide: true },
           { title: "Made", cell: ({ created_at: at }) => <Time at={at} />, wide: true },
-          { title: "Compare", cell: (job) => <Pick job={job} picked={picked} /> },
+          { title: "Pick", cell: (job) => <Pick job={job} picked={picked} /> },
         ]}
       />
     </div>

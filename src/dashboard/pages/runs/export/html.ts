@@ -123,3 +123,11 @@ const partsText = (parts: Readonly<Record<string, number | null>>) =>
   Object.entries(parts)
     .map(([name, value]) => `${name} ${number(value)}`)
     .join(", ");
+
+/** Steps whose samples are in the file: evenly spread, with the first and the last. */
+const MOST_STEPS = 24;
+
+export function chosenSteps(last: number, most = MOST_STEPS): number[] {
+  if (last <= most) return Array.from({ length: last }, (_, i) => i + 1);
+  return Array.from({ length: most }, (_, i) => Math.round(1 + (i * (last - 1)) / (most - 1)));
+}

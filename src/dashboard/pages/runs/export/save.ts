@@ -1,16 +1,7 @@
-import { samplesOf } from "../run/earlier.ts";
-import { byAdvantage } from "../run/samples.tsx";
+import { byAdvantage, samplesOf } from "../run/earlier.ts";
 import { promptText } from "../sample.tsx";
 import type { JobSample } from "../types.ts";
-import { type RunFile, runHtml } from "./html.ts";
-
-/** Steps whose samples are in the file: evenly spread, with the first and the last. */
-const MOST_STEPS = 24;
-
-export function chosenSteps(last: number, most = MOST_STEPS): number[] {
-  if (last <= most) return Array.from({ length: last }, (_, i) => i + 1);
-  return Array.from({ length: most }, (_, i) => Math.round(1 + (i * (last - 1)) / (most - 1)));
-}
+import { chosenSteps, type RunFile, runHtml } from "./html.ts";
 
 /** Makes the file in the browser and saves it like a download. */
 export async function saveRun(run: Pick<RunFile, "job" | "points" | "events" | "checkpoints">) {

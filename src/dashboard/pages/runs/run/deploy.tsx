@@ -41,12 +41,12 @@ export function Deploy({ job, checkpoint, onClose }: DeployProps) {
           error={error}
           hint="Also the model name in chat completions. It is parked while nobody uses it."
         />
-        <footer>
+        <div class="runs-verbs">
           <Button onClick={onClose}>Cancel</Button>
           <Button kind="primary" onClick={deploy}>
             Deploy
           </Button>
-        </footer>
+        </div>
       </form>
     </Dialog>
   );

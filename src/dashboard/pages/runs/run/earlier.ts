@@ -26,6 +26,9 @@ export function samplesOf(id: string, step: number): Promise<readonly JobSample[
   return read;
 }
 
+export const byAdvantage = (samples: readonly JobSample[]): JobSample[] =>
+  samples.toSorted((a, b) => (b.advantage ?? Number.NEGATIVE_INFINITY) - (a.advantage ?? Number.NEGATIVE_INFINITY));
+
 export const promptKey = ({ prompt }: Pick<JobSample, "prompt">): string => JSON.stringify(prompt);
 
 /** Of several earlier answers in one step, the one with the highest reward. */

@@ -9,7 +9,7 @@ import { Pill } from "../../../kit/pill.tsx";
 import { queryOf, setQuery } from "../../../shell/router.ts";
 import { promptText, SampleView } from "../sample.tsx";
 import type { JobSample, TrainingJob } from "../types.ts";
-import { LOOK_BACK, promptKey, samplesOf, useEarlier } from "./earlier.ts";
+import { byAdvantage, LOOK_BACK, promptKey, samplesOf, useEarlier } from "./earlier.ts";
 
 export function Samples({ job }: { job: TrainingJob }) {
   const last = Math.max(1, job.progress.step);
@@ -49,9 +49,6 @@ export function Samples({ job }: { job: TrainingJob }) {
     </Card>
   );
 }
-
-export const byAdvantage = (samples: readonly JobSample[]): JobSample[] =>
-  samples.toSorted((a, b) => (b.advantage ?? Number.NEGATIVE_INFINITY) - (a.advantage ?? Number.NEGATIVE_INFINITY));
 
 /** The samples of the step before stay visible until those of the next one are there. */
 function useSamples(id: string, step: number) {

@@ -1,6 +1,6 @@
 /** What the run was made of: settings, checkpoints, energy, and what is needed to repeat it. */
 import { useState } from "preact/hooks";
-import { bytes, count, money, NONE, number, words } from "../../../data/format.ts";
+import { bytes, count, money, NONE, number, plural, words } from "../../../data/format.ts";
 import type { Page as ListPage, Resource } from "../../../data/resource.ts";
 import { may } from "../../../data/session.ts";
 import { Button } from "../../../kit/button.tsx";
@@ -12,7 +12,7 @@ import { Pill } from "../../../kit/pill.tsx";
 import { Elapsed, Time } from "../../../kit/time.tsx";
 import { hasPage } from "../../../shell/router.ts";
 import { endsOf } from "../series.ts";
-import type { JobCheckpoint, Point, TrainingJob } from "../types.ts";
+import { isOver, type JobCheckpoint, type Point, type TrainingJob } from "../types.ts";
 import { Deploy } from "./deploy.tsx";
 
 export function Setup({ job }: { job: TrainingJob }) {
@@ -102,7 +102,7 @@ export function Checkpoints({ job, checkpoints }: CheckpointsProps) {
       <Loaded of={checkpoints}>
         {({ data }) =>
           data.length === 0 ? (
-            <p class="muted">{`Saved every ${count(job.checkpoint.save_steps || job.progress.total_steps)} steps; none yet.`}</p>
+            <p class="muted">{noneYet(job)}</p>
           ) : (
             <ul class="runs-checkpoints">
               {data.map((checkpoint) => (
@@ -128,6 +128,11 @@ export function Checkpoints({ job, checkpoints }: CheckpointsProps) {
       {chosen && <Deploy job={job} checkpoint={chosen} onClose={() => setChosen(undefined)} />}
     </Card>
   );
+}
+
+function noneYet({ status, checkpoint: { save_steps: every } }: TrainingJob): string {
+  if (isOver(status)) return "None was saved.";
+  return every === 0 ? "One is saved at the end." : `One is saved every ${plural(every, "step")}; none yet.`;
 }
 
 export function Energy({ job, points }: { job: TrainingJob; points: readonly Point[] }) {
