@@ -20,7 +20,7 @@ test("settings that differ are marked, nested ones by their path", () => {
   expect(rows.filter(({ differs }) => differs)).toEqual([
     { name: "seed", values: ["1", "2"], differs: true },
     { name: "lora.r", values: ["16", "8"], differs: true },
-    { name: "hyperparameters.learning_rate", values: ["0.002", "0.001"], differs: true },
+    { name: "learning_rate", values: ["0.002", "0.001"], differs: true },
   ]);
   expect(rows.find(({ name }) => name === "dataset")).toEqual({
     ...{ name: "dataset", values: ["ds_1@snap-1", "ds_1@snap-1"], differs: false },

@@ -3,7 +3,7 @@ import type { TrainingJob } from "../types.ts";
 
 export type Difference = { name: string; values: string[]; differs: boolean };
 
-/** `hyperparameters.learning_rate` → its value as text. */
+/** `lora.r` → its value as text. */
 export function settingsOf(job: TrainingJob): Map<string, string> {
   const { base_model, method, dataset, eval_dataset, seed, gpu, gpu_requested, reward_functions, lora, lock } = job;
   const tree = {
@@ -11,7 +11,7 @@ export function settingsOf(job: TrainingJob): Map<string, string> {
     dataset: dataset && `${dataset.id}${dataset.snapshot_id ?? ""}`,
     eval_dataset: eval_dataset && `${eval_dataset.id}${eval_dataset.snapshot_id ?? ""}`,
     reward: job.reward_source ?? lock.reward_sha256,
-    hyperparameters: job.hyperparameters,
+    ...job.hyperparameters,
     ...{ priority: job.priority, checkpoint: job.checkpoint, app_version: lock.app_version },
   };
   const rows = new Map<string, string>();

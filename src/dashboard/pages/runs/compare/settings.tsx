@@ -23,7 +23,7 @@ export const Summary = ({ runs }: { runs: readonly Run[] }) => (
         { title: "Run", cell: ({ job }) => labelOf(job, runs) },
         { title: "State", cell: ({ job }) => <State status={job.status} /> },
         { title: "Score", cell: ({ job }) => number(job.headline_metric?.value), numeric: true },
-        { title: "Steps", cell: ({ job }) => number(job.progress.step), numeric: true },
+        { title: "Steps", cell: ({ job }) => number(job.progress.step), numeric: true, wide: true },
         { title: "Took", cell: ({ job }) => took(job), numeric: true, wide: true },
         { title: "Cost", cell: ({ job }) => money(job.cost_usd), numeric: true, wide: true },
         { title: "Energy (Wh)", cell: ({ job }) => number(job.energy_wh), numeric: true, wide: true },

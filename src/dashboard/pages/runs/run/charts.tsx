@@ -4,6 +4,7 @@ import { number, plural } from "../../../data/format.ts";
 import { Card } from "../../../kit/card.tsx";
 import { Chart } from "../../../kit/chart/chart.tsx";
 import { Skeleton } from "../../../kit/page.tsx";
+import { Pill } from "../../../kit/pill.tsx";
 import { setQuery } from "../../../shell/router.ts";
 import { type Alarm, constantOf, mainPlot, type Plot, panelsOf, rewardParts, shortAlarm } from "../panels.ts";
 import type { Point } from "../types.ts";
@@ -22,7 +23,7 @@ export function MainChart({ points, alarms, isEnded }: ChartsProps) {
     <Card
       title={main.title}
       note={main.bandLabel && `band: ${main.bandLabel}`}
-      side={alarms.length > 0 && <small class="warn">{plural(alarms.length, "alarm")}</small>}
+      side={alarms.length > 0 && <Pill tone="warn">{plural(alarms.length, "alarm")}</Pill>}
     >
       <Curve plot={main} alarms={alarms} height={MAIN_PX} named />
       <Alarms alarms={alarms} />
