@@ -1,5 +1,5 @@
 /** Which curves a run shows, in which groups. The run page, the comparison and the exported file follow this table. */
-import { bandOf, columnsOf, curveOf, joined, positionsOf, type Values } from "./series.ts";
+import { bandOf, columnsOf, curveOf, joined, stepsOf, type Values } from "./series.ts";
 import type { JobEvent, Point } from "./types.ts";
 
 type Line = { key: string; label: string; token: string };
@@ -98,12 +98,12 @@ export type PlotSeries = {
   token: string;
   band?: { low: Values; high: Values } | undefined;
 };
-export type Plot = { title: string; x: number[]; series: PlotSeries[]; bandLabel?: string | undefined };
+export type Plot = { title: string; x: readonly number[]; series: PlotSeries[]; bandLabel?: string | undefined };
 export type Panel = { title: string; plots: Plot[] };
 
 /** Undefined if the run has none of the metrics. */
 export function plotOf({ title, lines, band, bandLabel }: PlotSpec, points: readonly Point[]): Plot | undefined {
-  const steps = positionsOf(points, "step", null);
+  const steps = stepsOf(points);
   const shown = lines.filter(({ key }) => columnsOf(points).has(key));
   if (shown.length === 0) return undefined;
   const edges = band ? ("spread" in band ? [band.spread] : [band.low, band.high]) : [];
@@ -116,12 +116,17 @@ export function plotOf({ title, lines, band, bandLabel }: PlotSpec, points: read
   return { title, x, series, ...(band ? { bandLabel } : {}) };
 }
 
-export const mainPlot = (points: readonly Point[]): Plot | undefined =>
-  MAIN.map((spec) => plotOf(spec, points)).find((plot) => plot !== undefined);
+const mainSpec = (points: readonly Point[]): PlotSpec | undefined =>
+  MAIN.find(({ lines }) => lines.some(({ key }) => columnsOf(points).has(key)));
+
+export function mainPlot(points: readonly Point[]): Plot | undefined {
+  const spec = mainSpec(points);
+  return spec && plotOf(spec, points);
+}
 
 /** Without the curve that is shown large, and without panels that have no data. */
 export function panelsOf(points: readonly Point[]): Panel[] {
-  const main = mainPlot(points);
+  const main = mainSpec(points);
   return PANELS.map(({ title, plots }) => ({
     title,
     plots: plots.flatMap((spec) => (spec.title === main?.title ? [] : (plotOf(spec, points) ?? []))),

@@ -7,6 +7,15 @@ export type Axis = "step" | "time" | "tokens";
 /** The values of one key, and where they are among the points. */
 export type Column = { at: number[]; values: number[] };
 
+const steps = new WeakMap<readonly Point[], number[]>();
+
+/** The steps of the points, made once. */
+export function stepsOf(points: readonly Point[]): readonly number[] {
+  const known = steps.get(points) ?? points.map(({ step }) => step);
+  steps.set(points, known);
+  return known;
+}
+
 const tables = new WeakMap<readonly Point[], ReadonlyMap<string, Column>>();
 
 /** One pass over all points, kept with them: a long run has hundreds of thousands of values. */
@@ -65,17 +74,14 @@ export function bandOf(mean: Values, spread: Values): { low: (number | null)[]; 
 }
 
 /** Where the points lie on the axis: step, seconds since the start, or tokens so far. */
-export function positionsOf(points: readonly Point[], axis: Axis, startedAt: string | null): number[] {
-  if (axis === "step") return points.map(({ step }) => step);
+export function positionsOf(points: readonly Point[], axis: Axis, startedAt: string | null): readonly number[] {
+  if (axis === "step") return stepsOf(points);
   if (axis === "time") {
     const start = Date.parse(startedAt ?? points[0]?.time ?? "");
     return points.map(({ time }) => Math.max(0, (Date.parse(time) - start) / 1000));
   }
   const tokens: (number | null)[] = points.map(({ values }) => values["num_tokens"] ?? null);
-  const known = bridged(
-    tokens,
-    points.map(({ step }) => step),
-  );
+  const known = bridged(tokens, stepsOf(points));
   let last = 0;
   return known.map((value) => (last = Math.max(last, value ?? last)));
 }
@@ -83,7 +89,9 @@ export function positionsOf(points: readonly Point[], axis: Axis, startedAt: str
 export type Curve = { x: readonly number[]; values: Values };
 
 /** Several curves on one axis: each has a value at its own positions only. */
-export function joined(curves: readonly Curve[]): { x: number[]; columns: (number | null)[][] } {
+export function joined(curves: readonly Curve[]): { x: readonly number[]; columns: Values[] } {
+  const [only] = curves;
+  if (only && curves.length === 1) return { x: only.x, columns: [only.values] };
   const x = [...new Set(curves.flatMap((curve) => curve.x))].sort((a, b) => a - b);
   const index = new Map(x.map((position, i) => [position, i]));
   const columns = curves.map((curve) => {

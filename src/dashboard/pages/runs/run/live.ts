@@ -14,9 +14,9 @@ export type LiveRun = {
 };
 
 const MOST_LINES = 500;
-const MOST_POINTS = 1_000;
-/** Beyond this many points in the page, they are thinned again by the server. */
-const REREAD_AT = 3 * MOST_POINTS;
+const MOST_POINTS = 500;
+/** After this many new steps all are read again, thinned by the server. */
+const REREAD_AFTER = 1_000;
 const PAUSE_MS = 400;
 
 export function useLiveRun(id: string): LiveRun {
@@ -29,14 +29,16 @@ export function useLiveRun(id: string): LiveRun {
 
   useEffect(() => {
     let known: readonly Point[] = [];
+    let added = 0;
     let status = "";
     let stopped = false;
     const read = async () => {
       try {
-        const last = known.length < REREAD_AT ? known.at(-1)?.step : undefined;
+        const last = added < REREAD_AFTER ? known.at(-1)?.step : undefined;
         const fresh = await newPoints(id, last);
         if (stopped) return;
         known = last === undefined ? fresh : [...known, ...fresh];
+        added = last === undefined ? 0 : added + fresh.length;
         setPoints(known);
         setError(undefined);
       } catch (cause) {
