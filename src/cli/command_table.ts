@@ -18,14 +18,34 @@ export const COMMANDS: readonly Row[] = [
     load: async () => (await import("./commands/manage/models.ts")).models,
   },
   {
+    name: "traces",
+    summary: "List, show and export the traces of requests",
+    load: async () => (await import("./commands/manage/traces.ts")).traces,
+  },
+  {
     name: "jobs",
     summary: "Train models: start, watch and control training jobs",
     load: async () => (await import("./commands/manage/jobs.ts")).jobs,
   },
   {
+    name: "eval",
+    summary: "Compare models on a dataset, with margins of error",
+    load: async () => (await import("./commands/eval.ts")).evaluate,
+  },
+  {
+    name: "experiments",
+    summary: "List, show, cancel and delete experiments",
+    load: async () => (await import("./commands/manage/experiments.ts")).experiments,
+  },
+  {
     name: "datasets",
     summary: "Push, pull, append to and snapshot datasets",
     load: async () => (await import("./commands/manage/datasets.ts")).datasets,
+  },
+  {
+    name: "annotate",
+    summary: "Annotate the items of a queue at the terminal",
+    load: async () => (await import("./commands/annotate.ts")).annotate,
   },
   {
     name: "volumes",
@@ -36,6 +56,11 @@ export const COMMANDS: readonly Row[] = [
     name: "rewards",
     summary: "Test reward code on this machine; push and list reward functions",
     load: async () => (await import("./commands/manage/rewards.ts")).rewards,
+  },
+  {
+    name: "evaluators",
+    summary: "Store evaluators: checks, code and judges; score rows with them",
+    load: async () => (await import("./commands/manage/evaluators.ts")).evaluators,
   },
   {
     name: "sessions",

@@ -34,6 +34,13 @@ const LAST_EVENT: Record<string, Record<string, string[]>> = {
     failed: ["session.failed"],
     expired: ["session.expired"],
   },
+  experiments: {
+    queued: ["experiment.created"],
+    running: ["experiment.created"],
+    completed: ["experiment.completed"],
+    failed: ["experiment.failed"],
+    cancelled: ["experiment.cancelled"],
+  },
   training_jobs: {
     queued: ["job.created", "job.requeued"],
     provisioning: ["job.provisioning"],
@@ -87,12 +94,14 @@ export function violations(dir: string): string[] {
     dataset: "datasets",
     dataset_resolution: "dataset_resolutions",
     volume: "volumes",
+    annotation_queue: "annotation_queues",
     code_artifact: "code_artifacts",
     session: "sessions",
     job: "training_jobs",
     reward_function: "reward_functions",
     detection_batch: "detection_batches",
     webhook_endpoint: "webhook_endpoints",
+    experiment: "experiments",
   };
   for (const [object, table] of Object.entries(tables)) {
     const orphans = all<{ id: string }>(
@@ -106,6 +115,7 @@ export function violations(dir: string): string[] {
     bad.push(...silent.map(({ id }) => `${object} ${id} is there, but no event says so`));
   }
   bad.push(...ownersOfKeys(dir, all), ...filesOfSessions(dir, all), ...deliveriesOf(all), ...moneyOf(all));
+  bad.push(...annotationsOf(all));
   db.close();
   return bad;
 }
@@ -125,13 +135,28 @@ function deliveriesOf(all: <T>(sql: string) => T[]): string[] {
   );
 }
 
+/** A row of a dataset comes from one item at most, and an item counts its annotations. */
+function annotationsOf(all: <T>(sql: string) => T[]): string[] {
+  const wrong = {
+    "shares its row with another item":
+      "SELECT min(id) AS id FROM annotation_items WHERE dataset_row_id IS NOT NULL GROUP BY dataset_id, dataset_row_id HAVING count(*) > 1",
+    "counts its annotations wrong":
+      "SELECT id FROM annotation_items i WHERE annotation_count <> (SELECT count(*) FROM annotations WHERE item_id = i.id AND NOT skipped)",
+    "is complete after another number of events":
+      "SELECT id FROM annotation_items i WHERE (status = 'completed') <> (SELECT count(*) FROM events WHERE subject_id = i.id AND type = 'annotation_item.completed')",
+  };
+  return Object.entries(wrong).flatMap(([what, sql]) =>
+    all<{ id: string }>(sql).map(({ id }) => `annotation item ${id} ${what}`),
+  );
+}
+
 /** A balance is the sum of its entries; what a thing has cost is what was charged for it. */
 function moneyOf(all: <T>(sql: string) => T[]): string[] {
   const wrong = {
     "the balance is not the sum of the ledger":
       "SELECT workspace_id AS id FROM credit_accounts a WHERE balance_micros <> (SELECT coalesce(sum(amount_micros), 0) FROM ledger_entries e WHERE e.workspace_id = a.workspace_id)",
     "it has entries and no account":
-      "SELECT workspace_id AS id FROM ledger_entries WHERE workspace_id NOT IN (SELECT workspace_id FROM credit_accounts)",
+      "SELECT workspace_id AS id FROM ledger_entries WHERE workspace_id IN (SELECT id FROM workspaces) AND workspace_id NOT IN (SELECT workspace_id FROM credit_accounts)",
     "it was charged another sum than it cost": `SELECT id FROM (SELECT id, cost_micros AS cost FROM training_jobs UNION ALL SELECT id, total_cost_micros FROM deployments) t
        WHERE cost <> (SELECT -coalesce(sum(amount_micros), 0) FROM ledger_entries e WHERE e.subject_id = t.id)`,
   };

@@ -5,13 +5,17 @@ import { tarGz } from "../archives.ts";
 import { type TestApp, tempDir } from "../harness.ts";
 import { makeModel } from "../models.ts";
 import { pretendServing } from "../pretend_replica.ts";
+import { ANNOTATIONS } from "./journey_annotations.ts";
 import { BILLING, spend } from "./journey_billing.ts";
 import { DATASETS, readSources } from "./journey_datasets.ts";
 import { DETECTION, runDetection } from "./journey_detection.ts";
+import { EVALUATORS } from "./journey_evaluators.ts";
+import { EXPERIMENTS, endExperiments } from "./journey_experiments.ts";
 import { JOBS, runJobs } from "./journey_jobs.ts";
 import { PUBLICITY } from "./journey_publicity.ts";
 import { REWARDS } from "./journey_rewards.ts";
 import { endSessions, SESSIONS } from "./journey_sessions.ts";
+import { TRACES } from "./journey_traces.ts";
 import { VOLUMES } from "./journey_volumes.ts";
 import { toggleEndpoint, WEBHOOKS } from "./journey_webhooks.ts";
 
@@ -179,6 +183,7 @@ export const JOURNEY: Step[] = [
   { operation: "DELETE /v1/models/{id}", own: fetchedModel },
   ...VOLUMES,
   ...DATASETS,
+  ...ANNOTATIONS,
   { operation: "POST /v1/code_artifacts", body: archive() },
   { operation: "GET /v1/code_artifacts" },
   { operation: "GET /v1/code_artifacts/{id}", own: artifact },
@@ -189,7 +194,9 @@ export const JOURNEY: Step[] = [
   ...DETECTION,
   ...PUBLICITY,
   ...REWARDS,
+  ...EVALUATORS,
   ...JOBS,
+  ...EXPERIMENTS,
   { operation: "POST /v1/deployments", json: { model: "journey/served", name: "journey" } },
   { operation: "GET /v1/deployments" },
   { operation: "GET /v1/deployments/{id}", own: deployment },
@@ -209,6 +216,7 @@ export const JOURNEY: Step[] = [
   { operation: "POST /v1/chat/completions", own: nothing, json: { model: "d", messages: MESSAGES } },
   { operation: "POST /v1/completions", own: nothing, json: { model: "d", prompt: "hi" } },
   { operation: "POST /v1/embeddings", own: nothing, json: { model: "d", input: "hi" } },
+  ...TRACES,
   { operation: "GET /v1/gpu" },
   { operation: "GET /v1/gpu/availability" },
   { operation: "GET /v1/metrics", bytes: true },
@@ -222,6 +230,7 @@ export async function meanwhile(app: TestApp) {
   await toggleEndpoint(app);
   spend(app);
   await runJobs(app);
+  await endExperiments(app);
   await runDetection(app);
   const { id } = await deployment(app);
   pretendServing(app, id);

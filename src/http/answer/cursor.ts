@@ -12,6 +12,8 @@ export type Pageable = SQLiteTable & { id: SQLiteColumn; createdAt: SQLiteColumn
 
 /** The prefix of the ids of each table that has a list. `test/http/cursors.test.ts` fails for a list without one. */
 const PREFIXES: Readonly<Record<string, Prefix>> = {
+  annotation_items: "anqi",
+  annotation_queues: "anq",
   api_keys: "key",
   audit_log: "aud",
   code_artifacts: "art",
@@ -19,13 +21,17 @@ const PREFIXES: Readonly<Record<string, Prefix>> = {
   datasets: "ds",
   deployment_requests: "req",
   deployments: "dep",
+  evaluators: "evl",
   events: "evt",
+  experiment_items: "expi",
+  experiments: "exp",
   ledger_entries: "txn",
   models: "mdl",
   reward_functions: "rf",
   secrets: "sec",
   sessions: "ses",
   ssh_keys: "ssh",
+  traces: "trc",
   training_checkpoints: "ckpt",
   training_events: "evt",
   training_jobs: "job",
