@@ -13,12 +13,12 @@ import { byAdvantage, LOOK_BACK, promptKey, samplesOf, useEarlier } from "./earl
 
 export function Samples({ job }: { job: TrainingJob }) {
   const last = Math.max(1, job.progress.step);
-  const asked = Number(queryOf("step") ?? Number.NaN);
-  const isPinned = Number.isInteger(asked) && asked >= 1;
-  const step = isPinned ? Math.min(asked, last) : last;
+  const pinned = stepOf(last);
+  const isPinned = pinned !== undefined;
+  const step = pinned ?? last;
   const { samples, error } = useSamples(job.id, step);
   const earlier = useEarlier(job.id, step, samples);
-  useArrows(step, last);
+  useArrows(last);
   return (
     <Card
       title="What it wrote"
@@ -48,6 +48,12 @@ export function Samples({ job }: { job: TrainingJob }) {
       )}
     </Card>
   );
+}
+
+/** The step in the address; undefined: the latest one. */
+function stepOf(last: number): number | undefined {
+  const wanted = Number(queryOf("step") ?? Number.NaN);
+  return Number.isInteger(wanted) && wanted >= 1 ? Math.min(wanted, last) : undefined;
 }
 
 /** The samples of the step before stay visible until those of the next one are there. */
@@ -92,7 +98,7 @@ function Slider({ step, last, isPinned }: { step: number; last: number; isPinned
 }
 
 /** Left and right move the step, wherever the focus is, except in a field. The slider itself has its own keys. */
-function useArrows(step: number, last: number) {
+function useArrows(last: number) {
   useEffect(() => {
     const onKey = (event: KeyboardEvent) => {
       const move = event.key === "ArrowLeft" ? -1 : event.key === "ArrowRight" ? 1 : 0;
@@ -101,11 +107,12 @@ function useArrows(step: number, last: number) {
       if (move === 0 || isField || event.altKey || event.ctrlKey || event.metaKey) return;
       if (document.querySelector("dialog[open]")) return;
       event.preventDefault();
+      const step = stepOf(last) ?? last; // from the address: the page may not be drawn yet after the last key
       setQuery({ step: Math.min(last, Math.max(1, step + move)) });
     };
     document.addEventListener("keydown", onKey);
     return () => document.removeEventListener("keydown", onKey);
-  }, [step, last]);
+  }, [last]);
 }
 
 type SampleProps = { sample: JobSample; earlier: JobSample | undefined; isDone: boolean };
