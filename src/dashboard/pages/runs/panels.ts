@@ -1,4 +1,4 @@
-/** Which curves a run shows, in which groups. The run page, the comparison and the exported file follow this table. */
+/** The curves of a run, in groups. The run page, the comparison and the exported file follow this table. */
 import { bandOf, columnsOf, curveOf, joined, stepsOf, type Values } from "./series.ts";
 import type { JobEvent, Point } from "./types.ts";
 
@@ -8,7 +8,7 @@ type PlotSpec = {
   lines: readonly Line[];
   /** Key of the standard deviation around the first line, or keys of the low and the high edge. */
   band?: { spread: string } | { low: string; high: string };
-  /** What the band is, for the legend. */
+  /** Meaning of the band, for the legend. */
   bandLabel?: string;
   log?: boolean;
 };

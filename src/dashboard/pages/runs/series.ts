@@ -73,7 +73,7 @@ export function bandOf(mean: Values, spread: Values): { low: (number | null)[]; 
   return { low: at(-1), high: at(1) };
 }
 
-/** Where the points lie on the axis: step, seconds since the start, or tokens so far. */
+/** Positions of the points on the axis: step, seconds since the start, or tokens so far. */
 export function positionsOf(points: readonly Point[], axis: Axis, startedAt: string | null): readonly number[] {
   if (axis === "step") return stepsOf(points);
   if (axis === "time") {

@@ -19,7 +19,7 @@ export type RunFile = {
 
 const LARGE = { width: 1000, height: 300 };
 const SMALL = { width: 480, height: 170 };
-/** Nothing may be loaded and nothing may run, even if the file is served by somebody else. */
+/** Nothing may be loaded and nothing may run, also when another server sends the file. */
 const POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'";
 
 export function runHtml(file: RunFile): string {

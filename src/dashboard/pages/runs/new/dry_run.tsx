@@ -99,7 +99,7 @@ function Estimate({ answer }: { answer: JobValidation | undefined }) {
   );
 }
 
-/** As many of the best and of the worst answers are shown. */
+/** Shown answers of the best, and as many of the worst. */
 const SHOWN = 3;
 
 function RewardPreview({ preview }: { preview: NonNullable<JobValidation["reward_preview"]> }) {

@@ -29,8 +29,8 @@ export function Actions({ job, checkpoints, points, events }: ActionsProps) {
       await load(jobPath(job.id));
     }, done);
   const remove = async () => {
-    const gone = await attempt(() => api(jobPath(job.id), { method: "DELETE" }), "Deleted");
-    if (gone === undefined) return;
+    const answer = await attempt(() => api(jobPath(job.id), { method: "DELETE" }), "Deleted");
+    if (answer === undefined) return;
     await reload("/v1/training_jobs?");
     navigate("/runs");
   };

@@ -31,7 +31,7 @@ export const byAdvantage = (samples: readonly JobSample[]): JobSample[] =>
 
 export const promptKey = ({ prompt }: Pick<JobSample, "prompt">): string => JSON.stringify(prompt);
 
-/** Of several earlier answers in one step, the one with the highest reward. */
+/** The answer with the highest reward among those to this prompt. */
 export function bestOf(samples: readonly JobSample[], prompt: string): JobSample | undefined {
   const same = samples.filter((sample) => promptKey(sample) === prompt);
   const score = ({ reward }: JobSample) => reward ?? Number.NEGATIVE_INFINITY;

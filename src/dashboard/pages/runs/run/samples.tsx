@@ -1,4 +1,4 @@
-/** What the model wrote in a step, best advantage first. The step is in the address; arrow keys move it. */
+/** The answers of the model in a step, best advantage first. The step is in the address; arrow keys move it. */
 import { useEffect, useState } from "preact/hooks";
 import { messageOf } from "../../../data/api.ts";
 import { count, number } from "../../../data/format.ts";

@@ -1,4 +1,4 @@
-/** What the run was made of: settings, checkpoints, energy, and what is needed to repeat it. */
+/** The side of the run page: settings, checkpoints, energy, and the lock that repeats the run. */
 import { useState } from "preact/hooks";
 import { bytes, count, money, NONE, number, plural, words } from "../../../data/format.ts";
 import type { Page as ListPage, Resource } from "../../../data/resource.ts";
@@ -153,7 +153,7 @@ export function Energy({ job, points }: { job: TrainingJob; points: readonly Poi
   );
 }
 
-/** What is needed to repeat the run. */
+/** Everything that is needed to repeat the run. */
 export const Lock = ({ job: { id, lock } }: { job: TrainingJob }) => (
   <Card
     title="Lock"
