@@ -69,9 +69,10 @@ export async function lookBack(
 }
 
 /** The earlier answers by prompt. `isDone`: the search has ended. */
-export function useEarlier(id: string, step: number, samples: readonly JobSample[] | undefined) {
+export function useEarlier(id: string, samples: readonly JobSample[] | undefined) {
   const [state, setState] = useState<{ of: string; found: ReadonlyMap<string, JobSample>; isDone: boolean }>();
-  const of = `${id} ${step} ${samples?.length ?? 0}`;
+  const step = samples?.[0]?.step ?? 0; // not of the slider: it moves before its samples are there
+  const of = `${id} ${step}`;
   useEffect(() => {
     if (!samples || samples.length === 0) return;
     let isStopped = false;

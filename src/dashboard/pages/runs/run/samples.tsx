@@ -17,7 +17,7 @@ export function Samples({ job }: { job: TrainingJob }) {
   const isPinned = pinned !== undefined;
   const step = pinned ?? last;
   const { samples, error } = useSamples(job.id, step);
-  const earlier = useEarlier(job.id, step, samples);
+  const earlier = useEarlier(job.id, samples);
   useArrows(last);
   return (
     <Card
