@@ -18,7 +18,7 @@ type ChartsProps = { points: readonly Point[]; alarms: readonly Alarm[]; isEnded
 /** The large curve with the list of alarms. */
 export function MainChart({ points, alarms, isEnded }: ChartsProps) {
   const main = useMemo(() => mainPlot(points), [points]);
-  if (!main) return <Card title="Curves">{isEnded ? <NoCurve /> : <Waiting />}</Card>;
+  if (!main) return isEnded ? <NoCurve /> : <Waiting />;
   return (
     <Card
       title={main.title}
@@ -100,10 +100,15 @@ const Alarms = ({ alarms }: { alarms: readonly Alarm[] }) =>
     </ul>
   );
 
-const NoCurve = () => <p class="muted">The run ended before its first step, so it has no curves.</p>;
+const NoCurve = () => (
+  <Card title="Curves">
+    <p class="muted">The run ended before its first step, so it has no curves.</p>
+  </Card>
+);
+
+/** As high as the curve that follows, so that nothing moves when it comes. */
 const Waiting = () => (
-  <div class="stack">
-    <p class="muted">The curves begin with the first step.</p>
-    <Skeleton height={MAIN_PX - 40} />
-  </div>
+  <Card title="Curves" note="they begin with the first step">
+    <Skeleton height={MAIN_PX} />
+  </Card>
 );

@@ -1,4 +1,4 @@
-import { duration, money, number, percent, plural } from "../../../data/format.ts";
+import { duration, money, NONE, number, percent, plural } from "../../../data/format.ts";
 import { type Page as ListPage, useResource } from "../../../data/resource.ts";
 import { Stat } from "../../../kit/card.tsx";
 import { ErrorBox, Page as Frame, Loaded, Skeleton } from "../../../kit/page.tsx";
@@ -50,18 +50,18 @@ function Run({ id }: { id: string }) {
     <Frame
       title={known.output_name}
       beside={<State status={known.status} detail={detailOf(known)} />}
-      purpose={`${methodName(known.method)} of ${known.base_model}`}
+      purpose={(!known.error && reasonOf(known)) || `${methodName(known.method)} of ${known.base_model}`}
       above={above}
       actions={<Actions job={known} checkpoints={saved} points={points ?? []} events={events.data?.data ?? []} />}
     >
       <div class="grid">
-        {reasonOf(known) && <p class={`runs-reason ${known.error ? "bad" : ""}`}>{reasonOf(known)}</p>}
+        {known.error && <p class="runs-reason bad">{known.error.message}</p>}
         <Stats job={known} points={points ?? []} />
         {error && <ErrorBox error={error} />}
         <div class="grid two runs-run">
           <div class="grid">
             <MainChart points={points ?? []} alarms={alarms} isEnded={isOver(known.status)} />
-            {known.method === "grpo" && step > 0 && <Samples job={known} />}
+            {known.method === "grpo" && (step > 0 || !isOver(known.status)) && <Samples job={known} />}
             <Panels points={points ?? []} alarms={alarms} />
             <Log lines={log} id={id} isOver={isOver(known.status)} />
           </div>
@@ -91,6 +91,13 @@ function detailOf({ status, progress: { step, total_steps: total, eta_seconds: l
   return parts.filter(Boolean).join(" · ") || undefined;
 }
 
+/** The metric that shows the progress of a method, and its name. */
+const HEADLINES: Readonly<Record<string, readonly [key: string, label: string]>> = {
+  grpo: ["reward", "Reward"],
+  sft: ["loss", "Loss"],
+  dpo: ["rewards/margins", "Reward margin"],
+};
+
 function Stats({ job, points }: { job: TrainingJob; points: readonly Point[] }) {
   const change = (key: string, lessIsBetter = false) => {
     const ends = endsOf(points, key);
@@ -100,33 +107,21 @@ function Stats({ job, points }: { job: TrainingJob; points: readonly Point[] }) 
     return { value: number(ends.last), change: `${by > 0 ? "+" : ""}${number(by)}`, tone };
   };
   const last = (key: string) => endsOf(points, key)?.last;
-  const headline = job.headline_metric;
+  const [name, label] = HEADLINES[job.method] ?? [];
   const right = last("mean_token_accuracy") ?? last("rewards/accuracies");
+  const has = (key: string) => last(key) !== undefined;
   return (
     <div class="grid stats">
-      {headline && (
-        <Stat
-          label={headline.name === "reward" ? "Reward" : headline.name === "loss" ? "Loss" : "Reward margin"}
-          {...{ value: number(headline.value), ...change(headline.name, headline.name === "loss") }}
-        />
-      )}
-      {last("eval_reward") !== undefined && (
-        <Stat label="Reward on held-out rows" {...{ value: "", ...change("eval_reward") }} />
-      )}
+      {name && label && <Stat label={label} {...{ value: NONE, ...change(name, name === "loss") }} />}
+      {has("eval_reward") && <Stat label="Reward on held-out rows" {...{ value: NONE, ...change("eval_reward") }} />}
       {right !== undefined && <Stat label="Right" value={percent(right, 1)} />}
-      {last("kl") !== undefined && <Stat label="KL to base" value={number(last("kl"))} />}
-      {last("completions/mean_length") !== undefined && (
+      {has("kl") && <Stat label="KL to base" value={number(last("kl"))} />}
+      {job.method === "grpo" && (
         <Stat label="Answer length" value={number(last("completions/mean_length"))} change="tokens" />
       )}
-      {last("tokens_per_second") !== undefined && (
-        <Stat label="Speed" value={number(last("tokens_per_second"))} change="tokens/s" />
-      )}
+      {name && <Stat label="Speed" value={number(last("tokens_per_second"))} change="tokens/s" />}
       <Stat label="Cost" value={money(job.cost_usd)} />
-      <Stat
-        label="Energy"
-        value={job.energy_wh === null ? "–" : number(job.energy_wh)}
-        change={job.energy_wh === null ? "not measured" : "Wh"}
-      />
+      <Stat label="Energy" value={number(job.energy_wh)} change={job.energy_wh === null ? "not measured" : "Wh"} />
     </div>
   );
 }

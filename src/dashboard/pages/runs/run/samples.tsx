@@ -16,7 +16,7 @@ export function Samples({ job }: { job: TrainingJob }) {
   const pinned = stepOf(last);
   const isPinned = pinned !== undefined;
   const step = pinned ?? last;
-  const { samples, error } = useSamples(job.id, step);
+  const { samples, error } = useSamples(job.id, job.progress.step === 0 ? 0 : step);
   const earlier = useEarlier(job.id, samples);
   useArrows(last);
   return (
@@ -56,10 +56,11 @@ function stepOf(last: number): number | undefined {
   return Number.isInteger(wanted) && wanted >= 1 ? Math.min(wanted, last) : undefined;
 }
 
-/** The samples of the step before stay visible until those of the next one are there. */
+/** The samples of the step before stay visible until those of the next one are there. Step 0: there is none yet. */
 function useSamples(id: string, step: number) {
   const [state, setState] = useState<{ of: string; samples?: readonly JobSample[]; error?: string }>();
   useEffect(() => {
+    if (step === 0) return;
     let isLeft = false;
     samplesOf(id, step).then(
       (samples) => isLeft || setState({ of: id, samples }),
