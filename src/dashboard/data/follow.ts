@@ -14,7 +14,10 @@ export type FollowOptions = {
 const FIRST_WAIT_MS = 500;
 const LONGEST_WAIT_MS = 15_000;
 
-/** Returns the function that stops. A stream that breaks is opened again with the id of its last message. */
+/**
+ * Returns the function that stops. A stream that breaks is opened again with the id of its last message. It is closed when
+ * the reader leaves the page: the browser keeps such pages for its back button, and allows six connections in all.
+ */
 export function follow(
   path: string,
   { onMessage, onState = () => {}, isOver = () => false }: FollowOptions,
@@ -23,7 +26,10 @@ export function follow(
   let lastId: string | undefined;
   const attempt = async () => {
     const headers = lastId === undefined ? {} : { "last-event-id": lastId };
-    const response = await send(path, { headers: { accept: "text/event-stream", ...headers }, signal: stop.signal });
+    const leave = new AbortController();
+    addEventListener("pagehide", () => leave.abort(), { signal: stop.signal, once: true });
+    const signal = AbortSignal.any([stop.signal, leave.signal]);
+    const response = await send(path, { headers: { accept: "text/event-stream", ...headers }, signal });
     onState("live");
     const parse = sseParser((message) => {
       if (message.id !== undefined) lastId = message.id;
