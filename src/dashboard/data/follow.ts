@@ -66,13 +66,14 @@ function pause(ms: number, signal: AbortSignal): Promise<void> {
     const done = () => {
       clearTimeout(timer);
       removeEventListener("online", done);
-      document.removeEventListener("visibilitychange", done);
+      document.removeEventListener("visibilitychange", shown);
       signal.removeEventListener("abort", done);
       resolve();
     };
+    const shown = () => document.hidden || done();
     const timer = setTimeout(done, ms);
     addEventListener("online", done);
-    document.addEventListener("visibilitychange", done);
+    document.addEventListener("visibilitychange", shown);
     signal.addEventListener("abort", done);
   });
 }
