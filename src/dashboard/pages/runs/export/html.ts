@@ -1,6 +1,6 @@
 /** One run as one HTML file: no code, no request, works from a disk. Its figures are in it as JSON too. */
 import { bytes, count, duration, exactTime, money, NONE, number, words } from "../../../data/format.ts";
-import { type Alarm, alarmsOf, mainPlot, type Plot, panelsOf, rewardParts } from "../panels.ts";
+import { type Alarm, alarmsOf, constantOf, mainPlot, type Plot, panelsOf, rewardParts } from "../panels.ts";
 import { endsOf } from "../series.ts";
 import type { JobCheckpoint, JobEvent, JobSample, Point, TrainingJob } from "../types.ts";
 import { STYLE } from "./style.ts";
@@ -61,8 +61,11 @@ function figureOf(plot: Plot, alarms: readonly Alarm[], size: typeof LARGE, isNa
     ({ label, token }) => `<span><i class="${token.slice(2)}"></i>${escaped(label)}</span>`,
   );
   if (plot.bandLabel) legend.push(`<span>band: ${escaped(plot.bandLabel)}</span>`);
+  const constant = constantOf(plot);
+  const picture =
+    constant === undefined ? svgOf(plot, alarms, size) : `<p>${escaped(number(constant))} in every step</p>`;
   const caption = `${isNamed ? `<b>${escaped(plot.title)}</b>` : ""}${legend.length > 1 ? legend.join("") : ""}`;
-  return `<figure><figcaption>${caption}</figcaption>${svgOf(plot, alarms, size)}</figure>`;
+  return `<figure><figcaption>${caption}</figcaption>${picture}</figure>`;
 }
 
 const alarmList = (alarms: readonly Alarm[]) =>

@@ -7,7 +7,9 @@ import type { Values } from "../series.ts";
 export const escaped = (text: string): string => text.replaceAll(/[&<>"']/g, (char) => `&#${char.charCodeAt(0)};`);
 
 export type Size = { width: number; height: number };
-const LEFT = 46;
+const LEFT = 58;
+/** Narrower pictures have no room for the words of marks. */
+const WIDE = 600;
 const [RIGHT, TOP, BOTTOM] = [10, 10, 22];
 
 type Scale = { x: (value: number) => number; y: (value: number) => number; low: number; high: number };
@@ -53,7 +55,7 @@ function gridOf(scale: Scale, x: readonly number[], { width, height }: Size): st
   const steps = [0, 0.5, 1].map((share) => scale.low + share * (scale.high - scale.low));
   const rows = steps.map((value) => {
     const y = scale.y(value).toFixed(1);
-    return `<path class="g" d="M${LEFT},${y}H${width - RIGHT}"/><text x="${LEFT - 6}" y="${y}" dy="4" text-anchor="end">${escaped(number(value))}</text>`;
+    return `<path class="g" d="M${LEFT},${y}H${width - RIGHT}"/><text x="${LEFT - 6}" y="${y}" dy="4" text-anchor="end">${escaped(number(value, 2))}</text>`;
   });
   const [first, last] = [x[0] ?? 0, x.at(-1) ?? 0];
   const at = (value: number, anchor: string) =>
@@ -85,6 +87,9 @@ function markOf({ step, type, message }: Alarm, scale: Scale, { width, height }:
   const at = scale.x(step);
   if (at < LEFT || at > width - RIGHT) return "";
   const [anchor, shift] = at > width * 0.7 ? ["end", -5] : ["start", 5];
-  const text = `<text class="w" x="${(at + shift).toFixed(1)}" y="${TOP + 10}" text-anchor="${anchor}">${escaped(shortAlarm(type))}</text>`;
+  const text =
+    width < WIDE
+      ? ""
+      : `<text class="w" x="${(at + shift).toFixed(1)}" y="${TOP + 10}" text-anchor="${anchor}">${escaped(shortAlarm(type))}</text>`;
   return `<g><title>${escaped(message)}</title><path class="m" d="M${at.toFixed(1)},${TOP}V${height - BOTTOM}"/>${text}</g>`;
 }
