@@ -28,7 +28,7 @@ export function optionsOf(latest: Latest, width: number, height: number, colour:
   return {
     ...{ width, height, series: lines, bands },
     legend: { show: false },
-    padding: [12, 8, 0, 0],
+    padding: [12, 18, 0, 0],
     cursor: {
       ...(sync === undefined ? {} : { sync: { key: sync } }),
       drag: { x: true, y: false },

@@ -55,7 +55,7 @@ const When = ({ job }: { job: TrainingJob }) => {
 };
 
 /** The headline metric of the run by step. It is loaded again with each new step. */
-function Curve({ job: { id, headline_metric: metric, status, progress } }: { job: TrainingJob }) {
+export function Curve({ job: { id, headline_metric: metric, status, progress } }: { job: TrainingJob }) {
   const key = metric?.name ?? "reward";
   const path = `/v1/training_jobs/${id}/metrics?keys=${encodeURIComponent(key)}&max_points=100`;
   const wanted = progress.step > 0 ? path : null;

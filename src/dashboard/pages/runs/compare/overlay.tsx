@@ -1,0 +1,64 @@
+/** The same curve of several runs in one chart. */
+import { useMemo } from "preact/hooks";
+import { Card } from "../../../kit/card.tsx";
+import { Chart } from "../../../kit/chart/chart.tsx";
+import { Empty } from "../../../kit/page.tsx";
+import { type Axis, columnsOf, curveOf, joined, positionsOf } from "../series.ts";
+import type { Point, TrainingJob } from "../types.ts";
+
+export type Run = { job: TrainingJob; points: readonly Point[]; token: string };
+
+const UNITS: Readonly<Record<Axis, string>> = { step: "step", time: "seconds", tokens: "tokens" };
+const CURVES: readonly (readonly [key: string, title: string])[] = [
+  ["reward", "Reward"],
+  ["eval_reward", "Reward on held-out rows"],
+  ["loss", "Loss"],
+  ["kl", "KL to base"],
+  ["entropy", "Entropy"],
+  ["grad_norm", "Gradient norm"],
+  ["completions/mean_length", "Length in tokens"],
+  ["completions/clipped_ratio", "Share cut off"],
+  ["mean_token_accuracy", "Token accuracy"],
+  ["rewards/margins", "Reward margin"],
+  ["tokens_per_second", "Tokens a second"],
+];
+
+type OverlayProps = { runs: readonly Run[]; axis: Axis };
+
+export function Overlay({ runs, axis }: OverlayProps) {
+  const positions = useMemo(
+    () => runs.map(({ job, points }) => positionsOf(points, axis, job.started_at)),
+    [runs, axis],
+  );
+  const shown = CURVES.filter(([key]) => runs.some(({ points }) => columnsOf(points).has(key)));
+  if (shown.length === 0) return <Empty title="No curves yet">None of these runs has finished a step.</Empty>;
+  return (
+    <div class="grid half">
+      {shown.map(([key, title]) => (
+        <Card key={key} title={title}>
+          <Curves curve={key} title={title} runs={runs} axis={axis} positions={positions} />
+        </Card>
+      ))}
+    </div>
+  );
+}
+
+type CurvesProps = OverlayProps & { curve: string; title: string; positions: readonly (readonly number[])[] };
+
+function Curves({ curve, title, runs, axis, positions }: CurvesProps) {
+  const { x, series } = useMemo(() => {
+    const having = runs.flatMap((run, i) => {
+      const found = curveOf(run.points, curve, positions[i] ?? []);
+      return found ? [{ run, found }] : [];
+    });
+    const { x, columns } = joined(having.map(({ found }) => found));
+    const lineOf = ({ job, token }: Run, i: number) => ({ label: labelOf(job, runs), values: columns[i] ?? [], token });
+    return { x, series: having.map(({ run }, i) => lineOf(run, i)) };
+  }, [runs, curve, positions]);
+  const label = `${title} by ${UNITS[axis]}`;
+  return <Chart label={label} x={x} series={series} height={220} xLabel={UNITS[axis]} sync={`compare ${axis}`} />;
+}
+
+/** Runs of the same name are told apart by the end of their id. */
+export const labelOf = ({ id, output_name: name }: TrainingJob, runs: readonly Run[]): string =>
+  runs.filter(({ job }) => job.output_name === name).length > 1 ? `${name} ${id.slice(-4)}` : name;

@@ -1,0 +1,132 @@
+/** Several runs over each other, by step, time or tokens, and the settings in which they differ. */
+import { useEffect, useState } from "preact/hooks";
+import { ApiError, api, messageOf } from "../../../data/api.ts";
+import { type Page as ListPage, useResource } from "../../../data/resource.ts";
+import { IconButton } from "../../../kit/button.tsx";
+import { SelectField } from "../../../kit/field.tsx";
+import { Empty, ErrorBox, Page as Frame, Skeleton } from "../../../kit/page.tsx";
+import { queryOf, setQuery } from "../../../shell/router.ts";
+import type { Axis } from "../series.ts";
+import { isOver, type JobMetrics, jobPath, type TrainingJob } from "../types.ts";
+import { Overlay, type Run } from "./overlay.tsx";
+import { Settings, Summary } from "./settings.tsx";
+
+const MOST = 6;
+const EVERY_MS = 3_000;
+const AXES: readonly (readonly [Axis, string])[] = [
+  ["step", "Step"],
+  ["time", "Time"],
+  ["tokens", "Tokens"],
+];
+
+export function Page() {
+  const ids = [...new Set((queryOf("ids") ?? "").split(",").filter(Boolean))].slice(0, MOST);
+  const axis = AXES.find(([value]) => value === queryOf("x"))?.[0] ?? "step";
+  const { runs, error, refresh } = useRuns(ids);
+  const isLoading = !error && !runs && ids.length > 0;
+  const change = (next: readonly string[]) => setQuery({ ids: next.join() });
+  return (
+    <Frame
+      title="Compare runs"
+      purpose="The same curves over each other, and what differs in the settings."
+      above={[["Runs", "/runs"]]}
+    >
+      <div class="grid">
+        {isLoading ? (
+          <Skeleton height={600} />
+        ) : (
+          <div class="runs-picked">
+            {ids.map((id, i) => (
+              <span key={id}>
+                <i style={{ background: `var(--c${i + 1})` }} />
+                <a href={`/runs/${id}`}>{runs?.find(({ job }) => job.id === id)?.job.output_name ?? id}</a>
+                <IconButton
+                  icon="close"
+                  label="Remove from the comparison"
+                  onClick={() => change(ids.filter((each) => each !== id))}
+                />
+              </span>
+            ))}
+            {ids.length < MOST && <Add ids={ids} onAdd={(id) => change([...ids, id])} />}
+            <span class="fill" />
+            <AxisChoice axis={axis} />
+          </div>
+        )}
+        {error && <ErrorBox error={error} retry={refresh} />}
+        {ids.length === 0 && <Empty title="Choose runs to compare">Add two or more runs above.</Empty>}
+        {runs && runs.length > 0 && <Overlay runs={runs} axis={axis} />}
+        {runs && runs.length > 0 && <Summary runs={runs} />}
+        {runs && runs.length > 1 && <Settings runs={runs} />}
+      </div>
+    </Frame>
+  );
+}
+
+/** All runs with their metrics, loaded again while one of them runs. */
+function useRuns(ids: readonly string[]) {
+  const [state, setState] = useState<{ of: string; runs?: Run[]; error?: ApiError }>();
+  const of = ids.join();
+  const load = async () => {
+    try {
+      const runs = await Promise.all(
+        ids.map(async (id, i): Promise<Run> => {
+          const metrics = api<JobMetrics>(`${jobPath(id)}/metrics?max_points=1000`);
+          const job = await api<TrainingJob>(jobPath(id));
+          return { job, points: (await metrics).data, token: `--c${i + 1}` };
+        }),
+      );
+      return { of, runs };
+    } catch (cause) {
+      return { of, error: cause instanceof ApiError ? cause : new ApiError(0, null, messageOf(cause)) };
+    }
+  };
+  useEffect(() => {
+    let isLeft = false;
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    const round = async () => {
+      const next = await load();
+      if (isLeft) return;
+      setState(next);
+      if (next.runs?.some(({ job }) => !isOver(job.status))) timer = setTimeout(() => void round(), EVERY_MS);
+    };
+    void round();
+    return () => {
+      isLeft = true;
+      clearTimeout(timer);
+    };
+  }, [of]);
+  const known = state?.of === of ? state : undefined;
+  return { runs: known?.runs, error: known?.error, refresh: async () => setState(await load()) };
+}
+
+function Add({ ids, onAdd }: { ids: readonly string[]; onAdd: (id: string) => void }) {
+  const { data } = useResource<ListPage<TrainingJob>>("/v1/training_jobs?limit=100", { events: ["job."] });
+  const others = (data?.data ?? []).filter(({ id }) => !ids.includes(id));
+  return (
+    <SelectField
+      label="Add"
+      value=""
+      options={[
+        ["", "Choose a run"],
+        ...others.map(({ id, output_name: name, status }) => [id, `${name} · ${status} · ${id.slice(-6)}`] as const),
+      ]}
+      onChange={(id) => id !== "" && onAdd(id)}
+    />
+  );
+}
+
+const AxisChoice = ({ axis }: { axis: Axis }) => (
+  <fieldset class="runs-choice">
+    <legend class="hidden">Compare by</legend>
+    {AXES.map(([value, shown]) => (
+      <button
+        key={value}
+        type="button"
+        aria-pressed={value === axis}
+        onClick={() => setQuery({ x: value === "step" ? undefined : value })}
+      >
+        {shown}
+      </button>
+    ))}
+  </fieldset>
+);

@@ -1,0 +1,186 @@
+/** The fields of the form. Each shows the fault that the dry run found in it. */
+import type { Dataset } from "../../../../resources/datasets/schema.ts";
+import type { Model } from "../../../../resources/models/schema.ts";
+import type { RewardFunction } from "../../../../resources/reward_functions/schema.ts";
+import { count, number } from "../../../data/format.ts";
+import { type Page as ListPage, useResource } from "../../../data/resource.ts";
+import { Card } from "../../../kit/card.tsx";
+import { SelectField, TextField } from "../../../kit/field.tsx";
+import { type Form, METHODS, type Method, NUMBERS } from "./form.ts";
+
+export type FieldsProps = {
+  form: Form;
+  change: (part: Partial<Form>) => void;
+  faultOf: (pointer: string) => string | undefined;
+};
+
+const SAYS: Readonly<Record<Method, string>> = {
+  grpo: "GRPO: learn from a reward",
+  sft: "SFT: learn from examples",
+  dpo: "DPO: learn from preferred answers",
+};
+
+type Options = readonly (readonly [string, string])[];
+
+/** The choice, also if the list does not have it (yet). */
+const withChoice = (options: Options, value: string): Options =>
+  value === "" || options.some(([each]) => each === value) ? options : [...options, [value, value]];
+
+export function Basics({ form, change, faultOf }: FieldsProps) {
+  const models = useResource<ListPage<Model>>("/v1/models?registry=true&limit=100", { events: ["model."] });
+  const datasets = useResource<ListPage<Dataset>>("/v1/datasets?limit=100", { events: ["dataset."] });
+  const trainable = (models.data?.data ?? []).filter(({ type, status }) => type !== "adapter" && status === "ready");
+  const rows: Options = (datasets.data?.data ?? []).map(({ id, name, num_rows: n }) => [
+    id,
+    n === null ? name : `${name} · ${count(n)} rows`,
+  ]);
+  return (
+    <Card title="What to train">
+      <div class="runs-form">
+        <SelectField
+          label="Base model"
+          value={form.model}
+          options={withChoice(
+            [["", "Choose a model"], ...trainable.map(({ name }) => [name, name] as const)],
+            form.model,
+          )}
+          onChange={(model) => change({ model })}
+          error={faultOf("/base_model")}
+        />
+        <SelectField
+          label="Method"
+          value={form.method}
+          options={METHODS.map((method) => [method, SAYS[method]] as const)}
+          onChange={(method) => change({ method })}
+          error={faultOf("/method")}
+        />
+        <SelectField
+          label="Dataset"
+          value={form.dataset}
+          options={withChoice([["", "Choose a dataset"], ...rows], form.dataset)}
+          onChange={(dataset) => change({ dataset })}
+          error={faultOf("/dataset")}
+          hint={rows.length === 0 && datasets.data ? "No dataset yet: upload one first." : undefined}
+        />
+        <SelectField
+          label="Held-out rows"
+          value={form.evalDataset}
+          options={withChoice([["", "None"], ...rows], form.evalDataset)}
+          onChange={(evalDataset) => change({ evalDataset })}
+          error={faultOf("/eval_dataset")}
+        />
+        <div class="all">
+          {" "}
+          <TextField
+            label="Name"
+            value={form.name}
+            onInput={(name) => change({ name })}
+            error={faultOf("/output_name")}
+            hint="of the model that the run makes"
+          />
+        </div>
+      </div>
+    </Card>
+  );
+}
+
+export function Reward({ form, change, faultOf, canKeep }: FieldsProps & { canKeep: boolean }) {
+  const library = useResource<ListPage<RewardFunction>>("/v1/reward_functions/library");
+  const own = useResource<ListPage<RewardFunction>>("/v1/reward_functions?latest=true&limit=100", {
+    events: ["reward_function."],
+  });
+  const usable = [...(own.data?.data ?? []), ...(library.data?.data ?? [])].filter(
+    ({ status }) => status !== "invalid",
+  );
+  const chosen = usable.find(({ id }) => id === form.reward);
+  const options: Options = [
+    ...(canKeep ? ([["keep", "As in the cloned run"]] as const) : []),
+    ["code", "Code, written here"],
+    ...usable.map(
+      ({ id, name, version, builtin }) => [id, builtin ? `${name} (built in)` : `${name}, version ${version}`] as const,
+    ),
+  ];
+  return (
+    <Card title="Reward">
+      <div class="stack">
+        <SelectField
+          label="Reward function"
+          value={form.reward}
+          options={withChoice(options, form.reward)}
+          onChange={(reward) => change({ reward })}
+          error={faultOf("/reward_functions")}
+          hint={chosen?.description}
+        />
+        {form.reward === "code" && (
+          <TextField
+            label="Reward code"
+            value={form.code}
+            onInput={(code) => change({ code })}
+            rows={9}
+            mono
+            error={faultOf("/reward_source")}
+            hint="Python or TypeScript. It gets the answers and the columns of the rows, and returns one number for each."
+          />
+        )}
+      </div>
+    </Card>
+  );
+}
+
+type NumbersProps = FieldsProps & { resolved: Readonly<Record<string, unknown>> | null | undefined };
+
+export function Numbers({ form, change, faultOf, resolved }: NumbersProps) {
+  const automatic = (name: string) => {
+    const value = resolved?.[name];
+    return typeof value === "number" && !form.numbers[name] ? `automatic: ${number(value)}` : undefined;
+  };
+  return (
+    <Card title="How" note="empty fields are automatic">
+      <div class="runs-form three">
+        {NUMBERS.filter(({ methods }) => methods.includes(form.method)).map(({ name, label, hint }) => (
+          <TextField
+            key={name}
+            label={label}
+            value={form.numbers[name] ?? ""}
+            onInput={(text) => change({ numbers: { ...form.numbers, [name]: text } })}
+            error={faultOf(`/hyperparameters/${name}`)}
+            hint={automatic(name) ?? hint}
+          />
+        ))}
+        <TextField
+          label="LoRA rank"
+          value={form.rank}
+          onInput={(rank) => change({ rank })}
+          error={faultOf("/lora/r")}
+          hint="0 trains all weights"
+        />
+        <TextField
+          label="Seed"
+          value={form.seed}
+          onInput={(seed) => change({ seed })}
+          error={faultOf("/seed")}
+          hint="empty: random"
+        />
+        <TextField
+          label="Most to spend"
+          value={form.maxCost}
+          onInput={(maxCost) => change({ maxCost })}
+          error={faultOf("/max_cost_usd")}
+          hint="in dollars; empty: no limit"
+        />
+        <div class="all">
+          <TextField
+            label="More hyperparameters"
+            value={form.more}
+            onInput={(more) => change({ more })}
+            rows={3}
+            mono
+            placeholder='{"temperature": 0.9, "lr_scheduler_type": "cosine"}'
+            error={faultOf("/hyperparameters")}
+            hint="JSON with the names of TRL"
+          />
+        </div>
+      </div>
+    </Card>
+  );
+}

@@ -1,0 +1,90 @@
+/** A new run, or one like another (`?from=job_…`). It is tried out while you type. */
+import { useEffect, useState } from "preact/hooks";
+import { api } from "../../../data/api.ts";
+import { useResource } from "../../../data/resource.ts";
+import { Button } from "../../../kit/button.tsx";
+import { Page as Frame, Loaded, Skeleton } from "../../../kit/page.tsx";
+import { navigate, queryOf } from "../../../shell/router.ts";
+import { attempt } from "../../../shell/toasts.tsx";
+import { jobPath, type TrainingJob } from "../types.ts";
+import { DryRunCard, type Fault, faultAt, useDryRun } from "./dry_run.tsx";
+import { Basics, Numbers, Reward } from "./fields.tsx";
+import { bodyOf, EMPTY, type Form, formOf, METHODS, NUMBERS } from "./form.ts";
+
+export function Page() {
+  const from = queryOf("from");
+  const source = useResource<TrainingJob>(from === undefined ? null : jobPath(from));
+  if (from === undefined) return <NewRun start={startOf()} source={undefined} />;
+  return source.data ? (
+    <NewRun key={from} start={formOf(source.data)} source={source.data} />
+  ) : (
+    <Frame title="New run" above={[["Runs", "/runs"]]}>
+      <Loaded of={source} skeleton={<Skeleton height={600} />}>
+        {() => null}
+      </Loaded>
+    </Frame>
+  );
+}
+
+/** The address may name the model, the dataset and the method. */
+const startOf = (): Form => ({
+  ...EMPTY,
+  ...{ model: queryOf("model") ?? "", dataset: queryOf("dataset") ?? "", reward: queryOf("reward") ?? EMPTY.reward },
+  method: METHODS.find((method) => method === queryOf("method")) ?? EMPTY.method,
+});
+
+function NewRun({ start, source }: { start: Form; source: TrainingJob | undefined }) {
+  const [form, setForm] = useState(start);
+  useEffect(() => setForm(start), [source?.id]);
+  const change = (part: Partial<Form>) => setForm((before) => ({ ...before, ...part }));
+  const made = bodyOf(form, source?.id);
+  const isComplete = form.model !== "" && form.dataset !== "";
+  const body = "body" in made ? made.body : undefined;
+  const dry = useDryRun(isComplete ? body : undefined);
+  const own: Fault[] =
+    "faults" in made ? Object.entries(made.faults).map(([param, message]) => ({ param, message })) : [];
+  const faults = [...own, ...dry.faults];
+  const fields = { form, change, faultOf: (pointer: string) => faultAt(faults, pointer) };
+  const create = async () => {
+    const job = await attempt(() => api<TrainingJob>("/v1/training_jobs", { method: "POST", body }), "Queued");
+    if (job) navigate(`/runs/${job.id}`);
+  };
+  return (
+    <Frame
+      title={source ? `New run like ${source.output_name}` : "New run"}
+      purpose="Nothing starts before you press Start. The dry run beside the form costs nothing."
+      above={[["Runs", "/runs"]]}
+      actions={
+        <Button
+          kind="primary"
+          icon="play"
+          disabled={!isComplete || body === undefined || dry.faults.length > 0}
+          onClick={create}
+        >
+          Start
+        </Button>
+      }
+    >
+      <div class="grid two runs-new">
+        <div class="grid">
+          <Basics {...fields} />
+          {form.method === "grpo" && <Reward {...fields} canKeep={source !== undefined} />}
+          <Numbers {...fields} resolved={dry.answer?.resolved_hyperparameters} />
+        </div>
+        <DryRunCard run={dry} others={faults.filter(({ param }) => !hasField(param))} isComplete={isComplete} />
+      </div>
+    </Frame>
+  );
+}
+
+const FIELDS: readonly string[] = [
+  ...["/base_model", "/method", "/dataset", "/eval_dataset", "/output_name", "/reward_functions", "/reward_source"],
+  ...[
+    "/lora/r",
+    "/seed",
+    "/max_cost_usd",
+    "/hyperparameters",
+    ...NUMBERS.map(({ name }) => `/hyperparameters/${name}`),
+  ],
+];
+const hasField = (param: string | null) => param !== null && FIELDS.includes(param);

@@ -1,0 +1,177 @@
+/** The curves of a run, in groups. The run page, the comparison and the exported file follow this table. */
+import { bandOf, columnsOf, curveOf, joined, stepsOf, type Values } from "./series.ts";
+import type { JobEvent, Point } from "./types.ts";
+
+type Line = { key: string; label: string; token: string };
+type PlotSpec = {
+  title: string;
+  lines: readonly Line[];
+  /** Key of the standard deviation around the first line, or keys of the low and the high edge. */
+  band?: { spread: string } | { low: string; high: string };
+  /** Meaning of the band, for the legend. */
+  bandLabel?: string;
+  log?: boolean;
+};
+export type PanelSpec = { title: string; plots: readonly PlotSpec[] };
+
+const line = (key: string, label: string, token = "--c1"): Line => ({ key, label, token });
+const one = (title: string, key: string, token = "--c1"): PlotSpec => ({ title, lines: [line(key, title, token)] });
+
+/** The large curve, by method. The first one with data is shown. */
+export const MAIN: readonly PlotSpec[] = [
+  {
+    ...{ title: "Reward", bandLabel: "± one standard deviation", band: { spread: "reward_std" } },
+    lines: [line("reward", "mean"), line("eval_reward", "held out", "--c3")],
+  },
+  {
+    title: "Reward margin",
+    lines: [
+      line("rewards/margins", "margin"),
+      line("rewards/chosen", "chosen", "--c3"),
+      line("rewards/rejected", "rejected", "--c4"),
+    ],
+  },
+  { title: "Loss", lines: [line("loss", "training"), line("eval_loss", "held out", "--c3")] },
+];
+
+export const PANELS: readonly PanelSpec[] = [
+  {
+    title: "Learning",
+    plots: [
+      one("Loss", "loss"),
+      one("KL to base", "kl", "--c2"),
+      one("Learning rate", "learning_rate", "--c5"),
+      one("Groups of equal reward", "frac_reward_zero_std", "--c6"),
+      one("Token accuracy", "mean_token_accuracy", "--c3"),
+      one("Pairs ranked right", "rewards/accuracies", "--c3"),
+    ],
+  },
+  {
+    title: "Stability",
+    plots: [
+      one("Gradient norm", "grad_norm"),
+      {
+        title: "Clipped tokens",
+        lines: [
+          line("clip_ratio/region_mean", "all"),
+          line("clip_ratio/high_mean", "high", "--c2"),
+          line("clip_ratio/low_mean", "low", "--c3"),
+        ],
+      },
+      one("Entropy", "entropy", "--c3"),
+      {
+        ...{ title: "Ratio to sampler", bandLabel: "lowest to highest" },
+        lines: [line("sampling/importance_sampling_ratio/mean", "mean", "--c4")],
+        band: { low: "sampling/importance_sampling_ratio/min", high: "sampling/importance_sampling_ratio/max" },
+      },
+    ],
+  },
+  {
+    title: "Completions",
+    plots: [
+      {
+        ...{ title: "Length in tokens", bandLabel: "shortest to longest" },
+        lines: [line("completions/mean_length", "mean")],
+        band: { low: "completions/min_length", high: "completions/max_length" },
+      },
+      one("Share cut off", "completions/clipped_ratio", "--c2"),
+      one("Without a reward", "errored_rollouts", "--c4"),
+    ],
+  },
+  {
+    title: "Speed",
+    plots: [
+      {
+        title: "Tokens a second",
+        lines: [line("tokens_per_second", "training"), line("rollout_tokens_per_second", "sampling", "--c3")],
+      },
+      one("Seconds a step", "step_time", "--c5"),
+      one("Reward latency p95 (s)", "reward_latency_p95", "--c2"),
+      one("Peak GPU memory (bytes)", "gpu_memory_peak_bytes", "--c6"),
+    ],
+  },
+];
+
+export type PlotSeries = {
+  label: string;
+  values: Values;
+  token: string;
+  band?: { low: Values; high: Values } | undefined;
+};
+export type Plot = { title: string; x: readonly number[]; series: PlotSeries[]; bandLabel?: string | undefined };
+export type Panel = { title: string; plots: Plot[] };
+
+/** Undefined if the run has none of the metrics. */
+export function plotOf({ title, lines, band, bandLabel }: PlotSpec, points: readonly Point[]): Plot | undefined {
+  const steps = stepsOf(points);
+  const shown = lines.filter(({ key }) => columnsOf(points).has(key));
+  if (shown.length === 0) return undefined;
+  const edges = band ? ("spread" in band ? [band.spread] : [band.low, band.high]) : [];
+  const keys = [...shown.map(({ key }) => key), ...edges];
+  const { x, columns } = joined(keys.map((key) => curveOf(points, key, steps) ?? { x: [], values: [] }));
+  const series = shown.map(({ label, token }, i): PlotSeries => ({ label, values: columns[i] ?? [], token }));
+  const [first] = series;
+  const [low = [], high = []] = columns.slice(shown.length);
+  if (band && first) first.band = "spread" in band ? bandOf(first.values, low) : { low, high };
+  return { title, x, series, ...(band ? { bandLabel } : {}) };
+}
+
+const mainSpec = (points: readonly Point[]): PlotSpec | undefined =>
+  MAIN.find(({ lines }) => lines.some(({ key }) => columnsOf(points).has(key)));
+
+export function mainPlot(points: readonly Point[]): Plot | undefined {
+  const spec = mainSpec(points);
+  return spec && plotOf(spec, points);
+}
+
+/** Without the curve that is shown large, and without panels that have no data. */
+export function panelsOf(points: readonly Point[]): Panel[] {
+  const main = mainSpec(points);
+  return PANELS.map(({ title, plots }) => ({
+    title,
+    plots: plots.flatMap((spec) => (spec.title === main?.title ? [] : (plotOf(spec, points) ?? []))),
+  })).filter(({ plots }) => plots.length > 0);
+}
+
+/** One curve for each reward function, if there are several. */
+export function rewardParts(points: readonly Point[]): Plot | undefined {
+  const names = new Set([...columnsOf(points).keys()].flatMap((key) => /^rewards\/(.+)\/mean$/.exec(key)?.[1] ?? []));
+  if (names.size < 2) return undefined;
+  const lines = [...names].map((name, i) => line(`rewards/${name}/mean`, name, `--c${(i % 6) + 1}`));
+  return plotOf({ title: "Parts of the reward", lines }, points);
+}
+
+/** The value of a plot that never changes; undefined if one does. Such a plot needs no curve. */
+export function constantOf({ series }: Plot): number | undefined {
+  const values = new Set(series.flatMap((each) => each.values).filter((value) => value !== null));
+  const [only] = values;
+  return values.size === 1 ? only : undefined;
+}
+
+export type Alarm = { step: number; type: string; message: string; at: string };
+
+/** Warnings and errors with the step they belong to: the event says it, or the time of the last step before. */
+export function alarmsOf(events: readonly JobEvent[], points: readonly Point[]): Alarm[] {
+  const stepAt = (iso: string) => points.findLast(({ time }) => Date.parse(time) <= Date.parse(iso))?.step;
+  return events
+    .filter(({ level }) => level !== "info")
+    .flatMap(({ type, message, data, created_at: at }) => {
+      const step = typeof data["step"] === "number" ? data["step"] : stepAt(at);
+      return step === undefined ? [] : [{ step, type, message, at }];
+    })
+    .sort((a, b) => a.step - b.step);
+}
+
+/** Few words for a mark on a curve. */
+const SHORT: Readonly<Record<string, string>> = {
+  reward_collapse: "reward collapsed",
+  kl_blow_up: "far from the base model",
+  truncation: "answers cut off",
+  entropy_collapse: "explores little",
+  same_rewards: "all rewards equal",
+  rows_left_out: "rows left out",
+  "job.requeued": "started again",
+  "job.paused": "paused",
+  "job.failed": "failed",
+};
+export const shortAlarm = (type: string): string => SHORT[type] ?? type.replaceAll(/[_.]/g, " ");

@@ -1,0 +1,53 @@
+import { useState } from "preact/hooks";
+import type { Deployment } from "../../../../resources/deployments/schema.ts";
+import { ApiError, api } from "../../../data/api.ts";
+import { Button } from "../../../kit/button.tsx";
+import { Dialog } from "../../../kit/dialog.tsx";
+import { TextField } from "../../../kit/field.tsx";
+import { hasPage, navigate } from "../../../shell/router.ts";
+import { toast } from "../../../shell/toasts.tsx";
+import type { JobCheckpoint, TrainingJob } from "../types.ts";
+
+type DeployProps = { job: TrainingJob; checkpoint: JobCheckpoint | undefined; onClose: () => void };
+
+/** Asks for a name and serves the checkpoint, or without one the result of the run. */
+export function Deploy({ job, checkpoint, onClose }: DeployProps) {
+  const [name, setName] = useState(checkpoint ? `${job.output_name}-step-${checkpoint.step}` : job.output_name);
+  const [error, setError] = useState<string | undefined>(undefined);
+  const deploy = async () => {
+    try {
+      const body = { model: job.id, name, min_replicas: 0, ...(checkpoint ? { checkpoint: checkpoint.id } : {}) };
+      const made = await api<Deployment>("/v1/deployments", { method: "POST", body });
+      toast(`${made.name} starts`);
+      onClose();
+      if (hasPage("/deployments/:id")) navigate(`/deployments/${made.id}`);
+    } catch (cause) {
+      setError(cause instanceof ApiError ? cause.message : String(cause));
+    }
+  };
+  return (
+    <Dialog title={checkpoint ? `Deploy step ${checkpoint.step}` : "Deploy the result"} onClose={onClose}>
+      <form
+        class="stack"
+        onSubmit={(event) => {
+          event.preventDefault();
+          void deploy();
+        }}
+      >
+        <TextField
+          label="Name"
+          value={name}
+          onInput={setName}
+          error={error}
+          hint="Also the model name in chat completions. It is parked while nobody uses it."
+        />
+        <div class="runs-verbs">
+          <Button onClick={onClose}>Cancel</Button>
+          <Button kind="primary" onClick={deploy}>
+            Deploy
+          </Button>
+        </div>
+      </form>
+    </Dialog>
+  );
+}

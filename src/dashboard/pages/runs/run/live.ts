@@ -1,0 +1,104 @@
+/** A run while it runs. Its log stream says when a step is done; then the metrics of the new steps are loaded. */
+import { useEffect, useRef, useState } from "preact/hooks";
+import { ApiError, api, messageOf } from "../../../data/api.ts";
+import { follow } from "../../../data/follow.ts";
+import { type Resource, useResource } from "../../../data/resource.ts";
+import { isOver, type JobMetrics, jobPath, type Point, type TrainingJob } from "../types.ts";
+
+export type LogLine = { seq: number; time: string; stream: "stdout" | "stderr"; line: string };
+export type LiveRun = {
+  job: Resource<TrainingJob>;
+  points: readonly Point[] | undefined;
+  error: ApiError | undefined;
+  log: readonly LogLine[];
+};
+
+const MOST_LINES = 500;
+const MOST_POINTS = 500;
+/** After this many new steps all are read again, thinned by the server. */
+const REREAD_AFTER = 1_000;
+const PAUSE_MS = 400;
+
+export function useLiveRun(id: string): LiveRun {
+  const job = useResource<TrainingJob>(jobPath(id), { events: ["job."] });
+  const [points, setPoints] = useState<readonly Point[] | undefined>(undefined);
+  const [error, setError] = useState<ApiError | undefined>(undefined);
+  const [log, setLog] = useState<readonly LogLine[]>([]);
+  const refresh = useRef(job.refresh);
+  refresh.current = job.refresh;
+
+  useEffect(() => {
+    let known: readonly Point[] = [];
+    let added = 0;
+    let status = "";
+    let stopped = false;
+    const read = async () => {
+      try {
+        const last = added < REREAD_AFTER ? known.at(-1)?.step : undefined;
+        const fresh = await newPoints(id, last);
+        if (stopped) return;
+        known = last === undefined ? fresh : [...known, ...fresh];
+        added = last === undefined ? 0 : added + fresh.length;
+        setPoints(known);
+        setError(undefined);
+      } catch (cause) {
+        if (!stopped) setError(cause instanceof ApiError ? cause : new ApiError(0, null, messageOf(cause)));
+      }
+    };
+    const update = paced(async () => void (await Promise.all([read(), refresh.current()])));
+    const lines: LogLine[] = [];
+    const show = paced(async () => setLog([...lines]), 100);
+    update();
+    const stop = follow(`${jobPath(id)}/logs?tail=${MOST_LINES}&stream=all`, {
+      onMessage: ({ event, data }) => {
+        if (event === "status") status = (JSON.parse(data) as { status: string }).status;
+        if (event !== "log") return update();
+        lines.push(JSON.parse(data) as LogLine);
+        if (lines.length > MOST_LINES) lines.splice(0, lines.length - MOST_LINES);
+        show();
+        if (!isOver(status)) update();
+      },
+      isOver: () => isOver(status),
+    });
+    return () => {
+      stopped = true;
+      stop();
+    };
+  }, [id]);
+  return { job, points, error, log };
+}
+
+/** Measures from the arrival of metrics until their curves are on the screen, as `runs.draw` of the browser's timeline. */
+export function useDrawTime(points: readonly Point[] | undefined) {
+  performance.mark("runs.draw");
+  useEffect(() => {
+    if (points === undefined) return;
+    const frame = requestAnimationFrame(() => performance.measure("runs.draw", "runs.draw")); // uPlot draws in a microtask
+    return () => cancelAnimationFrame(frame);
+  }, [points]);
+}
+
+const newPoints = async (id: string, after: number | undefined): Promise<Point[]> => {
+  const query = after === undefined ? "" : `&from_step=${after + 1}`;
+  return (await api<JobMetrics>(`${jobPath(id)}/metrics?max_points=${MOST_POINTS}${query}`)).data;
+};
+
+/** Calls at once, then at most once in `pause` milliseconds, and always once more after the last request. */
+function paced(call: () => Promise<unknown>, pause = PAUSE_MS): () => void {
+  let isBusy = false;
+  let isWanted = false;
+  const start = async () => {
+    isBusy = true;
+    await call();
+    setTimeout(() => {
+      isBusy = false;
+      if (!isWanted) return;
+      isWanted = false;
+      void start();
+    }, pause);
+  };
+  return () => {
+    if (isBusy) isWanted = true;
+    else void start();
+  };
+}

@@ -1,0 +1,127 @@
+import { duration, money, NONE, number, percent, plural } from "../../../data/format.ts";
+import { type Page as ListPage, useResource } from "../../../data/resource.ts";
+import { Stat } from "../../../kit/card.tsx";
+import { ErrorBox, Page as Frame, Loaded, Skeleton } from "../../../kit/page.tsx";
+import { State } from "../../../kit/pill.tsx";
+import { reasonOf } from "../../home/recent_runs.tsx";
+import type { PageProps } from "../../spec.ts";
+import { methodName } from "../list.tsx";
+import { alarmsOf } from "../panels.ts";
+import { endsOf } from "../series.ts";
+import { isOver, type JobCheckpoint, type JobEvent, jobPath, type Point, type TrainingJob } from "../types.ts";
+import { Actions } from "./actions.tsx";
+import { MainChart, Panels } from "./charts.tsx";
+import { useDrawTime, useLiveRun } from "./live.ts";
+import { Log } from "./log.tsx";
+import { Samples } from "./samples.tsx";
+import { Checkpoints, Energy, Lock, Setup } from "./side.tsx";
+
+export function Page({ params }: PageProps) {
+  const id = params["id"] ?? "";
+  return <Run key={id} id={id} />;
+}
+
+function Run({ id }: { id: string }) {
+  const { job, points, error, log } = useLiveRun(id);
+  const step = job.data?.progress.step ?? 0;
+  const checkpoints = useResource<ListPage<JobCheckpoint>>(`${jobPath(id)}/checkpoints?limit=100`, {
+    ...{ events: ["job."] },
+    ...(job.data && !isOver(job.data.status) ? { everyMs: 3_000 } : {}),
+  });
+  const events = useResource<ListPage<JobEvent>>(`${jobPath(id)}/events?limit=100`, {
+    ...{ events: ["job."] },
+    ...(job.data && !isOver(job.data.status) ? { everyMs: 3_000 } : {}),
+  });
+  const known = job.data;
+  useDrawTime(points);
+  const above = [["Runs", "/runs"]] as const;
+  const isReady = points !== undefined && (checkpoints.data ?? checkpoints.error) && (events.data ?? events.error);
+  if (!known || !(isReady || error))
+    return (
+      <Frame title="Run" above={above}>
+        <Loaded of={job} skeleton={<Waiting />}>
+          {() => null}
+        </Loaded>
+      </Frame>
+    );
+  const alarms = alarmsOf(events.data?.data ?? [], points ?? []);
+  const saved = checkpoints.data?.data ?? [];
+  return (
+    <Frame
+      title={known.output_name}
+      beside={<State status={known.status} detail={detailOf(known)} />}
+      purpose={(!known.error && reasonOf(known)) || `${methodName(known.method)} of ${known.base_model}`}
+      above={above}
+      actions={<Actions job={known} checkpoints={saved} points={points ?? []} events={events.data?.data ?? []} />}
+    >
+      <div class="grid">
+        {known.error && <p class="runs-reason bad">{known.error.message}</p>}
+        <Stats job={known} points={points ?? []} />
+        {error && <ErrorBox error={error} />}
+        <div class="grid two runs-run">
+          <div class="grid">
+            <MainChart points={points ?? []} alarms={alarms} isEnded={isOver(known.status)} />
+            {known.method === "grpo" && (step > 0 || !isOver(known.status)) && <Samples job={known} />}
+            <Panels points={points ?? []} alarms={alarms} />
+            <Log lines={log} id={id} isOver={isOver(known.status)} />
+          </div>
+          <div class="grid">
+            <Setup job={known} />
+            <Checkpoints job={known} checkpoints={checkpoints} />
+            <Energy job={known} points={points ?? []} />
+            <Lock job={known} />
+          </div>
+        </div>
+      </div>
+    </Frame>
+  );
+}
+
+const Waiting = () => (
+  <div class="stack">
+    <Skeleton height={74} />
+    <Skeleton height={620} />
+  </div>
+);
+
+/** "step 25 of 40 · 27 s left" */
+function detailOf({ status, progress: { step, total_steps: total, eta_seconds: left } }: TrainingJob) {
+  if (isOver(status)) return step > 0 ? plural(step, "step") : undefined;
+  const parts = [total > 0 && step > 0 && `step ${step} of ${total}`, left !== null && `${duration(left)} left`];
+  return parts.filter(Boolean).join(" · ") || undefined;
+}
+
+/** The metric that shows the progress of a method, and its name. */
+const HEADLINES: Readonly<Record<string, readonly [key: string, label: string]>> = {
+  grpo: ["reward", "Reward"],
+  sft: ["loss", "Loss"],
+  dpo: ["rewards/margins", "Reward margin"],
+};
+
+function Stats({ job, points }: { job: TrainingJob; points: readonly Point[] }) {
+  const change = (key: string, lessIsBetter = false) => {
+    const ends = endsOf(points, key);
+    if (!ends) return {};
+    const by = ends.last - ends.first;
+    const tone: "good" | "bad" | undefined = by === 0 ? undefined : by > 0 === lessIsBetter ? "bad" : "good";
+    return { value: number(ends.last), change: `${by > 0 ? "+" : ""}${number(by)}`, tone };
+  };
+  const last = (key: string) => endsOf(points, key)?.last;
+  const [name, label] = HEADLINES[job.method] ?? [];
+  const right = last("mean_token_accuracy") ?? last("rewards/accuracies");
+  const has = (key: string) => last(key) !== undefined;
+  return (
+    <div class="grid stats">
+      {name && label && <Stat label={label} {...{ value: NONE, ...change(name, name === "loss") }} />}
+      {has("eval_reward") && <Stat label="Reward on held-out rows" {...{ value: NONE, ...change("eval_reward") }} />}
+      {right !== undefined && <Stat label="Right" value={percent(right, 1)} />}
+      {has("kl") && <Stat label="KL to base" value={number(last("kl"))} />}
+      {job.method === "grpo" && (
+        <Stat label="Answer length" value={number(last("completions/mean_length"))} change="tokens" />
+      )}
+      {name && <Stat label="Speed" value={number(last("tokens_per_second"))} change="tokens/s" />}
+      <Stat label="Cost" value={money(job.cost_usd)} />
+      <Stat label="Energy" value={number(job.energy_wh)} change={job.energy_wh === null ? "not measured" : "Wh"} />
+    </div>
+  );
+}

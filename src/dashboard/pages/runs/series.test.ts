@@ -1,0 +1,48 @@
+import { expect, test } from "bun:test";
+import { bandOf, bridged, curveOf, endsOf, joined, positionsOf } from "./series.ts";
+import type { Point } from "./types.ts";
+
+const point = (step: number, values: Record<string, number>): Point => ({
+  ...{ step, epoch: 0, time: new Date(1_000_000 + step * 2_000).toISOString(), values },
+});
+
+test("a gap of a thinned curve is bridged in proportion to the steps, and the ends stay open", () => {
+  expect(bridged([null, 1, null, null, 4, null], [1, 2, 3, 5, 8, 9])).toEqual([null, 1, 1.5, 2.5, 4, null]);
+  expect(bridged([], [])).toEqual([]);
+  expect(bridged([null, null], [1, 2])).toEqual([null, null]);
+});
+
+test("a band needs the mean and the spread", () => {
+  expect(bandOf([1, 2, null], [0.5, null, 1])).toEqual({ low: [0.5, null, null], high: [1.5, null, null] });
+});
+
+test("points lie at their step, their seconds since the start, or the tokens so far", () => {
+  const points = [point(1, { num_tokens: 10 }), point(2, {}), point(3, { num_tokens: 30 })];
+  expect(positionsOf(points, "step", null)).toEqual([1, 2, 3]);
+  expect(positionsOf(points, "time", null)).toEqual([0, 2, 4]);
+  expect(positionsOf(points, "time", new Date(1_000_000).toISOString())).toEqual([2, 4, 6]);
+  expect(positionsOf(points, "tokens", null)).toEqual([10, 20, 30]);
+  expect(positionsOf([], "time", null)).toEqual([]);
+});
+
+test("curves of different lengths share one axis", () => {
+  const [a, b] = [
+    { x: [1, 3], values: [1, 3] },
+    { x: [2, 3, 4], values: [5, null, 7] },
+  ];
+  expect(joined([a, b])).toEqual({
+    x: [1, 2, 3, 4],
+    columns: [
+      [1, 2, 3, null],
+      [null, 5, 6, 7],
+    ],
+  });
+});
+
+test("a curve has the points of its key alone", () => {
+  const points = [point(1, { loss: 1 }), point(2, { kl: 3 }), point(3, { loss: 2 })];
+  expect(curveOf(points, "loss", [10, 20, 30])).toEqual({ x: [10, 30], values: [1, 2] });
+  expect(curveOf(points, "reward", [10, 20, 30])).toBeUndefined();
+  expect(endsOf(points, "loss")).toEqual({ first: 1, last: 2 });
+  expect(endsOf(points, "reward")).toBeUndefined();
+});

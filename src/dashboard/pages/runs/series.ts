@@ -1,0 +1,110 @@
+/** Curves from the metrics of steps. Long runs come thinned: a point then lacks some keys, and gaps are bridged. */
+import type { Point } from "./types.ts";
+
+export type Values = readonly (number | null)[];
+export type Axis = "step" | "time" | "tokens";
+
+/** The values of one key, and where they are among the points. */
+export type Column = { at: number[]; values: number[] };
+
+const steps = new WeakMap<readonly Point[], number[]>();
+
+/** The steps of the points, made once. */
+export function stepsOf(points: readonly Point[]): readonly number[] {
+  const known = steps.get(points) ?? points.map(({ step }) => step);
+  steps.set(points, known);
+  return known;
+}
+
+const tables = new WeakMap<readonly Point[], ReadonlyMap<string, Column>>();
+
+/** One pass over all points, kept with them: a long run has hundreds of thousands of values. */
+export function columnsOf(points: readonly Point[]): ReadonlyMap<string, Column> {
+  const known = tables.get(points);
+  if (known) return known;
+  const made = new Map<string, Column>();
+  for (const [i, { values }] of points.entries())
+    for (const key in values) {
+      const column = made.get(key) ?? { at: [], values: [] };
+      if (column.at.length === 0) made.set(key, column);
+      column.at.push(i);
+      column.values.push(values[key] ?? 0);
+    }
+  tables.set(points, made);
+  return made;
+}
+
+/** The curve of a key at the positions of the points. */
+export function curveOf(points: readonly Point[], key: string, positions: readonly number[]): Curve | undefined {
+  const column = columnsOf(points).get(key);
+  return column && { x: column.at.map((i) => positions[i] ?? 0), values: column.values };
+}
+
+/** Gaps between two values become a straight line. Gaps at the ends stay. */
+export function bridged(values: Values, x: readonly number[]): (number | null)[] {
+  const result = [...values];
+  let last = -1;
+  for (const [i, value] of values.entries()) {
+    if (value === null) continue;
+    const before = values[last] ?? null;
+    if (before !== null) fill(result, x, { from: last, to: i, before, value });
+    last = i;
+  }
+  return result;
+}
+
+type Gap = { from: number; to: number; before: number; value: number };
+
+function fill(result: (number | null)[], x: readonly number[], { from, to, before, value }: Gap) {
+  const [start, end] = [x[from] ?? 0, x[to] ?? 0];
+  for (let i = from + 1; i < to; i++) {
+    const share = end === start ? 1 : ((x[i] ?? 0) - start) / (end - start);
+    result[i] = before + share * (value - before);
+  }
+}
+
+/** The band of one standard deviation around a mean. */
+export function bandOf(mean: Values, spread: Values): { low: (number | null)[]; high: (number | null)[] } {
+  const at = (sign: number) =>
+    mean.map((value, i) => {
+      const width = spread[i] ?? null;
+      return value === null || width === null ? null : value + sign * width;
+    });
+  return { low: at(-1), high: at(1) };
+}
+
+/** Positions of the points on the axis: step, seconds since the start, or tokens so far. */
+export function positionsOf(points: readonly Point[], axis: Axis, startedAt: string | null): readonly number[] {
+  if (axis === "step") return stepsOf(points);
+  if (axis === "time") {
+    const start = Date.parse(startedAt ?? points[0]?.time ?? "");
+    return points.map(({ time }) => Math.max(0, (Date.parse(time) - start) / 1000));
+  }
+  const tokens: (number | null)[] = points.map(({ values }) => values["num_tokens"] ?? null);
+  const known = bridged(tokens, stepsOf(points));
+  let last = 0;
+  return known.map((value) => (last = Math.max(last, value ?? last)));
+}
+
+export type Curve = { x: readonly number[]; values: Values };
+
+/** Several curves on one axis: each has a value at its own positions only. */
+export function joined(curves: readonly Curve[]): { x: readonly number[]; columns: Values[] } {
+  const [only] = curves;
+  if (only && curves.length === 1) return { x: only.x, columns: [only.values] };
+  const x = [...new Set(curves.flatMap((curve) => curve.x))].sort((a, b) => a - b);
+  const index = new Map(x.map((position, i) => [position, i]));
+  const columns = curves.map((curve) => {
+    const column = new Array<number | null>(x.length).fill(null);
+    for (const [i, position] of curve.x.entries()) column[index.get(position) ?? 0] = curve.values[i] ?? null;
+    return bridged(column, x);
+  });
+  return { x, columns };
+}
+
+/** The first and the last value of a key. */
+export function endsOf(points: readonly Point[], key: string): { first: number; last: number } | undefined {
+  const values = columnsOf(points).get(key)?.values;
+  const [first, last] = [values?.[0], values?.at(-1)];
+  return first === undefined || last === undefined ? undefined : { first, last };
+}

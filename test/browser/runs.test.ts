@@ -1,0 +1,180 @@
+/** Runs in the dashboard: watched live, sample by sample, compared, created and exported. */
+import { Database } from "bun:sqlite";
+import { describe, expect, test } from "bun:test";
+import { join } from "node:path";
+import { tempDir } from "../harness.ts";
+import { CHROMIUM, type Dashboard, SIZES, startDashboard } from "./kit.ts";
+
+const MARKUP = `<img class="evil" src="x" onerror="document.title='evil'">`;
+const REWARD = `def reward(completions, answer, **kwargs):
+    # ${MARKUP}
+    return [float(text.strip() == str(right)) for text, right in zip(completions, answer)]
+`;
+const ROWS = [
+  ...[3, 5, 7].map((b) => ({ prompt: `What is 20 + ${b}?`, answer: 20 + b })),
+  { prompt: `${MARKUP} What is 30 + 2?`, answer: 32 },
+];
+const SMALL = { num_generations: 4, per_device_train_batch_size: 8, max_completion_length: 6, learning_rate: 2e-3 };
+const SLOW_MS = 60_000;
+
+type Started = Awaited<ReturnType<typeof startDashboard>>;
+type Call = Started["server"]["call"];
+
+async function startRun(call: Call, dataset: string, name: string, steps: number): Promise<string> {
+  const { status, body, text } = await call("POST", "/v1/training_jobs", {
+    ...{ base_model: "verk-tiny", method: "grpo", output_name: name, dataset, reward_source: REWARD, seed: steps },
+    ...{ hyperparameters: { ...SMALL, max_steps: steps }, lora: { r: 4 }, metadata: { note: MARKUP } },
+  });
+  if (status !== 201) throw new Error(text);
+  return body.id;
+}
+
+async function rowsOf({ server }: Started): Promise<string> {
+  const { body } = await server.call("POST", "/v1/datasets", { name: `sums ${MARKUP}`, format: "prompt" });
+  await server.call("POST", `/v1/datasets/${body.id}/rows`, { rows: ROWS });
+  return body.id;
+}
+
+/** Text that only the trainer writes: answers, and warnings. */
+function plantMarkup({ server }: Started, id: string) {
+  const db = new Database(join(server.dir, "verk.db"));
+  db.query("update training_samples set completion = ? || completion, error = ? where job_id = ? and number = 0").run(
+    ...([MARKUP, MARKUP, id] as const),
+  );
+  const note = "insert into training_events (id, job_id, workspace_id, level, type, message, data, created_at)";
+  const warning = "select ?, id, workspace_id, 'warn', 'truncation', ?, '{\"step\":2}', created_at from training_jobs";
+  db.query(`${note} ${warning} where id = ?`).run("evt_01arz3ndektsv4rrffq69g5fav", MARKUP, id);
+  db.close();
+}
+
+const isClean = async (page: Dashboard) => {
+  expect(await page.run<number>("document.querySelectorAll('.evil').length")).toBe(0);
+  expect(await page.run<string>("document.title")).not.toBe("evil");
+  expect(await page.faults()).toEqual([]);
+};
+
+const fits = async (page: Dashboard) => {
+  for (const size of [SIZES.phone, SIZES.tablet, SIZES.desktop]) {
+    await page.resize(size);
+    const [scroll, width] = await page.run<[number, number]>("[document.documentElement.scrollWidth, innerWidth]");
+    expect({ width, over: Math.max(0, scroll - width) }).toEqual({ width, over: 0 });
+  }
+};
+
+describe.skipIf(CHROMIUM === null)("runs", () => {
+  test("a run is watched live, step by step, compared, repeated and exported; text of users stays text", async () => {
+    const started = await startDashboard();
+    const { server, page } = started;
+    try {
+      const dataset = await rowsOf(started);
+      const [first, second] = [
+        await startRun(server.call, dataset, `one ${MARKUP}`, 4),
+        await startRun(server.call, dataset, "two", 2),
+      ];
+      await watch(page, first);
+      plantMarkup(started, first);
+      await slide(page, first);
+      await list(page, [first, second]);
+      await compare(page, [first, second]);
+      await create(page, second);
+      await exportRun(page, first); // last: it leaves the origin
+    } finally {
+      await started.close();
+    }
+  }, 120_000);
+});
+
+async function watch(page: Dashboard, id: string) {
+  await page.at(`/runs/${id}`);
+  await page.waitForText("of 4", SLOW_MS); // a step while it runs, without a reload
+  await page.waitForText("Completed · 4 steps", SLOW_MS);
+  await page.waitForText("done after 4 steps", SLOW_MS); // the log
+  await page.waitFor("a curve", () => page.run<boolean>("!!document.querySelector('.chart canvas')"));
+  await isClean(page);
+}
+
+async function slide(page: Dashboard, id: string) {
+  await page.at(`/runs/${id}?step=2`);
+  await page.waitForText("no earlier sample of this prompt");
+  expect(await page.text()).toContain(MARKUP); // name, prompt, answer, error, alarm
+  const figures = `[...document.querySelectorAll(".runs-figure")].map((each) => Number.parseFloat(each.innerText))`;
+  const advantages = await page.run<number[]>(figures);
+  expect(advantages).toEqual(advantages.toSorted((a, b) => b - a));
+  expect(advantages.length).toBe(8);
+  await page.press("ArrowRight");
+  await page.press("ArrowRight");
+  await page.waitFor("the address of step 4", async () => (await page.path()).endsWith("?step=4"));
+  await page.waitFor("an earlier answer", async () => /compared with step|the same as in step/.test(await page.text()));
+  await page.press("ArrowLeft");
+  await page.waitFor("the address of step 3", async () => (await page.path()).endsWith("?step=3"));
+  expect(await page.axe()).toEqual([]);
+  await fits(page);
+  await isClean(page);
+}
+
+async function exportRun(page: Dashboard, id: string) {
+  await page.at(`/runs/${id}`);
+  const keep = `URL.createObjectURL = (blob) => { window.saved = blob.text(); return "blob:none"; };
+    HTMLAnchorElement.prototype.click = function () { window.savedAs = this.download; };`;
+  await page.run(keep);
+  await page.click("button", "Export");
+  await page.waitForText("Saved as one HTML file");
+  expect(await page.run<string>("window.savedAs")).toMatch(/^one-img-class-evil-.*\.html$/);
+  const html = await page.run<string>("window.saved");
+  const file = join(tempDir(), "run.html");
+  await Bun.write(file, html);
+  await page.send("Page.navigate", { url: `file://${file}` });
+  await page.waitForText("What it wrote");
+  expect(
+    await page.run<number>("document.querySelectorAll('.evil, script:not([type=\"application/json\"])').length"),
+  ).toBe(0);
+  expect(await page.run<number>("document.querySelectorAll('svg path.l').length")).toBeGreaterThan(5);
+  expect(await page.run<number>("document.querySelectorAll('details').length")).toBe(4);
+  const data = await page.run<{ job: { id: string }; metrics: unknown[] }>(
+    "JSON.parse(document.querySelector('#run').text)",
+  );
+  expect([data.job.id, data.metrics.length]).toEqual([id, 4]);
+  expect(await page.text()).toContain(MARKUP);
+  expect(page.complaints).toEqual([]);
+  await fits(page);
+}
+
+async function list(page: Dashboard, [first, second]: [string, string]) {
+  await page.at("/runs?q=two");
+  await page.waitForText("two");
+  expect(await page.run<number>("document.querySelectorAll('tbody tr').length")).toBe(1);
+  await page.at("/runs?status=failed");
+  await page.waitForText("No run fits");
+  await page.at("/runs");
+  await page.click("checkbox", `Compare one ${MARKUP}`);
+  await page.click("checkbox", "Compare two");
+  await page.click("link", "Compare 2 runs");
+  await page.waitFor("the comparison", async () => (await page.path()) === `/runs/compare?ids=${first},${second}`);
+}
+
+async function compare(page: Dashboard, ids: [string, string]) {
+  await page.at(`/runs/compare?ids=${ids.join()}`);
+  await page.waitForText("max_steps", SLOW_MS);
+  await page.waitFor("the curves", () => page.run<boolean>("document.querySelectorAll('.chart canvas').length > 4"));
+  await page.click("button", "Tokens");
+  await page.waitFor("the axis in the address", async () => (await page.path()).endsWith("&x=tokens"));
+  expect(await page.axe()).toEqual([]);
+  await fits(page);
+  await isClean(page);
+}
+
+async function create(page: Dashboard, from: string) {
+  await page.at(`/runs/new?from=${from}`);
+  await page.waitForText("ready to start", SLOW_MS);
+  expect(await page.text()).toContain("Reward before training");
+  await page.click("textbox", "Learning rate");
+  await page.press("a", "ctrl");
+  await page.type("-1");
+  await page.waitForText("needs a change", SLOW_MS);
+  await page.waitFor("the fault at its field", () =>
+    page.run<boolean>("document.activeElement.getAttribute('aria-invalid') === 'true'"),
+  );
+  expect(await page.axe()).toEqual([]);
+  await fits(page);
+  await isClean(page);
+}
