@@ -6,6 +6,7 @@ import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, statSync, writ
 import { basename, dirname, join, relative, resolve } from "node:path";
 import { parseArgs } from "node:util";
 import { version } from "../package.json";
+import { bundleDashboard, bundleModule } from "./bundle/dashboard.ts";
 import { inputsHash } from "./bundle/inputs.ts";
 import { CUDA_LIBRARY, nativeGroups, sha256, stageNatives } from "./bundle/natives.ts";
 import { nativePlugin } from "./bundle/rewrites.ts";
@@ -52,6 +53,7 @@ async function build() {
   const opened = openTarget(root, target);
   const { bun } = opened;
   const staged = stageNatives(nativeGroups({ root, target: opened, cudaDir: cuda }), join(root, ".stage"));
+  const dashboard = bundleModule(await bundleDashboard(root));
   // A separate directory for parallel builds, but always the same file name, because the name is in the executable.
   const tempDir = join(dirname(out), `.build-${process.pid}`);
   const temp = join(tempDir, "verk");
@@ -82,7 +84,7 @@ async function build() {
       VERK_COMMIT: JSON.stringify(git("rev-parse", "--short=12", "HEAD") ?? "unknown"),
       VERK_BUILT_AT: JSON.stringify(builtAt()),
     },
-    plugins: [nativePlugin({ root, target, embedded: staged.moduleSource, groups: staged.groups, seen })],
+    plugins: [nativePlugin({ root, target, embedded: staged.moduleSource, groups: staged.groups, dashboard, seen })],
     throw: false,
   });
   if (!result.success || !nativesEmbedded) {

@@ -29,6 +29,7 @@ import { compiled } from "./platform/workers/self.ts";
 import { createSupervisor } from "./platform/workers/supervisor.ts";
 import type { Listener } from "./ports.ts";
 import { authenticate } from "./resources/api_keys/authenticate.ts";
+import { authenticateSession } from "./resources/browser_sessions/authenticate.ts";
 import * as gpu from "./resources/gpu/service.ts";
 import * as setup from "./resources/setup/service.ts";
 import { createConfinement } from "./sandbox/confinement/confine.ts";
@@ -161,6 +162,7 @@ export function openContext(config: Config, db: Db, log: Log, clock: Clock): Run
     }),
     rewards: createRewardPool({ settings: config.sandbox, dataDir: config.data_dir }),
     authenticate: (key) => authenticate({ db, clock, state }, key),
+    authenticateSession: (token) => authenticateSession({ db, clock, state }, token),
     wake: (loop) => loops.get(loop)?.wake(),
     closing: closing.signal,
     dial: guardedDial(config.network, log),

@@ -17,6 +17,9 @@ export type Scope = (typeof SCOPES)[number];
 /** The caller of a request. Every query is scoped to `workspaceId`. */
 export type Principal = { readonly workspaceId: string; readonly keyId: string; readonly scopes: readonly Scope[] };
 
+/** The caller of a request with the cookie of a browser session. `csrf`: the token that its writes must carry. */
+export type SessionPrincipal = Principal & { readonly sessionId: string; readonly csrf: string };
+
 /** Everything a feature may reach that is not its own code. Made once, in app.ts. */
 export type Ctx = {
   readonly config: Config;
@@ -32,6 +35,8 @@ export type Ctx = {
   readonly rewards: RewardPool;
   /** Key text → principal; throws the 401 that fits. */
   readonly authenticate: (key: string | undefined) => Principal;
+  /** Token of a browser session → principal of its key; throws the 401 that fits. */
+  readonly authenticateSession: (token: string) => SessionPrincipal;
   /** Asks a background loop to run soon. A lost call costs a delay, never work. */
   readonly wake: (loop: LoopName) => void;
   /** The only way to make outbound connections: every address is checked. */

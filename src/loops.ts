@@ -11,6 +11,8 @@ import { recordUses } from "./resources/api_keys/authenticate.ts";
 import { prune as pruneKeys } from "./resources/api_keys/prune.ts";
 import { prune as pruneAudit } from "./resources/audit/service.ts";
 import { mergeCharges } from "./resources/billing/merge.ts";
+import { recordUses as recordSessionUses } from "./resources/browser_sessions/authenticate.ts";
+import { prune as pruneBrowserSessions } from "./resources/browser_sessions/service.ts";
 import { removeAbandoned } from "./resources/code_artifacts/upload.ts";
 import { cutDue } from "./resources/datasets/stream/snapshots.ts";
 import { sweep as sweepDatasets } from "./resources/datasets/stream/sweep.ts";
@@ -25,6 +27,8 @@ import * as metrics from "./resources/metrics/service.ts";
 import { scan } from "./resources/models/files/folder.ts";
 import { hashNew } from "./resources/models/files/hash.ts";
 import { pullAll } from "./resources/models/hub/pull.ts";
+import { evaluateDue, pruneHistory } from "./resources/monitors/evaluate.ts";
+import { scoreTraffic } from "./resources/monitors/online.ts";
 import { reconcile as reconcileSessions } from "./resources/sessions/reconcile.ts";
 import { prune as pruneSessions } from "./resources/sessions/service.ts";
 import { observe as observeClock } from "./resources/system/clock.ts";
@@ -50,6 +54,8 @@ const SCHEDULES = {
   "api_keys.prune": "47 4 * * *",
   "api_keys.record_uses": every(30 * SECOND_MS),
   "audit.prune": "7 4 * * *",
+  "browser_sessions.prune": "57 * * * *",
+  "browser_sessions.record_uses": every(30 * SECOND_MS),
   "billing.merge": "27 4 * * *",
   "clock.observe": every(5 * SECOND_MS),
   "code_artifacts.sweep": "47 * * * *",
@@ -68,6 +74,9 @@ const SCHEDULES = {
   "models.download": every(5 * SECOND_MS),
   "models.hash": every(MINUTE_MS),
   "models.scan": every(MINUTE_MS),
+  "monitors.evaluate": every(2 * SECOND_MS),
+  "monitors.prune": "37 4 * * *",
+  "monitors.score": every(5 * SECOND_MS),
   "sessions.prune": "17 4 * * *",
   "sessions.reconcile": every(2 * SECOND_MS),
   "storage.sweep": "37 3 * * *",
@@ -91,6 +100,7 @@ export type LoopName = keyof typeof SCHEDULES;
 const BY_AGE: ReadonlySet<LoopName> = new Set([
   "api_keys.prune",
   "audit.prune",
+  "browser_sessions.prune",
   "billing.merge",
   "code_artifacts.sweep",
   "datasets.sweep",
@@ -98,6 +108,7 @@ const BY_AGE: ReadonlySet<LoopName> = new Set([
   "detection.prune",
   "events.prune",
   "idempotency.prune",
+  "monitors.prune",
   "sessions.prune",
   "traces.prune",
   "training_jobs.prune",
@@ -120,6 +131,8 @@ const ticks: Record<LoopName, (ctx: Ctx, signal: AbortSignal) => unknown> = {
   "api_keys.prune": pruneKeys,
   "api_keys.record_uses": (ctx) => recordUses(ctx),
   "audit.prune": pruneAudit,
+  "browser_sessions.prune": pruneBrowserSessions,
+  "browser_sessions.record_uses": (ctx) => recordSessionUses(ctx),
   "billing.merge": mergeCharges,
   "clock.observe": (ctx) => observeClock(ctx),
   "code_artifacts.sweep": removeAbandoned,
@@ -139,6 +152,9 @@ const ticks: Record<LoopName, (ctx: Ctx, signal: AbortSignal) => unknown> = {
   "models.download": pullAll,
   "models.hash": hashNew,
   "models.scan": scan,
+  "monitors.evaluate": evaluateDue,
+  "monitors.prune": (ctx) => pruneHistory(ctx),
+  "monitors.score": scoreTraffic,
   "sessions.prune": (ctx) => pruneSessions(ctx, daysAgo(ctx, ctx.config.sessions.retention_days)),
   "sessions.reconcile": reconcileSessions,
   "storage.sweep": (ctx) => (ctx.state.trustedClock.isSuspect ? undefined : ctx.storage.sweep(STORAGE_GRACE_MS)),

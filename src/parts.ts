@@ -11,6 +11,7 @@ import { inTurns, type Loop, type LoopSpec, startLoop } from "./platform/loop.ts
 import { type Listener, listenAll, stopListening } from "./ports.ts";
 import { recordUses } from "./resources/api_keys/authenticate.ts";
 import { begin as beginBilling } from "./resources/billing/service.ts";
+import { recordUses as recordSessionUses } from "./resources/browser_sessions/authenticate.ts";
 import { closeAll as closeDatasets } from "./resources/datasets/stream/files.ts";
 import { begin as beginDatasets } from "./resources/datasets/stream/sweep.ts";
 import { begin as beginDeployments, close as closeDeployments } from "./resources/deployments/fleet/reconcile.ts";
@@ -154,6 +155,7 @@ async function beginLoops({ ctx, loops: running }: Running) {
 async function closeLoops(ctx: Ctx, running: ReadonlyMap<LoopName, Loop>) {
   await Promise.all([...running.values()].map((loop) => loop.stop()));
   recordUses(ctx);
+  recordSessionUses(ctx);
 }
 
 /** A tick ends when what it wrote is on the disk. A lost commit is a failed tick, which is tried again. */

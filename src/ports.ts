@@ -5,6 +5,7 @@ import { serviceErrorResponse } from "./http/answer/service_errors.ts";
 import { createHandler, type Handler } from "./http/server.ts";
 import { UsageError } from "./lib/errors.ts";
 import { formatListen, type Listen, parseListen } from "./lib/net/listen.ts";
+import { pageFor } from "./resources/dashboard/service.ts";
 import { mount, mountDetection } from "./routes.ts";
 
 export type Listener = Bun.Server<undefined>;
@@ -22,11 +23,16 @@ export const listenAll = (ctx: Ctx): Listener[] => portsOf(ctx).map((port) => li
 
 function portsOf(ctx: Ctx): Port[] {
   const at = parseListen(ctx.config.http.listen) ?? { hostname: "127.0.0.1", port: 0 };
-  const all: Port = { at, handle: createHandler(ctx, mount(ctx)), answers: errorResponse, setting: "--listen" };
+  const all: Port = {
+    at,
+    handle: createHandler(ctx, mount(ctx), { pageFor: pageFor(ctx) }),
+    answers: errorResponse,
+    setting: "--listen",
+  };
   const { port } = ctx.config.detect;
   if (port < 0) return [all];
   const answers = serviceErrorResponse;
-  const handle = createHandler(ctx, mountDetection(ctx), answers);
+  const handle = createHandler(ctx, mountDetection(ctx), { answers });
   return [all, { at: { ...at, port }, handle, answers, setting: "detect.port" }];
 }
 

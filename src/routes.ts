@@ -1,12 +1,15 @@
 import type { AnyElysia } from "elysia";
 import type { Ctx } from "./context.ts";
 import { routes as account } from "./resources/account/routes.ts";
+import { routes as agents } from "./resources/agents/routes.ts";
 import { routes as annotationQueues } from "./resources/annotation_queues/routes.ts";
 import { routes as apiKeys } from "./resources/api_keys/routes.ts";
 import { routes as audit } from "./resources/audit/routes.ts";
 import { routes as billing, grantRoutes } from "./resources/billing/routes.ts";
+import { routes as browserSessions } from "./resources/browser_sessions/routes.ts";
 import { routes as codeArtifacts } from "./resources/code_artifacts/routes.ts";
 import { routes as cost } from "./resources/cost/routes.ts";
+import { routes as dashboard } from "./resources/dashboard/routes.ts";
 import { routes as connectedDatasets } from "./resources/datasets/connected/routes.ts";
 import { routes as datasets } from "./resources/datasets/routes.ts";
 import { routes as deployments } from "./resources/deployments/routes.ts";
@@ -18,6 +21,7 @@ import { routes as experiments } from "./resources/experiments/routes.ts";
 import { routes as gpu } from "./resources/gpu/routes.ts";
 import { routes as metrics } from "./resources/metrics/routes.ts";
 import { routes as models } from "./resources/models/routes.ts";
+import { routes as monitors } from "./resources/monitors/routes.ts";
 import { routes as publicRuns } from "./resources/public_runs/routes.ts";
 import { routes as regions } from "./resources/regions/routes.ts";
 import { routes as rewardFunctions } from "./resources/reward_functions/routes.ts";
@@ -25,7 +29,7 @@ import { routes as secrets } from "./resources/secrets/routes.ts";
 import { routes as sessions } from "./resources/sessions/routes.ts";
 import { routes as setup } from "./resources/setup/routes.ts";
 import { routes as sshKeys } from "./resources/ssh_keys/routes.ts";
-import { routes as system } from "./resources/system/routes.ts";
+import { checkRoutes, routes as system } from "./resources/system/routes.ts";
 import { routes as traces } from "./resources/traces/routes.ts";
 import { routes as settings } from "./resources/tracker/routes.ts";
 import { modelRoutes as trainingModels } from "./resources/training_jobs/artifacts/routes.ts";
@@ -42,12 +46,15 @@ export const mountDetection = (ctx: Ctx) => (app: AnyElysia) => app.use(system(c
 export const mount = (ctx: Ctx) => (app: AnyElysia) =>
   app
     .use(system(ctx))
+    .use(checkRoutes(ctx))
     .use(setup(ctx))
     .use(docs(ctx))
+    .use(dashboard(ctx))
     .use(workspaces(ctx))
     .use(account(ctx))
     .use(audit(ctx))
     .use(apiKeys(ctx))
+    .use(browserSessions(ctx))
     .use(sshKeys(ctx))
     .use(secrets(ctx))
     .use(settings(ctx))
@@ -63,6 +70,8 @@ export const mount = (ctx: Ctx) => (app: AnyElysia) =>
     .use(annotationQueues(ctx))
     .use(deployments(ctx))
     .use(traces(ctx))
+    .use(agents(ctx))
+    .use(monitors(ctx))
     .use(trainingJobs(ctx))
     .use(experiments(ctx))
     .use(publicRuns(ctx))

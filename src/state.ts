@@ -8,7 +8,9 @@ import { TrustedClock } from "./platform/trusted_clock.ts";
 import { AnnotationQueuesState } from "./resources/annotation_queues/live.ts";
 import { ApiKeysState } from "./resources/api_keys/live.ts";
 import { BillingState } from "./resources/billing/run_time.ts";
+import { BrowserSessionsState } from "./resources/browser_sessions/live.ts";
 import { CodeArtifactsState } from "./resources/code_artifacts/live.ts";
+import { DashboardState } from "./resources/dashboard/live.ts";
 import { DatasetsState } from "./resources/datasets/live.ts";
 import { DeploymentsState } from "./resources/deployments/fleet/live.ts";
 import { DetectionState } from "./resources/detection/live.ts";
@@ -21,7 +23,7 @@ import { ModelsState } from "./resources/models/live.ts";
 import { RegionsState } from "./resources/regions/live.ts";
 import { RewardsState } from "./resources/reward_functions/live.ts";
 import { SessionsState } from "./resources/sessions/live.ts";
-import { ClockNote } from "./resources/system/live.ts";
+import { ChecksState, ClockNote } from "./resources/system/live.ts";
 import { TracesState } from "./resources/traces/live.ts";
 import { TrackerState } from "./resources/tracker/live.ts";
 import { TrainingJobsState } from "./resources/training_jobs/state/live.ts";
@@ -33,10 +35,13 @@ export type State = {
   readonly http: HttpState;
   readonly trustedClock: TrustedClock;
   readonly clockNote: ClockNote;
+  readonly checks: ChecksState;
   readonly annotationQueues: AnnotationQueuesState;
   readonly apiKeys: ApiKeysState;
   readonly billing: BillingState;
+  readonly browserSessions: BrowserSessionsState;
   readonly codeArtifacts: CodeArtifactsState;
+  readonly dashboard: DashboardState;
   readonly datasets: DatasetsState;
   readonly deployments: DeploymentsState;
   readonly detection: DetectionState;
@@ -61,10 +66,13 @@ export const newState = (ctx: Pick<Ctx, "config" | "clock">): State => ({
   http: new HttpState(ctx),
   trustedClock: new TrustedClock(ctx.clock),
   clockNote: new ClockNote(),
+  checks: new ChecksState(),
   annotationQueues: new AnnotationQueuesState(),
   apiKeys: new ApiKeysState(),
   billing: new BillingState(),
+  browserSessions: new BrowserSessionsState(),
   codeArtifacts: new CodeArtifactsState(),
+  dashboard: new DashboardState(),
   datasets: new DatasetsState(),
   deployments: new DeploymentsState(),
   detection: new DetectionState(ctx.config),

@@ -16,6 +16,7 @@ import { startLoop } from "../src/platform/loop.ts";
 import type { Dial } from "../src/platform/network/http_client.ts";
 import type { Supervisor } from "../src/platform/workers/supervisor.ts";
 import * as keys from "../src/resources/api_keys/service.ts";
+import { pageFor } from "../src/resources/dashboard/service.ts";
 import { useProbe } from "../src/resources/gpu/service.ts";
 import * as workspaces from "../src/resources/workspaces/service.ts";
 import { mount } from "../src/routes.ts";
@@ -97,7 +98,7 @@ export function testApp(options: Options = {}) {
       throw new Error(`${name} begins asynchronously: begin it in the test`);
   for (const spec of loops(ctx))
     if (options.loops?.includes(spec.name)) running.loops.set(spec.name, startLoop(spec, { log, clock }));
-  const handle = createHandler(ctx, mount(ctx));
+  const handle = createHandler(ctx, mount(ctx), { pageFor: pageFor(ctx) });
   const keyOf = (name: string, scopes: (typeof SCOPES)[number][]) => {
     const row = workspaces.findByName(ctx, name) ?? workspaces.create(ctx, { name, metadata: {} });
     const input = { name: "test", scopes, expires_at: null, monthly_budget_usd: null, metadata: {} };

@@ -2,6 +2,7 @@
 import { newId, type Prefix } from "../src/lib/ids.ts";
 import { sealSecrets } from "../src/resources/webhooks/sealing.ts";
 import type { TestApp } from "./harness.ts";
+import { insert } from "./insert_row.ts";
 
 export type ListCase = {
   /** The path in docs/openapi.json. */
@@ -26,6 +27,10 @@ const QUEUE = newId("anq");
 const QUEUE_COLUMNS = { mode: "single", labels: "[]", metadata: "{}" };
 const DATASET = newId("ds");
 const DEPLOYMENT = newId("dep");
+const MONITOR = newId("mon");
+const MONITOR_COLUMNS = {
+  ...{ metric: "balance", comparison: "below", no_data: "ok", severity: "ok", state: "{}", metadata: "{}" },
+};
 const EXPERIMENT = newId("exp");
 const EVALUATOR = newId("evl");
 
@@ -48,6 +53,13 @@ export const LISTS: readonly ListCase[] = [
       ...{ outcome: null, error: null, dataset_row_id: null },
     }),
     filters: { status: { value: "pending", column: "status" } },
+  },
+  {
+    route: "/v1/agents",
+    table: "agents",
+    prefix: "agt",
+    row: (_, i) => ({ version: i + 1, name: "n", tools: "[]", sampling: "{}", metadata: "{}", deleted_at: null }),
+    filters: { name: { value: "n", column: "name" } },
   },
   {
     route: "/v1/api_keys",
@@ -137,6 +149,20 @@ export const LISTS: readonly ListCase[] = [
     prefix: "mdl",
     query: () => "registry=true",
     row: (_, i) => ({ name: `m${i}`, status: "ready", source: "upload", metadata: "{}", checkpoint_id: null }),
+  },
+  {
+    route: "/v1/monitors",
+    table: "monitors",
+    prefix: "mon",
+    row: (_, i) => ({ ...MONITOR_COLUMNS, name: `m${i}` }),
+    filters: { severity: { value: "ok", column: null } },
+  },
+  {
+    route: "/v1/monitors/{id}/history",
+    table: "monitor_changes",
+    prefix: "evt",
+    at: (app) => ({ id: parent(app, "monitors", MONITOR, { ...MONITOR_COLUMNS, name: "parent" }) }),
+    row: () => ({ monitor_id: MONITOR, severity: "ok", previous_severity: "alert", event_type: null }),
   },
   {
     route: "/v1/reward_functions",
@@ -244,27 +270,6 @@ const customerOf = (app: TestApp) =>
 function parent(app: TestApp, table: string, id: string, more: Record<string, string | number | null>): string {
   if (!one(app, `SELECT id AS v FROM ${table} WHERE id = '${id}'`)) insert(app, table, id, 1, more);
   return id;
-}
-
-type Column = { name: string; type: string; notnull: 0 | 1; dflt_value: string | null };
-
-/** Writes a row: zero and the empty text where a column must have a value. */
-export function insert(app: TestApp, table: string, id: string, createdAt: number, more: object) {
-  const db = app.ctx.db.$client;
-  const row: Record<string, string | number | null> = {};
-  for (const { name, type, notnull, dflt_value } of db.query<Column, []>(`PRAGMA table_info(${table})`).all())
-    if (notnull && dflt_value === null) row[name] = type === "TEXT" ? "" : 0;
-  const known = { ...row, id, created_at: createdAt };
-  const own = db
-    .query<Column, []>(`PRAGMA table_info(${table})`)
-    .all()
-    .some(({ name }) => name === "workspace_id");
-  const values = { ...known, ...(own ? { workspace_id: app.workspaceA } : {}), ...more };
-  const names = Object.keys(values);
-  db.run("PRAGMA foreign_keys = OFF");
-  db.prepare(`INSERT INTO ${table} (${names.join()}) VALUES (${names.map(() => "?").join()})`).run(
-    ...Object.values(values),
-  );
 }
 
 export const pathOf = (app: TestApp, { route, at }: ListCase) =>

@@ -32,7 +32,8 @@ function copyPackages() {
     cpSync(join(ROOT, "node_modules", file), join(dir, "node_modules", file), { recursive: true });
   }
 }
-const plugin = () => nativePlugin({ root: dir, target: platform, embedded: "", groups: ["llama"], seen: () => {} });
+const plugin = () =>
+  nativePlugin({ root: dir, target: platform, embedded: "", groups: ["llama"], dashboard: "", seen: () => {} });
 
 test("the installed packages have the shape that the build rewrites", () => {
   copyPackages();

@@ -66,11 +66,13 @@ export type PluginOptions = {
   /** The generated module that replaces src/native/bundle/embedded.ts. */
   embedded: string;
   groups: readonly string[];
+  /** The generated module that replaces src/resources/dashboard/bundle.ts. */
+  dashboard: string;
   /** Called when the module is used. */
   seen: () => void;
 };
 
-export function nativePlugin({ root, target, embedded, groups, seen }: PluginOptions): BunPlugin {
+export function nativePlugin({ root, target, embedded, groups, dashboard, seen }: PluginOptions): BunPlugin {
   const modules = join(root, "node_modules");
   const addon = join(root, "src/native/bundle/addon.ts");
   const table = rewrites(modules, addon, target).map((rewrite) => {
@@ -92,6 +94,10 @@ export function nativePlugin({ root, target, embedded, groups, seen }: PluginOpt
         seen();
         return { contents: embedded, loader: "ts" };
       });
+      build.onLoad({ filter: exactly("/src/resources/dashboard/bundle.ts") }, () => ({
+        contents: dashboard,
+        loader: "ts",
+      }));
       for (const { path, contents } of table) {
         build.onLoad({ filter: exactly(path.slice(modules.length)) }, () => ({ contents, loader: "js" }));
       }

@@ -78,6 +78,16 @@ export const COMMANDS: readonly Row[] = [
     load: async () => (await import("./commands/manage/webhooks.ts")).webhooks,
   },
   {
+    name: "monitors",
+    summary: "Watch metrics; get events when they pass a threshold",
+    load: async () => (await import("./commands/manage/monitors.ts")).monitors,
+  },
+  {
+    name: "agents",
+    summary: "Save a deployment with a prompt, tools and sampling as a model",
+    load: async () => (await import("./commands/manage/agents.ts")).agents,
+  },
+  {
     name: "keys",
     summary: "Create, list and revoke API keys",
     load: async () => (await import("./commands/manage/keys.ts")).keys,

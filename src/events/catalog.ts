@@ -87,6 +87,18 @@ const detectionAccount = subject("detection_account", {
   threshold: z.number(),
 });
 
+const monitor = subject("monitor", {
+  name: z.string(),
+  metric: z.string(),
+  severity: z.string(),
+  previous_severity: z.string(),
+  value: z.number().nullable(),
+  threshold: z.number().nullable(),
+  deployment_id: z.string().nullable(),
+  job_id: z.string().nullable(),
+});
+const agent = subject("agent", { name: z.string(), version: z.int() });
+
 export const CATALOG = {
   "workspace.created": { webhook: false, data: workspace },
   "workspace.updated": { webhook: false, data: workspace },
@@ -167,6 +179,13 @@ export const CATALOG = {
   "credit.granted": { webhook: false, data: subject("balance", { ...balance, amount_usd: z.number() }) },
   "credit.low": { webhook: false, data: subject("balance", { ...balance, threshold_percent: z.number() }) },
   "credit.exhausted": { webhook: false, data: subject("balance", balance) },
+  "monitor.created": { webhook: false, data: monitor },
+  "monitor.updated": { webhook: false, data: monitor },
+  "monitor.deleted": { webhook: false, data: monitor },
+  "monitor.triggered": { webhook: true, data: monitor },
+  "monitor.recovered": { webhook: true, data: monitor },
+  "agent.created": { webhook: false, data: agent },
+  "agent.deleted": { webhook: false, data: agent },
   "webhook_endpoint.created": { webhook: false, data: webhookEndpoint },
   "webhook_endpoint.updated": { webhook: false, data: webhookEndpoint },
   "webhook_endpoint.enabled": { webhook: false, data: webhookEndpoint },

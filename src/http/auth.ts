@@ -7,6 +7,7 @@ import { isServicePath } from "./answer/service_errors.ts";
 import { isRead } from "./audit.ts";
 import { type Reading as BodyReading, readJson } from "./body/json.ts";
 import { checkFields } from "./body/unknown_fields.ts";
+import { requireOwnPage, sessionTokenOf } from "./browser/session.ts";
 import { type BodyKind, bodyLimits } from "./limits/body_limits.ts";
 import { type Caller, type RequestState, setCaller, stateOf } from "./request_state.ts";
 
@@ -41,9 +42,20 @@ export const apiKeyHeader: KeyRules = {
  * A path of the API that has no route: a caller without a valid key gets 401, as for every route, and does not learn
  * which routes exist. Other paths are open.
  */
-export function requireKeyFor(ctx: Pick<Ctx, "authenticate">, request: Request, path: string) {
-  if (isServicePath(path)) ctx.authenticate(apiKeyHeader.keyOf(request));
-  else if (path.startsWith("/v1/")) ctx.authenticate(bearerOf(request.headers.get("authorization")));
+export function requireKeyFor(ctx: Authenticators, request: Request, path: string) {
+  if (isServicePath(path)) principalOf(ctx, request, apiKeyHeader);
+  else if (path.startsWith("/v1/")) principalOf(ctx, request, bearer);
+}
+
+type Authenticators = Pick<Ctx, "authenticate" | "authenticateSession">;
+
+/** The caller by the key of the request or, without a key, by the cookie of a browser session. */
+function principalOf(ctx: Authenticators, request: Request, keyRules: KeyRules): Principal {
+  const token = sessionTokenOf(request);
+  if (token === undefined) return ctx.authenticate(keyRules.keyOf(request));
+  const session = ctx.authenticateSession(token);
+  stateOf(request).session = session;
+  return session;
 }
 
 /** A key that is known and refused. The audit log of its workspace records the attempt. */
@@ -60,7 +72,7 @@ type Entry = { ctx: Ctx; area: Area; keyRules: KeyRules };
 
 function identify({ ctx, keyRules }: Entry, request: Request): Principal {
   try {
-    return ctx.authenticate(keyRules.keyOf(request));
+    return principalOf(ctx, request, keyRules);
   } catch (error) {
     const { refusedKeys } = ctx.state.http;
     if (error instanceof RefusedKey && !isRead(request) && refusedKeys.admits(error.caller.keyId))
@@ -82,15 +94,16 @@ function admit(entry: Entry, request: Request, state: RequestState): Principal {
   }
   if (!allows(principal.scopes, area, reads))
     throw new AppError("missing_scope", `This key lacks the scope for ${area}: it has ${principal.scopes.join(", ")}`);
+  if (state.session) requireOwnPage(request, state.session);
   keyRules.admit?.(principal, request);
   state.admittedTo = entry;
   return principal;
 }
 
 /** True while the key of the request is still valid. A long answer checks it again on the way. */
-export function isStillAdmitted(ctx: Pick<Ctx, "authenticate">, request: Request): boolean {
+export function isStillAdmitted(ctx: Authenticators, request: Request): boolean {
   try {
-    ctx.authenticate(bearerOf(request.headers.get("authorization")));
+    principalOf(ctx, request, bearer);
     return true;
   } catch (error) {
     if (error instanceof AppError) return false;

@@ -2,7 +2,7 @@
  * The state of one request while it is served. It is a property of the request itself, because Elysia passes nothing
  * else from the handler to every hook and back. That costs 20 ns; a WeakMap took 190 ns.
  */
-import type { Principal } from "../context.ts";
+import type { Principal, SessionPrincipal } from "../context.ts";
 
 export type Caller = Pick<Principal, "workspaceId" | "keyId">;
 
@@ -13,6 +13,8 @@ export class RequestState {
   route: string | undefined;
   /** Set when the key is known, before it is admitted. */
   principal: Principal | undefined;
+  /** Set when the cookie of a browser session stands for the key. */
+  session: SessionPrincipal | undefined;
   /** The area that has admitted the key. */
   admittedTo: object | undefined;
   /** Recorded in the audit log; undefined: the call is not recorded. */

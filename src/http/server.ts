@@ -3,7 +3,7 @@ import type { Ctx } from "../context.ts";
 import { AppError } from "../lib/errors.ts";
 import { openCommit, watchWrites } from "../platform/db/db.ts";
 import { shareSnapshot } from "../platform/db/snapshot.ts";
-import { type ErrorAnswer, errorEnvelope, errorResponse, toAppError } from "./answer/errors.ts";
+import { type ErrorAnswer, errorEnvelope, errorResponse, type PageFor, toAppError } from "./answer/errors.ts";
 import { audit, isRead } from "./audit.ts";
 import { cors } from "./cors.ts";
 import { announceLength, compilePlainReads, ROUTER } from "./elysia.ts";
@@ -16,12 +16,17 @@ import { showWarnings } from "./warnings.ts";
 export type Handler = (request: Request) => Response | Promise<Response>;
 
 type Routes = (app: AnyElysia) => AnyElysia;
+type Fallbacks = { answers?: ErrorAnswer; pageFor?: PageFor };
 type Served = Handler & { app: AnyElysia };
 
 /** The routes as one function. Every answer has a request id, and every error has the envelope. */
-export function createHandler(ctx: Ctx, routes: Routes, answers: ErrorAnswer = errorResponse): Served {
+export function createHandler(
+  ctx: Ctx,
+  routes: Routes,
+  { answers = errorResponse, pageFor = () => undefined }: Fallbacks = {},
+): Served {
   const app: AnyElysia = routes(
-    new Elysia(ROUTER).use(errorEnvelope(ctx, { answers, methodsOf: (path) => methodsOf(app, path) })),
+    new Elysia(ROUTER).use(errorEnvelope(ctx, { answers, pageFor, methodsOf: (path) => methodsOf(app, path) })),
   );
   const withCors = cors(ctx.config.http.cors_origins);
 

@@ -23,6 +23,7 @@ export const ERRORS = {
   insufficient_credits: [402, "billing_error"],
   budget_exceeded: [402, "billing_error"],
   missing_scope: [403, "permission_error"],
+  csrf_failed: [403, "permission_error"],
   invalid_signature: [403, "permission_error"],
   resource_not_found: [404, "not_found_error"],
   route_not_found: [404, "not_found_error"],

@@ -1,15 +1,15 @@
 /**
  * The area of a route. `account` covers keys, secrets and settings: a narrow key must not create a wide one. `self` is
- * for every key: it describes the key itself.
+ * for every key: it describes the key itself. `session` is for every key too: it signs in and out.
  */
-export type Area = "inference" | "training" | "detect" | "metrics" | "account" | "self" | "admin";
+export type Area = "inference" | "training" | "detect" | "metrics" | "account" | "self" | "session" | "admin";
 
 /**
  * True if a key with these scopes may do this. `*` is everything inside its own workspace; `admin` adds the workspaces
  * themselves; `read` reads everything but those; the others read and write their own area.
  */
 export function allows(scopes: readonly string[], area: Area, reads: boolean): boolean {
-  if (scopes.includes("admin")) return true;
+  if (scopes.includes("admin") || area === "session") return true;
   if (area === "admin") return false;
   if (scopes.includes("*")) return true;
   if (reads && (area === "self" || scopes.includes("read"))) return true;

@@ -101,6 +101,8 @@ export function violations(dir: string): string[] {
     reward_function: "reward_functions",
     detection_batch: "detection_batches",
     webhook_endpoint: "webhook_endpoints",
+    monitor: "monitors",
+    agent: "agents",
     experiment: "experiments",
   };
   for (const [object, table] of Object.entries(tables)) {
@@ -114,8 +116,14 @@ export function violations(dir: string): string[] {
     );
     bad.push(...silent.map(({ id }) => `${object} ${id} is there, but no event says so`));
   }
-  bad.push(...ownersOfKeys(dir, all), ...filesOfSessions(dir, all), ...deliveriesOf(all), ...moneyOf(all));
-  bad.push(...annotationsOf(all));
+  bad.push(
+    ...ownersOfKeys(dir, all),
+    ...filesOfSessions(dir, all),
+    ...deliveriesOf(all),
+    ...moneyOf(all),
+    ...monitorsOf(all),
+    ...annotationsOf(all),
+  );
   db.close();
   return bad;
 }
@@ -132,6 +140,19 @@ function deliveriesOf(all: <T>(sql: string) => T[]): string[] {
   };
   return Object.entries(wrong).flatMap(([what, where]) =>
     all<{ id: string }>(`SELECT id FROM webhook_deliveries WHERE ${where}`).map(({ id }) => `delivery ${id} ${what}`),
+  );
+}
+
+/** A monitor knows the severity of its last event, and its history has each event once. */
+function monitorsOf(all: <T>(sql: string) => T[]): string[] {
+  const severe = "type IN ('monitor.triggered', 'monitor.recovered') AND subject_id = monitors.id";
+  const last = `coalesce((SELECT type FROM events WHERE ${severe} ORDER BY seq DESC LIMIT 1), 'monitor.recovered')`;
+  const wrong = {
+    "has another severity than its last event": `(json_extract(state, '$.notified') = 'ok') <> (${last} = 'monitor.recovered')`,
+    "has an event that is not in its history": `EXISTS (SELECT 1 FROM events WHERE ${severe} AND id NOT IN (SELECT id FROM monitor_changes))`,
+  };
+  return Object.entries(wrong).flatMap(([what, where]) =>
+    all<{ id: string }>(`SELECT id FROM monitors WHERE ${where}`).map(({ id }) => `monitor ${id} ${what}`),
   );
 }
 

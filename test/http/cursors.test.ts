@@ -3,7 +3,8 @@ import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { openapi } from "../../src/http/openapi.ts";
 import { newId } from "../../src/lib/ids.ts";
 import { type TestApp, testApp } from "../harness.ts";
-import { get, insert, LISTS, type ListCase } from "../lists_kit.ts";
+import { insert } from "../insert_row.ts";
+import { get, LISTS, type ListCase } from "../lists_kit.ts";
 import { countRows, planOf } from "../row_counter.ts";
 
 let counting: ReturnType<typeof countRows>;

@@ -48,7 +48,7 @@ test("every link of a page leads to a file, and to a heading of it", () => {
 });
 
 test("every path that CONTRIBUTING.md and the invariants name exists", () => {
-  const EXAMPLES = /monitors|gopher|NAME/;
+  const EXAMPLES = /reports|gopher|NAME/;
   const named = (read("CONTRIBUTING.md") + read("docs/invariants.md")).matchAll(
     /`((?:src|test|scripts|bench|docs)\/[\w./-]+)`/g,
   );

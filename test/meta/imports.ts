@@ -5,23 +5,24 @@ import { join, resolve } from "node:path";
 export const ROOT = resolve(import.meta.dir, "../..");
 
 /** Product files: no tests, no declarations. Sorted, relative to the repository. */
-export const sources: readonly string[] = [...new Bun.Glob("src/**/*.ts").scanSync(ROOT)]
+export const sources: readonly string[] = [...new Bun.Glob("src/**/*.{ts,tsx}").scanSync(ROOT)]
   .filter((file) => !file.endsWith(".test.ts") && !file.endsWith(".d.ts"))
   .sort();
 
 export const read = (file: string) => readFileSync(join(ROOT, file), "utf8");
 
-const transpiler = new Bun.Transpiler({ loader: "ts" });
+const transpilers = { ts: new Bun.Transpiler({ loader: "ts" }), tsx: new Bun.Transpiler({ loader: "tsx" }) };
 
 /** Relative specifiers as they stand in the file, dynamic imports included. */
-export const importsOf = (text: string) => transpiler.scanImports(text).filter(({ path }) => path.startsWith("."));
+export const importsOf = (file: string) =>
+  transpilers[file.endsWith(".tsx") ? "tsx" : "ts"].scanImports(read(file)).filter(({ path }) => path.startsWith("."));
 
 /** File → files that it needs to be evaluated first. */
 export function valueImports(files: readonly string[] = sources): Map<string, string[]> {
   const known = new Set(files);
   return new Map(
     files.map((file) => {
-      const needed = importsOf(read(file)).filter(({ kind }) => kind === "import-statement");
+      const needed = importsOf(file).filter(({ kind }) => kind === "import-statement");
       const paths = needed.map(({ path }) => resolve("/", file, "..", path).slice(1));
       return [file, paths.filter((path) => known.has(path))];
     }),

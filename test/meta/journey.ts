@@ -12,6 +12,7 @@ import { DETECTION, runDetection } from "./journey_detection.ts";
 import { EVALUATORS } from "./journey_evaluators.ts";
 import { EXPERIMENTS, endExperiments } from "./journey_experiments.ts";
 import { JOBS, runJobs } from "./journey_jobs.ts";
+import { AGENTS, evaluateMonitors, MONITORS } from "./journey_monitors.ts";
 import { PUBLICITY } from "./journey_publicity.ts";
 import { REWARDS } from "./journey_rewards.ts";
 import { endSessions, SESSIONS } from "./journey_sessions.ts";
@@ -40,6 +41,8 @@ export type Step = {
   /** Things that belong to the installation, not to a workspace: every caller may see them. */
   shared?: true;
   raw?: true;
+  /** Called with the cookie of a browser session instead of a key. */
+  session?: true;
 };
 
 const KEYPAIR = await sshKeypair();
@@ -126,6 +129,7 @@ export const JOURNEY: Step[] = [
   { operation: "GET /healthz", shared: true },
   { operation: "GET /readyz", shared: true },
   { operation: "GET /version", shared: true },
+  { operation: "GET /v1/system/checks", as: "admin" },
   { operation: "POST /setup", shared: true, raw: true },
   { operation: "POST /v1/workspaces", as: "admin", json: { name: "journey" } },
   { operation: "GET /v1/workspaces", as: "admin" },
@@ -147,6 +151,9 @@ export const JOURNEY: Step[] = [
   { operation: "POST /v1/api_keys", json: { name: "ci" } },
   { operation: "GET /v1/api_keys" },
   { operation: "DELETE /v1/api_keys/{id}", own: apiKey },
+  { operation: "POST /v1/browser_sessions" },
+  { operation: "GET /v1/browser_sessions/current", session: true },
+  { operation: "DELETE /v1/browser_sessions/current", session: true },
   { operation: "POST /v1/ssh_keys", json: { name: "node", ...KEYPAIR } },
   { operation: "GET /v1/ssh_keys" },
   { operation: "GET /v1/ssh_keys/{id}", own: sshKey },
@@ -211,6 +218,8 @@ export const JOURNEY: Step[] = [
   { operation: "POST /v1/completions", own: nothing, json: { model: "d", prompt: "hi" } },
   { operation: "POST /v1/embeddings", own: nothing, json: { model: "d", input: "hi" } },
   ...TRACES,
+  ...MONITORS,
+  ...AGENTS,
   { operation: "GET /v1/gpu" },
   { operation: "GET /v1/gpu/availability" },
   { operation: "GET /v1/metrics", bytes: true },
@@ -226,6 +235,7 @@ export async function meanwhile(app: TestApp) {
   await runJobs(app);
   await endExperiments(app);
   await runDetection(app);
+  await evaluateMonitors(app);
   const { id } = await deployment(app);
   pretendServing(app, id);
   for (const step of ["park", "sicken", "fail"] as const) moves.move(app.ctx, id, step);
@@ -238,7 +248,17 @@ export async function play(app: TestApp, step: Step, key?: string | null) {
   const path = template.replaceAll(/\{(\w+)\}/g, (_, name: string) => encodeURIComponent(names[name] ?? "missing"));
   const own = step.as === "admin" ? app.adminKey : app.keyA;
   const raw = step.body === undefined ? {} : { raw: step.body };
-  return app.call(method, path + (names["?"] ?? ""), json, { key: key === undefined ? own : key, ...raw });
+  const given = step.session
+    ? { key: null, headers: await sessionHeaders(app, own) }
+    : { key: key === undefined ? own : key };
+  return app.call(method, path + (names["?"] ?? ""), json, { ...given, ...raw });
+}
+
+/** Headers of a page that has signed in with `key`. */
+async function sessionHeaders(app: TestApp, key: string): Promise<Record<string, string>> {
+  const { body, headers } = await app.call("POST", "/v1/browser_sessions", undefined, { key });
+  const cookie = headers.getSetCookie().map((each) => each.split(";")[0]);
+  return { cookie: cookie.join("; "), "sec-fetch-site": "same-origin", "x-verk-csrf": body.csrf_token };
 }
 
 async function sshKeypair() {

@@ -4,8 +4,8 @@
  */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { join } from "node:path";
-import { splitRows } from "../../src/cli/demo/task.ts";
 import type { ChatMessage, Tool } from "../../src/lib/chat/messages.ts";
+import { splitRows } from "../../src/lib/training/sums.ts";
 import { sha256File } from "../../src/platform/files.ts";
 import type { Engine } from "../../src/workers/serving/engine/types.ts";
 import { type ChatTemplate, createChatTemplate } from "../../src/workers/serving/template.ts";

@@ -64,9 +64,11 @@ const READERS_FILES: Record<string, (dir: string, home: string) => void | Promis
 
 /** Commands that a page expects the reader to have run. */
 const BEFORE: Record<string, string> = {
+  "docs/agents.md": "verk deploy verk-tiny --name demo",
   "docs/api.md": "verk deploy verk-tiny --name demo; verk datasets push sums.jsonl",
   "docs/backup.md": `echo '{"prompt":"a","completion":"b"}' > a.jsonl; verk jobs create --model verk-tiny --method sft --dataset a.jsonl`,
   "docs/billing.md": "verk workspaces create research",
+  "docs/monitors.md": "verk deploy verk-tiny --name demo",
 };
 
 /** Programs that the commands of a page use and that not every machine has. */

@@ -192,6 +192,50 @@ test("openai: the workspace's own address finds the deployment by its name", asy
   expect(choices).toHaveLength(1);
 });
 
+test("openai: an agent is a listed model that answers, streams and calls its tools, and traces name its version", async () => {
+  const client = new OpenAI({ apiKey: server.key, baseURL: `${server.url}/v1`, maxRetries: 0 });
+  const parameters = { type: "object", properties: { city: { enum: ["Oslo"] } }, required: ["city"] };
+  const tools = [{ type: "function", function: { name: "get_weather", parameters } }];
+  const make = async (json: object) =>
+    (await server.call("POST", "/v1/agents", { name: "helper", deployment: MODEL, ...json })).body;
+  await make({ tools, sampling: { tool_choice: "required", parallel_tool_calls: false } });
+  const agent = await make({ system_prompt: "Be brief.", sampling: { max_completion_tokens: 8, temperature: 0 } });
+
+  const { data } = await client.models.list();
+  expect(data.map((model) => model.id)).toEqual([MODEL, "helper"]);
+  for (const { id: model } of data)
+    expect((await client.chat.completions.create({ model, messages, max_tokens: 1 })).choices).toHaveLength(1);
+
+  const whole = await client.chat.completions.create({ model: "helper", messages });
+  expect([whole.model, whole.usage?.completion_tokens]).toEqual(["helper@2", 8]);
+  const system = { role: "system" as const, content: "Be brief." };
+  const written = { model: MODEL, messages: [system, ...messages], max_tokens: 8, temperature: 0 };
+  const text = whole.choices[0]?.message.content as string;
+  expect((await client.chat.completions.create(written)).choices[0]?.message.content).toBe(text);
+  let streamed = "";
+  for await (const chunk of await client.chat.completions.create({ model: agent.id, messages, stream: true }))
+    streamed += chunk.choices[0]?.delta.content ?? "";
+  expect(streamed).toBe(text);
+
+  const toolRequest = { model: "helper@1", messages };
+  const call = (await client.chat.completions.create(toolRequest)).choices[0]?.message.tool_calls?.[0];
+  expect(call).toMatchObject({ function: { name: "get_weather" } });
+  const final = await client.chat.completions.stream(toolRequest).finalChatCompletion();
+  expect(final.choices[0]?.message.tool_calls?.[0]).toMatchObject({ function: { name: "get_weather" } });
+
+  const traces = (await server.get(`/v1/traces?deployment_id=${id}&limit=4`)).data;
+  const named = traces.map((trace: Record<string, unknown>) => [
+    trace["agent_id"] === agent.id,
+    trace["agent_version"],
+  ]);
+  expect(named).toEqual([
+    [false, 1],
+    [false, 1],
+    [true, 2],
+    [false, null],
+  ]);
+});
+
 test("the AI SDK: text, stream, tools, embeddings", async () => {
   const provider = createOpenAICompatible({ name: "verk", apiKey: server.key, baseURL, includeUsage: true });
   const model = provider(MODEL);

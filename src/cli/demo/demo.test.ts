@@ -1,10 +1,10 @@
 import { expect, test } from "bun:test";
+import { isRight, RECIPE, splitRows } from "../../lib/training/sums.ts";
 import { parse } from "../args.ts";
 import { lineOf } from "../commands/demo.ts";
 import { create } from "../jobs/create.ts";
 import type { Job } from "../jobs/find.ts";
 import { repeatLines, resultLines } from "./summary.ts";
-import { isRight, RECIPE, splitRows } from "./task.ts";
 import type { Answers } from "./training.ts";
 import { stepViewer } from "./viewer.ts";
 

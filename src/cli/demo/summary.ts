@@ -1,6 +1,7 @@
 /** The end of the demo: the result of the training, and commands to repeat it. */
+
+import { RECIPE, REWARD, SEED } from "../../lib/training/sums.ts";
 import { columns } from "../output.ts";
-import { RECIPE, REWARD, SEED } from "./task.ts";
 import { type Answers, examples, percent, RESULT } from "./training.ts";
 
 const EXAMPLES = 4;

@@ -1,6 +1,17 @@
 /** Demo steps that train a model, deploy the result and measure it. */
 
 import { formatDuration } from "../../lib/time.ts";
+import {
+  isRight,
+  LORA,
+  RECIPE,
+  REWARD,
+  type Row,
+  SEED,
+  splitRows,
+  TRIAL_REWARDS,
+  TRIALS,
+} from "../../lib/training/sums.ts";
 import type { JobValidation } from "../../resources/training_jobs/admission/validation_schema.ts";
 import type { Client } from "../client.ts";
 import type { Dataset } from "../datasets/find.ts";
@@ -9,7 +20,6 @@ import { follow, type Viewer } from "../jobs/follow.ts";
 import { shortNumber } from "../jobs/view.ts";
 import { formOf } from "../transfer/form.ts";
 import { untilServing } from "./serving.ts";
-import { isRight, LORA, RECIPE, REWARD, type Row, SEED, splitRows, TRIAL_REWARDS, TRIALS } from "./task.ts";
 
 export const RESULT = "demo-sums";
 const { train, heldOut } = splitRows();

@@ -12,5 +12,7 @@ export const KINDS = [
   "experiment.failed",
   "job.completed",
   "job.failed",
+  "monitor.triggered",
+  "monitor.recovered",
   "webhook.test",
 ] as const;

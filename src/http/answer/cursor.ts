@@ -12,6 +12,7 @@ export type Pageable = SQLiteTable & { id: SQLiteColumn; createdAt: SQLiteColumn
 
 /** The prefix of the ids of each table that has a list. `test/http/cursors.test.ts` fails for a list without one. */
 const PREFIXES: Readonly<Record<string, Prefix>> = {
+  agents: "agt",
   annotation_items: "anqi",
   annotation_queues: "anq",
   api_keys: "key",
@@ -27,6 +28,8 @@ const PREFIXES: Readonly<Record<string, Prefix>> = {
   experiments: "exp",
   ledger_entries: "txn",
   models: "mdl",
+  monitor_changes: "evt",
+  monitors: "mon",
   reward_functions: "rf",
   secrets: "sec",
   sessions: "ses",

@@ -74,9 +74,12 @@ function refusal(ctx: Ctx, request: Request, path: string): AppError | undefined
   }
 }
 
-type Telling = { answers: ErrorAnswer; methodsOf: (path: string) => readonly string[] };
+/** The page for an address without a route, if a browser opens it. */
+export type PageFor = (request: Request, path: string) => Promise<Response> | undefined;
 
-export const errorEnvelope = (ctx: Ctx, { answers, methodsOf }: Telling) =>
+type Telling = { answers: ErrorAnswer; pageFor: PageFor; methodsOf: (path: string) => readonly string[] };
+
+export const errorEnvelope = (ctx: Ctx, { answers, pageFor, methodsOf }: Telling) =>
   new Elysia({ name: "errors" }).onError({ as: "global" }, ({ error, code, request, path }) => {
     const answer = (known: AppError) => answers(known, request);
     if (code === "VALIDATION" && error instanceof ValidationError && error.type !== "response") {
@@ -89,6 +92,8 @@ export const errorEnvelope = (ctx: Ctx, { answers, methodsOf }: Telling) =>
     if (code === "NOT_FOUND") {
       const allowed = methodsOf(path);
       if (allowed.length === 0) {
+        const page = pageFor(request, path);
+        if (page) return page;
         const refused = refusal(ctx, request, path);
         if (refused) return answer(refused);
         const where = methodsOf("/docs").length > 0 ? "; see /docs" : " on this port";

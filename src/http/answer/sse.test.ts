@@ -6,7 +6,12 @@ import { createLog, silentLog } from "../../platform/log.ts";
 import { sse } from "./sse.ts";
 
 const anyone = { workspaceId: "ws_a", keyId: "key_a", scopes: ["*"] } as const;
-const ctx = { closing: new AbortController().signal, authenticate: () => anyone, log: silentLog };
+const ctx = {
+  closing: new AbortController().signal,
+  authenticate: () => anyone,
+  authenticateSession: () => ({ ...anyone, sessionId: "", csrf: "" }),
+  log: silentLog,
+};
 const request = new Request("http://localhost/stream");
 
 test("a message is its id, event and one line of JSON", () => {

@@ -20,7 +20,7 @@ type Options = {
  * closes. A comment every 15 s keeps proxies from cutting an idle stream. A slow reader slows the source down.
  */
 export function sse(
-  ctx: Pick<Ctx, "authenticate" | "closing" | "log">,
+  ctx: Pick<Ctx, "authenticate" | "authenticateSession" | "closing" | "log">,
   request: Request,
   source: Source,
   { retryMs = 3000, heartbeatMs = HEARTBEAT_MS, onEnd = () => {} }: Options = {},

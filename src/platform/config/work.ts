@@ -117,6 +117,12 @@ export const webhooks = section("Webhooks.", {
     .describe("Deliveries made longer ago than this are removed once they have settled."),
 });
 
+export const monitors = section("Monitors.", {
+  interval_seconds: z.int().min(2).max(86_400).default(30).describe("Time between two evaluations of a monitor."),
+  max_per_workspace: z.int().min(1).max(10_000).default(100).describe("Monitors of one workspace."),
+  history_days: z.int().min(1).max(36_500).default(90).describe("Changes of severity older than this are removed."),
+});
+
 const isPlanOf = (text: string) => /^[^=]+=(free|pro|enterprise)$/.test(text);
 
 export const detect = section("Detection of generated images and speech.", {

@@ -36,10 +36,15 @@ export function authenticate(ctx: KeysCtx, key: string | undefined): Principal {
   const now = ctx.clock.now();
   const owner = lookUp(ctx, key, now);
   if (!owner) throw new AppError("invalid_api_key", "This API key does not exist on this server");
+  requireUsable(owner, now);
+  return owner;
+}
+
+/** Throws the 401 of a key that is known and refused. */
+export function requireUsable(owner: KeyOwner, now: number) {
   if (owner.status === "revoked") throw new RefusedKey("This API key was revoked", owner);
   if (owner.expiresAt !== null && owner.expiresAt <= now) throw new RefusedKey("This API key has expired", owner);
   if (owner.workspace !== "active") throw new RefusedKey(`The workspace of this key is ${owner.workspace}`, owner);
-  return owner;
 }
 
 function lookUp({ db, state }: KeysCtx, key: string, now: number): KeyOwner | undefined {

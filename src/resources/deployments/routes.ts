@@ -6,11 +6,13 @@ import { area } from "../../http/auth.ts";
 import { creates } from "../../http/idempotency.ts";
 import { describe } from "../../http/openapi.ts";
 import { asks } from "../../http/query.ts";
+import { stateOf } from "../../http/request_state.ts";
 import { ChatCompletion, ChatCompletionRequest } from "../../lib/chat/chat_completion.ts";
 import { Completion, CompletionRequest } from "../../lib/chat/completion.ts";
 import { EmbeddingList, EmbeddingRequest } from "../../lib/chat/embedding.ts";
 import { AppError } from "../../lib/errors.ts";
 import { isoOrNull } from "../../lib/schema.ts";
+import { resolveModel, withAgent } from "../agents/apply.ts";
 import { runTime } from "../billing/run_time.ts";
 import { hardwareFor } from "./admission.ts";
 import { answer } from "./chat/answer.ts";
@@ -152,16 +154,20 @@ const byName = (ctx: Ctx) => {
     .use(authed)
     .post(
       "/chat/completions",
-      ({ principal, body, request }) =>
-        infer(ctx, mustFind(ctx, principal.workspaceId, body.model), request, {
-          path: "/chat/completions",
-          body,
-          keyId: principal.keyId,
-        }),
+      ({ principal, body, request }) => {
+        const { deployment, agent } = resolveModel(ctx, principal.workspaceId, body.model);
+        const { keyId } = principal;
+        const by = { keyId, agentId: agent?.id ?? null, agentVersion: agent?.version ?? null };
+        return infer(ctx, deployment, request, { path: "/chat/completions", body, ...by });
+      },
       {
         ...takes(ChatCompletionRequest, { kind: "chat" }),
+        transform: (call: { request: Request; body: unknown }) => {
+          const { principal } = stateOf(call.request);
+          if (principal) call.body = withAgent(ctx, principal.workspaceId, call.body);
+        },
         detail: describe(
-          "Chat with the deployment that model names",
+          "Chat with the deployment or agent that model names",
           { 200: ChatCompletion },
           { description: STREAMS },
         ),

@@ -32,9 +32,7 @@ const byName = preparedRow(
  */
 export function mustFind(ctx: Ctx, workspaceId: string, model: string | undefined): DeploymentRow {
   if (model === undefined) return onlyOne(ctx, workspaceId);
-  const row = isId(model, "dep")
-    ? byId(ctx.db, { id: model, workspaceId })
-    : (byName(ctx.db, { name: model, workspaceId }) ?? serverOf(ctx, workspaceId, model));
+  const row = find(ctx, workspaceId, model);
   if (row) return row;
   const names = activeOf(ctx, workspaceId).map(({ name }) => name);
   const close = nearest(model, names);
@@ -44,6 +42,11 @@ export function mustFind(ctx: Ctx, workspaceId: string, model: string | undefine
     { param: "/model" },
   );
 }
+
+const find = (ctx: Ctx, workspaceId: string, model: string): DeploymentRow | undefined =>
+  isId(model, "dep")
+    ? byId(ctx.db, { id: model, workspaceId })
+    : (byName(ctx.db, { name: model, workspaceId }) ?? serverOf(ctx, workspaceId, model));
 
 function onlyOne(ctx: Ctx, workspaceId: string): DeploymentRow {
   const active = activeOf(ctx, workspaceId);
@@ -88,6 +91,10 @@ function serverOf(ctx: Ctx, workspaceId: string, model: string): DeploymentRow |
   return others.length === 0 ? only : undefined;
 }
 
+/** True if an active deployment has this name. */
+export const isServedName = (ctx: Ctx, workspaceId: string, name: string): boolean =>
+  byName(ctx.db, { name, workspaceId }) !== undefined;
+
 /** A queued deployment is not listed: it may fail before it ever answers. */
 const LISTED = ["provisioning", "serving", "unhealthy"] as const;
 
@@ -106,8 +113,20 @@ export function listServed(ctx: Ctx, workspaceId: string, { limit, after }: Page
   return { object: "list" as const, data, has_more: rows.length > limit };
 }
 
-export function findServed(ctx: Ctx, workspaceId: string, name: string): Model | undefined {
-  const row = byName(ctx.db, { name, workspaceId });
+/** By name, or by the id of an active deployment. */
+export function findServed(ctx: Ctx, workspaceId: string, ref: string): Model | undefined {
+  const found = isId(ref, "dep") ? byId(ctx.db, { id: ref, workspaceId }) : byName(ctx.db, { name: ref, workspaceId });
+  return found && servedBy(ctx, found, ACTIVE);
+}
+
+/** The model that answers requests with this `model`, if its deployment is listed. */
+export function findListed(ctx: Ctx, workspaceId: string, model: string): Model | undefined {
+  const found = find(ctx, workspaceId, model);
+  return found && servedBy(ctx, found, LISTED);
+}
+
+function servedBy(ctx: Ctx, found: DeploymentRow, statuses: readonly string[]): Model | undefined {
+  const row = statuses.includes(found.status) ? found : undefined;
   const model =
     row &&
     ctx.db

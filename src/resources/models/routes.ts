@@ -10,7 +10,8 @@ import { bodyLimits } from "../../http/limits/body_limits.ts";
 import { describe } from "../../http/openapi.ts";
 import { asks } from "../../http/query.ts";
 import { Deleted, Label, later } from "../../lib/schema.ts";
-import { findServed, listServed } from "../deployments/served.ts";
+import { findAgentModel, listUsable } from "../agents/listed.ts";
+import { findServed } from "../deployments/served.ts";
 import { SignedQuery } from "../signed_urls/schema.ts";
 import { remove } from "./remove.ts";
 import { Model, present } from "./schema.ts";
@@ -109,7 +110,7 @@ export const routes = (ctx: Ctx) => {
     .get(
       "",
       ({ principal: { workspaceId }, query: { registry, ...query } }) =>
-        registry ? models.list(ctx, workspaceId, query) : listServed(ctx, workspaceId, query),
+        registry ? models.list(ctx, workspaceId, query) : listUsable(ctx, workspaceId, query),
       {
         ...asks(ListQuery),
         detail: describe(
@@ -117,7 +118,7 @@ export const routes = (ctx: Ctx) => {
           { 200: listOf(Model, "ModelList") },
           {
             description:
-              "The deployments that run or are parked, by name. Each id works as `model` in POST /v1/chat/completions. With registry=true: all models of the workspace and of the installation, deployed or not, newest first.",
+              "The deployments that run or are parked, by name, then the agents of active deployments. Each id works as `model` in POST /v1/chat/completions. With registry=true: all models of the workspace and of the installation, deployed or not, newest first.",
           },
         ),
       },
@@ -125,7 +126,8 @@ export const routes = (ctx: Ctx) => {
     .get(
       "/:id",
       ({ principal: { workspaceId }, params: { id }, query: { registry } }) =>
-        (registry ? undefined : findServed(ctx, workspaceId, id)) ?? present(models.mustGet(ctx, workspaceId, id)),
+        (registry ? undefined : (findServed(ctx, workspaceId, id) ?? findAgentModel(ctx, workspaceId, id))) ??
+        present(models.mustGet(ctx, workspaceId, id)),
       {
         ...asks(RegistryQuery),
         detail: describe(

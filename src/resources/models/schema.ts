@@ -36,6 +36,7 @@ export const Model = later(() =>
         .object({ id: z.string(), status: z.string(), parked: z.boolean() })
         .optional()
         .describe("The deployment that serves the model; absent in the registry"),
+      agent: z.object({ id: z.string(), version: z.int() }).optional().describe("The agent, if id is the name of one"),
       created_at: DateTime,
       updated_at: DateTime,
     })

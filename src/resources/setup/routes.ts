@@ -1,21 +1,20 @@
 import { Elysia } from "elysia";
 import { z } from "zod";
 import type { Ctx } from "../../context.ts";
-import { page } from "../../http/answer/html_page.ts";
 import { readJson } from "../../http/body/json.ts";
 import { describe } from "../../http/openapi.ts";
 import { setCaller } from "../../http/request_state.ts";
 import { CreatedApiKey } from "../api_keys/schema.ts";
 import * as keys from "../api_keys/service.ts";
+import { indexPage } from "../dashboard/service.ts";
 import * as setup from "./service.ts";
-import html from "./setup.html" with { type: "text" };
 
 const Redeem = z.object({ token: z.string().min(1).max(100) }).meta({ id: "RedeemSetupToken" });
 
 export const routes = (ctx: Ctx) =>
   new Elysia({ tags: ["System"] })
     .onParse(({ request }) => readJson(ctx, request, { maxBytes: 4096, maxValues: 100 }))
-    .get("/setup", () => page(html))
+    .get("/setup", () => indexPage(ctx))
     .post(
       "/setup",
       ({ request, body, set }) => {

@@ -1,7 +1,7 @@
 /** Filters, pages, full text, export, retention, and spans of other programs. No process starts. */
 import { afterEach, describe, expect, test } from "bun:test";
 import { fakeClock, manyApps, type TestApp } from "../../../test/harness.ts";
-import { insert } from "../../../test/lists_kit.ts";
+import { insert } from "../../../test/insert_row.ts";
 import { deploymentRow } from "../../../test/money_deeds.ts";
 import { countRows } from "../../../test/row_counter.ts";
 import { newId } from "../../lib/ids.ts";

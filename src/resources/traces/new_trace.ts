@@ -1,6 +1,15 @@
 import type { Capture, Span, TraceRow } from "./table.ts";
 
-type Optional = "deploymentId" | "jobId" | "step" | "keyId" | "model" | "adapter" | "agentId" | "externalId";
+type Optional =
+  | "deploymentId"
+  | "jobId"
+  | "step"
+  | "keyId"
+  | "model"
+  | "adapter"
+  | "agentId"
+  | "agentVersion"
+  | "externalId";
 type Counted = "errorCode" | "ttftMs" | "promptTokens" | "cachedTokens" | "completionTokens";
 
 /** A request that has ended. `capture` decides how much of it is stored. */

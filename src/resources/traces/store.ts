@@ -61,6 +61,7 @@ const base = (trace: NewTrace, createdAt: number) => ({
   model: trace.model ?? null,
   adapter: trace.adapter ?? null,
   agentId: trace.agentId ?? null,
+  agentVersion: trace.agentVersion ?? null,
   externalId: trace.externalId ?? null,
   status: trace.status,
   errorCode: trace.errorCode ?? null,

@@ -25,6 +25,7 @@ export const traces = sqliteTable("traces", {
   model: text("model"),
   adapter: text("adapter"),
   agentId: text("agent_id"),
+  agentVersion: integer("agent_version"),
   conversationId: text("conversation_id"),
   /** The ids of an OpenTelemetry span, so that an exporter may send a batch twice. */
   externalId: text("external_id"),

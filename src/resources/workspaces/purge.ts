@@ -3,6 +3,7 @@ import type { Ctx } from "../../context.ts";
 import { consumer } from "../../events/consume.ts";
 import { events } from "../../events/table.ts";
 import { idempotencyKeys } from "../../http/idempotency.ts";
+import * as agents from "../agents/service.ts";
 import * as annotationQueues from "../annotation_queues/service.ts";
 import * as codeArtifacts from "../code_artifacts/service.ts";
 import * as datasets from "../datasets/service.ts";
@@ -11,6 +12,7 @@ import * as detection from "../detection/service.ts";
 import * as evaluators from "../evaluators/service.ts";
 import * as experiments from "../experiments/service.ts";
 import { removeAll as removeModels } from "../models/remove.ts";
+import * as monitors from "../monitors/service.ts";
 import * as rewardFunctions from "../reward_functions/service.ts";
 import * as secrets from "../secrets/service.ts";
 import * as sessions from "../sessions/service.ts";
@@ -31,6 +33,8 @@ export async function purge(ctx: Ctx) {
   const next = () =>
     take(ctx.db, ctx.clock.now(), (tx, batch) => {
       for (const { workspaceId } of batch) {
+        monitors.removeAll(ctx, workspaceId);
+        agents.removeAll(ctx, workspaceId);
         experiments.removeAll(ctx, workspaceId);
         deployments.stopAll(ctx, workspaceId);
         detection.removeAll(ctx, workspaceId);

@@ -16,6 +16,7 @@ CREATE TABLE traces (
   model             TEXT,
   adapter           TEXT,
   agent_id          TEXT,
+  agent_version     INTEGER,
   conversation_id   TEXT,
   external_id       TEXT,
   capture           TEXT NOT NULL,

@@ -22,7 +22,9 @@ import m0020 from "./0020_traces.sql" with { type: "text" };
 import m0021 from "./0021_evaluators.sql" with { type: "text" };
 import m0022 from "./0022_experiments.sql" with { type: "text" };
 import m0023 from "./0023_annotation_queues.sql" with { type: "text" };
+import m0024 from "./0024_monitors.sql" with { type: "text" };
 import m0025 from "./0025_growth.sql" with { type: "text" };
+import m0027 from "./0027_browser_sessions.sql" with { type: "text" };
 
 export type Migration = { readonly version: number; readonly name: string; readonly sql: string };
 
@@ -50,5 +52,7 @@ export const MIGRATIONS: readonly Migration[] = [
   { version: 21, name: "0021_evaluators", sql: m0021 },
   { version: 22, name: "0022_experiments", sql: m0022 },
   { version: 23, name: "0023_annotation_queues", sql: m0023 },
+  { version: 24, name: "0024_monitors", sql: m0024 },
   { version: 25, name: "0025_growth", sql: m0025 },
+  { version: 27, name: "0027_browser_sessions", sql: m0027 },
 ];

@@ -22,6 +22,7 @@ export type InferenceCall = {
   conversationId?: string | null;
   /** The agent whose configuration the request uses. */
   agentId?: string | null;
+  agentVersion?: number | null;
 };
 
 const USAGE_MS = 5_000;

@@ -47,6 +47,8 @@ export function toTrace({
   const body: Readonly<Record<string, unknown>> = call.body;
   const metadata = (body["metadata"] ?? null) as Record<string, unknown> | null;
   const named = metadata?.["conversation_id"];
+  // A judge's request is not traffic: captured, it could be sampled for the next evaluation.
+  const capture = call.background ? "none" : row.capture;
   return {
     id,
     workspaceId: row.workspaceId,
@@ -56,7 +58,8 @@ export function toTrace({
     model: row.model,
     adapter,
     agentId: call.agentId ?? null,
-    capture: row.capture,
+    agentVersion: call.agentVersion ?? null,
+    capture,
     redact: row.captureRedact,
     status: outcome.status,
     errorCode: outcome.code ?? null,
@@ -69,8 +72,8 @@ export function toTrace({
     spans: spansOf(timeline, used, durationMs),
     conversationId: typeof named === "string" ? named : call.conversationId,
     metadata,
-    parameters: parametersOf(body, row.capture),
-    ...(row.capture === "full" ? contentOf(call, outcome.status < 400 ? output : undefined) : {}),
+    parameters: parametersOf(body, capture),
+    ...(capture === "full" ? contentOf(call, outcome.status < 400 ? output : undefined) : {}),
   };
 }
 

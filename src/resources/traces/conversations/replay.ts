@@ -60,7 +60,8 @@ async function send(
   const base = { trace_id: trace.id, deployment_id: row.id, input: trace.input, recorded_output: trace.output };
   try {
     const request = new Request("http://localhost/replay", { signal });
-    const response = await answer(ctx, row, request, { ...bodyOf(trace, row.name), keyId, agentId: trace.agentId });
+    const { agentId, agentVersion } = trace;
+    const response = await answer(ctx, row, request, { ...bodyOf(trace, row.name), keyId, agentId, agentVersion });
     const { status } = response;
     const body = (await response.json()) as Answer;
     const output = body.choices?.map(({ message, text }) => message ?? text) ?? null;

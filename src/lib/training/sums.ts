@@ -2,7 +2,7 @@
  * The training task of the demo: sums of a two-digit and a one-digit number, such as 47 + 8. The built-in model answers
  * less than half of them correctly.
  */
-import { openRandom, permutation } from "../../lib/random.ts";
+import { openRandom, permutation } from "../random.ts";
 
 export type Row = { prompt: string; answer: number };
 

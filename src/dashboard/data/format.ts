@@ -1,0 +1,81 @@
+/** Figures as people read them. Pure: the clock is an argument. */
+const KIB = 1024;
+const UNITS = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
+export const NONE = "–";
+
+/** 1536 → "1.5 KiB" */
+export function bytes(value: number | null | undefined): string {
+  if (value === null || value === undefined || !Number.isFinite(value)) return NONE;
+  const power = value < KIB ? 0 : Math.min(UNITS.length - 1, Math.floor(Math.log(value) / Math.log(KIB)));
+  const scaled = value / KIB ** power;
+  return `${power === 0 || scaled >= 100 ? Math.round(scaled) : trim(scaled.toFixed(1))} ${UNITS[power]}`;
+}
+
+const trim = (text: string) => (text.includes(".") ? text.replace(/\.?0+$/, "") : text);
+
+/** 1234567 → "1,234,567" */
+export const count = (value: number | null | undefined): string =>
+  value === null || value === undefined ? NONE : value.toLocaleString("en-US");
+
+/** At most `digits` significant digits: 0.012345 → "0.0123", 2640.4 → "2,640" */
+export function number(value: number | null | undefined, digits = 3): string {
+  if (value === null || value === undefined || !Number.isFinite(value)) return NONE;
+  if (value !== 0 && (Math.abs(value) < 1e-4 || Math.abs(value) >= 1e9)) return value.toExponential(digits - 1);
+  const whole = Math.floor(Math.log10(Math.abs(value) || 1)) + 1;
+  return value.toLocaleString("en-US", { maximumFractionDigits: Math.max(0, digits - whole) });
+}
+
+export const percent = (share: number | null | undefined, digits = 0): string =>
+  share === null || share === undefined ? NONE : `${(share * 100).toFixed(digits)} %`;
+
+/** Dollars: 12.5 → "$12.50", 0.0002 → "$0.0002" */
+export function money(usd: number | null | undefined): string {
+  if (usd === null || usd === undefined) return NONE;
+  const size = Math.abs(usd);
+  if (size === 0 || size >= 0.01) return usd.toLocaleString("en-US", { style: "currency", currency: "USD" });
+  return `${usd < 0 ? "-" : ""}$${size.toPrecision(2).replace(/e.*/, "")}`;
+}
+
+const STEPS = [
+  [86_400, "d", 3_600, "h"],
+  [3_600, "h", 60, "min"],
+  [60, "min", 1, "s"],
+] as const;
+
+/** 3725 → "1 h 2 min", 8.2 → "8.2 s", 0.012 → "12 ms" */
+export function duration(seconds: number | null | undefined): string {
+  if (seconds === null || seconds === undefined || !Number.isFinite(seconds)) return NONE;
+  if (seconds < 1) return `${Math.round(seconds * 1000)} ms`;
+  if (seconds < 10) return `${trim(seconds.toFixed(1))} s`;
+  for (const [size, unit, lesser, lesserUnit] of STEPS) {
+    if (seconds < size) continue;
+    const whole = Math.floor(seconds / size);
+    const rest = Math.floor((seconds % size) / lesser);
+    return rest > 0 && whole < 10 ? `${whole} ${unit} ${rest} ${lesserUnit}` : `${whole} ${unit}`;
+  }
+  return `${Math.round(seconds)} s`;
+}
+
+/** "just now", "8 min ago", "in 3 h", "2 d ago" */
+export function ago(iso: string, nowMs: number): string {
+  const seconds = (nowMs - Date.parse(iso)) / 1000;
+  if (Math.abs(seconds) < 5) return "just now";
+  const [size, , unit] = [...STEPS.map(([s, u]) => [s, 0, u] as const), [1, 0, "s"] as const].find(
+    ([s]) => Math.abs(seconds) >= s,
+  ) ?? [1, 0, "s"];
+  const text = `${Math.floor(Math.abs(seconds) / size)} ${unit}`;
+  return seconds > 0 ? `${text} ago` : `in ${text}`;
+}
+
+/** The exact time, in the reader's zone: "16 Nov 2026, 15:04:05 UTC" */
+export const exactTime = (iso: string): string =>
+  new Date(iso).toLocaleString("en-GB", { dateStyle: "medium", timeStyle: "long" });
+
+/** 1 run, 2 runs */
+export const plural = (n: number, one: string, many = `${one}s`): string => `${count(n)} ${n === 1 ? one : many}`;
+
+/** `waiting_for_memory` → "Waiting for memory" */
+export const words = (name: string): string => {
+  const text = name.replaceAll("_", " ");
+  return text.charAt(0).toUpperCase() + text.slice(1);
+};

@@ -1,0 +1,121 @@
+/** Data of the API in components: loaded once for all that show it, kept while it is loaded again. */
+import { type Signal, signal, useSignal } from "@preact/signals";
+import { useEffect, useMemo } from "preact/hooks";
+import { ApiError, api, messageOf } from "./api.ts";
+import { onEvent } from "./events.ts";
+
+export type Loaded<T> = { data: T | undefined; error: ApiError | undefined; loading: boolean };
+export type Resource<T> = Loaded<T> & { refresh: () => Promise<void> };
+
+export type ResourceOptions = {
+  /** Types of events, by their beginning, after which the data is loaded again: `["job."]`. */
+  events?: readonly string[] | undefined;
+  /** For data that changes without events. Not while the tab is hidden. */
+  everyMs?: number | undefined;
+};
+
+type Entry = { state: Signal<Loaded<unknown>>; at: number; under: Promise<void> | undefined };
+
+const entries = new Map<string, Entry>();
+const MOST_ENTRIES = 200;
+const FRESH_MS = 1_000;
+/** Events come in bursts: they cause at most one load in this time. */
+const EVENT_PAUSE_MS = 250;
+
+function entryOf(path: string): Entry {
+  const known = entries.get(path);
+  if (known) return known;
+  if (entries.size >= MOST_ENTRIES) entries.delete(entries.keys().next().value ?? "");
+  const made: Entry = {
+    state: signal<Loaded<unknown>>({ data: undefined, error: undefined, loading: true }),
+    at: Number.NEGATIVE_INFINITY,
+    under: undefined,
+  };
+  entries.set(path, made);
+  return made;
+}
+
+/** Loads now, or joins the load under way. */
+export function load(path: string): Promise<void> {
+  const entry = entryOf(path);
+  entry.under ??= (async () => {
+    entry.state.value = { ...entry.state.value, loading: true };
+    try {
+      entry.state.value = { data: await api<unknown>(path), error: undefined, loading: false };
+    } catch (error) {
+      const known = error instanceof ApiError ? error : new ApiError(0, null, messageOf(error));
+      entry.state.value = { data: entry.state.value.data, error: known, loading: false };
+    }
+    entry.at = performance.now();
+    entry.under = undefined;
+  })();
+  return entry.under;
+}
+
+/** After a write: every loaded path that begins so is loaded again. */
+export async function reload(prefix: string): Promise<void> {
+  await Promise.all([...entries.keys()].filter((path) => path.startsWith(prefix)).map(load));
+}
+
+/** On sign-out: nothing of one key may be shown to the next. */
+export const forgetAll = () => entries.clear();
+
+/** `path` null: nothing is loaded, for data that depends on other data. */
+export function useResource<T>(path: string | null, { events, everyMs }: ResourceOptions = {}): Resource<T> {
+  const entry = useMemo(() => (path === null ? undefined : entryOf(path)), [path]);
+  const wanted = events?.join(" ");
+  useEffect(() => {
+    if (path === null || !entry) return;
+    if (performance.now() - entry.at > FRESH_MS) void load(path);
+    let waiting: ReturnType<typeof setTimeout> | undefined;
+    const soon = () => {
+      waiting ??= setTimeout(() => {
+        waiting = undefined;
+        void load(path);
+      }, EVENT_PAUSE_MS);
+    };
+    const leave = wanted === undefined ? undefined : onEvent(wanted.split(" "), soon);
+    const timer = everyMs === undefined ? undefined : setInterval(() => !document.hidden && void load(path), everyMs);
+    return () => {
+      leave?.();
+      clearTimeout(waiting);
+      clearInterval(timer);
+    };
+  }, [path, wanted, everyMs]);
+  const { data, error, loading } = entry ? entry.state.value : NOTHING;
+  return {
+    data: data as T | undefined,
+    error,
+    loading,
+    refresh: async () => void (path !== null && (await load(path))),
+  };
+}
+
+const NOTHING: Loaded<unknown> = { data: undefined, error: undefined, loading: false };
+
+export type Page<T> = { data: T[]; has_more: boolean };
+export type List<T> = {
+  items: T[] | undefined;
+  error: ApiError | undefined;
+  hasMore: boolean;
+  loading: boolean;
+  more: () => Promise<void>;
+  refresh: () => Promise<void>;
+};
+
+/** A list with a cursor. The first page stays live; `more` appends the next one. */
+export function useList<T extends { id: string }>(path: string, options: ResourceOptions = {}): List<T> {
+  const first = useResource<Page<T>>(path, options);
+  const rest = useSignal<{ path: string; items: T[]; hasMore: boolean } | undefined>(undefined);
+  const tail = rest.value?.path === path ? rest.value : undefined;
+  const known = new Set(first.data?.data.map(({ id }) => id));
+  const items = first.data && [...first.data.data, ...(tail?.items ?? []).filter(({ id }) => !known.has(id))];
+  const more = async () => {
+    const last = items?.at(-1);
+    if (!last) return;
+    const next = await api<Page<T>>(`${path}${path.includes("?") ? "&" : "?"}after=${encodeURIComponent(last.id)}`);
+    rest.value = { path, items: [...(tail?.items ?? []), ...next.data], hasMore: next.has_more };
+  };
+  const { error, loading, refresh } = first;
+  return { items, error, loading, refresh, more, hasMore: tail?.hasMore ?? first.data?.has_more ?? false };
+}

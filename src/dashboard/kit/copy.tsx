@@ -1,0 +1,39 @@
+import { useState } from "preact/hooks";
+import { Icon } from "./icon.tsx";
+
+const SHOWN_MS = 1_600;
+
+/** A button that copies `text`. `shown`: its label, if it is more than an icon. */
+export function Copy({ text, label = "Copy", shown }: { text: string; label?: string; shown?: string | undefined }) {
+  const [done, setDone] = useState(false);
+  const copy = async () => {
+    await writeText(text);
+    setDone(true);
+    setTimeout(() => setDone(false), SHOWN_MS);
+  };
+  return (
+    <button type="button" class={shown ? "btn" : "btn quiet only"} aria-label={label} title={label} onClick={copy}>
+      <Icon name={done ? "check" : "copy"} />
+      {shown && <span>{done ? "Copied" : shown}</span>}
+    </button>
+  );
+}
+
+/** The clipboard of browsers needs https or localhost. Elsewhere the old way still works. */
+async function writeText(text: string) {
+  if (navigator.clipboard) return await navigator.clipboard.writeText(text);
+  const area = document.createElement("textarea");
+  area.value = text;
+  document.body.append(area);
+  area.select();
+  document.execCommand("copy");
+  area.remove();
+}
+
+/** A command line with a copy button. */
+export const Command = ({ text }: { text: string }) => (
+  <div class="command">
+    <code>{text}</code>
+    <Copy text={text} label="Copy the command" />
+  </div>
+);

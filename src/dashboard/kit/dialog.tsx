@@ -1,0 +1,54 @@
+import type { ComponentChildren } from "preact";
+import { useEffect, useRef } from "preact/hooks";
+import { Button, IconButton } from "./button.tsx";
+
+type DialogProps = {
+  title: string;
+  children: ComponentChildren;
+  /** Also called by Esc and a click outside. */
+  onClose: () => void;
+  wide?: boolean | undefined;
+};
+
+/** A native dialog: the focus stays inside, Esc closes it, and the focus returns to the opener. */
+export function Dialog({ title, children, onClose, wide }: DialogProps) {
+  const ref = useRef<HTMLDialogElement>(null);
+  useEffect(() => {
+    const opener = document.activeElement;
+    ref.current?.showModal();
+    return () => opener instanceof HTMLElement && opener.focus();
+  }, []);
+  const outside = (event: MouseEvent) => event.target === ref.current && onClose();
+  return (
+    // biome-ignore lint/a11y/useKeyWithClickEvents: Esc closes it, the browser's own way
+    <dialog ref={ref} class={wide ? "wide" : ""} aria-label={title} onClose={onClose} onClick={outside}>
+      <header>
+        <h2>{title}</h2>
+        <IconButton icon="close" label="Close" onClick={onClose} />
+      </header>
+      {children}
+    </dialog>
+  );
+}
+
+type ConfirmProps = {
+  title: string;
+  children: ComponentChildren;
+  /** The verb on the button: "Delete". */
+  verb: string;
+  onConfirm: () => Promise<unknown>;
+  onClose: () => void;
+};
+
+/** Asks before something is destroyed. */
+export const Confirm = ({ title, children, verb, onConfirm, onClose }: ConfirmProps) => (
+  <Dialog title={title} onClose={onClose}>
+    <div class="prose">{children}</div>
+    <footer>
+      <Button onClick={onClose}>Cancel</Button>
+      <Button kind="danger" onClick={() => onConfirm().then(onClose)}>
+        {verb}
+      </Button>
+    </footer>
+  </Dialog>
+);

@@ -1,0 +1,12 @@
+import { render } from "preact";
+import "./pages/home/home.tsx"; // part of the first load: it is the first page that people see
+import { PAGES } from "./pages/index.ts";
+import { App } from "./shell/app.tsx";
+import { registerPages, startRouter } from "./shell/router.ts";
+import { applyTheme, theme } from "./shell/theme.ts";
+
+applyTheme(theme.value);
+registerPages(PAGES.map(({ path }) => path));
+startRouter();
+const root = document.getElementById("app");
+if (root) render(<App />, root);

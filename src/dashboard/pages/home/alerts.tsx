@@ -1,0 +1,90 @@
+/** Things that need a person: failures of the last day, warnings of running jobs, low credit, disabled webhooks. */
+import type { BurnRate } from "../../../resources/billing/schema.ts";
+import type { Deployment } from "../../../resources/deployments/schema.ts";
+import type { TrainingJob } from "../../../resources/training_jobs/schema.ts";
+import type { WebhookEndpoint } from "../../../resources/webhooks/schema.ts";
+import { duration, money } from "../../data/format.ts";
+import { type Page as ListPage, useResource } from "../../data/resource.ts";
+import { may } from "../../data/session.ts";
+import { Card } from "../../kit/card.tsx";
+import { Pill, type Tone } from "../../kit/pill.tsx";
+import { Time } from "../../kit/time.tsx";
+import { hasPage } from "../../shell/router.ts";
+
+type Alert = {
+  key: string;
+  tone: Tone;
+  title: string;
+  detail: string;
+  at?: string | undefined;
+  href?: string | undefined;
+};
+
+const DAY_MS = 86_400_000;
+const LOW_HOURS = 24;
+const MOST = 6;
+
+export function Alerts({ jobs, deployments }: { jobs: readonly TrainingJob[]; deployments: readonly Deployment[] }) {
+  const hooks = useResource<ListPage<WebhookEndpoint>>(may("account") ? "/v1/webhooks?limit=100" : null, {
+    events: ["webhook_endpoint."],
+  });
+  const burn = useResource<BurnRate>(may("training") ? "/v1/billing/burn_rate" : null, { events: ["credit.", "job."] });
+  const alerts = [
+    ...jobs.flatMap(ofJob),
+    ...deployments.flatMap(ofDeployment),
+    ...(burn.data ? ofCredit(burn.data) : []),
+    ...(hooks.data?.data ?? []).flatMap(ofEndpoint),
+  ];
+  if (alerts.length === 0) return null;
+  return (
+    <Card title="Needs you">
+      <ul class="home-alerts">
+        {alerts.slice(0, MOST).map(({ key, tone, title, detail, at, href }) => (
+          <li key={key}>
+            <div class="row">
+              <Pill tone={tone}>{title}</Pill>
+              {at && <Time at={at} />}
+            </div>
+            <p>{href ? <a href={href}>{detail}</a> : detail}</p>
+          </li>
+        ))}
+      </ul>
+    </Card>
+  );
+}
+
+const linkTo = (list: string, id: string) => (hasPage(`${list}/:id`) ? `${list}/${id}` : undefined);
+
+function ofJob({ id, status, output_name: name, error, warnings, updated_at: at }: TrainingJob): Alert[] {
+  const href = linkTo("/runs", id);
+  if (status === "failed" && Date.now() - Date.parse(at) < DAY_MS)
+    return [{ key: id, tone: "bad", title: `${name} failed`, detail: error?.message.split("\n")[0] ?? "", at, href }];
+  const [warning] = status === "running" ? warnings : [];
+  return warning ? [{ key: id, tone: "warn", title: name, detail: warning.message, href }] : [];
+}
+
+const ofDeployment = ({ id, status, name, error }: Deployment): Alert[] =>
+  status === "failed"
+    ? [{ key: id, tone: "bad", title: `${name} failed`, detail: error ?? "", href: linkTo("/deployments", id) }]
+    : [];
+
+const ofCredit = ({ hours_remaining: hours, balance_usd: balance }: BurnRate): Alert[] =>
+  hours !== null && hours < LOW_HOURS
+    ? [
+        {
+          ...{ key: "credit", tone: "warn", title: "Low credit" },
+          detail: `${money(balance)} are left, for ${duration(hours * 3600)}. Jobs pause when the credit is used up.`,
+        },
+      ]
+    : [];
+
+const ofEndpoint = ({ id, url, disabled_at: at }: WebhookEndpoint): Alert[] =>
+  at === null
+    ? []
+    : [
+        {
+          ...{ key: id, tone: "warn", title: "Webhook disabled", at },
+          detail: `${url} failed for too long. Its deliveries wait until it is enabled again.`,
+          href: linkTo("/webhooks", id),
+        },
+      ];

@@ -1,0 +1,3 @@
+import type { PageSpec } from "../spec.ts";
+
+export const pages: readonly PageSpec[] = [];

@@ -1,0 +1,43 @@
+/** Begins and ends the browser session. */
+
+import type { BrowserSession } from "../../resources/browser_sessions/schema.ts";
+import { api } from "../data/api.ts";
+import { startFeed, stopFeed } from "../data/events.ts";
+import { forgetAll } from "../data/resource.ts";
+import { session } from "../data/session.ts";
+
+function begin(value: BrowserSession) {
+  forgetAll();
+  session.value = { is: "in", session: value };
+  startFeed();
+}
+
+/** On load: the cookie of an earlier visit may still be good. */
+export async function resume() {
+  if (!document.cookie.includes("verk_signed_in=1")) {
+    session.value = { is: "out", why: undefined };
+    return;
+  }
+  try {
+    begin(await api<BrowserSession>("/v1/browser_sessions/current"));
+  } catch {
+    session.value = { is: "out", why: undefined };
+  }
+}
+
+/** Throws the server's error. The key itself is kept nowhere. */
+export async function signIn(key: string) {
+  const headers = { authorization: `Bearer ${key.trim()}` };
+  begin(await api<BrowserSession>("/v1/browser_sessions", { method: "POST", headers }));
+}
+
+export async function signOut() {
+  await api("/v1/browser_sessions/current", { method: "DELETE" }).catch(() => {});
+  leave(undefined);
+}
+
+export function leave(why: string | undefined) {
+  stopFeed();
+  forgetAll();
+  session.value = { is: "out", why };
+}

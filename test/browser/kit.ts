@@ -1,0 +1,160 @@
+/** Drives the dashboard of `dist/verk` in a real Chromium, and watches for what a page must never do. */
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { startBinary } from "../binary.ts";
+import { type BrowserPage, CHROMIUM, openPage } from "../browser.ts";
+import { until } from "../harness.ts";
+
+export { CHROMIUM } from "../browser.ts";
+
+export type Size = { width: number; height: number };
+export const SIZES = {
+  desktop: { width: 1440, height: 900 },
+  tablet: { width: 768, height: 1024 },
+  phone: { width: 375, height: 812 },
+} as const satisfies Record<string, Size>;
+
+type OpenOptions = { dark?: boolean; size?: Size };
+export type Dashboard = Awaited<ReturnType<typeof openDashboard>>;
+
+/** A server and a browser, which is signed in with a new key of the scope `*` unless `signIn` is false. */
+export async function startDashboard(options: OpenOptions & { signIn?: boolean; args?: string[] } = {}) {
+  if (CHROMIUM === null)
+    throw new Error("no chromium on this machine: skip the test with describe.skipIf(CHROMIUM === null)");
+  const server = await startBinary(options.args ? { args: options.args } : {});
+  const page = await openDashboard(server.url, options);
+  if (options.signIn !== false) await page.signIn(await server.apiKey());
+  return {
+    server,
+    page,
+    async close() {
+      await page.close();
+      await server.kill("SIGKILL");
+    },
+  };
+}
+
+const SHIFT = `window.shifted = 0; new PerformanceObserver((list) => {
+  for (const entry of list.getEntries()) if (!entry.hadRecentInput) window.shifted += entry.value;
+}).observe({ type: "layout-shift", buffered: true });`;
+
+export async function openDashboard(origin: string, { dark = false, size = SIZES.desktop }: OpenOptions = {}) {
+  const page = await openPage("about:blank", { dark, ...size });
+  await page.send("Page.addScriptToEvaluateOnNewDocument", { source: SHIFT });
+  await resize(page, size);
+  const run = <T>(expression: string) => page.run<T>(expression);
+  const text = () => run<string>("document.body.innerText");
+
+  const waitFor = <T>(what: string, probe: () => T | Promise<T>, deadlineMs?: number) =>
+    until(`${what}\n`, probe, deadlineMs).catch(async (error: unknown): Promise<never> => {
+      const shown = await text().catch(() => "");
+      throw new Error(`${String(error)}\nThe page shows:\n${shown.slice(0, 2_000)}\n${page.complaints.join("\n")}`);
+    });
+
+  return {
+    ...page,
+    origin,
+    text,
+    waitFor,
+    waitForText: (wanted: string, deadlineMs?: number) =>
+      waitFor(`the text ${wanted}`, async () => (await text()).includes(wanted), deadlineMs),
+    /** Opens an address and waits until nothing loads any more. */
+    async at(path: string) {
+      await page.send("Page.navigate", { url: origin + path });
+      await waitFor(`the page ${path}`, () => run<boolean>(SETTLED));
+    },
+    path: () => run<string>("location.pathname + location.search"),
+    /** Signs in as the page does, without typing the key. */
+    async signIn(key: string) {
+      await page.send("Page.navigate", { url: `${origin}/` });
+      await waitFor("the sign-in page", () => run<boolean>("!!document.querySelector('.gate, .app')"));
+      const post = `fetch("/v1/browser_sessions", { method: "POST", headers: { authorization: "Bearer ${key}" } })`;
+      const status = await run<number>(`${post}.then((answer) => answer.status)`);
+      if (status !== 201) throw new Error(`sign-in answered ${status}`);
+    },
+    /** A trusted click on the element that a screen reader calls so: `click("button", "Create my admin key")`. */
+    async click(role: string, name: string) {
+      const { x, y } = await waitFor(`${role} ${name}`, () => find(page, role, name));
+      for (const type of ["mousePressed", "mouseReleased"])
+        await page.send("Input.dispatchMouseEvent", { type, x, y, button: "left", clickCount: 1 });
+    },
+    /** True if an element with this role and name is in the page. */
+    has: async (role: string, name: string) => (await nodesOf(page, role, name)).length > 0,
+    /** Types into the focused element. */
+    type: (value: string) => page.send("Input.insertText", { text: value }),
+    press: (key: string, modifiers: "ctrl" | "shift" | undefined = undefined) => press(page, key, modifiers),
+    /** Presses Tab until the focused element has this name, as a user without a mouse does. */
+    async tabTo(name: string, most = 60) {
+      for (let i = 0; i < most; i++) {
+        if ((await run<string>(FOCUSED_NAME)) === name) return;
+        await press(page, "Tab");
+      }
+      throw new Error(`Tab does not reach ${name}; the focus is on ${await run<string>(FOCUSED_NAME)}`);
+    },
+    resize: (to: Size) => resize(page, to),
+    /** Everything that no page may do, in words; an empty list is good. `expected`: errors that the test caused itself. */
+    async faults({ expected = /^$/ }: { expected?: RegExp } = {}): Promise<string[]> {
+      const found = page.complaints.filter((each) => !expected.test(each)).map((each) => `console: ${each}`);
+      const foreign = page.requests.filter((url) => !/^(data:|blob:|about:)/.test(url) && !url.startsWith(origin));
+      found.push(...foreign.map((url) => `request off the origin: ${url}`));
+      const shifted = await run<number>("window.shifted ?? 0");
+      if (shifted > 0.05) found.push(`layout shift of ${shifted.toFixed(3)}`);
+      const [scroll, width] = await run<[number, number]>("[document.documentElement.scrollWidth, innerWidth]");
+      if (scroll > width) found.push(`scrolls sideways: ${scroll} of ${width} px`);
+      return found;
+    },
+    /** Serious findings of axe-core, each with the elements. */
+    async axe(): Promise<string[]> {
+      await run(readFileSync(join(import.meta.dir, "../../node_modules/axe-core/axe.min.js"), "utf8"));
+      const call = `axe.run(document, { resultTypes: ["violations"] }).then(({ violations }) => violations
+        .filter(({ impact }) => impact === "serious" || impact === "critical")
+        .map(({ id, nodes }) => id + ": " + nodes.slice(0, 4).map((node) => node.html.slice(0, 200)).join(" | ")))`;
+      return await run<string[]>(call);
+    },
+  };
+}
+
+const SETTLED = `document.readyState === "complete" && !!document.querySelector("h1") &&
+  !document.querySelector("[aria-busy=true]")`;
+const FOCUSED_NAME = `(() => { const { activeElement: e } = document;
+  return e?.getAttribute("aria-label") ?? e?.labels?.[0]?.innerText ?? e?.innerText?.trim() ?? ""; })()`;
+
+async function resize(page: BrowserPage, { width, height }: Size) {
+  const mobile = width < 500;
+  await page.send("Emulation.setDeviceMetricsOverride", { width, height, deviceScaleFactor: 1, mobile });
+}
+
+const CODES: Readonly<Record<string, number>> = {
+  ...{ Tab: 9, Enter: 13, Escape: 27, " ": 32, ArrowLeft: 37, ArrowUp: 38, ArrowRight: 39, ArrowDown: 40 },
+};
+
+async function press(page: BrowserPage, key: string, modifiers: "ctrl" | "shift" | undefined = undefined) {
+  const text = key === "Enter" ? "\r" : key.length === 1 && modifiers !== "ctrl" ? key : undefined;
+  const common = {
+    ...{ key, code: key === " " ? "Space" : key.length === 1 ? `Key${key.toUpperCase()}` : key },
+    windowsVirtualKeyCode: CODES[key] ?? key.toUpperCase().charCodeAt(0),
+    modifiers: modifiers === "ctrl" ? 2 : modifiers === "shift" ? 8 : 0,
+  };
+  await page.send("Input.dispatchKeyEvent", { type: "keyDown", ...common, ...(text === undefined ? {} : { text }) });
+  await page.send("Input.dispatchKeyEvent", { type: "keyUp", ...common });
+}
+
+type AxNode = { backendDOMNodeId?: number; ignored?: boolean };
+
+async function nodesOf(page: BrowserPage, role: string, name: string): Promise<AxNode[]> {
+  const { root } = (await page.send("DOM.getDocument", { depth: 0 })) as { root: { nodeId: number } };
+  const query = { nodeId: root.nodeId, role, accessibleName: name };
+  const { nodes } = (await page.send("Accessibility.queryAXTree", query)) as { nodes: AxNode[] };
+  return nodes.filter(({ ignored }) => !ignored);
+}
+
+/** The middle of the element, scrolled into view; undefined if it is not there or covers no pixel yet. */
+async function find(page: BrowserPage, role: string, name: string): Promise<{ x: number; y: number } | undefined> {
+  const [node] = await nodesOf(page, role, name);
+  if (node?.backendDOMNodeId === undefined) return undefined;
+  const at = { backendNodeId: node.backendDOMNodeId };
+  await page.send("DOM.scrollIntoViewIfNeeded", at);
+  const { quads } = (await page.send("DOM.getContentQuads", at)) as { quads: number[][] };
+  const [left = 0, top = 0, , , right = 0, bottom = 0] = quads[0] ?? [];
+  return quads.length === 0 ? undefined : { x: (left + right) / 2, y: (top + bottom) / 2 };
+}

@@ -1,0 +1,32 @@
+/** Rules of the browser's code that keep text from becoming markup or code. */
+import { expect, test } from "bun:test";
+import { PAGES } from "../../src/dashboard/pages/index.ts";
+import { GROUPS } from "../../src/dashboard/pages/spec.ts";
+import { read, sources } from "./imports.ts";
+
+const files = sources.filter((file) => file.startsWith("src/dashboard/"));
+const uses = (pattern: RegExp) => files.filter((file) => pattern.test(read(file)));
+
+test("no page turns text into markup or code: text of users is only ever a text node", () => {
+  const markup =
+    /dangerouslySetInnerHTML|\b(inner|outer)HTML\b|insertAdjacentHTML|document\.write\b|createContextualFragment|DOMParser|srcdoc/i;
+  expect(uses(markup)).toEqual([]);
+  expect(uses(/\beval\(|new Function\(|javascript:/)).toEqual([]);
+  expect("<b dangerouslySetInnerHTML={{ __html: name }} />").toMatch(markup);
+});
+
+test("only the theme is kept in the browser's storage", () => {
+  expect(uses(/\b(localStorage|sessionStorage|indexedDB)\b/)).toEqual(["src/dashboard/shell/theme.ts"]);
+});
+
+test("no page names another host", () => {
+  expect(uses(/["'`](https?:)?\/\/[a-z]/)).toEqual([]);
+});
+
+test("addresses of pages are unique, and every group of the navigation is known", () => {
+  const paths = PAGES.map(({ path }) => path);
+  expect(new Set(paths).size).toBe(paths.length);
+  const jumps = PAGES.flatMap(({ jump }) => jump ?? []);
+  expect(new Set(jumps).size).toBe(jumps.length);
+  for (const { nav } of PAGES) if (nav) expect(GROUPS).toContain(nav.group);
+});
