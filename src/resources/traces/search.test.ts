@@ -98,7 +98,7 @@ test("pages of a search are complete, in order and without duplicates, also if e
     }
 });
 
-test("a search pages by the last id, finds more than a block has, and gives others their turn", async () => {
+test("a search pages by the last id, and its export is the same, oldest first", async () => {
   const app = open();
   const ids = fill(app)
     .filter(({ text }) => has(text, "red"))
