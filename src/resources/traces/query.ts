@@ -142,7 +142,7 @@ export function positions(
   return db.all(sql`select ${createdAt} as "createdAt", ${seq} as "seq" from ${from} where ${where} ${ordered}`);
 }
 
-/** Those of these traces that pass the filters, in the order of `seq`. */
+/** Leaves out the traces that do not pass the filters. The order is that of `seq`. */
 export function positionsAmong(
   db: Db,
   workspaceId: string,

@@ -15,7 +15,7 @@ const BATCH = 2_000; // matches of a query with a prefix
 const FEW = 5_000; // traces under the other filters whose blocks alone are searched
 const CLOCK_SLACK_MS = 600_000; // a clock that is set back by less than this hides nothing from `since` and `until`
 
-export type Found = { page: Position[]; isOver: boolean };
+export type SearchPage = { page: Position[]; isOver: boolean };
 
 /**
  * The traces of a page. If the time `until` passes first, the page is short, and `isOver` is false. A page has at least
@@ -27,7 +27,7 @@ export async function search(
   { q = "", ...filter }: TraceFilter,
   slice: Slice,
   until = Number.POSITIVE_INFINITY,
-): Promise<Found> {
+): Promise<SearchPage> {
   const query = parseQuery(q);
   const page: Position[] = [];
   if (query === undefined) return { page, isOver: true };

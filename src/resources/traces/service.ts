@@ -9,7 +9,7 @@ import { dropped, flush, scheduleFlush } from "./flush.ts";
 import type { NewTrace } from "./new_trace.ts";
 import { positionOf, positions, type Slice, summariesAt } from "./query.ts";
 import { presentSummary, presentTrace, type TraceFilter, type TraceQuery } from "./schema.ts";
-import { type Found, search } from "./search.ts";
+import { type SearchPage, search } from "./search.ts";
 import { redactorFor, secretsOf } from "./store.ts";
 import { type ScoreRow, type TraceRow, traceScores, traces } from "./table.ts";
 
@@ -65,7 +65,7 @@ export function find(
   filter: TraceFilter,
   slice: Slice,
   until?: number,
-): Found | Promise<Found> {
+): SearchPage | Promise<SearchPage> {
   if (filter.q !== undefined) return search(ctx.db, workspaceId, filter, slice, until);
   return { page: positions(ctx.db, workspaceId, filter, slice), isOver: true };
 }
