@@ -96,6 +96,8 @@ export const ToServing = later(() =>
       type: z.literal("load"),
       data_dir: z.string(),
       model_path: z.string(),
+      /** Answers name it in `system_fingerprint`. */
+      model_id: z.string().optional(),
       context_length: z.int().positive(),
       parallel: z.int().positive(),
       threads: z.int().positive(),
@@ -104,7 +106,12 @@ export const ToServing = later(() =>
       hurry: z.boolean(),
     }),
     /** Sent after `loaded`: add an adapter. Requests name it in the header x-verk-adapter. */
-    z.strictObject({ type: z.literal("attach"), name: z.string(), path: z.string() }),
+    z.strictObject({
+      type: z.literal("attach"),
+      name: z.string(),
+      path: z.string(),
+      model_id: z.string().optional(),
+    }),
     /** The deployment that used this adapter is gone: abort its requests. `null` means the base model. */
     z.strictObject({ type: z.literal("detach"), name: z.string().nullable() }),
   ]),

@@ -79,12 +79,23 @@ export const Signals = later(() =>
 );
 export type Signals = z.infer<typeof Signals>;
 
+/** Side of a crop in pixels. */
+export const CROP_SIZE = 256;
+
+/** The score of one square of the image alone, in pixels of the image. */
+export const CropScore = later(() =>
+  z.strictObject({ x: z.int().min(0), y: z.int().min(0), score: z.number().min(0).max(1) }),
+);
+export type CropScore = z.infer<typeof CropScore>;
+
 export const Scored = later(() =>
   z.strictObject({
     media: Media,
     models: z.partialRecord(ModelName, ModelResult),
     versions: z.partialRecord(ModelName, z.string()),
     signals: Signals,
+    /** The squares of an image that its score comes from. Results of earlier versions do not have them. */
+    crops: z.array(CropScore).optional(),
   }),
 );
 export type Scored = z.infer<typeof Scored>;

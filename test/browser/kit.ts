@@ -17,11 +17,13 @@ export const SIZES = {
 type OpenOptions = { dark?: boolean; size?: Size };
 export type Dashboard = Awaited<ReturnType<typeof openDashboard>>;
 
+type StartOptions = OpenOptions & { signIn?: boolean; args?: string[]; env?: Record<string, string> };
+
 /** A server and a browser, which is signed in with a new key of the scope `*` unless `signIn` is false. */
-export async function startDashboard(options: OpenOptions & { signIn?: boolean; args?: string[] } = {}) {
+export async function startDashboard(options: StartOptions = {}) {
   if (CHROMIUM === null)
     throw new Error("no chromium on this machine: skip the test with describe.skipIf(CHROMIUM === null)");
-  const server = await startBinary(options.args ? { args: options.args } : {});
+  const server = await startBinary({ args: options.args ?? [], env: options.env ?? {} });
   const page = await openDashboard(server.url, options);
   if (options.signIn !== false) await page.signIn(await server.apiKey());
   return {

@@ -108,7 +108,8 @@ const artifact = async (app: TestApp) => {
 
 const deployment = (app: TestApp, name = unique()) => idOf(app, "/v1/deployments", { model: "journey/served", name });
 const serving = async (app: TestApp, name = "d") => {
-  const known = (await app.call("GET", "/v1/deployments?status=serving")).body.data[0];
+  const { data } = (await app.call("GET", "/v1/deployments?status=serving")).body;
+  const known = data.find(({ parked }: { parked: boolean }) => !parked);
   if (known) return { id: known.id as string };
   const made = await deployment(app, name);
   pretendServing(app, made.id);
@@ -117,6 +118,12 @@ const serving = async (app: TestApp, name = "d") => {
 const stopped = async (app: TestApp) => {
   const made = await deployment(app);
   await app.call("POST", `/v1/deployments/${made.id}/stop`);
+  return made;
+};
+const parked = async (app: TestApp) => {
+  const made = await deployment(app);
+  pretendServing(app, made.id);
+  moves.park(app.ctx, made.id);
   return made;
 };
 const MESSAGES = [{ role: "user", content: "hi" }];
@@ -204,6 +211,8 @@ export const JOURNEY: Step[] = [
   { operation: "PATCH /v1/deployments/{id}", own: deployment, json: { idle_timeout_seconds: 60 } },
   { operation: "POST /v1/deployments/{id}/stop", own: deployment },
   { operation: "POST /v1/deployments/{id}/start", own: stopped },
+  { operation: "POST /v1/deployments/{id}/park", own: parked },
+  { operation: "POST /v1/deployments/{id}/wake", own: parked },
   { operation: "GET /v1/deployments/{id}/requests", own: deployment },
   { operation: "GET /v1/deployments/{id}/metrics", own: deployment },
   { operation: "GET /v1/deployments/{id}/models", own: deployment },

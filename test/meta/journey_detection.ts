@@ -29,6 +29,7 @@ export const DETECTION: Step[] = [
   { operation: "POST /v1/detect", make: image },
   { operation: `POST ${PATH}/url`, make: address },
   { operation: `GET ${PATH}/{id}`, own: detection },
+  { operation: `GET ${PATH}/{id}/crops`, own: detection },
   { operation: `POST ${PATH}/{id}/feedback`, own: detection, json: { label: "ai" } },
   { operation: `POST ${PATH}/batch`, make: images },
   { operation: `GET ${PATH}/batch/{jobId}`, own: batch },

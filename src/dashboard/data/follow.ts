@@ -21,9 +21,9 @@ export function follow(
 ): () => void {
   const stop = new AbortController();
   let lastId: string | undefined;
-  const attempt = async () => {
+  const attempt = async (signal: AbortSignal) => {
     const headers = lastId === undefined ? {} : { "last-event-id": lastId };
-    const response = await send(path, { headers: { accept: "text/event-stream", ...headers }, signal: stop.signal });
+    const response = await send(path, { headers: { accept: "text/event-stream", ...headers }, signal });
     onState("live");
     const parse = sseParser((message) => {
       if (message.id !== undefined) lastId = message.id;
@@ -38,7 +38,7 @@ export function follow(
     while (!stop.signal.aborted) {
       const startedAt = performance.now();
       try {
-        await attempt();
+        await untilHidden(stop.signal, attempt);
         if (isOver()) return;
       } catch (error) {
         if (stop.signal.aborted) return;
@@ -54,19 +54,35 @@ export function follow(
   return () => stop.abort();
 }
 
+/**
+ * Aborts when the page is left. A browser may keep a page that was left, with its open streams: six of them take all
+ * connections to the server.
+ */
+async function untilHidden(stop: AbortSignal, work: (signal: AbortSignal) => Promise<void>): Promise<void> {
+  const left = new AbortController();
+  const leave = () => left.abort();
+  addEventListener("pagehide", leave);
+  try {
+    await work(AbortSignal.any([stop, left.signal]));
+  } finally {
+    removeEventListener("pagehide", leave);
+  }
+}
+
 /** Ends early when the browser says that the network is back, or when the tab is shown again. */
 function pause(ms: number, signal: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
     const done = () => {
       clearTimeout(timer);
       removeEventListener("online", done);
-      document.removeEventListener("visibilitychange", done);
+      document.removeEventListener("visibilitychange", shown);
       signal.removeEventListener("abort", done);
       resolve();
     };
+    const shown = () => !document.hidden && done(); // it also comes when the page is left
     const timer = setTimeout(done, ms);
     addEventListener("online", done);
-    document.addEventListener("visibilitychange", done);
+    document.addEventListener("visibilitychange", shown);
     signal.addEventListener("abort", done);
   });
 }

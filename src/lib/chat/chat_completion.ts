@@ -2,7 +2,7 @@
 import { z } from "zod";
 import { later } from "../schema.ts";
 import { ChatMessage, orElse, ResponseFormat, Tool, ToolCall, ToolChoice } from "./messages.ts";
-import { samplingFields, Usage } from "./sampling.ts";
+import { Fingerprint, samplingFields, Usage } from "./sampling.ts";
 
 const MAX_MESSAGES = 10_000;
 const MAX_TOOLS = 128;
@@ -58,7 +58,12 @@ export const ChatLogprobs = later(() =>
 );
 export type ChatLogprobs = z.infer<typeof ChatLogprobs>;
 
-const head = { id: z.string(), created: z.int().describe("Unix seconds"), model: z.string() };
+const head = {
+  id: z.string(),
+  created: z.int().describe("Unix seconds"),
+  model: z.string(),
+  system_fingerprint: Fingerprint,
+};
 
 export const ChatCompletion = later(() =>
   z

@@ -2,7 +2,7 @@
 import { z } from "zod";
 import { later } from "../schema.ts";
 import { orElse } from "./messages.ts";
-import { samplingFields, Usage } from "./sampling.ts";
+import { Fingerprint, samplingFields, Usage } from "./sampling.ts";
 import { textsSchema } from "./texts.ts";
 
 const MAX_PROMPTS = 64;
@@ -50,6 +50,7 @@ export const Completion = later(() =>
       object: z.literal("text_completion"),
       created: z.int().describe("Unix seconds"),
       model: z.string(),
+      system_fingerprint: Fingerprint,
       choices: z.array(
         z.object({
           index: z.int(),

@@ -39,6 +39,11 @@ export const samplingFields = {
   metadata: TraceMetadata,
 };
 
+export const Fingerprint = z
+  .string()
+  .nullish()
+  .describe("Id of the model that answered. With an adapter: the id of its base model, +, and the id of the adapter");
+
 export const Usage = later(() =>
   z
     .object({

@@ -18,6 +18,7 @@ import { hardwareFor } from "./admission.ts";
 import { answer } from "./chat/answer.ts";
 import type { InferenceCall } from "./chat/flight.ts";
 import { listRequests } from "./chat/records.ts";
+import * as parking from "./parking.ts";
 import { bringCheckpoint } from "./results.ts";
 import {
   CreateDeployment,
@@ -88,6 +89,16 @@ const managing = (ctx: Ctx) => {
       ({ principal, params }) => deployments.view(ctx, deployments.start(ctx, principal, params.id)),
       { detail: describe("Start a stopped or failed deployment", { 200: Deployment }) },
     )
+    .post(
+      "/:id/park",
+      ({ principal, params }) => deployments.view(ctx, parking.park(ctx, principal.workspaceId, params.id)),
+      {
+        detail: describe("Park a deployment now; the next request wakes it", { 200: Deployment }),
+      },
+    )
+    .post("/:id/wake", ({ principal, params }) => deployments.view(ctx, parking.wake(ctx, principal, params.id)), {
+      detail: describe("Wake a parked deployment now", { 200: Deployment }),
+    })
     .get("/:id/requests", ({ principal, params, query }) => listRequests(ctx, own(ctx, principal, params.id), query), {
       ...asks(PageQuery),
       detail: describe("List a deployment's requests", { 200: listOf(DeploymentRequest, "DeploymentRequestList") }),

@@ -121,6 +121,11 @@ const keeping = (ctx: Ctx) => {
       },
       { detail: describe("Get a detection", { 200: schema.Detection }) },
     )
+    .get(
+      "/api/detect/:id/crops",
+      ({ principal, params }) => schema.presentCrops(detections.mustGet(ctx, principal.workspaceId, params.id)),
+      { detail: describe("Get the score of each square of an image that was read", { 200: schema.Crops }) },
+    )
     .post(
       "/api/detect/:id/feedback",
       ({ principal, params, body }) =>

@@ -2,7 +2,7 @@ import { z } from "zod";
 import { ensembleOf, PREDICTIONS, VERDICTS } from "../../lib/detection/tiers.ts";
 import { DateTime, Label, later, Metadata } from "../../lib/schema.ts";
 import { isoTime } from "../../lib/time.ts";
-import { MODELS, ModelName, ModelResult, Signals } from "../../workers/protocol_detector.ts";
+import { CROP_SIZE, MODELS, ModelName, ModelResult, Signals } from "../../workers/protocol_detector.ts";
 import { PLANS, publicResults } from "./policy.ts";
 import { BATCH_STATUSES, type DetectionRow, type Feedback as FeedbackRow } from "./table.ts";
 
@@ -123,6 +123,25 @@ export const Detection = later(() =>
     .meta({ id: "Detection" }),
 );
 export type Detection = z.infer<typeof Detection>;
+
+export const Crops = later(() =>
+  z
+    .object({
+      id: z.string().describe("Id of the detection"),
+      size: z.int().describe("Side of each square in pixels of the image"),
+      crops: z
+        .array(z.object({ x: z.int(), y: z.int(), score: z.number().min(0).max(1) }))
+        .nullable()
+        .describe("Null for speech, and for results of earlier versions"),
+    })
+    .meta({ id: "DetectionCrops" }),
+);
+
+export const presentCrops = ({ id, scored }: DetectionRow): z.infer<typeof Crops> => ({
+  id,
+  size: CROP_SIZE,
+  crops: scored.crops ?? null,
+});
 
 export const Config = later(() =>
   z

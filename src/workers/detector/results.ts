@@ -1,7 +1,8 @@
 /** Turns the logits of one or more views into the result of each model. */
 
-import type { ModelName, ModelResult } from "../protocol_detector.ts";
+import type { CropScore, ModelName, ModelResult } from "../protocol_detector.ts";
 import { calibrate } from "./calibration.ts";
+import type { Crop } from "./image/views.ts";
 import type { Results } from "./messages.ts";
 import type { Models } from "./models.ts";
 
@@ -35,4 +36,26 @@ function judgeModel(models: Models, name: ModelName, frames: readonly Results[])
     }
   }
   return { score, status: "success", latency_ms: ms, error: null };
+}
+
+/**
+ * The calibrated score of each crop alone, as the mean over the models that answered. Of an animation: the crops of the
+ * frame with the highest one.
+ */
+export function cropScores(models: Models, frames: readonly Results[], crops: readonly Crop[]): CropScore[] {
+  const byFrame = frames.map((frame) => crops.map(({ x, y }, i) => ({ x, y, score: cropScore(models, frame, i) })));
+  const highest = (scores: readonly { score: number | undefined }[]) =>
+    Math.max(...scores.map(({ score }) => score ?? Number.NEGATIVE_INFINITY));
+  const [best = []] = byFrame.sort((a, b) => highest(b) - highest(a));
+  return best.flatMap(({ x, y, score }) => (score === undefined ? [] : [{ x, y, score }]));
+}
+
+/** Undefined: no model has a number for this crop. */
+function cropScore(models: Models, frame: Results, index: number): number | undefined {
+  const scores = Object.entries(frame).flatMap(([name, result]) => {
+    const calibration = models.found.get(name as ModelName)?.calibration;
+    const logit = "logits" in result ? result.logits[index] : undefined;
+    return calibration && logit !== undefined && !Number.isNaN(logit) ? [calibrate([logit], calibration)] : [];
+  });
+  return scores.length === 0 ? undefined : scores.reduce((sum, score) => sum + score, 0) / scores.length;
 }

@@ -10,7 +10,7 @@ import type { Results } from "./messages.ts";
 import { readCredentials } from "./origin/c2pa.ts";
 import { readOrigin } from "./origin/metadata.ts";
 import { Refusal } from "./refusal.ts";
-import { judge, type ModelResults } from "./results.ts";
+import { cropScores, judge, type ModelResults } from "./results.ts";
 import type { World } from "./world.ts";
 
 export type ScoreOptions = { models: readonly ModelName[]; robustness: boolean; signal: AbortSignal };
@@ -40,6 +40,7 @@ async function scoreImage(world: World, bytes: Uint8Array, options: ScoreOptions
     const seen: Results[] = [];
     for (const frame of sampleFrames(header))
       seen.push(await scoreCrops(world, await decodeFrame(image, frame), options));
+    const crops = cropScores(world.models, seen, planCrops(width, height));
     return {
       media: { kind: "image", format, width, height, frames },
       models: judge(world.models, options.models, seen),
@@ -49,6 +50,7 @@ async function scoreImage(world: World, bytes: Uint8Array, options: ScoreOptions
         metadata: readOrigin({ exif: metadata.exif, xmp: metadata.xmp?.toString("utf8"), comments: metadata.comments }),
         robustness: options.robustness ? await testRobustness(world, image, options) : null,
       },
+      crops,
     };
   } finally {
     if (width * height > LARGE_PIXELS) Bun.gc(true); // before the next one is let in, not some time after

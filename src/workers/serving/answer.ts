@@ -4,7 +4,8 @@ import type { Usage } from "../../lib/chat/sampling.ts";
 import type { ParsedCall } from "./call_parsers.ts";
 import type { TokenLogprob } from "./engine/types.ts";
 
-export type Head = { id: string; created: number; model: string };
+/** `system_fingerprint`: what the request was decoded with, see `fingerprintOf`. */
+export type Head = { id: string; created: number; model: string; system_fingerprint: string | null };
 
 const utf8 = new TextDecoder();
 
@@ -42,6 +43,7 @@ export const chatCompletion = (head: Head, choices: readonly ChatChoice[], usage
   object: "chat.completion",
   created: head.created,
   model: head.model,
+  system_fingerprint: head.system_fingerprint,
   choices: choices.map(({ content, calls, logprobs, finish }, index) => ({
     index,
     message: {
@@ -65,8 +67,8 @@ export type ChunkWriter = {
 };
 
 export function createChunkWriter(head: Head, samples: number, withUsage: boolean): ChunkWriter {
-  const { id, created, model } = head;
-  const open = JSON.stringify({ id, object: "chat.completion.chunk", created, model }).slice(0, -1);
+  const { id, ...rest } = head;
+  const open = JSON.stringify({ id, object: "chat.completion.chunk", ...rest }).slice(0, -1);
   const close = withUsage ? ',"usage":null}\n\n' : "}\n\n";
   const choice = (index: number, delta: string, reason: string, logprobs = "null") =>
     `data: ${open},"choices":[{"index":${index},"delta":${delta},"logprobs":${logprobs},"finish_reason":${reason}}]${close}`;

@@ -12,6 +12,7 @@ import {
   countPrompt,
   countTokens,
   type Exchange,
+  fingerprintOf,
   finishOf,
   type Served,
   toSampling,
@@ -25,7 +26,12 @@ export async function chat(served: Served, request: ChatCompletionRequest, excha
   const generation = toGeneration(served, request, plan);
   countPrompt(generation.prompt.length, exchange.tally);
   const run = countCached(start(served, generation, plan, exchange), exchange.tally);
-  const head = { id: `chatcmpl-${exchange.id}`, created: Math.floor(Date.now() / 1000), model: request.model ?? "" };
+  const head = {
+    id: `chatcmpl-${exchange.id}`,
+    created: Math.floor(Date.now() / 1000),
+    model: request.model ?? "",
+    system_fingerprint: fingerprintOf(served),
+  };
   const choices = Array.from({ length: request.n }, () => newChoice(request, plan));
   if (!request.stream) {
     for await (const deltas of run) {

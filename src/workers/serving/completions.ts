@@ -11,6 +11,7 @@ import {
   countPrompt,
   countTokens,
   type Exchange,
+  fingerprintOf,
   finishOf,
   type Served,
   type Tally,
@@ -41,7 +42,12 @@ export async function complete(served: Served, request: CompletionRequest, excha
     const echoed = request.echo ? text : "";
     return Array.from({ length: request.n }, () => newChoice(request, echoed));
   });
-  const head = { id: `cmpl-${exchange.id}`, created: Math.floor(Date.now() / 1000), model: request.model ?? "" };
+  const head = {
+    id: `cmpl-${exchange.id}`,
+    created: Math.floor(Date.now() / 1000),
+    model: request.model ?? "",
+    system_fingerprint: fingerprintOf(served),
+  };
   if (!request.stream) return whole(runs, request, { head, choices, exchange });
 
   const withUsage = request.stream_options?.include_usage === true;
@@ -100,7 +106,7 @@ async function each(runs: readonly Run[], samples: number, tally: Tally, onDelta
 
 const ended = (delta: Delta, { signal }: Exchange): Reason => finishOf(delta.finish ?? "stop", signal);
 
-const headOf = ({ id, created, model }: Head) => ({ id, object: "text_completion" as const, created, model });
+const headOf = ({ id, ...rest }: Head) => ({ id, object: "text_completion" as const, ...rest });
 
 async function whole(
   runs: readonly Run[],

@@ -34,7 +34,7 @@ async function serveModel(host: ServingHost, load: Load, prepared: Prepared | un
   const engine = await open(host, load, prepared);
   host.send({ type: "loading", stage: "warming", progress: 0 });
   const warmed = warm(engine);
-  const served = toServed(engine);
+  const served = toServed(engine, load.model_id);
   rehearse(served); // runs on this thread while the other one decodes
   await warmed;
   const handler = createRequestHandler(served, host.send, host.stopping);
@@ -49,8 +49,8 @@ async function serveModel(host: ServingHost, load: Load, prepared: Prepared | un
     device,
   });
   for await (const message of host.messages) {
-    if (message.type === "attach") host.send(await attach(engine, handler, message));
-    if (message.type === "detach") await detach(engine, handler, message.name);
+    if (message.type === "attach") host.send(await attach(served, handler, message));
+    if (message.type === "detach") await detach(served, handler, message.name);
   }
   await Promise.race([server.stop(), Bun.sleep(DRAIN_MS)]);
   await server.stop(true);
@@ -93,18 +93,25 @@ async function open(host: ServingHost, load: Load, prepared: Prepared | undefine
   }
 }
 
-async function attach(engine: Engine, handler: RequestHandler, { name, path }: Attach): Promise<FromServing> {
+async function attach(
+  { engine, ids }: Served,
+  handler: RequestHandler,
+  { name, path, model_id: id }: Attach,
+): Promise<FromServing> {
   try {
     await engine.attach(name, path);
   } catch (error) {
     return { type: "unattached", name, error: error instanceof Error ? error.message : String(error) };
   }
+  if (id !== undefined) ids.adapters.set(name, id);
   handler.open(name);
   return { type: "attached", name };
 }
 
 /** The engine keeps the adapter until its last sequence ends. */
-async function detach(engine: Engine, handler: RequestHandler, name: string | null): Promise<void> {
+async function detach({ engine, ids }: Served, handler: RequestHandler, name: string | null): Promise<void> {
   handler.close(name);
-  if (name !== null) await engine.detach(name);
+  if (name === null) return;
+  ids.adapters.delete(name);
+  await engine.detach(name);
 }

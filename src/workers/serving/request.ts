@@ -5,21 +5,33 @@ import type { Delta, Engine, Run, Sampling } from "./engine/types.ts";
 import { createQuoting, type Quotes } from "./prompt.ts";
 import { type ChatTemplate, createChatTemplate } from "./template.ts";
 
+export type ModelIds = { base: string | undefined; adapters: Map<string, string> };
+
 /** One loaded model. */
 export type Served = {
   engine: Engine;
   /** The adapter that the request uses, by the name it was attached with. */
   adapter: string | undefined;
+  /** Ids of the base model and of the adapters, by the name an adapter was attached with. */
+  ids: ModelIds;
   template: ChatTemplate;
   newQuotes: () => Quotes;
 };
 
-export const toServed = (engine: Engine): Served => ({
+export const toServed = (engine: Engine, modelId?: string): Served => ({
   engine,
   adapter: undefined,
+  ids: { base: modelId, adapters: new Map() },
   template: createChatTemplate(engine.facts),
   newQuotes: createQuoting(engine),
 });
+
+/** Names what this request is decoded with: the base model and, if it uses one, the adapter. Null: the ids are not known. */
+export function fingerprintOf({ ids, adapter }: Served): string | null {
+  const added = adapter === undefined ? "" : ids.adapters.get(adapter);
+  if (ids.base === undefined || added === undefined) return null;
+  return added === "" ? ids.base : `${ids.base}+${added}`;
+}
 
 /** Counted while a request runs, reported when it is over. */
 export type Tally = {

@@ -1,3 +1,13 @@
 import type { PageSpec } from "../spec.ts";
 
-export const pages: readonly PageSpec[] = [];
+export const pages: readonly PageSpec[] = [
+  {
+    path: "/webhooks",
+    title: "Webhooks",
+    load: () => import("./list.tsx"),
+    nav: { group: "Manage", icon: "webhooks" },
+    area: "account",
+    jump: "w",
+  },
+  { path: "/webhooks/:id", title: "Webhook endpoint", load: () => import("./endpoint.tsx"), area: "account" },
+];

@@ -44,7 +44,7 @@ export class Replica {
   readonly holder: string;
   readonly host: Host;
   /** The adapter that its requests use beside the model. */
-  readonly adapter: { name: string; path: string } | null;
+  readonly adapter: { name: string; path: string; modelId: string } | null;
   readonly adapterBytes: number;
   /** A load that lasts longer is hung. */
   readonly loadUntil: number;

@@ -37,7 +37,7 @@ async function join(ctx: Ctx, row: DeploymentRow, host: Host, parts: Parts): Pro
   const beside = hosts.payerOf(host)?.holder;
   if (beside === undefined) return false;
   const live = liveOf(ctx, row.id);
-  const path = parts.adapter && models.pathOf(ctx, parts.adapter);
+  const adapter = adapterOf(ctx, parts);
   const bytes = adapterBytes(parts);
   const request = requestFor(live, row, bytes);
   const grant = await gpu.acquire(ctx, { ...request, beside, mayEvict: false });
@@ -55,14 +55,14 @@ async function join(ctx: Ctx, row: DeploymentRow, host: Host, parts: Parts): Pro
   }
   if (fresh.status === "queued") moves.move(ctx, row.id, "place", { queueReason: null });
   const all = (parts.base.sizeBytes ?? 0) + bytes; // the model may still be loading
-  addReplica(ctx, live, host, { holder, path, bytes, loadUntil: ctx.clock.now() + loadDeadlineMs(all) });
+  addReplica(ctx, live, host, { holder, adapter, bytes, loadUntil: ctx.clock.now() + loadDeadlineMs(all) });
   return true;
 }
 
 /** Starts a process for the replica alone. */
 async function load(ctx: Ctx, row: DeploymentRow, parts: Parts): Promise<void> {
   const live = liveOf(ctx, row.id);
-  const path = parts.adapter && models.pathOf(ctx, parts.adapter);
+  const adapter = adapterOf(ctx, parts);
   const bytes = adapterBytes(parts);
   const request = requestFor(live, row, bytesOf(ctx, row, parts));
   const { holder } = request;
@@ -86,6 +86,7 @@ async function load(ctx: Ctx, row: DeploymentRow, parts: Parts): Promise<void> {
         type: "load",
         data_dir: ctx.config.data_dir,
         model_path: models.pathOf(ctx, parts.base),
+        model_id: parts.base.id,
         context_length: size.contextLength,
         parallel: size.parallel,
         threads: ctx.config.serving.threads || Math.max(1, availableParallelism() - 1),
@@ -94,7 +95,7 @@ async function load(ctx: Ctx, row: DeploymentRow, parts: Parts): Promise<void> {
       },
     });
     const loadUntil = ctx.clock.now() + loadDeadlineMs(parts.base.sizeBytes ?? 0);
-    addReplica(ctx, live, host, { holder, path, bytes, loadUntil });
+    addReplica(ctx, live, host, { holder, adapter, bytes, loadUntil });
   } catch (error) {
     gpu.release(ctx, holder);
     if (!(error instanceof AppError && error.code === "sandbox_unavailable")) throw error;
@@ -141,11 +142,16 @@ function start(ctx: Ctx, cards: readonly string[], { key, bytes, load }: Start):
   return host;
 }
 
-/** `path` and `bytes`: of its adapter. */
-type ReplicaSpec = { holder: string; path: string | null; bytes: number; loadUntil: number };
+type AdapterFile = { path: string; modelId: string };
 
-function addReplica(ctx: Ctx, live: Live, host: Host, { holder, path, bytes, loadUntil }: ReplicaSpec) {
-  const adapter = path === null ? null : { name: holder, path };
+const adapterOf = (ctx: Ctx, { adapter }: Parts): AdapterFile | null =>
+  adapter && { path: models.pathOf(ctx, adapter), modelId: adapter.id };
+
+/** `bytes`: of its adapter. */
+type ReplicaSpec = { holder: string; adapter: AdapterFile | null; bytes: number; loadUntil: number };
+
+function addReplica(ctx: Ctx, live: Live, host: Host, { holder, adapter: file, bytes, loadUntil }: ReplicaSpec) {
+  const adapter = file && { name: holder, ...file };
   const replica = new Replica({ holder, host, adapter, adapterBytes: bytes, loadUntil, now: ctx.clock.steady() });
   live.cards = host.cards;
   live.replicas.add(replica);

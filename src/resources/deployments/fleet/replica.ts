@@ -48,10 +48,12 @@ export function attachOrServe(ctx: Ctx, live: Live, replica: Replica) {
   else void attach(ctx, live, replica, replica.adapter);
 }
 
-async function attach(ctx: Ctx, live: Live, replica: Replica, { name, path }: NonNullable<Replica["adapter"]>) {
+type Adapter = NonNullable<Replica["adapter"]>;
+
+async function attach(ctx: Ctx, live: Live, replica: Replica, { name, path, modelId }: Adapter) {
   const { worker } = replica.host;
   try {
-    worker.send({ type: "attach", name, path: worker.link(path) ?? (await worker.bring(path)) });
+    worker.send({ type: "attach", name, path: worker.link(path) ?? (await worker.bring(path)), model_id: modelId });
   } catch (error) {
     void retire(ctx, replica, "its adapter cannot be read");
     replicaLost(

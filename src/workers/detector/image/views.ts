@@ -7,7 +7,9 @@
  * same number the one with the squarest cells wins, then the wider one. Each crop is in the middle of its cell and
  * begins at 3 modulo 8, so that it never lies on the block grid of a JPEG.
  */
-export const CROP = 256;
+import { CROP_SIZE } from "../../protocol_detector.ts";
+
+export const CROP = CROP_SIZE;
 export const MAX_CROPS = 6;
 const LEAST_STEP = 96; // small images are covered completely, and plain crops are outvoted
 const BLOCK = 8;

@@ -1,0 +1,89 @@
+import { useSignal } from "@preact/signals";
+import type { Deployment } from "../../../resources/deployments/schema.ts";
+import { api } from "../../data/api.ts";
+import { reload, useResource } from "../../data/resource.ts";
+import { may } from "../../data/session.ts";
+import { Button, LinkButton } from "../../kit/button.tsx";
+import { Confirm } from "../../kit/dialog.tsx";
+import { Page as Frame, Loaded, Skeleton } from "../../kit/page.tsx";
+import { State } from "../../kit/pill.tsx";
+import { Tabs, tabOf } from "../../kit/tabs.tsx";
+import { attempt } from "../../shell/toasts.tsx";
+import type { PageProps } from "../spec.ts";
+import { Connect } from "./connect.tsx";
+import { History } from "./history.tsx";
+import { Figures, Requests } from "./requests.tsx";
+import { Settings } from "./settings.tsx";
+import { stateOf } from "./words.ts";
+
+const TABS = [
+  ["requests", "Requests"],
+  ["settings", "Settings"],
+  ["log", "Log"],
+  ["connect", "Connect"],
+] as const;
+
+export function Page({ params }: PageProps) {
+  const path = `/v1/deployments/${encodeURIComponent(params["id"] ?? "")}`;
+  const deployment = useResource<Deployment>(path, { events: ["deployment."], everyMs: 3_000 });
+  const { data } = deployment;
+  const tab = tabOf("requests");
+  return (
+    <Frame
+      title={data?.name ?? "Deployment"}
+      above={[["Deployments", "/deployments"]]}
+      beside={data && <State {...stateOf(data)} />}
+      purpose={data && (data.checkpoint === null ? data.model : `${data.model}, checkpoint ${data.checkpoint}`)}
+      actions={data && <Actions deployment={data} path={path} />}
+    >
+      <Loaded of={deployment} skeleton={<Skeleton height={300} />}>
+        {(known) => (
+          <>
+            <Figures deployment={known} />
+            <Tabs label="Parts of the deployment" tabs={TABS} />
+            {tab === "requests" && <Requests id={known.id} />}
+            {tab === "settings" && <Settings key={known.updated_at} deployment={known} />}
+            {tab === "log" && <History deployment={known} />}
+            {tab === "connect" && <Connect deployment={known} />}
+          </>
+        )}
+      </Loaded>
+    </Frame>
+  );
+}
+
+function Actions({ deployment: { id, name, status, parked }, path }: { deployment: Deployment; path: string }) {
+  const isStopping = useSignal(false);
+  const act = (verb: string, done: string) => async () => {
+    await attempt(() => api(`${path}/${verb}`, { method: "POST" }), done);
+    await reload("/v1/deployments");
+  };
+  const isOver = status === "stopped" || status === "failed";
+  if (!may("inference", false)) return null;
+  return (
+    <>
+      {!isOver && <LinkButton href={`/playground?cols=${id}`}>Try</LinkButton>}
+      {status === "serving" && !parked && <Button onClick={act("park", `${name} is parked`)}>Park</Button>}
+      {parked && <Button onClick={act("wake", `${name} wakes`)}>Wake</Button>}
+      {isOver ? (
+        <Button kind="primary" onClick={act("start", `${name} starts`)}>
+          Start
+        </Button>
+      ) : (
+        <Button kind="danger" onClick={() => (isStopping.value = true)}>
+          Stop
+        </Button>
+      )}
+      {isStopping.value && (
+        <Confirm
+          title={`Stop ${name}`}
+          verb="Stop"
+          onConfirm={act("stop", `${name} is stopped`)}
+          onClose={() => (isStopping.value = false)}
+        >
+          Requests that are being answered end with an error. The deployment can be started again.
+        </Confirm>
+      )}
+    </>
+  );
+}

@@ -1,0 +1,50 @@
+/** Detections in words. Pure. */
+import type { Detection } from "../../../resources/detection/schema.ts";
+import type { Tone } from "../../kit/pill.tsx";
+
+const TIERS: Readonly<Record<Detection["prediction"], readonly [words: string, tone: Tone]>> = {
+  ai: ["Generated", "bad"],
+  likely_ai: ["Likely generated", "warn"],
+  uncertain: ["Uncertain", "idle"],
+  likely_real: ["Likely real", "good"],
+  real: ["Real", "good"],
+};
+
+export const tierOf = (prediction: Detection["prediction"]) => {
+  const [text, tone] = TIERS[prediction];
+  return { text, tone };
+};
+
+/** Score as people read it: 0.873 → "0.87" */
+export const scoreOf = (score: number): string => score.toFixed(2);
+
+/** +0.12, −0.03, ±0.00 */
+export function changeOf(score: number, before: number): string {
+  const change = Math.round((score - before) * 100) / 100;
+  if (change === 0) return "±0.00";
+  return `${change > 0 ? "+" : "−"}${Math.abs(change).toFixed(2)}`;
+}
+
+const cell = (text: string) => (/[",\n\r]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text);
+/** A program that opens the file must not run a name as a formula. */
+const safe = (text: string) => (/^[=+\-@\t\r]/.test(text) ? `'${text}` : text);
+
+/** One line for each file, for spreadsheets. */
+export const csvOf = (
+  rows: readonly { name: string; detection?: Detection | undefined; error?: string | undefined }[],
+) =>
+  [
+    "file,score,prediction,sha256,error",
+    ...rows.map(({ name, detection, error }) =>
+      [
+        safe(name),
+        detection ? String(detection.ensemble_score) : "",
+        detection?.prediction ?? "",
+        detection?.imageHash ?? "",
+        safe(error ?? ""),
+      ]
+        .map(cell)
+        .join(","),
+    ),
+    "",
+  ].join("\n");

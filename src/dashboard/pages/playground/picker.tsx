@@ -1,0 +1,89 @@
+/** Chooses what a new column shows: a deployment, a base model, or a checkpoint of a run. */
+import { useSignal } from "@preact/signals";
+import type { ComponentChildren } from "preact";
+import type { Deployment } from "../../../resources/deployments/schema.ts";
+import type { Model } from "../../../resources/models/schema.ts";
+import type { TrainingJob } from "../../../resources/training_jobs/schema.ts";
+import { type Page as ListPage, useResource } from "../../data/resource.ts";
+import { may } from "../../data/session.ts";
+import { Dialog } from "../../kit/dialog.tsx";
+import { SelectField } from "../../kit/field.tsx";
+import { type Column, isActive } from "./columns.ts";
+import { type Checkpoints, stepOf } from "./titles.ts";
+
+type PickerProps = {
+  deployments: readonly Deployment[];
+  onPick: (column: Column) => void;
+  onClose: () => void;
+};
+
+export function Picker({ deployments, onPick, onClose }: PickerProps) {
+  const models = useResource<ListPage<Model>>("/v1/models?registry=true&limit=100").data?.data ?? [];
+  const jobs =
+    useResource<ListPage<TrainingJob>>(may("training") ? "/v1/training_jobs?limit=50" : null).data?.data ?? [];
+  const bases = models.filter(
+    ({ type, job_id: job, status }) => type === "model" && job === null && status === "ready",
+  );
+  return (
+    <Dialog title="Add a column" onClose={onClose}>
+      <div class="stack">
+        <Group title="Deployments" none="No deployment runs.">
+          {deployments.filter(isActive).map(({ id, name, model }) => (
+            <Choice key={id} name={name} note={model} onPick={() => onPick({ kind: "deployment", id })} />
+          ))}
+        </Group>
+        <Group title="Base models" none="No model is on this server.">
+          {bases.map(({ id, name }) => (
+            <Choice key={id} name={name} note="without adapter" onPick={() => onPick({ kind: "model", name })} />
+          ))}
+        </Group>
+        {jobs.length > 0 && <Steps jobs={jobs} onPick={onPick} />}
+      </div>
+    </Dialog>
+  );
+}
+
+function Steps({ jobs, onPick }: { jobs: readonly TrainingJob[]; onPick: PickerProps["onPick"] }) {
+  const job = useSignal(jobs[0]?.id ?? "");
+  const checkpoints = useResource<Checkpoints>(
+    job.value === "" ? null : `/v1/training_jobs/${encodeURIComponent(job.value)}/checkpoints?limit=100`,
+  ).data;
+  const isDone = jobs.find(({ id }) => id === job.value)?.status === "completed";
+  const pick = (checkpoint: string | null) => onPick({ kind: "run", job: job.value, checkpoint });
+  return (
+    <>
+      <SelectField
+        label="Checkpoints of a run"
+        value={job.value}
+        options={jobs.map(({ id, output_name: name }) => [id, `${name} (${id.slice(-6)})`])}
+        onChange={(next) => {
+          job.value = next;
+        }}
+      />
+      <Group title="Steps" none={isDone ? "" : "This run has no checkpoint yet."}>
+        {[
+          ...(isDone ? [<Choice key="result" name="Result" note="last step" onPick={() => pick(null)} />] : []),
+          ...(checkpoints?.data ?? []).map((each) => (
+            <Choice key={each.id} name={stepOf(each)} note="" onPick={() => pick(each.id)} />
+          )),
+        ]}
+      </Group>
+    </>
+  );
+}
+
+const Group = ({ title, none, children }: { title: string; none: string; children: ComponentChildren[] }) => (
+  <div class="playground-group">
+    <h3>{title}</h3>
+    {children.length === 0 ? <p class="muted">{none}</p> : <ul>{children}</ul>}
+  </div>
+);
+
+const Choice = ({ name, note, onPick }: { name: string; note: string; onPick: () => void }) => (
+  <li>
+    <button type="button" onClick={onPick}>
+      <b>{name}</b>
+      {note !== "" && note !== name && <small>{note}</small>}
+    </button>
+  </li>
+);

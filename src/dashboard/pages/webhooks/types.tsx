@@ -1,0 +1,22 @@
+import { plural } from "../../data/format.ts";
+import { CheckField } from "../../kit/field.tsx";
+import { EVENT_TYPES } from "./event_types.ts";
+
+type TypeChoiceProps = { chosen: readonly string[]; onChange: (types: readonly string[]) => void };
+
+/** None chosen: all types, also those of later versions. */
+export const TypeChoice = ({ chosen, onChange }: TypeChoiceProps) => (
+  <details class="webhooks-types">
+    <summary>{chosen.length === 0 ? "All events" : plural(chosen.length, "event type")}</summary>
+    <div>
+      {EVENT_TYPES.map((type) => (
+        <CheckField
+          key={type}
+          label={type}
+          checked={chosen.includes(type)}
+          onChange={(on) => onChange(on ? [...chosen, type] : chosen.filter((each) => each !== type))}
+        />
+      ))}
+    </div>
+  </details>
+);

@@ -1,0 +1,118 @@
+/** Playground and deployments in a real browser: base and tuned columns, park and wake, strings as text. */
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { until } from "../harness.ts";
+import { CHROMIUM, SIZES, startDashboard } from "./kit.ts";
+
+const MARKUP = `<img src=x onerror="document.title='owned'">`;
+const PROMPT = "What is 47 + 8?";
+
+let world: Awaited<ReturnType<typeof startDashboard>>;
+let jobId = "";
+
+async function get<T>(path: string): Promise<T> {
+  return (await world.server.call("GET", path)).body as T;
+}
+
+async function post<T>(path: string, body: object): Promise<T> {
+  const answer = await world.server.call("POST", path, body);
+  if (answer.status >= 300) throw new Error(`${path}: ${answer.status} ${answer.text}`);
+  return answer.body as T;
+}
+
+type Status = { id: string; status: string; parked: boolean };
+
+/** Few large steps: the adapter is bad, and it is different. */
+async function train(): Promise<string> {
+  const rows = Array.from({ length: 8 }, () => ({ prompt: PROMPT, completion: "zebra zebra zebra" }));
+  const form = new FormData();
+  form.set("name", MARKUP);
+  form.set("file", new File([rows.map((row) => JSON.stringify(row)).join("\n")], "rows.jsonl"));
+  const dataset = await post<{ id: string }>("/v1/datasets", form);
+  const job = await post<{ id: string }>("/v1/training_jobs", {
+    ...{ base_model: "verk-tiny", method: "sft", output_name: "tuned", dataset: dataset.id, seed: 1 },
+    ...{ lora: { r: 8, alpha: 32 }, checkpoint: { save_steps: 2 } },
+    hyperparameters: { max_steps: 4, learning_rate: 2e-2, per_device_train_batch_size: 4 },
+  });
+  await until(
+    "the training",
+    async () => {
+      const { status, error } = await get<{ status: string; error: unknown }>(`/v1/training_jobs/${job.id}`);
+      if (status === "failed") throw new Error(JSON.stringify(error));
+      return status === "completed";
+    },
+    60_000,
+  );
+  return job.id;
+}
+
+describe.skipIf(CHROMIUM === null)("playground and deployments", () => {
+  beforeAll(async () => {
+    world = await startDashboard();
+    jobId = await train();
+  }, 120_000);
+  afterAll(async () => await world?.close());
+
+  test("a column of base is base, a column of a checkpoint is deployed from the page, and they differ", async () => {
+    const { page } = world;
+    const base = await post<Status>("/v1/deployments", { model: "verk-tiny", name: "base", context_length: 512 });
+    const address = `/playground?cols=${base.id},${jobId}&prompt=${encodeURIComponent(PROMPT)}&max_tokens=8`;
+    await page.at(address);
+    await page.click("button", "Deploy tuned result");
+    await page.waitFor("both to serve", async () => {
+      const { data } = await get<{ data: Status[] }>("/v1/deployments");
+      return data.length === 2 && data.every(({ status }) => status === "serving");
+    });
+    await page.waitFor("the page to see it", async () => !(await page.text()).includes("Nothing serves this yet"));
+    await page.click("button", "Run");
+    await page.waitForText("Answered by verk-tiny, no adapter");
+    await page.waitForText("Answered by verk-tiny with adapter tuned");
+    const [plain = "", tuned = ""] = await page.run<string[]>(
+      `[...document.querySelectorAll(".playground-column pre")].map((each) => each.textContent)`,
+    );
+    expect(tuned).not.toBe("");
+    expect(plain).not.toBe(tuned);
+
+    type Chat = { system_fingerprint: string; choices: { message: { content: string } }[] };
+    const body = { messages: [{ role: "user", content: PROMPT }], temperature: 0, max_tokens: 8 };
+    const said = await post<Chat>(`/v1/deployments/${base.id}/chat/completions`, body);
+    expect(plain).toBe(said.choices[0]!.message.content);
+    const model = await get<{ id: string }>("/v1/models/verk-tiny");
+    expect(said.system_fingerprint).toBe(model.id);
+    expect(await page.run<number>(`document.querySelectorAll(".playground-token[title]").length`)).toBeGreaterThan(1);
+    expect(await page.text()).toContain("tokens/s");
+    expect(await page.path()).toContain("prompt=What");
+    for (const size of [SIZES.desktop, SIZES.tablet, SIZES.phone]) {
+      await page.resize(size);
+      expect(await page.faults()).toEqual([]);
+    }
+    expect(await page.axe()).toEqual([]);
+    await page.resize(SIZES.desktop);
+  }, 60_000);
+
+  test("a deployment is parked and woken, and a name with markup is text", async () => {
+    const { page } = world;
+    await page.at("/deployments/new");
+    await page.click("textbox", "Name");
+    await page.type(MARKUP);
+    await page.click("button", "Deploy");
+    await page.waitForText("1 replica ready");
+    await page.click("button", "Park");
+    await page.waitForText("The next request wakes it");
+    await page.click("button", "Wake");
+    await page.waitForText("1 replica ready");
+    await page.click("button", "Log");
+    await page.waitForText("Parked");
+    await page.at("/deployments");
+    await page.waitForText(MARKUP);
+    expect(await page.run<string>("document.title")).toBe("Deployments · Verk");
+    await page.click("link", "base");
+    await page.waitForText("Half within");
+    for (const tab of ["Settings", "Log", "Connect", "Requests"]) {
+      await page.click("button", tab);
+      expect(await page.faults()).toEqual([]);
+    }
+    expect(await page.axe()).toEqual([]);
+    await page.resize(SIZES.phone);
+    expect(await page.faults()).toEqual([]);
+  }, 60_000);
+});
