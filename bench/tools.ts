@@ -84,3 +84,19 @@ export async function wrk(
     bad: Number(/Non-2xx or 3xx responses: (\d+)/.exec(text)?.[1] ?? 0),
   };
 }
+
+/** The longest time between two turns of the event loop since the last call. */
+export function watchTurns() {
+  let [last, longest] = [performance.now(), 0];
+  const timer = setInterval(() => {
+    longest = Math.max(longest, performance.now() - last);
+    last = performance.now();
+  });
+  const read = async () => {
+    await Bun.sleep(2);
+    const value = longest;
+    longest = 0;
+    return value;
+  };
+  return { longest: read, stop: () => clearInterval(timer) };
+}

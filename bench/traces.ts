@@ -15,7 +15,7 @@ import * as traces from "../src/resources/traces/service.ts";
 import { traceScores } from "../src/resources/traces/table.ts";
 import { fakeClock, type TestApp, testApp } from "../test/harness.ts";
 import { pretendServing } from "../test/pretend_replica.ts";
-import { median, type Row } from "./tools.ts";
+import { median, type Row, watchTurns } from "./tools.ts";
 
 const WORDS =
   "the quick brown fox jumps over a lazy dog while seven wizards quietly read old maps by candle light".split(" ");
@@ -29,7 +29,7 @@ export async function run({ quick = false } = {}): Promise<Row[]> {
     for (const capture of ["none", "full"] as const) await deploy(app, capture);
     const rows = await inserting(app, count);
     scoring(app);
-    rows.push(...filtering(app, count), await recording(app), ...(await capturing(app, quick ? 600 : 3_000)));
+    rows.push(...(await filtering(app, count)), await recording(app), ...(await capturing(app, quick ? 600 : 3_000)));
     return [...rows, await retaining(quick ? 1_000 : 20_000)];
   } finally {
     await app.close();
@@ -151,7 +151,7 @@ function scoring({ ctx, workspaceA: workspaceId }: TestApp) {
     );
 }
 
-function filtering({ ctx, workspaceA }: TestApp, count: number): Row[] {
+async function filtering({ ctx, workspaceA }: TestApp, count: number): Promise<Row[]> {
   const { $client } = ctx.db;
   const atOf = $client.query<{ at: number }, [number]>("SELECT created_at AS at FROM traces WHERE seq = ?");
   const time = new Date(atOf.get(count >> 1)?.at ?? 0).toISOString();
@@ -181,9 +181,11 @@ function filtering({ ctx, workspaceA }: TestApp, count: number): Row[] {
     "score that never occurs": { score: "none" },
     "a rare word": { q: "rare" },
     "a common word": { q: "wizards" },
-    "a phrase": { q: '"seven old candle"' },
+    "a phrase that never occurs": { q: '"seven old candle"' },
+    "a phrase": { q: '"the read lazy"' },
     "beginning of a word": { q: "number49*" },
     "two words that never meet": { q: "even odd" },
+    "a common word in a conversation of 100": { q: "wizards", conversation_id: "talk-77" },
     "source that never occurs": { source: "rollout" },
     "key and deployment": { key_id: "key_7", deployment_id: "dep_3" },
     "key and deployment that never meet": { key_id: "key_7", deployment_id: "dep_2" },
@@ -192,17 +194,27 @@ function filtering({ ctx, workspaceA }: TestApp, count: number): Row[] {
     "common word and status error": { q: "wizards", status: "error" },
     "key of the oldest and status ok": { key_id: "key_early", status: "ok" },
   };
-  return Object.entries(filters).map(([name, filter]) => {
+  const rows: Row[] = [];
+  const turns = watchTurns();
+  for (const [name, filter] of Object.entries(filters)) {
+    const times: number[] = [];
     let found = 0;
-    const times = Array.from({ length: 15 }, () => {
+    await turns.longest();
+    for (let round = 0; round < 15; round++) {
       const begun = performance.now();
-      found = traces.list(ctx, workspaceA, { limit: 20, ...filter }).data.length;
-      return performance.now() - begun;
-    });
+      found = (await traces.list(ctx, workspaceA, { limit: 20, ...filter })).data.length;
+      times.push(performance.now() - begun);
+      await Bun.sleep(0);
+    }
     const [middle, worst] = [median(times), Math.max(...times)];
     const what = `filter among ${count}: ${name} (${found} found), p50 and worst of ${times.length}`;
-    return row(what, `${middle.toFixed(1)} ms, ${worst.toFixed(1)} ms`, "p50 ≤ 100 ms", middle <= 100);
-  });
+    rows.push(row(what, `${middle.toFixed(1)} ms, ${worst.toFixed(1)} ms`, "p50 ≤ 100 ms", middle <= 100));
+    if (filter.q === undefined) continue;
+    const longest = await turns.longest();
+    rows.push(row(`other work waits for this search, at most: ${name}`, `${longest.toFixed(1)} ms`, "", null));
+  }
+  turns.stop();
+  return rows;
 }
 
 /** All work of a captured request's trace: recording, redaction, and its share of the commit. */

@@ -1,9 +1,9 @@
 import type { Ctx } from "../../context.ts";
 import { keepOpen } from "../../http/connection.ts";
 import { flush } from "./flush.ts";
-import { type Position, positions, rowsAt } from "./query.ts";
+import { type Position, rowsAt } from "./query.ts";
 import type { TraceFilter } from "./schema.ts";
-import { mustNameScore, withScores } from "./service.ts";
+import { find, mustNameScore, withScores } from "./service.ts";
 
 const BATCH = 500;
 const ROWS = 10; // in memory at a time: one may have megabytes of content
@@ -26,7 +26,7 @@ export function exported(ctx: Ctx, request: Request, workspaceId: string, filter
       await new Promise(setImmediate); // requests get their turn in between
       if (ctx.closing.aborted) return controller.error(ctx.closing.reason);
       if (batch.length === 0 && !isLast) {
-        batch = positions(ctx.db, workspaceId, filter, { order: "oldest", after, limit: BATCH });
+        batch = (await find(ctx, workspaceId, filter, { order: "oldest", after, limit: BATCH })).page;
         after = batch.at(-1);
         isLast = batch.length < BATCH;
       }

@@ -9,6 +9,6 @@ export class TracesState {
   scheduled = false;
   /** The patterns of a deployment → its redactor. */
   readonly redactors = new Map<string, Redactor>();
-  /** Workspace → the values of its secrets; `sealed` says which ones they are. */
-  readonly secrets = new Map<string, { sealed: string; forms: readonly string[] }>();
+  /** Workspace → the values of its secrets; `sealed` says which ones they are. Valid in this generation of the database. */
+  readonly secrets = new Map<string, { generation: number; sealed: string; forms: readonly string[] }>();
 }

@@ -1,7 +1,8 @@
 /**
  * Pages of traces under filters. One filter chooses the index: the first of `conditions` that may. The others carry a
  * unary plus, which hides their column from the planner. A range over durations or scores chooses only if few rows
- * match; otherwise a page is found soon by time: in the traces, or in the scores if no other filter chooses.
+ * match; otherwise a page is found soon by time: in the traces, or in the scores if no other filter chooses. A search
+ * (`q`) is in search.ts.
  */
 import { and, desc, getTableColumns, gte, inArray, lt, lte, type SQL, sql } from "drizzle-orm";
 import type { SQLiteColumn } from "drizzle-orm/sqlite-core";
@@ -10,7 +11,6 @@ import { timeOf } from "../../lib/ids.ts";
 import type { Db } from "../../platform/db/db.ts";
 import type { SummaryRow, TraceFilter } from "./schema.ts";
 import { type TraceRow, traceScores, traces } from "./table.ts";
-import { search } from "./text.ts";
 
 const FEW = 5_000; // rows that are looked up
 const FEW_ENTRIES = 100_000; // entries of an index alone
@@ -19,7 +19,7 @@ const FEW_ENTRIES = 100_000; // entries of an index alone
  * `chooses`: the condition that goes with `index`. `checks`: the same for a row that another index has found. `walks`: the
  * same for `trace_scores`.
  */
-type Condition = { index: string; chooses: SQL; checks: SQL; mayChoose: boolean; walks?: SQL | undefined };
+export type Condition = { index: string; chooses: SQL; checks: SQL; mayChoose: boolean; walks?: SQL | undefined };
 
 const hidden = (column: SQLiteColumn) => sql`+${column}`;
 
@@ -30,10 +30,9 @@ const equal = (index: string, column: SQLiteColumn, value: string | number): Con
   mayChoose: true,
 });
 
-function conditions(db: Db, workspaceId: string, filter: TraceFilter): Condition[] {
-  const { q, conversation_id, job_id, score, status, source, key_id, deployment_id } = filter;
+export function conditions(db: Db, workspaceId: string, filter: TraceFilter): Condition[] {
+  const { conversation_id, job_id, score, status, source, key_id, deployment_id } = filter;
   return [
-    q === undefined ? undefined : bySearch(search(db, workspaceId, q)),
     conversation_id === undefined ? undefined : equal("traces_conversation", traces.conversationId, conversation_id),
     job_id === undefined ? undefined : equal("traces_job", traces.jobId, job_id),
     score === undefined ? undefined : byScore(db, workspaceId, filter),
@@ -43,11 +42,6 @@ function conditions(db: Db, workspaceId: string, filter: TraceFilter): Condition
     key_id === undefined ? undefined : equal("traces_key", traces.keyId, key_id),
     deployment_id === undefined ? undefined : equal("traces_deployment", traces.deploymentId, deployment_id),
   ].filter((each) => each !== undefined);
-}
-
-function bySearch(seqs: readonly number[]): Condition {
-  const chooses = sql`${traces.seq} IN (SELECT value FROM json_each(${JSON.stringify(seqs)}))`;
-  return { index: "", chooses, checks: chooses, mayChoose: true };
 }
 
 /** The literals are those of the partial indexes. */
@@ -120,7 +114,7 @@ export function positionOf(db: Db, after: string): Position {
   return { createdAt: found.createdAt, seq: found.id === after ? found.seq : found.seq + 1 };
 }
 
-type Slice = { order: "newest" | "oldest"; after: Position | undefined; limit: number };
+export type Slice = { order: "newest" | "oldest"; after: Position | undefined; limit: number };
 
 /** The traces of a page, in its order. The builder has no INDEXED BY, so the rows are read in a second query. */
 export function positions(
@@ -148,14 +142,37 @@ export function positions(
   return db.all(sql`select ${createdAt} as "createdAt", ${seq} as "seq" from ${from} where ${where} ${ordered}`);
 }
 
+/** Leaves out the traces that do not pass the filters. The order is that of `seq`. */
+export function positionsAmong(
+  db: Db,
+  workspaceId: string,
+  { since, until }: TraceFilter,
+  given: readonly Condition[],
+  seqs: readonly number[],
+  { order, limit }: Slice,
+): Position[] {
+  const { createdAt, seq } = traces;
+  const where = and(
+    sql`${hidden(traces.workspaceId)} = ${workspaceId}`,
+    sql`${seq} IN (SELECT value FROM json_each(${JSON.stringify(seqs)}))`,
+    ...given.map(({ checks }) => checks),
+    since === undefined ? undefined : sql`${hidden(createdAt)} >= ${Date.parse(since)}`,
+    until === undefined ? undefined : sql`${hidden(createdAt)} < ${Date.parse(until)}`,
+  );
+  const ordered = sql`order by ${seq} ${order === "newest" ? sql`desc` : sql`asc`} limit ${limit}`;
+  return db.all(
+    sql`select ${createdAt} as "createdAt", ${seq} as "seq" from ${traces} not indexed where ${where} ${ordered}`,
+  );
+}
+
 const indexedBy = (index: string) => sql.raw(index === "" ? "not indexed" : `indexed by ${index}`);
 const WALK = sql`${traceScores} indexed by trace_scores_newest cross join ${traces} not indexed on ${traces.seq} = ${traceScores.traceSeq}`;
 
 const { parameters: _p, spans: _s, input: _i, output: _o, externalId: _e, ...SUMMARY } = getTableColumns(traces);
 
 /** Without content, spans and parameters. */
-export function summaries(db: Db, workspaceId: string, filter: TraceFilter, slice: Slice): SummaryRow[] {
-  const page = positions(db, workspaceId, filter, slice).map(({ seq }) => seq);
+export function summariesAt(db: Db, some: readonly Position[]): SummaryRow[] {
+  const page = some.map(({ seq }) => seq);
   return inOrder(page, db.select(SUMMARY).from(traces).where(inArray(traces.seq, page)).all());
 }
 

@@ -130,7 +130,7 @@ const filters = {
     .string()
     .max(500)
     .optional()
-    .describe('Words of the captured content, "phrases" and prefix*. Searches the newest 10,000 matches'),
+    .describe('Words of the captured content, "phrases" and prefix*. A page may be short while has_more is true'),
 };
 
 export const TraceFilter = z.object(filters);

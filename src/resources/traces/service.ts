@@ -7,8 +7,9 @@ import { preparedInsert, preparedRow } from "../../platform/db/row.ts";
 import { deployments } from "../deployments/table.ts";
 import { dropped, flush, scheduleFlush } from "./flush.ts";
 import type { NewTrace } from "./new_trace.ts";
-import { positionOf, summaries } from "./query.ts";
-import { presentSummary, presentTrace, type TraceQuery } from "./schema.ts";
+import { positionOf, positions, type Slice, summariesAt } from "./query.ts";
+import { presentSummary, presentTrace, type TraceFilter, type TraceQuery } from "./schema.ts";
+import { type SearchPage, search } from "./search.ts";
 import { redactorFor, secretsOf } from "./store.ts";
 import { type ScoreRow, type TraceRow, traceScores, traces } from "./table.ts";
 
@@ -38,12 +39,35 @@ export function mustGet(ctx: Ctx, workspaceId: string, id: string): TraceRow {
   throw new AppError("resource_not_found", `No trace ${id.slice(0, 80)}: GET /v1/traces lists them`, { param: "id" });
 }
 
-export function list(ctx: Ctx, workspaceId: string, { limit, after, ...filter }: TraceQuery) {
+const SEARCH_MS = 80; // then a page of a search may be short
+
+/** A short page with `has_more`: the search goes on after its last trace. */
+export async function list(ctx: Ctx, workspaceId: string, { limit, after, ...filter }: TraceQuery) {
+  const until = performance.now() + SEARCH_MS;
   mustNameScore(filter);
   flush(ctx);
   const from = after === undefined ? undefined : positionOf(ctx.db, after);
-  const rows = summaries(ctx.db, workspaceId, filter, { order: "newest", after: from, limit: limit + 1 });
-  return { object: "list" as const, data: rows.slice(0, limit).map(presentSummary), has_more: rows.length > limit };
+  const { page, isOver } = await find(
+    ctx,
+    workspaceId,
+    filter,
+    { order: "newest", after: from, limit: limit + 1 },
+    until,
+  );
+  const data = summariesAt(ctx.db, page.slice(0, limit)).map(presentSummary);
+  return { object: "list" as const, data, has_more: page.length > limit || !isOver };
+}
+
+/** A page under all filters. Only a search may take until then. */
+export function find(
+  ctx: Ctx,
+  workspaceId: string,
+  filter: TraceFilter,
+  slice: Slice,
+  until?: number,
+): SearchPage | Promise<SearchPage> {
+  if (filter.q !== undefined) return search(ctx.db, workspaceId, filter, slice, until);
+  return { page: positions(ctx.db, workspaceId, filter, slice), isOver: true };
 }
 
 export function mustNameScore({ score, min_score, max_score }: Omit<TraceQuery, "limit" | "after">) {

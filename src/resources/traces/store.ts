@@ -4,7 +4,7 @@ import type { SQLQueryBindings } from "bun:sqlite";
 import { getTableColumns, sql } from "drizzle-orm";
 import type { Ctx } from "../../context.ts";
 import { newId } from "../../lib/ids.ts";
-import { type Db, prepared, type Tx } from "../../platform/db/db.ts";
+import { type Db, generationOf, prepared, type Tx } from "../../platform/db/db.ts";
 import * as secrets from "../secrets/service.ts";
 import type { Content, NewTrace } from "./new_trace.ts";
 import { Redactor, secretForms } from "./redaction/redact.ts";
@@ -100,15 +100,16 @@ export function redactorFor(ctx: Ctx, patterns: readonly string[]): Redactor {
   return made;
 }
 
-/** The values are opened again only after a secret was changed. */
+/** The rows are read once for each commit, and the values are opened again only after a secret was changed. */
 export function secretsOf(ctx: Ctx, workspaceId: string): readonly string[] {
   const { secrets: cache } = ctx.state.traces;
+  const generation = generationOf(ctx.db);
+  const known = cache.get(workspaceId);
+  if (known?.generation === generation) return known.forms;
   const rows = secrets.sealedOf(ctx, workspaceId);
   const sealed = rows.map((row) => row.sealed).join();
-  const known = cache.get(workspaceId);
-  if (known?.sealed === sealed) return known.forms;
-  const forms = secretForms(rows.map((row) => secrets.open(ctx, row)));
-  cache.set(workspaceId, { sealed, forms });
+  const forms = known?.sealed === sealed ? known.forms : secretForms(rows.map((row) => secrets.open(ctx, row)));
+  cache.set(workspaceId, { generation, sealed, forms });
   return forms;
 }
 

@@ -46,8 +46,9 @@ CREATE INDEX traces_job ON traces (job_id, step) WHERE job_id IS NOT NULL;
 CREATE INDEX traces_conversation ON traces (workspace_id, conversation_id, created_at) WHERE conversation_id IS NOT NULL;
 CREATE UNIQUE INDEX traces_external ON traces (workspace_id, external_id) WHERE external_id IS NOT NULL;
 
--- The words of captured content. The texts themselves are in `traces`.
-CREATE VIRTUAL TABLE trace_text USING fts5 (workspace, body, content = '', contentless_delete = 1);
+-- The words of captured content, after a word for the workspace and the block of `seq`. The texts themselves are in
+-- `traces`.
+CREATE VIRTUAL TABLE trace_text USING fts5 (body, content = '', contentless_delete = 1);
 INSERT INTO trace_text (trace_text, rank) VALUES ('automerge', 16); -- rarer merges: inserts cost a sixth less
 
 -- `trace_seq` and `trace_at` are the place of its trace in lists: a filter by score reads its pages from an index.

@@ -14,7 +14,13 @@ const ACCEPT = 1;
 /** A state steps over a character of `ranges`, or goes on without one; `boundary`: only where `\b` (or `\B`) holds. */
 type State = { ranges?: Ranges; boundary?: boolean; next: number[] };
 type Closure = { steps: number[]; accepts: boolean };
-type ForwardState = { states: readonly number[]; afterWord: boolean; edges: (ForwardEdge | undefined)[] };
+/** `acceptsAtEnd`: a match ends here if the text does. Filled in at the first text that ends in this state. */
+type ForwardState = {
+  states: readonly number[];
+  afterWord: boolean;
+  edges: (ForwardEdge | undefined)[];
+  acceptsAtEnd?: boolean;
+};
 type ForwardEdge = { to: ForwardState; targets: readonly number[]; accepts: boolean };
 type BackwardState = { has: Uint8Array; edges: (BackwardState | undefined)[] };
 
@@ -26,6 +32,7 @@ export class Automaton {
   readonly #accepts: Uint8Array;
   readonly #classes: number;
   readonly #closures: (Closure | undefined)[] = [];
+  readonly #initial: ForwardState = { states: [START], afterWord: false, edges: [] };
   #forward = new Map<string, ForwardState>();
   #backward = new Map<string, BackwardState>();
 
@@ -56,19 +63,20 @@ export class Automaton {
   /** Most texts have no match, and this loop is all that reads them. */
   #matches(text: string): boolean {
     const classOf = this.#classOf;
-    let at = this.#forwardState([START], false);
+    let at = this.#initial;
     for (let i = 0; i < text.length; i++) {
       const c = classOf[text.charCodeAt(i)] as number;
       const edge = at.edges[c] ?? this.#forwardEdge(at, c);
       if (edge.accepts) return true;
       at = edge.to;
     }
-    return this.#closeAll(at.states, at.afterWord).accepts;
+    at.acceptsAtEnd ??= this.#closeAll(at.states, at.afterWord).accepts;
+    return at.acceptsAtEnd;
   }
 
   #edges(text: string): ForwardEdge[] {
     const edges: ForwardEdge[] = [];
-    let at = this.#forwardState([START], false);
+    let at = this.#initial;
     for (let i = 0; i < text.length; i++) {
       const c = this.#classOf[text.charCodeAt(i)] as number;
       const edge = at.edges[c] ?? this.#forwardEdge(at, c);
