@@ -7,14 +7,7 @@ import { takingTurns } from "../../lib/turns.ts";
 import type { AnnotationLink } from "../annotation_queues/schema.ts";
 import { type ExperimentSummary, presentItem } from "./results_schema.ts";
 import { type ResultItem, type ResultScore, summarize } from "./summary.ts";
-import {
-  type ExperimentRow,
-  experimentItems,
-  experimentScores,
-  experiments,
-  type ItemRow,
-  type ScoreRow,
-} from "./table.ts";
+import { type ExperimentRow, experimentItems, experimentScores, type ItemRow, type ScoreRow } from "./table.ts";
 
 type ItemsQuery = PageQuery & { target?: string | undefined; regression?: boolean | undefined };
 
