@@ -132,6 +132,7 @@ test("traffic becomes annotations, a dataset, a job, an experiment, and a better
   const dataset = await call("POST", "/datasets", { name: "preferences", format: "preference" });
   const items = await annotate(dataset.id, pairs);
   expect(items).toHaveLength(PAIRS);
+  const recorded = await idsOf(`/traces?deployment_id=${base}&limit=100`); // before experiments add theirs
   const job = await train(dataset.id);
   const tuned = { type: "checkpoint", job: job.id, name: "tuned" };
   const decision = await compare(held.id, [{ ...support, name: "base" }, tuned]);
@@ -156,7 +157,7 @@ test("traffic becomes annotations, a dataset, a job, an experiment, and a better
 
   // Request → deployment, and back.
   expect((await get(`/traces/${pairs[0]?.[0]}`)).deployment_id).toBe(base);
-  expect(await idsOf(`/traces?deployment_id=${base}&limit=100`)).toContain(pairs.at(-1)?.[1] ?? "");
+  expect(recorded).toContain(pairs.at(-1)?.[1] ?? "");
   const traced = (id: string) => until("the trace", () => get(`/traces/${id}`).catch(() => undefined));
   expect(await traced(pairs[0]?.[0] ?? "")).toMatchObject({ model: "verk-tiny", experiment_item: null });
   expect(await traced(traceId)).toMatchObject({ deployment_id: base, model: job.id });
