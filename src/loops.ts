@@ -5,6 +5,8 @@ import { pruneIdempotencyKeys } from "./http/idempotency.ts";
 import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS } from "./lib/units.ts";
 import type { LoopSpec } from "./platform/loop.ts";
 import { verifyStorage } from "./platform/storage/verify.ts";
+import { appendLeft } from "./resources/annotation_queues/append.ts";
+import { prune as pruneAnnotations } from "./resources/annotation_queues/service.ts";
 import { recordUses } from "./resources/api_keys/authenticate.ts";
 import { prune as pruneKeys } from "./resources/api_keys/prune.ts";
 import { prune as pruneAudit } from "./resources/audit/service.ts";
@@ -39,6 +41,8 @@ const every = (everyMs: number) => ({ everyMs });
 
 /** The daily prunes are minutes apart, so that they do not compete for the disk. */
 const SCHEDULES = {
+  "annotation_queues.append": every(5 * SECOND_MS),
+  "annotation_queues.prune": "37 4 * * *",
   "api_keys.prune": "47 4 * * *",
   "api_keys.record_uses": every(30 * SECOND_MS),
   "audit.prune": "7 4 * * *",
@@ -100,6 +104,8 @@ const byTrustedTime = (ctx: Ctx): Ctx => ({
 const STORAGE_GRACE_MS = DAY_MS; // an upload may take this long between its bytes and its name
 
 const ticks: Record<LoopName, (ctx: Ctx, signal: AbortSignal) => unknown> = {
+  "annotation_queues.append": appendLeft,
+  "annotation_queues.prune": (ctx) => pruneAnnotations(ctx),
   "api_keys.prune": pruneKeys,
   "api_keys.record_uses": (ctx) => recordUses(ctx),
   "audit.prune": pruneAudit,

@@ -1,6 +1,7 @@
 import type { AnyElysia } from "elysia";
 import type { Ctx } from "./context.ts";
 import { routes as account } from "./resources/account/routes.ts";
+import { routes as annotationQueues } from "./resources/annotation_queues/routes.ts";
 import { routes as apiKeys } from "./resources/api_keys/routes.ts";
 import { routes as audit } from "./resources/audit/routes.ts";
 import { routes as billing, grantRoutes } from "./resources/billing/routes.ts";
@@ -13,6 +14,7 @@ import { routes as datasets } from "./resources/datasets/routes.ts";
 import { routes as deployments } from "./resources/deployments/routes.ts";
 import { routes as detection } from "./resources/detection/routes.ts";
 import { routes as docs } from "./resources/docs/routes.ts";
+import { routes as evaluators } from "./resources/evaluators/routes.ts";
 import { routes as events } from "./resources/events/routes.ts";
 import { routes as gpu } from "./resources/gpu/routes.ts";
 import { routes as metrics } from "./resources/metrics/routes.ts";
@@ -56,10 +58,12 @@ export const mount = (ctx: Ctx) => (app: AnyElysia) =>
     .use(volumes(ctx))
     .use(codeArtifacts(ctx))
     .use(rewardFunctions(ctx))
+    .use(evaluators(ctx))
     .use(sessions(ctx))
     .use(regions(ctx))
     .use(connectedDatasets(ctx))
     .use(datasets(ctx))
+    .use(annotationQueues(ctx))
     .use(deployments(ctx))
     .use(trainingJobs(ctx))
     .use(publicRuns(ctx))

@@ -5,6 +5,7 @@
 import type { Ctx } from "./context.ts";
 import { HttpState } from "./http/state.ts";
 import { TrustedClock } from "./platform/trusted_clock.ts";
+import { AnnotationQueuesState } from "./resources/annotation_queues/live.ts";
 import { ApiKeysState } from "./resources/api_keys/live.ts";
 import { BillingState } from "./resources/billing/run_time.ts";
 import { BrowserSessionsState } from "./resources/browser_sessions/live.ts";
@@ -32,6 +33,7 @@ export type State = {
   readonly http: HttpState;
   readonly trustedClock: TrustedClock;
   readonly clockNote: ClockNote;
+  readonly annotationQueues: AnnotationQueuesState;
   readonly checks: ChecksState;
   readonly apiKeys: ApiKeysState;
   readonly billing: BillingState;
@@ -60,6 +62,7 @@ export const newState = (ctx: Pick<Ctx, "config" | "clock">): State => ({
   http: new HttpState(ctx),
   trustedClock: new TrustedClock(ctx.clock),
   clockNote: new ClockNote(),
+  annotationQueues: new AnnotationQueuesState(),
   checks: new ChecksState(),
   apiKeys: new ApiKeysState(),
   billing: new BillingState(),

@@ -19,6 +19,11 @@ export type ListCase = {
 };
 
 const JOB = newId("job");
+const SOURCE = JSON.stringify({
+  ...{ type: "given", trace_ids: [], dataset_id: null, row_id: null, experiment_item_ids: [] },
+});
+const QUEUE = newId("anq");
+const QUEUE_COLUMNS = { mode: "single", labels: "[]", metadata: "{}" };
 const DATASET = newId("ds");
 const DEPLOYMENT = newId("dep");
 
@@ -29,6 +34,18 @@ export const LISTS: readonly ListCase[] = [
     prefix: "aud",
     row: () => ({ key_id: "key_x", method: "POST", path: "/v1/x", status: 200, request_id: "r" }),
     filters: { key_id: { value: "key_x", column: "key_id" } },
+  },
+  { route: "/v1/annotation_queues", table: "annotation_queues", prefix: "anq", row: () => QUEUE_COLUMNS },
+  {
+    route: "/v1/annotation_queues/{id}/items",
+    table: "annotation_items",
+    prefix: "anqi",
+    at: (app) => ({ id: parent(app, "annotation_queues", QUEUE, QUEUE_COLUMNS) }),
+    row: () => ({
+      ...{ queue_id: QUEUE, status: "pending", source: SOURCE, input: '"in"', outputs: "[]", metadata: "{}" },
+      ...{ outcome: null, error: null, dataset_row_id: null },
+    }),
+    filters: { status: { value: "pending", column: "status" } },
   },
   {
     route: "/v1/api_keys",
@@ -72,6 +89,20 @@ export const LISTS: readonly ListCase[] = [
       id: parent(app, "deployments", DEPLOYMENT, { status: "stopped", source: "hub", metadata: "{}", gpu_type: "cpu" }),
     }),
     row: () => ({ deployment_id: DEPLOYMENT }),
+  },
+  {
+    route: "/v1/evaluators",
+    table: "evaluators",
+    prefix: "evl",
+    row: (_, i) => ({
+      version: i + 1,
+      name: "n",
+      kind: "string_check",
+      config: "{}",
+      metadata: "{}",
+      deleted_at: null,
+    }),
+    filters: { name: { value: "n", column: "name" }, kind: { value: "string_check", column: "kind" } },
   },
   {
     route: "/v1/models",

@@ -30,17 +30,28 @@ const ANSWERS: Record<string, object> = {
   },
 };
 
+/** `answer`: replaces the canned answer. `parallel`: the slots of the replica. */
+type Pretence = { parallel?: number; answer?: (path: string, body: never) => object | Promise<object> };
+
+/** The answer of a chat completion with this text. */
+export const chatAnswer = (text: string) => ({
+  ...ANSWERS["/chat/completions"],
+  choices: [{ index: 0, message: { ...message, content: text }, logprobs: null, finish_reason: "stop" }],
+});
+
 /** Makes a deployment serve without a process, for tests of the routes alone. */
-export function pretendServing(app: TestApp, id: string) {
+export function pretendServing(app: TestApp, id: string, { parallel = 1, answer }: Pretence = {}) {
   const socketPath = join(app.dir, "run", `${id.slice(-12)}.sock`);
   rmSync(socketPath, { force: true });
   const usage = { status: 200, prompt_tokens: 1, cached_tokens: 0, completion_tokens: 1, error: null };
   Bun.serve({
     unix: socketPath,
-    fetch: (request) => {
+    fetch: async (request) => {
       const of = request.headers.get("x-verk-request") ?? "";
+      const { pathname } = new URL(request.url);
+      const answered = answer ? await answer(pathname, (await request.json()) as never) : (ANSWERS[pathname] ?? {});
       host.pendingUsage.get(of)?.({ type: "served", request: of, ...usage });
-      return Response.json(ANSWERS[new URL(request.url).pathname] ?? {});
+      return Response.json(answered);
     },
   }).unref();
   moves.move(app.ctx, id, "place");
@@ -48,7 +59,7 @@ export function pretendServing(app: TestApp, id: string) {
   const now = app.ctx.clock.now();
   const worker = { id, kind: "pretended", pid: 0, socketPath, send: () => true } as never; // no other member is used
   const live = liveOf(app.ctx, id);
-  const state = { bytes: 0, parallel: 1, loaded: true, ending: false };
+  const state = { bytes: 0, parallel, loaded: true, ending: false };
   const host: Host = { key: id, worker, cards: [], users: new Map(), pendingUsage: new Map(), ...state };
   const replica = new Replica({ holder: `${id}/1`, host, adapter: null, adapterBytes: 0, loadUntil: now, now });
   replica.becomeReady(app.ctx.clock.steady());

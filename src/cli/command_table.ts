@@ -28,6 +28,11 @@ export const COMMANDS: readonly Row[] = [
     load: async () => (await import("./commands/manage/datasets.ts")).datasets,
   },
   {
+    name: "annotate",
+    summary: "Annotate the items of a queue at the terminal",
+    load: async () => (await import("./commands/annotate.ts")).annotate,
+  },
+  {
     name: "volumes",
     summary: "Store files on the server; copy them in and out",
     load: async () => (await import("./commands/manage/volumes.ts")).volumes,
@@ -36,6 +41,11 @@ export const COMMANDS: readonly Row[] = [
     name: "rewards",
     summary: "Test reward code on this machine; push and list reward functions",
     load: async () => (await import("./commands/manage/rewards.ts")).rewards,
+  },
+  {
+    name: "evaluators",
+    summary: "Store evaluators: checks, code and judges; score rows with them",
+    load: async () => (await import("./commands/manage/evaluators.ts")).evaluators,
   },
   {
     name: "sessions",

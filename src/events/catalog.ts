@@ -41,7 +41,17 @@ const volume = subject("volume", { name: z.string() });
 const volumeFile = subject("volume_file", { volume: z.string(), path: z.string(), size_bytes: z.int() });
 const codeArtifact = subject("code_artifact", { name: z.string(), sha256: z.string() });
 const rewardFunction = subject("reward_function", { name: z.string(), version: z.int(), status: z.string() });
+const evaluator = subject("evaluator", { name: z.string(), version: z.int(), kind: z.string() });
 const session = subject("session", { name: z.string().nullable(), status: z.string() });
+
+const annotationQueue = subject("annotation_queue", { name: z.string(), mode: z.string() });
+const annotationItem = subject("annotation_item", {
+  queue_id: z.string(),
+  status: z.string(),
+  preferred: z.string().nullable(),
+  dataset_id: z.string().nullable(),
+  dataset_row_id: z.int().nullable(),
+});
 
 /** `model` is null for jobs that run a script of the user. */
 const job = subject("job", { status: z.string(), model: z.string().nullable() });
@@ -115,6 +125,13 @@ export const CATALOG = {
   "code_artifact.deleted": { webhook: false, data: codeArtifact },
   "reward_function.created": { webhook: false, data: rewardFunction },
   "reward_function.deleted": { webhook: false, data: rewardFunction },
+  "evaluator.created": { webhook: false, data: evaluator },
+  "evaluator.deleted": { webhook: false, data: evaluator },
+  "annotation_queue.created": { webhook: false, data: annotationQueue },
+  "annotation_queue.updated": { webhook: false, data: annotationQueue },
+  "annotation_queue.deleted": { webhook: false, data: annotationQueue },
+  "annotation_item.completed": { webhook: false, data: annotationItem },
+  "annotation_item.skipped": { webhook: false, data: annotationItem },
   "session.created": { webhook: false, data: session },
   "session.ready": { webhook: false, data: session },
   "session.stopped": { webhook: false, data: session },

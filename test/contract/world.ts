@@ -29,6 +29,12 @@ const BODIES: Record<string, unknown> = {
   "POST /v1/datasets": { name: "d", format: "prompt" },
   "POST /v1/datasets/connect": { source_type: "s3", source_uri: "s3://bucket/rows.jsonl", name: "c" },
   "POST /v1/datasets/connect/validate": { source_type: "hf", hub_dataset: "none/none" },
+  "POST /v1/annotation_queues": { name: "q", mode: "single" },
+  "PATCH /v1/annotation_queues/{id}": {},
+  "POST /v1/annotation_queues/{id}/items": { items: [{ input: "i", outputs: ["o"] }] },
+  "POST /v1/annotation_queues/{id}/items/{item}/annotations": { correction: "c" },
+  "POST /v1/annotation_queues/{id}/items/{item}/skip": {},
+  "POST /v1/annotation_queues/{id}/next": {},
   "PATCH /v1/datasets/{id}": {},
   "POST /v1/datasets/{id}/resolutions": {},
   "POST /v1/datasets/{id}/rows": { rows: [{ prompt: "p" }] },
@@ -89,6 +95,7 @@ export async function openWorld(server: Server): Promise<World> {
   const artifact = newId("art");
   const ids: Record<string, string> = {
     datasets: dataset,
+    annotation_queues: (await post("/v1/annotation_queues", { name: "base", mode: "single" })).id,
     webhooks: (await post("/v1/webhooks", { url: NOWHERE })).id,
     api_keys: newId("key"),
     models: (await post("/v1/models", { name: "base" })).id,

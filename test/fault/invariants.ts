@@ -87,6 +87,7 @@ export function violations(dir: string): string[] {
     dataset: "datasets",
     dataset_resolution: "dataset_resolutions",
     volume: "volumes",
+    annotation_queue: "annotation_queues",
     code_artifact: "code_artifacts",
     session: "sessions",
     job: "training_jobs",
@@ -106,6 +107,7 @@ export function violations(dir: string): string[] {
     bad.push(...silent.map(({ id }) => `${object} ${id} is there, but no event says so`));
   }
   bad.push(...ownersOfKeys(dir, all), ...filesOfSessions(dir, all), ...deliveriesOf(all), ...moneyOf(all));
+  bad.push(...annotationsOf(all));
   db.close();
   return bad;
 }
@@ -122,6 +124,21 @@ function deliveriesOf(all: <T>(sql: string) => T[]): string[] {
   };
   return Object.entries(wrong).flatMap(([what, where]) =>
     all<{ id: string }>(`SELECT id FROM webhook_deliveries WHERE ${where}`).map(({ id }) => `delivery ${id} ${what}`),
+  );
+}
+
+/** A row of a dataset comes from one item at most, and an item counts its annotations. */
+function annotationsOf(all: <T>(sql: string) => T[]): string[] {
+  const wrong = {
+    "shares its row with another item":
+      "SELECT min(id) AS id FROM annotation_items WHERE dataset_row_id IS NOT NULL GROUP BY dataset_id, dataset_row_id HAVING count(*) > 1",
+    "counts its annotations wrong":
+      "SELECT id FROM annotation_items i WHERE annotation_count <> (SELECT count(*) FROM annotations WHERE item_id = i.id AND NOT skipped)",
+    "is complete after another number of events":
+      "SELECT id FROM annotation_items i WHERE (status = 'completed') <> (SELECT count(*) FROM events WHERE subject_id = i.id AND type = 'annotation_item.completed')",
+  };
+  return Object.entries(wrong).flatMap(([what, sql]) =>
+    all<{ id: string }>(sql).map(({ id }) => `annotation item ${id} ${what}`),
   );
 }
 

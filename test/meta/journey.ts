@@ -5,9 +5,11 @@ import { tarGz } from "../archives.ts";
 import { type TestApp, tempDir } from "../harness.ts";
 import { makeModel } from "../models.ts";
 import { pretendServing } from "../pretend_replica.ts";
+import { ANNOTATIONS } from "./journey_annotations.ts";
 import { BILLING, spend } from "./journey_billing.ts";
 import { DATASETS, readSources } from "./journey_datasets.ts";
 import { DETECTION, runDetection } from "./journey_detection.ts";
+import { EVALUATORS } from "./journey_evaluators.ts";
 import { JOBS, runJobs } from "./journey_jobs.ts";
 import { PUBLICITY } from "./journey_publicity.ts";
 import { REWARDS } from "./journey_rewards.ts";
@@ -179,6 +181,7 @@ export const JOURNEY: Step[] = [
   { operation: "DELETE /v1/models/{id}", own: fetchedModel },
   ...VOLUMES,
   ...DATASETS,
+  ...ANNOTATIONS,
   { operation: "POST /v1/code_artifacts", body: archive() },
   { operation: "GET /v1/code_artifacts" },
   { operation: "GET /v1/code_artifacts/{id}", own: artifact },
@@ -189,6 +192,7 @@ export const JOURNEY: Step[] = [
   ...DETECTION,
   ...PUBLICITY,
   ...REWARDS,
+  ...EVALUATORS,
   ...JOBS,
   { operation: "POST /v1/deployments", json: { model: "journey/served", name: "journey" } },
   { operation: "GET /v1/deployments" },

@@ -12,6 +12,8 @@ export type Pageable = SQLiteTable & { id: SQLiteColumn; createdAt: SQLiteColumn
 
 /** The prefix of the ids of each table that has a list. `test/http/cursors.test.ts` fails for a list without one. */
 const PREFIXES: Readonly<Record<string, Prefix>> = {
+  annotation_items: "anqi",
+  annotation_queues: "anq",
   api_keys: "key",
   audit_log: "aud",
   code_artifacts: "art",
@@ -19,6 +21,7 @@ const PREFIXES: Readonly<Record<string, Prefix>> = {
   datasets: "ds",
   deployment_requests: "req",
   deployments: "dep",
+  evaluators: "evl",
   events: "evt",
   ledger_entries: "txn",
   models: "mdl",

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { combine, type Judged, percentile, summarize } from "./combine.ts";
+import { addScores, combine, type Judged, percentile, type Scored, summarize } from "./combine.ts";
 import type { Outcome } from "./contract.ts";
 
 const value = (number: number): Outcome => ({ value: number, fault: null, ms: 1 });
@@ -76,5 +76,29 @@ describe("a summary", () => {
     const hundred = Array.from({ length: 100 }, (_, i) => i + 1);
     expect([0, 0.5, 0.95, 1].map((share) => percentile(hundred, share))).toEqual([1, 50, 95, 100]);
     expect(percentile([7], 0.95)).toBe(7);
+  });
+});
+
+describe("addScores", () => {
+  const one = (reward: number | null, name: string, error: string | null = null): Scored => ({
+    index: 0,
+    reward,
+    sub_rewards: { [name]: reward },
+    latency_ms: 1,
+    error: error === null ? null : { kind: "exception", message: error, line: null, reward: name },
+  });
+  test("sums the rewards and keeps the values of both", () => {
+    expect(addScores([one(1, "a")], [one(2, "b")])).toEqual([
+      { index: 0, reward: 3, sub_rewards: { a: 1, b: 2 }, latency_ms: 2, error: null },
+    ]);
+    expect(addScores([one(1, "a")], [one(2, "a")])[0]?.sub_rewards).toEqual({ a: 1, "a#2": 2 });
+  });
+  test("a reward that does not apply is left out, and an error leaves the sample without a reward", () => {
+    expect(addScores([one(null, "a")], [one(2, "b")])[0]?.reward).toBe(2);
+    expect(addScores([one(null, "a")], [one(null, "b")])[0]?.reward).toBeNull();
+    expect(addScores([one(1, "a")], [one(null, "b", "no")])[0]).toMatchObject({
+      reward: null,
+      error: { message: "no" },
+    });
   });
 });

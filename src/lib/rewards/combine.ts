@@ -53,6 +53,28 @@ function combineOne(functions: readonly Judged[], index: number): Scored {
   return scored;
 }
 
+/** Adds the rewards that two groups of functions gave the same samples. A name that both have gets a number in the second. */
+export function addScores(first: readonly Scored[], second: readonly Scored[]): Scored[] {
+  return first.map((one, index) => {
+    const other = second[index];
+    if (!other) return one;
+    const sub_rewards = { ...one.sub_rewards };
+    for (const [name, value] of Object.entries(other.sub_rewards)) sub_rewards[freeName(sub_rewards, name)] = value;
+    const error = one.error ?? other.error;
+    const known = [one.reward, other.reward].filter((reward) => reward !== null);
+    const sum = known.length === 0 ? null : known.reduce((total, reward) => total + reward, 0);
+    const latency_ms = one.latency_ms + other.latency_ms;
+    return { index, reward: error ? null : sum, sub_rewards, latency_ms, error };
+  });
+}
+
+function freeName(taken: Readonly<Record<string, unknown>>, name: string): string {
+  const base = name.replace(/#\d+$/, "");
+  let free = name;
+  for (let n = 2; Object.hasOwn(taken, free); n++) free = `${base}#${n}`;
+  return free;
+}
+
 const missing = (): Outcome => ({
   value: null,
   fault: { kind: "crashed", message: "no answer came for this sample", line: null },

@@ -2,6 +2,7 @@ import { integer, primaryKey, real, sqliteTable, text } from "drizzle-orm/sqlite
 import type { Language } from "../../lib/rewards/contract.ts";
 import type { LoraSettings } from "../../lib/training/lora.ts";
 import type { RewardPart } from "../../sandbox/reward/scorer_types.ts";
+import type { EvaluatorReward } from "../evaluators/reward.ts";
 import { workspaces } from "../workspaces/table.ts";
 
 export const STATUSES = [
@@ -45,6 +46,8 @@ export type Rewards = {
   language: Language | null;
   functions: { id: string; weight: number; params: Record<string, unknown> }[];
   parts: RewardPart[];
+  /** Evaluators that are not code. Jobs of older versions lack the field. */
+  evaluators?: EvaluatorReward[];
 };
 /**
  * A connected dataset is still to be read. `credentials`: the request brought some, which only the memory of that

@@ -9,6 +9,7 @@ import { emit } from "../../../events/emit.ts";
 import type { Once } from "../../../http/idempotency.ts";
 import { AppError } from "../../../lib/errors.ts";
 import { newId } from "../../../lib/ids.ts";
+import type { Row } from "../../../lib/rows/format.ts";
 import { openCommit, write } from "../../../platform/db/db.ts";
 import { failpoint } from "../../../platform/failpoint.ts";
 import { mustLeaveSpace } from "../../../platform/machine/disk.ts";
@@ -17,7 +18,7 @@ import { mustHaveRoom } from "../../storage_usage/service.ts";
 import type { Append } from "../schema.ts";
 import * as datasets from "../service.ts";
 import { type DatasetRow, datasets as table } from "../table.ts";
-import type { Batch } from "./batch.ts";
+import { type Batch, batchOf } from "./batch.ts";
 import { hold, missing, mustHold, pathOf } from "./files.ts";
 import type { RowsHandle } from "./open_rows.ts";
 
@@ -28,6 +29,17 @@ type Planned = { pending: Pending; answer: Append; changes: Change[] };
 type StreamState = Pick<DatasetRow, "headRow" | "liveRows" | "bytes" | "format" | "snapshotHeadRow">;
 
 const MOST_BYTES = 64 << 20; // of one commit
+
+/** Appends rows that this server made. `once` runs in the commit of the append. */
+export async function appendRows(
+  ctx: Ctx,
+  { workspaceId, datasetId }: { workspaceId: string; datasetId: string | null },
+  rows: readonly Row[],
+  once?: Once,
+): Promise<Append> {
+  const dataset = datasets.mustBeStream(datasets.mustGet(ctx, workspaceId, datasetId ?? "", "/dataset_id"));
+  return append(ctx, dataset.id, await batchOf(ctx, rows, dataset.format), once);
+}
 
 export function append(ctx: Ctx, id: string, batch: Batch, once?: Once): Promise<Append> {
   const { appends: queues } = ctx.state.datasets;

@@ -68,6 +68,14 @@ export async function readBatch(ctx: Ctx, request: Request, format: Format | nul
   return { ...(await checked(body, { format: format ?? undefined, maxRowBytes, asLines })), sha256, expectedHead };
 }
 
+/** A batch of rows that this server made. They are checked as rows of a request are. */
+export async function batchOf(ctx: Ctx, rows: readonly Row[], format: Format | null): Promise<Batch> {
+  const body = await joined(rows.map((row) => JSON.stringify(row)));
+  const { max_row_bytes: maxRowBytes } = ctx.config.datasets;
+  const batch = await checked(body, { format: format ?? undefined, maxRowBytes, asLines: false });
+  return { ...batch, sha256: "", expectedHead: undefined };
+}
+
 async function checked(
   body: Uint8Array,
   { format, maxRowBytes, asLines }: { format: Format | undefined; maxRowBytes: number; asLines: boolean },

@@ -85,14 +85,14 @@ async function* wakeAndRelay(flight: Flight, held: Promise<true>): AsyncGenerato
 }
 
 /** An aborted fetch fails with its own error or with our reason. An aborted signal has the real cause. */
-const causeOf = ({ signal }: Flight, error: unknown): unknown => (signal.aborted ? signal.reason : error);
+export const causeOf = ({ signal }: Flight, error: unknown): unknown => (signal.aborted ? signal.reason : error);
 
-function explain(error: unknown): AppError {
+export function explain(error: unknown): AppError {
   if (error instanceof AppError) return error;
   return new AppError("worker_failed", "The replica that answered this request was lost: try again", { cause: error });
 }
 
-function outcomeOf(error: unknown): Outcome {
+export function outcomeOf(error: unknown): Outcome {
   if (error instanceof ClientLeft) return { status: CLIENT_LEFT_STATUS, error: error.message };
   const { status, message } = explain(error);
   return { status, error: message };

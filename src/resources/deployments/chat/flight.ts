@@ -1,15 +1,20 @@
 /** One inference request from its arrival to its record. It owns its replica, and each of its transitions exists once. */
 import type { Ctx } from "../../../context.ts";
 import { newId } from "../../../lib/ids.ts";
+import { admitBackground } from "../fleet/background.ts";
 import { type Live, liveOf, type Replica, type Usage } from "../fleet/fleet.ts";
 import type { DeploymentRow } from "../table.ts";
 import { type Outcome, saveRequest } from "./records.ts";
 
-/** `keyId`: the key of the caller. It pays where its request wakes the deployment. */
+/**
+ * `keyId`: the key that pays if the request wakes the deployment. `background`: the request lets live ones go first, so
+ * it does not count against them.
+ */
 export type InferenceCall = {
   path: "/chat/completions" | "/completions" | "/embeddings";
   body: { model: string; stream?: boolean | undefined };
-  keyId: string;
+  keyId: string | null;
+  background?: boolean;
 };
 
 const USAGE_MS = 5_000;
@@ -24,7 +29,7 @@ export class Flight {
   #usage: Promise<Usage | undefined> = Promise.resolve(undefined);
   #isOver = false;
 
-  /** `onEnd` gives back the permit of an open stream. */
+  /** `onEnd` gives back the permit of an open stream, or the turn of a background request. */
   constructor(
     readonly ctx: Ctx,
     readonly row: DeploymentRow,
@@ -101,6 +106,7 @@ export class Flight {
     live.usedAt = ctx.clock.now();
     if (outcome.status < 400) this.prove(); // a client that gives up waiting proves nothing
     this.#replica?.release();
+    admitBackground(ctx);
     if (this.#replica?.inflight === 0) ctx.wake("deployments.reconcile");
     this.#record(outcome, performance.now() - this.#startedAt).catch((error) =>
       ctx.log.error("a request was not recorded", { request: this.id, error }),

@@ -101,6 +101,8 @@ export type Live = {
   readonly held: Set<HeldRequest>;
   /** Requests that have not ended, the held ones included. */
   readonly flights: Set<Flight>;
+  /** Background requests: how many have their turn, and those that wait for it (background.ts). */
+  readonly background: { admitted: number; readonly waiting: Set<() => void> };
   /** Replicas whose memory is being acquired and that have no process yet. */
   launching: number;
   ordinal: number;
@@ -139,16 +141,18 @@ function blankLive(ctx: Ctx, id: string): Live {
     overBudgetSince: undefined,
     waitsSince: undefined,
   };
-  return { id, replicas: new Set(), held: new Set(), flights: new Set(), ...counters };
+  const background = { admitted: 0, waiting: new Set<() => void>() };
+  return { id, replicas: new Set(), held: new Set(), flights: new Set(), background, ...counters };
 }
 
 /** Removes a deployment that has ended from memory, once no process and no request of it is left. */
 export function forget(ctx: Ctx, live: Live) {
-  const { replicas, held, flights, launching } = live;
-  if (replicas.size + held.size + flights.size + launching === 0) ctx.state.deployments.fleet.delete(live.id);
+  const { replicas, held, flights, background, launching } = live;
+  if (replicas.size + held.size + flights.size + background.waiting.size + launching === 0)
+    ctx.state.deployments.fleet.delete(live.id);
 }
 
-export const allLive = (ctx: Ctx): Live[] => [...ctx.state.deployments.fleet.values()];
+export const allLive = (ctx: Pick<Ctx, "state">): Live[] => [...ctx.state.deployments.fleet.values()];
 
 export const readyOf = (live: Live) => [...live.replicas].filter((replica) => replica.state === "ready");
 export const startingOf = (live: Live) => [...live.replicas].filter((replica) => replica.state === "starting");

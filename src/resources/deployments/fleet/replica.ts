@@ -4,6 +4,7 @@ import { AppError } from "../../../lib/errors.ts";
 import type { Exit } from "../../../platform/workers/types.ts";
 import type { FromServing } from "../../../workers/protocol.ts";
 import * as gpu from "../../gpu/service.ts";
+import { admitBackground } from "./background.ts";
 import { type Host, type Live, type Replica, readyOf } from "./fleet.ts";
 import { admitHeld, rejectHeld } from "./held_requests.ts";
 import * as hosts from "./hosts.ts";
@@ -69,6 +70,7 @@ function serve(ctx: Ctx, live: Live, replica: Replica) {
   live.usedAt = ctx.clock.now();
   moves.serve(ctx, live.id);
   admitHeld(live);
+  admitBackground(ctx);
 }
 
 export function handleExit(ctx: Ctx, host: Host, exit: Exit) {

@@ -63,7 +63,11 @@ export const CreateTrainingJob = z
     eval_dataset: DatasetRef.nullable().optional().describe("Held-out rows for evaluation"),
     reward_source: Source.nullable().optional().describe("Reward code (only for grpo)"),
     reward_language: z.enum(LANGUAGES).nullable().optional().describe("Language of reward_source. Default: detected"),
-    reward_functions: z.array(RewardRef).max(16).optional().describe("In addition to reward_source, or instead of it"),
+    reward_functions: z
+      .array(RewardRef)
+      .max(16)
+      .optional()
+      .describe("In addition to reward_source, or instead of it. The id of an evaluator (evl_…) works too"),
     hyperparameters: Hyperparameters.optional(),
     lora: Lora.nullable().optional(),
     gpu: z

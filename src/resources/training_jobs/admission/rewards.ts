@@ -1,10 +1,12 @@
 /** The rewards of a job: resolved, loaded once in the sandbox, and copied with their code. */
 import type { Ctx } from "../../../context.ts";
 import { AppError } from "../../../lib/errors.ts";
+import { isId } from "../../../lib/ids.ts";
 import type { RewardPart } from "../../../sandbox/reward/scorer_types.ts";
+import { type EvaluatorReward, evaluatorReward } from "../../evaluators/reward.ts";
 import { check } from "../../reward_functions/check.ts";
 import { mustFit } from "../../reward_functions/processes.ts";
-import { formatLocation, resolveRewards } from "../../reward_functions/resolve.ts";
+import { formatLocation, resolveOne, resolveRewards } from "../../reward_functions/resolve.ts";
 import * as rewardFunctions from "../../reward_functions/service.ts";
 import type { Rewards } from "../table.ts";
 import type { JobRequest } from "./clone.ts";
@@ -31,10 +33,11 @@ export async function admitRewards(
     faults.refuse("/reward_source", "is missing: grpo needs reward_source or reward_functions");
     return undefined;
   }
-  const parts = faults.attempt(() => resolved(ctx, request, caller));
-  if (!parts) return undefined;
+  const found = faults.attempt(() => resolved(ctx, request, caller));
+  if (!found) return undefined;
+  const { parts, evaluators } = found;
   faults.attempt(() => mustFit(ctx, parts.length));
-  if (parts.every(({ weight }) => weight === 0))
+  if ([...parts, ...evaluators].every(({ weight }) => weight === 0))
     faults.refuse("/reward_functions", "at least one must have a weight other than 0");
   const own = source === null ? undefined : parts[0];
   if (own) await faults.attemptLater(() => mustLoad(ctx, own, caller));
@@ -42,18 +45,30 @@ export async function admitRewards(
     source,
     language: own?.code.language ?? null,
     functions: refs.map(({ id, weight = 1, params = {} }) => ({
-      id: rewardFunctions.get(ctx, caller.workspaceId, id).id, // of the version that is the newest now
+      id: isId(id, "evl") ? id : rewardFunctions.get(ctx, caller.workspaceId, id).id, // of the version that is the newest now
       weight,
       params,
     })),
     parts,
+    ...(evaluators.length > 0 ? { evaluators } : {}),
   };
 }
 
-function resolved(ctx: Ctx, request: JobRequest, { workspaceId, seed }: Caller): RewardPart[] {
+/** `parts`: code for the sandbox. `evaluators`: the others. An evaluator is named by its id alone. */
+function resolved(ctx: Ctx, request: JobRequest, { workspaceId, seed }: Caller) {
   const { reward_source: source, reward_language, reward_functions: refs = [] } = request;
   const own = source ? { source, language: reward_language ?? undefined, languageField: "reward_language" } : undefined;
-  return resolveRewards(ctx, workspaceId, { refs, source: own, seed });
+  const parts = resolveRewards(ctx, workspaceId, { refs: [], source: own, seed });
+  const evaluators: EvaluatorReward[] = [];
+  for (const [i, { id, weight = 1, params = {} }] of refs.entries()) {
+    const at = `/reward_functions/${i}`;
+    const reward = isId(id, "evl")
+      ? evaluatorReward(ctx, workspaceId, { id, weight, params, seed, at })
+      : resolveOne(ctx, workspaceId, { id, weight, params, seed, at: { id: `${at}/id`, params: `${at}/params` } });
+    if ("code" in reward) parts.push(reward);
+    else evaluators.push(reward);
+  }
+  return { parts, evaluators };
 }
 
 async function mustLoad(ctx: Ctx, { code }: RewardPart, caller: Caller) {
@@ -64,14 +79,15 @@ async function mustLoad(ctx: Ctx, { code }: RewardPart, caller: Caller) {
 }
 
 /** Hash of everything that decides a score: code, parameters, weights. Null without rewards. */
-export function hashOf({ parts }: Rewards): string | null {
-  if (parts.length === 0) return null;
-  const content = parts.map(({ name, weight, code: { language, source, params } }) => [
+export function hashOf({ parts, evaluators = [] }: Rewards): string | null {
+  if (parts.length + evaluators.length === 0) return null;
+  const code = parts.map(({ name, weight, code: { language, source, params } }) => [
     name,
     weight,
     language,
     source,
     params,
   ]);
-  return new Bun.CryptoHasher("sha256").update(JSON.stringify(content)).digest("hex");
+  const others = evaluators.map(({ weight, evaluator: { name, kind, config } }) => [name, weight, kind, config]);
+  return new Bun.CryptoHasher("sha256").update(JSON.stringify([...code, ...others])).digest("hex");
 }

@@ -1,10 +1,12 @@
-/** The reward code of one run. Its processes, and the permits for them, are held as long as the run lives. */
+/** The rewards of one run. The processes of their code, and the permits for them, are held as long as the run lives. */
 import type { Ctx } from "../../../context.ts";
 import { AppError } from "../../../lib/errors.ts";
+import { addScores } from "../../../lib/rewards/combine.ts";
 import type { Sample } from "../../../lib/rewards/contract.ts";
 import { openScorer } from "../../../sandbox/reward/scorer.ts";
 import { RewardRejected, type ScoredBatch, type Scorer } from "../../../sandbox/reward/scorer_types.ts";
 import type { FromTrainer, ToTrainer } from "../../../workers/protocol_trainer.ts";
+import { scoreSamples } from "../../evaluators/reward.ts";
 import { withProcesses } from "../../reward_functions/processes.ts";
 import { formatLocation } from "../../reward_functions/resolve.ts";
 import type { JobRow } from "../table.ts";
@@ -23,6 +25,8 @@ export type Scoring = {
 const RETRY_MS = 1_000;
 
 export function scoringFor(ctx: Ctx, job: Pick<JobRow, "id" | "workspaceId" | "rewards">): Scoring {
+  const { workspaceId } = job;
+  const { parts, evaluators = [] } = job.rewards;
   const over = new AbortController();
   const signal = over.signal;
   const released = Promise.withResolvers<void>();
@@ -42,12 +46,20 @@ export function scoringFor(ctx: Ctx, job: Pick<JobRow, "id" | "workspaceId" | "r
     opened ??= open();
     return opened;
   };
+  /** The code and the evaluators work at the same time. */
+  async function score(samples: readonly Sample[]): Promise<Pick<ScoredBatch, "results" | "stdout">> {
+    const byCode = parts.length > 0 ? get().then((scorer) => scorer.score(samples, signal)) : undefined;
+    byCode?.catch(() => {}); // awaited below, unless the evaluators fail first
+    if (evaluators.length === 0) return byCode ?? { results: [], stdout: "" };
+    const judged = await scoreSamples(ctx, { workspaceId, rewards: evaluators, samples, signal });
+    const batch = await byCode;
+    return batch ? { ...batch, results: addScores(batch.results, judged) } : { results: judged, stdout: "" };
+  }
   return {
-    begin: () => void get(),
+    begin: () => void (parts.length > 0 && get()),
     async answer({ id, samples }) {
       try {
-        const scorer = await get();
-        return { type: "scored", id, ...resultsOf(await scorer.score(samples.map(sampleOf), signal)) };
+        return { type: "scored", id, ...resultsOf(await score(samples.map(sampleOf))) };
       } catch (error) {
         if (signal.aborted) return undefined;
         return { type: "unscored", id, message: messageOf(ctx, job, error) };
@@ -89,7 +101,10 @@ function sampleOf({ prompt, completion, row }: ScoreRequest["samples"][number]):
   return { prompt, completion, row: JSON.parse(row) as Record<string, unknown> };
 }
 
-function resultsOf({ results, stdout }: ScoredBatch): Omit<Extract<Answer, { type: "scored" }>, "type" | "id"> {
+function resultsOf({
+  results,
+  stdout,
+}: Pick<ScoredBatch, "results" | "stdout">): Omit<Extract<Answer, { type: "scored" }>, "type" | "id"> {
   return {
     results: results.map(({ reward, sub_rewards, error }) => ({
       reward,

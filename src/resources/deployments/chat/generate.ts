@@ -1,0 +1,111 @@
+/**
+ * Inference without HTTP, for other resources. A request goes the way of a client's request: it wakes the deployment,
+ * waits for a replica, is sent again if the replica is lost, and is recorded.
+ */
+import type { z } from "zod";
+import type { Ctx } from "../../../context.ts";
+import { type ChatCompletion, ChatCompletionRequest, type FinishReason } from "../../../lib/chat/chat_completion.ts";
+import { type EmbeddingList, EmbeddingRequest } from "../../../lib/chat/embedding.ts";
+import type { ChatMessage } from "../../../lib/chat/messages.ts";
+import { AppError, ERRORS, type ErrorCode } from "../../../lib/errors.ts";
+import { ClientLeft } from "../../../lib/net/client_left.ts";
+import { takeTurn } from "../fleet/background.ts";
+import { liveOf, take } from "../fleet/fleet.ts";
+import { mustGet } from "../service.ts";
+import { causeOf, explain, outcomeOf } from "./answer.ts";
+import { codeOf, messageOf } from "./error_message.ts";
+import { Flight, type InferenceCall } from "./flight.ts";
+import { send } from "./send.ts";
+import { mustBeOpen, waitFor } from "./wait.ts";
+
+type Internal = {
+  workspaceId: string;
+  deploymentId: string;
+  signal: AbortSignal;
+  /** Waits while live requests need the slots of the deployment. */
+  background: boolean;
+  /** The key that pays if the request wakes the deployment. Default: the key that pays now. */
+  keyId?: string | null;
+};
+
+/** Every field of a chat request except the model, the messages, and those that change the form of the answer. */
+export type GenerationParams = Omit<z.input<typeof ChatCompletionRequest>, "model" | "messages" | "stream" | "n">;
+export type GenerateRequest = Internal & { messages: z.input<typeof ChatMessage>[]; params?: GenerationParams };
+
+export type Generation = {
+  /** The record of the request: GET /v1/deployments/{id}/requests. */
+  requestId: string;
+  text: string;
+  message: ChatCompletion["choices"][number]["message"];
+  finishReason: FinishReason;
+  promptTokens: number;
+  completionTokens: number;
+  /** From the start of the request to its whole answer. A background request's wait for its turn does not count. */
+  latencyMs: number;
+};
+
+/** One chat completion. Throws the error that a client would read, or the reason of `signal`. */
+export async function generate(ctx: Ctx, { messages, params = {}, ...request }: GenerateRequest): Promise<Generation> {
+  const read = (model: string) => ChatCompletionRequest.parse({ ...params, messages, model });
+  const { id, latencyMs, text } = await infer(ctx, request, { path: "/chat/completions", read });
+  const { choices, usage } = JSON.parse(text) as ChatCompletion;
+  const [choice] = choices;
+  if (!choice) throw new AppError("worker_failed", "The deployment answered without a completion: try again");
+  return {
+    requestId: id,
+    text: choice.message.content ?? "",
+    message: choice.message,
+    finishReason: choice.finish_reason,
+    promptTokens: usage.prompt_tokens,
+    completionTokens: usage.completion_tokens,
+    latencyMs,
+  };
+}
+
+/** One vector for each text, in order. */
+export async function embed(ctx: Ctx, { input, ...request }: Internal & { input: string[] }): Promise<number[][]> {
+  const read = (model: string) => EmbeddingRequest.parse({ input, model });
+  const { text } = await infer(ctx, request, { path: "/embeddings", read });
+  return (JSON.parse(text) as EmbeddingList).data.map(({ embedding }) => embedding as number[]);
+}
+
+/** `read`: the checked body for the deployment of this name. */
+type Call = { path: InferenceCall["path"]; read: (model: string) => { model?: string | undefined } };
+
+async function infer(ctx: Ctx, request: Internal, { path, read }: Call) {
+  const { workspaceId, deploymentId, background, keyId } = request;
+  const row = mustGet(ctx, workspaceId, deploymentId);
+  const body = { ...read(row.name), model: row.name };
+  const signal = AbortSignal.any([request.signal, ctx.closing]);
+  mustBeOpen(row);
+  const endTurn = background ? await takeTurn(liveOf(ctx, row.id), signal) : () => {};
+  const startedAt = performance.now();
+  const call = { path, body, keyId: keyId === undefined ? row.apiKeyId : keyId, background };
+  const flight = new Flight(ctx, row, call, endTurn);
+  const leave = () => flight.abort(new ClientLeft());
+  signal.addEventListener("abort", leave, { once: true });
+  if (signal.aborted) leave();
+  try {
+    const replica = take(flight.live);
+    if (replica) flight.attach(replica);
+    else await waitFor(flight);
+    const answered = await send(flight);
+    if ("body" in answered) throw new Error("a request without `stream` was answered with a stream");
+    const { status, text } = answered;
+    flight.finish({ status, error: status < 400 ? null : messageOf(text) });
+    if (status >= 400) throw refusal(text);
+    return { id: flight.id, latencyMs: performance.now() - startedAt, text };
+  } catch (error) {
+    const cause = causeOf(flight, error);
+    flight.finish(outcomeOf(cause));
+    signal.throwIfAborted();
+    throw explain(cause);
+  } finally {
+    signal.removeEventListener("abort", leave);
+  }
+}
+
+function refusal(text: string): AppError {
+  const code = String(codeOf(text));
+  return new AppError(Object.hasOwn(ERRORS, code) ? (code as ErrorCode) : "worker_failed", messageOf(text));
+}
