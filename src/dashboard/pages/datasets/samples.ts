@@ -2,20 +2,13 @@
 
 import type { TrainingJob } from "../../../resources/training_jobs/schema.ts";
 import { api } from "../../data/api.ts";
+import { spread } from "../../data/spread.ts";
 
 export type Sample = ReturnType<typeof import("../../../resources/training_jobs/views/schema.ts").presentSample>;
 export type SampleOfRun = { job: TrainingJob; sample: Sample };
 
 export const usesOf = (jobs: readonly TrainingJob[], datasetId: string): TrainingJob[] =>
   jobs.filter(({ dataset, eval_dataset }) => dataset?.id === datasetId || eval_dataset?.id === datasetId);
-
-/** At most `most` steps from 1 to `last`, evenly spread, newest first. */
-export function spread(last: number, most: number): number[] {
-  if (last <= 0) return [];
-  const n = Math.min(last, most);
-  const steps = Array.from({ length: n }, (_, i) => (n === 1 ? last : Math.round(1 + (i * (last - 1)) / (n - 1))));
-  return [...new Set(steps)].reverse();
-}
 
 const MOST_RUNS = 5;
 const MOST_STEPS = 24;

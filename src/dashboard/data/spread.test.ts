@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { spread } from "./samples.ts";
+import { spread } from "./spread.ts";
 
 test("steps are spread from the last to the first", () => {
   expect(spread(0, 5)).toEqual([]);
