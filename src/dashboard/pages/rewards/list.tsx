@@ -49,7 +49,7 @@ function Own() {
       <Loaded of={{ ...list, data: list.items }}>
         {(rows) =>
           rows.length === 0 ? (
-            <Empty title="No reward of your own yet" command="verk rewards upload reward.py">
+            <Empty title="No reward of your own yet" command="verk rewards push reward.py">
               Write one here and see at once how it would have scored a run, or use a built-in reward.
             </Empty>
           ) : (
