@@ -1,10 +1,10 @@
 /** Snapshots, and the differences between two of them. */
 
-import { useState } from "preact/hooks";
+import { useEffect, useState } from "preact/hooks";
 import type { Dataset, Diff as DiffPage, RowList, Snapshot } from "../../../resources/datasets/schema.ts";
-import { api } from "../../data/api.ts";
+import { ApiError, api, messageOf } from "../../data/api.ts";
 import { bytes, count, words } from "../../data/format.ts";
-import { reload, useResource } from "../../data/resource.ts";
+import { reload } from "../../data/resource.ts";
 import { may } from "../../data/session.ts";
 import { Button } from "../../kit/button.tsx";
 import { Card, Stat } from "../../kit/card.tsx";
@@ -17,7 +17,6 @@ import { Time } from "../../kit/time.tsx";
 import { queryOf, setQuery } from "../../shell/router.ts";
 import { attempt } from "../../shell/toasts.tsx";
 
-type Change = DiffPage["data"][number];
 const NAMES = { added: "Added", superseded: "Changed", tombstoned: "Removed" } as const;
 const TONES = { added: "good", superseded: "warn", tombstoned: "bad" } as const;
 
@@ -65,14 +64,50 @@ const RunLink = ({ id }: { id: string }) => (
   </a>
 );
 
+/** `before`: contents in the older snapshot, by place. They are loaded first, so that nothing moves when they come. */
+type Compared = { page: DiffPage; before: ReadonlyMap<number, unknown> };
+const placeOf = ({ row_id, target_row_id }: { row_id: number; target_row_id: number | null }) => target_row_id ?? row_id;
+
+async function compare(dataset: Dataset, [low, high]: readonly [string, string], after = 0): Promise<Compared> {
+  const path = `/v1/datasets/${dataset.id}/snapshots/${encodeURIComponent(low)}/diff/${encodeURIComponent(high)}`;
+  const page = await api<DiffPage>(`${path}?limit=50${after === 0 ? "" : `&after=${after}`}`);
+  const before = new Map<number, unknown>();
+  const read = async (place: number) => {
+    const query = `snapshot=${encodeURIComponent(low)}&from_row=${place}&limit=1`;
+    const { data } = await api<RowList>(`/v1/datasets/${dataset.id}/rows?${query}`);
+    const row = data.find((each) => placeOf(each) === place);
+    if (row) before.set(place, row.data);
+  };
+  await Promise.all(page.data.filter(({ change }) => change !== "added").map((change) => read(placeOf(change))));
+  return { page, before };
+}
+
 function Compare({ dataset, snapshots }: { dataset: Dataset; snapshots: readonly Snapshot[] }) {
-  const [newest, before] = snapshots;
-  const from = queryOf("from") ?? before?.id ?? "";
+  const [newest, previous] = snapshots;
+  const from = queryOf("from") ?? previous?.id ?? "";
   const to = queryOf("to") ?? newest?.id ?? "";
   const numberOf = (id: string) => snapshots.find((each) => each.id === id)?.number ?? 0;
   const [low, high] = numberOf(from) <= numberOf(to) ? [from, to] : [to, from];
-  const path = `/v1/datasets/${dataset.id}/snapshots/${encodeURIComponent(low)}/diff/${encodeURIComponent(high)}`;
-  const diff = useResource<DiffPage>(`${path}?limit=50`);
+  const [found, setFound] = useState<Compared>();
+  const [error, setError] = useState<ApiError>();
+  useEffect(() => {
+    let isCurrent = true;
+    setFound(undefined);
+    setError(undefined);
+    compare(dataset, [low, high]).then(
+      (result) => isCurrent && setFound(result),
+      (cause: unknown) => isCurrent && setError(cause instanceof ApiError ? cause : new ApiError(0, null, messageOf(cause))),
+    );
+    return () => {
+      isCurrent = false;
+    };
+  }, [dataset.id, low, high]);
+  const more = async () => {
+    if (!found) return;
+    const next = await compare(dataset, [low, high], found.page.data.at(-1)?.row_id);
+    const page = { ...next.page, data: [...found.page.data, ...next.page.data] };
+    setFound({ page, before: new Map([...found.before, ...next.before]) });
+  };
   const options = snapshots.map(({ id, row_count }) => [id, `${id} (${count(row_count)} rows)`] as const);
   return (
     <Card title="Differences">
@@ -80,22 +115,14 @@ function Compare({ dataset, snapshots }: { dataset: Dataset; snapshots: readonly
         <SelectField label="From" value={from} options={options} onChange={(value) => setQuery({ from: value })} />
         <SelectField label="To" value={to} options={options} onChange={(value) => setQuery({ to: value })} />
       </div>
-      <Loaded of={diff}>
-        {(page) => <Differences key={`${low}${high}`} dataset={dataset} path={path} from={low} page={page} />}
+      <Loaded of={{ data: found, error, refresh: () => location.reload() }}>
+        {(compared) => <Differences compared={compared} more={more} />}
       </Loaded>
     </Card>
   );
 }
 
-type DifferencesProps = { dataset: Dataset; path: string; from: string; page: DiffPage };
-
-function Differences({ dataset, path, from, page }: DifferencesProps) {
-  const [more, setMore] = useState<{ data: Change[]; hasMore: boolean }>({ data: [], hasMore: page.has_more });
-  const all = [...page.data, ...more.data];
-  const next = async () => {
-    const got = await api<DiffPage>(`${path}?limit=50&after=${all.at(-1)?.row_id ?? 0}`);
-    setMore({ data: [...more.data, ...got.data], hasMore: got.has_more });
-  };
+function Differences({ compared: { page, before }, more }: { compared: Compared; more: () => Promise<void> }) {
   return (
     <div class="stack">
       <div class="grid stats">
@@ -103,34 +130,21 @@ function Differences({ dataset, path, from, page }: DifferencesProps) {
         <Stat label="Changed" value={count(page.superseded)} />
         <Stat label="Removed" value={count(page.tombstoned)} />
       </div>
-      {all.length === 0 && <p class="muted">Both snapshots have the same rows.</p>}
-      {all.map((change) => (
+      {page.data.length === 0 && <p class="muted">Both snapshots have the same rows.</p>}
+      {page.data.map((change) => (
         <div key={change.row_id} class="datasets-turn">
           <div class="row">
             <Pill tone={TONES[change.change]}>{NAMES[change.change]}</Pill>
-            <small class="muted">row {count(change.target_row_id ?? change.row_id)}</small>
+            <small class="muted">row {count(placeOf(change))}</small>
           </div>
-          {change.change === "added" ? (
-            <pre class="text">{pretty(change.data)}</pre>
-          ) : (
-            <Before dataset={dataset} from={from} change={change} />
-          )}
+          <Diff before={pretty(before.get(placeOf(change)))} after={pretty(change.data) ?? ""} />
         </div>
       ))}
-      {more.hasMore && <Button onClick={() => attempt(next)}>Show more</Button>}
+      {page.has_more && <Button onClick={() => attempt(more)}>Show more</Button>}
     </div>
   );
 }
 
-const pretty = (data: unknown) => JSON.stringify(data, null, 1);
-
-/** The content in the older snapshot. A row that was added and changed in between has none. */
-function Before({ dataset, from, change }: { dataset: Dataset; from: string; change: Change }) {
-  const place = change.target_row_id ?? change.row_id;
-  const query = `snapshot=${encodeURIComponent(from)}&from_row=${place}&limit=1`;
-  const { data, error } = useResource<RowList>(`/v1/datasets/${dataset.id}/rows?${query}`);
-  if (!data && !error) return <pre class="text">{pretty(change.data)}</pre>;
-  const row = data?.data.find((each) => (each.target_row_id ?? each.row_id) === place);
-  if (!row) return <pre class="text">{change.data === null ? "" : pretty(change.data)}</pre>;
-  return <Diff before={pretty(row.data)} after={change.data === null ? "" : pretty(change.data)} />;
-}
+/** Undefined if there is no content. */
+const pretty = (data: unknown): string | undefined =>
+  data === undefined || data === null ? undefined : JSON.stringify(data, null, 1);

@@ -36,7 +36,7 @@ export function Page({ params }: PageProps) {
   return (
     <Frame
       title={data?.name ?? "Dataset"}
-      purpose={data && `${count(data.num_rows)} rows, ${bytes(data.size_bytes)}, format ${data.format ?? NONE}`}
+      purpose={data ? `${count(data.num_rows)} rows, ${bytes(data.size_bytes)}, format ${data.format ?? NONE}` : "Loading"}
       above={[["Datasets", "/datasets"]]}
       actions={
         data && (

@@ -26,6 +26,10 @@ test("a rank flips within the answers to one prompt", () => {
     [1, 1, 3, 3],
     [0, 3, 1, 3],
   ]);
+  expect(flipsOf([scored("a", 1, 0), scored("b", 0, 1)]).map(({ from, to, of }) => [from, to, of])).toEqual([
+    [1, 2, 2],
+    [2, 1, 2],
+  ]);
 });
 
 test("means leave out missing rewards, and equal groups are counted", () => {

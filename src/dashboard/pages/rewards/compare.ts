@@ -28,11 +28,15 @@ export function histogramOf(samples: readonly Scored[], bins = 12): Histogram {
 
 export type Flip = { sample: Scored; from: number; to: number; of: number };
 
-/** Samples whose rank among the answers to the same prompt changes, the largest change first. Equal rewards share a rank. */
+/** Answers to the same prompt. A step that keeps one answer for each prompt is one group. */
+function groupsOf(samples: readonly Scored[]): Scored[][] {
+  const groups = [...Map.groupBy(samples, ({ prompt }) => JSON.stringify(prompt)).values()];
+  return groups.some(({ length }) => length > 1) ? groups : [[...samples]];
+}
+
+/** Samples whose rank in their group changes, the largest change first. Equal rewards share a rank. */
 export function flipsOf(samples: readonly Scored[]): Flip[] {
-  const whole = samples.filter(({ old, now }) => old !== null && now !== null);
-  const groups = Map.groupBy(whole, ({ prompt }) => JSON.stringify(prompt));
-  return [...groups.values()]
+  return groupsOf(samples.filter(({ old, now }) => old !== null && now !== null))
     .flatMap((group) =>
       group.map((sample) => {
         const rank = (key: "old" | "now") => 1 + group.filter((each) => (each[key] ?? 0) > (sample[key] ?? 0)).length;

@@ -24,13 +24,13 @@ export function Effect({ outcome, job, code }: { outcome: Outcome; job: Training
     );
   return (
     <>
-      <div class="grid stats">
+      <div class="grid rewards-stats">
         <Stat label="Mean of the run" value={number(oldMean)} />
         <Stat label="Mean with this code" value={number(newMean)} change={changeOf(oldMean, newMean)} />
         <Stat
-          label="Prompts without a signal"
+          label="Equal groups"
           value={percent(sameShare(scored, "now"))}
-          change={`was ${percent(sameShare(scored, "old"))}`}
+          change={sameShare(scored, "old") === null ? undefined : `was ${percent(sameShare(scored, "old"))}`}
         />
         <Stat label="Failed" value={count(faults.length)} change={`of ${count(scored.length)}`} />
       </div>
@@ -44,7 +44,7 @@ export function Effect({ outcome, job, code }: { outcome: Outcome; job: Training
       </Card>
       <Curve job={job} code={code} />
       <Card title="Ranks that flip" note={flips.length === 0 ? "none" : plural(flips.length, "sample")}>
-        {flips.length === 0 && <p class="muted">Every answer keeps its rank among the answers to its prompt.</p>}
+        {flips.length === 0 && <p class="muted">Every answer keeps its rank among the answers to its prompt, or of the step.</p>}
         <div class="stack">
           {flips.slice(0, 20).map(({ sample, from, to, of }, i) => (
             <FlipRow key={i} sample={sample} text={`rank ${from} → ${to} of ${of}`} up={to < from} />

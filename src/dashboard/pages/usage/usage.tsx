@@ -48,21 +48,21 @@ export function Page() {
         </select>
       }
     >
-      <div class="grid">
-        <Loaded of={summary} skeleton={<Skeleton height={74} />}>
-          {(sum) => <Figures sum={sum} burn={burn.data} />}
-        </Loaded>
-        <Card title="By day" note="UTC">
-          <Loaded of={byDay} skeleton={<Skeleton height={180} />}>
-            {(rows) => <Days rows={rows} days={Number(days)} />}
-          </Loaded>
-        </Card>
-        <div class="grid half">
-          <ByModel />
-          <ByKey />
-        </div>
-        <Transactions />
-      </div>
+      <Loaded of={{ ...summary, data: burn.data && byDay.data && summary.data }} skeleton={<Skeleton height={420} />}>
+        {(sum) => (
+          <div class="grid">
+            <Figures sum={sum} burn={burn.data} />
+            <Card title="By day" note="UTC">
+              <Days rows={byDay.data ?? []} days={Number(days)} />
+            </Card>
+            <div class="grid half">
+              <ByModel />
+              <ByKey />
+            </div>
+            <Transactions />
+          </div>
+        )}
+      </Loaded>
     </Frame>
   );
 }
