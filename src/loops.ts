@@ -10,6 +10,7 @@ import { prune as pruneAnnotations } from "./resources/annotation_queues/service
 import { recordUses } from "./resources/api_keys/authenticate.ts";
 import { prune as pruneKeys } from "./resources/api_keys/prune.ts";
 import { prune as pruneAudit } from "./resources/audit/service.ts";
+import { mergeCharges } from "./resources/billing/merge.ts";
 import { recordUses as recordSessionUses } from "./resources/browser_sessions/authenticate.ts";
 import { prune as pruneBrowserSessions } from "./resources/browser_sessions/service.ts";
 import { removeAbandoned } from "./resources/code_artifacts/upload.ts";
@@ -20,6 +21,8 @@ import { prune as pruneDeployments } from "./resources/deployments/prune.ts";
 import { runBatches } from "./resources/detection/batches/runner.ts";
 import { prune as pruneDetections } from "./resources/detection/service.ts";
 import * as energy from "./resources/energy/service.ts";
+import { runExperiments } from "./resources/experiments/running/runner.ts";
+import { sweep as sweepExperiments } from "./resources/experiments/running/sweep.ts";
 import * as metrics from "./resources/metrics/service.ts";
 import { scan } from "./resources/models/files/folder.ts";
 import { hashNew } from "./resources/models/files/hash.ts";
@@ -27,14 +30,17 @@ import { pullAll } from "./resources/models/hub/pull.ts";
 import { reconcile as reconcileSessions } from "./resources/sessions/reconcile.ts";
 import { prune as pruneSessions } from "./resources/sessions/service.ts";
 import { observe as observeClock } from "./resources/system/clock.ts";
+import { prune as pruneTraces } from "./resources/traces/prune.ts";
 import { track } from "./resources/tracker/send.ts";
 import { reconcileReadings } from "./resources/training_jobs/admission/reading.ts";
+import { prune as pruneTrainingJobs } from "./resources/training_jobs/running/prune.ts";
 import { reconcile as reconcileTrainingJobs } from "./resources/training_jobs/running/reconcile.ts";
 import { sweep as sweepTrainingJobs } from "./resources/training_jobs/running/sweep.ts";
 import { sweep as sweepVolumes } from "./resources/volumes/sweep.ts";
 import { deliver } from "./resources/webhooks/delivery/deliver.ts";
 import { fanOut } from "./resources/webhooks/delivery/fan_out.ts";
 import { prune as pruneWebhooks } from "./resources/webhooks/delivery/prune.ts";
+import { prune as pruneWorkspaces } from "./resources/workspaces/prune.ts";
 import { purge } from "./resources/workspaces/purge.ts";
 
 const every = (everyMs: number) => ({ everyMs });
@@ -48,6 +54,7 @@ const SCHEDULES = {
   "audit.prune": "7 4 * * *",
   "browser_sessions.prune": "57 * * * *",
   "browser_sessions.record_uses": every(30 * SECOND_MS),
+  "billing.merge": "27 4 * * *",
   "clock.observe": every(5 * SECOND_MS),
   "code_artifacts.sweep": "47 * * * *",
   "datasets.snapshots": every(5 * SECOND_MS),
@@ -58,6 +65,8 @@ const SCHEDULES = {
   "detection.prune": "7 4 * * *",
   "energy.sample": every(5 * SECOND_MS),
   "events.prune": "17 3 * * *",
+  "experiments.run": every(5 * SECOND_MS),
+  "experiments.sweep": every(HOUR_MS),
   "idempotency.prune": "7 * * * *",
   "metrics.store": every(2 * SECOND_MS),
   "models.download": every(5 * SECOND_MS),
@@ -68,12 +77,15 @@ const SCHEDULES = {
   "storage.sweep": "37 3 * * *",
   "storage.verify": "47 1 * * *",
   "tracker.send": every(2 * SECOND_MS),
+  "traces.prune": "37 4 * * *",
+  "training_jobs.prune": "47 4 * * *",
   "training_jobs.reconcile": every(SECOND_MS),
   "training_jobs.sweep": every(HOUR_MS),
   "volumes.sweep": every(MINUTE_MS),
   "webhooks.deliver": every(SECOND_MS / 2),
   "webhooks.fan_out": every(SECOND_MS),
   "webhooks.prune": "57 3 * * *",
+  "workspaces.prune": "57 4 * * *",
   "workspaces.purge": every(10 * SECOND_MS),
 } as const satisfies Record<string, LoopSpec["schedule"]>;
 
@@ -84,6 +96,7 @@ const BY_AGE: ReadonlySet<LoopName> = new Set([
   "api_keys.prune",
   "audit.prune",
   "browser_sessions.prune",
+  "billing.merge",
   "code_artifacts.sweep",
   "datasets.sweep",
   "deployments.prune",
@@ -91,9 +104,12 @@ const BY_AGE: ReadonlySet<LoopName> = new Set([
   "events.prune",
   "idempotency.prune",
   "sessions.prune",
+  "traces.prune",
+  "training_jobs.prune",
   "training_jobs.sweep",
   "volumes.sweep",
   "webhooks.prune",
+  "workspaces.prune",
 ]);
 
 const byTrustedTime = (ctx: Ctx): Ctx => ({
@@ -111,6 +127,7 @@ const ticks: Record<LoopName, (ctx: Ctx, signal: AbortSignal) => unknown> = {
   "audit.prune": pruneAudit,
   "browser_sessions.prune": pruneBrowserSessions,
   "browser_sessions.record_uses": (ctx) => recordSessionUses(ctx),
+  "billing.merge": mergeCharges,
   "clock.observe": (ctx) => observeClock(ctx),
   "code_artifacts.sweep": removeAbandoned,
   "datasets.snapshots": cutDue,
@@ -121,6 +138,8 @@ const ticks: Record<LoopName, (ctx: Ctx, signal: AbortSignal) => unknown> = {
   "detection.prune": (ctx) => pruneDetections(ctx),
   "energy.sample": (ctx) => energy.sample(ctx),
   "events.prune": (ctx) => pruneEvents(ctx.db, daysAgo(ctx, ctx.config.events.retention_days)),
+  "experiments.run": runExperiments,
+  "experiments.sweep": (ctx) => sweepExperiments(ctx),
   "idempotency.prune": (ctx) =>
     pruneIdempotencyKeys(ctx.db, ctx.clock.now() - ctx.config.http.idempotency_hours * HOUR_MS),
   "metrics.store": (ctx) => metrics.tick(ctx),
@@ -132,6 +151,8 @@ const ticks: Record<LoopName, (ctx: Ctx, signal: AbortSignal) => unknown> = {
   "storage.sweep": (ctx) => (ctx.state.trustedClock.isSuspect ? undefined : ctx.storage.sweep(STORAGE_GRACE_MS)),
   "storage.verify": verifyStorage,
   "tracker.send": (ctx) => track(ctx),
+  "traces.prune": (ctx) => pruneTraces(ctx),
+  "training_jobs.prune": pruneTrainingJobs,
   "training_jobs.reconcile": (ctx) => {
     reconcileReadings(ctx);
     return reconcileTrainingJobs(ctx);
@@ -141,6 +162,7 @@ const ticks: Record<LoopName, (ctx: Ctx, signal: AbortSignal) => unknown> = {
   "webhooks.deliver": deliver,
   "webhooks.fan_out": fanOut,
   "webhooks.prune": (ctx) => pruneWebhooks(ctx),
+  "workspaces.prune": pruneWorkspaces,
   "workspaces.purge": (ctx) => purge(ctx),
 };
 

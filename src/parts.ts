@@ -18,6 +18,7 @@ import { begin as beginDeployments, close as closeDeployments } from "./resource
 import { store as storeCounters } from "./resources/metrics/store.ts";
 import { registerBuiltin } from "./resources/models/builtin.ts";
 import { begin as beginClock } from "./resources/system/clock.ts";
+import { flush as flushTraces } from "./resources/traces/flush.ts";
 import { close as closeTrackers } from "./resources/tracker/live.ts";
 import { begin as beginTrainingJobs, close as closeTrainingJobs } from "./resources/training_jobs/running/reconcile.ts";
 import { begin as beginWebhooks } from "./resources/webhooks/delivery/fan_out.ts";
@@ -45,6 +46,11 @@ const TABLE = [
     name: "counters",
     why: "closes last: the other parts count while they close",
     close: ({ ctx }) => storeCounters(ctx),
+  },
+  {
+    name: "traces",
+    why: "closes after the requests and jobs that it records",
+    close: ({ ctx }) => flushTraces(ctx),
   },
   {
     name: "rows",

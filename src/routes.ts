@@ -16,6 +16,7 @@ import { routes as detection } from "./resources/detection/routes.ts";
 import { routes as docs } from "./resources/docs/routes.ts";
 import { routes as evaluators } from "./resources/evaluators/routes.ts";
 import { routes as events } from "./resources/events/routes.ts";
+import { routes as experiments } from "./resources/experiments/routes.ts";
 import { routes as gpu } from "./resources/gpu/routes.ts";
 import { routes as metrics } from "./resources/metrics/routes.ts";
 import { routes as models } from "./resources/models/routes.ts";
@@ -28,6 +29,7 @@ import { routes as settings } from "./resources/settings/routes.ts";
 import { routes as setup } from "./resources/setup/routes.ts";
 import { routes as sshKeys } from "./resources/ssh_keys/routes.ts";
 import { checkRoutes, routes as system } from "./resources/system/routes.ts";
+import { routes as traces } from "./resources/traces/routes.ts";
 import { routes as tracker } from "./resources/tracker/routes.ts";
 import { modelRoutes as trainingModels } from "./resources/training_jobs/artifacts/routes.ts";
 import { logRoutes as trainingLogs } from "./resources/training_jobs/logs/routes.ts";
@@ -67,7 +69,9 @@ export const mount = (ctx: Ctx) => (app: AnyElysia) =>
     .use(datasets(ctx))
     .use(annotationQueues(ctx))
     .use(deployments(ctx))
+    .use(traces(ctx))
     .use(trainingJobs(ctx))
+    .use(experiments(ctx))
     .use(publicRuns(ctx))
     .use(trainingLogs(ctx))
     .use(trainingModels(ctx))

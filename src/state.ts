@@ -15,6 +15,7 @@ import { DatasetsState } from "./resources/datasets/live.ts";
 import { DeploymentsState } from "./resources/deployments/fleet/live.ts";
 import { DetectionState } from "./resources/detection/live.ts";
 import { EventsState } from "./resources/events/live.ts";
+import { ExperimentsState } from "./resources/experiments/live.ts";
 import { GpuState } from "./resources/gpu/live.ts";
 import { LooseKeysState } from "./resources/loose_keys/live.ts";
 import { MetricsState } from "./resources/metrics/live.ts";
@@ -23,6 +24,7 @@ import { RegionsState } from "./resources/regions/live.ts";
 import { RewardsState } from "./resources/reward_functions/live.ts";
 import { SessionsState } from "./resources/sessions/live.ts";
 import { ChecksState, ClockNote } from "./resources/system/live.ts";
+import { TracesState } from "./resources/traces/live.ts";
 import { TrackerState } from "./resources/tracker/live.ts";
 import { TrainingJobsState } from "./resources/training_jobs/state/live.ts";
 import { UploadsState } from "./resources/uploads/live.ts";
@@ -33,8 +35,8 @@ export type State = {
   readonly http: HttpState;
   readonly trustedClock: TrustedClock;
   readonly clockNote: ClockNote;
-  readonly annotationQueues: AnnotationQueuesState;
   readonly checks: ChecksState;
+  readonly annotationQueues: AnnotationQueuesState;
   readonly apiKeys: ApiKeysState;
   readonly billing: BillingState;
   readonly browserSessions: BrowserSessionsState;
@@ -44,6 +46,7 @@ export type State = {
   readonly deployments: DeploymentsState;
   readonly detection: DetectionState;
   readonly events: EventsState;
+  readonly experiments: ExperimentsState;
   readonly gpu: GpuState;
   readonly looseKeys: LooseKeysState;
   readonly metrics: MetricsState;
@@ -51,6 +54,7 @@ export type State = {
   readonly regions: RegionsState;
   readonly rewards: RewardsState;
   readonly sessions: SessionsState;
+  readonly traces: TracesState;
   readonly tracker: TrackerState;
   readonly trainingJobs: TrainingJobsState;
   readonly uploads: UploadsState;
@@ -62,8 +66,8 @@ export const newState = (ctx: Pick<Ctx, "config" | "clock">): State => ({
   http: new HttpState(ctx),
   trustedClock: new TrustedClock(ctx.clock),
   clockNote: new ClockNote(),
-  annotationQueues: new AnnotationQueuesState(),
   checks: new ChecksState(),
+  annotationQueues: new AnnotationQueuesState(),
   apiKeys: new ApiKeysState(),
   billing: new BillingState(),
   browserSessions: new BrowserSessionsState(),
@@ -73,6 +77,7 @@ export const newState = (ctx: Pick<Ctx, "config" | "clock">): State => ({
   deployments: new DeploymentsState(),
   detection: new DetectionState(ctx.config),
   events: new EventsState(),
+  experiments: new ExperimentsState(),
   gpu: new GpuState(),
   looseKeys: new LooseKeysState(),
   metrics: new MetricsState(),
@@ -80,6 +85,7 @@ export const newState = (ctx: Pick<Ctx, "config" | "clock">): State => ({
   regions: new RegionsState(),
   rewards: new RewardsState(ctx.config),
   sessions: new SessionsState(ctx.config),
+  traces: new TracesState(),
   tracker: new TrackerState(),
   trainingJobs: new TrainingJobsState(),
   uploads: new UploadsState(),

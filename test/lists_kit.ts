@@ -26,6 +26,8 @@ const QUEUE = newId("anq");
 const QUEUE_COLUMNS = { mode: "single", labels: "[]", metadata: "{}" };
 const DATASET = newId("ds");
 const DEPLOYMENT = newId("dep");
+const EXPERIMENT = newId("exp");
+const EVALUATOR = newId("evl");
 
 export const LISTS: readonly ListCase[] = [
   {
@@ -78,8 +80,8 @@ export const LISTS: readonly ListCase[] = [
     route: "/v1/deployments",
     table: "deployments",
     prefix: "dep",
-    row: () => ({ status: "stopped", source: "hub", metadata: "{}", gpu_type: "cpu" }),
-    filters: { status: { value: "stopped", column: "status" } },
+    row: () => ({ status: "stopped", source: "hub", metadata: "{}", gpu_type: "cpu", model: "tiny" }),
+    filters: { status: { value: "stopped", column: "status" }, model: { value: "tiny", column: "model" } },
   },
   {
     route: "/v1/deployments/{id}/requests",
@@ -105,6 +107,31 @@ export const LISTS: readonly ListCase[] = [
     filters: { name: { value: "n", column: "name" }, kind: { value: "string_check", column: "kind" } },
   },
   {
+    route: "/v1/experiments",
+    table: "experiments",
+    prefix: "exp",
+    row: (app, _, id) => {
+      const link = app.ctx.db.$client.prepare("INSERT INTO experiment_links (linked_id, experiment_id) VALUES (?, ?)");
+      for (const linked of [DEPLOYMENT, JOB, EVALUATOR]) link.run(linked, id);
+      return { ...EXPERIMENT_COLUMNS, dataset_id: DATASET };
+    },
+    filters: {
+      status: { value: "completed", column: "status" },
+      dataset_id: { value: DATASET, column: "dataset_id" },
+      deployment_id: { value: DEPLOYMENT, column: "linked_id" },
+      job_id: { value: JOB, column: "linked_id" },
+      evaluator_id: { value: EVALUATOR, column: "linked_id" },
+    },
+  },
+  {
+    route: "/v1/experiments/{id}/items",
+    table: "experiment_items",
+    prefix: "expi",
+    at: (app) => ({ id: parent(app, "experiments", EXPERIMENT, EXPERIMENT_COLUMNS) }),
+    row: (_, i) => ({ experiment_id: EXPERIMENT, row_id: i, input: '""' }),
+    filters: { target: { value: "t", column: "target" } },
+  },
+  {
     route: "/v1/models",
     table: "models",
     prefix: "mdl",
@@ -128,11 +155,29 @@ export const LISTS: readonly ListCase[] = [
   },
   { route: "/v1/ssh_keys", table: "ssh_keys", prefix: "ssh", row: (_, i) => ({ name: `k${i}`, metadata: "{}" }) },
   {
+    route: "/v1/traces",
+    table: "traces",
+    prefix: "trc",
+    row: () => ({
+      ...{ source: "chat", capture: "none", status: 200, metadata: "{}", spans: "[]" },
+      ...{ key_id: "key_x", deployment_id: "dep_x", conversation_id: "talk" },
+    }),
+    filters: {
+      key_id: { value: "key_x", column: "key_id" },
+      deployment_id: { value: "dep_x", column: "deployment_id" },
+      conversation_id: { value: "talk", column: "conversation_id" },
+    },
+  },
+  {
     route: "/v1/training_jobs",
     table: "training_jobs",
     prefix: "job",
-    row: () => JOB_COLUMNS,
-    filters: { status: { value: "completed", column: "status" }, method: { value: "sft", column: "method" } },
+    row: () => ({ ...JOB_COLUMNS, dataset_id: DATASET }),
+    filters: {
+      status: { value: "completed", column: "status" },
+      method: { value: "sft", column: "method" },
+      dataset_id: { value: DATASET, column: "dataset_id" },
+    },
   },
   {
     route: "/v1/training_jobs/{id}/checkpoints",
@@ -174,6 +219,12 @@ export const LISTS: readonly ListCase[] = [
     row: (_, i) => ({ name: `w${i}`, payment_customer_id: `cus_${i}`, status: "active", metadata: "{}" }),
   },
 ];
+
+const TARGET = { name: "t", type: "outputs", field: "a" };
+const EXPERIMENT_COLUMNS = {
+  ...{ status: "completed", evaluators: "[]", params: "{}", metadata: "{}", finished_at: 1 },
+  targets: JSON.stringify([TARGET]),
+};
 
 const EMPTY_LOCK = { base_model_sha256: null, snapshot_sha256: null, reward_sha256: null, app_version: "0", seed: 1 };
 const JSON_COLUMNS = {

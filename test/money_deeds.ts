@@ -102,7 +102,16 @@ const BLANK: Blank = {
   },
   ...{ chargedReplicas: 1, totalRequests: 0, totalErrors: 0, totalPromptTokens: 0, totalCompletionTokens: 0 },
   ...{ totalLatencyMs: 0, uptimeMs: 0, upSince: null, billedUntil: null, startedAt: null, stoppedAt: null },
-  ...{ lastRequestAt: null, metadata: {}, apiKeyId: null, queueTimeoutSeconds: 900, queuedMs: 0 },
+  ...{
+    lastRequestAt: null,
+    metadata: {},
+    apiKeyId: null,
+    queueTimeoutSeconds: 900,
+    capture: "none",
+    captureRetentionDays: 30,
+    captureRedact: [],
+    queuedMs: 0,
+  },
 };
 
 export const deploymentRow = (now: number, workspaceId: string, costPerHourMicros: number | null): DeploymentRow => {

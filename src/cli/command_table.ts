@@ -18,9 +18,24 @@ export const COMMANDS: readonly Row[] = [
     load: async () => (await import("./commands/manage/models.ts")).models,
   },
   {
+    name: "traces",
+    summary: "List, show and export the traces of requests",
+    load: async () => (await import("./commands/manage/traces.ts")).traces,
+  },
+  {
     name: "jobs",
     summary: "Train models: start, watch and control training jobs",
     load: async () => (await import("./commands/manage/jobs.ts")).jobs,
+  },
+  {
+    name: "eval",
+    summary: "Compare models on a dataset, with margins of error",
+    load: async () => (await import("./commands/eval.ts")).evaluate,
+  },
+  {
+    name: "experiments",
+    summary: "List, show, cancel and delete experiments",
+    load: async () => (await import("./commands/manage/experiments.ts")).experiments,
   },
   {
     name: "datasets",

@@ -42,6 +42,13 @@ const volumeFile = subject("volume_file", { volume: z.string(), path: z.string()
 const codeArtifact = subject("code_artifact", { name: z.string(), sha256: z.string() });
 const rewardFunction = subject("reward_function", { name: z.string(), version: z.int(), status: z.string() });
 const evaluator = subject("evaluator", { name: z.string(), version: z.int(), kind: z.string() });
+const experiment = subject("experiment", {
+  name: z.string(),
+  status: z.string(),
+  items_total: z.int(),
+  items_done: z.int(),
+  items_failed: z.int(),
+});
 const session = subject("session", { name: z.string().nullable(), status: z.string() });
 
 const annotationQueue = subject("annotation_queue", { name: z.string(), mode: z.string() });
@@ -127,6 +134,11 @@ export const CATALOG = {
   "reward_function.deleted": { webhook: false, data: rewardFunction },
   "evaluator.created": { webhook: false, data: evaluator },
   "evaluator.deleted": { webhook: false, data: evaluator },
+  "experiment.created": { webhook: false, data: experiment },
+  "experiment.completed": { webhook: true, data: experiment },
+  "experiment.failed": { webhook: true, data: experiment },
+  "experiment.cancelled": { webhook: false, data: experiment },
+  "experiment.deleted": { webhook: false, data: experiment },
   "annotation_queue.created": { webhook: false, data: annotationQueue },
   "annotation_queue.updated": { webhook: false, data: annotationQueue },
   "annotation_queue.deleted": { webhook: false, data: annotationQueue },

@@ -98,7 +98,12 @@ export function writeFileAtomicSync(path: string, body: string | Uint8Array, { m
 }
 
 export type Chunks = AsyncIterable<Uint8Array> | Iterable<Uint8Array> | ReadableStream<Uint8Array>;
-export type StreamOptions = WriteOptions & { maxBytes?: number; expectedSha256?: string };
+export type StreamOptions = WriteOptions & {
+  maxBytes?: number;
+  expectedSha256?: string;
+  /** Sees each chunk before it is written. */
+  onChunk?: (chunk: Uint8Array) => void;
+};
 export type Written = { bytes: number; sha256: string };
 
 /**
@@ -119,7 +124,7 @@ export async function writeStreamAtomic(path: string, body: Chunks, options: Str
 
 /** Writes and flushes `temp` without giving it its final name: for content whose name is its hash. */
 export async function writeTemp(temp: string, body: Chunks, options: StreamOptions = {}): Promise<Written> {
-  const { maxBytes = Number.POSITIVE_INFINITY, expectedSha256, mode = 0o600 } = options;
+  const { maxBytes = Number.POSITIVE_INFINITY, expectedSha256, onChunk, mode = 0o600 } = options;
   const hasher = new Bun.CryptoHasher("sha256");
   let bytes = 0;
   const file = await open(temp, "wx", mode);
@@ -128,6 +133,7 @@ export async function writeTemp(temp: string, body: Chunks, options: StreamOptio
       bytes += chunk.byteLength;
       if (bytes > maxBytes) throw new ContentError("too_large", `The content is larger than ${maxBytes} bytes`);
       hasher.update(chunk);
+      onChunk?.(chunk);
       await writeAll(file, chunk);
     }
     await file.sync();

@@ -135,6 +135,8 @@ export const FromServing = later(() =>
       cached_tokens: z.int(),
       completion_tokens: z.int(),
       error: z.string().nullable(),
+      /** How long each stage took, one after the other. */
+      timings: z.strictObject({ template_ms: z.number(), prompt_ms: z.number(), decode_ms: z.number() }).optional(),
     }),
   ]),
 );

@@ -15,14 +15,15 @@ beforeAll(() => {
 afterAll(closeAll);
 
 /** Written down apart from the routes: which scope a path needs. The first that fits counts. */
-const NEEDS: readonly [path: RegExp, scope: Scope | "account" | "any" | "none"][] = [
+const NEEDS: readonly [path: RegExp, scope: Scope | "account" | "any" | "every" | "none"][] = [
   [/^\/(healthz|readyz|version|setup|docs|openapi\.json)$|^\/v1\/public\//, "none"],
   [/^\/v1\/volumes\/[^/]+\/(signed|uploads\/[^/]+$|uploads\/[^/]+\/parts)|^\/v1\/models\/[^/]+\/uploads\//, "none"],
   [/^\/v1\/training_jobs\/[^/]+\/exports\//, "none"],
-  [/^\/v1\/workspaces|^\/v1\/models\/scan$|^\/v1\/billing\/grants/, "admin"],
+  [/^\/v1\/browser_sessions/, "every"],
+  [/^\/v1\/workspaces|^\/v1\/system\/|^\/v1\/models\/scan$|^\/v1\/billing\/grants/, "admin"],
   [/^\/v1\/account\/audit_log|^\/v1\/(api_keys|ssh_keys|secrets|webhooks|settings|events)/, "account"],
   [/^\/v1\/account$/, "any"],
-  [/^\/v1\/(models|deployments|chat|completions|embeddings)/, "inference"],
+  [/^\/v1\/(models|deployments|chat|completions|embeddings|traces|conversations|otlp)/, "inference"],
   [/^\/v1\/metrics$/, "metrics"],
   [/^\/api\/|^\/v1\/(detect|config|batches|stats|usage|feedback|results)/, "detect"],
   [/^\/v1\//, "training"],
@@ -38,7 +39,7 @@ const needOf = (method: string, path: string) =>
 const REVEALS = /^\/v1\/webhooks\/[^/]+\/secret$/;
 
 const mayUse = (scope: Scope, need: string, reads: boolean): boolean => {
-  if (scope === "admin") return true;
+  if (scope === "admin" || need === "every") return true;
   if (need === "admin") return false;
   if (scope === "*") return true;
   if (need === "any" && reads) return true;

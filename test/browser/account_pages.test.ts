@@ -1,5 +1,6 @@
 /** Keys, usage, audit log and settings, as a user sees them. */
 import { describe, expect, test } from "bun:test";
+import { makeKey } from "../cli.ts";
 import { CHROMIUM, type Dashboard, openDashboard, SIZES, startDashboard } from "./kit.ts";
 
 const XSS = '<img src=x onerror="window.hacked=1">';
@@ -15,7 +16,8 @@ async function clean(page: Dashboard) {
 
 describe.skipIf(CHROMIUM === null)("account pages", () => {
   test("a key is made and shown once; revoked, its page is locked out", async () => {
-    const { server, page, close } = await startDashboard();
+    const { server, page, close } = await startDashboard({ signIn: false });
+    await page.signIn((await makeKey(server.dir, "--scope", "admin")).key);
     await page.at("/keys");
     await page.click("button", "Create a key");
     await page.click("textbox", "Name");

@@ -17,7 +17,7 @@ export const SIZES = {
 type OpenOptions = { dark?: boolean; size?: Size };
 export type Dashboard = Awaited<ReturnType<typeof openDashboard>>;
 
-/** A server and a browser. `signIn`: with a new admin key; without it the browser has no session. */
+/** A server and a browser, which is signed in with a new key of the scope `*` unless `signIn` is false. */
 export async function startDashboard(options: OpenOptions & { signIn?: boolean; args?: string[] } = {}) {
   if (CHROMIUM === null)
     throw new Error("no chromium on this machine: skip the test with describe.skipIf(CHROMIUM === null)");

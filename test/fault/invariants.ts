@@ -34,6 +34,13 @@ const LAST_EVENT: Record<string, Record<string, string[]>> = {
     failed: ["session.failed"],
     expired: ["session.expired"],
   },
+  experiments: {
+    queued: ["experiment.created"],
+    running: ["experiment.created"],
+    completed: ["experiment.completed"],
+    failed: ["experiment.failed"],
+    cancelled: ["experiment.cancelled"],
+  },
   training_jobs: {
     queued: ["job.created", "job.requeued"],
     provisioning: ["job.provisioning"],
@@ -94,6 +101,7 @@ export function violations(dir: string): string[] {
     reward_function: "reward_functions",
     detection_batch: "detection_batches",
     webhook_endpoint: "webhook_endpoints",
+    experiment: "experiments",
   };
   for (const [object, table] of Object.entries(tables)) {
     const orphans = all<{ id: string }>(
@@ -148,7 +156,7 @@ function moneyOf(all: <T>(sql: string) => T[]): string[] {
     "the balance is not the sum of the ledger":
       "SELECT workspace_id AS id FROM credit_accounts a WHERE balance_micros <> (SELECT coalesce(sum(amount_micros), 0) FROM ledger_entries e WHERE e.workspace_id = a.workspace_id)",
     "it has entries and no account":
-      "SELECT workspace_id AS id FROM ledger_entries WHERE workspace_id NOT IN (SELECT workspace_id FROM credit_accounts)",
+      "SELECT workspace_id AS id FROM ledger_entries WHERE workspace_id IN (SELECT id FROM workspaces) AND workspace_id NOT IN (SELECT workspace_id FROM credit_accounts)",
     "it was charged another sum than it cost": `SELECT id FROM (SELECT id, cost_micros AS cost FROM training_jobs UNION ALL SELECT id, total_cost_micros FROM deployments) t
        WHERE cost <> (SELECT -coalesce(sum(amount_micros), 0) FROM ledger_entries e WHERE e.subject_id = t.id)`,
   };

@@ -29,7 +29,9 @@ function markAll(sqlite: Database, linked: Linked) {
   const named = (type: string) =>
     sqlite.query<{ name: string }, [string]>("SELECT name FROM sqlite_master WHERE type = ?").all(type);
   for (const { name } of named("trigger")) sqlite.run(`DROP TRIGGER "${name}"`);
+  const isIndex = sqlite.query("SELECT 1 FROM pragma_table_list WHERE name = ? AND type IN ('virtual', 'shadow')");
   for (const { name: table } of named("table")) {
+    if (isIndex.get(table)) continue; // the full text of traces, which reads only its own format
     const columns = sqlite.query(`PRAGMA table_info("${table}")`).all() as Column[];
     const marks = columns.map((column) => markOf(table, column, linked));
     if (sqlite.query(`SELECT 1 FROM "${table}"`).get() === null)

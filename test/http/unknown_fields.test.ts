@@ -1,11 +1,13 @@
 /** Fields and query parameters that a route does not have. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { similar } from "../../src/http/body/unknown_fields.ts";
+import { fakeRewards } from "../fake_rewards.ts";
 import { type TestApp, testApp } from "../harness.ts";
 
 let app: TestApp;
 beforeAll(() => {
   app = testApp();
+  fakeRewards(app);
 });
 afterAll(() => app.close().then(app.remove));
 
@@ -74,6 +76,34 @@ describe("F30 unknown fields of a body", () => {
     const { headers } = await app.call("POST", "/v1/api_keys", { name: "x", ...body });
     expect(warning(headers)?.split(";")).toHaveLength(10);
     expect(warning(headers)?.length).toBeLessThan(1_500);
+  });
+});
+
+describe("D15 unknown fields of a form", () => {
+  const JSONL = '{"prompt":"x"}\n';
+  const CODE = "def reward(completions, **kwargs):\n    return [1.0 for _ in completions]\n";
+  const send = (path: string, fields: Record<string, string>, file: File) => {
+    const body = new FormData();
+    for (const [name, value] of Object.entries(fields)) body.append(name, value);
+    body.append("file", file);
+    return app.call("POST", path, undefined, { raw: body });
+  };
+  const FORMS = [
+    ["a dataset", "/v1/datasets", new File([JSONL], "rows.jsonl")],
+    ["a reward function", "/v1/reward_functions", new File([CODE], "reward.py")],
+    ["a code artifact", "/v1/code_artifacts", new File(["x"], "code.zip")],
+  ] as const;
+
+  test.each(FORMS)("%s: a name like a known one is 422 with the suggestion", async (_what, path, file) => {
+    const { status, body } = await send(path, { name: "x", metdata: "{}" }, file);
+    expect([status, body.error.type, body.error.param]).toEqual([422, "validation_error", "metdata"]);
+    expect(body.error.message).toContain("Did you mean metadata?");
+  });
+
+  test.each(FORMS)("%s: another unknown field is named in the warning header", async (_what, path, file) => {
+    const { headers } = await send(path, { name: "x", favourite_colour: "red" }, file);
+    expect(warning(headers)).toBe('299 verk "ignored: unknown form field favourite_colour"');
+    expect(warning((await send(path, { name: "x" }, file)).headers)).toBeNull();
   });
 });
 

@@ -62,12 +62,13 @@ const PUBLIC: Record<string, string[]> = {
   api_keys: ["authenticate"],
   billing: ["budget", "run_time", "usage"],
   code_artifacts: ["unpack"],
-  deployments: ["chat/generate", "served"],
-  datasets: ["connected/resolve", "stream/append", "stream/files", "stream/snapshots"],
+  deployments: ["chat/answer", "chat/generate", "served", "temporary"],
   evaluators: ["item", "reward", "run"],
+  datasets: ["connected/resolve", "stream/append", "stream/files", "stream/snapshots"],
   gpu: ["hardware"],
   models: ["remove", "results"],
   reward_functions: ["check", "processes", "resolve", "run"],
+  traces: ["new_trace", "rollouts"],
   training_jobs: ["artifacts/exports"],
   volumes: ["materialize"],
   webhooks: ["guard"],
@@ -154,7 +155,7 @@ test("every table in the code is the table in the database, column by column", a
     for (const value of Object.values((await import(join(ROOT, file))) as object))
       if (is(value, SQLiteTable)) tables.set(getTableName(value), value);
   const actual = app.ctx.db.$client
-    .query("SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%'")
+    .query("SELECT name FROM pragma_table_list WHERE schema = 'main' AND type = 'table' AND name NOT LIKE 'sqlite_%'")
     .all() as { name: string }[];
   expect([...tables.keys()].sort()).toEqual(actual.map((t) => t.name).sort());
   for (const [name, table] of tables) {

@@ -10,10 +10,12 @@ import { BILLING, spend } from "./journey_billing.ts";
 import { DATASETS, readSources } from "./journey_datasets.ts";
 import { DETECTION, runDetection } from "./journey_detection.ts";
 import { EVALUATORS } from "./journey_evaluators.ts";
+import { EXPERIMENTS, endExperiments } from "./journey_experiments.ts";
 import { JOBS, runJobs } from "./journey_jobs.ts";
 import { PUBLICITY } from "./journey_publicity.ts";
 import { REWARDS } from "./journey_rewards.ts";
 import { endSessions, SESSIONS } from "./journey_sessions.ts";
+import { TRACES } from "./journey_traces.ts";
 import { VOLUMES } from "./journey_volumes.ts";
 import { toggleEndpoint, WEBHOOKS } from "./journey_webhooks.ts";
 
@@ -196,6 +198,7 @@ export const JOURNEY: Step[] = [
   ...REWARDS,
   ...EVALUATORS,
   ...JOBS,
+  ...EXPERIMENTS,
   { operation: "POST /v1/deployments", json: { model: "journey/served", name: "journey" } },
   { operation: "GET /v1/deployments" },
   { operation: "GET /v1/deployments/{id}", own: deployment },
@@ -215,6 +218,7 @@ export const JOURNEY: Step[] = [
   { operation: "POST /v1/chat/completions", own: nothing, json: { model: "d", messages: MESSAGES } },
   { operation: "POST /v1/completions", own: nothing, json: { model: "d", prompt: "hi" } },
   { operation: "POST /v1/embeddings", own: nothing, json: { model: "d", input: "hi" } },
+  ...TRACES,
   { operation: "GET /v1/gpu" },
   { operation: "GET /v1/gpu/availability" },
   { operation: "GET /v1/metrics", bytes: true },
@@ -228,6 +232,7 @@ export async function meanwhile(app: TestApp) {
   await toggleEndpoint(app);
   spend(app);
   await runJobs(app);
+  await endExperiments(app);
   await runDetection(app);
   const { id } = await deployment(app);
   pretendServing(app, id);

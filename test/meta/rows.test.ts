@@ -12,9 +12,12 @@ const RAW: Record<string, string> = {
   "src/resources/metrics/rows.ts": "aggregates of a scrape, with INDEXED BY",
   "src/resources/metrics/store.ts":
     "thousands of upserts in one commit; json_each with CROSS JOIN as the order of tables",
+  "src/resources/traces/store.ts": "INSERT OR IGNORE whose row id the full text takes; hundreds in one commit",
+  "src/resources/traces/text.ts": "FTS5, which the builder does not have",
   "src/resources/training_jobs/state/checkpoint_files.ts": "a UNION of two tables",
   "src/resources/training_jobs/state/credit.ts": "INDEXED BY",
   "src/resources/training_jobs/state/queue.ts": "INDEXED BY, once a second over all queued jobs",
+  "src/resources/workspaces/prune.ts": "tables that the schema names",
   "src/resources/webhooks/delivery/due.ts": "the loop of deliveries: walks its index, updates many rows at once",
   "src/resources/webhooks/delivery/enqueue.ts": "one statement for each event of the fan-out",
   "src/resources/webhooks/delivery/facts.ts": "one statement for each attempt, over three tables",

@@ -31,6 +31,11 @@ const FLAGS = {
     doc: "Park the deployment after this idle time, such as 90s, 10m or 1h (default 5m)",
   },
   pinned: { type: "boolean", doc: "Never park the deployment to make room for others" },
+  capture: {
+    type: "string",
+    value: "LEVEL",
+    doc: "How much of each request its trace keeps: none, metadata or full (default none)",
+  },
   "no-wait": { type: "boolean", doc: "Return at once instead of waiting until the deployment serves" },
   ...SERVER_FLAGS,
   json: JSON_FLAG,
@@ -69,6 +74,7 @@ type DeployFlags = {
   parallel?: string | undefined;
   "context-length"?: string | undefined;
   "idle-timeout"?: string | undefined;
+  capture?: string | undefined;
   pinned: boolean;
 };
 
@@ -82,6 +88,7 @@ function bodyOf(flags: DeployFlags, model: string): Record<string, unknown> {
     parallel: wholeOf("parallel", flags.parallel),
     context_length: wholeOf("context-length", flags["context-length"]),
     idle_timeout_seconds: secondsOf("idle-timeout", flags["idle-timeout"]),
+    capture: flags.capture,
   };
   return {
     model,

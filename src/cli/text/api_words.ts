@@ -25,6 +25,7 @@ const ROUTES: readonly [route: RegExp, command: string][] = [
   [/GET \/v1\/models\b/g, "models list"],
   [/POST \/v1\/datasets\/([\w{}]+)\/rows/g, "datasets append $1 FILE"],
   [/GET \/v1\/datasets\b(?!\/)/g, "datasets list"],
+  [/GET \/v1\/experiments\b(?!\/)/g, "experiments list"],
   [/GET \/v1\/account\b/g, "credits show"],
 ];
 

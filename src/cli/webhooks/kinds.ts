@@ -8,6 +8,8 @@ export const KINDS = [
   "deployment.scaled_to_zero",
   "dataset.rows_appended",
   "dataset.snapshot_created",
+  "experiment.completed",
+  "experiment.failed",
   "job.completed",
   "job.failed",
   "webhook.test",

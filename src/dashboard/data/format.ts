@@ -22,7 +22,7 @@ export function number(value: number | null | undefined, digits = 3): string {
   if (value === null || value === undefined || !Number.isFinite(value)) return NONE;
   if (value !== 0 && (Math.abs(value) < 1e-4 || Math.abs(value) >= 1e9)) return value.toExponential(digits - 1);
   const whole = Math.floor(Math.log10(Math.abs(value) || 1)) + 1;
-  return value.toLocaleString("en-US", { maximumFractionDigits: Math.max(0, digits - Math.max(whole, 0)) });
+  return value.toLocaleString("en-US", { maximumFractionDigits: Math.max(0, digits - whole) });
 }
 
 export const percent = (share: number | null | undefined, digits = 0): string =>

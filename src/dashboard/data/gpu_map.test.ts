@@ -27,6 +27,13 @@ test("a card has one segment for each lease and one for other programs", () => {
   expect(freeOf(gpu)).toBe(30 * GIB);
 });
 
+test("a replica has the name of its deployment", () => {
+  const deployments = new Map([["dep_1", { name: "support", href: undefined }]]);
+  const held = (holder: string) => ({ ...lease, holder, kind: "deployment", bytes: GIB });
+  const segments = segmentsOf({ ...gpu, leases: [held("dep_1/1"), held("dep_1/2")] }, deployments);
+  expect(segments.slice(0, 2).map(({ label }) => label)).toEqual(["support · 1 GiB", "support (replica 2) · 1 GiB"]);
+});
+
 test("main memory counts leases alone: other programs are not ours to count", () => {
   const cpu = { ...gpu, uuid: null };
   expect(segmentsOf(cpu, names)).toHaveLength(2);

@@ -9,7 +9,7 @@ export type Names = ReadonlyMap<string, Holder>;
 export type Segment = {
   key: string;
   label: string;
-  /** What it is and how much, for the tooltip and screen readers. */
+  /** Name, kind and size, for the tooltip and screen readers. */
   detail: string;
   href: string | undefined;
   /** Part of the device, 0 to 1. */
@@ -51,8 +51,13 @@ export function segmentsOf(gpu: Gpu, names: Names): Segment[] {
   ];
 }
 
-const nameOf = (id: string | null, names: Names): Holder =>
-  id === null ? { name: "another workspace", href: undefined } : (names.get(id) ?? { name: id, href: undefined });
+/** A replica is held as `dep_01…/1`. */
+function nameOf(id: string | null, names: Names): Holder {
+  if (id === null) return { name: "another workspace", href: undefined };
+  const [owner = id, replica] = id.split("/");
+  const known = names.get(owner) ?? { name: owner, href: undefined };
+  return replica === undefined || replica === "1" ? known : { ...known, name: `${known.name} (replica ${replica})` };
+}
 
 export const freeOf = ({
   memory_total_bytes: total,

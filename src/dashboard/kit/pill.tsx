@@ -37,6 +37,6 @@ type StateProps = {
 export const State = ({ status, detail, reason }: StateProps) => (
   <span class="state">
     <Pill tone={toneOf(status)}>{detail === undefined ? words(status) : `${words(status)} · ${detail}`}</Pill>
-    {reason && <small>{reason}</small>}
+    {reason && <small title={reason}>{reason}</small>}
   </span>
 );

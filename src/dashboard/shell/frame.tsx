@@ -9,9 +9,10 @@ import { Empty, ErrorBox, Page, Skeleton } from "../kit/page.tsx";
 import { PAGES } from "../pages/index.ts";
 import type { PageProps, PageSpec } from "../pages/spec.ts";
 import { ConnectionNote } from "./connection.tsx";
+import { match } from "./match.ts";
 import { Navigation } from "./navigation.tsx";
 import { Palette } from "./palette.tsx";
-import { match, navigate, path } from "./router.ts";
+import { navigate, path } from "./router.ts";
 import { openPalette, Shortcuts } from "./shortcuts.tsx";
 
 const isMenuOpen = signal(false);

@@ -19,6 +19,8 @@ type Options = {
   silenceMs?: number;
   /** For each file in the order of the body, with the fields before it; the body waits. A throw ends the reading. */
   onFile: (part: FilePart, before: Readonly<Record<string, string>>) => Promise<void>;
+  /** For the name of each other field as it arrives. A throw ends the reading. */
+  onField?: (name: string) => void;
 };
 
 const MAX_FIELDS = 64;
@@ -34,7 +36,7 @@ export const isMultipart = (request: Request) => MULTIPART.test(request.headers.
  */
 export async function readMultipart(
   request: Request,
-  { maxFileBytes, silenceMs = SILENCE_MS, onFile }: Options,
+  { maxFileBytes, silenceMs = SILENCE_MS, onFile, onField = () => {} }: Options,
 ): Promise<Record<string, string>> {
   if (!isMultipart(request))
     throw new AppError("unsupported_media_type", "Send the body as multipart/form-data with a boundary");
@@ -47,6 +49,11 @@ export async function readMultipart(
     if (nameCut || valueCut) over.reject(malformed(`the field ${name.slice(0, 80)} is too long`));
     if (Object.hasOwn(fields, name)) over.reject(malformed(`the field ${name.slice(0, 80)} is there twice`));
     fields[name] = value;
+    try {
+      onField(name);
+    } catch (error) {
+      over.reject(error);
+    }
   });
   parser.on("file", (name, stream, filename, _encoding, contentType) => {
     streams.add(stream);

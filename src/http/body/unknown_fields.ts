@@ -4,6 +4,7 @@
  * with more fields keeps working, and the answer names them in its `warning` header.
  */
 import type { z } from "zod";
+import { AppError } from "../../lib/errors.ts";
 import { jsonPointer } from "../../lib/json/pointer.ts";
 import { editDistance } from "../../lib/text/nearest.ts";
 import { schemaError } from "../answer/issues.ts";
@@ -22,6 +23,18 @@ type Walk = { request: Request; objects: number; unknown: number };
 
 export function checkFields(request: Request, schema: Schema, value: unknown) {
   walk({ request, objects: 0, unknown: 0 }, [schema], value, []);
+}
+
+/** The same rule for a form, for each name as it arrives. The field `file` is for the file. */
+export function formFieldCheck(request: Request, schema: z.core.$ZodObject): (name: string) => void {
+  const known = [...Object.keys(schema._zod.def.shape), "file"];
+  let unknown = 0;
+  return (name) => {
+    if (known.includes(name) || ++unknown > MOST_UNKNOWN) return;
+    const meant = similar(name, known);
+    if (meant === undefined) return warn(request, `unknown form field ${name}`);
+    throw new AppError("schema", `${name}: there is no such field. Did you mean ${meant}?`, { param: name });
+  };
 }
 
 function walk(state: Walk, schemas: readonly Schema[], value: unknown, path: Path) {

@@ -22,6 +22,8 @@ const LIMITS = {
   chat: { maxBytes: CONFIGURED, maxValues: 40_000 },
   /** Texts or tokens: one value each. */
   tokens: { maxBytes: CONFIGURED, maxValues: 400_000 },
+  /** Spans of other programs, in batches. */
+  spans: { maxBytes: CONFIGURED, maxValues: 200_000 },
   /** Rows for reward functions. */
   rewards: { maxBytes: CONFIGURED, maxValues: 200_000 },
 } satisfies Record<string, BodyLimits>;

@@ -11,12 +11,15 @@ export type RateLimiter = {
 
 const FORGET_ABOVE = 10_000;
 
-/** `message` is the error text of a call over the limit. A rate of 0 means no limit. */
-export function createLimiter(clock: Ctx["clock"], rate: Rate, message: string): RateLimiter {
+/**
+ * `message` is the error text of a call over the limit. A rate of 0 means no limit. The steady clock counts: a change of
+ * the time of day neither refuses a caller nor gives it another burst.
+ */
+export function createLimiter(clock: Pick<Ctx["clock"], "steady">, rate: Rate, message: string): RateLimiter {
   if (rate.perSecond === 0) return { spend: () => {}, admits: () => true };
   const arrivals = new Map<string, number>();
   function waitOf(caller: string): number {
-    const now = clock.now();
+    const now = clock.steady();
     const verdict = gcra(arrivals.get(caller), now, rate);
     if ("waitMs" in verdict) return verdict.waitMs;
     arrivals.set(caller, verdict.next);

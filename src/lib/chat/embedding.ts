@@ -2,6 +2,7 @@
 import { z } from "zod";
 import { later } from "../schema.ts";
 import { orElse } from "./messages.ts";
+import { TraceMetadata } from "./sampling.ts";
 import { textsSchema } from "./texts.ts";
 
 const MAX_INPUTS = 2_048;
@@ -13,6 +14,7 @@ export const EmbeddingRequest = z
     encoding_format: orElse(z.enum(["float", "base64"]), "float" as const).describe(
       "base64 encodes little-endian float32 values",
     ),
+    metadata: TraceMetadata,
     dimensions: z.int().min(1).nullish().describe("Must be the model's own size"),
   })
   .meta({ id: "EmbeddingRequest" });

@@ -15,6 +15,11 @@ const LogitBias = z
 
 export const MAX_SAMPLES = 16;
 
+export const TraceMetadata = z
+  .record(z.string(), z.unknown())
+  .nullish()
+  .describe("Kept with the trace if the deployment captures it. `conversation_id` puts the trace into a conversation");
+
 export const samplingFields = {
   model: z.string().min(1).optional().describe("The name of the deployment. Default: the only one that runs"),
   temperature: orElse(z.number().min(0).max(2), 1).describe("0 always takes the most likely token"),
@@ -31,6 +36,7 @@ export const samplingFields = {
   frequency_penalty: orElse(z.number().min(-2).max(2), 0),
   presence_penalty: orElse(z.number().min(-2).max(2), 0),
   logit_bias: orElse(LogitBias, {} as Record<string, number>),
+  metadata: TraceMetadata,
 };
 
 export const Usage = later(() =>

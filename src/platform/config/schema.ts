@@ -9,12 +9,16 @@ import {
   connectors,
   datasets,
   detect,
+  events,
   publicRuns,
   quotas,
   sandbox,
   sessions,
+  traces,
   training,
+  volumes,
   webhooks,
+  workspaces,
 } from "./work.ts";
 
 /**
@@ -139,10 +143,6 @@ const shutdown = section("Stopping.", {
   deadline_ms: milliseconds.default(15_000).describe("Longest time of an orderly shutdown."),
 });
 
-const events = section("The event log.", {
-  retention_days: z.int().min(1).max(36_500).default(90).describe("Events older than this are removed."),
-});
-
 const secrets = section("Encryption at rest.", {
   master_key_file: z
     .string()
@@ -246,17 +246,6 @@ const storage = section("The storage of volumes, models and artifacts.", {
   s3_secret_access_key: secret(z.string().default("").describe("Belongs to the access key.")),
 });
 
-const volumes = section("Files that users keep.", {
-  max_file_bytes: z.int().min(1).default(1_099_511_627_776).describe("Largest file."),
-  quota_bytes: z.int().min(0).default(0).describe("All volumes of one workspace together; 0 = no limit."),
-  url_seconds: z
-    .int()
-    .min(1)
-    .max(604_800)
-    .default(3600)
-    .describe("Lifetime of a signed address, unless the request sets it."),
-});
-
 export const ConfigTree = z
   .strictObject({
     data_dir: z
@@ -285,10 +274,12 @@ export const ConfigTree = z
     quotas,
     sandbox,
     sessions,
+    traces,
     training,
     webhooks,
     detect,
     billing,
+    workspaces,
     api_keys: apiKeys,
     audit,
     public_runs: publicRuns,

@@ -74,6 +74,25 @@ export const training = section("Training jobs.", {
     .default(600)
     .describe("A checkpoint is written at the latest after this long, whatever save_steps says; 0 = never sooner."),
   max_runtime_minutes: z.int().min(1).default(10_080).describe("Longest run of one job, and the default."),
+  detail_retention_days: z
+    .int()
+    .min(0)
+    .max(36_500)
+    .default(365)
+    .describe(
+      "Jobs that ended longer ago lose their samples, events and log, and keep a thinned series of metrics; 0 = never.",
+    ),
+});
+
+export const volumes = section("Files that users keep.", {
+  max_file_bytes: z.int().min(1).default(1_099_511_627_776).describe("Largest file."),
+  quota_bytes: z.int().min(0).default(0).describe("All volumes of one workspace together; 0 = no limit."),
+  url_seconds: z
+    .int()
+    .min(1)
+    .max(604_800)
+    .default(3600)
+    .describe("Lifetime of a signed address, unless the request sets it."),
 });
 
 const quota = (what: string) => z.int().min(0).default(0).describe(`${what} of one workspace, in bytes; 0 = no limit.`);
@@ -155,6 +174,21 @@ export const billing = section("Prices and credit.", {
     .string()
     .default("")
     .describe("File with your own prices, instead of the built-in list (`verk config pricing`); empty = built-in."),
+  merge_after_days: z
+    .int()
+    .min(0)
+    .max(36_500)
+    .default(35)
+    .describe("Charges of a deployment, one a minute, are merged into one entry a day after this long; 0 = never."),
+});
+
+export const workspaces = section("Workspaces.", {
+  retention_days: z
+    .int()
+    .min(1)
+    .max(36_500)
+    .default(400)
+    .describe("Workspaces that were deleted longer ago are removed with their keys; the ledger keeps their entries."),
 });
 
 export const apiKeys = section("API keys.", {
@@ -202,4 +236,17 @@ export const datasets = section("Datasets.", {
     .min(1024)
     .default(1_099_511_627_776)
     .describe("Largest file of one upload; it goes to the disk as it arrives."),
+});
+
+export const traces = section("Traces of requests.", {
+  retention_days: z
+    .int()
+    .min(1)
+    .max(36_500)
+    .default(30)
+    .describe("Rollouts and traces from outside are removed after this time. Each deployment has its own."),
+});
+
+export const events = section("The event log.", {
+  retention_days: z.int().min(1).max(36_500).default(90).describe("Events older than this are removed."),
 });

@@ -15,6 +15,9 @@ export function withUniqueName<T>(message: string, fn: () => T): T {
   }
 }
 
+/** A row that was to be deleted is still referred to. */
+export const isForeignKeyViolation = (error: unknown): boolean => codeOf(error) === "SQLITE_CONSTRAINT_FOREIGNKEY";
+
 const DAMAGED = /^SQLITE_(CORRUPT|NOTADB)/;
 const FULL = /^SQLITE_FULL|ENOSPC|EDQUOT/;
 

@@ -1,9 +1,10 @@
 import { mkdirSync, statSync, unlinkSync } from "node:fs";
-import { type FileHandle, mkdir, readdir, rmdir, stat, unlink } from "node:fs/promises";
+import { mkdir, readdir, rmdir, stat, unlink } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { z } from "zod";
 import { HOUR_MS } from "../../lib/units.ts";
 import * as files from "../files.ts";
+import { BlockSums } from "./block_sums.ts";
 import { HASHED_FIRST_BYTES, type OnDamage, verifying } from "./damage.ts";
 import { openObjects } from "./local_objects.ts";
 import { encode, keysBelow, LEAF } from "./ref_names.ts";
@@ -18,18 +19,19 @@ import {
   type PutOptions,
   type Storage,
 } from "./storage.ts";
+import { verifiedStream } from "./verified_reads.ts";
 
 /**
  * objects/ab/cdef…  content by its sha256, written once, never changed
  * refs/a/b=         key `a/b` → which content; a small file, replaced atomically. A name that ends in `=` is a key,
  *                   any other is a directory, so `a` and `a/b` may both exist
  * tmp/              what is being written
+ * sums/ab/cdef…     sums of the blocks of a large content; see local_sums.ts
  * damaged/          content whose bytes changed on the disk; see local_objects.ts
  * Content is durable before a ref names it, and is removed only by `sweep`, when no ref does: a crash at any point
  * leaves at worst content without a name. One process owns the directory.
  */
 const Ref = z.strictObject({ sha256: z.string().regex(/^[0-9a-f]{64}$/), bytes: z.int() });
-const READ_CHUNK = 1 << 18;
 
 export type LocalOptions = { now?: () => number; onDamage?: OnDamage };
 
@@ -53,10 +55,11 @@ export function openLocalStorage(root: string, { now = Date.now, onDamage = () =
     const temp = files.tempPath(dirs.tmp);
     let pin: string | undefined;
     try {
-      const written = await files.writeTemp(temp, chunksOf(body), options);
+      const sums = new BlockSums();
+      const written = await files.writeTemp(temp, chunksOf(body), { ...options, onChunk: (chunk) => sums.add(chunk) });
       pin = written.sha256;
       pinned.set(pin, (pinned.get(pin) ?? 0) + 1);
-      await objects.keep(temp, pin);
+      await objects.keep(temp, written, sums.finish());
       await writeRef(ref, written);
       namedMeanwhile?.add(pin);
       return written;
@@ -115,17 +118,20 @@ export function openLocalStorage(root: string, { now = Date.now, onDamage = () =
       if (!ref) return undefined;
       const offset = Math.min(Math.max(0, range.offset), ref.bytes);
       const bytes = Math.min(range.length ?? ref.bytes, ref.bytes - offset);
-      const isWhole = bytes === ref.bytes;
-      const path = objects.pathOf(ref.sha256);
-      const opened = await objects.openContent(ref, isWhole);
+      const opened = await objects.openContent(ref);
       if (!opened) {
         if (left > 0) continue; // overwritten and swept since we read the ref
         throw new LostKeyError(key);
       }
-      const content = streamOf(opened.file, path, offset, bytes);
+      const part = { offset, bytes };
+      const content = verifiedStream(objects.blocksOf(opened, ref), part);
       const damaged = (why: string) => objects.quarantine(ref.sha256, opened.ino, why);
-      const stream = isWhole && bytes > HASHED_FIRST_BYTES ? verifying(content, ref, damaged) : content;
-      return { stream, bytes, totalBytes: ref.bytes, sha256: ref.sha256, path };
+      const isHashed = bytes === ref.bytes && bytes > HASHED_FIRST_BYTES;
+      return {
+        ...{ bytes, totalBytes: ref.bytes, sha256: ref.sha256 },
+        stream: isHashed ? verifying(content, ref, damaged) : content,
+        file: (verifyFirst = Number.POSITIVE_INFINITY) => objects.verifiedPath(ref, part, verifyFirst),
+      };
     }
   }
 
@@ -183,11 +189,16 @@ export function openLocalStorage(root: string, { now = Date.now, onDamage = () =
           const { mtimeMs, size } = statSync(join(dirs.objects, shard, rest));
           if (now() - mtimeMs < graceMs) continue;
           unlinkSync(join(dirs.objects, shard, rest));
+          objects.removeSums(sha256);
           removed.objects++;
           removed.bytes += size;
         }
       }
-      for (const sha256 of [...objects.damaged]) if (!named.has(sha256)) await objects.forget(sha256);
+      for (const sha256 of [...objects.damaged]) {
+        if (named.has(sha256)) continue;
+        objects.removeSums(sha256);
+        await objects.forget(sha256);
+      }
       await files.cleanTemp(dirs.tmp, Math.max(graceMs, HOUR_MS), now());
     } finally {
       namedMeanwhile = undefined;
@@ -201,30 +212,4 @@ export function openLocalStorage(root: string, { now = Date.now, onDamage = () =
 function chunksOf(body: Body): files.Chunks {
   if (body instanceof Blob) return body.stream();
   return body instanceof Uint8Array ? [body] : body;
-}
-
-function streamOf(file: FileHandle, path: string, offset: number, bytes: number): ReadableStream<Uint8Array> {
-  let at = offset;
-  const end = offset + bytes;
-  return new ReadableStream<Uint8Array>(
-    {
-      pull: async (controller) => {
-        try {
-          const buffer = new Uint8Array(Math.min(READ_CHUNK, end - at));
-          const { bytesRead } = at < end ? await file.read(buffer, 0, buffer.length, at) : { bytesRead: 0 };
-          if (at < end && bytesRead === 0) throw new Error("the file is shorter than it was");
-          at += bytesRead;
-          if (bytesRead > 0) controller.enqueue(buffer.subarray(0, bytesRead));
-          if (at < end) return;
-          await file.close();
-          controller.close();
-        } catch (error) {
-          await file.close().catch(() => {}); // the read's failure is the one to tell
-          controller.error(new files.StorageError(path, "read", error));
-        }
-      },
-      cancel: () => file.close(),
-    },
-    { highWaterMark: 0 },
-  );
 }

@@ -4,8 +4,11 @@ import { type FileHandle, mkdir, open, readdir, unlink } from "node:fs/promises"
 import { dirname, join } from "node:path";
 import { MIB } from "../../lib/units.ts";
 import * as files from "../files.ts";
+import { BlockSums } from "./block_sums.ts";
 import { DamagedError, HASHED_FIRST_BYTES, type OnDamage, wrongHash, wrongSize } from "./damage.ts";
+import { openSums } from "./local_sums.ts";
 import type { Verified } from "./storage.ts";
+import { type Blocks, type Part, verifiedPieces } from "./verified_reads.ts";
 
 const PAUSE_MS = 10; // after each MiB that is verified in the background: at most 100 MiB a second, a tenth of a core
 
@@ -20,6 +23,7 @@ export function openObjects(root: string, onDamage: OnDamage) {
   const dirs = { objects: join(root, "objects"), damaged: join(root, "damaged") };
   const pathOf = (sha256: string) => join(dirs.objects, sha256.slice(0, 2), sha256.slice(2));
   const damaged = new Set(namesIn(dirs.damaged));
+  const sums = openSums(root);
 
   /** Directories of content whose own entry is on disk, or soon: none is made before something lies in it. */
   const shards = new Map<string, Promise<void>>();
@@ -34,11 +38,12 @@ export function openObjects(root: string, onDamage: OnDamage) {
   }
 
   /** Also replaces equal content: the old file may be damaged, and `temp` was written and hashed just now. */
-  async function keep(temp: string, sha256: string) {
+  async function keep(temp: string, { sha256, bytes }: files.Written, blockSums: BigUint64Array) {
     const path = pathOf(sha256);
     await shard(dirname(path));
     await files.renameDurably(temp, path);
     await forget(sha256);
+    if (bytes > HASHED_FIRST_BYTES) await sums.write(sha256, blockSums);
   }
 
   async function forget(sha256: string) {
@@ -61,8 +66,8 @@ export function openObjects(root: string, onDamage: OnDamage) {
     return error;
   }
 
-  /** Undefined: not there. Throws DamagedError for another size, and for another hash if small content is read whole. */
-  async function openContent({ sha256, bytes }: files.Written, isWhole: boolean): Promise<OpenContent | undefined> {
+  /** Undefined: not there. Throws DamagedError for another size, and for another hash of small content. */
+  async function openContent({ sha256, bytes }: files.Written): Promise<OpenContent | undefined> {
     const path = pathOf(sha256);
     if (damaged.has(sha256)) throw new DamagedError(path, "it was moved to the folder damaged of the storage");
     let file: FileHandle;
@@ -75,7 +80,7 @@ export function openObjects(root: string, onDamage: OnDamage) {
     try {
       const { size, ino } = await file.stat();
       if (size !== bytes) throw quarantine(sha256, ino, wrongSize(size, bytes));
-      if (isWhole && bytes <= HASHED_FIRST_BYTES) {
+      if (bytes <= HASHED_FIRST_BYTES) {
         const found = files.sha256Bytes(await readAll(file, bytes));
         if (found !== sha256) throw quarantine(sha256, ino, wrongHash(found, sha256));
       }
@@ -86,23 +91,79 @@ export function openObjects(root: string, onDamage: OnDamage) {
     }
   }
 
-  /** Reads the contents whose first byte `isDue`, slowly, and moves damaged ones away. */
+  /** Small content has no sums: it was hashed when it was opened. */
+  const blocksOf = ({ file, ino }: OpenContent, ref: files.Written): Blocks => ({
+    file,
+    path: pathOf(ref.sha256),
+    totalBytes: ref.bytes,
+    readSums: async (first, count) => (ref.bytes > HASHED_FIRST_BYTES ? sums.read(ref, first, count) : undefined),
+    onWrong: (at) => examine(ref, ino, at),
+  });
+
+  /** Contents that are hashed because a block did not have its sum. Readers of the same content wait together. */
+  const examinations = new Map<string, Promise<void>>();
+
+  /** Throws DamagedError if the content is damaged. Otherwise its sums were, and they are written again. */
+  function examine({ sha256 }: files.Written, ino: number, at: number): Promise<void> {
+    const running = examinations.get(sha256);
+    if (running) return running;
+    const examination = (async () => {
+      const found = await hashFile(pathOf(sha256));
+      if (found.sha256 !== sha256) throw quarantine(sha256, ino, `the block at byte ${at} has changed`);
+      await sums.write(sha256, found.sums);
+    })().finally(() => examinations.delete(sha256));
+    examinations.set(sha256, examination);
+    return examination;
+  }
+
+  /** Contents of which the rest of a part is verified in the background, one part of each at a time. */
+  const behind = new Set<string>();
+
+  /** Resolves when the first bytes of the part are verified. The rest follows: see ADR 0040. */
+  async function verifiedPath(ref: files.Written, { offset, bytes }: Part, firstBytes: number): Promise<string> {
+    const first = Math.min(bytes, firstBytes);
+    await verifyPart(ref, { offset, bytes: first });
+    if (bytes > first && !behind.has(ref.sha256)) {
+      behind.add(ref.sha256);
+      verifyPart(ref, { offset: offset + first, bytes: bytes - first })
+        .catch(() => {}) // damage was reported, and the next reader is refused
+        .finally(() => behind.delete(ref.sha256));
+    }
+    return pathOf(ref.sha256);
+  }
+
+  async function verifyPart(ref: files.Written, part: Part) {
+    if (ref.bytes <= HASHED_FIRST_BYTES || part.bytes === 0 || !(await sums.exists(ref))) return;
+    const opened = await openContent(ref);
+    if (!opened) return; // swept meanwhile
+    try {
+      for await (const _ of verifiedPieces(blocksOf(opened, ref), part));
+    } finally {
+      await opened.file.close();
+    }
+  }
+
+  /** Reads the contents whose first byte `isDue`, and contents without block sums, slowly. Moves damaged ones away. */
   async function verify(isDue: (firstByte: number) => boolean, signal?: AbortSignal): Promise<Verified> {
     const result: Verified = { objects: 0, bytes: 0, damaged: 0 };
     for (const name of await readdir(dirs.objects)) {
-      if (!isDue(Number.parseInt(name, 16))) continue;
+      const shardIsDue = isDue(Number.parseInt(name, 16));
       for (const rest of await readdir(join(dirs.objects, name))) {
         if (signal?.aborted) return result;
-        const file = await open(pathOf(name + rest), "r").catch(() => undefined); // swept or replaced meanwhile
+        const sha256 = name + rest;
+        const file = await open(pathOf(sha256), "r").catch(() => undefined); // swept or replaced meanwhile
         if (!file) continue;
         try {
-          const { ino } = await file.stat();
-          const { bytes, sha256 } = await hashSlowly(file, signal);
+          const { ino, size } = await file.stat();
+          const isLarge = size > HASHED_FIRST_BYTES;
+          if (!shardIsDue && !(isLarge && !(await sums.exists({ sha256, bytes: size })))) continue;
+          const found = await hash(file, { pauseMs: PAUSE_MS, signal });
           if (signal?.aborted) return result;
           result.objects++;
-          result.bytes += bytes;
-          if (sha256 === name + rest) continue;
-          quarantine(name + rest, ino, wrongHash(sha256, name + rest));
+          result.bytes += found.bytes;
+          if (found.sha256 === sha256 && isLarge) await sums.ensure(sha256, found.sums);
+          if (found.sha256 === sha256) continue;
+          quarantine(sha256, ino, wrongHash(found.sha256, sha256));
           result.damaged++;
         } finally {
           await file.close();
@@ -112,7 +173,10 @@ export function openObjects(root: string, onDamage: OnDamage) {
     return result;
   }
 
-  return { dir: dirs.objects, pathOf, keep, forget, damaged, quarantine, openContent, verify };
+  return {
+    ...{ dir: dirs.objects, pathOf, keep, forget, damaged, quarantine, openContent },
+    ...{ blocksOf, verifiedPath, verify, removeSums: sums.remove },
+  };
 }
 
 function namesIn(dir: string): string[] {
@@ -134,13 +198,27 @@ async function readAll(file: FileHandle, bytes: number): Promise<Uint8Array> {
   return content;
 }
 
-async function hashSlowly(file: FileHandle, signal: AbortSignal | undefined): Promise<files.Written> {
+type Hashed = files.Written & { sums: BigUint64Array };
+
+async function hash(file: FileHandle, slowly?: { pauseMs: number; signal: AbortSignal | undefined }): Promise<Hashed> {
   const hasher = new Bun.CryptoHasher("sha256");
+  const sums = new BlockSums();
   const buffer = Buffer.allocUnsafe(MIB);
-  for (let bytes = 0; ; await Bun.sleep(PAUSE_MS)) {
+  for (let bytes = 0; ; ) {
     const { bytesRead } = await file.read(buffer, 0, buffer.length, bytes);
     hasher.update(buffer.subarray(0, bytesRead));
+    sums.add(buffer.subarray(0, bytesRead));
     bytes += bytesRead;
-    if (bytesRead < buffer.length || signal?.aborted) return { bytes, sha256: hasher.digest("hex") };
+    if (bytesRead === 0 || slowly?.signal?.aborted) return { bytes, sha256: hasher.digest("hex"), sums: sums.finish() };
+    if (slowly) await Bun.sleep(slowly.pauseMs);
+  }
+}
+
+async function hashFile(path: string): Promise<Hashed> {
+  const file = await open(path, "r");
+  try {
+    return await hash(file);
+  } finally {
+    await file.close();
   }
 }

@@ -16,8 +16,11 @@ export type Opened = {
   bytes: number;
   totalBytes: number;
   sha256: string;
-  /** The whole content as a file of this machine, where it is one: a server sends that without reading it. */
-  path?: string;
+  /**
+   * The path of the whole content, where it is a file of this machine: a server sends it without reading it. Resolves
+   * when the first bytes of the range are verified, or all of them; throws DamagedError.
+   */
+  file?: (verifyFirst?: number) => Promise<string>;
 };
 /** `damaged`: contents that were found to be damaged. A `get` of one throws until the same content is put again. */
 export type Verified = { objects: number; bytes: number; damaged: number };
@@ -27,8 +30,8 @@ export interface Storage {
   /** Throws ContentError when the body is too large or of another hash, StorageError when the disk fails. */
   put(key: string, body: Body, options?: PutOptions): Promise<Written>;
   /**
-   * Throws DamagedError if the content has another size, or if it is small, read whole, and has another hash. Larger
-   * content that is read whole fails at the end of its stream.
+   * Throws DamagedError if the content has another size, or if it is small and has another hash. The stream of larger
+   * content fails at a damaged block, or at its end if it is read whole. A bucket verifies ranges itself.
    */
   get(key: string, range?: ByteRange): Promise<Opened | undefined>;
   head(key: string): Promise<Head | undefined>;

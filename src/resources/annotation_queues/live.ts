@@ -1,4 +1,6 @@
 import type { Ctx } from "../../context.ts";
+import { mustGetItem as readExperimentItem } from "../experiments/service.ts";
+import { mustGet as readTrace } from "../traces/service.ts";
 import type { ReservationRow } from "./table.ts";
 
 /**
@@ -19,8 +21,11 @@ export class AnnotationQueuesState {
   readonly #deadlines = new Map<string, number>();
   /** Appends under way, by item: a second caller waits for the first. */
   readonly appends = new Map<string, Promise<void>>();
-  /** By the field of a new item. */
-  readonly readers: { trace_ids?: ContentReader; experiment_item_ids?: ContentReader } = {};
+  /** By the field of a new item. Tests replace them. */
+  readonly readers: { trace_ids: ContentReader; experiment_item_ids: ContentReader } = {
+    trace_ids: readTrace,
+    experiment_item_ids: readExperimentItem,
+  };
 
   lease({ itemId, annotator, leaseMs }: Reservation, steady: number) {
     this.#deadlines.set(keyOf(itemId, annotator), steady + leaseMs);

@@ -96,13 +96,7 @@ const NO_TEXT = {
 } as const;
 
 /** The 404 of an unknown id names the field of this request. */
-function read(
-  ctx: Ctx,
-  workspaceId: string,
-  reader: ContentReader | undefined,
-  { id, param }: Omit<NamedSource, "field">,
-) {
-  if (!reader) throw invalid(param, "this server does not store them: send input and outputs");
+function read(ctx: Ctx, workspaceId: string, reader: ContentReader, { id, param }: Omit<NamedSource, "field">) {
   try {
     return reader(ctx, workspaceId, id);
   } catch (error) {

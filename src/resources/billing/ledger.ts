@@ -47,7 +47,15 @@ function book(tx: Tx, input: Entry, now: number, account: AccountRow | undefined
   const { usage = NO_USAGE, windowKey, apiKeyId = null, ...entry } = input;
   const { workspaceId, kind, amountMicros } = entry;
   const id = newId("txn", now);
-  const row = insert(tx, { ...entry, ...usage, apiKeyId, id, windowKey: windowKey ?? id, createdAt: now });
+  const row = insert(tx, {
+    ...entry,
+    ...usage,
+    apiKeyId,
+    id,
+    windowKey: windowKey ?? id,
+    createdAt: now,
+    mergedEntries: null,
+  });
   const before = account?.balanceMicros ?? 0;
   const after = before + amountMicros;
   const full = kind === "charge" ? (account?.fullMicros ?? null) : Math.max(0, after);

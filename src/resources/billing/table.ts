@@ -5,12 +5,13 @@ import { workspaces } from "../workspaces/table.ts";
 export const ENTRY_KINDS = ["initial", "grant", "charge"] as const;
 export const SUBJECT_KINDS = ["job", "deployment"] as const;
 
-/** Append-only: triggers reject every update and every deletion. */
+/**
+ * Append-only: triggers reject every update and every deletion, except those of a merge that keeps every sum (merge.ts).
+ * Entries outlive the rows of deleted workspaces.
+ */
 export const ledgerEntries = sqliteTable("ledger_entries", {
   id: text("id").primaryKey(),
-  workspaceId: text("workspace_id")
-    .notNull()
-    .references(() => workspaces.id),
+  workspaceId: text("workspace_id").notNull(),
   kind: text("kind", { enum: ENTRY_KINDS }).notNull(),
   amountMicros: integer("amount_micros").notNull(),
   subjectKind: text("subject_kind", { enum: SUBJECT_KINDS }),
@@ -23,6 +24,15 @@ export const ledgerEntries = sqliteTable("ledger_entries", {
   createdAt: integer("created_at").notNull(),
   /** The key that caused the charge. */
   apiKeyId: text("api_key_id"),
+  /** How many charges it is the sum of. Null: it is as it was booked. */
+  mergedEntries: integer("merged_entries"),
+});
+
+/** One row while a commit merges charges: the amounts that it took out and has not put back. */
+export const ledgerMerge = sqliteTable("ledger_merge", {
+  id: integer("id").primaryKey(),
+  amountMicros: integer("amount_micros").notNull(),
+  usageMs: integer("usage_ms").notNull(),
 });
 export type EntryRow = typeof ledgerEntries.$inferSelect;
 export type AccountRow = typeof creditAccounts.$inferSelect;

@@ -16,9 +16,9 @@ export async function unpack(ctx: Ctx, artifact: CodeArtifactRow, { dir, owner }
   const into = { dir: pathForWorker(dir), owner };
   const opened = await ctx.storage.get(storageKey);
   if (!opened) throw new LostKeyError(storageKey);
-  if (opened.path !== undefined) {
+  if (opened.file) {
     await opened.stream.cancel();
-    await inspect(ctx, workspaceId, { path: opened.path, format, into });
+    await inspect(ctx, workspaceId, { path: await opened.file(), format, into });
     return;
   }
   const folder = join(ctx.config.data_dir, "tmp");

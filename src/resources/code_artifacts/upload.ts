@@ -7,6 +7,7 @@ import { join } from "node:path";
 import type { Ctx } from "../../context.ts";
 import { deepest, type Issue } from "../../http/answer/issues.ts";
 import { type FilePart, readMultipart } from "../../http/body/multipart.ts";
+import { formFieldCheck } from "../../http/body/unknown_fields.ts";
 import { type Creation, creates } from "../../http/idempotency.ts";
 import { AppError } from "../../lib/errors.ts";
 import { newId } from "../../lib/ids.ts";
@@ -32,6 +33,7 @@ export async function upload(ctx: Ctx, call: Creation): Promise<CodeArtifact> {
   let sent: Upload | undefined;
   try {
     const fields = await readMultipart(call.request, {
+      onField: formFieldCheck(call.request, ArtifactFields),
       maxFileBytes: MAX_BYTES,
       async onFile(part) {
         if (part.name !== "file" || sent)

@@ -4,7 +4,7 @@ import type { Ctx } from "../../context.ts";
 import { emit } from "../../events/emit.ts";
 import { type PageQuery, page } from "../../http/answer/pagination.ts";
 import { AppError } from "../../lib/errors.ts";
-import { newId } from "../../lib/ids.ts";
+import { isId, newId } from "../../lib/ids.ts";
 import type { Source } from "../../lib/source.ts";
 import { afterCommit, type Tx, write } from "../../platform/db/db.ts";
 import { preparedInsert, preparedRow } from "../../platform/db/row.ts";
@@ -137,7 +137,7 @@ export function remove(ctx: Ctx, workspaceId: string, id: string): DatasetRow {
     if (pin)
       throw new AppError(
         "unsupported_state",
-        `Dataset ${id} is in use by job ${pin.jobId}: cancel the job or wait for its end`,
+        `Dataset ${id} is in use by ${isId(pin.jobId, "exp") ? "experiment" : "job"} ${pin.jobId}: cancel it or wait for its end`,
         {
           param: "id",
         },

@@ -3,6 +3,7 @@ import { and, inArray, lt, notExists, sql } from "drizzle-orm";
 import type { Ctx } from "../../context.ts";
 import { DAY_MS } from "../../lib/units.ts";
 import { gradually } from "../../platform/db/gradually.ts";
+import { traces } from "../traces/table.ts";
 import { pruneRequests } from "./chat/records.ts";
 import { deploymentRequests, deployments, ENDED } from "./table.ts";
 
@@ -13,7 +14,7 @@ export async function prune(ctx: Ctx) {
   await pruneEnded(ctx, now - rows * DAY_MS);
 }
 
-/** A deployment stays as long as one of its requests is recorded. */
+/** A deployment stays as long as one of its requests or traces is recorded: it says how long the traces stay. */
 const pruneEnded = (ctx: Ctx, before: number): Promise<number> =>
   gradually(ctx.db, (tx, rows) => {
     const { id, status, updatedAt } = deployments;
@@ -21,10 +22,11 @@ const pruneEnded = (ctx: Ctx, before: number): Promise<number> =>
       .select({ one: sql`1` })
       .from(deploymentRequests)
       .where(sql`${deploymentRequests.deploymentId} = ${id}`);
+    const traced = tx.select({ one: sql`1` }).from(traces).where(sql`${traces.deploymentId} = ${id}`);
     const old = tx
       .select({ id })
       .from(deployments)
-      .where(and(inArray(status, ENDED), lt(updatedAt, before), notExists(recorded)))
+      .where(and(inArray(status, ENDED), lt(updatedAt, before), notExists(recorded), notExists(traced)))
       .limit(rows);
     return tx.delete(deployments).where(sql`${id} IN ${old}`).returning({ id }).all().length;
   });

@@ -31,7 +31,10 @@ import { mustFind } from "./served.ts";
 import * as deployments from "./service.ts";
 import { type DeploymentRow, STATUSES } from "./table.ts";
 
-const ListQuery = PageQuery.extend({ status: z.enum(STATUSES).optional() });
+const ListQuery = PageQuery.extend({
+  status: z.enum(STATUSES).optional(),
+  model: z.string().optional().describe("Only deployments of this training job (its id) or of the model of this name"),
+});
 
 export const routes = (ctx: Ctx) => new Elysia().use(managing(ctx)).use(inference(ctx)).use(byName(ctx));
 
@@ -199,7 +202,11 @@ type Call = Omit<InferenceCall, "body"> & { body: { model?: string | undefined; 
 
 /** The answer of a request without `model` has the name of the deployment as its model. */
 const infer = (ctx: Ctx, row: DeploymentRow, request: Request, call: Call) =>
-  answer(ctx, row, request, { ...call, body: { ...call.body, model: call.body.model ?? row.name } });
+  answer(ctx, row, request, {
+    ...call,
+    body: { ...call.body, model: call.body.model ?? row.name },
+    conversationId: request.headers.get("x-conversation-id"),
+  });
 
 /** A deployment serves one model, under its own name. */
 function mustServe(row: DeploymentRow, model: string | undefined): DeploymentRow {

@@ -3,6 +3,8 @@ import { isId } from "../../lib/ids.ts";
 import { DateTime, isoOrNull, Label, later, Metadata } from "../../lib/schema.ts";
 import { isoTime } from "../../lib/time.ts";
 import { STAGES } from "../../workers/protocol.ts";
+import { RedactPatterns } from "../traces/schema.ts";
+import { CAPTURES } from "../traces/table.ts";
 import { type DeploymentRow, ERROR_CODES, type RequestRow, SOURCES, STATUSES } from "./table.ts";
 
 const Load = z.object({
@@ -43,6 +45,9 @@ export const Deployment = later(() =>
       queue_timeout_seconds: z.int().describe("The longest wait for memory while queued; 0: no limit"),
       max_held_requests: z.int(),
       pinned: z.boolean().describe("Never parked to make room"),
+      capture: z.enum(CAPTURES).describe("How much of each request its trace keeps"),
+      capture_retention_days: z.int(),
+      capture_redact: z.array(z.string()),
       replicas: z.object({ desired: z.int(), ready: z.int() }),
       parked: z.boolean(),
       load: Load,
@@ -74,6 +79,15 @@ const scaling = {
     .max(31_536_000)
     .describe("What does not fit now waits queued this long, then it is failed with no_capacity; 0: no limit"),
   pinned: z.boolean(),
+  capture: z
+    .enum(CAPTURES)
+    .describe(
+      "none: times, tokens and status. metadata: also parameters and metadata of the request. full: also content",
+    ),
+  capture_retention_days: z.int().min(1).max(3_650).describe("Traces of this deployment are removed after this time"),
+  capture_redact: RedactPatterns.describe(
+    "Regular expressions. Text that one of them matches is replaced before a trace is stored",
+  ),
 };
 
 const floorBelowCeiling = (d: { min_replicas?: number | undefined; max_replicas?: number | undefined }) =>
@@ -105,6 +119,9 @@ export const CreateDeployment = z
     max_held_requests: scaling.max_held_requests.default(256),
     queue_timeout_seconds: scaling.queue_timeout_seconds.default(900),
     pinned: scaling.pinned.default(false),
+    capture: scaling.capture.default("none"),
+    capture_retention_days: scaling.capture_retention_days.default(30),
+    capture_redact: scaling.capture_redact.default([]),
     metadata: Metadata.default({}),
   })
   .refine(floorBelowCeiling, FLOOR)
@@ -211,6 +228,9 @@ export const present = (row: DeploymentRow, live: LiveView): Deployment => ({
   queue_timeout_seconds: row.queueTimeoutSeconds,
   max_held_requests: row.maxHeldRequests,
   pinned: row.pinned,
+  capture: row.capture,
+  capture_retention_days: row.captureRetentionDays,
+  capture_redact: row.captureRedact,
   replicas: { desired: live.desired, ready: live.ready },
   parked: row.parked,
   load: live.load,

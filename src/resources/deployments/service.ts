@@ -43,12 +43,13 @@ export function mustGet(ctx: Ctx, workspaceId: string, id: string): DeploymentRo
 export function list(
   ctx: Ctx,
   workspaceId: string,
-  query: PageQuery & { status?: DeploymentRow["status"] | undefined },
+  query: PageQuery & { status?: DeploymentRow["status"] | undefined; model?: string | undefined },
 ) {
-  const { status } = query;
+  const { status, model } = query;
   const within = and(
     eq(deployments.workspaceId, workspaceId),
     status === undefined ? undefined : eq(deployments.status, status),
+    model === undefined ? undefined : eq(deployments.model, model),
   );
   return page(ctx.db, deployments, within, query, (row) => view(ctx, row));
 }
@@ -131,6 +132,9 @@ const settingsOf = (input: CreateDeployment) => ({
   maxHeldRequests: input.max_held_requests,
   queueTimeoutSeconds: input.queue_timeout_seconds,
   pinned: input.pinned,
+  capture: input.capture,
+  captureRetentionDays: input.capture_retention_days,
+  captureRedact: input.capture_redact,
 });
 
 const BLANK = {
@@ -185,6 +189,9 @@ function change(ctx: Ctx, before: DeploymentRow, input: UpdateDeployment, hardwa
     maxHeldRequests: input.max_held_requests,
     queueTimeoutSeconds: input.queue_timeout_seconds,
     pinned: input.pinned,
+    capture: input.capture,
+    captureRetentionDays: input.capture_retention_days,
+    captureRedact: input.capture_redact,
     metadata: input.metadata,
   };
   const patch = Object.fromEntries(Object.entries(changes).filter(([, value]) => value !== undefined));

@@ -1,5 +1,6 @@
 import { integer, real, sqliteTable, text } from "drizzle-orm/sqlite-core";
 import { models } from "../models/table.ts";
+import { CAPTURES } from "../traces/table.ts";
 import { workspaces } from "../workspaces/table.ts";
 
 export const STATUSES = ["queued", "provisioning", "serving", "unhealthy", "stopped", "failed"] as const;
@@ -61,6 +62,10 @@ export const deployments = sqliteTable("deployments", {
   metadata: text("metadata", { mode: "json" }).$type<Record<string, string>>().notNull(),
   createdAt: integer("created_at").notNull(),
   updatedAt: integer("updated_at").notNull(),
+  /** How much of each request its trace keeps. */
+  capture: text("capture", { enum: CAPTURES }).notNull(),
+  captureRetentionDays: integer("capture_retention_days").notNull(),
+  captureRedact: text("capture_redact", { mode: "json" }).$type<string[]>().notNull(),
   /** The key that created, started or woke it last: it pays. */
   apiKeyId: text("api_key_id"),
 });

@@ -43,7 +43,7 @@ const deletedAmong = prepared((db) =>
 
 /**
  * Series of deleted workspaces are removed here and on the disk. Only workspaces that have series are looked up: deleted
- * workspaces keep their rows for good, so their number only grows.
+ * workspaces keep their rows for a year, so there may be many.
  */
 function livingSeries(db: Db): Series[] {
   const all = allFamilies().flatMap(({ name }) => allSeries(db, name));

@@ -4,6 +4,7 @@ import type { Ctx } from "../../context.ts";
 import { deepest, type Issue } from "../../http/answer/issues.ts";
 import { readBody } from "../../http/body/json.ts";
 import { isMultipart, readMultipart } from "../../http/body/multipart.ts";
+import { formFieldCheck } from "../../http/body/unknown_fields.ts";
 import { type Creation, createsLater, type Once } from "../../http/idempotency.ts";
 import { bodyLimits } from "../../http/limits/body_limits.ts";
 import { AppError } from "../../lib/errors.ts";
@@ -104,6 +105,7 @@ async function readObject(ctx: Ctx, request: Request): Promise<Upload> {
 async function readForm(request: Request): Promise<Upload> {
   let file: { name: string; text: string } | undefined;
   const given = await readMultipart(request, {
+    onField: formFieldCheck(request, RewardFunctionFields),
     maxFileBytes: MAX_SOURCE_BYTES,
     async onFile({ name, filename, stream }) {
       if (name !== "file" || file)

@@ -4,7 +4,7 @@ import { emit } from "../../events/emit.ts";
 import { type PageQuery, page } from "../../http/answer/pagination.ts";
 import { AppError } from "../../lib/errors.ts";
 import { newId } from "../../lib/ids.ts";
-import { write } from "../../platform/db/db.ts";
+import { prepared, write } from "../../platform/db/db.ts";
 import { preparedRow } from "../../platform/db/row.ts";
 import { hostOf, NAME, type PutSecret, present } from "./schema.ts";
 import { type SecretRow, secrets } from "./table.ts";
@@ -12,6 +12,14 @@ import { type SecretRow, secrets } from "./table.ts";
 const byName = preparedRow(
   secrets,
   and(eq(secrets.workspaceId, sql.placeholder("workspaceId")), eq(secrets.name, sql.placeholder("name"))),
+);
+
+const ofWorkspace = prepared((db) =>
+  db
+    .select()
+    .from(secrets)
+    .where(eq(secrets.workspaceId, sql.placeholder("workspaceId")))
+    .prepare(),
 );
 
 export function mustGet(ctx: Ctx, workspaceId: string, name: string): SecretRow {
@@ -74,8 +82,15 @@ export function reveal(ctx: Ctx, workspaceId: string, name: string, host?: strin
   const row = mustGet(ctx, workspaceId, name);
   if (row.scopeHost !== null && (host === undefined || hostOf(host) !== row.scopeHost))
     throw new AppError("url_not_allowed", `Secret ${name} may only be sent to ${row.scopeHost}`);
-  return new TextDecoder().decode(ctx.secrets.open(row.sealed, aad(workspaceId, name)));
+  return open(ctx, row);
 }
+
+/** Decrypts a secret whatever its `scope_host`: to find the value in a text and remove it, never to send it. */
+export const open = (ctx: Ctx, { workspaceId, name, sealed }: Pick<SecretRow, "workspaceId" | "name" | "sealed">) =>
+  new TextDecoder().decode(ctx.secrets.open(sealed, aad(workspaceId, name)));
+
+/** Every secret of the workspace, still sealed. */
+export const sealedOf = (ctx: Ctx, workspaceId: string): SecretRow[] => ofWorkspace(ctx.db).all({ workspaceId });
 
 const aad = (workspaceId: string, name: string) => `${workspaceId}:${name}`;
 const canonical = (host: string | null) => (host === null || host === "" ? null : (hostOf(host) ?? null));

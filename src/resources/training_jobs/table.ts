@@ -146,6 +146,8 @@ export const trainingJobs = sqliteTable("training_jobs", {
   updatedAt: integer("updated_at").notNull(),
   /** The key that pays: it created the job, or resumed it last. */
   apiKeyId: text("api_key_id"),
+  /** Set when samples, events, log and most metrics were removed, because the job ended long ago. */
+  detailsRemovedAt: integer("details_removed_at"),
 });
 export type JobRow = typeof trainingJobs.$inferSelect;
 

@@ -42,13 +42,14 @@ export async function copyOut(
 ): Promise<Filled> {
   const opened = await ctx.storage.get(file.storageKey);
   if (!opened) return "gone";
-  if (opened.path === undefined) {
+  if (!opened.file) {
     await writeStreamAtomic(to, opened.stream);
     return "copied";
   }
   await opened.stream.cancel();
-  if (share && (await linked(opened.path, to))) return "shared";
-  await copyFile(opened.path, to, constants.COPYFILE_EXCL | constants.COPYFILE_FICLONE);
+  const path = await opened.file();
+  if (share && (await linked(path, to))) return "shared";
+  await copyFile(path, to, constants.COPYFILE_EXCL | constants.COPYFILE_FICLONE);
   return "copied";
 }
 

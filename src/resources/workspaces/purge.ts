@@ -9,11 +9,13 @@ import * as datasets from "../datasets/service.ts";
 import * as deployments from "../deployments/service.ts";
 import * as detection from "../detection/service.ts";
 import * as evaluators from "../evaluators/service.ts";
+import * as experiments from "../experiments/service.ts";
 import { removeAll as removeModels } from "../models/remove.ts";
 import * as rewardFunctions from "../reward_functions/service.ts";
 import * as secrets from "../secrets/service.ts";
 import * as sessions from "../sessions/service.ts";
 import * as sshKeys from "../ssh_keys/service.ts";
+import * as traces from "../traces/service.ts";
 import * as settings from "../tracker/service.ts";
 import * as trainingJobs from "../training_jobs/service.ts";
 import * as volumes from "../volumes/service.ts";
@@ -22,13 +24,14 @@ import * as webhooks from "../webhooks/service.ts";
 const take = consumer("workspaces.purge", { wanted: eq(events.type, "workspace.deleted") });
 
 /**
- * Deletes everything of a deleted workspace except its row, which gives old ids and events their meaning. Deployments,
- * jobs and sessions stop; all stored data and secrets are deleted. The event drives it, so a kill only delays it.
+ * Deletes everything of a deleted workspace except its row, which prune.ts removes later. Deployments, jobs and sessions
+ * stop; all stored data and secrets are deleted. The event drives it, so a kill only delays it.
  */
 export async function purge(ctx: Ctx) {
   const next = () =>
     take(ctx.db, ctx.clock.now(), (tx, batch) => {
       for (const { workspaceId } of batch) {
+        experiments.removeAll(ctx, workspaceId);
         deployments.stopAll(ctx, workspaceId);
         detection.removeAll(ctx, workspaceId);
         sessions.removeAll(ctx, workspaceId);
@@ -44,6 +47,7 @@ export async function purge(ctx: Ctx) {
         secrets.removeAll(ctx, workspaceId);
         sshKeys.removeAll(ctx, workspaceId);
         webhooks.removeAll(ctx, workspaceId);
+        traces.removeAll(ctx);
         tx.delete(idempotencyKeys).where(eq(idempotencyKeys.workspaceId, workspaceId)).run();
       }
     });

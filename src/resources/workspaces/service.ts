@@ -97,7 +97,7 @@ export function update(ctx: Ctx, id: string, input: UpdateWorkspace): WorkspaceR
 export const suspend = (ctx: Ctx, id: string) => move(ctx, id, "suspend");
 export const resume = (ctx: Ctx, id: string) => move(ctx, id, "resume");
 
-/** The row stays, so that old ids and events keep their meaning. The name can be used again. */
+/** The row stays for `workspaces.retention_days`, so that old ids and events keep their meaning. The name is free. */
 export function remove(ctx: Ctx, id: string): WorkspaceRow {
   const { name } = mustGet(ctx, id);
   const row = move(ctx, id, "remove", { name: `${name} (deleted ${id})` });

@@ -72,7 +72,8 @@ async function handle(host: ServingHost, life: Life, request: Request): Promise<
   let said = 0;
   const told = (status: number) => {
     const counts = { prompt_tokens: 5, cached_tokens: 0, completion_tokens: said };
-    host.send({ type: "served", request: id, status, ...counts, error: null });
+    const timings = { template_ms: 1, prompt_ms: 2, decode_ms: 3 };
+    host.send({ type: "served", request: id, status, ...counts, error: null, timings });
   };
   const speak = async () => {
     if (life.gapMs) await Bun.sleep(life.gapMs);

@@ -7,14 +7,23 @@ import { type ChatChoice, chatCompletion, createChunkWriter, newToolCall, type T
 import type { CallParser, Parsed } from "./call_parsers.ts";
 import { BadGrammar, type Delta, type Generation, type Run } from "./engine/types.ts";
 import { roomFor } from "./prompt.ts";
-import { countCached, countTokens, type Exchange, finishOf, type Served, toSampling, usageOf } from "./request.ts";
+import {
+  countCached,
+  countPrompt,
+  countTokens,
+  type Exchange,
+  finishOf,
+  type Served,
+  toSampling,
+  usageOf,
+} from "./request.ts";
 import { streamed } from "./sse.ts";
 import { type Plan, planAnswer } from "./tools.ts";
 
 export async function chat(served: Served, request: ChatCompletionRequest, exchange: Exchange): Promise<Response> {
   const plan = planAnswer(request, served.template.format);
   const generation = toGeneration(served, request, plan);
-  exchange.tally.promptTokens = generation.prompt.length;
+  countPrompt(generation.prompt.length, exchange.tally);
   const run = countCached(start(served, generation, plan, exchange), exchange.tally);
   const head = { id: `chatcmpl-${exchange.id}`, created: Math.floor(Date.now() / 1000), model: request.model ?? "" };
   const choices = Array.from({ length: request.n }, () => newChoice(request, plan));

@@ -8,6 +8,7 @@ import type { Delta, Run, TokenLogprob } from "./engine/types.ts";
 import { promptTokens, roomFor } from "./prompt.ts";
 import {
   countCached,
+  countPrompt,
   countTokens,
   type Exchange,
   finishOf,
@@ -29,7 +30,10 @@ export async function complete(served: Served, request: CompletionRequest, excha
       all.length > 1 || Array.isArray(request.prompt[0]) ? `/prompt/${i}` : "/prompt",
     ),
   );
-  exchange.tally.promptTokens = prompts.reduce((sum, prompt) => sum + prompt.length, 0);
+  countPrompt(
+    prompts.reduce((sum, prompt) => sum + prompt.length, 0),
+    exchange.tally,
+  );
   const generations = prompts.map((prompt) => ({ ...settings(served, request, prompt), prompt }));
   const runs = generations.map((g) => countCached(served.engine.generate(g, exchange.signal), exchange.tally));
   const choices = listOf(request.prompt).flatMap((prompt, i) => {

@@ -2,7 +2,7 @@
 import type { EmbeddingList, EmbeddingRequest } from "../../lib/chat/embedding.ts";
 import { AppError } from "../../lib/errors.ts";
 import { promptTokens } from "./prompt.ts";
-import type { Exchange, Served } from "./request.ts";
+import { countPrompt, type Exchange, type Served } from "./request.ts";
 
 export async function embed(served: Served, request: EmbeddingRequest, exchange: Exchange): Promise<Response> {
   const { engine, adapter } = served;
@@ -27,7 +27,10 @@ export async function embed(served: Served, request: EmbeddingRequest, exchange:
         { param: many ? `/input/${i}` : "/input" },
       );
   const { tally, signal } = exchange;
-  tally.promptTokens = prompts.reduce((sum, prompt) => sum + prompt.length, 0);
+  countPrompt(
+    prompts.reduce((sum, prompt) => sum + prompt.length, 0),
+    tally,
+  );
   const vectors = await engine.embed(prompts, signal, adapter);
   const answer: EmbeddingList = {
     object: "list",

@@ -18,7 +18,7 @@ import { complete } from "./completions.ts";
 import { embed } from "./embeddings.ts";
 import { ContextOverflow } from "./engine/types.ts";
 import { checkHealth } from "./health.ts";
-import { abortReason, type Exchange, type Served, type Tally } from "./request.ts";
+import { abortReason, type Exchange, newTally, type Served, type Tally, timingsOf } from "./request.ts";
 
 type Report = Extract<FromServing, { type: "served" }>;
 export type Fetch = (request: Request) => Promise<Response>;
@@ -120,7 +120,7 @@ async function exchanged(
   report: (message: Report) => void,
 ): Promise<Response> {
   const name = request.headers.get("x-verk-request") ?? crypto.randomUUID();
-  const tally: Tally = { promptTokens: 0, cachedTokens: 0, completionTokens: 0 };
+  const tally = newTally();
   const over = (status: number, error: string | null) => report({ ...reportOf(name, tally), status, error });
   const failed = (error: unknown) => over(...outcome(error, signal));
   let stream: Promise<void> | undefined;
@@ -150,6 +150,7 @@ const reportOf = (request: string, tally: Tally) => ({
   prompt_tokens: tally.promptTokens,
   cached_tokens: tally.cachedTokens,
   completion_tokens: tally.completionTokens,
+  timings: timingsOf(tally),
 });
 
 async function bodyOf(request: Request): Promise<unknown> {

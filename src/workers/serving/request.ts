@@ -22,7 +22,38 @@ export const toServed = (engine: Engine): Served => ({
 });
 
 /** Counted while a request runs, reported when it is over. */
-export type Tally = { promptTokens: number; cachedTokens: number; completionTokens: number };
+export type Tally = {
+  promptTokens: number;
+  cachedTokens: number;
+  completionTokens: number;
+  /** Times of `performance.now()`: the request came, its prompt was tokens, its first tokens came. */
+  readonly begunAt: number;
+  preparedAt?: number;
+  firstAt?: number;
+};
+
+export const newTally = (): Tally => ({
+  promptTokens: 0,
+  cachedTokens: 0,
+  completionTokens: 0,
+  begunAt: performance.now(),
+});
+
+/** Call when the prompts are tokens and before they run. */
+export function countPrompt(tokens: number, tally: Tally) {
+  tally.promptTokens = tokens;
+  tally.preparedAt = performance.now();
+}
+
+/** The stages of a request that have ended or begun. Waiting for a slot counts as a part of the prompt. */
+export function timingsOf({ begunAt, preparedAt, firstAt }: Tally) {
+  const now = performance.now();
+  return {
+    template_ms: (preparedAt ?? now) - begunAt,
+    prompt_ms: preparedAt === undefined ? 0 : (firstAt ?? now) - preparedAt,
+    decode_ms: firstAt === undefined ? 0 : now - firstAt,
+  };
+}
 
 export type Exchange = {
   /** The end of an answer's id: `chatcmpl-…`. */
@@ -84,6 +115,7 @@ export function countCached(run: Run, tally: Tally): Run {
 
 /** Call before checking how a sample ended: cancelled samples have used their tokens too. */
 export function countTokens(deltas: readonly Delta[], tally: Tally) {
+  tally.firstAt ??= performance.now();
   for (const { completionTokens = 0 } of deltas) tally.completionTokens += completionTokens;
 }
 

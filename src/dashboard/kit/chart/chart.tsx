@@ -25,6 +25,8 @@ export type ChartProps = {
   marks?: readonly Mark[] | undefined;
   height?: number | undefined;
   log?: boolean | undefined;
+  /** The last x of a run that still grows: the axis does not move. */
+  xMax?: number | undefined;
   /** Shown at the x axis: "step". */
   xLabel?: string | undefined;
   /** x is a time in seconds. */

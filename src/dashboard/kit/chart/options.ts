@@ -7,7 +7,7 @@ type Latest = { readonly current: ChartProps };
 type Colour = (token: string) => string;
 
 export function optionsOf(latest: Latest, width: number, height: number, colour: Colour): uPlot.Options {
-  const { series, log, time, sync } = latest.current;
+  const { series, log, sync } = latest.current;
   const lines: uPlot.Series[] = [{}];
   const bands: uPlot.Band[] = [];
   for (const { label, token = "--c1", band, dashed } of series) {
@@ -34,10 +34,15 @@ export function optionsOf(latest: Latest, width: number, height: number, colour:
       drag: { x: true, y: false },
       points: { size: 7 },
     },
-    scales: { x: { time: time ?? false }, y: log ? { distr: 3 } : {} },
+    scales: { x: xScale(latest), y: log ? { distr: 3 } : {} },
     axes: axesOf(latest, colour),
     hooks: { draw: [(plot) => drawMarks(plot, latest, colour)], ready: [(plot) => addTip(plot, latest)] },
   };
+}
+
+function xScale({ current: { time, xMax } }: Latest): uPlot.Scale {
+  if (xMax === undefined) return { time: time ?? false };
+  return { time: false, range: (_, min, max) => [Math.min(min, 0), Math.max(max, xMax)] };
 }
 
 const faded = (rgb: string) => rgb.replace(/^rgb\((.*)\)$/, "rgba($1, 0.14)");

@@ -66,7 +66,8 @@ const RunLink = ({ id }: { id: string }) => (
 
 /** `before`: contents in the older snapshot, by place. They are loaded first, so that nothing moves when they come. */
 type Compared = { page: DiffPage; before: ReadonlyMap<number, unknown> };
-const placeOf = ({ row_id, target_row_id }: { row_id: number; target_row_id: number | null }) => target_row_id ?? row_id;
+const placeOf = ({ row_id, target_row_id }: { row_id: number; target_row_id: number | null }) =>
+  target_row_id ?? row_id;
 
 async function compare(dataset: Dataset, [low, high]: readonly [string, string], after = 0): Promise<Compared> {
   const path = `/v1/datasets/${dataset.id}/snapshots/${encodeURIComponent(low)}/diff/${encodeURIComponent(high)}`;
@@ -96,7 +97,8 @@ function Compare({ dataset, snapshots }: { dataset: Dataset; snapshots: readonly
     setError(undefined);
     compare(dataset, [low, high]).then(
       (result) => isCurrent && setFound(result),
-      (cause: unknown) => isCurrent && setError(cause instanceof ApiError ? cause : new ApiError(0, null, messageOf(cause))),
+      (cause: unknown) =>
+        isCurrent && setError(cause instanceof ApiError ? cause : new ApiError(0, null, messageOf(cause))),
     );
     return () => {
       isCurrent = false;

@@ -36,7 +36,9 @@ export function Page({ params }: PageProps) {
   return (
     <Frame
       title={data?.name ?? "Dataset"}
-      purpose={data ? `${count(data.num_rows)} rows, ${bytes(data.size_bytes)}, format ${data.format ?? NONE}` : "Loading"}
+      purpose={
+        data ? `${count(data.num_rows)} rows, ${bytes(data.size_bytes)}, format ${data.format ?? NONE}` : "Loading"
+      }
       above={[["Datasets", "/datasets"]]}
       actions={
         data && (

@@ -27,8 +27,17 @@ export const textOf = (value: unknown): string => (typeof value === "string" ? v
 
 const LONGEST = 400;
 
+/** Lines are kept with their rows: a list draws the same rows again with every frame of scrolling. */
+const lines = new WeakMap<Row, string>();
+
 /** One line for a list. */
 export function lineOf(row: Row): string {
+  const known = lines.get(row) ?? newLine(row);
+  lines.set(row, known);
+  return known;
+}
+
+function newLine(row: Row): string {
   const turns = turnsOf(row).map(({ text }) => text);
   const rest = restOf(row).map(([key, value]) => `${key}: ${textOf(value)}`);
   return [...turns, ...rest].join("  ·  ").replace(/\s+/g, " ").slice(0, LONGEST);

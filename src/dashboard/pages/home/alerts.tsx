@@ -1,4 +1,4 @@
-/** What needs a person: failures of the last day, warnings of running jobs, low credit, disabled webhooks. */
+/** Things that need a person: failures of the last day, warnings of running jobs, low credit, disabled webhooks. */
 import type { BurnRate } from "../../../resources/billing/schema.ts";
 import type { Deployment } from "../../../resources/deployments/schema.ts";
 import type { TrainingJob } from "../../../resources/training_jobs/schema.ts";
@@ -58,7 +58,7 @@ const linkTo = (list: string, id: string) => (hasPage(`${list}/:id`) ? `${list}/
 function ofJob({ id, status, output_name: name, error, warnings, updated_at: at }: TrainingJob): Alert[] {
   const href = linkTo("/runs", id);
   if (status === "failed" && Date.now() - Date.parse(at) < DAY_MS)
-    return [{ key: id, tone: "bad", title: `${name} failed`, detail: error?.message ?? "", at, href }];
+    return [{ key: id, tone: "bad", title: `${name} failed`, detail: error?.message.split("\n")[0] ?? "", at, href }];
   const [warning] = status === "running" ? warnings : [];
   return warning ? [{ key: id, tone: "warn", title: name, detail: warning.message, href }] : [];
 }

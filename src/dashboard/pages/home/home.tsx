@@ -31,7 +31,7 @@ export function Page() {
       purpose={session.value.is === "in" ? `Workspace ${session.value.session.workspace.name}` : undefined}
       actions={
         <>
-          {may("admin") && (
+          {may("training") && (
             <LinkButton href="/welcome" kind={isNew ? "primary" : undefined}>
               Get started
             </LinkButton>

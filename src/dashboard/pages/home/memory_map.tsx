@@ -8,6 +8,8 @@ import { Loaded, Skeleton } from "../../kit/page.tsx";
 import { Time } from "../../kit/time.tsx";
 
 const POLL_MS = 3_000;
+/** Part of a bar that is wide enough for a word. */
+const ROOM_FOR_LABEL = 0.12;
 
 export function MemoryMap({ names }: { names: Names }) {
   const options = { events: ["job.", "deployment."], everyMs: POLL_MS };
@@ -41,23 +43,34 @@ function Device({ gpu, names }: { gpu: Gpu; names: Names }) {
     <div class="home-device">
       <div class="home-figures">
         <span>
-          <b>{gpu.uuid === null ? gpu.name || "Main memory" : `GPU ${gpu.index} · ${gpu.name}`}</b>{" "}
+          <b>
+            {gpu.uuid === null ? (gpu.name === "unknown" ? "Main memory" : gpu.name) : `GPU ${gpu.index} · ${gpu.name}`}
+          </b>{" "}
           {figures.join(" · ")}
         </span>
         <span class="n">{bytes(freeOf(gpu))} free</span>
       </div>
-      <ul class="home-bar" aria-label={`${plural(segments.length, "holder")} of memory`}>
-        {segments.map((segment) => (
-          <Part key={segment.key} segment={segment} />
+      <div class="home-bar" aria-hidden="true">
+        {segments.map(({ key, label, detail, share, token }) => (
+          <div key={key} style={{ width: `${share * 100}%`, background: `var(${token})` }} title={detail}>
+            {share > ROOM_FOR_LABEL && label}
+          </div>
         ))}
+      </div>
+      <ul class="home-holders" aria-label={`${plural(segments.length, "holder")} of memory`}>
+        {segments.map((segment) => (
+          <Legend key={segment.key} segment={segment} />
+        ))}
+        {segments.length === 0 && <li>Nothing is loaded.</li>}
       </ul>
     </div>
   );
 }
 
-const Part = ({ segment: { label, detail, href, share, token } }: { segment: Segment }) => (
-  <li style={{ width: `${Math.max(share * 100, 0.4)}%`, background: `var(${token})` }} title={detail}>
-    {href === undefined ? <span>{label}</span> : <a href={href}>{label}</a>}
+const Legend = ({ segment: { detail, href, token } }: { segment: Segment }) => (
+  <li>
+    <i style={{ background: `var(${token})` }} />
+    {href === undefined ? detail : <a href={href}>{detail}</a>}
   </li>
 );
 

@@ -44,7 +44,9 @@ export function Effect({ outcome, job, code }: { outcome: Outcome; job: Training
       </Card>
       <Curve job={job} code={code} />
       <Card title="Ranks that flip" note={flips.length === 0 ? "none" : plural(flips.length, "sample")}>
-        {flips.length === 0 && <p class="muted">Every answer keeps its rank among the answers to its prompt, or of the step.</p>}
+        {flips.length === 0 && (
+          <p class="muted">Every answer keeps its rank among the answers to its prompt, or of the step.</p>
+        )}
         <div class="stack">
           {flips.slice(0, 20).map(({ sample, from, to, of }, i) => (
             <FlipRow key={i} sample={sample} text={`rank ${from} → ${to} of ${of}`} up={to < from} />

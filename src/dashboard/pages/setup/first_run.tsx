@@ -78,13 +78,17 @@ function Curve({ metrics, total }: { metrics: JobMetrics | undefined; total: num
   if (points.length < 2) return <Skeleton height={200} />;
   const values = points.map((point) => point.values["reward"] ?? null);
   return (
-    <Chart
-      label={`Share of right answers by step, ${number(values[0])} to ${number(values.at(-1))}, of ${total} steps`}
-      x={points.map(({ step }) => step)}
-      series={[{ label: "right answers", values }]}
-      xLabel="step"
-      height={200}
-    />
+    <>
+      <h3>Right answers by step</h3>
+      <Chart
+        label={`Share of right answers by step, ${number(values[0])} to ${number(values.at(-1))}, of ${total} steps`}
+        x={points.map(({ step }) => step)}
+        series={[{ label: "right answers", values }]}
+        xLabel="step"
+        xMax={total}
+        height={200}
+      />
+    </>
   );
 }
 

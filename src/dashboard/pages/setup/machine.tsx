@@ -3,7 +3,7 @@ import { plural } from "../../data/format.ts";
 import { useResource } from "../../data/resource.ts";
 import { Button } from "../../kit/button.tsx";
 import { Card } from "../../kit/card.tsx";
-import { Command } from "../../kit/copy.tsx";
+import { Copy } from "../../kit/copy.tsx";
 import { Loaded, Skeleton } from "../../kit/page.tsx";
 import { Pill, type Tone } from "../../kit/pill.tsx";
 
@@ -54,10 +54,15 @@ function summaryOf(checks: readonly Check[]): string {
 const Line = ({ check: { check, status, detail, fix } }: { check: Check }) => (
   <li>
     <Pill tone={LOOKS[status].tone}>{LOOKS[status].word}</Pill>
+    <b>{check.charAt(0).toUpperCase() + check.slice(1)}</b>
     <div>
-      <b>{check.charAt(0).toUpperCase() + check.slice(1)}</b>
       <p>{detail}</p>
-      {fix !== null && <Command text={fix} />}
+      {fix !== null && (
+        <div class="setup-fix">
+          <span>{`Fix: ${fix}`}</span>
+          <Copy text={fix} label={`Copy the fix of ${check}`} />
+        </div>
+      )}
     </div>
   </li>
 );

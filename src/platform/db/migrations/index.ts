@@ -18,8 +18,11 @@ import m0016 from "./0016_job_stages.sql" with { type: "text" };
 import m0017 from "./0017_deployment_queue.sql" with { type: "text" };
 import m0018 from "./0018_hooks.sql" with { type: "text" };
 import m0019 from "./0019_data.sql" with { type: "text" };
+import m0020 from "./0020_traces.sql" with { type: "text" };
 import m0021 from "./0021_evaluators.sql" with { type: "text" };
+import m0022 from "./0022_experiments.sql" with { type: "text" };
 import m0023 from "./0023_annotation_queues.sql" with { type: "text" };
+import m0025 from "./0025_growth.sql" with { type: "text" };
 import m0027 from "./0027_browser_sessions.sql" with { type: "text" };
 
 export type Migration = { readonly version: number; readonly name: string; readonly sql: string };
@@ -44,7 +47,10 @@ export const MIGRATIONS: readonly Migration[] = [
   { version: 17, name: "0017_deployment_queue", sql: m0017 },
   { version: 18, name: "0018_hooks", sql: m0018 },
   { version: 19, name: "0019_data", sql: m0019 },
+  { version: 20, name: "0020_traces", sql: m0020 },
   { version: 21, name: "0021_evaluators", sql: m0021 },
+  { version: 22, name: "0022_experiments", sql: m0022 },
   { version: 23, name: "0023_annotation_queues", sql: m0023 },
+  { version: 25, name: "0025_growth", sql: m0025 },
   { version: 27, name: "0027_browser_sessions", sql: m0027 },
 ];

@@ -6,6 +6,7 @@ import { invalidCursor } from "../../../http/answer/cursor.ts";
 import type { PageQuery } from "../../../http/answer/pagination.ts";
 import type { Once } from "../../../http/idempotency.ts";
 import { AppError } from "../../../lib/errors.ts";
+import { isId } from "../../../lib/ids.ts";
 import { openCommit, type Tx, write } from "../../../platform/db/db.ts";
 import { failpoint } from "../../../platform/failpoint.ts";
 import type { Digest } from "../../../platform/rows/hash.ts";
@@ -187,8 +188,8 @@ export async function pin(ctx: Ctx, workspaceId: string, reference: string, jobI
 /** Runs in the transaction that ends the job. */
 export const unpin = (tx: Tx, jobId: string) => void tx.delete(datasetPins).where(eq(datasetPins.jobId, jobId)).run();
 
-/** Removes pins without a job: the process was killed between the pin and the insert of the job. */
-export function unpinLost(ctx: Ctx, isJob: (jobId: string) => boolean) {
+/** Removes pins of one kind without an owner: the process was killed between the pin and the insert of the job. */
+export function unpinLost(ctx: Ctx, kind: "job" | "exp", isLive: (id: string) => boolean) {
   const pins = ctx.db.select({ jobId: datasetPins.jobId }).from(datasetPins).all();
-  for (const { jobId } of pins) if (!isJob(jobId)) write(ctx.db, (tx) => unpin(tx, jobId));
+  for (const { jobId } of pins) if (isId(jobId, kind) && !isLive(jobId)) write(ctx.db, (tx) => unpin(tx, jobId));
 }

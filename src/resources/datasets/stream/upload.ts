@@ -6,6 +6,7 @@ import { rm } from "node:fs/promises";
 import { and, eq } from "drizzle-orm";
 import type { Ctx } from "../../../context.ts";
 import { type FilePart, readMultipart } from "../../../http/body/multipart.ts";
+import { formFieldCheck } from "../../../http/body/unknown_fields.ts";
 import { type Creation, creates } from "../../../http/idempotency.ts";
 import { warn } from "../../../http/warnings.ts";
 import { AppError } from "../../../lib/errors.ts";
@@ -31,6 +32,7 @@ export async function upload(ctx: Ctx, call: Call) {
   const temp = tempPath(folderOf(ctx));
   try {
     const fields = await readMultipart(call.request, {
+      onField: formFieldCheck(call.request, UploadFields),
       maxFileBytes: ctx.config.datasets.max_upload_bytes,
       silenceMs: ctx.config.http.idle_timeout_seconds * 1000,
       async onFile(part, before) {

@@ -12,7 +12,7 @@ import { encodeSse, SSE_HEADERS, sseData } from "../../../lib/net/sse.ts";
 import { loadOf, take } from "../fleet/fleet.ts";
 import * as moves from "../fleet/moves.ts";
 import type { DeploymentRow } from "../table.ts";
-import { messageOf } from "./error_message.ts";
+import { codeOf, messageOf } from "./error_message.ts";
 import { Flight, type InferenceCall } from "./flight.ts";
 import type { Outcome } from "./records.ts";
 import { chunksOf, relay } from "./relay.ts";
@@ -39,9 +39,11 @@ export async function answer(ctx: Ctx, row: DeploymentRow, request: Request, cal
     const answered = await send(flight);
     if ("body" in answered) return stream(flight, chunksOf(answered.body));
     const { status, text, retryAfter } = answered;
-    flight.finish({ status, error: status < 400 ? null : messageOf(text) });
+    flight.keep(text);
+    flight.finish(status < 400 ? { status, error: null } : failureOf(status, text));
     const headers = {
       "content-type": "application/json",
+      "x-trace-id": flight.traceId,
       ...(retryAfter === null ? {} : { "retry-after": retryAfter }),
     };
     return new Response(text, { status, headers });
@@ -54,13 +56,13 @@ export async function answer(ctx: Ctx, row: DeploymentRow, request: Request, cal
 
 function stream(flight: Flight, source: AsyncIterator<Uint8Array>): Response {
   const body = relay(source, {
-    onChunk: () => flight.prove(),
+    onChunk: (chunk) => flight.receive(chunk),
     onLeave: () => flight.abort(new ClientLeft()),
     onEnd: (error) =>
       flight.finish(error === undefined ? { status: 200, error: null } : outcomeOf(causeOf(flight, error))),
     explain: (error) => explain(causeOf(flight, error)),
   });
-  return new Response(body, { headers: SSE_HEADERS });
+  return new Response(body, { headers: { ...SSE_HEADERS, "x-trace-id": flight.traceId } });
 }
 
 const encoder = new TextEncoder();
@@ -81,7 +83,7 @@ async function* wakeAndRelay(flight: Flight, held: Promise<true>): AsyncGenerato
   const answered = await send(flight);
   if ("body" in answered) return yield* { [Symbol.asyncIterator]: () => chunksOf(answered.body) };
   yield encoder.encode(sseData(answered.text));
-  flight.finish({ status: answered.status, error: messageOf(answered.text) });
+  flight.finish(failureOf(answered.status, answered.text));
 }
 
 /** An aborted fetch fails with its own error or with our reason. An aborted signal has the real cause. */
@@ -92,8 +94,14 @@ export function explain(error: unknown): AppError {
   return new AppError("worker_failed", "The replica that answered this request was lost: try again", { cause: error });
 }
 
+/** The error of a worker, as the client reads it. */
+export function failureOf(status: number, text: string): Outcome {
+  const code = codeOf(text);
+  return { status, error: messageOf(text), code: typeof code === "string" ? code : null };
+}
+
 export function outcomeOf(error: unknown): Outcome {
-  if (error instanceof ClientLeft) return { status: CLIENT_LEFT_STATUS, error: error.message };
-  const { status, message } = explain(error);
-  return { status, error: message };
+  if (error instanceof ClientLeft) return { status: CLIENT_LEFT_STATUS, error: error.message, code: "client_left" };
+  const { status, message, code } = explain(error);
+  return { status, error: message, code };
 }

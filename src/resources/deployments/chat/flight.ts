@@ -1,10 +1,13 @@
 /** One inference request from its arrival to its record. It owns its replica, and each of its transitions exists once. */
 import type { Ctx } from "../../../context.ts";
 import { newId } from "../../../lib/ids.ts";
+import * as traces from "../../traces/service.ts";
 import { admitBackground } from "../fleet/background.ts";
 import { type Live, liveOf, type Replica, type Usage } from "../fleet/fleet.ts";
 import type { DeploymentRow } from "../table.ts";
+import { CapturedOutput } from "./captured_output.ts";
 import { type Outcome, saveRequest } from "./records.ts";
+import { type Timeline, toTrace } from "./trace.ts";
 
 /**
  * `keyId`: the key that pays if the request wakes the deployment. `background`: the request lets live ones go first, so
@@ -15,16 +18,24 @@ export type InferenceCall = {
   body: { model: string; stream?: boolean | undefined };
   keyId: string | null;
   background?: boolean;
+  /** The header x-conversation-id. */
+  conversationId?: string | null;
+  /** The agent whose configuration the request uses. */
+  agentId?: string | null;
 };
 
 const USAGE_MS = 5_000;
 
 export class Flight {
   readonly id: string;
+  /** Answers carry it, so that a client can score its request. */
+  readonly traceId: string;
   readonly live: Live;
   readonly #createdAt: number;
   readonly #startedAt = performance.now();
   readonly #aborting = new AbortController();
+  readonly #timeline: Timeline = {};
+  readonly #output: CapturedOutput | undefined;
   #replica: Replica | undefined;
   #usage: Promise<Usage | undefined> = Promise.resolve(undefined);
   #isOver = false;
@@ -38,6 +49,8 @@ export class Flight {
   ) {
     this.#createdAt = ctx.clock.now();
     this.id = newId("req", this.#createdAt);
+    this.traceId = newId("trc", this.#createdAt);
+    if (row.capture === "full" && call.path !== "/embeddings") this.#output = new CapturedOutput();
     this.live = liveOf(ctx, row.id);
     this.live.usedAt = this.#createdAt;
     this.live.flights.add(this);
@@ -64,6 +77,29 @@ export class Flight {
   attach(replica: Replica) {
     if (this.#isOver) return replica.release();
     this.#replica = replica;
+    this.#timeline.attachedMs = this.#elapsed();
+  }
+
+  #elapsed(): number {
+    return performance.now() - this.#startedAt;
+  }
+
+  /** No replica was ready when the request came. */
+  waitsFor(what: "queue" | "wake") {
+    this.#timeline.waitsFor ??= what;
+  }
+
+  /** A part of a streamed answer passes. */
+  receive(chunk: Uint8Array) {
+    this.prove();
+    if (this.#timeline.sentMs === undefined) return; // the stage of a wake, not yet the answer
+    this.#timeline.firstMs ??= this.#elapsed();
+    this.#output?.add(chunk);
+  }
+
+  /** A whole answer passes. */
+  keep(text: string) {
+    this.#output?.set(text);
   }
 
   /** Gives back a replica that was lost before it answered. The next one reports the usage of this request. */
@@ -84,6 +120,7 @@ export class Flight {
     const replica = this.#replica;
     if (!replica) throw new Error("a request without a replica");
     const { host, adapter } = replica;
+    this.#timeline.sentMs = this.#elapsed();
     this.#usage = new Promise((resolve) => host.pendingUsage.set(this.id, resolve));
     const headers = { "content-type": "application/json", "x-verk-request": this.id, "x-verk-checked": "1" };
     return await fetch(`http://worker${this.call.path}`, {
@@ -119,6 +156,13 @@ export class Flight {
     const { id, ctx, row } = this;
     const tokens = { prompt: used?.prompt_tokens ?? 0, completion: used?.completion_tokens ?? 0 };
     saveRequest(ctx, row, { id, createdAt: this.#createdAt, latencyMs, ...outcome, ...tokens });
+    traces.record(
+      ctx,
+      toTrace({
+        ...{ id: this.traceId, row, call: this.call, startedAt: this.#createdAt, durationMs: latencyMs, outcome, used },
+        ...{ timeline: this.#timeline, output: this.#output, adapter: this.#replica?.adapter?.name ?? null },
+      }),
+    );
   }
 
   /** An aborted request may never have reached the worker. Then its usage never comes. */

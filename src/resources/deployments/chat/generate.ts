@@ -12,7 +12,7 @@ import { ClientLeft } from "../../../lib/net/client_left.ts";
 import { takeTurn } from "../fleet/background.ts";
 import { liveOf, take } from "../fleet/fleet.ts";
 import { mustGet } from "../service.ts";
-import { causeOf, explain, outcomeOf } from "./answer.ts";
+import { causeOf, explain, failureOf, outcomeOf } from "./answer.ts";
 import { codeOf, messageOf } from "./error_message.ts";
 import { Flight, type InferenceCall } from "./flight.ts";
 import { send } from "./send.ts";
@@ -35,6 +35,8 @@ export type GenerateRequest = Internal & { messages: z.input<typeof ChatMessage>
 export type Generation = {
   /** The record of the request: GET /v1/deployments/{id}/requests. */
   requestId: string;
+  /** GET /v1/traces/{id}. */
+  traceId: string;
   text: string;
   message: ChatCompletion["choices"][number]["message"];
   finishReason: FinishReason;
@@ -47,12 +49,13 @@ export type Generation = {
 /** One chat completion. Throws the error that a client would read, or the reason of `signal`. */
 export async function generate(ctx: Ctx, { messages, params = {}, ...request }: GenerateRequest): Promise<Generation> {
   const read = (model: string) => ChatCompletionRequest.parse({ ...params, messages, model });
-  const { id, latencyMs, text } = await infer(ctx, request, { path: "/chat/completions", read });
+  const { id, traceId, latencyMs, text } = await infer(ctx, request, { path: "/chat/completions", read });
   const { choices, usage } = JSON.parse(text) as ChatCompletion;
   const [choice] = choices;
   if (!choice) throw new AppError("worker_failed", "The deployment answered without a completion: try again");
   return {
     requestId: id,
+    traceId,
     text: choice.message.content ?? "",
     message: choice.message,
     finishReason: choice.finish_reason,
@@ -92,9 +95,10 @@ async function infer(ctx: Ctx, request: Internal, { path, read }: Call) {
     const answered = await send(flight);
     if ("body" in answered) throw new Error("a request without `stream` was answered with a stream");
     const { status, text } = answered;
-    flight.finish({ status, error: status < 400 ? null : messageOf(text) });
+    flight.keep(text);
+    flight.finish(status < 400 ? { status, error: null } : failureOf(status, text));
     if (status >= 400) throw refusal(text);
-    return { id: flight.id, latencyMs: performance.now() - startedAt, text };
+    return { id: flight.id, traceId: flight.traceId, latencyMs: performance.now() - startedAt, text };
   } catch (error) {
     const cause = causeOf(flight, error);
     flight.finish(outcomeOf(cause));

@@ -34,7 +34,8 @@ const durations = histogram(
   [0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300],
 );
 
-export type Outcome = { status: number; error: string | null };
+/** `code`: of the error that the client reads. */
+export type Outcome = { status: number; error: string | null; code?: string | null };
 
 /** `prompt`, `completion`: tokens. */
 type Request = Outcome & { id: string; createdAt: number; latencyMs: number; prompt: number; completion: number };

@@ -18,7 +18,7 @@ export function chunksOf(body: ReadableStream<Uint8Array>): AsyncIterator<Uint8A
 }
 
 type Hooks = {
-  onChunk: () => void;
+  onChunk: (chunk: Uint8Array) => void;
   /** The client closed its connection. `onEnd` follows. */
   onLeave: () => void;
   /** Undefined: the whole answer was sent. */
@@ -36,7 +36,7 @@ export function relay(source: AsyncIterator<Uint8Array>, hooks: Hooks): Readable
         const next = await source.next();
         if (left) return;
         if (!next.done) {
-          hooks.onChunk();
+          hooks.onChunk(next.value);
           return controller.enqueue(next.value);
         }
         hooks.onEnd(undefined);

@@ -32,6 +32,7 @@ export function waitFor(flight: Flight): Promise<true> {
     return true as const;
   });
   held.catch(() => {}); // its reader, if there is one, gets the error
+  flight.waitsFor(fresh.parked || fresh.waking ? "wake" : "queue");
   heldRequests.add(ctx.db, workspaceId, []);
   if (!fresh.parked || !moves.wake(ctx, row.id, call.keyId)) return held;
   wakes.add(ctx.db, workspaceId, []);

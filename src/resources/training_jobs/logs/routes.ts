@@ -84,6 +84,12 @@ async function full(ctx: Ctx, request: Request, job: JobRow, stream: Stream): Pr
       `Training job ${job.id} is ${job.status}; the whole log exists when the job has ended. Follow the log at GET /v1/training_jobs/{id}/logs`,
       { param: "id" },
     );
+  if (job.detailsRemovedAt !== null)
+    throw new AppError(
+      "resource_not_found",
+      `The log of training job ${job.id} was removed, because the job ended long ago (training.detail_retention_days)`,
+      { param: "id" },
+    );
   const stored = await storedLog(ctx, job);
   const file = { name: `${job.id}.log`, contentType: "text/plain; charset=utf-8" };
   const { logKey: key } = stored;
@@ -99,7 +105,7 @@ async function full(ctx: Ctx, request: Request, job: JobRow, stream: Stream): Pr
     open: async (range) => {
       const opened = await ctx.storage.get(key, { ...range, offset: offset + range.offset });
       if (!opened || offset === 0) return opened;
-      const { path: _, ...part } = opened; // the path is of the whole object
+      const { file: _, ...part } = opened; // the file has the whole object
       return part;
     },
   });

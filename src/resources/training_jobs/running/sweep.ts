@@ -13,7 +13,7 @@ import { currentJob, isFinished } from "../state/rows.ts";
 import { trainingJobs } from "../table.ts";
 
 export async function sweep(ctx: Ctx, signal?: AbortSignal) {
-  snapshots.unpinLost(ctx, (id) => {
+  snapshots.unpinLost(ctx, "job", (id) => {
     const row = currentJob(ctx.db, id);
     return ctx.state.trainingJobs.isAdmitting(id) || (row !== undefined && !isFinished(row));
   });

@@ -51,6 +51,7 @@ export function deleteJob(ctx: Ctx, tx: Tx, row: JobRow) {
   emit(tx, "job.deleted", { workspaceId: row.workspaceId, now }, report(row));
   afterCommit(tx, () => {
     ctx.wake("training_jobs.sweep");
+    ctx.wake("traces.prune"); // the rollouts of the job
     ctx.wake("volumes.sweep");
   });
 }

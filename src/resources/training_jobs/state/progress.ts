@@ -7,6 +7,7 @@ import type { Ctx } from "../../../context.ts";
 import { afterCommit, write } from "../../../platform/db/db.ts";
 import type { FromTrainer } from "../../../workers/protocol_trainer.ts";
 import { lacksRoom } from "../../storage_usage/service.ts";
+import { storeRollouts } from "../../traces/rollouts.ts";
 import { trainingJobs } from "../table.ts";
 import { activeNow } from "./account.ts";
 import { addCheckpoint, prune, removeFiles } from "./checkpoint_files.ts";
@@ -24,6 +25,8 @@ export function recordStep(ctx: Ctx, id: string, report: StepReport) {
     const job = unfinishedJob(tx, id);
     if (!job) return;
     writeStep(tx, job, { ...report, time: now });
+    const { step, samples } = report;
+    storeRollouts(ctx, tx, { workspaceId: job.workspaceId, jobId: id, step, model: job.baseModel, samples });
     const etaMs = report.eta_ms === null ? null : Math.round(report.eta_ms);
     tx.update(trainingJobs)
       .set({ step: report.step, latestMetrics: report.values, etaMs, updatedAt: now, ...activeNow(ctx, job) })

@@ -64,4 +64,5 @@ export const blankJob = () => ({
   logStdoutBytes: null,
   startedAt: null,
   completedAt: null,
+  detailsRemovedAt: null,
 });

@@ -17,14 +17,19 @@ function presentWith(ctx: Ctx, row: JobRow, withSource: boolean): TrainingJob {
   return present(row, { now: runTime(ctx, row.id), withSource, queuePosition, queueReason, load });
 }
 
-type ListQuery = PageQuery & { status?: JobRow["status"] | undefined; method?: JobRow["method"] | undefined };
+type ListQuery = PageQuery & {
+  status?: JobRow["status"] | undefined;
+  method?: JobRow["method"] | undefined;
+  dataset_id?: string | undefined;
+};
 
 export function listJobs(ctx: Ctx, workspaceId: string, query: ListQuery) {
-  const { status, method } = query;
+  const { status, method, dataset_id: datasetId } = query;
   const within = and(
     eq(trainingJobs.workspaceId, workspaceId),
     status === undefined ? undefined : eq(trainingJobs.status, status),
     method === undefined ? undefined : eq(trainingJobs.method, method),
+    datasetId === undefined ? undefined : eq(trainingJobs.datasetId, datasetId),
   );
   return page(ctx.db, trainingJobs, within, query, (row) => presentWith(ctx, row, false));
 }

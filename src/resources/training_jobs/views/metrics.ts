@@ -10,7 +10,7 @@ const BATCH = 1_000; // rows read at once; other requests run in between
 
 type Points = Omit<JobMetrics, "object" | "job_id">;
 
-export async function read(ctx: Ctx, job: JobRow, query: MetricsQuery): Promise<Points> {
+export async function read(ctx: Ctx, job: JobRow, query: Omit<MetricsQuery, "format">): Promise<Points> {
   const keys = query.keys === undefined ? undefined : new Set(query.keys.split(",").map((key) => key.trim()));
   const points: MetricPoint[] = [];
   const present = new Set<string>();

@@ -16,6 +16,7 @@ import {
 export const ListQuery = PageQuery.extend({
   status: z.enum(STATUSES).optional(),
   method: z.enum(JOB_METHODS).optional(),
+  dataset_id: z.string().optional().describe("Only jobs that train on this dataset"),
 });
 
 export const JobEvent = later(() =>

@@ -1,0 +1,104 @@
+import { UsageError } from "../../../lib/errors.ts";
+import type { Experiment } from "../../../resources/experiments/schema.ts";
+import { command, EXIT, FULL_FLAG, type Group, JSON_FLAG, SERVER_FLAGS } from "../../args.ts";
+import type { Client } from "../../client.ts";
+import { connect } from "../../connect.ts";
+import { show as showResults } from "../../eval/show.ts";
+import { listAll, wholeId } from "../../lists.ts";
+import { note, printJson, printTable } from "../../output.ts";
+
+const FLAGS = { ...SERVER_FLAGS, json: JSON_FLAG } as const;
+const PATH = "/v1/experiments";
+
+const all = (client: Client) => listAll<Experiment>(client, PATH, ({ id }) => id);
+
+/** By id, the beginning of one, or the name. Of several with the same name it takes the newest. */
+async function mustFind(client: Client, target: string): Promise<Experiment> {
+  if (target.startsWith("exp_")) {
+    const id = await wholeId(target, () => all(client));
+    return (await client.call<Experiment>("GET", `${PATH}/${encodeURIComponent(id)}`)).body;
+  }
+  const found = (await all(client)).find(({ name }) => name === target);
+  if (found) return found;
+  throw new UsageError(
+    `There is no experiment ${JSON.stringify(target)}. \`verk experiments list\` shows them; \`verk eval\` creates one.`,
+    EXIT.failed,
+  );
+}
+
+const list = command({
+  summary: "List the experiments, newest first",
+  flags: { ...FLAGS, full: FULL_FLAG },
+  examples: ["verk experiments list"],
+  async run({ json, full, ...where }) {
+    const { client } = await connect(where);
+    const found = await all(client);
+    if (json) printJson({ object: "list", data: found, has_more: false });
+    else {
+      const rows = found.map(({ id, name, status, progress, created_at: at }) => [
+        ...[id, name, status],
+        ...[`${progress.done} of ${progress.total}`, String(progress.failed), at],
+      ]);
+      const empty = "No experiments. Create one with `verk eval MODEL… --dataset FILE --evaluator FILE`.";
+      printTable(["ID", "NAME", "STATUS", "ITEMS", "ERRORS", "CREATED"], rows, empty, { full });
+    }
+    return EXIT.ok;
+  },
+});
+
+const show = command({
+  summary: "Show the results of an experiment, also while it runs",
+  takes: ["experiment"],
+  flags: {
+    ...FLAGS,
+    regressions: { type: "boolean", doc: "List every row on which a target is worse than the baseline" },
+  },
+  examples: ["verk experiments show exp_01k9 --regressions"],
+  exits: { 1: "failed: there is no such experiment" },
+  async run({ json, regressions, ...where }, target = "") {
+    const { client } = await connect(where);
+    const found = await mustFind(client, target);
+    const { done, total } = found.progress;
+    if (!json)
+      note(`${found.name} is ${found.status}: ${done} of ${total} items.${found.error ? ` ${found.error}` : ""}`);
+    await showResults(client, found, { json, regressions });
+    return EXIT.ok;
+  },
+});
+
+const cancel = command({
+  summary: "Cancel an experiment; finished items stay",
+  takes: ["experiment"],
+  flags: FLAGS,
+  examples: ["verk experiments cancel exp_01k9"],
+  exits: { 1: "failed: there is no such experiment, or it has ended" },
+  async run({ json, ...where }, target = "") {
+    const { client } = await connect(where);
+    const { id } = await mustFind(client, target);
+    const { body } = await client.call<Experiment>("POST", `${PATH}/${id}/cancel`);
+    if (json) printJson(body);
+    else note(`Experiment ${id} is ${body.status}.`);
+    return EXIT.ok;
+  },
+});
+
+const remove = command({
+  summary: "Delete an experiment that has ended, with its items",
+  takes: ["experiment"],
+  flags: FLAGS,
+  examples: ["verk experiments delete exp_01k9"],
+  exits: { 1: "failed: there is no such experiment, or it still runs" },
+  async run({ json, ...where }, target = "") {
+    const { client } = await connect(where);
+    const { id } = await mustFind(client, target);
+    const { body } = await client.call("DELETE", `${PATH}/${id}`);
+    if (json) printJson(body);
+    else note(`Experiment ${id} is deleted.`);
+    return EXIT.ok;
+  },
+});
+
+export const experiments: Group = {
+  summary: "Manage the experiments of a running server",
+  subcommands: { list, show, cancel, delete: remove },
+};

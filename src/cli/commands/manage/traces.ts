@@ -1,0 +1,168 @@
+import { UsageError } from "../../../lib/errors.ts";
+import { command, EXIT, type Group, JSON_FLAG, SERVER_FLAGS } from "../../args.ts";
+import { connect } from "../../connect.ts";
+import { mustFind } from "../../deployments.ts";
+import { INTERRUPTED, interruptible } from "../../interrupt.ts";
+import { columns, plain, print, printJson, printTable } from "../../output.ts";
+import { fileNamed, toFile, toOutput } from "../../transfer/sink.ts";
+
+type Summary = {
+  id: string;
+  source: string;
+  status: number;
+  error_code: string | null;
+  model: string | null;
+  deployment_id: string | null;
+  conversation_id: string | null;
+  duration_ms: number;
+  ttft_ms: number | null;
+  prompt_tokens: number;
+  completion_tokens: number;
+  capture: string;
+  started_at: string;
+};
+type Span = { name: string; start_ms: number; duration_ms: number };
+type Score = { name: string; value: number | boolean | string; source: string };
+type Trace = Summary & { spans: Span[]; scores: Score[]; input: unknown; output: unknown };
+
+/** Flags that choose traces, and the query parameters that they set. */
+const FILTERS = {
+  deployment: { type: "string", value: "NAME", doc: "Only this deployment, by name or id" },
+  status: { type: "string", value: "STATUS", doc: "Only this HTTP status, or ok, or error (400 and more)" },
+  slower: { type: "string", value: "MS", doc: "Only requests that took at least this many milliseconds" },
+  search: { type: "string", value: "TEXT", doc: 'Words of the captured content; "phrases" and prefix* work too' },
+  conversation: { type: "string", value: "ID", doc: "Only this conversation" },
+  score: { type: "string", value: "NAME", doc: "Only traces with this score" },
+  since: { type: "string", value: "TIME", doc: "Recorded at this time or later, such as 2026-09-21T00:00:00Z" },
+  until: { type: "string", value: "TIME", doc: "Recorded before this time" },
+} as const;
+const FIELDS = {
+  deployment_id: "--deployment",
+  min_duration_ms: "--slower",
+  q: "--search",
+  conversation_id: "--conversation",
+};
+
+type Filters = { [K in keyof typeof FILTERS]: string | undefined };
+
+async function queryOf(client: Parameters<typeof mustFind>[0], flags: Filters): Promise<URLSearchParams> {
+  const { deployment, slower, search, conversation, ...same } = flags;
+  const deploymentId = deployment === undefined ? undefined : (await mustFind(client, deployment)).id;
+  const pairs = {
+    ...same,
+    deployment_id: deploymentId,
+    min_duration_ms: slower,
+    q: search,
+    conversation_id: conversation,
+  };
+  return new URLSearchParams(
+    Object.entries(pairs).flatMap(([name, value]): [string, string][] => (value === undefined ? [] : [[name, value]])),
+  );
+}
+
+const list = command({
+  summary: "List the newest traces",
+  flags: {
+    ...SERVER_FLAGS,
+    json: JSON_FLAG,
+    ...FILTERS,
+    limit: { type: "string", value: "N", doc: "How many at most, 1 to 100 (default 20)" },
+  },
+  examples: ["verk traces list --deployment demo --status error", 'verk traces list --search "refund"'],
+  fields: FIELDS,
+  async run({ url, data, config, verbose, json, limit = "20", ...filters }) {
+    const { client } = await connect({ url, data, config });
+    const query = await queryOf(client, filters);
+    query.set("limit", limit);
+    const { body } = await client.call<{ data: Summary[] }>("GET", `/v1/traces?${query}`);
+    if (json) printJson(body);
+    else {
+      const rows = body.data.map((each) => [
+        each.id,
+        each.source,
+        String(each.status),
+        each.model ?? "",
+        milliseconds(each.duration_ms),
+        String(each.prompt_tokens),
+        String(each.completion_tokens),
+        each.started_at,
+      ]);
+      const header = ["ID", "SOURCE", "STATUS", "MODEL", "TIME", "PROMPT", "ANSWER", "STARTED"];
+      printTable(header, rows, "No traces. Every request to a deployment makes one.");
+    }
+    return EXIT.ok;
+  },
+});
+
+const milliseconds = (ms: number) => `${ms < 100 ? ms.toFixed(1) : Math.round(ms)} ms`;
+
+const show = command({
+  summary: "Show a trace with its stages, scores and content",
+  takes: ["trace"],
+  flags: { ...SERVER_FLAGS, json: JSON_FLAG },
+  examples: ["verk traces show trc_01m7h6jx000000000000000000"],
+  exits: { 1: "failed: there is no such trace" },
+  async run({ json, ...where }, id = "") {
+    if (id === "") throw new UsageError("traces show: name a trace. `verk traces list` shows their ids.");
+    const { client } = await connect(where);
+    const { body } = await client.call<Trace>("GET", `/v1/traces/${encodeURIComponent(id)}`);
+    if (json) printJson(body);
+    else for (const line of columns(factsOf(body))) print(plain(line));
+    return EXIT.ok;
+  },
+});
+
+function factsOf(trace: Trace): [string, string][] {
+  const facts: [string, string | null][] = [
+    ["id", trace.id],
+    ["source", trace.source],
+    ["status", trace.error_code === null ? String(trace.status) : `${trace.status} (${trace.error_code})`],
+    ["model", trace.model],
+    ["deployment", trace.deployment_id],
+    ["conversation", trace.conversation_id],
+    ["started", trace.started_at],
+    ["time", milliseconds(trace.duration_ms)],
+    ["first token", trace.ttft_ms === null ? null : milliseconds(trace.ttft_ms)],
+    ["tokens", `${trace.prompt_tokens} prompt, ${trace.completion_tokens} answer`],
+    ...trace.spans.map(({ name, start_ms, duration_ms }): [string, string] => [
+      `span ${name}`,
+      `${milliseconds(duration_ms)}, from ${milliseconds(start_ms)}`,
+    ]),
+    ...trace.scores.map(({ name, value, source }): [string, string] => [`score ${name}`, `${value} (${source})`]),
+    ["captured", trace.capture],
+    ["input", trace.input === null ? null : JSON.stringify(trace.input)],
+    ["output", trace.output === null ? null : JSON.stringify(trace.output)],
+  ];
+  return facts.flatMap(([name, value]): [string, string][] => (value === null ? [] : [[name, value]]));
+}
+
+const exportTraces = command({
+  summary: "Write traces as JSON lines to standard output or a file, oldest first",
+  flags: {
+    ...SERVER_FLAGS,
+    ...FILTERS,
+    output: {
+      type: "string",
+      value: "FILE",
+      short: "o",
+      doc: "File to write; it is replaced only when the download is complete",
+    },
+  },
+  examples: ["verk traces export --deployment demo -o traces.jsonl", "verk traces export --since 2026-09-21T00:00:00Z"],
+  fields: FIELDS,
+  exits: { [INTERRUPTED]: "interrupted: FILE is unchanged" },
+  async run({ url, data, config, verbose, output = "-", ...filters }) {
+    const write = output === "-" ? toOutput : toFile(fileNamed("--output", output));
+    const { client } = await connect({ url, data, config });
+    const query = await queryOf(client, filters);
+    return await interruptible(async (signal) => {
+      await write(client.download(`/v1/traces/export?${query}`, signal), undefined);
+      return EXIT.ok;
+    });
+  },
+});
+
+export const traces: Group = {
+  summary: "Read the traces of requests",
+  subcommands: { list, show, export: exportTraces },
+};

@@ -1,0 +1,39 @@
+import type { Ctx } from "../../context.ts";
+import { keepOpen } from "../../http/connection.ts";
+import { flush } from "./flush.ts";
+import { type Position, positions, rowsAt } from "./query.ts";
+import type { TraceFilter } from "./schema.ts";
+import { mustNameScore, withScores } from "./service.ts";
+
+const BATCH = 500;
+const ROWS = 10; // in memory at a time: one may have megabytes of content
+const HEADERS = {
+  "content-type": "application/x-ndjson; charset=utf-8",
+  "content-disposition": 'attachment; filename="traces.jsonl"',
+};
+
+/** Streams the traces as JSON lines, oldest first, in constant memory. A slow client slows the stream down. */
+export function exported(ctx: Ctx, request: Request, workspaceId: string, filter: TraceFilter): Response {
+  mustNameScore(filter);
+  flush(ctx);
+  keepOpen(ctx, request);
+  const encoder = new TextEncoder();
+  let batch: Position[] = [];
+  let after: Position | undefined;
+  let isLast = false;
+  const body = new ReadableStream<Uint8Array>({
+    async pull(controller) {
+      await new Promise(setImmediate); // requests get their turn in between
+      if (ctx.closing.aborted) return controller.error(ctx.closing.reason);
+      if (batch.length === 0 && !isLast) {
+        batch = positions(ctx.db, workspaceId, filter, { order: "oldest", after, limit: BATCH });
+        after = batch.at(-1);
+        isLast = batch.length < BATCH;
+      }
+      const lines = withScores(ctx, rowsAt(ctx.db, batch.splice(0, ROWS))).map((trace) => `${JSON.stringify(trace)}\n`);
+      controller.enqueue(encoder.encode(lines.join(""))); // an empty chunk too: without one there is no further pull
+      if (batch.length === 0 && isLast) controller.close();
+    },
+  });
+  return new Response(request.method === "HEAD" ? null : body, { headers: HEADERS });
+}

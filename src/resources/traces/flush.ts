@@ -1,0 +1,68 @@
+/**
+ * Stores buffered traces. A request only adds to the buffer; the rest happens here, at most 50 ms later. A kill loses
+ * what is in the buffer. A trace is in one commit with its text, so half a trace is never stored.
+ */
+import type { Ctx } from "../../context.ts";
+import { isClosed, write } from "../../platform/db/db.ts";
+import { counter } from "../../platform/metrics.ts";
+import type { NewTrace } from "./new_trace.ts";
+import { insertTrace, type NewRow, toRow } from "./store.ts";
+
+export const FLUSH_MS = 50;
+const MAX_ROWS = 500; // of one commit
+const TURN_MS = 5; // then requests get their turn
+
+export const dropped = counter("verk_traces_dropped_total", "Traces that were not stored", []);
+
+export function scheduleFlush(ctx: Ctx) {
+  const state = ctx.state.traces;
+  if (state.scheduled) return;
+  state.scheduled = true;
+  setTimeout(() => void flushSoon(ctx), FLUSH_MS).unref();
+}
+
+async function flushSoon(ctx: Ctx) {
+  const { traces } = ctx.state;
+  while (traces.buffer.length > 0 && !isClosed(ctx.db)) {
+    flushSome(ctx, performance.now() + TURN_MS);
+    await new Promise(setImmediate);
+  }
+  traces.scheduled = false;
+}
+
+/** Stores everything now: before traces are read, and at the end of the server. */
+export function flush(ctx: Ctx) {
+  while (ctx.state.traces.buffer.length > 0 && !isClosed(ctx.db)) flushSome(ctx, Number.POSITIVE_INFINITY);
+}
+
+function flushSome(ctx: Ctx, until: number) {
+  const state = ctx.state.traces;
+  const rows: NewRow[] = [];
+  let taken = 0;
+  for (const { trace, createdAt } of state.buffer) {
+    if (taken === MAX_ROWS || (taken > 0 && performance.now() > until)) break;
+    taken++;
+    state.bufferedBytes -= trace.bytes ?? 0;
+    const row = safeRow(ctx, trace, createdAt);
+    if (row) rows.push(row);
+  }
+  state.buffer.splice(0, taken);
+  try {
+    write(ctx.db, (tx) => {
+      for (const row of rows) insertTrace(tx, row);
+    });
+  } catch (error) {
+    for (const { workspaceId } of rows) dropped.add(ctx.db, workspaceId, []);
+    ctx.log.error("traces were not stored", { traces: rows.length, error });
+  }
+}
+
+function safeRow(ctx: Ctx, trace: NewTrace, createdAt: number): NewRow | undefined {
+  try {
+    return toRow(ctx, trace, createdAt);
+  } catch (error) {
+    dropped.add(ctx.db, trace.workspaceId, []);
+    ctx.log.error("a trace was not stored", { trace: trace.id, error });
+    return undefined;
+  }
+}

@@ -1,0 +1,14 @@
+import type { NewTrace } from "./new_trace.ts";
+import type { Redactor } from "./redaction/redact.ts";
+
+/** Traces that are not stored yet, and what their redaction needs. */
+export class TracesState {
+  readonly buffer: { trace: NewTrace; createdAt: number }[] = [];
+  bufferedBytes = 0;
+  /** A flush is due. */
+  scheduled = false;
+  /** The patterns of a deployment → its redactor. */
+  readonly redactors = new Map<string, Redactor>();
+  /** Workspace → the values of its secrets; `sealed` says which ones they are. */
+  readonly secrets = new Map<string, { sealed: string; forms: readonly string[] }>();
+}
