@@ -1,7 +1,11 @@
 /** Datasets and rewards, as a user sees them. */
 import { describe, expect, test } from "bun:test";
+import { LORA, REWARD, SEED, splitRows } from "../../src/lib/training/sums.ts";
+import { until } from "../harness.ts";
 import { CHROMIUM, type Dashboard, SIZES, startDashboard } from "./kit.ts";
 
+/** One small step: enough to keep samples. */
+const SMALL = { num_generations: 4, per_device_train_batch_size: 8, max_steps: 1, max_completion_length: 8 };
 const XSS = '<img src=x onerror="window.hacked=1"><b>x</b>';
 
 /** Drops a file on the first place that takes files, as a user does. */
@@ -13,12 +17,12 @@ const drop = (page: Dashboard, name: string, text: string) =>
     for (const type of ["dragover", "drop"]) at.dispatchEvent(new DragEvent(type, { bubbles: true, dataTransfer: data }));
   })()`);
 
-async function clean(page: Dashboard) {
+async function clean(page: Dashboard, expected = /^$/) {
   expect(await page.run<unknown>("window.hacked ?? null")).toBeNull();
   expect(await page.axe()).toEqual([]);
   for (const size of [SIZES.phone, SIZES.tablet, SIZES.desktop]) {
     await page.resize(size);
-    expect(await page.faults()).toEqual([]);
+    expect(await page.faults({ expected })).toEqual([]);
   }
 }
 
@@ -44,7 +48,7 @@ describe.skipIf(CHROMIUM === null)("datasets and rewards", () => {
 
     await server.call("POST", `/v1/datasets/${id}/snapshots`, {});
     const changes = [
-      { _op: "supersede", _row_id: 2, prompt: "second pear" },
+      { _op: "supersede", _row_id: 2, prompt: "second pear", answer: "1" },
       { _op: "tombstone", _row_id: 3 },
     ];
     await server.call("POST", `/v1/datasets/${id}/rows`, { rows: [...changes, { prompt: "fourth" }] });
@@ -60,11 +64,38 @@ describe.skipIf(CHROMIUM === null)("datasets and rewards", () => {
     await close();
   }, 60_000);
 
-  test("code is marked where it is wrong, and an evaluator runs on rows", async () => {
-    const { page, close } = await startDashboard();
+  test("edited code changes the histogram and is marked where it is wrong; an evaluator runs on rows", async () => {
+    const { server, page, close } = await startDashboard();
     await page.at("/rewards/new");
     await page.waitForText("No run to score");
-    await clean(page);
+    const rows = splitRows().train.slice(0, 40);
+    const dataset = await server.call("POST", "/v1/datasets", { name: "sums", format: "prompt" });
+    await server.call("POST", `/v1/datasets/${dataset.body.id}/rows`, { rows });
+    const job = await server.call("POST", "/v1/training_jobs", {
+      ...{ base_model: "verk-tiny", method: "grpo", output_name: "short-run", dataset: dataset.body.id, lora: LORA },
+      ...{ reward_source: REWARD, seed: SEED, hyperparameters: SMALL },
+    });
+    expect(job.status).toBe(201);
+    await until("the run", async () => {
+      const { body } = await server.call("GET", `/v1/training_jobs/${job.body.id}`);
+      if (body.status === "failed") throw new Error(body.error.message);
+      return body.status === "completed";
+    });
+    await page.at("/rewards/new");
+    const counts = () => page.run<string>(`document.querySelector(".rewards-histogram .hidden")?.innerText ?? ""`);
+    const first = await page.waitFor("a histogram", counts);
+    const replace = async (code: string) => {
+      await page.run(
+        `(() => { const area = document.querySelector(".rewards-layers textarea"); area.focus(); area.select(); })()`,
+      );
+      await page.type(code);
+    };
+    await replace("def reward(prompt, completion, **row):\n    return 7.5\n");
+    await page.waitFor("another histogram", async () => (await counts()) !== first);
+    await page.waitForText("7.5");
+    await replace("def reward(prompt, completion, **row):\n    return (\n");
+    await page.waitForText("Line 2");
+    await clean(page, /422/);
     await page.at("/rewards/evaluators/new");
     await page.click("textbox", "Name");
     await page.type("right");
@@ -72,7 +103,7 @@ describe.skipIf(CHROMIUM === null)("datasets and rewards", () => {
     await page.click("button", "Run");
     await page.waitForText("Passed");
     await page.waitForText("Failed");
-    await clean(page);
+    await clean(page, /422/);
     await close();
   }, 60_000);
 });

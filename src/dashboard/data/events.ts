@@ -57,8 +57,8 @@ export const stopFeed = () => stop?.();
  * every connection that a browser has for one host.
  */
 addEventListener("pagehide", () => stop?.());
-addEventListener("pageshow", ({ persisted }) => {
-  if (persisted && session.value.is === "in") startFeed();
+addEventListener("pageshow", (event) => {
+  if ("persisted" in event && event.persisted && session.value.is === "in") startFeed();
 });
 
 function reloadAll() {

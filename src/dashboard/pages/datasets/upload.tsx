@@ -7,7 +7,7 @@ import { reload } from "../../data/resource.ts";
 import { Button } from "../../kit/button.tsx";
 import { Dialog } from "../../kit/dialog.tsx";
 import { TextField } from "../../kit/field.tsx";
-import { ErrorBox, Skeleton } from "../../kit/page.tsx";
+import { ErrorBox } from "../../kit/page.tsx";
 import { navigate } from "../../shell/router.ts";
 import { toast } from "../../shell/toasts.tsx";
 import { Turns } from "./row_view.tsx";
@@ -49,11 +49,12 @@ export function Upload({ file, onClose }: { file: File; onClose: () => void }) {
       setError(cause instanceof ApiError ? cause : new ApiError(0, null, messageOf(cause)));
     }
   };
+  if (!preview) return null; // a dialog that grows would move under the pointer
   return (
     <Dialog title="Upload a dataset" onClose={onClose} wide>
       <div class="stack">
         <TextField label="Name" value={name} onInput={setName} hint={`${file.name}, ${bytes(file.size)}`} />
-        {preview ? <PreviewRows preview={preview} /> : <Skeleton rows={4} />}
+        <PreviewRows preview={preview} />
         {error && <ErrorBox error={error} />}
       </div>
       <footer>
