@@ -37,7 +37,6 @@ export function Changes({ dataset, snapshots }: { dataset: Dataset; snapshots: r
     );
   return (
     <div class="grid">
-      {snapshots.length > 1 && dataset.num_rows !== null && <Compare dataset={dataset} snapshots={snapshots} />}
       <Card title="Snapshots" side={button}>
         <Table
           label="Snapshots"
@@ -54,6 +53,7 @@ export function Changes({ dataset, snapshots }: { dataset: Dataset; snapshots: r
           ]}
         />
       </Card>
+      {snapshots.length > 1 && dataset.num_rows !== null && <Compare dataset={dataset} snapshots={snapshots} />}
     </div>
   );
 }

@@ -25,8 +25,8 @@ export function Effect({ outcome, job, code }: { outcome: Outcome; job: Training
   return (
     <>
       <div class="grid rewards-stats">
-        <Stat label="Mean of the run" value={number(oldMean)} />
-        <Stat label="Mean with this code" value={number(newMean)} change={changeOf(oldMean, newMean)} />
+        <Stat label="Run's mean" value={number(oldMean)} />
+        <Stat label="This code's mean" value={number(newMean)} change={changeOf(oldMean, newMean)} />
         <Stat
           label="Equal groups"
           value={percent(sameShare(scored, "now"))}
@@ -58,7 +58,7 @@ export function Effect({ outcome, job, code }: { outcome: Outcome; job: Training
 }
 
 const changeOf = (old: number | null, now: number | null) =>
-  old === null || now === null ? undefined : `${now >= old ? "+" : ""}${number(now - old)}`;
+  old === null || now === null || old === now ? undefined : `${now >= old ? "+" : ""}${number(now - old)}`;
 
 const FlipRow = ({ sample, text, up }: { sample: Scored; text: string; up: boolean }) => (
   <div class="rewards-flip">

@@ -20,7 +20,9 @@ import { type Outcome, placeIn, samplesAt, score } from "./scoring.ts";
 
 const START = `def reward(prompt, completion, answer=None, **row):
     """1 if the completion contains the answer."""
-    return 1.0 if answer is not None and str(answer) in completion else 0.0
+    if answer is None:
+        return 0.0
+    return float(str(answer) in completion)
 `;
 const PAUSE_MS = 600;
 

@@ -80,7 +80,7 @@ function Figures({ sum, burn }: { sum: CostSummary; burn: BurnRate | undefined }
       <Stat label="Spent" value={money(sum.total_cost_usd + sum.deployment_cost_usd)} />
       <Stat label="By the price list" value={money(sum.shadow_cost_usd)} />
       <Stat label="Device hours" value={number(sum.total_gpu_hours + sum.deployment_gpu_hours)} />
-      <Stat label="Energy" value={sum.energy_wh === 0 ? "not measured" : `${number(sum.energy_wh)} Wh`} />
+      <Stat label="Energy" value={sum.energy_wh === 0 ? NONE : `${number(sum.energy_wh)} Wh`} />
       <Stat label="Runs" value={count(sum.job_count)} />
     </div>
   );
