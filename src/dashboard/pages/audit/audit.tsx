@@ -113,14 +113,14 @@ const Call = ({ entry: { method, route, resource_ids } }: { entry: AuditEntry })
   </span>
 );
 
-async function readAll(path: string, tell: (read: number) => void): Promise<AuditEntry[]> {
+async function readAll(path: string, report: (read: number) => void): Promise<AuditEntry[]> {
   const entries: AuditEntry[] = [];
   for (let page = 0, more = true; more && page < MOST_PAGES; page++) {
     const last = entries.at(-1);
     const next = await api<ListPage<AuditEntry>>(last ? `${path}&after=${last.id}` : path);
     entries.push(...next.data);
     more = next.has_more;
-    tell(entries.length);
+    report(entries.length);
   }
   return entries;
 }

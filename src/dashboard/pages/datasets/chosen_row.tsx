@@ -55,11 +55,11 @@ function Samples({ dataset, prompt }: { dataset: Dataset; prompt: unknown }) {
   const runs = usesOf(jobs.data?.data ?? [], dataset.id);
   const find = async () => {
     let [found, read]: [readonly SampleOfRun[], number] = [[], 0];
-    const tell = (...news: [readonly SampleOfRun[], number]) => {
+    const report = (...news: [readonly SampleOfRun[], number]) => {
       [found, read] = news;
       setState({ found, read, done: false });
     };
-    const error = await samplesOf(runs, prompt, { signal: stop.signal, tell }).then(() => undefined, messageOf);
+    const error = await samplesOf(runs, prompt, { signal: stop.signal, report }).then(() => undefined, messageOf);
     if (!stop.signal.aborted) setState({ found, read, done: true, ...(error === undefined ? {} : { error }) });
   };
   if (runs.length === 0) return <p class="muted">No run has read this dataset yet.</p>;

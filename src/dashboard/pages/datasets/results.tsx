@@ -13,11 +13,11 @@ import { RowLine } from "./row_view.tsx";
 const MOST = 1_000;
 const HEIGHT = 504;
 
-type Found = { rows: StreamRow[]; compared: number; done: boolean; error?: string };
+type SearchState = { rows: StreamRow[]; compared: number; done: boolean; error?: string };
 type Props = { id: string; snapshot: string | undefined; head: number; text: string; place: number | undefined };
 
 export function Results({ id, snapshot, head, text, place }: Props) {
-  const [found, setFound] = useState<Found>({ rows: [], compared: 0, done: false });
+  const [found, setFound] = useState<SearchState>({ rows: [], compared: 0, done: false });
   useEffect(() => {
     const stop = new AbortController();
     void search({ id, snapshot, text }, stop.signal, setFound);
@@ -55,7 +55,7 @@ export function Results({ id, snapshot, head, text, place }: Props) {
 
 type Search = { id: string; snapshot: string | undefined; text: string };
 
-async function search({ id, snapshot, text }: Search, signal: AbortSignal, tell: (found: Found) => void) {
+async function search({ id, snapshot, text }: Search, signal: AbortSignal, report: (found: SearchState) => void) {
   const rows: StreamRow[] = [];
   const pinned = snapshot === undefined ? "" : `&snapshot=${encodeURIComponent(snapshot)}`;
   let from = 1;
@@ -66,11 +66,11 @@ async function search({ id, snapshot, text }: Search, signal: AbortSignal, tell:
       rows.push(...page.data);
       const compared = page.scanned_to ?? 0;
       const done = !page.has_more || rows.length >= MOST;
-      tell({ rows: [...rows], compared, done });
+      report({ rows: [...rows], compared, done });
       if (done) return;
       from = compared + 1;
     }
   } catch (error) {
-    if (!signal.aborted) tell({ rows, compared: from, done: true, error: messageOf(error) });
+    if (!signal.aborted) report({ rows, compared: from, done: true, error: messageOf(error) });
   }
 }

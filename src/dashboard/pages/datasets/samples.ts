@@ -17,7 +17,7 @@ const MOST_STEPS = 24;
 export async function samplesOf(
   jobs: readonly TrainingJob[],
   prompt: unknown,
-  { signal, tell }: { signal: AbortSignal; tell: (found: readonly SampleOfRun[], read: number) => void },
+  { signal, report }: { signal: AbortSignal; report: (found: readonly SampleOfRun[], read: number) => void },
 ): Promise<void> {
   const wanted = JSON.stringify(prompt);
   const found: SampleOfRun[] = [];
@@ -27,6 +27,6 @@ export async function samplesOf(
       const path = `/v1/training_jobs/${job.id}/samples?step=${step}&limit=100`;
       const { data } = await api<{ data: Sample[] }>(path, { signal });
       for (const sample of data) if (JSON.stringify(sample.prompt) === wanted) found.push({ job, sample });
-      tell([...found], ++read);
+      report([...found], ++read);
     }
 }

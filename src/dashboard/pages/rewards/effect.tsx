@@ -1,4 +1,4 @@
-/** What the code in the editor does to stored samples of a run. */
+/** The effect of the code in the editor on stored samples of a run. */
 import { useEffect, useState } from "preact/hooks";
 import type { TrainingJob } from "../../../resources/training_jobs/schema.ts";
 import { messageOf } from "../../data/api.ts";

@@ -85,10 +85,10 @@ export async function score(
   };
 }
 
-export type Place = { line: number; column: number | null };
+export type CodePosition = { line: number; column: number | null };
 
 /** `line 3, column 5` in a message of the sandbox. */
-export function placeIn(message: string): Place | undefined {
+export function placeIn(message: string): CodePosition | undefined {
   const found = /\bline (\d+)(?:,? (?:column|col) (\d+))?/i.exec(message);
   return found ? { line: Number(found[1]), column: found[2] === undefined ? null : Number(found[2]) } : undefined;
 }
