@@ -27,11 +27,12 @@ import { routes as regions } from "./resources/regions/routes.ts";
 import { routes as rewardFunctions } from "./resources/reward_functions/routes.ts";
 import { routes as secrets } from "./resources/secrets/routes.ts";
 import { routes as sessions } from "./resources/sessions/routes.ts";
+import { routes as settings } from "./resources/settings/routes.ts";
 import { routes as setup } from "./resources/setup/routes.ts";
 import { routes as sshKeys } from "./resources/ssh_keys/routes.ts";
 import { checkRoutes, routes as system } from "./resources/system/routes.ts";
 import { routes as traces } from "./resources/traces/routes.ts";
-import { routes as settings } from "./resources/tracker/routes.ts";
+import { routes as tracker } from "./resources/tracker/routes.ts";
 import { modelRoutes as trainingModels } from "./resources/training_jobs/artifacts/routes.ts";
 import { logRoutes as trainingLogs } from "./resources/training_jobs/logs/routes.ts";
 import { routes as trainingJobs } from "./resources/training_jobs/routes.ts";
@@ -58,6 +59,7 @@ export const mount = (ctx: Ctx) => (app: AnyElysia) =>
     .use(sshKeys(ctx))
     .use(secrets(ctx))
     .use(settings(ctx))
+    .use(tracker(ctx))
     .use(models(ctx))
     .use(volumes(ctx))
     .use(codeArtifacts(ctx))

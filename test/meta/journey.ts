@@ -176,6 +176,8 @@ export const JOURNEY: Step[] = [
   { operation: "GET /v1/cost/summary" },
   { operation: "GET /v1/cost/by_provider", plain: true },
   { operation: "GET /v1/cost/by_gpu", plain: true },
+  { operation: "GET /v1/cost/by_day", plain: true },
+  { operation: "GET /v1/settings", as: "admin", shared: true },
   { operation: "GET /v1/cost/estimate" },
   { operation: "GET /v1/cost/monthly_projection" },
   { operation: "GET /v1/cost/compare", plain: true },

@@ -39,6 +39,26 @@ export function loadConfig({ file, env = process.env, flags = {} }: ConfigSource
   return deepFreeze(config);
 }
 
+/** By the loaded settings: where each value that is no default came from. */
+const ORIGINS = new WeakMap<object, ReadonlyMap<string, string>>();
+
+export type Setting = Pick<Leaf, "path" | "doc" | "kind" | "secret"> & {
+  value: unknown;
+  fallback: unknown;
+  /** "the environment variable VERK_HTTP__LISTEN"; undefined: the default is in force. */
+  origin: string | undefined;
+};
+
+/** Every setting as it is in force, with its meaning. Secrets are hidden. */
+export function settingsInForce(config: Config): Setting[] {
+  const values = printConfig(config);
+  return leaves(ConfigTree).map(({ path, doc, kind, secret, fallback }) => ({
+    ...{ path, doc, kind, secret, value: getPath(values, path) },
+    fallback: secret ? "" : fallback,
+    origin: ORIGINS.get(config)?.get(path),
+  }));
+}
+
 /** The file to read: the one asked for, else VERK_CONFIG, else the system's where it exists. */
 export function configFile(asked: string | undefined, env: Env = process.env): string | undefined {
   return asked ?? env["VERK_CONFIG"] ?? (existsSync(DEFAULT_CONFIG_FILE) ? DEFAULT_CONFIG_FILE : undefined);
@@ -123,7 +143,9 @@ export function loadTree(tree: Tree, { file, env = {}, flags = {} }: ConfigSourc
     }
   }
   if (mistakes.length > 0) throw new ConfigError(mistakes);
-  return result.data as Nested;
+  const loaded = result.data as Nested;
+  ORIGINS.set(loaded, origins);
+  return loaded;
 }
 
 export function redactTree(tree: Tree, value: unknown): Nested {

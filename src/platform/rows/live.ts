@@ -54,12 +54,19 @@ export function* liveBytes(file: RowsFile, head: number, fromRow = 1): Generator
 
 const NONE: ReadonlyMap<number, Change> = new Map();
 
+/** The place of an entry: that of the row which it changes, or its own. */
+export const placeOf = (file: RowsFile, rowId: number): number =>
+  file.changesBy(rowId, rowId).get(rowId)?.target ?? rowId;
+
+/** Up to `limit` live rows after the place of entry `after`, as of `head`. */
+export const liveRows = (file: RowsFile, after: number, limit: number, head: number): Promise<Page> =>
+  liveRowsAfter(file, placeOf(file, after), limit, head);
+
 /**
- * Up to `limit` live rows after the place of entry `after`, as of `head`; fewer where they are large. Rows that are gone
- * may have to be passed by the million, so others have their turn meanwhile.
+ * Up to `limit` live rows after the place `root`, as of `head`; fewer where they are large. Rows that are gone may have
+ * to be passed by the million, so others have their turn meanwhile.
  */
-export async function liveRows(file: RowsFile, after: number, limit: number, head: number): Promise<Page> {
-  const root = file.changesBy(after, after).get(after)?.target ?? after;
+export async function liveRowsAfter(file: RowsFile, root: number, limit: number, head: number): Promise<Page> {
   const lookup = createLookup(file);
   const { entries, isFull, add } = createPage(limit);
   const turn = takingTurns();
@@ -97,7 +104,7 @@ export function logEntries(file: RowsFile, after: number, limit: number, head: n
   return { entries, hasMore: false };
 }
 
-function createPage(limit: number) {
+export function createPage(limit: number) {
   const entries: Entry[] = [];
   let size = 0;
   return {
@@ -110,7 +117,7 @@ function createPage(limit: number) {
   };
 }
 
-const plain = (rowId: number, bytes: Uint8Array, { createdAt }: Block): Entry => ({
+export const plain = (rowId: number, bytes: Uint8Array, { createdAt }: Block): Entry => ({
   rowId,
   op: "append",
   target: null,
@@ -122,7 +129,7 @@ const plain = (rowId: number, bytes: Uint8Array, { createdAt }: Block): Entry =>
 const textOf = (bytes: Uint8Array): string | null =>
   bytes.byteLength <= 1 ? null : decoder.decode(bytes.subarray(0, bytes.byteLength - 1));
 
-function* linesOf({ firstRow, body }: Block): Generator<{ rowId: number; bytes: Uint8Array }> {
+export function* linesOf({ firstRow, body }: Block): Generator<{ rowId: number; bytes: Uint8Array }> {
   for (let at = 0, rowId = firstRow; at < body.byteLength; rowId++) {
     const end = body.indexOf(LF, at) + 1;
     yield { rowId, bytes: body.subarray(at, end) };

@@ -67,6 +67,12 @@ test("past costs count whole jobs of the workspace that run or ended within the 
     { ...gpu, gpu_type: "H100", cost_usd: 3, gpu_hours: 1, energy_wh: 2, shadow_cost_usd: shadows.H100 },
     { ...gpu, gpu_type: "cpu", cost_usd: 1, gpu_hours: 0.166667, shadow_cost_usd: shadows.cpu },
   ]);
+  expect(await get("by_day?days=60")).toMatchObject([
+    { object: "cost_by_day", day: "2026-01-01", job_count: 1, cost_usd: 6, gpu_hours: 1, energy_wh: 0 },
+    { day: "2026-02-10", job_count: 2, cost_usd: 4, gpu_hours: 1.166667, energy_wh: 2 },
+  ]);
+  expect(await get("by_day?days=30")).toHaveLength(1);
+  expect(await get("by_day", app.keyB)).toEqual([]);
   expect(await get("summary", app.keyB)).toMatchObject({ job_count: 0, total_cost_usd: 0, avg_cost_per_job_usd: 0 });
   expect(await get("by_gpu", app.keyB)).toEqual([]);
   app.moves(running, ["fail"], { runSince: null, completedAt: clock.now() - 90 * 24 * HOUR });

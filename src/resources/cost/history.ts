@@ -6,6 +6,7 @@ import { and, type Column, eq, gte, isNull, sql } from "drizzle-orm";
 import type { Ctx } from "../../context.ts";
 import { usdOf } from "../../lib/money.ts";
 import { wattHours } from "../../lib/pricing/energy.ts";
+import { isoTime } from "../../lib/time.ts";
 import { DAY_MS, HOUR_MS } from "../../lib/units.ts";
 import { runTime } from "../billing/run_time.ts";
 import { servingDeployments } from "../billing/usage.ts";
@@ -13,16 +14,20 @@ import { costMicrosOf } from "../training_jobs/schema.ts";
 import { type JobRow, trainingJobs } from "../training_jobs/table.ts";
 import { listedRates } from "./service.ts";
 import { type Sum, sumOf, sumsBy, type Use } from "./sums.ts";
-import { usageHours } from "./table.ts";
+import { type UsageRow, usageHours } from "./table.ts";
 
 const usesOf = (ctx: Ctx, workspaceId: string, days: number): Use[] => [
   ...pastUses(ctx, workspaceId, days),
   ...openJobs(ctx, workspaceId),
-  ...servingDeployments(ctx, workspaceId).map(({ provider, gpuType, deviceMs, micros }) => ({
+  ...openService(ctx, workspaceId),
+];
+
+/** Service since the last charge. */
+const openService = (ctx: Ctx, workspaceId: string): Use[] =>
+  servingDeployments(ctx, workspaceId).map(({ provider, gpuType, deviceMs, micros }) => ({
     ...{ kind: "deployment" as const, provider, gpuType, jobs: 0, deviceMs },
     ...{ costMicros: micros, energyJoules: 0 },
-  })),
-];
+  }));
 
 function pastUses(ctx: Ctx, workspaceId: string, days: number): Use[] {
   const since = Math.floor((ctx.clock.now() - days * DAY_MS) / HOUR_MS);
@@ -83,6 +88,40 @@ export function summary(ctx: Ctx, workspaceId: string, days: number) {
     ...others(sum),
   };
 }
+
+/** Every day of UTC with use, oldest first. Use that goes on counts for today. */
+export function byDay(ctx: Ctx, workspaceId: string, days: number) {
+  const now = ctx.clock.now();
+  const first = Math.floor(now / DAY_MS) - days + 1;
+  const rows = ctx.db
+    .select()
+    .from(usageHours)
+    .where(and(eq(usageHours.workspaceId, workspaceId), gte(usageHours.hour, first * DAY_HOURS)))
+    .all();
+  const byNumber = Map.groupBy<number, UsageRow>(rows, ({ hour }) => Math.floor(hour / DAY_HOURS)) as Map<
+    number,
+    Use[]
+  >;
+  const open = [...openJobs(ctx, workspaceId), ...openService(ctx, workspaceId)];
+  const today = Math.floor(now / DAY_MS);
+  if (open.length > 0) byNumber.set(today, [...(byNumber.get(today) ?? []), ...open]);
+  const listed = listedRates(ctx);
+  return [...byNumber]
+    .sort(([a], [b]) => a - b)
+    .map(([day, uses]) => {
+      const sum = sumOf(uses, listed);
+      return {
+        object: "cost_by_day",
+        day: isoTime(day * DAY_MS).slice(0, 10),
+        job_count: sum.jobs,
+        cost_usd: usdOf(sum.jobMicros),
+        gpu_hours: sum.jobGpuHours,
+        ...others(sum),
+      };
+    });
+}
+
+const DAY_HOURS = DAY_MS / HOUR_MS;
 
 export const byProvider = (ctx: Ctx, workspaceId: string, days: number) =>
   sumsBy(usesOf(ctx, workspaceId, days), "provider", listedRates(ctx)).map(([provider, sum]) => ({

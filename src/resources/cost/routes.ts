@@ -3,7 +3,7 @@ import type { Ctx } from "../../context.ts";
 import { area } from "../../http/auth.ts";
 import { describe } from "../../http/openapi.ts";
 import { asks } from "../../http/query.ts";
-import { byGpu, byProvider, summary } from "./history.ts";
+import { byDay, byGpu, byProvider, summary } from "./history.ts";
 import * as shapes from "./schema.ts";
 import * as cost from "./service.ts";
 
@@ -22,6 +22,12 @@ export const routes = (ctx: Ctx) => {
     .get("/by_gpu", ({ principal, query }) => byGpu(ctx, principal.workspaceId, query.days), {
       ...asks(shapes.PeriodQuery),
       detail: describe("Get the cost of past jobs and deployments by GPU type", { 200: shapes.CostByGpu }),
+    })
+    .get("/by_day", ({ principal, query }) => byDay(ctx, principal.workspaceId, query.days), {
+      ...asks(shapes.PeriodQuery),
+      detail: describe("Get the cost of past jobs and deployments by day (UTC), oldest first", {
+        200: shapes.CostByDay,
+      }),
     })
     .get("/estimate", ({ query }) => cost.estimateFor(ctx, query), {
       ...asks(shapes.EstimateQuery),

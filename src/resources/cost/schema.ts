@@ -90,6 +90,22 @@ export const CostByGpu = later(() =>
     )
     .meta({ id: "CostByGpu" }),
 );
+export const CostByDay = later(() =>
+  z
+    .array(
+      z.object({
+        object: z.literal("cost_by_day"),
+        day: z.iso.date().describe("A day of UTC. Days without use are left out"),
+        job_count: z.int().describe("Jobs that ended on this day; jobs that run now count for today"),
+        cost_usd: z.number(),
+        gpu_hours: z.number(),
+        ...OTHERS,
+      }),
+    )
+    .meta({ id: "CostByDay" }),
+);
+export type CostByDay = z.infer<typeof CostByDay>;
+export type CostSummary = z.infer<typeof CostSummary>;
 export const CostEstimate = later(() =>
   z
     .object({

@@ -25,6 +25,19 @@ const RowsQuery = PageQuery.extend({
   after: z.string().optional().describe("row_id of the last row of the previous page"),
   snapshot: z.string().optional().describe("The live rows of this snapshot, such as @snap-3"),
   live: flag.default(false).describe("Only live rows, each with its newest content"),
+  from_row: z.coerce
+    .number()
+    .int()
+    .min(1)
+    .max(1e15)
+    .optional()
+    .describe("Begin at this row_id instead of after a row. A live row stands where it was first appended"),
+  contains: z
+    .string()
+    .min(1)
+    .max(1000)
+    .optional()
+    .describe("Only live rows with this text in their JSON, case-sensitive. Continue with from_row = scanned_to + 1"),
 });
 const ExportQuery = z.object({ snapshot: z.string().optional(), format: z.enum(["jsonl", "csv"]).default("jsonl") });
 const DiffQuery = PageQuery.extend({
@@ -108,7 +121,7 @@ export const routes = (ctx: Ctx) => {
     .get("/:id/rows", ({ principal, params, query }) => reading.rowsPage(ctx, mine(principal, params.id), query), {
       ...asks(RowsQuery),
       detail: describe("List the log entries, or the live rows", {
-        200: listOf(schema.StreamRow, "DatasetRowList"),
+        200: schema.RowList,
       }),
     })
     .get(

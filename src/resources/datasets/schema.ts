@@ -201,6 +201,24 @@ export const StreamRow = later(() =>
     .meta({ id: "DatasetRow" }),
 );
 
+export const RowList = later(() =>
+  z
+    .object({
+      object: z.literal("list"),
+      data: z.array(StreamRow),
+      has_more: z.boolean(),
+      scanned_to: z
+        .int()
+        .optional()
+        .describe(
+          "Only with contains: the last row_id that was compared. A request compares a part of a large dataset",
+        ),
+    })
+    .meta({ id: "DatasetRowList" }),
+);
+export type RowList = z.infer<typeof RowList>;
+export type StreamRow = z.infer<typeof StreamRow>;
+
 export const Diff = later(() =>
   z
     .object({
@@ -224,6 +242,8 @@ export const Diff = later(() =>
     })
     .meta({ id: "DatasetDiff" }),
 );
+
+export type Diff = z.infer<typeof Diff>;
 
 export const Resolution = later(() =>
   z

@@ -1,3 +1,12 @@
 import type { PageSpec } from "../spec.ts";
 
-export const pages: readonly PageSpec[] = [];
+export const pages: readonly PageSpec[] = [
+  {
+    path: "/keys",
+    title: "Keys and workspaces",
+    load: () => import("./keys.tsx"),
+    nav: { group: "Manage", icon: "keys" },
+    area: "account",
+    jump: "k",
+  },
+];

@@ -4,7 +4,8 @@ import { keepOpen } from "../../../http/connection.ts";
 import { AppError } from "../../../lib/errors.ts";
 import { isoTime } from "../../../lib/time.ts";
 import { takingTurns } from "../../../lib/turns.ts";
-import { type Entry, liveBytes, liveRows, logEntries, type Page } from "../../../platform/rows/live.ts";
+import { type Entry, liveBytes, liveRowsAfter, logEntries, type Page, placeOf } from "../../../platform/rows/live.ts";
+import { searchRows } from "../../../platform/rows/search.ts";
 import { snapshotId } from "../schema.ts";
 import * as datasets from "../service.ts";
 import type { DatasetRow, SnapshotRow } from "../table.ts";
@@ -25,18 +26,36 @@ function viewOf(ctx: Ctx, row: DatasetRow, snapshotName: string | undefined): Vi
 
 const NOTHING: Page = { entries: [], hasMore: false };
 
-type RowsQuery = { after?: string | undefined; limit: number; snapshot?: string | undefined; live: boolean };
+type RowsQuery = {
+  after?: string | undefined;
+  from_row?: number | undefined;
+  limit: number;
+  snapshot?: string | undefined;
+  live: boolean;
+  contains?: string | undefined;
+};
 
+/** The cost does not depend on how deep the rows lie. */
 export async function rowsPage(ctx: Ctx, row: DatasetRow, query: RowsQuery): Promise<Response> {
+  const { from_row, limit, contains } = query;
   const after = rowIdOf(query.after);
   const { rows, head } = viewOf(ctx, row, query.snapshot);
+  const isLive = query.live || query.snapshot !== undefined || contains !== undefined;
   try {
-    const read = query.live || query.snapshot !== undefined ? liveRows : logEntries;
-    const { entries, hasMore } = rows ? await read(rows.file, after, query.limit, head) : NOTHING;
-    return jsonText(`{"object":"list","data":[${entries.map(rowText).join()}],"has_more":${hasMore}}`);
+    if (!rows) return listText(NOTHING, contains === undefined ? undefined : 0);
+    if (!isLive) return listText(logEntries(rows.file, from_row === undefined ? after : from_row - 1, limit, head));
+    const root = from_row === undefined ? placeOf(rows.file, after) : from_row - 1;
+    if (contains === undefined) return listText(await liveRowsAfter(rows.file, root, limit, head));
+    const found = await searchRows(rows.file, { root, limit, head, text: contains });
+    return listText(found, found.scannedTo);
   } finally {
     rows?.release();
   }
+}
+
+function listText({ entries, hasMore }: Page, scannedTo?: number): Response {
+  const scanned = scannedTo === undefined ? "" : `,"scanned_to":${scannedTo}`;
+  return jsonText(`{"object":"list","data":[${entries.map(rowText).join()}],"has_more":${hasMore}${scanned}}`);
 }
 
 function rowIdOf(after: string | undefined): number {

@@ -1,0 +1,28 @@
+import type { AuditEntry } from "../../../resources/audit/schema.ts";
+
+export type Filter = { text: string; result: string };
+
+/** `result`: "ok", "refused" or empty for both. The text is compared with every field, in any case. */
+export function matches(entry: AuditEntry, { text, result }: Filter): boolean {
+  if (result === "ok" && entry.status >= 400) return false;
+  if (result === "refused" && entry.status < 400) return false;
+  const { method, route, address, request_id, key, resource_ids } = entry;
+  const fields = [method, route, address, request_id, key.id, key.name, ...Object.values(resource_ids)];
+  return text === "" || fields.join(" ").toLowerCase().includes(text.toLowerCase());
+}
+
+const COLUMNS = ["created_at", "key", "method", "route", "resources", "status", "address", "request_id"];
+/** A cell that begins so is a formula for spreadsheets. */
+const quoted = (text: string) => `"${(/^[=+\-@\t\r]/.test(text) ? `'${text}` : text).replaceAll('"', '""')}"`;
+
+export function csvOf(entries: readonly AuditEntry[]): string {
+  const lines = entries.map(({ created_at, key, method, route, resource_ids, status, address, request_id }) =>
+    [
+      ...[created_at, key.name ?? key.id, method, route],
+      ...[JSON.stringify(resource_ids), String(status), address ?? "", request_id],
+    ]
+      .map(quoted)
+      .join(","),
+  );
+  return `${[COLUMNS.join(","), ...lines].join("\r\n")}\r\n`;
+}

@@ -1,0 +1,54 @@
+/** The runs that read the dataset. */
+import type { Dataset } from "../../../resources/datasets/schema.ts";
+import type { TrainingJob } from "../../../resources/training_jobs/schema.ts";
+import { NONE, number } from "../../data/format.ts";
+import { useResource } from "../../data/resource.ts";
+import { Card } from "../../kit/card.tsx";
+import { Empty, Loaded } from "../../kit/page.tsx";
+import { State } from "../../kit/pill.tsx";
+import { Table } from "../../kit/table.tsx";
+import { Time } from "../../kit/time.tsx";
+import { usesOf } from "./samples.ts";
+
+export function Lineage({ dataset }: { dataset: Dataset }) {
+  const jobs = useResource<{ data: TrainingJob[] }>("/v1/training_jobs?limit=100", { events: ["job."] });
+  const partOf = ({ dataset: train, eval_dataset }: TrainingJob) => [
+    ...(train?.id === dataset.id ? [`training ${train.snapshot_id ?? ""}`] : []),
+    ...(eval_dataset?.id === dataset.id ? [`evaluation ${eval_dataset.snapshot_id ?? ""}`] : []),
+  ];
+  return (
+    <Card title="Runs that read this dataset" note="of the 100 newest runs">
+      <Loaded of={jobs}>
+        {({ data }) => {
+          const runs = usesOf(data, dataset.id);
+          if (runs.length === 0)
+            return (
+              <Empty title="No run yet" command={`verk train --dataset ${dataset.id}`}>
+                Start a run on this dataset. Choose a row to see the samples that a run made from it.
+              </Empty>
+            );
+          return (
+            <Table
+              label="Runs that read this dataset"
+              rows={runs}
+              keyOf={({ id }) => id}
+              href={({ id }) => `/runs/${id}`}
+              columns={[
+                { title: "Run", cell: ({ output_name }) => output_name },
+                { title: "State", cell: ({ status }) => <State status={status} /> },
+                { title: "Rows used for", cell: (job) => partOf(job).join(", ") },
+                { title: "Method", cell: ({ method }) => method, wide: true },
+                {
+                  title: "Score",
+                  cell: ({ headline_metric }) => (headline_metric ? number(headline_metric.value) : NONE),
+                  numeric: true,
+                },
+                { title: "Made", cell: ({ created_at }) => <Time at={created_at} />, wide: true },
+              ]}
+            />
+          );
+        }}
+      </Loaded>
+    </Card>
+  );
+}

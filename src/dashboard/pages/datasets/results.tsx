@@ -1,0 +1,76 @@
+/** Rows that contain a text. The server compares a part of the rows in each call, so the page shows how far it came. */
+import { useEffect, useState } from "preact/hooks";
+import type { RowList as RowPage, StreamRow } from "../../../resources/datasets/schema.ts";
+import { api, messageOf } from "../../data/api.ts";
+import { count, plural } from "../../data/format.ts";
+import { Empty, Skeleton } from "../../kit/page.tsx";
+import { setQuery } from "../../shell/router.ts";
+import { RowList } from "./row_list.tsx";
+import { placeOf } from "./row_store.ts";
+import { RowLine } from "./row_view.tsx";
+
+/** More results are not searched for: a narrower text finds them. */
+const MOST = 1_000;
+const HEIGHT = 504;
+
+type SearchState = { rows: StreamRow[]; compared: number; done: boolean; error?: string };
+type Props = { id: string; snapshot: string | undefined; head: number; text: string; place: number | undefined };
+
+export function Results({ id, snapshot, head, text, place }: Props) {
+  const [found, setFound] = useState<SearchState>({ rows: [], compared: 0, done: false });
+  useEffect(() => {
+    const stop = new AbortController();
+    void search({ id, snapshot, text }, stop.signal, setFound);
+    return () => stop.abort();
+  }, [id, snapshot, text]);
+  const { rows, compared, done, error } = found;
+  const share = done ? "" : ` · compared ${count(compared)} of ${count(head)} rows`;
+  return (
+    <>
+      <p class="muted datasets-found" role="status">
+        {error ?? `${plural(rows.length, "row")}${rows.length >= MOST ? " or more" : ""}${share}`}
+      </p>
+      {rows.length === 0 && !done && error === undefined && <Skeleton height={HEIGHT} />}
+      {rows.length === 0 && done && (
+        <Empty title="No row contains this text">
+          Upper and lower case count. Quotes and line breaks are found too.
+        </Empty>
+      )}
+      {rows.length > 0 && (
+        <RowList
+          label="Rows that contain the text"
+          rows={rows.length}
+          height={HEIGHT}
+          row={(index) => {
+            const row = rows[index];
+            if (!row) return null;
+            const at = placeOf(row);
+            return <RowLine place={at} row={row} chosen={at === place} onPick={() => setQuery({ row: at })} />;
+          }}
+        />
+      )}
+    </>
+  );
+}
+
+type Search = { id: string; snapshot: string | undefined; text: string };
+
+async function search({ id, snapshot, text }: Search, signal: AbortSignal, report: (found: SearchState) => void) {
+  const rows: StreamRow[] = [];
+  const pinned = snapshot === undefined ? "" : `&snapshot=${encodeURIComponent(snapshot)}`;
+  let from = 1;
+  try {
+    for (;;) {
+      const query = `contains=${encodeURIComponent(text)}&from_row=${from}&limit=100${pinned}`;
+      const page = await api<RowPage>(`/v1/datasets/${id}/rows?${query}`, { signal });
+      rows.push(...page.data);
+      const compared = page.scanned_to ?? 0;
+      const done = !page.has_more || rows.length >= MOST;
+      report({ rows: [...rows], compared, done });
+      if (done) return;
+      from = compared + 1;
+    }
+  } catch (error) {
+    if (!signal.aborted) report({ rows, compared: from, done: true, error: messageOf(error) });
+  }
+}

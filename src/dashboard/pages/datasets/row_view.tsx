@@ -1,0 +1,40 @@
+/** One row: as a line of a list, and whole. */
+import type { StreamRow } from "../../../resources/datasets/schema.ts";
+import { count } from "../../data/format.ts";
+import { Facts } from "../../kit/card.tsx";
+import { lineOf, restOf, textOf, turnsOf } from "./turns.ts";
+
+type LineProps = { place: number; row: StreamRow | null | undefined; chosen: boolean; onPick: () => void };
+
+export function RowLine({ place, row, chosen, onPick }: LineProps) {
+  if (!row)
+    return (
+      <div class="datasets-line">
+        <span class="datasets-place">{count(place)}</span>
+        {row === null ? <em>Removed, or a change of an earlier row</em> : <i />}
+      </div>
+    );
+  return (
+    <button type="button" class="datasets-line" aria-current={chosen ? "true" : undefined} onClick={onPick}>
+      <span class="datasets-place">{count(place)}</span>
+      <span class="datasets-text">{lineOf(row.data ?? {})}</span>
+      {row.op === "supersede" && <small>changed</small>}
+    </button>
+  );
+}
+
+/** The turns that the chat template of the model gets, and the other columns. */
+export function Turns({ row }: { row: Readonly<Record<string, unknown>> }) {
+  const rest = restOf(row);
+  return (
+    <div class="stack">
+      {turnsOf(row).map(({ role, text }, i) => (
+        <div key={`${i}${role}`} class="datasets-turn">
+          <small>{role}</small>
+          <pre class="text">{text}</pre>
+        </div>
+      ))}
+      {rest.length > 0 && <Facts rows={rest.map(([key, value]) => [key, textOf(value)])} />}
+    </div>
+  );
+}

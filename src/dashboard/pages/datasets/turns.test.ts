@@ -1,0 +1,32 @@
+import { expect, test } from "bun:test";
+import { lineOf, previewOf, restOf, turnsOf } from "./turns.ts";
+
+test("a row of each format becomes turns", () => {
+  expect(turnsOf({ prompt: "1+1?", answer: "2" })).toEqual([{ role: "user", text: "1+1?" }]);
+  expect(turnsOf({ prompt: "a", completion: "b" }).map(({ role }) => role)).toEqual(["user", "assistant"]);
+  expect(
+    turnsOf({
+      messages: [
+        { role: "system", content: "s" },
+        { role: "user", content: ["x"] },
+      ],
+    }),
+  ).toEqual([
+    { role: "system", text: "s" },
+    { role: "user", text: '["x"]' },
+  ]);
+  expect(turnsOf({ prompt: "p", chosen: [{ role: "assistant", content: "c" }], rejected: "r" })).toEqual([
+    { role: "user", text: "p" },
+    { role: "chosen: assistant", text: "c" },
+    { role: "rejected", text: "r" },
+  ]);
+  expect(restOf({ prompt: "p", answer: 4 })).toEqual([["answer", 4]]);
+  expect(lineOf({ prompt: "1\n+1?", answer: 2 })).toBe("1 +1? · answer: 2");
+});
+
+test("the preview of a file names its wrong lines and drops a cut line", () => {
+  const { rows, format, faults } = previewOf('{"prompt":"a"}\n\n[1]\n{"promt":"b"}\n{"prompt":', false);
+  expect([rows.length, format]).toEqual([1, "prompt"]);
+  expect(faults.map(({ line }) => line)).toEqual([3, 4]);
+  expect(previewOf('{"prompt":"a"}', true).rows).toEqual([{ prompt: "a" }]);
+});

@@ -1,0 +1,68 @@
+/** A row as the turns that a model reads, and as one line. */
+import { type Format, formatOf, isRow, type Row, rowFault } from "../../../lib/rows/format.ts";
+
+export type Turn = { role: string; text: string };
+
+const COLUMNS = ["messages", "prompt", "completion", "chosen", "rejected"];
+const ROLES: Readonly<Record<string, string>> = { prompt: "user", completion: "assistant" };
+
+/** The turns in the order in which the chat template gets them. */
+export function turnsOf(row: Row): Turn[] {
+  return COLUMNS.flatMap((column) => {
+    const value = row[column];
+    if (value === undefined || value === null) return [];
+    if (!Array.isArray(value)) return [{ role: ROLES[column] ?? column, text: textOf(value) }];
+    const mark = column === "chosen" || column === "rejected" ? `${column}: ` : "";
+    return value.map((message) => ({
+      role: mark + (isRow(message) ? textOf(message["role"] ?? "") : "message"),
+      text: isRow(message) ? textOf(message["content"] ?? message["tool_calls"] ?? "") : textOf(message),
+    }));
+  });
+}
+
+/** Columns that are no turns: rewards and templates see them. */
+export const restOf = (row: Row): [string, unknown][] => Object.entries(row).filter(([key]) => !COLUMNS.includes(key));
+
+export const textOf = (value: unknown): string => (typeof value === "string" ? value : JSON.stringify(value));
+
+const LONGEST = 400;
+
+/** Lines are kept with their rows: a list draws the same rows again with every frame of scrolling. */
+const lines = new WeakMap<Row, string>();
+
+/** One line for a list. */
+export function lineOf(row: Row): string {
+  const known = lines.get(row) ?? newLine(row);
+  lines.set(row, known);
+  return known;
+}
+
+function newLine(row: Row): string {
+  const turns = turnsOf(row).map(({ text }) => text);
+  const rest = restOf(row).map(([key, value]) => `${key}: ${textOf(value)}`);
+  return [...turns, ...rest].join("  ·  ").replace(/\s+/g, " ").slice(0, LONGEST);
+}
+
+export type Preview = { rows: Row[]; format: Format | undefined; faults: { line: number; message: string }[] };
+
+/** The first rows of a file of JSON lines. `isWhole` false: the text ends within a line. */
+export function previewOf(text: string, isWhole: boolean, most = 5): Preview {
+  const lines = text.split("\n");
+  if (!isWhole) lines.pop();
+  const preview: Preview = { rows: [], format: undefined, faults: [] };
+  for (const [i, line] of lines.entries()) {
+    if (preview.rows.length + preview.faults.length >= most) break;
+    if (line.trim() === "") continue;
+    try {
+      const row: unknown = JSON.parse(line);
+      if (!isRow(row)) throw new Error("a row must be a JSON object");
+      preview.format ??= formatOf(row);
+      const fault = rowFault(row, preview.format);
+      if (fault) throw new Error(fault.message);
+      preview.rows.push(row);
+    } catch (error) {
+      preview.faults.push({ line: i + 1, message: error instanceof Error ? error.message : String(error) });
+    }
+  }
+  return preview;
+}

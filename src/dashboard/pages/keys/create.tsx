@@ -1,0 +1,108 @@
+/** A new key. It is shown once, with a copy button. */
+import { useState } from "preact/hooks";
+import type { Scope } from "../../../context.ts";
+import type { ApiKey } from "../../../resources/api_keys/schema.ts";
+import { ApiError, api, messageOf } from "../../data/api.ts";
+import { reload } from "../../data/resource.ts";
+import { may } from "../../data/session.ts";
+import { Button } from "../../kit/button.tsx";
+import { Copy } from "../../kit/copy.tsx";
+import { Dialog } from "../../kit/dialog.tsx";
+import { CheckField, SelectField, TextField } from "../../kit/field.tsx";
+import { ErrorBox } from "../../kit/page.tsx";
+import { SCOPE_WORDS } from "./scopes.ts";
+
+const LIVES = [
+  ["", "Never"],
+  ["1", "After a day"],
+  ["30", "After 30 days"],
+  ["365", "After a year"],
+] as const;
+const DAY_MS = 86_400_000;
+const ALL = Object.keys(SCOPE_WORDS) as Scope[];
+
+export function Create({ onClose }: { onClose: () => void }) {
+  const [made, setMade] = useState<string>();
+  return (
+    <Dialog title={made === undefined ? "Create a key" : "Copy the key now"} onClose={onClose}>
+      {made === undefined ? <Form onMade={setMade} onClose={onClose} /> : <Shown text={made} onClose={onClose} />}
+    </Dialog>
+  );
+}
+
+const Shown = ({ text, onClose }: { text: string; onClose: () => void }) => (
+  <>
+    <div class="stack">
+      <p>This is the only time that the key is shown. Only its hash is stored.</p>
+      <div class="command">
+        <code>{text}</code>
+        <Copy text={text} label="Copy the key" />
+      </div>
+    </div>
+    <footer>
+      <Button kind="primary" onClick={onClose}>
+        Done
+      </Button>
+    </footer>
+  </>
+);
+
+function Form({ onMade, onClose }: { onMade: (key: string) => void; onClose: () => void }) {
+  const [name, setName] = useState("");
+  const [scopes, setScopes] = useState<readonly Scope[]>(["*"]);
+  const [budget, setBudget] = useState("");
+  const [days, setDays] = useState<(typeof LIVES)[number][0]>("");
+  const [error, setError] = useState<ApiError>();
+  const create = async () => {
+    const body = {
+      name,
+      scopes,
+      monthly_budget_usd: budget.trim() === "" ? null : Number(budget),
+      expires_at: days === "" ? null : new Date(Date.now() + Number(days) * DAY_MS).toISOString(),
+    };
+    try {
+      const { key } = await api<ApiKey & { key: string }>("/v1/api_keys", { method: "POST", body });
+      void reload("/v1/api_keys");
+      onMade(key);
+    } catch (cause) {
+      setError(cause instanceof ApiError ? cause : new ApiError(0, null, messageOf(cause)));
+    }
+  };
+  const set = (scope: Scope, isOn: boolean) =>
+    setScopes(isOn ? [...scopes, scope] : scopes.filter((each) => each !== scope));
+  return (
+    <>
+      <div class="stack">
+        <TextField label="Name" value={name} onInput={setName} hint="Who or what uses it." />
+        <fieldset class="keys-scopes">
+          <legend>May</legend>
+          {ALL.filter((scope) => scope !== "admin" || may("admin")).map((scope) => (
+            <CheckField
+              key={scope}
+              label={`${SCOPE_WORDS[scope][0]}: ${SCOPE_WORDS[scope][1]}`}
+              checked={scopes.includes(scope)}
+              onChange={(isOn) => set(scope, isOn)}
+            />
+          ))}
+        </fieldset>
+        <div class="grid half">
+          <TextField
+            label="Budget in dollars a month"
+            value={budget}
+            onInput={setBudget}
+            type="number"
+            hint="Empty: no limit of its own."
+          />
+          <SelectField label="Ends" value={days} options={LIVES} onChange={setDays} />
+        </div>
+        {error && <ErrorBox error={error} />}
+      </div>
+      <footer>
+        <Button onClick={onClose}>Cancel</Button>
+        <Button kind="primary" onClick={create} disabled={name.trim() === "" || scopes.length === 0}>
+          Create
+        </Button>
+      </footer>
+    </>
+  );
+}

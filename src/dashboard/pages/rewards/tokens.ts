@@ -1,0 +1,37 @@
+/** Colours for Python and TypeScript: comments, strings, numbers and keywords. Everything else is plain. */
+export type Token = { kind: "comment" | "string" | "number" | "keyword" | "plain"; text: string };
+
+const KEYWORDS = new Set(
+  `and as assert async await break class const continue def del elif else except export extends finally for from
+  function global if import in is lambda let new not null None or pass raise return switch case throw True False true
+  false try type typeof undefined var while with yield interface of`.split(/\s+/),
+);
+const PARTS =
+  /("""[\s\S]*?(?:"""|$)|'''[\s\S]*?(?:'''|$)|"(?:\\.|[^"\\\n])*"?|'(?:\\.|[^'\\\n])*'?|`(?:\\.|[^`\\])*`?)|(#[^\n]*|\/\/[^\n]*|\/\*[\s\S]*?(?:\*\/|$))|(\b\d[\w.]*)|([A-Za-z_$][\w$]*)/g;
+
+/** `#` begins a comment in Python only, `//` in the others only. */
+export function tokensOf(source: string, isPython: boolean): Token[] {
+  const tokens: Token[] = [];
+  let end = 0;
+  const push = (kind: Token["kind"], text: string) => {
+    const last = tokens.at(-1);
+    if (last?.kind === kind) last.text += text;
+    else if (text !== "") tokens.push({ kind, text });
+  };
+  PARTS.lastIndex = 0;
+  for (let found = PARTS.exec(source); found; found = PARTS.exec(source)) {
+    const [text, string, comment, number, word] = found;
+    push("plain", source.slice(end, found.index));
+    end = found.index + text.length;
+    if (comment !== undefined && comment.startsWith("#") !== isPython) {
+      push("plain", text.slice(0, 1));
+      end = found.index + 1;
+      PARTS.lastIndex = end;
+    } else if (string !== undefined) push("string", text);
+    else if (comment !== undefined) push("comment", text);
+    else if (number !== undefined) push("number", text);
+    else push(word !== undefined && KEYWORDS.has(word) ? "keyword" : "plain", text);
+  }
+  push("plain", source.slice(end));
+  return tokens;
+}

@@ -1,0 +1,50 @@
+/** Search of the live rows for a text. One call reads a bounded part of the file; the caller goes on where it ended. */
+import { takingTurns } from "../../lib/turns.ts";
+import { MIB } from "../../lib/units.ts";
+import type { RowsFile } from "./file.ts";
+import { createLookup, createPage, linesOf, type Page, plain } from "./live.ts";
+
+/** Bytes that one call reads at most: a tenth of a second. */
+const SCAN_BYTES = 64 * MIB;
+
+/** `scannedTo`: the place of the last row that was compared. */
+export type SearchPage = Page & { scannedTo: number };
+
+type Search = { root: number; limit: number; head: number; text: string };
+
+/** Live rows after the place `root` whose JSON contains `text`, upper and lower case as written. */
+export async function searchRows(file: RowsFile, { root, limit, head, text }: Search): Promise<SearchPage> {
+  const needle = Buffer.from(JSON.stringify(text).slice(1, -1)); // as the text stands in JSON
+  const lookup = createLookup(file);
+  const { entries, isFull, add } = createPage(limit);
+  const turn = takingTurns();
+  let scannedTo = root;
+  let bytes = 0;
+  for (const block of file.blocks(root + 1, head)) {
+    await turn();
+    if (bytes >= SCAN_BYTES) return { entries, hasMore: true, scannedTo };
+    bytes += block.body.byteLength;
+    const last = Math.min(block.firstRow + block.rows - 1, head);
+    const news = file.changesOf(block.firstRow, last, head);
+    if (
+      news.size === 0 &&
+      !Buffer.from(block.body.buffer, block.body.byteOffset, block.body.byteLength).includes(needle)
+    ) {
+      scannedTo = last;
+      continue;
+    }
+    const own = file.changesBy(block.firstRow, last);
+    for (const { rowId, bytes: line } of linesOf(block)) {
+      if (rowId > last) break;
+      if (rowId <= root || own.has(rowId)) continue;
+      const change = news.get(rowId);
+      if (change?.op === "tombstone") continue;
+      const content = change ? lookup.bytes(change.rowId) : line;
+      if (!Buffer.from(content.buffer, content.byteOffset, content.byteLength).includes(needle)) continue;
+      if (isFull()) return { entries, hasMore: true, scannedTo: rowId - 1 };
+      add(change ? lookup.entry(change) : plain(rowId, line, block));
+    }
+    scannedTo = last;
+  }
+  return { entries, hasMore: false, scannedTo };
+}
