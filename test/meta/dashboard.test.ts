@@ -1,5 +1,7 @@
 /** Rules of the browser's code that keep text from becoming markup or code. */
 import { expect, test } from "bun:test";
+import { isGroup } from "../../src/cli/args.ts";
+import { COMMANDS } from "../../src/cli/command_table.ts";
 import { PAGES } from "../../src/dashboard/pages/index.ts";
 import { GROUPS } from "../../src/dashboard/pages/spec.ts";
 import { read, sources } from "./imports.ts";
@@ -29,4 +31,25 @@ test("addresses of pages are unique, and every group of the navigation is known"
   const jumps = PAGES.flatMap(({ jump }) => jump ?? []);
   expect(new Set(jumps).size).toBe(jumps.length);
   for (const { nav } of PAGES) if (nav) expect(GROUPS).toContain(nav.group);
+});
+
+test("every command that a page shows exists, with its flags", async () => {
+  const shown = files.flatMap((file) =>
+    [...read(file).matchAll(/["'`](verk [a-z][^"'`]*)/g)].map(([, text = ""]) => text),
+  );
+  expect(shown.length).toBeGreaterThan(10);
+  const unknown: string[] = [];
+  for (const text of new Set(shown)) {
+    const [, name = "", ...rest] = text
+      .replace(/\$\{.*?\}/g, "x")
+      .trim()
+      .split(/\s+/);
+    const entry = await COMMANDS.find((row) => row.name === name)?.load();
+    const isOfGroup = entry !== undefined && isGroup(entry);
+    const spec = isOfGroup ? entry.subcommands[rest[0] ?? ""] : entry;
+    const flags = rest.filter((word) => word.startsWith("--")).map((word) => word.slice(2));
+    if (isOfGroup && rest[0] === "--help") continue;
+    if (!spec || isGroup(spec) || flags.some((flag) => flag !== "help" && !(flag in spec.flags))) unknown.push(text);
+  }
+  expect(unknown).toEqual([]);
 });

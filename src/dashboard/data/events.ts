@@ -1,7 +1,6 @@
 /** The event feed of the workspace: one stream for the whole page. It tells mounted data when to load again. */
 import { signal } from "@preact/signals";
 import { type Connection, follow } from "./follow.ts";
-import { session } from "./session.ts";
 
 /** `refused`: the key may not read the feed, so data is polled instead. */
 export const connection = signal<Connection>("connecting");
@@ -51,15 +50,6 @@ export function startFeed() {
 }
 
 export const stopFeed = () => stop?.();
-
-/**
- * A page that the reader left stays in the browser's cache for the back button, with its open stream. Six of them take
- * every connection that a browser has for one host.
- */
-addEventListener("pagehide", () => stop?.());
-addEventListener("pageshow", (event) => {
-  if ("persisted" in event && event.persisted && session.value.is === "in") startFeed();
-});
 
 function reloadAll() {
   for (const { call } of listeners) call(undefined);

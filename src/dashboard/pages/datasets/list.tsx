@@ -38,7 +38,7 @@ export function Page() {
 }
 
 const NoDataset = () => (
-  <Empty title="No dataset yet" command="verk datasets push sums rows.jsonl">
+  <Empty title="No dataset yet" command="verk datasets push rows.jsonl --name sums">
     Upload a file with one JSON object on each line, such as a prompt and its answer.
   </Empty>
 );

@@ -7,7 +7,7 @@ export const pages: readonly PageSpec[] = [
     load: () => import("./list.tsx"),
     nav: { group: "Serve", icon: "deployments" },
     area: "inference",
-    jump: "d",
+    jump: "v",
   },
   { path: "/deployments/new", title: "New deployment", load: () => import("./new.tsx"), area: "inference" },
   { path: "/deployments/:id", title: "Deployment", load: () => import("./deployment.tsx"), area: "inference" },

@@ -38,7 +38,7 @@ export function Feed() {
           placeholder="job."
         />
         {shown.length === 0 ? (
-          <Empty title="No event yet" command="verk events --follow">
+          <Empty title="No event yet" command="verk webhooks listen --forward http://localhost:3000/hook">
             Events appear here when they happen: a run that starts, a deployment that serves, a dataset that grows.
           </Empty>
         ) : (

@@ -7,7 +7,7 @@ export const pages: readonly PageSpec[] = [
     load: () => import("./list.tsx"),
     nav: { group: "Manage", icon: "webhooks" },
     area: "account",
-    jump: "w",
+    jump: "o",
   },
   { path: "/webhooks/:id", title: "Webhook endpoint", load: () => import("./endpoint.tsx"), area: "account" },
 ];
