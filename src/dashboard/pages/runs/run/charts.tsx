@@ -106,7 +106,7 @@ const NoCurve = () => (
   </Card>
 );
 
-/** As high as the curve that follows, so that nothing moves when it comes. */
+/** It has the height of the curve that follows, so that nothing moves when the curve comes. */
 const Waiting = () => (
   <Card title="Curves" note="they begin with the first step">
     <Skeleton height={MAIN_PX} />
