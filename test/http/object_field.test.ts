@@ -21,6 +21,8 @@ const WITHOUT = [
   /^GET \/v1\/billing\//,
   /^POST \/v1\/billing\//,
   /^POST \/v1\/workspaces\/\{id\}\/credits$/,
+  "POST /v1/otlp/v1/traces", // the answer of OTLP/HTTP
+  "GET /v1/cost/by_day", // a plain list, as its neighbours
   "GET /v1/cost/by_gpu",
   "GET /v1/cost/by_provider",
   "GET /v1/cost/compare",

@@ -25,7 +25,14 @@ const ROUTES: readonly [route: RegExp, command: string][] = [
   [/GET \/v1\/models\b/g, "models list"],
   [/POST \/v1\/datasets\/([\w{}]+)\/rows/g, "datasets append $1 FILE"],
   [/GET \/v1\/datasets\b(?!\/)/g, "datasets list"],
+  [/GET \/v1\/training_jobs\b(?!\/)/g, "jobs list"],
+  [/GET \/v1\/experiments\/([\w{}]+)\/items/g, "experiments show $1"],
   [/GET \/v1\/experiments\b(?!\/)/g, "experiments list"],
+  [/GET \/v1\/evaluators\b(?!\/)/g, "evaluators list"],
+  [/GET \/v1\/agents\b(?!\/)/g, "agents list"],
+  [/GET \/v1\/monitors\b(?!\/)/g, "monitors list"],
+  [/GET \/v1\/traces\?conversation_id=/g, "traces list --conversation "],
+  [/GET \/v1\/traces\b(?!\/)/g, "traces list"],
   [/GET \/v1\/account\b/g, "credits show"],
 ];
 
