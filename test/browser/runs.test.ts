@@ -38,6 +38,7 @@ async function rowsOf({ server }: Started): Promise<string> {
 /** Text that only the trainer writes: answers, and warnings. */
 function plantMarkup({ server }: Started, id: string) {
   const db = new Database(join(server.dir, "verk.db"));
+  db.run("PRAGMA busy_timeout = 20000"); // the server writes too
   db.query("update training_samples set completion = ? || completion, error = ? where job_id = ? and number = 0").run(
     ...([MARKUP, MARKUP, id] as const),
   );

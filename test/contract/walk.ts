@@ -25,7 +25,8 @@ export type Call = {
   wrong?: { params: readonly string[]; what: string };
 };
 
-const INFERENCE = /completions$|embeddings$/;
+/** Requests in the form of other programs: fields that are not known here are ignored. */
+const FOREIGN = /completions$|embeddings$|otlp/;
 /** Free text and the caller's own names. */
 const OPEN = new Set([
   "metadata",
@@ -115,7 +116,7 @@ function withChange(call: Call, field: Field, { contract, random }: Making): Cal
   const parentIsThere = path.length === 1 || valueAt(call.body, path.slice(0, -1)) !== undefined;
   if (roll < 0.1 && field.required && parentIsThere)
     return { ...call, body: withField(call.body, path, undefined), wrong: { params: [pointer], what: "is missing" } };
-  if (roll < 0.2 && name.length >= 5 && !isOpen && !INFERENCE.test(call.operation) && parentIsThere) {
+  if (roll < 0.2 && name.length >= 5 && !isOpen && !FOREIGN.test(call.operation) && parentIsThere) {
     const typo = [...path.slice(0, -1), misspelt(name)];
     if (typo.at(-1) !== name)
       return {
