@@ -39,7 +39,7 @@ export function Deploy({ job, checkpoint, onClose }: DeployProps) {
           value={name}
           onInput={setName}
           error={error}
-          hint="Also the model name in chat completions. It is parked while nobody uses it."
+          hint="Requests use this name as model. The deployment is parked while nobody uses it."
         />
         <div class="runs-verbs">
           <Button onClick={onClose}>Cancel</Button>
