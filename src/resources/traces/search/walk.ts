@@ -7,7 +7,7 @@ import { type Condition, conditions, hidden } from "./conditions.ts";
 import type { Position, Slice } from "./positions.ts";
 import { nextSize, type Sizes, type Step } from "./slices.ts";
 
-const SIZES: Sizes = { least: 250, most: 64_000 }; // rows of an index
+const SIZES: Sizes = { least: 250, most: 16_000 }; // rows of an index
 const FIRST_SIZE = 1_000;
 
 type Path = {
