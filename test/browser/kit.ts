@@ -3,7 +3,8 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { startBinary } from "../binary.ts";
 import { type BrowserTab, CHROMIUM, openPage } from "../browser.ts";
-import { until } from "../harness.ts";
+import { makeKey } from "../cli.ts";
+import { tempDir, until } from "../harness.ts";
 
 export { CHROMIUM } from "../browser.ts";
 
@@ -17,13 +18,20 @@ export const SIZES = {
 type OpenOptions = { dark?: boolean; size?: Size };
 export type Dashboard = Awaited<ReturnType<typeof openDashboard>>;
 
-type StartOptions = OpenOptions & { signIn?: boolean; args?: string[]; env?: Record<string, string> };
+type StartOptions = OpenOptions & {
+  signIn?: boolean;
+  isAdmin?: boolean;
+  args?: string[];
+  env?: Record<string, string>;
+};
 
-/** A server and a browser, which is signed in with a new key of the scope `*` unless `signIn` is false. */
+/** A server and a browser, which is signed in with a new key of the scope `*` or `admin` unless `signIn` is false. */
 export async function startDashboard(options: StartOptions = {}) {
   if (CHROMIUM === null)
     throw new Error("no chromium on this machine: skip the test with describe.skipIf(CHROMIUM === null)");
-  const server = await startBinary({ args: options.args ?? [], env: options.env ?? {} });
+  const dir = tempDir();
+  const key = options.isAdmin ? await makeKey(dir, "--scope", "admin") : {};
+  const server = await startBinary({ dir, ...key, args: options.args ?? [], env: options.env ?? {} });
   const page = await openDashboard(server.url, options);
   if (options.signIn !== false) await page.signIn(await server.apiKey());
   return {
@@ -40,7 +48,9 @@ const WATCH = `window.shifted = 0; window.moved = []; new PerformanceObserver((l
   for (const { hadRecentInput, value, sources } of list.getEntries()) {
     if (hadRecentInput) continue;
     window.shifted += value;
-    for (const { node } of sources) moved.push((node?.className ?? "") + " " + (node?.textContent ?? "").slice(0, 40));
+    const names = sources.map(({ node, previousRect: from, currentRect: to }) =>
+      (node?.className ?? "") + " " + (node?.textContent ?? "").slice(0, 40) + " from " + from.y + " to " + to.y);
+    if (value > 0.01) moved.push(value.toFixed(3) + " by " + names.join(" and "));
   }
 }).observe({ type: "layout-shift", buffered: true });
 addEventListener("securitypolicyviolation", (event) => console.error("CSP report", event.violatedDirective, event.blockedURI));`;
