@@ -1,3 +1,4 @@
+import type { ApiError } from "../../../data/api.ts";
 import { duration, money, NONE, number, percent, plural } from "../../../data/format.ts";
 import { type Page as ListPage, useResource } from "../../../data/resource.ts";
 import { Stat } from "../../../kit/card.tsx";
@@ -57,7 +58,7 @@ function Run({ id }: { id: string }) {
       <div class="grid">
         {known.error && <p class="runs-reason bad">{known.error.message}</p>}
         <Stats job={known} points={points ?? []} />
-        {error && <ErrorBox error={error} />}
+        {error && !(isNoAnswer(error) && points) && <ErrorBox error={error} />}
         <div class="grid two runs-run">
           <div class="grid">
             <MainChart points={points ?? []} alarms={alarms} isEnded={isOver(known.status)} />
@@ -76,6 +77,9 @@ function Run({ id }: { id: string }) {
     </Frame>
   );
 }
+
+/** The note of the lost connection says it: the curves stay in their place. */
+const isNoAnswer = ({ status }: ApiError) => status === 0;
 
 const Waiting = () => (
   <div class="stack">
