@@ -47,8 +47,9 @@ export function Panels({ points, alarms }: Omit<ChartsProps, "isEnded">) {
   const marks = useMemo(() => alarms.map(({ step }) => ({ x: step, label: "" })), [alarms]);
   return (
     <>
-      {panels.map(({ title, plots }) => (
+      {panels.map(({ title, plots, missing }) => (
         <Card key={title} title={title}>
+          {plots.length === 0 && <p class="muted">{missing}</p>}
           <div class="runs-plots">
             {plots.map((spec) => (
               <div key={spec.title}>
