@@ -17,7 +17,7 @@ import {
   shortAlarm,
 } from "../panels.ts";
 import type { Point } from "../types.ts";
-import { WhenSeen } from "./when_seen.tsx";
+import { WhenSeen } from "../when_seen.tsx";
 
 const MAIN_PX = 260;
 const SMALL_PX = 150;
