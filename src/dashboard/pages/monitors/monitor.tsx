@@ -98,7 +98,7 @@ const Changes = ({ rows, unit }: { rows: readonly MonitorChange[]; unit: string 
         { title: "Value", cell: ({ value }) => inUnit(value, unit), numeric: true },
         { title: "Before", cell: ({ previous_severity }) => SEVERITIES[previous_severity][0], wide: true },
         {
-          title: "Told",
+          title: "Notified",
           cell: ({ event, muted }) => (muted ? "No, muted" : event === null ? "No" : "Webhooks"),
           wide: true,
         },
