@@ -80,7 +80,7 @@ async function main() {
 /** A kept server does not collect them. */
 async function endRun(id: string) {
   await server.call("POST", `/v1/training_jobs/${id}/cancel`);
-  while ((await server.call("DELETE", `/v1/training_jobs/${id}`)).status === 409) await Bun.sleep(200);
+  while ((await server.call("DELETE", `/v1/training_jobs/${id}`)).status >= 400) await Bun.sleep(200);
 }
 
 async function makeWorld(): Promise<World> {

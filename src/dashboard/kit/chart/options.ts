@@ -28,7 +28,7 @@ export function optionsOf(latest: Latest, width: number, height: number, colour:
   return {
     ...{ width, height, series: lines, bands },
     legend: { show: false },
-    padding: [10, 12, 0, 0],
+    padding: [10, latest.current.time ? 28 : 12, 0, 0], // the last time is wide
     cursor: {
       ...(sync === undefined ? {} : { sync: { key: sync } }),
       drag: { x: true, y: false },
