@@ -1,8 +1,8 @@
 import type { Ctx } from "../../context.ts";
 import { keepOpen } from "../../http/connection.ts";
 import { flush } from "./flush.ts";
-import { type Position, rowsAt } from "./query.ts";
 import type { TraceFilter } from "./schema.ts";
+import { type Position, rowsAt } from "./search/conditions.ts";
 import { find, mustNameScore, withScores } from "./service.ts";
 
 const BATCH = 500;

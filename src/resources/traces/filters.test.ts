@@ -12,8 +12,8 @@ import { flush } from "./flush.ts";
 import type { NewTrace } from "./new_trace.ts";
 import { prune } from "./prune.ts";
 import { storeRollouts } from "./rollouts.ts";
+import { parseQuery } from "./search/text.ts";
 import * as traces from "./service.ts";
-import { parseQuery } from "./text.ts";
 
 const { open, closeAll } = manyApps();
 afterEach(closeAll);

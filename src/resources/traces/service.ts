@@ -7,9 +7,9 @@ import { preparedInsert, preparedRow } from "../../platform/db/row.ts";
 import { deployments } from "../deployments/table.ts";
 import { dropped, flush, scheduleFlush } from "./flush.ts";
 import type { NewTrace } from "./new_trace.ts";
-import { positionOf, positions, type Slice, summariesAt } from "./query.ts";
 import { presentSummary, presentTrace, type TraceFilter, type TraceQuery } from "./schema.ts";
-import { type SearchPage, search } from "./search.ts";
+import { positionOf, positions, type Slice, summariesAt } from "./search/conditions.ts";
+import { type SearchPage, search } from "./search/search.ts";
 import { redactorFor, secretsOf } from "./store.ts";
 import { type ScoreRow, type TraceRow, traceScores, traces } from "./table.ts";
 

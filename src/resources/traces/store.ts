@@ -8,8 +8,8 @@ import { type Db, generationOf, prepared, type Tx } from "../../platform/db/db.t
 import * as secrets from "../secrets/service.ts";
 import type { Content, NewTrace } from "./new_trace.ts";
 import { Redactor, secretForms } from "./redaction/redact.ts";
+import { insertText, textsIn } from "./search/text.ts";
 import { conversations, type Span, type TraceRow, traces } from "./table.ts";
-import { insertText, textsIn } from "./text.ts";
 
 const MAX_CONTENT = 1024 * 1024; // characters of JSON; larger content is not stored
 const MAX_METADATA = 16;

@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { alarmsOf, constantOf, mainPlot, panelsOf, rewardParts } from "./panels.ts";
+import { alarmsOf, constantOf, mainPlot, panelsOf } from "./panels.ts";
 import type { JobEvent, Point } from "./types.ts";
 
 const point = (step: number, values: Record<string, number>): Point => ({
@@ -34,9 +34,9 @@ test("panels without data are left out, and the large curve is not shown twice",
 });
 
 test("several reward functions have a curve each; one alone has none", () => {
-  expect(rewardParts([point(1, { "rewards/a/mean": 1 })])).toBeUndefined();
-  const parts = rewardParts([point(1, { "rewards/a/b/mean": 1, "rewards/c/mean": 2, "rewards/c/std": 0 })]);
-  expect(parts?.series.map(({ label }) => label)).toEqual(["a/b", "c"]);
+  expect(panelsOf([point(1, { "rewards/a/mean": 1 })])).toEqual([]);
+  const [parts] = panelsOf([point(1, { "rewards/a/b/mean": 1, "rewards/c/mean": 2, "rewards/c/std": 0 })]);
+  expect(parts?.plots[0]?.series.map(({ label }) => label)).toEqual(["a/b", "c"]);
 });
 
 test("a plot that never changes is a figure", () => {

@@ -3,7 +3,7 @@ import { bandOf, columnsOf, curveOf, joined, stepsOf, type Values } from "./seri
 import type { JobEvent, Point } from "./types.ts";
 
 type Line = { key: string; label: string; token: string };
-type PlotSpec = {
+export type PlotSpec = {
   title: string;
   lines: readonly Line[];
   /** Key of the standard deviation around the first line, or keys of the low and the high edge. */
@@ -124,21 +124,29 @@ export function mainPlot(points: readonly Point[]): Plot | undefined {
   return spec && plotOf(spec, points);
 }
 
-/** Without the curve that is shown large, and without panels that have no data. */
-export function panelsOf(points: readonly Point[]): Panel[] {
+type PanelPlan = { title: string; plots: readonly PlotSpec[] };
+
+/** Panels and plots that have data, without the curve that is shown large. Curves are made when they are drawn. */
+export function panelsFor(points: readonly Point[]): PanelPlan[] {
   const main = mainSpec(points);
-  return PANELS.map(({ title, plots }) => ({
+  const columns = columnsOf(points);
+  const parts = partsSpec(points);
+  const groups = PANELS.map(({ title, plots }) => ({
     title,
-    plots: plots.flatMap((spec) => (spec.title === main?.title ? [] : (plotOf(spec, points) ?? []))),
+    plots: plots.filter((spec) => spec.title !== main?.title && spec.lines.some(({ key }) => columns.has(key))),
   })).filter(({ plots }) => plots.length > 0);
+  return [...(parts ? [{ title: parts.title, plots: [parts] }] : []), ...groups];
 }
 
+export const panelsOf = (points: readonly Point[]): Panel[] =>
+  panelsFor(points).map(({ title, plots }) => ({ title, plots: plots.flatMap((spec) => plotOf(spec, points) ?? []) }));
+
 /** One curve for each reward function, if there are several. */
-export function rewardParts(points: readonly Point[]): Plot | undefined {
+function partsSpec(points: readonly Point[]): PlotSpec | undefined {
   const names = new Set([...columnsOf(points).keys()].flatMap((key) => /^rewards\/(.+)\/mean$/.exec(key)?.[1] ?? []));
   if (names.size < 2) return undefined;
   const lines = [...names].map((name, i) => line(`rewards/${name}/mean`, name, `--c${(i % 6) + 1}`));
-  return plotOf({ title: "Parts of the reward", lines }, points);
+  return { title: "Parts of the reward", lines };
 }
 
 /** The value of a plot that never changes; undefined if one does. Such a plot needs no curve. */

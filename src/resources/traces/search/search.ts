@@ -3,10 +3,10 @@
  * block of traces after the other, and other work gets its turn in between.
  */
 import { sql } from "drizzle-orm";
-import type { Db } from "../../platform/db/db.ts";
-import { type Condition, conditions, type Position, positionsAmong, type Slice } from "./query.ts";
-import type { TraceFilter } from "./schema.ts";
-import { traces } from "./table.ts";
+import type { Db } from "../../../platform/db/db.ts";
+import type { TraceFilter } from "../schema.ts";
+import { traces } from "../table.ts";
+import { type Condition, conditions, type Position, positionsAmong, type Slice } from "./conditions.ts";
 import { type Bounds, blockOf, matchesBetween, matchesIn, parseQuery, type TextQuery } from "./text.ts";
 
 const TURN_MS = 8; // then other work gets its turn

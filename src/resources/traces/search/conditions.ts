@@ -6,11 +6,11 @@
  */
 import { and, desc, getTableColumns, gte, inArray, lt, lte, type SQL, sql } from "drizzle-orm";
 import type { SQLiteColumn } from "drizzle-orm/sqlite-core";
-import { requireId } from "../../http/answer/cursor.ts";
-import { timeOf } from "../../lib/ids.ts";
-import type { Db } from "../../platform/db/db.ts";
-import type { SummaryRow, TraceFilter } from "./schema.ts";
-import { type TraceRow, traceScores, traces } from "./table.ts";
+import { requireId } from "../../../http/answer/cursor.ts";
+import { timeOf } from "../../../lib/ids.ts";
+import type { Db } from "../../../platform/db/db.ts";
+import type { SummaryRow, TraceFilter } from "../schema.ts";
+import { type TraceRow, traceScores, traces } from "../table.ts";
 
 const FEW = 5_000; // rows that are looked up
 const FEW_ENTRIES = 100_000; // entries of an index alone

@@ -3,7 +3,7 @@
  * text names its workspace and its block of traces. A query for a block must contain that word, so FTS5 leaves the lists
  * of all other words at the end of the block. A range of row ids does not do that: without a match, FTS5 reads on.
  */
-import { type Db, prepared, type Tx } from "../../platform/db/db.ts";
+import { type Db, prepared, type Tx } from "../../../platform/db/db.ts";
 
 const MAX_TEXT = 65_536; // characters of one trace
 const DISTANCE = 100_000; // words: more than a text has

@@ -1,12 +1,12 @@
 /** A search reads traces block by block. Its pages must be those of one look at all traces. */
 import { afterEach, expect, test } from "bun:test";
-import { manyApps, type TestApp } from "../../../test/harness.ts";
-import { newId } from "../../lib/ids.ts";
-import { flush } from "./flush.ts";
-import type { Position } from "./query.ts";
-import type { TraceFilter } from "./schema.ts";
+import { manyApps, type TestApp } from "../../../../test/harness.ts";
+import { newId } from "../../../lib/ids.ts";
+import { flush } from "../flush.ts";
+import type { TraceFilter } from "../schema.ts";
+import * as traces from "../service.ts";
+import type { Position } from "./conditions.ts";
 import { search } from "./search.ts";
-import * as traces from "./service.ts";
 import { blockOf } from "./text.ts";
 
 const { open, closeAll } = manyApps();

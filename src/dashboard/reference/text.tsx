@@ -1,0 +1,54 @@
+/** Text with code between backticks, and code in colours. */
+import type { ComponentChildren } from "preact";
+
+export const Prose = ({ text }: { text: string }) => (
+  <>{text.split("`").map((part, i) => (i % 2 === 1 ? <code key={i}>{part}</code> : part))}</>
+);
+
+const TOKEN =
+  /("(?:[^"\\]|\\.)*")(\s*:)?|\b(true|false|null|-?\d+(?:\.\d+)?(?:e[+-]?\d+)?)(?=[\s,\]}]|$)|(\$[A-Z][A-Z_]+)/gi;
+
+/** Names, strings and figures of JSON, and variables of a shell. */
+function Painted({ text }: { text: string }) {
+  const parts: ComponentChildren[] = [];
+  let last = 0;
+  for (const match of text.matchAll(TOKEN)) {
+    const [whole, string, colon = "", word] = match;
+    const kind = string === undefined ? (word === undefined ? "var" : "num") : colon === "" ? "str" : "key";
+    parts.push(text.slice(last, match.index));
+    parts.push(
+      <span key={match.index} class={`reference-${kind}`}>
+        {kind === "str" && whole.includes("$") ? withVariables(whole) : whole}
+      </span>,
+    );
+    last = match.index + whole.length;
+  }
+  return (
+    <>
+      {parts}
+      {text.slice(last)}
+    </>
+  );
+}
+
+const withVariables = (text: string) =>
+  text.split(/(\$[A-Z][A-Z_]+)/).map((part, i) =>
+    i % 2 === 1 ? (
+      <span key={i} class="reference-var">
+        {part}
+      </span>
+    ) : (
+      part
+    ),
+  );
+
+type CodeProps = { label: string; text: string; isPlain?: boolean; wraps?: boolean };
+
+/** A block of code. `isPlain`: without colours. `wraps`: long lines are broken instead of scrolled. */
+export const Code = ({ label, text, isPlain = false, wraps = false }: CodeProps) => (
+  // biome-ignore lint/a11y/useSemanticElements: code is no group of inputs
+  // biome-ignore lint/a11y/noNoninteractiveTabindex: a region that scrolls must be reachable by keyboard
+  <pre role="group" class={wraps ? "reference-wrap" : ""} tabIndex={0} aria-label={label}>
+    {isPlain ? text : <Painted text={text} />}
+  </pre>
+);
