@@ -71,7 +71,7 @@ describe("filters", () => {
     ];
     for (const [query, expected] of cases) expect([query, await found(app, query)]).toEqual([query, expected]);
     expect(await found(app, "status=error", app.keyB)).toHaveLength(1);
-    for (const query of ["status=x", "since=yesterday", "min_duration_ms=-1", "source=none"])
+    for (const query of ["status=x", "since=yesterday", "min_duration_ms=-1", "min_duration_ms=%20", "source=none"])
       expect((await app.call("GET", `/v1/traces?${query}`)).status).toBe(422);
   });
 

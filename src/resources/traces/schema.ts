@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { PageQuery } from "../../http/answer/pagination.ts";
-import { DateTime, Label, later } from "../../lib/schema.ts";
+import { DateTime, Label, later, numberText } from "../../lib/schema.ts";
 import { isoTime } from "../../lib/time.ts";
 import { AnnotationLink } from "../annotation_queues/schema.ts";
 import { PatternError } from "./redaction/pattern.ts";
@@ -118,9 +118,9 @@ export const Trace = later(() =>
     .meta({ id: "Trace" }),
 );
 
-const Millis = z.coerce.number().min(0).max(1e12); // 31 years
+const Millis = numberText(z.number().min(0).max(1e12)); // 31 years
 const Status = z
-  .union([z.enum(["ok", "error"]), z.coerce.number().int().min(100).max(599)])
+  .union([z.enum(["ok", "error"]), numberText(z.int().min(100).max(599))])
   .describe("An HTTP status, or ok (under 400), or error (400 and more)");
 
 const filters = {
@@ -132,8 +132,8 @@ const filters = {
   min_duration_ms: Millis.optional(),
   max_duration_ms: Millis.optional(),
   score: Label(100).optional().describe("The name of a score. Only traces that have it"),
-  min_score: z.coerce.number().optional().describe("Needs score. A boolean counts as 0 or 1"),
-  max_score: z.coerce.number().optional().describe("Needs score"),
+  min_score: numberText(z.number()).optional().describe("Needs score. A boolean counts as 0 or 1"),
+  max_score: numberText(z.number()).optional().describe("Needs score"),
   since: z.iso.datetime({ offset: true }).optional().describe("Recorded at this time or later"),
   until: z.iso.datetime({ offset: true }).optional().describe("Recorded before this time"),
   conversation_id: z.string().optional(),
