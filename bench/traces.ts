@@ -123,19 +123,8 @@ function scoring({ ctx, workspaceA: workspaceId }: TestApp) {
     .all();
   const base = { workspaceId, label: null, source: "judge", evaluatorId: null, keyId: null, comment: null } as const;
   const scores = found.flatMap(({ id: traceId, seq, at }) => {
-    const score = (name: string, value: number) => ({
-      ...{
-        ...base,
-        id: newId("scr"),
-        traceId,
-        traceSeq: seq,
-        traceAt: at,
-        name,
-        kind: "number" as const,
-        value,
-        createdAt: ctx.clock.now(),
-      },
-    });
+    const place = { traceId, traceSeq: seq, traceAt: at, createdAt: ctx.clock.now(), kind: "number" as const };
+    const score = (name: string, value: number) => ({ ...base, ...place, id: newId("scr"), name, value });
     return [
       ...(seq % 50 === 0 ? [score("helpful", (seq % 100) / 100)] : []),
       ...(seq < found.length / 20 ? [score("early", seq % 2)] : []),

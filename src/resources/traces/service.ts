@@ -10,7 +10,7 @@ import type { NewTrace } from "./new_trace.ts";
 import { presentSummary, presentTrace, type TraceFilter, type TraceQuery } from "./schema.ts";
 import { cursorOf, positionOf, type Slice, summariesAt } from "./search/positions.ts";
 import { search } from "./search/search.ts";
-import { collect, type Found } from "./search/slices.ts";
+import { collect, type ListPage } from "./search/slices.ts";
 import { walk } from "./search/walk.ts";
 import { redactorFor, secretsOf } from "./store.ts";
 import { type ScoreRow, type TraceRow, traceScores, traces } from "./table.ts";
@@ -61,7 +61,7 @@ export const find = (
   filter: TraceFilter,
   slice: Slice,
   until?: number,
-): Promise<Found> =>
+): Promise<ListPage> =>
   collect((filter.q === undefined ? walk : search)(db, workspaceId, filter, slice), slice.limit, until);
 
 export function mustNameScore({ score, min_score, max_score }: Omit<TraceQuery, "limit" | "after">) {

@@ -65,7 +65,7 @@ export function expand(db: Db, prefix: string): Prefix | undefined {
   return undefined;
 }
 
-/** Which of these texts, by number, have a word for each of the prefixes. */
+/** The numbers of the texts that have a word for each of the prefixes. */
 export function matchesAmong(db: Db, texts: ReadonlyMap<number, string>, prefixes: readonly string[]): Set<number> {
   const index = scratch(db);
   return within(index, () => {

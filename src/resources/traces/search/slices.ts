@@ -16,10 +16,14 @@ export function nextSize(size: number, ms: number, { least, most }: Sizes): numb
 export type Step = { found: readonly Position[]; reached: Position | undefined };
 
 /** `next`: the place after which the list goes on. Undefined: this was the rest. */
-export type Found = { page: Position[]; next: Position | undefined };
+export type ListPage = { page: Position[]; next: Position | undefined };
 
 /** A page of at most `limit`. If the time `until` passes first, it is short or empty, and `next` is the place reached. */
-export async function collect(steps: Iterable<Step>, limit: number, until = Number.POSITIVE_INFINITY): Promise<Found> {
+export async function collect(
+  steps: Iterable<Step>,
+  limit: number,
+  until = Number.POSITIVE_INFINITY,
+): Promise<ListPage> {
   const page: Position[] = [];
   let turn = performance.now() + TURN_MS;
   for (const { found, reached } of steps) {
