@@ -1,6 +1,6 @@
 /** The look of a chart, in the terms of uPlot. */
 import type uPlot from "uplot";
-import { number } from "../../data/format.ts";
+import { duration, number } from "../../data/format.ts";
 import type { ChartProps } from "./chart.tsx";
 
 type Latest = { readonly current: ChartProps };
@@ -52,7 +52,9 @@ function axesOf(latest: Latest, colour: Colour): uPlot.Axis[] {
   const common = { stroke: colour("--muted"), font, ticks: { show: false } };
   const grid = { stroke: colour("--line"), width: 1 };
   const values = (_: uPlot, all: number[]) => all.map((value) => (value === null ? "" : number(value)));
-  const x = latest.current.time ? { values: times } : { values };
+  const spans = (_: uPlot, all: number[]) => all.map((value) => (value === 0 ? "0" : duration(value)));
+  const { time, span } = latest.current;
+  const x = { values: time ? times : span ? spans : values, ...(span ? { incrs: SPANS } : {}) };
   return [
     { ...common, ...x, grid: { show: false }, size: 28, space: 60 },
     { ...common, grid, values, size: 46, space: 34 },
@@ -60,6 +62,11 @@ function axesOf(latest: Latest, colour: Colour): uPlot.Axis[] {
 }
 
 const DAY_S = 86_400;
+/** Steps of an axis that shows lengths of time, in seconds. */
+const SPANS = [
+  ...[1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1_800, 3_600, 7_200, 14_400, 21_600, 43_200],
+  ...[1, 2, 5, 10, 20, 50, 100].map((days) => days * DAY_S),
+];
 
 /** Times of the x axis in one line: a day for a long axis, seconds for a short one. */
 function times(_: uPlot, all: number[]): string[] {
@@ -102,11 +109,11 @@ function addTip(plot: uPlot, latest: Latest) {
   });
   plot.over.addEventListener("mousemove", () => {
     const { idx, left = 0 } = plot.cursor;
-    const { series, x, xLabel = "", time } = latest.current;
+    const { series, x, xLabel = "", time, span } = latest.current;
     tip.hidden = idx === null || idx === undefined;
     if (idx === null || idx === undefined) return;
     const at = x[idx] ?? 0;
-    const head = time ? new Date(at * 1000).toLocaleString("en-GB") : `${xLabel} ${number(at)}`;
+    const head = time ? new Date(at * 1000).toLocaleString("en-GB") : span ? duration(at) : `${xLabel} ${number(at)}`;
     tip.textContent = [head, ...series.map(({ label, values }) => `${label} ${number(values[idx], 4)}`)].join("\n");
     tip.style.left = `${left > plot.over.clientWidth / 2 ? left - tip.offsetWidth - 12 : left + 12}px`;
   });

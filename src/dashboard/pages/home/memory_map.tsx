@@ -21,7 +21,7 @@ export function MemoryMap({ names }: { names: Names }) {
         {({ data }) => (
           <div class="stack">
             {data[0]?.uuid === null && (
-              <p class="muted">
+              <p class="home-note muted">
                 This machine has no GPU that Verk can use. Models run on the processor and take main memory.{" "}
                 <a href="/welcome">Check the machine</a>
               </p>

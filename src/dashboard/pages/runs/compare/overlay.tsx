@@ -61,7 +61,14 @@ function Curves({ curve, title, runs, axis, positions }: CurvesProps) {
     return { x, series: having.map(({ run }, i) => lineOf(run, i)) };
   }, [runs, curve, positions]);
   const label = `${title} by ${UNITS[axis]}`;
-  return <Chart label={label} x={x} series={series} height={CHART_PX} xLabel={UNITS[axis]} sync={`compare ${axis}`} />;
+  return (
+    <Chart
+      {...{ label, x, series, height: CHART_PX, xLabel: UNITS[axis] }}
+      key={axis} // its axis is written in another way
+      span={axis === "time"}
+      sync={`compare ${axis}`}
+    />
+  );
 }
 
 /** Runs of the same name are told apart by the end of their id. */

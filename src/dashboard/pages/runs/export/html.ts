@@ -40,7 +40,11 @@ ${statsOf(job, points)}
 ${main ? card(main.title, `${figureOf(main, alarms, LARGE)}${alarmList(alarms)}`) : ""}
 <div class="half">${panelsOf(points)
     .map(({ title: name, plots, missing = "" }) =>
-      card(name, plots.map((plot) => figureOf(plot, alarms, SMALL, true)).join("") || `<p>${escaped(missing)}</p>`),
+      card(
+        name,
+        plots.map((plot) => figureOf(plot, alarms, SMALL, plot.title !== name)).join("") ||
+          `<p>${escaped(missing)}</p>`,
+      ),
     )
     .join("")}</div>
 <div class="half">${card("Setup", setupOf(job))}${card("Repeat this run", lockOf(file))}</div>
