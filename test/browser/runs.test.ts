@@ -129,7 +129,7 @@ async function lookBack(page: Dashboard, id: string) {
   await page.at(`/runs/${id}?step=1000`);
   await page.waitForText("compared with step 997, reward 0.75");
   const reads = page.requests.slice(before).filter((url) => url.includes("/samples?"));
-  expect(reads.map((url) => url.split("?")[1])).toEqual(["step=1000&limit=100", "earlier_than=1000-0&limit=32"]);
+  expect(reads.map((url) => url.split("?")[1])).toEqual(["step=1000&limit=100", "earlier_than=1000-3&limit=32"]);
   await page.waitForText("Parts of a step (s)");
   expect(await page.text()).toContain("Joules a step");
   expect(await page.run<number>("performance.getEntriesByName('runs.draw').length")).toBe(1);

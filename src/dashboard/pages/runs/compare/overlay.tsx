@@ -63,8 +63,12 @@ function Curves({ curve, title, runs, axis, positions }: CurvesProps) {
   const label = `${title} by ${UNITS[axis]}`;
   return (
     <Chart
-      {...{ label, x, series, height: CHART_PX, xLabel: UNITS[axis] }}
       key={axis} // its axis is written in another way
+      label={label}
+      x={x}
+      series={series}
+      height={CHART_PX}
+      xLabel={UNITS[axis]}
       span={axis === "time"}
       sync={`compare ${axis}`}
     />
