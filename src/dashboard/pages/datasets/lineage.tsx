@@ -23,7 +23,10 @@ export function Lineage({ dataset }: { dataset: Dataset }) {
           const runs = usesOf(data, dataset.id);
           if (runs.length === 0)
             return (
-              <Empty title="No run yet" command={`verk jobs create --model verk-tiny --method sft --dataset ${dataset.id}`}>
+              <Empty
+                title="No run yet"
+                command={`verk jobs create --model verk-tiny --method sft --dataset ${dataset.id}`}
+              >
                 Start a run on this dataset. Choose a row to see the samples that a run made from it.
               </Empty>
             );
