@@ -35,7 +35,7 @@ describe.skipIf(CHROMIUM === null)("datasets and rewards", () => {
     await drop(page, `${XSS}.jsonl`, rows.join(""));
     await page.waitForText("second apple");
     await page.waitForText(" tokens"); // of the text in the model's chat template
-    expect(await page.text()).toContain("<|user|>");
+    expect(await page.text()).toContain("<|im_start|>user");
     await page.click("button", "Upload");
     await page.waitForText("3 live");
     await page.waitForText(XSS);
