@@ -171,10 +171,10 @@ const FINDINGS = `axe.run(document, { resultTypes: ["violations"] }).then(({ vio
   .map(({ id, nodes }) => id + ": " + nodes.slice(0, 4).map((node) => node.html.slice(0, 200)).join(" | ")))`;
 const SETTLED = `document.readyState === "complete" && !!document.querySelector("h1") &&
   !document.querySelector("[aria-busy=true]")`;
-/** The innermost elements that are wider than the page. */
-const WIDE = `[...document.querySelectorAll("main *")].filter((at) => (at.childElementCount === 0 || at.localName === "select") &&
-  at.getBoundingClientRect().right > document.documentElement.clientWidth).slice(0, 4)
-  .map((at) => at.localName + "." + at.className + " in " + at.parentElement.className + ": " + at.textContent.slice(0, 30)).join(" | ")`;
+/** Elements whose content is wider than they are, the innermost last. */
+const WIDE = `[...document.querySelectorAll("main *")]
+  .filter((at) => at.scrollWidth > at.clientWidth && getComputedStyle(at).overflowX === "visible")
+  .slice(-4).map((at) => at.localName + "." + at.className + ": " + at.textContent.slice(0, 40)).join(" | ")`;
 /** Charts follow a new size one frame later. */
 const DRAWN = "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(true))))";
 const FOCUSED_NAME = `(() => { const { activeElement: e } = document;
