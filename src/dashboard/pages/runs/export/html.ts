@@ -1,6 +1,6 @@
 /** One run as one HTML file: no code, no request, works from a disk. Its figures are in it as JSON too. */
 import { bytes, count, duration, exactTime, money, NONE, number, words } from "../../../data/format.ts";
-import { type Alarm, alarmsOf, constantOf, mainPlot, type Plot, panelsOf, rewardParts } from "../panels.ts";
+import { type Alarm, alarmsOf, constantOf, mainPlot, type Plot, panelsOf } from "../panels.ts";
 import { endsOf } from "../series.ts";
 import type { JobCheckpoint, JobEvent, JobSample, Point, TrainingJob } from "../types.ts";
 import { STYLE } from "./style.ts";
@@ -26,7 +26,6 @@ export function runHtml(file: RunFile): string {
   const { job, points, events, madeAt } = file;
   const alarms = alarmsOf(events, points);
   const main = mainPlot(points);
-  const parts = rewardParts(points);
   const title = escaped(job.output_name);
   const state = `${words(job.status)} · ${count(job.progress.step)} of ${count(job.progress.total_steps)} steps`;
   return `<!doctype html>
@@ -36,8 +35,10 @@ export function runHtml(file: RunFile): string {
 <header><h1>${title}</h1><p>${escaped(state)}${job.error ? ` · ${escaped(job.error.message)}` : ""}</p></header>
 ${statsOf(job, points)}
 ${main ? card(main.title, `${figureOf(main, alarms, LARGE)}${alarmList(alarms)}`) : ""}
-<div class="half">${parts ? card(parts.title, figureOf(parts, [], SMALL)) : ""}${panelsOf(points)
-    .map(({ title: name, plots }) => card(name, plots.map((plot) => figureOf(plot, alarms, SMALL, true)).join("")))
+<div class="half">${panelsOf(points)
+    .map(({ title: name, plots, missing = "" }) =>
+      card(name, plots.map((plot) => figureOf(plot, alarms, SMALL, true)).join("") || `<p>${escaped(missing)}</p>`),
+    )
     .join("")}</div>
 <div class="half">${card("Setup", setupOf(job))}${card("Repeat this run", lockOf(file))}</div>
 ${job.reward_source ? card("Reward code", `<pre>${escaped(job.reward_source)}</pre>`) : ""}

@@ -10,7 +10,7 @@ import { Pill } from "../../../kit/pill.tsx";
 import { queryOf, setQuery } from "../../../shell/router.ts";
 import { promptText, SampleView } from "../sample.tsx";
 import { isOver, type JobSample, type TrainingJob } from "../types.ts";
-import { byAdvantage, LOOK_BACK, promptKey, samplesOf, useEarlier } from "./earlier.ts";
+import { byAdvantage, promptKey, samplesOf, useEarlier } from "./earlier.ts";
 
 export function Samples({ job }: { job: TrainingJob }) {
   const last = Math.max(1, job.progress.step);
@@ -147,11 +147,8 @@ const Sample = ({ sample, earlier, isDone }: SampleProps) => (
   </SampleView>
 );
 
-function whence({ step, completion }: JobSample, earlier: JobSample | undefined, isDone: boolean): string {
+function whence({ completion }: JobSample, earlier: JobSample | undefined, isDone: boolean): string {
   if (earlier?.completion === completion) return `the same as in step ${earlier.step}`;
   if (earlier) return `compared with step ${earlier.step}, reward ${number(earlier.reward)}`;
-  if (!isDone) return "";
-  return step > LOOK_BACK
-    ? `no sample of this prompt in the ${LOOK_BACK} steps before`
-    : "no earlier sample of this prompt";
+  return isDone ? "no earlier sample of this prompt" : "";
 }

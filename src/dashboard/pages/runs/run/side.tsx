@@ -56,16 +56,24 @@ export function Setup({ job }: { job: TrainingJob }) {
           <pre class="text">{job.reward_source}</pre>
         </details>
       )}
-      <details class="runs-more">
-        <summary>All settings</summary>
-        <Json value={{ hyperparameters: hyper, lora, checkpoint: job.checkpoint, metadata: job.metadata }} />
-      </details>
+      <AllSettings job={job} />
       {job.warnings.map(({ message }) => (
         <p key={message} class="warn runs-more">
           {message}
         </p>
       ))}
     </Card>
+  );
+}
+
+/** The tree of all settings is built when it is opened. */
+function AllSettings({ job: { hyperparameters, lora, checkpoint, metadata } }: { job: TrainingJob }) {
+  const [isOpen, setOpen] = useState(false);
+  return (
+    <details class="runs-more" onToggle={(event) => setOpen(event.currentTarget.open)}>
+      <summary>All settings</summary>
+      {isOpen && <Json value={{ hyperparameters, lora, checkpoint, metadata }} />}
+    </details>
   );
 }
 
