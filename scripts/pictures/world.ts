@@ -52,7 +52,7 @@ export async function fillWorld(server: Server, hook: string) {
 
   const base = await post("/v1/deployments", {
     ...{ model: "verk-tiny", name: "base", capture: "full" },
-    ...{ context_length: 1024, parallel: 64 },
+    ...{ context_length: 2048, parallel: 128 },
   });
   const first = await run("sums-grpo", {}, {});
   await reach(`/v1/training_jobs/${first.id}`, /completed/);
