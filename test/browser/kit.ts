@@ -89,7 +89,7 @@ async function drive(page: BrowserTab, origin: string, size: Size) {
     const [scroll, width] = await run<[number, number]>(
       "[document.documentElement.scrollWidth, document.documentElement.clientWidth]",
     );
-    if (scroll > width) found.push(`scrolls sideways: ${scroll} of ${width} px`);
+    if (scroll > width) found.push(`scrolls sideways: ${scroll} of ${width} px by ${await run<string>(WIDE)}`);
     return found;
   };
 
@@ -173,6 +173,10 @@ const FINDINGS = `axe.run(document, { resultTypes: ["violations"] }).then(({ vio
   .map(({ id, nodes }) => id + ": " + nodes.slice(0, 4).map((node) => node.html.slice(0, 200)).join(" | ")))`;
 const SETTLED = `document.readyState === "complete" && !!document.querySelector("h1") &&
   !document.querySelector("[aria-busy=true]")`;
+/** The innermost elements that are wider than the page. */
+const WIDE = `[...document.querySelectorAll("main *")].filter((at) => at.childElementCount === 0 &&
+  at.getBoundingClientRect().right > document.documentElement.clientWidth).slice(0, 4)
+  .map((at) => at.localName + "." + at.className + " in " + at.parentElement.className + ": " + at.textContent.slice(0, 30)).join(" | ")`;
 /** Charts follow a new size one frame later. */
 const DRAWN = "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(true))))";
 const FOCUSED_NAME = `(() => { const { activeElement: e } = document;

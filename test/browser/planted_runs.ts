@@ -79,6 +79,13 @@ function metricsAt(step: number, steps: number): Record<string, number> {
     ...{ "completions/min_length": near(10, 17), "completions/max_length": near(80, 18) },
     ...{ "completions/clipped_ratio": Math.abs(noise(19)) / 4, "completions/mean_terminated_length": near(38, 20) },
     ...{ rollout_tokens_per_second: near(2_000, 21), step_time: near(0.8, 22), reward_latency_p95: near(0.02, 23) },
+    ...{
+      rollout_time: near(0.4, 25),
+      reward_time: near(0.05, 26),
+      update_time: near(0.3, 27),
+      other_time: near(0.05, 28),
+    },
+    ...{ power_watts: near(300, 29), step_energy_joules: near(240, 30) },
     ...{ errored_rollouts: 0, gpu_memory_peak_bytes: near(2e9, 24) },
   };
 }

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { type BrowserPage, CHROMIUM, openPage } from "../browser.ts";
+import { CHROMIUM, type Dashboard, openDashboard, SIZES } from "../browser/kit.ts";
 import { testApp, until } from "../harness.ts";
 
 const app = testApp();
@@ -58,8 +58,7 @@ test("the page has no inline code, and the policy of the dashboard", async () =>
 });
 
 describe.skipIf(CHROMIUM === null)("the page in a browser", () => {
-  let page: BrowserPage;
-  const ready = () => page.run<boolean>("!!document.querySelector('main:not([aria-busy]) article')");
+  let page: Dashboard;
   const text = (selector: string) =>
     page.run<string>(`document.querySelector(${JSON.stringify(selector)})?.innerText ?? ""`);
   const send = (id: string) => page.run(`document.querySelector("#${id} form").requestSubmit()`);
@@ -69,8 +68,8 @@ describe.skipIf(CHROMIUM === null)("the page in a browser", () => {
       field.dispatchEvent(new Event("input", { bubbles: true })); }`);
 
   beforeAll(async () => {
-    page = await openPage(`${origin}/docs#put_secrets_name`);
-    await until("the page to be drawn", ready);
+    page = await openDashboard(origin);
+    await page.at("/docs#put_secrets_name");
   }, 120_000);
   afterAll(() => page?.close());
 
@@ -109,7 +108,7 @@ describe.skipIf(CHROMIUM === null)("the page in a browser", () => {
         "[...document.querySelectorAll('nav li')].filter((li) => li.offsetParent).map((li) => li.innerText)",
       );
     const all = (await visible()).length;
-    await page.press("/", "/");
+    await page.press("/");
     expect(await page.run<string>("document.activeElement.id")).toBe("filter");
     await page.send("Input.insertText", { text: "workspaces /suspend" });
     expect((await visible()).length).toBe(1);
@@ -154,5 +153,18 @@ describe.skipIf(CHROMIUM === null)("the page in a browser", () => {
     expect(page.requests.length).toBeGreaterThan(2);
     expect(page.requests.filter((url) => !url.startsWith(`${origin}/`) && !url.startsWith("data:"))).toEqual([]);
     expect(page.complaints).toEqual([]);
+  });
+
+  test("fits every width, has no serious finding of axe, and leads back to the dashboard", async () => {
+    await page.at("/docs");
+    for (const size of [SIZES.phone, SIZES.tablet, SIZES.desktop]) {
+      await page.resize(size);
+      expect(await page.faults()).toEqual([]);
+    }
+    // All routes look alike: axe needs a minute for all of them.
+    await page.run("for (const each of [...document.querySelectorAll('article')].slice(6)) each.remove()");
+    expect(await page.axe()).toEqual([]);
+    await page.click("link", "Dashboard");
+    await page.waitFor("the dashboard", async () => (await page.path()) === "/");
   });
 });

@@ -60,17 +60,17 @@ export const bodyOf = ({ body }: Operation): string | undefined => body && prett
 
 const LINE = 52;
 
-/** JSON as a person writes it: what fits on a line stays on one. */
-export function pretty(value: unknown, indent = ""): string {
+/** JSON as a person writes it: what fits on a line stays on one. `before`: characters that the line has already. */
+export function pretty(value: unknown, indent = "", before = 0): string {
   if (typeof value !== "object" || value === null) return JSON.stringify(value);
   const isList = Array.isArray(value);
+  const [open, close] = isList ? ["[", "]"] : ["{", "}"];
   const parts = (inner: string) =>
     isList
       ? value.map((each) => pretty(each, inner))
-      : Object.entries(value).map(([name, each]) => `${JSON.stringify(name)}: ${pretty(each, inner)}`);
-  const [open, close] = isList ? ["[", "]"] : ["{", "}"];
+      : Object.entries(value).map(([name, each]) => `"${name}": ${pretty(each, inner, name.length + 4)}`);
   const line = open + parts("").join(", ") + close;
-  if (line.length + indent.length <= LINE && !line.includes("\n")) return line;
+  if (indent.length + before + line.length <= LINE && !line.includes("\n")) return line;
   const inner = `${indent}  `;
   return `${open}\n${inner}${parts(inner).join(`,\n${inner}`)}\n${indent}${close}`;
 }
@@ -113,7 +113,7 @@ export function curlOf(operation: Operation, origin: string, values: Values, bod
   if (fields.length > 0) {
     const file = fields.map(([, value]) => value).find((value) => value.startsWith("@")) ?? "";
     const lines = upload?.["x-file"];
-    commands.push("# or a file of rows");
+    commands.push("\n# or a file of rows");
     if (lines !== undefined) commands.push(`echo ${quoted(lines)} > ${file.slice(1)}`);
     commands.push(join([...start, ...fields.map(([name, value]) => `-F ${name}=${value}`)]));
   }

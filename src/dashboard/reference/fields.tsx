@@ -8,14 +8,14 @@ import { Prose } from "./text.tsx";
 const DEEPEST = 5;
 /** A nested list is open if it is not deep and not long. */
 const OPEN_DEPTH = 2;
-const OPEN_FIELDS = 30;
+const OPEN_FIELDS = 12;
 
 type Properties = NonNullable<Schema["properties"]>;
 /** `above`: the lists around this one. A schema inside itself is named and not unrolled. */
 type Context = { marks: boolean; above: readonly Properties[] };
 
-/** `marks`: say which fields are required. An answer simply has them. */
-export function Shape({ schema, marks }: { schema: Schema; marks: boolean }) {
+/** `isOpen`: draw the fields now. `marks`: say which fields are required; an answer simply has them. */
+export function Shape({ schema, marks, isOpen }: { schema: Schema; marks: boolean; isOpen: boolean }) {
   const { description, properties, required } = follow(schema);
   return (
     <>
@@ -25,11 +25,27 @@ export function Shape({ schema, marks }: { schema: Schema; marks: boolean }) {
         </p>
       )}
       {properties ? (
-        <List properties={properties} required={required} context={{ marks, above: [] }} />
+        <Folded count={Object.keys(properties).length} isOpen={isOpen} isBare={isOpen}>
+          {() => <List properties={properties} required={required} context={{ marks, above: [] }} />}
+        </Folded>
       ) : (
         <p class="reference-note">{kindOf(schema)}</p>
       )}
     </>
+  );
+}
+
+type FoldedProps = { count: number; isOpen: boolean; isBare?: boolean; children: () => ComponentChildren };
+
+/** A closed list is drawn when it is opened first: the document has thousands of fields. */
+function Folded({ count, isOpen: isOpenFirst, isBare = false, children }: FoldedProps) {
+  const [isOpen, setIsOpen] = useState(isOpenFirst);
+  if (isBare) return <>{children()}</>;
+  return (
+    <details open={isOpen} onToggle={(event) => setIsOpen(event.currentTarget.open)}>
+      <summary>{plural(count, "field")}</summary>
+      {isOpen && children()}
+    </details>
   );
 }
 
@@ -72,17 +88,14 @@ export function Field({ name, schema, required = false, context = { marks: true,
   );
 }
 
-/** A closed list is drawn when it is opened first: the document has thousands of fields. */
 function Nested({ schema, context }: { schema: Schema; context: Context }) {
   const { properties, required } = core(schema);
-  const count = Object.keys(properties ?? {}).length;
-  const [isOpen, setIsOpen] = useState(context.above.length < OPEN_DEPTH && count < OPEN_FIELDS);
   if (!properties || context.above.length > DEEPEST || context.above.includes(properties)) return null;
+  const count = Object.keys(properties).length;
   return (
-    <details open={isOpen} onToggle={(event) => setIsOpen(event.currentTarget.open)}>
-      <summary>{plural(count, "field")}</summary>
-      {isOpen && <List properties={properties} required={required} context={context} />}
-    </details>
+    <Folded count={count} isOpen={context.above.length < OPEN_DEPTH && count < OPEN_FIELDS}>
+      {() => <List properties={properties} required={required} context={context} />}
+    </Folded>
   );
 }
 

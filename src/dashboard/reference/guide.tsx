@@ -34,6 +34,10 @@ export const Guide = () => (
         Newest first, but events oldest first. <code>limit</code> is 1 to 100. Pass the last id as <code>after</code>{" "}
         while <code>has_more</code> is true.
       </Rule>
+      <Rule title="Streams">
+        Logs, events and chats with <code>stream</code> are server-sent events. Read them with <code>curl -N</code>.
+        Reconnect with <code>Last-Event-ID</code>.
+      </Rule>
       <Rule title="Retries">
         Send <code>Idempotency-Key</code> with a POST that creates. The same key gives the same answer for 24 hours.
       </Rule>

@@ -31,7 +31,7 @@ export const Operation = ({ of, saves }: { of: Route; saves: string | undefined 
           <h4>
             Body <code>{nameOf(of.body.schema)}</code>
           </h4>
-          <Shape schema={of.body.schema} marks />
+          <Shape schema={of.body.schema} marks isOpen />
         </>
       )}
       {of.answers.map((answer) => (
@@ -73,7 +73,7 @@ const AnswerFields = ({ of: { codes, media, schema } }: { of: ShownAnswer }) => 
     <h4>
       Answer {codes.join(", ")} <code>{schema && media === "application/json" ? nameOf(schema) : media}</code>
     </h4>
-    {schema && <Shape schema={schema} marks={false} />}
+    {schema && <Shape schema={schema} marks={false} isOpen={false} />}
   </>
 );
 

@@ -59,7 +59,7 @@ function TopBar({ version, isMenuOpen, onMenu }: TopBarProps) {
         id="key"
         type="password"
         value={apiKey.value}
-        placeholder={isSignedIn() ? "Signed in: no key needed" : "API key: stays in this tab"}
+        placeholder={isSignedIn() ? "Signed in" : "API key"}
         aria-label="API key, kept in this tab only"
         autocomplete="off"
         spellcheck={false}

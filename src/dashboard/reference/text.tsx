@@ -1,5 +1,6 @@
 /** Text with code between backticks, and code in colours. */
-import type { ComponentChildren } from "preact";
+import type { ComponentChildren, RefObject } from "preact";
+import { useEffect, useRef, useState } from "preact/hooks";
 
 export const Prose = ({ text }: { text: string }) => (
   <>{text.split("`").map((part, i) => (i % 2 === 1 ? <code key={i}>{part}</code> : part))}</>
@@ -45,10 +46,32 @@ const withVariables = (text: string) =>
 type CodeProps = { label: string; text: string; isPlain?: boolean; wraps?: boolean };
 
 /** A block of code. `isPlain`: without colours. `wraps`: long lines are broken instead of scrolled. */
-export const Code = ({ label, text, isPlain = false, wraps = false }: CodeProps) => (
-  // biome-ignore lint/a11y/useSemanticElements: code is no group of inputs
-  // biome-ignore lint/a11y/noNoninteractiveTabindex: a region that scrolls must be reachable by keyboard
-  <pre role="group" class={wraps ? "reference-wrap" : ""} tabIndex={0} aria-label={label}>
-    {isPlain ? text : <Painted text={text} />}
-  </pre>
-);
+export function Code({ label, text, isPlain = false, wraps = false }: CodeProps) {
+  const block = useRef<HTMLPreElement>(null);
+  const isNear = useNear(block);
+  return (
+    // biome-ignore lint/a11y/useSemanticElements: code is no group of inputs
+    // biome-ignore lint/a11y/noNoninteractiveTabindex: a region that scrolls must be reachable by keyboard
+    <pre role="group" ref={block} class={wraps ? "reference-wrap" : ""} tabIndex={0} aria-label={label}>
+      {isPlain || !isNear ? text : <Painted text={text} />}
+    </pre>
+  );
+}
+
+/** True once the element was near the window. Colours of hundreds of blocks would make the first drawing slow. */
+function useNear(block: RefObject<HTMLElement | null>): boolean {
+  const [isNear, setIsNear] = useState(false);
+  useEffect(() => {
+    const watch = new IntersectionObserver(
+      ([entry]) => {
+        if (!entry?.isIntersecting) return;
+        setIsNear(true);
+        watch.disconnect();
+      },
+      { rootMargin: "400px" },
+    );
+    if (block.current) watch.observe(block.current);
+    return () => watch.disconnect();
+  }, [block]);
+  return isNear;
+}

@@ -103,7 +103,7 @@ describe("filters", () => {
     expect(await found(app, "q=thir")).toEqual([]);
     expect(await found(app, `q=${encodeURIComponent('" OR body:x* NEAR( ^')}`)).toEqual([]); // no syntax error
     expect(await found(app, "q=%2B%2B")).toEqual([]);
-    expect(parseQuery('a "b c" d*')).toEqual({ terms: '"a" "b c" "d" *', hasPrefix: true });
+    expect(parseQuery('a "b c" d*')).toEqual({ phrases: ['"a"', '"b c"'], prefixes: ['"d"'] });
   });
 });
 

@@ -61,6 +61,17 @@ const summary = {
 
 export const TraceSummary = later(() => z.object(summary).meta({ id: "TraceSummary" }));
 
+export const TraceList = later(() =>
+  z
+    .object({
+      object: z.literal("list"),
+      data: z.array(TraceSummary),
+      has_more: z.boolean().describe("There may be more traces. The page may be short or empty meanwhile"),
+      next_after: z.string().nullable().describe("The value of after for the next page. Null if there is none"),
+    })
+    .meta({ id: "TraceList" }),
+);
+
 export const Score = later(() =>
   z
     .object({
@@ -126,16 +137,15 @@ const filters = {
   since: z.iso.datetime({ offset: true }).optional().describe("Recorded at this time or later"),
   until: z.iso.datetime({ offset: true }).optional().describe("Recorded before this time"),
   conversation_id: z.string().optional(),
-  q: z
-    .string()
-    .max(500)
-    .optional()
-    .describe('Words of the captured content, "phrases" and prefix*. A page may be short while has_more is true'),
+  q: z.string().max(500).optional().describe('Words of the captured content, "phrases" and prefix*'),
 };
 
 export const TraceFilter = z.object(filters);
 export type TraceFilter = z.infer<typeof TraceFilter>;
-export const TraceQuery = PageQuery.extend(filters);
+export const TraceQuery = PageQuery.extend({
+  ...filters,
+  after: z.string().optional().describe("next_after of the previous page, or the id of its last item"),
+});
 export type TraceQuery = z.infer<typeof TraceQuery>;
 
 export const CreateScore = z

@@ -75,6 +75,11 @@ export type JobMetrics = z.infer<typeof JobMetrics>;
 
 export const SamplesQuery = PageQuery.extend({
   step: step.optional().describe("Default: the latest step with samples"),
+  earlier_than: z
+    .string()
+    .regex(/^\d{1,9}-\d{1,9}$/, "must be the id of a sample, such as 12-0")
+    .optional()
+    .describe("Id of a sample. Lists samples of earlier steps with the same prompt, newest first"),
 });
 export type SamplesQuery = z.infer<typeof SamplesQuery>;
 

@@ -70,9 +70,12 @@ function useRuns(ids: readonly string[]) {
     try {
       const runs = await Promise.all(
         ids.map(async (id, i): Promise<Run> => {
-          const metrics = api<JobMetrics>(`${jobPath(id)}/metrics?max_points=1000`);
-          const job = await api<TrainingJob>(jobPath(id));
-          return { job, points: (await metrics).data, token: `--c${i + 1}` };
+          const path = jobPath(id);
+          const [job, { data: points }] = await Promise.all([
+            api<TrainingJob>(path),
+            api<JobMetrics>(`${path}/metrics?max_points=1000`),
+          ]);
+          return { job, points, token: `--c${i + 1}` };
         }),
       );
       return { of, runs };
@@ -86,8 +89,9 @@ function useRuns(ids: readonly string[]) {
     const round = async () => {
       const next = await load();
       if (isLeft) return;
-      setState(next);
-      if (next.runs?.some(({ job }) => !isOver(job.status))) timer = setTimeout(() => void round(), EVERY_MS);
+      const isLost = next.error?.status === 0; // the curves stay, and come again with the connection
+      setState((before) => (isLost && before?.of === of && before.runs ? before : next));
+      if (isLost || next.runs?.some(({ job }) => !isOver(job.status))) timer = setTimeout(() => void round(), EVERY_MS);
     };
     void round();
     return () => {

@@ -36,7 +36,9 @@ export function runHtml(file: RunFile): string {
 ${statsOf(job, points)}
 ${main ? card(main.title, `${figureOf(main, alarms, LARGE)}${alarmList(alarms)}`) : ""}
 <div class="half">${panelsOf(points)
-    .map(({ title: name, plots }) => card(name, plots.map((plot) => figureOf(plot, alarms, SMALL, true)).join("")))
+    .map(({ title: name, plots, missing = "" }) =>
+      card(name, plots.map((plot) => figureOf(plot, alarms, SMALL, true)).join("") || `<p>${escaped(missing)}</p>`),
+    )
     .join("")}</div>
 <div class="half">${card("Setup", setupOf(job))}${card("Repeat this run", lockOf(file))}</div>
 ${job.reward_source ? card("Reward code", `<pre>${escaped(job.reward_source)}</pre>`) : ""}

@@ -17,7 +17,7 @@ import {
   shortAlarm,
 } from "../panels.ts";
 import type { Point } from "../types.ts";
-import { WhenSeen } from "./when_seen.tsx";
+import { WhenSeen } from "../when_seen.tsx";
 
 const MAIN_PX = 260;
 const SMALL_PX = 150;
@@ -47,8 +47,9 @@ export function Panels({ points, alarms }: Omit<ChartsProps, "isEnded">) {
   const marks = useMemo(() => alarms.map(({ step }) => ({ x: step, label: "" })), [alarms]);
   return (
     <>
-      {panels.map(({ title, plots }) => (
+      {panels.map(({ title, plots, missing }) => (
         <Card key={title} title={title}>
+          {plots.length === 0 && <p class="muted">{missing}</p>}
           <div class="runs-plots">
             {plots.map((spec) => (
               <div key={spec.title}>

@@ -5,7 +5,7 @@ import { follow } from "../../../data/follow.ts";
 import { type Resource, useResource } from "../../../data/resource.ts";
 import { loadPlot } from "../../../kit/chart/chart.tsx";
 import { isOver, type JobMetrics, jobPath, type Point, type TrainingJob } from "../types.ts";
-import { afterPaint } from "./when_seen.tsx";
+import { afterPaint } from "../when_seen.tsx";
 
 export type LogLine = { seq: number; time: string; stream: "stdout" | "stderr"; line: string };
 export type LiveRun = {

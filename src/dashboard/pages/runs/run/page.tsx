@@ -12,13 +12,13 @@ import { methodName } from "../list.tsx";
 import { alarmsOf } from "../panels.ts";
 import { endsOf } from "../series.ts";
 import { isOver, type JobCheckpoint, type JobEvent, jobPath, type Point, type TrainingJob } from "../types.ts";
+import { AfterPaint } from "../when_seen.tsx";
 import { Actions } from "./actions.tsx";
 import { MainChart, Panels } from "./charts.tsx";
 import { useDrawTime, useLiveRun } from "./live.ts";
 import { Log } from "./log.tsx";
 import { Samples } from "./samples.tsx";
 import { Checkpoints, Energy, Lock, Setup } from "./side.tsx";
-import { AfterPaint } from "./when_seen.tsx";
 
 void loadPlot(); // beside the requests for the run, not after them
 

@@ -1,6 +1,7 @@
 /** The answers of the model in a step, best advantage first. The step is in the address; arrow keys move it. */
 import { useEffect, useState } from "preact/hooks";
-import { messageOf } from "../../../data/api.ts";
+import { ApiError, messageOf } from "../../../data/api.ts";
+import { connection } from "../../../data/events.ts";
 import { count, number } from "../../../data/format.ts";
 import { Card } from "../../../kit/card.tsx";
 import { Diff } from "../../../kit/diff.tsx";
@@ -9,7 +10,7 @@ import { Pill } from "../../../kit/pill.tsx";
 import { queryOf, setQuery } from "../../../shell/router.ts";
 import { promptText, SampleView } from "../sample.tsx";
 import type { JobSample, TrainingJob } from "../types.ts";
-import { byAdvantage, LOOK_BACK, promptKey, samplesOf, useEarlier } from "./earlier.ts";
+import { byAdvantage, promptKey, samplesOf, useEarlier } from "./earlier.ts";
 
 export function Samples({ job }: { job: TrainingJob }) {
   const last = Math.max(1, job.progress.step);
@@ -56,20 +57,28 @@ function stepOf(last: number): number | undefined {
   return Number.isInteger(wanted) && wanted >= 1 ? Math.min(wanted, last) : undefined;
 }
 
-/** The samples of the step before stay visible until those of the next one are there. Step 0: there is none yet. */
+/**
+ * The samples of the step before stay visible until those of the next one are there, also while the connection is
+ * lost. Step 0: there is none yet.
+ */
 function useSamples(id: string, step: number) {
   const [state, setState] = useState<{ of: string; samples?: readonly JobSample[]; error?: string }>();
+  const isLive = connection.value === "live"; // what the lost connection prevented is loaded when it is back
   useEffect(() => {
     if (step === 0) return;
     let isLeft = false;
+    const fail = (cause: unknown) => {
+      const isLost = cause instanceof ApiError && cause.status === 0;
+      setState((before) => (isLost && before?.of === id ? before : { of: id, error: messageOf(cause) }));
+    };
     samplesOf(id, step).then(
       (samples) => isLeft || setState({ of: id, samples }),
-      (cause: unknown) => isLeft || setState({ of: id, error: messageOf(cause) }),
+      (cause: unknown) => isLeft || fail(cause),
     );
     return () => {
       isLeft = true;
     };
-  }, [id, step]);
+  }, [id, step, isLive]);
   return { samples: state?.of === id ? state.samples : undefined, error: state?.error };
 }
 
@@ -136,11 +145,8 @@ const Sample = ({ sample, earlier, isDone }: SampleProps) => (
   </SampleView>
 );
 
-function whence({ step, completion }: JobSample, earlier: JobSample | undefined, isDone: boolean): string {
+function whence({ completion }: JobSample, earlier: JobSample | undefined, isDone: boolean): string {
   if (earlier?.completion === completion) return `the same as in step ${earlier.step}`;
   if (earlier) return `compared with step ${earlier.step}, reward ${number(earlier.reward)}`;
-  if (!isDone) return "";
-  return step > LOOK_BACK
-    ? `no sample of this prompt in the ${LOOK_BACK} steps before`
-    : "no earlier sample of this prompt";
+  return isDone ? "no earlier sample of this prompt" : "";
 }
