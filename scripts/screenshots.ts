@@ -29,6 +29,7 @@ const { values: flags, positionals } = parseArgs({
   allowPositionals: true,
 });
 const README = ["home", "run", "playground", "detect"];
+const README_SIZE = { width: 1280, height: 760 };
 const HIGHEST = 2_400;
 const VARIANTS = [
   ["desktop", false],
@@ -97,7 +98,7 @@ async function take(shots: readonly Shot[]) {
     const page = opened[i] ?? (await openVariant(size, dark));
     opened[i] = page;
     for (const shot of wanted) {
-      await page.resize(SIZES[size]);
+      await page.resize(flags.readme ? README_SIZE : SIZES[size]);
       await page.at(shot.path);
       await shot.prepare?.(page);
       await settle(page);
