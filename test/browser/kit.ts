@@ -159,6 +159,8 @@ async function drive(page: BrowserTab, origin: string, size: Size) {
       }
       throw new Error(`Tab does not reach ${name}; the focus is on ${await run<string>(FOCUSED_NAME)}`);
     },
+    /** The name of the focused element. */
+    focused: () => run<string>(FOCUSED_NAME),
     resize: (to: Size) => resize(page, to),
   };
 }
