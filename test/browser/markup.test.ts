@@ -125,6 +125,7 @@ describe.skipIf(CHROMIUM === null)("markup in stored text", () => {
       await page.at(path);
       let missing = texts;
       const isShown = async () => {
+        await page.run(`for (const at of document.querySelectorAll("details:not([open]) > summary")) at.click()`);
         const shown = await page.run<string>(SHOWN);
         missing = texts.filter((each) => !shown.includes(each));
         return missing.length === 0;
