@@ -30,7 +30,7 @@ export async function plantRuns(server: Server, runs: readonly Planted[]): Promi
   await ended(server, body.id);
   const db = new Database(join(server.dir, "verk.db"));
   db.run("PRAGMA busy_timeout = 20000"); // the server writes too
-  const ids = runs.map((run, i) => db.transaction(() => plant(db, body.id, run, i))());
+  const ids = runs.map((run, i) => db.transaction(() => plant(db, body.id, run, i)).immediate());
   db.query("delete from training_jobs where id = ?").run(body.id);
   db.close();
   return ids;
