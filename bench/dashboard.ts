@@ -6,7 +6,7 @@ import { readFileSync, statSync } from "node:fs";
 import { loadavg } from "node:os";
 import { loadBundle } from "../src/resources/dashboard/bundle.ts";
 import { type Dashboard, SIZES, startDashboard } from "../test/browser/kit.ts";
-import { plantRun } from "../test/browser/planted_runs.ts";
+import { plantRuns } from "../test/browser/planted_runs.ts";
 import { median, type Row } from "./tools.ts";
 
 const STEPS = 10_000;
@@ -50,7 +50,7 @@ const DRAWN = "performance.getEntriesByName('runs.draw', 'measure').at(-1)?.dura
 const CURVES = "document.querySelectorAll('.chart canvas').length";
 
 async function drawing({ server, page }: Started, opens: number): Promise<Row[]> {
-  const id = await plantRun(server, { name: "long", steps: STEPS, samplesEvery: 10 });
+  const [id = ""] = await plantRuns(server, [{ name: "long", steps: STEPS, samplesEvery: 10 }]);
   const open = async () => {
     await page.at("/runs");
     await page.waitForText("long");

@@ -29,8 +29,9 @@ const { values: flags, positionals } = parseArgs({
   allowPositionals: true,
 });
 const README = ["home", "run", "playground", "detect"];
+const README_SIZE = { width: 1280, height: 760 };
 const HIGHEST = 2_400;
-const LOOKS = [
+const VARIANTS = [
   ["desktop", false],
   ["desktop", true],
   ["phone", false],
@@ -90,32 +91,32 @@ async function makeWorld(): Promise<World> {
 }
 
 async function take(shots: readonly Shot[]) {
-  for (const [i, [size, dark]] of LOOKS.entries()) {
-    const look = `${size}-${dark ? "dark" : "light"}`;
-    const wanted = shots.filter(({ name }) => isWanted(name, look));
+  for (const [i, [size, dark]] of VARIANTS.entries()) {
+    const variant = `${size}-${dark ? "dark" : "light"}`;
+    const wanted = shots.filter(({ name }) => isWanted(name, variant));
     if (wanted.length === 0) continue;
-    const page = opened[i] ?? (await openLook(size, dark));
+    const page = opened[i] ?? (await openVariant(size, dark));
     opened[i] = page;
     for (const shot of wanted) {
-      await page.resize(SIZES[size]);
+      await page.resize(flags.readme ? README_SIZE : SIZES[size]);
       await page.at(shot.path);
       await shot.prepare?.(page);
       await settle(page);
       if (!flags.readme) await grow(page, SIZES[size].width);
       const png = await page.screenshot();
-      const file = join(dir, flags.readme ? `${shot.name}.png` : `${shot.name}-${look}.png`);
+      const file = join(dir, flags.readme ? `${shot.name}.png` : `${shot.name}-${variant}.png`);
       writeFileSync(file, flags.readme ? await sharp(png).png({ palette: true, effort: 10 }).toBuffer() : png);
       console.log(file);
     }
   }
 }
 
-function isWanted(name: string, look: string): boolean {
-  if (flags.readme) return README.includes(name) && look === "desktop-light";
-  return flags.only === undefined || flags.only.some((text) => `${name}-${look}`.includes(text));
+function isWanted(name: string, variant: string): boolean {
+  if (flags.readme) return README.includes(name) && variant === "desktop-light";
+  return flags.only === undefined || flags.only.some((text) => `${name}-${variant}`.includes(text));
 }
 
-async function openLook(size: keyof typeof SIZES, dark: boolean): Promise<Dashboard> {
+async function openVariant(size: keyof typeof SIZES, dark: boolean): Promise<Dashboard> {
   const page = await openDashboard(server.url, { dark, size: SIZES[size] });
   await page.send("Emulation.setScrollbarsHidden", { hidden: true });
   await page.signIn(key);

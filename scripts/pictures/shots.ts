@@ -46,7 +46,10 @@ export function shotsOf(world: World & { live: string }): Shot[] {
     { name: "datasets", path: "/datasets" },
     {
       ...{ name: "dataset", path: `/datasets/${world.dataset}` },
-      prepare: (page) => page.run("document.querySelectorAll('button.datasets-line')[4].click()"),
+      prepare: (page) =>
+        page.waitFor("a row", () =>
+          page.run<boolean>("(document.querySelectorAll('button.datasets-line')[4]?.click(), !!location.search)"),
+        ),
     },
     { name: "dataset_changes", path: `/datasets/${world.dataset}?tab=changes` },
     { name: "dataset_runs", path: `/datasets/${world.dataset}?tab=lineage` },
@@ -91,6 +94,7 @@ export function shotsOf(world: World & { live: string }): Shot[] {
     { name: "welcome", path: "/welcome" },
     { name: "search", path: "/", prepare: (page) => page.press("k", "ctrl") },
     { name: "not_found", path: "/nowhere" },
+    { name: "docs", path: "/docs" },
   ];
 }
 

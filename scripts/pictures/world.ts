@@ -40,7 +40,7 @@ export async function fillWorld(server: Server, hook: string) {
   await post("/v1/webhooks", { url: `${hook}/broken`, description: "Staging", event_types: ["job.failed"] });
   await people(post);
   const { dataset, heldOut } = await rows(post);
-  await post("/v1/reward_functions", { name: "exact-sum", source: REWARD });
+  const exact = await post("/v1/reward_functions", { name: "exact-sum", source: REWARD });
   const digits = await post("/v1/reward_functions", { name: "digits-only", source: DIGITS });
   const run = (name: string, more: object, hyperparameters: object) =>
     post("/v1/training_jobs", {
@@ -52,13 +52,17 @@ export async function fillWorld(server: Server, hook: string) {
 
   const base = await post("/v1/deployments", {
     ...{ model: "verk-tiny", name: "base", capture: "full" },
-    ...{ context_length: 1024, parallel: 64 },
+    ...{ context_length: 2048, parallel: 128 },
   });
   const first = await run("sums-grpo", {}, {});
   await reach(`/v1/training_jobs/${first.id}`, /completed/);
   const other = await run("sums-small-lr", { lora: { r: 4 } }, { max_steps: 16, learning_rate: 5e-4 });
-  const functions = [{ id: digits.id, weight: 0.4 }];
-  const parts = await run("sums-two-rewards", { reward_functions: functions }, { max_steps: 10 });
+  const functions = [{ id: exact.id }, { id: digits.id, weight: 0.4 }];
+  const parts = await run(
+    "sums-two-rewards",
+    { reward_source: undefined, reward_functions: functions },
+    { max_steps: 10 },
+  );
   const broken = await run(
     "sums-wrong-column",
     { reward_source: BROKEN },

@@ -49,7 +49,7 @@ const WATCH = `window.shifted = 0; window.moved = []; new PerformanceObserver((l
     if (hadRecentInput) continue;
     window.shifted += value;
     const names = sources.map(({ node, previousRect: from, currentRect: to }) =>
-      (node?.className ?? "") + " " + (node?.textContent ?? "").slice(0, 40) + " from " + from.y + " to " + to.y);
+      (node?.className ?? "") + " " + (node?.textContent ?? "").slice(0, 40) + " from " + [from.x, from.y].map(Math.round) + " to " + [to.x, to.y].map(Math.round));
     if (value > 0.01) moved.push(value.toFixed(3) + " by " + names.join(" and "));
   }
 }).observe({ type: "layout-shift", buffered: true });
@@ -159,6 +159,8 @@ async function drive(page: BrowserTab, origin: string, size: Size) {
       }
       throw new Error(`Tab does not reach ${name}; the focus is on ${await run<string>(FOCUSED_NAME)}`);
     },
+    /** The name of the focused element. */
+    focused: () => run<string>(FOCUSED_NAME),
     resize: (to: Size) => resize(page, to),
   };
 }
@@ -171,10 +173,10 @@ const FINDINGS = `axe.run(document, { resultTypes: ["violations"] }).then(({ vio
   .map(({ id, nodes }) => id + ": " + nodes.slice(0, 4).map((node) => node.html.slice(0, 200)).join(" | ")))`;
 const SETTLED = `document.readyState === "complete" && !!document.querySelector("h1") &&
   !document.querySelector("[aria-busy=true]")`;
-/** The innermost elements that are wider than the page. */
-const WIDE = `[...document.querySelectorAll("main *")].filter((at) => at.childElementCount === 0 &&
-  at.getBoundingClientRect().right > document.documentElement.clientWidth).slice(0, 4)
-  .map((at) => at.localName + "." + at.className + " in " + at.parentElement.className + ": " + at.textContent.slice(0, 30)).join(" | ")`;
+/** Elements whose content is wider than they are, the innermost last. */
+const WIDE = `[...document.querySelectorAll("main *")]
+  .filter((at) => at.scrollWidth > at.clientWidth && getComputedStyle(at).overflowX === "visible")
+  .slice(-4).map((at) => at.localName + "." + at.className + ": " + at.textContent.slice(0, 40)).join(" | ")`;
 /** Charts follow a new size one frame later. */
 const DRAWN = "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(true))))";
 const FOCUSED_NAME = `(() => { const { activeElement: e } = document;

@@ -159,7 +159,7 @@ async function fillQueue(post: Post, metadata: Record<string, string>) {
 async function fillTrace(call: Call, post: Post): Promise<string> {
   const { headers } = await call("POST", "/v1/chat/completions", {
     ...{ model: name("deployment"), max_tokens: 4 },
-    metadata: { conversation_id: name("conversation"), [name("note").slice(0, 60)]: text("trace metadata") },
+    metadata: { conversation_id: "talk", [name("note").slice(0, 60)]: text("trace metadata") },
     messages: [
       { role: "system", content: text("system prompt") },
       { role: "user", content: text("chat message") },

@@ -4,37 +4,61 @@ import { join } from "node:path";
 import type { startBinary } from "../binary.ts";
 
 type Server = Pick<Awaited<ReturnType<typeof startBinary>>, "dir" | "call">;
-type PlantOptions = { name: string; steps: number; samplesEvery?: number; hyperparameters?: Record<string, unknown> };
+type Planted = {
+  name: string;
+  steps: number;
+  /** A step in this many has samples; 0: none has. */
+  samplesEvery?: number;
+  hyperparameters?: Record<string, unknown>;
+  /** The run failed with this message. */
+  error?: string;
+};
 
 const REWARD = "def reward(completions, **kwargs):\n    return [1.0] * len(completions)\n";
 const PROMPTS = ["What is 2 + 3?", "What is 7 + 5?", "What is 20 + 30?"];
 const STEP_MS = 800;
 
-/** Creates a GRPO job by the API, ends it, and gives it the metrics and samples of `steps` steps. */
-export async function plantRun(server: Server, { name, steps, samplesEvery = 0, hyperparameters = {} }: PlantOptions) {
+/** Creates a GRPO job by the API and ends it. Each planted run is a copy of it, with metrics and samples of its own. */
+export async function plantRuns(server: Server, runs: readonly Planted[]): Promise<string[]> {
   const { status, body, text } = await server.call("POST", "/v1/training_jobs", {
-    ...{ base_model: "verk-tiny", method: "grpo", output_name: name, dataset: await rowsOf(server), seed: 1 },
-    ...{ reward_source: REWARD, lora: { r: 4 }, hyperparameters: { max_steps: steps, ...hyperparameters } },
+    ...{ base_model: "verk-tiny", method: "grpo", output_name: "origin", dataset: await rowsOf(server), seed: 1 },
+    ...{ reward_source: REWARD, lora: { r: 4 }, hyperparameters: { max_steps: 1 } },
   });
   if (status !== 201) throw new Error(text);
   await server.call("POST", `/v1/training_jobs/${body.id}/cancel`);
   await ended(server, body.id);
   const db = new Database(join(server.dir, "verk.db"));
   db.run("PRAGMA busy_timeout = 20000"); // the server writes too
-  db.transaction(() => {
-    const start = Date.parse(body.created_at);
-    const metric = db.query(
-      'insert or replace into training_metrics (job_id, step, epoch, time, "values") values (?, ?, ?, ?, ?)',
-    );
-    for (let step = 1; step <= steps; step++)
-      metric.run(body.id, step, step / steps, start + step * STEP_MS, JSON.stringify(metricsAt(step, steps)));
-    if (samplesEvery > 0) for (let step = 1; step <= steps; step += samplesEvery) plantSamples(db, body.id, step);
-    db.query("update training_jobs set step = ?, total_steps = ?, status = 'completed', error = null where id = ?").run(
-      ...([steps, steps, body.id] as const),
-    );
-  })();
+  const ids = runs.map((run, i) => db.transaction(() => plant(db, body.id, run, i))());
+  db.query("delete from training_jobs where id = ?").run(body.id);
   db.close();
-  return body.id as string;
+  return ids;
+}
+
+function plant(db: Database, origin: string, { name, steps, samplesEvery = 0, ...more }: Planted, i: number): string {
+  const row = db.query("select * from training_jobs where id = ?").get(origin) as Record<
+    string,
+    string | number | null
+  >;
+  const id = `${origin.slice(0, -1)}${(i + 1).toString(36)}`;
+  const start = Number(row["created_at"]) + i;
+  const given = JSON.parse(String(row["hyperparameters"])) as Record<string, unknown>;
+  const planted = {
+    ...{ ...row, id, output_name: name, step: steps, total_steps: steps, created_at: start, started_at: start },
+    ...{ status: more.error === undefined ? "completed" : "failed", completed_at: start + steps * STEP_MS },
+    error: more.error === undefined ? null : JSON.stringify({ code: "bad_reward", message: more.error, param: null }),
+    hyperparameters: JSON.stringify({ ...given, max_steps: steps, ...more.hyperparameters }),
+    latest_metrics: JSON.stringify(metricsAt(steps, steps)),
+  };
+  const names = Object.keys(planted);
+  db.query(`insert into training_jobs (${names.join()}) values (${names.map(() => "?").join()})`).run(
+    ...Object.values(planted),
+  );
+  const metric = db.query('insert into training_metrics (job_id, step, epoch, time, "values") values (?, ?, ?, ?, ?)');
+  for (let step = 1; step <= steps; step++)
+    metric.run(id, step, step / steps, start + step * STEP_MS, JSON.stringify(metricsAt(step, steps)));
+  if (samplesEvery > 0) for (let step = 1; step <= steps; step += samplesEvery) plantSamples(db, id, step);
+  return id;
 }
 
 async function ended(server: Server, id: string) {

@@ -30,8 +30,10 @@ export type ChartProps = {
   xMax?: number | undefined;
   /** Shown at the x axis: "step". */
   xLabel?: string | undefined;
-  /** x is a time in seconds. */
+  /** x is a time of day in seconds. */
   time?: boolean | undefined;
+  /** x is a length of time in seconds. */
+  span?: boolean | undefined;
   /** Index of the point that the reader clicks. */
   onPick?: ((index: number) => void) | undefined;
   /** Charts with the same name move their cursor together. */

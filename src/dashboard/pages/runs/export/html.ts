@@ -2,7 +2,8 @@
 import { bytes, count, duration, exactTime, money, NONE, number, words } from "../../../data/format.ts";
 import { type Alarm, alarmsOf, constantOf, mainPlot, type Plot, panelsOf } from "../panels.ts";
 import { endsOf } from "../series.ts";
-import type { JobCheckpoint, JobEvent, JobSample, Point, TrainingJob } from "../types.ts";
+import type { JobCheckpoint, JobEvent, Point, TrainingJob } from "../types.ts";
+import type { StepSamples } from "./choice.ts";
 import { STYLE } from "./style.ts";
 import { escaped, svgOf } from "./svg.ts";
 
@@ -12,7 +13,9 @@ export type RunFile = {
   events: readonly JobEvent[];
   checkpoints: readonly JobCheckpoint[];
   /** Samples by step, oldest first. */
-  samples: readonly (readonly [step: number, samples: readonly JobSample[]])[];
+  samples: readonly StepSamples[];
+  /** A sentence about samples that are not in the file; empty if all chosen ones are. */
+  leftOut: string;
   madeAt: string;
   promptText: (prompt: unknown) => string;
 };
@@ -37,12 +40,16 @@ ${statsOf(job, points)}
 ${main ? card(main.title, `${figureOf(main, alarms, LARGE)}${alarmList(alarms)}`) : ""}
 <div class="half">${panelsOf(points)
     .map(({ title: name, plots, missing = "" }) =>
-      card(name, plots.map((plot) => figureOf(plot, alarms, SMALL, true)).join("") || `<p>${escaped(missing)}</p>`),
+      card(
+        name,
+        plots.map((plot) => figureOf(plot, alarms, SMALL, plot.title !== name)).join("") ||
+          `<p>${escaped(missing)}</p>`,
+      ),
     )
     .join("")}</div>
 <div class="half">${card("Setup", setupOf(job))}${card("Repeat this run", lockOf(file))}</div>
 ${job.reward_source ? card("Reward code", `<pre>${escaped(job.reward_source)}</pre>`) : ""}
-${file.samples.length > 0 ? card("What it wrote", file.samples.map((each, i) => stepOf(file, each, i)).join("")) : ""}
+${file.samples.length > 0 ? card("What it wrote", `${file.leftOut && `<p>${escaped(file.leftOut)}</p>`}${file.samples.map((each, i) => stepOf(file, each, i)).join("")}`) : ""}
 <footer>Run ${escaped(job.id)}, saved ${escaped(exactTime(madeAt))} from Verk ${escaped(job.lock.app_version)}.</footer>
 </main><script type="application/json" id="run">${dataOf(file)}</script></body></html>
 `;
@@ -127,11 +134,3 @@ const partsText = (parts: Readonly<Record<string, number | null>>) =>
   Object.entries(parts)
     .map(([name, value]) => `${name} ${number(value)}`)
     .join(", ");
-
-/** Steps whose samples are in the file: evenly spread, with the first and the last. */
-const MOST_STEPS = 24;
-
-export function chosenSteps(last: number, most = MOST_STEPS): number[] {
-  if (last <= most) return Array.from({ length: last }, (_, i) => i + 1);
-  return Array.from({ length: most }, (_, i) => Math.round(1 + (i * (last - 1)) / (most - 1)));
-}

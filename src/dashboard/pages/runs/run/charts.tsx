@@ -53,7 +53,7 @@ export function Panels({ points, alarms }: Omit<ChartsProps, "isEnded">) {
           <div class="runs-plots">
             {plots.map((spec) => (
               <div key={spec.title}>
-                <h3>{spec.title}</h3>
+                {spec.title !== title && <h3>{spec.title}</h3>}
                 <WhenSeen height={SMALL_PX}>
                   <Small spec={spec} points={points} marks={marks} />
                 </WhenSeen>
