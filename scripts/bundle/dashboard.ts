@@ -1,10 +1,10 @@
 /** Bundles src/dashboard for the browser: hashed names, compressed once. The result is kept in .stage by its inputs. */
 import { createHash } from "node:crypto";
 import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
+import { basename, join } from "node:path";
 import { brotliCompressSync, constants, gzipSync } from "node:zlib";
 import type { Asset, Bundle } from "../../src/resources/dashboard/bundle.ts";
-import { indexPage } from "./dashboard_page.ts";
+import { indexPage, referencePage } from "./dashboard_page.ts";
 
 const SOURCES = "src/dashboard";
 const DAY_MS = 86_400_000;
@@ -28,16 +28,16 @@ export async function bundleDashboard(root: string): Promise<Bundle> {
     else renameSync(temp, dir);
     removeOld(root);
   }
-  const { index, assets } = JSON.parse(readFileSync(manifest, "utf8")) as Bundle;
+  const { index, reference, assets } = JSON.parse(readFileSync(manifest, "utf8")) as Bundle;
   const here = Object.entries(assets).map(([name, asset]) => {
     const paths: Asset = { ...asset, gzip: join(dir, asset.gzip), brotli: join(dir, asset.brotli) };
     return [name, paths] as const;
   });
-  return { index, assets: Object.fromEntries(here) };
+  return { index, reference, assets: Object.fromEntries(here) };
 }
 
 /** The module that replaces src/resources/dashboard/bundle.ts in the executable. */
-export function bundleModule({ index, assets }: Bundle): string {
+export function bundleModule({ index, reference, assets }: Bundle): string {
   const lines: string[] = [];
   const rows = Object.entries(assets).map(([name, { type, gzip, brotli }], i) => {
     lines.push(`import gz${i} from ${JSON.stringify(gzip)} with { type: "file" };`);
@@ -45,24 +45,34 @@ export function bundleModule({ index, assets }: Bundle): string {
     return `${JSON.stringify(name)}: { type: ${JSON.stringify(type)}, gzip: gz${i}, brotli: br${i} }`;
   });
   return `${lines.join("\n")}
-export const loadBundle = async () => ({ index: ${JSON.stringify(index)}, assets: { ${rows.join(", ")} } });
+export const loadBundle = async () => ({
+  index: ${JSON.stringify(index)},
+  reference: ${JSON.stringify(reference)},
+  assets: { ${rows.join(", ")} },
+});
 `;
 }
 
 async function write(root: string, dir: string) {
   const scripts = await bundleScripts(root);
   const style = await bundleStyle(root, dir);
+  const ownStyle = await bundleSheets(dir, "reference", [join(root, SOURCES, "reference/reference.css")]);
   const icon = named("icon", "svg", readFileSync(join(root, SOURCES, "style/icon.svg")));
   const assets: Record<string, Asset> = {};
-  for (const { name, content } of [...scripts, style, icon]) {
+  for (const { name, content } of [...scripts, style, ownStyle, icon]) {
     writeFileSync(join(dir, `${name}.gz`), gzipSync(content, { level: 9 }));
     writeFileSync(join(dir, `${name}.br`), brotliCompressSync(content, brotli(content.byteLength)));
     assets[name] = { type: TYPES[name.split(".").at(-1) ?? ""] ?? "", gzip: `${name}.gz`, brotli: `${name}.br` };
   }
-  const [main] = scripts;
-  if (!main) throw new Error("the bundle has no script");
-  const index = indexPage({ script: main.name, preload: closureOf(main, scripts), style: style.name, icon: icon.name });
-  writeFileSync(join(dir, "manifest.json"), JSON.stringify({ index, assets } satisfies Bundle));
+  const partsOf = (entry: string, styles: readonly Output[]) => {
+    const script = scripts.find(({ name }) => name.startsWith(`${entry}-`));
+    if (!script) throw new Error(`the bundle has no script ${entry}`);
+    const preload = closureOf(script, scripts);
+    return { script: script.name, preload, styles: styles.map(({ name }) => name), icon: icon.name };
+  };
+  const index = indexPage(partsOf("main", [style]));
+  const reference = referencePage(partsOf("reference", [style, ownStyle]));
+  writeFileSync(join(dir, "manifest.json"), JSON.stringify({ index, reference, assets } satisfies Bundle));
 }
 
 /** Names of all files that `main` needs before it runs. */
@@ -82,10 +92,10 @@ const brotli = (bytes: number) => ({
   params: { [constants.BROTLI_PARAM_QUALITY]: 11, [constants.BROTLI_PARAM_SIZE_HINT]: bytes },
 });
 
-/** The first output is the entry. */
+/** Two entries, the dashboard and the API reference, share their chunks. */
 async function bundleScripts(root: string): Promise<Output[]> {
   const built = await Bun.build({
-    entrypoints: [join(root, SOURCES, "main.tsx")],
+    entrypoints: ["main.tsx", "reference/reference.tsx"].map((file) => join(root, SOURCES, file)),
     target: "browser",
     format: "esm",
     splitting: true,
@@ -93,18 +103,16 @@ async function bundleScripts(root: string): Promise<Output[]> {
     naming: { entry: "[name]-[hash].[ext]", chunk: "[name]-[hash].[ext]" },
     define: { "process.env.NODE_ENV": '"production"' },
   });
-  const outputs = await Promise.all(
+  return await Promise.all(
     built.outputs.map(async (file) => {
       const text = await file.text();
       const needs = new Bun.Transpiler({ loader: "js" })
         .scanImports(text)
         .filter(({ kind }) => kind === "import-statement")
         .map(({ path }) => path.replace("./", ""));
-      const name = file.path.replace("./", "");
-      return { name, content: new TextEncoder().encode(text), needs, isEntry: file.kind === "entry-point" };
+      return { name: basename(file.path), content: new TextEncoder().encode(text), needs };
     }),
   );
-  return outputs.sort((a, b) => Number(b.isEntry) - Number(a.isEntry));
 }
 
 /** One style sheet: tokens first, then the base, the kit and the shell, uPlot's own, then the pages in order of name. */
@@ -113,13 +121,17 @@ async function bundleStyle(root: string, dir: string): Promise<Output> {
   const pages = [...new Bun.Glob("pages/**/*.css").scanSync(join(root, SOURCES))].sort();
   const files = [...own, join(root, "node_modules/uplot/dist/uPlot.min.css")];
   for (const page of pages) files.push(join(root, SOURCES, page));
-  const entry = join(dir, "style.css");
+  return await bundleSheets(dir, "style", files);
+}
+
+async function bundleSheets(dir: string, name: string, files: readonly string[]): Promise<Output> {
+  const entry = join(dir, `${name}.css`);
   writeFileSync(entry, files.map((file) => `@import ${JSON.stringify(file)};`).join("\n"));
   const built = await Bun.build({ entrypoints: [entry], minify: true });
   rmSync(entry);
   const [sheet] = built.outputs;
-  if (!sheet) throw new Error("the bundle has no style sheet");
-  return named("style", "css", new TextEncoder().encode(await sheet.text()));
+  if (!sheet) throw new Error(`the bundle has no style sheet ${name}`);
+  return named(name, "css", new TextEncoder().encode(await sheet.text()));
 }
 
 const named = (name: string, ending: string, content: Uint8Array): Output => ({

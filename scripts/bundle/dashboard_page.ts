@@ -1,20 +1,31 @@
-type Parts = { script: string; preload: readonly string[]; style: string; icon: string };
+type Parts = { script: string; preload: readonly string[]; styles: readonly string[]; icon: string };
 
-/** The page that every address of the dashboard answers with. It has no inline script and no inline style. */
-export const indexPage = ({ script, preload, style, icon }: Parts): string => `<!doctype html>
+/** The page that every address of the dashboard answers with. */
+export const indexPage = (parts: Parts): string =>
+  page("Verk", parts, "The dashboard needs JavaScript. The command line does everything too: run verk help.");
+
+/** The API reference at /docs. */
+export const referencePage = (parts: Parts): string =>
+  page(
+    "API reference · Verk",
+    parts,
+    'This page draws the contract with JavaScript. Without it, read <a href="/openapi.json">openapi.json</a>.',
+  );
+
+/** A page has no inline script and no inline style. */
+const page = (title: string, { script, preload, styles, icon }: Parts, without: string): string => `<!doctype html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="color-scheme" content="light dark">
-<title>Verk</title>
+<title>${title}</title>
 <link rel="icon" href="/assets/${icon}" type="image/svg+xml">
-<link rel="stylesheet" href="/assets/${style}">
-${preload.map((name) => `<link rel="modulepreload" href="/assets/${name}">\n`).join("")}<script type="module" src="/assets/${script}"></script>
+${styles.map((name) => `<link rel="stylesheet" href="/assets/${name}">\n`).join("")}${preload.map((name) => `<link rel="modulepreload" href="/assets/${name}">\n`).join("")}<script type="module" src="/assets/${script}"></script>
 </head>
 <body>
 <div id="app"></div>
-<noscript>The dashboard needs JavaScript. The command line does everything too: run verk help.</noscript>
+<noscript>${without}</noscript>
 </body>
 </html>
 `;

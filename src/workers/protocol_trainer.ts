@@ -1,8 +1,9 @@
 /**
- * Server ⇄ trainer. One process does one task: a training, a preview, or an export of a checkpoint. The worker never
- * sees the database. It gets the path of the rows, asks the server to score, and reports progress.
+ * Server ⇄ trainer. One process does one task: a training, a preview, an export of a checkpoint, or texts in the
+ * chat template. The worker never sees the database. It gets the path of the rows, asks the server to score, and reports progress.
  */
 import { z } from "zod";
+import { ChatMessage, Tool } from "../lib/chat/messages.ts";
 import { later } from "../lib/schema.ts";
 import { LoraSettings } from "../lib/training/lora.ts";
 import { fromWorker } from "./protocol.ts";
@@ -78,6 +79,16 @@ export const ToTrainer = later(() =>
       /** The file to make; for peft an archive (.tar) of its two files. */
       out: z.string(),
     }),
+    /** Renders conversations with the model's chat template. Loads no weights. */
+    z.strictObject({
+      type: z.literal("template"),
+      data_dir: z.string(),
+      model_path: z.string(),
+      /** `open`: the text ends where the answer begins. */
+      conversations: z.array(
+        z.strictObject({ messages: z.array(ChatMessage), tools: z.array(Tool), open: z.boolean() }),
+      ),
+    }),
     /** The answer to `score`. `stdout` is the text that the reward code printed. */
     z.strictObject({
       type: z.literal("scored"),
@@ -101,6 +112,7 @@ export const ToTrainer = later(() =>
 export type ToTrainer = z.infer<typeof ToTrainer>;
 export type TrainTask = Extract<ToTrainer, { type: "train" }>;
 export type PreviewTask = Extract<ToTrainer, { type: "preview" }>;
+export type TemplateTask = Extract<ToTrainer, { type: "template" }>;
 export type ExportTask = Extract<ToTrainer, { type: "export" }>;
 
 const sample = later(() =>
@@ -145,6 +157,17 @@ export const FromTrainer = later(() =>
       total_steps: z.int(),
       device: z.string(),
       memory_bytes: z.int(),
+    }),
+    /** The answer to `template`, in order. `error`: the template rejects this conversation. */
+    z.strictObject({
+      type: z.literal("rendered"),
+      results: z.array(
+        z.strictObject({
+          text: z.string().nullable(),
+          tokens: z.int().min(0).nullable(),
+          error: z.string().nullable(),
+        }),
+      ),
     }),
     z.strictObject({
       type: z.literal("score"),

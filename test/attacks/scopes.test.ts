@@ -23,6 +23,7 @@ const NEEDS: readonly [path: RegExp, scope: Scope | "account" | "any" | "every" 
   [/^\/v1\/workspaces|^\/v1\/system\/|^\/v1\/models\/scan$|^\/v1\/billing\/grants|^\/v1\/settings$/, "admin"],
   [/^\/v1\/account\/audit_log|^\/v1\/(api_keys|ssh_keys|secrets|webhooks|settings|events)/, "account"],
   [/^\/v1\/account$/, "any"],
+  [/^\/v1\/models\/[^/]+\/template$/, "training"],
   [/^\/v1\/(models|deployments|chat|completions|embeddings|traces|conversations|otlp)/, "inference"],
   [/^\/v1\/metrics$/, "metrics"],
   [/^\/api\/|^\/v1\/(detect|config|batches|stats|usage|feedback|results)/, "detect"],

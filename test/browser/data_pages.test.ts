@@ -34,6 +34,8 @@ describe.skipIf(CHROMIUM === null)("datasets and rewards", () => {
     const rows = [XSS, "second apple", "third"].map((prompt) => `${JSON.stringify({ prompt, answer: "1" })}\n`);
     await drop(page, `${XSS}.jsonl`, rows.join(""));
     await page.waitForText("second apple");
+    await page.waitForText(" tokens"); // of the text in the model's chat template
+    expect(await page.text()).toContain("<|im_start|>user");
     await page.click("button", "Upload");
     await page.waitForText("3 live");
     await page.waitForText(XSS);

@@ -54,6 +54,7 @@ const BODIES: Record<string, unknown> = {
   "POST /v1/models": { name: "m" },
   "POST /v1/models/pull": { name: "verk-tiny" },
   "POST /v1/models/{id}/complete": {},
+  "POST /v1/models/{id}/template": { conversations: [{ messages: [{ role: "user", content: "hello" }] }] },
   "POST /v1/models/{id}/presigned-upload": { files: [{ path: "x.gguf" }] },
   "POST /v1/monitors": { name: "m", ...BALANCE },
   "PATCH /v1/monitors/{id}": {},

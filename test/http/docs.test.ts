@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { type BrowserPage, CHROMIUM, openPage } from "../browser.ts";
+import { CHROMIUM, type Dashboard, openDashboard, SIZES } from "../browser/kit.ts";
 import { testApp, until } from "../harness.ts";
 
 const app = testApp();
@@ -46,18 +46,19 @@ test("a client that has the current contract gets 304 instead of the contract", 
   expect(changed.status).toBe(200);
 });
 
-test("the page is one small file that refers to no other host", async () => {
+test("the page has no inline code, and the policy of the dashboard", async () => {
   const { status, body, headers } = await app.call("GET", "/docs", undefined, { key: null });
+  const dashboard = await app.call("GET", "/", undefined, { key: null, headers: { accept: "text/html" } });
   expect(status).toBe(200);
-  expect(headers.get("content-security-policy")).toContain("connect-src 'self'");
-  expect(Buffer.byteLength(body)).toBeLessThan(40_000);
-  const links = body.matchAll(/\b(?:src|href|url|import)\s*[=(]\s*["']?(https?:)?\/\//g);
-  expect([...links].map(([text]: RegExpMatchArray) => text)).toEqual([]);
+  expect(headers.get("content-security-policy")).toBe(dashboard.headers.get("content-security-policy") ?? "");
+  expect(headers.get("content-security-policy")).not.toContain("unsafe");
+  expect(body).not.toMatch(/<style|\sstyle=|\son\w+=|<script(?![^>]*\bsrc=)/);
+  for (const [, name = ""] of String(body).matchAll(/\/assets\/([\w.-]+)/g))
+    expect((await app.call("GET", `/assets/${name}`, undefined, { key: null })).status).toBe(200);
 });
 
 describe.skipIf(CHROMIUM === null)("the page in a browser", () => {
-  let page: BrowserPage;
-  const ready = () => page.run<boolean>("!!document.querySelector('main:not([aria-busy]) article')");
+  let page: Dashboard;
   const text = (selector: string) =>
     page.run<string>(`document.querySelector(${JSON.stringify(selector)})?.innerText ?? ""`);
   const send = (id: string) => page.run(`document.querySelector("#${id} form").requestSubmit()`);
@@ -67,8 +68,8 @@ describe.skipIf(CHROMIUM === null)("the page in a browser", () => {
       field.dispatchEvent(new Event("input", { bubbles: true })); }`);
 
   beforeAll(async () => {
-    page = await openPage(`${origin}/docs#put_secrets_name`);
-    await until("the page to be drawn", ready);
+    page = await openDashboard(origin);
+    await page.at("/docs#put_secrets_name");
   }, 120_000);
   afterAll(() => page?.close());
 
@@ -107,7 +108,7 @@ describe.skipIf(CHROMIUM === null)("the page in a browser", () => {
         "[...document.querySelectorAll('nav li')].filter((li) => li.offsetParent).map((li) => li.innerText)",
       );
     const all = (await visible()).length;
-    await page.press("/", "/");
+    await page.press("/");
     expect(await page.run<string>("document.activeElement.id")).toBe("filter");
     await page.send("Input.insertText", { text: "workspaces /suspend" });
     expect((await visible()).length).toBe(1);
@@ -120,7 +121,7 @@ describe.skipIf(CHROMIUM === null)("the page in a browser", () => {
   test.skipIf(Bun.which("curl") === null)("the curl command follows the form and runs unchanged", async () => {
     await fill("#put_secrets_name form input", "FROM_CURL");
     await fill("#put_secrets_name form textarea", JSON.stringify({ value: "it's" }));
-    const command = await text("#put_secrets_name .card pre");
+    const command = await text("#put_secrets_name .reference-code pre");
     expect(command).toContain(`${origin}/v1/secrets/FROM_CURL`);
     const child = Bun.spawn(["sh", "-c", command], {
       env: { ...process.env, VERK_API_KEY: app.keyA },
@@ -152,5 +153,18 @@ describe.skipIf(CHROMIUM === null)("the page in a browser", () => {
     expect(page.requests.length).toBeGreaterThan(2);
     expect(page.requests.filter((url) => !url.startsWith(`${origin}/`) && !url.startsWith("data:"))).toEqual([]);
     expect(page.complaints).toEqual([]);
+  });
+
+  test("fits every width, has no serious finding of axe, and leads back to the dashboard", async () => {
+    await page.at("/docs");
+    for (const size of [SIZES.phone, SIZES.tablet, SIZES.desktop]) {
+      await page.resize(size);
+      expect(await page.faults()).toEqual([]);
+    }
+    // All routes look alike: axe needs a minute for all of them.
+    await page.run("for (const each of [...document.querySelectorAll('article')].slice(6)) each.remove()");
+    expect(await page.axe()).toEqual([]);
+    await page.click("link", "Dashboard");
+    await page.waitFor("the dashboard", async () => (await page.path()) === "/");
   });
 });

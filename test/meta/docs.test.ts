@@ -80,7 +80,7 @@ test("F29 docs: the picture, the batch body and the exit codes are those of the 
     .join(", ")
     .replace(/, (\d+)$/, " and $1");
   expect(read("docs/install.md").replaceAll("\n", " ")).toContain(`exit codes ${named}`);
-  expect(read("src/resources/docs/docs.html")).toContain("events oldest first");
+  expect(read("src/dashboard/reference/guide.tsx")).toContain("events oldest first");
   expect(PLAIN.filter((page) => /[\s"`]\/metrics\b/.test(read(page)))).toEqual([]);
 });
 

@@ -6,8 +6,8 @@ import { join } from "node:path";
 
 /** A file below /assets. `gzip` and `brotli` are paths of its compressed forms. */
 export type Asset = { type: string; gzip: string; brotli: string };
-/** `assets`: by name. A name has a hash of the content. */
-export type Bundle = { index: string; assets: Readonly<Record<string, Asset>> };
+/** `reference`: the page at /docs. `assets`: by name. A name has a hash of the content. */
+export type Bundle = { index: string; reference: string; assets: Readonly<Record<string, Asset>> };
 
 export async function loadBundle(): Promise<Bundle> {
   const { bundleDashboard } = await import("../../../scripts/bundle/dashboard.ts");

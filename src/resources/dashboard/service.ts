@@ -35,3 +35,6 @@ export const pageFor = (ctx: Ctx) => (request: Request, path: string) =>
 
 export const indexPage = async (ctx: Ctx): Promise<Response> =>
   new Response((await bundleOf(ctx)).index, { headers: HEADERS });
+
+export const referencePage = async (ctx: Ctx): Promise<Response> =>
+  new Response((await bundleOf(ctx)).reference, { headers: HEADERS });

@@ -1,8 +1,7 @@
 import { type AnyElysia, Elysia } from "elysia";
 import type { Ctx } from "../../context.ts";
-import { page } from "../../http/answer/html_page.ts";
 import { openapi } from "../../http/openapi.ts";
-import html from "./docs.html" with { type: "text" };
+import { referencePage } from "../dashboard/service.ts";
 import { withExamples } from "./examples.ts";
 
 type Document = { body: string; etag: string };
@@ -11,7 +10,7 @@ type Document = { body: string; etag: string };
  * The OpenAPI document and its reference page. Both need no key and reveal nothing about the installation. A function
  * plugin gets the application that it is mounted on. All routes are mounted before the first request.
  */
-export const routes = (_ctx: Ctx) => (app: AnyElysia) => {
+export const routes = (ctx: Ctx) => (app: AnyElysia) => {
   let document: Document | undefined;
   return app.use(
     new Elysia()
@@ -19,7 +18,7 @@ export const routes = (_ctx: Ctx) => (app: AnyElysia) => {
         document ??= render(app);
         return answer(document, request.headers.get("if-none-match"));
       })
-      .get("/docs", () => page(html)),
+      .get("/docs", () => referencePage(ctx)),
   );
 };
 

@@ -1,4 +1,8 @@
+import { Semaphore } from "../../platform/semaphore.ts";
 import { Inspector } from "./files/inspector.ts";
+
+const TEMPLATES = 2;
+const MAX_WAITING_TEMPLATES = 64;
 
 /** The state of models that lives in this process (`ctx.state.models`). */
 export class ModelsState {
@@ -7,4 +11,6 @@ export class ModelsState {
   readonly headers = new Inspector();
   /** Hashing a large file takes minutes: a look at another file's header does not wait behind it. */
   readonly hashes = new Inspector();
+  /** Permits for processes that render chat templates. */
+  readonly templates = new Semaphore({ permits: TEMPLATES, maxWaiting: MAX_WAITING_TEMPLATES });
 }

@@ -16,6 +16,7 @@ import { SignedQuery } from "../signed_urls/schema.ts";
 import { remove } from "./remove.ts";
 import { Model, present } from "./schema.ts";
 import * as models from "./service.ts";
+import { RenderedTemplate, RenderTemplate, renderTemplate } from "./template.ts";
 import { CompleteModel, CreateModel, CreatePresignedUpload, PresignedUpload, ReceivedFile } from "./upload/schema.ts";
 import * as upload from "./upload/upload.ts";
 
@@ -48,6 +49,26 @@ const uploadRoute = (ctx: Ctx) =>
     },
   );
 
+/** Shows how rows look to a model, so it belongs to training. */
+const templateRoute = (ctx: Ctx) => {
+  const { authed, takes } = area(ctx, "training");
+  return new Elysia().use(authed).post(
+    "/:id/template",
+    ({ request, principal, params, body }) => {
+      const caller = { workspaceId: principal.workspaceId, signal: AbortSignal.any([request.signal, ctx.closing]) };
+      return renderTemplate(ctx, caller, params.id, body);
+    },
+    {
+      ...takes(RenderTemplate),
+      detail: describe(
+        "Render conversations with a model's chat template",
+        { 200: RenderedTemplate },
+        { description: "The text that the model reads, and its number of tokens. Nothing is generated or stored." },
+      ),
+    },
+  );
+};
+
 export const routes = (ctx: Ctx) => {
   const { authed, takes } = area(ctx, "inference");
   const operator = area(ctx, "admin");
@@ -64,6 +85,7 @@ export const routes = (ctx: Ctx) => {
       ),
     )
     .use(uploadRoute(ctx))
+    .use(templateRoute(ctx))
     .use(authed)
     .post(
       "",

@@ -11,6 +11,7 @@ import {
   type ExportTask,
   type FromTrainer,
   type PreviewTask,
+  type TemplateTask,
   ToTrainer,
   type TROUBLES,
   type TrainSample,
@@ -80,13 +81,17 @@ function begin(script: string): TrainerLife {
   return lives[Math.min(starts, lives.length) - 1] ?? {};
 }
 
-async function work(session: Session, task: TrainTask | PreviewTask | ExportTask) {
+async function work(session: Session, task: TrainTask | PreviewTask | ExportTask | TemplateTask) {
   await opened(session, session.life.gate);
   if (session.saving) return session.host.send({ type: "saved" });
   const { fail } = session.life;
   if (fail) throw new WorkerError(fail, `asked to fail: ${fail}`);
   if (task.type === "train") return await train(session, task);
   if (task.type === "export") return exported(session, task);
+  if (task.type === "template") {
+    const results = task.conversations.map(() => ({ text: "fake", tokens: 1, error: null }));
+    return session.host.send({ type: "rendered", results });
+  }
   const samples = await scored(session, task, 0, Math.max(1, task.prompts));
   session.host.send({ type: "previewed", memory_bytes: 1_000_000, step_ms: 12, samples, latencies_ms: [1] });
 }

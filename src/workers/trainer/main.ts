@@ -1,4 +1,4 @@
-/** `verk worker trainer`: one task (a training, a preview, or an export of a checkpoint), then exit. */
+/** `verk worker trainer`: one task (a training, a preview, an export, or texts in the chat template), then exit. */
 import { type Host, runHosted } from "../host.ts";
 import { type FromTrainer, ToTrainer, type TrainTask } from "../protocol_trainer.ts";
 import { exportFiles } from "./export.ts";
@@ -7,10 +7,11 @@ import { train } from "./loop/train.ts";
 import type { Score, World } from "./loop/types.ts";
 import { type Opened, openTraining } from "./open.ts";
 import { preview } from "./preview.ts";
+import { renderConversations } from "./template.ts";
 import { asTrouble, asWorkerError, Trouble, withKind } from "./trouble.ts";
 
 type TrainerHost = Host<ToTrainer, FromTrainer>;
-type Task = Extract<ToTrainer, { type: "train" | "preview" | "export" }>;
+type Task = Extract<ToTrainer, { type: "train" | "preview" | "export" | "template" }>;
 
 /** A micro-batch, or loading a large model, may block the thread for this long. */
 const QUIET_MS = 600_000;
@@ -37,6 +38,7 @@ async function serve(host: TrainerHost): Promise<void> {
 
 async function perform(host: TrainerHost, channel: Channel, task: Task): Promise<void> {
   if (task.type === "export") return exportFiles(task, { send: host.send, onTurn: () => host.beat(QUIET_MS) });
+  if (task.type === "template") return host.send({ type: "rendered", results: renderConversations(task) });
   const opened = await openTraining({
     machine: task,
     plan: task.plan,

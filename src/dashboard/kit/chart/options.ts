@@ -28,7 +28,7 @@ export function optionsOf(latest: Latest, width: number, height: number, colour:
   return {
     ...{ width, height, series: lines, bands },
     legend: { show: false },
-    padding: [12, 18, 0, 0],
+    padding: [10, latest.current.time ? 28 : 12, 0, 0], // the last time is wide
     cursor: {
       ...(sync === undefined ? {} : { sync: { key: sync } }),
       drag: { x: true, y: false },
@@ -53,13 +53,24 @@ function axesOf(latest: Latest, colour: Colour): uPlot.Axis[] {
   const grid = { stroke: colour("--line"), width: 1 };
   const values = (_: uPlot, all: number[]) => all.map((value) => (value === null ? "" : number(value)));
   const spans = (_: uPlot, all: number[]) => all.map((value) => (value === 0 ? "0" : duration(value)));
-  const { time, span } = latest.current;
-  const x = { values: time ? times : span ? spans : values, ...(span ? { incrs: SPANS } : {}) };
+  const { time, span, x: places } = latest.current;
+  const incrs = span ? SPANS : places.every(Number.isInteger) ? WHOLE : undefined;
+  const x = time ? { values: times } : { values: span ? spans : values, ...(incrs ? { incrs } : {}) };
   return [
-    { ...common, ...x, grid: { show: false }, size: 28, space: 60 },
-    { ...common, grid, values, size: 46, space: 34 },
+    { ...common, ...x, grid: { show: false }, size: 26, space: 60 },
+    { ...common, grid, values, size: widthOf, space: 34 },
   ];
 }
+
+/** Distances between two labels of whole numbers: there is no step 1.5. */
+const WHOLE = Array.from({ length: 10 }, (_, power) => [1, 2, 5].map((each) => each * 10 ** power)).flat();
+
+const LEAST_PX = 34;
+const PX_OF_LETTER = 6.6;
+
+/** Room for the longest label. */
+const widthOf = (_: uPlot, labels: readonly string[] | null): number =>
+  Math.max(LEAST_PX, 14 + PX_OF_LETTER * Math.max(0, ...(labels ?? []).map((label) => label.length)));
 
 const DAY_S = 86_400;
 /** Steps of an axis that shows lengths of time, in seconds. */

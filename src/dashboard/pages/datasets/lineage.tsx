@@ -23,7 +23,10 @@ export function Lineage({ dataset }: { dataset: Dataset }) {
           const runs = usesOf(data, dataset.id);
           if (runs.length === 0)
             return (
-              <Empty title="No run yet" command={`verk jobs create --model verk-tiny --method sft --dataset ${dataset.id}`}>
+              <Empty
+                title="No run yet"
+                command={`verk jobs create --model verk-tiny --method sft --dataset ${dataset.id}`}
+              >
                 Start a run on this dataset. Choose a row to see the samples that a run made from it.
               </Empty>
             );
@@ -43,7 +46,7 @@ export function Lineage({ dataset }: { dataset: Dataset }) {
                   cell: ({ headline_metric }) => (headline_metric ? number(headline_metric.value) : NONE),
                   numeric: true,
                 },
-                { title: "Made", cell: ({ created_at }) => <Time at={created_at} />, wide: true },
+                { title: "Created", cell: ({ created_at }) => <Time at={created_at} />, wide: true },
               ]}
             />
           );

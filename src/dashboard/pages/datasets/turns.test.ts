@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { lineOf, previewOf, restOf, turnsOf } from "./turns.ts";
+import { conversationOf, lineOf, previewOf, restOf, turnsOf } from "./turns.ts";
 
 test("a row of each format becomes turns", () => {
   expect(turnsOf({ prompt: "1+1?", answer: "2" })).toEqual([{ role: "user", text: "1+1?" }]);
@@ -29,4 +29,21 @@ test("the preview of a file names its wrong lines and drops a cut line", () => {
   expect([rows.length, format]).toEqual([1, "prompt"]);
   expect(faults.map(({ line }) => line)).toEqual([3, 4]);
   expect(previewOf('{"prompt":"a"}', true).rows).toEqual([{ prompt: "a" }]);
+});
+
+test("a row becomes the conversation that a template renders", () => {
+  const user = { role: "user", content: "p" };
+  const answer = { role: "assistant", content: "a" };
+  expect(conversationOf({ prompt: "p", answer: 4 })).toEqual({
+    messages: [user],
+    tools: [],
+    add_generation_prompt: true,
+  });
+  const whole = { messages: [user, answer], tools: [], add_generation_prompt: false };
+  expect(conversationOf({ prompt: "p", completion: "a" })).toEqual(whole);
+  expect(conversationOf({ prompt: [user], chosen: [answer], rejected: "r" })).toEqual(whole);
+  expect(conversationOf({ messages: [user, answer], tools: [{ type: "function" }] })).toEqual({
+    ...whole,
+    tools: [{ type: "function" }],
+  });
 });

@@ -20,6 +20,24 @@ export function turnsOf(row: Row): Turn[] {
   });
 }
 
+export type Conversation = { messages: unknown[]; tools: unknown[]; add_generation_prompt: boolean };
+
+/** The conversation that a training reads from a row. A preference is shown with the chosen answer. */
+export function conversationOf(row: Row): Conversation {
+  const turns = (column: string, role: string) => {
+    const value = row[column];
+    if (value === undefined || value === null) return [];
+    return Array.isArray(value) ? value : [{ role, content: textOf(value) }];
+  };
+  const answer = [...turns("completion", "assistant"), ...turns("chosen", "assistant")];
+  const asked = turns("messages", "user");
+  const messages = asked.length > 0 ? asked : [...turns("prompt", "user"), ...answer];
+  const last: unknown = messages.at(-1);
+  const isAnswered = isRow(last) && last["role"] === "assistant";
+  const { tools } = row;
+  return { messages, tools: Array.isArray(tools) ? tools : [], add_generation_prompt: !isAnswered };
+}
+
 /** Columns that are no turns: rewards and templates see them. */
 export const restOf = (row: Row): [string, unknown][] => Object.entries(row).filter(([key]) => !COLUMNS.includes(key));
 

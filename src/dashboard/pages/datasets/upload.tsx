@@ -1,17 +1,19 @@
 /** A file is dropped or chosen: its first rows as the model will read them, then the upload. */
 import { useEffect, useRef, useState } from "preact/hooks";
 import type { Dataset } from "../../../resources/datasets/schema.ts";
+import type { Model } from "../../../resources/models/schema.ts";
+import type { RenderedTemplate } from "../../../resources/models/template.ts";
 import { ApiError, api, messageOf } from "../../data/api.ts";
-import { bytes } from "../../data/format.ts";
-import { reload } from "../../data/resource.ts";
+import { bytes, plural } from "../../data/format.ts";
+import { type Page, reload, useResource } from "../../data/resource.ts";
 import { Button } from "../../kit/button.tsx";
 import { Dialog } from "../../kit/dialog.tsx";
-import { TextField } from "../../kit/field.tsx";
+import { SelectField, TextField } from "../../kit/field.tsx";
 import { ErrorBox } from "../../kit/page.tsx";
 import { navigate } from "../../shell/router.ts";
 import { toast } from "../../shell/toasts.tsx";
 import { Turns } from "./row_view.tsx";
-import { type Preview, previewOf } from "./turns.ts";
+import { conversationOf, type Preview, previewOf } from "./turns.ts";
 
 const PREVIEW_BYTES = 256 * 1024;
 
@@ -68,13 +70,27 @@ export function Upload({ file, onClose }: { file: File; onClose: () => void }) {
 }
 
 export function PreviewRows({ preview: { rows, format, faults } }: { preview: Preview }) {
+  const [chosen, setChosen] = useState<string | undefined>(undefined);
+  const models = useResource<Page<Model>>(rows.length > 0 ? "/v1/models?registry=true&limit=100" : null);
+  const usable = (models.data?.data ?? []).filter(({ status, type }) => status === "ready" && type === "model");
+  const model = chosen ?? usable[0]?.name ?? TURNS;
+  const rendered = useTemplate(model, rows);
   return (
     <section class="stack" aria-label="Preview">
       <p class="muted">
         {format === undefined
           ? "No row found: the file needs one JSON object on each line."
-          : `Format ${format}. The model reads each row as these turns, in its own chat template.`}
+          : `Format ${format}. The first rows, as the model reads them in its chat template.`}
       </p>
+      {format !== undefined && (
+        <SelectField
+          label="Show as"
+          value={model}
+          options={[[TURNS, "Turns"], ...usable.map(({ name }) => [name, `Text for ${name}`] as const)]}
+          onChange={setChosen}
+          error={rendered?.failed}
+        />
+      )}
       {faults.map(({ line, message }) => (
         <p key={line} class="bad" role="alert">
           Line {line}: {message}
@@ -83,12 +99,49 @@ export function PreviewRows({ preview: { rows, format, faults } }: { preview: Pr
       <div class="datasets-preview">
         {rows.map((row, i) => (
           <article key={i} aria-label={`Row ${i + 1}`}>
-            <Turns row={row} />
+            <RowText row={row} rendered={model === TURNS ? undefined : rendered?.texts[i]} />
           </article>
         ))}
       </div>
     </section>
   );
+}
+
+/** No model has an empty name. */
+const TURNS = "";
+
+type Text = RenderedTemplate["conversations"][number];
+
+function RowText({ row, rendered }: { row: Preview["rows"][number]; rendered: Text | undefined }) {
+  if (!rendered) return <Turns row={row} />;
+  if (rendered.text === null) return <p class="bad">{rendered.error}</p>;
+  return (
+    <div class="datasets-turn">
+      <small>{plural(rendered.tokens ?? 0, "token")}</small>
+      <pre class="text">{rendered.text}</pre>
+    </div>
+  );
+}
+
+type Rendering = { texts: readonly Text[]; failed: string | undefined };
+
+/** Undefined until the server has answered: the turns are shown until then. */
+function useTemplate(model: string, rows: Preview["rows"]): Rendering | undefined {
+  const [rendered, setRendered] = useState<Rendering>();
+  useEffect(() => {
+    setRendered(undefined);
+    if (model === TURNS || rows.length === 0) return;
+    const stop = new AbortController();
+    const body = { conversations: rows.map(conversationOf) };
+    api<RenderedTemplate>(`/v1/models/${encodeURIComponent(model)}/template`, {
+      ...{ method: "POST", body, signal: stop.signal },
+    }).then(
+      ({ conversations }) => setRendered({ texts: conversations, failed: undefined }),
+      (cause: unknown) => !stop.signal.aborted && setRendered({ texts: [], failed: messageOf(cause) }),
+    );
+    return () => stop.abort();
+  }, [model, rows]);
+  return rendered;
 }
 
 type DropProps = { label: string; hint: string; onFile: (file: File) => void };
@@ -105,19 +158,21 @@ export function Drop({ label, hint, onFile }: DropProps) {
     setOver(isOver);
   };
   return (
-    <button
-      type="button"
-      class={`datasets-drop ${over ? "over" : ""}`}
-      onClick={() => input.current?.click()}
-      onDragOver={(event) => stop(event, true)}
-      onDragLeave={(event) => stop(event, false)}
-      onDrop={(event) => {
-        stop(event, false);
-        take(event.dataTransfer?.files);
-      }}
-    >
-      <b>{label}</b>
-      <span>{hint}</span>
+    <>
+      <button
+        type="button"
+        class={`datasets-drop ${over ? "over" : ""}`}
+        onClick={() => input.current?.click()}
+        onDragOver={(event) => stop(event, true)}
+        onDragLeave={(event) => stop(event, false)}
+        onDrop={(event) => {
+          stop(event, false);
+          take(event.dataTransfer?.files);
+        }}
+      >
+        <b>{label}</b>
+        <span>{hint}</span>
+      </button>
       <input
         ref={input}
         type="file"
@@ -125,9 +180,11 @@ export function Drop({ label, hint, onFile }: DropProps) {
         tabIndex={-1}
         aria-hidden="true"
         accept=".jsonl,.ndjson,.json,application/x-ndjson"
-        onClick={(event) => event.stopPropagation()}
-        onChange={(event) => take(event.currentTarget.files)}
+        onChange={(event) => {
+          take(event.currentTarget.files);
+          event.currentTarget.value = ""; // the same file may be chosen again
+        }}
       />
-    </button>
+    </>
   );
 }

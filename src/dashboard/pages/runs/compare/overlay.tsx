@@ -36,7 +36,7 @@ export function Overlay({ runs, axis }: OverlayProps) {
   const shown = CURVES.filter(([key]) => runs.some(({ points }) => columnsOf(points).has(key)));
   if (shown.length === 0) return <Empty title="No curves yet">None of these runs has finished a step.</Empty>;
   return (
-    <div class="grid half">
+    <div class="grid half runs-overlay">
       {shown.map(([key, title]) => (
         <Card key={key} title={title}>
           <WhenSeen height={CHART_PX}>

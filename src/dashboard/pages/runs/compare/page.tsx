@@ -93,8 +93,9 @@ function useRuns(ids: readonly string[]) {
     const round = async () => {
       const next = await readRuns(ids);
       if (isLeft) return;
-      setState(next);
-      if (next.runs.some(({ job }) => !isOver(job.status))) timer = setTimeout(() => void round(), EVERY_MS);
+      const isLost = next.error?.status === 0; // the curves stay, and come again with the connection
+      setState((before) => (isLost && before?.of === of ? before : next));
+      if (isLost || next.runs.some(({ job }) => !isOver(job.status))) timer = setTimeout(() => void round(), EVERY_MS);
     };
     void round();
     return () => {

@@ -1,4 +1,5 @@
 import { useMemo } from "preact/hooks";
+import type { ApiError } from "../../../data/api.ts";
 import { duration, money, NONE, number, percent, plural } from "../../../data/format.ts";
 import { type Page as ListPage, useResource } from "../../../data/resource.ts";
 import { Stat } from "../../../kit/card.tsx";
@@ -62,7 +63,7 @@ function Run({ id }: { id: string }) {
       <div class="grid">
         {known.error && <p class="runs-reason bad">{known.error.message}</p>}
         <Stats job={known} points={points ?? []} />
-        {error && <ErrorBox error={error} />}
+        {error && !(isNoAnswer(error) && points) && <ErrorBox error={error} />}
         <div class="grid two runs-run">
           <div class="grid">
             <MainChart points={points ?? NONE_YET} alarms={alarms} isEnded={isOver(known.status)} />
@@ -86,6 +87,8 @@ function Run({ id }: { id: string }) {
   );
 }
 
+/** The note of the lost connection says it: the curves stay in their place. */
+const isNoAnswer = ({ status }: ApiError) => status === 0;
 const NONE_YET: readonly Point[] = []; // one array, so that it is not drawn again
 
 const Waiting = () => (
