@@ -14,6 +14,7 @@ import { DashboardState } from "./resources/dashboard/live.ts";
 import { DatasetsState } from "./resources/datasets/live.ts";
 import { DeploymentsState } from "./resources/deployments/fleet/live.ts";
 import { DetectionState } from "./resources/detection/live.ts";
+import { EnergyState } from "./resources/energy/live.ts";
 import { EventsState } from "./resources/events/live.ts";
 import { ExperimentsState } from "./resources/experiments/live.ts";
 import { GpuState } from "./resources/gpu/live.ts";
@@ -45,6 +46,7 @@ export type State = {
   readonly datasets: DatasetsState;
   readonly deployments: DeploymentsState;
   readonly detection: DetectionState;
+  readonly energy: EnergyState;
   readonly events: EventsState;
   readonly experiments: ExperimentsState;
   readonly gpu: GpuState;
@@ -76,6 +78,7 @@ export const newState = (ctx: Pick<Ctx, "config" | "clock">): State => ({
   datasets: new DatasetsState(),
   deployments: new DeploymentsState(),
   detection: new DetectionState(ctx.config),
+  energy: new EnergyState(),
   events: new EventsState(),
   experiments: new ExperimentsState(),
   gpu: new GpuState(),

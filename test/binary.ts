@@ -9,13 +9,16 @@ type BinaryOptions = {
   args?: string[];
   env?: Record<string, string>;
   prefix?: string[];
+  /** The same address again after a restart; by default a free port. */
+  listen?: string;
   /** A key that was made before; without it the first `call` or `apiKey` makes one. */
   key?: string;
 };
 
 /** `verk serve` as a real process on a free port, in an empty environment and an empty working directory. */
 export async function startBinary({ dir = tempDir(), args = [], env = {}, prefix = [], ...given }: BinaryOptions = {}) {
-  const child = Bun.spawn([...prefix, ...program(), "serve", "--data", dir, "--listen", "127.0.0.1:0", ...args], {
+  const { listen = "127.0.0.1:0" } = given;
+  const child = Bun.spawn([...prefix, ...program(), "serve", "--data", dir, "--listen", listen, ...args], {
     env: { HOME: dir, PATH: process.env["PATH"] ?? "", ...env },
     cwd: dir,
     stdout: "pipe",

@@ -14,6 +14,7 @@ type Message = {
   sessionId?: string;
 };
 export type BrowserPage = Awaited<ReturnType<typeof openPage>>;
+export type BrowserTab = Awaited<ReturnType<typeof openTab>>;
 
 /** A real browser over its DevTools socket. Everything it asks the network for is recorded. */
 export async function openPage(url: string, options: { dark?: boolean; width?: number; height?: number } = {}) {
@@ -34,13 +35,29 @@ export async function openPage(url: string, options: { dark?: boolean; width?: n
     { stdout: "ignore", stderr: "pipe" },
   );
   const link = await connect(await endpoint(child.stderr));
+  const page = await openTab(link, url, options);
+  return {
+    ...page,
+    /** Another tab of the same browser, with the same cookies. */
+    tab: (address: string) => openTab(link, address, options),
+    async close() {
+      link.close();
+      child.kill("SIGKILL");
+      await child.exited;
+      rmSync(profile, { recursive: true, force: true });
+    },
+  };
+}
+
+async function openTab(link: Awaited<ReturnType<typeof connect>>, url: string, options: { dark?: boolean }) {
   const { targetId } = await link.send("Target.createTarget", { url: "about:blank" });
   const { sessionId } = await link.send("Target.attachToTarget", { targetId, flatten: true });
   const send = (method: string, params: Params = {}) => link.send(method, params, sessionId as string);
 
   const requests: string[] = [];
   const complaints: string[] = [];
-  link.on(({ method, params = {} }) => {
+  link.on(({ method, params = {}, sessionId: from }) => {
+    if (from !== sessionId) return;
     const about = JSON.stringify(params);
     const { request, entry } = params as { request: { url: string }; entry: { level: string } };
     if (method === "Network.requestWillBeSent") requests.push(request.url);
@@ -69,12 +86,6 @@ export async function openPage(url: string, options: { dark?: boolean; width?: n
     },
     async screenshot(): Promise<Buffer> {
       return Buffer.from((await send("Page.captureScreenshot", { format: "png" }))["data"] as string, "base64");
-    },
-    async close() {
-      link.close();
-      child.kill("SIGKILL");
-      await child.exited;
-      rmSync(profile, { recursive: true, force: true });
     },
   };
 }

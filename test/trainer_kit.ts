@@ -129,7 +129,8 @@ export async function runTraining(options: RunOptions) {
 
 /** Metrics that are times or depend on them. */
 export const TIMES = [
-  ...["step_time", "tokens_per_second", "rollout_tokens_per_second", "reward_latency_p95", "gpu_memory_peak_bytes"],
+  ...["step_time", "rollout_time", "reward_time", "update_time", "other_time"],
+  ...["tokens_per_second", "rollout_tokens_per_second", "reward_latency_p95", "gpu_memory_peak_bytes"],
 ];
 export const stream = (steps: readonly Message<"step">[]) =>
   steps.map(({ eta_ms: _, values, ...rest }) => ({

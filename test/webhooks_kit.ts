@@ -131,11 +131,11 @@ export type Got = { path: string; headers: Headers; body: string; port: number |
 type Reply = (got: Got, count: number) => Response | Promise<Response>;
 
 /** A real receiver over TLS on a free port of this machine. */
-export function startTlsReceiver(reply: Reply = () => new Response(null, { status: 204 })) {
+export function startTlsReceiver(reply: Reply = () => new Response(null, { status: 204 }), port = 0) {
   const got: Got[] = [];
   const server = Bun.serve({
     hostname: "127.0.0.1",
-    port: 0,
+    port,
     tls: TLS_SERVER,
     async fetch(request, self) {
       const port = self.requestIP(request)?.port; // of the connection

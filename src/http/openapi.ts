@@ -29,6 +29,13 @@ export const describe = (summary: string, answers: Answers, more: More = {}) => 
   return { summary, answers, ...rest, ...(open ? { security: [] as [] } : {}) };
 };
 
+/** zod leaves out the default of a value that it converts first, such as a number in a query. */
+const override: NonNullable<z.core.ToJSONSchemaParams["override"]> = ({ zodSchema, jsonSchema }) => {
+  const { def } = zodSchema._zod;
+  if (def.type === "default" && /^(number|integer)$/.test(String(jsonSchema.type)))
+    jsonSchema.default = def.defaultValue as number;
+};
+
 /**
  * Schemas with `.meta({ id })` become components, all others are inline. Answers may get new fields; `closed` forbids
  * them, so that the tests notice a field that the document does not know.
@@ -36,7 +43,7 @@ export const describe = (summary: string, answers: Answers, more: More = {}) => 
 export function openapi(app: AnyElysia, { closed = false } = {}): Json {
   const components: Json = {};
   const schemaOf = (schema: z.ZodType, io: "input" | "output"): Json => {
-    const { $schema: _, $defs = {}, ...json } = z.toJSONSchema(schema, { io, unrepresentable: "any" }) as Json;
+    const { $schema: _, $defs = {}, ...json } = z.toJSONSchema(schema, { io, unrepresentable: "any", override }) as Json;
     const shown = (part: unknown) => rewrite(part, io === "output" && !closed);
     for (const [name, definition] of Object.entries($defs as Json)) {
       const component = shown(definition);

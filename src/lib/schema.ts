@@ -57,3 +57,7 @@ export const isoOrNull = (epochMs: number | null) => (epochMs === null ? null : 
 /** The answer to a DELETE. */
 export const Deleted = <O extends string>(object: O) =>
   later(() => z.object({ id: z.string(), object: z.literal(object), deleted: z.literal(true) }));
+
+/** A number in a query: `limit: numberText(z.int().min(1))`. Plain coercion reads a blank text as 0. */
+export const numberText = <S extends z.ZodType<number>>(number: S) =>
+  z.preprocess((text) => (typeof text === "string" && text.trim() !== "" ? Number(text) : text), number);

@@ -20,7 +20,11 @@ describe.skipIf(CHROMIUM === null)("account pages", () => {
     await page.signIn((await makeKey(server.dir, "--scope", "admin")).key);
     await page.at("/keys");
     await page.click("button", "Create a key");
-    await page.click("textbox", "Name");
+    await page.waitFor("the focus on the first field", async () => (await page.focused()) === "Name");
+    await page.press("Escape");
+    await page.waitFor("the focus on the opener", async () => (await page.focused()) === "Create a key");
+    await page.press("Enter");
+    await page.waitFor("the dialog", () => page.has("textbox", "Name"));
     await page.type(XSS);
     await page.click("button", "Create");
     await page.waitForText("This is the only time that the key is shown");

@@ -56,6 +56,24 @@ describe.skipIf(CHROMIUM === null)("detect and webhooks", () => {
     expect(await page.faults({ expected: /415/ })).toEqual([]);
   }, 60_000);
 
+  test("three files on a phone move nothing and are scored", async () => {
+    const { page } = world;
+    await page.resize(SIZES.phone);
+    await page.at("/detect");
+    const images = ["blocks_444.jpg", "blocks_420.jpg", "blocks.webp"];
+    await page.drop(
+      "region",
+      "Files to detect",
+      images.map((name) => join(import.meta.dir, "../fixtures/images", name)),
+    );
+    await page.waitForText("3 done", 30_000);
+    for (const name of images) expect(await page.text()).toContain(name);
+    expect(await page.check({ expected: /415/ })).toEqual([]);
+    await page.resize(SIZES.phone);
+    expect(await page.axe()).toEqual([]); // its controls are another size on a phone
+    await page.resize(SIZES.desktop);
+  }, 60_000);
+
   test("a delivery that failed is resent, with every attempt and answer as text", async () => {
     const { page } = world;
     await page.at("/webhooks");

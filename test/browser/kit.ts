@@ -2,8 +2,9 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { startBinary } from "../binary.ts";
-import { type BrowserPage, CHROMIUM, openPage } from "../browser.ts";
-import { until } from "../harness.ts";
+import { type BrowserTab, CHROMIUM, openPage } from "../browser.ts";
+import { makeKey } from "../cli.ts";
+import { tempDir, until } from "../harness.ts";
 
 export { CHROMIUM } from "../browser.ts";
 
@@ -17,13 +18,20 @@ export const SIZES = {
 type OpenOptions = { dark?: boolean; size?: Size };
 export type Dashboard = Awaited<ReturnType<typeof openDashboard>>;
 
-type StartOptions = OpenOptions & { signIn?: boolean; args?: string[]; env?: Record<string, string> };
+type StartOptions = OpenOptions & {
+  signIn?: boolean;
+  isAdmin?: boolean;
+  args?: string[];
+  env?: Record<string, string>;
+};
 
-/** A server and a browser, which is signed in with a new key of the scope `*` unless `signIn` is false. */
+/** A server and a browser, which is signed in with a new key of the scope `*` or `admin` unless `signIn` is false. */
 export async function startDashboard(options: StartOptions = {}) {
   if (CHROMIUM === null)
     throw new Error("no chromium on this machine: skip the test with describe.skipIf(CHROMIUM === null)");
-  const server = await startBinary({ args: options.args ?? [], env: options.env ?? {} });
+  const dir = tempDir();
+  const key = options.isAdmin ? await makeKey(dir, "--scope", "admin") : {};
+  const server = await startBinary({ dir, ...key, args: options.args ?? [], env: options.env ?? {} });
   const page = await openDashboard(server.url, options);
   if (options.signIn !== false) await page.signIn(await server.apiKey());
   return {
@@ -36,13 +44,29 @@ export async function startDashboard(options: StartOptions = {}) {
   };
 }
 
-const SHIFT = `window.shifted = 0; new PerformanceObserver((list) => {
-  for (const entry of list.getEntries()) if (!entry.hadRecentInput) window.shifted += entry.value;
-}).observe({ type: "layout-shift", buffered: true });`;
+const WATCH = `window.shifted = 0; window.moved = []; new PerformanceObserver((list) => {
+  for (const { hadRecentInput, value, sources } of list.getEntries()) {
+    if (hadRecentInput) continue;
+    window.shifted += value;
+    const names = sources.map(({ node, previousRect: from, currentRect: to }) =>
+      (node?.className ?? "") + " " + (node?.textContent ?? "").slice(0, 40) + " from " + [from.x, from.y].map(Math.round) + " to " + [to.x, to.y].map(Math.round));
+    if (value > 0.01) moved.push(value.toFixed(3) + " by " + names.join(" and "));
+  }
+}).observe({ type: "layout-shift", buffered: true });
+addEventListener("securitypolicyviolation", (event) => console.error("CSP report", event.violatedDirective, event.blockedURI));`;
 
 export async function openDashboard(origin: string, { dark = false, size = SIZES.desktop }: OpenOptions = {}) {
-  const page = await openPage("about:blank", { dark, ...size });
-  await page.send("Page.addScriptToEvaluateOnNewDocument", { source: SHIFT });
+  const { tab, close, ...page } = await openPage("about:blank", { dark, ...size });
+  return {
+    ...(await drive(page, origin, size)),
+    close,
+    /** Another tab of the same browser, with the same session. */
+    tab: async () => await drive(await tab("about:blank"), origin, size),
+  };
+}
+
+async function drive(page: BrowserTab, origin: string, size: Size) {
+  await page.send("Page.addScriptToEvaluateOnNewDocument", { source: WATCH });
   await resize(page, size);
   const run = <T>(expression: string) => page.run<T>(expression);
   const text = () => run<string>("document.body.innerText");
@@ -53,11 +77,46 @@ export async function openDashboard(origin: string, { dark = false, size = SIZES
       throw new Error(`${String(error)}\nThe page shows:\n${shown.slice(0, 2_000)}\n${page.complaints.join("\n")}`);
     });
 
+  /** Everything that no page may do, in words; an empty list is good. `expected`: errors that the test caused itself. */
+  const faults = async ({ expected = /^$/ }: Expected = {}): Promise<string[]> => {
+    const found = page.complaints.filter((each) => !expected.test(each)).map((each) => `console: ${each}`);
+    const foreign = page.requests.filter((url) => !/^(data:|blob:|about:)/.test(url) && !url.startsWith(origin));
+    found.push(...foreign.map((url) => `request off the origin: ${url}`));
+    const shifted = await run<number>("window.shifted ?? 0");
+    if (shifted > 0.05)
+      found.push(`layout shift of ${shifted.toFixed(3)}: ${(await run<string[]>("window.moved")).join(" | ")}`);
+    // not innerWidth: a phone zooms out until the whole width is seen
+    const [scroll, width] = await run<[number, number]>(
+      "[document.documentElement.scrollWidth, document.documentElement.clientWidth]",
+    );
+    if (scroll > width) found.push(`scrolls sideways: ${scroll} of ${width} px by ${await run<string>(WIDE)}`);
+    return found;
+  };
+
+  /** Serious findings of axe-core, each with the elements. */
+  const axe = async (): Promise<string[]> => {
+    if (!(await run<boolean>("'axe' in window"))) await run(AXE);
+    return await run<string[]>(FINDINGS);
+  };
+
   return {
     ...page,
     origin,
     text,
     waitFor,
+    faults,
+    axe,
+    /** The page at 1440, 768 and 375 px, and its serious findings of axe-core. An empty list is good. */
+    async check(options: Expected = {}): Promise<string[]> {
+      const found: string[] = [];
+      for (const to of Object.values(SIZES)) {
+        await resize(page, to);
+        await run(DRAWN);
+        found.push(...(await faults(options)).map((fault) => `${to.width} px: ${fault}`));
+      }
+      await resize(page, size);
+      return [...found, ...(await axe())];
+    },
     waitForText: (wanted: string, deadlineMs?: number) =>
       waitFor(`the text ${wanted}`, async () => (await text()).includes(wanted), deadlineMs),
     /** Opens an address and waits until nothing loads any more. */
@@ -80,6 +139,13 @@ export async function openDashboard(origin: string, { dark = false, size = SIZES
       for (const type of ["mousePressed", "mouseReleased"])
         await page.send("Input.dispatchMouseEvent", { type, x, y, button: "left", clickCount: 1 });
     },
+    /** Drops files of this machine on an element, as a user does with the mouse. */
+    async drop(role: string, name: string, files: readonly string[]) {
+      const at = await waitFor(`${role} ${name}`, () => find(page, role, name));
+      const data = { items: [], files, dragOperationsMask: 1 };
+      for (const type of ["dragEnter", "dragOver", "drop"])
+        await page.send("Input.dispatchDragEvent", { type, ...at, data });
+    },
     /** True if an element with this role and name is in the page. */
     has: async (role: string, name: string) => (await nodesOf(page, role, name)).length > 0,
     /** Types into the focused element. */
@@ -93,35 +159,30 @@ export async function openDashboard(origin: string, { dark = false, size = SIZES
       }
       throw new Error(`Tab does not reach ${name}; the focus is on ${await run<string>(FOCUSED_NAME)}`);
     },
+    /** The name of the focused element. */
+    focused: () => run<string>(FOCUSED_NAME),
     resize: (to: Size) => resize(page, to),
-    /** Everything that no page may do, in words; an empty list is good. `expected`: errors that the test caused itself. */
-    async faults({ expected = /^$/ }: { expected?: RegExp } = {}): Promise<string[]> {
-      const found = page.complaints.filter((each) => !expected.test(each)).map((each) => `console: ${each}`);
-      const foreign = page.requests.filter((url) => !/^(data:|blob:|about:)/.test(url) && !url.startsWith(origin));
-      found.push(...foreign.map((url) => `request off the origin: ${url}`));
-      const shifted = await run<number>("window.shifted ?? 0");
-      if (shifted > 0.05) found.push(`layout shift of ${shifted.toFixed(3)}`);
-      const [scroll, width] = await run<[number, number]>("[document.documentElement.scrollWidth, innerWidth]");
-      if (scroll > width) found.push(`scrolls sideways: ${scroll} of ${width} px`);
-      return found;
-    },
-    /** Serious findings of axe-core, each with the elements. */
-    async axe(): Promise<string[]> {
-      await run(readFileSync(join(import.meta.dir, "../../node_modules/axe-core/axe.min.js"), "utf8"));
-      const call = `axe.run(document, { resultTypes: ["violations"] }).then(({ violations }) => violations
-        .filter(({ impact }) => impact === "serious" || impact === "critical")
-        .map(({ id, nodes }) => id + ": " + nodes.slice(0, 4).map((node) => node.html.slice(0, 200)).join(" | ")))`;
-      return await run<string[]>(call);
-    },
   };
 }
 
+type Expected = { expected?: RegExp };
+
+const AXE = readFileSync(join(import.meta.dir, "../../node_modules/axe-core/axe.min.js"), "utf8");
+const FINDINGS = `axe.run(document, { resultTypes: ["violations"] }).then(({ violations }) => violations
+  .filter(({ impact }) => impact === "serious" || impact === "critical")
+  .map(({ id, nodes }) => id + ": " + nodes.slice(0, 4).map((node) => node.html.slice(0, 200)).join(" | ")))`;
 const SETTLED = `document.readyState === "complete" && !!document.querySelector("h1") &&
   !document.querySelector("[aria-busy=true]")`;
+/** Elements whose content is wider than they are, the innermost last. */
+const WIDE = `[...document.querySelectorAll("main *")]
+  .filter((at) => at.scrollWidth > at.clientWidth && getComputedStyle(at).overflowX === "visible")
+  .slice(-4).map((at) => at.localName + "." + at.className + ": " + at.textContent.slice(0, 40)).join(" | ")`;
+/** Charts follow a new size one frame later. */
+const DRAWN = "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(true))))";
 const FOCUSED_NAME = `(() => { const { activeElement: e } = document;
   return e?.getAttribute("aria-label") ?? e?.labels?.[0]?.innerText ?? e?.innerText?.trim() ?? ""; })()`;
 
-async function resize(page: BrowserPage, { width, height }: Size) {
+async function resize(page: BrowserTab, { width, height }: Size) {
   const mobile = width < 500;
   await page.send("Emulation.setDeviceMetricsOverride", { width, height, deviceScaleFactor: 1, mobile });
 }
@@ -130,7 +191,7 @@ const CODES: Readonly<Record<string, number>> = {
   ...{ Tab: 9, Enter: 13, Escape: 27, " ": 32, ArrowLeft: 37, ArrowUp: 38, ArrowRight: 39, ArrowDown: 40 },
 };
 
-async function press(page: BrowserPage, key: string, modifiers: "ctrl" | "shift" | undefined = undefined) {
+async function press(page: BrowserTab, key: string, modifiers: "ctrl" | "shift" | undefined = undefined) {
   const text = key === "Enter" ? "\r" : key.length === 1 && modifiers !== "ctrl" ? key : undefined;
   const common = {
     ...{ key, code: key === " " ? "Space" : key.length === 1 ? `Key${key.toUpperCase()}` : key },
@@ -143,7 +204,7 @@ async function press(page: BrowserPage, key: string, modifiers: "ctrl" | "shift"
 
 type AxNode = { backendDOMNodeId?: number; ignored?: boolean };
 
-async function nodesOf(page: BrowserPage, role: string, name: string): Promise<AxNode[]> {
+async function nodesOf(page: BrowserTab, role: string, name: string): Promise<AxNode[]> {
   const { root } = (await page.send("DOM.getDocument", { depth: 0 })) as { root: { nodeId: number } };
   const query = { nodeId: root.nodeId, role, accessibleName: name };
   const { nodes } = (await page.send("Accessibility.queryAXTree", query)) as { nodes: AxNode[] };
@@ -151,7 +212,7 @@ async function nodesOf(page: BrowserPage, role: string, name: string): Promise<A
 }
 
 /** The middle of the element, scrolled into view; undefined if it is not there or covers no pixel yet. */
-async function find(page: BrowserPage, role: string, name: string): Promise<{ x: number; y: number } | undefined> {
+async function find(page: BrowserTab, role: string, name: string): Promise<{ x: number; y: number } | undefined> {
   const [node] = await nodesOf(page, role, name);
   if (node?.backendDOMNodeId === undefined) return undefined;
   const at = { backendNodeId: node.backendDOMNodeId };

@@ -4,6 +4,7 @@ import { describe, expect, test } from "bun:test";
 import { join } from "node:path";
 import { tempDir } from "../harness.ts";
 import { CHROMIUM, type Dashboard, SIZES, startDashboard } from "./kit.ts";
+import { plantRuns } from "./planted_runs.ts";
 
 const MARKUP = `<img class="evil" src="x" onerror="document.title='evil'">`;
 const REWARD = `def reward(completions, answer, **kwargs):
@@ -57,7 +58,9 @@ const isClean = async (page: Dashboard) => {
 const fits = async (page: Dashboard) => {
   for (const size of [SIZES.phone, SIZES.tablet, SIZES.desktop]) {
     await page.resize(size);
-    const [scroll, width] = await page.run<[number, number]>("[document.documentElement.scrollWidth, innerWidth]");
+    const [scroll, width] = await page.run<[number, number]>(
+      "[document.documentElement.scrollWidth, document.documentElement.clientWidth]",
+    );
     expect({ width, over: Math.max(0, scroll - width) }).toEqual({ width, over: 0 });
   }
 };
@@ -84,6 +87,88 @@ describe.skipIf(CHROMIUM === null)("runs", () => {
     }
   }, 120_000);
 });
+
+describe.skipIf(CHROMIUM === null)("many runs", () => {
+  test("runs of any length are compared, a form that was left comes back, and home says what needs a person", async () => {
+    const started = await startDashboard();
+    const { server, page } = started;
+    try {
+      const ids = await plantRuns(server, [
+        ...[7, 40, 300, 1_200].map((steps, i) => ({
+          ...{ name: `run-${i}`, steps, samplesEvery: 1 },
+          hyperparameters: { learning_rate: 1e-4 * (i + 1) },
+        })),
+        { name: "broken", steps: 3, error: "the reward raised KeyError: 'answer'" },
+      ]);
+      await compareMany(page, ids);
+      await lookBack(page, ids[3] ?? "");
+      await leaveForm(page);
+      await seeHome(page);
+    } finally {
+      await started.close();
+    }
+  }, 120_000);
+});
+
+async function compareMany(page: Dashboard, ids: readonly string[]) {
+  for (const axis of ["step", "time", "tokens"]) {
+    await page.at(`/runs/compare?ids=${ids.join()}&x=${axis}`);
+    await page.waitFor("the curves", () => page.run<boolean>("document.querySelectorAll('.chart canvas').length >= 4"));
+    const lines = await page.run<number>("document.querySelector('.chart .legend').children.length");
+    expect([axis, lines]).toEqual([axis, 5]);
+  }
+  await page.waitForText("2 differences"); // learning_rate and max_steps
+  await fits(page);
+  expect(await page.faults()).toEqual([]);
+  await page.at(`/runs/compare?ids=${ids[0]},${ids[1]},job_00000000000000000000000000`);
+  await page.waitForText("No training job job_0000"); // the others are still compared
+  await page.waitFor("the curves", () => page.run<boolean>("document.querySelectorAll('.chart canvas').length >= 4"));
+}
+
+/** The previous answer is found in one request for each prompt, however long ago it was. */
+async function lookBack(page: Dashboard, id: string) {
+  const before = page.requests.length;
+  await page.at(`/runs/${id}?step=1000`);
+  await page.waitForText("compared with step 997, reward 0.75");
+  const reads = page.requests.slice(before).filter((url) => url.includes("/samples?"));
+  expect(reads.map((url) => url.split("?")[1])).toEqual(["step=1000&limit=100", "earlier_than=1000-3&limit=32"]);
+  await page.waitForText("Parts of a step (s)");
+  expect(await page.text()).toContain("Joules a step");
+  expect(await page.run<number>("performance.getEntriesByName('runs.draw').length")).toBe(1);
+}
+
+async function leaveForm(page: Dashboard) {
+  await page.at("/runs/new?model=verk-tiny");
+  await page.click("textbox", "Seed");
+  await page.type("seven");
+  await page.waitForText("must be a number");
+  await page.waitForText("needs a change");
+  await page.click("link", "Datasets");
+  await page.waitForText("Rows that");
+  await page.run("history.back()");
+  await page.waitForText("This is the form that you left");
+  expect(
+    await page.run<string>(
+      "[...document.querySelectorAll('label')].find((each) => each.innerText.startsWith('Seed')).parentElement.querySelector('input').value",
+    ),
+  ).toBe("seven");
+  await page.click("button", "Start over");
+  await page.waitFor("an empty form", async () => !(await page.text()).includes("must be a number"));
+}
+
+async function seeHome(page: Dashboard) {
+  await page.at("/");
+  await page.waitForText("broken failed");
+  expect(await page.text()).toContain("the reward raised KeyError");
+  await page.waitFor("a curve of each run", () =>
+    page.run<boolean>("document.querySelectorAll('svg.spark').length === 5"),
+  );
+  const hasGpu = await page.run<boolean>("document.body.innerText.includes('GPU 0')");
+  if (!hasGpu) expect(await page.text()).toContain("This machine has no GPU that Verk can use");
+  expect(await page.axe()).toEqual([]);
+  await fits(page);
+  expect(await page.faults({ expected: /404/ })).toEqual([]);
+}
 
 async function watch(page: Dashboard, id: string) {
   await page.at(`/runs/${id}`);
@@ -124,6 +209,8 @@ async function exportRun(page: Dashboard, id: string) {
   const html = await page.run<string>("window.saved");
   const file = join(tempDir(), "run.html");
   await Bun.write(file, html);
+  expect(html.length).toBeLessThan(1_000_000);
+  const before = page.requests.length;
   await page.send("Page.navigate", { url: `file://${file}` });
   await page.waitForText("What it wrote");
   expect(
@@ -136,6 +223,11 @@ async function exportRun(page: Dashboard, id: string) {
   );
   expect([data.job.id, data.metrics.length]).toEqual([id, 4]);
   expect(await page.text()).toContain(MARKUP);
+  const back = () => page.run<string>("getComputedStyle(document.body).backgroundColor");
+  const light = await back();
+  await page.send("Emulation.setEmulatedMedia", { features: [{ name: "prefers-color-scheme", value: "dark" }] });
+  expect(await back()).not.toBe(light);
+  expect(page.requests.slice(before)).toEqual([`file://${file}`]);
   expect(page.complaints).toEqual([]);
   await fits(page);
 }

@@ -189,7 +189,7 @@ test("the same requests over a socket to the executable, which still works after
         ...(raw === undefined ? {} : { body: raw }),
       });
       const text = await response.text();
-      const isJson = response.headers.get("content-type")?.includes("json");
+      const isJson = response.headers.get("content-type")?.startsWith("application/json"); // an export is lines of JSON
       return { status: response.status, body: isJson ? JSON.parse(text) : text, headers: response.headers };
     },
   });

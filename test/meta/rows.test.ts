@@ -13,7 +13,8 @@ const RAW: Record<string, string> = {
   "src/resources/metrics/store.ts":
     "thousands of upserts in one commit; json_each with CROSS JOIN as the order of tables",
   "src/resources/traces/store.ts": "INSERT OR IGNORE whose row id the full text takes; hundreds in one commit",
-  "src/resources/traces/text.ts": "FTS5, which the builder does not have",
+  "src/resources/traces/search/prefixes.ts": "the words of FTS5, which the builder does not have",
+  "src/resources/traces/search/text.ts": "FTS5, which the builder does not have",
   "src/resources/training_jobs/state/checkpoint_files.ts": "a UNION of two tables",
   "src/resources/training_jobs/state/credit.ts": "INDEXED BY",
   "src/resources/training_jobs/state/queue.ts": "INDEXED BY, once a second over all queued jobs",

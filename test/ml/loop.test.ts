@@ -38,6 +38,8 @@ const GRPO: HyperparameterInput<"grpo"> = {
 };
 const series = (steps: readonly { values: Record<string, number> }[], key: string) =>
   steps.flatMap(({ values }) => (values[key] === undefined ? [] : [values[key]]));
+const partsOf = (values: Record<string, number>) =>
+  ["rollout_time", "reward_time", "update_time", "other_time"].reduce((sum, key) => sum + (values[key] ?? 0), 0);
 const mean = (values: readonly number[]) => values.reduce((a, b) => a + b, 0) / values.length;
 
 describe.each([["an adapter", LORA] as const, ["all weights", null] as const])("%s", (_, lora) => {
@@ -50,6 +52,8 @@ describe.each([["an adapter", LORA] as const, ["all weights", null] as const])("
     expect(ending).toBe("trained");
     const losses = series(steps, "eval_loss");
     expect(losses).toHaveLength(10);
+    for (const { values } of steps) expect(partsOf(values)).toBeCloseTo(values["step_time"]!, 3);
+    expect(series(steps, "rollout_time")).toEqual([]);
     expect(losses.at(-1)!).toBeLessThan(losses[0]! * 0.75);
     const files = ["moments.safetensors", "state.json", "steps.ndjson", "weights.safetensors"];
     expect(readdirSync(checkpoints[0]!.path).sort()).toEqual([lora ? "adapter.gguf" : "model.gguf", ...files].sort());
@@ -76,6 +80,8 @@ describe.each([["an adapter", LORA] as const, ["all weights", null] as const])("
     expect(steps[0]!.values["sampling/sampling_logp_difference/mean"]).toBeLessThan(0.01);
     expect(steps[0]!.values["entropy"]).toBeGreaterThan(0);
     expect(steps[0]!.samples).toHaveLength(4);
+    for (const { values } of steps) expect(partsOf(values)).toBeCloseTo(values["step_time"]!, 3);
+    expect(Math.min(...series(steps, "rollout_time"), ...series(steps, "update_time"))).toBeGreaterThan(0);
     expect(series(steps, "eval_reward").length).toBeGreaterThan(5);
   }, 60_000);
 });

@@ -107,6 +107,25 @@ describe("verk deployments", () => {
     expect(fake.state.moved).toEqual(["POST /v1/deployments/dep_1/stop", "POST /v1/deployments/dep_1/start"]);
   });
 
+  test("switch sends the model and says whether it is loaded first; a refused model is named", async () => {
+    fake.state.changed = [];
+    fake.state.views = [{ next_model: { model: "job_1" } }, { model: "terse-tiny", next_model: null }];
+    const later = await verk(["deployments", "switch", "demo", "--model", "job_1", "--checkpoint", "ckpt_1"]);
+    expect(later).toMatchObject({ code: 0, out: "", err: "demo (dep_1) switches to job_1 once it is loaded.\n" });
+    const now = await verk(["deployments", "switch", "demo", "--model", "terse-tiny"]);
+    expect(now).toMatchObject({ code: 0, err: "demo (dep_1) has the model terse-tiny.\n" });
+    expect(fake.state.changed).toEqual([{ model: "job_1", checkpoint: "ckpt_1" }, { model: "terse-tiny" }]);
+    const shown = await verk(["deployments", "switch", "demo", "--model", "verk-tiny", "--json"]);
+    expect(JSON.parse(shown.out)).toMatchObject({ id: "dep_1", model: "verk-tiny" });
+    const [unknown, none] = [
+      await verk(["deployments", "switch", "demo", "--model", "nonsense"]),
+      await verk(["deployments", "switch", "demo"]),
+    ];
+    expect(unknown).toMatchObject({ code: 1, err: expect.stringContaining("No model nonsense") });
+    expect(none).toMatchObject({ code: 2, err: expect.stringContaining("--model is missing") });
+    expect(fake.state.changed).toHaveLength(3);
+  });
+
   test("an unknown name gets the nearest one", async () => {
     const { code, err } = await verk(["deployments", "show", "dmo"]);
     expect(code).toBe(1);

@@ -12,6 +12,7 @@ export function fakeServer() {
     created: [] as Json[],
     requests: [] as ChatRequest[],
     moved: [] as string[],
+    changed: [] as Json[],
     views: [] as Json[], // answers to the next reads of a deployment
     left: 0, // clients that disconnected during an answer
     answer: (controller: ReadableStreamDefaultController<string>, _request: ChatRequest): void | Promise<void> =>
@@ -57,6 +58,12 @@ export function fakeServer() {
           has_more: false,
         });
       if (path === "GET /v1/deployments/dep_1") return Response.json(record(state.views.shift()));
+      if (path === "PATCH /v1/deployments/dep_1") {
+        const body = (await request.json()) as Json;
+        if (body["model"] === "nonsense") return failure(404, "resource_not_found", "No model nonsense");
+        state.changed.push(body);
+        return Response.json(record(state.views.shift()));
+      }
       if (path.endsWith("/stop") || path.endsWith("/start")) {
         state.moved.push(path);
         return Response.json({

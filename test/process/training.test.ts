@@ -80,7 +80,7 @@ const ended = (id: string) =>
     120_000,
   );
 
-const TIMINGS = /^(step_time|.*tokens_per_second|reward_latency.*|gpu_memory.*|.*_ms)$/;
+const TIMINGS = /^(.*_time|.*tokens_per_second|reward_latency.*|gpu_memory.*|.*_ms)$/;
 type Point = { step: number; epoch: number; values: Record<string, number> };
 async function streamOf(id: string) {
   const { data } = await call("GET", `/training_jobs/${id}/metrics?max_points=10000`);

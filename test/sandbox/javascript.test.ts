@@ -190,6 +190,7 @@ describe("values", () => {
     ["throw { toString() { throw 1 } }", "exception", "the function threw an object: {}"],
     ["null.x", "exception", "TypeError: cannot read property 'x' of null"],
     ["const f = () => f(); f()", "exception", "InternalError: stack overflow"],
+    [`const f = () => \`\${{ toString: f }}\`; f()`, "exception", "InternalError: stack overflow"],
     ["const a = []; for (;;) a.push(new Array(1e5).fill(1))", "memory", "the function ran out of memory"],
     ["return new Promise(() => {})", "exception", "the function awaits something that can never finish inside the sandbox"],
     ["return Promise.reject(new Error('later'))", "exception", "Error: later"],

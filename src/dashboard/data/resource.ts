@@ -93,7 +93,8 @@ export function useResource<T>(path: string | null, { events, everyMs }: Resourc
 
 const NOTHING: Loaded<unknown> = { data: undefined, error: undefined, loading: false };
 
-export type Page<T> = { data: T[]; has_more: boolean };
+/** `next_after`: the place to go on, of lists whose pages may be empty. */
+export type Page<T> = { data: T[]; has_more: boolean; next_after?: string | null };
 export type List<T> = {
   items: T[] | undefined;
   error: ApiError | undefined;
@@ -106,16 +107,16 @@ export type List<T> = {
 /** A list with a cursor. The first page stays live; `more` appends the next one. */
 export function useList<T extends { id: string }>(path: string, options: ResourceOptions = {}): List<T> {
   const first = useResource<Page<T>>(path, options);
-  const rest = useSignal<{ path: string; items: T[]; hasMore: boolean } | undefined>(undefined);
+  const rest = useSignal<{ path: string; items: T[]; last: Page<T> } | undefined>(undefined);
   const tail = rest.value?.path === path ? rest.value : undefined;
   const known = new Set(first.data?.data.map(({ id }) => id));
   const items = first.data && [...first.data.data, ...(tail?.items ?? []).filter(({ id }) => !known.has(id))];
   const more = async () => {
-    const last = items?.at(-1);
-    if (!last) return;
-    const next = await api<Page<T>>(`${path}${path.includes("?") ? "&" : "?"}after=${encodeURIComponent(last.id)}`);
-    rest.value = { path, items: [...(tail?.items ?? []), ...next.data], hasMore: next.has_more };
+    const after = (tail?.last ?? first.data)?.next_after ?? items?.at(-1)?.id;
+    if (after === undefined) return;
+    const next = await api<Page<T>>(`${path}${path.includes("?") ? "&" : "?"}after=${encodeURIComponent(after)}`);
+    rest.value = { path, items: [...(tail?.items ?? []), ...next.data], last: next };
   };
   const { error, loading, refresh } = first;
-  return { items, error, loading, refresh, more, hasMore: tail?.hasMore ?? first.data?.has_more ?? false };
+  return { items, error, loading, refresh, more, hasMore: (tail?.last ?? first.data)?.has_more ?? false };
 }

@@ -11,8 +11,9 @@ export function Copy({ text, label = "Copy", shown }: { text: string; label?: st
     setDone(true);
     setTimeout(() => setDone(false), SHOWN_MS);
   };
+  const name = done ? "Copied" : label;
   return (
-    <button type="button" class={shown ? "btn" : "btn quiet only"} aria-label={label} title={label} onClick={copy}>
+    <button type="button" class={shown ? "btn" : "btn quiet only"} aria-label={name} title={label} onClick={copy}>
       <Icon name={done ? "check" : "copy"} />
       {shown && <span>{done ? "Copied" : shown}</span>}
     </button>

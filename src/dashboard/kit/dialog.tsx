@@ -10,12 +10,16 @@ type DialogProps = {
   wide?: boolean | undefined;
 };
 
-/** A native dialog: the focus stays inside, Esc closes it, and the focus returns to the opener. */
+/** Fields of a dialog, in the order of the page. */
+const FIELDS = "input:not([type=file], :disabled), select:not(:disabled), textarea:not(:disabled)";
+
+/** A native dialog. Its first field has the focus, which stays inside. Esc closes it and returns the focus to the opener. */
 export function Dialog({ title, children, onClose, wide }: DialogProps) {
   const ref = useRef<HTMLDialogElement>(null);
   useEffect(() => {
     const opener = document.activeElement;
     ref.current?.showModal();
+    ref.current?.querySelector<HTMLElement>(FIELDS)?.focus();
     return () => opener instanceof HTMLElement && opener.focus();
   }, []);
   const outside = (event: MouseEvent) => event.target === ref.current && onClose();

@@ -23,7 +23,7 @@ export function Table<T>({ label, rows, columns, keyOf, href }: TableProps<T>) {
   const classOf = ({ numeric, wide }: Column<T>) => `${numeric ? "n" : ""} ${wide ? "wide" : ""}`;
   return (
     <div class="scroll">
-      <table>
+      <table class="rows">
         <caption class="hidden">{label}</caption>
         <thead>
           <tr>
@@ -38,7 +38,7 @@ export function Table<T>({ label, rows, columns, keyOf, href }: TableProps<T>) {
           {rows.map((row) => (
             <tr key={keyOf(row)}>
               {columns.map((column, i) => (
-                <td key={column.title} class={classOf(column)}>
+                <td key={column.title} class={classOf(column)} data-title={column.title}>
                   {i === 0 && href ? (
                     <a class="rowlink" href={href(row)}>
                       {column.cell(row)}

@@ -13,7 +13,7 @@ export type PageSpec = {
   /** The page's code, loaded when it is opened: `() => import("./list.tsx")`. The module exports `Page`. */
   load: () => Promise<{ Page: ComponentType<PageProps> }>;
   /** The line in the navigation. Absent: the page is reached from another one. */
-  nav?: { group: (typeof GROUPS)[number]; icon: IconName } | undefined;
+  nav?: { group: (typeof GROUPS)[number]; icon: IconName /** Default: the title. */; name?: string } | undefined;
   /** Scopes area that the page needs; it is hidden from keys that lack it. */
   area?: "training" | "inference" | "detect" | "account" | "admin" | undefined;
   /** Keys after `g` that open the page: `g r`. */

@@ -63,7 +63,7 @@ function Line({ page: { path: to, title, nav } }: { page: PageSpec }) {
     <li>
       <a href={to} aria-current={isHere ? "page" : undefined}>
         {nav && <Icon name={nav.icon} />}
-        {title}
+        {nav?.name ?? title}
       </a>
     </li>
   );

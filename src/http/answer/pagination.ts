@@ -1,12 +1,12 @@
 import { and, desc, type SQL } from "drizzle-orm";
 import type { SQLiteTable } from "drizzle-orm/sqlite-core";
 import { z } from "zod";
-import { later } from "../../lib/schema.ts";
+import { later, numberText } from "../../lib/schema.ts";
 import type { Db } from "../../platform/db/db.ts";
 import { behind, type Pageable } from "./cursor.ts";
 
 export const PageQuery = z.object({
-  limit: z.coerce.number().int().min(1).max(100).default(20).describe("How many items at most"),
+  limit: numberText(z.int().min(1).max(100)).default(20).describe("How many items at most"),
   after: z.string().optional().describe("Id of the last item of the previous page"),
 });
 export type PageQuery = z.infer<typeof PageQuery>;

@@ -1,14 +1,21 @@
 /** Names of metrics (TRL's if TRL has one), and downsampling of long series. */
 
-/** Metrics of every method. Rates are per second, `gpu_memory_peak_bytes` in bytes, `step_time` in seconds. */
+/**
+ * Metrics of every method. Rates are per second, `gpu_memory_peak_bytes` in bytes, times in seconds. `step_time` is the sum
+ * of `rollout_time`, `reward_time`, `update_time` and `other_time`. The last two are there on GPUs that report their power.
+ */
 export const COMMON_METRICS = [
   "loss",
   "learning_rate",
   "grad_norm",
   "num_tokens",
   "step_time",
+  "update_time",
+  "other_time",
   "tokens_per_second",
   "gpu_memory_peak_bytes",
+  "power_watts",
+  "step_energy_joules",
 ] as const;
 
 /** Additional metrics: `rewards/<function>/mean` and `/std`, and the `sampling/…` of importance.ts. */
@@ -30,6 +37,8 @@ export const GRPO_METRICS = [
   "completions/mean_terminated_length",
   "completions/min_terminated_length",
   "completions/max_terminated_length",
+  "rollout_time",
+  "reward_time",
   "rollout_tokens_per_second",
   "reward_latency_p95",
   "errored_rollouts",

@@ -10,7 +10,7 @@ import { creates, createsLater } from "../../http/idempotency.ts";
 import { bodyLimits } from "../../http/limits/body_limits.ts";
 import { describe } from "../../http/openapi.ts";
 import { asks } from "../../http/query.ts";
-import { Deleted, Label } from "../../lib/schema.ts";
+import { Deleted, Label, numberText } from "../../lib/schema.ts";
 import * as schema from "./schema.ts";
 import { present, presentSnapshot } from "./schema.ts";
 import * as datasets from "./service.ts";
@@ -25,11 +25,7 @@ const RowsQuery = PageQuery.extend({
   after: z.string().optional().describe("row_id of the last row of the previous page"),
   snapshot: z.string().optional().describe("The live rows of this snapshot, such as @snap-3"),
   live: flag.default(false).describe("Only live rows, each with its newest content"),
-  from_row: z.coerce
-    .number()
-    .int()
-    .min(1)
-    .max(1e15)
+  from_row: numberText(z.int().min(1).max(1e15))
     .optional()
     .describe("Begin at this row_id instead of after a row. A live row stands where it was first appended"),
   contains: z

@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { ensembleOf, PREDICTIONS, VERDICTS } from "../../lib/detection/tiers.ts";
-import { DateTime, Label, later, Metadata } from "../../lib/schema.ts";
+import { DateTime, Label, later, Metadata, numberText } from "../../lib/schema.ts";
 import { isoTime } from "../../lib/time.ts";
 import { CROP_SIZE, MODELS, ModelName, ModelResult, Signals } from "../../workers/protocol_detector.ts";
 import { PLANS, publicResults } from "./policy.ts";
@@ -220,7 +220,7 @@ export const BatchResults = later(() =>
 );
 
 export const ResultsQuery = z.object({
-  limit: z.coerce.number().int().min(1).max(MOST_ITEMS).default(100).describe("How many results at most"),
+  limit: numberText(z.int().min(1).max(MOST_ITEMS)).default(100).describe("How many results at most"),
   after: z.string().optional().describe("Id of the last result of the previous page"),
 });
 export type ResultsQuery = z.infer<typeof ResultsQuery>;

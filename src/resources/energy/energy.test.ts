@@ -1,12 +1,14 @@
 import { afterEach, expect, test } from "bun:test";
 import { atEveryFailpoint, fakeClock } from "../../../test/harness.ts";
 import { type JobsApp, jobsApp } from "../../../test/jobs_kit.ts";
-import { durable } from "../../platform/db/db.ts";
+import { durable, write } from "../../platform/db/db.ts";
 import type { Gpu } from "../../platform/machine/hardware.ts";
 import * as cost from "../cost/service.ts";
 import * as gpu from "../gpu/service.ts";
 import * as moves from "../training_jobs/state/moves.ts";
+import { recordStep } from "../training_jobs/state/progress.ts";
 import { currentJob } from "../training_jobs/state/rows.ts";
+import { metricsAt } from "../training_jobs/state/steps.ts";
 import * as energy from "./service.ts";
 import { powerReadings } from "./table.ts";
 
@@ -75,6 +77,24 @@ test("a job shows its energy up to its end", async () => {
   expect((await on.app.get(id)).energy_wh).toBe(8);
   await on.after(36_000);
   expect((await on.app.get(id)).energy_wh).toBe(8);
+}, 60_000);
+
+test("a step has the power that was measured since the step before; without a reading it has none", async () => {
+  const on = await oneCard();
+  const id = await on.begin();
+  const report = (step: number) => {
+    const values = { loss: 1, step_time: 2 };
+    recordStep(on.app.ctx, id, { type: "step", step, epoch: 0, values, eta_ms: null, samples: [], alarms: [] });
+    return write(on.app.ctx.db, (tx) => metricsAt(tx, id, step));
+  };
+  expect(report(1)).toEqual({ loss: 1, step_time: 2 });
+  await on.after(10_000);
+  expect(report(2)).toMatchObject({ power_watts: 300, step_energy_joules: 600 });
+  on.seen.watts = 500;
+  await on.after(10_000); // 400 W
+  await on.after(10_000); // 500 W
+  expect(report(3)).toMatchObject({ power_watts: 450, step_energy_joules: 900 });
+  expect(report(4)).toMatchObject({ power_watts: 450, step_energy_joules: 900 }); // no newer reading
 }, 60_000);
 
 test("the driver is not read while no job runs on a GPU, and a GPU that reports no power adds nothing", async () => {

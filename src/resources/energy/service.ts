@@ -15,16 +15,20 @@ const onCards = and(isNotNull(trainingJobs.runSince), ne(trainingJobs.gpuType, "
 
 /** Reads once for every job that runs on a GPU. If no job does, the GPUs are not read. */
 export async function sample(ctx: Ctx): Promise<void> {
-  if (!ctx.db.select({ id: trainingJobs.id }).from(trainingJobs).where(onCards).get()) return;
+  const running = ctx.db.select({ id: trainingJobs.id }).from(trainingJobs).where(onCards).all();
+  ctx.state.energy.keepOnly(new Set(running.map(({ id }) => id)));
+  if (running.length === 0) return;
   const watts = new Map((await gpu.devices(ctx)).map(({ id, powerWatts }) => [id, powerWatts]));
-  write(ctx.db, (tx) => {
+  const readings = write(ctx.db, (tx) => {
     const holders = gpu.holders(ctx);
     const now = ctx.clock.now();
-    for (const job of tx.select().from(trainingJobs).where(onCards).all()) {
+    const jobs = tx.select().from(trainingJobs).where(onCards).all();
+    return jobs.flatMap((job) => {
       const power = powerOf(job.id, holders, watts);
-      if (power) addEnergy(tx, job, power, { at: runTime(ctx, job.id), now });
-    }
+      return power ? [addEnergy(tx, job, power, { at: runTime(ctx, job.id), now })] : [];
+    });
   });
+  for (const { id, joules, ms } of readings) if (ms > 0) ctx.state.energy.add(id, joules, ms);
 }
 
 /** `alone`: no other holder has memory on its GPUs. */
@@ -53,7 +57,11 @@ export function powerOf(
 function addEnergy(tx: Tx, job: JobRow, { watts, alone }: Power, { at, now }: { at: number; now: number }) {
   const { counted, joules, ms } = read(job, watts, at);
   tx.update(trainingJobs).set(counted).where(eq(trainingJobs.id, job.id)).run();
-  if (!alone || ms === 0) return;
+  if (alone && ms > 0) addToType(tx, job, joules, { ms, now });
+  return { id: job.id, joules, ms };
+}
+
+function addToType(tx: Tx, job: JobRow, joules: number, { ms, now }: { ms: number; now: number }) {
   const workMs = ms * job.gpuCount;
   tx.insert(powerReadings)
     .values({ gpuType: job.gpuType, energyJoules: joules, workMs, updatedAt: now })
@@ -66,6 +74,14 @@ function addEnergy(tx: Tx, job: JobRow, { watts, alone }: Power, { at, now }: { 
       },
     })
     .run();
+}
+
+/** Metrics of a step that took `seconds`: measured power, and energy. Empty if the device reports no power. */
+export function metricsOfStep(ctx: Pick<Ctx, "state">, jobId: string, seconds: number | undefined) {
+  const watts = ctx.state.energy.takeWatts(jobId);
+  return watts === undefined || seconds === undefined
+    ? {}
+    : { power_watts: watts, step_energy_joules: watts * seconds };
 }
 
 /** Columns of the job's row at the end of a run. */

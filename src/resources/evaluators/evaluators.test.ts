@@ -145,12 +145,19 @@ test("code and reward functions score in the sandbox, by version, and pass from 
   expect((await app.call("POST", `${PATH}/${named.id}/run`, { rows: [{ output: "a" }] })).status).toBe(404);
 }, 60_000);
 
-test("JSON schemas are checked when they are stored, and outputs against them", async () => {
+test("JSON schemas are checked when they are stored, and outputs against them or against that of the row", async () => {
   const app = open();
   const schema = { type: "object", properties: { age: { type: "integer" } }, required: ["age"] };
   const { id } = await add(app, { kind: "json_schema", config: { schema } });
-  const rows = [{ output: '{"age": 3}' }, { output: '{"age": "3"}' }, { output: "no" }, { output: "1", schema: {} }];
-  expect(await scores(app, id, rows)).toEqual([1, 0, 0, 0]);
+  const rows = [
+    ...[{ output: '{"age": 3}' }, { output: '{"age": "3"}' }, { output: "no" }, { output: "1" }],
+    ...[
+      { output: "1", schema: { type: "integer" } },
+      { output: '{"age": 3}', schema: { type: "integer" } },
+    ],
+    { output: '{"age": 3}', schema: null },
+  ];
+  expect(await scores(app, id, rows)).toEqual([1, 0, 0, 0, 1, 0, 1]);
   const bad = await app.call("POST", PATH, { name: "e", kind: "json_schema", config: { schema: { type: "int" } } });
   expect([bad.status, bad.body.error?.param]).toEqual([422, "/config/schema"]);
 }, 60_000);

@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { EVENT_TYPES, type EventType } from "../../events/catalog.ts";
 import type { EventRow } from "../../events/table.ts";
-import { DateTime, later } from "../../lib/schema.ts";
+import { DateTime, later, numberText } from "../../lib/schema.ts";
 import { isoTime } from "../../lib/time.ts";
 
 export const Event = later(() =>
@@ -28,7 +28,7 @@ export const EventQuery = z.object({
     .string()
     .optional()
     .describe("Id of the last event seen, or latest. The feed continues after it, oldest first"),
-  limit: z.coerce.number().int().min(1).max(100).default(20).describe("How many events at most"),
+  limit: numberText(z.int().min(1).max(100)).default(20).describe("How many events at most"),
   types: z.string().max(2000).optional().describe("Only these types, separated by commas"),
   stream: z.enum(["0", "1"]).default("0").describe("1 keeps the connection open and sends events as they happen (SSE)"),
 });

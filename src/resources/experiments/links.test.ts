@@ -2,6 +2,7 @@ import { afterEach, beforeEach, expect, test } from "bun:test";
 import { eq } from "drizzle-orm";
 import { fakePorts, newDataset, newDeployment, sums } from "../../../test/experiments_kit.ts";
 import { type TestApp, testApp } from "../../../test/harness.ts";
+import { insert } from "../../../test/insert_row.ts";
 import { newId } from "../../lib/ids.ts";
 import { deployments } from "../deployments/table.ts";
 import { experimentLinks } from "./table.ts";
@@ -37,6 +38,17 @@ test("an experiment is found by its dataset, deployment, training job and evalua
   expect(await found(`dataset_id=${other.dataset_id}`)).toEqual([other.id]);
   expect(await found(`dataset_id=${other.dataset_id}&job_id=${job}`)).toEqual([]);
   expect(await found(`job_id=${job}`, app.keyB)).toEqual([]);
+});
+
+test("a job's model that was deployed by its name is found by the job", async () => {
+  const [tuned, job, model] = [await newDeployment(app, "tuned"), newId("job"), newId("mdl")];
+  const made = { name: "terse-tiny", source: "training_job", job_id: job, checkpoint_id: "ckpt_2", metadata: "{}" };
+  insert(app, "models", model, 0, made);
+  const served = { source: "training_job", model: "terse-tiny", modelId: model } as const;
+  app.ctx.db.update(deployments).set(served).where(eq(deployments.id, tuned)).run();
+  const { id, targets } = await create({ type: "deployment", deployment: "tuned" });
+  expect(targets).toMatchObject([{ deployment_id: tuned, job_id: job, checkpoint_id: "ckpt_2", model: null }]);
+  expect(await found(`job_id=${job}`)).toEqual([id]);
 });
 
 test("a deleted experiment leaves no links", async () => {

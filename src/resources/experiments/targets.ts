@@ -2,7 +2,9 @@
 import { and, eq } from "drizzle-orm";
 import type { Ctx } from "../../context.ts";
 import { AppError } from "../../lib/errors.ts";
+import { isId } from "../../lib/ids.ts";
 import { mustFind } from "../deployments/served.ts";
+import type { DeploymentRow } from "../deployments/table.ts";
 import * as models from "../models/service.ts";
 import { trainingCheckpoints, trainingJobs } from "../training_jobs/table.ts";
 import type { CreateExperiment, CreateTarget } from "./schema.ts";
@@ -55,9 +57,14 @@ function deploymentTarget(ctx: Ctx, workspaceId: string, given: TargetOf<"deploy
       `${fieldOf(at)}: ${row.name} is ${row.status}: start it with POST /v1/deployments/${row.id}/start`,
       { param: at },
     );
-  const served =
-    row.source === "training_job" ? { jobId: row.model, checkpointId: row.checkpoint } : { model: row.model };
-  return { ...BLANK, ...served, name: given.name ?? row.name, type: "deployment", deploymentId: row.id };
+  return { ...BLANK, ...servedBy(ctx, row), name: given.name ?? row.name, type: "deployment", deploymentId: row.id };
+}
+
+/** A job's model may be deployed by its name: then the model knows its job. */
+function servedBy(ctx: Ctx, { workspaceId, model, modelId, checkpoint }: DeploymentRow) {
+  const made = modelId === null ? undefined : models.find(ctx, workspaceId, modelId);
+  const jobId = made?.jobId ?? (isId(model, "job") ? model : null);
+  return jobId === null ? { model } : { jobId, checkpointId: checkpoint ?? made?.checkpointId ?? null };
 }
 
 function checkpointTarget(ctx: Ctx, workspaceId: string, given: TargetOf<"checkpoint">, at: string): Target {

@@ -3,6 +3,7 @@ import { eventsOf } from "../../../test/fake_replicas.ts";
 import { jobRow } from "../../../test/fake_trainers.ts";
 import { manyApps, type TestApp } from "../../../test/harness.ts";
 import { deployment, monitoring, PATH, serve } from "../../../test/monitors_kit.ts";
+import { countRows } from "../../../test/row_counter.ts";
 import { newId } from "../../lib/ids.ts";
 import { write } from "../../platform/db/db.ts";
 import type { Gpu } from "../../platform/machine/hardware.ts";
@@ -48,6 +49,24 @@ test("metrics of requests: percentiles of successes, failures without clients th
   expect(await value("tokens", one)).toEqual([50, null]);
   expect(await value("tokens")).toEqual([57, null]);
   expect(await value("error_rate", two)).toEqual([0, 1]);
+});
+
+test("monitors of a workspace read its own requests from an index, the newest 50,000 at most", async () => {
+  const counting = countRows();
+  using _ = { [Symbol.dispose]: counting.stop };
+  const { app, tested } = started();
+  serve(app, await deployment(app, "one"), [{ latencyMs: 7 }, { statusCode: 500 }]);
+  const { sql } = await counting.of(async () => {
+    expect(await tested({ metric: "error_rate" })).toMatchObject({ value: 1 / 2, samples: 2 });
+    expect(await tested({ metric: "latency_p95" })).toMatchObject({ value: 7, samples: 1 });
+  });
+  const queries = sql.filter((text) => text.includes('from "deployment_requests"'));
+  expect(queries).toHaveLength(2);
+  for (const text of queries) {
+    const plan = app.ctx.db.$client.query(`EXPLAIN QUERY PLAN ${text}`).all() as { detail: string }[];
+    expect(plan.map(({ detail }) => detail).join()).toContain("COVERING INDEX deployment_requests_workspace");
+    expect(text).toContain("limit ?");
+  }
 });
 
 test("a deployment without requests has no data, which the monitor shows as it was told to", async () => {

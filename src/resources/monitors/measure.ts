@@ -40,7 +40,7 @@ const MEASURES: Record<Metric, (from: Measuring) => Measured> = {
   latency_p50: (from) => latency(from, 0.5),
   latency_p95: (from) => latency(from, 0.95),
   error_rate: errorRate,
-  tokens: (from) => always(traffic(from).tokens),
+  tokens,
   score_mean: scoreMean,
   score_psi: (from) => drift(from, psi),
   score_ks: (from) => drift(from, ks),
@@ -81,22 +81,25 @@ function latency(from: Measuring, share: number): Measured {
   return { value: percentile(values, share), samples: values.length };
 }
 
-function traffic(from: Measuring) {
-  const found = from.ctx.db
-    .select({
-      all: count(),
-      failed: sum(sql`${requests.statusCode} >= 400`).mapWith(Number),
-      tokens: sum(sql`${requests.promptTokens} + ${requests.completionTokens}`).mapWith(Number),
-    })
+function errorRate(from: Measuring): Measured {
+  const { db } = from.ctx;
+  const newest = db
+    .select({ status: requests.statusCode })
     .from(requests)
     .where(inWindow(from))
-    .get();
-  return { all: found?.all ?? 0, failed: found?.failed ?? 0, tokens: found?.tokens ?? 0 };
+    .orderBy(desc(requests.createdAt))
+    .limit(MOST_VALUES)
+    .as("newest");
+  const failed = sum(sql`${newest.status} >= 400`).mapWith(Number);
+  const found = db.select({ all: count(), failed }).from(newest).get();
+  const all = found?.all ?? 0;
+  return { value: all === 0 ? null : (found?.failed ?? 0) / all, samples: all };
 }
 
-function errorRate(from: Measuring): Measured {
-  const { all, failed } = traffic(from);
-  return { value: all === 0 ? null : failed / all, samples: all };
+/** A sum needs every request of the window. */
+function tokens(from: Measuring): Measured {
+  const all = sum(sql`${requests.promptTokens} + ${requests.completionTokens}`).mapWith(Number);
+  return always(from.ctx.db.select({ all }).from(requests).where(inWindow(from)).get()?.all ?? 0);
 }
 
 function scoresOf({ ctx, row }: Measuring, since: number, until: number): number[] {

@@ -1,8 +1,8 @@
 import type { Ctx } from "../../context.ts";
 import { keepOpen } from "../../http/connection.ts";
 import { flush } from "./flush.ts";
-import { type Position, rowsAt } from "./query.ts";
 import type { TraceFilter } from "./schema.ts";
+import { type Position, rowsAt } from "./search/positions.ts";
 import { find, mustNameScore, withScores } from "./service.ts";
 
 const BATCH = 500;
@@ -26,9 +26,8 @@ export function exported(ctx: Ctx, request: Request, workspaceId: string, filter
       await new Promise(setImmediate); // requests get their turn in between
       if (ctx.closing.aborted) return controller.error(ctx.closing.reason);
       if (batch.length === 0 && !isLast) {
-        batch = (await find(ctx, workspaceId, filter, { order: "oldest", after, limit: BATCH })).page;
-        after = batch.at(-1);
-        isLast = batch.length < BATCH;
+        const { page, next } = await find(ctx, workspaceId, filter, { order: "oldest", after, limit: BATCH });
+        [batch, after, isLast] = [page, next, next === undefined];
       }
       const lines = withScores(ctx, rowsAt(ctx.db, batch.splice(0, ROWS))).map((trace) => `${JSON.stringify(trace)}\n`);
       controller.enqueue(encoder.encode(lines.join(""))); // an empty chunk too: without one there is no further pull

@@ -12,8 +12,8 @@ import { flush } from "./flush.ts";
 import type { NewTrace } from "./new_trace.ts";
 import { prune } from "./prune.ts";
 import { storeRollouts } from "./rollouts.ts";
+import { parseQuery } from "./search/text.ts";
 import * as traces from "./service.ts";
-import { parseQuery } from "./text.ts";
 
 const { open, closeAll } = manyApps();
 afterEach(closeAll);
@@ -71,7 +71,7 @@ describe("filters", () => {
     ];
     for (const [query, expected] of cases) expect([query, await found(app, query)]).toEqual([query, expected]);
     expect(await found(app, "status=error", app.keyB)).toHaveLength(1);
-    for (const query of ["status=x", "since=yesterday", "min_duration_ms=-1", "source=none"])
+    for (const query of ["status=x", "since=yesterday", "min_duration_ms=-1", "min_duration_ms=%20", "source=none"])
       expect((await app.call("GET", `/v1/traces?${query}`)).status).toBe(422);
   });
 
@@ -103,7 +103,7 @@ describe("filters", () => {
     expect(await found(app, "q=thir")).toEqual([]);
     expect(await found(app, `q=${encodeURIComponent('" OR body:x* NEAR( ^')}`)).toEqual([]); // no syntax error
     expect(await found(app, "q=%2B%2B")).toEqual([]);
-    expect(parseQuery('a "b c" d*')).toEqual({ terms: '"a" "b c" "d" *', hasPrefix: true });
+    expect(parseQuery('a "b c" d*')).toEqual({ phrases: ['"a"', '"b c"'], prefixes: ['"d"'] });
   });
 });
 

@@ -1,7 +1,7 @@
 import { and, eq, lte, type SQL, sql } from "drizzle-orm";
 import type { Tx } from "../../platform/db/db.ts";
+import { removeText } from "./search/text.ts";
 import { conversations, type TraceRow, traces } from "./table.ts";
-import { removeText } from "./text.ts";
 
 /**
  * Removes at most `limit` traces with their text, and conversations with their last trace; the database removes their

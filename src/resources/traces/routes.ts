@@ -12,7 +12,7 @@ import { replay } from "./conversations/replay.ts";
 import { Conversation, ConversationSummary, Replay, ReplayConversation } from "./conversations/schema.ts";
 import { exported } from "./export.ts";
 import { ExportedTraces, ExportTraces, ingest } from "./otlp/ingest.ts";
-import { CreateScore, presentScore, Score, Trace, TraceFilter, TraceQuery, TraceSummary } from "./schema.ts";
+import { CreateScore, presentScore, Score, Trace, TraceFilter, TraceList, TraceQuery } from "./schema.ts";
 import * as traces from "./service.ts";
 
 export const routes = (ctx: Ctx) =>
@@ -24,7 +24,14 @@ const traceRoutes = (ctx: Ctx) => {
     .use(authed)
     .get("", ({ principal, query }) => traces.list(ctx, principal.workspaceId, query), {
       ...asks(TraceQuery),
-      detail: describe("List traces", { 200: listOf(TraceSummary, "TraceList") }),
+      detail: describe(
+        "List traces",
+        { 200: TraceList },
+        {
+          description:
+            "Newest first, by the time at which the server recorded them. A page takes about 80 ms: then it is short, or empty, and has_more is true. Pass next_after as after to go on.",
+        },
+      ),
     })
     .get("/export", ({ request, principal, query }) => exported(ctx, request, principal.workspaceId, query), {
       ...asks(TraceFilter),

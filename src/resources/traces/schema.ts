@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { PageQuery } from "../../http/answer/pagination.ts";
-import { DateTime, Label, later } from "../../lib/schema.ts";
+import { DateTime, Label, later, numberText } from "../../lib/schema.ts";
 import { isoTime } from "../../lib/time.ts";
 import { AnnotationLink } from "../annotation_queues/schema.ts";
 import { PatternError } from "./redaction/pattern.ts";
@@ -61,6 +61,17 @@ const summary = {
 
 export const TraceSummary = later(() => z.object(summary).meta({ id: "TraceSummary" }));
 
+export const TraceList = later(() =>
+  z
+    .object({
+      object: z.literal("list"),
+      data: z.array(TraceSummary),
+      has_more: z.boolean().describe("There may be more traces. The page may be short or empty meanwhile"),
+      next_after: z.string().nullable().describe("The value of after for the next page. Null if there is none"),
+    })
+    .meta({ id: "TraceList" }),
+);
+
 export const Score = later(() =>
   z
     .object({
@@ -107,9 +118,9 @@ export const Trace = later(() =>
     .meta({ id: "Trace" }),
 );
 
-const Millis = z.coerce.number().min(0).max(1e12); // 31 years
+const Millis = numberText(z.number().min(0).max(1e12)); // 31 years
 const Status = z
-  .union([z.enum(["ok", "error"]), z.coerce.number().int().min(100).max(599)])
+  .union([z.enum(["ok", "error"]), numberText(z.int().min(100).max(599))])
   .describe("An HTTP status, or ok (under 400), or error (400 and more)");
 
 const filters = {
@@ -121,21 +132,20 @@ const filters = {
   min_duration_ms: Millis.optional(),
   max_duration_ms: Millis.optional(),
   score: Label(100).optional().describe("The name of a score. Only traces that have it"),
-  min_score: z.coerce.number().optional().describe("Needs score. A boolean counts as 0 or 1"),
-  max_score: z.coerce.number().optional().describe("Needs score"),
+  min_score: numberText(z.number()).optional().describe("Needs score. A boolean counts as 0 or 1"),
+  max_score: numberText(z.number()).optional().describe("Needs score"),
   since: z.iso.datetime({ offset: true }).optional().describe("Recorded at this time or later"),
   until: z.iso.datetime({ offset: true }).optional().describe("Recorded before this time"),
   conversation_id: z.string().optional(),
-  q: z
-    .string()
-    .max(500)
-    .optional()
-    .describe('Words of the captured content, "phrases" and prefix*. A page may be short while has_more is true'),
+  q: z.string().max(500).optional().describe('Words of the captured content, "phrases" and prefix*'),
 };
 
 export const TraceFilter = z.object(filters);
 export type TraceFilter = z.infer<typeof TraceFilter>;
-export const TraceQuery = PageQuery.extend(filters);
+export const TraceQuery = PageQuery.extend({
+  ...filters,
+  after: z.string().optional().describe("next_after of the previous page, or the id of its last item"),
+});
 export type TraceQuery = z.infer<typeof TraceQuery>;
 
 export const CreateScore = z

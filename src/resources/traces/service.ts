@@ -7,9 +7,11 @@ import { preparedInsert, preparedRow } from "../../platform/db/row.ts";
 import { deployments } from "../deployments/table.ts";
 import { dropped, flush, scheduleFlush } from "./flush.ts";
 import type { NewTrace } from "./new_trace.ts";
-import { positionOf, positions, type Slice, summariesAt } from "./query.ts";
 import { presentSummary, presentTrace, type TraceFilter, type TraceQuery } from "./schema.ts";
-import { type SearchPage, search } from "./search.ts";
+import { cursorOf, positionOf, type Slice, summariesAt } from "./search/positions.ts";
+import { search } from "./search/search.ts";
+import { collect, type ListPage } from "./search/slices.ts";
+import { walk } from "./search/walk.ts";
 import { redactorFor, secretsOf } from "./store.ts";
 import { type ScoreRow, type TraceRow, traceScores, traces } from "./table.ts";
 
@@ -39,36 +41,28 @@ export function mustGet(ctx: Ctx, workspaceId: string, id: string): TraceRow {
   throw new AppError("resource_not_found", `No trace ${id.slice(0, 80)}: GET /v1/traces lists them`, { param: "id" });
 }
 
-const SEARCH_MS = 80; // then a page of a search may be short
+const LIST_MS = 80; // then a page may be short or empty
 
-/** A short page with `has_more`: the search goes on after its last trace. */
+/** A short page with `has_more`: the list goes on after `next_after`. */
 export async function list(ctx: Ctx, workspaceId: string, { limit, after, ...filter }: TraceQuery) {
-  const until = performance.now() + SEARCH_MS;
+  const until = performance.now() + LIST_MS;
   mustNameScore(filter);
   flush(ctx);
   const from = after === undefined ? undefined : positionOf(ctx.db, after);
-  const { page, isOver } = await find(
-    ctx,
-    workspaceId,
-    filter,
-    { order: "newest", after: from, limit: limit + 1 },
-    until,
-  );
-  const data = summariesAt(ctx.db, page.slice(0, limit)).map(presentSummary);
-  return { object: "list" as const, data, has_more: page.length > limit || !isOver };
+  const { page, next } = await find(ctx, workspaceId, filter, { order: "newest", after: from, limit }, until);
+  const data = summariesAt(ctx.db, page).map(presentSummary);
+  return { object: "list" as const, data, has_more: next !== undefined, next_after: next ? cursorOf(next) : null };
 }
 
-/** A page under all filters. Only a search may take until then. */
-export function find(
-  ctx: Ctx,
+/** A page under all filters. It is short if the time `until` passes first. */
+export const find = (
+  { db }: Ctx,
   workspaceId: string,
   filter: TraceFilter,
   slice: Slice,
   until?: number,
-): SearchPage | Promise<SearchPage> {
-  if (filter.q !== undefined) return search(ctx.db, workspaceId, filter, slice, until);
-  return { page: positions(ctx.db, workspaceId, filter, slice), isOver: true };
-}
+): Promise<ListPage> =>
+  collect((filter.q === undefined ? walk : search)(db, workspaceId, filter, slice), slice.limit, until);
 
 export function mustNameScore({ score, min_score, max_score }: Omit<TraceQuery, "limit" | "after">) {
   if (score !== undefined || (min_score === undefined && max_score === undefined)) return;

@@ -8,8 +8,8 @@ import { type Db, generationOf, prepared, type Tx } from "../../platform/db/db.t
 import * as secrets from "../secrets/service.ts";
 import type { Content, NewTrace } from "./new_trace.ts";
 import { Redactor, secretForms } from "./redaction/redact.ts";
+import { insertText, textOf } from "./search/text.ts";
 import { conversations, type Span, type TraceRow, traces } from "./table.ts";
-import { insertText, textsIn } from "./text.ts";
 
 const MAX_CONTENT = 1024 * 1024; // characters of JSON; larger content is not stored
 const MAX_METADATA = 16;
@@ -191,8 +191,7 @@ export function insertTrace(tx: Tx, row: NewRow): number | undefined {
   if (changes === 0) return undefined;
   const seq = Number(lastInsertRowid);
   const { workspaceId, conversationId: id, createdAt: at } = row;
-  if (row.input !== null || row.output !== null)
-    insertText(tx, seq, workspaceId, textsIn([row.input, row.output]).join("\n"));
+  insertText(tx, seq, workspaceId, textOf(row));
   if (id !== null) touch(tx).run({ workspaceId, id, at, prompt: row.promptTokens, completion: row.completionTokens });
   return seq;
 }

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { DateTime, later, Metadata } from "../../lib/schema.ts";
+import { DateTime, later, Metadata, numberText } from "../../lib/schema.ts";
 import { isoTime } from "../../lib/time.ts";
 import { checkKey, InvalidKeyError } from "../../platform/storage/storage.ts";
 import type { VolumeFileRow, VolumeRow } from "./table.ts";
@@ -173,7 +173,7 @@ export const UploadPart = later(() =>
 
 export const FilesQuery = z.object({
   prefix: z.string().max(1024).default("").describe("Only paths that begin with this text"),
-  limit: z.coerce.number().int().min(1).max(100).default(20).describe("Maximum number of items"),
+  limit: numberText(z.int().min(1).max(100)).default(20).describe("Maximum number of items"),
   after: z.string().max(1024).optional().describe("id or path of the last item of the previous page"),
 });
 export type FilesQuery = z.infer<typeof FilesQuery>;

@@ -1,5 +1,6 @@
 import { UsageError } from "../../../lib/errors.ts";
 import { command, EXIT, type Group, JSON_FLAG, SERVER_FLAGS } from "../../args.ts";
+import type { Client } from "../../client.ts";
 import { connect } from "../../connect.ts";
 import { mustFind } from "../../deployments.ts";
 import { INTERRUPTED, interruptible } from "../../interrupt.ts";
@@ -45,7 +46,7 @@ const FIELDS = {
 
 type Filters = { [K in keyof typeof FILTERS]: string | undefined };
 
-async function queryOf(client: Parameters<typeof mustFind>[0], flags: Filters): Promise<URLSearchParams> {
+async function queryOf(client: Client, flags: Filters): Promise<URLSearchParams> {
   const { deployment, slower, search, conversation, ...same } = flags;
   const deploymentId = deployment === undefined ? undefined : (await mustFind(client, deployment)).id;
   const pairs = {
@@ -74,7 +75,7 @@ const list = command({
     const { client } = await connect({ url, data, config });
     const query = await queryOf(client, filters);
     query.set("limit", limit);
-    const { body } = await client.call<{ data: Summary[] }>("GET", `/v1/traces?${query}`);
+    const body = await listOf(client, query, Number(limit));
     if (json) printJson(body);
     else {
       const rows = body.data.map((each) => [
@@ -93,6 +94,20 @@ const list = command({
     return EXIT.ok;
   },
 });
+
+type Page = { object: "list"; data: Summary[]; has_more: boolean; next_after: string | null };
+
+/** A page of a search may be short or empty: the next ones fill it. */
+async function listOf(client: Client, query: URLSearchParams, limit: number): Promise<Page> {
+  const found: Summary[] = [];
+  for (;;) {
+    const { body } = await client.call<Page>("GET", `/v1/traces?${query}`);
+    found.push(...body.data);
+    if (body.next_after === null || found.length >= limit) return { ...body, data: found };
+    query.set("after", body.next_after);
+    query.set("limit", String(limit - found.length));
+  }
+}
 
 const milliseconds = (ms: number) => `${ms < 100 ? ms.toFixed(1) : Math.round(ms)} ms`;
 

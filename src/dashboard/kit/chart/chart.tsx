@@ -1,7 +1,8 @@
 /** Curves with axes. uPlot is loaded with the first chart, so that pages without one stay small. */
-import { useEffect, useRef } from "preact/hooks";
+import { useLayoutEffect, useRef } from "preact/hooks";
 import type uPlot from "uplot";
-import { colour, theme } from "../../shell/theme.ts";
+import { theme } from "../../shell/theme.ts";
+import { colours } from "./colours.ts";
 import { optionsOf } from "./options.ts";
 
 export type Series = {
@@ -29,13 +30,22 @@ export type ChartProps = {
   xMax?: number | undefined;
   /** Shown at the x axis: "step". */
   xLabel?: string | undefined;
-  /** x is a time in seconds. */
+  /** x is a time of day in seconds. */
   time?: boolean | undefined;
+  /** x is a length of time in seconds. */
+  span?: boolean | undefined;
   /** Index of the point that the reader clicks. */
   onPick?: ((index: number) => void) | undefined;
   /** Charts with the same name move their cursor together. */
   sync?: string | undefined;
 };
+
+let loaded: typeof uPlot | undefined;
+let loading: Promise<typeof uPlot> | undefined;
+
+/** Loads uPlot once. A page that will show curves calls it before its data is there; its charts then draw at once. */
+export const loadPlot = (): Promise<typeof uPlot> =>
+  (loading ??= import("uplot").then(({ default: made }) => (loaded = made)));
 
 export function Chart(props: ChartProps) {
   const host = useRef<HTMLDivElement>(null);
@@ -50,15 +60,25 @@ export function Chart(props: ChartProps) {
     theme.value,
   ]);
 
-  useEffect(() => {
+  // Before the frame is painted, not after it: a chart must not cost two frames.
+  useLayoutEffect(() => {
     let isUnmounted = false;
     const element = host.current;
-    const watch = new ResizeObserver(() => element && plot.current?.setSize({ width: element.clientWidth, height }));
-    void import("uplot").then(({ default: UPlot }) => {
-      if (isUnmounted || !element) return;
-      plot.current = new UPlot(optionsOf(latest, element.clientWidth, height, colour), dataOf(latest.current), element);
-      watch.observe(element);
+    const watch = new ResizeObserver(() => {
+      const width = element?.clientWidth ?? 0;
+      if (plot.current && width !== plot.current.width) plot.current.setSize({ width, height });
     });
+    const draw = (UPlot: typeof uPlot) => {
+      if (isUnmounted || !element) return;
+      plot.current = new UPlot(
+        optionsOf(latest, element.clientWidth, height, colours()),
+        dataOf(latest.current),
+        element,
+      );
+      watch.observe(element);
+    };
+    if (loaded) draw(loaded);
+    else void loadPlot().then(draw);
     return () => {
       isUnmounted = true;
       watch.disconnect();
@@ -66,7 +86,11 @@ export function Chart(props: ChartProps) {
       plot.current = undefined;
     };
   }, [shape]);
-  useEffect(() => plot.current?.setData(dataOf(props)), [props.x, series, props.marks]);
+  const drawn = useRef<unknown>(undefined);
+  useLayoutEffect(() => {
+    if (drawn.current !== undefined) plot.current?.setData(dataOf(props)); // a new plot has its data
+    drawn.current = props.x;
+  }, [props.x, series, props.marks]);
 
   return (
     <figure class="chart">
@@ -85,8 +109,8 @@ export function Chart(props: ChartProps) {
   );
 }
 
-/** The columns of uPlot: x, then each line, followed by its band. */
+/** The columns of uPlot: x, then each line, followed by its band. uPlot reads them and changes none. */
 function dataOf({ x, series }: ChartProps): uPlot.AlignedData {
   const columns = series.flatMap(({ values, band }) => (band ? [values, band.high, band.low] : [values]));
-  return [[...x], ...columns.map((each) => [...each])] as uPlot.AlignedData;
+  return [x, ...columns] as uPlot.AlignedData;
 }

@@ -1,6 +1,6 @@
 /** The look of a chart, in the terms of uPlot. */
 import type uPlot from "uplot";
-import { number } from "../../data/format.ts";
+import { duration, number } from "../../data/format.ts";
 import type { ChartProps } from "./chart.tsx";
 
 type Latest = { readonly current: ChartProps };
@@ -28,7 +28,7 @@ export function optionsOf(latest: Latest, width: number, height: number, colour:
   return {
     ...{ width, height, series: lines, bands },
     legend: { show: false },
-    padding: [12, 18, 0, 0],
+    padding: [10, latest.current.time ? 28 : 12, 0, 0], // the last time is wide
     cursor: {
       ...(sync === undefined ? {} : { sync: { key: sync } }),
       drag: { x: true, y: false },
@@ -52,14 +52,32 @@ function axesOf(latest: Latest, colour: Colour): uPlot.Axis[] {
   const common = { stroke: colour("--muted"), font, ticks: { show: false } };
   const grid = { stroke: colour("--line"), width: 1 };
   const values = (_: uPlot, all: number[]) => all.map((value) => (value === null ? "" : number(value)));
-  const x = latest.current.time ? { values: times } : { values };
+  const spans = (_: uPlot, all: number[]) => all.map((value) => (value === 0 ? "0" : duration(value)));
+  const { time, span, x: places } = latest.current;
+  const incrs = span ? SPANS : places.every(Number.isInteger) ? WHOLE : undefined;
+  const x = time ? { values: times } : { values: span ? spans : values, ...(incrs ? { incrs } : {}) };
   return [
-    { ...common, ...x, grid: { show: false }, size: 28, space: 60 },
-    { ...common, grid, values, size: 46, space: 34 },
+    { ...common, ...x, grid: { show: false }, size: 26, space: 60 },
+    { ...common, grid, values, size: widthOf, space: 34 },
   ];
 }
 
+/** Distances between two labels of whole numbers: there is no step 1.5. */
+const WHOLE = Array.from({ length: 10 }, (_, power) => [1, 2, 5].map((each) => each * 10 ** power)).flat();
+
+const LEAST_PX = 34;
+const PX_OF_LETTER = 6.6;
+
+/** Room for the longest label. */
+const widthOf = (_: uPlot, labels: readonly string[] | null): number =>
+  Math.max(LEAST_PX, 14 + PX_OF_LETTER * Math.max(0, ...(labels ?? []).map((label) => label.length)));
+
 const DAY_S = 86_400;
+/** Steps of an axis that shows lengths of time, in seconds. */
+const SPANS = [
+  ...[1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1_800, 3_600, 7_200, 14_400, 21_600, 43_200],
+  ...[1, 2, 5, 10, 20, 50, 100].map((days) => days * DAY_S),
+];
 
 /** Times of the x axis in one line: a day for a long axis, seconds for a short one. */
 function times(_: uPlot, all: number[]): string[] {
@@ -102,11 +120,11 @@ function addTip(plot: uPlot, latest: Latest) {
   });
   plot.over.addEventListener("mousemove", () => {
     const { idx, left = 0 } = plot.cursor;
-    const { series, x, xLabel = "", time } = latest.current;
+    const { series, x, xLabel = "", time, span } = latest.current;
     tip.hidden = idx === null || idx === undefined;
     if (idx === null || idx === undefined) return;
     const at = x[idx] ?? 0;
-    const head = time ? new Date(at * 1000).toLocaleString("en-GB") : `${xLabel} ${number(at)}`;
+    const head = time ? new Date(at * 1000).toLocaleString("en-GB") : span ? duration(at) : `${xLabel} ${number(at)}`;
     tip.textContent = [head, ...series.map(({ label, values }) => `${label} ${number(values[idx], 4)}`)].join("\n");
     tip.style.left = `${left > plot.over.clientWidth / 2 ? left - tip.offsetWidth - 12 : left + 12}px`;
   });

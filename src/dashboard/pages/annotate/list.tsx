@@ -53,7 +53,7 @@ export function Page() {
                     cell: ({ annotators_per_item: n }) => plural(n, "person", "people"),
                     wide: true,
                   },
-                  { title: "Made", cell: ({ created_at }) => <Time at={created_at} />, wide: true },
+                  { title: "Created", cell: ({ created_at }) => <Time at={created_at} />, wide: true },
                   { title: "", cell: ({ id }) => <LinkButton href={`/annotate/${id}/work`}>Annotate</LinkButton> },
                 ]}
               />

@@ -1,18 +1,16 @@
 import type { AnnotationQueue } from "../../../resources/annotation_queues/schema.ts";
 import { count } from "../../data/format.ts";
+import { Progress as Bar } from "../../kit/progress.tsx";
 
 /** "2 of 40 done", with a bar. */
 export function Progress({ of }: { of: NonNullable<AnnotationQueue["items"]> }) {
   const done = of.completed + of.appending + of.skipped;
   const total = done + of.pending;
   return (
-    <div class="annotate-progress">
-      <progress value={done} max={total || 1} aria-label="Items that are done" />
-      <span class="n muted">
-        {count(done)} of {count(total)} done
-        {of.skipped > 0 && `, ${count(of.skipped)} skipped`}
-        {of.appending > 0 && `, ${count(of.appending)} on the way to the dataset`}
-      </span>
-    </div>
+    <Bar label="Items that are done" done={done} total={total}>
+      {count(done)} of {count(total)} done
+      {of.skipped > 0 && `, ${count(of.skipped)} skipped`}
+      {of.appending > 0 && `, ${count(of.appending)} on the way to the dataset`}
+    </Bar>
   );
 }

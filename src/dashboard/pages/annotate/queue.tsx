@@ -122,7 +122,7 @@ function About({ queue }: { queue: AnnotationQueue }) {
     ["Reserved for", duration(queue.lease_seconds)] as const,
     ["Labels", queue.labels.map(({ name, type }) => `${name} (${type})`).join(", ") || "None"] as const,
     queue.dataset_id !== null && (["Rows go to", <Ref key="d" page="/datasets/:id" id={queue.dataset_id} />] as const),
-    ["Made", <Time key="m" at={queue.created_at} />] as const,
+    ["Created", <Time key="m" at={queue.created_at} />] as const,
   ];
   return (
     <Card title="About">

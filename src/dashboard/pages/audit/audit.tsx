@@ -15,6 +15,7 @@ import { attempt, toast } from "../../shell/toasts.tsx";
 import { csvOf, type Filter, matches } from "./filter.ts";
 
 /** Pages of 100 entries that an export reads at most. */
+const SHORT = 8; // digits of a request id that tell it apart
 const MOST_PAGES = 200;
 
 export function Page() {
@@ -97,7 +98,7 @@ const Entries = ({ rows, all }: { rows: readonly AuditEntry[]; all: number }) =>
         { title: "Call", cell: (entry) => <Call entry={entry} /> },
         { title: "Result", cell: ({ status }) => <Pill tone={status < 400 ? "good" : "bad"}>{String(status)}</Pill> },
         { title: "From", cell: ({ address }) => address ?? NONE, wide: true },
-        { title: "Request", cell: ({ request_id: id }) => <code>{id}</code>, wide: true },
+        { title: "Request", cell: ({ request_id: id }) => <code title={id}>{id.slice(0, SHORT)}</code>, wide: true },
       ]}
     />
   );

@@ -113,7 +113,7 @@ function Compare({ dataset, snapshots }: { dataset: Dataset; snapshots: readonly
   const options = snapshots.map(({ id, row_count }) => [id, `${id} (${count(row_count)} rows)`] as const);
   return (
     <Card title="Differences">
-      <div class="grid half">
+      <div class="grid half datasets-between">
         <SelectField label="From" value={from} options={options} onChange={(value) => setQuery({ from: value })} />
         <SelectField label="To" value={to} options={options} onChange={(value) => setQuery({ to: value })} />
       </div>

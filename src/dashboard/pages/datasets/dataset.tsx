@@ -99,7 +99,7 @@ const About = ({ dataset }: { dataset: Dataset }) => (
             "Automatic snapshot after",
             dataset.auto_snapshot_rows ? `${count(dataset.auto_snapshot_rows)} rows` : "off",
           ],
-          ["Made", <Time key="made" at={dataset.created_at} />],
+          ["Created", <Time key="made" at={dataset.created_at} />],
           ["Changed", <Time key="changed" at={dataset.updated_at} />],
         ]}
       />

@@ -46,7 +46,7 @@ export function Lineage({ dataset }: { dataset: Dataset }) {
                   cell: ({ headline_metric }) => (headline_metric ? number(headline_metric.value) : NONE),
                   numeric: true,
                 },
-                { title: "Made", cell: ({ created_at }) => <Time at={created_at} />, wide: true },
+                { title: "Created", cell: ({ created_at }) => <Time at={created_at} />, wide: true },
               ]}
             />
           );

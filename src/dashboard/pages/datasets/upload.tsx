@@ -158,19 +158,21 @@ export function Drop({ label, hint, onFile }: DropProps) {
     setOver(isOver);
   };
   return (
-    <button
-      type="button"
-      class={`datasets-drop ${over ? "over" : ""}`}
-      onClick={() => input.current?.click()}
-      onDragOver={(event) => stop(event, true)}
-      onDragLeave={(event) => stop(event, false)}
-      onDrop={(event) => {
-        stop(event, false);
-        take(event.dataTransfer?.files);
-      }}
-    >
-      <b>{label}</b>
-      <span>{hint}</span>
+    <>
+      <button
+        type="button"
+        class={`datasets-drop ${over ? "over" : ""}`}
+        onClick={() => input.current?.click()}
+        onDragOver={(event) => stop(event, true)}
+        onDragLeave={(event) => stop(event, false)}
+        onDrop={(event) => {
+          stop(event, false);
+          take(event.dataTransfer?.files);
+        }}
+      >
+        <b>{label}</b>
+        <span>{hint}</span>
+      </button>
       <input
         ref={input}
         type="file"
@@ -178,9 +180,11 @@ export function Drop({ label, hint, onFile }: DropProps) {
         tabIndex={-1}
         aria-hidden="true"
         accept=".jsonl,.ndjson,.json,application/x-ndjson"
-        onClick={(event) => event.stopPropagation()}
-        onChange={(event) => take(event.currentTarget.files)}
+        onChange={(event) => {
+          take(event.currentTarget.files);
+          event.currentTarget.value = ""; // the same file may be chosen again
+        }}
       />
-    </button>
+    </>
   );
 }

@@ -21,7 +21,7 @@ export function Connect({ deployment }: { deployment: Deployment }) {
             ["Model name", name],
             ["Deployment", id],
             ["Device", `${gpu.count} × ${gpu.type}`],
-            ["Made", <Time key="made" at={made} />],
+            ["Created", <Time key="made" at={made} />],
             ["First served", <Time key="served" at={started} />],
           ]}
         />

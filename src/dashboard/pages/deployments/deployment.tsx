@@ -2,8 +2,10 @@ import { useSignal } from "@preact/signals";
 import type { Deployment } from "../../../resources/deployments/schema.ts";
 import { api } from "../../data/api.ts";
 import { reload, useResource } from "../../data/resource.ts";
+import { useRunNames } from "../../data/run_names.ts";
 import { may } from "../../data/session.ts";
 import { Button, LinkButton } from "../../kit/button.tsx";
+import { Ref } from "../../kit/content.tsx";
 import { Confirm } from "../../kit/dialog.tsx";
 import { Page as Frame, Loaded, Skeleton } from "../../kit/page.tsx";
 import { State } from "../../kit/pill.tsx";
@@ -27,13 +29,14 @@ export function Page({ params }: PageProps) {
   const path = `/v1/deployments/${encodeURIComponent(params["id"] ?? "")}`;
   const deployment = useResource<Deployment>(path, { events: ["deployment."], everyMs: 3_000 });
   const { data } = deployment;
+  const nameOf = useRunNames();
   const tab = tabOf("requests");
   return (
     <Frame
       title={data?.name ?? "Deployment"}
       above={[["Deployments", "/deployments"]]}
       beside={data && <State {...stateOf(data)} />}
-      purpose={data && (data.checkpoint === null ? data.model : `${data.model}, checkpoint ${data.checkpoint}`)}
+      purpose={data && <Source deployment={data} name={nameOf(data.model)} />}
       actions={data && <Actions deployment={data} path={path} />}
     >
       <Loaded of={deployment} skeleton={<Skeleton height={300} />}>
@@ -51,6 +54,22 @@ export function Page({ params }: PageProps) {
     </Frame>
   );
 }
+
+const Source = ({ deployment: { model, source, checkpoint }, name }: { deployment: Deployment; name: string }) => (
+  <>
+    {source === "training_job" ? (
+      <>
+        {"Run "}
+        <Ref page="/runs/:id" id={model}>
+          {name}
+        </Ref>
+      </>
+    ) : (
+      model
+    )}
+    {checkpoint !== null && `, checkpoint ${checkpoint}`}
+  </>
+);
 
 function Actions({ deployment: { id, name, status, parked }, path }: { deployment: Deployment; path: string }) {
   const isStopping = useSignal(false);

@@ -1,6 +1,7 @@
 import type { Deployment } from "../../../resources/deployments/schema.ts";
 import { count, money } from "../../data/format.ts";
 import { useList } from "../../data/resource.ts";
+import { useRunNames } from "../../data/run_names.ts";
 import { may } from "../../data/session.ts";
 import { LinkButton } from "../../kit/button.tsx";
 import { Card } from "../../kit/card.tsx";
@@ -12,6 +13,7 @@ import { stateOf } from "./words.ts";
 
 export function Page() {
   const list = useList<Deployment>("/v1/deployments?limit=50", { events: ["deployment."], everyMs: 5_000 });
+  const nameOf = useRunNames();
   return (
     <Frame
       title="Deployments"
@@ -42,7 +44,8 @@ export function Page() {
                   { title: "State", cell: (row) => <State {...stateOf(row)} /> },
                   {
                     title: "Model",
-                    cell: ({ model, checkpoint }) => (checkpoint === null ? model : `${model}, ${checkpoint}`),
+                    cell: ({ model, checkpoint }) =>
+                      checkpoint === null ? nameOf(model) : `${nameOf(model)}, ${checkpoint}`,
                     wide: true,
                   },
                   { title: "Requests", cell: ({ total_requests: total }) => count(total), numeric: true, wide: true },

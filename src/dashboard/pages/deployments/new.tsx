@@ -69,7 +69,7 @@ export function Page() {
       purpose="Serve a model. Adapters of the same base model share one process."
       above={[["Deployments", "/deployments"]]}
     >
-      <Card>
+      <Card class="deployments-form">
         <div class="stack">
           <div class="grid half">
             <SelectField

@@ -50,7 +50,11 @@ export function Settings({ deployment }: { deployment: Deployment & Capture }) {
     capture.value = { ...capture.value, ...part };
   };
   return (
-    <Card title="Settings" note="A new context length or number of sequences loads the model again">
+    <Card
+      class="deployments-form"
+      title="Settings"
+      note="A new context length or number of sequences loads the model again"
+    >
       <div class="stack">
         <TextField
           label="Name"

@@ -37,7 +37,7 @@ function Drop() {
   };
   return (
     <section
-      class={`card detect-drop ${isOver ? "over" : ""}`}
+      class={`card detect-drop ${isOver ? "over" : ""} ${items.value.length > 0 ? "small" : ""}`}
       aria-label="Files to detect"
       onDragOver={(event) => {
         event.preventDefault();
@@ -63,7 +63,7 @@ function Drop() {
           event.currentTarget.value = "";
         }}
       />
-      <div class="row detect-choice">
+      <div class="row filters detect-choice">
         <Button kind="primary" onClick={() => input.current?.click()}>
           Choose files
         </Button>

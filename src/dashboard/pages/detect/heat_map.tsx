@@ -14,7 +14,7 @@ type HeatMapProps = {
 
 export function HeatMap({ url, width, height, size, crops }: HeatMapProps) {
   const [isOn, setOn] = useState(true);
-  const text = Math.max(width, height) / 28;
+  const text = Math.max(width, height) / 34;
   return (
     <div class="detect-map">
       <div

@@ -89,7 +89,7 @@ function Models({ detection }: { detection: Detection }) {
         rows={[
           ...rows,
           ["Took", duration(detection.processingTimeMs / 1000)],
-          ["Made", <Time key="made" at={detection.timestamp} />],
+          ["Created", <Time key="made" at={detection.timestamp} />],
           ...(detection.cached ? ([["From the cache", "yes"]] as const) : []),
         ]}
       />

@@ -109,7 +109,7 @@ function About({ experiment }: { experiment: Experiment }) {
     ["Baseline", experiment.baseline] as const,
     ["Temperature", String(params.temperature)] as const,
     params.max_tokens !== undefined && (["Most tokens", count(params.max_tokens)] as const),
-    ["Made", <Time key="m" at={experiment.created_at} />] as const,
+    ["Created", <Time key="m" at={experiment.created_at} />] as const,
     started_at !== null && (["Took", <Elapsed key="t" since={started_at} until={finished_at} />] as const),
   ];
   return (

@@ -24,7 +24,7 @@ export function Items({ experiment }: { experiment: Experiment }) {
   });
   return (
     <Card title="Answers">
-      <div class="experiments-choose">
+      <div class="filters experiments-choose">
         <SelectField
           label="Target"
           value={target}
@@ -71,6 +71,11 @@ const Item = ({ item, baseline }: { item: ExperimentItem; baseline: string }) =>
         </Pill>
       ))}
       {item.latency_ms !== null && <small class="muted">{duration(item.latency_ms / 1000)}</small>}
+      {item.reference !== null && (
+        <small class="experiments-reference">
+          Right answer <b>{item.reference}</b>
+        </small>
+      )}
       {item.annotation_items.map(({ id, queue_id }) => (
         <a key={id} class="ref" href={`/annotate/${queue_id}`}>
           In annotation
@@ -83,11 +88,6 @@ const Item = ({ item, baseline }: { item: ExperimentItem; baseline: string }) =>
       {item.baseline_output !== null && <Answer title={baseline} text={item.baseline_output} />}
       <Answer title={item.target} text={item.output} before={item.baseline_output ?? undefined} />
     </div>
-    {item.reference !== null && (
-      <p class="experiments-reference">
-        <small>Right answer</small> {item.reference}
-      </p>
-    )}
     {Object.entries(item.scores).map(([name, { reason, error }]) =>
       (reason ?? error) === null ? null : (
         <p key={name} class={error === null ? "muted" : "bad"}>

@@ -59,7 +59,7 @@ const Rows = ({ rows }: { rows: readonly Experiment[] }) => (
       { title: "Compares", cell: ({ targets }) => targets.map(({ name }) => name).join(", "), wide: true },
       { title: "Scored by", cell: ({ evaluators }) => evaluators.map(({ name }) => name).join(", "), wide: true },
       { title: "Rows", cell: ({ row_count }) => plural(row_count, "row"), numeric: true, wide: true },
-      { title: "Made", cell: ({ created_at }) => <Time at={created_at} />, wide: true },
+      { title: "Created", cell: ({ created_at }) => <Time at={created_at} />, wide: true },
     ]}
   />
 );

@@ -108,7 +108,7 @@ function DatasetFields({ form, change }: PartProps) {
         label="Snapshot"
         value={form.snapshot}
         options={[
-          ["", "The rows of now"],
+          ["", "Current rows"],
           ...(snapshots.data?.data ?? []).map(
             ({ id, row_count }) => [id, `${id.replace("@", "")} (${plural(row_count, "row")})`] as const,
           ),

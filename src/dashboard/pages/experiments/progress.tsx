@@ -1,5 +1,6 @@
 import type { Experiment } from "../../../resources/experiments/schema.ts";
 import { count, percent } from "../../data/format.ts";
+import { Progress as Bar } from "../../kit/progress.tsx";
 
 export const isRunning = ({ status }: Pick<Experiment, "status">) => status === "queued" || status === "running";
 
@@ -8,11 +9,8 @@ export const detailOf = ({ status, progress: { done, total } }: Experiment) =>
   status === "running" && total > 0 ? percent(done / total) : undefined;
 
 export const Progress = ({ of: { done, total, failed } }: { of: Experiment["progress"] }) => (
-  <div class="experiments-progress">
-    <progress value={done} max={total || 1} aria-label="Answers that are done" />
-    <span class="n muted">
-      {count(done)} of {count(total)} answers
-      {failed > 0 && <span class="bad">, {count(failed)} failed</span>}
-    </span>
-  </div>
+  <Bar label="Answers that are done" done={done} total={total}>
+    {count(done)} of {count(total)} answers
+    {failed > 0 && <span class="bad">, {count(failed)} failed</span>}
+  </Bar>
 );

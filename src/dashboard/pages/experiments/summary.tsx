@@ -2,6 +2,7 @@ import type { ExperimentSummary } from "../../../resources/experiments/results_s
 import type { Experiment } from "../../../resources/experiments/schema.ts";
 import { count, duration, number, percent, plural } from "../../data/format.ts";
 import { Card } from "../../kit/card.tsx";
+import { Table } from "../../kit/table.tsx";
 import { type Figures, placeOf, pValue, type Scale, scaleOf } from "./scale.ts";
 
 /** One table for each evaluator: the targets below each other on one axis. */
@@ -108,32 +109,23 @@ const Speed = ({ summary }: { summary: ExperimentSummary }) => {
   const seconds = (ms: number | null) => duration(ms === null ? null : ms / 1000);
   return (
     <Card title="Speed and tokens">
-      <div class="scroll">
-        <table>
-          <caption class="hidden">Speed and tokens</caption>
-          <thead>
-            <tr>
-              {["Target", "Half within", "95 % within", "Tokens in", "Tokens out", "Errors"].map((title, i) => (
-                <th key={title} scope="col" class={`${i > 0 ? "n" : ""} ${title.startsWith("Tokens") ? "wide" : ""}`}>
-                  {title}
-                </th>
-              ))}
-            </tr>
-          </thead>
-          <tbody>
-            {summary.targets.map((each) => (
-              <tr key={each.target}>
-                <td>{each.target}</td>
-                <td class="n">{seconds(each.latency_ms_p50)}</td>
-                <td class="n">{seconds(each.latency_ms_p95)}</td>
-                <td class="n wide">{count(each.prompt_tokens)}</td>
-                <td class="n wide">{count(each.completion_tokens)}</td>
-                <td class={`n ${each.errors > 0 ? "bad" : ""}`}>{count(each.errors)}</td>
-              </tr>
-            ))}
-          </tbody>
-        </table>
-      </div>
+      <Table
+        label="Speed and tokens"
+        rows={summary.targets}
+        keyOf={({ target }) => target}
+        columns={[
+          { title: "Target", cell: ({ target }) => target },
+          { title: "Half within", cell: (each) => seconds(each.latency_ms_p50), numeric: true },
+          { title: "95 % within", cell: (each) => seconds(each.latency_ms_p95), numeric: true },
+          { title: "Tokens in", cell: (each) => count(each.prompt_tokens), numeric: true, wide: true },
+          { title: "Tokens out", cell: (each) => count(each.completion_tokens), numeric: true, wide: true },
+          {
+            title: "Errors",
+            cell: ({ errors }) => <span class={errors > 0 ? "bad" : ""}>{count(errors)}</span>,
+            numeric: true,
+          },
+        ]}
+      />
     </Card>
   );
 };

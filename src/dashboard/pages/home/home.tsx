@@ -61,7 +61,7 @@ export function Page() {
 /** "2 runs, 3 deployments now" */
 function titleOf(jobs: Resource<ListPage<TrainingJob>>, deployments: Resource<ListPage<Deployment>>): string {
   const running = jobs.data?.data.filter(({ status }) => BUSY.includes(status)).length;
-  const serving = deployments.data?.data.filter(({ status }) => status === "serving").length;
+  const serving = deployments.data?.data.filter(({ status, parked }) => status === "serving" && !parked).length;
   if (running === undefined && serving === undefined) return "Home";
   if (!running && !serving) return "Nothing runs now";
   const parts = [running ? plural(running, "run") : "", serving ? plural(serving, "deployment") : ""];

@@ -20,6 +20,12 @@ export function MemoryMap({ names }: { names: Names }) {
       <Loaded of={gpus} skeleton={<Skeleton height={64} />}>
         {({ data }) => (
           <div class="stack">
+            {data[0]?.uuid === null && (
+              <p class="home-note muted">
+                This machine has no GPU that Verk can use. Models run on the processor and take main memory.{" "}
+                <a href="/welcome">Check the machine</a>
+              </p>
+            )}
             {data.map((gpu) => (
               <Device key={gpu.id} gpu={gpu} names={names} />
             ))}

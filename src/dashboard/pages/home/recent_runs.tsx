@@ -61,7 +61,7 @@ export function Curve({ job: { id, headline_metric: metric, status, progress } }
   const wanted = progress.step > 0 ? path : null;
   const { data } = useResource<JobMetrics>(wanted, status === "running" ? { everyMs: 3_000 } : {});
   const values = (data?.data ?? []).flatMap((point) => point.values[key] ?? []);
-  if (values.length === 0) return <span class="muted">{NONE}</span>;
+  if (values.length === 0) return <span class="home-curve muted">{wanted === null || data ? NONE : ""}</span>;
   const label = `${key} from ${number(values[0])} to ${number(values.at(-1))}`;
   return <Sparkline values={values} label={label} token={status === "failed" ? "--c4" : "--c1"} />;
 }

@@ -45,7 +45,7 @@ export function Workspaces() {
                 { title: "Name", cell: ({ name }) => <b>{name}</b> },
                 { title: "State", cell: ({ status }) => <State status={status} /> },
                 { title: "Customer", cell: ({ payment_customer_id: id }) => <code>{id}</code>, wide: true },
-                { title: "Made", cell: ({ created_at }) => <Time at={created_at} />, wide: true },
+                { title: "Created", cell: ({ created_at }) => <Time at={created_at} />, wide: true },
                 { title: "", cell: action, numeric: true },
               ]}
             />

@@ -1,4 +1,5 @@
 import { useState } from "preact/hooks";
+import type { Deployment } from "../../../resources/deployments/schema.ts";
 import type { Monitor, MonitorChange, MonitorTest } from "../../../resources/monitors/schema.ts";
 import { api } from "../../data/api.ts";
 import { duration, plural } from "../../data/format.ts";
@@ -98,7 +99,7 @@ const Changes = ({ rows, unit }: { rows: readonly MonitorChange[]; unit: string 
         { title: "Value", cell: ({ value }) => inUnit(value, unit), numeric: true },
         { title: "Before", cell: ({ previous_severity }) => SEVERITIES[previous_severity][0], wide: true },
         {
-          title: "Told",
+          title: "Notified",
           cell: ({ event, muted }) => (muted ? "No, muted" : event === null ? "No" : "Webhooks"),
           wide: true,
         },
@@ -109,8 +110,16 @@ const Changes = ({ rows, unit }: { rows: readonly MonitorChange[]; unit: string 
 
 function About({ monitor }: { monitor: Monitor }) {
   const { deployment_id: deployment, job_id: job, endpoint_id: endpoint, device, score } = monitor;
+  const path = deployment !== null && may("inference") ? `/v1/deployments/${deployment}` : null;
+  const named = useResource<Deployment>(path).data?.name;
   const rows = [
-    deployment !== null && (["Deployment", <Ref key="d" page="/deployments/:id" id={deployment} />] as const),
+    deployment !== null &&
+      ([
+        "Deployment",
+        <Ref key="d" page="/deployments/:id" id={deployment}>
+          {named ?? deployment}
+        </Ref>,
+      ] as const),
     job !== null && (["Run", <Ref key="r" page="/runs/:id" id={job} />] as const),
     endpoint !== null && (["Webhook", <Ref key="w" page="/webhooks/:id" id={endpoint} />] as const),
     device !== null && (["Device", device] as const),

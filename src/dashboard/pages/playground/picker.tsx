@@ -5,6 +5,7 @@ import type { Deployment } from "../../../resources/deployments/schema.ts";
 import type { Model } from "../../../resources/models/schema.ts";
 import type { TrainingJob } from "../../../resources/training_jobs/schema.ts";
 import { type Page as ListPage, useResource } from "../../data/resource.ts";
+import { useRunNames } from "../../data/run_names.ts";
 import { may } from "../../data/session.ts";
 import { Dialog } from "../../kit/dialog.tsx";
 import { SelectField } from "../../kit/field.tsx";
@@ -21,6 +22,7 @@ export function Picker({ deployments, onPick, onClose }: PickerProps) {
   const models = useResource<ListPage<Model>>("/v1/models?registry=true&limit=100").data?.data ?? [];
   const jobs =
     useResource<ListPage<TrainingJob>>(may("training") ? "/v1/training_jobs?limit=50" : null).data?.data ?? [];
+  const nameOf = useRunNames();
   const bases = models.filter(
     ({ type, job_id: job, status }) => type === "model" && job === null && status === "ready",
   );
@@ -29,7 +31,7 @@ export function Picker({ deployments, onPick, onClose }: PickerProps) {
       <div class="stack">
         <Group title="Deployments" none="No deployment runs.">
           {deployments.filter(isActive).map(({ id, name, model }) => (
-            <Choice key={id} name={name} note={model} onPick={() => onPick({ kind: "deployment", id })} />
+            <Choice key={id} name={name} note={nameOf(model)} onPick={() => onPick({ kind: "deployment", id })} />
           ))}
         </Group>
         <Group title="Base models" none="No model is on this server.">

@@ -24,7 +24,7 @@ export function Effect({ outcome, job, code }: { outcome: Outcome; job: Training
     );
   return (
     <>
-      <div class="grid rewards-stats">
+      <div class="grid stats rewards-stats">
         <Stat label="Run's mean" value={number(oldMean)} />
         <Stat label="This code's mean" value={number(newMean)} change={changeOf(oldMean, newMean)} />
         <Stat

@@ -38,7 +38,7 @@ function Existing({ id }: { id: string }) {
                     ["Kind", words(known.kind)],
                     ["Version", known.version],
                     ["Passes from", known.pass_threshold ?? "the default of its kind"],
-                    ["Made", <Time key="made" at={known.created_at} />],
+                    ["Created", <Time key="made" at={known.created_at} />],
                   ]}
                 />
                 <Json value={known.config} />

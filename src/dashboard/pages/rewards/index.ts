@@ -5,7 +5,7 @@ export const pages: readonly PageSpec[] = [
     path: "/rewards",
     title: "Rewards and evaluators",
     load: () => import("./list.tsx"),
-    nav: { group: "Data", icon: "rewards" },
+    nav: { group: "Data", icon: "rewards", name: "Rewards" },
     area: "training",
     jump: "w",
   },

@@ -63,7 +63,7 @@ function Own() {
                 { title: "Version", cell: ({ version }) => version, numeric: true },
                 { title: "State", cell: ({ status, error }) => <State status={status} reason={error?.message} /> },
                 { title: "Language", cell: ({ language }) => words(language), wide: true },
-                { title: "Made", cell: ({ created_at }) => <Time at={created_at} />, wide: true },
+                { title: "Created", cell: ({ created_at }) => <Time at={created_at} />, wide: true },
               ]}
             />
           )
@@ -117,7 +117,7 @@ function Evaluators() {
                 { title: "Kind", cell: ({ kind }) => words(kind) },
                 { title: "Version", cell: ({ version }) => version, numeric: true },
                 { title: "Meaning", cell: ({ description }) => description ?? NONE, wide: true },
-                { title: "Made", cell: ({ created_at }) => <Time at={created_at} />, wide: true },
+                { title: "Created", cell: ({ created_at }) => <Time at={created_at} />, wide: true },
               ]}
             />
           )

@@ -51,7 +51,7 @@ export function Page() {
 }
 
 const Filters = ({ search, status, method }: { search: string; status: string; method: string }) => (
-  <search class="runs-filters">
+  <search class="filters runs-filters">
     <TextField
       label="Search"
       type="search"
@@ -128,7 +128,7 @@ function Rows({ rows, search, picked, isFiltered }: RowsProps) {
           { title: "Method", cell: ({ method }) => methodName(method), wide: true },
           { title: "Model", cell: ({ base_model: model }) => model, wide: true },
           { title: "Took", cell: (job) => <Took job={job} />, numeric: true, wide: true },
-          { title: "Made", cell: ({ created_at: at }) => <Time at={at} />, wide: true },
+          { title: "Created", cell: ({ created_at: at }) => <Time at={at} />, wide: true },
           { title: "Pick", cell: (job) => <Pick job={job} picked={picked} /> },
         ]}
       />

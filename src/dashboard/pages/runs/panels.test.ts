@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { alarmsOf, constantOf, mainPlot, panelsOf, rewardParts } from "./panels.ts";
+import { alarmsOf, constantOf, mainPlot, panelsOf } from "./panels.ts";
 import type { JobEvent, Point } from "./types.ts";
 
 const point = (step: number, values: Record<string, number>): Point => ({
@@ -26,17 +26,30 @@ test("a thinned run bridges the band where its spread was left out", () => {
   expect(mainPlot(points)?.series[0]?.band).toEqual({ low: [-1, 2, -1], high: [1, 6, 5] });
 });
 
+const titles = (points: Point[]) =>
+  panelsOf(points).flatMap(({ title, plots }) => (plots.length > 0 ? [[title, plots.map((plot) => plot.title)]] : []));
+
 test("panels without data are left out, and the large curve is not shown twice", () => {
-  const titles = (points: Point[]) =>
-    panelsOf(points).map(({ title, plots }) => [title, plots.map((plot) => plot.title)]);
   expect(titles([point(1, { loss: 1, step_time: 2 })])).toEqual([["Speed", ["Seconds a step"]]]);
   expect(titles([point(1, { reward: 1, loss: 1 })])).toEqual([["Learning", ["Loss"]]]);
 });
 
+test("the parts of a step have a curve each, and energy that was not measured says why", () => {
+  const split = { step_time: 3, rollout_time: 1, reward_time: 0.5, update_time: 1, other_time: 0.5 };
+  expect(titles([point(1, split)])).toEqual([["Speed", ["Seconds a step", "Parts of a step (s)"]]]);
+  const energy = (values: Record<string, number>) =>
+    panelsOf([point(1, values)]).find(({ title }) => title === "Energy");
+  expect(energy(split)).toMatchObject({ plots: [], missing: expect.stringContaining("no measured energy") });
+  expect(energy({ power_watts: 300, step_energy_joules: 600 })?.plots.map(({ title }) => title)).toEqual([
+    ...["Joules a step", "Power (W)"],
+  ]);
+  expect(panelsOf([])).toEqual([]);
+});
+
 test("several reward functions have a curve each; one alone has none", () => {
-  expect(rewardParts([point(1, { "rewards/a/mean": 1 })])).toBeUndefined();
-  const parts = rewardParts([point(1, { "rewards/a/b/mean": 1, "rewards/c/mean": 2, "rewards/c/std": 0 })]);
-  expect(parts?.series.map(({ label }) => label)).toEqual(["a/b", "c"]);
+  expect(titles([point(1, { "rewards/a/mean": 1 })])).toEqual([]);
+  const [parts] = panelsOf([point(1, { "rewards/a/b/mean": 1, "rewards/c/mean": 2, "rewards/c/std": 0 })]);
+  expect(parts?.plots[0]?.series.map(({ label }) => label)).toEqual(["a/b", "c"]);
 });
 
 test("a plot that never changes is a figure", () => {

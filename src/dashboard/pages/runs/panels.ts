@@ -3,7 +3,7 @@ import { bandOf, columnsOf, curveOf, joined, stepsOf, type Values } from "./seri
 import type { JobEvent, Point } from "./types.ts";
 
 type Line = { key: string; label: string; token: string };
-type PlotSpec = {
+export type PlotSpec = {
   title: string;
   lines: readonly Line[];
   /** Key of the standard deviation around the first line, or keys of the low and the high edge. */
@@ -12,7 +12,8 @@ type PlotSpec = {
   bandLabel?: string;
   log?: boolean;
 };
-export type PanelSpec = { title: string; plots: readonly PlotSpec[] };
+/** `missing`: shown if a run has none of the metrics. Without it the panel is left out then. */
+export type PanelSpec = { title: string; plots: readonly PlotSpec[]; missing?: string };
 
 const line = (key: string, label: string, token = "--c1"): Line => ({ key, label, token });
 const one = (title: string, key: string, token = "--c1"): PlotSpec => ({ title, lines: [line(key, title, token)] });
@@ -86,9 +87,23 @@ export const PANELS: readonly PanelSpec[] = [
         lines: [line("tokens_per_second", "training"), line("rollout_tokens_per_second", "sampling", "--c3")],
       },
       one("Seconds a step", "step_time", "--c5"),
+      {
+        title: "Parts of a step (s)",
+        lines: [
+          line("rollout_time", "writing", "--c3"),
+          line("reward_time", "scoring", "--c2"),
+          line("update_time", "update", "--c1"),
+          line("other_time", "other", "--c5"),
+        ],
+      },
       one("Reward latency p95 (s)", "reward_latency_p95", "--c2"),
       one("Peak GPU memory (bytes)", "gpu_memory_peak_bytes", "--c6"),
     ],
+  },
+  {
+    title: "Energy",
+    plots: [one("Joules a step", "step_energy_joules"), one("Power (W)", "power_watts", "--c2")],
+    missing: "The steps of this run have no measured energy. It needs a GPU that reports its power to nvidia-smi.",
   },
 ];
 
@@ -99,7 +114,7 @@ export type PlotSeries = {
   band?: { low: Values; high: Values } | undefined;
 };
 export type Plot = { title: string; x: readonly number[]; series: PlotSeries[]; bandLabel?: string | undefined };
-export type Panel = { title: string; plots: Plot[] };
+export type Panel = { title: string; plots: Plot[]; missing: string | undefined };
 
 /** Undefined if the run has none of the metrics. */
 export function plotOf({ title, lines, band, bandLabel }: PlotSpec, points: readonly Point[]): Plot | undefined {
@@ -124,21 +139,33 @@ export function mainPlot(points: readonly Point[]): Plot | undefined {
   return spec && plotOf(spec, points);
 }
 
-/** Without the curve that is shown large, and without panels that have no data. */
-export function panelsOf(points: readonly Point[]): Panel[] {
+type PanelPlan = { title: string; plots: readonly PlotSpec[]; missing?: string | undefined };
+
+/** Panels and plots that have data, without the curve that is shown large. Curves are made when they are drawn. */
+export function panelsFor(points: readonly Point[]): PanelPlan[] {
   const main = mainSpec(points);
-  return PANELS.map(({ title, plots }) => ({
-    title,
-    plots: plots.flatMap((spec) => (spec.title === main?.title ? [] : (plotOf(spec, points) ?? []))),
-  })).filter(({ plots }) => plots.length > 0);
+  const columns = columnsOf(points);
+  const parts = partsSpec(points);
+  if (points.length === 0) return [];
+  const groups = PANELS.map(({ title, plots, missing }) => ({
+    ...{ title, missing },
+    plots: plots.filter((spec) => spec.title !== main?.title && spec.lines.some(({ key }) => columns.has(key))),
+  })).filter(({ plots, missing }) => plots.length > 0 || missing !== undefined);
+  return [...(parts ? [{ title: parts.title, plots: [parts] }] : []), ...groups];
 }
 
+export const panelsOf = (points: readonly Point[]): Panel[] =>
+  panelsFor(points).map(({ title, plots, missing }) => ({
+    ...{ title, missing },
+    plots: plots.flatMap((spec) => plotOf(spec, points) ?? []),
+  }));
+
 /** One curve for each reward function, if there are several. */
-export function rewardParts(points: readonly Point[]): Plot | undefined {
+function partsSpec(points: readonly Point[]): PlotSpec | undefined {
   const names = new Set([...columnsOf(points).keys()].flatMap((key) => /^rewards\/(.+)\/mean$/.exec(key)?.[1] ?? []));
   if (names.size < 2) return undefined;
   const lines = [...names].map((name, i) => line(`rewards/${name}/mean`, name, `--c${(i % 6) + 1}`));
-  return plotOf({ title: "Parts of the reward", lines }, points);
+  return { title: "Parts of the reward", lines };
 }
 
 /** The value of a plot that never changes; undefined if one does. Such a plot needs no curve. */

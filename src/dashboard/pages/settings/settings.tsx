@@ -51,8 +51,10 @@ const sectionOf = ({ name }: Setting) => (name.includes(".") ? (name.split(".")[
 const contains = ({ name, meaning }: Setting, text: string) =>
   `${name} ${meaning}`.toLowerCase().includes(text.toLowerCase());
 
+const INITIALS = ["http", "db", "gpu", "s3", "otlp", "tls", "ssh"];
+
 const Section = ({ name, rows }: { name: string; rows: readonly Setting[] }) => (
-  <Card title={words(name)} note={plural(rows.length, "setting")}>
+  <Card title={INITIALS.includes(name) ? name.toUpperCase() : words(name)} note={plural(rows.length, "setting")}>
     <dl class="settings-list">
       {rows.map((each) => (
         <div key={each.name}>

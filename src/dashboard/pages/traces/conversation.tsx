@@ -47,6 +47,7 @@ function Turn({ trace, before }: { trace: Trace; before: Trace | undefined }) {
   const fresh = newMessages(known, messagesOf(trace.input));
   return (
     <Card
+      class="traces-turn"
       side={
         <>
           <Time at={trace.started_at} />

@@ -1,4 +1,4 @@
-import { count, plural } from "../../data/format.ts";
+import { count } from "../../data/format.ts";
 import { useList } from "../../data/resource.ts";
 import { Card } from "../../kit/card.tsx";
 import { Empty, Page as Frame, Loaded } from "../../kit/page.tsx";
@@ -30,7 +30,7 @@ export function Page() {
                 href={({ id }) => `/conversations/${encodeURIComponent(id)}`}
                 columns={[
                   { title: "Conversation", cell: ({ id }) => id },
-                  { title: "Requests", cell: ({ trace_count }) => plural(trace_count, "request"), numeric: true },
+                  { title: "Requests", cell: ({ trace_count }) => count(trace_count), numeric: true },
                   { title: "Tokens in", cell: (each) => count(each.prompt_tokens), numeric: true, wide: true },
                   { title: "Tokens out", cell: (each) => count(each.completion_tokens), numeric: true, wide: true },
                   { title: "Last", cell: ({ last_at }) => <Time at={last_at} /> },

@@ -14,10 +14,12 @@ function Text({
   name,
   label,
   type = "text",
+  placeholder,
 }: {
   name: FilterName;
   label: string;
   type?: "text" | "number" | "search";
+  placeholder?: string;
 }) {
   const inAddress = queryOf(name) ?? "";
   const [typed, setTyped] = useState<string | undefined>(undefined);
@@ -31,7 +33,7 @@ function Text({
       setTyped(undefined);
     }, TYPING_MS);
   };
-  return <TextField label={label} type={type} value={typed ?? inAddress} onInput={input} />;
+  return <TextField label={label} type={type} value={typed ?? inAddress} placeholder={placeholder} onInput={input} />;
 }
 
 type Options = readonly (readonly [value: string, shown: string])[];
@@ -73,8 +75,8 @@ export function FilterBar() {
   const isNarrow = set.some((name) => /duration|score|key|source/.test(name));
   return (
     <div class="traces-filters">
-      <div class="traces-first">
-        <Text name="q" label="Search the content" type="search" />
+      <div class="filters traces-first">
+        <Text name="q" label="Search the content" type="search" placeholder="Search the content" />
         <Choice
           name="deployment_id"
           label="Deployment"

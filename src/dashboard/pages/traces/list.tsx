@@ -27,7 +27,9 @@ export function Page() {
       <Card>
         <FilterBar />
         <Loaded of={{ ...list, data: list.items }}>
-          {(rows) => (rows.length === 0 ? <Nothing isFiltered={isFiltered} /> : <Rows rows={rows} />)}
+          {(rows) =>
+            rows.length === 0 ? <Nothing isFiltered={isFiltered} hasMore={list.hasMore} /> : <Rows rows={rows} />
+          }
         </Loaded>
         <More list={list} />
       </Card>
@@ -35,8 +37,10 @@ export function Page() {
   );
 }
 
-const Nothing = ({ isFiltered }: { isFiltered: boolean }) =>
-  isFiltered ? (
+const Nothing = ({ isFiltered, hasMore }: { isFiltered: boolean; hasMore: boolean }) =>
+  hasMore ? (
+    <Empty title="No match among the newest traces">Show more to search the older ones.</Empty>
+  ) : isFiltered ? (
     <Empty title="No trace matches">Change or clear the filters.</Empty>
   ) : (
     <Empty title="No trace yet" command="verk deploy verk-tiny --name demo --capture full">

@@ -61,7 +61,7 @@ function Endpoints() {
                 { title: "State", cell: (row) => <State {...stateOf(row)} /> },
                 { title: "Events", cell: ({ event_types: types }) => typesOf(types), wide: true },
                 { title: "About", cell: ({ description }) => description, wide: true },
-                { title: "Made", cell: ({ created_at: at }) => <Time at={at} />, wide: true },
+                { title: "Created", cell: ({ created_at: at }) => <Time at={at} />, wide: true },
               ]}
             />
           )

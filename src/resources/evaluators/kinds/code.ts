@@ -41,14 +41,17 @@ const rowOf = ({ input, output, reference, row }: EvaluationItem): Record<string
   completion: output,
 });
 
-const withoutColumns = ({ input, output }: EvaluationItem) => ({ prompt: input, completion: output });
+/** A row may have a schema of its own. The code takes a column from all rows or from none. */
+const withSchema =
+  (own: object) =>
+  ({ input, output, row }: EvaluationItem) => ({ prompt: input, completion: output, schema: row?.["schema"] ?? own });
 
 export async function runCode(ctx: Ctx, { workspaceId, evaluator, items, signal }: Evaluation): Promise<Verdict[]> {
   const part = partOf(ctx, workspaceId, evaluator);
   if (!part) throw new Error(`an evaluator of the kind ${evaluator.kind} has no code`);
   const parts = [{ ...part, weight: 1 }];
-  // A column named schema would replace the schema of the evaluator.
-  const rows = items.map(evaluator.kind === "json_schema" ? withoutColumns : rowOf);
+  const settings = settingsOf(evaluator);
+  const rows = items.map(settings.kind === "json_schema" ? withSchema(settings.config.schema) : rowOf);
   const { results } = await run(ctx, { workspaceId, signal, parts, rows });
   if (results.length !== items.length) throw new AppError("internal", "The sandbox lost a row: try again");
   return results.map(({ reward, error, latency_ms: ms }) =>

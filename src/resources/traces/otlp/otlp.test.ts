@@ -1,5 +1,5 @@
 import { afterEach, expect, test } from "bun:test";
-import { manyApps } from "../../../../test/harness.ts";
+import { fakeClock, manyApps } from "../../../../test/harness.ts";
 
 const { open, closeAll } = manyApps();
 afterEach(closeAll);
@@ -146,4 +146,42 @@ test("a tool belongs to the last model call before it", async () => {
     [{ attributes: { tool: "b" }, start_ms: 10 }],
     [{ attributes: { tool: "a" }, start_ms: 5 }],
   ]);
+});
+
+test("spans of the past are listed by the time of their arrival: pages lose and repeat nothing while more arrive", async () => {
+  const clock = fakeClock();
+  const app = open({ clock });
+  const arrive = async (atMs: number) => {
+    clock.advance(1_000);
+    await app.call("POST", "/v1/otlp/v1/traces", batch(span(CHAT, { atMs }), span(CHAT, { atMs: -atMs })));
+  };
+  for (const atMs of [5e6, 1e6, 9e6]) await arrive(atMs); // not in the order in which they began
+  type Listed = { id: string; created_at: string; started_at: string };
+  const all: Listed[] = (await app.call("GET", "/v1/traces")).body.data;
+  expect(all).toHaveLength(6);
+  expect(all.map((each) => each.created_at)).toEqual(
+    all
+      .map((each) => each.created_at)
+      .sort()
+      .reverse(),
+  );
+  expect(all.map((each) => each.started_at)).not.toEqual(
+    all
+      .map((each) => each.started_at)
+      .sort()
+      .reverse(),
+  );
+  for (const filter of ["", "&q=hello", "&source=otlp&status=ok"])
+    for (const by of ["next_after", "id"] as const) {
+      const pages: string[] = [];
+      for (let after = ""; ; ) {
+        const { body } = await app.call("GET", `/v1/traces?limit=2${filter}${after}`);
+        pages.push(...body.data.map(({ id }: Listed) => id));
+        if (!body.has_more) break;
+        after = `&after=${by === "id" ? pages.at(-1) : body.next_after}`;
+        await arrive(2e6); // newer than the first page
+      }
+      expect([filter, by, pages.slice(-6)]).toEqual([filter, by, all.map(({ id }) => id)]);
+      expect(new Set(pages).size).toBe(pages.length);
+    }
 });

@@ -6,6 +6,7 @@ import { eq } from "drizzle-orm";
 import type { Ctx } from "../../../context.ts";
 import { afterCommit, write } from "../../../platform/db/db.ts";
 import type { FromTrainer } from "../../../workers/protocol_trainer.ts";
+import * as energy from "../../energy/service.ts";
 import { lacksRoom } from "../../storage_usage/service.ts";
 import { storeRollouts } from "../../traces/rollouts.ts";
 import { trainingJobs } from "../table.ts";
@@ -24,12 +25,15 @@ export function recordStep(ctx: Ctx, id: string, report: StepReport) {
   write(ctx.db, (tx) => {
     const job = unfinishedJob(tx, id);
     if (!job) return;
-    writeStep(tx, job, { ...report, time: now });
+    // The metrics of a custom job are its own: their units are not known.
+    const used = job.method === "custom" ? {} : energy.metricsOfStep(ctx, id, report.values["step_time"]);
+    const values = { ...report.values, ...used };
+    writeStep(tx, job, { ...report, values, time: now });
     const { step, samples } = report;
     storeRollouts(ctx, tx, { workspaceId: job.workspaceId, jobId: id, step, model: job.baseModel, samples });
     const etaMs = report.eta_ms === null ? null : Math.round(report.eta_ms);
     tx.update(trainingJobs)
-      .set({ step: report.step, latestMetrics: report.values, etaMs, updatedAt: now, ...activeNow(ctx, job) })
+      .set({ step: report.step, latestMetrics: values, etaMs, updatedAt: now, ...activeNow(ctx, job) })
       .where(eq(trainingJobs.id, id))
       .run();
     afterCommit(tx, () => ctx.state.trainingJobs.changes.notify(id));

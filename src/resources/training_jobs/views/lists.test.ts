@@ -118,3 +118,49 @@ test("events are a list, newest first, that can be paged", async () => {
     "job.created",
   ]);
 });
+
+test("earlier answers to the same prompt are found by the index, newest first", async () => {
+  const job = await app.job();
+  const system = "You are a calculator. ".repeat(20);
+  const chat = (question: string) => [
+    { role: "system", content: system },
+    { role: "user", content: question },
+  ];
+  const insert = (step: number, number: number, prompt: unknown) =>
+    write(app.ctx.db, (tx) =>
+      tx
+        .insert(trainingSamples)
+        .values({
+          ...{ jobId: job, step, number, prompt, completion: `${step}`, reward: 1, subRewards: {}, advantage: null },
+          ...{ tokens: 1, truncated: false, error: null },
+        })
+        .run(),
+    );
+  const [a, b] = [chat("2 + 3"), chat("2 + 4")];
+  for (const step of [1, 5, 900]) for (const number of [0, 1]) insert(step, number, a);
+  for (const step of [2, 901]) insert(step, 0, b);
+  insert(901, 1, `${JSON.stringify(a).slice(0, -1)}`); // a text that begins like the chat
+  const ids = async (query: string) => {
+    const { body } = await app.call("GET", `/v1/training_jobs/${job}/samples?${query}`);
+    return [body.data.map((each: { id: string }) => each.id), body.has_more];
+  };
+  expect(await ids("earlier_than=900-1")).toEqual([["5-1", "5-0", "1-1", "1-0"], false]);
+  expect(await ids("earlier_than=900-1&limit=3")).toEqual([["5-1", "5-0", "1-1"], true]);
+  expect(await ids("earlier_than=900-1&limit=3&after=5-0")).toEqual([["1-1", "1-0"], false]);
+  expect(await ids("earlier_than=900-1&step=1")).toEqual([["1-1", "1-0"], false]);
+  expect(await ids("earlier_than=901-0")).toEqual([["2-0"], false]);
+  for (const none of ["1-0", "901-1", "77-0"]) expect(await ids(`earlier_than=${none}`)).toEqual([[], false]);
+  const wrong = await app.call("GET", `/v1/training_jobs/${job}/samples?earlier_than=x`);
+  expect([wrong.status, wrong.body.error.param]).toEqual([422, "earlier_than"]);
+  expect((await app.call("GET", `/v1/training_jobs/${job}/samples?earlier_than=5-0&after=x`)).body.error.code).toBe(
+    "invalid_cursor",
+  );
+  const plan = app.ctx.db.$client
+    .query(
+      `explain query plan select step, number from training_samples where job_id = 'x' and length(prompt) = length('p')
+       and substr(prompt, -64) = substr('p', -64) and step < 9 order by step desc, number desc limit 10`,
+    )
+    .all() as { detail: string }[];
+  expect(plan.map(({ detail }) => detail).join()).toContain("USING COVERING INDEX training_samples_prompt");
+  expect(plan.map(({ detail }) => detail).join()).not.toContain("TEMP B-TREE");
+});

@@ -1,7 +1,7 @@
 /** Shapes of a job's events, metrics, samples and checkpoints. */
 import { z } from "zod";
 import { PageQuery } from "../../../http/answer/pagination.ts";
-import { DateTime, later } from "../../../lib/schema.ts";
+import { DateTime, later, numberText } from "../../../lib/schema.ts";
 import { isoTime } from "../../../lib/time.ts";
 import {
   type CheckpointRow,
@@ -45,16 +45,12 @@ export const presentEvent = (row: JobEventRow): z.infer<typeof JobEvent> => ({
   data: row.data,
 });
 
-const step = z.coerce.number().int().min(0).max(1e9);
+const step = numberText(z.int().min(0).max(1e9));
 export const MetricsQuery = z.object({
   keys: z.string().max(10_000).optional().describe("Names, separated by commas. Default: all"),
   from_step: step.optional(),
   to_step: step.optional().describe("Inclusive"),
-  max_points: z.coerce
-    .number()
-    .int()
-    .min(1)
-    .max(100_000)
+  max_points: numberText(z.int().min(1).max(100_000))
     .default(1000)
     .describe("Points for each key. If there are more, the lowest and highest of neighbouring points are kept"),
   format: z.enum(["json", "csv"]).default("json"),
@@ -79,6 +75,11 @@ export type JobMetrics = z.infer<typeof JobMetrics>;
 
 export const SamplesQuery = PageQuery.extend({
   step: step.optional().describe("Default: the latest step with samples"),
+  earlier_than: z
+    .string()
+    .regex(/^\d{1,9}-\d{1,9}$/, "must be the id of a sample, such as 12-0")
+    .optional()
+    .describe("Id of a sample. Lists samples of earlier steps with the same prompt, newest first"),
 });
 export type SamplesQuery = z.infer<typeof SamplesQuery>;
 

@@ -20,7 +20,8 @@ import { ask, innermost, runJobs, type Vm } from "./vm.ts";
 
 const PAGE_BYTES = 65_536;
 const INITIAL_PAGES = 256; // fixed when the module was built
-const STACK_BYTES = 512 * 1024;
+/** With 256 KiB and more, code that recurses through natives can fill the host's stack first: then the engine is lost. */
+const STACK_BYTES = 192 * 1024;
 const LONGEST_MS = 3_600_000; // the parent's deadline is much earlier
 
 export async function openJavaScript(limits: { memoryBytes: number }): Promise<Interpreter> {

@@ -12,7 +12,10 @@ export type Generation = {
   samples: Drawn[];
   metrics: Record<string, number>;
 };
-export type Timing = Record<"rollout_tokens_per_second" | "reward_latency_p95", number>;
+export type Timing = Record<
+  "rollout_tokens_per_second" | "reward_latency_p95" | "rollout_time" | "reward_time",
+  number
+>;
 export type GenerationIndex = { index: number; step: number };
 
 const ROLL = 1; // distinguishes this draw from others with the same numbers
@@ -78,13 +81,11 @@ function byFunction(drawn: readonly Drawn[]): Record<string, Reward[]> {
 function timingOf(all: readonly Rolled[]): Timing {
   const sum = (of: (rolled: Rolled) => number) => all.reduce((total, rolled) => total + of(rolled), 0);
   const latencies = all.flatMap((rolled) => rolled.latencies).sort((a, b) => a - b);
+  const rolloutTime = sum(({ seconds }) => seconds);
   return {
-    rollout_tokens_per_second:
-      sum(({ tokens }) => tokens) /
-      Math.max(
-        sum(({ seconds }) => seconds),
-        1e-3,
-      ),
+    rollout_time: rolloutTime,
+    reward_time: sum(({ scoreSeconds }) => scoreSeconds),
+    rollout_tokens_per_second: sum(({ tokens }) => tokens) / Math.max(rolloutTime, 1e-3),
     reward_latency_p95: (latencies[Math.ceil(0.95 * latencies.length) - 1] ?? 0) / 1000,
   };
 }

@@ -81,8 +81,13 @@ export function openGrpo(world: World, setting: GrpoSetting, resumed: Resumed | 
     const drawn: { sample: Drawn; again: boolean }[] = [];
     const told: Record<string, number>[] = [];
     let timing: Partial<Timing> = {};
+    let [rolloutTime, rewardTime] = [0, 0]; // a step that learns from an earlier generation writes nothing
     for (const stretch of stretches(step * perStep, next, perGeneration)) {
-      if (current?.index !== stretch.index) timing = await begin(stretch, step);
+      if (current?.index !== stretch.index) {
+        timing = await begin(stretch, step);
+        rolloutTime += timing.rollout_time ?? 0;
+        rewardTime += timing.reward_time ?? 0;
+      }
       const generation = current!;
       told.push(generation.metrics);
       const end = (stretch.index + 1) * perGeneration;
@@ -91,9 +96,14 @@ export function openGrpo(world: World, setting: GrpoSetting, resumed: Resumed | 
         drawn.push(...samplesOf(generation, micro % batches).map((sample) => ({ sample, again })));
       }
     }
+    const begun = world.now();
     const tally = await learn(drawn, seedOf(seed, step));
+    const times = {
+      ...{ rollout_time: rolloutTime, reward_time: rewardTime },
+      update_time: (world.now() - begun) / 1000,
+    };
     const samples = drawn.map(({ sample }) => sample);
-    const metrics = { ...grpoMetrics(tally), ...meanOf(told), ...timing };
+    const metrics = { ...grpoMetrics(tally), ...meanOf(told), ...timing, ...times };
     return {
       metrics,
       loss: tally.loss,

@@ -35,7 +35,8 @@ export type Kit = {
   seed: number;
 };
 
-export type Rolled = { groups: Drawn[][]; latencies: number[]; seconds: number; tokens: number };
+/** `seconds`: to write the completions. `scoreSeconds`: to score them. */
+export type Rolled = { groups: Drawn[][]; latencies: number[]; seconds: number; scoreSeconds: number; tokens: number };
 export type Draw = {
   prompts: Examples<Prompt>;
   indices: readonly number[];
@@ -64,6 +65,7 @@ export async function rollGroups(kit: Kit, { prompts, indices, samples, salt, st
     }),
   );
   const flat = groups.flat();
+  const written = world.now();
   const answer = await world.score(
     step,
     flat.map(({ text }, i) => {
@@ -71,9 +73,10 @@ export async function rollGroups(kit: Kit, { prompts, indices, samples, salt, st
       return { prompt, completion: text, row };
     }),
   );
+  const scoreSeconds = (world.now() - written) / 1000;
   take(kit, flat, answer, (i) => chosen[Math.floor(i / samples)]!.prompt);
   const tokens = flat.reduce((sum, each) => sum + each.tokens.length - each.from, 0);
-  return { groups, latencies: answer.latencies_ms, seconds, tokens };
+  return { groups, latencies: answer.latencies_ms, seconds, scoreSeconds, tokens };
 }
 
 export const samplingOf = (values: Resolved<"grpo">): RolloutSampling => ({

@@ -66,7 +66,8 @@ export async function train(world: World, openMethod: OpenMethod, options: Train
     tokens += done.gathered.tokens;
     values = { ...done.gathered.metrics, learning_rate: done.rate, grad_norm: done.norm, num_tokens: tokens };
     if (method.evaluate && isEvaluated(step, total, options)) Object.assign(values, await method.evaluate(step));
-    Object.assign(values, pace.took(begun, done.gathered.tokens));
+    Object.assign(values, pace.took(begun, done.gathered.tokens), { update_time: done.updateTime });
+    Object.assign(values, { other_time: otherTime(values) });
     values = finite(values);
     const alarms = watch.check(step, values);
     if (step === 1 && method.warning !== null) alarms.push({ type: "rows_left_out", message: method.warning });
@@ -110,13 +111,15 @@ async function load({ trainee }: World, { resume, warm_start, plan }: TrainOptio
 }
 
 /** Runs one optimizer step and returns its effect. */
-function createStep({ trainee, signal, send }: World, method: Method, { plan }: TrainOptions) {
+function createStep({ trainee, signal, send, now }: World, method: Method, { plan }: TrainOptions) {
   const values = plan.hyperparameters as unknown as Resolved<MethodName>;
   const schedule = scheduleOf(values, method.totalSteps);
   const probe = createProbe(trainee, plan.lora !== null);
   return async (step: number) => {
     signal.throwIfAborted();
+    const begun = now();
     const gathered = await method.gather(step);
+    const gatheredAt = now();
     signal.throwIfAborted();
     const rate = learningRate(schedule, step);
     const { norm, changed } = probe(rate, () =>
@@ -130,12 +133,14 @@ function createStep({ trainee, signal, send }: World, method: Method, { plan }: 
         divisor: 1,
       }),
     );
+    const gradientTime = gathered.metrics["update_time"] ?? (gatheredAt - begun) / 1000;
+    const updateTime = gradientTime + (now() - gatheredAt) / 1000;
     if (!Number.isFinite(norm)) {
       const line = `step ${step + 1} was not applied: the norm of the gradient is ${norm}`;
       send({ type: "log", stream: "stderr", line });
     }
     const effect = { learningRate: rate, maxAdvantage: gathered.maxAdvantage, gradNorm: norm, changed };
-    return { gathered, rate, norm, effect };
+    return { gathered, rate, norm, effect, updateTime };
   };
 }
 
@@ -188,6 +193,12 @@ function createSaving(world: World, method: Method, options: TrainOptions & { jo
 function isEvaluated(step: number, total: number, { save_steps: every }: TrainOptions): boolean {
   return step === total || step % Math.ceil(total / 10) === 0 || (every > 0 && step % every === 0);
 }
+
+/** The rest of a step: copying weights to the sampler, scores of the base model, evaluation. */
+const otherTime = (values: Readonly<Record<string, number>>): number => {
+  const known = ["rollout_time", "reward_time", "update_time"].map((key) => values[key] ?? 0);
+  return Math.max(0, (values["step_time"] ?? 0) - known.reduce((a, b) => a + b, 0));
+};
 
 const finite = (values: Record<string, number>) =>
   Object.fromEntries(Object.entries(values).filter(([, value]) => Number.isFinite(value)));

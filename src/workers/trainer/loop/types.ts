@@ -29,7 +29,7 @@ export type World = {
 
 /** Result of gathering one optimizer step. */
 export type Gathered = {
-  /** Metrics with TRL's keys. */
+  /** Metrics with TRL's keys. Without `update_time` the whole time to gather counts as it. */
   metrics: Record<string, number>;
   loss: number;
   /** Number of tokens that the model saw. */

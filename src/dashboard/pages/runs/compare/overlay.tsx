@@ -5,11 +5,12 @@ import { Chart } from "../../../kit/chart/chart.tsx";
 import { Empty } from "../../../kit/page.tsx";
 import { type Axis, columnsOf, curveOf, joined, positionsOf } from "../series.ts";
 import type { Point, TrainingJob } from "../types.ts";
+import { WhenSeen } from "../when_seen.tsx";
 
 export type Run = { job: TrainingJob; points: readonly Point[]; token: string };
 
 const UNITS: Readonly<Record<Axis, string>> = { step: "step", time: "seconds", tokens: "tokens" };
-const CURVES: readonly (readonly [key: string, title: string])[] = [
+export const CURVES: readonly (readonly [key: string, title: string])[] = [
   ["reward", "Reward"],
   ["eval_reward", "Reward on held-out rows"],
   ["loss", "Loss"],
@@ -23,6 +24,8 @@ const CURVES: readonly (readonly [key: string, title: string])[] = [
   ["tokens_per_second", "Tokens a second"],
 ];
 
+const CHART_PX = 220;
+
 type OverlayProps = { runs: readonly Run[]; axis: Axis };
 
 export function Overlay({ runs, axis }: OverlayProps) {
@@ -33,10 +36,12 @@ export function Overlay({ runs, axis }: OverlayProps) {
   const shown = CURVES.filter(([key]) => runs.some(({ points }) => columnsOf(points).has(key)));
   if (shown.length === 0) return <Empty title="No curves yet">None of these runs has finished a step.</Empty>;
   return (
-    <div class="grid half">
+    <div class="grid half runs-overlay">
       {shown.map(([key, title]) => (
         <Card key={key} title={title}>
-          <Curves curve={key} title={title} runs={runs} axis={axis} positions={positions} />
+          <WhenSeen height={CHART_PX}>
+            <Curves curve={key} title={title} runs={runs} axis={axis} positions={positions} />
+          </WhenSeen>
         </Card>
       ))}
     </div>
@@ -56,7 +61,18 @@ function Curves({ curve, title, runs, axis, positions }: CurvesProps) {
     return { x, series: having.map(({ run }, i) => lineOf(run, i)) };
   }, [runs, curve, positions]);
   const label = `${title} by ${UNITS[axis]}`;
-  return <Chart label={label} x={x} series={series} height={220} xLabel={UNITS[axis]} sync={`compare ${axis}`} />;
+  return (
+    <Chart
+      key={axis} // its axis is written in another way
+      label={label}
+      x={x}
+      series={series}
+      height={CHART_PX}
+      xLabel={UNITS[axis]}
+      span={axis === "time"}
+      sync={`compare ${axis}`}
+    />
+  );
 }
 
 /** Runs of the same name are told apart by the end of their id. */

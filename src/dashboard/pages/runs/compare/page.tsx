@@ -8,7 +8,7 @@ import { Empty, ErrorBox, Page as Frame, Skeleton } from "../../../kit/page.tsx"
 import { queryOf, setQuery } from "../../../shell/router.ts";
 import type { Axis } from "../series.ts";
 import { isOver, type JobMetrics, jobPath, type TrainingJob } from "../types.ts";
-import { Overlay, type Run } from "./overlay.tsx";
+import { CURVES, Overlay, type Run } from "./overlay.tsx";
 import { Settings, Summary } from "./settings.tsx";
 
 const MOST = 6;
@@ -23,7 +23,7 @@ export function Page() {
   const ids = [...new Set((queryOf("ids") ?? "").split(",").filter(Boolean))].slice(0, MOST);
   const axis = AXES.find(([value]) => value === queryOf("x"))?.[0] ?? "step";
   const { runs, error, refresh } = useRuns(ids);
-  const isLoading = !error && !runs && ids.length > 0;
+  const isLoading = !runs && ids.length > 0;
   const change = (next: readonly string[]) => setQuery({ ids: next.join() });
   return (
     <Frame
@@ -62,32 +62,40 @@ export function Page() {
   );
 }
 
-/** All runs with their metrics, loaded again while one of them runs. */
-function useRuns(ids: readonly string[]) {
-  const [state, setState] = useState<{ of: string; runs?: Run[]; error?: ApiError }>();
-  const of = ids.join();
-  const load = async () => {
+const KEYS = [...CURVES.map(([key]) => key), "num_tokens"].map(encodeURIComponent).join();
+
+type State = { of: string; runs: Run[]; error?: ApiError };
+
+/** Every run that can be read, with the error of one that cannot. */
+async function readRuns(ids: readonly string[]): Promise<State> {
+  const read = async (id: string, i: number): Promise<Run | ApiError> => {
     try {
-      const runs = await Promise.all(
-        ids.map(async (id, i): Promise<Run> => {
-          const metrics = api<JobMetrics>(`${jobPath(id)}/metrics?max_points=1000`);
-          const job = await api<TrainingJob>(jobPath(id));
-          return { job, points: (await metrics).data, token: `--c${i + 1}` };
-        }),
-      );
-      return { of, runs };
+      const metrics = api<JobMetrics>(`${jobPath(id)}/metrics?max_points=1000&keys=${KEYS}`);
+      const [job, { data: points }] = await Promise.all([api<TrainingJob>(jobPath(id)), metrics]);
+      return { job, points, token: `--c${i + 1}` };
     } catch (cause) {
-      return { of, error: cause instanceof ApiError ? cause : new ApiError(0, null, messageOf(cause)) };
+      return cause instanceof ApiError ? cause : new ApiError(0, null, messageOf(cause));
     }
   };
+  const all = await Promise.all(ids.map(read));
+  const error = all.find((each) => each instanceof ApiError);
+  const runs = all.filter((each): each is Run => !(each instanceof ApiError));
+  return { of: ids.join(), runs, ...(error ? { error } : {}) };
+}
+
+/** Loaded again while one of the runs runs. */
+function useRuns(ids: readonly string[]) {
+  const [state, setState] = useState<State>();
+  const of = ids.join();
   useEffect(() => {
     let isLeft = false;
     let timer: ReturnType<typeof setTimeout> | undefined;
     const round = async () => {
-      const next = await load();
+      const next = await readRuns(ids);
       if (isLeft) return;
-      setState(next);
-      if (next.runs?.some(({ job }) => !isOver(job.status))) timer = setTimeout(() => void round(), EVERY_MS);
+      const isLost = next.error?.status === 0; // the curves stay, and come again with the connection
+      setState((before) => (isLost && before?.of === of ? before : next));
+      if (isLost || next.runs.some(({ job }) => !isOver(job.status))) timer = setTimeout(() => void round(), EVERY_MS);
     };
     void round();
     return () => {
@@ -96,7 +104,7 @@ function useRuns(ids: readonly string[]) {
     };
   }, [of]);
   const known = state?.of === of ? state : undefined;
-  return { runs: known?.runs, error: known?.error, refresh: async () => setState(await load()) };
+  return { runs: known?.runs, error: known?.error, refresh: async () => setState(await readRuns(ids)) };
 }
 
 function Add({ ids, onAdd }: { ids: readonly string[]; onAdd: (id: string) => void }) {

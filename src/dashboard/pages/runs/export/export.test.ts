@@ -1,6 +1,7 @@
 import { expect, test } from "bun:test";
 import type { JobEvent, JobSample, Point, TrainingJob } from "../types.ts";
-import { chosenSteps, runHtml } from "./html.ts";
+import { bounded, chosenSteps, type StepSamples } from "./choice.ts";
+import { runHtml } from "./html.ts";
 import { pathOf } from "./svg.ts";
 
 const EVIL = `</script><img src=x onerror=alert(1)>"'&`;
@@ -35,7 +36,7 @@ async function elementsOf(html: string): Promise<string[]> {
 }
 
 test("an exported run has no element and no attribute of a user's text, and nothing that runs", async () => {
-  const file = { job, points, events: [event], checkpoints: [], samples: [[3, [sample]]] as const };
+  const file = { job, points, events: [event], checkpoints: [], samples: [[3, [sample]]] as const, leftOut: EVIL };
   const html = runHtml({ ...file, promptText: String, madeAt: "2026-01-01T00:00:00.000Z" });
   const elements = await elementsOf(html);
   expect(elements.filter((each) => /^img|^a |\bon\w+|\bsrc\b|\bhref\b/.test(each))).toEqual([]);
@@ -50,6 +51,18 @@ test("steps of the samples are evenly spread, with the first and the last", () =
   expect(chosenSteps(0)).toEqual([]);
   const some = chosenSteps(10_000);
   expect([some.length, some[0], some.at(-1)]).toEqual([24, 1, 10_000]);
+});
+
+test("samples of the largest run stay small: long answers are cut, and the best and the worst of a step stay", () => {
+  const long = (advantage: number, length: number) => ({ ...sample, advantage, completion: "x".repeat(length) });
+  const step = (n: number): StepSamples => [n, Array.from({ length: 100 }, (_, i) => long(50 - i, 32_000))];
+  const { samples, leftOut } = bounded(Array.from({ length: 24 }, (_, i) => step(i + 1)));
+  expect(JSON.stringify(samples).length).toBeLessThan(3_100_000);
+  expect(leftOut).toMatch(/^To keep this file small: 2,?400 long answers cut, [\d,]+ samples left out\.$/);
+  const [, kept] = samples[0] ?? [0, []];
+  expect([kept.length > 5, kept[0]?.advantage, kept.at(-1)?.advantage]).toEqual([true, 50, -49]);
+  const small: StepSamples[] = [[1, [long(1, 10)]]];
+  expect(bounded(small)).toEqual({ samples: small, leftOut: "" });
 });
 
 test("a gap begins a new part of the line", () => {

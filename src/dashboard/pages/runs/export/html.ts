@@ -1,8 +1,9 @@
 /** One run as one HTML file: no code, no request, works from a disk. Its figures are in it as JSON too. */
 import { bytes, count, duration, exactTime, money, NONE, number, words } from "../../../data/format.ts";
-import { type Alarm, alarmsOf, constantOf, mainPlot, type Plot, panelsOf, rewardParts } from "../panels.ts";
+import { type Alarm, alarmsOf, constantOf, mainPlot, type Plot, panelsOf } from "../panels.ts";
 import { endsOf } from "../series.ts";
-import type { JobCheckpoint, JobEvent, JobSample, Point, TrainingJob } from "../types.ts";
+import type { JobCheckpoint, JobEvent, Point, TrainingJob } from "../types.ts";
+import type { StepSamples } from "./choice.ts";
 import { STYLE } from "./style.ts";
 import { escaped, svgOf } from "./svg.ts";
 
@@ -12,7 +13,9 @@ export type RunFile = {
   events: readonly JobEvent[];
   checkpoints: readonly JobCheckpoint[];
   /** Samples by step, oldest first. */
-  samples: readonly (readonly [step: number, samples: readonly JobSample[]])[];
+  samples: readonly StepSamples[];
+  /** A sentence about samples that are not in the file; empty if all chosen ones are. */
+  leftOut: string;
   madeAt: string;
   promptText: (prompt: unknown) => string;
 };
@@ -26,7 +29,6 @@ export function runHtml(file: RunFile): string {
   const { job, points, events, madeAt } = file;
   const alarms = alarmsOf(events, points);
   const main = mainPlot(points);
-  const parts = rewardParts(points);
   const title = escaped(job.output_name);
   const state = `${words(job.status)} · ${count(job.progress.step)} of ${count(job.progress.total_steps)} steps`;
   return `<!doctype html>
@@ -36,12 +38,18 @@ export function runHtml(file: RunFile): string {
 <header><h1>${title}</h1><p>${escaped(state)}${job.error ? ` · ${escaped(job.error.message)}` : ""}</p></header>
 ${statsOf(job, points)}
 ${main ? card(main.title, `${figureOf(main, alarms, LARGE)}${alarmList(alarms)}`) : ""}
-<div class="half">${parts ? card(parts.title, figureOf(parts, [], SMALL)) : ""}${panelsOf(points)
-    .map(({ title: name, plots }) => card(name, plots.map((plot) => figureOf(plot, alarms, SMALL, true)).join("")))
+<div class="half">${panelsOf(points)
+    .map(({ title: name, plots, missing = "" }) =>
+      card(
+        name,
+        plots.map((plot) => figureOf(plot, alarms, SMALL, plot.title !== name)).join("") ||
+          `<p>${escaped(missing)}</p>`,
+      ),
+    )
     .join("")}</div>
 <div class="half">${card("Setup", setupOf(job))}${card("Repeat this run", lockOf(file))}</div>
 ${job.reward_source ? card("Reward code", `<pre>${escaped(job.reward_source)}</pre>`) : ""}
-${file.samples.length > 0 ? card("What it wrote", file.samples.map((each, i) => stepOf(file, each, i)).join("")) : ""}
+${file.samples.length > 0 ? card("What it wrote", `${file.leftOut && `<p>${escaped(file.leftOut)}</p>`}${file.samples.map((each, i) => stepOf(file, each, i)).join("")}`) : ""}
 <footer>Run ${escaped(job.id)}, saved ${escaped(exactTime(madeAt))} from Verk ${escaped(job.lock.app_version)}.</footer>
 </main><script type="application/json" id="run">${dataOf(file)}</script></body></html>
 `;
@@ -126,11 +134,3 @@ const partsText = (parts: Readonly<Record<string, number | null>>) =>
   Object.entries(parts)
     .map(([name, value]) => `${name} ${number(value)}`)
     .join(", ");
-
-/** Steps whose samples are in the file: evenly spread, with the first and the last. */
-const MOST_STEPS = 24;
-
-export function chosenSteps(last: number, most = MOST_STEPS): number[] {
-  if (last <= most) return Array.from({ length: last }, (_, i) => i + 1);
-  return Array.from({ length: most }, (_, i) => Math.round(1 + (i * (last - 1)) / (most - 1)));
-}

@@ -1,7 +1,8 @@
 import { byAdvantage, samplesOf } from "../run/earlier.ts";
 import { promptText } from "../sample.tsx";
 import type { JobSample } from "../types.ts";
-import { chosenSteps, type RunFile, runHtml } from "./html.ts";
+import { bounded, chosenSteps } from "./choice.ts";
+import { type RunFile, runHtml } from "./html.ts";
 
 /** Makes the file in the browser and saves it like a download. */
 export async function saveRun(run: Pick<RunFile, "job" | "points" | "events" | "checkpoints">) {
@@ -9,8 +10,8 @@ export async function saveRun(run: Pick<RunFile, "job" | "points" | "events" | "
   const steps = job.method === "grpo" ? chosenSteps(job.progress.step) : [];
   const read = async (step: number) => [step, byAdvantage(await samplesOf(job.id, step))] as const;
   const all: (readonly [number, readonly JobSample[]])[] = await Promise.all(steps.map(read));
-  const samples = all.filter(([, of]) => of.length > 0);
-  const html = runHtml({ ...run, samples, promptText, madeAt: new Date().toISOString() });
+  const { samples, leftOut } = bounded(all.filter(([, of]) => of.length > 0));
+  const html = runHtml({ ...run, samples, leftOut, promptText, madeAt: new Date().toISOString() });
   const url = URL.createObjectURL(new Blob([html], { type: "text/html" }));
   const link = document.createElement("a");
   link.href = url;

@@ -7,7 +7,7 @@ export const STYLE = `
 main{max-width:1120px;margin:0 auto;padding:24px 16px}h1{font-size:22px;margin:0;overflow-wrap:anywhere}h2{font-size:13px;color:var(--muted);margin:0 0 10px}
 p{margin:2px 0}header p,footer,dt,figcaption,summary{color:var(--muted)}footer{font-size:12px;margin-top:16px}
 section,.stats>div{background:var(--surface);border:1px solid var(--line);border-radius:8px;padding:16px;margin-top:16px;min-width:0}
-.half{display:grid;grid-template-columns:repeat(2,minmax(0,1fr));gap:0 16px}
+.half{display:grid;grid-template-columns:repeat(2,minmax(0,1fr));gap:0 16px;align-items:start}
 .stats{display:grid;grid-template-columns:repeat(auto-fit,minmax(150px,1fr));gap:0 16px}
 .stats span{font-size:12px;color:var(--muted)}.stats b{display:block;font-size:20px;font-variant-numeric:tabular-nums}
 figure{margin:0 0 12px}figcaption{font-size:12px;display:flex;gap:14px;flex-wrap:wrap}figcaption b{color:var(--text)}

@@ -43,23 +43,19 @@ export function useDryRun(body: Record<string, unknown> | undefined): DryRun {
 export const faultAt = (faults: readonly Fault[], pointer: string): string | undefined =>
   faults.find(({ param }) => param === pointer)?.message;
 
-type DryRunProps = { run: DryRun; others: readonly Fault[]; isComplete: boolean };
+/** `faults`: all of them. `others`: those that no field shows. */
+type DryRunProps = { run: DryRun; faults: readonly Fault[]; others: readonly Fault[]; isComplete: boolean };
 
-export function DryRunCard({ run: { isBusy, answer, faults }, others, isComplete }: DryRunProps) {
-  const verdict = isBusy
-    ? "trying it out"
-    : answer?.valid
-      ? "ready to start"
-      : faults.length > 0
-        ? "needs a change"
-        : "";
+export function DryRunCard({ run: { isBusy, answer }, faults, others, isComplete }: DryRunProps) {
+  const isReady = faults.length === 0 && answer?.valid;
+  const verdict = isBusy ? "trying it out" : faults.length > 0 ? "needs a change" : isReady ? "ready to start" : "";
   return (
     <Card
       title="Dry run"
       class="runs-dry"
       side={
         <span aria-live="polite">
-          {verdict !== "" && <Pill tone={isBusy ? "busy" : answer?.valid ? "good" : "warn"}>{verdict}</Pill>}
+          {verdict !== "" && <Pill tone={isBusy ? "busy" : isReady ? "good" : "warn"}>{verdict}</Pill>}
         </span>
       }
     >

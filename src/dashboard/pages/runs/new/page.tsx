@@ -1,5 +1,4 @@
 /** A new run, or one like another (`?from=job_…`). It is tried out while you type. */
-import { useEffect, useState } from "preact/hooks";
 import { api } from "../../../data/api.ts";
 import { useResource } from "../../../data/resource.ts";
 import { Button } from "../../../kit/button.tsx";
@@ -7,6 +6,7 @@ import { Page as Frame, Loaded, Skeleton } from "../../../kit/page.tsx";
 import { navigate, queryOf } from "../../../shell/router.ts";
 import { attempt } from "../../../shell/toasts.tsx";
 import { jobPath, type TrainingJob } from "../types.ts";
+import { useDraft } from "./draft.ts";
 import { DryRunCard, type Fault, faultAt, useDryRun } from "./dry_run.tsx";
 import { Basics, Numbers, Reward } from "./fields.tsx";
 import { bodyOf, EMPTY, type Form, formOf, METHODS, NUMBERS } from "./form.ts";
@@ -34,20 +34,20 @@ const startOf = (): Form => ({
 });
 
 function NewRun({ start, source }: { start: Form; source: TrainingJob | undefined }) {
-  const [form, setForm] = useState(start);
-  useEffect(() => setForm(start), [source?.id]);
-  const change = (part: Partial<Form>) => setForm((before) => ({ ...before, ...part }));
+  const { form, change, isKept, startOver, forget } = useDraft(start, source?.id);
   const made = bodyOf(form, source?.id);
   const isComplete = form.model !== "" && form.dataset !== "";
   const body = "body" in made ? made.body : undefined;
   const dry = useDryRun(isComplete ? body : undefined);
   const own: Fault[] =
     "faults" in made ? Object.entries(made.faults).map(([param, message]) => ({ param, message })) : [];
-  const faults = [...own, ...dry.faults];
+  const faults = own.length > 0 ? own : dry.faults; // the dry run knows nothing of a form that it cannot get
   const fields = { form, change, faultOf: (pointer: string) => faultAt(faults, pointer) };
   const create = async () => {
     const job = await attempt(() => api<TrainingJob>("/v1/training_jobs", { method: "POST", body }), "Queued");
-    if (job) navigate(`/runs/${job.id}`);
+    if (!job) return;
+    forget();
+    navigate(`/runs/${job.id}`);
   };
   return (
     <Frame
@@ -58,7 +58,7 @@ function NewRun({ start, source }: { start: Form; source: TrainingJob | undefine
         <Button
           kind="primary"
           icon="play"
-          disabled={!isComplete || body === undefined || dry.faults.length > 0}
+          disabled={!isComplete || body === undefined || faults.length > 0}
           onClick={create}
         >
           Start
@@ -67,11 +67,24 @@ function NewRun({ start, source }: { start: Form; source: TrainingJob | undefine
     >
       <div class="grid two runs-new">
         <div class="grid">
+          {isKept && (
+            <p class="runs-kept" role="status">
+              This is the form that you left without starting a run.{" "}
+              <Button kind="quiet" onClick={startOver}>
+                Start over
+              </Button>
+            </p>
+          )}
           <Basics {...fields} />
           {form.method === "grpo" && <Reward {...fields} canKeep={source !== undefined} />}
           <Numbers {...fields} resolved={dry.answer?.resolved_hyperparameters} />
         </div>
-        <DryRunCard run={dry} others={faults.filter(({ param }) => !hasField(param))} isComplete={isComplete} />
+        <DryRunCard
+          run={dry}
+          faults={faults}
+          others={faults.filter(({ param }) => !hasField(param))}
+          isComplete={isComplete}
+        />
       </div>
     </Frame>
   );

@@ -2,13 +2,22 @@
 import { useMemo } from "preact/hooks";
 import { number, plural } from "../../../data/format.ts";
 import { Card } from "../../../kit/card.tsx";
-import { Chart } from "../../../kit/chart/chart.tsx";
+import { Chart, type Mark } from "../../../kit/chart/chart.tsx";
 import { Skeleton } from "../../../kit/page.tsx";
 import { Pill } from "../../../kit/pill.tsx";
 import { setQuery } from "../../../shell/router.ts";
-import { type Alarm, constantOf, mainPlot, type Plot, panelsOf, rewardParts, shortAlarm } from "../panels.ts";
+import {
+  type Alarm,
+  constantOf,
+  mainPlot,
+  type Plot,
+  type PlotSpec,
+  panelsFor,
+  plotOf,
+  shortAlarm,
+} from "../panels.ts";
 import type { Point } from "../types.ts";
-import { WhenSeen } from "./when_seen.tsx";
+import { WhenSeen } from "../when_seen.tsx";
 
 const MAIN_PX = 260;
 const SMALL_PX = 150;
@@ -18,6 +27,7 @@ type ChartsProps = { points: readonly Point[]; alarms: readonly Alarm[]; isEnded
 /** The large curve with the list of alarms. */
 export function MainChart({ points, alarms, isEnded }: ChartsProps) {
   const main = useMemo(() => mainPlot(points), [points]);
+  const marks = useMemo(() => alarms.map(({ step, type }) => ({ x: step, label: shortAlarm(type) })), [alarms]);
   if (!main) return isEnded ? <NoCurve /> : <Waiting />;
   return (
     <Card
@@ -25,7 +35,7 @@ export function MainChart({ points, alarms, isEnded }: ChartsProps) {
       note={main.bandLabel && `band: ${main.bandLabel}`}
       side={alarms.length > 0 && <Pill tone="warn">{plural(alarms.length, "alarm")}</Pill>}
     >
-      <Curve plot={main} alarms={alarms} height={MAIN_PX} named />
+      <Curve plot={main} marks={marks} height={MAIN_PX} />
       <Alarms alarms={alarms} />
     </Card>
   );
@@ -33,20 +43,20 @@ export function MainChart({ points, alarms, isEnded }: ChartsProps) {
 
 /** The small curves in their groups. */
 export function Panels({ points, alarms }: Omit<ChartsProps, "isEnded">) {
-  const all = useMemo(() => {
-    const parts = rewardParts(points);
-    return [...(parts ? [{ title: "Reward parts", plots: [parts] }] : []), ...panelsOf(points)];
-  }, [points]);
+  const panels = useMemo(() => panelsFor(points), [points]);
+  const marks = useMemo(() => alarms.map(({ step }) => ({ x: step, label: "" })), [alarms]);
   return (
     <>
-      {all.map(({ title, plots }) => (
+      {panels.map(({ title, plots, missing }) => (
         <Card key={title} title={title}>
+          {plots.length === 0 && <p class="muted">{missing}</p>}
           <div class="runs-plots">
-            {plots.map((plot) => (
-              <div key={plot.title}>
-                <h3>{plot.title}</h3>
-                <Small plot={plot} alarms={alarms} />
-                <small>{plot.bandLabel && constantOf(plot) === undefined ? `band: ${plot.bandLabel}` : ""}</small>
+            {plots.map((spec) => (
+              <div key={spec.title}>
+                {spec.title !== title && <h3>{spec.title}</h3>}
+                <WhenSeen height={SMALL_PX}>
+                  <Small spec={spec} points={points} marks={marks} />
+                </WhenSeen>
               </div>
             ))}
           </div>
@@ -56,7 +66,11 @@ export function Panels({ points, alarms }: Omit<ChartsProps, "isEnded">) {
   );
 }
 
-function Small({ plot, alarms }: { plot: Plot; alarms: readonly Alarm[] }) {
+type SmallProps = { spec: PlotSpec; points: readonly Point[]; marks: readonly Mark[] };
+
+function Small({ spec, points, marks }: SmallProps) {
+  const plot = useMemo(() => plotOf(spec, points), [spec, points]);
+  if (!plot) return null;
   const constant = constantOf(plot);
   if (constant !== undefined)
     return (
@@ -65,20 +79,21 @@ function Small({ plot, alarms }: { plot: Plot; alarms: readonly Alarm[] }) {
       </p>
     );
   return (
-    <WhenSeen height={SMALL_PX}>
-      <Curve plot={plot} alarms={alarms} height={SMALL_PX} />
-    </WhenSeen>
+    <>
+      <Curve plot={plot} marks={marks} height={SMALL_PX} />
+      {plot.bandLabel && <small>{`band: ${plot.bandLabel}`}</small>}
+    </>
   );
 }
 
-type CurveProps = { plot: Plot; alarms: readonly Alarm[]; height: number; named?: boolean };
+type CurveProps = { plot: Plot; marks: readonly Mark[]; height: number };
 
-const Curve = ({ plot: { title, x, series }, alarms, height, named = false }: CurveProps) => (
+const Curve = ({ plot: { title, x, series }, marks, height }: CurveProps) => (
   <Chart
     label={`${title} by step`}
     x={x}
     series={series}
-    marks={alarms.map(({ step, type }) => ({ x: step, label: named ? shortAlarm(type) : "" }))}
+    marks={marks}
     height={height}
     xLabel="step"
     sync="run"

@@ -4,9 +4,6 @@ import { api } from "../../../data/api.ts";
 import type { Page } from "../../../data/resource.ts";
 import { type JobSample, jobPath } from "../types.ts";
 
-/** Steps to look back, and requests at once. */
-export const LOOK_BACK = 96;
-const AT_ONCE = 8;
 const MOST_KEPT = 2_000;
 
 const kept = new Map<string, Promise<readonly JobSample[]>>();
@@ -31,64 +28,48 @@ export const byAdvantage = (samples: readonly JobSample[]): JobSample[] =>
 
 export const promptKey = ({ prompt }: Pick<JobSample, "prompt">): string => JSON.stringify(prompt);
 
-/** The answer with the highest reward among those to this prompt. */
-export function bestOf(samples: readonly JobSample[], prompt: string): JobSample | undefined {
-  const same = samples.filter((sample) => promptKey(sample) === prompt);
+const MOST_ANSWERS = 32; // to one prompt in one step
+
+/** The best answer of the newest step, from answers to one prompt, newest first. */
+export function previousOf(answers: readonly JobSample[]): JobSample | undefined {
   const score = ({ reward }: JobSample) => reward ?? Number.NEGATIVE_INFINITY;
-  return same.reduce<JobSample | undefined>(
-    (best, each) => (best && score(best) >= score(each) ? best : each),
-    undefined,
+  return answers
+    .filter(({ step }) => step === answers[0]?.step)
+    .reduce<JobSample | undefined>((best, each) => (best && score(best) >= score(each) ? best : each), undefined);
+}
+
+type Found = ReadonlyMap<string, JobSample>;
+
+/** One request for each prompt of the step. */
+async function earlierOf(id: string, samples: readonly JobSample[]): Promise<Found> {
+  const prompts = new Map(samples.map((sample) => [promptKey(sample), sample]));
+  const found = await Promise.all(
+    [...prompts].map(async ([prompt, { id: sample }]) => {
+      const path = `${jobPath(id)}/samples?earlier_than=${sample}&limit=${MOST_ANSWERS}`;
+      const previous = previousOf((await api<Page<JobSample>>(path)).data);
+      return previous ? [[prompt, previous] as const] : [];
+    }),
   );
+  return new Map(found.flat());
 }
 
-type Read = (step: number) => Promise<readonly JobSample[]>;
-
-/** Looks backwards from `step` until every prompt was found. `onFound` is called after each batch of steps. */
-export async function lookBack(
-  {
-    step,
-    prompts,
-    read,
-    isStopped,
-  }: { step: number; prompts: ReadonlySet<string>; read: Read; isStopped: () => boolean },
-  onFound: (found: ReadonlyMap<string, JobSample>) => void,
-) {
-  const found = new Map<string, JobSample>();
-  const oldest = Math.max(1, step - LOOK_BACK);
-  for (let from = step - 1; from >= oldest && found.size < prompts.size; from -= AT_ONCE) {
-    const steps = Array.from({ length: Math.min(AT_ONCE, from - oldest + 1) }, (_, i) => from - i);
-    const batches = await Promise.all(steps.map(read));
-    if (isStopped()) return;
-    for (const samples of batches)
-      for (const prompt of prompts) {
-        const best = found.has(prompt) ? undefined : bestOf(samples, prompt);
-        if (best) found.set(prompt, best);
-      }
-    onFound(new Map(found));
-  }
-}
+const NOTHING: Found = new Map();
 
 /** The earlier answers by prompt. `isDone`: the search has ended. */
 export function useEarlier(id: string, samples: readonly JobSample[] | undefined) {
-  const [state, setState] = useState<{ of: string; found: ReadonlyMap<string, JobSample>; isDone: boolean }>();
+  const [state, setState] = useState<{ of: string; found: Found }>();
   const step = samples?.[0]?.step ?? 0; // not of the slider: it moves before its samples are there
   const of = `${id} ${step}`;
   useEffect(() => {
     if (!samples || samples.length === 0) return;
-    let isStopped = false;
-    const prompts = new Set(samples.map(promptKey));
-    let last: ReadonlyMap<string, JobSample> = new Map();
-    const search = { step, prompts, read: (at: number) => samplesOf(id, at), isStopped: () => isStopped };
-    lookBack(search, (found) => {
-      last = found;
-      setState({ of, found, isDone: false });
-    }).then(
-      () => isStopped || setState({ of, found: last, isDone: true }),
-      () => isStopped || setState({ of, found: last, isDone: true }),
+    let isLeft = false;
+    earlierOf(id, samples).then(
+      (found) => isLeft || setState({ of, found }),
+      () => undefined, // nothing is said about earlier answers then
     );
     return () => {
-      isStopped = true;
+      isLeft = true;
     };
   }, [of]);
-  return state?.of === of ? state : { found: new Map<string, JobSample>(), isDone: false };
+  return state?.of === of ? { found: state.found, isDone: true } : { found: NOTHING, isDone: false };
 }

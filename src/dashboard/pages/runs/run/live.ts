@@ -1,9 +1,11 @@
 /** A run while it runs. Its log stream says when a step is done; then the metrics of the new steps are loaded. */
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { ApiError, api, messageOf } from "../../../data/api.ts";
 import { follow } from "../../../data/follow.ts";
 import { type Resource, useResource } from "../../../data/resource.ts";
+import { loadPlot } from "../../../kit/chart/chart.tsx";
 import { isOver, type JobMetrics, jobPath, type Point, type TrainingJob } from "../types.ts";
+import { afterPaint } from "../when_seen.tsx";
 
 export type LogLine = { seq: number; time: string; stream: "stdout" | "stderr"; line: string };
 export type LiveRun = {
@@ -68,13 +70,24 @@ export function useLiveRun(id: string): LiveRun {
   return { job, points, error, log };
 }
 
-/** Measures from the arrival of metrics until their curves are on the screen, as `runs.draw` of the browser's timeline. */
+const DRAW = "runs.draw";
+
+/**
+ * Measures as `runs.draw` of the browser's timeline: from the render that first has these metrics until the frame with
+ * their curves was painted. Undefined: nothing is shown yet.
+ */
 export function useDrawTime(points: readonly Point[] | undefined) {
-  performance.mark("runs.draw");
-  useEffect(() => {
-    if (points === undefined) return;
-    const frame = requestAnimationFrame(() => performance.measure("runs.draw", "runs.draw")); // uPlot draws in a microtask
-    return () => cancelAnimationFrame(frame);
+  const drawn = useRef<readonly Point[] | undefined>(undefined);
+  const start = points === drawn.current ? undefined : performance.now();
+  useLayoutEffect(() => {
+    drawn.current = points;
+    if (start === undefined || points === undefined) return;
+    void loadPlot().then(() =>
+      afterPaint(() => {
+        performance.clearMeasures(DRAW); // a run may be open for days
+        performance.measure(DRAW, { start });
+      }),
+    );
   }, [points]);
 }
 

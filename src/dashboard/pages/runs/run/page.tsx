@@ -1,6 +1,9 @@
+import { useMemo } from "preact/hooks";
+import type { ApiError } from "../../../data/api.ts";
 import { duration, money, NONE, number, percent, plural } from "../../../data/format.ts";
 import { type Page as ListPage, useResource } from "../../../data/resource.ts";
 import { Stat } from "../../../kit/card.tsx";
+import { loadPlot } from "../../../kit/chart/chart.tsx";
 import { ErrorBox, Page as Frame, Loaded, Skeleton } from "../../../kit/page.tsx";
 import { State } from "../../../kit/pill.tsx";
 import { reasonOf } from "../../home/recent_runs.tsx";
@@ -9,12 +12,15 @@ import { methodName } from "../list.tsx";
 import { alarmsOf } from "../panels.ts";
 import { endsOf } from "../series.ts";
 import { isOver, type JobCheckpoint, type JobEvent, jobPath, type Point, type TrainingJob } from "../types.ts";
+import { AfterPaint } from "../when_seen.tsx";
 import { Actions } from "./actions.tsx";
 import { MainChart, Panels } from "./charts.tsx";
 import { useDrawTime, useLiveRun } from "./live.ts";
 import { Log } from "./log.tsx";
 import { Samples } from "./samples.tsx";
 import { Checkpoints, Energy, Lock, Setup } from "./side.tsx";
+
+void loadPlot(); // beside the requests for the run, not after them
 
 export function Page({ params }: PageProps) {
   const id = params["id"] ?? "";
@@ -33,9 +39,10 @@ function Run({ id }: { id: string }) {
     ...(job.data && !isOver(job.data.status) ? { everyMs: 3_000 } : {}),
   });
   const known = job.data;
-  useDrawTime(points);
   const above = [["Runs", "/runs"]] as const;
+  const alarms = useMemo(() => alarmsOf(events.data?.data ?? [], points ?? []), [events.data, points]);
   const isReady = points !== undefined && (checkpoints.data ?? checkpoints.error) && (events.data ?? events.error);
+  useDrawTime(known && isReady ? points : undefined);
   if (!known || !(isReady || error))
     return (
       <Frame title="Run" above={above}>
@@ -44,7 +51,6 @@ function Run({ id }: { id: string }) {
         </Loaded>
       </Frame>
     );
-  const alarms = alarmsOf(events.data?.data ?? [], points ?? []);
   const saved = checkpoints.data?.data ?? [];
   return (
     <Frame
@@ -57,25 +63,33 @@ function Run({ id }: { id: string }) {
       <div class="grid">
         {known.error && <p class="runs-reason bad">{known.error.message}</p>}
         <Stats job={known} points={points ?? []} />
-        {error && <ErrorBox error={error} />}
+        {error && !(isNoAnswer(error) && points) && <ErrorBox error={error} />}
         <div class="grid two runs-run">
           <div class="grid">
-            <MainChart points={points ?? []} alarms={alarms} isEnded={isOver(known.status)} />
+            <MainChart points={points ?? NONE_YET} alarms={alarms} isEnded={isOver(known.status)} />
             {known.method === "grpo" && (step > 0 || !isOver(known.status)) && <Samples job={known} />}
-            <Panels points={points ?? []} alarms={alarms} />
-            <Log lines={log} id={id} isOver={isOver(known.status)} />
+            <AfterPaint>
+              <Panels points={points ?? NONE_YET} alarms={alarms} />
+              <Log lines={log} id={id} isOver={isOver(known.status)} />
+            </AfterPaint>
           </div>
           <div class="grid">
             <Setup job={known} />
-            <Checkpoints job={known} checkpoints={checkpoints} />
-            <Energy job={known} points={points ?? []} />
-            <Lock job={known} />
+            <AfterPaint>
+              <Checkpoints job={known} checkpoints={checkpoints} />
+              <Energy job={known} points={points ?? []} />
+              <Lock job={known} />
+            </AfterPaint>
           </div>
         </div>
       </div>
     </Frame>
   );
 }
+
+/** The note of the lost connection says it: the curves stay in their place. */
+const isNoAnswer = ({ status }: ApiError) => status === 0;
+const NONE_YET: readonly Point[] = []; // one array, so that it is not drawn again
 
 const Waiting = () => (
   <div class="stack">

@@ -1,6 +1,7 @@
 /** The answers of the model in a step, best advantage first. The step is in the address; arrow keys move it. */
 import { useEffect, useState } from "preact/hooks";
-import { messageOf } from "../../../data/api.ts";
+import { ApiError, messageOf } from "../../../data/api.ts";
+import { connection } from "../../../data/events.ts";
 import { count, number } from "../../../data/format.ts";
 import { Card } from "../../../kit/card.tsx";
 import { Diff } from "../../../kit/diff.tsx";
@@ -8,15 +9,15 @@ import { Empty, Skeleton } from "../../../kit/page.tsx";
 import { Pill } from "../../../kit/pill.tsx";
 import { queryOf, setQuery } from "../../../shell/router.ts";
 import { promptText, SampleView } from "../sample.tsx";
-import type { JobSample, TrainingJob } from "../types.ts";
-import { byAdvantage, LOOK_BACK, promptKey, samplesOf, useEarlier } from "./earlier.ts";
+import { isOver, type JobSample, type TrainingJob } from "../types.ts";
+import { byAdvantage, promptKey, samplesOf, useEarlier } from "./earlier.ts";
 
 export function Samples({ job }: { job: TrainingJob }) {
   const last = Math.max(1, job.progress.step);
   const pinned = stepOf(last);
   const isPinned = pinned !== undefined;
   const step = pinned ?? last;
-  const { samples, error } = useSamples(job.id, job.progress.step === 0 ? 0 : step);
+  const { samples, error } = useSamples(job.id, job.progress.step === 0 ? 0 : step, isOver(job.status));
   const earlier = useEarlier(job.id, samples);
   useArrows(last);
   return (
@@ -56,20 +57,30 @@ function stepOf(last: number): number | undefined {
   return Number.isInteger(wanted) && wanted >= 1 ? Math.min(wanted, last) : undefined;
 }
 
-/** The samples of the step before stay visible until those of the next one are there. Step 0: there is none yet. */
-function useSamples(id: string, step: number) {
+/**
+ * The samples of the step before stay visible until those of the next one are there, also while the connection is
+ * lost. Step 0: there is none yet. A run that goes on may say its step before it stores the samples.
+ */
+function useSamples(id: string, step: number, isEnded: boolean) {
   const [state, setState] = useState<{ of: string; samples?: readonly JobSample[]; error?: string }>();
+  const isLive = connection.value === "live"; // what the lost connection prevented is loaded when it is back
   useEffect(() => {
     if (step === 0) return;
     let isLeft = false;
+    const fail = (cause: unknown) => {
+      const isLost = cause instanceof ApiError && cause.status === 0;
+      setState((before) => (isLost && before?.of === id ? before : { of: id, error: messageOf(cause) }));
+    };
+    const show = (samples: readonly JobSample[]) =>
+      setState((before) => (samples.length === 0 && !isEnded && before?.of === id ? before : { of: id, samples }));
     samplesOf(id, step).then(
-      (samples) => isLeft || setState({ of: id, samples }),
-      (cause: unknown) => isLeft || setState({ of: id, error: messageOf(cause) }),
+      (samples) => isLeft || show(samples),
+      (cause: unknown) => isLeft || fail(cause),
     );
     return () => {
       isLeft = true;
     };
-  }, [id, step]);
+  }, [id, step, isLive, isEnded]);
   return { samples: state?.of === id ? state.samples : undefined, error: state?.error };
 }
 
@@ -136,11 +147,8 @@ const Sample = ({ sample, earlier, isDone }: SampleProps) => (
   </SampleView>
 );
 
-function whence({ step, completion }: JobSample, earlier: JobSample | undefined, isDone: boolean): string {
+function whence({ completion }: JobSample, earlier: JobSample | undefined, isDone: boolean): string {
   if (earlier?.completion === completion) return `the same as in step ${earlier.step}`;
   if (earlier) return `compared with step ${earlier.step}, reward ${number(earlier.reward)}`;
-  if (!isDone) return "";
-  return step > LOOK_BACK
-    ? `no sample of this prompt in the ${LOOK_BACK} steps before`
-    : "no earlier sample of this prompt";
+  return isDone ? "no earlier sample of this prompt" : "";
 }

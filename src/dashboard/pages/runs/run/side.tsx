@@ -11,6 +11,7 @@ import { Loaded } from "../../../kit/page.tsx";
 import { Pill } from "../../../kit/pill.tsx";
 import { Elapsed, Time } from "../../../kit/time.tsx";
 import { hasPage } from "../../../shell/router.ts";
+import { type Column, keyOf } from "../../playground/columns.ts";
 import { endsOf } from "../series.ts";
 import { isOver, type JobCheckpoint, type Point, type TrainingJob } from "../types.ts";
 import { Deploy } from "./deploy.tsx";
@@ -55,16 +56,24 @@ export function Setup({ job }: { job: TrainingJob }) {
           <pre class="text">{job.reward_source}</pre>
         </details>
       )}
-      <details class="runs-more">
-        <summary>All settings</summary>
-        <Json value={{ hyperparameters: hyper, lora, checkpoint: job.checkpoint, metadata: job.metadata }} />
-      </details>
+      <AllSettings job={job} />
       {job.warnings.map(({ message }) => (
         <p key={message} class="warn runs-more">
           {message}
         </p>
       ))}
     </Card>
+  );
+}
+
+/** The tree of all settings is built when it is opened. */
+function AllSettings({ job: { hyperparameters, lora, checkpoint, metadata } }: { job: TrainingJob }) {
+  const [isOpen, setOpen] = useState(false);
+  return (
+    <details class="runs-more" onToggle={(event) => setOpen(event.currentTarget.open)}>
+      <summary>All settings</summary>
+      {isOpen && <Json value={{ hyperparameters, lora, checkpoint, metadata }} />}
+    </details>
   );
 }
 
@@ -84,18 +93,18 @@ type CheckpointsProps = { job: TrainingJob; checkpoints: Resource<ListPage<JobCh
 export function Checkpoints({ job, checkpoints }: CheckpointsProps) {
   const [chosen, setChosen] = useState<JobCheckpoint | undefined>(undefined);
   const metric = job.headline_metric?.name ?? "reward";
-  const ids = (list: readonly JobCheckpoint[]) => list.slice(0, 3).map(({ id }) => `${job.id}@${id}`);
+  const newest = (checkpoints.data?.data ?? []).slice(0, 3);
+  const columns: Column[] = [
+    { kind: "model", name: job.base_model },
+    ...newest.map(({ id }) => ({ kind: "run", job: job.id, checkpoint: id }) as const),
+  ];
   return (
     <Card
       title="Checkpoints"
       side={
         hasPage("/playground") &&
-        (checkpoints.data?.data.length ?? 0) > 0 && (
-          <a
-            href={`/playground?models=${[job.base_model, ...ids(checkpoints.data?.data ?? [])].map(encodeURIComponent).join()}`}
-          >
-            Try side by side
-          </a>
+        newest.length > 0 && (
+          <a href={`/playground?cols=${encodeURIComponent(columns.map(keyOf).join())}`}>Try side by side</a>
         )
       }
     >

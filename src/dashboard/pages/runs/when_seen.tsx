@@ -19,3 +19,28 @@ export function WhenSeen({ height, children }: { height: number; children: Compo
     </div>
   );
 }
+
+/** Draws its children after the first frame of the page: a page shows its top before it builds what lies below. */
+export function AfterPaint({ children }: { children: ComponentChildren }) {
+  const [isPainted, setPainted] = useState(false);
+  useEffect(() => {
+    let isLeft = false;
+    afterPaint(() => isLeft || setPainted(true));
+    return () => {
+      isLeft = true;
+    };
+  }, []);
+  return <>{isPainted && children}</>;
+}
+
+/** Calls `then` when the next frame was painted: a message that is sent in a frame comes after it. */
+export function afterPaint(then: () => void) {
+  requestAnimationFrame(() => {
+    const { port1, port2 } = new MessageChannel();
+    port1.onmessage = () => {
+      port1.close();
+      then();
+    };
+    port2.postMessage(undefined);
+  });
+}

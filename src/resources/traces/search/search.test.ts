@@ -1,37 +1,37 @@
-/** A search reads traces block by block. Its pages must be those of one look at all traces. */
+/** A list is found in slices, a search in windows. Its pages must be those of one look at all traces. */
 import { afterEach, expect, test } from "bun:test";
-import { manyApps, type TestApp } from "../../../test/harness.ts";
-import { newId } from "../../lib/ids.ts";
-import { flush } from "./flush.ts";
-import type { Position } from "./query.ts";
-import type { TraceFilter } from "./schema.ts";
+import { manyApps, type TestApp } from "../../../../test/harness.ts";
+import { newId } from "../../../lib/ids.ts";
+import { flush } from "../flush.ts";
+import type { TraceFilter } from "../schema.ts";
+import * as traces from "../service.ts";
+import { cursorOf, type Position, positionOf } from "./positions.ts";
 import { search } from "./search.ts";
-import * as traces from "./service.ts";
-import { blockOf } from "./text.ts";
+import { collect, nextSize } from "./slices.ts";
+import { windowAt } from "./text.ts";
 
 const { open, closeAll } = manyApps();
 afterEach(closeAll);
 
 const WORDS = ["red", "reed", "blue", "green", "old"];
-const NEW_BLOCK = 2 ** 13;
+const GAP = 1_500; // traces: larger than the smaller windows
 type Stored = { id: string; seq: number; text: string; status: number; conversation: string };
 
-/** Traces of two workspaces in several blocks; the result has those of the first one, newest first. */
+/** Traces of two workspaces in several windows; the result has those of the first one, newest first. */
 function fill(app: TestApp): Stored[] {
   const stored: Stored[] = [];
   const { $client } = app.ctx.db;
   const seqOf = (id: string) => $client.query<{ seq: number }, [string]>("SELECT seq FROM traces WHERE id = ?").get(id);
   for (let i = 0; i < 120; i++) {
-    const text = Array.from({ length: 1 + (i % 4) }, (_, k) => WORDS[(i * i + k * (1 + (i % 3))) % WORDS.length]).join(
-      " ",
-    );
+    const words = Array.from({ length: 1 + (i % 4) }, (_, k) => WORDS[(i * i + k * (1 + (i % 3))) % WORDS.length]);
+    const text = [...words, ...(i % 4 === 0 ? [] : [`w${i}`])].join(" ");
     const [id, status, conversation] = [newId("trc"), i % 7 === 0 ? 500 : 200, `talk-${i % 9}`];
     const workspaceId = i % 5 === 0 ? app.workspaceB : app.workspaceA;
     const base = { id, workspaceId, source: "chat", capture: "full", status, startedAt: 1, durationMs: 1 } as const;
     const content = () => ({ input: text, output: null });
     traces.record(app.ctx, { ...base, spans: [], conversationId: conversation, content });
     flush(app.ctx);
-    if (i % 30 === 29) $client.run(`UPDATE traces SET seq = seq + ${NEW_BLOCK} WHERE id = '${newTrace(app)}'`);
+    if (i % 30 === 29) $client.run(`UPDATE traces SET seq = seq + ${GAP} WHERE id = '${newTrace(app)}'`);
     if (workspaceId === app.workspaceA) stored.unshift({ id, seq: seqOf(id)?.seq ?? 0, text, status, conversation });
   }
   return stored;
@@ -47,9 +47,9 @@ function newTrace(app: TestApp): string {
 }
 
 const has = (text: string, term: string) => {
-  const words = text.split(" ");
-  if (term.endsWith("*")) return words.some((word) => word.startsWith(term.slice(0, -1)));
-  return ` ${text} `.includes(` ${term.replaceAll('"', "")} `);
+  const plain = term.replaceAll('"', "");
+  if (plain.endsWith("*")) return ` ${text}`.includes(` ${plain.slice(0, -1)}`);
+  return ` ${text} `.includes(` ${plain} `);
 };
 
 const QUERIES = [
@@ -62,14 +62,21 @@ const QUERIES = [
   '"blue red green"',
   "none",
   "x*",
+  '"red gre*"',
+  "w*", // more words than are looked up
+  "w* red",
+  '"blue w*" re*',
 ];
 const OTHERS: Omit<TraceFilter, "q">[] = [{}, { status: "error" }, { status: "ok" }, { conversation_id: "talk-2" }];
+
+const ALWAYS = [9, undefined] as const;
+const AT_DEADLINE = [100, 0] as const;
 
 test("pages of a search are complete, in order and without duplicates, also if each ends at its deadline", async () => {
   const app = open();
   const { db } = app.ctx;
   const stored = fill(app);
-  expect(new Set(stored.map(({ seq }) => blockOf(seq))).size).toBeGreaterThan(3);
+  expect(new Set(stored.map(({ seq }) => windowAt("", seq, 1_024).word)).size).toBeGreaterThan(3);
   for (const q of QUERIES)
     for (const other of OTHERS) {
       const matches = stored.filter(
@@ -79,17 +86,14 @@ test("pages of a search are complete, in order and without duplicates, also if e
           (other.conversation_id === undefined || other.conversation_id === conversation),
       );
       for (const order of ["newest", "oldest"] as const)
-        for (const [limit, until] of [
-          [3, undefined],
-          [100, 0],
-        ] as const) {
+        for (const [limit, until] of other === OTHERS[0] && order === "newest" ? [ALWAYS, AT_DEADLINE] : [ALWAYS]) {
           const found: number[] = [];
           for (let after: Position | undefined; ; ) {
-            const { page, isOver } = await search(db, app.workspaceA, { q, ...other }, { order, after, limit }, until);
+            const steps = search(db, app.workspaceA, { q, ...other }, { order, after, limit });
+            const { page, next } = await collect(steps, limit, until);
             found.push(...page.map(({ seq }) => seq));
-            if (isOver && page.length < limit) break;
-            expect(page).not.toBeEmpty();
-            after = page.at(-1);
+            if (!next) break;
+            after = positionOf(db, cursorOf(next));
           }
           const expected = matches.map(({ seq }) => seq);
           if (order === "oldest") expected.reverse();
@@ -114,4 +118,34 @@ test("a search pages by the last id, and its export is the same, oldest first", 
   const lines = (await app.call("GET", "/v1/traces/export?q=red")).body as string;
   const exported = lines.trim().split("\n");
   expect(exported.map((line) => JSON.parse(line).id)).toEqual([...ids].reverse());
+});
+
+test("a list ends at its deadline with a place to go on, also without a trace; nothing is lost or repeated", async () => {
+  const app = open();
+  const { db } = app.ctx;
+  const stored = fill(app);
+  for (const filter of [{ status: 500 }, { status: "ok" }, { min_duration_ms: 0, source: "chat" }] as TraceFilter[]) {
+    const found: string[] = [];
+    for (let after: string | undefined; ; ) {
+      const page = await traces.list(app.ctx, app.workspaceA, { limit: 50, after, ...filter });
+      found.push(...page.data.map(({ id }) => id));
+      expect(page.next_after === null).toBe(!page.has_more);
+      if (page.next_after === null) break;
+      after = page.next_after;
+    }
+    const passes = ({ status }: Stored) =>
+      filter.status === undefined || (filter.status === "ok" ? status < 400 : status === filter.status);
+    expect(found).toEqual(stored.filter(passes).map(({ id }) => id));
+  }
+  const steps = search(db, app.workspaceA, { q: '"old red blue"' }, { order: "newest", after: undefined, limit: 20 });
+  expect(await collect(steps, 20, 0)).toMatchObject({ page: [], next: { seq: expect.any(Number) } });
+});
+
+test("the size of a slice follows the time of the last one, within bounds and without jumps", () => {
+  const sizes = { least: 100, most: 10_000 };
+  expect(nextSize(1_000, 4, sizes)).toBe(1_000);
+  expect(nextSize(1_000, 8, sizes)).toBe(500);
+  expect(nextSize(1_000, 1_000, sizes)).toBe(125);
+  expect(nextSize(1_000, 0.001, sizes)).toBe(8_000);
+  expect([nextSize(100, 99, sizes), nextSize(9_000, 0, sizes)]).toEqual([100, 10_000]);
 });
