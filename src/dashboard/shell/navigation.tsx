@@ -61,7 +61,7 @@ function Line({ page: { path: to, title, nav } }: { page: PageSpec }) {
   const isHere = to === "/" ? path.value === "/" : path.value === to || path.value.startsWith(`${to}/`);
   return (
     <li>
-      <a href={to} aria-current={isHere ? "page" : undefined} aria-label={nav?.name && title}>
+      <a href={to} aria-current={isHere ? "page" : undefined}>
         {nav && <Icon name={nav.icon} />}
         {nav?.name ?? title}
       </a>
