@@ -264,6 +264,8 @@ async function create(page: Dashboard, from: string) {
   await page.waitFor("the fault at its field", () =>
     page.run<boolean>("document.activeElement.getAttribute('aria-invalid') === 'true'"),
   );
+  const isAsked = "!dispatchEvent(new Event('beforeunload', { cancelable: true }))";
+  expect(await page.run<boolean>(isAsked)).toBe(true); // closing the tab would lose the form
   expect(await page.axe()).toEqual([]);
   await fits(page);
   await isClean(page);
