@@ -161,7 +161,11 @@ async function drive(page: BrowserTab, origin: string, size: Size) {
     },
     /** The name of the focused element. */
     focused: () => run<string>(FOCUSED_NAME),
-    resize: (to: Size) => resize(page, to),
+    /** Charts follow a new size one frame later. */
+    async resize(to: Size) {
+      await resize(page, to);
+      await run(DRAWN);
+    },
   };
 }
 
@@ -180,7 +184,6 @@ const WIDE = `[...document.querySelectorAll("body *")].filter((at) => {
     if (getComputedStyle(up).overflowX !== "visible") return false;
   return true;
 }).slice(-4).map((at) => at.localName + "." + at.className + ": " + at.textContent.slice(0, 40)).join(" | ")`;
-/** Charts follow a new size one frame later. */
 const DRAWN = "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(true))))";
 const FOCUSED_NAME = `(() => { const { activeElement: e } = document;
   return e?.getAttribute("aria-label") ?? e?.labels?.[0]?.innerText ?? e?.innerText?.trim() ?? ""; })()`;
