@@ -16,6 +16,7 @@ export const MONITORS: Step[] = [
   { operation: `GET ${MONITORS_PATH}/{id}`, own: monitor },
   { operation: `PATCH ${MONITORS_PATH}/{id}`, own: monitor, json: { evaluations: 2 } },
   { operation: `GET ${MONITORS_PATH}/{id}/history`, own: monitor },
+  { operation: `GET ${MONITORS_PATH}/{id}/values`, own: monitor },
   { operation: `POST ${MONITORS_PATH}/{id}/mute`, own: monitor, json: { seconds: 60 } },
   { operation: `POST ${MONITORS_PATH}/{id}/test`, own: monitor },
   { operation: `DELETE ${MONITORS_PATH}/{id}`, own: monitor },

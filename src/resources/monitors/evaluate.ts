@@ -13,6 +13,7 @@ import { type Change, type Judgement, judge, levelOf, type Measurement } from ".
 import { type MonitorTest, report } from "./schema.ts";
 import { mustGet } from "./service.ts";
 import { type MonitorRow, monitorChanges, monitors } from "./table.ts";
+import { pruneValues, recordValue } from "./values.ts";
 
 const BATCH = 100; // of one durable commit
 
@@ -57,6 +58,7 @@ function evaluate(ctx: Ctx, id: string) {
   const judgement = judgeRow(row, measurement);
   write(ctx.db, (tx) => {
     const after = save(tx, row, measurement, judgement);
+    recordValue(tx, after);
     for (const change of judgement.changes) record(tx, after, change);
   });
 }
@@ -127,11 +129,12 @@ export async function tryNow(ctx: Ctx, workspaceId: string, id: string): Promise
   };
 }
 
-export const pruneHistory = (ctx: Ctx): Promise<number> => {
+export async function pruneHistory(ctx: Ctx): Promise<number> {
   const { id, createdAt } = monitorChanges;
   const before = ctx.clock.now() - ctx.config.monitors.history_days * DAY_MS;
-  return gradually(ctx.db, (tx, rows) => {
+  const changes = await gradually(ctx.db, (tx, rows) => {
     const old = tx.select({ id }).from(monitorChanges).where(lt(createdAt, before)).limit(rows);
     return tx.delete(monitorChanges).where(sql`${id} IN ${old}`).returning({ id }).all().length;
   });
-};
+  return changes + (await pruneValues(ctx));
+}

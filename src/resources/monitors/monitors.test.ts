@@ -133,7 +133,7 @@ test("slow answers trigger a monitor, fast ones let it recover, and the history 
   });
   expect((await app.call("GET", `${PATH}/${made.id}/history`, undefined, { key: app.keyB })).status).toBe(404);
   clock.advance(91 * 86_400_000);
-  expect(await pruneHistory(app.ctx)).toBe(3);
+  expect(await pruneHistory(app.ctx)).toBe(6); // three changes and the values of three minutes
 });
 
 test("a test evaluates now and changes nothing", async () => {

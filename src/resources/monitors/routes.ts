@@ -11,6 +11,7 @@ import { tryNow } from "./evaluate.ts";
 import { SEVERITIES } from "./policy.ts";
 import { CreateMonitor, Monitor, MonitorChange, MonitorTest, MuteMonitor, present, UpdateMonitor } from "./schema.ts";
 import * as monitors from "./service.ts";
+import { MonitorValues, ValuesQuery, valuesOf } from "./values.ts";
 
 const ListQuery = PageQuery.extend({ severity: z.enum(SEVERITIES).optional() });
 
@@ -75,6 +76,14 @@ export const routes = (ctx: Ctx) => {
         }),
       },
     )
+    .get("/:id/values", ({ principal, params, query }) => valuesOf(ctx, principal.workspaceId, params.id, query), {
+      ...asks(ValuesQuery),
+      detail: describe(
+        "Get the values of a monitor over time",
+        { 200: MonitorValues },
+        { description: "One value of each minute is kept. Points without data have the value null." },
+      ),
+    })
     .post(
       "/:id/mute",
       ({ principal, params, body }) => present(monitors.mute(ctx, principal.workspaceId, params.id, body)),

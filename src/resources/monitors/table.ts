@@ -1,4 +1,4 @@
-import { integer, real, sqliteTable, text, unique } from "drizzle-orm/sqlite-core";
+import { integer, primaryKey, real, sqliteTable, text, unique } from "drizzle-orm/sqlite-core";
 import type { Metadata } from "../../lib/schema.ts";
 import { workspaces } from "../workspaces/table.ts";
 import { METRICS } from "./metrics.ts";
@@ -68,3 +68,20 @@ export const monitorChanges = sqliteTable("monitor_changes", {
   createdAt: integer("created_at").notNull(),
 });
 export type MonitorChangeRow = typeof monitorChanges.$inferSelect;
+
+/** The last value of each minute. */
+export const monitorValues = sqliteTable(
+  "monitor_values",
+  {
+    monitorId: text("monitor_id")
+      .notNull()
+      .references(() => monitors.id, { onDelete: "cascade" }),
+    /** Since 1970. */
+    minute: integer("minute").notNull(),
+    at: integer("at").notNull(),
+    value: real("value"),
+    samples: integer("samples"),
+    severity: text("severity", { enum: SEVERITIES }).notNull(),
+  },
+  (t) => [primaryKey({ columns: [t.monitorId, t.minute] })],
+);

@@ -39,7 +39,7 @@ export function Page({ params }: PageProps) {
           <div class="grid two">
             <div class="grid">
               <Card title={METRICS[loaded.metric].name} note={inUnit(loaded.value, loaded.unit)}>
-                <ValueChart monitor={loaded} changes={history.items ?? []} />
+                <ValueChart monitor={loaded} />
               </Card>
               <Card title="Changes">
                 <Loaded of={{ ...history, data: history.items }}>

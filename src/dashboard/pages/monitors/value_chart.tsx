@@ -1,32 +1,77 @@
 import { useMemo, useRef } from "preact/hooks";
-import type { Monitor, MonitorChange } from "../../../resources/monitors/schema.ts";
-import { Chart } from "../../kit/chart/chart.tsx";
+import type { Monitor } from "../../../resources/monitors/schema.ts";
+import type { MonitorValues } from "../../../resources/monitors/values.ts";
+import { useResource } from "../../data/resource.ts";
+import { Chart, type Series } from "../../kit/chart/chart.tsx";
+import { Skeleton } from "../../kit/page.tsx";
+import { now } from "../../kit/time.tsx";
+import { queryOf, setQuery } from "../../shell/router.ts";
 import { type Point, pointsOf } from "./points.ts";
 
 const MOST_SEEN = 2_000;
+const HOUR = 3_600;
+const SPANS = { "1 h": HOUR, "6 h": 6 * HOUR, "24 h": 24 * HOUR, "14 d": 14 * 24 * HOUR } as const;
+type Span = keyof typeof SPANS;
+const isSpan = (text: string | undefined): text is Span => text !== undefined && Object.hasOwn(SPANS, text);
+/** The address of the values changes this often; between, the page adds the values that it sees. */
+const REFRESH = 300;
 
-/**
- * The value over time, with the thresholds. The server keeps the values at changes of the state. The page adds the values
- * that it sees while it is open.
- */
-export function ValueChart({ monitor, changes }: { monitor: Monitor; changes: readonly MonitorChange[] }) {
+/** The value over time, with the thresholds as lines. */
+export function ValueChart({ monitor }: { monitor: Monitor }) {
+  const chosen = queryOf("span");
+  const span: Span = isSpan(chosen) ? chosen : "24 h";
+  const since = Math.floor(now.value / 1000 / REFRESH) * REFRESH - SPANS[span];
+  const path = `/v1/monitors/${monitor.id}/values?max_points=600&since=${new Date(since * 1000).toISOString()}`;
+  const stored = useResource<MonitorValues>(path);
+  const last = useRef<MonitorValues | undefined>(undefined);
+  last.current = stored.data ?? last.current; // the curve stays while a new span is loaded
+  const seen = useSeen(monitor);
+  const points = last.current?.data;
+  const { x, values } = useMemo(() => pointsOf(points ?? [], seen, since), [points, seen, since]);
+  const series = useMemo(() => seriesOf(monitor, x, values), [monitor.thresholds, x, values]);
+  if (!points) return <Skeleton height={260} />;
+  return (
+    <>
+      <fieldset class="row monitors-spans" aria-label="Time">
+        {Object.keys(SPANS).map((each) => (
+          <button
+            key={each}
+            type="button"
+            class="btn quiet"
+            aria-pressed={each === span}
+            onClick={() => setQuery({ span: each })}
+          >
+            {each}
+          </button>
+        ))}
+      </fieldset>
+      {x.length < 2 || values.every((each) => each === null) ? (
+        <p class="muted monitors-wait">The curve begins with the second measurement.</p>
+      ) : (
+        <Chart label={`Value of ${monitor.name} over time`} x={x} series={series} time height={220} />
+      )}
+    </>
+  );
+}
+
+/** Values that came while the page is open: the server keeps one of each minute. */
+function useSeen({ evaluated_at: at, value }: Monitor): readonly Point[] {
   const seen = useRef<Point[]>([]);
-  const { evaluated_at: at, value, thresholds } = monitor;
   const isNew = at !== null && seen.current.at(-1)?.[0] !== Date.parse(at) / 1000;
   if (isNew) seen.current = [...seen.current, [Date.parse(at) / 1000, value] as const].slice(-MOST_SEEN);
-  const known = seen.current;
-  const { x, values } = useMemo(() => pointsOf(changes, known), [changes, known]);
+  return seen.current;
+}
+
+function seriesOf(
+  { thresholds: { alert, warning } }: Monitor,
+  x: readonly number[],
+  values: Series["values"],
+): Series[] {
   const line = (label: string, limit: number | null, token: string) =>
     limit === null ? [] : [{ label, values: x.map(() => limit), token, dashed: true }];
-  const series = useMemo(
-    () => [
-      { label: "Value", values, token: "--c1" },
-      ...line("Alert", thresholds.alert, "--bad"),
-      ...line("Warning", thresholds.warning, "--warn"),
-    ],
-    [x, values, thresholds.alert, thresholds.warning],
-  );
-  if (x.length < 2 || values.every((each) => each === null))
-    return <p class="muted monitors-wait">The curve begins with the second measurement.</p>;
-  return <Chart label={`Value of ${monitor.name} over time`} x={x} series={series} time height={220} />;
+  return [
+    { label: "Value", values, token: "--c1" },
+    ...line("Alert", alert, "--bad"),
+    ...line("Warning", warning, "--warn"),
+  ];
 }

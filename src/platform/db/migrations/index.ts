@@ -26,6 +26,7 @@ import m0024 from "./0024_monitors.sql" with { type: "text" };
 import m0025 from "./0025_growth.sql" with { type: "text" };
 import m0027 from "./0027_browser_sessions.sql" with { type: "text" };
 import m0028 from "./0028_switch.sql" with { type: "text" };
+import m0029 from "./0029_monitor_values.sql" with { type: "text" };
 import m0030 from "./0030_trace_search.sql" with { type: "text" };
 import m0031 from "./0031_samples_by_prompt.sql" with { type: "text" };
 
@@ -59,6 +60,7 @@ export const MIGRATIONS: readonly Migration[] = [
   { version: 25, name: "0025_growth", sql: m0025 },
   { version: 27, name: "0027_browser_sessions", sql: m0027 },
   { version: 28, name: "0028_switch", sql: m0028 },
+  { version: 29, name: "0029_monitor_values", sql: m0029 },
   { version: 30, name: "0030_trace_search", sql: m0030 },
   { version: 31, name: "0031_samples_by_prompt", sql: m0031 },
 ];
