@@ -1,4 +1,4 @@
-/** A conversation with a deployment: the messages so far, and each answer as it is streamed. */
+/** A conversation with a deployment or an agent: the messages so far, and each answer as it is streamed. */
 import { ApiError, type Client } from "./client.ts";
 
 export type Message = { role: "system" | "user" | "assistant"; content: string };
@@ -19,9 +19,10 @@ type Chunk = {
   choices?: { delta?: { content?: string | null }; finish_reason?: string | null }[];
   error?: { message: string; code: string | null };
 };
-export type Partner = { id: string; name: string };
+/** A deployment or an agent. `path`: of its chat route. */
+export type Partner = { name: string; path: string };
 
-export function createTalk(client: Client, { id, name }: Partner, options: ChatOptions, system?: string): Talk {
+export function createTalk(client: Client, { name, path }: Partner, options: ChatOptions, system?: string): Talk {
   const opening = (text?: string): Message[] => (text ? [{ role: "system", content: text }] : []);
   let instruction = system;
   let messages = opening(instruction);
@@ -39,7 +40,7 @@ export function createTalk(client: Client, { id, name }: Partner, options: ChatO
       let answer = "";
       let ending: Ending | undefined;
       try {
-        for await (const { data } of client.stream(`/v1/deployments/${id}/chat/completions`, signal, {
+        for await (const { data } of client.stream(path, signal, {
           body,
           onComment,
         })) {

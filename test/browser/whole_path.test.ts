@@ -165,7 +165,7 @@ async function compare(page: Dashboard, job: string, tuned: string) {
   await page.run(`document.querySelector('nav a[href="/runs"]').focus()`);
   await page.press("Enter");
   await page.click("link", "first-run");
-  await page.click("link", "Try side by side");
+  await page.click("link", "Compare in the playground");
   await page.waitFor("the playground", async () => (await page.path()).startsWith("/playground"));
   await page.click("button", "Deploy verk-tiny");
   const untuned = await page.waitFor("base to serve", async () => {

@@ -1,12 +1,12 @@
 import { createInterface } from "node:readline";
 import { UsageError } from "../../lib/errors.ts";
 import { command, EXIT, SERVER_FLAGS, wholeOf } from "../args.ts";
-import { ApiError } from "../client.ts";
+import { ApiError, type Client } from "../client.ts";
 import { connect } from "../connect.ts";
 import { mustFind } from "../deployments.ts";
 import { note } from "../output.ts";
 import { createProgress } from "../progress.ts";
-import { type ChatOptions, createTalk, type Ending, type Talk } from "../talk.ts";
+import { type ChatOptions, createTalk, type Ending, type Partner, type Talk } from "../talk.ts";
 import { inCliWords } from "../text/api_words.ts";
 
 const FLAGS = {
@@ -22,7 +22,7 @@ const FLAGS = {
 } as const;
 
 export const chat = command({
-  summary: "Chat with a deployment at the terminal, or ask one question through a pipe",
+  summary: "Chat with a deployment or an agent at the terminal, or ask one question through a pipe",
   takes: ["deployment"],
   flags: FLAGS,
   examples: [
@@ -30,11 +30,11 @@ export const chat = command({
     "verk chat demo -m 'Name three rivers.'",
     "git diff | verk chat demo --system 'Summarise this change.'",
   ],
-  exits: { 1: "failed: there is no such deployment, or it did not answer" },
+  exits: { 1: "failed: there is no such deployment or agent, or it did not answer" },
   async run({ message, system, temperature, "max-tokens": maxTokens, ...where }, target = "") {
     const options = optionsOf(temperature, maxTokens);
     const { client } = await connect(where);
-    const partner = await mustFind(client, target);
+    const partner = await partnerOf(client, target);
     const talk = createTalk(client, partner, options, system);
     const question = message ?? (process.stdin.isTTY ? undefined : (await Bun.stdin.text()).trim());
     if (question === undefined) return await converse(talk, partner.name);
@@ -44,6 +44,21 @@ export const chat = command({
     return EXIT.ok;
   },
 });
+
+/** An agent has a name that no active deployment has. */
+async function partnerOf(client: Client, target: string): Promise<Partner> {
+  try {
+    const { id, name } = await mustFind(client, target);
+    return { name, path: `/v1/deployments/${id}/chat/completions` };
+  } catch (error) {
+    if (!(error instanceof UsageError)) throw error;
+    const agent = await client
+      .call<{ id: string; name: string }>("GET", `/v1/agents/${encodeURIComponent(target)}`)
+      .catch(() => undefined); // no such agent, or a key without the scope: the first error says what to do
+    if (!agent) throw error;
+    return { name: target, path: "/v1/chat/completions" };
+  }
+}
 
 function optionsOf(temperature: string | undefined, maxTokens: string | undefined): ChatOptions {
   const heat = temperature === undefined ? undefined : Number(temperature);

@@ -1,5 +1,7 @@
 /** Forwards events to a receiver under development: signed like deliveries, without a public address or an endpoint. */
+
 import { UsageError } from "../../lib/errors.ts";
+import { PUBLISHED_TYPES } from "../../lib/webhooks/published.ts";
 import { deliveryHeaders, mintSecret, serviceHeaders } from "../../lib/webhooks/signature.ts";
 import { command, JSON_FLAG, SERVER_FLAGS } from "../args.ts";
 import type { Client } from "../client.ts";
@@ -7,7 +9,6 @@ import { connect } from "../connect.ts";
 import { INTERRUPTED, interruptible } from "../interrupt.ts";
 import { note, paint, print, printJson } from "../output.ts";
 import { isOutage } from "../poll.ts";
-import { KINDS } from "./kinds.ts";
 import { type FeedEvent, NOTIFICATIONS, notificationOf } from "./notifications.ts";
 import { SECRET_FLAGS, secretOf } from "./secret.ts";
 
@@ -48,7 +49,7 @@ export const listen = command({
       note(
         `${target ? `Forwarding events of ${url} to ${target.href}` : `Printing events of ${url}`}. Stop with Ctrl-C.`,
       );
-    const selected = types.length > 0 ? types : [...KINDS, ...Object.values(NOTIFICATIONS)];
+    const selected = types.length > 0 ? types : [...PUBLISHED_TYPES, ...Object.values(NOTIFICATIONS)];
     return await interruptible(async (signal) => {
       for await (const event of readFeed(client, { types: selected, after: after ?? "latest", onOpen }, signal)) {
         const result = target && (await forwardTo(target, event, secret, signal));
@@ -69,9 +70,9 @@ function targetOf(text: string): URL {
 
 /** The type in the feed. */
 function kindOf(text: string): string {
-  if ((KINDS as readonly string[]).includes(text)) return text;
+  if ((PUBLISHED_TYPES as readonly string[]).includes(text)) return text;
   if (Object.hasOwn(NOTIFICATIONS, text)) return NOTIFICATIONS[text] as string;
-  const types = [...KINDS, ...Object.keys(NOTIFICATIONS)];
+  const types = [...PUBLISHED_TYPES, ...Object.keys(NOTIFICATIONS)];
   throw new UsageError(`--event: there is no event type ${JSON.stringify(text)}. Types: ${types.join(", ")}.`);
 }
 

@@ -1,4 +1,5 @@
 /** The table of pages: addresses, navigation and search follow it. Each area lists its own pages. */
+import { pages as agents } from "./agents/index.ts";
 import { pages as annotate } from "./annotate/index.ts";
 import { pages as audit } from "./audit/index.ts";
 import { pages as datasets } from "./datasets/index.ts";
@@ -22,6 +23,6 @@ import { pages as webhooks } from "./webhooks/index.ts";
 export const PAGES: readonly PageSpec[] = [
   ...[home, runs, playground],
   ...[datasets, rewards, experiments, annotate],
-  ...[deployments, traces, monitors, detect],
+  ...[deployments, agents, traces, monitors, detect],
   ...[webhooks, keys, usage, audit, settings, setup],
 ].flat();

@@ -22,7 +22,7 @@ export const Deployment = later(() =>
       id: z.string(),
       object: z.literal("deployment"),
       status: z.enum(STATUSES),
-      name: z.string().describe("Also the model name in chat completions"),
+      name: z.string().describe("The value of `model` in requests to this deployment"),
       model: z.string().describe("Training job id, or the name of a model"),
       source: z.enum(SOURCES).describe("training_job: made by a job. hub: any other model, built-in ones included"),
       checkpoint: z.string().nullable(),
@@ -116,7 +116,7 @@ const FLOOR = { path: ["min_replicas"], message: "must not be greater than max_r
 export const CreateDeployment = z
   .object({
     model: MODEL,
-    name: Name.describe("Also the model name in chat completions. Two active deployments cannot have the same name"),
+    name: Name.describe("The value of `model` in requests to this deployment. Unique among active deployments"),
     source: SOURCE,
     checkpoint: Label(100).nullable().default(null),
     gpu: z

@@ -1,8 +1,8 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { fakeClock, type TestApp, testApp } from "../../../test/harness.ts";
 import { callsOf, NOWHERE } from "../../../test/webhooks_kit.ts";
-import { KINDS } from "../../cli/webhooks/kinds.ts";
 import { events } from "../../events/table.ts";
+import { PUBLISHED_TYPES } from "../../lib/webhooks/published.ts";
 import { keyOf, maskSecret } from "../../lib/webhooks/signature.ts";
 import { write } from "../../platform/db/db.ts";
 import { purge } from "../workspaces/purge.ts";
@@ -146,7 +146,7 @@ describe("an endpoint", () => {
 });
 
 test("the kinds that the command line knows are those of the catalogue", () => {
-  expect<string[]>([...KINDS].sort()).toEqual([...PUBLISHED].sort());
+  expect<string[]>([...PUBLISHED_TYPES].sort()).toEqual([...PUBLISHED].sort());
 });
 
 describe("a rotation", () => {

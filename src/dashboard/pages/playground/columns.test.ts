@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
 import type { Deployment } from "../../../resources/deployments/schema.ts";
-import { answeredBy, columnsOf, deploymentOf, isExpected, keyOf } from "./columns.ts";
+import { answeredBy, columnsOf, deploymentOf, isExpected, keyOf, namedColumns } from "./columns.ts";
 
 test("columns of the address keep their order, once each", () => {
   const text = "model:a%2Cb,dep_1,job_2:ckpt_3,job_2,dep_1,nonsense";
@@ -31,4 +31,14 @@ test("base is base: an adapter that answers for a base model is not expected", (
   expect(isExpected(run, alone, plain)).toBe(false);
   expect(isExpected({ ...run, checkpoint: "ckpt_1" }, adapted, tuned)).toBe(false);
   expect(answeredBy(null)).toBeUndefined();
+});
+
+test("names of a link become deployments, or models that nothing serves yet", () => {
+  const deployments = [{ id: "dep_1", name: "demo", status: "serving" }] as unknown as Parameters<
+    typeof namedColumns
+  >[1];
+  expect(namedColumns("demo,dep_1,verk-tiny,demo", deployments)).toEqual([
+    { kind: "deployment", id: "dep_1" },
+    { kind: "model", name: "verk-tiny" },
+  ]);
 });

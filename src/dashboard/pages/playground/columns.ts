@@ -22,6 +22,18 @@ export function columnsOf(text: string): Column[] {
   });
 }
 
+/** `?models=demo,verk-tiny`: names or ids of deployments, else names of models. */
+export function namedColumns(text: string, deployments: readonly Deployment[]): Column[] {
+  const columns = new Map<string, Column>();
+  for (const name of text.split(",").filter((each) => each !== "")) {
+    const found =
+      deployments.find((each) => each.id === name) ?? deployments.find((each) => each.name === name && isActive(each));
+    const column: Column = found ? { kind: "deployment", id: found.id } : { kind: "model", name };
+    columns.set(keyOf(column), column);
+  }
+  return [...columns.values()].slice(0, MOST_COLUMNS);
+}
+
 export function keyOf(column: Column): string {
   if (column.kind === "deployment") return column.id;
   if (column.kind === "model") return `model:${encodeURIComponent(column.name)}`;

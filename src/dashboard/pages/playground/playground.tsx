@@ -11,7 +11,7 @@ import { queryOf, setQuery } from "../../shell/router.ts";
 import { toast } from "../../shell/toasts.tsx";
 import { type Answer, ask } from "./answer.ts";
 import { AnswerColumn } from "./column.tsx";
-import { type Column, columnsOf, deploymentOf, firstColumns, keyOf } from "./columns.ts";
+import { type Column, columnsOf, deploymentOf, firstColumns, keyOf, namedColumns } from "./columns.ts";
 import { Picker } from "./picker.tsx";
 import { bodyOf, type Fields, fieldsOfAddress, writeAddress, wrongOf } from "./request.ts";
 import { Settings } from "./settings.tsx";
@@ -48,8 +48,10 @@ function Board({ deployments, refresh }: { deployments: readonly Deployment[]; r
   }, [fields.value]);
 
   const given = queryOf("cols");
-  const columns = given === undefined ? firstColumns(deployments) : columnsOf(given);
-  const show = (next: readonly Column[]) => setQuery({ cols: next.map(keyOf).join(",") || "," });
+  const names = queryOf("models");
+  const first = names === undefined ? firstColumns(deployments) : namedColumns(names, deployments);
+  const columns = given === undefined ? first : columnsOf(given);
+  const show = (next: readonly Column[]) => setQuery({ cols: next.map(keyOf).join(",") || ",", models: undefined });
   const isColoured = queryOf("colour") !== "off";
   const wrong = wrongOf(fields.value);
   const ready = columns.flatMap((column) => {

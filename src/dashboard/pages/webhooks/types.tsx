@@ -1,6 +1,6 @@
+import { PUBLISHED_TYPES } from "../../../lib/webhooks/published.ts";
 import { plural } from "../../data/format.ts";
 import { CheckField } from "../../kit/field.tsx";
-import { EVENT_TYPES } from "./event_types.ts";
 
 type TypeChoiceProps = { chosen: readonly string[]; onChange: (types: readonly string[]) => void };
 
@@ -9,7 +9,7 @@ export const TypeChoice = ({ chosen, onChange }: TypeChoiceProps) => (
   <details class="webhooks-types">
     <summary>{chosen.length === 0 ? "All events" : plural(chosen.length, "event type")}</summary>
     <div>
-      {EVENT_TYPES.map((type) => (
+      {PUBLISHED_TYPES.map((type) => (
         <CheckField
           key={type}
           label={type}

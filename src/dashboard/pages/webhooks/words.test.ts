@@ -1,11 +1,5 @@
 import { expect, test } from "bun:test";
-import { PUBLISHED } from "../../../resources/webhooks/kinds.ts";
-import { EVENT_TYPES } from "./event_types.ts";
 import { deliveryOf, stateOf } from "./words.ts";
-
-test("the choice of events has every type that can be delivered", () => {
-  expect<string[]>([...EVENT_TYPES].sort()).toEqual([...PUBLISHED].sort());
-});
 
 test("endpoints and deliveries say why", () => {
   const good = { enabled: true, disabled_reason: null, consecutive_failures: 0 };

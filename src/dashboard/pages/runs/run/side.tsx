@@ -104,7 +104,7 @@ export function Checkpoints({ job, checkpoints }: CheckpointsProps) {
       side={
         hasPage("/playground") &&
         newest.length > 0 && (
-          <a href={`/playground?cols=${encodeURIComponent(columns.map(keyOf).join())}`}>Try side by side</a>
+          <a href={`/playground?cols=${encodeURIComponent(columns.map(keyOf).join())}`}>Compare in the playground</a>
         )
       }
     >

@@ -1,5 +1,8 @@
-/** Types that an endpoint can subscribe to. A test compares the list with the catalog of events. */
-export const EVENT_TYPES = [
+/**
+ * The event types that webhook endpoints can subscribe to. It stands apart from the catalogue, whose schemas the command
+ * line and the browser need not load. A test compares both.
+ */
+export const PUBLISHED_TYPES = [
   "deployment.switched",
   "deployment.switch_failed",
   "deployment.serving",

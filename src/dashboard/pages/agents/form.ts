@@ -1,0 +1,85 @@
+/** The form of an agent: its fields as text, and the request that they make. Pure. */
+import type { Agent } from "../../../resources/agents/schema.ts";
+
+const FIGURES = { temperature: "temperature", top_p: "top_p", most: "max_completion_tokens", seed: "seed" } as const;
+type Figure = keyof typeof FIGURES;
+
+export type Form = Record<"name" | "description" | "deployment" | "prompt" | "tools" | "more" | Figure, string>;
+
+export const EMPTY: Form = {
+  ...{ name: "", description: "", deployment: "", prompt: "", tools: "", more: "" },
+  ...{ temperature: "", top_p: "", most: "", seed: "" },
+};
+
+const json = (value: unknown) => JSON.stringify(value, null, 2);
+
+/** The newest version, to be changed into the next one. Fields without an input of their own are JSON in `more`. */
+export function formOf({ name, description, deployment, system_prompt: prompt, tools, sampling }: Agent): Form {
+  const figures = Object.entries(FIGURES).map(([key, field]) => [key, textOf(sampling[field])]);
+  const own: readonly string[] = Object.values(FIGURES);
+  const more = Object.fromEntries(Object.entries(sampling).filter(([field]) => !own.includes(field)));
+  return {
+    ...EMPTY,
+    ...{ name, deployment, description: description ?? "", prompt: prompt ?? "" },
+    tools: tools.length === 0 ? "" : json(tools),
+    more: Object.keys(more).length === 0 ? "" : json(more),
+    ...(Object.fromEntries(figures) as Pick<Form, Figure>),
+  };
+}
+
+const textOf = (value: unknown) => (typeof value === "number" ? String(value) : "");
+
+export type Faults = Partial<Record<keyof Form, string>>;
+
+/** The mistakes that can be seen without the server. */
+export function faultsOf({ tools, more, ...form }: Form): Faults {
+  const faults: Faults = {};
+  if (tools.trim() !== "" && !Array.isArray(parse(tools))) faults.tools = "Write a JSON list of tools.";
+  if (more.trim() !== "" && !isObject(parse(more))) faults.more = 'Write a JSON object, such as {"stop": "END"}.';
+  for (const key of Object.keys(FIGURES) as Figure[])
+    if (form[key].trim() !== "" && !Number.isFinite(Number(form[key]))) faults[key] = "Write a number.";
+  return faults;
+}
+
+const isObject = (value: unknown) => typeof value === "object" && value !== null && !Array.isArray(value);
+
+function parse(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+export function bodyOf(form: Form): object {
+  const filled = (Object.keys(FIGURES) as Figure[]).filter((key) => form[key].trim() !== "");
+  const figures = Object.fromEntries(filled.map((key) => [FIGURES[key], Number(form[key])]));
+  const more = form.more.trim() === "" ? {} : (parse(form.more) as object);
+  return {
+    name: form.name.trim(),
+    deployment: form.deployment,
+    ...(form.description.trim() === "" ? {} : { description: form.description.trim() }),
+    ...(form.prompt === "" ? {} : { system_prompt: form.prompt }),
+    tools: form.tools.trim() === "" ? [] : parse(form.tools),
+    sampling: { ...more, ...figures },
+  };
+}
+
+/** The field of the form for a pointer of the server's error. */
+export function fieldOf(param: string | null): keyof Form | undefined {
+  const [, first, second] = (param ?? "").split("/");
+  if (first === "system_prompt") return "prompt";
+  if (first === "sampling") return (Object.keys(FIGURES) as Figure[]).find((key) => FIGURES[key] === second) ?? "more";
+  return first !== undefined && Object.hasOwn(EMPTY, first) ? (first as keyof Form) : undefined;
+}
+
+/** The playground with the agent's settings, ready to be tried and changed. */
+export function playgroundOf({ deployment, system_prompt: prompt, tools, sampling }: Agent): string {
+  const { temperature, max_completion_tokens: most, seed } = sampling;
+  const query = new URLSearchParams({ models: deployment });
+  if (prompt !== null) query.set("system", prompt);
+  if (tools.length > 0) query.set("tools", JSON.stringify(tools));
+  for (const [name, value] of Object.entries({ temperature, max_tokens: most, seed }))
+    if (typeof value === "number") query.set(name, String(value));
+  return `/playground?${query}`;
+}
