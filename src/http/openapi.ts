@@ -43,7 +43,11 @@ const override: NonNullable<z.core.ToJSONSchemaParams["override"]> = ({ zodSchem
 export function openapi(app: AnyElysia, { closed = false } = {}): Json {
   const components: Json = {};
   const schemaOf = (schema: z.ZodType, io: "input" | "output"): Json => {
-    const { $schema: _, $defs = {}, ...json } = z.toJSONSchema(schema, { io, unrepresentable: "any", override }) as Json;
+    const {
+      $schema: _,
+      $defs = {},
+      ...json
+    } = z.toJSONSchema(schema, { io, unrepresentable: "any", override }) as Json;
     const shown = (part: unknown) => rewrite(part, io === "output" && !closed);
     for (const [name, definition] of Object.entries($defs as Json)) {
       const component = shown(definition);

@@ -97,11 +97,9 @@ const sentModel = async (app: TestApp) => {
   await app.call("PUT", `/v1/models/${id}/uploads/${upload}${query}`, undefined, { raw: GGUF });
   return { id };
 };
-const readyModel = async (app: TestApp) => {
-  const { id } = await sentModel(app);
-  await app.call("POST", `/v1/models/${id}/complete`);
-  return { id };
-};
+const TALK = { messages: [{ role: "user", content: "hello" }] };
+const readyModel = async (app: TestApp) =>
+  (await app.call("POST", `/v1/models/${(await sentModel(app)).id}/complete`)).body as { id: string };
 
 const archive = () => {
   const form = new FormData();
@@ -197,11 +195,7 @@ export const JOURNEY: Step[] = [
   { operation: "POST /v1/models/{id}/presigned-upload", own: newModel, json: { files: [{ path: "m.gguf" }] } },
   { operation: "PUT /v1/models/{id}/uploads/{upload}", own: modelAddress, body: "m", shared: true },
   { operation: "POST /v1/models/{id}/complete", own: sentModel },
-  {
-    operation: "POST /v1/models/{id}/template",
-    own: readyModel,
-    json: { conversations: [{ messages: [{ role: "user", content: "hello" }] }] },
-  },
+  { operation: "POST /v1/models/{id}/template", own: readyModel, json: { conversations: [TALK] } },
   { operation: "DELETE /v1/models/{id}", own: fetchedModel },
   ...VOLUMES,
   ...DATASETS,
