@@ -60,6 +60,8 @@ async function openTab(link: Awaited<ReturnType<typeof connect>>, url: string, o
     if (from !== sessionId) return;
     const about = JSON.stringify(params);
     const { request, entry } = params as { request: { url: string }; entry: { level: string } };
+    // A form that was not sent asks before the page is left. The test answers yes.
+    if (method === "Page.javascriptDialogOpening") void send("Page.handleJavaScriptDialog", { accept: true });
     if (method === "Network.requestWillBeSent") requests.push(request.url);
     if (method === "Runtime.exceptionThrown") complaints.push(about);
     if (method === "Runtime.consoleAPICalled" && params["type"] === "error") complaints.push(about);

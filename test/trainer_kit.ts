@@ -132,6 +132,15 @@ export const TIMES = [
   ...["step_time", "rollout_time", "reward_time", "update_time", "other_time"],
   ...["tokens_per_second", "rollout_tokens_per_second", "reward_latency_p95", "gpu_memory_peak_bytes"],
 ];
+/** The most that the parts of a step's time differ from the whole. */
+export const secondsLeftOver = (steps: readonly Message<"step">[]) =>
+  Math.max(
+    ...steps.map(({ values }) => {
+      const parts = ["rollout_time", "reward_time", "update_time", "other_time"].map((key) => values[key] ?? 0);
+      return Math.abs((values["step_time"] ?? 0) - parts.reduce((a, b) => a + b, 0));
+    }),
+  );
+
 export const stream = (steps: readonly Message<"step">[]) =>
   steps.map(({ eta_ms: _, values, ...rest }) => ({
     ...rest,

@@ -161,7 +161,11 @@ async function drive(page: BrowserTab, origin: string, size: Size) {
     },
     /** The name of the focused element. */
     focused: () => run<string>(FOCUSED_NAME),
-    resize: (to: Size) => resize(page, to),
+    /** Charts follow a new size one frame later. */
+    async resize(to: Size) {
+      await resize(page, to);
+      await run(DRAWN);
+    },
   };
 }
 
@@ -173,11 +177,13 @@ const FINDINGS = `axe.run(document, { resultTypes: ["violations"] }).then(({ vio
   .map(({ id, nodes }) => id + ": " + nodes.slice(0, 4).map((node) => node.html.slice(0, 200)).join(" | ")))`;
 const SETTLED = `document.readyState === "complete" && !!document.querySelector("h1") &&
   !document.querySelector("[aria-busy=true]")`;
-/** Elements whose content is wider than they are, the innermost last. */
-const WIDE = `[...document.querySelectorAll("main *")]
-  .filter((at) => at.scrollWidth > at.clientWidth && getComputedStyle(at).overflowX === "visible")
-  .slice(-4).map((at) => at.localName + "." + at.className + ": " + at.textContent.slice(0, 40)).join(" | ")`;
-/** Charts follow a new size one frame later. */
+/** Elements that reach beyond the page and that no other element cuts off, the innermost last. */
+const WIDE = `[...document.querySelectorAll("body *")].filter((at) => {
+  if (at.getBoundingClientRect().right <= document.documentElement.clientWidth) return false;
+  for (let up = at.parentElement; up !== document.body; up = up.parentElement)
+    if (getComputedStyle(up).overflowX !== "visible") return false;
+  return true;
+}).slice(-4).map((at) => at.localName + "." + at.className + ": " + at.textContent.slice(0, 40)).join(" | ")`;
 const DRAWN = "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(true))))";
 const FOCUSED_NAME = `(() => { const { activeElement: e } = document;
   return e?.getAttribute("aria-label") ?? e?.labels?.[0]?.innerText ?? e?.innerText?.trim() ?? ""; })()`;

@@ -1,6 +1,7 @@
 /** Runs of any length that no trainer made, for tests and benchmarks of the dashboard. */
 import { Database } from "bun:sqlite";
 import { join } from "node:path";
+import { newId } from "../../src/lib/ids.ts";
 import type { startBinary } from "../binary.ts";
 
 type Server = Pick<Awaited<ReturnType<typeof startBinary>>, "dir" | "call">;
@@ -29,7 +30,7 @@ export async function plantRuns(server: Server, runs: readonly Planted[]): Promi
   await ended(server, body.id);
   const db = new Database(join(server.dir, "verk.db"));
   db.run("PRAGMA busy_timeout = 20000"); // the server writes too
-  const ids = runs.map((run, i) => db.transaction(() => plant(db, body.id, run, i))());
+  const ids = runs.map((run, i) => db.transaction(() => plant(db, body.id, run, i)).immediate());
   db.query("delete from training_jobs where id = ?").run(body.id);
   db.close();
   return ids;
@@ -40,7 +41,7 @@ function plant(db: Database, origin: string, { name, steps, samplesEvery = 0, ..
     string,
     string | number | null
   >;
-  const id = `${origin.slice(0, -1)}${(i + 1).toString(36)}`;
+  const id = newId("job");
   const start = Number(row["created_at"]) + i;
   const given = JSON.parse(String(row["hyperparameters"])) as Record<string, unknown>;
   const planted = {

@@ -234,7 +234,7 @@ async function visitTheRest(page: Dashboard) {
 }
 
 async function revoke(page: Dashboard) {
-  await page.click("link", "Keys and workspaces");
+  await page.click("link", "Keys");
   await page.click("button", "Revoke setup");
   expect(await page.check()).toEqual([]);
   await page.click("button", "Revoke");

@@ -1,11 +1,8 @@
 import { eq } from "drizzle-orm";
-import { write } from "../../src/platform/db/db.ts";
 import * as moves from "../../src/resources/deployments/fleet/moves.ts";
 import { deployments } from "../../src/resources/deployments/table.ts";
-import * as models from "../../src/resources/models/service.ts";
 import { tarGz } from "../archives.ts";
-import { type TestApp, tempDir } from "../harness.ts";
-import { makeModel } from "../models.ts";
+import type { TestApp } from "../harness.ts";
 import { pretendServing } from "../pretend_replica.ts";
 import { ANNOTATIONS } from "./journey_annotations.ts";
 import { BILLING, spend } from "./journey_billing.ts";
@@ -14,6 +11,7 @@ import { DETECTION, runDetection } from "./journey_detection.ts";
 import { EVALUATORS } from "./journey_evaluators.ts";
 import { EXPERIMENTS, endExperiments } from "./journey_experiments.ts";
 import { JOBS, runJobs } from "./journey_jobs.ts";
+import { MODELS } from "./journey_models.ts";
 import { AGENTS, evaluateMonitors, MONITORS } from "./journey_monitors.ts";
 import { PUBLICITY } from "./journey_publicity.ts";
 import { REWARDS } from "./journey_rewards.ts";
@@ -48,7 +46,6 @@ export type Step = {
 };
 
 const KEYPAIR = await sshKeypair();
-const GGUF = Bun.file(makeModel(tempDir(), { arch: "llama", type: "F16" }));
 const idOf = async (app: TestApp, path: string, json: unknown, key?: string) => {
   const { body } = await app.call("POST", path, json, key === undefined ? {} : { key });
   return { id: body.id as string };
@@ -61,45 +58,6 @@ const secret = async (app: TestApp) => {
   await app.call("PUT", "/v1/secrets/TOKEN", { value: "v" });
   return { name: "TOKEN" };
 };
-
-const model = (app: TestApp) => idOf(app, "/v1/models/pull", { name: `journey/${unique()}` });
-/** A model that failed and then arrived after all: what the loops would record. */
-const fetchedModel = async (app: TestApp) => {
-  const made = await model(app);
-  const now = app.ctx.clock.now();
-  write(app.ctx.db, (tx) => {
-    models.refuse(tx, made.id, "the line was cut", now);
-    models.accept(
-      tx,
-      made.id,
-      { path: "models/none.gguf", sizeBytes: 1, sha256: null, fileMtimeMs: 0, shape: SHAPE },
-      now,
-    );
-  });
-  return made;
-};
-const ones = { layers: 1, embedding_length: 1, heads: 1, kv_heads: 1, key_length: 1, value_length: 1, vocab_size: 1 };
-const SHAPE = {
-  ...ones,
-  ...{ architecture: "llama", parameters: 1, context_length: 1, quantization: "F16", weight_bytes: 1 },
-  ...{ name: null, has_chat_template: false, type: "model" as const },
-};
-
-const newModel = (app: TestApp) => idOf(app, "/v1/models", { name: unique() });
-const modelAddress = async (app: TestApp) => {
-  const { id } = await newModel(app);
-  const { body } = await app.call("POST", `/v1/models/${id}/presigned-upload`, { files: [{ path: "m.gguf" }] });
-  const { pathname, search } = new URL(body.files[0].url);
-  return { id, upload: pathname.split("/").at(-1) ?? "", "?": search };
-};
-const sentModel = async (app: TestApp) => {
-  const { id, upload, "?": query } = await modelAddress(app);
-  await app.call("PUT", `/v1/models/${id}/uploads/${upload}${query}`, undefined, { raw: GGUF });
-  return { id };
-};
-const TALK = { messages: [{ role: "user", content: "hello" }] };
-const readyModel = async (app: TestApp) =>
-  (await app.call("POST", `/v1/models/${(await sentModel(app)).id}/complete`)).body as { id: string };
 
 const archive = () => {
   const form = new FormData();
@@ -187,16 +145,7 @@ export const JOURNEY: Step[] = [
   { operation: "GET /v1/cost/rates", plain: true },
   { operation: "GET /v1/regions" },
   { operation: "GET /v1/regions/{id}", own: async () => ({ id: "local" }), shared: true },
-  { operation: "POST /v1/models/pull", json: { name: "journey/model" } },
-  { operation: "POST /v1/models/scan", as: "admin" },
-  { operation: "GET /v1/models" },
-  { operation: "GET /v1/models/{id}", own: model },
-  { operation: "POST /v1/models", json: { name: "journey" } },
-  { operation: "POST /v1/models/{id}/presigned-upload", own: newModel, json: { files: [{ path: "m.gguf" }] } },
-  { operation: "PUT /v1/models/{id}/uploads/{upload}", own: modelAddress, body: "m", shared: true },
-  { operation: "POST /v1/models/{id}/complete", own: sentModel },
-  { operation: "POST /v1/models/{id}/template", own: readyModel, json: { conversations: [TALK] } },
-  { operation: "DELETE /v1/models/{id}", own: fetchedModel },
+  ...MODELS,
   ...VOLUMES,
   ...DATASETS,
   ...ANNOTATIONS,

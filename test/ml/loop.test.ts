@@ -6,7 +6,7 @@ import type { FromTrainer } from "../../src/workers/protocol_trainer.ts";
 import type { Score } from "../../src/workers/trainer/loop/types.ts";
 import { tempDir } from "../harness.ts";
 import { makeModel } from "../models.ts";
-import { planOf, runTraining, scoring, stream } from "../trainer_kit.ts";
+import { planOf, runTraining, scoring, secondsLeftOver, stream } from "../trainer_kit.ts";
 
 const dir = tempDir();
 const model = makeModel(dir, { arch: "llama", type: "F32", width: 32, ff: 64, context: 128 });
@@ -38,8 +38,6 @@ const GRPO: HyperparameterInput<"grpo"> = {
 };
 const series = (steps: readonly { values: Record<string, number> }[], key: string) =>
   steps.flatMap(({ values }) => (values[key] === undefined ? [] : [values[key]]));
-const partsOf = (values: Record<string, number>) =>
-  ["rollout_time", "reward_time", "update_time", "other_time"].reduce((sum, key) => sum + (values[key] ?? 0), 0);
 const mean = (values: readonly number[]) => values.reduce((a, b) => a + b, 0) / values.length;
 
 describe.each([["an adapter", LORA] as const, ["all weights", null] as const])("%s", (_, lora) => {
@@ -52,8 +50,7 @@ describe.each([["an adapter", LORA] as const, ["all weights", null] as const])("
     expect(ending).toBe("trained");
     const losses = series(steps, "eval_loss");
     expect(losses).toHaveLength(10);
-    for (const { values } of steps) expect(partsOf(values)).toBeCloseTo(values["step_time"]!, 3);
-    expect(series(steps, "rollout_time")).toEqual([]);
+    expect(secondsLeftOver(steps)).toBeLessThan(1e-3);
     expect(losses.at(-1)!).toBeLessThan(losses[0]! * 0.75);
     const files = ["moments.safetensors", "state.json", "steps.ndjson", "weights.safetensors"];
     expect(readdirSync(checkpoints[0]!.path).sort()).toEqual([lora ? "adapter.gguf" : "model.gguf", ...files].sort());
@@ -80,8 +77,7 @@ describe.each([["an adapter", LORA] as const, ["all weights", null] as const])("
     expect(steps[0]!.values["sampling/sampling_logp_difference/mean"]).toBeLessThan(0.01);
     expect(steps[0]!.values["entropy"]).toBeGreaterThan(0);
     expect(steps[0]!.samples).toHaveLength(4);
-    for (const { values } of steps) expect(partsOf(values)).toBeCloseTo(values["step_time"]!, 3);
-    expect(Math.min(...series(steps, "rollout_time"), ...series(steps, "update_time"))).toBeGreaterThan(0);
+    expect([secondsLeftOver(steps) < 1e-3, steps[0]!.values["rollout_time"]! > 0]).toEqual([true, true]);
     expect(series(steps, "eval_reward").length).toBeGreaterThan(5);
   }, 60_000);
 });

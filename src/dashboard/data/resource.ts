@@ -104,6 +104,8 @@ export type List<T> = {
   refresh: () => Promise<void>;
 };
 
+const MOST_EMPTY_PAGES = 20; // about two seconds of a search
+
 /** A list with a cursor. The first page stays live; `more` appends the next one. */
 export function useList<T extends { id: string }>(path: string, options: ResourceOptions = {}): List<T> {
   const first = useResource<Page<T>>(path, options);
@@ -112,10 +114,12 @@ export function useList<T extends { id: string }>(path: string, options: Resourc
   const known = new Set(first.data?.data.map(({ id }) => id));
   const items = first.data && [...first.data.data, ...(tail?.items ?? []).filter(({ id }) => !known.has(id))];
   const more = async () => {
-    const after = (tail?.last ?? first.data)?.next_after ?? items?.at(-1)?.id;
-    if (after === undefined) return;
-    const next = await api<Page<T>>(`${path}${path.includes("?") ? "&" : "?"}after=${encodeURIComponent(after)}`);
-    rest.value = { path, items: [...(tail?.items ?? []), ...next.data], last: next };
+    let after = (tail?.last ?? first.data)?.next_after ?? items?.at(-1)?.id;
+    for (let pages = 0; after !== undefined && pages < MOST_EMPTY_PAGES; pages++) {
+      const last: Page<T> = await api(`${path}${path.includes("?") ? "&" : "?"}after=${encodeURIComponent(after)}`);
+      rest.value = { path, items: [...(tail?.items ?? []), ...last.data], last };
+      after = last.data.length === 0 ? (last.next_after ?? undefined) : undefined;
+    }
   };
   const { error, loading, refresh } = first;
   return { items, error, loading, refresh, more, hasMore: (tail?.last ?? first.data)?.has_more ?? false };

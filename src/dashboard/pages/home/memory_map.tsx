@@ -17,7 +17,7 @@ export function MemoryMap({ names }: { names: Names }) {
   const queue = useResource<GpuAvailability>("/v1/gpu/availability", options);
   return (
     <Card title={gpus.data?.data[0]?.uuid === null ? "Memory for models" : "GPU memory"}>
-      <Loaded of={gpus} skeleton={<Skeleton height={64} />}>
+      <Loaded of={gpus} skeleton={<Skeleton height={88} />}>
         {({ data }) => (
           <div class="stack">
             {data[0]?.uuid === null && (

@@ -9,6 +9,7 @@ import { cursorOf, type Position, positionOf } from "./positions.ts";
 import { search } from "./search.ts";
 import { collect, nextSize } from "./slices.ts";
 import { windowAt } from "./text.ts";
+import { walk } from "./walk.ts";
 
 const { open, closeAll } = manyApps();
 afterEach(closeAll);
@@ -69,6 +70,7 @@ const QUERIES = [
 ];
 const OTHERS: Omit<TraceFilter, "q">[] = [{}, { status: "error" }, { status: "ok" }, { conversation_id: "talk-2" }];
 
+const ALL = { order: "newest", after: undefined, limit: 200 } as const;
 const ALWAYS = [9, undefined] as const;
 const AT_DEADLINE = [100, 0] as const;
 
@@ -139,6 +141,33 @@ test("a list ends at its deadline with a place to go on, also without a trace; n
   }
   const steps = search(db, app.workspaceA, { q: '"old red blue"' }, { order: "newest", after: undefined, limit: 20 });
   expect(await collect(steps, 20, 0)).toMatchObject({ page: [], next: { seq: expect.any(Number) } });
+});
+
+test("a filter that no trace passes is walked in slices, and ends with an empty page", async () => {
+  const app = open();
+  const { db } = app.ctx;
+  fill(app);
+  db.$client.run(`INSERT INTO traces (id, workspace_id, source, capture, status, started_at, duration_ms, prompt_tokens,
+      cached_tokens, completion_tokens, created_at, metadata, spans)
+    WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 3000)
+    SELECT printf('trc_%026d', i), '${app.workspaceA}', 'chat', 'none', 500, 0, i, 0, 0, 0,
+      (SELECT max(created_at) FROM traces) + i, '{}', '[]' FROM n`);
+  const filter: TraceFilter = { status: "ok" };
+  const pages: number[] = [];
+  const seqs: number[] = [];
+  for (let after: Position | undefined; ; ) {
+    const steps = walk(db, app.workspaceA, filter, { order: "newest", after, limit: 100 });
+    const { page, next } = await collect(steps, 100, 0);
+    pages.push(page.length);
+    seqs.push(...page.map(({ seq }) => seq));
+    if (!next) break;
+    after = positionOf(db, cursorOf(next));
+  }
+  expect(pages.slice(0, 3)).toEqual([0, 0, 0]); // a thousand rows each
+  expect(seqs).toEqual((await collect(walk(db, app.workspaceA, filter, ALL), 200)).page.map(({ seq }) => seq));
+  expect(seqs.length).toBeGreaterThan(50);
+  const { body } = await app.call("GET", "/v1/traces?status=ok&limit=1&after=at-zz");
+  expect(body.error.code).toBe("invalid_cursor");
 });
 
 test("the size of a slice follows the time of the last one, within bounds and without jumps", () => {

@@ -38,10 +38,10 @@ export function previousOf(answers: readonly JobSample[]): JobSample | undefined
     .reduce<JobSample | undefined>((best, each) => (best && score(best) >= score(each) ? best : each), undefined);
 }
 
-type Found = ReadonlyMap<string, JobSample>;
+type AnswerByPrompt = ReadonlyMap<string, JobSample>;
 
 /** One request for each prompt of the step. */
-async function earlierOf(id: string, samples: readonly JobSample[]): Promise<Found> {
+async function earlierOf(id: string, samples: readonly JobSample[]): Promise<AnswerByPrompt> {
   const prompts = new Map(samples.map((sample) => [promptKey(sample), sample]));
   const found = await Promise.all(
     [...prompts].map(async ([prompt, { id: sample }]) => {
@@ -53,11 +53,11 @@ async function earlierOf(id: string, samples: readonly JobSample[]): Promise<Fou
   return new Map(found.flat());
 }
 
-const NOTHING: Found = new Map();
+const NOTHING: AnswerByPrompt = new Map();
 
 /** The earlier answers by prompt. `isDone`: the search has ended. */
 export function useEarlier(id: string, samples: readonly JobSample[] | undefined) {
-  const [state, setState] = useState<{ of: string; found: Found }>();
+  const [state, setState] = useState<{ of: string; found: AnswerByPrompt }>();
   const step = samples?.[0]?.step ?? 0; // not of the slider: it moves before its samples are there
   const of = `${id} ${step}`;
   useEffect(() => {
