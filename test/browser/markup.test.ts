@@ -87,7 +87,7 @@ const FOREIGN = `[...document.querySelectorAll("*")].filter((at) =>
   (at.localName === "img" && !/^(blob|data):/.test(at.src)) || ["iframe", "object", "embed", "base"].includes(at.localName)
 ).map((at) => at.outerHTML.slice(0, 200))`;
 
-/** What ran, what became an element, and what else no page may do; an empty list is good. */
+/** Markup that ran or became an element, and all else that no page may do; an empty list is good. */
 async function problemsOf(page: Dashboard, path: string): Promise<string[]> {
   const hit = await page.run<number | null>("window.wasHit ?? null");
   const found = [
@@ -95,7 +95,7 @@ async function problemsOf(page: Dashboard, path: string): Promise<string[]> {
     ...(await page.run<string[]>(FOREIGN)),
     ...(await page.faults({ expected: /status of 4\d\d/ })).filter((each) => !each.startsWith("layout shift")), // opened parts move others
   ];
-  page.complaints.length = 0; // each is told once
+  page.complaints.length = 0; // report each once
   return found.map((each) => `${path}: ${each.slice(0, 300)}`);
 }
 
@@ -192,7 +192,7 @@ describe.skipIf(CHROMIUM === null)("markup in stored text", () => {
       expect(shown).toContain(each);
     expect(await page.run<unknown>("window.wasHit ?? null")).toBeNull();
     expect(await page.run<string[]>(FOREIGN)).toEqual([]);
-    const asked = page.requests.slice(page.requests.indexOf(`file://${file}`));
-    expect(asked).toEqual([`file://${file}`]); // it asks for nothing else
+    const requests = page.requests.slice(page.requests.indexOf(`file://${file}`));
+    expect(requests).toEqual([`file://${file}`]); // it asks for nothing else
   }, 60_000);
 });

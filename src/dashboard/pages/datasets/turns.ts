@@ -30,8 +30,8 @@ export function conversationOf(row: Row): Conversation {
     return Array.isArray(value) ? value : [{ role, content: textOf(value) }];
   };
   const answer = [...turns("completion", "assistant"), ...turns("chosen", "assistant")];
-  const spoken = turns("messages", "user");
-  const messages = spoken.length > 0 ? spoken : [...turns("prompt", "user"), ...answer];
+  const prompts = turns("messages", "user");
+  const messages = prompts.length > 0 ? prompts : [...turns("prompt", "user"), ...answer];
   const last: unknown = messages.at(-1);
   const isAnswered = isRow(last) && last["role"] === "assistant";
   const { tools } = row;
