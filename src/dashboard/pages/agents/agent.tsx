@@ -70,11 +70,14 @@ const About = ({ agent: { name, deployment, sampling, created_at: at, metadata }
     <Card title="Use it">
       <div class="stack">
         <p class="muted">Chat at the terminal, or send its name as the model of POST /v1/chat/completions.</p>
-        <Command text={`verk chat ${/^[\w.-]+$/.test(name) ? name : JSON.stringify(name)}`} />
+        <Command text={`verk chat ${quoted(name)}`} />
       </div>
     </Card>
   </div>
 );
+
+/** A name is text of a user: a shell that gets the command must not run any of it. */
+const quoted = (name: string) => (/^[\w.-]+$/.test(name) ? name : `'${name.replaceAll("'", "'\\''")}'`);
 
 const Versions = ({ of: list, shown }: { of: List<Agent>; shown: string }) => (
   <Card title="Versions">
