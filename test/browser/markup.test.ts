@@ -50,6 +50,10 @@ const SEEN = (ids: Ids): Record<string, string[]> => ({
   "/deployments/new": [name("run")],
   [`/deployments/${ids.deployment}`]: [name("deployment")],
   [`/deployments/${ids.deployment}?tab=connect`]: [name("deployment")],
+  "/agents": [name("agent"), text("description")],
+  "/agents/new": [name("deployment")],
+  [`/agents/${encodeURIComponent(name("agent"))}`]: [name("agent"), text("description")],
+  [`/agents/${encodeURIComponent(name("agent"))}/edit`]: [name("agent"), text("description")],
   "/traces": [name("deployment")],
   [`/traces/${ids.trace}`]: [
     ...[text("chat message"), text("system prompt"), text("trace metadata"), name("note").slice(0, 60)],
