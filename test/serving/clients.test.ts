@@ -7,6 +7,7 @@ import { ChatOpenAI, OpenAIEmbeddings } from "@langchain/openai";
 import { embed, generateText, jsonSchema, streamText, tool } from "ai";
 import OpenAI from "openai";
 import { z } from "zod";
+import { runVerk } from "../cli.ts";
 import { until } from "../harness.ts";
 import { startServing } from "./served.ts";
 
@@ -234,6 +235,10 @@ test("openai: an agent is a listed model that answers, streams and calls its too
     [true, 2],
     [false, null],
   ]);
+
+  const env = { VERK_URL: server.url, VERK_API_KEY: server.key };
+  const said = await runVerk(["chat", "helper", "-m", "Tell me something."], { env });
+  expect([said.code, said.out.trim()]).toEqual([0, text.trim()]);
 });
 
 test("the AI SDK: text, stream, tools, embeddings", async () => {
