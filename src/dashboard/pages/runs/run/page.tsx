@@ -67,15 +67,15 @@ function Run({ id }: { id: string }) {
         <div class="grid two runs-run">
           <div class="grid">
             <MainChart points={points ?? NONE_YET} alarms={alarms} isEnded={isOver(known.status)} />
-            {known.method === "grpo" && (step > 0 || !isOver(known.status)) && <Samples job={known} />}
             <AfterPaint>
+              {known.method === "grpo" && (step > 0 || !isOver(known.status)) && <Samples job={known} />}
               <Panels points={points ?? NONE_YET} alarms={alarms} />
               <Log lines={log} id={id} isOver={isOver(known.status)} />
             </AfterPaint>
           </div>
           <div class="grid">
-            <Setup job={known} />
             <AfterPaint>
+              <Setup job={known} />
               <Checkpoints job={known} checkpoints={checkpoints} />
               <Energy job={known} points={points ?? []} />
               <Lock job={known} />
