@@ -8,7 +8,7 @@ import { embed, generateText, jsonSchema, streamText, tool } from "ai";
 import OpenAI from "openai";
 import { z } from "zod";
 import { runVerk } from "../cli.ts";
-import { until } from "../harness.ts";
+import { tempDir, until } from "../harness.ts";
 import { startServing } from "./served.ts";
 
 let server: Awaited<ReturnType<typeof startServing>>;
@@ -237,7 +237,7 @@ test("openai: an agent is a listed model that answers, streams and calls its too
   ]);
 
   const env = { VERK_URL: server.url, VERK_API_KEY: server.key };
-  const said = await runVerk(["chat", "helper", "-m", "Tell me something."], { env });
+  const said = await runVerk(["chat", "helper", "-m", "Tell me something."], { cwd: tempDir(), env });
   expect([said.code, said.out.trim()]).toEqual([0, text.trim()]);
 });
 
