@@ -73,6 +73,10 @@ export function shotsOf(world: World & { live: string }): Shot[] {
     { name: "deployment_log", path: `/deployments/${world.tuned}?tab=log` },
     { name: "deployment_connect", path: `/deployments/${world.tuned}?tab=connect` },
     { name: "deployment_new", path: "/deployments/new" },
+    { name: "agents", path: "/agents" },
+    { name: "agent", path: "/agents/tutor" },
+    { name: "agent_edit", path: "/agents/tutor/edit" },
+    { name: "agent_new", path: "/agents/new" },
     { name: "traces", path: `/traces?deployment_id=${world.tuned}` },
     { name: "trace", path: `/traces/${world.trace}` },
     { name: "conversations", path: "/conversations" },
@@ -95,6 +99,7 @@ export function shotsOf(world: World & { live: string }): Shot[] {
     { name: "search", path: "/", prepare: (page) => page.press("k", "ctrl") },
     { name: "not_found", path: "/nowhere" },
     { name: "docs", path: "/docs" },
+    opened("sign_in", "/", "Sign out"), // the last one: it ends the session
   ];
 }
 

@@ -71,7 +71,8 @@ function mustSize({ training, hardware }: Draft, { train }: JobRows): Size {
 function insertJob(ctx: Ctx, { request, warnings }: Draft, row: JobRow, once: Once | undefined): TrainingJob {
   const { workspaceId, createdAt: now } = row;
   const answer = write(ctx.db, (tx) => {
-    if (row.baseModelId !== null && models.find(ctx, workspaceId, row.baseModelId)?.status !== "ready")
+    const model = row.baseModelId === null ? undefined : models.find(ctx, workspaceId, row.baseModelId);
+    if (row.baseModelId !== null && (!model || "never" in models.usability(ctx, model)))
       throw new AppError("resource_not_found", `Model ${row.baseModel} was deleted meanwhile`, {
         param: "/base_model",
       });

@@ -40,3 +40,12 @@ test("F25 a dataset by name, alone or with a snapshot; a name of several is refu
   expect([several.status, several.body.error.param]).toEqual([422, "/dataset"]);
   expect(several.body.error.message).toMatch(/several datasets have the name "twice": give the id of one, such as ds_/);
 });
+
+test("the built-in model is being checked again: the job is accepted and waits for it", async () => {
+  const { $client } = app.ctx.db;
+  $client.run("UPDATE models SET status = 'pending', source = 'builtin', sha256 = 'aa' WHERE name = 'random'");
+  const { status, body } = await app.post();
+  $client.run("UPDATE models SET status = 'ready', source = 'folder', sha256 = NULL WHERE name = 'random'");
+  expect([status, body.status]).toEqual([201, "queued"]);
+  await app.call("POST", `/v1/training_jobs/${body.id}/cancel`);
+});

@@ -1,7 +1,7 @@
 /** The side of the run page: settings, checkpoints, energy, and the lock that repeats the run. */
 import { useState } from "preact/hooks";
 import { bytes, count, money, NONE, number, plural, words } from "../../../data/format.ts";
-import type { Page as ListPage, Resource } from "../../../data/resource.ts";
+import { type Page as ListPage, type Resource, useResource } from "../../../data/resource.ts";
 import { may } from "../../../data/session.ts";
 import { Button } from "../../../kit/button.tsx";
 import { Card, Facts } from "../../../kit/card.tsx";
@@ -30,7 +30,7 @@ export function Setup({ job }: { job: TrainingJob }) {
           ],
           ["Dataset", dataset ? <Dataset dataset={dataset} /> : NONE],
           ...(job.reward_functions.length > 0
-            ? [["Rewards", job.reward_functions.map(({ id, weight }) => `${id} × ${weight}`).join(", ")] as const]
+            ? [["Rewards", job.reward_functions.map((each) => <Reward key={each.id} {...each} />)] as const]
             : []),
           ...(job.reward_language ? [["Reward code", job.reward_language] as const] : []),
           ...["learning_rate", "max_steps", "num_generations", "per_device_train_batch_size", "beta"].flatMap(set),
@@ -64,6 +64,14 @@ export function Setup({ job }: { job: TrainingJob }) {
       ))}
     </Card>
   );
+}
+
+/** A stored reward has a page and a name; a built-in one is its own name. */
+function Reward({ id, weight }: { id: string; weight: number }) {
+  const isStored = id.startsWith("rf_");
+  const stored = useResource<{ name: string }>(isStored ? `/v1/reward_functions/${id}` : null);
+  const name = stored.data?.name ?? id;
+  return <div>{[isStored ? <a href={`/rewards/${id}`}>{name}</a> : name, ` × ${weight}`]}</div>;
 }
 
 /** The tree of all settings is built when it is opened. */
