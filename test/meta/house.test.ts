@@ -37,6 +37,7 @@ const MAY: Record<string, string[]> = {
     "workers/protocol",
     "workers/protocol_trainer",
     "workers/protocol_detector",
+    "workers/protocol_inspector",
     "sandbox",
   ],
   // the browser's code: of the server it knows only types
