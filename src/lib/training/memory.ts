@@ -8,7 +8,7 @@ import { estimateMemory as servingMemory } from "../gguf/memory.ts";
 import type { ModelShape } from "../gguf/shape.ts";
 import { MIB } from "../units.ts";
 import type { LoraSettings, Module } from "./lora.ts";
-import { activationBytes, type Dimensions, keptBytes, type Micro } from "./memory_graph.ts";
+import { activationBytes, type Dimensions, keptBytes, type Micro, traitsOf } from "./memory_graph.ts";
 import { rolloutSlots } from "./slots.ts";
 
 export type MemoryPlan = {
@@ -112,7 +112,11 @@ function microOf(shape: ModelShape, of: Dimensions, plan: MemoryPlan): Micro {
   const pieces = numberOf(plan, "per_device_train_batch_size", 8) * together;
   const most = microTokens(device, microDivisor);
   const isFused =
-    device === "cuda" && shape.quantization !== "F32" && lora !== null && [64, 128].includes(of.headLength);
+    of.canFuse &&
+    device === "cuda" &&
+    shape.quantization !== "F32" &&
+    lora !== null &&
+    [64, 128].includes(of.headLength);
   const oneRow = Math.max(together * longest, Math.min(most, pieces * longest));
   const rows = Math.max(together, Math.min(Math.floor(most / longest), pieces));
   const sizes = isFused
@@ -165,7 +169,8 @@ export function dimensionsOf(shape: ModelShape): Dimensions {
     vocab_size: vocab,
   } = shape;
   const [q, kv] = [heads * headLength, keyHeads * headLength];
-  const norms = 2 * width + (shape.architecture === "qwen3" ? 2 * headLength : 0);
+  const traits = traitsOf(shape.architecture);
+  const norms = (traits.normsResults ? 4 : 2) * width + (traits.normsHeads ? 2 * headLength : 0);
   const biases = shape.architecture === "qwen2" ? q + 2 * kv : 0;
   const rest = shape.parameters - width - layers * (norms + biases + 2 * width * (q + kv));
   const inside = (tables: number) => (rest - tables * vocab * width) / (3 * width * layers);
@@ -173,5 +178,5 @@ export function dimensionsOf(shape: ModelShape): Dimensions {
   const found = [inside(1), inside(2)].filter(isWhole);
   const usual = found.find((x) => Math.round(x) % 32 === 0) ?? found[0];
   const forward = Math.max(1, Math.round(usual ?? inside(1)));
-  return { layers, width, heads, keyHeads, headLength, forward, vocab, normsHeads: shape.architecture === "qwen3" };
+  return { layers, width, heads, keyHeads, headLength, forward, vocab, ...traits };
 }

@@ -51,6 +51,8 @@ const BASE = {
   ggml_silu_back: two,
   ggml_swiglu_split: two,
   ggml_sqr: one,
+  ggml_tanh: one,
+  ggml_sigmoid: one,
   ggml_step: one,
   ggml_log: one,
   ggml_cumsum: one,

@@ -95,6 +95,7 @@ function nodes(given: Model, shape: GraphShape, io: ReturnType<typeof newInputs>
   const head = {
     project: outputLayer(model),
     temperature: shape.temperature ?? 1,
+    cap: architecture.caps.logits,
     entropies: shape.entropies ?? false,
   };
   const scores = tokenScores(tape, x, io.targets, head);

@@ -8,7 +8,7 @@ import { isHeadLength, type Kernels } from "../../../../native/cuda/kernels.ts";
 import { must } from "../../../../native/ffi.ts";
 import { getFloats, OutOfMemory, type Ptr, putBytes, TYPE } from "../../../../native/ggml/ggml.ts";
 import { shapeOf, typeOf } from "../../../../native/ggml/symbols.ts";
-import { type Architecture, usesHeadNorms } from "../architecture.ts";
+import type { Architecture } from "../architecture.ts";
 import type { Graph } from "../graph.ts";
 import { type GraphShape, scoredOf } from "../inputs.ts";
 import type { Model } from "../transformer.ts";
@@ -28,7 +28,7 @@ const MOST_WIDTH = 12_288; // limit of a row in shared memory
 export function canFuse({ architecture, weights }: Model): boolean {
   const { headLength, width, forward } = architecture;
   if (!weights.backend.kernels || !weights.lora) return false;
-  if (architecture.yarn.mix !== 0 || architecture.yarn.attentionFactor !== 1) return false;
+  if (unsupported(architecture).length > 0) return false;
   if (!isHeadLength(headLength) || width % 8 !== 0 || forward % 8 !== 0 || width > MOST_WIDTH) return false;
   const tables = architecture.tied ? ["token_embd.weight"] : ["token_embd.weight", "output.weight"];
   const matrices = [...tables, ...matricesOf(architecture)].map((name) => weights.get(name));
@@ -36,6 +36,25 @@ export function canFuse({ architecture, weights }: Model): boolean {
   const areF32 = vectors.every((name) => typeOf(weights.get(name)) === TYPE.F32);
   if (!areF32 || tables.some((name) => weights.has(`${name}.lora_a`))) return false;
   return onePerType(matrices).every((tensor) => decodesToBf16(weights.backend, tensor));
+}
+
+/** Features of a model that the kernels do not compute. Such a model uses the tape on the GPU. */
+export function unsupported(of: Architecture): string[] {
+  const { yarn, scales, caps, joins } = of;
+  const found: Record<string, boolean> = {
+    "YaRN scaling": yarn.mix !== 0 || yarn.attentionFactor !== 1,
+    "a rotated part of a head": of.rotated !== of.headLength,
+    "layers without rotation": of.rotates.includes(false),
+    "a window of positions": of.window !== null,
+    "norms after a layer's parts": of.postNorms,
+    "joined matrices": joins.attention || joins.forward,
+    GeGLU: of.activation !== "silu",
+    "scaled embeddings, layers or logits": [scales.embedding, scales.residual, scales.logits].some((by) => by !== 1),
+    "scaled attention scores": scales.scores !== 1 / Math.sqrt(of.headLength),
+    "limited scores or logits": caps.scores !== 0 || caps.logits !== 0,
+    "queries that grow with the position": of.temperature !== null,
+  };
+  return Object.keys(found).filter((feature) => found[feature]);
 }
 
 const onePerType = (tensors: readonly Ptr[]) => [...new Map(tensors.map((each) => [typeOf(each), each])).values()];
@@ -110,7 +129,7 @@ function plan(arena: Arena, { architecture, weights }: Model, shape: GraphShape,
     halves: architecture.ropeMode === 2,
   };
   const layer = fused.layers[0] as FusedWeights["layers"][number];
-  const norms = usesHeadNorms(architecture);
+  const norms = architecture.headNorms;
   const shared = shape.trains && !shape.checkpoints ? null : wantActivations(arena, size, layer, norms);
   const keptOf = (i: number): Activations => {
     if (!shared) return wantActivations(arena, size, fused.layers[i] ?? layer, norms);
