@@ -128,7 +128,7 @@ function metadata(shape: Shape, options: ModelOptions, tokens: string[], types: 
     "general.architecture": str(arch),
     // llama.cpp wants certain tokens of a model whose name has phi3 in it.
     "general.name": str(`random ${arch === "phi3" ? "phi" : arch}`),
-    "general.file_type": u32({ F32: 0, F16: 1, Q8_0: 7 }[options.type]),
+    "general.file_type": u32({ F32: 0, F16: 1, Q8_0: 7, MXFP4: 38 }[options.type]),
     [`${arch}.context_length`]: u32(shape.context),
     [`${arch}.embedding_length`]: u32(shape.width),
     [`${arch}.block_count`]: u32(shape.layers),

@@ -19,7 +19,7 @@ export type Hyperparameters = {
 /** Families that can be trained. Every other family that llama.cpp knows is only served. */
 // biome-ignore format: a list should look like one
 export const ARCHITECTURES = [
-  "llama", "qwen2", "qwen3", "mistral3", "smollm3", "granite", "phi3", "gemma2", "gemma3",
+  "llama", "qwen2", "qwen3", "mistral3", "smollm3", "granite", "phi3", "gemma2", "gemma3", "qwen3moe", "gpt-oss",
 ] as const;
 export type Family = (typeof ARCHITECTURES)[number];
 const MAX_EXPERTS = 1024;
@@ -78,7 +78,8 @@ function checkTensors(header: Header, given: Hyperparameters, { family, key }: O
     const vectors = (names: readonly string[], length: number) => {
       for (const name of names) tensor(header, `blk.${i}.${name}.weight`, [length]);
     };
-    vectors(["attn_norm", "ffn_norm"], embedding);
+    vectors(["attn_norm", family === "gpt-oss" ? "post_attention_norm" : "ffn_norm"], embedding);
+    if (family === "gpt-oss") vectors(["attn_sinks"], heads[i] as number);
     tensor(header, `blk.${i}.attn_output.weight`, [q, embedding]);
     if (header.tensors.has(`blk.${i}.attn_qkv.weight`))
       tensor(header, `blk.${i}.attn_qkv.weight`, [embedding, q + 2 * kv]);
@@ -92,7 +93,11 @@ function checkTensors(header: Header, given: Hyperparameters, { family, key }: O
     optionalTensor(header, `blk.${i}.attn_v.bias`, [kv]);
     if (NORMS_HEADS.includes(family)) vectors(["attn_q_norm", "attn_k_norm"], keyLength);
     if (NORMS_RESULTS.includes(family)) vectors(["post_attention_norm", "post_ffw_norm"], embedding);
-    if (experts > 0) continue;
+    if (experts > 0) {
+      if (HAS_EXPERTS.includes(family)) checkExpertTensors(header, i, { embedding, experts });
+      continue;
+    }
+    if (HAS_EXPERTS.includes(family)) missing(key("expert_count"));
     const wide = (forward as number[])[i] as number;
     const isJoined = family === "phi3";
     if (!isJoined) tensor(header, `blk.${i}.ffn_gate.weight`, [embedding, wide]);
@@ -101,7 +106,23 @@ function checkTensors(header: Header, given: Hyperparameters, { family, key }: O
   }
 }
 
+/** The inner width of an expert is the gate's: not every file has the key for it. */
+function checkExpertTensors(
+  header: Header,
+  layer: number,
+  { embedding, experts }: { embedding: number; experts: number },
+) {
+  const name = (part: string) => `blk.${layer}.ffn_${part}.weight`;
+  const wide = header.tensors.get(name("gate_exps"))?.dims[1] ?? 0;
+  tensor(header, name("gate_inp"), [embedding, experts]);
+  tensor(header, name("gate_exps"), [embedding, wide, experts]);
+  tensor(header, name("up_exps"), [embedding, wide, experts]);
+  tensor(header, name("down_exps"), [wide, embedding, experts]);
+}
+
+/** Families whose feed-forward part is a mixture of experts: only adapters of the attention are trained. */
+export const HAS_EXPERTS: readonly string[] = ["qwen3moe", "gpt-oss"];
 /** Families that normalise queries and keys per head. */
-export const NORMS_HEADS: readonly string[] = ["qwen3", "gemma3"];
+export const NORMS_HEADS: readonly string[] = ["qwen3", "gemma3", "qwen3moe"];
 /** Families that normalise the results of a layer's two parts. */
 export const NORMS_RESULTS: readonly string[] = ["gemma2", "gemma3"];

@@ -7,7 +7,7 @@
 import { estimateMemory as servingMemory } from "../gguf/memory.ts";
 import type { ModelShape } from "../gguf/shape.ts";
 import { MIB } from "../units.ts";
-import type { LoraSettings, Module } from "./lora.ts";
+import { type LoraSettings, MODULES, type Module } from "./lora.ts";
 import { activationBytes, type Dimensions, keptBytes, type Micro, traitsOf } from "./memory_graph.ts";
 import { rolloutSlots } from "./slots.ts";
 
@@ -93,10 +93,20 @@ export function estimateMemory(shape: ModelShape, plan: MemoryPlan): TrainingMem
 const ON_CUDA = ["F32", "BF16", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0"];
 
 /** The model, and its copy that is transposed or that the kernels read. */
-function frozenBytes({ weight_bytes, parameters, quantization }: ModelShape, device: MemoryPlan["device"]): number {
+function frozenBytes(shape: ModelShape, device: MemoryPlan["device"]): number {
+  const { weight_bytes, parameters, quantization } = shape;
   if (device === "cpu") return weight_bytes * (holdsTurned(device, weight_bytes) ? 2 : 1);
   const half = parameters * 2;
-  return (ON_CUDA.includes(quantization) ? weight_bytes : half) + (quantization === "F32" ? weight_bytes : half);
+  const share = traitsOf(shape.architecture).hasExperts ? denseParameters(shape) / parameters : 1; // of the copy
+  return (
+    (ON_CUDA.includes(quantization) ? weight_bytes : half) + share * (quantization === "F32" ? weight_bytes : half)
+  );
+}
+
+/** The tables and the attention: everything but the experts. */
+function denseParameters(shape: ModelShape): number {
+  const attention = 2 * (shape.heads + shape.kv_heads) * shape.key_length;
+  return shape.embedding_length * (2 * shape.vocab_size + shape.layers * attention);
 }
 
 function rolloutBytes(shape: ModelShape, plan: MemoryPlan): number {
@@ -153,7 +163,8 @@ function adapterParameters(of: Dimensions, { r, target_modules }: LoraSettings):
     ...{ q_proj: width + q, k_proj: width + kv, v_proj: width + kv, o_proj: q + width },
     ...{ gate_proj: width + forward, up_proj: width + forward, down_proj: forward + width },
   };
-  return of.layers * r * target_modules.reduce((sum, name) => sum + sizes[name], 0);
+  const isHere = (name: Module) => !of.hasExperts || MODULES[name].startsWith("attn_"); // experts have no adapters
+  return of.layers * r * target_modules.filter(isHere).reduce((sum, name) => sum + sizes[name], 0);
 }
 
 /**
@@ -178,5 +189,7 @@ export function dimensionsOf(shape: ModelShape): Dimensions {
   const found = [inside(1), inside(2)].filter(isWhole);
   const usual = found.find((x) => Math.round(x) % 32 === 0) ?? found[0];
   const forward = Math.max(1, Math.round(usual ?? inside(1)));
-  return { layers, width, heads, keyHeads, headLength, forward, vocab, ...traits };
+  // A shape does not state how many experts compute a token. To be safe, all of them.
+  const experts = traits.hasExperts ? { allExperts: forward } : {};
+  return { layers, width, heads, keyHeads, headLength, forward, vocab, ...traits, ...experts };
 }

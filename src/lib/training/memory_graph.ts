@@ -2,7 +2,7 @@
  * Bytes of one training graph, counted from what the backward pass reads. On the tape everything is F32. In the fused
  * kernels most is BF16, and attention keeps no scores.
  */
-import { NORMS_HEADS, NORMS_RESULTS } from "../gguf/architecture.ts";
+import { HAS_EXPERTS, NORMS_HEADS, NORMS_RESULTS } from "../gguf/architecture.ts";
 
 /** Differences between families that change the memory of a graph. */
 export type Traits = {
@@ -16,6 +16,8 @@ export type Traits = {
   usesGelu: boolean;
   /** Some layers have a second mask. */
   hasWindows: boolean;
+  /** The feed-forward part is a mixture of experts, whose matrices are never stored transposed. */
+  hasExperts: boolean;
   /** Our own kernels can compute the family. */
   canFuse: boolean;
 };
@@ -26,7 +28,8 @@ export const traitsOf = (family: string): Traits => ({
   limitsScores: family === "gemma2",
   limitsLogits: family === "gemma2",
   usesGelu: family === "gemma2" || family === "gemma3",
-  hasWindows: family === "gemma2" || family === "gemma3",
+  hasWindows: ["gemma2", "gemma3", "gpt-oss"].includes(family),
+  hasExperts: HAS_EXPERTS.includes(family),
   canFuse: ["llama", "qwen2", "qwen3"].includes(family),
 });
 
@@ -36,8 +39,10 @@ export type Dimensions = Traits & {
   heads: number;
   keyHeads: number;
   headLength: number;
-  /** Inner width of a layer. */
+  /** Inner width of a layer, for one token. */
   forward: number;
+  /** Inner width of all experts of a layer together; absent without experts. */
+  allExperts?: number;
   vocab: number;
 };
 
@@ -95,7 +100,9 @@ function tapeBytes(of: Dimensions, micro: Micro): number {
   const scores = of.heads * micro.attentionBlock;
   const atAttention = others + attention + 3.5 * scores; // the softmax's input, output and transposed copy
   const behindIt = others + attention + behind + 2 * of.forward;
-  const turned = micro.trainsAll ? of.width * of.forward * F32 : turnedBytes(of.width * of.forward, micro);
+  const matrix = of.width * (of.allExperts ?? of.forward);
+  const how = of.allExperts === undefined ? micro : { ...micro, holdsTurned: false };
+  const turned = micro.trainsAll ? matrix * F32 : turnedBytes(matrix, how);
   const layers = count * F32 * Math.max(atAttention, behindIt) + turned;
   const beforeHead = again ? inputs : of.layers * (attention + behind);
   const mask = tokens * tokens * rows * F32 * (of.hasWindows ? 2 : 1);

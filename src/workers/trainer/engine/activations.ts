@@ -42,3 +42,31 @@ export function geglu(tape: Tape, gate: Tensor, up: Tensor): Tensor {
     tape.give(up, product(gradient, gelu));
   });
 }
+
+const OAI = { slope: 1.702, limit: 7 };
+const LOWEST = -1e30;
+
+/** g · σ(slope · g) · (1 + u), where g is gate up to the limit, and u is up between both limits: gpt-oss. */
+export function swigluOai(tape: Tape, gate: Tensor, up: Tensor): Tensor {
+  const { ggml, context } = tape;
+  const { slope, limit } = OAI;
+  type Node = bigint | Tensor | null;
+  const product = (a: Node, b: Node) => must(ggml.ggml_mul(context, must(a, "gate"), must(b, "gate")), "product");
+  const parts = () => {
+    const g = must(ggml.ggml_clamp(context, gate, LOWEST, limit), "clamp");
+    const u = must(ggml.ggml_clamp(context, up, -limit, limit), "clamp");
+    const share = must(ggml.ggml_sigmoid(context, ggml.ggml_scale(context, g, slope)), "sigmoid");
+    return { g, share, glu: product(g, share), more: must(ggml.ggml_scale_bias(context, u, 1, 1), "bias") };
+  };
+  /** 1 where x is below the limit in the direction of `sign`, 0 elsewhere. */
+  const inside = (x: Tensor, sign: number) => ggml.ggml_step(context, ggml.ggml_scale_bias(context, x, -sign, limit));
+  const forward = parts();
+  return tape.record(product(forward.glu, forward.more), [gate, up], (gradient) => {
+    const { share, glu, more } = parts();
+    // σ + slope · g · σ · (1 - σ)
+    const rest = ggml.ggml_scale_bias(context, share, -slope, slope);
+    const slopeOf = ggml.ggml_add(context, share, product(glu, rest));
+    tape.give(gate, product(product(product(gradient, more), slopeOf), inside(gate, 1)));
+    tape.give(up, product(product(gradient, glu), product(inside(up, 1), inside(up, -1))));
+  });
+}

@@ -1,5 +1,5 @@
 /** Reads the architecture of a trainable model from a GGUF file. `families.ts` holds what differs between families. */
-import { ARCHITECTURES, type Family } from "../../../lib/gguf/architecture.ts";
+import { ARCHITECTURES, type Family, HAS_EXPERTS } from "../../../lib/gguf/architecture.ts";
 import { count, float, string } from "../../../lib/gguf/facts.ts";
 import { GgufError, type Header } from "../../../lib/gguf/parse.ts";
 import { type Features, featuresOf, isUsed } from "./families.ts";
@@ -30,8 +30,11 @@ export function architectureOf(header: Header): Architecture {
       `Models of the architecture ${given || "(none)"} cannot be trained. Use one of ${ARCHITECTURES.join(", ")}`,
     );
   const key = (rest: string) => `${name}.${rest}`;
-  if (count(header, key("expert_count"), { min: 0, max: 1024 }, 0) > 0)
-    throw new GgufError("Mixture-of-experts models cannot be trained");
+  const hasExperts = HAS_EXPERTS.includes(name);
+  if (!hasExperts && count(header, key("expert_count"), { min: 0, max: 1024 }, 0) > 0)
+    throw new GgufError(
+      `Mixtures of experts of the architecture ${name} cannot be trained. Use ${HAS_EXPERTS.join(" or ")}`,
+    );
   mustBeUsed(header, name);
   const width = count(header, key("embedding_length"), MANY);
   const heads = count(header, key("attention.head_count"), MANY);
@@ -47,13 +50,16 @@ export function architectureOf(header: Header): Architecture {
     headLength,
     vocab: table?.dims[1] ?? 0,
     keyHeads: count(header, key("attention.head_count_kv"), MANY, heads),
-    forward: count(header, key("feed_forward_length"), MANY),
+    forward: hasExperts ? expertForward(header) : count(header, key("feed_forward_length"), MANY),
     epsilon: float(header, key("attention.layer_norm_rms_epsilon"), { min: 0, max: 1 }) ?? 1e-5,
     ...rotation,
     ...featuresOf(header, name, { layers, width, heads, headLength, ...rotation }),
     tied: !header.tensors.has("output.weight"),
   };
 }
+
+/** Inner width of one expert: a dimension of its tensor, because not every file has the key for it. */
+const expertForward = ({ tensors }: Header) => tensors.get("blk.0.ffn_gate_exps.weight")?.dims[1] ?? 0;
 
 /** Names of the matrices that hold the targets: a joined matrix if it holds one of them. */
 export function targetsIn({ joins }: Pick<Architecture, "joins">, targets: readonly string[]): string[] {

@@ -21,6 +21,8 @@ type Step = {
   scale: number;
   /** Limit of the scaled scores; 0: none. */
   cap: number;
+  /** For each head the score of nothing, which takes a share too. Frozen. Null: no such score. */
+  sinks: Tensor | null;
 };
 
 /** q [head, heads, T, rows]; k, v [head, key heads, T, rows] → [head · heads, T · rows]. */
@@ -69,10 +71,11 @@ export function attention(tape: Tape, q: Tensor, k: Tensor, v: Tensor, step: Ste
 }
 
 /** `back` turns the gradient of the shares into that of the scores. */
-function softMax(tape: Tape, scores: Tensor, mask: Tensor, { scale, cap }: Step) {
+function softMax(tape: Tape, scores: Tensor, mask: Tensor, { scale, cap, sinks }: Step) {
   const { ggml, context } = tape;
   if (cap === 0) {
     const shares = must(ggml.ggml_soft_max_ext(context, scores, mask, scale, 0), "softmax");
+    if (sinks) ggml.ggml_soft_max_add_sinks(shares, sinks);
     const back = (gradient: Tensor) =>
       must(ggml.ggml_soft_max_ext_back(context, gradient, shares, scale, 0), "softmax");
     return { shares, back };

@@ -1,10 +1,17 @@
 /** Differences between the families of trainable models, read from a GGUF file as llama.cpp reads them. */
-import { type Family, NORMS_HEADS, NORMS_RESULTS } from "../../../lib/gguf/architecture.ts";
+import { type Family, HAS_EXPERTS, NORMS_HEADS, NORMS_RESULTS } from "../../../lib/gguf/architecture.ts";
 import { array, count, float } from "../../../lib/gguf/facts.ts";
 import { GgufError, type Header } from "../../../lib/gguf/parse.ts";
 
 /** Layers whose tokens attend only to the last `size` positions, with a rotation of their own. */
 export type Window = { size: number; layers: readonly boolean[]; ropeBase: number; ropeScale: number };
+
+export type Experts = {
+  count: number;
+  /** Experts that compute each token. */
+  used: number;
+  activation: "silu" | "oai";
+};
 
 export type Features = {
   /** False for layers whose queries and keys are not rotated. */
@@ -17,6 +24,10 @@ export type Features = {
   /** Queries, keys and values are one matrix; gate and up are one matrix. */
   joins: { attention: boolean; forward: boolean };
   activation: "silu" | "gelu";
+  /** The norm before the feed-forward part. */
+  forwardNorm: "ffn_norm" | "post_attention_norm";
+  /** Null: the feed-forward part is one network. */
+  experts: Experts | null;
   scales: {
     /** Multiplies embeddings. */
     embedding: number;
@@ -49,6 +60,8 @@ export function featuresOf(header: Header, name: Family, size: Size): Features {
     postNorms: NORMS_RESULTS.includes(name),
     joins: { attention: header.tensors.has("blk.0.attn_qkv.weight"), forward: name === "phi3" },
     activation: isGemma ? "gelu" : "silu",
+    forwardNorm: name === "gpt-oss" ? "post_attention_norm" : "ffn_norm",
+    experts: expertsOf(facts),
     scales: scalesOf(facts),
     caps: {
       scores: name === "gemma2" ? required(facts, "attn_logit_softcapping") : 0,
@@ -87,9 +100,17 @@ function scalesOf(facts: Facts): Features["scales"] {
   return { ...plain, embedding: Math.sqrt(size.width), scores };
 }
 
+function expertsOf({ header, name }: Facts): Experts | null {
+  if (!HAS_EXPERTS.includes(name)) return null;
+  const all = count(header, `${name}.expert_count`, { min: 1, max: 1024 });
+  const used = count(header, `${name}.expert_used_count`, { min: 1, max: all });
+  return { count: all, used, activation: name === "gpt-oss" ? "oai" : "silu" };
+}
+
 const WINDOWS: Partial<Record<Family, { size: number; step: number }>> = {
   gemma2: { size: 4096, step: 2 },
   gemma3: { size: 0, step: 6 },
+  "gpt-oss": { size: 0, step: 2 },
 };
 
 function windowOf({ header, name, size: of }: Facts): Window | null {
@@ -137,6 +158,9 @@ const PLAIN = [...QKV, "attn_norm.weight", "attn_output.weight", "ffn_norm.weigh
 );
 const HEAD_NORMS = ["attn_q_norm.weight", "attn_k_norm.weight"];
 const POST_NORMS = ["post_attention_norm.weight", "post_ffw_norm.weight"];
+const EXPERT_PARTS = ["gate_inp", "gate_exps", "up_exps", "down_exps"];
+const EXPERTS = EXPERT_PARTS.map((part) => `ffn_${part}.weight`);
+const EXPERT_BIASES = EXPERT_PARTS.map((part) => `ffn_${part}.bias`);
 const IN_LAYERS: Record<Family, readonly string[]> = {
   llama: PLAIN,
   qwen2: PLAIN,
@@ -145,17 +169,22 @@ const IN_LAYERS: Record<Family, readonly string[]> = {
   smollm3: PLAIN,
   granite: PLAIN,
   phi3: [...PLAIN.filter((part) => part !== "ffn_gate.weight"), "attn_qkv.weight", "attn_qkv.bias"],
+  qwen3moe: [...QKV, ...HEAD_NORMS, ...EXPERTS, "attn_norm.weight", "attn_output.weight", "ffn_norm.weight"],
+  "gpt-oss": [...QKV, ...EXPERTS, ...EXPERT_BIASES].concat(
+    ["attn_norm", "attn_output", "attn_sinks", "post_attention_norm"].map((part) => `${part}.weight`),
+    "attn_output.bias",
+  ),
   gemma2: [...PLAIN, ...POST_NORMS],
   gemma3: [...PLAIN, ...POST_NORMS, ...HEAD_NORMS],
 };
 const ONCE = ["token_embd.weight", "output_norm.weight"];
-const UNROTATED: readonly Family[] = ["smollm3", "gemma2", "gemma3", "phi3"];
+const WITHOUT_FACTORS: readonly Family[] = ["smollm3", "gemma2", "gemma3", "phi3", "qwen3moe", "gpt-oss"];
 
 /** True if the computation uses the weight. */
 export function isUsed(weight: string, name: Family): boolean {
   if (ONCE.includes(weight)) return true;
   if (weight === "output.weight") return name !== "gemma2";
-  if (weight === "rope_freqs.weight") return !UNROTATED.includes(name);
+  if (weight === "rope_freqs.weight") return !WITHOUT_FACTORS.includes(name);
   if (LONG_FACTORS.includes(weight)) return name === "phi3";
   const [, part = ""] = /^blk\.\d+\.(.+)$/.exec(weight) ?? [];
   return IN_LAYERS[name].includes(part);

@@ -3,6 +3,7 @@ import { geglu, swiglu } from "./activations.ts";
 import type { Architecture } from "./architecture.ts";
 import { attention, type Masks } from "./attention.ts";
 import type { Drop } from "./dropout.ts";
+import { mixture } from "./experts.ts";
 import {
   add,
   bias,
@@ -73,13 +74,14 @@ function block(tape: Tape, model: Model, x: Tensor, at: At): Tensor {
   const norm = (part: string, of: Tensor) => rmsNorm(tape, of, weights.get(name(part)), epsilon);
   const added = (to: Tensor, result: Tensor, postNorm: string) =>
     add(tape, to, scaled(tape, postNorms ? norm(postNorm, result) : result, scales.residual));
-  const attended = project(tape, model, name("attn_output"), attend(tape, model, norm("attn_norm", x), at));
+  const attended = biased(tape, model, name("attn_output"), attend(tape, model, norm("attn_norm", x), at));
   const x1 = added(x, attended, "post_attention_norm");
-  return added(x1, feedForward(tape, model, norm("ffn_norm", x1), at), "post_ffw_norm");
+  return added(x1, feedForward(tape, model, norm(architecture.forwardNorm, x1), at), "post_ffw_norm");
 }
 
 function feedForward(tape: Tape, model: Model, x: Tensor, { layer }: At): Tensor {
-  const { joins, activation, forward } = model.architecture;
+  const { joins, activation, forward, experts } = model.architecture;
+  if (experts) return mixture(tape, model.weights, x, { layer, experts });
   const projected = (part: string, from: Tensor) => project(tape, model, `blk.${layer}.ffn_${part}.weight`, from);
   const [gate, up] = joins.forward
     ? (split(tape, projected("up", x), [forward, forward]) as [Tensor, Tensor])
@@ -102,23 +104,30 @@ function attend(tape: Tape, model: Model, x: Tensor, at: At): Tensor {
   const plain = turned("q", q, heads);
   const queries = queryFactors ? mulConstant(tape, plain, queryFactors) : plain;
   const inRows = (y: Tensor, count: number) => reshape(tape, y, [headLength, count, tokens, batch]);
-  const step = { masks: window?.layers[at.layer] ? windowMasks : masks, scale: scales.scores, cap: caps.scores };
+  const sinks = `blk.${at.layer}.attn_sinks.weight`;
+  const step = {
+    masks: window?.layers[at.layer] ? windowMasks : masks,
+    scale: scales.scores,
+    cap: caps.scores,
+    sinks: weights.has(sinks) ? weights.get(sinks) : null,
+  };
   const [keys, values] = [turned("k", k, keyHeads), byHead(v, keyHeads)];
   return attention(tape, inRows(queries, heads), inRows(keys, keyHeads), inRows(values, keyHeads), step);
 }
 
 function queriesKeysValues(tape: Tape, model: Model, x: Tensor, layer: number) {
   const { headLength, heads, keyHeads, joins } = model.architecture;
-  const { weights } = model;
-  const projected = (part: string) => {
-    const y = project(tape, model, `blk.${layer}.attn_${part}.weight`, x);
-    const biasName = `blk.${layer}.attn_${part}.bias`;
-    return weights.has(biasName) ? bias(tape, y, weights.get(biasName)) : y;
-  };
+  const projected = (part: string) => biased(tape, model, `blk.${layer}.attn_${part}.weight`, x);
   if (!joins.attention) return { v: projected("v"), q: projected("q"), k: projected("k") };
   const lengths = [heads, keyHeads, keyHeads].map((count) => count * headLength);
   const [q, k, v] = split(tape, projected("qkv"), lengths) as [Tensor, Tensor, Tensor];
   return { q, k, v };
+}
+
+function biased(tape: Tape, model: Model, name: string, x: Tensor): Tensor {
+  const y = project(tape, model, name, x);
+  const added = name.replace(/weight$/, "bias");
+  return model.weights.has(added) ? bias(tape, y, model.weights.get(added)) : y;
 }
 
 /** Null if the layer's queries and keys are not rotated. */

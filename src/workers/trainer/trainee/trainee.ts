@@ -20,6 +20,10 @@ import type { Piece, Scores, Trainee, TraineeOptions } from "./types.ts";
 export async function openTrainee(options: TraineeOptions): Promise<Trainee> {
   const file = await openFile(options.modelPath);
   const architecture = architectureOf(file.header);
+  if (architecture.experts && !options.lora)
+    throw new Error(
+      `The experts of ${architecture.name} models are frozen: set lora to train an adapter of the attention`,
+    );
   const backend = openBackend(options.dataDir, options.device);
   const lora = options.lora && engineLora(options.lora, architecture);
   const weights = loadWeights(backend, file, lora);

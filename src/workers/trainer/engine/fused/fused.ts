@@ -47,6 +47,7 @@ export function unsupported(of: Architecture): string[] {
     "layers without rotation": of.rotates.includes(false),
     "a window of positions": of.window !== null,
     "norms after a layer's parts": of.postNorms,
+    "a mixture of experts": of.experts !== null,
     "joined matrices": joins.attention || joins.forward,
     GeGLU: of.activation !== "silu",
     "scaled embeddings, layers or logits": [scales.embedding, scales.residual, scales.logits].some((by) => by !== 1),
