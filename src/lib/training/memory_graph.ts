@@ -30,7 +30,7 @@ export const traitsOf = (family: string): Traits => ({
   usesGelu: family === "gemma2" || family === "gemma3",
   hasWindows: ["gemma2", "gemma3", "gpt-oss"].includes(family),
   hasExperts: HAS_EXPERTS.includes(family),
-  canFuse: ["llama", "qwen2", "qwen3"].includes(family),
+  canFuse: ["llama", "qwen2", "qwen3", "mistral3", "smollm3"].includes(family),
 });
 
 export type Dimensions = Traits & {

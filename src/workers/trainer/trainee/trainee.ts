@@ -31,7 +31,7 @@ export async function openTrainee(options: TraineeOptions): Promise<Trainee> {
   const optimizer = openOptimizer(weights);
   const patterns = options.lora && dropoutPatterns(backend, weights, options.lora, options.seed);
   const model = { architecture, weights };
-  const plan = planMicro(options, { architecture, header: file.header, isFused: canFuse(model) });
+  const plan = planMicro(options, { architecture, header: file.header, isFused: canFuse(model, options.maxLength) });
   const graphs = openGraphs(model, plan.keptBytes);
   let merger: Merger | null = null;
   const opened: Opened = { options, plan, patterns, graph: graphs.get };
@@ -53,7 +53,7 @@ export async function openTrainee(options: TraineeOptions): Promise<Trainee> {
       return optimizer.steps;
     },
     merge(locations) {
-      if (!lora || !canFuse(model)) return false;
+      if (!lora || !canFuse(model, options.maxLength)) return false;
       merger ??= openMerger(architecture, weights);
       return merger.merge(locations, optimizer.steps);
     },
