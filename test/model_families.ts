@@ -69,8 +69,18 @@ export function familyTensors(arch: Family, given: readonly GgufTensor[], shape:
       ? ["q", "k"].map((part) => vector(`blk.${layer}.attn_${part}_norm.weight`, shape.keyLength, 1))
       : []),
   ]);
-  return [...given.filter(({ name }) => name !== "output.weight"), ...norms.flat()];
+  const kept = given.filter(({ name }) => name !== "output.weight");
+  return [
+    ...kept.map((each) => (each.name === "token_embd.weight" ? smaller(each, shape.width) : each)),
+    ...norms.flat(),
+  ];
 }
+
+/** Gemma multiplies embeddings by √width, and its output layer is the same table. */
+const smaller = (each: GgufTensor, width: number): GgufTensor => ({
+  ...each,
+  values: each.values.map((value) => value / Math.sqrt(width)),
+});
 
 const vector = (name: string, length: number, mean: number): GgufTensor => ({
   name,
