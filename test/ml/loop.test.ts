@@ -88,6 +88,7 @@ const CASES: Case[] = [
   { name: "sft, packed, of all weights", method: "sft", given: { packing: true, max_length: 60 }, lora: null },
   { name: "dpo", method: "dpo", given: { gradient_accumulation_steps: 2 } },
   { name: "grpo", method: "grpo", given: { ...GRPO, max_steps: 7 } },
+  { name: "cispo", method: "grpo", given: { ...GRPO, max_steps: 5, num_iterations: 2, loss_type: "cispo" } },
   { name: "grpo of all weights", method: "grpo", given: { ...GRPO, max_steps: 5, beta: 0.05 }, lora: null },
   {
     name: "grpo with each generation used in six steps",

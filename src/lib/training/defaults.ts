@@ -27,6 +27,11 @@ const COMMON = {
   shuffle_dataset: true,
 } as const;
 
+/** The clip range of the GSPO paper: a ratio of whole completions moves far less than one of tokens. */
+export const GSPO_CLIP = { epsilon: 3e-4, epsilon_high: 4e-4 } as const;
+/** The bound of the weight, as the ScaleRL paper has it. TRL's default would be `epsilon`, which scales all gradients down. */
+export const CISPO_EPSILON_HIGH = 5;
+
 type Defaults<M extends "grpo" | "sft" | "dpo"> = Omit<Values<M>, "learning_rate">;
 
 const grpo: Defaults<"grpo"> = {
@@ -45,6 +50,8 @@ const grpo: Defaults<"grpo"> = {
   epsilon: 0.2,
   epsilon_high: null,
   delta: null,
+  sapo_temperature_pos: 1,
+  sapo_temperature_neg: 1.05,
   loss_type: "dapo",
   scale_rewards: "group",
   mask_truncated_completions: false,

@@ -48,7 +48,7 @@ const GRPO = names(`
   vllm_max_model_length vllm_tensor_parallel_size vllm_enable_prefix_caching vllm_enable_sleep_mode
   vllm_guided_decoding_regex vllm_structured_outputs_regex vllm_server_host vllm_server_port vllm_server_base_url
   vllm_server_timeout vllm_group_port cast_lm_head_to_fp32 top_entropy_quantile use_bias_correction_kl
-  off_policy_mask_threshold multi_objective_aggregation sapo_temperature_neg sapo_temperature_pos
+  off_policy_mask_threshold multi_objective_aggregation
   max_tool_calling_iterations log_completions num_completions_to_print log_unique_prompts wandb_log_unique_prompts
   log_completions_hub_repo
 `);

@@ -52,6 +52,8 @@ describe("invalid fields are refused with these messages", () => {
     ["dpo", { label_smoothing: 0.1, loss_type: "ipo" }, "works only with loss_type sigmoid"],
     ["grpo", { num_generations: 3, per_device_train_batch_size: 8 }, /must divide the 8 completions/],
     ["grpo", { generation_batch_size: 12, per_device_train_batch_size: 8 }, /× steps_per_generation/],
+    ["grpo", { loss_type: "gspo", importance_sampling_level: "token" }, /must be sequence for the loss_type gspo/],
+    ["grpo", { loss_type: "cispo", epsilon_high: 0 }, /must be more than 0 for the loss_type cispo/],
     ["grpo", { importance_sampling_clip_min: 4 }, /must be less than importance_sampling_clip_max \(3\)/],
     ["grpo", { importance_sampling_mode: "token_truncate", importance_sampling_clip_max: null }, /to truncate at/],
   ] as [Method, object, string | RegExp][])("%s %j", (method, raw, words) => {
@@ -119,6 +121,16 @@ describe("an absent field takes TRL's default", () => {
     expect(resolved("grpo", { generation_batch_size: 32 })).toMatchObject({ steps_per_generation: 4 });
     expect(resolved("sft", {}, { hasCompletions: false }).completion_only_loss).toBe(false);
     expect(resolved("sft", {}).completion_only_loss).toBe(true);
+  });
+
+  test("gspo and cispo have their own clip range, which a given value replaces", () => {
+    expect(resolved("grpo", { loss_type: "gspo" })).toMatchObject({
+      ...{ importance_sampling_level: "sequence", epsilon: 3e-4, epsilon_high: 4e-4 },
+    });
+    expect(resolved("grpo", { loss_type: "gspo", epsilon: 0.01 })).toMatchObject({ epsilon: 0.01, epsilon_high: 0.01 });
+    expect(resolved("grpo", { loss_type: "cispo" })).toMatchObject({ epsilon: 0.2, epsilon_high: 5 });
+    expect(resolved("grpo", { loss_type: "cispo", epsilon_high: 2 }).epsilon_high).toBe(2);
+    expect(resolved("grpo", {})).toMatchObject({ importance_sampling_level: "token", epsilon_high: 0.2 });
   });
 
   test("a field that the user did not give is adapted to whole groups and to the model's context", () => {

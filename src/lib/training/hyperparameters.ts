@@ -71,6 +71,8 @@ const grpo = {
   epsilon: z.number().min(0).lt(1),
   epsilon_high: atLeast0.nullable(),
   delta: positive(1e6).nullable(),
+  sapo_temperature_pos: positive(1000),
+  sapo_temperature_neg: positive(1000),
   loss_type: z.enum(GRPO_LOSSES),
   scale_rewards: scaleRewards,
   mask_truncated_completions: z.boolean(),

@@ -7,7 +7,10 @@ import type { Resolved } from "./resolve.ts";
 import { type Schedule, totalGrpoSteps, totalSteps, warmupSteps } from "./schedule.ts";
 
 export function grpoOptions(values: Resolved<"grpo">): GrpoOptions {
+  const { loss_type: loss } = values;
   return {
+    surrogate: loss === "cispo" || loss === "sapo" ? loss : "clip",
+    sapoTemperatures: { positive: values.sapo_temperature_pos, negative: values.sapo_temperature_neg },
     epsilon: values.epsilon,
     epsilonHigh: values.epsilon_high,
     delta: values.delta,

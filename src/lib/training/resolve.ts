@@ -4,7 +4,7 @@
  * if that is better than the default. Impossible values are rejected with a message: only values that the user did not
  * give are changed.
  */
-import { DEFAULTS, LEARNING_RATES } from "./defaults.ts";
+import { CISPO_EPSILON_HIGH, DEFAULTS, GSPO_CLIP, LEARNING_RATES } from "./defaults.ts";
 import type { HyperparameterInput, Method, Problem, Values } from "./hyperparameters.ts";
 import { POLYNOMIAL_END, totalGrpoSteps, totalSteps } from "./schedule.ts";
 
@@ -93,8 +93,19 @@ function fitGroups(values: Bag, { isFree, isAuto, rows }: Fit): void {
     values["per_device_train_batch_size"] = Math.ceil(batch() / group) * group;
   if (requested === null) values["generation_batch_size"] = batch() * steps();
   values["steps_per_generation"] ??= requested === null ? steps() : (requested as number) / batch();
-  values["epsilon_high"] ??= values["epsilon"];
+  fitClipping(values, isFree);
   values["min_p"] ??= 0;
+}
+
+/** `gspo` has one ratio for a whole completion, and its own clip range. */
+function fitClipping(values: Bag, isFree: (name: string) => boolean): void {
+  if (values["loss_type"] === "gspo") {
+    if (isFree("importance_sampling_level")) values["importance_sampling_level"] = "sequence";
+    if (isFree("epsilon_high") && isFree("epsilon")) values["epsilon_high"] = GSPO_CLIP.epsilon_high;
+    if (isFree("epsilon")) values["epsilon"] = GSPO_CLIP.epsilon;
+  }
+  if (values["loss_type"] === "cispo" && isFree("epsilon_high")) values["epsilon_high"] = CISPO_EPSILON_HIGH;
+  values["epsilon_high"] ??= values["epsilon"];
 }
 
 /** Lengths that the user did not give shrink to the model's context; at most half of it is for the completion. */
@@ -150,6 +161,10 @@ function grpoConflicts(values: Resolved<"grpo">, refuse: Refuse): void {
     );
   if (values.repetition_penalty !== 1)
     refuse("repetition_penalty", "must be 1: completions are drawn from the unchanged model");
+  if (values.loss_type === "gspo" && values.importance_sampling_level !== "sequence")
+    refuse("importance_sampling_level", "must be sequence for the loss_type gspo. Leave it out");
+  if (values.loss_type === "cispo" && values.epsilon_high === 0)
+    refuse("epsilon_high", "must be more than 0 for the loss_type cispo: it is the largest weight of a token");
   const { importance_sampling_clip_min: least, importance_sampling_clip_max: most } = values;
   if (least !== null && most !== null && least >= most)
     refuse("importance_sampling_clip_min", `must be less than importance_sampling_clip_max (${most})`);
