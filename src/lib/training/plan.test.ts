@@ -1,5 +1,6 @@
 import { expect, test } from "bun:test";
-import { type Method, readHyperparameters } from "./hyperparameters.ts";
+import type { Method } from "./fields.ts";
+import { readHyperparameters } from "./hyperparameters.ts";
 import { dpoOptions, grpoOptions, scaleOptions, scheduleOf, stepsOf } from "./plan.ts";
 import { type Facts, resolveHyperparameters } from "./resolve.ts";
 import { learningRate } from "./schedule.ts";

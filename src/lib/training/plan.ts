@@ -1,8 +1,9 @@
 /** Converts resolved hyperparameters to each algorithm's options. Only this file knows both vocabularies. */
 
-import type { Method } from "./hyperparameters.ts";
+import { isRolled, type Method, type RolledMethod } from "./fields.ts";
 import type { DpoOptions } from "./loss/dpo.ts";
 import type { GrpoOptions, lossScales } from "./loss/grpo.ts";
+import type { KtoOptions } from "./loss/kto.ts";
 import type { Resolved } from "./resolve.ts";
 import { type Schedule, totalGrpoSteps, totalSteps, warmupSteps } from "./schedule.ts";
 
@@ -38,9 +39,18 @@ export function dpoOptions(values: Resolved<"dpo">): DpoOptions {
   return { lossType: values.loss_type, beta: values.beta, labelSmoothing: values.label_smoothing };
 }
 
+export function ktoOptions(values: Resolved<"kto">): KtoOptions {
+  return {
+    lossType: values.loss_type,
+    beta: values.beta,
+    desirableWeight: values.desirable_weight,
+    undesirableWeight: values.undesirable_weight,
+  };
+}
+
 /** Optimizer steps of a whole job. With `packing`, `rows` are packed rows. */
 export function stepsOf<M extends Method>(method: M, values: Resolved<M>, rows: number): number {
-  if (method === "grpo") return totalGrpoSteps({ ...(values as Resolved<"grpo">), rows });
+  if (isRolled(method)) return totalGrpoSteps({ ...(values as Resolved<RolledMethod>), rows });
   return totalSteps({ ...(values as Resolved<"sft">), rows });
 }
 

@@ -137,7 +137,7 @@ export function weighRollout(rollout: Rollout, scale: number, options: GrpoOptio
 
 /** Beyond this, exp would leave the range of a 32-bit weight. Only a broken model gets there. */
 const MAX_EXPONENT = 20;
-const ratioOf = (logRatio: number) => Math.exp(Math.min(logRatio, MAX_EXPONENT));
+export const ratioOf = (logRatio: number) => Math.exp(Math.min(logRatio, MAX_EXPONENT));
 
 type Policy = { loss: number; slope: number };
 
