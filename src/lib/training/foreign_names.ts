@@ -15,8 +15,7 @@ const TRAINING_ARGUMENTS = names(`
   logging_dir logging_strategy logging_first_step logging_steps logging_nan_inf_filter log_level log_level_replica
   log_on_each_node include_tokens_per_second include_num_input_tokens_seen skip_memory_metrics
   save_strategy save_safetensors save_on_each_node save_only_model enable_jit_checkpoint
-  restore_callback_states_from_checkpoint load_best_model_at_end metric_for_best_model greater_is_better
-  ignore_data_skip full_determinism data_seed
+  restore_callback_states_from_checkpoint ignore_data_skip full_determinism data_seed
   bf16 fp16 tf32 bf16_full_eval fp16_full_eval fp16_opt_level fp16_backend half_precision_backend
   no_cuda use_cpu use_mps_device use_ipex xpu_backend tpu_num_cores tpu_metrics_debug
   local_rank ddp_backend ddp_find_unused_parameters ddp_bucket_cap_mb ddp_broadcast_buffers ddp_timeout
