@@ -15,8 +15,7 @@ const TRAINING_ARGUMENTS = names(`
   logging_dir logging_strategy logging_first_step logging_steps logging_nan_inf_filter log_level log_level_replica
   log_on_each_node include_tokens_per_second include_num_input_tokens_seen skip_memory_metrics
   save_strategy save_safetensors save_on_each_node save_only_model enable_jit_checkpoint
-  restore_callback_states_from_checkpoint load_best_model_at_end metric_for_best_model greater_is_better
-  ignore_data_skip full_determinism data_seed
+  restore_callback_states_from_checkpoint ignore_data_skip full_determinism data_seed
   bf16 fp16 tf32 bf16_full_eval fp16_full_eval fp16_opt_level fp16_backend half_precision_backend
   no_cuda use_cpu use_mps_device use_ipex xpu_backend tpu_num_cores tpu_metrics_debug
   local_rank ddp_backend ddp_find_unused_parameters ddp_bucket_cap_mb ddp_broadcast_buffers ddp_timeout
@@ -48,7 +47,7 @@ const GRPO = names(`
   vllm_max_model_length vllm_tensor_parallel_size vllm_enable_prefix_caching vllm_enable_sleep_mode
   vllm_guided_decoding_regex vllm_structured_outputs_regex vllm_server_host vllm_server_port vllm_server_base_url
   vllm_server_timeout vllm_group_port cast_lm_head_to_fp32 top_entropy_quantile use_bias_correction_kl
-  off_policy_mask_threshold multi_objective_aggregation sapo_temperature_neg sapo_temperature_pos
+  off_policy_mask_threshold multi_objective_aggregation
   max_tool_calling_iterations log_completions num_completions_to_print log_unique_prompts wandb_log_unique_prompts
   log_completions_hub_repo
 `);
@@ -64,6 +63,15 @@ const DPO = names(`
   use_weighting discopop_tau loss_weights rpo_alpha ld_alpha generate_during_eval is_encoder_decoder
 `);
 
+const KTO = names(`
+  max_completion_length model_adapter_name ref_adapter_name padding_value label_pad_token_id generate_during_eval
+  is_encoder_decoder precompute_ref_log_probs precompute_ref_batch_size router_aux_loss_coef
+`);
+
+const ORPO = names(`
+  max_completion_length padding_value label_pad_token_id generate_during_eval is_encoder_decoder
+`);
+
 const SHARED = [...TRAINING_ARGUMENTS, ...TRL];
 
 /** By method. A name of another method's config is a mistake, not a leftover of a pasted one. */
@@ -71,6 +79,9 @@ export const IGNORED = {
   grpo: new Set([...SHARED, ...GRPO]),
   sft: new Set([...SHARED, ...SFT]),
   dpo: new Set([...SHARED, ...DPO]),
+  rloo: new Set([...SHARED, ...GRPO]),
+  kto: new Set([...SHARED, ...KTO]),
+  orpo: new Set([...SHARED, ...ORPO]),
 } as const;
 
 /** PEFT's LoraConfig, and what TRL's ModelConfig has about LoRA. */
