@@ -33,3 +33,13 @@ export function replaceContent(row: Row, other: Row) {
   for (const [name, value] of Object.entries(other))
     Object.defineProperty(row, name, { value, enumerable: true, configurable: true, writable: true });
 }
+
+/** Reads a map from text: a JSON object, or pairs such as question=prompt,answer=completion. Throws SyntaxError. */
+export function parseMap(text: string): unknown {
+  if (text.trimStart().startsWith("{")) return JSON.parse(text);
+  const pairs = text.split(",").map((pair) => /^([^=]+)=([^=]+)$/.exec(pair.trim()));
+  if (pairs.some((pair) => pair === null)) throw new SyntaxError("not pairs");
+  return Object.fromEntries(pairs.map((pair) => [pair![1]!.trim(), pair![2]!.trim()]));
+}
+
+export const MAP_RULE = "must be pairs such as question=prompt,answer=completion, or a JSON object of them";

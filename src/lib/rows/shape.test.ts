@@ -128,17 +128,17 @@ describe("a shape", () => {
   test("that is ambiguous is a question with its options; a shape or a format answers it", () => {
     const both = { prompt: "a", instruction: "b", output: "c" };
     expect(refusal([both])).toBe(
-      "Line 1: the rows fit 2 shapes: Prompts (prompt) and Alpaca (instruction, input, output). Choose one with shape=prompt or shape=alpaca",
+      "Line 1: the rows fit 2 shapes: Prompts (prompt) and Alpaca (instruction, input, output). Choose one with `shape`: prompt or alpaca",
     );
     expect(read([both], { shape: "prompt" }).rows).toEqual([both]);
     expect(read([both], { format: "prompt" }).rows).toEqual([both]);
     expect(refusal([both], { shape: "alpaca" })).toBe("taken");
-    expect(refusal([{ messages: [user("a")], conversations: [user("a")] }])).toContain("shape=chat or shape=sharegpt");
+    expect(refusal([{ messages: [user("a")], conversations: [user("a")] }])).toContain("`shape`: chat or sharegpt");
   });
 
   test("that is unknown lists the columns and the map that would do", () => {
     expect(refusal([{ question: "a", Answer: "b" }])).toBe(
-      "Line 1: prompt is missing. Every row of the format prompt has prompt, a string or a list of messages. The columns are question, Answer. Name the fields with map, for example question=prompt Answer=completion",
+      "Line 1: prompt is missing. Every row of the format prompt has prompt, a string or a list of messages. The columns are question, Answer. Name the fields with `map`, for example question=prompt,Answer=completion",
     );
     expect(suggestedMap(["x", "y"])).toBeUndefined();
     expect(refusal([{ x: "a" }])).toEndWith("for example x=prompt");
@@ -184,7 +184,10 @@ describe("a map", () => {
   });
 
   test.each([
-    [{ questin: "prompt" }, 'map names the column "questin", which the first rows do not have. Did you mean question?'],
+    [
+      { questin: "prompt" },
+      '`map` names the column "questin", which the first rows do not have. Did you mean question?',
+    ],
     [{ zzzz: "prompt" }, "The columns are question, prompt"],
     [{ question: "prompt" }, "two columns would be named prompt"],
   ])("%j is refused", (map, message) => {

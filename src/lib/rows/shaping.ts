@@ -73,7 +73,7 @@ export function createShaping({ map, shape: given, format, cells }: ShapeOptions
     if (shape !== undefined || columns.length === 0) return "";
     const suggested = suggestedMap(columns);
     const pairs = Object.entries(suggested ?? { [columns[0]!]: "prompt" }).map(([from, to]) => `${from}=${to}`);
-    return `. The columns are ${listed(columns)}. Name the fields with map, for example ${pairs.join(" ")}`;
+    return `. The columns are ${listed(columns)}. Name the fields with \`map\`, for example ${pairs.join(",")}`;
   }
 
   return {
@@ -98,12 +98,12 @@ function withoutClash(rows: readonly Row[], prepared: (row: Row) => Row): Row[] 
 function noColumn(name: string, columns: readonly string[]): string {
   const close = nearest(name, columns);
   const hint = close === undefined ? `The columns are ${listed(columns)}` : `Did you mean ${close}?`;
-  return `map names the column ${JSON.stringify(name.slice(0, 80))}, which the first rows do not have. ${hint}`;
+  return `\`map\` names the column ${JSON.stringify(name.slice(0, 80))}, which the first rows do not have. ${hint}`;
 }
 
 function question(shapes: readonly Shape[]): string {
   const options = shapes.map((shape) => `${SHAPE_FACTS[shape].label} (${SHAPE_FACTS[shape].columns})`);
-  return `the rows fit ${shapes.length} shapes: ${options.join(" and ")}. Choose one with shape=${shapes.join(" or shape=")}`;
+  return `the rows fit ${shapes.length} shapes: ${options.join(" and ")}. Choose one with \`shape\`: ${shapes.join(" or ")}`;
 }
 
 const listed = (names: readonly string[]) =>

@@ -69,7 +69,7 @@ export const routes = (ctx: Ctx) => {
             accepts: {
               "application/json": schema.CreateDataset,
               "multipart/form-data":
-                "name, metadata, map (JSON object, column → field), shape, format, and last the file: JSON lines, a JSON array, CSV, TSV or Parquet, also packed with gzip or zstd",
+                "name, metadata, map (question=prompt,answer=completion, or a JSON object), shape, format, and last the file: JSON lines, a JSON array, CSV, TSV or Parquet, also packed with gzip or zstd",
             },
           },
         ),

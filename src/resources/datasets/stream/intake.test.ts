@@ -71,7 +71,7 @@ describe("an uploaded file", () => {
     const text = '{"prompt":"a","answer":"b"}\n';
     const plain = await sent(text, "x.jsonl");
     expect(plain.body).toMatchObject({ format: "prompt", detected: { summary: "Prompts, 1 row → prompt" } });
-    const mapped = await sent(text, "x.jsonl", { map: '{"answer":"completion"}' });
+    const mapped = await sent(text, "x.jsonl", { map: "answer=completion" });
     expect(mapped).toMatchObject({ status: 201, body: { format: "completion" } });
     expect(await exported(mapped.body.id)).toBe('{"prompt":"a","completion":"b"}\n');
     expect((await sent(text, "x.jsonl", { map: '{"answer":"completion"}' })).body.id).toBe(mapped.body.id);
@@ -79,12 +79,12 @@ describe("an uploaded file", () => {
 
   const both = '{"prompt":"a","instruction":"b","output":"c"}\n';
   const refusals: [string, () => ReturnType<typeof sent>, string, string][] = [
-    ["two shapes", () => sent(both, "a.jsonl"), "shape", "Choose one with shape=prompt or shape=alpaca"],
+    ["two shapes", () => sent(both, "a.jsonl"), "shape", "Choose one with `shape`: prompt or alpaca"],
     [
       "unknown columns",
       () => sent("question,answer\na,b\n", "a.csv"),
       "file",
-      "for example question=prompt answer=completion",
+      "for example question=prompt,answer=completion",
     ],
     [
       "a typo in a role",
@@ -100,7 +100,7 @@ describe("an uploaded file", () => {
       "map",
       "Did you mean prompt?",
     ],
-    ["a map that is no object", () => sent(both, "a.jsonl", { map: "a=b" }), "map", "must be a JSON object"],
+    ["a map that is no object", () => sent(both, "a.jsonl", { map: "a" }), "map", "must be pairs such as"],
     ["an unknown shape", () => sent(both, "a.jsonl", { shape: "vicuna" }), "shape", "shape:"],
     [
       "a map after the file",

@@ -11,6 +11,7 @@ import { type Creation, creates } from "../../../http/idempotency.ts";
 import { warn } from "../../../http/warnings.ts";
 import { AppError } from "../../../lib/errors.ts";
 import { newId } from "../../../lib/ids.ts";
+import { MAP_RULE, parseMap } from "../../../lib/rows/columns.ts";
 import { renameDurably } from "../../../platform/files.ts";
 import { mustHaveRoom } from "../../storage_usage/service.ts";
 import { present, UploadFields } from "../schema.ts";
@@ -65,7 +66,9 @@ function fieldsOf(fields: Readonly<Record<string, string>>): UploadFields {
       param: "name",
     });
   const given: Record<string, unknown> = { ...fields };
-  for (const name of ["metadata", "map"]) if (fields[name] !== undefined) given[name] = parsed(name, fields[name]);
+  if (fields["metadata"] !== undefined)
+    given["metadata"] = read("metadata", () => JSON.parse(fields["metadata"] ?? ""));
+  if (fields["map"] !== undefined) given["map"] = read("map", () => parseMap(fields["map"] ?? ""));
   const result = UploadFields.safeParse(given);
   if (result.success) return result.data;
   const [issue] = result.error.issues;
@@ -73,11 +76,13 @@ function fieldsOf(fields: Readonly<Record<string, string>>): UploadFields {
   throw new AppError("schema", `${field}: ${issue?.message ?? "is required"}`, { param: field });
 }
 
-function parsed(name: string, text: string): unknown {
+function read(name: "metadata" | "map", parse: () => unknown): unknown {
   try {
-    return JSON.parse(text);
+    return parse();
   } catch {
-    throw new AppError("schema", `${name}: must be a JSON object of strings`, { param: name });
+    throw new AppError("schema", `${name}: ${name === "map" ? MAP_RULE : "must be a JSON object of strings"}`, {
+      param: name,
+    });
   }
 }
 
