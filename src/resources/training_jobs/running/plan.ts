@@ -8,21 +8,28 @@ import type { ModelRow } from "../../models/table.ts";
 import { deviceOf, rowsOf, unstartable } from "../state/inputs.ts";
 import { checkpointDir, pathsOf } from "../state/paths.ts";
 import { type CheckpointRow, type JobRow, trainingCheckpoints } from "../table.ts";
+import { resolvedSpec } from "./resolved_rows.ts";
 
 const SAMPLES_PER_STEP = 8;
 
 export function planOf(ctx: Ctx, job: JobRow, model: ModelRow): TrainPlan {
   if (job.method === "custom" || job.datasetId === null)
     throw unstartable("dataset_error", "The job has no dataset", "/dataset");
-  const { evalDatasetId, evalSnapshotNumber } = job;
+  const { evalDatasetId, evalSnapshotNumber, resolver } = job;
   return {
     model_path: models.pathOf(ctx, model),
     method: job.method,
     hyperparameters: job.hyperparameters,
     lora: job.lora,
     seed: job.seed,
-    rows: rowsOf(ctx, job, job.datasetId, job.snapshotNumber),
-    eval_rows: evalDatasetId === null ? null : rowsOf(ctx, job, evalDatasetId, evalSnapshotNumber, "/eval_dataset"),
+    rows: resolver?.train
+      ? resolvedSpec(ctx, job.id, "train", resolver.train)
+      : rowsOf(ctx, job, job.datasetId, job.snapshotNumber),
+    eval_rows: resolver?.evaluation
+      ? resolvedSpec(ctx, job.id, "eval", resolver.evaluation)
+      : evalDatasetId === null
+        ? null
+        : rowsOf(ctx, job, evalDatasetId, evalSnapshotNumber, "/eval_dataset"),
     total_steps: job.totalSteps,
     micro_divisor: job.microDivisor,
   };

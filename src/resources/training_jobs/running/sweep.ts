@@ -11,6 +11,7 @@ import { removeAll } from "../state/deletion.ts";
 import { jobsDir } from "../state/paths.ts";
 import { currentJob, isFinished } from "../state/rows.ts";
 import { trainingJobs } from "../table.ts";
+import { sweepResolved } from "./resolved_rows.ts";
 
 export async function sweep(ctx: Ctx, signal?: AbortSignal) {
   snapshots.unpinLost(ctx, "job", (id) => {
@@ -19,6 +20,7 @@ export async function sweep(ctx: Ctx, signal?: AbortSignal) {
   });
   for (const id of deletedWorkspaces(ctx)) removeAll(ctx, id);
   await removeOrphanDirs(ctx, signal);
+  await sweepResolved(ctx);
 }
 
 /** Deleted workspaces with jobs that have ended since. */
