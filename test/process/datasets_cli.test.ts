@@ -48,24 +48,6 @@ describe("push", () => {
     expect((await verk(["show", "support", "--json"])).json()).toMatchObject({ id: first.out.trim(), num_rows: 3 });
   });
 
-  test("recognizes the shape of a file and prints it; --map names other columns, and a question names the flag", async () => {
-    const alpaca = await verk(["push", file("alpaca.csv", "instruction,input,output\nAdd,1 1,2\nSay hi,,hi\n")]);
-    expect([alpaca.code, alpaca.err]).toEqual([
-      0,
-      expect.stringContaining("Alpaca in CSV, 2 rows → prompt/completion"),
-    ]);
-    const faq = file("faq.jsonl", '{"question":"a","answer":"b"}\n');
-    expect((await verk(["push", faq])).err).toContain("with --map, for example question=prompt,answer=completion");
-    const mapped = await verk(["push", faq, "--map", "question=prompt", "--map", "answer=completion"]);
-    expect([mapped.code, mapped.err]).toEqual([0, expect.stringContaining("Prompt and completion, 1 row")]);
-    const two = await verk(["push", file("two.jsonl", '{"prompt":"a","instruction":"b","output":"c"}\n')]);
-    expect(two).toMatchObject({ code: 1, err: expect.stringContaining("Choose one with --shape: prompt or alpaca") });
-    expect(await verk(["push", faq, "--map", "question"])).toMatchObject({
-      code: 2,
-      err: expect.stringContaining("--map"),
-    });
-  });
-
   test("standard input of unknown length works the same, and its name must be given", async () => {
     const { code, json } = await verk(["push", "-", "--name", "piped", "--json"], { stdin: rows(1, 50, " piped") });
     expect([code, json()]).toMatchObject([0, { object: "dataset", name: "piped", num_rows: 50 }]);

@@ -128,7 +128,7 @@ function cellOf(name: string, value: unknown): unknown {
   }
 }
 
-/** Which file and shape an upload had, and what became of it. */
+/** The file and the shape of an upload, and the fields that its columns became. */
 export type Detected = { file: FileKind; shape: Shape; fields: string[]; rows: number; summary: string };
 
 const FILE_NAMES: Partial<Record<FileKind, string>> = { json: "JSON", csv: "CSV", tsv: "TSV", parquet: "Parquet" };

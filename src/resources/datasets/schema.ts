@@ -31,19 +31,6 @@ export const CreateDataset = z
   .meta({ id: "CreateDataset" });
 export type CreateDataset = z.infer<typeof CreateDataset>;
 
-const MAX_COLUMNS = 256; // of a map
-const MapOfColumns = z
-  .record(z.string().min(1).max(200), z.string().min(1).max(200))
-  .refine((map) => Object.keys(map).length <= MAX_COLUMNS, `must have at most ${MAX_COLUMNS} columns`);
-export const UploadFields = z.object({
-  name: Label(),
-  metadata: Metadata.default({}),
-  map: MapOfColumns.default({}),
-  shape: z.enum(SHAPES).optional(),
-  format: z.enum(FORMATS).optional(),
-});
-export type UploadFields = z.infer<typeof UploadFields>;
-
 export const UpdateDataset = z
   .object({ name: Label().optional(), auto_snapshot_rows: AutoSnapshot.optional(), metadata: Metadata.optional() })
   .meta({ id: "UpdateDataset" });

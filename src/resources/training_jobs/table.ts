@@ -1,8 +1,8 @@
 import { integer, primaryKey, real, sqliteTable, text } from "drizzle-orm/sqlite-core";
 import type { Language } from "../../lib/rewards/contract.ts";
-import type { Format } from "../../lib/rows/format.ts";
 import type { LoraSettings } from "../../lib/training/lora.ts";
 import type { RewardPart } from "../../sandbox/reward/scorer_types.ts";
+import type { ResolvedRows } from "../datasets/stream/resolved.ts";
 import type { EvaluatorReward } from "../evaluators/reward.ts";
 import { workspaces } from "../workspaces/table.ts";
 
@@ -52,8 +52,6 @@ export type Rewards = {
   /** Evaluators that are not code. Jobs of older versions lack the field. */
   evaluators?: EvaluatorReward[];
 };
-/** Rows that a data resolver made of `rows_in` rows. */
-export type ResolvedRows = { rows_in: number; rows: number; bytes: number; sha256: string; format: Format };
 /** Code that maps the rows of a job. The results are null until the rows are made. */
 export type JobResolver = {
   source: string;

@@ -14,11 +14,12 @@ import { newId } from "../../../lib/ids.ts";
 import { MAP_RULE, parseMap } from "../../../lib/rows/columns.ts";
 import { renameDurably } from "../../../platform/files.ts";
 import { mustHaveRoom } from "../../storage_usage/service.ts";
-import { present, UploadFields } from "../schema.ts";
+import { present } from "../schema.ts";
 import * as datasets from "../service.ts";
 import { type DatasetRow, datasets as table } from "../table.ts";
 import { discardPart, pathOf } from "./files.ts";
 import { type Options, type RowsUpload, readUpload } from "./intake.ts";
+import { UploadFields } from "./upload_fields.ts";
 
 type Call = Omit<Creation, "body">;
 

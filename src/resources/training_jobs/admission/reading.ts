@@ -12,14 +12,13 @@ import { afterCommit, type Db, type Tx, write } from "../../../platform/db/db.ts
 import { snapshotId } from "../../datasets/schema.ts";
 import * as datasets from "../../datasets/service.ts";
 import * as snapshots from "../../datasets/stream/snapshots.ts";
-import { PARAM } from "../running/resolved_rows.ts";
 import * as moves from "../state/moves.ts";
 import { note } from "../state/notes.ts";
 import { unfinishedJob } from "../state/rows.ts";
 import { type JobError, type JobRow, trainingJobs } from "../table.ts";
 import { Faults } from "./faults.ts";
 import { modelFor } from "./references.ts";
-import { resolveAll } from "./resolver.ts";
+import { PARAM, resolveAll } from "./resolver.ts";
 import { columnsOf, type JobRows, readAndPin } from "./rows.ts";
 import { CUSTOM_SIZE, hardwareFor, type Size, saveStepsFor, sizeOf } from "./sizing.ts";
 

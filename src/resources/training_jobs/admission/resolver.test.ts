@@ -4,8 +4,9 @@ import { type TrainingApp, training } from "../../../../test/fake_trainers.ts";
 import { until } from "../../../../test/harness.ts";
 import { openRows } from "../../../platform/rows/file.ts";
 import { liveBytes } from "../../../platform/rows/live.ts";
+import { resolvedPath } from "../../datasets/stream/resolved.ts";
 import { planOf } from "../running/plan.ts";
-import { resolvedPath, sweepResolved } from "../running/resolved_rows.ts";
+import { sweep } from "../running/sweep.ts";
 import { baseModelOf } from "../state/inputs.ts";
 import { reconcileReadings } from "./reading.ts";
 
@@ -79,7 +80,7 @@ test("a resolver makes the rows of a job once, before it starts; its code is in 
   await resolved(clone.body.id);
   expect(textOf(clone.body.id)).toBe(WANTED);
   await app.call("POST", `/v1/training_jobs/${id}/cancel`);
-  await sweepResolved(app.ctx);
+  await sweep(app.ctx);
   expect([id, clone.body.id].map((each) => existsSync(resolvedPath(app.ctx, each, "train")))).toEqual([false, true]);
 });
 

@@ -1,9 +1,9 @@
 /** The data resolver of a job: loaded once in the sandbox, copied with its code, run before the job starts. */
 import type { Ctx } from "../../../context.ts";
 import { AppError } from "../../../lib/errors.ts";
+import { type Part, resolveRows } from "../../datasets/stream/resolved.ts";
 import { check } from "../../reward_functions/check.ts";
 import { detected, formatLocation } from "../../reward_functions/resolve.ts";
-import { PARAM, type Part, resolveRows } from "../running/resolved_rows.ts";
 import { rowsOf } from "../state/inputs.ts";
 import type { JobResolver, JobRow } from "../table.ts";
 import type { JobRequest } from "./clone.ts";
@@ -11,6 +11,8 @@ import type { Faults } from "./faults.ts";
 import { FORMATS } from "./references.ts";
 import type { JobRows } from "./rows.ts";
 import type { Rows } from "./sizing.ts";
+
+export const PARAM = "/data_resolver_source";
 
 type Caller = { workspaceId: string; seed: number; signal: AbortSignal };
 
@@ -54,7 +56,7 @@ export async function resolvePart(ctx: Ctx, job: JobRow, part: Part, rows: Rows,
   const { language, source } = resolver;
   const code = { language, source, seed };
   const more = limit === undefined ? {} : { limit };
-  const made = await resolveRows(ctx, { jobId, workspaceId, part, code, from, signal, ...more });
+  const made = await resolveRows(ctx, { jobId, workspaceId, part, code, from, signal, param: PARAM, ...more });
   if (!FORMATS[method].includes(made.format)) {
     const wanted = FORMATS[method].join(" or ");
     const message = `data_resolver_source: ${method} needs rows of the format ${wanted}; the code returns ${made.format}`;

@@ -3,12 +3,12 @@ import { and, eq } from "drizzle-orm";
 import type { Ctx } from "../../../context.ts";
 import { pathForWorker } from "../../../sandbox/files/foreign_dir.ts";
 import type { TrainPlan, TrainTask } from "../../../workers/protocol_trainer.ts";
+import { type Part, type ResolvedRows, resolvedPath } from "../../datasets/stream/resolved.ts";
 import * as models from "../../models/service.ts";
 import type { ModelRow } from "../../models/table.ts";
 import { deviceOf, rowsOf, unstartable } from "../state/inputs.ts";
 import { checkpointDir, pathsOf } from "../state/paths.ts";
 import { type CheckpointRow, type JobRow, trainingCheckpoints } from "../table.ts";
-import { resolvedSpec } from "./resolved_rows.ts";
 
 const SAMPLES_PER_STEP = 8;
 
@@ -34,6 +34,13 @@ export function planOf(ctx: Ctx, job: JobRow, model: ModelRow): TrainPlan {
     micro_divisor: job.microDivisor,
   };
 }
+
+/** Every row of the file counts. */
+const resolvedSpec = (ctx: Ctx, jobId: string, part: Part, { rows, format }: ResolvedRows): TrainPlan["rows"] => ({
+  path: resolvedPath(ctx, jobId, part),
+  head_row: rows,
+  format,
+});
 
 type Inputs = { model: ModelRow; devices: readonly number[]; checkpoint: CheckpointRow | undefined };
 

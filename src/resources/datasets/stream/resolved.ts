@@ -8,20 +8,16 @@ import { join } from "node:path";
 import type { Ctx } from "../../../context.ts";
 import { AppError } from "../../../lib/errors.ts";
 import { isId } from "../../../lib/ids.ts";
-import type { Row } from "../../../lib/rows/format.ts";
+import type { Format, Row } from "../../../lib/rows/format.ts";
 import { createLineReader, type LineReader, RowError } from "../../../lib/rows/lines.ts";
 import { renameDurably, tempPath } from "../../../platform/files.ts";
 import { mustLeaveSpace } from "../../../platform/machine/disk.ts";
 import { liveRows } from "../../../platform/rows/live.ts";
 import { RowsWriter } from "../../../platform/rows/writer.ts";
 import { openResolver, type Resolver, type ResolverCode, ResolverError } from "../../../sandbox/reward/resolver.ts";
-import type { TrainPlan } from "../../../workers/protocol_trainer.ts";
-import * as datasetFiles from "../../datasets/stream/files.ts";
 import { roomOf } from "../../storage_usage/service.ts";
-import { currentJob, isFinished } from "../state/rows.ts";
-import type { ResolvedRows } from "../table.ts";
+import { discard, mustHold } from "./files.ts";
 
-export const PARAM = "/data_resolver_source";
 /** Rows that are sent to the sandbox together. */
 const PAGE_ROWS = 100;
 const SHOWN = 5; // rows of a preview
@@ -32,33 +28,25 @@ export type Part = "train" | "eval";
 export const resolvedPath = (ctx: Pick<Ctx, "config">, jobId: string, part: Part) =>
   join(folderOf(ctx, jobId), `${part}.db`);
 
-/** For the trainer. Every row of the file counts. */
-export const resolvedSpec = (
-  ctx: Ctx,
-  jobId: string,
-  part: Part,
-  { rows, format }: ResolvedRows,
-): TrainPlan["rows"] => ({
-  path: resolvedPath(ctx, jobId, part),
-  head_row: rows,
-  format,
-});
-
+/** Rows that a data resolver made of `rows_in` rows. */
+export type ResolvedRows = { rows_in: number; rows: number; bytes: number; sha256: string; format: Format };
 export type Sample = { before: Row; after: Row[] };
 type Work = {
   jobId: string;
   workspaceId: string;
   part: Part;
   code: ResolverCode;
-  from: TrainPlan["rows"];
+  from: { path: string; head_row: number };
   /** Only the first rows, for a preview. */
   limit?: number;
   signal: AbortSignal;
+  /** JSON pointer of the code, for errors. */
+  param: string;
 };
 
 /** Throws an AppError with the row and the line of the code if the resolver fails. */
 export async function resolveRows(ctx: Ctx, work: Work): Promise<ResolvedRows & { samples: Sample[] }> {
-  const { jobId, workspaceId, part, code, signal } = work;
+  const { jobId, workspaceId, part, code, signal, param } = work;
   const path = resolvedPath(ctx, jobId, part);
   mkdirSync(folderOf(ctx, jobId), { recursive: true, mode: 0o700 });
   const release = await ctx.state.rewards.processes.acquire({ workspaceId, signal });
@@ -72,15 +60,15 @@ export async function resolveRows(ctx: Ctx, work: Work): Promise<ResolvedRows & 
     return resolved;
   } catch (error) {
     if (!(error instanceof ResolverError)) throw error;
-    throw new AppError("schema", `data_resolver_source: ${error.message}`, { param: PARAM });
+    throw new AppError("schema", `${param.slice(1)}: ${error.message}`, { param });
   } finally {
     await rm(temp, { force: true });
     release();
   }
 }
 
-async function mapAll(ctx: Ctx, { workspaceId, from, limit, signal }: Work, resolver: Resolver, temp: string) {
-  const held = datasetFiles.mustHold(ctx, from.path);
+async function mapAll(ctx: Ctx, { workspaceId, from, limit, signal, param }: Work, resolver: Resolver, temp: string) {
+  const held = mustHold(ctx, from.path);
   const writer = new RowsWriter(temp, ctx.clock.now());
   const reader = createLineReader({ maxRowBytes: ctx.config.datasets.max_row_bytes, format: undefined });
   const hasher = new Bun.CryptoHasher("sha256");
@@ -104,7 +92,7 @@ async function mapAll(ctx: Ctx, { workspaceId, from, limit, signal }: Work, reso
       }
       if (writer.bytes > room)
         throw new AppError("quota_exceeded", `The resolved rows take more than the ${room} bytes that are left`, {
-          param: PARAM,
+          param,
         });
       for (let i = 0; i < made.length && samples.length < SHOWN; i++)
         samples.push({ before: JSON.parse(texts[i]!) as Row, after: made[i]!.slice(0, SHOWN) });
@@ -143,16 +131,12 @@ function checked(reader: LineReader, made: readonly Row[][], before: number) {
 }
 
 export async function removeResolved(ctx: Ctx, jobId: string) {
-  for (const part of ["train", "eval"] as const) await datasetFiles.discard(ctx, resolvedPath(ctx, jobId, part));
+  for (const part of ["train", "eval"] as const) await discard(ctx, resolvedPath(ctx, jobId, part));
   await rm(folderOf(ctx, jobId), { recursive: true, force: true });
 }
 
-/** Removes the rows of jobs that have ended: such a job never runs again. */
-export async function sweepResolved(ctx: Ctx) {
-  const live = ctx.state.trainingJobs;
-  const isOrphan = (id: string) => {
-    const job = currentJob(ctx.db, id);
-    return isId(id, "job") && (!job || isFinished(job)) && !live.isAdmitting(id) && !live.isActive(id);
-  };
-  for (const id of (await readdir(rootOf(ctx)).catch(() => [])).filter(isOrphan)) await removeResolved(ctx, id);
+/** Removes the rows of jobs that will not run again. */
+export async function sweepResolved(ctx: Ctx, mayRun: (jobId: string) => boolean) {
+  const ids = (await readdir(rootOf(ctx)).catch(() => [])).filter((id) => isId(id, "job"));
+  for (const id of ids) if (!mayRun(id)) await removeResolved(ctx, id);
 }
