@@ -81,7 +81,7 @@ function statusOf(job: JobDetails): string {
 
 type Data = { id: string; snapshot_id: string | null; num_rows?: number | null };
 const dataOf = ({ id, snapshot_id, num_rows }: Data) =>
-  `${id}${snapshot_id === null ? "" : `@${snapshot_id}`}${num_rows == null ? "" : `, ${num_rows} rows`}`;
+  `${id}${snapshot_id ?? ""}${num_rows == null ? "" : `, ${num_rows} rows`}`;
 
 function rewardsOf({ reward_language, reward_functions }: JobDetails): string | null {
   const code = reward_language === null ? [] : [`${reward_language} code of the job`];

@@ -5,6 +5,7 @@ import { emit } from "../../events/emit.ts";
 import { AppError } from "../../lib/errors.ts";
 import { type Tx, write } from "../../platform/db/db.ts";
 import { gradually } from "../../platform/db/gradually.ts";
+import { forget } from "./fleet/fleet.ts";
 import { machine } from "./machine.ts";
 import { mustGet } from "./service.ts";
 import { type DeploymentRow, deploymentRequests, deployments } from "./table.ts";
@@ -38,7 +39,10 @@ function mustBeOver({ id, name, status }: DeploymentRow) {
 /** A request that still ends records itself under the row. */
 async function mustLeaveMemory(ctx: Ctx, id: string) {
   const { fleet } = ctx.state.deployments;
-  for (let waited = 0; fleet.has(id); waited += POLL_MS) {
+  for (let waited = 0; ; waited += POLL_MS) {
+    const live = fleet.get(id);
+    if (live) forget(ctx, live);
+    if (!fleet.has(id)) return;
     if (waited >= ENDING_MS || ctx.closing.aborted)
       throw new AppError("unsupported_state", "The processes of the deployment are still ending: try again later");
     await ctx.clock.sleep(POLL_MS, ctx.closing);
