@@ -13,15 +13,15 @@ export const remove = command({
     const { audited, DEFAULT_WORKSPACE, models, mustFindWorkspace, offline, removeModel } = await import(
       "../offline.ts"
     );
-    const gone = await offline(settingsOf(where), (ctx) => {
+    const deleted = await offline(settingsOf(where), (ctx) => {
       const { id } = mustFindWorkspace(ctx, workspace ?? DEFAULT_WORKSPACE);
       const { id: modelId, name: label } = models.mustGet(ctx, id, name);
       removeModel(ctx, id, name);
       audited(ctx, "verk models delete", id, modelId);
       return { id: modelId, name: label };
     });
-    if (json) printJson({ id: gone.id, object: "model", deleted: true });
-    else note(`${gone.name} (${gone.id}) is deleted.`);
+    if (json) printJson({ id: deleted.id, object: "model", deleted: true });
+    else note(`${deleted.name} (${deleted.id}) is deleted.`);
     return EXIT.ok;
   },
 });
