@@ -5,6 +5,7 @@
 import { z } from "zod";
 import { ChatMessage, Tool } from "../lib/chat/messages.ts";
 import { later } from "../lib/schema.ts";
+import { METHODS } from "../lib/training/fields.ts";
 import { LoraSettings } from "../lib/training/lora.ts";
 import { fromWorker } from "./protocol.ts";
 
@@ -26,7 +27,7 @@ const device = {
 const plan = later(() =>
   z.strictObject({
     model_path: z.string(),
-    method: z.enum(["grpo", "sft", "dpo"]),
+    method: z.enum(METHODS),
     /** All hyperparameters are resolved (lib/training/resolve.ts). */
     hyperparameters: z.record(z.string(), z.unknown()),
     lora: LoraSettings.nullable(),

@@ -1,4 +1,5 @@
 import type { z } from "zod";
+import { isRolled } from "../../lib/training/fields.ts";
 import type { JobSample } from "../../resources/training_jobs/views/schema.ts";
 import { command, EXIT, JSON_FLAG, SERVER_FLAGS, wholeOf } from "../args.ts";
 import { connect } from "../connect.ts";
@@ -40,7 +41,7 @@ export const samples = command({
 /** Only methods that draw completions have samples. */
 const noneOf = (name: string, method: string, step: string | undefined) =>
   step === undefined
-    ? `${name} has no samples${["sft", "dpo", "custom"].includes(method) ? `: ${method} draws no completions` : " yet"}.`
+    ? `${name} has no samples${isRolled(method) ? " yet" : `: ${method} draws no completions`}.`
     : `${name} has no samples of step ${step}. Without --step the latest ones are shown.`;
 
 /** A line with the figures, then the prompt and the completion, indented. */

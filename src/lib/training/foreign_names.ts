@@ -48,7 +48,7 @@ const GRPO = names(`
   vllm_max_model_length vllm_tensor_parallel_size vllm_enable_prefix_caching vllm_enable_sleep_mode
   vllm_guided_decoding_regex vllm_structured_outputs_regex vllm_server_host vllm_server_port vllm_server_base_url
   vllm_server_timeout vllm_group_port cast_lm_head_to_fp32 top_entropy_quantile use_bias_correction_kl
-  off_policy_mask_threshold multi_objective_aggregation sapo_temperature_neg sapo_temperature_pos
+  off_policy_mask_threshold multi_objective_aggregation
   max_tool_calling_iterations log_completions num_completions_to_print log_unique_prompts wandb_log_unique_prompts
   log_completions_hub_repo
 `);
@@ -64,6 +64,15 @@ const DPO = names(`
   use_weighting discopop_tau loss_weights rpo_alpha ld_alpha generate_during_eval is_encoder_decoder
 `);
 
+const KTO = names(`
+  max_completion_length model_adapter_name ref_adapter_name padding_value label_pad_token_id generate_during_eval
+  is_encoder_decoder precompute_ref_log_probs precompute_ref_batch_size router_aux_loss_coef
+`);
+
+const ORPO = names(`
+  max_completion_length padding_value label_pad_token_id generate_during_eval is_encoder_decoder
+`);
+
 const SHARED = [...TRAINING_ARGUMENTS, ...TRL];
 
 /** By method. A name of another method's config is a mistake, not a leftover of a pasted one. */
@@ -71,6 +80,9 @@ export const IGNORED = {
   grpo: new Set([...SHARED, ...GRPO]),
   sft: new Set([...SHARED, ...SFT]),
   dpo: new Set([...SHARED, ...DPO]),
+  rloo: new Set([...SHARED, ...GRPO]),
+  kto: new Set([...SHARED, ...KTO]),
+  orpo: new Set([...SHARED, ...ORPO]),
 } as const;
 
 /** PEFT's LoraConfig, and what TRL's ModelConfig has about LoRA. */

@@ -174,7 +174,9 @@ export function judgeCredit(
   return runs && shortage !== null ? "pause" : "nothing";
 }
 
-const LOWER_IS_BETTER: Record<keyof typeof HEADLINE_METRIC, boolean> = { grpo: false, sft: true, dpo: false };
+const LOWER_IS_BETTER: Record<keyof typeof HEADLINE_METRIC, boolean> = {
+  ...{ grpo: false, rloo: false, sft: true, dpo: false, kto: false, orpo: false },
+};
 
 export const headlineOf = (method: JobRow["method"], values: Readonly<Record<string, number>>): number | null =>
   method === "custom" ? null : (values[HEADLINE_METRIC[method]] ?? null);

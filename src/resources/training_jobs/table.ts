@@ -16,7 +16,7 @@ export const STATUSES = [
   "cancelled",
 ] as const;
 export type Status = (typeof STATUSES)[number];
-export const JOB_METHODS = ["grpo", "sft", "dpo", "custom"] as const;
+export const JOB_METHODS = ["grpo", "rloo", "sft", "dpo", "kto", "orpo", "custom"] as const;
 export const FAILURE_CODES = [
   "reward_error",
   "dataset_error",

@@ -7,7 +7,7 @@
 import { mkdir, open, readdir, readFile, rename, rm, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { z } from "zod";
-import { METHODS } from "../../lib/training/hyperparameters.ts";
+import { METHODS } from "../../lib/training/fields.ts";
 import { LoraSettings } from "../../lib/training/lora.ts";
 import { errorCode, renameDurably, syncDir, tempPath } from "../../platform/files.ts";
 import { WorkerError } from "../protocol.ts";

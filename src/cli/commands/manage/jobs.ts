@@ -23,7 +23,11 @@ const list = command({
   flags: {
     ...FLAGS,
     status: { type: "string", value: "STATUS", doc: "Only jobs with this status, such as running" },
-    method: { type: "string", value: "METHOD", doc: "Only jobs with this method: grpo, sft, dpo or custom" },
+    method: {
+      type: "string",
+      value: "METHOD",
+      doc: "Only jobs with this method: grpo, rloo, sft, dpo, kto, orpo or custom",
+    },
     full: FULL_FLAG,
   },
   examples: ["verk jobs list", "verk jobs list --status running --json"],

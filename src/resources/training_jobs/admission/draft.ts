@@ -4,7 +4,7 @@
  */
 import type { Ctx } from "../../../context.ts";
 import { newId } from "../../../lib/ids.ts";
-import type { HyperparameterInput, Method } from "../../../lib/training/hyperparameters.ts";
+import { type HyperparameterInput, METHODS, type Method } from "../../../lib/training/fields.ts";
 import type { LoraSettings } from "../../../lib/training/lora.ts";
 import type { Payer } from "../../billing/budget.ts";
 import * as billing from "../../billing/service.ts";
@@ -55,7 +55,7 @@ export async function draft(ctx: Ctx, caller: Caller, body: CreateTrainingJob): 
   references.mayAttachSecrets(caller.scopes, merged);
   const { method } = merged;
   const seed = merged.seed ?? crypto.getRandomValues(new Uint32Array(1))[0]! % (MAX_SEED + 1);
-  if (method === undefined) faults.refuse("/method", "is missing: set it to grpo, sft, dpo or custom");
+  if (method === undefined) faults.refuse("/method", `is missing: set it to ${METHODS.join(", ")} or custom`);
   const managed = method === "custom" ? undefined : method;
   const model = managed && baseModel(ctx, workspaceId, merged, faults);
   const request = { ...merged, ...checkDatasets(ctx, workspaceId, merged, faults) };

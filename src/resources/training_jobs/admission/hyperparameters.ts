@@ -2,14 +2,9 @@
 import type { ModelShape } from "../../../lib/gguf/shape.ts";
 import { jsonPointer } from "../../../lib/json/pointer.ts";
 import type { Format } from "../../../lib/rows/format.ts";
+import type { HyperparameterInput, Method } from "../../../lib/training/fields.ts";
 import { IGNORED_LORA, LORA_ALIASES } from "../../../lib/training/foreign_names.ts";
-import {
-  type HyperparameterInput,
-  type Method,
-  MOST_PROBLEMS,
-  type Problem,
-  readHyperparameters,
-} from "../../../lib/training/hyperparameters.ts";
+import { MOST_PROBLEMS, type Problem, readHyperparameters } from "../../../lib/training/hyperparameters.ts";
 import { LoraSettings } from "../../../lib/training/lora.ts";
 import { shortened, sortNames, suggestion } from "../../../lib/training/names.ts";
 import { stepsOf } from "../../../lib/training/plan.ts";

@@ -1,5 +1,6 @@
 /** One run of a job: a trainer process and its messages. The row is updated before the run is forgotten. */
 import type { Ctx } from "../../../context.ts";
+import { isRolled } from "../../../lib/training/fields.ts";
 import { outOfMemoryKills } from "../../../platform/machine/hardware.ts";
 import type { Exit, Worker } from "../../../platform/workers/types.ts";
 import { makeDir } from "../../../sandbox/files/trees.ts";
@@ -51,7 +52,7 @@ export function start(ctx: Ctx, { job, task, cards }: Start) {
     over: over.promise,
   };
   live.addRun(run);
-  if (job.method === "grpo") running.scoring.begin();
+  if (isRolled(job.method)) running.scoring.begin();
   worker.ready.then(
     () => worker.send(task),
     () => {}, // onExit reports the end

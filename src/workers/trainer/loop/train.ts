@@ -4,7 +4,7 @@
  */
 import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
-import type { Method as MethodName } from "../../../lib/training/hyperparameters.ts";
+import type { Method as MethodName } from "../../../lib/training/fields.ts";
 import { scheduleOf } from "../../../lib/training/plan.ts";
 import type { Resolved } from "../../../lib/training/resolve.ts";
 import { learningRate } from "../../../lib/training/schedule.ts";
