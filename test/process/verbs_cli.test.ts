@@ -1,8 +1,8 @@
 /** Commands that read and delete, against the real application in this process. Jobs, metrics and samples are rows. */
-import { afterAll, beforeAll, expect, test } from "bun:test";
-import { existsSync } from "node:fs";
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { existsSync, mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { write } from "../../src/platform/db/db.ts";
+import { write as commit } from "../../src/platform/db/db.ts";
 import { trainingMetrics, trainingSamples } from "../../src/resources/training_jobs/table.ts";
 import { runVerk } from "../cli.ts";
 import { type JobsApp, jobsApp } from "../jobs_kit.ts";
@@ -30,7 +30,7 @@ const local = (...args: string[]) =>
 /** A completed job of four steps, with two samples of the last one. */
 async function trained(name: string, hyperparameters: object, plus: number) {
   const id = await app.job({ output_name: name, hyperparameters, seed: 7 });
-  write(app.ctx.db, (tx) => {
+  commit(app.ctx.db, (tx) => {
     for (const step of [1, 2, 3, 4]) {
       const values = { reward: step / 8 + plus, loss: 1 / step };
       tx.insert(trainingMetrics)
@@ -193,6 +193,76 @@ test("status shows the version, the device, jobs that are not over and deploymen
   });
   await verk("deployments", "delete", "served", "--stop");
   await app.call("POST", `/v1/training_jobs/${id}/cancel`);
+});
+
+describe("jobs create FILE", () => {
+  const write = (name: string, text: string) => writeFileSync(join(app.dir, "runs", name), text);
+  beforeAll(() => {
+    mkdirSync(join(app.dir, "runs"));
+    write("sums.jsonl", '{"prompt":"1+1","answer":2}\n{"prompt":"2+2","answer":4}\n');
+    write("right.py", "def reward(completions, **kwargs):\n    return [1.0 for _ in completions]\n");
+    write("short.py", "def reward(completions, **kwargs):\n    return [len(text) for text in completions]\n");
+  });
+
+  test("takes a flat config of TRL as YAML, with paths beside it; flags override it", async () => {
+    const config = `
+model_name_or_path: random
+method: grpo
+dataset: sums.jsonl
+reward_funcs: [right.py, short.py]
+reward_weights: [1, 0.5]
+output: from-yaml
+learning_rate: 5e-6
+num_generations: 4
+lora_r: 8
+lora_alpha: 16
+save_steps: 5
+bf16: true
+report_to: wandb
+use_vllm: true
+optim: adamw_torch
+`;
+    write("grpo.yaml", config);
+    const made = await verk("jobs", "create", "runs/grpo.yaml", "--set", "learning_rate=1e-4", "--json");
+    expect([made.code, made.err]).toEqual([0, expect.stringContaining("sums.jsonl is uploaded")]);
+    expect(made.json()).toMatchObject({
+      output_name: "from-yaml",
+      hyperparameters: { learning_rate: 1e-4, num_generations: 4 },
+      lora: { r: 8, alpha: 16 },
+      checkpoint: { save_steps: 5 },
+      reward_functions: [{ weight: 1 }, { weight: 0.5 }],
+    });
+    expect(made.err).toContain("Warning: ignored here: bf16 (the server chooses precision, kernels and memory)");
+    await app.call("POST", `/v1/training_jobs/${made.json().id}/cancel`);
+    const dry = await verk("jobs", "create", "runs/grpo.yaml", "--set", "epsilom=1", "--dry-run");
+    expect([dry.code, dry.out]).toEqual([
+      1,
+      expect.stringContaining("error: --set epsilom: is not a hyperparameter of grpo. Did you mean epsilon?"),
+    ]);
+  });
+
+  test("takes TOML, and an error names the line of the file", async () => {
+    write(
+      "sft.toml",
+      'base_model = "random"\nmethod = "sft"\ndataset = "completion"\nlearning_rat = 1e-4\n[lora]\nr = 4\n',
+    );
+    await app.dataset("completion");
+    const wrong = await verk("jobs", "create", "runs/sft.toml");
+    expect([wrong.code, wrong.err]).toEqual([
+      1,
+      "verk: runs/sft.toml:4: hyperparameters.learning_rat: is not a hyperparameter of sft. Did you mean learning_rate?\n",
+    ]);
+    write("broken.toml", 'method = "sft"\nseed = \n');
+    expect(await verk("jobs", "create", "runs/broken.toml")).toMatchObject({
+      code: 2,
+      err: expect.stringContaining("runs/broken.toml:2: this is not valid TOML"),
+    });
+    write("lost.yaml", "method: sft\ndataset: nowhere.csv\n");
+    expect(await verk("jobs", "create", "runs/lost.yaml")).toMatchObject({
+      code: 1,
+      err: expect.stringContaining("runs/lost.yaml: dataset: there is no file nowhere.csv"),
+    });
+  });
 });
 
 test("models show and delete work on the data directory; the file goes too", async () => {
