@@ -27,6 +27,7 @@ export * as keys from "../resources/api_keys/service.ts";
 export * as billing from "../resources/billing/service.ts";
 export { checkpointAt, nameOf as checkpointName } from "../resources/models/files/checkpoint.ts";
 export { converted } from "../resources/models/files/convert.ts";
+export { removeAsOperator as removeModel } from "../resources/models/remove.ts";
 export { present as presentModel } from "../resources/models/schema.ts";
 export { present as presentWorkspace } from "../resources/workspaces/schema.ts";
 export { DEFAULT_WORKSPACE, imports, models, workspaces };

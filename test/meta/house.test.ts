@@ -38,6 +38,7 @@ const MAY: Record<string, string[]> = {
     "workers/protocol_trainer",
     "workers/protocol_detector",
     "workers/protocol_inspector",
+    "workers/protocol_importer",
     "sandbox",
   ],
   // the browser's code: of the server it knows only types
@@ -66,7 +67,7 @@ const PUBLIC: Record<string, string[]> = {
   code_artifacts: ["unpack"],
   deployments: ["chat/answer", "chat/generate", "served", "temporary"],
   evaluators: ["item", "reward", "run"],
-  datasets: ["connected/resolve", "stream/append", "stream/files", "stream/snapshots"],
+  datasets: ["connected/resolve", "stream/append", "stream/files", "stream/resolved", "stream/snapshots"],
   gpu: ["hardware"],
   models: ["remove", "results"],
   reward_functions: ["check", "processes", "resolve", "run"],
