@@ -7,12 +7,13 @@
 import { estimateMemory as servingMemory } from "../gguf/memory.ts";
 import type { ModelShape } from "../gguf/shape.ts";
 import { MIB } from "../units.ts";
+import { isRolled, type Method, usesReference } from "./fields.ts";
 import { type LoraSettings, MODULES, type Module } from "./lora.ts";
 import { activationBytes, type Dimensions, keptBytes, type Micro, traitsOf } from "./memory_graph.ts";
 import { rolloutSlots } from "./slots.ts";
 
 export type MemoryPlan = {
-  method: "grpo" | "sft" | "dpo";
+  method: Method;
   lora: LoraSettings | null;
   /** Resolved hyperparameters. */
   hyperparameters: Readonly<Record<string, unknown>>;
@@ -81,9 +82,9 @@ export function estimateMemory(shape: ModelShape, plan: MemoryPlan): TrainingMem
   const training = (lora ? 16 : 12) * trained + 2 * largest; // the step squares and scales one tensor at a time
   const micro = microOf(shape, of, plan);
   const activations = GRAPHS_KEPT * activationBytes(of, micro);
-  const needsReference = !lora && (method === "dpo" || (method === "grpo" && numberOf(plan, "beta", 0) !== 0));
+  const needsReference = !lora && usesReference(method, numberOf(plan, "beta", 0));
   const reference = needsReference ? frozenBytes(shape, device) : 0;
-  const rollouts = method === "grpo" ? rolloutBytes(shape, plan) : 0;
+  const rollouts = isRolled(method) ? rolloutBytes(shape, plan) : 0;
   const { fixed } = LIMITS[device];
   const total = weights + training + activations + rollouts + reference + Math.ceil(fixed / microDivisor);
   return { weights, training, activations, rollouts, reference, total };
@@ -118,7 +119,7 @@ function rolloutBytes(shape: ModelShape, plan: MemoryPlan): number {
 function microOf(shape: ModelShape, of: Dimensions, plan: MemoryPlan): Micro {
   const { device, microDivisor, lora, hyperparameters } = plan;
   const longest = longestOf(shape, plan);
-  const together = plan.method === "dpo" ? 2 : 1;
+  const together = plan.method === "dpo" || plan.method === "orpo" ? 2 : 1;
   const pieces = numberOf(plan, "per_device_train_batch_size", 8) * together;
   const most = microTokens(device, microDivisor);
   const isFused =
@@ -146,7 +147,7 @@ function microOf(shape: ModelShape, of: Dimensions, plan: MemoryPlan): Micro {
 /** Returns the tokens of the longest possible sequence. */
 function longestOf(shape: ModelShape, plan: MemoryPlan): number {
   const most = numberOf(plan, "max_length", shape.context_length);
-  const wanted = plan.method === "grpo" ? numberOf(plan, "max_completion_length", 512) + PROMPT_TOKENS : most;
+  const wanted = isRolled(plan.method) ? numberOf(plan, "max_completion_length", 512) + PROMPT_TOKENS : most;
   return Math.max(2, Math.min(wanted, shape.context_length));
 }
 

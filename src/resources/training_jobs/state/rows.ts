@@ -35,6 +35,7 @@ export function mustGet(ctx: Pick<Ctx, "db">, workspaceId: string, id: string, p
 export const blankJob = () => ({
   status: machine.initial,
   reading: null,
+  resolver: null,
   warnings: [],
   gpu: null,
   step: 0,
@@ -48,6 +49,7 @@ export const blankJob = () => ({
   pauseReason: null,
   queueReason: null,
   error: null,
+  stoppedEarly: null,
   publishedAt: null,
   likeCount: 0,
   trackerRunUrl: null,
