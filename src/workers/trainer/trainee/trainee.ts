@@ -30,7 +30,7 @@ export async function openTrainee(options: TraineeOptions): Promise<Trainee> {
   drawAdapters(weights, options.seed);
   const optimizer = openOptimizer(weights);
   const patterns = options.lora && dropoutPatterns(backend, weights, options.lora, options.seed);
-  const model = { architecture, weights };
+  const model = { architecture, weights, longest: options.maxLength };
   const plan = planMicro(options, { architecture, header: file.header, isFused: canFuse(model, options.maxLength) });
   const graphs = openGraphs(model, plan.keptBytes);
   let merger: Merger | null = null;
