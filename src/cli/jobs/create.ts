@@ -2,6 +2,7 @@ import { command, EXIT, JSON_FLAG, SERVER_FLAGS } from "../args.ts";
 import { type Connection, connect } from "../connect.ts";
 import { INTERRUPTED, interruptible } from "../interrupt.ts";
 import { note, print, printJson } from "../output.ts";
+import { readCode } from "../rewards/input.ts";
 import { type Validation, validationLines } from "./dry_run.ts";
 import type { Job } from "./find.ts";
 import { watchJob } from "./follow.ts";
@@ -21,6 +22,10 @@ const FLAGS = {
   reward: many(
     "FILE|NAME[:WEIGHT]",
     "File with reward code, or a built-in or uploaded reward function by name; repeatable. Several files, or a file with a weight, are uploaded as reward functions",
+  ),
+  resolver: text(
+    "FILE",
+    "File with code that maps the rows before training: resolve(row) returns a row, a list or nothing",
   ),
   set: many("NAME=VALUE", "Hyperparameter, such as learning_rate=1e-4; repeatable"),
   lora: many("NAME=VALUE", "Setting of the LoRA adapter, such as r=16,alpha=32 (default r=16); repeatable"),
@@ -56,6 +61,8 @@ const FIELDS = {
   reward_source: "--reward",
   reward_language: "--reward",
   reward_functions: "--reward",
+  data_resolver_source: "--resolver",
+  data_resolver_language: "--resolver",
   "hyperparameters/*": "--set *",
   hyperparameters: "--set",
   "lora/*": "--lora *",
@@ -86,10 +93,21 @@ export const create = command({
     1: "failed: the job was rejected, is not valid (--dry-run) or did not complete (--watch)",
     [INTERRUPTED]: "interrupted: a job that was created continues on the server",
   },
-  async run({ dataset, "eval-dataset": evalDataset, reward, file, "dry-run": dryRun, watch, json, ...flags }) {
+  async run({
+    dataset,
+    "eval-dataset": evalDataset,
+    reward,
+    resolver,
+    file,
+    "dry-run": dryRun,
+    watch,
+    json,
+    ...flags
+  }) {
     const base = file === undefined ? {} : await readBody(file);
     const body: Body = bodyOf(flags, base);
     const rewards = await readRewards(reward);
+    if (resolver !== undefined) Object.assign(body, await resolverFields(resolver));
     const { url, client } = await connect(flags);
     return await interruptible(async (signal) => {
       Object.assign(body, await rewardFields(client, rewards));
@@ -102,6 +120,11 @@ export const create = command({
     });
   },
 });
+
+async function resolverFields(path: string): Promise<Body> {
+  const { source, language } = await readCode(path, undefined);
+  return { data_resolver_source: source, data_resolver_language: language };
+}
 
 async function validate({ client }: Connection, body: Body, json: boolean): Promise<number> {
   const answer = await client.call<Validation>("POST", "/v1/training_jobs/validate", body);
