@@ -18,7 +18,11 @@ export const preview = command({
   flags: {
     ...SERVER_FLAGS,
     model: { type: "string", value: "MODEL", doc: "Model whose chat template and tokens count, such as verk-tiny" },
-    method: { type: "string", value: "METHOD", doc: "grpo, sft or dpo (default: by the format of the rows)" },
+    method: {
+      type: "string",
+      value: "METHOD",
+      doc: "grpo, rloo, sft, kto, dpo or orpo (default: by the format of the rows)",
+    },
     limit: { type: "string", value: "N", doc: "Rows to show (default 5)" },
     "max-length": { type: "string", value: "N", doc: "Count rows with more tokens than this (default 1024)" },
     json: JSON_FLAG,

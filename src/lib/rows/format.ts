@@ -43,6 +43,16 @@ export function rowFault(row: Row, format: Format): Fault | undefined {
   return undefined;
 }
 
+/** The column that KTO learns from. Other methods ignore it. */
+export function labelFault({ label }: Row): Fault | undefined {
+  if (typeof label === "boolean") return undefined;
+  const is = label === undefined ? "label is missing" : `label must be true or false, not ${kindOf(label)}`;
+  return {
+    field: "label",
+    message: `${is}. Give every row "label": true for a good completion, or false for a bad one`,
+  };
+}
+
 const missing = (field: string, format: Format): Fault => ({
   field,
   message: `${field} is missing. Every row of the format ${format} has ${EXAMPLES[format]}`,

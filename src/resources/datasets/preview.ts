@@ -4,6 +4,7 @@ import type { Ctx } from "../../context.ts";
 import { AppError } from "../../lib/errors.ts";
 import type { Format } from "../../lib/rows/format.ts";
 import { Label, later } from "../../lib/schema.ts";
+import { METHODS, type Method } from "../../lib/training/fields.ts";
 import { MINUTE_MS } from "../../lib/units.ts";
 import type { FromTrainer, InspectTask } from "../../workers/protocol_trainer.ts";
 import * as models from "../models/service.ts";
@@ -19,10 +20,7 @@ const SAMPLE = 5_000;
 export const PreviewDataset = z
   .object({
     model: Label(300).describe("A model by id or name, whose chat template and tokens count"),
-    method: z
-      .enum(["grpo", "sft", "dpo"])
-      .optional()
-      .describe("Default: grpo for prompts, dpo for preferences, sft for the others"),
+    method: z.enum(METHODS).optional().describe("Default: grpo for prompts, dpo for preferences, sft for the others"),
     limit: z.int().min(0).max(50).default(5).describe("Rows to show"),
     snapshot: Label(40).optional().describe("Such as @snap-3. Default: the current rows"),
     max_length: z.int().min(1).max(10_000_000).default(1024).describe("Rows with more tokens are counted"),
@@ -78,11 +76,15 @@ export const DatasetPreview = later(() =>
 );
 export type DatasetPreview = z.infer<typeof DatasetPreview>;
 
-const METHODS: Record<Format, InspectTask["method"]> = {
-  prompt: "grpo",
-  preference: "dpo",
-  completion: "sft",
-  chat: "sft",
+const USUAL: Record<Format, Method> = { prompt: "grpo", preference: "dpo", completion: "sft", chat: "sft" };
+/** Methods that read rows in the same way. */
+const READ_AS: Record<Method, InspectTask["method"]> = {
+  grpo: "grpo",
+  rloo: "grpo",
+  sft: "sft",
+  kto: "sft",
+  dpo: "dpo",
+  orpo: "dpo",
 };
 
 type Caller = { workspaceId: string; signal: AbortSignal };
@@ -95,9 +97,9 @@ export async function previewDataset(
 ): Promise<DatasetPreview> {
   const { path, headRow, format } = rowsFor(ctx, dataset, body.snapshot);
   const model = withTemplate(ctx, caller.workspaceId, body.model, "/model");
-  const method = body.method ?? METHODS[format];
-  if (method === "dpo" && format !== "preference")
-    throw new AppError("schema", `method: dpo needs rows of the format preference; these are ${format}`, {
+  const method = body.method ?? USUAL[format];
+  if (READ_AS[method] === "dpo" && format !== "preference")
+    throw new AppError("schema", `method: ${method} needs rows of the format preference; these are ${format}`, {
       param: "/method",
     });
   const task: InspectTask = {
@@ -105,7 +107,7 @@ export async function previewDataset(
     data_dir: ctx.config.data_dir,
     model_path: models.pathOf(ctx, model),
     rows: { path, head_row: headRow, format },
-    method,
+    method: READ_AS[method],
     assistant_only: body.assistant_only_loss,
     limit: body.limit,
     max_length: body.max_length,

@@ -17,7 +17,7 @@ export const STATUSES = [
   "cancelled",
 ] as const;
 export type Status = (typeof STATUSES)[number];
-export const JOB_METHODS = ["grpo", "sft", "dpo", "custom"] as const;
+export const JOB_METHODS = ["grpo", "rloo", "sft", "dpo", "kto", "orpo", "custom"] as const;
 export const FAILURE_CODES = [
   "reward_error",
   "dataset_error",
@@ -131,6 +131,8 @@ export const trainingJobs = sqliteTable("training_jobs", {
   queueReason: text("queue_reason"),
   warnings: text("warnings", { mode: "json" }).$type<Warning[]>().notNull(),
   error: text("error", { mode: "json" }).$type<JobError>(),
+  /** Why a completed job did not do all steps. */
+  stoppedEarly: text("stopped_early"),
   rateMicros: integer("rate_micros"),
   costMicros: integer("cost_micros").notNull(),
   /** Not yet charged, because it is less than a micro-dollar. */

@@ -4,7 +4,7 @@
  */
 import type { Ctx } from "../../../context.ts";
 import { newId } from "../../../lib/ids.ts";
-import type { HyperparameterInput, Method } from "../../../lib/training/hyperparameters.ts";
+import { type HyperparameterInput, METHODS, type Method } from "../../../lib/training/fields.ts";
 import type { LoraSettings } from "../../../lib/training/lora.ts";
 import type { Payer } from "../../billing/budget.ts";
 import * as billing from "../../billing/service.ts";
@@ -57,12 +57,13 @@ export async function draft(ctx: Ctx, caller: Caller, body: CreateTrainingJob): 
   references.mayAttachSecrets(caller.scopes, merged);
   const { method } = merged;
   const seed = merged.seed ?? crypto.getRandomValues(new Uint32Array(1))[0]! % (MAX_SEED + 1);
-  if (method === undefined) faults.refuse("/method", "is missing: set it to grpo, sft, dpo or custom");
+  if (method === undefined) faults.refuse("/method", `is missing: set it to ${METHODS.join(", ")} or custom`);
   const managed = method === "custom" ? undefined : method;
   const model = managed && baseModel(ctx, workspaceId, merged, faults);
   const request = { ...merged, ...checkDatasets(ctx, workspaceId, merged, faults) };
   const lora = managed && loraOf(ctx, workspaceId, { request, model, faults });
   const given = managed && readGiven(managed, request, faults);
+  if (given) checkHeldOut(request, given, faults);
   const hardware = await sizing.hardwareFor(ctx, request, faults);
   faults.attempt(() => billing.mustAfford(ctx, caller, { ratePerHourMicros: hardware.rateMicros, micros: 0 }));
   sizing.checkLimits(ctx, request, faults);
@@ -123,6 +124,19 @@ function loraOf(ctx: Ctx, workspaceId: string, { request, model, faults }: Start
   const lora = start && request.lora === undefined ? start.job.lora : readLora(request, faults);
   if (start && model && lora !== undefined) faults.attempt(() => references.mustContinue(start, model, lora));
   return lora;
+}
+
+/** Settings about the best evaluation need rows to evaluate on. */
+function checkHeldOut({ eval_dataset }: JobRequest, given: HyperparameterInput<Method>, faults: Faults) {
+  if (eval_dataset) return;
+  const needing = (["early_stopping_patience", "load_best_model_at_end", "metric_for_best_model"] as const).filter(
+    (name) => given[name] && given[name] !== "auto",
+  );
+  if (needing.length > 0)
+    faults.refuse(
+      "/eval_dataset",
+      `is missing: ${needing.join(", ")} ${needing.length === 1 ? "needs" : "need"} held-out rows`,
+    );
 }
 
 function checkCustom(request: JobRequest, faults: Faults) {

@@ -7,7 +7,7 @@ import { and, eq, isNotNull, isNull } from "drizzle-orm";
 import type { Ctx } from "../../../context.ts";
 import { AppError } from "../../../lib/errors.ts";
 import type { Credentials } from "../../../lib/source.ts";
-import type { Method } from "../../../lib/training/hyperparameters.ts";
+import type { Method } from "../../../lib/training/fields.ts";
 import { afterCommit, type Db, type Tx, write } from "../../../platform/db/db.ts";
 import { snapshotId } from "../../datasets/schema.ts";
 import * as datasets from "../../datasets/service.ts";

@@ -7,6 +7,7 @@ import * as datasets from "../../datasets/service.ts";
 import * as snapshots from "../../datasets/stream/snapshots.ts";
 import type { JobRow } from "../table.ts";
 import { renaming } from "./faults.ts";
+import { mustHaveLabels } from "./labels.ts";
 import { FORMATS, mustSuit } from "./references.ts";
 import type { Rows } from "./sizing.ts";
 
@@ -63,7 +64,10 @@ async function pin(ctx: Ctx, reader: Reader, { reference, param, ...access }: Pi
   const { dataset, snapshot } = await renaming(renames, () => claim(ctx, reader.workspaceId, reference, options));
   const row = datasets.current(ctx, dataset.id); // reading a source may have set its format
   if (!row) return undefined;
-  if (!reader.anyFormat) mustSuit(reader.method, row, param);
+  if (!reader.anyFormat) {
+    mustSuit(reader.method, row, param);
+    if (reader.method === "kto") await mustHaveLabels(ctx, row, snapshot, param);
+  }
   const { number, rowCount, sha256 } = snapshot;
   return { datasetId: row.id, snapshotNumber: number, sha256, rows: rowCount, format: row.format };
 }

@@ -2,6 +2,7 @@
 import type { Ctx } from "../../../context.ts";
 import { AppError } from "../../../lib/errors.ts";
 import { usdOf } from "../../../lib/money.ts";
+import { isRolled } from "../../../lib/training/fields.ts";
 import { MINUTE_MS } from "../../../lib/units.ts";
 import * as billing from "../../billing/service.ts";
 import * as datasets from "../../datasets/service.ts";
@@ -139,7 +140,7 @@ function answerOf({ sizable, size, errors, warnings, resolved }: Checks, measure
       cost_usd: ms === null ? null : usdOf(billing.costOf(rate, ms)),
     },
     data_resolver_preview: resolved,
-    reward_preview: measured && sizable?.request.method === "grpo" ? rewardPreview(measured, groupOf(size)) : null,
+    reward_preview: measured && isRolled(sizable?.request.method) ? rewardPreview(measured, groupOf(size)) : null,
   };
 }
 

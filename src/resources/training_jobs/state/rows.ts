@@ -49,6 +49,7 @@ export const blankJob = () => ({
   pauseReason: null,
   queueReason: null,
   error: null,
+  stoppedEarly: null,
   publishedAt: null,
   likeCount: 0,
   trackerRunUrl: null,
