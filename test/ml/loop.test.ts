@@ -62,6 +62,7 @@ type Case = { name: string; method: Method; given: object; lora?: object | null 
 const CASES: Case[] = [
   { name: "sft with dropout", method: "sft", given: { num_train_epochs: 2 }, lora: { ...LORA, dropout: 0.2 } },
   { name: "sft, packed, of all weights", method: "sft", given: { packing: true, max_length: 60 }, lora: null },
+  { name: "sft with noise", method: "sft", given: { neftune_noise_alpha: 5, packing: true, max_length: 60 } },
   { name: "dpo", method: "dpo", given: { gradient_accumulation_steps: 2 } },
   { name: "grpo", method: "grpo", given: { ...GRPO, max_steps: 7 } },
   { name: "rloo", method: "rloo", given: { ...GRPO, max_steps: 5, num_iterations: 2, beta: 0.1 } },

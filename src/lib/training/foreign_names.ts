@@ -23,7 +23,7 @@ const TRAINING_ARGUMENTS = names(`
   parallelism_config average_tokens_across_devices dispatch_batches split_batches ray_scope mp_parameters
   torch_compile torch_compile_backend torch_compile_mode torchdynamo torch_empty_cache_steps
   use_liger_kernel liger_kernel_config use_legacy_prediction_loop use_cache gradient_checkpointing_kwargs
-  optim optim_args optim_target_modules adafactor label_smoothing_factor neftune_noise_alpha auto_find_batch_size
+  optim optim_args optim_target_modules adafactor label_smoothing_factor auto_find_batch_size
   dataloader_drop_last dataloader_num_workers dataloader_prefetch_factor dataloader_pin_memory
   dataloader_persistent_workers group_by_length length_column_name train_sampling_strategy remove_unused_columns
   push_to_hub push_to_hub_model_id push_to_hub_organization push_to_hub_token hub_model_id hub_strategy hub_token
@@ -49,7 +49,7 @@ const GRPO = names(`
   vllm_server_timeout vllm_group_port cast_lm_head_to_fp32 top_entropy_quantile use_bias_correction_kl
   off_policy_mask_threshold multi_objective_aggregation
   max_tool_calling_iterations log_completions num_completions_to_print log_unique_prompts wandb_log_unique_prompts
-  log_completions_hub_repo
+  log_completions_hub_repo neftune_noise_alpha
 `);
 
 const SFT = names(`
@@ -60,16 +60,16 @@ const DPO = names(`
   max_completion_length max_target_length model_adapter_name ref_adapter_name force_use_ref_model
   base_model_attribute_name use_logits_to_keep use_num_logits_to_keep padding_value label_pad_token_id
   precompute_ref_log_probs precompute_ref_batch_size reference_free f_divergence_type f_alpha_divergence_coef
-  use_weighting discopop_tau loss_weights rpo_alpha ld_alpha generate_during_eval is_encoder_decoder
+  use_weighting discopop_tau loss_weights rpo_alpha ld_alpha generate_during_eval is_encoder_decoder neftune_noise_alpha
 `);
 
 const KTO = names(`
   max_completion_length model_adapter_name ref_adapter_name padding_value label_pad_token_id generate_during_eval
-  is_encoder_decoder precompute_ref_log_probs precompute_ref_batch_size router_aux_loss_coef
+  is_encoder_decoder precompute_ref_log_probs precompute_ref_batch_size router_aux_loss_coef neftune_noise_alpha
 `);
 
 const ORPO = names(`
-  max_completion_length padding_value label_pad_token_id generate_during_eval is_encoder_decoder
+  neftune_noise_alpha max_completion_length padding_value label_pad_token_id generate_during_eval is_encoder_decoder
 `);
 
 const SHARED = [...TRAINING_ARGUMENTS, ...TRL];

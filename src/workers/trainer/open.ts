@@ -98,6 +98,7 @@ export async function openTraining(setting: Setting): Promise<Opened> {
       seed: plan.seed,
       maxLength: examples.maxLength,
       checkpointing: valuesOf(plan).gradient_checkpointing,
+      noiseAlpha: plan.method === "sft" ? valuesOf<"sft">(plan).neftune_noise_alpha : null,
       temperature: temperatureOf(plan),
       microDivisor: plan.micro_divisor,
       onTurn,
