@@ -61,7 +61,7 @@ describe("invalid fields are refused with these messages", () => {
     ["rloo", { scale_rewards: "none" }, "belongs to the method grpo, but this job uses rloo"],
     ["kto", { per_device_train_batch_size: 1 }, /must be at least 2 for the loss_type kto/],
     ["kto", { desirable_weight: 0, undesirable_weight: 0 }, /nothing would be learned/],
-    ["orpo", { loss_type: "sigmoid" }, "belongs to the methods grpo, dpo and kto, but this job uses orpo"],
+    ["orpo", { loss_type: "sigmoid" }, "belongs to the methods grpo, sft, dpo and kto, but this job uses orpo"],
     ["grpo", { importance_sampling_clip_min: 4 }, /must be less than importance_sampling_clip_max \(3\)/],
     ["grpo", { importance_sampling_mode: "token_truncate", importance_sampling_clip_max: null }, /to truncate at/],
   ] as [Method, object, string | RegExp][])("%s %j", (method, raw, words) => {
