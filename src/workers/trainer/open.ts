@@ -20,9 +20,9 @@ import {
 import { openRowSource, type RowSource } from "./data/rows.ts";
 import { openTokenizer } from "./data/tokenizer.ts";
 import { createSync } from "./learned.ts";
-import { openDpo, openOrpo } from "./loop/dpo.ts";
 import { openGrpo } from "./loop/grpo.ts";
 import { openKto } from "./loop/kto.ts";
+import { openDpo, openOrpo } from "./loop/pairs.ts";
 import { openSft } from "./loop/sft.ts";
 import type { OpenMethod, Reference } from "./loop/types.ts";
 import { openRoller } from "./rollouts/roller.ts";
