@@ -30,7 +30,7 @@ export type Graph = {
 };
 
 export function buildGraph(given: Model, shape: GraphShape): Graph {
-  if (canFuse(given, shape.tokens)) return buildFused(given, shape);
+  if (!shape.noise && canFuse(given, shape.tokens)) return buildFused(given, shape);
   const { backend } = given.weights;
   const { ggml } = backend;
   const io = newInputs(given, shape);

@@ -64,6 +64,11 @@ export function split(tape: Tape, x: Tensor, lengths: readonly number[]): Tensor
   });
 }
 
+/** x + c, where c does not depend on the weights: noise of the embeddings. */
+export function addConstant(tape: Tape, x: Tensor, c: Tensor): Tensor {
+  return tape.record(tape.ggml.ggml_add(tape.context, x, c), [x], (gradient) => tape.give(x, gradient));
+}
+
 /** x + b, b along the row. */
 export function bias(tape: Tape, x: Tensor, b: Tensor): Tensor {
   const { ggml, context } = tape;

@@ -6,6 +6,7 @@ import type { Drop } from "./dropout.ts";
 import { mixture } from "./experts.ts";
 import {
   add,
+  addConstant,
   bias,
   linear,
   mulConstant,
@@ -33,6 +34,8 @@ export type Inputs = {
   windowMasks: Masks;
   /** [1, 1, tokens of all rows]: factors of the queries. Null: all are 1. */
   queryFactors: Tensor | null;
+  /** [width, tokens of all rows]: added to the embeddings. Null: nothing is. */
+  noise: Tensor | null;
   /** Tokens of a row, and number of rows. */
   tokens: number;
   rows: number;
@@ -52,6 +55,7 @@ export function hidden(tape: Tape, model: Model, inputs: Inputs, checkpoints: bo
   const { architecture, weights } = model;
   const found = rows(tape, weights.get("token_embd.weight"), inputs.ids, inputs.usedRows);
   let x = scaled(tape, found, architecture.scales.embedding);
+  if (inputs.noise) x = addConstant(tape, x, inputs.noise);
   for (let layer = 0; layer < architecture.layers; layer++) {
     const build = (on: Tape, from: Tensor) => block(on, model, from, { inputs, layer });
     x = checkpoints ? tape.checkpoint(x, build) : build(tape, x);
