@@ -217,8 +217,8 @@ export const FromTrainer = later(() =>
     z.strictObject({ type: z.literal("exported"), path: z.string(), size_bytes: z.int(), sha256: z.string() }),
     /** The trainer obeyed `save_and_end`. */
     z.strictObject({ type: z.literal("saved") }),
-    /** All steps are done, and the last checkpoint has been reported. */
-    z.strictObject({ type: z.literal("trained") }),
+    /** No step follows, and the last checkpoint has been reported. `stopped_early`: why not all steps were done. */
+    z.strictObject({ type: z.literal("trained"), stopped_early: z.string().nullable() }),
   ]),
 );
 export type FromTrainer = z.infer<typeof FromTrainer>;

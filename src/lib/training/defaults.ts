@@ -28,6 +28,11 @@ const COMMON = {
   gradient_checkpointing: true,
   /** SFTConfig says false, but its trainer shuffles rows anyway. */
   shuffle_dataset: true,
+  early_stopping_patience: null,
+  early_stopping_threshold: 0,
+  metric_for_best_model: null,
+  greater_is_better: null,
+  load_best_model_at_end: false,
 } as const;
 
 /** The clip range of the GSPO paper: a ratio of whole completions moves far less than one of tokens. */

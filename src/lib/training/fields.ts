@@ -52,6 +52,11 @@ const common = {
   adam_epsilon: positive(1),
   gradient_checkpointing: z.boolean(),
   shuffle_dataset: z.boolean(),
+  early_stopping_patience: whole(1, 10_000).nullable().describe("Evaluations without improvement; null = never"),
+  early_stopping_threshold: atLeast0,
+  metric_for_best_model: z.string().min(1).max(200).nullable(),
+  greater_is_better: z.boolean().nullable(),
+  load_best_model_at_end: z.boolean(),
 };
 
 const scaleRewards = z.preprocess(

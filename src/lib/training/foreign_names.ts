@@ -22,8 +22,7 @@ const GROUPS: readonly Group[] = [
       disable_tqdm debug past_index logging_dir logging_strategy logging_first_step logging_steps logging_nan_inf_filter
       log_level log_level_replica log_on_each_node include_tokens_per_second include_num_input_tokens_seen
       skip_memory_metrics save_strategy save_safetensors save_on_each_node save_only_model enable_jit_checkpoint
-      restore_callback_states_from_checkpoint ignore_data_skip load_best_model_at_end metric_for_best_model
-      greater_is_better
+      restore_callback_states_from_checkpoint ignore_data_skip
     `),
   },
   {

@@ -55,6 +55,8 @@ describe("invalid fields are refused with these messages", () => {
     ["grpo", { generation_batch_size: 12, per_device_train_batch_size: 8 }, /× steps_per_generation/],
     ["grpo", { loss_type: "gspo", importance_sampling_level: "token" }, /must be sequence for the loss_type gspo/],
     ["grpo", { loss_type: "cispo", epsilon_high: 0 }, /must be more than 0 for the loss_type cispo/],
+    ["sft", { metric_for_best_model: "accuracy" }, "must be one of eval_loss"],
+    ["sft", { early_stopping_patience: 0 }, />=1/],
     ["rloo", { reward_clip_range: [1, 1] }, "must be [least, most], such as [-10, 10]"],
     ["rloo", { scale_rewards: "none" }, "belongs to the method grpo, but this job uses rloo"],
     ["kto", { per_device_train_batch_size: 1 }, /must be at least 2 for the loss_type kto/],
@@ -169,7 +171,11 @@ describe("auto", () => {
             parameters,
             contextLength,
           });
-          const allowed = ["lr_scheduler_kwargs", "delta", "importance_sampling_clip_min", "reward_clip_range"]; // null = off
+          const allowed = ["lr_scheduler_kwargs", "delta", "importance_sampling_clip_min", "reward_clip_range"].concat([
+            "early_stopping_patience",
+            "metric_for_best_model",
+            "greater_is_better",
+          ]); // null = off
           for (const [name, value] of Object.entries(values)) {
             expect(value).not.toBe("auto");
             if (value === null) expect(allowed).toContain(name);

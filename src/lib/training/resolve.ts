@@ -4,6 +4,7 @@
  * if that is better than the default. Impossible values are rejected with a message: only values that the user did not
  * give are changed.
  */
+import { metricFault, resolveBest } from "./best.ts";
 import { CISPO_EPSILON_HIGH, DEFAULTS, GSPO_CLIP, LEARNING_RATES } from "./defaults.ts";
 import { type HyperparameterInput, isRolled, type Method, type RolledMethod, type Values } from "./fields.ts";
 import type { Problem } from "./hyperparameters.ts";
@@ -62,6 +63,8 @@ export function resolveHyperparameters<M extends Method>(
   fitLengths(values, facts, isFree);
   if (method === "sft") values["completion_only_loss"] ??= facts.hasCompletions;
   if (isAuto("num_train_epochs")) values["num_train_epochs"] = autoEpochs(method, values, facts.rows);
+
+  Object.assign(values, resolveBest(method, values as Values<"sft">));
 
   const problems = conflicts(method, values, facts);
   return problems.length > 0 ? { ok: false, problems } : { ok: true, values: values as Resolved<M> };
@@ -128,6 +131,9 @@ function conflicts(method: Method, values: Bag, facts: Facts): Problem[] {
   for (const length of ["max_length", "max_completion_length"])
     if (length in values && (values[length] as number) > facts.contextLength)
       refuse(length, `is more than the model's context of ${facts.contextLength} tokens. Lower it`);
+  const { metric_for_best_model: metric } = values as Values<"sft">;
+  const fault = metric === null ? undefined : metricFault(method, metric);
+  if (fault !== undefined) refuse("metric_for_best_model", fault);
   scheduleConflicts(values as Values<"sft">, refuse);
   if (isRolled(method)) rolledConflicts(values as Resolved<RolledMethod>, refuse);
   if (method === "grpo") grpoConflicts(values as Resolved<"grpo">, refuse);

@@ -84,6 +84,10 @@ export const TrainingJob = later(() =>
         .object({ code: z.enum(FAILURE_CODES), message: z.string(), param: z.string().nullable() })
         .nullable()
         .describe("Why the job failed"),
+      stopped_early: z
+        .string()
+        .nullable()
+        .describe("Why a completed job did not do all steps: its held-out metric no longer improved"),
       cost_usd: z.number(),
       energy_wh: z
         .number()
@@ -158,6 +162,7 @@ export const present = (row: JobRow, live: Live): TrainingJob => ({
   pause_reason: row.pauseReason,
   warnings: row.warnings,
   error: row.error,
+  stopped_early: row.stoppedEarly,
   cost_usd: usdOf(costMicrosOf(row, live.now)),
   energy_wh: wattHours(row.energyJoules),
   lock: row.lock,

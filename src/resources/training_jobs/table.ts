@@ -120,6 +120,8 @@ export const trainingJobs = sqliteTable("training_jobs", {
   queueReason: text("queue_reason"),
   warnings: text("warnings", { mode: "json" }).$type<Warning[]>().notNull(),
   error: text("error", { mode: "json" }).$type<JobError>(),
+  /** Why a completed job did not do all steps. */
+  stoppedEarly: text("stopped_early"),
   rateMicros: integer("rate_micros"),
   costMicros: integer("cost_micros").notNull(),
   /** Not yet charged, because it is less than a micro-dollar. */

@@ -49,6 +49,11 @@ const LoopState = z.strictObject({
       changed: z.boolean(),
     }),
   ),
+  /** The best evaluation so far. Checkpoints of older versions have none. */
+  best: z
+    .strictObject({ value: z.number(), step: z.int(), waited: z.int(), stopped: z.string().nullable() })
+    .nullable()
+    .default(null),
   /** True if generation.json exists beside this file. */
   generation: z.boolean(),
 });

@@ -70,6 +70,13 @@ const CASES: Case[] = [
     "/hyperparameters/repetition_penalty",
     /must be 1/,
   ],
+  [
+    "early stopping without held-out rows",
+    { hyperparameters: { early_stopping_patience: 2, load_best_model_at_end: true } },
+    422,
+    "/eval_dataset",
+    /early_stopping_patience, load_best_model_at_end need held-out rows/,
+  ],
   ["another method's setting", { hyperparameters: { packing: true } }, 422, "/hyperparameters/packing", /sft/],
   [
     "groups that do not fit",

@@ -61,6 +61,7 @@ export async function draft(ctx: Ctx, caller: Caller, body: CreateTrainingJob): 
   const request = { ...merged, ...checkDatasets(ctx, workspaceId, merged, faults) };
   const lora = managed && loraOf(ctx, workspaceId, { request, model, faults });
   const given = managed && readGiven(managed, request, faults);
+  if (given) checkHeldOut(request, given, faults);
   const hardware = await sizing.hardwareFor(ctx, request, faults);
   faults.attempt(() => billing.mustAfford(ctx, caller, { ratePerHourMicros: hardware.rateMicros, micros: 0 }));
   sizing.checkLimits(ctx, request, faults);
@@ -117,6 +118,19 @@ function loraOf(ctx: Ctx, workspaceId: string, { request, model, faults }: Start
   const lora = start && request.lora === undefined ? start.job.lora : readLora(request, faults);
   if (start && model && lora !== undefined) faults.attempt(() => references.mustContinue(start, model, lora));
   return lora;
+}
+
+/** Settings about the best evaluation need rows to evaluate on. */
+function checkHeldOut({ eval_dataset }: JobRequest, given: HyperparameterInput<Method>, faults: Faults) {
+  if (eval_dataset) return;
+  const needing = (["early_stopping_patience", "load_best_model_at_end", "metric_for_best_model"] as const).filter(
+    (name) => given[name] && given[name] !== "auto",
+  );
+  if (needing.length > 0)
+    faults.refuse(
+      "/eval_dataset",
+      `is missing: ${needing.join(", ")} ${needing.length === 1 ? "needs" : "need"} held-out rows`,
+    );
 }
 
 function checkCustom(request: JobRequest, faults: Faults) {

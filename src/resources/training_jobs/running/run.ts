@@ -108,6 +108,7 @@ function handleMessage(ctx: Ctx, { id, log, scoring, end }: Running, message: Fr
       return;
     case "trained":
       end.trained = true;
+      end.stoppedEarly = message.stopped_early;
       return;
     default:
       return; // `loading`, and messages that only the supervisor uses
@@ -148,10 +149,10 @@ async function recoverReports(ctx: Ctx, id: string) {
   await alignCheckpoints(ctx, job).catch((error) => ctx.log.error("cannot read checkpoints", { job: id, error }));
 }
 
-/** All steps are done. If the result cannot be stored, that counts as a crash, and the job is retried. */
+/** No step follows. If the result cannot be stored, that counts as a crash, and the job is retried. */
 export async function finishOrRetry(ctx: Ctx, id: string, end: RunEnd) {
   try {
-    await finish(ctx, id);
+    await finish(ctx, id, end.stoppedEarly);
   } catch (error) {
     ctx.log.error("cannot store the result of a job", { job: id, error });
     const message = `The result could not be stored: ${error instanceof Error ? error.message : String(error)}`;

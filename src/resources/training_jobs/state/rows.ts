@@ -48,6 +48,7 @@ export const blankJob = () => ({
   pauseReason: null,
   queueReason: null,
   error: null,
+  stoppedEarly: null,
   publishedAt: null,
   likeCount: 0,
   trackerRunUrl: null,

@@ -11,7 +11,7 @@ import type { PageProps } from "../../spec.ts";
 import { methodName } from "../list.tsx";
 import { hasReward } from "../methods.ts";
 import { alarmsOf } from "../panels.ts";
-import { endsOf } from "../series.ts";
+import { endsOf, recentMean } from "../series.ts";
 import { isOver, type JobCheckpoint, type JobEvent, jobPath, type Point, type TrainingJob } from "../types.ts";
 import { AfterPaint } from "../when_seen.tsx";
 import { Actions } from "./actions.tsx";
@@ -137,7 +137,7 @@ function Stats({ job, points }: { job: TrainingJob; points: readonly Point[] }) 
       {hasReward(job.method) && (
         <Stat label="Answer length" value={number(last("completions/mean_length"))} change="tokens" />
       )}
-      {name && <Stat label="Speed" value={number(last("tokens_per_second"))} change="tokens/s" />}
+      {name && <Stat label="Speed" value={number(recentMean(points, "tokens_per_second"))} change="tokens/s" />}
       <Stat label="Cost" value={money(job.cost_usd)} />
       <Stat label="Energy" value={number(job.energy_wh)} change={job.energy_wh === null ? "not measured" : "Wh"} />
     </div>
