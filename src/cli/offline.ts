@@ -20,6 +20,7 @@ import { openDataDir } from "./open_data_dir.ts";
 export { SCOPES } from "../context.ts";
 export * as keys from "../resources/api_keys/service.ts";
 export * as billing from "../resources/billing/service.ts";
+export { chooseBase } from "../resources/models/base_choice.ts";
 export * as imports from "../resources/models/files/import.ts";
 export { removeAsOperator as removeModel } from "../resources/models/remove.ts";
 export { present as presentModel } from "../resources/models/schema.ts";
