@@ -38,6 +38,12 @@ export const TrainingJob = later(() =>
       reward_functions: z.array(
         z.object({ id: z.string(), weight: z.number(), params: z.record(z.string(), z.unknown()) }),
       ),
+      data_resolver_source: z.string().nullable().describe("Null in lists"),
+      data_resolver_language: z.string().nullable(),
+      data_resolver_rows: z
+        .object({ rows_in: z.int(), rows_out: z.int() })
+        .nullable()
+        .describe("How many rows the data resolver made of how many; null until the rows are made"),
       provider: z.string(),
       priority: z.enum(["low", "normal", "high"]),
       seed: z.int(),
@@ -98,6 +104,7 @@ export const TrainingJob = later(() =>
           base_model_sha256: Sha256,
           snapshot_sha256: Sha256,
           reward_sha256: Sha256,
+          resolver_sha256: Sha256,
           app_version: z.string(),
           seed: z.int(),
         })
@@ -136,6 +143,11 @@ export const present = (row: JobRow, live: Live): TrainingJob => ({
   reward_source: live.withSource ? row.rewards.source : null,
   reward_language: row.rewards.language,
   reward_functions: row.rewards.functions,
+  data_resolver_source: live.withSource ? (row.resolver?.source ?? null) : null,
+  data_resolver_language: row.resolver?.language ?? null,
+  data_resolver_rows: row.resolver?.train
+    ? { rows_in: row.resolver.train.rows_in, rows_out: row.resolver.train.rows }
+    : null,
   provider: row.provider,
   priority: priorityOf(row),
   seed: row.seed,
@@ -165,7 +177,7 @@ export const present = (row: JobRow, live: Live): TrainingJob => ({
   stopped_early: row.stoppedEarly,
   cost_usd: usdOf(costMicrosOf(row, live.now)),
   energy_wh: wattHours(row.energyJoules),
-  lock: row.lock,
+  lock: { resolver_sha256: null, ...row.lock },
   metadata: row.metadata,
   started_at: isoOrNull(row.startedAt),
   completed_at: isoOrNull(row.completedAt),

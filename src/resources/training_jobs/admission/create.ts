@@ -25,6 +25,7 @@ import type { JobRequest } from "./clone.ts";
 import type { CreateTrainingJob } from "./create_schema.ts";
 import { type Caller, type Draft, draft } from "./draft.ts";
 import { beginReading, noteReadings } from "./reading.ts";
+import { resolverHash } from "./resolver.ts";
 import { hashOf } from "./rewards.ts";
 import { columnsOf, isUnread, type JobRows, pinPresent } from "./rows.ts";
 import { CUSTOM_SIZE, mustAffordEstimate, type Size, saveStepsFor, sizeOf } from "./sizing.ts";
@@ -43,11 +44,17 @@ export async function create(ctx: Ctx, caller: Caller, body: CreateTrainingJob, 
   return ctx.state.trainingJobs.admitting(job.id, async () => {
     try {
       const { id: jobId, method, request } = job;
-      const rows = await pinPresent(ctx, { jobId, method, workspaceId: caller.workspaceId }, request);
+      const reader = { jobId, method, workspaceId: caller.workspaceId, anyFormat: job.resolver !== null };
+      const rows = await pinPresent(ctx, reader, request);
       const size = mustSize(job, rows);
       mustAffordEstimate(ctx, job, size);
       const modelSha256 = await hashOfModel(ctx, job.training?.model);
-      return insertJob(ctx, job, rowOf(ctx, job, { rows, unread: isUnread(rows), size, modelSha256 }), once);
+      return insertJob(
+        ctx,
+        job,
+        rowOf(ctx, job, { rows, unread: isUnread(rows) || job.resolver !== null, size, modelSha256 }),
+        once,
+      );
     } catch (error) {
       write(ctx.db, (tx) => snapshots.unpin(tx, job.id));
       throw abortCause(ctx, caller.signal, error);
@@ -92,11 +99,11 @@ function insertJob(ctx: Ctx, { request, warnings }: Draft, row: JobRow, once: On
   return answer;
 }
 
-/** `unread`: a source must be read first, so the number of steps is not known yet. */
+/** `unread`: a source must be read or rows mapped first, so the number of steps is not known yet. */
 type Facts = { rows: JobRows; unread: boolean; size: Size; modelSha256: string | null };
 
 export function rowOf(ctx: Ctx, job: Draft, { rows, unread, size, modelSha256 }: Facts): JobRow {
-  const { id, request, method, seed, hardware, training, rewards, payer } = job;
+  const { id, request, method, seed, hardware, training, rewards, resolver, payer } = job;
   const now = ctx.clock.now();
   const totalSteps = unread ? 0 : (size.totalSteps ?? 0);
   const hasCredentials = Object.keys(request.credentials ?? {}).length > 0;
@@ -117,6 +124,7 @@ export function rowOf(ctx: Ctx, job: Draft, { rows, unread, size, modelSha256 }:
     given: { ...training?.given },
     lora: training?.lora ?? null,
     rewards,
+    resolver,
     gpuType: hardware.type,
     gpuCount: hardware.count,
     provider: "local",
@@ -125,6 +133,7 @@ export function rowOf(ctx: Ctx, job: Draft, { rows, unread, size, modelSha256 }:
       base_model_sha256: modelSha256,
       snapshot_sha256: rows.train?.sha256 ?? null,
       reward_sha256: hashOf(rewards),
+      resolver_sha256: resolverHash(resolver),
       app_version: VERSION,
       seed,
     },

@@ -69,6 +69,14 @@ export const CreateTrainingJob = z
       .max(16)
       .optional()
       .describe("In addition to reward_source, or instead of it. The id of an evaluator (evl_…) works too"),
+    data_resolver_source: Source.nullable()
+      .optional()
+      .describe("Code with a function resolve(row), which maps each row of the datasets before the job starts"),
+    data_resolver_language: z
+      .enum(LANGUAGES)
+      .nullable()
+      .optional()
+      .describe("Language of data_resolver_source. Default: detected"),
     hyperparameters: Hyperparameters.optional(),
     lora: Lora.nullable().optional(),
     gpu: z

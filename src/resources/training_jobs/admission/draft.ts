@@ -8,12 +8,13 @@ import { type HyperparameterInput, METHODS, type Method } from "../../../lib/tra
 import type { LoraSettings } from "../../../lib/training/lora.ts";
 import type { Payer } from "../../billing/budget.ts";
 import * as billing from "../../billing/service.ts";
-import type { JobRow, Rewards, Warning } from "../table.ts";
+import type { JobResolver, JobRow, Rewards, Warning } from "../table.ts";
 import { type JobRequest, requestOf } from "./clone.ts";
 import { type CreateTrainingJob, MAX_SEED } from "./create_schema.ts";
 import { type Errors, Faults } from "./faults.ts";
 import { readGiven, readLora } from "./hyperparameters.ts";
 import * as references from "./references.ts";
+import { admitResolver } from "./resolver.ts";
 import { admitRewards } from "./rewards.ts";
 import * as sizing from "./sizing.ts";
 
@@ -36,6 +37,7 @@ export type Draft = Sizable & {
   method: JobRow["method"];
   seed: number;
   rewards: Rewards;
+  resolver: JobResolver | null;
   warnings: readonly Warning[];
 };
 
@@ -69,6 +71,7 @@ export async function draft(ctx: Ctx, caller: Caller, body: CreateTrainingJob): 
   references.checkSecretsAndVolumes(ctx, workspaceId, request, faults);
   if (method === "custom") checkCustom(request, faults);
   const rewards = await admitRewards(ctx, request, { workspaceId, seed, signal }, faults);
+  const resolver = await admitResolver(ctx, request, { workspaceId, seed, signal }, faults);
   const isWhole = managed && model && lora !== undefined && given;
   const trained = isWhole ? { method: managed, model, lora, given } : undefined;
   const training = method === "custom" ? null : trained;
@@ -77,7 +80,9 @@ export async function draft(ctx: Ctx, caller: Caller, body: CreateTrainingJob): 
   const payer = { workspaceId, keyId };
   const id = newId("job", ctx.clock.now());
   const result = faults.result(
-    sizable && method && rewards && { ...sizable, id, payer, method, seed, rewards, warnings },
+    sizable && method && rewards && resolver !== undefined
+      ? { ...sizable, id, payer, method, seed, rewards, resolver, warnings }
+      : undefined,
   );
   if ("ok" in result) return result;
   return { ...result, warnings, request, sizable: hardware.capacityBytes > 0 ? sizable : undefined };
@@ -102,7 +107,8 @@ function checkDatasets(ctx: Ctx, workspaceId: string, request: JobRequest, fault
     faults.attempt(() => {
       const reference = references.datasetById(ctx, workspaceId, given, param);
       const row = references.datasetFor(ctx, workspaceId, reference, param);
-      if (method !== undefined) references.mustSuit(method, row, param);
+      // A resolver may make rows of another format.
+      if (method !== undefined && !request.data_resolver_source) references.mustSuit(method, row, param);
       found[field] = reference;
     });
   }

@@ -1,5 +1,6 @@
 /**
- * The first stage of a job on a connected dataset: its source is read into a snapshot while the job is queued. The
+ * The first stage of a job: a connected dataset is read into a snapshot while the job is queued, and the data resolver of
+ * the job maps the rows. The
  * credentials of the request are only in the memory of this process, and only until the reading has ended.
  */
 import { and, eq, isNotNull, isNull } from "drizzle-orm";
@@ -17,6 +18,7 @@ import { unfinishedJob } from "../state/rows.ts";
 import { type JobError, type JobRow, trainingJobs } from "../table.ts";
 import { Faults } from "./faults.ts";
 import { modelFor } from "./references.ts";
+import { PARAM, resolveAll } from "./resolver.ts";
 import { columnsOf, type JobRows, readAndPin } from "./rows.ts";
 import { CUSTOM_SIZE, hardwareFor, type Size, saveStepsFor, sizeOf } from "./sizing.ts";
 
@@ -34,11 +36,13 @@ export function beginReading(ctx: Ctx, job: JobRow, credentials: Credentials) {
 
 async function read(ctx: Ctx, job: JobRow, credentials: Credentials, signal: AbortSignal) {
   try {
-    const rows = await readAndPin(ctx, job, { credentials, signal });
+    const pinned = await readAndPin(ctx, job, { credentials, signal });
+    const { rows, resolver } = await resolveAll(ctx, job, pinned, signal);
     const size = await sizeAgain(ctx, job, rows);
     const { save_steps: saveSteps = null } = job.reading ?? {};
     finishReading(ctx, job.id, {
       ...columnsOf(rows),
+      resolver,
       snapshotSha256: rows.train?.sha256 ?? null,
       hyperparameters: { ...size.values },
       totalSteps: size.totalSteps ?? 0,
@@ -56,6 +60,7 @@ async function read(ctx: Ctx, job: JobRow, credentials: Credentials, signal: Abo
 
 type Facts = Pick<
   JobRow,
+  | "resolver"
   | "datasetId"
   | "snapshotNumber"
   | "numRows"
@@ -93,6 +98,11 @@ function finishReading(ctx: Ctx, id: string, { snapshotSha256, ...facts }: Facts
         data: { dataset_id: datasetId, snapshot_id },
       });
     }
+    if (facts.resolver?.train) {
+      const { rows, rows_in } = facts.resolver.train;
+      const message = `The data resolver made ${rows} rows of ${rows_in}`;
+      note(tx, job, now, { level: "info", type: "dataset.resolved", message, data: { rows, rows_in } });
+    }
     afterCommit(tx, () => ctx.state.trainingJobs.changes.notify(id));
   });
 }
@@ -115,7 +125,8 @@ async function sizeAgain(ctx: Ctx, job: JobRow, { train }: JobRows): Promise<Siz
 function causeOf(ctx: Ctx, job: JobRow, error: unknown): JobError {
   if (error instanceof AppError && error.status < 500) {
     const { param } = error;
-    const isOfRows = param === null || param.startsWith("/dataset") || param.startsWith("/eval_dataset");
+    const isOfRows =
+      param === null || param.startsWith("/dataset") || param.startsWith("/eval_dataset") || param === PARAM;
     return { code: isOfRows ? "dataset_error" : "provisioning_failed", message: error.message, param };
   }
   ctx.log.error("reading the dataset of a job failed", { job: job.id, error });

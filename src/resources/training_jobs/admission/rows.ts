@@ -14,7 +14,8 @@ import type { Rows } from "./sizing.ts";
 export type JobRows = { train: Rows | undefined; evaluation: Rows | undefined };
 
 type Pointer = "/dataset" | "/eval_dataset";
-type Reader = { jobId: string; workspaceId: string; method: JobRow["method"] };
+/** `anyFormat`: a data resolver makes the rows suit the method. */
+type Reader = { jobId: string; workspaceId: string; method: JobRow["method"]; anyFormat: boolean };
 type References = { dataset?: string | undefined; eval_dataset?: string | null | undefined };
 
 /** Pins the rows that are there. The rows of a source that must be read first have no snapshot number. */
@@ -31,7 +32,8 @@ type Access = { credentials: Credentials; signal: AbortSignal };
 
 /** Reads connected sources, then pins all rows. May take hours. */
 export async function readAndPin(ctx: Ctx, job: JobRow, access: Access): Promise<JobRows> {
-  const reader = { jobId: job.id, workspaceId: job.workspaceId, method: job.method };
+  const { id: jobId, workspaceId, method, resolver } = job;
+  const reader = { jobId, workspaceId, method, anyFormat: resolver !== null };
   const read = (id: string, number: number | null, param: Pointer) =>
     pin(ctx, reader, { reference: number === null ? id : `${id}@snap-${number}`, param, ...access });
   const { datasetId, evalDatasetId } = job;
@@ -62,8 +64,10 @@ async function pin(ctx: Ctx, reader: Reader, { reference, param, ...access }: Pi
   const { dataset, snapshot } = await renaming(renames, () => claim(ctx, reader.workspaceId, reference, options));
   const row = datasets.current(ctx, dataset.id); // reading a source may have set its format
   if (!row) return undefined;
-  mustSuit(reader.method, row, param);
-  if (reader.method === "kto") await mustHaveLabels(ctx, row, snapshot, param);
+  if (!reader.anyFormat) {
+    mustSuit(reader.method, row, param);
+    if (reader.method === "kto") await mustHaveLabels(ctx, row, snapshot, param);
+  }
   const { number, rowCount, sha256 } = snapshot;
   return { datasetId: row.id, snapshotNumber: number, sha256, rows: rowCount, format: row.format };
 }

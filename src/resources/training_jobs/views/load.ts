@@ -6,10 +6,14 @@ import type { JobRow } from "../table.ts";
 /** The reading that a job waits for. `progress` is null while the size of the source is unknown. */
 export type Load = { stage: "reading_dataset"; progress: number | null; reason: string };
 
+const RESOLVING = "runs the data resolver over the rows of the dataset";
+
 /** Null if the job reads nothing. */
 export function loadOf(ctx: Pick<Ctx, "db">, job: JobRow): Load | null {
-  const id = job.snapshotNumber === null && job.datasetId !== null ? job.datasetId : job.evalDatasetId;
+  const isUnread = job.snapshotNumber === null && job.datasetId !== null;
+  const id = isUnread || job.resolver ? job.datasetId : job.evalDatasetId;
   if (!job.reading || job.completedAt !== null || id === null) return null;
+  if (!isUnread && job.resolver) return { stage: "reading_dataset", progress: null, reason: RESOLVING };
   const reading = liveReading(ctx, id);
   const counted = reading?.totalRows ?? null;
   const progress = counted === null || counted === 0 ? null : Math.min(1, (reading?.rows ?? 0) / counted);

@@ -5,10 +5,10 @@
  */
 import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
+import { encodeSafetensorsHeader, type TensorSpec } from "../../../lib/checkpoints/safetensors.ts";
 import { type Written, writeFileAtomic, writeStreamAtomic } from "../../../platform/files.ts";
 import { pairsNeighbours } from "../engine/rotation.ts";
 import { type Adapter, type AdapterLayer, mustBeProducts } from "./adapter.ts";
-import { encodeSafetensorsHeader, type TensorSpec } from "./safetensors.ts";
 
 export type PeftOptions = {
   heads: number;
