@@ -30,6 +30,8 @@ const plan = later(() =>
     /** All hyperparameters are resolved (lib/training/resolve.ts). */
     hyperparameters: z.record(z.string(), z.unknown()),
     lora: LoraSettings.nullable(),
+    /** An adapter file (GGUF) with this rank and these targets. Training starts from it, and it is the reference. */
+    start_adapter: z.string().optional(),
     seed: z.int(),
     rows,
     eval_rows: rows.nullable(),
