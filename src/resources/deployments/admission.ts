@@ -5,9 +5,9 @@ import { isId } from "../../lib/ids.ts";
 import { chooseHardware, type HardwareChoice } from "../gpu/hardware.ts";
 import * as models from "../models/service.ts";
 import type { ModelRow } from "../models/table.ts";
+import { resultOf } from "../training_jobs/artifacts/job_models.ts";
 import { bytesOf, isAdapter, type Parts, partsOf } from "./fleet/parts.ts";
 import { type Hardware, whyNever } from "./policy.ts";
-import { resultOf } from "./results.ts";
 import type { CreateDeployment } from "./schema.ts";
 import type { DeploymentRow, ModelRef } from "./table.ts";
 

@@ -14,12 +14,12 @@ import { AppError } from "../../lib/errors.ts";
 import { isoOrNull } from "../../lib/schema.ts";
 import { resolveModel, withAgent } from "../agents/apply.ts";
 import { runTime } from "../billing/run_time.ts";
+import { bringCheckpoint } from "../training_jobs/artifacts/job_models.ts";
 import { hardwareFor } from "./admission.ts";
 import { answer } from "./chat/answer.ts";
 import type { InferenceCall } from "./chat/flight.ts";
 import { listRequests } from "./chat/records.ts";
 import * as parking from "./parking.ts";
-import { bringCheckpoint } from "./results.ts";
 import {
   CreateDeployment,
   Deployment,

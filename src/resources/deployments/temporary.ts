@@ -1,7 +1,7 @@
 /** Deployments that another resource creates for its own work, and stops. */
 import type { Ctx } from "../../context.ts";
+import { bringCheckpoint } from "../training_jobs/artifacts/job_models.ts";
 import { hardwareFor } from "./admission.ts";
-import { bringCheckpoint } from "./results.ts";
 import { CreateDeployment } from "./schema.ts";
 import { create } from "./service.ts";
 import type { DeploymentRow } from "./table.ts";

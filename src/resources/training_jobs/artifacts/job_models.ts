@@ -1,15 +1,15 @@
 /** The results of training jobs as models that can be deployed. */
 import { and, desc, eq, isNull } from "drizzle-orm";
-import type { Ctx } from "../../context.ts";
-import { AppError } from "../../lib/errors.ts";
-import { isId } from "../../lib/ids.ts";
-import { jobDirAt } from "../../sandbox/files/foreign_dir.ts";
-import { hasFile } from "../../sandbox/files/trees.ts";
-import * as modelResults from "../models/results.ts";
-import type { ModelRow } from "../models/table.ts";
-import { requestModel, servedModelOf } from "../training_jobs/artifacts/exports.ts";
-import { type CheckpointRow, type JobRow, trainingCheckpoints, trainingJobs } from "../training_jobs/table.ts";
-import type { CreateDeployment } from "./schema.ts";
+import type { Ctx } from "../../../context.ts";
+import { AppError } from "../../../lib/errors.ts";
+import { isId } from "../../../lib/ids.ts";
+import { jobDirAt } from "../../../sandbox/files/foreign_dir.ts";
+import { hasFile } from "../../../sandbox/files/trees.ts";
+import type { CreateDeployment } from "../../deployments/schema.ts";
+import * as modelResults from "../../models/results.ts";
+import type { ModelRow } from "../../models/table.ts";
+import { type CheckpointRow, type JobRow, trainingCheckpoints, trainingJobs } from "../table.ts";
+import { requestModel, servedModelOf } from "./exports.ts";
 
 const FILES = { adapter: "adapter.gguf", model: "model.gguf" } as const;
 

@@ -1,15 +1,15 @@
 import { afterEach, expect, setDefaultTimeout, test } from "bun:test";
 import { copyFileSync, mkdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
-import { type TrainingApp, training } from "../../../test/fake_trainers.ts";
-import { jobFile } from "../../../test/foreign_paths.ts";
-import { until } from "../../../test/harness.ts";
-import { newId } from "../../lib/ids.ts";
-import { write } from "../../platform/db/db.ts";
-import * as modelResults from "../models/results.ts";
-import * as models from "../models/service.ts";
-import { reconcile } from "../training_jobs/running/reconcile.ts";
-import { type JobRow, trainingCheckpoints, trainingJobs } from "../training_jobs/table.ts";
+import { type TrainingApp, training } from "../../../../test/fake_trainers.ts";
+import { jobFile } from "../../../../test/foreign_paths.ts";
+import { until } from "../../../../test/harness.ts";
+import { newId } from "../../../lib/ids.ts";
+import { write } from "../../../platform/db/db.ts";
+import * as modelResults from "../../models/results.ts";
+import * as models from "../../models/service.ts";
+import { reconcile } from "../running/reconcile.ts";
+import { type JobRow, trainingCheckpoints, trainingJobs } from "../table.ts";
 
 setDefaultTimeout(120_000); // each starts processes
 const open: TrainingApp[] = [];
