@@ -2,9 +2,9 @@ import { afterAll, expect, test } from "bun:test";
 import { readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { tempDir } from "../../../../test/harness.ts";
+import { parseSafetensors } from "../../../lib/checkpoints/safetensors.ts";
 import type { Adapter } from "./adapter.ts";
 import { halvesFromNeighbours, type PeftOptions, writePeft } from "./peft.ts";
-import { parseSafetensors } from "./safetensors.ts";
 
 const dir = tempDir();
 afterAll(() => rmSync(dir, { recursive: true, force: true }));

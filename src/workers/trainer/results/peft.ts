@@ -5,9 +5,9 @@
  */
 import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
+import { encodeSafetensorsHeader, type TensorSpec } from "../../../lib/checkpoints/safetensors.ts";
 import { type Written, writeFileAtomic, writeStreamAtomic } from "../../../platform/files.ts";
 import { type Adapter, type AdapterLayer, mustBeProducts } from "./adapter.ts";
-import { encodeSafetensorsHeader, type TensorSpec } from "./safetensors.ts";
 
 export type PeftOptions = {
   heads: number;
