@@ -76,7 +76,7 @@ function whyNoBase(ctx: Ctx, workspaceId: string, adapter: ModelRow): string {
 /** By the id of a training job, or by the name of a model on this server or on the hub. */
 function lookUp(ctx: Ctx, workspaceId: string, input: ModelChoice): ModelRow {
   const { model: name, source, checkpoint } = input;
-  if (isId(name, "job") && source !== "hub") return resultOf(ctx, workspaceId, name, checkpoint);
+  if (isId(name, "job") && source !== "hub") return resultOf(ctx, workspaceId, { model: name, checkpoint });
   if (checkpoint !== null)
     throw new AppError(
       "schema",

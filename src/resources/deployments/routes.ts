@@ -49,9 +49,9 @@ const managing = (ctx: Ctx) => {
       "",
       async ({ request, principal, body, set }) => {
         const hardware = await hardwareFor(ctx, body);
-        await bringCheckpoint(ctx, principal.workspaceId, body);
+        const input = { ...body, ...(await bringCheckpoint(ctx, principal.workspaceId, body)) };
         return creates(ctx, { request, principal, body, set }, () =>
-          deployments.view(ctx, deployments.create(ctx, principal, body, hardware)),
+          deployments.view(ctx, deployments.create(ctx, principal, input, hardware)),
         );
       },
       { ...takes(CreateDeployment), detail: describe("Deploy a model", { 201: Deployment }) },

@@ -168,9 +168,9 @@ const BLANK = {
 export async function update(ctx: Ctx, workspaceId: string, id: string, input: UpdateDeployment) {
   mustGet(ctx, workspaceId, id);
   const { model, checkpoint = null } = input;
-  if (model !== undefined) await bringCheckpoint(ctx, workspaceId, { model, checkpoint });
+  const chosen = model === undefined ? {} : await bringCheckpoint(ctx, workspaceId, { model, checkpoint });
   const hardware = await gpu.devices(ctx);
-  return change(ctx, mustGet(ctx, workspaceId, id), input, hardware);
+  return change(ctx, mustGet(ctx, workspaceId, id), { ...input, ...chosen }, hardware);
 }
 
 function change(ctx: Ctx, before: DeploymentRow, input: UpdateDeployment, hardware: Hardware): DeploymentRow {

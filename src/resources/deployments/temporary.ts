@@ -31,6 +31,6 @@ export async function prepareTemporary(ctx: Ctx, wanted: Temporary): Promise<() 
     queue_timeout_seconds: 0,
   });
   const hardware = await hardwareFor(ctx, input);
-  await bringCheckpoint(ctx, workspaceId, input);
-  return () => create(ctx, { workspaceId, keyId }, input, hardware);
+  const chosen = await bringCheckpoint(ctx, workspaceId, input);
+  return () => create(ctx, { workspaceId, keyId }, { ...input, ...chosen }, hardware);
 }

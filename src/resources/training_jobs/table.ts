@@ -32,6 +32,8 @@ export type FailureCode = (typeof FAILURE_CODES)[number];
 export type JobError = { code: FailureCode; message: string; param: string | null };
 export type Lock = {
   base_model_sha256: string | null;
+  /** Of the adapter that training starts from. Jobs of older versions lack the field. */
+  adapter_sha256?: string | null;
   snapshot_sha256: string | null;
   reward_sha256: string | null;
   app_version: string;
@@ -50,7 +52,7 @@ export type Rewards = {
   evaluators?: EvaluatorReward[];
 };
 /**
- * A connected dataset is still to be read. `credentials`: the request brought some, which only the memory of that
+ * The base model is not here yet, or a connected dataset is still to be read. `credentials`: the request brought some, which only the memory of that
  * server process has. `save_steps`: of the request; null derives it from the number of steps, which the rows decide.
  */
 export type Reading = { credentials: boolean; save_steps: number | null };
@@ -69,6 +71,8 @@ export const trainingJobs = sqliteTable("training_jobs", {
   method: text("method", { enum: JOB_METHODS }).notNull(),
   baseModel: text("base_model"),
   baseModelId: text("base_model_id"),
+  /** The adapter that training starts from, on the base model. */
+  startModelId: text("start_model_id"),
   outputName: text("output_name").notNull(),
   datasetId: text("dataset_id"),
   snapshotNumber: integer("snapshot_number"),
