@@ -220,7 +220,7 @@ export const trainingEvents = sqliteTable("training_events", {
 export type JobEventRow = typeof trainingEvents.$inferSelect;
 
 /** `files`: the output of a custom job, from /workspace/output. */
-export const VARIANTS = ["adapter", "merged", "gguf", "peft", "files"] as const;
+export const VARIANTS = ["adapter", "merged", "gguf", "peft", "huggingface", "files"] as const;
 export const trainingExports = sqliteTable("training_exports", {
   id: text("id").primaryKey(),
   jobId: ofJob(),
