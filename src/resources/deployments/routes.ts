@@ -19,6 +19,7 @@ import { hardwareFor } from "./admission.ts";
 import { answer } from "./chat/answer.ts";
 import type { InferenceCall } from "./chat/flight.ts";
 import { listRequests } from "./chat/records.ts";
+import { byName as namedDeployments } from "./names.ts";
 import * as parking from "./parking.ts";
 import {
   CreateDeployment,
@@ -45,6 +46,7 @@ const managing = (ctx: Ctx) => {
   const { authed, takes } = area(ctx, "inference");
   return new Elysia({ prefix: "/v1/deployments", tags: ["Deployments"] })
     .use(authed)
+    .use(namedDeployments(ctx))
     .post(
       "",
       async ({ request, principal, body, set }) => {
@@ -121,6 +123,7 @@ const inference = (ctx: Ctx) => {
   const { authed, takes } = area(ctx, "inference");
   return new Elysia({ prefix: "/v1/deployments/:id", tags: ["Deployments"] })
     .use(authed)
+    .use(namedDeployments(ctx))
     .post(
       "/chat/completions",
       ({ principal, params, body, request }) =>
