@@ -21,6 +21,7 @@ export { SCOPES } from "../context.ts";
 export * as keys from "../resources/api_keys/service.ts";
 export * as billing from "../resources/billing/service.ts";
 export * as imports from "../resources/models/files/import.ts";
+export { removeAsOperator as removeModel } from "../resources/models/remove.ts";
 export { present as presentModel } from "../resources/models/schema.ts";
 export * as models from "../resources/models/service.ts";
 export { present as presentWorkspace } from "../resources/workspaces/schema.ts";

@@ -5,6 +5,7 @@
 import { z } from "zod";
 import { ChatMessage, Tool } from "../lib/chat/messages.ts";
 import { later } from "../lib/schema.ts";
+import { METHODS } from "../lib/training/fields.ts";
 import { LoraSettings } from "../lib/training/lora.ts";
 import { fromWorker } from "./protocol.ts";
 
@@ -26,7 +27,7 @@ const device = {
 const plan = later(() =>
   z.strictObject({
     model_path: z.string(),
-    method: z.enum(["grpo", "sft", "dpo"]),
+    method: z.enum(METHODS),
     /** All hyperparameters are resolved (lib/training/resolve.ts). */
     hyperparameters: z.record(z.string(), z.unknown()),
     lora: LoraSettings.nullable(),
@@ -218,8 +219,8 @@ export const FromTrainer = later(() =>
     z.strictObject({ type: z.literal("exported"), path: z.string(), size_bytes: z.int(), sha256: z.string() }),
     /** The trainer obeyed `save_and_end`. */
     z.strictObject({ type: z.literal("saved") }),
-    /** All steps are done, and the last checkpoint has been reported. */
-    z.strictObject({ type: z.literal("trained") }),
+    /** No step follows, and the last checkpoint has been reported. `stopped_early`: why not all steps were done. */
+    z.strictObject({ type: z.literal("trained"), stopped_early: z.string().nullable() }),
   ]),
 );
 export type FromTrainer = z.infer<typeof FromTrainer>;

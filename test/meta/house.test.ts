@@ -37,6 +37,7 @@ const MAY: Record<string, string[]> = {
     "workers/protocol",
     "workers/protocol_trainer",
     "workers/protocol_detector",
+    "workers/protocol_importer",
     "sandbox",
   ],
   // the browser's code: of the server it knows only types
@@ -65,7 +66,7 @@ const PUBLIC: Record<string, string[]> = {
   code_artifacts: ["unpack"],
   deployments: ["chat/answer", "chat/generate", "served", "temporary"],
   evaluators: ["item", "reward", "run"],
-  datasets: ["connected/resolve", "stream/append", "stream/files", "stream/snapshots"],
+  datasets: ["connected/resolve", "stream/append", "stream/files", "stream/resolved", "stream/snapshots"],
   gpu: ["hardware"],
   models: ["remove", "results"],
   reward_functions: ["check", "processes", "resolve", "run"],

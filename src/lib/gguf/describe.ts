@@ -109,7 +109,7 @@ function loraOf({ tensors }: Header, alpha: number): Pick<ModelShape, "lora"> {
 /** The model's width: the inputs of a matrix that reads the residual stream. 1: the adapter has no such matrix. */
 function widthOf(header: Header): number {
   for (const { name, dims } of header.tensors.values())
-    if (/\.(attn_q|attn_k|attn_v|ffn_gate|ffn_up)\.weight\.lora_a$/.test(name)) return dims[0] ?? 1;
+    if (/\.(attn_q|attn_k|attn_v|attn_qkv|ffn_gate|ffn_up)\.weight\.lora_a$/.test(name)) return dims[0] ?? 1;
   return 1;
 }
 

@@ -63,14 +63,15 @@ export const routes = (ctx: Ctx) => {
       },
       {
         detail: describe(
-          "Upload a file of JSON lines, or create an empty stream",
+          "Upload a file of rows, or create an empty stream",
           { 200: schema.Dataset, 201: schema.Dataset },
           {
             description:
-              "200: a dataset of the workspace still has exactly this content, and the answer is that dataset. If it has another name, the header `warning` says so.",
+              "200: a dataset of the workspace still has exactly this content, and the answer is that dataset. If it has another name, the header `warning` says so. The first rows tell the shape of the file, which `detected` names: OpenAI chat, ShareGPT, Alpaca, or the columns prompt, completion, chosen and rejected. `map` names the columns of other files.",
             accepts: {
               "application/json": schema.CreateDataset,
-              "multipart/form-data": "name, file (JSON lines), metadata",
+              "multipart/form-data":
+                "name, metadata, map (question=prompt,answer=completion, or a JSON object), shape, format, and last the file: JSON lines, a JSON array, CSV, TSV or Parquet, also packed with gzip or zstd",
             },
           },
         ),

@@ -65,35 +65,38 @@ describe("gradients are the slope of the loss", () => {
 });
 
 describe("sequences that share a row do not change the result", () => {
-  test.each(ARCHITECTURES)("%s scores each sequence as if it were alone", (arch) => {
-    const opened = openModel(dir, model(arch));
-    const of = shape({ trains: false });
-    const batch = randomBatch(of, opened.architecture.vocab);
-    const graph = graphOf(opened, of);
-    const together = graph.forward(batch);
-    const alone = graphOf(opened, shape({ rows: 1, trains: false }));
-    for (const row of [0, 1]) {
-      for (const sequence of [0, 1]) {
-        const positions = [...batch.sequences.keys()].filter(
-          (i) => Math.floor(i / of.tokens) === row && batch.sequences[i] === sequence,
-        );
-        const one = randomBatch(shape({ rows: 1 }), opened.architecture.vocab);
-        for (const key of ["ids", "positions", "sequences", "targets"] as const) {
-          one[key].fill(key === "sequences" || key === "targets" ? -1 : 0);
+  test.each([...ARCHITECTURES, "mistral3", "gemma3"] as const)(
+    "%s scores each sequence as if it were alone",
+    (arch) => {
+      const opened = openModel(dir, model(arch));
+      const of = shape({ trains: false });
+      const batch = randomBatch(of, opened.architecture.vocab);
+      const graph = graphOf(opened, of);
+      const together = graph.forward(batch);
+      const alone = graphOf(opened, shape({ rows: 1, trains: false }));
+      for (const row of [0, 1]) {
+        for (const sequence of [0, 1]) {
+          const positions = [...batch.sequences.keys()].filter(
+            (i) => Math.floor(i / of.tokens) === row && batch.sequences[i] === sequence,
+          );
+          const one = randomBatch(shape({ rows: 1 }), opened.architecture.vocab);
+          for (const key of ["ids", "positions", "sequences", "targets"] as const) {
+            one[key].fill(key === "sequences" || key === "targets" ? -1 : 0);
+            positions.forEach((at, i) => {
+              one[key][i] = key === "sequences" ? 0 : (batch[key][at] as number);
+            });
+          }
+          const scores = alone.forward(one);
           positions.forEach((at, i) => {
-            one[key][i] = key === "sequences" ? 0 : (batch[key][at] as number);
+            expect(Math.abs((scores[i] as number) - (together[at] as number))).toBeLessThan(1e-4);
           });
         }
-        const scores = alone.forward(one);
-        positions.forEach((at, i) => {
-          expect(Math.abs((scores[i] as number) - (together[at] as number))).toBeLessThan(1e-4);
-        });
       }
-    }
-    graph.free();
-    alone.free();
-    opened.close();
-  });
+      graph.free();
+      alone.free();
+      opened.close();
+    },
+  );
 });
 
 describe("the trainer computes the same as llama.cpp", () => {

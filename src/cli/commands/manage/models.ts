@@ -5,6 +5,8 @@ import type { Model } from "../../../resources/models/schema.ts";
 import { CONFIG_FLAG, command, DATA_FLAG, EXIT, type Group, JSON_FLAG, SERVER_FLAGS } from "../../args.ts";
 import { connect } from "../../connect.ts";
 import { INTERRUPTED } from "../../interrupt.ts";
+import { remove } from "../../models/delete.ts";
+import { countOf, show } from "../../models/show.ts";
 import { note, print, printJson, printTable } from "../../output.ts";
 import { pollUntil } from "../../poll.ts";
 import { createProgress } from "../../progress.ts";
@@ -148,7 +150,10 @@ const pull = command({
   },
 });
 
-export const models: Group = { summary: "Models on this machine", subcommands: { list, import: importModel, pull } };
+export const models: Group = {
+  summary: "Models on this machine",
+  subcommands: { list, show, import: importModel, pull, delete: remove },
+};
 
 /** The next step after an import. An adapter needs its base model first. */
 function nextStep({ name, type, base_model: base }: Model, file: string, fitting: string[]): string {
@@ -166,10 +171,3 @@ const describe = (model: Model) =>
   [model.architecture, countOf(model.parameters ?? 0), model.quantization, formatBytes(model.size_bytes ?? 0)].join(
     ", ",
   );
-
-const UNITS = ["", "K", "M", "B", "T"];
-/** Formats a number of parameters: `0.5B`. */
-function countOf(parameters: number): string {
-  const power = Math.min(UNITS.length - 1, Math.floor(Math.log10(Math.max(1, parameters)) / 3));
-  return `${Number((parameters / 1000 ** power).toPrecision(3))}${UNITS[power]}`;
-}

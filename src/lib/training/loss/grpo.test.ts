@@ -15,6 +15,8 @@ import { grpoMetrics, joinTallies } from "./grpo_metrics.ts";
 import { CORRECTION_MODES, type Correction } from "./importance.ts";
 
 const plain: GrpoOptions = {
+  surrogate: "clip",
+  sapoTemperatures: { positive: 1, negative: 1.05 },
   epsilon: 0.2,
   epsilonHigh: 0.2,
   delta: null,
@@ -86,6 +88,57 @@ describe("by hand", () => {
     expect(metrics["ratio/max"]).toBeCloseTo(1 / e0, 12);
   });
 
+  test("cispo: the ratio, at most epsilon_high, is a constant weight of the log probability", () => {
+    // A 2, scale 1/2, bound 3. Token 0: r = e^1.5 = 4.48 → 3. Token 1: r = e^−0.2 = 0.8187, which stays.
+    // Loss: −1/2 · 2 · (3 · −1 + 0.8187 · −2) = 3 + 1.6375
+    const { weights, loss, tally } = weighRollout(rollout([-1, -2], 2, { logpOld: [-2.5, -1.8] }), 0.5, {
+      ...plain,
+      surrogate: "cispo",
+      epsilonHigh: 3,
+    });
+    expect(loss).toBeCloseTo(3 + 2 * 0.8187307530779818, 12);
+    expect(weights[0]).toBeCloseTo(3, 6); // it does not vanish beyond the bound, unlike PPO's
+    expect(weights[1]).toBeCloseTo(0.8187307530779818, 6);
+    expect(grpoMetrics(tally)).toMatchObject({ "clip_ratio/high_mean": 0.5, "clip_ratio/low_mean": 0 });
+    const down = weighRollout(rollout([-1, -2], -2, { logpOld: [-2.5, -1.8] }), 0.5, {
+      ...plain,
+      surrogate: "cispo",
+      epsilonHigh: 3,
+    });
+    expect([down.weights[0], down.loss]).toEqual([-3, -loss]);
+    expect(grpoMetrics(down.tally)["clip_ratio/region_mean"]).toBe(0);
+  });
+
+  test("gspo: all tokens of a completion share e to the mean log ratio, clipped in a narrow range", () => {
+    const gspo = { ...plain, importanceSamplingLevel: "sequence" as const, epsilon: 3e-4, epsilonHigh: 4e-4 };
+    // Log ratios 0.0009, −0.0003 and 0: mean 0.0002 → r = 1.00020002 < 1.0004. Scale 1/3: loss −r · A.
+    const within = weighRollout(rollout([-0.9991, -2.0003, -3], 0.5, { logpOld: [-1, -2, -3] }), 1 / 3, gspo);
+    expect(within.loss).toBeCloseTo(-0.5 * 1.00020002, 8);
+    for (const weight of within.weights) expect(weight).toBeCloseTo((0.5 * 1.00020002) / 3, 6);
+    // Log ratios 0.0012, 0 and 0.0003: mean 0.0005 → r = 1.000500125 > 1.0004: no gradient for A > 0
+    const beyond = rollout([-0.9988, -2, -2.9997], 0.5, { logpOld: [-1, -2, -3] });
+    const clipped = weighRollout(beyond, 1 / 3, gspo);
+    expect(clipped.loss).toBeCloseTo(-0.5 * 1.0004, 12);
+    expect([...clipped.weights].map(Math.abs)).toEqual([0, 0, 0]);
+    expect(grpoMetrics(clipped.tally)).toMatchObject({ "clip_ratio/high_mean": 1 });
+    const free = weighRollout({ ...beyond, advantage: -0.5 }, 1 / 3, gspo);
+    expect(free.weights[0]).toBeCloseTo((-0.5 * 1.000500125) / 3, 6);
+  });
+
+  test("sapo: 4/τ · σ(τ · (r − 1)), with a temperature for each sign of the advantage", () => {
+    const sapo = { ...plain, surrogate: "sapo" as const, sapoTemperatures: { positive: 1, negative: 2 } };
+    // r = 2: A 1, τ 1 → 4 · σ(1) = 2.924234; slope 4 · 0.731059 · 0.268941 · 2
+    const up = weighRollout(rollout([-1], 1, { logpOld: [-1 - Math.log(2)] }), 1, sapo);
+    expect(up.loss).toBeCloseTo(-2.9242343145200196, 12);
+    expect(up.weights[0]).toBeCloseTo(8 * 0.7310585786300049 * 0.2689414213699951, 6);
+    // A −1, τ 2 → 2 · σ(2) = 1.761594; slope 4 · 0.880797 · 0.119203 · 2
+    const down = weighRollout(rollout([-1], -1, { logpOld: [-1 - Math.log(2)] }), 1, sapo);
+    expect(down.loss).toBeCloseTo(1.7615941559557649, 12);
+    expect(down.weights[0]).toBeCloseTo(-8 * 0.8807970779778823 * 0.11920292202211755, 6);
+    // At the first pass r = 1, and the weight is PPO's: A
+    expect(weighRollout(rollout([-1], 0.7), 1, sapo).weights[0]).toBeCloseTo(0.7, 6);
+  });
+
   test("scales: three completions of 2, 4 and 0 tokens in batches of two, at most 10 tokens each", () => {
     const scales = (lossType: (typeof GRPO_LOSSES)[number]) => [
       ...lossScales([2, 4, 0], { lossType, batchSize: 2, maxCompletionLength: 10 }),
@@ -94,6 +147,9 @@ describe("by hand", () => {
     expect(scales("dapo")).toEqual([1 / 6, 1 / 6, 1 / 6]);
     expect(scales("dr_grpo")).toEqual([1 / 30, 1 / 30, 1 / 30]);
     expect(scales("bnpo")).toEqual([1 / 12, 1 / 12, 1 / 2]);
+    expect(scales("cispo")).toEqual([1 / 6, 1 / 6, 1 / 6]);
+    expect(scales("gspo")).toEqual([1 / 6, 1 / 12, 1 / 3]);
+    expect(scales("sapo")).toEqual([1 / 6, 1 / 12, 1 / 3]);
   });
 
   test("the loss ignores completions without a reward, truncated ones on request, and tokens of a tool", () => {
@@ -131,11 +187,15 @@ describe("by hand", () => {
   });
 });
 
-/** The loss as TRL writes it, over whole arrays and with nothing shared with the code under test. */
+/**
+ * The loss as TRL writes it, over whole arrays and with nothing shared with the code under test. `frozen`: log
+ * probabilities of the ratio that cispo takes no gradient through.
+ */
 function lossByFormula(
   { logp, logpOld, logpRef, logpSampler, active, advantage }: Rollout,
   scale: number,
   o: GrpoOptions,
+  frozen: ArrayLike<number> = logp,
 ) {
   const at = Array.from(active, (own, t) => (own ? t : -1)).filter((t) => t >= 0);
   const gaps = at.map((t) => logpOld![t]! - logpSampler![t]!);
@@ -146,14 +206,21 @@ function lossByFormula(
     return Math.max(least, Math.min(rho, most));
   };
   const whole = bounded(Math.exp(gaps.reduce((a, b) => a + b, 0)));
-  const meanRatio = Math.exp(at.reduce((sum, t) => sum + logp[t]! - logpOld![t]!, 0) / at.length);
+  const from = o.surrogate === "cispo" ? frozen : logp;
+  const meanRatio = Math.exp(at.reduce((sum, t) => sum + from[t]! - logpOld![t]!, 0) / at.length);
   return at.reduce((sum, t, i) => {
-    const r = o.importanceSamplingLevel === "token" ? Math.exp(logp[t]! - logpOld![t]!) : meanRatio;
+    const r = o.importanceSamplingLevel === "token" ? Math.exp(from[t]! - logpOld![t]!) : meanRatio;
     const kept = Math.max(1 - o.epsilon, Math.min(r, 1 + o.epsilonHigh));
     const free = o.delta !== null && r > o.delta ? o.delta : r;
     const rho = o.correction?.mode.startsWith("sequence") ? whole : bounded(Math.exp(gaps[i]!));
     const d = logpRef![t]! - logp[t]!;
-    return sum + scale * (-Math.min(free * advantage, kept * advantage) * rho + o.beta * (Math.exp(d) - d - 1));
+    const tau = advantage > 0 ? o.sapoTemperatures.positive : o.sapoTemperatures.negative;
+    const policy = {
+      clip: -Math.min(free * advantage, kept * advantage),
+      cispo: -Math.min(r, o.epsilonHigh) * advantage * logp[t]!,
+      sapo: ((-4 / tau) * advantage) / (1 + Math.exp(tau * (1 - r))),
+    }[o.surrogate];
+    return sum + scale * (policy * rho + o.beta * (Math.exp(d) - d - 1));
   }, 0);
 }
 
@@ -173,13 +240,22 @@ describe("against TRL's formula and finite differences", () => {
     ...CORRECTION_MODES.map((mode) => ({ mode, clipMin: 0.8, clipMax: 1.2 })),
     { mode: "sequence_mask", clipMin: null, clipMax: 3 },
   ];
-  const cases = SAMPLING_LEVELS.flatMap((importanceSamplingLevel) =>
+  const clipping: GrpoOptions[] = SAMPLING_LEVELS.flatMap((importanceSamplingLevel) =>
     corrections.flatMap((correction) =>
       [0, 0.3].flatMap((beta) =>
         [null, 1.3].map((delta) => ({ ...plain, epsilonHigh: 0.28, importanceSamplingLevel, correction, beta, delta })),
       ),
     ),
   );
+  const others: GrpoOptions[] = (["cispo", "sapo"] as const).flatMap((surrogate) =>
+    SAMPLING_LEVELS.flatMap((importanceSamplingLevel) =>
+      corrections.slice(0, 3).map((correction) => ({
+        ...{ ...plain, surrogate, importanceSamplingLevel, correction, beta: 0.3, epsilonHigh: 1.2 },
+        sapoTemperatures: { positive: 0.8, negative: 1.5 },
+      })),
+    ),
+  );
+  const cases = [...clipping, ...others];
 
   test.each(cases)("the loss is TRL's and the weights are its derivative: %j", (options) => {
     const random = openRandom(11);
@@ -191,7 +267,7 @@ describe("against TRL's formula and finite differences", () => {
       const step = 1e-6;
       for (let t = 0; t < weights.length; t++) {
         const moved = (by: number) => Array.from(given.logp, (value, u) => (u === t ? value + by : value));
-        const lossAt = (by: number) => weighRollout({ ...given, logp: moved(by) }, scale, options).loss;
+        const lossAt = (by: number) => lossByFormula({ ...given, logp: moved(by) }, scale, options, given.logp);
         const left = (loss - lossAt(-step)) / step;
         const right = (lossAt(step) - loss) / step;
         if (Math.abs(left - right) > 1e-3) continue; // the step crosses a kink
@@ -220,6 +296,9 @@ describe("against TRL's formula and finite differences", () => {
         bnpo: (add(sums.slice(0, 4)) / add(counts.slice(0, 4)) + add(sums.slice(4)) / add(counts.slice(4))) / 2,
         dr_grpo: add(sums) / (8 * 6),
         dapo: add(sums) / add(counts),
+        cispo: add(sums) / add(counts),
+        gspo: add(sums.map((sum, i) => sum / counts[i]!)) / 8,
+        sapo: add(sums.map((sum, i) => sum / counts[i]!)) / 8,
       };
       expect(whole.loss).toBeCloseTo(expected[lossType], 12);
     },

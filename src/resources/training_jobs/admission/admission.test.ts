@@ -17,7 +17,7 @@ afterAll(() => app.close().then(app.remove));
 type Case = [name: string, body: object, status: number, param: string, words: RegExp];
 const none = "none_00000000000000000000000000";
 const CASES: Case[] = [
-  ["no method", { method: undefined }, 422, "/method", /grpo, sft, dpo or custom/],
+  ["no method", { method: undefined }, 422, "/method", /grpo, rloo, sft, dpo, kto, orpo or custom/],
   ["an unknown method", { method: "ppo" }, 422, "/method", /grpo/],
   ["no model", { base_model: undefined }, 422, "/base_model", /is missing/],
   ["a model that is not here", { base_model: "nothing" }, 404, "/base_model", /on this server/],
@@ -69,6 +69,13 @@ const CASES: Case[] = [
     422,
     "/hyperparameters/repetition_penalty",
     /must be 1/,
+  ],
+  [
+    "early stopping without held-out rows",
+    { hyperparameters: { early_stopping_patience: 2, load_best_model_at_end: true } },
+    422,
+    "/eval_dataset",
+    /early_stopping_patience, load_best_model_at_end need held-out rows/,
   ],
   ["another method's setting", { hyperparameters: { packing: true } }, 422, "/hyperparameters/packing", /sft/],
   [
@@ -127,6 +134,14 @@ const CASES: Case[] = [
   ["a seed that is too large", { seed: 2 ** 31 }, 422, "/seed", /2147483647/],
 ];
 
+async function labelled(labels: readonly unknown[]): Promise<string> {
+  const { body } = await app.call("POST", "/v1/datasets", { name: "labelled", format: "completion" });
+  const rows = labels.map((label, i) => ({ prompt: `p${i}`, completion: "c", label }));
+  const added = await app.call("POST", `/v1/datasets/${body.id}/rows`, { rows });
+  if (added.status >= 300) throw new Error(JSON.stringify(added.body));
+  return body.id;
+}
+
 describe("an invalid request is refused and leaves nothing behind", () => {
   test.each(CASES)("%s", async (_name, more, status, param, words) => {
     const before = app.ctx.db.select().from(datasetPins).all().length;
@@ -142,8 +157,12 @@ describe("an invalid request is refused and leaves nothing behind", () => {
     ["sft", "preference"],
     ["dpo", "chat"],
     ["grpo", "preference"],
+    ["rloo", "preference"],
+    ["kto", "preference"],
+    ["orpo", "completion"],
   ] as const)("%s does not learn from rows of the format %s", async (method, format) => {
-    const more = { method, dataset: await app.dataset(format), ...(method === "grpo" ? {} : { reward_source: null }) };
+    const rewards = method === "grpo" || method === "rloo" ? {} : { reward_source: null };
+    const more = { method, dataset: await app.dataset(format), ...rewards };
     const { status, body } = await app.post(more);
     expect([status, body.error.param]).toEqual([422, "/dataset"]);
     expect(body.error.message).toContain(`are ${format}`);
@@ -152,7 +171,21 @@ describe("an invalid request is refused and leaves nothing behind", () => {
   test("a reward for sft", async () => {
     const { status, body } = await app.post({ method: "sft", dataset: await app.dataset("chat") });
     expect([status, body.error.param]).toEqual([422, "/reward_source"]);
-    expect(body.error.message).toContain("is only for the method grpo");
+    expect(body.error.message).toContain("is only for the methods grpo and rloo, not for sft");
+  });
+
+  test("a row of kto without a label is named, also among held-out rows", async () => {
+    const body = { method: "kto", reward_source: null };
+    const bare = await app.dataset("completion");
+    const { status, body: answer } = await app.post({ ...body, dataset: bare });
+    expect([status, answer.error.param]).toEqual([422, "/dataset"]);
+    expect(answer.error.message).toContain(`kto cannot use row 1 of ${bare}: label is missing`);
+    const dataset = await labelled([true, false, "no"]);
+    const third = await app.post({ ...body, dataset });
+    expect(third.body.error.message).toContain(`row 3 of ${dataset}: label must be true or false, not a string`);
+    const held = await app.post({ ...body, dataset: await labelled([true, false]), eval_dataset: bare });
+    expect([held.status, held.body.error.param]).toEqual([422, "/eval_dataset"]);
+    expect(app.ctx.db.select().from(datasetPins).all()).toEqual([]);
   });
 
   test("as many rewards as the server has processes: one is kept for other workspaces", async () => {

@@ -6,6 +6,7 @@ import type { Ctx } from "../../../context.ts";
 import { AppError } from "../../../lib/errors.ts";
 import { isId } from "../../../lib/ids.ts";
 import { ALL_LINEAR, type LoraSettings, type Module } from "../../../lib/training/lora.ts";
+import { sha256File } from "../../../platform/files.ts";
 import * as modelResults from "../../models/results.ts";
 import * as models from "../../models/service.ts";
 import type { ModelRow } from "../../models/table.ts";
@@ -103,4 +104,10 @@ function merged(ctx: Ctx, workspaceId: string, adapter: ModelRow, lora: LoraSett
     return servedModelOf(ctx, workspaceId, kept.id) as ModelRow; // the row exists at once
   };
   return { model: null, fetch, start: null, why: "is merged into its base model first" };
+}
+
+/** A file that was just put into the models folder may not have been hashed yet. Null without a file. */
+export async function hashOf(ctx: Ctx, model: ModelRow | null | undefined): Promise<string | null> {
+  if (!model || (model.sha256 === null && model.status !== "ready")) return null;
+  return model.sha256 ?? (await sha256File(models.pathOf(ctx, model)));
 }

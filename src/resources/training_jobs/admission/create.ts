@@ -20,11 +20,12 @@ import { blankJob } from "../state/rows.ts";
 import { type JobRow, trainingJobs } from "../table.ts";
 import { presentJob } from "../views/jobs.ts";
 import { publishingTime } from "../views/publishing.ts";
+import { hashOf } from "./base_model.ts";
 import type { JobRequest } from "./clone.ts";
 import type { CreateTrainingJob } from "./create_schema.ts";
 import { type Caller, type Draft, draft } from "./draft.ts";
-import { hashOf } from "./model_hash.ts";
 import { beginReading, noteReadings } from "./reading.ts";
+import { resolverHash } from "./resolver.ts";
 import { hashOf as hashOfRewards } from "./rewards.ts";
 import { columnsOf, isUnread, type JobRows, pinPresent } from "./rows.ts";
 import { mustAffordEstimate, type Size, saveStepsFor, sizeOf, UNKNOWN_SIZE } from "./sizing.ts";
@@ -43,12 +44,13 @@ export async function create(ctx: Ctx, caller: Caller, body: CreateTrainingJob, 
   return ctx.state.trainingJobs.admitting(job.id, async () => {
     try {
       const { id: jobId, method, request } = job;
-      const rows = await pinPresent(ctx, { jobId, method, workspaceId: caller.workspaceId }, request);
+      const reader = { jobId, method, workspaceId: caller.workspaceId, anyFormat: job.resolver !== null };
+      const rows = await pinPresent(ctx, reader, request);
       const model = job.training && (job.training.base.model ?? job.training.base.fetch());
       const size = mustSize(job, model, rows);
       mustAffordEstimate(ctx, job, size);
       const sha256 = { model: await hashOf(ctx, model), start: await hashOf(ctx, job.training?.base.start) };
-      const unread = isUnread(rows) || (model !== null && model.shape === null);
+      const unread = isUnread(rows) || job.resolver !== null || (model !== null && model.shape === null);
       return insertJob(ctx, job, rowOf(ctx, job, { rows, unread, size, model, sha256 }), once);
     } catch (error) {
       write(ctx.db, (tx) => snapshots.unpin(tx, job.id));
@@ -89,7 +91,7 @@ function insertJob(ctx: Ctx, { request, warnings }: Draft, row: JobRow, once: On
   return answer;
 }
 
-/** `unread`: a source is read or a model fetched first, so the number of steps is not known yet. */
+/** `unread`: a model is fetched, a source read or rows mapped first, so the number of steps is not known yet. */
 type Facts = {
   rows: JobRows;
   unread: boolean;
@@ -99,7 +101,7 @@ type Facts = {
 };
 
 export function rowOf(ctx: Ctx, job: Draft, { rows, unread, size, model, sha256 }: Facts): JobRow {
-  const { id, request, method, seed, hardware, training, rewards, payer } = job;
+  const { id, request, method, seed, hardware, training, rewards, resolver, payer } = job;
   const now = ctx.clock.now();
   const totalSteps = unread ? 0 : (size.totalSteps ?? 0);
   const hasCredentials = Object.keys(request.credentials ?? {}).length > 0;
@@ -121,6 +123,7 @@ export function rowOf(ctx: Ctx, job: Draft, { rows, unread, size, model, sha256 
     given: { ...training?.given },
     lora: training?.lora ?? null,
     rewards,
+    resolver,
     gpuType: hardware.type,
     gpuCount: hardware.count,
     provider: "local",
@@ -130,6 +133,7 @@ export function rowOf(ctx: Ctx, job: Draft, { rows, unread, size, model, sha256 
       adapter_sha256: sha256.start,
       snapshot_sha256: rows.train?.sha256 ?? null,
       reward_sha256: hashOfRewards(rewards),
+      resolver_sha256: resolverHash(resolver),
       app_version: VERSION,
       seed,
     },

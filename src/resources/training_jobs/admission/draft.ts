@@ -4,17 +4,18 @@
  */
 import type { Ctx } from "../../../context.ts";
 import { newId } from "../../../lib/ids.ts";
-import type { HyperparameterInput, Method } from "../../../lib/training/hyperparameters.ts";
+import { type HyperparameterInput, METHODS, type Method } from "../../../lib/training/fields.ts";
 import type { LoraSettings } from "../../../lib/training/lora.ts";
 import type { Payer } from "../../billing/budget.ts";
 import * as billing from "../../billing/service.ts";
-import type { JobRow, Rewards, Warning } from "../table.ts";
+import type { JobResolver, JobRow, Rewards, Warning } from "../table.ts";
 import { type Base, baseFor, type Origin, originOf } from "./base_model.ts";
 import { type JobRequest, requestOf } from "./clone.ts";
 import { type CreateTrainingJob, MAX_SEED } from "./create_schema.ts";
 import { type Errors, Faults } from "./faults.ts";
 import { readGiven, readLora } from "./hyperparameters.ts";
 import * as references from "./references.ts";
+import { admitResolver } from "./resolver.ts";
 import { admitRewards } from "./rewards.ts";
 import * as sizing from "./sizing.ts";
 
@@ -37,6 +38,7 @@ export type Draft = Sizable & {
   method: JobRow["method"];
   seed: number;
   rewards: Rewards;
+  resolver: JobResolver | null;
   warnings: readonly Warning[];
 };
 
@@ -59,12 +61,13 @@ export async function draft(ctx: Ctx, caller: Caller, body: CreateTrainingJob, h
   references.mayAttachSecrets(caller.scopes, merged);
   const { method } = merged;
   const seed = merged.seed ?? crypto.getRandomValues(new Uint32Array(1))[0]! % (MAX_SEED + 1);
-  if (method === undefined) faults.refuse("/method", "is missing: set it to grpo, sft, dpo or custom");
+  if (method === undefined) faults.refuse("/method", `is missing: set it to ${METHODS.join(", ")} or custom`);
   const managed = method === "custom" ? undefined : method;
   const origin = managed && (await baseModel(ctx, workspaceId, { request: merged, faults, dry: how.dry === true }));
   const request = { ...merged, ...checkDatasets(ctx, workspaceId, merged, faults) };
   const { lora, base } = managed ? startOf(ctx, workspaceId, { request, origin, faults }) : {};
   const given = managed && readGiven(managed, request, faults);
+  if (given) checkHeldOut(request, given, faults);
   const hardware = await sizing.hardwareFor(ctx, request, faults);
   faults.attempt(() => billing.mustAfford(ctx, caller, { ratePerHourMicros: hardware.rateMicros, micros: 0 }));
   sizing.checkLimits(ctx, request, faults);
@@ -72,6 +75,7 @@ export async function draft(ctx: Ctx, caller: Caller, body: CreateTrainingJob, h
   references.checkSecretsAndVolumes(ctx, workspaceId, request, faults);
   if (method === "custom") checkCustom(request, faults);
   const rewards = await admitRewards(ctx, request, { workspaceId, seed, signal }, faults);
+  const resolver = await admitResolver(ctx, request, { workspaceId, seed, signal }, faults);
   const isWhole = managed && base && lora !== undefined && given;
   const trained = isWhole ? { method: managed, base, lora, given } : undefined;
   const training = method === "custom" ? null : trained;
@@ -80,7 +84,9 @@ export async function draft(ctx: Ctx, caller: Caller, body: CreateTrainingJob, h
   const payer = { workspaceId, keyId };
   const id = newId("job", ctx.clock.now());
   const result = faults.result(
-    sizable && method && rewards && { ...sizable, id, payer, method, seed, rewards, warnings },
+    sizable && method && rewards && resolver !== undefined
+      ? { ...sizable, id, payer, method, seed, rewards, resolver, warnings }
+      : undefined,
   );
   if ("ok" in result) return result;
   return { ...result, warnings, request, sizable: hardware.capacityBytes > 0 ? sizable : undefined };
@@ -107,7 +113,8 @@ function checkDatasets(ctx: Ctx, workspaceId: string, request: JobRequest, fault
     faults.attempt(() => {
       const reference = references.datasetById(ctx, workspaceId, given, param);
       const row = references.datasetFor(ctx, workspaceId, reference, param);
-      if (method !== undefined) references.mustSuit(method, row, param);
+      // A resolver may make rows of another format.
+      if (method !== undefined && !request.data_resolver_source) references.mustSuit(method, row, param);
       found[field] = reference;
     });
   }
@@ -131,6 +138,19 @@ function startOf(ctx: Ctx, workspaceId: string, { request, origin, faults }: Giv
   const base = faults.attempt(() => baseFor(ctx, workspaceId, origin, lora));
   if (start && base) faults.attempt(() => references.mustContinue(start, base.model, lora));
   return { lora, base };
+}
+
+/** Settings about the best evaluation need rows to evaluate on. */
+function checkHeldOut({ eval_dataset }: JobRequest, given: HyperparameterInput<Method>, faults: Faults) {
+  if (eval_dataset) return;
+  const needing = (["early_stopping_patience", "load_best_model_at_end", "metric_for_best_model"] as const).filter(
+    (name) => given[name] && given[name] !== "auto",
+  );
+  if (needing.length > 0)
+    faults.refuse(
+      "/eval_dataset",
+      `is missing: ${needing.join(", ")} ${needing.length === 1 ? "needs" : "need"} held-out rows`,
+    );
 }
 
 function checkCustom(request: JobRequest, faults: Faults) {

@@ -1,5 +1,6 @@
 /** Tries out a job that does not exist yet: the real model, a few prompts, the real reward. Nothing is stored. */
 import type { Ctx } from "../../../context.ts";
+import { isRolled } from "../../../lib/training/fields.ts";
 import { MINUTE_MS, SECOND_MS } from "../../../lib/units.ts";
 import type { Exit, Worker } from "../../../platform/workers/types.ts";
 import { FromTrainer, type PreviewTask, type ToTrainer, type TrainSample } from "../../../workers/protocol_trainer.ts";
@@ -90,7 +91,7 @@ async function runTrainer(ctx: Ctx, job: JobRow, { task, cards, signal, scoring 
   const late = setTimeout(() => void worker.stop("the preview took too long"), LONGEST_MS);
   try {
     signal.throwIfAborted();
-    if (job.method === "grpo") scoring.begin();
+    if (isRolled(job.method)) scoring.begin();
     worker.ready.then(
       () => worker.send(task),
       () => {}, // onExit reports the end

@@ -1,13 +1,14 @@
 /**
- * The first stage of a job whose model or dataset is not here yet: it waits for the model's file, then reads the source
- * of a connected dataset into a snapshot. The job is queued meanwhile, and a restarted server begins the stage again. The
+ * The first stage of a job whose model or rows are not here yet: it waits for the model's file, reads the source of a
+ * connected dataset into a snapshot, and lets the data resolver of the job map the rows. The job is queued meanwhile, and a
+ * restarted server begins the stage again. The
  * credentials of the request are only in the memory of this process, and only until the reading has ended.
  */
 import { and, eq, isNotNull, isNull } from "drizzle-orm";
 import type { Ctx } from "../../../context.ts";
 import { AppError } from "../../../lib/errors.ts";
 import type { Credentials } from "../../../lib/source.ts";
-import type { Method } from "../../../lib/training/hyperparameters.ts";
+import type { Method } from "../../../lib/training/fields.ts";
 import { afterCommit, type Db, type Tx, write } from "../../../platform/db/db.ts";
 import { snapshotId } from "../../datasets/schema.ts";
 import * as datasets from "../../datasets/service.ts";
@@ -19,9 +20,10 @@ import * as moves from "../state/moves.ts";
 import { note } from "../state/notes.ts";
 import { unfinishedJob } from "../state/rows.ts";
 import { type JobError, type JobRow, trainingJobs } from "../table.ts";
+import { hashOf } from "./base_model.ts";
 import { Faults } from "./faults.ts";
-import { hashOf } from "./model_hash.ts";
 import { trainable } from "./references.ts";
+import { PARAM, resolveAll } from "./resolver.ts";
 import { columnsOf, type JobRows, readAndPin } from "./rows.ts";
 import { hardwareFor, type Size, saveStepsFor, sizeOf, UNKNOWN_SIZE } from "./sizing.ts";
 
@@ -40,11 +42,13 @@ export function beginReading(ctx: Ctx, job: JobRow, credentials: Credentials) {
 async function read(ctx: Ctx, job: JobRow, credentials: Credentials, signal: AbortSignal) {
   try {
     const model = await waitForModel(ctx, job, signal);
-    const rows = await readAndPin(ctx, job, { credentials, signal });
+    const pinned = await readAndPin(ctx, job, { credentials, signal });
+    const { rows, resolver } = await resolveAll(ctx, job, pinned, signal);
     const size = await sizeAgain(ctx, job, model, rows);
     const { save_steps: saveSteps = null } = job.reading ?? {};
     finishReading(ctx, job.id, {
       ...columnsOf(rows),
+      resolver,
       snapshotSha256: rows.train?.sha256 ?? null,
       modelSha256: await hashOf(ctx, model),
       hyperparameters: { ...size.values },
@@ -63,6 +67,7 @@ async function read(ctx: Ctx, job: JobRow, credentials: Credentials, signal: Abo
 
 type Facts = Pick<
   JobRow,
+  | "resolver"
   | "datasetId"
   | "snapshotNumber"
   | "numRows"
@@ -99,6 +104,11 @@ function finishReading(ctx: Ctx, id: string, { snapshotSha256, modelSha256, ...f
         message,
         data: { dataset_id: datasetId, snapshot_id },
       });
+    }
+    if (facts.resolver?.train) {
+      const { rows, rows_in } = facts.resolver.train;
+      const message = `The data resolver made ${rows} rows of ${rows_in}`;
+      note(tx, job, now, { level: "info", type: "dataset.resolved", message, data: { rows, rows_in } });
     }
     afterCommit(tx, () => ctx.state.trainingJobs.changes.notify(id));
   });
@@ -141,7 +151,8 @@ function causeOf(ctx: Ctx, job: JobRow, error: unknown): JobError {
   if (error instanceof Unstartable) return error.error;
   if (error instanceof AppError && error.status < 500) {
     const { param } = error;
-    const isOfRows = param === null || param.startsWith("/dataset") || param.startsWith("/eval_dataset");
+    const isOfRows =
+      param === null || param.startsWith("/dataset") || param.startsWith("/eval_dataset") || param === PARAM;
     return { code: isOfRows ? "dataset_error" : "provisioning_failed", message: error.message, param };
   }
   ctx.log.error("reading the dataset of a job failed", { job: job.id, error });

@@ -40,6 +40,9 @@ export const FORMATS: Record<JobRow["method"], readonly Format[]> = {
   grpo: ["prompt", "chat", "completion"],
   sft: ["completion", "chat"],
   dpo: ["preference"],
+  rloo: ["prompt", "chat", "completion"],
+  kto: ["completion"],
+  orpo: ["preference"],
   custom: ["prompt", "chat", "completion", "preference"],
 };
 

@@ -5,7 +5,7 @@ import { formatBytes } from "../../../lib/bytes.ts";
 import type { ModelShape } from "../../../lib/gguf/shape.ts";
 import { microsOf } from "../../../lib/money.ts";
 import type { Format } from "../../../lib/rows/format.ts";
-import type { Method } from "../../../lib/training/hyperparameters.ts";
+import type { Method } from "../../../lib/training/fields.ts";
 import type { LoraSettings } from "../../../lib/training/lora.ts";
 import { estimateMemory } from "../../../lib/training/memory.ts";
 import type { Resolved } from "../../../lib/training/resolve.ts";
@@ -105,7 +105,7 @@ function roughStepMs({ method, shape, values }: TrainingRun, hardware: Hardware)
   const sequences = values.per_device_train_batch_size * values.gradient_accumulation_steps;
   const lengths = values as Partial<Resolved<"sft"> & Resolved<"grpo">>;
   const tokens = (lengths.max_length ?? lengths.max_completion_length ?? shape.context_length) / 2; // few are full
-  const passes = { grpo: 12, sft: 8, dpo: 20 }[method]; // times parameters and tokens: forward, backward, sampling
+  const passes = { grpo: 12, rloo: 14, sft: 8, dpo: 20, kto: 14, orpo: 16 }[method]; // times parameters and tokens: forward, backward, sampling
   const operations = sequences * tokens * shape.parameters * passes;
   const perSecond = hardware.type === "cpu" ? 2e10 * availableParallelism() : 1e14 * hardware.count;
   return (operations / perSecond) * 1000;

@@ -10,6 +10,7 @@ import { SECOND_MS } from "../../../lib/units.ts";
 import { durable, write } from "../../../platform/db/db.ts";
 import { LostKeyError } from "../../../platform/storage/storage.ts";
 import * as signed from "../../signed_urls/service.ts";
+import { takesBest } from "../policy.ts";
 import { keptCheckpoints } from "../state/checkpoint_files.ts";
 import {
   type CheckpointRow,
@@ -99,7 +100,8 @@ function kindOf(job: JobRow, query: ModelQuery): ExportKind {
 
 function checkpointOf(ctx: Ctx, job: JobRow, name: string | undefined): CheckpointRow {
   const kept = keptCheckpoints(ctx.db, job.id);
-  const best = name === "best" ? kept.find(({ id }) => id === job.bestCheckpointId) : undefined;
+  const isBest = name === "best" || (name === undefined && takesBest(job));
+  const best = isBest ? kept.find(({ id }) => id === job.bestCheckpointId) : undefined;
   const named = best ?? kept.at(-1);
   if (name === undefined || name === "best" || name === "latest") {
     if (named) return named;

@@ -8,6 +8,7 @@ import { hasFile } from "../../../sandbox/files/trees.ts";
 import * as modelResults from "../../models/results.ts";
 import * as models from "../../models/service.ts";
 import type { ModelRow } from "../../models/table.ts";
+import { takesBest } from "../policy.ts";
 import { type CheckpointRow, type JobRow, trainingCheckpoints, trainingJobs } from "../table.ts";
 import { requestModel, servedModelOf } from "./exports.ts";
 
@@ -108,9 +109,11 @@ export function resultOf(
   params = OF_DEPLOYMENT,
 ): ModelRow {
   const job = jobOf(ctx, workspaceId, jobId);
+  const result = job && resultCheckpoint(ctx, job);
   const model =
     checkpoint === null
-      ? modelResults.byJob(ctx, workspaceId, jobId)
+      ? ((result === undefined ? undefined : modelResults.byCheckpoint(ctx, workspaceId, result)) ??
+        modelResults.byJob(ctx, workspaceId, jobId))
       : (modelResults.byCheckpoint(ctx, workspaceId, checkpoint) ?? servedModelOf(ctx, workspaceId, checkpoint));
   if (checkpoint !== null) {
     if (model?.jobId === jobId) return model;
@@ -120,7 +123,7 @@ export function resultOf(
       { param: params.checkpoint },
     );
   }
-  if (model && (!job || (job.status === "completed" && model.checkpointId === lastCheckpoint(ctx, job)))) return model;
+  if (model && (!job || (job.status === "completed" && model.checkpointId === result))) return model;
   const param = params.model;
   if (!job) throw new AppError("resource_not_found", `No training job ${shown(jobId)}`, { param });
   throw new AppError("unsupported_state", `${param.slice(1)}: ${jobId} ${whyNone(job, params)}`, { param });
@@ -140,15 +143,17 @@ function jobOf(ctx: Ctx, workspaceId: string, id: string): JobRow | undefined {
   return isId(id, "job") ? ctx.db.select().from(trainingJobs).where(own).get() : undefined;
 }
 
-/** The last checkpoint of the job, even if its files were removed. An earlier one is chosen by its id. */
-const lastCheckpoint = (ctx: Ctx, { id }: JobRow): string | undefined =>
-  ctx.db
+/** The checkpoint that a completed job's model is made from: the best, if the job asks for it, or the last. */
+function resultCheckpoint(ctx: Ctx, job: JobRow): string | undefined {
+  if (takesBest(job) && job.bestCheckpointId !== null) return job.bestCheckpointId;
+  return ctx.db
     .select({ id: trainingCheckpoints.id })
     .from(trainingCheckpoints)
-    .where(eq(trainingCheckpoints.jobId, id))
+    .where(eq(trainingCheckpoints.jobId, job.id))
     .orderBy(desc(trainingCheckpoints.step), desc(trainingCheckpoints.id))
     .limit(1)
     .get()?.id;
+}
 
 const checkpointOf = (ctx: Ctx, job: JobRow, id: string): CheckpointRow | undefined =>
   ctx.db

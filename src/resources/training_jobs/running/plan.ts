@@ -3,6 +3,7 @@ import { and, eq } from "drizzle-orm";
 import type { Ctx } from "../../../context.ts";
 import { pathForWorker } from "../../../sandbox/files/foreign_dir.ts";
 import type { TrainPlan, TrainTask } from "../../../workers/protocol_trainer.ts";
+import { type Part, type ResolvedRows, resolvedPath } from "../../datasets/stream/resolved.ts";
 import * as models from "../../models/service.ts";
 import type { ModelRow } from "../../models/table.ts";
 import { deviceOf, rowsOf, unstartable } from "../state/inputs.ts";
@@ -17,7 +18,7 @@ export type Files = { model: ModelRow; start: ModelRow | null };
 export function planOf(ctx: Ctx, job: JobRow, { model, start }: Files): TrainPlan {
   if (job.method === "custom" || job.datasetId === null)
     throw unstartable("dataset_error", "The job has no dataset", "/dataset");
-  const { evalDatasetId, evalSnapshotNumber } = job;
+  const { evalDatasetId, evalSnapshotNumber, resolver } = job;
   return {
     model_path: models.pathOf(ctx, model),
     method: job.method,
@@ -25,12 +26,25 @@ export function planOf(ctx: Ctx, job: JobRow, { model, start }: Files): TrainPla
     lora: job.lora,
     ...(start ? { start_adapter: models.pathOf(ctx, start) } : {}),
     seed: job.seed,
-    rows: rowsOf(ctx, job, job.datasetId, job.snapshotNumber),
-    eval_rows: evalDatasetId === null ? null : rowsOf(ctx, job, evalDatasetId, evalSnapshotNumber, "/eval_dataset"),
+    rows: resolver?.train
+      ? resolvedSpec(ctx, job.id, "train", resolver.train)
+      : rowsOf(ctx, job, job.datasetId, job.snapshotNumber),
+    eval_rows: resolver?.evaluation
+      ? resolvedSpec(ctx, job.id, "eval", resolver.evaluation)
+      : evalDatasetId === null
+        ? null
+        : rowsOf(ctx, job, evalDatasetId, evalSnapshotNumber, "/eval_dataset"),
     total_steps: job.totalSteps,
     micro_divisor: job.microDivisor,
   };
 }
+
+/** Every row of the file counts. */
+const resolvedSpec = (ctx: Ctx, jobId: string, part: Part, { rows, format }: ResolvedRows): TrainPlan["rows"] => ({
+  path: resolvedPath(ctx, jobId, part),
+  head_row: rows,
+  format,
+});
 
 type Inputs = Files & { devices: readonly number[]; checkpoint: CheckpointRow | undefined };
 

@@ -8,6 +8,8 @@ import type { JobRow } from "../table.ts";
 /** What a job waits for. `progress` is null while it is unknown. */
 export type Load = { stage: "fetching_model" | "reading_dataset"; progress: number | null; reason: string };
 
+const RESOLVING = "runs the data resolver over the rows of the dataset";
+
 /** Null if the job waits for neither. */
 export function loadOf(ctx: Pick<Ctx, "db">, job: JobRow): Load | null {
   if (!job.reading || job.completedAt !== null) return null;
@@ -16,7 +18,7 @@ export function loadOf(ctx: Pick<Ctx, "db">, job: JobRow): Load | null {
 
 function modelLoad({ db }: Pick<Ctx, "db">, job: JobRow): Load | null {
   const model = job.baseModelId && db.select().from(models).where(eq(models.id, job.baseModelId)).get();
-  if (!model || (model.shape !== null && isUnread(job))) return null;
+  if (!model || (model.shape !== null && hasRowsToRead(job))) return null;
   const reason =
     model.status === "downloading"
       ? `downloads the model ${job.baseModel} (${Math.floor((model.progress ?? 0) * 100)} %)`
@@ -24,12 +26,16 @@ function modelLoad({ db }: Pick<Ctx, "db">, job: JobRow): Load | null {
   return { stage: "fetching_model", progress: model.progress, reason };
 }
 
-const isUnread = ({ datasetId, snapshotNumber, evalDatasetId, evalSnapshotNumber }: JobRow) =>
-  (datasetId !== null && snapshotNumber === null) || (evalDatasetId !== null && evalSnapshotNumber === null);
+const hasRowsToRead = ({ datasetId, snapshotNumber, evalDatasetId, evalSnapshotNumber, resolver }: JobRow) =>
+  resolver !== null ||
+  (datasetId !== null && snapshotNumber === null) ||
+  (evalDatasetId !== null && evalSnapshotNumber === null);
 
 function datasetLoad(ctx: Pick<Ctx, "db">, job: JobRow): Load | null {
-  const id = job.snapshotNumber === null && job.datasetId !== null ? job.datasetId : job.evalDatasetId;
+  const isUnread = job.snapshotNumber === null && job.datasetId !== null;
+  const id = isUnread || job.resolver ? job.datasetId : job.evalDatasetId;
   if (id === null) return null;
+  if (!isUnread && job.resolver) return { stage: "reading_dataset", progress: null, reason: RESOLVING };
   const reading = liveReading(ctx, id);
   const counted = reading?.totalRows ?? null;
   const progress = counted === null || counted === 0 ? null : Math.min(1, (reading?.rows ?? 0) / counted);

@@ -30,7 +30,7 @@ export type Graph = {
 };
 
 export function buildGraph(given: Model, shape: GraphShape): Graph {
-  if (canFuse(given)) return buildFused(given, shape);
+  if (canFuse(given, shape.tokens)) return buildFused(given, shape);
   const { backend } = given.weights;
   const { ggml } = backend;
   const io = newInputs(given, shape);
@@ -95,6 +95,7 @@ function nodes(given: Model, shape: GraphShape, io: ReturnType<typeof newInputs>
   const head = {
     project: outputLayer(model),
     temperature: shape.temperature ?? 1,
+    cap: architecture.caps.logits,
     entropies: shape.entropies ?? false,
   };
   const scores = tokenScores(tape, x, io.targets, head);

@@ -1,38 +1,25 @@
-/** Direct preference optimization: pairs, and their scores under the model before training. */
+/**
+ * Methods that learn from pairs of answers: DPO, which compares with the scores of the model before training, and ORPO,
+ * which does not.
+ */
 
-import { seedOf } from "../../../lib/random.ts";
 import { type DpoTally, dpoMetrics, type Preference, weighPreference } from "../../../lib/training/loss/dpo.ts";
-import { dpoOptions, stepsOf } from "../../../lib/training/plan.ts";
-import type { Resolved } from "../../../lib/training/resolve.ts";
-import type { Examples, Pair } from "../data/examples.ts";
-import { epochsPassed, openOrder } from "../data/order.ts";
-import type { Scores } from "../trainee/types.ts";
-import { leftOutWords, spread } from "./held_out.ts";
-import type { Gathered, Method, Resumed, World } from "./types.ts";
+import { type OrpoTally, orpoMetrics, weighOdds } from "../../../lib/training/loss/orpo.ts";
+import { dpoOptions } from "../../../lib/training/plan.ts";
+import type { Pair } from "../data/examples.ts";
+import type { Piece, Scores } from "../trainee/types.ts";
+import { openOverRows, type RowSetting, tokensOf } from "./over_rows.ts";
+import type { Method, Resumed, World } from "./types.ts";
 
-export type DpoSetting = {
-  values: Resolved<"dpo">;
-  seed: number;
-  examples: Examples<Pair>;
-  heldOut: Examples<Pair> | null;
-};
+const WHY_LEFT_OUT = "max_length cuts off all of chosen or rejected";
 
-const MOST_HELD_OUT = 256;
-
-export function openDpo(world: World, setting: DpoSetting, resumed: Resumed | null): Method {
+export function openDpo(world: World, setting: RowSetting<"dpo", Pair>, resumed: Resumed | null): Method {
   const { trainee, reference } = world;
-  const { values, seed, examples, heldOut } = setting;
   if (!reference) throw new Error("dpo needs the model as it was before");
-  const options = dpoOptions(values);
-  const batch = values.per_device_train_batch_size * values.gradient_accumulation_steps;
-  const order = openOrder(
-    { rows: examples.count, shuffle: values.shuffle_dataset, atEnd: "short" },
-    resumed?.order ?? { seed, epoch: 0, position: 0 },
-  );
+  const options = dpoOptions(setting.values);
   const flat = (pairs: readonly Pair[]) => pairs.flatMap(({ chosen, rejected }) => [chosen, rejected]);
 
-  async function gather(step: number): Promise<Gathered> {
-    const pairs = order.draw(batch).map((index) => examples.get(index));
+  async function learn(pairs: readonly Pair[], dropoutSeed: number) {
     const before = await reference!(flat(pairs));
     const tallies: DpoTally[] = new Array(pairs.length);
     await trainee.learn(
@@ -42,31 +29,20 @@ export function openDpo(world: World, setting: DpoSetting, resumed: Resumed | nu
         tallies[unit] = weighed.tally;
         return [weighed.chosen, weighed.rejected];
       },
-      { dropoutSeed: seedOf(seed, step) },
+      { dropoutSeed },
     );
-    const metrics = dpoMetrics(tallies);
-    const tokens = flat(pairs).reduce((sum, each) => sum + each.tokens.length, 0);
-    return { metrics, loss: metrics["loss"] ?? 0, tokens, maxAdvantage: null, samples: [] };
+    return { metrics: dpoMetrics(tallies), tokens: tokensOf(flat(pairs)) };
   }
 
-  async function evaluate(): Promise<Record<string, number>> {
-    const pairs = spread(heldOut!, MOST_HELD_OUT);
+  async function evaluate(pairs: readonly Pair[]): Promise<Record<string, number>> {
     const [before, now] = [await reference!(flat(pairs)), await trainee.score(flat(pairs))];
     const tallies = pairs.map(
       (_, i) => weighPreference(preference(now.slice(2 * i), before.slice(2 * i)), 1 / pairs.length, options).tally,
     );
-    return Object.fromEntries(Object.entries(dpoMetrics(tallies)).map(([key, value]) => [`eval_${key}`, value]));
+    return dpoMetrics(tallies);
   }
 
-  return {
-    totalSteps: stepsOf("dpo", values, examples.count),
-    gather,
-    evaluate: heldOut && evaluate,
-    epoch: () => epochsPassed(order.state(), examples.count),
-    order: order.state,
-    left: () => null,
-    warning: leftOutWords(examples, "max_length cuts off all of chosen or rejected"),
-  };
+  return openOverRows("dpo", setting, resumed, { learn, evaluate, whyLeftOut: WHY_LEFT_OUT });
 }
 
 /** Every token from a piece's `from` on belongs to the answer. */
@@ -77,4 +53,43 @@ function preference([chosen, rejected]: readonly Scores[], [chosenRef, rejectedR
     active: new Uint8Array(now.logps.length).fill(1),
   });
   return { chosen: judged(chosen!, chosenRef!), rejected: judged(rejected!, rejectedRef!) };
+}
+
+export function openOrpo(world: World, setting: RowSetting<"orpo", Pair>, resumed: Resumed | null): Method {
+  const { trainee } = world;
+  const { beta } = setting.values;
+  const piecesOf = ({ chosen, rejected }: Pair): [Piece, Piece] => [{ tokens: chosen.tokens, from: 1 }, rejected];
+
+  const weigher = (pairs: readonly Pair[]) => {
+    const counting = pairs.reduce((sum, { chosen }) => sum + chosen.tokens.length - 1, 0);
+    const options = { beta, pairScale: 1 / pairs.length, tokenScale: 1 / Math.max(counting, 1) };
+    return (index: number, [chosen, rejected]: readonly Scores[]) => {
+      const answerFrom = pairs[index]!.chosen.from - 1; // scored tokens begin with the second of the row
+      return weighOdds({ chosen: chosen!.logps, answerFrom, rejected: rejected!.logps }, options);
+    };
+  };
+
+  async function learn(pairs: readonly Pair[], dropoutSeed: number) {
+    const weigh = weigher(pairs);
+    const tallies: OrpoTally[] = new Array(pairs.length);
+    await trainee.learn(
+      pairs.map(piecesOf),
+      (unit, scores) => {
+        const weighed = weigh(unit, scores);
+        tallies[unit] = weighed.tally;
+        return [weighed.chosen, weighed.rejected];
+      },
+      { dropoutSeed },
+    );
+    return { metrics: orpoMetrics(tallies, beta), tokens: tokensOf(pairs.flatMap(piecesOf)) };
+  }
+
+  async function evaluate(pairs: readonly Pair[]): Promise<Record<string, number>> {
+    const weigh = weigher(pairs);
+    const scored = await trainee.score(pairs.flatMap(piecesOf));
+    const tallies = pairs.map((_, i) => weigh(i, scored.slice(2 * i, 2 * i + 2)).tally);
+    return orpoMetrics(tallies, beta);
+  }
+
+  return openOverRows("orpo", setting, resumed, { learn, evaluate, whyLeftOut: WHY_LEFT_OUT });
 }

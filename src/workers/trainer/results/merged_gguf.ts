@@ -139,9 +139,9 @@ function createMerge(
   });
 }
 
-/** Vectors (norms, biases, rotation factors) keep their type, as llama.cpp requires. */
-function typeFor({ dims, type }: Tensor, wanted: MergedType): string {
-  if (dims.length < 2) return type.name;
+/** Vectors (norms, biases, rotation factors) keep their type, as llama.cpp requires; so do routers of experts. */
+function typeFor({ name, dims, type }: Tensor, wanted: MergedType): string {
+  if (dims.length < 2 || name.endsWith(".bias") || name.endsWith(".ffn_gate_inp.weight")) return type.name;
   return wanted === "Q8_0" && (dims[0] ?? 0) % BLOCK !== 0 ? "F16" : wanted;
 }
 

@@ -4,7 +4,7 @@ import { readHeader } from "../../../lib/gguf/read.ts";
 import { openRandom } from "../../../lib/random.ts";
 import { ggufTargets, type LoraSettings } from "../../../lib/training/lora.ts";
 import { type Backend, openBackend, putBytes } from "../../../native/ggml/ggml.ts";
-import { architectureOf } from "../engine/architecture.ts";
+import { type Architecture, architectureOf, targetsIn } from "../engine/architecture.ts";
 import { openPatterns, type Patterns } from "../engine/dropout.ts";
 import { canFuse } from "../engine/fused/fused.ts";
 import { type Merger, openMerger } from "../engine/fused/merge.ts";
@@ -21,14 +21,18 @@ import type { Piece, Scores, Trainee, TraineeOptions } from "./types.ts";
 export async function openTrainee(options: TraineeOptions): Promise<Trainee> {
   const file = await openFile(options.modelPath);
   const architecture = architectureOf(file.header);
+  if (architecture.experts && !options.lora)
+    throw new Error(
+      `The experts of ${architecture.name} models are frozen: set lora to train an adapter of the attention`,
+    );
   const backend = openBackend(options.dataDir, options.device);
-  const lora = options.lora && engineLora(options.lora);
+  const lora = options.lora && engineLora(options.lora, architecture);
   const weights = loadWeights(backend, file, lora);
   drawAdapters(weights, options.seed);
   const optimizer = openOptimizer(weights);
   const patterns = options.lora && dropoutPatterns(backend, weights, options.lora, options.seed);
   const model = { architecture, weights };
-  const plan = planMicro(options, { architecture, header: file.header, isFused: canFuse(model) });
+  const plan = planMicro(options, { architecture, header: file.header, isFused: canFuse(model, options.maxLength) });
   const graphs = openGraphs(model, plan.keptBytes);
   let merger: Merger | null = null;
   const opened: Opened = { options, plan, patterns, slot: openSlot(weights), graph: graphs.get };
@@ -50,7 +54,7 @@ export async function openTrainee(options: TraineeOptions): Promise<Trainee> {
       return optimizer.steps;
     },
     merge(locations) {
-      if (!lora || !canFuse(model)) return false;
+      if (!lora || !canFuse(model, options.maxLength)) return false;
       merger ??= openMerger(architecture, weights);
       return merger.merge(locations, optimizer.steps);
     },
@@ -88,11 +92,11 @@ async function openFile(path: string): Promise<ModelFile> {
   }
 }
 
-const engineLora = (given: LoraSettings): Lora => ({
+const engineLora = (given: LoraSettings, architecture: Architecture): Lora => ({
   rank: given.r,
   alpha: given.alpha,
   rslora: given.use_rslora,
-  targets: ggufTargets(given),
+  targets: targetsIn(architecture, ggufTargets(given)),
 });
 
 /** Like PEFT: A is uniform within ±1/√inputs (Kaiming with a = √5), B is zero, so that nothing changes at first. */
