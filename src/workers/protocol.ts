@@ -177,6 +177,17 @@ export const ToInspector = later(() =>
         .strictObject({ dir: z.string(), owner: z.strictObject({ uid: z.int(), gid: z.int() }).nullable() })
         .nullable(),
     }),
+    /** Convert a Hugging Face folder to the GGUF file `into`. `path` names the folder in answers. */
+    z.strictObject({
+      type: z.literal("convert"),
+      path: z.string(),
+      /** Name of the model inside the new file. */
+      name: z.string(),
+      /** Name in the folder → path of the file. */
+      files: z.record(z.string(), z.string()),
+      into: z.string(),
+      quantize: z.enum(["Q8_0"]).nullable(),
+    }),
   ]),
 );
 export type ToInspector = z.infer<typeof ToInspector>;
@@ -223,6 +234,14 @@ export const FromInspector = later(() =>
       path: z.string(),
       file_count: z.int(),
       unpacked_bytes: z.int(),
+    }),
+    z.strictObject({ type: z.literal("converting"), path: z.string(), progress: z.number().min(0).max(1) }),
+    z.strictObject({
+      type: z.literal("converted"),
+      path: z.string(),
+      shape: ModelShape,
+      size_bytes: z.int(),
+      sha256: z.string(),
     }),
     z.strictObject({ type: z.literal("refused"), path: z.string(), error: z.string() }),
   ]),

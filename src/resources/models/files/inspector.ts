@@ -8,7 +8,7 @@ import { FromInspector, type ToInspector } from "../../../workers/protocol.ts";
 /** `broken`: the process ended, which is not the file's fault. Another attempt may succeed. */
 export type Refusal = { ok: false; error: string; broken: boolean };
 export type Answer = Extract<FromInspector, { type: "inspected" | "placed" }> | Refusal;
-export type Question = Exclude<ToInspector, { type: "unpack" }>;
+export type Question = Exclude<ToInspector, { type: "unpack" | "convert" }>;
 export type OnProgress = (fraction: number) => void;
 
 type Task = { onProgress: OnProgress | undefined; done: (answer: Answer) => void };
