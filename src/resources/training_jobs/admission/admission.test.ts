@@ -189,7 +189,7 @@ describe("an invalid request is refused and leaves nothing behind", () => {
     set({ shape: { ...row.shape!, type: "adapter" } });
     expect((await app.post()).body.error.message).toContain("its base model is not on this server");
     set({ shape: { ...row.shape!, architecture: "rwkv" } });
-    expect((await app.post()).body.error.message).toContain("llama, qwen2, qwen3 can be trained");
+    expect((await app.post()).body.error.message).toContain("which is only served; llama, qwen2, qwen3, mistral3");
     app.ctx.db.$client.run("UPDATE models SET status = 'failed', error = 'it is damaged' WHERE name = 'random'");
     expect((await app.post()).body.error).toMatchObject({
       param: "/base_model",

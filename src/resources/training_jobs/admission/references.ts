@@ -2,6 +2,7 @@
 import { and, eq, isNull } from "drizzle-orm";
 import type { Ctx } from "../../../context.ts";
 import { AppError } from "../../../lib/errors.ts";
+import { ARCHITECTURES } from "../../../lib/gguf/architecture.ts";
 import type { Format } from "../../../lib/rows/format.ts";
 import { allows } from "../../../lib/scopes.ts";
 import type { LoraSettings } from "../../../lib/training/lora.ts";
@@ -17,8 +18,6 @@ import { type CheckpointRow, type JobRow, trainingCheckpoints } from "../table.t
 import type { JobRequest } from "./clone.ts";
 import type { Faults } from "./faults.ts";
 
-const ARCHITECTURES = ["llama", "qwen2", "qwen3"];
-
 /** The model, if it can be trained now or after its download. A model that is not here yet has no shape. */
 export function trainable(ctx: Ctx, model: ModelRow): ModelRow {
   const why = whyUntrainable(ctx, model);
@@ -30,8 +29,8 @@ function whyUntrainable(ctx: Ctx, model: ModelRow): string | undefined {
   const use = models.usability(ctx, model);
   if ("never" in use) return use.reason;
   const { shape } = model;
-  if (shape && !ARCHITECTURES.includes(shape.architecture))
-    return `has the architecture ${shape.architecture}; only ${ARCHITECTURES.join(", ")} can be trained`;
+  if (shape && !ARCHITECTURES.some((known) => known === shape.architecture))
+    return `has the architecture ${shape.architecture}, which is only served; ${ARCHITECTURES.join(", ")} can be trained`;
   return undefined;
 }
 
