@@ -36,7 +36,7 @@ const REWARDS = ["rewards", "reward", "reward_funcs"];
 export type JobFile = {
   path: string;
   text: string;
-  /** Of the file. Paths in the file begin here. */
+  /** The folder of the file. Paths in the file begin here. */
   dir: string;
   body: Body;
   /** Undefined: the file has none, or names stored reward functions alone. */
