@@ -20,7 +20,10 @@ const yes = (doc: string) => ({ type: "boolean", doc }) as const;
 const FLAGS = {
   model: text("MODEL", "Model to train, by name, such as verk-tiny"),
   method: text("METHOD", "grpo, rloo, sft, dpo, kto, orpo or custom"),
-  dataset: text("FILE|DATASET", "JSON Lines file to upload, or a dataset by id or name; add @snap-3 for a snapshot"),
+  dataset: text(
+    "FILE|DATASET",
+    "File of rows to upload (JSON, CSV, Parquet), or a dataset by id or name; add @snap-3 for a snapshot",
+  ),
   "eval-dataset": text("FILE|DATASET", "Rows for evaluation only"),
   reward: many(
     "FILE|NAME[=WEIGHT]",
