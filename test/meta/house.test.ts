@@ -37,6 +37,7 @@ const MAY: Record<string, string[]> = {
     "workers/protocol",
     "workers/protocol_trainer",
     "workers/protocol_detector",
+    "workers/protocol_inspector",
     "workers/protocol_importer",
     "sandbox",
   ],

@@ -3,12 +3,12 @@ import { and, desc, eq, isNull } from "drizzle-orm";
 import type { Ctx } from "../../context.ts";
 import { AppError } from "../../lib/errors.ts";
 import { isId } from "../../lib/ids.ts";
+import { takesBest } from "../../lib/training/best.ts";
 import { jobDirAt } from "../../sandbox/files/foreign_dir.ts";
 import { hasFile } from "../../sandbox/files/trees.ts";
 import * as modelResults from "../models/results.ts";
 import type { ModelRow } from "../models/table.ts";
 import { requestModel, servedModelOf } from "../training_jobs/artifacts/exports.ts";
-import { takesBest } from "../training_jobs/policy.ts";
 import { type CheckpointRow, type JobRow, trainingCheckpoints, trainingJobs } from "../training_jobs/table.ts";
 import type { CreateDeployment } from "./schema.ts";
 

@@ -11,7 +11,7 @@ import { type Merger, openMerger } from "../engine/fused/merge.ts";
 import { openOptimizer } from "../engine/optimizer.ts";
 import { type Lora, loadWeights, type ModelFile, type Weights } from "../engine/weights.ts";
 import { adapterOf, trainedRows } from "../results/adapter.ts";
-import { batchOf, cut, type MicroBatch, microBatches, weightsOf } from "./batches.ts";
+import { batchOf, cut, type MicroBatch, microBatches, noiseOf, weightsOf } from "./batches.ts";
 import { loadMoments, loadTrained, saveTrained } from "./files.ts";
 import { openGraphs } from "./graphs.ts";
 import { type MicroPlan, planMicro } from "./plan.ts";
@@ -30,11 +30,12 @@ export async function openTrainee(options: TraineeOptions): Promise<Trainee> {
   drawAdapters(weights, options.seed);
   const optimizer = openOptimizer(weights);
   const patterns = options.lora && dropoutPatterns(backend, weights, options.lora, options.seed);
-  const model = { architecture, weights };
-  const plan = planMicro(options, { architecture, header: file.header, isFused: canFuse(model, options.maxLength) });
+  const model = { architecture, weights, longest: options.maxLength };
+  const isFused = !options.noiseAlpha && canFuse(model, options.maxLength);
+  const plan = planMicro(options, { architecture, header: file.header, isFused });
   const graphs = openGraphs(model, plan.keptBytes);
   let merger: Merger | null = null;
-  const opened: Opened = { options, plan, patterns, graph: graphs.get };
+  const opened: Opened = { options, plan, patterns, width: architecture.width, graph: graphs.get };
   return {
     file,
     architecture,
@@ -124,6 +125,8 @@ type Opened = {
   options: TraineeOptions;
   plan: MicroPlan;
   patterns: Patterns | null;
+  /** Numbers of an embedding. */
+  width: number;
   graph: ReturnType<typeof openGraphs>["get"];
 };
 
@@ -147,13 +150,16 @@ async function score(opened: Opened, pieces: readonly Piece[], how: { reference?
 }
 
 async function learn(opened: Opened, ...[units, weigh, how]: Parameters<Trainee["learn"]>) {
-  const { plan, patterns } = opened;
+  const { plan, patterns, width } = opened;
+  const { noiseAlpha: alpha } = opened.options;
   const { entropies = false, dropoutSeed } = how;
   for (const micro of microBatches(units, plan.sizes)) {
     await turn(opened);
     const shape = { ...plan.shape(micro, true), entropies };
     const graph = opened.graph(patterns ? { ...shape, dropout: patterns } : shape);
-    const logps = graph.forward(batchOf(micro, patterns ? dropoutSeed : null));
+    const batch = batchOf(micro, patterns ? dropoutSeed : null);
+    const noise = alpha ? { noise: noiseOf(micro, { alpha, width, seed: dropoutSeed }) } : {};
+    const logps = graph.forward({ ...batch, ...noise });
     const scores = read(micro, logps, entropies ? graph.entropies() : null);
     graph.backward(weightsOf(micro, weigh, scores));
   }
