@@ -31,6 +31,8 @@ const plan = later(() =>
     /** All hyperparameters are resolved (lib/training/resolve.ts). */
     hyperparameters: z.record(z.string(), z.unknown()),
     lora: LoraSettings.nullable(),
+    /** An adapter file (GGUF) with this rank and these targets. Training starts from it, and it is the reference. */
+    start_adapter: z.string().optional(),
     seed: z.int(),
     rows,
     eval_rows: rows.nullable(),
@@ -42,7 +44,7 @@ const plan = later(() =>
 );
 export type TrainPlan = z.infer<typeof plan>;
 
-export const VARIANTS = ["adapter", "merged", "gguf", "peft"] as const;
+export const VARIANTS = ["adapter", "merged", "gguf", "peft", "huggingface"] as const;
 
 export const ToTrainer = later(() =>
   z.discriminatedUnion("type", [
@@ -77,7 +79,7 @@ export const ToTrainer = later(() =>
       checkpoint: z.string(),
       variant: z.enum(VARIANTS),
       quantization: z.string(), // F32, F16, BF16, Q8_0, Q4_K_M …; '' for adapter and peft
-      /** The file to make; for peft an archive (.tar) of its two files. */
+      /** The file to make; for peft and huggingface an archive (.tar) of the folder's files. */
       out: z.string(),
     }),
     /** Renders conversations with the model's chat template. Loads no weights. */

@@ -72,7 +72,7 @@ const PUBLIC: Record<string, string[]> = {
   models: ["remove", "results", "template"],
   reward_functions: ["check", "processes", "resolve", "run"],
   traces: ["new_trace", "rollouts"],
-  training_jobs: ["artifacts/exports"],
+  training_jobs: ["artifacts/job_models"],
   volumes: ["materialize"],
   webhooks: ["guard"],
 };

@@ -11,6 +11,7 @@ import { bodyLimits } from "../../http/limits/body_limits.ts";
 import { describe } from "../../http/openapi.ts";
 import { asks } from "../../http/query.ts";
 import { Deleted, Label, numberText } from "../../lib/schema.ts";
+import { byName } from "./names.ts";
 import { DatasetPreview, PreviewDataset, previewDataset } from "./preview.ts";
 import * as schema from "./schema.ts";
 import { present, presentSnapshot } from "./schema.ts";
@@ -48,6 +49,7 @@ export const routes = (ctx: Ctx) => {
   const mine = (principal: { workspaceId: string }, id: string) => datasets.mustGet(ctx, principal.workspaceId, id);
   return new Elysia({ prefix: "/v1/datasets", tags: ["Datasets"] })
     .use(authed)
+    .use(byName(ctx))
     .post(
       "",
       async ({ request, principal, set }) => {

@@ -5,9 +5,9 @@ import { isId } from "../../lib/ids.ts";
 import { chooseHardware, type HardwareChoice } from "../gpu/hardware.ts";
 import * as models from "../models/service.ts";
 import type { ModelRow } from "../models/table.ts";
+import { resultOf } from "../training_jobs/artifacts/job_models.ts";
 import { bytesOf, isAdapter, type Parts, partsOf } from "./fleet/parts.ts";
 import { type Hardware, whyNever } from "./policy.ts";
-import { resultOf } from "./results.ts";
 import type { CreateDeployment } from "./schema.ts";
 import type { DeploymentRow, ModelRef } from "./table.ts";
 
@@ -76,7 +76,7 @@ function whyNoBase(ctx: Ctx, workspaceId: string, adapter: ModelRow): string {
 /** By the id of a training job, or by the name of a model on this server or on the hub. */
 function lookUp(ctx: Ctx, workspaceId: string, input: ModelChoice): ModelRow {
   const { model: name, source, checkpoint } = input;
-  if (isId(name, "job") && source !== "hub") return resultOf(ctx, workspaceId, name, checkpoint);
+  if (isId(name, "job") && source !== "hub") return resultOf(ctx, workspaceId, { model: name, checkpoint });
   if (checkpoint !== null)
     throw new AppError(
       "schema",

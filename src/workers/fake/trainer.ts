@@ -223,7 +223,8 @@ function save({ host, life, journal }: Session, task: TrainTask, step: number) {
 
 function exported({ host, life }: Session, task: ExportTask) {
   const text = `${task.variant} ${task.quantization} of ${task.checkpoint.split("/").at(-1)}`;
-  if (life.adapter !== undefined && task.variant !== "peft") copyFileSync(life.adapter, task.out);
+  if (life.adapter !== undefined && task.variant !== "peft" && task.variant !== "huggingface")
+    copyFileSync(life.adapter, task.out);
   else writeFileSync(task.out, text);
   host.send({ type: "exported", path: task.out, size_bytes: text.length, sha256: "" });
 }
