@@ -119,7 +119,8 @@ export const create = command({
           )
         : await readRewards(file.rewards, file.path, file.dir);
     for (const line of file?.notes ?? []) note(line);
-    if (resolver !== undefined) Object.assign(body, await resolverFields(resolver));
+    const mapping = resolver ?? file?.resolver;
+    if (mapping !== undefined) Object.assign(body, await resolverFields(mapping));
     const { url, client } = await connect(flags);
     return await interruptible(async (signal) => {
       if (reward.length > 0) for (const name of REWARD_FIELDS) delete body[name];

@@ -94,7 +94,7 @@ test("paths begin at the folder of the file; a reward function may be a file", a
     ["right.py", "x"],
     [
       "job.yaml",
-      "base_model: ./tiny.gguf\ndataset: sums.jsonl\neval_dataset: held\nreward_functions:\n  - id: right.py\n    weight: 0.5\n",
+      "base_model: ./tiny.gguf\ndataset: sums.jsonl\neval_dataset: held\nreward_functions:\n  - id: right.py\n    weight: 0.5\nresolver: map.py\n",
     ],
   ] as const)
     writeFileSync(join(dir, name), text);
@@ -105,10 +105,19 @@ test("paths begin at the folder of the file; a reward function may be a file", a
     eval_dataset: "held",
   });
   expect([file.dir, file.rewards]).toEqual([dir, [{ id: "right.py", weight: 0.5 }]]);
+  expect(file.resolver).toBe(join(dir, "map.py"));
 });
 
 test("an error of the server names the line of the file", () => {
-  const file = { path: "job.yaml", text: "a: 1\nlearning_rat: 2\n", dir: ".", body: {}, rewards: undefined, notes: [] };
+  const file = {
+    path: "job.yaml",
+    text: "a: 1\nlearning_rat: 2\n",
+    dir: ".",
+    body: {},
+    rewards: undefined,
+    resolver: undefined,
+    notes: [],
+  };
   const error: { message: string; param: string | null } = {
     message: "hyperparameters.learning_rat: is not …",
     param: "/hyperparameters/learning_rat",

@@ -41,6 +41,8 @@ export type JobFile = {
   body: Body;
   /** Undefined: the file has none, or names stored reward functions alone. */
   rewards: RewardValue[] | undefined;
+  /** Path of the data resolver. */
+  resolver: string | undefined;
   notes: string[];
 };
 
@@ -50,8 +52,9 @@ export async function readJobFile(path: string): Promise<JobFile> {
     const text = new TextDecoder().decode(Buffer.concat(await Array.fromAsync(source.chunks())));
     const name = path === "-" ? "standard input" : path;
     const dir = path === "-" ? "." : dirname(path);
-    const sorted = sortFlat(name, parseSettings(name, text));
-    return { path: name, text, dir, ...withPaths(sorted, dir) };
+    const values = parseSettings(name, text);
+    const resolver = typeof values["resolver"] === "string" ? resolve(dir, values["resolver"]) : undefined;
+    return { path: name, text, dir, resolver, ...withPaths(sortFlat(name, values), dir) };
   } finally {
     await source.close();
   }
@@ -78,7 +81,7 @@ export function sortFlat(file: string, values: Body): Sorted {
     else if (Object.hasOwn(CHECKPOINT, name)) putIfSet(bags.checkpoint, CHECKPOINT[name] ?? name, value);
     else if (REQUEST_FIELDS.includes(target)) target === name ? put(body, name, value) : putIfSet(body, target, value);
     else if (isLoraName(name)) put(bags.lora, name, value);
-    else if (![...REWARDS, "reward_weights", "use_peft", "peft_config"].includes(name))
+    else if (![...REWARDS, "reward_weights", "use_peft", "peft_config", "resolver"].includes(name))
       put(bags.hyperparameters, known(file, name), value);
   }
   const notes = withoutPeft(values, bags.lora, body);
