@@ -69,10 +69,10 @@ const PUBLIC: Record<string, string[]> = {
   evaluators: ["item", "reward", "run"],
   datasets: ["connected/resolve", "stream/append", "stream/files", "stream/resolved", "stream/snapshots"],
   gpu: ["hardware"],
-  models: ["remove", "results"],
+  models: ["remove", "results", "template"],
   reward_functions: ["check", "processes", "resolve", "run"],
   traces: ["new_trace", "rollouts"],
-  training_jobs: ["artifacts/exports"],
+  training_jobs: ["artifacts/job_models"],
   volumes: ["materialize"],
   webhooks: ["guard"],
 };

@@ -20,11 +20,12 @@ import {
 import { openRowSource, type RowSource } from "./data/rows.ts";
 import { openTokenizer } from "./data/tokenizer.ts";
 import { createSync } from "./learned.ts";
-import { openDpo, openOrpo } from "./loop/dpo.ts";
 import { openGrpo } from "./loop/grpo.ts";
 import { openKto } from "./loop/kto.ts";
+import { openDpo, openOrpo } from "./loop/pairs.ts";
 import { openSft } from "./loop/sft.ts";
 import type { OpenMethod, Reference } from "./loop/types.ts";
+import { readAdapterGguf } from "./results/read_adapter.ts";
 import { openRoller } from "./rollouts/roller.ts";
 import type { Roller } from "./rollouts/types.ts";
 import { openTrainee } from "./trainee/trainee.ts";
@@ -98,11 +99,13 @@ export async function openTraining(setting: Setting): Promise<Opened> {
       seed: plan.seed,
       maxLength: examples.maxLength,
       checkpointing: valuesOf(plan).gradient_checkpointing,
+      noiseAlpha: plan.method === "sft" ? valuesOf<"sft">(plan).neftune_noise_alpha : null,
       temperature: temperatureOf(plan),
       microDivisor: plan.micro_divisor,
       onTurn,
     });
     closing.push(trainee.close);
+    if (plan.start_adapter !== undefined) trainee.startFrom(await readAdapterGguf(plan.start_adapter));
     const { reference, closeReference } = await openReference(setting, trainee, examples.maxLength);
     closing.push(closeReference);
     const roller = isRolled(plan.method) ? await openSampler(setting, examples.maxLength) : null;

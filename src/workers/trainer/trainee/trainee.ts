@@ -11,7 +11,8 @@ import { type Merger, openMerger } from "../engine/fused/merge.ts";
 import { openOptimizer } from "../engine/optimizer.ts";
 import { type Lora, loadWeights, type ModelFile, type Weights } from "../engine/weights.ts";
 import { adapterOf, trainedRows } from "../results/adapter.ts";
-import { batchOf, cut, type MicroBatch, microBatches, weightsOf } from "./batches.ts";
+import { type AdapterSlot, openSlot } from "./adapter_slot.ts";
+import { batchOf, cut, type MicroBatch, microBatches, noiseOf, weightsOf } from "./batches.ts";
 import { loadMoments, loadTrained, saveTrained } from "./files.ts";
 import { openGraphs } from "./graphs.ts";
 import { type MicroPlan, planMicro } from "./plan.ts";
@@ -30,11 +31,13 @@ export async function openTrainee(options: TraineeOptions): Promise<Trainee> {
   drawAdapters(weights, options.seed);
   const optimizer = openOptimizer(weights);
   const patterns = options.lora && dropoutPatterns(backend, weights, options.lora, options.seed);
-  const model = { architecture, weights };
-  const plan = planMicro(options, { architecture, header: file.header, isFused: canFuse(model, options.maxLength) });
+  const model = { architecture, weights, longest: options.maxLength };
+  const isFused = !options.noiseAlpha && canFuse(model, options.maxLength);
+  const plan = planMicro(options, { architecture, header: file.header, isFused });
   const graphs = openGraphs(model, plan.keptBytes);
   let merger: Merger | null = null;
-  const opened: Opened = { options, plan, patterns, graph: graphs.get };
+  const slot = openSlot(weights);
+  const opened: Opened = { options, plan, patterns, slot, width: architecture.width, graph: graphs.get };
   return {
     file,
     architecture,
@@ -57,6 +60,7 @@ export async function openTrainee(options: TraineeOptions): Promise<Trainee> {
       merger ??= openMerger(architecture, weights);
       return merger.merge(locations, optimizer.steps);
     },
+    startFrom: opened.slot.startFrom,
     adapter: () => adapterOf(weights, architecture.name),
     rows() {
       if (lora) throw new Error("Only an adapter was trained; the weights are those of the file");
@@ -124,11 +128,22 @@ type Opened = {
   options: TraineeOptions;
   plan: MicroPlan;
   patterns: Patterns | null;
+  /** Numbers of an embedding. */
+  width: number;
+  slot: AdapterSlot;
   graph: ReturnType<typeof openGraphs>["get"];
 };
 
-async function score(opened: Opened, pieces: readonly Piece[], how: { reference?: boolean; entropies?: boolean }) {
-  if (how.reference && !opened.options.lora) throw new Error("The reference needs an adapter that can be switched off");
+type How = { reference?: boolean; entropies?: boolean };
+
+async function score(opened: Opened, pieces: readonly Piece[], how: How): Promise<Scores[]> {
+  const { options, slot } = opened;
+  if (how.reference && !options.lora) throw new Error("The reference needs an adapter that can be switched off");
+  if (!how.reference || !slot.hasStart) return scoreNow(opened, pieces, how);
+  return slot.withStart(() => scoreNow(opened, pieces, { ...how, reference: false }));
+}
+
+async function scoreNow(opened: Opened, pieces: readonly Piece[], how: How): Promise<Scores[]> {
   const all: Scores[] = [];
   for (const micro of microBatches(
     pieces.map((piece) => [piece]),
@@ -147,13 +162,16 @@ async function score(opened: Opened, pieces: readonly Piece[], how: { reference?
 }
 
 async function learn(opened: Opened, ...[units, weigh, how]: Parameters<Trainee["learn"]>) {
-  const { plan, patterns } = opened;
+  const { plan, patterns, width } = opened;
+  const { noiseAlpha: alpha } = opened.options;
   const { entropies = false, dropoutSeed } = how;
   for (const micro of microBatches(units, plan.sizes)) {
     await turn(opened);
     const shape = { ...plan.shape(micro, true), entropies };
     const graph = opened.graph(patterns ? { ...shape, dropout: patterns } : shape);
-    const logps = graph.forward(batchOf(micro, patterns ? dropoutSeed : null));
+    const batch = batchOf(micro, patterns ? dropoutSeed : null);
+    const noise = alpha ? { noise: noiseOf(micro, { alpha, width, seed: dropoutSeed }) } : {};
+    const logps = graph.forward({ ...batch, ...noise });
     const scores = read(micro, logps, entropies ? graph.entropies() : null);
     graph.backward(weightsOf(micro, weigh, scores));
   }
