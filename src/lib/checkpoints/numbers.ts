@@ -74,7 +74,7 @@ function encodeQ8(values: Float32Array): Uint8Array {
 const halves = (bytes: Uint8Array, count: number): Uint16Array =>
   bytes.byteOffset % 2 === 0
     ? new Uint16Array(bytes.buffer, bytes.byteOffset, count)
-    : new Uint16Array(bytes.slice().buffer, 0, count);
+    : new Uint16Array(new Uint8Array(bytes).buffer, 0, count);
 
 let halfValues: Float32Array | undefined;
 function halfTable(): Float32Array {

@@ -52,7 +52,7 @@ function pieceOf(bytes: Uint8Array): Piece {
   const piece: Piece = { text: "", score: 0, type: TOKEN.normal };
   for (const field of fieldsOf(bytes)) {
     if (field.number === 1) piece.text = utf8.decode(bytesIn(field));
-    if (field.number === 2) piece.score = new DataView(bytesIn(field).slice().buffer).getFloat32(0, true);
+    if (field.number === 2) piece.score = floatIn(bytesIn(field));
     if (field.number === 3) piece.type = Number(field.value);
   }
   if (piece.text === "") throw damaged("a token is empty");
@@ -67,6 +67,11 @@ const bytesIn = ({ number, value }: Field): Uint8Array => {
   if (typeof value === "number") throw damaged(`field ${number} has the wrong type`);
   return value;
 };
+
+function floatIn(bytes: Uint8Array): number {
+  if (bytes.byteLength !== 4) throw damaged("a score is not a float");
+  return new DataView(bytes.buffer, bytes.byteOffset).getFloat32(0, true);
+}
 
 const FIXED: Readonly<Record<number, number>> = { 1: 8, 5: 4 };
 
