@@ -92,6 +92,19 @@ export const ToTrainer = later(() =>
         z.strictObject({ messages: z.array(ChatMessage), tools: z.array(Tool), open: z.boolean() }),
       ),
     }),
+    /** Shows the first rows as the model reads them, and measures all. Loads no weights. */
+    z.strictObject({
+      type: z.literal("inspect_rows"),
+      data_dir: z.string(),
+      model_path: z.string(),
+      rows,
+      method: z.enum(["grpo", "sft", "dpo"]),
+      assistant_only: z.boolean(),
+      limit: z.int().min(0),
+      max_length: z.int().positive(),
+      /** Most rows whose tokens are counted. */
+      sample: z.int().positive(),
+    }),
     /** The answer to `score`. `stdout` is the text that the reward code printed. */
     z.strictObject({
       type: z.literal("scored"),
@@ -115,6 +128,7 @@ export const ToTrainer = later(() =>
 export type ToTrainer = z.infer<typeof ToTrainer>;
 export type TrainTask = Extract<ToTrainer, { type: "train" }>;
 export type PreviewTask = Extract<ToTrainer, { type: "preview" }>;
+export type InspectTask = Extract<ToTrainer, { type: "inspect_rows" }>;
 export type TemplateTask = Extract<ToTrainer, { type: "template" }>;
 export type ExportTask = Extract<ToTrainer, { type: "export" }>;
 
@@ -171,6 +185,31 @@ export const FromTrainer = later(() =>
           error: z.string().nullable(),
         }),
       ),
+    }),
+    /** The answer to `inspect_rows`. */
+    z.strictObject({
+      type: z.literal("inspected"),
+      rows: z.array(
+        z.strictObject({
+          row: z.int(),
+          sequences: z.array(
+            z.strictObject({
+              name: z.enum(["text", "prompt", "chosen", "rejected"]),
+              tokens: z.int(),
+              parts: z.array(z.strictObject({ text: z.string(), tokens: z.int(), trained: z.boolean() })),
+            }),
+          ),
+          error: z.string().nullable(),
+        }),
+      ),
+      statistics: z.strictObject({
+        rows: z.int(),
+        measured_rows: z.int(),
+        unreadable_rows: z.int(),
+        tokens: z.strictObject({ p50: z.int(), p95: z.int(), max: z.int(), total: z.int() }),
+        over_max_length: z.int(),
+        duplicates: z.strictObject({ exact: z.int(), prompt: z.int() }),
+      }),
     }),
     z.strictObject({
       type: z.literal("score"),

@@ -7,6 +7,7 @@ import type { Score } from "../../src/workers/trainer/loop/types.ts";
 import { tempDir } from "../harness.ts";
 import { makeModel } from "../models.ts";
 import { planOf, runTraining, scoring, secondsLeftOver, stream } from "../trainer_kit.ts";
+import { GRPO, HELD_OUT, LORA, loud, mean, series, TASKS } from "./tasks.ts";
 
 const dir = tempDir();
 const model = makeModel(dir, { arch: "llama", type: "F32", width: 32, ff: 64, context: 128 });
@@ -14,38 +15,7 @@ afterAll(() => rmSync(dir, { recursive: true, force: true }));
 
 let runs = 0;
 const place = () => join(dir, `run-${runs++}`);
-const LORA = { r: 4, alpha: 8 };
-const letters = (count: number, from = 0) =>
-  Array.from({ length: count }, (_, i) => String.fromCharCode(97 + ((i + from) % 26)));
 const common = { dir, model, lora: LORA, context: 128 };
-const TASKS = {
-  sft: letters(20).map((prompt) => ({ prompt, completion: `yes ${prompt}` })),
-  dpo: letters(20).map((prompt) => ({ prompt, chosen: "yes", rejected: "no!" })),
-  grpo: letters(20).map((prompt) => ({ prompt })),
-  rloo: letters(20).map((prompt) => ({ prompt })),
-  orpo: letters(20).map((prompt) => ({ prompt, chosen: "yes", rejected: "no!" })),
-  kto: letters(20).map((prompt, i) => ({ prompt, completion: i % 2 ? "yes" : "no!", label: i % 2 === 1 })),
-};
-const HELD_OUT = {
-  sft: letters(6, 20).map((prompt) => ({ prompt, completion: `yes ${prompt}` })),
-  dpo: letters(6, 20).map((prompt) => ({ prompt, chosen: "yes", rejected: "no!" })),
-  grpo: letters(6, 20).map((prompt) => ({ prompt })),
-  rloo: letters(6, 20).map((prompt) => ({ prompt })),
-  orpo: letters(6, 20).map((prompt) => ({ prompt, chosen: "yes", rejected: "no!" })),
-  kto: letters(6, 20).map((prompt, i) => ({ prompt, completion: i % 2 ? "yes" : "no!", label: i % 2 === 1 })),
-};
-/** The more capitals, the better. */
-const loud: Score = scoring((text) => text.replaceAll(/[^A-Z]/g, "").length / Math.max(1, text.length));
-const GRPO: HyperparameterInput<"grpo"> = {
-  learning_rate: 0.01,
-  num_generations: 4,
-  per_device_train_batch_size: 16,
-  max_completion_length: 6,
-};
-const series = (steps: readonly { values: Record<string, number> }[], key: string) =>
-  steps.flatMap(({ values }) => (values[key] === undefined ? [] : [values[key]]));
-const mean = (values: readonly number[]) => values.reduce((a, b) => a + b, 0) / values.length;
-
 describe.each([["an adapter", LORA] as const, ["all weights", null] as const])("%s", (_, lora) => {
   const rate = lora ? 0.02 : 0.003;
 
@@ -88,52 +58,11 @@ describe.each([["an adapter", LORA] as const, ["all weights", null] as const])("
   }, 60_000);
 });
 
-const PREFERRING = [
-  { method: "orpo", key: "eval_rewards/margins", start: null },
-  { method: "kto", key: "eval_rewards/margins", start: 0 },
-] as const;
-
-test.each(PREFERRING)(
-  "$method prefers the better of answers to questions that it never saw",
-  async (each) => {
-    const { method, key, start } = each;
-    const given = { learning_rate: 0.02, max_steps: 20, per_device_train_batch_size: 4 };
-    const plan = await planOf({ ...common, method, rows: TASKS[method], heldOut: HELD_OUT[method], given });
-    const { steps, ending } = await runTraining({ plan, dir, checkpoints: place() });
-    expect(ending).toBe("trained");
-    if (start !== null) expect(steps[0]!.values["rewards/margins"]).toBeCloseTo(start, 5); // nothing has changed yet
-    const margins = series(steps, key);
-    expect(margins.at(-1)!).toBeGreaterThan(margins[0]! + 0.05);
-    const losses = series(steps, "eval_loss");
-    expect(losses.at(-1)!).toBeLessThan(losses[0]!);
-    if (method === "orpo")
-      expect(series(steps, "eval_nll_loss").at(-1)!).toBeLessThan(series(steps, "eval_nll_loss")[0]!);
-  },
-  60_000,
-);
-
-test("rloo raises a reward, and its penalty keeps the model near its start", async () => {
-  const run = async (beta: number) => {
-    const given = { ...GRPO, learning_rate: 0.02, max_steps: 25, beta };
-    const plan = await planOf({ ...common, method: "rloo", rows: TASKS.rloo, heldOut: HELD_OUT.rloo, given });
-    const { steps, ending } = await runTraining({ plan, dir, checkpoints: place(), score: loud });
-    expect(ending).toBe("trained");
-    return steps;
-  };
-  const free = await run(0);
-  const rewards = series(free, "reward");
-  expect(mean(rewards.slice(-3))).toBeGreaterThan(mean(rewards.slice(0, 3)) + 0.1);
-  expect(series(free, "eval_reward").length).toBeGreaterThan(5);
-  expect(series(free, "ratio/mean").every((ratio) => Math.abs(ratio - 1) < 1e-6)).toBe(true);
-  const held = await run(5);
-  expect(held[0]!.values["kl"]).toBeCloseTo(0, 5);
-  expect(mean(series(held, "reward").slice(-3))).toBeLessThan(mean(rewards.slice(-3)) - 0.1);
-}, 60_000);
-
 type Case = { name: string; method: Method; given: object; lora?: object | null };
 const CASES: Case[] = [
   { name: "sft with dropout", method: "sft", given: { num_train_epochs: 2 }, lora: { ...LORA, dropout: 0.2 } },
   { name: "sft, packed, of all weights", method: "sft", given: { packing: true, max_length: 60 }, lora: null },
+  { name: "sft with noise", method: "sft", given: { neftune_noise_alpha: 5, packing: true, max_length: 60 } },
   { name: "dpo", method: "dpo", given: { gradient_accumulation_steps: 2 } },
   { name: "grpo", method: "grpo", given: { ...GRPO, max_steps: 7 } },
   { name: "rloo", method: "rloo", given: { ...GRPO, max_steps: 5, num_iterations: 2, beta: 0.1 } },
@@ -201,53 +130,6 @@ test.each(CASES)(
   },
   120_000,
 );
-
-describe("the best evaluation", () => {
-  // A rate that is far too high: held-out loss falls once, then rises.
-  const given = {
-    learning_rate: 0.3,
-    max_steps: 40,
-    per_device_train_batch_size: 4,
-    lr_scheduler_type: "constant",
-  } as const;
-  const open = (more: object, lora: object | null = LORA) =>
-    planOf({ ...common, lora, method: "sft", rows: TASKS.sft, heldOut: HELD_OUT.sft, given: { ...given, ...more } });
-
-  test("early stopping ends the run, and a killed run decides the same from any checkpoint", async () => {
-    const plan = await open({ early_stopping_patience: 2 });
-    const whole = await runTraining({ plan, dir, checkpoints: place(), saveSteps: 2 });
-    expect(whole.ending).toBe("trained");
-    const losses = series(whole.steps, "eval_loss");
-    const best = Math.min(...losses);
-    expect(losses.indexOf(best)).toBe(losses.length - 3); // two evaluations without improvement
-    const reason = whole.of("trained")[0]!.stopped_early;
-    expect(reason).toContain("eval_loss did not improve in 2 evaluations. It was best after step");
-    expect(whole.of("log").map(({ line }) => line)).toContain(`stopped early: ${reason}`);
-    const last = whole.checkpoints.at(-1)!;
-    expect([last.step, whole.steps.length < 40]).toEqual([whole.steps.length, true]);
-    for (const { step, path } of whole.checkpoints) {
-      const rest = await runTraining({ plan, dir, checkpoints: place(), saveSteps: 2, resume: path });
-      expect(stream(rest.steps)).toEqual(stream(whole.steps).slice(step));
-      expect(rest.of("trained")).toEqual([{ type: "trained", stopped_early: reason }]);
-    }
-  }, 60_000);
-
-  test("every best step has a checkpoint with files to serve, also if all weights are trained", async () => {
-    const plan = await open({ learning_rate: 0.01, max_steps: 10, load_best_model_at_end: true }, null);
-    const { steps, checkpoints, ending } = await runTraining({ plan, dir, checkpoints: place() });
-    expect(ending).toBe("trained");
-    let best = Number.POSITIVE_INFINITY;
-    const bests = steps.flatMap(({ step, values }) => {
-      const loss = values["eval_loss"] ?? Number.POSITIVE_INFINITY;
-      if (loss >= best) return [];
-      best = loss;
-      return [step];
-    });
-    const saved = checkpoints.map(({ step }) => step);
-    expect(saved).toEqual([...new Set([...bests, 10])]);
-    for (const { path } of checkpoints) expect(readdirSync(path)).toContain("model.gguf");
-  }, 60_000);
-});
 
 test("a batch that is reused, or used later, is compared with the weights that sampled it", async () => {
   const ratios = async (given: HyperparameterInput<"grpo">) => {

@@ -22,7 +22,7 @@ export type Job = Pick<
   | "started_at"
   | "completed_at"
 > &
-  Partial<Pick<TrainingJob, "warnings">>;
+  Partial<Pick<TrainingJob, "warnings" | "stopped_early">>;
 
 /** The fields that `get` and `compare` show. */
 export type JobDetails = Job &

@@ -75,7 +75,9 @@ export function factsOf(job: JobDetails, points: readonly Point[], width: number
 }
 
 function statusOf(job: JobDetails): string {
-  const why = job.error ? `${job.error.message} (${job.error.code})` : (waitingFor(job) ?? job.pause_reason);
+  const why = job.error
+    ? `${job.error.message} (${job.error.code})`
+    : (waitingFor(job) ?? job.pause_reason ?? job.stopped_early);
   return why ? `${job.status}: ${why}` : job.status;
 }
 

@@ -129,7 +129,8 @@ export function lastLine({ job, points }: JobProgress): string {
     first === undefined || last === undefined
       ? ""
       : `, ${headlineOf(job.method)} ${shortNumber(first)} → ${shortNumber(last)}`;
-  const why = job.error ? `: ${job.error.message} (${job.error.code})` : "";
+  const early = job.stopped_early ? `; stopped early: ${job.stopped_early}` : "";
+  const why = job.error ? `: ${job.error.message} (${job.error.code})` : early;
   return `${job.output_name} (${job.id}) ${ENDINGS[job.status] ?? `is ${job.status}`}${took}${moved}${why}`;
 }
 

@@ -90,6 +90,7 @@ const sft: Defaults<"sft"> = {
   packing: false,
   completion_only_loss: null,
   assistant_only_loss: false,
+  neftune_noise_alpha: null,
 };
 
 const dpo: Defaults<"dpo"> = {

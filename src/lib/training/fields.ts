@@ -110,6 +110,7 @@ const sft = {
   packing: z.boolean(),
   completion_only_loss: z.boolean().nullable(),
   assistant_only_loss: z.boolean(),
+  neftune_noise_alpha: positive(1000).nullable().describe("Null = no noise on the embeddings"),
 };
 
 const dpo = {

@@ -30,7 +30,7 @@ const FIXED: Readonly<Record<string, Fixed>> = {
   optim_target_modules: { neutral: isEmpty, fix: ADAM },
   adafactor: { neutral: OFF, fix: ADAM },
   label_smoothing_factor: { neutral: OFF, fix: remove },
-  neftune_noise_alpha: { neutral: OFF, fix: remove },
+  neftune_noise_alpha: { neutral: OFF, fix: "only sft adds noise: remove it", methods: [...REFERENCED, "orpo"] },
   chat_template_kwargs: { neutral: isEmpty, fix: "the model's chat template is used as it is: remove it" },
   quantization_config: {
     neutral: isEmpty,

@@ -175,6 +175,7 @@ describe("auto", () => {
             "early_stopping_patience",
             "metric_for_best_model",
             "greater_is_better",
+            "neftune_noise_alpha",
           ]); // null = off
           for (const [name, value] of Object.entries(values)) {
             expect(value).not.toBe("auto");

@@ -124,6 +124,7 @@ function microOf(shape: ModelShape, of: Dimensions, plan: MemoryPlan): Micro {
   const most = microTokens(device, microDivisor);
   const isFused =
     of.canFuse &&
+    numberOf(plan, "neftune_noise_alpha", 0) === 0 &&
     device === "cuda" &&
     shape.quantization !== "F32" &&
     lora !== null &&

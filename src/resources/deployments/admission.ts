@@ -69,7 +69,7 @@ function whyNoBase(ctx: Ctx, workspaceId: string, adapter: ModelRow): string {
   const named = adapter.baseModel === null ? "" : ` (${adapter.baseModel})`;
   const fitting = models.fittingBases(ctx, workspaceId, adapter.shape).map(({ name }) => name);
   if (named === "" && fitting.length > 1)
-    return `several models here fit it (${fitting.slice(0, 5).join(", ")}): say which with \`verk models import FILE --base NAME --replace\`, or with base_model of POST /v1/models`;
+    return `several models here fit it (${fitting.slice(0, 5).join(", ")}): say which with \`verk deploy ${adapter.name} --base NAME\`, or with base_model of POST /v1/models`;
   return `its base model${named} is not on this server: pull or import the base model first, or deploy the merged model`;
 }
 

@@ -20,9 +20,9 @@ import {
 import { openRowSource, type RowSource } from "./data/rows.ts";
 import { openTokenizer } from "./data/tokenizer.ts";
 import { createSync } from "./learned.ts";
-import { openDpo, openOrpo } from "./loop/dpo.ts";
 import { openGrpo } from "./loop/grpo.ts";
 import { openKto } from "./loop/kto.ts";
+import { openDpo, openOrpo } from "./loop/pairs.ts";
 import { openSft } from "./loop/sft.ts";
 import type { OpenMethod, Reference } from "./loop/types.ts";
 import { readAdapterGguf } from "./results/read_adapter.ts";
@@ -99,6 +99,7 @@ export async function openTraining(setting: Setting): Promise<Opened> {
       seed: plan.seed,
       maxLength: examples.maxLength,
       checkpointing: valuesOf(plan).gradient_checkpointing,
+      noiseAlpha: plan.method === "sft" ? valuesOf<"sft">(plan).neftune_noise_alpha : null,
       temperature: temperatureOf(plan),
       microDivisor: plan.micro_divisor,
       onTurn,

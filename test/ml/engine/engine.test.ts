@@ -45,6 +45,18 @@ describe("gradients are the slope of the loss", () => {
       opened.close();
     });
   }
+  test("all weights and the embeddings, with noise on them", () => {
+    const opened = openModel(dir, model("llama"));
+    expect(gradientError(opened, shape({ noise: true })).worst).toBeLessThan(1e-3);
+    const batch = randomBatch(shape(), opened.architecture.vocab);
+    const [noisy, plain] = [graphOf(opened, shape({ noise: true })), graphOf(opened, shape())];
+    expect(noisy.forward(batch)).toEqual(plain.forward(batch)); // a batch without noise
+    const noise = new Float32Array(batch.ids.length * opened.architecture.width).fill(0.3);
+    expect(noisy.forward({ ...batch, noise })).not.toEqual(plain.forward(batch));
+    for (const each of [noisy, plain]) each.free();
+    opened.close();
+  });
+
   test("adapter, with dropout, layers computed again or not", () => {
     const opened = openModel(dir, model("qwen3"), LORA);
     shake(opened, 3);

@@ -2,6 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { eq } from "drizzle-orm";
 import { tarGz } from "../../../../test/archives.ts";
 import { type JobsApp, jobsApp, SCORES } from "../../../../test/jobs_kit.ts";
+import { isRolled } from "../../../lib/training/fields.ts";
 import * as billing from "../../billing/service.ts";
 import { datasetPins, datasetSnapshots } from "../../datasets/table.ts";
 import * as gpu from "../../gpu/service.ts";
@@ -70,13 +71,6 @@ const CASES: Case[] = [
     "/hyperparameters/repetition_penalty",
     /must be 1/,
   ],
-  [
-    "early stopping without held-out rows",
-    { hyperparameters: { early_stopping_patience: 2, load_best_model_at_end: true } },
-    422,
-    "/eval_dataset",
-    /early_stopping_patience, load_best_model_at_end need held-out rows/,
-  ],
   ["another method's setting", { hyperparameters: { packing: true } }, 422, "/hyperparameters/packing", /sft/],
   [
     "groups that do not fit",
@@ -134,14 +128,6 @@ const CASES: Case[] = [
   ["a seed that is too large", { seed: 2 ** 31 }, 422, "/seed", /2147483647/],
 ];
 
-async function labelled(labels: readonly unknown[]): Promise<string> {
-  const { body } = await app.call("POST", "/v1/datasets", { name: "labelled", format: "completion" });
-  const rows = labels.map((label, i) => ({ prompt: `p${i}`, completion: "c", label }));
-  const added = await app.call("POST", `/v1/datasets/${body.id}/rows`, { rows });
-  if (added.status >= 300) throw new Error(JSON.stringify(added.body));
-  return body.id;
-}
-
 describe("an invalid request is refused and leaves nothing behind", () => {
   test.each(CASES)("%s", async (_name, more, status, param, words) => {
     const before = app.ctx.db.select().from(datasetPins).all().length;
@@ -161,31 +147,10 @@ describe("an invalid request is refused and leaves nothing behind", () => {
     ["kto", "preference"],
     ["orpo", "completion"],
   ] as const)("%s does not learn from rows of the format %s", async (method, format) => {
-    const rewards = method === "grpo" || method === "rloo" ? {} : { reward_source: null };
-    const more = { method, dataset: await app.dataset(format), ...rewards };
+    const more = { method, dataset: await app.dataset(format), ...(isRolled(method) ? {} : { reward_source: null }) };
     const { status, body } = await app.post(more);
     expect([status, body.error.param]).toEqual([422, "/dataset"]);
     expect(body.error.message).toContain(`are ${format}`);
-  });
-
-  test("a reward for sft", async () => {
-    const { status, body } = await app.post({ method: "sft", dataset: await app.dataset("chat") });
-    expect([status, body.error.param]).toEqual([422, "/reward_source"]);
-    expect(body.error.message).toContain("is only for the methods grpo and rloo, not for sft");
-  });
-
-  test("a row of kto without a label is named, also among held-out rows", async () => {
-    const body = { method: "kto", reward_source: null };
-    const bare = await app.dataset("completion");
-    const { status, body: answer } = await app.post({ ...body, dataset: bare });
-    expect([status, answer.error.param]).toEqual([422, "/dataset"]);
-    expect(answer.error.message).toContain(`kto cannot use row 1 of ${bare}: label is missing`);
-    const dataset = await labelled([true, false, "no"]);
-    const third = await app.post({ ...body, dataset });
-    expect(third.body.error.message).toContain(`row 3 of ${dataset}: label must be true or false, not a string`);
-    const held = await app.post({ ...body, dataset: await labelled([true, false]), eval_dataset: bare });
-    expect([held.status, held.body.error.param]).toEqual([422, "/eval_dataset"]);
-    expect(app.ctx.db.select().from(datasetPins).all()).toEqual([]);
   });
 
   test("as many rewards as the server has processes: one is kept for other workspaces", async () => {

@@ -80,3 +80,40 @@ test("the built-in model is being checked again: the job is accepted and waits f
   expect([status, body.status]).toEqual([201, "queued"]);
   await app.call("POST", `/v1/training_jobs/${body.id}/cancel`);
 });
+
+async function labelled(labels: readonly unknown[]): Promise<string> {
+  const { body } = await app.call("POST", "/v1/datasets", { name: "labelled", format: "completion" });
+  const rows = labels.map((label, i) => ({ prompt: `p${i}`, completion: "c", label }));
+  const added = await app.call("POST", `/v1/datasets/${body.id}/rows`, { rows });
+  if (added.status >= 300) throw new Error(JSON.stringify(added.body));
+  return body.id;
+}
+
+test("a row of kto without a label is named, also among held-out rows", async () => {
+  const body = { method: "kto", reward_source: null };
+  const bare = await app.dataset("completion");
+  const { status, body: answer } = await app.post({ ...body, dataset: bare });
+  expect([status, answer.error.param]).toEqual([422, "/dataset"]);
+  expect(answer.error.message).toContain(`kto cannot use row 1 of ${bare}: label is missing`);
+  const dataset = await labelled([true, false, "no"]);
+  const third = await app.post({ ...body, dataset });
+  expect(third.body.error.message).toContain(`row 3 of ${dataset}: label must be true or false, not a string`);
+  const held = await app.post({ ...body, dataset: await labelled([true, false]), eval_dataset: bare });
+  expect([held.status, held.body.error.param]).toEqual([422, "/eval_dataset"]);
+});
+
+test("settings about the best evaluation need held-out rows", async () => {
+  const hyperparameters = { early_stopping_patience: 2, load_best_model_at_end: true };
+  const { status, body } = await app.post({ hyperparameters });
+  expect([status, body.error.param]).toEqual([422, "/eval_dataset"]);
+  expect(body.error.message).toContain("early_stopping_patience, load_best_model_at_end need held-out rows");
+  const made = await app.post({ hyperparameters, eval_dataset: await app.dataset("prompt") });
+  expect(made.body.hyperparameters).toMatchObject({ metric_for_best_model: "eval_reward", greater_is_better: true });
+  expect([made.status, made.body.stopped_early]).toEqual([201, null]);
+});
+
+test("a reward for sft", async () => {
+  const { status, body } = await app.post({ method: "sft", dataset: await app.dataset("chat") });
+  expect([status, body.error.param]).toEqual([422, "/reward_source"]);
+  expect(body.error.message).toContain("is only for the methods grpo and rloo, not for sft");
+});

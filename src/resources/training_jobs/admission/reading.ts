@@ -12,6 +12,7 @@ import type { Method } from "../../../lib/training/fields.ts";
 import { afterCommit, type Db, type Tx, write } from "../../../platform/db/db.ts";
 import { snapshotId } from "../../datasets/schema.ts";
 import * as datasets from "../../datasets/service.ts";
+import { hasResolved } from "../../datasets/stream/resolved.ts";
 import * as snapshots from "../../datasets/stream/snapshots.ts";
 import * as models from "../../models/service.ts";
 import type { ModelRow } from "../../models/table.ts";
@@ -171,7 +172,7 @@ const unreadJobs = (db: Db): JobRow[] =>
 export function reconcileReadings(ctx: Ctx) {
   const live = ctx.state.trainingJobs;
   for (const [id, { abort }] of live.readings()) if (!unfinishedJob(ctx.db, id)?.reading) abort.abort();
-  for (const job of unreadJobs(ctx.db)) {
+  for (const job of [...unreadJobs(ctx.db), ...lostRows(ctx)]) {
     if (live.isReading(job.id)) continue;
     if (job.reading?.credentials) moves.failReading(ctx, job.id, lostCredentials(job));
     else {
@@ -182,6 +183,19 @@ export function reconcileReadings(ctx: Ctx) {
       beginReading(ctx, job, {});
     }
   }
+}
+
+/** Queued jobs whose resolved rows are gone. They wait for their rows again. */
+function lostRows(ctx: Ctx): JobRow[] {
+  const { status, resolver, reading, id } = trainingJobs;
+  const queued = and(eq(status, "queued"), isNotNull(resolver), isNull(reading));
+  const lost = ctx.db.select().from(trainingJobs).where(queued).all();
+  return lost.flatMap((job) => {
+    if (hasResolved(ctx, job.id)) return [];
+    const again = { ...job, reading: { credentials: false, save_steps: job.saveSteps } };
+    write(ctx.db, (tx) => void tx.update(trainingJobs).set({ reading: again.reading }).where(eq(id, job.id)).run());
+    return [again];
+  });
 }
 
 const lostCredentials = (job: JobRow): JobError => ({

@@ -1,6 +1,7 @@
 /** Takes a job from the queue to a run: model, memory, newest checkpoint, process. */
 import type { Ctx } from "../../../context.ts";
 import { lacksSpace } from "../../../platform/machine/disk.ts";
+import { hasResolved } from "../../datasets/stream/resolved.ts";
 import * as gpu from "../../gpu/service.ts";
 import { lacksRoom } from "../../storage_usage/service.ts";
 import { startCustom } from "../custom/run.ts";
@@ -17,6 +18,7 @@ import { finishOrRetry, start } from "./run.ts";
 export async function launch(ctx: Ctx, job: JobRow): Promise<void> {
   const live = ctx.state.trainingJobs;
   if (live.isActive(job.id) || job.reading) return;
+  if (job.resolver && !hasResolved(ctx, job.id)) return; // reconcileReadings makes the rows again
   const full = lacksRoom(ctx, { workspaceId: job.workspaceId, kind: "checkpoints" }, 1);
   if (full !== undefined) return void moves.pauseForStorage(ctx, job.id, full);
   const lacking = lacksSpace(ctx);

@@ -37,6 +37,8 @@ export type GraphShape = {
   reference?: boolean;
   /** Dropout of adapter inputs. */
   dropout?: Patterns;
+  /** Noise is added to the embeddings. The fused path has no such graph. */
+  noise?: boolean;
 };
 
 /** All `tokens · rows` positions, row by row. */
@@ -53,6 +55,8 @@ export type Batch = {
   targets: Int32Array;
   /** Dropout seed of each position, if the graph has dropout. */
   dropSeeds?: Uint32Array;
+  /** `width` numbers for each position, if the graph has noise. Absent: zeros. */
+  noise?: Float32Array;
 };
 
 export const scoredOf = ({ tokens, rows, scored }: GraphShape) => scored ?? tokens * rows;
@@ -98,6 +102,7 @@ export function newInputs({ architecture, weights }: Of, shape: GraphShape) {
       putBytes(ggml, inputs.positions, batch.positions);
       if (inputs.usedRows) putUsedRows(ggml, inputs.usedRows, batch.ids, architecture.vocab);
       if (inputs.queryFactors) putBytes(ggml, inputs.queryFactors, queryFactors(batch.positions, architecture));
+      if (inputs.noise) putBytes(ggml, inputs.noise, batch.noise ?? new Float32Array(count * architecture.width));
       if (!masksOf || !isSame(masksOf, batch, window)) putMasks(batch);
       indexes = scoredPositions(batch.targets, scored);
       if (targets.chosen) putBytes(ggml, targets.chosen.indexes, indexes.map(atLeast0));
@@ -175,6 +180,7 @@ function makeTensors({ architecture, weights }: Of, shape: GraphShape) {
     positions: make(TYPE.I32, count),
     masks: everything,
     windowMasks: windowOf(architecture, shape) === null ? everything : masks(),
+    noise: shape.noise ? make(TYPE.F32, architecture.width, count) : null,
     queryFactors: temperature && temperature.length < tokens ? make(TYPE.F32, 1, 1, count) : null,
     tokens,
     rows,

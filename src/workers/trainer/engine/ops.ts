@@ -3,7 +3,7 @@
 import { must } from "../../../native/ffi.ts";
 import { isQuantized, TYPE } from "../../../native/ggml/ggml.ts";
 import { shapeOf, stridesOf, typeOf } from "../../../native/ggml/symbols.ts";
-import type { Yarn } from "./rotation.ts";
+import type { Yarn } from "./architecture.ts";
 import type { Tape, Tensor } from "./tape.ts";
 
 export function add(tape: Tape, a: Tensor, b: Tensor): Tensor {
@@ -62,6 +62,11 @@ export function split(tape: Tape, x: Tensor, lengths: readonly number[]): Tensor
       );
     });
   });
+}
+
+/** x + c, where c does not depend on the weights: noise of the embeddings. */
+export function addConstant(tape: Tape, x: Tensor, c: Tensor): Tensor {
+  return tape.record(tape.ggml.ggml_add(tape.context, x, c), [x], (gradient) => tape.give(x, gradient));
 }
 
 /** x + b, b along the row. */

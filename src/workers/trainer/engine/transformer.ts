@@ -6,6 +6,7 @@ import type { Drop } from "./dropout.ts";
 import { mixture } from "./experts.ts";
 import {
   add,
+  addConstant,
   bias,
   linear,
   mulConstant,
@@ -33,6 +34,8 @@ export type Inputs = {
   windowMasks: Masks;
   /** [1, 1, tokens of all rows]: factors of the queries. Null: all are 1. */
   queryFactors: Tensor | null;
+  /** [width, tokens of all rows]: added to the embeddings. Null: nothing is. */
+  noise: Tensor | null;
   /** Tokens of a row, and number of rows. */
   tokens: number;
   rows: number;
@@ -41,6 +44,8 @@ export type Inputs = {
 export type Model = {
   architecture: Architecture;
   weights: Weights;
+  /** Tokens of the longest sequence of the run, which chooses factors for long contexts. Absent: those of a row. */
+  longest?: number;
   /** Dropout of adapter inputs, in a graph that trains. */
   drop?: Drop;
 };
@@ -50,6 +55,7 @@ export function hidden(tape: Tape, model: Model, inputs: Inputs, checkpoints: bo
   const { architecture, weights } = model;
   const found = rows(tape, weights.get("token_embd.weight"), inputs.ids, inputs.usedRows);
   let x = scaled(tape, found, architecture.scales.embedding);
+  if (inputs.noise) x = addConstant(tape, x, inputs.noise);
   for (let layer = 0; layer < architecture.layers; layer++) {
     const build = (on: Tape, from: Tensor) => block(on, model, from, { inputs, layer });
     x = checkpoints ? tape.checkpoint(x, build) : build(tape, x);
@@ -131,11 +137,11 @@ function biased(tape: Tape, model: Model, name: string, x: Tensor): Tensor {
 }
 
 /** Null if the layer's queries and keys are not rotated. */
-function ropeOf({ architecture, weights }: Model, { inputs, layer }: At): Rope | null {
+function ropeOf({ architecture, weights, longest }: Model, { inputs, layer }: At): Rope | null {
   const { rotates, window, rotated, ropeMode, yarn } = architecture;
   if (!rotates[layer]) return null;
   const { ropeBase, ropeScale } = window?.layers[layer] ? window : architecture;
-  const isLong = inputs.tokens > yarn.originalContext;
+  const isLong = (longest ?? inputs.tokens) > yarn.originalContext; // llama.cpp: by the size of the context
   const names = ["rope_freqs.weight", isLong ? "rope_factors_long.weight" : "rope_factors_short.weight"];
   const factors = names.find((name) => weights.has(name));
   return {

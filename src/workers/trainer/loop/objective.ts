@@ -1,4 +1,4 @@
-/** What GRPO and RLOO make of the completions of a generation: advantages, then token weights. */
+/** The objectives of GRPO and RLOO: advantages of the completions of a generation, then token weights. */
 
 import type { RolledMethod } from "../../../lib/training/fields.ts";
 import { advantagesOf } from "../../../lib/training/loss/advantages.ts";

@@ -7,7 +7,7 @@ import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import { encodeSafetensorsHeader, type TensorSpec } from "../../../lib/checkpoints/safetensors.ts";
 import { type Written, writeFileAtomic, writeStreamAtomic } from "../../../platform/files.ts";
-import { pairsNeighbours } from "../engine/rotation.ts";
+import { pairsNeighbours } from "../engine/architecture.ts";
 import { type Adapter, type AdapterLayer, mustBeProducts } from "./adapter.ts";
 import { toBf16 } from "./hf_weights.ts";
 

@@ -24,7 +24,8 @@ export function planMicro(options: TraineeOptions, { architecture, header, isFus
   const { microDivisor, lora, maxLength } = options;
   const device = options.device.kind;
   const of = dimensionsOf(architecture);
-  const shares = lora === null || lora.dropout === 0;
+  // Pieces with a common beginning would have a common noise.
+  const shares = (lora === null || lora.dropout === 0) && !options.noiseAlpha;
   const attention = isFused ? ("seen" as const) : ("squared" as const);
   const sizes = { tokens: microTokens(device, microDivisor), steps: STEPS[device], shares, attention };
   const full = ({ tokens, rows, scored }: Pick<MicroBatch, "tokens" | "rows" | "scored">): Micro => {
@@ -53,7 +54,8 @@ export function planMicro(options: TraineeOptions, { architecture, header, isFus
         headChunk,
         temperature,
       };
-      return { ...sized, trains, checkpoints: trains && checkpoints };
+      const noise = options.noiseAlpha ? { noise: true } : {};
+      return { ...sized, ...noise, trains, checkpoints: trains && checkpoints };
     },
   };
 }

@@ -12,7 +12,7 @@ import { openOptimizer } from "../engine/optimizer.ts";
 import { type Lora, loadWeights, type ModelFile, type Weights } from "../engine/weights.ts";
 import { adapterOf, trainedRows } from "../results/adapter.ts";
 import { type AdapterSlot, openSlot } from "./adapter_slot.ts";
-import { batchOf, cut, type MicroBatch, microBatches, weightsOf } from "./batches.ts";
+import { batchOf, cut, type MicroBatch, microBatches, noiseOf, weightsOf } from "./batches.ts";
 import { loadMoments, loadTrained, saveTrained } from "./files.ts";
 import { openGraphs } from "./graphs.ts";
 import { type MicroPlan, planMicro } from "./plan.ts";
@@ -31,11 +31,13 @@ export async function openTrainee(options: TraineeOptions): Promise<Trainee> {
   drawAdapters(weights, options.seed);
   const optimizer = openOptimizer(weights);
   const patterns = options.lora && dropoutPatterns(backend, weights, options.lora, options.seed);
-  const model = { architecture, weights };
-  const plan = planMicro(options, { architecture, header: file.header, isFused: canFuse(model, options.maxLength) });
+  const model = { architecture, weights, longest: options.maxLength };
+  const isFused = !options.noiseAlpha && canFuse(model, options.maxLength);
+  const plan = planMicro(options, { architecture, header: file.header, isFused });
   const graphs = openGraphs(model, plan.keptBytes);
   let merger: Merger | null = null;
-  const opened: Opened = { options, plan, patterns, slot: openSlot(weights), graph: graphs.get };
+  const slot = openSlot(weights);
+  const opened: Opened = { options, plan, patterns, slot, width: architecture.width, graph: graphs.get };
   return {
     file,
     architecture,
@@ -126,6 +128,8 @@ type Opened = {
   options: TraineeOptions;
   plan: MicroPlan;
   patterns: Patterns | null;
+  /** Numbers of an embedding. */
+  width: number;
   slot: AdapterSlot;
   graph: ReturnType<typeof openGraphs>["get"];
 };
@@ -158,13 +162,16 @@ async function scoreNow(opened: Opened, pieces: readonly Piece[], how: How): Pro
 }
 
 async function learn(opened: Opened, ...[units, weigh, how]: Parameters<Trainee["learn"]>) {
-  const { plan, patterns } = opened;
+  const { plan, patterns, width } = opened;
+  const { noiseAlpha: alpha } = opened.options;
   const { entropies = false, dropoutSeed } = how;
   for (const micro of microBatches(units, plan.sizes)) {
     await turn(opened);
     const shape = { ...plan.shape(micro, true), entropies };
     const graph = opened.graph(patterns ? { ...shape, dropout: patterns } : shape);
-    const logps = graph.forward(batchOf(micro, patterns ? dropoutSeed : null));
+    const batch = batchOf(micro, patterns ? dropoutSeed : null);
+    const noise = alpha ? { noise: noiseOf(micro, { alpha, width, seed: dropoutSeed }) } : {};
+    const logps = graph.forward({ ...batch, ...noise });
     const scores = read(micro, logps, entropies ? graph.entropies() : null);
     graph.backward(weightsOf(micro, weigh, scores));
   }

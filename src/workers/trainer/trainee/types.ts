@@ -21,6 +21,8 @@ export type TraineeOptions = {
   maxLength: number;
   /** Layers may be computed again in the backward pass, if keeping their results takes too much memory. */
   checkpointing: boolean;
+  /** NEFTune: strength of the noise on the embeddings in `learn`; absent: none. */
+  noiseAlpha?: number | null;
   /** Logits are divided by it, in scores and in gradients. */
   temperature: number;
   /** Divides the planned tokens of a micro-batch. */
