@@ -33,7 +33,7 @@ export type FailureCode = (typeof FAILURE_CODES)[number];
 export type JobError = { code: FailureCode; message: string; param: string | null };
 export type Lock = {
   base_model_sha256: string | null;
-  /** Of the adapter that training starts from. Jobs of older versions lack the field. */
+  /** Hash of the adapter that training starts from. Jobs of older versions lack the field. */
   adapter_sha256?: string | null;
   snapshot_sha256: string | null;
   reward_sha256: string | null;

@@ -19,6 +19,18 @@ const GPT4O = String.raw`${cased(`${CONTRACTIONS}?`)}|\p{N}{1,3}|${SLASHES}`;
 const TEKKEN = String.raw`${cased("")}|\p{N}|${SLASHES}`;
 const GPT2 = String.raw`'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+`;
 
+/** llama.cpp's name → the pattern that splits text before its bytes are merged. GPT-2's is part of its byte level. */
+export const PATTERNS: Readonly<Record<string, string>> = {
+  "llama-bpe": LLAMA3,
+  llama3: LLAMA3,
+  dbrx: LLAMA3,
+  "smaug-bpe": LLAMA3,
+  qwen2: QWEN2,
+  qwen35: QWEN35,
+  tekken: TEKKEN,
+  "gpt-4o": GPT4O,
+};
+
 /** Steps of the pre-tokenizer → name. */
 const NAMES: ReadonlyMap<string, string> = new Map([
   [steps(`split ${QWEN2}`, "bytes"), "qwen2"],

@@ -121,11 +121,11 @@ function checkDatasets(ctx: Ctx, workspaceId: string, request: JobRequest, fault
   return found;
 }
 
-type Given = { request: JobRequest; origin: Origin | undefined; faults: Faults };
+type StartRequest = { request: JobRequest; origin: Origin | undefined; faults: Faults };
 type Start = { lora?: LoraSettings | null | undefined; base?: Base | undefined };
 
 /** A request without `lora` has the settings of the checkpoint or the adapter that it starts from. */
-function startOf(ctx: Ctx, workspaceId: string, { request, origin, faults }: Given): Start {
+function startOf(ctx: Ctx, workspaceId: string, { request, origin, faults }: StartRequest): Start {
   const { resume_from: from } = request;
   const start = from ? faults.attempt(() => references.startOf(ctx, workspaceId, from)) : undefined;
   const inherited = start ? start.job.lora : origin?.kind === "adapter" ? origin.lora : undefined;

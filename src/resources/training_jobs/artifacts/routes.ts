@@ -4,8 +4,7 @@ import { area } from "../../../http/auth.ts";
 import { describe } from "../../../http/openapi.ts";
 import { asks } from "../../../http/query.ts";
 import { SignedQuery } from "../../signed_urls/schema.ts";
-import { byName } from "../names.ts";
-import { mustGet } from "../state/rows.ts";
+import { byName, mustGet } from "../state/rows.ts";
 import { download, ModelDownload, ModelQuery, send } from "./download.ts";
 
 const TAGS = ["Training jobs"];

@@ -10,8 +10,7 @@ import { asks } from "../../../http/query.ts";
 import { AppError } from "../../../lib/errors.ts";
 import { SECOND_MS } from "../../../lib/units.ts";
 import { LostKeyError } from "../../../platform/storage/storage.ts";
-import { byName } from "../names.ts";
-import { currentJob, isFinished, mustGet } from "../state/rows.ts";
+import { byName, currentJob, isFinished, mustGet } from "../state/rows.ts";
 import type { JobRow } from "../table.ts";
 import { follow, STREAMS, type Stream } from "./reading.ts";
 

@@ -64,9 +64,9 @@ function json(name: string, value: object): TarEntry {
 
 const DTYPES = { F32: "float32", F16: "float16", BF16: "bfloat16" } as const;
 
-type Given = { vocabulary: Vocabulary; type: HfType };
+type ConfigOptions = { vocabulary: Vocabulary; type: HfType };
 
-async function configFrom(merged: MergedTensors, family: Family, { vocabulary, type }: Given) {
+async function configFrom(merged: MergedTensors, family: Family, { vocabulary, type }: ConfigOptions) {
   const { header } = merged;
   const { tensors, metadata } = header;
   const prefix = `${family.architecture}.`;

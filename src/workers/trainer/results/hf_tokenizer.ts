@@ -2,22 +2,9 @@
  * tokenizer.json and tokenizer_config.json from the vocabulary of a GGUF file. Every token stands in the model's vocabulary
  * with its id, also the special ones: a reader then keeps the ids.
  */
+import { PATTERNS } from "../../../lib/checkpoints/tokenizer/pre.ts";
 import { WorkerError } from "../../protocol.ts";
 import { TOKEN, type Vocabulary } from "./gguf_tokens.ts";
-
-const CONTRACTIONS = "(?i:'s|'t|'re|'ve|'m|'ll|'d)";
-const REST = String.raw` ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+`;
-const REST_SLASH = String.raw` ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+`;
-const words = (digits: string) => String.raw`${CONTRACTIONS}|[^\r\n\p{L}\p{N}]?\p{L}+|${digits}|${REST}`;
-/** Words are split where upper case follows lower case. */
-const cased = (ending: string, digits: string) => {
-  const upper = String.raw`[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]`;
-  const lower = String.raw`[\p{Ll}\p{Lm}\p{Lo}\p{M}]`;
-  const first = String.raw`[^\r\n\p{L}\p{N}]?`;
-  return `${first}${upper}*${lower}+${ending}|${first}${upper}+${lower}*${ending}|${digits}|${REST_SLASH}`;
-};
-const THREE_DIGITS = String.raw`\p{N}{1,3}`;
-const ONE_DIGIT = String.raw`\p{N}`;
 
 const byteLevel = (use_regex: boolean) => ({
   type: "ByteLevel",
@@ -33,17 +20,11 @@ const digitsFirst = { type: "Sequence", pretokenizers: [{ type: "Digits", indivi
 
 /** `tokenizer.ggml.pre` → the pre-tokenizer of tokenizer.json. */
 const PRE_TOKENIZERS: Readonly<Record<string, object>> = {
+  ...Object.fromEntries(Object.entries(PATTERNS).map(([name, pattern]) => [name, split(pattern)])),
   "gpt-2": byteLevel(true),
-  "llama-bpe": split(words(THREE_DIGITS)),
-  llama3: split(words(THREE_DIGITS)),
-  dbrx: split(words(THREE_DIGITS)),
-  "smaug-bpe": split(words(THREE_DIGITS)),
-  qwen2: split(words(ONE_DIGIT)),
   smollm: digitsFirst,
   refact: digitsFirst,
   starcoder: digitsFirst,
-  tekken: split(cased("", ONE_DIGIT)),
-  "gpt-4o": split(cased(`${CONTRACTIONS}?`, THREE_DIGITS)),
 };
 
 export function tokenizerJson(vocabulary: Vocabulary): object {
@@ -69,7 +50,7 @@ function bpe(vocabulary: Vocabulary): object {
       `This model's tokenizer (${model} ${pre}) has no Hugging Face form here. Known: llama, ${Object.keys(PRE_TOKENIZERS).join(", ")}. Use the variant gguf or merged`,
     );
   return {
-    normalizer: pre === "qwen2" ? { type: "NFC" } : null,
+    normalizer: pre === "qwen2" || pre === "qwen35" ? { type: "NFC" } : null,
     pre_tokenizer: preTokenizer,
     post_processor: postProcessor(vocabulary, byteLevel(false)),
     decoder: byteLevel(false),

@@ -10,8 +10,8 @@ export type HfType = "F32" | "F16" | "BF16";
 const BYTES = { F32: 4, F16: 2, BF16: 2 } as const;
 const SHARD_BYTES = 5e9; // as save_pretrained of transformers
 
-type Placed = { stored: Tensor; spec: TensorSpec; change: Change; bytes: number };
-export type Shard = { name: string; tensors: readonly Placed[]; header: Uint8Array; size: number };
+type HfTensor = { stored: Tensor; spec: TensorSpec; change: Change; bytes: number };
+export type Shard = { name: string; tensors: readonly HfTensor[]; header: Uint8Array; size: number };
 
 const SUPPORTED: readonly Change[] = ["same", "rotate_q", "rotate_k", "add_one"];
 
@@ -38,7 +38,7 @@ export function planShards(
 ): Shard[] {
   const { layers, type, limit = SHARD_BYTES } = size;
   const names = new Map(tensorNames(family, { layers }).map((each) => [each.gguf, each]));
-  const placed: Placed[] = [];
+  const chosen: HfTensor[] = [];
   for (const stored of header.tensors.values()) {
     if (IN_CONFIG.includes(stored.name)) continue;
     const found = names.get(stored.name);
@@ -46,15 +46,15 @@ export function planShards(
     if (!found || name === undefined || found.hf.length > 1 || !SUPPORTED.includes(found.change))
       throw refused(`its tensor ${stored.name} has no name there`);
     const spec = { name, dtype: type, shape: [...stored.dims].reverse() };
-    placed.push({ stored, spec, change: found.change, bytes: stored.elements * BYTES[type] });
+    chosen.push({ stored, spec, change: found.change, bytes: stored.elements * BYTES[type] });
   }
-  return named(cut(placed, limit));
+  return named(cut(chosen, limit));
 }
 
-function cut(placed: readonly Placed[], limit: number): Placed[][] {
-  const shards: Placed[][] = [[]];
+function cut(chosen: readonly HfTensor[], limit: number): HfTensor[][] {
+  const shards: HfTensor[][] = [[]];
   let bytes = 0;
-  for (const tensor of placed) {
+  for (const tensor of chosen) {
     if (bytes > 0 && bytes + tensor.bytes > limit) {
       shards.push([]);
       bytes = 0;
@@ -65,7 +65,7 @@ function cut(placed: readonly Placed[], limit: number): Placed[][] {
   return shards;
 }
 
-const named = (shards: readonly Placed[][]): Shard[] =>
+const named = (shards: readonly HfTensor[][]): Shard[] =>
   shards.map((tensors, i) => {
     const number = (value: number) => String(value).padStart(5, "0");
     const part = shards.length === 1 ? "" : `-${number(i + 1)}-of-${number(shards.length)}`;
