@@ -3,7 +3,6 @@ import { and, desc, eq, isNull } from "drizzle-orm";
 import type { Ctx } from "../../context.ts";
 import { AppError } from "../../lib/errors.ts";
 import { isId } from "../../lib/ids.ts";
-import { takesBest } from "../../lib/training/best.ts";
 import { jobDirAt } from "../../sandbox/files/foreign_dir.ts";
 import { hasFile } from "../../sandbox/files/trees.ts";
 import * as modelResults from "../models/results.ts";
@@ -95,7 +94,8 @@ function jobOf(ctx: Ctx, workspaceId: string, id: string): JobRow | undefined {
 
 /** The checkpoint that a completed job's model is made from: the best, if the job asks for it, or the last. */
 function resultCheckpoint(ctx: Ctx, job: JobRow): string | undefined {
-  if (takesBest(job) && job.bestCheckpointId !== null) return job.bestCheckpointId;
+  const takesBest = job.hyperparameters["load_best_model_at_end"] === true;
+  if (takesBest && job.bestCheckpointId !== null) return job.bestCheckpointId;
   return ctx.db
     .select({ id: trainingCheckpoints.id })
     .from(trainingCheckpoints)
