@@ -13,7 +13,6 @@ const libc = () => {
 };
 
 const LOCK_EX = 2;
-const LOCK_NB = 4;
 const RLIMIT_CORE = 4;
 
 /**
@@ -21,9 +20,6 @@ const RLIMIT_CORE = 4;
  * system has no locks.
  */
 export const lockExclusive = (fd: number): boolean => libc().flock(fd, LOCK_EX) === 0;
-
-/** Takes the lock if it is free. Returns false if another descriptor has it. */
-export const tryLock = (fd: number): boolean => libc().flock(fd, LOCK_EX | LOCK_NB) === 0;
 
 /** Sets a variable for getenv() of native libraries. Assigning process.env does not reach them. */
 export function setNativeEnv(name: string, value: string) {

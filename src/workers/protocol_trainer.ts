@@ -31,6 +31,8 @@ const plan = later(() =>
     /** All hyperparameters are resolved (lib/training/resolve.ts). */
     hyperparameters: z.record(z.string(), z.unknown()),
     lora: LoraSettings.nullable(),
+    /** An adapter file (GGUF) with this rank and these targets. Training starts from it, and it is the reference. */
+    start_adapter: z.string().optional(),
     seed: z.int(),
     rows,
     eval_rows: rows.nullable(),
@@ -42,7 +44,7 @@ const plan = later(() =>
 );
 export type TrainPlan = z.infer<typeof plan>;
 
-export const VARIANTS = ["adapter", "merged", "gguf", "peft"] as const;
+export const VARIANTS = ["adapter", "merged", "gguf", "peft", "huggingface"] as const;
 
 export const ToTrainer = later(() =>
   z.discriminatedUnion("type", [
@@ -77,7 +79,7 @@ export const ToTrainer = later(() =>
       checkpoint: z.string(),
       variant: z.enum(VARIANTS),
       quantization: z.string(), // F32, F16, BF16, Q8_0, Q4_K_M …; '' for adapter and peft
-      /** The file to make; for peft an archive (.tar) of its two files. */
+      /** The file to make; for peft and huggingface an archive (.tar) of the folder's files. */
       out: z.string(),
     }),
     /** Renders conversations with the model's chat template. Loads no weights. */
@@ -89,6 +91,19 @@ export const ToTrainer = later(() =>
       conversations: z.array(
         z.strictObject({ messages: z.array(ChatMessage), tools: z.array(Tool), open: z.boolean() }),
       ),
+    }),
+    /** Shows the first rows as the model reads them, and measures all. Loads no weights. */
+    z.strictObject({
+      type: z.literal("inspect_rows"),
+      data_dir: z.string(),
+      model_path: z.string(),
+      rows,
+      method: z.enum(["grpo", "sft", "dpo"]),
+      assistant_only: z.boolean(),
+      limit: z.int().min(0),
+      max_length: z.int().positive(),
+      /** Most rows whose tokens are counted. */
+      sample: z.int().positive(),
     }),
     /** The answer to `score`. `stdout` is the text that the reward code printed. */
     z.strictObject({
@@ -113,6 +128,7 @@ export const ToTrainer = later(() =>
 export type ToTrainer = z.infer<typeof ToTrainer>;
 export type TrainTask = Extract<ToTrainer, { type: "train" }>;
 export type PreviewTask = Extract<ToTrainer, { type: "preview" }>;
+export type InspectTask = Extract<ToTrainer, { type: "inspect_rows" }>;
 export type TemplateTask = Extract<ToTrainer, { type: "template" }>;
 export type ExportTask = Extract<ToTrainer, { type: "export" }>;
 
@@ -169,6 +185,31 @@ export const FromTrainer = later(() =>
           error: z.string().nullable(),
         }),
       ),
+    }),
+    /** The answer to `inspect_rows`. */
+    z.strictObject({
+      type: z.literal("inspected"),
+      rows: z.array(
+        z.strictObject({
+          row: z.int(),
+          sequences: z.array(
+            z.strictObject({
+              name: z.enum(["text", "prompt", "chosen", "rejected"]),
+              tokens: z.int(),
+              parts: z.array(z.strictObject({ text: z.string(), tokens: z.int(), trained: z.boolean() })),
+            }),
+          ),
+          error: z.string().nullable(),
+        }),
+      ),
+      statistics: z.strictObject({
+        rows: z.int(),
+        measured_rows: z.int(),
+        unreadable_rows: z.int(),
+        tokens: z.strictObject({ p50: z.int(), p95: z.int(), max: z.int(), total: z.int() }),
+        over_max_length: z.int(),
+        duplicates: z.strictObject({ exact: z.int(), prompt: z.int() }),
+      }),
     }),
     z.strictObject({
       type: z.literal("score"),

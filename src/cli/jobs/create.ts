@@ -4,6 +4,7 @@ import { ApiError } from "../client.ts";
 import { type Connection, connect } from "../connect.ts";
 import { INTERRUPTED, interruptible } from "../interrupt.ts";
 import { note, print, printJson } from "../output.ts";
+import { readCode } from "../rewards/input.ts";
 import { type Validation, validationLines } from "./dry_run.ts";
 import type { Job } from "./find.ts";
 import { watchJob } from "./follow.ts";
@@ -24,6 +25,10 @@ const FLAGS = {
   reward: many(
     "FILE|NAME[=WEIGHT]",
     "File with reward code, or a built-in or uploaded reward function by name; repeatable. Several files, or a file with a weight, are uploaded as reward functions",
+  ),
+  resolver: text(
+    "FILE",
+    "File with code that maps the rows before training: resolve(row) returns a row, a list or nothing",
   ),
   set: many("NAME=VALUE", "Hyperparameter, such as learning_rate=1e-4; repeatable"),
   lora: many("NAME=VALUE", "Setting of the LoRA adapter, such as r=16,alpha=32 (default r=16); repeatable"),
@@ -59,6 +64,8 @@ const FIELDS = {
   reward_source: "--reward",
   reward_language: "--reward",
   reward_functions: "--reward",
+  data_resolver_source: "--resolver",
+  data_resolver_language: "--resolver",
   "hyperparameters/*": "--set *",
   hyperparameters: "--set",
   "lora/*": "--lora *",
@@ -93,7 +100,7 @@ export const create = command({
     [INTERRUPTED]: "interrupted: a job that was created continues on the server",
   },
   async run(
-    { dataset, "eval-dataset": evalDataset, reward, file: named, "dry-run": dryRun, watch, json, ...flags },
+    { dataset, "eval-dataset": evalDataset, reward, resolver, file: named, "dry-run": dryRun, watch, json, ...flags },
     argument,
   ) {
     if (argument !== undefined && named !== undefined)
@@ -109,6 +116,7 @@ export const create = command({
           )
         : await readRewards(file.rewards, file.path, file.dir);
     for (const line of file?.notes ?? []) note(line);
+    if (resolver !== undefined) Object.assign(body, await resolverFields(resolver));
     const { url, client } = await connect(flags);
     return await interruptible(async (signal) => {
       if (reward.length > 0) for (const name of REWARD_FIELDS) delete body[name];
@@ -128,6 +136,11 @@ export const create = command({
     });
   },
 });
+
+async function resolverFields(path: string): Promise<Body> {
+  const { source, language } = await readCode(path, undefined);
+  return { data_resolver_source: source, data_resolver_language: language };
+}
 
 const REWARD_FIELDS = ["reward_source", "reward_language", "reward_functions"];
 

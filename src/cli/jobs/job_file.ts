@@ -15,6 +15,7 @@ import type { RewardValue } from "./rewards.ts";
 /** Fields of the request. job_file.test.ts compares them with the schema. */
 export const REQUEST_FIELDS = `
   base_model method output_name dataset dataset_id eval_dataset reward_source reward_language reward_functions
+  data_resolver_source data_resolver_language
   hyperparameters lora gpu provider resume_from source_job code_artifact_id command credentials secrets volumes
   max_runtime_minutes max_cost_usd priority checkpoint publish seed metadata dry_run
 `
@@ -35,7 +36,7 @@ const REWARDS = ["rewards", "reward", "reward_funcs"];
 export type JobFile = {
   path: string;
   text: string;
-  /** Of the file. Paths in the file begin here. */
+  /** The folder of the file. Paths in the file begin here. */
   dir: string;
   body: Body;
   /** Undefined: the file has none, or names stored reward functions alone. */

@@ -24,6 +24,7 @@ const ROUTES: readonly [route: RegExp, command: string][] = [
   [/POST \/v1\/models\b/g, "models import FILE"],
   [/GET \/v1\/models\b/g, "models list"],
   [/POST \/v1\/datasets\/([\w{}]+)\/rows/g, "datasets append $1 FILE"],
+  [/POST \/v1\/datasets\/([\w{}]+)\/preview/g, "datasets preview $1 --model MODEL"],
   [/GET \/v1\/datasets\b(?!\/)/g, "datasets list"],
   [/GET \/v1\/training_jobs\b(?!\/)/g, "jobs list"],
   [/GET \/v1\/experiments\/([\w{}]+)\/items/g, "experiments show $1"],

@@ -8,9 +8,9 @@ import type { Vocabulary } from "./tokenizer/vocabulary.ts";
 /** Numbers of `general.file_type`. */
 const FILE_TYPE: Readonly<Record<string, number>> = { F32: 0, F16: 1, Q8_0: 7, BF16: 32, MXFP4: 38 };
 
-type Given = { name: string; family: Family; config: Config; vocabulary: Vocabulary; files: SmallFiles; type: string };
+type Parts = { name: string; family: Family; config: Config; vocabulary: Vocabulary; files: SmallFiles; type: string };
 
-export function ggufMetadata({ name, family, config, vocabulary, files, type }: Given): Metadata {
+export function ggufMetadata({ name, family, config, vocabulary, files, type }: Parts): Metadata {
   const all = new Map<string, NewValue>([
     ["general.architecture", textValue(family.architecture)],
     ["general.type", textValue("model")],

@@ -94,7 +94,7 @@ function checkTensors(header: Header, given: Hyperparameters, { family, key }: O
     if (NORMS_HEADS.includes(family)) vectors(["attn_q_norm", "attn_k_norm"], keyLength);
     if (NORMS_RESULTS.includes(family)) vectors(["post_attention_norm", "post_ffw_norm"], embedding);
     if (experts > 0) {
-      if (HAS_EXPERTS.includes(family)) checkExpertTensors(header, i, { embedding, experts });
+      if (HAS_EXPERTS.includes(family)) checkExpertTensors(header, i, { embedding, experts, family });
       continue;
     }
     if (HAS_EXPERTS.includes(family)) missing(key("expert_count"));
@@ -106,18 +106,27 @@ function checkTensors(header: Header, given: Hyperparameters, { family, key }: O
   }
 }
 
+type Mixture = { embedding: number; experts: number; family: Family };
+
 /** The inner width of an expert is the gate's: not every file has the key for it. */
-function checkExpertTensors(
-  header: Header,
-  layer: number,
-  { embedding, experts }: { embedding: number; experts: number },
-) {
+function checkExpertTensors(header: Header, layer: number, { embedding, experts, family }: Mixture) {
   const name = (part: string) => `blk.${layer}.ffn_${part}.weight`;
   const wide = header.tensors.get(name("gate_exps"))?.dims[1] ?? 0;
   tensor(header, name("gate_inp"), [embedding, experts]);
   tensor(header, name("gate_exps"), [embedding, wide, experts]);
   tensor(header, name("up_exps"), [embedding, wide, experts]);
   tensor(header, name("down_exps"), [wide, embedding, experts]);
+  if (family !== "gpt-oss") return;
+  for (const [part, length] of [
+    ["gate_exps", wide] as const,
+    ["up_exps", wide] as const,
+    ["down_exps", embedding] as const,
+  ]) {
+    const bias = `blk.${layer}.ffn_${part}.bias`;
+    tensor(header, bias, [length, experts]);
+    const type = header.tensors.get(bias)?.type.name; // native code asserts it
+    if (type !== "F32") throw new GgufError(`Tensor ${bias} has the type ${type}, which is not supported for it`);
+  }
 }
 
 /** Families whose feed-forward part is a mixture of experts: only adapters of the attention are trained. */

@@ -11,6 +11,8 @@ import { bodyLimits } from "../../http/limits/body_limits.ts";
 import { describe } from "../../http/openapi.ts";
 import { asks } from "../../http/query.ts";
 import { Deleted, Label, numberText } from "../../lib/schema.ts";
+import { byName } from "./names.ts";
+import { DatasetPreview, PreviewDataset, previewDataset } from "./preview.ts";
 import * as schema from "./schema.ts";
 import { present, presentSnapshot } from "./schema.ts";
 import * as datasets from "./service.ts";
@@ -47,6 +49,7 @@ export const routes = (ctx: Ctx) => {
   const mine = (principal: { workspaceId: string }, id: string) => datasets.mustGet(ctx, principal.workspaceId, id);
   return new Elysia({ prefix: "/v1/datasets", tags: ["Datasets"] })
     .use(authed)
+    .use(byName(ctx))
     .post(
       "",
       async ({ request, principal, set }) => {
@@ -127,6 +130,22 @@ export const routes = (ctx: Ctx) => {
       {
         ...asks(ExportQuery),
         detail: describe("Stream the live rows as JSON lines or CSV", { 200: "application/x-ndjson" }),
+      },
+    )
+    .post(
+      "/:id/preview",
+      ({ request, principal, params, body }) => {
+        keepOpen(ctx, request);
+        const caller = { workspaceId: principal.workspaceId, signal: AbortSignal.any([request.signal, ctx.closing]) };
+        return previewDataset(ctx, caller, mine(principal, params.id), body);
+      },
+      {
+        ...takes(PreviewDataset),
+        detail: describe(
+          "Show the first rows as a model reads them, with token counts and statistics",
+          { 200: DatasetPreview },
+          { description: "The trained part of each row is marked. Nothing is generated or stored." },
+        ),
       },
     )
     .post(

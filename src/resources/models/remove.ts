@@ -81,7 +81,9 @@ function mustBeUnused(ctx: Ctx, { id, name, workspaceId }: ModelRow) {
     sql`SELECT id FROM deployments WHERE (model_id = ${id} OR json_extract(next_model, '$.modelId') = ${id}) AND status NOT IN ('stopped', 'failed') LIMIT 1`,
   );
   if (deployment) refuse(`Deployment ${deployment} uses model ${name}: stop it first`);
-  const job = one(sql`SELECT id FROM training_jobs WHERE base_model_id = ${id} AND completed_at IS NULL LIMIT 1`);
+  const job = one(
+    sql`SELECT id FROM training_jobs WHERE (base_model_id = ${id} OR start_model_id = ${id}) AND completed_at IS NULL LIMIT 1`,
+  );
   if (job) refuse(`Training job ${job} trains on model ${name}: cancel it first, or wait until it has ended`);
   const adapters = adaptersOf(ctx, workspaceId, id).map((row) => `${row.name} (${row.id})`);
   if (adapters.length > 0)

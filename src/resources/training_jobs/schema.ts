@@ -67,8 +67,8 @@ export const TrainingJob = later(() =>
       }),
       load: z
         .object({
-          stage: z.enum(["reading_dataset"]),
-          progress: z.number().min(0).max(1).nullable().describe("Null while the size of the source is unknown"),
+          stage: z.enum(["fetching_model", "reading_dataset"]),
+          progress: z.number().min(0).max(1).nullable().describe("Null while it is unknown"),
           reason: z.string(),
         })
         .nullable()
@@ -80,7 +80,7 @@ export const TrainingJob = later(() =>
       queue_position: z
         .int()
         .nullable()
-        .describe("1 starts next; null if the job is not queued, or still reads its dataset"),
+        .describe("1 starts next; null if the job is not queued, or still fetches its model or its dataset"),
       queue_reason: z.string().nullable().describe("What the job waits for"),
       pause_reason: z.string().nullable(),
       warnings: z
@@ -102,6 +102,7 @@ export const TrainingJob = later(() =>
       lock: z
         .object({
           base_model_sha256: Sha256,
+          adapter_sha256: Sha256.describe("Of the adapter that training starts from"),
           snapshot_sha256: Sha256,
           reward_sha256: Sha256,
           resolver_sha256: Sha256,
@@ -177,7 +178,7 @@ export const present = (row: JobRow, live: Live): TrainingJob => ({
   stopped_early: row.stoppedEarly,
   cost_usd: usdOf(costMicrosOf(row, live.now)),
   energy_wh: wattHours(row.energyJoules),
-  lock: { resolver_sha256: null, ...row.lock },
+  lock: { adapter_sha256: null, resolver_sha256: null, ...row.lock },
   metadata: row.metadata,
   started_at: isoOrNull(row.startedAt),
   completed_at: isoOrNull(row.completedAt),

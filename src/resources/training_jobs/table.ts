@@ -33,6 +33,8 @@ export type FailureCode = (typeof FAILURE_CODES)[number];
 export type JobError = { code: FailureCode; message: string; param: string | null };
 export type Lock = {
   base_model_sha256: string | null;
+  /** Of the adapter that training starts from. Jobs of older versions lack the field. */
+  adapter_sha256?: string | null;
   snapshot_sha256: string | null;
   reward_sha256: string | null;
   /** Jobs of older versions lack the field. */
@@ -60,7 +62,8 @@ export type JobResolver = {
   evaluation: ResolvedRows | null;
 };
 /**
- * A connected dataset is still to be read, or its rows are still to be mapped by the data resolver. `credentials`: the request brought some, which only the memory of that
+ * The base model is not here yet, a connected dataset is still to be read, or its rows are still to be mapped by the data
+ * resolver. `credentials`: the request brought some, which only the memory of that
  * server process has. `save_steps`: of the request; null derives it from the number of steps, which the rows decide.
  */
 export type Reading = { credentials: boolean; save_steps: number | null };
@@ -79,6 +82,8 @@ export const trainingJobs = sqliteTable("training_jobs", {
   method: text("method", { enum: JOB_METHODS }).notNull(),
   baseModel: text("base_model"),
   baseModelId: text("base_model_id"),
+  /** The adapter that training starts from, on the base model. */
+  startModelId: text("start_model_id"),
   outputName: text("output_name").notNull(),
   datasetId: text("dataset_id"),
   snapshotNumber: integer("snapshot_number"),
@@ -229,7 +234,7 @@ export const trainingEvents = sqliteTable("training_events", {
 export type JobEventRow = typeof trainingEvents.$inferSelect;
 
 /** `files`: the output of a custom job, from /workspace/output. */
-export const VARIANTS = ["adapter", "merged", "gguf", "peft", "files"] as const;
+export const VARIANTS = ["adapter", "merged", "gguf", "peft", "huggingface", "files"] as const;
 export const trainingExports = sqliteTable("training_exports", {
   id: text("id").primaryKey(),
   jobId: ofJob(),

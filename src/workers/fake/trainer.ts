@@ -10,6 +10,7 @@ import { WorkerError } from "../protocol.ts";
 import {
   type ExportTask,
   type FromTrainer,
+  type InspectTask,
   type PreviewTask,
   type TemplateTask,
   ToTrainer,
@@ -78,6 +79,19 @@ export const runFakeTrainer = (script: string) =>
     await finished.promise;
   });
 
+const NOTHING_INSPECTED: FromTrainer = {
+  type: "inspected",
+  rows: [],
+  statistics: {
+    rows: 0,
+    measured_rows: 0,
+    unreadable_rows: 0,
+    tokens: { p50: 0, p95: 0, max: 0, total: 0 },
+    over_max_length: 0,
+    duplicates: { exact: 0, prompt: 0 },
+  },
+};
+
 function begin(script: string): TrainerLife {
   appendFileSync(`${script}.starts`, `${process.pid}\n`);
   const starts = readFileSync(`${script}.starts`, "utf8").trim().split("\n").length;
@@ -85,7 +99,7 @@ function begin(script: string): TrainerLife {
   return lives[Math.min(starts, lives.length) - 1] ?? {};
 }
 
-async function work(session: Session, task: TrainTask | PreviewTask | ExportTask | TemplateTask) {
+async function work(session: Session, task: TrainTask | PreviewTask | ExportTask | TemplateTask | InspectTask) {
   await opened(session, session.life.gate);
   if (session.saving) return session.host.send({ type: "saved" });
   const { fail } = session.life;
@@ -96,6 +110,7 @@ async function work(session: Session, task: TrainTask | PreviewTask | ExportTask
     const results = task.conversations.map(() => ({ text: "fake", tokens: 1, error: null }));
     return session.host.send({ type: "rendered", results });
   }
+  if (task.type === "inspect_rows") return session.host.send(NOTHING_INSPECTED);
   const samples = await scored(session, task, 0, Math.max(1, task.prompts));
   session.host.send({ type: "previewed", memory_bytes: 1_000_000, step_ms: 12, samples, latencies_ms: [1] });
 }
@@ -208,7 +223,8 @@ function save({ host, life, journal }: Session, task: TrainTask, step: number) {
 
 function exported({ host, life }: Session, task: ExportTask) {
   const text = `${task.variant} ${task.quantization} of ${task.checkpoint.split("/").at(-1)}`;
-  if (life.adapter !== undefined && task.variant !== "peft") copyFileSync(life.adapter, task.out);
+  if (life.adapter !== undefined && task.variant !== "peft" && task.variant !== "huggingface")
+    copyFileSync(life.adapter, task.out);
   else writeFileSync(task.out, text);
   host.send({ type: "exported", path: task.out, size_bytes: text.length, sha256: "" });
 }

@@ -25,6 +25,7 @@ import { openKto } from "./loop/kto.ts";
 import { openDpo, openOrpo } from "./loop/pairs.ts";
 import { openSft } from "./loop/sft.ts";
 import type { OpenMethod, Reference } from "./loop/types.ts";
+import { readAdapterGguf } from "./results/read_adapter.ts";
 import { openRoller } from "./rollouts/roller.ts";
 import type { Roller } from "./rollouts/types.ts";
 import { openTrainee } from "./trainee/trainee.ts";
@@ -104,6 +105,7 @@ export async function openTraining(setting: Setting): Promise<Opened> {
       onTurn,
     });
     closing.push(trainee.close);
+    if (plan.start_adapter !== undefined) trainee.startFrom(await readAdapterGguf(plan.start_adapter));
     const { reference, closeReference } = await openReference(setting, trainee, examples.maxLength);
     closing.push(closeReference);
     const roller = isRolled(plan.method) ? await openSampler(setting, examples.maxLength) : null;

@@ -2,7 +2,7 @@
  * Rows that the data resolver of a job made: `<data>/resolved/<job>/train.db` and `eval.db`. Each is made once, before
  * the job starts, and never changes. Every run and resume of the job therefore reads the same rows.
  */
-import { mkdirSync } from "node:fs";
+import { existsSync, mkdirSync } from "node:fs";
 import { readdir, rm } from "node:fs/promises";
 import { join } from "node:path";
 import type { Ctx } from "../../../context.ts";
@@ -30,6 +30,10 @@ export const resolvedPath = (ctx: Pick<Ctx, "config">, jobId: string, part: Part
 
 /** Rows that a data resolver made of `rows_in` rows. */
 export type ResolvedRows = { rows_in: number; rows: number; bytes: number; sha256: string; format: Format };
+/** False after a restore of a backup without the file: the rows must be made again. */
+export const hasResolved = (ctx: Pick<Ctx, "config">, jobId: string): boolean =>
+  existsSync(resolvedPath(ctx, jobId, "train"));
+
 export type Sample = { before: Row; after: Row[] };
 type Work = {
   jobId: string;

@@ -9,7 +9,7 @@ export type Checkpoint = {
   /** Name in the folder → path without links, which a confined process may be granted. */
   files: Record<string, string>;
   bytes: number;
-  /** Of the newest file. */
+  /** Time of the newest file. */
   mtimeMs: number;
 };
 

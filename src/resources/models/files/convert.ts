@@ -1,15 +1,13 @@
 /**
  * Converts a Hugging Face folder to a GGUF file in a confined child process. The new file lies in a folder of its own
- * below models/.converting, which is removed at the end. A locked file beside the folder shows that its process lives:
- * the folder of a killed process is removed by the next conversion or scan.
+ * below models/.converting, which is removed at the end. The folder of a killed process is removed by the next
+ * conversion or scan.
  */
-import { randomBytes } from "node:crypto";
-import { closeSync, fstatSync, openSync, unlinkSync } from "node:fs";
-import { mkdir, readdir, rm } from "node:fs/promises";
 import { join } from "node:path";
-import { tryLock } from "../../../native/libc.ts";
+import { makeLockedFolder, removeAbandonedFolders } from "../../../platform/locked_folder.ts";
 import type { Supervisor } from "../../../platform/workers/supervisor.ts";
-import { FromInspector, type ModelShape, type ToInspector } from "../../../workers/protocol.ts";
+import type { ModelShape } from "../../../workers/protocol.ts";
+import { FromInspector, type ToInspector } from "../../../workers/protocol_inspector.ts";
 import type { Checkpoint } from "./checkpoint.ts";
 import type { OnProgress, Refusal } from "./inspector.ts";
 
@@ -20,7 +18,7 @@ const DIR = join("models", ".converting");
 const FILE = "model.gguf";
 
 type Deps = { supervisor: Supervisor; dataDir: string };
-export type Wanted = {
+export type Conversion = {
   checkpoint: Pick<Checkpoint, "dir" | "files">;
   /** Name of the model inside the file. */
   name: string;
@@ -33,11 +31,11 @@ export type Converted = { ok: true; path: string; shape: ModelShape; sizeBytes: 
 /** Calls `use` with the new file, which it may move. */
 export async function converted<T>(
   { supervisor, dataDir }: Deps,
-  wanted: Wanted,
+  wanted: Conversion,
   use: (result: Converted | Refusal) => Promise<T>,
 ): Promise<T> {
   await removeAbandoned(dataDir);
-  const { dir, remove } = await makeFolder(join(dataDir, DIR));
+  const { dir, remove } = await makeLockedFolder(join(dataDir, DIR));
   try {
     return await use(await run(supervisor, join(dir, FILE), dir, wanted));
   } finally {
@@ -45,7 +43,7 @@ export async function converted<T>(
   }
 }
 
-function run(supervisor: Supervisor, into: string, dir: string, wanted: Wanted): Promise<Converted | Refusal> {
+function run(supervisor: Supervisor, into: string, dir: string, wanted: Conversion): Promise<Converted | Refusal> {
   const { checkpoint, name, quantize = null, onProgress, signal } = wanted;
   const { files, dir: path } = checkpoint;
   const over = Promise.withResolvers<Converted | Refusal>();
@@ -72,41 +70,5 @@ function run(supervisor: Supervisor, into: string, dir: string, wanted: Wanted):
   });
 }
 
-async function makeFolder(root: string): Promise<{ dir: string; remove: () => Promise<void> }> {
-  await mkdir(root, { recursive: true, mode: 0o700 });
-  for (let attempt = 0; ; attempt++) {
-    const dir = join(root, randomBytes(8).toString("hex"));
-    const lock = openSync(`${dir}.lock`, "wx", 0o600);
-    const isOurs = tryLock(lock) || attempt > 4; // some file systems have no locks
-    if (isOurs && fstatSync(lock).nlink > 0) {
-      await mkdir(dir, { mode: 0o700 });
-      const remove = async () => {
-        await rm(dir, { recursive: true, force: true });
-        unlinkSync(`${dir}.lock`);
-        closeSync(lock);
-      };
-      return { dir, remove };
-    }
-    closeSync(lock); // a sweep came between: it removes the file
-  }
-}
-
 /** Removes folders of processes that were killed. */
-export async function removeAbandoned(dataDir: string) {
-  const root = join(dataDir, DIR);
-  for (const name of await readdir(root).catch(() => [])) {
-    if (!name.endsWith(".lock")) continue;
-    const path = join(root, name);
-    let lock: number;
-    try {
-      lock = openSync(path, "r+");
-    } catch {
-      continue; // it was removed meanwhile
-    }
-    if (tryLock(lock)) {
-      await rm(path.slice(0, -".lock".length), { recursive: true, force: true });
-      await rm(path, { force: true });
-    }
-    closeSync(lock);
-  }
-}
+export const removeAbandoned = (dataDir: string) => removeAbandonedFolders(join(dataDir, DIR));

@@ -21,7 +21,7 @@ const CASES: Case[] = [
   ["no method", { method: undefined }, 422, "/method", /grpo, rloo, sft, dpo, kto, orpo or custom/],
   ["an unknown method", { method: "ppo" }, 422, "/method", /grpo/],
   ["no model", { base_model: undefined }, 422, "/base_model", /is missing/],
-  ["a model that is not here", { base_model: "nobody/nothing" }, 404, "/base_model", /models\/pull/],
+  ["a model that is not here", { base_model: "nothing" }, 404, "/base_model", /on this server/],
   ["no dataset", { dataset: undefined }, 422, "/dataset", /is missing/],
   [
     "F25 a name that no dataset has",
@@ -183,19 +183,19 @@ describe("an invalid request is refused and leaves nothing behind", () => {
     expect(app.ctx.db.select().from(datasetPins).all()).toEqual([]);
   });
 
-  test("an adapter, and a model that is not ready", async () => {
+  test("an adapter without its base, and a model that failed", async () => {
     const set = (patch: object) => app.ctx.db.update(models).set(patch).where(eq(models.name, "random")).run();
     const row = app.ctx.db.select().from(models).where(eq(models.name, "random")).get()!;
     set({ shape: { ...row.shape!, type: "adapter" } });
-    expect((await app.post()).body.error.message).toContain("is an adapter");
+    expect((await app.post()).body.error.message).toContain("its base model is not on this server");
     set({ shape: { ...row.shape!, architecture: "rwkv" } });
     expect((await app.post()).body.error.message).toContain("llama, qwen2, qwen3 can be trained");
-    app.ctx.db.$client.run("UPDATE models SET status = 'downloading', progress = 0.42 WHERE name = 'random'");
+    app.ctx.db.$client.run("UPDATE models SET status = 'failed', error = 'it is damaged' WHERE name = 'random'");
     expect((await app.post()).body.error).toMatchObject({
       param: "/base_model",
-      message: expect.stringMatching(/42 %/),
+      message: expect.stringMatching(/failed: it is damaged/),
     });
-    app.ctx.db.$client.run("UPDATE models SET status = 'ready' WHERE name = 'random'");
+    app.ctx.db.$client.run("UPDATE models SET status = 'ready', error = NULL WHERE name = 'random'");
     set({ shape: row.shape });
   });
 

@@ -56,7 +56,11 @@ const Command = z
 /** No defaults here: with source_job, a missing field is inherited from that job. */
 export const CreateTrainingJob = z
   .object({
-    base_model: Label(300).optional().describe("A model by id or name. Required, except for custom"),
+    base_model: Label(300)
+      .optional()
+      .describe(
+        "A model by id or name, the id or output name of a job, a checkpoint (ckpt_…), a path below the models folder, or a name of the hub (owner/repo:QUANT), which the job downloads first. An adapter is trained further. Required, except for custom",
+      ),
     method: z.enum(JOB_METHODS).optional().describe("Required without source_job"),
     output_name: Label(100).optional().describe("Name of the model that the job makes"),
     dataset: DatasetRef.optional().describe("Required, except for custom"),

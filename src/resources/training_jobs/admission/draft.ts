@@ -9,6 +9,7 @@ import type { LoraSettings } from "../../../lib/training/lora.ts";
 import type { Payer } from "../../billing/budget.ts";
 import * as billing from "../../billing/service.ts";
 import type { JobResolver, JobRow, Rewards, Warning } from "../table.ts";
+import { type Base, baseFor, type Origin, originOf } from "./base_model.ts";
 import { type JobRequest, requestOf } from "./clone.ts";
 import { type CreateTrainingJob, MAX_SEED } from "./create_schema.ts";
 import { type Errors, Faults } from "./faults.ts";
@@ -23,7 +24,7 @@ export type Caller = Payer & { keyId: string; scopes: readonly string[]; signal:
 /** The training of a job that Verk runs itself. A custom job has none. */
 export type Training = {
   method: Method;
-  model: references.TrainableModel;
+  base: Base;
   lora: LoraSettings | null;
   given: HyperparameterInput<Method>;
 };
@@ -50,7 +51,10 @@ export type Rejected = {
 };
 export type DraftResult = { ok: Draft } | Rejected;
 
-export async function draft(ctx: Ctx, caller: Caller, body: CreateTrainingJob): Promise<DraftResult> {
+/** `dry`: nothing is made or downloaded. */
+type How = { dry?: boolean };
+
+export async function draft(ctx: Ctx, caller: Caller, body: CreateTrainingJob, how: How = {}): Promise<DraftResult> {
   const { workspaceId, keyId, signal } = caller;
   const faults = new Faults();
   const merged = faults.attempt(() => requestOf(ctx, workspaceId, body)) ?? {};
@@ -59,9 +63,9 @@ export async function draft(ctx: Ctx, caller: Caller, body: CreateTrainingJob): 
   const seed = merged.seed ?? crypto.getRandomValues(new Uint32Array(1))[0]! % (MAX_SEED + 1);
   if (method === undefined) faults.refuse("/method", `is missing: set it to ${METHODS.join(", ")} or custom`);
   const managed = method === "custom" ? undefined : method;
-  const model = managed && baseModel(ctx, workspaceId, merged, faults);
+  const origin = managed && (await baseModel(ctx, workspaceId, { request: merged, faults, dry: how.dry === true }));
   const request = { ...merged, ...checkDatasets(ctx, workspaceId, merged, faults) };
-  const lora = managed && loraOf(ctx, workspaceId, { request, model, faults });
+  const { lora, base } = managed ? startOf(ctx, workspaceId, { request, origin, faults }) : {};
   const given = managed && readGiven(managed, request, faults);
   if (given) checkHeldOut(request, given, faults);
   const hardware = await sizing.hardwareFor(ctx, request, faults);
@@ -72,8 +76,8 @@ export async function draft(ctx: Ctx, caller: Caller, body: CreateTrainingJob): 
   if (method === "custom") checkCustom(request, faults);
   const rewards = await admitRewards(ctx, request, { workspaceId, seed, signal }, faults);
   const resolver = await admitResolver(ctx, request, { workspaceId, seed, signal }, faults);
-  const isWhole = managed && model && lora !== undefined && given;
-  const trained = isWhole ? { method: managed, model, lora, given } : undefined;
+  const isWhole = managed && base && lora !== undefined && given;
+  const trained = isWhole ? { method: managed, base, lora, given } : undefined;
   const training = method === "custom" ? null : trained;
   const sizable = training === undefined ? undefined : { request, hardware, training };
   const { warnings } = faults;
@@ -88,8 +92,10 @@ export async function draft(ctx: Ctx, caller: Caller, body: CreateTrainingJob): 
   return { ...result, warnings, request, sizable: hardware.capacityBytes > 0 ? sizable : undefined };
 }
 
-function baseModel(ctx: Ctx, workspaceId: string, { base_model: name }: JobRequest, faults: Faults) {
-  if (name !== undefined) return faults.attempt(() => references.modelFor(ctx, workspaceId, name));
+type Search = { request: JobRequest; faults: Faults; dry: boolean };
+
+async function baseModel(ctx: Ctx, workspaceId: string, { request: { base_model: name }, faults, dry }: Search) {
+  if (name !== undefined) return faults.attemptLater(() => originOf(ctx, workspaceId, name, dry));
   faults.refuse("/base_model", "is missing: name the model to train");
   return undefined;
 }
@@ -115,15 +121,23 @@ function checkDatasets(ctx: Ctx, workspaceId: string, request: JobRequest, fault
   return found;
 }
 
-type Start = { request: JobRequest; model: references.TrainableModel | undefined; faults: Faults };
+type Given = { request: JobRequest; origin: Origin | undefined; faults: Faults };
+type Start = { lora?: LoraSettings | null | undefined; base?: Base | undefined };
 
-/** A request that starts from a checkpoint and leaves out `lora` has the settings of that checkpoint. */
-function loraOf(ctx: Ctx, workspaceId: string, { request, model, faults }: Start): LoraSettings | null | undefined {
+/** A request without `lora` has the settings of the checkpoint or the adapter that it starts from. */
+function startOf(ctx: Ctx, workspaceId: string, { request, origin, faults }: Given): Start {
   const { resume_from: from } = request;
   const start = from ? faults.attempt(() => references.startOf(ctx, workspaceId, from)) : undefined;
-  const lora = start && request.lora === undefined ? start.job.lora : readLora(request, faults);
-  if (start && model && lora !== undefined) faults.attempt(() => references.mustContinue(start, model, lora));
-  return lora;
+  const inherited = start ? start.job.lora : origin?.kind === "adapter" ? origin.lora : undefined;
+  const lora = request.lora === undefined && inherited !== undefined ? inherited : readLora(request, faults);
+  if (!origin || lora === undefined) return { lora };
+  if (start && origin.kind === "adapter") {
+    faults.refuse("/resume_from", "leave it out: base_model is an adapter, whose weights the job starts from");
+    return { lora };
+  }
+  const base = faults.attempt(() => baseFor(ctx, workspaceId, origin, lora));
+  if (start && base) faults.attempt(() => references.mustContinue(start, base.model, lora));
+  return { lora, base };
 }
 
 /** Settings about the best evaluation need rows to evaluate on. */

@@ -25,10 +25,9 @@ export async function preview(ctx: Ctx, job: JobRow, signal: AbortSignal): Promi
   try {
     const base = baseModelOf(ctx, job);
     if ("waits" in base) return refused(`The preview cannot start now: it ${base.waits}`, "/base_model");
-    const model = base.ready;
     const grant = await memoryFor(ctx, job, holder, signal);
     if (grant.status !== "granted") return refused(grant.reason, "/gpu");
-    const plan = planOf(ctx, job, model);
+    const plan = planOf(ctx, job, { model: base.ready, start: base.start });
     const task: PreviewTask = { type: "preview", ...deviceOf(ctx, grant.devices), plan, prompts: PROMPTS };
     return await runPreview(ctx, job, { task, cards: grant.devices.length > 0 ? grant.deviceIds : [], signal });
   } catch (error) {

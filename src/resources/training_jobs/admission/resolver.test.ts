@@ -4,7 +4,7 @@ import { type TrainingApp, training } from "../../../../test/fake_trainers.ts";
 import { until } from "../../../../test/harness.ts";
 import { openRows } from "../../../platform/rows/file.ts";
 import { liveBytes } from "../../../platform/rows/live.ts";
-import { resolvedPath } from "../../datasets/stream/resolved.ts";
+import { removeResolved, resolvedPath } from "../../datasets/stream/resolved.ts";
 import { planOf } from "../running/plan.ts";
 import { sweep } from "../running/sweep.ts";
 import { baseModelOf } from "../state/inputs.ts";
@@ -68,7 +68,7 @@ test("a resolver makes the rows of a job once, before it starts; its code is in 
   });
   const model = baseModelOf(app.ctx, job);
   if (!("ready" in model)) throw new Error("the model is not there");
-  const { rows } = planOf(app.ctx, job, model.ready);
+  const { rows } = planOf(app.ctx, job, { model: model.ready, start: null });
   expect(rows).toEqual({ path: resolvedPath(app.ctx, id, "train"), head_row: 3, format: "completion" });
   await app.call("POST", `/v1/datasets/${dataset}/rows`, { rows: [{ prompt: "later", n: 1 }] });
   expect(textOf(id)).toBe(WANTED);
@@ -84,17 +84,16 @@ test("a resolver makes the rows of a job once, before it starts; its code is in 
   expect([id, clone.body.id].map((each) => existsSync(resolvedPath(app.ctx, each, "train")))).toEqual([false, true]);
 });
 
-test("a restart in the middle makes the same rows again", async () => {
+test("rows that were lost are made again, and are the same", async () => {
   const { body } = await create({
     seed: 7,
     data_resolver_source:
       "import random\ndef resolve(row):\n    return {'prompt': 'a', 'completion': str(random.random())}\n",
   });
   const first = (await resolved(body.id)).resolver?.train?.sha256;
-  app.ctx.db.$client.run(`UPDATE training_jobs SET reading = '{"credentials":false,"save_steps":null}' WHERE id = ?`, [
-    body.id,
-  ]);
+  await removeResolved(app.ctx, body.id);
   reconcileReadings(app.ctx);
+  expect(app.row(body.id).reading).not.toBeNull();
   expect((await resolved(body.id)).resolver?.train?.sha256).toBe(first!);
 });
 

@@ -70,6 +70,11 @@ export async function resolveAll(ctx: Ctx, job: JobRow, { train, evaluation }: J
   const { resolver } = job;
   if (!resolver || !train) return { rows: { train, evaluation }, resolver };
   const { samples: _, ...made } = await resolvePart(ctx, job, "train", train, { signal });
+  if (resolver.train && resolver.train.sha256 !== made.sha256) {
+    const message =
+      "data_resolver_source: the rows of this job were lost, and the code makes other rows now. Create it again";
+    throw new AppError("schema", message, { param: PARAM });
+  }
   const held = evaluation && (await resolvePart(ctx, job, "eval", evaluation, { signal }));
   const heldOut = held && {
     rows_in: held.rows_in,

@@ -1,15 +1,21 @@
 /** The rows of a job: pins its snapshots. A connected dataset is read into a snapshot first, by `reading.ts`. */
+
 import type { Ctx } from "../../../context.ts";
 import { AppError } from "../../../lib/errors.ts";
+import { isRow, labelFault } from "../../../lib/rows/format.ts";
 import type { Credentials } from "../../../lib/source.ts";
+import { liveRows } from "../../../platform/rows/live.ts";
 import { claim } from "../../datasets/connected/resolve.ts";
 import * as datasets from "../../datasets/service.ts";
+import { mustHold, pathFor } from "../../datasets/stream/files.ts";
 import * as snapshots from "../../datasets/stream/snapshots.ts";
+import type { DatasetRow, SnapshotRow } from "../../datasets/table.ts";
 import type { JobRow } from "../table.ts";
 import { renaming } from "./faults.ts";
-import { mustHaveLabels } from "./labels.ts";
 import { FORMATS, mustSuit } from "./references.ts";
 import type { Rows } from "./sizing.ts";
+
+const MOST_CHECKED = 1000; // rows whose label is checked before the job is queued
 
 export type JobRows = { train: Rows | undefined; evaluation: Rows | undefined };
 
@@ -88,3 +94,26 @@ export const columnsOf = ({ train, evaluation }: JobRows) => ({
 
 export const isUnread = ({ train, evaluation }: JobRows): boolean =>
   train?.snapshotNumber === null || evaluation?.snapshotNumber === null;
+
+/** Checks the column that KTO learns from, before a job is queued. The trainer checks the rows after the first ones. */
+async function mustHaveLabels(
+  ctx: Ctx,
+  dataset: DatasetRow,
+  { number, headRow }: Pick<SnapshotRow, "number" | "headRow">,
+  param: "/dataset" | "/eval_dataset",
+) {
+  if (headRow === 0) return;
+  const rows = mustHold(ctx, pathFor(ctx, dataset, number));
+  try {
+    const { entries } = await liveRows(rows.file, 0, MOST_CHECKED, headRow);
+    entries.forEach(({ text }, index) => {
+      const row: unknown = JSON.parse(text ?? "null");
+      const fault = isRow(row) ? labelFault(row) : undefined;
+      if (!fault) return;
+      const message = `${param.slice(1)}: kto cannot use row ${index + 1} of ${dataset.id}: ${fault.message}`;
+      throw new AppError("schema", message, { param });
+    });
+  } finally {
+    rows.release();
+  }
+}

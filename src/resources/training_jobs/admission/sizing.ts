@@ -54,18 +54,20 @@ export type Size = {
   microDivisor: number;
 };
 
-/** The memory and the time of a command are unknown. */
-export const CUSTOM_SIZE: Size = { values: null, totalSteps: null, stepMs: null, memoryBytes: 0, microDivisor: 1 };
+/** The memory and the time of a command are unknown, and so are those of a model that is not here yet. */
+export const UNKNOWN_SIZE: Size = { values: null, totalSteps: null, stepMs: null, memoryBytes: 0, microDivisor: 1 };
 
-export function sizeOf(training: Training, hardware: Hardware, rows: Rows): Result<Size> {
+/** A training whose model is known. */
+export type Sizing = Pick<Training, "method" | "lora" | "given"> & { shape: ModelShape };
+
+export function sizeOf(training: Sizing, hardware: Hardware, rows: Rows): Result<Size> {
   const faults = new Faults();
   return faults.result(sized(training, hardware, { rows, faults }));
 }
 
-function sized(training: Training, hardware: Hardware, { rows, faults }: { rows: Rows; faults: Faults }) {
+function sized(training: Sizing, hardware: Hardware, { rows, faults }: { rows: Rows; faults: Faults }) {
   if (rows.rows === 0 || rows.format === null) return void faults.refuse("/dataset", "has no rows");
-  const { method, model, lora, given } = training;
-  const { shape } = model;
+  const { method, shape, lora, given } = training;
   const resolved = resolve(given, { method, lora, shape, rows: rows.rows, format: rows.format }, faults);
   if (!resolved) return undefined;
   const run = { method, shape, lora, values: resolved.values };

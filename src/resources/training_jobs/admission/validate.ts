@@ -18,11 +18,11 @@ import { Faults } from "./faults.ts";
 import { type Preview, preview } from "./preview.ts";
 import { resolvePart } from "./resolver.ts";
 import type { JobRows } from "./rows.ts";
-import { CUSTOM_SIZE, mustAffordEstimate, type Rows, type Size, sizeOf } from "./sizing.ts";
+import { mustAffordEstimate, type Rows, type Size, sizeOf, UNKNOWN_SIZE } from "./sizing.ts";
 import type { JobValidation } from "./validation_schema.ts";
 
 export async function validate(ctx: Ctx, caller: Caller, body: CreateTrainingJob): Promise<JobValidation> {
-  const drafted = await draft(ctx, caller, body);
+  const drafted = await draft(ctx, caller, body, { dry: true });
   const [job, rejected] = "ok" in drafted ? [drafted.ok, undefined] : [undefined, drafted];
   const { request, warnings } = job ?? rejected;
   const sizable = job ?? rejected.sizable;
@@ -39,8 +39,9 @@ export async function validate(ctx: Ctx, caller: Caller, body: CreateTrainingJob
     if (tried) await removeResolved(ctx, tried.row.id);
     return answerOf(checks, undefined);
   }
-  const modelSha256 = job.training.model.sha256;
-  const row = rowOf(ctx, job, { rows, unread: false, size, modelSha256 });
+  const { model, start } = job.training.base;
+  const sha256 = { model: model?.sha256 ?? null, start: start?.sha256 ?? null };
+  const row = rowOf(ctx, job, { rows, unread: false, size, model, sha256 });
   // The held-out rows are not part of a dry run.
   const mapped = tried ? { ...row, resolver: tried.row.resolver, evalDatasetId: null } : row;
   const result = await tryOut(ctx, caller, mapped).finally(() => tried && removeResolved(ctx, row.id));
@@ -68,9 +69,17 @@ function currentRows(ctx: Ctx, workspaceId: string, request: JobRequest, faults:
 
 /** Undefined if the rows are unknown, or if they lead to errors, which are collected. */
 function sizeFrom({ training, hardware }: Sizable, { train }: JobRows, faults: Faults): Size | undefined {
-  if (!training) return CUSTOM_SIZE;
+  if (!training) return UNKNOWN_SIZE;
+  const { base, ...rest } = training;
+  if (!base.model?.shape) {
+    const why = base.model ? "is not ready yet" : base.why;
+    return void faults.warn(
+      "/base_model",
+      `the model ${why}, so this dry run could not check its size and its rewards`,
+    );
+  }
   if (!train) return undefined;
-  const size = sizeOf(training, hardware, train);
+  const size = sizeOf({ ...rest, shape: base.model.shape }, hardware, train);
   if ("ok" in size) return size.ok;
   faults.errors.push(...size.errors);
   return undefined;

@@ -23,23 +23,32 @@ import {
 import { type ExportKind, find, requestExport } from "./exports.ts";
 
 const MERGED = ["F16", "BF16", "F32", "Q8_0"] as const;
+const HUGGINGFACE = ["BF16", "F16", "F32"] as const;
 const GGUF = ["Q4_K_M", "Q5_K_M", "Q6_K", "Q8_0", "F16", "BF16", "F32"] as const;
 /** The first one is the default. */
 const QUANTIZATIONS: Record<ExportRow["variant"], readonly string[]> = {
   adapter: [],
   peft: [],
   files: [],
+  huggingface: HUGGINGFACE,
   merged: MERGED,
   gguf: GGUF,
 };
 
 export const ModelQuery = z.object({
-  variant: z.enum(VARIANTS).optional().describe("Default: adapter for LoRA, merged for full weights, files for custom"),
+  variant: z
+    .enum(VARIANTS)
+    .optional()
+    .describe(
+      "Default: adapter for LoRA, merged for full weights, files for custom. huggingface: an archive of config, tokenizer and merged safetensors, for transformers",
+    ),
   quantization: z
     .string()
     .max(20)
     .optional()
-    .describe(`For merged: ${MERGED.join(", ")}; for gguf: ${GGUF.join(", ")}`),
+    .describe(
+      `For merged: ${MERGED.join(", ")}; for gguf: ${GGUF.join(", ")}; for huggingface: ${HUGGINGFACE.join(", ")}`,
+    ),
   checkpoint: z
     .string()
     .max(80)

@@ -12,7 +12,10 @@ import { type CheckpointRow, type JobRow, trainingCheckpoints } from "../table.t
 
 const SAMPLES_PER_STEP = 8;
 
-export function planOf(ctx: Ctx, job: JobRow, model: ModelRow): TrainPlan {
+/** The files that a training opens. `start`: the adapter that it starts from. */
+export type Files = { model: ModelRow; start: ModelRow | null };
+
+export function planOf(ctx: Ctx, job: JobRow, { model, start }: Files): TrainPlan {
   if (job.method === "custom" || job.datasetId === null)
     throw unstartable("dataset_error", "The job has no dataset", "/dataset");
   const { evalDatasetId, evalSnapshotNumber, resolver } = job;
@@ -21,6 +24,7 @@ export function planOf(ctx: Ctx, job: JobRow, model: ModelRow): TrainPlan {
     method: job.method,
     hyperparameters: job.hyperparameters,
     lora: job.lora,
+    ...(start ? { start_adapter: models.pathOf(ctx, start) } : {}),
     seed: job.seed,
     rows: resolver?.train
       ? resolvedSpec(ctx, job.id, "train", resolver.train)
@@ -42,13 +46,13 @@ const resolvedSpec = (ctx: Ctx, jobId: string, part: Part, { rows, format }: Res
   format,
 });
 
-type Inputs = { model: ModelRow; devices: readonly number[]; checkpoint: CheckpointRow | undefined };
+type Inputs = Files & { devices: readonly number[]; checkpoint: CheckpointRow | undefined };
 
-export function taskOf(ctx: Ctx, job: JobRow, { model, devices, checkpoint }: Inputs): TrainTask {
+export function taskOf(ctx: Ctx, job: JobRow, { model, start, devices, checkpoint }: Inputs): TrainTask {
   return {
     type: "train",
     ...deviceOf(ctx, devices),
-    plan: planOf(ctx, job, model),
+    plan: planOf(ctx, job, { model, start }),
     checkpoint_dir: pathForWorker(pathsOf(ctx, job.id).checkpoints),
     save_steps: job.saveSteps,
     save_seconds: ctx.config.training.save_seconds,

@@ -4,9 +4,9 @@ import { eventsOf } from "../../../../test/fake_replicas.ts";
 import { manyTrainings, scoredBy } from "../../../../test/fake_trainers.ts";
 import { jobPaths } from "../../../../test/foreign_paths.ts";
 import { until } from "../../../../test/harness.ts";
-import { resultOf } from "../../deployments/results.ts";
 import * as gpu from "../../gpu/service.ts";
 import * as modelResults from "../../models/results.ts";
+import { resultOf } from "../artifacts/job_models.ts";
 import { keptCheckpoints } from "../state/checkpoint_files.ts";
 import { trainingSamples } from "../table.ts";
 import { reconcile } from "./reconcile.ts";
@@ -68,7 +68,7 @@ test("a job that stops early is completed with the reason, and its model is the 
   const model = modelResults.byJob(on.ctx, on.workspaceA, id);
   expect(model?.id).toBe(modelResults.byCheckpoint(on.ctx, on.workspaceA, kept[0]!.id)!.id);
   expect(modelResults.byCheckpoint(on.ctx, on.workspaceA, kept[1]!.id)).toBeUndefined();
-  expect(resultOf(on.ctx, on.workspaceA, id, null).checkpointId).toBe(kept[0]!.id); // a deployment of the job
+  expect(resultOf(on.ctx, on.workspaceA, { model: id, checkpoint: null }).checkpointId).toBe(kept[0]!.id); // a deployment of the job
   const { body } = await on.call("GET", `/v1/training_jobs/${id}`);
   expect(body).toMatchObject({
     ...{ status: "completed", stopped_early: "eval_loss did not improve" },

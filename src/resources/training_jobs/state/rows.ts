@@ -35,6 +35,7 @@ export function mustGet(ctx: Pick<Ctx, "db">, workspaceId: string, id: string, p
 export const blankJob = () => ({
   status: machine.initial,
   reading: null,
+  startModelId: null,
   resolver: null,
   warnings: [],
   gpu: null,

@@ -53,8 +53,8 @@ export async function openFolder(files: Files): Promise<Folder> {
 }
 
 async function openShards(files: Files, index: unknown, handles: FileHandle[]): Promise<Map<string, StoredTensor>> {
-  const placed = index === undefined ? undefined : weightMap(index);
-  const shards = placed ? [...new Set(placed.values())].sort() : shardsWithoutIndex(files);
+  const listed = index === undefined ? undefined : weightMap(index);
+  const shards = listed ? [...new Set(listed.values())].sort() : shardsWithoutIndex(files);
   if (shards.length > MAX_SHARDS)
     throw new CheckpointError(`The folder has ${shards.length} shards; the maximum is ${MAX_SHARDS}`);
   const tensors = new Map<string, StoredTensor>();
@@ -63,13 +63,13 @@ async function openShards(files: Files, index: unknown, handles: FileHandle[]): 
       const { name } = tensor;
       if (tensors.has(name))
         throw new CheckpointError(`Tensor ${shown(name)} is in two files: ${tensors.get(name)?.file} and ${shard}`);
-      if (placed && placed.get(name) !== shard)
+      if (listed && listed.get(name) !== shard)
         throw new CheckpointError(`${shard} has the tensor ${shown(name)}, but ${INDEX} does not list it there`);
       tensors.set(name, tensor);
     }
     if (tensors.size > MAX_TENSORS) throw new CheckpointError(`The folder has more than ${MAX_TENSORS} tensors`);
   }
-  for (const [name, shard] of placed ?? [])
+  for (const [name, shard] of listed ?? [])
     if (!tensors.has(name))
       throw new CheckpointError(`${INDEX} lists the tensor ${shown(name)} in ${shard}, but it is not there`);
   return tensors;

@@ -7,7 +7,7 @@ import { type StoredTensor, shown } from "./folder.ts";
 const CHUNK_ELEMENTS = 1 << 20;
 const MOST_ELEMENTS = 1 << 25; // rows that must be in memory together, such as one attention head
 
-export type Wanted = {
+export type RowOptions = {
   type: Encoded;
   /** Rows of a head, for a tensor whose rows are reordered. */
   headLength?: number;
@@ -20,7 +20,7 @@ export const columnsOf = ({ shape }: { shape: readonly number[] }) => shape.at(-
 export const elementsOf = ({ shape }: { shape: readonly number[] }) =>
   shape.reduce((product, size) => product * size, 1);
 
-export async function* rowsOf(tensor: StoredTensor, wanted: Wanted): AsyncGenerator<Uint8Array> {
+export async function* rowsOf(tensor: StoredTensor, wanted: RowOptions): AsyncGenerator<Uint8Array> {
   const { type, headLength = 1, addOne = false, scale } = wanted;
   const columns = columnsOf(tensor);
   const rows = elementsOf(tensor) / columns;

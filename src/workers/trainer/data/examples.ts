@@ -204,7 +204,7 @@ function inRow<T>(index: number, read: () => T): T {
 }
 
 /** A conversation that ends with an answer is used without that answer. */
-function promptOf(row: Row): Said {
+export function promptOf(row: Row): Said {
   if (row["prompt"] !== undefined) return row["prompt"] as Said;
   const messages = [...((row["messages"] ?? []) as ChatMessage[])];
   while (messages.at(-1)?.role === "assistant") messages.pop();
@@ -212,9 +212,9 @@ function promptOf(row: Row): Said {
   return messages;
 }
 
-const toolsOf = (row: Row): readonly Tool[] => (Array.isArray(row["tools"]) ? (row["tools"] as Tool[]) : []);
+export const toolsOf = (row: Row): readonly Tool[] => (Array.isArray(row["tools"]) ? (row["tools"] as Tool[]) : []);
 
-function partsOf(row: Row, format: RowSource["format"], encoder: Encoder): Part[] {
+export function partsOf(row: Row, format: RowSource["format"], encoder: Encoder): Part[] {
   if (format === "completion") return encoder.answered(promptOf(row), row["completion"] as Said, toolsOf(row));
   const messages = row["messages"] ?? row["prompt"];
   if (format === "chat" && Array.isArray(messages))

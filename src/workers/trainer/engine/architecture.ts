@@ -3,7 +3,28 @@ import { ARCHITECTURES, type Family, HAS_EXPERTS } from "../../../lib/gguf/archi
 import { count, float, string } from "../../../lib/gguf/facts.ts";
 import { GgufError, type Header } from "../../../lib/gguf/parse.ts";
 import { type Features, featuresOf, isUsed } from "./families.ts";
-import { type Rotation, rotationOf } from "./rotation.ts";
+
+/** Scaling of the rotation for a longer context. */
+export type Yarn = {
+  originalContext: number;
+  /** 1: only slow rotations are scaled; 0: all are scaled equally. */
+  mix: number;
+  /** Factor for queries and keys, in addition to the one that `mix` implies. */
+  attentionFactor: number;
+  betaFast: number;
+  betaSlow: number;
+};
+
+export type Rotation = {
+  /** The first dimensions of a head are rotated, the rest stays. */
+  rotated: number;
+  ropeBase: number;
+  /** 0: pairs of neighbours; 2: pairs of halves. */
+  ropeMode: 0 | 2;
+  /** Multiplies angles: 1 / the scaling factor. */
+  ropeScale: number;
+  yarn: Yarn;
+};
 
 export type Architecture = Rotation &
   Features & {
@@ -75,4 +96,49 @@ function mustBeUsed({ tensors }: Header, name: Family) {
   const stranger = [...tensors.keys()].find((of) => !isUsed(of, name));
   if (stranger !== undefined)
     throw new GgufError(`This model cannot be trained: its weight ${stranger} is unknown for the architecture ${name}`);
+}
+
+const NEIGHBOURS: readonly string[] = ["llama", "mistral3", "smollm3", "granite"];
+/** True if a family's GGUF files pair neighbours of a head. Hugging Face's files pair halves. */
+export const pairsNeighbours = (name: string) => NEIGHBOURS.includes(name);
+const LONGROPE: readonly Family[] = ["phi3"];
+
+function rotationOf(header: Header, name: Family, headLength: number): Rotation {
+  const key = (rest: string) => `${name}.${rest}`;
+  return {
+    rotated: count(header, key("rope.dimension_count"), MANY, headLength),
+    ropeBase: float(header, key("rope.freq_base"), { min: 1, max: 1e12 }) ?? 10_000,
+    ropeMode: pairsNeighbours(name) ? 0 : 2,
+    ...scalingOf(header, name),
+  };
+}
+
+/** Reads scaling as llama.cpp does. An absent type means linear, an absent factor 1. */
+function scalingOf(header: Header, name: Family): Pick<Rotation, "ropeScale" | "yarn"> {
+  const key = (rest: string) => `${name}.rope.${rest}`;
+  const type = string(header, key("scaling.type")) ?? "linear";
+  const known = ["none", "linear", "yarn", ...(LONGROPE.includes(name) ? ["longrope"] : [])];
+  if (!known.includes(type))
+    throw new GgufError(`Models with ${type} position scaling cannot be trained. Supported: ${known.join(", ")}`);
+  const FACTOR = { min: 0, max: 1e6 };
+  const given = float(header, key("scaling.factor"), FACTOR) ?? float(header, key("scale_linear"), FACTOR);
+  const ropeScale = type === "none" || !given ? 1 : 1 / given;
+  const original = count(header, `${name}.context_length`, MANY, 1);
+  const mix = type === "yarn" ? (float(header, key("scaling.yarn_ext_factor"), { min: 0, max: 1 }) ?? 1) : 0;
+  const attention = float(header, key("scaling.attn_factor"), { min: 0, max: 100 }) ?? 1;
+  const yarn: Yarn = {
+    originalContext: count(header, key("scaling.original_context_length"), MANY, original),
+    mix,
+    attentionFactor: mix === 0 ? attention : attention * logFactor(header, name, ropeScale),
+    betaFast: float(header, key("scaling.yarn_beta_fast"), FACTOR) ?? 32,
+    betaSlow: float(header, key("scaling.yarn_beta_slow"), FACTOR) ?? 1,
+  };
+  return { ropeScale, yarn };
+}
+
+/** The length of keys that mistral3 divides by again: with a multiplier of 1, keys keep their length. */
+function logFactor(header: Header, name: Family, ropeScale: number): number {
+  if (name !== "mistral3") return 1;
+  const multiplier = float(header, `${name}.rope.scaling.yarn_log_multiplier`, { min: 0, max: 100 }) ?? 0;
+  return 1 / (1 + 0.1 * multiplier * Math.max(0, Math.log(1 / ropeScale)));
 }

@@ -81,7 +81,7 @@ function nodes(given: Model, shape: GraphShape, io: ReturnType<typeof newInputs>
   const { weights, architecture } = given;
   const { ggml } = weights.backend;
   const model: Model = {
-    architecture,
+    ...given,
     weights: shape.reference ? withoutAdapters(weights) : weights,
     ...(io.drop ? { drop: io.drop } : {}),
   };

@@ -3,7 +3,7 @@
 import { must } from "../../../native/ffi.ts";
 import { isQuantized, TYPE } from "../../../native/ggml/ggml.ts";
 import { shapeOf, stridesOf, typeOf } from "../../../native/ggml/symbols.ts";
-import type { Yarn } from "./rotation.ts";
+import type { Yarn } from "./architecture.ts";
 import type { Tape, Tensor } from "./tape.ts";
 
 export function add(tape: Tape, a: Tensor, b: Tensor): Tensor {

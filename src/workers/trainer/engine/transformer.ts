@@ -44,6 +44,8 @@ export type Inputs = {
 export type Model = {
   architecture: Architecture;
   weights: Weights;
+  /** Tokens of the longest sequence of the run, which chooses factors for long contexts. Absent: those of a row. */
+  longest?: number;
   /** Dropout of adapter inputs, in a graph that trains. */
   drop?: Drop;
 };
@@ -135,11 +137,11 @@ function biased(tape: Tape, model: Model, name: string, x: Tensor): Tensor {
 }
 
 /** Null if the layer's queries and keys are not rotated. */
-function ropeOf({ architecture, weights }: Model, { inputs, layer }: At): Rope | null {
+function ropeOf({ architecture, weights, longest }: Model, { inputs, layer }: At): Rope | null {
   const { rotates, window, rotated, ropeMode, yarn } = architecture;
   if (!rotates[layer]) return null;
   const { ropeBase, ropeScale } = window?.layers[layer] ? window : architecture;
-  const isLong = inputs.tokens > yarn.originalContext;
+  const isLong = (longest ?? inputs.tokens) > yarn.originalContext; // llama.cpp: by the size of the context
   const names = ["rope_freqs.weight", isLong ? "rope_factors_long.weight" : "rope_factors_short.weight"];
   const factors = names.find((name) => weights.has(name));
   return {

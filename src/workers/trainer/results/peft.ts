@@ -7,8 +7,9 @@ import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import { encodeSafetensorsHeader, type TensorSpec } from "../../../lib/checkpoints/safetensors.ts";
 import { type Written, writeFileAtomic, writeStreamAtomic } from "../../../platform/files.ts";
-import { pairsNeighbours } from "../engine/rotation.ts";
+import { pairsNeighbours } from "../engine/architecture.ts";
 import { type Adapter, type AdapterLayer, mustBeProducts } from "./adapter.ts";
+import { toBf16 } from "./hf_weights.ts";
 
 export type PeftOptions = {
   heads: number;
@@ -113,10 +114,4 @@ function encode(values: Float32Array, dtype: "F32" | "BF16"): Uint8Array {
   if (dtype === "F32") return new Uint8Array(values.buffer, values.byteOffset, values.byteLength);
   const bits = new Uint32Array(values.buffer, values.byteOffset, values.length);
   return new Uint8Array(Uint16Array.from(bits, toBf16).buffer);
-}
-
-/** Converts the bits of a float32: rounds to nearest even; NaN stays NaN. */
-function toBf16(bits: number): number {
-  if ((bits & 0x7fffffff) > 0x7f800000) return (bits >>> 16) | 0x40;
-  return (bits + 0x7fff + ((bits >>> 16) & 1)) >>> 16;
 }

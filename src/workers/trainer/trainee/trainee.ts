@@ -11,6 +11,7 @@ import { type Merger, openMerger } from "../engine/fused/merge.ts";
 import { openOptimizer } from "../engine/optimizer.ts";
 import { type Lora, loadWeights, type ModelFile, type Weights } from "../engine/weights.ts";
 import { adapterOf, trainedRows } from "../results/adapter.ts";
+import { type AdapterSlot, openSlot } from "./adapter_slot.ts";
 import { batchOf, cut, type MicroBatch, microBatches, noiseOf, weightsOf } from "./batches.ts";
 import { loadMoments, loadTrained, saveTrained } from "./files.ts";
 import { openGraphs } from "./graphs.ts";
@@ -30,12 +31,13 @@ export async function openTrainee(options: TraineeOptions): Promise<Trainee> {
   drawAdapters(weights, options.seed);
   const optimizer = openOptimizer(weights);
   const patterns = options.lora && dropoutPatterns(backend, weights, options.lora, options.seed);
-  const model = { architecture, weights };
+  const model = { architecture, weights, longest: options.maxLength };
   const isFused = !options.noiseAlpha && canFuse(model, options.maxLength);
   const plan = planMicro(options, { architecture, header: file.header, isFused });
   const graphs = openGraphs(model, plan.keptBytes);
   let merger: Merger | null = null;
-  const opened: Opened = { options, plan, patterns, width: architecture.width, graph: graphs.get };
+  const slot = openSlot(weights);
+  const opened: Opened = { options, plan, patterns, slot, width: architecture.width, graph: graphs.get };
   return {
     file,
     architecture,
@@ -58,6 +60,7 @@ export async function openTrainee(options: TraineeOptions): Promise<Trainee> {
       merger ??= openMerger(architecture, weights);
       return merger.merge(locations, optimizer.steps);
     },
+    startFrom: opened.slot.startFrom,
     adapter: () => adapterOf(weights, architecture.name),
     rows() {
       if (lora) throw new Error("Only an adapter was trained; the weights are those of the file");
@@ -127,11 +130,20 @@ type Opened = {
   patterns: Patterns | null;
   /** Numbers of an embedding. */
   width: number;
+  slot: AdapterSlot;
   graph: ReturnType<typeof openGraphs>["get"];
 };
 
-async function score(opened: Opened, pieces: readonly Piece[], how: { reference?: boolean; entropies?: boolean }) {
-  if (how.reference && !opened.options.lora) throw new Error("The reference needs an adapter that can be switched off");
+type How = { reference?: boolean; entropies?: boolean };
+
+async function score(opened: Opened, pieces: readonly Piece[], how: How): Promise<Scores[]> {
+  const { options, slot } = opened;
+  if (how.reference && !options.lora) throw new Error("The reference needs an adapter that can be switched off");
+  if (!how.reference || !slot.hasStart) return scoreNow(opened, pieces, how);
+  return slot.withStart(() => scoreNow(opened, pieces, { ...how, reference: false }));
+}
+
+async function scoreNow(opened: Opened, pieces: readonly Piece[], how: How): Promise<Scores[]> {
   const all: Scores[] = [];
   for (const micro of microBatches(
     pieces.map((piece) => [piece]),
