@@ -64,7 +64,3 @@ export function noteEvaluation(
       : null;
   return { state: { ...best, waited, stopped }, improved };
 }
-
-/** True if the model of a job is made from its best checkpoint, not from its last. */
-export const takesBest = ({ hyperparameters }: { hyperparameters: Readonly<Record<string, unknown>> }) =>
-  hyperparameters["load_best_model_at_end"] === true;

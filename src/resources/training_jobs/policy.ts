@@ -197,6 +197,9 @@ export function rankOf(job: Judgeable, values: Readonly<Record<string, number>>)
   return ranking && (values[ranking.metric] ?? null);
 }
 
+/** True if the job's model is made from its best checkpoint, not from its last. */
+export const takesBest = ({ hyperparameters }: Judgeable) => hyperparameters["load_best_model_at_end"] === true;
+
 type Scored = Pick<CheckpointRow, "id" | "step" | "value">;
 
 /** The best checkpoint by the job's metric; the later one of equals. Undefined if none has the metric. */

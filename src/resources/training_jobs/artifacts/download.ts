@@ -6,11 +6,11 @@ import { fileResponse } from "../../../http/answer/file_response.ts";
 import { AppError } from "../../../lib/errors.ts";
 import { DateTime, later } from "../../../lib/schema.ts";
 import { isoTime } from "../../../lib/time.ts";
-import { takesBest } from "../../../lib/training/best.ts";
 import { SECOND_MS } from "../../../lib/units.ts";
 import { durable, write } from "../../../platform/db/db.ts";
 import { LostKeyError } from "../../../platform/storage/storage.ts";
 import * as signed from "../../signed_urls/service.ts";
+import { takesBest } from "../policy.ts";
 import { keptCheckpoints } from "../state/checkpoint_files.ts";
 import {
   type CheckpointRow,

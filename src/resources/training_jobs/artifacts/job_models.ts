@@ -3,12 +3,12 @@ import { and, desc, eq, isNull } from "drizzle-orm";
 import type { Ctx } from "../../../context.ts";
 import { AppError } from "../../../lib/errors.ts";
 import { isId } from "../../../lib/ids.ts";
-import { takesBest } from "../../../lib/training/best.ts";
 import { jobDirAt } from "../../../sandbox/files/foreign_dir.ts";
 import { hasFile } from "../../../sandbox/files/trees.ts";
 import * as modelResults from "../../models/results.ts";
 import * as models from "../../models/service.ts";
 import type { ModelRow } from "../../models/table.ts";
+import { takesBest } from "../policy.ts";
 import { type CheckpointRow, type JobRow, trainingCheckpoints, trainingJobs } from "../table.ts";
 import { requestModel, servedModelOf } from "./exports.ts";
 

@@ -1,9 +1,8 @@
 /** The successful end of a job: its last or best checkpoint becomes a model in the commit that completes the job. */
 import type { Ctx } from "../../../context.ts";
-import { takesBest } from "../../../lib/training/best.ts";
 import { write } from "../../../platform/db/db.ts";
 import * as modelResults from "../../models/results.ts";
-import { bestOf } from "../policy.ts";
+import { bestOf, takesBest } from "../policy.ts";
 import { alignCheckpoints, keptCheckpoints } from "../state/checkpoint_files.ts";
 import { complete } from "../state/moves.ts";
 import { checkpointDir } from "../state/paths.ts";
