@@ -1,6 +1,6 @@
 /** The conformance suite of providers: every one of them passes the same tests, over real processes. */
 import { afterAll, describe, expect, test } from "bun:test";
-import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync } from "node:fs";
+import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { newId } from "../../src/lib/ids.ts";
 import { sha256File } from "../../src/platform/files.ts";
@@ -18,6 +18,7 @@ import { type Message, planOf } from "../trainer_kit.ts";
 
 const [EXECUTABLE = ""] = program();
 const dir = tempDir();
+chmodSync(dir, 0o755); // root runs reward code as another user
 const model = makeModel(dir, { arch: "llama", type: "F32", width: 32, ff: 64, context: 128 });
 const PROMPTS = Array.from({ length: 12 }, (_, i) => ({ prompt: String.fromCharCode(97 + i) }));
 const GRPO = { num_generations: 4, per_device_train_batch_size: 8, max_completion_length: 4, learning_rate: 0.01 };
@@ -26,7 +27,7 @@ const REWARD = {
   code: {
     source: "def reward(completion, **kw):\n    return float(len(completion))\n",
     language: "python",
-        params: {},
+    params: {},
     seed: 1,
   },
 };
@@ -58,7 +59,7 @@ async function submission(steps: number, attempt = 1, resume: string | null = nu
       gpus: 0,
       rewards: [REWARD],
       limits: { sampleMs: 10_000, batchMs: 60_000 },
-      settings: { "sandbox.require": "none" },
+      settings: { "sandbox.require": "language" },
     },
   };
 }
@@ -85,13 +86,13 @@ const ended = (provider: NodeProvider, handle: Handle) =>
 const stepsDone = (provider: NodeProvider, handle: Handle, count: number) =>
   until(`${count} steps`, async () => stepsOf(await recordsOf(provider, handle)).length >= count || undefined, LONG_MS);
 
-type Place = { provider: () => NodeProvider; root: string; pidOf: (handle: Handle) => number };
+type Setup = { provider: () => NodeProvider; root: string; pidOf: (handle: Handle) => number };
 
 /** The numbers of a step that do not depend on time. */
 const numbersOf = ({ step, values }: Message<"step">) => ({ step, loss: values["loss"], reward: values["reward"] });
 const reference: { numbers: unknown[] } = { numbers: [] };
 
-function conforms({ provider: open, root, pidOf }: Place) {
+function conforms({ provider: open, root, pidOf }: Setup) {
   test(
     "offers the devices of the node",
     async () => {
@@ -137,7 +138,7 @@ function conforms({ provider: open, root, pidOf }: Place) {
     "saves on request; a later attempt resumes with the same numbers",
     async () => {
       const provider = open();
-      const handle = await provider.submit(await submission(40));
+      const handle = await provider.submit(await submission(5_000));
       await stepsDone(provider, handle, 1);
       await expect(provider.remove(handle.job)).rejects.toThrow(/still runs/);
       await provider.cancel(handle, "save");
@@ -147,7 +148,7 @@ function conforms({ provider: open, root, pidOf }: Place) {
       const done = stepsOf(first).length;
       const newest = (await provider.checkpoints(handle, [])).at(-1) ?? "";
       expect(newest).toBe(`step-${String(done).padStart(6, "0")}`);
-      const again = await provider.submit(await submission(40, 2, newest, handle.job));
+      const again = await provider.submit(await submission(5_000, 2, newest, handle.job));
       await stepsDone(provider, again, 1);
       await provider.cancel(again, "stop");
       await ended(provider, again);
@@ -163,7 +164,7 @@ function conforms({ provider: open, root, pidOf }: Place) {
     "a killed supervisor is seen as lost, its trainer ends, and the attempt never starts again",
     async () => {
       const provider = open();
-      const handle = await provider.submit(await submission(200));
+      const handle = await provider.submit(await submission(5_000));
       await stepsDone(provider, handle, 1);
       process.kill(pidOf(handle), "SIGKILL");
       await until("the loss", async () => (await stateOf(provider, handle)) === "lost" || undefined, LONG_MS);

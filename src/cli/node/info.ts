@@ -4,6 +4,7 @@ import { availableParallelism, totalmem } from "node:os";
 import { MIB } from "../../lib/units.ts";
 import { VERSION } from "../../lib/version.ts";
 import { groups } from "../../native/bundle/embedded.ts";
+import { platform } from "../../native/platform/index.ts";
 import { listGpus } from "../../platform/machine/hardware.ts";
 import type { NodeInfo } from "../../platform/providers/protocol.ts";
 
@@ -13,7 +14,7 @@ export async function nodeInfo(root: string): Promise<NodeInfo> {
   const gpus = groups["llama-cuda"] === undefined ? [] : await listGpus(); // without the library a GPU is of no use
   return {
     version: VERSION,
-    architecture: process.arch,
+    architecture: platform.machine,
     cpus: availableParallelism(),
     memory_bytes: totalmem(),
     free_bytes: disk.bavail * disk.bsize,

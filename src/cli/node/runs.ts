@@ -49,7 +49,7 @@ export function observeRun(root: string, handle: Handle): Observation {
   const heartbeat = statSync(join(dir, "heartbeat"), { throwIfNoEntry: false })?.mtimeMs;
   const facts = { bytes, heartbeat_at: heartbeat === undefined ? null : Math.round(heartbeat) };
   if (!has("plan.json")) return { state: "missing", ...facts };
-  // The lock is looked at before `ended`: a run that ends in between is seen as ended.
+  // Read the lock before `ended`: a run that ends in between then counts as ended.
   const isLocked = isHeld(join(root, jobDir(handle.job))).held;
   if (has("ended")) return { state: "ended", ...facts };
   if (!has("started")) return { state: "ready", ...facts };

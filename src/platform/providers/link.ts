@@ -2,6 +2,7 @@
 import { unlinkSync } from "node:fs";
 import { isIPv6 } from "node:net";
 import { SECOND_MS } from "../../lib/units.ts";
+import { ambientEnv } from "../config/config.ts";
 import { tempPath, writeFileAtomicSync } from "../files.ts";
 import { NodeError, Unreachable } from "./types.ts";
 
@@ -33,6 +34,7 @@ export const HOST_ALIAS = "verk-node";
 const COMMAND_MS = 60 * SECOND_MS;
 const UNREACHABLE = 255; // exit code of the ssh client; `verk node` never uses it
 const STDERR_BYTES = 4_000;
+const PLAIN = { PATH: "/usr/local/bin:/usr/bin:/bin", HOME: "/" };
 
 /** Quotes one argument for a POSIX shell. ssh gives its command to the login shell of the user. */
 export const quote = (text: string) => `'${text.replaceAll("'", "'\\''")}'`;
@@ -92,7 +94,7 @@ async function execute(argv: readonly string[], { stdin, to, timeoutMs = COMMAND
     stdin: stdin ?? "ignore",
     stdout: to ?? "pipe",
     stderr: "pipe",
-    env: { PATH: process.env["PATH"] ?? "/usr/local/bin:/usr/bin:/bin", HOME: process.env["HOME"] ?? "/", LC_ALL: "C" },
+    env: { ...PLAIN, ...pick(ambientEnv(), "PATH", "HOME"), LC_ALL: "C" },
     ...(cwd === undefined ? {} : { cwd }),
     ...(timeoutMs === 0 ? {} : { timeout: timeoutMs, killSignal: "SIGKILL" as const }),
   });
@@ -104,6 +106,10 @@ async function execute(argv: readonly string[], { stdin, to, timeoutMs = COMMAND
   if (argv[0] === "ssh" && child.exitCode === UNREACHABLE)
     throw new Unreachable(lastLine(said) || "the connection broke");
   throw new NodeError(lastLine(said) || `a command ended with code ${child.exitCode}`);
+}
+
+function pick(env: Record<string, string | undefined>, ...names: string[]): Record<string, string> {
+  return Object.fromEntries(names.flatMap((name) => (env[name] === undefined ? [] : [[name, env[name]]])));
 }
 
 const lastLine = (text: string) =>

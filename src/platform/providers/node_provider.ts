@@ -117,23 +117,26 @@ export class NodeProvider implements Provider {
     return await link.run({ ...options, argv: [await this.#program, "node", verb, root, ...args] });
   }
 
-  /** Copies the executable once for each version. The hash is checked before the file gets its name. */
+  /**
+   * Copies the executable once for each version. The hash is checked before the file gets its name. All users may read
+   * it: on a node of root, reward code runs as another user.
+   */
   async #install(): Promise<string> {
     const { link, root, executable } = this.#options;
     const sha256 = await sha256File(executable);
     const dir = `${root}/bin/${sha256}`;
     const program = dir.startsWith("/") ? `${dir}/verk` : `./${dir}/verk`;
     const size = statSync(executable).size;
-    const test = `umask 077; mkdir -p ${quote(dir)} && test "$(stat -c %s ${quote(program)} 2>/dev/null)" = ${size} && echo there; true`;
+    const test = `umask 022; mkdir -p ${quote(dir)} && test "$(stat -c %s ${quote(program)} 2>/dev/null)" = ${size} && echo there; true`;
     const there = await link.run({ argv: ["sh", "-c", test] });
     if (there.length > 0) return program;
     const copy = [
-      "umask 077; set -e",
+      "umask 022; set -e",
       `part=${quote(dir)}/part.$$`,
       "trap 'rm -f \"$part\"' EXIT",
       'cat > "$part"',
       `test "$(sha256sum < "$part" | cut -d" " -f1)" = ${sha256} || { echo "the executable was damaged on the way" >&2; exit 1; }`,
-      'chmod 700 "$part"',
+      'chmod 755 "$part"',
       `mv "$part" ${quote(program)}`,
     ].join("; ");
     await link.run({ argv: ["sh", "-c", copy], stdin: Bun.file(executable), ...COPY });

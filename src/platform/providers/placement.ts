@@ -2,14 +2,14 @@
 import { formatBytes } from "../../lib/bytes.ts";
 import type { Need, Offer } from "./types.ts";
 
-export type Wanted = { region?: string | undefined; provider?: string | undefined };
+export type PlacementRequest = { region?: string | undefined; provider?: string | undefined };
 
 /** `reason`: one sentence for the record of the job. */
 export type Placement =
   | { offer: Offer; reason: string }
   | { offer: undefined; param: "/region" | "/provider" | "/gpu"; message: string };
 
-export function place(offers: readonly Offer[], need: Need, { region, provider }: Wanted): Placement {
+export function place(offers: readonly Offer[], need: Need, { region, provider }: PlacementRequest): Placement {
   const regions = [...new Set(offers.map((offer) => offer.region))];
   if (region !== undefined && !regions.includes(region))
     return { offer: undefined, param: "/region", message: `there is no region ${region}: use ${regions.join(", ")}` };
@@ -39,7 +39,7 @@ function byPrice(a: Offer, b: Offer): number {
   return price || near || (a.region < b.region ? -1 : Number(a.region > b.region));
 }
 
-function reasonFor(best: Offer, fitting: readonly Offer[], { region, provider }: Wanted): string {
+function reasonFor(best: Offer, fitting: readonly Offer[], { region, provider }: PlacementRequest): string {
   if (region !== undefined) return `The request names the region ${region}`;
   const named = provider === undefined ? "" : ` of the provider ${provider}, which the request names,`;
   const regions = new Set(fitting.map((offer) => offer.region)).size;

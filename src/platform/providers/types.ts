@@ -13,7 +13,7 @@ export type Offer = {
   provider: string;
   gpuType: string;
   gpuCount: number;
-  /** Of one device. 0: unknown. */
+  /** The memory of one device. 0: unknown. */
   memoryBytes: number;
   /** For an hour of one device. Null: no price is known. */
   rateMicros: number | null;
