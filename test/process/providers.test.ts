@@ -135,7 +135,7 @@ function conforms({ provider: open, root, pidOf }: Setup) {
   );
 
   test(
-    "saves on request; a later attempt resumes with the same numbers",
+    "saves on request; a later attempt resumes after the newest checkpoint",
     async () => {
       const provider = open();
       const handle = await provider.submit(await submission(5_000));
@@ -166,7 +166,10 @@ function conforms({ provider: open, root, pidOf }: Setup) {
       const provider = open();
       const handle = await provider.submit(await submission(5_000));
       await stepsDone(provider, handle, 1);
+      const children = childrenOf(pidOf(handle));
+      expect(children.length).toBeGreaterThan(0);
       process.kill(pidOf(handle), "SIGKILL");
+      await until("its children to end", () => !children.some(isAlive) || undefined, LONG_MS);
       await until("the loss", async () => (await stateOf(provider, handle)) === "lost" || undefined, LONG_MS);
       const before = (await recordsOf(provider, handle)).length;
       await provider.start(handle);
@@ -192,6 +195,17 @@ function conforms({ provider: open, root, pidOf }: Setup) {
     },
     LONG_MS,
   );
+}
+
+const childrenOf = (pid: number) =>
+  readdirSync(`/proc/${pid}/task`).flatMap((thread) =>
+    readFileSync(`/proc/${pid}/task/${thread}/children`, "utf8").split(" ").filter(Boolean).map(Number),
+  );
+
+/** A process that has ended may wait for its parent as a zombie. */
+function isAlive(pid: number): boolean {
+  const path = `/proc/${pid}/status`;
+  return existsSync(path) && !/^State:\s+Z/m.test(readFileSync(path, "utf8"));
 }
 
 const pidIn = (root: string) => (handle: Handle) =>
