@@ -22,7 +22,9 @@ export function describe(header: Header): ModelShape {
   if (!/^[a-z0-9][a-z0-9._-]{0,63}$/i.test(architecture))
     throw new GgufError(`general.architecture is ${quoted(architecture)}, which is not a valid name`);
   if (Number(header.metadata.get("split.count")?.value ?? 0) > 1)
-    throw new GgufError("This file is one part of a split model. Merge the parts with llama-gguf-split --merge first");
+    throw new GgufError(
+      "This file is one part of a split model. Import it with all parts in one folder, under their own names",
+    );
   if (header.tensors.size === 0) throw new GgufError("The file has no tensors: it is a vocabulary, not a model");
   const isAdapter = string(header, "general.type") === "adapter";
   return isAdapter ? describeAdapter(header, architecture) : describeModel(header, architecture);
