@@ -26,7 +26,7 @@ export { SCOPES } from "../context.ts";
 export * as keys from "../resources/api_keys/service.ts";
 export * as billing from "../resources/billing/service.ts";
 export { chooseBase } from "../resources/models/base_choice.ts";
-export { checkpointAt, nameOf as checkpointName } from "../resources/models/files/checkpoint.ts";
+export { checkpointAt } from "../resources/models/files/checkpoint.ts";
 export { converted } from "../resources/models/files/convert.ts";
 export { removeAsOperator as removeModel } from "../resources/models/remove.ts";
 export { present as presentModel } from "../resources/models/schema.ts";

@@ -46,7 +46,7 @@ async function tokenized(files: Record<string, string | Uint8Array | null>): Pro
       ),
   });
   const into = join(tempDir(), "model.gguf");
-  await convert({ files: filesIn(dir), name: "x", into, quantize: null, onProgress: () => {} });
+  await convert({ files: filesIn(dir), name: "x", into, quantize: null, onProgress: () => {}, dataDir: "" });
   const model = loadModel(llama, { path: into, devices: [], repack: false, vocabOnly: true });
   try {
     const vocab = new Vocab(llama, model);
