@@ -66,7 +66,7 @@ test("import joins a split file, and quantizes a folder in the confined process"
   const missing = await verk("import", parts, "--name", "half");
   expect(missing).toMatchObject({ code: 1, err: expect.stringContaining(`${second} is missing`) });
   const folder = join(tempDir(), "hf");
-  writeFolder(folder, { dtype: "BF16" });
+  writeFolder(folder, { architecture: "qwen3", dtype: "BF16" });
   const imported = await verk("import", folder, "--quantize", "q4_k_m", "--json");
   expect(imported.err).not.toContain("verk:");
   expect(JSON.parse(imported.out)).toMatchObject({ name: "hf", status: "ready", quantization: "Q4_K_M" });
