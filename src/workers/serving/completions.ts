@@ -140,7 +140,7 @@ function createEvents(head: Head, withUsage: boolean) {
     `${open}${index},"text":${JSON.stringify(text)},"logprobs":${logprobs ? JSON.stringify(logprobs) : "null"},"finish_reason":${reason ? `"${reason}"` : "null"}${close}`;
 }
 
-const strict = new TextDecoder("utf-8", { fatal: true });
+const strict = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 
 /** A piece that is not a whole character is written as its bytes. */
 function pieceOf(bytes: Uint8Array): string {

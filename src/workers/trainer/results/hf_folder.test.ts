@@ -127,7 +127,7 @@ test("the tokenizer of a byte-level file: all ids, the merges, the special token
 });
 
 test("the tokenizer of a sentencepiece file: merges by score, bytes for unknown characters, a first token", async () => {
-  const tokens = ["<unk>", "<s>", "</s>", "<0x0A>", "▁", "a", "b", "ab", "▁a", "▁ab"];
+  const tokens = ["<unk>", "<s>", "</s>", "<0x0A>", "▁", "a", "b", "ab", "▁a", "▁ab", "\ufeff"];
   const { unknown, control, byte, normal } = TOKEN;
   const path = join(dir, "spm.gguf");
   writeGguf(
@@ -136,8 +136,8 @@ test("the tokenizer of a sentencepiece file: merges by score, bytes for unknown 
       "general.architecture": str("llama"),
       "tokenizer.ggml.model": str("llama"),
       "tokenizer.ggml.tokens": strings(tokens),
-      "tokenizer.ggml.scores": { type: "array", of: "f32", value: [0, 0, 0, 0, -9, -8, -7, -2, -1, -3] },
-      "tokenizer.ggml.token_type": i32s([unknown, control, control, byte, ...Array<number>(6).fill(normal)]),
+      "tokenizer.ggml.scores": { type: "array", of: "f32", value: [0, 0, 0, 0, -9, -8, -7, -2, -1, -3, -9] },
+      "tokenizer.ggml.token_type": i32s([unknown, control, control, byte, ...Array<number>(7).fill(normal)]),
       "tokenizer.ggml.bos_token_id": u32(1),
       "tokenizer.ggml.eos_token_id": u32(2),
       "llama.x": f32(1),
