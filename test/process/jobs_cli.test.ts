@@ -209,6 +209,20 @@ describe("verk jobs create", () => {
     expect(job).not.toHaveProperty("reward_source");
   });
 
+  test("--resolver takes a file, or a stored data resolver by name, and wins over the file of the job", async () => {
+    writeFileSync(join(root, "clean.py"), "def resolve(row): return row\n");
+    const job = ["--model", "verk-tiny", "--method", "sft", "--dataset", "ds_7"];
+    const sent = () => state.sent.at(-1)?.body as Json;
+    await verk("create", ...job, "--resolver", "clean.py");
+    expect(sent()).toMatchObject({ data_resolver_source: expect.any(String), data_resolver_language: "python" });
+    writeFileSync(join(root, "mapped.json"), '{"data_resolver_source":"def resolve(row): return []"}');
+    await verk("create", "mapped.json", ...job, "--resolver", "clean@2");
+    expect(sent()).toMatchObject({ data_resolver: "clean@2" });
+    expect(sent()).not.toHaveProperty("data_resolver_source");
+    const { code, err } = await verk("create", ...job, "--resolver", "gone.py");
+    expect([code, err]).toEqual([1, expect.stringContaining("gone.py")]);
+  });
+
   test("takes a body from a file, with flags over it, and prints the id", async () => {
     writeFileSync(join(root, "job.json"), '{"method":"sft","base_model":"verk-tiny","dataset":"ds_7"}');
     const { code, out, err } = await verk("create", "--file", "job.json", "--output", "mine");

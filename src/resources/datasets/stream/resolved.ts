@@ -40,6 +40,8 @@ type Work = {
   workspaceId: string;
   part: Part;
   code: ResolverCode;
+  /** Time for one row. */
+  rowMs: number;
   from: { path: string; head_row: number };
   /** Only the first rows, for a preview. */
   limit?: number;
@@ -50,14 +52,13 @@ type Work = {
 
 /** Throws an AppError with the row and the line of the code if the resolver fails. */
 export async function resolveRows(ctx: Ctx, work: Work): Promise<ResolvedRows & { samples: Sample[] }> {
-  const { jobId, workspaceId, part, code, signal, param } = work;
+  const { jobId, workspaceId, part, code, rowMs, signal, param } = work;
   const path = resolvedPath(ctx, jobId, part);
   mkdirSync(folderOf(ctx, jobId), { recursive: true, mode: 0o700 });
   const release = await ctx.state.rewards.processes.acquire({ workspaceId, signal });
   if (!release) throw new AppError("no_capacity", "Too many callers wait for the sandbox: try again");
   const temp = tempPath(folderOf(ctx, jobId));
   try {
-    const rowMs = ctx.config.sandbox.sample_timeout_ms;
     const resolver = await openResolver(ctx.rewards, code, { rowMs, signal });
     const resolved = await mapAll(ctx, work, resolver, temp).finally(resolver.close);
     await renameDurably(temp, path);

@@ -15,7 +15,7 @@ import { type CreateTrainingJob, MAX_SEED } from "./create_schema.ts";
 import { type Errors, Faults } from "./faults.ts";
 import { fitLora, readGiven, readLora } from "./hyperparameters.ts";
 import * as references from "./references.ts";
-import { admitResolver } from "./resolver.ts";
+import { admitResolver, hasResolver } from "./resolver.ts";
 import { admitRewards } from "./rewards.ts";
 import * as sizing from "./sizing.ts";
 
@@ -114,7 +114,7 @@ function checkDatasets(ctx: Ctx, workspaceId: string, request: JobRequest, fault
       const reference = references.datasetById(ctx, workspaceId, given, param);
       const row = references.datasetFor(ctx, workspaceId, reference, param);
       // A resolver may make rows of another format.
-      if (method !== undefined && !request.data_resolver_source) references.mustSuit(method, row, param);
+      if (method !== undefined && !hasResolver(request)) references.mustSuit(method, row, param);
       found[field] = reference;
     });
   }

@@ -26,7 +26,7 @@ import { hashOf } from "./base_model.ts";
 import { Faults } from "./faults.ts";
 import { fitLora } from "./hyperparameters.ts";
 import { trainable } from "./references.ts";
-import { PARAM, resolveAll } from "./resolver.ts";
+import { PARAMS, resolveAll } from "./resolver.ts";
 import { columnsOf, type JobRows, readAndPin } from "./rows.ts";
 import { hardwareFor, type Size, saveStepsFor, sizeOf, UNKNOWN_SIZE } from "./sizing.ts";
 
@@ -161,7 +161,7 @@ function causeOf(ctx: Ctx, job: JobRow, error: unknown): JobError {
   if (error instanceof AppError && error.status < 500) {
     const { param } = error;
     const isOfRows =
-      param === null || param.startsWith("/dataset") || param.startsWith("/eval_dataset") || param === PARAM;
+      param === null || param.startsWith("/dataset") || param.startsWith("/eval_dataset") || PARAMS.includes(param);
     return { code: isOfRows ? "dataset_error" : "provisioning_failed", message: error.message, param };
   }
   ctx.log.error("reading the dataset of a job failed", { job: job.id, error });
