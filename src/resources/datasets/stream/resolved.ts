@@ -8,6 +8,7 @@ import { join } from "node:path";
 import type { Ctx } from "../../../context.ts";
 import { AppError } from "../../../lib/errors.ts";
 import { isId } from "../../../lib/ids.ts";
+import { MAP_ROWS } from "../../../lib/rewards/contract.ts";
 import type { Format, Row } from "../../../lib/rows/format.ts";
 import { createLineReader, type LineReader, RowError } from "../../../lib/rows/lines.ts";
 import { renameDurably, tempPath } from "../../../platform/files.ts";
@@ -19,7 +20,7 @@ import { roomOf } from "../../storage_usage/service.ts";
 import { discard, mustHold } from "./files.ts";
 
 /** Rows that are sent to the sandbox together. */
-const PAGE_ROWS = 100;
+const PAGE_ROWS = 2 * MAP_ROWS;
 const SHOWN = 5; // rows of a preview
 
 const rootOf = (ctx: Pick<Ctx, "config">) => join(ctx.config.data_dir, "resolved");
