@@ -89,6 +89,7 @@ const About = ({ dataset }: { dataset: Dataset }) => (
         rows={[
           ["Id", <Id key="id" text={dataset.id} />],
           ["Source", words(dataset.source_type)],
+          ["Detected", dataset.detected?.summary ?? NONE],
           ["Address", dataset.source_uri ?? dataset.hub_dataset ?? NONE],
           ["Live rows", count(dataset.num_rows)],
           ["Log entries", count(dataset.head_row)],
