@@ -302,4 +302,6 @@ test("F30 jobs model fetches the file, and a damaged download leaves the old fil
   const { code, err } = await verk("model", "job_1", "-o", "m.gguf", "--force");
   expect([code, err]).toEqual([1, expect.stringContaining("was not written")]);
   expect(readFileSync(join(root, "m.gguf"), "utf8")).toBe("weights");
+  const folder = await verk("model", "job_1", "--variant", "merged", "-o", "folder/");
+  expect([folder.code, folder.err]).toEqual([2, expect.stringContaining("the variant merged is one file")]);
 });
