@@ -84,7 +84,7 @@ export function filePreviewOf(start: Uint8Array, name: string, isWhole: boolean)
   const isLines = isJsonLines(start, name);
   if (!isLines && (textKind(start, name) !== "json" || !isWhole)) return undefined;
   const parsed = isLines ? parsedLines(text, isWhole) : parsedArray(text);
-  const rows = parsed.flatMap(({ row }) => row ?? []);
+  const rows = parsed.flatMap(({ row }) => (row ? [row] : []));
   const found = detectShape(rows);
   return checked(parsed, found.type === "found" ? found.shape : undefined);
 }
