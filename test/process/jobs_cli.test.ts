@@ -220,7 +220,7 @@ describe("verk jobs create", () => {
     expect(sent()).toMatchObject({ data_resolver: "clean@2" });
     expect(sent()).not.toHaveProperty("data_resolver_source");
     const { code, err } = await verk("create", ...job, "--resolver", "gone.py");
-    expect([code, err]).toEqual([1, expect.stringContaining("gone.py")]);
+    expect([code, err]).toEqual([2, expect.stringContaining("Cannot read gone.py")]);
   });
 
   test("takes a body from a file, with flags over it, and prints the id", async () => {
