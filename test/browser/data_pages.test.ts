@@ -42,22 +42,6 @@ describe.skipIf(CHROMIUM === null)("datasets and rewards", () => {
     await clean(page);
 
     const id = (await page.path()).split("/")[2];
-    await page.at("/datasets");
-    await drop(page, "faq.csv", `question,note\nWhy?,${XSS.replaceAll('"', "'")}\n`);
-    await page.waitForText("The server reads this file");
-    await page.click("button", "Upload");
-    await page.waitForText("Name the fields with");
-    await page.click("textbox", "Columns");
-    await page.press("End");
-    await page.waitFor("the proposed map", () =>
-      page.run<boolean>(`document.querySelector("dialog input.mono").value === "question=prompt"`),
-    );
-    await page.click("button", "Upload");
-    await page.waitForText("1 live");
-    await page.waitForText("Prompts in CSV, 1 row → prompt");
-    await page.at(`/datasets/${id}`);
-    await page.waitForText("3 live");
-
     await page.run(`document.querySelector("[type=search]").focus()`);
     await page.type("apple");
     await page.press("Enter");
@@ -78,6 +62,21 @@ describe.skipIf(CHROMIUM === null)("datasets and rewards", () => {
         `document.querySelector("del")?.innerText === "apple" && document.querySelector("ins")?.innerText === "pear"`,
       ),
     );
+    await clean(page);
+
+    await page.at("/datasets");
+    await drop(page, "faq.csv", `question,note\nWhy?,${XSS.replaceAll('"', "'")}\n`);
+    await page.waitForText("The server reads this file");
+    await page.click("button", "Upload");
+    await page.waitForText("Name the fields with");
+    await page.click("textbox", "Columns");
+    await page.press("End");
+    await page.waitFor("the proposed map", () =>
+      page.run<boolean>(`document.querySelector("dialog input.mono").value === "question=prompt"`),
+    );
+    await page.click("button", "Upload");
+    await page.waitForText("1 live");
+    await page.waitForText("Prompts in CSV, 1 row → prompt");
     await clean(page, /422/); // the map was missing first
     await close();
   }, 60_000);

@@ -154,6 +154,7 @@ describe.skipIf(CHROMIUM === null)("playground and deployments", () => {
     expect(await get<object>("/v1/agents/tutor")).toMatchObject({
       ...{ version: 2, description: "counts", system_prompt: "Answer with a number.", sampling: { temperature: 0 } },
     });
-    expect(await page.check({ expected: /422/ })).toEqual([]); // the refusal above
+    // 422: the refusal above. 404: the page of a deployment reads it once more when it is deleted.
+    expect(await page.check({ expected: /422|404/ })).toEqual([]);
   }, 60_000);
 });
