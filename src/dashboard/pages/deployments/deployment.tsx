@@ -81,8 +81,8 @@ function Actions({ deployment: { id, name, status, parked }, path }: { deploymen
   };
   const remove = () =>
     attempt(async () => {
-      navigate("/deployments"); // first: the event of the deletion would make this page read what is gone
       await api(path, { method: "DELETE" });
+      navigate("/deployments");
       await reload("/v1/deployments");
     }, `${name} is deleted`);
   const isOver = status === "stopped" || status === "failed";
