@@ -81,7 +81,7 @@ describe("a flat config of TRL", () => {
     [{ rewards: [7] }, "job.yaml: rewards must be names or files"],
   ])("%j is refused", (values, message) => expect(() => sorted(values)).toThrow(message));
 
-  test("keeps a name that nobody knows, so that the server suggests one", () => {
+  test("keeps an unknown name, so that the server can suggest the right one", () => {
     expect(sorted({ learning_rat: 1 }).body).toEqual({ hyperparameters: { learning_rat: 1 } });
   });
 });

@@ -5,7 +5,7 @@ import { liveReading } from "../../datasets/service.ts";
 import { models } from "../../models/table.ts";
 import type { JobRow } from "../table.ts";
 
-/** The thing that a job waits for. `progress` is null while it is unknown. */
+/** The input that a job waits for. `progress` is null while it is unknown. */
 export type Load = { stage: "fetching_model" | "reading_dataset"; progress: number | null; reason: string };
 
 const RESOLVING = "runs the data resolver over the rows of the dataset";
