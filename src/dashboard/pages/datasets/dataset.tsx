@@ -1,8 +1,7 @@
 import { useState } from "preact/hooks";
 import type { Dataset } from "../../../resources/datasets/schema.ts";
-import { api } from "../../data/api.ts";
 import { bytes, count, NONE, words } from "../../data/format.ts";
-import { reload, useResource } from "../../data/resource.ts";
+import { deleteResource, reload, useResource } from "../../data/resource.ts";
 import { may } from "../../data/session.ts";
 import { Button } from "../../kit/button.tsx";
 import { Card, Facts } from "../../kit/card.tsx";
@@ -124,7 +123,7 @@ const Id = ({ text }: { text: string }) => (
 function Delete({ dataset, onClose }: { dataset: Dataset; onClose: () => void }) {
   const remove = () =>
     attempt(async () => {
-      await api(`/v1/datasets/${dataset.id}`, { method: "DELETE" });
+      await deleteResource(`/v1/datasets/${dataset.id}`);
       void reload("/v1/datasets");
       navigate("/datasets");
     }, `Deleted ${dataset.name}`);

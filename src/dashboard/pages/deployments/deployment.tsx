@@ -1,7 +1,7 @@
 import { useSignal } from "@preact/signals";
 import type { Deployment } from "../../../resources/deployments/schema.ts";
 import { api } from "../../data/api.ts";
-import { reload, useResource } from "../../data/resource.ts";
+import { deleteResource, reload, useResource } from "../../data/resource.ts";
 import { useRunNames } from "../../data/run_names.ts";
 import { may } from "../../data/session.ts";
 import { Button, LinkButton } from "../../kit/button.tsx";
@@ -81,7 +81,7 @@ function Actions({ deployment: { id, name, status, parked }, path }: { deploymen
   };
   const remove = () =>
     attempt(async () => {
-      await api(path, { method: "DELETE" });
+      await deleteResource(path);
       navigate("/deployments");
       await reload("/v1/deployments");
     }, `${name} is deleted`);
