@@ -46,8 +46,9 @@ test("the preview of an upload shows the rows as they will be stored, if the pag
     ["a.json", "[{", false],
   ] as const)
     expect(filePreviewOf(bytes(text), name, isWhole)).toBeUndefined();
-  const asked = "Row 1: prompt is missing. Name the fields with `map`, for example question=prompt,answer=completion";
-  expect([proposedMap(asked), proposedMap("other")]).toEqual(["question=prompt,answer=completion", undefined]);
+  const question =
+    "Row 1: prompt is missing. Name the fields with `map`, for example question=prompt,answer=completion";
+  expect([proposedMap(question), proposedMap("other")]).toEqual(["question=prompt,answer=completion", undefined]);
 });
 
 test("a row becomes the conversation that a template renders", () => {

@@ -177,8 +177,8 @@ test("a stored resolver by name, version or id: the lock has its version, and a 
   await removeResolved(app.ctx, body.id);
   reconcileReadings(app.ctx);
   expect((await resolved(body.id)).resolver?.train?.rows).toBeGreaterThan(0);
-  const gone = await create({ data_resolver_source: undefined, data_resolver: "clean@1" });
-  expect([gone.status, gone.body.error.param]).toEqual([404, "/data_resolver"]);
+  const refused = await create({ data_resolver_source: undefined, data_resolver: "clean@1" });
+  expect([refused.status, refused.body.error.param]).toEqual([404, "/data_resolver"]);
 });
 
 test("a reward is no resolver, and the other way round; a name has one kind", async () => {
