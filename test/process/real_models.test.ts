@@ -1,4 +1,4 @@
-/** A model that nobody made for the tests: import, completion, training, export, import again. Only in full runs. */
+/** A real model from outside: import, completion, training, export, import again. Only in full runs. */
 import { expect, test } from "bun:test";
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
