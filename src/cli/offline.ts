@@ -28,6 +28,7 @@ export * as billing from "../resources/billing/service.ts";
 export { chooseBase } from "../resources/models/base_choice.ts";
 export { checkpointAt } from "../resources/models/files/checkpoint.ts";
 export { converted } from "../resources/models/files/convert.ts";
+export { exportFolder, weightsFor } from "../resources/models/files/export.ts";
 export { removeAsOperator as removeModel } from "../resources/models/remove.ts";
 export { present as presentModel } from "../resources/models/schema.ts";
 export { present as presentWorkspace } from "../resources/workspaces/schema.ts";

@@ -82,6 +82,15 @@ export const ToTrainer = later(() =>
       /** The file to make; for peft and huggingface an archive (.tar) of the folder's files. */
       out: z.string(),
     }),
+    /** Writes a whole model as a Hugging Face folder. */
+    z.strictObject({
+      type: z.literal("export_folder"),
+      ...device,
+      model_path: z.string(),
+      weights: z.enum(["BF16", "F16", "F32"]),
+      /** An empty folder. */
+      out: z.string(),
+    }),
     /** Renders conversations with the model's chat template. Loads no weights. */
     z.strictObject({
       type: z.literal("template"),
@@ -131,6 +140,7 @@ export type PreviewTask = Extract<ToTrainer, { type: "preview" }>;
 export type InspectTask = Extract<ToTrainer, { type: "inspect_rows" }>;
 export type TemplateTask = Extract<ToTrainer, { type: "template" }>;
 export type ExportTask = Extract<ToTrainer, { type: "export" }>;
+export type ExportFolderTask = Extract<ToTrainer, { type: "export_folder" }>;
 
 const sample = later(() =>
   z.strictObject({

@@ -6,6 +6,7 @@ import { CONFIG_FLAG, command, DATA_FLAG, EXIT, type Group, JSON_FLAG, SERVER_FL
 import { connect } from "../../connect.ts";
 import { INTERRUPTED } from "../../interrupt.ts";
 import { remove } from "../../models/delete.ts";
+import { exportModel } from "../../models/export.ts";
 import { countOf, show } from "../../models/show.ts";
 import { note, print, printJson, printTable } from "../../output.ts";
 import { pollUntil } from "../../poll.ts";
@@ -155,7 +156,7 @@ const pull = command({
 
 export const models: Group = {
   summary: "Models on this machine",
-  subcommands: { list, show, import: importModel, pull, delete: remove },
+  subcommands: { list, show, import: importModel, export: exportModel, pull, delete: remove },
 };
 
 /** The next step after an import. An adapter needs its base model first. */

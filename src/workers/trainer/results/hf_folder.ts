@@ -9,7 +9,7 @@ import type { Backend } from "../../../native/ggml/ggml.ts";
 import { WorkerError } from "../../protocol.ts";
 import { readVocabulary, type Vocabulary } from "./gguf_tokens.ts";
 import { tokenizerConfig, tokenizerJson } from "./hf_tokenizer.ts";
-import { type HfType, indexOf, mustFamily, planShards, shardChunks } from "./hf_weights.ts";
+import { type HfType, indexOf, mustFamily, OTHER_VARIANT, planShards, shardChunks } from "./hf_weights.ts";
 import { type MergedTensors, type MergeOptions, openMerged } from "./merged_gguf.ts";
 
 export type FolderOptions = Pick<MergeOptions, "base" | "learned"> & {
@@ -115,6 +115,6 @@ function llama3Scaling(config: Readonly<Record<string, unknown>>, factors: Float
   if (fits) return scaling;
   throw new WorkerError(
     "config",
-    `The model cannot be exported as a Hugging Face folder: the rotation factors of ${string(header, "general.name") ?? "this file"} follow no known rule. Use the variant gguf or merged`,
+    `The model cannot be exported as a Hugging Face folder: the rotation factors of ${string(header, "general.name") ?? "this file"} follow no known rule${OTHER_VARIANT}`,
   );
 }
