@@ -1,25 +1,7 @@
-import { afterAll, beforeAll, expect, test } from "bun:test";
-import { rmSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
-import { startBinary } from "../binary.ts";
-import { runVerk } from "../cli.ts";
-import { tempDir } from "../harness.ts";
+import { expect, test } from "bun:test";
+import { datasetsCli } from "./datasets_cli_kit.ts";
 
-const root = tempDir();
-let server: Awaited<ReturnType<typeof startBinary>>;
-beforeAll(async () => {
-  server = await startBinary();
-});
-afterAll(async () => {
-  await server.kill();
-  for (const dir of [root, server.dir]) rmSync(dir, { recursive: true, force: true });
-});
-
-const verk = (args: string[]) => runVerk(["datasets", ...args], { cwd: root, env: { VERK_DATA: server.dir } });
-function file(name: string, text: string): string {
-  writeFileSync(join(root, name), text);
-  return join(root, name);
-}
+const { verk, file } = datasetsCli();
 
 test("recognizes the shape of a file and prints it; --map names other columns, and a question names the flag", async () => {
   const alpaca = await verk(["push", file("alpaca.csv", "instruction,input,output\nAdd,1 1,2\nSay hi,,hi\n")]);

@@ -31,6 +31,7 @@ export const OVER = { status: "completed", completed_at: "2026-01-01T00:00:30.00
 export const state = {
   sent: [] as { path: string; body: unknown }[],
   looks: [] as Json[],
+  others: [] as Json[],
   file: "weights",
   talks: false,
 };
@@ -82,7 +83,11 @@ export const fake = Bun.serve({
         return Response.json({ object, valid: errors.length === 0, errors, warnings: [], estimate, reward_preview });
       }
       case "GET /v1/training_jobs":
-        return Response.json({ object: "list", data: [record({ latest_metrics: { reward: 0.5 } })], has_more: false });
+        return Response.json({
+          object: "list",
+          data: [record({ latest_metrics: { reward: 0.5 } }), ...state.others.map(record)],
+          has_more: false,
+        });
       case "GET /v1/training_jobs/job_1":
         return Response.json(record(state.looks.length > 1 ? state.looks.shift() : state.looks[0]));
       case "GET /v1/training_jobs/job_1/metrics": {

@@ -6,7 +6,7 @@ import { tempDir } from "../harness.ts";
 import { at, fake, type Json, OVER, state } from "./fake_jobs.ts";
 
 const root = tempDir();
-beforeEach(() => Object.assign(state, { sent: [], looks: [{}], file: "weights", talks: false }));
+beforeEach(() => Object.assign(state, { sent: [], looks: [{}], others: [], file: "weights", talks: false }));
 afterAll(() => {
   fake.stop(true);
   rmSync(root, { recursive: true, force: true });
@@ -169,6 +169,16 @@ test("list, get, logs and the actions print the server's answers", async () => {
     expect((await verk(action, "job_1")).err).toBe(`sums (job_1) is ${action}ed.\n`);
   expect((await verk("delete", "sums")).err).toBe("sums (job_1) is deleted.\n");
   expect(await verk("get", "smus")).toMatchObject({ code: 1, err: expect.stringContaining("Did you mean sums?") });
+});
+
+test("a name of several jobs is refused with their ids, before anything happens to one of them", async () => {
+  state.others = [{ id: "job_0" }];
+  for (const [verb = "", ...more] of [["delete"], ["cancel"], ["get"], ["model", "-o", "x.gguf"]]) {
+    const { code, err } = await verk(verb, "sums", ...more);
+    expect([code, err]).toEqual([2, expect.stringContaining('2 jobs are named "sums". Give one of their ids')]);
+    expect(err).toContain("job_1, job_0");
+  }
+  expect(state.sent).toEqual([]);
 });
 
 test("F30 jobs model fetches the file, and a damaged download leaves the old file", async () => {
