@@ -127,14 +127,14 @@ function turnedBytes(elements: number, { weightBytes, holdsTurned }: Micro): num
 /** Bytes of one token: two residuals in F32, the rest in BF16. */
 function fusedLayer({ width, heads, keyHeads, headLength, forward, normsHeads }: Dimensions): number {
   const [q, all] = [heads * headLength, (heads + 2 * keyHeads) * headLength];
-  return 12 * width + 2 * all * (normsHeads ? 2 : 1) + 2 * q + 6 * forward + 4 * heads;
+  return 8 * width + 2 * all * (normsHeads ? 2 : 1) + 2 * q + 4 * forward + 4 * heads;
 }
 
 function fusedBytes(of: Dimensions, micro: Micro): number {
   const count = micro.tokens * micro.rows;
   const { width, heads, keyHeads, headLength, forward, layers } = of;
   const [q, all] = [heads * headLength, (heads + 2 * keyHeads) * headLength];
-  const scratch = 10 * width + 2 * all + 2 * q + 2 * forward + Math.max(4 * forward, 8 * q) + 4 * heads;
+  const scratch = 14 * width + 2 * all + 2 * q + 4 * forward + Math.max(4 * forward, 8 * q) + 4 * heads;
   const kept = micro.recomputes ? fusedLayer(of) + layers * 4 * width : layers * fusedLayer(of);
   const head = micro.headChunk * of.vocab * 6 + micro.scored * 4 * width;
   return count * (kept + scratch + 6 * width) + head;

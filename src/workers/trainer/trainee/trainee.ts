@@ -8,6 +8,7 @@ import { type Architecture, architectureOf, targetsIn } from "../engine/architec
 import { openPatterns, type Patterns } from "../engine/dropout.ts";
 import { canFuse } from "../engine/fused/fused.ts";
 import { type Merger, openMerger } from "../engine/fused/merge.ts";
+import { keepOnlyFused } from "../engine/fused/weights.ts";
 import { openOptimizer } from "../engine/optimizer.ts";
 import { type Lora, loadWeights, type ModelFile, type Weights } from "../engine/weights.ts";
 import { adapterOf, trainedRows } from "../results/adapter.ts";
@@ -33,6 +34,8 @@ export async function openTrainee(options: TraineeOptions): Promise<Trainee> {
   const patterns = options.lora && dropoutPatterns(backend, weights, options.lora, options.seed);
   const model = { architecture, weights, longest: options.maxLength };
   const isFused = !options.noiseAlpha && canFuse(model, options.maxLength);
+  // A graph of another length may need the tape if queries grow with the position.
+  const only = isFused && architecture.temperature === null ? keepOnlyFused(architecture, weights) : null;
   const plan = planMicro(options, { architecture, header: file.header, isFused });
   const graphs = openGraphs(model, plan.keptBytes);
   let merger: Merger | null = null;
@@ -43,7 +46,14 @@ export async function openTrainee(options: TraineeOptions): Promise<Trainee> {
     architecture,
     trainableParameters: weights.trainable.reduce((sum, { shape }) => sum + shape.reduce((a, b) => a * b, 1), 0),
     get memoryBytes() {
-      return weights.bytes + optimizer.bytes + (patterns?.bytes ?? 0) + (merger?.bytes ?? 0) + graphs.largestBytes;
+      return (
+        weights.bytes +
+        optimizer.bytes +
+        (patterns?.bytes ?? 0) +
+        (merger?.bytes ?? 0) +
+        (only?.bytes ?? 0) +
+        graphs.largestBytes
+      );
     },
     score: (pieces, how) => score(opened, pieces, how ?? {}),
     learn: (units, weigh, how) => learn(opened, units, weigh, how),
@@ -74,6 +84,7 @@ export async function openTrainee(options: TraineeOptions): Promise<Trainee> {
     close() {
       merger?.free();
       graphs.free();
+      only?.free();
       patterns?.free();
       optimizer.free();
       weights.free();

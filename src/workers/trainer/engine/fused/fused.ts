@@ -13,7 +13,15 @@ import type { Graph } from "../graph.ts";
 import { type GraphShape, scoredOf } from "../inputs.ts";
 import type { Model } from "../transformer.ts";
 import type { Weights } from "../weights.ts";
-import { type Activations, type Constants, dxStride, type Size, wantActivations, wantScratch } from "./buffers.ts";
+import {
+  type Activations,
+  type Constants,
+  dxStride,
+  type Size,
+  wantActivations,
+  wantFleeting,
+  wantScratch,
+} from "./buffers.ts";
 import { decodesToBf16 } from "./decode.ts";
 import { type Head, wantHead } from "./head.ts";
 import { newFusedInputs } from "./inputs.ts";
@@ -28,6 +36,7 @@ const MOST_WIDTH = 12_288; // limit of a row in shared memory
 export function canFuse({ architecture, weights }: Model, longest: number): boolean {
   const { headLength, width, forward } = architecture;
   if (!weights.backend.kernels || !weights.lora) return false;
+  if (weights.dropped) return true; // decided before
   if (unsupported(architecture, longest).length > 0) return false;
   if (!isHeadLength(headLength) || width % 8 !== 0 || forward % 8 !== 0 || width > MOST_WIDTH) return false;
   const tables = architecture.tied ? ["token_embd.weight"] : ["token_embd.weight", "output.weight"];
@@ -128,10 +137,10 @@ function plan(arena: Arena, { architecture, weights }: Model, shape: GraphShape,
     halves: architecture.ropeMode === 2,
   };
   const layer = fused.layers[0] as FusedWeights["layers"][number];
-  const norms = architecture.headNorms;
-  const shared = shape.trains && !shape.checkpoints ? null : wantActivations(arena, size, layer, norms);
+  const how = { fleeting: wantFleeting(arena, size, layer), normsHeads: architecture.headNorms };
+  const shared = shape.trains && !shape.checkpoints ? null : wantActivations(arena, size, layer, how);
   const keptOf = (i: number): Activations => {
-    if (!shared) return wantActivations(arena, size, fused.layers[i] ?? layer, norms);
+    if (!shared) return wantActivations(arena, size, fused.layers[i] ?? layer, how);
     return shape.trains ? { ...shared, x0: arena.want("f32", count * width) } : shared;
   };
   const head = wantHead(
@@ -201,7 +210,7 @@ function newPasses(model: Model, shape: GraphShape, of: Planned & { kernels: Ker
       for (let i = layers - 1; i >= 0; i--) {
         const again = { x: (kept[i] as Activations).x0.at, more: 0 };
         if (shape.checkpoints) layerForward(on, layerOf(i), at(i), { from: again, down: false });
-        layerBackward(on, layerOf(i), at(i), i > 0);
+        layerBackward(on, layerOf(i), at(i), { goesOn: i > 0, isFresh: shape.checkpoints || i === layers - 1 });
       }
       fused.addGradients();
     },
