@@ -19,6 +19,7 @@ except ImportError as missing:
     peft = str(missing)
 
 NEAR, COSINE = 1e-3, 0.9999
+TABLE = 5e-3  # libllama reads GELU from a table of F16
 torch.set_num_threads(4)
 
 
@@ -35,7 +36,8 @@ def loaded(path):
 
 def difference(what, found, expected):
     worst = (found - expected).abs().max().item()
-    finding(what, f"{worst:.1e} apart of values to ±{expected.abs().max().item():.1f}", f"≤ {NEAR}", worst <= NEAR)
+    near = TABLE if what.startswith("gemma") else NEAR
+    finding(what, f"{worst:.1e} apart of values to ±{expected.abs().max().item():.1f}", f"≤ {near}", worst <= near)
 
 
 class Case:

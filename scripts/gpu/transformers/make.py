@@ -4,6 +4,7 @@ python3 make.py OUT: a folder OUT/NAME/model as save_pretrained writes it, logit
 Prints a line of JSON for each case: {"name", "error"}. An error ends only its case.
 """
 
+import copy
 import json
 import os
 import sys
@@ -11,7 +12,7 @@ import traceback
 
 import torch
 import transformers
-from words import MESSAGES, TEXT, byte_level, sentencepiece
+from words import MARKS, MESSAGES, TEXT, byte_level, sentencepiece
 
 torch.manual_seed(11)
 torch.set_num_threads(4)
@@ -33,7 +34,7 @@ LLAMA3 = dict(
 def longrope(half):
     """Factors for short contexts are used: the original context is longer than any text here."""
     return dict(
-        rope_type="longrope", rope_theta=10_000.0, original_max_position_embeddings=128, factor=2.0,
+        rope_type="longrope", rope_theta=10_000.0, original_max_position_embeddings=512, factor=2.0,
         short_factor=[1 + 0.1 * i for i in range(half)], long_factor=[2 + 0.2 * i for i in range(half)],
     )
 
@@ -66,8 +67,8 @@ CASES = {
     "phi4-mini": (
         "Phi3ForCausalLM", "gpt-4o",
         dict(
-            sliding_window=None, partial_rotary_factor=0.75, tie_word_embeddings=True,
-            original_max_position_embeddings=128, rope_parameters=dict(longrope(6), partial_rotary_factor=0.75),
+            sliding_window=None, partial_rotary_factor=0.75, tie_word_embeddings=True, max_position_embeddings=1024,
+            original_max_position_embeddings=512, rope_parameters=dict(longrope(6), partial_rotary_factor=0.75),
         ),
         "float32", None,
     ),
@@ -95,7 +96,7 @@ CASES = {
 
 
 @torch.no_grad()
-def shaken(model):
+def shaken(model, dtype):
     """Values that make a difference: those of a fresh model are so small that any two of them agree to 1e-3."""
     for name, weight in model.named_parameters():
         noise = torch.randn(weight.shape)
@@ -106,6 +107,7 @@ def shaken(model):
         else:
             width = weight.shape[1] if weight.dim() == 3 and "down_proj" not in name else weight.shape[-1]
             weight.copy_(noise / width**0.5)
+        weight.copy_(weight.to(dtype))
     return model
 
 
@@ -127,13 +129,12 @@ def make(out, case):
     ends = dict(bos_token_id=int(is_spm), eos_token_id=1 + int(is_spm), vocab_size=size + 8)
     config = model_class.config_class(**{**SIZE, "tie_word_embeddings": rules == "gemma", **own, **ends})
     config._attn_implementation = "eager"
-    model = shaken(model_class(config)).to(getattr(torch, dtype))
+    model = shaken(model_class(config), getattr(torch, dtype)).eval()
     options = {} if shard is None else dict(max_shard_size=shard)
-    model.save_pretrained(into, **options)
-    model = model.float().eval()
+    copy.deepcopy(model).to(getattr(torch, dtype)).save_pretrained(into, **options)  # also rounds angles: a copy
     tokens = torch.randint(3, size, (SEQUENCES, LENGTH))
     logits(model, tokens).numpy().tofile(os.path.join(folder, "logits.f32"))
-    said = dict(tokens=tokens.tolist(), vocab=size + 8, text=TEXT, ids=ids, messages=MESSAGES)
+    said = dict(tokens=tokens.tolist(), vocab=size + 8, text=TEXT, ids=ids[0], marks=MARKS, marked=ids[1], messages=MESSAGES)
     with open(os.path.join(folder, "said.json"), "w") as file:
         json.dump(said, file)
     return None
