@@ -20,6 +20,7 @@ const CHECKS: Record<string, () => Promise<Part>> = {
   rolling: async () => (await import("./rolling.ts")).rolling,
   memory: async () => (await import("./memory.ts")).memory,
   peft: async () => (await import("./peft.ts")).peft,
+  transformers: async () => (await import("./transformers/check.ts")).transformers,
 };
 type Bench = { run: (options: { quick: boolean }) => Promise<Row[]> };
 const BENCHES: Record<string, () => Promise<Bench>> = {

@@ -1,6 +1,6 @@
 /** A merged model as a Hugging Face folder: config, tokenizer and safetensors, as the entries of an archive. */
 import type { TarEntry } from "../../../lib/archive/tar_write.ts";
-import { configOf } from "../../../lib/checkpoints/config.ts";
+import { configOf, configText } from "../../../lib/checkpoints/config.ts";
 import type { Family } from "../../../lib/checkpoints/families.ts";
 import { ropeTensors } from "../../../lib/checkpoints/rope.ts";
 import { string } from "../../../lib/gguf/facts.ts";
@@ -42,7 +42,7 @@ async function entriesOf(merged: MergedTensors, { type, limit }: FolderOptions):
     content: () => shardChunks(shard, { merged, type, headLength }),
   }));
   return [
-    json("config.json", config),
+    text("config.json", configText(config)),
     json("generation_config.json", generationConfig(vocabulary)),
     json("tokenizer.json", tokenizerJson(vocabulary)),
     json("tokenizer_config.json", tokenizerConfig(vocabulary, Number(config["max_position_embeddings"]))),
@@ -51,8 +51,10 @@ async function entriesOf(merged: MergedTensors, { type, limit }: FolderOptions):
   ];
 }
 
-function json(name: string, value: object): TarEntry {
-  const bytes = new TextEncoder().encode(`${JSON.stringify(value, null, 2)}\n`);
+const json = (name: string, value: object) => text(name, JSON.stringify(value, null, 2));
+
+function text(name: string, content: string): TarEntry {
+  const bytes = new TextEncoder().encode(`${content}\n`);
   return {
     name,
     size: bytes.byteLength,
@@ -79,6 +81,7 @@ async function configFrom(merged: MergedTensors, family: Family, { vocabulary, t
     vocab_size: tensors.get("token_embd.weight")?.dims[1] ?? vocabulary.tokens.length,
     ...(vocabulary.bos === null ? {} : { bos_token_id: vocabulary.bos }),
     eos_token_id: oneOrMany(vocabulary.eos),
+    pad_token_id: vocabulary.pad, // some classes have a default beyond a small vocabulary
     ...(family.architecture === "qwen2" ? {} : { attention_bias: tensors.has("blk.0.attn_q.bias") }),
     torch_dtype: DTYPES[type],
   };
