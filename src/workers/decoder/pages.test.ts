@@ -68,6 +68,12 @@ test("a partly filled page without a user is continued, not copied", () => {
   expect(pages.available).toBe(0);
 });
 
+test("what was never filled is not found again", () => {
+  const pages = new PageTable(4);
+  pages.release(pages.admit(tokens(2 * PAGE + 5), 3 * PAGE)!, PAGE + 3);
+  expect(pages.admit(tokens(2 * PAGE + 5), 3 * PAGE)!.cached).toBe(PAGE);
+});
+
 test("no page is lost or used twice over random lives", () => {
   const random = openRandom(4);
   const pages = new PageTable(40);

@@ -17,7 +17,7 @@ export type Lease = {
 };
 
 /** An entry of the tree of known beginnings: the key holds the parent's id, so it names all tokens before it. */
-type Entry = { id: number; key: string; page: number };
+type Entry = { id: number; key: string; page: number; length: number };
 const ROOT = 0;
 
 export class PageTable {
@@ -75,8 +75,13 @@ export class PageTable {
     return index;
   }
 
-  release(lease: Lease) {
-    for (const page of lease.table.splice(0).reverse()) this.#leave(page);
+  /** `filled`: tokens that are in the pages. What was to follow is forgotten, unless another sequence will fill it. */
+  release(lease: Lease, filled = Number.POSITIVE_INFINITY) {
+    const pages = lease.table.splice(0);
+    for (const [i, page] of [...pages.entries()].reverse()) {
+      if ((i + 1) * PAGE > filled && this.#users[page] === 1 && this.#isKnownBeyond(page, filled - i * PAGE)) this.#forget(page);
+      this.#leave(page);
+    }
     this.#reserved -= lease.reserved;
     lease.reserved = 0;
   }
@@ -118,7 +123,7 @@ export class PageTable {
 
   #learn(parent: number, tokens: Int32Array, page: number): number {
     const key = keyOf(parent, tokens);
-    const entry = { id: ++this.#ids, key, page };
+    const entry = { id: ++this.#ids, key, page, length: tokens.length };
     this.#known.set(key, entry);
     this.#ofPage.set(page, [...(this.#ofPage.get(page) ?? []), entry]);
     return entry.id;
@@ -141,6 +146,10 @@ export class PageTable {
     for (const entry of this.#ofPage.get(page) ?? [])
       if (this.#known.get(entry.key) === entry) this.#known.delete(entry.key);
     this.#ofPage.delete(page);
+  }
+
+  #isKnownBeyond(page: number, places: number) {
+    return (this.#ofPage.get(page) ?? []).some(({ length }) => length > places);
   }
 
   #use(page: number) {
