@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import { ATTEND_THREADS, attendShared, CHUNK, PAGE } from "../../src/native/cuda/decode/kernels.ts";
 import { asBf16, distance, fromBf16, fromBf16s, gaussians, openMemory, randomOf, roundedToBf16 } from "./decode_kit.ts";
-import { canEmulate, openEmulation } from "./emulation/device.ts";
+import { canCompute, openTestDevice } from "./emulation/choice.ts";
 
 type Shape = { heads: number; keyHeads: number; length: 64 | 128 };
 /** A row of the batch: its sequence, and how many keys it sees. */
@@ -14,7 +14,9 @@ function worldOf({ keyHeads, length }: Shape, lengths: readonly number[], seed: 
   const random = randomOf(seed);
   const perSlot = Math.max(...lengths.map((each) => Math.ceil(each / PAGE)));
   const count = lengths.length * perSlot;
-  const order = Array.from({ length: count }, (_, i) => i).sort((a, b) => ((a * 7 + 3) % count) - ((b * 7 + 3) % count));
+  const order = Array.from({ length: count }, (_, i) => i).sort(
+    (a, b) => ((a * 7 + 3) % count) - ((b * 7 + 3) % count),
+  );
   const pages = new Uint16Array(count * 2 * keyHeads * PAGE * length).fill(NAN);
   const table = Int32Array.from(order);
   const sequences = lengths.map((tokens, slot) => {
@@ -37,7 +39,12 @@ function worldOf({ keyHeads, length }: Shape, lengths: readonly number[], seed: 
   return { pages, table, perSlot, sequences };
 }
 
-function plainAttention({ heads, keyHeads, length }: Shape, rows: readonly Row[], world: ReturnType<typeof worldOf>, q: Float32Array) {
+function plainAttention(
+  { heads, keyHeads, length }: Shape,
+  rows: readonly Row[],
+  world: ReturnType<typeof worldOf>,
+  q: Float32Array,
+) {
   const out = new Float32Array(rows.length * heads * length);
   rows.forEach(({ slot, keys: seen }, row) => {
     const { keys, values } = world.sequences[slot]!;
@@ -62,8 +69,8 @@ function plainAttention({ heads, keyHeads, length }: Shape, rows: readonly Row[]
   return out;
 }
 
-describe.skipIf(!canEmulate)("attention over pages", () => {
-  const device = openEmulation();
+describe.skipIf(!canCompute)("attention over pages", () => {
+  const device = openTestDevice();
 
   type How = { chunks: number; tiles?: readonly (readonly [first: number, count: number])[] };
   function attend(shape: Shape, rows: readonly Row[], world: ReturnType<typeof worldOf>, q: Float32Array, how: How) {
@@ -82,8 +89,7 @@ describe.skipIf(!canEmulate)("attention over pages", () => {
     ];
     const grid = [how.chunks, keyHeads, how.tiles?.length ?? rows.length] as const;
     device.launch(`attend_${length}`, { grid, threads: ATTEND_THREADS, shared: attendShared(length) }, values);
-    if (how.chunks > 1)
-      device.launch(`join_${length}`, { grid: [rows.length, heads, 1], threads: length }, values);
+    if (how.chunks > 1) device.launch(`join_${length}`, { grid: [rows.length, heads, 1], threads: length }, values);
     const result = fromBf16s(memory.halves(out, rows.length * heads * length));
     memory.close();
     return result;
@@ -111,7 +117,11 @@ describe.skipIf(!canEmulate)("attention over pages", () => {
     const rows = [...prompt, { slot: 1, keys: 290 }];
     const width = shape.heads * shape.length;
     const q = roundedToBf16(gaussians(rows.length * width, randomOf(6)));
-    const tiles = [[0, 5], [5, 3], [8, 1]] as const; // sixteen lines hold five tokens of three heads
+    const tiles = [
+      [0, 5],
+      [5, 3],
+      [8, 1],
+    ] as const; // sixteen lines hold five tokens of three heads
     const all = attend(shape, rows, world, q, { chunks: 4, tiles });
     expect(distance(all, plainAttention(shape, rows, world, q))).toBeLessThan(4e-3);
     for (const [i, row] of rows.entries()) {
@@ -124,7 +134,10 @@ describe.skipIf(!canEmulate)("attention over pages", () => {
   test("a row without a sequence is left alone", () => {
     const shape = { heads: 2, keyHeads: 1, length: 64 } as const;
     const world = worldOf(shape, [40], 7);
-    const rows = [{ slot: -1, keys: 1 }, { slot: 0, keys: 40 }];
+    const rows = [
+      { slot: -1, keys: 1 },
+      { slot: 0, keys: 40 },
+    ];
     const q = roundedToBf16(gaussians(2 * 128, randomOf(8)));
     const got = attend(shape, rows, world, q, { chunks: 1 });
     expect(got.slice(0, 128).every((value) => value === 0)).toBe(true);
@@ -139,7 +152,11 @@ describe.skipIf(!canEmulate)("attention over pages", () => {
     const all = heads + 2 * keyHeads;
     const memory = openMemory(device);
     const random = randomOf(11, parts);
-    const rows = [{ slot: 1, position: 37 }, { slot: -1, position: 0 }, { slot: 0, position: 3 }];
+    const rows = [
+      { slot: 1, position: 37 },
+      { slot: -1, position: 0 },
+      { slot: 0, position: 3 },
+    ];
     const raw = roundedToBf16(gaussians(rows.length * all * length, random));
     const table = Int32Array.of(2, 3, 0, 1); // two pages for each slot
     const turns = Float32Array.from({ length: 64 * length }, (_, i) => {
@@ -171,7 +188,10 @@ describe.skipIf(!canEmulate)("attention over pages", () => {
     rows.forEach(({ slot, position }, row) => {
       for (let head = 0; head < all; head++) {
         const isValue = head >= heads + keyHeads;
-        const x = Array.from({ length }, (_, d) => raw[(row * all + head) * length + d]! + (bias ? biases[head * length + d]! : 0));
+        const x = Array.from(
+          { length },
+          (_, d) => raw[(row * all + head) * length + d]! + (bias ? biases[head * length + d]! : 0),
+        );
         const norm = isValue || !norms ? null : head < heads ? queryNorm : keyNorm;
         const by = 1 / Math.sqrt(x.reduce((sum, each) => sum + each * each, 0) / length + 1e-6);
         const y = x.map((each, d) => (norm ? each * by * norm[d]! : each));

@@ -4,7 +4,7 @@ import { type Drawing, PLAIN } from "../../src/workers/decoder/drawing.ts";
 import { logprobs } from "../../src/workers/serving/engine/sampling/logprobs.ts";
 import { gaussians, randomOf } from "./decode_kit.ts";
 import { distribution, openSlots } from "./draw_kit.ts";
-import { canEmulate, openEmulation } from "./emulation/device.ts";
+import { canCompute, openTestDevice } from "./emulation/choice.ts";
 
 const VOCAB = 1237; // no multiple of 8
 
@@ -30,11 +30,18 @@ const FILTERS: readonly (Partial<Drawing> & { name: string })[] = [
   { name: "min_p", minP: 0.1 },
   { name: "typical", typical: 0.5 },
   { name: "all filters", temperature: 0.7, topK: 40, topP: 0.9, minP: 0.02, typical: 0.95 },
-  { name: "bias", logitBias: [[5, 8], [6, -100], [7, 9]] },
+  {
+    name: "bias",
+    logitBias: [
+      [5, 8],
+      [6, -100],
+      [7, 9],
+    ],
+  },
 ];
 
-describe.skipIf(!canEmulate)("drawing", () => {
-  const device = openEmulation();
+describe.skipIf(!canCompute)("drawing", () => {
+  const device = openTestDevice();
 
   test("every slot draws by its own parameters, with the random numbers of lib/random", () => {
     const slots = FILTERS.map(({ name: _, ...own }, i): Drawing => ({ ...PLAIN, ...own, seed: 40 + i }));
@@ -60,7 +67,11 @@ describe.skipIf(!canEmulate)("drawing", () => {
     const vocab = 24;
     const logits = gaussians(vocab, randomOf(2), 1.2);
     const of: Drawing = { ...PLAIN, temperature: 0.8, topP: 0.97 };
-    const open = openSlots(device, vocab, Array.from({ length: 40 }, (_, i) => ({ ...of, seed: 1000 + i })));
+    const open = openSlots(
+      device,
+      vocab,
+      Array.from({ length: 40 }, (_, i) => ({ ...of, seed: 1000 + i })),
+    );
     const counts = new Float64Array(vocab);
     let total = 0;
     for (let step = 0; step < 16; step++)
@@ -95,7 +106,8 @@ describe.skipIf(!canEmulate)("drawing", () => {
     ];
     const open = openSlots(device, VOCAB, slots);
     const seen = [new Set<number>(), new Set<number>(), new Set<number>()];
-    for (let i = 0; i < 24; i++) open.draw([logits, logits, logits]).forEach(({ token }, slot) => seen[slot]!.add(token));
+    for (let i = 0; i < 24; i++)
+      for (const [slot, { token }] of open.draw([logits, logits, logits]).entries()) seen[slot]!.add(token);
     open.close();
     expect([...seen[0]!]).toEqual([40]);
     expect([...seen[1]!].sort((a, b) => a - b)).toEqual([40, 77]);
@@ -169,7 +181,11 @@ describe.skipIf(!canEmulate)("drawing", () => {
     const rows = Array.from({ length: 4 }, (_, i) => gaussians(VOCAB, randomOf(61, i), 2));
     const alone = openSlots(device, VOCAB, [one]);
     const among = openSlots(device, VOCAB, [{ ...PLAIN, topK: 3 }, one, { ...PLAIN, temperature: 0 }]);
-    for (const row of rows) expect(among.draw([rows[0]!, row, rows[1]!])[1]).toEqual({ ...alone.draw([row])[0]!, position: expect.any(Number) });
+    for (const row of rows)
+      expect(among.draw([rows[0]!, row, rows[1]!])[1]).toEqual({
+        ...alone.draw([row])[0]!,
+        position: expect.any(Number),
+      });
     alone.close();
     among.close();
   });

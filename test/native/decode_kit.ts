@@ -1,6 +1,6 @@
 /** Numbers in the device's formats, and what tests of the kernels share. */
 import { openRandom, type Random } from "../../src/lib/random.ts";
-import type { EmulatedDevice } from "./emulation/device.ts";
+import type { TestDevice } from "./emulation/choice.ts";
 
 const word = new Uint32Array(1);
 const float = new Float32Array(word.buffer);
@@ -29,7 +29,7 @@ export function gaussians(count: number, random: Random, by = 1): Float32Array {
 export const randomOf = (...parts: number[]) => openRandom(...parts);
 
 /** Memory of one test. `close` frees it, which also checks its margins. */
-export function openMemory(device: EmulatedDevice) {
+export function openMemory(device: TestDevice) {
   const held: number[] = [];
   const room = (bytes: number) => {
     const at = device.allocate(bytes);

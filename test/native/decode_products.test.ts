@@ -9,7 +9,7 @@ import {
   type Tile,
 } from "../../src/native/cuda/decode/kernels.ts";
 import { asBf16, distance, fromBf16s, gaussians, openMemory, randomOf, roundedToBf16 } from "./decode_kit.ts";
-import { canEmulate, openEmulation } from "./emulation/device.ts";
+import { canCompute, openTestDevice } from "./emulation/choice.ts";
 import { type Quantised, quantise } from "./quantised.ts";
 
 type Case = { format: Format; tile: Tile; rows: number; depth: number; count: number; mode: keyof typeof MODE };
@@ -31,8 +31,8 @@ function plain(w: Float32Array, x: Float32Array, rows: number, depth: number, co
 
 const silu = (x: number) => x / (1 + Math.exp(-x));
 
-describe.skipIf(!canEmulate)("products of decoding", () => {
-  const device = openEmulation();
+describe.skipIf(!canCompute)("products of decoding", () => {
+  const device = openTestDevice();
 
   function run(of: Case, weights: Quantised, x: Float32Array, split = [of.rows]) {
     const memory = openMemory(device);
@@ -44,7 +44,9 @@ describe.skipIf(!canEmulate)("products of decoding", () => {
     const gated = mode === "gated";
     const starts = [0, split[0]!, split[0]! + (split[1] ?? 0)];
     const firstRows = gated ? [0, rows / 2] : starts;
-    const parts = firstRows.map((first) => (first < rows ? memory.put(weights.bytes.slice(first * weights.rowBytes)) : 0));
+    const parts = firstRows.map((first) =>
+      first < rows ? memory.put(weights.bytes.slice(first * weights.rowBytes)) : 0,
+    );
     const slices = slicesOf(depth);
     const out = gated ? rows / 2 : rows;
     const stride = out + 8;
@@ -68,7 +70,9 @@ describe.skipIf(!canEmulate)("products of decoding", () => {
         for (let i = 0; i < result.length; i++) result[i] = Math.fround(result[i]! + more[i]!);
       }
     } else
-      result = read(mode === "logits" ? memory.floats(to, count * stride) : fromBf16s(memory.halves(to, count * stride)));
+      result = read(
+        mode === "logits" ? memory.floats(to, count * stride) : fromBf16s(memory.halves(to, count * stride)),
+      );
     memory.close();
     return result;
   }
@@ -119,8 +123,16 @@ describe.skipIf(!canEmulate)("products of decoding", () => {
     const x = roundedToBf16(gaussians(70 * depth, random));
     const of = { format: "bf16", rows, depth, mode: "logits" } as const;
     const alone = run({ ...of, tile: 8, count: 1 }, weights, x.slice(0, depth));
-    for (const [tile, count] of [[16, 9], [32, 30], [64, 64], ["tiles_64", 70], ["tiles_128", 70]] as const)
-      expect(run({ ...of, tile, count }, weights, x.slice(0, count * depth)).slice(0, rows)).toEqual(alone as Float32Array<ArrayBuffer>);
+    for (const [tile, count] of [
+      [16, 9],
+      [32, 30],
+      [64, 64],
+      ["tiles_64", 70],
+      ["tiles_128", 70],
+    ] as const)
+      expect(run({ ...of, tile, count }, weights, x.slice(0, count * depth)).slice(0, rows)).toEqual(
+        alone as Float32Array<ArrayBuffer>,
+      );
     const parts = run({ ...of, mode: "parts", tile: "tiles_64", count: 70 }, weights, x);
     expect(parts.slice(0, rows)).toEqual(alone as Float32Array<ArrayBuffer>);
   });

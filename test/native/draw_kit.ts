@@ -2,7 +2,7 @@
 import { DRAW_THREADS, DRAWING_WORDS, MOST_ALTERNATIVES, RESULT_WORDS } from "../../src/native/cuda/decode/kernels.ts";
 import { type Drawing, drawingWords } from "../../src/workers/decoder/drawing.ts";
 import { openMemory } from "./decode_kit.ts";
-import type { EmulatedDevice } from "./emulation/device.ts";
+import type { TestDevice } from "./emulation/choice.ts";
 
 const MOST_BIASES = 8;
 const MOST_LISTED = 16;
@@ -10,7 +10,12 @@ const MOST_LISTED = 16;
 export type Drawn = { token: number; logp: number; position: number; alternatives: [token: number, logp: number][] };
 
 /** Opens slots with these parameters. `draw` gives each slot one row of logits. */
-export function openSlots(device: EmulatedDevice, vocab: number, slots: readonly Drawing[], masks?: readonly (Uint32Array | null)[]) {
+export function openSlots(
+  device: TestDevice,
+  vocab: number,
+  slots: readonly Drawing[],
+  masks?: readonly (Uint32Array | null)[],
+) {
   const memory = openMemory(device);
   const count = slots.length;
   const maskWords = Math.ceil(vocab / 32);
@@ -46,7 +51,7 @@ export function openSlots(device: EmulatedDevice, vocab: number, slots: readonly
     /** `rows`: the logits of each slot. Returns what each slot drew. */
     draw(rows: readonly Float32Array[]): Drawn[] {
       const all = new Float32Array(count * stride).fill(Number.NaN);
-      rows.forEach((row, slot) => all.set(row, (count - 1 - slot) * stride));
+      for (const [slot, row] of rows.entries()) all.set(row, (count - 1 - slot) * stride);
       device.put(logits, all);
       device.launch("draw_tokens", { grid: [count, 1, 1], threads: DRAW_THREADS }, values);
       const got = memory.ints(results, count * RESULT_WORDS);
@@ -73,7 +78,12 @@ export function openSlots(device: EmulatedDevice, vocab: number, slots: readonly
 }
 
 /** The probability of each token under the filters, in llama.cpp's order, by sorting. */
-export function distribution(logits: Float32Array, of: Drawing, listed: ReadonlyMap<number, number> = new Map(), mask?: (token: number) => boolean): Float64Array {
+export function distribution(
+  logits: Float32Array,
+  of: Drawing,
+  listed: ReadonlyMap<number, number> = new Map(),
+  mask?: (token: number) => boolean,
+): Float64Array {
   const changed = Float64Array.from(logits);
   for (const [token, bias] of of.logitBias) changed[token]! += bias;
   for (const [token, times] of listed) {
@@ -91,15 +101,24 @@ export function distribution(logits: Float32Array, of: Drawing, listed: Readonly
   };
   const until = (tokens: readonly number[], p: number, of: readonly number[]) => {
     let sum = 0;
-    const end = of.findIndex((share) => (sum += share) >= p);
+    const end = of.findIndex((share) => {
+      sum += share;
+      return sum >= p;
+    });
     return end < 0 ? [...tokens] : tokens.slice(0, end + 1);
   };
   if (of.topK > 0) left = left.slice(0, of.topK);
   if (of.typical < 1) {
     const p = shares(left);
     const entropy = p.reduce((sum, each) => sum - (each > 0 ? each * Math.log(each) : 0), 0);
-    const order = left.map((_, i) => i).sort((a, b) => Math.abs(-Math.log(p[a]!) - entropy) - Math.abs(-Math.log(p[b]!) - entropy));
-    const kept = until(order, of.typical, order.map((i) => p[i]!));
+    const order = left
+      .map((_, i) => i)
+      .sort((a, b) => Math.abs(-Math.log(p[a]!) - entropy) - Math.abs(-Math.log(p[b]!) - entropy));
+    const kept = until(
+      order,
+      of.typical,
+      order.map((i) => p[i]!),
+    );
     left = left.filter((_, i) => kept.includes(i));
   }
   if (of.topP < 1) left = until(left, of.topP, shares(left));

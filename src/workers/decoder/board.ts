@@ -3,7 +3,7 @@
  * pages and how it draws. The host changes it by commands that the next step carries out first. Graphs hold only its
  * address, so no change of a slot needs another graph.
  */
-import { DRAWING_WORDS, type Device } from "../../native/cuda/decode/kernels.ts";
+import { type Device, DRAWING_WORDS } from "../../native/cuda/decode/kernels.ts";
 
 export type BoardSize = { rows: number; slots: number; pagesPerSlot: number };
 

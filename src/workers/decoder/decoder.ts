@@ -3,7 +3,14 @@
  * tokens at a time. Tokens, positions and random numbers stay on the device, so a step can be queued before the last one
  * is read.
  */
-import { type Device, MOST_ALTERNATIVES, PAGE, type Read, type Recorded, RESULT_WORDS } from "../../native/cuda/decode/kernels.ts";
+import {
+  type Device,
+  MOST_ALTERNATIVES,
+  PAGE,
+  RESULT_WORDS,
+  type Read,
+  type Recorded,
+} from "../../native/cuda/decode/kernels.ts";
 import { Board, NO_SLOT } from "./board.ts";
 import { drawingWords } from "./drawing.ts";
 import type { DecoderModel } from "./model.ts";
@@ -74,7 +81,9 @@ class GraphDecoder implements Decoder {
     };
     try {
       this.#board = open(new Board(device, { rows, slots, pagesPerSlot }));
-      const buffers = open(openBuffers(device, model, { rows: Math.max(rows, promptTokens), headRows: rows, chunkRows }));
+      const buffers = open(
+        openBuffers(device, model, { rows: Math.max(rows, promptTokens), headRows: rows, chunkRows }),
+      );
       const size = { slots, rows, vocab, vocabStride: buffers.vocabStride, contextLength };
       this.#memory = open(openSlotMemory(device, size));
       const pool = device.allocate(layers * layerBytes);

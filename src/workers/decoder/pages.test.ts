@@ -87,8 +87,7 @@ test("no page is lost or used twice over random lives", () => {
       if (lease) live.push({ lease, length: prompt, total, prompt });
     } else if (draw < 0.3 && live.length > 0) {
       pages.release(live.splice(Math.floor(random() * live.length), 1)[0]!.lease);
-    } else
-      for (const each of live) if (each.length < each.total) pages.grow(each.lease, each.length++);
+    } else for (const each of live) if (each.length < each.total) pages.grow(each.lease, each.length++);
     // A page that is written to belongs to one sequence.
     const writers = live.flatMap(({ lease, prompt }) => lease.table.slice(Math.floor(prompt / PAGE)));
     expect(new Set(writers).size).toBe(writers.length);

@@ -79,7 +79,8 @@ export class PageTable {
   release(lease: Lease, filled = Number.POSITIVE_INFINITY) {
     const pages = lease.table.splice(0);
     for (const [i, page] of [...pages.entries()].reverse()) {
-      if ((i + 1) * PAGE > filled && this.#users[page] === 1 && this.#isKnownBeyond(page, filled - i * PAGE)) this.#forget(page);
+      if ((i + 1) * PAGE > filled && this.#users[page] === 1 && this.#isKnownBeyond(page, filled - i * PAGE))
+        this.#forget(page);
       this.#leave(page);
     }
     this.#reserved -= lease.reserved;

@@ -2,8 +2,8 @@
 import {
   ATTEND_THREADS,
   attendShared,
-  DRAW_THREADS,
   type Device,
+  DRAW_THREADS,
   FORMAT,
   MODE,
   MOST_SLICES,
@@ -25,7 +25,11 @@ export type Draw = readonly number[];
 const ROW_MULTIPLE = 128; // tokens of the largest tile
 
 /** Buffers for up to `rows` rows, of which `headRows` are drawn for. `partNumbers`: room for chunks of attention. */
-export function openBuffers(device: Device, model: DecoderModel, size: { rows: number; headRows: number; chunkRows: number }) {
+export function openBuffers(
+  device: Device,
+  model: DecoderModel,
+  size: { rows: number; headRows: number; chunkRows: number },
+) {
   const { width, forward, heads, keyHeads, headLength, vocab } = model.architecture;
   const rows = Math.ceil(size.rows / ROW_MULTIPLE) * ROW_MULTIPLE;
   const vocabStride = Math.ceil(vocab / 8) * 8;
@@ -93,7 +97,10 @@ export class Passes {
   }
 
   draw(rows: number, values: Draw) {
-    this.#device.launch("draw_tokens", { grid: [rows, 1, 1], threads: DRAW_THREADS }, [this.#buffers.logits, ...values]);
+    this.#device.launch("draw_tokens", { grid: [rows, 1, 1], threads: DRAW_THREADS }, [
+      this.#buffers.logits,
+      ...values,
+    ]);
   }
 
   #layers(pass: Pass, fillsOnly: boolean): Branch {
@@ -121,14 +128,10 @@ export class Passes {
     const { pool, layerBytes, table, tableStride } = this.#pages;
     const pages = [pool + index * layerBytes, table, tableStride, keyHeads];
     const rows = [slots, tokens, positions, count];
-    this.#device.launch(
-      "turn_rows",
-      { grid: [Math.ceil((count * (heads + 2 * keyHeads)) / 8), 1, 1], threads: 256 },
-      [
-        ...[...raw, queries, ...pages, ...rows, this.#model.turns, layer.bias, layer.queryNorm, layer.keyNorm],
-        ...[heads, keyHeads, headLength, ropeMode === 2 ? 1 : 0, epsilon],
-      ],
-    );
+    this.#device.launch("turn_rows", { grid: [Math.ceil((count * (heads + 2 * keyHeads)) / 8), 1, 1], threads: 256 }, [
+      ...[...raw, queries, ...pages, ...rows, this.#model.turns, layer.bias, layer.queryNorm, layer.keyNorm],
+      ...[heads, keyHeads, headLength, ropeMode === 2 ? 1 : 0, epsilon],
+    ]);
     if (keysOnly) return NOTHING;
     this.#attend(pass, [...pages, ...rows]);
     const inner = heads * headLength;
@@ -146,8 +149,7 @@ export class Passes {
     ];
     const grid = [chunks, keyHeads, tiles?.count ?? rows.count] as const;
     this.#device.launch(`attend_${length}`, { grid, threads: ATTEND_THREADS, shared: attendShared(length) }, values);
-    if (chunks > 1)
-      this.#device.launch(`join_${length}`, { grid: [rows.count, heads, 1], threads: length }, values);
+    if (chunks > 1) this.#device.launch(`join_${length}`, { grid: [rows.count, heads, 1], threads: length }, values);
   }
 
   #forward(count: number, layer: LayerWeights, before: Branch): Branch {
@@ -178,7 +180,10 @@ export class Passes {
       return [to.at, 0, 0, 0];
     }
     const rows = rowsOf(parts);
-    const { parts: inParts } = planProduct({ format: parts[0]!.format, rows, count: from.count }, this.#device.multiprocessors);
+    const { parts: inParts } = planProduct(
+      { format: parts[0]!.format, rows, count: from.count },
+      this.#device.multiprocessors,
+    );
     if (!inParts) {
       this.#product(parts, from, "whole", to);
       return [to.at, 0, 0, 0];
@@ -194,18 +199,17 @@ export class Passes {
     const { tile } = planProduct({ format, rows, count }, this.#device.multiprocessors);
     const { rows: tileRows, tokens, ...own } = TILES[tile] as { rows: number; tokens: number; threads?: number };
     const slices = slicesOf(depth);
-    const name = own.threads === undefined ? (`product_${format}_${tile as 8 | 16 | 32 | 64}` as const) : (`product_${tile as "tiles_64" | "tiles_128"}` as const);
+    const name =
+      own.threads === undefined
+        ? (`product_${format}_${tile as 8 | 16 | 32 | 64}` as const)
+        : (`product_${tile as "tiles_64" | "tiles_128"}` as const);
     const grid = [Math.ceil(rows / tileRows), Math.ceil(count / tokens), mode === "parts" ? slices : 1] as const;
     const secondAt = second ? first.rows : rows;
-    this.#device.launch(
-      name,
-      { grid, threads: own.threads ?? 32 * slices, shared: productShared(tile, slices) },
-      [
-        ...[first.at, second?.at ?? 0, third?.at ?? 0, x, to.at],
-        ...[secondAt, third ? secondAt + second!.rows : rows, rows, depth, first.columns],
-        ...[count, depth, to.stride, MODE[mode], slices, count * to.stride],
-      ],
-    );
+    this.#device.launch(name, { grid, threads: own.threads ?? 32 * slices, shared: productShared(tile, slices) }, [
+      ...[first.at, second?.at ?? 0, third?.at ?? 0, x, to.at],
+      ...[secondAt, third ? secondAt + second!.rows : rows, rows, depth, first.columns],
+      ...[count, depth, to.stride, MODE[mode], slices, count * to.stride],
+    ]);
   }
 }
 

@@ -23,7 +23,7 @@ export function openPromptReader(device: Device, passes: Passes, options: Prompt
   const inputs = device.allocate(3 * most * 4); // slots, tokens, positions
   const tilesAt = device.allocate(2 * most * 4);
   const copiesAt = device.allocate(2 * copies.most * 4);
-  let waiting: Waiting[] = [];
+  const waiting: Waiting[] = [];
   let [promptTokens, cachedTokens] = [0, 0];
 
   /** Takes tokens of the oldest prompts first, as many as one pass holds. */
@@ -47,7 +47,11 @@ export function openPromptReader(device: Device, passes: Passes, options: Prompt
     if (rows.length === 0) return;
     const keys = rows.reduce((highest, { position }) => Math.max(highest, position + 1), 1);
     const slots = rows.map(({ slot }) => slot);
-    const words = Int32Array.from([...slots, ...rows.map(({ token }) => token), ...rows.map(({ position }) => position)]);
+    const words = Int32Array.from([
+      ...slots,
+      ...rows.map(({ token }) => token),
+      ...rows.map(({ position }) => position),
+    ]);
     const tiles = attentionTiles(slots, headsPerKey);
     device.put(inputs, words);
     device.put(tilesAt, tiles);

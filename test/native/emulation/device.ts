@@ -2,9 +2,10 @@
 import { dlopen, ptr, toArrayBuffer } from "bun:ffi";
 import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync } from "node:fs";
 import { join } from "node:path";
-import { DECODE_SIGNATURES, type DecodeKernel, type Device } from "../../../src/native/cuda/decode/kernels.ts";
+import { DECODE_SIGNATURES } from "../../../src/native/cuda/decode/kernels.ts";
 import { Arguments } from "../../../src/native/cuda/driver.ts";
 import { cstr, type Ptr } from "../../../src/native/ffi.ts";
+import type { TestDevice } from "./choice.ts";
 
 const ROOT = join(import.meta.dir, "../../..");
 const KERNELS = join(ROOT, "src/native/cuda/kernels");
@@ -44,21 +45,13 @@ const SYMBOLS = {
   emulated_free: { args: ["ptr"], returns: "void" },
 } as const;
 
-export type EmulatedDevice = Device & {
-  /** The content of memory that this device allocated. */
-  bytes: (at: number, length: number) => Uint8Array;
-  /** Called before each kernel; for tests of what is launched. */
-  onLaunch: ((name: DecodeKernel) => void) | null;
-};
-
-export function openEmulation(): EmulatedDevice {
+export function openEmulation(): TestDevice {
   const { symbols } = dlopen(build(), SYMBOLS);
   type Call = () => void;
   let recording: Call[] | null = null;
   const bytes = (at: number, length: number) => new Uint8Array(toArrayBuffer(at as Ptr, 0, length));
-  const device: EmulatedDevice = {
+  const device: TestDevice = {
     multiprocessors: 4,
-    onLaunch: null,
     bytes,
     allocate(size) {
       const at = symbols.emulated_allocate(BigInt(Math.max(size, 16)));
@@ -74,7 +67,6 @@ export function openEmulation(): EmulatedDevice {
     },
     launch(name, { grid, threads, shared = 0 }, values) {
       const call = () => {
-        device.onLaunch?.(name);
         const packed = new Arguments(DECODE_SIGNATURES[name]);
         packed.set(values);
         const text = cstr(name);
