@@ -9,6 +9,7 @@ import type { TestDevice } from "./choice.ts";
 
 const ROOT = join(import.meta.dir, "../../..");
 const KERNELS = join(ROOT, "src/native/cuda/kernels");
+const OWN = join(ROOT, "test/native/emulation");
 
 export const canEmulate = Bun.which("g++") !== null;
 
@@ -17,7 +18,7 @@ function sources(): string[] {
     readdirSync(dir)
       .filter((name) => /\.(cuh?|h|cpp|inc)$/.test(name))
       .map((name) => join(dir, name));
-  return [import.meta.dir, KERNELS, join(KERNELS, "decode")].flatMap(of).sort();
+  return [OWN, KERNELS, join(KERNELS, "decode")].flatMap(of).sort();
 }
 
 /** Returns the path of the compiled kernels. */
@@ -30,10 +31,8 @@ function build(): string {
   mkdirSync(dir, { recursive: true });
   const made = `${path}.${process.pid}`;
   const flags = ["-std=c++17", "-O1", "-fPIC", "-shared", "-ffp-contract=off", "-DVERK_EMULATED"];
-  const own = ["-include", join(import.meta.dir, "emulation.h"), "-I", import.meta.dir, "-x", "c++"];
-  const { exitCode, stderr } = Bun.spawnSync([
-    ...["g++", ...flags, ...own, join(import.meta.dir, "emulation.cpp"), "-o", made],
-  ]);
+  const own = ["-include", join(OWN, "emulation.h"), "-I", OWN, "-x", "c++"];
+  const { exitCode, stderr } = Bun.spawnSync([...["g++", ...flags, ...own, join(OWN, "emulation.cpp"), "-o", made]]);
   if (exitCode !== 0) throw new Error(`g++ cannot compile the kernels: ${stderr.toString()}`);
   renameSync(made, path);
   return path;
