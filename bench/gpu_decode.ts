@@ -38,7 +38,7 @@ async function measure({ shape: name, streams, kernels, library }: Options): Pro
   const dataDir = tempDir();
   const modelPath = join(dataDir, "model.gguf");
   await writeRolloutModel(modelPath, shape, "BF16");
-  const device = openCudaDevice(readFileSync(FATBIN));
+  const device = openCudaDevice(readFileSync(FATBIN), { early: process.env["VERK_DECODE_EARLY"] !== "0" });
   const model = loadModel(device, { path: modelPath, header: headerOf(modelPath) }, PROMPT + 2 * TOKENS);
   const rows: Row[] = [];
   for (const count of streams) {

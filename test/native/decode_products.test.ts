@@ -57,7 +57,7 @@ describe.skipIf(!canCompute)("products of decoding", () => {
     device.launch(nameOf(of), { grid, threads, shared: productShared(of.tile, slices) }, [
       ...[parts[0]!, parts[1] ?? 0, parts[2] ?? 0, memory.put(padded), to],
       ...[starts[1]!, starts[2] || rows, rows, depth, depth],
-      ...[count, depth, stride, MODE[mode], slices, count * stride],
+      ...[count, depth, stride, MODE[mode], slices, count * stride, 0],
     ]);
     const read = (raw: ArrayLike<number>) =>
       Float32Array.from({ length: count * out }, (_, i) => raw[Math.floor(i / out) * stride + (i % out)]!);

@@ -45,7 +45,7 @@ export function openSlots(
   const values = [
     ...[logits, board, memory.put(biases), memory.room(count * MOST_LISTED * 8)],
     ...[memory.room(count * (MOST_BIASES + MOST_LISTED) * 4), memory.put(bits), results, alternatives],
-    ...[rowSlots, slotTokens, slotPositions, drawings, vocab, stride, MOST_BIASES, MOST_LISTED, maskWords],
+    ...[rowSlots, slotTokens, slotPositions, drawings, vocab, stride, MOST_BIASES, MOST_LISTED, maskWords, 0],
   ];
   return {
     /** `rows`: the logits of each slot. Returns what each slot drew. */

@@ -208,7 +208,7 @@ export class Passes {
     this.#device.launch(name, { grid, threads: own.threads ?? 32 * slices, shared: productShared(tile, slices) }, [
       ...[first.at, second?.at ?? 0, third?.at ?? 0, x, to.at],
       ...[secondAt, third ? secondAt + second!.rows : rows, rows, depth, first.columns],
-      ...[count, depth, to.stride, MODE[mode], slices, count * to.stride],
+      ...[count, depth, to.stride, MODE[mode], slices, count * to.stride, 0],
     ]);
   }
 }

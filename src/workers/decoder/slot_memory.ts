@@ -42,7 +42,7 @@ export function openSlotMemory(device: Device, { slots, rows, vocab, vocabStride
     drawValues: ({ layout, at }: Board) => [
       ...[at, biases, lists, saved, masks, results, alternatives],
       ...[layout.rowSlots, layout.slotTokens, layout.slotPositions, layout.drawings],
-      ...[vocab, vocabStride, MOST_BIASES, listed, maskWords],
+      ...[vocab, vocabStride, MOST_BIASES, listed, maskWords, 0],
     ],
     free: () => held.splice(0).forEach(device.free),
   };

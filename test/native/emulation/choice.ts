@@ -21,7 +21,7 @@ export function openTestDevice(): TestDevice {
   if (CHOICE === "emulation") return openEmulation();
   const path = process.env["VERK_DECODE_FATBIN"];
   if (!path) throw new Error("VERK_DECODE_FATBIN must name the compiled kernels");
-  const device = openCudaDevice(readFileSync(path));
+  const device = openCudaDevice(readFileSync(path), { early: process.env["VERK_DECODE_EARLY"] !== "0" });
   const cuda = { ...device, bytes: (at: number, length: number) => device.read(at, length).wait().slice() };
   return CHOICE === "twin" ? openTwin(cuda, openEmulation()) : cuda;
 }

@@ -21,18 +21,19 @@ function sources(): string[] {
   return [OWN, KERNELS, join(KERNELS, "decode")].flatMap(of).sort();
 }
 
-/** Returns the path of the compiled kernels. */
-function build(): string {
+/** Compiles the kernels, once per change of their sources. `more` are files beside this one. Returns the library's path. */
+export function buildEmulation(name = "kernels.so", more: readonly string[] = []): string {
   const hash = new Bun.CryptoHasher("sha256");
   for (const path of sources()) hash.update(readFileSync(path));
-  const dir = join(ROOT, ".stage/emulation");
-  const path = join(dir, `${hash.digest("hex").slice(0, 16)}.so`);
+  const dir = join(ROOT, ".stage/emulation", hash.digest("hex").slice(0, 16));
+  const path = join(dir, name);
   if (existsSync(path)) return path;
   mkdirSync(dir, { recursive: true });
   const made = `${path}.${process.pid}`;
   const flags = ["-std=c++17", "-O1", "-fPIC", "-shared", "-ffp-contract=off", "-DVERK_EMULATED"];
   const own = ["-include", join(OWN, "emulation.h"), "-I", OWN, "-x", "c++"];
-  const { exitCode, stderr } = Bun.spawnSync([...["g++", ...flags, ...own, join(OWN, "emulation.cpp"), "-o", made]]);
+  const files = ["emulation.cpp", ...more].map((file) => join(OWN, file));
+  const { exitCode, stderr } = Bun.spawnSync(["g++", ...flags, ...own, ...files, "-o", made]);
   if (exitCode !== 0) throw new Error(`g++ cannot compile the kernels: ${stderr.toString()}`);
   renameSync(made, path);
   return path;
@@ -45,7 +46,7 @@ const SYMBOLS = {
 } as const;
 
 export function openEmulation(): TestDevice {
-  const { symbols } = dlopen(build(), SYMBOLS);
+  const { symbols } = dlopen(buildEmulation(), SYMBOLS);
   type Call = () => void;
   let recording: Call[] | null = null;
   const bytes = (at: number, length: number) => new Uint8Array(toArrayBuffer(at as Ptr, 0, length));

@@ -115,9 +115,12 @@ uint32_t (*exchange())[EXCHANGE_WORDS] {
   return reinterpret_cast<uint32_t(*)[EXCHANGE_WORDS]>(&exchanges[at]);
 }
 
-using Run = void (*)(const char *packed);
-std::map<std::string, Run> &kernels() {
-  static std::map<std::string, Run> all;
+struct Kernel {
+  void (*run)(const char *packed);
+  size_t parameterBytes;
+};
+std::map<std::string, Kernel> &kernels() {
+  static std::map<std::string, Kernel> all;
   return all;
 }
 
@@ -139,6 +142,11 @@ template <class T> T next(const char *packed, size_t &at) {
 }
 template <auto KERNEL> struct Caller;
 template <class... P, void (*KERNEL)(P...)> struct Caller<KERNEL> {
+  static size_t parameterBytes() {
+    size_t at = 0;
+    ((at = (at + alignof(P) - 1) / alignof(P) * alignof(P) + sizeof(P)), ...);
+    return at;
+  }
   static void run(const char *packed) {
     runGrid(
         [](const char *packed) {
@@ -150,7 +158,7 @@ template <class... P, void (*KERNEL)(P...)> struct Caller<KERNEL> {
 };
 } // namespace emulation
 
-#define EMULATES(NAME) emulation::kernels()[#NAME] = emulation::Caller<&NAME>::run;
+#define EMULATES(NAME) emulation::kernels()[#NAME] = {emulation::Caller<&NAME>::run, emulation::Caller<&NAME>::parameterBytes()};
 #include "kernels.inc"
 
 extern "C" int emulate(const char *name, unsigned x, unsigned y, unsigned z, unsigned count, unsigned shared, const char *packed) {
@@ -164,8 +172,15 @@ extern "C" int emulate(const char *name, unsigned x, unsigned y, unsigned z, uns
   kernelName = found->first.c_str();
   grid = {x, y, z};
   threads = {count, 1, 1};
-  found->second(packed);
+  found->second.run(packed);
   return 0;
+}
+
+// 0 for a kernel that does not exist.
+extern "C" uint64_t emulated_parameter_bytes(const char *name) {
+  if (emulation::kernels().empty()) registerKernels();
+  const auto found = emulation::kernels().find(name);
+  return found == emulation::kernels().end() ? 0 : found->second.parameterBytes;
 }
 
 // Memory between pages of bytes that are checked when it is freed: a kernel that writes past an end is found.

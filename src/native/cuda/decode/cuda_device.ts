@@ -5,7 +5,7 @@
 import { dlopen, ptr, toArrayBuffer } from "bun:ffi";
 import { type Ptr, text } from "../../ffi.ts";
 import { OutOfMemory } from "../../ggml/out_of_memory.ts";
-import { Arguments, cudaDriver } from "../driver.ts";
+import { Arguments, cudaDriver, type Grid } from "../driver.ts";
 import { DECODE_SIGNATURES, type DecodeKernel, type Device, mostShared, type Read, type Recorded } from "./kernels.ts";
 
 const P = "ptr";
@@ -36,7 +36,7 @@ const CALLS = {
   cuEventSynchronize: { args: [P], returns: I },
   cuEventElapsedTime: { args: [P, P, P], returns: I },
   cuEventDestroy_v2: { args: [P], returns: I },
-  cuLaunchKernel: { args: [P, U, U, U, U, U, U, U, P, P, P], returns: I },
+  cuLaunchKernelEx: { args: [P, P, P, P], returns: I },
 } as const;
 
 const OUT_OF_MEMORY = 2;
@@ -45,8 +45,36 @@ const THREAD_LOCAL = 1; // calls of other threads do not disturb a capture
 const NO_TIMING = 2;
 const READS = 4; // pinned buffers that take turns: two steps, each with results and alternatives
 
+/**
+ * A CUlaunchConfig with one attribute: the kernel may begin before the one before it ends, and waits for it itself
+ * (waitForPrevious in kernels/decode/device.cuh). Without `early` the attribute is left out.
+ */
+function launchConfig(stream: Ptr, early: boolean) {
+  const attribute = new Uint32Array(new ArrayBuffer(72));
+  attribute[0] = 6; // CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
+  attribute[2] = 1;
+  const words = new Uint32Array(new ArrayBuffer(56)); // grid, block, shared memory, a gap, stream, attributes, their number
+  const addresses = new BigUint64Array(words.buffer);
+  addresses[4] = BigInt(stream);
+  addresses[5] = BigInt(ptr(attribute));
+  words[12] = early ? 1 : 0;
+  return {
+    at: ptr(words),
+    attribute, // held as long as the configuration is
+    set(grid: Grid, threads: number, shared: number) {
+      words.set(grid);
+      words.set([threads, 1, 1, shared], 3);
+    },
+  };
+}
+
+export type CudaOptions = {
+  index?: number /** Overlap the start of a kernel with the end of the last. */;
+  early?: boolean;
+};
+
 /** `image`: the content of verk-decode.fatbin. */
-export function openCudaDevice(image: Uint8Array, index = 0): Device {
+export function openCudaDevice(image: Uint8Array, { index = 0, early = true }: CudaOptions = {}): Device {
   const driver = cudaDriver(index);
   driver.enter();
   const { symbols: cuda } = dlopen("libcuda.so.1", CALLS);
@@ -65,6 +93,7 @@ export function openCudaDevice(image: Uint8Array, index = 0): Device {
   const kernels = driver.load(image, names, mostShared);
   const packed = new Map(names.map((name) => [name, new Arguments(DECODE_SIGNATURES[name])]));
   const stream = made("cuStreamCreate", (to) => cuda.cuStreamCreate(to, NON_BLOCKING));
+  const config = launchConfig(stream, early && driver.major >= 9);
   const timers = [0, 1].map(() => made("cuEventCreate", (to) => cuda.cuEventCreate(to, 0))) as [Ptr, Ptr];
   const reads = Array.from({ length: READS }, () => newPinned());
   let turn = 0;
@@ -115,7 +144,8 @@ export function openCudaDevice(image: Uint8Array, index = 0): Device {
     launch(name, { grid, threads, shared = 0 }, values) {
       const of = packed.get(name) as Arguments;
       of.set(values); // The driver copies the arguments, also into a graph.
-      check(cuda.cuLaunchKernel(kernels[name], ...grid, threads, 1, 1, shared, stream, null, of.extra), name);
+      config.set(grid, threads, shared);
+      check(cuda.cuLaunchKernelEx(config.at, kernels[name], null, of.extra), name);
     },
     record(act): Recorded {
       check(cuda.cuStreamBeginCapture_v2(stream, THREAD_LOCAL), "cuStreamBeginCapture");

@@ -6,7 +6,7 @@ export const DECODE_FILE = "verk-decode.fatbin";
 const BRANCH = "ppii"; // whole, parts, slices, slice stride
 const PAGES = "ppii"; // base, table, table stride, key heads
 const ROWS = "pppi"; // slots, tokens, positions, count
-const PRODUCT = "ppppp" + "iiiii" + "iii" + "iii";
+const PRODUCT = "ppppp" + "iiiii" + "iii" + "iiii";
 const ATTENTION = `p${PAGES}${ROWS}ppppiiif`;
 
 /** Parameters of each kernel, in the order of kernels/decode: p is an address, i an integer, f a float. */
@@ -35,7 +35,7 @@ export const DECODE_SIGNATURES = {
   attend_128: ATTENTION,
   join_64: ATTENTION,
   join_128: ATTENTION,
-  draw_tokens: `pppppppp${"i".repeat(9)}`,
+  draw_tokens: `pppppppp${"i".repeat(10)}`,
 } as const;
 
 export type DecodeKernel = keyof typeof DECODE_SIGNATURES;

@@ -31,6 +31,8 @@ template <int LENGTH> __device__ __forceinline__ void attendPages(const Attentio
 
   const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5, group = lane >> 2, quad = lane & 3;
   const int chunk = blockIdx.x, keyHead = blockIdx.y, perKey = of.heads / of.pages.keyHeads;
+  letNextBegin();
+  waitForPrevious();
   const int row0 = of.tiles == nullptr ? blockIdx.z : of.tiles[2 * blockIdx.z];
   const int tokens = of.tiles == nullptr ? 1 : of.tiles[2 * blockIdx.z + 1];
   const int slot = of.rows.slots[row0], used = tokens * perKey;
@@ -156,6 +158,8 @@ template <int LENGTH> __device__ __forceinline__ void attendPages(const Attentio
 // Puts the chunks of a row together. Block x: the row, block y: the head; a thread for each number of the head.
 template <int LENGTH> __device__ __forceinline__ void joinChunks(const Attention &of) {
   const int row = blockIdx.x, head = blockIdx.y, d = threadIdx.x;
+  letNextBegin();
+  waitForPrevious();
   if (of.rows.slots[row] < 0) return;
   const int seen = min(of.chunks, of.rows.positions[row] / CHUNK + 1);
   const size_t part = (static_cast<size_t>(row) * of.heads + head) * of.chunks;

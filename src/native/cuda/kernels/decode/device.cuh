@@ -7,11 +7,26 @@
 
 #ifdef VERK_EMULATED
 #define DYNAMIC_SHARED(name) char *const name = emulation::dynamicShared
+__device__ __forceinline__ void waitForPrevious() {}
+__device__ __forceinline__ void letNextBegin() {}
 #else
 #define DYNAMIC_SHARED(name) extern __shared__ __align__(128) char name[]
 
 __device__ __forceinline__ void copySixteen(void *to, const void *from, bool inside) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(sharedAddress(to)), "l"(from), "r"(inside ? 16 : 0));
+}
+
+// A kernel may be started while the one before it still runs. Until it has waited, it reads nothing but weights and writes
+// nothing. Every kernel waits, so that what is done before the one before is done too.
+__device__ __forceinline__ void waitForPrevious() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+__device__ __forceinline__ void letNextBegin() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;");
+#endif
 }
 
 // Weights are read once: they must not push the activations out of the first cache.

@@ -30,7 +30,7 @@ struct Draw {
   int *results;         // [row]: token (-1: none is allowed), log-probability, slot, position
   int *alternatives;    // [row][MOST_ALTERNATIVES]: token, log-probability
   int rowSlots, slotTokens, slotPositions, drawings; // where these begin in the board
-  int vocab, stride, mostBiases, mostListed, maskWords;
+  int vocab, stride, mostBiases, mostListed, maskWords, unused;
 };
 constexpr int MOST_ALTERNATIVES = 20;
 
@@ -79,16 +79,16 @@ __device__ __forceinline__ float logSum(DrawShared &shared, const float *row, in
 }
 
 __device__ __forceinline__ void putAlternatives(DrawShared &shared, const float *row, int vocab, float by, const Drawing &at, float highest, float all, int *to) {
-  const auto distance = [&](int i) { return distanceOf(highest - row[i] * by); };
-  const Cut cut = nearest(shared.bins, vocab, at.alternatives, distance, [](int) { return Amount{1}; });
+  const auto distance = [&](float x, int) { return distanceOf(highest - x * by); };
+  const Cut cut = nearest(shared.bins, row, vocab, at.alternatives, distance, [](float, int) { return Amount{1}; });
   __syncthreads();
   if (threadIdx.x == 0) shared.found = 0;
   __syncthreads();
-  for (int i = threadIdx.x; i < vocab; i += DRAW_THREADS) {
-    if (!cut.keeps(distance(i), i)) continue;
+  forEach(row, 0, vocab, threadIdx.x, DRAW_THREADS, [&](float x, int i) {
+    if (!cut.keeps(distance(x, i), i)) return;
     const int place = atomicAdd(&shared.found, 1);
-    if (place < 64) shared.candidate[place] = i, shared.value[place] = row[i] * by;
-  }
+    if (place < 64) shared.candidate[place] = i, shared.value[place] = x * by;
+  });
   __syncthreads();
   const int found = min(shared.found, 64), own = threadIdx.x;
   if (own >= found) return;

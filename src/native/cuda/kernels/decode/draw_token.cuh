@@ -3,13 +3,13 @@
 #include "draw.cuh"
 
 // The token with the highest value, the lowest of equals; its value is -∞ if no token is allowed.
-template <class Value> __device__ __forceinline__ int likeliest(DrawShared &shared, int vocab, const Value &value, float &top) {
+template <class Value> __device__ __forceinline__ int likeliest(DrawShared &shared, const float *row, int vocab, const Value &value, float &top) {
   int best = 0x7fffffff;
   top = -INFINITY;
   const auto take = [&](float x, int i) {
     if (x > top || (x == top && i < best)) top = x, best = i;
   };
-  for (int i = threadIdx.x; i < vocab; i += DRAW_THREADS) take(value(i), i);
+  forEach(row, 0, vocab, threadIdx.x, DRAW_THREADS, [&](float x, int i) { take(value(x, i), i); });
 #pragma unroll
   for (int by = 16; by > 0; by >>= 1) {
     const float x = __shfl_xor_sync(~0u, top, by);
@@ -24,14 +24,14 @@ template <class Value> __device__ __forceinline__ int likeliest(DrawShared &shar
 }
 
 // The first token whose cumulated weight exceeds `random` times the sum, in the order of the vocabulary.
-template <class Weight> __device__ __forceinline__ int inverse(DrawShared &shared, int vocab, float random, const Weight &weight) {
+template <class Weight> __device__ __forceinline__ int inverse(DrawShared &shared, const float *row, int vocab, float random, const Weight &weight) {
   const int warp = threadIdx.x >> 5, lane = threadIdx.x & 31;
   int from = 0, to = vocab;
   float target = 0;
   for (int level = 0; level < 2; level++) {
     const Segment own(from, to, warp);
     float sum = 0;
-    for (int i = own.begin + lane; i < own.end; i += 32) sum += weight(i);
+    forEach(row, own.begin, own.end, lane, 32, [&](float x, int i) { sum += weight(x, i); });
     sum = warpSum(sum);
     __syncthreads();
     if (lane == 0) shared.sums[warp] = sum;
@@ -57,7 +57,7 @@ template <class Weight> __device__ __forceinline__ int inverse(DrawShared &share
     int token = from;
     float before = 0;
     for (int at = from; at < to; at += 32) {
-      const float own = at + lane < to ? weight(at + lane) : 0;
+      const float own = at + lane < to ? weight(row[at + lane], at + lane) : 0;
       float upTo = own;
       for (int by = 1; by < 32; by <<= 1) {
         const float more = __shfl_up_sync(~0u, upTo, by);
@@ -78,20 +78,22 @@ template <class Weight> __device__ __forceinline__ int inverse(DrawShared &share
 }
 
 // Σ exp(-d) and Σ d · exp(-d) over the tokens that a cut keeps.
-template <class Nats> __device__ __forceinline__ void entropyOf(int vocab, const Nats &nats, const Cut &cut, float &total, float &entropy) {
+template <class Nats> __device__ __forceinline__ void entropyOf(const float *row, int vocab, const Nats &nats, const Cut &cut, float &total, float &entropy) {
   float sum = 0, weighted = 0;
-  for (int i = threadIdx.x; i < vocab; i += DRAW_THREADS) {
-    const float d = nats(i);
-    if (!cut.keeps(distanceOf(d), i)) continue;
+  forEach(row, 0, vocab, threadIdx.x, DRAW_THREADS, [&](float x, int i) {
+    const float d = nats(x, i);
+    if (!cut.keeps(distanceOf(d), i)) return;
     const float share = __expf(-d);
     sum += share, weighted += share * d;
-  }
+  });
   total = blockSum(sum);
   entropy = logf(total) + blockSum(weighted) / total;
 }
 
 extern "C" __global__ __launch_bounds__(DRAW_THREADS) void draw_tokens(Draw of) {
   __shared__ DrawShared shared;
+  letNextBegin();
+  waitForPrevious();
   const int slot = of.board[of.rowSlots + blockIdx.x];
   if (slot < 0) return;
   int *words = of.board + of.drawings + static_cast<size_t>(slot) * DRAWING_WORDS;
@@ -107,46 +109,47 @@ extern "C" __global__ __launch_bounds__(DRAW_THREADS) void draw_tokens(Draw of) 
   const bool changes = at.biases > 0 || at.listed > 0;
   if (changes) changeLogits(of, row, slot, at);
 
-  const auto value = [&](int i) { return at.masked && !(mask[i >> 5] >> (i & 31) & 1) ? -INFINITY : row[i]; };
-  float top;
-  int token = likeliest(shared, of.vocab, value, top);
+  const auto value = [&](float x, int i) { return at.masked && !(mask[i >> 5] >> (i & 31) & 1) ? -INFINITY : x; };
+  float top = highest * at.logpTemperature;
+  int token = 0;
+  // The highest logit is known from the log-probabilities, unless something has changed since.
+  if (at.temperature == 0 || at.alternatives < 0 || changes || at.masked) token = likeliest(shared, row, of.vocab, value, top);
   const bool possible = top > -INFINITY;
   if (possible && at.temperature > 0) {
-    const auto nats = [&](int i) { return top - value(i); };
-    const auto one = [](int) { return Amount{1}; };
-    const auto share = [&](int i) { return shareOf(nats(i)); };
+    const auto nats = [&](float x, int i) { return top - value(x, i); };
+    const auto one = [](float, int) { return Amount{1}; };
+    const auto share = [&](float x, int i) { return shareOf(nats(x, i)); };
     Cut near, typical;
-    const auto nearOnes = [&](int i) {
-      const uint32_t d = distanceOf(nats(i));
+    const auto nearOnes = [&](float x, int i) {
+      const uint32_t d = distanceOf(nats(x, i));
       return near.keeps(d, i) ? d : NEVER_DRAWN;
     };
-    if (at.topK > 0 && at.topK < of.vocab) near = nearest(shared.bins, of.vocab, at.topK, nearOnes, one);
+    if (at.topK > 0 && at.topK < of.vocab) near = nearest(shared.bins, row, of.vocab, at.topK, nearOnes, one);
     float total = 1, entropy = 0, logTotal = 0;
-    const auto surprise = [&](int i) { return distanceOf(fabsf(nats(i) + logTotal - entropy)); };
+    const auto surprise = [&](float x, int i) { return distanceOf(fabsf(nats(x, i) + logTotal - entropy)); };
     const auto amountFor = [&](float p, float sum) { return static_cast<Amount>(p * sum * WHOLE_SHARE); };
-    if (at.typical < 1 || at.topP < 1) entropyOf(of.vocab, nats, near, total, entropy), logTotal = logf(total);
-    if (at.typical < 1) {
-      const auto typicalOnes = [&](int i) { return nearOnes(i) == NEVER_DRAWN ? NEVER_DRAWN : surprise(i); };
-      typical = nearest(shared.bins, of.vocab, amountFor(at.typical, total), typicalOnes, share);
-    }
+    if (at.typical < 1 || at.topP < 1) entropyOf(row, of.vocab, nats, near, total, entropy), logTotal = logf(total);
     const bool byTypical = at.typical < 1;
-    const auto kept = [&](int i) {
-      const uint32_t d = nearOnes(i);
-      return d != NEVER_DRAWN && byTypical && !typical.keeps(surprise(i), i) ? NEVER_DRAWN : d;
+    if (byTypical) {
+      const auto typicalOnes = [&](float x, int i) { return nearOnes(x, i) == NEVER_DRAWN ? NEVER_DRAWN : surprise(x, i); };
+      typical = nearest(shared.bins, row, of.vocab, amountFor(at.typical, total), typicalOnes, share);
+    }
+    const auto kept = [&](float x, int i) {
+      const uint32_t d = nearOnes(x, i);
+      return d != NEVER_DRAWN && byTypical && !typical.keeps(surprise(x, i), i) ? NEVER_DRAWN : d;
     };
     if (at.topP < 1) {
       float sum = 0;
-      for (int i = threadIdx.x; byTypical && i < of.vocab; i += DRAW_THREADS)
-        if (kept(i) != NEVER_DRAWN) sum += __expf(-nats(i));
-      if (byTypical) total = blockSum(sum);
-      const Cut likely = nearest(shared.bins, of.vocab, amountFor(at.topP, total), kept, share);
-      near = likely; // it keeps no token that the cut before did not
+      if (byTypical) {
+        forEach(row, 0, of.vocab, threadIdx.x, DRAW_THREADS, [&](float x, int i) { sum += kept(x, i) == NEVER_DRAWN ? 0 : __expf(-nats(x, i)); });
+        total = blockSum(sum);
+      }
+      near = nearest(shared.bins, row, of.vocab, amountFor(at.topP, total), kept, share); // keeps nothing that the cut before did not
     }
     const float lowest = at.minP > 0 ? top + logf(at.minP) : -INFINITY, per = 1 / at.temperature;
     const float random = nextRandom(at.random);
-    token = inverse(shared, of.vocab, random, [&](int i) {
-      const float x = value(i);
-      return x >= lowest && kept(i) != NEVER_DRAWN ? __expf((x - top) * per) : 0.0f;
+    token = inverse(shared, row, of.vocab, random, [&](float x, int i) {
+      return x >= lowest && kept(x, i) != NEVER_DRAWN ? __expf((x - top) * per) : 0.0f;
     });
   }
   float logp = 0;

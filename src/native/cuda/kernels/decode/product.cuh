@@ -18,7 +18,7 @@ struct Product {
   void *out;
   int secondAt, thirdAt, rows, depth, stride; // the stride of weights, in numbers
   int count, xStride, outStride;
-  int mode, slices, sliceStride;
+  int mode, slices, sliceStride, unused; // a struct of parameters ends at a multiple of 8 bytes
 
   // Row 0 … 15 of a tile of sixteen rows; of GATED eight gates, then the eight ups that belong to them.
   template <class Format> __device__ __forceinline__ const uint8_t *rowAt(int tile, int row) const {
@@ -56,23 +56,25 @@ template <class Format, int MT, int NT> __device__ __forceinline__ void multiply
   const bf16 *x = of.x + static_cast<size_t>(token0 + group) * of.xStride;
   const int end = min(sliceStart(slice + 1, of.slices, of.depth), of.depth);
 
-  float acc[MT][NT][4] = {};
-  for (int step = sliceStart(slice, of.slices, of.depth); step < end; step += 32 * AHEAD) {
-    LeftRows left[AHEAD][MT];
+  LeftRows left[2][AHEAD][MT]; // one part is multiplied while the next is on its way
+  const auto fetch = [&](LeftRows (&to)[AHEAD][MT], int step) {
 #pragma unroll
     for (int u = 0; u < AHEAD; u++) {
       const int k = step + 32 * u + quad * 8;
 #pragma unroll
       for (int m = 0; m < MT; m++) {
         if (k < end) {
-          Format::eight(left[u][m].low, rows[m][0], k);
-          Format::eight(left[u][m].high, rows[m][1], k);
+          Format::eight(to[u][m].low, rows[m][0], k);
+          Format::eight(to[u][m].high, rows[m][1], k);
         } else {
-          takeNothing(left[u][m].low);
-          takeNothing(left[u][m].high);
+          takeNothing(to[u][m].low);
+          takeNothing(to[u][m].high);
         }
       }
     }
+  };
+  float acc[MT][NT][4] = {};
+  const auto add = [&](const LeftRows (&from)[AHEAD][MT], int step) {
 #pragma unroll
     for (int u = 0; u < AHEAD; u++) {
       const int k = step + 32 * u + quad * 8;
@@ -83,9 +85,20 @@ template <class Format, int MT, int NT> __device__ __forceinline__ void multiply
         if (k < end) takeRow(right, x + static_cast<size_t>(n) * 8 * of.xStride + k);
         else takeNothing(right);
 #pragma unroll
-        for (int m = 0; m < MT; m++) left[u][m].multiplyInto(acc[m][n], right);
+        for (int m = 0; m < MT; m++) from[u][m].multiplyInto(acc[m][n], right);
       }
     }
+  };
+  constexpr int STEP = 32 * AHEAD;
+  int step = sliceStart(slice, of.slices, of.depth);
+  fetch(left[0], step);
+  letNextBegin();
+  waitForPrevious();
+  for (; step < end; step += 2 * STEP) {
+    fetch(left[1], step + STEP);
+    add(left[0], step);
+    fetch(left[0], step + 2 * STEP);
+    add(left[1], step + STEP);
   }
 #pragma unroll
   for (int m = 0; m < MT; m++)

@@ -12,6 +12,8 @@ struct Rows {
 // Writes the commands of the host into the board, then looks up what each row decodes. Commands: their number, then a place
 // and a value each, no place twice. One block.
 extern "C" __global__ void begin_step(int *board, const int *commands, int rowSlots, int rowTokens, int rowPositions, int slotTokens, int slotPositions, int count) {
+  letNextBegin();
+  waitForPrevious();
   const int commanded = commands[0];
   for (int i = threadIdx.x; i < commanded; i += blockDim.x) board[commands[1 + 2 * i]] = commands[2 + 2 * i];
   __syncthreads();
@@ -24,6 +26,8 @@ extern "C" __global__ void begin_step(int *board, const int *commands, int rowSl
 
 // The format of the table: 0 BF16, 1 Q8_0, 2 Q4_K.
 extern "C" __global__ void embed_rows(const uint8_t *table, int format, const int *tokens, float *x, int width) {
+  letNextBegin();
+  waitForPrevious();
   const size_t token = tokens[blockIdx.x];
   for (int i = threadIdx.x * 8; i < width; i += blockDim.x * 8) {
     uint32_t some[4];
@@ -38,6 +42,8 @@ extern "C" __global__ void embed_rows(const uint8_t *table, int format, const in
 
 // x += branch (if there is one), out = x · weight / rms(x). One block for each row.
 extern "C" __global__ void norm_rows(float *x, Branch branch, const float *weight, bf16 *out, int width, int outStride, float epsilon) {
+  letNextBegin();
+  waitForPrevious();
   const size_t at = static_cast<size_t>(blockIdx.x) * width;
   const bool adds = branch.whole != nullptr || branch.parts != nullptr;
   DYNAMIC_SHARED(rowMemory);
@@ -96,6 +102,8 @@ extern "C" __global__ void turn_rows(Branch qkv, bf16 *queries, Pages pages, Row
   const int all = of.heads + 2 * of.keyHeads, lane = threadIdx.x & 31;
   const int warp = static_cast<int>((static_cast<size_t>(blockIdx.x) * blockDim.x + threadIdx.x) >> 5);
   const int row = warp / all, head = warp % all;
+  letNextBegin();
+  waitForPrevious();
   if (row >= rows.count || rows.slots[row] < 0) return;
   const bool isQuery = head < of.heads, isValue = head >= of.heads + of.keyHeads;
   const float *norm = isValue ? nullptr : isQuery ? queryNorm : keyNorm;
@@ -133,6 +141,8 @@ extern "C" __global__ void turn_rows(Branch qkv, bf16 *queries, Pages pages, Row
 
 // Copies whole pages of all layers: `list` has a source and a target each. Block y: the layer, block x: the pair.
 extern "C" __global__ void copy_pages(bf16 *pool, const int *list, int pageNumbers, int layerPages) {
+  letNextBegin();
+  waitForPrevious();
   const size_t layer = static_cast<size_t>(blockIdx.y) * layerPages;
   const bf16 *from = pool + (layer + list[2 * blockIdx.x]) * pageNumbers;
   bf16 *to = pool + (layer + list[2 * blockIdx.x + 1]) * pageNumbers;
@@ -141,6 +151,8 @@ extern "C" __global__ void copy_pages(bf16 *pool, const int *list, int pageNumbe
 
 // F16 (kind 0) or F32 (kind 1) to BF16.
 extern "C" __global__ void to_bf16(const void *from, bf16 *to, int kind, int count) {
+  letNextBegin();
+  waitForPrevious();
   for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < count; i += gridDim.x * blockDim.x)
     to[i] = __float2bfloat16(kind == 0 ? halfAt(static_cast<const uint8_t *>(from) + static_cast<size_t>(i) * 2) : static_cast<const float *>(from)[i]);
 }

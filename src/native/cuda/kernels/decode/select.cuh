@@ -35,6 +35,26 @@ struct Segment {
   }
 };
 
+// Calls take(x, i) for row[i], i = begin … end - 1, shared by `lanes` threads. Some pieces of sixteen bytes are on their way at
+// once: a block reads a whole vocabulary, and waiting for each piece would take most of the time. `begin` is a multiple of 4.
+template <class Take> __device__ __forceinline__ void forEach(const float *row, int begin, int end, int lane, int lanes, const Take &take) {
+  constexpr int AHEAD = 4;
+  const int step = lanes * 4;
+  int i = begin + lane * 4;
+  for (; i + (AHEAD - 1) * step + 3 < end; i += AHEAD * step) {
+    float4 some[AHEAD];
+#pragma unroll
+    for (int u = 0; u < AHEAD; u++) some[u] = *reinterpret_cast<const float4 *>(row + i + u * step);
+#pragma unroll
+    for (int u = 0; u < AHEAD; u++) {
+      const int at = i + u * step;
+      take(some[u].x, at), take(some[u].y, at + 1), take(some[u].z, at + 2), take(some[u].w, at + 3);
+    }
+  }
+  for (; i < end; i += step)
+    for (int k = i; k < min(i + 4, end); k++) take(row[k], k);
+}
+
 struct Bins {
   Amount amounts[BINS], groups[DRAW_THREADS];
   int counts[16]; // of the last pass
@@ -81,10 +101,10 @@ __device__ __forceinline__ void clearBins(Bins &bins) {
   __syncthreads();
 }
 
-// The smallest set of tokens, nearest first, whose amounts reach `need`. `distance(token)` is NEVER_DRAWN for tokens that do
-// not count; `amount(token)` is above zero for at least one.
+// The smallest set of tokens, nearest first, whose amounts reach `need`. `distance(logit, token)` is NEVER_DRAWN for
+// tokens that do not count; `amount(logit, token)` is above zero for at least one.
 template <class Distance, class AmountOf>
-__device__ __forceinline__ Cut nearest(Bins &bins, int vocab, Amount need, const Distance &distance, const AmountOf &amount) {
+__device__ __forceinline__ Cut nearest(Bins &bins, const float *row, int vocab, Amount need, const Distance &distance, const AmountOf &amount) {
   Cut cut;
   uint32_t prefix = 0;
   constexpr int SHIFTS[] = {15, 4, 0}, WIDTHS[] = {BINS, BINS, 16};
@@ -92,15 +112,14 @@ __device__ __forceinline__ Cut nearest(Bins &bins, int vocab, Amount need, const
 #pragma unroll
   for (int pass = 0; pass < 3; pass++) {
     clearBins(bins);
-    for (int i = threadIdx.x; i < vocab; i += DRAW_THREADS) {
-      const uint32_t at = distance(i);
-      if (at == NEVER_DRAWN) continue;
+    forEach(row, 0, vocab, threadIdx.x, DRAW_THREADS, [&](float x, int i) {
+      const uint32_t at = distance(x, i);
+      if (at == NEVER_DRAWN || (pass > 0 && (at >> SHIFTS[pass > 0 ? pass - 1 : 0]) != prefix)) return;
       const uint32_t shifted = at >> SHIFTS[pass];
-      const int bin = pass == 0 ? static_cast<int>(min(shifted, static_cast<uint32_t>(BINS - 1))) : static_cast<int>(shifted & (WIDTHS[pass] - 1));
-      if (pass > 0 && (at >> SHIFTS[pass - 1]) != prefix) continue;
-      atomicAdd(&bins.amounts[bin], amount(i));
+      const int bin = static_cast<int>(pass == 0 ? min(shifted, static_cast<uint32_t>(BINS - 1)) : shifted & (WIDTHS[pass] - 1));
+      atomicAdd(&bins.amounts[bin], amount(x, i));
       if (pass == 2) atomicAdd(&bins.counts[bin], 1);
-    }
+    });
     Amount before;
     const int bin = binReaching(bins, need, before);
     if (bin == BINS || (pass == 0 && bin == BINS - 1)) return cut; // everything, or tokens of less than e⁻⁶³ are needed
@@ -118,14 +137,14 @@ __device__ __forceinline__ Cut nearest(Bins &bins, int vocab, Amount need, const
   const int warp = threadIdx.x >> 5, lane = threadIdx.x & 31;
   const Segment own(0, vocab, warp);
   int found = 0;
-  for (int at = own.begin; at < own.end; at += 32) found += __popc(__ballot_sync(~0u, at + lane < own.end && distance(at + lane) == prefix));
+  for (int at = own.begin; at < own.end; at += 32) found += __popc(__ballot_sync(~0u, at + lane < own.end && distance(row[at + lane], at + lane) == prefix));
   if (lane == 0) bins.tokens[warp] = found;
   __syncthreads();
   int before = 0;
   for (int w = 0; w < warp; w++) before += bins.tokens[w];
   if (before < keep && before + found >= keep) {
     for (int at = own.begin; at < own.end; at += 32) {
-      unsigned bits = __ballot_sync(~0u, at + lane < own.end && distance(at + lane) == prefix);
+      unsigned bits = __ballot_sync(~0u, at + lane < own.end && distance(row[at + lane], at + lane) == prefix);
       const int here = __popc(bits);
       if (before + here < keep) {
         before += here;

@@ -23,13 +23,19 @@ template <int BM, int BN, int WM, int WN> __device__ __forceinline__ void multip
 #pragma unroll
   for (int i = 0; i < LEFT; i++) lefts[i] = of.rowAt<Bf16Rows>(tile0 + (row0 + i * STEP) / 16, (row0 + i * STEP) % 16);
   const bf16 *rights = of.x + static_cast<size_t>(token0 + row0) * of.xStride;
-  const auto fetch = [&](int unit) {
+  const auto fetchLeft = [&](int unit) {
     bf16 *stage = tiles + unit % STAGES * STAGE;
     const int k = unit * UNIT + piece * 8;
     const bool inside = k < of.depth;
     const int from = inside ? k : 0;
 #pragma unroll
     for (int i = 0; i < LEFT; i++) copySixteen(stage + tilePlace(row0 + i * STEP, piece), lefts[i] + static_cast<size_t>(from) * 2, inside);
+  };
+  const auto fetchRight = [&](int unit) {
+    bf16 *stage = tiles + unit % STAGES * STAGE;
+    const int k = unit * UNIT + piece * 8;
+    const bool inside = k < of.depth;
+    const int from = inside ? k : 0;
 #pragma unroll
     for (int i = 0; i < RIGHT; i++)
       copySixteen(stage + BM * UNIT + tilePlace(row0 + i * STEP, piece), rights + static_cast<size_t>(i) * STEP * of.xStride + from, inside);
@@ -41,15 +47,20 @@ template <int BM, int BN, int WM, int WN> __device__ __forceinline__ void multip
   const int last = sliceStart(alone ? slice + 1 : of.slices, of.slices, of.depth) / UNIT;
   int sliceEnd = sliceStart(slice + 1, of.slices, of.depth) / UNIT;
 #pragma unroll
+  for (int s = 0; s < STAGES - 1; s++)
+    if (first + s < last) fetchLeft(first + s);
+  letNextBegin();
+  waitForPrevious();
+#pragma unroll
   for (int s = 0; s < STAGES - 1; s++) {
-    if (first + s < last) fetch(first + s);
+    if (first + s < last) fetchRight(first + s);
     commitLoads();
   }
   float acc[MT][NT][4] = {}, total[MT][NT][4] = {};
   for (int unit = first; unit < last; unit++) {
     waitForLoads<STAGES - 2>();
     __syncthreads(); // this stage is there, and the one before is no longer read
-    if (unit + STAGES - 1 < last) fetch(unit + STAGES - 1);
+    if (unit + STAGES - 1 < last) fetchLeft(unit + STAGES - 1), fetchRight(unit + STAGES - 1);
     commitLoads();
     const bf16 *left = tiles + unit % STAGES * STAGE, *right = left + BM * UNIT;
 #pragma unroll
