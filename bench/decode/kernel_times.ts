@@ -1,4 +1,4 @@
-/** Where the time of a step goes: each kind of kernel of a pass alone, over all layers, so that weights come from memory. */
+/** Times each kind of kernel of a step alone, over all layers, so that weights come from memory and not from a cache. */
 import type { DecodeKernel, Device, Start } from "../../src/native/cuda/decode/kernels.ts";
 
 type Launch = { name: DecodeKernel; start: Start; values: readonly number[] };

@@ -7,7 +7,7 @@ import { type Device, DRAWING_WORDS } from "../../native/cuda/decode/kernels.ts"
 
 export type BoardSize = { rows: number; slots: number; pagesPerSlot: number };
 
-/** Where each part begins. Pure. */
+/** Returns the first word of each part. Pure. */
 export function boardLayout({ rows, slots, pagesPerSlot }: BoardSize) {
   let at = 0;
   const next = (count: number) => {

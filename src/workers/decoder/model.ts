@@ -11,7 +11,7 @@ export type Weight = { at: number; format: Format; rows: number; columns: number
 export type LayerWeights = {
   norm1: number;
   norm2: number;
-  /** Of queries, keys and values, one behind the other. */
+  /** The biases of queries, keys and values, one behind the other. */
   bias: number;
   queryNorm: number;
   keyNorm: number;

@@ -1,4 +1,4 @@
-/** Which kernels compute a product or a batch. Pure: the choice changes the speed, never the result. */
+/** Chooses the kernels of a product or a batch. Pure: the choice changes the speed, never the result. */
 import { CHUNK, type Format, type Tile } from "../../native/cuda/decode/kernels.ts";
 
 export type ProductSize = { format: Format; rows: number; count: number };

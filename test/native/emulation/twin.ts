@@ -10,7 +10,7 @@ import type { TestDevice } from "./choice.ts";
 type Kind = "bf16" | "f32" | "i32";
 type Written = { argument: number; kind: Kind };
 
-/** What each kernel writes: the index of the argument in its signature, and the numbers there. */
+/** Returns what a kernel writes: the index of the argument in its signature, and the numbers there. */
 function writtenBy(name: DecodeKernel, values: readonly number[]): Written[] {
   const of = (kind: Kind, ...all: number[]) => all.map((argument) => ({ argument, kind }));
   if (name.startsWith("product_")) {
