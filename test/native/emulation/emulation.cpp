@@ -19,13 +19,21 @@ constexpr size_t STACK = 64 << 10;
 constexpr int MOST_THREADS = 1024;
 enum class State { ready, atWarp, atBlock, done };
 
+struct Copy {
+  void *to;
+  const void *from;
+  bool inside;
+};
 struct Fiber {
   Thread thread;
   State state = State::ready;
   bool begun = false;
   ucontext_t context;
   jmp_buf at;
+  std::vector<std::vector<Copy>> copies; // groups; the last one is open
 };
+// In the other order of warps and lanes, a barrier that is missing shows in other numbers.
+const bool reversed = getenv("VERK_EMULATION_REVERSED") != nullptr;
 std::vector<Fiber> fibers(MOST_THREADS);
 std::vector<char> stacks(STACK *MOST_THREADS);
 std::vector<uint32_t> exchanges(MOST_THREADS * 2 * EXCHANGE_WORDS);
@@ -70,8 +78,10 @@ void resume(Fiber &fiber, size_t number) {
 void runWarp(int first, int end) {
   for (;;) {
     bool ran = false;
-    for (int i = first; i < end; i++)
+    for (int n = first; n < end; n++) {
+      const int i = reversed ? first + end - 1 - n : n;
       if (fibers[i].state == State::ready) resume(fibers[i], i), ran = true;
+    }
     int waiting = 0, others = 0;
     for (int i = first; i < end; i++) {
       if (fibers[i].state == State::atWarp) waiting++;
@@ -92,10 +102,15 @@ void runBlock(int count) {
     fiber.thread = Thread{{static_cast<unsigned>(i), 0, 0}, i & 31, i >> 5, 0};
     fiber.state = State::ready;
     fiber.begun = false;
+    fiber.copies.assign(1, {});
   }
+  const int warps = (count + 31) / 32;
   for (;;) {
     int waiting = 0, done = 0;
-    for (int first = 0; first < count; first += 32) runWarp(first, first + 32 < count ? first + 32 : count);
+    for (int n = 0; n < warps; n++) {
+      const int first = 32 * (reversed ? warps - 1 - n : n);
+      runWarp(first, first + 32 < count ? first + 32 : count);
+    }
     for (int i = 0; i < count; i++) {
       waiting += fibers[i].state == State::atBlock;
       done += fibers[i].state == State::done;
@@ -108,6 +123,18 @@ void runBlock(int count) {
 }
 } // namespace
 
+void queueCopy(void *to, const void *from, bool inside) { own().copies.back().push_back({to, from, inside}); }
+void commitCopies() { own().copies.emplace_back(); }
+void finishCopies(int pending) {
+  auto &groups = own().copies;
+  while (static_cast<int>(groups.size()) - 1 > pending) {
+    for (const Copy &copy : groups.front()) {
+      if (copy.inside) memcpy(copy.to, copy.from, 16);
+      else memset(copy.to, 0, 16);
+    }
+    groups.erase(groups.begin());
+  }
+}
 void blockBarrier() { leave(State::atBlock); }
 void warpBarrier() { leave(State::atWarp); }
 uint32_t (*exchange())[EXCHANGE_WORDS] {

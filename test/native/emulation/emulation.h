@@ -47,6 +47,9 @@ extern Three block, grid, threads;
 extern char *dynamicShared;
 void blockBarrier();
 void warpBarrier();
+void queueCopy(void *to, const void *from, bool inside);
+void commitCopies();
+void finishCopies(int pending);
 constexpr int EXCHANGE_WORDS = 8;
 uint32_t (*exchange())[EXCHANGE_WORDS]; // 32 rows of the current warp and turn
 } // namespace emulation
@@ -148,13 +151,10 @@ inline void multiply(float (&sum)[4], const uint32_t (&a)[4], uint32_t b0, uint3
   emulation::current->turn++;
 }
 
-// A copy is done at once: the emulation cannot show a missing wait, only a missing barrier's wrong order of threads.
-inline void copySixteen(void *to, const void *from, bool inside) {
-  if (inside) memcpy(to, from, 16);
-  else memset(to, 0, 16);
-}
-inline void commitLoads() {}
-template <int PENDING> void waitForLoads() {}
+// A copy is done when the thread waits for it, and not earlier: what reads it without waiting finds old bytes.
+inline void copySixteen(void *to, const void *from, bool inside) { emulation::queueCopy(to, from, inside); }
+inline void commitLoads() { emulation::commitCopies(); }
+template <int PENDING> void waitForLoads() { emulation::finishCopies(PENDING); }
 inline uint4 streamed(const void *from) {
   uint4 to;
   memcpy(&to, from, 16);
