@@ -4,6 +4,7 @@ import { type Header, parseGguf } from "../../src/lib/gguf/parse.ts";
 import { openDecoder } from "../../src/workers/decoder/decoder.ts";
 import { type Drawing, PLAIN } from "../../src/workers/decoder/drawing.ts";
 import { loadModel, reasonAgainst } from "../../src/workers/decoder/model.ts";
+import { rollGroups } from "../../src/workers/decoder/roll.ts";
 import type { Decoder, DecoderOptions } from "../../src/workers/decoder/types.ts";
 import { tempDir } from "../harness.ts";
 import { type ModelOptions, makeModel } from "../models.ts";
@@ -179,6 +180,24 @@ describe.skipIf(!canCompute)("a whole model in emulation", () => {
     ]);
     decoder.release(masked);
     decoder.release(free);
+  });
+
+  test("groups are drawn with fewer slots than samples, end where the model ends, and repeat", () => {
+    const { decoder } = open({ arch: "llama" }, { slots: 4, ahead: true });
+    const requests = [0, 1, 2].map((group) => ({ prompt: prompt(20 + group, 34), samples: 3, seed: group }));
+    const sampling = { temperature: 3, topP: 1, topK: 0, minP: 0, maxTokens: 7 };
+    const isEnd = (token: number) => token % 5 === 0;
+    const first = rollGroups(decoder, requests, sampling, isEnd);
+    for (const { tokens, logps, truncated } of first.flat()) {
+      const end = tokens.findIndex(isEnd);
+      expect([tokens.length, truncated]).toEqual(end < 0 ? [7, true] : [end + 1, false]);
+      expect(logps.every((logp) => logp < 0 && logp > -30)).toBe(true);
+    }
+    expect(first.flat().some(({ truncated }) => !truncated)).toBe(true);
+    expect(decoder.stats()).toMatchObject({ active: 0, reading: 0, availablePages: 64 });
+    decoder.clear();
+    expect(rollGroups(decoder, requests, sampling, isEnd)).toEqual(first);
+    expect(rollGroups(decoder, requests.slice(1, 2), sampling, isEnd)).toEqual([first[1]!]);
   });
 
   test("a model that the kernels cannot decode is named", () => {
