@@ -2,6 +2,7 @@
 import { HALF_BILLION, type RolloutShape } from "../peers/rollout_model.ts";
 
 export const SHAPES: Readonly<Record<string, RolloutShape>> = {
+  tiny: { vocab: 2048, width: 128, layers: 2, heads: 2, keyHeads: 1, forward: 192 }, // to see that the benchmark runs
   "0.5B": HALF_BILLION,
   "1B": { vocab: 128_256, width: 2048, layers: 16, heads: 32, keyHeads: 8, forward: 8192 },
   "8B": { vocab: 128_256, width: 4096, layers: 32, heads: 32, keyHeads: 8, forward: 14_336 },

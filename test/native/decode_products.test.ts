@@ -89,6 +89,7 @@ describe.skipIf(!canCompute)("products of decoding", () => {
     { format: "q8", tile: 8, rows: 32, depth: 288, count: 3, mode: "logits" },
     { format: "q8", tile: 64, rows: 32, depth: 64, count: 80, mode: "whole" },
     { format: "q4", tile: 16, rows: 32, depth: 768, count: 9, mode: "logits" },
+    { format: "q6", tile: 8, rows: 32, depth: 512, count: 5, mode: "logits" },
     { format: "q4", tile: 32, rows: 48, depth: 256, count: 20, mode: "gated" },
   ];
   test.each(CASES)("$format $tile: $rows × $depth for $count tokens, $mode", (of) => {

@@ -9,7 +9,8 @@ export function quantise(format: Format, values: Float32Array, depth: number): Q
     const bits = asBf16(values);
     return { bytes: new Uint8Array(bits.buffer), rowBytes: depth * 2, values: fromBf16s(bits) };
   }
-  return format === "q8" ? q8(values, depth) : q4(values, depth);
+  if (format === "q8") return q8(values, depth);
+  return format === "q4" ? q4(values, depth) : q6(values, depth);
 }
 
 function q8(values: Float32Array, depth: number): Quantised {
@@ -61,4 +62,28 @@ function q4(values: Float32Array, depth: number): Quantised {
     }
   }
   return { bytes, rowBytes: (depth / 256) * 144, values: decoded };
+}
+
+function q6(values: Float32Array, depth: number): Quantised {
+  const blocks = values.length / 256;
+  const bytes = new Uint8Array(blocks * 210);
+  const view = new DataView(bytes.buffer);
+  const decoded = new Float32Array(values.length);
+  for (let block = 0; block < blocks; block++) {
+    const at = block * 210;
+    view.setFloat16(at + 208, 0.0004 + 0.0001 * (block % 5), true);
+    const d = view.getFloat16(at + 208, true);
+    for (let i = 0; i < 16; i++) view.setInt8(at + 192 + i, ((37 * block + 23 * i) % 120) - 50);
+    for (let i = 0; i < 256; i++) {
+      const [half, group, place] = [i >> 7, (i >> 5) & 3, i & 31];
+      const scale = view.getInt8(at + 192 + half * 8 + group * 2 + (place >> 4));
+      const value = values[block * 256 + i]!;
+      const quant = scale === 0 ? 5 : Math.max(-32, Math.min(31, Math.round(value / (d * scale))));
+      const bits = quant + 32;
+      bytes[at + half * 64 + (group & 1) * 32 + place]! |= (bits & 15) << ((group >> 1) * 4);
+      bytes[at + 128 + half * 32 + place]! |= (bits >> 4) << (group * 2);
+      decoded[block * 256 + i] = d * scale * quant;
+    }
+  }
+  return { bytes, rowBytes: (depth / 256) * 210, values: decoded };
 }

@@ -1,6 +1,8 @@
 import { afterAll, describe, expect, test } from "bun:test";
 import { openSync, readSync, statSync } from "node:fs";
+import { join } from "node:path";
 import { type Header, parseGguf } from "../../src/lib/gguf/parse.ts";
+import { quantizeModel } from "../../src/native/llama/quantize.ts";
 import { openDecoder } from "../../src/workers/decoder/decoder.ts";
 import { type Drawing, PLAIN } from "../../src/workers/decoder/drawing.ts";
 import { loadModel, reasonAgainst } from "../../src/workers/decoder/model.ts";
@@ -52,7 +54,10 @@ describe.skipIf(!canCompute)("a whole model in emulation", () => {
   });
 
   function open(of: Partial<ModelOptions> & Pick<ModelOptions, "arch">, options: Partial<DecoderOptions> = {}) {
-    const path = makeModel(dir, { type: "F16", width: 128, ...SIZES[of.arch], ...of });
+    return openFile(makeModel(dir, { type: "F16", width: 128, ...SIZES[of.arch], ...of }), options);
+  }
+
+  function openFile(path: string, options: Partial<DecoderOptions> = {}) {
     const model = loadModel(device, { path, header: headerOf(path) }, 512);
     const decoder = openDecoder(device, model, {
       slots: 16,
@@ -89,6 +94,21 @@ describe.skipIf(!canCompute)("a whole model in emulation", () => {
     const text = prompt(2, 33);
     const [said] = drain(decoder, [decoder.admit({ prompt: text, maxTokens: 8, drawing: GREEDY })!]);
     expect(said!.tokens).toEqual(greedy(path, text, 8).tokens);
+  });
+
+  test("Q4_K and Q6_K weights, as the library quantises them: greedy tokens are libllama's", () => {
+    const size = { width: 256, heads: 4, kvHeads: 2, ff: 512 }; // rows of whole blocks
+    const from = makeModel(dir, { arch: "qwen2", type: "F16", ...size });
+    const path = join(dir, "quantised.gguf");
+    quantizeModel(dir, { cuda: false }, { from, to: path, quantization: "Q4_K_M", threads: 1 });
+    const header = headerOf(path);
+    const types = new Set([...header.tensors.values()].map(({ type }) => type.name));
+    expect([...types].sort()).toEqual(["F32", "Q4_K", "Q6_K"]);
+    const { decoder } = openFile(path);
+    const text = prompt(8, 20);
+    const want = greedy(path, text, 8);
+    const [said] = drain(decoder, [decoder.admit({ prompt: text, maxTokens: 8, drawing: GREEDY })!]);
+    expect(said!.tokens).toEqual(want.tokens);
   });
 
   test("a sequence gets the same bits alone, among others, and however its prompt is read", () => {
@@ -157,6 +177,8 @@ describe.skipIf(!canCompute)("a whole model in emulation", () => {
     expect(admit(40, 60)).not.toBeNull();
     expect(() => admit(500, 60)).toThrow("need 559 tokens, but the context holds 512");
     expect(() => admit(100, 60)).toThrow("the context holds");
+    const strange = { prompt: Int32Array.of(40, 1_000_000), maxTokens: 1, drawing: GREEDY };
+    expect(() => decoder.admit(strange)).toThrow("is not in the vocabulary");
   });
 
   test("a mask holds for one sequence, and a change of it needs no other graph", () => {

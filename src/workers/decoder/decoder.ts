@@ -58,6 +58,7 @@ class GraphDecoder implements Decoder {
   readonly #queue: Queued[] = [];
   readonly #close: (() => void)[] = [];
   readonly #rows: Sequence[] = []; // row i decodes #rows[i]
+  readonly #isToken: (token: number) => boolean;
   readonly #rowSlots: Int32Array; // the slots of the board's rows
   #ids = 0;
   #steps = 0;
@@ -72,6 +73,7 @@ class GraphDecoder implements Decoder {
     const layerBytes = pages * 2 * keyHeads * PAGE * headLength * 2;
     this.#device = device;
     this.#options = options;
+    this.#isToken = (token) => token >= 0 && token < vocab;
     this.#pages = new PageTable(pages);
     this.#rowSlots = new Int32Array(rows).fill(NO_SLOT);
     this.#free = Array.from({ length: slots }, (_, i) => slots - 1 - i);
@@ -112,6 +114,8 @@ class GraphDecoder implements Decoder {
     if (total > contextLength || Math.ceil(total / PAGE) > this.#pages.count)
       throw new RangeError(`The prompt and its answer need ${total} tokens, but the context holds ${contextLength}`);
     if (drawing.logitBias.length > MOST_BIASES) throw new RangeError(`logit_bias has more than ${MOST_BIASES} tokens`);
+    if (!prompt.every(this.#isToken) || !drawing.logitBias.every(([token]) => this.#isToken(token)))
+      throw new RangeError("A token of the prompt or of logit_bias is not in the vocabulary");
     if (this.#free.length === 0) return null;
     const known = prompt.subarray(0, -1);
     const lease = this.#pages.admit(known, total);

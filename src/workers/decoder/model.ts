@@ -33,7 +33,14 @@ export type DecoderModel = {
   free: () => void;
 };
 
-const FORMATS: Readonly<Record<string, Format>> = { BF16: "bf16", F16: "bf16", F32: "bf16", Q8_0: "q8", Q4_K: "q4" };
+const FORMATS: Readonly<Record<string, Format>> = {
+  BF16: "bf16",
+  F16: "bf16",
+  F32: "bf16",
+  Q8_0: "q8",
+  Q4_K: "q4",
+  Q6_K: "q6",
+};
 const READ_BYTES = 16 * MIB;
 const CONVERTED = { F16: 0, F32: 1 } as const; // kinds of the kernel to_bf16
 

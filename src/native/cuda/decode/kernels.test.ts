@@ -51,7 +51,7 @@ test("kernels are started with the parameters that they have", () => {
   for (const [, name = "", part = "", parameters = ""] of kernels) {
     const suffix = part.replace("##NAME##", "");
     const names = part === "" ? [name] : part === "##LENGTH" ? [64, 128].map((n) => name + n) : [];
-    const formats = part.startsWith("##NAME") ? ["bf16", "q8", "q4"].map((format) => name + format + suffix) : [];
+    const formats = part.startsWith("##NAME") ? ["bf16", "q8", "q4", "q6"].map((format) => name + format + suffix) : [];
     for (const each of [...names, ...formats]) found[each] = lettersOf(parameters.split(","), structs);
   }
   expect(found).toEqual(DECODE_SIGNATURES);

@@ -29,6 +29,10 @@ export const DECODE_SIGNATURES = {
   product_q4_16: PRODUCT,
   product_q4_32: PRODUCT,
   product_q4_64: PRODUCT,
+  product_q6_8: PRODUCT,
+  product_q6_16: PRODUCT,
+  product_q6_32: PRODUCT,
+  product_q6_64: PRODUCT,
   product_tiles_64: PRODUCT,
   product_tiles_128: PRODUCT,
   attend_64: ATTENTION,
@@ -48,7 +52,7 @@ export const DRAWING_WORDS = 20;
 export const MOST_ALTERNATIVES = 20;
 export const RESULT_WORDS = 4;
 export const MODE = { whole: 0, logits: 1, gated: 2, parts: 3 } as const;
-export const FORMAT = { bf16: 0, q8: 1, q4: 2 } as const;
+export const FORMAT = { bf16: 0, q8: 1, q4: 2, q6: 3 } as const;
 export type Format = keyof typeof FORMAT;
 
 export const MOST_SLICES = 8;
@@ -83,7 +87,7 @@ export const attendShared = (headLength: number) => 4 * 16 * headLength * 4;
 
 /** The most dynamic shared memory that a kernel is started with. A row of `norm_rows` is at most 12,288 numbers. */
 export function mostShared(name: DecodeKernel): number {
-  const tile = /^product_(?:bf16_|q8_|q4_)?(.+)$/.exec(name)?.[1];
+  const tile = /^product_(?:bf16_|q8_|q4_|q6_)?(.+)$/.exec(name)?.[1];
   if (tile !== undefined) return productShared(tile as Tile, MOST_SLICES);
   if (name.startsWith("attend_")) return attendShared(Number(name.slice("attend_".length)));
   return name === "norm_rows" ? 12_288 * 4 : 0;

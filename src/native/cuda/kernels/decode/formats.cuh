@@ -55,3 +55,26 @@ struct Q4Rows {
     }
   }
 };
+
+// Blocks of 256: the low four bits of all numbers, their high two bits, a signed scale for sixteen numbers each, the factor in
+// F16. A half of a block is four groups of 32: the low bits of groups 0 and 2, and of 1 and 3, share 32 bytes; the high bits
+// of all four share 32 bytes.
+struct Q6Rows {
+  static constexpr int BLOCK = 210;
+  static __device__ __forceinline__ size_t rowBytes(int stride) { return static_cast<size_t>(stride) / 256 * BLOCK; }
+  static __device__ __forceinline__ void eight(uint32_t (&to)[4], const uint8_t *row, int k) {
+    const uint8_t *block = row + static_cast<size_t>(k >> 8) * BLOCK;
+    const int half = (k >> 7) & 1, group = (k >> 5) & 3, place = k & 31;
+    const uint16_t *low = reinterpret_cast<const uint16_t *>(block + half * 64 + (group & 1) * 32 + place);
+    const uint16_t *high = reinterpret_cast<const uint16_t *>(block + 128 + half * 32 + place);
+    const int8_t scale = static_cast<int8_t>(block[192 + half * 8 + group * 2 + (place >> 4)]);
+    const float by = halfAt(block + 208) * static_cast<float>(scale);
+    const int lowShift = (group >> 1) * 4, highShift = group * 2;
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+      const int two = low[i] >> lowShift, top = high[i] >> highShift;
+      const int first = (two & 15) | ((top & 3) << 4), second = ((two >> 8) & 15) | (((top >> 8) & 3) << 4);
+      to[i] = pairOf(by * static_cast<float>(first - 32), by * static_cast<float>(second - 32));
+    }
+  }
+};

@@ -137,3 +137,4 @@ template <class Format, int MT, int NT> __device__ __forceinline__ void multiply
 FEW(bf16, Bf16Rows)
 FEW(q8, Q8Rows)
 FEW(q4, Q4Rows)
+FEW(q6, Q6Rows)

@@ -24,7 +24,7 @@ extern "C" __global__ void begin_step(int *board, const int *commands, int rowSl
   }
 }
 
-// The format of the table: 0 BF16, 1 Q8_0, 2 Q4_K.
+// The format of the table: 0 BF16, 1 Q8_0, 2 Q4_K, 3 Q6_K.
 extern "C" __global__ void embed_rows(const uint8_t *table, int format, const int *tokens, float *x, int width) {
   letNextBegin();
   waitForPrevious();
@@ -33,7 +33,8 @@ extern "C" __global__ void embed_rows(const uint8_t *table, int format, const in
     uint32_t some[4];
     if (format == 0) Bf16Rows::eight(some, table + token * Bf16Rows::rowBytes(width), i);
     else if (format == 1) Q8Rows::eight(some, table + token * Q8Rows::rowBytes(width), i);
-    else Q4Rows::eight(some, table + token * Q4Rows::rowBytes(width), i);
+    else if (format == 2) Q4Rows::eight(some, table + token * Q4Rows::rowBytes(width), i);
+    else Q6Rows::eight(some, table + token * Q6Rows::rowBytes(width), i);
     float v[8];
     unpack(*reinterpret_cast<const Eight *>(some), v);
     putEightFloats(x + static_cast<size_t>(blockIdx.x) * width + i, v);
