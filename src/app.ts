@@ -1,5 +1,6 @@
 /** The composition root: config → context → parts, and the reverse on shutdown. */
-import { mkdirSync, realpathSync } from "node:fs";
+import { mkdirSync, mkdtempSync, realpathSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Ctx } from "./context.ts";
 import { UsageError } from "./lib/errors.ts";
@@ -26,7 +27,7 @@ import { openSecretBox } from "./platform/secrets.ts";
 import { createShutdown } from "./platform/shutdown.ts";
 import { openStorage } from "./platform/storage/open.ts";
 import { compiled } from "./platform/workers/self.ts";
-import { createSupervisor } from "./platform/workers/supervisor.ts";
+import { createSupervisor, type Supervisor } from "./platform/workers/supervisor.ts";
 import type { Listener } from "./ports.ts";
 import { authenticate } from "./resources/api_keys/authenticate.ts";
 import { authenticateSession } from "./resources/browser_sessions/authenticate.ts";
@@ -151,14 +152,11 @@ export function openContext(config: Config, db: Db, log: Log, clock: Clock): Run
     log,
     secrets: openSecretBox({ file: config.secrets.master_key_file, sealed: () => someSealed(db.$client) }),
     storage: openStorage(config, (error) => log.error("stored content is damaged", { error })),
-    supervisor: createSupervisor({
+    supervisor: supervisorOf(config, {
       log,
       clock,
       socketDir,
       givenDir: join(config.data_dir, "models", ".given"), // models are hard-linked into it, not copied
-      confine: createConfinement({ dataDir: config.data_dir, require: config.sandbox.require }),
-      env: ambientEnv(),
-      ...config.workers,
     }),
     rewards: createRewardPool({ settings: config.sandbox, dataDir: config.data_dir }),
     authenticate: (key) => authenticate({ db, clock, state }, key),
@@ -169,6 +167,30 @@ export function openContext(config: Config, db: Db, log: Log, clock: Clock): Run
     state,
   };
   return { ctx, loops, closing, listeners: [] };
+}
+
+type SupervisorParts = { log: Log; clock: Clock; socketDir: string; givenDir?: string };
+
+function supervisorOf(config: Config, parts: SupervisorParts): Supervisor {
+  return createSupervisor({
+    ...parts,
+    confine: createConfinement({ dataDir: config.data_dir, require: config.sandbox.require }),
+    env: ambientEnv(),
+    ...config.workers,
+  });
+}
+
+/** Workers of a command. A server that starts meanwhile does not end them, because their folder is another. */
+export async function withWorkers<T>(config: Config, body: (supervisor: Supervisor) => Promise<T>): Promise<T> {
+  const socketDir = mkdtempSync(join(tmpdir(), "verk-"));
+  const log = createLog({ ...config.log, level: "error" });
+  const supervisor = supervisorOf(config, { log, clock: systemClock, socketDir });
+  try {
+    return await body(supervisor);
+  } finally {
+    await supervisor.stopAll("the command is over");
+    rmSync(socketDir, { recursive: true, force: true });
+  }
 }
 
 /** The operator can fix trouble with the disk, so its message has one line and no stack. */

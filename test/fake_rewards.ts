@@ -69,6 +69,7 @@ function fakeProcess(wait: () => Promise<void>, onClose: () => void): RewardProc
       );
       return { outcomes, end: null, ...PRINTED };
     },
+    map: async () => ({ results: [], end: null }),
     async close() {
       onClose();
       over.resolve({ kind: "closed", message: "" });

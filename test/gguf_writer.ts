@@ -12,7 +12,7 @@ export type GgufValue =
   | { type: "str"; value: string }
   | { type: "array"; of: Scalar; value: readonly (string | number | boolean)[] };
 
-export const TENSOR_TYPES = { F32: 0, F16: 1, Q8_0: 8 } as const;
+export const TENSOR_TYPES = { F32: 0, F16: 1, Q8_0: 8, MXFP4: 39 } as const;
 export type TensorType = keyof typeof TENSOR_TYPES;
 
 /** `shape` as ggml counts: the length of a row first. */
@@ -86,12 +86,13 @@ function scalar(type: Scalar, value: string | number | boolean): Uint8Array {
 
 export function byteLength(type: TensorType, shape: readonly number[]): number {
   const count = shape.reduce((product, n) => product * n, 1);
-  return type === "F32" ? count * 4 : type === "F16" ? count * 2 : (count / 32) * 34;
+  return type === "F32" ? count * 4 : type === "F16" ? count * 2 : (count / 32) * (type === "Q8_0" ? 34 : 17);
 }
 
 function encode({ type, values }: GgufTensor): Uint8Array {
   if (type === "F32") return new Uint8Array(values.buffer, values.byteOffset, values.byteLength);
   if (type === "F16") return new Uint8Array(new Float16Array(values).buffer);
+  if (type === "MXFP4") return encodeMxfp4(values);
   const blocks = values.length / 32; // of 32 values: one half-precision scale, then 32 signed bytes
   const out = new Uint8Array(blocks * 34);
   const view = new DataView(out.buffer);
@@ -103,6 +104,30 @@ function encode({ type, values }: GgufTensor): Uint8Array {
     for (let i = 0; i < 32; i++) {
       view.setInt8(block * 34 + 2 + i, scale === 0 ? 0 : Math.round(values[block * 32 + i]! / scale));
     }
+  }
+  return out;
+}
+
+/** Numbers of four bits, doubled. The upper eight are the same below zero. */
+const FP4 = [0, 1, 2, 3, 4, 6, 8, 12];
+
+/** Blocks of 32 values: an exponent, then two numbers of four bits in each byte, from both halves. */
+function encodeMxfp4(values: Float32Array): Uint8Array {
+  const out = new Uint8Array((values.length / 32) * 17);
+  for (let block = 0; block * 32 < values.length; block++) {
+    const own = values.subarray(block * 32, block * 32 + 32);
+    const peak = own.reduce((most, value) => Math.max(most, Math.abs(value)), 0);
+    const exponent = peak === 0 ? 0 : Math.floor(Math.log2(peak)) - 2 + 127;
+    const four = (value: number) => {
+      const size = Math.abs(value) / 2 ** (exponent - 128);
+      const nearest = FP4.reduce(
+        (best, each, i) => (Math.abs(each - size) < Math.abs(FP4[best]! - size) ? i : best),
+        0,
+      );
+      return nearest + (value < 0 ? 8 : 0);
+    };
+    out[block * 17] = exponent;
+    for (let i = 0; i < 16; i++) out[block * 17 + 1 + i] = four(own[i]!) | (four(own[16 + i]!) << 4);
   }
   return out;
 }

@@ -5,6 +5,7 @@
  * Greedy text is printable ASCII and `extraVocab`; the end token is never the most likely one.
  */
 import { join } from "node:path";
+import type { Family } from "../src/lib/gguf/architecture.ts";
 import {
   bool,
   f32,
@@ -17,9 +18,10 @@ import {
   u32,
   writeGguf,
 } from "./gguf_writer.ts";
+import { familyMetadata, familyTensors } from "./model_families.ts";
 
 export type ModelOptions = {
-  arch: "llama" | "qwen2" | "qwen3";
+  arch: Family;
   type: TensorType;
   seed?: number;
   layers?: number;
@@ -76,7 +78,7 @@ export const CHATML = `{%- set said = messages[0].content if messages[0].role ==
 export function makeModel(dir: string, options: ModelOptions): string {
   const shape = shapeOf(options);
   const { tokens, types, says } = vocabulary(options);
-  const tensors = weights(shape, options, tokens.length, says);
+  const tensors = familyTensors(options.arch, weights(shape, options, tokens.length, says), shape);
   const path = join(dir, `${options.arch}-${options.type}-${fingerprint(options)}.gguf`);
   writeGguf(path, metadata(shape, options, tokens, types), tensors);
   return path;
@@ -124,8 +126,9 @@ function metadata(shape: Shape, options: ModelOptions, tokens: string[], types: 
   const id = (token: string) => u32(tokens.indexOf(token));
   return {
     "general.architecture": str(arch),
-    "general.name": str(`random ${arch}`),
-    "general.file_type": u32({ F32: 0, F16: 1, Q8_0: 7 }[options.type]),
+    // llama.cpp wants certain tokens of a model whose name has phi3 in it.
+    "general.name": str(`random ${arch === "phi3" ? "phi" : arch}`),
+    "general.file_type": u32({ F32: 0, F16: 1, Q8_0: 7, MXFP4: 38 }[options.type]),
     [`${arch}.context_length`]: u32(shape.context),
     [`${arch}.embedding_length`]: u32(shape.width),
     [`${arch}.block_count`]: u32(shape.layers),
@@ -137,6 +140,7 @@ function metadata(shape: Shape, options: ModelOptions, tokens: string[], types: 
     [`${arch}.attention.layer_norm_rms_epsilon`]: f32(1e-6),
     [`${arch}.rope.dimension_count`]: u32(shape.keyLength),
     [`${arch}.rope.freq_base`]: f32(10_000),
+    ...familyMetadata(arch, shape),
     [`${arch}.vocab_size`]: u32(tokens.length),
     "tokenizer.ggml.model": str("gpt2"),
     "tokenizer.ggml.pre": str("gpt-2"),

@@ -1,7 +1,8 @@
 /** Runs trainings in this process, on real models, with rewards that are functions of the test. */
 import { join } from "node:path";
 import { formatOf, type Row } from "../src/lib/rows/format.ts";
-import { type HyperparameterInput, type Method, readHyperparameters } from "../src/lib/training/hyperparameters.ts";
+import type { HyperparameterInput, Method } from "../src/lib/training/fields.ts";
+import { readHyperparameters } from "../src/lib/training/hyperparameters.ts";
 import { LoraSettings } from "../src/lib/training/lora.ts";
 import { stepsOf } from "../src/lib/training/plan.ts";
 import { resolveHyperparameters } from "../src/lib/training/resolve.ts";

@@ -120,7 +120,7 @@ export function gradientsOf(path: string, device: Device, { shape, lora, rate, g
   const { width, forward, heads, headLength, vocab } = model.architecture;
   const widths = [width, forward, heads * headLength];
   const dropout = rate > 0 ? openPatterns(model.backend, widths, { rate, seed: 9 }) : null;
-  const fused = canFuse(model);
+  const fused = canFuse(model, shape.tokens);
   const graph = buildGraph(model, dropout ? { ...shape, dropout } : shape);
   const drawn = group === undefined ? batchOf(shape, vocab, false) : sharedBatch(shape, vocab, group);
   const batch = { ...drawn, dropSeeds: Uint32Array.from(drawn.ids, (id, i) => id * 7919 + i) };

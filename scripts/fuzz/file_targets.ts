@@ -8,7 +8,7 @@ import { systemClock } from "../../src/platform/clock.ts";
 import { silentLog } from "../../src/platform/log.ts";
 import { createSupervisor } from "../../src/platform/workers/supervisor.ts";
 import type { Worker } from "../../src/platform/workers/types.ts";
-import { FromInspector, type ToInspector } from "../../src/workers/protocol.ts";
+import { FromInspector, type ToInspector } from "../../src/workers/protocol_inspector.ts";
 import { Detector } from "../../test/detection/detector.ts";
 import { FAKES, writeModels } from "../../test/detection/fake_models.ts";
 import type { Mutant } from "./file_mutants.ts";

@@ -5,12 +5,13 @@ import { makeModel } from "../../test/models.ts";
 import { planOf, runTraining } from "../../test/trainer_kit.ts";
 import { converted, type FileType, type Part, percent, type Setup } from "./setup.ts";
 
-type Case = { what: string; type: FileType; lora: Partial<LoraSettings> | null };
+type Case = { what: string; type: FileType; lora: Partial<LoraSettings> | null; noise?: number };
 const LORA = { r: 16, alpha: 32, dropout: 0 };
 const CASES: readonly Case[] = [
   { what: "an adapter on BF16", type: "BF16", lora: LORA },
   { what: "an adapter with dropout on Q8_0", type: "Q8_0", lora: { ...LORA, dropout: 0.1 } },
   { what: "an adapter on Q4_K_M", type: "Q4_K_M", lora: LORA },
+  { what: "an adapter on BF16, with noise on the embeddings", type: "BF16", lora: LORA, noise: 5 },
   { what: "all weights in BF16", type: "BF16", lora: null },
 ];
 const STEPS = 20;
@@ -32,9 +33,12 @@ export const smallModel = (setup: Setup, arch: "llama" | "qwen2" | "qwen3", type
   );
 
 export const learning: Part = async function* (setup) {
-  for (const { what, type, lora } of CASES) {
+  for (const { what, type, lora, noise = null } of CASES) {
     const model = await smallModel(setup, "llama", type);
-    const given = { learning_rate: lora ? 0.002 : 0.001, max_steps: STEPS, per_device_train_batch_size: 8 };
+    const given = {
+      ...{ learning_rate: lora ? 0.002 : 0.001, max_steps: STEPS, per_device_train_batch_size: 8 },
+      neftune_noise_alpha: noise,
+    };
     const plan = await planOf({ dir: setup.dir, model, method: "sft", rows: ROWS, given, lora, context: 256 });
     const losses = async (machine: Setup["machine"], name: string) => {
       const { steps, error } = await runTraining({ plan, dir: setup.dir, checkpoints: join(setup.dir, name), machine });

@@ -12,6 +12,7 @@ import { type Part, setupIn } from "./setup.ts";
 /** Checks run first, then benchmarks. */
 const CHECKS: Record<string, () => Promise<Part>> = {
   gradients: async () => (await import("./gradients.ts")).rounded,
+  families: async () => (await import("./families.ts")).families,
   repeated: async () => (await import("./gradients.ts")).repeated,
   sharing: async () => (await import("./sharing.ts")).sharing,
   exact: async () => (await import("./gradients.ts")).exact,
@@ -28,7 +29,8 @@ const BENCHES: Record<string, () => Promise<Bench>> = {
 };
 const KNOWN = [...Object.keys(CHECKS), ...Object.keys(BENCHES)];
 /** Products in F32 are not rounded to TF32. */
-const ENVIRONMENT: Record<string, Record<string, string>> = { exact: { NVIDIA_TF32_OVERRIDE: "0" } };
+const WITHOUT_TF32 = { NVIDIA_TF32_OVERRIDE: "0" };
+const ENVIRONMENT: Record<string, Record<string, string>> = { exact: WITHOUT_TF32, families: WITHOUT_TF32 };
 
 const has = (flag: string) => process.argv.includes(flag);
 const after = (flag: string) => (has(flag) ? process.argv[process.argv.indexOf(flag) + 1] : undefined);

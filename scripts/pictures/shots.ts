@@ -99,7 +99,7 @@ export function shotsOf(world: World & { live: string }): Shot[] {
     { name: "search", path: "/", prepare: (page) => page.press("k", "ctrl") },
     { name: "not_found", path: "/nowhere" },
     { name: "docs", path: "/docs" },
-    opened("sign_in", "/", "Sign out"), // the last one: it ends the session
+    { name: "sign_in", path: "/", prepare: signOut }, // the last one: it ends the session
   ];
 }
 
@@ -109,6 +109,12 @@ export const emptyShots = (): Shot[] =>
     name: `empty_${path.replaceAll(/\W+/g, "_").replace(/^_|_$/g, "") || "home"}`,
     path,
   }));
+
+/** On a phone the button is in the menu. */
+async function signOut(page: Dashboard) {
+  await page.run(`document.querySelector('button[aria-label="Sign out"]').click()`);
+  await page.waitFor("the page for signing in", async () => (await page.text()).includes("API key"));
+}
 
 const scored = (page: Dashboard) =>
   page.waitFor("the histogram", () => page.run<boolean>("!!document.querySelector('.rewards-histogram')"), SLOW_MS);

@@ -5,16 +5,21 @@ export type Row = { name: string; summary: string; load: () => Promise<Command |
 /** Every command, for help and completion too. A command is loaded only when it runs, so that `verk keys` does not load the server. */
 export const COMMANDS: readonly Row[] = [
   { name: "serve", summary: "Run the server", load: async () => (await import("./commands/serve.ts")).serve },
+  {
+    name: "status",
+    summary: "Show the server: version, devices, running jobs and deployments",
+    load: async () => (await import("./commands/status.ts")).status,
+  },
   { name: "deploy", summary: "Serve a model", load: async () => (await import("./commands/deploy.ts")).deploy },
   {
     name: "deployments",
-    summary: "List, show, stop and start deployments",
+    summary: "List, show, stop, start and delete deployments",
     load: async () => (await import("./commands/manage/deployments.ts")).deployments,
   },
   { name: "chat", summary: "Chat with a deployment", load: async () => (await import("./commands/chat.ts")).chat },
   {
     name: "models",
-    summary: "List, import and pull models",
+    summary: "List, show, import, pull and delete models",
     load: async () => (await import("./commands/manage/models.ts")).models,
   },
   {
@@ -54,7 +59,7 @@ export const COMMANDS: readonly Row[] = [
   },
   {
     name: "rewards",
-    summary: "Test reward code on this machine; push and list reward functions",
+    summary: "Test reward code on this machine; push, list and delete reward functions",
     load: async () => (await import("./commands/manage/rewards.ts")).rewards,
   },
   {

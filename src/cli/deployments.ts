@@ -32,6 +32,14 @@ export async function mustFind(client: Client, target: string): Promise<Deployme
   );
 }
 
+/** The status as a person reads it. */
+export const stateOf = (each: Deployment) =>
+  each.parked
+    ? "parked"
+    : each.status === "provisioning"
+      ? `${each.load.stage} ${Math.round(each.load.progress * 100)} %`
+      : each.status;
+
 const POLL_MS = 250;
 const OUTAGE_MS = 10_000; // a server restarts in less
 

@@ -12,19 +12,26 @@ import { UsageError } from "../lib/errors.ts";
 import type { Config } from "../platform/config/config.ts";
 import { durable, write } from "../platform/db/db.ts";
 import { createLog } from "../platform/log.ts";
+import * as imports from "../resources/models/files/import.ts";
+import * as models from "../resources/models/service.ts";
+import type { ModelRow } from "../resources/models/table.ts";
 import { adminKey, DEFAULT_WORKSPACE, findDefault } from "../resources/setup/service.ts";
 import * as workspaces from "../resources/workspaces/service.ts";
 import type { WorkspaceRow } from "../resources/workspaces/table.ts";
+import type { ModelShape } from "../workers/protocol.ts";
 import { openDataDir } from "./open_data_dir.ts";
 
+export { withWorkers } from "../app.ts";
 export { SCOPES } from "../context.ts";
 export * as keys from "../resources/api_keys/service.ts";
 export * as billing from "../resources/billing/service.ts";
-export * as imports from "../resources/models/files/import.ts";
+export { chooseBase } from "../resources/models/base_choice.ts";
+export { checkpointAt, nameOf as checkpointName } from "../resources/models/files/checkpoint.ts";
+export { converted } from "../resources/models/files/convert.ts";
+export { removeAsOperator as removeModel } from "../resources/models/remove.ts";
 export { present as presentModel } from "../resources/models/schema.ts";
-export * as models from "../resources/models/service.ts";
 export { present as presentWorkspace } from "../resources/workspaces/schema.ts";
-export { DEFAULT_WORKSPACE, workspaces };
+export { DEFAULT_WORKSPACE, imports, models, workspaces };
 
 type Opening = { /** Makes the data directory if there is none. */ create?: boolean };
 
@@ -78,6 +85,17 @@ export function mustFindWorkspace(ctx: Ctx, name: string): WorkspaceRow {
 }
 
 const quoted = (name: string) => (/^[\w.-]+$/.test(name) ? name : `'${name.replaceAll("'", "'\\''")}'`);
+
+/** The base model of an adapter, for the default workspace. */
+export const baseIn = (ctx: Ctx, shape: ModelShape, base: string | undefined) =>
+  imports.baseFor(ctx, mustFindWorkspace(ctx, DEFAULT_WORKSPACE).id, shape, base);
+
+/** Writes the row of an imported file. `fitting`: models that may be the base of an adapter. */
+export function registerImport(ctx: Ctx, copy: imports.ImportedFile, shape: ModelShape, base: ModelRow | undefined) {
+  const { id } = mustFindWorkspace(ctx, DEFAULT_WORKSPACE);
+  const fitting = models.fittingBases(ctx, id, shape).map((each) => each.name);
+  return { row: imports.registerChecked(ctx, copy, shape, base), fitting };
+}
 
 type Page<T> = { data: T[]; has_more: boolean };
 

@@ -23,10 +23,14 @@ export function printTable(
   { full }: { full?: boolean } = {},
 ) {
   if (rows.length === 0) return note(empty);
-  const { isTTY, columns: wide } = process.stdout;
-  const width = isTTY ? Number(ambientEnv()["COLUMNS"]) || wide || 80 : undefined;
-  const style = { width, color: Bun.enableANSIColors, full, nowMs: Date.now() };
+  const style = { width: terminalWidth(), color: Bun.enableANSIColors, full, nowMs: Date.now() };
   for (const line of tableLines(header, rows, style)) print(line);
+}
+
+/** Columns of the terminal. Undefined: the output goes to a file or a program. */
+export function terminalWidth(): number | undefined {
+  const { isTTY, columns: wide } = process.stdout;
+  return isTTY ? Number(ambientEnv()["COLUMNS"]) || wide || 80 : undefined;
 }
 
 /** Replaces control characters, so that foreign text cannot control the terminal. Line breaks and tabs stay. */

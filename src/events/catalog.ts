@@ -136,6 +136,7 @@ export const CATALOG = {
   "deployment.switched": { webhook: true, data: deploymentSwitched },
   "deployment.switch_failed": { webhook: true, data: deploymentSwitchFailed },
   "deployment.stopped": { webhook: false, data: deployment },
+  "deployment.deleted": { webhook: false, data: deployment },
   "deployment.unhealthy": { webhook: false, data: deployment },
   "deployment.serving": { webhook: true, data: deployment },
   "deployment.failed": { webhook: true, data: deployment },

@@ -1,4 +1,8 @@
+import { Elysia } from "elysia";
 import type { z } from "zod";
+import { AppError } from "../lib/errors.ts";
+import { isId, type Prefix } from "../lib/ids.ts";
+import { stateOf } from "./request_state.ts";
 import { warn } from "./warnings.ts";
 
 type Question = { request: Request; query: object };
@@ -30,3 +34,26 @@ function textsOf(url: string): Record<string, string | string[]> {
     }),
   );
 }
+
+/** Ids of the workspace's rows with this name, at most `MOST_IDS`. Several mean that the name is not enough. */
+export type FindIds = (workspaceId: string, name: string) => readonly { id: string }[];
+export const MOST_IDS = 5;
+
+/**
+ * For routes with an id in the path: `.use(named(…))` after `.use(authed)`. The id first, then a name of the workspace. Puts the id into `params.id`, so that a handler sees ids alone. A name that no row
+ * has stays: the handler answers that there is none. An id of another workspace stays an id.
+ */
+export const named = (prefix: Prefix, what: string, find: FindIds) =>
+  new Elysia().derive({ as: "scoped" }, ({ request, params }) => {
+    const given = (params ?? {}) as { id?: string }; // a route without one has no params at all
+    const workspaceId = stateOf(request).principal?.workspaceId;
+    if (given.id === undefined || workspaceId === undefined || isId(given.id, prefix)) return {};
+    const [first, ...others] = find(workspaceId, given.id);
+    if (first && others.length > 0) {
+      const ids = [first, ...others].map(({ id }) => id).join(", ");
+      const message = `several ${what} have the name ${JSON.stringify(given.id.slice(0, 80))}: give the id of one (${ids})`;
+      throw new AppError("schema", message, { param: "id" });
+    }
+    if (first) given.id = first.id;
+    return {};
+  });

@@ -8,6 +8,7 @@ const KINDS: Record<string, (args: string[]) => Promise<unknown>> = {
   fake_trainer: async (args) => (await import("./fake/trainer.ts")).runFakeTrainer(args[0] ?? ""),
   connector: async () => (await import("./connector/main.ts")).runConnector(),
   detector: async () => (await import("./detector/main.ts")).runDetector(),
+  importer: async () => (await import("./connector/importer.ts")).runImporter(),
   inspector: async () => (await import("./inspector/main.ts")).runInspector(),
   reward: async (args) => (await import("./reward/main.ts")).runReward(args[0] ?? "", args[1] ?? ""),
   serving: async (args) => (await import("./serving/main.ts")).runServing(args[0]),

@@ -162,25 +162,6 @@ export const ServingHealth = later(() =>
 );
 export type ServingHealth = z.infer<typeof ServingHealth>;
 
-/** The inspector reads model files and archives, so that no outside file is parsed in the server. */
-export const ToInspector = later(() =>
-  z.discriminatedUnion("type", [
-    z.strictObject({ type: z.literal("inspect"), path: z.string(), hash: z.boolean() }),
-    /** Put the model inside the executable at `path`; `sha256` is its hash. */
-    z.strictObject({ type: z.literal("place"), path: z.string(), sha256: z.string() }),
-    z.strictObject({
-      type: z.literal("unpack"),
-      path: z.string(),
-      format: z.enum(["tar.gz", "zip"]),
-      /** An empty directory and the owner of the new files. Null: only check that the archive can be unpacked. */
-      into: z
-        .strictObject({ dir: z.string(), owner: z.strictObject({ uid: z.int(), gid: z.int() }).nullable() })
-        .nullable(),
-    }),
-  ]),
-);
-export type ToInspector = z.infer<typeof ToInspector>;
-
 /** The facts that a deployment needs to reserve memory for a model. All come from the file's header. */
 export const ModelShape = later(() =>
   z.strictObject({
@@ -201,32 +182,10 @@ export const ModelShape = later(() =>
     has_chat_template: z.boolean(),
     /** "model" or, for a LoRA file, "adapter". */
     type: z.enum(["model", "adapter"]),
+    lora: z.strictObject({ r: z.int().positive(), alpha: z.number(), target_modules: z.array(z.string()) }).optional(),
   }),
 );
 export type ModelShape = z.infer<typeof ModelShape>;
-
-export const FromInspector = later(() =>
-  fromWorker([
-    z.strictObject({ type: z.literal("hashing"), path: z.string(), progress: z.number().min(0).max(1) }),
-    z.strictObject({
-      type: z.literal("inspected"),
-      path: z.string(),
-      shape: ModelShape,
-      size_bytes: z.int(),
-      sha256: z.string().nullable(),
-    }),
-    z.strictObject({ type: z.literal("placed"), path: z.string() }),
-    /** Every entry was unpacked. */
-    z.strictObject({
-      type: z.literal("unpacked"),
-      path: z.string(),
-      file_count: z.int(),
-      unpacked_bytes: z.int(),
-    }),
-    z.strictObject({ type: z.literal("refused"), path: z.string(), error: z.string() }),
-  ]),
-);
-export type FromInspector = z.infer<typeof FromInspector>;
 
 /** The connector reads outside sources of rows. It does one task and ends; credentials live only in its memory. */
 const task = {

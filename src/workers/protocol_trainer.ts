@@ -5,6 +5,7 @@
 import { z } from "zod";
 import { ChatMessage, Tool } from "../lib/chat/messages.ts";
 import { later } from "../lib/schema.ts";
+import { METHODS } from "../lib/training/fields.ts";
 import { LoraSettings } from "../lib/training/lora.ts";
 import { fromWorker } from "./protocol.ts";
 
@@ -26,10 +27,12 @@ const device = {
 const plan = later(() =>
   z.strictObject({
     model_path: z.string(),
-    method: z.enum(["grpo", "sft", "dpo"]),
+    method: z.enum(METHODS),
     /** All hyperparameters are resolved (lib/training/resolve.ts). */
     hyperparameters: z.record(z.string(), z.unknown()),
     lora: LoraSettings.nullable(),
+    /** An adapter file (GGUF) with this rank and these targets. Training starts from it, and it is the reference. */
+    start_adapter: z.string().optional(),
     seed: z.int(),
     rows,
     eval_rows: rows.nullable(),
@@ -41,7 +44,7 @@ const plan = later(() =>
 );
 export type TrainPlan = z.infer<typeof plan>;
 
-export const VARIANTS = ["adapter", "merged", "gguf", "peft"] as const;
+export const VARIANTS = ["adapter", "merged", "gguf", "peft", "huggingface"] as const;
 
 export const ToTrainer = later(() =>
   z.discriminatedUnion("type", [
@@ -76,7 +79,7 @@ export const ToTrainer = later(() =>
       checkpoint: z.string(),
       variant: z.enum(VARIANTS),
       quantization: z.string(), // F32, F16, BF16, Q8_0, Q4_K_M …; '' for adapter and peft
-      /** The file to make; for peft an archive (.tar) of its two files. */
+      /** The file to make; for peft and huggingface an archive (.tar) of the folder's files. */
       out: z.string(),
     }),
     /** Renders conversations with the model's chat template. Loads no weights. */
@@ -88,6 +91,19 @@ export const ToTrainer = later(() =>
       conversations: z.array(
         z.strictObject({ messages: z.array(ChatMessage), tools: z.array(Tool), open: z.boolean() }),
       ),
+    }),
+    /** Shows the first rows as the model reads them, and measures all. Loads no weights. */
+    z.strictObject({
+      type: z.literal("inspect_rows"),
+      data_dir: z.string(),
+      model_path: z.string(),
+      rows,
+      method: z.enum(["grpo", "sft", "dpo"]),
+      assistant_only: z.boolean(),
+      limit: z.int().min(0),
+      max_length: z.int().positive(),
+      /** Most rows whose tokens are counted. */
+      sample: z.int().positive(),
     }),
     /** The answer to `score`. `stdout` is the text that the reward code printed. */
     z.strictObject({
@@ -112,6 +128,7 @@ export const ToTrainer = later(() =>
 export type ToTrainer = z.infer<typeof ToTrainer>;
 export type TrainTask = Extract<ToTrainer, { type: "train" }>;
 export type PreviewTask = Extract<ToTrainer, { type: "preview" }>;
+export type InspectTask = Extract<ToTrainer, { type: "inspect_rows" }>;
 export type TemplateTask = Extract<ToTrainer, { type: "template" }>;
 export type ExportTask = Extract<ToTrainer, { type: "export" }>;
 
@@ -169,6 +186,31 @@ export const FromTrainer = later(() =>
         }),
       ),
     }),
+    /** The answer to `inspect_rows`. */
+    z.strictObject({
+      type: z.literal("inspected"),
+      rows: z.array(
+        z.strictObject({
+          row: z.int(),
+          sequences: z.array(
+            z.strictObject({
+              name: z.enum(["text", "prompt", "chosen", "rejected"]),
+              tokens: z.int(),
+              parts: z.array(z.strictObject({ text: z.string(), tokens: z.int(), trained: z.boolean() })),
+            }),
+          ),
+          error: z.string().nullable(),
+        }),
+      ),
+      statistics: z.strictObject({
+        rows: z.int(),
+        measured_rows: z.int(),
+        unreadable_rows: z.int(),
+        tokens: z.strictObject({ p50: z.int(), p95: z.int(), max: z.int(), total: z.int() }),
+        over_max_length: z.int(),
+        duplicates: z.strictObject({ exact: z.int(), prompt: z.int() }),
+      }),
+    }),
     z.strictObject({
       type: z.literal("score"),
       id: z.int(),
@@ -216,8 +258,8 @@ export const FromTrainer = later(() =>
     z.strictObject({ type: z.literal("exported"), path: z.string(), size_bytes: z.int(), sha256: z.string() }),
     /** The trainer obeyed `save_and_end`. */
     z.strictObject({ type: z.literal("saved") }),
-    /** All steps are done, and the last checkpoint has been reported. */
-    z.strictObject({ type: z.literal("trained") }),
+    /** No step follows, and the last checkpoint has been reported. `stopped_early`: why not all steps were done. */
+    z.strictObject({ type: z.literal("trained"), stopped_early: z.string().nullable() }),
   ]),
 );
 export type FromTrainer = z.infer<typeof FromTrainer>;

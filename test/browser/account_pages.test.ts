@@ -23,6 +23,7 @@ describe.skipIf(CHROMIUM === null)("account pages", () => {
     await page.waitFor("the focus on the first field", async () => (await page.focused()) === "Name");
     await page.press("Escape");
     await page.waitFor("the focus on the opener", async () => (await page.focused()) === "Create a key");
+    await page.waitFor("the end of the dialog", async () => !(await page.has("textbox", "Name")));
     await page.press("Enter");
     await page.waitFor("the dialog", () => page.has("textbox", "Name"));
     await page.type(XSS);

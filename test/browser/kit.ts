@@ -194,7 +194,17 @@ async function resize(page: BrowserTab, { width, height }: Size) {
 }
 
 const CODES: Readonly<Record<string, number>> = {
-  ...{ Tab: 9, Enter: 13, Escape: 27, " ": 32, ArrowLeft: 37, ArrowUp: 38, ArrowRight: 39, ArrowDown: 40 },
+  ...{
+    Backspace: 8,
+    Tab: 9,
+    Enter: 13,
+    Escape: 27,
+    " ": 32,
+    ArrowLeft: 37,
+    ArrowUp: 38,
+    ArrowRight: 39,
+    ArrowDown: 40,
+  },
 };
 
 async function press(page: BrowserTab, key: string, modifiers: "ctrl" | "shift" | undefined = undefined) {

@@ -115,4 +115,35 @@ describe.skipIf(CHROMIUM === null)("playground and deployments", () => {
     await page.resize(SIZES.phone);
     expect(await page.faults()).toEqual([]);
   }, 60_000);
+
+  test("an agent is made, refused with the server's words at the field, and saved as the next version", async () => {
+    const { page } = world;
+    await page.resize(SIZES.desktop);
+    await page.at("/agents/new");
+    const fill = async (field: string, value: string) => {
+      await page.click("textbox", field);
+      await page.type(value);
+    };
+    await fill("Name", "tutor");
+    await fill("System prompt", "Answer with a number.");
+    await fill("Temperature", "9");
+    await page.click("button", "Create agent");
+    await page.waitFor("the refusal at the field", () =>
+      page.run<boolean>("!!document.querySelector('input[aria-invalid=true]')"),
+    );
+    await page.click("textbox", "Temperature");
+    await page.press("Backspace");
+    await page.type("0");
+    await page.click("button", "Create agent");
+    await page.waitFor("the page of the agent", async () => (await page.path()) === "/agents/tutor");
+    await page.click("link", "Edit");
+    await page.waitForText("New version of tutor");
+    await fill("Description", "counts");
+    await page.click("button", "Save version");
+    await page.waitFor("the second version", async () => (await page.text()).includes("Version 2"));
+    expect(await get<object>("/v1/agents/tutor")).toMatchObject({
+      ...{ version: 2, description: "counts", system_prompt: "Answer with a number.", sampling: { temperature: 0 } },
+    });
+    expect(await page.check({ expected: /422/ })).toEqual([]); // the refusal above
+  }, 60_000);
 });

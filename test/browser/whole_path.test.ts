@@ -178,6 +178,9 @@ async function compare(page: Dashboard, job: string, tuned: string) {
   await page.click("button", "Run");
   await page.waitForText("Answered by verk-tiny, no adapter");
   await page.waitForText("Answered by verk-tiny with adapter first-run");
+  const proofs = `[...document.querySelectorAll(".playground-column")].slice(0, 2)
+    .every((each) => each.querySelector(".playground-proof"))`;
+  await page.waitFor("both answers", () => page.run<boolean>(proofs));
   const answered = `[...document.querySelectorAll(".playground-column")].slice(0, 2).map((each) =>
     ["h2", "pre", ".playground-proof"].map((part) => each.querySelector(part)).map((at) => at.title || at.textContent))`;
   const [plain, trained] = await page.run<[string, string, string][]>(answered);

@@ -1,7 +1,8 @@
 import { describe, expect, test } from "bun:test";
 import { gzipSync, zstdCompressSync } from "node:zlib";
+import { kindByName } from "../../src/lib/rows/file_kind.ts";
 import { BEGINNING, type Piece } from "../../src/workers/connector/formats/file.ts";
-import { columnsOf, countOf, formatByName, rowsOf } from "../../src/workers/connector/formats/rows.ts";
+import { columnsOf, countOf, rowsOf } from "../../src/workers/connector/formats/rows.ts";
 import { cpuMsOf } from "../cost.ts";
 import { faultOf, memoryFile, ROW_BYTES, readAll } from "./formats_kit.ts";
 
@@ -39,7 +40,7 @@ describe("JSON lines", () => {
   });
 
   test.each([
-    ['[{"a":1}]', "x.json: line 1 begins a list. Write one JSON object per line, for example with: jq -c '.[]'"],
+    ["[1, 2]", "x.json: line 1 begins a list. Write one JSON object per line, for example with: jq -c '.[]'"],
     [
       '{"a":1}\n{\n "a": 2\n}',
       "x.json: line 2 does not end its object. Write one JSON object per line, for example with: jq -c .",
@@ -150,25 +151,58 @@ describe("CSV", () => {
   });
 });
 
+describe("a JSON array", () => {
+  const ARRAY = '\ufeff[\n {"a": "}]\\"{", "n": 1.50},\r\n {\n  "b": [1,\n 2]\n }\n]\n';
+  const OBJECTS = ['{"a": "}]\\"{", "n": 1.50}', '{ "b": [1, 2] }'];
+
+  test.each([1, 3, 1000])("gives its objects for all chunks (%d bytes), each on one line", async (step) => {
+    expect(await readAll(memoryFile("x.json", ARRAY, step))).toEqual(OBJECTS);
+    expect(await readAll(memoryFile("x.json", "[]", step))).toEqual([]);
+    expect(await readAll(memoryFile("x.json", '{\n"a":1}\n{"a":\n2}', step))).toEqual(['{ "a":1}', '{"a": 2}']);
+  });
+
+  test("continues after a row, and may be packed", async () => {
+    expect(await readAll(memoryFile("x.json", ARRAY), { from: { row: 1, byte: null } })).toEqual([OBJECTS[1]!]);
+    expect(await readAll(memoryFile("x.json.gz", gzipSync(ARRAY), 5))).toEqual(OBJECTS);
+  });
+
+  test.each([
+    ['[{"a":1},', "x.json: it is truncated after row 1"],
+    ['[{"a":1}', "x.json: it is truncated after row 1"],
+    ['[{"a":1},{"a":', "x.json: it is truncated after row 1"],
+    ['[{"a":1} {"a":2}]', "x.json: a comma is missing or misplaced after row 1"],
+    ['[{"a":1},,{"a":2}]', "x.json: a comma is missing or misplaced after row 1"],
+    ['[{"a":1}, 7]', "x.json: row 2 is not a JSON object"],
+    ['[{"a":1}] {"a":2}', "x.json: text follows the end of the list after row 1"],
+    ['[{"a":\n"x\ny"}]', "x.json: row 1 is not valid JSON"],
+    [`[{"a":"${"x".repeat(5 * ROW_BYTES)}"}]`, "x.json: row 1 is longer than"],
+  ])("%p is refused with its row", async (text, message) => {
+    const fault = await faultOf(readAll(memoryFile("x.json", text)));
+    expect(fault.code).toBe("invalid_rows");
+    expect(fault.message).toStartWith(message);
+  });
+});
+
 describe("a format", () => {
+  test("of cells is seen in the header: commas, semicolons or tabs", async () => {
+    for (const [name, text] of [
+      ["x.csv", "a;b\n1;2,5\n"],
+      ["x.csv", "a\tb\n1\t2,5\n"],
+      ["x.tsv", "a\tb\n1\t2,5\n"],
+      ["data", '"a";"b"\n1;2,5\n'],
+    ] as const)
+      expect(await readAll(memoryFile(name, text))).toEqual(['{"a":"1","b":"2,5"}']);
+  });
+
   test("is read from the name, with any compression", () => {
     const names = ["a/b.JSONL", "x.csv.gz", "x.parquet", "x.tsv.zst", "x.jsonl.gzip", "part-0", "x.gz", "x.arrow"];
-    expect(names.map(formatByName)).toEqual([
-      "jsonl",
-      "csv",
-      "parquet",
-      "tsv",
-      "jsonl",
-      undefined,
-      undefined,
-      undefined,
-    ]);
+    expect(names.map(kindByName)).toEqual(["jsonl", "csv", "parquet", "tsv", "jsonl", undefined, undefined, undefined]);
   });
 
   test("is otherwise detected in the first bytes, or the error asks for it", async () => {
     expect(await readAll(memoryFile("part-0", ' \n{"a":1}'))).toEqual(['{"a":1}']);
     expect((await faultOf(readAll(memoryFile("part-0", "PAR1 and no more")))).message).toContain("as Parquet");
-    expect((await faultOf(readAll(memoryFile("part-0", "a,b\n")))).message).toBe(
+    expect((await faultOf(readAll(memoryFile("part-0", "hello world\n")))).message).toBe(
       "part-0: neither its name nor its first bytes tell its format. Name it .jsonl, .csv or .parquet",
     );
     const zip = memoryFile("rows.jsonl", new Uint8Array([0x50, 0x4b, 3, 4, 0]));

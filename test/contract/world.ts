@@ -39,6 +39,7 @@ const BODIES: Record<string, unknown> = {
   "POST /v1/annotation_queues/{id}/items/{item}/skip": {},
   "POST /v1/annotation_queues/{id}/next": {},
   "PATCH /v1/datasets/{id}": {},
+  "POST /v1/datasets/{id}/preview": { model: "verk-tiny", limit: 1 },
   "POST /v1/datasets/{id}/resolutions": {},
   "POST /v1/datasets/{id}/rows": { rows: [{ prompt: "p" }] },
   "POST /v1/datasets/{id}/snapshots": {},

@@ -40,7 +40,7 @@ const OWNERS = /^src\/resources\/(sessions|training_jobs)\//;
 /** Functions of platform/files.ts that take the path of a temporary file, which only the server can reach. */
 const OWN_PATHS = ["writeTemp", "StorageError", "Chunks"];
 /** The file of a base model lies in a folder of the server's own. */
-const BASE_MODEL = "src/resources/training_jobs/admission/create.ts: sha256File";
+const BASE_MODEL = "src/resources/training_jobs/admission/base_model.ts: sha256File";
 
 test("only src/sandbox/files knows the directories of jobs and sessions", () => {
   const said = /(data_dir|dataDir)[^;\n]*["'`/](jobs|sessions)\b/;
@@ -97,7 +97,7 @@ test("code that gets the path of a foreign directory for a worker opens no file 
 
 test("no reader of checkpoint rows opens a file by path", () => {
   const readers = outside.filter(([, text]) => importsOf(text, /table\.ts$/).includes("trainingCheckpoints"));
-  expect(readers.map(([file]) => file)).toContain("src/resources/deployments/results.ts");
+  expect(readers.map(([file]) => file)).toContain("src/resources/training_jobs/artifacts/job_models.ts");
   const bad = readers.flatMap(([file, text]) =>
     importsOf(text, /^(node:)?(fs(\/promises)?|path)$/).map((n) => `${file}: ${n}`),
   );

@@ -166,6 +166,7 @@ export const JOURNEY: Step[] = [
   { operation: "GET /v1/deployments" },
   { operation: "GET /v1/deployments/{id}", own: deployment },
   { operation: "PATCH /v1/deployments/{id}", own: deployment, json: { idle_timeout_seconds: 60 } },
+  { operation: "DELETE /v1/deployments/{id}", own: stopped },
   { operation: "POST /v1/deployments/{id}/stop", own: deployment },
   { operation: "POST /v1/deployments/{id}/start", own: stopped },
   { operation: "POST /v1/deployments/{id}/park", own: parked },

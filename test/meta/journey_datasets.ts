@@ -1,5 +1,6 @@
 import { type TestApp, until } from "../harness.ts";
 import type { Step } from "./journey.ts";
+import { readyModel } from "./journey_models.ts";
 
 const ROWS = '{"prompt":"a"}\n';
 const LISTING = `<?xml version="1.0"?><ListBucketResult><Name>open</Name><KeyCount>1</KeyCount><IsTruncated>false</IsTruncated>
@@ -66,6 +67,11 @@ export const DATASETS: Step[] = [
   { operation: "POST /v1/datasets/{id}/rows", own: empty, json: { rows: [{ prompt: "a" }] } },
   { operation: "GET /v1/datasets/{id}/rows", own: stream },
   { operation: "GET /v1/datasets/{id}/rows/export", own: stream, bytes: true },
+  {
+    operation: "POST /v1/datasets/{id}/preview",
+    own: stream,
+    make: async (app) => ({ model: (await readyModel(app)).id }),
+  },
   { operation: "POST /v1/datasets/{id}/snapshots", own: stream, json: { note: "n" } },
   { operation: "GET /v1/datasets/{id}/snapshots", own: snapshot },
   { operation: "GET /v1/datasets/{id}/snapshots/{snapshot}", own: snapshot },

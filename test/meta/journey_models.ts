@@ -46,7 +46,7 @@ const sentModel = async (app: TestApp) => {
   await app.call("PUT", `/v1/models/${id}/uploads/${upload}${query}`, undefined, { raw: GGUF });
   return { id };
 };
-const readyModel = async (app: TestApp) => {
+export const readyModel = async (app: TestApp) => {
   const { id } = await sentModel(app);
   await app.call("POST", `/v1/models/${id}/complete`);
   return { id };

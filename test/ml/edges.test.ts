@@ -1,7 +1,7 @@
 import { afterAll, expect, test } from "bun:test";
 import { rmSync } from "node:fs";
 import { join } from "node:path";
-import type { HyperparameterInput } from "../../src/lib/training/hyperparameters.ts";
+import type { HyperparameterInput } from "../../src/lib/training/fields.ts";
 import type { Score } from "../../src/workers/trainer/loop/types.ts";
 import { tempDir } from "../harness.ts";
 import { makeModel } from "../models.ts";
@@ -45,6 +45,16 @@ test.each([
     "dpo",
     [{ prompt: "a", chosen: "b", rejected: "c" }],
     { prompt: long, chosen: "b", rejected: "c" },
+    { max_length: 40 },
+    2,
+  ],
+  [
+    "kto",
+    [
+      { prompt: "a", completion: "b", label: true },
+      { prompt: "b", completion: "c", label: false },
+    ],
+    { prompt: long, completion: "c", label: true },
     { max_length: 40 },
     2,
   ],

@@ -1,12 +1,13 @@
 import { afterAll, describe, expect, test } from "bun:test";
 import { existsSync, mkdirSync, readdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
-import type { HyperparameterInput, Method } from "../../src/lib/training/hyperparameters.ts";
+import type { HyperparameterInput, Method } from "../../src/lib/training/fields.ts";
 import type { FromTrainer } from "../../src/workers/protocol_trainer.ts";
 import type { Score } from "../../src/workers/trainer/loop/types.ts";
 import { tempDir } from "../harness.ts";
 import { makeModel } from "../models.ts";
 import { planOf, runTraining, scoring, secondsLeftOver, stream } from "../trainer_kit.ts";
+import { GRPO, HELD_OUT, LORA, loud, mean, series, TASKS } from "./tasks.ts";
 
 const dir = tempDir();
 const model = makeModel(dir, { arch: "llama", type: "F32", width: 32, ff: 64, context: 128 });
@@ -14,32 +15,7 @@ afterAll(() => rmSync(dir, { recursive: true, force: true }));
 
 let runs = 0;
 const place = () => join(dir, `run-${runs++}`);
-const LORA = { r: 4, alpha: 8 };
-const letters = (count: number, from = 0) =>
-  Array.from({ length: count }, (_, i) => String.fromCharCode(97 + ((i + from) % 26)));
 const common = { dir, model, lora: LORA, context: 128 };
-const TASKS = {
-  sft: letters(20).map((prompt) => ({ prompt, completion: `yes ${prompt}` })),
-  dpo: letters(20).map((prompt) => ({ prompt, chosen: "yes", rejected: "no!" })),
-  grpo: letters(20).map((prompt) => ({ prompt })),
-};
-const HELD_OUT = {
-  sft: letters(6, 20).map((prompt) => ({ prompt, completion: `yes ${prompt}` })),
-  dpo: letters(6, 20).map((prompt) => ({ prompt, chosen: "yes", rejected: "no!" })),
-  grpo: letters(6, 20).map((prompt) => ({ prompt })),
-};
-/** The more capitals, the better. */
-const loud: Score = scoring((text) => text.replaceAll(/[^A-Z]/g, "").length / Math.max(1, text.length));
-const GRPO: HyperparameterInput<"grpo"> = {
-  learning_rate: 0.01,
-  num_generations: 4,
-  per_device_train_batch_size: 16,
-  max_completion_length: 6,
-};
-const series = (steps: readonly { values: Record<string, number> }[], key: string) =>
-  steps.flatMap(({ values }) => (values[key] === undefined ? [] : [values[key]]));
-const mean = (values: readonly number[]) => values.reduce((a, b) => a + b, 0) / values.length;
-
 describe.each([["an adapter", LORA] as const, ["all weights", null] as const])("%s", (_, lora) => {
   const rate = lora ? 0.02 : 0.003;
 
@@ -86,8 +62,26 @@ type Case = { name: string; method: Method; given: object; lora?: object | null 
 const CASES: Case[] = [
   { name: "sft with dropout", method: "sft", given: { num_train_epochs: 2 }, lora: { ...LORA, dropout: 0.2 } },
   { name: "sft, packed, of all weights", method: "sft", given: { packing: true, max_length: 60 }, lora: null },
+  { name: "sft with noise", method: "sft", given: { neftune_noise_alpha: 5, packing: true, max_length: 60 } },
   { name: "dpo", method: "dpo", given: { gradient_accumulation_steps: 2 } },
   { name: "grpo", method: "grpo", given: { ...GRPO, max_steps: 7 } },
+  { name: "rloo", method: "rloo", given: { ...GRPO, max_steps: 5, num_iterations: 2, beta: 0.1 } },
+  {
+    name: "rloo of all weights, with batches that are used later",
+    method: "rloo",
+    given: {
+      ...GRPO,
+      per_device_train_batch_size: 8,
+      steps_per_generation: 2,
+      max_steps: 5,
+      normalize_advantages: true,
+    },
+    lora: null,
+  },
+  { name: "orpo", method: "orpo", given: { max_steps: 6 }, lora: { ...LORA, dropout: 0.2 } },
+  { name: "kto", method: "kto", given: { max_steps: 6, gradient_accumulation_steps: 2 } },
+  { name: "kto of all weights", method: "kto", given: { max_steps: 5, desirable_weight: 2 }, lora: null },
+  { name: "cispo", method: "grpo", given: { ...GRPO, max_steps: 5, num_iterations: 2, loss_type: "cispo" } },
   { name: "grpo of all weights", method: "grpo", given: { ...GRPO, max_steps: 5, beta: 0.05 }, lora: null },
   {
     name: "grpo with each generation used in six steps",

@@ -40,6 +40,8 @@ const READERS_FILES: Record<string, (dir: string, home: string) => void | Promis
   "docs/datasets.md": (dir) => {
     writeFileSync(join(dir, "support.jsonl"), '{"prompt":"Hello"}\n');
     writeFileSync(join(dir, "new.jsonl"), '{"prompt":"Good day"}\n');
+    writeFileSync(join(dir, "alpaca.csv"), "instruction,input,output\nAdd,1 and 1,2\nGreet,,Hello\n");
+    writeFileSync(join(dir, "faq.jsonl"), '{"question":"Open?","answer":"At nine."}\n');
   },
   "docs/detection.md": (dir, home) => {
     const picture = join(ROOT, "test/fixtures/images/blocks_420.jpg");

@@ -52,5 +52,5 @@ test("verk eval names the flag or the argument that is wrong", async () => {
   expect(await refused("verk-tiny", "--evaluator", "x")).toEqual([2, expect.stringContaining("--dataset is missing")]);
   expect(await refused("verk-tiny", ...flags, "a.py")).toEqual([1, expect.stringContaining("there is no file a.py")]);
   expect(await refused("verk-tiny", ...flags, "nothing")).toEqual([1, expect.stringContaining("No evaluator nothing")]);
-  expect(await refused("no-model", ...flags, "exact")).toEqual([1, expect.stringContaining('named "no-model"')]);
+  expect(await refused("no-model", ...flags, "exact")).toEqual([1, expect.stringContaining('No model "no-model"')]);
 }, 120_000);

@@ -22,6 +22,9 @@ const record = (more: Json = {}): Json => ({
   created_at: "2026-01-01T00:00:00.000Z",
   started_at: "2026-01-01T00:00:00.000Z",
   completed_at: null,
+  ...{ gpu: null, dataset: null, eval_dataset: null, hyperparameters: { beta: 0 }, lora: null, reward_language: null },
+  ...{ reward_functions: [], seed: 7, resume_from: null, best_checkpoint_id: null, pause_reason: null },
+  ...{ cost_usd: 0, energy_wh: null },
   ...more,
 });
 const at = (step: number, more: Json = {}) => ({
@@ -261,7 +264,9 @@ test("a log without --follow ends with the lines so far, even if the job writes 
 
 test("list, get, logs and the actions print the server's answers", async () => {
   expect((await verk("list")).out).toMatch(/job_1 +sums +running +grpo +verk-tiny +0\/4 +reward 0.5/);
-  expect((await verk("get", "job_1")).out).toBe("job_1 running  step 0/4\nt1  one\nt2  warn: two\n");
+  const shown = (await verk("get", "job_1")).out;
+  expect(shown).toMatch(/^id +job_1\nresult +sums\nstatus +running\n/);
+  expect(shown).toMatch(/^hyperparameters {2}beta=0\n\nEvents:\nt1 {2}one\nt2 {2}warn: two\n$/m);
   expect(await verk("logs", "job_1", "-f")).toMatchObject({ code: 0, out: "one\ntwo\n", err: "" });
   expect((await verk("logs", "sums", "--json")).out.split("\n")[1]).toContain('"line":"two"');
   for (const action of ["cancel", "pause", "resume"])

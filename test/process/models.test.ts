@@ -5,7 +5,7 @@ import { sha256File } from "../../src/platform/files.ts";
 import { startBinary } from "../binary.ts";
 import { makeKey, runVerk } from "../cli.ts";
 import { tempDir, until } from "../harness.ts";
-import { makeModel } from "../models.ts";
+import { makeAdapter, makeModel } from "../models.ts";
 
 let dir: string;
 let source: string;
@@ -47,6 +47,27 @@ test("import works beside a running server, and says what is wrong with a file",
     const refused = await verk("import", notes);
     expect(refused).toMatchObject({ code: 1, out: "" });
     expect(refused.err).toMatch(/notes\.gguf: .*version/);
+  } finally {
+    await server.kill("SIGTERM");
+  }
+}, 60_000);
+
+test("deploy --base sets the base of an adapter that several models fit", async () => {
+  const options = { arch: "llama", type: "F16" } as const;
+  for (const name of ["one", "two"]) await verk("import", makeModel(tempDir(), options), "--name", name);
+  const imported = await verk("import", makeAdapter(tempDir(), options), "--name", "fine");
+  expect(imported.err).toContain("several models fit it");
+  const server = await startBinary({ dir });
+  try {
+    const deploy = (...more: string[]) =>
+      runVerk(["deploy", "fine", "--no-wait", "--data", dir, ...more], { cwd: dir });
+    expect(await deploy()).toMatchObject({ code: 1, err: expect.stringContaining("fit it (one, two)") });
+    expect(await deploy("--base", "none")).toMatchObject({
+      code: 1,
+      err: expect.stringContaining("there is no model"),
+    });
+    expect(await deploy("--base", "two")).toMatchObject({ code: 0, out: expect.stringMatching(/^dep_/) });
+    expect((await verk("show", "fine")).out).toMatch(/^base model +two$/m);
   } finally {
     await server.kill("SIGTERM");
   }

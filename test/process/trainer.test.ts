@@ -196,7 +196,7 @@ test("a preview samples, scores and measures, and leaves nothing", async () => {
   expect(sft.of("previewed")).toMatchObject([{ samples: [], step_ms: expect.any(Number) }]);
 }, 120_000);
 
-test("files of a checkpoint: adapter, whole models and PEFT", async () => {
+test("files of a checkpoint: adapter, whole models, PEFT and a Hugging Face folder", async () => {
   const exporting = { ...machine, model_path: model, base_model: "a/b", checkpoint: trained };
   const lora = (await planOf({ ...common, method: "sft", rows: [{ prompt: "a", completion: "b" }] })).lora;
   const make = async (variant: Extract<ToTrainer, { type: "export" }>["variant"], quantization: string) => {
@@ -222,6 +222,11 @@ test("files of a checkpoint: adapter, whole models and PEFT", async () => {
   reader.push(tar);
   expect(reader.end()).toMatchObject({ fileCount: 2 });
   expect(tar.toString("latin1")).toContain('"base_model_name_or_path": "a/b"');
+  const folder = readFileSync(await make("huggingface", ""));
+  const files = createTarReader(createLedger(folder.byteLength));
+  files.push(folder);
+  expect(files.end()).toMatchObject({ fileCount: 5 });
+  expect(folder.toString("latin1")).toContain('"torch_dtype": "bfloat16"');
 }, 120_000);
 
 test("an unknown quantization is refused with the list of known ones", async () => {

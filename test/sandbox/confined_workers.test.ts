@@ -9,7 +9,7 @@ import { createSupervisor } from "../../src/platform/workers/supervisor.ts";
 import { createConfinement } from "../../src/sandbox/confinement/confine.ts";
 import { WORKER_LAYERS } from "../../src/sandbox/confinement/layers.ts";
 import { type ConfinedKind, POLICIES } from "../../src/sandbox/confinement/policy.ts";
-import { FromInspector, type ToInspector } from "../../src/workers/protocol.ts";
+import { FromInspector, type ToInspector } from "../../src/workers/protocol_inspector.ts";
 import { tempDir } from "../harness.ts";
 import { makeModel } from "../models.ts";
 import { CONFINED, confinedIn, seenOf } from "./confined.ts";

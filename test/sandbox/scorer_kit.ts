@@ -52,6 +52,7 @@ export function fakePool(parts: Record<string, { entries?: Entrypoint[]; loads?:
         const printed = { stdout: `${source} loaded\n`, stdoutBytes: 1 };
         return parts[part]?.loads?.() ?? { ok: true, entrypoints: parts[part]?.entries ?? [entry()], ...printed };
       },
+      map: async () => ({ results: [], end: null }),
       async call({ name }, samples, limits): Promise<Called> {
         const call = {
           part,

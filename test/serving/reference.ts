@@ -2,7 +2,7 @@
  * llama.cpp itself in its simplest form: one sequence, the whole prompt at once, then repeatedly the most likely token.
  */
 import { ptr, toArrayBuffer } from "bun:ffi";
-import { must, type Ptr } from "../../src/native/ffi.ts";
+import { cstr, must, type Ptr } from "../../src/native/ffi.ts";
 import { loadModel, openContext } from "../../src/native/llama/load.ts";
 import { type Llama, openLlama } from "../../src/native/llama/symbols.ts";
 import { tempDir } from "../harness.ts";
@@ -49,10 +49,14 @@ export function greedy(path: string, prompt: Int32Array, count: number): Referen
   });
 }
 
-/** Log-probabilities of every token at every position of a text. */
-export function logpsOf(path: string, tokens: Int32Array): Float64Array[] {
+/** Log-probabilities of every token at every position of a text, with a LoRA file if `adapter` names one. */
+export function logpsOf(path: string, tokens: Int32Array, adapter?: string): Float64Array[] {
   return withModel(path, (loaded) => {
     const context = openPlainContext(loaded, false);
+    const { llama } = loaded;
+    const lora =
+      adapter === undefined ? null : must(llama.llama_adapter_lora_init(loaded.model, ptr(cstr(adapter))), adapter);
+    if (lora) llama.llama_set_adapters_lora(context, ptr(BigUint64Array.of(BigInt(lora))), 1, ptr(Float32Array.of(1)));
     decode(loaded.llama, context, tokens, 0);
     const all = Array.from(tokens, (_, row) => {
       const at = must(loaded.llama.llama_get_logits_ith(context, row), "logits");

@@ -3,12 +3,14 @@ import { dirname } from "node:path";
 import { UsageError } from "../../lib/errors.ts";
 import { folderHint, isHuggingFaceFolder, isSafetensors, safetensorsHint } from "../../lib/gguf/other_formats.ts";
 import { parseDuration } from "../../lib/time.ts";
+import { ambientEnv } from "../../platform/config/config.ts";
 import { command, EXIT, JSON_FLAG, SERVER_FLAGS, wholeOf } from "../args.ts";
-import { type Connection, connect } from "../connect.ts";
+import { type Connection, connect, type ServerOptions } from "../connect.ts";
 import { type Deployment, follow } from "../deployments.ts";
 import { INTERRUPTED } from "../interrupt.ts";
 import { note, print, printJson } from "../output.ts";
 import { createProgress } from "../progress.ts";
+import { settingsOf } from "../settings.ts";
 import { labelOf } from "./manage/keys.ts";
 
 const FLAGS = {
@@ -16,6 +18,11 @@ const FLAGS = {
     type: "string",
     value: "NAME",
     doc: "Name of the deployment and model name in requests (default: derived from the model)",
+  },
+  base: {
+    type: "string",
+    value: "MODEL",
+    doc: "Base model of an adapter, if several fit it; only on the machine of the server",
   },
   "min-replicas": {
     type: "string",
@@ -48,6 +55,7 @@ export const deploy = command({
   examples: [
     "verk deploy verk-tiny --name demo",
     "verk deploy Qwen/Qwen2.5-0.5B-Instruct-GGUF --name qwen --min-replicas 0",
+    "verk deploy carry.adapter --base verk-tiny",
   ],
   fields: { idle_timeout_seconds: "--idle-timeout" },
   exits: {
@@ -56,6 +64,7 @@ export const deploy = command({
   },
   async run(flags, model = "") {
     const fields = bodyOf(flags, model);
+    if (flags.base !== undefined) await setBase(flags, model, flags.base);
     const connection = await connect(flags);
     const { body } = await connection.client.call<Deployment>("POST", "/v1/deployments", fields);
     if (flags["no-wait"]) {
@@ -66,6 +75,16 @@ export const deploy = command({
     return await watch(connection, body, flags.json);
   },
 });
+
+/** The base belongs to the model, not to the deployment: a later deployment of the adapter uses the same one. */
+async function setBase({ url, data, config }: ServerOptions, adapter: string, base: string) {
+  if (url !== undefined || ambientEnv()["VERK_URL"])
+    throw new UsageError("--base works on the data directory of the server: use it there, without --url and VERK_URL");
+  const { chooseBase, DEFAULT_WORKSPACE, mustFindWorkspace, offline } = await import("../offline.ts");
+  await offline(settingsOf({ data, config }), (ctx) =>
+    chooseBase(ctx, mustFindWorkspace(ctx, DEFAULT_WORKSPACE).id, adapter, base),
+  );
+}
 
 type DeployFlags = {
   name?: string | undefined;

@@ -68,7 +68,7 @@ export const evaluate = command({
       for (const field of flags.outputs) targets.push({ type: "outputs", field });
       const evaluators: string[] = [];
       for (const each of flags.evaluator) evaluators.push(await evaluatorOf(client, each));
-      const body = { dataset: await datasetOf(client, dataset, signal), targets, evaluators, ...options };
+      const body = { dataset: await datasetOf(client, dataset, "--dataset", signal), targets, evaluators, ...options };
       const { body: made } = await client.call<Experiment>("POST", "/v1/experiments", body, { signal });
       if (flags["no-wait"]) {
         if (flags.json) printJson(made);

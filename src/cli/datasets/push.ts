@@ -1,5 +1,8 @@
 import { formatBytes } from "../../lib/bytes.ts";
 import { UsageError } from "../../lib/errors.ts";
+import { MAP_RULE, parseMap } from "../../lib/rows/columns.ts";
+import { FORMATS } from "../../lib/rows/format.ts";
+import { SHAPES } from "../../lib/rows/shape.ts";
 import { command, EXIT, JSON_FLAG, SERVER_FLAGS } from "../args.ts";
 import { ApiError, type Client } from "../client.ts";
 import { labelOf } from "../commands/manage/keys.ts";
@@ -13,30 +16,49 @@ import { openSource, type Source } from "../transfer/source.ts";
 import type { Dataset } from "./find.ts";
 
 export const push = command({
-  summary: "Upload a JSON Lines file as a dataset; the same content is stored once",
+  summary: "Upload a file of rows as a dataset; the same content is stored once",
   takes: ["file"],
   flags: {
     ...SERVER_FLAGS,
-    name: { type: "string", value: "NAME", doc: "Name of the dataset (default: the file's name without .jsonl)" },
+    name: { type: "string", value: "NAME", doc: "Name of the dataset (default: the file's name without its ending)" },
+    map: {
+      type: "string",
+      value: "COLUMN=FIELD",
+      multiple: true,
+      doc: "Field that a column of the file is, such as question=prompt; may be given several times",
+    },
+    shape: { type: "string", value: "SHAPE", doc: `Shape of the rows, if two fit: ${SHAPES.join(", ")}` },
+    format: {
+      type: "string",
+      value: "FORMAT",
+      doc: `Format of the dataset (default: by the rows): ${FORMATS.join(", ")}`,
+    },
     json: JSON_FLAG,
   },
-  examples: ["verk datasets push support.jsonl", "zcat support.jsonl.gz | verk datasets push - --name support"],
+  examples: [
+    "verk datasets push support.jsonl",
+    "verk datasets push alpaca.csv",
+    "verk datasets push faq.parquet --map question=prompt --map answer=completion",
+    "zcat support.jsonl.gz | verk datasets push - --name support",
+  ],
   exits: {
     1: "failed: a line is not a valid row (the message gives its number), or the server cannot be reached; nothing was stored",
     [INTERRUPTED]: "interrupted: nothing was stored",
   },
-  async run({ name, json, ...where }, file = "") {
+  async run({ name, json, map, shape, format, ...where }, file = "") {
+    const fields = readingOf({ map, shape, format });
     const source = await openSource(file);
     const progress = createProgress();
     try {
       const label = labelOf("--name", name ?? nameOf(source));
       const { client } = await connect(where);
       return await interruptible(async (signal) => {
-        const { status, body } = await sendRows(client, { label, source, progress, signal });
+        const { status, body } = await sendRows(client, { label, fields, source, progress, signal });
         progress.end();
         if (json) printJson(body);
         else {
           print(body.id);
+          if (body.detected) note(body.detected.summary);
           note(summaryOf(body, status === 200));
         }
         return EXIT.ok;
@@ -53,12 +75,36 @@ function nameOf({ name }: Source): string {
   return labelOfFile(name);
 }
 
-export const labelOfFile = (name: string) => name.replace(/\.(jsonl|ndjson|json)$/i, "");
+export const labelOfFile = (name: string) =>
+  name.replace(/\.(gz|gzip|zst|zstd)$/i, "").replace(/\.(jsonl|ndjson|json|csv|tsv|parquet|pq)$/i, "");
 
-type Sending = { label: string; source: Source; progress: ReturnType<typeof createProgress>; signal: AbortSignal };
+type Reading = { map: readonly string[]; shape: string | undefined; format: string | undefined };
+
+/** The form fields that say how the file is to be read. */
+function readingOf({ map, shape, format }: Reading): Record<string, string> {
+  const pairs = map.join(",");
+  try {
+    if (pairs !== "") parseMap(pairs);
+  } catch {
+    throw new UsageError(`--map: ${JSON.stringify(pairs)} ${MAP_RULE}`);
+  }
+  return {
+    ...(pairs === "" ? {} : { map: pairs }),
+    ...(shape === undefined ? {} : { shape }),
+    ...(format === undefined ? {} : { format }),
+  };
+}
+
+type Sending = {
+  label: string;
+  fields?: Record<string, string>;
+  source: Source;
+  progress: ReturnType<typeof createProgress>;
+  signal: AbortSignal;
+};
 
 /** Status 200 means that the same content was uploaded before. */
-export async function sendRows(client: Client, { label, source, progress, signal }: Sending) {
+export async function sendRows(client: Client, { label, fields = {}, source, progress, signal }: Sending) {
   const meter = createMeter(progress, `uploading ${label}`, source.size);
   let [broken, answered]: [unknown, boolean] = [undefined, false];
   async function* chunks() {
@@ -70,7 +116,7 @@ export async function sendRows(client: Client, { label, source, progress, signal
       throw error;
     }
   }
-  const { headers, body } = formOf({ fields: { name: label }, file: source }, chunks());
+  const { headers, body } = formOf({ fields: { name: label, ...fields }, file: source }, chunks());
   try {
     return await client.call<Dataset>("POST", "/v1/datasets", undefined, { headers, raw: body, signal });
   } catch (error) {

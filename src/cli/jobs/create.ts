@@ -1,11 +1,15 @@
+import { UsageError } from "../../lib/errors.ts";
 import { command, EXIT, JSON_FLAG, SERVER_FLAGS } from "../args.ts";
+import { ApiError } from "../client.ts";
 import { type Connection, connect } from "../connect.ts";
 import { INTERRUPTED, interruptible } from "../interrupt.ts";
 import { note, print, printJson } from "../output.ts";
+import { readCode } from "../rewards/input.ts";
 import { type Validation, validationLines } from "./dry_run.ts";
 import type { Job } from "./find.ts";
 import { watchJob } from "./follow.ts";
-import { codeOf, datasetOf, readBody } from "./inputs.ts";
+import { codeOf, datasetOf } from "./inputs.ts";
+import { type JobFile, located, readJobFile } from "./job_file.ts";
 import { type Body, bodyOf } from "./request.ts";
 import { readRewards, rewardFields } from "./rewards.ts";
 
@@ -15,12 +19,19 @@ const yes = (doc: string) => ({ type: "boolean", doc }) as const;
 
 const FLAGS = {
   model: text("MODEL", "Model to train, by name, such as verk-tiny"),
-  method: text("METHOD", "grpo, sft, dpo or custom"),
-  dataset: text("FILE|DATASET", "JSON Lines file to upload, or a dataset by id or name; add @snap-3 for a snapshot"),
+  method: text("METHOD", "grpo, rloo, sft, dpo, kto, orpo or custom"),
+  dataset: text(
+    "FILE|DATASET",
+    "File of rows to upload (JSON, CSV, Parquet), or a dataset by id or name; add @snap-3 for a snapshot",
+  ),
   "eval-dataset": text("FILE|DATASET", "Rows for evaluation only"),
   reward: many(
-    "FILE|NAME[:WEIGHT]",
+    "FILE|NAME[=WEIGHT]",
     "File with reward code, or a built-in or uploaded reward function by name; repeatable. Several files, or a file with a weight, are uploaded as reward functions",
+  ),
+  resolver: text(
+    "FILE",
+    "File with code that maps the rows before training: resolve(row) returns a row, a list or nothing",
   ),
   set: many("NAME=VALUE", "Hyperparameter, such as learning_rate=1e-4; repeatable"),
   lora: many("NAME=VALUE", "Setting of the LoRA adapter, such as r=16,alpha=32 (default r=16); repeatable"),
@@ -40,7 +51,7 @@ const FLAGS = {
   secret: many("NAME", "Secret for a job with --method custom; repeatable"),
   volume: many("NAME:PATH", "Volume for a job with --method custom; repeatable"),
   publish: yes("List the job among the public runs"),
-  file: text("FILE", "Settings of the job as JSON; flags override them"),
+  file: text("FILE", "The same as the argument; - is standard input"),
   "dry-run": yes("Check the job, estimate time and cost and try the reward, without training"),
   watch: yes("Watch the job until it ends"),
   ...SERVER_FLAGS,
@@ -56,6 +67,8 @@ const FIELDS = {
   reward_source: "--reward",
   reward_language: "--reward",
   reward_functions: "--reward",
+  data_resolver_source: "--resolver",
+  data_resolver_language: "--resolver",
   "hyperparameters/*": "--set *",
   hyperparameters: "--set",
   "lora/*": "--lora *",
@@ -73,47 +86,88 @@ const FIELDS = {
 } as const;
 
 export const create = command({
-  summary: "Start a training job",
+  summary:
+    "Start a training job, from flags or from a file (YAML, TOML or JSON; a config of TRL too); flags override the file",
+  takes: ["file?"],
   flags: FLAGS,
   fields: FIELDS,
   examples: [
     "verk jobs create --model verk-tiny --method grpo --dataset sums.jsonl --reward accuracy.py --watch",
     "verk jobs create --model verk-tiny --method sft --dataset support --set num_train_epochs=2 --lora r=8",
-    "verk jobs create --model verk-tiny --method grpo --dataset sums --reward right.py --reward short.ts:0.2",
-    "verk jobs create --file job.json --dry-run",
+    "verk jobs create --model verk-tiny --method grpo --dataset sums --reward right.py --reward short.ts=0.2",
+    "verk jobs create job.yaml --dry-run",
+    "verk jobs create grpo.yaml --set learning_rate=2e-5 --output sums-2",
   ],
   exits: {
     1: "failed: the job was rejected, is not valid (--dry-run) or did not complete (--watch)",
     [INTERRUPTED]: "interrupted: a job that was created continues on the server",
   },
-  async run({ dataset, "eval-dataset": evalDataset, reward, file, "dry-run": dryRun, watch, json, ...flags }) {
-    const base = file === undefined ? {} : await readBody(file);
-    const body: Body = bodyOf(flags, base);
-    const rewards = await readRewards(reward);
+  async run(
+    { dataset, "eval-dataset": evalDataset, reward, resolver, file: named, "dry-run": dryRun, watch, json, ...flags },
+    argument,
+  ) {
+    if (argument !== undefined && named !== undefined)
+      throw new UsageError("jobs create: give the file as the argument or with --file, not both");
+    const path = argument ?? named;
+    const file = path === undefined ? undefined : await readJobFile(path);
+    const body: Body = bodyOf(flags, file?.body);
+    const rewards =
+      reward.length > 0 || !file?.rewards
+        ? await readRewards(
+            reward.map((text) => ({ text })),
+            "--reward",
+          )
+        : await readRewards(file.rewards, file.path, file.dir);
+    for (const line of file?.notes ?? []) note(line);
+    const mapping = resolver ?? file?.resolver;
+    if (mapping !== undefined) Object.assign(body, await resolverFields(mapping));
     const { url, client } = await connect(flags);
     return await interruptible(async (signal) => {
+      if (reward.length > 0) for (const name of REWARD_FIELDS) delete body[name];
       Object.assign(body, await rewardFields(client, rewards));
-      if (dataset !== undefined) body["dataset"] = await datasetOf(client, dataset, signal);
-      if (evalDataset !== undefined) body["eval_dataset"] = await datasetOf(client, evalDataset, signal);
+      for (const [name, flag, value] of [
+        ["dataset", "--dataset", dataset],
+        ["eval_dataset", "--eval-dataset", evalDataset],
+      ] as const) {
+        if (value !== undefined) body[name] = await datasetOf(client, value, flag, signal);
+        else if (typeof body[name] === "string" && file)
+          body[name] = await datasetOf(client, body[name], `${file.path}: ${name}`, signal);
+      }
       if (flags.code !== undefined) body["code_artifact_id"] = await codeOf(client, flags.code, signal);
       return dryRun
-        ? await validate({ url, client }, body, json)
-        : await start({ url, client }, { body, json, watch, signal });
+        ? await validate({ url, client }, body, { json, file })
+        : await start({ url, client }, { body, json, watch, signal, file });
     });
   },
 });
 
-async function validate({ client }: Connection, body: Body, json: boolean): Promise<number> {
+async function resolverFields(path: string): Promise<Body> {
+  const { source, language } = await readCode(path, undefined);
+  return { data_resolver_source: source, data_resolver_language: language };
+}
+
+const REWARD_FIELDS = ["reward_source", "reward_language", "reward_functions"];
+
+type Output = { json: boolean; file: JobFile | undefined };
+
+async function validate({ client }: Connection, body: Body, { json, file }: Output): Promise<number> {
   const answer = await client.call<Validation>("POST", "/v1/training_jobs/validate", body);
+  const inFile = <E extends Validation["warnings"][number]>(fault: E): E => (file ? located(file, fault) : fault);
+  const { errors, warnings } = answer.body;
+  const result = { ...answer.body, errors: errors.map(inFile), warnings: warnings.map(inFile) };
   if (json) printJson(answer.body);
-  else for (const line of validationLines(answer.body, { flags: FLAGS, fields: FIELDS })) print(line);
+  else for (const line of validationLines(result, { flags: FLAGS, fields: FIELDS })) print(line);
   return answer.body.valid ? EXIT.ok : EXIT.failed;
 }
 
-type Start = { body: Body; json: boolean; watch: boolean; signal: AbortSignal };
+type Start = Output & { body: Body; watch: boolean; signal: AbortSignal };
 
-async function start({ client }: Connection, { body, json, watch, signal }: Start): Promise<number> {
-  const { body: made } = await client.call<Job>("POST", "/v1/training_jobs", body);
+async function start({ client }: Connection, { body, json, watch, signal, file }: Start): Promise<number> {
+  const { body: made } = await client.call<Job>("POST", "/v1/training_jobs", body).catch((error: unknown) => {
+    if (!file || !(error instanceof ApiError)) throw error;
+    const { message, param } = located(file, { message: error.message, param: error.param });
+    throw new ApiError(message, error.status, error.code, { param, requestId: error.requestId, cause: error });
+  });
   for (const { message } of made.warnings ?? []) note(`Warning: ${message}`);
   if (!watch) {
     if (json) printJson(made);

@@ -5,7 +5,8 @@ import type { JobValidation } from "../../resources/training_jobs/admission/vali
 import { inCliWords, type Vocabulary } from "../text/api_words.ts";
 import { shortNumber } from "./view.ts";
 
-export type Validation = Pick<JobValidation, "valid" | "errors" | "warnings" | "estimate" | "reward_preview">;
+export type Validation = Pick<JobValidation, "valid" | "errors" | "warnings" | "estimate" | "reward_preview"> &
+  Partial<Pick<JobValidation, "data_resolver_preview">>;
 type Fault = Validation["warnings"][number];
 
 const SAMPLES = 5;
@@ -17,6 +18,7 @@ export function validationLines(result: Validation, vocabulary: Vocabulary): str
     ...result.errors.map((fault) => `  error: ${textOf(fault)}`),
     ...result.warnings.map((fault) => `  warning: ${textOf(fault)}`),
     ...estimateLines(result.estimate),
+    ...resolverLines(result.data_resolver_preview ?? null),
     ...previewLines(result.reward_preview),
   ];
 }
@@ -32,6 +34,20 @@ function estimateLines(estimate: Validation["estimate"]): string[] {
     ...(cost_usd === null ? [] : [`$${cost_usd.toFixed(2)}`]),
   ];
   return facts.length > 0 ? [`  estimate: ${facts.join(", ")}`] : [];
+}
+
+function resolverLines(preview: JobValidation["data_resolver_preview"]): string[] {
+  if (!preview) return [];
+  const { rows_in, rows_out, total_rows, samples } = preview;
+  const short = (row: object) => JSON.stringify(row).slice(0, 100);
+  const of = rows_in < total_rows ? `the first ${rows_in} of ${total_rows} rows` : `${rows_in} rows`;
+  return [
+    `  resolver: ${rows_out} rows from ${of}`,
+    ...samples.flatMap(({ before, after }) => [
+      `    ${short(before)}`,
+      ...(after.length === 0 ? ["      left out"] : after.map((row) => `      → ${short(row)}`)),
+    ]),
+  ];
 }
 
 function previewLines(preview: Validation["reward_preview"]): string[] {

@@ -22,7 +22,26 @@ export type Job = Pick<
   | "started_at"
   | "completed_at"
 > &
-  Partial<Pick<TrainingJob, "warnings">>;
+  Partial<Pick<TrainingJob, "warnings" | "stopped_early">>;
+
+/** The fields that `get` and `compare` show. */
+export type JobDetails = Job &
+  Pick<
+    TrainingJob,
+    | "gpu"
+    | "dataset"
+    | "eval_dataset"
+    | "hyperparameters"
+    | "lora"
+    | "reward_language"
+    | "reward_functions"
+    | "seed"
+    | "resume_from"
+    | "best_checkpoint_id"
+    | "pause_reason"
+    | "cost_usd"
+    | "energy_wh"
+  >;
 
 const OVER = ["completed", "failed", "cancelled"];
 export const isOver = ({ status }: Pick<Job, "status">) => OVER.includes(status);
@@ -31,14 +50,14 @@ export const pathOf = (id: string, rest = "") => `/v1/training_jobs/${encodeURIC
 
 export const allJobs = (client: Client, filters: Record<string, string> = {}) => {
   const query = new URLSearchParams(filters).toString();
-  return listAll<Job>(client, `/v1/training_jobs${query === "" ? "" : `?${query}`}`, ({ id }) => id);
+  return listAll<JobDetails>(client, `/v1/training_jobs${query === "" ? "" : `?${query}`}`, ({ id }) => id);
 };
 
 /** Finds a job by id or by the name of its result. Of several with the same name it takes the newest. */
-export async function mustFind(client: Client, target: string): Promise<Job> {
+export async function mustFind(client: Client, target: string): Promise<JobDetails> {
   if (target.startsWith("job_")) {
     const id = await wholeId(target, () => allJobs(client));
-    return (await client.call<Job>("GET", pathOf(id))).body;
+    return (await client.call<JobDetails>("GET", pathOf(id))).body;
   }
   const all = await allJobs(client);
   const found = all.find(({ output_name }) => output_name === target);

@@ -10,13 +10,15 @@ import { createProgress } from "../progress.ts";
 import { isFile } from "../rewards/input.ts";
 import { formOf } from "../transfer/form.ts";
 import { openSource } from "../transfer/source.ts";
-import type { Body } from "./request.ts";
 
-/** Uploads a file; otherwise reads a dataset id or name, which may end with `@snap-3` or `@latest`. */
-export async function datasetOf(client: Client, text: string, signal: AbortSignal): Promise<string> {
+/**
+ * Uploads a file; otherwise reads a dataset id or name, which may end with `@snap-3` or `@latest`. `from`: the flag or
+ * the file that names it.
+ */
+export async function datasetOf(client: Client, text: string, from: string, signal: AbortSignal): Promise<string> {
   if (isFile(text)) return await upload(client, text, signal);
-  if (/\.(jsonl|ndjson|json)$/i.test(text) || text.includes("/"))
-    throw new UsageError(`--dataset: there is no file ${text}`, EXIT.failed);
+  if (/\.(jsonl|ndjson|json|csv|tsv|parquet)$/i.test(text) || text.includes("/"))
+    throw new UsageError(`${from}: there is no file ${text}`, EXIT.failed);
   const [, name = text, snapshot = ""] = /^(.*?)(@.+)?$/s.exec(text) ?? [];
   const id = name.startsWith("ds_")
     ? await wholeId(name, () => allDatasets(client))
@@ -59,19 +61,4 @@ export async function codeOf(client: Client, text: string, signal: AbortSignal):
   } finally {
     await source.close();
   }
-}
-
-export async function readBody(path: string): Promise<Body> {
-  const source = await openSource(path);
-  try {
-    const text = Buffer.concat(await Array.fromAsync(source.chunks())).toString("utf8");
-    const value: unknown = JSON.parse(text);
-    if (typeof value === "object" && value !== null && !Array.isArray(value)) return value as Body;
-  } catch (error) {
-    if (error instanceof SyntaxError) throw new UsageError(`--file: ${path} is not valid JSON: ${error.message}`);
-    throw error;
-  } finally {
-    await source.close();
-  }
-  throw new UsageError(`--file: ${path} must contain one JSON object with the settings of the job`);
 }

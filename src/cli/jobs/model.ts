@@ -13,7 +13,7 @@ import { fileNamed, toFile } from "../transfer/sink.ts";
 import { isStream } from "../transfer/source.ts";
 import { mustFind, pathOf } from "./find.ts";
 
-const VARIANTS = ["adapter", "merged", "gguf", "peft", "files"];
+const VARIANTS = ["adapter", "merged", "gguf", "peft", "huggingface", "files"];
 const POLL_MS = 500;
 const OUTAGE_MS = 30_000;
 

@@ -63,5 +63,6 @@ test.each([
 test.each([
   ["exact_match", { id: "exact_match", weight: 1 }],
   ["length:0.2", { id: "length", weight: 0.2 }],
+  ["short.py=0.5", { id: "short.py", weight: 0.5 }],
   ["rf_1:-1", { id: "rf_1", weight: -1 }],
 ])("the reward %s", (text, reward) => expect(rewardOf(text)).toEqual(reward));

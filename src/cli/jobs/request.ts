@@ -121,8 +121,8 @@ function mountOf(text: string) {
   return { name, mount_path };
 }
 
-/** Reads a name or an id (`rf_…`), with an optional weight after a colon: `length:0.2`. */
+/** Reads a name or an id (`rf_…`), with an optional weight: `length:0.2` or `length=0.2`. */
 export function rewardOf(text: string): { id: string; weight: number } {
-  const [, id = text, weight] = /^(.*):(-?\d+(?:\.\d+)?)$/.exec(text) ?? [];
+  const [, id = text, weight] = /^(.*)[:=](-?\d+(?:\.\d+)?)$/.exec(text) ?? [];
   return { id, weight: weight === undefined ? 1 : Number(weight) };
 }

@@ -1,5 +1,5 @@
-/** The rewards of a new job, from `--reward FILE|NAME[:WEIGHT]`. */
-import { basename } from "node:path";
+/** The rewards of a new job, from `--reward FILE|NAME[:WEIGHT]` or from a job file. */
+import { basename, resolve } from "node:path";
 import { UsageError } from "../../lib/errors.ts";
 import type { RewardFunction } from "../../resources/reward_functions/schema.ts";
 import { EXIT } from "../args.ts";
@@ -9,17 +9,24 @@ import { type Code, isFile, readCode } from "../rewards/input.ts";
 import { rejectionText } from "../rewards/report.ts";
 import { type Body, rewardOf } from "./request.ts";
 
-/** `code`: of a file. Without it, `id` names a built-in or uploaded reward function. */
-export type Reward = { id: string; weight: number; code: Code | undefined };
+/** A reward as it is given: `short.ts:0.2`, or in parts. */
+export type RewardValue = { text?: string; id?: string; weight?: number | undefined; params?: unknown };
 
-/** Reads the files, so that a missing one is noticed before anything is sent. */
-export function readRewards(values: readonly string[]): Promise<Reward[]> {
+/** `code`: of a file. Without it, `id` names a built-in or uploaded reward function. */
+export type Reward = { id: string; weight: number; params?: unknown; code: Code | undefined };
+
+/** Reads the files, so that a missing one is noticed before anything is sent. `from`: the flag or file that names them. */
+export function readRewards(values: readonly RewardValue[], from: string, dir = "."): Promise<Reward[]> {
+  const pathOf = (id: string) => (id === "-" ? id : resolve(dir, id));
+  const split = (text: string) => (isFile(pathOf(text)) ? { id: text, weight: 1 } : rewardOf(text));
   return Promise.all(
-    values.map(async (text) => {
-      const { id, weight } = isFile(text) ? { id: text, weight: 1 } : rewardOf(text);
-      if (isFile(id)) return { id, weight, code: await readCode(id, undefined) };
-      if (/\.(py|ts|js|mjs)$/i.test(id)) throw new UsageError(`--reward: there is no file ${id}`, EXIT.failed);
-      return { id, weight, code: undefined };
+    values.map(async ({ text, params, ...given }) => {
+      const parts = split(text ?? given.id ?? "");
+      const { id } = parts;
+      const reward = { id, weight: given.weight ?? parts.weight, ...(params === undefined ? {} : { params }) };
+      if (isFile(pathOf(id))) return { ...reward, code: await readCode(pathOf(id), undefined) };
+      if (/\.(py|ts|js|mjs)$/i.test(id)) throw new UsageError(`${from}: there is no file ${id}`, EXIT.failed);
+      return { ...reward, code: undefined };
     }),
   );
 }
@@ -28,7 +35,7 @@ export function readRewards(values: readonly string[]): Promise<Reward[]> {
 export async function rewardFields(client: Client, rewards: readonly Reward[]): Promise<Body> {
   const files = rewards.filter(({ code }) => code !== undefined);
   const [only] = files;
-  if (only?.code && files.length === 1 && only.weight === 1) {
+  if (only?.code && files.length === 1 && only.weight === 1 && only.params === undefined) {
     const named = rewards.filter((each) => each !== only);
     const { source, language } = only.code;
     return { reward_source: source, reward_language: language, ...functionsOf(named) };
@@ -39,7 +46,7 @@ export async function rewardFields(client: Client, rewards: readonly Reward[]): 
 }
 
 const functionsOf = (rewards: readonly Reward[]): Body =>
-  rewards.length === 0 ? {} : { reward_functions: rewards.map(({ id, weight }) => ({ id, weight })) };
+  rewards.length === 0 ? {} : { reward_functions: rewards.map(({ code: _, ...each }) => each) };
 
 async function upload(client: Client, reward: Reward, { name, source, language }: Code): Promise<Reward> {
   const { body } = await client.call<RewardFunction>("POST", "/v1/reward_functions", { name, source, language });

@@ -88,6 +88,10 @@ test("the last word tells the time it took, the way it went and the reason of a 
     "sums (job_1) completed after 1 min 30 s, reward 0.25 → 0.9",
   );
   const error = { code: "reward_error", message: "The reward code raised", param: null } as const;
+  const early = { status: "completed", stopped_early: "eval_loss did not improve in 2 evaluations" } as const;
+  expect(lastLine({ job: job(early), points: [] })).toBe(
+    "sums (job_1) completed; stopped early: eval_loss did not improve in 2 evaluations",
+  );
   expect(lastLine({ job: job({ status: "failed", error }), points: [] })).toBe(
     "sums (job_1) failed: The reward code raised (reward_error)",
   );

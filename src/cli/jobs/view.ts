@@ -2,6 +2,7 @@
 
 import { formatDuration } from "../../lib/time.ts";
 import { HEADLINE_METRIC } from "../../lib/training/metrics.ts";
+import { cutTo } from "../text/table.ts";
 import type { Job } from "./find.ts";
 
 /** The metrics of one step, as `GET …/metrics` returns them. */
@@ -43,7 +44,7 @@ export function shortNumber(value: number): string {
 /** The metric that shows best how the training goes: reward for GRPO, margin for DPO, otherwise loss. */
 export const headlineOf = (method: Job["method"]): string => (method === "custom" ? "loss" : HEADLINE_METRIC[method]);
 
-const seriesOf = (points: readonly Point[], key: string) =>
+export const seriesOf = (points: readonly Point[], key: string) =>
   points.flatMap(({ values }) => (values[key] === undefined ? [] : [values[key]]));
 
 /** The total number of steps of a custom job is unknown. */
@@ -53,7 +54,7 @@ export const stepOf = ({ progress: { step, total_steps } }: Job) =>
 const fractionOf = ({ progress: { step, total_steps } }: Job) => (total_steps > 0 ? step / total_steps : 0);
 
 /** The reason why a job does not run yet. */
-function waitingFor({ status, queue_position, queue_reason }: Job): string | undefined {
+export function waitingFor({ status, queue_position, queue_reason }: Job): string | undefined {
   if (status === "queued")
     return (
       queue_reason ?? (queue_position === null ? "waiting for its turn" : `position ${queue_position} in the queue`)
@@ -128,21 +129,10 @@ export function lastLine({ job, points }: JobProgress): string {
     first === undefined || last === undefined
       ? ""
       : `, ${headlineOf(job.method)} ${shortNumber(first)} → ${shortNumber(last)}`;
-  const why = job.error ? `: ${job.error.message} (${job.error.code})` : "";
+  const early = job.stopped_early ? `; stopped early: ${job.stopped_early}` : "";
+  const why = job.error ? `: ${job.error.message} (${job.error.code})` : early;
   return `${job.output_name} (${job.id}) ${ENDINGS[job.status] ?? `is ${job.status}`}${took}${moved}${why}`;
 }
 
-const letters = new Intl.Segmenter();
-
-/** Cuts by display width: a character may take two columns or none. */
-function cut(line: string, columns: number): string {
-  if (Bun.stringWidth(line) < columns) return line;
-  let shown = "";
-  let left = columns - 2;
-  for (const { segment } of letters.segment(line)) {
-    left -= Bun.stringWidth(segment);
-    if (left < 0) break;
-    shown += segment;
-  }
-  return `${shown}…`;
-}
+/** The last column stays free: some terminals wrap when it is written. */
+const cut = (line: string, columns: number) => cutTo(line, columns - 1);

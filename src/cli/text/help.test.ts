@@ -75,7 +75,7 @@ COMP_WORDS=(${words.map((word) => `'${word}'`).join(" ")}); COMP_CWORD=${words.l
 describe("F28 completion", () => {
   test.each([
     ["verk dep", ["deploy", "deployments"]],
-    ["verk jobs c", ["create", "checkpoints", "cancel"]],
+    ["verk jobs c", ["create", "checkpoints", "compare", "cancel"]],
     ["verk jobs create --me", ["--method"]],
     ["verk jobs create --dataset sums.jsonl --wa", ["--watch"]],
     ["verk help dat", ["datasets"]],

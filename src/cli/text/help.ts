@@ -111,7 +111,7 @@ const wrapped = (words: readonly string[]) => `  ${lines(words, WIDTH - 6).join(
 const paragraph = (text: string) => lines(text.split(" "), WIDTH).join("\n");
 
 /** Joins words to lines of at most `width` columns. */
-function lines(words: readonly string[], width: number): string[] {
+export function lines(words: readonly string[], width: number): string[] {
   const found: string[] = [];
   for (const word of words) {
     const last = found.at(-1);

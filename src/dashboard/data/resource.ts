@@ -52,9 +52,15 @@ export function load(path: string): Promise<void> {
   return entry.under;
 }
 
+/** After a change: a load under way may have begun before it, and is followed by another. */
+async function loadAgain(path: string): Promise<void> {
+  await entries.get(path)?.under;
+  if (entries.has(path)) await load(path); // not after a sign-out
+}
+
 /** After a write: every loaded path that begins so is loaded again. */
 export async function reload(prefix: string): Promise<void> {
-  await Promise.all([...entries.keys()].filter((path) => path.startsWith(prefix)).map(load));
+  await Promise.all([...entries.keys()].filter((path) => path.startsWith(prefix)).map(loadAgain));
 }
 
 /** On sign-out: nothing of one key may be shown to the next. */
@@ -71,13 +77,14 @@ export function useResource<T>(path: string | null, { events, everyMs }: Resourc
     const soon = () => {
       waiting ??= setTimeout(() => {
         waiting = undefined;
-        void load(path);
+        void loadAgain(path);
       }, EVENT_PAUSE_MS);
     };
     const leave = wanted === undefined ? undefined : onEvent(wanted.split(" "), soon);
     const timer = everyMs === undefined ? undefined : setInterval(() => !document.hidden && void load(path), everyMs);
     return () => {
       leave?.();
+      if (waiting !== undefined) void loadAgain(path); // the event still counts when only `everyMs` changes
       clearTimeout(waiting);
       clearInterval(timer);
     };

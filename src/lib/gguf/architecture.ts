@@ -16,7 +16,12 @@ export type Hyperparameters = {
   vocab: number;
 };
 
-const KNOWN = ["llama", "qwen2", "qwen3"];
+/** Families that can be trained. Every other family that llama.cpp knows is only served. */
+// biome-ignore format: a list should look like one
+export const ARCHITECTURES = [
+  "llama", "qwen2", "qwen3", "mistral3", "smollm3", "granite", "phi3", "gemma2", "gemma3", "qwen3moe", "gpt-oss",
+] as const;
+export type Family = (typeof ARCHITECTURES)[number];
 const MAX_EXPERTS = 1024;
 
 /** Native code asserts these relations. */
@@ -38,7 +43,8 @@ export function checkExperts(header: Header, { architecture, layers }: Hyperpara
 
 export function checkArchitecture(header: Header, given: Hyperparameters) {
   const { architecture, heads, kvHeads, keyLength, valueLength } = given;
-  if (!KNOWN.includes(architecture)) return;
+  const family = ARCHITECTURES.find((known) => known === architecture);
+  if (!family) return;
   const key = (name: string) => `${architecture}.${name}`;
   for (let layer = 0; layer < given.layers; layer++) {
     const [all = 0, kv = 0] = [heads[layer], kvHeads[layer]];
@@ -46,17 +52,20 @@ export function checkArchitecture(header: Header, given: Hyperparameters) {
       throw new GgufError(`${key("attention.head_count")} is ${all} with ${kv} key heads in layer ${layer}`);
   }
   const rotated = count(header, key("rope.dimension_count"), { min: 1, max: 8192 }, keyLength);
-  if (keyLength !== valueLength || rotated !== keyLength || rotated % 2 !== 0)
+  const mayBePart = family === "phi3" && rotated < keyLength; // the rest of a head is not rotated
+  if (keyLength !== valueLength || (rotated !== keyLength && !mayBePart) || rotated % 2 !== 0)
     throw new GgufError(
       `${architecture} needs one even head length, but keys have ${keyLength}, values ${valueLength}, rotation ${rotated}`,
     );
   float(header, key("attention.layer_norm_rms_epsilon"), { min: 0, max: 1 }) ??
     missing(key("attention.layer_norm_rms_epsilon"));
-  checkTensors(header, given, (name) => key(name));
+  checkTensors(header, given, { family, key });
 }
 
-function checkTensors(header: Header, given: Hyperparameters, key: (name: string) => string) {
-  const { architecture, layers, embedding, heads, kvHeads, keyLength, vocab } = given;
+type Of = { family: Family; key: (name: string) => string };
+
+function checkTensors(header: Header, given: Hyperparameters, { family, key }: Of) {
+  const { layers, embedding, heads, kvHeads, keyLength, vocab } = given;
   const forward = countPerLayer(header, key("feed_forward_length"), layers, { min: 1, max: 1 << 22 });
   if (!forward) missing(key("feed_forward_length"));
   const experts = count(header, key("expert_count"), { min: 0, max: MAX_EXPERTS }, 0);
@@ -66,8 +75,11 @@ function checkTensors(header: Header, given: Hyperparameters, key: (name: string
   for (let i = 0; i < layers; i++) {
     const q = keyLength * (heads[i] as number);
     const kv = keyLength * (kvHeads[i] as number);
-    tensor(header, `blk.${i}.attn_norm.weight`, [embedding]);
-    tensor(header, `blk.${i}.ffn_norm.weight`, [embedding]);
+    const vectors = (names: readonly string[], length: number) => {
+      for (const name of names) tensor(header, `blk.${i}.${name}.weight`, [length]);
+    };
+    vectors(["attn_norm", family === "gpt-oss" ? "post_attention_norm" : "ffn_norm"], embedding);
+    if (family === "gpt-oss") vectors(["attn_sinks"], heads[i] as number);
     tensor(header, `blk.${i}.attn_output.weight`, [q, embedding]);
     if (header.tensors.has(`blk.${i}.attn_qkv.weight`))
       tensor(header, `blk.${i}.attn_qkv.weight`, [embedding, q + 2 * kv]);
@@ -79,14 +91,47 @@ function checkTensors(header: Header, given: Hyperparameters, key: (name: string
     optionalTensor(header, `blk.${i}.attn_q.bias`, [q]);
     optionalTensor(header, `blk.${i}.attn_k.bias`, [kv]);
     optionalTensor(header, `blk.${i}.attn_v.bias`, [kv]);
-    if (architecture === "qwen3") {
-      tensor(header, `blk.${i}.attn_q_norm.weight`, [keyLength]);
-      tensor(header, `blk.${i}.attn_k_norm.weight`, [keyLength]);
+    if (NORMS_HEADS.includes(family)) vectors(["attn_q_norm", "attn_k_norm"], keyLength);
+    if (NORMS_RESULTS.includes(family)) vectors(["post_attention_norm", "post_ffw_norm"], embedding);
+    if (experts > 0) {
+      if (HAS_EXPERTS.includes(family)) checkExpertTensors(header, i, { embedding, experts, family });
+      continue;
     }
-    if (experts > 0) continue;
+    if (HAS_EXPERTS.includes(family)) missing(key("expert_count"));
     const wide = (forward as number[])[i] as number;
-    tensor(header, `blk.${i}.ffn_gate.weight`, [embedding, wide]);
-    tensor(header, `blk.${i}.ffn_up.weight`, [embedding, wide]);
+    const isJoined = family === "phi3";
+    if (!isJoined) tensor(header, `blk.${i}.ffn_gate.weight`, [embedding, wide]);
+    tensor(header, `blk.${i}.ffn_up.weight`, [embedding, isJoined ? 2 * wide : wide]);
     tensor(header, `blk.${i}.ffn_down.weight`, [wide, embedding]);
   }
 }
+
+type Mixture = { embedding: number; experts: number; family: Family };
+
+/** The inner width of an expert is the gate's: not every file has the key for it. */
+function checkExpertTensors(header: Header, layer: number, { embedding, experts, family }: Mixture) {
+  const name = (part: string) => `blk.${layer}.ffn_${part}.weight`;
+  const wide = header.tensors.get(name("gate_exps"))?.dims[1] ?? 0;
+  tensor(header, name("gate_inp"), [embedding, experts]);
+  tensor(header, name("gate_exps"), [embedding, wide, experts]);
+  tensor(header, name("up_exps"), [embedding, wide, experts]);
+  tensor(header, name("down_exps"), [wide, embedding, experts]);
+  if (family !== "gpt-oss") return;
+  for (const [part, length] of [
+    ["gate_exps", wide] as const,
+    ["up_exps", wide] as const,
+    ["down_exps", embedding] as const,
+  ]) {
+    const bias = `blk.${layer}.ffn_${part}.bias`;
+    tensor(header, bias, [length, experts]);
+    const type = header.tensors.get(bias)?.type.name; // native code asserts it
+    if (type !== "F32") throw new GgufError(`Tensor ${bias} has the type ${type}, which is not supported for it`);
+  }
+}
+
+/** Families whose feed-forward part is a mixture of experts: only adapters of the attention are trained. */
+export const HAS_EXPERTS: readonly string[] = ["qwen3moe", "gpt-oss"];
+/** Families that normalise queries and keys per head. */
+export const NORMS_HEADS: readonly string[] = ["qwen3", "gemma3", "qwen3moe"];
+/** Families that normalise the results of a layer's two parts. */
+export const NORMS_RESULTS: readonly string[] = ["gemma2", "gemma3"];

@@ -2,6 +2,7 @@
  * Describes a model from its header, or rejects it. Within these ranges native code neither divides by zero, nor
  * asserts, nor requests absurd memory. An assertion there would end the whole worker.
  */
+import { MODULES } from "../training/lora.ts";
 import { checkArchitecture, checkExperts, type Hyperparameters } from "./architecture.ts";
 import { count, countPerLayer, float, missing, string } from "./facts.ts";
 import { GgufError, type Header, quoted } from "./parse.ts";
@@ -65,7 +66,7 @@ function describeModel(header: Header, architecture: string): ModelShape {
 function describeAdapter(header: Header, architecture: string): ModelShape {
   const kind = string(header, "adapter.type") ?? missing("adapter.type");
   if (kind !== "lora") throw new GgufError(`adapter.type is ${quoted(kind)}, but only lora is supported`);
-  float(header, "adapter.lora.alpha", { min: 0, max: 1e6 }) ?? missing("adapter.lora.alpha");
+  const alpha = float(header, "adapter.lora.alpha", { min: 0, max: 1e6 }) ?? missing("adapter.lora.alpha");
   for (const { name, dims } of header.tensors.values()) {
     const base = /^(.*)\.lora_([ab])$/.exec(name);
     if (!base) continue;
@@ -85,13 +86,30 @@ function describeAdapter(header: Header, architecture: string): ModelShape {
     layers,
     vocab_size: 1,
     type: "adapter",
+    ...loraOf(header, alpha),
   };
+}
+
+/** Nothing for an adapter whose matrices have different ranks, or which changes other matrices than LoRA trains here. */
+function loraOf({ tensors }: Header, alpha: number): Pick<ModelShape, "lora"> {
+  const names = Object.entries(MODULES);
+  const [ranks, targets] = [new Set<number>(), new Set<string>()];
+  for (const { name, dims } of tensors.values()) {
+    const part = /^blk\.\d+\.(\w+)\.weight\.lora_([ab])$/.exec(name);
+    const module = names.find(([, gguf]) => gguf === part?.[1])?.[0];
+    if (module === undefined) return {};
+    targets.add(module);
+    if (part?.[2] === "a") ranks.add(dims[1] ?? 0);
+  }
+  const [r] = ranks;
+  if (!r || ranks.size > 1) return {};
+  return { lora: { r, alpha: alpha || r, target_modules: [...targets] } }; // llama.cpp: alpha 0 is a scale of 1
 }
 
 /** The model's width: the inputs of a matrix that reads the residual stream. 1: the adapter has no such matrix. */
 function widthOf(header: Header): number {
   for (const { name, dims } of header.tensors.values())
-    if (/\.(attn_q|attn_k|attn_v|ffn_gate|ffn_up)\.weight\.lora_a$/.test(name)) return dims[0] ?? 1;
+    if (/\.(attn_q|attn_k|attn_v|attn_qkv|ffn_gate|ffn_up)\.weight\.lora_a$/.test(name)) return dims[0] ?? 1;
   return 1;
 }
 

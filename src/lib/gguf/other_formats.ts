@@ -1,4 +1,4 @@
-/** Model files of other formats, and how to make a GGUF file of them. */
+/** Model files of other formats, and how to import them. */
 
 const WEIGHTS = /\.(safetensors|bin|pt|pth)$/i;
 
@@ -8,13 +8,15 @@ export const isHuggingFaceFolder = (files: readonly string[]): boolean =>
 
 export const isSafetensors = (path: string): boolean => /\.safetensors$/i.test(path);
 
-/** Continues a sentence that says what was found. `dir`: the folder to convert. */
-export const convertHint = (dir: string): string =>
-  `Verk reads GGUF files. Convert the folder with llama.cpp (\`python convert_hf_to_gguf.py ${dir} --outfile model.gguf\`) and run \`verk models import model.gguf\`, or pull a GGUF version with \`verk models pull OWNER/REPO-GGUF\``;
-
-/** The one message for a Hugging Face folder. */
+/** The one message for a Hugging Face folder where a model's name is expected. */
 export const folderHint = (dir: string): string =>
-  `${dir} is a Hugging Face model folder (safetensors). ${convertHint(dir)}`;
+  `${dir} is a Hugging Face model folder. Import it with \`verk models import ${dir}\``;
 
 export const safetensorsHint = (path: string, dir: string): string =>
-  `${path} is a safetensors file of a Hugging Face model. ${convertHint(dir)}`;
+  `${path} is a safetensors file of a Hugging Face model. Import its folder with \`verk models import ${dir}\``;
+
+/** The message for a folder that lacks what an import needs. */
+export function incompleteFolder(dir: string, files: readonly string[]): string {
+  if (files.some(isSafetensors)) return `${dir} has no config.json: copy the whole model folder`;
+  return `${dir} has no safetensors file, only ${files.filter((name) => WEIGHTS.test(name))[0] ?? "config.json"}: use a version of the model with safetensors`;
+}

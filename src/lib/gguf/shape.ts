@@ -17,4 +17,6 @@ export type ModelShape = {
   name: string | null;
   has_chat_template: boolean;
   type: "model" | "adapter";
+  /** Settings of an adapter, if all its matrices have the same rank. `target_modules` are PEFT's names. */
+  lora?: { r: number; alpha: number; target_modules: string[] } | undefined;
 };

@@ -20,7 +20,14 @@ export type RewardCode = {
   isolate?: boolean;
   /** Score of a sample that hangs, crashes or takes too much memory. Undefined: that is a fault. */
   failedScore?: number;
+  /** Code that maps the rows of a dataset instead of scoring: it has one function, `resolve`. */
+  kind?: "resolver";
 };
+
+/** The function of a resolver. */
+export const RESOLVE = "resolve";
+/** Rows that a resolver may make of one row. */
+export const MOST_RESOLVED = 10_000;
 
 export type Sample = {
   /** A text or a list of chat messages, as in the dataset. */
@@ -65,6 +72,13 @@ export const Outcome = z.union([
 ]);
 export type Outcome = z.infer<typeof Outcome>;
 
+/** The rows that a resolver made of one row, or its fault. */
+export const Mapped = z.union([
+  z.object({ rows: z.array(z.record(z.string(), z.unknown())).max(MOST_RESOLVED), fault: z.null() }),
+  z.object({ rows: z.null(), fault: Fault }),
+]);
+export type Mapped = z.infer<typeof Mapped>;
+
 /** Reasons why code cannot be used at all. Line and column count from 1. */
 export const Rejection = z.object({
   kind: z.enum(["syntax", "signature", "exception", "memory", "timeout", "crashed"]),
@@ -94,18 +108,23 @@ export type ToReward =
       samples: readonly Sample[];
       /** For a batch function: first all samples in one call, then one by one only if that raises. */
       whole: boolean;
-    };
+    }
+  | { op: "map"; nonce: string; rows: readonly Record<string, unknown>[] };
 
 const nonce = z.string().length(32);
 const printed = { stdout: z.string().max(STDOUT_BYTES), stdout_bytes: z.int().min(0) };
 
-/** Messages from the process. A call gets `outcomes` once or more, in order, without a gap; then `done`. */
+/**
+ * Messages from the process. A call gets `outcomes` once or more, in order, without a gap; then `done`. A map gets
+ * `mapped` for each row; then `done`.
+ */
 export const FromReward = z.discriminatedUnion("op", [
   z.strictObject({ op: z.literal("ready"), layers: z.array(Layer), start_ms: z.number() }),
   z.strictObject({ op: z.literal("loaded"), nonce, entrypoints: z.array(Entrypoint).min(1).max(64), ...printed }),
   z.strictObject({ op: z.literal("rejected"), nonce, error: Rejection, ...printed }),
   z.strictObject({ op: z.literal("alone"), nonce }), // the batch raised: from here on each sample is called separately
   z.strictObject({ op: z.literal("outcomes"), nonce, from: z.int().min(0), outcomes: z.array(Outcome).min(1) }),
+  z.strictObject({ op: z.literal("mapped"), nonce, from: z.int().min(0), result: Mapped }),
   z.strictObject({ op: z.literal("done"), nonce, ...printed }),
   z.strictObject({ op: z.literal("violated"), message: z.string().max(2000) }), // the process ends now
 ]);

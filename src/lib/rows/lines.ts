@@ -1,18 +1,10 @@
 import { fileFault } from "./file_kind.ts";
 import { type Format, formatOf, isRow, type Row, rowFault } from "./format.ts";
 import { isDoubtful, parseJson, UnkeepableError } from "./json.ts";
+import { RowError } from "./row_error.ts";
+import { LOOKED_AT_ROWS } from "./shape.ts";
 
-/** A line that is not a row. `line` counts from 1, as in an editor; blank lines count too. */
-export class RowError extends Error {
-  constructor(
-    readonly line: number,
-    readonly why: string,
-    readonly field: string | null = null,
-  ) {
-    super(`Line ${line}: ${why}`);
-    this.name = "RowError";
-  }
-}
+export { RowError } from "./row_error.ts";
 
 export type Piece = {
   /** Whole rows, each ended by one line feed: the original bytes without surrounding whitespace. */
@@ -26,6 +18,10 @@ type Options = {
   format: Format | undefined;
   /** Called for each row. Returns a replacement text, or "" for a row without content. */
   visit?: (row: Row, text: string, line: number) => string | undefined;
+  /** Gets the rows at the beginning of the file before the first is visited. Invalid lines are not among them. */
+  first?: (rows: Row[]) => void;
+  /** Added to the message about a fault of the first row. */
+  hint?: () => string;
 };
 
 const PIECE_BYTES = 1 << 17;
@@ -46,7 +42,7 @@ export type LineReader = {
 };
 
 /** Turns JSON lines into checked rows in constant memory: one piece and at most one row. Throws RowError. */
-export function createLineReader({ maxRowBytes, format, visit }: Options): LineReader {
+export function createLineReader({ maxRowBytes, format, visit, first, hint }: Options): LineReader {
   let waiting: Uint8Array[] = [];
   let waitingBytes = 0;
   let crumbs = 0; // chunks since the last join
@@ -97,6 +93,7 @@ export function createLineReader({ maxRowBytes, format, visit }: Options): LineR
   function check(bytes: Uint8Array): Piece | undefined {
     const text = decode(bytes);
     const doubtful = isDoubtful(text);
+    if (first && rows === 0) first(beginningOf(text));
     const rewritten: string[] = [];
     const before = rows;
     let verbatim = true;
@@ -132,7 +129,7 @@ export function createLineReader({ maxRowBytes, format, visit }: Options): LineR
     if (other === "") return other; // there is nothing to check
     format ??= formatOf(value);
     const fault = rowFault(value, format);
-    if (fault) throw new RowError(line, fault.message, fault.field);
+    if (fault) throw new RowError(line, fault.message + (rows === 0 && hint ? hint() : ""), fault.field);
     return other;
   }
 
@@ -162,6 +159,22 @@ export function createLineReader({ maxRowBytes, format, visit }: Options): LineR
     push,
     end: () => (waitingBytes === 0 ? [] : take(waitingBytes)),
   };
+}
+
+function beginningOf(text: string): Row[] {
+  const rows: Row[] = [];
+  for (let at = 0; at < text.length && rows.length < LOOKED_AT_ROWS; ) {
+    const end = text.indexOf("\n", at);
+    const line = text.slice(at, end < 0 ? text.length : end);
+    at += line.length + 1;
+    try {
+      const value = parseJson(line, false);
+      if (isRow(value)) rows.push(value);
+    } catch {
+      // The check of this line reports it.
+    }
+  }
+  return rows;
 }
 
 /** A regular expression would try each of a million blanks within a line as the beginning of its end. */

@@ -1,11 +1,14 @@
 /** TRL's defaults (1.10, with transformers 5.16). Null: resolve.ts derives the value from the others. */
-import type { Values } from "./hyperparameters.ts";
+import type { Method, Values } from "./fields.ts";
 
 /** Ten times higher for LoRA than for full training. */
 export const LEARNING_RATES = {
   grpo: { full: 1e-6, lora: 1e-5 },
   sft: { full: 2e-5, lora: 2e-4 },
   dpo: { full: 1e-6, lora: 1e-5 },
+  rloo: { full: 1e-6, lora: 1e-5 },
+  kto: { full: 1e-6, lora: 1e-5 },
+  orpo: { full: 1e-6, lora: 1e-5 },
 } as const;
 
 const COMMON = {
@@ -25,12 +28,21 @@ const COMMON = {
   gradient_checkpointing: true,
   /** SFTConfig says false, but its trainer shuffles rows anyway. */
   shuffle_dataset: true,
+  early_stopping_patience: null,
+  early_stopping_threshold: 0,
+  metric_for_best_model: null,
+  greater_is_better: null,
+  load_best_model_at_end: false,
 } as const;
 
-type Defaults<M extends "grpo" | "sft" | "dpo"> = Omit<Values<M>, "learning_rate">;
+/** The clip range of the GSPO paper: a ratio of whole completions moves far less than one of tokens. */
+export const GSPO_CLIP = { epsilon: 3e-4, epsilon_high: 4e-4 } as const;
+/** The bound of the weight, as the ScaleRL paper has it. TRL's default would be `epsilon`, which scales all gradients down. */
+export const CISPO_EPSILON_HIGH = 5;
 
-const grpo: Defaults<"grpo"> = {
-  ...COMMON,
+type Defaults<M extends Method> = Omit<Values<M>, "learning_rate">;
+
+const ROLLED = {
   num_generations: 8,
   steps_per_generation: null,
   generation_batch_size: null,
@@ -40,20 +52,36 @@ const grpo: Defaults<"grpo"> = {
   top_k: 0,
   min_p: null,
   repetition_penalty: 1,
-  beta: 0,
   num_iterations: 1,
   epsilon: 0.2,
   epsilon_high: null,
+  mask_truncated_completions: false,
+  dynamic_sampling: false,
+} as const;
+
+const grpo: Defaults<"grpo"> = {
+  ...COMMON,
+  ...ROLLED,
+  beta: 0,
   delta: null,
+  sapo_temperature_pos: 1,
+  sapo_temperature_neg: 1.05,
   loss_type: "dapo",
   scale_rewards: "group",
-  mask_truncated_completions: false,
   importance_sampling_level: "token",
   importance_sampling_correction: true,
   importance_sampling_mode: "sequence_mask",
   importance_sampling_clip_min: null,
   importance_sampling_clip_max: 3,
-  dynamic_sampling: false,
+};
+
+const rloo: Defaults<"rloo"> = {
+  ...COMMON,
+  ...ROLLED,
+  num_generations: 2,
+  beta: 0.05,
+  normalize_advantages: false,
+  reward_clip_range: null,
 };
 
 const sft: Defaults<"sft"> = {
@@ -62,6 +90,7 @@ const sft: Defaults<"sft"> = {
   packing: false,
   completion_only_loss: null,
   assistant_only_loss: false,
+  neftune_noise_alpha: null,
 };
 
 const dpo: Defaults<"dpo"> = {
@@ -72,4 +101,15 @@ const dpo: Defaults<"dpo"> = {
   max_length: 1024,
 };
 
-export const DEFAULTS = { grpo, sft, dpo };
+const kto: Defaults<"kto"> = {
+  ...COMMON,
+  beta: 0.1,
+  loss_type: "kto",
+  desirable_weight: 1,
+  undesirable_weight: 1,
+  max_length: 1024,
+};
+
+const orpo: Defaults<"orpo"> = { ...COMMON, beta: 0.1, max_length: 1024 };
+
+export const DEFAULTS = { grpo, rloo, sft, dpo, kto, orpo };

@@ -1,98 +1,207 @@
 /**
- * Names of Transformers (TrainingArguments), TRL (GRPOConfig, SFTConfig, DPOConfig, ModelConfig) and PEFT (LoraConfig)
- * that have no effect here. A pasted config is accepted, and the names are listed as ignored. Names that have a meaning
- * here are never in these lists.
+ * Names of Transformers (TrainingArguments), TRL (GRPOConfig, RLOOConfig, SFTConfig, DPOConfig, KTOConfig, ORPOConfig,
+ * ModelConfig) and PEFT (LoraConfig), of their present and recent versions. A pasted config is accepted: names that do
+ * nothing here are listed as ignored, with the reason. foreign_values.ts has names that are ignored only at some values.
  */
+import { FIELDS, METHODS, type Method } from "./fields.ts";
+import { FIXED_NAMES } from "./foreign_values.ts";
+
 const names = (text: string) => text.trim().split(/\s+/);
 
-/** Transformers: where and how a run computes, logs, saves and evaluates. */
-const TRAINING_ARGUMENTS = names(`
-  output_dir overwrite_output_dir run_name project trackio_space_id report_to disable_tqdm debug past_index
-  do_train do_eval do_predict prediction_loss_only
-  eval_strategy evaluation_strategy eval_steps eval_delay eval_on_start eval_accumulation_steps eval_do_concat_batches
-  eval_use_gather_object per_device_eval_batch_size per_gpu_train_batch_size per_gpu_eval_batch_size batch_eval_metrics
-  include_inputs_for_metrics include_for_metrics label_names jit_mode_eval
-  logging_dir logging_strategy logging_first_step logging_steps logging_nan_inf_filter log_level log_level_replica
-  log_on_each_node include_tokens_per_second include_num_input_tokens_seen skip_memory_metrics
-  save_strategy save_safetensors save_on_each_node save_only_model enable_jit_checkpoint
-  restore_callback_states_from_checkpoint load_best_model_at_end metric_for_best_model greater_is_better
-  ignore_data_skip full_determinism data_seed
-  bf16 fp16 tf32 bf16_full_eval fp16_full_eval fp16_opt_level fp16_backend half_precision_backend
-  no_cuda use_cpu use_mps_device use_ipex xpu_backend tpu_num_cores tpu_metrics_debug
-  local_rank ddp_backend ddp_find_unused_parameters ddp_bucket_cap_mb ddp_broadcast_buffers ddp_timeout
-  fsdp fsdp_config fsdp_min_num_params fsdp_transformer_layer_cls_to_wrap sharded_ddp deepspeed accelerator_config
-  parallelism_config average_tokens_across_devices dispatch_batches split_batches ray_scope mp_parameters
-  torch_compile torch_compile_backend torch_compile_mode torchdynamo torch_empty_cache_steps
-  use_liger_kernel liger_kernel_config use_legacy_prediction_loop use_cache gradient_checkpointing_kwargs
-  optim optim_args optim_target_modules adafactor label_smoothing_factor neftune_noise_alpha auto_find_batch_size
-  dataloader_drop_last dataloader_num_workers dataloader_prefetch_factor dataloader_pin_memory
-  dataloader_persistent_workers group_by_length length_column_name train_sampling_strategy remove_unused_columns
-  push_to_hub push_to_hub_model_id push_to_hub_organization push_to_hub_token hub_model_id hub_strategy hub_token
-  hub_private_repo hub_always_push hub_revision
-`);
+/** `methods`: only these. A name of another method's config is a mistake, not a leftover of a pasted one. */
+type Group = { because: string; names: readonly string[]; methods?: readonly Method[] };
 
-/** TRL: the parts that its three trainers share. */
-const TRL = names(`
-  model_init_kwargs ref_model_init_kwargs disable_dropout activation_offloading chat_template_path
-  chat_template_kwargs dataset_name dataset_config dataset_train_split dataset_test_split dataset_streaming
-  dataset_text_field dataset_kwargs dataset_num_proc dataset_batch_size max_prompt_length truncation_mode
-  sync_ref_model ref_model_mixup_alpha ref_model_sync_steps use_liger use_liger_loss trust_remote_code model_revision
-  model_name_or_path torch_dtype dtype attn_implementation load_in_4bit load_in_8bit bnb_4bit_quant_type
-  bnb_4bit_compute_dtype bnb_4bit_quant_storage use_bnb_nested_quant pad_token eos_token pad_to_multiple_of
-  padding_free tools
-`);
+const ROLLED: readonly Method[] = ["grpo", "rloo"];
+const COMPARED: readonly Method[] = ["dpo", "kto", "orpo"];
 
-const GRPO = names(`
-  num_generations_eval ds3_gather_for_generation generation_kwargs cache_implementation use_transformers_paged
-  use_vllm vllm_mode vllm_model_impl vllm_device vllm_dtype vllm_gpu_memory_utilization vllm_max_model_len
-  vllm_max_model_length vllm_tensor_parallel_size vllm_enable_prefix_caching vllm_enable_sleep_mode
-  vllm_guided_decoding_regex vllm_structured_outputs_regex vllm_server_host vllm_server_port vllm_server_base_url
-  vllm_server_timeout vllm_group_port cast_lm_head_to_fp32 top_entropy_quantile use_bias_correction_kl
-  off_policy_mask_threshold multi_objective_aggregation sapo_temperature_neg sapo_temperature_pos
-  max_tool_calling_iterations log_completions num_completions_to_print log_unique_prompts wandb_log_unique_prompts
-  log_completions_hub_repo
-`);
+const GROUPS: readonly Group[] = [
+  {
+    because: "the server keeps results, checkpoints, metrics and logs",
+    names: names(`
+      output_dir overwrite_output_dir run_name project trackio_space_id trackio_bucket_id trackio_static_space_id report_to
+      disable_tqdm debug past_index logging_dir logging_strategy logging_first_step logging_steps logging_nan_inf_filter
+      log_level log_level_replica log_on_each_node include_tokens_per_second include_num_input_tokens_seen
+      skip_memory_metrics save_strategy save_safetensors save_on_each_node save_only_model enable_jit_checkpoint
+      restore_callback_states_from_checkpoint ignore_data_skip
+    `),
+  },
+  {
+    because: "the server keeps samples of every step",
+    methods: ROLLED,
+    names: names(`
+      log_completions num_completions_to_print log_unique_prompts wandb_log_unique_prompts log_completions_hub_repo
+      log_multimodal exp_name num_sample_generations
+    `),
+  },
+  {
+    because: "eval_dataset turns evaluation on",
+    names: names(`
+      do_train do_eval do_predict prediction_loss_only eval_strategy evaluation_strategy eval_steps eval_delay
+      eval_on_start eval_accumulation_steps eval_do_concat_batches eval_use_gather_object per_device_eval_batch_size
+      per_gpu_eval_batch_size batch_eval_metrics include_inputs_for_metrics include_for_metrics label_names
+      jit_mode_eval bf16_full_eval fp16_full_eval
+    `),
+  },
+  { because: "eval_dataset turns evaluation on", methods: ROLLED, names: ["num_generations_eval"] },
+  { because: "eval_dataset turns evaluation on", methods: COMPARED, names: ["generate_during_eval"] },
+  { because: "eval_dataset turns evaluation on", methods: ["sft"], names: ["eval_packing"] },
+  {
+    because: "the server chooses precision, kernels and memory",
+    names: names(`
+      bf16 fp16 tf32 fp16_opt_level fp16_backend half_precision_backend torch_dtype dtype attn_implementation
+      torch_compile torch_compile_backend torch_compile_mode torchdynamo torch_empty_cache_steps use_liger_kernel
+      liger_kernel_config use_liger use_liger_loss use_legacy_prediction_loop use_cache gradient_checkpointing_kwargs
+      gradient_checkpointing_use_reentrant activation_offloading auto_find_batch_size padding_free pad_to_multiple_of
+      no_cuda use_cpu use_mps_device use_ipex full_determinism disable_dropout
+    `),
+  },
+  {
+    because: "the server chooses precision, kernels and memory",
+    methods: ROLLED,
+    names: ["cast_lm_head_to_fp32", "local_rollout_forward_batch_size"],
+  },
+  {
+    because: "one process trains, and it reads the rows itself",
+    names: names(`
+      xpu_backend tpu_num_cores tpu_metrics_debug tp_size local_rank ddp_backend ddp_find_unused_parameters
+      ddp_bucket_cap_mb ddp_broadcast_buffers ddp_static_graph ddp_timeout fsdp fsdp_config fsdp_min_num_params
+      fsdp_transformer_layer_cls_to_wrap sharded_ddp deepspeed accelerator_config parallelism_config
+      average_tokens_across_devices dispatch_batches split_batches ray_scope mp_parameters ds3_gather_for_generation
+      dataloader_drop_last dataloader_num_workers dataloader_prefetch_factor dataloader_pin_memory dataloader_in_order
+      dataloader_persistent_workers dataloader_multiprocessing_context group_by_length length_column_name
+      train_sampling_strategy remove_unused_columns data_seed ignore_bias_buffers
+    `),
+  },
+  {
+    because: "the engine of the server draws the completions",
+    methods: ROLLED,
+    names: names(`
+      use_vllm vllm_mode vllm_model_impl vllm_device vllm_dtype vllm_gpu_memory_utilization vllm_max_model_len
+      vllm_max_model_length vllm_tensor_parallel_size vllm_enable_prefix_caching vllm_enable_sleep_mode
+      vllm_server_host vllm_server_port vllm_server_base_url vllm_server_timeout vllm_group_port cache_implementation
+      use_transformers_paged use_transformers_continuous_batching transformers_continuous_batching_config
+    `),
+  },
+  {
+    because: "model, tokenizer and quantization come from the file of base_model",
+    names: names(`
+      model_name_or_path model_revision model_init_kwargs ref_model_init_kwargs trust_remote_code load_in_4bit
+      load_in_8bit bnb_4bit_quant_type bnb_4bit_compute_dtype bnb_4bit_quant_storage use_bnb_nested_quant
+      chat_template_path pad_token eos_token router_aux_loss_coef
+    `),
+  },
+  {
+    because: "model, tokenizer and quantization come from the file of base_model",
+    methods: COMPARED,
+    names: names(`
+      padding_value label_pad_token_id is_encoder_decoder model_adapter_name ref_adapter_name force_use_ref_model
+      base_model_attribute_name use_logits_to_keep use_num_logits_to_keep precompute_ref_log_probs
+      precompute_ref_batch_size
+    `),
+  },
+  {
+    because: "the rows come from the job's dataset",
+    names: names(`
+      dataset_name dataset_config dataset_train_split dataset_test_split dataset_streaming dataset_text_field
+      dataset_kwargs dataset_num_proc dataset_batch_size
+    `),
+  },
+  { because: "the rows come from the job's dataset", methods: ["sft"], names: ["num_of_sequences", "chars_per_token"] },
+  { because: "packing has one strategy here", methods: ["sft"], names: ["packing_strategy"] },
+  { because: "prompts are never cut; only max_length limits a row", names: ["max_prompt_length", "truncation_mode"] },
+  {
+    because: "prompts are never cut; only max_length limits a row",
+    methods: COMPARED,
+    names: ["max_completion_length", "max_target_length"],
+  },
+  {
+    because: "nothing is uploaded to a hub",
+    names: names(`
+      push_to_hub push_to_hub_model_id push_to_hub_organization push_to_hub_token hub_model_id hub_strategy hub_token
+      hub_private_repo hub_always_push hub_revision
+    `),
+  },
+  {
+    because: "they belong to a setting that is off or a loss that is not there",
+    names: ["ref_model_mixup_alpha", "ref_model_sync_steps"],
+  },
+  {
+    because: "they belong to a setting that is off or a loss that is not there",
+    methods: ["grpo"],
+    names: names(`
+      vespo_k_pos vespo_lambda_pos vespo_k_neg vespo_lambda_neg entropy_coef_min entropy_coef_max entropy_coef_delta
+      entropy_target sapo_temperature_neg sapo_temperature_pos max_tool_calling_iterations
+    `),
+  },
+  {
+    because: "they belong to a setting that is off or a loss that is not there",
+    methods: ["dpo"],
+    names: ["f_alpha_divergence_coef", "discopop_tau"],
+  },
+];
 
-const SFT = names(`
-  packing_strategy eval_packing num_of_sequences chars_per_token
-`);
+const LORA_GROUPS: readonly Group[] = [
+  {
+    because: "they describe the file of an adapter, which the server writes itself",
+    names: names(`
+      task_type peft_type peft_version auto_mapping base_model_name_or_path revision inference_mode fan_in_fan_out
+      use_peft lora_task_type runtime_config merge_weights enable_lora megatron_core qalora_group_size
+    `),
+  },
+  {
+    because: "the base model keeps the quantization of its file",
+    names: ["load_in_4bit", "load_in_8bit", "loftq_config"],
+  },
+];
 
-const DPO = names(`
-  max_completion_length max_target_length model_adapter_name ref_adapter_name force_use_ref_model
-  base_model_attribute_name use_logits_to_keep use_num_logits_to_keep padding_value label_pad_token_id
-  precompute_ref_log_probs precompute_ref_batch_size reference_free f_divergence_type f_alpha_divergence_coef
-  use_weighting discopop_tau loss_weights rpo_alpha ld_alpha generate_during_eval is_encoder_decoder
-`);
+const applies = (method: Method, { methods }: Group) => methods === undefined || methods.includes(method);
 
-const SHARED = [...TRAINING_ARGUMENTS, ...TRL];
+const ignoredOf = (method: Method): ReadonlySet<string> =>
+  new Set(
+    [
+      ...GROUPS.filter((group) => applies(method, group)).flatMap((group) => group.names),
+      ...FIXED_NAMES[method],
+    ].filter((name) => !Object.hasOwn(FIELDS[method], name)),
+  );
 
-/** By method. A name of another method's config is a mistake, not a leftover of a pasted one. */
-export const IGNORED = {
-  grpo: new Set([...SHARED, ...GRPO]),
-  sft: new Set([...SHARED, ...SFT]),
-  dpo: new Set([...SHARED, ...DPO]),
-} as const;
+/** By method. A name that the method has itself is never in its list. */
+export const IGNORED = Object.fromEntries(METHODS.map((method) => [method, ignoredOf(method)])) as Record<
+  Method,
+  ReadonlySet<string>
+>;
 
 /** PEFT's LoraConfig, and what TRL's ModelConfig has about LoRA. */
-export const IGNORED_LORA: ReadonlySet<string> = new Set(
-  names(`
-  task_type peft_type peft_version auto_mapping base_model_name_or_path revision inference_mode exclude_modules
-  fan_in_fan_out bias modules_to_save init_lora_weights layers_to_transform layers_pattern rank_pattern alpha_pattern
-  megatron_config megatron_core trainable_token_indices loftq_config eva_config corda_config lora_ga_config use_dora
-  use_qalora qalora_group_size use_bdlora layer_replication runtime_config lora_bias target_parameters arrow_config
-  ensure_weight_tying alora_invocation_tokens use_peft lora_task_type lora_modules_to_save lora_target_parameters
-  load_in_4bit load_in_8bit
-`),
+export const IGNORED_LORA: ReadonlySet<string> = new Set([
+  ...LORA_GROUPS.flatMap((group) => group.names),
+  ...FIXED_NAMES.lora,
+]);
+
+const REASONS = new Map(
+  [...GROUPS, ...LORA_GROUPS].flatMap(({ because, names: list }) => list.map((name) => [name, because])),
 );
+const AT_DEFAULT = "their values change nothing";
+
+/** One line: `ignored here: output_dir, report_to (the server keeps …); bf16 (the server chooses …)`. */
+export function ignoredText(ignored: readonly string[]): string {
+  const groups = Map.groupBy(ignored, (name) => REASONS.get(name) ?? AT_DEFAULT);
+  return `ignored here: ${[...groups].map(([because, list]) => `${list.join(", ")} (${because})`).join("; ")}`;
+}
 
 /** Other names of the same setting. The value means exactly the same. */
 export const ALIASES: Readonly<Record<string, string>> = {
   max_seq_length: "max_length",
+  per_gpu_train_batch_size: "per_device_train_batch_size",
   vllm_importance_sampling_correction: "importance_sampling_correction",
   vllm_importance_sampling_mode: "importance_sampling_mode",
   vllm_importance_sampling_cap: "importance_sampling_clip_max",
   vllm_importance_sampling_clip_min: "importance_sampling_clip_min",
   vllm_importance_sampling_clip_max: "importance_sampling_clip_max",
+  rloo_k: "num_generations",
+  response_length: "max_completion_length",
+  num_ppo_epochs: "num_iterations",
+  cliprange: "epsilon",
+  kl_coef: "beta",
+  normalize_advantage: "normalize_advantages",
 };
 export const LORA_ALIASES: Readonly<Record<string, string>> = {
   lora_r: "r",
@@ -101,8 +210,13 @@ export const LORA_ALIASES: Readonly<Record<string, string>> = {
   lora_target_modules: "target_modules",
 };
 
+const inLora = (name: string) => [name, `is set in the job's lora: lora.${name}`];
+
 /** Names of settings that are in another place of the request. */
 export const ELSEWHERE: Readonly<Record<string, string>> = {
+  ...Object.fromEntries(
+    [...IGNORED_LORA].filter((name) => !GROUPS.some((group) => group.names.includes(name))).map(inLora),
+  ),
   seed: "is set on the job itself: seed",
   save_steps: "is set in the job's checkpoint: checkpoint.save_steps",
   save_total_limit: "is set in the job's checkpoint: checkpoint.keep_last",
@@ -119,6 +233,13 @@ export const ELSEWHERE: Readonly<Record<string, string>> = {
   target_modules: "is set in the job's lora: lora.target_modules",
   use_rslora: "is set in the job's lora: lora.use_rslora",
 };
+
+/** Every name with a meaning somewhere. A suggestion never replaces one of them by another. */
+export const FOREIGN_NAMES: ReadonlySet<string> = new Set([
+  ...METHODS.flatMap((method) => [...Object.keys(FIELDS[method]), ...IGNORED[method]]),
+  ...IGNORED_LORA,
+  ...Object.keys(ELSEWHERE),
+]);
 
 /** Common other spellings, for suggestions. */
 export const MEANT: Readonly<Record<string, string>> = {
@@ -139,10 +260,8 @@ export const MEANT: Readonly<Record<string, string>> = {
   max_tokens: "max_completion_length",
   max_new_tokens: "max_completion_length",
   group_size: "num_generations",
-  kl_coef: "beta",
   kl_beta: "beta",
   clip_range: "epsilon",
-  cliprange: "epsilon",
   context_length: "max_length",
   rank: "r",
   scaling: "alpha",

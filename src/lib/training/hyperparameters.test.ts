@@ -1,8 +1,9 @@
 import { describe, expect, test } from "bun:test";
 import { z } from "zod";
 import { DEFAULTS } from "./defaults.ts";
+import { METHODS, type Method } from "./fields.ts";
 import { ALIASES, ELSEWHERE, IGNORED, IGNORED_LORA, LORA_ALIASES } from "./foreign_names.ts";
-import { hyperparametersSchema, METHODS, type Method, readHyperparameters } from "./hyperparameters.ts";
+import { hyperparametersSchema, readHyperparameters } from "./hyperparameters.ts";
 import { LoraSettings } from "./lora.ts";
 import { type Facts, resolveHyperparameters } from "./resolve.ts";
 
@@ -32,10 +33,10 @@ describe("invalid fields are refused with these messages", () => {
     ["grpo", { per_device_batch_size: 1 }, /Did you mean per_device_train_batch_size\?/],
     ["grpo", { max_answer_length: 1 }, "is not a hyperparameter of grpo"],
     ["sft", { max_seq_length: 64, max_length: 64 }, "is another name of max_length: give one of them"],
-    ["grpo", { max_seq_length: 64 }, "belongs to the method sft and dpo, but this job uses grpo"],
-    ["sft", { use_vllm: true }, "belongs to the method grpo, but this job uses sft"],
-    ["sft", { num_generations: 4 }, "belongs to the method grpo, but this job uses sft"],
-    ["sft", { beta: 0.1 }, "belongs to the method grpo and dpo, but this job uses sft"],
+    ["grpo", { max_seq_length: 64 }, "belongs to the methods sft, dpo, kto and orpo, but this job uses grpo"],
+    ["sft", { use_vllm: true }, "belongs to the methods grpo and rloo, but this job uses sft"],
+    ["sft", { num_generations: 4 }, "belongs to the methods grpo and rloo, but this job uses sft"],
+    ["sft", { beta: 0.1 }, "belongs to the methods grpo, rloo, dpo, kto and orpo, but this job uses sft"],
     ["dpo", { packing: true }, "belongs to the method sft, but this job uses dpo"],
     ["grpo", { seed: 1 }, "is set on the job itself: seed"],
     ["grpo", { lora_alpha: 1 }, "is set in the job's lora: lora.alpha"],
@@ -52,6 +53,15 @@ describe("invalid fields are refused with these messages", () => {
     ["dpo", { label_smoothing: 0.1, loss_type: "ipo" }, "works only with loss_type sigmoid"],
     ["grpo", { num_generations: 3, per_device_train_batch_size: 8 }, /must divide the 8 completions/],
     ["grpo", { generation_batch_size: 12, per_device_train_batch_size: 8 }, /× steps_per_generation/],
+    ["grpo", { loss_type: "gspo", importance_sampling_level: "token" }, /must be sequence for the loss_type gspo/],
+    ["grpo", { loss_type: "cispo", epsilon_high: 0 }, /must be more than 0 for the loss_type cispo/],
+    ["sft", { metric_for_best_model: "accuracy" }, "must be one of eval_loss"],
+    ["sft", { early_stopping_patience: 0 }, />=1/],
+    ["rloo", { reward_clip_range: [1, 1] }, "must be [least, most], such as [-10, 10]"],
+    ["rloo", { scale_rewards: "none" }, "belongs to the method grpo, but this job uses rloo"],
+    ["kto", { per_device_train_batch_size: 1 }, /must be at least 2 for the loss_type kto/],
+    ["kto", { desirable_weight: 0, undesirable_weight: 0 }, /nothing would be learned/],
+    ["orpo", { loss_type: "sigmoid" }, "belongs to the methods grpo, sft, dpo and kto, but this job uses orpo"],
     ["grpo", { importance_sampling_clip_min: 4 }, /must be less than importance_sampling_clip_max \(3\)/],
     ["grpo", { importance_sampling_mode: "token_truncate", importance_sampling_clip_max: null }, /to truncate at/],
   ] as [Method, object, string | RegExp][])("%s %j", (method, raw, words) => {
@@ -101,6 +111,9 @@ describe("an absent field takes TRL's default", () => {
     ["grpo", 1e-6, 1e-5],
     ["sft", 2e-5, 2e-4],
     ["dpo", 1e-6, 1e-5],
+    ["rloo", 1e-6, 1e-5],
+    ["kto", 1e-6, 1e-5],
+    ["orpo", 1e-6, 1e-5],
   ] as [Method, number, number][])("%s: the learning rate is ten times higher for LoRA", (method, full, lora) => {
     expect(resolved(method, {}, { lora: false }).learning_rate).toBe(full);
     expect(resolved(method, {}).learning_rate).toBe(lora);
@@ -119,6 +132,16 @@ describe("an absent field takes TRL's default", () => {
     expect(resolved("grpo", { generation_batch_size: 32 })).toMatchObject({ steps_per_generation: 4 });
     expect(resolved("sft", {}, { hasCompletions: false }).completion_only_loss).toBe(false);
     expect(resolved("sft", {}).completion_only_loss).toBe(true);
+  });
+
+  test("gspo and cispo have their own clip range, which a given value replaces", () => {
+    expect(resolved("grpo", { loss_type: "gspo" })).toMatchObject({
+      ...{ importance_sampling_level: "sequence", epsilon: 3e-4, epsilon_high: 4e-4 },
+    });
+    expect(resolved("grpo", { loss_type: "gspo", epsilon: 0.01 })).toMatchObject({ epsilon: 0.01, epsilon_high: 0.01 });
+    expect(resolved("grpo", { loss_type: "cispo" })).toMatchObject({ epsilon: 0.2, epsilon_high: 5 });
+    expect(resolved("grpo", { loss_type: "cispo", epsilon_high: 2 }).epsilon_high).toBe(2);
+    expect(resolved("grpo", {})).toMatchObject({ importance_sampling_level: "token", epsilon_high: 0.2 });
   });
 
   test("a field that the user did not give is adapted to whole groups and to the model's context", () => {
@@ -148,7 +171,12 @@ describe("auto", () => {
             parameters,
             contextLength,
           });
-          const allowed = ["lr_scheduler_kwargs", "delta", "importance_sampling_clip_min"]; // null = off
+          const allowed = ["lr_scheduler_kwargs", "delta", "importance_sampling_clip_min", "reward_clip_range"].concat([
+            "early_stopping_patience",
+            "metric_for_best_model",
+            "greater_is_better",
+            "neftune_noise_alpha",
+          ]); // null = off
           for (const [name, value] of Object.entries(values)) {
             expect(value).not.toBe("auto");
             if (value === null) expect(allowed).toContain(name);

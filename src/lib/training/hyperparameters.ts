@@ -1,108 +1,11 @@
 /**
- * Hyperparameters as users give them, with TRL's names: GRPOConfig, SFTConfig, DPOConfig of TRL 1.10 and
- * TrainingArguments of transformers 5.16. `warmup_ratio`, which the latter merged into `warmup_steps`, stays. Strict,
- * because a typo costs GPU hours; foreign_names.ts lists names that are ignored. Every field may be "auto"; resolve.ts
- * replaces it and absent fields. Differences: `importance_sampling_correction`, `_mode`, `_clip_min`, `_clip_max` have no
- * prefix `vllm_`, and `dynamic_sampling` is ours.
+ * Reads hyperparameters as users give them. Strict, because a typo costs GPU hours; foreign_names.ts lists names that are
+ * ignored. Every field may be "auto"; resolve.ts replaces it and absent fields.
  */
 import { z } from "zod";
+import { FIELDS, type HyperparameterInput, LrSchedulerKwargs, METHODS, type Method } from "./fields.ts";
 import { ALIASES, ELSEWHERE, IGNORED } from "./foreign_names.ts";
-import { SCALE_REWARDS } from "./loss/advantages.ts";
-import { DPO_LOSSES } from "./loss/dpo.ts";
-import { GRPO_LOSSES, SAMPLING_LEVELS } from "./loss/grpo.ts";
-import { CORRECTION_MODES } from "./loss/importance.ts";
 import { shortened, sortNames, suggestion } from "./names.ts";
-import { SCHEDULES } from "./schedule.ts";
-
-export const METHODS = ["grpo", "sft", "dpo"] as const;
-export type Method = (typeof METHODS)[number];
-
-const whole = (least: number, most: number) => z.int().min(least).max(most);
-const share = z.number().min(0).max(1);
-const positive = (most: number) => z.number().positive().max(most);
-const atLeast0 = z.number().min(0).max(1e6);
-
-export const LrSchedulerKwargs = z.strictObject({
-  num_cycles: positive(1000).optional(),
-  min_lr: atLeast0.optional(),
-  min_lr_rate: share.optional(),
-  lr_end: atLeast0.optional(),
-  power: positive(100).optional(),
-  timescale: positive(1e9).optional(),
-});
-
-const common = {
-  learning_rate: positive(1),
-  num_train_epochs: positive(10_000),
-  max_steps: whole(-1, 1e7).refine((steps) => steps !== 0, "must be -1 (as many as the epochs take) or at least 1"),
-  per_device_train_batch_size: whole(1, 4096),
-  gradient_accumulation_steps: whole(1, 4096),
-  lr_scheduler_type: z.enum(SCHEDULES),
-  lr_scheduler_kwargs: LrSchedulerKwargs.nullable(),
-  warmup_ratio: share,
-  warmup_steps: z.number().min(0).max(1e7),
-  max_grad_norm: atLeast0.describe("0 = no clipping"),
-  weight_decay: atLeast0,
-  adam_beta1: z.number().min(0).lt(1),
-  adam_beta2: z.number().min(0).lt(1),
-  adam_epsilon: positive(1),
-  gradient_checkpointing: z.boolean(),
-  shuffle_dataset: z.boolean(),
-};
-
-const scaleRewards = z.preprocess(
-  (value) => (value === true ? "group" : value === false ? "none" : value),
-  z.enum(SCALE_REWARDS),
-);
-
-const grpo = {
-  ...common,
-  num_generations: whole(2, 1024),
-  steps_per_generation: whole(1, 4096).nullable(),
-  generation_batch_size: whole(2, 1e6).nullable(),
-  max_completion_length: whole(1, 1e6),
-  temperature: positive(10),
-  top_p: z.number().positive().max(1),
-  top_k: whole(0, 1e6).describe("0 = off"),
-  min_p: share.nullable(),
-  repetition_penalty: positive(10),
-  beta: atLeast0,
-  num_iterations: whole(1, 1000),
-  epsilon: z.number().min(0).lt(1),
-  epsilon_high: atLeast0.nullable(),
-  delta: positive(1e6).nullable(),
-  loss_type: z.enum(GRPO_LOSSES),
-  scale_rewards: scaleRewards,
-  mask_truncated_completions: z.boolean(),
-  importance_sampling_level: z.enum(SAMPLING_LEVELS),
-  importance_sampling_correction: z.boolean(),
-  importance_sampling_mode: z.enum(CORRECTION_MODES),
-  importance_sampling_clip_min: atLeast0.nullable(),
-  importance_sampling_clip_max: positive(1e6).nullable(),
-  dynamic_sampling: z.boolean(),
-};
-
-const sft = {
-  ...common,
-  max_length: whole(2, 1e7).nullable(),
-  packing: z.boolean(),
-  completion_only_loss: z.boolean().nullable(),
-  assistant_only_loss: z.boolean(),
-};
-
-const dpo = {
-  ...common,
-  beta: positive(1e6),
-  loss_type: z.enum(DPO_LOSSES),
-  label_smoothing: z.number().min(0).lt(0.5),
-  max_length: whole(2, 1e7).nullable(),
-};
-
-const FIELDS = { grpo, sft, dpo } as const;
-type Fields = typeof FIELDS;
-export type Values<M extends Method> = { [K in keyof Fields[M]]: z.infer<Fields[M][K]> };
-/** A user's input: any of the method's fields, with a value or "auto". */
-export type HyperparameterInput<M extends Method> = { [K in keyof Fields[M]]?: z.infer<Fields[M][K]> | "auto" };
 
 /** A response lists at most this many problems: each unknown name costs a search for a similar one. */
 export const MOST_PROBLEMS = 20;
@@ -159,9 +62,14 @@ function unknownMessage(method: Method, name: string, known: readonly string[]):
   if (elsewhere !== undefined) return elsewhere;
   const has = (other: Method) => Object.hasOwn(FIELDS[other], ALIASES[name] ?? name) || IGNORED[other].has(name);
   const owners = METHODS.filter(has);
-  if (owners.length > 0) return `belongs to the method ${owners.join(" and ")}, but this job uses ${method}`;
+  if (owners.length > 0) return `belongs to ${listed(owners)}, but this job uses ${method}`;
   return `is not a hyperparameter of ${method}${suggestion(name, known)}`;
 }
+
+const listed = (methods: readonly Method[]) =>
+  methods.length === 1
+    ? `the method ${methods[0]}`
+    : `the methods ${methods.slice(0, -1).join(", ")} and ${methods.at(-1)}`;
 
 /** The wire format for the OpenAPI document. `readHyperparameters` has better error messages. */
 export const hyperparametersSchema = (method: Method) => {

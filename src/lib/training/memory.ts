@@ -7,12 +7,13 @@
 import { estimateMemory as servingMemory } from "../gguf/memory.ts";
 import type { ModelShape } from "../gguf/shape.ts";
 import { MIB } from "../units.ts";
-import type { LoraSettings, Module } from "./lora.ts";
-import { activationBytes, type Dimensions, keptBytes, type Micro } from "./memory_graph.ts";
+import { isRolled, type Method, usesReference } from "./fields.ts";
+import { type LoraSettings, MODULES, type Module } from "./lora.ts";
+import { activationBytes, type Dimensions, keptBytes, type Micro, traitsOf } from "./memory_graph.ts";
 import { rolloutSlots } from "./slots.ts";
 
 export type MemoryPlan = {
-  method: "grpo" | "sft" | "dpo";
+  method: Method;
   lora: LoraSettings | null;
   /** Resolved hyperparameters. */
   hyperparameters: Readonly<Record<string, unknown>>;
@@ -81,9 +82,9 @@ export function estimateMemory(shape: ModelShape, plan: MemoryPlan): TrainingMem
   const training = (lora ? 16 : 12) * trained + 2 * largest; // the step squares and scales one tensor at a time
   const micro = microOf(shape, of, plan);
   const activations = GRAPHS_KEPT * activationBytes(of, micro);
-  const needsReference = !lora && (method === "dpo" || (method === "grpo" && numberOf(plan, "beta", 0) !== 0));
+  const needsReference = !lora && usesReference(method, numberOf(plan, "beta", 0));
   const reference = needsReference ? frozenBytes(shape, device) : 0;
-  const rollouts = method === "grpo" ? rolloutBytes(shape, plan) : 0;
+  const rollouts = isRolled(method) ? rolloutBytes(shape, plan) : 0;
   const { fixed } = LIMITS[device];
   const total = weights + training + activations + rollouts + reference + Math.ceil(fixed / microDivisor);
   return { weights, training, activations, rollouts, reference, total };
@@ -93,10 +94,20 @@ export function estimateMemory(shape: ModelShape, plan: MemoryPlan): TrainingMem
 const ON_CUDA = ["F32", "BF16", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0"];
 
 /** The model, and its copy that is transposed or that the kernels read. */
-function frozenBytes({ weight_bytes, parameters, quantization }: ModelShape, device: MemoryPlan["device"]): number {
+function frozenBytes(shape: ModelShape, device: MemoryPlan["device"]): number {
+  const { weight_bytes, parameters, quantization } = shape;
   if (device === "cpu") return weight_bytes * (holdsTurned(device, weight_bytes) ? 2 : 1);
   const half = parameters * 2;
-  return (ON_CUDA.includes(quantization) ? weight_bytes : half) + (quantization === "F32" ? weight_bytes : half);
+  const share = traitsOf(shape.architecture).hasExperts ? denseParameters(shape) / parameters : 1; // of the copy
+  return (
+    (ON_CUDA.includes(quantization) ? weight_bytes : half) + share * (quantization === "F32" ? weight_bytes : half)
+  );
+}
+
+/** The tables and the attention: everything but the experts. */
+function denseParameters(shape: ModelShape): number {
+  const attention = 2 * (shape.heads + shape.kv_heads) * shape.key_length;
+  return shape.embedding_length * (2 * shape.vocab_size + shape.layers * attention);
 }
 
 function rolloutBytes(shape: ModelShape, plan: MemoryPlan): number {
@@ -108,11 +119,16 @@ function rolloutBytes(shape: ModelShape, plan: MemoryPlan): number {
 function microOf(shape: ModelShape, of: Dimensions, plan: MemoryPlan): Micro {
   const { device, microDivisor, lora, hyperparameters } = plan;
   const longest = longestOf(shape, plan);
-  const together = plan.method === "dpo" ? 2 : 1;
+  const together = plan.method === "dpo" || plan.method === "orpo" ? 2 : 1;
   const pieces = numberOf(plan, "per_device_train_batch_size", 8) * together;
   const most = microTokens(device, microDivisor);
   const isFused =
-    device === "cuda" && shape.quantization !== "F32" && lora !== null && [64, 128].includes(of.headLength);
+    of.canFuse &&
+    numberOf(plan, "neftune_noise_alpha", 0) === 0 &&
+    device === "cuda" &&
+    shape.quantization !== "F32" &&
+    lora !== null &&
+    [64, 128].includes(of.headLength);
   const oneRow = Math.max(together * longest, Math.min(most, pieces * longest));
   const rows = Math.max(together, Math.min(Math.floor(most / longest), pieces));
   const sizes = isFused
@@ -132,7 +148,7 @@ function microOf(shape: ModelShape, of: Dimensions, plan: MemoryPlan): Micro {
 /** Returns the tokens of the longest possible sequence. */
 function longestOf(shape: ModelShape, plan: MemoryPlan): number {
   const most = numberOf(plan, "max_length", shape.context_length);
-  const wanted = plan.method === "grpo" ? numberOf(plan, "max_completion_length", 512) + PROMPT_TOKENS : most;
+  const wanted = isRolled(plan.method) ? numberOf(plan, "max_completion_length", 512) + PROMPT_TOKENS : most;
   return Math.max(2, Math.min(wanted, shape.context_length));
 }
 
@@ -149,7 +165,8 @@ function adapterParameters(of: Dimensions, { r, target_modules }: LoraSettings):
     ...{ q_proj: width + q, k_proj: width + kv, v_proj: width + kv, o_proj: q + width },
     ...{ gate_proj: width + forward, up_proj: width + forward, down_proj: forward + width },
   };
-  return of.layers * r * target_modules.reduce((sum, name) => sum + sizes[name], 0);
+  const isHere = (name: Module) => !of.hasExperts || MODULES[name].startsWith("attn_"); // experts have no adapters
+  return of.layers * r * target_modules.filter(isHere).reduce((sum, name) => sum + sizes[name], 0);
 }
 
 /**
@@ -165,7 +182,8 @@ export function dimensionsOf(shape: ModelShape): Dimensions {
     vocab_size: vocab,
   } = shape;
   const [q, kv] = [heads * headLength, keyHeads * headLength];
-  const norms = 2 * width + (shape.architecture === "qwen3" ? 2 * headLength : 0);
+  const traits = traitsOf(shape.architecture);
+  const norms = (traits.normsResults ? 4 : 2) * width + (traits.normsHeads ? 2 * headLength : 0);
   const biases = shape.architecture === "qwen2" ? q + 2 * kv : 0;
   const rest = shape.parameters - width - layers * (norms + biases + 2 * width * (q + kv));
   const inside = (tables: number) => (rest - tables * vocab * width) / (3 * width * layers);
@@ -173,5 +191,7 @@ export function dimensionsOf(shape: ModelShape): Dimensions {
   const found = [inside(1), inside(2)].filter(isWhole);
   const usual = found.find((x) => Math.round(x) % 32 === 0) ?? found[0];
   const forward = Math.max(1, Math.round(usual ?? inside(1)));
-  return { layers, width, heads, keyHeads, headLength, forward, vocab, normsHeads: shape.architecture === "qwen3" };
+  // A shape does not state how many experts compute a token. To be safe, all of them.
+  const experts = traits.hasExperts ? { allExperts: forward } : {};
+  return { layers, width, heads, keyHeads, headLength, forward, vocab, ...traits, ...experts };
 }

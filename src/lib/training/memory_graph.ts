@@ -2,16 +2,48 @@
  * Bytes of one training graph, counted from what the backward pass reads. On the tape everything is F32. In the fused
  * kernels most is BF16, and attention keeps no scores.
  */
-export type Dimensions = {
+import { HAS_EXPERTS, NORMS_HEADS, NORMS_RESULTS } from "../gguf/architecture.ts";
+
+/** Differences between families that change the memory of a graph. */
+export type Traits = {
+  normsHeads: boolean;
+  /** The results of attention and of the feed-forward part are normalised. */
+  normsResults: boolean;
+  /** Attention scores have a limit: their curve is kept too. */
+  limitsScores: boolean;
+  /** Logits have a limit: their curve is kept too. */
+  limitsLogits: boolean;
+  usesGelu: boolean;
+  /** Some layers have a second mask. */
+  hasWindows: boolean;
+  /** The feed-forward part is a mixture of experts, whose matrices are never stored transposed. */
+  hasExperts: boolean;
+  /** Our own kernels can compute the family. */
+  canFuse: boolean;
+};
+
+export const traitsOf = (family: string): Traits => ({
+  normsHeads: NORMS_HEADS.includes(family),
+  normsResults: NORMS_RESULTS.includes(family),
+  limitsScores: family === "gemma2",
+  limitsLogits: family === "gemma2",
+  usesGelu: family === "gemma2" || family === "gemma3",
+  hasWindows: ["gemma2", "gemma3", "gpt-oss"].includes(family),
+  hasExperts: HAS_EXPERTS.includes(family),
+  canFuse: ["llama", "qwen2", "qwen3", "mistral3", "smollm3"].includes(family),
+});
+
+export type Dimensions = Traits & {
   layers: number;
   width: number;
   heads: number;
   keyHeads: number;
   headLength: number;
-  /** Inner width of a layer. */
+  /** Inner width of a layer, for one token. */
   forward: number;
+  /** Inner width of all experts of a layer together; absent without experts. */
+  allExperts?: number;
   vocab: number;
-  normsHeads: boolean;
 };
 
 export type Micro = {
@@ -39,9 +71,11 @@ function keptOf(of: Dimensions, { tokens, trainsAll }: Pick<Micro, "tokens" | "t
   const [q, kv] = [heads * headLength, keyHeads * headLength];
   const normed = trainsAll ? width : 0; // the gradient of a norm's weight needs the normalised values
   const headNorms = of.normsHeads ? q + kv : 0;
+  const result = of.normsResults ? width + normed : 0;
+  const scores = tokens * heads * (of.limitsScores ? 2 : 1);
   return {
-    attention: 2 * width + 2 * q + 3 * kv + tokens * heads + normed + headNorms,
-    behind: 2 * width + 3 * forward + normed,
+    attention: 2 * width + 2 * q + 3 * kv + scores + normed + headNorms + result,
+    behind: 2 * width + 3 * forward + normed + result,
   };
 }
 
@@ -66,19 +100,22 @@ function tapeBytes(of: Dimensions, micro: Micro): number {
   const scores = of.heads * micro.attentionBlock;
   const atAttention = others + attention + 3.5 * scores; // the softmax's input, output and transposed copy
   const behindIt = others + attention + behind + 2 * of.forward;
-  const turned = micro.trainsAll ? of.width * of.forward * F32 : turnedBytes(of.width * of.forward, micro);
+  const matrix = of.width * (of.allExperts ?? of.forward);
+  const how = of.allExperts === undefined ? micro : { ...micro, holdsTurned: false };
+  const turned = micro.trainsAll ? matrix * F32 : turnedBytes(matrix, how);
   const layers = count * F32 * Math.max(atAttention, behindIt) + turned;
   const beforeHead = again ? inputs : of.layers * (attention + behind);
-  const mask = tokens * tokens * rows * F32;
+  const mask = tokens * tokens * rows * F32 * (of.hasWindows ? 2 : 1);
   const ends = count * of.width * F32;
   return mask + ends + Math.max(layers, count * F32 * beforeHead + headBytes(of, micro));
 }
 
-function headBytes({ vocab, width }: Dimensions, micro: Micro): number {
+function headBytes({ vocab, width, limitsLogits }: Dimensions, micro: Micro): number {
   const table = vocab * micro.headChunk * F32;
+  const curve = limitsLogits ? table : 0;
   // the transposed table, and the gradient of the layer itself
-  if (micro.trainsAll) return 2 * table + 2 * vocab * width * F32;
-  return table + turnedBytes(vocab * width, micro);
+  if (micro.trainsAll) return 2 * table + curve + 2 * vocab * width * F32;
+  return table + curve + turnedBytes(vocab * width, micro);
 }
 
 /** A transposed copy of a frozen matrix, if none is stored; a quantized one is decoded first. */

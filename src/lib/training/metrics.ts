@@ -18,7 +18,7 @@ export const COMMON_METRICS = [
   "step_energy_joules",
 ] as const;
 
-/** Additional metrics: `rewards/<function>/mean` and `/std`, and the `sampling/…` of importance.ts. */
+/** Metrics of `grpo` and `rloo`. Additional ones: `rewards/<function>/mean` and `/std`, and the `sampling/…` of importance.ts. */
 export const GRPO_METRICS = [
   "reward",
   "reward_std",
@@ -55,8 +55,28 @@ export const DPO_METRICS = [
   "logps/rejected",
 ] as const;
 
+/** `kl` is the estimate of the step. Means of a kind of answer are missing in a step without that kind. */
+export const KTO_METRICS = [
+  "kl",
+  "rewards/chosen",
+  "rewards/rejected",
+  "rewards/margins",
+  "logps/chosen",
+  "logps/rejected",
+] as const;
+
+/** Log probabilities and rewards are means over the tokens of an answer. */
+export const ORPO_METRICS = [...DPO_METRICS, "nll_loss", "log_odds_ratio", "log_odds_chosen"] as const;
+
 /** The metric that shows a method's progress. */
-export const HEADLINE_METRIC = { grpo: "reward", sft: "loss", dpo: "rewards/margins" } as const;
+export const HEADLINE_METRIC = {
+  grpo: "reward",
+  rloo: "reward",
+  sft: "loss",
+  dpo: "rewards/margins",
+  kto: "rewards/margins",
+  orpo: "rewards/margins",
+} as const;
 
 /** `truncated`: it reached max_completion_length without an end. */
 export type CompletionLength = { tokens: number; truncated: boolean };

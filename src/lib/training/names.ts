@@ -1,6 +1,6 @@
 /** Sorts the names of a request: known here, known elsewhere and ignored, another name, or unknown. */
 import { editDistance } from "../text/nearest.ts";
-import { MEANT } from "./foreign_names.ts";
+import { FOREIGN_NAMES, MEANT } from "./foreign_names.ts";
 
 type Vocabulary = {
   known: readonly string[];
@@ -40,27 +40,29 @@ const LONGEST_SUGGESTED = 64; // a longer name is no typing mistake, and compari
 
 /**
  * A suggestion only for a typing mistake, a name with a word left out or added, or a common other name. A name that
- * merely looks similar may mean something else: max_prompt_length is not max_completion_length.
+ * merely looks similar may mean something else: max_prompt_length is not max_completion_length. So a name that another
+ * config has, or a typing mistake of one, gets no suggestion.
  */
 export function suggestion(name: string, known: readonly string[]): string {
   if (name.length > LONGEST_SUGGESTED) return "";
-  const meant = Object.hasOwn(MEANT, name.toLowerCase()) ? MEANT[name.toLowerCase()] : undefined;
-  const close = known
-    .map((each) => ({ each, edits: editDistance(name.toLowerCase(), each) }))
-    .sort((a, b) => a.edits - b.edits)[0];
-  const found =
-    (meant !== undefined && known.includes(meant) ? meant : undefined) ??
-    (close && close.edits <= MOST_EDITS && close.edits < name.length ? close.each : undefined) ??
-    known.find((each) => hasWordsOf(name, each));
+  const typed = name.toLowerCase();
+  const meant = Object.hasOwn(MEANT, typed) ? MEANT[typed] : undefined;
+  const found = meant !== undefined && known.includes(meant) ? meant : similarTo(typed, known);
   return found === undefined ? "" : `. Did you mean ${found}?`;
+}
+
+function similarTo(name: string, known: readonly string[]): string | undefined {
+  const distanceTo = (each: string) => editDistance(name, each);
+  const foreign = [...FOREIGN_NAMES].filter((each) => !known.includes(each));
+  const others = Math.min(...foreign.map(distanceTo));
+  const [close] = known.map((each) => ({ each, edits: distanceTo(each) })).sort((a, b) => a.edits - b.edits);
+  if (close && close.edits <= MOST_EDITS && close.edits < name.length && close.edits <= others) return close.each;
+  return others <= MOST_EDITS ? undefined : known.find((each) => hasWordsOf(name, each));
 }
 
 /** True if one name has all words of the other, in their order, and at least two of them. */
 function hasWordsOf(a: string, b: string): boolean {
-  const [short, long] = [a.toLowerCase().split("_"), b.split("_")].sort((x, y) => x.length - y.length) as [
-    string[],
-    string[],
-  ];
+  const [short, long] = [a.split("_"), b.split("_")].sort((x, y) => x.length - y.length) as [string[], string[]];
   let at = 0;
   for (const word of long) if (word === short[at]) at++;
   return short.length >= 2 && at === short.length;

@@ -1,5 +1,6 @@
 import { expect, test } from "bun:test";
-import { type Method, readHyperparameters } from "./hyperparameters.ts";
+import type { Method } from "./fields.ts";
+import { readHyperparameters } from "./hyperparameters.ts";
 import { dpoOptions, grpoOptions, scaleOptions, scheduleOf, stepsOf } from "./plan.ts";
 import { type Facts, resolveHyperparameters } from "./resolve.ts";
 import { learningRate } from "./schedule.ts";
@@ -17,6 +18,8 @@ test("GRPO's options come from the fields of their names", () => {
   const raw = { epsilon: 0.1, epsilon_high: 0.3, delta: 2, beta: 0.04, loss_type: "bnpo", max_completion_length: 77 };
   const values = resolved("grpo", { ...raw, importance_sampling_level: "sequence", per_device_train_batch_size: 16 });
   expect(grpoOptions(values)).toEqual({
+    surrogate: "clip",
+    sapoTemperatures: { positive: 1, negative: 1.05 },
     epsilon: 0.1,
     epsilonHigh: 0.3,
     delta: 2,
@@ -26,6 +29,10 @@ test("GRPO's options come from the fields of their names", () => {
   });
   expect(scaleOptions(values)).toEqual({ lossType: "bnpo", batchSize: 16, maxCompletionLength: 77 });
   expect(grpoOptions(resolved("grpo", { importance_sampling_correction: false })).correction).toBeNull();
+  const surrogates = (["cispo", "sapo", "gspo"] as const).map(
+    (loss_type) => grpoOptions(resolved("grpo", { loss_type })).surrogate,
+  );
+  expect(surrogates).toEqual(["cispo", "sapo", "clip"]);
 });
 
 test("DPO's options come from the fields of their names too", () => {

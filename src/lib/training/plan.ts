@@ -1,13 +1,17 @@
 /** Converts resolved hyperparameters to each algorithm's options. Only this file knows both vocabularies. */
 
-import type { Method } from "./hyperparameters.ts";
+import { isRolled, type Method, type RolledMethod } from "./fields.ts";
 import type { DpoOptions } from "./loss/dpo.ts";
 import type { GrpoOptions, lossScales } from "./loss/grpo.ts";
+import type { KtoOptions } from "./loss/kto.ts";
 import type { Resolved } from "./resolve.ts";
 import { type Schedule, totalGrpoSteps, totalSteps, warmupSteps } from "./schedule.ts";
 
 export function grpoOptions(values: Resolved<"grpo">): GrpoOptions {
+  const { loss_type: loss } = values;
   return {
+    surrogate: loss === "cispo" || loss === "sapo" ? loss : "clip",
+    sapoTemperatures: { positive: values.sapo_temperature_pos, negative: values.sapo_temperature_neg },
     epsilon: values.epsilon,
     epsilonHigh: values.epsilon_high,
     delta: values.delta,
@@ -35,9 +39,18 @@ export function dpoOptions(values: Resolved<"dpo">): DpoOptions {
   return { lossType: values.loss_type, beta: values.beta, labelSmoothing: values.label_smoothing };
 }
 
+export function ktoOptions(values: Resolved<"kto">): KtoOptions {
+  return {
+    lossType: values.loss_type,
+    beta: values.beta,
+    desirableWeight: values.desirable_weight,
+    undesirableWeight: values.undesirable_weight,
+  };
+}
+
 /** Optimizer steps of a whole job. With `packing`, `rows` are packed rows. */
 export function stepsOf<M extends Method>(method: M, values: Resolved<M>, rows: number): number {
-  if (method === "grpo") return totalGrpoSteps({ ...(values as Resolved<"grpo">), rows });
+  if (isRolled(method)) return totalGrpoSteps({ ...(values as Resolved<RolledMethod>), rows });
   return totalSteps({ ...(values as Resolved<"sft">), rows });
 }
 

@@ -4,8 +4,10 @@
  * if that is better than the default. Impossible values are rejected with a message: only values that the user did not
  * give are changed.
  */
-import { DEFAULTS, LEARNING_RATES } from "./defaults.ts";
-import type { HyperparameterInput, Method, Problem, Values } from "./hyperparameters.ts";
+import { metricFault, resolveBest } from "./best.ts";
+import { CISPO_EPSILON_HIGH, DEFAULTS, GSPO_CLIP, LEARNING_RATES } from "./defaults.ts";
+import { type HyperparameterInput, isRolled, type Method, type RolledMethod, type Values } from "./fields.ts";
+import type { Problem } from "./hyperparameters.ts";
 import { POLYNOMIAL_END, totalGrpoSteps, totalSteps } from "./schedule.ts";
 
 export type Facts = {
@@ -19,17 +21,19 @@ export type Facts = {
   hasCompletions: boolean;
 };
 
+type RolledValues = {
+  steps_per_generation: number;
+  generation_batch_size: number;
+  min_p: number;
+  epsilon_high: number;
+};
+
 /** All values are decided, as TRL has them after its own defaults. */
-export type Resolved<M extends Method> = M extends "grpo"
-  ? Omit<Values<"grpo">, "steps_per_generation" | "generation_batch_size" | "min_p" | "epsilon_high"> & {
-      steps_per_generation: number;
-      generation_batch_size: number;
-      min_p: number;
-      epsilon_high: number;
-    }
+export type Resolved<M extends Method> = M extends RolledMethod
+  ? Omit<Values<M>, keyof RolledValues> & RolledValues
   : M extends "sft"
     ? Omit<Values<"sft">, "max_length" | "completion_only_loss"> & { max_length: number; completion_only_loss: boolean }
-    : Omit<Values<"dpo">, "max_length"> & { max_length: number };
+    : Omit<Values<M>, "max_length"> & { max_length: number };
 
 export type Resolution<M extends Method> = { ok: true; values: Resolved<M> } | { ok: false; problems: Problem[] };
 
@@ -48,9 +52,10 @@ export function resolveHyperparameters<M extends Method>(
 
   if (isAuto("learning_rate")) values["learning_rate"] = autoLearningRate(values["learning_rate"] as number, facts);
   if (isAuto("warmup_ratio")) values["warmup_ratio"] = 0.05;
-  if (method === "grpo") fitGroups(values, { isFree, isAuto, rows: facts.rows });
+  if (isRolled(method)) fitGroups(values, { isFree, isAuto, rows: facts.rows });
   else {
-    if (isAuto("per_device_train_batch_size")) values["per_device_train_batch_size"] = clamp(facts.rows / 10, 1, 8);
+    const least = method === "kto" ? 2 : 1;
+    if (isAuto("per_device_train_batch_size")) values["per_device_train_batch_size"] = clamp(facts.rows / 10, least, 8);
     const batch = values["per_device_train_batch_size"] as number;
     if (isAuto("gradient_accumulation_steps"))
       values["gradient_accumulation_steps"] = clamp(16 / batch, 1, facts.rows / (10 * batch));
@@ -58,6 +63,8 @@ export function resolveHyperparameters<M extends Method>(
   fitLengths(values, facts, isFree);
   if (method === "sft") values["completion_only_loss"] ??= facts.hasCompletions;
   if (isAuto("num_train_epochs")) values["num_train_epochs"] = autoEpochs(method, values, facts.rows);
+
+  Object.assign(values, resolveBest(method, values as Values<"sft">));
 
   const problems = conflicts(method, values, facts);
   return problems.length > 0 ? { ok: false, problems } : { ok: true, values: values as Resolved<M> };
@@ -74,7 +81,7 @@ function autoEpochs(method: Method, values: Bag, rows: number): number {
   const plan = { ...values, rows, num_train_epochs: 1, max_steps: -1 } as unknown as Parameters<
     typeof totalGrpoSteps
   >[0];
-  const steps = method === "grpo" ? totalGrpoSteps(plan) : totalSteps(plan);
+  const steps = isRolled(method) ? totalGrpoSteps(plan) : totalSteps(plan);
   return Math.min(Math.max(1, Math.ceil(200 / steps)), method === "sft" ? 3 : 10);
 }
 
@@ -93,8 +100,19 @@ function fitGroups(values: Bag, { isFree, isAuto, rows }: Fit): void {
     values["per_device_train_batch_size"] = Math.ceil(batch() / group) * group;
   if (requested === null) values["generation_batch_size"] = batch() * steps();
   values["steps_per_generation"] ??= requested === null ? steps() : (requested as number) / batch();
-  values["epsilon_high"] ??= values["epsilon"];
+  fitClipping(values, isFree);
   values["min_p"] ??= 0;
+}
+
+/** `gspo` has one ratio for a whole completion, and its own clip range. */
+function fitClipping(values: Bag, isFree: (name: string) => boolean): void {
+  if (values["loss_type"] === "gspo") {
+    if (isFree("importance_sampling_level")) values["importance_sampling_level"] = "sequence";
+    if (isFree("epsilon_high") && isFree("epsilon")) values["epsilon_high"] = GSPO_CLIP.epsilon_high;
+    if (isFree("epsilon")) values["epsilon"] = GSPO_CLIP.epsilon;
+  }
+  if (values["loss_type"] === "cispo" && isFree("epsilon_high")) values["epsilon_high"] = CISPO_EPSILON_HIGH;
+  values["epsilon_high"] ??= values["epsilon"];
 }
 
 /** Lengths that the user did not give shrink to the model's context; at most half of it is for the completion. */
@@ -113,8 +131,17 @@ function conflicts(method: Method, values: Bag, facts: Facts): Problem[] {
   for (const length of ["max_length", "max_completion_length"])
     if (length in values && (values[length] as number) > facts.contextLength)
       refuse(length, `is more than the model's context of ${facts.contextLength} tokens. Lower it`);
+  const { metric_for_best_model: metric } = values as Values<"sft">;
+  const fault = metric === null ? undefined : metricFault(method, metric);
+  if (fault !== undefined) refuse("metric_for_best_model", fault);
   scheduleConflicts(values as Values<"sft">, refuse);
+  if (isRolled(method)) rolledConflicts(values as Resolved<RolledMethod>, refuse);
   if (method === "grpo") grpoConflicts(values as Resolved<"grpo">, refuse);
+  if (method === "rloo") {
+    const [least, most] = (values as Resolved<"rloo">).reward_clip_range ?? [0, 1];
+    if (least >= most) refuse("reward_clip_range", "must be [least, most], such as [-10, 10]");
+  }
+  if (method === "kto") ktoConflicts(values as Resolved<"kto">, refuse);
   if (method === "dpo") {
     const { loss_type, label_smoothing } = values as Values<"dpo">;
     if (label_smoothing > 0 && loss_type !== "sigmoid") refuse("label_smoothing", "works only with loss_type sigmoid");
@@ -136,7 +163,7 @@ function scheduleConflicts(values: Values<"sft">, refuse: Refuse): void {
     refuse(field, `lr_end must be less than learning_rate (${rate})`);
 }
 
-function grpoConflicts(values: Resolved<"grpo">, refuse: Refuse): void {
+function rolledConflicts(values: Resolved<RolledMethod>, refuse: Refuse): void {
   const { num_generations: group, per_device_train_batch_size: batch, generation_batch_size: generation } = values;
   if (!Number.isInteger(values.steps_per_generation) || generation !== batch * values.steps_per_generation)
     refuse(
@@ -150,6 +177,24 @@ function grpoConflicts(values: Resolved<"grpo">, refuse: Refuse): void {
     );
   if (values.repetition_penalty !== 1)
     refuse("repetition_penalty", "must be 1: completions are drawn from the unchanged model");
+}
+
+function ktoConflicts(values: Resolved<"kto">, refuse: Refuse): void {
+  const rows = values.per_device_train_batch_size * values.gradient_accumulation_steps;
+  if (values.loss_type === "kto" && rows < 2)
+    refuse(
+      "per_device_train_batch_size",
+      "must be at least 2 for the loss_type kto: the KL estimate pairs each prompt with the answer of another row",
+    );
+  if (values.desirable_weight === 0 && values.undesirable_weight === 0)
+    refuse("desirable_weight", "must not be 0 together with undesirable_weight: nothing would be learned");
+}
+
+function grpoConflicts(values: Resolved<"grpo">, refuse: Refuse): void {
+  if (values.loss_type === "gspo" && values.importance_sampling_level !== "sequence")
+    refuse("importance_sampling_level", "must be sequence for the loss_type gspo. Leave it out");
+  if (values.loss_type === "cispo" && values.epsilon_high === 0)
+    refuse("epsilon_high", "must be more than 0 for the loss_type cispo: it is the largest weight of a token");
   const { importance_sampling_clip_min: least, importance_sampling_clip_max: most } = values;
   if (least !== null && most !== null && least >= most)
     refuse("importance_sampling_clip_min", `must be less than importance_sampling_clip_max (${most})`);

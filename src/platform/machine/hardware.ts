@@ -84,8 +84,9 @@ export type Machine = {
 };
 
 export function describeMachine(): Machine {
+  const model = cpus()[0]?.model.trim() ?? "";
   return {
-    cpuModel: cpus()[0]?.model.trim() || "unknown",
+    cpuModel: model === "" || model === "unknown" ? "CPU" : model, // virtual machines may hide it
     cpuCount: availableParallelism(),
     memoryTotalBytes: totalmem(),
     memoryFreeBytes: freemem(),

@@ -11,6 +11,7 @@ import { Deleted } from "../../lib/schema.ts";
 import { Agreement, agreementOf } from "./agreement.ts";
 import { annotate, skip } from "./annotate.ts";
 import * as items from "./items.ts";
+import { byName } from "./names.ts";
 import { reserve } from "./reservations.ts";
 import * as schema from "./schema.ts";
 import { presentItem, presentQueue } from "./schema.ts";
@@ -27,6 +28,7 @@ export const routes = (ctx: Ctx) => {
   const mine = ({ workspaceId }: Principal, id: string) => queues.mustGet(ctx, workspaceId, id);
   return new Elysia({ prefix: "/v1/annotation_queues", tags: ["Annotation queues"] })
     .use(authed)
+    .use(byName(ctx))
     .post(
       "",
       ({ request, principal, body, set }) =>

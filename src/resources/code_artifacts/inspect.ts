@@ -2,7 +2,7 @@
 import type { Ctx } from "../../context.ts";
 import { AppError } from "../../lib/errors.ts";
 import { MINUTE_MS } from "../../lib/units.ts";
-import { FromInspector, type ToInspector } from "../../workers/protocol.ts";
+import { FromInspector, type ToInspector } from "../../workers/protocol_inspector.ts";
 import type { CodeArtifactRow } from "./table.ts";
 
 const LONGEST_MS = 2 * MINUTE_MS;

@@ -19,4 +19,6 @@ export class DatasetsState {
   /** Connector processes. Reads take hours, so checks of a source have permits of their own. */
   readonly checks = new Semaphore({ permits: MOST_AT_ONCE });
   readonly reads = new Semaphore({ permits: MOST_AT_ONCE });
+  /** Processes that read uploaded files. */
+  readonly imports = new Semaphore({ permits: MOST_AT_ONCE });
 }

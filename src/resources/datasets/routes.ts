@@ -11,6 +11,8 @@ import { bodyLimits } from "../../http/limits/body_limits.ts";
 import { describe } from "../../http/openapi.ts";
 import { asks } from "../../http/query.ts";
 import { Deleted, Label, numberText } from "../../lib/schema.ts";
+import { byName } from "./names.ts";
+import { DatasetPreview, PreviewDataset, previewDataset } from "./preview.ts";
 import * as schema from "./schema.ts";
 import { present, presentSnapshot } from "./schema.ts";
 import * as datasets from "./service.ts";
@@ -47,6 +49,7 @@ export const routes = (ctx: Ctx) => {
   const mine = (principal: { workspaceId: string }, id: string) => datasets.mustGet(ctx, principal.workspaceId, id);
   return new Elysia({ prefix: "/v1/datasets", tags: ["Datasets"] })
     .use(authed)
+    .use(byName(ctx))
     .post(
       "",
       async ({ request, principal, set }) => {
@@ -61,14 +64,15 @@ export const routes = (ctx: Ctx) => {
       },
       {
         detail: describe(
-          "Upload a file of JSON lines, or create an empty stream",
+          "Upload a file of rows, or create an empty stream",
           { 200: schema.Dataset, 201: schema.Dataset },
           {
             description:
-              "200: a dataset of the workspace still has exactly this content, and the answer is that dataset. If it has another name, the header `warning` says so.",
+              "200: a dataset of the workspace still has exactly this content, and the answer is that dataset. If it has another name, the header `warning` says so. The first rows tell the shape of the file, which `detected` names: OpenAI chat, ShareGPT, Alpaca, or the columns prompt, completion, chosen and rejected. `map` names the columns of other files.",
             accepts: {
               "application/json": schema.CreateDataset,
-              "multipart/form-data": "name, file (JSON lines), metadata",
+              "multipart/form-data":
+                "name, metadata, map (question=prompt,answer=completion, or a JSON object), shape, format, and last the file: JSON lines, a JSON array, CSV, TSV or Parquet, also packed with gzip or zstd",
             },
           },
         ),
@@ -126,6 +130,22 @@ export const routes = (ctx: Ctx) => {
       {
         ...asks(ExportQuery),
         detail: describe("Stream the live rows as JSON lines or CSV", { 200: "application/x-ndjson" }),
+      },
+    )
+    .post(
+      "/:id/preview",
+      ({ request, principal, params, body }) => {
+        keepOpen(ctx, request);
+        const caller = { workspaceId: principal.workspaceId, signal: AbortSignal.any([request.signal, ctx.closing]) };
+        return previewDataset(ctx, caller, mine(principal, params.id), body);
+      },
+      {
+        ...takes(PreviewDataset),
+        detail: describe(
+          "Show the first rows as a model reads them, with token counts and statistics",
+          { 200: DatasetPreview },
+          { description: "The trained part of each row is marked. Nothing is generated or stored." },
+        ),
       },
     )
     .post(

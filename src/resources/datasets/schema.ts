@@ -1,5 +1,7 @@
 import { z } from "zod";
+import { FILE_KINDS } from "../../lib/rows/file_kind.ts";
 import { FORMATS } from "../../lib/rows/format.ts";
+import { SHAPES } from "../../lib/rows/shape.ts";
 import { DateTime, isoOrNull, Label, later, Metadata } from "../../lib/schema.ts";
 import { Credentials, DbConnection, HubConfig, Source } from "../../lib/source.ts";
 import { isoTime } from "../../lib/time.ts";
@@ -28,9 +30,6 @@ export const CreateDataset = z
   })
   .meta({ id: "CreateDataset" });
 export type CreateDataset = z.infer<typeof CreateDataset>;
-
-export const UploadFields = z.object({ name: Label(), metadata: Metadata.default({}) });
-export type UploadFields = z.infer<typeof UploadFields>;
 
 export const UpdateDataset = z
   .object({ name: Label().optional(), auto_snapshot_rows: AutoSnapshot.optional(), metadata: Metadata.optional() })
@@ -97,6 +96,16 @@ export const Dataset = later(() =>
       unsnapshotted_rows: z.int().nullable().describe("Only in the answer of get-dataset; null elsewhere"),
       snapshot_count: z.int().nullable(),
       metadata: z.record(z.string(), z.string()),
+      detected: z
+        .object({
+          file: z.enum(FILE_KINDS),
+          shape: z.enum(SHAPES),
+          fields: z.array(z.string()).describe("The fields that the columns of the file became"),
+          rows: z.int().describe("Rows of the file"),
+          summary: z.string(),
+        })
+        .nullable()
+        .describe("The file that was uploaded, such as Alpaca, 52,002 rows → prompt/completion; null elsewhere"),
     })
     .meta({ id: "Dataset" }),
 );
@@ -126,6 +135,7 @@ export function present(row: DatasetRow, { whole = false } = {}): Dataset {
     unsnapshotted_rows: whole && !source ? row.headRow - row.snapshotHeadRow : null,
     snapshot_count: row.snapshotCount,
     metadata: row.metadata,
+    detected: row.detected,
   };
 }
 

@@ -69,7 +69,9 @@ export function mustBeStream(row: DatasetRow): DatasetRow {
 }
 
 type New = Pick<DatasetRow, "workspaceId" | "name" | "sourceType" | "format" | "metadata"> &
-  Partial<Pick<DatasetRow, "source" | "headRow" | "liveRows" | "bytes" | "autoSnapshotRows" | "contentSha256">>;
+  Partial<
+    Pick<DatasetRow, "source" | "headRow" | "liveRows" | "bytes" | "autoSnapshotRows" | "contentSha256" | "detected">
+  >;
 
 export function add(tx: Tx, given: New, now: number, id = newId("ds", now)): DatasetRow {
   const row = insert(tx, {
@@ -79,6 +81,7 @@ export function add(tx: Tx, given: New, now: number, id = newId("ds", now)): Dat
     bytes: 0,
     autoSnapshotRows: null,
     contentSha256: null,
+    detected: null,
     ...given,
     id,
     snapshotCount: 0,

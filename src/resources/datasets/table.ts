@@ -1,5 +1,6 @@
 import { integer, primaryKey, sqliteTable, text } from "drizzle-orm/sqlite-core";
 import { FORMATS } from "../../lib/rows/format.ts";
+import type { Detected } from "../../lib/rows/shaping.ts";
 import { SOURCE_TYPES, type Source } from "../../lib/source.ts";
 import { workspaces } from "../workspaces/table.ts";
 
@@ -28,6 +29,8 @@ export const datasets = sqliteTable("datasets", {
   snapshotHeadRow: integer("snapshot_head_row").notNull(),
   /** Hash of the uploaded file. Null after the first append, because the content is another then. */
   contentSha256: text("content_sha256"),
+  /** The file and the shape of the upload. Null for other datasets. */
+  detected: text("detected", { mode: "json" }).$type<Detected>(),
   metadata: text("metadata", { mode: "json" }).$type<Record<string, string>>().notNull(),
   createdAt: integer("created_at").notNull(),
   updatedAt: integer("updated_at").notNull(),

@@ -5,9 +5,9 @@ import { isId } from "../../lib/ids.ts";
 import { chooseHardware, type HardwareChoice } from "../gpu/hardware.ts";
 import * as models from "../models/service.ts";
 import type { ModelRow } from "../models/table.ts";
+import { resultOf } from "../training_jobs/artifacts/job_models.ts";
 import { bytesOf, isAdapter, type Parts, partsOf } from "./fleet/parts.ts";
 import { type Hardware, whyNever } from "./policy.ts";
-import { resultOf } from "./results.ts";
 import type { CreateDeployment } from "./schema.ts";
 import type { DeploymentRow, ModelRef } from "./table.ts";
 
@@ -69,14 +69,14 @@ function whyNoBase(ctx: Ctx, workspaceId: string, adapter: ModelRow): string {
   const named = adapter.baseModel === null ? "" : ` (${adapter.baseModel})`;
   const fitting = models.fittingBases(ctx, workspaceId, adapter.shape).map(({ name }) => name);
   if (named === "" && fitting.length > 1)
-    return `several models here fit it (${fitting.slice(0, 5).join(", ")}): say which with \`verk models import FILE --base NAME --replace\`, or with base_model of POST /v1/models`;
+    return `several models here fit it (${fitting.slice(0, 5).join(", ")}): say which with \`verk deploy ${adapter.name} --base NAME\`, or with base_model of POST /v1/models`;
   return `its base model${named} is not on this server: pull or import the base model first, or deploy the merged model`;
 }
 
 /** By the id of a training job, or by the name of a model on this server or on the hub. */
 function lookUp(ctx: Ctx, workspaceId: string, input: ModelChoice): ModelRow {
   const { model: name, source, checkpoint } = input;
-  if (isId(name, "job") && source !== "hub") return resultOf(ctx, workspaceId, name, checkpoint);
+  if (isId(name, "job") && source !== "hub") return resultOf(ctx, workspaceId, { model: name, checkpoint });
   if (checkpoint !== null)
     throw new AppError(
       "schema",

@@ -11,15 +11,17 @@ import { ChatCompletion, ChatCompletionRequest } from "../../lib/chat/chat_compl
 import { Completion, CompletionRequest } from "../../lib/chat/completion.ts";
 import { EmbeddingList, EmbeddingRequest } from "../../lib/chat/embedding.ts";
 import { AppError } from "../../lib/errors.ts";
-import { isoOrNull } from "../../lib/schema.ts";
+import { Deleted, isoOrNull } from "../../lib/schema.ts";
 import { resolveModel, withAgent } from "../agents/apply.ts";
 import { runTime } from "../billing/run_time.ts";
+import { bringCheckpoint } from "../training_jobs/artifacts/job_models.ts";
 import { hardwareFor } from "./admission.ts";
 import { answer } from "./chat/answer.ts";
 import type { InferenceCall } from "./chat/flight.ts";
 import { listRequests } from "./chat/records.ts";
+import { remove } from "./deletion.ts";
+import { byName as namedDeployments } from "./names.ts";
 import * as parking from "./parking.ts";
-import { bringCheckpoint } from "./results.ts";
 import {
   CreateDeployment,
   Deployment,
@@ -45,13 +47,14 @@ const managing = (ctx: Ctx) => {
   const { authed, takes } = area(ctx, "inference");
   return new Elysia({ prefix: "/v1/deployments", tags: ["Deployments"] })
     .use(authed)
+    .use(namedDeployments(ctx))
     .post(
       "",
       async ({ request, principal, body, set }) => {
         const hardware = await hardwareFor(ctx, body);
-        await bringCheckpoint(ctx, principal.workspaceId, body);
+        const input = { ...body, ...(await bringCheckpoint(ctx, principal.workspaceId, body)) };
         return creates(ctx, { request, principal, body, set }, () =>
-          deployments.view(ctx, deployments.create(ctx, principal, body, hardware)),
+          deployments.view(ctx, deployments.create(ctx, principal, input, hardware)),
         );
       },
       { ...takes(CreateDeployment), detail: describe("Deploy a model", { 201: Deployment }) },
@@ -76,6 +79,20 @@ const managing = (ctx: Ctx) => {
             description:
               "A new context_length or parallel reloads the model; requests wait meanwhile. A new model is loaded beside the present one, which answers until the new one is ready: next_model shows it meanwhile.",
           },
+        ),
+      },
+    )
+    .delete(
+      "/:id",
+      async ({ principal, params }) => {
+        const { id } = await remove(ctx, principal.workspaceId, params.id);
+        return { id, object: "deployment", deleted: true };
+      },
+      {
+        detail: describe(
+          "Delete a stopped or failed deployment",
+          { 200: Deleted("deployment").meta({ id: "DeletedDeployment" }) },
+          { description: "Also deletes its recorded requests and traces. Its charges stay." },
         ),
       },
     )
@@ -121,6 +138,7 @@ const inference = (ctx: Ctx) => {
   const { authed, takes } = area(ctx, "inference");
   return new Elysia({ prefix: "/v1/deployments/:id", tags: ["Deployments"] })
     .use(authed)
+    .use(namedDeployments(ctx))
     .post(
       "/chat/completions",
       ({ principal, params, body, request }) =>

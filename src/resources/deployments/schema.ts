@@ -98,7 +98,7 @@ const scaling = {
   ),
 };
 
-const MODEL = Label(300).describe("A training job id, a model of this server, or owner/name of the hub");
+const MODEL = Label(300).describe("A model or a job by id or name, a checkpoint, a path, or owner/name of the hub");
 const SOURCE = z
   .enum(SOURCES)
   .optional()

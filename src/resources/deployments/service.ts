@@ -13,6 +13,7 @@ import * as billing from "../billing/service.ts";
 import type { HardwareChoice } from "../gpu/hardware.ts";
 import * as gpu from "../gpu/service.ts";
 import * as models from "../models/service.ts";
+import { bringCheckpoint } from "../training_jobs/artifacts/job_models.ts";
 import { type ModelChoice, modelFor, mustFit, toRef } from "./admission.ts";
 import { allLive, inflightOf, type Live, liveOf, loadOf, nextLoadOf, peekLive, readyOf } from "./fleet/fleet.ts";
 import { halt } from "./fleet/halt.ts";
@@ -21,7 +22,6 @@ import { partsOf, usableParts } from "./fleet/parts.ts";
 import { reload, retireStrays, trafficOf } from "./fleet/reconcile.ts";
 import { machine } from "./machine.ts";
 import { desiredReplicas, type Hardware } from "./policy.ts";
-import { bringCheckpoint } from "./results.ts";
 import { type CreateDeployment, type Deployment, type Load, present, type UpdateDeployment } from "./schema.ts";
 import { afterSwitch, type Plan, planSwitch } from "./switch.ts";
 import { ACTIVE, type DeploymentRow, deployments } from "./table.ts";
@@ -168,9 +168,9 @@ const BLANK = {
 export async function update(ctx: Ctx, workspaceId: string, id: string, input: UpdateDeployment) {
   mustGet(ctx, workspaceId, id);
   const { model, checkpoint = null } = input;
-  if (model !== undefined) await bringCheckpoint(ctx, workspaceId, { model, checkpoint });
+  const chosen = model === undefined ? {} : await bringCheckpoint(ctx, workspaceId, { model, checkpoint });
   const hardware = await gpu.devices(ctx);
-  return change(ctx, mustGet(ctx, workspaceId, id), input, hardware);
+  return change(ctx, mustGet(ctx, workspaceId, id), { ...input, ...chosen }, hardware);
 }
 
 function change(ctx: Ctx, before: DeploymentRow, input: UpdateDeployment, hardware: Hardware): DeploymentRow {

@@ -27,7 +27,7 @@ test.each<[string, object, number, string]>([
   ["an unknown dataset", { dataset: "ds_none" }, 404, "/dataset"],
   ["an unknown deployment", { targets: [deployed("nowhere")] }, 404, "/targets/0/deployment"],
   ["an unknown job", { targets: [{ type: "checkpoint", job: "job_none" }] }, 404, "/targets/0/job"],
-  ["an unknown model", { targets: [{ type: "model", model: "none/none" }] }, 404, "/targets/0/model"],
+  ["an unknown model", { targets: [{ type: "model", model: "none" }] }, 404, "/targets/0/model"],
   ["an unknown evaluator", { evaluators: ["accuracy", "missing"] }, 404, "/evaluators/1"],
   ["the same evaluator twice", { evaluators: ["accuracy", "accuracy"] }, 422, "/evaluators/1"],
   ["two targets of one name", { targets: [deployed("base"), deployed("base")] }, 422, "/targets/1/name"],

@@ -8,6 +8,7 @@ import { describe } from "../../http/openapi.ts";
 import { asks } from "../../http/query.ts";
 import { Deleted } from "../../lib/schema.ts";
 import { itemsFrom } from "../annotation_queues/service.ts";
+import { byName } from "./names.ts";
 import * as results from "./results.ts";
 import { ExperimentItem, ExperimentSummary } from "./results_schema.ts";
 import { CreateExperiment, Experiment, present } from "./schema.ts";
@@ -36,6 +37,7 @@ export const routes = (ctx: Ctx) => {
   const { authed, takes } = area(ctx, "training");
   return new Elysia({ prefix: "/v1/experiments", tags: ["Experiments"] })
     .use(authed)
+    .use(byName(ctx))
     .post(
       "",
       ({ request, principal, body, set }) =>

@@ -6,6 +6,7 @@ import { isId } from "../../lib/ids.ts";
 import { mustFind } from "../deployments/served.ts";
 import type { DeploymentRow } from "../deployments/table.ts";
 import * as models from "../models/service.ts";
+import { asJob, resultOf } from "../training_jobs/artifacts/job_models.ts";
 import { trainingCheckpoints, trainingJobs } from "../training_jobs/table.ts";
 import type { CreateExperiment, CreateTarget } from "./schema.ts";
 import type { EvaluatorRef, Target } from "./table.ts";
@@ -33,17 +34,21 @@ function resolveTarget(ctx: Ctx, workspaceId: string, given: CreateTarget, at: s
       return checkpointTarget(ctx, workspaceId, given, at);
     case "model": {
       const { model, name = model } = given;
-      if (!models.find(ctx, workspaceId, model))
-        throw new AppError(
-          "resource_not_found",
-          `${fieldOf(at)}.model: no model is named ${JSON.stringify(model)}: GET /v1/models lists them, POST /v1/models/pull fetches one`,
-          { param: `${at}/model` },
-        );
+      mustName(ctx, workspaceId, model, `${at}/model`);
       return { ...BLANK, name, type: "model", model, temporary: true };
     }
     case "outputs":
       return { ...BLANK, name: given.name ?? given.field, type: "outputs", field: given.field };
   }
+}
+
+/** A model here or on the hub, or a job or a checkpoint with a model of its own. */
+function mustName(ctx: Ctx, workspaceId: string, model: string, at: string) {
+  renaming(at, () => {
+    const named = asJob(ctx, workspaceId, { model, checkpoint: null });
+    if (!isId(named.model, "job")) models.findOrDownloadable(ctx, workspaceId, model, at);
+    else if (named.checkpoint === null) resultOf(ctx, workspaceId, named);
+  });
 }
 
 type TargetOf<T extends CreateTarget["type"]> = Extract<CreateTarget, { type: T }>;

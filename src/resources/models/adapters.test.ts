@@ -2,6 +2,7 @@ import { afterEach, expect, test } from "bun:test";
 import { join } from "node:path";
 import { type TestApp, tempDir, testApp } from "../../../test/harness.ts";
 import { makeAdapter, makeModel } from "../../../test/models.ts";
+import { chooseBase } from "./base_choice.ts";
 import { baseFor, importFile, openSource } from "./files/import.ts";
 import * as models from "./service.ts";
 
@@ -53,6 +54,9 @@ test("F26 adapter: if several models fit, the refusal names them, and --base dec
   const file = makeAdapter(dir, OPTIONS);
   await importFile(app.ctx, file, "carry.adapter");
   expect((await deploy("carry.adapter")).body.error.message).toContain("several models here fit it (one, two)");
+  expect(chooseBase(app.ctx, app.workspaceA, "carry.adapter", "two").baseModel).toBe("two");
+  expect((await deploy("carry.adapter")).status).toBe(201);
+  expect(() => chooseBase(app.ctx, app.workspaceA, "one", "two")).toThrow("whole model");
   const { handle, shape } = await openSource(file);
   await handle.close();
   const base = (name?: string) => baseFor(app.ctx, app.workspaceA, shape, name)?.name;

@@ -14,6 +14,7 @@ import {
 } from "node:fs";
 import { join } from "node:path";
 import { type TestApp, tempDir, testApp } from "../../../test/harness.ts";
+import { writeFolder } from "../../../test/hugging_face.ts";
 import { makeModel } from "../../../test/models.ts";
 import { write } from "../../platform/db/db.ts";
 import { BUILTIN_NAME } from "./builtin.ts";
@@ -146,29 +147,26 @@ describe("the models folder", () => {
   });
 });
 
-test("F8 Hugging Face folder: import, of the folder or of its weights, says what it is and how to convert it", async () => {
-  const dir = join(tempDir(), "Qwen2.5-0.5B");
-  mkdirSync(dir);
-  writeFileSync(join(dir, "config.json"), "{}");
-  writeFileSync(join(dir, "model.safetensors"), "x");
-  for (const path of [dir, join(dir, "model.safetensors")]) {
-    const error = await openSource(path).then(
-      () => undefined,
-      (thrown: Error) => thrown.message,
-    );
-    expect(error).toStartWith(path);
-    expect(error).toContain("safetensors");
-    expect(error).toContain(`python convert_hf_to_gguf.py ${dir} --outfile model.gguf`);
-    expect(error).toContain("verk models import model.gguf");
-  }
+test("F8 Hugging Face folder: a scan converts it to a file beside it, and says once why it cannot", async () => {
+  writeFolder(folder("hf-good"), { dtype: "BF16", shards: 2 });
+  writeFolder(folder("hf-bad"), { files: { "tokenizer.json": null } });
+  mkdirSync(folder("hf-empty"));
+  writeFileSync(join(folder("hf-empty"), "config.json"), "{}");
   const warnings: string[] = [];
   const log = {
     ...app.ctx.log,
     warn: (message: string, more?: object) => warnings.push(`${message} ${JSON.stringify(more)}`),
   };
-  renameSync(dir, folder("Qwen2.5-0.5B"));
   for (let i = 0; i < 2; i++) await scan({ ...app.ctx, log });
-  expect(warnings).toEqual([expect.stringContaining("models/Qwen2.5-0.5B")]);
+  const model = async (name: string) => (await app.call("GET", `/v1/models/${name}`)).body;
+  expect(await model("hf-good")).toMatchObject({ status: "ready", architecture: "llama", quantization: "BF16" });
+  expect(lstatSync(folder("hf-good.gguf")).size).toBeGreaterThan(100_000);
+  expect(await model("hf-bad")).toMatchObject({ status: "failed", error: expect.stringContaining("tokenizer.json") });
+  expect(warnings).toEqual([
+    expect.stringContaining("models/hf-empty"),
+    expect.stringContaining("neither tokenizer.json nor tokenizer.model"),
+  ]);
+  expect(readdirSync(folder(".converting"))).toEqual([]);
 });
 
 test("a sparse file that claims millions of strings is refused soon, in little memory", async () => {

@@ -50,7 +50,21 @@ export function find(ctx: Ctx, workspaceId: string, name: string): ModelRow | un
     .where(and(visible(workspaceId), eq(models.name, name)))
     .orderBy(desc(sql`${models.workspaceId} IS NOT NULL`))
     .all();
-  return named ?? findOfHub(ctx, workspaceId, name);
+  return named ?? findInFolder(ctx, name) ?? findOfHub(ctx, workspaceId, name);
+}
+
+/** A path below the models folder: `models/qwen/q8.gguf`, `qwen/q8.gguf`, or a folder with a single model. */
+function findInFolder(ctx: Ctx, path: string): ModelRow | undefined {
+  const name = path.replace(/^(\.\/)?(models\/)?/, "").replace(/(\.gguf|\/)$/i, "");
+  if (name === "") return undefined;
+  const rows = ctx.db
+    .select()
+    .from(models)
+    .where(and(isNull(models.workspaceId), eq(models.source, "folder"), ne(models.status, "missing"), here))
+    .all();
+  const exact = rows.find((row) => row.name === name);
+  const below = rows.filter((row) => row.name.startsWith(`${name}/`));
+  return exact ?? (below.length === 1 ? below[0] : undefined);
 }
 
 /** `owner/repo` finds the only downloaded file of it. `owner/repo:Q8_0` finds a file that was pulled by another name. */
@@ -81,6 +95,25 @@ export function mustGet(ctx: Ctx, workspaceId: string, name: string): ModelRow {
 
 /** The model, or a new row for a model of the hub, which the loop `models.download` downloads. */
 export function request(ctx: Ctx, workspaceId: string, hubName: string, param = "/model"): ModelRow {
+  const present = findOrDownloadable(ctx, workspaceId, hubName, param);
+  if (present) return present;
+  const known = find(ctx, workspaceId, hubName);
+  const now = ctx.clock.now();
+  const row = write(ctx.db, (tx) => {
+    const id = known?.id ?? add(tx, { workspaceId, name: hubName, source: "hub" }, now).id;
+    return transition(tx, machine, "download", { id, now }, { error: null, progress: 0 });
+  });
+  ctx.wake("models.download");
+  return row ?? mustGet(ctx, workspaceId, hubName);
+}
+
+/** The model. Undefined: `request` would download it. Throws if there is none and it cannot be downloaded. */
+export function findOrDownloadable(
+  ctx: Ctx,
+  workspaceId: string,
+  hubName: string,
+  param: string,
+): ModelRow | undefined {
   const known = find(ctx, workspaceId, hubName);
   if (known && known.status !== "failed" && known.status !== "missing") return known;
   if (known && known.source !== "hub") return known;
@@ -97,13 +130,7 @@ export function request(ctx: Ctx, workspaceId: string, hubName: string, param = 
       { param },
     );
   mustBeOpen(ctx, { workspaceId, kind: "models" }, param);
-  const now = ctx.clock.now();
-  const row = write(ctx.db, (tx) => {
-    const id = known?.id ?? add(tx, { workspaceId, name: hubName, source: "hub" }, now).id;
-    return transition(tx, machine, "download", { id, now }, { error: null, progress: 0 });
-  });
-  ctx.wake("models.download");
-  return row ?? mustGet(ctx, workspaceId, hubName);
+  return undefined;
 }
 
 /** The absolute path. Only a ready model has a file that may be opened. */

@@ -5,8 +5,8 @@ import { ChatMessage, Tool } from "../../lib/chat/messages.ts";
 import { AppError } from "../../lib/errors.ts";
 import { later } from "../../lib/schema.ts";
 import { SECOND_MS } from "../../lib/units.ts";
-import type { Worker } from "../../platform/workers/types.ts";
-import { FromTrainer, type TemplateTask, type ToTrainer } from "../../workers/protocol_trainer.ts";
+import type { Grants, Worker } from "../../platform/workers/types.ts";
+import { FromTrainer, type InspectTask, type TemplateTask, type ToTrainer } from "../../workers/protocol_trainer.ts";
 import * as models from "./service.ts";
 import type { ModelRow } from "./table.ts";
 
@@ -63,52 +63,63 @@ export async function renderTemplate(
   { conversations }: RenderTemplate,
 ): Promise<RenderedTemplate> {
   const model = withTemplate(ctx, caller.workspaceId, id);
+  const given = conversations.map(({ messages, tools, add_generation_prompt: open }) => ({ messages, tools, open }));
   const task: TemplateTask = {
     type: "template",
     data_dir: ctx.config.data_dir,
     model_path: models.pathOf(ctx, model),
-    conversations: conversations.map(({ messages, tools, add_generation_prompt: open }) => ({ messages, tools, open })),
+    conversations: given,
   };
-  const release = await ctx.state.models.templates.acquire(caller, { timeout: { clock: ctx.clock, ms: LONGEST_MS } });
-  if (!release)
-    throw new AppError("no_capacity", "Too many templates are being rendered: try again", { retryAfterSeconds: 5 });
-  try {
-    return { object: "model.template", model: model.name, conversations: await run(ctx, task, caller.signal) };
-  } finally {
-    release();
-  }
+  const found = await runWithVocabulary(ctx, caller, { task }, (message) =>
+    message.type === "rendered" ? message.results : undefined,
+  );
+  return { object: "model.template", model: model.name, conversations: found };
 }
 
 /** The model with a file. An adapter has no template of its own: the one of its base model counts. */
-function withTemplate(ctx: Ctx, workspaceId: string, id: string): ModelRow {
-  const named = models.mustGet(ctx, workspaceId, id);
+export function withTemplate(ctx: Ctx, workspaceId: string, id: string, param = "id"): ModelRow {
+  const named = models.find(ctx, workspaceId, id);
+  if (!named)
+    throw new AppError("resource_not_found", `No model ${id.slice(0, 120)}: GET /v1/models?registry=true lists them`, {
+      param,
+    });
   const model = named.shape?.type === "adapter" ? models.baseOf(ctx, workspaceId, named) : named;
   if (!model)
-    throw new AppError("unsupported_state", `The base model of ${named.name} is not on this server`, { param: "id" });
+    throw new AppError("unsupported_state", `The base model of ${named.name} is not on this server`, { param });
   const use = models.usability(ctx, model);
-  if (!("ready" in use))
-    throw new AppError("unsupported_state", `The model ${model.name} ${use.reason}`, { param: "id" });
+  if (!("ready" in use)) throw new AppError("unsupported_state", `The model ${model.name} ${use.reason}`, { param });
   return use.ready;
 }
 
-type Results = RenderedTemplate["conversations"];
+type Work = { task: TemplateTask | InspectTask; grants?: Grants; longestMs?: number };
 
-async function run(ctx: Ctx, task: TemplateTask, signal: AbortSignal): Promise<Results> {
-  const done = Promise.withResolvers<Results>();
+/** Runs a task of the trainer that needs the vocabulary of a model alone. `read` returns the answer in its message. */
+export async function runWithVocabulary<T>(
+  ctx: Ctx,
+  caller: Caller,
+  { task, grants = {}, longestMs = LONGEST_MS }: Work,
+  read: (message: FromTrainer) => T | undefined,
+): Promise<T> {
+  const release = await ctx.state.models.templates.acquire(caller, { timeout: { clock: ctx.clock, ms: LONGEST_MS } });
+  if (!release)
+    throw new AppError("no_capacity", "Too many templates are being rendered: try again", { retryAfterSeconds: 5 });
+  const { signal } = caller;
+  const done = Promise.withResolvers<T>();
   const worker: Worker<FromTrainer, ToTrainer> = ctx.supervisor.spawn<FromTrainer, ToTrainer>({
     kind: "trainer",
     incoming: FromTrainer,
-    grants: { reads: [task.model_path] },
+    grants: { ...grants, reads: [task.model_path, ...(grants.reads ?? [])] },
     extraEnv: { CUDA_VISIBLE_DEVICES: "" },
     onMessage(message) {
-      if (message.type === "rendered") done.resolve(message.results);
+      const answer = read(message);
+      if (answer !== undefined) done.resolve(answer);
     },
     onExit: ({ message }) =>
       done.reject(new AppError("worker_failed", `The template was not rendered: ${message}`, { param: "id" })),
   });
   const leave = () => done.reject(signal.reason);
   signal.addEventListener("abort", leave, { once: true });
-  const late = setTimeout(() => void worker.stop("the template took too long"), LONGEST_MS);
+  const late = setTimeout(() => void worker.stop("the template took too long"), longestMs);
   try {
     signal.throwIfAborted();
     worker.ready.then(
@@ -120,5 +131,6 @@ async function run(ctx: Ctx, task: TemplateTask, signal: AbortSignal): Promise<R
     clearTimeout(late);
     signal.removeEventListener("abort", leave);
     await worker.stop("the template is rendered");
+    release();
   }
 }

@@ -8,6 +8,7 @@ import { describe } from "../../http/openapi.ts";
 import { asks } from "../../http/query.ts";
 import { Deleted } from "../../lib/schema.ts";
 import { tryNow } from "./evaluate.ts";
+import { byName } from "./names.ts";
 import { SEVERITIES } from "./policy.ts";
 import { CreateMonitor, Monitor, MonitorChange, MonitorTest, MuteMonitor, present, UpdateMonitor } from "./schema.ts";
 import * as monitors from "./service.ts";
@@ -19,6 +20,7 @@ export const routes = (ctx: Ctx) => {
   const { authed, takes } = area(ctx, "training");
   return new Elysia({ prefix: "/v1/monitors", tags: ["Monitors"] })
     .use(authed)
+    .use(byName(ctx))
     .post(
       "",
       ({ request, principal, body, set }) =>

@@ -1,4 +1,4 @@
-/** Removes traces by age, and those of deleted jobs and workspaces, in small commits. */
+/** Removes traces by age, and those of deleted deployments, jobs and workspaces, in small commits. */
 import { and, eq, isNull, lt, type SQL, sql } from "drizzle-orm";
 import type { Ctx } from "../../context.ts";
 import { DAY_MS } from "../../lib/units.ts";
@@ -22,17 +22,22 @@ export async function prune(ctx: Ctx) {
   await remove(and(isNull(traces.deploymentId), lt(traces.createdAt, before)));
   const deleted = ctx.db.select({ id: workspaces.id }).from(workspaces).where(eq(workspaces.status, "deleted")).all();
   for (const each of deleted) await remove(eq(traces.workspaceId, each.id));
-  for (const jobId of deletedJobs(ctx)) await remove(eq(traces.jobId, jobId));
+  for (const jobId of withoutRow(ctx, BY_JOB)) await remove(eq(traces.jobId, jobId));
+  for (const deploymentId of withoutRow(ctx, BY_DEPLOYMENT)) await remove(eq(traces.deploymentId, deploymentId));
 }
 
-/** Jobs that have rollouts and no row. Each step of the query seeks to the next job in the index. */
-function deletedJobs(ctx: Ctx): string[] {
-  const next = (after: SQL) => sql`SELECT min(job_id) FROM traces INDEXED BY traces_job WHERE job_id > ${after}`;
+type Owner = { column: SQL; index: SQL; table: SQL };
+const BY_JOB: Owner = { column: sql`job_id`, index: sql`traces_job`, table: sql`${trainingJobs}` };
+const BY_DEPLOYMENT: Owner = { column: sql`deployment_id`, index: sql`traces_deployment`, table: sql`${deployments}` };
+
+/** Owners that have traces and no row. Each step of the query seeks to the next owner in the index. */
+function withoutRow(ctx: Ctx, { column, index, table }: Owner): string[] {
+  const next = (after: SQL) => sql`SELECT min(${column}) FROM traces INDEXED BY ${index} WHERE ${column} > ${after}`;
   return ctx.db
     .all<{ id: string }>(
-      sql`WITH RECURSIVE jobs (id) AS (
-        SELECT * FROM (${next(sql`''`)}) UNION ALL SELECT (${next(sql`jobs.id`)}) FROM jobs WHERE id IS NOT NULL
-      ) SELECT id FROM jobs WHERE id IS NOT NULL AND id NOT IN (SELECT id FROM ${trainingJobs})`,
+      sql`WITH RECURSIVE owners (id) AS (
+        SELECT * FROM (${next(sql`''`)}) UNION ALL SELECT (${next(sql`owners.id`)}) FROM owners WHERE id IS NOT NULL
+      ) SELECT id FROM owners WHERE id IS NOT NULL AND id NOT IN (SELECT id FROM ${table})`,
     )
     .map(({ id }) => id);
 }

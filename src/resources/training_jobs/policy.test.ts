@@ -1,5 +1,6 @@
 import { expect, test } from "bun:test";
-import { bestOf, exceededLimit, judgeEnd, type RunEnd, superfluous, UNREPORTED_END } from "./policy.ts";
+import { bestOf, exceededLimit, judgeEnd, type RunEnd, rankOf, superfluous, UNREPORTED_END } from "./policy.ts";
+import type { JobRow } from "./table.ts";
 
 const ids = (rows: { id: string }[]) => rows.map(({ id }) => id).join(" ");
 
@@ -118,11 +119,20 @@ const checkpoint = (id: string, step: number, value: number | null) => ({ id, st
 
 test("the best checkpoint has the lowest loss, the highest reward or the widest margin; the later of equals", () => {
   const all = [checkpoint("a", 1, 3), checkpoint("b", 2, 1), checkpoint("c", 3, 3), checkpoint("d", 4, null)];
-  expect(bestOf("sft", all)?.id).toBe("b");
-  expect(bestOf("grpo", all)?.id).toBe("c");
-  expect(bestOf("dpo", all)?.id).toBe("c");
-  expect(bestOf("dpo", [checkpoint("d", 4, null)])).toBeUndefined();
-  expect(bestOf("custom", all)).toBeUndefined();
+  const of = (method: JobRow["method"], hyperparameters: object = {}) => ({
+    method,
+    hyperparameters: { ...hyperparameters },
+  });
+  expect(bestOf(of("sft"), all)?.id).toBe("b");
+  expect(bestOf(of("grpo"), all)?.id).toBe("c");
+  expect(bestOf(of("dpo"), all)?.id).toBe("c");
+  expect(bestOf(of("dpo"), [checkpoint("d", 4, null)])).toBeUndefined();
+  expect(bestOf(of("custom"), all)).toBeUndefined();
+  const own = { metric_for_best_model: "eval_loss", greater_is_better: false };
+  expect(bestOf(of("dpo", own), all)?.id).toBe("b");
+  expect(rankOf(of("dpo", own), { eval_loss: 2, "rewards/margins": 3 })).toBe(2);
+  expect(rankOf(of("dpo", own), { "rewards/margins": 3 })).toBeNull();
+  expect(rankOf(of("dpo"), { eval_loss: 2, "rewards/margins": 3 })).toBe(3);
 });
 
 test("the newest, the best and the needed checkpoints stay", () => {

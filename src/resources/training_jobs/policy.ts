@@ -14,6 +14,8 @@ export type RunEnd = {
   /** The end of its standard error. */
   tail: string;
   trained: boolean;
+  /** Why not all steps were done. */
+  stoppedEarly: string | null;
   /** The run ended because it was asked to save. */
   saved: boolean;
   trouble: Trouble | null;
@@ -28,6 +30,7 @@ export const UNREPORTED_END: RunEnd = {
   message: "",
   tail: "",
   trained: false,
+  stoppedEarly: null,
   saved: false,
   trouble: null,
   steps: 0,
@@ -174,17 +177,36 @@ export function judgeCredit(
   return runs && shortage !== null ? "pause" : "nothing";
 }
 
-const LOWER_IS_BETTER: Record<keyof typeof HEADLINE_METRIC, boolean> = { grpo: false, sft: true, dpo: false };
+const LOWER_IS_BETTER: Record<keyof typeof HEADLINE_METRIC, boolean> = {
+  ...{ grpo: false, rloo: false, sft: true, dpo: false, kto: false, orpo: false },
+};
 
-export const headlineOf = (method: JobRow["method"], values: Readonly<Record<string, number>>): number | null =>
-  method === "custom" ? null : (values[HEADLINE_METRIC[method]] ?? null);
+type Judgeable = Pick<JobRow, "method" | "hyperparameters">;
+
+/** The metric that ranks checkpoints: the job's own (`metric_for_best_model`), or the method's. */
+function rankingOf({ method, hyperparameters }: Judgeable): { metric: string; lower: boolean } | null {
+  if (method === "custom") return null;
+  const { metric_for_best_model: metric, greater_is_better: greater } = hyperparameters;
+  if (typeof metric === "string") return { metric, lower: greater === false };
+  return { metric: HEADLINE_METRIC[method], lower: LOWER_IS_BETTER[method] };
+}
+
+/** The value that ranks a checkpoint. Null if its step has none. */
+export function rankOf(job: Judgeable, values: Readonly<Record<string, number>>): number | null {
+  const ranking = rankingOf(job);
+  return ranking && (values[ranking.metric] ?? null);
+}
+
+/** True if the job's model is made from its best checkpoint, not from its last. */
+export const takesBest = ({ hyperparameters }: Judgeable) => hyperparameters["load_best_model_at_end"] === true;
 
 type Scored = Pick<CheckpointRow, "id" | "step" | "value">;
 
-/** The best checkpoint by the headline metric; the later one of equals. Undefined if none has the metric. */
-export function bestOf<T extends Scored>(method: JobRow["method"], checkpoints: readonly T[]): T | undefined {
-  if (method === "custom") return undefined;
-  const sign = LOWER_IS_BETTER[method] ? -1 : 1;
+/** The best checkpoint by the job's metric; the later one of equals. Undefined if none has the metric. */
+export function bestOf<T extends Scored>(job: Judgeable, checkpoints: readonly T[]): T | undefined {
+  const ranking = rankingOf(job);
+  if (!ranking) return undefined;
+  const sign = ranking.lower ? -1 : 1;
   const rank = ({ value }: Scored) => (value === null ? Number.NEGATIVE_INFINITY : sign * value);
   return checkpoints
     .filter(({ value }) => value !== null)

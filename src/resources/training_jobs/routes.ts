@@ -14,7 +14,7 @@ import { validate } from "./admission/validate.ts";
 import { JobValidation } from "./admission/validation_schema.ts";
 import { TrainingJob } from "./schema.ts";
 import * as jobs from "./service.ts";
-import { mustGet } from "./state/rows.ts";
+import { byName, mustGet } from "./state/rows.ts";
 import type { JobRow } from "./table.ts";
 import { listJobs, presentJob } from "./views/jobs.ts";
 import * as lists from "./views/lists.ts";
@@ -40,6 +40,7 @@ const managing = (ctx: Ctx) => {
   const { authed, takes } = area(ctx, "training");
   return new Elysia({ prefix: PREFIX, tags: TAGS })
     .use(authed)
+    .use(byName(ctx))
     .post(
       "",
       ({ request, principal, body, set }) => {
@@ -107,6 +108,7 @@ const moving = (ctx: Ctx) => {
   const answers = { 200: TrainingJob };
   return new Elysia({ prefix: `${PREFIX}/:id`, tags: TAGS })
     .use(authed)
+    .use(byName(ctx))
     .post("/cancel", handle(jobs.cancel), { detail: describe("Cancel a training job", answers) })
     .post("/pause", handle(jobs.pause), {
       detail: describe("Pause a training job", answers, {
@@ -137,6 +139,7 @@ const reading = (ctx: Ctx) => {
   const own = ({ workspaceId }: { workspaceId: string }, id: string) => mustGet(ctx, workspaceId, id);
   return new Elysia({ prefix: `${PREFIX}/:id`, tags: TAGS })
     .use(authed)
+    .use(byName(ctx))
     .get("/events", ({ principal, params, query }) => lists.events(ctx, own(principal, params.id), query), {
       ...asks(PageQuery),
       detail: describe("List the events of a job", { 200: listOf(shapes.JobEvent, "TrainingJobEventList") }),

@@ -38,6 +38,12 @@ export const TrainingJob = later(() =>
       reward_functions: z.array(
         z.object({ id: z.string(), weight: z.number(), params: z.record(z.string(), z.unknown()) }),
       ),
+      data_resolver_source: z.string().nullable().describe("Null in lists"),
+      data_resolver_language: z.string().nullable(),
+      data_resolver_rows: z
+        .object({ rows_in: z.int(), rows_out: z.int() })
+        .nullable()
+        .describe("How many rows the data resolver made of how many; null until the rows are made"),
       provider: z.string(),
       priority: z.enum(["low", "normal", "high"]),
       seed: z.int(),
@@ -61,8 +67,8 @@ export const TrainingJob = later(() =>
       }),
       load: z
         .object({
-          stage: z.enum(["reading_dataset"]),
-          progress: z.number().min(0).max(1).nullable().describe("Null while the size of the source is unknown"),
+          stage: z.enum(["fetching_model", "reading_dataset"]),
+          progress: z.number().min(0).max(1).nullable().describe("Null while it is unknown"),
           reason: z.string(),
         })
         .nullable()
@@ -74,7 +80,7 @@ export const TrainingJob = later(() =>
       queue_position: z
         .int()
         .nullable()
-        .describe("1 starts next; null if the job is not queued, or still reads its dataset"),
+        .describe("1 starts next; null if the job is not queued, or still fetches its model or its dataset"),
       queue_reason: z.string().nullable().describe("What the job waits for"),
       pause_reason: z.string().nullable(),
       warnings: z
@@ -84,6 +90,10 @@ export const TrainingJob = later(() =>
         .object({ code: z.enum(FAILURE_CODES), message: z.string(), param: z.string().nullable() })
         .nullable()
         .describe("Why the job failed"),
+      stopped_early: z
+        .string()
+        .nullable()
+        .describe("Why a completed job did not do all steps: its held-out metric no longer improved"),
       cost_usd: z.number(),
       energy_wh: z
         .number()
@@ -92,8 +102,10 @@ export const TrainingJob = later(() =>
       lock: z
         .object({
           base_model_sha256: Sha256,
+          adapter_sha256: Sha256.describe("Of the adapter that training starts from"),
           snapshot_sha256: Sha256,
           reward_sha256: Sha256,
+          resolver_sha256: Sha256,
           app_version: z.string(),
           seed: z.int(),
         })
@@ -132,6 +144,11 @@ export const present = (row: JobRow, live: Live): TrainingJob => ({
   reward_source: live.withSource ? row.rewards.source : null,
   reward_language: row.rewards.language,
   reward_functions: row.rewards.functions,
+  data_resolver_source: live.withSource ? (row.resolver?.source ?? null) : null,
+  data_resolver_language: row.resolver?.language ?? null,
+  data_resolver_rows: row.resolver?.train
+    ? { rows_in: row.resolver.train.rows_in, rows_out: row.resolver.train.rows }
+    : null,
   provider: row.provider,
   priority: priorityOf(row),
   seed: row.seed,
@@ -158,9 +175,10 @@ export const present = (row: JobRow, live: Live): TrainingJob => ({
   pause_reason: row.pauseReason,
   warnings: row.warnings,
   error: row.error,
+  stopped_early: row.stoppedEarly,
   cost_usd: usdOf(costMicrosOf(row, live.now)),
   energy_wh: wattHours(row.energyJoules),
-  lock: row.lock,
+  lock: { adapter_sha256: null, resolver_sha256: null, ...row.lock },
   metadata: row.metadata,
   started_at: isoOrNull(row.startedAt),
   completed_at: isoOrNull(row.completedAt),

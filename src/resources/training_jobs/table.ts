@@ -2,6 +2,7 @@ import { integer, primaryKey, real, sqliteTable, text } from "drizzle-orm/sqlite
 import type { Language } from "../../lib/rewards/contract.ts";
 import type { LoraSettings } from "../../lib/training/lora.ts";
 import type { RewardPart } from "../../sandbox/reward/scorer_types.ts";
+import type { ResolvedRows } from "../datasets/stream/resolved.ts";
 import type { EvaluatorReward } from "../evaluators/reward.ts";
 import { workspaces } from "../workspaces/table.ts";
 
@@ -16,7 +17,7 @@ export const STATUSES = [
   "cancelled",
 ] as const;
 export type Status = (typeof STATUSES)[number];
-export const JOB_METHODS = ["grpo", "sft", "dpo", "custom"] as const;
+export const JOB_METHODS = ["grpo", "rloo", "sft", "dpo", "kto", "orpo", "custom"] as const;
 export const FAILURE_CODES = [
   "reward_error",
   "dataset_error",
@@ -32,8 +33,12 @@ export type FailureCode = (typeof FAILURE_CODES)[number];
 export type JobError = { code: FailureCode; message: string; param: string | null };
 export type Lock = {
   base_model_sha256: string | null;
+  /** Hash of the adapter that training starts from. Jobs of older versions lack the field. */
+  adapter_sha256?: string | null;
   snapshot_sha256: string | null;
   reward_sha256: string | null;
+  /** Jobs of older versions lack the field. */
+  resolver_sha256?: string | null;
   app_version: string;
   seed: number;
 };
@@ -49,8 +54,16 @@ export type Rewards = {
   /** Evaluators that are not code. Jobs of older versions lack the field. */
   evaluators?: EvaluatorReward[];
 };
+/** Code that maps the rows of a job. The results are null until the rows are made. */
+export type JobResolver = {
+  source: string;
+  language: Language;
+  train: ResolvedRows | null;
+  evaluation: ResolvedRows | null;
+};
 /**
- * A connected dataset is still to be read. `credentials`: the request brought some, which only the memory of that
+ * The base model is not here yet, a connected dataset is still to be read, or its rows are still to be mapped by the data
+ * resolver. `credentials`: the request brought some, which only the memory of that
  * server process has. `save_steps`: of the request; null derives it from the number of steps, which the rows decide.
  */
 export type Reading = { credentials: boolean; save_steps: number | null };
@@ -69,6 +82,8 @@ export const trainingJobs = sqliteTable("training_jobs", {
   method: text("method", { enum: JOB_METHODS }).notNull(),
   baseModel: text("base_model"),
   baseModelId: text("base_model_id"),
+  /** The adapter that training starts from, on the base model. */
+  startModelId: text("start_model_id"),
   outputName: text("output_name").notNull(),
   datasetId: text("dataset_id"),
   snapshotNumber: integer("snapshot_number"),
@@ -82,6 +97,7 @@ export const trainingJobs = sqliteTable("training_jobs", {
   given: text("given", { mode: "json" }).$type<Record<string, unknown>>(),
   lora: text("lora", { mode: "json" }).$type<LoraSettings>(),
   rewards: text("rewards", { mode: "json" }).$type<Rewards>().notNull(),
+  resolver: text("resolver", { mode: "json" }).$type<JobResolver>(),
   gpuType: text("gpu_type").notNull(),
   gpuCount: integer("gpu_count").notNull(),
   gpu: text("gpu", { mode: "json" }).$type<Gpu>(),
@@ -120,6 +136,8 @@ export const trainingJobs = sqliteTable("training_jobs", {
   queueReason: text("queue_reason"),
   warnings: text("warnings", { mode: "json" }).$type<Warning[]>().notNull(),
   error: text("error", { mode: "json" }).$type<JobError>(),
+  /** Why a completed job did not do all steps. */
+  stoppedEarly: text("stopped_early"),
   rateMicros: integer("rate_micros"),
   costMicros: integer("cost_micros").notNull(),
   /** Not yet charged, because it is less than a micro-dollar. */
@@ -216,7 +234,7 @@ export const trainingEvents = sqliteTable("training_events", {
 export type JobEventRow = typeof trainingEvents.$inferSelect;
 
 /** `files`: the output of a custom job, from /workspace/output. */
-export const VARIANTS = ["adapter", "merged", "gguf", "peft", "files"] as const;
+export const VARIANTS = ["adapter", "merged", "gguf", "peft", "huggingface", "files"] as const;
 export const trainingExports = sqliteTable("training_exports", {
   id: text("id").primaryKey(),
   jobId: ofJob(),

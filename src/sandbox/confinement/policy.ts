@@ -36,6 +36,7 @@ const NETWORK_FILES = [
 export const POLICIES = {
   connector: { network: true, groups: () => [], reads: NETWORK_FILES },
   detector: { network: false, groups: () => ["cxx", "sharp", "onnx"], reads: [] },
+  importer: { network: false, groups: () => [], reads: [] },
   inspector: { network: false, groups: () => [], reads: [] },
   serving: { network: false, groups: llama, reads: [] },
   trainer: { network: false, groups: llama, reads: [] },

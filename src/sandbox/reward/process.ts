@@ -4,7 +4,14 @@
  */
 import { randomBytes } from "node:crypto";
 import { readFileSync } from "node:fs";
-import { FromReward, type Layer, MAX_FRAME_BYTES, type Outcome, type ToReward } from "../../lib/rewards/contract.ts";
+import {
+  FromReward,
+  type Layer,
+  MAX_FRAME_BYTES,
+  type Mapped,
+  type Outcome,
+  type ToReward,
+} from "../../lib/rewards/contract.ts";
 import { createFrames, encodeFrame } from "../../lib/rewards/frames.ts";
 import { MINUTE_MS } from "../../lib/units.ts";
 import { pageBytes } from "../../native/platform/index.ts";
@@ -16,6 +23,7 @@ const WATCH_MS = 50;
 const NOTHING_PRINTED: Printed = { stdout: "", stdoutBytes: 0 };
 
 type Answer = Exclude<FromReward, { op: "ready" } | { op: "violated" }>;
+type Unsent<Op extends ToReward["op"]> = Omit<Extract<ToReward, { op: Op }>, "nonce">;
 type Request = { nonce: string; onFrame: (frame: Answer) => void };
 
 /** Resolves when the process reports that it is ready; rejects if it ends before. */
@@ -95,6 +103,22 @@ class Process implements RewardProcess {
     return { outcomes: outcomes.slice(0, samples.length), end: await this.ended, ...NOTHING_PRINTED };
   }
 
+  async map(...[rows, rowMs]: Parameters<RewardProcess["map"]>): ReturnType<RewardProcess["map"]> {
+    const results: Mapped[] = [];
+    const again = () => this.#arm(rowMs, `took longer than ${Math.round(rowMs)} ms for one row`);
+    const answered = await this.#send({ op: "map" as const, rows }, (settle) => {
+      again();
+      return (frame) => {
+        if (frame.op === "mapped" && frame.from === results.length && results.length < rows.length) {
+          results.push(frame.result);
+          again();
+        } else if (frame.op === "done" && results.length === rows.length) settle(true);
+        else this.#endBecause(`answered a map with "${frame.op}" out of order`);
+      };
+    });
+    return { results, end: answered ? null : await this.ended };
+  }
+
   async close() {
     this.#finish({ kind: "closed", message: "was closed" });
     await this.ended;
@@ -102,7 +126,7 @@ class Process implements RewardProcess {
 
   /** The result of the request; undefined if the process ended first. */
   async #send(
-    request: Omit<Extract<ToReward, { op: "load" }>, "nonce"> | Omit<Extract<ToReward, { op: "call" }>, "nonce">,
+    request: Unsent<"load"> | Unsent<"call"> | Unsent<"map">,
     begin: (settle: (result: unknown) => void) => Request["onFrame"],
   ): Promise<unknown> {
     if (this.#open) throw new Error("A reward process takes one request at a time");

@@ -3,6 +3,7 @@ import type {
   Entrypoint,
   Language,
   Layer,
+  Mapped,
   Outcome,
   Rejection,
   RewardCode,
@@ -36,6 +37,11 @@ export type RewardProcess = {
   load: (code: RewardCode, timeoutMs: number) => Promise<Loaded>;
   /** Never throws: errors are outcomes or the end. After an end, take a new process. */
   call: (entry: Entrypoint, samples: readonly Sample[], limits: CallLimits) => Promise<Called>;
+  /** For a resolver. Each row has `rowMs`. Never throws; `results` are those that came before the end. */
+  map: (
+    rows: readonly Record<string, unknown>[],
+    rowMs: number,
+  ) => Promise<{ results: Mapped[]; end: RewardEnd | null }>;
   close: () => Promise<void>;
 };
 

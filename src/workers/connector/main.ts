@@ -5,6 +5,7 @@ import { type Host, runHosted } from "../host.ts";
 import { type FromConnector, ToConnector } from "../protocol.ts";
 import { createDialer } from "./dialer.ts";
 import { hiding } from "./hide.ts";
+import { memoryRanOut } from "./memory.ts";
 import { readInto } from "./rows/reading.ts";
 import { validate } from "./rows/validating.ts";
 import { type Connector, type Open, type Opening, SourceError } from "./types.ts";
@@ -26,7 +27,6 @@ const SOURCES: Record<SourceType, () => Promise<{ open: Open }>> = {
 const MAX_MESSAGE = 2000;
 /** More than the largest rows need. Drivers buffer everything that a server sends until they can parse it. */
 const MEMORY_BYTES = 2 * 2 ** 30;
-const WATCH_MS = 100;
 
 export const runConnector = () => runHosted<ToConnector, FromConnector>(ToConnector, serve);
 
@@ -40,21 +40,6 @@ async function serve(host: ConnectorHost) {
     }
     return;
   }
-}
-
-/** Rejects when this process grows beyond `limit`. The process ends with its task in any case. */
-function memoryRanOut(limit: number): Promise<never> {
-  return new Promise((_, reject) => {
-    setInterval(() => {
-      if (process.memoryUsage.rss() < limit) return;
-      reject(
-        new SourceError(
-          "invalid_rows",
-          `The source's data takes more than ${limit} bytes of memory at once. Use smaller rows`,
-        ),
-      );
-    }, WATCH_MS).unref();
-  });
 }
 
 async function perform(task: Task, host: ConnectorHost) {

@@ -10,6 +10,7 @@ import { WorkerError } from "../protocol.ts";
 import {
   type ExportTask,
   type FromTrainer,
+  type InspectTask,
   type PreviewTask,
   type TemplateTask,
   ToTrainer,
@@ -44,6 +45,10 @@ export type TrainerLife = {
   alarmAt?: number;
   /** Ignores the request to save. */
   deaf?: true;
+  /** Held-out loss by step: the distance to this step. */
+  bestAt?: number;
+  /** Stops early after this step. */
+  stopsAt?: number;
   /** The result; default: an invalid file. */
   adapter?: string;
 };
@@ -74,6 +79,19 @@ export const runFakeTrainer = (script: string) =>
     await finished.promise;
   });
 
+const NOTHING_INSPECTED: FromTrainer = {
+  type: "inspected",
+  rows: [],
+  statistics: {
+    rows: 0,
+    measured_rows: 0,
+    unreadable_rows: 0,
+    tokens: { p50: 0, p95: 0, max: 0, total: 0 },
+    over_max_length: 0,
+    duplicates: { exact: 0, prompt: 0 },
+  },
+};
+
 function begin(script: string): TrainerLife {
   appendFileSync(`${script}.starts`, `${process.pid}\n`);
   const starts = readFileSync(`${script}.starts`, "utf8").trim().split("\n").length;
@@ -81,7 +99,7 @@ function begin(script: string): TrainerLife {
   return lives[Math.min(starts, lives.length) - 1] ?? {};
 }
 
-async function work(session: Session, task: TrainTask | PreviewTask | ExportTask | TemplateTask) {
+async function work(session: Session, task: TrainTask | PreviewTask | ExportTask | TemplateTask | InspectTask) {
   await opened(session, session.life.gate);
   if (session.saving) return session.host.send({ type: "saved" });
   const { fail } = session.life;
@@ -92,6 +110,7 @@ async function work(session: Session, task: TrainTask | PreviewTask | ExportTask
     const results = task.conversations.map(() => ({ text: "fake", tokens: 1, error: null }));
     return session.host.send({ type: "rendered", results });
   }
+  if (task.type === "inspect_rows") return session.host.send(NOTHING_INSPECTED);
   const samples = await scored(session, task, 0, Math.max(1, task.prompts));
   session.host.send({ type: "previewed", memory_bytes: 1_000_000, step_ms: 12, samples, latencies_ms: [1] });
 }
@@ -106,15 +125,18 @@ async function train(session: Session, task: TrainTask) {
   const { total_steps: total } = task.plan;
   let step = task.resume === null ? 0 : stateOf(task.resume).step;
   host.send({ type: "begun", step, total_steps: total, device: "fake", memory_bytes: 1_000_000 });
-  while (step < total && !host.stopping.aborted) {
+  while (step < total && step !== life.stopsAt && !host.stopping.aborted) {
     step++;
     await oneStep(session, task, step);
     const isDue = task.save_steps > 0 && step % task.save_steps === 0;
     const ends = session.saving && !life.deaf;
-    if (isDue || ends || step === total) save(session, task, step);
+    const stops = step === life.stopsAt;
+    if (isDue || ends || stops || step === total) save(session, task, step);
+    if (stops) break;
     if (ends && step < total) return host.send({ type: "saved" });
   }
-  if (!host.stopping.aborted) host.send({ type: "trained" });
+  const stopped_early = step === life.stopsAt ? "eval_loss did not improve" : null;
+  if (!host.stopping.aborted) host.send({ type: "trained", stopped_early });
 }
 
 async function oneStep(session: Session, task: TrainTask, step: number) {
@@ -134,7 +156,7 @@ async function oneStep(session: Session, task: TrainTask, step: number) {
   const alarms = life.alarmAt === step ? [{ type: "kl_blow_up", message: "kl is high" }] : [];
   host.send({ type: "log", stream: "stdout", line: life.says ?? `step ${step}/${task.plan.total_steps}` });
   const eta_ms = (task.plan.total_steps - step) * 10;
-  const report = { step, epoch: step / 10, values: valuesAt(task.plan.seed, step), samples, alarms };
+  const report = { step, epoch: step / 10, values: valuesAt(task.plan.seed, step, life), samples, alarms };
   session.journal.add({ time: Date.now(), ...report });
   if (!isMute(life, step)) host.send({ type: "step", ...report, eta_ms });
 }
@@ -142,7 +164,8 @@ async function oneStep(session: Session, task: TrainTask, step: number) {
 const isMute = ({ muteFrom }: TrainerLife, step: number) => muteFrom !== undefined && step >= muteFrom;
 
 /** Only `step_time` varies between runs. */
-const valuesAt = (seed: number, step: number): Record<string, number> => ({
+const valuesAt = (seed: number, step: number, { bestAt }: TrainerLife): Record<string, number> => ({
+  ...(bestAt === undefined ? {} : { eval_loss: Math.abs(step - bestAt) }),
   loss: Math.sin(seed * 1000 + step) + 2,
   reward: Math.cos(seed * 1000 + step),
   "rewards/margins": step,
@@ -195,12 +218,13 @@ function save({ host, life, journal }: Session, task: TrainTask, step: number) {
   journal.clear();
   if (life.crashUntold === step) process.kill(process.pid, "SIGKILL");
   if (isMute(life, step)) return;
-  host.send({ type: "checkpoint", step, path, size_bytes: 100, metrics: valuesAt(task.plan.seed, step) });
+  host.send({ type: "checkpoint", step, path, size_bytes: 100, metrics: valuesAt(task.plan.seed, step, life) });
 }
 
 function exported({ host, life }: Session, task: ExportTask) {
   const text = `${task.variant} ${task.quantization} of ${task.checkpoint.split("/").at(-1)}`;
-  if (life.adapter !== undefined && task.variant !== "peft") copyFileSync(life.adapter, task.out);
+  if (life.adapter !== undefined && task.variant !== "peft" && task.variant !== "huggingface")
+    copyFileSync(life.adapter, task.out);
   else writeFileSync(task.out, text);
   host.send({ type: "exported", path: task.out, size_bytes: text.length, sha256: "" });
 }

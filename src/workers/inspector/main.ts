@@ -3,13 +3,16 @@ import { constants } from "node:fs";
 import { open } from "node:fs/promises";
 import tiny from "../../../models/verk-tiny.gguf" with { type: "file" };
 import { ArchiveError } from "../../lib/archive/entries.ts";
+import { CheckpointError } from "../../lib/checkpoints/families.ts";
 import { describe } from "../../lib/gguf/describe.ts";
 import { GgufError } from "../../lib/gguf/parse.ts";
 import { type ReadAt, readHeader } from "../../lib/gguf/read.ts";
 import { errorCode, StorageError, writeStreamAtomic } from "../../platform/files.ts";
 import { type Host, runHosted } from "../host.ts";
-import { type FromInspector, type ModelShape, ToInspector } from "../protocol.ts";
+import type { ModelShape } from "../protocol.ts";
+import { type FromInspector, ToInspector } from "../protocol_inspector.ts";
 import { unpackInto } from "./archive.ts";
+import { convert } from "./convert/convert.ts";
 import { directorySink } from "./directory.ts";
 
 type InspectorHost = Host<ToInspector, FromInspector>;
@@ -30,12 +33,16 @@ async function serve(host: InspectorHost) {
         // A stream, because files inside the executable cannot be opened.
         await writeStreamAtomic(path, Bun.file(tiny).stream(), { expectedSha256: message.sha256 });
         host.send({ type: "placed", path });
+      } else if (message.type === "convert") {
+        const { bytes, sha256, shape } = await convert({ ...message, onProgress: reporter(host, path, "converting") });
+        host.send({ type: "converted", path, shape, size_bytes: bytes, sha256 });
       } else host.send({ type: "inspected", path, ...(await inspect(path, message.hash, host)) });
     } catch (error) {
       const known =
         error instanceof GgufError ||
         error instanceof ArchiveError ||
-        (message.type === "place" && error instanceof StorageError);
+        error instanceof CheckpointError ||
+        ((message.type === "place" || message.type === "convert") && error instanceof StorageError);
       if (!known && !errorCode(error)) throw error;
       host.send({
         type: "refused",
@@ -65,15 +72,22 @@ async function inspect(path: string, hash: boolean, host: InspectorHost): Promis
 async function hashOf(file: FileHandle, size: number, path: string, host: InspectorHost): Promise<string> {
   const hasher = new Bun.CryptoHasher("sha256");
   const buffer = new Uint8Array(HASH_BYTES);
-  let told = 0;
+  const report = reporter(host, path, "hashing");
   for (let at = 0; ; ) {
     const { bytesRead } = await file.read(buffer, 0, buffer.byteLength, at);
     if (bytesRead === 0) return hasher.digest("hex");
     hasher.update(buffer.subarray(0, bytesRead));
     at += bytesRead;
-    const progress = Math.min(1, at / size);
-    if (progress - told < 0.01) continue;
-    told = progress;
-    host.send({ type: "hashing", path, progress });
+    report(Math.min(1, at / size));
   }
+}
+
+/** Reports at most a hundred times. */
+function reporter(host: InspectorHost, path: string, type: "hashing" | "converting") {
+  let last = 0;
+  return (progress: number) => {
+    if (progress - last < 0.01) return;
+    last = progress;
+    host.send({ type, path, progress });
+  };
 }

@@ -8,19 +8,28 @@
  *   batch  {op:"batch"}          → {ok:true, values: Value[]} | {ok:false, error: Fault}    one call with lists
  *   one    {op:"one", index}     → {ok:true, value: Value} | {ok:false, error: Fault}       one sample; a batch function
  *                                                                                           gets lists of length one
+ *   map    {op:"map", index}     → {ok:true, rows: object[]} | {ok:false, error: Fault}     one row of a resolver
  * A Value is {value: number} or {fault: Fault}. Coroutines and promises are awaited inside.
  */
 import type { Entrypoint, Fault, Language, Rejection } from "../../lib/rewards/contract.ts";
 
 export type HarnessRequest =
-  | { op: "load"; source: string; params: Record<string, unknown>; seed: number; language?: Language }
+  | {
+      op: "load";
+      source: string;
+      params: Record<string, unknown>;
+      seed: number;
+      language?: Language;
+      kind?: "resolver" | undefined;
+    }
   | { op: "begin"; entry: string; prompts: unknown[]; completions: unknown[]; rows: Record<string, unknown>[] }
   | { op: "batch" }
-  | { op: "one"; index: number };
+  | { op: "one"; index: number }
+  | { op: "map"; index: number };
 
 export type HarnessValue = { value: number } | { fault: Fault };
 export type HarnessReply =
-  | { ok: true; entrypoints?: Entrypoint[]; values?: HarnessValue[]; value?: HarnessValue }
+  | { ok: true; entrypoints?: Entrypoint[]; values?: HarnessValue[]; value?: HarnessValue; rows?: unknown }
   | { ok: false; error: Rejection | Fault };
 
 export type Interpreter = {

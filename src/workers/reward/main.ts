@@ -5,7 +5,15 @@
  */
 import { ZodError } from "zod";
 import type { Layer, Outcome, RewardCode, Sample, ToReward } from "../../lib/rewards/contract.ts";
-import { Entrypoint, Fault, type FromReward, Rejection } from "../../lib/rewards/contract.ts";
+import {
+  Entrypoint,
+  Fault,
+  type FromReward,
+  Mapped,
+  MOST_RESOLVED,
+  RESOLVE,
+  Rejection,
+} from "../../lib/rewards/contract.ts";
 import { readAsset } from "../../native/bundle/assets.ts";
 import { dieWithParent } from "../../native/parent_death.ts";
 import { type HarnessReply, type Interpreter, Violation } from "./interpreter.ts";
@@ -30,6 +38,9 @@ export async function runReward(language: string, memoryMib: string): Promise<ne
       if (request.op === "load") {
         code = request;
         load(interpreter, request);
+      } else if (request.op === "map") {
+        mapRows(interpreter, request);
+        say({ op: "done", nonce: request.nonce, ...interpreter.printed() });
       } else {
         if (code?.isolate && interpreter.renewed) await callIsolated(interpreter.renewed, code, request);
         else call(interpreter, request);
@@ -62,8 +73,8 @@ async function open(language: Language, memoryBytes: number): Promise<Interprete
 }
 
 function load(interpreter: Interpreter, { nonce, ...code }: Extract<ToReward, { op: "load" }>) {
-  const { language, source, params, seed } = code;
-  const reply = interpreter.exchange({ op: "load", language, source, params, seed }) as HarnessReply;
+  const { language, source, params, seed, kind } = code;
+  const reply = interpreter.exchange({ op: "load", language, source, params, seed, kind }) as HarnessReply;
   if (reply.ok) {
     const entrypoints = Entrypoint.array().min(1).parse(reply.entrypoints);
     say({ op: "loaded", nonce, entrypoints, ...interpreter.printed() });
@@ -100,6 +111,26 @@ function call(interpreter: Interpreter, { nonce, entry, samples, whole }: Call) 
       outcomes: [readOutcome(reply.ok ? reply.value : { fault: reply.error }, ms)],
     });
   }
+}
+
+function mapRows(interpreter: Interpreter, { nonce, rows }: Extract<ToReward, { op: "map" }>) {
+  const all = { op: "begin" as const, entry: RESOLVE, prompts: [], completions: [], rows: [...rows] };
+  const begun = interpreter.exchange(all) as HarnessReply;
+  for (let index = 0; index < rows.length; index++) {
+    const reply = (begun.ok ? interpreter.exchange({ op: "map", index }) : begun) as HarnessReply;
+    say({ op: "mapped", nonce, from: index, result: resultOf(reply) });
+  }
+}
+
+/** The harness is as untrusted as the code beside it. */
+function resultOf(reply: HarnessReply): Mapped {
+  if (!reply.ok) return { rows: null, fault: Fault.parse(reply.error) };
+  const { rows } = reply;
+  if (Array.isArray(rows) && rows.length > MOST_RESOLVED) {
+    const message = `the function returned ${rows.length} rows for one row; at most ${MOST_RESOLVED} are allowed`;
+    return { rows: null, fault: { kind: "wrong_length", message, line: null } };
+  }
+  return Mapped.parse({ rows, fault: null });
 }
 
 const FAULT_EACH = 300; // characters of a message that is repeated for every sample

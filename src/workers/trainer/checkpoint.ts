@@ -7,7 +7,7 @@
 import { mkdir, open, readdir, readFile, rename, rm, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { z } from "zod";
-import { METHODS } from "../../lib/training/hyperparameters.ts";
+import { METHODS } from "../../lib/training/fields.ts";
 import { LoraSettings } from "../../lib/training/lora.ts";
 import { errorCode, renameDurably, syncDir, tempPath } from "../../platform/files.ts";
 import { WorkerError } from "../protocol.ts";
@@ -49,6 +49,11 @@ const LoopState = z.strictObject({
       changed: z.boolean(),
     }),
   ),
+  /** The best evaluation so far. Checkpoints of older versions have none. */
+  best: z
+    .strictObject({ value: z.number(), step: z.int(), waited: z.int(), stopped: z.string().nullable() })
+    .nullable()
+    .default(null),
   /** True if generation.json exists beside this file. */
   generation: z.boolean(),
 });

@@ -2,8 +2,11 @@
 import { copyFile, mkdtemp, open, readdir, rm, stat } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { type TarEntry, tarChunks } from "../../lib/archive/tar_write.ts";
+import { string } from "../../lib/gguf/facts.ts";
+import type { Header } from "../../lib/gguf/parse.ts";
 import { readHeader } from "../../lib/gguf/read.ts";
 import type { LoraSettings } from "../../lib/training/lora.ts";
+import { MIB } from "../../lib/units.ts";
 import { QUANTIZATIONS, type Quantization } from "../../native/llama/quantize.ts";
 import { renameDurably, sha256File, tempPath, writeStreamAtomic } from "../../platform/files.ts";
 import { WorkerError } from "../protocol.ts";
@@ -13,6 +16,8 @@ import { architectureOf } from "./engine/architecture.ts";
 import { loraNames } from "./engine/weights.ts";
 import { openMerger } from "./learned.ts";
 import type { Adapter, AdapterLayer } from "./results/adapter.ts";
+import { openHfFolder } from "./results/hf_folder.ts";
+import type { HfType } from "./results/hf_weights.ts";
 import { type Learned, type MergedType, writeMergedGguf } from "./results/merged_gguf.ts";
 import { writePeft } from "./results/peft.ts";
 import { writeQuantizedGguf } from "./results/quantized_gguf.ts";
@@ -29,6 +34,7 @@ export async function exportFiles(task: ExportTask, report: Report): Promise<voi
   mustFit(state, task.lora, task.checkpoint);
   if (task.variant === "adapter") await copyAdapter(task);
   else if (task.variant === "peft") await writePeftTar(task);
+  else if (task.variant === "huggingface") await writeFolder(task, report);
   else await writeModel(task, report);
   const { size } = await stat(task.out);
   report.send({ type: "exported", path: task.out, size_bytes: size, sha256: await sha256File(task.out) });
@@ -60,8 +66,9 @@ async function writePeftTar(task: ExportTask) {
   const lora = mustLora(task.lora, task.variant);
   const dir = await mkdtemp(join(dirname(task.out), ".verk-peft-"));
   try {
-    const { heads, keyHeads, name } = await architectureIn(task.model_path);
-    const options = { heads, keyHeads, baseModel: task.base_model, dropout: lora.dropout };
+    const header = await headerIn(task.model_path);
+    const { heads, keyHeads, name } = architectureOf(header);
+    const options = { heads, keyHeads, baseModel: repositoryOf(header) ?? task.base_model, dropout: lora.dropout };
     await writePeft(dir, readAdapter(task.checkpoint, lora, name), options);
     const entries = await Promise.all((await readdir(dir)).sort().map((name) => entryOf(dir, name)));
     await writeStreamAtomic(task.out, tarChunks(entries));
@@ -70,10 +77,59 @@ async function writePeftTar(task: ExportTask) {
   }
 }
 
+const REPOSITORY_KEYS = ["general.base_model.0.repo_url", "general.source.repo_url", "general.repo_url"];
+
+/** The repository that the file was made from: transformers cannot load the GGUF file itself as a base model. */
+function repositoryOf(header: Header): string | undefined {
+  for (const key of REPOSITORY_KEYS) {
+    const found = /^https:\/\/huggingface\.co\/([\w.-]+\/[\w.-]+?)(\.git)?\/?$/.exec(string(header, key) ?? "");
+    if (found?.[1] && !/gguf$/i.test(found[1])) return found[1];
+  }
+  return undefined;
+}
+
 async function entryOf(dir: string, name: string): Promise<TarEntry> {
   const file = Bun.file(join(dir, name));
   const { size } = await stat(join(dir, name));
   return { name, size, content: () => file.stream() as AsyncIterable<Uint8Array> };
+}
+
+const HF_TYPES: readonly string[] = ["BF16", "F16", "F32"] satisfies HfType[];
+const isHfType = (name: string): name is HfType => HF_TYPES.includes(name);
+
+/** Streams the folder into one archive: neither the model nor a second copy of it is ever on disk. */
+async function writeFolder(task: ExportTask, { send, onTurn }: Report) {
+  const type = task.quantization === "" ? "BF16" : task.quantization;
+  if (!isHfType(type)) throw new WorkerError("config", `quantization: ${type} must be one of ${HF_TYPES.join(", ")}`);
+  const backend = openMerger(task);
+  const learned = await readLearned(task);
+  try {
+    const folder = await openHfFolder(backend, { base: task.model_path, learned: learned.learned, type });
+    const total = folder.entries.reduce((sum, { size }) => sum + size, 0);
+    let done = 0;
+    const onBytes = (bytes: number) => {
+      onTurn();
+      done += bytes;
+      send({ type: "loading", stage: "writing", progress: Math.min(done / total, 1) });
+    };
+    await writeStreamAtomic(task.out, counted(tarChunks(folder.entries), onBytes)).finally(folder.close);
+  } finally {
+    learned.close();
+    backend.close();
+  }
+}
+
+const REPORT_BYTES = 64 * MIB;
+
+async function* counted(chunks: AsyncIterable<Uint8Array>, onBytes: (bytes: number) => void) {
+  let since = 0;
+  for await (const chunk of chunks) {
+    yield chunk;
+    since += chunk.byteLength;
+    if (since < REPORT_BYTES) continue;
+    onBytes(since);
+    since = 0;
+  }
 }
 
 /** `merged` uses a plain type (default F16); `gguf` also supports libllama's mixed types. */
@@ -115,7 +171,7 @@ async function readLearned({
   model_path,
 }: ExportTask): Promise<{ learned: Learned; close: () => void }> {
   if (lora) {
-    const { name } = await architectureIn(model_path);
+    const { name } = architectureOf(await headerIn(model_path));
     return { learned: { adapter: readAdapter(checkpoint, lora, name) }, close() {} };
   }
   const file = openTensors(join(checkpoint, WEIGHTS_FILE));
@@ -144,13 +200,13 @@ function readAdapter(checkpoint: string, lora: LoraSettings, architecture: strin
   }
 }
 
-async function architectureIn(path: string) {
+async function headerIn(path: string): Promise<Header> {
   const file = await open(path, "r");
   try {
     const { size } = await file.stat();
     const read = async (into: Uint8Array, offset: number, length: number, position: number) =>
       (await file.read(into, offset, length, position)).bytesRead;
-    return architectureOf(await readHeader(read, size));
+    return await readHeader(read, size);
   } finally {
     await file.close();
   }

@@ -48,11 +48,11 @@ export function wholeType({ file }: Pick<Trainee, "file">): MergedType {
   return quantization === "F32" || quantization === "BF16" ? quantization : "F16";
 }
 
-/** Writes files that can be served. A complete model is written only once, at the end. */
+/** Writes files that can be served. A complete model is large, so it is written only where it may become the result. */
 export function createResultWriter({ trainee, machine, plan }: Learner) {
-  return async (dir: string, last: boolean) => {
+  return async (dir: string, isResult: boolean) => {
     if (plan.lora) return void (await writeAdapterGguf(join(dir, ADAPTER_FILE), trainee.adapter()));
-    if (!last) return;
+    if (!isResult) return;
     const backend = openMerger(machine);
     try {
       const path = join(dir, MODEL_FILE);

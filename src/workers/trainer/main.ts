@@ -1,6 +1,7 @@
 /** `verk worker trainer`: one task (a training, a preview, an export, or texts in the chat template), then exit. */
 import { type Host, runHosted } from "../host.ts";
 import { type FromTrainer, ToTrainer, type TrainTask } from "../protocol_trainer.ts";
+import { inspectRows } from "./data/inspect.ts";
 import { exportFiles } from "./export.ts";
 import { createResultWriter } from "./learned.ts";
 import { train } from "./loop/train.ts";
@@ -11,7 +12,7 @@ import { renderConversations } from "./template.ts";
 import { asTrouble, asWorkerError, Trouble, withKind } from "./trouble.ts";
 
 type TrainerHost = Host<ToTrainer, FromTrainer>;
-type Task = Extract<ToTrainer, { type: "train" | "preview" | "export" | "template" }>;
+type Task = Extract<ToTrainer, { type: "train" | "preview" | "export" | "template" | "inspect_rows" }>;
 
 /** A micro-batch, or loading a large model, may block the thread for this long. */
 const QUIET_MS = 600_000;
@@ -39,6 +40,7 @@ async function serve(host: TrainerHost): Promise<void> {
 async function perform(host: TrainerHost, channel: Channel, task: Task): Promise<void> {
   if (task.type === "export") return exportFiles(task, { send: host.send, onTurn: () => host.beat(QUIET_MS) });
   if (task.type === "template") return host.send({ type: "rendered", results: renderConversations(task) });
+  if (task.type === "inspect_rows") return host.send(await inspectRows(task, () => host.beat(QUIET_MS)));
   const opened = await openTraining({
     machine: task,
     plan: task.plan,

@@ -1,5 +1,5 @@
 /** Opens a plan: rows, a model that learns, one that samples, and the method that connects them. */
-import type { Method as MethodName } from "../../lib/training/hyperparameters.ts";
+import { isRolled, type Method as MethodName, type RolledMethod, usesReference } from "../../lib/training/fields.ts";
 import type { Resolved } from "../../lib/training/resolve.ts";
 import { rolloutSlots } from "../../lib/training/slots.ts";
 import type { Device } from "../../native/ggml/ggml.ts";
@@ -7,7 +7,9 @@ import { WorkerError } from "../protocol.ts";
 import type { TrainPlan } from "../protocol_trainer.ts";
 import { createEncoder, type Encoder } from "./data/encode.ts";
 import {
+  type Answer,
   type Examples,
+  openAnswers,
   openPairs,
   openPrompts,
   openSequences,
@@ -18,10 +20,12 @@ import {
 import { openRowSource, type RowSource } from "./data/rows.ts";
 import { openTokenizer } from "./data/tokenizer.ts";
 import { createSync } from "./learned.ts";
-import { openDpo } from "./loop/dpo.ts";
 import { openGrpo } from "./loop/grpo.ts";
+import { openKto } from "./loop/kto.ts";
+import { openDpo, openOrpo } from "./loop/pairs.ts";
 import { openSft } from "./loop/sft.ts";
 import type { OpenMethod, Reference } from "./loop/types.ts";
+import { readAdapterGguf } from "./results/read_adapter.ts";
 import { openRoller } from "./rollouts/roller.ts";
 import type { Roller } from "./rollouts/types.ts";
 import { openTrainee } from "./trainee/trainee.ts";
@@ -47,6 +51,7 @@ export type Opened = {
   prompts: Examples<Prompt> | null;
   sequences: Examples<Sequence[]> | null;
   pairs: Examples<Pair> | null;
+  answers: Examples<Answer> | null;
   openMethod: OpenMethod;
   /** Text for the log: the number of rows. */
   rows: string;
@@ -94,14 +99,16 @@ export async function openTraining(setting: Setting): Promise<Opened> {
       seed: plan.seed,
       maxLength: examples.maxLength,
       checkpointing: valuesOf(plan).gradient_checkpointing,
-      temperature: plan.method === "grpo" ? valuesOf<"grpo">(plan).temperature : 1,
+      noiseAlpha: plan.method === "sft" ? valuesOf<"sft">(plan).neftune_noise_alpha : null,
+      temperature: temperatureOf(plan),
       microDivisor: plan.micro_divisor,
       onTurn,
     });
     closing.push(trainee.close);
+    if (plan.start_adapter !== undefined) trainee.startFrom(await readAdapterGguf(plan.start_adapter));
     const { reference, closeReference } = await openReference(setting, trainee, examples.maxLength);
     closing.push(closeReference);
-    const roller = plan.method === "grpo" ? await openSampler(setting, examples.maxLength) : null;
+    const roller = isRolled(plan.method) ? await openSampler(setting, examples.maxLength) : null;
     if (roller) closing.push(roller.close);
     const sync = roller ? createSync({ trainee, roller, machine, plan, fresh: setting.fresh }) : async () => {};
     return {
@@ -111,15 +118,22 @@ export async function openTraining(setting: Setting): Promise<Opened> {
       prompts: examples.prompts?.examples ?? null,
       sequences: examples.sequences?.examples ?? null,
       pairs: examples.pairs?.examples ?? null,
+      answers: examples.answers?.examples ?? null,
       openMethod: (world, resumed) => {
         const { seed } = plan;
         if (examples.sequences)
           return openSft(world, { seed, values: valuesOf<"sft">(plan), ...examples.sequences }, resumed);
+        if (examples.answers)
+          return openKto(world, { seed, values: valuesOf<"kto">(plan), ...examples.answers }, resumed);
+        if (examples.pairs && plan.method === "orpo")
+          return openOrpo(world, { seed, values: valuesOf<"orpo">(plan), ...examples.pairs }, resumed);
         if (examples.pairs) return openDpo(world, { seed, values: valuesOf<"dpo">(plan), ...examples.pairs }, resumed);
         const { examples: prompts, heldOut } = examples.prompts!;
+        const method = plan.method as RolledMethod;
+        const values = valuesOf<RolledMethod>(plan);
         const { samplesPerStep } = setting;
-        const values = valuesOf<"grpo">(plan);
-        return openGrpo(world, { seed, values, prompts, heldOut, samplesPerStep, sync, roller: roller! }, resumed);
+        const rolled = { method, values, seed, prompts, heldOut, samplesPerStep, sync, roller: roller! };
+        return openGrpo(world, rolled, resumed);
       },
       rows: examples.words,
       close,
@@ -129,6 +143,8 @@ export async function openTraining(setting: Setting): Promise<Opened> {
     throw error;
   }
 }
+
+const temperatureOf = (plan: TrainPlan) => (isRolled(plan.method) ? valuesOf<RolledMethod>(plan).temperature : 1);
 
 function ofHeldOut(error: unknown): never {
   if (!(error instanceof Trouble)) throw error;
@@ -144,6 +160,7 @@ type Read = {
   prompts?: Both<Prompt>;
   sequences?: Both<Sequence[]>;
   pairs?: Both<Pair>;
+  answers?: Both<Answer>;
   /** Tokens of the longest sequence of the training. */
   maxLength: number;
   words: string;
@@ -163,19 +180,23 @@ async function readExamples(plan: TrainPlan, { encoder, contextLength, read }: R
     const words = `${sequences.examples.count} ${scope.packing ? "packed rows" : "rows"}`;
     return { sequences, maxLength: longest(sequences), words };
   }
-  if (plan.method === "dpo") {
+  if (plan.method === "dpo" || plan.method === "orpo") {
     const pairs = await read((source) => openPairs(source, encoder, valuesOf<"dpo">(plan).max_length));
     return { pairs, maxLength: longest(pairs), words: `${pairs.examples.count} pairs` };
   }
-  const { max_completion_length: least } = valuesOf<"grpo">(plan);
+  if (plan.method === "kto") {
+    const answers = await read((source) => openAnswers(source, encoder, valuesOf<"kto">(plan).max_length));
+    return { answers, maxLength: longest(answers), words: `${answers.examples.count} rows` };
+  }
+  const { max_completion_length: least } = valuesOf<RolledMethod>(plan);
   const prompts = await read((source) => openPrompts(source, encoder, { contextLength, least }));
   return { prompts, maxLength: longest(prompts) + least, words: `${prompts.examples.count} prompts` };
 }
 
 /** Without an adapter to switch off, the base model is loaded a second time. */
 async function openReference({ plan, machine, onTurn }: Setting, trainee: Trainee, maxLength: number) {
-  const isNeeded = plan.method === "dpo" || (plan.method === "grpo" && valuesOf<"grpo">(plan).beta !== 0);
-  if (!isNeeded) return { reference: null, closeReference: () => {} };
+  const { beta = 0 } = plan.hyperparameters as { beta?: number };
+  if (!usesReference(plan.method, beta)) return { reference: null, closeReference: () => {} };
   const of =
     (model: Trainee): Reference =>
     (pieces) =>
@@ -190,7 +211,7 @@ async function openReference({ plan, machine, onTurn }: Setting, trainee: Traine
     seed: plan.seed,
     maxLength,
     checkpointing: true,
-    temperature: plan.method === "grpo" ? valuesOf<"grpo">(plan).temperature : 1,
+    temperature: temperatureOf(plan),
     microDivisor: plan.micro_divisor,
     onTurn,
   });
@@ -198,7 +219,7 @@ async function openReference({ plan, machine, onTurn }: Setting, trainee: Traine
 }
 
 function openSampler({ plan, machine, onLoading }: Setting, contextLength: number): Promise<Roller> {
-  const values = valuesOf<"grpo">(plan);
+  const values = valuesOf<RolledMethod>(plan);
   if (values.repetition_penalty !== 1)
     throw new WorkerError("config", "repetition_penalty must be 1: completions are drawn from the unchanged model");
   return openRoller({

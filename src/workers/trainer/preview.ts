@@ -1,4 +1,5 @@
 /** Previews a job: real samples, real rewards, the time of a step. Nothing is changed or stored. */
+import type { RolledMethod } from "../../lib/training/fields.ts";
 import type { PreviewTask } from "../protocol_trainer.ts";
 import { rollGroups, toldSample } from "./loop/rollout.ts";
 import type { World } from "./loop/types.ts";
@@ -16,7 +17,7 @@ export async function preview(world: World, opened: Opened, task: PreviewTask): 
     const step_ms = units.length === 0 ? null : ((await learnMs(world, units)) * all) / units.length;
     return send({ type: "previewed", memory_bytes: world.memoryBytes(), step_ms, samples: [], latencies_ms: [] });
   }
-  const values = valuesOf<"grpo">(task.plan);
+  const values = valuesOf<RolledMethod>(task.plan);
   const count = Math.min(task.prompts, prompts.count);
   const indices = Array.from({ length: count }, (_, i) => Math.floor((i * prompts.count) / count));
   const kit = { world, roller, values, seed: task.plan.seed };
@@ -58,13 +59,14 @@ async function learnMs({ trainee, now }: World, units: readonly (readonly Piece[
 }
 
 /** Returns some units of a step, and the number of all its units. */
-function someUnits({ sequences, pairs }: Opened, { plan }: PreviewTask): { units: Piece[][]; all: number } {
+function someUnits({ sequences, pairs, answers }: Opened, { plan }: PreviewTask): { units: Piece[][]; all: number } {
   const values = valuesOf<"sft">(plan);
   const rows = values.per_device_train_batch_size * values.gradient_accumulation_steps;
-  const of = sequences ?? pairs;
+  const of = sequences ?? pairs ?? answers;
   const taken = Math.min(of?.count ?? 0, rows, MOST_UNITS);
   const units = Array.from({ length: taken }, (_, i): Piece[][] => {
     if (sequences) return sequences.get(i).map((each) => [each]);
+    if (answers) return [[answers.get(i)]];
     const { chosen, rejected } = pairs!.get(i);
     return [[chosen, rejected]];
   }).flat();

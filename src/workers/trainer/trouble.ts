@@ -1,8 +1,8 @@
+import { SafetensorsError } from "../../lib/checkpoints/safetensors.ts";
 import { GgufError } from "../../lib/gguf/parse.ts";
 import { OutOfMemory } from "../../native/ggml/ggml.ts";
 import { type ReportedFailure, WorkerError } from "../protocol.ts";
 import type { TROUBLES, TrainSample } from "../protocol_trainer.ts";
-import { SafetensorsError } from "./results/safetensors.ts";
 
 export type TroubleKind = (typeof TROUBLES)[number];
 

@@ -45,6 +45,18 @@ describe("gradients are the slope of the loss", () => {
       opened.close();
     });
   }
+  test("all weights and the embeddings, with noise on them", () => {
+    const opened = openModel(dir, model("llama"));
+    expect(gradientError(opened, shape({ noise: true })).worst).toBeLessThan(1e-3);
+    const batch = randomBatch(shape(), opened.architecture.vocab);
+    const [noisy, plain] = [graphOf(opened, shape({ noise: true })), graphOf(opened, shape())];
+    expect(noisy.forward(batch)).toEqual(plain.forward(batch)); // a batch without noise
+    const noise = new Float32Array(batch.ids.length * opened.architecture.width).fill(0.3);
+    expect(noisy.forward({ ...batch, noise })).not.toEqual(plain.forward(batch));
+    for (const each of [noisy, plain]) each.free();
+    opened.close();
+  });
+
   test("adapter, with dropout, layers computed again or not", () => {
     const opened = openModel(dir, model("qwen3"), LORA);
     shake(opened, 3);
@@ -65,35 +77,38 @@ describe("gradients are the slope of the loss", () => {
 });
 
 describe("sequences that share a row do not change the result", () => {
-  test.each(ARCHITECTURES)("%s scores each sequence as if it were alone", (arch) => {
-    const opened = openModel(dir, model(arch));
-    const of = shape({ trains: false });
-    const batch = randomBatch(of, opened.architecture.vocab);
-    const graph = graphOf(opened, of);
-    const together = graph.forward(batch);
-    const alone = graphOf(opened, shape({ rows: 1, trains: false }));
-    for (const row of [0, 1]) {
-      for (const sequence of [0, 1]) {
-        const positions = [...batch.sequences.keys()].filter(
-          (i) => Math.floor(i / of.tokens) === row && batch.sequences[i] === sequence,
-        );
-        const one = randomBatch(shape({ rows: 1 }), opened.architecture.vocab);
-        for (const key of ["ids", "positions", "sequences", "targets"] as const) {
-          one[key].fill(key === "sequences" || key === "targets" ? -1 : 0);
+  test.each([...ARCHITECTURES, "mistral3", "gemma3"] as const)(
+    "%s scores each sequence as if it were alone",
+    (arch) => {
+      const opened = openModel(dir, model(arch));
+      const of = shape({ trains: false });
+      const batch = randomBatch(of, opened.architecture.vocab);
+      const graph = graphOf(opened, of);
+      const together = graph.forward(batch);
+      const alone = graphOf(opened, shape({ rows: 1, trains: false }));
+      for (const row of [0, 1]) {
+        for (const sequence of [0, 1]) {
+          const positions = [...batch.sequences.keys()].filter(
+            (i) => Math.floor(i / of.tokens) === row && batch.sequences[i] === sequence,
+          );
+          const one = randomBatch(shape({ rows: 1 }), opened.architecture.vocab);
+          for (const key of ["ids", "positions", "sequences", "targets"] as const) {
+            one[key].fill(key === "sequences" || key === "targets" ? -1 : 0);
+            positions.forEach((at, i) => {
+              one[key][i] = key === "sequences" ? 0 : (batch[key][at] as number);
+            });
+          }
+          const scores = alone.forward(one);
           positions.forEach((at, i) => {
-            one[key][i] = key === "sequences" ? 0 : (batch[key][at] as number);
+            expect(Math.abs((scores[i] as number) - (together[at] as number))).toBeLessThan(1e-4);
           });
         }
-        const scores = alone.forward(one);
-        positions.forEach((at, i) => {
-          expect(Math.abs((scores[i] as number) - (together[at] as number))).toBeLessThan(1e-4);
-        });
       }
-    }
-    graph.free();
-    alone.free();
-    opened.close();
-  });
+      graph.free();
+      alone.free();
+      opened.close();
+    },
+  );
 });
 
 describe("the trainer computes the same as llama.cpp", () => {

@@ -18,7 +18,7 @@ import {
 import { architectureOf } from "../../../src/workers/trainer/engine/architecture.ts";
 import { openPatterns } from "../../../src/workers/trainer/engine/dropout.ts";
 import { decodeRows, decodesToBf16 } from "../../../src/workers/trainer/engine/fused/decode.ts";
-import { canFuse } from "../../../src/workers/trainer/engine/fused/fused.ts";
+import { canFuse, unsupported } from "../../../src/workers/trainer/engine/fused/fused.ts";
 import { buildGraph, type GraphShape } from "../../../src/workers/trainer/engine/graph.ts";
 import { type Lora, loadWeights } from "../../../src/workers/trainer/engine/weights.ts";
 import { tempDir } from "../../harness.ts";
@@ -165,6 +165,31 @@ describe("the fused passes compute the same as the tape", () => {
     }
   });
 
+  test.each(["mistral3", "smollm3"] as const)("%s: a scaled rotation, and layers without one", (arch) => {
+    const layers = arch === "smollm3" ? 4 : 2;
+    const path = makeModel(dir, { arch, type: "F16", layers, width: 128, heads: 2, kvHeads: 1, ff: 96 });
+    const of = shape({ tokens: 9, entropies: true });
+    const [plain, fused] = [openFile(path, LORA, null), openFile(path, LORA, plainKernels)];
+    expect([canFuse(fused, of.tokens), canFuse(fused, 10)]).toEqual([true, arch === "smollm3"]);
+    const [expected, found] = [passes(plain, of), passes(fused, of)];
+    expected.scores.forEach((values, i) => {
+      expect(apart(values, found.scores[i] as Float32Array)).toBeLessThan(1e-3);
+    });
+    for (const [i, [name, values]] of expected.gradients.entries()) {
+      const [, ours] = found.gradients[i] as (typeof found.gradients)[number];
+      expect([name, apart(values, ours) < 3e-2]).toEqual([name, true]);
+    }
+  });
+
+  test.each(["granite", "phi3", "gemma2", "gemma3", "qwen3moe", "gpt-oss"] as const)("%s uses the tape", (arch) => {
+    const path = makeModel(dir, { arch, type: "F16", layers: 2, width: 128, heads: 2, kvHeads: 1, ff: 96 });
+    const opened = openFile(path, { ...LORA, targets: ["attn_output"] }, plainKernels);
+    expect(canFuse(opened, 9)).toBe(false);
+    expect(unsupported(opened.architecture, 9)).not.toEqual([]);
+    opened.weights.free();
+    opened.backend.close();
+  });
+
   test("the base model gives the same result with any adapters", () => {
     const of = shape({ tokens: 14, trains: false, entropies: true, reference: true });
     const expected = passes(open({}, LORA, null), of);
@@ -213,7 +238,7 @@ test.each([
 test("the tape does the work that the kernels cannot do", () => {
   const can = (model: Partial<ShapeOf>, lora: Lora) => {
     const opened = open(model, lora, plainKernels);
-    const answer = canFuse(opened);
+    const answer = canFuse(opened, 64);
     opened.weights.free();
     opened.backend.close();
     return answer;
@@ -223,11 +248,11 @@ test("the tape does the work that the kernels cannot do", () => {
   expect(can({}, { ...LORA, targets: ["token_embd"] })).toBe(false);
   const path = makeModel(dir, { arch: "llama", type: "F32", width: 128, heads: 2 });
   const exact = openFile(path, LORA, plainKernels);
-  expect(canFuse(exact)).toBe(false);
+  expect(canFuse(exact, 64)).toBe(false);
   exact.weights.free();
   exact.backend.close();
   const opened = open({}, LORA, null);
-  expect(canFuse(opened)).toBe(false);
+  expect(canFuse(opened, 64)).toBe(false);
   opened.weights.free();
   opened.backend.close();
 });

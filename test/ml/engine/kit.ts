@@ -94,6 +94,10 @@ export function gradientError(model: Opened, of: GraphShape, seed = 5): { worst:
   const { weights, architecture } = model;
   const graph = graphOf(model, of);
   const batch = randomBatch(of, architecture.vocab, seed);
+  if (of.noise) {
+    const draw = random(seed + 2);
+    batch.noise = Float32Array.from({ length: batch.ids.length * architecture.width }, () => 0.3 * draw());
+  }
   if (of.dropout) batch.dropSeeds = Uint32Array.from(batch.ids, (_, i) => seed * 1000 + i);
   const next = random(seed + 1);
   const tokenWeights = Float32Array.from(batch.targets, (target) => (target < 0 ? 0 : next()));

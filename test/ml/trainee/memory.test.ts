@@ -18,7 +18,7 @@ const ADAPTERS = {
   rank: 8,
   alpha: 16,
   rslora: false,
-  targets: ["attn_q", "attn_k", "attn_v", "attn_output", "ffn_gate", "ffn_up", "ffn_down"],
+  targets: ["attn_q", "attn_k", "attn_v", "attn_qkv", "attn_output", "ffn_gate", "ffn_up", "ffn_down"],
 };
 const NARROW = { layers: 4, width: 128, heads: 4, kvHeads: 2, ff: 384, context: 1024 };
 const WIDE = { layers: 8, width: 256, heads: 8, kvHeads: 2, ff: 1024, context: 1024 };
@@ -42,7 +42,16 @@ const CASES: [string, Partial<ModelOptions>, Sizes][] = [
   ["a wider model in Q8_0", { ...WIDE, type: "Q8_0" }, { tokens: 128, rows: 8 }],
   ["norms of heads", { ...NARROW, arch: "qwen3" }, { tokens: 256, rows: 4 }],
   ["biases", { ...NARROW, arch: "qwen2" }, { tokens: 256, rows: 4 }],
+  ["yarn", { ...NARROW, arch: "mistral3" }, { tokens: 256, rows: 4 }],
+  ["scales", { ...NARROW, arch: "granite" }, { tokens: 256, rows: 4 }],
+  ["joined matrices", { ...NARROW, arch: "phi3" }, { tokens: 256, rows: 4 }],
+  ["limits and two masks", { ...NARROW, arch: "gemma2" }, { tokens: 256, rows: 4 }],
+  ["limits of a wider model in blocks", { ...WIDE, arch: "gemma2" }, { tokens: 256, rows: 4, parts: 4 }],
+  ["norms of results", { ...WIDE, arch: "gemma3" }, { tokens: 256, rows: 4 }],
+  ["norms of results, all weights", { ...NARROW, arch: "gemma3" }, { tokens: 256, rows: 4, lora: false }],
   ["many words", WORDY, { tokens: 128, rows: 4 }],
+  ["limits of many words", { ...WORDY, arch: "gemma2" }, { tokens: 128, rows: 4 }],
+  ["limits of many words, all weights", { ...WORDY, arch: "gemma2" }, { tokens: 128, rows: 4, lora: false }],
   ["many words in chunks", WORDY, { tokens: 256, rows: 4, parts: 2 }],
   ["all weights", NARROW, { tokens: 256, rows: 4, lora: false }],
   ["all weights of a wider model", WIDE, { tokens: 64, rows: 16, lora: false }],
@@ -65,6 +74,24 @@ test.each(CASES)("a graph takes the estimated memory: %s", (_name, model, { toke
   }
   opened.close();
 });
+
+test.each(["qwen3moe", "gpt-oss"] as const)(
+  "the estimate covers a graph of %s, whose experts it cannot count",
+  (arch) => {
+    const opened = openModel(dir, { arch, type: "F32", ...NARROW }, ADAPTERS);
+    const shape = shapeOf(opened.path);
+    const sized = { tokens: 256, rows: 4, scored: 1024, attentionBlock: 256, headChunk: 1024 };
+    for (const recomputes of [false, true]) {
+      const kind = { trainsAll: false, holdsTurned: true, isFused: false, recomputes };
+      const micro: Micro = { ...sized, ...kind, weightBytes: shape.weight_bytes / shape.parameters };
+      const graph = buildGraph(opened, { ...sized, trains: true, checkpoints: recomputes });
+      const ratio = activationBytes(dimensionsOf(shape), micro) / graph.bytes;
+      expect([recomputes, ratio > 0.9, ratio < 3, ratio]).toEqual([recomputes, true, true, ratio]);
+      graph.free();
+    }
+    opened.close();
+  },
+);
 
 test.each([
   ["an adapter", LORA],

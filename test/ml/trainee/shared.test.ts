@@ -25,6 +25,10 @@ const CASES: [string, Piece[][], Over][] = [
   ["groups, all weights of a qwen2", GROUPS.flat().map((piece) => [piece]), { lora: null, model: { arch: "qwen2" } }],
   ["groups, layers computed again", GROUPS.flat().map((piece) => [piece]), { checkpointing: true, microDivisor: 8 }],
   ["pairs, an adapter of a qwen3", [answers(2, 20), answers(2, 9), answers(2, 3)], { model: { arch: "qwen3" } }],
+  ["groups, an adapter of a gemma3", GROUPS.flat().map((piece) => [piece]), { model: { arch: "gemma3" } }],
+  ["pairs, an adapter of a mistral3", [answers(2, 20), answers(2, 9)], { model: { arch: "mistral3" } }],
+  ["pairs, an adapter of a phi3", [answers(2, 20), answers(2, 18)], { model: { arch: "phi3" } }],
+  ["pairs, an adapter of a qwen3moe", [answers(2, 20), answers(2, 9)], { model: { arch: "qwen3moe" } }],
   ["the same pair twice", [answers(2, 20)].flatMap((pair) => [pair, pair]), {}],
 ];
 
@@ -80,3 +84,8 @@ test.each(CASES)(
   },
   60_000,
 );
+
+test("experts are frozen: a training of all weights is refused in words", async () => {
+  const wanted = opened(dir, { lora: null, model: { arch: "qwen3moe" } });
+  await expect(wanted).rejects.toThrow("The experts of qwen3moe models are frozen: set lora");
+});

@@ -121,6 +121,17 @@ describe("learning", () => {
     trainee.close();
   });
 
+  test("noise on the embeddings follows its seed, changes what is learned, and is in no score", async () => {
+    const noisy = () => opened(dir, { noiseAlpha: 5 });
+    const [plain, one, same, another] = [await opened(dir), await noisy(), await noisy(), await noisy()];
+    expect(apart(await one.score(pieces), await plain.score(pieces))).toBeLessThan(1e-5);
+    const learnt = await after(one, 3, { dropoutSeed: 1 });
+    expect(await after(same, 3, { dropoutSeed: 1 })).toEqual(learnt);
+    expect(apart(await after(another, 3, { dropoutSeed: 2 }), learnt)).toBeGreaterThan(1e-4);
+    expect(apart(await after(plain, 3, { dropoutSeed: 1 }), learnt)).toBeGreaterThan(1e-4);
+    for (const each of [plain, one, same, another]) each.close();
+  });
+
   test("dropout follows its seed", async () => {
     const over = { lora: { ...LORA, dropout: 0.5 } };
     const [one, same, another] = await Promise.all([opened(dir, over), opened(dir, over), opened(dir, over)]);

@@ -6,6 +6,7 @@ import { command, EXIT, FULL_FLAG, type Group, JSON_FLAG, SERVER_FLAGS, wholeOf 
 import { connect } from "../../connect.ts";
 import { append } from "../../datasets/append.ts";
 import { allDatasets, type Dataset, mustFind, type Snapshot } from "../../datasets/find.ts";
+import { preview } from "../../datasets/preview.ts";
 import { pull } from "../../datasets/pull.ts";
 import { push } from "../../datasets/push.ts";
 import { columns, count, note, print, printJson, printTable } from "../../output.ts";
@@ -152,5 +153,5 @@ const remove = command({
 
 export const datasets: Group = {
   summary: "Manage the datasets of a running server",
-  subcommands: { push, pull, list, show, create, append, snapshot, delete: remove },
+  subcommands: { push, pull, list, show, create, append, preview, snapshot, delete: remove },
 };

@@ -1,17 +1,10 @@
 import { UsageError } from "../../../lib/errors.ts";
 import { type Command, command, EXIT, FULL_FLAG, type Group, JSON_FLAG, SERVER_FLAGS } from "../../args.ts";
 import { connect } from "../../connect.ts";
-import { allDeployments, type Deployment, mustFind } from "../../deployments.ts";
+import { allDeployments, type Deployment, mustFind, stateOf } from "../../deployments.ts";
 import { columns, note, print, printJson, printTable } from "../../output.ts";
 
 const FLAGS = { ...SERVER_FLAGS, json: JSON_FLAG } as const;
-
-const stateOf = (each: Deployment) =>
-  each.parked
-    ? "parked"
-    : each.status === "provisioning"
-      ? `${each.load.stage} ${Math.round(each.load.progress * 100)} %`
-      : each.status;
 
 const list = command({
   summary: "List the deployments, newest first",
@@ -139,6 +132,23 @@ const change = command({
   },
 });
 
+const remove = command({
+  summary: "Delete a stopped or failed deployment, with its recorded requests and traces",
+  takes: ["deployment"],
+  flags: { ...FLAGS, stop: { type: "boolean", doc: "Stop the deployment first if it is active" } },
+  examples: ["verk deployments delete demo", "verk deployments delete demo --stop"],
+  exits: { 1: "failed: there is no such deployment, or it is active" },
+  async run({ json, stop, ...where }, target = "") {
+    const { client } = await connect(where);
+    const { id, name } = await mustFind(client, target);
+    if (stop) await client.call("POST", `/v1/deployments/${id}/stop`);
+    const { body } = await client.call("DELETE", `/v1/deployments/${id}`);
+    if (json) printJson(body);
+    else note(`${name} (${id}) is deleted.`);
+    return EXIT.ok;
+  },
+});
+
 export const deployments: Group = {
   summary: "Manage the deployments of a running server",
   subcommands: {
@@ -146,6 +156,7 @@ export const deployments: Group = {
     show,
     switch: change,
     stop: transition("stop", "Stop a deployment and free its memory"),
-    start: transition("start", "Start a stopped deployment"),
+    start: transition("start", "Start a stopped or failed deployment"),
+    delete: remove,
   },
 };

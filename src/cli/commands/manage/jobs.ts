@@ -2,14 +2,18 @@ import { formatBytes } from "../../../lib/bytes.ts";
 import { type Command, command, EXIT, FULL_FLAG, type Group, JSON_FLAG, SERVER_FLAGS } from "../../args.ts";
 import { connect } from "../../connect.ts";
 import { INTERRUPTED, interruptible } from "../../interrupt.ts";
+import { compare } from "../../jobs/compare.ts";
 import { create } from "../../jobs/create.ts";
 import { allJobs, type Job, mustFind, pathOf } from "../../jobs/find.ts";
 import { watchJob } from "../../jobs/follow.ts";
+import { get } from "../../jobs/get.ts";
 import { logs } from "../../jobs/logs.ts";
+import { metrics } from "../../jobs/metrics.ts";
 import { model } from "../../jobs/model.ts";
-import { headlineOf, lastLine, plainLine, shortNumber, stepOf } from "../../jobs/view.ts";
+import { samples } from "../../jobs/samples.ts";
+import { headlineOf, shortNumber, stepOf } from "../../jobs/view.ts";
 import { listAll } from "../../lists.ts";
-import { note, print, printJson, printTable } from "../../output.ts";
+import { note, printJson, printTable } from "../../output.ts";
 
 const FLAGS = { ...SERVER_FLAGS, json: JSON_FLAG } as const;
 const NONE = { 1: "failed: there is no such job, or its status does not allow it" };
@@ -19,7 +23,11 @@ const list = command({
   flags: {
     ...FLAGS,
     status: { type: "string", value: "STATUS", doc: "Only jobs with this status, such as running" },
-    method: { type: "string", value: "METHOD", doc: "Only jobs with this method: grpo, sft, dpo or custom" },
+    method: {
+      type: "string",
+      value: "METHOD",
+      doc: "Only jobs with this method: grpo, rloo, sft, dpo, kto, orpo or custom",
+    },
     full: FULL_FLAG,
   },
   examples: ["verk jobs list", "verk jobs list --status running --json"],
@@ -44,29 +52,6 @@ function rowOf(job: Job): string[] {
   const headline = value === undefined ? "-" : `${key} ${shortNumber(value)}`;
   return [job.id, job.output_name, job.status, job.method, job.base_model, stepOf(job), headline, job.created_at];
 }
-
-type Event = { created_at: string; level: string; type: string; message: string };
-
-const get = command({
-  summary: "Show a job and its events",
-  takes: ["job"],
-  flags: FLAGS,
-  examples: ["verk jobs get job_…", "verk jobs get sums --json"],
-  exits: NONE,
-  async run({ json, ...where }, target = "") {
-    const { client } = await connect(where);
-    const job = await mustFind(client, target);
-    if (json) {
-      printJson(job);
-      return EXIT.ok;
-    }
-    print(job.completed_at === null ? `${job.id} ${plainLine({ job, points: [] })}` : lastLine({ job, points: [] }));
-    const { body } = await client.call<{ data: Event[] }>("GET", pathOf(job.id, "/events?limit=20"));
-    for (const { created_at, level, message } of body.data.toReversed())
-      print(`${created_at}  ${level === "info" ? "" : `${level}: `}${message}`);
-    return EXIT.ok;
-  },
-});
 
 type Checkpoint = { id: string; step: number; size_bytes: number; is_best: boolean; created_at: string };
 
@@ -161,7 +146,10 @@ export const jobs: Group = {
     list,
     get,
     watch,
+    metrics,
+    samples,
     checkpoints,
+    compare,
     logs,
     cancel: transition("cancel", "Cancel a job; its checkpoints stay"),
     pause: transition("pause", "Pause a job: save a checkpoint and free its memory"),

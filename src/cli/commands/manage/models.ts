@@ -5,10 +5,13 @@ import type { Model } from "../../../resources/models/schema.ts";
 import { CONFIG_FLAG, command, DATA_FLAG, EXIT, type Group, JSON_FLAG, SERVER_FLAGS } from "../../args.ts";
 import { connect } from "../../connect.ts";
 import { INTERRUPTED } from "../../interrupt.ts";
+import { remove } from "../../models/delete.ts";
+import { countOf, show } from "../../models/show.ts";
 import { note, print, printJson, printTable } from "../../output.ts";
 import { pollUntil } from "../../poll.ts";
 import { createProgress } from "../../progress.ts";
 import { settingsOf } from "../../settings.ts";
+import { importFile, importFolder } from "../../transfer/import_model.ts";
 
 const WORKSPACE = {
   type: "string",
@@ -46,7 +49,7 @@ const list = command({
       printTable(
         header,
         rows,
-        "No models. `verk serve` adds verk-tiny, `verk models import FILE` imports a GGUF file.",
+        "No models. `verk serve` adds verk-tiny, `verk models import PATH` imports a GGUF file or a Hugging Face folder.",
       );
     }
     return EXIT.ok;
@@ -54,11 +57,17 @@ const list = command({
 });
 
 const importModel = command({
-  summary: "Check a GGUF file and copy it into the models folder; works with and without a running server",
-  takes: ["file"],
+  summary:
+    "Import a GGUF file or a Hugging Face folder into the models folder; works with and without a running server",
+  takes: ["path"],
   flags: {
     ...WHERE,
-    name: { type: "string", value: "NAME", doc: "Name of the model (default: the file's name without .gguf)" },
+    name: { type: "string", value: "NAME", doc: "Name of the model (default: the name of the file or folder)" },
+    quantize: {
+      type: "string",
+      value: "TYPE",
+      doc: "For a folder: convert its weights to this type (Q8_0; default: keep their precision)",
+    },
     base: {
       type: "string",
       value: "NAME",
@@ -68,35 +77,29 @@ const importModel = command({
     replace: { type: "boolean", doc: "Replace a model with the same name" },
     json: JSON_FLAG,
   },
-  examples: ["verk models import ./qwen2.5-0.5b-instruct-q8_0.gguf", "verk models import m.gguf --name team/m --move"],
+  examples: [
+    "verk models import ./qwen2.5-0.5b-instruct-q8_0.gguf",
+    "verk models import ./Qwen3-0.6B --quantize Q8_0",
+    "verk models import m.gguf --name team/m --move",
+  ],
   exits: { 1: "failed: the file cannot be used, or the name is taken" },
-  async run({ name, base, move, replace, json, ...where }, file = "") {
-    const {
-      DEFAULT_WORKSPACE,
-      imports,
-      models: registry,
-      mustFindWorkspace,
-      offline,
-      presentModel,
-    } = await import("../../offline.ts");
-    // Opened as the calling user, before root switches to the owner of the data directory.
-    const source = await imports.openSource(resolve(file));
+  async run({ name, quantize, base, move, replace, json, ...where }, file = "") {
+    const { baseIn, checkpointAt, checkpointName, imports, offline, presentModel, registerImport } = await import(
+      "../../offline.ts"
+    );
     const progress = createProgress();
     try {
-      const settings = settingsOf(where);
-      const baseIn = (ctx: Ctx) =>
-        imports.baseFor(ctx, mustFindWorkspace(ctx, DEFAULT_WORKSPACE).id, source.shape, base);
-      if (base !== undefined) await offline(settings, baseIn); // before anything is copied
-      const onProgress = (fraction: number) => progress.show("copying", fraction);
-      const options = { name: imports.nameFor(file, name), move, replace, onProgress };
-      const copy = await imports.place(settings.data_dir, source, options);
+      const path = resolve(file);
+      const checkpoint = await checkpointAt(path);
+      const placing = { name: imports.nameFor(checkpoint ? checkpointName(checkpoint) : path, name), move, replace };
+      const importing = { where, base, progress, ...placing };
+      const imported = checkpoint
+        ? await importFolder(checkpoint, importing, quantize)
+        : await importFile(path, importing, quantize);
       progress.end();
-      const register = (ctx: Ctx) => {
-        const { id } = mustFindWorkspace(ctx, DEFAULT_WORKSPACE);
-        const fits = registry.fittingBases(ctx, id, source.shape).map((each) => each.name);
-        return { row: imports.registerChecked(ctx, copy, source.shape, baseIn(ctx)), fitting: fits };
-      };
-      const { row, fitting } = await offline(settings, register, { create: true });
+      const register = (ctx: Ctx) =>
+        registerImport(ctx, imported.copy, imported.shape, baseIn(ctx, imported.shape, base));
+      const { row, fitting } = await offline(settingsOf(where), register, { create: true });
       if (json) printJson(presentModel(row));
       else {
         print(row.name);
@@ -105,7 +108,6 @@ const importModel = command({
       return EXIT.ok;
     } finally {
       progress.end();
-      await source.handle.close();
     }
   },
 });
@@ -148,7 +150,10 @@ const pull = command({
   },
 });
 
-export const models: Group = { summary: "Models on this machine", subcommands: { list, import: importModel, pull } };
+export const models: Group = {
+  summary: "Models on this machine",
+  subcommands: { list, show, import: importModel, pull, delete: remove },
+};
 
 /** The next step after an import. An adapter needs its base model first. */
 function nextStep({ name, type, base_model: base }: Model, file: string, fitting: string[]): string {
@@ -166,10 +171,3 @@ const describe = (model: Model) =>
   [model.architecture, countOf(model.parameters ?? 0), model.quantization, formatBytes(model.size_bytes ?? 0)].join(
     ", ",
   );
-
-const UNITS = ["", "K", "M", "B", "T"];
-/** Formats a number of parameters: `0.5B`. */
-function countOf(parameters: number): string {
-  const power = Math.min(UNITS.length - 1, Math.floor(Math.log10(Math.max(1, parameters)) / 3));
-  return `${Number((parameters / 1000 ** power).toPrecision(3))}${UNITS[power]}`;
-}

@@ -92,7 +92,22 @@ const library = command({
   },
 });
 
+const remove = command({
+  summary: "Delete one version of a reward function",
+  takes: ["reward"],
+  flags: FLAGS,
+  examples: ["verk rewards delete brevity@1", "verk rewards delete rf_…"],
+  exits: { 1: "failed: there is no such version, it is built in, or the name has several versions" },
+  async run({ json, ...where }, target = "") {
+    const { client } = await connect(where);
+    const { body } = await client.call<{ id: string }>("DELETE", `/v1/reward_functions/${encodeURIComponent(target)}`);
+    if (json) printJson(body);
+    else note(target === body.id ? `${target} is deleted.` : `${target} (${body.id}) is deleted.`);
+    return EXIT.ok;
+  },
+});
+
 export const rewards: Group = {
-  summary: "Reward functions: test code on this machine, push and list functions on a server",
-  subcommands: { test, push, list, library },
+  summary: "Reward functions: test code on this machine; push, list and delete functions on a server",
+  subcommands: { test, push, list, library, delete: remove },
 };

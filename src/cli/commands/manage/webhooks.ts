@@ -1,5 +1,7 @@
+import { UsageError } from "../../../lib/errors.ts";
 import type { WebhookEndpoint } from "../../../resources/webhooks/schema.ts";
 import { command, EXIT, type Group, JSON_FLAG, SERVER_FLAGS } from "../../args.ts";
+import type { Client } from "../../client.ts";
 import { connect } from "../../connect.ts";
 import { listAll } from "../../lists.ts";
 import { note, print, printJson, printTable } from "../../output.ts";
@@ -48,7 +50,7 @@ const list = command({
   examples: ["verk webhooks list", "verk webhooks list --json"],
   async run({ json, ...where }) {
     const { client } = await connect(where);
-    const found = await listAll<WebhookEndpoint>(client, "/v1/webhooks", ({ id }) => id);
+    const found = await all(client);
     if (json) printJson({ object: "list", data: found, has_more: false });
     else {
       const rows = found.map((each) => [
@@ -68,7 +70,37 @@ const list = command({
   },
 });
 
+const remove = command({
+  summary: "Delete a webhook endpoint; its pending deliveries are cancelled",
+  takes: ["endpoint"],
+  flags: FLAGS,
+  examples: ["verk webhooks delete whe_…", "verk webhooks delete https://hooks.example.com/verk"],
+  exits: { 1: "failed: there is no such endpoint" },
+  async run({ json, ...where }, target = "") {
+    const { client } = await connect(where);
+    const { id, url } = await mustFind(client, target);
+    const { body } = await client.call("DELETE", `/v1/webhooks/${id}`);
+    if (json) printJson(body);
+    else note(`${url} (${id}) is deleted.`);
+    return EXIT.ok;
+  },
+});
+
+const all = (client: Client) => listAll<WebhookEndpoint>(client, "/v1/webhooks", ({ id }) => id);
+
+/** Finds an endpoint by its id, the beginning of it, or its URL if only one endpoint has that. */
+async function mustFind(client: Client, target: string): Promise<WebhookEndpoint> {
+  const endpoints = await all(client);
+  const found = endpoints.filter(({ id, url }) => id === target || url === target);
+  const [only, another] = found.length > 0 ? found : endpoints.filter(({ id }) => isShortOf(target, id));
+  if (another) throw new UsageError(`${target} is several endpoints. Name one by its id: \`verk webhooks list\`.`, 1);
+  if (only) return only;
+  throw new UsageError(`There is no webhook endpoint ${JSON.stringify(target)}. \`verk webhooks list\` shows them.`, 1);
+}
+
+const isShortOf = (target: string, id: string) => /^[a-z]+_[0-9a-z]{8,}$/.test(target) && id.startsWith(target);
+
 export const webhooks: Group = {
   summary: "Manage webhooks; test a receiver",
-  subcommands: { create, list, listen, verify: verifyDelivery },
+  subcommands: { create, list, delete: remove, listen, verify: verifyDelivery },
 };

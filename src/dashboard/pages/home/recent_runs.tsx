@@ -45,9 +45,9 @@ const Runs = ({ rows }: { rows: readonly TrainingJob[] }) => (
 export const progressOf = ({ status, progress: { step, total_steps: total } }: TrainingJob): string | undefined =>
   status === "running" && total > 0 ? `step ${step} of ${total}` : undefined;
 
-/** Why the run waits, or the first line of why it failed. */
-export const reasonOf = ({ queue_reason, pause_reason, error, load }: TrainingJob): string | undefined =>
-  error?.message.split("\n")[0] ?? load?.reason ?? queue_reason ?? pause_reason ?? undefined;
+/** Why the run waits or stopped early, or the first line of why it failed. */
+export const reasonOf = ({ queue_reason, pause_reason, stopped_early, error, load }: TrainingJob) =>
+  error?.message.split("\n")[0] ?? load?.reason ?? queue_reason ?? pause_reason ?? stopped_early ?? undefined;
 
 const When = ({ job }: { job: TrainingJob }) => {
   const left = job.status === "running" ? job.progress.eta_seconds : null;

@@ -11,10 +11,10 @@ import { More, Table } from "../../kit/table.tsx";
 import { Elapsed, Time } from "../../kit/time.tsx";
 import { queryOf, setQuery } from "../../shell/router.ts";
 import { Curve, progressOf, reasonOf } from "../home/recent_runs.tsx";
+import { METHODS } from "./methods.ts";
 import type { TrainingJob } from "./types.ts";
 
 const STATUSES = ["queued", "provisioning", "running", "paused", "completed", "failed", "cancelled"] as const;
-const METHODS = ["grpo", "sft", "dpo", "custom"] as const;
 
 export function Page() {
   const [status, method, search] = [queryOf("status"), queryOf("method"), queryOf("q") ?? ""];
@@ -68,7 +68,7 @@ const Filters = ({ search, status, method }: { search: string; status: string; m
     <SelectField
       label="Method"
       value={method}
-      options={[["", "All methods"], ...METHODS.map((each) => [each, methodName(each)] as const)]}
+      options={[["", "All methods"], ...[...METHODS, "custom"].map((each) => [each, methodName(each)] as const)]}
       onChange={(next) => setQuery({ method: next })}
     />
   </search>

@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { bandOf, bridged, curveOf, endsOf, joined, positionsOf } from "./series.ts";
+import { bandOf, bridged, curveOf, endsOf, joined, positionsOf, recentMean } from "./series.ts";
 import type { Point } from "./types.ts";
 
 const point = (step: number, values: Record<string, number>): Point => ({
@@ -45,4 +45,10 @@ test("a curve has the points of its key alone", () => {
   expect(curveOf(points, "reward", [10, 20, 30])).toBeUndefined();
   expect(endsOf(points, "loss")).toEqual({ first: 1, last: 2 });
   expect(endsOf(points, "reward")).toBeUndefined();
+});
+
+test("the recent mean is over the last values of its key", () => {
+  const points = [point(1, { speed: 90 }), point(2, { speed: 4 }), point(3, { loss: 1 }), point(4, { speed: 0 })];
+  expect(recentMean(points, "speed", 2)).toBe(2);
+  expect(recentMean(points, "reward")).toBeUndefined();
 });

@@ -108,3 +108,9 @@ export function endsOf(points: readonly Point[], key: string): { first: number; 
   const [first, last] = [values?.[0], values?.at(-1)];
   return first === undefined || last === undefined ? undefined : { first, last };
 }
+
+/** The mean of the last values. A step that learns nothing has a speed of 0, so one value says little. */
+export function recentMean(points: readonly Point[], key: string, steps = 10): number | undefined {
+  const values = columnsOf(points).get(key)?.values.slice(-steps) ?? [];
+  return values.length > 0 ? values.reduce((sum, value) => sum + value, 0) / values.length : undefined;
+}

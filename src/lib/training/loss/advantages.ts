@@ -10,9 +10,10 @@ export type ScaleRewards = (typeof SCALE_REWARDS)[number];
 /** null: the sample got no reward. Values outside 32-bit floats (NaN, infinities, 1e300) count as null. */
 export type Reward = number | null;
 
-const EPSILON = 1e-4;
+/** Added to a standard deviation before a division. */
+export const EPSILON = 1e-4;
 /** A deviation below this is rounding, not a difference. */
-const ZERO_STD = 1e-8;
+export const ZERO_STD = 1e-8;
 
 export type Spread = { count: number; mean: number; std: number | null };
 

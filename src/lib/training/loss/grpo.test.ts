@@ -15,6 +15,8 @@ import { grpoMetrics, joinTallies } from "./grpo_metrics.ts";
 import { CORRECTION_MODES, type Correction } from "./importance.ts";
 
 const plain: GrpoOptions = {
+  surrogate: "clip",
+  sapoTemperatures: { positive: 1, negative: 1.05 },
   epsilon: 0.2,
   epsilonHigh: 0.2,
   delta: null,
@@ -94,6 +96,9 @@ describe("by hand", () => {
     expect(scales("dapo")).toEqual([1 / 6, 1 / 6, 1 / 6]);
     expect(scales("dr_grpo")).toEqual([1 / 30, 1 / 30, 1 / 30]);
     expect(scales("bnpo")).toEqual([1 / 12, 1 / 12, 1 / 2]);
+    expect(scales("cispo")).toEqual([1 / 6, 1 / 6, 1 / 6]);
+    expect(scales("gspo")).toEqual([1 / 6, 1 / 12, 1 / 3]);
+    expect(scales("sapo")).toEqual([1 / 6, 1 / 12, 1 / 3]);
   });
 
   test("the loss ignores completions without a reward, truncated ones on request, and tokens of a tool", () => {
@@ -131,11 +136,15 @@ describe("by hand", () => {
   });
 });
 
-/** The loss as TRL writes it, over whole arrays and with nothing shared with the code under test. */
+/**
+ * The loss as TRL writes it, over whole arrays and with nothing shared with the code under test. `frozen`: log
+ * probabilities of the ratio that cispo takes no gradient through.
+ */
 function lossByFormula(
   { logp, logpOld, logpRef, logpSampler, active, advantage }: Rollout,
   scale: number,
   o: GrpoOptions,
+  frozen: ArrayLike<number> = logp,
 ) {
   const at = Array.from(active, (own, t) => (own ? t : -1)).filter((t) => t >= 0);
   const gaps = at.map((t) => logpOld![t]! - logpSampler![t]!);
@@ -146,14 +155,21 @@ function lossByFormula(
     return Math.max(least, Math.min(rho, most));
   };
   const whole = bounded(Math.exp(gaps.reduce((a, b) => a + b, 0)));
-  const meanRatio = Math.exp(at.reduce((sum, t) => sum + logp[t]! - logpOld![t]!, 0) / at.length);
+  const from = o.surrogate === "cispo" ? frozen : logp;
+  const meanRatio = Math.exp(at.reduce((sum, t) => sum + from[t]! - logpOld![t]!, 0) / at.length);
   return at.reduce((sum, t, i) => {
-    const r = o.importanceSamplingLevel === "token" ? Math.exp(logp[t]! - logpOld![t]!) : meanRatio;
+    const r = o.importanceSamplingLevel === "token" ? Math.exp(from[t]! - logpOld![t]!) : meanRatio;
     const kept = Math.max(1 - o.epsilon, Math.min(r, 1 + o.epsilonHigh));
     const free = o.delta !== null && r > o.delta ? o.delta : r;
     const rho = o.correction?.mode.startsWith("sequence") ? whole : bounded(Math.exp(gaps[i]!));
     const d = logpRef![t]! - logp[t]!;
-    return sum + scale * (-Math.min(free * advantage, kept * advantage) * rho + o.beta * (Math.exp(d) - d - 1));
+    const tau = advantage > 0 ? o.sapoTemperatures.positive : o.sapoTemperatures.negative;
+    const policy = {
+      clip: -Math.min(free * advantage, kept * advantage),
+      cispo: -Math.min(r, o.epsilonHigh) * advantage * logp[t]!,
+      sapo: ((-4 / tau) * advantage) / (1 + Math.exp(tau * (1 - r))),
+    }[o.surrogate];
+    return sum + scale * (policy * rho + o.beta * (Math.exp(d) - d - 1));
   }, 0);
 }
 
@@ -173,13 +189,22 @@ describe("against TRL's formula and finite differences", () => {
     ...CORRECTION_MODES.map((mode) => ({ mode, clipMin: 0.8, clipMax: 1.2 })),
     { mode: "sequence_mask", clipMin: null, clipMax: 3 },
   ];
-  const cases = SAMPLING_LEVELS.flatMap((importanceSamplingLevel) =>
+  const clipping: GrpoOptions[] = SAMPLING_LEVELS.flatMap((importanceSamplingLevel) =>
     corrections.flatMap((correction) =>
       [0, 0.3].flatMap((beta) =>
         [null, 1.3].map((delta) => ({ ...plain, epsilonHigh: 0.28, importanceSamplingLevel, correction, beta, delta })),
       ),
     ),
   );
+  const others: GrpoOptions[] = (["cispo", "sapo"] as const).flatMap((surrogate) =>
+    SAMPLING_LEVELS.flatMap((importanceSamplingLevel) =>
+      corrections.slice(0, 3).map((correction) => ({
+        ...{ ...plain, surrogate, importanceSamplingLevel, correction, beta: 0.3, epsilonHigh: 1.2 },
+        sapoTemperatures: { positive: 0.8, negative: 1.5 },
+      })),
+    ),
+  );
+  const cases = [...clipping, ...others];
 
   test.each(cases)("the loss is TRL's and the weights are its derivative: %j", (options) => {
     const random = openRandom(11);
@@ -191,7 +216,7 @@ describe("against TRL's formula and finite differences", () => {
       const step = 1e-6;
       for (let t = 0; t < weights.length; t++) {
         const moved = (by: number) => Array.from(given.logp, (value, u) => (u === t ? value + by : value));
-        const lossAt = (by: number) => weighRollout({ ...given, logp: moved(by) }, scale, options).loss;
+        const lossAt = (by: number) => lossByFormula({ ...given, logp: moved(by) }, scale, options, given.logp);
         const left = (loss - lossAt(-step)) / step;
         const right = (lossAt(step) - loss) / step;
         if (Math.abs(left - right) > 1e-3) continue; // the step crosses a kink
@@ -220,6 +245,9 @@ describe("against TRL's formula and finite differences", () => {
         bnpo: (add(sums.slice(0, 4)) / add(counts.slice(0, 4)) + add(sums.slice(4)) / add(counts.slice(4))) / 2,
         dr_grpo: add(sums) / (8 * 6),
         dapo: add(sums) / add(counts),
+        cispo: add(sums) / add(counts),
+        gspo: add(sums.map((sum, i) => sum / counts[i]!)) / 8,
+        sapo: add(sums.map((sum, i) => sum / counts[i]!)) / 8,
       };
       expect(whole.loss).toBeCloseTo(expected[lossType], 12);
     },

@@ -8,15 +8,22 @@
 import { type GrpoTally, newTally, noteClips } from "./grpo_metrics.ts";
 import { type Correction, correct, NO_GAP } from "./importance.ts";
 
-export const GRPO_LOSSES = ["grpo", "bnpo", "dr_grpo", "dapo"] as const;
+export const GRPO_LOSSES = ["grpo", "bnpo", "dr_grpo", "dapo", "cispo", "gspo", "sapo"] as const;
 export type GrpoLoss = (typeof GRPO_LOSSES)[number];
 export const SAMPLING_LEVELS = ["token", "sequence"] as const;
 
 export type GrpoOptions = {
+  /**
+   * `clip`: PPO's clipped ratio. `cispo`: the ratio, at most `epsilonHigh`, is a constant weight of the log probability.
+   * `sapo`: a smooth gate instead of a bound.
+   */
+  surrogate: "clip" | "cispo" | "sapo";
   epsilon: number;
   epsilonHigh: number;
   /** Upper bound of the ratio for negative advantages (two-sided clipping); null: none. */
   delta: number | null;
+  /** Temperatures of the gate of `sapo`, by the sign of the advantage. */
+  sapoTemperatures: { positive: number; negative: number };
   beta: number;
   importanceSamplingLevel: (typeof SAMPLING_LEVELS)[number];
   correction: Correction | null;
@@ -61,7 +68,7 @@ type ScaleOptions = {
 
 /**
  * Returns the factor of each completion's summed token losses, for one optimizer step. `counts` are active tokens. A
- * completion without any still counts if the mean is over completions (grpo, dr_grpo), as in TRL.
+ * completion without any still counts if the mean is over completions (grpo, gspo, sapo, dr_grpo), as in TRL.
  */
 export function lossScales(counts: readonly number[], options: ScaleOptions): Float64Array {
   const { lossType, batchSize, maxCompletionLength } = options;
@@ -70,10 +77,13 @@ export function lossScales(counts: readonly number[], options: ScaleOptions): Fl
   return Float64Array.from(counts, (count, i) => {
     switch (lossType) {
       case "grpo":
+      case "gspo":
+      case "sapo":
         return 1 / (Math.max(count, 1) * samples);
       case "dr_grpo":
         return 1 / (maxCompletionLength * samples);
       case "dapo":
+      case "cispo":
         return 1 / Math.max(total, 1);
       case "bnpo": {
         const start = i - (i % batchSize);
@@ -96,14 +106,16 @@ export function weighRollout(rollout: Rollout, scale: number, options: GrpoOptio
   if (options.beta !== 0 && logpRef === null) throw new TypeError("beta needs the reference's log probabilities");
 
   const shared = bySequence ? meanLogRatio(logp, old, active) : 0;
-  // All tokens share one ratio: each token's gradient is the mean of theirs, so they share the mean correction too.
-  const sharedCorrection = bySequence && corrected !== null ? sum(corrected.ratios) / Math.max(tokens, 1) : 1;
+  // The gradient flows through the shared ratio: each token's is the mean of theirs, so the correction is a mean too.
+  // Under cispo the ratio is constant, and each token keeps its own correction.
+  const sharesCorrection = bySequence && options.surrogate !== "cispo";
+  const sharedCorrection = sharesCorrection && corrected !== null ? sum(corrected.ratios) / Math.max(tokens, 1) : 1;
   const weights = new Float32Array(active.length);
   for (let t = 0; t < active.length; t++) {
     if (!active[t]) continue;
     const logRatio = bySequence ? shared : logp[t]! - old[t]!;
-    const policy = clippedLoss(logRatio, advantage, options);
-    const correction = bySequence ? sharedCorrection : (corrected?.ratios[t] ?? 1);
+    const policy = policyLoss({ logRatio, logp: logp[t]!, advantage }, options);
+    const correction = sharesCorrection ? sharedCorrection : (corrected?.ratios[t] ?? 1);
     let loss = policy.loss * correction;
     let slope = policy.slope * correction;
     if (logpRef !== null) {
@@ -116,23 +128,49 @@ export function weighRollout(rollout: Rollout, scale: number, options: GrpoOptio
     tally.loss += scale * loss;
     tally.entropy += rollout.entropy?.[t] ?? 0;
     weights[t] = -scale * slope;
-    if (!bySequence) noteClips(tally, ratioOf(logRatio), advantage, options);
+    if (!bySequence) noteClips(tally, ratioOf(logRatio), advantage, boundsOf(options));
   }
-  if (bySequence && tokens > 0) noteClips(tally, ratioOf(shared), advantage, options);
+  if (bySequence && tokens > 0) noteClips(tally, ratioOf(shared), advantage, boundsOf(options));
   tally.entropyTokens = rollout.entropy === null ? 0 : tokens;
   return { weights, loss: tally.loss, tally };
 }
 
 /** Beyond this, exp would leave the range of a 32-bit weight. Only a broken model gets there. */
 const MAX_EXPONENT = 20;
-const ratioOf = (logRatio: number) => Math.exp(Math.min(logRatio, MAX_EXPONENT));
+export const ratioOf = (logRatio: number) => Math.exp(Math.min(logRatio, MAX_EXPONENT));
+
+type Policy = { loss: number; slope: number };
+
+function policyLoss(of: { logRatio: number; logp: number; advantage: number }, options: GrpoOptions): Policy {
+  const { logRatio, logp, advantage } = of;
+  if (options.surrogate === "clip") return clippedLoss(logRatio, advantage, options);
+  const ratio = ratioOf(logRatio);
+  if (options.surrogate === "cispo") {
+    const weight = Math.min(ratio, options.epsilonHigh) * advantage;
+    return { loss: -weight * logp, slope: -weight };
+  }
+  const { positive, negative } = options.sapoTemperatures;
+  const temperature = advantage > 0 ? positive : negative;
+  const gate = 1 / (1 + Math.exp(-temperature * (ratio - 1)));
+  const flows = logRatio <= MAX_EXPONENT;
+  return {
+    loss: (-4 / temperature) * gate * advantage,
+    slope: flows ? -4 * gate * (1 - gate) * ratio * advantage : 0,
+  };
+}
+
+/** The bounds that the metrics count. `cispo` has only an upper one, which is the ratio itself; `sapo` has none. */
+function boundsOf({ surrogate, epsilon, epsilonHigh }: GrpoOptions) {
+  if (surrogate === "clip") return { epsilon, epsilonHigh };
+  return { epsilon: 1, epsilonHigh: surrogate === "cispo" ? epsilonHigh - 1 : Number.POSITIVE_INFINITY };
+}
 
 /** −min(min(r, δ)·A, clamp(r, 1−ε, 1+ε_high)·A) and its derivative by log r. */
 export function clippedLoss(
   logRatio: number,
   advantage: number,
-  options: GrpoOptions,
-): { loss: number; slope: number } {
+  options: Pick<GrpoOptions, "epsilon" | "epsilonHigh" | "delta">,
+): Policy {
   const ratio = ratioOf(logRatio);
   const free = Math.min(ratio, options.delta ?? Number.POSITIVE_INFINITY);
   const kept = Math.min(Math.max(ratio, 1 - options.epsilon), 1 + options.epsilonHigh);

@@ -6,6 +6,8 @@ import type { Correction } from "./importance.ts";
 const plain: GrpoOptions = {
   epsilon: 0.2,
   epsilonHigh: 0.2,
+  surrogate: "clip",
+  sapoTemperatures: { positive: 1, negative: 1.05 },
   delta: null,
   beta: 0,
   importanceSamplingLevel: "token",

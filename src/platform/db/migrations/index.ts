@@ -29,6 +29,9 @@ import m0028 from "./0028_switch.sql" with { type: "text" };
 import m0029 from "./0029_monitor_values.sql" with { type: "text" };
 import m0030 from "./0030_trace_search.sql" with { type: "text" };
 import m0031 from "./0031_samples_by_prompt.sql" with { type: "text" };
+import m0032 from "./0032_start_model.sql" with { type: "text" };
+import m0033 from "./0033_data.sql" with { type: "text" };
+import m0034 from "./0034_stopped_early.sql" with { type: "text" };
 
 export type Migration = { readonly version: number; readonly name: string; readonly sql: string };
 
@@ -63,4 +66,7 @@ export const MIGRATIONS: readonly Migration[] = [
   { version: 29, name: "0029_monitor_values", sql: m0029 },
   { version: 30, name: "0030_trace_search", sql: m0030 },
   { version: 31, name: "0031_samples_by_prompt", sql: m0031 },
+  { version: 32, name: "0032_start_model", sql: m0032 },
+  { version: 33, name: "0033_data", sql: m0033 },
+  { version: 34, name: "0034_stopped_early", sql: m0034 },
 ];

@@ -8,6 +8,7 @@ import { creates } from "../../../http/idempotency.ts";
 import { bodyLimits } from "../../../http/limits/body_limits.ts";
 import { describe } from "../../../http/openapi.ts";
 import { asks } from "../../../http/query.ts";
+import { byName } from "../names.ts";
 import {
   ConnectDataset,
   Dataset,
@@ -27,6 +28,7 @@ export const routes = (ctx: Ctx) => {
   const mine = (principal: { workspaceId: string }, id: string) => datasets.mustGet(ctx, principal.workspaceId, id);
   return new Elysia({ prefix: "/v1/datasets", tags: ["Datasets"] })
     .use(authed)
+    .use(byName(ctx))
     .post(
       "/connect",
       async ({ request, principal, body, set }) => {

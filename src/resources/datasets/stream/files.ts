@@ -16,10 +16,11 @@ export const folderOf = (ctx: Ctx): string => {
 export const pathOf = (ctx: Ctx, id: string, number?: number) =>
   join(folderOf(ctx), number === undefined ? `${id}.db` : `${id}.${number}.db`);
 const PART = ".part";
-/** Rows that a resolution has read so far. Their folder is the only one that the connector may write to. */
-export const partPath = (ctx: Ctx, id: string) => join(folderOf(ctx), `${id}${PART}`, "rows.db");
-export const discardPart = (ctx: Ctx, id: string) =>
-  rm(join(folderOf(ctx), `${id}${PART}`), { recursive: true, force: true });
+/** The only folder that a child process which reads rows for this dataset may write to. */
+export const partFolder = (ctx: Ctx, id: string) => join(folderOf(ctx), `${id}${PART}`);
+/** Rows that a resolution has read so far. */
+export const partPath = (ctx: Ctx, id: string) => join(partFolder(ctx, id), "rows.db");
+export const discardPart = (ctx: Ctx, id: string) => rm(partFolder(ctx, id), { recursive: true, force: true });
 export const pathFor = (ctx: Ctx, row: DatasetRow, number: number) =>
   pathOf(ctx, row.id, row.source ? number : undefined);
 

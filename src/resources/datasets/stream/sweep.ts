@@ -39,5 +39,10 @@ export async function sweep(ctx: Ctx): Promise<number> {
 /** Runs at the start, before any upload or resolution: cleans up what the previous process left unfinished. */
 export async function begin(ctx: Ctx) {
   failInterrupted(ctx);
-  await cleanTemp(folderOf(ctx), 0, Number.POSITIVE_INFINITY);
+  const dir = folderOf(ctx);
+  for (const name of await readdir(dir)) {
+    const [id = ""] = name.split(".");
+    if (name === `${id}.part` && isId(id, "ds") && !datasets.current(ctx, id)) await discardPart(ctx, id); // of an upload
+  }
+  await cleanTemp(dir, 0, Number.POSITIVE_INFINITY);
 }

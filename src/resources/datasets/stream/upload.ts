@@ -1,35 +1,34 @@
 /**
- * Uploads. Each line is checked as it arrives and written to a temporary row file. The file gets its final name, and
- * the dataset its row, after the last line was valid. A bad line, an aborted request or a crash leaves nothing behind.
+ * Uploads. The rows are checked and written to a temporary row file (intake.ts). The file gets its final name, and the
+ * dataset its row, after the last row was valid. A bad row, an aborted request or a crash leaves nothing behind.
  */
 import { rm } from "node:fs/promises";
 import { and, eq } from "drizzle-orm";
 import type { Ctx } from "../../../context.ts";
-import { type FilePart, readMultipart } from "../../../http/body/multipart.ts";
+import { readMultipart } from "../../../http/body/multipart.ts";
 import { formFieldCheck } from "../../../http/body/unknown_fields.ts";
 import { type Creation, creates } from "../../../http/idempotency.ts";
 import { warn } from "../../../http/warnings.ts";
 import { AppError } from "../../../lib/errors.ts";
 import { newId } from "../../../lib/ids.ts";
-import type { Format } from "../../../lib/rows/format.ts";
-import { createLineReader, type Piece, RowError } from "../../../lib/rows/lines.ts";
-import { MIB } from "../../../lib/units.ts";
-import { renameDurably, tempPath } from "../../../platform/files.ts";
-import { openRows, type RowsFile } from "../../../platform/rows/file.ts";
-import { mustHaveRoom, withinQuota } from "../../storage_usage/service.ts";
-import { present, UploadFields } from "../schema.ts";
+import { MAP_RULE, parseMap } from "../../../lib/rows/columns.ts";
+import { renameDurably } from "../../../platform/files.ts";
+import { mustHaveRoom } from "../../storage_usage/service.ts";
+import { present } from "../schema.ts";
 import * as datasets from "../service.ts";
 import { type DatasetRow, datasets as table } from "../table.ts";
-import { folderOf, pathOf } from "./files.ts";
+import { discardPart, pathOf } from "./files.ts";
+import { type Options, type RowsUpload, readUpload } from "./intake.ts";
+import { UploadFields } from "./upload_fields.ts";
 
-type RowsUpload = { path: string; rows: number; bytes: number; format: Format; sha256: string };
 type Call = Omit<Creation, "body">;
-
-const COMMIT_BYTES = MIB;
 
 export async function upload(ctx: Ctx, call: Call) {
   let built: RowsUpload | undefined;
-  const temp = tempPath(folderOf(ctx));
+  let options: Options | undefined;
+  const id = newId("ds", ctx.clock.now());
+  const { making } = ctx.state.datasets;
+  making.add(id);
   try {
     const fields = await readMultipart(call.request, {
       onField: formFieldCheck(call.request, UploadFields),
@@ -38,24 +37,39 @@ export async function upload(ctx: Ctx, call: Call) {
       async onFile(part, before) {
         if (part.name !== "file" || built)
           throw new AppError("schema", "file: send exactly one file, in the field `file`", { param: "file" });
-        if (before["name"] !== undefined) fieldsOf(before); // Reject bad fields before a large file arrives.
-        built = await build(ctx, part, temp, call.principal.workspaceId);
+        // Reject bad fields before a large file arrives.
+        options = optionsOf(fieldsOf(before["name"] === undefined ? { ...before, name: "unknown yet" } : before));
+        const { workspaceId } = call.principal;
+        built = await readUpload(ctx, part, { id, workspaceId, signal: call.request.signal, options });
       },
     });
-    if (!built)
-      throw new AppError("schema", "file: is required: send the JSON lines in the field `file`", { param: "file" });
-    return await keep(ctx, call, fieldsOf(fields), built);
+    if (!built) throw new AppError("schema", "file: is required: send the rows in the field `file`", { param: "file" });
+    const given = fieldsOf(fields);
+    if (JSON.stringify(optionsOf(given)) !== JSON.stringify(options))
+      throw new AppError("schema", "file: send map, shape and format before the file", { param: "file" });
+    return await keep(ctx, call, given, { ...built, id });
   } finally {
-    await rm(temp, { force: true }); // There is nothing to remove after a rename.
+    making.delete(id);
+    await discardPart(ctx, id);
+    if (!datasets.current(ctx, id)) await rm(pathOf(ctx, id), { force: true });
   }
 }
+
+const optionsOf = ({ map, shape, format }: UploadFields): Options => ({
+  map,
+  ...(shape === undefined ? {} : { shape }),
+  ...(format === undefined ? {} : { format }),
+});
 
 function fieldsOf(fields: Readonly<Record<string, string>>): UploadFields {
   if (fields["name"] === undefined)
     throw new AppError("schema", "name: is required: send the name of the dataset in the field `name`", {
       param: "name",
     });
-  const given = { ...fields, ...(fields["metadata"] === undefined ? {} : { metadata: parsed(fields["metadata"]) }) };
+  const given: Record<string, unknown> = { ...fields };
+  if (fields["metadata"] !== undefined)
+    given["metadata"] = read("metadata", () => JSON.parse(fields["metadata"] ?? ""));
+  if (fields["map"] !== undefined) given["map"] = read("map", () => parseMap(fields["map"] ?? ""));
   const result = UploadFields.safeParse(given);
   if (result.success) return result.data;
   const [issue] = result.error.issues;
@@ -63,84 +77,13 @@ function fieldsOf(fields: Readonly<Record<string, string>>): UploadFields {
   throw new AppError("schema", `${field}: ${issue?.message ?? "is required"}`, { param: field });
 }
 
-function parsed(text: string): unknown {
+function read(name: "metadata" | "map", parse: () => unknown): unknown {
   try {
-    return JSON.parse(text);
+    return parse();
   } catch {
-    throw new AppError("schema", "metadata: must be a JSON object of strings", { param: "metadata" });
-  }
-}
-
-/** Writes rows into a new row file, in commits of about `COMMIT_BYTES`. */
-class RowsWriter {
-  readonly #file: RowsFile;
-  readonly #now: number;
-  #next = 1;
-  #pending: Uint8Array[] = [];
-  #pendingBytes = 0;
-  /** All rows so far. */
-  bytes = 0;
-
-  constructor(path: string, now: number) {
-    this.#file = openRows(path, "build");
-    this.#now = now;
-  }
-
-  add(pieces: readonly Piece[]) {
-    for (const { body } of pieces) {
-      this.#pending.push(body);
-      this.#pendingBytes += body.byteLength;
-      this.bytes += body.byteLength;
-      if (this.#pendingBytes >= COMMIT_BYTES) this.#commit();
-    }
-  }
-
-  #commit() {
-    this.#file.transact(() => {
-      this.#next = this.#file.append(this.#next, this.#pending, [], this.#now) + 1;
+    throw new AppError("schema", `${name}: ${name === "map" ? MAP_RULE : "must be a JSON object of strings"}`, {
+      param: name,
     });
-    this.#pending = [];
-    this.#pendingBytes = 0;
-  }
-
-  async flush() {
-    this.#commit();
-    await this.#file.flush();
-  }
-
-  close() {
-    this.#file.close();
-  }
-}
-
-async function build(ctx: Ctx, part: FilePart, temp: string, workspaceId: string): Promise<RowsUpload> {
-  const reader = createLineReader({
-    maxRowBytes: ctx.config.datasets.max_row_bytes,
-    format: undefined,
-    visit(row, _text, line) {
-      if (row["_op"] !== undefined || row["_row_id"] !== undefined)
-        throw new RowError(line, "_op and _row_id are for appended rows only: use POST /v1/datasets/{id}/rows");
-      return undefined;
-    },
-  });
-  const hasher = new Bun.CryptoHasher("sha256");
-  const writer = new RowsWriter(temp, ctx.clock.now());
-  try {
-    for await (const chunk of withinQuota(ctx, { workspaceId, kind: "datasets" }, part.stream, "file")) {
-      hasher.update(chunk);
-      writer.add(reader.push(chunk));
-    }
-    writer.add(reader.end());
-    if (reader.rows === 0 || !reader.format)
-      throw new AppError("schema", "file: has no rows: write one JSON object per line", { param: "file" });
-    await writer.flush();
-    const { bytes } = writer;
-    return { path: temp, rows: reader.rows, bytes, format: reader.format, sha256: hasher.digest("hex") };
-  } catch (error) {
-    if (!(error instanceof RowError)) throw error;
-    throw new AppError("schema", error.message, { param: "file" });
-  } finally {
-    writer.close();
   }
 }
 
@@ -148,24 +91,15 @@ async function build(ctx: Ctx, part: FilePart, temp: string, workspaceId: string
  * Creates the dataset, or returns the one that has this content. Only the commit can decide: meanwhile an equal upload
  * may have finished, or rows were appended to the equal dataset. So the row file gets its final name in any case.
  */
-async function keep(ctx: Ctx, call: Call, fields: UploadFields, built: RowsUpload) {
+async function keep(ctx: Ctx, call: Call, fields: UploadFields, built: RowsUpload & { id: string }) {
   const { workspaceId } = call.principal;
-  const now = ctx.clock.now();
-  const id = newId("ds", now);
-  const { making } = ctx.state.datasets;
-  making.add(id);
-  try {
-    await renameDurably(built.path, pathOf(ctx, id));
-    return creates(ctx, { ...call, body: { ...fields, sha256: built.sha256 } }, () => {
-      const existing = sameContent(ctx, workspaceId, built.sha256);
-      if (existing) return answerExisting(call, fields, existing);
-      mustHaveRoom(ctx, { workspaceId, kind: "datasets" }, { bytes: built.bytes, param: "file" });
-      return present(record(ctx, { id, workspaceId, ...fields }, built, now));
-    });
-  } finally {
-    making.delete(id);
-    if (!datasets.current(ctx, id)) await rm(pathOf(ctx, id), { force: true });
-  }
+  await renameDurably(built.path, pathOf(ctx, built.id));
+  return creates(ctx, { ...call, body: { ...fields, sha256: built.sha256 } }, () => {
+    const existing = sameContent(ctx, workspaceId, built.sha256);
+    if (existing) return answerExisting(call, fields, existing);
+    mustHaveRoom(ctx, { workspaceId, kind: "datasets" }, { bytes: built.bytes, param: "file" });
+    return present(record(ctx, workspaceId, fields, built));
+  });
 }
 
 function answerExisting({ request, set }: Call, { name }: UploadFields, existing: DatasetRow) {
@@ -177,13 +111,13 @@ function answerExisting({ request, set }: Call, { name }: UploadFields, existing
 
 function record(
   ctx: Ctx,
-  given: { id: string; workspaceId: string } & UploadFields,
-  { rows, bytes, format, sha256 }: RowsUpload,
-  now: number,
+  workspaceId: string,
+  { name, metadata }: UploadFields,
+  { id, rows, bytes, format, sha256, detected }: RowsUpload & { id: string },
 ): DatasetRow {
-  const { id, ...rest } = given;
   const counts = { headRow: rows, liveRows: rows, bytes };
-  return datasets.addNow(ctx, { ...rest, ...counts, sourceType: "upload", format, contentSha256: sha256 }, now, id);
+  const given = { workspaceId, name, metadata, ...counts, sourceType: "upload" as const, format, detected };
+  return datasets.addNow(ctx, { ...given, contentSha256: sha256 }, ctx.clock.now(), id);
 }
 
 const sameContent = (ctx: Ctx, workspaceId: string, sha256: string): DatasetRow | undefined =>

@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { and, eq, isNull } from "drizzle-orm";
 import type { Ctx } from "../../../context.ts";
 import { transition } from "../../../events/lifecycle.ts";
-import { convertHint, isHuggingFaceFolder, isSafetensors } from "../../../lib/gguf/other_formats.ts";
+import { incompleteFolder, isHuggingFaceFolder, isSafetensors } from "../../../lib/gguf/other_formats.ts";
 import { DAY_MS } from "../../../lib/units.ts";
 import { durable, write } from "../../../platform/db/db.ts";
 import { cleanTemp } from "../../../platform/files.ts";
@@ -18,6 +18,9 @@ import * as models from "../service.ts";
 import { type ModelRow, models as table } from "../table.ts";
 import { removeStray } from "../upload/files.ts";
 import { settleFile } from "./check.ts";
+import { type Checkpoint, checkpointAt, isCheckpoint } from "./checkpoint.ts";
+import { removeAbandoned } from "./convert.ts";
+import { registerConverted } from "./converted.ts";
 import { noticeLost, removeUnused } from "./sweep.ts";
 
 export const FOLDER = "models";
@@ -26,7 +29,14 @@ const SETTLED_MS = 2_000; // a file that changed a moment ago may not be complet
 const PAUSE_MS = 500;
 const ABANDONED_MS = DAY_MS; // temporary files of an import that was killed
 
-type ModelFile = { name: string; path: string; size: number; mtimeMs: number };
+type ModelFile = {
+  name: string;
+  path: string;
+  size: number;
+  mtimeMs: number;
+  /** A Hugging Face folder: a GGUF file is written beside it. */
+  checkpoint?: Checkpoint;
+};
 
 /** The tick of the loop. It repeats while files are being copied. */
 export async function scan(ctx: Ctx, signal?: AbortSignal) {
@@ -37,6 +47,7 @@ export async function scan(ctx: Ctx, signal?: AbortSignal) {
   await removeStrayResults(ctx);
   refuseAbandoned(ctx);
   await mkdir(join(ctx.config.data_dir, FOLDER), { recursive: true, mode: 0o700 });
+  await removeAbandoned(ctx.config.data_dir);
   await cleanTemp(join(ctx.config.data_dir, FOLDER), ABANDONED_MS, ctx.clock.now());
   while (!signal?.aborted && (await scanOnce(ctx))) await ctx.clock.sleep(PAUSE_MS, signal);
 }
@@ -56,7 +67,10 @@ async function scanOnce(ctx: Ctx): Promise<boolean> {
     if (row && isCurrent(row, file)) continue;
     if (!quiet) moving = true;
     else
-      await register(ctx, file, row).catch((error) => {
+      await (file.checkpoint
+        ? registerConverted(ctx, { ...file, checkpoint: file.checkpoint }, row)
+        : register(ctx, file, row)
+      ).catch((error) => {
         ctx.log.error("a file in the models folder could not be registered", { file: file.path, error }); // the others go on
       });
   }
@@ -97,18 +111,31 @@ const folderRows = (ctx: Ctx): ModelRow[] =>
 async function filesOf(ctx: Ctx): Promise<ModelFile[]> {
   const root = join(ctx.config.data_dir, FOLDER);
   const found: ModelFile[] = [];
-  for (const entry of await readdir(root)) {
+  const entries = await readdir(root);
+  for (const entry of entries) {
     if (entry.startsWith(".") || entry === HUB) continue;
     const here = await fileAt(root, entry);
     if (here === "folder") {
       const names = await readdir(join(root, entry)).catch(() => []);
-      if (isHuggingFaceFolder(names)) reportFolder(ctx, `${FOLDER}/${entry}`);
+      const isConverted = entries.includes(`${entry}.gguf`);
+      const checkpoint = isCheckpoint(names) && !isConverted ? await checkpointAt(join(root, entry)) : undefined;
+      if (checkpoint)
+        found.push({
+          name: entry,
+          path: join(FOLDER, entry),
+          size: checkpoint.bytes,
+          mtimeMs: checkpoint.mtimeMs,
+          checkpoint,
+        });
+      else if (isHuggingFaceFolder(names) && !isCheckpoint(names))
+        reportFolder(ctx, `${FOLDER}/${entry}`, incompleteFolder(entry, names));
       for (const inner of names) {
         const below = inner.startsWith(".") ? undefined : await fileAt(root, `${entry}/${inner}`);
         if (below !== undefined && below !== "folder") found.push(below);
       }
     } else if (here) found.push(here);
-    else if (isSafetensors(entry)) reportFolder(ctx, `${FOLDER}/${entry}`);
+    else if (isSafetensors(entry))
+      reportFolder(ctx, `${FOLDER}/${entry}`, "put the whole model folder here, with config.json and the tokenizer");
   }
   return found.filter(
     ({ name }) => name !== BUILTIN_NAME && name.length <= 200 && name.isWellFormed() && !/\p{Cc}/u.test(name),
@@ -116,11 +143,11 @@ async function filesOf(ctx: Ctx): Promise<ModelFile[]> {
 }
 
 /** Logs once what the scan ignores, so that a folder of another format does not vanish without a word. */
-function reportFolder(ctx: Ctx, path: string) {
+function reportFolder(ctx: Ctx, path: string, fix: string) {
   const { seen } = ctx.state.models;
   if (seen.has(path)) return;
   seen.set(path, "ignored");
-  ctx.log.warn("the models folder has a model that is not GGUF: it is ignored", { path, fix: convertHint(path) });
+  ctx.log.warn("the models folder has a model that cannot be used: it is ignored", { path, fix });
 }
 
 /** Follows links. */

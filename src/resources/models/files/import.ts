@@ -8,7 +8,7 @@ import { transition } from "../../../events/lifecycle.ts";
 import { formatBytes } from "../../../lib/bytes.ts";
 import { AppError } from "../../../lib/errors.ts";
 import { describe } from "../../../lib/gguf/describe.ts";
-import { folderHint, isHuggingFaceFolder, isSafetensors, safetensorsHint } from "../../../lib/gguf/other_formats.ts";
+import { incompleteFolder, isHuggingFaceFolder } from "../../../lib/gguf/other_formats.ts";
 import { GgufError } from "../../../lib/gguf/parse.ts";
 import { readHeader } from "../../../lib/gguf/read.ts";
 import { durable, write } from "../../../platform/db/db.ts";
@@ -23,7 +23,8 @@ import { FOLDER, HUB } from "./folder.ts";
 const COPY_BYTES = 8 * 2 ** 20;
 const NAME = /^[A-Za-z0-9][\w.-]{0,99}(\/[A-Za-z0-9][\w.-]{0,99})?$/;
 
-export type Source = { path: string; handle: FileHandle; size: number; shape: ModelShape };
+/** `sha256`: known if the file was written a moment ago. */
+export type Source = { path: string; handle: FileHandle; size: number; shape: ModelShape; sha256?: string };
 export type Placing = {
   name: string;
   /** Move the file instead of copying it, if that is possible. */
@@ -53,7 +54,6 @@ export async function openSource(path: string): Promise<Source> {
     const stats = await handle.stat();
     if (stats.isDirectory()) throw refuse(await folderRefusal(path));
     if (!stats.isFile()) throw refuse(`${path} is not a file`);
-    if (isSafetensors(path)) throw refuse(safetensorsHint(path, dirname(path)));
     const header = await readHeader(async (...where) => (await handle.read(...where)).bytesRead, stats.size);
     return { path, handle, size: stats.size, shape: describe(header) };
   } catch (error) {
@@ -64,7 +64,7 @@ export async function openSource(path: string): Promise<Source> {
 
 async function folderRefusal(path: string): Promise<string> {
   const files = await readdir(path);
-  if (isHuggingFaceFolder(files)) return folderHint(path);
+  if (isHuggingFaceFolder(files)) return incompleteFolder(path, files);
   const model = files.find((name) => /\.gguf$/i.test(name));
   return `${path} is a folder: import a GGUF file${model === undefined ? "" : `, such as ${join(path, model)}`}`;
 }
@@ -80,16 +80,23 @@ export function nameFor(path: string, given: string | undefined): string {
   return name;
 }
 
+const targetOf = (name: string) => join(FOLDER, `${name}.gguf`);
+
+/** Throws if the models folder has a file of this name. */
+export async function requireFree(dataDir: string, { name, replace }: Pick<Placing, "name" | "replace">) {
+  if (!replace && (await stat(join(dataDir, targetOf(name))).catch(() => undefined)))
+    throw new AppError("name_taken", `A model named ${name} exists: choose another name, or replace it`);
+}
+
 /** Copies, clones or moves the file into the models folder. */
 export async function place(dataDir: string, source: Source, placing: Placing): Promise<ImportedFile> {
-  const path = join(FOLDER, `${placing.name}.gguf`);
+  const path = targetOf(placing.name);
   const target = join(dataDir, path);
-  if (!placing.replace && (await stat(target).catch(() => undefined)))
-    throw new AppError("name_taken", `A model named ${placing.name} exists: choose another name, or replace it`);
+  await requireFree(dataDir, placing);
   try {
     await mkdir(dirname(target), { recursive: true, mode: 0o700 });
     const moved = placing.move === true && (await moveTo(source, target));
-    const sha256 = moved ? null : await copyTo(dataDir, source, target, placing);
+    const sha256 = moved ? (source.sha256 ?? null) : await copyTo(dataDir, source, target, placing);
     if (placing.move && !moved) await rm(source.path, { force: true }).catch(() => {}); // without permission to remove it, the copy is enough
     const { mtimeMs, size } = await stat(target);
     return { name: placing.name, path, sizeBytes: size, sha256, fileMtimeMs: Math.floor(mtimeMs) };

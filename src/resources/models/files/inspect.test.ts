@@ -1,6 +1,6 @@
 import { afterEach, expect, jest, test } from "bun:test";
 import type { Ctx } from "../../../context.ts";
-import type { FromInspector, ToInspector } from "../../../workers/protocol.ts";
+import type { FromInspector, ToInspector } from "../../../workers/protocol_inspector.ts";
 import { ModelsState } from "../live.ts";
 import { inspect, placeBuiltin } from "./inspect.ts";
 

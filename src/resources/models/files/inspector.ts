@@ -3,12 +3,12 @@ import { dirname } from "node:path";
 import { Semaphore } from "../../../platform/semaphore.ts";
 import type { Supervisor } from "../../../platform/workers/supervisor.ts";
 import type { Grants, Worker } from "../../../platform/workers/types.ts";
-import { FromInspector, type ToInspector } from "../../../workers/protocol.ts";
+import { FromInspector, type ToInspector } from "../../../workers/protocol_inspector.ts";
 
 /** `broken`: the process ended, which is not the file's fault. Another attempt may succeed. */
 export type Refusal = { ok: false; error: string; broken: boolean };
 export type Answer = Extract<FromInspector, { type: "inspected" | "placed" }> | Refusal;
-export type Question = Exclude<ToInspector, { type: "unpack" }>;
+export type Question = Exclude<ToInspector, { type: "unpack" | "convert" }>;
 export type OnProgress = (fraction: number) => void;
 
 type Task = { onProgress: OnProgress | undefined; done: (answer: Answer) => void };

@@ -2,6 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { eq } from "drizzle-orm";
 import { tarGz } from "../../../../test/archives.ts";
 import { type JobsApp, jobsApp, SCORES } from "../../../../test/jobs_kit.ts";
+import { isRolled } from "../../../lib/training/fields.ts";
 import * as billing from "../../billing/service.ts";
 import { datasetPins, datasetSnapshots } from "../../datasets/table.ts";
 import * as gpu from "../../gpu/service.ts";
@@ -17,10 +18,10 @@ afterAll(() => app.close().then(app.remove));
 type Case = [name: string, body: object, status: number, param: string, words: RegExp];
 const none = "none_00000000000000000000000000";
 const CASES: Case[] = [
-  ["no method", { method: undefined }, 422, "/method", /grpo, sft, dpo or custom/],
+  ["no method", { method: undefined }, 422, "/method", /grpo, rloo, sft, dpo, kto, orpo or custom/],
   ["an unknown method", { method: "ppo" }, 422, "/method", /grpo/],
   ["no model", { base_model: undefined }, 422, "/base_model", /is missing/],
-  ["a model that is not here", { base_model: "nobody/nothing" }, 404, "/base_model", /models\/pull/],
+  ["a model that is not here", { base_model: "nothing" }, 404, "/base_model", /on this server/],
   ["no dataset", { dataset: undefined }, 422, "/dataset", /is missing/],
   [
     "F25 a name that no dataset has",
@@ -142,17 +143,14 @@ describe("an invalid request is refused and leaves nothing behind", () => {
     ["sft", "preference"],
     ["dpo", "chat"],
     ["grpo", "preference"],
+    ["rloo", "preference"],
+    ["kto", "preference"],
+    ["orpo", "completion"],
   ] as const)("%s does not learn from rows of the format %s", async (method, format) => {
-    const more = { method, dataset: await app.dataset(format), ...(method === "grpo" ? {} : { reward_source: null }) };
+    const more = { method, dataset: await app.dataset(format), ...(isRolled(method) ? {} : { reward_source: null }) };
     const { status, body } = await app.post(more);
     expect([status, body.error.param]).toEqual([422, "/dataset"]);
     expect(body.error.message).toContain(`are ${format}`);
-  });
-
-  test("a reward for sft", async () => {
-    const { status, body } = await app.post({ method: "sft", dataset: await app.dataset("chat") });
-    expect([status, body.error.param]).toEqual([422, "/reward_source"]);
-    expect(body.error.message).toContain("is only for the method grpo");
   });
 
   test("as many rewards as the server has processes: one is kept for other workspaces", async () => {
@@ -185,19 +183,19 @@ describe("an invalid request is refused and leaves nothing behind", () => {
     expect(app.ctx.db.select().from(datasetPins).all()).toEqual([]);
   });
 
-  test("an adapter, and a model that is not ready", async () => {
+  test("an adapter without its base, and a model that failed", async () => {
     const set = (patch: object) => app.ctx.db.update(models).set(patch).where(eq(models.name, "random")).run();
     const row = app.ctx.db.select().from(models).where(eq(models.name, "random")).get()!;
     set({ shape: { ...row.shape!, type: "adapter" } });
-    expect((await app.post()).body.error.message).toContain("is an adapter");
+    expect((await app.post()).body.error.message).toContain("its base model is not on this server");
     set({ shape: { ...row.shape!, architecture: "rwkv" } });
-    expect((await app.post()).body.error.message).toContain("llama, qwen2, qwen3 can be trained");
-    app.ctx.db.$client.run("UPDATE models SET status = 'downloading', progress = 0.42 WHERE name = 'random'");
+    expect((await app.post()).body.error.message).toContain("which is only served; llama, qwen2, qwen3, mistral3");
+    app.ctx.db.$client.run("UPDATE models SET status = 'failed', error = 'it is damaged' WHERE name = 'random'");
     expect((await app.post()).body.error).toMatchObject({
       param: "/base_model",
-      message: expect.stringMatching(/42 %/),
+      message: expect.stringMatching(/failed: it is damaged/),
     });
-    app.ctx.db.$client.run("UPDATE models SET status = 'ready' WHERE name = 'random'");
+    app.ctx.db.$client.run("UPDATE models SET status = 'ready', error = NULL WHERE name = 'random'");
     set({ shape: row.shape });
   });
 

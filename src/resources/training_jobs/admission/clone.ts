@@ -26,6 +26,7 @@ function merged(source: JobRequest, request: JobRequest): JobRequest {
   const rewards = hasRewards || !sameMethod ? {} : { reward_source, reward_language, reward_functions };
   return {
     ...(defined({ ...others, ...rewards }) as JobRequest),
+    ...(request.data_resolver_source === undefined ? {} : { data_resolver_language: null }), // of the other code
     ...(defined(request) as JobRequest),
     hyperparameters: { ...(sameMethod ? hyperparameters : {}), ...request.hyperparameters },
     checkpoint: { ...source.checkpoint, ...request.checkpoint },
@@ -50,6 +51,8 @@ function requestFor(row: JobRow): JobRequest {
     reward_source: row.rewards.source,
     reward_language: row.rewards.language,
     reward_functions: row.rewards.functions,
+    data_resolver_source: row.resolver?.source ?? null,
+    data_resolver_language: row.resolver?.language ?? null,
     hyperparameters: row.given ?? {},
     lora: row.lora,
     gpu: { gpu_type: row.gpuType, gpu_count: row.gpuCount },

@@ -7,7 +7,6 @@ import { MINUTE_MS } from "../../../lib/units.ts";
 import { VERSION } from "../../../lib/version.ts";
 import { write } from "../../../platform/db/db.ts";
 import { preparedInsert } from "../../../platform/db/row.ts";
-import { sha256File } from "../../../platform/files.ts";
 import * as snapshots from "../../datasets/stream/snapshots.ts";
 import * as models from "../../models/service.ts";
 import type { ModelRow } from "../../models/table.ts";
@@ -21,13 +20,15 @@ import { blankJob } from "../state/rows.ts";
 import { type JobRow, trainingJobs } from "../table.ts";
 import { presentJob } from "../views/jobs.ts";
 import { publishingTime } from "../views/publishing.ts";
+import { hashOf } from "./base_model.ts";
 import type { JobRequest } from "./clone.ts";
 import type { CreateTrainingJob } from "./create_schema.ts";
 import { type Caller, type Draft, draft } from "./draft.ts";
 import { beginReading, noteReadings } from "./reading.ts";
-import { hashOf } from "./rewards.ts";
+import { resolverHash } from "./resolver.ts";
+import { hashOf as hashOfRewards } from "./rewards.ts";
 import { columnsOf, isUnread, type JobRows, pinPresent } from "./rows.ts";
-import { CUSTOM_SIZE, mustAffordEstimate, type Size, saveStepsFor, sizeOf } from "./sizing.ts";
+import { mustAffordEstimate, type Size, saveStepsFor, sizeOf, UNKNOWN_SIZE } from "./sizing.ts";
 
 const insert = preparedInsert(trainingJobs);
 const KEEP_LAST = 3;
@@ -43,11 +44,14 @@ export async function create(ctx: Ctx, caller: Caller, body: CreateTrainingJob, 
   return ctx.state.trainingJobs.admitting(job.id, async () => {
     try {
       const { id: jobId, method, request } = job;
-      const rows = await pinPresent(ctx, { jobId, method, workspaceId: caller.workspaceId }, request);
-      const size = mustSize(job, rows);
+      const reader = { jobId, method, workspaceId: caller.workspaceId, anyFormat: job.resolver !== null };
+      const rows = await pinPresent(ctx, reader, request);
+      const model = job.training && (job.training.base.model ?? job.training.base.fetch());
+      const size = mustSize(job, model, rows);
       mustAffordEstimate(ctx, job, size);
-      const modelSha256 = await hashOfModel(ctx, job.training?.model);
-      return insertJob(ctx, job, rowOf(ctx, job, { rows, unread: isUnread(rows), size, modelSha256 }), once);
+      const sha256 = { model: await hashOf(ctx, model), start: await hashOf(ctx, job.training?.base.start) };
+      const unread = isUnread(rows) || job.resolver !== null || (model !== null && model.shape === null);
+      return insertJob(ctx, job, rowOf(ctx, job, { rows, unread, size, model, sha256 }), once);
     } catch (error) {
       write(ctx.db, (tx) => snapshots.unpin(tx, job.id));
       throw abortCause(ctx, caller.signal, error);
@@ -55,15 +59,10 @@ export async function create(ctx: Ctx, caller: Caller, body: CreateTrainingJob, 
   });
 }
 
-/** A file that was just put into the models folder may not have been hashed yet. */
-async function hashOfModel(ctx: Ctx, model: ModelRow | undefined): Promise<string | null> {
-  return model ? (model.sha256 ?? (await sha256File(models.pathOf(ctx, model)))) : null;
-}
-
-function mustSize({ training, hardware }: Draft, { train }: JobRows): Size {
-  if (!training) return CUSTOM_SIZE;
+function mustSize({ training, hardware }: Draft, model: ModelRow | null, { train }: JobRows): Size {
+  if (!training || !model?.shape) return UNKNOWN_SIZE;
   if (!train) throw new AppError("resource_not_found", "The dataset was deleted meanwhile", { param: "/dataset" });
-  const size = sizeOf(training, hardware, train);
+  const size = sizeOf({ ...training, shape: model.shape }, hardware, train);
   if ("errors" in size) throw size.errors[0];
   return size.ok;
 }
@@ -92,11 +91,17 @@ function insertJob(ctx: Ctx, { request, warnings }: Draft, row: JobRow, once: On
   return answer;
 }
 
-/** `unread`: a source must be read first, so the number of steps is not known yet. */
-type Facts = { rows: JobRows; unread: boolean; size: Size; modelSha256: string | null };
+/** `unread`: a model is fetched, a source read or rows mapped first, so the number of steps is not known yet. */
+type Facts = {
+  rows: JobRows;
+  unread: boolean;
+  size: Size;
+  model: ModelRow | null;
+  sha256: { model: string | null; start: string | null };
+};
 
-export function rowOf(ctx: Ctx, job: Draft, { rows, unread, size, modelSha256 }: Facts): JobRow {
-  const { id, request, method, seed, hardware, training, rewards, payer } = job;
+export function rowOf(ctx: Ctx, job: Draft, { rows, unread, size, model, sha256 }: Facts): JobRow {
+  const { id, request, method, seed, hardware, training, rewards, resolver, payer } = job;
   const now = ctx.clock.now();
   const totalSteps = unread ? 0 : (size.totalSteps ?? 0);
   const hasCredentials = Object.keys(request.credentials ?? {}).length > 0;
@@ -111,20 +116,24 @@ export function rowOf(ctx: Ctx, job: Draft, { rows, unread, size, modelSha256 }:
     workspaceId: payer.workspaceId,
     method,
     baseModel: request.base_model ?? null,
-    baseModelId: training?.model.id ?? null,
+    baseModelId: model?.id ?? null,
+    startModelId: training?.base.start?.id ?? null,
     outputName: request.output_name ?? nameOf(method, request.base_model, id),
     hyperparameters: { ...size.values },
     given: { ...training?.given },
     lora: training?.lora ?? null,
     rewards,
+    resolver,
     gpuType: hardware.type,
     gpuCount: hardware.count,
     provider: "local",
     seed,
     lock: {
-      base_model_sha256: modelSha256,
+      base_model_sha256: sha256.model,
+      adapter_sha256: sha256.start,
       snapshot_sha256: rows.train?.sha256 ?? null,
-      reward_sha256: hashOf(rewards),
+      reward_sha256: hashOfRewards(rewards),
+      resolver_sha256: resolverHash(resolver),
       app_version: VERSION,
       seed,
     },

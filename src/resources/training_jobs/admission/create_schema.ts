@@ -2,7 +2,8 @@ import { z } from "zod";
 import { LANGUAGES, MAX_SOURCE_BYTES } from "../../../lib/rewards/contract.ts";
 import { Label, Metadata } from "../../../lib/schema.ts";
 import { Credentials } from "../../../lib/source.ts";
-import { hyperparametersSchema, METHODS } from "../../../lib/training/hyperparameters.ts";
+import { METHODS } from "../../../lib/training/fields.ts";
+import { hyperparametersSchema } from "../../../lib/training/hyperparameters.ts";
 import { LoraSettings } from "../../../lib/training/lora.ts";
 import { RewardRef } from "../../reward_functions/schema.ts";
 import { MountPath } from "../../sessions/schema.ts";
@@ -55,19 +56,31 @@ const Command = z
 /** No defaults here: with source_job, a missing field is inherited from that job. */
 export const CreateTrainingJob = z
   .object({
-    base_model: Label(300).optional().describe("A model by id or name. Required, except for custom"),
+    base_model: Label(300)
+      .optional()
+      .describe(
+        "A model by id or name, the id or output name of a job, a checkpoint (ckpt_…), a path below the models folder, or a name of the hub (owner/repo:QUANT), which the job downloads first. An adapter is trained further. Required, except for custom",
+      ),
     method: z.enum(JOB_METHODS).optional().describe("Required without source_job"),
     output_name: Label(100).optional().describe("Name of the model that the job makes"),
     dataset: DatasetRef.optional().describe("Required, except for custom"),
     dataset_id: DatasetRef.optional().describe("Another name of dataset"),
     eval_dataset: DatasetRef.nullable().optional().describe("Held-out rows for evaluation"),
-    reward_source: Source.nullable().optional().describe("Reward code (only for grpo)"),
+    reward_source: Source.nullable().optional().describe("Reward code (only for grpo and rloo)"),
     reward_language: z.enum(LANGUAGES).nullable().optional().describe("Language of reward_source. Default: detected"),
     reward_functions: z
       .array(RewardRef)
       .max(16)
       .optional()
       .describe("In addition to reward_source, or instead of it. The id of an evaluator (evl_…) works too"),
+    data_resolver_source: Source.nullable()
+      .optional()
+      .describe("Code with a function resolve(row), which maps each row of the datasets before the job starts"),
+    data_resolver_language: z
+      .enum(LANGUAGES)
+      .nullable()
+      .optional()
+      .describe("Language of data_resolver_source. Default: detected"),
     hyperparameters: Hyperparameters.optional(),
     lora: Lora.nullable().optional(),
     gpu: z

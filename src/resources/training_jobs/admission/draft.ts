@@ -4,16 +4,18 @@
  */
 import type { Ctx } from "../../../context.ts";
 import { newId } from "../../../lib/ids.ts";
-import type { HyperparameterInput, Method } from "../../../lib/training/hyperparameters.ts";
+import { type HyperparameterInput, METHODS, type Method } from "../../../lib/training/fields.ts";
 import type { LoraSettings } from "../../../lib/training/lora.ts";
 import type { Payer } from "../../billing/budget.ts";
 import * as billing from "../../billing/service.ts";
-import type { JobRow, Rewards, Warning } from "../table.ts";
+import type { JobResolver, JobRow, Rewards, Warning } from "../table.ts";
+import { type Base, baseFor, type Origin, originOf } from "./base_model.ts";
 import { type JobRequest, requestOf } from "./clone.ts";
 import { type CreateTrainingJob, MAX_SEED } from "./create_schema.ts";
 import { type Errors, Faults } from "./faults.ts";
 import { readGiven, readLora } from "./hyperparameters.ts";
 import * as references from "./references.ts";
+import { admitResolver } from "./resolver.ts";
 import { admitRewards } from "./rewards.ts";
 import * as sizing from "./sizing.ts";
 
@@ -22,7 +24,7 @@ export type Caller = Payer & { keyId: string; scopes: readonly string[]; signal:
 /** The training of a job that Verk runs itself. A custom job has none. */
 export type Training = {
   method: Method;
-  model: references.TrainableModel;
+  base: Base;
   lora: LoraSettings | null;
   given: HyperparameterInput<Method>;
 };
@@ -36,6 +38,7 @@ export type Draft = Sizable & {
   method: JobRow["method"];
   seed: number;
   rewards: Rewards;
+  resolver: JobResolver | null;
   warnings: readonly Warning[];
 };
 
@@ -48,19 +51,23 @@ export type Rejected = {
 };
 export type DraftResult = { ok: Draft } | Rejected;
 
-export async function draft(ctx: Ctx, caller: Caller, body: CreateTrainingJob): Promise<DraftResult> {
+/** `dry`: nothing is made or downloaded. */
+type How = { dry?: boolean };
+
+export async function draft(ctx: Ctx, caller: Caller, body: CreateTrainingJob, how: How = {}): Promise<DraftResult> {
   const { workspaceId, keyId, signal } = caller;
   const faults = new Faults();
   const merged = faults.attempt(() => requestOf(ctx, workspaceId, body)) ?? {};
   references.mayAttachSecrets(caller.scopes, merged);
   const { method } = merged;
   const seed = merged.seed ?? crypto.getRandomValues(new Uint32Array(1))[0]! % (MAX_SEED + 1);
-  if (method === undefined) faults.refuse("/method", "is missing: set it to grpo, sft, dpo or custom");
+  if (method === undefined) faults.refuse("/method", `is missing: set it to ${METHODS.join(", ")} or custom`);
   const managed = method === "custom" ? undefined : method;
-  const model = managed && baseModel(ctx, workspaceId, merged, faults);
+  const origin = managed && (await baseModel(ctx, workspaceId, { request: merged, faults, dry: how.dry === true }));
   const request = { ...merged, ...checkDatasets(ctx, workspaceId, merged, faults) };
-  const lora = managed && loraOf(ctx, workspaceId, { request, model, faults });
+  const { lora, base } = managed ? startOf(ctx, workspaceId, { request, origin, faults }) : {};
   const given = managed && readGiven(managed, request, faults);
+  if (given) checkHeldOut(request, given, faults);
   const hardware = await sizing.hardwareFor(ctx, request, faults);
   faults.attempt(() => billing.mustAfford(ctx, caller, { ratePerHourMicros: hardware.rateMicros, micros: 0 }));
   sizing.checkLimits(ctx, request, faults);
@@ -68,22 +75,27 @@ export async function draft(ctx: Ctx, caller: Caller, body: CreateTrainingJob): 
   references.checkSecretsAndVolumes(ctx, workspaceId, request, faults);
   if (method === "custom") checkCustom(request, faults);
   const rewards = await admitRewards(ctx, request, { workspaceId, seed, signal }, faults);
-  const isWhole = managed && model && lora !== undefined && given;
-  const trained = isWhole ? { method: managed, model, lora, given } : undefined;
+  const resolver = await admitResolver(ctx, request, { workspaceId, seed, signal }, faults);
+  const isWhole = managed && base && lora !== undefined && given;
+  const trained = isWhole ? { method: managed, base, lora, given } : undefined;
   const training = method === "custom" ? null : trained;
   const sizable = training === undefined ? undefined : { request, hardware, training };
   const { warnings } = faults;
   const payer = { workspaceId, keyId };
   const id = newId("job", ctx.clock.now());
   const result = faults.result(
-    sizable && method && rewards && { ...sizable, id, payer, method, seed, rewards, warnings },
+    sizable && method && rewards && resolver !== undefined
+      ? { ...sizable, id, payer, method, seed, rewards, resolver, warnings }
+      : undefined,
   );
   if ("ok" in result) return result;
   return { ...result, warnings, request, sizable: hardware.capacityBytes > 0 ? sizable : undefined };
 }
 
-function baseModel(ctx: Ctx, workspaceId: string, { base_model: name }: JobRequest, faults: Faults) {
-  if (name !== undefined) return faults.attempt(() => references.modelFor(ctx, workspaceId, name));
+type Search = { request: JobRequest; faults: Faults; dry: boolean };
+
+async function baseModel(ctx: Ctx, workspaceId: string, { request: { base_model: name }, faults, dry }: Search) {
+  if (name !== undefined) return faults.attemptLater(() => originOf(ctx, workspaceId, name, dry));
   faults.refuse("/base_model", "is missing: name the model to train");
   return undefined;
 }
@@ -101,22 +113,44 @@ function checkDatasets(ctx: Ctx, workspaceId: string, request: JobRequest, fault
     faults.attempt(() => {
       const reference = references.datasetById(ctx, workspaceId, given, param);
       const row = references.datasetFor(ctx, workspaceId, reference, param);
-      if (method !== undefined) references.mustSuit(method, row, param);
+      // A resolver may make rows of another format.
+      if (method !== undefined && !request.data_resolver_source) references.mustSuit(method, row, param);
       found[field] = reference;
     });
   }
   return found;
 }
 
-type Start = { request: JobRequest; model: references.TrainableModel | undefined; faults: Faults };
+type StartRequest = { request: JobRequest; origin: Origin | undefined; faults: Faults };
+type Start = { lora?: LoraSettings | null | undefined; base?: Base | undefined };
 
-/** A request that starts from a checkpoint and leaves out `lora` has the settings of that checkpoint. */
-function loraOf(ctx: Ctx, workspaceId: string, { request, model, faults }: Start): LoraSettings | null | undefined {
+/** A request without `lora` has the settings of the checkpoint or the adapter that it starts from. */
+function startOf(ctx: Ctx, workspaceId: string, { request, origin, faults }: StartRequest): Start {
   const { resume_from: from } = request;
   const start = from ? faults.attempt(() => references.startOf(ctx, workspaceId, from)) : undefined;
-  const lora = start && request.lora === undefined ? start.job.lora : readLora(request, faults);
-  if (start && model && lora !== undefined) faults.attempt(() => references.mustContinue(start, model, lora));
-  return lora;
+  const inherited = start ? start.job.lora : origin?.kind === "adapter" ? origin.lora : undefined;
+  const lora = request.lora === undefined && inherited !== undefined ? inherited : readLora(request, faults);
+  if (!origin || lora === undefined) return { lora };
+  if (start && origin.kind === "adapter") {
+    faults.refuse("/resume_from", "leave it out: base_model is an adapter, whose weights the job starts from");
+    return { lora };
+  }
+  const base = faults.attempt(() => baseFor(ctx, workspaceId, origin, lora));
+  if (start && base) faults.attempt(() => references.mustContinue(start, base.model, lora));
+  return { lora, base };
+}
+
+/** Settings about the best evaluation need rows to evaluate on. */
+function checkHeldOut({ eval_dataset }: JobRequest, given: HyperparameterInput<Method>, faults: Faults) {
+  if (eval_dataset) return;
+  const needing = (["early_stopping_patience", "load_best_model_at_end", "metric_for_best_model"] as const).filter(
+    (name) => given[name] && given[name] !== "auto",
+  );
+  if (needing.length > 0)
+    faults.refuse(
+      "/eval_dataset",
+      `is missing: ${needing.join(", ")} ${needing.length === 1 ? "needs" : "need"} held-out rows`,
+    );
 }
 
 function checkCustom(request: JobRequest, faults: Faults) {

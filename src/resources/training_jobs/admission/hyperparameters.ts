@@ -2,14 +2,10 @@
 import type { ModelShape } from "../../../lib/gguf/shape.ts";
 import { jsonPointer } from "../../../lib/json/pointer.ts";
 import type { Format } from "../../../lib/rows/format.ts";
-import { IGNORED_LORA, LORA_ALIASES } from "../../../lib/training/foreign_names.ts";
-import {
-  type HyperparameterInput,
-  type Method,
-  MOST_PROBLEMS,
-  type Problem,
-  readHyperparameters,
-} from "../../../lib/training/hyperparameters.ts";
+import type { HyperparameterInput, Method } from "../../../lib/training/fields.ts";
+import { IGNORED_LORA, ignoredText, LORA_ALIASES } from "../../../lib/training/foreign_names.ts";
+import { loraRefusalOf, refusalOf, withOwnValues } from "../../../lib/training/foreign_values.ts";
+import { MOST_PROBLEMS, type Problem, readHyperparameters } from "../../../lib/training/hyperparameters.ts";
 import { LoraSettings } from "../../../lib/training/lora.ts";
 import { shortened, sortNames, suggestion } from "../../../lib/training/names.ts";
 import { stepsOf } from "../../../lib/training/plan.ts";
@@ -26,8 +22,12 @@ export function readGiven<M extends Method>(
   request: JobRequest,
   faults: Faults,
 ): HyperparameterInput<M> | undefined {
-  const read = readHyperparameters(method, request.hyperparameters);
+  const raw = withOwnValues(request.hyperparameters) as Values;
+  const read = readHyperparameters(method, raw);
   if (read.ok) {
+    const refused = refusalsOf(read.ignored, raw, refusalOf);
+    refuseAll(faults, refused);
+    if (refused.length > 0) return undefined;
     warnIgnored(faults, "/hyperparameters", read.ignored);
     return read.given;
   }
@@ -35,17 +35,26 @@ export function readGiven<M extends Method>(
   return undefined;
 }
 
+type Values = Record<string, unknown> | undefined;
+
+/** Ignored names with a value that would change the training. */
+const refusalsOf = (ignored: readonly string[], raw: Values, refusal: typeof refusalOf): Problem[] =>
+  ignored.flatMap((name) => {
+    const message = refusal(name, raw?.[name]);
+    return message === undefined ? [] : [{ path: [name], message }];
+  });
+
 /** One warning for all names of a pasted config that have no effect here. */
 function warnIgnored(faults: Faults, param: string, names: readonly string[]) {
-  if (names.length > 0)
-    faults.warn(param, `ignored: ${names.join(", ")} (known to TRL, PEFT or Transformers; no effect here)`);
+  if (names.length > 0) faults.warn(param, ignoredText(names));
 }
 
 /** Undefined if the settings are wrong; null trains all weights. */
 export function readLora({ lora }: JobRequest, faults: Faults): LoraSettings | null | undefined {
   if (lora === null) return null;
   const known = Object.keys(LoraSettings.shape);
-  const sorted = sortNames(lora ?? {}, { known, aliases: LORA_ALIASES, ignored: IGNORED_LORA });
+  const raw = (withOwnValues(lora) ?? {}) as Record<string, unknown>;
+  const sorted = sortNames(raw, { known, aliases: LORA_ALIASES, ignored: IGNORED_LORA });
   const refuse = (name: string, message: string) => faults.refuse(jsonPointer(["lora", shortened(name)]), message);
   for (const { from, name } of sorted.twice) refuse(from, `is another name of ${name}: give one of them`);
   for (const name of sorted.unknown.slice(0, MOST_PROBLEMS))
@@ -56,7 +65,9 @@ export function readLora({ lora }: JobRequest, faults: Faults): LoraSettings | n
     const from = sorted.given.find((each) => each.name === name)?.from ?? String(name);
     faults.refuse(jsonPointer(["lora", from, ...rest]), issue.message);
   }
-  if (sorted.twice.length + sorted.unknown.length > 0 || !read.success) return undefined;
+  const refused = refusalsOf(sorted.ignored, raw, loraRefusalOf);
+  for (const { path, message } of refused) refuse(String(path[0]), message);
+  if (sorted.twice.length + sorted.unknown.length + refused.length > 0 || !read.success) return undefined;
   warnIgnored(faults, "/lora", sorted.ignored);
   return read.data;
 }

@@ -1,5 +1,6 @@
 /** Tries out a job that does not exist yet: the real model, a few prompts, the real reward. Nothing is stored. */
 import type { Ctx } from "../../../context.ts";
+import { isRolled } from "../../../lib/training/fields.ts";
 import { MINUTE_MS, SECOND_MS } from "../../../lib/units.ts";
 import type { Exit, Worker } from "../../../platform/workers/types.ts";
 import { FromTrainer, type PreviewTask, type ToTrainer, type TrainSample } from "../../../workers/protocol_trainer.ts";
@@ -24,10 +25,9 @@ export async function preview(ctx: Ctx, job: JobRow, signal: AbortSignal): Promi
   try {
     const base = baseModelOf(ctx, job);
     if ("waits" in base) return refused(`The preview cannot start now: it ${base.waits}`, "/base_model");
-    const model = base.ready;
     const grant = await memoryFor(ctx, job, holder, signal);
     if (grant.status !== "granted") return refused(grant.reason, "/gpu");
-    const plan = planOf(ctx, job, model);
+    const plan = planOf(ctx, job, { model: base.ready, start: base.start });
     const task: PreviewTask = { type: "preview", ...deviceOf(ctx, grant.devices), plan, prompts: PROMPTS };
     return await runPreview(ctx, job, { task, cards: grant.devices.length > 0 ? grant.deviceIds : [], signal });
   } catch (error) {
@@ -91,7 +91,7 @@ async function runTrainer(ctx: Ctx, job: JobRow, { task, cards, signal, scoring 
   const late = setTimeout(() => void worker.stop("the preview took too long"), LONGEST_MS);
   try {
     signal.throwIfAborted();
-    if (job.method === "grpo") scoring.begin();
+    if (isRolled(job.method)) scoring.begin();
     worker.ready.then(
       () => worker.send(task),
       () => {}, // onExit reports the end

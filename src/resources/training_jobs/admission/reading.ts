@@ -1,24 +1,32 @@
 /**
- * The first stage of a job on a connected dataset: its source is read into a snapshot while the job is queued. The
+ * The first stage of a job whose model or rows are not here yet: it waits for the model's file, reads the source of a
+ * connected dataset into a snapshot, and lets the data resolver of the job map the rows. The job is queued meanwhile, and a
+ * restarted server begins the stage again. The
  * credentials of the request are only in the memory of this process, and only until the reading has ended.
  */
 import { and, eq, isNotNull, isNull } from "drizzle-orm";
 import type { Ctx } from "../../../context.ts";
 import { AppError } from "../../../lib/errors.ts";
 import type { Credentials } from "../../../lib/source.ts";
-import type { Method } from "../../../lib/training/hyperparameters.ts";
+import type { Method } from "../../../lib/training/fields.ts";
 import { afterCommit, type Db, type Tx, write } from "../../../platform/db/db.ts";
 import { snapshotId } from "../../datasets/schema.ts";
 import * as datasets from "../../datasets/service.ts";
+import { hasResolved } from "../../datasets/stream/resolved.ts";
 import * as snapshots from "../../datasets/stream/snapshots.ts";
+import * as models from "../../models/service.ts";
+import type { ModelRow } from "../../models/table.ts";
+import { baseModelOf, Unstartable } from "../state/inputs.ts";
 import * as moves from "../state/moves.ts";
 import { note } from "../state/notes.ts";
 import { unfinishedJob } from "../state/rows.ts";
 import { type JobError, type JobRow, trainingJobs } from "../table.ts";
+import { hashOf } from "./base_model.ts";
 import { Faults } from "./faults.ts";
-import { modelFor } from "./references.ts";
+import { trainable } from "./references.ts";
+import { PARAM, resolveAll } from "./resolver.ts";
 import { columnsOf, type JobRows, readAndPin } from "./rows.ts";
-import { CUSTOM_SIZE, hardwareFor, type Size, saveStepsFor, sizeOf } from "./sizing.ts";
+import { hardwareFor, type Size, saveStepsFor, sizeOf, UNKNOWN_SIZE } from "./sizing.ts";
 
 /** Call it in the turn in which the row was inserted, so that `reconcileReadings` does not take it for a lost one. */
 export function beginReading(ctx: Ctx, job: JobRow, credentials: Credentials) {
@@ -34,12 +42,16 @@ export function beginReading(ctx: Ctx, job: JobRow, credentials: Credentials) {
 
 async function read(ctx: Ctx, job: JobRow, credentials: Credentials, signal: AbortSignal) {
   try {
-    const rows = await readAndPin(ctx, job, { credentials, signal });
-    const size = await sizeAgain(ctx, job, rows);
+    const model = await waitForModel(ctx, job, signal);
+    const pinned = await readAndPin(ctx, job, { credentials, signal });
+    const { rows, resolver } = await resolveAll(ctx, job, pinned, signal);
+    const size = await sizeAgain(ctx, job, model, rows);
     const { save_steps: saveSteps = null } = job.reading ?? {};
     finishReading(ctx, job.id, {
       ...columnsOf(rows),
+      resolver,
       snapshotSha256: rows.train?.sha256 ?? null,
+      modelSha256: await hashOf(ctx, model),
       hyperparameters: { ...size.values },
       totalSteps: size.totalSteps ?? 0,
       memoryBytes: size.memoryBytes,
@@ -56,6 +68,7 @@ async function read(ctx: Ctx, job: JobRow, credentials: Credentials, signal: Abo
 
 type Facts = Pick<
   JobRow,
+  | "resolver"
   | "datasetId"
   | "snapshotNumber"
   | "numRows"
@@ -66,15 +79,15 @@ type Facts = Pick<
   | "memoryBytes"
   | "microDivisor"
   | "saveSteps"
-> & { snapshotSha256: string | null };
+> & { snapshotSha256: string | null; modelSha256: string | null };
 
 /** Puts the job into the queue with its pinned rows. Nothing happens if the job has ended. */
-function finishReading(ctx: Ctx, id: string, { snapshotSha256, ...facts }: Facts) {
+function finishReading(ctx: Ctx, id: string, { snapshotSha256, modelSha256, ...facts }: Facts) {
   const now = ctx.clock.now();
   write(ctx.db, (tx) => {
     const job = unfinishedJob(tx, id);
     if (!job?.reading) return;
-    const lock = { ...job.lock, snapshot_sha256: snapshotSha256 };
+    const lock = { ...job.lock, snapshot_sha256: snapshotSha256, base_model_sha256: modelSha256 };
     tx.update(trainingJobs)
       .set({ ...facts, lock, reading: null, updatedAt: now })
       .where(eq(trainingJobs.id, id))
@@ -93,29 +106,54 @@ function finishReading(ctx: Ctx, id: string, { snapshotSha256, ...facts }: Facts
         data: { dataset_id: datasetId, snapshot_id },
       });
     }
+    if (facts.resolver?.train) {
+      const { rows, rows_in } = facts.resolver.train;
+      const message = `The data resolver made ${rows} rows of ${rows_in}`;
+      note(tx, job, now, { level: "info", type: "dataset.resolved", message, data: { rows, rows_in } });
+    }
     afterCommit(tx, () => ctx.state.trainingJobs.changes.notify(id));
   });
 }
 
-/** The hyperparameters, the steps and the memory follow from the rows. */
-async function sizeAgain(ctx: Ctx, job: JobRow, { train }: JobRows): Promise<Size> {
-  if (job.method === "custom") return CUSTOM_SIZE;
+const CHECK_MS = 500;
+
+/** Waits for the file of the base model. Throws the reason if there will be none. Undefined for a custom job. */
+async function waitForModel(ctx: Ctx, job: JobRow, signal: AbortSignal): Promise<ModelRow | undefined> {
+  if (job.method === "custom") return undefined;
+  for (;;) {
+    signal.throwIfAborted();
+    const base = baseModelOf(ctx, job);
+    if ("ready" in base) return trainable(ctx, base.ready);
+    if (base.model.id === job.baseModelId && base.model.shape) return trainable(ctx, base.model); // it is checked again
+    await ctx.clock.sleep(CHECK_MS, signal);
+  }
+}
+
+/** The hyperparameters, the steps and the memory follow from the model and the rows. */
+async function sizeAgain(ctx: Ctx, job: JobRow, model: ModelRow | undefined, { train }: JobRows): Promise<Size> {
+  if (!model) return UNKNOWN_SIZE;
+  const { shape } = model;
+  if (shape?.type !== "model") {
+    const message = `base_model: ${model.name} is an adapter: create the job again, now that its file is here`;
+    throw new AppError("schema", message, { param: "/base_model" });
+  }
   if (!train) throw new AppError("resource_not_found", "The dataset was deleted meanwhile", { param: "/dataset" });
   const faults = new Faults();
   const gpu = { gpu_type: job.gpuType, gpu_count: job.gpuCount };
   const hardware = await hardwareFor(ctx, { method: job.method, gpu }, faults);
-  const model = modelFor(ctx, job.workspaceId, job.baseModelId ?? job.baseModel ?? "");
   const { given, lora } = job;
-  const size = sizeOf({ method: job.method as Method, model, lora, given: given ?? {} }, hardware, train);
+  const size = sizeOf({ method: job.method as Method, shape, lora, given: given ?? {} }, hardware, train);
   const errors = [...faults.errors, ...("errors" in size ? size.errors : [])];
   if (errors[0] || "errors" in size) throw errors[0];
   return size.ok;
 }
 
 function causeOf(ctx: Ctx, job: JobRow, error: unknown): JobError {
+  if (error instanceof Unstartable) return error.error;
   if (error instanceof AppError && error.status < 500) {
     const { param } = error;
-    const isOfRows = param === null || param.startsWith("/dataset") || param.startsWith("/eval_dataset");
+    const isOfRows =
+      param === null || param.startsWith("/dataset") || param.startsWith("/eval_dataset") || param === PARAM;
     return { code: isOfRows ? "dataset_error" : "provisioning_failed", message: error.message, param };
   }
   ctx.log.error("reading the dataset of a job failed", { job: job.id, error });
@@ -134,15 +172,30 @@ const unreadJobs = (db: Db): JobRow[] =>
 export function reconcileReadings(ctx: Ctx) {
   const live = ctx.state.trainingJobs;
   for (const [id, { abort }] of live.readings()) if (!unfinishedJob(ctx.db, id)?.reading) abort.abort();
-  for (const job of unreadJobs(ctx.db)) {
+  for (const job of [...unreadJobs(ctx.db), ...lostRows(ctx)]) {
     if (live.isReading(job.id)) continue;
     if (job.reading?.credentials) moves.failReading(ctx, job.id, lostCredentials(job));
     else {
-      const message = "The server restarted; reading the dataset again";
-      write(ctx.db, (tx) => note(tx, job, ctx.clock.now(), { level: "warn", type: "dataset.reading", message }));
+      const what = isModelHere(ctx, job) ? "reading the dataset again" : "waiting for the model again";
+      const type = isModelHere(ctx, job) ? "dataset.reading" : "model.waiting";
+      const message = `The server restarted; ${what}`;
+      write(ctx.db, (tx) => note(tx, job, ctx.clock.now(), { level: "warn", type, message }));
       beginReading(ctx, job, {});
     }
   }
+}
+
+/** Queued jobs whose resolved rows are gone. They wait for their rows again. */
+function lostRows(ctx: Ctx): JobRow[] {
+  const { status, resolver, reading, id } = trainingJobs;
+  const queued = and(eq(status, "queued"), isNotNull(resolver), isNull(reading));
+  const lost = ctx.db.select().from(trainingJobs).where(queued).all();
+  return lost.flatMap((job) => {
+    if (hasResolved(ctx, job.id)) return [];
+    const again = { ...job, reading: { credentials: false, save_steps: job.saveSteps } };
+    write(ctx.db, (tx) => void tx.update(trainingJobs).set({ reading: again.reading }).where(eq(id, job.id)).run());
+    return [again];
+  });
 }
 
 const lostCredentials = (job: JobRow): JobError => ({
@@ -151,8 +204,15 @@ const lostCredentials = (job: JobRow): JobError => ({
   param: "/credentials",
 });
 
-/** A line of the history for each source that the job will read. */
+const isModelHere = (ctx: Ctx, job: JobRow): boolean =>
+  job.baseModelId === null || models.find(ctx, job.workspaceId, job.baseModelId)?.shape !== null;
+
+/** A line of the history for the model that the job waits for, and for each source that it will read. */
 export function noteReadings(ctx: Ctx, tx: Tx, job: JobRow) {
+  if (!isModelHere(ctx, job)) {
+    const message = `Waiting for the model ${job.baseModel}, which is not ready yet`;
+    note(tx, job, job.createdAt, { level: "info", type: "model.waiting", message, data: { model: job.baseModel } });
+  }
   for (const [id, number] of [
     [job.datasetId, job.snapshotNumber],
     [job.evalDatasetId, job.evalSnapshotNumber],

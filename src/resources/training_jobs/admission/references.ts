@@ -2,15 +2,13 @@
 import { and, eq, isNull } from "drizzle-orm";
 import type { Ctx } from "../../../context.ts";
 import { AppError } from "../../../lib/errors.ts";
-import type { ModelShape } from "../../../lib/gguf/shape.ts";
-import { isId } from "../../../lib/ids.ts";
+import { ARCHITECTURES } from "../../../lib/gguf/architecture.ts";
 import type { Format } from "../../../lib/rows/format.ts";
 import { allows } from "../../../lib/scopes.ts";
 import type { LoraSettings } from "../../../lib/training/lora.ts";
 import * as codeArtifacts from "../../code_artifacts/service.ts";
 import * as datasets from "../../datasets/service.ts";
 import type { DatasetRow } from "../../datasets/table.ts";
-import * as modelResults from "../../models/results.ts";
 import * as models from "../../models/service.ts";
 import type { ModelRow } from "../../models/table.ts";
 import * as secrets from "../../secrets/service.ts";
@@ -20,34 +18,19 @@ import { type CheckpointRow, type JobRow, trainingCheckpoints } from "../table.t
 import type { JobRequest } from "./clone.ts";
 import type { Faults } from "./faults.ts";
 
-const ARCHITECTURES = ["llama", "qwen2", "qwen3"];
-
-export type TrainableModel = ModelRow & { shape: ModelShape };
-
-/** A job's id names the model that the job made. */
-export function modelFor(ctx: Ctx, workspaceId: string, name: string): TrainableModel {
-  const model = isId(name, "job") ? modelResults.byJob(ctx, workspaceId, name) : models.find(ctx, workspaceId, name);
-  if (!model)
-    throw new AppError(
-      "resource_not_found",
-      `No model ${JSON.stringify(name.slice(0, 120))}: see GET /v1/models?registry=true, or download one with POST /v1/models/pull`,
-      { param: "/base_model" },
-    );
+/** The model, if it can be trained now or after its download. A model that is not here yet has no shape. */
+export function trainable(ctx: Ctx, model: ModelRow): ModelRow {
   const why = whyUntrainable(ctx, model);
   if (why !== undefined) throw new AppError("schema", `base_model: ${model.name} ${why}`, { param: "/base_model" });
-  return { ...model, shape: models.shapeOf(model) };
+  return model;
 }
 
-/** A file that is being checked again does not matter here: the job waits for the check before it starts. */
 function whyUntrainable(ctx: Ctx, model: ModelRow): string | undefined {
   const use = models.usability(ctx, model);
   if ("never" in use) return use.reason;
-  if ("waits" in use && use.waits !== "recheck") return `${use.reason}: try again when it is ready`;
-  const shape = models.shapeOf(model);
-  if (shape.type === "adapter")
-    return "is an adapter: set base_model to its base model, and resume_from to the checkpoint to start from";
-  if (!ARCHITECTURES.includes(shape.architecture))
-    return `has the architecture ${shape.architecture}; only ${ARCHITECTURES.join(", ")} can be trained`;
+  const { shape } = model;
+  if (shape && !ARCHITECTURES.some((known) => known === shape.architecture))
+    return `has the architecture ${shape.architecture}, which is only served; ${ARCHITECTURES.join(", ")} can be trained`;
   return undefined;
 }
 
@@ -56,6 +39,9 @@ export const FORMATS: Record<JobRow["method"], readonly Format[]> = {
   grpo: ["prompt", "chat", "completion"],
   sft: ["completion", "chat"],
   dpo: ["preference"],
+  rloo: ["prompt", "chat", "completion"],
+  kto: ["completion"],
+  orpo: ["preference"],
   custom: ["prompt", "chat", "completion", "preference"],
 };
 
@@ -154,11 +140,11 @@ export function startOf(ctx: Ctx, workspaceId: string, id: string): StartCheckpo
 }
 
 /** Weights fit only the same base model with the same LoRA settings. */
-export function mustContinue({ job }: StartCheckpoint, model: ModelRow, lora: LoraSettings | null) {
+export function mustContinue({ job }: StartCheckpoint, model: ModelRow | null, lora: LoraSettings | null) {
   const refuse = (why: string): never => {
     throw new AppError("schema", `resume_from: ${why}`, { param: "/resume_from" });
   };
-  if (job.baseModelId !== model.id) refuse(`its job trains ${job.baseModel}, not ${model.name}`);
+  if (job.baseModelId !== model?.id) refuse(`its job trains ${job.baseModel}, not ${model?.name ?? "this base_model"}`);
   const shape = (of: LoraSettings | null) => (of ? { ...of, dropout: 0 } : null);
   if (!Bun.deepEquals(shape(job.lora), shape(lora)))
     refuse(`its job has the LoRA settings ${JSON.stringify(job.lora)}: use the same, or leave lora out`);

@@ -2,6 +2,7 @@
 import type { Ctx } from "../../../context.ts";
 import { AppError } from "../../../lib/errors.ts";
 import { isId } from "../../../lib/ids.ts";
+import { isRolled, ROLLED_METHODS } from "../../../lib/training/fields.ts";
 import type { RewardPart } from "../../../sandbox/reward/scorer_types.ts";
 import { type EvaluatorReward, evaluatorReward } from "../../evaluators/reward.ts";
 import { check } from "../../reward_functions/check.ts";
@@ -25,12 +26,13 @@ export async function admitRewards(
 ): Promise<Rewards | undefined> {
   const { reward_source: source = null, reward_functions: refs = [], method } = request;
   const field = source !== null ? "/reward_source" : refs.length > 0 ? "/reward_functions" : undefined;
-  if (method !== "grpo") {
-    if (field && method !== undefined) faults.refuse(field, `is only for the method grpo, not for ${method}`);
+  if (!isRolled(method)) {
+    const methods = ROLLED_METHODS.join(" and ");
+    if (field && method !== undefined) faults.refuse(field, `is only for the methods ${methods}, not for ${method}`);
     return NO_REWARDS;
   }
   if (!field) {
-    faults.refuse("/reward_source", "is missing: grpo needs reward_source or reward_functions");
+    faults.refuse("/reward_source", `is missing: ${method} needs reward_source or reward_functions`);
     return undefined;
   }
   const found = faults.attempt(() => resolved(ctx, request, caller));

@@ -1,19 +1,27 @@
 /** The rows of a job: pins its snapshots. A connected dataset is read into a snapshot first, by `reading.ts`. */
+
 import type { Ctx } from "../../../context.ts";
 import { AppError } from "../../../lib/errors.ts";
+import { isRow, labelFault } from "../../../lib/rows/format.ts";
 import type { Credentials } from "../../../lib/source.ts";
+import { liveRows } from "../../../platform/rows/live.ts";
 import { claim } from "../../datasets/connected/resolve.ts";
 import * as datasets from "../../datasets/service.ts";
+import { mustHold, pathFor } from "../../datasets/stream/files.ts";
 import * as snapshots from "../../datasets/stream/snapshots.ts";
+import type { DatasetRow, SnapshotRow } from "../../datasets/table.ts";
 import type { JobRow } from "../table.ts";
 import { renaming } from "./faults.ts";
 import { FORMATS, mustSuit } from "./references.ts";
 import type { Rows } from "./sizing.ts";
 
+const MOST_CHECKED = 1000; // rows whose label is checked before the job is queued
+
 export type JobRows = { train: Rows | undefined; evaluation: Rows | undefined };
 
 type Pointer = "/dataset" | "/eval_dataset";
-type Reader = { jobId: string; workspaceId: string; method: JobRow["method"] };
+/** `anyFormat`: a data resolver makes the rows suit the method. */
+type Reader = { jobId: string; workspaceId: string; method: JobRow["method"]; anyFormat: boolean };
 type References = { dataset?: string | undefined; eval_dataset?: string | null | undefined };
 
 /** Pins the rows that are there. The rows of a source that must be read first have no snapshot number. */
@@ -30,7 +38,8 @@ type Access = { credentials: Credentials; signal: AbortSignal };
 
 /** Reads connected sources, then pins all rows. May take hours. */
 export async function readAndPin(ctx: Ctx, job: JobRow, access: Access): Promise<JobRows> {
-  const reader = { jobId: job.id, workspaceId: job.workspaceId, method: job.method };
+  const { id: jobId, workspaceId, method, resolver } = job;
+  const reader = { jobId, workspaceId, method, anyFormat: resolver !== null };
   const read = (id: string, number: number | null, param: Pointer) =>
     pin(ctx, reader, { reference: number === null ? id : `${id}@snap-${number}`, param, ...access });
   const { datasetId, evalDatasetId } = job;
@@ -61,7 +70,10 @@ async function pin(ctx: Ctx, reader: Reader, { reference, param, ...access }: Pi
   const { dataset, snapshot } = await renaming(renames, () => claim(ctx, reader.workspaceId, reference, options));
   const row = datasets.current(ctx, dataset.id); // reading a source may have set its format
   if (!row) return undefined;
-  mustSuit(reader.method, row, param);
+  if (!reader.anyFormat) {
+    mustSuit(reader.method, row, param);
+    if (reader.method === "kto") await mustHaveLabels(ctx, row, snapshot, param);
+  }
   const { number, rowCount, sha256 } = snapshot;
   return { datasetId: row.id, snapshotNumber: number, sha256, rows: rowCount, format: row.format };
 }
@@ -82,3 +94,26 @@ export const columnsOf = ({ train, evaluation }: JobRows) => ({
 
 export const isUnread = ({ train, evaluation }: JobRows): boolean =>
   train?.snapshotNumber === null || evaluation?.snapshotNumber === null;
+
+/** Checks the column that KTO learns from, before a job is queued. The trainer checks the rows after the first ones. */
+async function mustHaveLabels(
+  ctx: Ctx,
+  dataset: DatasetRow,
+  { number, headRow }: Pick<SnapshotRow, "number" | "headRow">,
+  param: "/dataset" | "/eval_dataset",
+) {
+  if (headRow === 0) return;
+  const rows = mustHold(ctx, pathFor(ctx, dataset, number));
+  try {
+    const { entries } = await liveRows(rows.file, 0, MOST_CHECKED, headRow);
+    entries.forEach(({ text }, index) => {
+      const row: unknown = JSON.parse(text ?? "null");
+      const fault = isRow(row) ? labelFault(row) : undefined;
+      if (!fault) return;
+      const message = `${param.slice(1)}: kto cannot use row ${index + 1} of ${dataset.id}: ${fault.message}`;
+      throw new AppError("schema", message, { param });
+    });
+  } finally {
+    rows.release();
+  }
+}

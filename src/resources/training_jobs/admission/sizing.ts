@@ -5,7 +5,7 @@ import { formatBytes } from "../../../lib/bytes.ts";
 import type { ModelShape } from "../../../lib/gguf/shape.ts";
 import { microsOf } from "../../../lib/money.ts";
 import type { Format } from "../../../lib/rows/format.ts";
-import type { Method } from "../../../lib/training/hyperparameters.ts";
+import type { Method } from "../../../lib/training/fields.ts";
 import type { LoraSettings } from "../../../lib/training/lora.ts";
 import { estimateMemory } from "../../../lib/training/memory.ts";
 import type { Resolved } from "../../../lib/training/resolve.ts";
@@ -54,18 +54,20 @@ export type Size = {
   microDivisor: number;
 };
 
-/** The memory and the time of a command are unknown. */
-export const CUSTOM_SIZE: Size = { values: null, totalSteps: null, stepMs: null, memoryBytes: 0, microDivisor: 1 };
+/** The memory and the time of a command are unknown, and so are those of a model that is not here yet. */
+export const UNKNOWN_SIZE: Size = { values: null, totalSteps: null, stepMs: null, memoryBytes: 0, microDivisor: 1 };
 
-export function sizeOf(training: Training, hardware: Hardware, rows: Rows): Result<Size> {
+/** A training whose model is known. */
+export type Sizing = Pick<Training, "method" | "lora" | "given"> & { shape: ModelShape };
+
+export function sizeOf(training: Sizing, hardware: Hardware, rows: Rows): Result<Size> {
   const faults = new Faults();
   return faults.result(sized(training, hardware, { rows, faults }));
 }
 
-function sized(training: Training, hardware: Hardware, { rows, faults }: { rows: Rows; faults: Faults }) {
+function sized(training: Sizing, hardware: Hardware, { rows, faults }: { rows: Rows; faults: Faults }) {
   if (rows.rows === 0 || rows.format === null) return void faults.refuse("/dataset", "has no rows");
-  const { method, model, lora, given } = training;
-  const { shape } = model;
+  const { method, shape, lora, given } = training;
   const resolved = resolve(given, { method, lora, shape, rows: rows.rows, format: rows.format }, faults);
   if (!resolved) return undefined;
   const run = { method, shape, lora, values: resolved.values };
@@ -103,7 +105,7 @@ function roughStepMs({ method, shape, values }: TrainingRun, hardware: Hardware)
   const sequences = values.per_device_train_batch_size * values.gradient_accumulation_steps;
   const lengths = values as Partial<Resolved<"sft"> & Resolved<"grpo">>;
   const tokens = (lengths.max_length ?? lengths.max_completion_length ?? shape.context_length) / 2; // few are full
-  const passes = { grpo: 12, sft: 8, dpo: 20 }[method]; // times parameters and tokens: forward, backward, sampling
+  const passes = { grpo: 12, rloo: 14, sft: 8, dpo: 20, kto: 14, orpo: 16 }[method]; // times parameters and tokens: forward, backward, sampling
   const operations = sequences * tokens * shape.parameters * passes;
   const perSecond = hardware.type === "cpu" ? 2e10 * availableParallelism() : 1e14 * hardware.count;
   return (operations / perSecond) * 1000;

@@ -2,36 +2,49 @@
 import type { Ctx } from "../../../context.ts";
 import { AppError } from "../../../lib/errors.ts";
 import { usdOf } from "../../../lib/money.ts";
+import { isRolled } from "../../../lib/training/fields.ts";
 import { MINUTE_MS } from "../../../lib/units.ts";
 import * as billing from "../../billing/service.ts";
 import * as datasets from "../../datasets/service.ts";
+import { removeResolved } from "../../datasets/stream/resolved.ts";
 import * as snapshots from "../../datasets/stream/snapshots.ts";
 import { abortCause } from "../../reward_functions/check.ts";
 import type { JobRow, Warning } from "../table.ts";
 import type { JobRequest } from "./clone.ts";
 import { rowOf } from "./create.ts";
 import type { CreateTrainingJob } from "./create_schema.ts";
-import { type Caller, draft, type Sizable } from "./draft.ts";
+import { type Caller, type Draft, draft, type Sizable } from "./draft.ts";
 import { Faults } from "./faults.ts";
 import { type Preview, preview } from "./preview.ts";
+import { resolvePart } from "./resolver.ts";
 import type { JobRows } from "./rows.ts";
-import { CUSTOM_SIZE, mustAffordEstimate, type Rows, type Size, sizeOf } from "./sizing.ts";
+import { mustAffordEstimate, type Rows, type Size, sizeOf, UNKNOWN_SIZE } from "./sizing.ts";
 import type { JobValidation } from "./validation_schema.ts";
 
 export async function validate(ctx: Ctx, caller: Caller, body: CreateTrainingJob): Promise<JobValidation> {
-  const drafted = await draft(ctx, caller, body);
+  const drafted = await draft(ctx, caller, body, { dry: true });
   const [job, rejected] = "ok" in drafted ? [drafted.ok, undefined] : [undefined, drafted];
   const { request, warnings } = job ?? rejected;
   const sizable = job ?? rejected.sizable;
   const faults = new Faults();
   faults.errors.push(...(rejected?.errors ?? []));
-  const rows = currentRows(ctx, caller.workspaceId, request, faults);
+  const current = currentRows(ctx, caller.workspaceId, request, faults);
+  const tried = job && (await tryResolver(ctx, job, current, caller, faults));
+  const rows = tried ? tried.rows : current;
   const size = sizable && sizeFrom(sizable, rows, faults);
   if (job && size) faults.attempt(() => mustAffordEstimate(ctx, job, size));
-  const checks: Checks = { sizable, size, errors: faults.errors, warnings: [...warnings, ...faults.warnings] };
-  if (!job || !size || !job.training || faults.errors.length > 0) return answerOf(checks, undefined);
-  const modelSha256 = job.training.model.sha256;
-  const result = await tryOut(ctx, caller, rowOf(ctx, job, { rows, unread: false, size, modelSha256 }));
+  const all = [...warnings, ...faults.warnings];
+  const checks: Checks = { sizable, size, errors: faults.errors, warnings: all, resolved: tried?.preview ?? null };
+  if (!job || !size || !job.training || faults.errors.length > 0) {
+    if (tried) await removeResolved(ctx, tried.row.id);
+    return answerOf(checks, undefined);
+  }
+  const { model, start } = job.training.base;
+  const sha256 = { model: model?.sha256 ?? null, start: start?.sha256 ?? null };
+  const row = rowOf(ctx, job, { rows, unread: false, size, model, sha256 });
+  // The held-out rows are not part of a dry run.
+  const mapped = tried ? { ...row, resolver: tried.row.resolver, evalDatasetId: null } : row;
+  const result = await tryOut(ctx, caller, mapped).finally(() => tried && removeResolved(ctx, row.id));
   return "error" in result ? answerOf({ ...checks, errors: [result.error] }, undefined) : answerOf(checks, result);
 }
 
@@ -56,9 +69,17 @@ function currentRows(ctx: Ctx, workspaceId: string, request: JobRequest, faults:
 
 /** Undefined if the rows are unknown, or if they lead to errors, which are collected. */
 function sizeFrom({ training, hardware }: Sizable, { train }: JobRows, faults: Faults): Size | undefined {
-  if (!training) return CUSTOM_SIZE;
+  if (!training) return UNKNOWN_SIZE;
+  const { base, ...rest } = training;
+  if (!base.model?.shape) {
+    const why = base.model ? "is not ready yet" : base.why;
+    return void faults.warn(
+      "/base_model",
+      `the model ${why}, so this dry run could not check its size and its rewards`,
+    );
+  }
   if (!train) return undefined;
-  const size = sizeOf(training, hardware, train);
+  const size = sizeOf({ ...rest, shape: base.model.shape }, hardware, train);
   if ("ok" in size) return size.ok;
   faults.errors.push(...size.errors);
   return undefined;
@@ -80,14 +101,38 @@ async function tryOut(ctx: Ctx, caller: Caller, row: JobRow) {
   }
 }
 
+const TRIED_ROWS = 200;
+
+/** Runs the data resolver of the job on the first rows. Undefined without one, without rows, and after an error. */
+async function tryResolver(ctx: Ctx, job: Draft, { train }: JobRows, caller: Caller, faults: Faults) {
+  if (!job.resolver || !train || faults.errors.length > 0) return undefined;
+  const { id, method, seed, resolver } = job;
+  const blank = { id, method, seed, resolver, workspaceId: caller.workspaceId } as JobRow;
+  return await ctx.state.trainingJobs.admitting(id, async () => {
+    const made = await faults.attemptLater(() =>
+      resolvePart(ctx, blank, "train", train, { signal: caller.signal, limit: TRIED_ROWS }),
+    );
+    if (!made) return void (await removeResolved(ctx, id));
+    const { samples, ...found } = made;
+    const share = found.rows / found.rows_in;
+    const estimated = { ...train, rows: Math.max(1, Math.round(train.rows * share)), format: found.format };
+    return {
+      rows: { train: estimated, evaluation: undefined },
+      row: { id, resolver: { ...resolver, train: found } },
+      preview: { rows_in: found.rows_in, rows_out: found.rows, total_rows: train.rows, samples },
+    };
+  });
+}
+
 type Checks = {
+  resolved: JobValidation["data_resolver_preview"];
   sizable: Sizable | undefined;
   size: Size | undefined;
   errors: readonly { code: string; message: string; param: string | null }[];
   warnings: Warning[];
 };
 
-function answerOf({ sizable, size, errors, warnings }: Checks, measured: Preview | undefined): JobValidation {
+function answerOf({ sizable, size, errors, warnings, resolved }: Checks, measured: Preview | undefined): JobValidation {
   const stepMs = measured?.stepMs ?? size?.stepMs ?? null;
   const totalSteps = size?.totalSteps ?? null;
   const ms = stepMs === null || totalSteps === null ? null : stepMs * totalSteps;
@@ -103,7 +148,8 @@ function answerOf({ sizable, size, errors, warnings }: Checks, measured: Preview
       duration_seconds: ms === null ? null : Math.round(ms) / 1000,
       cost_usd: ms === null ? null : usdOf(billing.costOf(rate, ms)),
     },
-    reward_preview: measured && sizable?.request.method === "grpo" ? rewardPreview(measured, groupOf(size)) : null,
+    data_resolver_preview: resolved,
+    reward_preview: measured && isRolled(sizable?.request.method) ? rewardPreview(measured, groupOf(size)) : null,
   };
 }
 

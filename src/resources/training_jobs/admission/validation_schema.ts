@@ -19,6 +19,22 @@ export const JobValidation = later(() =>
         duration_seconds: Figure.describe("Measured on a first step if possible"),
         cost_usd: Figure,
       }),
+      data_resolver_preview: z
+        .object({
+          rows_in: z.int().describe("Rows that were tried"),
+          rows_out: z.int(),
+          total_rows: z.int().describe("Rows of the dataset"),
+          samples: z
+            .array(
+              z.object({
+                before: z.record(z.string(), z.unknown()),
+                after: z.array(z.record(z.string(), z.unknown())),
+              }),
+            )
+            .describe("The first rows, and the rows that the code makes of each"),
+        })
+        .nullable()
+        .describe("The data resolver on the first rows; null without one"),
       reward_preview: z
         .object({
           mean: Figure,

@@ -10,6 +10,7 @@ import { SECOND_MS } from "../../../lib/units.ts";
 import { durable, write } from "../../../platform/db/db.ts";
 import { LostKeyError } from "../../../platform/storage/storage.ts";
 import * as signed from "../../signed_urls/service.ts";
+import { takesBest } from "../policy.ts";
 import { keptCheckpoints } from "../state/checkpoint_files.ts";
 import {
   type CheckpointRow,
@@ -22,23 +23,32 @@ import {
 import { type ExportKind, find, requestExport } from "./exports.ts";
 
 const MERGED = ["F16", "BF16", "F32", "Q8_0"] as const;
+const HUGGINGFACE = ["BF16", "F16", "F32"] as const;
 const GGUF = ["Q4_K_M", "Q5_K_M", "Q6_K", "Q8_0", "F16", "BF16", "F32"] as const;
 /** The first one is the default. */
 const QUANTIZATIONS: Record<ExportRow["variant"], readonly string[]> = {
   adapter: [],
   peft: [],
   files: [],
+  huggingface: HUGGINGFACE,
   merged: MERGED,
   gguf: GGUF,
 };
 
 export const ModelQuery = z.object({
-  variant: z.enum(VARIANTS).optional().describe("Default: adapter for LoRA, merged for full weights, files for custom"),
+  variant: z
+    .enum(VARIANTS)
+    .optional()
+    .describe(
+      "Default: adapter for LoRA, merged for full weights, files for custom. huggingface: an archive of config, tokenizer and merged safetensors, for transformers",
+    ),
   quantization: z
     .string()
     .max(20)
     .optional()
-    .describe(`For merged: ${MERGED.join(", ")}; for gguf: ${GGUF.join(", ")}`),
+    .describe(
+      `For merged: ${MERGED.join(", ")}; for gguf: ${GGUF.join(", ")}; for huggingface: ${HUGGINGFACE.join(", ")}`,
+    ),
   checkpoint: z
     .string()
     .max(80)
@@ -90,7 +100,8 @@ function kindOf(job: JobRow, query: ModelQuery): ExportKind {
 
 function checkpointOf(ctx: Ctx, job: JobRow, name: string | undefined): CheckpointRow {
   const kept = keptCheckpoints(ctx.db, job.id);
-  const best = name === "best" ? kept.find(({ id }) => id === job.bestCheckpointId) : undefined;
+  const isBest = name === "best" || (name === undefined && takesBest(job));
+  const best = isBest ? kept.find(({ id }) => id === job.bestCheckpointId) : undefined;
   const named = best ?? kept.at(-1);
   if (name === undefined || name === "best" || name === "latest") {
     if (named) return named;

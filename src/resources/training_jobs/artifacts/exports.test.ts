@@ -59,6 +59,8 @@ test("a file that has to be made is 202 first, then ready, and a merged file is 
   expect(made).toMatchObject({ status: "ready", jobId: id, name: `out-${id}-q8_0` });
   expect(modelResults.byJob(on.ctx, on.workspaceA, id)?.variant).toBe("adapter");
   const [, last] = keptCheckpoints(on.ctx.db, id);
+  const folder = await ready(on, id, "?variant=huggingface");
+  expect(folder).toMatchObject({ quantization: "BF16", file_name: `out-${id}-huggingface.tar`, model_id: null });
   const peft = await ready(on, id, `?variant=peft&checkpoint=${last?.id}`);
   expect((await fetched(on, peft.url)).body).toContain("peft  of step-000005");
 });

@@ -172,7 +172,7 @@ async function runTrainer(ctx: Ctx, job: JobRow, { row, checkpoint, out, model }
     type: "export",
     ...deviceOf(ctx, []),
     model_path: models.pathOf(ctx, model),
-    base_model: job.baseModel,
+    base_model: model.name.split(":")[0] ?? model.name, // a hub name may end in the quantization
     lora: job.lora,
     checkpoint: pathForWorker(checkpointDir(ctx, checkpoint.path)),
     variant,
@@ -244,6 +244,6 @@ export function attachContent(ctx: Ctx, tx: Tx, row: ExportRow, { key, bytes, sh
 
 const nameOf = ({ outputName }: JobRow, { variant, quantization }: ExportRow) => {
   const name = outputName.replaceAll(/[^\w.-]+/g, "_").slice(0, 120) || "model";
-  if (variant === "peft") return `${name}-peft.tar`;
+  if (variant === "peft" || variant === "huggingface") return `${name}-${variant}.tar`;
   return variant === "adapter" ? `${name}-adapter.gguf` : `${name}-${quantization.toLowerCase()}.gguf`;
 };

@@ -10,7 +10,7 @@ import { asks } from "../../../http/query.ts";
 import { AppError } from "../../../lib/errors.ts";
 import { SECOND_MS } from "../../../lib/units.ts";
 import { LostKeyError } from "../../../platform/storage/storage.ts";
-import { currentJob, isFinished, mustGet } from "../state/rows.ts";
+import { byName, currentJob, isFinished, mustGet } from "../state/rows.ts";
 import type { JobRow } from "../table.ts";
 import { follow, STREAMS, type Stream } from "./reading.ts";
 
@@ -46,6 +46,7 @@ export const logRoutes = (ctx: Ctx) => {
   const { authed } = area(ctx, "training");
   return new Elysia({ prefix: "/v1/training_jobs", tags: ["Training jobs"] })
     .use(authed)
+    .use(byName(ctx))
     .get(
       "/:id/logs",
       ({ request, principal, params, query }) => {

@@ -1,8 +1,8 @@
 /** Takes a job from the queue to a run: model, memory, newest checkpoint, process. */
 import type { Ctx } from "../../../context.ts";
 import { lacksSpace } from "../../../platform/machine/disk.ts";
+import { hasResolved } from "../../datasets/stream/resolved.ts";
 import * as gpu from "../../gpu/service.ts";
-import type { ModelRow } from "../../models/table.ts";
 import { lacksRoom } from "../../storage_usage/service.ts";
 import { startCustom } from "../custom/run.ts";
 import { UNREPORTED_END } from "../policy.ts";
@@ -11,13 +11,14 @@ import { baseModelOf, startFault } from "../state/inputs.ts";
 import * as moves from "../state/moves.ts";
 import { currentJob } from "../state/rows.ts";
 import type { CheckpointRow, JobRow } from "../table.ts";
-import { taskOf } from "./plan.ts";
+import { type Files, taskOf } from "./plan.ts";
 import { finishOrRetry, start } from "./run.ts";
 
 /** Resolves when the job runs, or cannot run now. */
 export async function launch(ctx: Ctx, job: JobRow): Promise<void> {
   const live = ctx.state.trainingJobs;
   if (live.isActive(job.id) || job.reading) return;
+  if (job.resolver && !hasResolved(ctx, job.id)) return; // reconcileReadings makes the rows again
   const full = lacksRoom(ctx, { workspaceId: job.workspaceId, kind: "checkpoints" }, 1);
   if (full !== undefined) return void moves.pauseForStorage(ctx, job.id, full);
   const lacking = lacksSpace(ctx);
@@ -26,10 +27,10 @@ export async function launch(ctx: Ctx, job: JobRow): Promise<void> {
     try {
       const base = job.method === "custom" ? undefined : baseModelOf(ctx, job);
       if (base && "waits" in base) return moves.setQueueReason(ctx, job, base.waits);
-      const model = base?.ready;
-      const checkpoint = model && (await alignCheckpoints(ctx, job));
+      const files = base && { model: base.ready, start: base.start };
+      const checkpoint = files && (await alignCheckpoints(ctx, job));
       if (checkpoint && checkpoint.step >= job.totalSteps) return await finishNow(ctx, job, checkpoint);
-      await lease(ctx, job, { model, checkpoint });
+      await lease(ctx, job, { files, checkpoint });
     } catch (error) {
       releaseMemory(ctx, job.id);
       const fault = startFault(error);
@@ -46,9 +47,9 @@ async function finishNow(ctx: Ctx, job: JobRow, checkpoint: CheckpointRow) {
   await finishOrRetry(ctx, job.id, { ...UNREPORTED_END, kind: "done", trained: true });
 }
 
-type Inputs = { model: ModelRow | undefined; checkpoint: CheckpointRow | undefined };
+type Inputs = { files: Files | undefined; checkpoint: CheckpointRow | undefined };
 
-async function lease(ctx: Ctx, job: JobRow, { model, checkpoint }: Inputs) {
+async function lease(ctx: Ctx, job: JobRow, { files, checkpoint }: Inputs) {
   const live = ctx.state.trainingJobs;
   const grant = await gpu.acquire(ctx, {
     holder: job.id,
@@ -70,7 +71,7 @@ async function lease(ctx: Ctx, job: JobRow, { model, checkpoint }: Inputs) {
   live.setAwaitingMemory(job.id, grant.status === "waiting");
   if (grant.status === "waiting") return moves.setQueueReason(ctx, fresh, grant.reason);
   // Build the trainer's task before the row moves to `provisioning`. If it cannot be built, the job fails while still queued.
-  const task = model && taskOf(ctx, fresh, { model, devices: grant.devices, checkpoint });
+  const task = files && taskOf(ctx, fresh, { ...files, devices: grant.devices, checkpoint });
   const provisioned = moves.provision(ctx, fresh, checkpoint);
   if (!provisioned) return releaseMemory(ctx, job.id);
   const cards = grant.devices.length > 0 ? grant.deviceIds : [];

@@ -3,6 +3,7 @@ import { and, eq } from "drizzle-orm";
 import type { Ctx } from "../../../context.ts";
 import { pathForWorker } from "../../../sandbox/files/foreign_dir.ts";
 import type { TrainPlan, TrainTask } from "../../../workers/protocol_trainer.ts";
+import { type Part, type ResolvedRows, resolvedPath } from "../../datasets/stream/resolved.ts";
 import * as models from "../../models/service.ts";
 import type { ModelRow } from "../../models/table.ts";
 import { deviceOf, rowsOf, unstartable } from "../state/inputs.ts";
@@ -11,30 +12,47 @@ import { type CheckpointRow, type JobRow, trainingCheckpoints } from "../table.t
 
 const SAMPLES_PER_STEP = 8;
 
-export function planOf(ctx: Ctx, job: JobRow, model: ModelRow): TrainPlan {
+/** The files that a training opens. `start`: the adapter that it starts from. */
+export type Files = { model: ModelRow; start: ModelRow | null };
+
+export function planOf(ctx: Ctx, job: JobRow, { model, start }: Files): TrainPlan {
   if (job.method === "custom" || job.datasetId === null)
     throw unstartable("dataset_error", "The job has no dataset", "/dataset");
-  const { evalDatasetId, evalSnapshotNumber } = job;
+  const { evalDatasetId, evalSnapshotNumber, resolver } = job;
   return {
     model_path: models.pathOf(ctx, model),
     method: job.method,
     hyperparameters: job.hyperparameters,
     lora: job.lora,
+    ...(start ? { start_adapter: models.pathOf(ctx, start) } : {}),
     seed: job.seed,
-    rows: rowsOf(ctx, job, job.datasetId, job.snapshotNumber),
-    eval_rows: evalDatasetId === null ? null : rowsOf(ctx, job, evalDatasetId, evalSnapshotNumber, "/eval_dataset"),
+    rows: resolver?.train
+      ? resolvedSpec(ctx, job.id, "train", resolver.train)
+      : rowsOf(ctx, job, job.datasetId, job.snapshotNumber),
+    eval_rows: resolver?.evaluation
+      ? resolvedSpec(ctx, job.id, "eval", resolver.evaluation)
+      : evalDatasetId === null
+        ? null
+        : rowsOf(ctx, job, evalDatasetId, evalSnapshotNumber, "/eval_dataset"),
     total_steps: job.totalSteps,
     micro_divisor: job.microDivisor,
   };
 }
 
-type Inputs = { model: ModelRow; devices: readonly number[]; checkpoint: CheckpointRow | undefined };
+/** Every row of the file counts. */
+const resolvedSpec = (ctx: Ctx, jobId: string, part: Part, { rows, format }: ResolvedRows): TrainPlan["rows"] => ({
+  path: resolvedPath(ctx, jobId, part),
+  head_row: rows,
+  format,
+});
 
-export function taskOf(ctx: Ctx, job: JobRow, { model, devices, checkpoint }: Inputs): TrainTask {
+type Inputs = Files & { devices: readonly number[]; checkpoint: CheckpointRow | undefined };
+
+export function taskOf(ctx: Ctx, job: JobRow, { model, start, devices, checkpoint }: Inputs): TrainTask {
   return {
     type: "train",
     ...deviceOf(ctx, devices),
-    plan: planOf(ctx, job, model),
+    plan: planOf(ctx, job, { model, start }),
     checkpoint_dir: pathForWorker(pathsOf(ctx, job.id).checkpoints),
     save_steps: job.saveSteps,
     save_seconds: ctx.config.training.save_seconds,

@@ -1,5 +1,6 @@
 /** One run of a job: a trainer process and its messages. The row is updated before the run is forgotten. */
 import type { Ctx } from "../../../context.ts";
+import { isRolled } from "../../../lib/training/fields.ts";
 import { outOfMemoryKills } from "../../../platform/machine/hardware.ts";
 import type { Exit, Worker } from "../../../platform/workers/types.ts";
 import { makeDir } from "../../../sandbox/files/trees.ts";
@@ -51,7 +52,7 @@ export function start(ctx: Ctx, { job, task, cards }: Start) {
     over: over.promise,
   };
   live.addRun(run);
-  if (job.method === "grpo") running.scoring.begin();
+  if (isRolled(job.method)) running.scoring.begin();
   worker.ready.then(
     () => worker.send(task),
     () => {}, // onExit reports the end
@@ -107,6 +108,7 @@ function handleMessage(ctx: Ctx, { id, log, scoring, end }: Running, message: Fr
       return;
     case "trained":
       end.trained = true;
+      end.stoppedEarly = message.stopped_early;
       return;
     default:
       return; // `loading`, and messages that only the supervisor uses
@@ -147,10 +149,10 @@ async function recoverReports(ctx: Ctx, id: string) {
   await alignCheckpoints(ctx, job).catch((error) => ctx.log.error("cannot read checkpoints", { job: id, error }));
 }
 
-/** All steps are done. If the result cannot be stored, that counts as a crash, and the job is retried. */
+/** No step follows. If the result cannot be stored, that counts as a crash, and the job is retried. */
 export async function finishOrRetry(ctx: Ctx, id: string, end: RunEnd) {
   try {
-    await finish(ctx, id);
+    await finish(ctx, id, end.stoppedEarly);
   } catch (error) {
     ctx.log.error("cannot store the result of a job", { job: id, error });
     const message = `The result could not be stored: ${error instanceof Error ? error.message : String(error)}`;

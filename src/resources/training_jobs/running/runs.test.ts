@@ -6,6 +6,7 @@ import { jobPaths } from "../../../../test/foreign_paths.ts";
 import { until } from "../../../../test/harness.ts";
 import * as gpu from "../../gpu/service.ts";
 import * as modelResults from "../../models/results.ts";
+import { resultOf } from "../artifacts/job_models.ts";
 import { keptCheckpoints } from "../state/checkpoint_files.ts";
 import { trainingSamples } from "../table.ts";
 import { reconcile } from "./reconcile.ts";
@@ -46,6 +47,42 @@ test("the newest and the best checkpoints stay, and the files of the others are 
   const names = () => readdirSync(jobPaths(on.ctx, id).checkpoints).sort();
   await until("the others to be gone", () => names().length === kept.length);
   expect(names()).toEqual(kept.map(({ step }) => `step-00000${step}`));
+});
+
+test("a job that stops early is completed with the reason, and its model is the best checkpoint", async () => {
+  const on = await app({ lives: [{ bestAt: 3, stopsAt: 5 }] });
+  const hyperparameters = {
+    ...{ early_stopping_patience: 2, metric_for_best_model: "eval_loss", greater_is_better: false },
+    load_best_model_at_end: true,
+  };
+  const id = on.add({ totalSteps: 9, saveSteps: 1, keepLast: 1, hyperparameters });
+  const job = await on.reaches(id, "completed");
+  expect(job).toMatchObject({ step: 5, totalSteps: 9, stoppedEarly: "eval_loss did not improve", error: null });
+  expect(on.notes(id).at(-1)).toMatchObject({
+    ...{ type: "job.completed", message: "Completed after step 5, stopped early: eval_loss did not improve" },
+    data: { stopped_early: "eval_loss did not improve" },
+  });
+  const kept = keptCheckpoints(on.ctx.db, id);
+  expect(kept.map(({ step }) => step)).toEqual([3, 5]);
+  expect(job.bestCheckpointId).toBe(kept[0]!.id);
+  const model = modelResults.byJob(on.ctx, on.workspaceA, id);
+  expect(model?.id).toBe(modelResults.byCheckpoint(on.ctx, on.workspaceA, kept[0]!.id)!.id);
+  expect(modelResults.byCheckpoint(on.ctx, on.workspaceA, kept[1]!.id)).toBeUndefined();
+  expect(resultOf(on.ctx, on.workspaceA, { model: id, checkpoint: null }).checkpointId).toBe(kept[0]!.id); // a deployment of the job
+  const { body } = await on.call("GET", `/v1/training_jobs/${id}`);
+  expect(body).toMatchObject({
+    ...{ status: "completed", stopped_early: "eval_loss did not improve" },
+    progress: { step: 5, total_steps: 9, percent: 100 },
+  });
+});
+
+test("a job that stopped early and lost its last messages is completed from its files", async () => {
+  const on = await app({ lives: [{ stopsAt: 4, crashUntold: 4 }, { stopsAt: 4 }] });
+  const id = on.add({ totalSteps: 9, saveSteps: 0 });
+  const job = await on.reaches(id, "completed");
+  expect(job).toMatchObject({ step: 4, stoppedEarly: "eval_loss did not improve" });
+  expect(on.steps(id)).toEqual([1, 2, 3, 4]);
+  expect(on.starts()).toHaveLength(2);
 });
 
 test("a worker that dies is started again from its newest checkpoint, and reports the same", async () => {

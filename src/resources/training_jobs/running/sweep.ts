@@ -4,6 +4,7 @@ import type { Ctx } from "../../../context.ts";
 import { isId } from "../../../lib/ids.ts";
 import { durable } from "../../../platform/db/db.ts";
 import { namesIn, removeTree } from "../../../sandbox/files/trees.ts";
+import { sweepResolved } from "../../datasets/stream/resolved.ts";
 import * as snapshots from "../../datasets/stream/snapshots.ts";
 import { workspaces } from "../../workspaces/table.ts";
 import { machine } from "../machine.ts";
@@ -13,12 +14,15 @@ import { currentJob, isFinished } from "../state/rows.ts";
 import { trainingJobs } from "../table.ts";
 
 export async function sweep(ctx: Ctx, signal?: AbortSignal) {
-  snapshots.unpinLost(ctx, "job", (id) => {
-    const row = currentJob(ctx.db, id);
-    return ctx.state.trainingJobs.isAdmitting(id) || (row !== undefined && !isFinished(row));
-  });
+  snapshots.unpinLost(ctx, "job", (id) => mayRun(ctx, id));
   for (const id of deletedWorkspaces(ctx)) removeAll(ctx, id);
   await removeOrphanDirs(ctx, signal);
+  await sweepResolved(ctx, (id) => mayRun(ctx, id));
+}
+
+function mayRun(ctx: Ctx, id: string): boolean {
+  const row = currentJob(ctx.db, id);
+  return ctx.state.trainingJobs.isAdmitting(id) || (row !== undefined && !isFinished(row));
 }
 
 /** Deleted workspaces with jobs that have ended since. */

@@ -12,7 +12,7 @@ import { type Tx, write } from "../../../platform/db/db.ts";
 import type { ForeignDir } from "../../../sandbox/files/foreign_dir.ts";
 import { bytesIn, makeDir, namesIn, readText, removeTree, renameTree } from "../../../sandbox/files/trees.ts";
 import { StepRecord } from "../../../workers/protocol_trainer.ts";
-import { bestOf, headlineOf, superfluous } from "../policy.ts";
+import { bestOf, rankOf, superfluous } from "../policy.ts";
 import { type CheckpointRow, type JobRow, trainingCheckpoints, trainingJobs } from "../table.ts";
 import { note } from "./notes.ts";
 import { checkpointDir, checkpointPath, pathsOf } from "./paths.ts";
@@ -115,7 +115,7 @@ export function addCheckpoint(tx: Tx, job: JobRow, checkpoint: NewCheckpoint, no
     id: newId("ckpt", now),
     jobId: job.id,
     workspaceId: job.workspaceId,
-    value: headlineOf(job.method, checkpoint.metrics),
+    value: rankOf(job, checkpoint.metrics),
     createdAt: now,
     deletedAt: null,
     ...checkpoint,
@@ -130,7 +130,7 @@ export function addCheckpoint(tx: Tx, job: JobRow, checkpoint: NewCheckpoint, no
 }
 
 function chooseBest(tx: Tx, job: JobRow, now: number) {
-  const bestCheckpointId = bestOf(job.method, keptCheckpoints(tx, job.id))?.id ?? null;
+  const bestCheckpointId = bestOf(job, keptCheckpoints(tx, job.id))?.id ?? null;
   tx.update(trainingJobs).set({ bestCheckpointId, updatedAt: now }).where(eq(trainingJobs.id, job.id)).run();
 }
 
@@ -140,7 +140,7 @@ const markDeleted = (tx: Tx, { id }: CheckpointRow, now: number) =>
 /** Marks superfluous checkpoints as deleted and returns them. The caller removes their files after the commit. */
 export function prune(ctx: Ctx, tx: Tx, job: JobRow): CheckpointRow[] {
   const kept = keptCheckpoints(tx, job.id);
-  const best = bestOf(job.method, kept)?.id ?? null;
+  const best = bestOf(job, kept)?.id ?? null;
   const pruned = superfluous(kept, { last: job.keepLast, best, needed: neededOf(ctx, job.id) });
   for (const row of pruned) markDeleted(tx, row, ctx.clock.now());
   return pruned;

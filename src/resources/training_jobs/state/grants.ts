@@ -13,7 +13,11 @@ export function grantsOf(task: Task): Grants {
   if (task.type === "export")
     return { gpu, reads: [task.model_path, task.checkpoint], writes: [dirname(task.out)], updates: [] };
   const rows = rowFiles(task.plan);
-  const from = task.type === "train" ? [task.resume, task.warm_start].filter((path) => path !== null) : [];
+  const { start_adapter: start } = task.plan;
+  const from = [
+    ...(start === undefined ? [] : [start]),
+    ...(task.type === "train" ? [task.resume, task.warm_start].filter((path) => path !== null) : []),
+  ];
   return {
     gpu,
     reads: [task.plan.model_path, ...rows.flatMap((path) => [path, `${path}-wal`]), ...from],

@@ -36,14 +36,22 @@ export function rowsOf(
   return { path: datasetFiles.pathFor(ctx, dataset, number ?? 0), head_row: snapshot.headRow, format: dataset.format };
 }
 
-type BaseModel = { ready: ModelRow } | { waits: string };
+/** `start`: the adapter that training starts from. `model`: the one that the job waits for. */
+type BaseModel = { ready: ModelRow; start: ModelRow | null } | { waits: string; model: ModelRow };
 
-/** The base model as a file that can be opened, or what the job waits for. */
+/** The base model and the start adapter as files that can be opened, or what the job waits for. */
 export function baseModelOf(ctx: Ctx, job: JobRow): BaseModel {
-  const model = models.find(ctx, job.workspaceId, job.baseModelId ?? job.baseModel ?? "");
+  const start = job.startModelId === null ? null : usable(ctx, job, job.startModelId);
+  if (start && "waits" in start) return start;
+  const base = usable(ctx, job, job.baseModelId ?? job.baseModel ?? "");
+  return "waits" in base ? base : { ready: base.ready, start: start?.ready ?? null };
+}
+
+function usable(ctx: Ctx, job: JobRow, id: string): { ready: ModelRow } | { waits: string; model: ModelRow } {
+  const model = models.find(ctx, job.workspaceId, id);
   const use = model ? models.usability(ctx, model) : { never: true, reason: "was deleted" };
   if ("ready" in use) return use;
-  if ("waits" in use) return { waits: `waits for the model ${job.baseModel}, which ${use.reason}` };
+  if ("waits" in use && model) return { waits: `waits for the model ${job.baseModel}, which ${use.reason}`, model };
   throw unstartable("provisioning_failed", `The model ${job.baseModel} ${use.reason}`, "/base_model");
 }
 

@@ -85,11 +85,15 @@ export function markRunning(ctx: Ctx, id: string, { device, memoryBytes, totalSt
   });
 }
 
-export const complete = (ctx: Ctx, tx: Tx, job: JobRow): JobRow | undefined =>
+export const complete = (ctx: Ctx, tx: Tx, job: JobRow, stoppedEarly: string | null = null): JobRow | undefined =>
   move(ctx, tx, job, "complete", {
     settlement: settle(ctx, job),
-    patch: { completedAt: ctx.clock.now(), etaMs: 0, error: null },
-    note: { level: "info", message: "Completed" },
+    patch: { completedAt: ctx.clock.now(), etaMs: 0, error: null, stoppedEarly },
+    note: {
+      level: "info",
+      message: stoppedEarly === null ? "Completed" : `Completed after step ${job.step}, stopped early: ${stoppedEarly}`,
+      ...(stoppedEarly === null ? {} : { data: { stopped_early: stoppedEarly } }),
+    },
   });
 
 /** `sample`: a completion that shows the cause. */

@@ -1,6 +1,7 @@
 /** Reads job rows. The lowest layer of this resource above the tables: every wing may import it. */
-import { eq, sql } from "drizzle-orm";
+import { and, eq, sql } from "drizzle-orm";
 import type { Ctx } from "../../../context.ts";
+import { MOST_IDS, named } from "../../../http/query.ts";
 import { AppError } from "../../../lib/errors.ts";
 import type { Db, Tx } from "../../../platform/db/db.ts";
 import { preparedRow } from "../../../platform/db/row.ts";
@@ -31,10 +32,23 @@ export function mustGet(ctx: Pick<Ctx, "db">, workspaceId: string, id: string, p
   return row;
 }
 
+/** Training jobs by output name, in the paths of routes. */
+export const byName = ({ db }: Pick<Ctx, "db">) =>
+  named("job", "training jobs", (workspaceId, name) =>
+    db
+      .select({ id: trainingJobs.id })
+      .from(trainingJobs)
+      .where(and(eq(trainingJobs.workspaceId, workspaceId), eq(trainingJobs.outputName, name)))
+      .limit(MOST_IDS)
+      .all(),
+  );
+
 /** The columns of a job that has never run. */
 export const blankJob = () => ({
   status: machine.initial,
   reading: null,
+  startModelId: null,
+  resolver: null,
   warnings: [],
   gpu: null,
   step: 0,
@@ -48,6 +62,7 @@ export const blankJob = () => ({
   pauseReason: null,
   queueReason: null,
   error: null,
+  stoppedEarly: null,
   publishedAt: null,
   likeCount: 0,
   trackerRunUrl: null,

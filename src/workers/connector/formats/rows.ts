@@ -1,37 +1,22 @@
-/** Rows of a file in any format. The name decides the format, otherwise the first bytes. */
+/** Rows of a file in any format. The name and the first bytes decide the format. */
+import { delimiterOf, type FileKind, kindByName, textKind } from "../../../lib/rows/file_kind.ts";
 import { type Compression, compressionOf, unpacked } from "./compression.ts";
 import { csvRows } from "./csv.ts";
 import { BEGINNING, badRows, type FormatOptions, type Piece, type SourceFile } from "./file.ts";
+import { jsonRows } from "./json.ts";
 import { jsonlRows } from "./jsonl.ts";
 import { parquetColumns, parquetCount, parquetRows } from "./parquet/reader.ts";
 
-export type Format = "jsonl" | "csv" | "tsv" | "parquet";
-
-const EXTENSIONS: Record<string, Format> = {
-  jsonl: "jsonl",
-  ndjson: "jsonl",
-  json: "jsonl",
-  csv: "csv",
-  tsv: "tsv",
-  parquet: "parquet",
-  pq: "parquet",
-};
-
-/** Returns the format of the file name, without a compression suffix. */
-export function formatByName(name: string): Format | undefined {
-  const plain = name.toLowerCase().replace(/\.(gz|gzip|zst|zstd)$/, "");
-  return EXTENSIONS[/\.([a-z]+)$/.exec(plain)?.[1] ?? ""];
-}
-
 const PARQUET_MAGIC = "PAR1";
-const HEAD_BYTES = 1024;
+const HEAD_BYTES = 4096;
 
 export async function* rowsOf(file: SourceFile, options: FormatOptions): AsyncIterable<Piece> {
   if (file.bytes === 0) return;
   const opened = await open(file, options.from.byte ?? 0);
   if (opened.format === "parquet") return yield* parquetRows(file, options);
-  const { source, format, compression } = opened;
-  if (format !== "jsonl") return yield* csvRows(file, source, { ...options, delimiter: format === "tsv" ? "\t" : "," });
+  const { source, format, compression, delimiter } = opened;
+  if (format === "json") return yield* jsonRows(file, source, options);
+  if (format !== "jsonl") return yield* csvRows(file, source, { ...options, delimiter });
   for await (const { lines, place } of jsonlRows(file, source, options))
     yield { lines, place: compression ? { row: place.row, byte: null } : place };
 }
@@ -44,19 +29,19 @@ export async function columnsOf(file: SourceFile, rowBytes: number): Promise<str
   const options = { rowBytes, from: BEGINNING };
   const opened = await open(file, 0);
   if (opened.format === "parquet") return await parquetColumns(file);
-  const { source, format } = opened;
+  const { source, format, delimiter } = opened;
   let header: string[] = [];
   const onHeader = (names: string[]) => {
     header = names;
   };
-  if (format !== "jsonl") {
-    const delimiter = format === "tsv" ? "\t" : ",";
+  if (format === "csv" || format === "tsv") {
     for await (const _first of csvRows(file, source, { ...options, delimiter, onHeader })) break;
     return header;
   }
   const names = new Set<string>();
   let row = 0;
-  for await (const { lines } of jsonlRows(file, source, options)) {
+  const read = format === "json" ? jsonRows : jsonlRows;
+  for await (const { lines } of read(file, source, options)) {
     for (const line of lines.slice(0, LOOKED_AT_ROWS - row))
       for (const name of Object.keys(parsed(file, line, ++row))) names.add(name);
     if (row >= LOOKED_AT_ROWS) break;
@@ -67,7 +52,7 @@ export async function columnsOf(file: SourceFile, rowBytes: number): Promise<str
 /** Returns null if only reading the whole file would tell. */
 export async function countOf(file: SourceFile): Promise<number | null> {
   if (file.bytes === 0) return 0;
-  const named = formatByName(file.name);
+  const named = kindByName(file.name);
   if (named !== undefined && named !== "parquet") return null;
   const isParquet = named === "parquet" || latin1(await file.read(0, Math.min(4, file.bytes))) === PARQUET_MAGIC;
   return isParquet ? await parquetCount(file) : null;
@@ -81,12 +66,16 @@ function parsed(file: SourceFile, line: string, row: number): object {
   }
 }
 
-type Opened =
-  | { format: "parquet" }
-  | { format: "jsonl" | "csv" | "tsv"; source: AsyncIterable<Uint8Array>; compression: Compression | undefined };
+type Opened = { format: "parquet" } | OpenedText;
+type OpenedText = {
+  format: Exclude<FileKind, "parquet">;
+  delimiter: string;
+  source: AsyncIterable<Uint8Array>;
+  compression: Compression | undefined;
+};
 
 async function open(file: SourceFile, fromByte: number): Promise<Opened> {
-  const named = formatByName(file.name);
+  const named = kindByName(file.name);
   if (named === "parquet") return { format: named };
   const packed = await peeked(file.stream(fromByte));
   try {
@@ -94,22 +83,30 @@ async function open(file: SourceFile, fromByte: number): Promise<Opened> {
       await packed.close();
       return { format: "parquet" };
     }
-    const compression = fromByte === 0 ? compressionOf(file, packed.head) : undefined;
-    if (!compression) return { format: named ?? byContent(file, packed.head), source: packed.rest, compression };
-    if (named) return { format: named, source: unpacked(file, packed.rest, compression), compression };
+    if (fromByte > 0) return { format: "jsonl", delimiter: "", source: packed.rest, compression: undefined };
+    const compression = compressionOf(file, packed.head);
+    if (!compression) return { ...textFormat(file, packed.head), source: packed.rest, compression };
     const plain = await peeked(unpacked(file, packed.rest, compression));
-    return { format: byContent(file, plain.head), source: plain.rest, compression };
+    return { ...textFormat(file, plain.head), source: plain.rest, compression };
   } catch (error) {
     await packed.close();
     throw error;
   }
 }
 
-function byContent(file: SourceFile, head: Uint8Array): "jsonl" {
-  const first = new TextDecoder().decode(head).trimStart()[0];
-  // the reader explains what is wrong with a list
-  if (first === undefined || first === "{" || first === "[") return "jsonl";
-  throw badRows(file, "neither its name nor its first bytes tell its format. Name it .jsonl, .csv or .parquet");
+/** The kind of a file that is neither packed nor Parquet. */
+export async function kindOf(file: SourceFile): Promise<FileKind> {
+  if (file.bytes === 0) return "jsonl";
+  const opened = await open(file, 0);
+  if (opened.format !== "parquet") await opened.source[Symbol.asyncIterator]().return?.();
+  return opened.format;
+}
+
+function textFormat(file: SourceFile, head: Uint8Array): Pick<OpenedText, "format" | "delimiter"> {
+  const format = textKind(head, file.name) ?? kindByName(file.name);
+  if (format === undefined || format === "parquet")
+    throw badRows(file, "neither its name nor its first bytes tell its format. Name it .jsonl, .csv or .parquet");
+  return { format, delimiter: format === "csv" || format === "tsv" ? delimiterOf(format, head) : "" };
 }
 
 const latin1 = (bytes: Uint8Array) => new TextDecoder("latin1").decode(bytes);

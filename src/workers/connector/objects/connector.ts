@@ -1,4 +1,5 @@
-import { columnsOf, countOf, formatByName, rowsOf } from "../formats/rows.ts";
+import { kindByName } from "../../../lib/rows/file_kind.ts";
+import { columnsOf, countOf, rowsOf } from "../formats/rows.ts";
 import { type Chunk, type Connector, type Cursor, type Limits, type Reading, SourceError } from "../types.ts";
 import { createReader, type Reader } from "./reader.ts";
 import { changed, type OpenObject, type StoredObject } from "./store.ts";
@@ -39,7 +40,7 @@ export function objectConnector(files: Files): Connector {
     },
     async count(signal) {
       const all = await objects(signal);
-      if (all.some((object) => !["parquet", undefined].includes(formatByName(object.key)))) return null;
+      if (all.some((object) => !["parquet", undefined].includes(kindByName(object.key)))) return null;
       const file = readerOf(signal);
       let rows = 0;
       for (const object of all) {

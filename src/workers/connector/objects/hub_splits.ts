@@ -1,6 +1,6 @@
 /** Finds the configurations and splits of a hub dataset. Pure: from the list of files and the README. */
 import { z } from "zod";
-import { formatByName } from "../formats/rows.ts";
+import { kindByName } from "../../../lib/rows/file_kind.ts";
 import { globMatcher } from "./glob.ts";
 
 /** Split → files, in the order in which the dataset names its splits. */
@@ -66,7 +66,7 @@ function splitsOf({ data_files, data_dir }: Config, files: readonly string[]): S
 
 /** The hub's own conversion to Parquet (refs/convert/parquet): configuration/split/0000.parquet. */
 function converted(files: readonly string[]): Layout | undefined {
-  const tables = files.filter((path) => formatByName(path) !== undefined);
+  const tables = files.filter((path) => kindByName(path) !== undefined);
   const parts = tables.map((path) => /^([^/]+)\/(?:partial-)?([^/]+)\/\d{4}\.parquet$/.exec(path));
   if (parts.length === 0 || parts.includes(null)) return undefined;
   const configs = new Map<string, () => Splits>();
@@ -101,7 +101,7 @@ const SHARDED = /(?:^|\/)data\/([A-Za-z_]\w*(?:[.-]\w+)*)-\d{5}-of-\d{5}[^/]*$/;
 
 /** Finds splits by the names of files and folders, the nearest first. Without such names everything is `train`. */
 function bySplitNames(files: readonly string[]): Splits {
-  const tables = files.filter((path) => formatByName(path) !== undefined);
+  const tables = files.filter((path) => kindByName(path) !== undefined);
   const splits: Splits = new Map();
   for (const path of tables) {
     const split = SHARDED.exec(path)?.[1] ?? wordIn(path);
@@ -121,6 +121,6 @@ const KINDS = ["parquet", "jsonl", "csv", "tsv"] as const;
 
 /** Returns the files of the most frequent format: many datasets keep copies in other formats. */
 export function ofOneFormat(files: readonly string[]): string[] {
-  const kinds = KINDS.map((kind) => files.filter((path) => formatByName(path) === kind));
+  const kinds = KINDS.map((kind) => files.filter((path) => kindByName(path) === kind));
   return kinds.reduce((best, each) => (each.length > best.length ? each : best), []);
 }

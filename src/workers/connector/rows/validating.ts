@@ -34,8 +34,8 @@ export async function validate(task: Task, connector: Connector, stopping: Abort
 const isBilled = ({ source }: Task) => source.source_type === "snowflake" || source.source_type === "bigquery";
 
 function sampleOfNames(columns: readonly string[]): Sample {
-  const text = [{ role: "user", content: "" }]; // a value that every column of a format may have
-  const row = Object.fromEntries(columns.map((name) => [name, text]));
+  const talk = [{ role: "user", content: "x" }];
+  const row = Object.fromEntries(columns.map((name) => [name, name === "messages" ? talk : "x"]));
   return { rows: 0, error: rowFault(row, formatOf(row))?.message ?? null };
 }
 

@@ -20,7 +20,11 @@ export type Settings = { callings: Record<string, Calling>; params: Record<strin
 
 type InsideValue = { value: number } | { fault: { kind: string; message: string; stack: string } };
 type Batch = { entry: string; prompts: unknown[]; completions: unknown[]; rows: Record<string, unknown>[] };
-type Request = ({ op: "begin" } & Batch) | { op: "batch" } | { op: "one"; index: number };
+type Request =
+  | ({ op: "begin" } & Batch)
+  | { op: "batch" }
+  | { op: "one"; index: number }
+  | { op: "map"; index: number };
 
 export function harness(print: (text: string, rest: number) => void): Inside {
   const { parse, stringify } = JSON;
@@ -189,11 +193,30 @@ export function harness(print: (text: string, rest: number) => void): Inside {
     );
   };
 
+  const rowsFrom = (found: unknown): unknown[] => {
+    if (found === null || found === undefined) return [];
+    const rows = Array.isArray(found) ? found : [found];
+    for (const row of rows)
+      if (typeof row !== "object" || row === null || Array.isArray(row))
+        throw new TypeError(`the function returned ${shown(row)} and not a row, an array of rows or null`);
+    return rows;
+  };
+  const answerMap = (index: number): void =>
+    finish(
+      () => functions.get("resolve")!(batch.rows[index]),
+      (found) => ({ ok: true, rows: rowsFrom(found) }),
+      refused,
+    );
+
   const answerTo = (request: Request, text: string): void => {
     if (request.op === "begin") {
       batch = request;
       kept = text;
       answer({ ok: true });
+      return;
+    }
+    if (request.op === "map") {
+      answerMap(request.index);
       return;
     }
     const whole = settings.callings[batch.entry]!.form === "batch";
@@ -211,7 +234,7 @@ export function harness(print: (text: string, rest: number) => void): Inside {
         const value = namespace[exported];
         if (typeof value !== "function") continue;
         const name = exported === "default" ? "reward" : exported;
-        if (exported !== "default" && !/^reward$|_reward$|Reward$|^reward_/.test(name)) continue;
+        if (exported !== "default" && !/^reward$|_reward$|Reward$|^reward_|^resolve$/.test(name)) continue;
         if ([...functions.values()].includes(value as () => unknown) || functions.has(name)) continue;
         functions.set(name, value as () => unknown);
         const text = textOf(value);

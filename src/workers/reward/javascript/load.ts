@@ -1,6 +1,6 @@
 /** Loads the user's text: returns the functions that can be called, or the reason why there are none. */
 import type { QuickJSHandle } from "quickjs-emscripten-core";
-import type { Entrypoint, Rejection } from "../../../lib/rewards/contract.ts";
+import { type Entrypoint, RESOLVE, type Rejection } from "../../../lib/rewards/contract.ts";
 import type { HarnessRequest } from "../interpreter.ts";
 import type { Exported, Settings } from "./harness.ts";
 import { type Calling, callingOf, FORMS } from "./parameters.ts";
@@ -22,7 +22,9 @@ export function loadCode(
   if ("error" in namespace) return { ok: false, error: namespace.error };
   const exported = ask(vm, "exports", namespace.value);
   if ("failed" in exported) return rejected("exception", exported.failed.message);
-  const functions = JSON.parse(exported.text) as Exported[];
+  const all = JSON.parse(exported.text) as Exported[];
+  if (request.kind === "resolver") return loadResolver(vm, request, all);
+  const functions = all.filter(({ name }) => name !== RESOLVE);
   if (functions.length === 0) return nothing(request.source);
   if (functions.length > MOST_ENTRYPOINTS) {
     return rejected(
@@ -51,6 +53,23 @@ export function loadCode(
   return "failed" in adopted
     ? rejected("exception", adopted.failed.message)
     : { ok: true, entrypoints: entrypoints.sort((a, b) => a.line - b.line) };
+}
+
+const RESOLVER_FORMS =
+  "`export function resolve(row)` that returns a row, an array of rows, or null to leave the row out";
+
+function loadResolver(vm: Vm, { source, params, seed }: HarnessRequest & { op: "load" }, all: Exported[]): LoadReply {
+  const found = all.find(({ name }) => name === RESOLVE);
+  if (!found) return rejected("signature", `No function named \`resolve\` is exported. Write ${RESOLVER_FORMS}.`);
+  const settings: Settings = { callings: {}, params, seed };
+  using text = vm.context.newString(JSON.stringify(settings));
+  const adopted = ask(vm, "adopt", text);
+  if ("failed" in adopted) return rejected("exception", adopted.failed.message);
+  const line = definition(source, RESOLVE)?.line ?? 0;
+  return {
+    ok: true,
+    entrypoints: [{ name: RESOLVE, signature: `${RESOLVE}(row)`, form: "sample", is_async: found.is_async, line }],
+  };
 }
 
 type Evaluated = { value: QuickJSHandle } | { error: Rejection };

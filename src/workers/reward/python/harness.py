@@ -19,6 +19,7 @@ FORMS = (
     "`def reward(completions, prompts=None, **kwargs)` returning a list with one number for each completion, where every"
     " column of the rows is a list among the keyword arguments, or `def reward(prompt, completion, row)` returning one number"
 )
+RESOLVER_FORMS = "`def resolve(row, **kwargs)` returning a row, a list of rows, or None to leave the row out"
 
 
 class _Loop(asyncio.BaseEventLoop):

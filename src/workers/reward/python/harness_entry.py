@@ -100,14 +100,15 @@ def _is_reward(name, found):
 
 
 class _Entry:
-    def __init__(self, name, function, source):
+    def __init__(self, name, function, source, forms=FORMS):
         self.name = name
+        self.forms = forms
         self.function = function
         self.place = self._find(source)
         try:
             signature = inspect.signature(function, annotation_format=annotationlib.Format.STRING)
         except (TypeError, ValueError) as error:
-            raise _Refused(f"`{name}` cannot be called as a reward ({_words(error, 200)}). Write {FORMS}.", self.place)
+            raise _Refused(f"`{name}` cannot be called here ({_words(error, 200)}). Write {forms}.", self.place)
         self.text = f"{name}{signature.format(quote_annotation_strings=False)}"
         kinds = inspect.Parameter
         parameters = list(signature.parameters.values())
@@ -119,6 +120,10 @@ class _Entry:
 
     def _form(self):
         names = {*self.positional, *self.named}
+        if self.forms is RESOLVER_FORMS:
+            if "row" in names:
+                return "sample"
+            raise _Refused(f"`{self.text}` does not take `row`. Write {self.forms}.", self.place)
         if "completions" in names:
             return "batch"
         one = names & {"completion", "prompt", "row"}
@@ -218,3 +223,18 @@ def _listed(found, count):
         got = str(len(taken)) if len(taken) < count else f"more than {count}"
     message = f"the function returned {got} values for {count} completions"
     return [{"fault": _fault("wrong_length", message)}] * count
+
+
+def _rows(found):
+    """The rows that a resolver made of one row."""
+    if found is None:
+        return []
+    if isinstance(found, dict):
+        return [found]
+    if isinstance(found, (str, bytes)) or not hasattr(type(found), "__iter__"):
+        raise TypeError(f"the function returned {_shown(found)} and not a row, a list of rows or None")
+    rows = list(itertools.islice(iter(found), 10_001))
+    for row in rows:
+        if not isinstance(row, dict):
+            raise TypeError(f"the function returned a list with {_shown(row)} and not only rows")
+    return rows

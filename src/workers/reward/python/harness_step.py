@@ -32,6 +32,7 @@ class _Harness:
     def __init__(self):
         self.entries = {}
         self.params = {}
+        self.is_resolver = False
         self.module = None
         self.entry = None
         self.request = None
@@ -40,6 +41,7 @@ class _Harness:
     def load(self, request):
         source = request["source"]
         self.entries, self.params = {}, request["params"]
+        self.is_resolver = request.get("kind") == "resolver"
         random.seed(request["seed"])
         try:
             self.entries = self._entries(source)
@@ -61,6 +63,8 @@ class _Harness:
         module.__file__ = FILE
         sys.modules["reward"] = module  # dataclasses and typing look their module up
         exec(code, module.__dict__)
+        if self.is_resolver:
+            return self._resolver(module, source)
         found = {}
         for name, function in list(module.__dict__.items()):
             if isinstance(name, str) and _is_reward(name, function) and all(e.function is not function for e in found.values()):
@@ -70,6 +74,19 @@ class _Harness:
         if len(found) > 64:
             raise _Refused(f"There are {len(found)} reward functions; at most 64 are allowed.")
         return found
+
+    def _resolver(self, module, source):
+        function = module.__dict__.get("resolve")
+        if not callable(function):
+            raise _Refused(f"There is no function named `resolve`. Write {RESOLVER_FORMS}.", self._nearest(source))
+        return {"resolve": _Entry("resolve", function, source, RESOLVER_FORMS)}
+
+    def map(self, index):
+        row = self.request["rows"][index]
+        try:
+            return {"ok": True, "rows": _rows(self.entry.call({"row": row}, dict(row), self.params))}
+        except BaseException as error:
+            return {"ok": False, "error": _failure(error)}
 
     def _nearest(self, source):
         match = re.search(r"^(?:async[ \t]+)?def[ \t]", source, re.M)
@@ -142,6 +159,8 @@ class _Harness:
             return self.load(request)
         if op == "begin":
             return self.begin(request, text)
+        if op == "map":
+            return self.map(request["index"])
         return self.batch() if op == "batch" else self.one(request["index"])
 
     def step(self):

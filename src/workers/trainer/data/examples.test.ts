@@ -5,8 +5,9 @@ import { makeModel } from "../../../../test/models.ts";
 import { rowsFile } from "../../../../test/trainer_kit.ts";
 import type { Row } from "../../../lib/rows/format.ts";
 import { openRows } from "../../../platform/rows/file.ts";
+import { mismatched } from "../loop/kto.ts";
 import { createEncoder } from "./encode.ts";
-import { openPairs, openPrompts, openSequences, type Sequence } from "./examples.ts";
+import { openAnswers, openPairs, openPrompts, openSequences, type Sequence } from "./examples.ts";
 import { openRowSource, type RowSource } from "./rows.ts";
 import { openTokenizer, type Tokenizer } from "./tokenizer.ts";
 
@@ -214,6 +215,40 @@ test("a pair is its prompt with either answer", async () => {
   expect(spell(rejected.tokens.subarray(rejected.from))).toEqual(ids("and so<|im_end|>"));
   const none = openPairs(rows, createEncoder(chat), 5);
   await expect(none).rejects.toMatchObject({ kind: "bad_rows" });
+});
+
+test("a labelled answer is its prompt with the completion, cut at max_length", async () => {
+  const rows = await source([
+    { prompt: "hello", completion: "the", label: true },
+    { prompt: "hello there", completion: "and so on", label: false },
+  ]);
+  const answers = await openAnswers(rows, createEncoder(chat), 512);
+  const [good, bad] = [answers.get(0), answers.get(1)];
+  expect(spell(good.tokens.subarray(0, good.from))).toEqual(ids(CHAT("hello")));
+  expect(spell(good.tokens.subarray(good.from))).toEqual(ids("the<|im_end|>"));
+  expect([good.isGood, bad.isGood]).toEqual([true, false]);
+  // The KL estimate scores the answer of one row under the prompt of another.
+  const other = mismatched(good, bad, 512);
+  expect(spell(other.tokens)).toEqual([...ids(CHAT("hello")), ...ids("and so on<|im_end|>")]);
+  expect(other.from).toBe(good.from);
+  expect(mismatched(bad, good, 512).tokens.length).toBeLessThanOrEqual(answers.longest);
+  expect(mismatched(good, bad, good.from + 2).tokens).toHaveLength(good.from + 2);
+  await expect(openAnswers(rows, createEncoder(chat), 5)).rejects.toMatchObject({ kind: "bad_rows" });
+});
+
+test("a row without a label, or with another one than true and false, is named by its number", async () => {
+  const good = { prompt: "a", completion: "b", label: true };
+  for (const [label, words] of [
+    [undefined, "Row 2 of the dataset cannot be used: label is missing"],
+    ["yes", "label must be true or false, not a string"],
+    [1, "label must be true or false, not a number"],
+    [null, "label must be true or false, not null"],
+  ] as const) {
+    const opened = openAnswers(await source([good, { ...good, label }]), createEncoder(chat), 512);
+    await expect(opened).rejects.toMatchObject({ kind: "bad_rows", message: expect.stringContaining(words) });
+  }
+  const pairs = openAnswers(await source([{ prompt: "a", chosen: "b", rejected: "c" }]), createEncoder(chat), 512);
+  await expect(pairs).rejects.toMatchObject({ message: expect.stringContaining("prompt, completion and label") });
 });
 
 test("the rows are those of the head: changed rows at their old position, deleted rows absent", async () => {

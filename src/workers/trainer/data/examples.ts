@@ -3,7 +3,7 @@
  * do not fit are known before training. Its tokens are made again when it is drawn.
  */
 import type { ChatMessage, Tool } from "../../../lib/chat/messages.ts";
-import type { Row } from "../../../lib/rows/format.ts";
+import { labelFault, type Row } from "../../../lib/rows/format.ts";
 import { pack } from "../trainee/pack.ts";
 import type { Piece } from "../trainee/types.ts";
 import { Trouble } from "../trouble.ts";
@@ -15,6 +15,8 @@ export type Prompt = { tokens: Int32Array; prompt: unknown; row: string };
 /** `mask` belongs to tokens[from], tokens[from + 1] … */
 export type Sequence = Piece & { mask: Uint8Array };
 export type Pair = { chosen: Piece; rejected: Piece };
+/** One answer; the label says if it is a good one. */
+export type Answer = Piece & { isGood: boolean };
 
 export type Examples<T> = {
   readonly count: number;
@@ -80,19 +82,17 @@ export async function openSequences(
 export async function openPairs(source: RowSource, encoder: Encoder, maxLength: number): Promise<Examples<Pair>> {
   const read = (text: string): Pair | null => {
     const row = JSON.parse(text) as Row;
-    const of = (name: "chosen" | "rejected") => {
-      const parts = encoder.answered(promptOf(row), row[name] as Said, toolsOf(row));
-      const tokens = joined(parts).subarray(0, maxLength);
-      return { tokens, from: Math.max(1, parts[0]?.tokens.length ?? 0) };
-    };
-    const [chosen, rejected] = [of("chosen"), of("rejected")];
+    const [chosen, rejected] = [
+      answerOf(row, "chosen", encoder, maxLength),
+      answerOf(row, "rejected", encoder, maxLength),
+    ];
     const whole = chosen.from < chosen.tokens.length && rejected.from < rejected.tokens.length;
     return whole ? { chosen, rejected } : null;
   };
   if (source.format !== "preference")
     throw new Trouble(
       "bad_rows",
-      `dpo needs rows with prompt, chosen and rejected. The dataset has the format ${source.format}`,
+      `This method needs rows with prompt, chosen and rejected. The dataset has the format ${source.format}`,
       {
         param: "dataset",
       },
@@ -107,6 +107,45 @@ export async function openPairs(source: RowSource, encoder: Encoder, maxLength: 
     );
   const sizeOf = ({ chosen, rejected }: Pair) => chosen.tokens.length + rejected.tokens.length;
   return examples(source, measured, (text) => read(text) as Pair, sizeOf);
+}
+
+/** Rows with prompt, completion and label. `longest` holds for the prompt of a row with the answer of another too. */
+export async function openAnswers(source: RowSource, encoder: Encoder, maxLength: number): Promise<Examples<Answer>> {
+  if (source.format !== "completion")
+    throw new Trouble(
+      "bad_rows",
+      `kto needs rows with prompt, completion and label. The dataset has the format ${source.format}`,
+      { param: "dataset" },
+    );
+  const read = (text: string): Answer => {
+    const row = JSON.parse(text) as Row;
+    const fault = labelFault(row);
+    if (fault) throw new Error(fault.message);
+    return { ...answerOf(row, "completion", encoder, maxLength), isGood: row["label"] === true };
+  };
+  let [longestPrompt, longestAnswer] = [0, 0];
+  const { usable } = await measure(source, (text) => {
+    const { tokens, from } = read(text);
+    if (from >= tokens.length) return 0;
+    longestPrompt = Math.max(longestPrompt, from);
+    longestAnswer = Math.max(longestAnswer, tokens.length - from);
+    return tokens.length;
+  });
+  if (usable.length === 0)
+    throw new Trouble(
+      "bad_rows",
+      `No row has tokens of the completion within max_length (${maxLength} tokens). Raise max_length or shorten the prompts`,
+      { param: "dataset" },
+    );
+  const longest = Math.min(maxLength, longestPrompt + longestAnswer);
+  return examples(source, { usable, longest }, read, ({ tokens }) => tokens.length);
+}
+
+/** The scored tokens begin with the answer, which `maxLength` may cut off. */
+function answerOf(row: Row, name: "chosen" | "rejected" | "completion", encoder: Encoder, maxLength: number): Piece {
+  const parts = encoder.answered(promptOf(row), row[name] as Said, toolsOf(row));
+  const tokens = joined(parts).subarray(0, maxLength);
+  return { tokens, from: Math.max(1, parts[0]?.tokens.length ?? 0) };
 }
 
 function examples<T>(
@@ -165,7 +204,7 @@ function inRow<T>(index: number, read: () => T): T {
 }
 
 /** A conversation that ends with an answer is used without that answer. */
-function promptOf(row: Row): Said {
+export function promptOf(row: Row): Said {
   if (row["prompt"] !== undefined) return row["prompt"] as Said;
   const messages = [...((row["messages"] ?? []) as ChatMessage[])];
   while (messages.at(-1)?.role === "assistant") messages.pop();
@@ -173,9 +212,9 @@ function promptOf(row: Row): Said {
   return messages;
 }
 
-const toolsOf = (row: Row): readonly Tool[] => (Array.isArray(row["tools"]) ? (row["tools"] as Tool[]) : []);
+export const toolsOf = (row: Row): readonly Tool[] => (Array.isArray(row["tools"]) ? (row["tools"] as Tool[]) : []);
 
-function partsOf(row: Row, format: RowSource["format"], encoder: Encoder): Part[] {
+export function partsOf(row: Row, format: RowSource["format"], encoder: Encoder): Part[] {
   if (format === "completion") return encoder.answered(promptOf(row), row["completion"] as Said, toolsOf(row));
   const messages = row["messages"] ?? row["prompt"];
   if (format === "chat" && Array.isArray(messages))

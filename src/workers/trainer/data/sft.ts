@@ -31,7 +31,11 @@ export function lossMask(segments: readonly Segment[], scope: LossScope): Uint8A
   return mask;
 }
 
-function counts(role: Segment["role"], { completionOnly, assistantOnly }: LossScope): boolean {
+/** True if the tokens of this role are learned. */
+export function counts(
+  role: Segment["role"],
+  { completionOnly, assistantOnly }: Pick<LossScope, "completionOnly" | "assistantOnly">,
+): boolean {
   if (assistantOnly) return role === "assistant";
   return role !== "prompt" || !completionOnly;
 }

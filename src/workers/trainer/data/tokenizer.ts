@@ -17,6 +17,7 @@ export type Tokenizer = {
     contextLength: number;
   };
   tokenize: (text: string, options: { addBos: boolean; special: boolean }) => Int32Array;
+  detokenize: (tokens: Int32Array) => string;
   close: () => void;
 };
 
@@ -43,6 +44,7 @@ export function openTokenizer(dataDir: string, modelPath: string, cuda: boolean)
       contextLength: Number(meta(`${meta("general.architecture")}.context_length`)),
     },
     tokenize: (source, options) => vocab.tokenize(source, options),
+    detokenize: (tokens) => vocab.detokenize(tokens),
     close: () => void llama.llama_model_free(model),
   };
 }

@@ -6,7 +6,7 @@
 
 import { must } from "../../../native/ffi.ts";
 import { shapeOf, stridesOf } from "../../../native/ggml/symbols.ts";
-import { outer } from "./ops.ts";
+import { capSlope, outer } from "./ops.ts";
 import type { Tape, Tensor } from "./tape.ts";
 
 export type Masks = {
@@ -16,10 +16,18 @@ export type Masks = {
   readonly of: readonly Tensor[];
 };
 
-type Step = { masks: Masks; scale: number };
+type Step = {
+  masks: Masks;
+  scale: number;
+  /** Limit of the scaled scores; 0: none. */
+  cap: number;
+  /** For each head the score of nothing, which takes a share too. Frozen. Null: no such score. */
+  sinks: Tensor | null;
+};
 
 /** q [head, heads, T, rows]; k, v [head, key heads, T, rows] → [head · heads, T · rows]. */
-export function attention(tape: Tape, q: Tensor, k: Tensor, v: Tensor, { masks, scale }: Step): Tensor {
+export function attention(tape: Tape, q: Tensor, k: Tensor, v: Tensor, step: Step): Tensor {
+  const { masks } = step;
   const { ggml, context: c } = tape;
   const [head, heads, T, batch] = shapeOf(q);
   const keyHeads = shapeOf(k)[1];
@@ -36,9 +44,9 @@ export function attention(tape: Tape, q: Tensor, k: Tensor, v: Tensor, { masks, 
     const count = Math.min(masks.block, T - from);
     const some = shaped(part(tape, queries, from, count), head, count * group, keyHeads, batch);
     const scores = shaped(ggml.ggml_mul_mat(c, keys, some), T, count, heads, batch);
-    const shares = must(ggml.ggml_soft_max_ext(c, scores, mask, scale, 0), "softmax");
+    const { shares, back } = softMax(tape, scores, mask, step);
     const mixed = ggml.ggml_mul_mat(c, values, shaped(shares, T, count * group, keyHeads, batch));
-    return { from, count, some, shares, out: shaped(mixed, head, count, heads, batch) };
+    return { from, count, some, shares, back, out: shaped(mixed, head, count, heads, batch) };
   });
   const joined = blocks.map(({ out }) => out).reduce((a, b) => must(ggml.ggml_concat(c, a, b, 1), "concat"));
   const out = shaped(swap(joined), head * heads, T * batch, 1, 1);
@@ -48,11 +56,10 @@ export function attention(tape: Tape, q: Tensor, k: Tensor, v: Tensor, { masks, 
     const plainValues = swap(v);
     const turnedKeys = must(ggml.ggml_cont(c, ggml.ggml_transpose(c, keys)), "transpose");
     const ofQueries: Tensor[] = [];
-    for (const { from, count, some, shares } of blocks) {
+    for (const { from, count, some, shares, back } of blocks) {
       const given = shaped(part(tape, all, from, count), head, count * group, keyHeads, batch);
       const ofShares = shaped(ggml.ggml_mul_mat(c, plainValues, given), T, count, heads, batch);
-      const back = must(ggml.ggml_soft_max_ext_back(c, ofShares, shares, scale, 0), "softmax");
-      const ofScores = tape.emit(shaped(back, T, count * group, keyHeads, batch));
+      const ofScores = tape.emit(shaped(back(ofShares), T, count * group, keyHeads, batch));
       ofQueries.push(shaped(ggml.ggml_mul_mat(c, turnedKeys, ofScores), head, count, heads, batch));
       tape.give(k, swap(outer(tape, some, ofScores)));
       // Must come after the softmax's own backward. Without a later reader of the shares, ggml would put its result in
@@ -61,6 +68,25 @@ export function attention(tape: Tape, q: Tensor, k: Tensor, v: Tensor, { masks, 
     }
     tape.give(q, swap(ofQueries.reduce((a, b) => must(ggml.ggml_concat(c, a, b, 1), "concat"))));
   });
+}
+
+/** `back` turns the gradient of the shares into that of the scores. */
+function softMax(tape: Tape, scores: Tensor, mask: Tensor, { scale, cap, sinks }: Step) {
+  const { ggml, context } = tape;
+  if (cap === 0) {
+    const shares = must(ggml.ggml_soft_max_ext(context, scores, mask, scale, 0), "softmax");
+    if (sinks) ggml.ggml_soft_max_add_sinks(shares, sinks);
+    const back = (gradient: Tensor) =>
+      must(ggml.ggml_soft_max_ext_back(context, gradient, shares, scale, 0), "softmax");
+    return { shares, back };
+  }
+  const curve = must(ggml.ggml_tanh(context, ggml.ggml_scale(context, scores, scale / cap)), "tanh");
+  const shares = must(ggml.ggml_soft_max_ext(context, ggml.ggml_scale(context, curve, cap), mask, 1, 0), "softmax");
+  const back = (gradient: Tensor) => {
+    const ofCapped = ggml.ggml_soft_max_ext_back(context, gradient, shares, 1, 0);
+    return must(ggml.ggml_mul(context, ofCapped, capSlope(tape, curve, scale)), "product");
+  };
+  return { shares, back };
 }
 
 /** A view of some entries of the second dimension. */

@@ -30,7 +30,7 @@ export type Graph = {
 };
 
 export function buildGraph(given: Model, shape: GraphShape): Graph {
-  if (canFuse(given)) return buildFused(given, shape);
+  if (!shape.noise && canFuse(given, shape.tokens)) return buildFused(given, shape);
   const { backend } = given.weights;
   const { ggml } = backend;
   const io = newInputs(given, shape);
@@ -81,7 +81,7 @@ function nodes(given: Model, shape: GraphShape, io: ReturnType<typeof newInputs>
   const { weights, architecture } = given;
   const { ggml } = weights.backend;
   const model: Model = {
-    architecture,
+    ...given,
     weights: shape.reference ? withoutAdapters(weights) : weights,
     ...(io.drop ? { drop: io.drop } : {}),
   };
@@ -95,6 +95,7 @@ function nodes(given: Model, shape: GraphShape, io: ReturnType<typeof newInputs>
   const head = {
     project: outputLayer(model),
     temperature: shape.temperature ?? 1,
+    cap: architecture.caps.logits,
     entropies: shape.entropies ?? false,
   };
   const scores = tokenScores(tape, x, io.targets, head);

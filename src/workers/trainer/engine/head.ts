@@ -6,7 +6,7 @@
 
 import { must } from "../../../native/ffi.ts";
 import { shapeOf, stridesOf } from "../../../native/ggml/symbols.ts";
-import { scale } from "./ops.ts";
+import { scale, softCap } from "./ops.ts";
 import { Tape, type Tensor } from "./tape.ts";
 
 export type Targets = {
@@ -23,7 +23,13 @@ export type Targets = {
 const SMALLEST = 1e-37;
 
 type Project = (tape: Tape, x: Tensor) => Tensor;
-export type Head = { project: Project; temperature: number; entropies: boolean };
+export type Head = {
+  project: Project;
+  temperature: number;
+  /** Limit of the logits before the temperature; 0: none. */
+  cap: number;
+  entropies: boolean;
+};
 
 /** One [1, tokens] for each chunk. */
 export type TokenScores = { logps: Tensor[]; entropies: Tensor[] };
@@ -31,12 +37,14 @@ export type TokenScores = { logps: Tensor[]; entropies: Tensor[] };
 /** x [width, tokens]. The backward pass begins here. */
 export function tokenScores(tape: Tape, x: Tensor, targets: Targets, head: Head): TokenScores {
   const seen = targets.chosen ? gather(tape, x, targets.chosen) : x;
+  const { temperature, cap, project } = head;
   // x is narrower than the logits
-  const scaled = head.temperature === 1 ? seen : scale(tape, seen, 1 / head.temperature);
-  const scores: TokenScores = { logps: [], entropies: [] };
-  if (targets.indexes.length === 1) wholeTable(tape, scaled, targets, { head, scores });
-  else inChunks(tape, scaled, targets, { head, scores });
-  return scores;
+  const scaled = temperature === 1 || cap !== 0 ? seen : scale(tape, seen, 1 / temperature);
+  const capped: Project = (on, from) => softCap(on, project(on, from), { cap, out: cap / temperature });
+  const into = { head: cap === 0 ? head : { ...head, project: capped }, scores: { logps: [], entropies: [] } };
+  if (targets.indexes.length === 1) wholeTable(tape, scaled, targets, into);
+  else inChunks(tape, scaled, targets, into);
+  return into.scores;
 }
 
 type Into = { head: Head; scores: TokenScores };

@@ -12,6 +12,7 @@ import {
 import type { Architecture } from "./architecture.ts";
 import { choices, dropping, type Patterns } from "./dropout.ts";
 import type { Targets } from "./head.ts";
+import { copyOf, isSame, maskOf, narrow, type Packing } from "./masks.ts";
 import type { UsedRows } from "./ops.ts";
 import type { Tensor } from "./tape.ts";
 import type { Inputs } from "./transformer.ts";
@@ -36,6 +37,8 @@ export type GraphShape = {
   reference?: boolean;
   /** Dropout of adapter inputs. */
   dropout?: Patterns;
+  /** Noise is added to the embeddings. The fused path has no such graph. */
+  noise?: boolean;
 };
 
 /** All `tokens · rows` positions, row by row. */
@@ -52,6 +55,8 @@ export type Batch = {
   targets: Int32Array;
   /** Dropout seed of each position, if the graph has dropout. */
   dropSeeds?: Uint32Array;
+  /** `width` numbers for each position, if the graph has noise. Absent: zeros. */
+  noise?: Float32Array;
 };
 
 export const scoredOf = ({ tokens, rows, scored }: GraphShape) => scored ?? tokens * rows;
@@ -67,7 +72,8 @@ export function newInputs({ architecture, weights }: Of, shape: GraphShape) {
   const { ggml } = weights.backend;
   const { tokens, rows, attentionBlock, headChunk } = shape;
   const [count, scored] = [tokens * rows, scoredOf(shape)];
-  const made = makeTensors(weights, shape, architecture.vocab);
+  const window = windowOf(architecture, shape);
+  const made = makeTensors({ architecture, weights }, shape);
   const { inputs, targets, choice, names } = made;
   let masksOf: Packing | undefined; // masks have T² numbers and are rebuilt only when the packing changes
   let indexes: Int32Array = new Int32Array(); // batch position of each scored row
@@ -75,9 +81,15 @@ export function newInputs({ architecture, weights }: Of, shape: GraphShape) {
     to.forEach((tensor, i) => {
       putBytes(ggml, tensor, values.subarray(i * headChunk, (i + 1) * headChunk));
     });
-  function putMasks({ sequences, branches }: Packing) {
-    masksOf = { sequences: sequences.slice(), ...(branches ? { branches: branches.slice() } : {}) };
-    for (const [i, mask] of inputs.masks.of.entries()) putBytes(ggml, mask, maskOf(masksOf, shape, i * attentionBlock));
+  function putMasks(packing: Packing) {
+    masksOf = copyOf(packing);
+    for (const [i, mask] of inputs.masks.of.entries()) {
+      const from = i * attentionBlock;
+      const values = maskOf(masksOf, shape, from);
+      putBytes(ggml, mask, values);
+      const narrower = inputs.windowMasks.of[i] as Tensor;
+      if (window !== null) putBytes(ggml, narrower, narrow(values, masksOf, shape, { window, from }));
+    }
   }
   return {
     inputs,
@@ -89,7 +101,9 @@ export function newInputs({ architecture, weights }: Of, shape: GraphShape) {
       putBytes(ggml, inputs.ids, batch.ids);
       putBytes(ggml, inputs.positions, batch.positions);
       if (inputs.usedRows) putUsedRows(ggml, inputs.usedRows, batch.ids, architecture.vocab);
-      if (!masksOf || !isSame(masksOf, batch)) putMasks(batch);
+      if (inputs.queryFactors) putBytes(ggml, inputs.queryFactors, queryFactors(batch.positions, architecture));
+      if (inputs.noise) putBytes(ggml, inputs.noise, batch.noise ?? new Float32Array(count * architecture.width));
+      if (!masksOf || !isSame(masksOf, batch, window)) putMasks(batch);
       indexes = scoredPositions(batch.targets, scored);
       if (targets.chosen) putBytes(ggml, targets.chosen.indexes, indexes.map(atLeast0));
       if (targets.chosen) putBytes(ggml, targets.chosen.back, wayBack(indexes, count));
@@ -139,20 +153,35 @@ function putUsedRows(ggml: Ggml, { used, among }: UsedRows, ids: Int32Array, voc
 
 const atLeast0 = (value: number) => Math.max(0, value);
 
-function makeTensors(weights: Weights, shape: GraphShape, vocab: number) {
+/** Positions that windowed layers see. Null: no row is longer. */
+const windowOf = ({ window }: Architecture, { tokens }: GraphShape) =>
+  window && window.size < tokens ? window.size : null;
+
+function queryFactors(positions: Int32Array, { temperature }: Architecture): Float32Array {
+  const { scale, length } = temperature as NonNullable<Architecture["temperature"]>;
+  return Float32Array.from(positions, (position) => 1 + scale * Math.log(1 + Math.floor(position / length)));
+}
+
+function makeTensors({ architecture, weights }: Of, shape: GraphShape) {
+  const { vocab, temperature } = architecture;
   const { ggml } = weights.backend;
   const { tokens, rows, attentionBlock, headChunk } = shape;
   const [count, scored] = [tokens * rows, scoredOf(shape)];
   const names = shape.dropout ? adapted(weights) : [];
   const trainsTable = shape.trains && weights.trainable.some(({ name }) => name === "token_embd.weight");
-  const context: Context = newContext(ggml, 16 + blocksOf(shape) + 2 * chunksOf(shape));
+  const context: Context = newContext(ggml, 16 + 2 * blocksOf(shape) + 2 * chunksOf(shape));
   const make = (type: number, ...size: number[]): Tensor => newTensor(ggml, context, type, size);
   const mask = (queries: number) => make(TYPE.F32, tokens, queries, 1, rows);
+  const masks = () => ({ block: attentionBlock, of: pieces(tokens, attentionBlock).map(mask) });
+  const everything = masks();
   const inputs: Inputs = {
     ids: make(TYPE.I32, count),
     usedRows: trainsTable ? { used: make(TYPE.I32, Math.min(count, vocab)), among: make(TYPE.I32, count) } : null,
     positions: make(TYPE.I32, count),
-    masks: { block: attentionBlock, of: pieces(tokens, attentionBlock).map(mask) },
+    masks: everything,
+    windowMasks: windowOf(architecture, shape) === null ? everything : masks(),
+    noise: shape.noise ? make(TYPE.F32, architecture.width, count) : null,
+    queryFactors: temperature && temperature.length < tokens ? make(TYPE.F32, 1, 1, count) : null,
     tokens,
     rows,
   };
@@ -175,11 +204,6 @@ function makeTensors(weights: Weights, shape: GraphShape, vocab: number) {
 const adapted = ({ trainable }: Weights) =>
   trainable.flatMap(({ name }) => (name.endsWith(".lora_a") ? [name.slice(0, -".lora_a".length)] : []));
 
-type Packing = Pick<Batch, "sequences" | "branches">;
-
-const isSame = (a: Packing, b: Packing) =>
-  a.sequences.every((value, i) => value === b.sequences[i] && (a.branches?.[i] ?? 0) === (b.branches?.[i] ?? 0));
-
 /** Returns the positions that the output layer sees, in order; -1: none. If all can be scored, returns all. */
 function scoredPositions(targets: Int32Array, scored: number): Int32Array {
   if (scored === targets.length) return Int32Array.from(targets.keys());
@@ -200,26 +224,4 @@ function wayBack(indexes: Int32Array, count: number): Int32Array {
     if (place >= 0) back[place] = i;
   });
   return back;
-}
-
-/** [keys, queries, 1, rows]. Padding attends to itself: a row of only -∞ has no softmax. */
-function maskOf({ sequences, branches }: Packing, { tokens, rows, attentionBlock }: GraphShape, from: number) {
-  const queries = Math.min(attentionBlock, tokens - from);
-  const mask = new Float32Array(tokens * queries * rows).fill(Number.NEGATIVE_INFINITY);
-  for (let row = 0; row < rows; row++) {
-    const branchOf = (place: number) => branches?.[row * tokens + place] ?? 0;
-    let [start, end, branch] = [0, 0, 0]; // the common part of the query's sequence, and the start of its branch
-    for (let query = 0; query < from + queries; query++) {
-      const own = sequences[row * tokens + query] as number;
-      const isNew = own < 0 || own !== sequences[row * tokens + start];
-      if (isNew) start = query;
-      if (branchOf(query) === 0) end = query + 1;
-      if (isNew || branchOf(query) !== branchOf(branch)) branch = query;
-      const at = (row * queries + query - from) * tokens;
-      if (query < from) continue;
-      mask.fill(0, at + start, at + end);
-      mask.fill(0, at + branch, at + query + 1);
-    }
-  }
-  return mask;
 }

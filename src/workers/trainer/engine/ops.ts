@@ -20,12 +20,53 @@ export function scale(tape: Tape, x: Tensor, by: number): Tensor {
   );
 }
 
-/** x ⊙ c, where c does not depend on the weights: a dropout mask. */
+/** x ⊙ c, where c does not depend on the weights. */
 export function mulConstant(tape: Tape, x: Tensor, c: Tensor): Tensor {
   const { ggml, context } = tape;
   return tape.record(ggml.ggml_mul(context, x, c), [x], (gradient) =>
     tape.give(x, ggml.ggml_mul(context, gradient, c)),
   );
+}
+
+/** out · tanh(x / cap). */
+export function softCap(tape: Tape, x: Tensor, { cap, out }: { cap: number; out: number }): Tensor {
+  const { ggml, context } = tape;
+  const curve = must(ggml.ggml_tanh(context, ggml.ggml_scale(context, x, 1 / cap)), "tanh");
+  return tape.record(ggml.ggml_scale(context, curve, out), [x], (gradient) =>
+    tape.give(x, ggml.ggml_mul(context, gradient, capSlope(tape, curve, out / cap))),
+  );
+}
+
+/** by · (1 - curve²): the slope of a limited value. */
+export function capSlope({ ggml, context }: Tape, curve: Tensor, by: number): Tensor {
+  return must(ggml.ggml_scale_bias(context, ggml.ggml_sqr(context, curve), -by, by), "slope");
+}
+
+/** Splits the rows of x [total, n] into parts of these lengths. All parts must be used. */
+export function split(tape: Tape, x: Tensor, lengths: readonly number[]): Tensor[] {
+  const { ggml, context } = tape;
+  const [, n1, n2, n3] = stridesOf(x);
+  const found: Tensor[] = [];
+  let at = 0;
+  return lengths.map((length, i) => {
+    const view = ggml.ggml_view_4d(context, x, length, shapeOf(x)[1], 1, 1, n1, n2, n3, at * 4);
+    at += length;
+    return tape.record(ggml.ggml_cont(context, view), [x], (gradient) => {
+      found[i] = gradient;
+      if (i > 0) return; // the backward pass comes to the first part last
+      if (found.length !== lengths.length || found.includes(undefined as never))
+        throw new Error("A part of a split tensor has no gradient");
+      tape.give(
+        x,
+        found.reduce((a, b) => must(ggml.ggml_concat(context, a, b, 0), "concat")),
+      );
+    });
+  });
+}
+
+/** x + c, where c does not depend on the weights: noise of the embeddings. */
+export function addConstant(tape: Tape, x: Tensor, c: Tensor): Tensor {
+  return tape.record(tape.ggml.ggml_add(tape.context, x, c), [x], (gradient) => tape.give(x, gradient));
 }
 
 /** x + b, b along the row. */
@@ -115,15 +156,6 @@ export function rmsNorm(tape: Tape, x: Tensor, weight: Tensor, epsilon: number):
     if (tape.needs(weight)) tape.give(weight, summed(tape, must(ggml.ggml_mul(context, gradient, normed), "product")));
     if (tape.needs(x))
       tape.give(x, ggml.ggml_rms_norm_back(context, ggml.ggml_mul(context, gradient, weight), x, epsilon));
-  });
-}
-
-/** silu(gate) ⊙ up. */
-export function swiglu(tape: Tape, gate: Tensor, up: Tensor): Tensor {
-  const { ggml, context } = tape;
-  return tape.record(ggml.ggml_swiglu_split(context, gate, up), [gate, up], (gradient) => {
-    tape.give(gate, ggml.ggml_silu_back(context, ggml.ggml_mul(context, gradient, up), gate));
-    tape.give(up, ggml.ggml_mul(context, gradient, ggml.ggml_silu(context, gate)));
   });
 }
 

@@ -97,7 +97,7 @@ export function loadWeights(backend: Backend, file: ModelFile, lora: Lora | null
 }
 
 /** Rotation factors are constants. */
-const isTrained = (name: string) => name !== "rope_freqs.weight";
+const isTrained = (name: string) => !name.startsWith("rope_");
 
 const isTarget = ({ name, dims }: Stored, { targets }: Lora) => {
   const layer = /^blk\.\d+\.(\w+)\.weight$/.exec(name)?.[1] ?? name.replace(/\.weight$/, "");

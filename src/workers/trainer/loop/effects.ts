@@ -1,5 +1,7 @@
-/** State of the guards, kept between steps and across a restart. */
+/** State of the guards and of the best evaluation, kept between steps and across a restart. */
 
+import { type BestSettings, type BestState, noteEvaluation } from "../../../lib/training/best.ts";
+import type { TrainPlan } from "../../protocol_trainer.ts";
 import type { LoopState } from "../checkpoint.ts";
 import type { Trainee } from "../trainee/types.ts";
 import { type AlarmCode, newAlarms, type StepMetrics } from "./alarms.ts";
@@ -49,6 +51,25 @@ export function openWatch(from: Remembered | null) {
         changed,
       })),
     }),
+  };
+}
+
+/** Follows the held-out metric, if the job has settings about it. */
+export function openBest(plan: TrainPlan, from: BestState | null) {
+  const settings = plan.hyperparameters as unknown as BestSettings;
+  const metric = settings.metric_for_best_model ?? null; // jobs of older versions lack the settings
+  let state = from;
+  return {
+    state: () => state,
+    stopped: () => state?.stopped ?? null,
+    /** Returns true if the step is the best so far and the job's result is made from the best. */
+    note(step: number, values: Readonly<Record<string, number>>): boolean {
+      const value = metric === null ? undefined : values[metric];
+      if (value === undefined) return false;
+      const noted = noteEvaluation(state, { step, value }, settings);
+      state = noted.state;
+      return noted.improved && settings.load_best_model_at_end;
+    },
   };
 }
 

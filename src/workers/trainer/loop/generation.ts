@@ -21,7 +21,7 @@ export type GenerationIndex = { index: number; step: number };
 const ROLL = 1; // distinguishes this draw from others with the same numbers
 const EVALUATE = 2;
 
-/** With dynamic_sampling, groups with equal rewards are replaced by new draws, a few times. */
+/** The advantages are still to be computed. With dynamic_sampling, groups with equal rewards are replaced by new draws, a few times. */
 export async function generate(
   kit: Kit,
   prompts: Examples<Prompt>,
@@ -29,7 +29,7 @@ export async function generate(
   { index, step }: GenerationIndex,
 ): Promise<{ generation: Generation; timing: Timing }> {
   const { values } = kit;
-  const options = { numGenerations: values.num_generations, scaleRewards: values.scale_rewards };
+  const options = { numGenerations: values.num_generations, scaleRewards: "none" } as const;
   const rows = prompts.count;
   let sifted = newSift<Drawn[]>(promptsPerGeneration({ ...values, rows }));
   const all: Rolled[] = [];
@@ -42,10 +42,6 @@ export async function generate(
     sifted = sift(sifted, rolled.groups, (group) => !values.dynamic_sampling || differs(group));
   }
   const samples = sifted.kept.flat();
-  const advantages = advantagesOf(rewardsOf(samples), options);
-  samples.forEach((sample, i) => {
-    sample.advantage = advantages.values[i]!;
-  });
   const drawn = all.flatMap(({ groups }) => groups.flat());
   const metrics = {
     ...advantagesOf(rewardsOf(drawn), options).metrics,

@@ -1,5 +1,5 @@
 /**
- * GRPO. A generation gives steps_per_generation batches of completions, each used num_iterations times. An optimizer
+ * GRPO and RLOO. A generation gives steps_per_generation batches of completions, each used num_iterations times. An optimizer
  * step takes the next gradient_accumulation_steps of them. The choice depends only on the step.
  *
  * Shapes: a generation has `batches` × B samples, B = per_device_train_batch_size, and the num_generations samples of a
@@ -8,18 +8,20 @@
  */
 
 import { seedOf } from "../../../lib/random.ts";
-import { activeTokens, lossScales, weighRollout } from "../../../lib/training/loss/grpo.ts";
+import type { RolledMethod } from "../../../lib/training/fields.ts";
 import { type GrpoTally, grpoMetrics, joinTallies } from "../../../lib/training/loss/grpo_metrics.ts";
-import { grpoOptions, scaleOptions, stepsOf } from "../../../lib/training/plan.ts";
+import { stepsOf } from "../../../lib/training/plan.ts";
 import type { Examples, Prompt } from "../data/examples.ts";
 import { epochsPassed, openOrder } from "../data/order.ts";
 import { evaluatePrompts, type Generation, generate, type Timing } from "./generation.ts";
 import { decodeGeneration, encodeGeneration } from "./generation_file.ts";
-import { leftOutWords } from "./held_out.ts";
+import { activeOf, objectiveOf } from "./objective.ts";
+import { leftOutWords } from "./over_rows.ts";
 import { type Drawn, type Kit, toldSample } from "./rollout.ts";
 import type { Gathered, Method, Resumed, World } from "./types.ts";
 
 export type GrpoSetting = Omit<Kit, "world"> & {
+  method: RolledMethod;
   prompts: Examples<Prompt>;
   heldOut: Examples<Prompt> | null;
   samplesPerStep: number;
@@ -32,9 +34,9 @@ type Stretch = { index: number; from: number; to: number };
 
 export function openGrpo(world: World, setting: GrpoSetting, resumed: Resumed | null): Method {
   const { trainee, reference } = world;
-  const { values, seed, prompts, heldOut, sync } = setting;
+  const { method, values, seed, prompts, heldOut, sync } = setting;
   const kit: Kit = { world, roller: setting.roller, values, seed };
-  const options = grpoOptions(values);
+  const objective = objectiveOf(method, values);
   const { steps_per_generation: batches, gradient_accumulation_steps: perStep } = values;
   const perGeneration = batches * values.num_iterations;
   const order = openOrder(
@@ -46,16 +48,18 @@ export function openGrpo(world: World, setting: GrpoSetting, resumed: Resumed | 
 
   const samplesOf = ({ samples }: Generation, batch: number) =>
     samples.slice(batch * values.per_device_train_batch_size, (batch + 1) * values.per_device_train_batch_size);
-  const activeOf = ({ tokens, from, reward, truncated }: Drawn) =>
-    activeTokens(
-      { tokens: tokens.length - from, scored: reward !== null, truncated },
-      values.mask_truncated_completions,
-    );
 
   async function begin({ index, to }: Stretch, step: number): Promise<Timing> {
     await sync();
     const { generation, timing } = await generate(kit, prompts, order, { index, step });
-    if (options.beta !== 0) await note(generation.samples, "reference");
+    const { samples } = generation;
+    if (values.beta !== 0) await note(samples, "reference");
+    if (objective.penalizes) await note(samples, "old");
+    const advantages = objective.advantages(samples);
+    samples.forEach((sample, i) => {
+      sample.advantage = advantages[i]!;
+      sample.old = null; // the first pass compares with itself
+    });
     const now = new Set(Array.from({ length: to - index * perGeneration }, (_, i) => i % batches));
     const later = Array.from({ length: batches }, (_, i) => i).filter((batch) => !now.has(batch));
     await note(
@@ -116,9 +120,9 @@ export function openGrpo(world: World, setting: GrpoSetting, resumed: Resumed | 
   }
 
   async function learn(drawn: readonly { sample: Drawn; again: boolean }[], dropoutSeed: number): Promise<GrpoTally> {
-    const masks = drawn.map(({ sample }) => activeOf(sample)); // [sample][completion token]
+    const masks = drawn.map(({ sample }) => activeOf(sample, values)); // [sample][completion token]
     const counts = masks.map((mask) => mask.reduce((sum, each) => sum + each, 0)); // [sample]
-    const scales = lossScales(counts, scaleOptions(values)); // [sample]
+    const scales = objective.scales(counts); // [sample]
     const live = drawn.flatMap((_, i) => (counts[i]! > 0 ? [i] : []));
     const tallies: GrpoTally[] = new Array(live.length);
     await trainee.learn(
@@ -129,7 +133,7 @@ export function openGrpo(world: World, setting: GrpoSetting, resumed: Resumed | 
         const { old: logpOld, reference: logpRef, sampler: logpSampler, advantage } = sample;
         const { logps: logp, entropies: entropy } = scores!;
         const rollout = { logp, logpOld, logpRef, logpSampler, entropy, active: masks[i]!, advantage };
-        const weighed = weighRollout(rollout, scales[i]!, options);
+        const weighed = objective.weigh(rollout, scales[i]!);
         if (again) sample.old ??= logp.slice();
         tallies[unit] = weighed.tally;
         return [weighed.weights];
@@ -140,7 +144,7 @@ export function openGrpo(world: World, setting: GrpoSetting, resumed: Resumed | 
   }
 
   return {
-    totalSteps: stepsOf("grpo", values, prompts.count),
+    totalSteps: stepsOf(method, values, prompts.count),
     gather,
     evaluate:
       heldOut &&

@@ -2,12 +2,12 @@
 
 import { seedOf } from "../../../lib/random.ts";
 import { cleaned } from "../../../lib/training/loss/advantages.ts";
-import type { Resolved } from "../../../lib/training/resolve.ts";
 import type { TrainSample } from "../../protocol_trainer.ts";
 import type { Examples, Prompt } from "../data/examples.ts";
 import type { Roller, RolloutSampling } from "../rollouts/types.ts";
 import { Trouble } from "../trouble.ts";
 import { judgeRewards } from "./guards.ts";
+import type { RolledValues } from "./objective.ts";
 import type { ScoreAnswer, World } from "./types.ts";
 
 /** One completion. Arrays of log-probabilities have one element per completion token. */
@@ -31,7 +31,7 @@ export type Drawn = {
 export type Kit = {
   world: Pick<World, "score" | "send" | "signal" | "now">;
   roller: Roller;
-  values: Resolved<"grpo">;
+  values: RolledValues;
   seed: number;
 };
 
@@ -79,7 +79,7 @@ export async function rollGroups(kit: Kit, { prompts, indices, samples, salt, st
   return { groups, latencies: answer.latencies_ms, seconds, scoreSeconds, tokens };
 }
 
-export const samplingOf = (values: Resolved<"grpo">): RolloutSampling => ({
+export const samplingOf = (values: RolledValues): RolloutSampling => ({
   temperature: values.temperature,
   topP: values.top_p,
   topK: values.top_k,

@@ -1,46 +1,15 @@
 /** Supervised fine-tuning: all counting tokens of a step's rows have the same weight. */
 
-import { seedOf } from "../../../lib/random.ts";
-import { stepsOf } from "../../../lib/training/plan.ts";
-import type { Resolved } from "../../../lib/training/resolve.ts";
-import type { Examples, Sequence } from "../data/examples.ts";
-import { epochsPassed, openOrder } from "../data/order.ts";
+import type { Sequence } from "../data/examples.ts";
 import { type SftTally, sftMetrics, weighSequence } from "../data/sft.ts";
-import { leftOutWords, spread } from "./held_out.ts";
-import type { Gathered, Method, Resumed, World } from "./types.ts";
+import { openOverRows, type RowSetting, tokensOf } from "./over_rows.ts";
+import type { Method, Resumed, World } from "./types.ts";
 
-export type SftOptions = {
-  values: Resolved<"sft">;
-  seed: number;
-  examples: Examples<Sequence[]>;
-  heldOut: Examples<Sequence[]> | null;
-};
-
-const MOST_HELD_OUT = 256;
-
-export function openSft(world: World, options: SftOptions, resumed: Resumed | null): Method {
+export function openSft(world: World, setting: RowSetting<"sft", Sequence[]>, resumed: Resumed | null): Method {
   const { trainee } = world;
-  const { values, seed, examples, heldOut } = options;
-  const batch = values.per_device_train_batch_size * values.gradient_accumulation_steps;
-  const order = openOrder(
-    { rows: examples.count, shuffle: values.shuffle_dataset, atEnd: "short" },
-    resumed?.order ?? { seed, epoch: 0, position: 0 },
-  );
 
-  async function gather(step: number): Promise<Gathered> {
-    const sequences = order.draw(batch).flatMap((index) => examples.get(index));
-    const tallies = await learn(sequences, seedOf(seed, step));
-    const metrics = sftMetrics(tallies);
-    return {
-      metrics,
-      loss: metrics["loss"] ?? 0,
-      tokens: sequences.reduce((sum, { tokens }) => sum + tokens.length, 0),
-      maxAdvantage: null,
-      samples: [],
-    };
-  }
-
-  async function learn(sequences: readonly Sequence[], dropoutSeed: number): Promise<SftTally[]> {
+  async function learn(drawn: readonly Sequence[][], dropoutSeed: number) {
+    const sequences = drawn.flat();
     const counting = sequences.reduce((sum, { mask }) => sum + mask.reduce((a, b) => a + b, 0), 0);
     const tallies: SftTally[] = new Array(sequences.length);
     await trainee.learn(
@@ -53,11 +22,11 @@ export function openSft(world: World, options: SftOptions, resumed: Resumed | nu
       },
       { dropoutSeed },
     );
-    return tallies;
+    return { metrics: sftMetrics(tallies), tokens: tokensOf(sequences) };
   }
 
-  async function evaluate(): Promise<Record<string, number>> {
-    const sequences = spread(heldOut!, MOST_HELD_OUT).flat();
+  async function evaluate(held: readonly Sequence[][]): Promise<Record<string, number>> {
+    const sequences = held.flat();
     const scored = await trainee.score(sequences);
     let [sum, tokens] = [0, 0];
     sequences.forEach(({ mask }, i) => {
@@ -67,16 +36,9 @@ export function openSft(world: World, options: SftOptions, resumed: Resumed | nu
         tokens++;
       });
     });
-    return { eval_loss: sum / Math.max(tokens, 1) };
+    return { loss: sum / Math.max(tokens, 1) };
   }
 
-  return {
-    totalSteps: stepsOf("sft", values, examples.count),
-    gather,
-    evaluate: heldOut && evaluate,
-    epoch: () => epochsPassed(order.state(), examples.count),
-    order: order.state,
-    left: () => null,
-    warning: leftOutWords(examples, "max_length cuts off all of their tokens to learn"),
-  };
+  const whyLeftOut = "max_length cuts off all of their tokens to learn";
+  return openOverRows("sft", setting, resumed, { learn, evaluate, whyLeftOut });
 }

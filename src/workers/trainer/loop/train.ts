@@ -4,7 +4,8 @@
  */
 import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
-import type { Method as MethodName } from "../../../lib/training/hyperparameters.ts";
+import type { BestState } from "../../../lib/training/best.ts";
+import type { Method as MethodName } from "../../../lib/training/fields.ts";
 import { scheduleOf } from "../../../lib/training/plan.ts";
 import type { Resolved } from "../../../lib/training/resolve.ts";
 import { learningRate } from "../../../lib/training/schedule.ts";
@@ -20,7 +21,7 @@ import {
   writeCheckpoint,
 } from "../checkpoint.ts";
 import { Trouble } from "../trouble.ts";
-import { createProbe, openWatch } from "./effects.ts";
+import { createProbe, openBest, openWatch } from "./effects.ts";
 import { createJournal, type Journal } from "./journal.ts";
 import { beginLine, endLine, stepLine } from "./lines.ts";
 import type { Method, OpenMethod, Resumed, World } from "./types.ts";
@@ -30,8 +31,8 @@ export type TrainOptions = Pick<
   "plan" | "checkpoint_dir" | "save_steps" | "save_seconds" | "resume" | "warm_start"
 > & {
   device: string;
-  /** Writes files to serve into a checkpoint. `last`: no step follows. */
-  writeResult: (dir: string, last: boolean) => Promise<void>;
+  /** Writes files to serve into a checkpoint. `isResult`: the job's model may be made from it. */
+  writeResult: (dir: string, isResult: boolean) => Promise<void>;
   rows: string;
 };
 
@@ -56,9 +57,10 @@ export async function train(world: World, openMethod: OpenMethod, options: Train
   const save = createSaving(world, method, { ...options, journal });
   const stepOnce = createStep(world, method, options);
   const pace = createPace(world);
+  const best = openBest(plan, from?.state.best ?? null);
   let tokens = from?.state.tokens ?? 0;
   let values: Record<string, number> = {};
-  while (step < total) {
+  while (step < total && best.stopped() === null) {
     if (world.isEnding()) break;
     const begun = world.now();
     const done = await stepOnce(step);
@@ -69,6 +71,7 @@ export async function train(world: World, openMethod: OpenMethod, options: Train
     Object.assign(values, pace.took(begun, done.gathered.tokens), { update_time: done.updateTime });
     Object.assign(values, { other_time: otherTime(values) });
     values = finite(values);
+    const isBest = best.note(step, values);
     const alarms = watch.check(step, values);
     if (step === 1 && method.warning !== null) alarms.push({ type: "rows_left_out", message: method.warning });
     for (const { message } of alarms) send({ type: "log", stream: "stderr", line: `alarm: ${message}` });
@@ -79,17 +82,19 @@ export async function train(world: World, openMethod: OpenMethod, options: Train
     send({ type: "step", ...report, eta_ms });
     const verdict = watch.judge({ ...done.effect, step });
     if (verdict) throw new Trouble("no_effect", verdict.message);
-    const state = { step, tokens, total, watch: watch.state() };
-    if (step === total || save.isDue(step)) await save.write(state, values, step === total);
-    else if (world.isEnding()) await save.write(state, values, false);
+    const state = { step, tokens, total, watch: watch.state(), best: best.state() };
+    const last = step === total || best.stopped() !== null;
+    if (last || isBest || save.isDue(step) || world.isEnding()) await save.write(state, values, { last, isBest });
   }
-  if (step < total) {
+  const stopped = best.stopped();
+  if (step < total && stopped === null) {
     log(`stopping after step ${step}; the job can be resumed`);
     send({ type: "saved" });
     return "saved";
   }
+  if (stopped !== null) log(`stopped early: ${stopped}`);
   log(endLine(plan.method, step, values));
-  send({ type: "trained" });
+  send({ type: "trained", stopped_early: stopped });
   return "trained";
 }
 
@@ -149,7 +154,10 @@ type Saveable = {
   tokens: number;
   total: number;
   watch: ReturnType<ReturnType<typeof openWatch>["state"]>;
+  best: BestState | null;
 };
+/** `isBest`: the result may be made from this checkpoint, so it needs the files to serve. */
+type Role = { last: boolean; isBest: boolean };
 
 function createSaving(world: World, method: Method, options: TrainOptions & { journal: Journal }) {
   const { plan, checkpoint_dir: dir, save_steps: every, save_seconds: seconds, journal } = options;
@@ -157,7 +165,8 @@ function createSaving(world: World, method: Method, options: TrainOptions & { jo
   return {
     isDue: (step: number) =>
       (every > 0 && step % every === 0) || (seconds > 0 && world.now() - savedAt >= seconds * 1000),
-    async write({ step, tokens, total, watch }: Saveable, metrics: Record<string, number>, last: boolean) {
+    async write({ step, tokens, total, watch, best }: Saveable, metrics: Record<string, number>, role: Role) {
+      const { last, isBest } = role;
       const left = last ? null : method.left();
       const state: LoopState = {
         version: 1,
@@ -169,6 +178,7 @@ function createSaving(world: World, method: Method, options: TrainOptions & { jo
         tokens,
         order: method.order(),
         ...watch,
+        best,
         generation: left !== null,
       };
       await mkdir(dir, { recursive: true });
@@ -176,7 +186,7 @@ function createSaving(world: World, method: Method, options: TrainOptions & { jo
         await world.trainee.save(into);
         await Bun.write(join(into, STEPS_FILE), journal.text());
         if (left !== null) await Bun.write(join(into, GENERATION_FILE), left);
-        await options.writeResult(into, last);
+        await options.writeResult(into, last || isBest);
       });
       journal.clear();
       savedAt = world.now();

@@ -124,6 +124,16 @@ describe("a merged model holds the base's weights with the products added", () =
     expect(best(got)).toEqual(best(want));
   });
 
+  test.each(["phi3", "gemma3", "qwen3moe", "gpt-oss"] as const)("so does a merged %s", async (arch) => {
+    const base = model(arch);
+    const adapter = randomAdapter(base, { ...LORA, parts: [...PARTS, "attn_qkv"] });
+    const path = join(dir, `computes-${arch}.gguf`);
+    await writeMergedGguf(backend, { base, path, type: "F16", learned: { adapter } });
+    const want = logitsOf(handMerged(base, adapter, 0.5), TOKENS);
+    expect(relativeError(logitsOf(path, TOKENS), want)).toBeLessThan(2e-2);
+    expect(relativeError(logitsOf(base, TOKENS), want)).toBeGreaterThan(0.1);
+  });
+
   test("the tokenizer and the chat template are those of the base, byte by byte; the name may be another", async () => {
     const base = model("qwen3");
     const path = join(dir, "named.gguf");

@@ -4,7 +4,7 @@
  * template) is copied byte by byte.
  */
 import { type FileHandle, open } from "node:fs/promises";
-import type { Header, Tensor } from "../../../lib/gguf/parse.ts";
+import type { Header, Span, Tensor } from "../../../lib/gguf/parse.ts";
 import { readHeader } from "../../../lib/gguf/read.ts";
 import {
   ggufChunks,
@@ -59,6 +59,44 @@ export async function* mergedChunks(backend: Backend, options: Omit<MergeOptions
   }
 }
 
+export type MergedTensors = {
+  header: Header;
+  /** The tensor's rows in the file's order, with the learned change, in this type. A chunk is valid until the next one. */
+  content: (stored: Tensor, to: string) => AsyncGenerator<Uint8Array>;
+  readSpan: (span: Span) => Promise<Uint8Array>;
+  close: () => Promise<void>;
+};
+
+/** Opens the base to read it tensor by tensor. */
+export async function openMerged(
+  backend: Backend,
+  { base, learned, pieceElements: most = PIECE_ELEMENTS }: Pick<MergeOptions, "base" | "learned" | "pieceElements">,
+): Promise<MergedTensors> {
+  const file = await open(base, "r");
+  try {
+    const { size } = await file.stat();
+    const header = await readHeader(
+      async (buffer, offset, length, position) => (await file.read(buffer, offset, length, position)).bytesRead,
+      size,
+    );
+    const deltas = "adapter" in learned ? deltasOf(learned.adapter, header) : new Map<string, Delta>();
+    const weights = "weights" in learned ? learned.weights : undefined;
+    return {
+      header,
+      content(stored, to) {
+        const start = header.dataStart + stored.offset;
+        const work: Work = { backend, file, stored, start, to, delta: deltas.get(stored.name), weights, most };
+        return isCopied(work) ? copied(work) : merged(work);
+      },
+      readSpan: ({ start, end }) => readBytes(file, new Uint8Array(end - start), start),
+      close: () => file.close(),
+    };
+  } catch (error) {
+    await file.close();
+    throw error;
+  }
+}
+
 async function metadataOf(
   file: FileHandle,
   header: Header,
@@ -101,9 +139,9 @@ function createMerge(
   });
 }
 
-/** Vectors (norms, biases, rotation factors) keep their type, as llama.cpp requires. */
-function typeFor({ dims, type }: Tensor, wanted: MergedType): string {
-  if (dims.length < 2) return type.name;
+/** Vectors (norms, biases, rotation factors) keep their type, as llama.cpp requires; so do routers of experts. */
+function typeFor({ name, dims, type }: Tensor, wanted: MergedType): string {
+  if (dims.length < 2 || name.endsWith(".bias") || name.endsWith(".ffn_gate_inp.weight")) return type.name;
   return wanted === "Q8_0" && (dims[0] ?? 0) % BLOCK !== 0 ? "F16" : wanted;
 }
 

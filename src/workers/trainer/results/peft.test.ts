@@ -2,9 +2,9 @@ import { afterAll, expect, test } from "bun:test";
 import { readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { tempDir } from "../../../../test/harness.ts";
+import { parseSafetensors } from "../../../lib/checkpoints/safetensors.ts";
 import type { Adapter } from "./adapter.ts";
 import { halvesFromNeighbours, type PeftOptions, writePeft } from "./peft.ts";
-import { parseSafetensors } from "./safetensors.ts";
 
 const dir = tempDir();
 afterAll(() => rmSync(dir, { recursive: true, force: true }));
@@ -106,7 +106,27 @@ test("rows go from pairs to halves, head by head", () => {
   expect(() => halvesFromNeighbours(rows, 12, 1, 4)).toThrow("4 heads");
 });
 
-test.each(["qwen2", "qwen3"])("%s has the order of Hugging Face already", async (architecture) => {
+test("phi3 has PEFT's names of its joined matrices", async () => {
+  const layers = [layer("blk.0.attn_qkv.weight", WIDTH, 48), layer("blk.0.ffn_up.weight", WIDTH, 14)];
+  const { header, config } = await written({ ...adapter("phi3"), layers }, OPTIONS);
+  const found = [...header.tensors.keys()].filter((name) => name.endsWith("A.weight"));
+  expect(found).toEqual([
+    "base_model.model.model.layers.0.self_attn.qkv_proj.lora_A.weight",
+    "base_model.model.model.layers.0.mlp.gate_up_proj.lora_A.weight",
+  ]);
+  expect(config).toMatchObject({ target_modules: ["qkv_proj", "gate_up_proj"] });
+});
+
+test.each(["mistral3", "smollm3", "granite"])("%s has the order of llama's files", async (architecture) => {
+  const [given, llama] = [adapter(architecture), adapter("llama")];
+  const [own, other] = [await written(given, OPTIONS), await written(llama, OPTIONS)];
+  for (const name of ["q_proj", "k_proj"])
+    expect(own.read(`model.layers.0.self_attn.${name}.lora_B`)).toEqual(
+      other.read(`model.layers.0.self_attn.${name}.lora_B`),
+    );
+});
+
+test.each(["qwen2", "qwen3", "gemma3"])("%s has the order of Hugging Face already", async (architecture) => {
   const given = adapter(architecture);
   const { read } = await written(given, OPTIONS);
   const got = new Float32Array(read("model.layers.0.self_attn.q_proj.lora_B").buffer);

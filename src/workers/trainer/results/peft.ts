@@ -1,13 +1,15 @@
 /**
- * Writes an adapter for Hugging Face PEFT: adapter_model.safetensors and adapter_config.json in a directory. llama
- * models rotate neighbours in GGUF files but halves in Hugging Face's layout, so their rows of q and k are in another
- * order. B is put back into that order. Qwen's files have it already.
+ * Writes an adapter for Hugging Face PEFT: adapter_model.safetensors and adapter_config.json in a directory. Some
+ * families rotate neighbours in GGUF files but halves in Hugging Face's layout, so their rows of q and k are in another
+ * order. B is put back into that order. The files of other families have it already.
  */
 import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
+import { encodeSafetensorsHeader, type TensorSpec } from "../../../lib/checkpoints/safetensors.ts";
 import { type Written, writeFileAtomic, writeStreamAtomic } from "../../../platform/files.ts";
+import { pairsNeighbours } from "../engine/architecture.ts";
 import { type Adapter, type AdapterLayer, mustBeProducts } from "./adapter.ts";
-import { encodeSafetensorsHeader, type TensorSpec } from "./safetensors.ts";
+import { toBf16 } from "./hf_weights.ts";
 
 export type PeftOptions = {
   heads: number;
@@ -23,6 +25,8 @@ const MODULES: Readonly<Record<string, string>> = {
   attn_q: "self_attn.q_proj", attn_k: "self_attn.k_proj", attn_v: "self_attn.v_proj", attn_output: "self_attn.o_proj",
   ffn_gate: "mlp.gate_proj", ffn_up: "mlp.up_proj", ffn_down: "mlp.down_proj",
 };
+/** phi3 has one matrix for queries, keys and values, and one for gate and up. */
+const JOINED: Readonly<Record<string, string>> = { attn_qkv: "self_attn.qkv_proj", ffn_up: "mlp.gate_up_proj" };
 
 /** The config is written last: if it exists, the weights are complete. */
 export async function writePeft(dir: string, adapter: Adapter, options: PeftOptions): Promise<Written> {
@@ -34,7 +38,7 @@ export async function writePeft(dir: string, adapter: Adapter, options: PeftOpti
 }
 
 export function peftConfig(adapter: Adapter, { baseModel, dropout }: PeftOptions) {
-  const modules = new Set(adapter.layers.map(({ name }) => moduleOf(name).split(".").at(-1)));
+  const modules = new Set(adapter.layers.map(({ name }) => moduleOf(name, adapter).split(".").at(-1)));
   return {
     alpha_pattern: {},
     auto_mapping: null,
@@ -64,8 +68,8 @@ function* peftChunks(adapter: Adapter, options: PeftOptions): Generator<Uint8Arr
   const { rank, layers } = adapter;
   const { dtype = "F32" } = options;
   const specs = layers.flatMap(({ name, inputs, outputs }): TensorSpec[] => [
-    { name: tensorName(name, "A"), dtype, shape: [rank, inputs] },
-    { name: tensorName(name, "B"), dtype, shape: [outputs, rank] },
+    { name: tensorName(name, "A", adapter), dtype, shape: [rank, inputs] },
+    { name: tensorName(name, "B", adapter), dtype, shape: [outputs, rank] },
   ]);
   yield encodeSafetensorsHeader(specs, { format: "pt" });
   for (const layer of layers) {
@@ -74,12 +78,13 @@ function* peftChunks(adapter: Adapter, options: PeftOptions): Generator<Uint8Arr
   }
 }
 
-const tensorName = (name: string, half: "A" | "B") => `base_model.model.${moduleOf(name)}.lora_${half}.weight`;
+const tensorName = (name: string, half: "A" | "B", of: Adapter) =>
+  `base_model.model.${moduleOf(name, of)}.lora_${half}.weight`;
 
-function moduleOf(name: string): string {
+function moduleOf(name: string, { architecture }: Pick<Adapter, "architecture">): string {
   if (name === "output.weight") return "lm_head";
   const [, layer, part = ""] = /^blk\.(\d+)\.(\w+)\.weight$/.exec(name) ?? [];
-  const module = MODULES[part];
+  const module = (architecture === "phi3" ? JOINED[part] : undefined) ?? MODULES[part];
   if (layer === undefined || module === undefined) throw new Error(`PEFT has no name for ${name}`);
   return `model.layers.${layer}.${module}`;
 }
@@ -88,7 +93,7 @@ type Heads = Pick<PeftOptions, "heads" | "keyHeads">;
 
 function peftB({ name, outputs, b }: AdapterLayer, { architecture, rank }: Adapter, { heads, keyHeads }: Heads) {
   const part = /\.attn_([qk])\.weight$/.exec(name)?.[1];
-  if (architecture !== "llama" || part === undefined) return b;
+  if (!pairsNeighbours(architecture) || part === undefined) return b;
   return halvesFromNeighbours(b, outputs, rank, part === "q" ? heads : keyHeads);
 }
 
@@ -109,10 +114,4 @@ function encode(values: Float32Array, dtype: "F32" | "BF16"): Uint8Array {
   if (dtype === "F32") return new Uint8Array(values.buffer, values.byteOffset, values.byteLength);
   const bits = new Uint32Array(values.buffer, values.byteOffset, values.length);
   return new Uint8Array(Uint16Array.from(bits, toBf16).buffer);
-}
-
-/** Converts the bits of a float32: rounds to nearest even; NaN stays NaN. */
-function toBf16(bits: number): number {
-  if ((bits & 0x7fffffff) > 0x7f800000) return (bits >>> 16) | 0x40;
-  return (bits + 0x7fff + ((bits >>> 16) & 1)) >>> 16;
 }

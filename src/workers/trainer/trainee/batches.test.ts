@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import { openRandom } from "../../../lib/random.ts";
-import { batchOf, type MicroBatch, microBatches, roundUp, weightsOf } from "./batches.ts";
+import { batchOf, type MicroBatch, microBatches, noiseOf, roundUp, weightsOf } from "./batches.ts";
 import type { Piece } from "./types.ts";
 
 const random = openRandom(5);
@@ -143,3 +143,34 @@ test.each([
   [1000, 1024],
   [1025, 1152],
 ])("%d is rounded up to %d", (count, expected) => expect(roundUp(count, 8)).toBe(expected));
+
+test("NEFTune's noise is uniform within alpha / √(tokens · width), and the same in every layout", () => {
+  const [alpha, width, seed] = [5, 16, 9];
+  /** The noise of each piece, by its name. */
+  const drawn = (sizes: typeof SIZES) => {
+    const found = new Map<string, Float32Array>();
+    for (const micro of microBatches(units, sizes)) {
+      const noise = noiseOf(micro, { alpha, width, seed });
+      const used = new Set(usedBy(micro));
+      for (let at = 0; at < micro.tokens * micro.rows; at++)
+        if (!used.has(at)) expect(noise.subarray(at * width, (at + 1) * width).every((x) => x === 0)).toBe(true);
+      for (const { piece: one, unit, index, start } of micro.pieces)
+        found.set(`${unit}.${index}`, noise.slice(start * width, (start + one.tokens.length - 1) * width));
+    }
+    return found;
+  };
+  const noise = drawn(SIZES);
+  expect(drawn({ ...SIZES, tokens: 64 })).toEqual(noise);
+  let [squares, count] = [0, 0];
+  for (const [unit, pieces] of units.entries())
+    for (const [index, { tokens }] of pieces.entries()) {
+      const bound = alpha / Math.sqrt(tokens.length * width);
+      for (const value of noise.get(`${unit}.${index}`)!) {
+        expect(Math.abs(value)).toBeLessThanOrEqual(bound);
+        squares += (value / bound) ** 2;
+        count++;
+      }
+    }
+  expect(squares / count).toBeCloseTo(1 / 3, 1); // of a uniform draw
+  expect(new Set(noise.get("0.0")).size).toBeGreaterThan(10);
+});

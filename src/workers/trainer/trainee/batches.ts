@@ -3,7 +3,7 @@
  * that the sequences of a batch have similar lengths. Pure.
  */
 
-import { seedOf } from "../../../lib/random.ts";
+import { openRandom, seedOf } from "../../../lib/random.ts";
 import type { Batch } from "../engine/inputs.ts";
 import { pack } from "./pack.ts";
 import { type Member, type Parcel, parcelsOf, type Room } from "./spans.ts";
@@ -143,6 +143,29 @@ export function batchOf({ tokens: length, rows, pieces }: MicroBatch, dropoutSee
     }
   }
   return dropoutSeed === null ? batch : { ...batch, dropSeeds };
+}
+
+const NOISE = 3; // distinguishes this draw from the dropout with the same seed
+
+/**
+ * NEFTune: uniform in ±alpha / √(tokens · width) of each piece. It depends only on the seed, the piece and the position,
+ * not on the layout of the batch.
+ */
+export function noiseOf(
+  { tokens: length, rows, pieces }: MicroBatch,
+  { alpha, width, seed }: { alpha: number; width: number; seed: number },
+): Float32Array {
+  const noise = new Float32Array(length * rows * width);
+  for (const { piece, unit, index, head, start } of pieces) {
+    const { tokens, from } = piece;
+    const bound = alpha / Math.sqrt(tokens.length * width);
+    for (let i = 0; i < tokens.length - 1; i++) {
+      const random = openRandom(seed, NOISE, unit, index, i);
+      const at = (i >= from - 1 ? start + i : head + i) * width;
+      for (let j = 0; j < width; j++) noise[at + j] = (2 * random() - 1) * bound;
+    }
+  }
+  return noise;
 }
 
 /** Cuts a piece's values out of those of a batch. */

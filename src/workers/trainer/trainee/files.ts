@@ -3,17 +3,17 @@
  */
 import { closeSync, fstatSync, openSync, readSync } from "node:fs";
 import { join } from "node:path";
-import { getFloats, putBytes } from "../../../native/ggml/ggml.ts";
-import { writeStreamAtomic } from "../../../platform/files.ts";
-import type { Moments, Optimizer } from "../engine/optimizer.ts";
-import type { Trainable, Weights } from "../engine/weights.ts";
 import {
   encodeSafetensorsHeader,
   type PlacedTensor,
   parseSafetensors,
   SafetensorsError,
   type TensorSpec,
-} from "../results/safetensors.ts";
+} from "../../../lib/checkpoints/safetensors.ts";
+import { getFloats, putBytes } from "../../../native/ggml/ggml.ts";
+import { writeStreamAtomic } from "../../../platform/files.ts";
+import type { Moments, Optimizer } from "../engine/optimizer.ts";
+import type { Trainable, Weights } from "../engine/weights.ts";
 
 export const WEIGHTS_FILE = "weights.safetensors";
 export const MOMENTS_FILE = "moments.safetensors";

@@ -1,8 +1,8 @@
 /** Sizes of micro-batches. They follow the memory estimate, so that the estimate is right. */
 import type { Header } from "../../../lib/gguf/parse.ts";
 import { blocksFor, GRAPHS_KEPT, holdsTurned, microTokens, recomputes } from "../../../lib/training/memory.ts";
-import { activationBytes, type Micro } from "../../../lib/training/memory_graph.ts";
-import { type Architecture, usesHeadNorms } from "../engine/architecture.ts";
+import { activationBytes, type Dimensions, type Micro, traitsOf } from "../../../lib/training/memory_graph.ts";
+import type { Architecture } from "../engine/architecture.ts";
 import type { GraphShape } from "../engine/inputs.ts";
 import { type MicroBatch, roundUp, type Sizes } from "./batches.ts";
 import type { TraineeOptions } from "./types.ts";
@@ -23,8 +23,9 @@ type Base = { architecture: Architecture; header: Header; isFused: boolean };
 export function planMicro(options: TraineeOptions, { architecture, header, isFused }: Base): MicroPlan {
   const { microDivisor, lora, maxLength } = options;
   const device = options.device.kind;
-  const of = { ...architecture, normsHeads: usesHeadNorms(architecture) };
-  const shares = lora === null || lora.dropout === 0;
+  const of = dimensionsOf(architecture);
+  // Pieces with a common beginning would have a common noise.
+  const shares = (lora === null || lora.dropout === 0) && !options.noiseAlpha;
   const attention = isFused ? ("seen" as const) : ("squared" as const);
   const sizes = { tokens: microTokens(device, microDivisor), steps: STEPS[device], shares, attention };
   const full = ({ tokens, rows, scored }: Pick<MicroBatch, "tokens" | "rows" | "scored">): Micro => {
@@ -53,9 +54,17 @@ export function planMicro(options: TraineeOptions, { architecture, header, isFus
         headChunk,
         temperature,
       };
-      return { ...sized, trains, checkpoints: trains && checkpoints };
+      const noise = options.noiseAlpha ? { noise: true } : {};
+      return { ...sized, ...noise, trains, checkpoints: trains && checkpoints };
     },
   };
+}
+
+function dimensionsOf(architecture: Architecture): Dimensions {
+  const { name, experts, forward } = architecture;
+  const traits = traitsOf(name);
+  if (!experts) return { ...architecture, ...traits };
+  return { ...architecture, ...traits, forward: experts.used * forward, allExperts: experts.count * forward };
 }
 
 const elementsOf = ({ tensors }: Header) => [...tensors.values()].reduce((sum, { elements }) => sum + elements, 0);

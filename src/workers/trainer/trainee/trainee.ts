@@ -4,14 +4,15 @@ import { readHeader } from "../../../lib/gguf/read.ts";
 import { openRandom } from "../../../lib/random.ts";
 import { ggufTargets, type LoraSettings } from "../../../lib/training/lora.ts";
 import { type Backend, openBackend, putBytes } from "../../../native/ggml/ggml.ts";
-import { architectureOf } from "../engine/architecture.ts";
+import { type Architecture, architectureOf, targetsIn } from "../engine/architecture.ts";
 import { openPatterns, type Patterns } from "../engine/dropout.ts";
 import { canFuse } from "../engine/fused/fused.ts";
 import { type Merger, openMerger } from "../engine/fused/merge.ts";
 import { openOptimizer } from "../engine/optimizer.ts";
 import { type Lora, loadWeights, type ModelFile, type Weights } from "../engine/weights.ts";
 import { adapterOf, trainedRows } from "../results/adapter.ts";
-import { batchOf, cut, type MicroBatch, microBatches, weightsOf } from "./batches.ts";
+import { type AdapterSlot, openSlot } from "./adapter_slot.ts";
+import { batchOf, cut, type MicroBatch, microBatches, noiseOf, weightsOf } from "./batches.ts";
 import { loadMoments, loadTrained, saveTrained } from "./files.ts";
 import { openGraphs } from "./graphs.ts";
 import { type MicroPlan, planMicro } from "./plan.ts";
@@ -20,17 +21,23 @@ import type { Piece, Scores, Trainee, TraineeOptions } from "./types.ts";
 export async function openTrainee(options: TraineeOptions): Promise<Trainee> {
   const file = await openFile(options.modelPath);
   const architecture = architectureOf(file.header);
+  if (architecture.experts && !options.lora)
+    throw new Error(
+      `The experts of ${architecture.name} models are frozen: set lora to train an adapter of the attention`,
+    );
   const backend = openBackend(options.dataDir, options.device);
-  const lora = options.lora && engineLora(options.lora);
+  const lora = options.lora && engineLora(options.lora, architecture);
   const weights = loadWeights(backend, file, lora);
   drawAdapters(weights, options.seed);
   const optimizer = openOptimizer(weights);
   const patterns = options.lora && dropoutPatterns(backend, weights, options.lora, options.seed);
-  const model = { architecture, weights };
-  const plan = planMicro(options, { architecture, header: file.header, isFused: canFuse(model) });
+  const model = { architecture, weights, longest: options.maxLength };
+  const isFused = !options.noiseAlpha && canFuse(model, options.maxLength);
+  const plan = planMicro(options, { architecture, header: file.header, isFused });
   const graphs = openGraphs(model, plan.keptBytes);
   let merger: Merger | null = null;
-  const opened: Opened = { options, plan, patterns, graph: graphs.get };
+  const slot = openSlot(weights);
+  const opened: Opened = { options, plan, patterns, slot, width: architecture.width, graph: graphs.get };
   return {
     file,
     architecture,
@@ -49,10 +56,11 @@ export async function openTrainee(options: TraineeOptions): Promise<Trainee> {
       return optimizer.steps;
     },
     merge(locations) {
-      if (!lora || !canFuse(model)) return false;
+      if (!lora || !canFuse(model, options.maxLength)) return false;
       merger ??= openMerger(architecture, weights);
       return merger.merge(locations, optimizer.steps);
     },
+    startFrom: opened.slot.startFrom,
     adapter: () => adapterOf(weights, architecture.name),
     rows() {
       if (lora) throw new Error("Only an adapter was trained; the weights are those of the file");
@@ -86,11 +94,11 @@ async function openFile(path: string): Promise<ModelFile> {
   }
 }
 
-const engineLora = (given: LoraSettings): Lora => ({
+const engineLora = (given: LoraSettings, architecture: Architecture): Lora => ({
   rank: given.r,
   alpha: given.alpha,
   rslora: given.use_rslora,
-  targets: ggufTargets(given),
+  targets: targetsIn(architecture, ggufTargets(given)),
 });
 
 /** Like PEFT: A is uniform within ±1/√inputs (Kaiming with a = √5), B is zero, so that nothing changes at first. */
@@ -120,11 +128,22 @@ type Opened = {
   options: TraineeOptions;
   plan: MicroPlan;
   patterns: Patterns | null;
+  /** Numbers of an embedding. */
+  width: number;
+  slot: AdapterSlot;
   graph: ReturnType<typeof openGraphs>["get"];
 };
 
-async function score(opened: Opened, pieces: readonly Piece[], how: { reference?: boolean; entropies?: boolean }) {
-  if (how.reference && !opened.options.lora) throw new Error("The reference needs an adapter that can be switched off");
+type How = { reference?: boolean; entropies?: boolean };
+
+async function score(opened: Opened, pieces: readonly Piece[], how: How): Promise<Scores[]> {
+  const { options, slot } = opened;
+  if (how.reference && !options.lora) throw new Error("The reference needs an adapter that can be switched off");
+  if (!how.reference || !slot.hasStart) return scoreNow(opened, pieces, how);
+  return slot.withStart(() => scoreNow(opened, pieces, { ...how, reference: false }));
+}
+
+async function scoreNow(opened: Opened, pieces: readonly Piece[], how: How): Promise<Scores[]> {
   const all: Scores[] = [];
   for (const micro of microBatches(
     pieces.map((piece) => [piece]),
@@ -143,13 +162,16 @@ async function score(opened: Opened, pieces: readonly Piece[], how: { reference?
 }
 
 async function learn(opened: Opened, ...[units, weigh, how]: Parameters<Trainee["learn"]>) {
-  const { plan, patterns } = opened;
+  const { plan, patterns, width } = opened;
+  const { noiseAlpha: alpha } = opened.options;
   const { entropies = false, dropoutSeed } = how;
   for (const micro of microBatches(units, plan.sizes)) {
     await turn(opened);
     const shape = { ...plan.shape(micro, true), entropies };
     const graph = opened.graph(patterns ? { ...shape, dropout: patterns } : shape);
-    const logps = graph.forward(batchOf(micro, patterns ? dropoutSeed : null));
+    const batch = batchOf(micro, patterns ? dropoutSeed : null);
+    const noise = alpha ? { noise: noiseOf(micro, { alpha, width, seed: dropoutSeed }) } : {};
+    const logps = graph.forward({ ...batch, ...noise });
     const scores = read(micro, logps, entropies ? graph.entropies() : null);
     graph.backward(weightsOf(micro, weigh, scores));
   }

@@ -21,6 +21,8 @@ export type TraineeOptions = {
   maxLength: number;
   /** Layers may be computed again in the backward pass, if keeping their results takes too much memory. */
   checkpointing: boolean;
+  /** NEFTune: strength of the noise on the embeddings in `learn`; absent: none. */
+  noiseAlpha?: number | null;
   /** Logits are divided by it, in scores and in gradients. */
   temperature: number;
   /** Divides the planned tokens of a micro-batch. */
@@ -37,7 +39,10 @@ export type Trainee = {
   /** Memory of this process on its device: weights, gradients, moments, the largest graph. */
   readonly memoryBytes: number;
   readonly trainableParameters: number;
-  /** Scores under the current model, or under the base model (`reference`: the adapter is off; needs `lora`). */
+  /**
+   * Scores under the current model. `reference`, which needs `lora`: under the start adapter, or with the adapter off if
+   * the training began without one.
+   */
   score: (pieces: readonly Piece[], how?: { reference?: boolean; entropies?: boolean }) => Promise<Scores[]>;
   /**
    * Runs forward, `weigh`, then backward, in micro-batches that fit the memory, and sums the gradients of Σ w · -log p.
@@ -57,6 +62,8 @@ export type Trainee = {
   readonly steps: number;
   /** Merges the adapter into the weights of a sampler on the same device. Returns false if that is impossible. */
   merge: (locations: WeightPlaces) => boolean;
+  /** Starts from the weights of an adapter with the same rank and targets. It is also the reference from here on. */
+  startFrom: (adapter: Adapter) => void;
   /** Returns the current adapter. Throws for a full training. */
   adapter: () => Adapter;
   /** Returns the current weights. Throws for an adapter. */

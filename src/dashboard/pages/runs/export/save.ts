@@ -1,3 +1,4 @@
+import { hasReward } from "../methods.ts";
 import { byAdvantage, samplesOf } from "../run/earlier.ts";
 import { promptText } from "../sample.tsx";
 import type { JobSample } from "../types.ts";
@@ -7,7 +8,7 @@ import { type RunFile, runHtml } from "./html.ts";
 /** Makes the file in the browser and saves it like a download. */
 export async function saveRun(run: Pick<RunFile, "job" | "points" | "events" | "checkpoints">) {
   const { job } = run;
-  const steps = job.method === "grpo" ? chosenSteps(job.progress.step) : [];
+  const steps = hasReward(job.method) ? chosenSteps(job.progress.step) : [];
   const read = async (step: number) => [step, byAdvantage(await samplesOf(job.id, step))] as const;
   const all: (readonly [number, readonly JobSample[]])[] = await Promise.all(steps.map(read));
   const { samples, leftOut } = bounded(all.filter(([, of]) => of.length > 0));

@@ -6,7 +6,8 @@ import { count, number } from "../../../data/format.ts";
 import { type Page as ListPage, useResource } from "../../../data/resource.ts";
 import { Card } from "../../../kit/card.tsx";
 import { SelectField, TextField } from "../../../kit/field.tsx";
-import { type Form, METHODS, type Method, NUMBERS } from "./form.ts";
+import { METHODS, type Method } from "../methods.ts";
+import { type Form, NUMBERS } from "./form.ts";
 
 export type FieldsProps = {
   form: Form;
@@ -16,8 +17,11 @@ export type FieldsProps = {
 
 const SAYS: Readonly<Record<Method, string>> = {
   grpo: "GRPO: learn from a reward",
+  rloo: "RLOO: learn from a reward, with few answers",
   sft: "SFT: learn from examples",
   dpo: "DPO: learn from preferred answers",
+  kto: "KTO: learn from answers marked good or bad",
+  orpo: "ORPO: learn from preferred answers, without a reference",
 };
 
 type Options = readonly (readonly [string, string])[];

@@ -1,9 +1,7 @@
 /** The form of a new run: its state, and the request that it makes. */
 import { REWARD } from "../../../../lib/training/sums.ts";
+import { hasReward, METHODS, type Method, REWARDED } from "../methods.ts";
 import type { TrainingJob } from "../types.ts";
-
-export const METHODS = ["grpo", "sft", "dpo"] as const;
-export type Method = (typeof METHODS)[number];
 
 /** `reward`: "code", "keep" (as in the cloned run), or the id of a reward function. Numbers are text: empty is automatic. */
 export type Form = {
@@ -27,10 +25,10 @@ export const NUMBERS: readonly NumberField[] = [
   { name: "max_steps", label: "Steps", hint: "updates of the model", methods: METHODS },
   { name: "learning_rate", label: "Learning rate", hint: "size of each update", methods: METHODS },
   { name: "per_device_train_batch_size", label: "Batch", hint: "answers or rows in a step", methods: METHODS },
-  { name: "num_generations", label: "Group", hint: "answers to each prompt", methods: ["grpo"] },
-  { name: "max_completion_length", label: "Longest answer", hint: "in tokens", methods: ["grpo"] },
-  { name: "max_length", label: "Longest row", hint: "in tokens", methods: ["sft", "dpo"] },
-  { name: "beta", label: "Beta", hint: "how close it stays to the base model", methods: ["grpo", "dpo"] },
+  { name: "num_generations", label: "Group", hint: "answers to each prompt", methods: REWARDED },
+  { name: "max_completion_length", label: "Longest answer", hint: "in tokens", methods: REWARDED },
+  { name: "max_length", label: "Longest row", hint: "in tokens", methods: ["sft", "dpo", "kto", "orpo"] },
+  { name: "beta", label: "Beta", hint: "strength of the comparison", methods: ["grpo", "rloo", "dpo", "kto", "orpo"] },
 ];
 
 export const EMPTY: Form = {
@@ -88,7 +86,7 @@ export function bodyOf(form: Form, source: string | undefined): Made {
       ...Object.fromEntries(texts),
       ...(source === undefined ? {} : { source_job: source }),
       ...{ method: form.method, hyperparameters },
-      ...(form.method === "grpo" ? rewardOf(form) : {}),
+      ...(hasReward(form.method) ? rewardOf(form) : {}),
       ...(rank === undefined ? {} : { lora: rank === 0 ? null : { r: rank, alpha: 2 * rank } }),
       ...(seed === undefined ? {} : { seed }),
       ...(maxCost === undefined ? {} : { max_cost_usd: maxCost }),

@@ -5,11 +5,12 @@ import { Button } from "../../../kit/button.tsx";
 import { Page as Frame, Loaded, Skeleton } from "../../../kit/page.tsx";
 import { navigate, queryOf } from "../../../shell/router.ts";
 import { attempt } from "../../../shell/toasts.tsx";
+import { hasReward, METHODS } from "../methods.ts";
 import { jobPath, type TrainingJob } from "../types.ts";
 import { useDraft } from "./draft.ts";
 import { DryRunCard, type Fault, faultAt, useDryRun } from "./dry_run.tsx";
 import { Basics, Numbers, Reward } from "./fields.tsx";
-import { bodyOf, EMPTY, type Form, formOf, METHODS, NUMBERS } from "./form.ts";
+import { bodyOf, EMPTY, type Form, formOf, NUMBERS } from "./form.ts";
 
 export function Page() {
   const from = queryOf("from");
@@ -76,7 +77,7 @@ function NewRun({ start, source }: { start: Form; source: TrainingJob | undefine
             </p>
           )}
           <Basics {...fields} />
-          {form.method === "grpo" && <Reward {...fields} canKeep={source !== undefined} />}
+          {hasReward(form.method) && <Reward {...fields} canKeep={source !== undefined} />}
           <Numbers {...fields} resolved={dry.answer?.resolved_hyperparameters} />
         </div>
         <DryRunCard

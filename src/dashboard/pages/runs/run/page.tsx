@@ -9,8 +9,9 @@ import { State } from "../../../kit/pill.tsx";
 import { reasonOf } from "../../home/recent_runs.tsx";
 import type { PageProps } from "../../spec.ts";
 import { methodName } from "../list.tsx";
+import { hasReward } from "../methods.ts";
 import { alarmsOf } from "../panels.ts";
-import { endsOf } from "../series.ts";
+import { endsOf, recentMean } from "../series.ts";
 import { isOver, type JobCheckpoint, type JobEvent, jobPath, type Point, type TrainingJob } from "../types.ts";
 import { AfterPaint } from "../when_seen.tsx";
 import { Actions } from "./actions.tsx";
@@ -68,7 +69,7 @@ function Run({ id }: { id: string }) {
           <div class="grid">
             <MainChart points={points ?? NONE_YET} alarms={alarms} isEnded={isOver(known.status)} />
             <AfterPaint>
-              {known.method === "grpo" && (step > 0 || !isOver(known.status)) && <Samples job={known} />}
+              {hasReward(known.method) && (step > 0 || !isOver(known.status)) && <Samples job={known} />}
               <Panels points={points ?? NONE_YET} alarms={alarms} />
               <Log lines={log} id={id} isOver={isOver(known.status)} />
             </AfterPaint>
@@ -110,6 +111,9 @@ const HEADLINES: Readonly<Record<string, readonly [key: string, label: string]>>
   grpo: ["reward", "Reward"],
   sft: ["loss", "Loss"],
   dpo: ["rewards/margins", "Reward margin"],
+  rloo: ["reward", "Reward"],
+  kto: ["rewards/margins", "Reward margin"],
+  orpo: ["rewards/margins", "Reward margin"],
 };
 
 function Stats({ job, points }: { job: TrainingJob; points: readonly Point[] }) {
@@ -130,10 +134,10 @@ function Stats({ job, points }: { job: TrainingJob; points: readonly Point[] }) 
       {has("eval_reward") && <Stat label="Reward on held-out rows" {...{ value: NONE, ...change("eval_reward") }} />}
       {right !== undefined && <Stat label="Right" value={percent(right, 1)} />}
       {has("kl") && <Stat label="KL to base" value={number(last("kl"))} />}
-      {job.method === "grpo" && (
+      {hasReward(job.method) && (
         <Stat label="Answer length" value={number(last("completions/mean_length"))} change="tokens" />
       )}
-      {name && <Stat label="Speed" value={number(last("tokens_per_second"))} change="tokens/s" />}
+      {name && <Stat label="Speed" value={number(recentMean(points, "tokens_per_second"))} change="tokens/s" />}
       <Stat label="Cost" value={money(job.cost_usd)} />
       <Stat label="Energy" value={number(job.energy_wh)} change={job.energy_wh === null ? "not measured" : "Wh"} />
     </div>

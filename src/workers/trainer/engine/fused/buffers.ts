@@ -48,9 +48,24 @@ export type Scratch = {
 };
 
 /** Addresses of a layer's weights that are not matrices; 0 if it has none. */
-export type Constants = { norm1: number; norm2: number; bias: number; queryNorm: number; keyNorm: number };
-/** `uneven`: some tiles of keys have so many queries that each head gets its own blocks. */
-export type Shared = { positions: number; turns: number; seen: number; tiles: number; readonly uneven: boolean };
+export type Constants = {
+  norm1: number;
+  norm2: number;
+  bias: number;
+  queryNorm: number;
+  keyNorm: number;
+  /** False if queries and keys of this layer are not rotated. */
+  rotates: boolean;
+};
+/** `uneven`: some tiles of keys have so many queries that each head gets its own blocks. `still`: no rotation. */
+export type Shared = {
+  positions: number;
+  turns: number;
+  still: number;
+  seen: number;
+  tiles: number;
+  readonly uneven: boolean;
+};
 
 export const qkvWidth = ({ heads, keyHeads, head }: Size) => (heads + 2 * keyHeads) * head;
 

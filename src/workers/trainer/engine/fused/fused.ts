@@ -8,7 +8,7 @@ import { isHeadLength, type Kernels } from "../../../../native/cuda/kernels.ts";
 import { must } from "../../../../native/ffi.ts";
 import { getFloats, OutOfMemory, type Ptr, putBytes, TYPE } from "../../../../native/ggml/ggml.ts";
 import { shapeOf, typeOf } from "../../../../native/ggml/symbols.ts";
-import { type Architecture, usesHeadNorms } from "../architecture.ts";
+import type { Architecture } from "../architecture.ts";
 import type { Graph } from "../graph.ts";
 import { type GraphShape, scoredOf } from "../inputs.ts";
 import type { Model } from "../transformer.ts";
@@ -24,11 +24,11 @@ import { type FusedWeights, fusedWeights, matricesOf } from "./weights.ts";
 
 const MOST_WIDTH = 12_288; // limit of a row in shared memory
 
-/** True if kernels can compute this model's passes. */
-export function canFuse({ architecture, weights }: Model): boolean {
+/** True if kernels can compute this model's passes for positions below `longest`. */
+export function canFuse({ architecture, weights }: Model, longest: number): boolean {
   const { headLength, width, forward } = architecture;
   if (!weights.backend.kernels || !weights.lora) return false;
-  if (architecture.yarn.mix !== 0 || architecture.yarn.attentionFactor !== 1) return false;
+  if (unsupported(architecture, longest).length > 0) return false;
   if (!isHeadLength(headLength) || width % 8 !== 0 || forward % 8 !== 0 || width > MOST_WIDTH) return false;
   const tables = architecture.tied ? ["token_embd.weight"] : ["token_embd.weight", "output.weight"];
   const matrices = [...tables, ...matricesOf(architecture)].map((name) => weights.get(name));
@@ -36,6 +36,24 @@ export function canFuse({ architecture, weights }: Model): boolean {
   const areF32 = vectors.every((name) => typeOf(weights.get(name)) === TYPE.F32);
   if (!areF32 || tables.some((name) => weights.has(`${name}.lora_a`))) return false;
   return onePerType(matrices).every((tensor) => decodesToBf16(weights.backend, tensor));
+}
+
+/** Features of a model that the kernels do not compute. Such a model uses the tape on the GPU. */
+export function unsupported(of: Architecture, longest: number): string[] {
+  const { scales, caps, joins } = of;
+  const found: Record<string, boolean> = {
+    "a rotated part of a head": of.rotated !== of.headLength,
+    "a window of positions": of.window !== null,
+    "norms after a layer's parts": of.postNorms,
+    "a mixture of experts": of.experts !== null,
+    "joined matrices": joins.attention || joins.forward,
+    GeGLU: of.activation !== "silu",
+    "scaled embeddings, layers or logits": [scales.embedding, scales.residual, scales.logits].some((by) => by !== 1),
+    "scaled attention scores": scales.scores !== 1 / Math.sqrt(of.headLength),
+    "limited scores or logits": caps.scores !== 0 || caps.logits !== 0,
+    "queries that grow with the position": of.temperature !== null && longest > of.temperature.length,
+  };
+  return Object.keys(found).filter((feature) => found[feature]);
 }
 
 const onePerType = (tensors: readonly Ptr[]) => [...new Map(tensors.map((each) => [typeOf(each), each])).values()];
@@ -110,7 +128,7 @@ function plan(arena: Arena, { architecture, weights }: Model, shape: GraphShape,
     halves: architecture.ropeMode === 2,
   };
   const layer = fused.layers[0] as FusedWeights["layers"][number];
-  const norms = usesHeadNorms(architecture);
+  const norms = architecture.headNorms;
   const shared = shape.trains && !shape.checkpoints ? null : wantActivations(arena, size, layer, norms);
   const keptOf = (i: number): Activations => {
     if (!shared) return wantActivations(arena, size, fused.layers[i] ?? layer, norms);
@@ -142,12 +160,14 @@ function plan(arena: Arena, { architecture, weights }: Model, shape: GraphShape,
 }
 
 function newPasses(model: Model, shape: GraphShape, of: Planned & { kernels: Kernels; fused: FusedWeights }) {
-  const { weights } = model;
+  const { weights, architecture } = model;
   const { kernels, fused, size, head, inputs, kept, scratch, last } = of;
   const { ggml } = weights.backend;
   const address = (name: string) =>
     weights.has(name) ? Number(must(ggml.ggml_get_data(weights.get(name)), "memory")) : 0;
-  const constants = kept.map((_, i) => constantsOf(weights, i, of.biases[i] ?? null));
+  const constants = kept.map((_, layer) =>
+    constantsOf(weights, { layer, bias: of.biases[layer] ?? null, rotates: architecture.rotates[layer] ?? true }),
+  );
   const factors = weights.has("rope_freqs.weight") ? getFloats(ggml, weights.get("rope_freqs.weight")) : null;
   inputs.putTurns(factors);
   const on: On = {
@@ -188,7 +208,9 @@ function newPasses(model: Model, shape: GraphShape, of: Planned & { kernels: Ker
   };
 }
 
-function constantsOf({ backend, get, has }: Weights, layer: number, bias: Buffer | null): Constants {
+type LayerFacts = { layer: number; bias: Buffer | null; rotates: boolean };
+
+function constantsOf({ backend, get, has }: Weights, { layer, bias, rotates }: LayerFacts): Constants {
   const { ggml } = backend;
   const name = (part: string) => `blk.${layer}.${part}`;
   const address = (part: string) => (has(name(part)) ? Number(must(ggml.ggml_get_data(get(name(part))), "memory")) : 0);
@@ -206,5 +228,6 @@ function constantsOf({ backend, get, has }: Weights, layer: number, bias: Buffer
     bias: bias?.at ?? 0,
     queryNorm: address("attn_q_norm.weight"),
     keyNorm: address("attn_k_norm.weight"),
+    rotates,
   };
 }

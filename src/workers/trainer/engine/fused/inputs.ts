@@ -11,6 +11,7 @@ import type { Head } from "./head.ts";
 import { type Arena, past } from "./memory.ts";
 import type { Dropping } from "./project.ts";
 import { isUneven, keyTilesOf, SEEN, seenOf, TILE, tilesOf } from "./sight.ts";
+import { noTurns, turnsOf } from "./turns.ts";
 
 type Of = { architecture: Architecture; weights: Weights };
 
@@ -25,6 +26,7 @@ export function newFusedInputs(arena: Arena, shape: GraphShape, { architecture, 
   const rowOf = arena.want("i32", count);
   const factors = arena.want("f32", scored);
   const turns = arena.want("f32", tokens * architecture.headLength);
+  const still = architecture.rotates.includes(false) ? arena.want("f32", tokens * architecture.headLength) : turns;
   const names = shape.dropout ? adapted(weights) : [];
   const choice = arena.want("i32", Math.max(1, names.length * count));
   let indexes: Int32Array = new Int32Array();
@@ -37,7 +39,7 @@ export function newFusedInputs(arena: Arena, shape: GraphShape, { architecture, 
     /** For each scored row the factor of its gradient. */
     factors,
     shared: (): Shared => ({
-      ...{ positions: positions.at, turns: turns.at, seen: seen.at, tiles: tiles.at },
+      ...{ positions: positions.at, turns: turns.at, still: still.at, seen: seen.at, tiles: tiles.at },
       get uneven() {
         return uneven;
       },
@@ -46,7 +48,10 @@ export function newFusedInputs(arena: Arena, shape: GraphShape, { architecture, 
       patterns: (width) => Number(must(ggml.ggml_get_data(patterns.of(width)), "memory")),
       choice: (name) => past("i32", choice.at, names.indexOf(name) * count),
     }),
-    putTurns: (factors: Float32Array | null) => putBytes(ggml, turns.tensor, turnsOf(architecture, tokens, factors)),
+    putTurns(factors: Float32Array | null) {
+      putBytes(ggml, turns.tensor, turnsOf(architecture, tokens, factors));
+      if (still !== turns) putBytes(ggml, still.tensor, noTurns(architecture, tokens));
+    },
     put(batch: Batch) {
       mustBePositions(batch.positions, tokens);
       indexes = scoredPositions(batch.targets, scored);
@@ -111,19 +116,4 @@ function mustBePositions(positions: Int32Array, tokens: number) {
   for (let i = 0; i < positions.length; i++)
     if ((positions[i] as number) < 0 || (positions[i] as number) >= tokens)
       throw new RangeError(`Positions must be from 0 to ${tokens - 1}, the length of a row`);
-}
-
-/** [tokens, pairs of a head]: cosine and sine. */
-export function turnsOf(of: Architecture, tokens: number, factors: Float32Array | null): Float32Array {
-  const pairs = of.headLength / 2;
-  const turns = new Float32Array(tokens * pairs * 2);
-  for (let pair = 0; pair < pairs; pair++) {
-    const speed = (of.ropeScale * of.ropeBase ** ((-2 * pair) / of.headLength)) / (factors?.[pair] ?? 1);
-    for (let position = 0; position < tokens; position++) {
-      const at = (position * pairs + pair) * 2;
-      turns[at] = Math.cos(position * speed);
-      turns[at + 1] = Math.sin(position * speed);
-    }
-  }
-  return turns;
 }

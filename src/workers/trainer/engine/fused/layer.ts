@@ -34,6 +34,7 @@ const sight = ({ size, shared }: On) => [
   size.tokens,
   1 / Math.sqrt(size.head),
 ];
+const turnsIn = ({ shared }: On, { rotates }: Constants) => (rotates ? shared.turns : shared.still);
 const headsOf = ({ size }: On) => [size.heads, size.keyHeads, size.head, size.halves ? 1 : 0, size.epsilon, size.count];
 const warpGrid = (warps: number) => ({ grid: [Math.ceil(warps / 8), 1, 1] as const, threads: 256 });
 
@@ -51,7 +52,7 @@ export function layerForward(
   project(on, layer.qkv, kept.h1, kept.raw); // h1 [T, W + adapters] → raw [T, Q]
   const q = qkvWidth(size);
   kernels.launch("turn_heads", warpGrid(count * (heads + 2 * keyHeads)), [
-    ...[kept.raw.at, q, kept.qkv.at, q, shared.positions, shared.turns, c.bias, c.queryNorm, c.keyNorm],
+    ...[kept.raw.at, q, kept.qkv.at, q, shared.positions, turnsIn(on, c), c.bias, c.queryNorm, c.keyNorm],
     ...headsOf(on),
   ]);
   const blocks = Math.ceil(tokens / ATTENTION.queries[head]);
@@ -132,7 +133,7 @@ function attentionBack(on: On, layer: FusedLayer, kept: Activations, c: Constant
   const queryGrid = [Math.ceil(tokens / backQueries), heads, rows] as const;
   kernels.launch(`attention_back_queries_${head}`, { grid: queryGrid, threads }, all);
   kernels.launch("turn_heads_back", warpGrid(count * (heads + keyHeads)), [
-    ...[scratch.dqkv.at, dStride, kept.raw.at, q, shared.positions, shared.turns, c.bias, c.queryNorm, c.keyNorm],
+    ...[scratch.dqkv.at, dStride, kept.raw.at, q, shared.positions, turnsIn(on, c), c.bias, c.queryNorm, c.keyNorm],
     ...headsOf(on),
   ]);
 }

@@ -1,15 +1,15 @@
 import { afterEach, expect, setDefaultTimeout, test } from "bun:test";
 import { copyFileSync, mkdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
-import { type TrainingApp, training } from "../../../test/fake_trainers.ts";
-import { jobFile } from "../../../test/foreign_paths.ts";
-import { until } from "../../../test/harness.ts";
-import { newId } from "../../lib/ids.ts";
-import { write } from "../../platform/db/db.ts";
-import * as modelResults from "../models/results.ts";
-import * as models from "../models/service.ts";
-import { reconcile } from "../training_jobs/running/reconcile.ts";
-import { type JobRow, trainingCheckpoints, trainingJobs } from "../training_jobs/table.ts";
+import { type TrainingApp, training } from "../../../../test/fake_trainers.ts";
+import { jobFile } from "../../../../test/foreign_paths.ts";
+import { until } from "../../../../test/harness.ts";
+import { newId } from "../../../lib/ids.ts";
+import { write } from "../../../platform/db/db.ts";
+import * as modelResults from "../../models/results.ts";
+import * as models from "../../models/service.ts";
+import { reconcile } from "../running/reconcile.ts";
+import { type JobRow, trainingCheckpoints, trainingJobs } from "../table.ts";
 
 setDefaultTimeout(120_000); // each starts processes
 const open: TrainingApp[] = [];
@@ -81,6 +81,14 @@ test("a checkpoint is deployed while the job runs, and stays when the job no lon
   const [early, late] = [checkpoint(jobId, 4), checkpoint(jobId, 8)];
   const first = await deploy({ model: jobId, checkpoint: early.id });
   expect(first.body).toMatchObject({ model: jobId, source: "training_job", checkpoint: early.id });
+  const byId = await deploy({ model: early.id });
+  expect(byId.body).toMatchObject({ model: jobId, source: "training_job", checkpoint: early.id });
+  expect(await refused({ model: early.id, checkpoint: late.id })).toEqual([
+    ...[422, "schema", "/checkpoint"],
+    expect.stringContaining("leave it out"),
+  ]);
+  expect((await refused({ model: early.id }, on.keyB)).slice(0, 3)).toEqual([404, "resource_not_found", "/model"]);
+  expect((await refused({ model: "poet" }))[3]).toContain(`${jobId} is running: wait until it has completed`);
   rmSync(early.path, { recursive: true });
   expect((await deploy({ model: jobId, checkpoint: early.id })).status).toBe(201);
   const made = models.mustGet(on.ctx, on.workspaceA, "poet-step-4");

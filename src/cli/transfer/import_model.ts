@@ -1,0 +1,72 @@
+/** The two kinds of import: a GGUF file is copied, a Hugging Face folder is converted. */
+import { open } from "node:fs/promises";
+import { UsageError } from "../../lib/errors.ts";
+import type { Checkpoint } from "../../resources/models/files/checkpoint.ts";
+import type { ImportedFile } from "../../resources/models/files/import.ts";
+import type { ModelShape } from "../../workers/protocol.ts";
+import type { Progress } from "../progress.ts";
+import { settingsOf } from "../settings.ts";
+
+export type Importing = {
+  where: { data?: string | undefined; config?: string | undefined };
+  name: string;
+  base: string | undefined;
+  move: boolean | undefined;
+  replace: boolean | undefined;
+  progress: Progress;
+};
+type Imported = { copy: ImportedFile; shape: ModelShape };
+
+const QUANTIZATIONS = ["Q8_0"] as const;
+
+export async function importFile(path: string, importing: Importing, quantize: string | undefined): Promise<Imported> {
+  if (quantize !== undefined)
+    throw new UsageError("--quantize is for a Hugging Face folder: a GGUF file keeps its type");
+  const { baseIn, imports, offline } = await import("../offline.ts");
+  const { name, base, move = false, replace = false, progress, where } = importing;
+  // Opened as the calling user, before root switches to the owner of the data directory.
+  const source = await imports.openSource(path);
+  try {
+    const settings = settingsOf(where);
+    if (base !== undefined) await offline(settings, (ctx) => baseIn(ctx, source.shape, base)); // before anything is copied
+    const onProgress = (fraction: number) => progress.show("copying", fraction);
+    const copy = await imports.place(settings.data_dir, source, { name, move, replace, onProgress });
+    return { copy, shape: source.shape };
+  } finally {
+    await source.handle.close();
+  }
+}
+
+/** The folder itself stays. The new file gets its name only when it is complete. */
+export async function importFolder(
+  checkpoint: Checkpoint,
+  importing: Importing,
+  quantize: string | undefined,
+): Promise<Imported> {
+  const { name, replace = false, progress, where } = importing;
+  if (importing.base !== undefined) throw new UsageError("--base is for adapters, but the folder is a whole model");
+  if (importing.move)
+    throw new UsageError("--move is for a file: a folder is converted, and you may remove it afterwards");
+  const type = QUANTIZATIONS.find((each) => each === quantize);
+  if (quantize !== undefined && type === undefined)
+    throw new UsageError(`--quantize is ${quantize}. Use one of: ${QUANTIZATIONS.join(", ")}`);
+  const { converted, imports, offline, withWorkers } = await import("../offline.ts");
+  const settings = settingsOf(where);
+  await offline(settings, () => {}, { create: true });
+  const dataDir = settings.data_dir;
+  await imports.requireFree(dataDir, { name, replace });
+  return await withWorkers(settings, (supervisor) => {
+    const onProgress = (fraction: number) => progress.show("converting", fraction);
+    return converted({ supervisor, dataDir }, { checkpoint, name, quantize: type, onProgress }, async (result) => {
+      if (!result.ok) throw new UsageError(`${checkpoint.dir} cannot be imported: ${result.error}`, 1);
+      const { path, shape, sizeBytes: size, sha256 } = result;
+      const handle = await open(path);
+      try {
+        const copy = await imports.place(dataDir, { path, handle, size, shape, sha256 }, { name, move: true, replace });
+        return { copy, shape };
+      } finally {
+        await handle.close();
+      }
+    });
+  });
+}

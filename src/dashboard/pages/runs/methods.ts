@@ -1,0 +1,7 @@
+/** Methods that Verk trains with itself. */
+export const METHODS = ["grpo", "rloo", "sft", "dpo", "kto", "orpo"] as const;
+export type Method = (typeof METHODS)[number];
+
+/** Methods whose model writes answers and learns from their rewards. */
+export const REWARDED: readonly Method[] = ["grpo", "rloo"];
+export const hasReward = (method: string) => REWARDED.some((each) => each === method);

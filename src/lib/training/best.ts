@@ -1,0 +1,66 @@
+/**
+ * The best held-out metric of a run, and when a run stops because it no longer improves. Rules are those of transformers
+ * (`EarlyStoppingCallback`, `load_best_model_at_end`). Pure: the state is part of every checkpoint, so that a resumed run
+ * decides the same.
+ */
+import type { Method } from "./fields.ts";
+import { DPO_METRICS, HEADLINE_METRIC, KTO_METRICS, ORPO_METRICS } from "./metrics.ts";
+
+export type BestSettings = {
+  early_stopping_patience: number | null;
+  early_stopping_threshold: number;
+  metric_for_best_model: string | null;
+  greater_is_better: boolean | null;
+  load_best_model_at_end: boolean;
+};
+
+/** `waited`: evaluations in a row without enough improvement. `stopped`: the reason why no step follows. */
+export type BestState = { value: number; step: number; waited: number; stopped: string | null };
+
+const PREFIX = "eval_";
+
+/** Fills in the metric if a setting needs one: the method's headline metric on held-out rows. */
+export function resolveBest(method: Method, given: BestSettings): BestSettings {
+  const isUsed = given.early_stopping_patience !== null || given.load_best_model_at_end;
+  const name = given.metric_for_best_model ?? (isUsed ? HEADLINE_METRIC[method] : null);
+  if (name === null) return given;
+  const metric = name.startsWith(PREFIX) ? name : `${PREFIX}${name}`;
+  const greater = given.greater_is_better ?? !metric.endsWith("loss");
+  return { ...given, metric_for_best_model: metric, greater_is_better: greater };
+}
+
+const EVALUATED: Record<Exclude<Method, "grpo" | "rloo">, readonly string[]> = {
+  sft: ["loss"],
+  dpo: ["loss", ...DPO_METRICS],
+  kto: ["loss", ...KTO_METRICS],
+  orpo: ["loss", ...ORPO_METRICS],
+};
+const OF_REWARDS = /^(reward|reward_std|rewards\/.+\/(mean|std))$/;
+
+/** Returns the problem of a metric that no evaluation of the method reports. */
+export function metricFault(method: Method, metric: string): string | undefined {
+  const name = metric.startsWith(PREFIX) ? metric.slice(PREFIX.length) : metric;
+  if (method === "grpo" || method === "rloo")
+    return OF_REWARDS.test(name) ? undefined : "must be eval_reward or eval_rewards/NAME/mean of a reward function";
+  const known = EVALUATED[method];
+  return known.includes(name) ? undefined : `must be one of ${known.map((each) => PREFIX + each).join(", ")}`;
+}
+
+/** The state after an evaluation. `improved`: this step is the best so far. */
+export function noteEvaluation(
+  before: BestState | null,
+  { step, value }: { step: number; value: number },
+  settings: BestSettings,
+): { state: BestState; improved: boolean } {
+  const gain =
+    before === null ? Number.POSITIVE_INFINITY : (value - before.value) * (settings.greater_is_better ? 1 : -1);
+  const improved = gain > 0;
+  const waited = improved && gain > settings.early_stopping_threshold ? 0 : (before?.waited ?? 0) + 1;
+  const best = before !== null && !improved ? { value: before.value, step: before.step } : { value, step };
+  const { early_stopping_patience: patience, metric_for_best_model: metric } = settings;
+  const stopped =
+    patience !== null && waited >= patience
+      ? `${metric} did not improve in ${waited} ${waited === 1 ? "evaluation" : "evaluations"}. It was best after step ${best.step}: ${Number(best.value.toPrecision(6))}`
+      : null;
+  return { state: { ...best, waited, stopped }, improved };
+}

@@ -1,0 +1,148 @@
+/**
+ * The fields of each method's hyperparameters, with TRL's names: GRPOConfig, RLOOConfig, SFTConfig, DPOConfig, KTOConfig,
+ * ORPOConfig of TRL 1.10 and TrainingArguments of transformers 5.16. `warmup_ratio`, which the latter merged into
+ * `warmup_steps`, stays. Differences: `importance_sampling_correction`, `_mode`, `_clip_min`, `_clip_max` have no prefix
+ * `vllm_`, and `dynamic_sampling` is ours.
+ */
+import { z } from "zod";
+import { SCALE_REWARDS } from "./loss/advantages.ts";
+import { DPO_LOSSES } from "./loss/dpo.ts";
+import { GRPO_LOSSES, SAMPLING_LEVELS } from "./loss/grpo.ts";
+import { CORRECTION_MODES } from "./loss/importance.ts";
+import { KTO_LOSSES } from "./loss/kto.ts";
+import { SCHEDULES } from "./schedule.ts";
+
+export const METHODS = ["grpo", "rloo", "sft", "dpo", "kto", "orpo"] as const;
+export type Method = (typeof METHODS)[number];
+
+/** Methods whose model writes completions and learns from their rewards. */
+export const ROLLED_METHODS = ["grpo", "rloo"] as const;
+export type RolledMethod = (typeof ROLLED_METHODS)[number];
+export const isRolled = (method: string | undefined): method is RolledMethod =>
+  (ROLLED_METHODS as readonly (string | undefined)[]).includes(method);
+
+const whole = (least: number, most: number) => z.int().min(least).max(most);
+const share = z.number().min(0).max(1);
+const positive = (most: number) => z.number().positive().max(most);
+const atLeast0 = z.number().min(0).max(1e6);
+
+export const LrSchedulerKwargs = z.strictObject({
+  num_cycles: positive(1000).optional(),
+  min_lr: atLeast0.optional(),
+  min_lr_rate: share.optional(),
+  lr_end: atLeast0.optional(),
+  power: positive(100).optional(),
+  timescale: positive(1e9).optional(),
+});
+
+const common = {
+  learning_rate: positive(1),
+  num_train_epochs: positive(10_000),
+  max_steps: whole(-1, 1e7).refine((steps) => steps !== 0, "must be -1 (as many as the epochs take) or at least 1"),
+  per_device_train_batch_size: whole(1, 4096),
+  gradient_accumulation_steps: whole(1, 4096),
+  lr_scheduler_type: z.enum(SCHEDULES),
+  lr_scheduler_kwargs: LrSchedulerKwargs.nullable(),
+  warmup_ratio: share,
+  warmup_steps: z.number().min(0).max(1e7),
+  max_grad_norm: atLeast0.describe("0 = no clipping"),
+  weight_decay: atLeast0,
+  adam_beta1: z.number().min(0).lt(1),
+  adam_beta2: z.number().min(0).lt(1),
+  adam_epsilon: positive(1),
+  gradient_checkpointing: z.boolean(),
+  shuffle_dataset: z.boolean(),
+  early_stopping_patience: whole(1, 10_000).nullable().describe("Evaluations without improvement; null = never"),
+  early_stopping_threshold: atLeast0,
+  metric_for_best_model: z.string().min(1).max(200).nullable(),
+  greater_is_better: z.boolean().nullable(),
+  load_best_model_at_end: z.boolean(),
+};
+
+const scaleRewards = z.preprocess(
+  (value) => (value === true ? "group" : value === false ? "none" : value),
+  z.enum(SCALE_REWARDS),
+);
+
+const rolled = {
+  num_generations: whole(2, 1024),
+  steps_per_generation: whole(1, 4096).nullable(),
+  generation_batch_size: whole(2, 1e6).nullable(),
+  max_completion_length: whole(1, 1e6),
+  temperature: positive(10),
+  top_p: z.number().positive().max(1),
+  top_k: whole(0, 1e6).describe("0 = off"),
+  min_p: share.nullable(),
+  repetition_penalty: positive(10),
+  beta: atLeast0,
+  num_iterations: whole(1, 1000),
+  epsilon: z.number().min(0).lt(1),
+  epsilon_high: atLeast0.nullable(),
+  mask_truncated_completions: z.boolean(),
+  dynamic_sampling: z.boolean(),
+};
+
+const grpo = {
+  ...common,
+  ...rolled,
+  delta: positive(1e6).nullable(),
+  sapo_temperature_pos: positive(1000),
+  sapo_temperature_neg: positive(1000),
+  loss_type: z.enum(GRPO_LOSSES),
+  scale_rewards: scaleRewards,
+  importance_sampling_level: z.enum(SAMPLING_LEVELS),
+  importance_sampling_correction: z.boolean(),
+  importance_sampling_mode: z.enum(CORRECTION_MODES),
+  importance_sampling_clip_min: atLeast0.nullable(),
+  importance_sampling_clip_max: positive(1e6).nullable(),
+};
+
+const rloo = {
+  ...common,
+  ...rolled,
+  normalize_advantages: z.boolean(),
+  reward_clip_range: z.tuple([z.number(), z.number()]).nullable(),
+};
+
+const sft = {
+  ...common,
+  max_length: whole(2, 1e7).nullable(),
+  packing: z.boolean(),
+  completion_only_loss: z.boolean().nullable(),
+  assistant_only_loss: z.boolean(),
+  neftune_noise_alpha: positive(1000).nullable().describe("Null = no noise on the embeddings"),
+};
+
+const dpo = {
+  ...common,
+  beta: positive(1e6),
+  loss_type: z.enum(DPO_LOSSES),
+  label_smoothing: z.number().min(0).lt(0.5),
+  max_length: whole(2, 1e7).nullable(),
+};
+
+const kto = {
+  ...common,
+  beta: positive(1e6),
+  loss_type: z.enum(KTO_LOSSES),
+  desirable_weight: atLeast0,
+  undesirable_weight: atLeast0,
+  max_length: whole(2, 1e7).nullable(),
+};
+
+const orpo = {
+  ...common,
+  beta: positive(1e6),
+  max_length: whole(2, 1e7).nullable(),
+};
+
+export const FIELDS = { grpo, rloo, sft, dpo, kto, orpo } as const;
+type Fields = typeof FIELDS;
+export type Values<M extends Method> = { [K in keyof Fields[M]]: z.infer<Fields[M][K]> };
+/** A user's input: any of the method's fields, with a value or "auto". */
+export type HyperparameterInput<M extends Method> = { [K in keyof Fields[M]]?: z.infer<Fields[M][K]> | "auto" };
+
+/** True if a method compares the model with its state before the training. ORPO and SFT never do. */
+export function usesReference(method: Method, beta: number): boolean {
+  return method === "dpo" || method === "kto" || (isRolled(method) && beta !== 0);
+}

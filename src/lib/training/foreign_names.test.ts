@@ -1,0 +1,73 @@
+import { describe, expect, test } from "bun:test";
+import { FOREIGN_FIELDS } from "../../../test/foreign_fields.ts";
+import { FIELDS, METHODS, type Method } from "./fields.ts";
+import { ALIASES, ELSEWHERE, IGNORED, IGNORED_LORA, ignoredText, LORA_ALIASES } from "./foreign_names.ts";
+import { loraRefusalOf, refusalOf } from "./foreign_values.ts";
+import { readHyperparameters } from "./hyperparameters.ts";
+import { LoraSettings } from "./lora.ts";
+import { suggestion } from "./names.ts";
+
+const OWN = {
+  grpo: "GRPOConfig",
+  rloo: "RLOOConfig",
+  sft: "SFTConfig",
+  dpo: "DPOConfig",
+  kto: "KTOConfig",
+  orpo: "ORPOConfig",
+} as const satisfies Record<Method, keyof typeof FOREIGN_FIELDS>;
+
+const pasted = (method: Method) => [
+  ...new Set([
+    ...FOREIGN_FIELDS[OWN[method]],
+    ...FOREIGN_FIELDS.TrainingArguments,
+    ...FOREIGN_FIELDS.ModelConfig,
+    ...FOREIGN_FIELDS.ScriptArguments,
+  ]),
+];
+
+describe("every field of a config that people paste", () => {
+  test.each([...METHODS])("for %s is taken, ignored with a reason, or says where it belongs", (method) => {
+    const fields = Object.keys(FIELDS[method]);
+    const isTaken = (name: string) => fields.includes(ALIASES[name] ?? name) || fields.includes(name);
+    const rest = pasted(method).filter((name) => !isTaken(name) && !Object.hasOwn(ELSEWHERE, name));
+    expect(rest.filter((name) => !IGNORED[method].has(name))).toEqual([]);
+    const read = readHyperparameters(method, Object.fromEntries(rest.map((name) => [name, null])));
+    expect(read).toMatchObject({ ok: true, ignored: rest });
+    for (const name of Object.keys(ELSEWHERE)) expect(ELSEWHERE[name]).toMatch(/^(is|are) set (on|in) the job/);
+  });
+
+  test("of PEFT has a place in lora", () => {
+    const known = [...Object.keys(LoraSettings.shape), ...Object.keys(LORA_ALIASES)];
+    const unknown = FOREIGN_FIELDS.LoraConfig.filter((name) => !known.includes(name) && !IGNORED_LORA.has(name));
+    expect(unknown).toEqual([]);
+  });
+
+  test("has a reason of its own when it is ignored, unless its value decides", () => {
+    const names = new Set([...METHODS.flatMap((method) => [...IGNORED[method]]), ...IGNORED_LORA]);
+    const decides = (name: string) => [refusalOf, loraRefusalOf].some((of) => of(name, { any: "thing" }) !== undefined);
+    const without = [...names].filter((name) => ignoredText([name]).includes("their values change nothing"));
+    expect(without.filter((name) => !decides(name))).toEqual([]);
+  });
+});
+
+describe("a suggestion", () => {
+  const all = [...new Set(Object.values(FOREIGN_FIELDS).flat())];
+
+  test.each([...METHODS])("for %s never turns a name of another config into one with another meaning", (method) => {
+    const known = Object.keys(FIELDS[method]);
+    const foreign = all.filter((name) => !known.includes(name) && !Object.hasOwn(ALIASES, name));
+    expect(foreign.flatMap((name) => suggestion(name, known) || [])).toEqual([]);
+    const misspelt = foreign.filter((name) => name.length > 8).map((name) => name.replace(/(.{4})./, "$1"));
+    const wrong = misspelt.flatMap((name) => suggestion(name, known) || []);
+    expect(wrong).toEqual([]);
+  });
+
+  test.each([
+    ["grpo", "learning_rat", "learning_rate"],
+    ["grpo", "max_completion_lenght", "max_completion_length"],
+    ["sft", "train_epochs", "num_train_epochs"],
+    ["dpo", "lr", "learning_rate"],
+  ] as const)("of %s for %s is %s", (method, typed, meant) =>
+    expect(suggestion(typed, Object.keys(FIELDS[method]))).toBe(`. Did you mean ${meant}?`),
+  );
+});

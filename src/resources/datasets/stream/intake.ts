@@ -1,0 +1,184 @@
+/**
+ * Reads an uploaded file into a temporary row file. JSON lines are checked and written as they arrive. Every other kind
+ * is stored first, and a child process without a network reads it.
+ */
+import { mkdirSync } from "node:fs";
+import { join } from "node:path";
+import type { Ctx } from "../../../context.ts";
+import type { FilePart } from "../../../http/body/multipart.ts";
+import { AppError } from "../../../lib/errors.ts";
+import { isJsonLines, LOOKED_AT_BYTES } from "../../../lib/rows/file_kind.ts";
+import type { Format } from "../../../lib/rows/format.ts";
+import { createLineReader, RowError } from "../../../lib/rows/lines.ts";
+import {
+  createShaping,
+  type Detected,
+  describeDetected,
+  type ShapeOptions,
+  shapeOf,
+} from "../../../lib/rows/shaping.ts";
+import { SECOND_MS } from "../../../lib/units.ts";
+import { writeTemp } from "../../../platform/files.ts";
+import { lacksSpace } from "../../../platform/machine/disk.ts";
+import { RowsWriter } from "../../../platform/rows/writer.ts";
+import { FromImporter, type ToImporter } from "../../../workers/protocol_importer.ts";
+import { roomOf, withinQuota } from "../../storage_usage/service.ts";
+import { partFolder } from "./files.ts";
+
+export type Options = Omit<ShapeOptions, "cells">;
+/** `sha256` is the hash of the file, and of the options if there are any. */
+export type RowsUpload = {
+  path: string;
+  rows: number;
+  bytes: number;
+  format: Format;
+  sha256: string;
+  detected: Detected;
+};
+/** `id` is the id of the new dataset: its folder `.part` holds the temporary files. */
+type Intake = { id: string; workspaceId: string; signal: AbortSignal; options: Options };
+
+export async function readUpload(ctx: Ctx, part: FilePart, intake: Intake): Promise<RowsUpload> {
+  const folder = partFolder(ctx, intake.id);
+  mkdirSync(folder, { recursive: true, mode: 0o700 });
+  const given = withinQuota(ctx, { workspaceId: intake.workspaceId, kind: "datasets" }, part.stream, "file");
+  const { head, rest } = await peeked(given);
+  const path = join(folder, "rows.db");
+  return isJsonLines(head, part.filename)
+    ? readLines(ctx, rest, { ...intake, path })
+    : importFile(ctx, rest, { ...intake, path, from: join(folder, "upload"), name: part.filename });
+}
+
+/** Two different readings of one file are two datasets. */
+const hashed = (hasher: Bun.CryptoHasher, { map, shape, format }: Options): string => {
+  const isPlain = Object.keys(map).length === 0 && shape === undefined && format === undefined;
+  if (!isPlain) hasher.update(JSON.stringify([map, shape ?? null, format ?? null]));
+  return hasher.digest("hex");
+};
+
+const RESERVED = "_op and _row_id are for appended rows only: use POST /v1/datasets/{id}/rows";
+
+type Lines = Intake & { path: string };
+
+async function readLines(ctx: Ctx, chunks: AsyncIterable<Uint8Array>, { path, options }: Lines): Promise<RowsUpload> {
+  const shaping = createShaping({ ...options, cells: false });
+  const { first, hint } = shaping;
+  const reader = createLineReader({
+    maxRowBytes: ctx.config.datasets.max_row_bytes,
+    format: options.format,
+    first,
+    hint,
+    visit(row, text, line) {
+      if (row["_op"] !== undefined || row["_row_id"] !== undefined) throw new RowError(line, RESERVED);
+      return shaping.visit(row, text, line);
+    },
+  });
+  const hasher = new Bun.CryptoHasher("sha256");
+  const writer = new RowsWriter(path, ctx.clock.now());
+  try {
+    for await (const chunk of chunks) {
+      hasher.update(chunk);
+      writer.add(reader.push(chunk));
+    }
+    writer.add(reader.end());
+    const { rows, format } = reader;
+    if (rows === 0 || !format)
+      throw new AppError("schema", "file: has no rows: write one JSON object per line", { param: "file" });
+    await writer.flush();
+    const detected = describeDetected("jsonl", shapeOf(shaping.shape, format), rows);
+    return { path, rows, bytes: writer.bytes, format, sha256: hashed(hasher, options), detected };
+  } catch (error) {
+    if (!(error instanceof RowError)) throw error;
+    const param = error.field === "map" || error.field === "shape" ? error.field : "file";
+    throw new AppError("schema", error.message, { param });
+  } finally {
+    writer.close();
+  }
+}
+
+type FileImport = Lines & { from: string; name: string };
+
+async function importFile(ctx: Ctx, chunks: AsyncIterable<Uint8Array>, given: FileImport): Promise<RowsUpload> {
+  const { id, workspaceId, signal, options, path, from, name } = given;
+  const hasher = new Bun.CryptoHasher("sha256");
+  await writeTemp(from, chunks, { onChunk: (chunk) => void hasher.update(chunk) });
+  const release = await ctx.state.datasets.imports.acquire({ workspaceId, signal });
+  if (!release) throw new AppError("no_capacity", "Too many files are being read: try again", { retryAfterSeconds: 5 });
+  try {
+    const { datasets } = ctx.config;
+    const read = await runImporter(ctx, partFolder(ctx, id), signal, {
+      type: "import",
+      from,
+      name: name.slice(0, 200) || "file",
+      path,
+      row_bytes: datasets.max_row_bytes,
+      max_bytes: Math.max(1, Math.min(datasets.max_upload_bytes, roomOf(ctx, { workspaceId, kind: "datasets" }))),
+      options,
+    });
+    const { kind, rows, bytes, format, shape } = read;
+    return {
+      path,
+      rows,
+      bytes,
+      format,
+      sha256: hashed(hasher, options),
+      detected: describeDetected(kind, shape, rows),
+    };
+  } finally {
+    release();
+  }
+}
+
+type Imported = Extract<FromImporter, { type: "imported" }>;
+
+async function runImporter(ctx: Ctx, folder: string, signal: AbortSignal, task: ToImporter): Promise<Imported> {
+  const over = Promise.withResolvers<Imported>();
+  const worker = ctx.supervisor.spawn<FromImporter, ToImporter>({
+    kind: "importer",
+    incoming: FromImporter,
+    grants: { writes: [folder] },
+    onMessage(message) {
+      if (message.type === "imported") over.resolve(message);
+      if (message.type === "refused")
+        over.reject(new AppError(message.too_large ? "quota_exceeded" : "schema", message.message, { param: "file" }));
+    },
+    onExit: ({ message }) =>
+      over.reject(
+        new AppError("worker_failed", `The file could not be read: ${message}. Try again`, { param: "file" }),
+      ),
+  });
+  const leave = () => over.reject(signal.reason);
+  signal.addEventListener("abort", leave, { once: true });
+  // A packed file may grow a thousandfold.
+  const watch = setInterval(() => {
+    const full = lacksSpace(ctx);
+    if (full)
+      over.reject(new AppError("storage_unavailable", `The rows cannot be stored: ${full}`, { retryAfterSeconds: 60 }));
+  }, SECOND_MS);
+  try {
+    signal.throwIfAborted();
+    worker.send(task);
+    return await over.promise;
+  } finally {
+    clearInterval(watch);
+    signal.removeEventListener("abort", leave);
+    await worker.stop("the file is read");
+  }
+}
+
+/** Returns the first bytes, and the whole stream from its beginning. */
+async function peeked(chunks: AsyncGenerator<Uint8Array>) {
+  const parts: Uint8Array[] = [];
+  let bytes = 0;
+  while (bytes < LOOKED_AT_BYTES) {
+    const { done, value } = await chunks.next();
+    if (done) break;
+    parts.push(value);
+    bytes += value.byteLength;
+  }
+  async function* rest() {
+    yield* parts.splice(0);
+    yield* chunks;
+  }
+  return { head: Buffer.concat(parts), rest: rest() };
+}

@@ -1,0 +1,68 @@
+/** Finds models of other formats on this machine: a Hugging Face folder, or the parts of a split GGUF file. */
+import { readdir, realpath, stat } from "node:fs/promises";
+import { basename, dirname, join } from "node:path";
+import { AppError } from "../../../lib/errors.ts";
+import { isSafetensors } from "../../../lib/gguf/other_formats.ts";
+
+export type Checkpoint = {
+  dir: string;
+  /** Name in the folder → path without links, which a confined process may be granted. */
+  files: Record<string, string>;
+  bytes: number;
+  /** Time of the newest file. */
+  mtimeMs: number;
+};
+
+const SMALL = [
+  "config.json",
+  "tokenizer.json",
+  "tokenizer.model",
+  "tokenizer_config.json",
+  "added_tokens.json",
+  "special_tokens_map.json",
+  "generation_config.json",
+  "chat_template.jinja",
+  "model.safetensors.index.json",
+];
+const NAME = /^[\w.-]{1,200}$/;
+
+/** True for files that a conversion reads. */
+export const isPart = (name: string): boolean => NAME.test(name) && (SMALL.includes(name) || isSafetensors(name));
+
+export const isCheckpoint = (names: readonly string[]): boolean =>
+  names.includes("config.json") && names.some(isSafetensors) && !names.some((name) => /\.gguf$/i.test(name));
+
+/** The folder at `path`, or around the safetensors file at `path`. Undefined: it is something else. */
+export async function checkpointAt(path: string): Promise<Checkpoint | undefined> {
+  const there = await stat(path).catch(() => undefined);
+  if (!there) return undefined;
+  const dir = there.isDirectory() ? path : isSafetensors(path) ? dirname(path) : undefined;
+  if (dir === undefined) return undefined;
+  const names = await readdir(dir);
+  if (names.includes("adapter_config.json") && !names.includes("config.json"))
+    throw new AppError(
+      "invalid_request",
+      `${dir} is a PEFT adapter, which cannot be imported: merge it into its base model first`,
+    );
+  if (!isCheckpoint(names)) {
+    if (there.isDirectory()) return undefined;
+    throw new AppError("invalid_request", `${path} needs the config.json and the tokenizer of its model in ${dir}`);
+  }
+  return checkpointOf(dir, names.filter(isPart));
+}
+
+async function checkpointOf(dir: string, names: readonly string[]): Promise<Checkpoint> {
+  const found: Checkpoint = { dir, files: {}, bytes: 0, mtimeMs: 0 };
+  for (const name of names) {
+    const path = await realpath(join(dir, name)).catch(() => undefined);
+    const there = path === undefined ? undefined : await stat(path).catch(() => undefined);
+    if (path === undefined || !there) continue; // a link to nothing: a missing file is reported by its name
+    found.files[name] = path;
+    found.bytes += there.size;
+    found.mtimeMs = Math.max(found.mtimeMs, there.mtimeMs);
+  }
+  return found;
+}
+
+/** The default name of the model: the folder's name. */
+export const nameOf = ({ dir }: Checkpoint) => basename(dir);

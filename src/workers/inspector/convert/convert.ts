@@ -1,0 +1,97 @@
+/** Converts a Hugging Face folder to a GGUF file, streamed: memory does not depend on the size of the model. */
+import { statfs } from "node:fs/promises";
+import { dirname } from "node:path";
+import { formatBytes } from "../../../lib/bytes.ts";
+import { textConfig } from "../../../lib/checkpoints/config.ts";
+import { CheckpointError, familyOfConfig } from "../../../lib/checkpoints/families.ts";
+import { ggufMetadata } from "../../../lib/checkpoints/metadata.ts";
+import { requireSupported } from "../../../lib/checkpoints/supported.ts";
+import { addedTokens, vocabularyOfJson } from "../../../lib/checkpoints/tokenizer/json.ts";
+import { vocabularyOfSentencepiece } from "../../../lib/checkpoints/tokenizer/sentencepiece.ts";
+import { otherAddedTokens } from "../../../lib/checkpoints/tokenizer/special.ts";
+import type { Vocabulary } from "../../../lib/checkpoints/tokenizer/vocabulary.ts";
+import { describe } from "../../../lib/gguf/describe.ts";
+import { parseGguf } from "../../../lib/gguf/parse.ts";
+import {
+  encodeGgufHeader,
+  ggufChunks,
+  type Metadata,
+  type TensorSource,
+  tensorBytes,
+} from "../../../lib/gguf/write.ts";
+import { type Written, writeStreamAtomic } from "../../../platform/files.ts";
+import type { ModelShape } from "../../protocol.ts";
+import { type Files, type Folder, openFolder } from "./folder.ts";
+import { type Quantize, sourcesOf } from "./sources.ts";
+
+export type Conversion = {
+  files: Files;
+  /** Name of the model inside the file. */
+  name: string;
+  into: string;
+  quantize: Quantize;
+  onProgress: (fraction: number) => void;
+};
+
+export async function convert({
+  files,
+  name,
+  into,
+  quantize,
+  onProgress,
+}: Conversion): Promise<Written & { shape: ModelShape }> {
+  const folder = await openFolder(files);
+  try {
+    const { metadata, sources } = planOf(folder, name, quantize);
+    folder.small.tokenizer = undefined; // its memory is needed for the weights
+    const { shape, bytes } = checkPlan(metadata, sources);
+    await requireSpace(dirname(into), bytes);
+    let done = 0;
+    const onChunk = (chunk: Uint8Array) => {
+      done += chunk.byteLength;
+      onProgress(Math.min(1, done / bytes));
+    };
+    return { ...(await writeStreamAtomic(into, ggufChunks(metadata, sources), { onChunk })), shape };
+  } finally {
+    await folder.close();
+  }
+}
+
+function planOf(folder: Folder, name: string, quantize: Quantize): { metadata: Metadata; sources: TensorSource[] } {
+  const { small, tensors } = folder;
+  const family = familyOfConfig(small.config);
+  const config = textConfig(small.config, family);
+  requireSupported(config, family);
+  const sources = sourcesOf(family, config, tensors, quantize);
+  const rows = sources[0]?.dims[1] ?? 0;
+  const vocabulary = vocabularyOf(folder, rows);
+  const type = quantize ?? sources[0]?.type ?? "F32";
+  return { metadata: ggufMetadata({ name, family, config, vocabulary, files: { ...small, config }, type }), sources };
+}
+
+/** Byte-level BPE is only in tokenizer.json. For SentencePiece, tokenizer.model is the original. */
+function vocabularyOf({ small, sentencepiece }: Folder, rows: number): Vocabulary {
+  const model = (small.tokenizer as { model?: { byte_fallback?: unknown } } | undefined)?.model;
+  const added = otherAddedTokens(small);
+  if (sentencepiece && (model === undefined || model?.byte_fallback === true))
+    return vocabularyOfSentencepiece(sentencepiece, rows, [...added, ...addedTokens(small.tokenizer)]);
+  return vocabularyOfJson(small.tokenizer, rows, added);
+}
+
+/** The header is checked by the same rules as a file from outside, before the weights are written. */
+function checkPlan(metadata: Metadata, sources: readonly TensorSource[]): { shape: ModelShape; bytes: number } {
+  const header = encodeGgufHeader(metadata, sources);
+  const padded = (size: number) => Math.ceil(size / 32) * 32;
+  const bytes = sources.reduce((sum, source) => sum + padded(tensorBytes(source)), header.byteLength);
+  const parsed = parseGguf(header, bytes);
+  if ("need" in parsed) throw new CheckpointError("The header of the new file is incomplete");
+  return { shape: describe(parsed), bytes };
+}
+
+async function requireSpace(dir: string, bytes: number) {
+  const { bavail, bsize } = await statfs(dir);
+  if (bavail * bsize >= bytes) return;
+  throw new CheckpointError(
+    `The model needs ${formatBytes(bytes)}, and ${formatBytes(bavail * bsize)} are free in ${dir}: free some space`,
+  );
+}

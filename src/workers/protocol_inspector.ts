@@ -1,0 +1,64 @@
+import { z } from "zod";
+import { later } from "../lib/schema.ts";
+import { fromWorker, ModelShape } from "./protocol.ts";
+
+/** The inspector reads model files and archives, so that no outside file is parsed in the server. */
+export const ToInspector = later(() =>
+  z.discriminatedUnion("type", [
+    z.strictObject({ type: z.literal("inspect"), path: z.string(), hash: z.boolean() }),
+    /** Put the model inside the executable at `path`; `sha256` is its hash. */
+    z.strictObject({ type: z.literal("place"), path: z.string(), sha256: z.string() }),
+    z.strictObject({
+      type: z.literal("unpack"),
+      path: z.string(),
+      format: z.enum(["tar.gz", "zip"]),
+      /** An empty directory and the owner of the new files. Null: only check that the archive can be unpacked. */
+      into: z
+        .strictObject({ dir: z.string(), owner: z.strictObject({ uid: z.int(), gid: z.int() }).nullable() })
+        .nullable(),
+    }),
+    /** Convert a Hugging Face folder to the GGUF file `into`. `path` names the folder in answers. */
+    z.strictObject({
+      type: z.literal("convert"),
+      path: z.string(),
+      /** Name of the model inside the new file. */
+      name: z.string(),
+      /** Name in the folder → path of the file. */
+      files: z.record(z.string(), z.string()),
+      into: z.string(),
+      quantize: z.enum(["Q8_0"]).nullable(),
+    }),
+  ]),
+);
+export type ToInspector = z.infer<typeof ToInspector>;
+
+export const FromInspector = later(() =>
+  fromWorker([
+    z.strictObject({ type: z.literal("hashing"), path: z.string(), progress: z.number().min(0).max(1) }),
+    z.strictObject({
+      type: z.literal("inspected"),
+      path: z.string(),
+      shape: ModelShape,
+      size_bytes: z.int(),
+      sha256: z.string().nullable(),
+    }),
+    z.strictObject({ type: z.literal("placed"), path: z.string() }),
+    /** Every entry was unpacked. */
+    z.strictObject({
+      type: z.literal("unpacked"),
+      path: z.string(),
+      file_count: z.int(),
+      unpacked_bytes: z.int(),
+    }),
+    z.strictObject({ type: z.literal("converting"), path: z.string(), progress: z.number().min(0).max(1) }),
+    z.strictObject({
+      type: z.literal("converted"),
+      path: z.string(),
+      shape: ModelShape,
+      size_bytes: z.int(),
+      sha256: z.string(),
+    }),
+    z.strictObject({ type: z.literal("refused"), path: z.string(), error: z.string() }),
+  ]),
+);
+export type FromInspector = z.infer<typeof FromInspector>;

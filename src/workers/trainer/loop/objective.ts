@@ -1,0 +1,71 @@
+/** The objectives of GRPO and RLOO: advantages of the completions of a generation, then token weights. */
+
+import type { RolledMethod } from "../../../lib/training/fields.ts";
+import { advantagesOf } from "../../../lib/training/loss/advantages.ts";
+import {
+  activeTokens,
+  lossScales,
+  type Rollout,
+  type WeighedRollout,
+  weighRollout,
+} from "../../../lib/training/loss/grpo.ts";
+import { leaveOneOut, penalized, weighCompletion } from "../../../lib/training/loss/rloo.ts";
+import { grpoOptions, scaleOptions } from "../../../lib/training/plan.ts";
+import type { Resolved } from "../../../lib/training/resolve.ts";
+import type { Drawn } from "./rollout.ts";
+
+export type RolledValues = Resolved<RolledMethod>;
+
+export type Objective = {
+  /** True if `advantages` compares the log-probabilities of the model (`old`) and of the reference. */
+  readonly penalizes: boolean;
+  advantages: (samples: readonly Drawn[]) => ArrayLike<number>;
+  /** The factor of each completion's loss, from the numbers of active tokens of all completions of a step. */
+  scales: (counts: readonly number[]) => ArrayLike<number>;
+  weigh: (rollout: Rollout, scale: number) => WeighedRollout;
+};
+
+export const activeOf = ({ tokens, from, reward, truncated }: Drawn, values: RolledValues) =>
+  activeTokens({ tokens: tokens.length - from, scored: reward !== null, truncated }, values.mask_truncated_completions);
+
+export function objectiveOf(method: RolledMethod, values: RolledValues): Objective {
+  return method === "grpo" ? ofGrpo(values as Resolved<"grpo">) : ofRloo(values as Resolved<"rloo">);
+}
+
+function ofGrpo(values: Resolved<"grpo">): Objective {
+  const options = grpoOptions(values);
+  const scaling = scaleOptions(values);
+  const spread = { numGenerations: values.num_generations, scaleRewards: values.scale_rewards };
+  return {
+    penalizes: false,
+    advantages: (samples) =>
+      advantagesOf(
+        samples.map(({ reward }) => reward),
+        spread,
+      ).values,
+    scales: (counts) => lossScales(counts, scaling),
+    weigh: (rollout, scale) => weighRollout(rollout, scale, options),
+  };
+}
+
+function ofRloo(values: Resolved<"rloo">): Objective {
+  const bounds = { epsilon: values.epsilon, epsilonHigh: values.epsilon_high };
+  const penalty = { beta: values.beta, clipRange: values.reward_clip_range };
+  const compare = { numGenerations: values.num_generations, normalize: values.normalize_advantages };
+  return {
+    penalizes: values.beta !== 0,
+    advantages: (samples) =>
+      leaveOneOut(
+        samples.map((sample) =>
+          penalized(
+            sample.reward,
+            { logp: sample.old, logpRef: sample.reference, active: activeOf(sample, values) },
+            penalty,
+          ),
+        ),
+        compare,
+      ),
+    scales: (counts) => counts.map(() => 1 / counts.length),
+    weigh: (rollout, scale) => weighCompletion(rollout, scale, bounds),
+  };
+}

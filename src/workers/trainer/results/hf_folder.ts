@@ -1,0 +1,120 @@
+/** A merged model as a Hugging Face folder: config, tokenizer and safetensors, as the entries of an archive. */
+import type { TarEntry } from "../../../lib/archive/tar_write.ts";
+import { configOf } from "../../../lib/checkpoints/config.ts";
+import type { Family } from "../../../lib/checkpoints/families.ts";
+import { ropeTensors } from "../../../lib/checkpoints/rope.ts";
+import { string } from "../../../lib/gguf/facts.ts";
+import type { Header } from "../../../lib/gguf/parse.ts";
+import type { Backend } from "../../../native/ggml/ggml.ts";
+import { WorkerError } from "../../protocol.ts";
+import { readVocabulary, type Vocabulary } from "./gguf_tokens.ts";
+import { tokenizerConfig, tokenizerJson } from "./hf_tokenizer.ts";
+import { type HfType, indexOf, mustFamily, planShards, shardChunks } from "./hf_weights.ts";
+import { type MergedTensors, type MergeOptions, openMerged } from "./merged_gguf.ts";
+
+export type FolderOptions = Pick<MergeOptions, "base" | "learned"> & {
+  type: HfType;
+  /** Bytes of a shard; default 5 GB. */
+  limit?: number;
+};
+
+/** The entries can be read until `close` is called. */
+export async function openHfFolder(backend: Backend, options: FolderOptions) {
+  const merged = await openMerged(backend, options);
+  try {
+    return { entries: await entriesOf(merged, options), close: merged.close };
+  } catch (error) {
+    await merged.close();
+    throw error;
+  }
+}
+
+async function entriesOf(merged: MergedTensors, { type, limit }: FolderOptions): Promise<TarEntry[]> {
+  const { header } = merged;
+  const family = mustFamily(string(header, "general.architecture") ?? "");
+  const vocabulary = await readVocabulary(header, merged.readSpan);
+  const config = await configFrom(merged, family, { vocabulary, type });
+  const [layers, headLength] = [Number(config["num_hidden_layers"]), Number(config["head_dim"])];
+  const shards = planShards(header, family, { layers, type, ...(limit === undefined ? {} : { limit }) });
+  const weights = shards.map((shard) => ({
+    name: shard.name,
+    size: shard.size,
+    content: () => shardChunks(shard, { merged, type, headLength }),
+  }));
+  return [
+    json("config.json", config),
+    json("generation_config.json", generationConfig(vocabulary)),
+    json("tokenizer.json", tokenizerJson(vocabulary)),
+    json("tokenizer_config.json", tokenizerConfig(vocabulary, Number(config["max_position_embeddings"]))),
+    ...(shards.length > 1 ? [json("model.safetensors.index.json", indexOf(shards))] : []),
+    ...weights,
+  ];
+}
+
+function json(name: string, value: object): TarEntry {
+  const bytes = new TextEncoder().encode(`${JSON.stringify(value, null, 2)}\n`);
+  return {
+    name,
+    size: bytes.byteLength,
+    async *content() {
+      yield bytes;
+    },
+  };
+}
+
+const DTYPES = { F32: "float32", F16: "float16", BF16: "bfloat16" } as const;
+
+type ConfigOptions = { vocabulary: Vocabulary; type: HfType };
+
+async function configFrom(merged: MergedTensors, family: Family, { vocabulary, type }: ConfigOptions) {
+  const { header } = merged;
+  const { tensors, metadata } = header;
+  const prefix = `${family.architecture}.`;
+  const own = [...metadata].flatMap(([key, { value }]) =>
+    key.startsWith(prefix) ? [[key.slice(prefix.length), value] as const] : [],
+  );
+  const given = configOf(new Map<string, unknown>(own), family, !tensors.has("output.weight"));
+  const config: Record<string, unknown> = {
+    ...given,
+    vocab_size: tensors.get("token_embd.weight")?.dims[1] ?? vocabulary.tokens.length,
+    ...(vocabulary.bos === null ? {} : { bos_token_id: vocabulary.bos }),
+    eos_token_id: oneOrMany(vocabulary.eos),
+    ...(family.architecture === "qwen2" ? {} : { attention_bias: tensors.has("blk.0.attn_q.bias") }),
+    torch_dtype: DTYPES[type],
+  };
+  const factors = tensors.has("rope_freqs.weight") ? await ropeFactors(merged) : undefined;
+  return factors ? { ...config, rope_scaling: llama3Scaling(config, factors, header) } : config;
+}
+
+const oneOrMany = (ids: readonly number[]) => (ids.length > 1 ? ids : (ids[0] ?? null));
+
+const generationConfig = ({ bos, eos, pad }: Vocabulary) => ({
+  ...(bos === null ? {} : { bos_token_id: bos }),
+  eos_token_id: oneOrMany(eos),
+  pad_token_id: pad ?? eos[0] ?? null,
+});
+
+async function ropeFactors({ header, content }: MergedTensors): Promise<Float32Array> {
+  const chunks: Uint8Array[] = [];
+  for await (const chunk of content(header.tensors.get("rope_freqs.weight")!, "F32")) chunks.push(chunk.slice());
+  return new Float32Array(new Uint8Array(Buffer.concat(chunks)).buffer);
+}
+
+/** GGUF has the factors, config.json the numbers that they follow from. All known models use these limits. */
+function llama3Scaling(config: Readonly<Record<string, unknown>>, factors: Float32Array, header: Header) {
+  const scaling = {
+    rope_type: "llama3",
+    factor: Math.max(...factors),
+    low_freq_factor: 1,
+    high_freq_factor: 4,
+    original_max_position_embeddings: 8192,
+  };
+  const made =
+    ropeTensors({ ...config, rope_scaling: scaling }, Number(config["head_dim"])).get("rope_freqs.weight") ?? [];
+  const fits = made.length === factors.length && made.every((value, i) => Math.abs(value - factors[i]!) < 1e-3 * value);
+  if (fits) return scaling;
+  throw new WorkerError(
+    "config",
+    `The model cannot be exported as a Hugging Face folder: the rotation factors of ${string(header, "general.name") ?? "this file"} follow no known rule. Use the variant gguf or merged`,
+  );
+}

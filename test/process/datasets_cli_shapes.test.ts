@@ -1,0 +1,37 @@
+import { afterAll, beforeAll, expect, test } from "bun:test";
+import { rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { startBinary } from "../binary.ts";
+import { runVerk } from "../cli.ts";
+import { tempDir } from "../harness.ts";
+
+const root = tempDir();
+let server: Awaited<ReturnType<typeof startBinary>>;
+beforeAll(async () => {
+  server = await startBinary();
+});
+afterAll(async () => {
+  await server.kill();
+  for (const dir of [root, server.dir]) rmSync(dir, { recursive: true, force: true });
+});
+
+const verk = (args: string[]) => runVerk(["datasets", ...args], { cwd: root, env: { VERK_DATA: server.dir } });
+function file(name: string, text: string): string {
+  writeFileSync(join(root, name), text);
+  return join(root, name);
+}
+
+test("recognizes the shape of a file and prints it; --map names other columns, and a question names the flag", async () => {
+  const alpaca = await verk(["push", file("alpaca.csv", "instruction,input,output\nAdd,1 1,2\nSay hi,,hi\n")]);
+  expect([alpaca.code, alpaca.err]).toEqual([0, expect.stringContaining("Alpaca in CSV, 2 rows → prompt/completion")]);
+  const faq = file("faq.jsonl", '{"question":"a","answer":"b"}\n');
+  expect((await verk(["push", faq])).err).toContain("with --map, for example question=prompt,answer=completion");
+  const mapped = await verk(["push", faq, "--map", "question=prompt", "--map", "answer=completion"]);
+  expect([mapped.code, mapped.err]).toEqual([0, expect.stringContaining("Prompt and completion, 1 row")]);
+  const two = await verk(["push", file("two.jsonl", '{"prompt":"a","instruction":"b","output":"c"}\n')]);
+  expect(two).toMatchObject({ code: 1, err: expect.stringContaining("Choose one with --shape: prompt or alpaca") });
+  expect(await verk(["push", faq, "--map", "question"])).toMatchObject({
+    code: 2,
+    err: expect.stringContaining("--map"),
+  });
+});

@@ -1,0 +1,74 @@
+import { afterAll, beforeAll, expect, test } from "bun:test";
+import { rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { startBinary } from "../binary.ts";
+import { runVerk } from "../cli.ts";
+import { tempDir } from "../harness.ts";
+
+const root = tempDir();
+let server: Awaited<ReturnType<typeof startBinary>>;
+beforeAll(async () => {
+  server = await startBinary();
+});
+afterAll(async () => {
+  await server.kill();
+  for (const dir of [root, server.dir]) rmSync(dir, { recursive: true, force: true });
+});
+
+const verk = (args: string[]) => runVerk(["datasets", ...args], { cwd: root, env: { VERK_DATA: server.dir } });
+const MODEL = ["--model", "verk-tiny"];
+function file(name: string, rows: object[]): string {
+  writeFileSync(join(root, name), rows.map((row) => `${JSON.stringify(row)}\n`).join(""));
+  return join(root, name);
+}
+const user = (content: string) => ({ role: "user", content });
+const assistant = (content: string) => ({ role: "assistant", content });
+
+test("a file is shown in the template with its trained part, counted, and not kept", async () => {
+  const rows = [
+    { prompt: "Hello there", completion: "Hi" },
+    { prompt: "hello  THERE!", completion: "Hi" },
+    { prompt: "Hello there", completion: "Hi" },
+    { prompt: "x ".repeat(200), completion: "y" },
+  ];
+  const { code, out } = await verk(["preview", file("a.jsonl", rows), ...MODEL, "--limit", "1", "--max-length", "100"]);
+  expect(code).toBe(0);
+  expect(out).toMatch(/^row 1, text, \d+ tokens:\n(.*\n)*.*Hello there[\s\S]*«Hi/);
+  expect(out).toContain("4 rows for sft with verk-tiny");
+  expect(out).toContain("1 row over 100");
+  expect(out).toContain("duplicates: 1 equal row, 2 equal prompts");
+  expect((await verk(["list", "--json"])).json().data).toEqual([]);
+});
+
+test("the API marks what each method trains", async () => {
+  const rows = [{ prompt: "Hello", chosen: [assistant("Hi")], rejected: "Go away" }];
+  const id = (await verk(["push", file("pairs.jsonl", rows)])).out.trim();
+  const dpo = (await verk(["preview", id, ...MODEL, "--json"])).json();
+  expect(dpo).toMatchObject({ object: "dataset.preview", dataset_id: id, method: "dpo" });
+  const [row] = dpo.rows;
+  expect(row.sequences.map(({ name }: { name: string }) => name)).toEqual(["chosen", "rejected"]);
+  for (const { parts, tokens } of row.sequences) {
+    expect(parts.map(({ trained }: { trained: boolean }) => trained)).toEqual([false, true]);
+    expect(parts.reduce((sum: number, part: { tokens: number }) => sum + part.tokens, 0)).toBe(tokens);
+  }
+  const talk = (await verk(["push", file("talk.jsonl", [{ messages: [user("a"), assistant("b")] }])])).out.trim();
+  const trained = async (more: object) => {
+    const { body } = await server.call("POST", `/v1/datasets/${talk}/preview`, { model: "verk-tiny", ...more });
+    return body.rows[0].sequences[0].parts.map((part: { trained: boolean }) => part.trained);
+  };
+  expect(await trained({})).not.toContain(false);
+  expect(await trained({ assistant_only_loss: true })).toEqual([false, true]);
+  expect(await trained({ method: "grpo" })).toEqual([false]);
+});
+
+test("a preview of nothing is refused with the reason", async () => {
+  const { body } = await server.call("POST", "/v1/datasets", { name: "empty", format: "prompt" });
+  const call = (more: object) =>
+    server.call("POST", `/v1/datasets/${body.id}/preview`, { model: "verk-tiny", ...more });
+  expect(await call({})).toMatchObject({ status: 400, body: { error: { code: "unsupported_state" } } });
+  await server.call("POST", `/v1/datasets/${body.id}/rows`, { rows: [{ prompt: "a" }] });
+  expect(await call({ model: "none" })).toMatchObject({ status: 404, body: { error: { param: "/model" } } });
+  expect(await call({ method: "dpo" })).toMatchObject({ status: 422, body: { error: { param: "/method" } } });
+  expect(await call({ snapshot: "@snap-9" })).toMatchObject({ status: 404 });
+  expect((await verk(["preview", "empty"])).err).toContain("--model");
+});
