@@ -53,7 +53,7 @@ describe.skipIf(!canCompute)("a whole model in emulation", () => {
     for (const close of opened) close();
   });
 
-  function open(of: Partial<ModelOptions> & Pick<ModelOptions, "arch">, options: Partial<DecoderOptions> = {}) {
+  function open(of: Partial<ModelOptions> & { arch: keyof typeof SIZES }, options: Partial<DecoderOptions> = {}) {
     return openFile(makeModel(dir, { type: "F16", width: 128, ...SIZES[of.arch], ...of }), options);
   }
 
