@@ -12,7 +12,7 @@ import {
 import { type Llama, openLlama } from "../../../native/llama/symbols.ts";
 import { pageBytes } from "../../../native/platform/index.ts";
 import { Adapters } from "./adapters.ts";
-import { Decoder } from "./decoder.ts";
+import { Decoder } from "./scheduler.ts";
 import { Embedder } from "./embedder.ts";
 import { TokenKinds } from "./kinds.ts";
 import { Pace } from "./pace.ts";
