@@ -3,14 +3,14 @@
  * of 128, and the share of the memory's limit. `bun bench/gpu_decode.ts [--shape 0.5B] [--streams 1,32] [--kernels]
  * [--library]` prints more. VERK_DECODE_FATBIN names the kernels.
  */
-import { closeSync, existsSync, openSync, readFileSync, readSync, statSync } from "node:fs";
+import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
-import { type Header, parseGguf } from "../src/lib/gguf/parse.ts";
 import { openCudaDevice } from "../src/native/cuda/decode/cuda_device.ts";
 import { DECODE_FILE, type Device, PAGE } from "../src/native/cuda/decode/kernels.ts";
 import { openDecoder } from "../src/workers/decoder/decoder.ts";
 import { PLAIN } from "../src/workers/decoder/drawing.ts";
+import { headerOf } from "../src/workers/decoder/header.ts";
 import { type DecoderModel, loadModel } from "../src/workers/decoder/model.ts";
 import { rollGroups } from "../src/workers/decoder/roll.ts";
 import type { Decoder } from "../src/workers/decoder/types.ts";
@@ -113,21 +113,6 @@ function timed(decoder: Decoder) {
   let drawn = 0;
   while (decoder.stats().active > 0) drawn += decoder.step().length;
   return { drawn, ms: performance.now() - before.at, steps: decoder.stats().steps - before.steps };
-}
-
-function headerOf(path: string): Header {
-  const fd = openSync(path, "r");
-  const size = statSync(path).size;
-  try {
-    for (let length = 2 ** 20; ; length *= 2) {
-      const bytes = new Uint8Array(Math.min(length, size));
-      readSync(fd, bytes, 0, bytes.length, 0);
-      const header = parseGguf(bytes, size);
-      if (!("need" in header)) return header;
-    }
-  } finally {
-    closeSync(fd);
-  }
 }
 
 if (import.meta.main) {

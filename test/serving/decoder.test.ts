@@ -1,10 +1,9 @@
 import { afterAll, describe, expect, test } from "bun:test";
-import { openSync, readSync, statSync } from "node:fs";
 import { join } from "node:path";
-import { type Header, parseGguf } from "../../src/lib/gguf/parse.ts";
 import { quantizeModel } from "../../src/native/llama/quantize.ts";
 import { openDecoder } from "../../src/workers/decoder/decoder.ts";
 import { type Drawing, PLAIN } from "../../src/workers/decoder/drawing.ts";
+import { headerOf } from "../../src/workers/decoder/header.ts";
 import { loadModel, reasonAgainst } from "../../src/workers/decoder/model.ts";
 import { rollGroups } from "../../src/workers/decoder/roll.ts";
 import type { Decoder, DecoderOptions } from "../../src/workers/decoder/types.ts";
@@ -20,14 +19,6 @@ const SIZES = {
   qwen3: { heads: 2, kvHeads: 1 },
 };
 const GREEDY: Drawing = { ...PLAIN, temperature: 0, topLogprobs: 0 };
-
-function headerOf(path: string): Header {
-  const bytes = new Uint8Array(statSync(path).size);
-  readSync(openSync(path, "r"), bytes);
-  const header = parseGguf(bytes, bytes.length);
-  if ("need" in header) throw new Error("the header is incomplete");
-  return header;
-}
 
 type Said = { tokens: number[]; logps: number[] };
 
@@ -202,6 +193,36 @@ describe.skipIf(!canCompute)("a whole model in emulation", () => {
     ]);
     decoder.release(masked);
     decoder.release(free);
+  });
+
+  test("a token that the caller rejects is drawn again by a mask, once; other sequences notice nothing", () => {
+    const { decoder } = open({ arch: "llama" }, { ahead: true });
+    const text = prompt(9, 40);
+    const free = { prompt: prompt(10, 12), maxTokens: 6, drawing: { ...PLAIN, seed: 3 } };
+    const [want] = drain(decoder, [decoder.admit(free)!]);
+    const [plain] = drain(decoder, [decoder.admit({ prompt: text, maxTokens: 4, drawing: GREEDY })!]);
+    const checked = decoder.admit({ prompt: text, maxTokens: 4, drawing: GREEDY, checked: true })!;
+    const beside = decoder.admit(free)!;
+    const seen: Record<number, number[]> = { [checked]: [], [beside]: [] };
+    const ends = new Set<number>();
+    while (ends.size < 2)
+      for (const { sequence, token, done } of decoder.step()) {
+        const own = seen[sequence]!;
+        const rejects = sequence === checked && (own.length === 1 || own.length === 3) && token !== 77;
+        const bits = new Uint32Array(64);
+        bits[77 >> 5]! |= 1 << (77 & 31);
+        if (rejects) decoder.redraw(checked, own.at(-1)!, bits.subarray(0, 16));
+        else own.push(token);
+        if (done && !rejects) ends.add(sequence);
+      }
+    expect(seen[beside]).toEqual(want!.tokens);
+    expect(seen[checked]!.filter((_, i) => i !== 2)).toEqual([plain!.tokens[0]!, 77, 77]);
+    const again = Int32Array.from([...text, plain!.tokens[0]!, 77]);
+    decoder.release(checked);
+    decoder.release(beside);
+    const [third] = drain(decoder, [decoder.admit({ prompt: again, maxTokens: 1, drawing: GREEDY })!]);
+    expect(seen[checked]![2]).toBe(third!.tokens[0]!);
+    expect(decoder.stats()).toMatchObject({ active: 0, reading: 0, availablePages: 64 });
   });
 
   test("groups are drawn with fewer slots than samples, end where the model ends, and repeat", () => {

@@ -5,6 +5,7 @@
  */
 import {
   type Device,
+  DRAWING_WORDS,
   MOST_ALTERNATIVES,
   PAGE,
   RESULT_WORDS,
@@ -12,12 +13,13 @@ import {
   type Recorded,
 } from "../../native/cuda/decode/kernels.ts";
 import { Board, NO_SLOT } from "./board.ts";
-import { drawingWords } from "./drawing.ts";
+import { drawingWords, MASKED_WORD } from "./drawing.ts";
 import type { DecoderModel } from "./model.ts";
 import { type Lease, PageTable } from "./pages.ts";
 import { openBuffers, Passes } from "./passes.ts";
 import { bucketOf, chunksOf } from "./plan.ts";
 import { openPromptReader } from "./prompts.ts";
+import { alternativesOf, intsOf } from "./results.ts";
 import { MOST_BIASES, openSlotMemory } from "./slot_memory.ts";
 import type { Admission, Decoder, DecoderOptions, DrawnToken } from "./types.ts";
 
@@ -31,6 +33,8 @@ export type Sequence = {
   /** Tokens that may still be drawn by steps that are not queued yet. */
   left: number;
   over: boolean;
+  /** The next token is drawn by a mask, those after it are not. */
+  maskedOnce: boolean;
 };
 
 /** A step whose results are on their way. */
@@ -121,7 +125,8 @@ class GraphDecoder implements Decoder {
     const lease = this.#pages.admit(known, total);
     if (!lease) return null;
     const slot = this.#free.pop()!;
-    const sequence = { id: ++this.#ids, slot, lease, admission, position: known.length, left: maxTokens, over: false };
+    const state = { position: known.length, left: maxTokens, over: false, maskedOnce: false };
+    const sequence = { id: ++this.#ids, slot, lease, admission, ...state };
     this.#sequences.set(sequence.id, sequence);
     const { layout } = this.#board;
     lease.table.forEach((page, i) => {
@@ -140,10 +145,23 @@ class GraphDecoder implements Decoder {
     if (sequence) this.#memory.putMask(sequence.slot, bits);
   }
 
-  step(): readonly DrawnToken[] {
-    const masked = this.#rows.some(({ admission }) => admission.drawing.masked);
-    const depth = this.#options.ahead && !masked ? 2 : 1;
-    this.#read();
+  redraw(id: number, before: number, bits: Uint32Array) {
+    const sequence = this.#sequences.get(id);
+    if (!sequence) return;
+    if (!sequence.admission.checked) throw new Error("Only the tokens of a checked sequence can be drawn again");
+    const { layout } = this.#board;
+    const { slot } = sequence;
+    this.#memory.putMask(slot, bits);
+    this.#board.set(layout.slotTokens + slot, before);
+    this.#board.set(layout.slotPositions + slot, --sequence.position);
+    this.#setMasked(sequence, true);
+    if (sequence.left++ === 0) this.#rows.push(sequence);
+  }
+
+  step(promptTokens = Number.POSITIVE_INFINITY): readonly DrawnToken[] {
+    const waits = this.#rows.some(({ admission }) => admission.checked || admission.drawing.masked);
+    const depth = this.#options.ahead && !waits ? 2 : 1;
+    this.#read(promptTokens);
     while (this.#queue.length < depth && this.#rows.length > 0) this.#launch();
     const done = this.#queue.shift();
     return done ? this.#collect(done) : [];
@@ -182,10 +200,16 @@ class GraphDecoder implements Decoder {
   }
 
   /** Reads some tokens of prompts. Sequences whose prompt is complete get a row. */
-  #read() {
+  #read(most: number) {
     if (this.#prompts.stats().waiting === 0) return;
     this.#sendBoard(); // page tables of new sequences
-    this.#rows.push(...this.#prompts.read());
+    this.#rows.push(...this.#prompts.read(most));
+  }
+
+  #setMasked(sequence: Sequence, masked: boolean) {
+    sequence.maskedOnce = masked;
+    const place = this.#board.layout.drawings + sequence.slot * DRAWING_WORDS + MASKED_WORD;
+    this.#board.set(place, masked ? 1 : 0);
   }
 
   #sendBoard() {
@@ -221,6 +245,7 @@ class GraphDecoder implements Decoder {
     const wantsOthers = this.#rows.some(({ admission }) => (admission.drawing.topLogprobs ?? 0) > 0);
     const count = this.#rows.length;
     const rows = this.#rows.map((sequence) => {
+      if (sequence.maskedOnce) this.#setMasked(sequence, false); // before the next step, not before this one
       sequence.position++;
       return { sequence, last: --sequence.left === 0 };
     });
@@ -267,17 +292,9 @@ class GraphDecoder implements Decoder {
       const wanted = sequence.admission.drawing.topLogprobs;
       if (wanted === undefined) return [drawn];
       const logp = floats[row * RESULT_WORDS + 1]!;
-      return [{ ...drawn, logp, ...(others && wanted > 0 ? { alternatives: listOf(others, row, wanted) } : {}) }];
+      return [
+        { ...drawn, logp, ...(others && wanted > 0 ? { alternatives: alternativesOf(others, row, wanted) } : {}) },
+      ];
     });
   }
-}
-
-const intsOf = (bytes: Uint8Array) => new Int32Array(bytes.buffer, bytes.byteOffset, bytes.byteLength / 4);
-
-function listOf(words: Int32Array, row: number, count: number): (readonly [number, number])[] {
-  const floats = new Float32Array(words.buffer, words.byteOffset, words.length);
-  return Array.from({ length: Math.min(count, MOST_ALTERNATIVES) }, (_, i) => {
-    const at = (row * MOST_ALTERNATIVES + i) * 2;
-    return [words[at]!, floats[at + 1]!] as const;
-  });
 }

@@ -31,6 +31,7 @@ export const PLAIN: Drawing = {
   ...{ seed: 0, logitBias: [], logprobTemperature: 1, masked: false },
 };
 
+export const MASKED_WORD = 10;
 const GREEDY_BELOW = 1e-5; // as in the sampler chains: logits divided by less overflow
 
 export function drawingWords(of: Drawing): Int32Array {
@@ -47,7 +48,7 @@ export function drawingWords(of: Drawing): Int32Array {
   floats[7] = of.repeatPenalty;
   floats[8] = of.logprobTemperature;
   words[9] = of.topLogprobs === undefined ? -1 : Math.min(of.topLogprobs, MOST_ALTERNATIVES);
-  words[10] = of.masked ? 1 : 0;
+  words[MASKED_WORD] = of.masked ? 1 : 0;
   words[11] = of.logitBias.length;
   words.set(randomState(of.seed), 12);
   return words;

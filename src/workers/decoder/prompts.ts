@@ -26,24 +26,25 @@ export function openPromptReader(device: Device, passes: Passes, options: Prompt
   const waiting: Waiting[] = [];
   let [promptTokens, cachedTokens] = [0, 0];
 
-  /** Takes tokens of the oldest prompts first, as many as one pass holds. */
-  function next() {
+  /** Takes tokens of the oldest prompts first, as many as one pass holds and `wanted` allows. */
+  function next(wanted: number) {
+    const limit = Math.min(most, wanted);
     const rows: { slot: number; token: number; position: number }[] = [];
     let keys = 1;
     for (const one of waiting) {
-      while (one.done < one.tokens.length && rows.length < most) {
+      while (one.done < one.tokens.length && rows.length < limit) {
         keys = Math.max(keys, one.done + 1);
         if ((rows.length + 1) * chunksOf(keys) > chunkRows) return rows;
         rows.push({ slot: one.sequence.slot, token: one.tokens[one.done]!, position: one.done });
         one.done++;
       }
-      if (rows.length === most) break;
+      if (rows.length >= limit) break;
     }
     return rows;
   }
 
-  function pass() {
-    const rows = next();
+  function pass(wanted: number) {
+    const rows = next(wanted);
     if (rows.length === 0) return;
     const keys = rows.reduce((highest, { position }) => Math.max(highest, position + 1), 1);
     const slots = rows.map(({ slot }) => slot);
@@ -99,9 +100,9 @@ export function openPromptReader(device: Device, passes: Passes, options: Prompt
       }
       return filled;
     },
-    /** One pass. Returns the sequences whose prompt is complete, in the order of their admission. */
-    read(): Sequence[] {
-      pass();
+    /** One pass of up to `wanted` tokens. Returns the sequences whose prompt is complete, in the order of their admission. */
+    read(wanted: number): Sequence[] {
+      pass(wanted);
       const open = waiting.findIndex(({ done, tokens }) => done < tokens.length);
       const ready = waiting.splice(0, open < 0 ? waiting.length : open);
       copyPages(ready);

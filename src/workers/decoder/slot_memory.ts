@@ -2,7 +2,7 @@
 import { type Device, MOST_ALTERNATIVES, RESULT_WORDS } from "../../native/cuda/decode/kernels.ts";
 import type { Board } from "./board.ts";
 
-export const MOST_BIASES = 512;
+export const MOST_BIASES = 1_088; // the API allows 1,024; end tokens of requests that ignore them come on top
 
 export type SlotSize = { slots: number; rows: number; vocab: number; vocabStride: number; contextLength: number };
 

@@ -5,6 +5,8 @@ export type Admission = {
   prompt: Int32Array;
   maxTokens: number;
   drawing: Drawing;
+  /** The caller checks each token before the next one is drawn, and may call `redraw`. */
+  checked?: boolean;
 };
 
 /** A drawn token. `done`: it is the last that the admission allows. */
@@ -41,10 +43,15 @@ export type Decoder = {
   /** Replaces the mask by which a sequence draws its next token: a bit for each token, from the lowest. */
   mask: (sequence: number, bits: Uint32Array) => void;
   /**
-   * Queues the next step of all sequences and returns the tokens of the oldest step that is not read yet. With
+   * Takes the last token of a checked sequence back and draws it again, this once by a mask. `before`: the token before
+   * it, drawn or of the prompt.
+   */
+  redraw: (sequence: number, before: number, bits: Uint32Array) => void;
+  /**
+   * Reads up to `promptTokens` tokens of prompts, queues the next step of all sequences and returns the tokens of the oldest step that is not read yet. With
    * `ahead`, one step is always queued while another is read. Returns an empty list while only prompts are read.
    */
-  step: () => readonly DrawnToken[];
+  step: (promptTokens?: number) => readonly DrawnToken[];
   /** Ends a sequence, finished or not. Its pages are free at once, its tokens that are on the way are dropped. */
   release: (sequence: number) => void;
   /** Forgets shared beginnings, because the weights have changed. */
