@@ -164,7 +164,9 @@ class GraphDecoder implements Decoder {
     this.#read(promptTokens);
     while (this.#queue.length < depth && this.#rows.length > 0) this.#launch();
     const done = this.#queue.shift();
-    return done ? this.#collect(done) : [];
+    if (done) return this.#collect(done);
+    this.#device.wait(); // passes over prompts must not pile up: a sequence that comes later would wait for all of them
+    return [];
   }
 
   release(id: number) {

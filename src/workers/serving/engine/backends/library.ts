@@ -1,0 +1,208 @@
+/**
+ * Decoding by libllama. Every step decodes one batch: the next token of every running sequence, and a part of the
+ * prompts that are being read. A sequence owns a slot from the first token of its prompt to its end. Its cache stays and
+ * is reused by a later prompt that begins alike.
+ */
+import type { Ptr } from "../../../../native/ffi.ts";
+import type { Llama } from "../../../../native/llama/symbols.ts";
+import type { Adapters } from "../adapters.ts";
+import { Cache } from "../cache.ts";
+import { Composer } from "../composer.ts";
+import type { Pace } from "../pace.ts";
+import { DeviceSampling } from "../sampling/device_sampling.ts";
+import { Logits } from "../sampling/logits.ts";
+import { logprobs } from "../sampling/logprobs.ts";
+import { Candidates, Sampler, type SamplerNative } from "../sampling/sampler.ts";
+import type { Sequence } from "../sequence.ts";
+import { nextAdapter } from "../slots.ts";
+import type { SubmitMessage } from "../thread/messages.ts";
+import type { Pulse } from "../thread/pulse.ts";
+import type { Backend, Results } from "./types.ts";
+
+export type LibraryOptions = {
+  native: SamplerNative & { context: Ptr; memory: Ptr };
+  adapters: Adapters;
+  pace: Pace;
+  pulse: Pulse;
+  parallel: number;
+  batchTokens: number;
+  unified: boolean;
+  reuse: boolean;
+  deviceSampling: boolean;
+  /** At most this many idle slots are decoded along between two working ones. */
+  fillMost: number;
+  /** Results must not depend on the clock, and the samples of a request stay together. */
+  steady: boolean;
+};
+
+const TURN = 8; // batches with one adapter while another waits
+
+export class LibraryBackend implements Backend {
+  readonly #options: LibraryOptions;
+  readonly #results: Results;
+  readonly #llama: Llama;
+  readonly #cache: Cache;
+  readonly #composer: Composer;
+  readonly #candidates: Candidates;
+  readonly #device: DeviceSampling | null;
+  readonly #owners: (Sequence | null)[];
+  readonly #logits: Logits;
+  #turn = 0;
+
+  constructor(options: LibraryOptions, results: Results) {
+    const { native } = options;
+    this.#options = options;
+    this.#results = results;
+    this.#llama = native.llama;
+    this.#cache = new Cache({ ...native, ...options });
+    this.#owners = this.#cache.slots.map(() => null);
+    this.#composer = new Composer({
+      ...options,
+      cache: this.#cache,
+      owners: this.#owners,
+      fillMost: options.unified || !options.reuse ? 0 : options.fillMost,
+    });
+    this.#candidates = new Candidates(native.vocabSize);
+    this.#logits = new Logits(native, 4 * options.parallel);
+    this.#device = options.deviceSampling ? new DeviceSampling(native, native.context, options.parallel) : null;
+  }
+
+  probe(request: SubmitMessage): SubmitMessage {
+    const idle = this.#cache.idle();
+    const adapter = idle && this.#options.adapters.nameOf(idle.adapter);
+    return idle && adapter !== undefined ? { ...request, prompt: idle.prompt, adapter } : request;
+  }
+
+  /** Resets to the state when opened: no result depends on earlier requests. */
+  clear() {
+    this.#cache.clear();
+    this.#turn = 0;
+  }
+
+  close() {
+    this.#llama.llama_free(this.#options.native.context);
+    this.#device?.free();
+  }
+
+  step() {
+    const adapter = this.#chooseAdapter();
+    if (adapter === undefined) return;
+    const composer = this.#composer;
+    const { prompts } = composer.compose(adapter);
+    if (prompts > 0) this.#results.read(prompts);
+    this.#device?.prepare(this.#owners);
+    const { native, pace, pulse } = this.#options;
+    const before = performance.now();
+    pulse.begin(pace.expectedMs(composer.batch.length));
+    const code = composer.batch.decode(this.#llama, native.context);
+    this.#results.decoded();
+    if (code === 0) this.#harvest(); // on a GPU this waits for the result
+    pulse.end(code === 0);
+    if (code !== 0) return this.#refused(code);
+    composer.decoded(performance.now() - before);
+  }
+
+  admit(waiting: readonly Sequence[]): Sequence[] {
+    let free = this.#owners.reduce((count, owner) => count + (owner === null ? 1 : 0), 0);
+    if (free === 0) return [...waiting];
+    const { steady } = this.#options;
+    const late: Sequence[] = [];
+    const firstWave = steady && this.#firstWave();
+    for (const sequence of waiting) {
+      const { leader } = sequence;
+      const held = leader !== null && !leader.over && (leader.next < 0 || firstWave);
+      if (held && steady && free > 0) free--; // reserve a slot for it while its prompt is in the cache
+      if (held || free === 0) late.push(sequence);
+      else if (this.#start(sequence)) free--;
+    }
+    return late;
+  }
+
+  release(sequence: Sequence) {
+    sequence.sampler?.free();
+    sequence.sampler = null;
+    this.#cache.release(sequence.slot);
+    this.#owners[sequence.slot] = null;
+  }
+
+  /**
+   * True while only prompts are read. Samples that share a prompt then wait for all of them, so that batches stay
+   * uniform.
+   */
+  #firstWave(): boolean {
+    let reading = false;
+    for (const owner of this.#owners) {
+      if (owner !== null && owner.leader !== null) return false;
+      reading ||= owner !== null && owner.next < 0;
+    }
+    return reading;
+  }
+
+  /** Returns false if the sequence ended before it began. */
+  #start(sequence: Sequence): boolean {
+    const { prompt, sampling, seeds, grammar, ignoreEos, probe, sequence: first } = sequence.submit;
+    const taken = this.#cache.take(prompt, sequence.adapter.key, sequence.leader !== null);
+    if (!taken) return false;
+    sequence.slot = taken.at;
+    this.#owners[taken.at] = sequence;
+    try {
+      const choice = { sampling, seed: seeds[sequence.id - first]!, grammar, ignoreEos };
+      const device = this.#device;
+      const drawer = probe ? device?.of(taken.at, choice) : device?.use(taken.at, choice, sequence.submit);
+      sequence.sampler = drawer ?? new Sampler(this.#options.native, choice, null);
+    } catch (error) {
+      this.#results.failed(sequence, error instanceof Error ? error.message : String(error));
+      return false;
+    }
+    this.#results.started(sequence, taken.keep);
+    return true;
+  }
+
+  #chooseAdapter(): number | undefined {
+    const running = this.#owners.filter((owner) => owner !== null);
+    const current = this.#options.adapters.current;
+    const keys = running.map((owner) => owner.adapter.key);
+    const next = nextAdapter(keys, current, this.#turn, TURN);
+    this.#turn = next === current ? this.#turn + 1 : 1;
+    const chosen = running.find((owner) => owner.adapter.key === next);
+    if (chosen) this.#options.adapters.apply(this.#options.native.context, chosen.adapter);
+    return next;
+  }
+
+  #harvest() {
+    const { native } = this.#options;
+    this.#device?.gather();
+    for (const owner of this.#owners) {
+      if (owner === null || owner.row < 0) continue;
+      const { row } = owner;
+      owner.row = -1;
+      const token = owner.sampler!.draw(native.context, row, this.#candidates);
+      this.#results.drawn(owner, token, this.#score(owner, token, row));
+      if (!owner.over && this.#cache.slots[owner.slot]!.length >= native.contextLength) this.#results.full(owner);
+    }
+  }
+
+  #score({ submit, sampler }: Sequence, token: number, row: number): Float64Array | null {
+    const { topLogprobs, logprobTemperature } = submit;
+    if (topLogprobs < 0 || token < 0) return null;
+    const known = sampler?.logp ?? Number.NaN;
+    if (!Number.isNaN(known)) return Float64Array.of(known);
+    return logprobs(this.#logits.row(row), token, topLogprobs, logprobTemperature);
+  }
+
+  /**
+   * Code 1: the cache has no room and is unchanged, so the youngest sequence gives way. After other codes its content
+   * is unknown.
+   */
+  #refused(code: number) {
+    this.#device?.forget();
+    const running = this.#owners.filter((owner) => owner !== null).sort((a, b) => b.id - a.id);
+    const error = code === 1 ? "the cache has no room left" : `llama_decode returned ${code}`;
+    for (const owner of running) this.#cache.cut(owner.slot, owner.before);
+    for (const victim of code === 1 ? running.slice(0, 1) : running) {
+      this.#cache.cut(victim.slot, 0);
+      this.#results.failed(victim, error);
+    }
+    if (code !== 1) this.#cache.clear();
+  }
+}
