@@ -159,9 +159,9 @@ class GraphDecoder implements Decoder {
   }
 
   step(promptTokens = Number.POSITIVE_INFINITY): readonly DrawnToken[] {
+    this.#read(promptTokens);
     const waits = this.#rows.some(({ admission }) => admission.checked || admission.drawing.masked);
     const depth = this.#options.ahead && !waits ? 2 : 1;
-    this.#read(promptTokens);
     while (this.#queue.length < depth && this.#rows.length > 0) this.#launch();
     const done = this.#queue.shift();
     if (done) return this.#collect(done);
