@@ -22,6 +22,7 @@ import { Embedder } from "./embedder.ts";
 import { Pace } from "./pace.ts";
 import type { SamplerNative } from "./sampling/sampler.ts";
 import { Scheduler } from "./scheduler.ts";
+import { FramePost } from "./thread/frame_post.ts";
 import type { FromThread, OpenMessage, SubmitMessage } from "./thread/messages.ts";
 import { Pulse } from "./thread/pulse.ts";
 
@@ -29,7 +30,6 @@ type Post = (message: FromThread) => void;
 type Opened = { decoding: Decoding; model: Ptr; facts: ThreadFacts };
 
 const MOST_SEQUENCES = 256; // limit of the library
-const LONGEST_HOLD_MS = 16;
 const ATTACH_MS = 10_000; // a large adapter on a slow disk
 const LOAD_MS = 300_000;
 
@@ -74,17 +74,17 @@ export class Decoding {
   readonly #native: SamplerNative;
   readonly #pulse: Pulse;
   readonly #pace = new Pace();
+  readonly #frames: FramePost;
   /** The library's model with weights; null while our kernels decode. */
   #weights: Ptr | null;
   #embedder: Embedder | null = null;
   #afterSwitch: (() => void)[] = [];
-  #postMs = 0;
-  #postAt = 0;
 
   constructor(options: DecodingOptions) {
     const { llama, model, open, post, kernels } = options;
     this.#options = options;
     this.#pulse = new Pulse(open.pulse);
+    this.#frames = new FramePost(post, this.#pulse);
     this.#weights = kernels ? null : model;
     this.#native = samplerNative(llama, model, open.contextLength);
     this.#adapters = new Adapters(llama, () => this.#weights!);
@@ -162,9 +162,7 @@ export class Decoding {
   /** Runs one step of everything that has work. Returns false when nothing is left. */
   turn(): boolean {
     if (!this.#scheduler.idle) this.#scheduler.step();
-    const { idle } = this.#scheduler;
-    const frame = this.#scheduler.take(idle || performance.now() >= this.#postAt);
-    if (frame) this.#postFrame(frame);
+    this.#frames.offer(this.#scheduler);
     if (this.#weights !== null) for (const act of this.#afterSwitch.splice(0)) act();
     if (this.#embedder?.idle === false) this.#embedStep(this.#embedder);
     return !this.idle;
@@ -195,18 +193,6 @@ export class Decoding {
     } finally {
       this.#pulse.end(false);
     }
-  }
-
-  /**
-   * Waking the main thread costs 5 µs or, on a virtual machine, 200. Ordinary tokens wait so that this cost stays near
-   * 1 %.
-   */
-  #postFrame(frame: Float64Array) {
-    const before = performance.now();
-    this.#options.post(frame);
-    const now = performance.now();
-    this.#postMs = this.#postMs === 0 ? now - before : 0.9 * this.#postMs + 0.1 * (now - before);
-    this.#postAt = now + Math.min(LONGEST_HOLD_MS, 100 * this.#postMs);
   }
 
   #embedStep(embedder: Embedder) {
