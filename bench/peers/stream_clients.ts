@@ -20,7 +20,7 @@ export type StreamOutcome = {
   allBegun: number;
   firstEnd: number;
   end: number;
-  /** Of each client. */
+  /** One time for each client. */
   firstMs: number[];
   /** Times between two events of the same client. */
   gaps: number[];

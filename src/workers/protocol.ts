@@ -106,7 +106,7 @@ export const ToServing = later(() =>
       gpus: z.array(z.int().min(0)),
       /** A request waits for this model: prefer a short load over fast decoding. */
       hurry: z.boolean(),
-      /** What decodes; see the setting serving.decoder. */
+      /** The setting serving.decoder. */
       decoder: z.enum(DECODERS).optional(),
     }),
     /** Sent after `loaded`: add an adapter. Requests name it in the header x-verk-adapter. */

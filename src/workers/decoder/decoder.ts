@@ -15,27 +15,14 @@ import {
 import { Board, NO_SLOT } from "./board.ts";
 import { drawingWords, MASKED_WORD } from "./drawing.ts";
 import type { DecoderModel } from "./model.ts";
-import { type Lease, PageTable } from "./pages.ts";
+import { PageTable } from "./pages.ts";
 import { openBuffers, Passes } from "./passes.ts";
 import { bucketOf, chunksOf } from "./plan.ts";
 import { openPromptReader } from "./prompts.ts";
 import { alternativesOf, intsOf } from "./results.ts";
+import type { Sequence } from "./sequence.ts";
 import { MOST_BIASES, openSlotMemory } from "./slot_memory.ts";
 import type { Admission, Decoder, DecoderOptions, DrawnToken } from "./types.ts";
-
-export type Sequence = {
-  readonly id: number;
-  readonly slot: number;
-  readonly lease: Lease;
-  readonly admission: Admission;
-  /** The position that the next step decodes. */
-  position: number;
-  /** Tokens that may still be drawn by steps that are not queued yet. */
-  left: number;
-  over: boolean;
-  /** The next token is drawn by a mask, those after it are not. */
-  maskedOnce: boolean;
-};
 
 /** A step whose results are on their way. */
 type Queued = { rows: readonly { sequence: Sequence; last: boolean }[]; results: Read; alternatives: Read | null };

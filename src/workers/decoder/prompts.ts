@@ -3,10 +3,10 @@
  * sequence's first step decodes it.
  */
 import { type Device, PAGE } from "../../native/cuda/decode/kernels.ts";
-import type { Sequence } from "./decoder.ts";
 import type { Lease } from "./pages.ts";
 import type { Passes } from "./passes.ts";
 import { attentionTiles, chunksOf } from "./plan.ts";
+import type { Sequence } from "./sequence.ts";
 
 type Waiting = { sequence: Sequence; tokens: Int32Array; done: number; copies: Lease["copies"] };
 

@@ -131,7 +131,7 @@ export type EngineOptions = {
   hurry?: boolean;
   /** The same requests after `clear` are computed in the same batches, independent of the clock. */
   steady?: boolean;
-  /** What decodes. Default: library. */
+  /** Default: library. */
   decoder?: DecoderChoice;
   /** For tests (thread/fault.ts). */
   fault?: string;
