@@ -123,6 +123,23 @@ describe.skipIf(!canCompute)("a whole model in emulation", () => {
     expect(other.stats().availablePages).toBe(64);
   });
 
+  test("a short prompt does not wait for a long one, and both say what they say alone", () => {
+    const { decoder } = open({ arch: "llama" }, { promptTokens: 64, ahead: true });
+    const long = { prompt: prompt(11, 400), maxTokens: 3, drawing: GREEDY };
+    const short = { prompt: prompt(12, 20), maxTokens: 3, drawing: GREEDY };
+    const want = [long, short].flatMap((each) => drain(decoder, [decoder.admit(each)!]));
+    decoder.clear();
+    const ids = [long, short, long].map((each) => decoder.admit(each)!);
+    const said = new Map(ids.map((id) => [id, [] as number[]]));
+    while ([...said.values()].some(({ length }) => length < 3)) {
+      for (const { sequence, token } of decoder.step()) said.get(sequence)!.push(token);
+      if (said.get(ids[1]!)!.length === 1) expect(decoder.stats().reading).toBe(2); // the long ones
+    }
+    for (const id of ids) decoder.release(id);
+    expect(ids.map((id) => said.get(id))).toEqual([want[0]!.tokens, want[1]!.tokens, want[0]!.tokens]);
+    expect(decoder.stats()).toMatchObject({ active: 0, reading: 0, availablePages: 64 });
+  });
+
   test("samples of one prompt share its pages", () => {
     const { decoder } = open({ arch: "llama" });
     const text = prompt(4, 50);

@@ -8,7 +8,19 @@ import type { Passes } from "./passes.ts";
 import { attentionTiles, chunksOf } from "./plan.ts";
 import type { Sequence } from "./sequence.ts";
 
-type Waiting = { sequence: Sequence; tokens: Int32Array; done: number; copies: Lease["copies"] };
+/** `after`: older prompts that fill pages which this one shares or copies. */
+type Waiting = {
+  sequence: Sequence;
+  tokens: Int32Array;
+  done: number;
+  copies: Lease["copies"];
+  after: readonly Waiting[];
+};
+type Row = { slot: number; token: number; position: number };
+
+const SHORT = 256; // tokens
+const isRead = ({ done, tokens }: Waiting) => done === tokens.length;
+const pagesOf = ({ table, copies }: Lease) => [...table, ...copies.map(([from]) => from)];
 
 export type PromptOptions = {
   /** Tokens of one pass, and the product of tokens and chunks that buffers hold. */
@@ -26,20 +38,25 @@ export function openPromptReader(device: Device, passes: Passes, options: Prompt
   const waiting: Waiting[] = [];
   let [promptTokens, cachedTokens] = [0, 0];
 
-  /** Takes tokens of the oldest prompts first, as many as one pass holds and `wanted` allows. */
+  /**
+   * Takes as many tokens as one pass holds and `wanted` allows. Short rests come first with half of them, so that a short
+   * prompt does not wait for a long one; then the oldest prompts.
+   */
   function next(wanted: number) {
     const limit = Math.min(most, wanted);
-    const rows: { slot: number; token: number; position: number }[] = [];
+    const rows: Row[] = [];
     let keys = 1;
-    for (const one of waiting) {
-      while (one.done < one.tokens.length && rows.length < limit) {
+    const take = (one: Waiting, upTo: number) => {
+      while (one.done < one.tokens.length && rows.length < upTo) {
         keys = Math.max(keys, one.done + 1);
-        if ((rows.length + 1) * chunksOf(keys) > chunkRows) return rows;
+        if ((rows.length + 1) * chunksOf(keys) > chunkRows) return;
         rows.push({ slot: one.sequence.slot, token: one.tokens[one.done]!, position: one.done });
         one.done++;
       }
-      if (rows.length >= limit) break;
-    }
+    };
+    for (const one of waiting)
+      if (one.tokens.length - one.done <= SHORT && one.after.every(isRead)) take(one, Math.ceil(limit / 2));
+    for (const one of waiting) if (one.after.every(isRead)) take(one, limit);
     return rows;
   }
 
@@ -79,7 +96,9 @@ export function openPromptReader(device: Device, passes: Passes, options: Prompt
     add(sequence: Sequence, tokens: Int32Array) {
       const { cached, copies } = sequence.lease;
       cachedTokens += cached;
-      waiting.push({ sequence, tokens, done: cached, copies });
+      const shares = cached > 0 ? new Set(pagesOf(sequence.lease)) : new Set<number>();
+      const after = waiting.filter((one) => !isRead(one) && one.sequence.lease.table.some((page) => shares.has(page)));
+      waiting.push({ sequence, tokens, done: cached, copies, after });
     },
     /**
      * Returns how many tokens of the sequence are in its pages. Prompts that share pages with one that is not read to
@@ -93,8 +112,8 @@ export function openPromptReader(device: Device, passes: Passes, options: Prompt
       if (filled === left.tokens.length) return filled;
       const own = new Set(sequence.lease.table.slice(Math.floor(filled / PAGE)));
       for (const other of waiting.slice(at)) {
-        const { table, copies } = other.sequence.lease;
-        if (![...table, ...copies.map(([from]) => from)].some((page) => own.has(page))) continue;
+        if (!pagesOf(other.sequence.lease).some((page) => own.has(page))) continue;
+        other.after = other.after.filter((one) => one !== left);
         other.done = Math.min(other.done, filled);
         other.copies = [];
       }
@@ -103,8 +122,8 @@ export function openPromptReader(device: Device, passes: Passes, options: Prompt
     /** One pass of up to `wanted` tokens. Returns the sequences whose prompt is complete, in the order of their admission. */
     read(wanted: number): Sequence[] {
       pass(wanted);
-      const open = waiting.findIndex(({ done, tokens }) => done < tokens.length);
-      const ready = waiting.splice(0, open < 0 ? waiting.length : open);
+      const ready = waiting.filter((one) => isRead(one) && one.after.every(isRead));
+      for (const one of ready) waiting.splice(waiting.indexOf(one), 1);
       copyPages(ready);
       return ready.map(({ sequence }) => sequence);
     },
