@@ -184,6 +184,12 @@ const serving = section("Deployments.", {
     .min(64)
     .default(8192)
     .describe("Tokens of context for each sequence, unless the deployment sets it; never more than the model has."),
+  decoder: z
+    .enum(["auto", "library", "own"])
+    .default("auto")
+    .describe(
+      "What decodes on an NVIDIA GPU: own = Verk's kernels, library = llama.cpp, auto = Verk's kernels where they can.",
+    ),
   standby: z
     .boolean()
     .default(true)

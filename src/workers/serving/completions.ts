@@ -53,13 +53,18 @@ export async function complete(served: Served, request: CompletionRequest, excha
   const withUsage = request.stream_options?.include_usage === true;
   return streamed(exchange, async (write) => {
     const event = createEvents(head, withUsage);
-    await each(runs, request.n, exchange.tally, (index, delta) => {
+    const eventOf = (index: number, delta: Delta) => {
       const choice = choices[index] as Choice;
       const text = choice.begun ? delta.text : choice.echoed + delta.text;
       choice.begun = true;
       const logprobs = delta.logprobs && choice.logprobs ? legacyLogprobs(delta.logprobs, choice) : null;
       const reason = delta.finish ? ended(delta, exchange) : null;
-      if (text !== "" || logprobs || reason) write(event(index, text, logprobs, reason));
+      return text !== "" || logprobs || reason ? event(index, text, logprobs, reason) : "";
+    };
+    await eachFrame(runs, exchange.tally, (run, deltas) => {
+      let events = "";
+      for (const delta of deltas) events += eventOf(run * request.n + delta.sample, delta);
+      if (events !== "") write(events);
     });
     const usage = withUsage
       ? `data: ${JSON.stringify({ ...headOf(head), choices: [], usage: usageOf(exchange.tally) })}\n\n`
@@ -93,12 +98,21 @@ function newChoice(request: CompletionRequest, echoed: string): Choice {
 
 type OnDelta = (index: number, delta: Delta) => void;
 
-async function each(runs: readonly Run[], samples: number, tally: Tally, onDelta: OnDelta) {
+const each = (runs: readonly Run[], samples: number, tally: Tally, onDelta: OnDelta) =>
+  eachFrame(runs, tally, (run, deltas) => {
+    for (const delta of deltas) onDelta(run * samples + delta.sample, delta);
+  });
+
+async function eachFrame(
+  runs: readonly Run[],
+  tally: Tally,
+  onDeltas: (run: number, deltas: readonly Delta[]) => void,
+) {
   await Promise.all(
     runs.map(async (run, i) => {
       for await (const deltas of run) {
         countTokens(deltas, tally);
-        for (const delta of deltas) onDelta(i * samples + delta.sample, delta);
+        onDeltas(i, deltas);
       }
     }),
   );

@@ -101,6 +101,7 @@ async function load(ctx: Ctx, row: DeploymentRow, parts: Parts): Promise<void> {
         threads: ctx.config.serving.threads || Math.max(1, availableParallelism() - 1),
         gpus: grant.devices.map((_, i) => i), // indices among the GPUs that the process can see
         hurry: row.minReplicas === 0,
+        decoder: parts.adapter === null ? ctx.config.serving.decoder : "library", // our kernels know no adapters
       },
     });
     const loadUntil = ctx.clock.now() + loadDeadlineMs(parts.base.sizeBytes ?? 0);

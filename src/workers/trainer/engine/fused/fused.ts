@@ -28,6 +28,7 @@ import { newFusedInputs } from "./inputs.ts";
 import { addNorm, layerBackward, layerForward } from "./layer.ts";
 import { Arena, type Buffer } from "./memory.ts";
 import { type On, rowThreads } from "./project.ts";
+import { unsupported } from "./unsupported.ts";
 import { type FusedWeights, fusedWeights, matricesOf } from "./weights.ts";
 
 const MOST_WIDTH = 12_288; // limit of a row in shared memory
@@ -45,24 +46,6 @@ export function canFuse({ architecture, weights }: Model, longest: number): bool
   const areF32 = vectors.every((name) => typeOf(weights.get(name)) === TYPE.F32);
   if (!areF32 || tables.some((name) => weights.has(`${name}.lora_a`))) return false;
   return onePerType(matrices).every((tensor) => decodesToBf16(weights.backend, tensor));
-}
-
-/** Features of a model that the kernels do not compute. Such a model uses the tape on the GPU. */
-export function unsupported(of: Architecture, longest: number): string[] {
-  const { scales, caps, joins } = of;
-  const found: Record<string, boolean> = {
-    "a rotated part of a head": of.rotated !== of.headLength,
-    "a window of positions": of.window !== null,
-    "norms after a layer's parts": of.postNorms,
-    "a mixture of experts": of.experts !== null,
-    "joined matrices": joins.attention || joins.forward,
-    GeGLU: of.activation !== "silu",
-    "scaled embeddings, layers or logits": [scales.embedding, scales.residual, scales.logits].some((by) => by !== 1),
-    "scaled attention scores": scales.scores !== 1 / Math.sqrt(of.headLength),
-    "limited scores or logits": caps.scores !== 0 || caps.logits !== 0,
-    "queries that grow with the position": of.temperature !== null && longest > of.temperature.length,
-  };
-  return Object.keys(found).filter((feature) => found[feature]);
 }
 
 const onePerType = (tensors: readonly Ptr[]) => [...new Map(tensors.map((each) => [typeOf(each), each])).values()];
