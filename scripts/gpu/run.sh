@@ -26,7 +26,7 @@ esac
 libs=$work/node_modules/@node-llama-cpp/$name/bins/$name
 shim=$work/.stage/shim/verk-shim.so
 out=$PWD
-mkdir -p "$work/bin" "$work/a/b" "$libs" "$(dirname "$shim")"
+mkdir -p "$work/bin" "$work/a/b/c" "$libs" "$(dirname "$shim")"
 
 unpack() {
   for file in "$1"/*; do
@@ -79,9 +79,12 @@ case $flags in
     [ -f "$libs/libggml-cuda.so" ] || echo "run.sh: without libggml-cuda.so" >&2
     ;;
 esac
-cp -R "$here/." "$work/a/b/"
+# Bundled code looks for node_modules and .stage three folders above itself; c/thread/thread.ts finds them by the links.
+cp -R "$here/." "$work/a/b/c/"
+ln -sfn ../node_modules "$work/a/node_modules"
+ln -sfn ../.stage "$work/a/.stage"
 LD_LIBRARY_PATH=/usr/local/cuda/lib64:/usr/local/cuda/targets/$cuda/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 export PATH LD_LIBRARY_PATH
 mkdir -p "$out"
 # shellcheck disable=SC2086 # words
-exec bun "$work/a/b/main.js" --out "$out" $flags "$@"
+exec bun "$work/a/b/c/main.js" --out "$out" $flags "$@"
