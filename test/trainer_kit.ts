@@ -11,7 +11,7 @@ import type { FromTrainer, TrainPlan } from "../src/workers/protocol_trainer.ts"
 import { createResultWriter } from "../src/workers/trainer/learned.ts";
 import { train } from "../src/workers/trainer/loop/train.ts";
 import type { Score, World } from "../src/workers/trainer/loop/types.ts";
-import { type Machine, type Opened, openTraining } from "../src/workers/trainer/open.ts";
+import { type Machine, type Opened, openTraining, type Setting } from "../src/workers/trainer/open.ts";
 
 let made = 0;
 
@@ -78,6 +78,8 @@ type RunOptions = {
   samplesPerStep?: number;
   /** Default: one thread of the CPU. */
   machine?: Omit<Machine, "data_dir">;
+  /** Who draws the samples of GRPO. */
+  sampler?: NonNullable<Setting["sampler"]>;
   /** Before the first step. */
   onOpened?: (opened: Opened) => void;
 };
@@ -95,6 +97,7 @@ export async function runTraining(options: RunOptions) {
     fresh: resume === null && warmStart === null,
     onLoading() {},
     onTurn() {},
+    ...(options.sampler ? { sampler: options.sampler } : {}),
   });
   options.onOpened?.(opened);
   const unscored: Score = () => Promise.reject(new Error("this test scores nothing"));

@@ -2,7 +2,6 @@
 import { isRolled, type Method as MethodName, type RolledMethod, usesReference } from "../../lib/training/fields.ts";
 import type { Resolved } from "../../lib/training/resolve.ts";
 import { rolloutSlots } from "../../lib/training/slots.ts";
-import type { Device as DecodeDevice } from "../../native/cuda/decode/kernels.ts";
 import type { Device } from "../../native/ggml/ggml.ts";
 import { WorkerError } from "../protocol.ts";
 import type { TrainPlan } from "../protocol_trainer.ts";
@@ -28,7 +27,7 @@ import { openSft } from "./loop/sft.ts";
 import type { OpenMethod, Reference } from "./loop/types.ts";
 import { readAdapterGguf } from "./results/read_adapter.ts";
 import { openRoller } from "./rollouts/roller.ts";
-import type { Roller } from "./rollouts/types.ts";
+import type { Roller, RollerOptions } from "./rollouts/types.ts";
 import { openTrainee } from "./trainee/trainee.ts";
 import type { Trainee } from "./trainee/types.ts";
 import { Trouble } from "./trouble.ts";
@@ -42,8 +41,8 @@ export type Setting = {
   fresh: boolean;
   onLoading: (stage: string, progress: number) => void;
   onTurn: () => void;
-  /** For tests: an emulation of a GPU that draws the samples. */
-  decodeDevice?: DecodeDevice;
+  /** For tests and benchmarks: who draws the samples. */
+  sampler?: Pick<RollerOptions, "kernels" | "device">;
 };
 
 export type Opened = {
@@ -235,7 +234,7 @@ function openSampler(setting: Setting, trainee: Trainee, contextLength: number):
     gpus: machine.gpus,
     kernels: plan.lora === null || trainee.canMerge,
     frozen: trainee.frozen,
-    ...(setting.decodeDevice ? { device: setting.decodeDevice } : {}),
+    ...setting.sampler,
     onProgress: (fraction) => onLoading("loading", Math.min(fraction, 1)),
   });
 }
