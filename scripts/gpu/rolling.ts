@@ -81,7 +81,7 @@ const row = (what: string, found: number, { near = NEAR, stale = Number.POSITIVE
 
 export const rolling: Part = async function* (setup) {
   for (const type of ["BF16", "Q8_0"] as const) yield* adapter(setup, type);
-  for (const kernels of [false, true]) yield* whole(setup, kernels);
+  for (const kernels of setup.machine.gpus.length > 0 ? [false, true] : [false]) yield* whole(setup, kernels);
   if (setup.machine.gpus.length > 0) for (const type of ["BF16", "F16"] as const) yield* ownKernels(setup, type);
 };
 
