@@ -80,10 +80,10 @@ export function productShared(tile: Tile, slices: number): number {
   return slices * tokens * (rows + 4) * 4;
 }
 
-export const ATTEND_THREADS = 128;
+export const ATTEND_THREADS = 256;
 export const DRAW_THREADS = 512;
-/** Sums of four warps with sixteen lines each. */
-export const attendShared = (headLength: number) => 4 * 16 * headLength * 4;
+/** Sums of eight warps with sixteen lines each. */
+export const attendShared = (headLength: number) => 8 * 16 * headLength * 4;
 
 /** The most dynamic shared memory that a kernel is started with. A row of `norm_rows` is at most 12,288 numbers. */
 export function mostShared(name: DecodeKernel): number {

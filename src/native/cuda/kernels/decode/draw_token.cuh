@@ -28,7 +28,7 @@ template <class Weight> __device__ __forceinline__ int inverse(DrawShared &share
   const int warp = threadIdx.x >> 5, lane = threadIdx.x & 31;
   int from = 0, to = vocab;
   float target = 0;
-  for (int level = 0; level < 2; level++) {
+  for (int level = 0; level < 3; level++) {
     const Segment own(from, to, warp);
     float sum = 0;
     forEach(row, own.begin, own.end, lane, 32, [&](float x, int i) { sum += weight(x, i); });

@@ -43,7 +43,7 @@ struct Product {
 
 // MT tiles of sixteen rows, NT tiles of eight tokens. A block has a warp for each slice.
 template <class Format, int MT, int NT> __device__ __forceinline__ void multiplyFew(const Product &of) {
-  constexpr int ROWS = 16 * MT, TOKENS = 8 * NT, AHEAD = MT == 1 ? 4 : 2, PITCH = ROWS + 4;
+  constexpr int ROWS = 16 * MT, TOKENS = 8 * NT, AHEAD = NT == 1 ? 8 : MT == 1 ? 4 : 2, PITCH = ROWS + 4;
   DYNAMIC_SHARED(shared);
   float *sums = reinterpret_cast<float *>(shared); // [slice][token][PITCH]
   const int lane = threadIdx.x & 31, slice = threadIdx.x >> 5, group = lane >> 2, quad = lane & 3;
