@@ -17,6 +17,7 @@ export const DECODE_SIGNATURES = {
   turn_rows: `${BRANCH}p${PAGES}${ROWS}ppppiiiif`,
   copy_pages: "ppii",
   to_bf16: "ppii",
+  product_bf16_deep: PRODUCT,
   product_bf16_8: PRODUCT,
   product_bf16_16: PRODUCT,
   product_bf16_32: PRODUCT,
@@ -61,6 +62,7 @@ export const slicesOf = (depth: number) => (depth >= 2048 ? MOST_SLICES : 4);
 
 /** Rows and tokens of a block's tile, and its threads if they do not depend on the slices. */
 export const TILES = {
+  deep: { rows: 16, tokens: 8 },
   8: { rows: 16, tokens: 8 },
   16: { rows: 16, tokens: 16 },
   32: { rows: 16, tokens: 32 },
