@@ -80,6 +80,7 @@ describe.skipIf(!canCompute)("products of decoding", () => {
   const CASES: Case[] = [
     { format: "bf16", tile: 8, rows: 40, depth: 72, count: 1, mode: "logits" },
     { format: "bf16", tile: 8, rows: 48, depth: 264, count: 7, mode: "whole" },
+    { format: "bf16", tile: "deep", rows: 48, depth: 2376, count: 7, mode: "whole" },
     { format: "bf16", tile: 16, rows: 32, depth: 2112, count: 13, mode: "logits" },
     { format: "bf16", tile: 32, rows: 64, depth: 128, count: 32, mode: "gated" },
     { format: "bf16", tile: 64, rows: 72, depth: 200, count: 61, mode: "logits" },

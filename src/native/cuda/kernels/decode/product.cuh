@@ -41,9 +41,10 @@ struct Product {
   }
 };
 
-// MT tiles of sixteen rows, NT tiles of eight tokens. A block has a warp for each slice.
-template <class Format, int MT, int NT> __device__ __forceinline__ void multiplyFew(const Product &of) {
-  constexpr int ROWS = 16 * MT, TOKENS = 8 * NT, AHEAD = MT == 1 ? 4 : 2, PITCH = ROWS + 4;
+// MT tiles of sixteen rows, NT tiles of eight tokens. A block has a warp for each slice. DEEP: more weights are on their way
+// at once, which pays where few blocks read long rows.
+template <class Format, int MT, int NT, bool DEEP = false> __device__ __forceinline__ void multiplyFew(const Product &of) {
+  constexpr int ROWS = 16 * MT, TOKENS = 8 * NT, AHEAD = DEEP ? 8 : MT == 1 ? 4 : 2, PITCH = ROWS + 4;
   DYNAMIC_SHARED(shared);
   float *sums = reinterpret_cast<float *>(shared); // [slice][token][PITCH]
   const int lane = threadIdx.x & 31, slice = threadIdx.x >> 5, group = lane >> 2, quad = lane & 3;
@@ -138,3 +139,4 @@ FEW(bf16, Bf16Rows)
 FEW(q8, Q8Rows)
 FEW(q4, Q4Rows)
 FEW(q6, Q6Rows)
+extern "C" __global__ __launch_bounds__(256) void product_bf16_deep(Product of) { multiplyFew<Bf16Rows, 1, 1, true>(of); }
