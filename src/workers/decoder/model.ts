@@ -149,6 +149,32 @@ function openLoader(device: Device, { path, header }: { path: string; header: He
     if (!place?.onDevice || place.type !== TYPE.BF16 || place.columns !== columns || place.rows !== rows) return null;
     return { at: place.address, format: "bf16", rows, columns };
   };
+  function copied(tensor: Tensor): Weight {
+    const { name } = tensor;
+    const [columns = 1, rows = 1] = tensor.dims;
+    const format = FORMATS[tensor.type.name];
+    if (!format) throw new Error(`The tensor ${name} is in ${tensor.type.name}, which these kernels do not read`);
+    const kind = CONVERTED[tensor.type.name as keyof typeof CONVERTED];
+    const at = room(kind === undefined ? tensor.bytes : tensor.elements * 2);
+    const step = READ_BYTES;
+    const staging = kind === undefined ? 0 : device.allocate(Math.min(step, tensor.bytes));
+    for (let done = 0; done < tensor.bytes; done += step) {
+      const some = piece(tensor, done, Math.min(step, tensor.bytes - done));
+      if (kind === undefined) {
+        device.put(at + done, some);
+        continue;
+      }
+      const size = kind === CONVERTED.F16 ? 2 : 4;
+      const count = some.length / size;
+      device.put(staging, some);
+      device.launch("to_bf16", { grid: [Math.min(1024, Math.ceil(count / 256)), 1, 1], threads: 256 }, [
+        ...[staging, at + (done / size) * 2, kind, count],
+      ]);
+    }
+    device.wait();
+    if (staging !== 0) device.free(staging);
+    return { at, format, rows, columns };
+  }
   return {
     held,
     matrices,
@@ -161,35 +187,9 @@ function openLoader(device: Device, { path, header }: { path: string; header: He
     matrix(name: string): Weight {
       const tensor = must(name);
       const [columns = 1, rows = 1] = tensor.dims;
-      const made = sharedOf(name, columns, rows) ?? this.copied(tensor);
+      const made = sharedOf(name, columns, rows) ?? copied(tensor);
       matrices.set(name, made);
       return made;
-    },
-    copied(tensor: Tensor): Weight {
-      const { name } = tensor;
-      const [columns = 1, rows = 1] = tensor.dims;
-      const format = FORMATS[tensor.type.name];
-      if (!format) throw new Error(`The tensor ${name} is in ${tensor.type.name}, which these kernels do not read`);
-      const kind = CONVERTED[tensor.type.name as keyof typeof CONVERTED];
-      const at = room(kind === undefined ? tensor.bytes : tensor.elements * 2);
-      const step = READ_BYTES;
-      const staging = kind === undefined ? 0 : device.allocate(Math.min(step, tensor.bytes));
-      for (let done = 0; done < tensor.bytes; done += step) {
-        const some = piece(tensor, done, Math.min(step, tensor.bytes - done));
-        if (kind === undefined) {
-          device.put(at + done, some);
-          continue;
-        }
-        const size = kind === CONVERTED.F16 ? 2 : 4;
-        const count = some.length / size;
-        device.put(staging, some);
-        device.launch("to_bf16", { grid: [Math.min(1024, Math.ceil(count / 256)), 1, 1], threads: 256 }, [
-          ...[staging, at + (done / size) * 2, kind, count],
-        ]);
-      }
-      device.wait();
-      if (staging !== 0) device.free(staging);
-      return { at, format, rows, columns };
     },
     close: () => closeSync(fd),
   };
