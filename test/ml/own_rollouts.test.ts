@@ -3,10 +3,14 @@ import { toArrayBuffer } from "bun:ffi";
 import { afterAll, describe, expect, test } from "bun:test";
 import { copyFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
+import { traitsOf } from "../../src/lib/training/memory_graph.ts";
+import { decoderMemory } from "../../src/lib/training/memory_rollouts.ts";
 import type { Ptr } from "../../src/native/ffi.ts";
-import { TYPE } from "../../src/native/ggml/ggml.ts";
+import { OutOfMemory, TYPE } from "../../src/native/ggml/ggml.ts";
 import type { WeightPlace, WeightPlaces } from "../../src/native/llama/weights.ts";
 import { ContextOverflow } from "../../src/workers/serving/engine/types.ts";
+import { architectureOf } from "../../src/workers/trainer/engine/architecture.ts";
+import { readModelFile } from "../../src/workers/trainer/model_file.ts";
 import { openRoller } from "../../src/workers/trainer/rollouts/roller.ts";
 import type { Roller, RollerOptions } from "../../src/workers/trainer/rollouts/types.ts";
 import { tempDir } from "../harness.ts";
@@ -111,6 +115,33 @@ describe.skipIf(!canCompute)("rollouts by our own kernels", () => {
     expect(digest(await roller.roll(REQUESTS, SAMPLING))).toBe(first);
   });
 
+  test("the estimate covers the decoder, and too little memory is one sentence", async () => {
+    const { header } = await readModelFile(path);
+    const { architecture: name, ...of } = { ...architectureOf(header), architecture: SHAPE.arch };
+    const roller = await open();
+    const parameters = [...header.tensors.values()].reduce((sum, { elements }) => sum + elements, 0);
+    const estimate = decoderMemory({ ...of, ...traitsOf(name) }, parameters, { contextLength: 64, parallel: 4 });
+    expect(roller.facts.memoryBytes).toBeLessThan(estimate * 1.02);
+    expect(roller.facts.memoryBytes).toBeGreaterThan(estimate * 0.8);
+    let held = 0;
+    const small = {
+      ...device,
+      allocate(bytes: number) {
+        if (bytes > 2 ** 20) throw new OutOfMemory("none");
+        held++;
+        return device.allocate(bytes);
+      },
+      free(at: number) {
+        held--;
+        device.free(at);
+      },
+    };
+    const error = await open({ device: small }).catch((caught: unknown) => caught);
+    expect(error).toBeInstanceOf(OutOfMemory);
+    expect(String(error)).toContain("4 completions of 64 tokens at once. Lower generation_batch_size");
+    expect(held).toBe(0);
+  });
+
   test("models in other precisions are drawn from by the library", async () => {
     const roller = await open({ modelPath: makeModel(dir, { ...SHAPE, type: "F32" }) });
     await expect(roller.sync(null)).resolves.toBeUndefined();
@@ -118,7 +149,7 @@ describe.skipIf(!canCompute)("rollouts by our own kernels", () => {
   });
 
   test("a training learns from them", async () => {
-    const given = { ...GRPO, learning_rate: 0.003, max_steps: 12 };
+    const given = { ...GRPO, learning_rate: 0.003, max_steps: 9 };
     const plan = await planOf({ dir, model: path, context: 128, method: "grpo", rows: TASKS.grpo, given, lora: null });
     const checkpoints = join(dir, "checkpoints");
     const { steps, error } = await runTraining({ plan, dir, checkpoints, score: loud, sampler: { device } });

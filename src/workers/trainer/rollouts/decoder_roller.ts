@@ -5,7 +5,7 @@
 import { PROMPT_ROWS } from "../../../lib/training/memory_rollouts.ts";
 import { type Device, PAGE } from "../../../native/cuda/decode/kernels.ts";
 import { openDecodeDevice } from "../../../native/cuda/decode/open.ts";
-import { TYPE } from "../../../native/ggml/ggml.ts";
+import { OutOfMemory, TYPE } from "../../../native/ggml/ggml.ts";
 import { listGpus } from "../../../native/llama/load.ts";
 import { openLlama } from "../../../native/llama/symbols.ts";
 import type { WeightPlaces } from "../../../native/llama/weights.ts";
@@ -34,9 +34,12 @@ export async function openDecoderRoller(options: RollerOptions): Promise<Roller 
   } catch (error) {
     tokenizer.close();
     if (!options.device) device.close();
-    throw error;
+    throw error instanceof OutOfMemory ? new OutOfMemory(lacking(options), { cause: error }) : error;
   }
 }
+
+const lacking = ({ parallel, contextLength }: RollerOptions) =>
+  `The GPU has no memory for the model that samples, with ${parallel} completions of ${contextLength} tokens at once. Lower generation_batch_size or max_completion_length`;
 
 /** The decoder rounds weights to BF16. Only for half precision is that what the trainer computes with. */
 const isHalf = ({ header }: ModelFile) =>
