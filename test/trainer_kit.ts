@@ -133,7 +133,7 @@ export async function runTraining(options: RunOptions) {
 
 /** Metrics that are times or depend on them. */
 export const TIMES = [
-  ...["step_time", "rollout_time", "reward_time", "update_time", "other_time"],
+  ...["step_time", "sync_time", "rollout_time", "reward_time", "update_time", "other_time"],
   ...["tokens_per_second", "rollout_tokens_per_second", "reward_latency_p95", "gpu_memory_peak_bytes"],
 ];
 /** The most that the parts of a step's time differ from the whole. */
