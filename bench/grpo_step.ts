@@ -64,7 +64,7 @@ export async function run({ quick }: { quick: boolean }): Promise<Row[]> {
   return [...rows, ...theirs];
 }
 
-function rowsOf(size: Size, { type, kernels }: Variant, found: Found, aim: number | null): Row[] {
+function rowsOf(size: Size, { type, kernels }: Variant, found: Measurement, aim: number | null): Row[] {
   const { phases, gap, memoryBytes } = found;
   const { name, prompts, group, tokens } = size;
   const by = kernels ? "own kernels" : "the library";
@@ -99,9 +99,9 @@ async function sharing({ shape, prompts, group, tokens }: Size, gpu: boolean): P
   };
 }
 
-type Found = { phases: Phases; gap: string; memoryBytes: number };
+type Measurement = { phases: Phases; gap: string; memoryBytes: number };
 
-async function measure(size: Size, gpu: boolean, { type, kernels }: Variant): Promise<Found> {
+async function measure(size: Size, gpu: boolean, { type, kernels }: Variant): Promise<Measurement> {
   const dir = tempDir();
   const model = join(dir, "model.gguf");
   await writeRolloutModel(model, size.shape, type);

@@ -78,7 +78,7 @@ type RunOptions = {
   samplesPerStep?: number;
   /** Default: one thread of the CPU. */
   machine?: Omit<Machine, "data_dir">;
-  /** Who draws the samples of GRPO. */
+  /** Settings of the model that draws samples for GRPO. */
   sampler?: NonNullable<Setting["sampler"]>;
   /** Before the first step. */
   onOpened?: (opened: Opened) => void;

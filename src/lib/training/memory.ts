@@ -9,8 +9,7 @@ import { MIB } from "../units.ts";
 import { isRolled, type Method, usesReference } from "./fields.ts";
 import { type LoraSettings, MODULES, type Module } from "./lora.ts";
 import { activationBytes, type Dimensions, keptBytes, type Micro, traitsOf } from "./memory_graph.ts";
-import { rolloutMemory } from "./memory_rollouts.ts";
-import { rolloutSlots } from "./slots.ts";
+import { rolloutMemory, rolloutSlots } from "./memory_rollouts.ts";
 
 export type MemoryPlan = {
   method: Method;

@@ -1,4 +1,4 @@
-/** Estimates the memory of the copy of a model that draws samples. Pure. */
+/** Size and memory of the copy of a model that draws samples. Pure. */
 import { estimateMemory as servingMemory } from "../gguf/memory.ts";
 import type { ModelShape } from "../gguf/shape.ts";
 import type { Dimensions } from "./memory_graph.ts";
@@ -9,6 +9,14 @@ const PAGE = 32; // tokens, as in the kernels
 const CHUNK = 256; // keys of one part of attention
 const CHUNK_ROWS = 8192;
 const SLICES = 8; // parts of a sum, in F32
+
+/** Maximum completions whose keys and values are held at once; a GPU needs many to be busy. */
+const MOST = { cpu: 32, cuda: 256 } as const;
+
+/** Returns how many completions of a generation are decoded together; the others wait for a slot. */
+export function rolloutSlots(generationBatchSize: number, device: keyof typeof MOST, microDivisor: number): number {
+  return Math.max(1, Math.floor(Math.min(generationBatchSize, MOST[device]) / microDivisor));
+}
 
 export type RolloutSize = { contextLength: number; parallel: number };
 

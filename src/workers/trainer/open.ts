@@ -1,7 +1,7 @@
 /** Opens a plan: rows, a model that learns, one that samples, and the method that connects them. */
 import { isRolled, type Method as MethodName, type RolledMethod, usesReference } from "../../lib/training/fields.ts";
+import { rolloutSlots } from "../../lib/training/memory_rollouts.ts";
 import type { Resolved } from "../../lib/training/resolve.ts";
-import { rolloutSlots } from "../../lib/training/slots.ts";
 import type { Device } from "../../native/ggml/ggml.ts";
 import { WorkerError } from "../protocol.ts";
 import type { TrainPlan } from "../protocol_trainer.ts";
