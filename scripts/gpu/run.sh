@@ -6,8 +6,8 @@ usage() {
   cat <<'TEXT'
 Usage: run.sh --libs DIR [--libs DIR]… [--out DIR] [--quick] [--cpu] [part…]
   --libs DIR   native libraries, as they are or as NAME.xz and NAME.tar.xz: those of llama.cpp (libllama…, libggml…),
-               libggml-cuda….so; also bun or bun.xz where there is none on PATH, and a verk-kernels.fatbin in the
-               place of the one that lies beside this script
+               libggml-cuda….so; also bun or bun.xz where there is none on PATH, and verk-kernels.fatbin or
+               verk-decode.fatbin in the place of those that lie beside this script
   --out DIR    where report.txt and report.json go (default: the current directory)
 Parts: gradients families repeated sharing exact learning rolling memory peft transformers training rollouts grpo_step; all of them by default.
 VERK_PYTHON names another python3 (with torch, transformers, peft), VERK_GPU_WORK a folder that is used again
@@ -38,13 +38,13 @@ unpack() {
       libggml-cuda*.so.xz) xz -dc "$file" >"$libs/libggml-cuda.so" ;;
       libggml-cuda*.so) cp "$file" "$libs/libggml-cuda.so" ;;
       *.so.xz) xz -dc "$file" >"$libs/${name%.xz}" ;;
-      *.so | verk-kernels.fatbin) cp "$file" "$libs/" ;;
+      *.so | verk-*.fatbin) cp "$file" "$libs/" ;;
     esac
   done
   [ ! -f "$work/bin/bun" ] || chmod +x "$work/bin/bun"
 }
 
-cp "$here/verk-kernels.fatbin" "$libs/"
+cp "$here"/verk-*.fatbin "$libs/"
 ${CC:-cc} -std=c11 -D_GNU_SOURCE -O2 -shared -fPIC -I"$here/shim" -o "$shim" "$here"/shim/*.c ||
   { echo "run.sh: a C compiler is needed for verk-shim.so" >&2; exit 2; }
 

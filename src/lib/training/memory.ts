@@ -4,13 +4,12 @@
  * on the CPU are within 15 %.
  */
 
-import { estimateMemory as servingMemory } from "../gguf/memory.ts";
 import type { ModelShape } from "../gguf/shape.ts";
 import { MIB } from "../units.ts";
 import { isRolled, type Method, usesReference } from "./fields.ts";
 import { type LoraSettings, MODULES, type Module } from "./lora.ts";
 import { activationBytes, type Dimensions, keptBytes, type Micro, traitsOf } from "./memory_graph.ts";
-import { rolloutSlots } from "./slots.ts";
+import { rolloutMemory, rolloutSlots } from "./memory_rollouts.ts";
 
 export type MemoryPlan = {
   method: Method;
@@ -84,7 +83,7 @@ export function estimateMemory(shape: ModelShape, plan: MemoryPlan): TrainingMem
   const activations = GRAPHS_KEPT * activationBytes(of, micro);
   const needsReference = !lora && usesReference(method, numberOf(plan, "beta", 0));
   const reference = needsReference ? frozenBytes(shape, device) : 0;
-  const rollouts = isRolled(method) ? rolloutBytes(shape, plan) : 0;
+  const rollouts = isRolled(method) ? rolloutBytes(shape, of, plan) : 0;
   const { fixed } = LIMITS[device];
   const total = weights + training + activations + rollouts + reference + Math.ceil(fixed / microDivisor);
   return { weights, training, activations, rollouts, reference, total };
@@ -110,10 +109,10 @@ function denseParameters(shape: ModelShape): number {
   return shape.embedding_length * (2 * shape.vocab_size + shape.layers * attention);
 }
 
-function rolloutBytes(shape: ModelShape, plan: MemoryPlan): number {
+function rolloutBytes(shape: ModelShape, of: Dimensions, plan: MemoryPlan): number {
   const batch = numberOf(plan, "generation_batch_size", numberOf(plan, "per_device_train_batch_size", 8));
   const parallel = rolloutSlots(batch, plan.device, plan.microDivisor);
-  return servingMemory(shape, { contextLength: longestOf(shape, plan), parallel }).total;
+  return rolloutMemory(shape, of, { contextLength: longestOf(shape, plan), parallel }, plan.device);
 }
 
 function microOf(shape: ModelShape, of: Dimensions, plan: MemoryPlan): Micro {

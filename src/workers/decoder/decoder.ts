@@ -15,6 +15,7 @@ import {
 import { Board, NO_SLOT } from "./board.ts";
 import { drawingWords, MASKED_WORD } from "./drawing.ts";
 import type { DecoderModel } from "./model.ts";
+import { withOwnMemory } from "./own_memory.ts";
 import { PageTable } from "./pages.ts";
 import { openBuffers, Passes } from "./passes.ts";
 import { bucketOf, chunksOf } from "./plan.ts";
@@ -31,7 +32,7 @@ const PROMPT_TOKENS = 512;
 const CHUNK_ROWS = 8192; // rows times chunks of one pass over prompts
 
 export function openDecoder(device: Device, model: DecoderModel, options: DecoderOptions): Decoder {
-  return new GraphDecoder(device, model, options);
+  return withOwnMemory(device, (own) => new GraphDecoder(own, model, options));
 }
 
 class GraphDecoder implements Decoder {

@@ -3,6 +3,8 @@ import { closeSync, openSync, readSync } from "node:fs";
 import type { Header, Tensor } from "../../lib/gguf/parse.ts";
 import { MIB } from "../../lib/units.ts";
 import type { Device, Format } from "../../native/cuda/decode/kernels.ts";
+import { TYPE } from "../../native/ggml/ggml.ts";
+import type { WeightPlaces } from "../../native/llama/weights.ts";
 import { type Architecture, architectureOf } from "../trainer/engine/architecture.ts";
 import { turnsOf } from "../trainer/engine/fused/turns.ts";
 import { unsupported } from "../trainer/engine/fused/unsupported.ts";
@@ -30,6 +32,9 @@ export type DecoderModel = {
   readonly outputNorm: number;
   /** Cosine and sine of each position and pair. */
   readonly turns: number;
+  /** All matrices by their names in the file. */
+  readonly matrices: ReadonlyMap<string, Weight>;
+  /** Bytes that this model holds, without shared matrices. */
   readonly bytes: number;
   free: () => void;
 };
@@ -64,9 +69,15 @@ export function reasonAgainst(header: Header): string | null {
   return null;
 }
 
-export function loadModel(device: Device, file: { path: string; header: Header }, contextLength: number): DecoderModel {
+/** `shared`: BF16 matrices that are on the device already and outlive this model are used in place. */
+export function loadModel(
+  device: Device,
+  file: { path: string; header: Header },
+  contextLength: number,
+  shared: WeightPlaces = () => null,
+): DecoderModel {
   const architecture = architectureOf(file.header);
-  const loader = openLoader(device, file);
+  const loader = openLoader(device, file, shared);
   const { matrix, vector, has, held } = loader;
   try {
     const layers = Array.from({ length: architecture.layers }, (_, i): LayerWeights => {
@@ -92,7 +103,8 @@ export function loadModel(device: Device, file: { path: string; header: Header }
     const turns = loader.keep(turnsOf(architecture, contextLength, factors));
     const outputNorm = vector(["output_norm.weight"]);
     const free = () => held.splice(0).forEach(device.free);
-    return { architecture, layers, embeddings, head, outputNorm, turns, bytes: loader.bytes(), free };
+    const { matrices } = loader;
+    return { architecture, layers, embeddings, head, outputNorm, turns, matrices, bytes: loader.bytes(), free };
   } catch (error) {
     held.splice(0).forEach(device.free);
     throw error;
@@ -101,9 +113,10 @@ export function loadModel(device: Device, file: { path: string; header: Header }
   }
 }
 
-function openLoader(device: Device, { path, header }: { path: string; header: Header }) {
+function openLoader(device: Device, { path, header }: { path: string; header: Header }, shared: WeightPlaces) {
   const fd = openSync(path, "r");
   const held: number[] = [];
+  const matrices = new Map<string, Weight>();
   let bytes = 0;
   const room = (size: number) => {
     const at = device.allocate(size);
@@ -131,8 +144,40 @@ function openLoader(device: Device, { path, header }: { path: string; header: He
     device.put(at, values);
     return at;
   };
+  const sharedOf = (name: string, columns: number, rows: number): Weight | null => {
+    const place = shared(name);
+    if (!place?.onDevice || place.type !== TYPE.BF16 || place.columns !== columns || place.rows !== rows) return null;
+    return { at: place.address, format: "bf16", rows, columns };
+  };
+  function copied(tensor: Tensor): Weight {
+    const { name } = tensor;
+    const [columns = 1, rows = 1] = tensor.dims;
+    const format = FORMATS[tensor.type.name];
+    if (!format) throw new Error(`The tensor ${name} is in ${tensor.type.name}, which these kernels do not read`);
+    const kind = CONVERTED[tensor.type.name as keyof typeof CONVERTED];
+    const at = room(kind === undefined ? tensor.bytes : tensor.elements * 2);
+    const step = READ_BYTES;
+    const staging = kind === undefined ? 0 : device.allocate(Math.min(step, tensor.bytes));
+    for (let done = 0; done < tensor.bytes; done += step) {
+      const some = piece(tensor, done, Math.min(step, tensor.bytes - done));
+      if (kind === undefined) {
+        device.put(at + done, some);
+        continue;
+      }
+      const size = kind === CONVERTED.F16 ? 2 : 4;
+      const count = some.length / size;
+      device.put(staging, some);
+      device.launch("to_bf16", { grid: [Math.min(1024, Math.ceil(count / 256)), 1, 1], threads: 256 }, [
+        ...[staging, at + (done / size) * 2, kind, count],
+      ]);
+    }
+    device.wait();
+    if (staging !== 0) device.free(staging);
+    return { at, format, rows, columns };
+  }
   return {
     held,
+    matrices,
     floats,
     keep,
     bytes: () => bytes,
@@ -142,28 +187,9 @@ function openLoader(device: Device, { path, header }: { path: string; header: He
     matrix(name: string): Weight {
       const tensor = must(name);
       const [columns = 1, rows = 1] = tensor.dims;
-      const format = FORMATS[tensor.type.name];
-      if (!format) throw new Error(`The tensor ${name} is in ${tensor.type.name}, which these kernels do not read`);
-      const kind = CONVERTED[tensor.type.name as keyof typeof CONVERTED];
-      const at = room(kind === undefined ? tensor.bytes : tensor.elements * 2);
-      const step = READ_BYTES;
-      const staging = kind === undefined ? 0 : device.allocate(Math.min(step, tensor.bytes));
-      for (let done = 0; done < tensor.bytes; done += step) {
-        const some = piece(tensor, done, Math.min(step, tensor.bytes - done));
-        if (kind === undefined) {
-          device.put(at + done, some);
-          continue;
-        }
-        const size = kind === CONVERTED.F16 ? 2 : 4;
-        const count = some.length / size;
-        device.put(staging, some);
-        device.launch("to_bf16", { grid: [Math.min(1024, Math.ceil(count / 256)), 1, 1], threads: 256 }, [
-          ...[staging, at + (done / size) * 2, kind, count],
-        ]);
-      }
-      device.wait();
-      if (staging !== 0) device.free(staging);
-      return { at, format, rows, columns };
+      const made = sharedOf(name, columns, rows) ?? copied(tensor);
+      matrices.set(name, made);
+      return made;
     },
     close: () => closeSync(fd),
   };

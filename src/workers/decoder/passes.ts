@@ -2,6 +2,7 @@
 import {
   ATTEND_THREADS,
   attendShared,
+  type DecodeKernel,
   type Device,
   DRAW_THREADS,
   FORMAT,
@@ -201,11 +202,12 @@ export class Passes {
     const slices = slicesOf(depth);
     const name =
       own.threads === undefined
-        ? (`product_${format}_${tile as 8 | 16 | 32 | 64}` as const)
+        ? (`product_${format}_${tile}` as DecodeKernel)
         : (`product_${tile as "tiles_64" | "tiles_128"}` as const);
     const grid = [Math.ceil(rows / tileRows), Math.ceil(count / tokens), mode === "parts" ? slices : 1] as const;
     const secondAt = second ? first.rows : rows;
-    this.#device.launch(name, { grid, threads: own.threads ?? 32 * slices, shared: productShared(tile, slices) }, [
+    const warps = mode === "parts" ? 1 : slices;
+    this.#device.launch(name, { grid, threads: own.threads ?? 32 * warps, shared: productShared(tile, warps) }, [
       ...[first.at, second?.at ?? 0, third?.at ?? 0, x, to.at],
       ...[secondAt, third ? secondAt + second!.rows : rows, rows, depth, first.columns],
       ...[count, depth, to.stride, MODE[mode], slices, count * to.stride, 0],

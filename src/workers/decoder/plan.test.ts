@@ -12,10 +12,12 @@ test("chunks are a power of two and hold all keys", () => {
 
 test("few tokens take the smallest kernel, many take tiles, quantised weights never do", () => {
   const tile = (format: "bf16" | "q4", rows: number, count: number) => planProduct({ format, rows, count }, 132).tile;
-  expect([1, 8, 9, 32, 64].map((count) => tile("bf16", 896, count))).toEqual([8, 8, 16, 32, 64]);
+  expect([1, 8, 9, 32, 64].map((count) => tile("bf16", 896, count))).toEqual(["deep", "deep", 16, 32, "tiles_64"]);
+  expect([1, 8].map((count) => tile("bf16", 9728, count))).toEqual([8, 8]);
   expect(tile("q4", 896, 256)).toBe(64);
   expect(planProduct({ format: "bf16", rows: 896, count: 256 }, 132)).toEqual({ tile: "tiles_64", parts: true });
-  expect(planProduct({ format: "bf16", rows: 9728, count: 256 }, 132)).toEqual({ tile: "tiles_128", parts: false });
+  expect(planProduct({ format: "bf16", rows: 9728, count: 256 }, 132)).toEqual({ tile: "tiles_64", parts: false });
+  expect(planProduct({ format: "bf16", rows: 151_936, count: 256 }, 132).tile).toBe("tiles_128");
 });
 
 test("tiles of attention join neighbouring rows of one sequence", () => {

@@ -6,13 +6,17 @@ export type ProductSize = { format: Format; rows: number; count: number };
 export type ProductPlan = { tile: Tile; parts: boolean };
 
 const FEW = [8, 16, 32, 64] as const;
+const MOST_FEW = 32; // tokens; beyond, tiles of BF16 weights are faster
+const MANY_BLOCKS = 4; // for each multiprocessor; with fewer, the last blocks of large tiles leave most of them idle
 
 export function planProduct({ format, rows, count }: ProductSize, multiprocessors: number): ProductPlan {
   const few = FEW.find((tokens) => count <= tokens);
-  if (few !== undefined) return { tile: few, parts: false };
-  if (format !== "bf16") return { tile: 64, parts: false };
+  if (format !== "bf16") return { tile: few ?? 64, parts: false };
+  if (few === 8 && rows < 16 * multiprocessors) return { tile: "deep", parts: true };
+  if (few === 8) return { tile: few, parts: false };
+  if (few !== undefined && few <= MOST_FEW) return { tile: few, parts: false };
   const blocks = (side: number) => Math.ceil(rows / side) * Math.ceil(count / side);
-  if (blocks(128) >= multiprocessors) return { tile: "tiles_128", parts: false };
+  if (blocks(128) >= MANY_BLOCKS * multiprocessors) return { tile: "tiles_128", parts: false };
   return { tile: "tiles_64", parts: blocks(64) < 2 * multiprocessors };
 }
 

@@ -15,34 +15,48 @@ export type RolledSample = {
 type Sample = { group: number; index: number; tokens: number[]; logps: number[]; truncated: boolean };
 
 /** The result is indexed [group][sample]. It depends on the weights, the requests and the sampling alone. */
-export function rollGroups(
+export function rollGroups(...given: Parameters<typeof rolling>): RolledSample[][] {
+  const steps = rolling(...given);
+  for (;;) {
+    const { done, value } = steps.next();
+    if (done) return value;
+  }
+}
+
+/** The same, a step at a time. A caller that stops early calls `return`, which releases all sequences. */
+export function* rolling(
   decoder: Decoder,
   requests: readonly RolloutRequest[],
   sampling: RolloutSampling,
   isEnd: (token: number) => boolean,
-): RolledSample[][] {
+): Generator<void, RolledSample[][]> {
   const samples = requests.flatMap(({ samples: count }, group) =>
     Array.from({ length: count }, (_, index): Sample => ({ group, index, tokens: [], logps: [], truncated: true })),
   );
   const running = new Map<number, Sample>();
   let next = 0;
-  while (next < samples.length || running.size > 0) {
-    for (; next < samples.length; next++) {
-      const sample = samples[next]!;
-      const id = decoder.admit(admissionOf(requests[sample.group]!, sample.index, sampling));
-      if (id === null) break;
-      running.set(id, sample);
+  try {
+    while (next < samples.length || running.size > 0) {
+      for (; next < samples.length; next++) {
+        const sample = samples[next]!;
+        const id = decoder.admit(admissionOf(requests[sample.group]!, sample.index, sampling));
+        if (id === null) break;
+        running.set(id, sample);
+      }
+      if (running.size === 0) throw new Error("The decoder has no room for a single sample");
+      for (const { sequence, token, logp = Number.NaN, done } of decoder.step()) {
+        const sample = running.get(sequence)!;
+        sample.tokens.push(token);
+        sample.logps.push(logp);
+        if (isEnd(token)) sample.truncated = false;
+        else if (!done) continue;
+        running.delete(sequence);
+        decoder.release(sequence);
+      }
+      yield;
     }
-    if (running.size === 0) throw new Error("The decoder has no room for a single sample");
-    for (const { sequence, token, logp = Number.NaN, done } of decoder.step()) {
-      const sample = running.get(sequence)!;
-      sample.tokens.push(token);
-      sample.logps.push(logp);
-      if (isEnd(token)) sample.truncated = false;
-      else if (!done) continue;
-      running.delete(sequence);
-      decoder.release(sequence);
-    }
+  } finally {
+    for (const id of running.keys()) decoder.release(id);
   }
   const rolled: RolledSample[][] = requests.map(() => []);
   for (const { group, tokens, logps, truncated } of samples)

@@ -17,6 +17,7 @@ export const DECODE_SIGNATURES = {
   turn_rows: `${BRANCH}p${PAGES}${ROWS}ppppiiiif`,
   copy_pages: "ppii",
   to_bf16: "ppii",
+  product_bf16_deep: PRODUCT,
   product_bf16_8: PRODUCT,
   product_bf16_16: PRODUCT,
   product_bf16_32: PRODUCT,
@@ -61,6 +62,7 @@ export const slicesOf = (depth: number) => (depth >= 2048 ? MOST_SLICES : 4);
 
 /** Rows and tokens of a block's tile, and its threads if they do not depend on the slices. */
 export const TILES = {
+  deep: { rows: 16, tokens: 8 },
   8: { rows: 16, tokens: 8 },
   16: { rows: 16, tokens: 16 },
   32: { rows: 16, tokens: 32 },
@@ -80,10 +82,10 @@ export function productShared(tile: Tile, slices: number): number {
   return slices * tokens * (rows + 4) * 4;
 }
 
-export const ATTEND_THREADS = 128;
+export const ATTEND_THREADS = 256;
 export const DRAW_THREADS = 512;
-/** Sums of four warps with sixteen lines each. */
-export const attendShared = (headLength: number) => 4 * 16 * headLength * 4;
+/** Sums of eight warps with sixteen lines each. */
+export const attendShared = (headLength: number) => 8 * 16 * headLength * 4;
 
 /** The most dynamic shared memory that a kernel is started with. A row of `norm_rows` is at most 12,288 numbers. */
 export function mostShared(name: DecodeKernel): number {

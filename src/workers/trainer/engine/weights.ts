@@ -11,7 +11,8 @@ import {
   newTensor,
   TYPE,
 } from "../../../native/ggml/ggml.ts";
-import { typeOf } from "../../../native/ggml/symbols.ts";
+import { shapeOf, typeOf } from "../../../native/ggml/symbols.ts";
+import type { WeightPlaces } from "../../../native/llama/weights.ts";
 import type { Tensor } from "./tape.ts";
 import { fillWeights, frozenType } from "./weights_fill.ts";
 
@@ -178,5 +179,16 @@ function transposedCopies(backend: Backend, matrices: readonly { tensor: Tensor;
       held.free();
       context.free();
     },
+  };
+}
+
+/** Locations of frozen matrices without an adapter. */
+export function frozenPlaces({ backend, get, has, lora }: Weights): WeightPlaces {
+  return (name) => {
+    if (!lora || !has(name) || has(loraNames(name).a)) return null;
+    const tensor = get(name);
+    const [columns, rows] = shapeOf(tensor);
+    const address = Number(must(backend.ggml.ggml_get_data(tensor), "memory"));
+    return { address, type: typeOf(tensor), columns, rows, onDevice: backend.kind === "cuda" };
   };
 }

@@ -1,6 +1,4 @@
 /** Assembles the trainee: one model on one device, with trainable adapters or weights. */
-import { open } from "node:fs/promises";
-import { readHeader } from "../../../lib/gguf/read.ts";
 import { openRandom } from "../../../lib/random.ts";
 import { ggufTargets, type LoraSettings } from "../../../lib/training/lora.ts";
 import { type Backend, openBackend, putBytes } from "../../../native/ggml/ggml.ts";
@@ -10,7 +8,8 @@ import { canFuse } from "../engine/fused/fused.ts";
 import { type Merger, openMerger } from "../engine/fused/merge.ts";
 import { keepOnlyFused } from "../engine/fused/weights.ts";
 import { openOptimizer } from "../engine/optimizer.ts";
-import { type Lora, loadWeights, type ModelFile, type Weights } from "../engine/weights.ts";
+import { frozenPlaces, type Lora, loadWeights, type Weights } from "../engine/weights.ts";
+import { readModelFile } from "../model_file.ts";
 import { adapterOf, trainedRows } from "../results/adapter.ts";
 import { type AdapterSlot, openSlot } from "./adapter_slot.ts";
 import { batchOf, cut, type MicroBatch, microBatches, noiseOf, weightsOf } from "./batches.ts";
@@ -20,7 +19,7 @@ import { type MicroPlan, planMicro } from "./plan.ts";
 import type { Piece, Scores, Trainee, TraineeOptions } from "./types.ts";
 
 export async function openTrainee(options: TraineeOptions): Promise<Trainee> {
-  const file = await openFile(options.modelPath);
+  const file = await readModelFile(options.modelPath);
   const architecture = architectureOf(file.header);
   if (architecture.experts && !options.lora)
     throw new Error(
@@ -38,6 +37,7 @@ export async function openTrainee(options: TraineeOptions): Promise<Trainee> {
   const only = isFused && architecture.temperature === null ? keepOnlyFused(architecture, weights) : null;
   const plan = planMicro(options, { architecture, header: file.header, isFused });
   const graphs = openGraphs(model, plan.keptBytes);
+  const canMerge = lora !== null && canFuse(model, options.maxLength);
   let merger: Merger | null = null;
   const slot = openSlot(weights);
   const opened: Opened = { options, plan, patterns, slot, width: architecture.width, graph: graphs.get };
@@ -65,8 +65,10 @@ export async function openTrainee(options: TraineeOptions): Promise<Trainee> {
     get steps() {
       return optimizer.steps;
     },
+    canMerge,
+    frozen: frozenPlaces(weights),
     merge(locations) {
-      if (!lora || !canFuse(model, options.maxLength)) return false;
+      if (!canMerge) return false;
       merger ??= openMerger(architecture, weights);
       return merger.merge(locations, optimizer.steps);
     },
@@ -91,18 +93,6 @@ export async function openTrainee(options: TraineeOptions): Promise<Trainee> {
       backend.close();
     },
   };
-}
-
-async function openFile(path: string): Promise<ModelFile> {
-  const file = await open(path);
-  try {
-    const { size } = await file.stat();
-    const read = async (buffer: Uint8Array, at: number, length: number, from: number) =>
-      (await file.read(buffer, at, length, from)).bytesRead;
-    return { path, header: await readHeader(read, size) };
-  } finally {
-    await file.close();
-  }
 }
 
 const engineLora = (given: LoraSettings, architecture: Architecture): Lora => ({

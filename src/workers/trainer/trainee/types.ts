@@ -60,6 +60,10 @@ export type Trainee = {
    */
   step: (options: Step) => number;
   readonly steps: number;
+  /** True if the adapter can be merged into weights of half precision on the same device. */
+  readonly canMerge: boolean;
+  /** Matrices that training does not change: they have no adapter. */
+  readonly frozen: WeightPlaces;
   /** Merges the adapter into the weights of a sampler on the same device. Returns false if that is impossible. */
   merge: (locations: WeightPlaces) => boolean;
   /** Starts from the weights of an adapter with the same rank and targets. It is also the reference from here on. */

@@ -6,7 +6,7 @@
 #include "rows.cuh"
 
 constexpr int CHUNK = 256; // keys of a block
-constexpr int ATTEND_WARPS = 4;
+constexpr int ATTEND_WARPS = 8;
 constexpr float TO_LOG2 = 1.4426950408889634f;
 
 // `tiles` has the first row and the number of rows for each block z; without it each row is a tile. `chunks` is the size of
@@ -61,15 +61,20 @@ template <int LENGTH> __device__ __forceinline__ void attendPages(const Attentio
     // Column c of score tile j is key 8 · (c / 2) + 2j + c % 2: a lane then has the scores of eight keys in a row, as it has
     // eight values in a row of the turned page.
     const bf16 *keys = of.pages.keys(page, keyHead, LENGTH) + static_cast<size_t>((group >> 1) * 8 + (group & 1)) * LENGTH + quad * 8;
+    // The values are on their way while the scores are computed.
+    const bf16 *values = of.pages.values(page, keyHead, LENGTH) + static_cast<size_t>(group) * PAGE + quad * 8;
+    uint32_t keyRows[4][D32][4], valueRows[D8][4];
+#pragma unroll
+    for (int j = 0; j < 4; j++)
+#pragma unroll
+      for (int b = 0; b < D32; b++) takeRow(keyRows[j][b], keys + static_cast<size_t>(2 * j) * LENGTH + b * 32);
+#pragma unroll
+    for (int d = 0; d < D8; d++) takeRow(valueRows[d], values + static_cast<size_t>(d) * 8 * PAGE);
     float scores[4][4] = {};
 #pragma unroll
     for (int j = 0; j < 4; j++)
 #pragma unroll
-      for (int b = 0; b < D32; b++) {
-        uint32_t right[4];
-        takeRow(right, keys + static_cast<size_t>(2 * j) * LENGTH + b * 32);
-        queries[b].multiplyInto(scores[j], right);
-      }
+      for (int b = 0; b < D32; b++) queries[b].multiplyInto(scores[j], keyRows[j][b]);
     const int own = key0 + quad * 8; // the lane's first key
 #pragma unroll
     for (int h = 0; h < 2; h++) {
@@ -104,12 +109,10 @@ template <int LENGTH> __device__ __forceinline__ void attendPages(const Attentio
     LeftRows shares;
 #pragma unroll
     for (int j = 0; j < 4; j++) shares.low[j] = pairOf(scores[j][0], scores[j][1]), shares.high[j] = pairOf(scores[j][2], scores[j][3]);
-    const bf16 *values = of.pages.values(page, keyHead, LENGTH) + static_cast<size_t>(group) * PAGE + quad * 8;
     const bool whole = key0 + PAGE <= keysEnd;
 #pragma unroll
     for (int d = 0; d < D8; d++) {
-      uint32_t right[4];
-      takeRow(right, values + static_cast<size_t>(d) * 8 * PAGE);
+      uint32_t (&right)[4] = valueRows[d];
       if (!whole) {
         // What lies behind the last key is left over from another sequence: 0 · ∞ is no number.
 #pragma unroll

@@ -56,6 +56,7 @@ __device__ __forceinline__ float rounded(float x) { return __bfloat162float(__fl
 
 constexpr int PAGE = 32;    // tokens
 constexpr int UNIT = 64;    // numbers of a row that a slice of a sum consists of
+constexpr int MOST_SLICES = 8;
 constexpr int NO_SLOT = -1; // of a row that computes nothing
 
 // A long sum is cut into slices. Each is summed upwards, then the slices are added from the first to the last.
@@ -72,20 +73,29 @@ struct Branch {
   int sliceStride; // numbers from slice to slice
   __device__ __forceinline__ float at(size_t i) const {
     if (whole != nullptr) return __bfloat162float(whole[i]);
-    float sum = parts[i];
-    for (int slice = 1; slice < slices; slice++) sum += parts[static_cast<size_t>(slice) * sliceStride + i];
+    float each[MOST_SLICES]; // all of them are on their way at once
+#pragma unroll
+    for (int slice = 0; slice < MOST_SLICES; slice++)
+      if (slice < slices) each[slice] = parts[static_cast<size_t>(slice) * sliceStride + i];
+    float sum = each[0];
+#pragma unroll
+    for (int slice = 1; slice < MOST_SLICES; slice++)
+      if (slice < slices) sum += each[slice];
     return rounded(sum);
   }
   __device__ __forceinline__ void eight(size_t i, float *to) const {
     if (whole != nullptr) return unpack(eightAt(whole + i), to);
-    eightFloats(parts + i, to);
-    for (int slice = 1; slice < slices; slice++) {
-      float more[8];
-      eightFloats(parts + static_cast<size_t>(slice) * sliceStride + i, more);
+    float each[MOST_SLICES][8];
 #pragma unroll
-      for (int k = 0; k < 8; k++) to[k] += more[k];
+    for (int slice = 0; slice < MOST_SLICES; slice++)
+      if (slice < slices) eightFloats(parts + static_cast<size_t>(slice) * sliceStride + i, each[slice]);
+#pragma unroll
+    for (int k = 0; k < 8; k++) {
+      float sum = each[0][k];
+#pragma unroll
+      for (int slice = 1; slice < MOST_SLICES; slice++)
+        if (slice < slices) sum += each[slice][k];
+      to[k] = rounded(sum);
     }
-#pragma unroll
-    for (int k = 0; k < 8; k++) to[k] = rounded(to[k]);
   }
 };

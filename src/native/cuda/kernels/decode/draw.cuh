@@ -60,11 +60,18 @@ __device__ __forceinline__ float logSum(DrawShared &shared, const float *row, in
     if (x > top) sum *= __expf(top - x), top = x;
     sum += __expf(x - top);
   };
-  for (int i = threadIdx.x * 8; i < whole; i += DRAW_THREADS * 8) {
-    float v[8];
-    eightFloats(row + i, v);
+  constexpr int AHEAD = 4, STEP = DRAW_THREADS * 8; // pieces that are on their way at once
+  for (int first = threadIdx.x * 8; first < whole; first += AHEAD * STEP) {
+    float v[AHEAD][8];
 #pragma unroll
-    for (int k = 0; k < 8; k++) take(v[k] * by);
+    for (int u = 0; u < AHEAD; u++)
+      if (first + u * STEP < whole) eightFloats(row + first + u * STEP, v[u]);
+#pragma unroll
+    for (int u = 0; u < AHEAD; u++) {
+      if (first + u * STEP >= whole) break;
+#pragma unroll
+      for (int k = 0; k < 8; k++) take(v[u][k] * by);
+    }
   }
   for (int i = whole + threadIdx.x; i < vocab; i += DRAW_THREADS) take(row[i] * by);
   highest = top;

@@ -28,7 +28,7 @@ template <class Weight> __device__ __forceinline__ int inverse(DrawShared &share
   const int warp = threadIdx.x >> 5, lane = threadIdx.x & 31;
   int from = 0, to = vocab;
   float target = 0;
-  for (int level = 0; level < 2; level++) {
+  for (int level = 0; level < 3; level++) {
     const Segment own(from, to, warp);
     float sum = 0;
     forEach(row, own.begin, own.end, lane, 32, [&](float x, int i) { sum += weight(x, i); });
@@ -148,9 +148,17 @@ extern "C" __global__ __launch_bounds__(DRAW_THREADS) void draw_tokens(Draw of) 
     }
     const float lowest = at.minP > 0 ? top + logf(at.minP) : -INFINITY, per = 1 / at.temperature;
     const float random = nextRandom(at.random);
-    token = inverse(shared, row, of.vocab, random, [&](float x, int i) {
-      return x >= lowest && kept(x, i) != NEVER_DRAWN ? __expf((x - top) * per) : 0.0f;
-    });
+    const bool cut = at.topK > 0 || byTypical || at.topP < 1;
+    // Without a cut, distances need not be computed: that is most of the work of a row.
+    if (cut)
+      token = inverse(shared, row, of.vocab, random, [&](float x, int i) {
+        return x >= lowest && kept(x, i) != NEVER_DRAWN ? __expf((x - top) * per) : 0.0f;
+      });
+    else
+      token = inverse(shared, row, of.vocab, random, [&](float x, int i) {
+        const float own = value(x, i);
+        return own >= lowest ? __expf((own - top) * per) : 0.0f;
+      });
   }
   float logp = 0;
   if (possible && at.alternatives >= 0) logp = (changes ? unchanged(shared, of, row, slot, at, token) : row[token]) * by - all;

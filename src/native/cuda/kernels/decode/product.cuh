@@ -41,12 +41,15 @@ struct Product {
   }
 };
 
-// MT tiles of sixteen rows, NT tiles of eight tokens. A block has a warp for each slice.
-template <class Format, int MT, int NT> __device__ __forceinline__ void multiplyFew(const Product &of) {
-  constexpr int ROWS = 16 * MT, TOKENS = 8 * NT, AHEAD = MT == 1 ? 4 : 2, PITCH = ROWS + 4;
+// MT tiles of sixteen rows, NT tiles of eight tokens. A block has a warp for each slice, or is the one warp of slice z if the
+// results are PARTS. DEEP: more weights are on their way
+// at once, which pays where few blocks read long rows.
+template <class Format, int MT, int NT, bool DEEP = false> __device__ __forceinline__ void multiplyFew(const Product &of) {
+  constexpr int ROWS = 16 * MT, TOKENS = 8 * NT, AHEAD = DEEP ? 8 : MT == 1 ? 4 : 2, PITCH = ROWS + 4;
   DYNAMIC_SHARED(shared);
   float *sums = reinterpret_cast<float *>(shared); // [slice][token][PITCH]
-  const int lane = threadIdx.x & 31, slice = threadIdx.x >> 5, group = lane >> 2, quad = lane & 3;
+  const bool alone = of.mode == PARTS;
+  const int lane = threadIdx.x & 31, slice = alone ? blockIdx.z : threadIdx.x >> 5, group = lane >> 2, quad = lane & 3;
   const int tile0 = blockIdx.x * MT, token0 = blockIdx.y * TOKENS;
   const uint8_t *rows[MT][2];
 #pragma unroll
@@ -100,6 +103,19 @@ template <class Format, int MT, int NT> __device__ __forceinline__ void multiply
     fetch(left[0], step + 2 * STEP);
     add(left[1], step + STEP);
   }
+  if (alone) {
+    float *out = static_cast<float *>(of.out) + static_cast<size_t>(slice) * of.sliceStride;
+#pragma unroll
+    for (int m = 0; m < MT; m++)
+#pragma unroll
+      for (int n = 0; n < NT; n++)
+#pragma unroll
+        for (int e = 0; e < 4; e++) {
+          const int token = token0 + n * 8 + quad * 2 + (e & 1), row = (tile0 + m) * 16 + group + (e >> 1) * 8;
+          if (token < of.count && row < of.rows) out[static_cast<size_t>(token) * of.outStride + row] = acc[m][n][e];
+        }
+    return;
+  }
 #pragma unroll
   for (int m = 0; m < MT; m++)
 #pragma unroll
@@ -138,3 +154,4 @@ FEW(bf16, Bf16Rows)
 FEW(q8, Q8Rows)
 FEW(q4, Q4Rows)
 FEW(q6, Q6Rows)
+extern "C" __global__ __launch_bounds__(256) void product_bf16_deep(Product of) { multiplyFew<Bf16Rows, 1, 1, true>(of); }
