@@ -206,8 +206,7 @@ export class Passes {
         : (`product_${tile as "tiles_64" | "tiles_128"}` as const);
     const grid = [Math.ceil(rows / tileRows), Math.ceil(count / tokens), mode === "parts" ? slices : 1] as const;
     const secondAt = second ? first.rows : rows;
-    const warps = mode === "parts" ? 1 : slices;
-    this.#device.launch(name, { grid, threads: own.threads ?? 32 * warps, shared: productShared(tile, warps) }, [
+    this.#device.launch(name, { grid, threads: own.threads ?? 32 * slices, shared: productShared(tile, slices) }, [
       ...[first.at, second?.at ?? 0, third?.at ?? 0, x, to.at],
       ...[secondAt, third ? secondAt + second!.rows : rows, rows, depth, first.columns],
       ...[count, depth, to.stride, MODE[mode], slices, count * to.stride, 0],

@@ -12,8 +12,7 @@ const MANY_BLOCKS = 4; // for each multiprocessor; with fewer, the last blocks o
 export function planProduct({ format, rows, count }: ProductSize, multiprocessors: number): ProductPlan {
   const few = FEW.find((tokens) => count <= tokens);
   if (format !== "bf16") return { tile: few ?? 64, parts: false };
-  if (few === 8 && rows < 16 * multiprocessors) return { tile: "deep", parts: true };
-  if (few === 8) return { tile: few, parts: false };
+  if (few === 8) return { tile: rows < 16 * multiprocessors ? "deep" : few, parts: false };
   if (few !== undefined && few <= MOST_FEW) return { tile: few, parts: false };
   const blocks = (side: number) => Math.ceil(rows / side) * Math.ceil(count / side);
   if (blocks(128) >= MANY_BLOCKS * multiprocessors) return { tile: "tiles_128", parts: false };

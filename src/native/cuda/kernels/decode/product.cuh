@@ -41,15 +41,13 @@ struct Product {
   }
 };
 
-// MT tiles of sixteen rows, NT tiles of eight tokens. A block has a warp for each slice, or is the one warp of slice z if the
-// results are PARTS. DEEP: more weights are on their way
+// MT tiles of sixteen rows, NT tiles of eight tokens. A block has a warp for each slice. DEEP: more weights are on their way
 // at once, which pays where few blocks read long rows.
 template <class Format, int MT, int NT, bool DEEP = false> __device__ __forceinline__ void multiplyFew(const Product &of) {
   constexpr int ROWS = 16 * MT, TOKENS = 8 * NT, AHEAD = DEEP ? 8 : MT == 1 ? 4 : 2, PITCH = ROWS + 4;
   DYNAMIC_SHARED(shared);
   float *sums = reinterpret_cast<float *>(shared); // [slice][token][PITCH]
-  const bool alone = of.mode == PARTS;
-  const int lane = threadIdx.x & 31, slice = alone ? blockIdx.z : threadIdx.x >> 5, group = lane >> 2, quad = lane & 3;
+  const int lane = threadIdx.x & 31, slice = threadIdx.x >> 5, group = lane >> 2, quad = lane & 3;
   const int tile0 = blockIdx.x * MT, token0 = blockIdx.y * TOKENS;
   const uint8_t *rows[MT][2];
 #pragma unroll
@@ -77,19 +75,27 @@ template <class Format, int MT, int NT, bool DEEP = false> __device__ __forceinl
     }
   };
   float acc[MT][NT][4] = {};
+  // The tokens of a whole step are on their way at once: each wait for them would cost as much as the products of a step.
+  // What lies behind the end is zero and adds nothing.
   const auto add = [&](const LeftRows (&from)[AHEAD][MT], int step) {
+    constexpr int TOGETHER = NT > 4 ? 1 : AHEAD;
 #pragma unroll
-    for (int u = 0; u < AHEAD; u++) {
-      const int k = step + 32 * u + quad * 8;
-      if (step + 32 * u >= end) break;
+    for (int first = 0; first < AHEAD; first += TOGETHER) {
+      uint32_t right[TOGETHER][NT][4];
 #pragma unroll
-      for (int n = 0; n < NT; n++) {
-        uint32_t right[4];
-        if (k < end) takeRow(right, x + static_cast<size_t>(n) * 8 * of.xStride + k);
-        else takeNothing(right);
+      for (int u = 0; u < TOGETHER; u++)
 #pragma unroll
-        for (int m = 0; m < MT; m++) from[u][m].multiplyInto(acc[m][n], right);
-      }
+        for (int n = 0; n < NT; n++) {
+          const int k = step + 32 * (first + u) + quad * 8;
+          if (k < end) takeRow(right[u][n], x + static_cast<size_t>(n) * 8 * of.xStride + k);
+          else takeNothing(right[u][n]);
+        }
+#pragma unroll
+      for (int u = 0; u < TOGETHER; u++)
+#pragma unroll
+        for (int n = 0; n < NT; n++)
+#pragma unroll
+          for (int m = 0; m < MT; m++) from[first + u][m].multiplyInto(acc[m][n], right[u][n]);
     }
   };
   constexpr int STEP = 32 * AHEAD;
@@ -102,19 +108,6 @@ template <class Format, int MT, int NT, bool DEEP = false> __device__ __forceinl
     add(left[0], step);
     fetch(left[0], step + 2 * STEP);
     add(left[1], step + STEP);
-  }
-  if (alone) {
-    float *out = static_cast<float *>(of.out) + static_cast<size_t>(slice) * of.sliceStride;
-#pragma unroll
-    for (int m = 0; m < MT; m++)
-#pragma unroll
-      for (int n = 0; n < NT; n++)
-#pragma unroll
-        for (int e = 0; e < 4; e++) {
-          const int token = token0 + n * 8 + quad * 2 + (e & 1), row = (tile0 + m) * 16 + group + (e >> 1) * 8;
-          if (token < of.count && row < of.rows) out[static_cast<size_t>(token) * of.outStride + row] = acc[m][n][e];
-        }
-    return;
   }
 #pragma unroll
   for (int m = 0; m < MT; m++)
