@@ -59,6 +59,8 @@ export function taskOf(ctx: Ctx, job: JobRow, { model, start, devices, checkpoin
     resume: checkpoint ? pathForWorker(checkpointDir(ctx, checkpoint.path)) : null,
     warm_start: checkpoint || job.resumeFrom === null ? null : warmStart(ctx, job, job.resumeFrom),
     samples_per_step: SAMPLES_PER_STEP,
+    ranks: job.gpuCount,
+    rank: 0,
   };
 }
 
