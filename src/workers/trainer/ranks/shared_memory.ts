@@ -33,6 +33,8 @@ export function newSharedMemory(count: number): number {
 export type Seat = {
   index: number;
   count: number;
+  /** Default: one for each rank. */
+  parts?: number;
   /** The descriptor of the shared memory in this process. */
   fd: number;
   /** Called while this rank waits. It may throw. */
@@ -46,7 +48,7 @@ export type LocalRanks = Ranks & {
   pulse: (rank: number) => number;
 };
 
-export function joinSharedMemory({ index, count, fd, onTurn }: Seat): LocalRanks {
+export function joinSharedMemory({ index, count, parts = count, fd, onTurn }: Seat): LocalRanks {
   const memory = Bun.mmap(`/proc/self/fd/${fd}`);
   const counters = new Int32Array(memory.buffer, memory.byteOffset, HEADER_BYTES / 4);
   const outbox = (rank: number) => memory.subarray(HEADER_BYTES + rank * OUTBOX_BYTES).subarray(0, OUTBOX_BYTES);
@@ -75,6 +77,7 @@ export function joinSharedMemory({ index, count, fd, onTurn }: Seat): LocalRanks
   return {
     index,
     count,
+    parts,
     beat: () => void Atomics.add(counters, at("pulse", index), 1),
     pulse: (rank) => get("pulse", rank),
     async gather(own) {

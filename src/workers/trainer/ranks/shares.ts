@@ -20,8 +20,8 @@ export function rangesOf(costs: readonly number[], count: number): Range[] {
   }));
 }
 
-/** The owner of each item: that with the least so far. */
-export function ownersOf(sizes: readonly number[], count: number): number[] {
+/** The part of each item: the part with the least so far. */
+export function partsOf(sizes: readonly number[], count: number): number[] {
   const load = Array.from({ length: count }, () => 0);
   return sizes.map((size) => {
     const least = load.indexOf(Math.min(...load));

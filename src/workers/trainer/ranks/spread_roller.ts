@@ -1,9 +1,9 @@
-import type { Roller } from "../rollouts/types.ts";
+import type { Roller, Rollout } from "../rollouts/types.ts";
 import { decodeRollouts, encodeRollouts } from "./messages.ts";
-import { ownersOf } from "./shares.ts";
+import { partsOf } from "./shares.ts";
 import type { Ranks } from "./types.ts";
 
-/** A roller of which each rank draws some groups, and all ranks get all of them. */
+/** A roller of which each rank draws a part of the groups, and all ranks get all of them. */
 export function spreadRoller(roller: Roller, ranks: Ranks): Roller {
   const { tokenize, detokenize, sync, merge, reload, close } = roller;
   return {
@@ -12,14 +12,21 @@ export function spreadRoller(roller: Roller, ranks: Ranks): Roller {
     },
     ...{ tokenize, detokenize, sync, merge, reload, close },
     async roll(requests, sampling, signal) {
-      const owners = ownersOf(
+      const parts = partsOf(
         requests.map(({ samples }) => samples),
-        ranks.count,
+        ranks.parts,
       );
-      const mine = requests.filter((_, i) => owners[i] === ranks.index);
-      const own = mine.length === 0 ? [] : await roller.roll(mine, sampling, signal);
+      const own: Rollout[][] = [];
+      for (let part = ranks.index; part < ranks.parts; part += ranks.count) {
+        const mine = requests.filter((_, i) => parts[i] === part);
+        if (mine.length > 0) own.push(...(await roller.roll(mine, sampling, signal)));
+      }
       const drawn = (await ranks.gather(encodeRollouts(own))).map(decodeRollouts);
-      return owners.map((owner) => drawn[owner]!.shift()!);
+      const inOrder = Array.from({ length: ranks.parts }, (_, part) => {
+        const size = parts.filter((each) => each === part).length;
+        return drawn[part % ranks.count]!.splice(0, size);
+      });
+      return parts.map((part) => inOrder[part]!.shift()!);
     },
   };
 }

@@ -23,6 +23,11 @@ export type Ranks = {
   /** Rank 0 reports, saves, and talks to the server. */
   readonly index: number;
   readonly count: number;
+  /**
+   * Completions are drawn in this many parts, one for each rank. Rounding depends on the samples that are drawn
+   * together, so the parts decide the completions. A rank that draws several parts draws them one after the other.
+   */
+  readonly parts: number;
   readonly gradients: GradientSum;
   /** Every rank gives its bytes and gets those of all, by rank. All ranks make the same calls in the same order. */
   gather: (own: Uint8Array) => Promise<Uint8Array[]>;
