@@ -52,7 +52,8 @@ export async function train(world: World, openMethod: OpenMethod, options: Train
   if (from) log(`resuming after step ${from.state.step}`);
   else if (options.warm_start !== null) log("starting with the weights of another job's checkpoint");
   let step = from?.state.step ?? 0;
-  send({ type: "begun", step, total_steps: total, device: options.device, memory_bytes: world.memoryBytes() });
+  const memory_bytes = world.memoryBytes() * (world.ranks?.count ?? 1);
+  send({ type: "begun", step, total_steps: total, device: options.device, memory_bytes });
 
   const watch = openWatch(from?.state ?? null);
   const journal = createJournal();
