@@ -7,8 +7,8 @@ import type { Ranks } from "./types.ts";
 const bytesOf = (values: Int32Array | Float32Array) =>
   new Uint8Array(values.buffer, values.byteOffset, values.byteLength);
 /** A copy, because numbers must begin at a multiple of 4 bytes. */
-const floatsOf = (bytes: Uint8Array) => new Float32Array(bytes.slice().buffer);
-const intsOf = (bytes: Uint8Array) => new Int32Array(bytes.slice().buffer);
+const floatsOf = (bytes: Uint8Array) => new Float32Array(new Uint8Array(bytes).buffer);
+const intsOf = (bytes: Uint8Array) => new Int32Array(new Uint8Array(bytes).buffer);
 
 /** Returns the next bytes with each call. */
 function readerOf(bytes: Uint8Array) {
@@ -69,7 +69,7 @@ export const spreadScore =
 export async function agreeToEnd(ranks: Ranks | null, ending: boolean, norm: number): Promise<boolean> {
   if (!ranks) return ending;
   const all = await ranks.gather(new Uint8Array(Float64Array.of(ending ? 1 : 0, norm).buffer));
-  const said = all.map((bytes) => new Float64Array(bytes.slice().buffer));
+  const said = all.map((bytes) => new Float64Array(new Uint8Array(bytes).buffer));
   const other = said.findIndex((each) => !Object.is(each[1], said[0]![1]));
   if (other > 0)
     throw new Error(
