@@ -47,11 +47,13 @@ const ledger = (devices: Device[], more: Partial<Ledger> = {}): Ledger => ({
   idle: new Map(),
   ...more,
 });
-const indices = (placed: ReturnType<typeof place>) =>
-  placed.outcome === "granted" || placed.outcome === "evict" ? placed.devices.map(({ index }) => index) : placed;
-const reasonOf = (placed: ReturnType<typeof place>) => {
-  if (placed.outcome !== "wait" && placed.outcome !== "never") throw new Error(`it is ${placed.outcome}`);
-  return placed.reason;
+const indices = (placement: ReturnType<typeof place>) =>
+  placement.outcome === "granted" || placement.outcome === "evict"
+    ? placement.devices.map(({ index }) => index)
+    : placement;
+const reasonOf = (placement: ReturnType<typeof place>) => {
+  if (placement.outcome !== "wait" && placement.outcome !== "never") throw new Error(`it is ${placement.outcome}`);
+  return placement.reason;
 };
 
 describe("where it fits", () => {
@@ -183,8 +185,8 @@ describe("the queue", () => {
 describe("replicas of one deployment", () => {
   const devices = [card(0, 10), card(1, 10), card(2, 10)];
   const deviceOf = (leases: Lease[], more: Partial<Request> = {}) => {
-    const placed = place({ devices, leases, waits: [], idle: new Map() }, ask(2, { spreads: "dep_a", ...more }));
-    return placed.outcome === "granted" ? placed.devices.map(({ index }) => index) : placed.outcome;
+    const placement = place({ devices, leases, waits: [], idle: new Map() }, ask(2, { spreads: "dep_a", ...more }));
+    return placement.outcome === "granted" ? placement.devices.map(({ index }) => index) : placement.outcome;
   };
   const other = lease("job_b", 3, { device: "GPU-0" });
   const replica = (ordinal: number, device: string) => lease(`dep_a/${ordinal}`, 2, { device });
@@ -207,8 +209,8 @@ describe("replicas of one deployment", () => {
   });
 
   test("without `spreads` the tightest fit is taken", () => {
-    const placed = place({ devices, leases: [other], waits: [], idle: new Map() }, ask(2));
-    expect(placed).toMatchObject({ outcome: "granted", devices: [{ index: 0 }] });
+    const placement = place({ devices, leases: [other], waits: [], idle: new Map() }, ask(2));
+    expect(placement).toMatchObject({ outcome: "granted", devices: [{ index: 0 }] });
   });
 });
 

@@ -1,4 +1,4 @@
-/** What ranks tell each other, as bytes: scores, completions, rewards, and the state of the loop. */
+/** Messages between ranks, as bytes: scores, completions, rewards, and the state of the loop. */
 import type { Score, ScoreAnswer } from "../loop/types.ts";
 import type { Rollout } from "../rollouts/types.ts";
 import type { Scores } from "../trainee/types.ts";

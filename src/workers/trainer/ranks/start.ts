@@ -3,7 +3,7 @@
  * the death of one of them ends rank 0, so that the server sees one worker with one end.
  */
 import { closeSync } from "node:fs";
-import { self } from "../../../platform/workers/self.ts";
+import { compiled } from "../../../native/bundle/embedded.ts";
 import { WorkerError } from "../../protocol.ts";
 import { FromTrainer, type TrainTask } from "../../protocol_trainer.ts";
 import { Trouble } from "../trouble.ts";
@@ -56,7 +56,7 @@ function createWatch({ count, pulse }: LocalRanks) {
 
 function startRank(task: TrainTask, { id, fd }: { id: string; fd: number }) {
   let failure: Error | null = null;
-  const child = Bun.spawn(self("worker", "trainer"), {
+  const child = Bun.spawn([process.execPath, ...(compiled ? [] : [Bun.main]), "worker", "trainer"], {
     stdio: ["ignore", "ignore", "inherit", fd],
     serialization: "json",
     ipc(raw) {
@@ -67,7 +67,7 @@ function startRank(task: TrainTask, { id, fd }: { id: string; fd: number }) {
         failure ??= new WorkerError(message.kind, `Rank ${task.rank}: ${message.message}`);
     },
     onExit(_, code, signal) {
-      if (signal === 9) process.kill(process.pid, "SIGKILL"); // whoever kills a rank kills the worker
+      if (signal === 9) process.kill(process.pid, "SIGKILL"); // a kill of one rank is a kill of the worker
       if (code !== 0)
         failure ??= new Error(`Rank ${task.rank} ended with ${signal === null ? `code ${code}` : `signal ${signal}`}`);
     },
