@@ -65,6 +65,12 @@ export const ToTrainer = later(() =>
       warm_start: z.string().nullable(),
       /** This many scored completions are reported for each step. */
       samples_per_step: z.int().min(0),
+      /**
+       * Number of processes that train together, each on one of `gpus`, or on the CPU with `threads` threads. The
+       * server starts rank 0, which starts the others.
+       */
+      ranks: z.int().min(1).max(64),
+      rank: z.int().min(0),
     }),
     /** Loads the model, samples a few prompts and has them scored; trains nothing. */
     z.strictObject({ type: z.literal("preview"), ...device, plan, prompts: z.int().min(0) }),

@@ -92,6 +92,8 @@ const training = (plan: TrainPlan, more: object = {}): TrainTask => ({
   resume: null,
   warm_start: null,
   samples_per_step: 2,
+  ranks: 1,
+  rank: 0,
   ...more,
 });
 

@@ -18,6 +18,8 @@ export type MemoryPlan = {
   hyperparameters: Readonly<Record<string, unknown>>;
   microDivisor: number;
   device: "cpu" | "cuda";
+  /** Processes that train together, each on its device. Default 1. The estimate is that of one of them. */
+  ranks?: number;
 };
 
 /** In bytes. */
@@ -78,15 +80,31 @@ export function estimateMemory(shape: ModelShape, plan: MemoryPlan): TrainingMem
   const trained = lora ? adapterParameters(of, lora) : shape.parameters;
   const weights = lora ? frozenBytes(shape, device) : shape.parameters * 4;
   const largest = lora ? 0 : of.vocab * of.width * 4;
-  const training = (lora ? 16 : 12) * trained + 2 * largest; // the step squares and scales one tensor at a time
   const micro = microOf(shape, of, plan);
-  const activations = GRAPHS_KEPT * activationBytes(of, micro);
+  const held = heldBytes(shape, plan, trained * 4);
+  const training = (lora ? 16 : 12) * trained + 2 * largest + held; // the step squares and scales one tensor at a time
+  const isShared = (plan.ranks ?? 1) > 1;
+  const apart = isShared ? Math.ceil(micro.scored / micro.headChunk) * largest : 0; // gradients of the output layer
+  const activations = GRAPHS_KEPT * (activationBytes(of, micro) + apart);
   const needsReference = !lora && usesReference(method, numberOf(plan, "beta", 0));
   const reference = needsReference ? frozenBytes(shape, device) : 0;
   const rollouts = isRolled(method) ? rolloutBytes(shape, of, plan) : 0;
   const { fixed } = LIMITS[device];
   const total = weights + training + activations + rollouts + reference + Math.ceil(fixed / microDivisor);
   return { weights, training, activations, rollouts, reference, total };
+}
+
+/**
+ * Ranks after the first hold the gradients of all their micro-batches until they add them, in main memory. That counts
+ * only if main memory is the device.
+ */
+function heldBytes(shape: ModelShape, plan: MemoryPlan, gradient: number): number {
+  const { ranks = 1, device, microDivisor } = plan;
+  if (ranks === 1 || device !== "cpu") return 0;
+  const together = plan.method === "dpo" || plan.method === "orpo" ? 2 : 1;
+  const batch = numberOf(plan, "per_device_train_batch_size", 8) * numberOf(plan, "gradient_accumulation_steps", 1);
+  const tokens = together * batch * longestOf(shape, plan);
+  return gradient * Math.ceil(tokens / microTokens(device, microDivisor) / ranks);
 }
 
 /** Types that a GPU computes with; others become BF16. */

@@ -231,6 +231,12 @@ const gpu = section("Reservations of GPU memory, or of main memory on a machine 
     .max(1)
     .default(0.8)
     .describe("The share of main memory that may be reserved on a machine without a GPU."),
+  cpu_devices: z
+    .int()
+    .min(1)
+    .max(64)
+    .default(1)
+    .describe("Devices that a machine without a GPU counts as. More than 1 is for trying out gpu_count."),
 });
 
 const storage = section("The storage of volumes, models and artifacts.", {

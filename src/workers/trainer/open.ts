@@ -25,6 +25,8 @@ import { openKto } from "./loop/kto.ts";
 import { openDpo, openOrpo } from "./loop/pairs.ts";
 import { openSft } from "./loop/sft.ts";
 import type { OpenMethod, Reference } from "./loop/types.ts";
+import { spreadRoller } from "./ranks/spread_roller.ts";
+import type { Ranks } from "./ranks/types.ts";
 import { readAdapterGguf } from "./results/read_adapter.ts";
 import { openRoller } from "./rollouts/roller.ts";
 import type { Roller, RollerOptions } from "./rollouts/types.ts";
@@ -39,6 +41,8 @@ export type Setting = {
   samplesPerStep: number;
   /** True if training starts from the file's weights. */
   fresh: boolean;
+  /** The other processes of this training. Absent or null: there are none. */
+  ranks?: Ranks | null;
   onLoading: (stage: string, progress: number) => void;
   onTurn: () => void;
   /** For tests and benchmarks: who draws the samples. */
@@ -104,14 +108,16 @@ export async function openTraining(setting: Setting): Promise<Opened> {
       noiseAlpha: plan.method === "sft" ? valuesOf<"sft">(plan).neftune_noise_alpha : null,
       temperature: temperatureOf(plan),
       microDivisor: plan.micro_divisor,
+      ranks: setting.ranks ?? null,
       onTurn,
     });
     closing.push(trainee.close);
     if (plan.start_adapter !== undefined) trainee.startFrom(await readAdapterGguf(plan.start_adapter));
     const { reference, closeReference } = await openReference(setting, trainee, examples.maxLength);
     closing.push(closeReference);
-    const roller = isRolled(plan.method) ? await openSampler(setting, trainee, examples.maxLength) : null;
-    if (roller) closing.push(roller.close);
+    const sampler = isRolled(plan.method) ? await openSampler(setting, trainee, examples.maxLength) : null;
+    if (sampler) closing.push(sampler.close);
+    const roller = sampler && setting.ranks ? spreadRoller(sampler, setting.ranks) : sampler;
     const sync = roller ? createSync({ trainee, roller, machine, plan, fresh: setting.fresh }) : async () => {};
     return {
       trainee,
@@ -196,7 +202,7 @@ async function readExamples(plan: TrainPlan, { encoder, contextLength, read }: R
 }
 
 /** Without an adapter to switch off, the base model is loaded a second time. */
-async function openReference({ plan, machine, onTurn }: Setting, trainee: Trainee, maxLength: number) {
+async function openReference({ plan, machine, ranks, onTurn }: Setting, trainee: Trainee, maxLength: number) {
   const { beta = 0 } = plan.hyperparameters as { beta?: number };
   if (!usesReference(plan.method, beta)) return { reference: null, closeReference: () => {} };
   const of =
@@ -215,6 +221,7 @@ async function openReference({ plan, machine, onTurn }: Setting, trainee: Traine
     checkpointing: true,
     temperature: temperatureOf(plan),
     microDivisor: plan.micro_divisor,
+    ranks: ranks ?? null,
     onTurn,
   });
   return { reference: of(frozen), closeReference: frozen.close };

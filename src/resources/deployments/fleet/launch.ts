@@ -136,6 +136,7 @@ const requestFor = (live: Live, row: DeploymentRow, bytes: number): gpu.Request 
   priority: 0,
   pinned: row.pinned,
   mayEvict: true,
+  ...(row.maxReplicas > 1 ? { spreads: row.id } : {}),
 });
 
 /** The deployment may have been stopped, parked or changed while the memory was acquired. */

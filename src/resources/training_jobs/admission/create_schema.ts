@@ -95,7 +95,9 @@ export const CreateTrainingJob = z
     gpu: z
       .object({ gpu_type: Label(64).optional(), gpu_count: z.int().min(1).max(64).default(1) })
       .optional()
-      .describe("Default: one device of this machine"),
+      .describe(
+        "Default: one device of this machine. With gpu_count 2 or more, each device trains a share of every step",
+      ),
     provider: Label(64).optional().describe("Only local, which is the default"),
     resume_from: z
       .string()

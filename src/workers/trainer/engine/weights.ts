@@ -182,10 +182,12 @@ function transposedCopies(backend: Backend, matrices: readonly { tensor: Tensor;
   };
 }
 
-/** Locations of frozen matrices without an adapter. */
-export function frozenPlaces({ backend, get, has, lora }: Weights): WeightPlaces {
+/** Locations of frozen matrices without an adapter, as long as they are on the device. */
+export function frozenPlaces(weights: Weights): WeightPlaces {
+  const { backend, get, has, lora } = weights;
   return (name) => {
     if (!lora || !has(name) || has(loraNames(name).a)) return null;
+    if (weights.dropped && name.startsWith("blk.")) return null;
     const tensor = get(name);
     const [columns, rows] = shapeOf(tensor);
     const address = Number(must(backend.ggml.ggml_get_data(tensor), "memory"));

@@ -10,6 +10,7 @@ import { keepOnlyFused } from "../engine/fused/weights.ts";
 import { openOptimizer } from "../engine/optimizer.ts";
 import { frozenPlaces, type Lora, loadWeights, type Weights } from "../engine/weights.ts";
 import { readModelFile } from "../model_file.ts";
+import { gatherScores, type SpreadGradients, shareOf, spreadGradients } from "../ranks/spread_trainee.ts";
 import { adapterOf, trainedRows } from "../results/adapter.ts";
 import { type AdapterSlot, openSlot } from "./adapter_slot.ts";
 import { batchOf, cut, type MicroBatch, microBatches, noiseOf, weightsOf } from "./batches.ts";
@@ -40,7 +41,9 @@ export async function openTrainee(options: TraineeOptions): Promise<Trainee> {
   const canMerge = lora !== null && canFuse(model, options.maxLength);
   let merger: Merger | null = null;
   const slot = openSlot(weights);
-  const opened: Opened = { options, plan, patterns, slot, width: architecture.width, graph: graphs.get };
+  const gradients = options.ranks ? spreadGradients(weights, options.ranks) : null;
+  const width = architecture.width;
+  const opened: Opened = { options, plan, patterns, slot, width, graph: graphs.get, gradients };
   return {
     file,
     architecture,
@@ -133,6 +136,8 @@ type Opened = {
   width: number;
   slot: AdapterSlot;
   graph: ReturnType<typeof openGraphs>["get"];
+  /** Null if this process trains alone. */
+  gradients: SpreadGradients | null;
 };
 
 type How = { reference?: boolean; entropies?: boolean };
@@ -145,37 +150,61 @@ async function score(opened: Opened, pieces: readonly Piece[], how: How): Promis
 }
 
 async function scoreNow(opened: Opened, pieces: readonly Piece[], how: How): Promise<Scores[]> {
-  const all: Scores[] = [];
-  for (const micro of microBatches(
+  const { reference = false, entropies = false } = how;
+  const { ranks } = opened.options;
+  const batches = microBatches(
     pieces.map((piece) => [piece]),
     opened.plan.sizes,
-  )) {
+  );
+  const own: Scores[][] = [];
+  for (const micro of ownOf(opened, batches)) {
     await turn(opened);
-    const { reference = false, entropies = false } = how;
     const shape = { ...opened.plan.shape(micro, false), reference, entropies };
     const graph = opened.graph(shape);
-    const scores = read(micro, graph.forward(batchOf(micro, null)), entropies ? graph.entropies() : null);
-    micro.pieces.forEach(({ unit }, i) => {
-      all[unit] = scores[i]!;
-    });
+    own.push(read(micro, graph.forward(batchOf(micro, null)), entropies ? graph.entropies() : null));
   }
+  const scores = ranks ? await gatherScores(ranks, batches, { own, entropies }) : own;
+  const all: Scores[] = [];
+  batches.forEach((micro, b) => {
+    micro.pieces.forEach(({ unit }, i) => {
+      all[unit] = scores[b]![i]!;
+    });
+  });
   return all;
 }
 
+/** Micro-batches that this process computes. */
+function ownOf({ options: { ranks } }: Opened, batches: readonly MicroBatch[]): readonly MicroBatch[] {
+  if (!ranks) return batches;
+  const { from, to } = shareOf(ranks, batches)[ranks.index]!;
+  return batches.slice(from, to);
+}
+
 async function learn(opened: Opened, ...[units, weigh, how]: Parameters<Trainee["learn"]>) {
-  const { plan, patterns, width } = opened;
-  const { noiseAlpha: alpha } = opened.options;
+  const { plan, patterns, width, gradients } = opened;
+  const { noiseAlpha: alpha, ranks } = opened.options;
   const { entropies = false, dropoutSeed } = how;
-  for (const micro of microBatches(units, plan.sizes)) {
+  const batches = microBatches(units, plan.sizes);
+  const own: Scores[][] = [];
+  for (const micro of ownOf(opened, batches)) {
     await turn(opened);
-    const shape = { ...plan.shape(micro, true), entropies };
+    const shape = { ...plan.shape(micro, true), entropies, ...(gradients?.apart ? { apart: true } : {}) };
     const graph = opened.graph(patterns ? { ...shape, dropout: patterns } : shape);
     const batch = batchOf(micro, patterns ? dropoutSeed : null);
     const noise = alpha ? { noise: noiseOf(micro, { alpha, width, seed: dropoutSeed }) } : {};
     const logps = graph.forward({ ...batch, ...noise });
     const scores = read(micro, logps, entropies ? graph.entropies() : null);
+    gradients?.before();
     graph.backward(weightsOf(micro, weigh, scores));
+    gradients?.after(graph);
+    if (ranks) own.push(scores);
   }
+  if (!ranks) return;
+  const scores = await gatherScores(ranks, batches, { own, entropies });
+  batches.forEach((micro, b) => {
+    if (!own.includes(scores[b] as Scores[])) weightsOf(micro, weigh, scores[b]!); // every rank needs the method's tallies
+  });
+  await gradients?.sum();
 }
 
 /** Limits entropies to the possible range: the device's are wrong if the target was nearly impossible. */

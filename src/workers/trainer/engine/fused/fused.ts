@@ -92,6 +92,7 @@ export function buildFused(model: Model, shape: GraphShape): Graph {
       passes.backward();
       kernels.wait();
     },
+    later: new Map(), // every weight gets one gradient in a pass
     bytes: arena.bytes + fused.bytes,
     free() {
       arena.free();
