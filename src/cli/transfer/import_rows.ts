@@ -7,8 +7,6 @@ import { isJsonLines, LOOKED_AT_BYTES } from "../../lib/rows/file_kind.ts";
 import type { ShapeOptions } from "../../lib/rows/shaping.ts";
 import { configFile, loadConfig } from "../../platform/config/config.ts";
 import { openRows } from "../../platform/rows/file.ts";
-import type { Supervisor } from "../../platform/workers/supervisor.ts";
-import { FromImporter, type ToImporter } from "../../workers/protocol_importer.ts";
 import type { Chunk, Source } from "./source.ts";
 
 export type RowsFile = { path: string; source: Source; config: string | undefined; signal: AbortSignal };
@@ -28,10 +26,9 @@ export async function withRows<T>(
   const dir = await mkdtemp(join(tmpdir(), "verk-rows-"));
   try {
     const settings = loadConfig({ file: configFile(config), flags: { data_dir: dir } });
-    const { withWorkers } = await import("../offline.ts");
+    const { importRows, Unreadable, withWorkers } = await import("../offline.ts");
     const rows = join(dir, "rows.db");
-    const task: ToImporter = {
-      type: "import",
+    const task = {
       from: await realpath(path),
       name: source.name,
       path: rows,
@@ -39,7 +36,13 @@ export async function withRows<T>(
       max_bytes: Number.MAX_SAFE_INTEGER,
       options,
     };
-    const { bytes } = await withWorkers(settings, (supervisor) => importRows(supervisor, task, { dir, signal }));
+    const limits = { reads: [task.from], writes: [dir], signal };
+    const { bytes } = await withWorkers(settings, (supervisor) => importRows(supervisor, task, limits)).catch(
+      (error) => {
+        if (!(error instanceof Unreadable)) throw error;
+        throw new UsageError(`${source.name}: ${error.message.replace(/`(map|shape)`/g, "--$1")}`, 1);
+      },
+    );
     return await use({ chunks: stored(rows), size: bytes, unit: "row" });
   } finally {
     await rm(dir, { recursive: true, force: true });
@@ -48,33 +51,6 @@ export async function withRows<T>(
 
 async function headOf({ chunks, size = 0 }: Source): Promise<Uint8Array> {
   return Buffer.concat(await Array.fromAsync(chunks({ from: 0, to: Math.min(size, LOOKED_AT_BYTES) })));
-}
-
-type Imported = Extract<FromImporter, { type: "imported" }>;
-
-async function importRows(supervisor: Supervisor, task: ToImporter, where: { dir: string; signal: AbortSignal }) {
-  const { dir, signal } = where;
-  const over = Promise.withResolvers<Imported>();
-  const worker = supervisor.spawn<FromImporter, ToImporter>({
-    kind: "importer",
-    incoming: FromImporter,
-    grants: { reads: [task.from], writes: [dir] },
-    onMessage(message) {
-      if (message.type === "imported") over.resolve(message);
-      if (message.type === "refused")
-        over.reject(new UsageError(`${task.name}: ${message.message.replace(/`(map|shape)`/g, "--$1")}`, 1));
-    },
-    onExit: ({ message }) => over.reject(new UsageError(`${task.name} could not be read: ${message}`, 1)),
-  });
-  const leave = () => over.reject(signal.reason);
-  signal.addEventListener("abort", leave, { once: true });
-  worker.send(task);
-  try {
-    return await over.promise;
-  } finally {
-    signal.removeEventListener("abort", leave);
-    await worker.stop("the file is read");
-  }
 }
 
 async function* stored(path: string): AsyncGenerator<Chunk> {
