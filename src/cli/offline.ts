@@ -25,6 +25,7 @@ export { withWorkers } from "../app.ts";
 export { SCOPES } from "../context.ts";
 export * as keys from "../resources/api_keys/service.ts";
 export * as billing from "../resources/billing/service.ts";
+export { importRows, Unreadable } from "../resources/datasets/stream/importer.ts";
 export { chooseBase } from "../resources/models/base_choice.ts";
 export { checkpointAt } from "../resources/models/files/checkpoint.ts";
 export { converted } from "../resources/models/files/convert.ts";
