@@ -99,7 +99,7 @@ describe("an estimate", () => {
 });
 
 test("experts are frozen: a token is computed by those that are used, and none is stored transposed", () => {
-  /** As wide as Qwen3 30B-A3B, with two layers. */
+  /** The width of Qwen3 30B-A3B, with two layers. */
   const mixture: ModelShape = {
     ...{ ...ONE_B, architecture: "qwen3moe", quantization: "F32", layers: 2, heads: 32, kv_heads: 4, key_length: 128 },
     ...{ vocab_size: 1024, parameters: 2 * (2048 * (128 + 2 * 4608) + 128 * 3 * 2048 * 768) + 2048 * 1024 },
