@@ -3,7 +3,7 @@
  * asserts, nor requests absurd memory. An assertion there would end the whole worker.
  */
 import { MODULES } from "../training/lora.ts";
-import { checkArchitecture, checkExperts, type Hyperparameters } from "./architecture.ts";
+import { checkArchitecture, expertsOf, type Hyperparameters } from "./architecture.ts";
 import { count, countPerLayer, float, missing, string } from "./facts.ts";
 import { GgufError, type Header, quoted } from "./parse.ts";
 import type { ModelShape } from "./shape.ts";
@@ -48,7 +48,7 @@ function describeModel(header: Header, architecture: string): ModelShape {
   const vocab = vocabularyOf(header, architecture);
   const given: Hyperparameters = { architecture, layers, embedding, heads, kvHeads, keyLength, valueLength, vocab };
   checkRope(header, key);
-  checkExperts(header, given);
+  const experts = expertsOf(header, given);
   checkArchitecture(header, given);
   return {
     ...common(header, architecture),
@@ -61,6 +61,7 @@ function describeModel(header: Header, architecture: string): ModelShape {
     value_length: valueLength,
     vocab_size: vocab,
     type: "model",
+    ...(experts && { experts }),
   };
 }
 

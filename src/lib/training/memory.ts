@@ -113,9 +113,9 @@ const ON_CUDA = ["F32", "BF16", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0"];
 /** The model, and its copy that is transposed or that the kernels read. */
 function frozenBytes(shape: ModelShape, device: MemoryPlan["device"]): number {
   const { weight_bytes, parameters, quantization } = shape;
-  if (device === "cpu") return weight_bytes * (holdsTurned(device, weight_bytes) ? 2 : 1);
-  const half = parameters * 2;
   const share = traitsOf(shape.architecture).hasExperts ? denseParameters(shape) / parameters : 1; // of the copy
+  if (device === "cpu") return weight_bytes * (holdsTurned(device, weight_bytes) ? 1 + share : 1);
+  const half = parameters * 2;
   return (
     (ON_CUDA.includes(quantization) ? weight_bytes : half) + share * (quantization === "F32" ? weight_bytes : half)
   );
@@ -207,8 +207,9 @@ export function dimensionsOf(shape: ModelShape): Dimensions {
   const isWhole = (x: number) => x > 0 && Math.abs(x - Math.round(x)) < 0.01; // rotation factors may be included too
   const found = [inside(1), inside(2)].filter(isWhole);
   const usual = found.find((x) => Math.round(x) % 32 === 0) ?? found[0];
-  const forward = Math.max(1, Math.round(usual ?? inside(1)));
-  // A shape does not state how many experts compute a token. To be safe, all of them.
-  const experts = traits.hasExperts ? { allExperts: forward } : {};
-  return { layers, width, heads, keyHeads, headLength, forward, vocab, ...traits, ...experts };
+  const all = Math.max(1, Math.round(usual ?? inside(1)));
+  const dimensions = { layers, width, heads, keyHeads, headLength, forward: all, vocab, ...traits };
+  if (!traits.hasExperts) return dimensions;
+  const { used, count } = shape.experts ?? { used: 1, count: 1 }; // unknown: all of them, to be safe
+  return { ...dimensions, forward: Math.ceil((all * used) / count), mixture: { used, forward: all } };
 }

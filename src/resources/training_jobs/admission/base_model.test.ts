@@ -171,6 +171,23 @@ test("the result of a job by any of its names: its adapter is trained further on
   expect((await app.post({ ...(await SFT()), base_model: checkpointId }, { key: app.keyB })).status).toBe(404);
 });
 
+test("resume_from of a job that started from an adapter keeps that adapter as the reference", async () => {
+  const { model, checkpointId, base } = await finished("singer");
+  const { body: first } = await sft("singer");
+  const later = app.checkpoint(first.id, 2);
+  for (const name of ["random", "singer"]) {
+    const { status, body } = await sft(name, { resume_from: later });
+    expect([name, status]).toEqual([name, 201]);
+    expect(rowOf(body.id)).toMatchObject({ resumeFrom: later, baseModelId: base.id, startModelId: model.id });
+    expect(body.lock.adapter_sha256).toBe(model.sha256);
+  }
+  const other = await sft("singer", { resume_from: checkpointId }); // of the job that made the adapter
+  expect([other.status, other.body.error.param]).toEqual([422, "/resume_from"]);
+  app.ctx.db.$client.run("UPDATE training_jobs SET start_model_id = 'mdl_gone' WHERE id = ?", [first.id]);
+  const refused = await sft("random", { resume_from: later });
+  expect([refused.status, refused.body.error.message]).toEqual([422, expect.stringContaining("base_model instead")]);
+});
+
 test("other LoRA settings, or all weights: the adapter is merged into its base first", async () => {
   const { model, checkpointId, id } = await finished("painter");
   for (const lora of [{ r: 8 }, null]) {

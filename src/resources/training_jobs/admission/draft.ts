@@ -9,7 +9,7 @@ import type { LoraSettings } from "../../../lib/training/lora.ts";
 import type { Payer } from "../../billing/budget.ts";
 import * as billing from "../../billing/service.ts";
 import type { JobResolver, JobRow, Rewards, Warning } from "../table.ts";
-import { type Base, baseFor, type Origin, originOf } from "./base_model.ts";
+import { type Base, baseFor, type Origin, originOf, withReference } from "./base_model.ts";
 import { type JobRequest, requestOf } from "./clone.ts";
 import { type CreateTrainingJob, MAX_SEED } from "./create_schema.ts";
 import { type Errors, Faults } from "./faults.ts";
@@ -133,13 +133,14 @@ function startOf(ctx: Ctx, workspaceId: string, { request, origin, faults }: Sta
   const architecture = familyOf(origin);
   const lora = given === undefined || !architecture ? given : fitLora(given, architecture, faults);
   if (!origin || lora === undefined) return { lora };
-  if (start && origin.kind === "adapter") {
+  if (start && origin.kind === "adapter" && origin.adapter.id !== start.job.startModelId) {
     faults.refuse("/resume_from", "leave it out: base_model is an adapter, whose weights the job starts from");
     return { lora };
   }
   const base = faults.attempt(() => baseFor(ctx, workspaceId, origin, lora));
-  if (start && base) faults.attempt(() => references.mustContinue(start, base.model, lora));
-  return { lora, base };
+  if (!start || !base) return { lora, base };
+  faults.attempt(() => references.mustContinue(start, base.model, lora));
+  return { lora, base: faults.attempt(() => withReference(ctx, workspaceId, base, start.job)) };
 }
 
 /** Undefined if the file of the model is not here yet. The job then checks it before it starts. */
