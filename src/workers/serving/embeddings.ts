@@ -30,7 +30,10 @@ export async function embed(served: Served, request: EmbeddingRequest, exchange:
     tally,
   );
   const whole = await engine.embed(prompts, signal, adapter);
-  const vectors = typeof dimensions === "number" ? whole.map((vector) => shortened(vector, dimensions)) : whole;
+  const vectors =
+    typeof dimensions === "number" && dimensions < embeddingSize
+      ? whole.map((vector) => shortened(vector, dimensions))
+      : whole;
   const answer: EmbeddingList = {
     object: "list",
     data: vectors.map((vector, index) => ({
