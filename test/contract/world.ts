@@ -33,6 +33,8 @@ const BODIES: Record<string, unknown> = {
   "POST /detokenize": { model: "none", tokens: [1] },
   "POST /apply-template": CHAT,
   "POST /v1/chat/completions/input_tokens": CHAT,
+  "POST /v1/messages": { ...CHAT, max_tokens: 1 },
+  "POST /v1/messages/count_tokens": CHAT,
   "POST /v1/rerank": { model: "none", query: "q", documents: ["a"] },
   "POST /v1/completions": { model: "none", prompt: "hi" },
   "PUT /v1/config": {},

@@ -14,5 +14,12 @@ export const clientSteps = (own: (app: TestApp) => Promise<Record<string, string
   { operation: "GET /props", own: async (app) => ({ ...(await own(app)), "?": "?model=d" }), plain: true },
   { operation: "GET /slots", own: async (app) => ({ ...(await own(app)), "?": "?model=d" }), plain: true },
   { operation: "GET /lora-adapters", plain: true },
+  {
+    operation: "POST /v1/messages",
+    own,
+    json: { model: "d", max_tokens: 8, messages: [{ role: "user", content: "hi" }] },
+    plain: true,
+  },
+  { operation: "POST /v1/messages/count_tokens", own, json: { model: "d", messages: MESSAGES }, plain: true },
   { operation: "POST /v1/rerank", own, json: { model: "d", query: "q", documents: ["a"] } },
 ];

@@ -8,6 +8,7 @@ import { BASIC, DELIBERATE } from "./cases/basic.ts";
 import { CHATS } from "./cases/chats.ts";
 import { FIELDS } from "./cases/fields.ts";
 import type { Post } from "./cases/kit.ts";
+import { MESSAGES } from "./cases/messages.ts";
 import { EMBEDDINGS, TEXTS } from "./cases/texts.ts";
 import { closeEngines, testEngine } from "./engines.ts";
 
@@ -44,12 +45,12 @@ afterAll(async () => {
   await closeEngines();
 });
 
-const CASES = [...BASIC, ...CHATS, ...FIELDS, ...TEXTS, ...EMBEDDINGS, ...DELIBERATE];
+const CASES = [...BASIC, ...CHATS, ...FIELDS, ...TEXTS, ...EMBEDDINGS, ...MESSAGES, ...DELIBERATE];
 
 test("a program for OpenAI or llama.cpp gets what it expects of each call", async () => {
   const failed: string[] = [];
   for (const [name, run] of CASES)
     if (!(await run(post).catch((error) => failed.push(`${name}: ${error}`) === 0))) failed.push(name);
   expect(failed).toEqual([]);
-  expect(CASES.length - DELIBERATE.length).toBeGreaterThanOrEqual(131);
+  expect(CASES.length - DELIBERATE.length).toBeGreaterThanOrEqual(139);
 });

@@ -17,10 +17,10 @@ const PATHS: readonly [path: RegExp, format: ClientFormat][] = [
 export const clientFormatOf = (path: string): ClientFormat | undefined =>
   PATHS.find(([pattern]) => pattern.test(path))?.[1];
 
-type Known = Pick<AppError, "code" | "type" | "message" | "param" | "status">;
+type ShownError = Pick<AppError, "code" | "type" | "message" | "param" | "status">;
 
 /** OpenAI knows no 422, and has its own codes for a bad field, a model that is not there and a rate. */
-export function openaiError({ code, type, message, param, status }: Known) {
+export function openaiError({ code, type, message, param, status }: ShownError) {
   const known = { type, code: code as string, message, param };
   if (code === "resource_not_found" && param === "/model")
     return { status, error: { ...known, type: "invalid_request_error", code: "model_not_found" } };
@@ -48,13 +48,13 @@ const ANTHROPIC_TYPES: Record<number, string> = {
   503: "overloaded_error",
 };
 
-/** `code` is an addition: clients of this format do not read it. */
-export function anthropicError(error: Known) {
+/** `code` and `param` are additions: clients of this format do not read them. */
+export function anthropicError(error: ShownError) {
   const status = error.status === 422 ? 400 : error.status;
-  const { code, message } = error;
+  const { code, message, param } = error;
   return {
     status,
-    body: { type: "error", error: { type: ANTHROPIC_TYPES[status] ?? "api_error", message, code } },
+    body: { type: "error", error: { type: ANTHROPIC_TYPES[status] ?? "api_error", message, code, param } },
   };
 }
 

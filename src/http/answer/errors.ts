@@ -16,6 +16,7 @@ import { isServicePath, serviceErrorResponse } from "./service_errors.ts";
 
 export const ErrorEnvelope = z
   .object({
+    type: z.literal("error").optional().describe("In the format of Anthropic"),
     error: z.object({
       type: z.string(),
       code: z.string().nullable(),

@@ -6,7 +6,7 @@ import { area } from "../../http/auth.ts";
 import { describe } from "../../http/openapi.ts";
 import { type EmbeddingList, EmbeddingRequest } from "../../lib/chat/embedding.ts";
 import { later } from "../../lib/schema.ts";
-import { ask, parsedAs } from "./ask.ts";
+import { callModel, parsedAs } from "./call_model.ts";
 
 const MAX_DOCUMENTS = 1_000;
 const Document = z.union([z.string(), z.object({ text: z.string() })]);
@@ -50,7 +50,7 @@ export const routes = (ctx: Ctx) => {
     async ({ body, ...caller }) => {
       const texts = body.documents.map((each) => (typeof each === "string" ? each : each.text));
       const input = parsedAs(EmbeddingRequest, { model: body.model, input: [body.query, ...texts] });
-      const { response } = await ask(ctx, caller, "/embeddings", input);
+      const { response } = await callModel(ctx, caller, "/embeddings", input);
       if (!response.ok) return response;
       const { data, model, usage } = (await response.json()) as EmbeddingList;
       const [query, ...vectors] = data.map(({ embedding }) => embedding as number[]);

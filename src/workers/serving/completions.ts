@@ -37,7 +37,7 @@ type Choice = {
   offset: number;
   logprobs: CompletionLogprobs | null;
   begun: boolean;
-  /** Of all its tokens, for best_of. */
+  /** The sum over its tokens, for best_of. */
   logprob: number;
   tokens: number;
   reason: Reason | null;

@@ -15,7 +15,7 @@ import {
 } from "../../../lib/chat/tokens.ts";
 import { SSE_DONE, sseData } from "../../../lib/net/sse.ts";
 import { VERSION } from "../../../lib/version.ts";
-import { ask, type Caller, parsedAs } from "../ask.ts";
+import { type Caller, callModel, parsedAs } from "../call_model.ts";
 import { type Translator, translated } from "../translated.ts";
 import { Infill, LoraAdapters, NativeAnswer, NativeCompletion, Props, Slots } from "./schema.ts";
 import { fromInfill, fromNative, toNative } from "./translate.ts";
@@ -41,11 +41,14 @@ type Facts = {
 export const routes = (ctx: Ctx) => {
   const { authed, takes } = area(ctx, "inference");
   const facts = async (caller: Caller, model: string | undefined) => {
-    const { row, response } = await ask(ctx, caller, "/props", { model });
+    const { row, response } = await callModel(ctx, caller, "/props", { model });
     return { name: row.name, response, facts: (response.ok ? await response.clone().json() : {}) as Facts };
   };
   const complete = async (caller: Caller, fields: z.input<typeof CompletionRequest>) =>
-    translated((await ask(ctx, caller, "/completions", parsedAs(CompletionRequest, fields))).response, translator);
+    translated(
+      (await callModel(ctx, caller, "/completions", parsedAs(CompletionRequest, fields))).response,
+      translator,
+    );
   return new Elysia({ tags: ["Clients"] })
     .use(authed)
     .post("/completion", ({ body, ...caller }) => complete(caller, fromNative(body)), {
@@ -60,17 +63,17 @@ export const routes = (ctx: Ctx) => {
         { description: "Needs a model that has tokens for it." },
       ),
     })
-    .post("/tokenize", async ({ body, ...caller }) => (await ask(ctx, caller, "/tokenize", body)).response, {
+    .post("/tokenize", async ({ body, ...caller }) => (await callModel(ctx, caller, "/tokenize", body)).response, {
       ...takes(TokenizeRequest, { kind: "chat" }),
       detail: describe("Split a text into tokens", { 200: TokenizedText }),
     })
-    .post("/detokenize", async ({ body, ...caller }) => (await ask(ctx, caller, "/detokenize", body)).response, {
+    .post("/detokenize", async ({ body, ...caller }) => (await callModel(ctx, caller, "/detokenize", body)).response, {
       ...takes(DetokenizeRequest, { kind: "tokens" }),
       detail: describe("Join tokens to a text", { 200: DetokenizedText }),
     })
     .post(
       "/apply-template",
-      async ({ body, ...caller }) => (await ask(ctx, caller, "/apply-template", body)).response,
+      async ({ body, ...caller }) => (await callModel(ctx, caller, "/apply-template", body)).response,
       {
         ...takes(ChatCompletionRequest, { kind: "chat" }),
         detail: describe("Render a chat request with the model's template", { 200: RenderedPrompt }),
@@ -79,7 +82,7 @@ export const routes = (ctx: Ctx) => {
     .post(
       "/v1/chat/completions/input_tokens",
       async ({ body, ...caller }) => {
-        const { response } = await ask(ctx, caller, "/apply-template", body);
+        const { response } = await callModel(ctx, caller, "/apply-template", body);
         if (!response.ok) return response;
         const { input_tokens } = (await response.json()) as { input_tokens: number };
         return { object: "chat.completion.input_tokens", input_tokens };

@@ -19,7 +19,7 @@ export function parsedAs<S extends z.ZodType>(schema: S, fields: z.input<S>): z.
   throw schemaError(issue && deepest(issue));
 }
 
-export async function ask(ctx: Ctx, { request, principal }: Caller, path: Path, body: Body) {
+export async function callModel(ctx: Ctx, { request, principal }: Caller, path: Path, body: Body) {
   const row = mustFind(ctx, principal.workspaceId, body.model);
   const named = { ...body, model: body.model ?? row.name };
   return { row, response: await answer(ctx, row, request, { path, body: named, keyId: principal.keyId }) };

@@ -2,7 +2,7 @@
  * Second addresses of routes: clients of llama.cpp leave out /v1, and ask for health and metrics at other paths. The
  * request itself gets the address of the route, so that keys, limits, errors and the log follow one path.
  */
-import { pathOf } from "./request_log.ts";
+import { pathOf } from "../request_log.ts";
 
 const ALIASES: Readonly<Record<string, string>> = {
   "/chat/completions": "/v1/chat/completions",
