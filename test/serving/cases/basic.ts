@@ -1,12 +1,12 @@
 /** Paths, keys and the model list, and the deliberate differences. */
-import { asked, begun, type Case, CHAT, get, type Json, ok, refused, stream, TEXT } from "./kit.ts";
+import { begun, type Case, CHAT, get, type Json, ok, question, refused, stream, TEXT } from "./kit.ts";
 
 export const BASIC: Case[] = [
   [
     "an id of the model list works as model",
     async (post) => {
       const { body } = await post("GET /v1/models");
-      return (await post(CHAT, { ...asked, model: body.data[0].id })).status === 200;
+      return (await post(CHAT, { ...question, model: body.data[0].id })).status === 200;
     },
   ],
   [
@@ -20,23 +20,23 @@ export const BASIC: Case[] = [
   ["GET /slots", get("/slots", (body) => body.length === 4)],
   ["GET /metrics", get("/metrics", (body) => body.includes("verk_"))],
   ["GET /lora-adapters", get("/lora-adapters", (body) => Array.isArray(body))],
-  ["POST /chat/completions without /v1", ok("/chat/completions", asked)],
+  ["POST /chat/completions without /v1", ok("/chat/completions", question)],
   ["POST /completions without /v1", ok("/completions", begun)],
   [
     "POST /completion, the native route",
     ok("/completion", { prompt: "Once", n_predict: 4 }, (body) => body.tokens_predicted === 4 || body.stop),
   ],
-  ["a request without model goes to the only deployment", ok(CHAT, { ...asked, model: undefined })],
+  ["a request without model goes to the only deployment", ok(CHAT, { ...question, model: undefined })],
   [
     "a wrong key is 401",
     async (post) => {
-      const { status, body } = await post(CHAT, asked, { authorization: "Bearer vk_nobody" });
+      const { status, body } = await post(CHAT, question, { authorization: "Bearer vk_nobody" });
       return status === 401 && body.error.type === "authentication_error";
     },
   ],
   [
     "x-api-key is a key",
-    async (post) => (await post(CHAT, asked, { authorization: "", "x-api-key": "KEY" })).status === 200,
+    async (post) => (await post(CHAT, question, { authorization: "", "x-api-key": "KEY" })).status === 200,
   ],
   [
     "a page at localhost may call",
@@ -56,13 +56,13 @@ export const DELIBERATE: Case[] = [
   [
     "a model that does not exist is 404: another model must not answer in its name",
     async (post) => {
-      const { status, body } = await post(CHAT, { ...asked, model: "gpt-3.5-turbo" });
+      const { status, body } = await post(CHAT, { ...question, model: "gpt-3.5-turbo" });
       return status === 404 && body.error.code === "model_not_found";
     },
   ],
   [
     'the first part of a stream has the content "", as OpenAI sends it, not null',
-    stream(CHAT, asked, (all) => all[0].choices[0].delta.content === ""),
+    stream(CHAT, question, (all) => all[0].choices[0].delta.content === ""),
   ],
   [
     "suffix needs a model that fills gaps: 400",

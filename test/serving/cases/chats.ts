@@ -1,23 +1,23 @@
 /** Messages, streams and formats of /chat/completions. */
-import { asked, type Case, CHAT, chunksOf, content, json, ok, refused, stream, streamed, USER } from "./kit.ts";
+import { type Case, CHAT, chunksOf, content, json, ok, question, refused, stream, streamed, USER } from "./kit.ts";
 
 export const CHATS: Case[] = [
-  ["a text as content", ok(CHAT, asked, (body) => content(body) === "12")],
+  ["a text as content", ok(CHAT, question, (body) => content(body) === "12")],
   [
     "parts as content",
     ok(
       CHAT,
-      { ...asked, messages: [{ role: "user", content: [{ type: "text", text: "What is 7 + 5?" }] }] },
+      { ...question, messages: [{ role: "user", content: [{ type: "text", text: "What is 7 + 5?" }] }] },
       (body) => content(body) === "12",
     ),
   ],
-  ["system_fingerprint", ok(CHAT, asked, (body) => "system_fingerprint" in body)],
-  ["timings", ok(CHAT, asked, ({ timings }) => timings.predicted_n > 0 && timings.prompt_ms >= 0)],
+  ["system_fingerprint", ok(CHAT, question, (body) => "system_fingerprint" in body)],
+  ["timings", ok(CHAT, question, ({ timings }) => timings.predicted_n > 0 && timings.prompt_ms >= 0)],
   [
     "a repeated prompt is in the cache",
     async (post) => {
       const once = () =>
-        post(CHAT, { ...asked, messages: [{ role: "user", content: "Say something that is long enough." }] });
+        post(CHAT, { ...question, messages: [{ role: "user", content: "Say something that is long enough." }] });
       await once();
       return (await once()).body.usage.prompt_tokens_details.cached_tokens > 0;
     },
@@ -26,7 +26,7 @@ export const CHATS: Case[] = [
     "a stream: ids, role, finish",
     stream(
       CHAT,
-      asked,
+      question,
       (all) =>
         new Set(all.map(({ id }) => id)).size === 1 &&
         all[0].choices[0].delta.role === "assistant" &&
@@ -37,34 +37,38 @@ export const CHATS: Case[] = [
     "include_usage",
     stream(
       CHAT,
-      { ...asked, stream_options: { include_usage: true } },
+      { ...question, stream_options: { include_usage: true } },
       (all) => all.at(-1).usage.completion_tokens > 0,
     ),
   ],
-  ["no usage unless it is asked for", stream(CHAT, asked, (all) => all.every((each) => !each.usage))],
+  ["no usage unless it is question for", stream(CHAT, question, (all) => all.every((each) => !each.usage))],
   [
     "a stream has the text of the whole answer",
-    async (post) => streamed(chunksOf((await post(CHAT, { ...asked, stream: true })).body)) === "12",
+    async (post) => streamed(chunksOf((await post(CHAT, { ...question, stream: true })).body)) === "12",
   ],
   [
     "timings_per_token",
-    stream(CHAT, { ...asked, timings_per_token: true }, (all) => all.every((each) => each.timings)),
+    stream(CHAT, { ...question, timings_per_token: true }, (all) => all.every((each) => each.timings)),
   ],
   [
     "return_progress",
-    stream(CHAT, { ...asked, return_progress: true }, (all) => {
+    stream(CHAT, { ...question, return_progress: true }, (all) => {
       const [first, second] = all.flatMap((each) => each.prompt_progress ?? []);
       return first.processed === first.cache && second.processed === second.total;
     }),
   ],
   [
     "the last message of the assistant is continued",
-    ok(CHAT, { ...asked, messages: [...USER, { role: "assistant", content: "1" }] }, (body) => content(body) === "2"),
+    ok(
+      CHAT,
+      { ...question, messages: [...USER, { role: "assistant", content: "1" }] },
+      (body) => content(body) === "2",
+    ),
   ],
   [
     "continue and generate at once",
     refused(CHAT, {
-      ...asked,
+      ...question,
       messages: [...USER, { role: "assistant", content: "1" }],
       continue_final_message: true,
       add_generation_prompt: true,
@@ -109,14 +113,17 @@ export const CHATS: Case[] = [
   ["a schema that is a number", refused(CHAT, json({ type: "json_object", schema: 123 }))],
   ["a schema whose type is a number", refused(CHAT, json({ type: "json_object", schema: { type: 123 } }))],
   ["a schema of an unknown type", refused(CHAT, json({ type: "json_object", schema: { type: "hiccup" } }))],
-  ["json_schema at the top", ok(CHAT, { ...asked, json_schema: { const: "42" } }, (body) => content(body) === '"42"')],
+  [
+    "json_schema at the top",
+    ok(CHAT, { ...question, json_schema: { const: "42" } }, (body) => content(body) === '"42"'),
+  ],
   [
     "a grammar in GBNF",
-    ok(CHAT, { ...asked, grammar: 'root ::= "a" [bc]{3}' }, (body) => /^a[bc]{3}$/.test(content(body))),
+    ok(CHAT, { ...question, grammar: 'root ::= "a" [bc]{3}' }, (body) => /^a[bc]{3}$/.test(content(body))),
   ],
   [
     "a grammar that does not parse",
-    refused(CHAT, { ...asked, grammar: "root ::= {" }, ({ param }) => param === "/grammar"),
+    refused(CHAT, { ...question, grammar: "root ::= {" }, ({ param }) => param === "/grammar"),
   ],
   ...[
     null,
@@ -126,11 +133,11 @@ export const CHATS: Case[] = [
     [{ role: 123 }],
     [{ role: "system", content: 123 }],
     [{ role: "system", content: "test" }, {}],
-  ].map((messages): Case => [`messages ${JSON.stringify(messages)}`, refused(CHAT, { ...asked, messages })]),
+  ].map((messages): Case => [`messages ${JSON.stringify(messages)}`, refused(CHAT, { ...question, messages })]),
   [
     "two messages of the assistant at the end",
     refused(CHAT, {
-      ...asked,
+      ...question,
       messages: [...USER, { role: "assistant", content: "1" }, { role: "assistant", content: "2" }],
     }),
   ],
@@ -139,13 +146,13 @@ export const CHATS: Case[] = [
     "logprobs",
     ok(
       CHAT,
-      { ...asked, logprobs: true, top_logprobs: 3 },
+      { ...question, logprobs: true, top_logprobs: 3 },
       (body) => body.choices[0].logprobs.content[0].top_logprobs.length === 3,
     ),
   ],
   [
     "logprobs in a stream",
-    stream(CHAT, { ...asked, logprobs: true, top_logprobs: 3 }, (all) =>
+    stream(CHAT, { ...question, logprobs: true, top_logprobs: 3 }, (all) =>
       all.some((each) => each.choices[0].logprobs?.content.length),
     ),
   ],
@@ -154,14 +161,14 @@ export const CHATS: Case[] = [
     async (post) => {
       const { tokens } = (await post("/tokenize", { content: "12" })).body;
       const bias = Object.fromEntries(tokens.map((each: number) => [each, -100]));
-      return content((await post(CHAT, { ...asked, logit_bias: bias })).body) !== "12";
+      return content((await post(CHAT, { ...question, logit_bias: bias })).body) !== "12";
     },
   ],
   [
     "a prompt beyond the context",
     refused(
       CHAT,
-      { ...asked, messages: [{ role: "user", content: "word ".repeat(2000) }] },
+      { ...question, messages: [{ role: "user", content: "word ".repeat(2000) }] },
       ({ code }) => code === "context_length_exceeded",
     ),
   ],
@@ -169,18 +176,18 @@ export const CHATS: Case[] = [
     "a prompt beyond the context: its size",
     refused(
       CHAT,
-      { ...asked, messages: [{ role: "user", content: "word ".repeat(2000) }] },
+      { ...question, messages: [{ role: "user", content: "word ".repeat(2000) }] },
       ({ n_prompt_tokens, n_ctx }) => n_ctx === 512 && n_prompt_tokens > 512,
     ),
   ],
   [
     "a prompt beyond the context, in a stream",
-    refused(CHAT, { ...asked, stream: true, messages: [{ role: "user", content: "word ".repeat(2000) }] }),
+    refused(CHAT, { ...question, stream: true, messages: [{ role: "user", content: "word ".repeat(2000) }] }),
   ],
-  ["n = 2", ok(CHAT, { ...asked, n: 2 }, ({ choices }) => choices.length === 2)],
+  ["n = 2", ok(CHAT, { ...question, n: 2 }, ({ choices }) => choices.length === 2)],
   [
     "n = 2 in a stream",
-    stream(CHAT, { ...asked, n: 2 }, (all) => new Set(all.map((each) => each.choices[0].index)).size === 2),
+    stream(CHAT, { ...question, n: 2 }, (all) => new Set(all.map((each) => each.choices[0].index)).size === 2),
   ],
-  ["verbose", ok(CHAT, { ...asked, verbose: true }, (body) => body.__verbose.prompt.includes("7 + 5"))],
+  ["verbose", ok(CHAT, { ...question, verbose: true }, (body) => body.__verbose.prompt.includes("7 + 5"))],
 ];

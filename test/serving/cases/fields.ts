@@ -1,5 +1,5 @@
 /** Tools and the further fields of a chat request. */
-import { asked, type Case, CHAT, chunksOf, content, type Json, ok, refused, USER } from "./kit.ts";
+import { type Case, CHAT, chunksOf, content, type Json, ok, question, refused, USER } from "./kit.ts";
 
 const TOOL = {
   type: "function",
@@ -19,11 +19,11 @@ const calls = (tool: typeof TOOL | typeof PYTHON, pieces: Json[]) =>
   JSON.parse(pieces.join("")) !== null && tool.function.name.length > 0;
 
 export const FIELDS: Case[] = [
-  ["role developer", ok(CHAT, { ...asked, messages: [{ role: "developer", content: "Be brief." }, ...USER] })],
+  ["role developer", ok(CHAT, { ...question, messages: [{ role: "developer", content: "Be brief." }, ...USER] })],
   [
     "an image is refused",
     refused(CHAT, {
-      ...asked,
+      ...question,
       messages: [{ role: "user", content: [{ type: "image_url", image_url: { url: "data:," } }] }],
     }),
   ],
@@ -38,7 +38,7 @@ export const FIELDS: Case[] = [
     ([tool, streams]): Case => [
       `a required call of ${tool.function.name}${streams ? " in a stream" : ""}`,
       async (post) => {
-        const wanted = { ...asked, max_tokens: 96, tools: [tool], tool_choice: "required", stream: streams };
+        const wanted = { ...question, max_tokens: 96, tools: [tool], tool_choice: "required", stream: streams };
         const { status, body } = await post(CHAT, wanted);
         if (status !== 200) return false;
         if (!streams) return calls(tool, [body.choices[0].message.tool_calls[0].function.arguments]);
@@ -48,16 +48,16 @@ export const FIELDS: Case[] = [
       },
     ],
   ),
-  ["tools: [] and no choice", ok(CHAT, { ...asked, tools: [] }, (body) => !body.choices[0].message.tool_calls)],
-  ["a tool that is not called", ok(CHAT, { ...asked, tools: [TOOL] })],
+  ["tools: [] and no choice", ok(CHAT, { ...question, tools: [] }, (body) => !body.choices[0].message.tool_calls)],
+  ["a tool that is not called", ok(CHAT, { ...question, tools: [TOOL] })],
   [
     "tool_choice none",
-    ok(CHAT, { ...asked, tools: [TOOL], tool_choice: "none" }, (body) => !body.choices[0].message.tool_calls),
+    ok(CHAT, { ...question, tools: [TOOL], tool_choice: "none" }, (body) => !body.choices[0].message.tool_calls),
   ],
   [
     "a call and its result",
     ok(CHAT, {
-      ...asked,
+      ...question,
       messages: [
         ...USER,
         { role: "assistant", tool_calls: [{ id: "c", type: "function", function: { name: "test", arguments: "{}" } }] },
@@ -72,7 +72,7 @@ export const FIELDS: Case[] = [
       ["metadata", { a: "b" }],
       ["functions", [TOOL.function]],
     ] as const
-  ).map(([name, value]): Case => [`the field ${name} acts`, ok(CHAT, { ...asked, [name]: value })]),
+  ).map(([name, value]): Case => [`the field ${name} acts`, ok(CHAT, { ...question, [name]: value })]),
   ...(
     [
       ["store", true],
@@ -89,26 +89,30 @@ export const FIELDS: Case[] = [
     ([name, value]): Case => [
       `the field ${name} is named as ignored`,
       async (post) => {
-        const { status, headers } = await post(CHAT, { ...asked, [name]: value });
+        const { status, headers } = await post(CHAT, { ...question, [name]: value });
         return status === 200 && headers.get("warning")?.includes(`/${name}`) === true;
       },
     ],
   ),
   [
     "max_tokens 0",
-    ok(CHAT, { ...asked, max_tokens: 0 }, (body) => content(body) === "" && body.choices[0].finish_reason === "length"),
+    ok(
+      CHAT,
+      { ...question, max_tokens: 0 },
+      (body) => content(body) === "" && body.choices[0].finish_reason === "length",
+    ),
   ],
-  ["max_tokens -1", ok(CHAT, { ...asked, max_tokens: -1 }, (body) => content(body) === "12")],
-  ["temperature -1", refused(CHAT, { ...asked, temperature: -1 })],
-  ["temperature 2", ok(CHAT, { ...asked, temperature: 2 })],
-  ["top_p 0", ok(CHAT, { ...asked, top_p: 0 })],
-  ["top_p 1.5", refused(CHAT, { ...asked, top_p: 1.5 })],
-  ["n 0", refused(CHAT, { ...asked, n: 0 })],
-  ["n 129", refused(CHAT, { ...asked, n: 129 })],
-  ["four stop strings", ok(CHAT, { ...asked, stop: ["a", "b", "c", "d"] })],
-  ["one stop string", ok(CHAT, { ...asked, stop: "2" }, (body) => content(body) === "1")],
-  ["stop null", ok(CHAT, { ...asked, stop: null })],
-  ["seed -1", ok(CHAT, { ...asked, seed: -1 })],
-  ["seed 2^53", ok(CHAT, { ...asked, seed: 2 ** 53 })],
-  ["stream_options without stream", refused(CHAT, { ...asked, stream_options: { include_usage: true } })],
+  ["max_tokens -1", ok(CHAT, { ...question, max_tokens: -1 }, (body) => content(body) === "12")],
+  ["temperature -1", refused(CHAT, { ...question, temperature: -1 })],
+  ["temperature 2", ok(CHAT, { ...question, temperature: 2 })],
+  ["top_p 0", ok(CHAT, { ...question, top_p: 0 })],
+  ["top_p 1.5", refused(CHAT, { ...question, top_p: 1.5 })],
+  ["n 0", refused(CHAT, { ...question, n: 0 })],
+  ["n 129", refused(CHAT, { ...question, n: 129 })],
+  ["four stop strings", ok(CHAT, { ...question, stop: ["a", "b", "c", "d"] })],
+  ["one stop string", ok(CHAT, { ...question, stop: "2" }, (body) => content(body) === "1")],
+  ["stop null", ok(CHAT, { ...question, stop: null })],
+  ["seed -1", ok(CHAT, { ...question, seed: -1 })],
+  ["seed 2^53", ok(CHAT, { ...question, seed: 2 ** 53 })],
+  ["stream_options without stream", refused(CHAT, { ...question, stream_options: { include_usage: true } })],
 ];

@@ -11,9 +11,9 @@ export const CHAT = "/v1/chat/completions";
 export const TEXT = "/v1/completions";
 export const VECTORS = "/v1/embeddings";
 export const base = { model: "tiny", max_tokens: 8, temperature: 0 };
-export const asked = { ...base, messages: USER };
+export const question = { ...base, messages: USER };
 export const begun = { ...base, prompt: "Once upon" };
-export const json = (schema: unknown) => ({ ...asked, max_tokens: 24, response_format: schema });
+export const json = (schema: unknown) => ({ ...question, max_tokens: 24, response_format: schema });
 export const chunksOf = (text: string): Json[] =>
   text
     .split("\n")

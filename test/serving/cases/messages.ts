@@ -2,7 +2,7 @@
 import { type Case, type Json, ok, USER } from "./kit.ts";
 
 const PATH = "/v1/messages";
-const asked = { model: "tiny", max_tokens: 16, temperature: 0, messages: USER };
+const question = { model: "tiny", max_tokens: 16, temperature: 0, messages: USER };
 const TOOL = {
   name: "get_weather",
   input_schema: { type: "object", properties: { city: { enum: ["Oslo"] } }, required: ["city"] },
@@ -19,7 +19,7 @@ export const MESSAGES: Case[] = [
     "POST /v1/messages",
     ok(
       PATH,
-      asked,
+      question,
       ({ type, content, stop_reason, usage }) =>
         type === "message" && content[0].text === "12" && stop_reason === "end_turn" && usage.output_tokens > 0,
     ),
@@ -28,12 +28,12 @@ export const MESSAGES: Case[] = [
     "POST /v1/messages/count_tokens",
     async (post) => {
       const { input_tokens: counted } = (await post(`${PATH}/count_tokens`, { model: "tiny", messages: USER })).body;
-      return counted > 3 && counted === (await post(PATH, asked)).body.usage.input_tokens;
+      return counted > 3 && counted === (await post(PATH, question)).body.usage.input_tokens;
     },
   ],
   [
     "a streamed message",
-    ok(PATH, { ...asked, stream: true, system: [{ type: "text", text: "Be brief." }] }, (text) => {
+    ok(PATH, { ...question, stream: true, system: [{ type: "text", text: "Be brief." }] }, (text) => {
       const events = eventsOf(text);
       const order =
         "message_start,content_block_start,content_block_delta,content_block_stop,message_delta,message_stop";
@@ -43,7 +43,7 @@ export const MESSAGES: Case[] = [
   [
     "a required tool, whole and streamed",
     async (post) => {
-      const wanted = { ...asked, max_tokens: 64, tools: [TOOL], tool_choice: { type: "any" } };
+      const wanted = { ...question, max_tokens: 64, tools: [TOOL], tool_choice: { type: "any" } };
       const whole = (await post(PATH, wanted)).body;
       const events = eventsOf((await post(PATH, { ...wanted, stream: true })).body);
       const pieces = events.map(({ delta }) => delta?.partial_json ?? "").join("");
@@ -54,7 +54,7 @@ export const MESSAGES: Case[] = [
   [
     "the result of a tool, and the start of the answer",
     ok(PATH, {
-      ...asked,
+      ...question,
       tools: [TOOL],
       messages: [
         ...USER,
@@ -67,7 +67,7 @@ export const MESSAGES: Case[] = [
   [
     "a bad message is refused in the format of Anthropic",
     async (post) => {
-      const { status, body } = await post(PATH, { ...asked, max_tokens: undefined });
+      const { status, body } = await post(PATH, { ...question, max_tokens: undefined });
       return status === 400 && body.type === "error" && body.error.type === "invalid_request_error";
     },
   ],
@@ -75,13 +75,13 @@ export const MESSAGES: Case[] = [
     "an image is refused",
     async (post) => {
       const image = { type: "image", source: { type: "base64", media_type: "image/png", data: "" } };
-      return (await post(PATH, { ...asked, messages: [{ role: "user", content: [image] }] })).status === 400;
+      return (await post(PATH, { ...question, messages: [{ role: "user", content: [image] }] })).status === 400;
     },
   ],
   [
     "an unknown model is 404",
     async (post) => {
-      const { status, body } = await post(PATH, { ...asked, model: "claude" });
+      const { status, body } = await post(PATH, { ...question, model: "claude" });
       return status === 404 && body.error.type === "not_found_error";
     },
   ],
