@@ -88,9 +88,16 @@ const http = section("The port of the API and of the detection service.", {
     .default(60)
     .describe("An idle connection is closed after this long; streams send a heartbeat every 15 s."),
   cors_origins: z
-    .array(z.string().refine(isOrigin, 'expected an origin such as https://app.example.com, or "*"'))
+    .array(
+      z
+        .string()
+        .refine(
+          (text) => text === "localhost" || isOrigin(text),
+          'expected an origin such as https://app.example.com, "localhost", or "*"',
+        ),
+    )
     .default([])
-    .describe("Origins that browsers may call from; empty = none."),
+    .describe("Origins that browsers may call from; localhost = pages of the same machine on any port; empty = none."),
   rate_limit_per_second: z.number().min(0).default(1000).describe("Steady requests per second for one key; 0 = off."),
   rate_limit_burst: z.int().min(0).default(2000).describe("Requests one key may send at once; 0 = off."),
   trusted_proxies: z
