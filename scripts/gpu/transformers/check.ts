@@ -19,7 +19,7 @@ const NEAR = 1e-3;
 const TABLE = 5e-3; // libllama reads GELU from a table of F16
 
 type Finding = Omit<Row, "bench">;
-/** What make.py says about a case. */
+/** A case, as make.py describes it. */
 export type Said = { tokens: number[][]; vocab: number; text: string; ids: number[]; messages: never[] } & {
   /** Words with combining marks and decomposed letters, which libllama splits otherwise under some rules. */
   marks: string;

@@ -50,7 +50,7 @@ export type Learned = {
   heads: number;
   keyHeads: number;
   adapter: Adapter;
-  /** Of the mean cross-entropy, in the place of A and B. */
+  /** Gradients of the mean cross-entropy, in the place of A and B. */
   gradient: Adapter;
 };
 
