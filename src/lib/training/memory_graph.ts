@@ -135,12 +135,22 @@ function fusedLayer({ width, heads, keyHeads, headLength, forward, normsHeads }:
   return 8 * width + 2 * all * (normsHeads ? 2 : 1) + 2 * q + 4 * forward + 4 * heads;
 }
 
+const MOST_FLEETING = 4 * 2 ** 30; // bytes; computing them again takes 4 % of a step
+
+const fleetingLayer = ({ width, forward }: Pick<Dimensions, "width" | "forward">) => 4 * width + 2 * forward;
+
+/** True if the normalised inputs and the gated products of all layers are kept: they are few. */
+export function keepsFleeting(of: Pick<Dimensions, "layers" | "width" | "forward">, tokens: number): boolean {
+  return of.layers * tokens * fleetingLayer(of) <= MOST_FLEETING;
+}
+
 function fusedBytes(of: Dimensions, micro: Micro): number {
   const count = micro.tokens * micro.rows;
   const { width, heads, keyHeads, headLength, forward, layers } = of;
   const [q, all] = [heads * headLength, (heads + 2 * keyHeads) * headLength];
   const scratch = 14 * width + 2 * all + 2 * q + 4 * forward + Math.max(4 * forward, 8 * q) + 4 * heads;
-  const kept = micro.recomputes ? fusedLayer(of) + layers * 4 * width : layers * fusedLayer(of);
+  const again = keepsFleeting(of, count) ? layers * fleetingLayer(of) : 0;
+  const kept = micro.recomputes ? fusedLayer(of) + layers * 4 * width : layers * fusedLayer(of) + again;
   const head = micro.headChunk * of.vocab * 6 + micro.scored * 4 * width;
   return count * (kept + scratch + 6 * width) + head;
 }

@@ -17,7 +17,7 @@ export type Size = {
   halves: boolean;
 };
 
-/** Activations that one layer after another writes: they cost little, so the backward pass computes them again. */
+/** Activations that cost little. A graph of many tokens has them once, and the backward pass computes them again. */
 export type Fleeting = {
   h1: Buffer; // normalised
   h2: Buffer;

@@ -4,6 +4,7 @@
  * tape.
  */
 
+import { keepsFleeting } from "../../../../lib/training/memory_graph.ts";
 import { isHeadLength, type Kernels } from "../../../../native/cuda/kernels.ts";
 import { must } from "../../../../native/ffi.ts";
 import { getFloats, OutOfMemory, type Ptr, putBytes, TYPE } from "../../../../native/ggml/ggml.ts";
@@ -103,6 +104,8 @@ export function buildFused(model: Model, shape: GraphShape): Graph {
 
 type Planned = {
   size: Size;
+  /** Every layer has its own fleeting activations. */
+  keepsAll: boolean;
   head: Head;
   inputs: ReturnType<typeof newFusedInputs>;
   kept: Activations[];
@@ -123,8 +126,12 @@ function plan(arena: Arena, { architecture, weights }: Model, shape: GraphShape,
   const layer = fused.layers[0] as FusedWeights["layers"][number];
   const how = { fleeting: wantFleeting(arena, size, layer), normsHeads: architecture.headNorms };
   const shared = shape.trains && !shape.checkpoints ? null : wantActivations(arena, size, layer, how);
+  const keepsAll = keepsFleeting({ layers, width, forward }, count);
   const keptOf = (i: number): Activations => {
-    if (!shared) return wantActivations(arena, size, fused.layers[i] ?? layer, how);
+    const own = fused.layers[i] ?? layer;
+    if (!shared && keepsAll && i > 0)
+      return wantActivations(arena, size, own, { ...how, fleeting: wantFleeting(arena, size, own) });
+    if (!shared) return wantActivations(arena, size, own, how);
     return shape.trains ? { ...shared, x0: arena.want("f32", count * width) } : shared;
   };
   const head = wantHead(
@@ -137,6 +144,7 @@ function plan(arena: Arena, { architecture, weights }: Model, shape: GraphShape,
   );
   return {
     size,
+    keepsAll,
     head,
     inputs: newFusedInputs(arena, shape, { architecture, weights }, head),
     kept: Array.from({ length: layers }, (_, i) => keptOf(i)),
@@ -187,6 +195,7 @@ function newPasses(model: Model, shape: GraphShape, of: Planned & { kernels: Ker
     },
     backward() {
       const layers = kept.length;
+      const isFresh = shape.checkpoints || of.keepsAll;
       kernels.launch("norm_back", rowGrid, [
         ...[(head.gradient as Buffer).at, inputs.rowOf.at, inputs.factors.at, last.x.at, last.inverse.at, outputNorm],
         ...[scratch.sum.at, scratch.dx.at, size.width, dxStride(layerOf(layers - 1)), 1],
@@ -194,7 +203,7 @@ function newPasses(model: Model, shape: GraphShape, of: Planned & { kernels: Ker
       for (let i = layers - 1; i >= 0; i--) {
         const again = { x: (kept[i] as Activations).x0.at, more: 0 };
         if (shape.checkpoints) layerForward(on, layerOf(i), at(i), { from: again, down: false });
-        layerBackward(on, layerOf(i), at(i), { goesOn: i > 0, isFresh: shape.checkpoints || i === layers - 1 });
+        layerBackward(on, layerOf(i), at(i), { goesOn: i > 0, isFresh: isFresh || i === layers - 1 });
       }
       fused.addGradients();
     },
