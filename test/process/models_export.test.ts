@@ -70,5 +70,6 @@ test("a quantized model is written as BF16; other models are refused in one sent
     expect(refused.err.trim()).toMatch(sentence);
   }
   expect(existsSync(join(dir, "unmade"))).toBe(false);
-  expect(readdirSync(dir).filter((name) => name.startsWith("."))).toEqual([]);
+  const left = readdirSync(dir).filter((name) => name.startsWith(".") && name !== ".bun"); // Bun keeps its own there
+  expect(left).toEqual([]);
 });

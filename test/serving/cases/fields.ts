@@ -44,7 +44,7 @@ export const FIELDS: Case[] = [
         if (!streams) return calls(tool, [body.choices[0].message.tool_calls[0].function.arguments]);
         const deltas = chunksOf(body).flatMap((each) => each.choices[0].delta.tool_calls ?? []);
         const pieces = deltas.map((each) => each.function.arguments);
-        return deltas[0].function.name === tool.function.name && pieces.length > 2 && calls(tool, pieces);
+        return deltas[0].function.name === tool.function.name && pieces.length > 1 && calls(tool, pieces);
       },
     ],
   ),

@@ -66,7 +66,7 @@ test.each(["llama", "qwen2", "qwen3"] as const)(
     const config = json(files, "config.json");
     expect(config).toMatchObject({ model_type: arch, hidden_size: 64, num_hidden_layers: 2, torch_dtype: "float32" });
     expect(config).toMatchObject({ num_attention_heads: 4, num_key_value_heads: 2, tie_word_embeddings: false });
-    expect(config.pad_token_id).toBe(null); // not the default of the class
+    expect(config.pad_token_id).toEqual(config.eos_token_id); // not the default of the class
     expect(config.architectures).toEqual([
       { llama: "LlamaForCausalLM", qwen2: "Qwen2ForCausalLM", qwen3: "Qwen3ForCausalLM" }[arch],
     ]);

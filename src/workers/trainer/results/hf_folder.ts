@@ -81,7 +81,7 @@ async function configFrom(merged: MergedTensors, family: Family, { vocabulary, t
     vocab_size: tensors.get("token_embd.weight")?.dims[1] ?? vocabulary.tokens.length,
     ...(vocabulary.bos === null ? {} : { bos_token_id: vocabulary.bos }),
     eos_token_id: oneOrMany(vocabulary.eos),
-    pad_token_id: vocabulary.pad, // some classes have a default beyond a small vocabulary
+    pad_token_id: padOf(vocabulary), // some classes have a default beyond a small vocabulary
     ...(family.architecture === "qwen2" ? {} : { attention_bias: tensors.has("blk.0.attn_q.bias") }),
     torch_dtype: DTYPES[type],
   };
@@ -91,10 +91,13 @@ async function configFrom(merged: MergedTensors, family: Family, { vocabulary, t
 
 const oneOrMany = (ids: readonly number[]) => (ids.length > 1 ? ids : (ids[0] ?? null));
 
-const generationConfig = ({ bos, eos, pad }: Vocabulary) => ({
-  ...(bos === null ? {} : { bos_token_id: bos }),
-  eos_token_id: oneOrMany(eos),
-  pad_token_id: pad ?? eos[0] ?? null,
+/** Without a token of its own the end of a text pads, as the tokenizer's file says too. */
+const padOf = ({ pad, eos }: Vocabulary) => pad ?? eos[0] ?? null;
+
+const generationConfig = (vocabulary: Vocabulary) => ({
+  ...(vocabulary.bos === null ? {} : { bos_token_id: vocabulary.bos }),
+  eos_token_id: oneOrMany(vocabulary.eos),
+  pad_token_id: padOf(vocabulary),
 });
 
 async function ropeFactors({ header, content }: MergedTensors): Promise<Float32Array> {
