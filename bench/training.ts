@@ -15,6 +15,7 @@ const RUNS: (Run & { judged?: true })[] = [
   { shape: "1B", rows: 8, checkpoints: true },
   { shape: "1B", rows: 32, checkpoints: true },
   { shape: "0.5B", rows: 8, checkpoints: false },
+  { shape: "8B", rows: 4, checkpoints: false, judged: true },
 ];
 
 export async function run({ quick }: { quick: boolean }): Promise<Row[]> {

@@ -7,6 +7,9 @@ import { routes as apiKeys } from "./resources/api_keys/routes.ts";
 import { routes as audit } from "./resources/audit/routes.ts";
 import { routes as billing, grantRoutes } from "./resources/billing/routes.ts";
 import { routes as browserSessions } from "./resources/browser_sessions/routes.ts";
+import { routes as llamaClients } from "./resources/clients/llama/routes.ts";
+import { routes as messages } from "./resources/clients/messages/routes.ts";
+import { routes as rerank } from "./resources/clients/rerank.ts";
 import { routes as codeArtifacts } from "./resources/code_artifacts/routes.ts";
 import { routes as cost } from "./resources/cost/routes.ts";
 import { routes as dashboard } from "./resources/dashboard/routes.ts";
@@ -71,6 +74,9 @@ export const mount = (ctx: Ctx) => (app: AnyElysia) =>
     .use(datasets(ctx))
     .use(annotationQueues(ctx))
     .use(deployments(ctx))
+    .use(llamaClients(ctx))
+    .use(messages(ctx))
+    .use(rerank(ctx))
     .use(traces(ctx))
     .use(agents(ctx))
     .use(monitors(ctx))

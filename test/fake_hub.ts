@@ -3,6 +3,10 @@ export type FakeRepo = {
   files: Record<string, Uint8Array>;
   /** Files whose listed sha256 is wrong. */
   wrongHash?: readonly string[];
+  /** Files that the hub keeps in git: they are listed without a sha256. */
+  inGit?: readonly string[];
+  /** Files that are refused without the right to read them. */
+  gated?: readonly string[];
   /** The token that requests must have. */
   token?: string;
 };
@@ -35,6 +39,7 @@ export function startFakeHub(repos: Record<string, FakeRepo>) {
       if (pathname.startsWith("/api/models/")) return listing(repoName, repo);
       const bytes = repo.files[decodeURIComponent(file ?? "")];
       if (!bytes) return new Response("Entry not found", { status: 404 });
+      if (repo.gated?.includes(file ?? "")) return Response.json({ error: "Access is restricted" }, { status: 403 });
       const count = hub.downloads++;
       const answer = await hub.trouble?.(count, request);
       if (answer) return answer;
@@ -46,9 +51,10 @@ export function startFakeHub(repos: Record<string, FakeRepo>) {
   return hub;
 }
 
-function listing(id: string, { files, wrongHash }: FakeRepo): Response {
+function listing(id: string, { files, wrongHash, inGit }: FakeRepo): Response {
   const siblings = Object.entries(files).map(([rfilename, bytes]) => {
     const sha256 = wrongHash?.includes(rfilename) ? "0".repeat(64) : hashOf(bytes);
+    if (inGit?.includes(rfilename)) return { rfilename, size: bytes.byteLength, blobId: hashOf(bytes).slice(0, 40) };
     return { rfilename, size: bytes.byteLength, lfs: { sha256, size: bytes.byteLength, pointerSize: 134 } };
   });
   return Response.json({ id, sha: "a".repeat(40), siblings: [{ rfilename: "README.md", size: 10 }, ...siblings] });

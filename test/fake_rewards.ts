@@ -69,7 +69,7 @@ function fakeProcess(wait: () => Promise<void>, onClose: () => void): RewardProc
       );
       return { outcomes, end: null, ...PRINTED };
     },
-    map: async () => ({ results: [], end: null }),
+    map: async (rows) => ({ results: rows.map((row) => ({ rows: [row], fault: null })), end: null }),
     async close() {
       onClose();
       over.resolve({ kind: "closed", message: "" });

@@ -169,7 +169,7 @@ export const LISTS: readonly ListCase[] = [
     table: "reward_functions",
     prefix: "rf",
     row: (_, i) => ({ version: i + 1, name: "n", entrypoints: "[]", metadata: "{}", language: "python" }),
-    filters: { name: { value: "n", column: "name" } },
+    filters: { name: { value: "n", column: "name" }, kind: { value: "reward", column: "kind" } },
   },
   { route: "/v1/secrets", table: "secrets", prefix: "sec", row: (_, i) => ({ name: `S${i}` }) },
   {

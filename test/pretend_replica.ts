@@ -30,10 +30,23 @@ const ANSWERS: Record<string, object> = {
     model: "d",
     usage: { prompt_tokens: 1, total_tokens: 1 },
   },
+  "/tokenize": { tokens: [1] },
+  "/detokenize": { content: "hi" },
+  "/apply-template": { prompt: "hi", input_tokens: 1 },
+  "/props": {
+    ...{ context_length: 8, parallel: 1, active: 0, bos_token: "", eos_token: "", chat_template: "" },
+    ...{ architecture: "llama", vocab_size: 1 },
+  },
 };
 
 /** `answer`: replaces the canned answer. `parallel`: the slots of the replica. */
-type Pretence = { parallel?: number; answer?: (path: string, body: never) => object | Promise<object> };
+type Report = { request: string };
+type Pretence = {
+  parallel?: number;
+  answer?: (path: string, body: never) => object | Promise<object>;
+  /** Makes the whole interface of a worker. `report` must be called for each request. */
+  worker?: (report: (message: Report) => void) => (request: Request) => Promise<Response>;
+};
 
 /** The answer of a chat completion with this text. */
 export const chatAnswer = (text: string) => ({
@@ -42,13 +55,15 @@ export const chatAnswer = (text: string) => ({
 });
 
 /** Makes a deployment serve without a process, for tests of the routes alone. */
-export function pretendServing(app: TestApp, id: string, { parallel = 1, answer }: Pretence = {}) {
+export function pretendServing(app: TestApp, id: string, { parallel = 1, answer, worker: make }: Pretence = {}) {
   const socketPath = join(app.dir, "run", `${id.slice(-12)}.sock`);
   rmSync(socketPath, { force: true });
   const usage = { status: 200, prompt_tokens: 1, cached_tokens: 0, completion_tokens: 1, error: null };
+  const handle = make?.((message) => host.pendingUsage.get(message.request)?.(message as never));
   Bun.serve({
     unix: socketPath,
     fetch: async (request) => {
+      if (handle) return handle(request);
       const of = request.headers.get("x-verk-request") ?? "";
       const { pathname } = new URL(request.url);
       const answered = answer ? await answer(pathname, (await request.json()) as never) : (ANSWERS[pathname] ?? {});

@@ -11,7 +11,9 @@ import type { FromTrainer, TrainPlan } from "../src/workers/protocol_trainer.ts"
 import { createResultWriter } from "../src/workers/trainer/learned.ts";
 import { train } from "../src/workers/trainer/loop/train.ts";
 import type { Score, World } from "../src/workers/trainer/loop/types.ts";
-import { type Machine, type Opened, openTraining } from "../src/workers/trainer/open.ts";
+import { type Machine, type Opened, openTraining, type Setting } from "../src/workers/trainer/open.ts";
+import { spreadScore } from "../src/workers/trainer/ranks/messages.ts";
+import type { Ranks } from "../src/workers/trainer/ranks/types.ts";
 
 let made = 0;
 
@@ -78,6 +80,9 @@ type RunOptions = {
   samplesPerStep?: number;
   /** Default: one thread of the CPU. */
   machine?: Omit<Machine, "data_dir">;
+  /** Settings of the model that draws samples for GRPO. */
+  sampler?: NonNullable<Setting["sampler"]>;
+  ranks?: Ranks;
   /** Before the first step. */
   onOpened?: (opened: Opened) => void;
 };
@@ -93,15 +98,19 @@ export async function runTraining(options: RunOptions) {
     plan,
     samplesPerStep: options.samplesPerStep ?? 4,
     fresh: resume === null && warmStart === null,
+    ranks: options.ranks ?? null,
     onLoading() {},
     onTurn() {},
+    ...(options.sampler ? { sampler: options.sampler } : {}),
   });
   options.onOpened?.(opened);
   const unscored: Score = () => Promise.reject(new Error("this test scores nothing"));
+  const { ranks } = options;
   const world: World = {
     trainee: opened.trainee,
+    ranks: ranks ?? null,
     reference: opened.reference,
-    score: score ?? unscored,
+    score: ranks ? spreadScore(ranks, score ?? unscored) : (score ?? unscored),
     send: (message) => void messages.push(message),
     signal: new AbortController().signal,
     isEnding: () => options.endsWhen?.(messages) ?? false,
@@ -130,7 +139,7 @@ export async function runTraining(options: RunOptions) {
 
 /** Metrics that are times or depend on them. */
 export const TIMES = [
-  ...["step_time", "rollout_time", "reward_time", "update_time", "other_time"],
+  ...["step_time", "sync_time", "rollout_time", "reward_time", "update_time", "other_time"],
   ...["tokens_per_second", "rollout_tokens_per_second", "reward_latency_p95", "gpu_memory_peak_bytes"],
 ];
 /** The most that the parts of a step's time differ from the whole. */

@@ -18,6 +18,10 @@ export type ShapeOf = {
 };
 
 export const SHAPES = {
+  "8B": {
+    ...{ arch: "llama", vocab: 128_256, width: 4096, layers: 32, heads: 32, keyHeads: 8, head: 128, forward: 14_336 },
+    tied: true,
+  },
   "1B": {
     ...{ arch: "llama", vocab: 128_256, width: 2048, layers: 16, heads: 32, keyHeads: 8, head: 64, forward: 8192 },
     tied: true,

@@ -1,6 +1,7 @@
 /** Steps of adapters on one device: their gradients, and how long they take. */
 import { rmSync } from "node:fs";
 import { join } from "node:path";
+import { keepOnlyFused } from "../../src/workers/trainer/engine/fused/weights.ts";
 import { buildGraph, type GraphShape } from "../../src/workers/trainer/engine/graph.ts";
 import { openOptimizer } from "../../src/workers/trainer/engine/optimizer.ts";
 import type { Lora } from "../../src/workers/trainer/engine/weights.ts";
@@ -61,6 +62,7 @@ export function timeSteps(dir: string, { shape: name, rows, checkpoints }: Run):
   const path = join(dir, `${name}.gguf`);
   writeModel(path, SHAPES[name]);
   const model = open(path, { kind: "cuda", index: 0 }, LORA);
+  const only = keepOnlyFused(model.architecture, model.weights);
   const optimizer = openOptimizer(model.weights);
   const shape = { tokens: 1024, rows, trains: true, checkpoints, attentionBlock: 1024, headChunk: 2048 };
   const graph = buildGraph(model, shape);
@@ -81,6 +83,7 @@ export function timeSteps(dir: string, { shape: name, rows, checkpoints }: Run):
   const usedMib = usedOf();
   optimizer.free();
   graph.free();
+  only.free();
   model.weights.free();
   model.backend.close();
   rmSync(path);

@@ -14,6 +14,7 @@ from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
 SHAPES = {
+    "8B": dict(vocab=128256, width=4096, layers=32, heads=32, key_heads=8, head=128, forward=14336),
     "1B": dict(vocab=128256, width=2048, layers=16, heads=32, key_heads=8, head=64, forward=8192),
     "0.5B": dict(vocab=151936, width=896, layers=24, heads=14, key_heads=2, head=64, forward=4864),
 }

@@ -2,8 +2,17 @@ import { afterEach, beforeEach, expect, test } from "bun:test";
 import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { DECODE_FILE } from "../../src/native/cuda/decode/kernels.ts";
 import { KERNELS_FILE } from "../../src/native/cuda/kernels.ts";
-import { fatbinEntries, KERNELS_DIR, RECORD_FILE, readKernels, recordFaults, verifiedKernels } from "./kernels.ts";
+import {
+  decodingKernels,
+  fatbinEntries,
+  KERNELS_DIR,
+  RECORD_FILE,
+  readKernels,
+  recordFaults,
+  verifiedKernels,
+} from "./kernels.ts";
 
 const ROOT = join(import.meta.dir, "../..");
 const SCRIPT = join(ROOT, "scripts/build_kernels");
@@ -16,6 +25,9 @@ afterEach(() => rmSync(dir, { recursive: true, force: true }));
 
 const listed = (script: string) => /^ARCHITECTURES='(.+)'$/m.exec(script)?.[1]?.split(" ");
 
+const FAKE_NVCC = `
+if [ "$1" = --version ]; then echo 'Cuda compilation tools, release 13.0, V13.0.88'; exit; fi
+while [ $# -gt 1 ]; do if [ "$1" = -o ]; then echo machine code >"$2"; fi; shift; done`;
 const committed = () => fatbinEntries(readFileSync(join(ROOT, KERNELS_DIR, KERNELS_FILE)));
 
 test("the committed kernels are those of the sources", () => {
@@ -50,6 +62,19 @@ test("a changed, a new and a missing source stop a build with CUDA and name the 
   expect(() => verifiedKernels(dir)).toThrow(`${KERNELS_FILE} is in ${RECORD_FILE} but does not exist`);
 });
 
+test("the kernels of decoding are optional; compiled from other sources they stop a build too", () => {
+  cpSync(join(ROOT, KERNELS_DIR), join(dir, KERNELS_DIR), { recursive: true });
+  const decode = join(dir, KERNELS_DIR, "decode");
+  for (const name of [DECODE_FILE, `${DECODE_FILE}.sha256`]) rmSync(join(decode, name), { force: true });
+  expect(decodingKernels(dir)).toBeNull();
+  expect(compile(pathWith({ nvcc: FAKE_NVCC }), decode, "--decode")).toMatchObject({ exitCode: 0 });
+  expect(decodingKernels(dir)).toBe(join(decode, DECODE_FILE));
+  writeFileSync(join(dir, KERNELS_DIR, "common.cuh"), "");
+  expect(() => decodingKernels(dir)).toThrow(
+    /common\.cuh has changed since .*decode.* scripts\/build_kernels --decode/,
+  );
+});
+
 /** Puts programs into a directory of their own and answers with the PATH that has it first. */
 function pathWith(programs: Readonly<Record<string, string>>): string {
   const bin = join(dir, "fake-bin");
@@ -62,11 +87,8 @@ const compile = (path: string, out: string, ...more: string[]) =>
   Bun.spawnSync([SCRIPT, "--out", out, ...more], { env: { ...process.env, PATH: path, VERK_SYSTEM_ROOT: dir } });
 
 test("the script records what the compiler made, with the compiler's version and the checksums of all sources", () => {
-  const fakeNvcc = `
-if [ "$1" = --version ]; then echo 'Cuda compilation tools, release 13.0, V13.0.88'; exit; fi
-while [ $# -gt 1 ]; do if [ "$1" = -o ]; then echo machine code >"$2"; fi; shift; done`;
   const out = join(dir, "out");
-  expect(compile(pathWith({ nvcc: fakeNvcc }), out)).toMatchObject({ exitCode: 0 });
+  expect(compile(pathWith({ nvcc: FAKE_NVCC }), out)).toMatchObject({ exitCode: 0 });
   cpSync(join(ROOT, KERNELS_DIR), join(dir, KERNELS_DIR), { recursive: true });
   for (const name of [KERNELS_FILE, RECORD_FILE]) cpSync(join(out, name), join(dir, KERNELS_DIR, name));
   expect(readFileSync(verifiedKernels(dir), "utf8")).toBe("machine code\n");

@@ -2,10 +2,16 @@
 import { createHash } from "node:crypto";
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
+import { DECODE_FILE } from "../../src/native/cuda/decode/kernels.ts";
 import { KERNELS_FILE } from "../../src/native/cuda/kernels.ts";
 
 export const KERNELS_DIR = "src/native/cuda/kernels";
 export const RECORD_FILE = `${KERNELS_FILE}.sha256`;
+
+/** A compiled file with its record beside it, the folder of its sources, and sources outside of that folder. */
+type Image = { file: string; dir: string; also: readonly string[] };
+const TRAINING: Image = { file: KERNELS_FILE, dir: KERNELS_DIR, also: [] };
+const DECODING: Image = { file: DECODE_FILE, dir: join(KERNELS_DIR, "decode"), also: ["../common.cuh"] };
 
 export type KernelsRecord = {
   nvcc: string;
@@ -28,26 +34,25 @@ export function parseRecord(text: string): KernelsRecord {
 
 /** Pure: one sentence for each file that is not the recorded one. `found`: file name → sha256. */
 export function recordFaults({ sums }: KernelsRecord, found: ReadonlyMap<string, string>): string[] {
+  const record = sums.has(DECODE_FILE) ? `${DECODE_FILE}.sha256` : RECORD_FILE;
   const changed = [...found].filter(([name, sum]) => sums.get(name) !== sum).map(([name]) => name);
   const deleted = [...sums.keys()].filter((name) => !found.has(name));
   return [
-    ...changed.map((name) => `${name} has changed since ${RECORD_FILE} was written`),
-    ...deleted.map((name) => `${name} is in ${RECORD_FILE} but does not exist`),
+    ...changed.map((name) => `${name} has changed since ${record} was written`),
+    ...deleted.map((name) => `${name} is in ${record} but does not exist`),
   ];
 }
 
-export function readKernels(dir: string): { record: KernelsRecord; found: Map<string, string> } {
-  const record = join(dir, RECORD_FILE);
+/** `dir` holds the image's sources. */
+export function readKernels(dir: string, { file, also }: Pick<Image, "file" | "also"> = TRAINING) {
+  const record = join(dir, `${file}.sha256`);
   if (!existsSync(record)) throw new Error(`${record} is missing; restore it from the repository`);
-  const names = readdirSync(dir).filter((name) => /\.cuh?$/.test(name) || name === KERNELS_FILE);
-  const found = new Map(
-    names.map((name) => [
-      name,
-      createHash("sha256")
-        .update(readFileSync(join(dir, name)))
-        .digest("hex"),
-    ]),
-  );
+  const own = readdirSync(dir).filter((name) => /\.cuh?$/.test(name) || name === file);
+  const sumOf = (name: string) =>
+    createHash("sha256")
+      .update(readFileSync(join(dir, name)))
+      .digest("hex");
+  const found = new Map([...own, ...also].map((name) => [name, sumOf(name)]));
   return { record: parseRecord(readFileSync(record, "utf8")), found };
 }
 
@@ -74,11 +79,17 @@ export function fatbinEntries(file: Uint8Array): FatbinEntry[] {
 }
 
 /** The compiled kernels for a build with CUDA. Throws if they were not compiled from the sources in `root`. */
-export function verifiedKernels(root: string): string {
-  const dir = join(root, KERNELS_DIR);
-  const { record, found } = readKernels(dir);
+export function verifiedKernels(root: string, image = TRAINING): string {
+  const dir = join(root, image.dir);
+  const { record, found } = readKernels(dir, image);
   const faults = recordFaults(record, found);
+  const script = `scripts/build_kernels${image === DECODING ? " --decode" : ""}`;
   if (faults.length > 0)
-    throw new Error(`${faults.join("; ")}; compile the kernels again with scripts/build_kernels, which needs nvcc 13`);
-  return join(dir, KERNELS_FILE);
+    throw new Error(`${faults.join("; ")}; compile the kernels again with ${script}, which needs nvcc 13`);
+  return join(dir, image.file);
+}
+
+/** The kernels of decoding, which a build may lack: llama.cpp decodes then. */
+export function decodingKernels(root: string): string | null {
+  return existsSync(join(root, DECODING.dir, DECODING.file)) ? verifiedKernels(root, DECODING) : null;
 }

@@ -4,11 +4,12 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, writeFile
 import { join, relative } from "node:path";
 import { constants, zstdCompressSync } from "node:zlib";
 import type { EmbeddedFile } from "../../src/native/bundle/embedded.ts";
+import { DECODE_FILE } from "../../src/native/cuda/decode/kernels.ts";
 import { KERNELS_FILE } from "../../src/native/cuda/kernels.ts";
 import { type Platform, platform } from "../../src/native/platform/index.ts";
 import { buildConfine } from "./confine.ts";
 import { buildJail } from "./jail.ts";
-import { verifiedKernels } from "./kernels.ts";
+import { decodingKernels, verifiedKernels } from "./kernels.ts";
 import { stagePython } from "./python.ts";
 import { buildShim } from "./shim.ts";
 import type { Target } from "./target.ts";
@@ -61,8 +62,10 @@ function cudaGroup(root: string, bins: string, folder: string, cudaDir: string):
   if (!existsSync(library)) {
     throw new Error(`${library} does not exist; build it with: scripts/build_cuda --out ${cudaDir}`);
   }
+  const decoding = decodingKernels(root);
   return [
     ...filesIn(bins, folder, LLAMA_FILES),
+    ...(decoding === null ? [] : [{ path: decoding, rel: join(folder, DECODE_FILE) }]),
     { path: library, rel: join(folder, CUDA_LIBRARY) },
     { path: verifiedKernels(root), rel: join(folder, KERNELS_FILE) },
   ];

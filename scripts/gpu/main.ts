@@ -17,9 +17,11 @@ const CHECKS: Record<string, () => Promise<Part>> = {
   sharing: async () => (await import("./sharing.ts")).sharing,
   exact: async () => (await import("./gradients.ts")).exact,
   learning: async () => (await import("./learning.ts")).learning,
+  ranks: async () => (await import("./ranks.ts")).ranks,
   rolling: async () => (await import("./rolling.ts")).rolling,
   memory: async () => (await import("./memory.ts")).memory,
   peft: async () => (await import("./peft.ts")).peft,
+  transformers: async () => (await import("./transformers/check.ts")).transformers,
 };
 type Bench = { run: (options: { quick: boolean }) => Promise<Row[]> };
 const BENCHES: Record<string, () => Promise<Bench>> = {

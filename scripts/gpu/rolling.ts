@@ -48,9 +48,10 @@ export async function teach(trainee: Trainee, steps: number, learningRate: numbe
   }
 }
 
-const rollerOf = (setup: Setup, modelPath: string) =>
+const rollerOf = (setup: Setup, modelPath: string, kernels: boolean, trainee?: Trainee) =>
   openRoller({
-    ...{ dataDir: setup.dir, modelPath, contextLength: LENGTH, parallel: groupsOn(setup) * GROUP, engines: 2 },
+    ...{ dataDir: setup.dir, modelPath, contextLength: LENGTH, parallel: groupsOn(setup) * GROUP, engines: 2, kernels },
+    ...(trainee ? { frozen: trainee.frozen } : {}),
     ...setup.machine,
   });
 
@@ -80,13 +81,32 @@ const row = (what: string, found: number, { near = NEAR, stale = Number.POSITIVE
 
 export const rolling: Part = async function* (setup) {
   for (const type of ["BF16", "Q8_0"] as const) yield* adapter(setup, type);
-  yield* whole(setup);
+  for (const kernels of setup.machine.gpus.length > 0 ? [false, true] : [false]) yield* whole(setup, kernels);
+  if (setup.machine.gpus.length > 0) for (const type of ["BF16", "F16"] as const) yield* ownKernels(setup, type);
 };
+
+/** Our own kernels have the adapter merged, for files in F16 too. */
+async function* ownKernels(setup: Setup, type: FileType): ReturnType<Part> {
+  for (const arch of ["llama", "qwen2", "qwen3"] as const) {
+    const model = await smallModel(setup, arch, type);
+    const trainee = await opened(setup, model, LORA);
+    const roller = await rollerOf(setup, model, true, trainee);
+    const what = `${arch} ${type} by our own kernels`;
+    yield row(`${what}, before anything was learned`, await gap(setup, roller, trainee));
+    await teach(trainee, 10, 0.01, 2 * groupsOn(setup));
+    const stale = await gap(setup, roller, trainee);
+    const merged = await roller.merge(trainee.merge);
+    yield { what: `${what}, merged`, value: String(merged), target: "true", ok: merged };
+    yield row(`${what}, after it was merged`, await gap(setup, roller, trainee), { stale });
+    await roller.close();
+    trainee.close();
+  }
+}
 
 async function* adapter(setup: Setup, type: FileType): ReturnType<Part> {
   const model = await smallModel(setup, "llama", type);
   const trainee = await opened(setup, model, LORA);
-  const roller = await rollerOf(setup, model);
+  const roller = await rollerOf(setup, model, false);
   const near = type === "Q8_0" ? NEAR_Q8_0 : NEAR;
   yield row(`${type}, before anything was learned`, await gap(setup, roller, trainee), { near });
   await teach(trainee, 10, 0.01, 2 * groupsOn(setup));
@@ -104,18 +124,24 @@ async function* adapter(setup: Setup, type: FileType): ReturnType<Part> {
   trainee.close();
 }
 
-async function* whole(setup: Setup): ReturnType<Part> {
+async function* whole(setup: Setup, kernels: boolean): ReturnType<Part> {
   const model = await smallModel(setup, "qwen2", "BF16");
   const trainee = await opened(setup, model, null);
-  const roller = await rollerOf(setup, model);
+  const roller = await rollerOf(setup, model, kernels);
   const plan = { lora: null, model_path: model } as unknown as TrainPlan;
   const sync = createSync({ trainee, roller, plan, fresh: true, machine: { data_dir: setup.dir, ...setup.machine } });
   await teach(trainee, 10, 0.001, 2 * groupsOn(setup));
   const stale = await gap(setup, roller, trainee);
   await sync();
   const reloaded = await gap(setup, roller, trainee);
-  yield row("all weights, learned and loaded again", reloaded, { stale });
-  yield { what: "all weights, before they were loaded again", value: stale.toFixed(4), target: "more", ok: null };
+  const by = kernels ? "our own kernels" : "the library";
+  yield row(`all weights by ${by}, learned and loaded again`, reloaded, { stale });
+  yield {
+    what: `all weights by ${by}, before they were loaded again`,
+    value: stale.toFixed(4),
+    target: "more",
+    ok: null,
+  };
   await roller.close();
   trainee.close();
 }

@@ -6,10 +6,10 @@ usage() {
   cat <<'TEXT'
 Usage: run.sh --libs DIR [--libs DIR]… [--out DIR] [--quick] [--cpu] [part…]
   --libs DIR   native libraries, as they are or as NAME.xz and NAME.tar.xz: those of llama.cpp (libllama…, libggml…),
-               libggml-cuda….so; also bun or bun.xz where there is none on PATH, and a verk-kernels.fatbin in the
-               place of the one that lies beside this script
+               libggml-cuda….so; also bun or bun.xz where there is none on PATH, and verk-kernels.fatbin or
+               verk-decode.fatbin in the place of those that lie beside this script
   --out DIR    where report.txt and report.json go (default: the current directory)
-Parts: gradients families repeated sharing exact learning rolling memory peft training rollouts grpo_step; all of them by default.
+Parts: gradients families repeated sharing exact learning ranks rolling memory peft transformers training rollouts grpo_step; all of them by default.
 VERK_PYTHON names another python3 (with torch, transformers, peft), VERK_GPU_WORK a folder that is used again
 (default /tmp/verk-gpu): what was unpacked there by an earlier call need not be carried again.
 Without a part but with `none`, it only unpacks.
@@ -26,7 +26,7 @@ esac
 libs=$work/node_modules/@node-llama-cpp/$name/bins/$name
 shim=$work/.stage/shim/verk-shim.so
 out=$PWD
-mkdir -p "$work/bin" "$work/a/b" "$libs" "$(dirname "$shim")"
+mkdir -p "$work/bin" "$work/a/b/c" "$libs" "$(dirname "$shim")"
 
 unpack() {
   for file in "$1"/*; do
@@ -38,13 +38,13 @@ unpack() {
       libggml-cuda*.so.xz) xz -dc "$file" >"$libs/libggml-cuda.so" ;;
       libggml-cuda*.so) cp "$file" "$libs/libggml-cuda.so" ;;
       *.so.xz) xz -dc "$file" >"$libs/${name%.xz}" ;;
-      *.so | verk-kernels.fatbin) cp "$file" "$libs/" ;;
+      *.so | verk-*.fatbin) cp "$file" "$libs/" ;;
     esac
   done
   [ ! -f "$work/bin/bun" ] || chmod +x "$work/bin/bun"
 }
 
-cp "$here/verk-kernels.fatbin" "$libs/"
+cp "$here"/verk-*.fatbin "$libs/"
 ${CC:-cc} -std=c11 -D_GNU_SOURCE -O2 -shared -fPIC -I"$here/shim" -o "$shim" "$here"/shim/*.c ||
   { echo "run.sh: a C compiler is needed for verk-shim.so" >&2; exit 2; }
 
@@ -79,9 +79,12 @@ case $flags in
     [ -f "$libs/libggml-cuda.so" ] || echo "run.sh: without libggml-cuda.so" >&2
     ;;
 esac
-cp -R "$here/." "$work/a/b/"
+# Bundled code looks for node_modules and .stage three folders above itself; c/thread/thread.ts finds them by the links.
+cp -R "$here/." "$work/a/b/c/"
+ln -sfn ../node_modules "$work/a/node_modules"
+ln -sfn ../.stage "$work/a/.stage"
 LD_LIBRARY_PATH=/usr/local/cuda/lib64:/usr/local/cuda/targets/$cuda/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 export PATH LD_LIBRARY_PATH
 mkdir -p "$out"
 # shellcheck disable=SC2086 # words
-exec bun "$work/a/b/main.js" --out "$out" $flags "$@"
+exec bun "$work/a/b/c/main.js" --out "$out" $flags "$@"

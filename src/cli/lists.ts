@@ -15,6 +15,18 @@ export async function listAll<T>(client: Client, path: string, cursorOf: (item: 
   }
 }
 
+/** The only item of a name, or undefined if no item has it. Of several it takes none: it names their ids. */
+export function onlyOne<T extends { id: string }>(items: readonly T[], what: string, name: string): T | undefined {
+  if (items.length < 2) return items[0];
+  const ids = items.map(({ id }) => id);
+  const more = ids.length > MOST_IDS ? ` and ${ids.length - MOST_IDS} more` : "";
+  throw new UsageError(
+    `${ids.length} ${what} are named ${JSON.stringify(name)}. Give one of their ids instead: ${ids.slice(0, MOST_IDS).join(", ")}${more}`,
+  );
+}
+
+const MOST_IDS = 10;
+
 /** The whole id for the beginning of one, as a table shows it. An unknown id stays as it is. */
 export async function wholeId(text: string, list: () => Promise<readonly { id: string }[]>): Promise<string> {
   if (!/^[a-z]+_[0-9a-z]{8,25}$/.test(text)) return text;

@@ -36,9 +36,13 @@ export type AuditRow = typeof auditLog.$inferSelect;
 const insert = preparedInsert(auditLog);
 const LONGEST_PATH = 2_048;
 /** These calls use something and change nothing; each has a record of its own. A refused detection has none. */
-const INFERENCE = /^POST \/v1\/(?:deployments\/[^/]+\/)?(?:chat\/completions|completions|embeddings)$/;
+const INFERENCE =
+  /^POST \/v1\/(?:deployments\/[^/]+\/)?(?:chat\/completions|completions|embeddings|chat\/completions\/input_tokens)$/;
+const OTHER_CLIENTS =
+  /^POST \/(?:v1\/(?:messages|messages\/count_tokens|rerank)|completion|infill|tokenize|detokenize|apply-template|api\/(?:chat|generate|embed|embeddings|show))$/;
 const DETECTION = /^POST \/(?:api\/detect(?:\/url)?|v1\/detect)$/;
-const isUse = (call: string, status: number) => INFERENCE.test(call) || (status < 400 && DETECTION.test(call));
+const isUse = (call: string, status: number) =>
+  INFERENCE.test(call) || OTHER_CLIENTS.test(call) || (status < 400 && DETECTION.test(call));
 
 /** All others may change something. */
 export const isRead = ({ method }: Request) => method === "GET" || method === "HEAD";

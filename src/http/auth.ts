@@ -6,7 +6,7 @@ import { type Area, allows } from "../lib/scopes.ts";
 import { isServicePath } from "./answer/service_errors.ts";
 import { isRead } from "./audit.ts";
 import { type Reading as BodyReading, readJson } from "./body/json.ts";
-import { checkFields } from "./body/unknown_fields.ts";
+import { checkFields, nameUnknown } from "./body/unknown_fields.ts";
 import { requireOwnPage, sessionTokenOf } from "./browser/session.ts";
 import { type BodyKind, bodyLimits } from "./limits/body_limits.ts";
 import { type Caller, type RequestState, setCaller, stateOf } from "./request_state.ts";
@@ -27,7 +27,10 @@ export type KeyRules = {
   admit?: (principal: Principal, request: Request) => void;
 };
 
-const bearer: KeyRules = { keyOf: (request) => bearerOf(request.headers.get("authorization")) };
+/** Clients of Anthropic send the key in X-Api-Key. */
+const bearer: KeyRules = {
+  keyOf: ({ headers }) => bearerOf(headers.get("authorization")) ?? headers.get("x-api-key")?.trim() ?? undefined,
+};
 
 /** The way of the detection interface. */
 export const apiKeyHeader: KeyRules = {
@@ -114,7 +117,7 @@ export function isStillAdmitted(ctx: Authenticators, request: Request): boolean 
 /** `kind`: the row in the table of limits; small by default. `tooLarge`: the error code for a body over the limit. */
 type Reading = Partial<BodyReading> & { kind?: BodyKind; tooLarge?: ErrorCode };
 
-/** Clients of that format send fields of other servers too, and expect that they are ignored. */
+/** Clients of that format send fields of other servers too. They are ignored, and the answer names them. */
 const INFERENCE: ReadonlySet<BodyKind> = new Set<BodyKind>(["chat", "tokens"]);
 
 async function readAs(ctx: Ctx, request: Request, { kind = "small", tooLarge, ...more }: Reading): Promise<unknown> {
@@ -146,7 +149,8 @@ export function area(ctx: Ctx, name: Area, keyRules: KeyRules = bearer) {
       state.route = route;
       admit(entry, request, state);
       const value = await readAs(ctx, request, reading);
-      if (!INFERENCE.has(reading.kind ?? "small")) checkFields(request, body, value);
+      if (INFERENCE.has(reading.kind ?? "small")) nameUnknown(request, body, value);
+      else checkFields(request, body, value);
       return value;
     };
   return {

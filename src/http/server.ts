@@ -3,6 +3,7 @@ import type { Ctx } from "../context.ts";
 import { AppError } from "../lib/errors.ts";
 import { openCommit, watchWrites } from "../platform/db/db.ts";
 import { shareSnapshot } from "../platform/db/snapshot.ts";
+import { followAlias } from "./answer/aliases.ts";
 import { type ErrorAnswer, errorEnvelope, errorResponse, type PageFor, toAppError } from "./answer/errors.ts";
 import { audit, isRead } from "./audit.ts";
 import { cors } from "./cors.ts";
@@ -67,6 +68,7 @@ export function createHandler(
     stateOf(request); // the time of arrival
     try {
       admissible(ctx, request);
+      followAlias(request);
       shareSnapshot(ctx.db);
       if (!isRead(request) || openCommit(ctx.db)) return handleLater(request);
       const answer = app.fetch(request);

@@ -70,7 +70,7 @@ type Extra = {
 export class AppError extends Error {
   readonly param: string | null;
   readonly headers: Record<string, string>;
-  /** Further fields of the answer's body, in the interface of detection. */
+  /** Further fields of the answer's body, in the interfaces of detection and of inference. */
   readonly more: object;
 
   constructor(
@@ -96,7 +96,9 @@ export class AppError extends Error {
 }
 
 /** The body of an error answer. */
-export const errorBody = ({ type, code, message, param }: AppError) => ({ error: { type, code, message, param } });
+export const errorBody = ({ type, code, message, param, more }: AppError) => ({
+  error: { type, code, message, param, ...more },
+});
 
 /** A mistake of the person at the keyboard (flags, config, data directory): printed without a stack, exits `exitCode`. */
 export class UsageError extends Error {

@@ -25,12 +25,17 @@ function scramble(value: number): number {
   return (x ^ (x >>> 15)) >>> 0;
 }
 
+/** The state of a new generator, for one that runs elsewhere: three numbers and the counter. */
+export const randomState = (...parts: readonly number[]): [number, number, number, number] => [
+  seedOf(...parts, 1) | 0,
+  seedOf(...parts, 2) | 0,
+  seedOf(...parts, 3) | 0,
+  1,
+];
+
 /** sfc32: 128 bits of state, a counter in it, so no short cycles. */
 export function openRandom(...parts: readonly number[]): Random {
-  let a = seedOf(...parts, 1) | 0;
-  let b = seedOf(...parts, 2) | 0;
-  let c = seedOf(...parts, 3) | 0;
-  let counter = 1;
+  let [a, b, c, counter] = randomState(...parts);
   return () => {
     const sum = (((a + b) | 0) + counter) | 0;
     counter = (counter + 1) | 0;

@@ -7,6 +7,7 @@ const KINDS: Record<string, (args: string[]) => Promise<unknown>> = {
   fake_serving: async (args) => (await import("./fake/serving.ts")).runFakeServing(args[0] ?? ""),
   fake_trainer: async (args) => (await import("./fake/trainer.ts")).runFakeTrainer(args[0] ?? ""),
   connector: async () => (await import("./connector/main.ts")).runConnector(),
+  converter: async () => (await import("./inspector/main.ts")).runInspector(),
   detector: async () => (await import("./detector/main.ts")).runDetector(),
   importer: async () => (await import("./connector/importer.ts")).runImporter(),
   inspector: async () => (await import("./inspector/main.ts")).runInspector(),

@@ -88,6 +88,8 @@ export type ToFake = z.infer<typeof ToFake>;
 /** Loading stages of a replica, as users see them. */
 export const STAGES = ["queued", "downloading", "starting", "loading", "warming", "ready"] as const;
 
+export const DECODERS = ["auto", "library", "own"] as const;
+
 export const ToServing = later(() =>
   z.discriminatedUnion("type", [
     /** Do everything that needs no model yet; the model follows in `load`. */
@@ -104,6 +106,8 @@ export const ToServing = later(() =>
       gpus: z.array(z.int().min(0)),
       /** A request waits for this model: prefer a short load over fast decoding. */
       hurry: z.boolean(),
+      /** The setting serving.decoder. */
+      decoder: z.enum(DECODERS).optional(),
     }),
     /** Sent after `loaded`: add an adapter. Requests name it in the header x-verk-adapter. */
     z.strictObject({
@@ -129,6 +133,8 @@ export const FromServing = later(() =>
       memory_bytes: z.int(),
       load_ms: z.number(),
       device: z.string(),
+      /** One sentence: what decodes, and why it is not our own kernels. */
+      decoder: z.string().optional(),
     }),
     z.strictObject({ type: z.literal("attached"), name: z.string() }),
     /** The file is no adapter of this model. Everything else keeps running. */
@@ -182,6 +188,7 @@ export const ModelShape = later(() =>
     has_chat_template: z.boolean(),
     /** "model" or, for a LoRA file, "adapter". */
     type: z.enum(["model", "adapter"]),
+    experts: z.strictObject({ count: z.int().positive(), used: z.int().positive() }).optional(),
     lora: z.strictObject({ r: z.int().positive(), alpha: z.number(), target_modules: z.array(z.string()) }).optional(),
   }),
 );

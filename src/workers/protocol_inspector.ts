@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { QUANTIZATIONS } from "../lib/checkpoints/mix.ts";
 import { later } from "../lib/schema.ts";
 import { fromWorker, ModelShape } from "./protocol.ts";
 
@@ -6,6 +7,8 @@ import { fromWorker, ModelShape } from "./protocol.ts";
 export const ToInspector = later(() =>
   z.discriminatedUnion("type", [
     z.strictObject({ type: z.literal("inspect"), path: z.string(), hash: z.boolean() }),
+    /** Hash a file of any kind, without reading it as a model. */
+    z.strictObject({ type: z.literal("hash"), path: z.string() }),
     /** Put the model inside the executable at `path`; `sha256` is its hash. */
     z.strictObject({ type: z.literal("place"), path: z.string(), sha256: z.string() }),
     z.strictObject({
@@ -17,7 +20,9 @@ export const ToInspector = later(() =>
         .strictObject({ dir: z.string(), owner: z.strictObject({ uid: z.int(), gid: z.int() }).nullable() })
         .nullable(),
     }),
-    /** Convert a Hugging Face folder to the GGUF file `into`. `path` names the folder in answers. */
+    /** Check what a Hugging Face folder is without its weights, which may not be here yet. */
+    z.strictObject({ type: z.literal("check"), path: z.string(), files: z.record(z.string(), z.string()) }),
+    /** Convert a Hugging Face folder to the GGUF file `into`, or join a split one. `path` names the folder in answers. */
     z.strictObject({
       type: z.literal("convert"),
       path: z.string(),
@@ -26,7 +31,9 @@ export const ToInspector = later(() =>
       /** Name in the folder → path of the file. */
       files: z.record(z.string(), z.string()),
       into: z.string(),
-      quantize: z.enum(["Q8_0"]).nullable(),
+      quantize: z.enum(QUANTIZATIONS).nullable(),
+      /** Data directory, with the native libraries. */
+      data_dir: z.string(),
     }),
   ]),
 );
@@ -42,6 +49,7 @@ export const FromInspector = later(() =>
       size_bytes: z.int(),
       sha256: z.string().nullable(),
     }),
+    z.strictObject({ type: z.literal("hashed"), path: z.string(), size_bytes: z.int(), sha256: z.string() }),
     z.strictObject({ type: z.literal("placed"), path: z.string() }),
     /** Every entry was unpacked. */
     z.strictObject({
@@ -50,6 +58,7 @@ export const FromInspector = later(() =>
       file_count: z.int(),
       unpacked_bytes: z.int(),
     }),
+    z.strictObject({ type: z.literal("checked"), path: z.string() }),
     z.strictObject({ type: z.literal("converting"), path: z.string(), progress: z.number().min(0).max(1) }),
     z.strictObject({
       type: z.literal("converted"),

@@ -65,6 +65,12 @@ export const ToTrainer = later(() =>
       warm_start: z.string().nullable(),
       /** This many scored completions are reported for each step. */
       samples_per_step: z.int().min(0),
+      /**
+       * Number of processes that train together, each on one of `gpus`, or on the CPU with `threads` threads. The
+       * server starts rank 0, which starts the others.
+       */
+      ranks: z.int().min(1).max(64),
+      rank: z.int().min(0),
     }),
     /** Loads the model, samples a few prompts and has them scored; trains nothing. */
     z.strictObject({ type: z.literal("preview"), ...device, plan, prompts: z.int().min(0) }),
@@ -80,6 +86,15 @@ export const ToTrainer = later(() =>
       variant: z.enum(VARIANTS),
       quantization: z.string(), // F32, F16, BF16, Q8_0, Q4_K_M …; '' for adapter and peft
       /** The file to make; for peft and huggingface an archive (.tar) of the folder's files. */
+      out: z.string(),
+    }),
+    /** Writes a whole model as a Hugging Face folder. */
+    z.strictObject({
+      type: z.literal("export_folder"),
+      ...device,
+      model_path: z.string(),
+      weights: z.enum(["BF16", "F16", "F32"]),
+      /** An empty folder. */
       out: z.string(),
     }),
     /** Renders conversations with the model's chat template. Loads no weights. */
@@ -131,6 +146,7 @@ export type PreviewTask = Extract<ToTrainer, { type: "preview" }>;
 export type InspectTask = Extract<ToTrainer, { type: "inspect_rows" }>;
 export type TemplateTask = Extract<ToTrainer, { type: "template" }>;
 export type ExportTask = Extract<ToTrainer, { type: "export" }>;
+export type ExportFolderTask = Extract<ToTrainer, { type: "export_folder" }>;
 
 const sample = later(() =>
   z.strictObject({

@@ -2,9 +2,9 @@ import { afterAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { createLedger } from "../../src/lib/archive/entries.ts";
+import { createTarReader } from "../../src/lib/archive/tar_read.ts";
 import { unpackInto } from "../../src/workers/inspector/archive.ts";
 import { directorySink } from "../../src/workers/inspector/directory.ts";
-import { createTarReader } from "../../src/workers/inspector/tar.ts";
 import { paxRecord, type TarEntry, tar, tarGz, zip } from "../archives.ts";
 import { manyApps, tempDir } from "../harness.ts";
 

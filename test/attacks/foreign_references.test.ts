@@ -4,6 +4,7 @@ import { type JobsApp, jobsApp, SCORES } from "../jobs_kit.ts";
 
 setDefaultTimeout(120_000);
 const MARK = "v1ctims-own-words";
+const MAPS = "def resolve(row, **kwargs):\n    return row\n";
 let app: JobsApp;
 /** Objects of workspace A. Workspace B knows all their ids and names. */
 const theirs = {
@@ -11,6 +12,7 @@ const theirs = {
   artifact: "",
   model: "",
   reward: "",
+  resolver: "",
   job: "",
   checkpoint: "",
   endpoint: "",
@@ -49,6 +51,7 @@ beforeAll(async () => {
   theirs.artifact = own.A.artifact;
   theirs.model = await made("A", "/v1/models", { name: "mine" });
   theirs.reward = await made("A", "/v1/reward_functions", { name: "theirs", source: SCORES });
+  theirs.resolver = await made("A", "/v1/reward_functions", { name: "maps", source: MAPS, kind: "resolver" });
   theirs.job = await app.job(QUICK);
   theirs.checkpoint = app.checkpoint(theirs.job, 1);
   theirs.endpoint = await made("A", "/v1/webhooks", { url: "https://203.0.114.7/" });
@@ -94,6 +97,7 @@ const REFERENCES: Record<string, (who: Workspace) => Reference> = {
     job(who, { reward_source: undefined, reward_functions: [{ id: theirs.reward }] }, "/reward_functions/0/id"),
   "reward_functions of a job, by name": (who) =>
     job(who, { reward_source: undefined, reward_functions: [{ id: "theirs" }] }, "/reward_functions/0/id"),
+  "data_resolver of a job": (who) => job(who, { data_resolver: theirs.resolver }, "/data_resolver"),
   "source_job of a job": () => ({ path: JOBS, param: "/source_job", json: { source_job: theirs.job } }),
   "resume_from of a job": (who) => job(who, { resume_from: theirs.checkpoint }, "/resume_from"),
   "code_artifact_id of a job": (who) => custom(who, { code_artifact_id: theirs.artifact }, "/code_artifact_id"),

@@ -1,7 +1,8 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
-import { chooseFile, HubError } from "../../src/resources/models/hub/hub.ts";
+import { chooseFiles } from "../../src/resources/models/hub/choose.ts";
+import { HubError } from "../../src/resources/models/hub/hub.ts";
 import { pullAll } from "../../src/resources/models/hub/pull.ts";
 import { createDialer } from "../../src/workers/connector/dialer.ts";
 import * as hf from "../../src/workers/connector/hf.ts";
@@ -79,13 +80,13 @@ describe("a name of the hub that leads to another place", () => {
 
 describe("a file of a repository whose name leads out of its folder", () => {
   test.each(FILES.map((path) => [path]))("%j is not chosen", (path) => {
-    expect(() => chooseFile("acme/x", [{ path, size: 1, sha256: null }], undefined)).toThrow(HubError);
+    expect(() => chooseFiles("acme/x", [{ path, size: 1, sha256: null }], undefined)).toThrow(HubError);
   });
 
   test("is skipped for a file with a safe name, and nothing is written beside the folder of models", () => {
     const good = { path: "ok.gguf", size: 1, sha256: null };
     const files = [...FILES.map((path) => ({ path, size: 0, sha256: null })), good];
-    expect(chooseFile("acme/x", files, undefined)).toEqual(good);
+    expect(chooseFiles("acme/x", files, undefined)).toMatchObject({ kind: "file", files: [good] });
     expect(readdirSync(join(app.dir)).filter((name) => name.endsWith(".gguf"))).toEqual([]);
   });
 });

@@ -63,6 +63,21 @@ describe.skipIf(CHROMIUM === null)("datasets and rewards", () => {
       ),
     );
     await clean(page);
+
+    await page.at("/datasets");
+    await drop(page, "faq.csv", `question,note\nWhy?,${XSS.replaceAll('"', "'")}\n`);
+    await page.waitForText("The server reads this file");
+    await page.click("button", "Upload");
+    await page.waitForText("Name the fields with");
+    await page.click("textbox", "Columns");
+    await page.press("End");
+    await page.waitFor("the proposed map", () =>
+      page.run<boolean>(`document.querySelector("dialog input.mono").value === "question=prompt"`),
+    );
+    await page.click("button", "Upload");
+    await page.waitForText("1 live");
+    await page.waitForText("Prompts in CSV, 1 row → prompt");
+    await clean(page, /422/); // the map was missing first
     await close();
   }, 60_000);
 

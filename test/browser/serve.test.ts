@@ -114,6 +114,16 @@ describe.skipIf(CHROMIUM === null)("playground and deployments", () => {
     expect(await page.axe()).toEqual([]);
     await page.resize(SIZES.phone);
     expect(await page.faults()).toEqual([]);
+    const { data } = await get<{ data: { id: string; name: string }[] }>("/v1/deployments");
+    const marked = data.find(({ name }) => name === MARKUP)!;
+    await post(`/v1/deployments/${marked.id}/stop`, {});
+    await page.at(`/deployments/${marked.id}`);
+    await page.click("button", "Delete");
+    await page.waitForText("The model and the charges stay");
+    await page.click("button", "Delete");
+    await page.waitFor("the list", async () => (await page.path()) === "/deployments");
+    await page.waitFor("the end of the row", async () => !(await page.has("link", MARKUP)));
+    expect(await page.axe()).toEqual([]);
   }, 60_000);
 
   test("an agent is made, refused with the server's words at the field, and saved as the next version", async () => {

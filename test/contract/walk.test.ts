@@ -16,13 +16,15 @@ const COUNT = sweep({ quick: 3_000, full: 50_000 });
 const AT_ONCE = 8;
 const seed = seedFor("contract");
 const STATUS_OF: Record<string, readonly number[]> = {
-  invalid_request_error: [400, 405, 415, 416],
+  invalid_request_error: [400, 404, 405, 415, 416], // 404: an unknown model, as OpenAI answers it
   authentication_error: [401],
   billing_error: [402],
   permission_error: [403],
   not_found_error: [404],
   conflict_error: [409],
   payload_too_large: [413],
+  request_too_large: [413],
+  overloaded_error: [503],
   validation_error: [422],
   rate_limit_error: [429],
   api_error: [500, 502],

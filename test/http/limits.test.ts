@@ -62,16 +62,16 @@ describe("H1: limits of bodies", () => {
     const app = open();
     const refusal = async (input: unknown) => {
       const { status, body } = await app.call("POST", "/v1/embeddings", { model: "x", input });
-      return status === 422 ? `${body.error.param} ${body.error.message}` : `${status} ${body.error.code}`;
+      return status === 400 ? `${body.error.param} ${body.error.message}` : `${status} ${body.error.code}`;
     };
     const tokens = Array.from({ length: 100_000 }, (_, i) => i);
-    expect(await refusal(tokens)).toBe("404 resource_not_found"); // no such deployment: the body was taken
-    expect(await refusal([tokens, tokens])).toBe("404 resource_not_found");
-    expect(await refusal(["a", "b"])).toBe("404 resource_not_found");
+    expect(await refusal(tokens)).toBe("404 model_not_found"); // no such deployment: the body was taken
+    expect(await refusal([tokens, tokens])).toBe("404 model_not_found");
+    expect(await refusal(["a", "b"])).toBe("404 model_not_found");
     expect(await refusal([...tokens, "x", -1])).toBe("/input/100000 input.100000: must be a token id");
     expect(await refusal([[1], [1.5]])).toBe("/input/1/0 input.1.0: must be a token id");
-    expect(await refusal(["a", 1])).toBe("/input/1 input.1: must be a string, like the first entry");
-    expect(await refusal(["a", ""])).toBe("/input/1 input.1: must not be empty");
+    expect(await refusal(["a", 1])).toBe("/input/1 input.1: must be a string or a list of token ids");
+    expect(await refusal(["a", []])).toBe("/input/1 input.1: must not be an empty list");
     expect(await refusal([])).toBe("/input input: must not be an empty list");
     expect(await refusal([{}])).toStartWith("/input/0 input.0: must be a string, a list");
     expect(await refusal(Array.from({ length: 2_049 }, () => [1]))).toBe(
@@ -130,7 +130,7 @@ describe("H2: requests under way and bodies in memory", () => {
     expect((await chat(growing(200_000, Promise.resolve()))).status).toBe(503);
     expect((await chat(ask, app.keyB)).status).toBe(404); // another workspace is served
     stuck.resolve();
-    expect((await first).status).toBe(422);
+    expect((await first).status).toBe(400);
     expect((await chat(ask)).status).toBe(404);
   });
 });

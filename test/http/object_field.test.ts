@@ -21,6 +21,8 @@ const WITHOUT = [
   /^GET \/v1\/billing\//,
   /^POST \/v1\/billing\//,
   /^POST \/v1\/workspaces\/\{id\}\/credits$/,
+  /^(GET|POST) \/(completion|infill|tokenize|detokenize|apply-template|props|slots|lora-adapters)$/, // llama.cpp's
+  /^POST \/v1\/messages/, // Anthropic's
   "POST /v1/otlp/v1/traces", // the answer of OTLP/HTTP
   "GET /v1/cost/by_day", // a plain list, as its neighbours
   "GET /v1/cost/by_gpu",

@@ -6,6 +6,7 @@ import type { TestApp } from "../harness.ts";
 import { pretendServing } from "../pretend_replica.ts";
 import { ANNOTATIONS } from "./journey_annotations.ts";
 import { BILLING, spend } from "./journey_billing.ts";
+import { clientSteps } from "./journey_clients.ts";
 import { DATASETS, readSources } from "./journey_datasets.ts";
 import { DETECTION, runDetection } from "./journey_detection.ts";
 import { EVALUATORS } from "./journey_evaluators.ts";
@@ -184,6 +185,7 @@ export const JOURNEY: Step[] = [
   { operation: "POST /v1/chat/completions", own: nothing, json: { model: "d", messages: MESSAGES } },
   { operation: "POST /v1/completions", own: nothing, json: { model: "d", prompt: "hi" } },
   { operation: "POST /v1/embeddings", own: nothing, json: { model: "d", input: "hi" } },
+  ...clientSteps(nothing),
   ...TRACES,
   ...MONITORS,
   ...AGENTS,

@@ -37,7 +37,7 @@ test.each(["llama", "qwen3"] as const)("%s", async (arch) => {
   for (const { name, content } of opened.entries) await writeStreamAtomic(join(folder, name), content());
   await opened.close();
   const again = join(dir, `${arch}-again.gguf`);
-  await convert({ files: filesIn(folder), name: "again", into: again, quantize: null, onProgress() {} });
+  await convert({ files: filesIn(folder), name: "again", into: again, quantize: null, dataDir: "", onProgress() {} });
   const prompt = Int32Array.from({ length: 12 }, (_, i) => 40 + i);
   expect(greedy(again, prompt, 8)).toEqual(greedy(merged, prompt, 8));
   expect(await vocabularyIn(again)).toMatchObject({ ...(await vocabularyIn(merged)), pad: expect.anything() });

@@ -7,6 +7,7 @@ import { join } from "node:path";
 import type { ChatMessage, Tool } from "../../src/lib/chat/messages.ts";
 import { splitRows } from "../../src/lib/training/sums.ts";
 import { sha256File } from "../../src/platform/files.ts";
+import type { ParsedCall } from "../../src/workers/serving/call_parsers.ts";
 import type { Engine } from "../../src/workers/serving/engine/types.ts";
 import { type ChatTemplate, createChatTemplate } from "../../src/workers/serving/template.ts";
 import { closeEngines, sayOne, testEngine, tokens } from "../serving/engines.ts";
@@ -75,10 +76,13 @@ describe("with a tool", () => {
 
   test("the model calls the tool, and the result of the tool becomes the answer", async () => {
     const said = await chat([question], tools);
-    const parser = template.format.createParser(tools, false);
+    const parser = template.format.createParser(tools, false, false);
     const [call] = [...parser.push(said).calls, ...parser.end().calls];
     expect(call).toEqual({ name: "get_weather", arguments: '{"city":"Paris"}' });
-    const made: ChatMessage = { role: "assistant", tool_calls: [{ id: "call_1", type: "function", function: call! }] };
+    const made: ChatMessage = {
+      role: "assistant",
+      tool_calls: [{ id: "call_1", type: "function", function: call as ParsedCall }],
+    };
     const result: ChatMessage = {
       role: "tool",
       tool_call_id: "call_1",

@@ -1,32 +1,12 @@
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { beforeAll, describe, expect, test } from "bun:test";
+import { readdirSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { startBinary } from "../binary.ts";
-import { program, runVerk, spawnVerk } from "../cli.ts";
-import { tempDir, until } from "../harness.ts";
+import { program } from "../cli.ts";
+import { until } from "../harness.ts";
+import { datasetsCli } from "./datasets_cli_kit.ts";
 
-const root = tempDir();
-let server: Awaited<ReturnType<typeof startBinary>>;
-beforeAll(async () => {
-  server = await startBinary();
-});
-afterAll(async () => {
-  await server.kill();
-  for (const dir of [root, server.dir]) rmSync(dir, { recursive: true, force: true });
-});
-
-type Options = { stdin?: string | ReadableStream; env?: Record<string, string>; dir?: string };
-
-const spawn = (args: string[], { stdin, env = {}, dir = server.dir }: Options = {}) =>
-  spawnVerk(["datasets", ...args], { cwd: root, stdin, env: { VERK_DATA: dir, ...env } });
-const verk = (args: string[], { stdin, env = {}, dir = server.dir }: Options = {}) =>
-  runVerk(["datasets", ...args], { cwd: root, stdin, env: { VERK_DATA: dir, ...env } });
-
-function file(name: string, text: string): string {
-  const path = join(root, name);
-  writeFileSync(path, text);
-  return path;
-}
+const { root, server, spawn, verk, file } = datasetsCli();
 
 const rows = (from: number, to: number, text = "") =>
   Array.from({ length: to - from + 1 }, (_, i) => `${JSON.stringify({ prompt: `row ${from + i}${text}` })}\n`).join("");
@@ -34,7 +14,7 @@ const sha256 = (text: string) => new Bun.CryptoHasher("sha256").update(text).dig
 /** The key that the command line created on its first call. */
 const ownKey = (dir: string) => readFileSync(join(dir, "cli.key"), "utf8").trim();
 /** Under the last name, and those of uploads that are under way. */
-const stored = () => readdirSync(join(server.dir, "datasets")).sort();
+const stored = () => readdirSync(join(server().dir, "datasets")).sort();
 
 describe("push", () => {
   test("prints only the id, takes the name from the file, and reports existing content", async () => {
@@ -153,11 +133,11 @@ describe("append", () => {
         const { pathname, search } = new URL(request.url);
         const { method, headers } = request;
         const init = method === "GET" ? { headers } : { method, headers, body: await request.arrayBuffer() };
-        const answer = await fetch(`${server.url}${pathname}${search}`, init);
+        const answer = await fetch(`${server().url}${pathname}${search}`, init);
         return method === "POST" && lost++ === 1 ? new Response("lost", { status: 503 }) : answer;
       },
     });
-    const env = { VERK_URL: proxy.url.origin, VERK_API_KEY: ownKey(server.dir) };
+    const env = { VERK_URL: proxy.url.origin, VERK_API_KEY: ownKey(server().dir) };
     const { code, out } = await verk(["append", id, "--batch-rows", "10"], { env, stdin: rows(1, 30) });
     await proxy.stop(true);
     expect([code, out, lost]).toEqual([0, "rows 1 to 30\n", 4]);
@@ -215,7 +195,7 @@ describe("snapshot and pull", () => {
 
   test("a reader that closes the pipe early is no error", async () => {
     const head = Bun.spawn(["bash", "-c", '"$@" | head -n 1', "bash", ...program(), "datasets", "pull", id], {
-      env: { HOME: root, PATH: process.env["PATH"] ?? "", VERK_DATA: server.dir },
+      env: { HOME: root, PATH: process.env["PATH"] ?? "", VERK_DATA: server().dir },
       stderr: "pipe",
     });
     expect(await new Response(head.stdout).text()).toBe(rows(2, 2, " pulled"));
@@ -225,8 +205,8 @@ describe("snapshot and pull", () => {
   test("a download that breaks leaves the old file and no other", async () => {
     const path = file("kept.jsonl", "old\n");
     const dataset = await (
-      await fetch(`${server.url}/v1/datasets/${id}`, {
-        headers: { authorization: `Bearer ${ownKey(server.dir)}` },
+      await fetch(`${server().url}/v1/datasets/${id}`, {
+        headers: { authorization: `Bearer ${ownKey(server().dir)}` },
       })
     ).json();
     const fake = Bun.serve({

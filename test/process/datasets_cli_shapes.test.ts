@@ -1,25 +1,7 @@
-import { afterAll, beforeAll, expect, test } from "bun:test";
-import { rmSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
-import { startBinary } from "../binary.ts";
-import { runVerk } from "../cli.ts";
-import { tempDir } from "../harness.ts";
+import { expect, test } from "bun:test";
+import { datasetsCli } from "./datasets_cli_kit.ts";
 
-const root = tempDir();
-let server: Awaited<ReturnType<typeof startBinary>>;
-beforeAll(async () => {
-  server = await startBinary();
-});
-afterAll(async () => {
-  await server.kill();
-  for (const dir of [root, server.dir]) rmSync(dir, { recursive: true, force: true });
-});
-
-const verk = (args: string[]) => runVerk(["datasets", ...args], { cwd: root, env: { VERK_DATA: server.dir } });
-function file(name: string, text: string): string {
-  writeFileSync(join(root, name), text);
-  return join(root, name);
-}
+const { verk, file } = datasetsCli();
 
 test("recognizes the shape of a file and prints it; --map names other columns, and a question names the flag", async () => {
   const alpaca = await verk(["push", file("alpaca.csv", "instruction,input,output\nAdd,1 1,2\nSay hi,,hi\n")]);
@@ -34,4 +16,35 @@ test("recognizes the shape of a file and prints it; --map names other columns, a
     code: 2,
     err: expect.stringContaining("--map"),
   });
+});
+
+test("append takes the kinds of files that push takes; JSON lines pass as they are", async () => {
+  const made = (await verk(["create", "faq", "--format", "completion"])).out.trim();
+  const csv = file("more.csv", "question,answer\na,b\nc,d\n");
+  const unmapped = await verk(["append", made, csv]);
+  expect(unmapped).toMatchObject({ code: 1, out: "" });
+  expect(unmapped.err).toContain("more.csv: Row 1: prompt is missing");
+  expect(unmapped.err).toContain("Name the fields with --map, for example question=prompt,answer=completion");
+  const mapped = ["--map", "question=prompt", "--map", "answer=completion"];
+  expect(await verk(["append", made, csv, ...mapped])).toMatchObject({ code: 0, out: "rows 1 to 2\n" });
+  expect(await verk(["append", made, file("alpaca.json", '[{"instruction":"e","output":"f"}]')])).toMatchObject({
+    code: 0,
+    out: "row 3\n",
+  });
+  const lines = file("own.jsonl", '{"prompt":"g","completion":"h"}\n{"_op":"tombstone","_row_id":1}\n');
+  expect(await verk(["append", made, lines])).toMatchObject({ code: 0, out: "rows 4 to 5\n" });
+  const pulled = (await verk(["pull", made, "-o", "-"])).lines();
+  expect(pulled).toEqual([
+    { prompt: "c", completion: "d" },
+    { prompt: "e", completion: "f" },
+    { prompt: "g", completion: "h" },
+  ]);
+  const cases: [string[], number, string][] = [
+    [[csv, "--map", "question"], 2, "--map"],
+    [[csv, "--shape", "alpacca"], 2, "Did you mean alpaca?"],
+    [["-", ...mapped], 2, "--map and --shape need a file"],
+    [[file("talk.csv", "prompt\nhello\n")], 1, "completion is missing"],
+  ];
+  for (const [args, code, text] of cases)
+    expect(await verk(["append", made, ...args])).toMatchObject({ code, out: "", err: expect.stringContaining(text) });
 });

@@ -1,26 +1,8 @@
-import { afterAll, beforeAll, expect, test } from "bun:test";
-import { rmSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
-import { startBinary } from "../binary.ts";
-import { runVerk } from "../cli.ts";
-import { tempDir } from "../harness.ts";
+import { expect, test } from "bun:test";
+import { datasetsCli } from "./datasets_cli_kit.ts";
 
-const root = tempDir();
-let server: Awaited<ReturnType<typeof startBinary>>;
-beforeAll(async () => {
-  server = await startBinary();
-});
-afterAll(async () => {
-  await server.kill();
-  for (const dir of [root, server.dir]) rmSync(dir, { recursive: true, force: true });
-});
-
-const verk = (args: string[]) => runVerk(["datasets", ...args], { cwd: root, env: { VERK_DATA: server.dir } });
+const { server, verk, file } = datasetsCli();
 const MODEL = ["--model", "verk-tiny"];
-function file(name: string, rows: object[]): string {
-  writeFileSync(join(root, name), rows.map((row) => `${JSON.stringify(row)}\n`).join(""));
-  return join(root, name);
-}
 const user = (content: string) => ({ role: "user", content });
 const assistant = (content: string) => ({ role: "assistant", content });
 
@@ -53,7 +35,7 @@ test("the API marks what each method trains", async () => {
   }
   const talk = (await verk(["push", file("talk.jsonl", [{ messages: [user("a"), assistant("b")] }])])).out.trim();
   const trained = async (more: object) => {
-    const { body } = await server.call("POST", `/v1/datasets/${talk}/preview`, { model: "verk-tiny", ...more });
+    const { body } = await server().call("POST", `/v1/datasets/${talk}/preview`, { model: "verk-tiny", ...more });
     return body.rows[0].sequences[0].parts.map((part: { trained: boolean }) => part.trained);
   };
   expect(await trained({})).not.toContain(false);
@@ -62,11 +44,11 @@ test("the API marks what each method trains", async () => {
 });
 
 test("a preview of nothing is refused with the reason", async () => {
-  const { body } = await server.call("POST", "/v1/datasets", { name: "empty", format: "prompt" });
+  const { body } = await server().call("POST", "/v1/datasets", { name: "empty", format: "prompt" });
   const call = (more: object) =>
-    server.call("POST", `/v1/datasets/${body.id}/preview`, { model: "verk-tiny", ...more });
+    server().call("POST", `/v1/datasets/${body.id}/preview`, { model: "verk-tiny", ...more });
   expect(await call({})).toMatchObject({ status: 400, body: { error: { code: "unsupported_state" } } });
-  await server.call("POST", `/v1/datasets/${body.id}/rows`, { rows: [{ prompt: "a" }] });
+  await server().call("POST", `/v1/datasets/${body.id}/rows`, { rows: [{ prompt: "a" }] });
   expect(await call({ model: "none" })).toMatchObject({ status: 404, body: { error: { param: "/model" } } });
   expect(await call({ method: "dpo" })).toMatchObject({ status: 422, body: { error: { param: "/method" } } });
   expect(await call({ snapshot: "@snap-9" })).toMatchObject({ status: 404 });

@@ -5,7 +5,9 @@ import { sha256File } from "../../src/platform/files.ts";
 import { startBinary } from "../binary.ts";
 import { makeKey, runVerk } from "../cli.ts";
 import { tempDir, until } from "../harness.ts";
+import { writeFolder } from "../hugging_face.ts";
 import { makeAdapter, makeModel } from "../models.ts";
+import { splitGguf } from "../split_gguf.ts";
 
 let dir: string;
 let source: string;
@@ -50,6 +52,24 @@ test("import works beside a running server, and says what is wrong with a file",
   } finally {
     await server.kill("SIGTERM");
   }
+}, 60_000);
+
+test("import joins a split file, and quantizes a folder in the confined process", async () => {
+  const parts = tempDir();
+  const [, second = ""] = await splitGguf(source, { dir: parts, stem: "whole", count: 2 });
+  expect(await verk("import", join(parts, second))).toMatchObject({ code: 0, out: "whole\n" });
+  expect(await verk("import", parts, "--quantize", "Q8_0", "--name", "x")).toMatchObject({
+    code: 2,
+    err: expect.stringContaining("a GGUF file keeps its type"),
+  });
+  rmSync(join(parts, second));
+  const missing = await verk("import", parts, "--name", "half");
+  expect(missing).toMatchObject({ code: 1, err: expect.stringContaining(`${second} is missing`) });
+  const folder = join(tempDir(), "hf");
+  writeFolder(folder, { architecture: "qwen3", dtype: "BF16" });
+  const imported = await verk("import", folder, "--quantize", "q4_k_m", "--json");
+  expect(imported.err).not.toContain("verk:");
+  expect(JSON.parse(imported.out)).toMatchObject({ name: "hf", status: "ready", quantization: "Q4_K_M" });
 }, 60_000);
 
 test("deploy --base sets the base of an adapter that several models fit", async () => {

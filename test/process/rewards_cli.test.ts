@@ -174,7 +174,9 @@ test("push stores a file on the server or reports its errors, and list shows the
     const wrong = await verk(["push", path, ...at]);
     expect([wrong.code, wrong.err]).toEqual([1, expect.stringContaining("kept.py:1:29: syntax: ")]);
     const { out } = await verk(["list", ...at]);
-    expect(out).toMatch(/^ID +NAME +LANGUAGE +STATUS +FUNCTIONS +CREATED\nrf_\w+ +kept@2 +python +invalid +- +/);
+    expect(out).toMatch(
+      /^ID +NAME +KIND +LANGUAGE +STATUS +FUNCTIONS +CREATED\nrf_\w+ +kept@2 +reward +python +invalid +- +/,
+    );
     expect((await verk(["list", "--all", "--json", ...at])).json().data).toHaveLength(2);
   } finally {
     await server.kill();

@@ -259,7 +259,7 @@ test("a spawn passes both failpoints", async () => {
 test.each([
   [
     ["worker", "nonsense"],
-    "Use one of: fake, fake_detector, fake_serving, fake_trainer, connector, detector, importer, inspector, reward, serving, trainer, unpack, probe",
+    "Use one of: fake, fake_detector, fake_serving, fake_trainer, connector, converter, detector, importer, inspector, reward, serving, trainer, unpack, probe",
   ],
   [["worker", "fake", "echo"], "started by the server"],
   [["worker", "fake", "nonsense"], "Use one of: echo"],

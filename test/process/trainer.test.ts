@@ -3,13 +3,13 @@ import { afterAll, beforeAll, expect, test } from "bun:test";
 import { existsSync, mkdirSync, readFileSync, rmSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { createLedger } from "../../src/lib/archive/entries.ts";
+import { createTarReader } from "../../src/lib/archive/tar_read.ts";
 import { openRandom } from "../../src/lib/random.ts";
 import { systemClock } from "../../src/platform/clock.ts";
 import { sha256File } from "../../src/platform/files.ts";
 import { createLog } from "../../src/platform/log.ts";
 import { createSupervisor, type Supervisor } from "../../src/platform/workers/supervisor.ts";
 import { grantsOf } from "../../src/resources/training_jobs/state/grants.ts";
-import { createTarReader } from "../../src/workers/inspector/tar.ts";
 import {
   type ExportTask,
   FromTrainer,
@@ -92,6 +92,8 @@ const training = (plan: TrainPlan, more: object = {}): TrainTask => ({
   resume: null,
   warm_start: null,
   samples_per_step: 2,
+  ranks: 1,
+  rank: 0,
   ...more,
 });
 

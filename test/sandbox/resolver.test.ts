@@ -57,6 +57,33 @@ export function resolve(row: Row) {
   });
 });
 
+test("a long batch is answered in parts, each row once and in order", async () => {
+  const source = `count = 0
+def resolve(row, **kwargs):
+    global count
+    count += 1
+    return {"n": row["n"], "count": count, "text": "x" * row["size"]}
+`;
+  const rows = Array.from({ length: 200 }, (_, n) => ({ n, size: n % 50 === 7 ? 200_000 : 10 }));
+  const made = await mapped("python", source, rows);
+  expect(made.map(([row]) => [row?.["n"], row?.["count"]])).toEqual(rows.map(({ n }) => [n, n + 1]));
+  expect(made.map(([row]) => String(row?.["text"]).length)).toEqual(rows.map(({ size }) => size));
+});
+
+test.each([
+  ["hangs", "while True: pass", "row 90: the code took longer than 2000 ms for one row"],
+  ["returns too much", "return {'x': 'y' * 2_000_000}", "row 90: the code"],
+  ["raises", "raise ValueError('no')", "row 90: line 3: ValueError: no"],
+])("the row is named if code %s in the middle of a batch", async (_what, line, message) => {
+  const source = `def resolve(row, **kwargs):
+    if row["n"] == 90:
+        ${line}
+    return row
+`;
+  const rows = Array.from({ length: 128 }, (_, i) => ({ n: i + 1 }));
+  expect(await failure("python", source, rows)).toContain(message);
+});
+
 test("draws the same numbers for the same seed", async () => {
   const source = "import random\ndef resolve(row): return {**row, 'r': random.random()}\n";
   const rows = [{ prompt: "a" }, { prompt: "b" }];

@@ -16,19 +16,13 @@ export const RANDOM: Sampling = { ...GREEDY, temperature: 1 };
 
 const open: Engine[] = [];
 export async function testEngine(modelPath: string, options: Partial<EngineOptions> = {}): Promise<Engine> {
-  const dataDir = tempDir();
-  const engine = await openEngine({
-    dataDir,
-    modelPath,
-    contextLength: 256,
-    parallel: 4,
-    threads: 1,
-    gpus: [],
-    ...options,
-  });
+  const all = { dataDir: tempDir(), modelPath, contextLength: 256, parallel: 4, threads: 1, gpus: [], ...options };
+  const prepared = options.decoder === "own" ? { thread: new Worker(EMULATED) } : undefined;
+  const engine = await openEngine(all, prepared);
   open.push(engine);
   return engine;
 }
+const EMULATED = new URL("./emulated_thread.ts", import.meta.url);
 export const closeEngines = () => Promise.all(open.splice(0).map((engine) => engine.close()));
 
 export const tokens = (engine: Engine, text: string) => engine.tokenize(text, { addBos: false, special: true });

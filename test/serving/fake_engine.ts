@@ -25,6 +25,7 @@ const FACTS: ModelFacts = {
   chatTemplate: null,
   toolTemplate: null,
   device: "fake",
+  decoder: "a script decodes",
 };
 
 /** Each text of the script is a token; a promise is awaited; an error is thrown. Ends with `length` if cut off. */

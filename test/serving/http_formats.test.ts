@@ -34,7 +34,8 @@ describe("tools", () => {
     const deltas = parts.map((part) => part.choices[0]?.delta);
     expect(deltas.map((delta) => delta?.content ?? "").join("")).toBe("Hm ");
     expect(deltas.flatMap((delta) => delta?.tool_calls ?? [])).toMatchObject([
-      { index: 0, type: "function", function: { name: "add", arguments: '{"a":2}' } },
+      { index: 0, type: "function", function: { name: "add", arguments: "" } },
+      { index: 0, function: { arguments: '{"a":2}' } },
     ]);
     expect(parts.at(-1)?.choices[0]?.finish_reason).toBe("tool_calls");
   });
@@ -136,7 +137,7 @@ describe("the other routes", () => {
     });
   });
 
-  test("embeddings come as numbers or base64, and in no other size", async () => {
+  test("embeddings come as numbers or base64, and shorter on request", async () => {
     const ask = (more: object) => post("/embeddings", { model: "m", input: ["ab", "c"], ...more });
     const plain = EmbeddingList.parse(await json(await ask({})));
     expect(plain.data.map((item) => item.embedding)).toEqual([
@@ -146,6 +147,8 @@ describe("the other routes", () => {
     const packed = EmbeddingList.parse(await json(await ask({ encoding_format: "base64", dimensions: 4 })));
     const bytes = Buffer.from(packed.data[0]?.embedding as string, "base64");
     expect([...new Float32Array(bytes.buffer, bytes.byteOffset, 4)]).toEqual([2, 0, 0.5, 0]);
+    const short = EmbeddingList.parse(await json(await ask({ dimensions: 1 })));
+    expect(short.data[0]?.embedding).toEqual([1]);
     const refused = await ask({ dimensions: 5 });
     expect([refused.status, (await json(refused)).error.param]).toEqual([422, "/dimensions"]);
   });

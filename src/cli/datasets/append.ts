@@ -6,10 +6,12 @@ import { INTERRUPTED, interruptible } from "../interrupt.ts";
 import { count, note, print, printJson } from "../output.ts";
 import { createProgress } from "../progress.ts";
 import { type Batch, batchesOf } from "../transfer/batches.ts";
+import { type Rows, withRows } from "../transfer/import_rows.ts";
 import { createMeter, type Meter } from "../transfer/meter.ts";
 import { withRetries } from "../transfer/retry.ts";
-import { openSource, type Source } from "../transfer/source.ts";
+import { type Chunk, openSource } from "../transfer/source.ts";
 import { type Append, type Dataset, mustFind } from "./find.ts";
+import { knownShape, MAP_FLAG, mapOf, SHAPE_FLAG } from "./reading_flags.ts";
 
 const BATCH_ROWS = 5000;
 const BATCH_BYTES = 8 << 20;
@@ -21,10 +23,13 @@ export const append = command({
     ...SERVER_FLAGS,
     "batch-rows": { type: "string", value: "N", doc: `Maximum number of rows per batch (default ${BATCH_ROWS})` },
     "expect-head": { type: "string", value: "N", doc: "Fail unless the newest row is N; 0 = the dataset is empty" },
+    map: MAP_FLAG,
+    shape: SHAPE_FLAG,
     json: JSON_FLAG,
   },
   examples: [
     "verk datasets append support new.jsonl",
+    "verk datasets append support faq.csv --map question=prompt --map answer=completion",
     `echo '{"_op":"tombstone","_row_id":7}' | verk datasets append ds_01j9…`,
   ],
   fields: { expected_head_row: "--expect-head" },
@@ -32,10 +37,11 @@ export const append = command({
     1: "failed: a line is not a valid row, or the server cannot be reached; the message says which rows were appended",
     [INTERRUPTED]: "interrupted: the message says which rows were appended",
   },
-  async run({ json, "batch-rows": rows, "expect-head": head, ...where }, target = "", file = "-") {
+  async run({ json, "batch-rows": rows, "expect-head": head, map, shape, ...where }, target = "", file = "-") {
     const maxLines = wholeOf("batch-rows", rows) ?? BATCH_ROWS;
     if (maxLines === 0) throw new UsageError("--batch-rows: expected at least 1");
     const expectedHead = wholeOf("expect-head", head);
+    const reading = { map: mapOf(map), shape: knownShape(shape) };
     const source = await openSource(file);
     const progress = createProgress();
     const tally = createTally();
@@ -43,8 +49,17 @@ export const append = command({
       const { client } = await connect(where);
       const dataset = await mustFind(client, target);
       const code = await interruptible(async (signal) => {
-        const meter = createMeter(progress, `appending to ${dataset.name}`, source.size);
-        await sendAll({ client, dataset, source, tally, signal }, { maxLines, expectedHead, meter });
+        const given = { path: file, source, config: where.config, signal };
+        const { format } = dataset;
+        await withRows(
+          given,
+          { ...reading, ...(format === null ? {} : { format }) },
+          async ({ chunks, size, unit }) => {
+            const meter = createMeter(progress, `appending to ${dataset.name}`, size);
+            tally.unit = unit;
+            await sendAll({ client, dataset, chunks, tally, signal }, { maxLines, expectedHead, meter });
+          },
+        );
         return EXIT.ok;
       });
       progress.end();
@@ -62,13 +77,13 @@ export const append = command({
   },
 });
 
-type Work = { client: Client; dataset: Dataset; source: Source; tally: Tally; signal: AbortSignal };
+type Work = { client: Client; dataset: Dataset; chunks: AsyncIterable<Chunk>; tally: Tally; signal: AbortSignal };
 type Batching = { maxLines: number; expectedHead: number | undefined; meter: Meter };
 
-async function sendAll({ client, dataset, source, tally, signal }: Work, { maxLines, expectedHead, meter }: Batching) {
+async function sendAll({ client, dataset, chunks, tally, signal }: Work, { maxLines, expectedHead, meter }: Batching) {
   const run = crypto.randomUUID();
   let number = 0;
-  for await (const batch of batchesOf(source.chunks(), { maxLines, maxBytes: BATCH_BYTES })) {
+  for await (const batch of batchesOf(chunks, { maxLines, maxBytes: BATCH_BYTES })) {
     const query = number === 0 && expectedHead !== undefined ? `?expected_head_row=${expectedHead}` : "";
     const headers = { "content-type": "application/x-ndjson", "idempotency-key": `${run}-${number++}` };
     const path = `/v1/datasets/${dataset.id}/rows${query}`;
@@ -76,7 +91,7 @@ async function sendAll({ client, dataset, source, tally, signal }: Work, { maxLi
     const answer = await withRetries(signal, () =>
       client.call<Append>("POST", path, undefined, { headers, raw: batch.bytes, signal }),
     ).catch((error) => {
-      throw inTheFile(error, batch);
+      throw inTheFile(error, batch, tally.unit);
     });
     tally.add(answer.body, batch);
     meter.pass(batch.bytes.byteLength);
@@ -85,13 +100,15 @@ async function sendAll({ client, dataset, source, tally, signal }: Work, { maxLi
 }
 
 /**
- * Converts line numbers of a batch to line numbers of the file. The server reports a line by number or by JSON pointer.
+ * Converts line numbers of a batch to line or row numbers of the file. The server reports a line by number or by JSON
+ * pointer.
  */
-function inTheFile(error: unknown, { firstLine }: Batch): unknown {
+function inTheFile(error: unknown, { firstLine }: Batch, unit: Rows["unit"]): unknown {
+  const at = (line: number) => `${unit === "line" ? "Line" : "Row"} ${line}: `;
   if (error instanceof ApiError)
     error.message = error.message
-      .replace(/^Line (\d+): /, (_, line) => `Line ${Number(line) + firstLine - 1}: `)
-      .replace(/^\/(\d+)(\/[^:]*)?: /, (_, index) => `Line ${Number(index) + firstLine}: `);
+      .replace(/^Line (\d+): /, (_, line) => at(Number(line) + firstLine - 1))
+      .replace(/^\/(\d+)(\/[^:]*)?: /, (_, index) => at(Number(index) + firstLine));
   return error;
 }
 
@@ -103,6 +120,7 @@ function createTally() {
   let last: Append | undefined;
   let lines = 0;
   return {
+    unit: "line" as Rows["unit"],
     get last() {
       return last;
     },
@@ -112,10 +130,12 @@ function createTally() {
       for (const name of ["appended", "superseded", "tombstoned"] as const) sums[name] += answer[name];
       lines = batch.firstLine + batch.lines - 1;
     },
-    summary: () =>
-      last && first
-        ? `Lines 1 to ${lines} were appended (${rowsOf({ ...last, first_row_id: first.first_row_id })}). Continue from line ${lines + 1}.`
-        : "No rows were appended.",
+    summary(): string {
+      if (!last || !first) return "No rows were appended.";
+      const rows = rowsOf({ ...last, first_row_id: first.first_row_id });
+      const units = this.unit === "line" ? "Lines" : "Rows";
+      return `${units} 1 to ${lines} were appended (${rows}). Continue from ${this.unit} ${lines + 1}.`;
+    },
     total: () => (last && first ? { ...last, ...sums, first_row_id: first.first_row_id } : undefined),
   };
 }

@@ -3,7 +3,7 @@ import { nearest } from "../../lib/text/nearest.ts";
 import type { Dataset } from "../../resources/datasets/schema.ts";
 import { EXIT } from "../args.ts";
 import type { Client } from "../client.ts";
-import { listAll, wholeId } from "../lists.ts";
+import { listAll, onlyOne, wholeId } from "../lists.ts";
 
 export type { Append, Dataset, Snapshot } from "../../resources/datasets/schema.ts";
 
@@ -14,14 +14,9 @@ export async function mustFind(client: Client, target: string): Promise<Dataset>
   const get = async (id: string) => (await client.call<Dataset>("GET", `/v1/datasets/${encodeURIComponent(id)}`)).body;
   if (target.startsWith("ds_")) return get(await wholeId(target, () => allDatasets(client)));
   const all = await allDatasets(client);
-  const [first, ...more] = all.filter(({ name }) => name === target);
-  if (first && more.length === 0) return get(first.id);
-  if (first) {
-    const ids = [first, ...more].map(({ id }) => id).join(", ");
-    throw new UsageError(
-      `${more.length + 1} datasets are named ${JSON.stringify(target)}. Give one of their ids instead: ${ids}`,
-    );
-  }
+  const named = all.filter(({ name }) => name === target);
+  const found = onlyOne(named, "datasets", target);
+  if (found) return get(found.id);
   const names = [...new Set(all.map(({ name }) => name))];
   const close = nearest(target, names);
   const there = names.length > 0 ? ` Datasets: ${names.slice(0, 10).join(", ")}.` : "";

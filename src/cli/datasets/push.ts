@@ -1,8 +1,6 @@
 import { formatBytes } from "../../lib/bytes.ts";
 import { UsageError } from "../../lib/errors.ts";
-import { MAP_RULE, parseMap } from "../../lib/rows/columns.ts";
 import { FORMATS } from "../../lib/rows/format.ts";
-import { SHAPES } from "../../lib/rows/shape.ts";
 import { command, EXIT, JSON_FLAG, SERVER_FLAGS } from "../args.ts";
 import { ApiError, type Client } from "../client.ts";
 import { labelOf } from "../commands/manage/keys.ts";
@@ -14,6 +12,7 @@ import { formOf } from "../transfer/form.ts";
 import { createMeter, metered } from "../transfer/meter.ts";
 import { openSource, type Source } from "../transfer/source.ts";
 import type { Dataset } from "./find.ts";
+import { MAP_FLAG, mapOf, SHAPE_FLAG } from "./reading_flags.ts";
 
 export const push = command({
   summary: "Upload a file of rows as a dataset; the same content is stored once",
@@ -21,13 +20,8 @@ export const push = command({
   flags: {
     ...SERVER_FLAGS,
     name: { type: "string", value: "NAME", doc: "Name of the dataset (default: the file's name without its ending)" },
-    map: {
-      type: "string",
-      value: "COLUMN=FIELD",
-      multiple: true,
-      doc: "Field that a column of the file is, such as question=prompt; may be given several times",
-    },
-    shape: { type: "string", value: "SHAPE", doc: `Shape of the rows, if two fit: ${SHAPES.join(", ")}` },
+    map: MAP_FLAG,
+    shape: SHAPE_FLAG,
     format: {
       type: "string",
       value: "FORMAT",
@@ -82,12 +76,8 @@ type Reading = { map: readonly string[]; shape: string | undefined; format: stri
 
 /** The form fields that say how the file is to be read. */
 function readingOf({ map, shape, format }: Reading): Record<string, string> {
+  mapOf(map); // checked here, before the file is sent
   const pairs = map.join(",");
-  try {
-    if (pairs !== "") parseMap(pairs);
-  } catch {
-    throw new UsageError(`--map: ${JSON.stringify(pairs)} ${MAP_RULE}`);
-  }
   return {
     ...(pairs === "" ? {} : { map: pairs }),
     ...(shape === undefined ? {} : { shape }),

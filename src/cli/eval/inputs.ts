@@ -5,7 +5,7 @@ import { EXIT } from "../args.ts";
 import type { Client } from "../client.ts";
 import { allDeployments } from "../deployments.ts";
 import { allJobs } from "../jobs/find.ts";
-import { wholeId } from "../lists.ts";
+import { onlyOne, wholeId } from "../lists.ts";
 import { note } from "../output.ts";
 import { isFile, readCode } from "../rewards/input.ts";
 
@@ -21,7 +21,8 @@ export async function targetOf(client: Client, text: string): Promise<TargetBody
   const isActive = ({ status }: { status: string }) => status !== "stopped" && status !== "failed";
   if ((await allDeployments(client)).some((each) => each.name === text && isActive(each)))
     return { type: "deployment", deployment: text };
-  const job = (await allJobs(client)).find((each) => each.output_name === name && each.status === "completed");
+  const named = (await allJobs(client)).filter((each) => each.output_name === name && each.status === "completed");
+  const job = onlyOne(named, "completed jobs", name);
   return job ? { type: "checkpoint", job: job.id, checkpoint, name: text } : { type: "model", model: text };
 }
 

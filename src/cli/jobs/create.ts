@@ -4,7 +4,7 @@ import { ApiError } from "../client.ts";
 import { type Connection, connect } from "../connect.ts";
 import { INTERRUPTED, interruptible } from "../interrupt.ts";
 import { note, print, printJson } from "../output.ts";
-import { readCode } from "../rewards/input.ts";
+import { isCodeName, isFile, readCode } from "../rewards/input.ts";
 import { type Validation, validationLines } from "./dry_run.ts";
 import type { Job } from "./find.ts";
 import { watchJob } from "./follow.ts";
@@ -30,8 +30,8 @@ const FLAGS = {
     "File with reward code, or a built-in or uploaded reward function by name; repeatable. Several files, or a file with a weight, are uploaded as reward functions",
   ),
   resolver: text(
-    "FILE",
-    "File with code that maps the rows before training: resolve(row) returns a row, a list or nothing",
+    "FILE|NAME",
+    "File with code that maps the rows before training: resolve(row) returns a row, a list or nothing. Or a stored data resolver by name, name@3 or id",
   ),
   set: many("NAME=VALUE", "Hyperparameter, such as learning_rate=1e-4; repeatable"),
   lora: many("NAME=VALUE", "Setting of the LoRA adapter, such as r=16,alpha=32 (default r=16); repeatable"),
@@ -67,6 +67,7 @@ const FIELDS = {
   reward_source: "--reward",
   reward_language: "--reward",
   reward_functions: "--reward",
+  data_resolver: "--resolver",
   data_resolver_source: "--resolver",
   data_resolver_language: "--resolver",
   "hyperparameters/*": "--set *",
@@ -120,7 +121,10 @@ export const create = command({
         : await readRewards(file.rewards, file.path, file.dir);
     for (const line of file?.notes ?? []) note(line);
     const mapping = resolver ?? file?.resolver;
-    if (mapping !== undefined) Object.assign(body, await resolverFields(mapping));
+    if (mapping !== undefined) {
+      for (const name of RESOLVER_FIELDS) delete body[name];
+      Object.assign(body, await resolverFields(mapping));
+    }
     const { url, client } = await connect(flags);
     return await interruptible(async (signal) => {
       if (reward.length > 0) for (const name of REWARD_FIELDS) delete body[name];
@@ -141,7 +145,10 @@ export const create = command({
   },
 });
 
+const RESOLVER_FIELDS = ["data_resolver", "data_resolver_source", "data_resolver_language"];
+
 async function resolverFields(path: string): Promise<Body> {
+  if (!isFile(path) && !isCodeName(path)) return { data_resolver: path };
   const { source, language } = await readCode(path, undefined);
   return { data_resolver_source: source, data_resolver_language: language };
 }

@@ -3,7 +3,7 @@ import { nearest } from "../../lib/text/nearest.ts";
 import type { TrainingJob } from "../../resources/training_jobs/schema.ts";
 import { EXIT } from "../args.ts";
 import type { Client } from "../client.ts";
-import { listAll, wholeId } from "../lists.ts";
+import { listAll, onlyOne, wholeId } from "../lists.ts";
 
 /** The fields of a training job that the commands show. */
 export type Job = Pick<
@@ -53,14 +53,15 @@ export const allJobs = (client: Client, filters: Record<string, string> = {}) =>
   return listAll<JobDetails>(client, `/v1/training_jobs${query === "" ? "" : `?${query}`}`, ({ id }) => id);
 };
 
-/** Finds a job by id or by the name of its result. Of several with the same name it takes the newest. */
+/** Finds a job by id, or by the name of its result if only one job has it. */
 export async function mustFind(client: Client, target: string): Promise<JobDetails> {
   if (target.startsWith("job_")) {
     const id = await wholeId(target, () => allJobs(client));
     return (await client.call<JobDetails>("GET", pathOf(id))).body;
   }
   const all = await allJobs(client);
-  const found = all.find(({ output_name }) => output_name === target);
+  const named = all.filter(({ output_name }) => output_name === target);
+  const found = onlyOne(named, "jobs", target);
   if (found) return found;
   const names = [...new Set(all.map(({ output_name }) => output_name))];
   const close = nearest(target, names);

@@ -106,6 +106,8 @@ test("paths begin at the folder of the file; a reward function may be a file", a
   });
   expect([file.dir, file.rewards]).toEqual([dir, [{ id: "right.py", weight: 0.5 }]]);
   expect(file.resolver).toBe(join(dir, "map.py"));
+  writeFileSync(join(dir, "stored.yaml"), "resolver: clean@2\n");
+  expect((await readJobFile(join(dir, "stored.yaml"))).resolver).toBe("clean@2");
 });
 
 test("an error of the server names the line of the file", () => {

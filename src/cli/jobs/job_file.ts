@@ -8,6 +8,7 @@ import { UsageError } from "../../lib/errors.ts";
 import { editDistance } from "../../lib/text/nearest.ts";
 import { lineOf, parseSettings } from "../../lib/text/settings_file.ts";
 import { ALIASES, ELSEWHERE, FOREIGN_NAMES, LORA_ALIASES, MEANT } from "../../lib/training/foreign_names.ts";
+import { isCodeName } from "../rewards/input.ts";
 import { openSource } from "../transfer/source.ts";
 import type { Body } from "./request.ts";
 import type { RewardValue } from "./rewards.ts";
@@ -15,7 +16,7 @@ import type { RewardValue } from "./rewards.ts";
 /** Fields of the request. job_file.test.ts compares them with the schema. */
 export const REQUEST_FIELDS = `
   base_model method output_name dataset dataset_id eval_dataset reward_source reward_language reward_functions
-  data_resolver_source data_resolver_language
+  data_resolver data_resolver_source data_resolver_language
   hyperparameters lora gpu provider resume_from source_job code_artifact_id command credentials secrets volumes
   max_runtime_minutes max_cost_usd priority checkpoint publish seed metadata dry_run
 `
@@ -41,7 +42,7 @@ export type JobFile = {
   body: Body;
   /** Undefined: the file has none, or names stored reward functions alone. */
   rewards: RewardValue[] | undefined;
-  /** Path of the data resolver. */
+  /** Path of the data resolver, or the name of a stored one. */
   resolver: string | undefined;
   notes: string[];
 };
@@ -53,8 +54,13 @@ export async function readJobFile(path: string): Promise<JobFile> {
     const name = path === "-" ? "standard input" : path;
     const dir = path === "-" ? "." : dirname(path);
     const values = parseSettings(name, text);
-    const resolver = typeof values["resolver"] === "string" ? resolve(dir, values["resolver"]) : undefined;
-    return { path: name, text, dir, resolver, ...withPaths(sortFlat(name, values), dir) };
+    return {
+      path: name,
+      text,
+      dir,
+      resolver: resolverIn(dir, values["resolver"]),
+      ...withPaths(sortFlat(name, values), dir),
+    };
   } finally {
     await source.close();
   }
@@ -150,6 +156,11 @@ function withPaths({ body, rewards, notes }: Sorted, dir: string): Sorted {
   if (rewards !== undefined || !hasFiles) return { body: found, rewards, notes };
   delete found["reward_functions"];
   return { body: found, rewards: functions as RewardValue[], notes };
+}
+
+function resolverIn(dir: string, value: unknown): string | undefined {
+  if (typeof value !== "string") return undefined;
+  return isFileIn(dir, value) || isCodeName(value) ? resolve(dir, value) : value;
 }
 
 const isFileIn = (dir: string, value: unknown): value is string =>

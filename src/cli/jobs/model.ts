@@ -8,12 +8,15 @@ import { INTERRUPTED, interruptible } from "../interrupt.ts";
 import { note, print, printJson } from "../output.ts";
 import { pollUntil } from "../poll.ts";
 import { createProgress } from "../progress.ts";
+import { folderNamed, isFolderName, toFolder } from "../transfer/folder.ts";
 import { createMeter, metered } from "../transfer/meter.ts";
-import { fileNamed, toFile } from "../transfer/sink.ts";
+import { fileNamed, type Sink, toFile } from "../transfer/sink.ts";
 import { isStream } from "../transfer/source.ts";
 import { mustFind, pathOf } from "./find.ts";
 
 const VARIANTS = ["adapter", "merged", "gguf", "peft", "huggingface", "files"];
+/** Variants that are a tar archive of several files. */
+const ARCHIVES = ["peft", "huggingface", "files"];
 const POLL_MS = 500;
 const OUTAGE_MS = 30_000;
 
@@ -46,21 +49,25 @@ export const model = command({
       doc: "For merged and gguf: such as F16 or Q8_0; for gguf also Q4_K_M",
     },
     checkpoint: { type: "string", value: "ID", doc: "Checkpoint: an id, latest or best (default: latest)" },
-    out: { type: "string", value: "FILE", short: "o", doc: "File to write; without it, a download URL is printed" },
+    out: {
+      type: "string",
+      value: "FILE|DIR/",
+      short: "o",
+      doc: "File to write, or a new folder for peft, huggingface and files; without it, a download URL is printed",
+    },
     force: { type: "boolean", doc: "Replace FILE if it exists" },
     json: JSON_FLAG,
   },
   examples: [
     "verk jobs model sums -o sums.gguf",
     "verk jobs model sums --variant merged --quantization Q8_0 -o m.gguf",
+    "verk jobs model sums --variant huggingface -o sums/",
   ],
   exits: { 1: "failed: the job has no result yet", [INTERRUPTED]: "interrupted: FILE is unchanged" },
   async run({ variant, quantization, checkpoint, out, force, json, ...where }, target = "") {
     if (variant !== undefined && !VARIANTS.includes(variant))
       throw new UsageError(`--variant: expected ${VARIANTS.join(", ")}, not ${JSON.stringify(variant)}`);
-    const path = out === undefined ? undefined : fileNamed("--out", out);
-    if (path !== undefined && !force && existsSync(path) && !isStream(path))
-      throw new UsageError(`--out: ${out} exists. Choose another file, or replace it with --force.`);
+    const sink = out === undefined ? undefined : sinkFor(out, variant, force);
     const { client } = await connect(where);
     const job = await mustFind(client, target);
     const query = new URLSearchParams({
@@ -70,9 +77,10 @@ export const model = command({
     });
     return await interruptible(async (signal) => {
       const made = await untilReady(client, pathOf(job.id, `/model?${query}`), signal);
-      if (path !== undefined) await fetchTo(path, made, signal);
+      if (out !== undefined && isFolderName(out)) mustBeArchive(out, made.variant);
+      if (sink) await fetchTo(sink, made, signal);
       if (json) printJson(made);
-      else if (path === undefined) print(made.url ?? "");
+      else if (!sink) print(made.url ?? "");
       note(
         `${made.variant}${made.step === null ? "" : ` of step ${made.step}`}, ${formatBytes(made.size_bytes ?? 0)}, sha256 ${made.sha256}.`,
       );
@@ -80,6 +88,24 @@ export const model = command({
     });
   },
 });
+
+function sinkFor(out: string, variant: string | undefined, force: boolean): Sink {
+  if (isFolderName(out)) {
+    if (variant !== undefined) mustBeArchive(out, variant);
+    return toFolder(folderNamed("--out", out));
+  }
+  const path = fileNamed("--out", out);
+  if (!force && existsSync(path) && !isStream(path))
+    throw new UsageError(`--out: ${out} exists. Choose another file, or replace it with --force.`);
+  return toFile(path);
+}
+
+function mustBeArchive(out: string, variant: string) {
+  if (ARCHIVES.includes(variant)) return;
+  throw new UsageError(
+    `--out: ${out} is a folder, and the variant ${variant} is one file. Give the path of a file, or --variant huggingface.`,
+  );
+}
 
 /** The server creates a merged file on the first request and answers `preparing` until it is ready. */
 async function untilReady(client: Client, path: string, signal: AbortSignal): Promise<Download> {
@@ -97,12 +123,12 @@ async function untilReady(client: Client, path: string, signal: AbortSignal): Pr
   throw new UsageError(`The server could not prepare the file: ${last.error ?? "it gave no reason"}`, 1);
 }
 
-async function fetchTo(path: string, { url, size_bytes, sha256 }: Download, signal: AbortSignal) {
+async function fetchTo(sink: Sink, { url, size_bytes, sha256 }: Download, signal: AbortSignal) {
   const progress = createProgress();
   try {
     const meter = createMeter(progress, "downloading", size_bytes ?? undefined);
     const response = await request(url ?? "", { signal, timeout: false });
-    await toFile(path)(metered(bytesOf(response, signal), meter), sha256 ?? undefined);
+    await sink(metered(bytesOf(response, signal), meter), sha256 ?? undefined);
   } finally {
     progress.end();
   }

@@ -5,7 +5,7 @@ import type { RewardFunction } from "../../resources/reward_functions/schema.ts"
 import { EXIT } from "../args.ts";
 import type { Client } from "../client.ts";
 import { note } from "../output.ts";
-import { type Code, isFile, readCode } from "../rewards/input.ts";
+import { type Code, isCodeName, isFile, readCode } from "../rewards/input.ts";
 import { rejectionText } from "../rewards/report.ts";
 import { type Body, rewardOf } from "./request.ts";
 
@@ -25,7 +25,7 @@ export function readRewards(values: readonly RewardValue[], from: string, dir = 
       const { id } = parts;
       const reward = { id, weight: given.weight ?? parts.weight, ...(params === undefined ? {} : { params }) };
       if (isFile(pathOf(id))) return { ...reward, code: await readCode(pathOf(id), undefined) };
-      if (/\.(py|ts|js|mjs)$/i.test(id)) throw new UsageError(`${from}: there is no file ${id}`, EXIT.failed);
+      if (isCodeName(id)) throw new UsageError(`${from}: there is no file ${id}`, EXIT.failed);
       return { ...reward, code: undefined };
     }),
   );

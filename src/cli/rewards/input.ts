@@ -59,6 +59,7 @@ function languageOf(path: string, source: string, flag: string | undefined): Lan
 
 /** A value that is not an existing file may be the name of a reward function. */
 export const isFile = (path: string) => path === "-" || existsSync(path);
+export const isCodeName = (path: string) => /\.(py|ts|js|mjs)$/i.test(path);
 
 export type Rows = { samples: Sample[]; lines: number[] };
 

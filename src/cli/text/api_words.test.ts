@@ -101,6 +101,13 @@ const CASES: [said: string, spec: Command, param: string | null, message: string
     "checkpoint: make one with `verk jobs model job_1 --variant merged --checkpoint ckpt_2`, then deploy that model",
   ],
   [
+    "a list with a query",
+    deploy,
+    null,
+    "No model x: GET /v1/models?registry=true lists them",
+    "No model x: `verk models list` lists them",
+  ],
+  [
     "a name that is taken",
     others.import,
     null,

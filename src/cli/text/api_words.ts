@@ -22,7 +22,7 @@ const ROUTES: readonly [route: RegExp, command: string][] = [
   [/POST \/v1\/chat\/completions/g, "chat DEPLOYMENT"],
   [/POST \/v1\/models\/pull/g, "models pull OWNER/REPO"],
   [/POST \/v1\/models\b/g, "models import FILE"],
-  [/GET \/v1\/models\b/g, "models list"],
+  [/GET \/v1\/models\b(\?registry=true)?/g, "models list"],
   [/POST \/v1\/datasets\/([\w{}]+)\/rows/g, "datasets append $1 FILE"],
   [/POST \/v1\/datasets\/([\w{}]+)\/preview/g, "datasets preview $1 --model MODEL"],
   [/GET \/v1\/datasets\b(?!\/)/g, "datasets list"],

@@ -1,5 +1,6 @@
-/** The two kinds of import: a GGUF file is copied, a Hugging Face folder is converted. */
+/** The two kinds of import: a GGUF file is copied; a Hugging Face folder is converted, and a split GGUF file joined. */
 import { open } from "node:fs/promises";
+import { QUANTIZATIONS } from "../../lib/checkpoints/mix.ts";
 import { UsageError } from "../../lib/errors.ts";
 import type { Checkpoint } from "../../resources/models/files/checkpoint.ts";
 import type { ImportedFile } from "../../resources/models/files/import.ts";
@@ -17,11 +18,8 @@ export type Importing = {
 };
 type Imported = { copy: ImportedFile; shape: ModelShape };
 
-const QUANTIZATIONS = ["Q8_0"] as const;
-
 export async function importFile(path: string, importing: Importing, quantize: string | undefined): Promise<Imported> {
-  if (quantize !== undefined)
-    throw new UsageError("--quantize is for a Hugging Face folder: a GGUF file keeps its type");
+  refuseQuantize(quantize);
   const { baseIn, imports, offline } = await import("../offline.ts");
   const { name, base, move = false, replace = false, progress, where } = importing;
   // Opened as the calling user, before root switches to the owner of the data directory.
@@ -37,17 +35,26 @@ export async function importFile(path: string, importing: Importing, quantize: s
   }
 }
 
-/** The folder itself stays. The new file gets its name only when it is complete. */
+function refuseQuantize(quantize: string | undefined) {
+  if (quantize !== undefined)
+    throw new UsageError("--quantize is for a Hugging Face folder: a GGUF file keeps its type");
+}
+
+/** The folder or the parts stay. The new file gets its name only when it is complete. */
 export async function importFolder(
   checkpoint: Checkpoint,
   importing: Importing,
   quantize: string | undefined,
 ): Promise<Imported> {
   const { name, replace = false, progress, where } = importing;
-  if (importing.base !== undefined) throw new UsageError("--base is for adapters, but the folder is a whole model");
+  const isFolder = checkpoint.kind === "folder";
+  if (importing.base !== undefined) throw new UsageError("--base is for adapters, but this is a whole model");
   if (importing.move)
-    throw new UsageError("--move is for a file: a folder is converted, and you may remove it afterwards");
-  const type = QUANTIZATIONS.find((each) => each === quantize);
+    throw new UsageError(
+      `--move is for a single file: ${isFolder ? "a folder is converted" : "parts are joined"}, and you may remove ${isFolder ? "it" : "them"} afterwards`,
+    );
+  if (!isFolder) refuseQuantize(quantize);
+  const type = QUANTIZATIONS.find((each) => each === quantize?.toUpperCase());
   if (quantize !== undefined && type === undefined)
     throw new UsageError(`--quantize is ${quantize}. Use one of: ${QUANTIZATIONS.join(", ")}`);
   const { converted, imports, offline, withWorkers } = await import("../offline.ts");
@@ -56,7 +63,7 @@ export async function importFolder(
   const dataDir = settings.data_dir;
   await imports.requireFree(dataDir, { name, replace });
   return await withWorkers(settings, (supervisor) => {
-    const onProgress = (fraction: number) => progress.show("converting", fraction);
+    const onProgress = (fraction: number) => progress.show(isFolder ? "converting" : "joining", fraction);
     return converted({ supervisor, dataDir }, { checkpoint, name, quantize: type, onProgress }, async (result) => {
       if (!result.ok) throw new UsageError(`${checkpoint.dir} cannot be imported: ${result.error}`, 1);
       const { path, shape, sizeBytes: size, sha256 } = result;

@@ -47,7 +47,7 @@ export const toOutput: Sink = (chunks, expectedSha256) =>
       new Promise<void>((done, fail) => process.stdout.write(chunk, (error) => (error ? fail(error) : done()))),
   );
 
-async function pour(
+export async function pour(
   chunks: AsyncIterable<Uint8Array>,
   expectedSha256: string | undefined,
   write: (chunk: Uint8Array) => Promise<void>,

@@ -55,13 +55,38 @@ export function load(path: string): Promise<void> {
 /** After a change: a load under way may have begun before it, and is followed by another. */
 async function loadAgain(path: string): Promise<void> {
   await entries.get(path)?.under;
-  if (entries.has(path)) await load(path); // not after a sign-out
+  if (entries.has(path) && !isRemoving(path)) await load(path); // not after a sign-out or a deletion
+}
+
+function poll(path: string) {
+  if (!document.hidden && entries.has(path) && !isRemoving(path)) void load(path);
 }
 
 /** After a write: every loaded path that begins so is loaded again. */
 export async function reload(prefix: string): Promise<void> {
   await Promise.all([...entries.keys()].filter((path) => path.startsWith(prefix)).map(loadAgain));
 }
+
+/**
+ * Deletes the object at `path`, and forgets what was loaded of it. Nothing under `path` is loaded during the call: an
+ * event of the deletion arrives before the answer, and a page that loads what is deleted gets 404.
+ */
+export async function deleteResource(path: string): Promise<unknown> {
+  const loaded = () => [...entries].filter(([each]) => isWithin(each, path));
+  removing.add(path);
+  try {
+    await Promise.all(loaded().map(([, { under }]) => under));
+    const answer = await api<unknown>(path, { method: "DELETE" });
+    for (const [each] of loaded()) entries.delete(each);
+    return answer;
+  } finally {
+    removing.delete(path);
+  }
+}
+
+const removing = new Set<string>();
+const isWithin = (path: string, of: string) => path.startsWith(of) && /^([/?]|$)/.test(path.slice(of.length));
+const isRemoving = (path: string) => [...removing].some((each) => isWithin(path, each));
 
 /** On sign-out: nothing of one key may be shown to the next. */
 export const forgetAll = () => entries.clear();
@@ -81,7 +106,7 @@ export function useResource<T>(path: string | null, { events, everyMs }: Resourc
       }, EVENT_PAUSE_MS);
     };
     const leave = wanted === undefined ? undefined : onEvent(wanted.split(" "), soon);
-    const timer = everyMs === undefined ? undefined : setInterval(() => !document.hidden && void load(path), everyMs);
+    const timer = everyMs === undefined ? undefined : setInterval(() => poll(path), everyMs);
     return () => {
       leave?.();
       if (waiting !== undefined) void loadAgain(path); // the event still counts when only `everyMs` changes

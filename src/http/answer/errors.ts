@@ -10,16 +10,20 @@ import { requireKeyFor } from "../auth.ts";
 import { NO_BODY } from "../body/json.ts";
 import { pathOf } from "../request_log.ts";
 import { requestIdOf } from "../request_state.ts";
+import { clientErrorResponse, clientFormatOf } from "./client_errors.ts";
 import { deepest, type Issue, schemaError } from "./issues.ts";
 import { isServicePath, serviceErrorResponse } from "./service_errors.ts";
 
 export const ErrorEnvelope = z
   .object({
+    type: z.literal("error").optional().describe("In the format of Anthropic"),
     error: z.object({
       type: z.string(),
       code: z.string().nullable(),
       message: z.string(),
       param: z.string().nullable(),
+      n_prompt_tokens: z.int().optional().describe("With context_length_exceeded"),
+      n_ctx: z.int().optional().describe("With context_length_exceeded: tokens that the context holds"),
     }),
   })
   .meta({ id: "Error" });
@@ -27,9 +31,12 @@ export const ErrorEnvelope = z
 /** Makes the answer to an error. Every 4xx and 5xx is made by one of these. */
 export type ErrorAnswer = (error: AppError, request: Request) => Response;
 
-/** The one error envelope, but for the interface that has its own. */
+/** The one error envelope, but for the interfaces that have their own. */
 export function errorResponse(error: AppError, request: Request): Response {
-  if (isServicePath(pathOf(request.url))) return serviceErrorResponse(error);
+  const path = pathOf(request.url);
+  if (isServicePath(path)) return serviceErrorResponse(error);
+  const format = clientFormatOf(path);
+  if (format) return clientErrorResponse(format, error);
   return Response.json(errorBody(error), { status: error.status, headers: error.headers });
 }
 

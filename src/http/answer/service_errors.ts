@@ -1,6 +1,7 @@
 /** The interface of detection, on the same port: `{error, code}` for every failure under its paths, and no 422. */
 import { z } from "zod";
 import type { AppError, ErrorCode } from "../../lib/errors.ts";
+import { clientFormatOf } from "./client_errors.ts";
 
 export const ServiceError = z
   .object({
@@ -17,7 +18,8 @@ export const ServiceError = z
   .meta({ id: "DetectionError" });
 
 const PATHS = /^\/(?:api|v1\/detect|v1\/config)(?:\/|$)/;
-export const isServicePath = (path: string): boolean => PATHS.test(path);
+/** The routes of Ollama stand under /api too. */
+export const isServicePath = (path: string): boolean => PATHS.test(path) && clientFormatOf(path) === undefined;
 
 /** The others are the platform's codes in capitals. */
 const CODES: Partial<Record<ErrorCode, string>> = {

@@ -25,6 +25,15 @@ export function checkFields(request: Request, schema: Schema, value: unknown) {
   walk({ request, objects: 0, unknown: 0 }, [schema], value, []);
 }
 
+/** Names fields of an inference request that have no effect. Only the first level: the rest is the caller's own. */
+export function nameUnknown(request: Request, schema: Schema, value: unknown) {
+  if (typeof value !== "object" || value === null || Array.isArray(value)) return;
+  const objects = unwrap(schema).filter(isObject);
+  const isKnown = (name: string) => objects.some((each) => Object.hasOwn(each._zod.def.shape, name));
+  for (const name of Object.keys(value).slice(0, MOST_UNKNOWN))
+    if (!isKnown(name)) warn(request, `unknown field ${jsonPointer([name])}`);
+}
+
 /** The same rule for a form, for each name as it arrives. The field `file` is for the file. */
 export function formFieldCheck(request: Request, schema: z.core.$ZodObject): (name: string) => void {
   const known = [...Object.keys(schema._zod.def.shape), "file"];

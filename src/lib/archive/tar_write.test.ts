@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
-import { createTarReader } from "../../workers/inspector/tar.ts";
 import { createLedger, type Sink } from "./entries.ts";
+import { createTarReader } from "./tar_read.ts";
 import { tarChunks } from "./tar_write.ts";
 
 test("the reader returns what was written, also names that are too long for a header", async () => {

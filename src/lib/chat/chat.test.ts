@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import { ChatCompletionRequest } from "./chat_completion.ts";
-import { CompletionRequest } from "./completion.ts";
+import { CompletionRequest, completionLimit } from "./completion.ts";
 import { EmbeddingRequest } from "./embedding.ts";
 
 const ASK = { model: "m", messages: [{ role: "user", content: "hi" }] };
@@ -106,11 +106,16 @@ test("P11 role: an unknown role is rejected with the nearest known role, or with
   expect(message("robot")).toBe('"robot" is not a role: use one of system, developer, user, assistant, tool, function');
 });
 
-test("completions take texts and tokens, one or many, and no suffix", () => {
-  for (const prompt of ["a", [1], ["a", "b"], [[1], [2, 3]]])
-    expect(CompletionRequest.parse({ model: "m", prompt })).toMatchObject({ prompt, max_tokens: 16 });
+test("completions take texts and tokens, one or many, also mixed", () => {
+  for (const prompt of ["a", [1], ["a", "b"], [[1], [2, 3]], ["a", [1]]])
+    expect(CompletionRequest.parse({ model: "m", prompt })).toMatchObject({ prompt });
+  expect([completionLimit({}), completionLimit({ max_tokens: -1 }), completionLimit({ n_predict: 3 })]).toEqual([
+    16,
+    undefined,
+    3,
+  ]);
   expect(CompletionRequest.safeParse({ model: "m", prompt: [] }).success).toBe(false);
-  expect(CompletionRequest.safeParse({ model: "m", prompt: "a", suffix: "b" }).success).toBe(false);
-  expect(CompletionRequest.safeParse({ model: "m", prompt: "a", echo: true, logprobs: 1 }).success).toBe(false);
+  expect(CompletionRequest.safeParse({ model: "m", prompt: "a", best_of: 1, n: 2 }).success).toBe(false);
+  expect(CompletionRequest.safeParse({ model: "m", prompt: "a", echo: true, suffix: "b" }).success).toBe(false);
   expect(EmbeddingRequest.parse({ model: "m", input: "a" }).encoding_format).toBe("float");
 });

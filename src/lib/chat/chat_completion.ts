@@ -1,8 +1,27 @@
 /** POST /chat/completions: request and response. */
 import { z } from "zod";
 import { later } from "../schema.ts";
-import { ChatMessage, orElse, ResponseFormat, Tool, ToolCall, ToolChoice } from "./messages.ts";
-import { Fingerprint, samplingFields, Usage } from "./sampling.ts";
+import { checkConstraints, checkEnd, checkTools } from "./chat_checks.ts";
+import {
+  ChatMessage,
+  LegacyChoice,
+  LegacyFunction,
+  orElse,
+  ResponseFormat,
+  Tool,
+  ToolCall,
+  ToolChoice,
+} from "./messages.ts";
+import {
+  checkSampling,
+  Fingerprint,
+  MAX_ALTERNATIVES,
+  MaxTokens,
+  type Refuse,
+  samplingFields,
+  Timings,
+  Usage,
+} from "./sampling.ts";
 
 const MAX_MESSAGES = 10_000;
 const MAX_TOOLS = 128;
@@ -11,10 +30,10 @@ export const ChatCompletionRequest = z
   .object({
     ...samplingFields,
     messages: z.array(ChatMessage).min(1).max(MAX_MESSAGES),
-    max_tokens: z.int().min(1).nullish(),
-    max_completion_tokens: z.int().min(1).nullish().describe("Overrides max_tokens. Default: the rest of the context"),
+    max_tokens: MaxTokens,
+    max_completion_tokens: MaxTokens.describe("Overrides max_tokens. Default: the rest of the context"),
     logprobs: orElse(z.boolean(), false),
-    top_logprobs: z.int().min(0).max(20).nullish(),
+    top_logprobs: z.int().min(0).max(MAX_ALTERNATIVES).nullish(),
     response_format: z
       .union([ResponseFormat, z.null()])
       .optional()
@@ -22,29 +41,38 @@ export const ChatCompletionRequest = z
     tools: orElse(z.array(Tool).max(MAX_TOOLS), [] as Tool[]),
     tool_choice: orElse(ToolChoice, "auto" as ToolChoice),
     parallel_tool_calls: orElse(z.boolean(), true),
+    functions: z.array(LegacyFunction).max(MAX_TOOLS).nullish().describe("The older form of tools"),
+    function_call: LegacyChoice.nullish().describe("The older form of tool_choice"),
+    reasoning_effort: z
+      .enum(["none", "minimal", "low", "medium", "high", "xhigh"])
+      .nullish()
+      .describe("Passed to the model's chat template. none: the template is told not to think"),
+    reasoning_format: orElse(z.enum(["auto", "deepseek", "none"]), "auto" as const).describe(
+      "none: thoughts stay in content. Otherwise they are in reasoning_content, if the template knows thoughts",
+    ),
+    continue_final_message: z
+      .boolean()
+      .nullish()
+      .describe("true: the answer continues the last message. Default: true if that is the assistant's"),
+    add_generation_prompt: z.boolean().nullish(),
+    verbose: orElse(z.boolean(), false).describe("The answer has the rendered prompt in __verbose"),
     chat_template_kwargs: z
       .record(z.string(), z.unknown())
       .nullish()
       .describe("Additional variables for the model's chat template"),
   })
   .superRefine((request, issues) => {
-    const refuse = (path: string[], message: string) =>
-      issues.addIssue({ code: "custom", path, message, input: request });
-    const { tool_choice: choice, tools } = request;
-    if (choice === "required" && tools.length === 0)
-      refuse(["tool_choice"], "`required` needs at least one tool. Add one to tools");
-    if (typeof choice === "object" && !tools.some((tool) => tool.function.name === choice.function.name))
-      refuse(["tool_choice", "function", "name"], `${choice.function.name} is not among the tools`);
-    const names = tools.map((tool) => tool.function.name);
-    const twice = names.findIndex((name, i) => names.indexOf(name) !== i);
-    if (twice >= 0)
-      refuse(["tools", String(twice), "function", "name"], "another tool has the same name. Rename one of them");
+    const refuse: Refuse = (path, message) => issues.addIssue({ code: "custom", path, message, input: request });
+    checkSampling(request, refuse);
+    checkTools(request, refuse);
+    checkConstraints(request, refuse);
+    checkEnd(request, refuse);
     if (request.top_logprobs && !request.logprobs) refuse(["top_logprobs"], "needs logprobs: true");
   })
   .meta({ id: "ChatCompletionRequest" });
 export type ChatCompletionRequest = z.infer<typeof ChatCompletionRequest>;
 
-export const FINISH_REASONS = ["stop", "length", "tool_calls"] as const;
+export const FINISH_REASONS = ["stop", "length", "tool_calls", "function_call"] as const;
 export type FinishReason = (typeof FINISH_REASONS)[number];
 
 const Alternative = z.object({ token: z.string(), logprob: z.number(), bytes: z.array(z.int()).nullable() });
@@ -57,6 +85,8 @@ export const ChatLogprobs = later(() =>
     .meta({ id: "ChatLogprobs" }),
 );
 export type ChatLogprobs = z.infer<typeof ChatLogprobs>;
+
+const FunctionCall = z.object({ name: z.string(), arguments: z.string().describe("JSON text") });
 
 const head = {
   id: z.string(),
@@ -77,13 +107,17 @@ export const ChatCompletion = later(() =>
             role: z.literal("assistant"),
             content: z.string().nullable(),
             refusal: z.null(),
+            reasoning_content: z.string().optional().describe("The thoughts of the model, apart from its answer"),
             tool_calls: z.array(ToolCall).optional(),
+            function_call: FunctionCall.optional().describe("The call, if the request has functions"),
           }),
           logprobs: ChatLogprobs.nullable(),
           finish_reason: z.enum(FINISH_REASONS),
         }),
       ),
       usage: Usage,
+      timings: Timings.optional(),
+      __verbose: z.object({ prompt: z.string() }).optional(),
     })
     .meta({ id: "ChatCompletion" }),
 );
@@ -109,6 +143,8 @@ export const ChatCompletionChunk = z
         delta: z.object({
           role: z.literal("assistant").optional(),
           content: z.string().nullable().optional(),
+          reasoning_content: z.string().optional(),
+          function_call: FunctionCall.partial().optional(),
           tool_calls: z.array(ToolCallDelta).optional(),
         }),
         logprobs: ChatLogprobs.nullable().optional(),
@@ -116,6 +152,11 @@ export const ChatCompletionChunk = z
       }),
     ),
     usage: Usage.nullable().optional(),
+    timings: Timings.optional(),
+    prompt_progress: z
+      .object({ total: z.int(), cache: z.int(), processed: z.int(), time_ms: z.number() })
+      .optional()
+      .describe("With return_progress: tokens of the prompt that have been read"),
   })
   .meta({ id: "ChatCompletionChunk" });
 export type ChatCompletionChunk = z.infer<typeof ChatCompletionChunk>;

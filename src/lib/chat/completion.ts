@@ -2,7 +2,17 @@
 import { z } from "zod";
 import { later } from "../schema.ts";
 import { orElse } from "./messages.ts";
-import { Fingerprint, samplingFields, Usage } from "./sampling.ts";
+import {
+  checkSampling,
+  Fingerprint,
+  MAX_SAMPLES,
+  MaxTokens,
+  type Refuse,
+  samplingFields,
+  Timings,
+  tokenLimit,
+  Usage,
+} from "./sampling.ts";
 import { textsSchema } from "./texts.ts";
 
 const MAX_PROMPTS = 64;
@@ -12,31 +22,38 @@ export const CompletionRequest = z
   .object({
     ...samplingFields,
     prompt: textsSchema({ most: MAX_PROMPTS, minLength: 0 }),
-    max_tokens: orElse(z.int().min(1), DEFAULT_TOKENS),
+    max_tokens: MaxTokens.describe(`Default: ${DEFAULT_TOKENS}. -1: the rest of the context`),
     echo: orElse(z.boolean(), false).describe("Begin the answer with the prompt"),
-    logprobs: z.int().min(0).max(5).nullish(),
-    suffix: z
-      .string()
+    logprobs: z.int().min(0).max(5).nullish().describe("With echo: also of the prompt"),
+    suffix: z.string().nullish().describe("The text after the answer, for models that fill in the middle"),
+    best_of: z
+      .int()
+      .min(1)
+      .max(MAX_SAMPLES)
       .nullish()
-      .refine((suffix) => !suffix, "is not supported. Remove it"),
-    best_of: z.int().nullish(),
+      .describe("Generates this many answers and returns the n likeliest"),
   })
   .superRefine((request, issues) => {
-    const refuse = (name: string, message: string) =>
-      issues.addIssue({ code: "custom", path: [name], message, input: request });
-    if (request.echo && typeof request.logprobs === "number")
-      refuse("logprobs", "is not available for the prompt. Remove echo or logprobs");
-    if (request.best_of && request.best_of !== request.n) refuse("best_of", "must equal n. Remove it");
+    const refuse: Refuse = (path, message) => issues.addIssue({ code: "custom", path, message, input: request });
+    checkSampling(request, refuse);
+    const { best_of: best, n } = request;
+    if (best && best < n) refuse(["best_of"], `must be at least n, which is ${n}`);
+    if (best && best > n && request.stream) refuse(["best_of"], "cannot be streamed. Remove stream or best_of");
+    if (request.suffix && request.echo) refuse(["suffix"], "cannot be combined with echo. Remove one of them");
   })
   .meta({ id: "CompletionRequest" });
 export type CompletionRequest = z.infer<typeof CompletionRequest>;
+
+/** The number of tokens to generate. Undefined: the rest of the context. */
+export const completionLimit = ({ max_tokens, n_predict }: Pick<CompletionRequest, "max_tokens" | "n_predict">) =>
+  tokenLimit(max_tokens, n_predict, DEFAULT_TOKENS);
 
 export const CompletionLogprobs = later(() =>
   z
     .object({
       tokens: z.array(z.string()),
       token_logprobs: z.array(z.number().nullable()),
-      top_logprobs: z.array(z.record(z.string(), z.number())).nullable(),
+      top_logprobs: z.array(z.record(z.string(), z.number()).nullable()).nullable(),
       text_offset: z.array(z.int()),
     })
     .meta({ id: "CompletionLogprobs" }),
@@ -60,6 +77,7 @@ export const Completion = later(() =>
         }),
       ),
       usage: Usage.nullable().optional(),
+      timings: Timings.optional(),
     })
     .meta({ id: "Completion" }),
 );

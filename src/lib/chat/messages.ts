@@ -101,6 +101,11 @@ export const Tool = z
   .meta({ id: "ChatTool" });
 export type Tool = z.infer<typeof Tool>;
 
+/** A function of the older format: `functions` and `function_call` instead of `tools` and `tool_choice`. */
+export const LegacyFunction = Tool.shape.function.meta({ id: "ChatFunction" });
+export const LegacyChoice = z.union([z.enum(["none", "auto"]), z.object({ name: z.string() })]);
+export type LegacyChoice = z.infer<typeof LegacyChoice>;
+
 export const ToolChoice = z.union([
   z.enum(["none", "auto", "required"]),
   z.object({ type: z.literal("function"), function: z.object({ name: z.string() }) }),
@@ -110,11 +115,14 @@ export type ToolChoice = z.infer<typeof ToolChoice>;
 export const ResponseFormat = z
   .discriminatedUnion("type", [
     z.object({ type: z.literal("text") }),
-    z.object({ type: z.literal("json_object") }),
+    z.object({
+      type: z.literal("json_object"),
+      schema: JsonSchema.nullish().describe("The object obeys this JSON schema, as in llama.cpp"),
+    }),
     z.object({
       type: z.literal("json_schema"),
       json_schema: z.object({
-        name: z.string().max(64),
+        name: z.string().max(64).nullish(),
         description: z.string().nullish(),
         schema: JsonSchema.nullish(),
         strict: z.boolean().nullish(),

@@ -1,7 +1,7 @@
 /** Common fields of /chat/completions and /completions. Absent and null fields get their default here. */
 import { z } from "zod";
 import { later } from "../schema.ts";
-import { orElse } from "./messages.ts";
+import { JsonSchema, orElse } from "./messages.ts";
 
 const MAX_STOPS = 16;
 const MAX_STOP_LENGTH = 256;
@@ -14,6 +14,18 @@ const LogitBias = z
   .refine((biases) => Object.keys(biases).length <= MAX_BIASES, `must have at most ${MAX_BIASES} tokens`);
 
 export const MAX_SAMPLES = 16;
+
+export const MAX_ALTERNATIVES = 20;
+const MAX_GRAMMAR = 65_536; // characters: llama.cpp takes long to read a larger grammar
+
+/** -1 means the rest of the context, as null does. 0 reads the prompt and generates nothing. */
+export const MaxTokens = z.int().min(-1).nullish();
+
+/** The number of tokens to generate. Undefined: the rest of the context. */
+export const tokenLimit = (...given: readonly (number | null | undefined)[]): number | undefined => {
+  const first = given.find((limit) => typeof limit === "number");
+  return first === undefined || first < 0 ? undefined : first;
+};
 
 export const TraceMetadata = z
   .record(z.string(), z.unknown())
@@ -32,10 +44,24 @@ export const samplingFields = {
   stop: Stop.nullish()
     .transform((stop) => (typeof stop === "string" ? [stop] : (stop ?? [])))
     .describe("Generation stops before the first of these strings; the answer never contains one"),
-  seed: z.int().nullish().describe("The same seed gives the same answer, up to rounding differences"),
+  seed: z
+    .number()
+    .refine(Number.isInteger, "must be a whole number")
+    .nullish()
+    .describe("The same seed gives the same answer, up to rounding differences"),
   frequency_penalty: orElse(z.number().min(-2).max(2), 0),
   presence_penalty: orElse(z.number().min(-2).max(2), 0),
   logit_bias: orElse(LogitBias, {} as Record<string, number>),
+  n_predict: MaxTokens.describe("max_tokens as llama.cpp names it"),
+  n_probs: z.int().min(0).max(MAX_ALTERNATIVES).nullish().describe("Log-probabilities with this many alternatives"),
+  grammar: z.string().max(MAX_GRAMMAR).nullish().describe("A grammar in GBNF with the rule root. The answer obeys it"),
+  json_schema: JsonSchema.nullish().describe("A JSON schema that the answer obeys, as in response_format"),
+  ignore_eos: orElse(z.boolean(), false).describe("true: the answer goes on to max_tokens, for benchmarks"),
+  cache_prompt: z
+    .literal(true, { error: "must be true: the start of a prompt is always taken from the cache. Remove the field" })
+    .nullish(),
+  timings_per_token: orElse(z.boolean(), false).describe("Every part of a stream has timings"),
+  return_progress: orElse(z.boolean(), false).describe("A stream begins with the progress of reading the prompt"),
   metadata: TraceMetadata,
 };
 
@@ -55,3 +81,35 @@ export const Usage = later(() =>
     .meta({ id: "TokenUsage" }),
 );
 export type Usage = z.infer<typeof Usage>;
+
+/** Times of one request, as llama.cpp reports them. */
+export const Timings = later(() =>
+  z
+    .object({
+      cache_n: z.int().describe("Tokens of the prompt that were in the cache"),
+      prompt_n: z.int().describe("Tokens of the prompt that were read"),
+      prompt_ms: z.number(),
+      prompt_per_token_ms: z.number(),
+      prompt_per_second: z.number(),
+      predicted_n: z.int().describe("Tokens generated"),
+      predicted_ms: z.number(),
+      predicted_per_token_ms: z.number(),
+      predicted_per_second: z.number(),
+    })
+    .meta({ id: "InferenceTimings" }),
+);
+export type Timings = z.infer<typeof Timings>;
+
+/** A stop string, log-probabilities and the like need no check between fields. These do. */
+type Constrained = {
+  grammar?: string | null | undefined;
+  json_schema?: object | null | undefined;
+  stream: boolean;
+  stream_options?: object | null | undefined;
+};
+export type Refuse = (path: string[], message: string) => void;
+
+export function checkSampling({ grammar, json_schema, stream, stream_options }: Constrained, refuse: Refuse) {
+  if (grammar && json_schema) refuse(["grammar"], "cannot be combined with json_schema. Remove one of them");
+  if (stream_options && !stream) refuse(["stream_options"], "needs stream: true");
+}

@@ -70,10 +70,27 @@ export function textConfig(config: Config, family: Family): Config {
   const { text_config: text } = config;
   const inner = typeof text === "object" && text !== null ? (text as Config) : {};
   const given = Object.entries({ ...config, ...inner }).filter(([, value]) => value !== null);
-  return { ...DEFAULTS[family.architecture], ...Object.fromEntries(given) };
+  const found: Config = { ...DEFAULTS[family.architecture], ...Object.fromEntries(given) };
+  const { num_experts: experts = found.num_local_experts } = found; // transformers 5 writes the second for every family
+  return experts === undefined ? found : { ...found, num_experts: experts };
 }
 
 const keysOf = ({ architecture }: Family): readonly Key[] => [...COMMON, ...(OWN[architecture] ?? [])];
+
+const SCALING_FLOATS = [
+  ...["rope_theta", "rope_local_base_freq", "factor", "attention_factor", "beta_fast", "beta_slow", "mscale"],
+  ...["mscale_all_dim", "llama_4_scaling_beta", "low_freq_factor", "high_freq_factor"],
+];
+const FLOATS: ReadonlySet<string> = new Set([
+  ...SCALING_FLOATS,
+  ...[...COMMON, ...Object.values(OWN).flat()].flatMap(({ hf, type }) => (type === "float32" ? [hf] : [])),
+]);
+
+/** The text of config.json. Transformers refuses 30 where it expects 30.0, which JSON.stringify never writes. */
+export const configText = (config: Config): string =>
+  JSON.stringify(config, null, 2).replace(/"(\w+)": (-?\d+)(?=,?\n)/g, (whole, key: string) =>
+    FLOATS.has(key) ? `${whole}.0` : whole,
+  );
 
 /** Metadata of GGUF from a text config. The tokenizer has its own metadata. */
 export function metadataOf(config: Config, family: Family): Facts {

@@ -6,7 +6,16 @@ import { type SmallFiles, specialsOf } from "./tokenizer/special.ts";
 import type { Vocabulary } from "./tokenizer/vocabulary.ts";
 
 /** Numbers of `general.file_type`. */
-const FILE_TYPE: Readonly<Record<string, number>> = { F32: 0, F16: 1, Q8_0: 7, BF16: 32, MXFP4: 38 };
+const FILE_TYPE: Readonly<Record<string, number>> = {
+  F32: 0,
+  F16: 1,
+  Q8_0: 7,
+  Q4_K_M: 15,
+  Q5_K_M: 17,
+  Q6_K: 18,
+  BF16: 32,
+  MXFP4: 38,
+};
 
 type Parts = { name: string; family: Family; config: Config; vocabulary: Vocabulary; files: SmallFiles; type: string };
 

@@ -48,7 +48,7 @@ const tooLarge = () => new CheckpointError("A weight is not a number, or it is t
 const BLOCK = 32;
 const BLOCK_BYTES = 34;
 
-/** Blocks of 32 values: a scale in F16, then the values as signed bytes. */
+/** Blocks of 32 values: a scale in F16, then the values as signed bytes. Rounded as ggml does, in single precision. */
 function encodeQ8(values: Float32Array): Uint8Array {
   const blocks = values.length / BLOCK;
   const out = new Uint8Array(blocks * BLOCK_BYTES);
@@ -57,13 +57,13 @@ function encodeQ8(values: Float32Array): Uint8Array {
     const from = block * BLOCK;
     let most = 0;
     for (let i = from; i < from + BLOCK; i++) most = Math.max(most, Math.abs(values[i] as number));
-    const scale = most / 127;
+    const scale = Math.fround(most / 127);
     if (!(scale < 65_504)) throw tooLarge();
-    const inverse = scale === 0 ? 0 : 1 / scale;
+    const inverse = scale === 0 ? 0 : Math.fround(1 / scale);
     const at = block * BLOCK_BYTES;
     view.setFloat16(at, scale, true);
     for (let i = 0; i < BLOCK; i++) {
-      const value = (values[from + i] as number) * inverse;
+      const value = Math.fround((values[from + i] as number) * inverse);
       signed[at + 2 + i] = value < 0 ? -Math.floor(0.5 - value) : Math.floor(value + 0.5); // half away from zero
     }
   }

@@ -117,6 +117,7 @@ export function scalingOf(metadata: ReadonlyMap<string, unknown>): Config {
   set(scaling, "beta_fast", float("rope.scaling.yarn_beta_fast"));
   set(scaling, "beta_slow", float("rope.scaling.yarn_beta_slow"));
   set(scaling, "mscale_all_dim", float("rope.scaling.yarn_log_multiplier"));
+  set(scaling, "mscale", scaling.mscale_all_dim); // transformers divides the two; without one it scales attention
   set(scaling, "llama_4_scaling_beta", float("attention.temperature_scale"));
   return { ...config, rope_scaling: scaling };
 }

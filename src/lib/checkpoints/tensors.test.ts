@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { configOf, headLength, metadataOf } from "./config.ts";
+import { configOf, configText, headLength, metadataOf, textConfig } from "./config.ts";
 import { FAMILIES, familyOf, familyOfConfig } from "./families.ts";
 import { ropeTensors } from "./rope.ts";
 import { rotatedRow, tensorNames, unrotatedRow } from "./tensors.ts";
@@ -100,4 +100,23 @@ test("yarn and llama3 scaling", () => {
   const factors = ropeTensors(config, headLength(config)).get("rope_freqs.weight") ?? [];
   expect([factors[0], factors[31]]).toEqual([1, 8]);
   expect(factors).toHaveLength(32);
+});
+
+test("transformers 5 writes num_local_experts for every mixture of experts", () => {
+  const family = familyOfConfig({ architectures: ["Qwen3MoeForCausalLM"] });
+  const given = { ...BASE, num_local_experts: 6, num_experts_per_tok: 2, moe_intermediate_size: 32 };
+  expect(metadataOf(textConfig(given, family), family).get("expert_count")?.value).toBe(6);
+});
+
+test("a written config has whole floats as floats, and both of yarn's factors", () => {
+  const family = familyOfConfig({ architectures: ["Ministral3ForCausalLM"] });
+  const metadata = new Map<string, unknown>([
+    ["block_count", 2],
+    ["rope.scaling.type", "yarn"],
+    ["rope.scaling.factor", 4],
+    ["rope.scaling.yarn_log_multiplier", 1],
+  ]);
+  const text = configText({ ...configOf(metadata, family, true), final_logit_softcapping: 30 });
+  for (const line of ['"num_hidden_layers": 2,', '"factor": 4.0,', '"mscale": 1.0', '"final_logit_softcapping": 30.0'])
+    expect(text).toContain(line);
 });

@@ -25,7 +25,10 @@ export type Family = (typeof ARCHITECTURES)[number];
 const MAX_EXPERTS = 1024;
 
 /** Native code asserts these relations. */
-export function checkExperts(header: Header, { architecture, layers }: Hyperparameters) {
+export type Experts = { count: number; used: number };
+
+/** Experts of a layer, and those that compute a token; undefined for a model without experts. */
+export function expertsOf(header: Header, { architecture, layers }: Hyperparameters): Experts | undefined {
   const key = (name: string) => `${architecture}.${name}`;
   const experts = count(header, key("expert_count"), { min: 0, max: MAX_EXPERTS }, 0);
   const used = countPerLayer(header, key("expert_used_count"), layers, { min: 0, max: MAX_EXPERTS }) ?? [0];
@@ -39,6 +42,7 @@ export function checkExperts(header: Header, { architecture, layers }: Hyperpara
     throw new GgufError(`${key("expert_group_count")} is ${groups} (${groupsUsed} used) for ${experts} experts`);
   const extra = count(header, key("nextn_predict_layers"), { min: 0, max: layers }, 0);
   if (extra >= layers) throw new GgufError(`${key("nextn_predict_layers")} is ${extra} of ${layers} layers`);
+  return experts > 0 ? { count: experts, used: mostUsed } : undefined;
 }
 
 export function checkArchitecture(header: Header, given: Hyperparameters) {

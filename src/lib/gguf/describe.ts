@@ -3,7 +3,7 @@
  * asserts, nor requests absurd memory. An assertion there would end the whole worker.
  */
 import { MODULES } from "../training/lora.ts";
-import { checkArchitecture, checkExperts, type Hyperparameters } from "./architecture.ts";
+import { checkArchitecture, expertsOf, type Hyperparameters } from "./architecture.ts";
 import { count, countPerLayer, float, missing, string } from "./facts.ts";
 import { GgufError, type Header, quoted } from "./parse.ts";
 import type { ModelShape } from "./shape.ts";
@@ -22,7 +22,9 @@ export function describe(header: Header): ModelShape {
   if (!/^[a-z0-9][a-z0-9._-]{0,63}$/i.test(architecture))
     throw new GgufError(`general.architecture is ${quoted(architecture)}, which is not a valid name`);
   if (Number(header.metadata.get("split.count")?.value ?? 0) > 1)
-    throw new GgufError("This file is one part of a split model. Merge the parts with llama-gguf-split --merge first");
+    throw new GgufError(
+      "This file is one part of a split model. Import it with all parts in one folder, under their own names",
+    );
   if (header.tensors.size === 0) throw new GgufError("The file has no tensors: it is a vocabulary, not a model");
   const isAdapter = string(header, "general.type") === "adapter";
   return isAdapter ? describeAdapter(header, architecture) : describeModel(header, architecture);
@@ -46,7 +48,7 @@ function describeModel(header: Header, architecture: string): ModelShape {
   const vocab = vocabularyOf(header, architecture);
   const given: Hyperparameters = { architecture, layers, embedding, heads, kvHeads, keyLength, valueLength, vocab };
   checkRope(header, key);
-  checkExperts(header, given);
+  const experts = expertsOf(header, given);
   checkArchitecture(header, given);
   return {
     ...common(header, architecture),
@@ -59,6 +61,7 @@ function describeModel(header: Header, architecture: string): ModelShape {
     value_length: valueLength,
     vocab_size: vocab,
     type: "model",
+    ...(experts && { experts }),
   };
 }
 

@@ -14,7 +14,8 @@ export class NeedMore extends Error {
 
 export type Reader = ReturnType<typeof createReader>;
 
-const text = new TextDecoder("utf-8"); // an invalid character becomes U+FFFD: names are compared, never executed
+// An invalid character becomes U+FFFD: names are compared, never executed. A byte order mark may be a token.
+const text = new TextDecoder("utf-8", { ignoreBOM: true });
 
 /** Reads forward. Reading past the file throws GgufError; past the given bytes, NeedMore. */
 export function createReader(bytes: Uint8Array, fileSize: number, maxHeaderBytes: number) {

@@ -28,6 +28,9 @@ export type RewardCode = {
 export const RESOLVE = "resolve";
 /** Rows that a resolver may make of one row. */
 export const MOST_RESOLVED = 10_000;
+/** Rows that the interpreter maps before it answers. It answers earlier after MAP_MS, or with a quarter of a frame. */
+export const MAP_ROWS = 64;
+export const MAP_MS = 50;
 
 export type Sample = {
   /** A text or a list of chat messages, as in the dataset. */
@@ -109,14 +112,15 @@ export type ToReward =
       /** For a batch function: first all samples in one call, then one by one only if that raises. */
       whole: boolean;
     }
-  | { op: "map"; nonce: string; rows: readonly Record<string, unknown>[] };
+  /** `each`: rows in one exchange with the interpreter. */
+  | { op: "map"; nonce: string; rows: readonly Record<string, unknown>[]; each: number };
 
 const nonce = z.string().length(32);
 const printed = { stdout: z.string().max(STDOUT_BYTES), stdout_bytes: z.int().min(0) };
 
 /**
  * Messages from the process. A call gets `outcomes` once or more, in order, without a gap; then `done`. A map gets
- * `mapped` for each row; then `done`.
+ * `mapped` once or more, in the same way; then `done`.
  */
 export const FromReward = z.discriminatedUnion("op", [
   z.strictObject({ op: z.literal("ready"), layers: z.array(Layer), start_ms: z.number() }),
@@ -124,7 +128,7 @@ export const FromReward = z.discriminatedUnion("op", [
   z.strictObject({ op: z.literal("rejected"), nonce, error: Rejection, ...printed }),
   z.strictObject({ op: z.literal("alone"), nonce }), // the batch raised: from here on each sample is called separately
   z.strictObject({ op: z.literal("outcomes"), nonce, from: z.int().min(0), outcomes: z.array(Outcome).min(1) }),
-  z.strictObject({ op: z.literal("mapped"), nonce, from: z.int().min(0), result: Mapped }),
+  z.strictObject({ op: z.literal("mapped"), nonce, from: z.int().min(0), results: z.array(Mapped).min(1) }),
   z.strictObject({ op: z.literal("done"), nonce, ...printed }),
   z.strictObject({ op: z.literal("violated"), message: z.string().max(2000) }), // the process ends now
 ]);

@@ -1,5 +1,6 @@
 /** Adapter settings: target matrices and rank. Names are PEFT's outside and GGUF's inside. */
 import { z } from "zod";
+import { HAS_EXPERTS } from "../gguf/architecture.ts";
 
 // biome-ignore format: a table should look like one
 export const MODULES = {
@@ -30,3 +31,20 @@ export const LoraSettings = z.strictObject({
 export type LoraSettings = z.output<typeof LoraSettings>;
 
 export const ggufTargets = ({ target_modules }: LoraSettings): string[] => target_modules.map((name) => MODULES[name]);
+
+/** The only matrices of a model with experts that have adapters. */
+const ATTENTION = ALL_LINEAR.filter((name) => MODULES[name].startsWith("attn_"));
+
+export type Fitted = { ok: LoraSettings | null } | { field: "lora" | "target_modules"; why: string };
+
+/** Settings for a model of this family. All modules mean all that the family has adapters of. */
+export function loraFor(lora: LoraSettings | null, architecture: string): Fitted {
+  if (!HAS_EXPERTS.includes(architecture)) return { ok: lora };
+  const rule = `${architecture} has experts: only adapters of its attention are trained`;
+  if (lora === null) return { field: "lora", why: `${rule}; give lora` };
+  const { target_modules: given } = lora;
+  if (ALL_LINEAR.every((name) => given.includes(name))) return { ok: { ...lora, target_modules: [...ATTENTION] } };
+  const others = given.filter((name) => !ATTENTION.includes(name));
+  if (others.length === 0) return { ok: lora };
+  return { field: "target_modules", why: `${rule}; leave out ${others.join(", ")}, or use ${ATTENTION.join(", ")}` };
+}

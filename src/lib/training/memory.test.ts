@@ -98,6 +98,22 @@ describe("an estimate", () => {
   });
 });
 
+test("experts are frozen: a token is computed by those that are used, and none is stored transposed", () => {
+  /** The width of Qwen3 30B-A3B, with two layers. */
+  const mixture: ModelShape = {
+    ...{ ...ONE_B, architecture: "qwen3moe", quantization: "F32", layers: 2, heads: 32, kv_heads: 4, key_length: 128 },
+    ...{ vocab_size: 1024, parameters: 2 * (2048 * (128 + 2 * 4608) + 128 * 3 * 2048 * 768) + 2048 * 1024 },
+    experts: { count: 128, used: 8 },
+  };
+  mixture.weight_bytes = mixture.parameters / 2;
+  expect(dimensionsOf(mixture)).toMatchObject({ mixture: { used: 8, forward: expect.closeTo(128 * 768, -3) } });
+  expect(dimensionsOf(mixture).forward).toBeWithin(8 * 760, 8 * 780);
+  const cpu = plan({ device: "cpu" });
+  expect(estimateMemory(mixture, cpu).weights).toBeLessThan(1.1 * mixture.weight_bytes);
+  const { experts: _, ...older } = mixture;
+  expect(estimateMemory(older, cpu).activations).toBeGreaterThan(1.4 * estimateMemory(mixture, cpu).activations);
+});
+
 test("blocks divide the work into equal parts within their limits", () => {
   const of = dimensionsOf(ONE_B);
   const { headChunk, attentionBlock } = blocksFor(of, { tokens: 1024, rows: 8, scored: 8192 }, plan());

@@ -4,13 +4,12 @@
  * on the CPU are within 15 %.
  */
 
-import { estimateMemory as servingMemory } from "../gguf/memory.ts";
 import type { ModelShape } from "../gguf/shape.ts";
 import { MIB } from "../units.ts";
 import { isRolled, type Method, usesReference } from "./fields.ts";
 import { type LoraSettings, MODULES, type Module } from "./lora.ts";
 import { activationBytes, type Dimensions, keptBytes, type Micro, traitsOf } from "./memory_graph.ts";
-import { rolloutSlots } from "./slots.ts";
+import { rolloutMemory, rolloutSlots } from "./memory_rollouts.ts";
 
 export type MemoryPlan = {
   method: Method;
@@ -19,6 +18,8 @@ export type MemoryPlan = {
   hyperparameters: Readonly<Record<string, unknown>>;
   microDivisor: number;
   device: "cpu" | "cuda";
+  /** Processes that train together, each on its device. Default 1. The estimate is that of one of them. */
+  ranks?: number;
 };
 
 /** In bytes. */
@@ -79,15 +80,31 @@ export function estimateMemory(shape: ModelShape, plan: MemoryPlan): TrainingMem
   const trained = lora ? adapterParameters(of, lora) : shape.parameters;
   const weights = lora ? frozenBytes(shape, device) : shape.parameters * 4;
   const largest = lora ? 0 : of.vocab * of.width * 4;
-  const training = (lora ? 16 : 12) * trained + 2 * largest; // the step squares and scales one tensor at a time
   const micro = microOf(shape, of, plan);
-  const activations = GRAPHS_KEPT * activationBytes(of, micro);
+  const held = heldBytes(shape, plan, trained * 4);
+  const training = (lora ? 16 : 12) * trained + 2 * largest + held; // the step squares and scales one tensor at a time
+  const isShared = (plan.ranks ?? 1) > 1;
+  const apart = isShared ? Math.ceil(micro.scored / micro.headChunk) * largest : 0; // gradients of the output layer
+  const activations = GRAPHS_KEPT * (activationBytes(of, micro) + apart);
   const needsReference = !lora && usesReference(method, numberOf(plan, "beta", 0));
   const reference = needsReference ? frozenBytes(shape, device) : 0;
-  const rollouts = isRolled(method) ? rolloutBytes(shape, plan) : 0;
+  const rollouts = isRolled(method) ? rolloutBytes(shape, of, plan) : 0;
   const { fixed } = LIMITS[device];
   const total = weights + training + activations + rollouts + reference + Math.ceil(fixed / microDivisor);
   return { weights, training, activations, rollouts, reference, total };
+}
+
+/**
+ * Ranks after the first hold the gradients of all their micro-batches until they add them, in main memory. That counts
+ * only if main memory is the device.
+ */
+function heldBytes(shape: ModelShape, plan: MemoryPlan, gradient: number): number {
+  const { ranks = 1, device, microDivisor } = plan;
+  if (ranks === 1 || device !== "cpu") return 0;
+  const together = plan.method === "dpo" || plan.method === "orpo" ? 2 : 1;
+  const batch = numberOf(plan, "per_device_train_batch_size", 8) * numberOf(plan, "gradient_accumulation_steps", 1);
+  const tokens = together * batch * longestOf(shape, plan);
+  return gradient * Math.ceil(tokens / microTokens(device, microDivisor) / ranks);
 }
 
 /** Types that a GPU computes with; others become BF16. */
@@ -96,9 +113,9 @@ const ON_CUDA = ["F32", "BF16", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0"];
 /** The model, and its copy that is transposed or that the kernels read. */
 function frozenBytes(shape: ModelShape, device: MemoryPlan["device"]): number {
   const { weight_bytes, parameters, quantization } = shape;
-  if (device === "cpu") return weight_bytes * (holdsTurned(device, weight_bytes) ? 2 : 1);
-  const half = parameters * 2;
   const share = traitsOf(shape.architecture).hasExperts ? denseParameters(shape) / parameters : 1; // of the copy
+  if (device === "cpu") return weight_bytes * (holdsTurned(device, weight_bytes) ? 1 + share : 1);
+  const half = parameters * 2;
   return (
     (ON_CUDA.includes(quantization) ? weight_bytes : half) + share * (quantization === "F32" ? weight_bytes : half)
   );
@@ -110,10 +127,10 @@ function denseParameters(shape: ModelShape): number {
   return shape.embedding_length * (2 * shape.vocab_size + shape.layers * attention);
 }
 
-function rolloutBytes(shape: ModelShape, plan: MemoryPlan): number {
+function rolloutBytes(shape: ModelShape, of: Dimensions, plan: MemoryPlan): number {
   const batch = numberOf(plan, "generation_batch_size", numberOf(plan, "per_device_train_batch_size", 8));
   const parallel = rolloutSlots(batch, plan.device, plan.microDivisor);
-  return servingMemory(shape, { contextLength: longestOf(shape, plan), parallel }).total;
+  return rolloutMemory(shape, of, { contextLength: longestOf(shape, plan), parallel }, plan.device);
 }
 
 function microOf(shape: ModelShape, of: Dimensions, plan: MemoryPlan): Micro {
@@ -190,8 +207,9 @@ export function dimensionsOf(shape: ModelShape): Dimensions {
   const isWhole = (x: number) => x > 0 && Math.abs(x - Math.round(x)) < 0.01; // rotation factors may be included too
   const found = [inside(1), inside(2)].filter(isWhole);
   const usual = found.find((x) => Math.round(x) % 32 === 0) ?? found[0];
-  const forward = Math.max(1, Math.round(usual ?? inside(1)));
-  // A shape does not state how many experts compute a token. To be safe, all of them.
-  const experts = traits.hasExperts ? { allExperts: forward } : {};
-  return { layers, width, heads, keyHeads, headLength, forward, vocab, ...traits, ...experts };
+  const all = Math.max(1, Math.round(usual ?? inside(1)));
+  const dimensions = { layers, width, heads, keyHeads, headLength, forward: all, vocab, ...traits };
+  if (!traits.hasExperts) return dimensions;
+  const { used, count } = shape.experts ?? { used: 1, count: 1 }; // unknown: all of them, to be safe
+  return { ...dimensions, forward: Math.ceil((all * used) / count), mixture: { used, forward: all } };
 }

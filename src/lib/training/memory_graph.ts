@@ -18,6 +18,8 @@ export type Traits = {
   hasWindows: boolean;
   /** The feed-forward part is a mixture of experts, whose matrices are never stored transposed. */
   hasExperts: boolean;
+  /** Gates have limits: their gradient takes more steps, each with a result of its own. */
+  limitsGates: boolean;
   /** Our own kernels can compute the family. */
   canFuse: boolean;
 };
@@ -30,6 +32,7 @@ export const traitsOf = (family: string): Traits => ({
   usesGelu: family === "gemma2" || family === "gemma3",
   hasWindows: ["gemma2", "gemma3", "gpt-oss"].includes(family),
   hasExperts: HAS_EXPERTS.includes(family),
+  limitsGates: family === "gpt-oss",
   canFuse: ["llama", "qwen2", "qwen3", "mistral3", "smollm3"].includes(family),
 });
 
@@ -41,8 +44,8 @@ export type Dimensions = Traits & {
   headLength: number;
   /** Inner width of a layer, for one token. */
   forward: number;
-  /** Inner width of all experts of a layer together; absent without experts. */
-  allExperts?: number;
+  /** Absent without experts. `used`: experts of one token. `forward`: inner width of all experts of a layer together. */
+  mixture?: { used: number; forward: number };
   vocab: number;
 };
 
@@ -73,9 +76,11 @@ function keptOf(of: Dimensions, { tokens, trainsAll }: Pick<Micro, "tokens" | "t
   const headNorms = of.normsHeads ? q + kv : 0;
   const result = of.normsResults ? width + normed : 0;
   const scores = tokens * heads * (of.limitsScores ? 2 : 1);
+  // Experts are frozen: the input of their last matrix is not kept, but each expert's result is, for the router.
+  const inner = of.mixture ? 2 * forward + of.mixture.used * width : 3 * forward;
   return {
     attention: 2 * width + 2 * q + 3 * kv + scores + normed + headNorms + result,
-    behind: 2 * width + 3 * forward + normed + result,
+    behind: 2 * width + inner + normed + result,
   };
 }
 
@@ -99,9 +104,9 @@ function tapeBytes(of: Dimensions, micro: Micro): number {
   const others = again ? inputs : (of.layers - 1) * (attention + behind);
   const scores = of.heads * micro.attentionBlock;
   const atAttention = others + attention + 3.5 * scores; // the softmax's input, output and transposed copy
-  const behindIt = others + attention + behind + 2 * of.forward;
-  const matrix = of.width * (of.allExperts ?? of.forward);
-  const how = of.allExperts === undefined ? micro : { ...micro, holdsTurned: false };
+  const behindIt = others + attention + behind + (of.limitsGates ? 6 : 2) * of.forward;
+  const matrix = of.width * (of.mixture?.forward ?? of.forward);
+  const how = of.mixture ? { ...micro, holdsTurned: false } : micro;
   const turned = micro.trainsAll ? matrix * F32 : turnedBytes(matrix, how);
   const layers = count * F32 * Math.max(atAttention, behindIt) + turned;
   const beforeHead = again ? inputs : of.layers * (attention + behind);
@@ -127,15 +132,25 @@ function turnedBytes(elements: number, { weightBytes, holdsTurned }: Micro): num
 /** Bytes of one token: two residuals in F32, the rest in BF16. */
 function fusedLayer({ width, heads, keyHeads, headLength, forward, normsHeads }: Dimensions): number {
   const [q, all] = [heads * headLength, (heads + 2 * keyHeads) * headLength];
-  return 12 * width + 2 * all * (normsHeads ? 2 : 1) + 2 * q + 6 * forward + 4 * heads;
+  return 8 * width + 2 * all * (normsHeads ? 2 : 1) + 2 * q + 4 * forward + 4 * heads;
+}
+
+const MOST_FLEETING = 4 * 2 ** 30; // bytes; computing them again takes 4 % of a step
+
+const fleetingLayer = ({ width, forward }: Pick<Dimensions, "width" | "forward">) => 4 * width + 2 * forward;
+
+/** True if the normalised inputs and the gated products of all layers are kept: they are few. */
+export function keepsFleeting(of: Pick<Dimensions, "layers" | "width" | "forward">, tokens: number): boolean {
+  return of.layers * tokens * fleetingLayer(of) <= MOST_FLEETING;
 }
 
 function fusedBytes(of: Dimensions, micro: Micro): number {
   const count = micro.tokens * micro.rows;
   const { width, heads, keyHeads, headLength, forward, layers } = of;
   const [q, all] = [heads * headLength, (heads + 2 * keyHeads) * headLength];
-  const scratch = 10 * width + 2 * all + 2 * q + 2 * forward + Math.max(4 * forward, 8 * q) + 4 * heads;
-  const kept = micro.recomputes ? fusedLayer(of) + layers * 4 * width : layers * fusedLayer(of);
+  const scratch = 14 * width + 2 * all + 2 * q + 4 * forward + Math.max(4 * forward, 8 * q) + 4 * heads;
+  const again = keepsFleeting(of, count) ? layers * fleetingLayer(of) : 0;
+  const kept = micro.recomputes ? fusedLayer(of) + layers * 4 * width : layers * fusedLayer(of) + again;
   const head = micro.headChunk * of.vocab * 6 + micro.scored * 4 * width;
   return count * (kept + scratch + 6 * width) + head;
 }

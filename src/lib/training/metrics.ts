@@ -18,7 +18,7 @@ export const COMMON_METRICS = [
   "step_energy_joules",
 ] as const;
 
-/** Metrics of `grpo` and `rloo`. Additional ones: `rewards/<function>/mean` and `/std`, and the `sampling/…` of importance.ts. */
+/** Metrics of `grpo` and `rloo`. `sync_time` is a part of `other_time`. Additional ones: `rewards/<function>/mean` and `/std`, and the `sampling/…` of importance.ts. */
 export const GRPO_METRICS = [
   "reward",
   "reward_std",
@@ -37,6 +37,7 @@ export const GRPO_METRICS = [
   "completions/mean_terminated_length",
   "completions/min_terminated_length",
   "completions/max_terminated_length",
+  "sync_time",
   "rollout_time",
   "reward_time",
   "rollout_tokens_per_second",

@@ -102,6 +102,7 @@ export class Arguments {
   readonly #places: number[] = [];
   readonly #keep: readonly unknown[];
   readonly extra: Ptr;
+  readonly packedAt: Ptr;
 
   constructor(readonly signature: string) {
     let at = 0;
@@ -118,6 +119,7 @@ export class Arguments {
     this.#view = new DataView(packed.buffer);
     this.#keep = [packed, size, extra];
     this.extra = ptr(extra);
+    this.packedAt = ptr(packed);
   }
 
   set(values: readonly number[]) {

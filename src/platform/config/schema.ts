@@ -1,6 +1,7 @@
 import { z } from "zod";
 import { normalizeHost, parseCidr } from "../../lib/net/ip.ts";
 import { parseListen } from "../../lib/net/listen.ts";
+import { gpu, serving } from "./machine.ts";
 import { milliseconds, section } from "./section.ts";
 import {
   apiKeys,
@@ -88,9 +89,16 @@ const http = section("The port of the API and of the detection service.", {
     .default(60)
     .describe("An idle connection is closed after this long; streams send a heartbeat every 15 s."),
   cors_origins: z
-    .array(z.string().refine(isOrigin, 'expected an origin such as https://app.example.com, or "*"'))
+    .array(
+      z
+        .string()
+        .refine(
+          (text) => text === "localhost" || isOrigin(text),
+          'expected an origin such as https://app.example.com, "localhost", or "*"',
+        ),
+    )
     .default([])
-    .describe("Origins that browsers may call from; empty = none."),
+    .describe("Origins that browsers may call from; localhost = pages of the same machine on any port; empty = none."),
   rate_limit_per_second: z.number().min(0).default(1000).describe("Steady requests per second for one key; 0 = off."),
   rate_limit_burst: z.int().min(0).default(2000).describe("Requests one key may send at once; 0 = off."),
   trusted_proxies: z
@@ -164,67 +172,6 @@ const hub = section("The source of models that are not on this machine.", {
     .describe(
       "Workspaces that may use hub.token: those with an admin key, or all. Others store their own as the secret HUB_TOKEN.",
     ),
-});
-
-const serving = section("Deployments.", {
-  threads: z
-    .int()
-    .min(0)
-    .max(1024)
-    .default(0)
-    .describe("CPU threads of one replica; 0 = the cores this server may use, less one."),
-  parallel: z
-    .int()
-    .min(1)
-    .max(256)
-    .default(8)
-    .describe("Sequences that one replica decodes at once, unless the deployment sets it."),
-  context_length: z
-    .int()
-    .min(64)
-    .default(8192)
-    .describe("Tokens of context for each sequence, unless the deployment sets it; never more than the model has."),
-  standby: z
-    .boolean()
-    .default(true)
-    .describe("While a deployment is parked, keep one process (about 70 MB) ready for it: a wake is faster."),
-  health_interval_ms: milliseconds
-    .default(10_000)
-    .describe("A replica that showed no progress for this long is checked; one that streams answers needs no check."),
-  health_timeout_ms: milliseconds
-    .default(20_000)
-    .describe(
-      "A replica is replaced after this time without progress. A decode call that is under way counts as progress (docs/serving.md).",
-    ),
-  restart_attempts: z
-    .int()
-    .min(0)
-    .max(100)
-    .default(3)
-    .describe("Restarts of a broken deployment before it has failed."),
-  restart_backoff_ms: milliseconds.default(1000).describe("Pause before the first restart; doubles with each."),
-  request_retention_days: z
-    .int()
-    .min(1)
-    .max(36_500)
-    .default(30)
-    .describe("Request records older than this are removed."),
-  retention_days: z
-    .int()
-    .min(1)
-    .max(36_500)
-    .default(365)
-    .describe("Deployments that were stopped or failed longer ago than this are removed."),
-});
-
-const gpu = section("Reservations of GPU memory, or of main memory on a machine without a GPU.", {
-  reserve_mib: z.int().min(0).default(512).describe("Memory of each device that is never reserved."),
-  cpu_share: z
-    .number()
-    .min(0.05)
-    .max(1)
-    .default(0.8)
-    .describe("The share of main memory that may be reserved on a machine without a GPU."),
 });
 
 const storage = section("The storage of volumes, models and artifacts.", {

@@ -122,7 +122,7 @@ export const CreateDeployment = z
     gpu: z
       .object({ gpu_type: Label(64).optional(), gpu_count: z.int().min(1).max(64).default(1) })
       .optional()
-      .describe("Default: one device of this machine"),
+      .describe("Devices of each replica. Default: one device of this machine"),
     provider: z.literal("local").default("local"),
     min_replicas: scaling.min_replicas.default(1),
     max_replicas: scaling.max_replicas.optional().describe("Default: 1, or min_replicas if that is more"),

@@ -57,7 +57,7 @@ test("F2 models: a deployment comes before a model of the same name, and registr
 test("F2 model left out: the only deployment that runs answers; with several or none the error says what to do", async () => {
   const on = await open();
   const none = await chat(on);
-  expect([none.status, none.body.error.code, none.body.error.param]).toEqual([404, "resource_not_found", "/model"]);
+  expect([none.status, none.body.error.code, none.body.error.param]).toEqual([404, "model_not_found", "/model"]);
   expect(none.body.error.message).toContain("No deployment is active");
   const id = await on.deploy({ name: "only" });
   await on.reaches(id, "serving");
@@ -75,7 +75,7 @@ test("F2 model left out: the only deployment that runs answers; with several or 
   }
   await on.reaches(await on.deploy({ name: "second" }), "serving");
   const several = await chat(on);
-  expect([several.status, several.body.error.code]).toEqual([422, "schema"]);
+  expect([several.status, several.body.error.code]).toEqual([400, "missing_required_parameter"]);
   expect(several.body.error.message).toContain("Active deployments: only, second");
 });
 
@@ -83,7 +83,7 @@ test("F2 unknown model: the 404 names what runs, at most ten, and the nearest; a
   const on = await open();
   await on.reaches(await on.deploy({ name: "carry" }), "serving");
   const unknown = await chat(on, "cary");
-  expect([unknown.status, unknown.body.error.code]).toEqual([404, "resource_not_found"]);
+  expect([unknown.status, unknown.body.error.code]).toEqual([404, "model_not_found"]);
   expect(unknown.body.error.message).toContain("Did you mean carry? Active deployments: carry");
   expect((await chat(on, "random")).status).toBe(200);
   expect((await chat(on, models.mustGet(on.ctx, on.workspaceA, "random").id)).status).toBe(200);

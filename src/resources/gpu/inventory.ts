@@ -64,7 +64,7 @@ export async function devicesFresh(ctx: Ctx, leased: Leased): Promise<DeviceRead
     await Promise.race([inventory.listing, ctx.clock.sleep(DRIVER_TIMEOUT_MS, answered.signal)]);
     answered.abort();
   }
-  return inventory.devices ?? [mainMemory(ctx)];
+  return inventory.devices ?? mainMemory(ctx);
 }
 
 const isOld = (ctx: Ctx, inventory: Inventory) => ctx.clock.now() - inventory.at >= FIGURES_MS;
@@ -77,7 +77,7 @@ async function listDevices(ctx: Ctx, inventory: Inventory, leased: Leased): Prom
     // Cards do not vanish: an empty list after a good one is an error of the driver.
     if (gpus.length > 0)
       inventory.devices = gpus.map((gpu) => readingOf(ctx, gpu, foreignOf(gpu, inventory.devices, before, leased)));
-    else if (!had) inventory.devices = [mainMemory(ctx)];
+    else if (!had) inventory.devices = mainMemory(ctx);
   } catch (error) {
     ctx.log.warn("the GPUs could not be listed", { error });
   }
@@ -111,14 +111,18 @@ const readingOf = (ctx: Ctx, gpu: Gpu, foreignBytes: number): DeviceReading => (
   powerWatts: gpu.powerWatts,
 });
 
-/** For a machine without a GPU. Memory of other programs is not subtracted: `gpu.cpu_share` leaves room for it. */
-function mainMemory(ctx: Ctx): DeviceReading {
+/**
+ * For a machine without a GPU: one device, or the equal parts of `gpu.cpu_devices`. Memory of other programs is not
+ * subtracted: `gpu.cpu_share` leaves room for it.
+ */
+function mainMemory(ctx: Ctx): DeviceReading[] {
   const { cpuModel, memoryTotalBytes, memoryFreeBytes } = describeMachine();
   const limit = process.constrainedMemory() || memoryTotalBytes; // the limit of a container; 0 = none
-  const totalBytes = Math.floor(Math.min(memoryTotalBytes, limit) * ctx.config.gpu.cpu_share);
-  return {
-    id: "cpu",
-    index: 0,
+  const { cpu_share, cpu_devices } = ctx.config.gpu;
+  const totalBytes = Math.floor((Math.min(memoryTotalBytes, limit) * cpu_share) / cpu_devices);
+  return Array.from({ length: cpu_devices }, (_, index) => ({
+    id: index === 0 ? "cpu" : `cpu-${index}`,
+    index,
     uuid: null,
     type: "cpu",
     name: cpuModel,
@@ -129,5 +133,5 @@ function mainMemory(ctx: Ctx): DeviceReading {
     utilizationPercent: null,
     temperatureCelsius: null,
     powerWatts: null,
-  };
+  }));
 }

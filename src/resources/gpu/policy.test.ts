@@ -47,11 +47,13 @@ const ledger = (devices: Device[], more: Partial<Ledger> = {}): Ledger => ({
   idle: new Map(),
   ...more,
 });
-const indices = (placed: ReturnType<typeof place>) =>
-  placed.outcome === "granted" || placed.outcome === "evict" ? placed.devices.map(({ index }) => index) : placed;
-const reasonOf = (placed: ReturnType<typeof place>) => {
-  if (placed.outcome !== "wait" && placed.outcome !== "never") throw new Error(`it is ${placed.outcome}`);
-  return placed.reason;
+const indices = (placement: ReturnType<typeof place>) =>
+  placement.outcome === "granted" || placement.outcome === "evict"
+    ? placement.devices.map(({ index }) => index)
+    : placement;
+const reasonOf = (placement: ReturnType<typeof place>) => {
+  if (placement.outcome !== "wait" && placement.outcome !== "never") throw new Error(`it is ${placement.outcome}`);
+  return placement.reason;
 };
 
 describe("where it fits", () => {
@@ -178,4 +180,47 @@ describe("the queue", () => {
     const older = [waiter("big", 8), waiter("new", 3, { createdAt: 9 })];
     expect(place(ledger(devices, { leases, waits: older }), ask(3)).outcome).toBe("granted");
   });
+});
+
+describe("replicas of one deployment", () => {
+  const devices = [card(0, 10), card(1, 10), card(2, 10)];
+  const deviceOf = (leases: Lease[], more: Partial<Request> = {}) => {
+    const placement = place({ devices, leases, waits: [], idle: new Map() }, ask(2, { spreads: "dep_a", ...more }));
+    return placement.outcome === "granted" ? placement.devices.map(({ index }) => index) : placement.outcome;
+  };
+  const other = lease("job_b", 3, { device: "GPU-0" });
+  const replica = (ordinal: number, device: string) => lease(`dep_a/${ordinal}`, 2, { device });
+
+  test("go one by one to the card with the fewest of them, then to the one with the most room", () => {
+    expect(deviceOf([other])).toEqual([1]);
+    expect(deviceOf([other, replica(1, "GPU-1")])).toEqual([2]);
+    expect(deviceOf([other, replica(1, "GPU-1"), replica(2, "GPU-2")])).toEqual([0]);
+    expect(deviceOf([other, replica(1, "GPU-1"), replica(2, "GPU-2"), replica(3, "GPU-0")])).toEqual([1]);
+  });
+
+  test("do not count replicas of a deployment with a longer name, and share a card before another holder is evicted", () => {
+    expect(deviceOf([lease("dep_ab/1", 1, { device: "GPU-1" }), other])).toEqual([2]);
+    const full = [1, 2].map((i) => lease(`dep_c/${i}`, 9, { device: `GPU-${i}` }));
+    expect(deviceOf([replica(1, "GPU-0"), ...full])).toEqual([0]);
+  });
+
+  test("each take several cards where they need several", () => {
+    expect(deviceOf([other], { gpuCount: 2 })).toEqual([1, 2]);
+  });
+
+  test("without `spreads` the tightest fit is taken", () => {
+    const placement = place({ devices, leases: [other], waits: [], idle: new Map() }, ask(2));
+    expect(placement).toMatchObject({ outcome: "granted", devices: [{ index: 0 }] });
+  });
+});
+
+test("two jobs that need all cards never hold one card each", () => {
+  const devices = [card(0, 10), card(1, 10)];
+  const both = (holder: string) => ask(16, { holder, gpuCount: 2, pinned: true });
+  const first = place({ devices, leases: [], waits: [], idle: new Map() }, both("job_a"));
+  expect(first).toMatchObject({ outcome: "granted", devices: [{ index: 0 }, { index: 1 }] });
+  const held = ["GPU-0", "GPU-1"].map((device) => lease("job_a", 8, { device, pinned: true }));
+  expect(place({ devices, leases: held, waits: [], idle: new Map() }, both("job_b")).outcome).toBe("wait");
+  const half = [lease("dep_c/1", 8, { device: "GPU-1", pinned: true })];
+  expect(place({ devices, leases: half, waits: [], idle: new Map() }, both("job_b")).outcome).toBe("wait");
 });

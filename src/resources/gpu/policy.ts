@@ -7,7 +7,7 @@
  * waits only for leases that are older than itself.
  */
 export type Device = {
-  /** The card's UUID, or "cpu". */
+  /** The card's UUID, or "cpu", "cpu-1" … */
   id: string;
   index: number;
   type: string;
@@ -44,6 +44,8 @@ export type Request = {
   mayEvict: boolean;
   /** Only on the devices of this holder, whose process it joins. */
   beside?: string;
+  /** Prefers devices with the fewest other holders of this name (`name/1`, `name/2`), then those with the most room. */
+  spreads?: string;
 };
 
 export type Waiter = Pick<Request, "holder" | "workspaceId" | "bytes" | "gpuType" | "gpuCount" | "priority"> & {
@@ -79,7 +81,7 @@ export function place(ledger: Ledger, request: Request): Placement {
       const choice = choose(ledger, device, request, share);
       return choice && (evicts || choice.evict.length === 0) ? [choice] : [];
     });
-    for (const chosen of candidates(choices, request.gpuCount)) {
+    for (const chosen of candidates(choices, request.gpuCount, orderFor(ledger, request))) {
       const taken = chosen.map((each) => each.device);
       const holders = [...new Set(chosen.flatMap((each) => each.evict.map((lease) => lease.holder)))];
       const leases = ledger.leases.filter(({ holder }) => !holders.includes(holder));
@@ -151,10 +153,18 @@ function fewest(gives: readonly Lease[], need: number): Lease[] | undefined {
   return chosen;
 }
 
-/** Ways to take `count` devices of one type, best first: fewest evictions, then the tightest fit. */
-function candidates(choices: readonly Choice[], count: number): Choice[][] {
-  const order = (a: Choice, b: Choice) =>
-    a.evict.length - b.evict.length || a.free - b.free || a.device.index - b.device.index;
+type Order = (a: Choice, b: Choice) => number;
+
+/** Fewest evictions, then the tightest fit. A request that spreads: farthest from its like, then the most room. */
+function orderFor({ leases }: Ledger, { spreads }: Request): Order {
+  const alike = ({ device }: Choice) =>
+    on(leases, device).filter(({ holder }) => holder.startsWith(`${spreads}/`)).length;
+  const byRoom: Order = (a, b) => (spreads === undefined ? a.free - b.free : alike(a) - alike(b) || b.free - a.free);
+  return (a, b) => a.evict.length - b.evict.length || byRoom(a, b) || a.device.index - b.device.index;
+}
+
+/** Ways to take `count` devices of one type, best first. */
+function candidates(choices: readonly Choice[], count: number, order: Order): Choice[][] {
   if (count === 1) return [...choices].sort(order).map((choice) => [choice]);
   const ways = [...new Set(choices.map(({ device }) => device.type))].flatMap((type) => {
     const same = choices.filter(({ device }) => device.type === type).sort(order);

@@ -129,7 +129,7 @@ export function fitsWithout(ctx: Ctx, request: Request, holders: readonly string
 
 const grantOf = (devices: readonly Device[]): Grant => ({
   status: "granted",
-  devices: devices.filter(({ id }) => id !== "cpu").map(({ index }) => index),
+  devices: devices.filter(({ type }) => type !== "cpu").map(({ index }) => index),
   deviceIds: devices.map(({ id }) => id),
 });
 

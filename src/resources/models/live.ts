@@ -11,6 +11,8 @@ export class ModelsState {
   readonly headers = new Inspector();
   /** Hashing a large file takes minutes: a look at another file's header does not wait behind it. */
   readonly hashes = new Inspector();
+  /** Groups of uploads that are being converted: their new file has no row yet. */
+  readonly converting = new Set<string>();
   /** Permits for processes that render chat templates. */
   readonly templates = new Semaphore({ permits: TEMPLATES, maxWaiting: MAX_WAITING_TEMPLATES });
 }

@@ -16,6 +16,7 @@ import { join } from "node:path";
 import { type TestApp, tempDir, testApp } from "../../../test/harness.ts";
 import { writeFolder } from "../../../test/hugging_face.ts";
 import { makeModel } from "../../../test/models.ts";
+import { splitGguf } from "../../../test/split_gguf.ts";
 import { write } from "../../platform/db/db.ts";
 import { BUILTIN_NAME } from "./builtin.ts";
 import { scan } from "./files/folder.ts";
@@ -167,6 +168,21 @@ test("F8 Hugging Face folder: a scan converts it to a file beside it, and says o
     expect.stringContaining("neither tokenizer.json nor tokenizer.model"),
   ]);
   expect(readdirSync(folder(".converting"))).toEqual([]);
+});
+
+test("the parts of a split file are joined by a scan; a missing one is named, and the model arrives with it", async () => {
+  mkdirSync(folder("split"), { recursive: true });
+  const names = await splitGguf(source, { dir: folder("split"), stem: "m", count: 3 });
+  const [, second = ""] = names;
+  renameSync(folder("split", second), folder("split", "away"));
+  await scan(app.ctx);
+  expect(named("split/m")).toMatchObject({ status: "failed", error: expect.stringContaining(`${second} is missing`) });
+  renameSync(folder("split", "away"), folder("split", second));
+  await scan(app.ctx);
+  expect(named("split/m")).toMatchObject({ status: "ready", architecture: "llama", path: "models/split/m.gguf" });
+  expect(named("split/m-00001-of-00003")).toBeUndefined();
+  await scan(app.ctx);
+  expect(named("split/m")?.status).toBe("ready");
 });
 
 test("a sparse file that claims millions of strings is refused soon, in little memory", async () => {

@@ -123,7 +123,7 @@ export const routes = (ctx: Ctx) => {
       {
         parse: "none",
         detail: describe(
-          "Check the uploaded file and make the model ready",
+          "Check the uploaded file, or convert the uploaded files to one, and make the model ready",
           { 200: Model },
           { accepts: { "application/json": CompleteModel } },
         ),

@@ -24,6 +24,7 @@ const recordOf = (ctx: Ctx, name: string, reward: LibraryReward): RewardFunction
   id: name,
   name,
   version: 1,
+  kind: "reward",
   builtin: true,
   language: reward.language,
   description: reward.description,

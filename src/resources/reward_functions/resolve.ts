@@ -7,7 +7,7 @@ import type { RewardPart } from "../../sandbox/reward/scorer_types.ts";
 import { builtin, checkedParams } from "./builtin.ts";
 import type { RewardRef } from "./schema.ts";
 import { mustFind, sourceOf } from "./service.ts";
-import type { RewardFunctionRow } from "./table.ts";
+import type { Kind, RewardFunctionRow } from "./table.ts";
 
 /** The name of a part whose code comes with the request. */
 export const INLINE = "reward";
@@ -53,9 +53,27 @@ export function resolveOne(ctx: Ctx, workspaceId: string, one: RefRequest): Rewa
     const code = { language, source: known.source, params: checkedParams(known, params, at.params), seed, ...running };
     return { name, code, weight };
   }
-  const row = mustBeReady(mustFind(ctx, workspaceId, id, at.id), at.id);
+  const row = mustBeReady(mustBe("reward", mustFind(ctx, workspaceId, id, at.id), at.id), at.id);
   const code = { language: row.language, source: sourceOf(ctx, row.id), params, seed };
   return { name: row.name, code, weight, timeoutMs: row.timeoutMs };
+}
+
+/** A data resolver that is kept by name, with its code. */
+export function resolverOf(ctx: Ctx, workspaceId: string, ref: string, param: string) {
+  if (builtin(ctx, ref)) throw new AppError("schema", `${ref} is a built-in reward, ${NOT_A.resolver}`, { param });
+  const row = mustBeReady(mustBe("resolver", mustFind(ctx, workspaceId, ref, param), param), param);
+  return { row, source: sourceOf(ctx, row.id) };
+}
+
+const NOT_A = {
+  reward: "not a reward: use it as data_resolver of a job",
+  resolver: "not a data resolver: upload the code with the kind resolver",
+};
+
+function mustBe(kind: Kind, row: RewardFunctionRow, param: string): RewardFunctionRow {
+  if (row.kind === kind) return row;
+  const what = row.kind === "reward" ? "a reward" : "a data resolver";
+  throw new AppError("schema", `${row.name}@${row.version} is ${what}, ${NOT_A[kind]}`, { param });
 }
 
 function mustBeReady(row: RewardFunctionRow, param: string): RewardFunctionRow {

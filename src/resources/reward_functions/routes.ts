@@ -13,15 +13,18 @@ import { resolveOne, resolveRewards } from "./resolve.ts";
 import { run } from "./run.ts";
 import * as schema from "./schema.ts";
 import * as functions from "./service.ts";
+import { KINDS } from "./table.ts";
 import { upload } from "./upload.ts";
 
 const ROWS_BODY = { kind: "rewards", list: { name: "rows", most: schema.MAX_ROWS, exact: true } } as const;
 const flag = z.enum(["true", "false", "1", "0", ""]).transform((text) => text !== "false" && text !== "0");
 const ListQuery = PageQuery.extend({
   name: z.string().optional().describe("Only versions of this name"),
+  kind: z.enum(KINDS).optional().describe("Only rewards, or only data resolvers"),
   latest: flag.default(false).describe("Only the newest version of each name"),
 });
-const FORM = "name, file (.py, .ts or .js, 1 MiB at most), language, description, timeout_seconds, metadata (JSON)";
+const FORM =
+  "name, kind (reward or resolver), file (.py, .ts or .js, 1 MiB at most), language, description, timeout_seconds, metadata (JSON)";
 const UPLOAD = `Each upload under a name is its next version. The code is loaded in the sandbox. If that fails, the version is
 stored as invalid, with line and column, and cannot be run. 200: the newest version of this name has the same code and is returned.`;
 const RUN = `Each function runs in its own sandboxed process. A failure is an error of one sample, not of the run. Code that
@@ -41,7 +44,7 @@ export const routes = (ctx: Ctx) => {
       {
         parse: "none",
         detail: describe(
-          "Upload a reward function, or the next version of one",
+          "Upload a reward function or a data resolver, or the next version of one",
           { 200: schema.RewardFunction, 201: schema.RewardFunction },
           {
             description: UPLOAD.replaceAll("\n", " "),

@@ -3,7 +3,7 @@ import { isId } from "../../lib/ids.ts";
 import { Entrypoint, Fault, LANGUAGES, MAX_SOURCE_BYTES, Rejection } from "../../lib/rewards/contract.ts";
 import { sampleFault } from "../../lib/rewards/samples.ts";
 import { DateTime, isoOrNull, Label, later, Metadata, MetadataText } from "../../lib/schema.ts";
-import { type RewardFunctionRow, STATUSES } from "./table.ts";
+import { KINDS, type RewardFunctionRow, STATUSES } from "./table.ts";
 
 export const MAX_ROWS = 10_000;
 const MAX_PARTS = 16;
@@ -16,6 +16,7 @@ export const RewardFunction = later(() =>
       id: z.string().describe("The id of a built-in reward is its name"),
       name: z.string(),
       version: z.int(),
+      kind: z.enum(KINDS).describe("reward scores completions; resolver maps the rows of a job"),
       builtin: z.boolean().describe("True for built-in rewards, which every workspace has"),
       language: z.enum(LANGUAGES),
       description: z.string().nullable(),
@@ -54,7 +55,15 @@ const Source = z
   .refine((text) => Buffer.byteLength(text) <= MAX_SOURCE_BYTES, `is longer than ${MAX_SOURCE_BYTES} bytes`)
   .refine((text) => text.isWellFormed(), "must be well-formed Unicode");
 const Language = z.enum(LANGUAGES);
-const described = { name: Name, description: Label(2000).nullish(), language: Language.optional() };
+const described = {
+  name: Name,
+  kind: z
+    .enum(KINDS)
+    .default("reward")
+    .describe("resolver: code with a function resolve(row), for data_resolver of a job"),
+  description: Label(2000).nullish(),
+  language: Language.optional(),
+};
 
 export const CreateRewardFunction = z
   .object({
@@ -149,6 +158,7 @@ export const present = (row: RewardFunctionRow): RewardFunction => ({
   id: row.id,
   name: row.name,
   version: row.version,
+  kind: row.kind,
   builtin: false,
   language: row.language,
   description: row.description,

@@ -1,4 +1,7 @@
-/** Reward functions: code that scores completions. Versions never change; a version is named by id or name@3. */
+/**
+ * Reward functions: code that scores completions, or, of the kind resolver, maps rows. Versions never change; a version is
+ * named by id or name@3.
+ */
 import { and, desc, eq, isNull, type SQL, sql } from "drizzle-orm";
 import type { Ctx } from "../../context.ts";
 import { emit } from "../../events/emit.ts";
@@ -11,7 +14,7 @@ import { type Tx, write } from "../../platform/db/db.ts";
 import { preparedInsert } from "../../platform/db/row.ts";
 import { builtin } from "./builtin.ts";
 import { present, type RewardFunction } from "./schema.ts";
-import { type RewardFunctionRow, records, rewardFunctions } from "./table.ts";
+import { type Kind, type RewardFunctionRow, records, rewardFunctions } from "./table.ts";
 
 const { table } = records;
 const insert = preparedInsert(rewardFunctions);
@@ -53,15 +56,16 @@ export function mustFind(ctx: Ctx, workspaceId: string, ref: string, param = "id
 export const get = (ctx: Ctx, workspaceId: string, ref: string): RewardFunction =>
   builtin(ctx, ref)?.record ?? present(mustFind(ctx, workspaceId, ref));
 
-type ListQuery = PageQuery & { name?: string | undefined; latest: boolean };
+type ListQuery = PageQuery & { name?: string | undefined; kind?: Kind | undefined; latest: boolean };
 
-export function list(ctx: Ctx, workspaceId: string, { name, latest, ...query }: ListQuery) {
+export function list(ctx: Ctx, workspaceId: string, { name, kind, latest, ...query }: ListQuery) {
   const isNewest = sql`NOT EXISTS (SELECT 1 FROM reward_functions newer WHERE newer.workspace_id = ${table.workspaceId}
     AND newer.name = ${table.name} AND newer.version > ${table.version} AND newer.deleted_at IS NULL)`;
   const within = and(
     eq(table.workspaceId, workspaceId),
     there,
     name === undefined ? undefined : eq(table.name, name),
+    kind === undefined ? undefined : eq(table.kind, kind),
     latest ? isNewest : undefined,
   );
   return page(ctx.db, table, within, query, present);

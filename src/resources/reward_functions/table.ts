@@ -4,6 +4,9 @@ import type { Metadata } from "../../lib/schema.ts";
 import { workspaces } from "../workspaces/table.ts";
 
 export const STATUSES = ["ready", "invalid"] as const;
+/** A reward scores completions. A resolver maps the rows of a job. All versions of a name have one kind. */
+export const KINDS = ["reward", "resolver"] as const;
+export type Kind = (typeof KINDS)[number];
 
 const columns = () => ({
   id: text("id").primaryKey(),
@@ -12,6 +15,7 @@ const columns = () => ({
     .references(() => workspaces.id),
   name: text("name").notNull(),
   version: integer("version").notNull(),
+  kind: text("kind", { enum: KINDS }).notNull(),
   language: text("language", { enum: LANGUAGES }).notNull(),
   description: text("description"),
   metadata: text("metadata", { mode: "json" }).$type<Metadata>().notNull(),

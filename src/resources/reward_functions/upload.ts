@@ -12,17 +12,18 @@ import { type Language, MAX_SOURCE_BYTES, type Rejection } from "../../lib/rewar
 import { languageOfFile } from "../../lib/rewards/language.ts";
 import type { Metadata } from "../../lib/schema.ts";
 import { plainIssue } from "../../lib/text/issue.ts";
-import { write } from "../../platform/db/db.ts";
+import { type Tx, write } from "../../platform/db/db.ts";
 import type { Loaded } from "../../sandbox/reward/types.ts";
 import { isBuiltin } from "./builtin.ts";
 import { callerSignal, check } from "./check.ts";
 import { detected } from "./resolve.ts";
 import { CreateRewardFunction, present, type RewardFunction, RewardFunctionFields } from "./schema.ts";
 import * as functions from "./service.ts";
-import type { RewardFunctionRow } from "./table.ts";
+import type { Kind, RewardFunctionRow } from "./table.ts";
 
 type Upload = {
   name: string;
+  kind: Kind;
   source: string;
   sha256: string;
   language: Language;
@@ -52,13 +53,16 @@ export async function upload(ctx: Ctx, call: Creation): Promise<RewardFunction> 
 async function store(ctx: Ctx, call: Creation, upload: Upload, once?: Once): Promise<RewardFunction | undefined> {
   const { workspaceId } = call.principal;
   const sameAs = (row: RewardFunctionRow | undefined) => (row && isSame(row, upload) ? row : undefined);
-  const existing = sameAs(functions.newest(ctx.db, workspaceId, upload.name));
-  const code = { language: upload.language, source: upload.source, params: {}, seed: 0 };
+  const current = (db: Tx | Ctx["db"]) =>
+    sameKind(functions.newest(db, workspaceId, upload.name), upload, call.request);
+  const existing = sameAs(current(ctx.db));
+  const kind = upload.kind === "resolver" ? { kind: upload.kind } : {};
+  const code = { language: upload.language, source: upload.source, params: {}, seed: 0, ...kind };
   const loaded = existing
     ? undefined
     : await check(ctx, code, { workspaceId, signal: callerSignal(ctx, call.request) });
   return write(ctx.db, (tx): RewardFunction | undefined => {
-    const same = sameAs(functions.newest(tx, workspaceId, upload.name)); // uploaded meanwhile
+    const same = sameAs(current(tx)); // uploaded meanwhile
     if (!same && !loaded) return undefined;
     if (same) call.set.status = 200;
     const version = loaded && { ...rowOf(ctx, upload, loaded), workspaceId };
@@ -67,6 +71,13 @@ async function store(ctx: Ctx, call: Creation, upload: Upload, once?: Once): Pro
     if (answer) once?.keep(tx, answer);
     return answer;
   });
+}
+
+/** All versions of a name have one kind. */
+function sameKind(row: RewardFunctionRow | undefined, { name, kind }: Upload, request: Request) {
+  if (!row || row.kind === kind) return row;
+  const message = `kind: ${name} is a ${row.kind}, and all versions of a name have one kind: choose another name for this ${kind}`;
+  throw new AppError("schema", message, { param: isMultipart(request) ? "kind" : "/kind" });
 }
 
 /** Errors that the same code will have again. After others, such as a timeout, the code is loaded again. */
@@ -83,6 +94,7 @@ function isSame(row: RewardFunctionRow, { sha256, language, description, metadat
 function rowOf(ctx: Ctx, upload: Upload, loaded: Loaded): Omit<functions.NewVersion, "workspaceId"> {
   return {
     name: upload.name,
+    kind: upload.kind,
     language: upload.language,
     description: upload.description ?? null,
     metadata: upload.metadata ?? {},
@@ -131,11 +143,12 @@ async function readForm(request: Request): Promise<Upload> {
 type Fields = z.output<typeof RewardFunctionFields>;
 
 const uploadOf = (
-  { name, description, metadata, timeout_seconds }: Fields,
+  { name, kind, description, metadata, timeout_seconds }: Fields,
   source: string,
   language: Language,
 ): Upload => ({
   name,
+  kind,
   source,
   sha256: new Bun.CryptoHasher("sha256").update(source).digest("hex"),
   language,

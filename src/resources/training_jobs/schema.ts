@@ -38,7 +38,8 @@ export const TrainingJob = later(() =>
       reward_functions: z.array(
         z.object({ id: z.string(), weight: z.number(), params: z.record(z.string(), z.unknown()) }),
       ),
-      data_resolver_source: z.string().nullable().describe("Null in lists"),
+      data_resolver: z.string().nullable().describe("Id of the stored version of the data resolver"),
+      data_resolver_source: z.string().nullable().describe("Null in lists, and for a stored data resolver"),
       data_resolver_language: z.string().nullable(),
       data_resolver_rows: z
         .object({ rows_in: z.int(), rows_out: z.int() })
@@ -106,6 +107,8 @@ export const TrainingJob = later(() =>
           snapshot_sha256: Sha256,
           reward_sha256: Sha256,
           resolver_sha256: Sha256,
+          resolver_id: z.string().nullable().describe("Of a stored data resolver"),
+          resolver_version: z.int().nullable(),
           app_version: z.string(),
           seed: z.int(),
         })
@@ -144,7 +147,8 @@ export const present = (row: JobRow, live: Live): TrainingJob => ({
   reward_source: live.withSource ? row.rewards.source : null,
   reward_language: row.rewards.language,
   reward_functions: row.rewards.functions,
-  data_resolver_source: live.withSource ? (row.resolver?.source ?? null) : null,
+  data_resolver: row.resolver?.stored?.id ?? null,
+  data_resolver_source: live.withSource && !row.resolver?.stored ? (row.resolver?.source ?? null) : null,
   data_resolver_language: row.resolver?.language ?? null,
   data_resolver_rows: row.resolver?.train
     ? { rows_in: row.resolver.train.rows_in, rows_out: row.resolver.train.rows }
@@ -178,7 +182,7 @@ export const present = (row: JobRow, live: Live): TrainingJob => ({
   stopped_early: row.stoppedEarly,
   cost_usd: usdOf(costMicrosOf(row, live.now)),
   energy_wh: wattHours(row.energyJoules),
-  lock: { adapter_sha256: null, resolver_sha256: null, ...row.lock },
+  lock: { adapter_sha256: null, resolver_sha256: null, resolver_id: null, resolver_version: null, ...row.lock },
   metadata: row.metadata,
   started_at: isoOrNull(row.startedAt),
   completed_at: isoOrNull(row.completedAt),

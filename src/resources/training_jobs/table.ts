@@ -39,6 +39,9 @@ export type Lock = {
   reward_sha256: string | null;
   /** Jobs of older versions lack the field. */
   resolver_sha256?: string | null;
+  /** The stored version of the data resolver. Jobs of older versions lack both fields. */
+  resolver_id?: string | null;
+  resolver_version?: number | null;
   app_version: string;
   seed: number;
 };
@@ -54,8 +57,12 @@ export type Rewards = {
   /** Evaluators that are not code. Jobs of older versions lack the field. */
   evaluators?: EvaluatorReward[];
 };
-/** Code that maps the rows of a job. The results are null until the rows are made. */
+/**
+ * Code that maps the rows of a job. The results are null until the rows are made. `stored`: the version that the code was
+ * copied from, so that a later deletion changes nothing for the job; absent if the code came with the request.
+ */
 export type JobResolver = {
+  stored?: { id: string; version: number; timeoutMs: number };
   source: string;
   language: Language;
   train: ResolvedRows | null;

@@ -35,6 +35,7 @@ const NETWORK_FILES = [
 
 export const POLICIES = {
   connector: { network: true, groups: () => [], reads: NETWORK_FILES },
+  converter: { network: false, groups: () => ["cxx", "llama"], reads: [] },
   detector: { network: false, groups: () => ["cxx", "sharp", "onnx"], reads: [] },
   importer: { network: false, groups: () => [], reads: [] },
   inspector: { network: false, groups: () => [], reads: [] },

@@ -7,6 +7,8 @@ import { readFileSync } from "node:fs";
 import {
   FromReward,
   type Layer,
+  MAP_MS,
+  MAP_ROWS,
   MAX_FRAME_BYTES,
   type Mapped,
   type Outcome,
@@ -103,20 +105,21 @@ class Process implements RewardProcess {
     return { outcomes: outcomes.slice(0, samples.length), end: await this.ended, ...NOTHING_PRINTED };
   }
 
-  async map(...[rows, rowMs]: Parameters<RewardProcess["map"]>): ReturnType<RewardProcess["map"]> {
+  async map(...[rows, rowMs, each = MAP_ROWS]: Parameters<RewardProcess["map"]>): ReturnType<RewardProcess["map"]> {
     const results: Mapped[] = [];
-    const again = () => this.#arm(rowMs, `took longer than ${Math.round(rowMs)} ms for one row`);
-    const answered = await this.#send({ op: "map" as const, rows }, (settle) => {
+    const again = () => this.#arm(rowMs + MAP_MS, `took longer than ${Math.round(rowMs)} ms for one row`);
+    const answered = await this.#send({ op: "map" as const, rows, each }, (settle) => {
       again();
       return (frame) => {
-        if (frame.op === "mapped" && frame.from === results.length && results.length < rows.length) {
-          results.push(frame.result);
-          again();
+        if (frame.op === "mapped" && frame.from === results.length) {
+          results.push(...frame.results);
+          if (results.length > rows.length) this.#endBecause("answered for more rows than there are");
+          else again();
         } else if (frame.op === "done" && results.length === rows.length) settle(true);
         else this.#endBecause(`answered a map with "${frame.op}" out of order`);
       };
     });
-    return { results, end: answered ? null : await this.ended };
+    return { results: results.slice(0, rows.length), end: answered ? null : await this.ended };
   }
 
   async close() {

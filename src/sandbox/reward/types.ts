@@ -37,10 +37,14 @@ export type RewardProcess = {
   load: (code: RewardCode, timeoutMs: number) => Promise<Loaded>;
   /** Never throws: errors are outcomes or the end. After an end, take a new process. */
   call: (entry: Entrypoint, samples: readonly Sample[], limits: CallLimits) => Promise<Called>;
-  /** For a resolver. Each row has `rowMs`. Never throws; `results` are those that came before the end. */
+  /**
+   * For a resolver. Each row has `rowMs`. Never throws; `results` are those that came before the end. The row that ended the
+   * process is one of the `each` rows after them.
+   */
   map: (
     rows: readonly Record<string, unknown>[],
     rowMs: number,
+    each?: number,
   ) => Promise<{ results: Mapped[]; end: RewardEnd | null }>;
   close: () => Promise<void>;
 };

@@ -8,6 +8,7 @@ import { join } from "node:path";
 import { type Host, runHosted } from "../host.ts";
 import { WorkerError } from "../protocol.ts";
 import {
+  type ExportFolderTask,
   type ExportTask,
   type FromTrainer,
   type InspectTask,
@@ -99,13 +100,16 @@ function begin(script: string): TrainerLife {
   return lives[Math.min(starts, lives.length) - 1] ?? {};
 }
 
-async function work(session: Session, task: TrainTask | PreviewTask | ExportTask | TemplateTask | InspectTask) {
+type Task = TrainTask | PreviewTask | ExportTask | ExportFolderTask | TemplateTask | InspectTask;
+
+async function work(session: Session, task: Task) {
   await opened(session, session.life.gate);
   if (session.saving) return session.host.send({ type: "saved" });
   const { fail } = session.life;
   if (fail) throw new WorkerError(fail, `asked to fail: ${fail}`);
   if (task.type === "train") return await train(session, task);
   if (task.type === "export") return exported(session, task);
+  if (task.type === "export_folder") return;
   if (task.type === "template") {
     const results = task.conversations.map(() => ({ text: "fake", tokens: 1, error: null }));
     return session.host.send({ type: "rendered", results });

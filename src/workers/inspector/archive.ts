@@ -9,7 +9,7 @@ import {
   NOWHERE,
   type Sink,
 } from "../../lib/archive/entries.ts";
-import { createTarReader } from "./tar.ts";
+import { createTarReader } from "../../lib/archive/tar_read.ts";
 import { readZip, type ZipEntry } from "./zip.ts";
 
 const CHUNK = 1 << 18;

@@ -12,7 +12,7 @@ import { type Host, runHosted } from "../host.ts";
 import type { ModelShape } from "../protocol.ts";
 import { type FromInspector, ToInspector } from "../protocol_inspector.ts";
 import { unpackInto } from "./archive.ts";
-import { convert } from "./convert/convert.ts";
+import { checkFolder, convert } from "./convert/convert.ts";
 import { directorySink } from "./directory.ts";
 
 type InspectorHost = Host<ToInspector, FromInspector>;
@@ -33,10 +33,15 @@ async function serve(host: InspectorHost) {
         // A stream, because files inside the executable cannot be opened.
         await writeStreamAtomic(path, Bun.file(tiny).stream(), { expectedSha256: message.sha256 });
         host.send({ type: "placed", path });
+      } else if (message.type === "check") {
+        await checkFolder(message.files);
+        host.send({ type: "checked", path });
       } else if (message.type === "convert") {
-        const { bytes, sha256, shape } = await convert({ ...message, onProgress: reporter(host, path, "converting") });
+        const onProgress = reporter(host, path, "converting");
+        const { bytes, sha256, shape } = await convert({ ...message, dataDir: message.data_dir, onProgress });
         host.send({ type: "converted", path, shape, size_bytes: bytes, sha256 });
-      } else host.send({ type: "inspected", path, ...(await inspect(path, message.hash, host)) });
+      } else if (message.type === "hash") host.send({ type: "hashed", path, ...(await hash(path, host)) });
+      else host.send({ type: "inspected", path, ...(await inspect(path, message.hash, host)) });
     } catch (error) {
       const known =
         error instanceof GgufError ||
@@ -55,15 +60,23 @@ async function serve(host: InspectorHost) {
 
 type Inspection = { shape: ModelShape; size_bytes: number; sha256: string | null };
 
-async function inspect(path: string, hash: boolean, host: InspectorHost): Promise<Inspection> {
+const inspect = (path: string, hash: boolean, host: InspectorHost): Promise<Inspection> =>
+  withFile(path, async (file, size) => {
+    const read: ReadAt = async (...where) => (await file.read(...where)).bytesRead;
+    const shape = describe(await readHeader(read, size));
+    const sha256 = hash ? await hashOf(file, size, path, host) : null;
+    return { shape, size_bytes: size, sha256 };
+  });
+
+const hash = (path: string, host: InspectorHost) =>
+  withFile(path, async (file, size) => ({ size_bytes: size, sha256: await hashOf(file, size, path, host) }));
+
+async function withFile<T>(path: string, use: (file: FileHandle, size: number) => Promise<T>): Promise<T> {
   const file = await open(path, constants.O_RDONLY | constants.O_NONBLOCK); // opening a named pipe must not block
   try {
     const stat = await file.stat();
     if (!stat.isFile()) throw new GgufError("It is not a regular file");
-    const read: ReadAt = async (...where) => (await file.read(...where)).bytesRead;
-    const shape = describe(await readHeader(read, stat.size));
-    const sha256 = hash ? await hashOf(file, stat.size, path, host) : null;
-    return { shape, size_bytes: stat.size, sha256 };
+    return await use(file, stat.size);
   } finally {
     await file.close();
   }

@@ -8,7 +8,8 @@
  *   batch  {op:"batch"}          → {ok:true, values: Value[]} | {ok:false, error: Fault}    one call with lists
  *   one    {op:"one", index}     → {ok:true, value: Value} | {ok:false, error: Fault}       one sample; a batch function
  *                                                                                           gets lists of length one
- *   map    {op:"map", index}     → {ok:true, rows: object[]} | {ok:false, error: Fault}     one row of a resolver
+ *   map    {op:"map", from, count} → {ok:true, results: Mapped[]} | {ok:false, error: Fault} at most `count` rows of a
+ *                                                                                           resolver, and at least one
  * A Value is {value: number} or {fault: Fault}. Coroutines and promises are awaited inside.
  */
 import type { Entrypoint, Fault, Language, Rejection } from "../../lib/rewards/contract.ts";
@@ -25,11 +26,11 @@ export type HarnessRequest =
   | { op: "begin"; entry: string; prompts: unknown[]; completions: unknown[]; rows: Record<string, unknown>[] }
   | { op: "batch" }
   | { op: "one"; index: number }
-  | { op: "map"; index: number };
+  | { op: "map"; from: number; count: number };
 
 export type HarnessValue = { value: number } | { fault: Fault };
 export type HarnessReply =
-  | { ok: true; entrypoints?: Entrypoint[]; values?: HarnessValue[]; value?: HarnessValue; rows?: unknown }
+  | { ok: true; entrypoints?: Entrypoint[]; values?: HarnessValue[]; value?: HarnessValue; results?: unknown }
   | { ok: false; error: Rejection | Fault };
 
 export type Interpreter = {

@@ -9,7 +9,7 @@ import {
   Entrypoint,
   Fault,
   type FromReward,
-  Mapped,
+  type Mapped,
   MOST_RESOLVED,
   RESOLVE,
   Rejection,
@@ -113,24 +113,29 @@ function call(interpreter: Interpreter, { nonce, entry, samples, whole }: Call) 
   }
 }
 
-function mapRows(interpreter: Interpreter, { nonce, rows }: Extract<ToReward, { op: "map" }>) {
+function mapRows(interpreter: Interpreter, { nonce, rows, each }: Extract<ToReward, { op: "map" }>) {
   const all = { op: "begin" as const, entry: RESOLVE, prompts: [], completions: [], rows: [...rows] };
   const begun = interpreter.exchange(all) as HarnessReply;
-  for (let index = 0; index < rows.length; index++) {
-    const reply = (begun.ok ? interpreter.exchange({ op: "map", index }) : begun) as HarnessReply;
-    say({ op: "mapped", nonce, from: index, result: resultOf(reply) });
+  for (let from = 0; from < rows.length; ) {
+    const count = Math.min(each, rows.length - from);
+    const reply = (begun.ok ? interpreter.exchange({ op: "map", from, count }) : begun) as HarnessReply;
+    const results = resultsOf(reply, count);
+    say({ op: "mapped", nonce, from, results });
+    from += results.length;
   }
 }
 
-/** The harness is as untrusted as the code beside it. */
-function resultOf(reply: HarnessReply): Mapped {
-  if (!reply.ok) return { rows: null, fault: Fault.parse(reply.error) };
-  const { rows } = reply;
-  if (Array.isArray(rows) && rows.length > MOST_RESOLVED) {
-    const message = `the function returned ${rows.length} rows for one row; at most ${MOST_RESOLVED} are allowed`;
+/** The harness is as untrusted as the code beside it. The parent checks each result again. */
+function resultsOf(reply: HarnessReply, most: number): Mapped[] {
+  if (!reply.ok) return [{ rows: null, fault: Fault.parse(reply.error) }];
+  const { results } = reply;
+  if (!Array.isArray(results) || results.length === 0 || results.length > most)
+    throw new Violation("The answer has the wrong length");
+  return results.map((result: Mapped) => {
+    if (!(Array.isArray(result?.rows) && result.rows.length > MOST_RESOLVED)) return result;
+    const message = `the function returned ${result.rows.length} rows for one row; at most ${MOST_RESOLVED} are allowed`;
     return { rows: null, fault: { kind: "wrong_length", message, line: null } };
-  }
-  return Mapped.parse({ rows, fault: null });
+  });
 }
 
 const FAULT_EACH = 300; // characters of a message that is repeated for every sample

@@ -16,8 +16,8 @@ export type CallFormat = {
   grammar: (rules: Rules, callables: readonly Callable[], parallel: boolean) => string;
   /** A text that marks one call as complete. */
   stopAfterOne: readonly string[];
-  /** `opened`: the text begins inside a call, after `opening`. */
-  createParser: (tools: readonly Tool[], opened: boolean) => CallParser;
+  /** `opened`: the text begins inside a call, after `opening`. `pieces`: arguments are wanted as they come. */
+  createParser: (tools: readonly Tool[], opened: boolean, pieces: boolean) => CallParser;
   /** Spells the id of a call for the prompt. */
   spellId: (id: string) => string;
 };
@@ -40,7 +40,7 @@ export const HERMES: CallFormat = {
     return parallel ? `${one} ${another}{0,${MAX_CALLS - 1}}` : one;
   },
   stopAfterOne: ["</tool_call>"],
-  createParser: () => createTagParser(),
+  createParser: (_tools, _opened, pieces) => createTagParser(pieces),
   spellId: same,
 };
 

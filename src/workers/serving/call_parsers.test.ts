@@ -112,3 +112,23 @@ describe("an array", () => {
   test("a required call begins inside", () =>
     inAnyPieces(() => createArrayParser(true), call, { content: "", calls: [ADD] }));
 });
+
+test("in pieces, the name of a call comes first and its arguments as they are written", () => {
+  const parser = createTagParser(true);
+  const text =
+    'a <tool_call>\n{"name": "f", "arguments": {"x": "}{\\"", "y": [1]}}\n</tool_call>\n<tool_call>{"name":"g","arguments":{}}</tool_call>';
+  const parts = [...[...text].map((char) => parser.push(char)), parser.end()];
+  expect(parts.map(({ content }) => content).join("")).toBe("a ");
+  const calls: { name: string; arguments: string }[] = [];
+  let pieces = 0;
+  for (const { name, arguments: piece } of parts.flatMap((part) => part.calls)) {
+    if (name === undefined) pieces++;
+    if (name === undefined) (calls.at(-1) as { arguments: string }).arguments += piece;
+    else calls.push({ name, arguments: piece });
+  }
+  expect(calls).toEqual([
+    { name: "f", arguments: '{"x": "}{\\"", "y": [1]}' },
+    { name: "g", arguments: "{}" },
+  ]);
+  expect(pieces).toBeGreaterThan(20);
+});

@@ -3,7 +3,9 @@
  * held until the call is complete. Text that only looks like a call is returned as content. Pure.
  */
 export type ParsedCall = { name: string; arguments: string };
-export type Parsed = { content: string; calls: ParsedCall[] };
+/** A call without a name continues the arguments of the call before it. */
+export type CallPiece = { name?: string; arguments: string };
+export type Parsed = { content: string; calls: CallPiece[] };
 export type CallParser = { push: (text: string) => Parsed; end: () => Parsed };
 
 const nothing = (): Parsed => ({ content: "", calls: [] });
@@ -37,12 +39,54 @@ export function openEnd(text: string, marker: string): number {
 const OPEN = "<tool_call>";
 const CLOSE = "</tool_call>";
 
-/** Hermes, Qwen: <tool_call>{…}</tool_call>, as often as needed. */
-export function createTagParser(): CallParser {
+/** The text of a call up to its arguments, which must be an object. */
+const CALL_HEAD = /^\s*\{\s*"name"\s*:\s*"([^"\\]+)"\s*,\s*"(?:arguments|parameters)"\s*:\s*(?=\{)/;
+
+/** Finds the end of an object that arrives in pieces. Returns how many characters of `text` belong to it. */
+function createObjectScan() {
+  let depth = 0;
+  let quoted = false;
+  let escaped = false;
+  let done = false;
+  return (text: string): number => {
+    for (let i = 0; i < text.length; i++) {
+      if (done) return i;
+      const char = text[i];
+      if (escaped) escaped = false;
+      else if (quoted) {
+        if (char === "\\") escaped = true;
+        else if (char === '"') quoted = false;
+      } else if (char === '"') quoted = true;
+      else if (char === "{" || char === "[") depth++;
+      else if (char === "}" || char === "]") done = --depth === 0;
+    }
+    return text.length;
+  };
+}
+
+/**
+ * Hermes, Qwen: <tool_call>{…}</tool_call>, as often as needed. `pieces`: a call is returned as soon as its name is
+ * known, and its arguments as they come.
+ */
+export function createTagParser(pieces = false): CallParser {
+  let scan: ((text: string) => number) | undefined; // set while the arguments of a call are passed on
+  const passArguments = (out: Parsed) => {
+    const head = scan ? null : CALL_HEAD.exec(held);
+    if (head) {
+      scan = createObjectScan();
+      out.calls.push({ name: head[1] as string, arguments: "" });
+      held = held.slice(head[0].length);
+    }
+    const size = scan?.(held) ?? 0;
+    if (size === 0) return;
+    out.calls.push({ arguments: held.slice(0, size) });
+    held = held.slice(size);
+  };
   let held = "";
   let inside = false;
   let called = false;
   const step = (out: Parsed): boolean => {
+    if (inside && pieces) passArguments(out);
     const at = held.indexOf(inside ? CLOSE : OPEN);
     if (at < 0) return false;
     const before = held.slice(0, at);
@@ -53,6 +97,10 @@ export function createTagParser(): CallParser {
     return true;
   };
   const close = (text: string, tail: string, out: Parsed): boolean => {
+    if (scan) {
+      scan = undefined;
+      return true;
+    }
     const call = toCall(parse(text));
     if (call) out.calls.push(call);
     else out.content += OPEN + text + tail;

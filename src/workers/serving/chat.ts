@@ -1,11 +1,13 @@
 /** POST /chat/completions. */
 
-import type { ChatCompletionRequest, FinishReason } from "../../lib/chat/chat_completion.ts";
-import { AppError } from "../../lib/errors.ts";
+import { continuesLast } from "../../lib/chat/chat_checks.ts";
+import type { ChatCompletionRequest } from "../../lib/chat/chat_completion.ts";
+import { tokenLimit } from "../../lib/chat/sampling.ts";
 import { SSE_DONE } from "../../lib/net/sse.ts";
-import { type ChatChoice, chatCompletion, createChunkWriter, newToolCall, type ToolCallOut } from "./answer.ts";
-import type { CallParser, Parsed } from "./call_parsers.ts";
-import { BadGrammar, type Delta, type Generation, type Run } from "./engine/types.ts";
+import { type ChunkWriter, chatCompletion, createChunkWriter } from "./answer.ts";
+import type { Generation, Run } from "./engine/types.ts";
+import { type Choice, newChoice, readDelta } from "./parts/choice.ts";
+import { knowsThoughts, opensThought } from "./parts/thoughts.ts";
 import { roomFor } from "./prompt.ts";
 import {
   countCached,
@@ -13,124 +15,128 @@ import {
   countTokens,
   type Exchange,
   fingerprintOf,
-  finishOf,
   type Served,
+  startRun,
+  timingsShown,
   toSampling,
   usageOf,
 } from "./request.ts";
 import { streamed } from "./sse.ts";
 import { type Plan, planAnswer } from "./tools.ts";
 
-export async function chat(served: Served, request: ChatCompletionRequest, exchange: Exchange): Promise<Response> {
+export async function chat(served: Served, given: ChatCompletionRequest, exchange: Exchange): Promise<Response> {
+  const request = withTools(given);
   const plan = planAnswer(request, served.template.format);
-  const generation = toGeneration(served, request, plan);
-  countPrompt(generation.prompt.length, exchange.tally);
-  const run = countCached(start(served, generation, plan, exchange), exchange.tally);
+  const { text, generation } = toGeneration(served, request, plan);
+  const { tally } = exchange;
+  countPrompt(generation.prompt.length, tally);
+  const run = countCached(startRun(served, generation, plan.grammarOf, exchange.signal), tally);
   const head = {
     id: `chatcmpl-${exchange.id}`,
     created: Math.floor(Date.now() / 1000),
     model: request.model ?? "",
     system_fingerprint: fingerprintOf(served),
   };
-  const choices = Array.from({ length: request.n }, () => newChoice(request, plan));
+  const thinks = request.reasoning_format !== "none" && knowsThoughts(served.engine.facts.chatTemplate);
+  const thoughts = thinks ? { opened: opensThought(text) } : undefined;
+  const choices = Array.from({ length: request.n }, () => newChoice(request, plan, thoughts));
   if (!request.stream) {
     for await (const deltas of run) {
-      countTokens(deltas, exchange.tally);
-      for (const delta of deltas) read(choices, delta, exchange);
+      countTokens(deltas, tally);
+      for (const delta of deltas) readDelta(choices[delta.sample] as Choice, delta, exchange);
     }
-    return Response.json(chatCompletion(head, choices, usageOf(exchange.tally)));
+    const figures = { usage: usageOf(tally), timings: timingsShown(tally) };
+    return Response.json(chatCompletion(head, choices, request.verbose ? { ...figures, prompt: text } : figures));
   }
   const withUsage = request.stream_options?.include_usage === true;
-  const chunks = createChunkWriter(head, request.n, withUsage);
+  const timings = () => timingsShown(tally);
+  const chunks = createChunkWriter(head, { samples: request.n, withUsage, timings, each: request.timings_per_token });
   return streamed(exchange, async (write) => {
-    await relay(run, choices, { chunks, write, exchange });
-    write((withUsage ? chunks.usage(usageOf(exchange.tally)) : "") + SSE_DONE);
+    const begun = { chunks, write, exchange };
+    if (request.return_progress) await relayProgress(run, begun);
+    await relay(run, choices, { ...begun, progress: request.return_progress });
+    write((withUsage ? chunks.usage(usageOf(tally)) : "") + SSE_DONE);
   });
 }
 
-function start({ engine }: Served, generation: Generation, plan: Plan, { signal }: Exchange): Run {
-  try {
-    return engine.generate(generation, signal);
-  } catch (cause) {
-    if (!(cause instanceof BadGrammar)) throw cause;
-    const message = `The schema in ${plan.grammarOf.slice(1)} cannot be turned into a grammar: ${cause.message}`;
-    throw new AppError("schema", message, { param: plan.grammarOf, cause });
-  }
-}
-
-function toGeneration(served: Served, request: ChatCompletionRequest, plan: Plan): Generation {
-  const { engine, template, adapter } = served;
-  const { quote, tokenize } = served.newQuotes();
-  const text = template.render({
-    messages: request.messages,
-    tools: plan.shown,
-    variables: request.chat_template_kwargs ?? {},
-    quote,
-  });
-  const prompt = tokenize(text + plan.opening);
-  const requested = request.max_completion_tokens ?? request.max_tokens;
+/** `functions` of the older format become tools. The answer has the older format too. */
+function withTools(request: ChatCompletionRequest): ChatCompletionRequest {
+  const { functions, function_call: choice } = request;
+  if (!functions?.length) return request;
   return {
+    ...request,
+    tools: functions.map((each) => ({ type: "function", function: each })),
+    tool_choice: typeof choice === "object" && choice ? { type: "function", function: choice } : (choice ?? "auto"),
+    parallel_tool_calls: false,
+  };
+}
+
+/** Variables of the template that follow from other fields. */
+function variablesOf({ reasoning_effort: effort, chat_template_kwargs: given }: ChatCompletionRequest) {
+  if (!effort) return given ?? {};
+  return { reasoning_effort: effort, enable_thinking: effort !== "none", ...given };
+}
+
+/** The prompt of a chat request: its text, and its tokens. */
+export function renderPrompt(served: Served, given: ChatCompletionRequest): { text: string; prompt: Int32Array } {
+  const request = withTools(given);
+  return promptOf(served, request, planAnswer(request, served.template.format));
+}
+
+function promptOf(served: Served, request: ChatCompletionRequest, plan: Plan) {
+  const { quote, tokenize } = served.newQuotes();
+  const { messages } = request;
+  const variables = variablesOf(request);
+  const rendered = served.template.render({
+    ...{ messages, tools: plan.shown, variables, quote },
+    ...(continuesLast(request) ? { continues: true } : { open: request.add_generation_prompt !== false }),
+  });
+  const text = rendered + plan.opening;
+  return { text, prompt: tokenize(text) };
+}
+
+function toGeneration(served: Served, request: ChatCompletionRequest, plan: Plan) {
+  const { engine, template, adapter } = served;
+  const { text, prompt } = promptOf(served, request, plan);
+  const limit = tokenLimit(request.max_completion_tokens, request.max_tokens, request.n_predict);
+  const alternatives = request.logprobs ? (request.top_logprobs ?? 0) : request.n_probs || undefined;
+  const generation: Generation = {
     prompt,
-    maxTokens: roomFor(prompt.length, requested, engine.facts.contextLength),
+    maxTokens: roomFor(prompt.length, limit, engine.facts.contextLength),
     sampling: toSampling(request, engine.facts.vocabSize),
     samples: request.n,
     stop: [...request.stop, ...plan.stop, ...template.stop],
-    ...(request.logprobs ? { topLogprobs: request.top_logprobs ?? 0 } : {}),
+    ignoreEos: request.ignore_eos,
+    ...(alternatives === undefined ? {} : { topLogprobs: alternatives }),
     ...(plan.grammar === undefined ? {} : { grammar: plan.grammar }),
     ...(adapter === undefined ? {} : { adapter }),
   };
+  return { text, generation };
 }
 
-type Choice = ChatChoice & { parser: CallParser | undefined; single: boolean; begun: boolean };
+type Relay = { chunks: ChunkWriter; write: (events: string) => void; exchange: Exchange };
 
-function newChoice(request: ChatCompletionRequest, plan: Plan): Choice {
-  return {
-    content: "",
-    calls: [],
-    logprobs: request.logprobs ? [] : undefined,
-    finish: "stop",
-    parser: plan.newParser?.(),
-    single: !request.parallel_tool_calls,
-    begun: false,
-  };
+/** The engine reports when it has a slot for the prompt. The next report is the first token. */
+async function relayProgress(run: Run, { chunks, write, exchange: { tally } }: Relay) {
+  const cache = await run.cachedTokens;
+  write(chunks.progress(0, { total: tally.promptTokens, cache, processed: cache, time_ms: 0 }));
 }
 
-/** Adds the new calls to this choice and gives them ids. */
-function addCalls(choice: Choice, { calls }: Parsed): ToolCallOut[] {
-  const fresh = calls.slice(0, choice.single ? Math.max(1 - choice.calls.length, 0) : undefined).map(newToolCall);
-  choice.calls.push(...fresh);
-  return fresh;
-}
-
-function finishReason(choice: Choice, delta: Delta, exchange: Exchange): FinishReason {
-  const reason = finishOf(delta.finish ?? "stop", exchange.signal);
-  return choice.calls.length > 0 ? "tool_calls" : reason;
-}
-
-function read(choices: readonly Choice[], delta: Delta, exchange: Exchange) {
-  const choice = choices[delta.sample] as Choice;
-  if (delta.logprobs) choice.logprobs?.push(...delta.logprobs);
-  if (choice.parser) {
-    for (const parsed of delta.finish
-      ? [choice.parser.push(delta.text), choice.parser.end()]
-      : [choice.parser.push(delta.text)]) {
-      choice.content += parsed.content;
-      addCalls(choice, parsed);
-    }
-  } else choice.content += delta.text;
-  if (delta.finish) choice.finish = finishReason(choice, delta, exchange);
-}
-
-type Relay = {
-  chunks: ReturnType<typeof createChunkWriter>;
-  write: (events: string) => void;
-  exchange: Exchange;
-};
-
-async function relay(run: Run, choices: readonly Choice[], { chunks, write, exchange }: Relay) {
+async function relay(
+  run: Run,
+  choices: readonly Choice[],
+  { chunks, write, exchange, progress }: Relay & { progress: boolean },
+) {
+  const { tally } = exchange;
+  let isRead = !progress;
   for await (const deltas of run) {
-    countTokens(deltas, exchange.tally);
+    countTokens(deltas, tally);
     let events = "";
+    if (!isRead) {
+      isRead = true;
+      const { promptTokens: total, cachedTokens: cache } = tally;
+      events += chunks.progress(0, { total, cache, processed: total, time_ms: timingsShown(tally).prompt_ms });
+    }
     for (const delta of deltas) {
       const index = delta.sample;
       const choice = choices[index] as Choice;
@@ -138,24 +144,25 @@ async function relay(run: Run, choices: readonly Choice[], { chunks, write, exch
         choice.begun = true;
         events += chunks.role(index);
       }
-      if (!choice.parser) {
-        if (delta.text !== "" || delta.logprobs?.length) events += chunks.content(index, delta.text, delta.logprobs);
-      } else events += parsedEvents(choice, delta, chunks);
-      if (delta.finish) events += chunks.finish(index, finishReason(choice, delta, exchange));
+      const plain = !choice.parser && !choice.splitter;
+      if (!plain) events += partEvents(choice, readDelta(choice, delta, exchange), { index, chunks });
+      else if (delta.text !== "" || delta.logprobs?.length) events += chunks.content(index, delta.text, delta.logprobs);
+      if (plain && delta.finish) readDelta(choice, delta, exchange);
+      if (delta.finish) events += chunks.finish(index, choice.finish);
     }
     if (events !== "") write(events);
   }
 }
 
-function parsedEvents(choice: Choice, delta: Delta, chunks: Relay["chunks"]): string {
-  const index = delta.sample;
-  const parser = choice.parser as CallParser;
-  let logprobs = delta.logprobs;
+type At = { index: number; chunks: ChunkWriter };
+
+function partEvents(choice: Choice, parts: ReturnType<typeof readDelta>, { index, chunks }: At): string {
   let events = "";
-  for (const parsed of delta.finish ? [parser.push(delta.text), parser.end()] : [parser.push(delta.text)]) {
-    if (parsed.content !== "" || logprobs?.length) events += chunks.content(index, parsed.content, logprobs);
-    logprobs = undefined;
-    for (const call of addCalls(choice, parsed)) events += chunks.call(index, choice.calls.indexOf(call), call);
+  for (const { thoughts, content, calls, logprobs } of parts) {
+    if (thoughts !== "") events += chunks.thoughts(index, thoughts);
+    if (content !== "" || logprobs?.length) events += chunks.content(index, content, logprobs);
+    for (const { at, call, piece } of calls)
+      events += call ? chunks.call(index, at, call, choice.legacy) : chunks.piece(index, at, piece, choice.legacy);
   }
   return events;
 }

@@ -1,10 +1,16 @@
 /** POST /completions. Each prompt is a run of its own; answer i of prompt p has the index p × n + i. */
 
-import type { Completion, CompletionLogprobs, CompletionRequest } from "../../lib/chat/completion.ts";
+import {
+  type Completion,
+  type CompletionLogprobs,
+  type CompletionRequest,
+  completionLimit,
+} from "../../lib/chat/completion.ts";
+import type { Timings } from "../../lib/chat/sampling.ts";
 import type { Texts } from "../../lib/chat/texts.ts";
 import { SSE_DONE } from "../../lib/net/sse.ts";
-import { finite, type Head } from "./answer.ts";
-import type { Delta, Run, TokenLogprob } from "./engine/types.ts";
+import type { Head } from "./answer.ts";
+import type { Delta, Generation, Run } from "./engine/types.ts";
 import { promptTokens, roomFor } from "./prompt.ts";
 import {
   countCached,
@@ -14,58 +20,102 @@ import {
   fingerprintOf,
   finishOf,
   type Served,
+  startRun,
   type Tally,
+  timingsShown,
   toSampling,
   usageOf,
 } from "./request.ts";
 import { streamed } from "./sse.ts";
+import { infillTokens } from "./tokens/infill.ts";
+import { append, legacyLogprobs, noLogprobs, promptLogprobs } from "./tokens/logprobs.ts";
+import { givenGrammar } from "./tools.ts";
 
-type Choice = { echoed: string; text: string; offset: number; logprobs: CompletionLogprobs | null; begun: boolean };
+type Choice = {
+  echoed: string;
+  text: string;
+  offset: number;
+  logprobs: CompletionLogprobs | null;
+  begun: boolean;
+  /** The sum over its tokens, for best_of. */
+  logprob: number;
+  tokens: number;
+  reason: Reason | null;
+};
 type Reason = "stop" | "length";
 
 export async function complete(served: Served, request: CompletionRequest, exchange: Exchange): Promise<Response> {
-  const prompts = listOf(request.prompt).map((prompt, i, all) =>
-    promptTokens(
-      served.engine,
-      prompt,
-      all.length > 1 || Array.isArray(request.prompt[0]) ? `/prompt/${i}` : "/prompt",
-    ),
-  );
+  const { engine } = served;
+  const { tally } = exchange;
+  const given = listOf(request.prompt);
+  const prompts = given.map((prompt, i) => {
+    const at = given.length > 1 || Array.isArray(request.prompt[0]) ? `/prompt/${i}` : "/prompt";
+    return request.suffix ? infillTokens(engine, prompt, request.suffix, at) : promptTokens(engine, prompt, at);
+  });
+  const { grammar, grammarOf } = givenGrammar(request);
+  const common = grammar === undefined ? {} : { grammar };
+  const generations = prompts.map((prompt) => ({ ...settings(served, request, prompt), ...common }));
   countPrompt(
     prompts.reduce((sum, prompt) => sum + prompt.length, 0),
-    exchange.tally,
+    tally,
   );
-  const generations = prompts.map((prompt) => ({ ...settings(served, request, prompt), prompt }));
-  const runs = generations.map((g) => countCached(served.engine.generate(g, exchange.signal), exchange.tally));
-  const choices = listOf(request.prompt).flatMap((prompt, i) => {
-    const text = typeof prompt === "string" ? prompt : served.engine.detokenize(prompts[i] as Int32Array);
+  const samples = generations[0]?.samples ?? 1;
+  const choices = given.flatMap((prompt, i) => {
+    const text = typeof prompt === "string" ? prompt : engine.detokenize(prompts[i] as Int32Array);
     const echoed = request.echo ? text : "";
-    return Array.from({ length: request.n }, () => newChoice(request, echoed));
+    return Array.from({ length: samples }, () => newChoice(request, echoed));
   });
+  if (request.echo && typeof request.logprobs === "number")
+    await scorePrompts(served, prompts, choices, { alternatives: request.logprobs, samples, exchange });
+  const runs = generations.map((g) => countCached(startRun(served, g, grammarOf, exchange.signal), tally));
   const head = {
     id: `cmpl-${exchange.id}`,
     created: Math.floor(Date.now() / 1000),
     model: request.model ?? "",
     system_fingerprint: fingerprintOf(served),
   };
-  if (!request.stream) return whole(runs, request, { head, choices, exchange });
+  if (!request.stream) return whole(runs, { request, samples }, { head, choices, exchange });
 
   const withUsage = request.stream_options?.include_usage === true;
   return streamed(exchange, async (write) => {
     const event = createEvents(head, withUsage);
-    await each(runs, request.n, exchange.tally, (index, delta) => {
+    const eventOf = (index: number, delta: Delta) => {
       const choice = choices[index] as Choice;
       const text = choice.begun ? delta.text : choice.echoed + delta.text;
+      const before = choice.begun ? null : choice.logprobs;
       choice.begun = true;
-      const logprobs = delta.logprobs && choice.logprobs ? legacyLogprobs(delta.logprobs, choice) : null;
+      const fresh = delta.logprobs && choice.logprobs ? legacyLogprobs(delta.logprobs, choice) : null;
+      const logprobs = before?.tokens.length ? append(before, fresh ?? noLogprobs()) : fresh;
       const reason = delta.finish ? ended(delta, exchange) : null;
-      if (text !== "" || logprobs || reason) write(event(index, text, logprobs, reason));
+      const timings = reason || request.timings_per_token ? timingsShown(tally) : undefined;
+      return text !== "" || logprobs || reason ? event(index, text, { logprobs, reason, timings }) : "";
+    };
+    await eachFrame(runs, tally, (run, deltas) => {
+      let events = "";
+      for (const delta of deltas) events += eventOf(run * samples + delta.sample, delta);
+      if (events !== "") write(events);
     });
     const usage = withUsage
-      ? `data: ${JSON.stringify({ ...headOf(head), choices: [], usage: usageOf(exchange.tally) })}\n\n`
+      ? `data: ${JSON.stringify({ ...headOf(head), choices: [], usage: usageOf(tally) })}\n\n`
       : "";
     write(usage + SSE_DONE);
   });
+}
+
+type Scoring = { alternatives: number; samples: number; exchange: Exchange };
+
+/** Puts the log-probabilities of each prompt before those of its answers. */
+async function scorePrompts(
+  served: Served,
+  prompts: readonly Int32Array[],
+  choices: readonly Choice[],
+  { samples, ...how }: Scoring,
+) {
+  for (const [i, prompt] of prompts.entries()) {
+    const scored = await promptLogprobs(served, prompt, how);
+    for (const choice of choices.slice(i * samples, (i + 1) * samples))
+      if (choice.logprobs) append(choice.logprobs, scored);
+  }
 }
 
 /** One prompt or many. A list of numbers is one prompt. */
@@ -74,31 +124,53 @@ function listOf(prompt: Texts): (string | number[])[] {
   return typeof prompt[0] === "number" ? [prompt as number[]] : (prompt as (string | number[])[]);
 }
 
-function settings({ engine, adapter }: Served, request: CompletionRequest, prompt: Int32Array) {
+function settings({ engine, adapter }: Served, request: CompletionRequest, prompt: Int32Array): Generation {
+  const { n, best_of: best, logprobs, n_probs: probabilities } = request;
+  const samples = best ?? n;
+  const alternatives = logprobs ?? (probabilities || (samples > n ? 0 : undefined));
   return {
-    maxTokens: roomFor(prompt.length, request.max_tokens, engine.facts.contextLength),
+    prompt,
+    maxTokens: roomFor(prompt.length, completionLimit(request), engine.facts.contextLength),
     sampling: toSampling(request, engine.facts.vocabSize),
-    samples: request.n,
+    samples,
     stop: request.stop,
-    ...(typeof request.logprobs === "number" ? { topLogprobs: request.logprobs } : {}),
+    ignoreEos: request.ignore_eos,
+    ...(alternatives === undefined ? {} : { topLogprobs: alternatives }),
     ...(adapter === undefined ? {} : { adapter }),
   };
 }
 
 function newChoice(request: CompletionRequest, echoed: string): Choice {
-  const wanted = typeof request.logprobs === "number";
-  const logprobs = wanted ? { tokens: [], token_logprobs: [], top_logprobs: [], text_offset: [] } : null;
-  return { echoed, text: echoed, offset: echoed.length, logprobs, begun: false };
+  const wanted = typeof request.logprobs === "number" || Boolean(request.n_probs);
+  const logprobs = wanted ? noLogprobs() : null;
+  const state = { begun: false, logprob: 0, tokens: 0, reason: null };
+  return { echoed, text: echoed, offset: echoed.length, logprobs, ...state };
+}
+
+/** The likeliest first, by the mean of their tokens, as many as `n`. */
+function best(choices: readonly Choice[], n: number): readonly Choice[] {
+  if (choices.length <= n) return choices;
+  const mean = ({ logprob, tokens }: Choice) => (tokens === 0 ? Number.NEGATIVE_INFINITY : logprob / tokens);
+  return choices.toSorted((a, b) => mean(b) - mean(a)).slice(0, n);
 }
 
 type OnDelta = (index: number, delta: Delta) => void;
 
-async function each(runs: readonly Run[], samples: number, tally: Tally, onDelta: OnDelta) {
+const each = (runs: readonly Run[], samples: number, tally: Tally, onDelta: OnDelta) =>
+  eachFrame(runs, tally, (run, deltas) => {
+    for (const delta of deltas) onDelta(run * samples + delta.sample, delta);
+  });
+
+async function eachFrame(
+  runs: readonly Run[],
+  tally: Tally,
+  onDeltas: (run: number, deltas: readonly Delta[]) => void,
+) {
   await Promise.all(
     runs.map(async (run, i) => {
       for await (const deltas of run) {
         countTokens(deltas, tally);
-        for (const delta of deltas) onDelta(i * samples + delta.sample, delta);
+        onDeltas(i, deltas);
       }
     }),
   );
@@ -110,63 +182,34 @@ const headOf = ({ id, ...rest }: Head) => ({ id, object: "text_completion" as co
 
 async function whole(
   runs: readonly Run[],
-  request: CompletionRequest,
+  { request, samples }: { request: CompletionRequest; samples: number },
   { head, choices, exchange }: { head: Head; choices: Choice[]; exchange: Exchange },
 ): Promise<Response> {
-  const reasons: Reason[] = choices.map(() => "stop");
-  await each(runs, request.n, exchange.tally, (index, delta) => {
+  await each(runs, samples, exchange.tally, (index, delta) => {
     const choice = choices[index] as Choice;
     choice.text += delta.text;
+    for (const { logprob } of delta.logprobs ?? []) {
+      choice.logprob += logprob;
+      choice.tokens++;
+    }
     if (delta.logprobs && choice.logprobs) append(choice.logprobs, legacyLogprobs(delta.logprobs, choice));
-    if (delta.finish) reasons[index] = ended(delta, exchange);
+    if (delta.finish) choice.reason = ended(delta, exchange);
   });
+  const shown = runs.flatMap((_, i) => best(choices.slice(i * samples, (i + 1) * samples), request.n));
   const answer: Completion = {
     ...headOf(head),
-    choices: choices.map(({ text, logprobs }, index) => ({
-      index,
-      text,
-      logprobs,
-      finish_reason: reasons[index] ?? null,
-    })),
+    choices: shown.map(({ text, logprobs, reason }, index) => ({ index, text, logprobs, finish_reason: reason })),
     usage: usageOf(exchange.tally),
+    timings: timingsShown(exchange.tally),
   };
   return Response.json(answer);
 }
 
+type Shown = { logprobs: CompletionLogprobs | null; reason: Reason | null; timings: Timings | undefined };
+
 function createEvents(head: Head, withUsage: boolean) {
   const open = `data: ${JSON.stringify(headOf(head)).slice(0, -1)},"choices":[{"index":`;
-  const close = withUsage ? '}],"usage":null}\n\n' : "}]}\n\n";
-  return (index: number, text: string, logprobs: CompletionLogprobs | null, reason: Reason | null) =>
-    `${open}${index},"text":${JSON.stringify(text)},"logprobs":${logprobs ? JSON.stringify(logprobs) : "null"},"finish_reason":${reason ? `"${reason}"` : "null"}${close}`;
-}
-
-const strict = new TextDecoder("utf-8", { fatal: true });
-
-/** A piece that is not a whole character is written as its bytes. */
-function pieceOf(bytes: Uint8Array): string {
-  try {
-    return strict.decode(bytes);
-  } catch {
-    return `bytes:${[...bytes].map((byte) => `\\x${byte.toString(16).padStart(2, "0")}`).join("")}`;
-  }
-}
-
-function legacyLogprobs(tokens: readonly TokenLogprob[], choice: Choice): CompletionLogprobs {
-  const out: CompletionLogprobs = { tokens: [], token_logprobs: [], top_logprobs: [], text_offset: [] };
-  for (const { bytes, logprob, top } of tokens) {
-    const piece = pieceOf(bytes);
-    out.tokens.push(piece);
-    out.token_logprobs.push(finite(logprob));
-    out.top_logprobs?.push(Object.fromEntries(top.map((t) => [pieceOf(t.bytes), finite(t.logprob)])));
-    out.text_offset.push(choice.offset);
-    choice.offset += piece.length;
-  }
-  return out;
-}
-
-function append(to: CompletionLogprobs, more: CompletionLogprobs) {
-  to.tokens.push(...more.tokens);
-  to.token_logprobs.push(...more.token_logprobs);
-  to.top_logprobs?.push(...(more.top_logprobs ?? []));
-  to.text_offset.push(...more.text_offset);
+  const close = withUsage ? ',"usage":null}\n\n' : "}\n\n";
+  return (index: number, text: string, { logprobs, reason, timings }: Shown) =>
+    `${open}${index},"text":${JSON.stringify(text)},"logprobs":${logprobs ? JSON.stringify(logprobs) : "null"},"finish_reason":${reason ? `"${reason}"` : "null"}}]${timings ? `,"timings":${JSON.stringify(timings)}` : ""}${close}`;
 }

@@ -11,7 +11,7 @@ export type Turn = {
   tool_call_id?: string;
 };
 
-const textOf = (content: ChatMessage["content"]): string =>
+export const textOf = (content: ChatMessage["content"]): string =>
   typeof content === "string" ? content : (content ?? []).map((part) => part.text).join("");
 
 export function toTurns(messages: readonly ChatMessage[]): Turn[] {

@@ -8,17 +8,15 @@ export async function embed(served: Served, request: EmbeddingRequest, exchange:
   const { engine, adapter } = served;
   const { embeddingSize, contextLength } = engine.facts;
   const { input, dimensions } = request;
-  if (typeof dimensions === "number" && dimensions !== embeddingSize)
+  if (typeof dimensions === "number" && dimensions > embeddingSize)
     throw new AppError(
       "schema",
-      `dimensions: this model's embeddings have ${embeddingSize} dimensions and cannot be shortened. Remove the field`,
-      {
-        param: "/dimensions",
-      },
+      `dimensions: this model's embeddings have ${embeddingSize} dimensions. Set at most that`,
+      { param: "/dimensions" },
     );
   const many = Array.isArray(input) && typeof input[0] !== "number";
   const inputs = many ? (input as (string | number[])[]) : [input as string | number[]];
-  const prompts = inputs.map((text, i) => promptTokens(engine, text, many ? `/input/${i}` : "/input"));
+  const prompts = inputs.map((text, i) => embeddedTokens(engine, text, many ? `/input/${i}` : "/input"));
   for (const [i, prompt] of prompts.entries())
     if (prompt.length > contextLength)
       throw new AppError(
@@ -31,7 +29,11 @@ export async function embed(served: Served, request: EmbeddingRequest, exchange:
     prompts.reduce((sum, prompt) => sum + prompt.length, 0),
     tally,
   );
-  const vectors = await engine.embed(prompts, signal, adapter);
+  const whole = await engine.embed(prompts, signal, adapter);
+  const vectors =
+    typeof dimensions === "number" && dimensions < embeddingSize
+      ? whole.map((vector) => shortened(vector, dimensions))
+      : whole;
   const answer: EmbeddingList = {
     object: "list",
     data: vectors.map((vector, index) => ({
@@ -43,6 +45,19 @@ export async function embed(served: Served, request: EmbeddingRequest, exchange:
     usage: { prompt_tokens: tally.promptTokens, total_tokens: tally.promptTokens },
   };
   return Response.json(answer);
+}
+
+/** An empty text is the token that begins or ends every text. */
+function embeddedTokens(engine: Served["engine"], text: string | number[], at: string): Int32Array {
+  const { bosToken, eosToken } = engine.facts;
+  return promptTokens(engine, text === "" ? bosToken || eosToken : text, at);
+}
+
+/** The first numbers of a vector, of length 1 again. */
+function shortened(vector: Float32Array, size: number): Float32Array {
+  const first = vector.slice(0, size);
+  const length = Math.hypot(...first);
+  return length === 0 ? first : first.map((value) => value / length);
 }
 
 const base64 = (vector: Float32Array) =>

@@ -8,6 +8,7 @@ import type { ZodType } from "zod";
 import { ChatCompletionRequest } from "../../lib/chat/chat_completion.ts";
 import { CompletionRequest } from "../../lib/chat/completion.ts";
 import { EmbeddingRequest } from "../../lib/chat/embedding.ts";
+import { DetokenizeRequest, TokenizeRequest } from "../../lib/chat/tokens.ts";
 import { AppError, errorBody } from "../../lib/errors.ts";
 import { jsonPointer } from "../../lib/json/pointer.ts";
 import { CLIENT_LEFT_STATUS, ClientLeft } from "../../lib/net/client_left.ts";
@@ -19,6 +20,7 @@ import { embed } from "./embeddings.ts";
 import { ContextOverflow } from "./engine/types.ts";
 import { checkHealth } from "./health.ts";
 import { abortReason, type Exchange, newTally, type Served, type Tally, timingsOf } from "./request.ts";
+import { applyTemplate, detokenize, props, tokenize } from "./tokens/utilities.ts";
 
 type Report = Extract<FromServing, { type: "served" }>;
 export type Fetch = (request: Request) => Promise<Response>;
@@ -47,6 +49,10 @@ const ROUTES: Record<string, Route> = {
   "/chat/completions": takes(ChatCompletionRequest, chat),
   "/completions": takes(CompletionRequest, complete),
   "/embeddings": takes(EmbeddingRequest, embed),
+  "/tokenize": takes(TokenizeRequest, tokenize),
+  "/detokenize": takes(DetokenizeRequest, detokenize),
+  "/apply-template": takes(ChatCompletionRequest, applyTemplate),
+  "/props": (served) => props(served),
 };
 
 export function listen(unix: string, fetch: Fetch) {

@@ -39,7 +39,7 @@ async function serveModel(host: ServingHost, load: Load, prepared: Prepared | un
   await warmed;
   const handler = createRequestHandler(served, host.send, host.stopping);
   const server = listen(host.socketPath, handler.fetch);
-  const { contextLength, parallel, memoryBytes, device } = engine.facts;
+  const { contextLength, parallel, memoryBytes, device, decoder } = engine.facts;
   host.send({
     type: "loaded",
     context_length: contextLength,
@@ -47,6 +47,7 @@ async function serveModel(host: ServingHost, load: Load, prepared: Prepared | un
     memory_bytes: Math.round(memoryBytes),
     load_ms: performance.now() - begun,
     device,
+    decoder,
   });
   for await (const message of host.messages) {
     if (message.type === "attach") host.send(await attach(served, handler, message));
@@ -79,6 +80,7 @@ async function open(host: ServingHost, load: Load, prepared: Prepared | undefine
     threads: load.threads,
     gpus: load.gpus,
     hurry: load.hurry,
+    decoder: load.decoder ?? "auto",
     fault: load.fault,
     onProgress(fraction: number) {
       if (fraction - shown < PROGRESS_STEP) return;

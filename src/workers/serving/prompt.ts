@@ -109,6 +109,7 @@ export function roomFor(promptLength: number, requested: number | null | undefin
     throw new AppError(
       "context_length_exceeded",
       `The prompt has ${promptLength} tokens, but the context holds ${contextLength}. Shorten the prompt, or deploy with a larger context_length`,
+      { more: { n_prompt_tokens: promptLength, n_ctx: contextLength } },
     );
   return Math.min(requested ?? room, room);
 }

@@ -1,7 +1,9 @@
 /** The context of every request in the worker, and its duties when the request ends. */
+
+import type { Timings } from "../../lib/chat/sampling.ts";
 import { AppError } from "../../lib/errors.ts";
 import { ClientLeft } from "../../lib/net/client_left.ts";
-import type { Delta, Engine, Run, Sampling } from "./engine/types.ts";
+import { BadGrammar, type Delta, type Engine, type Generation, type Run, type Sampling } from "./engine/types.ts";
 import { createQuoting, type Quotes } from "./prompt.ts";
 import { type ChatTemplate, createChatTemplate } from "./template.ts";
 
@@ -65,6 +67,50 @@ export function timingsOf({ begunAt, preparedAt, firstAt }: Tally) {
     prompt_ms: preparedAt === undefined ? 0 : (firstAt ?? now) - preparedAt,
     decode_ms: firstAt === undefined ? 0 : now - firstAt,
   };
+}
+
+const per = (whole: number, parts: number) => (parts > 0 ? whole / parts : 0);
+
+/** The times of a request in the form of llama.cpp. */
+export function timingsShown(tally: Tally): Timings {
+  const { prompt_ms: promptMs, decode_ms: decodeMs } = timingsOf(tally);
+  const { cachedTokens, completionTokens } = tally;
+  const read = Math.max(tally.promptTokens - cachedTokens, 0);
+  return {
+    cache_n: cachedTokens,
+    prompt_n: read,
+    prompt_ms: promptMs,
+    prompt_per_token_ms: per(promptMs, read),
+    prompt_per_second: per(read * 1000, promptMs),
+    predicted_n: completionTokens,
+    predicted_ms: decodeMs,
+    predicted_per_token_ms: per(decodeMs, completionTokens),
+    predicted_per_second: per(completionTokens * 1000, decodeMs),
+  };
+}
+
+/** A run that generates nothing, for max_tokens: 0. */
+export function emptyRun(samples: number): Run {
+  const deltas = Array.from({ length: samples }, (_, sample): Delta => {
+    return { sample, text: "", finish: "length", completionTokens: 0 };
+  });
+  async function* once() {
+    yield deltas;
+  }
+  return Object.assign(once(), { cachedTokens: Promise.resolve(0) });
+}
+
+/** Starts a run. A grammar that does not parse is the fault of the field that it comes from. */
+export function startRun({ engine }: Served, generation: Generation, at: string, signal: AbortSignal): Run {
+  if (generation.maxTokens === 0) return emptyRun(generation.samples);
+  try {
+    return engine.generate(generation, signal);
+  } catch (cause) {
+    if (!(cause instanceof BadGrammar)) throw cause;
+    const what =
+      at === "/grammar" ? "grammar: does not parse" : `The schema in ${at.slice(1)} cannot be turned into a grammar`;
+    throw new AppError("schema", `${what}: ${cause.message}`, { param: at, cause });
+  }
 }
 
 export type Exchange = {

@@ -5,7 +5,7 @@
 import type { ChatMessage, Tool } from "../../lib/chat/messages.ts";
 import { AppError } from "../../lib/errors.ts";
 import { type CallFormat, formatOf, HERMES } from "./call_formats.ts";
-import { describeTools, foldSystem, mapTexts, spellOutCalls, type Turn, toTurns } from "./conversation.ts";
+import { describeTools, foldSystem, mapTexts, spellOutCalls, type Turn, textOf, toTurns } from "./conversation.ts";
 import type { ModelFacts } from "./engine/types.ts";
 import { compileTemplate, type Render, TemplateOverrun, TemplateRefusal } from "./jinja.ts";
 
@@ -17,6 +17,8 @@ export type Conversation = {
   quote: (text: string) => string;
   /** Default true: the text ends where the answer begins. */
   open?: boolean;
+  /** The text ends where the last message ends, so that the answer continues it. */
+  continues?: boolean;
 };
 export type ChatTemplate = {
   render: (conversation: Conversation) => string;
@@ -35,8 +37,26 @@ export function createChatTemplate(facts: Facts): ChatTemplate {
   return {
     format: withTools.format,
     stop: [],
-    render: (conversation) => (conversation.tools.length > 0 ? withTools : own).render(conversation),
+    render: (conversation) =>
+      renderOpen(conversation, (given) => (given.tools.length > 0 ? withTools : own).render(given)),
   };
+}
+
+const END_MARK = "\uE0F2"; // a private-use character, as the marks of prompt.ts
+
+/** Cuts the text off at the end of the last message if the answer continues that message. */
+function renderOpen(conversation: Conversation, render: (given: Conversation) => string): string {
+  const { messages, continues } = conversation;
+  const last = messages.at(-1);
+  if (!continues || last?.role !== "assistant") return render(conversation);
+  const content = (typeof last.content === "string" ? last.content : textOf(last.content)).replaceAll(END_MARK, "");
+  const marked = { ...last, content: `${content}${END_MARK}` };
+  const text = render({ ...conversation, messages: [...messages.slice(0, -1), marked], open: false });
+  const at = text.lastIndexOf(END_MARK);
+  if (at >= 0) return text.slice(0, at);
+  throw new AppError("invalid_request", "The model's chat template cannot continue a message. Add a user message", {
+    param: "/messages",
+  });
 }
 
 const PROBE = "zyxprobe";
@@ -218,13 +238,13 @@ function plainTemplate(): ChatTemplate {
   return {
     format: HERMES,
     stop: ["\nUser:"],
-    render({ messages, tools, quote, open = true }) {
-      let turns = spellOutCalls(toTurns(messages).map((turn) => mapTexts(turn, quote)));
-      if (tools.length > 0) turns = describeTools(turns, tools);
-      const lines = turns.map(({ role, content }) =>
-        SPEAKERS[role] ? `${SPEAKERS[role]}: ${content}` : `${content}\n`,
-      );
-      return (open ? [...lines, "Assistant:"] : lines).join("\n");
-    },
+    render: (conversation) => renderOpen(conversation, renderTranscript),
   };
+}
+
+function renderTranscript({ messages, tools, quote, open = true }: Conversation): string {
+  let turns = spellOutCalls(toTurns(messages).map((turn) => mapTexts(turn, quote)));
+  if (tools.length > 0) turns = describeTools(turns, tools);
+  const lines = turns.map(({ role, content }) => (SPEAKERS[role] ? `${SPEAKERS[role]}: ${content}` : `${content}\n`));
+  return (open ? [...lines, "Assistant:"] : lines).join("\n");
 }

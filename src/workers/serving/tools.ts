@@ -6,14 +6,14 @@ import type { Tool } from "../../lib/chat/messages.ts";
 import type { CallFormat } from "./call_formats.ts";
 import type { CallParser } from "./call_parsers.ts";
 import { createRules, type Rules } from "./grammar/rules.ts";
-import { compileSchema } from "./grammar/schema.ts";
+import { compileSchema, schemaGrammar } from "./grammar/schema.ts";
 
 export type Plan = {
   /** The tools that the prompt lists. */
   shown: readonly Tool[];
   grammar?: string;
   /** The field that the grammar comes from. */
-  grammarOf: "/tools" | "/response_format";
+  grammarOf: "/tools" | "/response_format" | "/grammar" | "/json_schema";
   /** This text ends the prompt. */
   opening: string;
   stop: readonly string[];
@@ -21,13 +21,23 @@ export type Plan = {
   newParser?: () => CallParser;
 };
 
-type Request = Pick<ChatCompletionRequest, "tools" | "tool_choice" | "parallel_tool_calls" | "response_format">;
+type Constraints = Pick<ChatCompletionRequest, "grammar" | "json_schema">;
+type Request = Constraints &
+  Pick<ChatCompletionRequest, "tools" | "tool_choice" | "parallel_tool_calls" | "response_format" | "stream">;
 
 const NO_PARAMETERS = { type: "object", properties: {}, additionalProperties: false };
 const FORMAT_AT = "/response_format";
 const SCHEMA_AT = `${FORMAT_AT}/json_schema/schema`;
 
+/** The grammar of `grammar` or `json_schema`, the fields of llama.cpp. The request has at most one of them. */
+export function givenGrammar({ grammar, json_schema: schema }: Constraints): Pick<Plan, "grammar" | "grammarOf"> {
+  if (grammar) return { grammar, grammarOf: "/grammar" };
+  if (!schema) return { grammarOf: FORMAT_AT };
+  return { grammar: schemaGrammar(schema, "/json_schema"), grammarOf: "/json_schema" };
+}
+
 export function planAnswer(request: Request, format: CallFormat): Plan {
+  if (request.grammar || request.json_schema) return { shown: [], opening: "", stop: [], ...givenGrammar(request) };
   const { tools, tool_choice: choice, parallel_tool_calls: parallel } = request;
   const rules = createRules();
   const answer = answerRule(request, rules);
@@ -48,7 +58,7 @@ export function planAnswer(request: Request, format: CallFormat): Plan {
     grammarOf: "/tools",
     opening: forced ? format.opening : "",
     stop: one && !forced ? format.stopAfterOne : [],
-    newParser: () => format.createParser(tools, forced),
+    newParser: () => format.createParser(tools, forced, request.stream),
   };
   if (forced) return { ...plan, grammar: rules.toGrammar(callsRule(callable, tools, format, { rules, one })) };
   if (!answer) return plan;
@@ -59,7 +69,9 @@ export function planAnswer(request: Request, format: CallFormat): Plan {
 /** The rule of response_format, if it sets a format. */
 function answerRule({ response_format: wanted }: Request, rules: Rules): string | undefined {
   if (wanted.type === "text") return undefined;
-  const schema = wanted.type === "json_schema" ? wanted.json_schema.schema : undefined;
+  if (wanted.type === "json_object")
+    return wanted.schema ? compileSchema(wanted.schema, `${FORMAT_AT}/schema`, rules) : "object";
+  const { schema } = wanted.json_schema;
   return schema ? compileSchema(schema, SCHEMA_AT, rules) : "object";
 }
 

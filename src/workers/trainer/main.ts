@@ -3,16 +3,23 @@ import { type Host, runHosted } from "../host.ts";
 import { type FromTrainer, ToTrainer, type TrainTask } from "../protocol_trainer.ts";
 import { inspectRows } from "./data/inspect.ts";
 import { exportFiles } from "./export.ts";
+import { exportFolder } from "./export_folder.ts";
 import { createResultWriter } from "./learned.ts";
 import { train } from "./loop/train.ts";
 import type { Score, World } from "./loop/types.ts";
-import { type Opened, openTraining } from "./open.ts";
+import { type Machine, type Opened, openTraining } from "./open.ts";
 import { preview } from "./preview.ts";
+import { spreadScore } from "./ranks/messages.ts";
+import type { LocalRanks } from "./ranks/shared_memory.ts";
+import { openRanks } from "./ranks/start.ts";
 import { renderConversations } from "./template.ts";
 import { asTrouble, asWorkerError, Trouble, withKind } from "./trouble.ts";
 
 type TrainerHost = Host<ToTrainer, FromTrainer>;
-type Task = Extract<ToTrainer, { type: "train" | "preview" | "export" | "template" | "inspect_rows" }>;
+type Task = Extract<
+  ToTrainer,
+  { type: "train" | "preview" | "export" | "export_folder" | "template" | "inspect_rows" }
+>;
 
 /** A micro-batch, or loading a large model, may block the thread for this long. */
 const QUIET_MS = 600_000;
@@ -38,24 +45,30 @@ async function serve(host: TrainerHost): Promise<void> {
 }
 
 async function perform(host: TrainerHost, channel: Channel, task: Task): Promise<void> {
-  if (task.type === "export") return exportFiles(task, { send: host.send, onTurn: () => host.beat(QUIET_MS) });
+  const onTurn = () => host.beat(QUIET_MS);
+  if (task.type === "export") return exportFiles(task, { send: host.send, onTurn });
+  if (task.type === "export_folder") return exportFolder(task, { send: host.send, onTurn });
   if (task.type === "template") return host.send({ type: "rendered", results: renderConversations(task) });
-  if (task.type === "inspect_rows") return host.send(await inspectRows(task, () => host.beat(QUIET_MS)));
+  if (task.type === "inspect_rows") return host.send(await inspectRows(task, onTurn));
+  const onTraining = () => {
+    host.stopping.throwIfAborted();
+    onTurn();
+  };
+  const ranks = task.type === "train" ? openRanks({ task, id: host.id, onTurn: onTraining }) : null;
+  const machine = { ...task, gpus: ranks ? task.gpus.slice(ranks.index, ranks.index + 1) : task.gpus };
   const opened = await openTraining({
-    machine: task,
+    machine,
     plan: task.plan,
+    ranks,
     samplesPerStep: task.type === "train" ? task.samples_per_step : 0,
     fresh: task.type === "preview" || (task.resume === null && task.warm_start === null),
     onLoading: createLoading(host),
-    onTurn() {
-      host.stopping.throwIfAborted();
-      host.beat(QUIET_MS);
-    },
+    onTurn: onTraining,
   });
   try {
-    const world = worldOf(host, channel, opened, task.gpus.length > 0);
+    const world = worldOf(host, channel, { ...opened, ranks, isOnGpu: task.gpus.length > 0 });
     if (task.type === "preview") await preview(world, opened, task);
-    else await train(world, opened.openMethod, optionsOf(task, opened));
+    else await train(world, opened.openMethod, optionsOf(task, machine, opened));
   } finally {
     if (!host.stopping.aborted) await opened.close(); // otherwise the exit frees everything
   }
@@ -72,18 +85,24 @@ function createLoading({ send }: TrainerHost) {
   };
 }
 
-function optionsOf(task: TrainTask, { trainee, roller, rows }: Opened): Parameters<typeof train>[2] {
-  const device = roller?.facts.device ?? (task.gpus.length > 0 ? `GPU ${task.gpus.join(", ")}` : "CPU");
-  return { ...task, device, rows, writeResult: createResultWriter({ trainee, machine: task, plan: task.plan }) };
+function optionsOf(task: TrainTask, machine: Machine, opened: Opened): Parameters<typeof train>[2] {
+  const { trainee, roller, rows } = opened;
+  const one = roller?.facts.device ?? (task.gpus.length > 0 ? `GPU ${task.gpus.join(", ")}` : "CPU");
+  const device = task.ranks > 1 && (roller || task.gpus.length === 0) ? `${task.ranks} × ${one}` : one;
+  return { ...task, device, rows, writeResult: createResultWriter({ trainee, machine, plan: task.plan }) };
 }
 
-function worldOf(host: TrainerHost, channel: Channel, opened: Opened, isOnGpu: boolean): World {
-  const { trainee, reference, roller } = opened;
+type Around = Opened & { ranks: LocalRanks | null; isOnGpu: boolean };
+
+/** Rank 0 alone talks to the server. */
+function worldOf(host: TrainerHost, channel: Channel, { trainee, reference, roller, ranks, isOnGpu }: Around): World {
+  const isFirst = (ranks?.index ?? 0) === 0;
   return {
     trainee,
+    ranks,
     reference,
-    score: channel.score,
-    send: host.send,
+    score: ranks ? spreadScore(ranks, channel.score) : channel.score,
+    send: isFirst ? host.send : () => {},
     signal: host.stopping,
     isEnding: channel.isEnding,
     now: () => performance.now(),

@@ -1,7 +1,7 @@
 /** Opens a plan: rows, a model that learns, one that samples, and the method that connects them. */
 import { isRolled, type Method as MethodName, type RolledMethod, usesReference } from "../../lib/training/fields.ts";
+import { rolloutSlots } from "../../lib/training/memory_rollouts.ts";
 import type { Resolved } from "../../lib/training/resolve.ts";
-import { rolloutSlots } from "../../lib/training/slots.ts";
 import type { Device } from "../../native/ggml/ggml.ts";
 import { WorkerError } from "../protocol.ts";
 import type { TrainPlan } from "../protocol_trainer.ts";
@@ -25,9 +25,11 @@ import { openKto } from "./loop/kto.ts";
 import { openDpo, openOrpo } from "./loop/pairs.ts";
 import { openSft } from "./loop/sft.ts";
 import type { OpenMethod, Reference } from "./loop/types.ts";
+import { spreadRoller } from "./ranks/spread_roller.ts";
+import type { Ranks } from "./ranks/types.ts";
 import { readAdapterGguf } from "./results/read_adapter.ts";
 import { openRoller } from "./rollouts/roller.ts";
-import type { Roller } from "./rollouts/types.ts";
+import type { Roller, RollerOptions } from "./rollouts/types.ts";
 import { openTrainee } from "./trainee/trainee.ts";
 import type { Trainee } from "./trainee/types.ts";
 import { Trouble } from "./trouble.ts";
@@ -39,8 +41,12 @@ export type Setting = {
   samplesPerStep: number;
   /** True if training starts from the file's weights. */
   fresh: boolean;
+  /** The other processes of this training. Absent or null: there are none. */
+  ranks?: Ranks | null;
   onLoading: (stage: string, progress: number) => void;
   onTurn: () => void;
+  /** For tests and benchmarks: who draws the samples. */
+  sampler?: Pick<RollerOptions, "kernels" | "device">;
 };
 
 export type Opened = {
@@ -102,14 +108,16 @@ export async function openTraining(setting: Setting): Promise<Opened> {
       noiseAlpha: plan.method === "sft" ? valuesOf<"sft">(plan).neftune_noise_alpha : null,
       temperature: temperatureOf(plan),
       microDivisor: plan.micro_divisor,
+      ranks: setting.ranks ?? null,
       onTurn,
     });
     closing.push(trainee.close);
     if (plan.start_adapter !== undefined) trainee.startFrom(await readAdapterGguf(plan.start_adapter));
     const { reference, closeReference } = await openReference(setting, trainee, examples.maxLength);
     closing.push(closeReference);
-    const roller = isRolled(plan.method) ? await openSampler(setting, examples.maxLength) : null;
-    if (roller) closing.push(roller.close);
+    const sampler = isRolled(plan.method) ? await openSampler(setting, trainee, examples.maxLength) : null;
+    if (sampler) closing.push(sampler.close);
+    const roller = sampler && setting.ranks ? spreadRoller(sampler, setting.ranks) : sampler;
     const sync = roller ? createSync({ trainee, roller, machine, plan, fresh: setting.fresh }) : async () => {};
     return {
       trainee,
@@ -194,7 +202,7 @@ async function readExamples(plan: TrainPlan, { encoder, contextLength, read }: R
 }
 
 /** Without an adapter to switch off, the base model is loaded a second time. */
-async function openReference({ plan, machine, onTurn }: Setting, trainee: Trainee, maxLength: number) {
+async function openReference({ plan, machine, ranks, onTurn }: Setting, trainee: Trainee, maxLength: number) {
   const { beta = 0 } = plan.hyperparameters as { beta?: number };
   if (!usesReference(plan.method, beta)) return { reference: null, closeReference: () => {} };
   const of =
@@ -213,12 +221,14 @@ async function openReference({ plan, machine, onTurn }: Setting, trainee: Traine
     checkpointing: true,
     temperature: temperatureOf(plan),
     microDivisor: plan.micro_divisor,
+    ranks: ranks ?? null,
     onTurn,
   });
   return { reference: of(frozen), closeReference: frozen.close };
 }
 
-function openSampler({ plan, machine, onLoading }: Setting, contextLength: number): Promise<Roller> {
+function openSampler(setting: Setting, trainee: Trainee, contextLength: number): Promise<Roller> {
+  const { plan, machine, onLoading } = setting;
   const values = valuesOf<RolledMethod>(plan);
   if (values.repetition_penalty !== 1)
     throw new WorkerError("config", "repetition_penalty must be 1: completions are drawn from the unchanged model");
@@ -229,6 +239,9 @@ function openSampler({ plan, machine, onLoading }: Setting, contextLength: numbe
     parallel: rolloutSlots(values.generation_batch_size, deviceOf(machine).kind, plan.micro_divisor),
     threads: machine.threads,
     gpus: machine.gpus,
+    kernels: plan.lora === null || trainee.canMerge,
+    frozen: trainee.frozen,
+    ...setting.sampler,
     onProgress: (fraction) => onLoading("loading", Math.min(fraction, 1)),
   });
 }

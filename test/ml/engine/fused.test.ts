@@ -18,7 +18,8 @@ import {
 import { architectureOf } from "../../../src/workers/trainer/engine/architecture.ts";
 import { openPatterns } from "../../../src/workers/trainer/engine/dropout.ts";
 import { decodeRows, decodesToBf16 } from "../../../src/workers/trainer/engine/fused/decode.ts";
-import { canFuse, unsupported } from "../../../src/workers/trainer/engine/fused/fused.ts";
+import { canFuse } from "../../../src/workers/trainer/engine/fused/fused.ts";
+import { unsupported } from "../../../src/workers/trainer/engine/fused/unsupported.ts";
 import { buildGraph, type GraphShape } from "../../../src/workers/trainer/engine/graph.ts";
 import { type Lora, loadWeights } from "../../../src/workers/trainer/engine/weights.ts";
 import { tempDir } from "../../harness.ts";

@@ -75,23 +75,20 @@ test.each(CASES)("a graph takes the estimated memory: %s", (_name, model, { toke
   opened.close();
 });
 
-test.each(["qwen3moe", "gpt-oss"] as const)(
-  "the estimate covers a graph of %s, whose experts it cannot count",
-  (arch) => {
-    const opened = openModel(dir, { arch, type: "F32", ...NARROW }, ADAPTERS);
-    const shape = shapeOf(opened.path);
-    const sized = { tokens: 256, rows: 4, scored: 1024, attentionBlock: 256, headChunk: 1024 };
-    for (const recomputes of [false, true]) {
-      const kind = { trainsAll: false, holdsTurned: true, isFused: false, recomputes };
-      const micro: Micro = { ...sized, ...kind, weightBytes: shape.weight_bytes / shape.parameters };
-      const graph = buildGraph(opened, { ...sized, trains: true, checkpoints: recomputes });
-      const ratio = activationBytes(dimensionsOf(shape), micro) / graph.bytes;
-      expect([recomputes, ratio > 0.9, ratio < 3, ratio]).toEqual([recomputes, true, true, ratio]);
-      graph.free();
-    }
-    opened.close();
-  },
-);
+test.each(["qwen3moe", "gpt-oss"] as const)("the estimate of %s counts the experts of a token, not all", (arch) => {
+  const opened = openModel(dir, { arch, type: "F32", ...NARROW }, ADAPTERS);
+  const shape = shapeOf(opened.path);
+  const sized = { tokens: 256, rows: 4, scored: 1024, attentionBlock: 256, headChunk: 1024 };
+  for (const recomputes of [false, true]) {
+    const kind = { trainsAll: false, holdsTurned: true, isFused: false, recomputes };
+    const micro: Micro = { ...sized, ...kind, weightBytes: shape.weight_bytes / shape.parameters };
+    const graph = buildGraph(opened, { ...sized, trains: true, checkpoints: recomputes });
+    const ratio = activationBytes(dimensionsOf(shape), micro) / graph.bytes;
+    expect([recomputes, ratio > 0.85, ratio < 1.15, ratio]).toEqual([recomputes, true, true, ratio]);
+    graph.free();
+  }
+  opened.close();
+});
 
 test.each([
   ["an adapter", LORA],

@@ -6,6 +6,7 @@ import { CONFIG_FLAG, command, DATA_FLAG, EXIT, type Group, JSON_FLAG, SERVER_FL
 import { connect } from "../../connect.ts";
 import { INTERRUPTED } from "../../interrupt.ts";
 import { remove } from "../../models/delete.ts";
+import { exportModel } from "../../models/export.ts";
 import { countOf, show } from "../../models/show.ts";
 import { note, print, printJson, printTable } from "../../output.ts";
 import { pollUntil } from "../../poll.ts";
@@ -58,7 +59,7 @@ const list = command({
 
 const importModel = command({
   summary:
-    "Import a GGUF file or a Hugging Face folder into the models folder; works with and without a running server",
+    "Import a GGUF file, also in parts, or a Hugging Face folder into the models folder; works with and without a running server",
   takes: ["path"],
   flags: {
     ...WHERE,
@@ -66,7 +67,7 @@ const importModel = command({
     quantize: {
       type: "string",
       value: "TYPE",
-      doc: "For a folder: convert its weights to this type (Q8_0; default: keep their precision)",
+      doc: "For a folder: convert its weights to Q8_0, Q6_K, Q5_K_M or Q4_K_M (default: keep their precision)",
     },
     base: {
       type: "string",
@@ -79,19 +80,18 @@ const importModel = command({
   },
   examples: [
     "verk models import ./qwen2.5-0.5b-instruct-q8_0.gguf",
-    "verk models import ./Qwen3-0.6B --quantize Q8_0",
+    "verk models import ./Qwen3-0.6B --quantize Q4_K_M",
+    "verk models import ./m-00001-of-00003.gguf",
     "verk models import m.gguf --name team/m --move",
   ],
   exits: { 1: "failed: the file cannot be used, or the name is taken" },
   async run({ name, quantize, base, move, replace, json, ...where }, file = "") {
-    const { baseIn, checkpointAt, checkpointName, imports, offline, presentModel, registerImport } = await import(
-      "../../offline.ts"
-    );
+    const { baseIn, checkpointAt, imports, offline, presentModel, registerImport } = await import("../../offline.ts");
     const progress = createProgress();
     try {
       const path = resolve(file);
       const checkpoint = await checkpointAt(path);
-      const placing = { name: imports.nameFor(checkpoint ? checkpointName(checkpoint) : path, name), move, replace };
+      const placing = { name: imports.nameFor(checkpoint?.name ?? path, name), move, replace };
       const importing = { where, base, progress, ...placing };
       const imported = checkpoint
         ? await importFolder(checkpoint, importing, quantize)
@@ -120,7 +120,11 @@ const pull = command({
     "no-wait": { type: "boolean", doc: "Return at once instead of waiting for the download" },
     json: JSON_FLAG,
   },
-  examples: ["verk models pull Qwen/Qwen2.5-0.5B-Instruct-GGUF", "verk models pull owner/repo:Q8_0"],
+  examples: [
+    "verk models pull Qwen/Qwen2.5-0.5B-Instruct-GGUF",
+    "verk models pull owner/repo:Q8_0",
+    "verk models pull Qwen/Qwen3-0.6B:Q4_K_M",
+  ],
   exits: {
     1: "failed: the model could not be downloaded",
     [INTERRUPTED]: "interrupted: the server continues the download",
@@ -152,7 +156,7 @@ const pull = command({
 
 export const models: Group = {
   summary: "Models on this machine",
-  subcommands: { list, show, import: importModel, pull, delete: remove },
+  subcommands: { list, show, import: importModel, export: exportModel, pull, delete: remove },
 };
 
 /** The next step after an import. An adapter needs its base model first. */

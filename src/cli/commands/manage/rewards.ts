@@ -11,25 +11,32 @@ import { rejectionText } from "../../rewards/report.ts";
 import { test } from "../../rewards/test.ts";
 
 const FLAGS = { ...SERVER_FLAGS, json: JSON_FLAG } as const;
+const KIND = "reward or resolver (code that maps the rows of a job)";
 
 const list = command({
-  summary: "List the newest version of each reward function",
-  flags: { ...FLAGS, all: { type: "boolean", doc: "List every version" } },
-  examples: ["verk rewards list", "verk rewards list --all --json"],
-  async run({ json, all, ...where }) {
+  summary: "List the newest version of each reward function and data resolver",
+  flags: {
+    ...FLAGS,
+    all: { type: "boolean", doc: "List every version" },
+    kind: { type: "string", value: "KIND", doc: `Only this kind: ${KIND}` },
+  },
+  examples: ["verk rewards list", "verk rewards list --kind resolver", "verk rewards list --all --json"],
+  async run({ json, all, kind, ...where }) {
     const { client } = await connect(where);
-    const found = await listAll<RewardFunction>(client, `/v1/reward_functions?latest=${!all}`, ({ id }) => id);
+    const query = new URLSearchParams({ latest: String(!all), ...(kind === undefined ? {} : { kind }) });
+    const found = await listAll<RewardFunction>(client, `/v1/reward_functions?${query}`, ({ id }) => id);
     if (json) printJson({ object: "list", data: found, has_more: false });
     else {
       const rows = found.map((each) => [
         each.id,
         `${each.name}@${each.version}`,
+        each.kind,
         each.language,
         each.status,
         each.entrypoints.map(({ name }) => name).join(", ") || "-",
         each.created_at ?? "-",
       ]);
-      const header = ["ID", "NAME", "LANGUAGE", "STATUS", "FUNCTIONS", "CREATED"];
+      const header = ["ID", "NAME", "KIND", "LANGUAGE", "STATUS", "FUNCTIONS", "CREATED"];
       printTable(header, rows, "No reward functions. Upload one with `verk rewards push FILE`.");
     }
     return EXIT.ok;
@@ -37,23 +44,29 @@ const list = command({
 });
 
 const push = command({
-  summary: "Upload a reward function; an existing name gets a new version",
+  summary: "Upload a reward function or a data resolver; an existing name gets a new version",
   takes: ["file"],
   flags: {
     ...FLAGS,
+    kind: { type: "string", value: "KIND", doc: `${KIND}; default: reward` },
     name: { type: "string", value: "NAME", doc: "Name of the function (default: the file's name without its ending)" },
     language: { type: "string", value: "NAME", doc: "python, typescript or javascript (default: by the file's name)" },
     description: { type: "string", value: "TEXT", doc: "Description of the function" },
   },
-  examples: ["verk rewards push accuracy.py", "verk rewards push reward.ts --name brevity"],
+  examples: [
+    "verk rewards push accuracy.py",
+    "verk rewards push reward.ts --name brevity",
+    "verk rewards push clean.py --kind resolver",
+  ],
   exits: { 1: "failed: the code was rejected (the message says where and why), or the server cannot be reached" },
-  async run({ json, name, language, description, ...where }, file = "") {
+  async run({ json, kind, name, language, description, ...where }, file = "") {
     const code = await readCode(file, language);
     const { client } = await connect(where);
     const { status, body } = await client.call<RewardFunction>("POST", "/v1/reward_functions", {
       name: name ?? code.name,
       source: code.source,
       language: code.language,
+      ...(kind === undefined ? {} : { kind }),
       ...(description === undefined ? {} : { description }),
     });
     if (json) printJson(body);
@@ -93,7 +106,7 @@ const library = command({
 });
 
 const remove = command({
-  summary: "Delete one version of a reward function",
+  summary: "Delete one version of a reward function or a data resolver",
   takes: ["reward"],
   flags: FLAGS,
   examples: ["verk rewards delete brevity@1", "verk rewards delete rf_…"],

@@ -1,8 +1,7 @@
 /** One agent: a version of it, and all versions. */
 import { useState } from "preact/hooks";
 import type { Agent } from "../../../resources/agents/schema.ts";
-import { api } from "../../data/api.ts";
-import { type List, reload, useList, useResource } from "../../data/resource.ts";
+import { deleteResource, type List, reload, useList, useResource } from "../../data/resource.ts";
 import { may } from "../../data/session.ts";
 import { Button, LinkButton } from "../../kit/button.tsx";
 import { Card, Facts } from "../../kit/card.tsx";
@@ -105,7 +104,7 @@ function Actions({ agent, isLast }: { agent: Agent; isLast: boolean }) {
   const { id, name, version } = agent;
   const page = `/agents/${encodeURIComponent(name)}`;
   const remove = async () => {
-    if ((await attempt(() => api(`/v1/agents/${id}`, { method: "DELETE" }), "Deleted")) === undefined) return;
+    if ((await attempt(() => deleteResource(`/v1/agents/${id}`), "Deleted")) === undefined) return;
     await reload("/v1/agents");
     navigate(isLast ? "/agents" : page);
   };

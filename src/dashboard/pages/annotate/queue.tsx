@@ -1,9 +1,8 @@
 import { useState } from "preact/hooks";
 import type { AnnotationItem, AnnotationQueue } from "../../../resources/annotation_queues/schema.ts";
-import { api } from "../../data/api.ts";
 import { count, duration, plural, words } from "../../data/format.ts";
 import { lastLine } from "../../data/messages.ts";
-import { reload, useList, useResource } from "../../data/resource.ts";
+import { deleteResource, reload, useList, useResource } from "../../data/resource.ts";
 import { may } from "../../data/session.ts";
 import { Button, LinkButton } from "../../kit/button.tsx";
 import { Card, Facts } from "../../kit/card.tsx";
@@ -57,7 +56,7 @@ function Actions({ queue, path }: { queue: AnnotationQueue; path: string }) {
   const [isOpen, setIsOpen] = useState<"add" | "delete" | undefined>(undefined);
   const close = () => setIsOpen(undefined);
   const remove = async () => {
-    if ((await attempt(() => api(path, { method: "DELETE" }), "Deleted")) === undefined) return;
+    if ((await attempt(() => deleteResource(path), "Deleted")) === undefined) return;
     await reload("/v1/annotation_queues?");
     navigate("/annotate");
   };

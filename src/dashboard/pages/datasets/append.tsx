@@ -46,7 +46,12 @@ export function Append({ dataset, onClose }: { dataset: Dataset; onClose: () => 
           placeholder={EXAMPLE}
           hint="One JSON object on each line. _op and _row_id change or remove an earlier row."
         />
-        <Drop label={file ? file.name : "Or drop a file"} hint="JSON lines" onFile={setFile} />
+        <Drop
+          label={file ? file.name : "Or drop a file"}
+          hint="JSON lines"
+          accept=".jsonl,.ndjson,.json"
+          onFile={setFile}
+        />
         {body && preview && <PreviewRows preview={preview} />}
         {error && <ErrorBox error={error} />}
       </div>

@@ -1,8 +1,7 @@
 import { useState } from "preact/hooks";
 import type { Dataset } from "../../../resources/datasets/schema.ts";
-import { api } from "../../data/api.ts";
 import { bytes, count, NONE, words } from "../../data/format.ts";
-import { reload, useResource } from "../../data/resource.ts";
+import { deleteResource, reload, useResource } from "../../data/resource.ts";
 import { may } from "../../data/session.ts";
 import { Button } from "../../kit/button.tsx";
 import { Card, Facts } from "../../kit/card.tsx";
@@ -89,6 +88,7 @@ const About = ({ dataset }: { dataset: Dataset }) => (
         rows={[
           ["Id", <Id key="id" text={dataset.id} />],
           ["Source", words(dataset.source_type)],
+          ["Detected", dataset.detected?.summary ?? NONE],
           ["Address", dataset.source_uri ?? dataset.hub_dataset ?? NONE],
           ["Live rows", count(dataset.num_rows)],
           ["Log entries", count(dataset.head_row)],
@@ -123,7 +123,7 @@ const Id = ({ text }: { text: string }) => (
 function Delete({ dataset, onClose }: { dataset: Dataset; onClose: () => void }) {
   const remove = () =>
     attempt(async () => {
-      await api(`/v1/datasets/${dataset.id}`, { method: "DELETE" });
+      await deleteResource(`/v1/datasets/${dataset.id}`);
       void reload("/v1/datasets");
       navigate("/datasets");
     }, `Deleted ${dataset.name}`);

@@ -7,7 +7,7 @@ import { Card } from "../../kit/card.tsx";
 import { Empty, Page as Frame, Loaded } from "../../kit/page.tsx";
 import { More, Table } from "../../kit/table.tsx";
 import { Time } from "../../kit/time.tsx";
-import { Drop, Upload } from "./upload.tsx";
+import { Drop, ROW_FILES, Upload } from "./upload.tsx";
 
 export function Page() {
   const list = useList<Dataset>("/v1/datasets?limit=50", { events: ["dataset."] });
@@ -20,8 +20,9 @@ export function Page() {
       <div class="grid">
         {may("training", false) && (
           <Drop
-            label="Drop a file of JSON lines"
-            hint="or choose one: it is shown as the model will read it before anything is uploaded"
+            label="Drop a file of rows"
+            hint="or choose one: JSON lines, a JSON array, CSV, TSV or Parquet. Nothing is uploaded before you confirm"
+            accept={ROW_FILES}
             onFile={setFile}
           />
         )}
@@ -39,7 +40,7 @@ export function Page() {
 
 const NoDataset = () => (
   <Empty title="No dataset yet" command="verk datasets push rows.jsonl --name sums">
-    Upload a file with one JSON object on each line, such as a prompt and its answer.
+    Upload a file of rows, such as prompts and their answers: JSON, CSV, TSV or Parquet.
   </Empty>
 );
 

@@ -1,5 +1,8 @@
 /** A row as the turns that a model reads, and as one line. */
+import { convertRow } from "../../../lib/rows/convert.ts";
+import { isJsonLines, textKind } from "../../../lib/rows/file_kind.ts";
 import { type Format, formatOf, isRow, type Row, rowFault } from "../../../lib/rows/format.ts";
+import { detectShape, LOOKED_AT_ROWS, type Shape } from "../../../lib/rows/shape.ts";
 
 export type Turn = { role: string; text: string };
 
@@ -61,26 +64,78 @@ function newLine(row: Row): string {
   return [...turns, ...rest].join("  ·  ").replace(/\s+/g, " ").slice(0, LONGEST);
 }
 
-export type Preview = { rows: Row[]; format: Format | undefined; faults: { line: number; message: string }[] };
+/** `shape`: what the rows look like. The rows are shown as they will be stored. Undefined: the columns have other names. */
+export type Preview = {
+  rows: Row[];
+  format: Format | undefined;
+  shape: Shape | undefined;
+  faults: { line: number; message: string }[];
+};
+
+type Parsed = { line: number; row?: Row; fault?: string };
+const MOST = 5; // rows of a preview
 
 /** The first rows of a file of JSON lines. `isWhole` false: the text ends within a line. */
-export function previewOf(text: string, isWhole: boolean, most = 5): Preview {
+export const previewOf = (text: string, isWhole: boolean): Preview => checked(parsedLines(text, isWhole), undefined);
+
+/** The first rows of a file that can be read here. Undefined for CSV, Parquet, packed files and large JSON arrays. */
+export function filePreviewOf(start: Uint8Array, name: string, isWhole: boolean): Preview | undefined {
+  const text = new TextDecoder().decode(start);
+  const isLines = isJsonLines(start, name);
+  if (!isLines && (textKind(start, name) !== "json" || !isWhole)) return undefined;
+  const parsed = isLines ? parsedLines(text, isWhole) : parsedArray(text);
+  const rows = parsed.flatMap(({ row }) => (row ? [row] : []));
+  const found = detectShape(rows);
+  return checked(parsed, found.type === "found" ? found.shape : undefined);
+}
+
+function parsedLines(text: string, isWhole: boolean): Parsed[] {
   const lines = text.split("\n");
   if (!isWhole) lines.pop();
-  const preview: Preview = { rows: [], format: undefined, faults: [] };
+  const parsed: Parsed[] = [];
   for (const [i, line] of lines.entries()) {
-    if (preview.rows.length + preview.faults.length >= most) break;
-    if (line.trim() === "") continue;
+    if (parsed.length >= LOOKED_AT_ROWS) break;
+    if (line.trim() !== "") parsed.push(parsedRow(i + 1, () => JSON.parse(line)));
+  }
+  return parsed;
+}
+
+function parsedArray(text: string): Parsed[] {
+  try {
+    const all = JSON.parse(text) as unknown;
+    return (Array.isArray(all) ? all : [all]).slice(0, LOOKED_AT_ROWS).map((row, i) => parsedRow(i + 1, () => row));
+  } catch (error) {
+    return [{ line: 1, fault: messageOf(error) }];
+  }
+}
+
+function parsedRow(line: number, read: () => unknown): Parsed {
+  try {
+    const row = read();
+    return isRow(row) ? { line, row } : { line, fault: "a row must be a JSON object" };
+  } catch (error) {
+    return { line, fault: messageOf(error) };
+  }
+}
+
+function checked(parsed: readonly Parsed[], shape: Shape | undefined): Preview {
+  const preview: Preview = { rows: [], format: undefined, shape, faults: [] };
+  for (const { line, row, fault } of parsed.slice(0, MOST)) {
     try {
-      const row: unknown = JSON.parse(line);
-      if (!isRow(row)) throw new Error("a row must be a JSON object");
-      preview.format ??= formatOf(row);
-      const fault = rowFault(row, preview.format);
-      if (fault) throw new Error(fault.message);
-      preview.rows.push(row);
+      if (!row) throw new Error(fault);
+      const made = shape === undefined ? row : convertRow(row, shape);
+      preview.format ??= formatOf(made);
+      const wrong = rowFault(made, preview.format);
+      if (wrong) throw new Error(wrong.message);
+      preview.rows.push(made);
     } catch (error) {
-      preview.faults.push({ line: i + 1, message: error instanceof Error ? error.message : String(error) });
+      preview.faults.push({ line, message: messageOf(error) });
     }
   }
   return preview;
 }
+
+const messageOf = (error: unknown) => (error instanceof Error ? error.message : String(error));
+
+/** The map that the server proposes in an error, such as `question=prompt,answer=completion`. */
+export const proposedMap = (message: string): string | undefined => /`map`, for example (\S+)$/.exec(message)?.[1];

@@ -1,5 +1,6 @@
 /** A file is dropped or chosen: its first rows as the model will read them, then the upload. */
 import { useEffect, useRef, useState } from "preact/hooks";
+import { SHAPE_FACTS, SHAPES, type Shape } from "../../../lib/rows/shape.ts";
 import type { Dataset } from "../../../resources/datasets/schema.ts";
 import type { Model } from "../../../resources/models/schema.ts";
 import type { RenderedTemplate } from "../../../resources/models/template.ts";
@@ -13,50 +14,79 @@ import { ErrorBox } from "../../kit/page.tsx";
 import { navigate } from "../../shell/router.ts";
 import { toast } from "../../shell/toasts.tsx";
 import { Turns } from "./row_view.tsx";
-import { conversationOf, type Preview, previewOf } from "./turns.ts";
+import { conversationOf, filePreviewOf, type Preview, previewOf, proposedMap } from "./turns.ts";
 
 const PREVIEW_BYTES = 256 * 1024;
 
-export const usePreview = (file: Blob | undefined): Preview | undefined => {
-  const [preview, setPreview] = useState<Preview>();
+/** The preview of the first bytes, as `read` makes it. Undefined until they are read. */
+function useFirstBytes<T>(file: Blob | undefined, read: (start: Uint8Array, isWhole: boolean) => T): T | undefined {
+  const [made, setMade] = useState<{ of: T }>();
   useEffect(() => {
     if (!file) return;
     let isCurrent = true;
     void file
       .slice(0, PREVIEW_BYTES)
-      .text()
-      .then((text) => isCurrent && setPreview(previewOf(text, file.size <= PREVIEW_BYTES)));
+      .arrayBuffer()
+      .then((start) => isCurrent && setMade({ of: read(new Uint8Array(start), file.size <= PREVIEW_BYTES) }));
     return () => {
       isCurrent = false;
     };
   }, [file]);
-  return preview;
-};
+  return made?.of;
+}
+
+/** For rows to append, which are JSON lines. */
+export const usePreview = (file: Blob | undefined): Preview | undefined =>
+  useFirstBytes(file, (start, isWhole) => previewOf(new TextDecoder().decode(start), isWhole));
+
+export const ROW_FILES = ".jsonl,.ndjson,.json,.csv,.tsv,.parquet,.pq,.gz,.zst";
+const ENDING = /\.(jsonl|ndjson|json|csv|tsv|parquet|pq)(\.(gz|gzip|zst|zstd))?$/i;
 
 export function Upload({ file, onClose }: { file: File; onClose: () => void }) {
-  const preview = usePreview(file);
-  const [name, setName] = useState(file.name.replace(/\.(jsonl|ndjson|json)$/i, ""));
+  const read = useFirstBytes(file, (start, isWhole) => ({ preview: filePreviewOf(start, file.name, isWhole) }));
+  const [name, setName] = useState(file.name.replace(ENDING, ""));
+  const [map, setMap] = useState("");
+  const [shape, setShape] = useState("");
   const [error, setError] = useState<ApiError>();
   const upload = async () => {
     const form = new FormData();
-    form.set("name", name);
-    form.set("file", file);
+    for (const [field, value] of Object.entries({ name, map, shape })) if (value !== "") form.set(field, value);
+    form.set("file", file); // the last: the server reads the others before it
     try {
-      const { id, name: kept } = await api<Dataset>("/v1/datasets", { method: "POST", body: form });
-      toast(`Uploaded ${kept}`);
+      const { id, name: kept, detected } = await api<Dataset>("/v1/datasets", { method: "POST", body: form });
+      toast(detected ? `Uploaded ${kept}: ${detected.summary}` : `Uploaded ${kept}`);
       void reload("/v1/datasets");
       onClose();
       navigate(`/datasets/${id}`);
     } catch (cause) {
-      setError(cause instanceof ApiError ? cause : new ApiError(0, null, messageOf(cause)));
+      const failed = cause instanceof ApiError ? cause : new ApiError(0, null, messageOf(cause));
+      setError(failed);
+      if (map === "") setMap(proposedMap(failed.message) ?? "");
     }
   };
-  if (!preview) return null; // a dialog that grows would move under the pointer
+  if (!read) return null; // a dialog that grows would move under the pointer
+  const { preview } = read;
   return (
     <Dialog title="Upload a dataset" onClose={onClose} wide>
       <div class="stack">
         <TextField label="Name" value={name} onInput={setName} hint={`${file.name}, ${bytes(file.size)}`} />
-        <PreviewRows preview={preview} />
+        {preview?.shape === undefined && (
+          <TextField
+            label="Columns"
+            value={map}
+            onInput={setMap}
+            mono
+            hint="Only if they have other names: question=prompt,answer=completion. The server proposes a map if it needs one."
+          />
+        )}
+        {error?.param === "shape" && (
+          <SelectField label="Shape" value={shape} options={SHAPE_OPTIONS} onChange={setShape} />
+        )}
+        {preview ? (
+          <PreviewRows preview={preview} />
+        ) : (
+          <p class="muted">The server reads this file, and says what it found after the upload.</p>
+        )}
         {error && <ErrorBox error={error} />}
       </div>
       <footer>
@@ -69,7 +99,12 @@ export function Upload({ file, onClose }: { file: File; onClose: () => void }) {
   );
 }
 
-export function PreviewRows({ preview: { rows, format, faults } }: { preview: Preview }) {
+const SHAPE_OPTIONS = [
+  ["", "Choose one"],
+  ...SHAPES.map((shape) => [shape, `${SHAPE_FACTS[shape].label} (${SHAPE_FACTS[shape].columns})`] as const),
+] as const;
+
+export function PreviewRows({ preview: { rows, format, shape, faults } }: { preview: Preview }) {
   const [chosen, setChosen] = useState<string | undefined>(undefined);
   const models = useResource<Page<Model>>(rows.length > 0 ? "/v1/models?registry=true&limit=100" : null);
   const usable = (models.data?.data ?? []).filter(({ status, type }) => status === "ready" && type === "model");
@@ -80,7 +115,7 @@ export function PreviewRows({ preview: { rows, format, faults } }: { preview: Pr
       <p class="muted">
         {format === undefined
           ? "No row found: the file needs one JSON object on each line."
-          : `Format ${format}. The first rows, as the model reads them in its chat template.`}
+          : `${shape === undefined ? `Format ${format}` : foundText(shape)}. The first rows, as the model reads them in its chat template.`}
       </p>
       {format !== undefined && (
         <SelectField
@@ -106,6 +141,8 @@ export function PreviewRows({ preview: { rows, format, faults } }: { preview: Pr
     </section>
   );
 }
+
+const foundText = (shape: Shape) => `${SHAPE_FACTS[shape].label} → ${SHAPE_FACTS[shape].fields.join("/")}`;
 
 /** No model has an empty name. */
 const TURNS = "";
@@ -144,9 +181,9 @@ function useTemplate(model: string, rows: Preview["rows"]): Rendering | undefine
   return rendered;
 }
 
-type DropProps = { label: string; hint: string; onFile: (file: File) => void };
+type DropProps = { label: string; hint: string; accept: string; onFile: (file: File) => void };
 
-export function Drop({ label, hint, onFile }: DropProps) {
+export function Drop({ label, hint, accept, onFile }: DropProps) {
   const input = useRef<HTMLInputElement>(null);
   const [over, setOver] = useState(false);
   const take = (files: FileList | null | undefined) => {
@@ -179,7 +216,7 @@ export function Drop({ label, hint, onFile }: DropProps) {
         class="hidden"
         tabIndex={-1}
         aria-hidden="true"
-        accept=".jsonl,.ndjson,.json,application/x-ndjson"
+        accept={accept}
         onChange={(event) => {
           take(event.currentTarget.files);
           event.currentTarget.value = ""; // the same file may be chosen again

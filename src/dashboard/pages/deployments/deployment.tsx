@@ -1,7 +1,7 @@
 import { useSignal } from "@preact/signals";
 import type { Deployment } from "../../../resources/deployments/schema.ts";
 import { api } from "../../data/api.ts";
-import { reload, useResource } from "../../data/resource.ts";
+import { deleteResource, reload, useResource } from "../../data/resource.ts";
 import { useRunNames } from "../../data/run_names.ts";
 import { may } from "../../data/session.ts";
 import { Button, LinkButton } from "../../kit/button.tsx";
@@ -10,6 +10,7 @@ import { Confirm } from "../../kit/dialog.tsx";
 import { Page as Frame, Loaded, Skeleton } from "../../kit/page.tsx";
 import { State } from "../../kit/pill.tsx";
 import { Tabs, tabOf } from "../../kit/tabs.tsx";
+import { navigate } from "../../shell/router.ts";
 import { attempt } from "../../shell/toasts.tsx";
 import type { PageProps } from "../spec.ts";
 import { Connect } from "./connect.tsx";
@@ -73,10 +74,17 @@ const Source = ({ deployment: { model, source, checkpoint }, name }: { deploymen
 
 function Actions({ deployment: { id, name, status, parked }, path }: { deployment: Deployment; path: string }) {
   const isStopping = useSignal(false);
+  const isDeleting = useSignal(false);
   const act = (verb: string, done: string) => async () => {
     await attempt(() => api(`${path}/${verb}`, { method: "POST" }), done);
     await reload("/v1/deployments");
   };
+  const remove = () =>
+    attempt(async () => {
+      await deleteResource(path);
+      navigate("/deployments");
+      await reload("/v1/deployments");
+    }, `${name} is deleted`);
   const isOver = status === "stopped" || status === "failed";
   if (!may("inference", false)) return null;
   return (
@@ -85,9 +93,14 @@ function Actions({ deployment: { id, name, status, parked }, path }: { deploymen
       {status === "serving" && !parked && <Button onClick={act("park", `${name} is parked`)}>Park</Button>}
       {parked && <Button onClick={act("wake", `${name} wakes`)}>Wake</Button>}
       {isOver ? (
-        <Button kind="primary" onClick={act("start", `${name} starts`)}>
-          Start
-        </Button>
+        <>
+          <Button kind="danger" onClick={() => (isDeleting.value = true)}>
+            Delete
+          </Button>
+          <Button kind="primary" onClick={act("start", `${name} starts`)}>
+            Start
+          </Button>
+        </>
       ) : (
         <Button kind="danger" onClick={() => (isStopping.value = true)}>
           Stop
@@ -101,6 +114,11 @@ function Actions({ deployment: { id, name, status, parked }, path }: { deploymen
           onClose={() => (isStopping.value = false)}
         >
           Requests that are being answered end with an error. The deployment can be started again.
+        </Confirm>
+      )}
+      {isDeleting.value && (
+        <Confirm title={`Delete ${name}`} verb="Delete" onConfirm={remove} onClose={() => (isDeleting.value = false)}>
+          The deployment and its recorded requests are removed. The model and the charges stay.
         </Confirm>
       )}
     </>

@@ -4,7 +4,7 @@ import type { ExperimentSummary } from "../../../resources/experiments/results_s
 import type { Experiment } from "../../../resources/experiments/schema.ts";
 import { api } from "../../data/api.ts";
 import { count, plural } from "../../data/format.ts";
-import { reload, useResource } from "../../data/resource.ts";
+import { deleteResource, reload, useResource } from "../../data/resource.ts";
 import { may } from "../../data/session.ts";
 import { Button } from "../../kit/button.tsx";
 import { Card, Facts } from "../../kit/card.tsx";
@@ -76,7 +76,7 @@ function Actions({ experiment, path }: { experiment: Experiment; path: string })
     await reload(path);
   };
   const remove = async () => {
-    if ((await attempt(() => api(path, { method: "DELETE" }), "Deleted")) === undefined) return;
+    if ((await attempt(() => deleteResource(path), "Deleted")) === undefined) return;
     await reload("/v1/experiments?");
     navigate("/experiments");
   };

@@ -3,7 +3,7 @@ import type { Deployment } from "../../../resources/deployments/schema.ts";
 import type { Monitor, MonitorChange, MonitorTest } from "../../../resources/monitors/schema.ts";
 import { api } from "../../data/api.ts";
 import { duration, plural } from "../../data/format.ts";
-import { reload, useList, useResource } from "../../data/resource.ts";
+import { deleteResource, reload, useList, useResource } from "../../data/resource.ts";
 import { may } from "../../data/session.ts";
 import { Button } from "../../kit/button.tsx";
 import { Card, Facts } from "../../kit/card.tsx";
@@ -63,7 +63,7 @@ function Actions({ monitor, path }: { monitor: Monitor; path: string }) {
     if (now) toast(`Now ${inUnit(now.value, monitor.unit)}: ${SEVERITIES[now.level][0].toLowerCase()}`);
   };
   const remove = async () => {
-    if ((await attempt(() => api(path, { method: "DELETE" }), "Deleted")) === undefined) return;
+    if ((await attempt(() => deleteResource(path), "Deleted")) === undefined) return;
     await reload("/v1/monitors");
     navigate("/monitors");
   };

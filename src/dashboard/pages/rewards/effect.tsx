@@ -19,7 +19,9 @@ export function Effect({ outcome, job, code }: { outcome: Outcome; job: Training
   if (scored.length === 0)
     return (
       <Card>
-        <Empty title="No samples at this step">Choose another step, or a run that keeps samples (method grpo).</Empty>
+        <Empty title="No samples at this step">
+          Choose another step, or a run that keeps samples (method grpo or rloo).
+        </Empty>
       </Card>
     );
   return (

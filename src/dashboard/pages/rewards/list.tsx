@@ -43,7 +43,9 @@ export function Page() {
 }
 
 function Own() {
-  const list = useList<RewardFunction>("/v1/reward_functions?limit=50&latest=1", { events: ["reward_function."] });
+  const list = useList<RewardFunction>("/v1/reward_functions?kind=reward&limit=50&latest=1", {
+    events: ["reward_function."],
+  });
   return (
     <Card>
       <Loaded of={{ ...list, data: list.items }}>

@@ -59,8 +59,8 @@ export function Page({ params }: PageProps) {
 function Workbench({ reward, first }: { reward: RewardFunction | undefined; first: string }) {
   const [source, setSource] = useState(first);
   const [name, setName] = useState(reward && !reward.builtin ? reward.name : "");
-  const jobs = useResource<{ data: TrainingJob[] }>("/v1/training_jobs?limit=100&method=grpo", { events: ["job."] });
-  const runs = (jobs.data?.data ?? []).filter(({ progress }) => progress.step > 0);
+  const jobs = useRewardedJobs();
+  const runs = (jobs.data ?? []).filter(({ progress }) => progress.step > 0);
   const job = runs.find(({ id }) => id === queryOf("run")) ?? runs[0];
   const step = Number(queryOf("step")) || job?.progress.step;
   const language = detectLanguage(source);
@@ -122,10 +122,20 @@ function Workbench({ reward, first }: { reward: RewardFunction | undefined; firs
   );
 }
 
+/** Jobs of the methods that learn from rewards, the newest first. */
+function useRewardedJobs() {
+  const path = "/v1/training_jobs?limit=100&method=";
+  const grpo = useResource<{ data: TrainingJob[] }>(`${path}grpo`, { events: ["job."] });
+  const rloo = useResource<{ data: TrainingJob[] }>(`${path}rloo`, { events: ["job."] });
+  const all = grpo.data && rloo.data && [...grpo.data.data, ...rloo.data.data];
+  const data = all?.sort((a, b) => b.created_at.localeCompare(a.created_at));
+  return { ...grpo, data, error: grpo.error ?? rloo.error };
+}
+
 const NoRun = () => (
   <Card>
     <Empty title="No run to score" command="verk demo">
-      A run with the method grpo keeps samples of its steps. This page scores them with the code at the left.
+      A run with the method grpo or rloo keeps samples of its steps. This page scores them with the code at the left.
     </Empty>
   </Card>
 );

@@ -1,7 +1,7 @@
 import { useSignal } from "@preact/signals";
 import type { WebhookEndpoint } from "../../../resources/webhooks/schema.ts";
 import { api } from "../../data/api.ts";
-import { reload, useResource } from "../../data/resource.ts";
+import { deleteResource, reload, useResource } from "../../data/resource.ts";
 import { may } from "../../data/session.ts";
 import { Button } from "../../kit/button.tsx";
 import { Confirm } from "../../kit/dialog.tsx";
@@ -69,7 +69,7 @@ function Actions({ endpoint: { url, enabled }, path }: { endpoint: WebhookEndpoi
       ),
     );
   const remove = async () => {
-    const done = await attempt(() => api(path, { method: "DELETE" }), "Deleted");
+    const done = await attempt(() => deleteResource(path), "Deleted");
     if (done) navigate("/webhooks");
   };
   return (

@@ -46,7 +46,7 @@ export function parseSentencepiece(bytes: Uint8Array): Sentencepiece {
   return found;
 }
 
-const utf8 = new TextDecoder("utf-8");
+const utf8 = new TextDecoder("utf-8", { ignoreBOM: true }); // a byte order mark is a token
 
 function pieceOf(bytes: Uint8Array): Piece {
   const piece: Piece = { text: "", score: 0, type: TOKEN.normal };

@@ -63,6 +63,7 @@ template <int LENGTH> __device__ __forceinline__ int placeOf(int row, int piece)
   return row * LENGTH + ((piece ^ (row & 7)) << 3);
 }
 
+#ifndef VERK_EMULATED // test/native/emulation has bodies of its own for what is written in assembly
 __device__ __forceinline__ uint32_t sharedAddress(const void *at) { return static_cast<uint32_t>(__cvta_generic_to_shared(at)); }
 
 // Rows past `valid` become zero.
@@ -109,6 +110,7 @@ __device__ __forceinline__ void multiply(float (&sum)[4], const uint32_t (&a)[4]
                : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
                : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
+#endif
 
 __device__ __forceinline__ uint32_t pairOf(float low, float high) {
   const __nv_bfloat162 two = __floats2bfloat162_rn(low, high);

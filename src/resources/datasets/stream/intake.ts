@@ -21,9 +21,9 @@ import { SECOND_MS } from "../../../lib/units.ts";
 import { writeTemp } from "../../../platform/files.ts";
 import { lacksSpace } from "../../../platform/machine/disk.ts";
 import { RowsWriter } from "../../../platform/rows/writer.ts";
-import { FromImporter, type ToImporter } from "../../../workers/protocol_importer.ts";
 import { roomOf, withinQuota } from "../../storage_usage/service.ts";
 import { partFolder } from "./files.ts";
+import { type Imported, type ImportTask, importRows, Unreadable } from "./importer.ts";
 
 export type Options = Omit<ShapeOptions, "cells">;
 /** `sha256` is the hash of the file, and of the options if there are any. */
@@ -107,7 +107,6 @@ async function importFile(ctx: Ctx, chunks: AsyncIterable<Uint8Array>, given: Fi
   try {
     const { datasets } = ctx.config;
     const read = await runImporter(ctx, partFolder(ctx, id), signal, {
-      type: "import",
       from,
       name: name.slice(0, 200) || "file",
       path,
@@ -129,40 +128,23 @@ async function importFile(ctx: Ctx, chunks: AsyncIterable<Uint8Array>, given: Fi
   }
 }
 
-type Imported = Extract<FromImporter, { type: "imported" }>;
-
-async function runImporter(ctx: Ctx, folder: string, signal: AbortSignal, task: ToImporter): Promise<Imported> {
-  const over = Promise.withResolvers<Imported>();
-  const worker = ctx.supervisor.spawn<FromImporter, ToImporter>({
-    kind: "importer",
-    incoming: FromImporter,
-    grants: { writes: [folder] },
-    onMessage(message) {
-      if (message.type === "imported") over.resolve(message);
-      if (message.type === "refused")
-        over.reject(new AppError(message.too_large ? "quota_exceeded" : "schema", message.message, { param: "file" }));
-    },
-    onExit: ({ message }) =>
-      over.reject(
-        new AppError("worker_failed", `The file could not be read: ${message}. Try again`, { param: "file" }),
-      ),
-  });
-  const leave = () => over.reject(signal.reason);
-  signal.addEventListener("abort", leave, { once: true });
+async function runImporter(ctx: Ctx, folder: string, signal: AbortSignal, task: ImportTask): Promise<Imported> {
+  const stop = new AbortController();
   // A packed file may grow a thousandfold.
   const watch = setInterval(() => {
     const full = lacksSpace(ctx);
     if (full)
-      over.reject(new AppError("storage_unavailable", `The rows cannot be stored: ${full}`, { retryAfterSeconds: 60 }));
+      stop.abort(new AppError("storage_unavailable", `The rows cannot be stored: ${full}`, { retryAfterSeconds: 60 }));
   }, SECOND_MS);
   try {
-    signal.throwIfAborted();
-    worker.send(task);
-    return await over.promise;
+    const limits = { writes: [folder], signal: AbortSignal.any([signal, stop.signal]) };
+    return await importRows(ctx.supervisor, task, limits);
+  } catch (error) {
+    if (!(error instanceof Unreadable)) throw error;
+    if (error.kind === "broken") throw new AppError("worker_failed", `${error.message}. Try again`, { param: "file" });
+    throw new AppError(error.kind === "too_large" ? "quota_exceeded" : "schema", error.message, { param: "file" });
   } finally {
     clearInterval(watch);
-    signal.removeEventListener("abort", leave);
-    await worker.stop("the file is read");
   }
 }
 

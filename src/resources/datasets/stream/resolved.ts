@@ -8,6 +8,7 @@ import { join } from "node:path";
 import type { Ctx } from "../../../context.ts";
 import { AppError } from "../../../lib/errors.ts";
 import { isId } from "../../../lib/ids.ts";
+import { MAP_ROWS } from "../../../lib/rewards/contract.ts";
 import type { Format, Row } from "../../../lib/rows/format.ts";
 import { createLineReader, type LineReader, RowError } from "../../../lib/rows/lines.ts";
 import { renameDurably, tempPath } from "../../../platform/files.ts";
@@ -19,7 +20,7 @@ import { roomOf } from "../../storage_usage/service.ts";
 import { discard, mustHold } from "./files.ts";
 
 /** Rows that are sent to the sandbox together. */
-const PAGE_ROWS = 100;
+const PAGE_ROWS = 2 * MAP_ROWS;
 const SHOWN = 5; // rows of a preview
 
 const rootOf = (ctx: Pick<Ctx, "config">) => join(ctx.config.data_dir, "resolved");
@@ -40,6 +41,8 @@ type Work = {
   workspaceId: string;
   part: Part;
   code: ResolverCode;
+  /** Time for one row. */
+  rowMs: number;
   from: { path: string; head_row: number };
   /** Only the first rows, for a preview. */
   limit?: number;
@@ -50,14 +53,13 @@ type Work = {
 
 /** Throws an AppError with the row and the line of the code if the resolver fails. */
 export async function resolveRows(ctx: Ctx, work: Work): Promise<ResolvedRows & { samples: Sample[] }> {
-  const { jobId, workspaceId, part, code, signal, param } = work;
+  const { jobId, workspaceId, part, code, rowMs, signal, param } = work;
   const path = resolvedPath(ctx, jobId, part);
   mkdirSync(folderOf(ctx, jobId), { recursive: true, mode: 0o700 });
   const release = await ctx.state.rewards.processes.acquire({ workspaceId, signal });
   if (!release) throw new AppError("no_capacity", "Too many callers wait for the sandbox: try again");
   const temp = tempPath(folderOf(ctx, jobId));
   try {
-    const rowMs = ctx.config.sandbox.sample_timeout_ms;
     const resolver = await openResolver(ctx.rewards, code, { rowMs, signal });
     const resolved = await mapAll(ctx, work, resolver, temp).finally(resolver.close);
     await renameDurably(temp, path);

@@ -3,8 +3,10 @@
  * as it comes. A client that leaves aborts the fetch, which ends the work in the worker too.
  */
 import type { Ctx } from "../../../context.ts";
+import { clientErrorResponse, clientFormatOf, openaiEnvelope } from "../../../http/answer/client_errors.ts";
 import { keepOpen } from "../../../http/connection.ts";
 import { openStream } from "../../../http/limits/streams.ts";
+import { pathOf } from "../../../http/request_log.ts";
 import { callerOf, skipFlush } from "../../../http/request_state.ts";
 import { AppError } from "../../../lib/errors.ts";
 import { CLIENT_LEFT_STATUS, ClientLeft } from "../../../lib/net/client_left.ts";
@@ -12,7 +14,7 @@ import { encodeSse, SSE_HEADERS, sseData } from "../../../lib/net/sse.ts";
 import { loadOf, take } from "../fleet/fleet.ts";
 import * as moves from "../fleet/moves.ts";
 import type { DeploymentRow } from "../table.ts";
-import { codeOf, messageOf } from "./error_message.ts";
+import { codeOf, errorOf, messageOf } from "./error_message.ts";
 import { Flight, type InferenceCall } from "./flight.ts";
 import type { Outcome } from "./records.ts";
 import { chunksOf, relay } from "./relay.ts";
@@ -46,12 +48,22 @@ export async function answer(ctx: Ctx, row: DeploymentRow, request: Request, cal
       "x-trace-id": flight.traceId,
       ...(retryAfter === null ? {} : { "retry-after": retryAfter }),
     };
-    return new Response(text, { status, headers });
+    return status < 400 ? new Response(text, { status, headers }) : refused(request, answered, headers);
   } catch (error) {
     const cause = causeOf(flight, error);
     flight.finish(outcomeOf(cause));
     throw explain(cause);
   }
+}
+
+/** An error of the worker, in the format of the route. */
+function refused(request: Request, { status, text }: { status: number; text: string }, headers: object): Response {
+  const known = errorOf(status, text);
+  const format = clientFormatOf(pathOf(request.url));
+  if (!known || !format) return new Response(text, { status, headers: { ...headers } });
+  const answer = clientErrorResponse(format, known);
+  for (const [name, value] of Object.entries(headers)) answer.headers.set(name, value);
+  return answer;
 }
 
 function stream(flight: Flight, source: AsyncIterator<Uint8Array>): Response {
@@ -82,7 +94,8 @@ async function* wakeAndRelay(flight: Flight, held: Promise<true>): AsyncGenerato
   }
   const answered = await send(flight);
   if ("body" in answered) return yield* { [Symbol.asyncIterator]: () => chunksOf(answered.body) };
-  yield encoder.encode(sseData(answered.text));
+  const known = errorOf(answered.status, answered.text);
+  yield encoder.encode(sseData(known ? JSON.stringify(openaiEnvelope(known)) : answered.text));
   flight.finish(failureOf(answered.status, answered.text));
 }
 

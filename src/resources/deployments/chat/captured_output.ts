@@ -5,8 +5,8 @@ const MAX_CHARACTERS = 1024 * 1024; // a longer answer is not captured
 const BATCH_BYTES = 64 * 1024; // a stream is many times as long as its text, so it is read in parts
 
 type ToolCall = { id?: string; type: "function"; function: { name: string; arguments: string } };
-type Message = { role: "assistant"; content: string; tool_calls?: ToolCall[] };
-type Delta = { content?: string | null; tool_calls?: ToolCallDelta[] };
+type Message = { role: "assistant"; content: string; reasoning_content?: string; tool_calls?: ToolCall[] };
+type Delta = { content?: string | null; reasoning_content?: string; tool_calls?: ToolCallDelta[] };
 type Chunk = { choices?: { index: number; text?: string; delta?: Delta }[] };
 type Whole = { choices?: { message?: { tool_calls?: ToolCall[] | undefined }; text?: string }[] };
 type Output = (string | { tool_calls?: ToolCall[] | undefined })[];
@@ -78,11 +78,12 @@ export class CapturedOutput {
 const readWhole = (text: string): Output =>
   (JSON.parse(text) as Whole).choices?.map(({ message, text: said }) => message ?? said ?? "") ?? [];
 
-const lengthOf = ({ content, tool_calls: calls = [] }: Delta) =>
-  calls.reduce((sum, call) => sum + (call.function.arguments?.length ?? 0), content?.length ?? 0);
+const lengthOf = ({ content, reasoning_content: thoughts = "", tool_calls: calls = [] }: Delta) =>
+  calls.reduce((sum, call) => sum + (call.function.arguments?.length ?? 0), (content?.length ?? 0) + thoughts.length);
 
-function addDelta(message: Message, { content, tool_calls: calls = [] }: Delta) {
+function addDelta(message: Message, { content, reasoning_content: thoughts, tool_calls: calls = [] }: Delta) {
   message.content += content ?? "";
+  if (thoughts) message.reasoning_content = `${message.reasoning_content ?? ""}${thoughts}`;
   for (const { index, id, function: part } of calls) {
     message.tool_calls ??= [];
     const known = message.tool_calls[index];

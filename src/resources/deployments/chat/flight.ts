@@ -9,12 +9,17 @@ import { CapturedOutput } from "./captured_output.ts";
 import { type Outcome, saveRequest } from "./records.ts";
 import { type Timeline, toTrace } from "./trace.ts";
 
+export type ModelPath = "/chat/completions" | "/completions" | "/embeddings";
+/** They need the loaded model but generate nothing, and leave no record. */
+export type UtilityPath = "/tokenize" | "/detokenize" | "/apply-template" | "/props";
+const UTILITIES: readonly string[] = ["/tokenize", "/detokenize", "/apply-template", "/props"];
+
 /**
  * `keyId`: the key that pays if the request wakes the deployment. `background`: the request lets live ones go first, so
  * it does not count against them.
  */
 export type InferenceCall = {
-  path: "/chat/completions" | "/completions" | "/embeddings";
+  path: ModelPath | UtilityPath;
   body: { model: string; stream?: boolean | undefined };
   keyId: string | null;
   background?: boolean;
@@ -155,6 +160,7 @@ export class Flight {
     const used = await (outcome.status < 400 ? this.#usage : this.#usageSoon());
     this.#replica?.host.pendingUsage.delete(this.id);
     const { id, ctx, row } = this;
+    if (UTILITIES.includes(this.call.path)) return;
     const tokens = { prompt: used?.prompt_tokens ?? 0, completion: used?.completion_tokens ?? 0 };
     saveRequest(ctx, row, { id, createdAt: this.#createdAt, latencyMs, ...outcome, ...tokens });
     traces.record(

@@ -48,7 +48,7 @@ export type Generation = {
 
 /** One chat completion. Throws the error that a client would read, or the reason of `signal`. */
 export async function generate(ctx: Ctx, { messages, params = {}, ...request }: GenerateRequest): Promise<Generation> {
-  const read = (model: string) => ChatCompletionRequest.parse({ ...params, messages, model });
+  const read = (model: string) => ChatCompletionRequest.parse({ reasoning_format: "none", ...params, messages, model });
   const { id, traceId, latencyMs, text } = await infer(ctx, request, { path: "/chat/completions", read });
   const { choices, usage } = JSON.parse(text) as ChatCompletion;
   const [choice] = choices;

@@ -4,7 +4,7 @@ import type { Capture, Span } from "../../traces/table.ts";
 import type { Usage } from "../fleet/fleet.ts";
 import type { DeploymentRow } from "../table.ts";
 import type { CapturedOutput } from "./captured_output.ts";
-import type { InferenceCall } from "./flight.ts";
+import type { InferenceCall, ModelPath } from "./flight.ts";
 import type { Outcome } from "./records.ts";
 
 /** Times from the arrival of the request. */
@@ -55,7 +55,7 @@ export function toTrace({
   return {
     id,
     workspaceId: row.workspaceId,
-    source: SOURCES[call.path],
+    source: SOURCES[call.path as ModelPath],
     deploymentId: row.id,
     keyId: call.keyId === "" ? null : call.keyId,
     model,
@@ -82,7 +82,7 @@ export function toTrace({
 
 /** A trace without content does not keep its request in memory. */
 function contentOf({ path, body }: InferenceCall, output: CapturedOutput | undefined) {
-  const input = (body as Readonly<Record<string, unknown>>)[INPUTS[path]];
+  const input = (body as Readonly<Record<string, unknown>>)[INPUTS[path as ModelPath]];
   const content = () => {
     const read = output ? output.read() : { output: null };
     return read && { input, ...read };

@@ -101,6 +101,7 @@ async function load(ctx: Ctx, row: DeploymentRow, parts: Parts): Promise<void> {
         threads: ctx.config.serving.threads || Math.max(1, availableParallelism() - 1),
         gpus: grant.devices.map((_, i) => i), // indices among the GPUs that the process can see
         hurry: row.minReplicas === 0,
+        decoder: parts.adapter === null ? ctx.config.serving.decoder : "library", // our kernels know no adapters
       },
     });
     const loadUntil = ctx.clock.now() + loadDeadlineMs(parts.base.sizeBytes ?? 0);
@@ -135,6 +136,7 @@ const requestFor = (live: Live, row: DeploymentRow, bytes: number): gpu.Request 
   priority: 0,
   pinned: row.pinned,
   mayEvict: true,
+  ...(row.maxReplicas > 1 ? { spreads: row.id } : {}),
 });
 
 /** The deployment may have been stopped, parked or changed while the memory was acquired. */

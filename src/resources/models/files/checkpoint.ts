@@ -3,8 +3,12 @@ import { readdir, realpath, stat } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import { AppError } from "../../../lib/errors.ts";
 import { isSafetensors } from "../../../lib/gguf/other_formats.ts";
+import { partNames, type Split, splitOf, splitsIn } from "../../../lib/gguf/parts.ts";
 
 export type Checkpoint = {
+  kind: "folder" | "parts";
+  /** Name of the folder, or of the split file without its number. */
+  name: string;
   dir: string;
   /** Name in the folder → path without links, which a confined process may be granted. */
   files: Record<string, string>;
@@ -32,10 +36,15 @@ export const isPart = (name: string): boolean => NAME.test(name) && (SMALL.inclu
 export const isCheckpoint = (names: readonly string[]): boolean =>
   names.includes("config.json") && names.some(isSafetensors) && !names.some((name) => /\.gguf$/i.test(name));
 
-/** The folder at `path`, or around the safetensors file at `path`. Undefined: it is something else. */
+/**
+ * The folder at `path`, or around the safetensors file at `path`, or the parts of the split GGUF file at `path`.
+ * Undefined: it is something else.
+ */
 export async function checkpointAt(path: string): Promise<Checkpoint | undefined> {
   const there = await stat(path).catch(() => undefined);
   if (!there) return undefined;
+  const split = there.isDirectory() ? onlySplitIn(await readdir(path)) : splitOf(basename(path));
+  if (split) return partsAt(there.isDirectory() ? path : dirname(path), split);
   const dir = there.isDirectory() ? path : isSafetensors(path) ? dirname(path) : undefined;
   if (dir === undefined) return undefined;
   const names = await readdir(dir);
@@ -48,11 +57,26 @@ export async function checkpointAt(path: string): Promise<Checkpoint | undefined
     if (there.isDirectory()) return undefined;
     throw new AppError("invalid_request", `${path} needs the config.json and the tokenizer of its model in ${dir}`);
   }
-  return checkpointOf(dir, names.filter(isPart));
+  return checkpointOf({ kind: "folder", name: basename(dir), dir }, names.filter(isPart));
 }
 
-async function checkpointOf(dir: string, names: readonly string[]): Promise<Checkpoint> {
-  const found: Checkpoint = { dir, files: {}, bytes: 0, mtimeMs: 0 };
+/** The parts that are there. A missing one is reported by its name when they are joined. */
+export const partsAt = (dir: string, split: Split): Promise<Checkpoint> =>
+  checkpointOf({ kind: "parts", name: split.stem, dir }, partNames(split));
+
+/** The split model of a folder without another GGUF file. */
+function onlySplitIn(names: readonly string[]): Split | undefined {
+  const [split, another] = splitsIn(names);
+  const single = names.some((name) => /\.gguf$/i.test(name) && !splitOf(name));
+  return another || single ? undefined : split;
+}
+
+async function checkpointOf(
+  what: Pick<Checkpoint, "kind" | "name" | "dir">,
+  names: readonly string[],
+): Promise<Checkpoint> {
+  const { dir } = what;
+  const found: Checkpoint = { ...what, files: {}, bytes: 0, mtimeMs: 0 };
   for (const name of names) {
     const path = await realpath(join(dir, name)).catch(() => undefined);
     const there = path === undefined ? undefined : await stat(path).catch(() => undefined);
@@ -63,6 +87,3 @@ async function checkpointOf(dir: string, names: readonly string[]): Promise<Chec
   }
   return found;
 }
-
-/** The default name of the model: the folder's name. */
-export const nameOf = ({ dir }: Checkpoint) => basename(dir);

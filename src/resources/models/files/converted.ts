@@ -1,4 +1,4 @@
-/** A Hugging Face folder in the models folder: its GGUF file is written beside it, and the row follows that file. */
+/** A Hugging Face folder or a split file in the models folder: one GGUF file is written beside it, and the row follows it. */
 import { mkdir, stat } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { eq } from "drizzle-orm";
@@ -35,7 +35,7 @@ export async function registerConverted(ctx: Ctx, folder: ConvertibleFolder, kno
   const deps = { supervisor: ctx.supervisor, dataDir: ctx.config.data_dir };
   await converted(deps, { checkpoint, name, onProgress, signal: ctx.closing }, async (result) => {
     if (!result.ok) {
-      ctx.log.warn("a model folder could not be converted", { model: id, error: result.error });
+      ctx.log.warn("a model could not be converted", { model: id, error: result.error });
       if (!result.broken) refuse(ctx, id, folder, result.error); // otherwise the next scan tries again
       return;
     }

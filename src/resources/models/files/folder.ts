@@ -3,11 +3,12 @@
  * Files are the truth and rows follow: a new or changed file is inspected, and a removed one is `missing`.
  */
 import { mkdir, readdir, stat } from "node:fs/promises";
-import { join } from "node:path";
+import { basename, join } from "node:path";
 import { and, eq, isNull } from "drizzle-orm";
 import type { Ctx } from "../../../context.ts";
 import { transition } from "../../../events/lifecycle.ts";
 import { incompleteFolder, isHuggingFaceFolder, isSafetensors } from "../../../lib/gguf/other_formats.ts";
+import { splitOf, splitsIn } from "../../../lib/gguf/parts.ts";
 import { DAY_MS } from "../../../lib/units.ts";
 import { durable, write } from "../../../platform/db/db.ts";
 import { cleanTemp } from "../../../platform/files.ts";
@@ -18,7 +19,7 @@ import * as models from "../service.ts";
 import { type ModelRow, models as table } from "../table.ts";
 import { removeStray } from "../upload/files.ts";
 import { settleFile } from "./check.ts";
-import { type Checkpoint, checkpointAt, isCheckpoint } from "./checkpoint.ts";
+import { type Checkpoint, checkpointAt, isCheckpoint, partsAt } from "./checkpoint.ts";
 import { removeAbandoned } from "./convert.ts";
 import { registerConverted } from "./converted.ts";
 import { noticeLost, removeUnused } from "./sweep.ts";
@@ -34,7 +35,7 @@ type ModelFile = {
   path: string;
   size: number;
   mtimeMs: number;
-  /** A Hugging Face folder: a GGUF file is written beside it. */
+  /** A Hugging Face folder or a split file: a GGUF file is written beside it. */
   checkpoint?: Checkpoint;
 };
 
@@ -119,26 +120,36 @@ async function filesOf(ctx: Ctx): Promise<ModelFile[]> {
       const names = await readdir(join(root, entry)).catch(() => []);
       const isConverted = entries.includes(`${entry}.gguf`);
       const checkpoint = isCheckpoint(names) && !isConverted ? await checkpointAt(join(root, entry)) : undefined;
-      if (checkpoint)
-        found.push({
-          name: entry,
-          path: join(FOLDER, entry),
-          size: checkpoint.bytes,
-          mtimeMs: checkpoint.mtimeMs,
-          checkpoint,
-        });
+      if (checkpoint) found.push(convertible(entry, checkpoint));
       else if (isHuggingFaceFolder(names) && !isCheckpoint(names))
         reportFolder(ctx, `${FOLDER}/${entry}`, incompleteFolder(entry, names));
       for (const inner of names) {
         const below = inner.startsWith(".") ? undefined : await fileAt(root, `${entry}/${inner}`);
         if (below !== undefined && below !== "folder") found.push(below);
       }
+      found.push(...(await splitFiles(root, `${entry}/`, names)));
     } else if (here) found.push(here);
     else if (isSafetensors(entry))
       reportFolder(ctx, `${FOLDER}/${entry}`, "put the whole model folder here, with config.json and the tokenizer");
   }
+  found.push(...(await splitFiles(root, "", entries)));
   return found.filter(
     ({ name }) => name !== BUILTIN_NAME && name.length <= 200 && name.isWellFormed() && !/\p{Cc}/u.test(name),
+  );
+}
+
+const convertible = (name: string, checkpoint: Checkpoint): ModelFile => {
+  const { bytes: size, mtimeMs } = checkpoint;
+  return { name, path: join(FOLDER, name), size, mtimeMs, checkpoint };
+};
+
+/** Split models whose parts are not joined yet. */
+async function splitFiles(root: string, prefix: string, names: readonly string[]): Promise<ModelFile[]> {
+  const waiting = splitsIn(names.filter((name) => !name.startsWith("."))).filter(
+    ({ stem }) => !names.includes(`${stem}.gguf`),
+  );
+  return Promise.all(
+    waiting.map(async (split) => convertible(`${prefix}${split.stem}`, await partsAt(join(root, prefix), split))),
   );
 }
 
@@ -154,7 +165,7 @@ function reportFolder(ctx: Ctx, path: string, fix: string) {
 async function fileAt(root: string, relative: string): Promise<ModelFile | "folder" | undefined> {
   const there = await stat(join(root, relative)).catch(() => undefined);
   if (there?.isDirectory()) return "folder";
-  if (!there?.isFile() || !/\.gguf$/i.test(relative)) return undefined;
+  if (!there?.isFile() || !/\.gguf$/i.test(relative) || splitOf(basename(relative))) return undefined;
   const name = relative.replace(/\.gguf$/i, "");
   return { name, path: join(FOLDER, relative), size: there.size, mtimeMs: there.mtimeMs };
 }

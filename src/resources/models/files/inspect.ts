@@ -16,6 +16,14 @@ export async function inspect(ctx: Ctx, path: string, { hash, onProgress }: Opti
   return { ok: true, shape, sizeBytes, sha256 };
 }
 
+/** The sha256 of a file of any kind. The child does it, so that the server goes on meanwhile. */
+export async function hashFile(ctx: Ctx, path: string): Promise<{ ok: true; sha256: string } | Refusal> {
+  const answer = await ctx.state.models.hashes.ask(ctx.supervisor, { type: "hash", path });
+  if ("ok" in answer) return answer;
+  if (answer.type !== "hashed") throw new Error(`the inspector answered ${answer.type}`);
+  return { ok: true, sha256: answer.sha256 };
+}
+
 /** Copies the model inside the executable to `path`. The child does it, so that the server does not map its pages. */
 export async function placeBuiltin(ctx: Ctx, path: string, sha256: string) {
   const answer = await ctx.state.models.headers.ask(ctx.supervisor, { type: "place", path, sha256 });

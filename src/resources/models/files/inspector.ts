@@ -7,8 +7,8 @@ import { FromInspector, type ToInspector } from "../../../workers/protocol_inspe
 
 /** `broken`: the process ended, which is not the file's fault. Another attempt may succeed. */
 export type Refusal = { ok: false; error: string; broken: boolean };
-export type Answer = Extract<FromInspector, { type: "inspected" | "placed" }> | Refusal;
-export type Question = Exclude<ToInspector, { type: "unpack" | "convert" }>;
+export type Answer = Extract<FromInspector, { type: "inspected" | "hashed" | "placed" }> | Refusal;
+export type Question = Exclude<ToInspector, { type: "unpack" | "check" | "convert" }>;
 export type OnProgress = (fraction: number) => void;
 
 type Task = { onProgress: OnProgress | undefined; done: (answer: Answer) => void };
@@ -27,7 +27,7 @@ export class Inspector {
   async ask(supervisor: Supervisor, question: Question, onProgress?: OnProgress): Promise<Answer> {
     const release = this.#turn.tryAcquire("") ?? (await this.#turn.acquire({ workspaceId: "" }));
     clearTimeout(this.#idle);
-    const isShort = question.type !== "inspect" || !question.hash;
+    const isShort = question.type === "place" || (question.type === "inspect" && !question.hash);
     const late = isShort ? setTimeout(() => void this.#worker?.stop("the file does not answer"), HEADER_MS) : undefined;
     late?.unref();
     try {
@@ -91,7 +91,8 @@ export class Inspector {
       onMessage: (message) => {
         if (message.type === "hashing") this.#task?.onProgress?.(message.progress);
         if (message.type === "refused") this.#settle({ ok: false, error: message.error, broken: false });
-        if (message.type === "inspected" || message.type === "placed") this.#settle(message);
+        if (message.type === "inspected" || message.type === "hashed" || message.type === "placed")
+          this.#settle(message);
       },
       onExit: ({ message }) => {
         if (this.#worker !== started) return;

@@ -64,6 +64,7 @@ export async function removeStaleParts(ctx: Ctx) {
   const dir = join(ctx.config.data_dir, PARTS);
   for (const name of await readdir(dir).catch(() => [])) {
     const there = await stat(join(dir, name)).catch(() => undefined);
-    if (there && ctx.clock.now() - there.mtimeMs > STALE_PART_MS) await rm(join(dir, name), { force: true });
+    if (there && ctx.clock.now() - there.mtimeMs > STALE_PART_MS)
+      await rm(join(dir, name), { recursive: true, force: true }); // a set of files has a folder
   }
 }

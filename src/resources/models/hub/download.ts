@@ -41,7 +41,8 @@ export async function download(ctx: Ctx, task: HubDownload, watch: Watch): Promi
   }
 }
 
-async function fill(ctx: Ctx, part: string, { repo, file }: HubDownload, watch: Watch) {
+/** Receives the file into `part`, from where an earlier attempt stopped. */
+export async function fill(ctx: Ctx, part: string, { repo, file }: Pick<HubDownload, "repo" | "file">, watch: Watch) {
   const { signal, onProgress } = watch;
   const handle = await open(part, "a+", 0o600);
   try {
@@ -50,7 +51,7 @@ async function fill(ctx: Ctx, part: string, { repo, file }: HubDownload, watch: 
       await handle.truncate(0); // without a hash the part may belong to another file
       at = 0;
     }
-    await requireSpace(ctx, file, file.size - at);
+    await requireSpace(ctx, file.path, file.size - at);
     const source = rangesOf(ctx, repo, file, watch);
     while (at < file.size) {
       onProgress(at / file.size);
@@ -99,12 +100,12 @@ function bodyOf(answer: HubResponse, { repo, file, at, last }: Range): Uint8Arra
   return answer.body;
 }
 
-async function requireSpace(ctx: Ctx, file: HubFile, bytes: number) {
+export async function requireSpace(ctx: Ctx, what: string, bytes: number) {
   const { bavail, bsize } = await statfs(ctx.config.data_dir);
   const spare = Math.max(SPARE_BYTES, ctx.config.storage.min_free_bytes);
   if (bavail * bsize >= bytes + spare) return;
   throw new HubError(
-    `${file.path} needs ${formatBytes(bytes + spare)} of disk space, and ${formatBytes(bavail * bsize)} are free: free some space or move data_dir`,
+    `${what} needs ${formatBytes(bytes + spare)} of disk space, and ${formatBytes(bavail * bsize)} are free: free some space or move data_dir`,
     false,
   );
 }

@@ -1,14 +1,14 @@
 /**
- * Client of a hub with the Hugging Face protocol: lists the files of a repository and chooses one. Every hop goes through
+ * Client of a hub with the Hugging Face protocol: lists the files of a repository. Every hop goes through
  * the address guard. A token is sent to the origin of the endpoint only.
  */
 import { z } from "zod";
 import type { Ctx } from "../../../context.ts";
 import { DialError } from "../../../platform/network/address.ts";
 import type { GuardedResponse } from "../../../platform/network/http_client.ts";
-import { fileMatches } from "./name.ts";
 
-export type HubFile = { path: string; size: number; sha256: string | null };
+/** `sha256` is null for a file that the hub keeps in git; `blobId` then identifies its content. */
+export type HubFile = { path: string; size: number; sha256: string | null; blobId?: string | undefined };
 
 /** `passing`: a retry may succeed (the network, an overloaded hub). */
 export class HubError extends Error {
@@ -79,6 +79,7 @@ const Listing = z.object({
     z.object({
       rfilename: z.string(),
       size: z.int().min(0).nullish(),
+      blobId: z.string().max(64).nullish(),
       lfs: z.object({ sha256: z.string().regex(/^[0-9a-f]{64}$/), size: z.int().min(0).optional() }).nullish(),
     }),
   ),
@@ -94,10 +95,11 @@ export async function listFiles(ctx: Ctx, repo: string, access: Access): Promise
   } catch (cause) {
     throw new HubError(`The hub sent an invalid file list for ${repo}`, false, { cause });
   }
-  return listing.siblings.map(({ rfilename, size, lfs }) => ({
+  return listing.siblings.map(({ rfilename, size, blobId, lfs }) => ({
     path: rfilename,
     size: lfs?.size ?? size ?? 0,
     sha256: lfs?.sha256 ?? null,
+    blobId: blobId ?? undefined,
   }));
 }
 
@@ -105,40 +107,3 @@ export const fileUrl = (ctx: Ctx, repo: string, path: string) =>
   `${base(ctx)}/${repo}/resolve/main/${path.split("/").map(encodeURIComponent).join("/")}`;
 
 const base = (ctx: Ctx) => ctx.config.hub.endpoint.replace(/\/+$/, "");
-
-const PREFERRED = ["Q4_K_M", "Q8_0", "F16", "BF16", "F32"];
-const SAFE_PATH = /^(?!.*\.\.)[A-Za-z0-9_][\w.+ -]*(\/[A-Za-z0-9_][\w.+ -]*){0,5}$/;
-
-const LONGEST_PATH = 240; // leaves room for the suffix of a second version
-
-/** Pure. The file that a name means. */
-export function chooseFile(repo: string, files: readonly HubFile[], choice: string | undefined): HubFile {
-  const models = files.filter(
-    ({ path }) => path.length <= LONGEST_PATH && /\.gguf$/i.test(path) && SAFE_PATH.test(path),
-  );
-  const whole = models.filter(({ path }) => !/-\d{5}-of-\d{5}\.gguf$/i.test(path) && !/(^|\/)mmproj[^/]*$/i.test(path));
-  if (models.length === 0) {
-    const kindOf = (path: string) => (/\.[^./]+$/.exec(path.slice(-LONGEST_PATH))?.[0] ?? path).slice(0, 24);
-    const kinds = [...new Set(files.map(({ path }) => kindOf(path)))].slice(0, 8).join(", ");
-    throw new HubError(`${repo} has no GGUF file (it has ${kinds || "nothing"}): look for a GGUF version of it`, false);
-  }
-  const fitting = whole.filter(({ path }) => fileMatches(path, choice));
-  if (fitting.length === 0) {
-    const split = models.some(({ path }) => fileMatches(path, choice));
-    const there = whole
-      .map(({ path }) => path)
-      .slice(0, 12)
-      .join(", ");
-    throw new HubError(
-      split
-        ? `${repo} has ${choice ?? "its model"} only in several parts, which is not supported: choose one of ${there || "another repository's files"}`
-        : `${repo} has no file for ${choice}: it has ${there}`,
-      false,
-    );
-  }
-  for (const quant of choice === undefined ? PREFERRED : []) {
-    const best = fitting.find(({ path }) => fileMatches(path, quant));
-    if (best) return best;
-  }
-  return fitting.reduce((least, file) => (file.size < least.size ? file : least));
-}

@@ -13,8 +13,10 @@ import { FOLDER, HUB } from "../files/folder.ts";
 import { otherAt, removeStaleParts } from "../files/sweep.ts";
 import * as models from "../service.ts";
 import { type ModelRow, models as table } from "../table.ts";
-import { checkWhole, download, type Fetched, type HubDownload, partPath } from "./download.ts";
-import { chooseFile, HubError, type HubFile, listFiles } from "./hub.ts";
+import { type Choice, chooseFiles } from "./choose.ts";
+import { checkWhole, download, type Fetched, type HubDownload, partPath, type Watch } from "./download.ts";
+import { downloadSet, madeBefore, setOf } from "./download_set.ts";
+import { HubError, listFiles } from "./hub.ts";
 import { parseHubName } from "./name.ts";
 import { hubTokenOf } from "./token.ts";
 
@@ -121,36 +123,65 @@ async function fetchOne(ctx: Ctx, task: Task) {
   if (!name) throw new HubError(`${row.name} is no hub name: use owner/repo or owner/repo:QUANT`, false);
   if (row.workspaceId === null) throw new Error(`${row.id} has no workspace`);
   const token = hubTokenOf(ctx, row.workspaceId);
-  const file = chooseFile(name.repo, await listFiles(ctx, name.repo, { token, signal }), name.file);
-  if (file.size === 0) throw new HubError(`The hub does not list the size of ${file.path}`, false);
-  const part = partPath(ctx, { repo: name.repo, file });
+  const choice = chooseFiles(name.repo, await listFiles(ctx, name.repo, { token, signal }), name.file);
+  const unknown = choice.files.find(({ size }) => size === 0);
+  if (unknown) throw new HubError(`The hub does not list the size of ${unknown.path}`, false);
+  const work = choice.kind === "file" ? fileWork(ctx, row, name.repo, choice) : setWork(ctx, name.repo, choice);
+  const { part, target } = work;
   while (busy.has(part)) await ctx.clock.sleep(CHECK_MS, signal); // another workspace downloads it
   signal.throwIfAborted();
   busy.add(part);
   try {
-    const fileTask = { repo: name.repo, file, target: targetOf(ctx, row.id, name.repo, file) };
-    reserve(ctx, row, file);
+    reserve(ctx, row, choice);
     const onProgress = (fraction: number) => {
       task.progress = fraction;
     };
-    const fetched =
-      (await alreadyHere(ctx, fileTask)) ?? (await download(ctx, fileTask, { signal, token, onProgress }));
-    write(ctx.db, (tx) => models.accept(tx, row.id, { ...fetched, path: fileTask.target }, ctx.clock.now()));
-    if (statusOf(ctx, row.id) === "deleted" && !otherAt(ctx, fileTask.target, row.id))
-      await rm(join(ctx.config.data_dir, fileTask.target), { force: true }); // the row was deleted during the check
+    const fetched = (await work.alreadyHere()) ?? (await work.download({ signal, token, onProgress }));
+    write(ctx.db, (tx) => models.accept(tx, row.id, { ...fetched, path: target }, ctx.clock.now()));
+    if (statusOf(ctx, row.id) === "deleted" && !otherAt(ctx, target, row.id))
+      await rm(join(ctx.config.data_dir, target), { force: true }); // the row was deleted during the check
   } finally {
-    if (statusOf(ctx, row.id) === "deleted") await rm(part, { force: true });
+    if (statusOf(ctx, row.id) === "deleted") await rm(part, { recursive: true, force: true });
     busy.delete(part); // from here on another may write it
   }
 }
 
+/** `part` is where the received bytes lie, a file or a folder. `target` is the model's file. */
+type Work = {
+  part: string;
+  target: string;
+  alreadyHere: () => Promise<Fetched | undefined>;
+  download: (watch: Watch) => Promise<Fetched>;
+};
+
+function fileWork(ctx: Ctx, row: ModelRow, repo: string, { files }: Choice): Work {
+  const [file] = files;
+  if (!file) throw new Error(`${repo}: no file was chosen`);
+  const task = { repo, file, target: targetOf(ctx, row.id, repo, file) };
+  return {
+    part: partPath(ctx, task),
+    target: task.target,
+    alreadyHere: () => alreadyHere(ctx, task),
+    download: (watch) => download(ctx, task, watch),
+  };
+}
+
+function setWork(ctx: Ctx, repo: string, choice: Choice): Work {
+  const set = setOf(ctx, repo, choice);
+  const { part, target } = set;
+  return {
+    part,
+    target,
+    alreadyHere: () => madeBefore(ctx, set),
+    download: (watch) => downloadSet(ctx, set, watch),
+  };
+}
+
 /** The size counts for the quota of the workspace from here on. */
-function reserve(ctx: Ctx, { id, workspaceId, sizeBytes }: ModelRow, file: HubFile) {
-  const why = workspaceId && lacksRoom(ctx, { workspaceId, kind: "models" }, file.size - (sizeBytes ?? 0));
-  if (why) throw new HubError(`${file.path} has ${file.size} bytes and cannot be stored: ${why}`, false);
-  write(ctx.db, (tx) =>
-    tx.update(table).set({ hubFile: file.path, sizeBytes: file.size }).where(eq(table.id, id)).run(),
-  );
+function reserve(ctx: Ctx, { id, workspaceId, sizeBytes }: ModelRow, { main, size }: Choice) {
+  const why = workspaceId && lacksRoom(ctx, { workspaceId, kind: "models" }, size - (sizeBytes ?? 0));
+  if (why) throw new HubError(`${main} has ${size} bytes and cannot be stored: ${why}`, false);
+  write(ctx.db, (tx) => tx.update(table).set({ hubFile: main, sizeBytes: size }).where(eq(table.id, id)).run());
 }
 
 const statusOf = (ctx: Ctx, id: string) => ctx.db.select().from(table).where(eq(table.id, id)).get()?.status;

@@ -1,6 +1,6 @@
 /**
  * Uploaded files: models/.uploads/<upload>.gguf below the data directory. The upload's row owns the file until the
- * model's row does. A file without either row is removed.
+ * model's row does. The GGUF file made of several is named after their group. A file without either row is removed.
  */
 import { copyFile, link, mkdir, readdir, rm, stat } from "node:fs/promises";
 import { join } from "node:path";
@@ -108,6 +108,7 @@ export async function removeStray(ctx: Ctx) {
 }
 
 function isNeeded(ctx: Ctx, uploadId: string): boolean {
+  if (ctx.state.models.converting.has(uploadId)) return true;
   const named = ctx.db
     .select({ id: table.id })
     .from(table)

@@ -19,7 +19,9 @@ export const CreatePresignedUpload = z
     files: z
       .array(
         z.object({
-          path: Label(240).describe("The file's name, such as model.gguf"),
+          path: Label(240).describe(
+            "The file's name: model.gguf, a part such as m-00001-of-00002.gguf, or a file of a Hugging Face folder",
+          ),
           size_bytes: z.int().min(1).optional().describe("If given, the file must have exactly this size"),
           sha256: z
             .string()

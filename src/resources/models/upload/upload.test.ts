@@ -84,8 +84,15 @@ describe("a file that is no model", () => {
   });
 
   test.each([
-    [[{ path: "model.safetensors" }], "/files/0/path", "GGUF"],
-    [[{ path: "model-00001-of-00002.gguf" }], "/files/0/path", "parts"],
+    [[{ path: "model.bin" }], "/files/0/path", "GGUF"],
+    [[{ path: "model.safetensors" }], "/files", "needs config.json"],
+    [[{ path: "model.safetensors" }, { path: "config.json" }], "/files", "tokenizer.json or tokenizer.model"],
+    [[{ path: "config.json" }, { path: "tokenizer.json" }], "/files", "a safetensors file"],
+    [[{ path: "config.json" }, { path: "modeling.py" }], "/files/1/path", "modeling.py is not needed"],
+    [[{ path: "config.json" }, { path: "../model.safetensors" }], "/files/1/path", "is not needed"],
+    [[{ path: "config.json" }, { path: "config.json" }], "/files/1/path", "listed twice"],
+    [[{ path: "m-00001-of-00002.gguf" }], "/files/0/path", "list m-00002-of-00002.gguf too"],
+    [[{ path: "m-00001-of-00002.gguf" }, { path: "n.gguf" }], "/files/1/path", "n.gguf is not a part of m"],
     [[{ path: "a.gguf" }, { path: "b.gguf" }], "/files/1/path", "one file"],
     [[], "/files", ""],
     [[{ path: "a.gguf", sha256: "x" }], "/files/0/sha256", ""],

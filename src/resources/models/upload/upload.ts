@@ -1,9 +1,8 @@
 /**
  * Models that a caller uploads. The caller creates a row, gets a signed address, sends the file there and calls
- * `complete`, which inspects the file. A file that is no model is removed, and the row keeps the reason.
+ * `complete`, which inspects the file, or converts several to one. A file that is no model is removed, and the row keeps
+ * the reason.
  */
-import { stat } from "node:fs/promises";
-import { join } from "node:path";
 import { and, desc, eq } from "drizzle-orm";
 import type { Ctx } from "../../../context.ts";
 import { transition } from "../../../events/lifecycle.ts";
@@ -19,11 +18,12 @@ import * as signed from "../../signed_urls/service.ts";
 import { mustHaveRoom, roomOf } from "../../storage_usage/service.ts";
 import * as uploads from "../../uploads/service.ts";
 import { type UploadRow, uploads as uploadTable } from "../../uploads/table.ts";
-import { inspect } from "../files/inspect.ts";
 import { machine } from "../machine.ts";
 import * as models from "../service.ts";
 import type { ModelRow } from "../table.ts";
 import * as files from "./files.ts";
+import { finishFile, finishFiles, type SentFile, unusable } from "./finish.ts";
+import { requireModel } from "./kind.ts";
 import type { CreateModel, CreatePresignedUpload, PresignedUpload, ReceivedFile } from "./schema.ts";
 
 export function create(
@@ -70,15 +70,17 @@ export function presign(ctx: Ctx, { asker, id, body, here }: PresignRequest): Pr
   const now = ctx.clock.now();
   const expiresAt = signed.expiryAfter(ctx, body.expires_in_seconds);
   const groupId = newId("ups", now);
-  requireOneModel(body);
+  requireModel(body.files.map(({ path }) => path));
   const addresses = write(ctx.db, (tx) => {
     const model = mustTakeFiles(ctx, workspaceId, id);
     const storage = { workspaceId, kind: "models" as const };
     uploads.abortAll(tx, model.id, now);
     transition(tx, machine, "recheck", { id: model.id, now }, { error: null, path: null });
+    let bytes = 0;
     return body.files.map(({ path, size_bytes: sizeBytes = null, sha256 = null }, i) => {
-      mustHaveRoom(ctx, storage, { bytes: sizeBytes ?? 1, param: `/files/${i}/size_bytes` });
-      mustLeaveSpace(ctx, sizeBytes ?? 0);
+      bytes += sizeBytes ?? 1;
+      mustHaveRoom(ctx, storage, { bytes, param: `/files/${i}/size_bytes` });
+      mustLeaveSpace(ctx, sizeBytes === null ? 0 : bytes);
       const maxBytes = sizeBytes ?? Math.min(ctx.config.volumes.max_file_bytes, roomOf(ctx, storage));
       const target = { workspaceId, purpose: "model" as const, targetId: model.id, groupId };
       const row = uploads.create(tx, { ...target, path, sizeBytes, sha256, maxBytes, expiresAt }, now);
@@ -94,19 +96,6 @@ export function presign(ctx: Ctx, { asker, id, body, here }: PresignRequest): Pr
     files: addresses,
     expires_at: isoTime(expiresAt),
   };
-}
-
-/** A model is one file. */
-function requireOneModel({ files: wanted }: CreatePresignedUpload) {
-  const refuse = (i: number, why: string) => {
-    throw new AppError("schema", `files.${i}.path: ${why}`, { param: `/files/${i}/path` });
-  };
-  for (const [i, { path }] of wanted.entries()) {
-    if (!/\.gguf$/i.test(path)) refuse(i, `${path} is not a GGUF file: upload one file that ends in .gguf`);
-    if (/-\d{5}-of-\d{5}\.gguf$/i.test(path))
-      refuse(i, `${path} is one of several parts, which is not supported: merge them with llama-gguf-split`);
-    if (i > 0) refuse(i, "a model has one file: create another model for this one");
-  }
 }
 
 const useOf = ({ id, targetId, sizeBytes, sha256 }: UploadRow) => ({
@@ -152,32 +141,20 @@ async function keepOrRemove<T>(ctx: Ctx, id: string, work: () => Promise<T>): Pr
 /** Makes the model ready, or failed with the reason and without a file. */
 export async function complete(ctx: Ctx, workspaceId: string, name: string, groupId?: string): Promise<ModelRow> {
   const model = mustTakeFiles(ctx, workspaceId, name);
-  const upload = mustFindUpload(ctx, model, groupId);
-  if (model.status === "failed" && model.error !== null && upload.status === "used") throw unusable(model.error);
-  const { bytes, sha256 } = await arrived(ctx, upload);
-  const path = files.pathFor(upload.id);
-  const full = join(ctx.config.data_dir, path);
-  const found = await inspect(ctx, full, { hash: false });
-  if (!found.ok && found.broken) throw new AppError("worker_failed", `${found.error}: try again`);
-  const now = ctx.clock.now();
-  if (!found.ok) {
-    const error = `${upload.path} cannot be used: ${found.error}`;
-    write(ctx.db, (tx) => {
-      models.refuse(tx, model.id, error, now);
-      models.addBytes(tx, model.id, -bytes);
-    });
-    await durable(ctx.db);
-    await files.remove(ctx, upload.id);
-    throw unusable(error);
-  }
-  const fileMtimeMs = Math.floor((await stat(full)).mtimeMs);
-  const seen = { shape: found.shape, sizeBytes: bytes, sha256, fileMtimeMs, path };
-  return write(ctx.db, (tx) => models.accept(tx, model.id, seen, now)) ?? models.mustGet(ctx, workspaceId, model.id);
+  const group = mustFindUploads(ctx, model, groupId);
+  if (model.status === "failed" && model.error !== null && group.every(({ status }) => status === "used"))
+    throw unusable(model.error);
+  const sent: SentFile[] = [];
+  for (const upload of group) sent.push({ upload, ...(await arrived(ctx, upload)) });
+  const [first, ...others] = sent;
+  if (!first) throw new Error(`${model.id}: the group of uploads is empty`);
+  return others.length === 0
+    ? finishFile(ctx, model, first)
+    : finishFiles(ctx, model, first.upload.groupId ?? first.upload.id, sent);
 }
 
-const unusable = (error: string) => new AppError("schema", error, { param: "/files/0/path" });
-
-function mustFindUpload(ctx: Ctx, model: ModelRow, groupId: string | undefined): UploadRow {
+/** The uploads that were announced together, at least one. */
+function mustFindUploads(ctx: Ctx, model: ModelRow, groupId: string | undefined): UploadRow[] {
   const row = ctx.db
     .select()
     .from(uploadTable)
@@ -187,7 +164,14 @@ function mustFindUpload(ctx: Ctx, model: ModelRow, groupId: string | undefined):
     .orderBy(desc(uploadTable.createdAt), desc(uploadTable.id))
     .limit(1)
     .get();
-  if (row) return row;
+  if (row?.groupId === null) return [row];
+  if (row)
+    return ctx.db
+      .select()
+      .from(uploadTable)
+      .where(and(eq(uploadTable.targetId, model.id), eq(uploadTable.groupId, row.groupId)))
+      .orderBy(uploadTable.id)
+      .all();
   if (groupId !== undefined)
     throw new AppError("resource_not_found", `No upload ${groupId.slice(0, 80)} of model ${model.name}`, {
       param: "/upload_id",

@@ -15,7 +15,11 @@ import { reconcileReadings } from "./reading.ts";
 setDefaultTimeout(60_000);
 const files = tempDir();
 const bytes = new Uint8Array(readFileSync(makeModel(files, { arch: "llama", type: "F32" })));
-const hub = startFakeHub({ "acme/tiny": { files: { "tiny.gguf": bytes } } });
+const mixture = new Uint8Array(readFileSync(makeModel(files, { arch: "qwen3moe", type: "F32" })));
+const hub = startFakeHub({
+  "acme/tiny": { files: { "tiny.gguf": bytes } },
+  "acme/mixture": { files: { "mixture.gguf": mixture } },
+});
 let app: JobsApp;
 const flags = { "hub.endpoint": hub.url, "network.allow": ["127.0.0.1", "localhost"] };
 beforeAll(async () => {
@@ -68,6 +72,34 @@ test("a download that fails, fails the job with its reason; a cancelled job wait
   });
   expect(job.error).toMatchObject({ code: "provisioning_failed", param: "/base_model" });
   expect(job.error.message).toMatch(/^The model acme\/nothing is failed: /);
+});
+
+test("a model with experts: only adapters of its attention, after the download and at the creation", async () => {
+  const { body: whole } = await sft("acme/mixture", { lora: null });
+  const { body: adapter } = await sft("acme/mixture");
+  expect([whole.status, adapter.lora.target_modules.length]).toEqual(["queued", 7]); // nothing is known of the model yet
+  await pullAll(app.ctx, new AbortController().signal);
+  const ended = async (id: string) =>
+    until("the end of the wait", async () => {
+      const now = await app.get(id);
+      return now.load === null ? now : undefined;
+    });
+  const message = "lora: qwen3moe has experts: only adapters of its attention are trained; give lora";
+  expect((await ended(whole.id)).error).toEqual({ code: "provisioning_failed", message, param: "/lora" });
+  const attention = ["q_proj", "k_proj", "v_proj", "o_proj"];
+  expect((await ended(adapter.id)).lora.target_modules).toEqual(attention);
+  const refused = await sft("acme/mixture", { lora: null });
+  expect([refused.status, refused.body.error]).toMatchObject([422, { message, param: "/lora" }]);
+  const outside = await sft("acme/mixture", { lora: { target_modules: ["q_proj", "up_proj"] } });
+  expect([outside.status, outside.body.error.param]).toEqual([422, "/lora/target_modules"]);
+  expect(outside.body.error.message).toContain("leave out up_proj");
+  for (const lora of [undefined, {}, { target_modules: "all-linear" }, { target_modules: attention }]) {
+    const { status, body } = await sft("acme/mixture", { lora });
+    expect([status, body.lora?.target_modules]).toEqual([201, attention]);
+  }
+  expect((await sft("acme/mixture", { lora: { target_modules: ["v_proj"] } })).status).toBe(201);
+  const dry = await sft("acme/mixture", { lora: null, dry_run: true });
+  expect(dry.body).toMatchObject({ valid: false, errors: [{ param: "/lora" }] });
 });
 
 test("a server that was killed while a job waited goes on waiting", async () => {
@@ -137,6 +169,23 @@ test("the result of a job by any of its names: its adapter is trained further on
   const both = await sft("poet", { resume_from: checkpointId });
   expect([both.status, both.body.error.param]).toEqual([422, "/resume_from"]);
   expect((await app.post({ ...(await SFT()), base_model: checkpointId }, { key: app.keyB })).status).toBe(404);
+});
+
+test("resume_from of a job that started from an adapter keeps that adapter as the reference", async () => {
+  const { model, checkpointId, base } = await finished("singer");
+  const { body: first } = await sft("singer");
+  const later = app.checkpoint(first.id, 2);
+  for (const name of ["random", "singer"]) {
+    const { status, body } = await sft(name, { resume_from: later });
+    expect([name, status]).toEqual([name, 201]);
+    expect(rowOf(body.id)).toMatchObject({ resumeFrom: later, baseModelId: base.id, startModelId: model.id });
+    expect(body.lock.adapter_sha256).toBe(model.sha256);
+  }
+  const other = await sft("singer", { resume_from: checkpointId }); // of the job that made the adapter
+  expect([other.status, other.body.error.param]).toEqual([422, "/resume_from"]);
+  app.ctx.db.$client.run("UPDATE training_jobs SET start_model_id = 'mdl_gone' WHERE id = ?", [first.id]);
+  const refused = await sft("random", { resume_from: later });
+  expect([refused.status, refused.body.error.message]).toEqual([422, expect.stringContaining("base_model instead")]);
 });
 
 test("other LoRA settings, or all weights: the adapter is merged into its base first", async () => {

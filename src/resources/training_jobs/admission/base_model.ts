@@ -14,6 +14,7 @@ import { requestModel, servedModelOf } from "../artifacts/exports.ts";
 import { asJob, bringCheckpoint, resultOf } from "../artifacts/job_models.ts";
 import { keptCheckpoints } from "../state/checkpoint_files.ts";
 import { find } from "../state/rows.ts";
+import type { JobRow } from "../table.ts";
 import { trainable } from "./references.ts";
 
 const PARAM = "/base_model";
@@ -104,6 +105,15 @@ function merged(ctx: Ctx, workspaceId: string, adapter: ModelRow, lora: LoraSett
     return servedModelOf(ctx, workspaceId, kept.id) as ModelRow; // the row exists at once
   };
   return { model: null, fetch, start: null, why: "is merged into its base model first" };
+}
+
+/** A job that goes on from a checkpoint has the reference of the checkpoint's job: the adapter that it started from. */
+export function withReference(ctx: Ctx, workspaceId: string, base: Base, { startModelId }: JobRow): Base {
+  if (base.model === null || startModelId === null) return base;
+  const start = models.find(ctx, workspaceId, startModelId);
+  if (start) return { ...base, start };
+  const why = "the adapter that its job started from was deleted: name the checkpoint as base_model instead";
+  throw new AppError("schema", `resume_from: ${why}`, { param: "/resume_from" });
 }
 
 /** A file that was just put into the models folder may not have been hashed yet. Null without a file. */

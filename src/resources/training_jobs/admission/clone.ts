@@ -22,16 +22,19 @@ export function requestOf(ctx: Ctx, workspaceId: string, body: CreateTrainingJob
 function merged(source: JobRequest, request: JobRequest): JobRequest {
   const sameMethod = request.method === undefined || request.method === source.method;
   const hasRewards = request.reward_source !== undefined || request.reward_functions !== undefined;
+  const hasResolver = request.data_resolver_source !== undefined || request.data_resolver !== undefined;
   const { reward_source, reward_language, reward_functions, hyperparameters, ...others } = source;
   const rewards = hasRewards || !sameMethod ? {} : { reward_source, reward_language, reward_functions };
   return {
     ...(defined({ ...others, ...rewards }) as JobRequest),
-    ...(request.data_resolver_source === undefined ? {} : { data_resolver_language: null }), // of the other code
+    ...(hasResolver ? NO_RESOLVER : {}),
     ...(defined(request) as JobRequest),
     hyperparameters: { ...(sameMethod ? hyperparameters : {}), ...request.hyperparameters },
     checkpoint: { ...source.checkpoint, ...request.checkpoint },
   };
 }
+
+const NO_RESOLVER = { data_resolver: null, data_resolver_source: null, data_resolver_language: null };
 
 const defined = (object: object) =>
   Object.fromEntries(Object.entries(object).filter(([, value]) => value !== undefined));
@@ -51,8 +54,7 @@ function requestFor(row: JobRow): JobRequest {
     reward_source: row.rewards.source,
     reward_language: row.rewards.language,
     reward_functions: row.rewards.functions,
-    data_resolver_source: row.resolver?.source ?? null,
-    data_resolver_language: row.resolver?.language ?? null,
+    ...resolverFor(row),
     hyperparameters: row.given ?? {},
     lora: row.lora,
     gpu: { gpu_type: row.gpuType, gpu_count: row.gpuCount },
@@ -69,4 +71,10 @@ function requestFor(row: JobRow): JobRequest {
     seed: row.seed,
     metadata: row.metadata,
   };
+}
+
+function resolverFor({ resolver }: JobRow): Pick<JobRequest, keyof typeof NO_RESOLVER> {
+  if (!resolver) return NO_RESOLVER;
+  if (resolver.stored) return { ...NO_RESOLVER, data_resolver: resolver.stored.id };
+  return { data_resolver: null, data_resolver_source: resolver.source, data_resolver_language: resolver.language };
 }

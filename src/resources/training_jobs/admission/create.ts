@@ -134,6 +134,8 @@ export function rowOf(ctx: Ctx, job: Draft, { rows, unread, size, model, sha256 
       snapshot_sha256: rows.train?.sha256 ?? null,
       reward_sha256: hashOfRewards(rewards),
       resolver_sha256: resolverHash(resolver),
+      resolver_id: resolver?.stored?.id ?? null,
+      resolver_version: resolver?.stored?.version ?? null,
       app_version: VERSION,
       seed,
     },

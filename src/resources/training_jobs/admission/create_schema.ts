@@ -73,6 +73,15 @@ export const CreateTrainingJob = z
       .max(16)
       .optional()
       .describe("In addition to reward_source, or instead of it. The id of an evaluator (evl_…) works too"),
+    data_resolver: z
+      .string()
+      .min(1)
+      .max(200)
+      .nullable()
+      .optional()
+      .describe(
+        "A stored data resolver: an id, a name (the newest version) or name@3. Instead of data_resolver_source",
+      ),
     data_resolver_source: Source.nullable()
       .optional()
       .describe("Code with a function resolve(row), which maps each row of the datasets before the job starts"),
@@ -86,7 +95,9 @@ export const CreateTrainingJob = z
     gpu: z
       .object({ gpu_type: Label(64).optional(), gpu_count: z.int().min(1).max(64).default(1) })
       .optional()
-      .describe("Default: one device of this machine"),
+      .describe(
+        "Default: one device of this machine. With gpu_count 2 or more, each device trains a share of every step",
+      ),
     provider: Label(64).optional().describe("Only local, which is the default"),
     resume_from: z
       .string()

@@ -9,13 +9,13 @@ import type { LoraSettings } from "../../../lib/training/lora.ts";
 import type { Payer } from "../../billing/budget.ts";
 import * as billing from "../../billing/service.ts";
 import type { JobResolver, JobRow, Rewards, Warning } from "../table.ts";
-import { type Base, baseFor, type Origin, originOf } from "./base_model.ts";
+import { type Base, baseFor, type Origin, originOf, withReference } from "./base_model.ts";
 import { type JobRequest, requestOf } from "./clone.ts";
 import { type CreateTrainingJob, MAX_SEED } from "./create_schema.ts";
 import { type Errors, Faults } from "./faults.ts";
-import { readGiven, readLora } from "./hyperparameters.ts";
+import { fitLora, readGiven, readLora } from "./hyperparameters.ts";
 import * as references from "./references.ts";
-import { admitResolver } from "./resolver.ts";
+import { admitResolver, hasResolver } from "./resolver.ts";
 import { admitRewards } from "./rewards.ts";
 import * as sizing from "./sizing.ts";
 
@@ -114,7 +114,7 @@ function checkDatasets(ctx: Ctx, workspaceId: string, request: JobRequest, fault
       const reference = references.datasetById(ctx, workspaceId, given, param);
       const row = references.datasetFor(ctx, workspaceId, reference, param);
       // A resolver may make rows of another format.
-      if (method !== undefined && !request.data_resolver_source) references.mustSuit(method, row, param);
+      if (method !== undefined && !hasResolver(request)) references.mustSuit(method, row, param);
       found[field] = reference;
     });
   }
@@ -129,15 +129,24 @@ function startOf(ctx: Ctx, workspaceId: string, { request, origin, faults }: Sta
   const { resume_from: from } = request;
   const start = from ? faults.attempt(() => references.startOf(ctx, workspaceId, from)) : undefined;
   const inherited = start ? start.job.lora : origin?.kind === "adapter" ? origin.lora : undefined;
-  const lora = request.lora === undefined && inherited !== undefined ? inherited : readLora(request, faults);
+  const given = request.lora === undefined && inherited !== undefined ? inherited : readLora(request, faults);
+  const architecture = familyOf(origin);
+  const lora = given === undefined || !architecture ? given : fitLora(given, architecture, faults);
   if (!origin || lora === undefined) return { lora };
-  if (start && origin.kind === "adapter") {
+  if (start && origin.kind === "adapter" && origin.adapter.id !== start.job.startModelId) {
     faults.refuse("/resume_from", "leave it out: base_model is an adapter, whose weights the job starts from");
     return { lora };
   }
   const base = faults.attempt(() => baseFor(ctx, workspaceId, origin, lora));
-  if (start && base) faults.attempt(() => references.mustContinue(start, base.model, lora));
-  return { lora, base };
+  if (!start || !base) return { lora, base };
+  faults.attempt(() => references.mustContinue(start, base.model, lora));
+  return { lora, base: faults.attempt(() => withReference(ctx, workspaceId, base, start.job)) };
+}
+
+/** Undefined if the file of the model is not here yet. The job then checks it before it starts. */
+function familyOf(origin: Origin | undefined): string | undefined {
+  if (!origin || origin.kind === "absent") return undefined;
+  return (origin.kind === "adapter" ? origin.base : origin.model).shape?.architecture;
 }
 
 /** Settings about the best evaluation need rows to evaluate on. */

@@ -6,7 +6,7 @@ import type { HyperparameterInput, Method } from "../../../lib/training/fields.t
 import { IGNORED_LORA, ignoredText, LORA_ALIASES } from "../../../lib/training/foreign_names.ts";
 import { loraRefusalOf, refusalOf, withOwnValues } from "../../../lib/training/foreign_values.ts";
 import { MOST_PROBLEMS, type Problem, readHyperparameters } from "../../../lib/training/hyperparameters.ts";
-import { LoraSettings } from "../../../lib/training/lora.ts";
+import { LoraSettings, loraFor } from "../../../lib/training/lora.ts";
 import { shortened, sortNames, suggestion } from "../../../lib/training/names.ts";
 import { stepsOf } from "../../../lib/training/plan.ts";
 import { type Resolved, resolveHyperparameters } from "../../../lib/training/resolve.ts";
@@ -70,6 +70,13 @@ export function readLora({ lora }: JobRequest, faults: Faults): LoraSettings | n
   if (sorted.twice.length + sorted.unknown.length + refused.length > 0 || !read.success) return undefined;
   warnIgnored(faults, "/lora", sorted.ignored);
   return read.data;
+}
+
+/** The settings for the family of the model. Undefined if they do not fit it. */
+export function fitLora(lora: LoraSettings | null, architecture: string, faults: Faults) {
+  const fitted = loraFor(lora, architecture);
+  if ("ok" in fitted) return fitted.ok;
+  return void faults.refuse(fitted.field === "lora" ? "/lora" : "/lora/target_modules", fitted.why);
 }
 
 type Facts = { method: Method; lora: LoraSettings | null; shape: ModelShape; rows: number; format: Format };

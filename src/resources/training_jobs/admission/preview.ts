@@ -43,12 +43,13 @@ const refused = (message: string, param: string) => ({
   error: { code: "provisioning_failed" as const, message, param },
 });
 
-/** Waits a while for memory in use. A preview evicts nothing. */
+/** Waits a while for memory in use, on one device. A preview evicts nothing. */
 async function memoryFor(ctx: Ctx, job: JobRow, holder: string, signal: AbortSignal): Promise<gpu.Grant> {
   const until = ctx.clock.now() + MEMORY_WAIT_MS;
-  const { workspaceId, memoryBytes: bytes, gpuType, gpuCount, priority } = job;
+  const { workspaceId, gpuType, priority } = job;
+  const bytes = Math.ceil(job.memoryBytes / job.gpuCount);
   for (;;) {
-    const request = { workspaceId, bytes, gpuType, gpuCount, priority, pinned: true, mayEvict: false };
+    const request = { workspaceId, bytes, gpuType, gpuCount: 1, priority, pinned: true, mayEvict: false };
     const grant = await gpu.acquire(ctx, { holder, kind: "training_job", ...request });
     if (grant.status !== "waiting" || ctx.clock.now() >= until) return grant;
     await ctx.clock.sleep(RETRY_MS, signal);
@@ -81,7 +82,7 @@ async function runTrainer(ctx: Ctx, job: JobRow, { task, cards, signal, scoring 
     onMessage(message) {
       if (message.type === "score") return scoring.answer(message).then((answer) => answer && worker.send(answer));
       if (message.type === "trouble") trouble = message;
-      if (message.type === "previewed") done.resolve(previewOf(message));
+      if (message.type === "previewed") done.resolve(previewOf(message, job.gpuCount));
       return undefined;
     },
     onExit: (exit) => done.resolve({ error: causeOf(job, exit, trouble) }),
@@ -104,8 +105,8 @@ async function runTrainer(ctx: Ctx, job: JobRow, { task, cards, signal, scoring 
   }
 }
 
-const previewOf = (report: Extract<FromTrainer, { type: "previewed" }>): Preview => ({
-  memoryBytes: report.memory_bytes,
+const previewOf = (report: Extract<FromTrainer, { type: "previewed" }>, devices: number): Preview => ({
+  memoryBytes: report.memory_bytes * devices,
   stepMs: report.step_ms,
   samples: report.samples,
   latenciesMs: report.latencies_ms,

@@ -9,6 +9,7 @@ import type { Ctx } from "../../../context.ts";
 import { AppError } from "../../../lib/errors.ts";
 import type { Credentials } from "../../../lib/source.ts";
 import type { Method } from "../../../lib/training/fields.ts";
+import type { LoraSettings } from "../../../lib/training/lora.ts";
 import { afterCommit, type Db, type Tx, write } from "../../../platform/db/db.ts";
 import { snapshotId } from "../../datasets/schema.ts";
 import * as datasets from "../../datasets/service.ts";
@@ -23,8 +24,9 @@ import { unfinishedJob } from "../state/rows.ts";
 import { type JobError, type JobRow, trainingJobs } from "../table.ts";
 import { hashOf } from "./base_model.ts";
 import { Faults } from "./faults.ts";
+import { fitLora } from "./hyperparameters.ts";
 import { trainable } from "./references.ts";
-import { PARAM, resolveAll } from "./resolver.ts";
+import { PARAMS, resolveAll } from "./resolver.ts";
 import { columnsOf, type JobRows, readAndPin } from "./rows.ts";
 import { hardwareFor, type Size, saveStepsFor, sizeOf, UNKNOWN_SIZE } from "./sizing.ts";
 
@@ -45,11 +47,12 @@ async function read(ctx: Ctx, job: JobRow, credentials: Credentials, signal: Abo
     const model = await waitForModel(ctx, job, signal);
     const pinned = await readAndPin(ctx, job, { credentials, signal });
     const { rows, resolver } = await resolveAll(ctx, job, pinned, signal);
-    const size = await sizeAgain(ctx, job, model, rows);
+    const { size, lora } = await sizeAgain(ctx, job, model, rows);
     const { save_steps: saveSteps = null } = job.reading ?? {};
     finishReading(ctx, job.id, {
       ...columnsOf(rows),
       resolver,
+      lora,
       snapshotSha256: rows.train?.sha256 ?? null,
       modelSha256: await hashOf(ctx, model),
       hyperparameters: { ...size.values },
@@ -69,6 +72,7 @@ async function read(ctx: Ctx, job: JobRow, credentials: Credentials, signal: Abo
 type Facts = Pick<
   JobRow,
   | "resolver"
+  | "lora"
   | "datasetId"
   | "snapshotNumber"
   | "numRows"
@@ -129,9 +133,11 @@ async function waitForModel(ctx: Ctx, job: JobRow, signal: AbortSignal): Promise
   }
 }
 
-/** The hyperparameters, the steps and the memory follow from the model and the rows. */
-async function sizeAgain(ctx: Ctx, job: JobRow, model: ModelRow | undefined, { train }: JobRows): Promise<Size> {
-  if (!model) return UNKNOWN_SIZE;
+type Sized = { size: Size; lora: LoraSettings | null };
+
+/** The LoRA modules, the hyperparameters, the steps and the memory follow from the model and the rows. */
+async function sizeAgain(ctx: Ctx, job: JobRow, model: ModelRow | undefined, { train }: JobRows): Promise<Sized> {
+  if (!model) return { size: UNKNOWN_SIZE, lora: job.lora };
   const { shape } = model;
   if (shape?.type !== "model") {
     const message = `base_model: ${model.name} is an adapter: create the job again, now that its file is here`;
@@ -141,11 +147,13 @@ async function sizeAgain(ctx: Ctx, job: JobRow, model: ModelRow | undefined, { t
   const faults = new Faults();
   const gpu = { gpu_type: job.gpuType, gpu_count: job.gpuCount };
   const hardware = await hardwareFor(ctx, { method: job.method, gpu }, faults);
-  const { given, lora } = job;
+  const { given } = job;
+  const lora = fitLora(job.lora, shape.architecture, faults);
+  if (lora === undefined) throw faults.errors[0];
   const size = sizeOf({ method: job.method as Method, shape, lora, given: given ?? {} }, hardware, train);
   const errors = [...faults.errors, ...("errors" in size ? size.errors : [])];
   if (errors[0] || "errors" in size) throw errors[0];
-  return size.ok;
+  return { size: size.ok, lora };
 }
 
 function causeOf(ctx: Ctx, job: JobRow, error: unknown): JobError {
@@ -153,7 +161,7 @@ function causeOf(ctx: Ctx, job: JobRow, error: unknown): JobError {
   if (error instanceof AppError && error.status < 500) {
     const { param } = error;
     const isOfRows =
-      param === null || param.startsWith("/dataset") || param.startsWith("/eval_dataset") || param === PARAM;
+      param === null || param.startsWith("/dataset") || param.startsWith("/eval_dataset") || PARAMS.includes(param);
     return { code: isOfRows ? "dataset_error" : "provisioning_failed", message: error.message, param };
   }
   ctx.log.error("reading the dataset of a job failed", { job: job.id, error });

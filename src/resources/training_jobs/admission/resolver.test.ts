@@ -137,6 +137,84 @@ test.each([
   expect(body.error.message).toContain(message);
 });
 
+const store = (more: object) => app.call("POST", "/v1/reward_functions", { name: "clean", kind: "resolver", ...more });
+
+test("a stored resolver by name, version or id: the lock has its version, and a deletion changes nothing", async () => {
+  const first = await store({ source: PYTHON });
+  expect([first.status, first.body]).toMatchObject([201, { kind: "resolver", version: 1, status: "ready" }]);
+  expect(first.body.entrypoints).toMatchObject([{ name: "resolve" }]);
+  expect((await store({ source: PYTHON })).status).toBe(200);
+  const other = "def resolve(row): return {'prompt': 'a', 'completion': 'b'}\n";
+  const second = await store({ source: other, timeout_seconds: 3 });
+  const listed = await app.call("GET", "/v1/reward_functions?kind=resolver");
+  expect(listed.body.data.map(({ version }: { version: number }) => version)).toEqual([2, 1]);
+  expect((await app.call("GET", "/v1/reward_functions?kind=reward")).body.data).toEqual([]);
+  for (const [ref, { id, version }] of [
+    ["clean", second.body],
+    ["clean@1", first.body],
+    [first.body.id, first.body],
+  ] as const) {
+    const { status, body } = await create({ data_resolver_source: undefined, data_resolver: ref });
+    expect([status, body]).toMatchObject([
+      201,
+      {
+        data_resolver: id,
+        data_resolver_source: null,
+        data_resolver_language: "python",
+        lock: { resolver_id: id, resolver_version: version, resolver_sha256: expect.stringMatching(/^[0-9a-f]{64}$/) },
+      },
+    ]);
+    await resolved(body.id);
+  }
+  const { body } = await create({ data_resolver_source: undefined, data_resolver: "clean@1" });
+  await resolved(body.id);
+  const again = await app.call("POST", "/v1/training_jobs", { source_job: body.id });
+  expect(again.body).toMatchObject({ data_resolver: first.body.id, lock: { resolver_id: first.body.id } });
+  const replaced = await app.call("POST", "/v1/training_jobs", { source_job: body.id, data_resolver_source: other });
+  expect(replaced.body).toMatchObject({ data_resolver: null, data_resolver_source: other });
+  expect(replaced.body.lock).toMatchObject({ resolver_id: null, resolver_version: null });
+  await app.call("DELETE", `/v1/reward_functions/${first.body.id}`);
+  await removeResolved(app.ctx, body.id);
+  reconcileReadings(app.ctx);
+  expect((await resolved(body.id)).resolver?.train?.rows).toBeGreaterThan(0);
+  const refused = await create({ data_resolver_source: undefined, data_resolver: "clean@1" });
+  expect([refused.status, refused.body.error.param]).toEqual([404, "/data_resolver"]);
+});
+
+test("a reward is no resolver, and the other way round; a name has one kind", async () => {
+  const reward = "def reward(completions, **kwargs): return [1.0 for _ in completions]\n";
+  await store({ name: "maps", source: PYTHON });
+  await store({ name: "scores", source: reward, kind: "reward" });
+  await store({ name: "wrong", source: "def reward(completion): return 1\n" });
+  const rows = [{ prompt: "p", completion: "c" }];
+  const grpo = { method: "grpo", data_resolver_source: null };
+  for (const [made, param, message] of [
+    [await store({ name: "maps", source: reward, kind: "reward" }), "/kind", "kind: maps is a resolver"],
+    [await store({ name: "scores", source: PYTHON }), "/kind", "kind: scores is a reward"],
+    [await create({ data_resolver: "maps" }), "/data_resolver", "not both"],
+    [await create({ data_resolver_source: null, data_resolver: "scores" }), "/data_resolver", "scores@1 is a reward"],
+    [await create({ data_resolver_source: null, data_resolver: "exact_match" }), "/data_resolver", "built-in reward"],
+    [await create({ data_resolver_source: null, data_resolver: "wrong" }), "/data_resolver", "wrong@1 cannot be run"],
+    [
+      await create({ ...grpo, reward_functions: [{ id: "maps" }] }),
+      "/reward_functions/0/id",
+      "maps@1 is a data resolver, not a reward: use it as data_resolver of a job",
+    ],
+    [await app.call("POST", "/v1/reward_functions/maps/run", { rows }), "id", "maps@1 is a data resolver"],
+  ] as const) {
+    expect({ status: made.status, param: made.body.error?.param }).toEqual({ status: 422, param });
+    expect(made.body.error.message).toContain(message);
+  }
+  const raises = "def resolve(row):\n    return row['nothing']\n";
+  await store({ name: "raises", source: raises });
+  const { body } = await create({ data_resolver_source: null, data_resolver: "raises" });
+  expect((await resolved(body.id)).error).toMatchObject({
+    code: "dataset_error",
+    message: "data_resolver: row 1: line 2: KeyError: 'nothing'",
+    param: "/data_resolver",
+  });
+});
+
 test("a dry run shows the first rows before and after, with counts", async () => {
   const { body } = await app.call("POST", "/v1/training_jobs/validate", request());
   expect([body.valid, body.errors]).toEqual([true, []]);

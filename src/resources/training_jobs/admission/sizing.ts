@@ -24,8 +24,6 @@ export async function hardwareFor(ctx: Ctx, request: JobRequest, faults: Faults)
   if (provider !== "local") faults.refuse("/provider", `jobs run only on local, not on ${provider}: leave it out`);
   const { type, count, devices, problem } = await chooseHardware(ctx, request.gpu);
   if (problem) faults.refuse(problem.param, problem.message);
-  else if (count > 1 && request.method !== "custom")
-    faults.refuse("/gpu/gpu_count", "must be 1: a job is trained on one device");
   const capacities = devices.filter((device) => device.type === type).map((device) => device.capacityBytes);
   const rate = billing.rateFor(ctx, "local", type);
   return { type, count, capacityBytes: Math.max(0, ...capacities), rateMicros: rate === null ? null : rate * count };
@@ -86,16 +84,17 @@ function memoryFor(
   faults: Faults,
 ): Pick<Size, "memoryBytes" | "microDivisor"> | undefined {
   const device = hardware.type === "cpu" ? "cpu" : "cuda";
+  const { count: ranks } = hardware;
   const estimates = DIVISORS.map((microDivisor) => ({
     microDivisor,
-    memoryBytes: Math.ceil(estimateMemory(shape, { method, lora, hyperparameters, microDivisor, device }).total),
+    each: Math.ceil(estimateMemory(shape, { method, lora, hyperparameters, microDivisor, device, ranks }).total),
   }));
-  const fit = estimates.find(({ memoryBytes }) => memoryBytes <= hardware.capacityBytes);
-  if (fit) return fit;
-  const least = Math.min(...estimates.map(({ memoryBytes }) => memoryBytes));
+  const fit = estimates.find(({ each }) => each <= hardware.capacityBytes);
+  if (fit) return { microDivisor: fit.microDivisor, memoryBytes: fit.each * ranks };
+  const least = Math.min(...estimates.map(({ each }) => each));
   faults.refuse(
     "/hyperparameters",
-    `this takes ${formatBytes(least)}, and a device of type ${hardware.type} can give ${formatBytes(hardware.capacityBytes)}: lower max_completion_length, max_length or per_device_train_batch_size, use LoRA, or a smaller model`,
+    `this takes ${formatBytes(least)}${ranks > 1 ? " on each device" : ""}, and a device of type ${hardware.type} can give ${formatBytes(hardware.capacityBytes)}: lower max_completion_length, max_length or per_device_train_batch_size, use LoRA, or a smaller model`,
   );
   return undefined;
 }

@@ -51,7 +51,7 @@ type Inputs = Files & { devices: readonly number[]; checkpoint: CheckpointRow | 
 export function taskOf(ctx: Ctx, job: JobRow, { model, start, devices, checkpoint }: Inputs): TrainTask {
   return {
     type: "train",
-    ...deviceOf(ctx, devices),
+    ...deviceOf(ctx, devices, job.gpuCount),
     plan: planOf(ctx, job, { model, start }),
     checkpoint_dir: pathForWorker(pathsOf(ctx, job.id).checkpoints),
     save_steps: job.saveSteps,
@@ -59,6 +59,8 @@ export function taskOf(ctx: Ctx, job: JobRow, { model, start, devices, checkpoin
     resume: checkpoint ? pathForWorker(checkpointDir(ctx, checkpoint.path)) : null,
     warm_start: checkpoint || job.resumeFrom === null ? null : warmStart(ctx, job, job.resumeFrom),
     samples_per_step: SAMPLES_PER_STEP,
+    ranks: job.gpuCount,
+    rank: 0,
   };
 }
 

@@ -56,9 +56,9 @@ function usable(ctx: Ctx, job: JobRow, id: string): { ready: ModelRow } | { wait
 }
 
 /** `devices`: of the lease. The process sees only these, numbered from 0. */
-export const deviceOf = (ctx: Ctx, devices: readonly number[]) => ({
+export const deviceOf = (ctx: Ctx, devices: readonly number[], ranks = 1) => ({
   data_dir: ctx.config.data_dir,
-  threads: ctx.config.training.threads || Math.max(1, availableParallelism() - 1),
+  threads: Math.max(1, Math.floor((ctx.config.training.threads || availableParallelism() - 1) / ranks)),
   gpus: devices.map((_, i) => i),
 });
 

@@ -4,19 +4,27 @@
  * starts again.
  */
 import { rmSync } from "node:fs";
-import type { Format, Row } from "../../../lib/rows/format.ts";
+import type { Format } from "../../../lib/rows/format.ts";
 import { createLineReader, type Piece, RowError } from "../../../lib/rows/lines.ts";
+import type { Shape } from "../../../lib/rows/shape.ts";
 import { isDatabase } from "../../../lib/source.ts";
 import { openRows, type RowsFile } from "../../../platform/rows/file.ts";
 import { createHashing } from "../../../platform/rows/hash.ts";
 import type { Host } from "../../host.ts";
 import type { FromConnector, ToConnector } from "../../protocol.ts";
 import { type Connector, type Cursor, SourceError } from "../types.ts";
-import { renaming } from "./mapping.ts";
+import { createShaping } from "./mapping.ts";
 
 type Task = Extract<ToConnector, { type: "read" }>;
 type ConnectorHost = Host<ToConnector, FromConnector>;
-type Standing = { rows: number; bytes: number; format: Format | null; cursor: Cursor | null };
+type Standing = {
+  rows: number;
+  bytes: number;
+  format: Format | null;
+  /** Absent in a file that an older version began. */
+  shape?: Shape | null;
+  cursor: Cursor | null;
+};
 
 const COMMIT_BYTES = 4 << 20;
 const TELL_MS = 500;
@@ -93,12 +101,10 @@ type Job = {
 };
 
 async function readRows({ task, connector, host, file, begun, total, onArrival }: Job): Promise<Standing> {
-  const rename = renaming(task.source.hub_config?.column_mapping);
-  const reader = createLineReader({
-    maxRowBytes: task.row_bytes,
-    format: begun.format ?? undefined,
-    ...(rename ? { visit: (row: Row, text: string) => rename(row, text) } : {}),
-  });
+  const isResumed = begun.cursor !== null;
+  const shaping = createShaping(task.source.hub_config?.column_mapping, isResumed ? (begun.shape ?? null) : undefined);
+  const { first, visit } = shaping;
+  const reader = createLineReader({ maxRowBytes: task.row_bytes, format: begun.format ?? undefined, first, visit });
   let standing = begun;
   let pending: Piece[] = [];
   let pendingBytes = 0;
@@ -109,6 +115,7 @@ async function readRows({ task, connector, host, file, begun, total, onArrival }
       rows: standing.rows + rows,
       bytes: standing.bytes + pendingBytes,
       format: reader.format ?? null,
+      shape: shaping.shape ?? null,
       cursor,
     };
     file.transact(() => {

@@ -64,7 +64,14 @@ test("P9 validate: of a warehouse, which charges for each query, only the names 
   };
   const seen = (columns: string[]) =>
     validate(taskFor(source), fake({ rows, columns: async () => columns, count: async () => 5 }), never);
-  for (const columns of [["prompt"], ["messages"], ["prompt", "chosen", "rejected"], ["prompt", "completion", "x"]])
+  for (const columns of [
+    ["prompt"],
+    ["messages"],
+    ["prompt", "chosen", "rejected"],
+    ["prompt", "completion", "x"],
+    ["instruction", "output"],
+    ["conversations"],
+  ])
     expect(await seen(columns)).toMatchObject({ num_rows: 5, num_rows_exact: true, error: null });
   expect((await seen(["chosen", "rejected"])).error).toStartWith("prompt is missing");
   expect((await seen(["question"])).error).toStartWith("prompt is missing");

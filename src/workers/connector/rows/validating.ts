@@ -4,7 +4,7 @@ import { createLineReader, RowError } from "../../../lib/rows/lines.ts";
 import type { FromConnector, ToConnector } from "../../protocol.ts";
 import { hiding } from "../hide.ts";
 import type { Connector } from "../types.ts";
-import { renamedColumns, renaming } from "./mapping.ts";
+import { createShaping, renamedColumns, shapeOf } from "./mapping.ts";
 
 type Task = Extract<ToConnector, { type: "validate" }>;
 type Validated = Extract<FromConnector, { type: "validated" }>;
@@ -35,17 +35,17 @@ const isBilled = ({ source }: Task) => source.source_type === "snowflake" || sou
 
 function sampleOfNames(columns: readonly string[]): Sample {
   const talk = [{ role: "user", content: "x" }];
-  const row = Object.fromEntries(columns.map((name) => [name, name === "messages" ? talk : "x"]));
+  const turns = [{ from: "human", value: "x" }];
+  const known: Readonly<Record<string, unknown>> = { messages: talk, conversations: turns };
+  const row = Object.fromEntries(columns.map((name) => [name, known[name] ?? "x"]));
+  const shape = shapeOf([row]);
+  if (shape === "alpaca" || shape === "sharegpt") return { rows: 0, error: null };
   return { rows: 0, error: rowFault(row, formatOf(row))?.message ?? null };
 }
 
 async function readSample(task: Task, connector: Connector, signal: AbortSignal): Promise<Sample> {
-  const rename = renaming(task.source.hub_config?.column_mapping);
-  const reader = createLineReader({
-    maxRowBytes: task.row_bytes,
-    format: undefined,
-    ...(rename ? { visit: (row, text) => rename(row, text) } : {}),
-  });
+  const { first, visit } = createShaping(task.source.hub_config?.column_mapping);
+  const reader = createLineReader({ maxRowBytes: task.row_bytes, format: undefined, first, visit });
   try {
     for await (const { lines } of connector.rows({ signal })) {
       signal.throwIfAborted();

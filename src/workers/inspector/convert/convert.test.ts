@@ -11,7 +11,7 @@ import { type Header, parseGguf } from "../../../lib/gguf/parse.ts";
 import { convert } from "./convert.ts";
 import type { Quantize } from "./sources.ts";
 
-const QUIET = { onProgress: () => {} };
+const QUIET = { onProgress: () => {}, dataDir: "" };
 
 async function converted(options: FolderOptions, quantize: Quantize = null) {
   const dir = tempDir();

@@ -1,4 +1,7 @@
-/** Converts a Hugging Face folder to a GGUF file, streamed: memory does not depend on the size of the model. */
+/**
+ * Converts a Hugging Face folder to a GGUF file, or joins the parts of a split one. Both are streamed: memory does not
+ * depend on the size of the model.
+ */
 import { statfs } from "node:fs/promises";
 import { dirname } from "node:path";
 import { formatBytes } from "../../../lib/bytes.ts";
@@ -21,8 +24,10 @@ import {
 } from "../../../lib/gguf/write.ts";
 import { type Written, writeStreamAtomic } from "../../../platform/files.ts";
 import type { ModelShape } from "../../protocol.ts";
-import { type Files, type Folder, openFolder } from "./folder.ts";
-import { type Quantize, sourcesOf } from "./sources.ts";
+import { encoderFor } from "./encode.ts";
+import { type Files, type Folder, openFolder, readSmallFiles } from "./folder.ts";
+import { openParts, splitIn } from "./parts.ts";
+import { type Quantize, sourcesOf, type Target } from "./sources.ts";
 
 export type Conversion = {
   files: Files;
@@ -30,6 +35,8 @@ export type Conversion = {
   name: string;
   into: string;
   quantize: Quantize;
+  /** Data directory, with the native libraries. */
+  dataDir: string;
   onProgress: (fraction: number) => void;
 };
 
@@ -38,12 +45,14 @@ export async function convert({
   name,
   into,
   quantize,
+  dataDir,
   onProgress,
 }: Conversion): Promise<Written & { shape: ModelShape }> {
-  const folder = await openFolder(files);
+  const split = splitIn(files);
+  const opened = split ? await openParts(files, split) : await openFolder(files);
   try {
-    const { metadata, sources } = planOf(folder, name, quantize);
-    folder.small.tokenizer = undefined; // its memory is needed for the weights
+    const { metadata, sources } =
+      "sources" in opened ? opened : planOf(opened, name, { quantize, encode: encoderFor(dataDir) });
     const { shape, bytes } = checkPlan(metadata, sources);
     await requireSpace(dirname(into), bytes);
     let done = 0;
@@ -53,20 +62,29 @@ export async function convert({
     };
     return { ...(await writeStreamAtomic(into, ggufChunks(metadata, sources), { onChunk })), shape };
   } finally {
-    await folder.close();
+    await opened.close();
   }
 }
 
-function planOf(folder: Folder, name: string, quantize: Quantize): { metadata: Metadata; sources: TensorSource[] } {
+/** Throws if a conversion would fail whatever the weights are. */
+export async function checkFolder(files: Files) {
+  const { small } = await readSmallFiles(files);
+  const family = familyOfConfig(small.config);
+  requireSupported(textConfig(small.config, family), family);
+}
+
+function planOf(folder: Folder, name: string, target: Target): { metadata: Metadata; sources: TensorSource[] } {
   const { small, tensors } = folder;
   const family = familyOfConfig(small.config);
   const config = textConfig(small.config, family);
   requireSupported(config, family);
-  const sources = sourcesOf(family, config, tensors, quantize);
+  const sources = sourcesOf(family, config, tensors, target);
   const rows = sources[0]?.dims[1] ?? 0;
   const vocabulary = vocabularyOf(folder, rows);
-  const type = quantize ?? sources[0]?.type ?? "F32";
-  return { metadata: ggufMetadata({ name, family, config, vocabulary, files: { ...small, config }, type }), sources };
+  const type = target.quantize ?? sources[0]?.type ?? "F32";
+  const metadata = ggufMetadata({ name, family, config, vocabulary, files: { ...small, config }, type });
+  small.tokenizer = undefined; // its memory is needed for the weights
+  return { metadata, sources };
 }
 
 /** Byte-level BPE is only in tokenizer.json. For SentencePiece, tokenizer.model is the original. */

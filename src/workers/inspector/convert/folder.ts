@@ -25,7 +25,8 @@ const MAX_TENSORS = 200_000; // a mixture of experts has one for each expert
 const INDEX = "model.safetensors.index.json";
 const SINGLE = "model.safetensors";
 
-export async function openFolder(files: Files): Promise<Folder> {
+/** Everything but the weights. */
+export async function readSmallFiles(files: Files): Promise<Pick<Folder, "small" | "sentencepiece">> {
   const config = await readJson(files, "config.json");
   if (!isObject(config)) throw new CheckpointError("config.json is missing or is not an object");
   const small: SmallFiles = {
@@ -40,12 +41,17 @@ export async function openFolder(files: Files): Promise<Folder> {
   const sentencepiece = await readSmall(files, "tokenizer.model");
   if (small.tokenizer === undefined && sentencepiece === undefined)
     throw new CheckpointError("The folder has neither tokenizer.json nor tokenizer.model: copy the tokenizer into it");
+  return { small, sentencepiece };
+}
+
+export async function openFolder(files: Files): Promise<Folder> {
+  const read = await readSmallFiles(files);
   const handles: FileHandle[] = [];
   const close = async () => void (await Promise.all(handles.map((handle) => handle.close())));
   try {
     const index = await readJson(files, INDEX);
     const tensors = await openShards(files, index, handles);
-    return { small, sentencepiece, tensors, close };
+    return { ...read, tensors, close };
   } catch (error) {
     await close();
     throw error;
@@ -133,7 +139,7 @@ async function openShard(files: Files, shard: string, handles: FileHandle[]): Pr
   }
 }
 
-async function openRegular(path: string, name: string): Promise<{ handle: FileHandle; size: number }> {
+export async function openRegular(path: string, name: string): Promise<{ handle: FileHandle; size: number }> {
   const handle = await open(path, constants.O_RDONLY | constants.O_NONBLOCK); // opening a named pipe must not block
   const stat = await handle.stat();
   if (stat.isFile()) return { handle, size: stat.size };

@@ -188,7 +188,14 @@ for (const [what, sentence, options, change] of ROWS)
     writeFolder(dir, options);
     change?.(dir);
     const into = join(out, "model.gguf");
-    const error = await convert({ files: filesIn(dir), name: "bad", into, quantize: null, onProgress: () => {} }).then(
+    const error = await convert({
+      files: filesIn(dir),
+      name: "bad",
+      into,
+      quantize: null,
+      onProgress: () => {},
+      dataDir: "",
+    }).then(
       () => undefined,
       (thrown: Error & { code?: string }) => thrown,
     );
@@ -212,6 +219,7 @@ test("a disk that fills up leaves no file", async () => {
     name: "x",
     into: "/dev/full/model.gguf",
     quantize: null,
+    dataDir: "",
     onProgress: () => {},
   });
   expect(failing).rejects.toThrow();

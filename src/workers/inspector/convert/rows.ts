@@ -1,14 +1,17 @@
 /** Reads a tensor of a shard some rows at a time and yields the bytes of the GGUF tensor. */
 import { CheckpointError } from "../../../lib/checkpoints/families.ts";
-import { decode, type Encoded, encode, repackMxfp4, WEIGHT_BYTES } from "../../../lib/checkpoints/numbers.ts";
+import type { StoredType } from "../../../lib/checkpoints/mix.ts";
+import { decode, encode as encodePlain, repackMxfp4, WEIGHT_BYTES } from "../../../lib/checkpoints/numbers.ts";
 import { rotatedRow } from "../../../lib/checkpoints/tensors.ts";
+import type { Encode } from "./encode.ts";
 import { type StoredTensor, shown } from "./folder.ts";
 
 const CHUNK_ELEMENTS = 1 << 20;
 const MOST_ELEMENTS = 1 << 25; // rows that must be in memory together, such as one attention head
 
 export type RowOptions = {
-  type: Encoded;
+  type: StoredType;
+  encode: Encode;
   /** Rows of a head, for a tensor whose rows are reordered. */
   headLength?: number;
   addOne?: boolean;
@@ -21,7 +24,7 @@ export const elementsOf = ({ shape }: { shape: readonly number[] }) =>
   shape.reduce((product, size) => product * size, 1);
 
 export async function* rowsOf(tensor: StoredTensor, wanted: RowOptions): AsyncGenerator<Uint8Array> {
-  const { type, headLength = 1, addOne = false, scale } = wanted;
+  const { type, encode, headLength = 1, addOne = false, scale } = wanted;
   const columns = columnsOf(tensor);
   const rows = elementsOf(tensor) / columns;
   const bytesPerRow = columns * (WEIGHT_BYTES[tensor.dtype] ?? 1);
@@ -41,7 +44,7 @@ export async function* rowsOf(tensor: StoredTensor, wanted: RowOptions): AsyncGe
     const values = decode(tensor.dtype, bytes, floats);
     scale?.(values, row, columns);
     if (addOne) for (let i = 0; i < values.length; i++) values[i] = (values[i] as number) + 1;
-    yield encode(type, values);
+    yield encode(type, values, columns);
   }
 }
 
@@ -95,7 +98,7 @@ export async function scaleOf(weight: StoredTensor, scale: StoredTensor): Promis
  */
 export async function* transposedRows(
   tensor: StoredTensor,
-  type: Encoded,
+  { type, encode }: Pick<RowOptions, "type" | "encode">,
   first = 0,
   step = 1,
 ): AsyncGenerator<Uint8Array> {
@@ -110,7 +113,7 @@ export async function* transposedRows(
     let at = 0;
     for (let row = first; row < rows; row += step)
       for (let column = 0; column < columns; column++) out[at++] = values[column * rows + row] as number;
-    yield encode(type, out);
+    yield encode(type, out, columns);
   }
 }
 
@@ -120,7 +123,7 @@ export async function* strided(tensor: StoredTensor, first: number, step: number
   const stored = new Uint8Array(tensor.bytes);
   await tensor.read(stored, tensor.start);
   const values = decode(tensor.dtype, stored, new Float32Array(elementsOf(tensor)));
-  yield encode(
+  yield encodePlain(
     "F32",
     values.filter((_, i) => i % step === first),
   ); // the number of columns is a multiple of `step`

@@ -1,14 +1,18 @@
 /** Finds the tensors of a GGUF file in the shards of a Hugging Face folder. */
 import { type Config, count, headLength } from "../../../lib/checkpoints/config.ts";
 import { CheckpointError, type Family } from "../../../lib/checkpoints/families.ts";
-import { type Encoded, WEIGHT_BYTES } from "../../../lib/checkpoints/numbers.ts";
+import { type MixedModel, mixedType, type Quantization, type StoredType } from "../../../lib/checkpoints/mix.ts";
+import { WEIGHT_BYTES } from "../../../lib/checkpoints/numbers.ts";
 import { ropeTensors } from "../../../lib/checkpoints/rope.ts";
 import { type TensorName, tensorNames } from "../../../lib/checkpoints/tensors.ts";
 import type { TensorSource } from "../../../lib/gguf/write.ts";
+import type { Encode } from "./encode.ts";
 import { type StoredTensor, shown } from "./folder.ts";
 import { columnsOf, mxfp4Rows, rowsOf, scaleOf, strided, transposedRows } from "./rows.ts";
 
-export type Quantize = "Q8_0" | null;
+export type Quantize = Quantization | null;
+/** The types of the new file, and how to make them. */
+export type Target = { quantize: Quantize; encode: Encode };
 type Tensors = ReadonlyMap<string, StoredTensor>;
 
 const MAX_LAYERS = 512;
@@ -16,7 +20,7 @@ const MAX_EXPERTS = 1024;
 /** Parts of models with images that the language model does not need. */
 const IGNORED = /(^|\.)(vision_tower|vision_model|multi_modal_projector|audio_tower|embed_audio|embed_vision)\./;
 
-export function sourcesOf(family: Family, config: Config, stored: Tensors, quantize: Quantize): TensorSource[] {
+export function sourcesOf(family: Family, config: Config, stored: Tensors, target: Target): TensorSource[] {
   const tensors = languageTensors(stored);
   const layers = count(config, "num_hidden_layers");
   const experts = family.experts ? count(config, family.experts === "packed" ? "num_local_experts" : "num_experts") : 0;
@@ -24,8 +28,18 @@ export function sourcesOf(family: Family, config: Config, stored: Tensors, quant
     throw new CheckpointError(`config.json has ${layers} layers and ${experts} experts, which is out of range`);
   const used = new Set<string>();
   const sources: TensorSource[] = [];
+  const heads = count(config, "num_attention_heads");
+  const kvHeads = config.num_key_value_heads === undefined ? heads : count(config, "num_key_value_heads");
+  const model = {
+    architecture: family.architecture,
+    layers,
+    experts,
+    heads,
+    kvHeads,
+    hasOutput: hasOutput(config, tensors),
+  };
   for (const name of tensorNames(family, { layers, experts })) {
-    const source = sourceOf({ name, tensors, config, quantize, used });
+    const source = sourceOf({ name, tensors, config, used, model, ...target });
     if (source) sources.push(source);
     if (name.gguf !== "output_norm.weight") continue;
     for (const [gguf, values] of ropeTensors(config, headLength(config))) sources.push(constant(gguf, values));
@@ -58,16 +72,15 @@ const isExtra = (name: string, tensors: Tensors) =>
   (/_(scale|scale_inv)$/.test(name) && tensors.has(name.replace(/_(scale|scale_inv)$/, ""))) ||
   (/\.(input_scale|activation_scale)$/.test(name) && tensors.has(name.replace(/\.[a-z_]+$/, ".weight")));
 
-type Search = { name: TensorName; tensors: Tensors; config: Config; quantize: Quantize; used: Set<string> };
+const hasOutput = ({ tie_word_embeddings: tied }: Config, tensors: Tensors) =>
+  tied === undefined ? tensors.has("lm_head.weight") : tied !== true;
 
-function sourceOf({ name, tensors, config, quantize, used }: Search): TensorSource | undefined {
+type Typing = Target & { model: MixedModel };
+type Search = Typing & { name: TensorName; tensors: Tensors; config: Config; used: Set<string> };
+
+function sourceOf({ name, tensors, config, used, ...typing }: Search): TensorSource | undefined {
   const { gguf, hf, change, optional } = name;
-  if (
-    gguf === "output.weight" &&
-    (config.tie_word_embeddings === true ||
-      (config.tie_word_embeddings === undefined && !tensors.has("lm_head.weight")))
-  )
-    return undefined;
+  if (gguf === "output.weight" && !typing.model.hasOutput) return undefined;
   const [first = ""] = hf;
   if (tensors.has(`${first}_blocks`)) return mxfp4(name, tensors, used);
   if (optional && gguf !== "output.weight" && hf.every((each) => !tensors.has(each))) return undefined;
@@ -79,10 +92,10 @@ function sourceOf({ name, tensors, config, quantize, used }: Search): TensorSour
     throw new CheckpointError(`Tensor ${shown(different.name)} has another shape or type than ${shown(one.name)}`);
   if (one.shape.some((size) => size < 1))
     throw new CheckpointError(`Tensor ${shown(one.name)} is empty: its shape is [${one.shape.join(", ")}]`);
-  if (change === "even_rows" || change === "odd_rows" || change === "transpose") return packed(name, one, quantize);
+  if (change === "even_rows" || change === "odd_rows" || change === "transpose") return packed(name, one, typing);
   const dims = [...one.shape].reverse();
   if (change === "stack") dims.push(parts.length);
-  const type = typeFor(gguf, dims, one.dtype, quantize);
+  const type = typeFor(gguf, dims, one.dtype, typing);
   const head = change === "rotate_q" || change === "rotate_k" ? headLength(config) : 1;
   if (head > 1 && (head % 2 !== 0 || (one.shape[0] ?? 0) % head !== 0))
     throw new CheckpointError(
@@ -98,7 +111,7 @@ function sourceOf({ name, tensors, config, quantize, used }: Search): TensorSour
         const scale = factor && (await scaleOf(part, factor));
         // A bias is a column: each of its values is a row.
         const rows = head > 1 && part.shape.length === 1 ? { ...part, shape: [...part.shape, 1] } : part;
-        yield* rowsOf(rows, { type, headLength: head, addOne: change === "add_one", scale });
+        yield* rowsOf(rows, { type, encode: typing.encode, headLength: head, addOne: change === "add_one", scale });
       }
     },
   };
@@ -129,13 +142,13 @@ function factorFor({ name }: StoredTensor, tensors: Tensors): StoredTensor {
 }
 
 /** Vectors, biases and the router stay exact. Matrices keep their type, or become the wanted one. */
-function typeFor(gguf: string, dims: readonly number[], dtype: string, quantize: Quantize): Encoded {
+function typeFor(gguf: string, dims: readonly number[], dtype: string, { quantize, model }: Typing): StoredType {
   if (dims.length === 1 || gguf.endsWith(".bias") || gguf.includes("ffn_gate_inp")) return "F32";
-  if (quantize !== null && (dims[0] ?? 0) % 32 === 0) return quantize;
-  return dtype === "F32" || dtype === "F16" ? dtype : "BF16";
+  const plain = dtype === "F32" || dtype === "F16" ? dtype : "BF16";
+  return quantize === null ? plain : (mixedType(quantize, { name: gguf, columns: dims[0] ?? 0 }, model) ?? plain);
 }
 
-function packed({ gguf, change }: TensorName, tensor: StoredTensor, quantize: Quantize): TensorSource {
+function packed({ gguf, change }: TensorName, tensor: StoredTensor, typing: Typing): TensorSource {
   const [first, step] = change === "transpose" ? [0, 1] : [change === "odd_rows" ? 1 : 0, 2];
   const { shape } = tensor;
   if (columnsOf(tensor) % step !== 0 || shape.length !== (gguf.endsWith(".bias") ? 2 : 3))
@@ -146,8 +159,8 @@ function packed({ gguf, change }: TensorName, tensor: StoredTensor, quantize: Qu
   if (shape.length === 2)
     return { name: gguf, type: "F32", dims: [columns / step, experts], content: () => strided(tensor, first, step) };
   const dims = [columns, rows / step, experts];
-  const type = typeFor(gguf, dims, tensor.dtype, quantize);
-  return { name: gguf, type, dims, content: () => transposedRows(tensor, type, first, step) };
+  const wanted = { type: typeFor(gguf, dims, tensor.dtype, typing), encode: typing.encode };
+  return { name: gguf, type: wanted.type, dims, content: () => transposedRows(tensor, wanted, first, step) };
 }
 
 function mxfp4({ gguf, hf, change }: TensorName, tensors: Tensors, used: Set<string>): TensorSource {

@@ -27,6 +27,11 @@ test("a tokenizer.model gives the same tokens as the tokenizer.json made of it",
   expect(found).toEqual(expected["llama-2"]);
 });
 
+test("a byte order mark is a token of its own, as in Llama 2", () => {
+  const { pieces } = parseSentencepiece(message(1, piece("\ufeff", -1, 1)));
+  expect(pieces).toEqual([{ text: "\ufeff", score: -1, type: TOKEN.normal }]);
+});
+
 test("a unigram tokenizer is refused", () => {
   const bytes = Buffer.concat([message(1, piece("a", 0, 1)), message(2, Buffer.from([0x18, 1]))]);
   expect(parseSentencepiece(bytes).pieces).toEqual([{ text: "a", score: 0, type: TOKEN.normal }]);
@@ -46,7 +51,7 @@ async function tokenized(files: Record<string, string | Uint8Array | null>): Pro
       ),
   });
   const into = join(tempDir(), "model.gguf");
-  await convert({ files: filesIn(dir), name: "x", into, quantize: null, onProgress: () => {} });
+  await convert({ files: filesIn(dir), name: "x", into, quantize: null, onProgress: () => {}, dataDir: "" });
   const model = loadModel(llama, { path: into, devices: [], repack: false, vocabOnly: true });
   try {
     const vocab = new Vocab(llama, model);

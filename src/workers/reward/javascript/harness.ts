@@ -20,11 +20,7 @@ export type Settings = { callings: Record<string, Calling>; params: Record<strin
 
 type InsideValue = { value: number } | { fault: { kind: string; message: string; stack: string } };
 type Batch = { entry: string; prompts: unknown[]; completions: unknown[]; rows: Record<string, unknown>[] };
-type Request =
-  | ({ op: "begin" } & Batch)
-  | { op: "batch" }
-  | { op: "one"; index: number }
-  | { op: "map"; index: number };
+type Request = ({ op: "begin" } & Batch) | { op: "batch" } | { op: "one"; index: number } | { op: "map"; from: number };
 
 export function harness(print: (text: string, rest: number) => void): Inside {
   const { parse, stringify } = JSON;
@@ -204,7 +200,7 @@ export function harness(print: (text: string, rest: number) => void): Inside {
   const answerMap = (index: number): void =>
     finish(
       () => functions.get("resolve")!(batch.rows[index]),
-      (found) => ({ ok: true, rows: rowsFrom(found) }),
+      (found) => ({ ok: true, results: [{ rows: rowsFrom(found), fault: null }] }),
       refused,
     );
 
@@ -216,7 +212,7 @@ export function harness(print: (text: string, rest: number) => void): Inside {
       return;
     }
     if (request.op === "map") {
-      answerMap(request.index);
+      answerMap(request.from); // an exchange costs little here: one row each
       return;
     }
     const whole = settings.callings[batch.entry]!.form === "batch";

@@ -21,12 +21,13 @@ export class Adapters {
   /** The key of the adapter that is applied to the context. */
   current = 0;
   readonly #llama: Llama;
-  readonly #model: Ptr;
+  readonly #model: () => Ptr;
   readonly #byName = new Map<string, Adapter>();
   readonly #none: Adapter = { key: 0, address: null, scale: 1, users: 0, named: true, owned: false };
   #lastKey = 0;
 
-  constructor(llama: Llama, model: Ptr) {
+  /** `model` is called when an adapter is attached. */
+  constructor(llama: Llama, model: () => Ptr) {
     this.#llama = llama;
     this.#model = model;
   }
@@ -35,7 +36,7 @@ export class Adapters {
   attach(name: string, path: string, scale: number): Ptr {
     this.#llama.forgetError();
     const file = cstr(path);
-    const address = this.#llama.llama_adapter_lora_init(this.#model, ptr(file));
+    const address = this.#llama.llama_adapter_lora_init(this.#model(), ptr(file));
     if (address === null) throw new Error(`${path} is not an adapter of this model: ${this.#llama.firstError()}`);
     const held = must(address, path);
     this.#put(name, { address: held, scale, owned: true });

@@ -4,13 +4,11 @@ import type { Cache } from "./cache.ts";
 import type { Pace } from "./pace.ts";
 import type { Sequence } from "./sequence.ts";
 import { fillers, promptBudget, promptShares } from "./slots.ts";
-import type { Counters } from "./thread/frame.ts";
 
 export type ComposerOptions = {
   cache: Cache;
   /** Owner of each slot. */
   owners: readonly (Sequence | null)[];
-  counters: Counters;
   pace: Pace;
   batchTokens: number;
   /** At most this many idle slots are decoded along between two working ones. */
@@ -36,7 +34,7 @@ export class Composer {
 
   /** Fills the batch in the order of the slots: the library decodes only neighbours together. */
   compose(adapter: number): { prompts: number } {
-    const { cache, owners, counters } = this.#options;
+    const { cache, owners } = this.#options;
     this.#step++;
     this.batch.clear();
     const { decoding, reading, mayFill } = this.#count(adapter);
@@ -60,7 +58,6 @@ export class Composer {
         else this.#prompts += this.#feedPrompt(owner, share.get(owner.id) ?? 0);
       } else if (filling.has(at)) this.batch.add(FILLER, cache.spare(at), at, false);
     }
-    counters.promptTokens += this.#prompts;
     return { prompts: this.#prompts };
   }
 

@@ -1,204 +1,112 @@
-/** One open model on the decoding thread: the weights, the decoders, and their shutdown. */
-import { readFileSync } from "node:fs";
-import { cstr, must, type Ptr, text } from "../../../native/ffi.ts";
-import {
-  type Device,
-  freeBytes,
-  gainsMuchFromRepack,
-  listGpus,
-  loadModel,
-  openContext,
-} from "../../../native/llama/load.ts";
+/**
+ * One open model on the decoding thread: what decodes it, and its shutdown. Our kernels decode where they can. They know
+ * neither adapters nor embeddings: the first of these switches to the library, once running sequences have ended.
+ */
+import type { Ptr } from "../../../native/ffi.ts";
+import type { Device } from "../../../native/llama/load.ts";
 import { type Llama, openLlama } from "../../../native/llama/symbols.ts";
-import { pageBytes } from "../../../native/platform/index.ts";
 import { Adapters } from "./adapters.ts";
-import { Decoder } from "./decoder.ts";
+import { type OpenedKernels, openKernels } from "./backends/choose.ts";
+import { memoryMeter, readFacts, type ThreadFacts } from "./backends/facts.ts";
+import { KernelBackend } from "./backends/kernels.ts";
+import {
+  chooseDevices,
+  loadVocabulary,
+  loadWeights,
+  openLibrary,
+  refuseOthers,
+  samplerNative,
+} from "./backends/open_library.ts";
+import type { Results } from "./backends/types.ts";
 import { Embedder } from "./embedder.ts";
-import { TokenKinds } from "./kinds.ts";
 import { Pace } from "./pace.ts";
+import type { SamplerNative } from "./sampling/sampler.ts";
+import { Scheduler } from "./scheduler.ts";
+import { FramePost } from "./thread/frame_post.ts";
 import type { FromThread, OpenMessage, SubmitMessage } from "./thread/messages.ts";
 import { Pulse } from "./thread/pulse.ts";
-import { type ModelFacts, UnusableModel } from "./types.ts";
 
 type Post = (message: FromThread) => void;
-type Opened = { decoding: Decoding; model: Ptr; facts: Omit<ModelFacts, "bosToken" | "eosToken"> };
+type Opened = { decoding: Decoding; model: Ptr; facts: ThreadFacts };
 
-const CPU_BATCH = 512;
-const GPU_BATCH = 2048;
-const MICRO_BATCH = 512; // tokens of a prompt that are read at once; more costs memory and delays running sequences
-const CPU_FILL = 8; // measured: cutting a batch of 8 costs as much as 10 more rows
-const GPU_FILL = 32;
 const MOST_SEQUENCES = 256; // limit of the library
-const PROGRESS_MS = 50;
-const LONGEST_HOLD_MS = 16;
-const NO_TEXT = "The model does not generate text. Only decoder models can be served";
 const ATTACH_MS = 10_000; // a large adapter on a slow disk
+const LOAD_MS = 300_000;
 
 export function openDecoding(open: OpenMessage, post: Post): Opened {
   if (open.parallel > MOST_SEQUENCES) throw new Error(`parallel is ${open.parallel}; the maximum is ${MOST_SEQUENCES}`);
   const llama = openLlama(open.dataDir, { cuda: open.gpus.length > 0 });
   const devices = chooseDevices(llama, open.gpus);
   const used = memoryMeter(llama, devices);
-  const model = (open.model as Ptr | null) ?? load(llama, open, devices, post);
+  const kernels = openKernels(open);
+  const isOwn = typeof kernels !== "string";
+  const progress = (fraction: number) => post({ type: "progress", fraction });
+  const model =
+    (open.model as Ptr | null) ?? (isOwn ? loadVocabulary(llama, open) : loadWeights(llama, open, devices, progress));
+  const decoder = isOwn ? "Verk's own kernels decode" : `libllama decodes: ${kernels}`;
+  if (open.decoder !== "library" && open.gpus.length > 0) console.error(decoder);
   try {
-    refuseOthers(llama, model);
-    const decoding = new Decoding({ llama, model, open, post });
-    return { decoding, model, facts: readFacts(llama, model, open, { devices, memoryBytes: used() }) };
+    if (!isOwn) refuseOthers(llama, model);
+    const decoding = new Decoding({ llama, model, open, post, devices, kernels: isOwn ? kernels : null });
+    const header = isOwn ? kernels.header : null;
+    return { decoding, model, facts: readFacts(llama, model, open, { devices, memoryBytes: used(), decoder, header }) };
   } catch (error) {
+    if (isOwn) kernels.close();
     if (open.model === null) llama.llama_model_free(model);
     throw error;
   }
 }
 
-function load(llama: Llama, open: OpenMessage, devices: readonly Device[], post: Post): Ptr {
-  try {
-    return loadModel(llama, {
-      path: open.modelPath,
-      devices: devices.map((d) => d.device),
-      repack: devices.length === 0 && (!open.hurry || gainsMuchFromRepack(open.modelPath)),
-      onProgress: open.wantsProgress ? inSteps((fraction) => post({ type: "progress", fraction })) : undefined,
-    });
-  } catch (error) {
-    throw explainLoad(error);
-  }
-}
-
-const MACHINE = /alloc|memory|buffer|cuda|device|failed to open|mmap|mlock|read error|input\/output|no reason given/i;
-const INTERNAL = /(?:\b[a-z]+_\w+: |\berror loading model: )+/; // names of native functions
-
-/** Errors of the machine may pass. Every other reason lies in the file: no retry helps. */
-function explainLoad(error: unknown): unknown {
-  if (!(error instanceof Error) || MACHINE.test(error.message)) return error;
-  return new UnusableModel(error.message.replace(INTERNAL, ""), { cause: error });
-}
-
-function chooseDevices(llama: Llama, wanted: readonly number[]): Device[] {
-  if (wanted.length === 0) return [];
-  const found = listGpus(llama);
-  return wanted.map((index) => {
-    const device = found[index];
-    if (!device) throw new Error(`there is no GPU ${index}: ${found.length} found. Run verk doctor for the reason`);
-    return device;
-  });
-}
-
-function refuseOthers(llama: Llama, model: Ptr) {
-  if (llama.llama_model_has_encoder(model) || !llama.llama_model_has_decoder(model)) {
-    throw new UnusableModel(NO_TEXT);
-  }
-  if (llama.llama_model_is_diffusion(model))
-    throw new UnusableModel("The model is a diffusion model. Only decoder models can be served");
-}
-
-/** Starts a measurement. The returned function gives the bytes taken since. */
-function memoryMeter(llama: Llama, devices: readonly Device[]): () => number {
-  const resident = () => Number(readFileSync("/proc/self/statm", "latin1").split(" ")[1]) * pageBytes();
-  const free = () => devices.reduce((sum, { device }) => sum + freeBytes(llama, device), 0);
-  const before = devices.length > 0 ? free() : resident();
-  return () => Math.max(0, devices.length > 0 ? before - free() : resident() - before);
-}
-
-function inSteps(report: (fraction: number) => void): (fraction: number) => void {
-  let last = performance.now();
-  return (fraction) => {
-    if (fraction < 1 && performance.now() - last < PROGRESS_MS) return;
-    last = performance.now();
-    report(fraction);
-  };
-}
-
-type Measured = { devices: readonly Device[]; memoryBytes: number };
-
-function readFacts(llama: Llama, model: Ptr, open: OpenMessage, { devices, memoryBytes }: Measured): Opened["facts"] {
-  const vocab = must(llama.llama_model_get_vocab(model), "llama_model_get_vocab");
-  const room = Buffer.alloc(256);
-  const length = llama.llama_model_meta_val_str(model, cstr("general.architecture"), room, room.length);
-  const template = (name: string | null) =>
-    text(llama.llama_model_chat_template(model, name === null ? null : cstr(name))) || null;
-  return {
-    architecture: room.toString("utf8", 0, Math.max(0, length)),
-    contextLength: open.contextLength,
-    trainedContextLength: llama.llama_model_n_ctx_train(model),
-    parallel: open.parallel,
-    vocabSize: llama.llama_vocab_n_tokens(vocab),
-    embeddingSize: llama.llama_model_n_embd_out(model),
-    parameters: Number(llama.llama_model_n_params(model)),
-    weightBytes: Number(llama.llama_model_size(model)),
-    memoryBytes,
-    addsBos: llama.llama_vocab_get_add_bos(vocab),
-    chatTemplate: template(null),
-    toolTemplate: template("tool_use"),
-    device: devices.length > 0 ? devices.map((d) => d.description).join(", ") : "CPU",
-  };
-}
-
-type DecodingOptions = { llama: Llama; model: Ptr; open: OpenMessage; post: Post };
+type DecodingOptions = {
+  llama: Llama;
+  /** With `kernels`, the vocabulary alone. */
+  model: Ptr;
+  open: OpenMessage;
+  post: Post;
+  devices: readonly Device[];
+  kernels: OpenedKernels | null;
+};
 
 export class Decoding {
   readonly #options: DecodingOptions;
   readonly #adapters: Adapters;
-  readonly #decoder: Decoder;
-  readonly #embedder: Embedder;
+  readonly #scheduler: Scheduler;
+  readonly #native: SamplerNative;
   readonly #pulse: Pulse;
-  #postMs = 0;
-  #postAt = 0;
+  readonly #pace = new Pace();
+  readonly #frames: FramePost;
+  /** The library's model with weights; null while our kernels decode. */
+  #weights: Ptr | null;
+  #embedder: Embedder | null = null;
+  #afterSwitch: (() => void)[] = [];
 
   constructor(options: DecodingOptions) {
-    const { llama, model, open, post } = options;
-    const { contextLength, parallel, threads, unified } = open;
-    const vocab = must(llama.llama_model_get_vocab(model), "llama_model_get_vocab");
-    const batchTokens = open.gpus.length > 0 ? GPU_BATCH : CPU_BATCH;
+    const { llama, model, open, post, kernels } = options;
     this.#options = options;
     this.#pulse = new Pulse(open.pulse);
-    const speed = { pace: new Pace(), pulse: this.#pulse };
-    const context = openContext(llama, model, {
-      contextTokens: contextLength * parallel,
-      batchTokens,
-      microBatchTokens: open.steady ? batchTokens : MICRO_BATCH,
-      sequences: parallel,
-      threads,
-      unified,
-      embeddings: false,
-    });
-    const memory = llama.llama_get_memory(context) as Ptr | null;
-    if (memory === null) {
-      llama.llama_free(context);
-      throw new UnusableModel(NO_TEXT); // an encoder: it has no cache of keys and values
-    }
-    this.#adapters = new Adapters(llama, model);
-    this.#decoder = new Decoder({
-      native: {
-        llama,
-        vocab,
-        vocabSize: llama.llama_vocab_n_tokens(vocab),
-        contextLength,
-        kinds: new TokenKinds(llama, vocab),
-        context,
-        memory,
-      },
+    this.#frames = new FramePost(post, this.#pulse);
+    this.#weights = kernels ? null : model;
+    this.#native = samplerNative(llama, model, open.contextLength);
+    this.#adapters = new Adapters(llama, () => this.#weights!);
+    const scheduling = {
+      kinds: this.#native.kinds,
       adapters: this.#adapters,
-      ...speed,
-      parallel,
-      batchTokens,
-      unified,
-      deviceSampling: open.deviceSampling,
-      steady: open.steady,
-      fillMost: open.gpus.length > 0 ? GPU_FILL : CPU_FILL,
-      reuse: !llama.llama_model_is_recurrent(model) && !llama.llama_model_is_hybrid(model),
-      onFailed: (sequence, error) => post({ type: "failed", sequence, error }),
-    });
-    const size = llama.llama_model_n_embd_out(model);
-    const adapters = this.#adapters;
-    this.#embedder = new Embedder({ llama, model, contextLength, threads, size, adapters, ...speed });
+      onFailed: (sequence: number, error: string) => post({ type: "failed", sequence, error }),
+    };
+    this.#scheduler = new Scheduler(scheduling, (results) =>
+      kernels
+        ? new KernelBackend({ ...kernels, native: this.#native, pulse: this.#pulse }, results)
+        : this.#openLibrary(model, results),
+    );
   }
 
   get idle() {
-    return this.#decoder.idle && this.#embedder.idle;
+    return this.#scheduler.idle && (this.#embedder?.idle ?? true);
   }
 
   submit(message: SubmitMessage) {
     try {
-      this.#decoder.submit(message);
+      this.#scheduler.submit(message);
     } catch (error) {
       const because = error instanceof Error ? error.message : String(error);
       message.seeds.forEach((_, i) => {
@@ -208,11 +116,25 @@ export class Decoding {
   }
 
   cancel(sequences: readonly number[]) {
-    this.#decoder.cancel(sequences);
-    for (const id of sequences) this.#embedder.cancel(id);
+    this.#scheduler.cancel(sequences);
+    for (const id of sequences) this.#embedder?.cancel(id);
+  }
+
+  /** Runs `act` when the library decodes. `because` completes the sentence in the log. */
+  withLibrary(because: string, act: () => void) {
+    if (this.#weights !== null) return act();
+    if (this.#afterSwitch.push(act) > 1) return;
+    console.error(`The library takes over from Verk's own kernels when running requests have ended: ${because}`);
+    this.#scheduler.replace((results) => this.#switch(results));
   }
 
   embed(id: number, prompts: readonly Int32Array[], adapter: string | null) {
+    const { llama, open } = this.#options;
+    const { contextLength, threads } = open;
+    const model = this.#weights!;
+    const size = llama.llama_model_n_embd_out(model);
+    const speed = { pace: this.#pace, pulse: this.#pulse };
+    this.#embedder ??= new Embedder({ llama, model, contextLength, threads, size, adapters: this.#adapters, ...speed });
     this.#embedder.submit(id, prompts, adapter);
   }
 
@@ -234,45 +156,52 @@ export class Decoding {
   }
 
   clear() {
-    this.#decoder.clear();
+    this.#scheduler.clear();
   }
 
   /** Runs one step of everything that has work. Returns false when nothing is left. */
   turn(): boolean {
-    if (!this.#decoder.idle) this.#decoder.step();
-    const { idle } = this.#decoder;
-    const frame = this.#decoder.take(idle || performance.now() >= this.#postAt);
-    if (frame) this.#postFrame(frame);
-    if (!this.#embedder.idle) this.#embedStep();
+    if (!this.#scheduler.idle) this.#scheduler.step();
+    this.#frames.offer(this.#scheduler);
+    if (this.#weights !== null) for (const act of this.#afterSwitch.splice(0)) act();
+    if (this.#embedder?.idle === false) this.#embedStep(this.#embedder);
     return !this.idle;
-  }
-
-  /**
-   * Waking the main thread costs 5 µs or, on a virtual machine, 200. Ordinary tokens wait so that this cost stays near
-   * 1 %.
-   */
-  #postFrame(frame: Float64Array) {
-    const before = performance.now();
-    this.#options.post(frame);
-    const now = performance.now();
-    this.#postMs = this.#postMs === 0 ? now - before : 0.9 * this.#postMs + 0.1 * (now - before);
-    this.#postAt = now + Math.min(LONGEST_HOLD_MS, 100 * this.#postMs);
-  }
-
-  #embedStep() {
-    try {
-      const done = this.#embedder.step();
-      if (done) this.#options.post({ type: "answer", ...done });
-    } catch (error) {
-      const id = this.#embedder.drop();
-      this.#options.post({ type: "answer", id, error: error instanceof Error ? error.message : String(error) });
-    }
   }
 
   close() {
     const { llama, model, open } = this.#options;
-    this.#decoder.close();
-    this.#embedder.free();
+    this.#scheduler.close();
+    this.#embedder?.free();
+    if (this.#weights !== null && this.#weights !== model) llama.llama_model_free(this.#weights);
     if (open.model === null) llama.llama_model_free(model);
+  }
+
+  #openLibrary(model: Ptr, results: Results) {
+    const shared = { native: this.#native, adapters: this.#adapters, pace: this.#pace, pulse: this.#pulse };
+    return openLibrary(model, this.#options.open, shared, results);
+  }
+
+  /** Our kernels have been closed, so that their memory is free. */
+  #switch(results: Results) {
+    const { llama, open, devices } = this.#options;
+    this.#pulse.begin(LOAD_MS);
+    try {
+      const weights = loadWeights(llama, { ...open, wantsProgress: false }, devices, () => {});
+      const backend = this.#openLibrary(weights, results);
+      this.#weights = weights;
+      return backend;
+    } finally {
+      this.#pulse.end(false);
+    }
+  }
+
+  #embedStep(embedder: Embedder) {
+    try {
+      const done = embedder.step();
+      if (done) this.#options.post({ type: "answer", ...done });
+    } catch (error) {
+      const id = embedder.drop();
+      this.#options.post({ type: "answer", id, error: error instanceof Error ? error.message : String(error) });
+    }
   }
 }

@@ -80,9 +80,11 @@ type ThreadParts = Pick<OpenMessage, "model" | "pulse">;
 
 function openMessage({ onProgress, ...options }: EngineOptions, parts: ThreadParts): OpenMessage {
   const off = { fault: "", unified: false, hurry: false, steady: false, deviceSampling: options.gpus.length > 0 };
+  const decoder = "library" as const;
   return {
     type: "open",
     ...off,
+    decoder,
     ...options,
     ...parts,
     wantsProgress: onProgress !== undefined && parts.model === null,

@@ -38,15 +38,25 @@ export class ActiveRun implements Run {
     const state = this.#samples[sample]!;
     if (state.over) return;
     const delta = state.take(token, scored);
-    if (delta) this.#ready.push(delta);
+    if (delta) this.#add(delta);
     if (delta?.finish) this.#ended([sample]);
   }
 
   finish(sample: number, reason: Reason, end: EndToken) {
     const state = this.#samples[sample]!;
     if (state.over) return;
-    this.#ready.push(state.end(reason, end));
+    this.#add(state.end(reason, end));
     this.#ended([]);
+  }
+
+  /** Joins text to the delta before it, so that the tokens of a frame are written as one event. */
+  #add(delta: Delta) {
+    const last = this.#ready.at(-1);
+    if (last?.sample !== delta.sample || last.finish || !isPlain(last) || !isPlain(delta)) {
+      this.#ready.push(delta);
+      return;
+    }
+    this.#ready[this.#ready.length - 1] = { ...delta, text: last.text + delta.text };
   }
 
   fail(error: Error) {
@@ -122,6 +132,8 @@ export class ActiveRun implements Run {
     this.#hooks.onOver();
   }
 }
+
+const isPlain = ({ tokens, logprobs }: Delta) => tokens === undefined && logprobs === undefined;
 
 class Sample {
   over = false;

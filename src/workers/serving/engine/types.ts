@@ -93,6 +93,8 @@ export type ModelFacts = {
   chatTemplate: string | null;
   toolTemplate: string | null;
   device: string;
+  /** One sentence: what decodes, and why it is not our own kernels. */
+  decoder: string;
 };
 
 export type EngineStats = {
@@ -108,6 +110,9 @@ export type EngineStats = {
   callsDone: number;
   running: RunningCall | null;
 };
+
+/** `own`: our kernels, or an error that says why not. `auto`: our kernels where they can decode the model. */
+export type DecoderChoice = "auto" | "library" | "own";
 
 export type EngineOptions = {
   /** The directory for extracted native libraries. */
@@ -126,6 +131,8 @@ export type EngineOptions = {
   hurry?: boolean;
   /** The same requests after `clear` are computed in the same batches, independent of the clock. */
   steady?: boolean;
+  /** Default: library. */
+  decoder?: DecoderChoice;
   /** For tests (thread/fault.ts). */
   fault?: string;
   onProgress?: (fraction: number) => void;

@@ -9,7 +9,7 @@ import { GRAPH_WORDS } from "../../../native/shim/shim.ts";
 import { buildFused, canFuse } from "./fused/fused.ts";
 import { tokenScores } from "./head.ts";
 import { type Batch, blocksOf, chunksOf, type GraphShape, newInputs } from "./inputs.ts";
-import { Tape } from "./tape.ts";
+import { Tape, type Tensor } from "./tape.ts";
 import { hidden, type Model, outputLayer } from "./transformer.ts";
 import type { Weights } from "./weights.ts";
 
@@ -25,6 +25,8 @@ export type Graph = {
   entropies: () => Float32Array;
   /** Adds the gradient of Σ weight · -log p to the sums. Call it after `forward` of the same batch. */
   backward: (weights: Float32Array) => void;
+  /** Gradients that `backward` keeps apart, by the sum that they belong to. Empty unless the shape says `apart`. */
+  readonly later: ReadonlyMap<Tensor, readonly Tensor[]>;
   readonly bytes: number;
   free: () => void;
 };
@@ -71,6 +73,7 @@ export function buildGraph(given: Model, shape: GraphShape): Graph {
       io.putWeights(tokenWeights);
       runBackward();
     },
+    later: made.apart ?? new Map(),
     bytes: io.bytes + Number(ggml.ggml_gallocr_get_buffer_size(allocator, 0)),
     free,
   };
@@ -89,7 +92,8 @@ function nodes(given: Model, shape: GraphShape, io: ReturnType<typeof newInputs>
   const context = newContext(ggml, size * 2, size);
   const graph = must(ggml.ggml_new_graph_custom(context.at, size, false), "graph");
   const gradients = new Map(weights.trainable.map(({ tensor, gradient }) => [tensor, gradient]));
-  const plan = { transposed: weights.transposed, multipliesOuter: weights.backend.kind === "cuda" };
+  const apart = shape.apart ? new Map<Tensor, Tensor[]>() : null;
+  const plan = { apart, transposed: weights.transposed, multipliesOuter: weights.backend.kind === "cuda" };
   const tape = new Tape({ ggml, context: context.at, graph, gradients, ...plan }, shape.trains);
   const x = hidden(tape, model, io.inputs, shape.checkpoints);
   const head = {
@@ -102,7 +106,7 @@ function nodes(given: Model, shape: GraphShape, io: ReturnType<typeof newInputs>
   for (const each of [...scores.logps, ...scores.entropies]) ggml.ggml_set_output(each);
   const middle = ggml.ggml_graph_n_nodes(graph);
   tape.backward();
-  return { context, graph, middle, end: ggml.ggml_graph_n_nodes(graph), ...scores };
+  return { context, graph, middle, end: ggml.ggml_graph_n_nodes(graph), apart, ...scores };
 }
 
 /** Not a copy of the fields: some are made when first read. */

@@ -39,6 +39,8 @@ export type GraphShape = {
   dropout?: Patterns;
   /** Noise is added to the embeddings. The fused path has no such graph. */
   noise?: boolean;
+  /** The sums get only the first gradient of each weight; the graph keeps the others apart. */
+  apart?: boolean;
 };
 
 /** All `tokens · rows` positions, row by row. */

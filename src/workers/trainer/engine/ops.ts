@@ -143,6 +143,11 @@ export function rows(tape: Tape, table: Tensor, ids: Tensor, of: UsedRows | null
     const [, n1, n2, n3] = stridesOf(table);
     const like = ggml.ggml_view_4d(context, table, width, shapeOf(of.used)[0], 1, 1, n1, n2, n3, 0);
     const found = ggml.ggml_get_rows_back(context, gradient, of.among, like);
+    if (plan.apart?.has(sum)) {
+      const none = ggml.ggml_scale(context, sum, 0);
+      return tape.give(table, ggml.ggml_set_rows(context, none, found, of.used));
+    }
+    plan.apart?.set(sum, []);
     const more = ggml.ggml_add(context, ggml.ggml_get_rows(context, sum, of.used), found);
     tape.emit(ggml.ggml_set_rows(context, sum, more, of.used));
   });

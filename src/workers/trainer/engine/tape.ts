@@ -20,6 +20,11 @@ export type Plan = {
   readonly gradients: ReadonlyMap<Tensor, Tensor>;
   /** Transposed copies of frozen weights, if they exist: a backward product then needs no copy. */
   readonly transposed: ReadonlyMap<Tensor, Tensor>;
+  /**
+   * Null: all gradients of a weight are added to its sum. Otherwise only the first one is, and this map, by the sum,
+   * keeps the later ones apart: another process adds them in the same order, so that its sum has the same bits.
+   */
+  readonly apart: Map<Tensor, Tensor[]> | null;
   /** True if the device supports outer products; otherwise both sides are transposed first. */
   readonly multipliesOuter: boolean;
 };
@@ -74,12 +79,21 @@ export class Tape {
     if (!this.#needs.has(tensor)) return;
     const more = must(gradient, "a gradient");
     const sum = this.plan.gradients.get(tensor);
-    if (sum !== undefined) {
+    if (sum !== undefined) return this.#add(sum, more);
+    const before = this.#found.get(tensor);
+    this.#found.set(tensor, this.emit(before === undefined ? more : this.ggml.ggml_add(this.context, before, more)));
+  }
+
+  #add(sum: Tensor, more: Tensor) {
+    const later = this.plan.apart?.get(sum);
+    if (!later) {
+      this.plan.apart?.set(sum, []);
       this.emit(this.ggml.ggml_add_inplace(this.context, sum, more));
       return;
     }
-    const before = this.#found.get(tensor);
-    this.#found.set(tensor, this.emit(before === undefined ? more : this.ggml.ggml_add(this.context, before, more)));
+    const kept = this.emit(this.ggml.ggml_cont(this.context, more));
+    this.ggml.ggml_set_output(kept); // nothing may overwrite it before it is read
+    later.push(kept);
   }
 
   /** `begin` gives the gradient that the backward pass starts from; it runs first. */

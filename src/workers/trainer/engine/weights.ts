@@ -11,7 +11,8 @@ import {
   newTensor,
   TYPE,
 } from "../../../native/ggml/ggml.ts";
-import { typeOf } from "../../../native/ggml/symbols.ts";
+import { shapeOf, typeOf } from "../../../native/ggml/symbols.ts";
+import type { WeightPlaces } from "../../../native/llama/weights.ts";
 import type { Tensor } from "./tape.ts";
 import { fillWeights, frozenType } from "./weights_fill.ts";
 
@@ -36,6 +37,10 @@ export type Weights = {
   readonly transposed: ReadonlyMap<Tensor, Tensor>;
   readonly lora: Lora | null;
   readonly bytes: number;
+  /** True after `drop`. */
+  readonly dropped: boolean;
+  /** Frees the frozen matrices of the layers. Afterwards only passes with copies of their own may run. */
+  drop: () => void;
   clearGradients: () => void;
   free: () => void;
 };
@@ -52,10 +57,12 @@ export function loadWeights(backend: Backend, file: ModelFile, lora: Lora | null
   const tensors = new Map<string, Tensor>();
   const planned: { name: string; shape: readonly number[] }[] = [];
   const main = newContext(ggml, stored.length * 4);
+  const body = newContext(ggml, stored.length); // frozen matrices of layers
   for (const tensor of stored) {
     const trains = lora === null && isTrained(tensor.name);
     const type = trains ? TYPE.F32 : frozenType(backend, tensor);
-    tensors.set(tensor.name, newTensor(ggml, main, type, tensor.dims));
+    const home = !trains && isInLayer(tensor) ? body : main;
+    tensors.set(tensor.name, newTensor(ggml, home, type, tensor.dims));
     if (trains) planned.push({ name: tensor.name, shape: tensor.dims });
     else if (lora && isTarget(tensor, lora)) planned.push(...addAdapter(backend, main, tensor, lora, tensors));
   }
@@ -67,8 +74,10 @@ export function loadWeights(backend: Backend, file: ModelFile, lora: Lora | null
     gradient: newTensor(ggml, sums, TYPE.F32, shape),
   }));
   const held = allocate(backend, main);
-  const gradients = planned.length === 0 ? { bytes: 0, clear() {}, free() {} } : allocate(backend, sums);
+  const matrices = lora === null ? NOTHING_HELD : allocate(backend, body);
+  const gradients = planned.length === 0 ? NOTHING_HELD : allocate(backend, sums);
   fillWeights(backend, file, tensors);
+  let dropped = false;
   let turned: Copies | undefined; // our own kernels need no transposed copies
   const isWorth = holdsTurned(backend.kind, file.header.dataBytes);
   const turn = () => (isWorth ? transposedCopies(backend, frozenMatrices(file, tensors, trainable)) : NONE);
@@ -83,18 +92,30 @@ export function loadWeights(backend: Backend, file: ModelFile, lora: Lora | null
     get: (name) => tensors.get(name) ?? missing(name),
     has: (name) => tensors.has(name),
     get bytes() {
-      return held.bytes + gradients.bytes + (turned?.bytes ?? 0);
+      return held.bytes + (dropped ? 0 : matrices.bytes) + gradients.bytes + (turned?.bytes ?? 0);
+    },
+    get dropped() {
+      return dropped;
+    },
+    drop() {
+      if (!dropped) matrices.free();
+      dropped = true;
     },
     clearGradients: gradients.clear,
     free() {
       turned?.free();
       held.free();
+      if (!dropped) matrices.free();
       gradients.free();
       main.free();
+      body.free();
       sums.free();
     },
   };
 }
+
+const NOTHING_HELD = { bytes: 0, clear() {}, free() {} };
+const isInLayer = ({ name, dims }: Stored) => dims.length > 1 && name.startsWith("blk.");
 
 /** Rotation factors are constants. */
 const isTrained = (name: string) => !name.startsWith("rope_");
@@ -158,5 +179,18 @@ function transposedCopies(backend: Backend, matrices: readonly { tensor: Tensor;
       held.free();
       context.free();
     },
+  };
+}
+
+/** Locations of frozen matrices without an adapter, as long as they are on the device. */
+export function frozenPlaces(weights: Weights): WeightPlaces {
+  const { backend, get, has, lora } = weights;
+  return (name) => {
+    if (!lora || !has(name) || has(loraNames(name).a)) return null;
+    if (weights.dropped && name.startsWith("blk.")) return null;
+    const tensor = get(name);
+    const [columns, rows] = shapeOf(tensor);
+    const address = Number(must(backend.ggml.ggml_get_data(tensor), "memory"));
+    return { address, type: typeOf(tensor), columns, rows, onDevice: backend.kind === "cuda" };
   };
 }

@@ -49,8 +49,10 @@ export function openGrpo(world: World, setting: GrpoSetting, resumed: Resumed | 
   const samplesOf = ({ samples }: Generation, batch: number) =>
     samples.slice(batch * values.per_device_train_batch_size, (batch + 1) * values.per_device_train_batch_size);
 
-  async function begin({ index, to }: Stretch, step: number): Promise<Timing> {
+  async function begin({ index, to }: Stretch, step: number): Promise<Timing & { sync_time: number }> {
+    const begun = world.now();
     await sync();
+    const sync_time = (world.now() - begun) / 1000;
     const { generation, timing } = await generate(kit, prompts, order, { index, step });
     const { samples } = generation;
     if (values.beta !== 0) await note(samples, "reference");
@@ -67,7 +69,7 @@ export function openGrpo(world: World, setting: GrpoSetting, resumed: Resumed | 
       "old",
     ); // the weights will have changed when these are used
     current = generation;
-    return timing;
+    return { ...timing, sync_time };
   }
 
   async function note(samples: readonly Drawn[], as: "old" | "reference") {
@@ -85,10 +87,12 @@ export function openGrpo(world: World, setting: GrpoSetting, resumed: Resumed | 
     const drawn: { sample: Drawn; again: boolean }[] = [];
     const told: Record<string, number>[] = [];
     let timing: Partial<Timing> = {};
-    let [rolloutTime, rewardTime] = [0, 0]; // a step that learns from an earlier generation writes nothing
+    let [syncTime, rolloutTime, rewardTime] = [0, 0, 0]; // a step that learns from an earlier generation writes nothing
     for (const stretch of stretches(step * perStep, next, perGeneration)) {
       if (current?.index !== stretch.index) {
-        timing = await begin(stretch, step);
+        const { sync_time, ...taken } = await begin(stretch, step);
+        timing = taken;
+        syncTime += sync_time;
         rolloutTime += timing.rollout_time ?? 0;
         rewardTime += timing.reward_time ?? 0;
       }
@@ -103,7 +107,7 @@ export function openGrpo(world: World, setting: GrpoSetting, resumed: Resumed | 
     const begun = world.now();
     const tally = await learn(drawn, seedOf(seed, step));
     const times = {
-      ...{ rollout_time: rolloutTime, reward_time: rewardTime },
+      ...{ sync_time: syncTime, rollout_time: rolloutTime, reward_time: rewardTime },
       update_time: (world.now() - begun) / 1000,
     };
     const samples = drawn.map(({ sample }) => sample);

@@ -20,6 +20,7 @@ import {
   STEPS_FILE,
   writeCheckpoint,
 } from "../checkpoint.ts";
+import { agreeToEnd } from "../ranks/messages.ts";
 import { Trouble } from "../trouble.ts";
 import { createProbe, openBest, openWatch } from "./effects.ts";
 import { createJournal, type Journal } from "./journal.ts";
@@ -41,7 +42,8 @@ type Ending = "trained" | "saved";
 export async function train(world: World, openMethod: OpenMethod, options: TrainOptions): Promise<Ending> {
   const { send } = world;
   const { plan } = options;
-  await clearHalves(options.checkpoint_dir);
+  const isFirst = (world.ranks?.index ?? 0) === 0; // only this rank writes files
+  if (isFirst) await clearHalves(options.checkpoint_dir);
   const from = await load(world, options);
   const method = openMethod(world, from?.resumed ?? null);
   const total = method.totalSteps;
@@ -50,7 +52,8 @@ export async function train(world: World, openMethod: OpenMethod, options: Train
   if (from) log(`resuming after step ${from.state.step}`);
   else if (options.warm_start !== null) log("starting with the weights of another job's checkpoint");
   let step = from?.state.step ?? 0;
-  send({ type: "begun", step, total_steps: total, device: options.device, memory_bytes: world.memoryBytes() });
+  const memory_bytes = world.memoryBytes() * (world.ranks?.count ?? 1);
+  send({ type: "begun", step, total_steps: total, device: options.device, memory_bytes });
 
   const watch = openWatch(from?.state ?? null);
   const journal = createJournal();
@@ -60,11 +63,13 @@ export async function train(world: World, openMethod: OpenMethod, options: Train
   const best = openBest(plan, from?.state.best ?? null);
   let tokens = from?.state.tokens ?? 0;
   let values: Record<string, number> = {};
+  let norm = 0;
   while (step < total && best.stopped() === null) {
-    if (world.isEnding()) break;
+    if (await agreeToEnd(world.ranks, world.isEnding(), norm)) break;
     const begun = world.now();
     const done = await stepOnce(step);
     step++;
+    norm = done.norm;
     tokens += done.gathered.tokens;
     values = { ...done.gathered.metrics, learning_rate: done.rate, grad_norm: done.norm, num_tokens: tokens };
     if (method.evaluate && isEvaluated(step, total, options)) Object.assign(values, await method.evaluate(step));
@@ -78,13 +83,14 @@ export async function train(world: World, openMethod: OpenMethod, options: Train
     log(stepLine(step, total, values));
     const eta_ms = pace.etaMs(total - step);
     const report = { step, epoch: method.epoch(), values, samples: done.gathered.samples, alarms };
-    journal.add({ time: Date.now(), ...report });
+    if (isFirst) journal.add({ time: Date.now(), ...report });
     send({ type: "step", ...report, eta_ms });
     const verdict = watch.judge({ ...done.effect, step });
     if (verdict) throw new Trouble("no_effect", verdict.message);
     const state = { step, tokens, total, watch: watch.state(), best: best.state() };
     const last = step === total || best.stopped() !== null;
-    if (last || isBest || save.isDue(step) || world.isEnding()) await save.write(state, values, { last, isBest });
+    const saves = last || isBest || save.isDue(step) || world.isEnding();
+    if (saves && isFirst) await save.write(state, values, { last, isBest });
   }
   const stopped = best.stopped();
   if (step < total && stopped === null) {

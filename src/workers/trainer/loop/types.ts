@@ -2,6 +2,7 @@
 
 import type { FromTrainer, ToTrainer, TrainSample } from "../../protocol_trainer.ts";
 import type { OrderState } from "../data/order.ts";
+import type { Ranks } from "../ranks/types.ts";
 import type { Trainee } from "../trainee/types.ts";
 
 export type ScoreSample = Extract<FromTrainer, { type: "score" }>["samples"][number];
@@ -12,6 +13,8 @@ export type Reference = (pieces: Parameters<Trainee["score"]>[0]) => ReturnType<
 
 export type World = {
   trainee: Trainee;
+  /** The other processes of this training, which run the same loop. Null: there are none. */
+  ranks: Ranks | null;
   /** Null if the method does not compare with it. */
   reference: Reference | null;
   score: Score;

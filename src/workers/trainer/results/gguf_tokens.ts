@@ -69,7 +69,7 @@ const viewOf = (bytes: Uint8Array) => new DataView(bytes.buffer, bytes.byteOffse
 function texts(bytes: Uint8Array | undefined): string[] {
   if (!bytes) return [];
   const view = viewOf(bytes);
-  const decoder = new TextDecoder();
+  const decoder = new TextDecoder("utf-8", { ignoreBOM: true }); // a byte order mark is a token
   let at = ITEMS_AT;
   return Array.from({ length: lengthOf(view) }, () => {
     const length = Number(view.getBigUint64(at, true));

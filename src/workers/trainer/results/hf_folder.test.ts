@@ -66,6 +66,7 @@ test.each(["llama", "qwen2", "qwen3"] as const)(
     const config = json(files, "config.json");
     expect(config).toMatchObject({ model_type: arch, hidden_size: 64, num_hidden_layers: 2, torch_dtype: "float32" });
     expect(config).toMatchObject({ num_attention_heads: 4, num_key_value_heads: 2, tie_word_embeddings: false });
+    expect(config.pad_token_id).toEqual(config.eos_token_id); // not the default of the class
     expect(config.architectures).toEqual([
       { llama: "LlamaForCausalLM", qwen2: "Qwen2ForCausalLM", qwen3: "Qwen3ForCausalLM" }[arch],
     ]);
@@ -127,7 +128,7 @@ test("the tokenizer of a byte-level file: all ids, the merges, the special token
 });
 
 test("the tokenizer of a sentencepiece file: merges by score, bytes for unknown characters, a first token", async () => {
-  const tokens = ["<unk>", "<s>", "</s>", "<0x0A>", "▁", "a", "b", "ab", "▁a", "▁ab"];
+  const tokens = ["<unk>", "<s>", "</s>", "<0x0A>", "▁", "a", "b", "ab", "▁a", "▁ab", "\ufeff"];
   const { unknown, control, byte, normal } = TOKEN;
   const path = join(dir, "spm.gguf");
   writeGguf(
@@ -136,8 +137,8 @@ test("the tokenizer of a sentencepiece file: merges by score, bytes for unknown 
       "general.architecture": str("llama"),
       "tokenizer.ggml.model": str("llama"),
       "tokenizer.ggml.tokens": strings(tokens),
-      "tokenizer.ggml.scores": { type: "array", of: "f32", value: [0, 0, 0, 0, -9, -8, -7, -2, -1, -3] },
-      "tokenizer.ggml.token_type": i32s([unknown, control, control, byte, ...Array<number>(6).fill(normal)]),
+      "tokenizer.ggml.scores": { type: "array", of: "f32", value: [0, 0, 0, 0, -9, -8, -7, -2, -1, -3, -9] },
+      "tokenizer.ggml.token_type": i32s([unknown, control, control, byte, ...Array<number>(7).fill(normal)]),
       "tokenizer.ggml.bos_token_id": u32(1),
       "tokenizer.ggml.eos_token_id": u32(2),
       "llama.x": f32(1),

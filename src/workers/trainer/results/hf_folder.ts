@@ -1,6 +1,6 @@
 /** A merged model as a Hugging Face folder: config, tokenizer and safetensors, as the entries of an archive. */
 import type { TarEntry } from "../../../lib/archive/tar_write.ts";
-import { configOf } from "../../../lib/checkpoints/config.ts";
+import { configOf, configText } from "../../../lib/checkpoints/config.ts";
 import type { Family } from "../../../lib/checkpoints/families.ts";
 import { ropeTensors } from "../../../lib/checkpoints/rope.ts";
 import { string } from "../../../lib/gguf/facts.ts";
@@ -9,7 +9,7 @@ import type { Backend } from "../../../native/ggml/ggml.ts";
 import { WorkerError } from "../../protocol.ts";
 import { readVocabulary, type Vocabulary } from "./gguf_tokens.ts";
 import { tokenizerConfig, tokenizerJson } from "./hf_tokenizer.ts";
-import { type HfType, indexOf, mustFamily, planShards, shardChunks } from "./hf_weights.ts";
+import { type HfType, indexOf, mustFamily, OTHER_VARIANT, planShards, shardChunks } from "./hf_weights.ts";
 import { type MergedTensors, type MergeOptions, openMerged } from "./merged_gguf.ts";
 
 export type FolderOptions = Pick<MergeOptions, "base" | "learned"> & {
@@ -42,7 +42,7 @@ async function entriesOf(merged: MergedTensors, { type, limit }: FolderOptions):
     content: () => shardChunks(shard, { merged, type, headLength }),
   }));
   return [
-    json("config.json", config),
+    text("config.json", configText(config)),
     json("generation_config.json", generationConfig(vocabulary)),
     json("tokenizer.json", tokenizerJson(vocabulary)),
     json("tokenizer_config.json", tokenizerConfig(vocabulary, Number(config["max_position_embeddings"]))),
@@ -51,8 +51,10 @@ async function entriesOf(merged: MergedTensors, { type, limit }: FolderOptions):
   ];
 }
 
-function json(name: string, value: object): TarEntry {
-  const bytes = new TextEncoder().encode(`${JSON.stringify(value, null, 2)}\n`);
+const json = (name: string, value: object) => text(name, JSON.stringify(value, null, 2));
+
+function text(name: string, content: string): TarEntry {
+  const bytes = new TextEncoder().encode(`${content}\n`);
   return {
     name,
     size: bytes.byteLength,
@@ -79,6 +81,7 @@ async function configFrom(merged: MergedTensors, family: Family, { vocabulary, t
     vocab_size: tensors.get("token_embd.weight")?.dims[1] ?? vocabulary.tokens.length,
     ...(vocabulary.bos === null ? {} : { bos_token_id: vocabulary.bos }),
     eos_token_id: oneOrMany(vocabulary.eos),
+    pad_token_id: padOf(vocabulary), // some classes have a default beyond a small vocabulary
     ...(family.architecture === "qwen2" ? {} : { attention_bias: tensors.has("blk.0.attn_q.bias") }),
     torch_dtype: DTYPES[type],
   };
@@ -88,10 +91,13 @@ async function configFrom(merged: MergedTensors, family: Family, { vocabulary, t
 
 const oneOrMany = (ids: readonly number[]) => (ids.length > 1 ? ids : (ids[0] ?? null));
 
-const generationConfig = ({ bos, eos, pad }: Vocabulary) => ({
-  ...(bos === null ? {} : { bos_token_id: bos }),
-  eos_token_id: oneOrMany(eos),
-  pad_token_id: pad ?? eos[0] ?? null,
+/** Without a token of its own the end of a text pads, as the tokenizer's file says too. */
+const padOf = ({ pad, eos }: Vocabulary) => pad ?? eos[0] ?? null;
+
+const generationConfig = (vocabulary: Vocabulary) => ({
+  ...(vocabulary.bos === null ? {} : { bos_token_id: vocabulary.bos }),
+  eos_token_id: oneOrMany(vocabulary.eos),
+  pad_token_id: padOf(vocabulary),
 });
 
 async function ropeFactors({ header, content }: MergedTensors): Promise<Float32Array> {
@@ -115,6 +121,6 @@ function llama3Scaling(config: Readonly<Record<string, unknown>>, factors: Float
   if (fits) return scaling;
   throw new WorkerError(
     "config",
-    `The model cannot be exported as a Hugging Face folder: the rotation factors of ${string(header, "general.name") ?? "this file"} follow no known rule. Use the variant gguf or merged`,
+    `The model cannot be exported as a Hugging Face folder: the rotation factors of ${string(header, "general.name") ?? "this file"} follow no known rule${OTHER_VARIANT}`,
   );
 }

@@ -5,6 +5,7 @@
 import { PATTERNS } from "../../../lib/checkpoints/tokenizer/pre.ts";
 import { WorkerError } from "../../protocol.ts";
 import { TOKEN, type Vocabulary } from "./gguf_tokens.ts";
+import { OTHER_VARIANT } from "./hf_weights.ts";
 
 const byteLevel = (use_regex: boolean) => ({
   type: "ByteLevel",
@@ -47,7 +48,7 @@ function bpe(vocabulary: Vocabulary): object {
   if (!preTokenizer)
     throw new WorkerError(
       "config",
-      `This model's tokenizer (${model} ${pre}) has no Hugging Face form here. Known: llama, ${Object.keys(PRE_TOKENIZERS).join(", ")}. Use the variant gguf or merged`,
+      `This model's tokenizer (${model} ${pre}) has no Hugging Face form here. Known: llama, ${Object.keys(PRE_TOKENIZERS).join(", ")}${OTHER_VARIANT}`,
     );
   return {
     normalizer: pre === "qwen2" || pre === "qwen35" ? { type: "NFC" } : null,

@@ -21,11 +21,11 @@ export function mustFamily(architecture: string): Family {
   throw refused(`the architecture ${architecture} has no Hugging Face form here`);
 }
 
+/** For a job, which has other variants. */
+export const OTHER_VARIANT = ". Use the variant gguf or merged";
+
 const refused = (why: string) =>
-  new WorkerError(
-    "config",
-    `The model cannot be exported as a Hugging Face folder: ${why}. Use the variant gguf or merged`,
-  );
+  new WorkerError("config", `The model cannot be exported as a Hugging Face folder: ${why}${OTHER_VARIANT}`);
 
 /** Factors of the rotation stand in config.json instead. */
 const IN_CONFIG = ["rope_freqs.weight"];

@@ -1,21 +1,23 @@
-import { closeSync } from "node:fs";
 import { seedOf } from "../../../lib/random.ts";
-import { memoryFile } from "../../../native/jail/jail.ts";
 import { weightPlaces } from "../../../native/llama/weights.ts";
 import { closeEngines, openEngines } from "../../serving/engine/engine.ts";
-import { ContextOverflow, type Engine, type Generation } from "../../serving/engine/types.ts";
+import type { Engine, Generation } from "../../serving/engine/types.ts";
 import { Collector } from "./collector.ts";
+import { openDecoderRoller } from "./decoder_roller.ts";
+import { inMemory, inTurn, mustFit } from "./shared.ts";
 import type { Roller, RollerOptions, Rollout, RolloutRequest, RolloutSampling } from "./types.ts";
 
 const MOST_ENGINES = 4;
 const LEAST_SHARE = 32; // fewer sequences per engine are not worth another thread
 
+/** Our own kernels draw where they can, otherwise engines of the serving. */
 export async function openRoller(options: RollerOptions): Promise<Roller> {
-  return new EngineRoller(options, await open(options));
+  const own = options.gpus.length > 0 || options.device ? await openDecoderRoller(options) : null;
+  return own ?? new EngineRoller(options, await open(options));
 }
 
 /** A GPU waits about as long for the library to prepare a batch as it computes. Several engines fill the gaps. */
-function open({ engines, ...options }: RollerOptions): Promise<Engine[]> {
+function open({ engines, device: _, frozen: __, kernels: ___, ...options }: RollerOptions): Promise<Engine[]> {
   const worthwhile = options.gpus.length === 0 ? 1 : Math.floor(options.parallel / LEAST_SHARE);
   const count = engines ?? Math.min(MOST_ENGINES, Math.max(1, worthwhile));
   return openEngines({ ...options, steady: true, unified: false }, count);
@@ -26,7 +28,7 @@ class EngineRoller implements Roller {
   #engines: readonly Engine[];
   #adapter: string | null = null;
   #adapters = 0;
-  #last: Promise<unknown> = Promise.resolve();
+  readonly #inTurn = inTurn();
 
   constructor(options: RollerOptions, engines: readonly Engine[]) {
     this.#options = options;
@@ -48,7 +50,7 @@ class EngineRoller implements Roller {
   roll: Roller["roll"] = (requests, sampling, signal) =>
     this.#inTurn(async () => {
       signal?.throwIfAborted();
-      this.#mustFit(requests, sampling);
+      mustFit(requests, sampling, this.facts.contextLength);
       await Promise.all(this.#engines.map((engine) => engine.clear()));
       return this.#draw(requests, sampling, signal);
     });
@@ -93,22 +95,6 @@ class EngineRoller implements Roller {
 
   close = () => this.#inTurn(() => closeEngines(this.#engines));
 
-  /** Runs calls one after the other. */
-  #inTurn<T>(act: () => Promise<T>): Promise<T> {
-    const result = this.#last.then(act);
-    this.#last = result.catch(() => {});
-    return result;
-  }
-
-  #mustFit(requests: readonly RolloutRequest[], { maxTokens }: RolloutSampling) {
-    const { contextLength } = this.facts;
-    for (const { prompt, samples } of requests) {
-      if (prompt.length === 0 || samples < 1 || maxTokens < 1)
-        throw new RangeError("a prompt has no tokens, or samples or maxTokens are below 1");
-      if (prompt.length >= contextLength) throw new ContextOverflow(prompt.length, maxTokens, contextLength);
-    }
-  }
-
   /** All requests of an engine are sent in one message, so that batches do not depend on arrival times. */
   async #draw(requests: readonly RolloutRequest[], sampling: RolloutSampling, signal?: AbortSignal) {
     const stop = new AbortController();
@@ -143,16 +129,6 @@ class EngineRoller implements Roller {
 /** True if tokens are drawn from the whole distribution: only then does the device report their probability. */
 const uncut = ({ temperature, topP, topK, minP }: RolloutSampling) =>
   temperature > 0 && topP >= 1 && topK <= 0 && minP <= 0;
-
-/** Offers bytes at a path that only this process can open, until `use` returns. Mapped memory stays valid. */
-async function inMemory(bytes: Uint8Array, use: (path: string) => Promise<void>): Promise<void> {
-  const fd = memoryFile(bytes);
-  try {
-    await use(`/proc/self/fd/${fd}`);
-  } finally {
-    closeSync(fd);
-  }
-}
 
 function toGeneration(
   { prompt, samples, seed }: RolloutRequest,

@@ -1,7 +1,8 @@
 /**
- * Samples for training, drawn by the serving engine. The result of `roll` depends only on the weights, the adapter, the
+ * Samples for training, drawn by the serving engine or by our own kernels. The result of `roll` depends only on the weights, the adapter, the
  * requests and the sampling; on a GPU also on timing. A killed job that resumes on a CPU draws the same again.
  */
+import type { Device } from "../../../native/cuda/decode/kernels.ts";
 import type { WeightPlaces } from "../../../native/llama/weights.ts";
 import type { Engine, ModelFacts } from "../../serving/engine/types.ts";
 
@@ -21,7 +22,7 @@ export type RolloutSampling = {
 export type Rollout = {
   /** Includes the end token if the model wrote one: it is trained on. */
   tokens: Int32Array;
-  /** The sampler's log p at temperature-scaled logits, before any cut. Null if a GPU drew greedily or with a cut. */
+  /** The sampler's log p at temperature-scaled logits, before any cut. Null if the engine drew greedily or with a cut on a GPU. */
   logps: Float32Array | null;
   /** Text without the end token. */
   text: string;
@@ -30,7 +31,7 @@ export type Rollout = {
 };
 
 export type Roller = {
-  readonly facts: ModelFacts;
+  readonly facts: Pick<ModelFacts, "contextLength" | "parallel" | "device" | "memoryBytes">;
   tokenize: Engine["tokenize"];
   detokenize: Engine["detokenize"];
   /** Rolls all groups together: slots are refilled as samples finish. The result is indexed [group][sample]. */
@@ -60,5 +61,11 @@ export type RollerOptions = {
   gpus: readonly number[];
   /** Number of engines that share the weights and the samples. Default: one on a CPU, up to four on a GPU. */
   engines?: number;
+  /** False: our own kernels must not draw, for example because the adapter cannot be merged. Default: true. */
+  kernels?: boolean;
+  /** The device of our own kernels. Default: the GPU. Tests give an emulation. */
+  device?: Device;
+  /** Weights that training does not change. Our own kernels use them in place. */
+  frozen?: WeightPlaces;
   onProgress?: (fraction: number) => void;
 };

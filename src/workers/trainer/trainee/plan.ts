@@ -64,7 +64,8 @@ function dimensionsOf(architecture: Architecture): Dimensions {
   const { name, experts, forward } = architecture;
   const traits = traitsOf(name);
   if (!experts) return { ...architecture, ...traits };
-  return { ...architecture, ...traits, forward: experts.used * forward, allExperts: experts.count * forward };
+  const { used, count } = experts;
+  return { ...architecture, ...traits, forward: used * forward, mixture: { used, forward: count * forward } };
 }
 
 const elementsOf = ({ tensors }: Header) => [...tensors.values()].reduce((sum, { elements }) => sum + elements, 0);

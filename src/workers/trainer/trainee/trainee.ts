@@ -1,6 +1,4 @@
 /** Assembles the trainee: one model on one device, with trainable adapters or weights. */
-import { open } from "node:fs/promises";
-import { readHeader } from "../../../lib/gguf/read.ts";
 import { openRandom } from "../../../lib/random.ts";
 import { ggufTargets, type LoraSettings } from "../../../lib/training/lora.ts";
 import { type Backend, openBackend, putBytes } from "../../../native/ggml/ggml.ts";
@@ -8,8 +6,11 @@ import { type Architecture, architectureOf, targetsIn } from "../engine/architec
 import { openPatterns, type Patterns } from "../engine/dropout.ts";
 import { canFuse } from "../engine/fused/fused.ts";
 import { type Merger, openMerger } from "../engine/fused/merge.ts";
+import { keepOnlyFused } from "../engine/fused/weights.ts";
 import { openOptimizer } from "../engine/optimizer.ts";
-import { type Lora, loadWeights, type ModelFile, type Weights } from "../engine/weights.ts";
+import { frozenPlaces, type Lora, loadWeights, type Weights } from "../engine/weights.ts";
+import { readModelFile } from "../model_file.ts";
+import { gatherScores, type SpreadGradients, shareOf, spreadGradients } from "../ranks/spread_trainee.ts";
 import { adapterOf, trainedRows } from "../results/adapter.ts";
 import { type AdapterSlot, openSlot } from "./adapter_slot.ts";
 import { batchOf, cut, type MicroBatch, microBatches, noiseOf, weightsOf } from "./batches.ts";
@@ -19,7 +20,7 @@ import { type MicroPlan, planMicro } from "./plan.ts";
 import type { Piece, Scores, Trainee, TraineeOptions } from "./types.ts";
 
 export async function openTrainee(options: TraineeOptions): Promise<Trainee> {
-  const file = await openFile(options.modelPath);
+  const file = await readModelFile(options.modelPath);
   const architecture = architectureOf(file.header);
   if (architecture.experts && !options.lora)
     throw new Error(
@@ -33,17 +34,29 @@ export async function openTrainee(options: TraineeOptions): Promise<Trainee> {
   const patterns = options.lora && dropoutPatterns(backend, weights, options.lora, options.seed);
   const model = { architecture, weights, longest: options.maxLength };
   const isFused = !options.noiseAlpha && canFuse(model, options.maxLength);
+  // A graph of another length may need the tape if queries grow with the position.
+  const only = isFused && architecture.temperature === null ? keepOnlyFused(architecture, weights) : null;
   const plan = planMicro(options, { architecture, header: file.header, isFused });
   const graphs = openGraphs(model, plan.keptBytes);
+  const canMerge = lora !== null && canFuse(model, options.maxLength);
   let merger: Merger | null = null;
   const slot = openSlot(weights);
-  const opened: Opened = { options, plan, patterns, slot, width: architecture.width, graph: graphs.get };
+  const gradients = options.ranks ? spreadGradients(weights, options.ranks) : null;
+  const width = architecture.width;
+  const opened: Opened = { options, plan, patterns, slot, width, graph: graphs.get, gradients };
   return {
     file,
     architecture,
     trainableParameters: weights.trainable.reduce((sum, { shape }) => sum + shape.reduce((a, b) => a * b, 1), 0),
     get memoryBytes() {
-      return weights.bytes + optimizer.bytes + (patterns?.bytes ?? 0) + (merger?.bytes ?? 0) + graphs.largestBytes;
+      return (
+        weights.bytes +
+        optimizer.bytes +
+        (patterns?.bytes ?? 0) +
+        (merger?.bytes ?? 0) +
+        (only?.bytes ?? 0) +
+        graphs.largestBytes
+      );
     },
     score: (pieces, how) => score(opened, pieces, how ?? {}),
     learn: (units, weigh, how) => learn(opened, units, weigh, how),
@@ -55,8 +68,10 @@ export async function openTrainee(options: TraineeOptions): Promise<Trainee> {
     get steps() {
       return optimizer.steps;
     },
+    canMerge,
+    frozen: frozenPlaces(weights),
     merge(locations) {
-      if (!lora || !canFuse(model, options.maxLength)) return false;
+      if (!canMerge) return false;
       merger ??= openMerger(architecture, weights);
       return merger.merge(locations, optimizer.steps);
     },
@@ -74,24 +89,13 @@ export async function openTrainee(options: TraineeOptions): Promise<Trainee> {
     close() {
       merger?.free();
       graphs.free();
+      only?.free();
       patterns?.free();
       optimizer.free();
       weights.free();
       backend.close();
     },
   };
-}
-
-async function openFile(path: string): Promise<ModelFile> {
-  const file = await open(path);
-  try {
-    const { size } = await file.stat();
-    const read = async (buffer: Uint8Array, at: number, length: number, from: number) =>
-      (await file.read(buffer, at, length, from)).bytesRead;
-    return { path, header: await readHeader(read, size) };
-  } finally {
-    await file.close();
-  }
 }
 
 const engineLora = (given: LoraSettings, architecture: Architecture): Lora => ({
@@ -132,6 +136,8 @@ type Opened = {
   width: number;
   slot: AdapterSlot;
   graph: ReturnType<typeof openGraphs>["get"];
+  /** Null if this process trains alone. */
+  gradients: SpreadGradients | null;
 };
 
 type How = { reference?: boolean; entropies?: boolean };
@@ -144,37 +150,61 @@ async function score(opened: Opened, pieces: readonly Piece[], how: How): Promis
 }
 
 async function scoreNow(opened: Opened, pieces: readonly Piece[], how: How): Promise<Scores[]> {
-  const all: Scores[] = [];
-  for (const micro of microBatches(
+  const { reference = false, entropies = false } = how;
+  const { ranks } = opened.options;
+  const batches = microBatches(
     pieces.map((piece) => [piece]),
     opened.plan.sizes,
-  )) {
+  );
+  const own: Scores[][] = [];
+  for (const micro of ownOf(opened, batches)) {
     await turn(opened);
-    const { reference = false, entropies = false } = how;
     const shape = { ...opened.plan.shape(micro, false), reference, entropies };
     const graph = opened.graph(shape);
-    const scores = read(micro, graph.forward(batchOf(micro, null)), entropies ? graph.entropies() : null);
-    micro.pieces.forEach(({ unit }, i) => {
-      all[unit] = scores[i]!;
-    });
+    own.push(read(micro, graph.forward(batchOf(micro, null)), entropies ? graph.entropies() : null));
   }
+  const scores = ranks ? await gatherScores(ranks, batches, { own, entropies }) : own;
+  const all: Scores[] = [];
+  batches.forEach((micro, b) => {
+    micro.pieces.forEach(({ unit }, i) => {
+      all[unit] = scores[b]![i]!;
+    });
+  });
   return all;
 }
 
+/** Micro-batches that this process computes. */
+function ownOf({ options: { ranks } }: Opened, batches: readonly MicroBatch[]): readonly MicroBatch[] {
+  if (!ranks) return batches;
+  const { from, to } = shareOf(ranks, batches)[ranks.index]!;
+  return batches.slice(from, to);
+}
+
 async function learn(opened: Opened, ...[units, weigh, how]: Parameters<Trainee["learn"]>) {
-  const { plan, patterns, width } = opened;
-  const { noiseAlpha: alpha } = opened.options;
+  const { plan, patterns, width, gradients } = opened;
+  const { noiseAlpha: alpha, ranks } = opened.options;
   const { entropies = false, dropoutSeed } = how;
-  for (const micro of microBatches(units, plan.sizes)) {
+  const batches = microBatches(units, plan.sizes);
+  const own: Scores[][] = [];
+  for (const micro of ownOf(opened, batches)) {
     await turn(opened);
-    const shape = { ...plan.shape(micro, true), entropies };
+    const shape = { ...plan.shape(micro, true), entropies, ...(gradients?.apart ? { apart: true } : {}) };
     const graph = opened.graph(patterns ? { ...shape, dropout: patterns } : shape);
     const batch = batchOf(micro, patterns ? dropoutSeed : null);
     const noise = alpha ? { noise: noiseOf(micro, { alpha, width, seed: dropoutSeed }) } : {};
     const logps = graph.forward({ ...batch, ...noise });
     const scores = read(micro, logps, entropies ? graph.entropies() : null);
+    gradients?.before();
     graph.backward(weightsOf(micro, weigh, scores));
+    gradients?.after(graph);
+    if (ranks) own.push(scores);
   }
+  if (!ranks) return;
+  const scores = await gatherScores(ranks, batches, { own, entropies });
+  batches.forEach((micro, b) => {
+    if (!own.includes(scores[b] as Scores[])) weightsOf(micro, weigh, scores[b]!); // every rank needs the method's tallies
+  });
+  await gradients?.sum();
 }
 
 /** Limits entropies to the possible range: the device's are wrong if the target was nearly impossible. */

@@ -5,6 +5,7 @@ import type { WeightPlaces } from "../../../native/llama/weights.ts";
 import type { Architecture } from "../engine/architecture.ts";
 import type { Step } from "../engine/optimizer.ts";
 import type { ModelFile } from "../engine/weights.ts";
+import type { Ranks } from "../ranks/types.ts";
 import type { Adapter, ReadRows } from "../results/adapter.ts";
 
 /** One sequence. The scored tokens are tokens[from], tokens[from + 1] …, each given everything before it; from ≥ 1. */
@@ -27,6 +28,8 @@ export type TraineeOptions = {
   temperature: number;
   /** Divides the planned tokens of a micro-batch. */
   microDivisor: number;
+  /** The other processes that train this model. Absent or null: this process trains alone. */
+  ranks?: Ranks | null;
   /** Called between micro-batches to show that the worker is alive. */
   onTurn?: () => void;
 };
@@ -60,6 +63,10 @@ export type Trainee = {
    */
   step: (options: Step) => number;
   readonly steps: number;
+  /** True if the adapter can be merged into weights of half precision on the same device. */
+  readonly canMerge: boolean;
+  /** Matrices that training does not change: they have no adapter. */
+  readonly frozen: WeightPlaces;
   /** Merges the adapter into the weights of a sampler on the same device. Returns false if that is impossible. */
   merge: (locations: WeightPlaces) => boolean;
   /** Starts from the weights of an adapter with the same rank and targets. It is also the reference from here on. */

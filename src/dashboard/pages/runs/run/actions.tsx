@@ -1,6 +1,6 @@
 import { useState } from "preact/hooks";
 import { api } from "../../../data/api.ts";
-import { load, reload } from "../../../data/resource.ts";
+import { deleteResource, load, reload } from "../../../data/resource.ts";
 import { may } from "../../../data/session.ts";
 import { Button, LinkButton } from "../../../kit/button.tsx";
 import { Confirm } from "../../../kit/dialog.tsx";
@@ -29,7 +29,7 @@ export function Actions({ job, checkpoints, points, events }: ActionsProps) {
       await load(jobPath(job.id));
     }, done);
   const remove = async () => {
-    const answer = await attempt(() => api(jobPath(job.id), { method: "DELETE" }), "Deleted");
+    const answer = await attempt(() => deleteResource(jobPath(job.id)), "Deleted");
     if (answer === undefined) return;
     await reload("/v1/training_jobs?");
     navigate("/runs");

@@ -134,6 +134,7 @@ export class Candidates {
   readonly #one = new Int32Array(ENTRY_WORDS);
   readonly #oneList = new BigUint64Array(4);
   readonly #count: number;
+  #zeros: Float32Array | undefined;
 
   constructor(count: number) {
     this.#count = count;
@@ -143,7 +144,7 @@ export class Candidates {
 
   /** Returns the token that `chain` chooses, among those that the grammar allows. */
   choose(llama: Llama, chain: Ptr, logits: Ptr, limit?: { grammar: Ptr; kinds: TokenKinds }): number {
-    this.#fill(logits);
+    this.#fill(new Float32Array(toArrayBuffer(logits, 0, this.#count * 4)));
     if (limit) {
       llama.llama_sampler_apply(limit.grammar, ptr(this.#list));
       if (!this.#keepPossible(limit.kinds)) return NOTHING_LEFT;
@@ -152,8 +153,20 @@ export class Candidates {
     return this.#selected();
   }
 
-  #fill(logits: Ptr) {
-    const source = new Float32Array(toArrayBuffer(logits, 0, this.#count * 4));
+  /** Returns a bit for each token that the grammar allows and that is not a control token. */
+  mask(llama: Llama, { grammar, kinds }: { grammar: Ptr; kinds: TokenKinds }): Uint32Array {
+    this.#zeros ??= new Float32Array(this.#count);
+    this.#fill(this.#zeros);
+    llama.llama_sampler_apply(grammar, ptr(this.#list));
+    const bits = new Uint32Array(Math.ceil(this.#count / 32));
+    for (let token = 0; token < this.#count; token++) {
+      const possible = this.#floats[token * ENTRY_WORDS + 1] !== Number.NEGATIVE_INFINITY;
+      if (possible && kinds.of(token) !== CONTROL) bits[token >> 5]! |= 1 << (token & 31);
+    }
+    return bits;
+  }
+
+  #fill(source: Float32Array) {
     for (let token = 0, at = 0; token < this.#count; token++, at += ENTRY_WORDS) {
       this.#words[at] = token;
       this.#floats[at + 1] = source[token]!;

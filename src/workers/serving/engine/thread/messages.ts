@@ -1,7 +1,7 @@
 /**
  * Messages between the engine's main thread and its decoding thread. The results of a step come as a frame (frame.ts).
  */
-import type { ModelFacts, Sampling } from "../types.ts";
+import type { DecoderChoice, ModelFacts, Sampling } from "../types.ts";
 
 export type OpenMessage = {
   type: "open";
@@ -17,6 +17,7 @@ export type OpenMessage = {
   deviceSampling: boolean;
   hurry: boolean;
   steady: boolean;
+  decoder: DecoderChoice;
   wantsProgress: boolean;
   /** The memory of a `Pulse`. */
   pulse: SharedArrayBuffer;

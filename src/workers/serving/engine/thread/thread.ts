@@ -6,7 +6,7 @@ import { openLlama } from "../../../../native/llama/symbols.ts";
 import { type Decoding, openDecoding } from "../decoding.ts";
 import { UnusableModel } from "../types.ts";
 import { armFault } from "./fault.ts";
-import type { FromThread, OpenMessage, ToThread } from "./messages.ts";
+import type { FromThread, OpenMessage, Question, ToThread } from "./messages.ts";
 
 declare const self: { onmessage: (event: { data: ToThread[] }) => void; postMessage: (message: FromThread) => void };
 
@@ -42,6 +42,13 @@ function open(message: OpenMessage) {
 function handle(open: Decoding, message: Exclude<ToThread, { type: "open" | "prepare" }>) {
   if (message.type === "submit") return open.submit(message);
   if (message.type === "cancel") return open.cancel(message.sequences);
+  if (message.type === "embed") return open.withLibrary("embeddings are computed", () => answer(open, message));
+  if (message.type === "attach" || message.type === "share")
+    return open.withLibrary("an adapter is attached", () => answer(open, message));
+  answer(open, message);
+}
+
+function answer(open: Decoding, message: Question) {
   try {
     if (message.type === "embed") return open.embed(message.id, message.prompts, message.adapter);
     if (message.type === "attach") {

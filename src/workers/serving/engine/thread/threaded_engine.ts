@@ -206,7 +206,10 @@ export class ThreadedEngine implements Engine {
     this.#counters = readFrame(frame, this.#reader);
     for (const run of this.#touched) run.flush();
     this.#touched.clear();
+    setImmediate(this.#taken); // after the streams have been written
   }
+
+  readonly #taken = () => this.#pulse.take();
 
   readonly #reader = {
     token: (sequence: number, token: number) => this.#token(sequence, token, null),

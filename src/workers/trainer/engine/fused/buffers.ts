@@ -17,20 +17,24 @@ export type Size = {
   halves: boolean;
 };
 
+/** Activations that cost little. A graph of many tokens has them once, and the backward pass computes them again. */
+export type Fleeting = {
+  h1: Buffer; // normalised
+  h2: Buffer;
+  product: Buffer; // silu(gate) ⊙ up
+};
+
 /** Activations of a layer that the backward pass needs. */
-export type Activations = {
+export type Activations = Fleeting & {
   x0: Buffer; // F32, the layer's input
   x1: Buffer; // F32, after attention
   inverse1: Buffer; // F32, 1 / rms
   inverse2: Buffer;
-  h1: Buffer; // normalised
-  h2: Buffer;
   raw: Buffer; // queries, keys and values before rotation; the same as `qkv` if no norm needs them
   qkv: Buffer;
   lse: Buffer;
   attended: Buffer;
   gateUp: Buffer;
-  product: Buffer; // silu(gate) ⊙ up
 };
 
 /** Buffers of the current layer. */
@@ -69,28 +73,31 @@ export type Shared = {
 
 export const qkvWidth = ({ heads, keyHeads, head }: Size) => (heads + 2 * keyHeads) * head;
 
+export const wantFleeting = (arena: Arena, { count }: Size, { qkv, gateUp, down }: FusedLayer): Fleeting => ({
+  h1: arena.want("bf16", count * qkv.stride),
+  h2: arena.want("bf16", count * gateUp.stride),
+  product: arena.want("bf16", count * down.stride),
+});
+
 export function wantActivations(
   arena: Arena,
   s: Size,
   layer: FusedLayer,
-  normsHeads: boolean,
-  x0?: Buffer,
+  { fleeting, normsHeads }: { fleeting: Fleeting; normsHeads: boolean },
 ): Activations {
   const { count, width } = s;
   const qkv = arena.want("bf16", count * qkvWidth(s));
   return {
-    x0: x0 ?? arena.want("f32", count * width),
+    ...fleeting,
+    x0: arena.want("f32", count * width),
     x1: arena.want("f32", count * width),
     inverse1: arena.want("f32", count),
     inverse2: arena.want("f32", count),
-    h1: arena.want("bf16", count * layer.qkv.stride),
-    h2: arena.want("bf16", count * layer.gateUp.stride),
     raw: normsHeads ? arena.want("bf16", count * qkvWidth(s)) : qkv,
     qkv,
     lse: arena.want("f32", count * s.heads),
     attended: arena.want("bf16", count * layer.output.stride),
     gateUp: arena.want("bf16", count * 2 * s.forward),
-    product: arena.want("bf16", count * layer.down.stride),
   };
 }
 

@@ -4,6 +4,7 @@
  * tape.
  */
 
+import { keepsFleeting } from "../../../../lib/training/memory_graph.ts";
 import { isHeadLength, type Kernels } from "../../../../native/cuda/kernels.ts";
 import { must } from "../../../../native/ffi.ts";
 import { getFloats, OutOfMemory, type Ptr, putBytes, TYPE } from "../../../../native/ggml/ggml.ts";
@@ -13,13 +14,22 @@ import type { Graph } from "../graph.ts";
 import { type GraphShape, scoredOf } from "../inputs.ts";
 import type { Model } from "../transformer.ts";
 import type { Weights } from "../weights.ts";
-import { type Activations, type Constants, dxStride, type Size, wantActivations, wantScratch } from "./buffers.ts";
+import {
+  type Activations,
+  type Constants,
+  dxStride,
+  type Size,
+  wantActivations,
+  wantFleeting,
+  wantScratch,
+} from "./buffers.ts";
 import { decodesToBf16 } from "./decode.ts";
 import { type Head, wantHead } from "./head.ts";
 import { newFusedInputs } from "./inputs.ts";
 import { addNorm, layerBackward, layerForward } from "./layer.ts";
 import { Arena, type Buffer } from "./memory.ts";
 import { type On, rowThreads } from "./project.ts";
+import { unsupported } from "./unsupported.ts";
 import { type FusedWeights, fusedWeights, matricesOf } from "./weights.ts";
 
 const MOST_WIDTH = 12_288; // limit of a row in shared memory
@@ -28,6 +38,7 @@ const MOST_WIDTH = 12_288; // limit of a row in shared memory
 export function canFuse({ architecture, weights }: Model, longest: number): boolean {
   const { headLength, width, forward } = architecture;
   if (!weights.backend.kernels || !weights.lora) return false;
+  if (weights.dropped) return true; // decided before
   if (unsupported(architecture, longest).length > 0) return false;
   if (!isHeadLength(headLength) || width % 8 !== 0 || forward % 8 !== 0 || width > MOST_WIDTH) return false;
   const tables = architecture.tied ? ["token_embd.weight"] : ["token_embd.weight", "output.weight"];
@@ -36,24 +47,6 @@ export function canFuse({ architecture, weights }: Model, longest: number): bool
   const areF32 = vectors.every((name) => typeOf(weights.get(name)) === TYPE.F32);
   if (!areF32 || tables.some((name) => weights.has(`${name}.lora_a`))) return false;
   return onePerType(matrices).every((tensor) => decodesToBf16(weights.backend, tensor));
-}
-
-/** Features of a model that the kernels do not compute. Such a model uses the tape on the GPU. */
-export function unsupported(of: Architecture, longest: number): string[] {
-  const { scales, caps, joins } = of;
-  const found: Record<string, boolean> = {
-    "a rotated part of a head": of.rotated !== of.headLength,
-    "a window of positions": of.window !== null,
-    "norms after a layer's parts": of.postNorms,
-    "a mixture of experts": of.experts !== null,
-    "joined matrices": joins.attention || joins.forward,
-    GeGLU: of.activation !== "silu",
-    "scaled embeddings, layers or logits": [scales.embedding, scales.residual, scales.logits].some((by) => by !== 1),
-    "scaled attention scores": scales.scores !== 1 / Math.sqrt(of.headLength),
-    "limited scores or logits": caps.scores !== 0 || caps.logits !== 0,
-    "queries that grow with the position": of.temperature !== null && longest > of.temperature.length,
-  };
-  return Object.keys(found).filter((feature) => found[feature]);
 }
 
 const onePerType = (tensors: readonly Ptr[]) => [...new Map(tensors.map((each) => [typeOf(each), each])).values()];
@@ -100,6 +93,7 @@ export function buildFused(model: Model, shape: GraphShape): Graph {
       passes.backward();
       kernels.wait();
     },
+    later: new Map(), // every weight gets one gradient in a pass
     bytes: arena.bytes + fused.bytes,
     free() {
       arena.free();
@@ -110,6 +104,8 @@ export function buildFused(model: Model, shape: GraphShape): Graph {
 
 type Planned = {
   size: Size;
+  /** Every layer has its own fleeting activations. */
+  keepsAll: boolean;
   head: Head;
   inputs: ReturnType<typeof newFusedInputs>;
   kept: Activations[];
@@ -128,10 +124,14 @@ function plan(arena: Arena, { architecture, weights }: Model, shape: GraphShape,
     halves: architecture.ropeMode === 2,
   };
   const layer = fused.layers[0] as FusedWeights["layers"][number];
-  const norms = architecture.headNorms;
-  const shared = shape.trains && !shape.checkpoints ? null : wantActivations(arena, size, layer, norms);
+  const how = { fleeting: wantFleeting(arena, size, layer), normsHeads: architecture.headNorms };
+  const shared = shape.trains && !shape.checkpoints ? null : wantActivations(arena, size, layer, how);
+  const keepsAll = keepsFleeting({ layers, width, forward }, count);
   const keptOf = (i: number): Activations => {
-    if (!shared) return wantActivations(arena, size, fused.layers[i] ?? layer, norms);
+    const own = fused.layers[i] ?? layer;
+    if (!shared && keepsAll && i > 0)
+      return wantActivations(arena, size, own, { ...how, fleeting: wantFleeting(arena, size, own) });
+    if (!shared) return wantActivations(arena, size, own, how);
     return shape.trains ? { ...shared, x0: arena.want("f32", count * width) } : shared;
   };
   const head = wantHead(
@@ -144,6 +144,7 @@ function plan(arena: Arena, { architecture, weights }: Model, shape: GraphShape,
   );
   return {
     size,
+    keepsAll,
     head,
     inputs: newFusedInputs(arena, shape, { architecture, weights }, head),
     kept: Array.from({ length: layers }, (_, i) => keptOf(i)),
@@ -194,6 +195,7 @@ function newPasses(model: Model, shape: GraphShape, of: Planned & { kernels: Ker
     },
     backward() {
       const layers = kept.length;
+      const isFresh = shape.checkpoints || of.keepsAll;
       kernels.launch("norm_back", rowGrid, [
         ...[(head.gradient as Buffer).at, inputs.rowOf.at, inputs.factors.at, last.x.at, last.inverse.at, outputNorm],
         ...[scratch.sum.at, scratch.dx.at, size.width, dxStride(layerOf(layers - 1)), 1],
@@ -201,7 +203,7 @@ function newPasses(model: Model, shape: GraphShape, of: Planned & { kernels: Ker
       for (let i = layers - 1; i >= 0; i--) {
         const again = { x: (kept[i] as Activations).x0.at, more: 0 };
         if (shape.checkpoints) layerForward(on, layerOf(i), at(i), { from: again, down: false });
-        layerBackward(on, layerOf(i), at(i), i > 0);
+        layerBackward(on, layerOf(i), at(i), { goesOn: i > 0, isFresh: isFresh || i === layers - 1 });
       }
       fused.addGradients();
     },

@@ -11,7 +11,7 @@ import { type Activations, type Constants, dxStride, qkvWidth } from "./buffers.
 import type { Buffer } from "./memory.ts";
 import { type On, project, projectBack, rowThreads } from "./project.ts";
 import { tilesOf } from "./sight.ts";
-import type { FusedLayer } from "./weights.ts";
+import type { FusedLayer, Group } from "./weights.ts";
 
 export function addNorm(
   { kernels, size }: Pick<On, "kernels" | "size">,
@@ -46,7 +46,7 @@ export function layerForward(
   { from, down }: { from: { x: number; more: number }; down: boolean },
 ) {
   const { kernels, size, shared, scratch } = on;
-  const { count, tokens, rows, heads, keyHeads, head, forward } = size;
+  const { count, tokens, rows, heads, keyHeads, head } = size;
   const first = { x: kept.x0, normed: kept.h1, inverse: kept.inverse1 };
   addNorm(on, from, first, { weight: c.norm1, stride: layer.qkv.stride });
   project(on, layer.qkv, kept.h1, kept.raw); // h1 [T, W + adapters] → raw [T, Q]
@@ -64,13 +64,14 @@ export function layerForward(
   const second = { x: kept.x1, normed: kept.h2, inverse: kept.inverse2 };
   addNorm(on, { x: kept.x0.at, more: scratch.y.at }, second, { weight: c.norm2, stride: layer.gateUp.stride });
   project(on, layer.gateUp, kept.h2, kept.gateUp); // h2 [T, W + adapters] → gateUp [T, 2F]
-  kernels.launch("gate_up", columnsGrid(forward, count), [
-    ...[kept.gateUp.at, kept.product.at, forward, layer.down.stride],
-  ]);
+  gate(on, layer, kept);
   // product [T, F + adapters] → y [T, W]
   if (down) project(on, layer.down, kept.product, scratch.y);
   else project(on, layer.down, kept.product);
 }
+
+const gate = ({ kernels, size: { forward, count } }: On, { down }: FusedLayer, { gateUp, product }: Activations) =>
+  kernels.launch("gate_up", columnsGrid(forward, count), [gateUp.at, product.at, forward, down.stride]);
 
 const columnsGrid = (width: number, count: number) => ({
   grid: [count, Math.ceil(width / 8 / 128), 1] as const,
@@ -79,13 +80,13 @@ const columnsGrid = (width: number, count: number) => ({
 
 /**
  * scratch.sum and scratch.dx hold the gradient of the layer's output. Afterwards they hold that of its input, if
- * `goesOn`.
+ * `goesOn`. `isFresh`: the fleeting activations are still those of this layer.
  */
 export function layerBackward(
   on: On,
   layer: FusedLayer,
   { kept, constants: c }: { kept: Activations; constants: Constants },
-  goesOn: boolean,
+  { goesOn, isFresh }: { goesOn: boolean; isFresh: boolean },
 ) {
   const { kernels, size, scratch } = on;
   const { count, width, forward } = size;
@@ -95,15 +96,26 @@ export function layerBackward(
     kernels.launch("norm_back", { grid: [count, 1, 1], threads: rowThreads(width) }, [
       ...[scratch.dh.at, 0, 0, x.at, inverse.at, weight, scratch.sum.at, scratch.dx.at, width, stride, 0],
     ]);
+  const normAgain = (group: Group, x: Buffer, normed: Buffer, inverse: Buffer, weight: number) => {
+    if (isFresh || group.extra === 0) return; // only adapters read it
+    addNorm(on, { x: x.at, more: 0 }, { x, normed, inverse }, { weight, stride: group.stride });
+    project(on, group, normed);
+  };
+  if (!isFresh && layer.down.extra > 0) {
+    gate(on, layer, kept);
+    project(on, layer.down, kept.product);
+  }
   projectBack(on, layer.down, { x: kept.product, ...dx, dx: scratch.dProduct }); // dx [T, stride] → dProduct [T, F]
   const gateUpStride = 2 * forward + layer.gateUp.extra;
   kernels.launch("gate_up_back", columnsGrid(forward, count), [
     ...[kept.gateUp.at, scratch.dProduct.at, scratch.dGateUp.at, forward, gateUpStride],
   ]);
+  normAgain(layer.gateUp, kept.x1, kept.h2, kept.inverse2, c.norm2);
   projectBack(on, layer.gateUp, { x: kept.h2, dy: scratch.dGateUp, dyStride: gateUpStride, dx: scratch.dh });
   normBack(kept.x1, kept.inverse2, c.norm2);
   projectBack(on, layer.output, { x: kept.attended, ...dx, dx: scratch.dAttended });
   attentionBack(on, layer, kept, c);
+  normAgain(layer.qkv, kept.x0, kept.h1, kept.inverse1, c.norm1);
   const ofQkv = { x: kept.h1, dy: scratch.dqkv, dyStride: qkvWidth(size) + layer.qkv.extra };
   projectBack(on, layer.qkv, goesOn ? { ...ofQkv, dx: scratch.dh } : ofQkv);
   if (goesOn) normBack(kept.x0, kept.inverse1, c.norm1);

@@ -74,6 +74,15 @@ export function fusedWeights(kernels: Kernels, architecture: Architecture, weigh
   };
 }
 
+/** Makes the fused copy the only one on the device. The result must be freed after everything else that uses the model. */
+export function keepOnlyFused(architecture: Architecture, weights: Weights): Pick<FusedWeights, "bytes" | "free"> {
+  const kernels = weights.backend.kernels as Kernels;
+  kernels.enter();
+  const fused = fusedWeights(kernels, architecture, weights);
+  weights.drop();
+  return fused;
+}
+
 const namesOf = (layer: number) => {
   const of = (...parts: string[]) => parts.map((part) => `blk.${layer}.${part}.weight`);
   return {

@@ -1,26 +1,25 @@
 /**
- * The body of the decoding loop. Every step decodes one batch: the next token of every running sequence, and a part of
- * the prompts that are being read. A sequence owns a slot from the first token of its prompt to its end. Its cache
- * stays and is reused by a later prompt that begins alike.
+ * Decoding by libllama. Every step decodes one batch: the next token of every running sequence, and a part of the
+ * prompts that are being read. A sequence owns a slot from the first token of its prompt to its end. Its cache stays and
+ * is reused by a later prompt that begins alike.
  */
-import type { Ptr } from "../../../native/ffi.ts";
-import type { Llama } from "../../../native/llama/symbols.ts";
-import type { Adapters } from "./adapters.ts";
-import { Cache } from "./cache.ts";
-import { Composer } from "./composer.ts";
-import { END } from "./kinds.ts";
-import type { Pace } from "./pace.ts";
-import { DeviceSampling } from "./sampling/device_sampling.ts";
-import { Logits } from "./sampling/logits.ts";
-import { logprobs } from "./sampling/logprobs.ts";
-import { Candidates, NOTHING_LEFT, Sampler, type SamplerNative } from "./sampling/sampler.ts";
-import { newSequences, type Sequence } from "./sequence.ts";
-import { nextAdapter } from "./slots.ts";
-import { type Counters, type EndToken, FrameWriter, NO_END, type Reason } from "./thread/frame.ts";
-import type { SubmitMessage } from "./thread/messages.ts";
-import type { Pulse } from "./thread/pulse.ts";
+import type { Ptr } from "../../../../native/ffi.ts";
+import type { Llama } from "../../../../native/llama/symbols.ts";
+import type { Adapters } from "../adapters.ts";
+import { Cache } from "../cache.ts";
+import { Composer } from "../composer.ts";
+import type { Pace } from "../pace.ts";
+import { DeviceSampling } from "../sampling/device_sampling.ts";
+import { Logits } from "../sampling/logits.ts";
+import { logprobs } from "../sampling/logprobs.ts";
+import { Candidates, Sampler, type SamplerNative } from "../sampling/sampler.ts";
+import type { Sequence } from "../sequence.ts";
+import { nextAdapter } from "../slots.ts";
+import type { SubmitMessage } from "../thread/messages.ts";
+import type { Pulse } from "../thread/pulse.ts";
+import type { Backend, Results } from "./types.ts";
 
-export type DecoderOptions = {
+export type LibraryOptions = {
   native: SamplerNative & { context: Ptr; memory: Ptr };
   adapters: Adapters;
   pace: Pace;
@@ -34,29 +33,26 @@ export type DecoderOptions = {
   fillMost: number;
   /** Results must not depend on the clock, and the samples of a request stay together. */
   steady: boolean;
-  onFailed: (sequence: number, error: string) => void;
 };
 
 const TURN = 8; // batches with one adapter while another waits
 
-export class Decoder {
-  readonly counters: Counters = { decodeCalls: 0, promptTokens: 0, cachedTokens: 0, completionTokens: 0 };
-  readonly #options: DecoderOptions;
+export class LibraryBackend implements Backend {
+  readonly #options: LibraryOptions;
+  readonly #results: Results;
   readonly #llama: Llama;
   readonly #cache: Cache;
   readonly #composer: Composer;
-  readonly #frame = new FrameWriter();
   readonly #candidates: Candidates;
   readonly #device: DeviceSampling | null;
   readonly #owners: (Sequence | null)[];
-  #waiting: Sequence[] = [];
-  #turn = 0;
-  #urgent = false; // true after a first token, an end, or a token that must be checked before the next one
   readonly #logits: Logits;
+  #turn = 0;
 
-  constructor(options: DecoderOptions) {
+  constructor(options: LibraryOptions, results: Results) {
     const { native } = options;
     this.#options = options;
+    this.#results = results;
     this.#llama = native.llama;
     this.#cache = new Cache({ ...native, ...options });
     this.#owners = this.#cache.slots.map(() => null);
@@ -64,7 +60,6 @@ export class Decoder {
       ...options,
       cache: this.#cache,
       owners: this.#owners,
-      counters: this.counters,
       fillMost: options.unified || !options.reuse ? 0 : options.fillMost,
     });
     this.#candidates = new Candidates(native.vocabSize);
@@ -72,80 +67,62 @@ export class Decoder {
     this.#device = options.deviceSampling ? new DeviceSampling(native, native.context, options.parallel) : null;
   }
 
-  get idle() {
-    return this.#waiting.length === 0 && this.#owners.every((owner) => owner === null);
+  probe(request: SubmitMessage): SubmitMessage {
+    const idle = this.#cache.idle();
+    const adapter = idle && this.#options.adapters.nameOf(idle.adapter);
+    return idle && adapter !== undefined ? { ...request, prompt: idle.prompt, adapter } : request;
   }
 
-  submit(request: SubmitMessage) {
-    const { adapters } = this.#options;
-    const idle = request.probe ? this.#cache.idle() : undefined;
-    const adapter = idle && adapters.nameOf(idle.adapter);
-    const submit = idle && adapter !== undefined ? { ...request, prompt: idle.prompt, adapter } : request;
-    this.#waiting.push(...newSequences(submit, () => adapters.use(submit.adapter)));
-  }
-
-  cancel(ids: readonly number[]) {
-    for (const id of ids) {
-      const found = this.#owners.find((o) => o?.id === id) ?? this.#waiting.find((w) => w.id === id);
-      if (found) this.#end(found);
-    }
-  }
-
-  /** Resets the decoder to its state when opened: no result depends on earlier requests. */
+  /** Resets to the state when opened: no result depends on earlier requests. */
   clear() {
-    if (!this.idle) throw new Error("the cache cannot be cleared while sequences run");
     this.#cache.clear();
     this.#turn = 0;
   }
 
-  /** Ends all sequences and frees the context. */
   close() {
-    for (const sequence of [...this.#owners, ...this.#waiting]) if (sequence !== null) this.#end(sequence);
     this.#llama.llama_free(this.#options.native.context);
     this.#device?.free();
   }
 
-  /** Decodes one batch, if there is anything to decode. */
   step() {
-    this.#admit();
     const adapter = this.#chooseAdapter();
     if (adapter === undefined) return;
     const composer = this.#composer;
-    if (composer.compose(adapter).prompts > 0) this.#urgent = true;
+    const { prompts } = composer.compose(adapter);
+    if (prompts > 0) this.#results.read(prompts);
     this.#device?.prepare(this.#owners);
     const { native, pace, pulse } = this.#options;
     const before = performance.now();
     pulse.begin(pace.expectedMs(composer.batch.length));
     const code = composer.batch.decode(this.#llama, native.context);
-    this.counters.decodeCalls++;
+    this.#results.decoded();
     if (code === 0) this.#harvest(); // on a GPU this waits for the result
     pulse.end(code === 0);
     if (code !== 0) return this.#refused(code);
     composer.decoded(performance.now() - before);
   }
 
-  /** Returns the events since the last call, or null. Without `all`, only if an event is urgent. */
-  take(all: boolean): Float64Array | null {
-    if (this.#frame.empty || !(all || this.#urgent)) return null;
-    this.#urgent = false;
-    return this.#frame.take(this.counters);
-  }
-
-  #admit() {
-    if (this.#waiting.length === 0) return;
+  admit(waiting: readonly Sequence[]): Sequence[] {
     let free = this.#owners.reduce((count, owner) => count + (owner === null ? 1 : 0), 0);
-    if (free === 0) return;
+    if (free === 0) return [...waiting];
     const { steady } = this.#options;
     const late: Sequence[] = [];
     const firstWave = steady && this.#firstWave();
-    for (const sequence of this.#waiting) {
+    for (const sequence of waiting) {
       const { leader } = sequence;
       const held = leader !== null && !leader.over && (leader.next < 0 || firstWave);
       if (held && steady && free > 0) free--; // reserve a slot for it while its prompt is in the cache
       if (held || free === 0) late.push(sequence);
       else if (this.#start(sequence)) free--;
     }
-    this.#waiting = late;
+    return late;
+  }
+
+  release(sequence: Sequence) {
+    sequence.sampler?.free();
+    sequence.sampler = null;
+    this.#cache.release(sequence.slot);
+    this.#owners[sequence.slot] = null;
   }
 
   /**
@@ -174,12 +151,10 @@ export class Decoder {
       const drawer = probe ? device?.of(taken.at, choice) : device?.use(taken.at, choice, sequence.submit);
       sequence.sampler = drawer ?? new Sampler(this.#options.native, choice, null);
     } catch (error) {
-      this.#options.onFailed(sequence.id, error instanceof Error ? error.message : String(error));
-      this.#end(sequence);
+      this.#results.failed(sequence, error instanceof Error ? error.message : String(error));
       return false;
     }
-    this.counters.cachedTokens += taken.keep;
-    this.#frame.prompted(sequence.id, taken.keep);
+    this.#results.started(sequence, taken.keep);
     return true;
   }
 
@@ -202,54 +177,17 @@ export class Decoder {
       const { row } = owner;
       owner.row = -1;
       const token = owner.sampler!.draw(native.context, row, this.#candidates);
-      if (token === NOTHING_LEFT) this.#finish(owner, "stop", NO_END);
-      else this.#took(owner, token, row);
+      this.#results.drawn(owner, token, this.#score(owner, token, row));
+      if (!owner.over && this.#cache.slots[owner.slot]!.length >= native.contextLength) this.#results.full(owner);
     }
-  }
-
-  #took(owner: Sequence, token: number, row: number) {
-    const { native } = this.#options;
-    const { ignoreEos, watched } = owner.submit;
-    const scored = this.#score(owner, token, row);
-    if (!ignoreEos && native.kinds.of(token) === END) {
-      return this.#finish(owner, "stop", { token, logprob: scored?.[0] ?? Number.NaN });
-    }
-    if (scored === null) this.#frame.token(owner.id, token);
-    else if (scored.length === 1) this.#frame.scored(owner.id, token, scored[0]!);
-    else this.#frame.logprobs(owner.id, token, scored[0]!, scored.subarray(1));
-    this.counters.completionTokens++;
-    if (watched) this.#urgent = true;
-    owner.next = token;
-    const full = this.#cache.slots[owner.slot]!.length >= native.contextLength;
-    if (--owner.left <= 0 || full) this.#finish(owner, "length", NO_END);
   }
 
   #score({ submit, sampler }: Sequence, token: number, row: number): Float64Array | null {
     const { topLogprobs, logprobTemperature } = submit;
-    if (topLogprobs < 0) return null;
+    if (topLogprobs < 0 || token < 0) return null;
     const known = sampler?.logp ?? Number.NaN;
     if (!Number.isNaN(known)) return Float64Array.of(known);
     return logprobs(this.#logits.row(row), token, topLogprobs, logprobTemperature);
-  }
-
-  #finish(owner: Sequence, reason: Reason, end: EndToken) {
-    this.#urgent = true;
-    this.#frame.finish(owner.id, reason, end);
-    this.#end(owner);
-  }
-
-  #end(sequence: Sequence) {
-    sequence.over = true;
-    sequence.sampler?.free();
-    sequence.sampler = null;
-    this.#options.adapters.release(sequence.adapter);
-    if (sequence.slot < 0) {
-      this.#waiting = this.#waiting.filter((other) => other !== sequence);
-      return;
-    }
-    this.#cache.release(sequence.slot);
-    this.#owners[sequence.slot] = null;
-    sequence.slot = -1;
   }
 
   /**
@@ -263,8 +201,7 @@ export class Decoder {
     for (const owner of running) this.#cache.cut(owner.slot, owner.before);
     for (const victim of code === 1 ? running.slice(0, 1) : running) {
       this.#cache.cut(victim.slot, 0);
-      this.#options.onFailed(victim.id, error);
-      this.#end(victim);
+      this.#results.failed(victim, error);
     }
     if (code !== 1) this.#cache.clear();
   }

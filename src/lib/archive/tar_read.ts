@@ -1,4 +1,4 @@
-import { ArchiveError, type Ledger, NOWHERE, nameOf, refuseKind, type Sink } from "../../lib/archive/entries.ts";
+import { ArchiveError, type Ledger, NOWHERE, nameOf, refuseKind, type Sink } from "./entries.ts";
 
 /**
  * Reads a tar archive (ustar, pax, GNU long names) as a stream and checks each entry before its content is passed on.

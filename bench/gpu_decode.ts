@@ -1,0 +1,129 @@
+/**
+ * Decoding by our own kernels against the library's batched decode, on one GPU: 1, 32, 128 and 256 streams after prompts
+ * of 128, and the share of the memory's limit. `bun bench/gpu_decode.ts [--shape 0.5B] [--streams 1,32] [--kernels]
+ * [--library]` prints more. VERK_DECODE_FATBIN names the kernels.
+ */
+import { existsSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { parseArgs } from "node:util";
+import { openCudaDevice } from "../src/native/cuda/decode/cuda_device.ts";
+import { DECODE_FILE, type Device, PAGE } from "../src/native/cuda/decode/kernels.ts";
+import { openDecoder } from "../src/workers/decoder/decoder.ts";
+import { PLAIN } from "../src/workers/decoder/drawing.ts";
+import { headerOf } from "../src/workers/decoder/header.ts";
+import { type DecoderModel, loadModel } from "../src/workers/decoder/model.ts";
+import { rollGroups } from "../src/workers/decoder/roll.ts";
+import type { Decoder } from "../src/workers/decoder/types.ts";
+import { timingDevice } from "./decode/kernel_times.ts";
+import { libraryRate } from "./decode/library.ts";
+import { roof, SHAPES } from "./decode/shapes.ts";
+import { writeRolloutModel } from "./peers/rollout_model.ts";
+import { type Row, remove, tempDir } from "./tools.ts";
+
+const PROMPT = 128;
+const TOKENS = 128;
+const STREAMS = [1, 32, 128, 256];
+const BYTES_PER_SECOND = 4.3e12; // copies on an H200, measured
+const FATBIN = process.env["VERK_DECODE_FATBIN"] ?? join(import.meta.dir, "../src/native/cuda/kernels/decode", DECODE_FILE);
+
+type Options = { shape: string; streams: readonly number[]; kernels: boolean; library: boolean };
+
+export async function run(_: { quick: boolean }): Promise<Row[]> {
+  if (Bun.which("nvidia-smi") === null || !existsSync(FATBIN)) return [];
+  return measure({ shape: "0.5B", streams: STREAMS, kernels: false, library: true });
+}
+
+async function measure({ shape: name, streams, kernels, library }: Options): Promise<Row[]> {
+  const shape = SHAPES[name];
+  if (!shape) throw new Error(`There is no shape ${name}. Shapes: ${Object.keys(SHAPES).join(", ")}`);
+  const dataDir = tempDir();
+  const modelPath = join(dataDir, "model.gguf");
+  await writeRolloutModel(modelPath, shape, "BF16");
+  const device = openCudaDevice(readFileSync(FATBIN), { early: process.env["VERK_DECODE_EARLY"] !== "0" });
+  const model = loadModel(device, { path: modelPath, header: headerOf(modelPath) }, PROMPT + 2 * TOKENS);
+  const rows: Row[] = [];
+  for (const count of streams) {
+    const own = ownRate(device, model, count, kernels);
+    const peer = library ? libraryRate({ dataDir, modelPath, streams: count, prompt: PROMPT, tokens: TOKENS }) : 0;
+    const share = own.rate / roof(shape, count, PROMPT + TOKENS / 2, BYTES_PER_SECOND);
+    const what = `${name} BF16, ${count} streams: ${own.usOfStep.toFixed(0)} µs a step, prompts ${Math.round(own.promptRate)} tok/s, ${(100 * share).toFixed(0)} % of the memory's limit; the library ${Math.round(peer)} tok/s`;
+    const ok = peer === 0 ? null : own.rate >= peer;
+    rows.push({ bench: "gpu_decode", what, value: `${Math.round(own.rate)} tok/s`, target: "≥ the library", ok });
+    console.error(what, Math.round(own.rate));
+  }
+  if (streams.includes(256)) {
+    const what = `${name} BF16, rollouts: 256 samples of ${TOKENS} tokens in groups of 8, prompts of ${PROMPT} included`;
+    const rate = Math.round(rolloutRate(device, model));
+    rows.push({ bench: "gpu_decode", what, value: `${rate} tok/s`, target: "≥ 100000", ok: rate >= 100_000 });
+  }
+  model.free();
+  device.close();
+  remove(dataDir);
+  return rows;
+}
+
+/** Wall-clock rates, with the host's part. Prompts are read first. */
+function ownRate(device: Device, model: DecoderModel, streams: number, kernels: boolean) {
+  const contextLength = PROMPT + (kernels ? 2 : 1) * TOKENS; // timing kernels moves positions on
+  const perStream = Math.ceil(contextLength / PAGE);
+  const decoder = openDecoder(kernels ? timingDevice(device) : device, model, {
+    ...{ slots: streams, contextLength, pages: streams * perStream, promptTokens: 4096, ahead: true },
+  });
+  const drawing = (seed: number) => ({ ...PLAIN, seed, topLogprobs: 0 });
+  const begin = performance.now();
+  for (let stream = 0; stream < streams; stream++) {
+    const prompt = Int32Array.from({ length: PROMPT }, (_, i) => 300 + ((stream * 613 + i * 31) % 1700));
+    if (decoder.admit({ prompt, maxTokens: TOKENS, drawing: drawing(stream) }) === null) throw new Error("no room");
+  }
+  while (decoder.stats().reading > 0) decoder.step();
+  device.wait();
+  const promptMs = performance.now() - begin;
+  for (let i = 0; i < 16; i++) decoder.step(); // graphs are captured
+  const { drawn, ms, steps } = timed(decoder);
+  decoder.close();
+  const read = streams * (PROMPT - 1);
+  return { rate: (1000 * drawn) / ms, usOfStep: (1000 * ms) / steps, promptRate: (1000 * read) / promptMs };
+}
+
+/** Rollouts as in bench/rollouts.ts: 32 groups of 8 samples, prompts included. The best of some rounds. */
+function rolloutRate(device: Device, model: DecoderModel): number {
+  const contextLength = PROMPT + TOKENS;
+  const slots = 256;
+  const pages = slots * Math.ceil(contextLength / PAGE);
+  const decoder = openDecoder(device, model, { slots, contextLength, pages, promptTokens: 4096, ahead: true });
+  const sampling = { temperature: 1, topP: 1, topK: 0, minP: 0, maxTokens: TOKENS };
+  let best = 0;
+  for (let round = 0; round < 5; round++) {
+    const requests = Array.from({ length: 32 }, (_, group) => {
+      const token = (i: number) => 300 + ((round * 7919 + group * 613 + i * 31) % 1700);
+      return { prompt: Int32Array.from({ length: PROMPT }, (_, i) => token(i)), samples: 8, seed: round * 100 + group };
+    });
+    const before = performance.now();
+    const rolled = rollGroups(decoder, requests, sampling, () => false).flat();
+    const drawn = rolled.reduce((sum, { tokens }) => sum + tokens.length, 0);
+    best = Math.max(best, (1000 * drawn) / (performance.now() - before));
+    decoder.clear();
+  }
+  decoder.close();
+  return best;
+}
+
+function timed(decoder: Decoder) {
+  const before = { at: performance.now(), steps: decoder.stats().steps };
+  let drawn = 0;
+  while (decoder.stats().active > 0) drawn += decoder.step().length;
+  return { drawn, ms: performance.now() - before.at, steps: decoder.stats().steps - before.steps };
+}
+
+if (import.meta.main) {
+  const { values } = parseArgs({
+    options: {
+      shape: { type: "string", default: "0.5B" },
+      streams: { type: "string", default: STREAMS.join() },
+      kernels: { type: "boolean", default: false },
+      library: { type: "boolean", default: false },
+    },
+  });
+  const streams = values.streams.split(",").map(Number);
+  for (const { what, value } of await measure({ ...values, streams })) console.log(`${value}\t${what}`);
+}

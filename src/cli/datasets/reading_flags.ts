@@ -1,0 +1,36 @@
+/** The flags that say how a file of rows is read. */
+import { UsageError } from "../../lib/errors.ts";
+import { type ColumnMap, MAP_RULE, parseMap } from "../../lib/rows/columns.ts";
+import { SHAPES, type Shape } from "../../lib/rows/shape.ts";
+import { ShapeOptions } from "../../lib/rows/shaping.ts";
+import { nearest } from "../../lib/text/nearest.ts";
+
+export const MAP_FLAG = {
+  type: "string",
+  value: "COLUMN=FIELD",
+  multiple: true,
+  doc: "Field that a column of the file is, such as question=prompt; may be given several times",
+} as const;
+export const SHAPE_FLAG = {
+  type: "string",
+  value: "SHAPE",
+  doc: `Shape of the rows, if two fit: ${SHAPES.join(", ")}`,
+} as const;
+
+export function mapOf(given: readonly string[]): ColumnMap {
+  const pairs = given.join(",");
+  try {
+    return pairs === "" ? {} : ShapeOptions.shape.map.parse(parseMap(pairs));
+  } catch {
+    throw new UsageError(`--map: ${JSON.stringify(pairs)} ${MAP_RULE}`);
+  }
+}
+
+export function knownShape(given: string | undefined): Shape | undefined {
+  const found = SHAPES.find((each) => each === given);
+  if (found !== undefined || given === undefined) return found;
+  const close = nearest(given, SHAPES);
+  throw new UsageError(
+    `--shape: there is no shape ${JSON.stringify(given)}${close ? `. Did you mean ${close}?` : `: ${SHAPES.join(", ")}`}`,
+  );
+}

@@ -1,0 +1,32 @@
+/**
+ * Second addresses of routes: clients of llama.cpp leave out /v1, and ask for health and metrics at other paths. The
+ * request itself gets the address of the route, so that keys, limits, errors and the log follow one path.
+ */
+import { pathOf } from "../request_log.ts";
+
+const ALIASES: Readonly<Record<string, string>> = {
+  "/chat/completions": "/v1/chat/completions",
+  "/completions": "/v1/completions",
+  "/embeddings": "/v1/embeddings",
+  "/embedding": "/v1/embeddings",
+  "/responses": "/v1/responses",
+  "/messages": "/v1/messages",
+  "/rerank": "/v1/rerank",
+  "/reranking": "/v1/rerank",
+  "/v1/reranking": "/v1/rerank",
+  "/models": "/v1/models",
+  "/metrics": "/v1/metrics",
+  "/health": "/healthz",
+  "/v1/health": "/healthz",
+  "/v1/completion": "/completion",
+  "/v1/tokenize": "/tokenize",
+  "/v1/detokenize": "/detokenize",
+};
+
+export function followAlias(request: Request) {
+  const path = pathOf(request.url);
+  if (!Object.hasOwn(ALIASES, path)) return;
+  const at = request.url.indexOf(path, request.url.indexOf("//") + 2);
+  const url = `${request.url.slice(0, at)}${ALIASES[path]}${request.url.slice(at + path.length)}`;
+  Object.defineProperty(request, "url", { value: url });
+}

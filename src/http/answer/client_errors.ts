@@ -1,0 +1,70 @@
+/**
+ * Errors of the routes that other programs were written for. Each has the status, type and code that clients of that
+ * format expect, so that their own handlers work. Pure.
+ */
+import { type AppError, errorBody } from "../../lib/errors.ts";
+
+export type ClientFormat = "openai" | "anthropic" | "ollama";
+
+const PATHS: readonly [path: RegExp, format: ClientFormat][] = [
+  [/^\/v1\/messages(?:\/|$)/, "anthropic"],
+  [/^\/api\/(?:chat|generate|embed|embeddings|tags|show|ps|version|pull|delete|copy|create|push)$/, "ollama"],
+  [/^\/v1\/(?:deployments\/[^/]+\/)?(?:chat\/completions|completions|embeddings)(?:\/|$)/, "openai"],
+  [/^\/v1\/(?:responses|rerank)(?:\/|$)/, "openai"],
+  [/^\/(?:completion|tokenize|detokenize|apply-template|infill|props|slots|lora-adapters)$/, "openai"],
+];
+
+export const clientFormatOf = (path: string): ClientFormat | undefined =>
+  PATHS.find(([pattern]) => pattern.test(path))?.[1];
+
+type ShownError = Pick<AppError, "code" | "type" | "message" | "param" | "status">;
+
+/** OpenAI knows no 422, and has its own codes for a bad field, a model that is not there and a rate. */
+export function openaiError({ code, type, message, param, status }: ShownError) {
+  const known = { type, code: code as string, message, param };
+  if (code === "resource_not_found" && param === "/model")
+    return { status, error: { ...known, type: "invalid_request_error", code: "model_not_found" } };
+  if (code === "rate_limited") return { status, error: { ...known, code: "rate_limit_exceeded" } };
+  if (status !== 422) return { status, error: known };
+  const missing = /: is (?:required|missing)/.test(message);
+  return {
+    status: 400,
+    error: { ...known, type: "invalid_request_error", code: missing ? "missing_required_parameter" : "invalid_value" },
+  };
+}
+
+export const openaiEnvelope = (error: AppError) => ({
+  error: { ...errorBody(error).error, ...openaiError(error).error },
+});
+
+const ANTHROPIC_TYPES: Record<number, string> = {
+  400: "invalid_request_error",
+  401: "authentication_error",
+  402: "billing_error",
+  403: "permission_error",
+  404: "not_found_error",
+  413: "request_too_large",
+  429: "rate_limit_error",
+  503: "overloaded_error",
+};
+
+/** `code` and `param` are additions: clients of this format do not read them. */
+export function anthropicError(error: ShownError) {
+  const status = error.status === 422 ? 400 : error.status;
+  const { code, message, param } = error;
+  return {
+    status,
+    body: { type: "error", error: { type: ANTHROPIC_TYPES[status] ?? "api_error", message, code, param } },
+  };
+}
+
+export function clientErrorResponse(format: ClientFormat, error: AppError): Response {
+  const { headers } = error;
+  if (format === "openai") return Response.json(openaiEnvelope(error), { status: openaiError(error).status, headers });
+  if (format === "anthropic") {
+    const { status, body } = anthropicError(error);
+    return Response.json(body, { status, headers });
+  }
+  const { code, message, status } = error;
+  return Response.json({ error: message, code }, { status: status === 422 ? 400 : status, headers });
+}

@@ -1,0 +1,76 @@
+import { expect, test } from "bun:test";
+import { readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import {
+  ATTEND_THREADS,
+  CHUNK,
+  DECODE_SIGNATURES,
+  DRAW_THREADS,
+  DRAWING_WORDS,
+  MOST_ALTERNATIVES,
+  mostShared,
+  PAGE,
+  productShared,
+  slicesOf,
+} from "./kernels.ts";
+
+const folder = join(import.meta.dir, "../kernels/decode");
+const source = readdirSync(folder)
+  .filter((name) => /\.cuh?$/.test(name))
+  .map((name) => readFileSync(join(folder, name), "utf8"))
+  .join("\n")
+  .replaceAll(/\/\/.*$/gm, "")
+  .replaceAll(/\\?\n/g, " ");
+
+const lettersOf = (fields: readonly string[], structs: ReadonlyMap<string, string>): string =>
+  fields
+    .map((field) => {
+      const count = field.split(",").length;
+      if (field.includes("*")) return "p".repeat(count);
+      const type = field
+        .trim()
+        .replace(/^const /, "")
+        .split(" ")[0] as string;
+      const letter = { int: "i", float: "f" }[type] ?? structs.get(type);
+      if (letter === undefined) throw new Error(`${type} has no letter`);
+      return letter.repeat(count);
+    })
+    .join("");
+
+test("kernels are started with the parameters that they have", () => {
+  const structs = new Map<string, string>();
+  for (const name of ["Branch", "Rows", "Pages", "HeadShape", "Product", "Attention", "Draw"]) {
+    const body = new RegExp(`struct ${name} \\{(.*?)(?:\\}|template|__device__)`).exec(source)?.[1] as string;
+    const fields = body.split(";").filter((field) => field.trim() !== "");
+    structs.set(name, lettersOf(fields, structs));
+  }
+  const found: Record<string, string> = {};
+  const kernels = source.matchAll(
+    /extern "C" __global__ (?:__launch_bounds__\([^)]*\) )?void (\w+?)(##NAME##\w+|##LENGTH)?\(([^)]*)\)/g,
+  );
+  for (const [, name = "", part = "", parameters = ""] of kernels) {
+    const suffix = part.replace("##NAME##", "");
+    const names = part === "" ? [name] : part === "##LENGTH" ? [64, 128].map((n) => name + n) : [];
+    const formats = part.startsWith("##NAME") ? ["bf16", "q8", "q4", "q6"].map((format) => name + format + suffix) : [];
+    for (const each of [...names, ...formats]) found[each] = lettersOf(parameters.split(","), structs);
+  }
+  expect(found).toEqual(DECODE_SIGNATURES);
+});
+
+test("numbers that both sides fix are equal", () => {
+  const constant = (name: string) => Number(new RegExp(`constexpr int ${name} = (\\d+);`).exec(source)?.[1]);
+  expect(constant("PAGE")).toBe(PAGE);
+  expect(constant("CHUNK")).toBe(CHUNK);
+  expect(constant("DRAW_THREADS")).toBe(DRAW_THREADS);
+  expect(constant("DRAWING_WORDS")).toBe(DRAWING_WORDS);
+  expect(constant("MOST_ALTERNATIVES")).toBe(MOST_ALTERNATIVES);
+  expect(constant("ATTEND_WARPS") * 32).toBe(ATTEND_THREADS);
+  const stages = constant("STAGES");
+  expect(productShared("tiles_128", 8)).toBe(stages * 256 * constant("UNIT") * 2);
+});
+
+test("shared memory fits into a multiprocessor", () => {
+  for (const name of Object.keys(DECODE_SIGNATURES))
+    expect(mostShared(name as keyof typeof DECODE_SIGNATURES)).toBeLessThanOrEqual(99 * 1024); // of capability 8.6
+  expect(mostShared("product_bf16_64")).toBe(productShared(64, slicesOf(4096)));
+});

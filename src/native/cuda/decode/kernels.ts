@@ -1,0 +1,118 @@
+/** The kernels of decoding and what it takes to start them. `Device` is the only access to them and to their memory. */
+import type { Grid } from "../driver.ts";
+
+export const DECODE_FILE = "verk-decode.fatbin";
+
+const BRANCH = "ppii"; // whole, parts, slices, slice stride
+const PAGES = "ppii"; // base, table, table stride, key heads
+const ROWS = "pppi"; // slots, tokens, positions, count
+const PRODUCT = "ppppp" + "iiiii" + "iii" + "iiii";
+const ATTENTION = `p${PAGES}${ROWS}ppppiiif`;
+
+/** Parameters of each kernel, in the order of kernels/decode: p is an address, i an integer, f a float. */
+export const DECODE_SIGNATURES = {
+  begin_step: "ppiiiiii",
+  embed_rows: "pippi",
+  norm_rows: `p${BRANCH}ppiif`,
+  turn_rows: `${BRANCH}p${PAGES}${ROWS}ppppiiiif`,
+  copy_pages: "ppii",
+  to_bf16: "ppii",
+  product_bf16_deep: PRODUCT,
+  product_bf16_8: PRODUCT,
+  product_bf16_16: PRODUCT,
+  product_bf16_32: PRODUCT,
+  product_bf16_64: PRODUCT,
+  product_q8_8: PRODUCT,
+  product_q8_16: PRODUCT,
+  product_q8_32: PRODUCT,
+  product_q8_64: PRODUCT,
+  product_q4_8: PRODUCT,
+  product_q4_16: PRODUCT,
+  product_q4_32: PRODUCT,
+  product_q4_64: PRODUCT,
+  product_q6_8: PRODUCT,
+  product_q6_16: PRODUCT,
+  product_q6_32: PRODUCT,
+  product_q6_64: PRODUCT,
+  product_tiles_64: PRODUCT,
+  product_tiles_128: PRODUCT,
+  attend_64: ATTENTION,
+  attend_128: ATTENTION,
+  join_64: ATTENTION,
+  join_128: ATTENTION,
+  draw_tokens: `pppppppp${"i".repeat(10)}`,
+} as const;
+
+export type DecodeKernel = keyof typeof DECODE_SIGNATURES;
+export type Start = { grid: Grid; threads: number; shared?: number };
+
+/** Numbers that the kernels fix; names as in kernels/decode. */
+export const PAGE = 32;
+export const CHUNK = 256;
+export const DRAWING_WORDS = 20;
+export const MOST_ALTERNATIVES = 20;
+export const RESULT_WORDS = 4;
+export const MODE = { whole: 0, logits: 1, gated: 2, parts: 3 } as const;
+export const FORMAT = { bf16: 0, q8: 1, q4: 2, q6: 3 } as const;
+export type Format = keyof typeof FORMAT;
+
+export const MOST_SLICES = 8;
+/** Slices of a sum. A function of its length alone: the result must not depend on the batch. */
+export const slicesOf = (depth: number) => (depth >= 2048 ? MOST_SLICES : 4);
+
+/** Rows and tokens of a block's tile, and its threads if they do not depend on the slices. */
+export const TILES = {
+  deep: { rows: 16, tokens: 8 },
+  8: { rows: 16, tokens: 8 },
+  16: { rows: 16, tokens: 16 },
+  32: { rows: 16, tokens: 32 },
+  64: { rows: 32, tokens: 64 },
+  tiles_64: { rows: 64, tokens: 64, threads: 128 },
+  tiles_128: { rows: 128, tokens: 128, threads: 256 },
+} as const;
+export type Tile = keyof typeof TILES;
+
+const STAGES = 3;
+const UNIT = 64;
+
+/** Dynamic shared memory of a product's block, in bytes. */
+export function productShared(tile: Tile, slices: number): number {
+  const { rows, tokens } = TILES[tile];
+  if (tile === "tiles_64" || tile === "tiles_128") return STAGES * (rows + tokens) * UNIT * 2;
+  return slices * tokens * (rows + 4) * 4;
+}
+
+export const ATTEND_THREADS = 256;
+export const DRAW_THREADS = 512;
+/** Sums of eight warps with sixteen lines each. */
+export const attendShared = (headLength: number) => 8 * 16 * headLength * 4;
+
+/** The most dynamic shared memory that a kernel is started with. A row of `norm_rows` is at most 12,288 numbers. */
+export function mostShared(name: DecodeKernel): number {
+  const tile = /^product_(?:bf16_|q8_|q4_|q6_)?(.+)$/.exec(name)?.[1];
+  if (tile !== undefined) return productShared(tile as Tile, MOST_SLICES);
+  if (name.startsWith("attend_")) return attendShared(Number(name.slice("attend_".length)));
+  return name === "norm_rows" ? 12_288 * 4 : 0;
+}
+
+/** A recorded sequence of kernels. */
+export type Recorded = { run: () => void; free: () => void };
+/** A copy that has been queued. `wait` returns its bytes, which stay valid until the second read after this one. */
+export type Read = { wait: () => Uint8Array };
+
+/** All work is queued in order. Addresses are bytes on the device. */
+export type Device = {
+  readonly multiprocessors: number;
+  /** Memory filled with zeros. Throws OutOfMemory. */
+  allocate: (bytes: number) => number;
+  free: (at: number) => void;
+  put: (at: number, bytes: NodeJS.TypedArray) => void;
+  read: (at: number, bytes: number) => Read;
+  launch: (name: DecodeKernel, start: Start, values: readonly number[]) => void;
+  /** Records what `act` launches, and runs nothing. */
+  record: (act: () => void) => Recorded;
+  /** Milliseconds that the device needs for what `act` queues. */
+  time: (act: () => void) => number;
+  wait: () => void;
+  close: () => void;
+};

@@ -1,0 +1,5 @@
+// Kernels of decoding for NVIDIA GPUs from compute capability 8.0 on, in one file of machine code that
+// scripts/build_kernels makes and src/native/cuda/decode/kernels.ts loads.
+#include "attention.cuh"
+#include "draw_token.cuh"
+#include "tiles.cuh"

@@ -1,0 +1,159 @@
+// Rows of a batch between the products: which token each is, its embedding, norms, rotation and the pages of keys and
+// values. The arithmetic is that of the trainer's kernels (../rows.cuh), in the same order.
+#pragma once
+#include "formats.cuh"
+
+// What a row of the batch is: the slot of its sequence (below zero: none), its token and its position.
+struct Rows {
+  const int *slots, *tokens, *positions;
+  int count;
+};
+
+// Writes the commands of the host into the board, then looks up what each row decodes. Commands: their number, then a place
+// and a value each, no place twice. One block.
+extern "C" __global__ void begin_step(int *board, const int *commands, int rowSlots, int rowTokens, int rowPositions, int slotTokens, int slotPositions, int count) {
+  letNextBegin();
+  waitForPrevious();
+  const int commanded = commands[0];
+  for (int i = threadIdx.x; i < commanded; i += blockDim.x) board[commands[1 + 2 * i]] = commands[2 + 2 * i];
+  __syncthreads();
+  for (int row = threadIdx.x; row < count; row += blockDim.x) {
+    const int slot = board[rowSlots + row];
+    board[rowTokens + row] = slot < 0 ? 0 : board[slotTokens + slot];
+    board[rowPositions + row] = slot < 0 ? 0 : board[slotPositions + slot];
+  }
+}
+
+// The format of the table: 0 BF16, 1 Q8_0, 2 Q4_K, 3 Q6_K.
+extern "C" __global__ void embed_rows(const uint8_t *table, int format, const int *tokens, float *x, int width) {
+  letNextBegin();
+  waitForPrevious();
+  const size_t token = tokens[blockIdx.x];
+  for (int i = threadIdx.x * 8; i < width; i += blockDim.x * 8) {
+    uint32_t some[4];
+    if (format == 0) Bf16Rows::eight(some, table + token * Bf16Rows::rowBytes(width), i);
+    else if (format == 1) Q8Rows::eight(some, table + token * Q8Rows::rowBytes(width), i);
+    else if (format == 2) Q4Rows::eight(some, table + token * Q4Rows::rowBytes(width), i);
+    else Q6Rows::eight(some, table + token * Q6Rows::rowBytes(width), i);
+    float v[8];
+    unpack(*reinterpret_cast<const Eight *>(some), v);
+    putEightFloats(x + static_cast<size_t>(blockIdx.x) * width + i, v);
+  }
+}
+
+// x += branch (if there is one), out = x · weight / rms(x). One block for each row.
+extern "C" __global__ void norm_rows(float *x, Branch branch, const float *weight, bf16 *out, int width, int outStride, float epsilon) {
+  letNextBegin();
+  waitForPrevious();
+  const size_t at = static_cast<size_t>(blockIdx.x) * width;
+  const bool adds = branch.whole != nullptr || branch.parts != nullptr;
+  DYNAMIC_SHARED(rowMemory);
+  float *kept = reinterpret_cast<float *>(rowMemory);
+  float squares = 0;
+  for (int i = threadIdx.x * 8; i < width; i += blockDim.x * 8) {
+    float v[8], w[8];
+    eightFloats(x + at + i, v);
+    if (adds) {
+      branch.eight(at + i, w);
+#pragma unroll
+      for (int k = 0; k < 8; k++) v[k] += w[k];
+      putEightFloats(x + at + i, v);
+    }
+#pragma unroll
+    for (int k = 0; k < 8; k++) squares += v[k] * v[k];
+    putEightFloats(kept + i, v);
+  }
+  const float by = rsqrtf(blockSum(squares) / width + epsilon);
+  bf16 *row = out + static_cast<size_t>(blockIdx.x) * outStride;
+  for (int i = threadIdx.x * 8; i < width; i += blockDim.x * 8) {
+    float v[8], w[8];
+    eightFloats(kept + i, v);
+    eightFloats(weight + i, w);
+#pragma unroll
+    for (int k = 0; k < 8; k++) v[k] = v[k] * by * w[k];
+    putEight(row + i, v);
+  }
+}
+
+// A page of one layer: for each key head PAGE keys of `length` numbers, then for each key head `length` rows of PAGE values:
+// values are turned, so that the tensor cores read both as rows.
+struct Pages {
+  bf16 *base;
+  const int *table; // [slot][tableStride]: pages of a sequence, in order
+  int tableStride, keyHeads;
+  __device__ __forceinline__ bf16 *keys(int page, int keyHead, int length) const {
+    return base + (static_cast<size_t>(page) * 2 * keyHeads + keyHead) * PAGE * length;
+  }
+  __device__ __forceinline__ bf16 *values(int page, int keyHead, int length) const {
+    return base + (static_cast<size_t>(page) * 2 * keyHeads + keyHeads + keyHead) * PAGE * length;
+  }
+};
+
+struct HeadShape {
+  int heads, keyHeads, length;
+  int halves; // pairs are (i, i + length / 2); otherwise neighbours
+  float epsilon;
+};
+
+constexpr int MOST_LANE_PAIRS = 2; // heads of up to 128
+
+// Bias, norm of each head and rotation, each where there is one. Queries go to `queries`, keys and values into the page of
+// their token. One warp for a head of a row.
+extern "C" __global__ void turn_rows(Branch qkv, bf16 *queries, Pages pages, Rows rows, const float2 *turns, const float *bias, const float *queryNorm, const float *keyNorm, HeadShape of) {
+  const int all = of.heads + 2 * of.keyHeads, lane = threadIdx.x & 31;
+  const int warp = static_cast<int>((static_cast<size_t>(blockIdx.x) * blockDim.x + threadIdx.x) >> 5);
+  const int row = warp / all, head = warp % all;
+  letNextBegin();
+  waitForPrevious();
+  if (row >= rows.count || rows.slots[row] < 0) return;
+  const bool isQuery = head < of.heads, isValue = head >= of.heads + of.keyHeads;
+  const float *norm = isValue ? nullptr : isQuery ? queryNorm : keyNorm;
+  const int position = rows.positions[row], pairs = of.length / 2, place = position % PAGE;
+  const size_t from = (static_cast<size_t>(row) * all + head) * of.length;
+  float x[MOST_LANE_PAIRS], y[MOST_LANE_PAIRS], squares = 0;
+#pragma unroll
+  for (int k = 0; k < MOST_LANE_PAIRS; k++) {
+    const int pair = lane + 32 * k;
+    if (pair >= pairs) break;
+    const int a = of.halves ? pair : 2 * pair, b = of.halves ? pair + pairs : a + 1;
+    x[k] = qkv.at(from + a), y[k] = qkv.at(from + b);
+    if (bias != nullptr) x[k] += bias[head * of.length + a], y[k] += bias[head * of.length + b];
+    squares += x[k] * x[k] + y[k] * y[k];
+  }
+  const float by = norm == nullptr ? 1 : rsqrtf(warpSum(squares) / of.length + of.epsilon);
+  bf16 *to = queries + (static_cast<size_t>(row) * of.heads + head) * of.length;
+  int step = 1;
+  if (!isQuery) {
+    const int page = pages.table[static_cast<size_t>(rows.slots[row]) * pages.tableStride + position / PAGE];
+    if (isValue) to = pages.values(page, head - of.heads - of.keyHeads, of.length) + place, step = PAGE;
+    else to = pages.keys(page, head - of.heads, of.length) + static_cast<size_t>(place) * of.length;
+  }
+#pragma unroll
+  for (int k = 0; k < MOST_LANE_PAIRS; k++) {
+    const int pair = lane + 32 * k;
+    if (pair >= pairs) break;
+    const int a = of.halves ? pair : 2 * pair, b = of.halves ? pair + pairs : a + 1;
+    if (norm != nullptr) x[k] *= by * norm[a], y[k] *= by * norm[b];
+    const float2 turn = isValue ? make_float2(1, 0) : turns[static_cast<size_t>(position) * pairs + pair];
+    to[a * step] = __float2bfloat16(x[k] * turn.x - y[k] * turn.y);
+    to[b * step] = __float2bfloat16(x[k] * turn.y + y[k] * turn.x);
+  }
+}
+
+// Copies whole pages of all layers: `list` has a source and a target each. Block y: the layer, block x: the pair.
+extern "C" __global__ void copy_pages(bf16 *pool, const int *list, int pageNumbers, int layerPages) {
+  letNextBegin();
+  waitForPrevious();
+  const size_t layer = static_cast<size_t>(blockIdx.y) * layerPages;
+  const bf16 *from = pool + (layer + list[2 * blockIdx.x]) * pageNumbers;
+  bf16 *to = pool + (layer + list[2 * blockIdx.x + 1]) * pageNumbers;
+  for (int i = threadIdx.x * 8; i < pageNumbers; i += blockDim.x * 8) *reinterpret_cast<Eight *>(to + i) = eightAt(from + i);
+}
+
+// F16 (kind 0) or F32 (kind 1) to BF16.
+extern "C" __global__ void to_bf16(const void *from, bf16 *to, int kind, int count) {
+  letNextBegin();
+  waitForPrevious();
+  for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < count; i += gridDim.x * blockDim.x)
+    to[i] = __float2bfloat16(kind == 0 ? halfAt(static_cast<const uint8_t *>(from) + static_cast<size_t>(i) * 2) : static_cast<const float *>(from)[i]);
+}

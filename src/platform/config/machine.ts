@@ -1,0 +1,76 @@
+/** Settings of what runs on the processor and on GPUs: deployments and memory. */
+import { z } from "zod";
+import { milliseconds, section } from "./section.ts";
+
+export const serving = section("Deployments.", {
+  threads: z
+    .int()
+    .min(0)
+    .max(1024)
+    .default(0)
+    .describe("CPU threads of one replica; 0 = the cores this server may use, less one."),
+  parallel: z
+    .int()
+    .min(1)
+    .max(256)
+    .default(8)
+    .describe("Sequences that one replica decodes at once, unless the deployment sets it."),
+  context_length: z
+    .int()
+    .min(64)
+    .default(8192)
+    .describe("Tokens of context for each sequence, unless the deployment sets it; never more than the model has."),
+  decoder: z
+    .enum(["auto", "library", "own"])
+    .default("auto")
+    .describe(
+      "What decodes on an NVIDIA GPU: own = Verk's kernels, library = llama.cpp, auto = Verk's kernels where they can.",
+    ),
+  standby: z
+    .boolean()
+    .default(true)
+    .describe("While a deployment is parked, keep one process (about 70 MB) ready for it: a wake is faster."),
+  health_interval_ms: milliseconds
+    .default(10_000)
+    .describe("A replica that showed no progress for this long is checked; one that streams answers needs no check."),
+  health_timeout_ms: milliseconds
+    .default(20_000)
+    .describe(
+      "A replica is replaced after this time without progress. A decode call that is under way counts as progress (docs/serving.md).",
+    ),
+  restart_attempts: z
+    .int()
+    .min(0)
+    .max(100)
+    .default(3)
+    .describe("Restarts of a broken deployment before it has failed."),
+  restart_backoff_ms: milliseconds.default(1000).describe("Pause before the first restart; doubles with each."),
+  request_retention_days: z
+    .int()
+    .min(1)
+    .max(36_500)
+    .default(30)
+    .describe("Request records older than this are removed."),
+  retention_days: z
+    .int()
+    .min(1)
+    .max(36_500)
+    .default(365)
+    .describe("Deployments that were stopped or failed longer ago than this are removed."),
+});
+
+export const gpu = section("Reservations of GPU memory, or of main memory on a machine without a GPU.", {
+  reserve_mib: z.int().min(0).default(512).describe("Memory of each device that is never reserved."),
+  cpu_share: z
+    .number()
+    .min(0.05)
+    .max(1)
+    .default(0.8)
+    .describe("The share of main memory that may be reserved on a machine without a GPU."),
+  cpu_devices: z
+    .int()
+    .min(1)
+    .max(64)
+    .default(1)
+    .describe("Devices that a machine without a GPU counts as. More than 1 is for trying out gpu_count."),
+});

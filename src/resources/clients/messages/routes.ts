@@ -1,0 +1,43 @@
+import { Elysia } from "elysia";
+import type { Ctx } from "../../../context.ts";
+import { area } from "../../../http/auth.ts";
+import { describe } from "../../../http/openapi.ts";
+import { callModel, chat, chatBody } from "../call_model.ts";
+import { translated } from "../translated.ts";
+import { createMessageTranslator } from "./events.ts";
+import { CountedTokens, CountTokensRequest, Message, MessagesRequest } from "./schema.ts";
+import { promptFields, toChat } from "./translate.ts";
+
+export const routes = (ctx: Ctx) => {
+  const { authed, takes } = area(ctx, "inference");
+  return new Elysia({ prefix: "/v1/messages", tags: ["Clients"] })
+    .use(authed)
+    .post(
+      "",
+      async ({ body, ...caller }) => {
+        const response = await chat(ctx, caller, chatBody(ctx, caller, toChat(body)));
+        return translated(response, createMessageTranslator());
+      },
+      {
+        ...takes(MessagesRequest, { kind: "chat" }),
+        detail: describe(
+          "Create a message, in the format of Anthropic",
+          { 200: Message },
+          { description: "With stream: true the answer is text/event-stream." },
+        ),
+      },
+    )
+    .post(
+      "/count_tokens",
+      async ({ body, ...caller }) => {
+        const { response } = await callModel(ctx, caller, "/apply-template", chatBody(ctx, caller, promptFields(body)));
+        if (!response.ok) return response;
+        const { input_tokens } = (await response.json()) as { input_tokens: number };
+        return { input_tokens };
+      },
+      {
+        ...takes(CountTokensRequest, { kind: "chat" }),
+        detail: describe("Count the tokens of a message", { 200: CountedTokens }),
+      },
+    );
+};

@@ -1,0 +1,290 @@
+/**
+ * Decoding of many sequences by our own kernels. A step is one graph for all rows; prompts are read between steps, some
+ * tokens at a time. Tokens, positions and random numbers stay on the device, so a step can be queued before the last one
+ * is read.
+ */
+import {
+  type Device,
+  DRAWING_WORDS,
+  MOST_ALTERNATIVES,
+  PAGE,
+  RESULT_WORDS,
+  type Read,
+  type Recorded,
+} from "../../native/cuda/decode/kernels.ts";
+import { Board, NO_SLOT } from "./board.ts";
+import { drawingWords, MASKED_WORD } from "./drawing.ts";
+import type { DecoderModel } from "./model.ts";
+import { withOwnMemory } from "./own_memory.ts";
+import { PageTable } from "./pages.ts";
+import { openBuffers, Passes } from "./passes.ts";
+import { bucketOf, chunksOf } from "./plan.ts";
+import { openPromptReader } from "./prompts.ts";
+import { alternativesOf, intsOf } from "./results.ts";
+import type { Sequence } from "./sequence.ts";
+import { MOST_BIASES, openSlotMemory } from "./slot_memory.ts";
+import type { Admission, Decoder, DecoderOptions, DrawnToken } from "./types.ts";
+
+/** A step whose results are on their way. */
+type Queued = { rows: readonly { sequence: Sequence; last: boolean }[]; results: Read; alternatives: Read | null };
+
+const PROMPT_TOKENS = 512;
+const CHUNK_ROWS = 8192; // rows times chunks of one pass over prompts
+
+export function openDecoder(device: Device, model: DecoderModel, options: DecoderOptions): Decoder {
+  return withOwnMemory(device, (own) => new GraphDecoder(own, model, options));
+}
+
+class GraphDecoder implements Decoder {
+  readonly bytes: number;
+  readonly #device: Device;
+  readonly #options: DecoderOptions;
+  readonly #board: Board;
+  readonly #pages: PageTable;
+  readonly #passes: Passes;
+  readonly #memory: ReturnType<typeof openSlotMemory>;
+  readonly #prompts: ReturnType<typeof openPromptReader>;
+  readonly #graphs = new Map<string, Recorded>();
+  readonly #free: number[];
+  readonly #sequences = new Map<number, Sequence>();
+  readonly #queue: Queued[] = [];
+  readonly #close: (() => void)[] = [];
+  readonly #rows: Sequence[] = []; // row i decodes #rows[i]
+  readonly #isToken: (token: number) => boolean;
+  readonly #rowSlots: Int32Array; // the slots of the board's rows
+  #ids = 0;
+  #steps = 0;
+  #drawn = 0;
+
+  constructor(device: Device, model: DecoderModel, options: DecoderOptions) {
+    const { slots, contextLength, pages, promptTokens = PROMPT_TOKENS } = options;
+    const { layers, keyHeads, headLength, vocab } = model.architecture;
+    const pagesPerSlot = Math.ceil(contextLength / PAGE);
+    const rows = bucketOf(slots);
+    const chunkRows = Math.max(rows * chunksOf(contextLength), CHUNK_ROWS);
+    const layerBytes = pages * 2 * keyHeads * PAGE * headLength * 2;
+    this.#device = device;
+    this.#options = options;
+    this.#isToken = (token) => token >= 0 && token < vocab;
+    this.#pages = new PageTable(pages);
+    this.#rowSlots = new Int32Array(rows).fill(NO_SLOT);
+    this.#free = Array.from({ length: slots }, (_, i) => slots - 1 - i);
+    const open = <T extends { free: () => void }>(made: T): T => {
+      this.#close.push(made.free.bind(made));
+      return made;
+    };
+    try {
+      this.#board = open(new Board(device, { rows, slots, pagesPerSlot }));
+      const buffers = open(
+        openBuffers(device, model, { rows: Math.max(rows, promptTokens), headRows: rows, chunkRows }),
+      );
+      const size = { slots, rows, vocab, vocabStride: buffers.vocabStride, contextLength };
+      this.#memory = open(openSlotMemory(device, size));
+      const pool = device.allocate(layers * layerBytes);
+      this.#close.push(() => device.free(pool));
+      const table = this.#board.address(this.#board.layout.tables);
+      this.#passes = new Passes(device, model, buffers, { pool, layerBytes, table, tableStride: pagesPerSlot });
+      const pageNumbers = 2 * keyHeads * PAGE * headLength;
+      this.#prompts = open(
+        openPromptReader(device, this.#passes, {
+          ...{ rows: promptTokens, chunkRows, headsPerKey: model.architecture.heads / keyHeads },
+          copies: { pool, pageNumbers, layers, pages, most: slots },
+        }),
+      );
+      this.bytes = buffers.bytes() + this.#memory.bytes + layers * layerBytes;
+    } catch (error) {
+      this.close();
+      throw error;
+    }
+  }
+
+  admit(admission: Admission): number | null {
+    const { prompt, maxTokens, drawing } = admission;
+    const { contextLength } = this.#options;
+    const total = prompt.length - 1 + maxTokens;
+    if (prompt.length === 0 || maxTokens < 1) throw new RangeError("A prompt has no tokens, or maxTokens is below 1");
+    if (total > contextLength || Math.ceil(total / PAGE) > this.#pages.count)
+      throw new RangeError(`The prompt and its answer need ${total} tokens, but the context holds ${contextLength}`);
+    if (drawing.logitBias.length > MOST_BIASES) throw new RangeError(`logit_bias has more than ${MOST_BIASES} tokens`);
+    if (!prompt.every(this.#isToken) || !drawing.logitBias.every(([token]) => this.#isToken(token)))
+      throw new RangeError("A token of the prompt or of logit_bias is not in the vocabulary");
+    if (this.#free.length === 0) return null;
+    const known = prompt.subarray(0, -1);
+    const lease = this.#pages.admit(known, total);
+    if (!lease) return null;
+    const slot = this.#free.pop()!;
+    const state = { position: known.length, left: maxTokens, over: false, maskedOnce: false };
+    const sequence = { id: ++this.#ids, slot, lease, admission, ...state };
+    this.#sequences.set(sequence.id, sequence);
+    const { layout } = this.#board;
+    lease.table.forEach((page, i) => {
+      this.#board.setPage(slot, i, page);
+    });
+    this.#board.set(layout.slotTokens + slot, prompt.at(-1)!);
+    this.#board.set(layout.slotPositions + slot, known.length);
+    this.#board.setDrawing(slot, drawingWords(drawing));
+    this.#memory.putBiases(slot, drawing.logitBias);
+    this.#prompts.add(sequence, known);
+    return sequence.id;
+  }
+
+  mask(id: number, bits: Uint32Array) {
+    const sequence = this.#sequences.get(id);
+    if (sequence) this.#memory.putMask(sequence.slot, bits);
+  }
+
+  redraw(id: number, before: number, bits: Uint32Array) {
+    const sequence = this.#sequences.get(id);
+    if (!sequence) return;
+    if (!sequence.admission.checked) throw new Error("Only the tokens of a checked sequence can be drawn again");
+    const { layout } = this.#board;
+    const { slot } = sequence;
+    this.#memory.putMask(slot, bits);
+    this.#board.set(layout.slotTokens + slot, before);
+    this.#board.set(layout.slotPositions + slot, --sequence.position);
+    this.#setMasked(sequence, true);
+    if (sequence.left++ === 0) this.#rows.push(sequence);
+  }
+
+  step(promptTokens = Number.POSITIVE_INFINITY): readonly DrawnToken[] {
+    this.#read(promptTokens);
+    const waits = this.#rows.some(({ admission }) => admission.checked || admission.drawing.masked);
+    const depth = this.#options.ahead && !waits ? 2 : 1;
+    while (this.#queue.length < depth && this.#rows.length > 0) this.#launch();
+    const done = this.#queue.shift();
+    if (done) return this.#collect(done);
+    this.#device.wait(); // passes over prompts must not pile up: a sequence that comes later would wait for all of them
+    return [];
+  }
+
+  release(id: number) {
+    const sequence = this.#sequences.get(id);
+    if (!sequence) return;
+    this.#sequences.delete(id);
+    sequence.over = true;
+    const filled = this.#prompts.remove(sequence);
+    this.#leaveRow(sequence);
+    this.#pages.release(sequence.lease, filled);
+    this.#free.push(sequence.slot);
+  }
+
+  clear() {
+    if (this.#sequences.size > 0) throw new Error("Shared beginnings cannot be forgotten while sequences run");
+    this.#pages.clear();
+  }
+
+  stats() {
+    const { promptTokens, cachedTokens, waiting } = this.#prompts.stats();
+    return {
+      ...{ active: this.#rows.length, reading: waiting, promptTokens, cachedTokens },
+      ...{ availablePages: this.#pages.available, pages: this.#pages.count },
+      ...{ completionTokens: this.#drawn, steps: this.#steps },
+    };
+  }
+
+  close() {
+    this.#device.wait();
+    for (const graph of this.#graphs.values()) graph.free();
+    this.#graphs.clear();
+    for (const free of this.#close.splice(0).reverse()) free();
+  }
+
+  /** Reads some tokens of prompts. Sequences whose prompt is complete get a row. */
+  #read(most: number) {
+    if (this.#prompts.stats().waiting === 0) return;
+    this.#sendBoard(); // page tables of new sequences
+    this.#rows.push(...this.#prompts.read(most));
+  }
+
+  #setMasked(sequence: Sequence, masked: boolean) {
+    sequence.maskedOnce = masked;
+    const place = this.#board.layout.drawings + sequence.slot * DRAWING_WORDS + MASKED_WORD;
+    this.#board.set(place, masked ? 1 : 0);
+  }
+
+  #sendBoard() {
+    this.#board.send();
+    this.#begin(0);
+  }
+
+  #begin(count: number) {
+    const { at, commandsAt, layout } = this.#board;
+    this.#device.launch("begin_step", { grid: [1, 1, 1], threads: 256 }, [
+      ...[at, commandsAt, layout.rowSlots, layout.rowTokens, layout.rowPositions],
+      ...[layout.slotTokens, layout.slotPositions, count],
+    ]);
+  }
+
+  #launch() {
+    const board = this.#board;
+    let keys = 1;
+    for (const { lease, position, slot } of this.#rows) {
+      const index = this.#pages.grow(lease, position);
+      if (index >= 0) board.setPage(slot, index, lease.table[index]!);
+      keys = Math.max(keys, position + 1);
+    }
+    const bucket = bucketOf(this.#rows.length);
+    for (let row = 0; row < bucket; row++) {
+      const slot = this.#rows[row]?.slot ?? NO_SLOT;
+      if (this.#rowSlots[row] !== slot) board.set(board.layout.rowSlots + row, slot);
+      this.#rowSlots[row] = slot;
+    }
+    board.send();
+    this.#graph(bucket, chunksOf(keys)).run();
+    this.#steps++;
+    const wantsOthers = this.#rows.some(({ admission }) => (admission.drawing.topLogprobs ?? 0) > 0);
+    const count = this.#rows.length;
+    const rows = this.#rows.map((sequence) => {
+      if (sequence.maskedOnce) this.#setMasked(sequence, false); // before the next step, not before this one
+      sequence.position++;
+      return { sequence, last: --sequence.left === 0 };
+    });
+    this.#queue.push({
+      rows,
+      results: this.#device.read(this.#memory.results, count * RESULT_WORDS * 4),
+      alternatives: wantsOthers ? this.#device.read(this.#memory.alternatives, count * MOST_ALTERNATIVES * 8) : null,
+    });
+    for (const { sequence, last } of rows) if (last) this.#leaveRow(sequence);
+  }
+
+  #graph(rows: number, chunks: number): Recorded {
+    const key = `${rows} ${chunks}`;
+    const known = this.#graphs.get(key);
+    if (known) return known;
+    const { layout } = this.#board;
+    const at = (place: number) => this.#board.address(place);
+    const of = { slots: at(layout.rowSlots), tokens: at(layout.rowTokens), positions: at(layout.rowPositions) };
+    const made = this.#device.record(() => {
+      this.#begin(rows);
+      this.#passes.decode({ rows: { ...of, count: rows }, chunks });
+      this.#passes.draw(rows, this.#memory.drawValues(this.#board));
+    });
+    this.#graphs.set(key, made);
+    return made;
+  }
+
+  /** The last row takes the place of the one that leaves. */
+  #leaveRow(sequence: Sequence) {
+    const row = this.#rows.indexOf(sequence);
+    if (row < 0) return;
+    const last = this.#rows.pop()!;
+    if (last !== sequence) this.#rows[row] = last;
+  }
+
+  #collect({ rows, results, alternatives }: Queued): DrawnToken[] {
+    const words = intsOf(results.wait());
+    const floats = new Float32Array(words.buffer, words.byteOffset, words.length);
+    const others = alternatives ? intsOf(alternatives.wait()) : null;
+    return rows.flatMap(({ sequence, last }, row) => {
+      if (sequence.over) return [];
+      this.#drawn++;
+      const drawn: DrawnToken = { sequence: sequence.id, token: words[row * RESULT_WORDS]!, done: last };
+      const wanted = sequence.admission.drawing.topLogprobs;
+      if (wanted === undefined) return [drawn];
+      const logp = floats[row * RESULT_WORDS + 1]!;
+      return [
+        { ...drawn, logp, ...(others && wanted > 0 ? { alternatives: alternativesOf(others, row, wanted) } : {}) },
+      ];
+    });
+  }
+}

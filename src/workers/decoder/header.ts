@@ -1,0 +1,21 @@
+import { closeSync, fstatSync, openSync, readSync } from "node:fs";
+import { type Header, parseGguf } from "../../lib/gguf/parse.ts";
+import { MIB } from "../../lib/units.ts";
+
+/** Reads the header of a model file and blocks meanwhile: decoding threads have nothing else to do. */
+export function headerOf(path: string): Header {
+  const fd = openSync(path, "r");
+  try {
+    const { size } = fstatSync(fd);
+    for (let length = MIB; ; ) {
+      const bytes = new Uint8Array(Math.min(length, size));
+      readSync(fd, bytes, 0, bytes.length, 0);
+      const header = parseGguf(bytes, size);
+      if (!("need" in header)) return header;
+      if (length >= size) throw new Error("The model file is truncated");
+      length = Math.max(header.need, 2 * length);
+    }
+  } finally {
+    closeSync(fd);
+  }
+}

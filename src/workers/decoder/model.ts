@@ -1,0 +1,196 @@
+/** Weights of a model on the device, in the formats that the kernels multiply by. */
+import { closeSync, openSync, readSync } from "node:fs";
+import type { Header, Tensor } from "../../lib/gguf/parse.ts";
+import { MIB } from "../../lib/units.ts";
+import type { Device, Format } from "../../native/cuda/decode/kernels.ts";
+import { TYPE } from "../../native/ggml/ggml.ts";
+import type { WeightPlaces } from "../../native/llama/weights.ts";
+import { type Architecture, architectureOf } from "../trainer/engine/architecture.ts";
+import { turnsOf } from "../trainer/engine/fused/turns.ts";
+import { unsupported } from "../trainer/engine/fused/unsupported.ts";
+
+export type Weight = { at: number; format: Format; rows: number; columns: number };
+/** Vectors are addresses of F32 numbers; 0 if the model has none. */
+export type LayerWeights = {
+  norm1: number;
+  norm2: number;
+  /** The biases of queries, keys and values, one behind the other. */
+  bias: number;
+  queryNorm: number;
+  keyNorm: number;
+  qkv: readonly Weight[];
+  output: Weight;
+  gate: Weight;
+  up: Weight;
+  down: Weight;
+};
+export type DecoderModel = {
+  readonly architecture: Architecture;
+  readonly layers: readonly LayerWeights[];
+  readonly embeddings: Weight;
+  readonly head: Weight;
+  readonly outputNorm: number;
+  /** Cosine and sine of each position and pair. */
+  readonly turns: number;
+  /** All matrices by their names in the file. */
+  readonly matrices: ReadonlyMap<string, Weight>;
+  /** Bytes that this model holds, without shared matrices. */
+  readonly bytes: number;
+  free: () => void;
+};
+
+const FORMATS: Readonly<Record<string, Format>> = {
+  BF16: "bf16",
+  F16: "bf16",
+  F32: "bf16",
+  Q8_0: "q8",
+  Q4_K: "q4",
+  Q6_K: "q6",
+};
+const READ_BYTES = 16 * MIB;
+const CONVERTED = { F16: 0, F32: 1 } as const; // kinds of the kernel to_bf16
+
+/** Why this model cannot be decoded by our kernels, or null. Another engine then serves it. Pure. */
+export function reasonAgainst(header: Header): string | null {
+  const architecture = architectureOf(header);
+  const { headLength, width, forward, heads, keyHeads, yarn } = architecture;
+  const [feature] = unsupported(architecture, Number.POSITIVE_INFINITY);
+  if (feature) return feature;
+  if (architecture.rotates.includes(false)) return "layers without rotation";
+  if (headLength !== 64 && headLength !== 128) return `heads of ${headLength} numbers`;
+  if (heads / keyHeads > 16) return `${heads / keyHeads} query heads for each key head`;
+  if (yarn.mix !== 0 || yarn.attentionFactor !== 1) return "YaRN scaling";
+  if (width % 64 !== 0 || forward % 64 !== 0 || width > 12_288) return `rows of ${width} and ${forward} numbers`;
+  for (const { name, type, dims } of header.tensors.values())
+    if (dims.length > 1 && !(type.name in FORMATS)) return `${name} in ${type.name}`;
+  for (const { name, type } of header.tensors.values())
+    if (name.endsWith("ffn_gate.weight") && header.tensors.get(name.replace("gate", "up"))?.type !== type)
+      return `${name} in another type than ffn_up`;
+  return null;
+}
+
+/** `shared`: BF16 matrices that are on the device already and outlive this model are used in place. */
+export function loadModel(
+  device: Device,
+  file: { path: string; header: Header },
+  contextLength: number,
+  shared: WeightPlaces = () => null,
+): DecoderModel {
+  const architecture = architectureOf(file.header);
+  const loader = openLoader(device, file, shared);
+  const { matrix, vector, has, held } = loader;
+  try {
+    const layers = Array.from({ length: architecture.layers }, (_, i): LayerWeights => {
+      const name = (part: string) => `blk.${i}.${part}`;
+      const optional = (part: string) => (has(name(part)) ? vector([name(part)]) : 0);
+      const biases = ["attn_q.bias", "attn_k.bias", "attn_v.bias"].map(name);
+      return {
+        norm1: vector([name("attn_norm.weight")]),
+        norm2: vector([name("ffn_norm.weight")]),
+        bias: biases.every(has) ? vector(biases) : 0,
+        queryNorm: optional("attn_q_norm.weight"),
+        keyNorm: optional("attn_k_norm.weight"),
+        qkv: ["attn_q.weight", "attn_k.weight", "attn_v.weight"].map((part) => matrix(name(part))),
+        output: matrix(name("attn_output.weight")),
+        gate: matrix(name("ffn_gate.weight")),
+        up: matrix(name("ffn_up.weight")),
+        down: matrix(name("ffn_down.weight")),
+      };
+    });
+    const embeddings = matrix("token_embd.weight");
+    const head = architecture.tied ? embeddings : matrix("output.weight");
+    const factors = has("rope_freqs.weight") ? loader.floats("rope_freqs.weight") : null;
+    const turns = loader.keep(turnsOf(architecture, contextLength, factors));
+    const outputNorm = vector(["output_norm.weight"]);
+    const free = () => held.splice(0).forEach(device.free);
+    const { matrices } = loader;
+    return { architecture, layers, embeddings, head, outputNorm, turns, matrices, bytes: loader.bytes(), free };
+  } catch (error) {
+    held.splice(0).forEach(device.free);
+    throw error;
+  } finally {
+    loader.close();
+  }
+}
+
+function openLoader(device: Device, { path, header }: { path: string; header: Header }, shared: WeightPlaces) {
+  const fd = openSync(path, "r");
+  const held: number[] = [];
+  const matrices = new Map<string, Weight>();
+  let bytes = 0;
+  const room = (size: number) => {
+    const at = device.allocate(size);
+    held.push(at);
+    bytes += size;
+    return at;
+  };
+  const must = (name: string): Tensor => {
+    const tensor = header.tensors.get(name);
+    if (!tensor) throw new Error(`The model file has no tensor ${name}`);
+    return tensor;
+  };
+  const piece = (tensor: Tensor, done: number, length: number) => {
+    const into = new Uint8Array(length);
+    for (let got = 0; got < length; ) {
+      const count = readSync(fd, into, got, length - got, header.dataStart + tensor.offset + done + got);
+      if (count === 0) throw new Error("The model file was truncated while it was read");
+      got += count;
+    }
+    return into;
+  };
+  const floats = (name: string) => new Float32Array(piece(must(name), 0, must(name).bytes).buffer);
+  const keep = (values: NodeJS.TypedArray) => {
+    const at = room(values.byteLength);
+    device.put(at, values);
+    return at;
+  };
+  const sharedOf = (name: string, columns: number, rows: number): Weight | null => {
+    const place = shared(name);
+    if (!place?.onDevice || place.type !== TYPE.BF16 || place.columns !== columns || place.rows !== rows) return null;
+    return { at: place.address, format: "bf16", rows, columns };
+  };
+  function copied(tensor: Tensor): Weight {
+    const { name } = tensor;
+    const [columns = 1, rows = 1] = tensor.dims;
+    const format = FORMATS[tensor.type.name];
+    if (!format) throw new Error(`The tensor ${name} is in ${tensor.type.name}, which these kernels do not read`);
+    const kind = CONVERTED[tensor.type.name as keyof typeof CONVERTED];
+    const at = room(kind === undefined ? tensor.bytes : tensor.elements * 2);
+    const step = READ_BYTES;
+    const staging = kind === undefined ? 0 : device.allocate(Math.min(step, tensor.bytes));
+    for (let done = 0; done < tensor.bytes; done += step) {
+      const some = piece(tensor, done, Math.min(step, tensor.bytes - done));
+      if (kind === undefined) {
+        device.put(at + done, some);
+        continue;
+      }
+      const size = kind === CONVERTED.F16 ? 2 : 4;
+      const count = some.length / size;
+      device.put(staging, some);
+      device.launch("to_bf16", { grid: [Math.min(1024, Math.ceil(count / 256)), 1, 1], threads: 256 }, [
+        ...[staging, at + (done / size) * 2, kind, count],
+      ]);
+    }
+    device.wait();
+    if (staging !== 0) device.free(staging);
+    return { at, format, rows, columns };
+  }
+  return {
+    held,
+    matrices,
+    floats,
+    keep,
+    bytes: () => bytes,
+    has: (name: string) => header.tensors.has(name),
+    /** F32 vectors, one behind the other. */
+    vector: (names: readonly string[]) => keep(Float32Array.from(names.flatMap((name) => [...floats(name)]))),
+    matrix(name: string): Weight {
+      const tensor = must(name);
+      const [columns = 1, rows = 1] = tensor.dims;
+      const made = sharedOf(name, columns, rows) ?? copied(tensor);
+      matrices.set(name, made);
+      return made;
+    },
+    close: () => closeSync(fd),
+  };
+}

@@ -1,0 +1,219 @@
+/** One pass through the model for some rows of tokens: the sequence of kernels, for a graph or for a prompt. */
+import {
+  ATTEND_THREADS,
+  attendShared,
+  type DecodeKernel,
+  type Device,
+  DRAW_THREADS,
+  FORMAT,
+  MODE,
+  MOST_SLICES,
+  productShared,
+  slicesOf,
+  TILES,
+} from "../../native/cuda/decode/kernels.ts";
+import { rowThreads } from "../trainer/engine/fused/project.ts";
+import type { DecoderModel, LayerWeights, Weight } from "./model.ts";
+import { planProduct } from "./plan.ts";
+
+/** Addresses of the rows' slots, tokens and positions. */
+export type RowsAt = { slots: number; tokens: number; positions: number; count: number };
+export type PagesAt = { pool: number; layerBytes: number; table: number; tableStride: number };
+/** `tiles`: address and number of attention's tiles; without them every row is one. */
+export type Pass = { rows: RowsAt; chunks: number; tiles?: { at: number; count: number } };
+export type Draw = readonly number[];
+
+const ROW_MULTIPLE = 128; // tokens of the largest tile
+
+/** Buffers for up to `rows` rows, of which `headRows` are drawn for. `partNumbers`: room for chunks of attention. */
+export function openBuffers(
+  device: Device,
+  model: DecoderModel,
+  size: { rows: number; headRows: number; chunkRows: number },
+) {
+  const { width, forward, heads, keyHeads, headLength, vocab } = model.architecture;
+  const rows = Math.ceil(size.rows / ROW_MULTIPLE) * ROW_MULTIPLE;
+  const vocabStride = Math.ceil(vocab / 8) * 8;
+  const inner = heads * headLength;
+  const qkv = inner + 2 * keyHeads * headLength;
+  const held: number[] = [];
+  let bytes = 0;
+  const room = (length: number) => {
+    const at = device.allocate(length);
+    held.push(at);
+    bytes += length;
+    return at;
+  };
+  return {
+    ...{ rows, vocabStride, qkvWidth: qkv },
+    x: room(rows * width * 4),
+    h: room(rows * width * 2),
+    qkv: room(rows * qkv * 2),
+    queries: room(rows * inner * 2),
+    attended: room(rows * inner * 2),
+    product: room(rows * forward * 2),
+    y: room(rows * width * 2),
+    parts: room(MOST_SLICES * rows * Math.max(qkv, width) * 4),
+    logits: room(Math.ceil(size.headRows / ROW_MULTIPLE) * ROW_MULTIPLE * vocabStride * 4),
+    chunkSums: room(size.chunkRows * inner * 4),
+    chunkTops: room(size.chunkRows * heads * 8),
+    bytes: () => bytes,
+    free: () => held.splice(0).forEach(device.free),
+  };
+}
+export type Buffers = ReturnType<typeof openBuffers>;
+
+/** The result of a product, as the next kernel takes it: whole, parts, slices, slice stride. */
+type Branch = readonly [whole: number, parts: number, slices: number, sliceStride: number];
+const NOTHING: Branch = [0, 0, 0, 0];
+
+export class Passes {
+  readonly #device: Device;
+  readonly #model: DecoderModel;
+  readonly #buffers: Buffers;
+  readonly #pages: PagesAt;
+
+  constructor(device: Device, model: DecoderModel, buffers: Buffers, pages: PagesAt) {
+    this.#device = device;
+    this.#model = model;
+    this.#buffers = buffers;
+    this.#pages = pages;
+  }
+
+  /** Fills the pages of rows that nothing is drawn for: the last layer ends with its keys and values. */
+  fill(pass: Pass) {
+    this.#layers(pass, true);
+  }
+
+  /** Computes the logits of all rows. */
+  decode(pass: Pass) {
+    const branch = this.#layers(pass, false);
+    const { outputNorm, head, architecture } = this.#model;
+    const { count } = pass.rows;
+    this.#norm(count, branch, outputNorm);
+    this.#product([head], { x: this.#buffers.h, depth: architecture.width, count }, "logits", {
+      at: this.#buffers.logits,
+      stride: this.#buffers.vocabStride,
+    });
+  }
+
+  draw(rows: number, values: Draw) {
+    this.#device.launch("draw_tokens", { grid: [rows, 1, 1], threads: DRAW_THREADS }, [
+      this.#buffers.logits,
+      ...values,
+    ]);
+  }
+
+  #layers(pass: Pass, fillsOnly: boolean): Branch {
+    const { layers, embeddings, architecture } = this.#model;
+    const { width } = architecture;
+    const { count, tokens } = pass.rows;
+    this.#device.launch("embed_rows", { grid: [count, 1, 1], threads: rowThreads(width) }, [
+      ...[embeddings.at, FORMAT[embeddings.format], tokens, this.#buffers.x, width],
+    ]);
+    let branch = NOTHING;
+    for (const [i, layer] of layers.entries()) {
+      branch = this.#attention(pass, layer, i, branch, fillsOnly && i === layers.length - 1);
+      if (fillsOnly && i === layers.length - 1) break;
+      branch = this.#forward(count, layer, branch);
+    }
+    return branch;
+  }
+
+  #attention(pass: Pass, layer: LayerWeights, index: number, before: Branch, keysOnly: boolean): Branch {
+    const { width, heads, keyHeads, headLength, ropeMode, epsilon } = this.#model.architecture;
+    const { h, qkv, queries, qkvWidth } = this.#buffers;
+    const { slots, tokens, positions, count } = pass.rows;
+    this.#norm(count, before, layer.norm1);
+    const raw = this.#branch(layer.qkv, { x: h, depth: width, count }, { at: qkv, stride: qkvWidth });
+    const { pool, layerBytes, table, tableStride } = this.#pages;
+    const pages = [pool + index * layerBytes, table, tableStride, keyHeads];
+    const rows = [slots, tokens, positions, count];
+    this.#device.launch("turn_rows", { grid: [Math.ceil((count * (heads + 2 * keyHeads)) / 8), 1, 1], threads: 256 }, [
+      ...[...raw, queries, ...pages, ...rows, this.#model.turns, layer.bias, layer.queryNorm, layer.keyNorm],
+      ...[heads, keyHeads, headLength, ropeMode === 2 ? 1 : 0, epsilon],
+    ]);
+    if (keysOnly) return NOTHING;
+    this.#attend(pass, [...pages, ...rows]);
+    const inner = heads * headLength;
+    const from = { x: this.#buffers.attended, depth: inner, count };
+    return this.#branch([layer.output], from, { at: this.#buffers.y, stride: width });
+  }
+
+  #attend({ rows, chunks, tiles }: Pass, pagesAndRows: readonly number[]) {
+    const { heads, keyHeads, headLength } = this.#model.architecture;
+    const { queries, attended, chunkSums, chunkTops } = this.#buffers;
+    const length = headLength as 64 | 128;
+    const values = [
+      ...[queries, ...pagesAndRows, tiles?.at ?? 0, attended, chunkSums, chunkTops],
+      ...[heads, heads * length, chunks, 1 / Math.sqrt(length)],
+    ];
+    const grid = [chunks, keyHeads, tiles?.count ?? rows.count] as const;
+    this.#device.launch(`attend_${length}`, { grid, threads: ATTEND_THREADS, shared: attendShared(length) }, values);
+    if (chunks > 1) this.#device.launch(`join_${length}`, { grid: [rows.count, heads, 1], threads: length }, values);
+  }
+
+  #forward(count: number, layer: LayerWeights, before: Branch): Branch {
+    const { width, forward } = this.#model.architecture;
+    const { h, product, y } = this.#buffers;
+    this.#norm(count, before, layer.norm2);
+    this.#product([layer.gate, layer.up], { x: h, depth: width, count }, "gated", { at: product, stride: forward });
+    return this.#branch([layer.down], { x: product, depth: forward, count }, { at: y, stride: width });
+  }
+
+  #norm(count: number, branch: Branch, weight: number) {
+    const { width, epsilon } = this.#model.architecture;
+    const { x, h } = this.#buffers;
+    this.#device.launch("norm_rows", { grid: [count, 1, 1], threads: rowThreads(width), shared: width * 4 }, [
+      ...[x, ...branch, weight, h, width, width, epsilon],
+    ]);
+  }
+
+  /** A product whose slices the next kernel may add. Parts of different formats are separate products. */
+  #branch(parts: readonly Weight[], from: From, to: To): Branch {
+    const alike = parts.every(({ format }) => format === parts[0]!.format);
+    if (!alike) {
+      let column = 0;
+      for (const part of parts) {
+        this.#product([part], from, "whole", { at: to.at + column * 2, stride: to.stride });
+        column += part.rows;
+      }
+      return [to.at, 0, 0, 0];
+    }
+    const rows = rowsOf(parts);
+    const { parts: inParts } = planProduct(
+      { format: parts[0]!.format, rows, count: from.count },
+      this.#device.multiprocessors,
+    );
+    if (!inParts) {
+      this.#product(parts, from, "whole", to);
+      return [to.at, 0, 0, 0];
+    }
+    this.#product(parts, from, "parts", { at: this.#buffers.parts, stride: rows });
+    return [0, this.#buffers.parts, slicesOf(from.depth), from.count * rows];
+  }
+
+  #product(parts: readonly Weight[], { x, depth, count }: From, mode: keyof typeof MODE, to: To) {
+    const [first, second, third] = parts as [Weight, Weight?, Weight?];
+    const { format } = first;
+    const rows = rowsOf(parts);
+    const { tile } = planProduct({ format, rows, count }, this.#device.multiprocessors);
+    const { rows: tileRows, tokens, ...own } = TILES[tile] as { rows: number; tokens: number; threads?: number };
+    const slices = slicesOf(depth);
+    const name =
+      own.threads === undefined
+        ? (`product_${format}_${tile}` as DecodeKernel)
+        : (`product_${tile as "tiles_64" | "tiles_128"}` as const);
+    const grid = [Math.ceil(rows / tileRows), Math.ceil(count / tokens), mode === "parts" ? slices : 1] as const;
+    const secondAt = second ? first.rows : rows;
+    this.#device.launch(name, { grid, threads: own.threads ?? 32 * slices, shared: productShared(tile, slices) }, [
+      ...[first.at, second?.at ?? 0, third?.at ?? 0, x, to.at],
+      ...[secondAt, third ? secondAt + second!.rows : rows, rows, depth, first.columns],
+      ...[count, depth, to.stride, MODE[mode], slices, count * to.stride, 0],
+    ]);
+  }
+}
+
+type From = { x: number; depth: number; count: number };
+type To = { at: number; stride: number };
+const rowsOf = (parts: readonly Weight[]) => parts.reduce((sum, { rows }) => sum + rows, 0);

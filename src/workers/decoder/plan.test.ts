@@ -1,0 +1,26 @@
+import { expect, test } from "bun:test";
+import { attentionTiles, bucketOf, chunksOf, planProduct } from "./plan.ts";
+
+test("a bucket holds its rows; a batch above the largest is a multiple of 128", () => {
+  for (let rows = 1; rows <= 600; rows++) expect(bucketOf(rows)).toBeGreaterThanOrEqual(rows);
+  expect([1, 3, 33, 256, 257].map(bucketOf)).toEqual([1, 4, 48, 256, 384]);
+});
+
+test("chunks are a power of two and hold all keys", () => {
+  expect([1, 256, 257, 512, 513, 32_768].map(chunksOf)).toEqual([1, 1, 2, 2, 4, 128]);
+});
+
+test("few tokens take the smallest kernel, many take tiles, quantised weights never do", () => {
+  const tile = (format: "bf16" | "q4", rows: number, count: number) => planProduct({ format, rows, count }, 132).tile;
+  expect([1, 8, 9, 32, 64].map((count) => tile("bf16", 896, count))).toEqual(["deep", "deep", 16, 32, "tiles_64"]);
+  expect([1, 8].map((count) => tile("bf16", 9728, count))).toEqual([8, 8]);
+  expect(tile("q4", 896, 256)).toBe(64);
+  expect(planProduct({ format: "bf16", rows: 896, count: 256 }, 132)).toEqual({ tile: "tiles_64", parts: true });
+  expect(planProduct({ format: "bf16", rows: 9728, count: 256 }, 132)).toEqual({ tile: "tiles_64", parts: false });
+  expect(planProduct({ format: "bf16", rows: 151_936, count: 256 }, 132).tile).toBe("tiles_128");
+});
+
+test("tiles of attention join neighbouring rows of one sequence", () => {
+  expect([...attentionTiles([4, 4, 4, 4, 4, 7, 4], 7)]).toEqual([0, 2, 2, 2, 4, 1, 5, 1, 6, 1]);
+  expect([...attentionTiles([1, 1], 16)]).toEqual([0, 1, 1, 1]);
+});

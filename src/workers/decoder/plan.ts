@@ -1,0 +1,48 @@
+/** Chooses the kernels of a product or a batch. Pure: the choice changes the speed, never the result. */
+import { CHUNK, type Format, type Tile } from "../../native/cuda/decode/kernels.ts";
+
+export type ProductSize = { format: Format; rows: number; count: number };
+/** `parts`: slices are separate results, which the next kernel adds. */
+export type ProductPlan = { tile: Tile; parts: boolean };
+
+const FEW = [8, 16, 32, 64] as const;
+const MOST_FEW = 32; // tokens; beyond, tiles of BF16 weights are faster
+const MANY_BLOCKS = 4; // for each multiprocessor; with fewer, the last blocks of large tiles leave most of them idle
+
+export function planProduct({ format, rows, count }: ProductSize, multiprocessors: number): ProductPlan {
+  const few = FEW.find((tokens) => count <= tokens);
+  if (format !== "bf16") return { tile: few ?? 64, parts: false };
+  if (few === 8) return { tile: rows < 16 * multiprocessors ? "deep" : few, parts: false };
+  if (few !== undefined && few <= MOST_FEW) return { tile: few, parts: false };
+  const blocks = (side: number) => Math.ceil(rows / side) * Math.ceil(count / side);
+  if (blocks(128) >= MANY_BLOCKS * multiprocessors) return { tile: "tiles_128", parts: false };
+  return { tile: "tiles_64", parts: blocks(64) < 2 * multiprocessors };
+}
+
+const BUCKETS = [1, 2, 4, 8, 16, 24, 32, 48, 64, 96, 128, 160, 192, 224, 256];
+
+/** Rows of the graph that decodes this many sequences. */
+export function bucketOf(rows: number): number {
+  return BUCKETS.find((bucket) => rows <= bucket) ?? Math.ceil(rows / 128) * 128;
+}
+
+/** Chunks of the grid for sequences of up to this many keys: a power of two, so that there are few graphs. */
+export function chunksOf(keys: number): number {
+  return 2 ** Math.ceil(Math.log2(Math.max(1, Math.ceil(keys / CHUNK))));
+}
+
+/**
+ * Tiles of attention for rows of prompts, as first row and number of rows: neighbouring rows of one sequence, as many as
+ * sixteen lines hold. `slots` are those of the rows.
+ */
+export function attentionTiles(slots: readonly number[], headsPerKey: number): Int32Array {
+  const most = Math.max(1, Math.floor(16 / headsPerKey));
+  const tiles: number[] = [];
+  for (let row = 0; row < slots.length; ) {
+    let count = 1;
+    while (count < most && slots[row + count] === slots[row]) count++;
+    tiles.push(row, count);
+    row += count;
+  }
+  return Int32Array.from(tiles);
+}

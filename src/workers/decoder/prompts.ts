@@ -1,0 +1,137 @@
+/**
+ * Reads prompts into pages, some tokens of all waiting ones in a pass. The last token of a prompt is not read here: the
+ * sequence's first step decodes it.
+ */
+import { type Device, PAGE } from "../../native/cuda/decode/kernels.ts";
+import type { Lease } from "./pages.ts";
+import type { Passes } from "./passes.ts";
+import { attentionTiles, chunksOf } from "./plan.ts";
+import type { Sequence } from "./sequence.ts";
+
+/** `after`: older prompts that fill pages which this one shares or copies. */
+type Waiting = {
+  sequence: Sequence;
+  tokens: Int32Array;
+  done: number;
+  copies: Lease["copies"];
+  after: readonly Waiting[];
+};
+type Row = { slot: number; token: number; position: number };
+
+const SHORT = 256; // tokens
+const isRead = ({ done, tokens }: Waiting) => done === tokens.length;
+const pagesOf = ({ table, copies }: Lease) => [...table, ...copies.map(([from]) => from)];
+
+export type PromptOptions = {
+  /** Tokens of one pass, and the product of tokens and chunks that buffers hold. */
+  rows: number;
+  chunkRows: number;
+  headsPerKey: number;
+  copies: { pool: number; pageNumbers: number; layers: number; pages: number; most: number };
+};
+
+export function openPromptReader(device: Device, passes: Passes, options: PromptOptions) {
+  const { rows: most, chunkRows, headsPerKey, copies } = options;
+  const inputs = device.allocate(3 * most * 4); // slots, tokens, positions
+  const tilesAt = device.allocate(2 * most * 4);
+  const copiesAt = device.allocate(2 * copies.most * 4);
+  const waiting: Waiting[] = [];
+  let [promptTokens, cachedTokens] = [0, 0];
+
+  /**
+   * Takes as many tokens as one pass holds and `wanted` allows. Short rests come first with half of them, so that a short
+   * prompt does not wait for a long one; then the oldest prompts.
+   */
+  function next(wanted: number) {
+    const limit = Math.min(most, wanted);
+    const rows: Row[] = [];
+    let keys = 1;
+    const take = (one: Waiting, upTo: number) => {
+      while (one.done < one.tokens.length && rows.length < upTo) {
+        keys = Math.max(keys, one.done + 1);
+        if ((rows.length + 1) * chunksOf(keys) > chunkRows) return;
+        rows.push({ slot: one.sequence.slot, token: one.tokens[one.done]!, position: one.done });
+        one.done++;
+      }
+    };
+    for (const one of waiting)
+      if (one.tokens.length - one.done <= SHORT && one.after.every(isRead)) take(one, Math.ceil(limit / 2));
+    for (const one of waiting) if (one.after.every(isRead)) take(one, limit);
+    return rows;
+  }
+
+  function pass(wanted: number) {
+    const rows = next(wanted);
+    if (rows.length === 0) return;
+    const keys = rows.reduce((highest, { position }) => Math.max(highest, position + 1), 1);
+    const slots = rows.map(({ slot }) => slot);
+    const words = Int32Array.from([
+      ...slots,
+      ...rows.map(({ token }) => token),
+      ...rows.map(({ position }) => position),
+    ]);
+    const tiles = attentionTiles(slots, headsPerKey);
+    device.put(inputs, words);
+    device.put(tilesAt, tiles);
+    const count = rows.length;
+    passes.fill({
+      rows: { slots: inputs, tokens: inputs + count * 4, positions: inputs + 2 * count * 4, count },
+      chunks: chunksOf(keys),
+      tiles: { at: tilesAt, count: tiles.length / 2 },
+    });
+    promptTokens += count;
+  }
+
+  /** A page may be copied once the prompts that were admitted before are read: one of them fills it. */
+  function copyPages(of: readonly Waiting[]) {
+    const list = Int32Array.from(of.flatMap(({ copies }) => copies.flat()));
+    if (list.length === 0) return;
+    device.put(copiesAt, list);
+    device.launch("copy_pages", { grid: [list.length / 2, copies.layers, 1], threads: 256 }, [
+      ...[copies.pool, copiesAt, copies.pageNumbers, copies.pages],
+    ]);
+  }
+
+  return {
+    add(sequence: Sequence, tokens: Int32Array) {
+      const { cached, copies } = sequence.lease;
+      cachedTokens += cached;
+      const shares = cached > 0 ? new Set(pagesOf(sequence.lease)) : new Set<number>();
+      const after = waiting.filter((one) => !isRead(one) && one.sequence.lease.table.some((page) => shares.has(page)));
+      waiting.push({ sequence, tokens, done: cached, copies, after });
+    },
+    /**
+     * Returns how many tokens of the sequence are in its pages. Prompts that share pages with one that is not read to
+     * its end read them on.
+     */
+    remove(sequence: Sequence): number {
+      const at = waiting.findIndex((one) => one.sequence === sequence);
+      if (at < 0) return sequence.position;
+      const [left] = waiting.splice(at, 1) as [Waiting];
+      const filled = left.done;
+      if (filled === left.tokens.length) return filled;
+      const own = new Set(sequence.lease.table.slice(Math.floor(filled / PAGE)));
+      for (const other of waiting.slice(at)) {
+        if (!pagesOf(other.sequence.lease).some((page) => own.has(page))) continue;
+        other.after = other.after.filter((one) => one !== left);
+        other.done = Math.min(other.done, filled);
+        other.copies = [];
+      }
+      return filled;
+    },
+    /** One pass of up to `wanted` tokens. Returns the sequences whose prompt is complete, in the order of their admission. */
+    read(wanted: number): Sequence[] {
+      pass(wanted);
+      const ready = waiting.filter((one) => isRead(one) && one.after.every(isRead));
+      for (const one of ready) waiting.splice(waiting.indexOf(one), 1);
+      copyPages(ready);
+      return ready.map(({ sequence }) => sequence);
+    },
+    stats: () => ({ waiting: waiting.length, promptTokens, cachedTokens }),
+    free() {
+      device.free(inputs);
+      device.free(tilesAt);
+      device.free(copiesAt);
+    },
+  };
+}

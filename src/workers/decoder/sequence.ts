@@ -1,0 +1,17 @@
+import type { Lease } from "./pages.ts";
+import type { Admission } from "./types.ts";
+
+/** A sequence that was admitted, on the host. */
+export type Sequence = {
+  readonly id: number;
+  readonly slot: number;
+  readonly lease: Lease;
+  readonly admission: Admission;
+  /** The position that the next step decodes. */
+  position: number;
+  /** Tokens that may still be drawn by steps that are not queued yet. */
+  left: number;
+  over: boolean;
+  /** The next token is drawn by a mask, those after it are not. */
+  maskedOnce: boolean;
+};

@@ -1,0 +1,72 @@
+/** The interface of decoding by our own kernels, for serving and for rollouts. */
+import type { Drawing } from "./drawing.ts";
+
+export type Admission = {
+  prompt: Int32Array;
+  maxTokens: number;
+  drawing: Drawing;
+  /** The caller checks each token before the next one is drawn, and may call `redraw`. */
+  checked?: boolean;
+};
+
+/** A drawn token. `done`: it is the last that the admission allows. */
+export type DrawnToken = {
+  sequence: number;
+  /** -1 if the mask allows no token. */
+  token: number;
+  /** Present if the admission asks for log-probabilities. */
+  logp?: number;
+  alternatives?: readonly (readonly [token: number, logp: number])[];
+  done: boolean;
+};
+
+export type DecoderStats = {
+  /** Sequences that decode, and those whose prompt is still being read. */
+  active: number;
+  reading: number;
+  availablePages: number;
+  pages: number;
+  promptTokens: number;
+  cachedTokens: number;
+  completionTokens: number;
+  steps: number;
+};
+
+export type Decoder = {
+  /** Bytes of the device's memory that this decoder holds, without the weights. */
+  readonly bytes: number;
+  /**
+   * Takes a sequence in and returns its number. Returns null while there is no slot or not enough pages: the caller
+   * keeps the request and tries again after a release. Throws RangeError for a prompt that never fits.
+   */
+  admit: (admission: Admission) => number | null;
+  /** Replaces the mask by which a sequence draws its next token: a bit for each token, from the lowest. */
+  mask: (sequence: number, bits: Uint32Array) => void;
+  /**
+   * Takes the last token of a checked sequence back and draws it again, this once by a mask. `before`: the token before
+   * it, drawn or of the prompt.
+   */
+  redraw: (sequence: number, before: number, bits: Uint32Array) => void;
+  /**
+   * Reads up to `promptTokens` tokens of prompts, queues the next step of all sequences and returns the tokens of the oldest step that is not read yet. With
+   * `ahead`, one step is always queued while another is read. Returns an empty list while only prompts are read.
+   */
+  step: (promptTokens?: number) => readonly DrawnToken[];
+  /** Ends a sequence, finished or not. Its pages are free at once, its tokens that are on the way are dropped. */
+  release: (sequence: number) => void;
+  /** Forgets shared beginnings, because the weights have changed. */
+  clear: () => void;
+  stats: () => DecoderStats;
+  close: () => void;
+};
+
+export type DecoderOptions = {
+  slots: number;
+  contextLength: number;
+  /** Pages of keys and values for all slots together. */
+  pages: number;
+  /** The most tokens of prompts that one step reads beside the running sequences. */
+  promptTokens?: number;
+  /** Queue a step before the last one is read. Masks need the last token, so they switch this off. */
+  ahead?: boolean;
+};

@@ -1,0 +1,121 @@
+/** Loads a model into the library, and opens a context for it. */
+import { must, type Ptr } from "../../../../native/ffi.ts";
+import { type Device, gainsMuchFromRepack, listGpus, loadModel, openContext } from "../../../../native/llama/load.ts";
+import type { Llama } from "../../../../native/llama/symbols.ts";
+import { TokenKinds } from "../kinds.ts";
+import type { SamplerNative } from "../sampling/sampler.ts";
+import type { OpenMessage } from "../thread/messages.ts";
+import { UnusableModel } from "../types.ts";
+import { LibraryBackend, type LibraryOptions } from "./library.ts";
+import type { Results } from "./types.ts";
+
+const CPU_BATCH = 512;
+const GPU_BATCH = 2048;
+const MICRO_BATCH = 512; // tokens of a prompt that are read at once; more costs memory and delays running sequences
+const CPU_FILL = 8; // measured: cutting a batch of 8 costs as much as 10 more rows
+const GPU_FILL = 32;
+const PROGRESS_MS = 50;
+const NO_TEXT = "The model does not generate text. Only decoder models can be served";
+
+export function chooseDevices(llama: Llama, wanted: readonly number[]): Device[] {
+  if (wanted.length === 0) return [];
+  const found = listGpus(llama);
+  return wanted.map((index) => {
+    const device = found[index];
+    if (!device) throw new Error(`there is no GPU ${index}: ${found.length} found. Run verk doctor for the reason`);
+    return device;
+  });
+}
+
+export function loadWeights(
+  llama: Llama,
+  open: OpenMessage,
+  devices: readonly Device[],
+  onProgress: (fraction: number) => void,
+): Ptr {
+  try {
+    return loadModel(llama, {
+      path: open.modelPath,
+      devices: devices.map((d) => d.device),
+      repack: devices.length === 0 && (!open.hurry || gainsMuchFromRepack(open.modelPath)),
+      onProgress: open.wantsProgress ? inSteps(onProgress) : undefined,
+    });
+  } catch (error) {
+    throw explainLoad(error);
+  }
+}
+
+/** Loads the vocabulary alone: our kernels hold the weights. */
+export function loadVocabulary(llama: Llama, open: OpenMessage): Ptr {
+  try {
+    return loadModel(llama, { path: open.modelPath, devices: [], repack: false, vocabOnly: true });
+  } catch (error) {
+    throw explainLoad(error);
+  }
+}
+
+const MACHINE = /alloc|memory|buffer|cuda|device|failed to open|mmap|mlock|read error|input\/output|no reason given/i;
+const INTERNAL = /(?:\b[a-z]+_\w+: |\berror loading model: )+/; // names of native functions
+
+/** Errors of the machine may pass. Every other reason lies in the file: no retry helps. */
+function explainLoad(error: unknown): unknown {
+  if (!(error instanceof Error) || MACHINE.test(error.message)) return error;
+  return new UnusableModel(error.message.replace(INTERNAL, ""), { cause: error });
+}
+
+export function refuseOthers(llama: Llama, model: Ptr) {
+  if (llama.llama_model_has_encoder(model) || !llama.llama_model_has_decoder(model)) {
+    throw new UnusableModel(NO_TEXT);
+  }
+  if (llama.llama_model_is_diffusion(model))
+    throw new UnusableModel("The model is a diffusion model. Only decoder models can be served");
+}
+
+function inSteps(report: (fraction: number) => void): (fraction: number) => void {
+  let last = performance.now();
+  return (fraction) => {
+    if (fraction < 1 && performance.now() - last < PROGRESS_MS) return;
+    last = performance.now();
+    report(fraction);
+  };
+}
+
+export function samplerNative(llama: Llama, model: Ptr, contextLength: number): SamplerNative {
+  const vocab = must(llama.llama_model_get_vocab(model), "llama_model_get_vocab");
+  const vocabSize = llama.llama_vocab_n_tokens(vocab);
+  return { llama, vocab, vocabSize, contextLength, kinds: new TokenKinds(llama, vocab) };
+}
+
+type Shared = Pick<LibraryOptions, "adapters" | "pace" | "pulse"> & { native: SamplerNative };
+
+export function openLibrary(model: Ptr, open: OpenMessage, shared: Shared, results: Results): LibraryBackend {
+  const { contextLength, parallel, threads, unified } = open;
+  const { llama } = shared.native;
+  const batchTokens = open.gpus.length > 0 ? GPU_BATCH : CPU_BATCH;
+  const context = openContext(llama, model, {
+    contextTokens: contextLength * parallel,
+    batchTokens,
+    microBatchTokens: open.steady ? batchTokens : MICRO_BATCH,
+    sequences: parallel,
+    threads,
+    unified,
+    embeddings: false,
+  });
+  const memory = llama.llama_get_memory(context) as Ptr | null;
+  if (memory === null) {
+    llama.llama_free(context);
+    throw new UnusableModel(NO_TEXT); // an encoder: it has no cache of keys and values
+  }
+  const options: LibraryOptions = {
+    ...shared,
+    native: { ...shared.native, context, memory },
+    parallel,
+    batchTokens,
+    unified,
+    deviceSampling: open.deviceSampling,
+    steady: open.steady,
+    fillMost: open.gpus.length > 0 ? GPU_FILL : CPU_FILL,
+    reuse: !llama.llama_model_is_recurrent(model) && !llama.llama_model_is_hybrid(model),
+  };
+  return new LibraryBackend(options, results);
+}

@@ -1,0 +1,98 @@
+/** One answer of a chat request while it is generated: its thoughts, its text and its tool calls. */
+import type { ChatCompletionRequest, FinishReason } from "../../../lib/chat/chat_completion.ts";
+import { type ChatChoice, newToolCall, type ToolCallOut } from "../answer.ts";
+import type { CallParser, CallPiece } from "../call_parsers.ts";
+import type { Delta, TokenLogprob } from "../engine/types.ts";
+import { type Exchange, finishOf } from "../request.ts";
+import type { Plan } from "../tools.ts";
+import { createThoughtSplitter, type ThoughtSplitter } from "./thoughts.ts";
+
+export type Choice = ChatChoice & {
+  parser: CallParser | undefined;
+  splitter: ThoughtSplitter | undefined;
+  /** Only the first call counts. */
+  single: boolean;
+  begun: boolean;
+  /** The pieces that come belong to a call that does not count. */
+  dropping: boolean;
+};
+
+/** A new call, or a further piece of the arguments of call number `at`. */
+export type CallPart = { at: number; call?: ToolCallOut; piece: string };
+export type Part = {
+  thoughts: string;
+  content: string;
+  calls: CallPart[];
+  logprobs: readonly TokenLogprob[] | undefined;
+};
+
+/** `thoughts`: the model writes thoughts, and whether the answer begins inside one. */
+export function newChoice(
+  request: ChatCompletionRequest,
+  plan: Plan,
+  thoughts: { opened: boolean } | undefined,
+): Choice {
+  return {
+    content: "",
+    thoughts: "",
+    calls: [],
+    legacy: (request.functions?.length ?? 0) > 0,
+    logprobs: request.logprobs || request.n_probs ? [] : undefined,
+    finish: "stop",
+    parser: plan.newParser?.(),
+    splitter: thoughts && plan.grammar === undefined ? createThoughtSplitter(thoughts.opened) : undefined,
+    single: !request.parallel_tool_calls,
+    begun: false,
+    dropping: false,
+  };
+}
+
+/** Adds a delta to its choice and returns what is new. */
+export function readDelta(choice: Choice, delta: Delta, exchange: Exchange): Part[] {
+  if (delta.logprobs) choice.logprobs?.push(...delta.logprobs);
+  const parts = [partOf(choice, delta.text, false)];
+  if (delta.finish) parts.push(partOf(choice, "", true));
+  if (parts[0]) parts[0].logprobs = delta.logprobs;
+  if (delta.finish) choice.finish = finishReason(choice, delta, exchange);
+  return parts;
+}
+
+function partOf(choice: Choice, given: string, ends: boolean): Part {
+  const { splitter, parser } = choice;
+  const { thoughts, text } = splitter ? (ends ? splitter.end() : splitter.push(given)) : { thoughts: "", text: given };
+  const part: Part = { thoughts, content: parser ? "" : text, calls: [], logprobs: undefined };
+  const parsed = parser ? (ends ? [parser.push(text), parser.end()] : [parser.push(text)]) : [];
+  for (const { content, calls } of parsed) {
+    part.content += content;
+    part.calls.push(...addCalls(choice, calls));
+  }
+  choice.thoughts += part.thoughts;
+  choice.content += part.content;
+  return part;
+}
+
+/** Adds the new calls to this choice and gives them ids. */
+function addCalls(choice: Choice, pieces: readonly CallPiece[]): CallPart[] {
+  const parts: CallPart[] = [];
+  for (const { name, arguments: text } of pieces) {
+    const known = choice.calls.length;
+    if (name !== undefined) {
+      choice.dropping = choice.single && known > 0;
+      if (choice.dropping) continue;
+      const call = newToolCall({ name, arguments: text });
+      choice.calls.push(call);
+      parts.push({ at: known, call: structuredClone(call), piece: "" });
+    } else if (!choice.dropping) {
+      const last = choice.calls[known - 1] as ToolCallOut;
+      last.function.arguments += text;
+      parts.push({ at: known - 1, piece: text });
+    }
+  }
+  return parts;
+}
+
+function finishReason({ calls, legacy }: Choice, delta: Delta, exchange: Exchange): FinishReason {
+  const reason = finishOf(delta.finish ?? "stop", exchange.signal);
+  if (calls.length === 0) return reason;
+  return legacy ? "function_call" : "tool_calls";
+}

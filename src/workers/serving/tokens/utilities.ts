@@ -1,0 +1,40 @@
+/** Answers that need the loaded model but generate nothing: tokens of a text, the text of tokens, a rendered prompt. */
+import type { ChatCompletionRequest } from "../../../lib/chat/chat_completion.ts";
+import type { DetokenizeRequest, TokenizeRequest } from "../../../lib/chat/tokens.ts";
+import { renderPrompt } from "../chat.ts";
+import { promptTokens } from "../prompt.ts";
+import type { Served } from "../request.ts";
+
+export async function tokenize({ engine }: Served, request: TokenizeRequest): Promise<Response> {
+  const { content, add_special: addBos, parse_special: special, with_pieces: pieces } = request;
+  const tokens = [...engine.tokenize(content, { addBos: addBos && engine.facts.addsBos, special })];
+  if (!pieces) return Response.json({ tokens });
+  const shown = tokens.map((id) => ({ id, piece: engine.detokenize(Int32Array.of(id)) }));
+  return Response.json({ tokens: shown });
+}
+
+export async function detokenize({ engine }: Served, { tokens }: DetokenizeRequest): Promise<Response> {
+  if (tokens.length === 0) return Response.json({ content: "" });
+  return Response.json({ content: engine.detokenize(promptTokens(engine, tokens, "/tokens")) });
+}
+
+/** The prompt of a chat request, and how many tokens it has. */
+export async function applyTemplate(served: Served, request: ChatCompletionRequest): Promise<Response> {
+  const { text, prompt } = renderPrompt(served, request);
+  return Response.json({ prompt: text, input_tokens: prompt.length });
+}
+
+/** Facts of the loaded model for clients of llama.cpp. */
+export async function props({ engine }: Served): Promise<Response> {
+  const { contextLength, parallel, bosToken, eosToken, chatTemplate, architecture, vocabSize } = engine.facts;
+  return Response.json({
+    context_length: contextLength,
+    parallel,
+    bos_token: bosToken,
+    eos_token: eosToken,
+    chat_template: chatTemplate ?? "",
+    architecture,
+    vocab_size: vocabSize,
+    active: engine.stats().active,
+  });
+}

@@ -1,0 +1,32 @@
+import type { Roller, Rollout } from "../rollouts/types.ts";
+import { decodeRollouts, encodeRollouts } from "./messages.ts";
+import { partsOf } from "./shares.ts";
+import type { Ranks } from "./types.ts";
+
+/** A roller of which each rank draws a part of the groups, and all ranks get all of them. */
+export function spreadRoller(roller: Roller, ranks: Ranks): Roller {
+  const { tokenize, detokenize, sync, merge, reload, close } = roller;
+  return {
+    get facts() {
+      return roller.facts;
+    },
+    ...{ tokenize, detokenize, sync, merge, reload, close },
+    async roll(requests, sampling, signal) {
+      const parts = partsOf(
+        requests.map(({ samples }) => samples),
+        ranks.parts,
+      );
+      const own: Rollout[][] = [];
+      for (let part = ranks.index; part < ranks.parts; part += ranks.count) {
+        const mine = requests.filter((_, i) => parts[i] === part);
+        if (mine.length > 0) own.push(...(await roller.roll(mine, sampling, signal)));
+      }
+      const drawn = (await ranks.gather(encodeRollouts(own))).map(decodeRollouts);
+      const inOrder = Array.from({ length: ranks.parts }, (_, part) => {
+        const size = parts.filter((each) => each === part).length;
+        return drawn[part % ranks.count]!.splice(0, size);
+      });
+      return parts.map((part) => inOrder[part]!.shift()!);
+    },
+  };
+}

@@ -1,0 +1,220 @@
+import { describe, expect, test } from "bun:test";
+import { ATTEND_THREADS, attendShared, CHUNK, PAGE } from "../../src/native/cuda/decode/kernels.ts";
+import { asBf16, distance, fromBf16, fromBf16s, gaussians, openMemory, randomOf, roundedToBf16 } from "./decode_kit.ts";
+import { canCompute, openTestDevice } from "./emulation/choice.ts";
+
+type Shape = { heads: number; keyHeads: number; length: 64 | 128 };
+/** A row of the batch: its sequence, and how many keys it sees. */
+type Row = { slot: number; keys: number };
+
+const NAN = 0x7fc0;
+
+/** Keys and values of sequences, and the same in pages in a random order. Unused places are NaN. */
+function worldOf({ keyHeads, length }: Shape, lengths: readonly number[], seed: number) {
+  const random = randomOf(seed);
+  const perSlot = Math.max(...lengths.map((each) => Math.ceil(each / PAGE)));
+  const count = lengths.length * perSlot;
+  const order = Array.from({ length: count }, (_, i) => i).sort(
+    (a, b) => ((a * 7 + 3) % count) - ((b * 7 + 3) % count),
+  );
+  const pages = new Uint16Array(count * 2 * keyHeads * PAGE * length).fill(NAN);
+  const table = Int32Array.from(order);
+  const sequences = lengths.map((tokens, slot) => {
+    const keys = roundedToBf16(gaussians(tokens * keyHeads * length, random));
+    const values = roundedToBf16(gaussians(tokens * keyHeads * length, random));
+    for (let t = 0; t < tokens; t++)
+      for (let h = 0; h < keyHeads; h++) {
+        const page = table[slot * perSlot + Math.floor(t / PAGE)]!;
+        const keysAt = (page * 2 * keyHeads + h) * PAGE * length;
+        const valuesAt = (page * 2 * keyHeads + keyHeads + h) * PAGE * length;
+        const from = (t * keyHeads + h) * length;
+        const place = t % PAGE;
+        pages.set(asBf16(keys.subarray(from, from + length)), keysAt + place * length);
+        asBf16(values.subarray(from, from + length)).forEach((bits, d) => {
+          pages[valuesAt + d * PAGE + place] = bits;
+        });
+      }
+    return { keys, values };
+  });
+  return { pages, table, perSlot, sequences };
+}
+
+function plainAttention(
+  { heads, keyHeads, length }: Shape,
+  rows: readonly Row[],
+  world: ReturnType<typeof worldOf>,
+  q: Float32Array,
+) {
+  const out = new Float32Array(rows.length * heads * length);
+  rows.forEach(({ slot, keys: seen }, row) => {
+    const { keys, values } = world.sequences[slot]!;
+    for (let head = 0; head < heads; head++) {
+      const keyHead = Math.floor(head / (heads / keyHeads));
+      const scores = Array.from({ length: seen }, (_, t) => {
+        let dot = 0;
+        for (let d = 0; d < length; d++)
+          dot += q[(row * heads + head) * length + d]! * keys[(t * keyHeads + keyHead) * length + d]!;
+        return dot / Math.sqrt(length);
+      });
+      const top = Math.max(...scores);
+      const shares = scores.map((score) => Math.exp(score - top));
+      const total = shares.reduce((a, b) => a + b, 0);
+      for (let d = 0; d < length; d++) {
+        let sum = 0;
+        for (let t = 0; t < seen; t++) sum += shares[t]! * values[(t * keyHeads + keyHead) * length + d]!;
+        out[(row * heads + head) * length + d] = sum / total;
+      }
+    }
+  });
+  return out;
+}
+
+describe.skipIf(!canCompute)("attention over pages", () => {
+  const device = openTestDevice();
+
+  type How = { chunks: number; tiles?: readonly (readonly [first: number, count: number])[] };
+  function attend(shape: Shape, rows: readonly Row[], world: ReturnType<typeof worldOf>, q: Float32Array, how: How) {
+    const { heads, keyHeads, length } = shape;
+    const memory = openMemory(device);
+    const out = memory.room(rows.length * heads * length * 2);
+    const values = [
+      memory.put(asBf16(q)),
+      ...[memory.put(world.pages), memory.put(world.table), world.perSlot, keyHeads],
+      ...[memory.put(Int32Array.from(rows, ({ slot }) => slot)), 0],
+      ...[memory.put(Int32Array.from(rows, ({ keys }) => keys - 1)), rows.length],
+      ...[how.tiles ? memory.put(Int32Array.from(how.tiles.flat())) : 0, out],
+      memory.room(rows.length * heads * how.chunks * length * 4),
+      memory.room(rows.length * heads * how.chunks * 8),
+      ...[heads, heads * length, how.chunks, 1 / Math.sqrt(length)],
+    ];
+    const grid = [how.chunks, keyHeads, how.tiles?.length ?? rows.length] as const;
+    device.launch(`attend_${length}`, { grid, threads: ATTEND_THREADS, shared: attendShared(length) }, values);
+    if (how.chunks > 1) device.launch(`join_${length}`, { grid: [rows.length, heads, 1], threads: length }, values);
+    const result = fromBf16s(memory.halves(out, rows.length * heads * length));
+    memory.close();
+    return result;
+  }
+
+  test.each([
+    { shape: { heads: 14, keyHeads: 2, length: 64 }, lengths: [1, 32, 33, 250] },
+    { shape: { heads: 8, keyHeads: 2, length: 128 }, lengths: [7, 64, 300] },
+    { shape: { heads: 2, keyHeads: 2, length: 64 }, lengths: [600] },
+    { shape: { heads: 16, keyHeads: 1, length: 64 }, lengths: [65] },
+  ] as const)("$shape, sequences of $lengths", ({ shape, lengths }) => {
+    const world = worldOf(shape, lengths, 3);
+    const rows = lengths.map((keys, slot) => ({ slot, keys }));
+    const q = roundedToBf16(gaussians(rows.length * shape.heads * shape.length, randomOf(4), 1.5));
+    const chunks = Math.ceil(Math.max(...lengths) / CHUNK);
+    const got = attend(shape, rows, world, q, { chunks });
+    expect(distance(got, plainAttention(shape, rows, world, q))).toBeLessThan(4e-3);
+  });
+
+  test("a token gets the same bits alone, in a prompt, with other chunks and beside other rows", () => {
+    const shape = { heads: 6, keyHeads: 2, length: 64 } as const;
+    const world = worldOf(shape, [300, 290], 5);
+    // Eight tokens of a prompt across the border of a chunk, with the rows of another sequence behind.
+    const prompt = Array.from({ length: 8 }, (_, i) => ({ slot: 0, keys: 252 + i }));
+    const rows = [...prompt, { slot: 1, keys: 290 }];
+    const width = shape.heads * shape.length;
+    const q = roundedToBf16(gaussians(rows.length * width, randomOf(6)));
+    const tiles = [
+      [0, 5],
+      [5, 3],
+      [8, 1],
+    ] as const; // sixteen lines hold five tokens of three heads
+    const all = attend(shape, rows, world, q, { chunks: 4, tiles });
+    expect(distance(all, plainAttention(shape, rows, world, q))).toBeLessThan(4e-3);
+    for (const [i, row] of rows.entries()) {
+      const own = q.slice(i * width, (i + 1) * width);
+      const chunks = row.keys <= CHUNK ? 1 : 2;
+      expect(attend(shape, [row], world, own, { chunks })).toEqual(all.slice(i * width, (i + 1) * width));
+    }
+  });
+
+  test("a row without a sequence is left alone", () => {
+    const shape = { heads: 2, keyHeads: 1, length: 64 } as const;
+    const world = worldOf(shape, [40], 7);
+    const rows = [
+      { slot: -1, keys: 1 },
+      { slot: 0, keys: 40 },
+    ];
+    const q = roundedToBf16(gaussians(2 * 128, randomOf(8)));
+    const got = attend(shape, rows, world, q, { chunks: 1 });
+    expect(got.slice(0, 128).every((value) => value === 0)).toBe(true);
+    expect(got.slice(128)).toEqual(attend(shape, rows.slice(1), world, q.slice(128), { chunks: 1 }));
+  });
+
+  test.each([
+    { halves: 1, bias: true, norms: false, parts: 0 },
+    { halves: 0, bias: false, norms: true, parts: 4 },
+  ])("rotation writes queries and pages: $halves $bias $norms, $parts parts", ({ halves, bias, norms, parts }) => {
+    const [heads, keyHeads, length] = [4, 2, 64];
+    const all = heads + 2 * keyHeads;
+    const memory = openMemory(device);
+    const random = randomOf(11, parts);
+    const rows = [
+      { slot: 1, position: 37 },
+      { slot: -1, position: 0 },
+      { slot: 0, position: 3 },
+    ];
+    const raw = roundedToBf16(gaussians(rows.length * all * length, random));
+    const table = Int32Array.of(2, 3, 0, 1); // two pages for each slot
+    const turns = Float32Array.from({ length: 64 * length }, (_, i) => {
+      const [position, pair] = [Math.floor(i / length), (i % length) >> 1];
+      const angle = position * 10_000 ** ((-2 * pair) / length);
+      return i % 2 === 0 ? Math.cos(angle) : Math.sin(angle);
+    });
+    const biases = gaussians(all * length, random);
+    const [queryNorm, keyNorm] = [gaussians(length, random), gaussians(length, random)];
+    // Slices that add up to the same numbers: the last has them, the others cancel.
+    const slices = Float32Array.from({ length: Math.max(1, parts) * raw.length }, (_, i) => {
+      const slice = Math.floor(i / raw.length);
+      return slice === parts - 1 ? raw[i % raw.length]! : slice === 0 ? 2 : slice === 1 ? -2 : 0;
+    });
+    const queries = memory.room(rows.length * heads * length * 2);
+    const pool = memory.room(4 * 2 * keyHeads * PAGE * length * 2);
+    device.launch("turn_rows", { grid: [Math.ceil((rows.length * all) / 8), 1, 1], threads: 256 }, [
+      ...(parts ? [0, memory.put(slices), parts, raw.length] : [memory.put(asBf16(raw)), 0, 0, 0]),
+      queries,
+      ...[pool, memory.put(table), 2, keyHeads],
+      ...[memory.put(Int32Array.from(rows, ({ slot }) => slot)), 0],
+      ...[memory.put(Int32Array.from(rows, ({ position }) => position)), rows.length],
+      ...[memory.put(turns), bias ? memory.put(biases) : 0],
+      ...(norms ? [memory.put(queryNorm), memory.put(keyNorm)] : [0, 0]),
+      ...[heads, keyHeads, length, halves, 1e-6],
+    ]);
+    const gotQueries = fromBf16s(memory.halves(queries, rows.length * heads * length));
+    const gotPages = memory.halves(pool, 4 * 2 * keyHeads * PAGE * length);
+    rows.forEach(({ slot, position }, row) => {
+      for (let head = 0; head < all; head++) {
+        const isValue = head >= heads + keyHeads;
+        const x = Array.from(
+          { length },
+          (_, d) => raw[(row * all + head) * length + d]! + (bias ? biases[head * length + d]! : 0),
+        );
+        const norm = isValue || !norms ? null : head < heads ? queryNorm : keyNorm;
+        const by = 1 / Math.sqrt(x.reduce((sum, each) => sum + each * each, 0) / length + 1e-6);
+        const y = x.map((each, d) => (norm ? each * by * norm[d]! : each));
+        const want = [...y];
+        for (let pair = 0; pair < length / 2 && !isValue; pair++) {
+          const [a, b] = halves ? [pair, pair + length / 2] : [2 * pair, 2 * pair + 1];
+          const [cos, sin] = [turns[position * length + 2 * pair]!, turns[position * length + 2 * pair + 1]!];
+          want[a] = y[a]! * cos - y[b]! * sin;
+          want[b] = y[a]! * sin + y[b]! * cos;
+        }
+        const page = table[slot * 2 + Math.floor(position / PAGE)]!;
+        const got = want.map((_, d) => {
+          if (head < heads) return gotQueries[(row * heads + head) * length + d]!;
+          const base = (page * 2 * keyHeads + (head - heads)) * PAGE * length;
+          const place = position % PAGE;
+          return fromBf16(gotPages[base + (isValue ? d * PAGE + place : place * length + d)]!);
+        });
+        if (slot < 0) expect(head >= heads || got.every((value) => value === 0)).toBe(true);
+        else expect(distance(got, want)).toBeLessThan(4e-3);
+      }
+    });
+    const written = gotPages.reduce((count, bits) => count + (bits === 0 ? 0 : 1), 0);
+    expect(written).toBeLessThanOrEqual(2 * 2 * keyHeads * length);
+    memory.close();
+  });
+});

@@ -1,0 +1,141 @@
+import { describe, expect, test } from "bun:test";
+import {
+  type DecodeKernel,
+  type Format,
+  MODE,
+  productShared,
+  slicesOf,
+  TILES,
+  type Tile,
+} from "../../src/native/cuda/decode/kernels.ts";
+import { asBf16, distance, fromBf16s, gaussians, openMemory, randomOf, roundedToBf16 } from "./decode_kit.ts";
+import { canCompute, openTestDevice } from "./emulation/choice.ts";
+import { type Quantised, quantise } from "./quantised.ts";
+
+type Case = { format: Format; tile: Tile; rows: number; depth: number; count: number; mode: keyof typeof MODE };
+
+const nameOf = ({ format, tile }: Case) =>
+  (tile === "tiles_64" || tile === "tiles_128" ? `product_${tile}` : `product_${format}_${tile}`) as DecodeKernel;
+
+/** Plain product of decoded weights: [token][row]. */
+function plain(w: Float32Array, x: Float32Array, rows: number, depth: number, count: number): Float32Array {
+  const out = new Float32Array(count * rows);
+  for (let token = 0; token < count; token++)
+    for (let row = 0; row < rows; row++) {
+      let sum = 0;
+      for (let k = 0; k < depth; k++) sum += w[row * depth + k]! * x[token * depth + k]!;
+      out[token * rows + row] = sum;
+    }
+  return out;
+}
+
+const silu = (x: number) => x / (1 + Math.exp(-x));
+
+describe.skipIf(!canCompute)("products of decoding", () => {
+  const device = openTestDevice();
+
+  function run(of: Case, weights: Quantised, x: Float32Array, split = [of.rows]) {
+    const memory = openMemory(device);
+    const { rows, depth, count, mode } = of;
+    const { rows: tileRows, tokens } = TILES[of.tile];
+    const room = Math.ceil(count / tokens) * tokens;
+    const padded = new Uint16Array(room * depth).fill(0x7fc0); // NaN: rows past the last must not matter
+    padded.set(asBf16(x));
+    const gated = mode === "gated";
+    const starts = [0, split[0]!, split[0]! + (split[1] ?? 0)];
+    const firstRows = gated ? [0, rows / 2] : starts;
+    const parts = firstRows.map((first) =>
+      first < rows ? memory.put(weights.bytes.slice(first * weights.rowBytes)) : 0,
+    );
+    const slices = slicesOf(depth);
+    const out = gated ? rows / 2 : rows;
+    const stride = out + 8;
+    const bytes = mode === "logits" ? 4 : mode === "parts" ? 4 * slices : 2;
+    const to = memory.room(count * stride * bytes);
+    const threads = "threads" in TILES[of.tile] ? (TILES[of.tile] as { threads: number }).threads : 32 * slices;
+    const grid = [Math.ceil(rows / tileRows), Math.ceil(count / tokens), mode === "parts" ? slices : 1] as const;
+    device.launch(nameOf(of), { grid, threads, shared: productShared(of.tile, slices) }, [
+      ...[parts[0]!, parts[1] ?? 0, parts[2] ?? 0, memory.put(padded), to],
+      ...[starts[1]!, starts[2] || rows, rows, depth, depth],
+      ...[count, depth, stride, MODE[mode], slices, count * stride, 0],
+    ]);
+    const read = (raw: ArrayLike<number>) =>
+      Float32Array.from({ length: count * out }, (_, i) => raw[Math.floor(i / out) * stride + (i % out)]!);
+    let result: Float32Array;
+    if (mode === "parts") {
+      const all = memory.floats(to, slices * count * stride);
+      result = read(all.subarray(0, count * stride));
+      for (let s = 1; s < slices; s++) {
+        const more = read(all.subarray(s * count * stride, (s + 1) * count * stride));
+        for (let i = 0; i < result.length; i++) result[i] = Math.fround(result[i]! + more[i]!);
+      }
+    } else
+      result = read(
+        mode === "logits" ? memory.floats(to, count * stride) : fromBf16s(memory.halves(to, count * stride)),
+      );
+    memory.close();
+    return result;
+  }
+
+  const CASES: Case[] = [
+    { format: "bf16", tile: 8, rows: 40, depth: 72, count: 1, mode: "logits" },
+    { format: "bf16", tile: 8, rows: 48, depth: 264, count: 7, mode: "whole" },
+    { format: "bf16", tile: "deep", rows: 48, depth: 2376, count: 7, mode: "whole" },
+    { format: "bf16", tile: 16, rows: 32, depth: 2112, count: 13, mode: "logits" },
+    { format: "bf16", tile: 32, rows: 64, depth: 128, count: 32, mode: "gated" },
+    { format: "bf16", tile: 64, rows: 72, depth: 200, count: 61, mode: "logits" },
+    { format: "bf16", tile: "tiles_64", rows: 136, depth: 264, count: 70, mode: "logits" },
+    { format: "bf16", tile: "tiles_64", rows: 64, depth: 2112, count: 64, mode: "parts" },
+    { format: "bf16", tile: "tiles_128", rows: 272, depth: 72, count: 130, mode: "gated" },
+    { format: "q8", tile: 8, rows: 32, depth: 288, count: 3, mode: "logits" },
+    { format: "q8", tile: 64, rows: 32, depth: 64, count: 80, mode: "whole" },
+    { format: "q4", tile: 16, rows: 32, depth: 768, count: 9, mode: "logits" },
+    { format: "q6", tile: 8, rows: 32, depth: 512, count: 5, mode: "logits" },
+    { format: "q4", tile: 32, rows: 48, depth: 256, count: 20, mode: "gated" },
+  ];
+  test.each(CASES)("$format $tile: $rows × $depth for $count tokens, $mode", (of) => {
+    const random = randomOf(of.rows, of.depth, of.count);
+    const weights = quantise(of.format, gaussians(of.rows * of.depth, random, 0.1), of.depth);
+    const x = roundedToBf16(gaussians(of.count * of.depth, random));
+    let want = plain(roundedToBf16(weights.values), x, of.rows, of.depth, of.count);
+    if (of.mode === "gated") {
+      const half = of.rows / 2;
+      const all = roundedToBf16(want);
+      want = Float32Array.from({ length: of.count * half }, (_, i) => {
+        const at = Math.floor(i / half) * of.rows + (i % half);
+        return silu(all[at]!) * all[at + half]!;
+      });
+    }
+    const got = run(of, weights, x);
+    expect(distance(got, want)).toBeLessThan(of.mode === "logits" || of.mode === "parts" ? 2e-6 : 3e-3);
+  });
+
+  test("weights in three parts are one product", () => {
+    const random = randomOf(5);
+    const weights = quantise("bf16", gaussians(256 * 64, random), 64);
+    const x = roundedToBf16(gaussians(3 * 64, random));
+    const of: Case = { format: "bf16", tile: 8, rows: 256, depth: 64, count: 3, mode: "logits" };
+    expect(run(of, weights, x, [128, 64])).toEqual(run(of, weights, x));
+  });
+
+  test("every kernel gives a token the same bits, alone and among others", () => {
+    const random = randomOf(9);
+    const [rows, depth] = [128, 328];
+    const weights = quantise("bf16", gaussians(rows * depth, random), depth);
+    const x = roundedToBf16(gaussians(70 * depth, random));
+    const of = { format: "bf16", rows, depth, mode: "logits" } as const;
+    const alone = run({ ...of, tile: 8, count: 1 }, weights, x.slice(0, depth));
+    for (const [tile, count] of [
+      [16, 9],
+      [32, 30],
+      [64, 64],
+      ["tiles_64", 70],
+      ["tiles_128", 70],
+    ] as const)
+      expect(run({ ...of, tile, count }, weights, x.slice(0, count * depth)).slice(0, rows)).toEqual(
+        alone as Float32Array<ArrayBuffer>,
+      );
+    const parts = run({ ...of, mode: "parts", tile: "tiles_64", count: 70 }, weights, x);
+    expect(parts.slice(0, rows)).toEqual(alone as Float32Array<ArrayBuffer>);
+  });
+});

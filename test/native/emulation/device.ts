@@ -1,0 +1,105 @@
+/** The kernels of decoding on the processor, as a `Device`. They are compiled with g++ once per change of their sources. */
+import { dlopen, ptr, toArrayBuffer } from "bun:ffi";
+import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync } from "node:fs";
+import { join } from "node:path";
+import { DECODE_SIGNATURES } from "../../../src/native/cuda/decode/kernels.ts";
+import { Arguments } from "../../../src/native/cuda/driver.ts";
+import { cstr, type Ptr } from "../../../src/native/ffi.ts";
+import type { TestDevice } from "./choice.ts";
+
+const ROOT = join(import.meta.dir, "../../..");
+const KERNELS = join(ROOT, "src/native/cuda/kernels");
+const OWN = join(ROOT, "test/native/emulation");
+
+export const canEmulate = Bun.which("g++") !== null;
+
+function sources(): string[] {
+  const of = (dir: string) =>
+    readdirSync(dir)
+      .filter((name) => /\.(cuh?|h|cpp|inc)$/.test(name))
+      .map((name) => join(dir, name));
+  return [OWN, KERNELS, join(KERNELS, "decode")].flatMap(of).sort();
+}
+
+/** Compiles the kernels, once per change of their sources. `more` are files beside this one. Returns the library's path. */
+export function buildEmulation(name = "kernels.so", more: readonly string[] = []): string {
+  const hash = new Bun.CryptoHasher("sha256");
+  for (const path of sources()) hash.update(readFileSync(path));
+  const dir = join(ROOT, ".stage/emulation", hash.digest("hex").slice(0, 16));
+  const path = join(dir, name);
+  if (existsSync(path)) return path;
+  mkdirSync(dir, { recursive: true });
+  const made = `${path}.${process.pid}`;
+  const flags = ["-std=c++17", "-O1", "-fPIC", "-shared", "-ffp-contract=off", "-DVERK_EMULATED"];
+  flags.push("-U_FORTIFY_SOURCE"); // threads jump between stacks, and fortified libraries reject that
+  const own = ["-include", join(OWN, "emulation.h"), "-I", OWN, "-x", "c++"];
+  const files = ["emulation.cpp", ...more].map((file) => join(OWN, file));
+  const { exitCode, stderr } = Bun.spawnSync(["g++", ...flags, ...own, ...files, "-o", made]);
+  if (exitCode !== 0) throw new Error(`g++ cannot compile the kernels: ${stderr.toString()}`);
+  renameSync(made, path);
+  return path;
+}
+
+const SYMBOLS = {
+  emulate: { args: ["ptr", "u32", "u32", "u32", "u32", "u32", "ptr"], returns: "i32" },
+  emulated_allocate: { args: ["u64"], returns: "ptr" },
+  emulated_free: { args: ["ptr"], returns: "void" },
+} as const;
+
+export function openEmulation(): TestDevice {
+  const { symbols } = dlopen(buildEmulation(), SYMBOLS);
+  type Call = () => void;
+  let recording: Call[] | null = null;
+  const bytes = (at: number, length: number) => new Uint8Array(toArrayBuffer(at as Ptr, 0, length));
+  const device: TestDevice = {
+    multiprocessors: 4,
+    bytes,
+    allocate(size) {
+      const at = symbols.emulated_allocate(BigInt(Math.max(size, 16)));
+      if (at === null) throw new Error(`the emulation cannot allocate ${size} bytes`);
+      return Number(at);
+    },
+    free: (at) => symbols.emulated_free(at as Ptr),
+    put: (at, from) =>
+      bytes(at, from.byteLength).set(new Uint8Array(from.buffer as ArrayBuffer, from.byteOffset, from.byteLength)),
+    read(at, length) {
+      const copy = bytes(at, length).slice();
+      return { wait: () => copy };
+    },
+    launch(name, { grid, threads, shared = 0 }, values) {
+      const call = () => {
+        const packed = new Arguments(DECODE_SIGNATURES[name]);
+        packed.set(values);
+        const text = cstr(name);
+        const at = packed.packedAt;
+        const code = symbols.emulate(ptr(text), grid[0], grid[1], grid[2], threads, shared, at);
+        if (code !== 0) throw new Error(`the emulation does not know the kernel ${name}`);
+      };
+      if (recording) recording.push(call);
+      else call();
+    },
+    record(act) {
+      const calls: Call[] = [];
+      recording = calls;
+      try {
+        act();
+      } finally {
+        recording = null;
+      }
+      return {
+        run() {
+          for (const call of calls) call();
+        },
+        free() {},
+      };
+    },
+    time(act) {
+      const before = performance.now();
+      act();
+      return performance.now() - before;
+    },
+    wait() {},
+    close() {},
+  };
+  return device;
+}
