@@ -11,8 +11,9 @@ import { baseModelOf, startFault } from "../state/inputs.ts";
 import * as moves from "../state/moves.ts";
 import { currentJob } from "../state/rows.ts";
 import type { CheckpointRow, JobRow } from "../table.ts";
+import { finishOrRetry } from "./door.ts";
 import { type Files, taskOf } from "./plan.ts";
-import { finishOrRetry, start } from "./run.ts";
+import { start } from "./run.ts";
 
 /** Resolves when the job runs, or cannot run now. */
 export async function launch(ctx: Ctx, job: JobRow): Promise<void> {
