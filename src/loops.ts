@@ -29,6 +29,7 @@ import { hashNew } from "./resources/models/files/hash.ts";
 import { pullAll } from "./resources/models/hub/pull.ts";
 import { evaluateDue, pruneHistory } from "./resources/monitors/evaluate.ts";
 import { scoreTraffic } from "./resources/monitors/online.ts";
+import { observe as observeRegions } from "./resources/regions/observe.ts";
 import { reconcile as reconcileSessions } from "./resources/sessions/reconcile.ts";
 import { prune as pruneSessions } from "./resources/sessions/service.ts";
 import { observe as observeClock } from "./resources/system/clock.ts";
@@ -77,6 +78,7 @@ const SCHEDULES = {
   "monitors.evaluate": every(2 * SECOND_MS),
   "monitors.prune": "37 4 * * *",
   "monitors.score": every(5 * SECOND_MS),
+  "regions.observe": every(5 * SECOND_MS),
   "sessions.prune": "17 4 * * *",
   "sessions.reconcile": every(2 * SECOND_MS),
   "storage.sweep": "37 3 * * *",
@@ -155,6 +157,7 @@ const ticks: Record<LoopName, (ctx: Ctx, signal: AbortSignal) => unknown> = {
   "monitors.evaluate": evaluateDue,
   "monitors.prune": (ctx) => pruneHistory(ctx),
   "monitors.score": scoreTraffic,
+  "regions.observe": (ctx) => observeRegions(ctx),
   "sessions.prune": (ctx) => pruneSessions(ctx, daysAgo(ctx, ctx.config.sessions.retention_days)),
   "sessions.reconcile": reconcileSessions,
   "storage.sweep": (ctx) => (ctx.state.trustedClock.isSuspect ? undefined : ctx.storage.sweep(STORAGE_GRACE_MS)),

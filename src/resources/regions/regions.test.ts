@@ -37,11 +37,17 @@ test("GPUs are asked for once a minute, and equal ones are named once", async ()
     calls++;
     return [H200, H200];
   };
-  expect((await regions.mustGet(ctx, "local", probe)).gpu_types).toEqual(["H200"]);
-  await Promise.all([regions.mustGet(ctx, "local", probe), regions.mustGet(ctx, "local", probe)]);
+  expect((await regions.mustGet(ctx, app.workspaceA, "local", probe)).gpu_types).toEqual(["H200"]);
+  await Promise.all([
+    regions.mustGet(ctx, app.workspaceA, "local", probe),
+    regions.mustGet(ctx, app.workspaceA, "local", probe),
+  ]);
   expect(calls).toBe(1);
   clock.advance(60_001);
-  await Promise.all([regions.mustGet(ctx, "local", probe), regions.mustGet(ctx, "local", probe)]);
+  await Promise.all([
+    regions.mustGet(ctx, app.workspaceA, "local", probe),
+    regions.mustGet(ctx, app.workspaceA, "local", probe),
+  ]);
   expect(calls).toBe(2);
 });
 
@@ -53,10 +59,10 @@ test("a driver that hangs delays the answer by two seconds at most, and is not a
     calls++;
     return driver.promise;
   };
-  const first = regions.mustGet(ctx, "local", probe);
+  const first = regions.mustGet(ctx, app.workspaceA, "local", probe);
   clock.advance(2_000);
   expect((await first).gpu_types).toEqual([]);
-  const second = regions.mustGet(ctx, "local", probe);
+  const second = regions.mustGet(ctx, app.workspaceA, "local", probe);
   driver.resolve([H200]);
   expect((await second).gpu_types).toEqual(["H200"]);
   expect(calls).toBe(1);
@@ -64,8 +70,8 @@ test("a driver that hangs delays the answer by two seconds at most, and is not a
 
 test("a driver that fails leaves the last answer standing", async () => {
   const ctx = { ...app.ctx, state: { ...app.ctx.state, regions: new RegionsState() } };
-  await regions.mustGet(ctx, "local", async () => [H200]);
+  await regions.mustGet(ctx, app.workspaceA, "local", async () => [H200]);
   clock.advance(60_001);
   const broken = () => Promise.reject(new Error("driver mismatch"));
-  expect((await regions.mustGet(ctx, "local", broken)).gpu_types).toEqual(["H200"]);
+  expect((await regions.mustGet(ctx, app.workspaceA, "local", broken)).gpu_types).toEqual(["H200"]);
 });
