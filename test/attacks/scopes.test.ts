@@ -35,7 +35,9 @@ const NEEDS: readonly [path: RegExp, scope: Scope | "account" | "any" | "every" 
 const needOf = (method: string, path: string) =>
   method === "DELETE" && path.includes("/uploads/")
     ? "training"
-    : (NEEDS.find(([pattern]) => pattern.test(path))?.[1] ?? "none");
+    : method !== "GET" && path.startsWith("/v1/regions") // a region uses a private key
+      ? "account"
+      : (NEEDS.find(([pattern]) => pattern.test(path))?.[1] ?? "none");
 
 /** To be shown what signs, a key must be able to write. */
 const REVEALS = /^\/v1\/webhooks\/[^/]+\/secret$/;

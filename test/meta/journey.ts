@@ -55,6 +55,12 @@ const unique = () => `n${crypto.randomUUID()}`;
 const workspace = (app: TestApp) => idOf(app, "/v1/workspaces", { name: unique() }, app.adminKey);
 const apiKey = (app: TestApp) => idOf(app, "/v1/api_keys", { name: "k" });
 const sshKey = (app: TestApp) => idOf(app, "/v1/ssh_keys", { name: unique(), ...KEYPAIR });
+const HOST_KEY = KEYPAIR.public_key.split(" ").slice(0, 2).join(" ");
+const regionOf = async (app: TestApp) => ({
+  ...{ name: unique(), kind: "ssh", address: "node.example.com", user: "verk", host_key: HOST_KEY },
+  ssh_key_id: (await sshKey(app)).id,
+});
+const region = async (app: TestApp) => idOf(app, "/v1/regions", await regionOf(app));
 const secret = async (app: TestApp) => {
   await app.call("PUT", "/v1/secrets/TOKEN", { value: "v" });
   return { name: "TOKEN" };
@@ -145,7 +151,9 @@ export const JOURNEY: Step[] = [
   { operation: "GET /v1/cost/compare", plain: true },
   { operation: "GET /v1/cost/rates", plain: true },
   { operation: "GET /v1/regions" },
-  { operation: "GET /v1/regions/{id}", own: async () => ({ id: "local" }), shared: true },
+  { operation: "POST /v1/regions", make: regionOf },
+  { operation: "GET /v1/regions/{id}", own: region },
+  { operation: "DELETE /v1/regions/{id}", own: region },
   ...MODELS,
   ...VOLUMES,
   ...DATASETS,

@@ -34,6 +34,15 @@ const byId = preparedRow(
 export const find = (ctx: Pick<Ctx, "db">, workspaceId: string, id: string): RegionRow | undefined =>
   byId(ctx.db, { id, workspaceId });
 
+/** By id or by name. */
+export const named = (ctx: Pick<Ctx, "db">, workspaceId: string, text: string): RegionRow | undefined =>
+  find(ctx, workspaceId, text) ??
+  ctx.db
+    .select()
+    .from(regions)
+    .where(and(eq(regions.workspaceId, workspaceId), eq(regions.name, text)))
+    .get();
+
 /** This machine comes first, then the regions of the workspace. */
 export async function list(ctx: Ctx, workspaceId: string, { limit, after }: PageQuery, probe: Probe = listGpus) {
   const head = after === undefined ? [await local(ctx, probe)] : [];
@@ -102,10 +111,11 @@ async function askHostKey(ctx: Ctx, host: string, port: number): Promise<string>
   }
 }
 
-export function remove(ctx: Ctx, workspaceId: string, id: string): RegionRow {
+export function remove(ctx: Ctx, workspaceId: string, id: string, force = false): RegionRow {
   if (id === LOCAL) throw new AppError("unsupported_state", "This machine cannot be deleted", { param: "id" });
   const row = write<RegionRow>(ctx.db, (tx) => {
     const found = mustFind(ctx, workspaceId, id);
+    if (!force) mustBeFree(ctx, id);
     tx.delete(regions).where(eq(regions.id, id)).run();
     emit(tx, "region.deleted", { workspaceId, now: ctx.clock.now() }, present(found));
     return found;
@@ -116,10 +126,21 @@ export function remove(ctx: Ctx, workspaceId: string, id: string): RegionRow {
   return row;
 }
 
+function mustBeFree(ctx: Ctx, id: string) {
+  const run = ctx.db.$client
+    .query<{ job: string }, [string]>(
+      "SELECT job_id AS job FROM training_remote_runs WHERE region = ? AND state IN ('sending', 'running')",
+    )
+    .get(id);
+  if (!run) return;
+  const message = `The job ${run.job} runs there: wait for its end, or cancel it with POST /v1/training_jobs/{id}/cancel`;
+  throw new AppError("unsupported_state", message, { param: "id" });
+}
+
 /** For a workspace that is deleted. */
 export function removeAll(ctx: Ctx, workspaceId: string) {
   const rows = ctx.db.select().from(regions).where(eq(regions.workspaceId, workspaceId)).all();
-  for (const { id } of rows) remove(ctx, workspaceId, id);
+  for (const { id } of rows) remove(ctx, workspaceId, id, true);
 }
 
 /** Devices of the regions that answer, for placement. Without those of this machine. */
