@@ -36,6 +36,7 @@ import { observe as observeClock } from "./resources/system/clock.ts";
 import { prune as pruneTraces } from "./resources/traces/prune.ts";
 import { track } from "./resources/tracker/send.ts";
 import { reconcileReadings } from "./resources/training_jobs/admission/reading.ts";
+import { syncRemote } from "./resources/training_jobs/remote/sync.ts";
 import { prune as pruneTrainingJobs } from "./resources/training_jobs/running/prune.ts";
 import { reconcile as reconcileTrainingJobs } from "./resources/training_jobs/running/reconcile.ts";
 import { sweep as sweepTrainingJobs } from "./resources/training_jobs/running/sweep.ts";
@@ -87,6 +88,7 @@ const SCHEDULES = {
   "traces.prune": "37 4 * * *",
   "training_jobs.prune": "47 4 * * *",
   "training_jobs.reconcile": every(SECOND_MS),
+  "training_jobs.remote": every(SECOND_MS),
   "training_jobs.sweep": every(HOUR_MS),
   "volumes.sweep": every(MINUTE_MS),
   "webhooks.deliver": every(SECOND_MS / 2),
@@ -169,6 +171,7 @@ const ticks: Record<LoopName, (ctx: Ctx, signal: AbortSignal) => unknown> = {
     reconcileReadings(ctx);
     return reconcileTrainingJobs(ctx);
   },
+  "training_jobs.remote": (ctx) => syncRemote(ctx),
   "training_jobs.sweep": sweepTrainingJobs,
   "volumes.sweep": sweepVolumes,
   "webhooks.deliver": deliver,
