@@ -7,10 +7,11 @@ import { HOST_ALIAS, sshLink } from "../../platform/providers/link.ts";
 import { NodeProvider } from "../../platform/providers/node_provider.ts";
 import { NodeError, Unreachable } from "../../platform/providers/types.ts";
 import * as sshKeys from "../ssh_keys/service.ts";
+import type { RegionProvider } from "./live.ts";
 import type { RegionRow } from "./table.ts";
 
 /** Throws NodeError if this server cannot use any node. */
-export function providerOf(ctx: Ctx, row: RegionRow): NodeProvider {
+export function providerOf(ctx: Ctx, row: RegionRow): RegionProvider {
   const { providers, executable } = ctx.state.regions;
   const known = providers.get(row.id);
   if (known) return known;
