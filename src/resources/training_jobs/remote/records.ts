@@ -4,7 +4,7 @@
  */
 import type { Ctx } from "../../../context.ts";
 import { write } from "../../../platform/db/db.ts";
-import { type Handle, NodeRecord, type Observation } from "../../../platform/providers/protocol.ts";
+import { type Handle, type NodeExit, NodeRecord, type Observation } from "../../../platform/providers/protocol.ts";
 import { removeStaging, stagingDir } from "../../../platform/providers/staging.ts";
 import { NodeError, type Provider } from "../../../platform/providers/types.ts";
 import { adoptTree, exists, makeDir } from "../../../sandbox/files/trees.ts";
@@ -72,16 +72,33 @@ async function takeBatch(ctx: Ctx, { provider, region, run, fetched, end: before
     for (const line of new TextDecoder().decode(fetched).split("\n")) {
       if (line === "") continue;
       if (ctx.closing.aborted) return undefined;
-      const record = NodeRecord.parse(JSON.parse(line));
+      const record = readRecord(line);
+      if (record === undefined) {
+        Object.assign(end, UNREADABLE);
+        return { end, logBytes: log.bytes(), isOver: true };
+      }
       if ("exit" in record) {
         Object.assign(end, record.exit, { tail: withoutInternals(record.exit.tail, region.workDir) });
         if (end.tail.trim() !== "") log.add("stderr", end.tail.trim());
         isOver = true;
-      } else await takeOne(ctx, { provider, run, log, end, message: FromTrainer.parse(record.message) });
+      } else await takeOne(ctx, { provider, run, log, end, message: record.message });
     }
     return { end, logBytes: log.bytes(), isOver };
   } finally {
     log.close();
+  }
+}
+
+const UNREADABLE = { kind: "lied", message: "The node sent a record that cannot be read" };
+
+type ReadRecord = { exit: NodeExit } | { message: FromTrainer };
+
+function readRecord(line: string): ReadRecord | undefined {
+  try {
+    const record = NodeRecord.parse(JSON.parse(line));
+    return "exit" in record ? record : { message: FromTrainer.parse(record.message) };
+  } catch {
+    return undefined;
   }
 }
 

@@ -2,11 +2,13 @@ import { afterEach, expect, setDefaultTimeout, test } from "bun:test";
 import { fakeNode } from "../../../../test/fake_node.ts";
 import { manyTrainings, type TrainingApp } from "../../../../test/fake_trainers.ts";
 import { jobPaths } from "../../../../test/foreign_paths.ts";
+import { until } from "../../../../test/harness.ts";
 import { write } from "../../../platform/db/db.ts";
 import type { FromTrainer } from "../../../workers/protocol_trainer.ts";
-import { begin, reconcile } from "../running/reconcile.ts";
+import { reconcile } from "../running/reconcile.ts";
 import * as jobs from "../service.ts";
 import { keptCheckpoints } from "../state/checkpoint_files.ts";
+import { requeueInterrupted } from "../state/moves.ts";
 import { changeRun, openRunOf } from "./run_rows.ts";
 import { wish } from "./wish.ts";
 
@@ -26,9 +28,15 @@ const trained = { type: "trained", stopped_early: null } as FromTrainer;
 
 async function started(on: TrainingApp, node: ReturnType<typeof fakeNode>) {
   const id = on.add({ region: node.region, provider: "ssh" });
-  await reconcile(on.ctx);
+  await launched(on, id);
   await node.sync();
   return { id, handle: { job: id, attempt: 1 } };
+}
+
+/** A remote launch is not awaited by the loop. */
+async function launched(on: TrainingApp, id: string) {
+  await reconcile(on.ctx);
+  await until("the run", () => openRunOf(on.ctx.db, id));
 }
 
 const linesOf = async (on: TrainingApp, id: string) =>
@@ -71,7 +79,7 @@ test("records that come twice after a kill change nothing, and the log is cut ba
   const notes = on.notes(id);
   const lines = await linesOf(on, id);
   write(on.ctx.db, (tx) => changeRun(tx, before, { ...before, state: "running" })); // the last commit is lost
-  begin(on.ctx); // the next server
+  requeueInterrupted(on.ctx); // the next server
   expect(on.row(id).status).toBe("running");
   await node.sync();
   expect(on.notes(id)).toEqual(notes);
@@ -110,7 +118,7 @@ test("pause, resume and cancel reach the node as requests", async () => {
   await node.sync();
   expect(on.row(id)).toMatchObject({ status: "paused", runSince: null });
   jobs.resume(on.ctx, { workspaceId: on.workspaceA, keyId: null }, id);
-  await reconcile(on.ctx);
+  await launched(on, id);
   await node.sync();
   const second = { job: id, attempt: 2 };
   expect(node.submissions[1]?.plan).toMatchObject({
@@ -137,6 +145,21 @@ test("a lost run is followed by an attempt after its newest checkpoint, which no
   await node.sync();
   expect(on.row(id)).toMatchObject({ status: "queued" });
   expect(keptCheckpoints(on.ctx.db, id).map(({ step }) => step)).toEqual([3]);
+});
+
+test("a record that cannot be read fails the job, and its run is stopped", async () => {
+  const on = await app({ loop: false });
+  const node = fakeNode(on);
+  const { id, handle } = await started(on, node);
+  node.says(handle, begun, { type: "nonsense" } as never);
+  await node.sync();
+  expect(on.row(id)).toMatchObject({ status: "failed", error: { code: "worker_crashed" } });
+  await node.sync();
+  expect(node.runOf(handle).requests).toEqual(["stop"]);
+  expect(node.removed).toEqual([]);
+  node.runOf(handle).state = "ended";
+  await node.sync();
+  expect(node.removed).toEqual([id]);
 });
 
 test("a region runs one job at a time, and the next says what it waits for", async () => {

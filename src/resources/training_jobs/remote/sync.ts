@@ -13,7 +13,7 @@ import type { RegionRow } from "../../regions/table.ts";
 import { UNREPORTED_END } from "../policy.ts";
 import { startFault } from "../state/inputs.ts";
 import * as moves from "../state/moves.ts";
-import { currentJob, isFinished } from "../state/rows.ts";
+import { currentJob } from "../state/rows.ts";
 import type { JobRow } from "../table.ts";
 import { concludeRun, handleOf, pullRecords } from "./records.ts";
 import { changeRun, openRuns, type RemoteRunRow } from "./run_rows.ts";
@@ -81,7 +81,7 @@ function abandon(ctx: Ctx, { run, job }: Open) {
 type Following = Open & { provider: Provider; region: RegionRow; observation: Observation };
 
 async function syncRun(ctx: Ctx, { provider, region, run, job, observation }: Following) {
-  if (run.state === "ended") return await cleanUp(ctx, provider, run);
+  if (run.state === "ended") return await cleanUp(ctx, { provider, run, observation });
   if (run.state === "sending") return await send(ctx, { provider, region, run, job, observation });
   const wanted = wish(job.status);
   if (wanted !== "go on" && observation.state === "running") await provider.cancel(handleOf(run), wanted);
@@ -122,12 +122,13 @@ function giveUp(ctx: Ctx, run: RemoteRunRow, apply: () => unknown) {
   });
 }
 
+type Finished = Pick<Following, "provider" | "run" | "observation">;
+
 /** Removes the files of a job that is over. If the node refuses, they stay there, and the log has the reason. */
-async function cleanUp(ctx: Ctx, provider: Provider, run: RemoteRunRow) {
-  const job = currentJob(ctx.db, run.jobId);
+async function cleanUp(ctx: Ctx, { provider, run, observation }: Finished) {
   try {
-    await provider.cancel(handleOf(run), "stop");
-    if (!job || isFinished(job)) await provider.remove(run.jobId);
+    if (observation.state === "running") return await provider.cancel(handleOf(run), "stop"); // it ends before the next turn
+    await provider.remove(run.jobId);
   } catch (error) {
     if (!(error instanceof NodeError)) throw error;
     ctx.log.warn("cannot remove the files of a job from its node", { job: run.jobId, region: run.region, error });
