@@ -51,7 +51,7 @@ async function submission(steps: number, attempt = 1, resume: string | null = nu
     plan: {
       handle: { job, attempt },
       task: {
-        ...{ type: "train", save_steps: 1, save_seconds: 0, warm_start: null, samples_per_step: 2 },
+        ...{ type: "train", save_steps: 1, save_seconds: 0, warm_start: null, samples_per_step: 2, ranks: 1, rank: 0 },
         checkpoint_dir: `jobs/${job}/checkpoints`,
         resume: resume && `jobs/${job}/checkpoints/${resume}`,
         plan: { ...plan, model_path: weights.path, rows: { ...plan.rows, path: rows.path } },

@@ -65,6 +65,7 @@ describeWith("a region over ssh", sshd, (server) => {
         },
         LONG_MS,
       );
+      await Promise.all(app.ctx.state.trainingJobs.syncing.values());
       expect(readdirSync(join(app.dir, "node-keys"))).toEqual([]);
     },
     LONG_MS,

@@ -98,7 +98,7 @@ async function runOnce(root: string, dir: string, handle: Handle, records: Recor
 async function taskOf(root: string, plan: NodePlan, config: Config): Promise<TrainTask> {
   const gpus = plan.gpus === 0 ? [] : (await listGpus()).slice(0, plan.gpus);
   if (gpus.length < plan.gpus) throw new Error(`this node shows ${gpus.length} GPUs, and the job needs ${plan.gpus}`);
-  const threads = Math.max(1, availableParallelism() - 1);
+  const threads = Math.max(1, Math.floor((availableParallelism() - 1) / Math.max(1, plan.gpus)));
   const device = { data_dir: config.data_dir, threads, gpus: gpus.map((_, i) => i) };
   const task = ToTrainer.parse({ ...plan.task, ...device });
   if (task.type !== "train") throw new Error("the plan is no training");

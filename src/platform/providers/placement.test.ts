@@ -22,12 +22,16 @@ test("the cheapest region that fits is taken, and the reason says so", () => {
   });
 });
 
-test("this machine comes first among equal prices, and no price counts as free", () => {
-  const free = offer("reg_free", { rateMicros: null });
-  expect(place([free, offer("local", { rateMicros: 0 })], NEED, {}).offer?.region).toBe("local");
-  expect(place([free, offer("local")], NEED, {})).toMatchObject({
-    offer: free,
-    reason: "reg_free is the cheapest of 2 regions that fit: it has no price",
+test("this machine comes first among equal prices, and a region without a price comes last", () => {
+  const unknown = offer("reg_new", { rateMicros: null });
+  expect(place([LAB, offer("local", { rateMicros: 1_000_000 })], NEED, {}).offer?.region).toBe("local");
+  expect(place([unknown, offer("local")], NEED, {})).toMatchObject({
+    offer: { region: "local" },
+    reason: "local is the cheapest of 2 regions that fit: 2.00 USD an hour",
+  });
+  expect(place([unknown, offer("local", { rateMicros: null })], NEED, {})).toMatchObject({
+    offer: { region: "local" },
+    reason: "local is the first of 2 regions that fit: none has a price",
   });
 });
 

@@ -32,11 +32,12 @@ export const fits = (offer: Offer, { gpuType, gpuCount, memoryBytes }: Need): bo
   offer.gpuCount >= gpuCount &&
   (offer.memoryBytes === 0 || offer.memoryBytes >= memoryBytes);
 
-/** This machine comes first among equals: nothing is copied. A region without a price counts as free. */
+/** This machine comes first among equals: nothing is copied. A region without a price comes last: it may be dear. */
 function byPrice(a: Offer, b: Offer): number {
+  const known = Number(a.rateMicros === null) - Number(b.rateMicros === null);
   const price = (a.rateMicros ?? 0) - (b.rateMicros ?? 0);
   const near = Number(b.provider === "local") - Number(a.provider === "local");
-  return price || near || (a.region < b.region ? -1 : Number(a.region > b.region));
+  return known || price || near || (a.region < b.region ? -1 : Number(a.region > b.region));
 }
 
 function reasonFor(best: Offer, fitting: readonly Offer[], { region, provider }: PlacementRequest): string {
@@ -44,11 +45,11 @@ function reasonFor(best: Offer, fitting: readonly Offer[], { region, provider }:
   const named = provider === undefined ? "" : ` of the provider ${provider}, which the request names,`;
   const regions = new Set(fitting.map((offer) => offer.region)).size;
   if (regions === 1) return `${best.region} is the only region${named} that fits`;
-  return `${best.region} is the cheapest of ${regions} regions${named} that fit: ${priceOf(best)}`;
+  if (best.rateMicros === null)
+    return `${best.region} is the first of ${regions} regions${named} that fit: none has a price`;
+  const price = `${(best.rateMicros / 1e6).toFixed(2)} USD an hour`;
+  return `${best.region} is the cheapest of ${regions} regions${named} that fit: ${price}`;
 }
-
-const priceOf = ({ rateMicros }: Offer) =>
-  rateMicros === null ? "it has no price" : `${(rateMicros / 1e6).toFixed(2)} USD an hour`;
 
 function describe({ gpuType, gpuCount, memoryBytes }: Need): string {
   const device = gpuType === undefined ? "a device" : `${gpuCount} of type ${gpuType}`;

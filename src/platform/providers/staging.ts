@@ -1,5 +1,4 @@
 /** Files on their way to or from a node, in directories that only the server uses. */
-import { Database } from "bun:sqlite";
 import { mkdirSync, rmSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { sha256File } from "../files.ts";
@@ -21,14 +20,4 @@ export const removeStaging = (dataDir: string, name: string) =>
 /** `path`: on the node. `sha256`: if it is known. */
 export async function inputFile(path: string, source: string, sha256?: string | null): Promise<InputFile> {
   return { path, source, sha256: sha256 ?? (await sha256File(source)), bytes: statSync(source).size };
-}
-
-/** A row file with the rows of its side file in it, so that one file is enough. */
-export function copyRows(from: string, to: string) {
-  const db = new Database(from, { readonly: true });
-  try {
-    db.run("VACUUM INTO ?", [to]);
-  } finally {
-    db.close();
-  }
 }

@@ -9,6 +9,7 @@ import { withUniqueName } from "../../platform/db/errors.ts";
 import { preparedRow } from "../../platform/db/row.ts";
 import { regions } from "../regions/table.ts";
 import { isPair, parsePrivateKey, parsePublicKey, SshKeyError, type SshPublicKey } from "./key.ts";
+import { keyFileOf } from "./key_file.ts";
 import { type CreateSshKey, present } from "./schema.ts";
 import { type SshKeyRow, sshKeys } from "./table.ts";
 
@@ -66,10 +67,10 @@ export function removeAll(ctx: Ctx, workspaceId: string) {
   for (const { id } of rows) remove(ctx, workspaceId, id);
 }
 
-/** Decrypts the private key as the content of a key file, for use inside this server. */
+/** Decrypts the private key as the content of a key file of OpenSSH, for use inside this server. */
 export function revealPrivateKey(ctx: Ctx, workspaceId: string, id: string): string {
   const row = mustGet(ctx, workspaceId, id);
-  return new TextDecoder().decode(ctx.secrets.open(row.privateKeySealed, aad(workspaceId, id)));
+  return keyFileOf(new TextDecoder().decode(ctx.secrets.open(row.privateKeySealed, aad(workspaceId, id))));
 }
 
 function checkPair(input: CreateSshKey): SshPublicKey {

@@ -2,8 +2,9 @@
 import type { Ctx } from "../../../context.ts";
 import { isRolled } from "../../../lib/training/fields.ts";
 import { checkpointsDir, type Handle, jobDir } from "../../../platform/providers/protocol.ts";
-import { copyRows, inputFile, stagingDir } from "../../../platform/providers/staging.ts";
+import { inputFile, stagingDir } from "../../../platform/providers/staging.ts";
 import type { InputFile, Submission } from "../../../platform/providers/types.ts";
+import { copyRows } from "../../../platform/rows/copy.ts";
 import { linkFile, namesIn } from "../../../sandbox/files/trees.ts";
 import type { TrainPlan } from "../../../workers/protocol_trainer.ts";
 import * as models from "../../models/service.ts";
@@ -55,9 +56,9 @@ async function modelFile(ctx: Ctx, model: ModelRow): Promise<InputFile> {
 
 type Copy = { name: string; staging: string };
 
-async function rowsFile(job: JobRow, { path }: TrainPlan["rows"], { name, staging }: Copy): Promise<InputFile> {
+async function rowsFile(job: JobRow, rows: TrainPlan["rows"], { name, staging }: Copy): Promise<InputFile> {
   const copy = `${staging}/${name}`;
-  copyRows(path, copy);
+  await copyRows(rows.path, copy, rows.head_row);
   return await inputFile(`${jobDir(job.id)}/inputs/${name}`, copy);
 }
 
