@@ -1,5 +1,5 @@
 /** The conformance suite of providers: every one of them passes the same tests, over real processes. */
-import { afterAll, describe, expect, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { newId } from "../../src/lib/ids.ts";
@@ -12,6 +12,7 @@ import type { FromTrainer } from "../../src/workers/protocol_trainer.ts";
 import { program } from "../cli.ts";
 import { tempDir, until } from "../harness.ts";
 import { makeModel } from "../models.ts";
+import { placeExecutable } from "../node_executable.ts";
 import { cuttingProxy } from "../servers/proxy.ts";
 import { describeWith, sshd } from "../servers/servers.ts";
 import { type Message, planOf } from "../trainer_kit.ts";
@@ -213,7 +214,7 @@ const pidIn = (root: string) => (handle: Handle) =>
 
 describe("this machine", () => {
   const root = join(dir, "direct");
-  mkdirSync(root);
+  beforeAll(() => placeExecutable(EXECUTABLE, root));
   const provider = providerOver(directLink(dir), root);
   conforms({ provider: () => provider, root, pidOf: pidIn(root) });
 });

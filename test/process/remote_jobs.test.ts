@@ -8,6 +8,7 @@ import { reconcile } from "../../src/resources/training_jobs/running/reconcile.t
 import { program } from "../cli.ts";
 import { until } from "../harness.ts";
 import { type JobsApp, jobsApp, SCORES } from "../jobs_kit.ts";
+import { placeExecutable } from "../node_executable.ts";
 import { describeWith, sshd } from "../servers/servers.ts";
 
 const [EXECUTABLE = ""] = program();
@@ -18,6 +19,7 @@ describeWith("a region over ssh", sshd, (server) => {
   beforeAll(async () => {
     app = await jobsApp({ flags: { "network.allow": ["127.0.0.1"], "sandbox.require": "language" } });
     app.ctx.state.regions.executable = EXECUTABLE;
+    await placeExecutable(EXECUTABLE, join(server.home, "remote jobs"));
   }, LONG_MS);
   afterAll(() => app.close().then(app.remove));
 
