@@ -12,12 +12,12 @@ import { FromTrainer } from "../../../workers/protocol_trainer.ts";
 import type { RegionRow } from "../../regions/table.ts";
 import { FILE_BYTES, type JobLog, openLog } from "../logs/file.ts";
 import type { RunEnd } from "../policy.ts";
+import { changeRun, openRunOf, type RemoteRunRow } from "../remote_runs.ts";
 import { takeEnd, takeMessage, withoutInternals } from "../running/door.ts";
 import { keptCheckpoints } from "../state/checkpoint_files.ts";
 import * as moves from "../state/moves.ts";
 import { pathsOf } from "../state/paths.ts";
 import { currentJob, isFinished } from "../state/rows.ts";
-import { changeRun, openRunOf, type RemoteRunRow } from "./run_rows.ts";
 
 export const handleOf = ({ jobId: job, attempt }: Pick<RemoteRunRow, "jobId" | "attempt">): Handle => ({
   job,

@@ -1,9 +1,9 @@
 /** The rows of runs on other machines. A job has one open run at most, and a region runs one job at a time. */
 import { and, desc, eq, inArray, ne } from "drizzle-orm";
 import { integer, primaryKey, sqliteTable, text } from "drizzle-orm/sqlite-core";
-import type { Db, Tx } from "../../../platform/db/db.ts";
-import { type RunEnd, UNREPORTED_END } from "../policy.ts";
-import { trainingJobs } from "../table.ts";
+import type { Db, Tx } from "../../platform/db/db.ts";
+import { type RunEnd, UNREPORTED_END } from "./policy.ts";
+import { trainingJobs } from "./table.ts";
 
 /**
  * `sending`: the node may not have the plan yet. `ended`: the job is over, and the files on the node are still to be
