@@ -24,7 +24,7 @@ export const trainingRemoteRuns = sqliteTable(
     offset: integer("offset").notNull(),
     /** The length of the log after those records. */
     logBytes: integer("log_bytes").notNull(),
-    /** What those records say of the end. */
+    /** The end as those records tell it. */
     runEnd: text("run_end", { mode: "json" }).$type<RunEnd>().notNull(),
     createdAt: integer("created_at").notNull(),
   },

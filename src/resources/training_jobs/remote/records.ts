@@ -113,10 +113,10 @@ async function takeOne(ctx: Ctx, { provider, run, log, end, message }: One) {
   await dropPruned(ctx, { provider, run });
 }
 
-type Place = { provider: Provider; run: RemoteRunRow };
+type Source = { provider: Provider; run: RemoteRunRow };
 
 /** False if the node no longer has it. The directory gets its name when all files are there and flushed. */
-async function pullCheckpoint(ctx: Ctx, { provider, run }: Place, name: string): Promise<boolean> {
+async function pullCheckpoint(ctx: Ctx, { provider, run }: Source, name: string): Promise<boolean> {
   const { checkpoints } = pathsOf(ctx, run.jobId);
   makeDir(checkpoints);
   if (exists(checkpoints.below(name))) return true;
@@ -133,7 +133,7 @@ async function pullCheckpoint(ctx: Ctx, { provider, run }: Place, name: string):
 }
 
 /** After a loss, the newest checkpoint may be one that no record names. */
-async function pullNewest(ctx: Ctx, { provider, run }: Place) {
+async function pullNewest(ctx: Ctx, { provider, run }: Source) {
   try {
     const newest = (await provider.checkpoints(handleOf(run), [])).at(-1);
     if (newest !== undefined) await pullCheckpoint(ctx, { provider, run }, newest);
@@ -144,7 +144,7 @@ async function pullNewest(ctx: Ctx, { provider, run }: Place) {
 }
 
 /** The node keeps what this server keeps, and anything newer. */
-async function dropPruned(ctx: Ctx, { provider, run }: Place) {
+async function dropPruned(ctx: Ctx, { provider, run }: Source) {
   const kept = keptCheckpoints(ctx.db, run.jobId).map(({ path }) => path.split("/").at(-1) ?? "");
   const newest = kept.at(-1);
   if (newest === undefined) return;
