@@ -13,6 +13,8 @@ import { prune as pruneAudit } from "./resources/audit/service.ts";
 import { mergeCharges } from "./resources/billing/merge.ts";
 import { recordUses as recordSessionUses } from "./resources/browser_sessions/authenticate.ts";
 import { prune as pruneBrowserSessions } from "./resources/browser_sessions/service.ts";
+import { runResponses } from "./resources/clients/responses/background.ts";
+import { prune as pruneResponses } from "./resources/clients/responses/service.ts";
 import { removeAbandoned } from "./resources/code_artifacts/upload.ts";
 import { cutDue } from "./resources/datasets/stream/snapshots.ts";
 import { sweep as sweepDatasets } from "./resources/datasets/stream/sweep.ts";
@@ -77,6 +79,8 @@ const SCHEDULES = {
   "monitors.evaluate": every(2 * SECOND_MS),
   "monitors.prune": "37 4 * * *",
   "monitors.score": every(5 * SECOND_MS),
+  "responses.prune": "17 4 * * *",
+  "responses.run": every(5 * SECOND_MS),
   "sessions.prune": "17 4 * * *",
   "sessions.reconcile": every(2 * SECOND_MS),
   "storage.sweep": "37 3 * * *",
@@ -109,6 +113,7 @@ const BY_AGE: ReadonlySet<LoopName> = new Set([
   "events.prune",
   "idempotency.prune",
   "monitors.prune",
+  "responses.prune",
   "sessions.prune",
   "traces.prune",
   "training_jobs.prune",
@@ -155,6 +160,8 @@ const ticks: Record<LoopName, (ctx: Ctx, signal: AbortSignal) => unknown> = {
   "monitors.evaluate": evaluateDue,
   "monitors.prune": (ctx) => pruneHistory(ctx),
   "monitors.score": scoreTraffic,
+  "responses.prune": (ctx) => pruneResponses(ctx, daysAgo(ctx, ctx.config.responses.retention_days)),
+  "responses.run": runResponses,
   "sessions.prune": (ctx) => pruneSessions(ctx, daysAgo(ctx, ctx.config.sessions.retention_days)),
   "sessions.reconcile": reconcileSessions,
   "storage.sweep": (ctx) => (ctx.state.trustedClock.isSuspect ? undefined : ctx.storage.sweep(STORAGE_GRACE_MS)),

@@ -35,6 +35,8 @@ const BODIES: Record<string, unknown> = {
   "POST /v1/chat/completions/input_tokens": CHAT,
   "POST /v1/messages": { ...CHAT, max_tokens: 1 },
   "POST /v1/messages/count_tokens": CHAT,
+  "POST /v1/responses": { model: "none", input: "hi" },
+  "POST /v1/responses/input_tokens": { model: "none", input: "hi" },
   "POST /v1/rerank": { model: "none", query: "q", documents: ["a"] },
   "POST /v1/completions": { model: "none", prompt: "hi" },
   "PUT /v1/config": {},
