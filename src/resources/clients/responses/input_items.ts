@@ -1,5 +1,6 @@
 /** One page of the items that a stored response was asked with. Pure. */
 import { z } from "zod";
+import { AppError } from "../../../lib/errors.ts";
 import { numberText } from "../../../lib/schema.ts";
 import type { ResponseRow } from "./table.ts";
 
@@ -14,6 +15,8 @@ export function inputItems({ id, input }: Pick<ResponseRow, "id" | "input">, que
   const named = input.map((item, index) => ({ id: `in_${id.replace(/^resp_/, "")}_${index}`, ...item }));
   const ordered = order === "asc" ? named : named.reverse();
   const from = after === undefined ? 0 : ordered.findIndex((item) => item.id === after) + 1;
+  if (after !== undefined && from === 0)
+    throw new AppError("invalid_cursor", "after: is not the id of an item of this response", { param: "after" });
   const data = ordered.slice(from, from + limit);
   return {
     ...{ object: "list" as const, data, first_id: data[0]?.id ?? null, last_id: data.at(-1)?.id ?? null },

@@ -143,6 +143,7 @@ test("a page of input items begins after the last one of the page before", () =>
   expect(first).toMatchObject({ data: [{ content: "a" }, { content: "b" }], has_more: true });
   const rest = inputItems({ id: "resp_x", input }, { limit: 2, order: "asc", after: first.last_id ?? "" });
   expect(rest).toMatchObject({ data: [{ content: "c" }], has_more: false });
+  expect(() => inputItems({ id: "resp_x", input }, { limit: 2, order: "asc", after: "in_y_0" })).toThrow("after");
 });
 
 test("a stream has the events of OpenAI in their order, and its end has the whole response", async () => {
