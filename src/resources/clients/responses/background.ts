@@ -2,7 +2,7 @@
  * The loop `responses.run`. The rows are the queue: a background response is due until it has ended. Only this process
  * knows which ones it works on, so a kill at any line costs at most the repetition of a response.
  */
-import { asc, inArray } from "drizzle-orm";
+import { asc, sql } from "drizzle-orm";
 import type { Ctx } from "../../../context.ts";
 import { transition } from "../../../events/lifecycle.ts";
 import { AppError } from "../../../lib/errors.ts";
@@ -41,7 +41,7 @@ function start(ctx: Ctx, signal: AbortSignal, fail: (error: unknown) => void) {
   const due = ctx.db
     .select()
     .from(responses)
-    .where(inArray(responses.status, ["queued", "in_progress"]))
+    .where(sql`${responses.status} IN ('queued', 'in_progress')`) // as the index has it
     .orderBy(asc(responses.createdAt), asc(responses.id))
     .limit(MOST_AT_ONCE)
     .all();
