@@ -40,8 +40,8 @@ test("openai: a response is continued, read and deleted", async () => {
   expect((await openai.responses.retrieve(next.id)).output_text).toBe(next.output_text);
   expect((await openai.responses.inputItems.list(next.id)).data).toHaveLength(1);
   await openai.responses.delete(next.id);
-  const gone = await openai.responses.retrieve(next.id).catch((error: unknown) => error);
-  expect(gone).toMatchObject({ status: 404 });
+  const refusal = await openai.responses.retrieve(next.id).catch((error: unknown) => error);
+  expect(refusal).toMatchObject({ status: 404 });
 });
 
 test("openai: a required tool, and an answer by a schema", async () => {
