@@ -21,6 +21,9 @@ export function requireHost(request: Request) {
   });
 }
 
+/** The name by which commands of this machine call the server over its socket. Browsers resolve it to this machine. */
+export const SOCKET_HOST = "socket.localhost";
+
 const WILDCARDS = ["0.0.0.0", "::", ""];
 
 /**
@@ -30,14 +33,15 @@ const WILDCARDS = ["0.0.0.0", "::", ""];
  */
 export function rootOf(ctx: Ctx, request: Request): string {
   const { public_url: publicUrl, listen } = ctx.config.http;
-  if (publicUrl !== "") return publicUrl;
   const called = new URL(request.url);
+  if (called.host === SOCKET_HOST) return called.origin;
+  if (publicUrl !== "") return publicUrl;
   const own = parseListen(listen)?.hostname;
   if (isOwnName(called.hostname, [own ?? "", hostname()])) return called.origin;
   const server = ctx.state.http.listener;
   const port = server?.port ?? parseListen(listen)?.port ?? 0;
   const at = own === undefined || WILDCARDS.includes(own) ? "127.0.0.1" : own;
-  return `http://${at.includes(":") ? `[${at}]` : at}:${port}`;
+  return `${server?.url.protocol ?? "http:"}//${at.includes(":") ? `[${at}]` : at}:${port}`;
 }
 
 export function isOwnName(name: string, own: readonly string[]): boolean {

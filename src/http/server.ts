@@ -30,6 +30,8 @@ export function createHandler(
     new Elysia(ROUTER).use(errorEnvelope(ctx, { answers, pageFor, methodsOf: (path) => methodsOf(app, path) })),
   );
   const withCors = cors(ctx.config.http.cors_origins);
+  const { hsts_seconds: hsts, tls_cert: cert } = ctx.config.http;
+  const sendsHsts = cert !== "" && hsts > 0;
 
   compilePlainReads(app);
   const meter = createMeter(ctx, app);
@@ -38,6 +40,8 @@ export function createHandler(
   function finish(request: Request, answer: Response): Response {
     const response = withCors(request, answer);
     response.headers.set("x-request-id", requestIdOf(request));
+    if (sendsHsts && request.url.startsWith("https:"))
+      response.headers.set("strict-transport-security", `max-age=${hsts}`);
     announceLength(request, response);
     showWarnings(request, response);
     logRequest(ctx.log, request, response.status);
