@@ -8,9 +8,9 @@ import { createBackup } from "../../platform/backup/create.ts";
 import type { Sealer } from "../../platform/backup/key_seal.ts";
 import { openDirectory, type Repository } from "../../platform/backup/repository.ts";
 import { restoreBackup, verifyBackup } from "../../platform/backup/restore.ts";
+import { configFile, loadConfig } from "../../platform/config/config.ts";
 import { CONFIG_FLAG, command, DATA_FLAG, EXIT, type Group, JSON_FLAG } from "../args.ts";
 import { count, note, print, printJson, printTable } from "../output.ts";
-import { settingsOf } from "../settings.ts";
 
 const PASSPHRASE = { type: "string", value: "FILE", doc: "File with the passphrase of the keys" } as const;
 const FROM = { type: "string", value: "DIR", doc: "Directory with the backups" } as const;
@@ -35,11 +35,12 @@ const create = command({
     if (!sealer && !flags["without-keys"])
       throw new UsageError("backup create: seal the keys with --passphrase-file or --recipient, or say --without-keys");
     const target = resolve(required("to", to));
-    const config = settingsOf(flags);
+    const config = loadConfig({ file: configFile(flags.config), flags: { data_dir: flags.data } }); // root stays root
     const { manifest, storedBytes, attempts } = await createBackup({
       dataDir: config.data_dir,
       masterKeyFile: config.secrets.master_key_file,
       repository: await openDirectory(target, { create: true }),
+      tempDir: join(target, "tmp"),
       version: VERSION,
       nowMs: Date.now(),
       sealer,

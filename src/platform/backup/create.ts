@@ -20,6 +20,8 @@ export type BackupOptions = {
   dataDir: string;
   masterKeyFile: string;
   repository: Repository;
+  /** For copies of databases. Nothing is written into the data directory: root would leave files that its owner cannot use. */
+  tempDir: string;
   version: string;
   nowMs: number;
   /** Undefined: the keys are left out. */
@@ -32,17 +34,16 @@ export type BackupOptions = {
 export type Made = { manifest: Manifest; storedBytes: number; attempts: number };
 
 export async function createBackup(options: BackupOptions): Promise<Made> {
-  const { dataDir, repository } = options;
+  const { dataDir, repository, tempDir } = options;
   if (!existsSync(join(dataDir, "verk.db")))
     throw new UsageError(`There is no data directory at ${dataDir}. Name the directory of your server with --data.`);
-  const tempDir = join(dataDir, "backups");
   mkdirSync(tempDir, { recursive: true, mode: 0o700 });
   await cleanTemp(tempDir, HOUR_MS); // copies that a kill left
   const id = newId("bkp", options.nowMs);
   const counter: Counter = { storedBytes: 0 };
   const kept = new Map<string, BackupFile>(); // content that never changes under its name, read once
   for (let attempts = 1; ; attempts++) {
-    const copied = await attempt(options, tempDir, kept, counter);
+    const copied = await attempt(options, kept, counter);
     if (copied.broken.length > 0) throw new UsageError(`The data directory is damaged: ${copied.broken.join(". ")}`, 1);
     if (copied.missing.length > 0) {
       if (attempts < ATTEMPTS) continue; // deleted while it was copied: the next copy of the database does not name it
@@ -60,13 +61,8 @@ export async function createBackup(options: BackupOptions): Promise<Made> {
 
 type Attempt = { files: BackupFile[]; schema: number; broken: string[]; missing: string[] };
 
-async function attempt(
-  options: BackupOptions,
-  tempDir: string,
-  kept: Map<string, BackupFile>,
-  counter: Counter,
-): Promise<Attempt> {
-  const { dataDir, repository } = options;
+async function attempt(options: BackupOptions, kept: Map<string, BackupFile>, counter: Counter): Promise<Attempt> {
+  const { dataDir, repository, tempDir } = options;
   const take = async (from: string, path: string) => readChunks(repository, from, path, counter);
   const copied = await withCopy(join(dataDir, "verk.db"), tempDir, async (copy) => {
     chmodSync(copy, 0o600);
@@ -76,7 +72,7 @@ async function attempt(
     try {
       add(await take(copy, "verk.db"));
       failpoint("backup.after_database");
-      await copyRows(db, options, tempDir, take, result);
+      await copyRows(db, options, take, result);
       if (options.storage) await copyStorage(db, dataDir, take, kept, result);
       const folders = [...(options.models ? ["models"] : []), ...(options.jobs ? ["jobs"] : [])];
       for (const folder of folders)
@@ -96,7 +92,7 @@ const isMadeAgain = (path: string) =>
 
 type Take = (from: string, path: string) => Promise<BackupFile | undefined>;
 
-async function copyRows(db: Database, { dataDir }: BackupOptions, tempDir: string, take: Take, to: Attempt) {
+async function copyRows(db: Database, { dataDir, tempDir }: BackupOptions, take: Take, to: Attempt) {
   const ids = new Set(
     db
       .query<{ id: string }, []>("SELECT id FROM datasets")
