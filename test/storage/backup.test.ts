@@ -43,7 +43,7 @@ async function world() {
 
 /** A dataset with rows, a file in a volume and a secret: one thing for each part of a backup. */
 async function fill(app: TestApp, rows = 50): Promise<string> {
-  const made = await app.call("POST", "/v1/datasets", { name: `d-${rows}` });
+  const made = await app.call("POST", "/v1/datasets", { name: `d-${rows}`, format: "completion" });
   const line = (i: number) => ({ prompt: `question ${i}`, completion: "x".repeat(200) });
   const body = { rows: Array.from({ length: rows }, (_, i) => line(i)) };
   expect((await app.call("POST", `/v1/datasets/${made.body.id}/rows`, body)).status).toBeLessThan(300);
