@@ -24,7 +24,8 @@ const PROMPT = 128;
 const TOKENS = 128;
 const STREAMS = [1, 32, 128, 256];
 const BYTES_PER_SECOND = 4.3e12; // copies on an H200, measured
-const FATBIN = process.env["VERK_DECODE_FATBIN"] ?? join(import.meta.dir, "../src/native/cuda/kernels/decode", DECODE_FILE);
+const FATBIN =
+  process.env["VERK_DECODE_FATBIN"] ?? join(import.meta.dir, "../src/native/cuda/kernels/decode", DECODE_FILE);
 
 type Options = { shape: string; streams: readonly number[]; kernels: boolean; library: boolean };
 

@@ -229,7 +229,8 @@ function nextOf(row: DeliveryRow, { base, made, after, step }: Next, { closed, m
   for (const { from, to } of closed) {
     if (to.step < (base?.endedStep ?? madeStep) || from.step > step) continue;
     const by = deadline(Math.max(latest, after), seen.up);
-    must(by >= from.at, "no attempt is missing before it was disabled", row, by, from.at);
+    const late = Math.min(from.at, row.eventCreatedAt + WINDOW); // after 72 hours nothing is due
+    must(by >= late, "no attempt is missing before it was disabled", row, by, from.at);
     [earliest, latest, isResumed] = [to.at, to.at, true];
   }
   return { earliest, latest, isResumed };

@@ -96,7 +96,8 @@ test("a CUDA build carries the given library and the committed kernels beside th
   const pathOf = (rel: string) => cuda.find((file) => file.rel === `${folder}/${rel}`)?.path;
   expect(pathOf("libggml-cuda.so")).toBe(join(dir, "libggml-cuda.so"));
   expect(pathOf("verk-kernels.fatbin")).toBe(join(ROOT, "src/native/cuda/kernels/verk-kernels.fatbin"));
-  expect(cuda.slice(0, -2).map(({ path }) => path)).toEqual(llama.map(({ path }) => path));
+  expect(pathOf("verk-decode.fatbin")).toBe(join(ROOT, "src/native/cuda/kernels/decode/verk-decode.fatbin"));
+  expect(cuda.slice(0, -3).map(({ path }) => path)).toEqual(llama.map(({ path }) => path));
   expect(() => groups(join(dir, "nowhere"))).toThrow("scripts/build_cuda");
 });
 

@@ -103,7 +103,7 @@ describe.each(canCompute ? (["own", "library"] as const) : (["library"] as const
   });
 
   test("aborting frees the room for the next in line; a full context ends the text; a probe loses no cache", async () => {
-    const engine = await open({ parallel: 1, contextLength: 64 });
+    const engine = await open({ parallel: 1, contextLength: 512 }); // the first is still running when it is aborted
     const prompt = tokens(engine, "wait for it");
     const abort = new AbortController();
     const first = say(engine, { prompt, maxTokens: 100_000, ignoreEos: true }, abort.signal);
@@ -117,11 +117,12 @@ describe.each(canCompute ? (["own", "library"] as const) : (["library"] as const
     const again = engine.generate({ prompt, maxTokens: 1, sampling: GREEDY, samples: 1, stop: [] });
     for await (const _ of again);
     expect(await again.cachedTokens).toBe(prompt.length - 1);
+    const short = await open({ parallel: 1, contextLength: 64 });
     const long = new Int32Array(64).fill(65);
-    expect(() => engine.generate({ prompt: long, maxTokens: 5, sampling: GREEDY, samples: 1, stop: [] })).toThrow(
+    expect(() => short.generate({ prompt: long, maxTokens: 5, sampling: GREEDY, samples: 1, stop: [] })).toThrow(
       ContextOverflow,
     );
-    const full = await sayOne(engine, { prompt: long.slice(0, 63), maxTokens: 100, ignoreEos: true });
+    const full = await sayOne(short, { prompt: long.slice(0, 63), maxTokens: 100, ignoreEos: true });
     expect(full).toMatchObject({ finish: "length", completionTokens: 2 });
   });
 

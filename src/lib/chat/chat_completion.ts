@@ -46,7 +46,7 @@ export const ChatCompletionRequest = z
     reasoning_effort: z
       .enum(["none", "minimal", "low", "medium", "high", "xhigh"])
       .nullish()
-      .describe("Passed to the model's chat template. none: the template is told not to think"),
+      .describe("The server passes this to the model's chat template. none asks the model not to think"),
     reasoning_format: orElse(z.enum(["auto", "deepseek", "none"]), "auto" as const).describe(
       "none: thoughts stay in content. Otherwise they are in reasoning_content, if the template knows thoughts",
     ),

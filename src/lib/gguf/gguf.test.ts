@@ -62,7 +62,7 @@ test.each([
   ["a token named like an empty one", { "tokenizer.ggml.tokens": strings(["a", "", "[EMPTY_1]", "b"]) }, "element 2"],
   ["too few token types", { "tokenizer.ggml.token_type": i32s([1]) }, "1 entries, but there are 4 tokens"],
   ["experts without use", { "mystery.expert_count": u32(8) }, "expert_used_count is 0 of 8"],
-  ["a part of a split", { "split.count": u32(3) }, "Merge the parts"],
+  ["a part of a split", { "split.count": u32(3) }, "all parts in one folder"],
   ["no tokenizer", { "tokenizer.ggml.model": str("none") }, "no tokenizer"],
   ["an odd alignment", { "general.alignment": u32(33) }, "general.alignment is 33"],
   ["an architecture that is no name", { "general.architecture": str("a\nb") }, "not a valid name"],

@@ -29,7 +29,7 @@ export function buildEmulation(name = "kernels.so", more: readonly string[] = []
   const path = join(dir, name);
   if (existsSync(path)) return path;
   mkdirSync(dir, { recursive: true });
-  const made = `${path}.${process.pid}`;
+  const made = `${path}.${crypto.randomUUID()}`; // two threads or processes may compile at once
   const flags = ["-std=c++17", "-O1", "-fPIC", "-shared", "-ffp-contract=off", "-DVERK_EMULATED"];
   flags.push("-U_FORTIFY_SOURCE"); // threads jump between stacks, and fortified libraries reject that
   const own = ["-include", join(OWN, "emulation.h"), "-I", OWN, "-x", "c++"];

@@ -5,6 +5,7 @@
 #include <ucontext.h>
 
 #include <map>
+#include <mutex>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -188,7 +189,10 @@ template <class... P, void (*KERNEL)(P...)> struct Caller<KERNEL> {
 #define EMULATES(NAME) emulation::kernels()[#NAME] = {emulation::Caller<&NAME>::run, emulation::Caller<&NAME>::parameterBytes()};
 #include "kernels.inc"
 
+static std::mutex emulating; // one kernel at a time: two engines may run in two threads of one process
+
 extern "C" int emulate(const char *name, unsigned x, unsigned y, unsigned z, unsigned count, unsigned shared, const char *packed) {
+  const std::lock_guard<std::mutex> alone(emulating);
   using namespace emulation;
   if (kernels().empty()) registerKernels();
   const auto found = kernels().find(name);

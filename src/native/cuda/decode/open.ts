@@ -9,16 +9,20 @@ import { DECODE_FILE, type Device } from "./kernels.ts";
 
 const OLDEST_MAJOR = 8; // the first with BF16 tensor cores
 
-/** Returns null if this build has no kernels of decoding, or if the GPU cannot run them. */
-export function openDecodeDevice(dataDir: string, index: number): Device | null {
+/** Returns the GPU, or why the kernels of decoding cannot use it. A fault of the driver is also one line on stderr. */
+export function openDecodeDevice(dataDir: string, gpus: readonly number[]): Device | string {
+  const [index] = gpus;
+  if (index === undefined) return "there is no GPU";
+  if (gpus.length > 1) return "the model is spread over several GPUs";
   const path = join(llamaLibraries(dataDir, { cuda: true }).dir, DECODE_FILE);
-  if (!existsSync(path)) return null;
+  if (!existsSync(path)) return "this build has no kernels for decoding";
   try {
-    return cudaDriver(index).major < OLDEST_MAJOR ? null : openCudaDevice(readFileSync(path), { index });
+    if (cudaDriver(index).major < OLDEST_MAJOR) return "the GPU has a compute capability below 8.0";
+    return openCudaDevice(readFileSync(path), { index });
   } catch (error) {
     if (error instanceof OutOfMemory) throw error;
     const why = error instanceof Error ? error.message : String(error);
     process.stderr.write(`decoding continues without the CUDA kernels of Verk, which is slower: ${why}\n`);
-    return null;
+    return why;
   }
 }

@@ -26,8 +26,8 @@ export async function openDecoderRoller(options: RollerOptions): Promise<Roller 
   const { dataDir, modelPath, gpus, kernels = true } = options;
   const file = await readModelFile(modelPath);
   if (!kernels || !isHalf(file) || reasonAgainst(file.header) !== null) return null;
-  const device = options.device ?? (gpus.length === 1 ? openDecodeDevice(dataDir, gpus[0]!) : null);
-  if (!device) return null;
+  const device = options.device ?? openDecodeDevice(dataDir, gpus);
+  if (typeof device === "string") return null;
   const tokenizer = openTokenizer(dataDir, modelPath, gpus.length > 0);
   try {
     return new DecoderRoller(options, device, tokenizer, file);

@@ -1,12 +1,8 @@
 /** Decides what decodes a model, and opens our kernels for it. */
-import { existsSync, readFileSync } from "node:fs";
-import { join } from "node:path";
 import type { Header } from "../../../../lib/gguf/parse.ts";
-import { openCudaDevice } from "../../../../native/cuda/decode/cuda_device.ts";
-import { DECODE_FILE, type Device, PAGE } from "../../../../native/cuda/decode/kernels.ts";
-import { cudaDriver } from "../../../../native/cuda/driver.ts";
+import { type Device, PAGE } from "../../../../native/cuda/decode/kernels.ts";
+import { openDecodeDevice } from "../../../../native/cuda/decode/open.ts";
 import { OutOfMemory } from "../../../../native/ggml/out_of_memory.ts";
-import { llamaLibraries } from "../../../../native/llama/libraries.ts";
 import { openDecoder } from "../../../decoder/decoder.ts";
 import { headerOf } from "../../../decoder/header.ts";
 import { loadModel, reasonAgainst } from "../../../decoder/model.ts";
@@ -15,7 +11,6 @@ import type { OpenMessage } from "../thread/messages.ts";
 
 export type OpenedKernels = { decoder: Decoder; header: Header; close: () => void };
 
-const OLDEST_MAJOR = 8; // the first with BF16 tensor cores
 const PROMPT_TOKENS = 2048; // of one pass; more need larger buffers
 
 /** Returns our kernels for this model, or the reason why the library decodes it. `own` makes the reason an error. */
@@ -63,21 +58,7 @@ function load(device: Device, { modelPath, contextLength, parallel }: OpenMessag
   }
 }
 
-/** Returns the GPU, or why our kernels cannot use it. */
-function openGpu({ gpus, dataDir }: OpenMessage): Device | string {
-  const [index] = gpus;
-  if (index === undefined) return "there is no GPU";
-  if (gpus.length > 1) return "the model is spread over several GPUs";
-  const path = join(llamaLibraries(dataDir, { cuda: true }).dir, DECODE_FILE);
-  if (!existsSync(path)) return "this build has no kernels for decoding";
-  try {
-    if (cudaDriver(index).major < OLDEST_MAJOR) return "the GPU has a compute capability below 8.0";
-    return openCudaDevice(readFileSync(path), { index });
-  } catch (error) {
-    if (error instanceof OutOfMemory) throw error;
-    return error instanceof Error ? error.message : String(error);
-  }
-}
-
 /** Tests replace the GPU by an emulation. */
-export const source: { open: (open: OpenMessage) => Device | string } = { open: openGpu };
+export const source: { open: (open: OpenMessage) => Device | string } = {
+  open: ({ dataDir, gpus }) => openDecodeDevice(dataDir, gpus),
+};
