@@ -29,7 +29,7 @@ const create = command({
     config: CONFIG_FLAG,
     json: JSON_FLAG,
   },
-  examples: ["verk backup create --to /backup --passphrase-file /root/passphrase"],
+  examples: ["verk backup create --to /backup --passphrase-file passphrase.txt"],
   async run({ to, recipient, "passphrase-file": passphrase, jobs, json, ...flags }) {
     const sealer = sealerOf(passphrase, recipient);
     if (!sealer && !flags["without-keys"])
@@ -89,7 +89,7 @@ const verify = command({
   summary: "Restore a backup into a temporary directory and check it",
   takes: ["ID?"],
   flags: { from: FROM, "passphrase-file": PASSPHRASE, identity: IDENTITY, json: JSON_FLAG },
-  examples: ["verk backup verify --from /backup --passphrase-file /root/passphrase"],
+  examples: ["verk backup verify --from /backup --passphrase-file passphrase.txt"],
   exits: { 5: "the backup is damaged or not complete" },
   async run({ from, "passphrase-file": passphrase, identity, json }, id?: string) {
     const repository = await openDirectory(resolve(required("from", from)));
@@ -118,7 +118,7 @@ const restore = command({
     identity: IDENTITY,
     "without-keys": { type: "boolean", doc: "Restore without the master key" },
   },
-  examples: ["verk backup restore --from /backup --to /var/lib/verk --passphrase-file /root/passphrase"],
+  examples: ["verk backup restore --from /backup --to /var/lib/verk --passphrase-file passphrase.txt"],
   async run({ from, to, identity, "passphrase-file": passphrase, "without-keys": withoutKeys }, id?: string) {
     const repository = await openDirectory(resolve(required("from", from)));
     const manifest = await repository.getManifest(id ?? (await newest(repository)));

@@ -1,5 +1,5 @@
 /**
- * What must hold for the files of a backup: the database is sound, and everything that it names is there. The same check
+ * Invariants of the files of a backup: the database is sound, and everything that it names is there. The same check
  * runs on a backup that is being made and on a restored directory.
  */
 import { Database } from "bun:sqlite";

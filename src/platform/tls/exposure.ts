@@ -1,7 +1,7 @@
 import { formatListen, isLoopback, parseListen } from "../../lib/net/listen.ts";
 import type { Config } from "../config/config.ts";
 
-/** What is wrong with the listener, and how to fix it. Undefined: it has TLS, or only this machine reaches it. */
+/** The fault of the listener and its fix. Undefined: the listener has TLS, or only this machine reaches it. */
 export function plainExposure({ listen, tls_cert: cert }: Config["http"]): { detail: string; fix: string } | undefined {
   const at = parseListen(listen);
   if (cert !== "" || at === undefined || isLoopback(at.hostname)) return undefined;
