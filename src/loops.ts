@@ -71,6 +71,7 @@ const SCHEDULES = {
   "events.prune": "17 3 * * *",
   "experiments.run": every(5 * SECOND_MS),
   "experiments.sweep": every(HOUR_MS),
+  "http.renew_tls": every(5 * SECOND_MS),
   "idempotency.prune": "7 * * * *",
   "metrics.store": every(2 * SECOND_MS),
   "models.download": every(5 * SECOND_MS),
@@ -151,6 +152,7 @@ const ticks: Record<LoopName, (ctx: Ctx, signal: AbortSignal) => unknown> = {
   "events.prune": (ctx) => pruneEvents(ctx.db, daysAgo(ctx, ctx.config.events.retention_days)),
   "experiments.run": runExperiments,
   "experiments.sweep": (ctx) => sweepExperiments(ctx),
+  "http.renew_tls": (ctx) => ctx.state.http.renewTls?.(),
   "idempotency.prune": (ctx) =>
     pruneIdempotencyKeys(ctx.db, ctx.clock.now() - ctx.config.http.idempotency_hours * HOUR_MS),
   "metrics.store": (ctx) => metrics.tick(ctx),
