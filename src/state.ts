@@ -21,6 +21,7 @@ import { GpuState } from "./resources/gpu/live.ts";
 import { LooseKeysState } from "./resources/loose_keys/live.ts";
 import { MetricsState } from "./resources/metrics/live.ts";
 import { ModelsState } from "./resources/models/live.ts";
+import { PeopleState } from "./resources/people/live.ts";
 import { RegionsState } from "./resources/regions/live.ts";
 import { RewardsState } from "./resources/reward_functions/live.ts";
 import { SessionsState } from "./resources/sessions/live.ts";
@@ -53,6 +54,7 @@ export type State = {
   readonly looseKeys: LooseKeysState;
   readonly metrics: MetricsState;
   readonly models: ModelsState;
+  readonly people: PeopleState;
   readonly regions: RegionsState;
   readonly rewards: RewardsState;
   readonly sessions: SessionsState;
@@ -85,6 +87,7 @@ export const newState = (ctx: Pick<Ctx, "config" | "clock">): State => ({
   looseKeys: new LooseKeysState(),
   metrics: new MetricsState(),
   models: new ModelsState(),
+  people: new PeopleState(ctx),
   regions: new RegionsState(),
   rewards: new RewardsState(ctx.config),
   sessions: new SessionsState(ctx.config),

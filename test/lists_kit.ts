@@ -39,8 +39,11 @@ export const LISTS: readonly ListCase[] = [
     route: "/v1/account/audit_log",
     table: "audit_log",
     prefix: "aud",
-    row: () => ({ key_id: "key_x", method: "POST", path: "/v1/x", status: 200, request_id: "r" }),
-    filters: { key_id: { value: "key_x", column: "key_id" } },
+    row: () => ({
+      ...{ key_id: "key_x", user_id: "usr_x" },
+      ...{ method: "POST", path: "/v1/x", status: 200, request_id: "r" },
+    }),
+    filters: { key_id: { value: "key_x", column: "key_id" }, user_id: { value: "usr_x", column: "user_id" } },
   },
   { route: "/v1/annotation_queues", table: "annotation_queues", prefix: "anq", row: () => QUEUE_COLUMNS },
   {
@@ -66,6 +69,15 @@ export const LISTS: readonly ListCase[] = [
     table: "api_keys",
     prefix: "key",
     row: (_, i) => ({ status: "active", hash: `h${i}`, scopes: "[]", metadata: "{}" }),
+  },
+  {
+    route: "/v1/browser_sessions",
+    table: "browser_sessions",
+    prefix: "brs",
+    row: (app, i) => ({
+      ...{ hash: `h${i}`, method: "key", last_used_at: Date.UTC(2030, 0, 1), expires_at: Date.UTC(2040, 0, 1) },
+      key_id: one(app, `SELECT id AS v FROM api_keys WHERE hash = '${Bun.SHA256.hash(app.keyA, "hex")}'`),
+    }),
   },
   {
     route: "/v1/billing/transactions",
@@ -218,6 +230,15 @@ export const LISTS: readonly ListCase[] = [
     prefix: "evt",
     at: (app) => ({ id: parent(app, "training_jobs", JOB, JOB_COLUMNS) }),
     row: () => ({ job_id: JOB, level: "info", data: "{}" }),
+  },
+  {
+    route: "/v1/users",
+    table: "users",
+    prefix: "usr",
+    row: (app, i) => ({
+      ...{ role: "member", key_id: "key_x", deleted_at: null },
+      person_id: parent(app, "people", newId("psn", i + 1), { email: `p${i}@example.com` }),
+    }),
   },
   {
     route: "/v1/volumes",
