@@ -3,7 +3,7 @@ import type { Ctx } from "./context.ts";
 import { routes as account } from "./resources/account/routes.ts";
 import { routes as agents } from "./resources/agents/routes.ts";
 import { routes as annotationQueues } from "./resources/annotation_queues/routes.ts";
-import { workRoutes as annotationWork } from "./resources/annotation_queues/work_routes.ts";
+import { workRoutes as annotationWork } from "./resources/annotation_queues/work/routes.ts";
 import { routes as apiKeys } from "./resources/api_keys/routes.ts";
 import { routes as audit } from "./resources/audit/routes.ts";
 import { routes as billing, grantRoutes } from "./resources/billing/routes.ts";

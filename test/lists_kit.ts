@@ -3,6 +3,7 @@ import { newId, type Prefix } from "../src/lib/ids.ts";
 import { sealSecrets } from "../src/resources/webhooks/sealing.ts";
 import type { TestApp } from "./harness.ts";
 import { insert } from "./insert_row.ts";
+import { PEOPLE_LISTS } from "./lists_people.ts";
 
 export type ListCase = {
   /** The path in docs/openapi.json. */
@@ -35,6 +36,7 @@ const EXPERIMENT = newId("exp");
 const EVALUATOR = newId("evl");
 
 export const LISTS: readonly ListCase[] = [
+  ...PEOPLE_LISTS,
   {
     route: "/v1/account/audit_log",
     table: "audit_log",
@@ -69,15 +71,6 @@ export const LISTS: readonly ListCase[] = [
     table: "api_keys",
     prefix: "key",
     row: (_, i) => ({ status: "active", hash: `h${i}`, scopes: "[]", metadata: "{}" }),
-  },
-  {
-    route: "/v1/browser_sessions",
-    table: "browser_sessions",
-    prefix: "brs",
-    row: (app, i) => ({
-      ...{ hash: `h${i}`, method: "key", last_used_at: Date.UTC(2030, 0, 1), expires_at: Date.UTC(2040, 0, 1) },
-      key_id: one(app, `SELECT id AS v FROM api_keys WHERE hash = '${Bun.SHA256.hash(app.keyA, "hex")}'`),
-    }),
   },
   {
     route: "/v1/billing/transactions",
@@ -230,15 +223,6 @@ export const LISTS: readonly ListCase[] = [
     prefix: "evt",
     at: (app) => ({ id: parent(app, "training_jobs", JOB, JOB_COLUMNS) }),
     row: () => ({ job_id: JOB, level: "info", data: "{}" }),
-  },
-  {
-    route: "/v1/users",
-    table: "users",
-    prefix: "usr",
-    row: (app, i) => ({
-      ...{ role: "member", key_id: "key_x", deleted_at: null },
-      person_id: parent(app, "people", newId("psn", i + 1), { email: `p${i}@example.com` }),
-    }),
   },
   {
     route: "/v1/volumes",

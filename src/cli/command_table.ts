@@ -100,7 +100,7 @@ export const COMMANDS: readonly Row[] = [
   {
     name: "users",
     summary: "Add, list and remove people; change roles; reset passwords",
-    load: async () => (await import("./commands/manage/users.ts")).users,
+    load: async () => (await import("./commands/users.ts")).users,
   },
   {
     name: "workspaces",

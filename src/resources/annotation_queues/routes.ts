@@ -12,7 +12,7 @@ import { presentQueue } from "./schema.ts";
 import * as queues from "./service.ts";
 
 const ITEMS_BODY = { kind: "rewards", list: { name: "items", most: schema.MAX_NEW_ITEMS } } as const;
-/** Makes and changes queues. `work_routes.ts` has the routes of annotators. */
+/** Makes and changes queues. `work/routes.ts` has the routes of annotators. */
 export const routes = (ctx: Ctx) => {
   const { authed, takes } = area(ctx, "training");
   const mine = ({ workspaceId }: Principal, id: string) => queues.mustGet(ctx, workspaceId, id);

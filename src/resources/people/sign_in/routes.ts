@@ -32,7 +32,7 @@ export const routes = (ctx: Ctx) =>
           {
             public: true,
             description:
-              "Sets the cookie verk_session, as POST /v1/browser_sessions does for a key. A wrong password and an unknown address get the same answer. Failed attempts are limited per account and per address.",
+              "Sets the cookie verk_session, as the sign-in with a key does. A wrong password and an unknown address get the same answer. Failed attempts are limited per account and per address.",
           },
         ),
       },

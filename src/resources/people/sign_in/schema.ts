@@ -24,3 +24,4 @@ export const SignInOptions = later(() =>
     })
     .meta({ id: "SignInOptions" }),
 );
+export type SignInOptions = z.infer<typeof SignInOptions>;

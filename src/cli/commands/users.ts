@@ -1,10 +1,10 @@
-import type { Ctx } from "../../../context.ts";
-import { UsageError } from "../../../lib/errors.ts";
-import { nearest } from "../../../lib/text/nearest.ts";
-import { CONFIG_FLAG, command, DATA_FLAG, EXIT, type Group, JSON_FLAG } from "../../args.ts";
-import { note, print, printJson, printTable } from "../../output.ts";
-import { settingsOf } from "../../settings.ts";
-import { labelOf } from "./keys.ts";
+import type { Ctx } from "../../context.ts";
+import { UsageError } from "../../lib/errors.ts";
+import { nearest } from "../../lib/text/nearest.ts";
+import { CONFIG_FLAG, command, DATA_FLAG, EXIT, type Group, JSON_FLAG } from "../args.ts";
+import { note, print, printJson, printTable } from "../output.ts";
+import { settingsOf } from "../settings.ts";
+import { labelOf } from "./manage/keys.ts";
 
 const WORKSPACE = { type: "string", value: "NAME", doc: 'Workspace of the user (default "default")' } as const;
 const WHERE = { data: DATA_FLAG, config: CONFIG_FLAG, workspace: WORKSPACE, json: JSON_FLAG } as const;
@@ -153,7 +153,7 @@ export const users: Group = {
   subcommands: { add, list, role, remove, "reset-password": reset },
 };
 
-const cli = () => import("../../offline.ts");
+const cli = () => import("../offline.ts");
 
 type Target = {
   workspace: string | undefined;

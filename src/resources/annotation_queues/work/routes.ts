@@ -1,18 +1,18 @@
 import { Elysia } from "elysia";
-import type { Ctx, Principal } from "../../context.ts";
-import { listOf, PageQuery } from "../../http/answer/pagination.ts";
-import { area } from "../../http/auth.ts";
-import { readBody } from "../../http/body/json.ts";
-import { bodyLimits } from "../../http/limits/body_limits.ts";
-import { describe } from "../../http/openapi.ts";
-import { asks } from "../../http/query.ts";
+import type { Ctx, Principal } from "../../../context.ts";
+import { listOf, PageQuery } from "../../../http/answer/pagination.ts";
+import { area } from "../../../http/auth.ts";
+import { readBody } from "../../../http/body/json.ts";
+import { bodyLimits } from "../../../http/limits/body_limits.ts";
+import { describe } from "../../../http/openapi.ts";
+import { asks } from "../../../http/query.ts";
+import * as items from "../items.ts";
+import { byName } from "../names.ts";
+import * as schema from "../schema.ts";
+import { presentItem, presentQueue } from "../schema.ts";
+import * as queues from "../service.ts";
 import { annotate, skip } from "./annotate.ts";
-import * as items from "./items.ts";
-import { byName } from "./names.ts";
 import { reserve } from "./reservations.ts";
-import * as schema from "./schema.ts";
-import { presentItem, presentQueue } from "./schema.ts";
-import * as queues from "./service.ts";
 
 const ANNOTATE = `One annotation for each annotator and item: a second one replaces the first until the item is complete. The
 annotation that completes a pairwise item appends a preference row to the dataset of the queue, unless the vote is a tie. A
