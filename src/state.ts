@@ -9,6 +9,7 @@ import { AnnotationQueuesState } from "./resources/annotation_queues/live.ts";
 import { ApiKeysState } from "./resources/api_keys/live.ts";
 import { BillingState } from "./resources/billing/run_time.ts";
 import { BrowserSessionsState } from "./resources/browser_sessions/live.ts";
+import { ResponsesState } from "./resources/clients/responses/live.ts";
 import { CodeArtifactsState } from "./resources/code_artifacts/live.ts";
 import { DashboardState } from "./resources/dashboard/live.ts";
 import { DatasetsState } from "./resources/datasets/live.ts";
@@ -56,6 +57,7 @@ export type State = {
   readonly models: ModelsState;
   readonly people: PeopleState;
   readonly regions: RegionsState;
+  readonly responses: ResponsesState;
   readonly rewards: RewardsState;
   readonly sessions: SessionsState;
   readonly traces: TracesState;
@@ -89,6 +91,7 @@ export const newState = (ctx: Pick<Ctx, "config" | "clock">): State => ({
   models: new ModelsState(),
   people: new PeopleState(ctx),
   regions: new RegionsState(),
+  responses: new ResponsesState(),
   rewards: new RewardsState(ctx.config),
   sessions: new SessionsState(ctx.config),
   traces: new TracesState(),
