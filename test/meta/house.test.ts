@@ -73,11 +73,8 @@ const PUBLIC: Record<string, string[]> = {
   datasets: ["connected/resolve", "stream/append", "stream/files", "stream/resolved", "stream/snapshots"],
   gpu: ["hardware"],
   models: ["remove", "results", "template"],
-<<<<<<< HEAD
-  regions: ["provider"],
-=======
   people: ["policy"],
->>>>>>> next
+  regions: ["provider"],
   reward_functions: ["check", "processes", "resolve", "run"],
   traces: ["new_trace", "rollouts"],
   training_jobs: ["artifacts/job_models"],

@@ -14,11 +14,8 @@ import * as evaluators from "../evaluators/service.ts";
 import * as experiments from "../experiments/service.ts";
 import { removeAll as removeModels } from "../models/remove.ts";
 import * as monitors from "../monitors/service.ts";
-<<<<<<< HEAD
-import * as regions from "../regions/service.ts";
-=======
 import * as people from "../people/service.ts";
->>>>>>> next
+import * as regions from "../regions/service.ts";
 import * as rewardFunctions from "../reward_functions/service.ts";
 import * as secrets from "../secrets/service.ts";
 import * as sessions from "../sessions/service.ts";
