@@ -7,7 +7,7 @@ import { join } from "node:path";
 import type { ChatMessage, Tool } from "../../src/lib/chat/messages.ts";
 import { splitRows } from "../../src/lib/training/sums.ts";
 import { sha256File } from "../../src/platform/files.ts";
-import type { ParsedCall } from "../../src/workers/serving/call_parsers.ts";
+import type { ParsedCall } from "../../src/workers/serving/calls/parsers.ts";
 import type { Engine } from "../../src/workers/serving/engine/types.ts";
 import { type ChatTemplate, createChatTemplate } from "../../src/workers/serving/template.ts";
 import { closeEngines, sayOne, testEngine, tokens } from "../serving/engines.ts";

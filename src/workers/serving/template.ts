@@ -4,7 +4,7 @@
  */
 import type { ChatMessage, Tool } from "../../lib/chat/messages.ts";
 import { AppError } from "../../lib/errors.ts";
-import { type CallFormat, formatOf, HERMES } from "./call_formats.ts";
+import { type CallFormat, formatOf, HERMES } from "./calls/formats.ts";
 import { describeTools, foldSystem, mapTexts, spellOutCalls, type Turn, textOf, toTurns } from "./conversation.ts";
 import type { ModelFacts } from "./engine/types.ts";
 import { compileTemplate, type Render, TemplateOverrun, TemplateRefusal } from "./jinja.ts";

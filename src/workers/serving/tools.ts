@@ -3,8 +3,8 @@
  */
 import type { ChatCompletionRequest } from "../../lib/chat/chat_completion.ts";
 import type { Tool } from "../../lib/chat/messages.ts";
-import type { CallFormat } from "./call_formats.ts";
-import type { CallParser } from "./call_parsers.ts";
+import type { CallFormat } from "./calls/formats.ts";
+import type { CallParser } from "./calls/parsers.ts";
 import { createRules, type Rules } from "./grammar/rules.ts";
 import { compileSchema, schemaGrammar } from "./grammar/schema.ts";
 

@@ -1,7 +1,7 @@
 /** One answer of a chat request while it is generated: its thoughts, its text and its tool calls. */
 import type { ChatCompletionRequest, FinishReason } from "../../../lib/chat/chat_completion.ts";
 import { type ChatChoice, newToolCall, type ToolCallOut } from "../answer.ts";
-import type { CallParser, CallPiece } from "../call_parsers.ts";
+import type { CallParser, CallPiece } from "../calls/parsers.ts";
 import type { Delta, TokenLogprob } from "../engine/types.ts";
 import { type Exchange, finishOf } from "../request.ts";
 import type { Plan } from "../tools.ts";

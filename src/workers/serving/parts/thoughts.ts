@@ -2,7 +2,7 @@
  * Splits an answer that arrives in pieces into the model's thoughts and the rest. Thoughts stand between <think> and
  * </think> at the start of the answer. Pure.
  */
-import { openEnd } from "../call_parsers.ts";
+import { openEnd } from "../calls/parsers.ts";
 
 const OPEN = "<think>";
 const CLOSE = "</think>";

@@ -1,7 +1,7 @@
 /** The formats in which model families write a tool call. The text of the chat template decides which one applies. */
-import type { Tool } from "../../lib/chat/messages.ts";
-import { type CallParser, createArrayParser, createObjectParser, createTagParser } from "./call_parsers.ts";
-import { literal, type Rules } from "./grammar/rules.ts";
+import type { Tool } from "../../../lib/chat/messages.ts";
+import { literal, type Rules } from "../grammar/rules.ts";
+import { type CallParser, createArrayParser, createObjectParser, createTagParser } from "./parsers.ts";
 
 const MAX_CALLS = 16;
 

@@ -1,11 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import {
-  type CallParser,
-  createArrayParser,
-  createObjectParser,
-  createTagParser,
-  type Parsed,
-} from "./call_parsers.ts";
+import { type CallParser, createArrayParser, createObjectParser, createTagParser, type Parsed } from "./parsers.ts";
 
 const ADD = { name: "add", arguments: '{"a":1}' };
 
