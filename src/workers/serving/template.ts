@@ -4,8 +4,19 @@
  */
 import type { ChatMessage, Tool } from "../../lib/chat/messages.ts";
 import { AppError } from "../../lib/errors.ts";
-import { type CallFormat, formatOf, HERMES } from "./calls/formats.ts";
-import { describeTools, foldSystem, mapTexts, spellOutCalls, type Turn, textOf, toTurns } from "./conversation.ts";
+import type { CallFormat } from "./calls/format.ts";
+import { formatOf, HERMES } from "./calls/formats.ts";
+import {
+  callsApart,
+  describeTools,
+  foldSystem,
+  mapTexts,
+  spellCalls,
+  spellOutCalls,
+  type Turn,
+  textOf,
+  toTurns,
+} from "./conversation.ts";
 import type { ModelFacts } from "./engine/types.ts";
 import { compileTemplate, type Render, TemplateOverrun, TemplateRefusal } from "./jinja.ts";
 
@@ -73,7 +84,7 @@ class OneTemplate {
   private readonly template: Render;
   private readonly nativeTools: boolean;
   private systemWorks: boolean | undefined;
-  private argumentsAsText: boolean | undefined;
+  private callsAs: "object" | "text" | "nothing" | undefined;
   private overrun: TemplateOverrun | undefined;
 
   constructor(
@@ -91,6 +102,8 @@ class OneTemplate {
     try {
       return this.attempt(conversation, this.nativeTools);
     } catch (error) {
+      const apart = error instanceof TemplateRefusal ? callsApart(conversation.messages) : undefined;
+      if (apart) return this.render({ ...conversation, messages: apart });
       // If a native template fails on these tools, describe the tools in its own format instead.
       const another = this.nativeTools && tools.length > 0 && this.format === HERMES && isBug(error);
       if (!another) throw refusal(error);
@@ -106,7 +119,7 @@ class OneTemplate {
     let turns = toTurns(messages).map((turn) => mapTexts(turn, quote));
     const knowsDeveloper = /["']developer["']/.test(this.source);
     turns = turns.map((turn) => (turn.role === "developer" && !knowsDeveloper ? { ...turn, role: "system" } : turn));
-    if (native) turns = this.withArguments(turns);
+    if (native) turns = this.withCalls(turns);
     else {
       turns = spellOutCalls(turns);
       if (tools.length > 0) turns = describeTools(turns, tools);
@@ -153,42 +166,42 @@ class OneTemplate {
   }
 
   /**
-   * Most templates write arguments as JSON themselves; some expect finished text. Ids are spelled as this model
-   * expects.
+   * Most templates write arguments as JSON themselves; some expect finished text, and some write no calls at all. Ids
+   * are spelled as this model expects.
    */
-  private withArguments(turns: readonly Turn[]): Turn[] {
+  private withCalls(turns: readonly Turn[]): Turn[] {
     if (!turns.some((turn) => turn.tool_calls)) return [...turns];
-    this.argumentsAsText ??= this.wantsText();
+    this.callsAs ??= this.tryCalls();
+    if (this.callsAs === "nothing") return turns.map((turn) => spellCalls(turn, this.format.spell ?? HERMES.spell));
+    const ids = new Map<string, string>();
     return turns.map((turn) => {
       const { tool_calls: calls, tool_call_id: answers } = turn;
-      const id = this.format.spellId;
-      if (answers !== undefined) return { ...turn, tool_call_id: id(answers) };
+      if (answers !== undefined) return { ...turn, tool_call_id: ids.get(answers) ?? answers };
       if (!calls) return turn;
-      const spelt = calls.map((call) => ({
-        ...call,
-        id: id(call.id),
-        function: {
-          ...call.function,
-          arguments: this.argumentsAsText ? asText(call.function.arguments) : call.function.arguments,
-        },
-      }));
+      const spelt = calls.map((call) => {
+        const { name, arguments: given } = call.function;
+        const id = this.format.spellId(call.id, name, ids.size);
+        ids.set(call.id, id);
+        return { ...call, id, function: { name, arguments: this.callsAs === "text" ? asText(given) : given } };
+      });
       return { ...turn, tool_calls: spelt };
     });
   }
 
-  private wantsText(): boolean {
-    const turns = (args: unknown): Turn[] => [
-      ASK,
-      {
-        role: "assistant",
-        content: "",
-        tool_calls: [{ id: "abcdefgh1", type: "function", function: { name: "f", arguments: args } }],
-      },
-      { role: "tool", content: "done", name: "f", tool_call_id: "abcdefgh1" },
-    ];
+  private tryCalls(): "object" | "text" | "nothing" {
     const name = `${PROBE}_key`;
-    const key = `"${name}"`;
-    return !this.shows(turns({ [name]: 1 }), key, [PROBE_TOOL]) && this.shows(turns(`{${key}: 1}`), key, [PROBE_TOOL]);
+    const shows = (args: unknown, key: string) => {
+      const call = { id: "abcdefgh1", type: "function" as const, function: { name: "f", arguments: args } };
+      const turns: Turn[] = [
+        ASK,
+        { role: "assistant", content: "", tool_calls: [call] },
+        { role: "tool", content: "done", name: "f", tool_call_id: "abcdefgh1" },
+      ];
+      return this.shows(turns, key, [PROBE_TOOL]);
+    };
+    if (shows({ [name]: 1 }, this.format.json ? `"${name}"` : name)) return "object";
+    if (shows(`{"${name}": 1}`, `"${name}"`)) return "text";
+    return shows({ [name]: 1 }, name) ? "object" : "nothing";
   }
 }
 
