@@ -102,15 +102,17 @@ export function spellOutCalls(turns: readonly Turn[]): Turn[] {
   return out;
 }
 
+const EXAMPLE = '<tool_call>\n{"name": "<name>", "arguments": {<arguments>}}\n</tool_call>';
+
 /** For templates without tools: adds a system message that lists the tools and explains how to call them. */
-export function describeTools(turns: readonly Turn[], tools: readonly Tool[]): Turn[] {
+export function describeTools(turns: readonly Turn[], tools: readonly Tool[], example = EXAMPLE): Turn[] {
   const text = [
     "These functions can be called, each described by a JSON object:",
     "<tools>",
     ...tools.map((tool) => JSON.stringify(tool.function)),
     "</tools>",
     "To call one, answer with its name and arguments in this form, once per call:",
-    '<tool_call>\n{"name": "<name>", "arguments": {<arguments>}}\n</tool_call>',
+    example,
   ].join("\n");
   const [first, ...rest] = turns;
   if (first?.role === "system") return [{ ...first, content: `${first.content}\n\n${text}` }, ...rest];

@@ -26,6 +26,8 @@ export type CallFormat = {
   spellId: (id: string, name: string, index: number) => string;
   /** Templates show the arguments of a call as JSON. */
   json: boolean;
+  /** Shows a call to a model whose template does not list the tools. */
+  example?: string;
   /** Writes calls as the model does, for a template that does not. Absent: in the Hermes format. */
   spell?: (calls: readonly SpeltCall[]) => string;
 };
@@ -66,10 +68,11 @@ type Named = {
   /** Grammar rules before the name, between it and the arguments, and behind them. */
   rule: readonly [string, string, string];
   between?: string;
+  example?: string;
 };
 
 /** Names with JSON arguments behind a marker. */
-export const namedFormat = ({ name, section, call, rule, between = '""' }: Named): CallFormat => ({
+export const namedFormat = ({ name, section, call, rule, between = '""', example }: Named): CallFormat => ({
   name,
   opening: section[0],
   grammar(rules, callables, parallel) {
@@ -80,6 +83,7 @@ export const namedFormat = ({ name, section, call, rule, between = '""' }: Named
   reader: () => markedReader([section[0]], (source, sink) => readSection(source, sink, call, section[1])),
   spellId: same,
   json: true,
+  ...(example === undefined ? {} : { example }),
 });
 
 /** Calls as tags. A model may forget the tag around a call. */

@@ -66,6 +66,8 @@ const DEEPSEEK = namedFormat({
   },
   rule: ['"<｜tool▁call▁begin｜>function<｜tool▁sep｜>"', '"\\n```json\\n"', '"\\n```<｜tool▁call▁end｜>"'],
   between: '"\\n"',
+  example:
+    "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜><name>\n```json\n{<arguments>}\n```<｜tool▁call▁end｜><｜tool▁calls▁end｜>",
 });
 const DEEPSEEK_31 = namedFormat({
   name: "deepseek-3.1",
@@ -77,6 +79,8 @@ const DEEPSEEK_31 = namedFormat({
     close: ["<｜tool▁call▁end｜>"],
   },
   rule: ['"<｜tool▁call▁begin｜>"', '"<｜tool▁sep｜>"', '"<｜tool▁call▁end｜>"'],
+  example:
+    "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜><name><｜tool▁sep｜>{<arguments>}<｜tool▁call▁end｜><｜tool▁calls▁end｜>",
 });
 
 const KIMI: CallFormat = {
