@@ -42,11 +42,11 @@ function stripped(text: string, chars: unknown, [start, end]: readonly [boolean,
 /** Puts values in place of {}, {0} and {name}. */
 function formatted(text: string, args: readonly unknown[]): string {
   const last = args.at(-1);
-  const named: Record<string, unknown> = typeof last === "object" && last !== null ? { ...last } : {};
+  const named: ReadonlyMap<string, unknown> = last instanceof Map ? last : new Map();
   let next = 0;
   return text.replace(/\{\{|\}\}|\{(\w*)\}/g, (whole, key: string | undefined) => {
     if (key === undefined) return whole[0] as string;
-    const value = key === "" ? args[next++] : /^\d+$/.test(key) ? args[Number(key)] : named[key];
+    const value = key === "" ? args[next++] : /^\d+$/.test(key) ? args[Number(key)] : named.get(key);
     return String(value ?? "");
   });
 }
@@ -99,8 +99,11 @@ export class PythonInterpreter extends Interpreter {
     return this.#made({ type: "ArrayLiteral", value: items.map(done) });
   }
 
-  #function(body: (...args: unknown[]) => unknown): Value {
-    return new Environment().set("f", body);
+  /** The interpreter's own functions take plain values; these take and return the interpreter's. */
+  #function(body: (args: readonly Value[]) => Value): Value {
+    const made = new Environment().set("f", () => null);
+    made.value = body;
+    return made;
   }
 
   #object(part: Part, environment: Environment): Value {
@@ -119,23 +122,35 @@ export class PythonInterpreter extends Interpreter {
     if (property.type === "SliceExpression") return super.evaluate(rest, environment);
     const key = this.evaluate(part["property"] as Node, environment);
     if (object.type === "ObjectValue" && typeof key.value === "number")
-      return (object.value as Map<unknown, Value>).get(key.value) ?? super.evaluate(undefined, environment);
+      return (object.value as Map<unknown, Value>).get(key.value) ?? this.#missing();
     return super.evaluate(node({ ...part, object: done(object), property: done(key) }), environment);
   }
 
   #method(object: Value, name: string): Value | undefined {
     const text = textOf(object);
     const method = Object.hasOwn(TEXT_METHODS, name) ? TEXT_METHODS[name] : undefined;
-    if (text !== undefined && method) return this.#function((...args) => method(text, args));
+    if (text !== undefined && method)
+      return this.#function((args) =>
+        this.#text(
+          method(
+            text,
+            args.map(({ value }) => value as unknown),
+          ),
+        ),
+      );
     if (object.type !== "ArrayValue") return undefined;
     const items = object.value as Value[];
+    const missing = () => this.#missing();
     if (name === "append")
-      return this.#function((item) => {
-        items.push(new Environment().set("item", item));
-        return "";
+      return this.#function(([item]) => {
+        if (item) items.push(item);
+        return missing();
       });
-    return name === "pop" ? this.#function((at = -1) => void items.splice(Number(at), 1)) : undefined;
+    if (name !== "pop") return undefined;
+    return this.#function(([at]) => items.splice(at ? Number(at.value) : -1, 1)[0] ?? missing());
   }
+
+  #missing = () => super.evaluate(undefined, this.global);
 
   /** A missing value joins a text as nothing. */
   #binary(part: Part, environment: Environment): Value {
@@ -170,7 +185,7 @@ export class PythonInterpreter extends Interpreter {
       const [a, b] = [value.value as number | string, best.value as number | string];
       return (sign < 0 ? a < b : a > b) ? value : best;
     }, undefined);
-    return found ?? super.evaluate(undefined, this.global);
+    return found ?? this.#missing();
   }
 
   #test(part: Part, environment: Environment): Value {
