@@ -1,6 +1,6 @@
 /**
- * What chat templates expect of Python and the interpreter lacks: numbers as keys, methods of texts and lists, and
- * values that are missing. The classes of the interpreter's values are not exported, so values are made by evaluating
+ * Chat templates expect more of Python than the interpreter has: numbers as keys, methods of texts and lists, and values
+ * that are missing. The classes of the interpreter's values are not exported, so values are made by evaluating
  * small expressions.
  */
 import { Environment, Interpreter } from "@huggingface/jinja";

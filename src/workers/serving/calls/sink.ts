@@ -1,4 +1,4 @@
-/** What a reader has found: text, thoughts, and calls whose arguments come in pieces. Pure. */
+/** Collects the findings of a reader: text, thoughts, and calls whose arguments come in pieces. Pure. */
 import { isObject, parseJson } from "./json.ts";
 
 export type ParsedCall = { name: string; arguments: string };

@@ -42,11 +42,11 @@ export function openEnd(text: string, marker: string): number {
   return 0;
 }
 
-export type Found = { at: number; marker: string };
+export type MarkerAt = { at: number; marker: string };
 
 /** Returns the earliest marker. */
-export function firstOf(text: string, markers: readonly string[]): Found | undefined {
-  let found: Found | undefined;
+export function firstOf(text: string, markers: readonly string[]): MarkerAt | undefined {
+  let found: MarkerAt | undefined;
   for (const marker of markers) {
     const at = text.indexOf(marker);
     if (at >= 0 && (!found || at < found.at)) found = { at, marker };

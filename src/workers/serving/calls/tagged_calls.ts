@@ -14,7 +14,7 @@ export type Tags = {
   argument: readonly [open: string, afterName: string, beforeValue: string, close: string];
   /** The value stands on lines of its own. */
   lines: boolean;
-  /** What is repeated for several calls. */
+  /** This part is repeated for several calls. */
   many: "section" | "call";
 };
 

@@ -33,7 +33,7 @@ export type ThoughtSplitter = { push: (text: string) => Split; end: () => Split 
 export const thoughtTags = (template: string | null): ThoughtTags | undefined =>
   TAGS.find(({ close }) => template?.includes(close));
 
-/** Where an answer stands that follows this prompt: inside a thought, behind one, or before a possible one. */
+/** Says how an answer to this prompt begins: inside a thought, behind one, or before a possible one. */
 export function thoughtState(prompt: string, { open, close }: ThoughtTags): "inside" | "behind" | "before" {
   const text = prompt.trimEnd();
   if (text.endsWith(open.trimEnd())) return "inside";
