@@ -22,6 +22,7 @@ import { GpuState } from "./resources/gpu/live.ts";
 import { LooseKeysState } from "./resources/loose_keys/live.ts";
 import { MetricsState } from "./resources/metrics/live.ts";
 import { ModelsState } from "./resources/models/live.ts";
+import { PeopleState } from "./resources/people/live.ts";
 import { RegionsState } from "./resources/regions/live.ts";
 import { RewardsState } from "./resources/reward_functions/live.ts";
 import { SessionsState } from "./resources/sessions/live.ts";
@@ -54,6 +55,7 @@ export type State = {
   readonly looseKeys: LooseKeysState;
   readonly metrics: MetricsState;
   readonly models: ModelsState;
+  readonly people: PeopleState;
   readonly regions: RegionsState;
   readonly responses: ResponsesState;
   readonly rewards: RewardsState;
@@ -87,6 +89,7 @@ export const newState = (ctx: Pick<Ctx, "config" | "clock">): State => ({
   looseKeys: new LooseKeysState(),
   metrics: new MetricsState(),
   models: new ModelsState(),
+  people: new PeopleState(ctx),
   regions: new RegionsState(),
   responses: new ResponsesState(),
   rewards: new RewardsState(ctx.config),
