@@ -68,6 +68,12 @@ export const LISTS: readonly ListCase[] = [
     row: (_, i) => ({ status: "active", hash: `h${i}`, scopes: "[]", metadata: "{}" }),
   },
   {
+    route: "/v1/batches",
+    table: "inference_batches",
+    prefix: "batch",
+    row: () => ({ status: "completed", endpoint: "/v1/embeddings", finished_at: 1 }),
+  },
+  {
     route: "/v1/billing/transactions",
     table: "ledger_entries",
     prefix: "txn",
@@ -87,6 +93,13 @@ export const LISTS: readonly ListCase[] = [
     prefix: "dsr",
     at: (app) => ({ id: parent(app, "datasets", DATASET, { metadata: "{}", source_type: "s3" }) }),
     row: () => ({ dataset_id: DATASET, status: "done" }),
+  },
+  {
+    route: "/v1/files",
+    table: "client_files",
+    prefix: "file",
+    row: (_, i) => ({ storage_key: `k${i}`, purpose: "batch" }),
+    filters: { purpose: { value: "batch", column: "purpose" } },
   },
   {
     route: "/v1/deployments",
