@@ -11,6 +11,7 @@ CREATE TABLE client_files (
   created_at INTEGER NOT NULL
 ) STRICT;
 CREATE INDEX client_files_workspace ON client_files (workspace_id, created_at, id);
+CREATE INDEX client_files_purpose ON client_files (workspace_id, purpose, created_at, id);
 CREATE INDEX client_files_expiry ON client_files (expires_at) WHERE expires_at IS NOT NULL;
 
 CREATE TRIGGER client_files_usage_insert AFTER INSERT ON client_files BEGIN

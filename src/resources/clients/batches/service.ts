@@ -75,8 +75,8 @@ function wake(ctx: Ctx) {
 
 /** For a workspace that is deleted. */
 export function removeAll(ctx: Ctx, workspaceId: string) {
-  const gone = write(ctx.db, (tx) =>
+  const removed = write(ctx.db, (tx) =>
     tx.delete(inferenceBatches).where(eq(inferenceBatches.workspaceId, workspaceId)).returning().all(),
   );
-  for (const { id } of gone) stopWork(ctx, id);
+  for (const { id } of removed) stopWork(ctx, id);
 }
