@@ -75,6 +75,7 @@ const SCHEDULES = {
   "experiments.run": every(5 * SECOND_MS),
   "experiments.sweep": every(HOUR_MS),
   "files.prune": "27 * * * *",
+  "http.renew_tls": every(5 * SECOND_MS),
   "idempotency.prune": "7 * * * *",
   "metrics.store": every(2 * SECOND_MS),
   "models.download": every(5 * SECOND_MS),
@@ -158,6 +159,7 @@ const ticks: Record<LoopName, (ctx: Ctx, signal: AbortSignal) => unknown> = {
   "experiments.run": runExperiments,
   "experiments.sweep": (ctx) => sweepExperiments(ctx),
   "files.prune": (ctx) => pruneFiles(ctx),
+  "http.renew_tls": (ctx) => ctx.state.http.renewTls?.(),
   "idempotency.prune": (ctx) =>
     pruneIdempotencyKeys(ctx.db, ctx.clock.now() - ctx.config.http.idempotency_hours * HOUR_MS),
   "metrics.store": (ctx) => metrics.tick(ctx),
