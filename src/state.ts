@@ -23,6 +23,7 @@ import { GpuState } from "./resources/gpu/live.ts";
 import { LooseKeysState } from "./resources/loose_keys/live.ts";
 import { MetricsState } from "./resources/metrics/live.ts";
 import { ModelsState } from "./resources/models/live.ts";
+import { PeopleState } from "./resources/people/live.ts";
 import { RegionsState } from "./resources/regions/live.ts";
 import { RewardsState } from "./resources/reward_functions/live.ts";
 import { SessionsState } from "./resources/sessions/live.ts";
@@ -56,6 +57,7 @@ export type State = {
   readonly inferenceBatches: InferenceBatchesState;
   readonly metrics: MetricsState;
   readonly models: ModelsState;
+  readonly people: PeopleState;
   readonly regions: RegionsState;
   readonly responses: ResponsesState;
   readonly rewards: RewardsState;
@@ -90,6 +92,7 @@ export const newState = (ctx: Pick<Ctx, "config" | "clock">): State => ({
   inferenceBatches: new InferenceBatchesState(),
   metrics: new MetricsState(),
   models: new ModelsState(),
+  people: new PeopleState(ctx),
   regions: new RegionsState(),
   responses: new ResponsesState(),
   rewards: new RewardsState(ctx.config),

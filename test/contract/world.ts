@@ -65,6 +65,8 @@ const BODIES: Record<string, unknown> = {
   "POST /v1/datasets/{id}/rows": { rows: [{ prompt: "p" }] },
   "POST /v1/datasets/{id}/snapshots": {},
   "POST /v1/deployments": { model: newId("mdl"), name: "d" },
+  "POST /v1/logins": { email: "ada@example.com", password: "four rivers of glass" },
+  "PATCH /v1/users/{id}": {},
   "PATCH /v1/deployments/{id}": {},
   "POST /v1/deployments/{id}/chat/completions": CHAT,
   "POST /v1/deployments/{id}/completions": { model: "none", prompt: "hi" },

@@ -71,6 +71,7 @@ const PUBLIC: Record<string, string[]> = {
   datasets: ["connected/resolve", "stream/append", "stream/files", "stream/resolved", "stream/snapshots"],
   gpu: ["hardware"],
   models: ["remove", "results", "template"],
+  people: ["policy"],
   reward_functions: ["check", "processes", "resolve", "run"],
   traces: ["new_trace", "rollouts"],
   training_jobs: ["artifacts/job_models"],

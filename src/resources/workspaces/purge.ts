@@ -16,6 +16,7 @@ import * as evaluators from "../evaluators/service.ts";
 import * as experiments from "../experiments/service.ts";
 import { removeAll as removeModels } from "../models/remove.ts";
 import * as monitors from "../monitors/service.ts";
+import * as people from "../people/service.ts";
 import * as rewardFunctions from "../reward_functions/service.ts";
 import * as secrets from "../secrets/service.ts";
 import * as sessions from "../sessions/service.ts";
@@ -57,6 +58,7 @@ export async function purge(ctx: Ctx) {
         secrets.removeAll(ctx, workspaceId);
         sshKeys.removeAll(ctx, workspaceId);
         webhooks.removeAll(ctx, workspaceId);
+        people.removeAll(ctx, workspaceId);
         traces.removeAll(ctx);
         tx.delete(idempotencyKeys).where(eq(idempotencyKeys.workspaceId, workspaceId)).run();
       }
