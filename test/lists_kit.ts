@@ -3,6 +3,7 @@ import { newId, type Prefix } from "../src/lib/ids.ts";
 import { sealSecrets } from "../src/resources/webhooks/sealing.ts";
 import type { TestApp } from "./harness.ts";
 import { insert } from "./insert_row.ts";
+import { CLIENT_LISTS } from "./lists_clients.ts";
 import { PEOPLE_LISTS } from "./lists_people.ts";
 
 export type ListCase = {
@@ -36,6 +37,7 @@ const EXPERIMENT = newId("exp");
 const EVALUATOR = newId("evl");
 
 export const LISTS: readonly ListCase[] = [
+  ...CLIENT_LISTS,
   ...PEOPLE_LISTS,
   {
     route: "/v1/account/audit_log",
@@ -73,12 +75,6 @@ export const LISTS: readonly ListCase[] = [
     row: (_, i) => ({ status: "active", hash: `h${i}`, scopes: "[]", metadata: "{}" }),
   },
   {
-    route: "/v1/batches",
-    table: "inference_batches",
-    prefix: "batch",
-    row: () => ({ status: "completed", endpoint: "/v1/embeddings", finished_at: 1 }),
-  },
-  {
     route: "/v1/billing/transactions",
     table: "ledger_entries",
     prefix: "txn",
@@ -98,13 +94,6 @@ export const LISTS: readonly ListCase[] = [
     prefix: "dsr",
     at: (app) => ({ id: parent(app, "datasets", DATASET, { metadata: "{}", source_type: "s3" }) }),
     row: () => ({ dataset_id: DATASET, status: "done" }),
-  },
-  {
-    route: "/v1/files",
-    table: "client_files",
-    prefix: "file",
-    row: (_, i) => ({ storage_key: `k${i}`, purpose: "batch" }),
-    filters: { purpose: { value: "batch", column: "purpose" } },
   },
   {
     route: "/v1/deployments",
