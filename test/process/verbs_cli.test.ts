@@ -239,7 +239,9 @@ optim: adamw_torch
       1,
       expect.stringContaining("error: --set epsilom: is not a hyperparameter of grpo. Did you mean epsilon?"),
     ]);
-    expect(dry.out).toContain("warning: runs/grpo.yaml: ignored here: bf16 (the server chooses");
+    const other = await verk("jobs", "create", "runs/grpo.yaml", "--lora", "rr=1", "--dry-run");
+    expect(other.out).toContain("error: --lora rr: is not a setting of lora");
+    expect(other.out).toContain("warning: runs/grpo.yaml: ignored here: bf16 (the server chooses");
   });
 
   test("takes TOML, and an error names the line of the file", async () => {

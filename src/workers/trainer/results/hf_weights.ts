@@ -62,9 +62,9 @@ export function planShards(
   return named(cut(chosen, limit));
 }
 
-type Place = { header: Header; names: ReadonlyMap<string, TensorName>; type: HfType };
+type PlanContext = { header: Header; names: ReadonlyMap<string, TensorName>; type: HfType };
 
-function hfTensors(stored: Tensor, { hf, change }: TensorName, { header, names, type }: Place): HfTensor[] {
+function hfTensors(stored: Tensor, { hf, change }: TensorName, { header, names, type }: PlanContext): HfTensor[] {
   const [name = ""] = hf;
   const shape = [...stored.dims].reverse();
   const made = (more: Pick<HfTensor, "odd" | "expert">, as: { name: string; shape: readonly number[] }): HfTensor => {
