@@ -37,6 +37,7 @@ const BODIES: Record<string, unknown> = {
   "POST /v1/messages/count_tokens": CHAT,
   "POST /v1/responses": { model: "none", input: "hi" },
   "POST /v1/responses/input_tokens": { model: "none", input: "hi" },
+  "POST /v1/batches": { input_file_id: "none", endpoint: "/v1/embeddings", completion_window: "24h" },
   "POST /api/chat": CHAT,
   "POST /api/generate": { model: "none", prompt: "hi" },
   "POST /api/embed": { model: "none", input: "hi" },

@@ -5,6 +5,8 @@ import { events } from "../../events/table.ts";
 import { idempotencyKeys } from "../../http/idempotency.ts";
 import * as agents from "../agents/service.ts";
 import * as annotationQueues from "../annotation_queues/service.ts";
+import * as inferenceBatches from "../clients/batches/service.ts";
+import * as files from "../clients/files/service.ts";
 import * as responses from "../clients/responses/service.ts";
 import * as codeArtifacts from "../code_artifacts/service.ts";
 import * as datasets from "../datasets/service.ts";
@@ -38,6 +40,8 @@ export async function purge(ctx: Ctx) {
         monitors.removeAll(ctx, workspaceId);
         agents.removeAll(ctx, workspaceId);
         responses.removeAll(ctx, workspaceId);
+        inferenceBatches.removeAll(ctx, workspaceId);
+        files.removeAll(ctx, workspaceId);
         experiments.removeAll(ctx, workspaceId);
         deployments.stopAll(ctx, workspaceId);
         detection.removeAll(ctx, workspaceId);
