@@ -33,12 +33,14 @@ import { hashNew } from "./resources/models/files/hash.ts";
 import { pullAll } from "./resources/models/hub/pull.ts";
 import { evaluateDue, pruneHistory } from "./resources/monitors/evaluate.ts";
 import { scoreTraffic } from "./resources/monitors/online.ts";
+import { observe as observeRegions } from "./resources/regions/observe.ts";
 import { reconcile as reconcileSessions } from "./resources/sessions/reconcile.ts";
 import { prune as pruneSessions } from "./resources/sessions/service.ts";
 import { observe as observeClock } from "./resources/system/clock.ts";
 import { prune as pruneTraces } from "./resources/traces/prune.ts";
 import { track } from "./resources/tracker/send.ts";
 import { reconcileReadings } from "./resources/training_jobs/admission/reading.ts";
+import { syncRemote } from "./resources/training_jobs/remote/sync.ts";
 import { prune as pruneTrainingJobs } from "./resources/training_jobs/running/prune.ts";
 import { reconcile as reconcileTrainingJobs } from "./resources/training_jobs/running/reconcile.ts";
 import { sweep as sweepTrainingJobs } from "./resources/training_jobs/running/sweep.ts";
@@ -84,6 +86,7 @@ const SCHEDULES = {
   "monitors.evaluate": every(2 * SECOND_MS),
   "monitors.prune": "37 4 * * *",
   "monitors.score": every(5 * SECOND_MS),
+  "regions.observe": every(5 * SECOND_MS),
   "responses.prune": "17 4 * * *",
   "responses.run": every(5 * SECOND_MS),
   "sessions.prune": "17 4 * * *",
@@ -94,6 +97,7 @@ const SCHEDULES = {
   "traces.prune": "37 4 * * *",
   "training_jobs.prune": "47 4 * * *",
   "training_jobs.reconcile": every(SECOND_MS),
+  "training_jobs.remote": every(SECOND_MS),
   "training_jobs.sweep": every(HOUR_MS),
   "volumes.sweep": every(MINUTE_MS),
   "webhooks.deliver": every(SECOND_MS / 2),
@@ -169,6 +173,7 @@ const ticks: Record<LoopName, (ctx: Ctx, signal: AbortSignal) => unknown> = {
   "monitors.evaluate": evaluateDue,
   "monitors.prune": (ctx) => pruneHistory(ctx),
   "monitors.score": scoreTraffic,
+  "regions.observe": (ctx) => observeRegions(ctx),
   "responses.prune": (ctx) => pruneResponses(ctx, daysAgo(ctx, ctx.config.responses.retention_days)),
   "responses.run": runResponses,
   "sessions.prune": (ctx) => pruneSessions(ctx, daysAgo(ctx, ctx.config.sessions.retention_days)),
@@ -182,6 +187,7 @@ const ticks: Record<LoopName, (ctx: Ctx, signal: AbortSignal) => unknown> = {
     reconcileReadings(ctx);
     return reconcileTrainingJobs(ctx);
   },
+  "training_jobs.remote": (ctx) => syncRemote(ctx),
   "training_jobs.sweep": sweepTrainingJobs,
   "volumes.sweep": sweepVolumes,
   "webhooks.deliver": deliver,

@@ -33,6 +33,7 @@ const PREFIXES: Readonly<Record<string, Prefix>> = {
   models: "mdl",
   monitor_changes: "evt",
   monitors: "mon",
+  regions: "reg",
   reward_functions: "rf",
   secrets: "sec",
   sessions: "ses",
