@@ -34,7 +34,7 @@ export type LibraryOptions = {
   guesses: boolean;
   /** At most this many idle slots are decoded along between two working ones. */
   fillMost: number;
-  /** Of the processor. Null: a GPU computes, or results must not depend on the clock. */
+  /** Threads on the processor. Null: a GPU computes, or results must not depend on the clock. */
   threads: ThreadCount | null;
   /** Results must not depend on the clock, and the samples of a request stay together. */
   steady: boolean;
