@@ -77,7 +77,15 @@ export function pretendServing(app: TestApp, id: string, { parallel = 1, answer,
   const worker = { id, kind: "pretended", pid: 0, socketPath, send: () => true } as never; // no other member is used
   const live = liveOf(app.ctx, id);
   const state = { bytes: 0, parallel, loaded: true, ending: false };
-  const host: Host = { key: id, worker, cards: [], users: new Map(), pendingUsage: new Map(), ...state };
+  const host: Host = {
+    key: id,
+    worker,
+    cards: [],
+    users: new Map(),
+    pendingUsage: new Map(),
+    loras: new Map(),
+    ...state,
+  };
   const model = refOf(moves.current(app.ctx.db, id) as DeploymentRow);
   const replica = new Replica({ holder: `${id}/1`, host, model, adapter: null, adapterBytes: 0, loadUntil: now, now });
   replica.becomeReady(app.ctx.clock.steady());

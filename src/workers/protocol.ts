@@ -118,6 +118,13 @@ export const ToServing = later(() =>
       path: z.string(),
       model_id: z.string().optional(),
     }),
+    /** Sent after all parts are attached: requests can name them together, each with its scale. */
+    z.strictObject({
+      type: z.literal("combine"),
+      name: z.string(),
+      parts: z.array(z.strictObject({ name: z.string(), scale: z.number() })),
+      model_id: z.string().optional(),
+    }),
     /** The deployment that used this adapter is gone: abort its requests. `null` means the base model. */
     z.strictObject({ type: z.literal("detach"), name: z.string().nullable() }),
   ]),

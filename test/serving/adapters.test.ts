@@ -77,7 +77,7 @@ async function deploy(model: string, more = {}): Promise<string> {
   return body.id;
 }
 /** The greedy answers to all prompts, requested at the same time. */
-const answers = (model: string): Promise<string[]> =>
+const answers = (model: string, more = {}): Promise<string[]> =>
   Promise.all(
     PROMPTS.map(async (prompt) => {
       const { status, body } = await on.call("POST", "/v1/completions", {
@@ -85,6 +85,7 @@ const answers = (model: string): Promise<string[]> =>
         prompt,
         max_tokens: 24,
         temperature: 0,
+        ...more,
       });
       if (status !== 200) throw new Error(JSON.stringify(body));
       return body.choices[0].text;
@@ -110,6 +111,20 @@ test("adapters in one process each give their own answers beside the base, and i
   const leases = (await on.call("GET", "/v1/gpu")).body.data[0].leases.map(({ bytes }: { bytes: number }) => bytes);
   const adapters = ["poet", "clerk"].map((name) => models.mustGet(on.ctx, on.workspaceA, name).shape?.weight_bytes);
   expect(leases.slice(1)).toEqual(adapters);
+}, 120_000);
+
+test("a request that chooses an adapter is answered as by the adapter's own deployment, beside others", async () => {
+  const texts = await Promise.all(["base:poet", "base", "base:clerk", "base:poet"].map((name) => answers(name)));
+  expect(texts).toEqual(["poet", "base", "clerk", "poet"].map(saidBy));
+  const scaled = (lora: object[]) => answers("base", { lora });
+  const [same, none, half, both] = await Promise.all([
+    scaled([{ id: "poet", scale: 1 }]),
+    scaled([{ id: "poet", scale: 0 }]),
+    scaled([{ id: "poet", scale: 4 }]),
+    scaled([{ id: "poet" }, { id: "clerk" }]),
+  ]);
+  expect([same, none]).toEqual([saidBy("poet"), saidBy("base")]);
+  expect(new Set([half, both, same, none].map((each) => JSON.stringify(each))).size).toBe(4);
 }, 120_000);
 
 test("an adapter's answers and embeddings are those of its merged model", async () => {

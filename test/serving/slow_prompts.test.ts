@@ -78,13 +78,28 @@ test("S1 SIGSTOP: a request without an answer is sent again, a stream that has b
   expect(records.map((record: { status_code: number }) => record.status_code).sort()).toEqual([200, 200, 502]);
 });
 
-test("S1 permanent fault: an unknown architecture fails at once, with a message for users", async () => {
+test("S1 permanent fault: a file without the facts of its architecture fails at once, with a message for users", async () => {
+  const file = join(tempDir(), "bogus.gguf");
+  const bytes = readFileSync(makeModel(tempDir(), { arch: "llama", type: "F32" }));
+  writeFileSync(file, bytes.toString("latin1").replaceAll("llama", "bloom"), "latin1");
+  const app = await open({ file });
+  const { error } = await app.reaches("failed");
+  expect(error).toStartWith(
+    "m.gguf cannot be loaded: error loading model hyperparameters: key not found in model: bloom.",
+  );
+  expect(app.starts()).toBe(1);
+  expect(eventsOf(app, app.id)).toEqual(["deployment.created", "deployment.failed"]);
+});
+
+test("S1 unknown architecture: the file is refused before a deployment is made", async () => {
   const file = join(tempDir(), "bogus.gguf");
   const bytes = readFileSync(makeModel(tempDir(), { arch: "llama", type: "F32" }));
   writeFileSync(file, bytes.toString("latin1").replaceAll("llama", "fooba"), "latin1");
   const app = await open({ file });
-  const { error } = await app.reaches("failed");
-  expect(error).toBe("m.gguf cannot be loaded: unknown model architecture: 'fooba'");
-  expect(app.starts()).toBe(1);
-  expect(eventsOf(app, app.id)).toEqual(["deployment.created", "deployment.failed"]);
+  const { status, body } = await app.call("POST", "/v1/deployments", { model: "m", name: "e" });
+  expect([status, body.error.message]).toEqual([
+    400,
+    expect.stringContaining("The model cannot be served: its architecture fooba is not known to this version"),
+  ]);
+  expect(app.starts()).toBe(0);
 });

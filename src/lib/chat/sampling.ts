@@ -32,8 +32,22 @@ export const TraceMetadata = z
   .nullish()
   .describe("Kept with the trace if the deployment captures it. `conversation_id` puts the trace into a conversation");
 
+const MAX_LORAS = 8;
+
+/** Adapters of the deployment's base model, by name or id. */
+export const Lora = z
+  .array(z.object({ id: z.string().min(1), scale: orElse(z.number().min(-100).max(100), 1) }))
+  .max(MAX_LORAS)
+  .nullish()
+  .describe("Adapters that this request uses, by name or id. They replace the adapter of the deployment");
+
 export const samplingFields = {
-  model: z.string().min(1).optional().describe("The name of the deployment. Default: the only one that runs"),
+  model: z
+    .string()
+    .min(1)
+    .optional()
+    .describe("The name of the deployment, or deployment:adapter. Default: the only one that runs"),
+  lora: Lora,
   temperature: orElse(z.number().min(0).max(2), 1).describe("0 always takes the most likely token"),
   top_p: orElse(z.number().min(0).max(1), 1),
   top_k: orElse(z.int().min(-1).max(1_000_000), 0).describe("0 = off"),

@@ -6,6 +6,7 @@ import { MODULES } from "../training/lora.ts";
 import { checkArchitecture, expertsOf, type Hyperparameters } from "./architecture.ts";
 import { count, countPerLayer, float, missing, string } from "./facts.ts";
 import { GgufError, type Header, quoted } from "./parse.ts";
+import { whyNotRunnable } from "./runnable.ts";
 import type { ModelShape } from "./shape.ts";
 import { FILE_TYPES } from "./types.ts";
 import { vocabularyOf } from "./vocabulary.ts";
@@ -16,6 +17,15 @@ const CONTEXT = { min: 1, max: 1 << 30 };
 const HEADS = { min: 0, max: 4096 };
 const HEAD_LENGTH = { min: 1, max: 8192 };
 const ROPE_SCALINGS = ["none", "linear", "yarn", "longrope"];
+
+/** Describes a model that is to be served here. Rejects one that never can be. */
+export function describeServed(header: Header): ModelShape {
+  const architecture = string(header, "general.architecture");
+  const isModel = string(header, "general.type") !== "adapter";
+  const why = architecture !== undefined && isModel ? whyNotRunnable(architecture) : undefined;
+  if (why !== undefined) throw new GgufError(`The model cannot be served: ${why}`);
+  return describe(header);
+}
 
 export function describe(header: Header): ModelShape {
   const architecture = string(header, "general.architecture") ?? missing("general.architecture");

@@ -3,7 +3,7 @@ import { readFileSync, rmSync } from "node:fs";
 import { f32, type GgufValue, ggufHeader, i32s, str, strings, u32 } from "../../../test/gguf_writer.ts";
 import { tempDir } from "../../../test/harness.ts";
 import { makeModel } from "../../../test/models.ts";
-import { describe } from "./describe.ts";
+import { describe, describeServed } from "./describe.ts";
 import { createDistinct } from "./distinct.ts";
 import { estimateMemory } from "./memory.ts";
 import { GgufError, parseGguf } from "./parse.ts";
@@ -26,6 +26,18 @@ function shape(changes: Record<string, GgufValue>, tensors = [TENSOR]) {
   if ("need" in parsed) throw new Error(`needs ${parsed.need}`);
   return describe(parsed);
 }
+
+test("a model that the library cannot run is refused; an adapter is not judged by its architecture", () => {
+  const refused = (changes: Record<string, GgufValue>) => {
+    const header = ggufHeader({ ...METADATA, ...changes }, [TENSOR]);
+    const parsed = parseGguf(header, header.byteLength + TENSOR_BYTES);
+    if ("need" in parsed) throw new Error(`needs ${parsed.need}`);
+    return () => describeServed(parsed);
+  };
+  expect(refused({})).toThrow("The model cannot be served: its architecture mystery is not known to this version");
+  expect(refused({ "general.architecture": str("t5") })).toThrow("t5 is an encoder with a decoder");
+  expect(refused({ "general.type": str("adapter") })).not.toThrow("cannot be served");
+});
 
 test("an unknown architecture is described by its metadata", () => {
   expect(shape({})).toEqual({

@@ -8,7 +8,9 @@ export const serving = section("Deployments.", {
     .min(0)
     .max(1024)
     .default(0)
-    .describe("CPU threads of one replica; 0 = the cores this server may use, less one."),
+    .describe(
+      "CPU threads of one replica; 0 = all cores that this server may use. A replica uses fewer while they are busy.",
+    ),
   parallel: z
     .int()
     .min(1)

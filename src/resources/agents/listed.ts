@@ -14,7 +14,7 @@ export function listUsable(ctx: Ctx, workspaceId: string, { limit, after }: Page
   const isAgent = after !== undefined && !isServedName(ctx, workspaceId, after) && isAgentName(ctx, workspaceId, after);
   const served = isAgent ? { data: [], has_more: false } : listServed(ctx, workspaceId, { limit, after });
   if (served.has_more) return { object: "list" as const, data: served.data, has_more: true };
-  const room = limit - served.data.length;
+  const room = Math.max(0, limit - served.data.length);
   const more = agentsAfter(ctx, workspaceId, isAgent ? after : undefined, room + 1);
   return { object: "list" as const, data: [...served.data, ...more.slice(0, room)], has_more: more.length > room };
 }

@@ -236,7 +236,9 @@ const byName = (ctx: Ctx) => {
 const own = (ctx: Ctx, { workspaceId }: { workspaceId: string }, id: string) =>
   deployments.mustGet(ctx, workspaceId, id);
 
-type Call = Omit<InferenceCall, "body"> & { body: { model?: string | undefined; stream?: boolean | undefined } };
+type Call = Omit<InferenceCall, "body"> & {
+  body: Omit<InferenceCall["body"], "model"> & { model?: string | undefined };
+};
 
 /** The answer of a request without `model` has the name of the deployment as its model. */
 const infer = (ctx: Ctx, row: DeploymentRow, request: Request, call: Call) =>
@@ -248,7 +250,8 @@ const infer = (ctx: Ctx, row: DeploymentRow, request: Request, call: Call) =>
 
 /** A deployment serves one model, under its own name. */
 function mustServe(row: DeploymentRow, model: string | undefined): DeploymentRow {
-  if (model === undefined || model === row.name || model === row.id) return row;
+  const named = model?.startsWith(`${row.name}:`) || model?.startsWith(`${row.id}:`); // with an adapter
+  if (model === undefined || model === row.name || model === row.id || named) return row;
   const message = `model: this deployment serves ${JSON.stringify(row.name)}, not ${JSON.stringify(model.slice(0, 100))}: set model to the first`;
   throw new AppError("resource_not_found", message, { param: "/model" });
 }

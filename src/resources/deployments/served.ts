@@ -9,6 +9,7 @@ import { preparedRow } from "../../platform/db/row.ts";
 import { type Model, present } from "../models/schema.ts";
 import * as models from "../models/service.ts";
 import { type ModelRow, models as modelTable } from "../models/table.ts";
+import { adaptersOf } from "./chat/loras.ts";
 import { ACTIVE, type DeploymentRow, deployments } from "./table.ts";
 
 const MAX_NAMES = 10; // in a message
@@ -43,7 +44,13 @@ export function mustFind(ctx: Ctx, workspaceId: string, model: string | undefine
   );
 }
 
-const find = (ctx: Ctx, workspaceId: string, model: string): DeploymentRow | undefined =>
+/** Also `deployment:adapter`. The request finds the adapter (chat/loras.ts). */
+function find(ctx: Ctx, workspaceId: string, model: string): DeploymentRow | undefined {
+  const at = model.lastIndexOf(":");
+  return findAlone(ctx, workspaceId, model) ?? (at > 0 ? findAlone(ctx, workspaceId, model.slice(0, at)) : undefined);
+}
+
+const findAlone = (ctx: Ctx, workspaceId: string, model: string): DeploymentRow | undefined =>
   isId(model, "dep")
     ? byId(ctx.db, { id: model, workspaceId })
     : (byName(ctx.db, { name: model, workspaceId }) ?? serverOf(ctx, workspaceId, model));
@@ -98,26 +105,41 @@ export const isServedName = (ctx: Ctx, workspaceId: string, name: string): boole
 /** A queued deployment is not listed: it may fail before it ever answers. */
 const LISTED = ["provisioning", "serving", "unhealthy"] as const;
 
-/** By name, because a client sends the name of the last one as `after`. */
+/**
+ * By name, because a client sends the name of the last one as `after`. Each comes with its adapters, so a page may be
+ * longer than `limit`.
+ */
 export function listServed(ctx: Ctx, workspaceId: string, { limit, after }: PageQuery) {
   const within = and(eq(deployments.workspaceId, workspaceId), inArray(deployments.status, LISTED));
+  const last = after && !isServedName(ctx, workspaceId, after) ? after.replace(/:[^:]*$/, "") : after;
   const rows = ctx.db
     .select()
     .from(deployments)
     .innerJoin(modelTable, eq(deployments.modelId, modelTable.id))
-    .where(and(within, after === undefined ? undefined : gt(deployments.name, after)))
+    .where(and(within, last === undefined ? undefined : gt(deployments.name, last)))
     .orderBy(asc(deployments.name))
     .limit(limit + 1)
     .all();
-  const data = rows.slice(0, limit).map((row) => presentServed(row.deployments, row.models));
+  const data = rows
+    .slice(0, limit)
+    .flatMap((row) => [presentServed(row.deployments, row.models), ...withAdapters(ctx, row.deployments)]);
   return { object: "list" as const, data, has_more: rows.length > limit };
 }
 
 /** By name, or by the id of an active deployment. */
 export function findServed(ctx: Ctx, workspaceId: string, ref: string): Model | undefined {
-  const found = isId(ref, "dep") ? byId(ctx.db, { id: ref, workspaceId }) : byName(ctx.db, { name: ref, workspaceId });
-  return found && servedBy(ctx, found, ACTIVE);
+  const row = (name: string) =>
+    isId(name, "dep") ? byId(ctx.db, { id: name, workspaceId }) : byName(ctx.db, { name, workspaceId });
+  const found = row(ref);
+  if (found) return servedBy(ctx, found, ACTIVE);
+  const [, name, adapter] = /^(.+):([^:]+)$/.exec(ref) ?? [];
+  const base = name === undefined ? undefined : row(name);
+  return base && withAdapters(ctx, base).find(({ id }) => id === `${base.name}:${adapter}`);
 }
+
+/** A deployment with each of the adapters that a request to it can name. */
+const withAdapters = (ctx: Ctx, row: DeploymentRow): Model[] =>
+  adaptersOf(ctx, row).map((adapter) => ({ ...presentServed(row, adapter), id: `${row.name}:${adapter.name}` }));
 
 /** The model that answers requests with this `model`, if its deployment is listed. */
 export function findListed(ctx: Ctx, workspaceId: string, model: string): Model | undefined {

@@ -31,6 +31,7 @@ export const runFakeServing = (script: string) =>
     let life: Life = {};
     for await (const message of host.messages) {
       if (message.type === "attach") host.send(attached(life, message));
+      if (message.type === "combine") host.send({ type: "attached", name: message.name });
       if (message.type !== "load") continue;
       life = begin(script);
       host.send({ type: "loading", stage: "loading", progress: 0.4 });

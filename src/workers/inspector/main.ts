@@ -4,7 +4,7 @@ import { open } from "node:fs/promises";
 import tiny from "../../../models/verk-tiny.gguf" with { type: "file" };
 import { ArchiveError } from "../../lib/archive/entries.ts";
 import { CheckpointError } from "../../lib/checkpoints/families.ts";
-import { describe } from "../../lib/gguf/describe.ts";
+import { describeServed } from "../../lib/gguf/describe.ts";
 import { GgufError } from "../../lib/gguf/parse.ts";
 import { type ReadAt, readHeader } from "../../lib/gguf/read.ts";
 import { errorCode, StorageError, writeStreamAtomic } from "../../platform/files.ts";
@@ -63,7 +63,7 @@ type Inspection = { shape: ModelShape; size_bytes: number; sha256: string | null
 const inspect = (path: string, hash: boolean, host: InspectorHost): Promise<Inspection> =>
   withFile(path, async (file, size) => {
     const read: ReadAt = async (...where) => (await file.read(...where)).bytesRead;
-    const shape = describe(await readHeader(read, size));
+    const shape = describeServed(await readHeader(read, size));
     const sha256 = hash ? await hashOf(file, size, path, host) : null;
     return { shape, size_bytes: size, sha256 };
   });

@@ -12,7 +12,7 @@ import { type Served, toServed } from "./request.ts";
 
 type ServingHost = Host<ToServing, FromServing>;
 type Load = Extract<ToServing, { type: "load" }> & { fault: string };
-type Attach = Extract<ToServing, { type: "attach" }>;
+type Attach = Extract<ToServing, { type: "attach" | "combine" }>;
 
 const PROGRESS_STEP = 0.01;
 const DRAIN_MS = 1_000; // time for cancelled requests to send their last event
@@ -50,7 +50,7 @@ async function serveModel(host: ServingHost, load: Load, prepared: Prepared | un
     decoder,
   });
   for await (const message of host.messages) {
-    if (message.type === "attach") host.send(await attach(served, handler, message));
+    if (message.type === "attach" || message.type === "combine") host.send(await attach(served, handler, message));
     if (message.type === "detach") await detach(served, handler, message.name);
   }
   await Promise.race([server.stop(), Bun.sleep(DRAIN_MS)]);
@@ -96,13 +96,11 @@ async function open(host: ServingHost, load: Load, prepared: Prepared | undefine
   }
 }
 
-async function attach(
-  { engine, ids }: Served,
-  handler: RequestHandler,
-  { name, path, model_id: id }: Attach,
-): Promise<FromServing> {
+async function attach({ engine, ids }: Served, handler: RequestHandler, message: Attach): Promise<FromServing> {
+  const { name, model_id: id } = message;
   try {
-    await engine.attach(name, path);
+    if (message.type === "attach") await engine.attach(name, message.path);
+    else await engine.combine(name, message.parts);
   } catch (error) {
     return { type: "unattached", name, error: error instanceof Error ? error.message : String(error) };
   }

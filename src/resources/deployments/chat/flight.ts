@@ -3,9 +3,10 @@ import type { Ctx } from "../../../context.ts";
 import { newId } from "../../../lib/ids.ts";
 import * as traces from "../../traces/service.ts";
 import { admitBackground } from "../fleet/background.ts";
-import { type Live, liveOf, type Replica, type Usage } from "../fleet/fleet.ts";
+import { type Live, type Lora, liveOf, type Replica, type Usage } from "../fleet/fleet.ts";
 import type { DeploymentRow } from "../table.ts";
 import { CapturedOutput } from "./captured_output.ts";
+import { chosenLoras, type LoraChoice, releaseLora, useLoras } from "./loras.ts";
 import { type Outcome, saveRequest } from "./records.ts";
 import { type Timeline, toTrace } from "./trace.ts";
 
@@ -20,7 +21,11 @@ const UTILITIES: readonly string[] = ["/tokenize", "/detokenize", "/apply-templa
  */
 export type InferenceCall = {
   path: ModelPath | UtilityPath;
-  body: { model: string; stream?: boolean | undefined };
+  body: {
+    model: string;
+    stream?: boolean | undefined;
+    lora?: readonly { id: string; scale: number }[] | null | undefined;
+  };
   keyId: string | null;
   background?: boolean;
   /** The header x-conversation-id. */
@@ -42,6 +47,8 @@ export class Flight {
   readonly #aborting = new AbortController();
   readonly #timeline: Timeline = {};
   readonly #output: CapturedOutput | undefined;
+  readonly #choices: readonly LoraChoice[];
+  #lora: Lora | undefined;
   #replica: Replica | undefined;
   #usage: Promise<Usage | undefined> = Promise.resolve(undefined);
   #isOver = false;
@@ -53,6 +60,7 @@ export class Flight {
     readonly call: InferenceCall,
     readonly onEnd: () => void,
   ) {
+    this.#choices = chosenLoras(ctx, row, call.body);
     this.#createdAt = ctx.clock.now();
     this.id = newId("req", this.#createdAt);
     this.traceId = newId("trc", this.#createdAt);
@@ -112,6 +120,7 @@ export class Flight {
   detach() {
     if (this.#isOver || !this.#replica) return;
     this.#replica.host.pendingUsage.delete(this.id);
+    this.#releaseLora();
     this.#replica.release();
     this.#replica = undefined;
     this.#usage = Promise.resolve(undefined);
@@ -125,7 +134,13 @@ export class Flight {
   async send(): Promise<Response> {
     const replica = this.#replica;
     if (!replica) throw new Error("a request without a replica");
-    const { host, adapter } = replica;
+    const { host } = replica;
+    if (this.#choices.length > 0) {
+      const lora = await useLoras(this.ctx, this.row, replica, this.#choices);
+      if (this.#isOver) releaseLora(this.ctx, lora);
+      else this.#lora = lora;
+    }
+    const adapter = this.#lora ?? replica.adapter;
     this.#timeline.sentMs = this.#elapsed();
     this.#usage = new Promise((resolve) => host.pendingUsage.set(this.id, resolve));
     const headers = { "content-type": "application/json", "x-verk-request": this.id, "x-verk-checked": "1" };
@@ -139,6 +154,11 @@ export class Flight {
     });
   }
 
+  #releaseLora() {
+    if (this.#lora) releaseLora(this.ctx, this.#lora);
+    this.#lora = undefined;
+  }
+
   /** The request no longer counts as inflight, and its record is written. Only the first call has an effect. */
   finish(outcome: Outcome) {
     if (this.#isOver) return;
@@ -148,15 +168,17 @@ export class Flight {
     live.flights.delete(this);
     live.usedAt = ctx.clock.now();
     if (outcome.status < 400) this.prove(); // a client that gives up waiting proves nothing
+    const chosen = this.#choices.map(({ model }) => model.name).join("+") || null;
+    this.#releaseLora();
     this.#replica?.release();
     admitBackground(ctx);
     if (this.#replica?.inflight === 0) ctx.wake("deployments.reconcile");
-    this.#record(outcome, performance.now() - this.#startedAt).catch((error) =>
+    this.#record(outcome, performance.now() - this.#startedAt, chosen).catch((error) =>
       ctx.log.error("a request was not recorded", { request: this.id, error }),
     );
   }
 
-  async #record(outcome: Outcome, latencyMs: number) {
+  async #record(outcome: Outcome, latencyMs: number, chosen: string | null) {
     const used = await (outcome.status < 400 ? this.#usage : this.#usageSoon());
     this.#replica?.host.pendingUsage.delete(this.id);
     const { id, ctx, row } = this;
@@ -167,7 +189,7 @@ export class Flight {
       ctx,
       toTrace({
         ...{ id: this.traceId, row, call: this.call, startedAt: this.#createdAt, durationMs: latencyMs, outcome, used },
-        ...{ timeline: this.#timeline, output: this.#output, adapter: this.#replica?.adapter?.name ?? null },
+        ...{ timeline: this.#timeline, output: this.#output, adapter: chosen ?? this.#replica?.adapter?.name ?? null },
         model: this.#replica?.model.model ?? row.model,
       }),
     );

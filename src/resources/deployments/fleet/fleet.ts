@@ -3,6 +3,7 @@
  * say what should run, and reconcile.ts brings the two together.
  */
 import type { Ctx } from "../../../context.ts";
+import type { AppError } from "../../../lib/errors.ts";
 import type { FromServing, STAGES } from "../../../workers/protocol.ts";
 import type { Flight } from "../chat/flight.ts";
 import type { Load } from "../schema.ts";
@@ -10,6 +11,22 @@ import type { DeploymentRow, ModelRef } from "../table.ts";
 import type { ServingWorker } from "./spare.ts";
 
 export type Usage = Extract<FromServing, { type: "served" }>;
+
+/** An adapter that requests use beside the model, or several together. */
+export type Lora = {
+  /** In the worker. */
+  readonly name: string;
+  /** In the memory ledger. Null: its parts have leases. */
+  readonly holder: string | null;
+  readonly parts: readonly Lora[];
+  /** The worker has it. */
+  readonly ready: Promise<void>;
+  /** Called with the answer of the worker, and with an error when the worker ends. */
+  readonly settle: (error?: string | AppError) => void;
+  /** Requests, and entries of which it is a part. */
+  users: number;
+  usedAt: number;
+};
 
 /** A process with a model in it, and its replicas: of one deployment, or of several deployments with adapters. */
 export type Host = {
@@ -21,6 +38,8 @@ export type Host = {
   readonly users: Map<Replica, Live>;
   /** Requests whose usage the worker has yet to report; called with undefined when the worker died first. */
   readonly pendingUsage: Map<string, (usage: Usage | undefined) => void>;
+  /** Adapters that requests have chosen, by file or by parts (chat/loras.ts). */
+  readonly loras: Map<string, Lora>;
   /** Memory of the model: first estimated, then measured. */
   bytes: number;
   parallel: number;

@@ -98,7 +98,7 @@ async function load(ctx: Ctx, row: DeploymentRow, parts: Parts): Promise<void> {
         model_id: parts.base.id,
         context_length: size.contextLength,
         parallel: size.parallel,
-        threads: ctx.config.serving.threads || Math.max(1, availableParallelism() - 1),
+        threads: ctx.config.serving.threads || availableParallelism(),
         gpus: grant.devices.map((_, i) => i), // indices among the GPUs that the process can see
         hurry: row.minReplicas === 0,
         decoder: parts.adapter === null ? ctx.config.serving.decoder : "library", // our kernels know no adapters
@@ -159,7 +159,16 @@ function start(ctx: Ctx, cards: readonly string[], { key, bytes, load }: Start):
     onExit: (exit) => handleExit(ctx, host, exit),
   });
   const state = { parallel: load.parallel, loaded: false, ending: false };
-  const host: Host = { key, worker, cards, bytes, users: new Map(), pendingUsage: new Map(), ...state };
+  const host: Host = {
+    key,
+    worker,
+    cards,
+    bytes,
+    users: new Map(),
+    pendingUsage: new Map(),
+    loras: new Map(),
+    ...state,
+  };
   hosts.open(ctx, host);
   worker.ready.then(
     () => worker.send({ ...load, model_path: modelPath }),

@@ -27,6 +27,8 @@ export function handleMessage(ctx: Ctx, host: Host, message: FromServing) {
   } else if (message.type === "loaded") {
     loaded(ctx, host, message);
   } else if (message.type === "attached" || message.type === "unattached") {
+    const lora = [...host.loras.values()].find(({ name }) => name === message.name);
+    lora?.settle(message.type === "attached" ? undefined : message.error);
     const [replica, live] = [...host.users].find(([{ adapter }]) => adapter?.name === message.name) ?? [];
     if (!replica || !live) return; // it has ended meanwhile
     if (message.type === "attached") serve(ctx, live, replica);
@@ -88,6 +90,8 @@ export function handleExit(ctx: Ctx, host: Host, exit: Exit) {
   const { error, canRetry } = explainLoss(exit, ctx.config.data_dir);
   hosts.close(ctx, host);
   for (const report of host.pendingUsage.values()) report(undefined);
+  for (const lora of [...host.loras.values()])
+    lora.settle(new AppError("worker_failed", "The replica was lost: try again"));
   for (const [replica, live] of host.users) {
     const expected = replica.state === "leaving" || exit.kind === "stopped";
     live.replicas.delete(replica);

@@ -7,7 +7,7 @@ import type { Ctx } from "../../../context.ts";
 import { transition } from "../../../events/lifecycle.ts";
 import { formatBytes } from "../../../lib/bytes.ts";
 import { AppError } from "../../../lib/errors.ts";
-import { describe } from "../../../lib/gguf/describe.ts";
+import { describeServed } from "../../../lib/gguf/describe.ts";
 import { incompleteFolder, isHuggingFaceFolder } from "../../../lib/gguf/other_formats.ts";
 import { GgufError } from "../../../lib/gguf/parse.ts";
 import { readHeader } from "../../../lib/gguf/read.ts";
@@ -55,7 +55,7 @@ export async function openSource(path: string): Promise<Source> {
     if (stats.isDirectory()) throw refuse(await folderRefusal(path));
     if (!stats.isFile()) throw refuse(`${path} is not a file`);
     const header = await readHeader(async (...where) => (await handle.read(...where)).bytesRead, stats.size);
-    return { path, handle, size: stats.size, shape: describe(header) };
+    return { path, handle, size: stats.size, shape: describeServed(header) };
   } catch (error) {
     await handle.close();
     throw error instanceof GgufError ? refuse(`${path}: ${error.message}`, error) : error;

@@ -15,7 +15,12 @@ export type Adapter = {
   named: boolean;
   /** True if this object frees it. Otherwise the engine that attached it does. */
   owned: boolean;
+  /** Other adapters that are applied together instead of this one's own weights. Each counts one use by it. */
+  members: readonly Member[];
 };
+
+type Member = { adapter: Adapter; scale: number };
+export type AdapterPart = { name: string; scale: number };
 
 export class Adapters {
   /** The key of the adapter that is applied to the context. */
@@ -23,7 +28,7 @@ export class Adapters {
   readonly #llama: Llama;
   readonly #model: () => Ptr;
   readonly #byName = new Map<string, Adapter>();
-  readonly #none: Adapter = { key: 0, address: null, scale: 1, users: 0, named: true, owned: false };
+  readonly #none: Adapter = { key: 0, address: null, scale: 1, users: 0, named: true, owned: false, members: [] };
   #lastKey = 0;
 
   /** `model` is called when an adapter is attached. */
@@ -39,15 +44,21 @@ export class Adapters {
     const address = this.#llama.llama_adapter_lora_init(this.#model(), ptr(file));
     if (address === null) throw new Error(`${path} is not an adapter of this model: ${this.#llama.firstError()}`);
     const held = must(address, path);
-    this.#put(name, { address: held, scale, owned: true });
+    this.#put(name, { address: held, scale, owned: true, members: [] });
     return held;
   }
 
   share(name: string, address: Ptr) {
-    this.#put(name, { address, scale: 1, owned: false });
+    this.#put(name, { address, scale: 1, owned: false, members: [] });
   }
 
-  #put(name: string, of: Pick<Adapter, "address" | "scale" | "owned">) {
+  /** Gives attached adapters that are applied together a name. */
+  combine(name: string, parts: readonly AdapterPart[]) {
+    const members = parts.map(({ name: part, scale }) => ({ adapter: this.use(part), scale }));
+    this.#put(name, { address: null, scale: 1, owned: false, members });
+  }
+
+  #put(name: string, of: Pick<Adapter, "address" | "scale" | "owned" | "members">) {
     this.detach(name);
     this.#byName.set(name, { key: ++this.#lastKey, users: 0, named: true, ...of });
   }
@@ -89,22 +100,28 @@ export class Adapters {
   #context: Ptr | null = null;
 
   /** Applies the adapter to a context that this object does not track. The caller removes it before the release. */
-  set(context: Ptr, { address, scale }: Adapter) {
-    const list = BigUint64Array.of(BigInt(address ?? 0));
+  set(context: Ptr, adapter: Adapter) {
+    const own = adapter.address === null ? [] : [{ adapter, scale: adapter.scale }];
+    const applied = adapter.members.length > 0 ? adapter.members : own;
+    const list = BigUint64Array.from(applied, (each) => BigInt(each.adapter.address ?? 0));
+    const scales = Float32Array.from(applied, ({ scale }) => scale);
     const code = this.#llama.llama_set_adapters_lora(
       context,
-      ptr(list),
-      address === null ? 0 : 1,
-      Float32Array.of(scale),
+      ptr(applied.length > 0 ? list : new BigUint64Array(1)),
+      applied.length,
+      applied.length > 0 ? scales : new Float32Array(1),
     );
     if (code !== 0) throw new Error(`llama_set_adapters_lora returned ${code}`);
   }
 
   #freeUnused(adapter: Adapter) {
-    if (adapter.named || adapter.users > 0 || adapter.address === null) return;
+    const isEmpty = adapter.address === null && adapter.members.length === 0;
+    if (adapter.named || adapter.users > 0 || isEmpty) return;
     // the context still uses it
     if (this.current === adapter.key && this.#context !== null) this.apply(this.#context, this.#none);
-    if (adapter.owned) this.#llama.llama_adapter_lora_free(adapter.address);
+    if (adapter.owned && adapter.address !== null) this.#llama.llama_adapter_lora_free(adapter.address);
     adapter.address = null;
+    for (const member of adapter.members) this.release(member.adapter);
+    adapter.members = [];
   }
 }

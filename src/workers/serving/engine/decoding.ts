@@ -5,7 +5,7 @@
 import type { Ptr } from "../../../native/ffi.ts";
 import type { Device } from "../../../native/llama/load.ts";
 import { type Llama, openLlama } from "../../../native/llama/symbols.ts";
-import { Adapters } from "./adapters.ts";
+import { type AdapterPart, Adapters } from "./adapters.ts";
 import { type OpenedKernels, openKernels } from "./backends/choose.ts";
 import { memoryMeter, readFacts, type ThreadFacts } from "./backends/facts.ts";
 import { KernelBackend } from "./backends/kernels.ts";
@@ -149,6 +149,10 @@ export class Decoding {
 
   share(name: string, address: number) {
     this.#adapters.share(name, address as Ptr);
+  }
+
+  combine(name: string, parts: readonly AdapterPart[]) {
+    this.#adapters.combine(name, parts);
   }
 
   detach(name: string) {

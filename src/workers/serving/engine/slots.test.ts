@@ -70,6 +70,7 @@ test.each([
   ["longer when more wait than run", { decoding: 4, reading: 12, promptMsPerToken: 1 }, 180],
   ["but never very long", { decoding: 1, reading: 99, promptMsPerToken: 1 }, 240],
   ["a slow machine still gets on", { decoding: 4, reading: 1, promptMsPerToken: 50 }, 16],
+  ["without streams its batches stay large", { decoding: 0, reading: 1, promptMsPerToken: 50 }, 64],
   ["a fast one fills the batch", { decoding: 12, reading: 1, promptMsPerToken: 0.01 }, 500],
   ["before the first measurement it is careful", { decoding: 1, reading: 1, promptMsPerToken: 0 }, 64],
 ])("%s", (_name, load, tokens) => expect(promptBudget({ ...load, batchTokens: 512 })).toBe(tokens));

@@ -120,6 +120,7 @@ const STALL_MS = 60; // a running stream waits about this long at most for anoth
 const CROWD = 4; // the limit grows up to this many times if that many more sequences wait to begin
 const STEP_MS = 400; // without running sequences: the longest wait of a new request or a cancellation
 const LEAST = 16;
+const LEAST_ALONE = 64; // smaller batches cost more for each token, and the measured cost would keep them small
 const UNMEASURED = 64;
 
 /** Returns how many prompt tokens fit into the next batch without a long pause for running or new requests. */
@@ -127,7 +128,7 @@ export function promptBudget({ decoding, reading, batchTokens, promptMsPerToken 
   const room = batchTokens - decoding;
   const limitMs = decoding === 0 ? STEP_MS : STALL_MS * Math.min(CROWD, Math.max(1, reading / decoding));
   const bearable = promptMsPerToken > 0 ? Math.floor(limitMs / promptMsPerToken) : UNMEASURED;
-  return Math.min(room, Math.max(LEAST, bearable));
+  return Math.min(room, Math.max(decoding === 0 ? LEAST_ALONE : LEAST, bearable));
 }
 
 const SHORT = 32;

@@ -3,6 +3,7 @@
  * rollouts both use it.
  */
 
+import type { AdapterPart } from "./adapters.ts";
 import type { RunningCall } from "./thread/pulse.ts";
 
 export type Sampling = {
@@ -158,6 +159,8 @@ export type Engine = {
   attach: (name: string, path: string, scale?: number) => Promise<number>;
   /** Shares an adapter that another engine over the same weights attached. That engine must outlive this one. */
   share: (name: string, address: number) => Promise<void>;
+  /** Gives attached adapters that are applied together a name. */
+  combine: (name: string, parts: readonly AdapterPart[]) => Promise<void>;
   detach: (name: string) => Promise<void>;
   /** Forgets the content of the cache. Allowed only while nothing runs. */
   clear: () => Promise<void>;

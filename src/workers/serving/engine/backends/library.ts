@@ -17,6 +17,7 @@ import type { Sequence } from "../sequence.ts";
 import { nextAdapter } from "../slots.ts";
 import type { SubmitMessage } from "../thread/messages.ts";
 import type { Pulse } from "../thread/pulse.ts";
+import type { ThreadCount } from "./thread_count.ts";
 import type { Backend, Results } from "./types.ts";
 
 export type LibraryOptions = {
@@ -33,6 +34,8 @@ export type LibraryOptions = {
   guesses: boolean;
   /** At most this many idle slots are decoded along between two working ones. */
   fillMost: number;
+  /** Threads on the processor. Null: a GPU computes, or results must not depend on the clock. */
+  threads: ThreadCount | null;
   /** Results must not depend on the clock, and the samples of a request stay together. */
   steady: boolean;
 };
@@ -94,15 +97,28 @@ export class LibraryBackend implements Backend {
     const { prompts } = composer.compose(adapter);
     if (prompts > 0) this.#results.read(prompts);
     this.#device?.prepare(this.#owners);
-    const { native, pace, pulse } = this.#options;
+    const { native, pace, pulse, threads } = this.#options;
     const before = performance.now();
+    const cpuBefore = threads && process.cpuUsage();
     pulse.begin(pace.expectedMs(composer.batch.length));
     const code = composer.batch.decode(this.#llama, native.context);
     this.#results.decoded();
     if (code === 0) this.#harvest(); // on a GPU this waits for the result
     pulse.end(code === 0);
     if (code !== 0) return this.#refused(code);
-    composer.decoded(performance.now() - before);
+    const now = performance.now();
+    composer.decoded(now - before);
+    if (threads && cpuBefore) this.#adapt(threads, { wallMs: now - before, cpuBefore, now });
+  }
+
+  /** Uses fewer threads while other processes need the cores. */
+  #adapt(
+    threads: ThreadCount,
+    { wallMs, cpuBefore, now }: { wallMs: number; cpuBefore: NodeJS.CpuUsage; now: number },
+  ) {
+    const { user, system } = process.cpuUsage(cpuBefore);
+    if (!threads.decoded({ wallMs, cpuMs: (user + system) / 1000, now })) return;
+    this.#llama.llama_set_n_threads(this.#options.native.context, threads.threads, threads.threads);
   }
 
   admit(waiting: readonly Sequence[]): Sequence[] {

@@ -7,6 +7,7 @@ import type { SamplerNative } from "../sampling/sampler.ts";
 import type { OpenMessage } from "../thread/messages.ts";
 import { UnusableModel } from "../types.ts";
 import { LibraryBackend, type LibraryOptions } from "./library.ts";
+import { ThreadCount } from "./thread_count.ts";
 import type { Results } from "./types.ts";
 
 const CPU_BATCH = 512;
@@ -114,6 +115,7 @@ export function openLibrary(model: Ptr, open: OpenMessage, shared: Shared, resul
     unified,
     deviceSampling: open.deviceSampling,
     steady: open.steady,
+    threads: open.gpus.length > 0 || open.steady || threads < 2 ? null : new ThreadCount(threads),
     guesses: open.guesses,
     fillMost: open.gpus.length > 0 ? GPU_FILL : CPU_FILL,
     reuse: !llama.llama_model_is_recurrent(model) && !llama.llama_model_is_hybrid(model),

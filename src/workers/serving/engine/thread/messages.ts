@@ -1,6 +1,7 @@
 /**
  * Messages between the engine's main thread and its decoding thread. The results of a step come as a frame (frame.ts).
  */
+import type { AdapterPart } from "../adapters.ts";
 import type { DecoderChoice, ModelFacts, Sampling } from "../types.ts";
 
 export type OpenMessage = {
@@ -51,6 +52,7 @@ export type Question =
   | { type: "embed"; id: number; prompts: readonly Int32Array[]; adapter: string | null }
   | { type: "attach"; id: number; name: string; path: string; scale: number }
   | { type: "share"; id: number; name: string; address: number }
+  | { type: "combine"; id: number; name: string; parts: readonly AdapterPart[] }
   | { type: "detach"; id: number; name: string }
   | { type: "clear"; id: number }
   | { type: "close"; id: number };

@@ -43,7 +43,7 @@ function handle(open: Decoding, message: Exclude<ToThread, { type: "open" | "pre
   if (message.type === "submit") return open.submit(message);
   if (message.type === "cancel") return open.cancel(message.sequences);
   if (message.type === "embed") return open.withLibrary("embeddings are computed", () => answer(open, message));
-  if (message.type === "attach" || message.type === "share")
+  if (message.type === "attach" || message.type === "share" || message.type === "combine")
     return open.withLibrary("an adapter is attached", () => answer(open, message));
   answer(open, message);
 }
@@ -56,6 +56,7 @@ function answer(open: Decoding, message: Question) {
       return post({ type: "answer", id: message.id, address });
     }
     if (message.type === "share") open.share(message.name, message.address);
+    else if (message.type === "combine") open.combine(message.name, message.parts);
     else if (message.type === "detach") open.detach(message.name);
     else if (message.type === "clear") open.clear();
     else {

@@ -5,6 +5,7 @@
  * the last bits may therefore still swap.
  */
 
+import type { AdapterPart } from "../adapters.ts";
 import { ActiveRun } from "../run.ts";
 import {
   BadGrammar,
@@ -141,6 +142,11 @@ export class ThreadedEngine implements Engine {
 
   share = async (name: string, address: number) => {
     await this.#ask((id) => ({ type: "share", id, name, address }));
+    this.#adapters.add(name);
+  };
+
+  combine = async (name: string, parts: readonly AdapterPart[]) => {
+    await this.#ask((id) => ({ type: "combine", id, name, parts }));
     this.#adapters.add(name);
   };
 
