@@ -1,6 +1,6 @@
 /** Makes a backup of a data directory, beside a running server or without one. docs/adr/0047-backups.md has the reasons. */
 import { Database } from "bun:sqlite";
-import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, statSync } from "node:fs";
+import { existsSync, mkdirSync, readdirSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { UsageError } from "../../lib/errors.ts";
 import { newId } from "../../lib/ids.ts";
@@ -65,7 +65,6 @@ async function attempt(options: BackupOptions, kept: Map<string, BackupFile>, co
   const { dataDir, repository, tempDir } = options;
   const take = async (from: string, path: string) => readChunks(repository, from, path, counter);
   const copied = await withCopy(join(dataDir, "verk.db"), tempDir, async (copy) => {
-    chmodSync(copy, 0o600);
     const db = new Database(copy, { readonly: true });
     const result: Attempt = { files: [], schema: schemaOf(db), broken: checkDatabase(db), missing: [] };
     const add = (file: BackupFile | undefined) => file && result.files.push(file);
@@ -107,7 +106,6 @@ async function copyRows(db: Database, { dataDir, tempDir }: BackupOptions, take:
     const [id = "", second = ""] = name.split(".");
     if (!/^ds_\w+(\.\d+)?\.db$/.test(name) || !ids.has(id)) continue;
     await withCopy(join(folder, name), tempDir, async (copy) => {
-      chmodSync(copy, 0o600);
       const file = await take(copy, `datasets/${name}`);
       if (file) to.files.push(file);
       seen.add(name);
