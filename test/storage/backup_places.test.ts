@@ -1,13 +1,13 @@
 import { afterAll, afterEach, expect, test } from "bun:test";
 import { existsSync, readdirSync, rmSync, statSync, utimesSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { openArchivePlace } from "../../src/platform/backup/archive_place.ts";
+import { openArchiveTarget } from "../../src/platform/backup/archive_target.ts";
 import { createBackup } from "../../src/platform/backup/create.ts";
-import { openPlace } from "../../src/platform/backup/open.ts";
-import { openDirectory, type Place } from "../../src/platform/backup/place.ts";
+import { openTarget } from "../../src/platform/backup/open.ts";
 import { openRepository } from "../../src/platform/backup/repository.ts";
 import { verifyBackup } from "../../src/platform/backup/restore.ts";
 import { BackupState, backUpWhenDue, dueAt } from "../../src/platform/backup/schedule.ts";
+import { type BackupTarget, openDirectory } from "../../src/platform/backup/target.ts";
 import { loadConfig } from "../../src/platform/config/config.ts";
 import { fakeClock, manyApps, type TestApp, tempDir } from "../harness.ts";
 import { memoryS3 } from "./memory_s3.ts";
@@ -26,12 +26,12 @@ const newDir = () => {
 const DAY_MS = 86_400_000;
 const sealer = { passphrase: "correct horse battery" };
 
-const backUp = (app: TestApp, place: Place, nowMs = Date.now()) =>
+const backUp = (app: TestApp, place: BackupTarget, nowMs = Date.now()) =>
   createBackup({
     ...{ dataDir: app.dir, masterKeyFile: join(app.dir, "master.key"), repository: openRepository(place), nowMs },
     ...{ version: "1", sealer, tempDir: newDir(), models: false, jobs: false, storage: true },
   });
-const faultsOf = async (place: Place, id: string) => {
+const faultsOf = async (place: BackupTarget, id: string) => {
   const repository = openRepository(place);
   return verifyBackup({ repository, manifest: await repository.getManifest(id), sealer }, newDir());
 };
@@ -51,7 +51,7 @@ test("a bucket takes, lists, verifies and prunes backups as a directory does", a
       "backup.s3_access_key_id": "a",
       "backup.s3_secret_access_key": "b",
     };
-    const place = await openPlace("s3://lab/verk", loadConfig({ env: {}, flags }));
+    const place = await openTarget("s3://lab/verk", loadConfig({ env: {}, flags }));
     const first = await backUp(app, place);
     const second = await backUp(app, place);
     expect(second.storedBytes).toBeLessThan(first.storedBytes / 2);
@@ -74,16 +74,16 @@ test("a bucket that refuses is named with the settings of backups", async () => 
     fetch: () => new Response("<Error><Code>AccessDenied</Code></Error>", { status: 403 }),
   });
   const flags = { "backup.s3_endpoint": refusing.url.origin };
-  const place = await openPlace("s3://lab", loadConfig({ env: {}, flags }));
+  const place = await openTarget("s3://lab", loadConfig({ env: {}, flags }));
   expect(place.write("x", new Uint8Array(1))).rejects.toThrow("these credentials may not do this");
   await refusing.stop(true);
-  expect(openPlace("s3:///x", loadConfig({ env: {} }))).rejects.toThrow("Expected s3://BUCKET/FOLDER");
+  expect(openTarget("s3:///x", loadConfig({ env: {} }))).rejects.toThrow("Expected s3://BUCKET/FOLDER");
 });
 
 test("an archive on standard output is a directory of backups when it is extracted", async () => {
   const app = await withVolume();
   const parts: Uint8Array[] = [];
-  const archive = openArchivePlace(async (bytes) => void parts.push(new Uint8Array(bytes)));
+  const archive = openArchiveTarget(async (bytes) => void parts.push(new Uint8Array(bytes)));
   const { manifest } = await backUp(app, archive);
   await archive.end();
   const to = newDir();

@@ -5,13 +5,13 @@ import { formatBytes } from "../../lib/bytes.ts";
 import { UsageError } from "../../lib/errors.ts";
 import { timeOf } from "../../lib/ids.ts";
 import { VERSION } from "../../lib/version.ts";
-import { openArchivePlace } from "../../platform/backup/archive_place.ts";
+import { openArchiveTarget } from "../../platform/backup/archive_target.ts";
 import { createBackup, type Made } from "../../platform/backup/create.ts";
-import { ARCHIVE, openPlace, sealerOf, withTemp } from "../../platform/backup/open.ts";
-import type { Place } from "../../platform/backup/place.ts";
+import { ARCHIVE, openTarget, sealerOf, withTemp } from "../../platform/backup/open.ts";
 import { openRepository, type Repository } from "../../platform/backup/repository.ts";
 import { restoreBackup, verifyBackup } from "../../platform/backup/restore.ts";
 import { dueAt } from "../../platform/backup/schedule.ts";
+import type { BackupTarget } from "../../platform/backup/target.ts";
 import { type Config, configFile, loadConfig } from "../../platform/config/config.ts";
 import { CONFIG_FLAG, command, DATA_FLAG, EXIT, type Group, JSON_FLAG, wholeOf } from "../args.ts";
 import { count, note, print, printJson, printTable } from "../output.ts";
@@ -65,7 +65,7 @@ const create = command({
     const most = wholeOf("keep", keep);
     if (most === 0) throw new UsageError("--keep: expected 1 or more");
     const target = targetOf("to", to, config);
-    const make = (place: Place) =>
+    const make = (place: BackupTarget) =>
       withTemp(target, (tempDir) =>
         createBackup({
           dataDir: config.data_dir,
@@ -84,7 +84,7 @@ const create = command({
       await toArchive(make);
       return EXIT.ok;
     }
-    const place = await openPlace(target, config, { create: true });
+    const place = await openTarget(target, config, { create: true });
     const made = await make(place);
     report(made, json);
     if (most !== undefined) {
@@ -102,11 +102,11 @@ function report({ manifest, storedBytes, attempts }: Made, json: boolean) {
   note(`${count(manifest.files.length, "file")}, ${formatBytes(bytes)}, of which ${formatBytes(storedBytes)} are new`);
 }
 
-async function toArchive(make: (place: Place) => Promise<Made>) {
+async function toArchive(make: (place: BackupTarget) => Promise<Made>) {
   if (process.stdout.isTTY)
     throw new UsageError("backup create: --to - writes an archive. Send it to a file or a program.");
   const writer = Bun.stdout.writer();
-  const place = openArchivePlace(async (bytes) => {
+  const place = openArchiveTarget(async (bytes) => {
     writer.write(bytes);
     await writer.flush();
   });
@@ -238,7 +238,7 @@ async function repositoryOf(
   config: Config,
   options?: { create: boolean },
 ): Promise<Repository> {
-  return openRepository(await openPlace(targetOf("from", from, config), config, options));
+  return openRepository(await openTarget(targetOf("from", from, config), config, options));
 }
 
 /** A recipient is a public key: it opens nothing, so only the passphrase has a setting. */

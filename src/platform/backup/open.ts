@@ -5,17 +5,21 @@ import { join, resolve } from "node:path";
 import { UsageError } from "../../lib/errors.ts";
 import type { Config } from "../config/config.ts";
 import type { Sealer } from "./key_seal.ts";
-import { openDirectory, type Place } from "./place.ts";
+import { type BackupTarget, openDirectory } from "./target.ts";
 
-/** As a target: a tar archive on standard output. */
+/** The target of a tar archive on standard output. */
 export const ARCHIVE = "-";
 
 const isBucket = (target: string) => target.startsWith("s3://");
 
-export async function openPlace(target: string, config: Config, options: { create?: boolean } = {}): Promise<Place> {
+export async function openTarget(
+  target: string,
+  config: Config,
+  options: { create?: boolean } = {},
+): Promise<BackupTarget> {
   if (!isBucket(target)) return openDirectory(resolve(target), options);
-  const { openBucketPlace } = await import("./bucket_place.ts");
-  return openBucketPlace(target, config);
+  const { openBucketTarget } = await import("./bucket_target.ts");
+  return openBucketTarget(target, config);
 }
 
 /** A folder for copies of databases while they are read: beside the backups if that is a directory. */

@@ -9,7 +9,7 @@ import { UsageError } from "../../lib/errors.ts";
 import { DAY_MS } from "../../lib/units.ts";
 import { sha256Bytes } from "../files.ts";
 import { Manifest } from "./manifest.ts";
-import type { Place } from "./place.ts";
+import type { BackupTarget } from "./target.ts";
 
 export type Repository = {
   /** Returns the hash. `stored`: false if the chunk was there. */
@@ -33,7 +33,7 @@ const REUSE_MS = DAY_MS / 2;
 const chunkName = (sha256: string) => `chunks/${sha256.slice(0, 2)}/${sha256.slice(2)}`;
 const encode = (text: string) => new TextEncoder().encode(text);
 
-export function openRepository(place: Place): Repository {
+export function openRepository(place: BackupTarget): Repository {
   let named: Promise<Set<string>> | undefined; // chunks of the manifests; read once, by the first chunk that is there
 
   async function ids(folder: "backups" | "dropped"): Promise<string[]> {

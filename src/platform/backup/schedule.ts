@@ -7,13 +7,13 @@ import type { Clock } from "../clock.ts";
 import type { Config } from "../config/config.ts";
 import type { Log } from "../log.ts";
 import { self } from "../workers/self.ts";
-import { openPlace } from "./open.ts";
+import { openTarget } from "./open.ts";
 import { openRepository } from "./repository.ts";
 
 const RETRY_MS = 10 * MINUTE_MS;
 const LATE_MS = HOUR_MS;
 
-/** What the server knows of its backups. The first tick reads it from the target. */
+/** The server's knowledge of its backups. The first tick reads it from the target. */
 export class BackupState {
   /** When the newest backup was made, in milliseconds; undefined: none, or not read yet. */
   lastAt: number | undefined;
@@ -43,7 +43,7 @@ export async function backUpWhenDue({ config, clock, log, state: { backup } }: P
   if (schedule === "" || nowMs - backup.failedAt < RETRY_MS) return;
   try {
     if (!backup.isRead) {
-      const newest = (await openRepository(await openPlace(target, config, { create: true })).list()).at(-1);
+      const newest = (await openRepository(await openTarget(target, config, { create: true })).list()).at(-1);
       backup.lastAt = newest === undefined ? undefined : timeOf(newest);
       backup.isRead = true;
     }

@@ -1,6 +1,6 @@
 /** Reads files of a data directory into chunks. A file is read once, also when the backup needs several attempts. */
 import { Database } from "bun:sqlite";
-import { type Dirent, existsSync, rmSync } from "node:fs";
+import { type Dirent, existsSync, rmSync, statSync } from "node:fs";
 import { type FileHandle, open, readdir } from "node:fs/promises";
 import { join } from "node:path";
 import { MIB } from "../../lib/units.ts";
@@ -60,7 +60,7 @@ export async function withCopy<T>(
   if (!existsSync(path)) return undefined;
   const copy = tempPath(tempDir);
   try {
-    await copyDatabase(path, copy);
+    if (!(await copyDatabase(path, copy))) return undefined;
     const own = new Database(copy, { readwrite: true, create: false });
     own.run("PRAGMA wal_checkpoint(TRUNCATE)");
     own.close();
@@ -70,50 +70,52 @@ export async function withCopy<T>(
   }
 }
 
-async function copyDatabase(path: string, copy: string) {
+/** False if the file was deleted or replaced meanwhile. */
+async function copyDatabase(path: string, copy: string): Promise<boolean> {
+  const ino = inodeOf(path);
   const db = new Database(path, { readonly: true });
-  let file: FileHandle | undefined;
+  const files: FileHandle[] = [];
   try {
     db.run("PRAGMA busy_timeout = 10000");
     db.run("BEGIN");
     db.query("SELECT count(*) FROM sqlite_schema").get(); // the transaction begins with the first read
-    file = await open(path, "r");
+    const log = await open(`${path}-wal`, "r").catch(absent); // opened now: it is unlinked with the file
+    if (log) files.push(log);
+    const file = await open(path, "r").catch(absent);
+    if (file) files.push(file);
+    if (file === undefined || (await file.stat()).ino !== ino) return false;
     await copyBytes(file, copy);
     failpoint("backup.before_log");
-    await copyLog(`${path}-wal`, `${copy}-wal`);
+    if (log) await copyLog(log, `${copy}-wal`);
+    return inodeOf(path) === ino;
   } finally {
     db.close();
-    await file?.close(); // last: closing any descriptor of a file ends the locks of this process on that file
+    for (const file of files) await file.close(); // last: closing a descriptor ends the locks of this process on the file
   }
 }
+
+const inodeOf = (path: string) => statSync(path, { throwIfNoEntry: false })?.ino;
 
 const WAL_HEADER_BYTES = 32;
 const LOG_ATTEMPTS = 100;
 
 /** The log can be restarted while it is read, if the file has all of it. Then its header differs, and it is read again. */
-async function copyLog(path: string, copy: string) {
+async function copyLog(log: FileHandle, copy: string) {
   for (let left = LOG_ATTEMPTS; left > 0; left--) {
-    const before = await headerOf(path);
+    const before = await headerOf(log);
     if (before === undefined) return;
     rmSync(copy, { force: true });
-    const file = await open(path, "r");
-    await copyBytes(file, copy).finally(() => file.close());
-    if ((await headerOf(path))?.equals(before)) return;
+    await copyBytes(log, copy);
+    if ((await headerOf(log))?.equals(before)) return;
   }
-  throw new Error(`${path} is restarted again and again`);
+  throw new Error("The log of the database is restarted again and again");
 }
 
-/** Undefined: there is no log, or it is empty. */
-async function headerOf(path: string): Promise<Buffer | undefined> {
-  const file = await open(path, "r").catch(absent);
-  if (file === undefined) return undefined;
-  try {
-    const header = Buffer.alloc(WAL_HEADER_BYTES);
-    const { bytesRead } = await file.read(header, 0, WAL_HEADER_BYTES, 0);
-    return bytesRead === WAL_HEADER_BYTES ? header : undefined;
-  } finally {
-    await file.close();
-  }
+/** Undefined: the log is empty. */
+async function headerOf(log: FileHandle): Promise<Buffer | undefined> {
+  const header = Buffer.alloc(WAL_HEADER_BYTES);
+  const { bytesRead } = await log.read(header, 0, WAL_HEADER_BYTES, 0);
+  return bytesRead === WAL_HEADER_BYTES ? header : undefined;
 }
 
 async function copyBytes(from: FileHandle, path: string) {

@@ -4,12 +4,12 @@ import { UsageError } from "../../lib/errors.ts";
 import type { Config } from "../config/config.ts";
 import { readCaFile } from "../network/http_client.ts";
 import { openBucket } from "../storage/s3/bucket.ts";
-import type { Place } from "./place.ts";
+import type { BackupTarget } from "./target.ts";
 
 const ADDRESS = /^s3:\/\/([^/]+)\/?(.*?)\/?$/;
 
 /** `address`: `s3://bucket/folder`. */
-export function openBucketPlace(address: string, { backup, storage, network }: Config): Place {
+export function openBucketTarget(address: string, { backup, storage, network }: Config): BackupTarget {
   const [, name = "", folder = ""] = ADDRESS.exec(address) ?? [];
   if (name === "") throw new UsageError(`Expected s3://BUCKET/FOLDER, not ${JSON.stringify(address)}`);
   const { s3_endpoint, s3_region, s3_path_style, s3_access_key_id, s3_secret_access_key } = backup;

@@ -5,22 +5,22 @@ import { dirname, join } from "node:path";
 import { UsageError } from "../../lib/errors.ts";
 import { asStorageError, errorCode, syncDir, writeFileAtomic } from "../files.ts";
 
-export type Found = { bytes: number; updatedAt: number };
-export type Place = {
+export type StoredObject = { bytes: number; updatedAt: number };
+export type BackupTarget = {
   /** For messages. */
   readonly name: string;
-  head: (name: string) => Promise<Found | undefined>;
+  head: (name: string) => Promise<StoredObject | undefined>;
   read: (name: string) => Promise<Uint8Array | undefined>;
   /** Whole or not at all, and on the disk when it resolves. */
   write: (name: string, content: Uint8Array) => Promise<void>;
   remove: (name: string) => Promise<void>;
   /** Names below a folder, without the folder. */
-  list: (folder: string) => AsyncIterable<Found & { name: string }>;
+  list: (folder: string) => AsyncIterable<StoredObject & { name: string }>;
 };
 
 const MODE = { recursive: true, mode: 0o700 } as const;
 
-export async function openDirectory(root: string, { create = false } = {}): Promise<Place> {
+export async function openDirectory(root: string, { create = false } = {}): Promise<BackupTarget> {
   if (!create && !existsSync(join(root, "backups")))
     throw new UsageError(`There are no backups in ${root}. Make one with \`verk backup create --to ${root}\`.`);
   try {

@@ -2,11 +2,11 @@
 
 import { tarEnd, tarEntry } from "../../lib/archive/tar_write.ts";
 import { UsageError } from "../../lib/errors.ts";
-import type { Place } from "./place.ts";
+import type { BackupTarget } from "./target.ts";
 
-export type ArchivePlace = Place & { end: () => Promise<void> };
+export type ArchiveTarget = BackupTarget & { end: () => Promise<void> };
 
-export function openArchivePlace(send: (bytes: Uint8Array) => Promise<void>): ArchivePlace {
+export function openArchiveTarget(send: (bytes: Uint8Array) => Promise<void>): ArchiveTarget {
   const sent = new Map<string, number>();
   const refuse = () => {
     throw new UsageError("An archive on standard output can only be written. Extract it with `tar -x` first.");
