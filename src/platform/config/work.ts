@@ -104,6 +104,7 @@ export const quotas = section(
     model_bytes: quota("Models that were uploaded, pulled or trained"),
     code_artifact_bytes: quota("Code artifacts"),
     checkpoint_bytes: quota("Checkpoints and exports of training jobs"),
+    file_bytes: quota("Files of clients that were written for OpenAI"),
   },
 );
 
@@ -251,6 +252,10 @@ export const traces = section("Traces of requests.", {
     .max(36_500)
     .default(30)
     .describe("Rollouts and traces from outside are removed after this time. Each deployment has its own."),
+});
+
+export const responses = section("Responses in the format of OpenAI.", {
+  retention_days: z.int().min(1).max(36_500).default(30).describe("Stored responses are removed after this time."),
 });
 
 export const events = section("The event log.", {
