@@ -60,13 +60,30 @@ export async function withCopy<T>(
   if (!existsSync(path)) return undefined;
   const copy = tempPath(tempDir);
   try {
-    if (!(await copyDatabase(path, copy))) return undefined;
+    if (!(await copyUnlessDeleted(path, copy))) return undefined;
     const own = new Database(copy, { readwrite: true, create: false });
     own.run("PRAGMA wal_checkpoint(TRUNCATE)");
     own.close();
     return await body(copy);
   } finally {
     for (const suffix of ["", "-wal", "-shm"]) rmSync(copy + suffix, { force: true });
+  }
+}
+
+const OPEN_ATTEMPTS = 20;
+const PAUSE_MS = 50;
+
+/** SQLite fails in several ways on a file whose parts are being deleted. False: the file is gone. */
+async function copyUnlessDeleted(path: string, copy: string): Promise<boolean> {
+  for (let left = OPEN_ATTEMPTS; ; left--) {
+    try {
+      return await copyDatabase(path, copy);
+    } catch (error) {
+      if (!existsSync(path)) return false;
+      if (left === 0) throw error;
+      rmSync(copy, { force: true });
+      await Bun.sleep(PAUSE_MS);
+    }
   }
 }
 
