@@ -44,9 +44,13 @@ const needOf = (method: string, path: string) =>
     ? "training"
     : isAnnotatorsList(method, path)
       ? "annotate"
-      : (NEEDS.find(([pattern]) => pattern.test(path))?.[1] ?? "none");
+      : changesRegions(method, path)
+        ? "account"
+        : (NEEDS.find(([pattern]) => pattern.test(path))?.[1] ?? "none");
 const isAnnotatorsList = (method: string, path: string) =>
   method === "GET" && /^\/v1\/annotation_queues(\/[^/]+(\/items)?)?$/.test(path);
+/** A region uses a private key. */
+const changesRegions = (method: string, path: string) => method !== "GET" && path.startsWith("/v1/regions");
 
 /** To be shown what signs, a key must be able to write. */
 const REVEALS = /^\/v1\/webhooks\/[^/]+\/secret$/;

@@ -17,6 +17,7 @@ import * as experiments from "../experiments/service.ts";
 import { removeAll as removeModels } from "../models/remove.ts";
 import * as monitors from "../monitors/service.ts";
 import * as people from "../people/service.ts";
+import * as regions from "../regions/service.ts";
 import * as rewardFunctions from "../reward_functions/service.ts";
 import * as secrets from "../secrets/service.ts";
 import * as sessions from "../sessions/service.ts";
@@ -56,6 +57,7 @@ export async function purge(ctx: Ctx) {
         evaluators.removeAll(ctx, workspaceId);
         settings.removeAll(ctx, workspaceId);
         secrets.removeAll(ctx, workspaceId);
+        regions.removeAll(ctx, workspaceId);
         sshKeys.removeAll(ctx, workspaceId);
         webhooks.removeAll(ctx, workspaceId);
         people.removeAll(ctx, workspaceId);
