@@ -41,7 +41,7 @@ export async function createBackup(options: BackupOptions): Promise<Made> {
   await cleanTemp(tempDir, HOUR_MS); // copies that a kill left
   const id = newId("bkp", options.nowMs);
   const counter: Counter = { storedBytes: 0 };
-  const kept: Kept = { storage: new Map(), rows: new Map() };
+  const kept: EarlierCopies = { storage: new Map(), rows: new Map() };
   for (let attempts = 1; ; attempts++) {
     const copied = await attempt(options, kept, counter);
     if (copied.broken.length > 0) throw new UsageError(`The data directory is damaged: ${copied.broken.join(". ")}`, 1);
@@ -61,13 +61,13 @@ export async function createBackup(options: BackupOptions): Promise<Made> {
 
 type Attempt = { files: BackupFile[]; schema: number; broken: string[]; missing: string[] };
 /** Content of earlier attempts. Storage never changes under its name, and a row file only grows. */
-type Kept = { storage: Map<string, BackupFile>; rows: Map<string, { file: BackupFile; lastRow: number }> };
+type EarlierCopies = { storage: Map<string, BackupFile>; rows: Map<string, { file: BackupFile; lastRow: number }> };
 
 /**
  * Content that is deleted between the copy of the database and its own copy is missing. So nothing slow stands between
  * both, and a further attempt reads only what is new.
  */
-async function attempt(options: BackupOptions, kept: Kept, counter: Counter): Promise<Attempt> {
+async function attempt(options: BackupOptions, kept: EarlierCopies, counter: Counter): Promise<Attempt> {
   const { dataDir, repository, tempDir } = options;
   const take = async (from: string, path: string) => readChunks(repository, from, path, counter);
   const copied = await withCopy(join(dataDir, "verk.db"), tempDir, async (copy) => {
@@ -103,7 +103,7 @@ async function copyRows(
   db: Database,
   { dataDir, tempDir }: BackupOptions,
   take: Take,
-  kept: Kept["rows"],
+  kept: EarlierCopies["rows"],
   to: Attempt,
 ) {
   const ids = new Set(
