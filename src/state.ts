@@ -4,6 +4,7 @@
  */
 import type { Ctx } from "./context.ts";
 import { HttpState } from "./http/state.ts";
+import { BackupState } from "./platform/backup/schedule.ts";
 import { TrustedClock } from "./platform/trusted_clock.ts";
 import { AnnotationQueuesState } from "./resources/annotation_queues/live.ts";
 import { ApiKeysState } from "./resources/api_keys/live.ts";
@@ -42,6 +43,7 @@ export type State = {
   readonly checks: ChecksState;
   readonly annotationQueues: AnnotationQueuesState;
   readonly apiKeys: ApiKeysState;
+  readonly backup: BackupState;
   readonly billing: BillingState;
   readonly browserSessions: BrowserSessionsState;
   readonly codeArtifacts: CodeArtifactsState;
@@ -77,6 +79,7 @@ export const newState = (ctx: Pick<Ctx, "config" | "clock">): State => ({
   checks: new ChecksState(),
   annotationQueues: new AnnotationQueuesState(),
   apiKeys: new ApiKeysState(),
+  backup: new BackupState(),
   billing: new BillingState(),
   browserSessions: new BrowserSessionsState(),
   codeArtifacts: new CodeArtifactsState(),

@@ -3,8 +3,9 @@ import { generateKeyPairSync } from "node:crypto";
 import { readdirSync, readFileSync, rmSync, statSync, truncateSync, unlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { type BackupOptions, createBackup } from "../../src/platform/backup/create.ts";
-import { openDirectory } from "../../src/platform/backup/repository.ts";
+import { openRepository } from "../../src/platform/backup/repository.ts";
 import { restoreBackup, verifyBackup } from "../../src/platform/backup/restore.ts";
+import { openDirectory } from "../../src/platform/backup/target.ts";
 import { durable } from "../../src/platform/db/db.ts";
 import { manyApps, type TestApp, tempDir } from "../harness.ts";
 
@@ -25,7 +26,7 @@ const sealer = { passphrase: "correct horse battery" };
 async function world() {
   const app = open();
   const target = newDir();
-  const repository = await openDirectory(target, { create: true });
+  const repository = openRepository(await openDirectory(target, { create: true }));
   const backUp = (more: Partial<BackupOptions> = {}) =>
     createBackup({
       ...{

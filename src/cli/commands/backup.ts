@@ -1,71 +1,127 @@
-import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { formatBytes } from "../../lib/bytes.ts";
 import { UsageError } from "../../lib/errors.ts";
+import { timeOf } from "../../lib/ids.ts";
 import { VERSION } from "../../lib/version.ts";
-import { createBackup } from "../../platform/backup/create.ts";
-import type { Sealer } from "../../platform/backup/key_seal.ts";
-import { openDirectory, type Repository } from "../../platform/backup/repository.ts";
+import { openArchiveTarget } from "../../platform/backup/archive_target.ts";
+import { createBackup, type Made } from "../../platform/backup/create.ts";
+import { ARCHIVE, openTarget, sealerOf, withTemp } from "../../platform/backup/open.ts";
+import { openRepository, type Repository } from "../../platform/backup/repository.ts";
 import { restoreBackup, verifyBackup } from "../../platform/backup/restore.ts";
-import { configFile, loadConfig } from "../../platform/config/config.ts";
-import { CONFIG_FLAG, command, DATA_FLAG, EXIT, type Group, JSON_FLAG } from "../args.ts";
+import { dueAt } from "../../platform/backup/schedule.ts";
+import type { BackupTarget } from "../../platform/backup/target.ts";
+import { type Config, configFile, loadConfig } from "../../platform/config/config.ts";
+import { CONFIG_FLAG, command, DATA_FLAG, EXIT, type Group, JSON_FLAG, wholeOf } from "../args.ts";
 import { count, note, print, printJson, printTable } from "../output.ts";
 
-const PASSPHRASE = { type: "string", value: "FILE", doc: "File with the passphrase of the keys" } as const;
-const FROM = { type: "string", value: "DIR", doc: "Directory with the backups" } as const;
+const PASSPHRASE = {
+  type: "string",
+  value: "FILE",
+  doc: "File with the passphrase of the keys (default: backup.passphrase_file)",
+} as const;
+const FROM = {
+  type: "string",
+  value: "TARGET",
+  doc: "Directory or s3://BUCKET/FOLDER (default: backup.target)",
+} as const;
 const IDENTITY = { type: "string", value: "FILE", doc: "Private X25519 key that opens the keys (PEM)" } as const;
 
 const create = command({
   summary: "Make a backup while the server runs or is stopped; only what changed is stored again",
   flags: {
-    to: { type: "string", value: "DIR", doc: "Directory for the backups, best on another disk" },
+    to: {
+      type: "string",
+      value: "TARGET",
+      doc: "Directory, s3://BUCKET/FOLDER, or - for a tar archive on standard output (default: backup.target)",
+    },
     "passphrase-file": PASSPHRASE,
-    recipient: { type: "string", value: "FILE", doc: "Public X25519 key to seal the keys to (PEM)" },
+    recipient: {
+      type: "string",
+      value: "FILE",
+      doc: "Public X25519 key to seal the keys to (PEM; default: backup.recipient_file)",
+    },
     "without-keys": { type: "boolean", doc: "Leave out the master key: secrets cannot be read after a restore" },
     "without-models": { type: "boolean", doc: "Leave out models/" },
     jobs: { type: "boolean", doc: "Include jobs/ with the checkpoints of training jobs" },
+    keep: { type: "string", value: "N", doc: "Then remove all but the newest N backups (default: all stay)" },
     data: DATA_FLAG,
     config: CONFIG_FLAG,
     json: JSON_FLAG,
   },
-  examples: ["verk backup create --to /backup --passphrase-file passphrase.txt"],
-  async run({ to, recipient, "passphrase-file": passphrase, jobs, json, ...flags }) {
-    const sealer = sealerOf(passphrase, recipient);
+  examples: [
+    "verk backup create --to /backup --passphrase-file passphrase.txt",
+    "verk backup create --to - --without-keys > backup.tar",
+  ],
+  async run({ to, recipient, "passphrase-file": passphrase, jobs, keep, json, ...flags }) {
+    const config = loadConfig({ file: configFile(flags.config), flags: { data_dir: flags.data } }); // root stays root
+    const given = passphrase !== undefined || recipient !== undefined;
+    const sealer = given
+      ? sealerOf(passphrase, recipient)
+      : sealerOf(config.backup.passphrase_file, config.backup.recipient_file);
     if (!sealer && !flags["without-keys"])
       throw new UsageError("backup create: seal the keys with --passphrase-file or --recipient, or say --without-keys");
-    const target = resolve(required("to", to));
-    const config = loadConfig({ file: configFile(flags.config), flags: { data_dir: flags.data } }); // root stays root
-    const { manifest, storedBytes, attempts } = await createBackup({
-      dataDir: config.data_dir,
-      masterKeyFile: config.secrets.master_key_file,
-      repository: await openDirectory(target, { create: true }),
-      tempDir: join(target, "tmp"),
-      version: VERSION,
-      nowMs: Date.now(),
-      sealer,
-      models: !flags["without-models"],
-      jobs,
-      storage: config.storage.kind === "local",
-    });
-    const bytes = manifest.files.reduce((sum, file) => sum + file.bytes, 0);
-    if (json) printJson({ object: "backup", id: manifest.id, bytes, stored_bytes: storedBytes, attempts });
-    else {
-      print(manifest.id);
-      note(
-        `${count(manifest.files.length, "file")}, ${formatBytes(bytes)}, of which ${formatBytes(storedBytes)} are new`,
+    const most = wholeOf("keep", keep);
+    if (most === 0) throw new UsageError("--keep: expected 1 or more");
+    const target = targetOf("to", to, config);
+    const make = (place: BackupTarget) =>
+      withTemp(target, (tempDir) =>
+        createBackup({
+          dataDir: config.data_dir,
+          masterKeyFile: config.secrets.master_key_file,
+          repository: openRepository(place),
+          tempDir,
+          version: VERSION,
+          nowMs: Date.now(),
+          sealer: flags["without-keys"] ? undefined : sealer,
+          models: config.backup.models && !flags["without-models"],
+          jobs: config.backup.jobs || jobs,
+          storage: config.storage.kind === "local",
+        }),
       );
+    if (target === ARCHIVE) {
+      await toArchive(make);
+      return EXIT.ok;
+    }
+    const place = await openTarget(target, config, { create: true });
+    const made = await make(place);
+    report(made, json);
+    if (most !== undefined) {
+      const { backups } = await openRepository(place).prune(most, Date.now());
+      if (backups > 0) note(`${count(backups, "older backup")} removed`);
     }
     return EXIT.ok;
   },
 });
 
+function report({ manifest, storedBytes, attempts }: Made, json: boolean) {
+  const bytes = manifest.files.reduce((sum, file) => sum + file.bytes, 0);
+  if (json) return printJson({ object: "backup", id: manifest.id, bytes, stored_bytes: storedBytes, attempts });
+  print(manifest.id);
+  note(`${count(manifest.files.length, "file")}, ${formatBytes(bytes)}, of which ${formatBytes(storedBytes)} are new`);
+}
+
+async function toArchive(make: (place: BackupTarget) => Promise<Made>) {
+  if (process.stdout.isTTY)
+    throw new UsageError("backup create: --to - writes an archive. Send it to a file or a program.");
+  const writer = Bun.stdout.writer();
+  const place = openArchiveTarget(async (bytes) => {
+    writer.write(bytes);
+    await writer.flush();
+  });
+  const { manifest } = await make(place);
+  await place.end();
+  await writer.end();
+  note(`${manifest.id}: ${count(manifest.files.length, "file")}. Extract the archive into a directory to restore it.`);
+}
+
 const list = command({
-  summary: "List the backups of a directory, oldest first",
-  flags: { from: FROM, json: JSON_FLAG },
+  summary: "List backups, oldest first",
+  flags: { from: FROM, config: CONFIG_FLAG, json: JSON_FLAG },
   examples: ["verk backup list --from /backup"],
-  async run({ from, json }) {
-    const repository = await openDirectory(resolve(required("from", from)));
+  async run({ from, config, json }) {
+    const repository = await repositoryOf(from, settingsOf(config));
     const all = await Promise.all((await repository.list()).map((id) => repository.getManifest(id)));
     const bytesOf = ({ files }: (typeof all)[number]) => files.reduce((sum, file) => sum + file.bytes, 0);
     if (json)
@@ -88,16 +144,18 @@ const list = command({
 const verify = command({
   summary: "Restore a backup into a temporary directory and check it",
   takes: ["ID?"],
-  flags: { from: FROM, "passphrase-file": PASSPHRASE, identity: IDENTITY, json: JSON_FLAG },
+  flags: { from: FROM, "passphrase-file": PASSPHRASE, identity: IDENTITY, config: CONFIG_FLAG, json: JSON_FLAG },
   examples: ["verk backup verify --from /backup --passphrase-file passphrase.txt"],
   exits: { 5: "the backup is damaged or not complete" },
-  async run({ from, "passphrase-file": passphrase, identity, json }, id?: string) {
-    const repository = await openDirectory(resolve(required("from", from)));
+  async run({ from, "passphrase-file": passphrase, identity, config, json }, id?: string) {
+    const settings = settingsOf(config);
+    const repository = await repositoryOf(from, settings);
     const manifest = await repository.getManifest(id ?? (await newest(repository)));
     const temp = mkdtempSync(join(tmpdir(), "verk-verify-"));
     try {
       const skip = (path: string) => /^(models|jobs)\//.test(path); // their chunks are hashed, and nothing opens them
-      const faults = await verifyBackup({ repository, manifest, sealer: sealerOf(passphrase, identity), skip }, temp);
+      const sealer = openerOf(passphrase, identity, settings);
+      const faults = await verifyBackup({ repository, manifest, sealer, skip }, temp);
       if (json) printJson({ object: "backup_verification", id: manifest.id, ok: faults.length === 0, faults });
       else
         print(faults.length === 0 ? `${manifest.id} is sound` : [`${manifest.id} is not sound:`, ...faults].join("\n"));
@@ -117,15 +175,18 @@ const restore = command({
     "passphrase-file": PASSPHRASE,
     identity: IDENTITY,
     "without-keys": { type: "boolean", doc: "Restore without the master key" },
+    config: CONFIG_FLAG,
   },
   examples: ["verk backup restore --from /backup --to /var/lib/verk --passphrase-file passphrase.txt"],
-  async run({ from, to, identity, "passphrase-file": passphrase, "without-keys": withoutKeys }, id?: string) {
-    const repository = await openDirectory(resolve(required("from", from)));
+  async run({ from, to, identity, config, "passphrase-file": passphrase, "without-keys": withoutKeys }, id?: string) {
+    const settings = settingsOf(config);
+    const repository = await repositoryOf(from, settings);
     const manifest = await repository.getManifest(id ?? (await newest(repository)));
-    const sealer = sealerOf(passphrase, identity);
+    const sealer = withoutKeys ? undefined : openerOf(passphrase, identity, settings);
     if (manifest.keys && !sealer && !withoutKeys)
       throw new UsageError("backup restore: open the keys with --passphrase-file or --identity, or say --without-keys");
-    const target = resolve(required("to", to));
+    if (to === undefined) throw new UsageError("--to is missing: name the new data directory");
+    const target = resolve(to);
     await restoreBackup({ repository, manifest, to: target, sealer });
     print(target);
     note(`${manifest.id} of ${manifest.created_at} is restored. The user of the service must own the directory.`);
@@ -134,34 +195,58 @@ const restore = command({
   },
 });
 
+const schedule = command({
+  summary: "Show when the server makes backups, and when it made the last one",
+  flags: { config: CONFIG_FLAG, json: JSON_FLAG },
+  examples: ["verk backup schedule"],
+  exits: { 5: "the newest backup is older than the schedule allows" },
+  async run({ config, json }) {
+    const settings = settingsOf(config);
+    const { target, schedule: pattern, keep } = settings.backup;
+    if (pattern === "")
+      throw new UsageError(
+        'There is no schedule. Set backup.target = "/backup" and backup.schedule = "30 2 * * *" in the configuration.',
+      );
+    const ids = await (await repositoryOf(undefined, settings, { create: true })).list();
+    const id = ids.at(-1);
+    const { last, next, late } = dueAt(pattern, id === undefined ? undefined : timeOf(id), Date.now());
+    if (json) printJson({ object: "backup_schedule", target, schedule: pattern, keep, last, next, late });
+    else
+      print(
+        `Target    ${target}\nSchedule  ${pattern} (UTC), keep ${keep}\nLast      ${last ?? "none"}\nNext      ${next}`,
+      );
+    if (late) note("The newest backup is older than the schedule allows. Is the server running? See its log.");
+    return late ? EXIT.check : EXIT.ok;
+  },
+});
+
 export const backup: Group = {
   summary: "Make, list, verify and restore backups",
-  subcommands: { create, list, verify, restore },
+  subcommands: { create, list, verify, restore, schedule },
 };
 
-function required(flag: string, value: string | undefined): string {
-  if (value !== undefined) return value;
-  throw new UsageError(`--${flag} is missing: name the directory of the backups`);
+const settingsOf = (config: string | undefined) => loadConfig({ file: configFile(config) });
+
+function targetOf(flag: string, value: string | undefined, { backup: { target } }: Config): string {
+  const found = value ?? target;
+  if (found !== "") return found;
+  throw new UsageError(`--${flag} is missing: name the place of the backups, or set backup.target`);
 }
+
+async function repositoryOf(
+  from: string | undefined,
+  config: Config,
+  options?: { create: boolean },
+): Promise<Repository> {
+  return openRepository(await openTarget(targetOf("from", from, config), config, options));
+}
+
+/** A recipient is a public key: it opens nothing, so only the passphrase has a setting. */
+const openerOf = (passphrase: string | undefined, identity: string | undefined, { backup }: Config) =>
+  sealerOf(passphrase ?? (identity === undefined ? backup.passphrase_file : undefined), identity);
 
 async function newest(repository: Repository): Promise<string> {
   const id = (await repository.list()).at(-1);
-  if (id === undefined) throw new UsageError("There are no backups in this directory");
+  if (id === undefined) throw new UsageError("There are no backups at this place");
   return id;
-}
-
-/** Keys and passphrases come from files: other users can read process arguments. */
-function sealerOf(passphraseFile: string | undefined, keyFile: string | undefined): Sealer | undefined {
-  if (passphraseFile !== undefined && keyFile !== undefined)
-    throw new UsageError("Use either a passphrase or a key, not both");
-  if (passphraseFile !== undefined) return { passphrase: readText(passphraseFile).replace(/\r?\n$/, "") };
-  return keyFile === undefined ? undefined : { recipient: readText(keyFile) };
-}
-
-function readText(path: string): string {
-  try {
-    return readFileSync(path, "utf8");
-  } catch (cause) {
-    throw new UsageError(`Cannot read ${path} (${(cause as Error).message})`, 2, { cause });
-  }
 }

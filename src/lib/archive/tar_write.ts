@@ -17,8 +17,16 @@ export async function* tarChunks(entries: readonly TarEntry[]): AsyncGenerator<U
     if (written !== size) throw new Error(`${name} has ${written} bytes: ${size} were announced`);
     yield new Uint8Array((BLOCK - (size % BLOCK)) % BLOCK);
   }
-  yield new Uint8Array(2 * BLOCK);
+  yield tarEnd();
 }
+
+/** One small file, whole. Follow the last one with `tarEnd`. */
+export function* tarEntry(name: string, content: Uint8Array, mode: number): Generator<Uint8Array> {
+  yield header(name, content.byteLength, "0", mode);
+  yield content;
+  yield new Uint8Array((BLOCK - (content.byteLength % BLOCK)) % BLOCK);
+}
+export const tarEnd = () => new Uint8Array(2 * BLOCK);
 
 const bytesOf = (text: string) => new TextEncoder().encode(text);
 
@@ -34,13 +42,13 @@ function* longName(name: string): Generator<Uint8Array> {
 }
 
 /** The same bytes for the same file, at any time and on any machine. */
-function header(name: string, size: number, type: "0" | "x"): Uint8Array {
+function header(name: string, size: number, type: "0" | "x", mode = 0o644): Uint8Array {
   const block = new Uint8Array(BLOCK);
   const put = (at: number, text: string) => block.set(bytesOf(text).subarray(0, MOST_NAME), at);
   if (size >= MOST_SIZE) throw new RangeError(`${name} is too large for an archive`);
   const octal = (value: number, digits: number) => `${value.toString(8).padStart(digits, "0")}\0`;
   put(0, name);
-  put(100, octal(0o644, 7));
+  put(100, octal(mode, 7));
   put(108, octal(0, 7)); // owner
   put(116, octal(0, 7)); // group
   put(124, octal(size, 11));

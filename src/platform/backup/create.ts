@@ -1,6 +1,6 @@
 /** Makes a backup of a data directory, beside a running server or without one. docs/adr/0047-backups.md has the reasons. */
 import { Database } from "bun:sqlite";
-import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, statSync } from "node:fs";
+import { existsSync, mkdirSync, readdirSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { UsageError } from "../../lib/errors.ts";
 import { newId } from "../../lib/ids.ts";
@@ -13,7 +13,7 @@ import type { BackupFile, Manifest } from "./manifest.ts";
 import type { Repository } from "./repository.ts";
 import { type Counter, filesBelow, readChunks, withCopy } from "./source.ts";
 
-const ATTEMPTS = 5;
+const ATTEMPTS = 20;
 const HOUR_MS = 3_600_000;
 
 export type BackupOptions = {
@@ -41,12 +41,12 @@ export async function createBackup(options: BackupOptions): Promise<Made> {
   await cleanTemp(tempDir, HOUR_MS); // copies that a kill left
   const id = newId("bkp", options.nowMs);
   const counter: Counter = { storedBytes: 0 };
-  const kept = new Map<string, BackupFile>(); // content that never changes under its name, read once
+  const kept: EarlierCopies = { storage: new Map(), rows: new Map() };
   for (let attempts = 1; ; attempts++) {
     const copied = await attempt(options, kept, counter);
     if (copied.broken.length > 0) throw new UsageError(`The data directory is damaged: ${copied.broken.join(". ")}`, 1);
     if (copied.missing.length > 0) {
-      if (attempts < ATTEMPTS) continue; // deleted while it was copied: the next copy of the database does not name it
+      if (attempts < ATTEMPTS) continue; // deleted before it was read: the next copy of the database does not name it
       throw new UsageError(`The backup is not complete: ${copied.missing.slice(0, 5).join(". ")}`, 1);
     }
     const without = (["models", "jobs", "storage"] as const).filter((part) => !options[part]);
@@ -60,20 +60,27 @@ export async function createBackup(options: BackupOptions): Promise<Made> {
 }
 
 type Attempt = { files: BackupFile[]; schema: number; broken: string[]; missing: string[] };
+/** Content of earlier attempts. Storage never changes under its name, and a row file only grows. */
+type EarlierCopies = { storage: Map<string, BackupFile>; rows: Map<string, { file: BackupFile; lastRow: number }> };
 
-async function attempt(options: BackupOptions, kept: Map<string, BackupFile>, counter: Counter): Promise<Attempt> {
+/**
+ * Content that is deleted between the copy of the database and its own copy is missing. So nothing slow stands between
+ * both, and a further attempt reads only what is new.
+ */
+async function attempt(options: BackupOptions, kept: EarlierCopies, counter: Counter): Promise<Attempt> {
   const { dataDir, repository, tempDir } = options;
   const take = async (from: string, path: string) => readChunks(repository, from, path, counter);
   const copied = await withCopy(join(dataDir, "verk.db"), tempDir, async (copy) => {
-    chmodSync(copy, 0o600);
     const db = new Database(copy, { readonly: true });
-    const result: Attempt = { files: [], schema: schemaOf(db), broken: checkDatabase(db), missing: [] };
+    const result: Attempt = { files: [], schema: schemaOf(db), broken: [], missing: [] };
     const add = (file: BackupFile | undefined) => file && result.files.push(file);
     try {
-      add(await take(copy, "verk.db"));
       failpoint("backup.after_database");
-      await copyRows(db, options, take, result);
-      if (options.storage) await copyStorage(db, dataDir, take, kept, result);
+      if (options.storage) await copyStorage(db, dataDir, take, kept.storage, result);
+      await copyRows(db, options, take, kept.rows, result);
+      if (result.missing.length > 0) return result;
+      result.broken.push(...checkDatabase(db));
+      add(await take(copy, "verk.db"));
       const folders = [...(options.models ? ["models"] : []), ...(options.jobs ? ["jobs"] : [])];
       for (const folder of folders)
         for await (const path of filesBelow(dataDir, folder, isMadeAgain)) add(await take(join(dataDir, path), path));
@@ -92,7 +99,13 @@ const isMadeAgain = (path: string) =>
 
 type Take = (from: string, path: string) => Promise<BackupFile | undefined>;
 
-async function copyRows(db: Database, { dataDir, tempDir }: BackupOptions, take: Take, to: Attempt) {
+async function copyRows(
+  db: Database,
+  { dataDir, tempDir }: BackupOptions,
+  take: Take,
+  kept: EarlierCopies["rows"],
+  to: Attempt,
+) {
   const ids = new Set(
     db
       .query<{ id: string }, []>("SELECT id FROM datasets")
@@ -102,21 +115,22 @@ async function copyRows(db: Database, { dataDir, tempDir }: BackupOptions, take:
   const stored = heads(db);
   const folder = join(dataDir, "datasets");
   const names = existsSync(folder) ? readdirSync(folder) : [];
-  const seen = new Set<string>();
   for (const name of names) {
     const [id = "", second = ""] = name.split(".");
     if (!/^ds_\w+(\.\d+)?\.db$/.test(name) || !ids.has(id)) continue;
-    await withCopy(join(folder, name), tempDir, async (copy) => {
-      chmodSync(copy, 0o600);
-      const file = await take(copy, `datasets/${name}`);
-      if (file) to.files.push(file);
-      seen.add(name);
-      if (second !== "db") return;
-      const fault = rowsFault(id, copy, stored.get(id) ?? 0);
-      if (fault) to.broken.push(fault);
-    });
+    const head = second === "db" ? (stored.get(id) ?? 0) : 0;
+    if ((kept.get(name)?.lastRow ?? -1) < head)
+      await withCopy(join(folder, name), tempDir, async (copy) => {
+        const file = await take(copy, `datasets/${name}`);
+        const fault = rowsFault(id, copy, head);
+        if (fault) to.broken.push(fault);
+        else if (file) kept.set(name, { file, lastRow: head });
+      });
+    const found = kept.get(name);
+    if (found) to.files.push(found.file);
   }
-  for (const id of stored.keys()) if (!seen.has(`${id}.db`)) to.missing.push(`The dataset ${id} has no row file`);
+  for (const [id, head] of stored)
+    if ((kept.get(`${id}.db`)?.lastRow ?? -1) < head) to.missing.push(`The dataset ${id} has no row file`);
 }
 
 async function copyStorage(db: Database, dataDir: string, take: Take, kept: Map<string, BackupFile>, to: Attempt) {

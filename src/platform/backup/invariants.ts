@@ -31,9 +31,9 @@ export function heads(db: Database): Map<string, number> {
   );
 }
 
-/** Undefined: the row file has all rows up to the head. */
+/** Undefined: the row file has all rows up to the head. A file without rows may be too new to have its tables. */
 export const rowsFault = (id: string, path: string, head: number): string | undefined =>
-  lastRow(path) < head ? `The dataset ${id} lacks rows up to its head ${head}` : undefined;
+  head > 0 && lastRow(path) < head ? `The dataset ${id} lacks rows up to its head ${head}` : undefined;
 
 function lastRow(path: string): number {
   const db = new Database(path, { readonly: true });

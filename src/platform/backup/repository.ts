@@ -1,11 +1,15 @@
-/** A place for backups: a directory. Chunks are named by their content, so a chunk is stored once. */
-import { existsSync, readFileSync } from "node:fs";
-import { mkdir, readdir, readFile } from "node:fs/promises";
-import { join } from "node:path";
+/**
+ * The backups of one place. Chunks are named by their content, so a chunk is stored once:
+ * backups/<id>.json  a manifest, which lists files and their chunks
+ * dropped/<id>.json  a manifest that was pruned. Its chunks stay for a day, because a backup that runs may name them
+ * chunks/ab/cdef…    content
+ */
 import { z } from "zod";
 import { UsageError } from "../../lib/errors.ts";
-import { asStorageError, errorCode, sha256Bytes, syncDir, writeFileAtomic } from "../files.ts";
+import { DAY_MS } from "../../lib/units.ts";
+import { sha256Bytes } from "../files.ts";
 import { Manifest } from "./manifest.ts";
+import type { BackupTarget } from "./target.ts";
 
 export type Repository = {
   /** Returns the hash. `stored`: false if the chunk was there. */
@@ -17,68 +21,102 @@ export type Repository = {
   getManifest: (id: string) => Promise<Manifest>;
   /** Ids, oldest first. */
   list: () => Promise<string[]>;
+  /** Keeps the newest `keep` backups. Returns the number of pruned backups and removed chunks. */
+  prune: (keep: number, nowMs: number) => Promise<{ backups: number; chunks: number }>;
 };
 
 const Wrapped = z.strictObject({ sha256: z.string(), manifest: z.string() });
-const MODE = { recursive: true, mode: 0o700 } as const;
+const ID = /^bkp_[0-9a-z]{26}$/;
+/** A chunk that no manifest names is reused only if it is young: an older one may be pruned at any moment. */
+const REUSE_MS = DAY_MS / 2;
 
-export async function openDirectory(root: string, { create = false } = {}): Promise<Repository> {
-  const dirs = { chunks: join(root, "chunks"), backups: join(root, "backups") };
-  if (!create && !existsSync(dirs.backups))
-    throw new UsageError(`There are no backups in ${root}. Make one with \`verk backup create --to ${root}\`.`);
-  try {
-    for (const dir of Object.values(dirs)) await mkdir(dir, MODE);
-  } catch (error) {
-    throw asStorageError(root, "create", error);
+const chunkName = (sha256: string) => `chunks/${sha256.slice(0, 2)}/${sha256.slice(2)}`;
+const encode = (text: string) => new TextEncoder().encode(text);
+
+export function openRepository(place: BackupTarget): Repository {
+  let named: Promise<Set<string>> | undefined; // chunks of the manifests; read once, by the first chunk that is there
+
+  async function ids(folder: "backups" | "dropped"): Promise<string[]> {
+    const found: string[] = [];
+    for await (const { name } of place.list(folder))
+      if (name.endsWith(".json") && ID.test(name.slice(0, -".json".length))) found.push(name.slice(0, -".json".length));
+    return found.sort();
   }
-  const pathOf = (sha256: string) => join(dirs.chunks, sha256.slice(0, 2), sha256.slice(2));
+
+  async function read(name: string): Promise<Manifest | undefined> {
+    const bytes = await place.read(name);
+    if (bytes === undefined) return undefined;
+    try {
+      const { sha256, manifest } = Wrapped.parse(JSON.parse(new TextDecoder().decode(bytes)));
+      if (sha256Bytes(manifest) !== sha256) throw new Error("its hash is another");
+      return Manifest.parse(JSON.parse(manifest));
+    } catch (cause) {
+      throw new UsageError(`The manifest ${name} in ${place.name} is damaged: use another backup`, 1, { cause });
+    }
+  }
+
+  async function chunksOf(folders: readonly ("backups" | "dropped")[]): Promise<Set<string>> {
+    const chunks = new Set<string>();
+    for (const folder of folders)
+      for (const id of await ids(folder)) {
+        const manifest = await read(`${folder}/${id}.json`);
+        for (const file of manifest?.files ?? []) for (const chunk of file.chunks) chunks.add(chunk);
+      }
+    return chunks;
+  }
+
+  async function isReusable(sha256: string, bytes: number): Promise<boolean> {
+    const found = await place.head(chunkName(sha256));
+    if (found?.bytes !== bytes) return false; // a file system that lost its content leaves a size of 0
+    if (Date.now() - found.updatedAt < REUSE_MS) return true;
+    named ??= chunksOf(["backups"]).catch(() => new Set()); // a damaged manifest: every old chunk is stored again
+    return (await named).has(sha256);
+  }
 
   return {
     async putChunk(bytes) {
       const sha256 = sha256Bytes(bytes);
-      const path = pathOf(sha256);
-      if (isWhole(path, bytes.byteLength)) return { sha256, stored: false };
-      const dir = join(dirs.chunks, sha256.slice(0, 2));
-      if ((await mkdir(dir, MODE)) !== undefined) await syncDir(dirs.chunks);
-      await writeFileAtomic(path, bytes);
+      if (await isReusable(sha256, bytes.byteLength)) return { sha256, stored: false };
+      await place.write(chunkName(sha256), bytes);
       return { sha256, stored: true };
     },
     async getChunk(sha256) {
-      const bytes = await readFile(pathOf(sha256)).catch((error: unknown) => {
-        if (errorCode(error) === "ENOENT") throw new UsageError(`The chunk ${sha256} is missing from ${root}`, 1);
-        throw asStorageError(pathOf(sha256), "read", error);
-      });
-      if (sha256Bytes(bytes) !== sha256) throw new UsageError(`The chunk ${pathOf(sha256)} is damaged`, 1);
+      const bytes = await place.read(chunkName(sha256));
+      if (bytes === undefined) throw new UsageError(`The chunk ${sha256} is missing from ${place.name}`, 1);
+      if (sha256Bytes(bytes) !== sha256)
+        throw new UsageError(`The chunk ${chunkName(sha256)} in ${place.name} is damaged`, 1);
       return bytes;
     },
     async putManifest(manifest) {
       const text = JSON.stringify(manifest);
       const body = JSON.stringify({ sha256: sha256Bytes(text), manifest: text });
-      await writeFileAtomic(join(dirs.backups, `${manifest.id}.json`), `${body}\n`);
+      await place.write(`backups/${manifest.id}.json`, encode(`${body}\n`));
     },
     async getManifest(id) {
-      const path = join(dirs.backups, `${id}.json`);
-      if (!/^bkp_[0-9a-z]{26}$/.test(id) || !existsSync(path))
-        throw new UsageError(`There is no backup ${JSON.stringify(id)} in ${root}. \`verk backup list\` shows all.`);
-      try {
-        const { sha256, manifest } = Wrapped.parse(JSON.parse(readFileSync(path, "utf8")));
-        if (sha256Bytes(manifest) !== sha256) throw new Error("its hash is another");
-        return Manifest.parse(JSON.parse(manifest));
-      } catch (cause) {
-        throw new UsageError(`The manifest ${path} is damaged: use another backup`, 1, { cause });
-      }
+      const found = ID.test(id) ? await read(`backups/${id}.json`) : undefined;
+      if (found) return found;
+      throw new UsageError(
+        `There is no backup ${JSON.stringify(id)} in ${place.name}. \`verk backup list\` shows all.`,
+      );
     },
-    async list() {
-      const names = await readdir(dirs.backups);
-      return names
-        .filter((name) => /^bkp_\w{26}\.json$/.test(name))
-        .map((name) => name.slice(0, -".json".length))
-        .sort();
+    list: () => ids("backups"),
+    async prune(keep, nowMs) {
+      const old = (await ids("backups")).slice(0, -keep);
+      for (const id of old) {
+        const manifest = await place.read(`backups/${id}.json`);
+        if (manifest) await place.write(`dropped/${id}.json`, manifest);
+        await place.remove(`backups/${id}.json`);
+      }
+      for await (const { name, updatedAt } of place.list("dropped"))
+        if (nowMs - updatedAt > DAY_MS) await place.remove(`dropped/${name}`);
+      const needed = await chunksOf(["backups", "dropped"]);
+      let chunks = 0;
+      for await (const { name, updatedAt } of place.list("chunks")) {
+        if (needed.has(name.replace("/", "")) || nowMs - updatedAt < DAY_MS) continue;
+        await place.remove(`chunks/${name}`);
+        chunks++;
+      }
+      return { backups: old.length, chunks };
     },
   };
-}
-
-/** A chunk gets its name when it is whole. A size of 0 may be left by a file system that lost its content. */
-function isWhole(path: string, bytes: number): boolean {
-  return existsSync(path) && Bun.file(path).size === bytes;
 }

@@ -1,9 +1,10 @@
 /** Reads files of a data directory into chunks. A file is read once, also when the backup needs several attempts. */
 import { Database } from "bun:sqlite";
-import { type Dirent, existsSync, rmSync } from "node:fs";
-import { open, readdir } from "node:fs/promises";
+import { type Dirent, existsSync, rmSync, statSync } from "node:fs";
+import { type FileHandle, open, readdir } from "node:fs/promises";
 import { join } from "node:path";
 import { MIB } from "../../lib/units.ts";
+import { failpoint } from "../failpoint.ts";
 import { errorCode, tempPath } from "../files.ts";
 import type { BackupFile } from "./manifest.ts";
 import type { Repository } from "./repository.ts";
@@ -19,10 +20,7 @@ export async function readChunks(
   path: string,
   counter: Counter,
 ): Promise<BackupFile | undefined> {
-  const file = await open(from, "r").catch((error: unknown) => {
-    if (errorCode(error) === "ENOENT") return undefined;
-    throw error;
-  });
+  const file = await open(from, "r").catch(absent);
   if (file === undefined) return undefined;
   const buffer = Buffer.allocUnsafe(CHUNK_BYTES);
   const chunks: string[] = [];
@@ -46,7 +44,14 @@ export async function readChunks(
   }
 }
 
-/** Runs `body` on a consistent copy of a SQLite file; undefined if the file is not there. */
+/**
+ * Runs `body` on a consistent copy of a SQLite file; undefined if the file is not there. The copy has the same pages, so a
+ * later copy shares most chunks with it.
+ *
+ * An open read transaction keeps SQLite from overwriting what this copy needs. Either the log is copied into the file
+ * already, and then nothing writes to the file. Or the log is not restarted, and then it has every page that is written to
+ * the file meanwhile. The log is read after the file, so both together are a state of the database.
+ */
 export async function withCopy<T>(
   path: string,
   tempDir: string,
@@ -55,17 +60,100 @@ export async function withCopy<T>(
   if (!existsSync(path)) return undefined;
   const copy = tempPath(tempDir);
   try {
-    const db = new Database(path, { readonly: true });
-    try {
-      db.run("PRAGMA busy_timeout = 10000");
-      db.prepare("VACUUM INTO ?").run(copy);
-    } finally {
-      db.close();
-    }
+    if (!(await copyUnlessDeleted(path, copy))) return undefined;
+    const own = new Database(copy, { readwrite: true, create: false });
+    own.run("PRAGMA wal_checkpoint(TRUNCATE)");
+    own.close();
     return await body(copy);
   } finally {
     for (const suffix of ["", "-wal", "-shm"]) rmSync(copy + suffix, { force: true });
   }
+}
+
+const OPEN_ATTEMPTS = 20;
+const PAUSE_MS = 50;
+
+/** SQLite fails in several ways on a file whose parts are being deleted. False: the file is gone. */
+async function copyUnlessDeleted(path: string, copy: string): Promise<boolean> {
+  for (let left = OPEN_ATTEMPTS; ; left--) {
+    try {
+      return await copyDatabase(path, copy);
+    } catch (error) {
+      if (!existsSync(path)) return false;
+      if (left === 0) throw error;
+      rmSync(copy, { force: true });
+      await Bun.sleep(PAUSE_MS);
+    }
+  }
+}
+
+/** False if the file was deleted or replaced meanwhile. */
+async function copyDatabase(path: string, copy: string): Promise<boolean> {
+  const ino = inodeOf(path);
+  const db = new Database(path, { readonly: true });
+  const files: FileHandle[] = [];
+  try {
+    db.run("PRAGMA busy_timeout = 10000");
+    db.run("BEGIN");
+    db.query("SELECT count(*) FROM sqlite_schema").get(); // the transaction begins with the first read
+    const log = await open(`${path}-wal`, "r").catch(absent); // opened now: it is unlinked with the file
+    if (log) files.push(log);
+    const file = await open(path, "r").catch(absent);
+    if (file) files.push(file);
+    if (file === undefined || (await file.stat()).ino !== ino) return false;
+    await copyBytes(file, copy);
+    failpoint("backup.before_log");
+    if (log) await copyLog(log, `${copy}-wal`);
+    return inodeOf(path) === ino;
+  } finally {
+    db.close();
+    for (const file of files) await file.close(); // last: closing a descriptor ends the locks of this process on the file
+  }
+}
+
+const inodeOf = (path: string) => statSync(path, { throwIfNoEntry: false })?.ino;
+
+const WAL_HEADER_BYTES = 32;
+const LOG_ATTEMPTS = 100;
+
+/** The log can be restarted while it is read, if the file has all of it. Then its header differs, and it is read again. */
+async function copyLog(log: FileHandle, copy: string) {
+  for (let left = LOG_ATTEMPTS; left > 0; left--) {
+    const before = await headerOf(log);
+    if (before === undefined) return;
+    rmSync(copy, { force: true });
+    await copyBytes(log, copy);
+    if ((await headerOf(log))?.equals(before)) return;
+  }
+  throw new Error("The log of the database is restarted again and again");
+}
+
+/** Undefined: the log is empty. */
+async function headerOf(log: FileHandle): Promise<Buffer | undefined> {
+  const header = Buffer.alloc(WAL_HEADER_BYTES);
+  const { bytesRead } = await log.read(header, 0, WAL_HEADER_BYTES, 0);
+  return bytesRead === WAL_HEADER_BYTES ? header : undefined;
+}
+
+async function copyBytes(from: FileHandle, path: string) {
+  const to = await open(path, "wx", 0o600);
+  const buffer = Buffer.allocUnsafe(MIB);
+  try {
+    for (let at = 0; ; ) {
+      const { bytesRead } = await from.read(buffer, 0, buffer.length, at);
+      if (bytesRead === 0) return;
+      for (let done = 0; done < bytesRead; )
+        done += (await to.write(buffer, done, bytesRead - done, at + done)).bytesWritten;
+      at += bytesRead;
+    }
+  } finally {
+    await to.close();
+  }
+}
+
+function absent(error: unknown): undefined {
+  if (errorCode(error) === "ENOENT") return undefined;
+  throw error;
 }
 
 /** Paths of the plain files below a folder, relative to `root`. Links and special files are left out. */

@@ -5,7 +5,8 @@ import { join } from "node:path";
 import { z } from "zod";
 import { UsageError } from "../../lib/errors.ts";
 import { configFile, defaultToml, loadConfig, loadTree, printConfig, redactTree } from "./config.ts";
-import { ConfigTree, secret } from "./schema.ts";
+import { ConfigTree } from "./schema.ts";
+import { secret } from "./section.ts";
 import { leaves, renderToml } from "./walk.ts";
 
 const dir = mkdtempSync(join(tmpdir(), "verk-config-"));

@@ -34,6 +34,8 @@ export function loadConfig({ file, env = process.env, flags = {} }: ConfigSource
   config.data_dir = absolute(config.data_dir, env) || defaultDataDir(env);
   for (const name of ["tls_cert", "tls_key", "tls_client_ca"] as const)
     config.http[name] = absolute(config.http[name], env);
+  for (const name of ["passphrase_file", "recipient_file"] as const)
+    config.backup[name] = absolute(config.backup[name], env);
   config.network.ca_file = absolute(config.network.ca_file, env);
   config.billing.pricing_file = absolute(config.billing.pricing_file, env);
   config.secrets.master_key_file =

@@ -1,8 +1,9 @@
 import { z } from "zod";
 import { normalizeHost, parseCidr } from "../../lib/net/ip.ts";
 import { parseListen } from "../../lib/net/listen.ts";
+import { backup } from "./backup.ts";
 import { gpu, serving } from "./machine.ts";
-import { milliseconds, section } from "./section.ts";
+import { milliseconds, secret, section } from "./section.ts";
 import {
   apiKeys,
   audit,
@@ -28,9 +29,6 @@ import {
  * Every setting of the product, once: its type, default and one line of doc. The file format, the environment
  * names and config/default.toml are derived from this tree. An empty string means "not set".
  */
-
-/** Marks a setting whose value must never be shown. Put it outermost. */
-export const secret = <S extends z.ZodType>(schema: S): S => schema.meta({ ...schema.meta(), secret: true });
 
 const isOrigin = (text: string) => text === "*" || (URL.canParse(text) && new URL(text).origin === text);
 const isPublicUrl = (text: string) =>
@@ -241,6 +239,7 @@ export const ConfigTree = z
     datasets,
     connectors,
     storage,
+    backup,
     volumes,
     quotas,
     sandbox,
@@ -268,4 +267,12 @@ export const ConfigTree = z
   .refine(({ http }) => http.tls_cert !== "" || (http.tls_client_ca === "" && http.redirect_listen === ""), {
     path: ["http", "tls_cert"],
     message: "expected a certificate, because http.tls_client_ca and http.redirect_listen need TLS",
+  })
+  .refine(({ backup }) => backup.schedule === "" || backup.target !== "", {
+    path: ["backup", "target"],
+    message: "expected a target, because backup.schedule is set",
+  })
+  .refine(({ backup }) => backup.passphrase_file === "" || backup.recipient_file === "", {
+    path: ["backup", "recipient_file"],
+    message: "expected a passphrase or a recipient, not both",
   });

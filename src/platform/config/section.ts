@@ -9,3 +9,6 @@ export const section = <S extends z.core.$ZodLooseShape>(doc: string, shape: S) 
     .describe(doc); // every leaf has a default, so {} is a valid input
 
 export const milliseconds = z.int().min(1).max(DAY_MS);
+
+/** Marks a setting whose value must never be shown. Put it outermost. */
+export const secret = <S extends z.ZodType>(schema: S): S => schema.meta({ ...schema.meta(), secret: true });

@@ -1,4 +1,6 @@
 /** Metrics of devices, reserved memory, pending deliveries, credit, storage and the server process. */
+import { statSync } from "node:fs";
+import { join } from "node:path";
 import type { Ctx } from "../../context.ts";
 import { usdOf } from "../../lib/money.ts";
 import { COMMIT, VERSION } from "../../lib/version.ts";
@@ -83,14 +85,25 @@ const storageUse = scoped<StorageUse>(
   (where) => `SELECT workspace_id, kind, bytes FROM storage_usage WHERE bytes <> 0 ${where}`,
 );
 
-export function storage({ db, config }: Pick<Ctx, "db" | "config">, view: View): Family[] {
+export function storage({ db, config, state }: Pick<Ctx, "db" | "config" | "state">, view: View): Family[] {
   const used = gauge("verk_storage_bytes", "Content that a workspace stores, by kind");
   const free = gauge("verk_disk_free_bytes", "Free space on the disk of the data directory");
   for (const { workspace_id: workspace, kind, bytes } of storageUse(db, view))
     used.put(labelText({ workspace, kind }), bytes);
-  if (view.workspaceId === null) free.put("", freeBytes(config.data_dir));
-  return [used, free];
+  const database = gauge("verk_database_bytes", "Size of the database and of its log of commits");
+  const backup = gauge("verk_backup_timestamp_seconds", "When the newest scheduled backup was made");
+  if (view.workspaceId !== null) return [used];
+  free.put("", freeBytes(config.data_dir));
+  for (const [file, suffix] of [
+    ["main", ""],
+    ["log", "-wal"],
+  ] as const)
+    database.put(labelText({ file }), bytesOf(join(config.data_dir, `verk.db${suffix}`)));
+  if (state.backup.lastAt !== undefined) backup.put("", state.backup.lastAt / 1000);
+  return [used, free, database, backup];
 }
+
+const bytesOf = (path: string) => statSync(path, { throwIfNoEntry: false })?.size ?? 0;
 
 const STARTED_S = Math.round(Date.now() - process.uptime() * 1000) / 1000;
 

@@ -205,4 +205,11 @@ test("what a workspace keeps is shown to it, and the free space of the disk to t
   const all = await scrape(app, app.adminKey);
   expect(numberIn(all, "verk_storage_bytes", volumes)).toBe(5);
   expect(numberIn(all, "verk_disk_free_bytes", {})).toBeGreaterThan(0);
+  for (const file of ["main", "log"]) expect(numberIn(all, "verk_database_bytes", { file })).toBeGreaterThan(0);
+  expect([all.has("verk_backup_timestamp_seconds"), (await scrape(app)).has("verk_database_bytes")]).toEqual([
+    false,
+    false,
+  ]);
+  app.ctx.state.backup.lastAt = 5_000;
+  expect(numberIn(await scrape(app, app.adminKey), "verk_backup_timestamp_seconds", {})).toBe(5);
 });

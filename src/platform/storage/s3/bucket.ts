@@ -16,7 +16,8 @@ export type Listed = { name: string; bytes: number; updatedAt: number };
 export type Bucket = ReturnType<typeof openBucket>;
 
 /** One bucket below our prefix, and the few requests that are more than one line. Every failure is a BucketError. */
-export function openBucket(settings: S3Settings, options: FetchOptions = {}) {
+export function openBucket(settings: S3Settings, given: FetchOptions & { section?: string } = {}) {
+  const { section = "storage", ...options } = given; // the settings that messages name
   const { s3_bucket: name, s3_prefix: prefix, s3_endpoint: endpoint } = settings;
   const place = `${endpoint || "s3:/"}/${name}`;
   const client = new S3Client({
@@ -36,7 +37,7 @@ export function openBucket(settings: S3Settings, options: FetchOptions = {}) {
     try {
       return await request();
     } catch (error) {
-      throw asBucketError(place, doing, error);
+      throw asBucketError(place, doing, error, section);
     }
   }
 

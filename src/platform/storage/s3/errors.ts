@@ -52,9 +52,11 @@ export const statusOf = (error: unknown): number | undefined => (error as Failur
 export const isMissing = (error: unknown) => statusOf(error) === 404 && !isNamed(error, "NoSuchBucket");
 export const isNamed = (error: unknown, name: string) => (error as Failure | null)?.name === name;
 
-/** Explains an error of the SDK. */
-export function asBucketError(place: string, doing: string, error: unknown): BucketError {
-  return error instanceof BucketError ? error : new BucketError(place, doing, fixFor(error as Failure), error);
+/** Explains an error of the SDK. `section`: the settings of this bucket. */
+export function asBucketError(place: string, doing: string, error: unknown, section = "storage"): BucketError {
+  if (error instanceof BucketError) return error;
+  const fix = fixFor(error as Failure).replaceAll("storage.s3_", `${section}.s3_`);
+  return new BucketError(place, doing, fix, error);
 }
 
 function fixFor(error: Failure): string {
