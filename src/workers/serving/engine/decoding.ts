@@ -18,7 +18,7 @@ import {
   samplerNative,
 } from "./backends/open_library.ts";
 import type { Results } from "./backends/types.ts";
-import { Embedder } from "./embedder.ts";
+import { Embedder } from "./embedding/embedder.ts";
 import { Pace } from "./pace.ts";
 import type { SamplerNative } from "./sampling/sampler.ts";
 import { Scheduler } from "./scheduler.ts";

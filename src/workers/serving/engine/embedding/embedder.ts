@@ -4,13 +4,13 @@
  * because the library computes logits for every token of such a batch.
  */
 import { toArrayBuffer } from "bun:ffi";
-import { must, type Ptr } from "../../../native/ffi.ts";
-import { openContext } from "../../../native/llama/load.ts";
-import type { Llama } from "../../../native/llama/symbols.ts";
-import type { Adapter, Adapters } from "./adapters.ts";
-import { Batch } from "./batch.ts";
-import type { Pace } from "./pace.ts";
-import type { Pulse } from "./thread/pulse.ts";
+import { must, type Ptr } from "../../../../native/ffi.ts";
+import { openContext } from "../../../../native/llama/load.ts";
+import type { Llama } from "../../../../native/llama/symbols.ts";
+import type { Adapter, Adapters } from "../adapters.ts";
+import { Batch } from "../batch.ts";
+import type { Pace } from "../pace.ts";
+import type { Pulse } from "../thread/pulse.ts";
 
 const PART = 64;
 
