@@ -11,6 +11,10 @@ export type FakeEngine = Engine & { requests: Generation[]; open: number };
 
 const FACTS: ModelFacts = {
   architecture: "fake",
+  isEncoder: false,
+  hasPooling: false,
+  pooling: "mean",
+  pairs: { template: null, bos: -1, eos: -1, sep: -1 },
   contextLength: 4_096,
   trainedContextLength: 4_096,
   parallel: 4,
