@@ -1,6 +1,9 @@
 /** Encoders with random weights: BERT with WordPiece, for embeddings or as a reranker. */
-import { join } from "node:path";
+import { mkdirSync, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { encoderTensors as encoderNames } from "../src/lib/checkpoints/encoder.ts";
 import { bool, f32, type GgufTensor, type GgufValue, i32s, str, strings, u32, writeGguf } from "./gguf_writer.ts";
+import { encode, safetensors, type Weight } from "./hugging_face.ts";
 
 export const POOLING = { mean: 1, cls: 2, last: 3, rank: 4 } as const;
 export type EncoderOptions = {
@@ -96,3 +99,58 @@ export function encoderTensors(labels: number, context: number): GgufTensor[] {
     ...(labels > 0 ? [...linear("cls", WIDTH, WIDTH), ...linear("cls.output", WIDTH, labels)] : []),
   ];
 }
+
+export type EncoderFolder = {
+  ranks?: boolean;
+  labels?: number;
+  context?: number;
+  config?: object;
+  /** Null removes a file; other values replace or add it. */
+  files?: Readonly<Record<string, object | null>>;
+  edit?: (weights: Weight[]) => Weight[];
+};
+
+/** Writes the same model as a Hugging Face folder. Its tensors have the names of the class with the head. */
+export function writeEncoderFolder(dir: string, options: EncoderFolder = {}) {
+  const { ranks = false, labels = 1, context = 128, config = {}, files = {}, edit = (all) => all } = options;
+  const values = new Map(encoderTensors(ranks ? labels : 0, context).map((tensor) => [tensor.name, tensor]));
+  const prefix = (name: string) => (ranks && !name.startsWith("classifier") ? `bert.${name}` : name);
+  const weights = encoderNames({ architecture: "bert", ranks }, LAYERS).map(({ gguf, hf }): Weight => {
+    const { shape, values: floats } = values.get(gguf)!;
+    return { name: prefix(hf[0]!), dtype: "F32", shape: [...shape].reverse(), bytes: encode(floats, "F32") };
+  });
+  const all: Record<string, object | null> = {
+    "config.json": {
+      architectures: [ranks ? "BertForSequenceClassification" : "BertModel"],
+      ...{ model_type: "bert", hidden_act: "gelu", layer_norm_eps: ENCODER.epsilon, type_vocab_size: 2 },
+      ...{ hidden_size: WIDTH, intermediate_size: WIDE, num_attention_heads: HEADS, num_hidden_layers: LAYERS },
+      ...{ max_position_embeddings: context, vocab_size: ENCODER_TOKENS.length, ...config },
+    },
+    "tokenizer.json": wordPieceJson(),
+    ...safetensors(edit(weights), 1),
+    ...files,
+  };
+  for (const [name, content] of Object.entries(all)) {
+    if (content === null) continue;
+    mkdirSync(dirname(join(dir, name)), { recursive: true });
+    writeFileSync(join(dir, name), content instanceof Uint8Array ? content : JSON.stringify(content));
+  }
+}
+
+export const wordPieceJson = (model: object = {}, rest: object = {}) => ({
+  added_tokens: ENCODER_TOKENS.slice(0, CONTROLS).map((content, id) => ({ id, content, special: true })),
+  normalizer: {
+    type: "BertNormalizer",
+    clean_text: true,
+    handle_chinese_chars: true,
+    strip_accents: null,
+    lowercase: true,
+  },
+  pre_tokenizer: { type: "BertPreTokenizer" },
+  model: {
+    ...{ type: "WordPiece", unk_token: "[UNK]", continuing_subword_prefix: "##" },
+    vocab: Object.fromEntries(ENCODER_TOKENS.map((token, id) => [token, id])),
+    ...model,
+  },
+  ...rest,
+});
