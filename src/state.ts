@@ -9,6 +9,7 @@ import { AnnotationQueuesState } from "./resources/annotation_queues/live.ts";
 import { ApiKeysState } from "./resources/api_keys/live.ts";
 import { BillingState } from "./resources/billing/run_time.ts";
 import { BrowserSessionsState } from "./resources/browser_sessions/live.ts";
+import { ResponsesState } from "./resources/clients/responses/live.ts";
 import { CodeArtifactsState } from "./resources/code_artifacts/live.ts";
 import { DashboardState } from "./resources/dashboard/live.ts";
 import { DatasetsState } from "./resources/datasets/live.ts";
@@ -21,6 +22,7 @@ import { GpuState } from "./resources/gpu/live.ts";
 import { LooseKeysState } from "./resources/loose_keys/live.ts";
 import { MetricsState } from "./resources/metrics/live.ts";
 import { ModelsState } from "./resources/models/live.ts";
+import { PeopleState } from "./resources/people/live.ts";
 import { RegionsState } from "./resources/regions/live.ts";
 import { RewardsState } from "./resources/reward_functions/live.ts";
 import { SessionsState } from "./resources/sessions/live.ts";
@@ -53,7 +55,9 @@ export type State = {
   readonly looseKeys: LooseKeysState;
   readonly metrics: MetricsState;
   readonly models: ModelsState;
+  readonly people: PeopleState;
   readonly regions: RegionsState;
+  readonly responses: ResponsesState;
   readonly rewards: RewardsState;
   readonly sessions: SessionsState;
   readonly traces: TracesState;
@@ -85,7 +89,9 @@ export const newState = (ctx: Pick<Ctx, "config" | "clock">): State => ({
   looseKeys: new LooseKeysState(),
   metrics: new MetricsState(),
   models: new ModelsState(),
+  people: new PeopleState(ctx),
   regions: new RegionsState(),
+  responses: new ResponsesState(),
   rewards: new RewardsState(ctx.config),
   sessions: new SessionsState(ctx.config),
   traces: new TracesState(),

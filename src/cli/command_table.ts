@@ -98,6 +98,11 @@ export const COMMANDS: readonly Row[] = [
     load: async () => (await import("./commands/manage/keys.ts")).keys,
   },
   {
+    name: "users",
+    summary: "Add, list and remove people; change roles; reset passwords",
+    load: async () => (await import("./commands/users.ts")).users,
+  },
+  {
     name: "workspaces",
     summary: "Create, list, suspend, resume and delete workspaces",
     load: async () => (await import("./commands/manage/workspaces.ts")).workspaces,
@@ -111,6 +116,16 @@ export const COMMANDS: readonly Row[] = [
     name: "config",
     summary: "Print and check the configuration; print the defaults",
     load: async () => (await import("./commands/config.ts")).config,
+  },
+  {
+    name: "backup",
+    summary: "Make, list, verify and restore backups",
+    load: async () => (await import("./commands/backup.ts")).backup,
+  },
+  {
+    name: "tls",
+    summary: "Make certificates for this server and its clients",
+    load: async () => (await import("./commands/tls.ts")).tls,
   },
   {
     name: "doctor",

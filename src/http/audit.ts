@@ -28,6 +28,8 @@ export const auditLog = sqliteTable(
     address: text("address"),
     requestId: text("request_id").notNull(),
     createdAt: integer("created_at").notNull(),
+    /** The user that the key belonged to. */
+    userId: text("user_id"),
   },
   (t) => [primaryKey({ columns: [t.workspaceId, t.id] })],
 );
@@ -39,7 +41,7 @@ const LONGEST_PATH = 2_048;
 const INFERENCE =
   /^POST \/v1\/(?:deployments\/[^/]+\/)?(?:chat\/completions|completions|embeddings|chat\/completions\/input_tokens)$/;
 const OTHER_CLIENTS =
-  /^POST \/(?:v1\/(?:messages|messages\/count_tokens|rerank)|completion|infill|tokenize|detokenize|apply-template|api\/(?:chat|generate|embed|embeddings|show))$/;
+  /^POST \/(?:v1\/(?:messages|messages\/count_tokens|responses|responses\/input_tokens|rerank)|completion|infill|tokenize|detokenize|apply-template|api\/(?:chat|generate|embed|embeddings|show))$/;
 const DETECTION = /^POST \/(?:api\/detect(?:\/url)?|v1\/detect)$/;
 const isUse = (call: string, status: number) =>
   INFERENCE.test(call) || OTHER_CLIENTS.test(call) || (status < 400 && DETECTION.test(call));
@@ -66,6 +68,7 @@ export function audit(ctx: Ctx, request: Request, status: number) {
     address: addressOf(ctx, request),
     requestId: requestIdOf(request),
     createdAt: now,
+    userId: caller.userId ?? null,
   };
   joinCommit(ctx.db, (tx) => insert(tx, row));
 }
@@ -86,7 +89,7 @@ export function auditCommand(ctx: Ctx, { who, words, workspaceId, made }: Comman
   const now = ctx.clock.now();
   const row: AuditRow = {
     ...{ workspaceId, id: newId("aud", now), keyId: who, createdAt: now, requestId: crypto.randomUUID() },
-    ...{ method: "CLI", path: words, made, status: 200, address: null },
+    ...{ method: "CLI", path: words, made, status: 200, address: null, userId: null },
   };
   joinCommit(ctx.db, (tx) => insert(tx, row));
 }

@@ -160,12 +160,15 @@ test("simultaneous requests are scored together, each with its own answer", asyn
         .toBuffer(),
     ),
   );
-  const before = await detector.stats();
-  const answers = await Promise.all(images.map((image) => detector.score(image)));
-  const after = await detector.stats();
-  for (const [i, { scored }] of answers.entries()) expect(scored?.models.detector_v0?.score).toBeCloseTo(v0(i * 12), 5);
-  expect(after.parts - before.parts).toBe(16);
-  expect(after.runs - before.runs).toBeLessThan(16);
+  await until("some of them to be scored together", async () => {
+    const before = await detector.stats();
+    const answers = await Promise.all(images.map((image) => detector.score(image)));
+    const after = await detector.stats();
+    for (const [i, { scored }] of answers.entries())
+      expect(scored?.models.detector_v0?.score).toBeCloseTo(v0(i * 12), 5);
+    expect(after.parts - before.parts).toBe(16);
+    return after.runs - before.runs < 16; // on a busy machine each may arrive alone
+  });
 });
 
 test("a client that leaves is dropped: nothing waits, and no pixel is held", async () => {

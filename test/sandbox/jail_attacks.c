@@ -276,7 +276,7 @@ static void moving(int mib) {
     write_slowly(behind, mib);
     _exit(0);
   }
-  for (time_t end = time(NULL) + 3; time(NULL) < end;) {
+  for (time_t end = time(NULL) + 30; time(NULL) < end;) { /* the limit ends it long before */
     if (read(watch, events, sizeof events) <= 0) continue;
     bool opened = ((struct inotify_event *)events)->wd == second;
     rename(opened ? behind : before, opened ? before : behind);

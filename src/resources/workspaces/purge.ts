@@ -5,6 +5,7 @@ import { events } from "../../events/table.ts";
 import { idempotencyKeys } from "../../http/idempotency.ts";
 import * as agents from "../agents/service.ts";
 import * as annotationQueues from "../annotation_queues/service.ts";
+import * as responses from "../clients/responses/service.ts";
 import * as codeArtifacts from "../code_artifacts/service.ts";
 import * as datasets from "../datasets/service.ts";
 import * as deployments from "../deployments/service.ts";
@@ -13,6 +14,7 @@ import * as evaluators from "../evaluators/service.ts";
 import * as experiments from "../experiments/service.ts";
 import { removeAll as removeModels } from "../models/remove.ts";
 import * as monitors from "../monitors/service.ts";
+import * as people from "../people/service.ts";
 import * as rewardFunctions from "../reward_functions/service.ts";
 import * as secrets from "../secrets/service.ts";
 import * as sessions from "../sessions/service.ts";
@@ -35,6 +37,7 @@ export async function purge(ctx: Ctx) {
       for (const { workspaceId } of batch) {
         monitors.removeAll(ctx, workspaceId);
         agents.removeAll(ctx, workspaceId);
+        responses.removeAll(ctx, workspaceId);
         experiments.removeAll(ctx, workspaceId);
         deployments.stopAll(ctx, workspaceId);
         detection.removeAll(ctx, workspaceId);
@@ -51,6 +54,7 @@ export async function purge(ctx: Ctx) {
         secrets.removeAll(ctx, workspaceId);
         sshKeys.removeAll(ctx, workspaceId);
         webhooks.removeAll(ctx, workspaceId);
+        people.removeAll(ctx, workspaceId);
         traces.removeAll(ctx);
         tx.delete(idempotencyKeys).where(eq(idempotencyKeys.workspaceId, workspaceId)).run();
       }

@@ -136,7 +136,9 @@ async function fetchOne(ctx: Ctx, task: Task) {
     const onProgress = (fraction: number) => {
       task.progress = fraction;
     };
-    const fetched = (await work.alreadyHere()) ?? (await work.download({ signal, token, onProgress }));
+    const here = await work.alreadyHere();
+    if (here) await rm(part, { recursive: true, force: true }); // a crash after the last rename leaves it
+    const fetched = here ?? (await work.download({ signal, token, onProgress }));
     write(ctx.db, (tx) => models.accept(tx, row.id, { ...fetched, path: target }, ctx.clock.now()));
     if (statusOf(ctx, row.id) === "deleted" && !otherAt(ctx, target, row.id))
       await rm(join(ctx.config.data_dir, target), { force: true }); // the row was deleted during the check
