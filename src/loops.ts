@@ -13,6 +13,8 @@ import { prune as pruneAudit } from "./resources/audit/service.ts";
 import { mergeCharges } from "./resources/billing/merge.ts";
 import { recordUses as recordSessionUses } from "./resources/browser_sessions/authenticate.ts";
 import { prune as pruneBrowserSessions } from "./resources/browser_sessions/service.ts";
+import { runBatches as runInferenceBatches } from "./resources/clients/batches/runner.ts";
+import { prune as pruneFiles } from "./resources/clients/files/service.ts";
 import { runResponses } from "./resources/clients/responses/background.ts";
 import { prune as pruneResponses } from "./resources/clients/responses/service.ts";
 import { removeAbandoned } from "./resources/code_artifacts/upload.ts";
@@ -31,12 +33,14 @@ import { hashNew } from "./resources/models/files/hash.ts";
 import { pullAll } from "./resources/models/hub/pull.ts";
 import { evaluateDue, pruneHistory } from "./resources/monitors/evaluate.ts";
 import { scoreTraffic } from "./resources/monitors/online.ts";
+import { observe as observeRegions } from "./resources/regions/observe.ts";
 import { reconcile as reconcileSessions } from "./resources/sessions/reconcile.ts";
 import { prune as pruneSessions } from "./resources/sessions/service.ts";
 import { observe as observeClock } from "./resources/system/clock.ts";
 import { prune as pruneTraces } from "./resources/traces/prune.ts";
 import { track } from "./resources/tracker/send.ts";
 import { reconcileReadings } from "./resources/training_jobs/admission/reading.ts";
+import { syncRemote } from "./resources/training_jobs/remote/sync.ts";
 import { prune as pruneTrainingJobs } from "./resources/training_jobs/running/prune.ts";
 import { reconcile as reconcileTrainingJobs } from "./resources/training_jobs/running/reconcile.ts";
 import { sweep as sweepTrainingJobs } from "./resources/training_jobs/running/sweep.ts";
@@ -58,6 +62,7 @@ const SCHEDULES = {
   "audit.prune": "7 4 * * *",
   "browser_sessions.prune": "57 * * * *",
   "browser_sessions.record_uses": every(30 * SECOND_MS),
+  "batches.run": every(5 * SECOND_MS),
   "billing.merge": "27 4 * * *",
   "clock.observe": every(5 * SECOND_MS),
   "code_artifacts.sweep": "47 * * * *",
@@ -71,6 +76,7 @@ const SCHEDULES = {
   "events.prune": "17 3 * * *",
   "experiments.run": every(5 * SECOND_MS),
   "experiments.sweep": every(HOUR_MS),
+  "files.prune": "27 * * * *",
   "http.renew_tls": every(5 * SECOND_MS),
   "idempotency.prune": "7 * * * *",
   "metrics.store": every(2 * SECOND_MS),
@@ -80,6 +86,7 @@ const SCHEDULES = {
   "monitors.evaluate": every(2 * SECOND_MS),
   "monitors.prune": "37 4 * * *",
   "monitors.score": every(5 * SECOND_MS),
+  "regions.observe": every(5 * SECOND_MS),
   "responses.prune": "17 4 * * *",
   "responses.run": every(5 * SECOND_MS),
   "sessions.prune": "17 4 * * *",
@@ -90,6 +97,7 @@ const SCHEDULES = {
   "traces.prune": "37 4 * * *",
   "training_jobs.prune": "47 4 * * *",
   "training_jobs.reconcile": every(SECOND_MS),
+  "training_jobs.remote": every(SECOND_MS),
   "training_jobs.sweep": every(HOUR_MS),
   "volumes.sweep": every(MINUTE_MS),
   "webhooks.deliver": every(SECOND_MS / 2),
@@ -112,6 +120,7 @@ const BY_AGE: ReadonlySet<LoopName> = new Set([
   "deployments.prune",
   "detection.prune",
   "events.prune",
+  "files.prune",
   "idempotency.prune",
   "monitors.prune",
   "responses.prune",
@@ -139,6 +148,7 @@ const ticks: Record<LoopName, (ctx: Ctx, signal: AbortSignal) => unknown> = {
   "audit.prune": pruneAudit,
   "browser_sessions.prune": pruneBrowserSessions,
   "browser_sessions.record_uses": (ctx) => recordSessionUses(ctx),
+  "batches.run": runInferenceBatches,
   "billing.merge": mergeCharges,
   "clock.observe": (ctx) => observeClock(ctx),
   "code_artifacts.sweep": removeAbandoned,
@@ -152,6 +162,7 @@ const ticks: Record<LoopName, (ctx: Ctx, signal: AbortSignal) => unknown> = {
   "events.prune": (ctx) => pruneEvents(ctx.db, daysAgo(ctx, ctx.config.events.retention_days)),
   "experiments.run": runExperiments,
   "experiments.sweep": (ctx) => sweepExperiments(ctx),
+  "files.prune": (ctx) => pruneFiles(ctx),
   "http.renew_tls": (ctx) => ctx.state.http.renewTls?.(),
   "idempotency.prune": (ctx) =>
     pruneIdempotencyKeys(ctx.db, ctx.clock.now() - ctx.config.http.idempotency_hours * HOUR_MS),
@@ -162,6 +173,7 @@ const ticks: Record<LoopName, (ctx: Ctx, signal: AbortSignal) => unknown> = {
   "monitors.evaluate": evaluateDue,
   "monitors.prune": (ctx) => pruneHistory(ctx),
   "monitors.score": scoreTraffic,
+  "regions.observe": (ctx) => observeRegions(ctx),
   "responses.prune": (ctx) => pruneResponses(ctx, daysAgo(ctx, ctx.config.responses.retention_days)),
   "responses.run": runResponses,
   "sessions.prune": (ctx) => pruneSessions(ctx, daysAgo(ctx, ctx.config.sessions.retention_days)),
@@ -175,6 +187,7 @@ const ticks: Record<LoopName, (ctx: Ctx, signal: AbortSignal) => unknown> = {
     reconcileReadings(ctx);
     return reconcileTrainingJobs(ctx);
   },
+  "training_jobs.remote": (ctx) => syncRemote(ctx),
   "training_jobs.sweep": sweepTrainingJobs,
   "volumes.sweep": sweepVolumes,
   "webhooks.deliver": deliver,

@@ -28,6 +28,10 @@ async function dispatch(): Promise<void> {
     const { runWorker } = await import("./workers/main.ts");
     return runWorker(args[0] ?? "", args.slice(1)); // the process lives on while the worker has something to wait for
   }
+  if (command === "node") {
+    const { runNode } = await import("./cli/node/main.ts");
+    return runNode(args);
+  }
   const { run } = await import("./cli/index.ts");
   process.exitCode = await run(process.argv.slice(2));
 }

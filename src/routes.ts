@@ -8,6 +8,8 @@ import { routes as apiKeys } from "./resources/api_keys/routes.ts";
 import { routes as audit } from "./resources/audit/routes.ts";
 import { routes as billing, grantRoutes } from "./resources/billing/routes.ts";
 import { routes as browserSessions } from "./resources/browser_sessions/routes.ts";
+import { routes as inferenceBatches } from "./resources/clients/batches/routes.ts";
+import { routes as files } from "./resources/clients/files/routes.ts";
 import { routes as llamaClients } from "./resources/clients/llama/routes.ts";
 import { routes as messages } from "./resources/clients/messages/routes.ts";
 import { manageRoutes as ollamaModels } from "./resources/clients/ollama/manage_routes.ts";
@@ -86,6 +88,8 @@ export const mount = (ctx: Ctx) => (app: AnyElysia) =>
     .use(llamaClients(ctx))
     .use(messages(ctx))
     .use(responses(ctx))
+    .use(files(ctx))
+    .use(inferenceBatches(ctx))
     .use(ollama(ctx))
     .use(ollamaModels(ctx))
     .use(rerank(ctx))

@@ -9,6 +9,7 @@ import { AnnotationQueuesState } from "./resources/annotation_queues/live.ts";
 import { ApiKeysState } from "./resources/api_keys/live.ts";
 import { BillingState } from "./resources/billing/run_time.ts";
 import { BrowserSessionsState } from "./resources/browser_sessions/live.ts";
+import { InferenceBatchesState } from "./resources/clients/batches/live.ts";
 import { ResponsesState } from "./resources/clients/responses/live.ts";
 import { CodeArtifactsState } from "./resources/code_artifacts/live.ts";
 import { DashboardState } from "./resources/dashboard/live.ts";
@@ -53,6 +54,7 @@ export type State = {
   readonly experiments: ExperimentsState;
   readonly gpu: GpuState;
   readonly looseKeys: LooseKeysState;
+  readonly inferenceBatches: InferenceBatchesState;
   readonly metrics: MetricsState;
   readonly models: ModelsState;
   readonly people: PeopleState;
@@ -87,6 +89,7 @@ export const newState = (ctx: Pick<Ctx, "config" | "clock">): State => ({
   experiments: new ExperimentsState(),
   gpu: new GpuState(),
   looseKeys: new LooseKeysState(),
+  inferenceBatches: new InferenceBatchesState(),
   metrics: new MetricsState(),
   models: new ModelsState(),
   people: new PeopleState(ctx),

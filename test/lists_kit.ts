@@ -3,6 +3,7 @@ import { newId, type Prefix } from "../src/lib/ids.ts";
 import { sealSecrets } from "../src/resources/webhooks/sealing.ts";
 import type { TestApp } from "./harness.ts";
 import { insert } from "./insert_row.ts";
+import { CLIENT_LISTS } from "./lists_clients.ts";
 import { PEOPLE_LISTS } from "./lists_people.ts";
 
 export type ListCase = {
@@ -36,6 +37,7 @@ const EXPERIMENT = newId("exp");
 const EVALUATOR = newId("evl");
 
 export const LISTS: readonly ListCase[] = [
+  ...CLIENT_LISTS,
   ...PEOPLE_LISTS,
   {
     route: "/v1/account/audit_log",

@@ -93,6 +93,11 @@ export const COMMANDS: readonly Row[] = [
     load: async () => (await import("./commands/manage/agents.ts")).agents,
   },
   {
+    name: "regions",
+    summary: "Add, list and remove other machines where jobs run",
+    load: async () => (await import("./commands/regions.ts")).regions,
+  },
+  {
     name: "keys",
     summary: "Create, list and revoke API keys",
     load: async () => (await import("./commands/manage/keys.ts")).keys,

@@ -11,6 +11,7 @@ const subject = <O extends string, S extends z.ZodRawShape>(object: O, shape: S)
 const workspace = subject("workspace", { name: z.string(), status: z.string() });
 const apiKey = subject("api_key", { name: z.string(), key_prefix: z.string(), scopes: z.array(z.string()) });
 const sshKey = subject("ssh_key", { name: z.string(), fingerprint: z.string() });
+const region = subject("region", { name: z.string(), provider: z.string() });
 const secret = subject("secret", { name: z.string(), scope_host: z.string() });
 const trackerIntegration = subject("tracker_integration", { type: z.string(), base_url: z.string() });
 const model = subject("model", { name: z.string(), status: z.string() });
@@ -119,6 +120,8 @@ export const CATALOG = {
   "workspace.deleted": { webhook: false, data: workspace },
   "api_key.created": { webhook: false, data: apiKey },
   "api_key.revoked": { webhook: false, data: apiKey },
+  "region.created": { webhook: false, data: region },
+  "region.deleted": { webhook: false, data: region },
   "ssh_key.created": { webhook: false, data: sshKey },
   "ssh_key.deleted": { webhook: false, data: sshKey },
   "secret.created": { webhook: false, data: secret },

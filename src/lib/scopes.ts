@@ -1,7 +1,8 @@
 /**
  * The area of a route. `account` covers keys, secrets and settings: a narrow key must not create a wide one. `self` is
  * for every key: it describes the key itself. `session` is for every key too: it signs in and out. `annotate` is the
- * work on the items of annotation queues; the scope `training` opens it too.
+ * work on the items of annotation queues; the scope `training` opens it too. `files` holds the inputs of
+ * batches and of fine-tuning, so keys for inference and for training use it.
  */
 export type Area =
   | "inference"
@@ -9,6 +10,7 @@ export type Area =
   | "detect"
   | "metrics"
   | "annotate"
+  | "files"
   | "account"
   | "self"
   | "session"
@@ -23,6 +25,7 @@ export function allows(scopes: readonly string[], area: Area, reads: boolean): b
   if (area === "admin") return false;
   if (scopes.includes("*")) return true;
   if (reads && (area === "self" || scopes.includes("read"))) return true;
+  if (area === "files") return scopes.includes("inference") || scopes.includes("training");
   return scopes.includes(area) || (area === "annotate" && scopes.includes("training"));
 }
 

@@ -15,7 +15,7 @@ beforeAll(() => {
 afterAll(closeAll);
 
 /** Written down apart from the routes: which scope a path needs. The first that fits counts. */
-const NEEDS: readonly [path: RegExp, scope: Scope | "account" | "any" | "every" | "none"][] = [
+const NEEDS: readonly [path: RegExp, scope: Scope | "account" | "any" | "every" | "files" | "none"][] = [
   [/^\/(healthz|readyz|version|setup|docs|openapi\.json)$|^\/v1\/public\//, "none"],
   [/^\/v1\/volumes\/[^/]+\/(signed|uploads\/[^/]+$|uploads\/[^/]+\/parts)|^\/v1\/models\/[^/]+\/uploads\//, "none"],
   [/^\/v1\/training_jobs\/[^/]+\/exports\//, "none"],
@@ -27,13 +27,14 @@ const NEEDS: readonly [path: RegExp, scope: Scope | "account" | "any" | "every" 
   [/^\/v1\/models\/[^/]+\/template$/, "training"],
   [/^\/v1\/annotation_queues\/[^/]+\/(items\/|next$)/, "annotate"],
   [
-    /^\/v1\/(models|deployments|chat|completions|embeddings|messages|responses|rerank|traces|conversations|otlp)/,
+    /^\/v1\/(models|deployments|chat|completions|embeddings|messages|responses|batches|rerank|traces|conversations|otlp)/,
     "inference",
   ],
   [/^\/(completion|infill|tokenize|detokenize|apply-template|props|slots|lora-adapters)$/, "inference"],
   [/^\/v1\/metrics$/, "metrics"],
+  [/^\/v1\/files/, "files"],
   [/^\/api\/(chat|generate|embed|embeddings|tags|show|ps|version|pull|delete|copy|create)$/, "inference"],
-  [/^\/api\/|^\/v1\/(detect|config|batches|stats|usage|feedback|results)/, "detect"],
+  [/^\/api\/|^\/v1\/(detect|config|stats|usage|feedback|results)/, "detect"],
   [/^\/v1\//, "training"],
 ];
 
@@ -43,9 +44,13 @@ const needOf = (method: string, path: string) =>
     ? "training"
     : isAnnotatorsList(method, path)
       ? "annotate"
-      : (NEEDS.find(([pattern]) => pattern.test(path))?.[1] ?? "none");
+      : changesRegions(method, path)
+        ? "account"
+        : (NEEDS.find(([pattern]) => pattern.test(path))?.[1] ?? "none");
 const isAnnotatorsList = (method: string, path: string) =>
   method === "GET" && /^\/v1\/annotation_queues(\/[^/]+(\/items)?)?$/.test(path);
+/** A region uses a private key. */
+const changesRegions = (method: string, path: string) => method !== "GET" && path.startsWith("/v1/regions");
 
 /** To be shown what signs, a key must be able to write. */
 const REVEALS = /^\/v1\/webhooks\/[^/]+\/secret$/;
@@ -55,6 +60,7 @@ const mayUse = (scope: Scope, need: string, reads: boolean): boolean => {
   if (need === "admin") return false;
   if (scope === "*") return true;
   if (need === "any" && reads) return true;
+  if (need === "files" && (scope === "inference" || scope === "training")) return true;
   return scope === need || (scope === "read" && reads) || (scope === "training" && need === "annotate");
 };
 

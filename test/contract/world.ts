@@ -37,6 +37,7 @@ const BODIES: Record<string, unknown> = {
   "POST /v1/messages/count_tokens": CHAT,
   "POST /v1/responses": { model: "none", input: "hi" },
   "POST /v1/responses/input_tokens": { model: "none", input: "hi" },
+  "POST /v1/batches": { input_file_id: "none", endpoint: "/v1/embeddings", completion_window: "24h" },
   "POST /api/chat": CHAT,
   "POST /api/generate": { model: "none", prompt: "hi" },
   "POST /api/embed": { model: "none", input: "hi" },
@@ -143,6 +144,7 @@ export async function openWorld(server: Server): Promise<World> {
     volumes: "base",
     secrets: "BASE",
     code_artifacts: artifact,
+    regions: "local",
     customer: account.payment_customer_id,
   };
   const bodies = {
@@ -150,6 +152,7 @@ export async function openWorld(server: Server): Promise<World> {
     "POST /v1/experiments": experiment,
     "POST /v1/billing/check_balance": { payment_customer_id: ids["customer"], estimated_cost_usd: 1 },
     "POST /v1/billing/grants": { payment_customer_id: ids["customer"], amount_usd: 1 },
+    "POST /v1/regions": { name: "r", kind: "ssh", address: "node.example.com", user: "verk", ssh_key_id: newId("ssh") },
     "POST /v1/ssh_keys": { name: "k", public_key: "ssh-ed25519 AAAA", private_key: "x" },
   };
   return { ids, bodies };

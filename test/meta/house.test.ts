@@ -51,6 +51,8 @@ const MAY: Record<string, string[]> = {
     "native/bundle/embedded",
     "native/platform",
     "sandbox",
+    // `verk node` starts a trainer as the server does
+    "workers/protocol_trainer",
     // `verk detect` asks the detector as the server does, without the server
     "workers/protocol_detector",
     "resources/detection/policy",
@@ -64,7 +66,7 @@ const PUBLIC: Record<string, string[]> = {
   agents: ["apply", "listed"],
   api_keys: ["authenticate"],
   billing: ["budget", "run_time", "usage"],
-  clients: ["responses/service"],
+  clients: ["batches/service", "files/service", "responses/service"],
   code_artifacts: ["unpack"],
   deployments: ["chat/answer", "chat/generate", "served", "temporary"],
   evaluators: ["item", "reward", "run"],
@@ -72,6 +74,7 @@ const PUBLIC: Record<string, string[]> = {
   gpu: ["hardware"],
   models: ["remove", "results", "template"],
   people: ["policy"],
+  regions: ["provider"],
   reward_functions: ["check", "processes", "resolve", "run"],
   traces: ["new_trace", "rollouts"],
   training_jobs: ["artifacts/job_models"],

@@ -4,6 +4,7 @@ import { deployments } from "../../src/resources/deployments/table.ts";
 import { tarGz } from "../archives.ts";
 import type { TestApp } from "../harness.ts";
 import { pretendServing } from "../pretend_replica.ts";
+import { sshKeypair } from "../ssh_keypair.ts";
 import { ANNOTATIONS } from "./journey_annotations.ts";
 import { BILLING, spend } from "./journey_billing.ts";
 import { clientSteps } from "./journey_clients.ts";
@@ -56,6 +57,12 @@ const unique = () => `n${crypto.randomUUID()}`;
 const workspace = (app: TestApp) => idOf(app, "/v1/workspaces", { name: unique() }, app.adminKey);
 const apiKey = (app: TestApp) => idOf(app, "/v1/api_keys", { name: "k" });
 const sshKey = (app: TestApp) => idOf(app, "/v1/ssh_keys", { name: unique(), ...KEYPAIR });
+const HOST_KEY = KEYPAIR.public_key.split(" ").slice(0, 2).join(" ");
+const regionOf = async (app: TestApp) => ({
+  ...{ name: unique(), kind: "ssh", address: "node.example.com", user: "verk", host_key: HOST_KEY },
+  ssh_key_id: (await sshKey(app)).id,
+});
+const region = async (app: TestApp) => idOf(app, "/v1/regions", await regionOf(app));
 const secret = async (app: TestApp) => {
   await app.call("PUT", "/v1/secrets/TOKEN", { value: "v" });
   return { name: "TOKEN" };
@@ -147,7 +154,9 @@ export const JOURNEY: Step[] = [
   { operation: "GET /v1/cost/compare", plain: true },
   { operation: "GET /v1/cost/rates", plain: true },
   { operation: "GET /v1/regions" },
-  { operation: "GET /v1/regions/{id}", own: async () => ({ id: "local" }), shared: true },
+  { operation: "POST /v1/regions", make: regionOf },
+  { operation: "GET /v1/regions/{id}", own: region },
+  { operation: "DELETE /v1/regions/{id}", own: region },
   ...MODELS,
   ...VOLUMES,
   ...DATASETS,
@@ -235,19 +244,4 @@ async function sessionHeaders(app: TestApp, key: string): Promise<Record<string,
   const { body, headers } = await app.call("POST", "/v1/browser_sessions", undefined, { key });
   const cookie = headers.getSetCookie().map((each) => each.split(";")[0]);
   return { cookie: cookie.join("; "), "sec-fetch-site": "same-origin", "x-verk-csrf": body.csrf_token };
-}
-
-async function sshKeypair() {
-  const { privateKey, publicKey } = (await crypto.subtle.generateKey({ name: "Ed25519" }, true, [
-    "sign",
-    "verify",
-  ])) as CryptoKeyPair;
-  const raw = Buffer.from(await crypto.subtle.exportKey("raw", publicKey));
-  const text = (bytes: Buffer) => Buffer.concat([Buffer.from([0, 0, 0, bytes.length]), bytes]);
-  const blob = Buffer.concat([text(Buffer.from("ssh-ed25519")), text(raw)]).toString("base64");
-  const pkcs8 = Buffer.from(await crypto.subtle.exportKey("pkcs8", privateKey)).toString("base64");
-  return {
-    public_key: `ssh-ed25519 ${blob} journey`,
-    private_key: `-----BEGIN PRIVATE KEY-----\n${pkcs8}\n-----END PRIVATE KEY-----\n`,
-  };
 }

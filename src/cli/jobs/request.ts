@@ -19,6 +19,8 @@ export type JobFlags = {
   seed?: string | undefined;
   priority?: string | undefined;
   gpus?: string | undefined;
+  region?: string | undefined;
+  provider?: string | undefined;
   "max-runtime"?: string | undefined;
   "max-cost"?: string | undefined;
   "save-steps"?: string | undefined;
@@ -42,6 +44,8 @@ export function bodyOf(flags: JobFlags, base: Body = {}): Body {
     output_name: flags.output,
     seed: wholeOf("seed", flags.seed),
     priority: flags.priority,
+    region: flags.region,
+    provider: flags.provider,
     resume_from: flags["resume-from"],
     source_job: flags.clone,
     code_artifact_id: flags.code,

@@ -34,6 +34,7 @@ const ROUTES: readonly [route: RegExp, command: string][] = [
   [/GET \/v1\/monitors\b(?!\/)/g, "monitors list"],
   [/GET \/v1\/traces\?conversation_id=/g, "traces list --conversation "],
   [/GET \/v1\/traces\b(?!\/)/g, "traces list"],
+  [/GET \/v1\/regions\b(?!\/)/g, "regions list"],
   [/GET \/v1\/account\b/g, "credits show"],
 ];
 

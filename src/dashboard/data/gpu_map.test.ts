@@ -43,5 +43,7 @@ test("main memory counts leases alone: other programs are not ours to count", ()
 test("reasons name jobs and deployments, not ids", () => {
   expect(named(`waits for 2 GiB: held by ${JOB}`, names)).toBe("waits for 2 GiB: held by sums");
   const queue = [{ holder: null, kind: "training_job", bytes: 1, reason: "waits", since: "2026-01-01T00:00:00Z" }];
-  expect(waitingOf({ object: "gpu_availability", data: [], queue }, names)[0]?.holder.name).toBe("another workspace");
+  expect(waitingOf({ object: "gpu_availability", data: [], regions: [], queue }, names)[0]?.holder.name).toBe(
+    "another workspace",
+  );
 });

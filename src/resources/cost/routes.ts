@@ -29,19 +29,19 @@ export const routes = (ctx: Ctx) => {
         200: shapes.CostByDay,
       }),
     })
-    .get("/estimate", ({ query }) => cost.estimateFor(ctx, query), {
+    .get("/estimate", ({ principal, query }) => cost.estimateFor(ctx, principal.workspaceId, query), {
       ...asks(shapes.EstimateQuery),
       detail: describe("Estimate the cost of a job", { 200: shapes.CostEstimate }),
     })
-    .get("/monthly_projection", ({ query }) => cost.projectMonth(ctx, query), {
+    .get("/monthly_projection", ({ principal, query }) => cost.projectMonth(ctx, principal.workspaceId, query), {
       ...asks(shapes.MonthQuery),
       detail: describe("Estimate the cost of a month of jobs", { 200: shapes.MonthlyProjection }),
     })
-    .get("/compare", ({ query }) => cost.compare(ctx, query), {
+    .get("/compare", ({ principal, query }) => cost.compare(ctx, principal.workspaceId, query), {
       ...asks(shapes.CompareQuery),
       detail: describe("Compare the cost of a job between providers and plans", { 200: shapes.CostComparison }),
     })
-    .get("/rates", () => cost.rates(ctx), {
+    .get("/rates", ({ principal }) => cost.rates(ctx, principal.workspaceId), {
       detail: describe("Get the price of an hour of one GPU by provider and type", { 200: shapes.CostRates }),
     });
 };

@@ -1,6 +1,8 @@
 import { z } from "zod";
+import { usdOf } from "../../lib/money.ts";
 import { DateTime, later } from "../../lib/schema.ts";
 import { isoTime } from "../../lib/time.ts";
+import type { Offer } from "../../platform/providers/types.ts";
 import type { DeviceReading } from "./inventory.ts";
 import { freeBytes, sizeOf } from "./policy.ts";
 import type { LeaseRow, WaitRow } from "./table.ts";
@@ -56,6 +58,18 @@ export const GpuAvailability = later(() =>
           largest_free_bytes: z.int().describe("The most that a request for one device can get now"),
         }),
       ),
+      regions: z
+        .array(
+          z.object({
+            region: z.string(),
+            provider: z.string(),
+            type: z.string(),
+            total: z.int().describe("Devices"),
+            memory_bytes: z.int().describe("Of one device; 0 if unknown"),
+            rate_usd_per_hour: z.number().nullable().describe("Price of one device; null if it has none"),
+          }),
+        )
+        .describe("Devices of other machines that answer now"),
       queue: z
         .array(
           z.object({
@@ -121,7 +135,7 @@ function presentLease(lease: LeaseRow, reader: string, idle: ReadonlyMap<string,
 export function presentAvailability(
   devices: readonly DeviceReading[],
   waits: readonly WaitRow[],
-  { reader, leases }: View,
+  { reader, leases, offers }: View & { offers: readonly Offer[] },
 ): GpuAvailability {
   const data = [...new Set(devices.map(({ type }) => type))].sort().map((type) => {
     const same = devices.filter((device) => device.type === type);
@@ -141,5 +155,9 @@ export function presentAvailability(
     reason: workspaceId === reader ? reason : `waits for ${sizeOf(bytes)}`, // the reason may name ids of the other workspace
     since: isoTime(createdAt),
   }));
-  return { object: "gpu_availability", data, queue };
+  const regions = offers.map(({ region, provider, gpuType: type, gpuCount: total, memoryBytes, rateMicros }) => ({
+    ...{ region, provider, type, total, memory_bytes: memoryBytes },
+    rate_usd_per_hour: rateMicros === null ? null : usdOf(rateMicros),
+  }));
+  return { object: "gpu_availability", data, regions, queue };
 }

@@ -8,6 +8,7 @@ import type { Ctx } from "../../context.ts";
 import type { PageQuery } from "../../http/answer/pagination.ts";
 import { AppError } from "../../lib/errors.ts";
 import { afterCommit, openCommit, type Tx, write } from "../../platform/db/db.ts";
+import { offersIn } from "../regions/service.ts";
 import { type DeviceReading, devicesFresh, devicesKnown, devicesSeen, type Leased, probeWith } from "./inventory.ts";
 import { type Device, type Placement, place, type Request } from "./policy.ts";
 import { type GpuAvailability, present, presentAvailability, type View } from "./schema.ts";
@@ -252,7 +253,7 @@ export async function list(ctx: Ctx, workspaceId: string, { after, limit }: Page
 
 export async function availability(ctx: Ctx, workspaceId: string): Promise<GpuAvailability> {
   const seen = await devices(ctx);
-  return presentAvailability(seen, queue(ctx), viewOf(ctx, workspaceId));
+  return presentAvailability(seen, queue(ctx), { ...viewOf(ctx, workspaceId), offers: offersIn(ctx, workspaceId) });
 }
 
 const viewOf = (ctx: Ctx, reader: string): View => ({

@@ -1,5 +1,7 @@
 import { afterAll, expect, test } from "bun:test";
 import { fakeClock, testApp } from "../../../test/harness.ts";
+import { sshKeypair } from "../../../test/ssh_keypair.ts";
+import { bestKey } from "../../platform/providers/host_key.ts";
 import { RegionsState } from "./live.ts";
 import * as regions from "./service.ts";
 
@@ -11,7 +13,7 @@ afterAll(async () => {
   app.remove();
 });
 
-test("this machine is the one region", async () => {
+test("this machine is a region", async () => {
   const { status, body } = await app.call("GET", "/v1/regions");
   expect(status).toBe(200);
   expect(body).toMatchObject({ object: "list", has_more: false });
@@ -37,11 +39,17 @@ test("GPUs are asked for once a minute, and equal ones are named once", async ()
     calls++;
     return [H200, H200];
   };
-  expect((await regions.mustGet(ctx, "local", probe)).gpu_types).toEqual(["H200"]);
-  await Promise.all([regions.mustGet(ctx, "local", probe), regions.mustGet(ctx, "local", probe)]);
+  expect((await regions.mustGet(ctx, app.workspaceA, "local", probe)).gpu_types).toEqual(["H200"]);
+  await Promise.all([
+    regions.mustGet(ctx, app.workspaceA, "local", probe),
+    regions.mustGet(ctx, app.workspaceA, "local", probe),
+  ]);
   expect(calls).toBe(1);
   clock.advance(60_001);
-  await Promise.all([regions.mustGet(ctx, "local", probe), regions.mustGet(ctx, "local", probe)]);
+  await Promise.all([
+    regions.mustGet(ctx, app.workspaceA, "local", probe),
+    regions.mustGet(ctx, app.workspaceA, "local", probe),
+  ]);
   expect(calls).toBe(2);
 });
 
@@ -53,10 +61,10 @@ test("a driver that hangs delays the answer by two seconds at most, and is not a
     calls++;
     return driver.promise;
   };
-  const first = regions.mustGet(ctx, "local", probe);
+  const first = regions.mustGet(ctx, app.workspaceA, "local", probe);
   clock.advance(2_000);
   expect((await first).gpu_types).toEqual([]);
-  const second = regions.mustGet(ctx, "local", probe);
+  const second = regions.mustGet(ctx, app.workspaceA, "local", probe);
   driver.resolve([H200]);
   expect((await second).gpu_types).toEqual(["H200"]);
   expect(calls).toBe(1);
@@ -64,8 +72,66 @@ test("a driver that hangs delays the answer by two seconds at most, and is not a
 
 test("a driver that fails leaves the last answer standing", async () => {
   const ctx = { ...app.ctx, state: { ...app.ctx.state, regions: new RegionsState() } };
-  await regions.mustGet(ctx, "local", async () => [H200]);
+  await regions.mustGet(ctx, app.workspaceA, "local", async () => [H200]);
   clock.advance(60_001);
   const broken = () => Promise.reject(new Error("driver mismatch"));
-  expect((await regions.mustGet(ctx, "local", broken)).gpu_types).toEqual(["H200"]);
+  expect((await regions.mustGet(ctx, app.workspaceA, "local", broken)).gpu_types).toEqual(["H200"]);
+});
+
+const HOST_KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIDTJGT8SqB+nK2gvy3X7Q75aLQjS8qPyTqxttP1aPRv2";
+const keyOf = async (name: string) =>
+  (await app.call("POST", "/v1/ssh_keys", { name, ...(await sshKeypair()) })).body.id as string;
+const NODE = { kind: "ssh", address: "node.example.com", user: "verk", host_key: HOST_KEY };
+
+test("a region over ssh shows the fingerprint that it pins, and never the key", async () => {
+  const ssh_key_id = await keyOf("one");
+  const body = { ...NODE, name: "big", ssh_key_id, rate_usd_per_hour: 2.5 };
+  const made = await app.call("POST", "/v1/regions", body, { headers: { "idempotency-key": "r1" } });
+  expect([made.status, made.body.provider, made.body.available]).toEqual([201, "ssh", false]);
+  expect(made.body.ssh).toEqual({
+    ...{ address: "node.example.com", port: 22, user: "verk", ssh_key_id, work_dir: "verk", host_key: HOST_KEY },
+    host_key_fingerprint: "SHA256:HwlAoSMW8wB6nk0vdCubflE1h3XIY6UDfAMiHOgTpEM",
+  });
+  const again = await app.call("POST", "/v1/regions", body, { headers: { "idempotency-key": "r1" } });
+  expect(again.body).toEqual(made.body);
+  expect((await app.call("GET", "/v1/regions?limit=1")).body).toMatchObject({
+    data: [{ id: "local" }],
+    has_more: true,
+  });
+  expect((await app.call("GET", "/v1/regions?after=local")).body.data).toEqual([made.body]);
+  expect((await app.call("GET", `/v1/regions/${made.body.id}`, undefined, { key: app.keyB })).status).toBe(404);
+  expect((await app.call("DELETE", `/v1/ssh_keys/${ssh_key_id}`)).body.error.code).toBe("unsupported_state");
+  const deleted = await app.call("DELETE", `/v1/regions/${made.body.id}`);
+  expect(deleted.body).toEqual({ id: made.body.id, object: "region", deleted: true });
+  expect((await app.call("DELETE", `/v1/ssh_keys/${ssh_key_id}`)).status).toBe(200);
+  expect((await app.call("DELETE", "/v1/regions/local")).body.error.code).toBe("unsupported_state");
+});
+
+test("what a region cannot be", async () => {
+  const ssh_key_id = await keyOf("two");
+  const refused: [Record<string, unknown>, number, string][] = [
+    [{ address: "127.0.0.1" }, 400, "/address"],
+    [{ address: "localhost" }, 400, "/address"],
+    [{ address: "169.254.169.254" }, 400, "/address"],
+    [{ address: "-oProxyCommand=x" }, 422, "/address"],
+    [{ user: "-l" }, 422, "/user"],
+    [{ user: "a b" }, 422, "/user"],
+    [{ work_dir: "~/x" }, 422, "/work_dir"],
+    [{ work_dir: "a\nb" }, 422, "/work_dir"],
+    [{ host_key: "ssh-dss AAAA" }, 422, "/host_key"],
+    [{ host_key: `${HOST_KEY}\n* ${HOST_KEY}` }, 422, "/host_key"],
+    [{ kind: "cloud" }, 422, "/kind"],
+    [{ port: 0 }, 422, "/port"],
+    [{ ssh_key_id: "ssh_none" }, 404, "/ssh_key_id"],
+  ];
+  for (const [more, status, param] of refused) {
+    const { status: got, body } = await app.call("POST", "/v1/regions", { name: "x", ...NODE, ssh_key_id, ...more });
+    expect([more, got, body.error?.param]).toEqual([more, status, param]);
+  }
+});
+
+test("the best host key is pinned", () => {
+  const lines = ["# host", "h ssh-rsa AAAAR", "h ecdsa-sha2-nistp256 AAAAE", "h ssh-ed25519 AAAAD", ""].join("\n");
+  expect(bestKey(lines)).toBe("ssh-ed25519 AAAAD");
+  expect(bestKey("# nothing\n")).toBeUndefined();
 });

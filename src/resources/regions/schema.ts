@@ -1,5 +1,9 @@
+import { createHash } from "node:crypto";
 import { z } from "zod";
-import { later } from "../../lib/schema.ts";
+import { microsOf, usdOf } from "../../lib/money.ts";
+import { DateTime, isoOrNull, Label, later } from "../../lib/schema.ts";
+import { isoTime } from "../../lib/time.ts";
+import { KINDS, type RegionRow } from "./table.ts";
 
 export const Region = later(() =>
   z
@@ -9,8 +13,89 @@ export const Region = later(() =>
       name: z.string(),
       provider: z.string(),
       available: z.boolean().describe("It accepts work now"),
+      reason: z.string().nullable().describe("Why it accepts no work; null if it does"),
       gpu_types: z.array(z.string()).describe("Types of its GPUs; empty if it has only CPUs"),
+      rate_usd_per_hour: z
+        .number()
+        .nullable()
+        .describe("Price of one device; null: no price, or that of the price file"),
+      ssh: z
+        .object({
+          address: z.string(),
+          port: z.int(),
+          user: z.string(),
+          ssh_key_id: z.string(),
+          work_dir: z.string(),
+          host_key: z.string(),
+          host_key_fingerprint: z.string().describe("SHA256:…, as `ssh-keygen -lf` prints it"),
+        })
+        .nullable()
+        .describe("Null for this machine"),
+      seen_at: DateTime.nullable().describe("When it last answered; null if never, and for this machine"),
+      created_at: DateTime.nullable().describe("Null for this machine"),
     })
     .meta({ id: "Region" }),
 );
 export type Region = z.infer<typeof Region>;
+
+export const HOST_KEY = /^(ssh-ed25519|ecdsa-sha2-nistp(256|384|521)|ssh-rsa) [A-Za-z0-9+/]{40,2000}={0,2}$/;
+
+export const CreateRegion = z
+  .object({
+    name: Label(100),
+    kind: z.enum(KINDS),
+    address: z
+      .string()
+      .regex(/^[A-Za-z0-9][A-Za-z0-9.:-]{0,252}$/, "must be a host name or an IP address")
+      .describe("Must be allowed by network.allow or network.allow_private if it is not public"),
+    port: z.int().min(1).max(65_535).default(22),
+    user: z.string().regex(/^[A-Za-z_][A-Za-z0-9_.-]{0,63}$/, "must be a user name"),
+    ssh_key_id: z.string().min(1).max(80).describe("An SSH key of this workspace (ssh_…)"),
+    work_dir: Label(300)
+      .refine((path) => !/^[-~]/.test(path), "must be a path: a relative one is below the home of the user")
+      .default("verk")
+      .describe("Directory on the node; a relative one is below the home of the user"),
+    host_key: z
+      .string()
+      .trim()
+      .regex(
+        HOST_KEY,
+        "must be a type and a key in base64, as in /etc/ssh/ssh_host_ed25519_key.pub without its comment",
+      )
+      .optional()
+      .describe("The key of the node. Without it, the node is asked once and its answer is pinned"),
+    rate_usd_per_hour: z.number().min(0).max(1e6).nullable().default(null).describe("Price of one device"),
+  })
+  .meta({ id: "CreateRegion" });
+export type CreateRegion = z.infer<typeof CreateRegion>;
+
+export const rateOf = ({ rate_usd_per_hour: usd }: CreateRegion) => (usd === null ? null : microsOf(usd));
+
+/** The form of `ssh-keygen -lf`. */
+export const fingerprintOf = (hostKey: string) =>
+  `SHA256:${createHash("sha256")
+    .update(Buffer.from(hostKey.split(" ")[1] ?? "", "base64"))
+    .digest("base64")
+    .replace(/=+$/, "")}`;
+
+export const present = (row: RegionRow): Region => ({
+  object: "region",
+  id: row.id,
+  name: row.name,
+  provider: row.kind,
+  available: row.fault === null,
+  reason: row.fault,
+  gpu_types: [...new Set((row.info?.gpus ?? []).map(({ type }) => type))].sort(),
+  rate_usd_per_hour: row.rateMicros === null ? null : usdOf(row.rateMicros),
+  ssh: {
+    address: row.address,
+    port: row.port,
+    user: row.user,
+    ssh_key_id: row.sshKeyId,
+    work_dir: row.workDir,
+    host_key: row.hostKey,
+    host_key_fingerprint: fingerprintOf(row.hostKey),
+  },
+  seen_at: isoOrNull(row.seenAt),
+  created_at: isoTime(row.createdAt),
+});

@@ -7,7 +7,9 @@ import { newId } from "../../lib/ids.ts";
 import { write } from "../../platform/db/db.ts";
 import { withUniqueName } from "../../platform/db/errors.ts";
 import { preparedRow } from "../../platform/db/row.ts";
+import { regions } from "../regions/table.ts";
 import { isPair, parsePrivateKey, parsePublicKey, SshKeyError, type SshPublicKey } from "./key.ts";
+import { keyFileOf } from "./key_file.ts";
 import { type CreateSshKey, present } from "./schema.ts";
 import { type SshKeyRow, sshKeys } from "./table.ts";
 
@@ -16,9 +18,9 @@ const byId = preparedRow(
   and(eq(sshKeys.id, sql.placeholder("id")), eq(sshKeys.workspaceId, sql.placeholder("workspaceId"))),
 );
 
-export function mustGet(ctx: Ctx, workspaceId: string, id: string): SshKeyRow {
+export function mustGet(ctx: Ctx, workspaceId: string, id: string, param = "id"): SshKeyRow {
   const row = byId(ctx.db, { id, workspaceId });
-  if (!row) throw new AppError("resource_not_found", `No SSH key ${id.slice(0, 80)}`, { param: "id" });
+  if (!row) throw new AppError("resource_not_found", `No SSH key ${id.slice(0, 80)}`, { param });
   return row;
 }
 
@@ -48,6 +50,11 @@ export function create(ctx: Ctx, workspaceId: string, input: CreateSshKey): SshK
 export function remove(ctx: Ctx, workspaceId: string, id: string): SshKeyRow {
   return write(ctx.db, (tx) => {
     const row = mustGet(ctx, workspaceId, id);
+    const user = tx.select().from(regions).where(eq(regions.sshKeyId, id)).get();
+    if (user)
+      throw new AppError("unsupported_state", `The region ${user.id} uses this key: delete the region first`, {
+        param: "id",
+      });
     tx.delete(sshKeys).where(eq(sshKeys.id, id)).run();
     emit(tx, "ssh_key.deleted", { workspaceId, now: ctx.clock.now() }, present(row));
     return row;
@@ -60,10 +67,10 @@ export function removeAll(ctx: Ctx, workspaceId: string) {
   for (const { id } of rows) remove(ctx, workspaceId, id);
 }
 
-/** Decrypts the private key as the content of a key file, for use inside this server. */
+/** Decrypts the private key as the content of a key file of OpenSSH, for use inside this server. */
 export function revealPrivateKey(ctx: Ctx, workspaceId: string, id: string): string {
   const row = mustGet(ctx, workspaceId, id);
-  return new TextDecoder().decode(ctx.secrets.open(row.privateKeySealed, aad(workspaceId, id)));
+  return keyFileOf(new TextDecoder().decode(ctx.secrets.open(row.privateKeySealed, aad(workspaceId, id))));
 }
 
 function checkPair(input: CreateSshKey): SshPublicKey {

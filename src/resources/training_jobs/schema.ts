@@ -46,6 +46,8 @@ export const TrainingJob = later(() =>
         .nullable()
         .describe("How many rows the data resolver made of how many; null until the rows are made"),
       provider: z.string(),
+      region: z.string().describe("local, or the id of a region"),
+      placement: z.string().nullable().describe("Why the job runs there"),
       priority: z.enum(["low", "normal", "high"]),
       seed: z.int(),
       source_job: z.string().nullable(),
@@ -154,6 +156,8 @@ export const present = (row: JobRow, live: Live): TrainingJob => ({
     ? { rows_in: row.resolver.train.rows_in, rows_out: row.resolver.train.rows }
     : null,
   provider: row.provider,
+  region: row.region,
+  placement: row.placement,
   priority: priorityOf(row),
   seed: row.seed,
   source_job: row.sourceJob,

@@ -109,6 +109,10 @@ export const trainingJobs = sqliteTable("training_jobs", {
   gpuCount: integer("gpu_count").notNull(),
   gpu: text("gpu", { mode: "json" }).$type<Gpu>(),
   provider: text("provider").notNull(),
+  /** `local`, or the id of a region. */
+  region: text("region").notNull(),
+  /** Why the job runs there. Null for jobs of older versions. */
+  placement: text("placement"),
   /** Higher goes first: low -1, normal 0, high 1. */
   priority: integer("priority").notNull(),
   seed: integer("seed").notNull(),

@@ -1,6 +1,7 @@
 /** Makes, lists, moves and removes directories that foreign code may change, and reads single files of them. */
-import { closeSync, constants, fsync, mkdirSync } from "node:fs";
+import { closeSync, constants, fsync, mkdirSync, openSync } from "node:fs";
 import { copyFile, open } from "node:fs/promises";
+import { basename, dirname } from "node:path";
 import { promisify } from "node:util";
 import { takingTurns } from "../../lib/turns.ts";
 import { MINUTE_MS } from "../../lib/units.ts";
@@ -89,6 +90,17 @@ export function renameTree(dir: ForeignDir, to: string): boolean {
     at.parent,
     () => unlessGone(() => renameAt([at.parent, at.name], [at.parent, to], { fresh: true })) !== undefined,
   );
+}
+
+/** Moves a directory of the server to the place of `dir`, which must not exist. Its parent is flushed. */
+export async function adoptTree(path: string, dir: ForeignDir): Promise<void> {
+  await within(openSync(dirname(path), "r"), async (from) => {
+    const { parent, name } = openParent(dir);
+    await within(parent, (to) => {
+      renameAt([from, basename(path)], [to, name], { fresh: true });
+      return flush(to);
+    });
+  });
 }
 
 /** Flushes the entries of the directory. */

@@ -33,8 +33,12 @@ import m0032 from "./0032_start_model.sql" with { type: "text" };
 import m0033 from "./0033_data.sql" with { type: "text" };
 import m0034 from "./0034_stopped_early.sql" with { type: "text" };
 import m0036 from "./0036_resolvers.sql" with { type: "text" };
+import m0040 from "./0040_regions.sql" with { type: "text" };
+import m0041 from "./0041_remote_runs.sql" with { type: "text" };
 import m0045 from "./0045_people.sql" with { type: "text" };
 import m0050 from "./0050_responses.sql" with { type: "text" };
+import m0051 from "./0051_client_files.sql" with { type: "text" };
+import m0052 from "./0052_inference_batches.sql" with { type: "text" };
 
 export type Migration = { readonly version: number; readonly name: string; readonly sql: string };
 
@@ -73,6 +77,10 @@ export const MIGRATIONS: readonly Migration[] = [
   { version: 33, name: "0033_data", sql: m0033 },
   { version: 34, name: "0034_stopped_early", sql: m0034 },
   { version: 36, name: "0036_resolvers", sql: m0036 },
+  { version: 40, name: "0040_regions", sql: m0040 },
+  { version: 41, name: "0041_remote_runs", sql: m0041 },
   { version: 45, name: "0045_people", sql: m0045 },
   { version: 50, name: "0050_responses", sql: m0050 },
+  { version: 51, name: "0051_client_files", sql: m0051 },
+  { version: 52, name: "0052_inference_batches", sql: m0052 },
 ];

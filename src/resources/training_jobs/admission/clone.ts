@@ -59,6 +59,7 @@ function requestFor(row: JobRow): JobRequest {
     lora: row.lora,
     gpu: { gpu_type: row.gpuType, gpu_count: row.gpuCount },
     provider: row.provider,
+    region: row.region,
     resume_from: row.resumeFrom,
     code_artifact_id: row.codeArtifactId,
     command: row.command,

@@ -126,7 +126,9 @@ export function rowOf(ctx: Ctx, job: Draft, { rows, unread, size, model, sha256 
     resolver,
     gpuType: hardware.type,
     gpuCount: hardware.count,
-    provider: "local",
+    provider: hardware.provider,
+    region: hardware.region,
+    placement: hardware.placement,
     seed,
     lock: {
       base_model_sha256: sha256.model,

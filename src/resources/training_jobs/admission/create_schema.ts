@@ -98,7 +98,10 @@ export const CreateTrainingJob = z
       .describe(
         "Default: one device of this machine. With gpu_count 2 or more, each device trains a share of every step",
       ),
-    provider: Label(64).optional().describe("Only local, which is the default"),
+    provider: Label(64)
+      .optional()
+      .describe("local, or the kind of a region (ssh). Default: the cheapest region that fits, this machine first"),
+    region: Label(80).optional().describe("local, or the id or the name of a region. Default: chosen like provider"),
     resume_from: z
       .string()
       .max(80)

@@ -8,6 +8,7 @@ import { type HyperparameterInput, METHODS, type Method } from "../../../lib/tra
 import type { LoraSettings } from "../../../lib/training/lora.ts";
 import type { Payer } from "../../billing/budget.ts";
 import * as billing from "../../billing/service.ts";
+import { type Hardware, hardwareFor } from "../remote/placing.ts";
 import type { JobResolver, JobRow, Rewards, Warning } from "../table.ts";
 import { type Base, baseFor, type Origin, originOf, withReference } from "./base_model.ts";
 import { type JobRequest, requestOf } from "./clone.ts";
@@ -30,7 +31,7 @@ export type Training = {
 };
 
 /** The parts of a request that its size follows from. `training` is null for a custom job. */
-export type Sizable = { request: JobRequest; hardware: sizing.Hardware; training: Training | null };
+export type Sizable = { request: JobRequest; hardware: Hardware; training: Training | null };
 
 export type Draft = Sizable & {
   id: string;
@@ -68,7 +69,7 @@ export async function draft(ctx: Ctx, caller: Caller, body: CreateTrainingJob, h
   const { lora, base } = managed ? startOf(ctx, workspaceId, { request, origin, faults }) : {};
   const given = managed && readGiven(managed, request, faults);
   if (given) checkHeldOut(request, given, faults);
-  const hardware = await sizing.hardwareFor(ctx, request, faults);
+  const hardware = await hardwareFor(ctx, workspaceId, request, faults);
   faults.attempt(() => billing.mustAfford(ctx, caller, { ratePerHourMicros: hardware.rateMicros, micros: 0 }));
   sizing.checkLimits(ctx, request, faults);
   references.checkCode(ctx, workspaceId, request, faults);

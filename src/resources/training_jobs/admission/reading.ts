@@ -17,6 +17,7 @@ import { hasResolved } from "../../datasets/stream/resolved.ts";
 import * as snapshots from "../../datasets/stream/snapshots.ts";
 import * as models from "../../models/service.ts";
 import type { ModelRow } from "../../models/table.ts";
+import { hardwareFor } from "../remote/placing.ts";
 import { baseModelOf, Unstartable } from "../state/inputs.ts";
 import * as moves from "../state/moves.ts";
 import { note } from "../state/notes.ts";
@@ -28,7 +29,7 @@ import { fitLora } from "./hyperparameters.ts";
 import { trainable } from "./references.ts";
 import { PARAMS, resolveAll } from "./resolver.ts";
 import { columnsOf, type JobRows, readAndPin } from "./rows.ts";
-import { hardwareFor, type Size, saveStepsFor, sizeOf, UNKNOWN_SIZE } from "./sizing.ts";
+import { type Size, saveStepsFor, sizeOf, UNKNOWN_SIZE } from "./sizing.ts";
 
 /** Call it in the turn in which the row was inserted, so that `reconcileReadings` does not take it for a lost one. */
 export function beginReading(ctx: Ctx, job: JobRow, credentials: Credentials) {
@@ -145,12 +146,13 @@ async function sizeAgain(ctx: Ctx, job: JobRow, model: ModelRow | undefined, { t
   }
   if (!train) throw new AppError("resource_not_found", "The dataset was deleted meanwhile", { param: "/dataset" });
   const faults = new Faults();
+  const { method, provider, region } = job;
   const gpu = { gpu_type: job.gpuType, gpu_count: job.gpuCount };
-  const hardware = await hardwareFor(ctx, { method: job.method, gpu }, faults);
+  const hardware = await hardwareFor(ctx, job.workspaceId, { method, gpu, provider, region }, faults);
   const { given } = job;
   const lora = fitLora(job.lora, shape.architecture, faults);
   if (lora === undefined) throw faults.errors[0];
-  const size = sizeOf({ method: job.method as Method, shape, lora, given: given ?? {} }, hardware, train);
+  const size = sizeOf({ method: method as Method, shape, lora, given: given ?? {} }, hardware, train);
   const errors = [...faults.errors, ...("errors" in size ? size.errors : [])];
   if (errors[0] || "errors" in size) throw errors[0];
   return { size: size.ok, lora };

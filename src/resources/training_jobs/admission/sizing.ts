@@ -10,24 +10,11 @@ import type { LoraSettings } from "../../../lib/training/lora.ts";
 import { estimateMemory } from "../../../lib/training/memory.ts";
 import type { Resolved } from "../../../lib/training/resolve.ts";
 import * as billing from "../../billing/service.ts";
-import { chooseHardware } from "../../gpu/hardware.ts";
+import type { Hardware } from "../remote/placing.ts";
 import type { JobRequest } from "./clone.ts";
 import type { Draft, Training } from "./draft.ts";
 import { Faults, type Result } from "./faults.ts";
 import { resolve } from "./hyperparameters.ts";
-
-export type Hardware = { type: string; count: number; capacityBytes: number; rateMicros: number | null };
-
-/** Without `gpu_type` in the request, the machine's first kind of device is used. */
-export async function hardwareFor(ctx: Ctx, request: JobRequest, faults: Faults): Promise<Hardware> {
-  const provider = request.provider ?? "local";
-  if (provider !== "local") faults.refuse("/provider", `jobs run only on local, not on ${provider}: leave it out`);
-  const { type, count, devices, problem } = await chooseHardware(ctx, request.gpu);
-  if (problem) faults.refuse(problem.param, problem.message);
-  const capacities = devices.filter((device) => device.type === type).map((device) => device.capacityBytes);
-  const rate = billing.rateFor(ctx, "local", type);
-  return { type, count, capacityBytes: Math.max(0, ...capacities), rateMicros: rate === null ? null : rate * count };
-}
 
 /** The rows of a job. `snapshotNumber` null means the rows as they are now, which only a preview may read. */
 export type Rows = {

@@ -19,13 +19,19 @@ const FULL = "The log is full; later lines are not kept";
 const LF = 10;
 const CHUNK = 64 * KIB;
 
-export type JobLog = { add: (stream: LogLine["stream"], text: string) => void; close: () => void };
+export type JobLog = {
+  add: (stream: LogLine["stream"], text: string) => void;
+  /** The length of the file. */
+  bytes: () => number;
+  close: () => void;
+};
 
-/** Only one writer for each job. `most`: bytes of the file. */
-export function openLog(ctx: Ctx, jobId: string, most = FILE_BYTES): JobLog {
+/** Only one writer for each job. `most`: bytes of the file. `keep`: later bytes are cut off first. */
+export function openLog(ctx: Ctx, jobId: string, most = FILE_BYTES, keep = Number.POSITIVE_INFINITY): JobLog {
   const { dir } = pathsOf(ctx, jobId);
   makeDir(dir);
   const fd = openToAppend(dir, LOG);
+  if (fstatSync(fd).size > keep) ftruncateSync(fd, keep);
   let size = cutTorn(fd);
   let seq = lastSeq(fd, size);
   let closed = false;
@@ -50,6 +56,7 @@ export function openLog(ctx: Ctx, jobId: string, most = FILE_BYTES): JobLog {
       put(stream, text.replace(/\n$/, "").split("\n").map(capped));
       ctx.state.trainingJobs.changes.notify(jobId);
     },
+    bytes: () => fstatSync(fd).size,
     close() {
       if (!closed) closeSync(fd);
       closed = true;

@@ -1,18 +1,23 @@
 /** Takes a job from the queue to a run: model, memory, newest checkpoint, process. */
 import type { Ctx } from "../../../context.ts";
+import { write } from "../../../platform/db/db.ts";
 import { lacksSpace } from "../../../platform/machine/disk.ts";
 import { hasResolved } from "../../datasets/stream/resolved.ts";
 import * as gpu from "../../gpu/service.ts";
 import { lacksRoom } from "../../storage_usage/service.ts";
 import { startCustom } from "../custom/run.ts";
+import { openLog } from "../logs/file.ts";
 import { UNREPORTED_END } from "../policy.ts";
+import { addRun } from "../remote_runs.ts";
 import { alignCheckpoints } from "../state/checkpoint_files.ts";
 import { baseModelOf, startFault } from "../state/inputs.ts";
 import * as moves from "../state/moves.ts";
+import { LOCAL } from "../state/queue.ts";
 import { currentJob } from "../state/rows.ts";
 import type { CheckpointRow, JobRow } from "../table.ts";
+import { finishOrRetry } from "./door.ts";
 import { type Files, taskOf } from "./plan.ts";
-import { finishOrRetry, start } from "./run.ts";
+import { start } from "./run.ts";
 
 /** Resolves when the job runs, or cannot run now. */
 export async function launch(ctx: Ctx, job: JobRow): Promise<void> {
@@ -30,7 +35,8 @@ export async function launch(ctx: Ctx, job: JobRow): Promise<void> {
       const files = base && { model: base.ready, start: base.start };
       const checkpoint = files && (await alignCheckpoints(ctx, job));
       if (checkpoint && checkpoint.step >= job.totalSteps) return await finishNow(ctx, job, checkpoint);
-      await lease(ctx, job, { files, checkpoint });
+      if (job.region !== LOCAL) provisionRemote(ctx, job, checkpoint);
+      else await lease(ctx, job, { files, checkpoint });
     } catch (error) {
       releaseMemory(ctx, job.id);
       const fault = startFault(error);
@@ -38,6 +44,19 @@ export async function launch(ctx: Ctx, job: JobRow): Promise<void> {
       moves.fail(ctx, job.id, fault);
     }
   });
+}
+
+/** The commit that provisions the job has its run too. The loop `training_jobs.remote` sends it. */
+function provisionRemote(ctx: Ctx, job: JobRow, checkpoint: CheckpointRow | undefined) {
+  if (ctx.closing.aborted) return;
+  const log = openLog(ctx, job.id);
+  const logBytes = log.bytes();
+  log.close();
+  write(ctx.db, (tx) => {
+    const { id: jobId, region } = job;
+    if (moves.provision(ctx, job, checkpoint)) addRun(tx, { jobId, region, logBytes, now: ctx.clock.now() });
+  });
+  ctx.wake("training_jobs.remote");
 }
 
 /** All steps are done: the server ended between the last checkpoint and the end of the job. No trainer is needed. */

@@ -5,16 +5,15 @@
 import { and, desc, inArray, isNotNull, isNull } from "drizzle-orm";
 import type { Ctx } from "../../../context.ts";
 import { MINUTE_MS } from "../../../lib/units.ts";
-import { runTime } from "../../billing/run_time.ts";
-import { costOf } from "../../billing/service.ts";
 import * as gpu from "../../gpu/service.ts";
 import { startNextExport } from "../artifacts/exports.ts";
 import { storeLog } from "../logs/reading.ts";
-import { exceededLimit, UNREPORTED_END } from "../policy.ts";
+import { UNREPORTED_END } from "../policy.ts";
+import { busyWith, openRunOf } from "../remote_runs.ts";
 import { enforceCredit } from "../state/credit.ts";
 import type { Run } from "../state/live.ts";
 import * as moves from "../state/moves.ts";
-import { MOST_TRIED, queuedJobs } from "../state/queue.ts";
+import { LOCAL, MOST_TRIED, queuedJobs, remoteJobs } from "../state/queue.ts";
 import { inOrder } from "../state/queue_order.ts";
 import { currentJob } from "../state/rows.ts";
 import { type JobRow, trainingJobs } from "../table.ts";
@@ -35,8 +34,9 @@ export async function close(ctx: Ctx, signal: AbortSignal): Promise<void> {
   for (const run of runs) run.save();
   const late = Promise.withResolvers<void>();
   signal.addEventListener("abort", () => late.resolve(), { once: true });
+  const synced = [...ctx.state.trainingJobs.syncing.values()]; // runs on other machines go on without this server
   const readings = ctx.state.trainingJobs.readings().map(([, reading]) => reading.over);
-  await Promise.race([late.promise, Promise.all([...runs.map((run) => run.over), ...readings])]);
+  await Promise.race([late.promise, Promise.all([...runs.map((run) => run.over), ...readings, ...synced])]);
 }
 
 export async function reconcile(ctx: Ctx): Promise<void> {
@@ -54,6 +54,7 @@ export async function reconcile(ctx: Ctx): Promise<void> {
   }
   for (const id of live.jobsAwaitingMemory()) if (currentJob(ctx.db, id)?.status !== "queued") releaseMemory(ctx, id);
   const filling = live.fillOnce(() => startQueued(ctx));
+  startRemote(ctx);
   await Promise.race([filling, new Promise(setImmediate)]); // a job that can start at once starts in this tick
   storeLogs(ctx);
   startNextExport(ctx);
@@ -85,7 +86,7 @@ function reconcileJob(ctx: Ctx, row: JobRow) {
   const run = live.run(row.id);
   const shouldRun = row.status === "provisioning" || row.status === "running";
   if (!run) {
-    if (live.isActive(row.id)) return;
+    if (live.isActive(row.id) || openRunOf(ctx.db, row.id)) return; // the loop `training_jobs.remote` follows that one
     if (row.status === "cancelling") moves.finishCancel(ctx, row.id);
     else if (shouldRun) moves.conclude(ctx, row.id, FAILED_START);
     return;
@@ -93,10 +94,7 @@ function reconcileJob(ctx: Ctx, row: JobRow) {
   moves.recordActivity(ctx, row);
   if (row.status === "cancelling") return stopRun(ctx, run, "cancelled");
   if (!shouldRun) return saveRun(ctx, run);
-  const now = runTime(ctx, row.id);
-  const runMicros = row.runSince === null ? 0 : costOf(row.rateMicros, now - row.runSince);
-  const runtimeMs = ctx.config.training.max_runtime_minutes * MINUTE_MS;
-  const error = exceededLimit(row, { runtimeMs, runMicros, now });
+  const error = moves.exceeded(ctx, row);
   if (error && moves.fail(ctx, row.id, error)) stopRun(ctx, run, error.message);
 }
 
@@ -120,7 +118,8 @@ async function startQueued(ctx: Ctx) {
   const live = ctx.state.trainingJobs;
   const { parallel } = ctx.config.training;
   if (live.runCount >= parallel) return;
-  const waiting = queuedJobs(ctx.db).filter(({ id }) => !live.isActive(id)); // a resumed job waits for its former run
+  // A resumed job waits for its former run.
+  const waiting = queuedJobs(ctx.db).filter(({ id, region }) => region === LOCAL && !live.isActive(id));
   const running = live.runs().map(({ workspaceId }) => workspaceId);
   let tried = 0;
   for (const { id } of inOrder(waiting, running, ctx.clock.now())) {
@@ -131,6 +130,24 @@ async function startQueued(ctx: Ctx) {
     } catch (error) {
       ctx.log.error("cannot start a job", { job: id, error }); // reconcileJob() counts it as a crash
     }
+  }
+}
+
+/** Starts the next job of each other region that is free. Such a run takes no place of this machine, and is not awaited. */
+function startRemote(ctx: Ctx) {
+  const live = ctx.state.trainingJobs;
+  const taken = new Set<string>();
+  for (const { id, region } of inOrder(remoteJobs(ctx.db), [], ctx.clock.now())) {
+    const job = live.isActive(id) || openRunOf(ctx.db, id) ? undefined : currentJob(ctx.db, id);
+    const busy = taken.has(region) ? "another job" : busyWith(ctx.db, region);
+    if (live.isActive(id)) taken.add(region);
+    if (job?.status !== "queued") continue;
+    if (busy !== undefined) {
+      moves.setQueueReason(ctx, job, `waits for ${region}, which runs ${busy}`);
+      continue;
+    }
+    taken.add(region);
+    guarded(ctx, "cannot start a job in another region", id, () => launch(ctx, job));
   }
 }
 

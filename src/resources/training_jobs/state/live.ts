@@ -61,6 +61,8 @@ export class TrainingJobsState {
   #exporting: Promise<void> | undefined;
   #positions: Positions | undefined;
 
+  /** Region → the work for its runs that is under way. */
+  readonly syncing = new Map<string, Promise<void>>();
   readonly changes = new ChangeSignals();
   /** Permits for dry runs. */
   readonly previews = new Semaphore({ permits: PREVIEWS, maxWaiting: MAX_WAITING_PREVIEWS });

@@ -1,13 +1,15 @@
 /** Every change of a job's status that no caller asked for. The note and the charge are in the same commit. */
-import { and, eq, gt, inArray, isNotNull } from "drizzle-orm";
+import { and, eq, gt, inArray, isNotNull, type SQL } from "drizzle-orm";
 import type { Ctx } from "../../../context.ts";
+import { MINUTE_MS } from "../../../lib/units.ts";
 import { afterCommit, type Tx, write } from "../../../platform/db/db.ts";
 import type { TrainSample } from "../../../workers/protocol_trainer.ts";
 import { beginRun, runTime } from "../../billing/run_time.ts";
-import type { Shortage } from "../../billing/service.ts";
+import { costOf, type Shortage } from "../../billing/service.ts";
 import * as snapshots from "../../datasets/stream/snapshots.ts";
 import type { Action } from "../machine.ts";
-import { isShortage, judgeEnd, type RunEnd, type Verdict } from "../policy.ts";
+import { exceededLimit, isShortage, judgeEnd, type RunEnd, type Verdict } from "../policy.ts";
+import { openRuns } from "../remote_runs.ts";
 import {
   type CheckpointRow,
   type JobError,
@@ -204,6 +206,13 @@ function closeRun(ctx: Ctx, tx: Tx, job: JobRow, settlement: Settlement) {
   charge(ctx, tx, settlement, ctx.clock.now());
 }
 
+/** The limit that the present run has passed. */
+export function exceeded(ctx: Ctx, job: JobRow): JobError | null {
+  const now = runTime(ctx, job.id);
+  const runMicros = job.runSince === null ? 0 : costOf(job.rateMicros, now - job.runSince);
+  return exceededLimit(job, { runtimeMs: ctx.config.training.max_runtime_minutes * MINUTE_MS, runMicros, now });
+}
+
 const ACTIVITY_EVERY_MS = 15_000;
 
 /** If the server is killed, the run is charged at least up to here. */
@@ -220,10 +229,20 @@ export const suspend = (ctx: Ctx, id: string) =>
     if (job) closeRun(ctx, tx, job, settle(ctx, job));
   });
 
-/** Call it once, at the start: no run outlives its server. Lost runs are charged up to their last activity. */
+/**
+ * Call it once, at the start: no run on this machine outlives its server. Lost runs are charged up to their last
+ * activity. Runs on other machines go on.
+ */
 export function requeueInterrupted(ctx: Ctx) {
-  const lost = inArray(trainingJobs.status, ["provisioning", "running", "cancelling"]);
-  for (const job of ctx.db.select().from(trainingJobs).where(lost).all())
+  const remote = new Set(openRuns(ctx.db).map(({ jobId }) => jobId));
+  const lost = (which: SQL) =>
+    ctx.db
+      .select()
+      .from(trainingJobs)
+      .where(which)
+      .all()
+      .filter(({ id }) => !remote.has(id));
+  for (const job of lost(inArray(trainingJobs.status, ["provisioning", "running", "cancelling"])))
     write(ctx.db, (tx) => {
       if (job.status === "cancelling") return void finishCancel(ctx, job.id, settleLost);
       const message = "The server restarted; resuming from the newest checkpoint";
@@ -234,7 +253,7 @@ export function requeueInterrupted(ctx: Ctx) {
         note: { level: "warn", message },
       });
     });
-  for (const job of ctx.db.select().from(trainingJobs).where(isNotNull(trainingJobs.runSince)).all())
+  for (const job of lost(isNotNull(trainingJobs.runSince)))
     write(ctx.db, (tx) => closeRun(ctx, tx, job, settleLost(job))); // paused while its worker was still saving
 }
 

@@ -5,6 +5,9 @@ import { type Db, generationOf, prepared, type Tx } from "../../../platform/db/d
 import type { JobRow } from "../table.ts";
 import { inOrder, type Waiting } from "./queue_order.ts";
 
+/** The region of jobs that run on this machine. */
+export const LOCAL = "local";
+
 /** Jobs that one round of the loop tries to start. */
 export const MOST_TRIED = 16;
 
@@ -14,9 +17,17 @@ export const MOST_TRIED = 16;
  */
 const queued = prepared((db) =>
   db.$client.prepare<Waiting, []>(
-    `SELECT id, workspace_id AS workspaceId, priority, queued_at AS queuedAt, not_before AS notBefore
+    `SELECT id, workspace_id AS workspaceId, priority, queued_at AS queuedAt, not_before AS notBefore, region
      FROM training_jobs INDEXED BY training_jobs_queue
      WHERE completed_at IS NULL AND status = 'queued' AND reading IS NULL`,
+  ),
+);
+/** Jobs of other regions. Most servers have none, so they have an index of their own. */
+const remote = prepared((db) =>
+  db.$client.prepare<Waiting, []>(
+    `SELECT id, workspace_id AS workspaceId, priority, queued_at AS queuedAt, not_before AS notBefore, region
+     FROM training_jobs INDEXED BY training_jobs_remote_queue
+     WHERE completed_at IS NULL AND status = 'queued' AND reading IS NULL AND region <> 'local'`,
   ),
 );
 const running = prepared((db) =>
@@ -33,6 +44,7 @@ const waiting = prepared((db) =>
 );
 
 export const queuedJobs = (db: Db): Waiting[] => queued(db).all();
+export const remoteJobs = (db: Db): Waiting[] => remote(db).all();
 
 /**
  * 1 for the job that starts next; null for a job that does not wait. Cached until this process writes again, so a list
@@ -58,7 +70,7 @@ function positionsOf(db: Db): Map<string, number> {
  * behind those nothing is written: their reason follows from their position.
  */
 export function reasonOf(ctx: Pick<Ctx, "config" | "state">, row: JobRow, position: number | null): string | null {
-  if (row.status !== "queued") return row.queueReason;
+  if (row.status !== "queued" || row.region !== LOCAL) return row.queueReason;
   const { runCount } = ctx.state.trainingJobs;
   const { parallel } = ctx.config.training;
   if (runCount < parallel && (position ?? 0) <= MOST_TRIED) return row.queueReason;

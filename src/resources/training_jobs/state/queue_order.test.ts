@@ -8,6 +8,7 @@ const waiting = (id: string, more: Partial<Waiting> = {}): Waiting => ({
   priority: 0,
   queuedAt: 0,
   notBefore: 0,
+  region: "local",
   ...more,
 });
 const order = (queue: readonly Waiting[], running: readonly string[], now: number) =>

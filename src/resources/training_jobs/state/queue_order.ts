@@ -4,7 +4,7 @@ import { LONGEST_WAIT_MS } from "../policy.ts";
 import type { JobRow } from "../table.ts";
 import { Heap } from "./heap.ts";
 
-export type Waiting = Pick<JobRow, "id" | "workspaceId" | "priority" | "queuedAt" | "notBefore">;
+export type Waiting = Pick<JobRow, "id" | "workspaceId" | "priority" | "queuedAt" | "notBefore" | "region">;
 
 /** A job and how many jobs its workspace runs, those that start before it included. */
 export type Turn = { job: Waiting; held: number };

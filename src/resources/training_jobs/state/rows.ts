@@ -59,6 +59,8 @@ export const blankJob = () => ({
   crashes: 0,
   crashStep: 0,
   notBefore: 0,
+  region: "local",
+  placement: null,
   pauseReason: null,
   queueReason: null,
   error: null,

@@ -1,0 +1,142 @@
+import { readFileSync } from "node:fs";
+import { UsageError } from "../../lib/errors.ts";
+import type { Region } from "../../resources/regions/schema.ts";
+import type { SshKey } from "../../resources/ssh_keys/schema.ts";
+import { command, EXIT, FULL_FLAG, type Group, JSON_FLAG, SERVER_FLAGS, wholeOf } from "../args.ts";
+import type { Client } from "../client.ts";
+import { connect } from "../connect.ts";
+import { listAll, wholeId } from "../lists.ts";
+import { note, print, printJson, printTable } from "../output.ts";
+
+const FLAGS = { ...SERVER_FLAGS, json: JSON_FLAG } as const;
+const PATH = "/v1/regions";
+
+const all = (client: Client) => listAll<Region>(client, PATH, ({ id }) => id);
+
+const list = command({
+  summary: "List the regions: this machine and the others where jobs run",
+  flags: { ...FLAGS, full: FULL_FLAG },
+  examples: ["verk regions list", "verk regions list --json"],
+  async run({ json, full, ...where }) {
+    const { client } = await connect(where);
+    const found = await all(client);
+    if (json) printJson({ object: "list", data: found, has_more: false });
+    else {
+      const rows = found.map((each) => [
+        each.id,
+        each.name,
+        each.provider,
+        each.gpu_types.join(", ") || "cpu",
+        priceOf(each),
+        each.available ? "available" : (each.reason ?? "not available"),
+      ]);
+      printTable(["ID", "NAME", "PROVIDER", "DEVICES", "USD/HOUR", "STATE"], rows, "No regions.", { full });
+    }
+    return EXIT.ok;
+  },
+});
+
+/** The price of this machine depends on the device: `verk status` shows it. */
+const priceOf = ({ id, rate_usd_per_hour: rate }: Region) =>
+  rate === null ? (id === "local" ? "-" : "no price") : String(rate);
+
+const HOST = /^([^@\s]+)@(\[[0-9A-Fa-f:.]+\]|[^:\s]+)(?::(\d{1,5}))?$/;
+
+function hostOf(text: string | undefined) {
+  const [, user, host = "", port] = HOST.exec(text ?? "") ?? [];
+  if (user === undefined)
+    throw new UsageError(`--host: expected USER@ADDRESS or USER@ADDRESS:PORT, not ${JSON.stringify(text ?? "")}`);
+  return { user, address: host.replace(/^\[|\]$/g, ""), port: wholeOf("host", port) };
+}
+
+function keyFiles(path: string) {
+  const read = (file: string) => {
+    try {
+      return readFileSync(file, "utf8");
+    } catch (cause) {
+      throw new UsageError(`--identity: ${file} cannot be read`, 1, { cause });
+    }
+  };
+  return { private_key: read(path), public_key: read(`${path}.pub`).trim() };
+}
+
+const add = command({
+  summary: "Add a machine that is reached over SSH; its host key is pinned",
+  takes: ["name"],
+  flags: {
+    ...FLAGS,
+    host: { type: "string", value: "USER@ADDRESS[:PORT]", doc: "User and address of the machine" },
+    identity: {
+      type: "string",
+      value: "FILE",
+      doc: "Private key to use there; the public key is FILE.pub. It is stored as an SSH key with the region's name",
+    },
+    key: { type: "string", value: "ID", doc: "An SSH key that the server has (ssh_…), instead of --identity" },
+    "host-key": { type: "string", value: "KEY", doc: "Host key to pin: type and base64 (default: ask the machine)" },
+    "work-dir": { type: "string", value: "DIR", doc: "Directory there (default: verk in the home of the user)" },
+    rate: { type: "string", value: "USD", doc: "Price of one device for an hour (default: no price)" },
+  },
+  fields: {
+    ...{ address: "--host", user: "--host", port: "--host", ssh_key_id: "--key", host_key: "--host-key" },
+    ...{ work_dir: "--work-dir", rate_usd_per_hour: "--rate", public_key: "--identity", private_key: "--identity" },
+  },
+  examples: [
+    "verk regions add lab --host verk@10.0.0.7 --identity ~/.ssh/id_ed25519",
+    "verk regions add big --host verk@gpu.example.com:2222 --key ssh_01j9… --rate 2.5",
+  ],
+  exits: { 1: "failed: the machine was not reached, its address is not allowed, or the name is taken" },
+  async run({ json, host, identity, key, "host-key": hostKey, "work-dir": workDir, rate, ...where }, name = "") {
+    if ((identity === undefined) === (key === undefined))
+      throw new UsageError("regions add: give --identity FILE or --key ID, one of them");
+    const fields = {
+      ...{ name, kind: "ssh", ...hostOf(host), host_key: hostKey, work_dir: workDir },
+      rate_usd_per_hour: rateOf(rate),
+    };
+    const files = identity === undefined ? undefined : keyFiles(identity);
+    const { client } = await connect(where);
+    const ssh_key_id = files ? (await client.call<SshKey>("POST", "/v1/ssh_keys", { name, ...files })).body.id : key;
+    const { body } = await client.call<Region>("POST", PATH, { ...fields, ssh_key_id }).catch(async (error) => {
+      if (files) await client.call("DELETE", `/v1/ssh_keys/${ssh_key_id}`);
+      throw error;
+    });
+    if (json) printJson(body);
+    else {
+      print(body.id);
+      note(`Pinned the host key ${body.ssh?.host_key_fingerprint}. Compare it with the one that the machine shows:`);
+      note("  ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub");
+    }
+    return EXIT.ok;
+  },
+});
+
+function rateOf(text: string | undefined): number | undefined {
+  if (text === undefined) return undefined;
+  const value = Number(text);
+  if (!Number.isFinite(value)) throw new UsageError(`--rate: expected a number, not ${JSON.stringify(text)}`);
+  return value;
+}
+
+const remove = command({
+  summary: "Remove a region; an SSH key that only it used stays",
+  takes: ["region"],
+  flags: FLAGS,
+  examples: ["verk regions remove lab"],
+  exits: { 1: "failed: there is no such region, or a job runs there" },
+  async run({ json, ...where }, target = "") {
+    const { client } = await connect(where);
+    const found = await all(client);
+    const id = await wholeId(target, async () => found);
+    const region = found.find((each) => each.id === id || each.name === target);
+    if (!region)
+      throw new UsageError(`There is no region ${JSON.stringify(target)}. \`verk regions list\` shows them.`, 1);
+    const { body } = await client.call("DELETE", `${PATH}/${region.id}`);
+    if (json) printJson(body);
+    else note(`${region.name} (${region.id}) is removed.`);
+    return EXIT.ok;
+  },
+});
+
+export const regions: Group = {
+  summary: "Regions: other machines where jobs run",
+  subcommands: { add, list, remove },
+};

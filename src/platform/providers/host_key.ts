@@ -1,0 +1,25 @@
+/** Asks a node for its host key. The answer proves nothing yet: the owner of the region compares the fingerprint. */
+import { isIPv6 } from "node:net";
+import { SECOND_MS } from "../../lib/units.ts";
+import { Unreachable } from "./types.ts";
+
+const TYPES = ["ssh-ed25519", "ecdsa-sha2-nistp256", "ecdsa-sha2-nistp384", "ecdsa-sha2-nistp521", "ssh-rsa"];
+const TIMEOUT_S = 10;
+
+/** The type and the base64 of the best key. `address`: an IP address that the network guard has allowed. */
+export async function scanHostKey(address: string, port: number): Promise<string> {
+  const family = isIPv6(address) ? "-6" : "-4";
+  const argv = ["ssh-keyscan", family, "-T", String(TIMEOUT_S), "-t", "ed25519,ecdsa,rsa", "-p", String(port), address];
+  const child = Bun.spawn(argv, { stdin: "ignore", stderr: "ignore", timeout: 2 * TIMEOUT_S * SECOND_MS });
+  const key = bestKey(await new Response(child.stdout).text());
+  if (key === undefined) throw new Unreachable("it shows no host key: is this the port of an SSH server?");
+  return key;
+}
+
+/** Pure. Lines of ssh-keyscan: host, type, base64. */
+export function bestKey(text: string): string | undefined {
+  const lines = text.split("\n").map((line) => line.split(" "));
+  const found = TYPES.flatMap((type) => lines.filter(([, each]) => each === type));
+  const [best] = found;
+  return best?.[2] === undefined ? undefined : `${best[1]} ${best[2].trim()}`;
+}

@@ -1,0 +1,153 @@
+/** Runs commands on a node: with the system's ssh client, or directly if the node is this machine. */
+import { unlinkSync, writeSync } from "node:fs";
+import { isIPv6 } from "node:net";
+import { MIB, SECOND_MS } from "../../lib/units.ts";
+import { ambientEnv } from "../config/config.ts";
+import { tempPath, writeFileAtomicSync } from "../files.ts";
+import { NodeError, Unreachable } from "./types.ts";
+
+type Command = {
+  argv: readonly string[];
+  stdin?: Uint8Array | Blob;
+  /** A file descriptor that takes the output; the result is then empty. */
+  to?: number;
+  /** More output than this ends the command: a node must not fill the memory or the disk of the server. */
+  mostBytes?: number;
+  /** 0: no limit, for copies. A dead connection ends a copy too. */
+  timeoutMs?: number;
+};
+
+export type Link = { run: (command: Command) => Promise<Uint8Array> };
+
+export type SshTarget = {
+  /** Resolved and checked by the network guard for each command. */
+  address: () => Promise<string>;
+  port: number;
+  user: string;
+  /** Lines of a known_hosts file under the name `verk-node`. */
+  knownHosts: string;
+  /** The private key as the text of a key file. It is on disk only while a client starts. */
+  privateKey: () => string;
+  /** A private directory for key files. */
+  dir: string;
+};
+
+export const HOST_ALIAS = "verk-node";
+const COMMAND_MS = 60 * SECOND_MS;
+const UNREACHABLE = 255; // exit code of the ssh client; `verk node` never uses it
+const STDERR_BYTES = 4_000;
+const OUTPUT_BYTES = 64 * MIB;
+const ERROR_BYTES = MIB;
+const PLAIN = { PATH: "/usr/local/bin:/usr/bin:/bin", HOME: "/" };
+
+/** Quotes one argument for a POSIX shell. ssh gives its command to the login shell of the user. */
+export const quote = (text: string) => `'${text.replaceAll("'", "'\\''")}'`;
+
+export function sshArgs(
+  target: Pick<SshTarget, "port" | "user">,
+  address: string,
+  files: { key: string; hosts: string },
+) {
+  const options = {
+    BatchMode: "yes",
+    IdentitiesOnly: "yes",
+    IdentityFile: files.key,
+    IdentityAgent: "none",
+    UserKnownHostsFile: files.hosts,
+    GlobalKnownHostsFile: "/dev/null",
+    StrictHostKeyChecking: "yes",
+    HostKeyAlias: HOST_ALIAS,
+    UpdateHostKeys: "no",
+    CheckHostIP: "no",
+    ForwardAgent: "no",
+    ForwardX11: "no",
+    ClearAllForwardings: "yes",
+    PermitLocalCommand: "no",
+    ConnectTimeout: "10",
+    ServerAliveInterval: "5",
+    ServerAliveCountMax: "3",
+    LogLevel: "ERROR",
+    AddressFamily: isIPv6(address) ? "inet6" : "inet",
+  };
+  const flags = Object.entries(options).flatMap(([name, value]) => ["-o", `${name}=${value}`]);
+  return ["ssh", "-F", "none", "-T", ...flags, "-p", String(target.port), "-l", target.user, "--", address];
+}
+
+export const sshLink = (target: SshTarget): Link => ({
+  async run(command) {
+    const address = await target.address();
+    const key = tempPath(target.dir);
+    const hosts = tempPath(target.dir);
+    try {
+      writeFileAtomicSync(key, target.privateKey());
+      writeFileAtomicSync(hosts, target.knownHosts);
+      return await execute([...sshArgs(target, address, { key, hosts }), command.argv.map(quote).join(" ")], command);
+    } finally {
+      for (const path of [key, hosts]) removeQuietly(path);
+    }
+  },
+});
+
+/** For a node that is this machine, as the login node of a cluster. */
+export const directLink = (home: string): Link => ({
+  run: (command) => execute(command.argv, command, home),
+});
+
+async function execute(argv: readonly string[], command: Command, cwd?: string): Promise<Uint8Array> {
+  const { stdin, to, timeoutMs = COMMAND_MS, mostBytes = OUTPUT_BYTES } = command;
+  const child = Bun.spawn([...argv], {
+    stdin: stdin ?? "ignore",
+    stdout: "pipe",
+    stderr: "pipe",
+    env: { ...PLAIN, ...pick(ambientEnv(), "PATH", "HOME"), LC_ALL: "C" },
+    ...(cwd === undefined ? {} : { cwd }),
+    ...(timeoutMs === 0 ? {} : { timeout: timeoutMs, killSignal: "SIGKILL" as const }),
+  });
+  const flooded = () => {
+    child.kill("SIGKILL");
+    return new NodeError("a command printed more than it may");
+  };
+  const output = collect(child.stdout, { most: mostBytes, to, flooded });
+  const errors = collect(child.stderr, { most: ERROR_BYTES, to: undefined, flooded });
+  const [bytes, error] = await Promise.all([output, errors, child.exited]);
+  const said = new TextDecoder().decode(error).trim().slice(-STDERR_BYTES);
+  if (child.exitCode === 0) return bytes;
+  if (child.signalCode !== null) throw new Unreachable(`no answer within ${timeoutMs / SECOND_MS} s`);
+  if (argv[0] === "ssh" && child.exitCode === UNREACHABLE)
+    throw new Unreachable(lastLine(said) || "the connection broke");
+  throw new NodeError(lastLine(said) || `a command ended with code ${child.exitCode}`);
+}
+
+type Collecting = { most: number; to: number | undefined; flooded: () => Error };
+
+/** The whole stream, or nothing if a file descriptor takes it. */
+async function collect(stream: ReadableStream<Uint8Array>, { most, to, flooded }: Collecting): Promise<Uint8Array> {
+  const chunks: Uint8Array[] = [];
+  let bytes = 0;
+  for await (const chunk of stream) {
+    bytes += chunk.length;
+    if (bytes > most) throw flooded();
+    if (to === undefined) chunks.push(chunk);
+    else for (let at = 0; at < chunk.length; ) at += writeSync(to, chunk, at);
+  }
+  return Buffer.concat(chunks);
+}
+
+function pick(env: Record<string, string | undefined>, ...names: string[]): Record<string, string> {
+  return Object.fromEntries(names.flatMap((name) => (env[name] === undefined ? [] : [[name, env[name]]])));
+}
+
+const lastLine = (text: string) =>
+  text
+    .split("\n")
+    .at(-1)
+    ?.replace(/^verk: /, "")
+    .trim() ?? "";
+
+function removeQuietly(path: string) {
+  try {
+    unlinkSync(path);
+  } catch {
+    // it was never written
+  }
+}

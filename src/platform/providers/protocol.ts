@@ -1,0 +1,94 @@
+/**
+ * The files that a node keeps for a run, and the JSON of `verk node`. All paths are relative to the work directory:
+ *
+ * bin/<sha256>/verk                 the executable
+ * models/<sha256>.gguf              models, shared by jobs
+ * data/                             native libraries
+ * jobs/<job>/lock                   held by the supervisor of the job
+ * jobs/<job>/inputs/                rows of the job
+ * jobs/<job>/checkpoints/step-000012/
+ * jobs/<job>/<attempt>/plan.json    started, heartbeat, records.ndjson, ended; save and stop are requests to the supervisor
+ */
+import { z } from "zod";
+import { later } from "../../lib/schema.ts";
+
+const JOB = /^job_[0-9a-hjkmnp-tv-z]{26}$/;
+export const CHECKPOINT = /^step-\d{1,12}$/;
+export const SHA256 = /^[0-9a-f]{64}$/;
+
+export const Handle = later(() =>
+  z.strictObject({ job: z.string().regex(JOB), attempt: z.int().positive().max(1_000_000) }),
+);
+export type Handle = z.infer<typeof Handle>;
+
+/** `ready`: not started. `lost`: started, and its supervisor is gone without an end. `missing`: no files. */
+export const RUN_STATES = ["ready", "running", "ended", "lost", "missing"] as const;
+/** `bytes`: of the records. `heartbeat_at`: epoch milliseconds by the clock of the node. */
+export const Observation = later(() =>
+  z.strictObject({
+    state: z.enum(RUN_STATES),
+    bytes: z.int().min(0),
+    heartbeat_at: z.int().min(0).nullable(),
+  }),
+);
+export type Observation = z.infer<typeof Observation>;
+
+export const RemoteFile = later(() =>
+  z.strictObject({ path: z.string(), sha256: z.string().regex(SHA256), bytes: z.int().min(0) }),
+);
+export type RemoteFile = z.infer<typeof RemoteFile>;
+
+/** Settings of the server that also hold on the node, by their names in the configuration. */
+const settings = later(() => z.record(z.string(), z.union([z.string(), z.number(), z.boolean()])));
+
+export const NodePlan = later(() =>
+  z.strictObject({
+    handle: Handle,
+    /** A task of the trainer. Its paths are relative to the work directory. */
+    task: z.record(z.string(), z.unknown()),
+    /** Takes the GPUs that the node shows. */
+    gpus: z.int().min(0),
+    /** Parts of the reward. Null for a method without rewards. */
+    rewards: z.array(z.unknown()).nullable(),
+    limits: z.strictObject({ sampleMs: z.number().positive(), batchMs: z.number().positive() }),
+    settings,
+  }),
+);
+export type NodePlan = z.infer<typeof NodePlan>;
+
+/** The end of the trainer as the supervisor on the node saw it. */
+export const NodeExit = later(() =>
+  z.strictObject({
+    kind: z.string().max(40),
+    message: z.string(),
+    tail: z.string(),
+    /** A SIGKILL from outside. */
+    killed: z.boolean(),
+  }),
+);
+export type NodeExit = z.infer<typeof NodeExit>;
+
+/** One line of records.ndjson: a message of the trainer, or the end. `time`: epoch milliseconds of the node. */
+export const NodeRecord = later(() =>
+  z.union([
+    z.strictObject({ time: z.int().min(0), message: z.unknown() }),
+    z.strictObject({ time: z.int().min(0), exit: NodeExit }),
+  ]),
+);
+export type NodeRecord = z.infer<typeof NodeRecord>;
+
+export const NodeInfo = later(() =>
+  z.strictObject({
+    version: z.string(),
+    architecture: z.string(),
+    cpus: z.int().min(0),
+    memory_bytes: z.int().min(0),
+    free_bytes: z.int().min(0),
+    gpus: z.array(z.strictObject({ type: z.string(), memory_bytes: z.int().min(0) })),
+  }),
+);
+export type NodeInfo = z.infer<typeof NodeInfo>;
+
+export const jobDir = (job: string) => `jobs/${job}`;
+export const attemptDir = ({ job, attempt }: Handle) => `jobs/${job}/${attempt}`;
+export const checkpointsDir = (job: string) => `jobs/${job}/checkpoints`;

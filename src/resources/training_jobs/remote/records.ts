@@ -1,0 +1,178 @@
+/**
+ * Feeds the records of a remote run through the door of all runs. One commit stores how far they are taken, so after a
+ * kill some come twice: messages change nothing then, and the log is cut back first.
+ */
+import type { Ctx } from "../../../context.ts";
+import { write } from "../../../platform/db/db.ts";
+import { type Handle, type NodeExit, NodeRecord, type Observation } from "../../../platform/providers/protocol.ts";
+import { removeStaging, stagingDir } from "../../../platform/providers/staging.ts";
+import { NodeError, type Provider } from "../../../platform/providers/types.ts";
+import { adoptTree, exists, makeDir } from "../../../sandbox/files/trees.ts";
+import { FromTrainer } from "../../../workers/protocol_trainer.ts";
+import type { RegionRow } from "../../regions/table.ts";
+import { FILE_BYTES, type JobLog, openLog } from "../logs/file.ts";
+import type { RunEnd } from "../policy.ts";
+import { changeRun, openRunOf, type RemoteRunRow } from "../remote_runs.ts";
+import { takeEnd, takeMessage, withoutInternals } from "../running/door.ts";
+import { keptCheckpoints } from "../state/checkpoint_files.ts";
+import * as moves from "../state/moves.ts";
+import { pathsOf } from "../state/paths.ts";
+import { currentJob, isFinished } from "../state/rows.ts";
+
+export const handleOf = ({ jobId: job, attempt }: Pick<RemoteRunRow, "jobId" | "attempt">): Handle => ({
+  job,
+  attempt,
+});
+
+type Pull = {
+  provider: Provider;
+  region: RegionRow;
+  run: RemoteRunRow;
+  /** At the observation. */
+  state: Observation["state"];
+  bytes: number;
+};
+
+/** Takes the new records, and concludes the run if nothing more can come. */
+export async function pullRecords(ctx: Ctx, { provider, region, run, state, bytes }: Pull) {
+  const handle = handleOf(run);
+  let { offset, runEnd: end } = run;
+  while (offset < bytes) {
+    const fetched = await provider.fetch(handle, offset);
+    if (ctx.closing.aborted) return;
+    if (fetched.length === 0) break; // a torn line of a run that was killed
+    const taken = await takeBatch(ctx, { provider, region, run, fetched, end });
+    if (!taken) return; // the server ends
+    offset += fetched.length;
+    end = taken.end;
+    write(ctx.db, (tx) => changeRun(tx, run, { offset, logBytes: taken.logBytes, runEnd: end }));
+    run = { ...run, offset, logBytes: taken.logBytes, runEnd: end };
+    if (taken.isOver) return await concludeRun(ctx, run, end);
+  }
+  if (state === "running" || state === "ready") return;
+  if (offset > 0 || state === "lost") await pullNewest(ctx, { provider, run });
+  await concludeRun(ctx, run, { ...end, ...NO_REPORT });
+}
+
+const NO_REPORT = {
+  kind: "crashed",
+  message: "The run on the node ended without a report: the node was restarted, or its supervisor was killed",
+  killed: true,
+};
+
+type Batch = { provider: Provider; region: RegionRow; run: RemoteRunRow; fetched: Uint8Array; end: RunEnd };
+type Taken = { end: RunEnd; logBytes: number; isOver: boolean };
+
+/** Undefined if the server ends meanwhile; then nothing of the batch counts as taken. */
+async function takeBatch(ctx: Ctx, { provider, region, run, fetched, end: before }: Batch): Promise<Taken | undefined> {
+  const log = openLog(ctx, run.jobId, FILE_BYTES, run.logBytes);
+  const end = { ...before };
+  let isOver = false;
+  try {
+    for (const line of new TextDecoder().decode(fetched).split("\n")) {
+      if (line === "") continue;
+      if (ctx.closing.aborted) return undefined;
+      const record = readRecord(line);
+      if (record === undefined) {
+        Object.assign(end, UNREADABLE);
+        return { end, logBytes: log.bytes(), isOver: true };
+      }
+      if ("exit" in record) {
+        Object.assign(end, record.exit, { tail: withoutInternals(record.exit.tail, region.workDir) });
+        if (end.tail.trim() !== "") log.add("stderr", end.tail.trim());
+        isOver = true;
+      } else await takeOne(ctx, { provider, run, log, end, message: record.message });
+    }
+    return { end, logBytes: log.bytes(), isOver };
+  } finally {
+    log.close();
+  }
+}
+
+const UNREADABLE = { kind: "lied", message: "The node sent a record that cannot be read" };
+
+type ReadRecord = { exit: NodeExit } | { message: FromTrainer };
+
+function readRecord(line: string): ReadRecord | undefined {
+  try {
+    const record = NodeRecord.parse(JSON.parse(line));
+    return "exit" in record ? record : { message: FromTrainer.parse(record.message) };
+  } catch {
+    return undefined;
+  }
+}
+
+type One = { provider: Provider; run: RemoteRunRow; log: JobLog; end: RunEnd; message: FromTrainer };
+
+/** The files of a checkpoint come before its row. */
+async function takeOne(ctx: Ctx, { provider, run, log, end, message }: One) {
+  const id = run.jobId;
+  if (message.type !== "checkpoint") return await takeMessage(ctx, { id, log, end }, message);
+  if (!(await pullCheckpoint(ctx, { provider, run }, message.path.split("/").at(-1) ?? ""))) return;
+  await takeMessage(ctx, { id, log, end }, message);
+  await dropPruned(ctx, { provider, run });
+}
+
+type Source = { provider: Provider; run: RemoteRunRow };
+
+/** False if the node no longer has it. The directory gets its name when all files are there and flushed. */
+async function pullCheckpoint(ctx: Ctx, { provider, run }: Source, name: string): Promise<boolean> {
+  const { checkpoints } = pathsOf(ctx, run.jobId);
+  makeDir(checkpoints);
+  if (exists(checkpoints.below(name))) return true;
+  const { data_dir: dataDir } = ctx.config;
+  const staging = `${run.jobId}-pull`;
+  const into = `${stagingDir(dataDir, staging)}/${name}`;
+  try {
+    if (!(await provider.pull(handleOf(run), name, into)) || ctx.closing.aborted) return false;
+    await adoptTree(into, checkpoints.below(name));
+    return true;
+  } finally {
+    removeStaging(dataDir, staging);
+  }
+}
+
+/** After a loss, the newest checkpoint may be one that no record names. */
+async function pullNewest(ctx: Ctx, { provider, run }: Source) {
+  try {
+    const newest = (await provider.checkpoints(handleOf(run), [])).at(-1);
+    if (newest !== undefined) await pullCheckpoint(ctx, { provider, run }, newest);
+  } catch (error) {
+    if (!(error instanceof NodeError)) throw error;
+    ctx.log.warn("cannot pull the newest checkpoint", { job: run.jobId, error });
+  }
+}
+
+/** The node keeps what this server keeps, and anything newer. */
+async function dropPruned(ctx: Ctx, { provider, run }: Source) {
+  const kept = keptCheckpoints(ctx.db, run.jobId).map(({ path }) => path.split("/").at(-1) ?? "");
+  const newest = kept.at(-1);
+  if (newest === undefined) return;
+  const there = await provider.checkpoints(handleOf(run), []);
+  const drop = there.filter((name) => name < newest && !kept.includes(name));
+  if (drop.length > 0) await provider.checkpoints(handleOf(run), drop);
+}
+
+/**
+ * Applies the end to the job and closes the run in the same commit. A job that completes is closed after its result is
+ * stored, so that a kill in between repeats this.
+ */
+export async function concludeRun(ctx: Ctx, run: RemoteRunRow, end: RunEnd) {
+  if (ctx.closing.aborted) return;
+  await takeEnd(ctx, run.jobId, end, () =>
+    write(ctx.db, (tx) => {
+      const next = moves.conclude(ctx, run.jobId, end);
+      if (next !== "complete") changeRun(tx, run, { state: stateAfter(ctx, run.jobId) });
+      return next;
+    }),
+  );
+  if (openRunOf(ctx.db, run.jobId)?.attempt === run.attempt && !ctx.closing.aborted)
+    write(ctx.db, (tx) => changeRun(tx, run, { state: stateAfter(ctx, run.jobId) }));
+  ctx.wake("training_jobs.reconcile");
+}
+
+/** The files on the node stay for a job that goes on. */
+function stateAfter(ctx: Ctx, id: string): "ended" | "closed" {
+  const job = currentJob(ctx.db, id);
+  return job && isFinished(job) ? "ended" : "closed";
+}

@@ -1,0 +1,77 @@
+/**
+ * A real sshd with a user of its own. A server of root sees another /etc/passwd, so that the user `node` has a shell and
+ * a home in the scratch directory; without root the user is the one that runs the tests.
+ */
+import { chmodSync, copyFileSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { connect } from "node:net";
+import { userInfo } from "node:os";
+import { join } from "node:path";
+import { libraries } from "./postgres.ts";
+import { give, INSTALLED, launch, mustFind, runToEnd, scratch } from "./process.ts";
+
+const UNPACKED = join(INSTALLED, "sshd");
+const IS_ROOT = process.getuid?.() === 0;
+
+export type SshServer = {
+  port: number;
+  user: string;
+  home: string;
+  /** Text of a key file that the server accepts, and the line of its public half. */
+  privateKey: string;
+  publicKey: string;
+  /** The server's own key: type and base64. */
+  hostKey: string;
+};
+
+export async function startSshd(): Promise<SshServer> {
+  const program = mustFind("sshd", ["/usr/sbin/sshd", join(UNPACKED, "usr/sbin/sshd")]);
+  mustFind("ssh", ["/usr/bin/ssh"]);
+  const env = program.startsWith(UNPACKED) ? { LD_LIBRARY_PATH: libraries(UNPACKED) } : {};
+  const dir = scratch("sshd");
+  chmodSync(dir, 0o755);
+  const home = join(dir, "home");
+  mkdirSync(join(home, ".ssh"), { recursive: true, mode: 0o700 });
+  for (const name of ["host", "client"])
+    runToEnd(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "", "-f", join(dir, name)]);
+  copyFileSync(join(dir, "client.pub"), join(home, ".ssh/authorized_keys"));
+  for (const path of [home, join(home, ".ssh"), join(home, ".ssh/authorized_keys")]) give(path);
+  const user = IS_ROOT ? "node" : userInfo().username;
+  const options = [
+    `HostKey=${join(dir, "host")}`,
+    `AuthorizedKeysFile=${join(home, ".ssh/authorized_keys")}`,
+    ...["ListenAddress=127.0.0.1", "UsePAM=no", "PasswordAuthentication=no", "PidFile=none", "StrictModes=no"],
+    "MaxStartups=100",
+  ];
+  const argv = (port: number) => [program, "-D", "-e", "-f", "/dev/null", "-p", String(port), ...flags(options)];
+  const port = await launch({
+    dir,
+    env,
+    argv: (port) => (IS_ROOT ? inNamespace(dir, home, argv(port)) : argv(port)),
+    ready: (port) => answers(port),
+  });
+  const read = (name: string) => readFileSync(join(dir, name), "utf8");
+  const keys = { privateKey: read("client"), publicKey: read("client.pub").trim() };
+  return { port, user, home: IS_ROOT ? home : userInfo().homedir, ...keys, hostKey: read("host.pub").trim() };
+}
+
+const flags = (options: readonly string[]) => options.flatMap((option) => ["-o", option]);
+
+/** sshd of root needs the user `sshd` and /run/sshd. Both exist only in its own mount namespace. */
+function inNamespace(dir: string, home: string, argv: readonly string[]): string[] {
+  const passwd = join(dir, "passwd");
+  const users = [`node:x:65534:65534::${home}:/bin/sh`, "sshd:x:64000:65534::/run/sshd:/usr/sbin/nologin"];
+  writeFileSync(passwd, `${readFileSync("/etc/passwd", "utf8")}${users.join("\n")}\n`, { mode: 0o644 });
+  const script =
+    'mount --bind "$1" /etc/passwd && mount -t tmpfs tmpfs /run && mkdir -m 755 /run/sshd && shift && exec "$@"';
+  return ["unshare", "--mount", "--propagation", "private", "sh", "-c", script, "sh", passwd, ...argv];
+}
+
+const answers = (port: number) =>
+  new Promise<boolean>((done) => {
+    const socket = connect(port, "127.0.0.1");
+    socket.once("data", (data) => {
+      socket.destroy();
+      done(data.toString().startsWith("SSH-2.0"));
+    });
+    socket.once("error", () => done(false));
+  });
