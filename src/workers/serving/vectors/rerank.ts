@@ -51,9 +51,9 @@ function pairsOf({ engine, newQuotes }: Served, [query = "", ...documents]: read
       return tokenize(template.replaceAll(/\{(query|document)\}/g, (_, name: string) => texts[name] ?? ""));
     });
   const plain = (text: string) => engine.tokenize(text, { addBos: false, special: false });
-  const asked = plain(query);
+  const first = plain(query);
   return documents.map((document) =>
-    Int32Array.from([bos, ...asked, eos, sep, ...plain(document), eos].filter((token) => token >= 0)),
+    Int32Array.from([bos, ...first, eos, sep, ...plain(document), eos].filter((token) => token >= 0)),
   );
 }
 
