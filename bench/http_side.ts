@@ -35,6 +35,7 @@ const model = loadModel(llama, { path, devices: [], repack: false, vocabOnly: tr
 const vocab = new Vocab(llama, model as Ptr);
 const facts: ModelFacts = {
   ...{ architecture: "qwen2", contextLength: 4096, trainedContextLength: 4096, parallel: 256, vocabSize: vocab.size },
+  ...{ isEncoder: false, hasPooling: false, pooling: "mean", pairs: { template: null, bos: -1, eos: -1, sep: -1 } },
   ...{ embeddingSize: 1, parameters: 0, weightBytes: 0, memoryBytes: 0, bosToken: "", eosToken: "", addsBos: false },
   ...{ chatTemplate: null, toolTemplate: null, device: "none", decoder: "a clock decodes" },
 };

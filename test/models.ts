@@ -34,6 +34,8 @@ export type ModelOptions = {
   template?: string | null;
   /** Whole words, found in a text as they are: for example "🙂" as one token. Not a single Latin-1 letter. */
   extraVocab?: readonly string[];
+  /** The number of a pooling in the file. */
+  pooling?: number;
   /** Vocabulary up to this size is filled with words that only a model can say. */
   vocabSize?: number;
 };
@@ -141,6 +143,7 @@ function metadata(shape: Shape, options: ModelOptions, tokens: string[], types: 
     [`${arch}.rope.dimension_count`]: u32(shape.keyLength),
     [`${arch}.rope.freq_base`]: f32(10_000),
     ...familyMetadata(arch, shape),
+    ...(options.pooling === undefined ? {} : { [`${arch}.pooling_type`]: u32(options.pooling) }),
     [`${arch}.vocab_size`]: u32(tokens.length),
     "tokenizer.ggml.model": str("gpt2"),
     "tokenizer.ggml.pre": str("gpt-2"),

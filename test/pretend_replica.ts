@@ -30,6 +30,7 @@ const ANSWERS: Record<string, object> = {
     model: "d",
     usage: { prompt_tokens: 1, total_tokens: 1 },
   },
+  "/rerank": { model: "d", scores: [1], usage: { prompt_tokens: 1, total_tokens: 1 } },
   "/tokenize": { tokens: [1] },
   "/detokenize": { content: "hi" },
   "/apply-template": { prompt: "hi", input_tokens: 1 },

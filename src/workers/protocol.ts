@@ -197,6 +197,7 @@ export const ModelShape = later(() =>
     has_chat_template: z.boolean(),
     /** "model" or, for a LoRA file, "adapter". */
     type: z.enum(["model", "adapter"]),
+    encoder: z.literal(true).optional(),
     experts: z.strictObject({ count: z.int().positive(), used: z.int().positive() }).optional(),
     lora: z.strictObject({ r: z.int().positive(), alpha: z.number(), target_modules: z.array(z.string()) }).optional(),
   }),

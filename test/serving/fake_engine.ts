@@ -11,6 +11,10 @@ export type FakeEngine = Engine & { requests: Generation[]; open: number };
 
 const FACTS: ModelFacts = {
   architecture: "fake",
+  isEncoder: false,
+  hasPooling: false,
+  pooling: "mean",
+  pairs: { template: null, bos: -1, eos: -1, sep: -1 },
   contextLength: 4_096,
   trainedContextLength: 4_096,
   parallel: 4,
@@ -36,7 +40,7 @@ export function fakeEngine(script: Script, facts: Partial<ModelFacts> = {}): Fak
     requests: [],
     open: 0,
     tokenize(text, { addBos, special }) {
-      const ids: number[] = addBos ? [FIRST_CONTROL + 2] : [];
+      const ids: number[] = addBos && engine.facts.addsBos ? [FIRST_CONTROL + 2] : [];
       for (let at = 0; at < text.length; ) {
         const control = special ? CONTROLS.findIndex((name) => text.startsWith(name, at)) : -1;
         ids.push(control >= 0 ? FIRST_CONTROL + control : text.charCodeAt(at));

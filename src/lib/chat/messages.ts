@@ -7,8 +7,11 @@ import { nearest } from "../text/nearest.ts";
 export const orElse = <T extends z.ZodType, D>(schema: T, value: D) =>
   schema.nullish().transform((given) => given ?? value);
 
+const NOT_TEXT =
+  'must be "text": images and sounds are not supported, because the llama.cpp library inside Verk has no reader for them';
+
 export const TextPart = z
-  .object({ type: z.literal("text", { error: 'must be "text": this model reads only text parts' }), text: z.string() })
+  .object({ type: z.literal("text", { error: NOT_TEXT }), text: z.string() })
   .meta({ id: "ChatTextPart" });
 
 const MAX_PARTS = 4_096; // limit of one message

@@ -145,6 +145,7 @@ export const attentionScalar = (config: Config): number =>
     : headLength(config);
 
 export const count = (config: Config, key: string): number => numberIn(key, config[key], "uint32");
+export const floatIn = (config: Config, key: string): number => numberIn(key, config[key], "float32");
 
 function numberIn(key: string, value: unknown, type: "uint32" | "float32"): number {
   if (value === undefined || value === null) throw new CheckpointError(`config.json has no ${key}`);

@@ -19,14 +19,17 @@ const FILE_TYPE: Readonly<Record<string, number>> = {
 
 type Parts = { name: string; family: Family; config: Config; vocabulary: Vocabulary; files: SmallFiles; type: string };
 
+/** The keys that every file begins with. */
+export const generalMetadata = (name: string, architecture: string, type: string): [string, NewValue][] => [
+  ["general.architecture", textValue(architecture)],
+  ["general.type", textValue("model")],
+  ["general.name", textValue(name)],
+  ["general.file_type", uint32Value(FILE_TYPE[type] ?? 0)],
+  ["general.quantization_version", uint32Value(2)],
+];
+
 export function ggufMetadata({ name, family, config, vocabulary, files, type }: Parts): Metadata {
-  const all = new Map<string, NewValue>([
-    ["general.architecture", textValue(family.architecture)],
-    ["general.type", textValue("model")],
-    ["general.name", textValue(name)],
-    ["general.file_type", uint32Value(FILE_TYPE[type] ?? 0)],
-    ["general.quantization_version", uint32Value(2)],
-  ]);
+  const all = new Map(generalMetadata(name, family.architecture, type));
   for (const [key, value] of metadataOf(config, family)) all.set(`${family.architecture}.${key}`, value);
   all.set(`${family.architecture}.vocab_size`, uint32Value(vocabulary.tokens.length));
   for (const [key, value] of tokenizerMetadata(vocabulary, files)) all.set(key, value);

@@ -6,6 +6,7 @@ import { MODULES } from "../training/lora.ts";
 import { checkArchitecture, expertsOf, type Hyperparameters } from "./architecture.ts";
 import { count, countPerLayer, float, missing, string } from "./facts.ts";
 import { GgufError, type Header, quoted } from "./parse.ts";
+import { encoderOf, refuseProjector } from "./pooling.ts";
 import { whyNotRunnable } from "./runnable.ts";
 import type { ModelShape } from "./shape.ts";
 import { FILE_TYPES } from "./types.ts";
@@ -35,6 +36,7 @@ export function describe(header: Header): ModelShape {
     throw new GgufError(
       "This file is one part of a split model. Import it with all parts in one folder, under their own names",
     );
+  refuseProjector(header, architecture);
   if (header.tensors.size === 0) throw new GgufError("The file has no tensors: it is a vocabulary, not a model");
   const isAdapter = string(header, "general.type") === "adapter";
   return isAdapter ? describeAdapter(header, architecture) : describeModel(header, architecture);
@@ -62,6 +64,7 @@ function describeModel(header: Header, architecture: string): ModelShape {
   checkArchitecture(header, given);
   return {
     ...common(header, architecture),
+    ...encoderOf(header, architecture),
     context_length: count(header, key("context_length"), CONTEXT),
     layers,
     embedding_length: embedding,

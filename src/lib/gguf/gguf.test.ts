@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
 import { readFileSync, rmSync } from "node:fs";
-import { f32, type GgufValue, ggufHeader, i32s, str, strings, u32 } from "../../../test/gguf_writer.ts";
+import { bool, f32, type GgufValue, ggufHeader, i32s, str, strings, u32 } from "../../../test/gguf_writer.ts";
 import { tempDir } from "../../../test/harness.ts";
 import { makeModel } from "../../../test/models.ts";
 import { describe, describeServed } from "./describe.ts";
@@ -59,11 +59,24 @@ test("an unknown architecture is described by its metadata", () => {
   });
 });
 
+test("a model whose tokens see all others is an encoder, without a cache", () => {
+  const encoder = shape({ "mystery.attention.causal": bool(false), "mystery.pooling_type": u32(1) });
+  expect(encoder.encoder).toBe(true);
+  expect(shape({ "mystery.attention.causal": bool(true) })).not.toHaveProperty("encoder");
+  const { kv, compute, weights, total } = estimateMemory(encoder, { contextLength: 128, parallel: 8 });
+  expect([kv, total]).toEqual([0, weights + compute]);
+});
+
 test("heads may be given for each layer", () => {
   expect(shape({ "mystery.attention.head_count_kv": i32s([2, 4]) })).toMatchObject({ kv_heads: 4 });
 });
 
 test.each([
+  ["a projector", { "general.architecture": str("clip") }, "a projector for images or sounds (mmproj)"],
+  ["a projector by its type", { "general.type": str("mmproj") }, "Verk serves text only: import the model's own file"],
+  ["causal as a number", { "mystery.attention.causal": u32(0) }, "mystery.attention.causal must be a bool"],
+  ["an unknown pooling", { "mystery.pooling_type": u32(5) }, "mystery.pooling_type is 5. Expected 0 to 4"],
+  ["a reranker without its head", { "mystery.pooling_type": u32(4) }, "the file has no tensor cls.output.weight"],
   ["no layers", { "mystery.block_count": u32(0) }, "mystery.block_count is 0. Expected 1 to 512"],
   ["layers as a float", { "mystery.block_count": f32(2) }, "mystery.block_count must be a uint32, not float32"],
   ["a width beyond reason", { "mystery.embedding_length": u32(2 ** 31) }, "mystery.embedding_length"],

@@ -17,6 +17,7 @@ const FIXED_BYTES = 16 * 2 ** 20; // graphs and buffers of the scheduler
  * and the state of recurrent layers.
  */
 export function estimateMemory(shape: ModelShape, { contextLength, parallel }: Use): MemoryEstimate {
+  if (shape.encoder) return estimateEncoder(shape, contextLength);
   const cells = contextLength * parallel;
   const kv = cells * shape.layers * shape.kv_heads * (shape.key_length + shape.value_length) * F16_BYTES;
   const tokens = Math.min(UBATCH_TOKENS, cells);
@@ -25,4 +26,12 @@ export function estimateMemory(shape: ModelShape, { contextLength, parallel }: U
   const mask = tokens * contextLength * F32_BYTES; // for one sequence at a time
   const compute = logits + activations + mask + FIXED_BYTES;
   return { weights: shape.weight_bytes, kv, compute, total: shape.weight_bytes + kv + compute };
+}
+
+/** An encoder has no cache and computes no logits. One call holds a whole context, and its mask has each pair of tokens. */
+function estimateEncoder(shape: ModelShape, contextLength: number): MemoryEstimate {
+  const tokens = Math.max(UBATCH_TOKENS, Math.min(contextLength, shape.context_length));
+  const activations = tokens * F32_BYTES * (8 * shape.embedding_length + 2 * shape.heads * shape.key_length);
+  const compute = activations + tokens * tokens * F32_BYTES + FIXED_BYTES;
+  return { weights: shape.weight_bytes, kv: 0, compute, total: shape.weight_bytes + compute };
 }

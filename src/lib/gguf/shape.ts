@@ -17,6 +17,8 @@ export type ModelShape = {
   name: string | null;
   has_chat_template: boolean;
   type: "model" | "adapter";
+  /** The model computes embeddings or scores, but no text. */
+  encoder?: true | undefined;
   /** Experts of a layer, and those that compute a token. Absent in rows that were stored before it existed. */
   experts?: { count: number; used: number } | undefined;
   /** Settings of an adapter, if all its matrices have the same rank. `target_modules` are PEFT's names. */

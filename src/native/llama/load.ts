@@ -90,6 +90,15 @@ function progressCallback(report: (fraction: number) => void): JSCallback {
   return new JSCallback(call, { args: [FFIType.f32, FFIType.ptr], returns: FFIType.bool });
 }
 
+const METADATA_BYTES = 256;
+
+/** A value of the file as text; "" if the file has no such key. A longer text is cut. */
+export function metadataText(llama: Llama, model: Ptr, key: string): string {
+  const room = Buffer.alloc(METADATA_BYTES);
+  const length = llama.llama_model_meta_val_str(model, cstr(key), room, room.length);
+  return room.toString("utf8", 0, Math.min(Math.max(0, length), METADATA_BYTES - 1));
+}
+
 export function openContext(llama: Llama, model: Ptr, params: ContextParams): Ptr {
   llama.forgetError();
   const words = contextParams(llama, params);

@@ -69,8 +69,10 @@ export type ContextParams = {
   sequences: number;
   threads: number;
   unified: boolean;
-  /** Also compute the last hidden state of every token. */
+  /** Also compute the last hidden state of every token, or one vector of each sequence by `pooling`. */
   embeddings: boolean;
+  /** The number of a pooling type. Default: none. */
+  pooling?: number;
 };
 
 const POOLING_NONE = 0;
@@ -86,7 +88,7 @@ export function contextParams(llama: Symbols, params: ContextParams): BigUint64A
   ints[3] = params.sequences;
   ints[7] = params.threads;
   ints[8] = params.threads;
-  if (params.embeddings) ints[11] = POOLING_NONE;
+  if (params.embeddings) ints[11] = params.pooling ?? POOLING_NONE;
   bytes[128] = params.embeddings ? 1 : 0;
   bytes[133] = params.unified ? 1 : 0;
   return words;

@@ -10,9 +10,13 @@ const LOOK_MS = 10;
 
 const GREEDY = { temperature: 0, topP: 1, topK: 0, minP: 0, frequencyPenalty: 0, presencePenalty: 0, logitBias: [] };
 
-/** Decodes one token and returns the time it took. */
+/** Decodes one token, or embeds one with an encoder. Returns the time it took. */
 export async function decodeOne(engine: Engine, signal?: AbortSignal): Promise<number> {
   const begun = performance.now();
+  if (engine.facts.isEncoder) {
+    await engine.embed([engine.tokenize("a", { addBos: true, special: false })], signal);
+    return performance.now() - begun;
+  }
   const prompt = engine.tokenize("a", { addBos: engine.facts.addsBos, special: false });
   let tokens = 0;
   const probe = { prompt, maxTokens: 1, sampling: GREEDY, samples: 1, stop: [], probe: true };

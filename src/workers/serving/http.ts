@@ -8,6 +8,7 @@ import type { ZodType } from "zod";
 import { ChatCompletionRequest } from "../../lib/chat/chat_completion.ts";
 import { CompletionRequest } from "../../lib/chat/completion.ts";
 import { EmbeddingRequest } from "../../lib/chat/embedding.ts";
+import { ScoreRequest } from "../../lib/chat/rerank.ts";
 import { DetokenizeRequest, TokenizeRequest } from "../../lib/chat/tokens.ts";
 import { AppError, errorBody } from "../../lib/errors.ts";
 import { jsonPointer } from "../../lib/json/pointer.ts";
@@ -16,11 +17,12 @@ import { plainIssue } from "../../lib/text/issue.ts";
 import type { FromServing, ServingHealth } from "../protocol.ts";
 import { chat } from "./chat.ts";
 import { complete } from "./completions.ts";
-import { embed } from "./embeddings.ts";
 import { ContextOverflow } from "./engine/types.ts";
 import { checkHealth } from "./health.ts";
 import { abortReason, type Exchange, newTally, type Served, type Tally, timingsOf } from "./request.ts";
 import { applyTemplate, detokenize, props, tokenize } from "./tokens/utilities.ts";
+import { embed } from "./vectors/embeddings.ts";
+import { rerank } from "./vectors/rerank.ts";
 
 type Report = Extract<FromServing, { type: "served" }>;
 export type Fetch = (request: Request) => Promise<Response>;
@@ -31,7 +33,7 @@ const HEALTH_WAIT_MS = 1_000;
 const MAX_BODY_BYTES = 256 * 1024 * 1024; // the server in front has its own, smaller limit
 
 const takes =
-  <T>(schema: ZodType<T>, handle: (served: Served, body: T, exchange: Exchange) => Promise<Response>): Route =>
+  <T>(schema: ZodType<T>, handle: Handle<T>): Route =>
   (served, body, exchange, checked) => {
     if (checked) return handle(served, body as T, exchange);
     const parsed = schema.safeParse(body);
@@ -45,13 +47,28 @@ const takes =
     });
   };
 
+type Handle<T> = (served: Served, body: T, exchange: Exchange) => Promise<Response>;
+
+/** Refuses a model that generates no text. */
+const generating =
+  <T>(handle: Handle<T>): Handle<T> =>
+  async (served, body, exchange) => {
+    const { isEncoder, pooling } = served.engine.facts;
+    if (!isEncoder) return await handle(served, body, exchange);
+    const route = pooling === "rank" ? "/v1/rerank" : "/v1/embeddings";
+    throw new AppError("schema", `model: this model generates no text. Send texts to ${route}, or name another model`, {
+      param: "/model",
+    });
+  };
+
 const ROUTES: Record<string, Route> = {
-  "/chat/completions": takes(ChatCompletionRequest, chat),
-  "/completions": takes(CompletionRequest, complete),
+  "/chat/completions": takes(ChatCompletionRequest, generating(chat)),
+  "/completions": takes(CompletionRequest, generating(complete)),
   "/embeddings": takes(EmbeddingRequest, embed),
+  "/rerank": takes(ScoreRequest, rerank),
   "/tokenize": takes(TokenizeRequest, tokenize),
   "/detokenize": takes(DetokenizeRequest, detokenize),
-  "/apply-template": takes(ChatCompletionRequest, applyTemplate),
+  "/apply-template": takes(ChatCompletionRequest, generating(applyTemplate)),
   "/props": (served) => props(served),
 };
 

@@ -62,7 +62,7 @@ export function createQuoting(engine: Tokenizer): () => Quotes {
  * Ten megabytes take seconds to tokenize, and no stream continues meanwhile. A prompt that cannot fit is rejected
  * first.
  */
-function refuseHopeless(characters: number, contextLength: number, param?: string) {
+export function refuseHopeless(characters: number, contextLength: number, param?: string) {
   if (characters <= contextLength * LONGEST_TOKEN) return;
   throw new AppError(
     "context_length_exceeded",
@@ -81,12 +81,20 @@ function joined(parts: readonly Int32Array[]): Int32Array {
   return out;
 }
 
-/** A prompt of /completions or /embeddings: text, or the tokens themselves. */
-export function promptTokens(engine: Tokenizer, prompt: string | readonly number[], at: string): Int32Array {
+/**
+ * A prompt of /completions or /embeddings: text, or the tokens themselves. `whole`: the text also gets the tokens that
+ * end it, which the embeddings of some models need.
+ */
+export function promptTokens(
+  engine: Tokenizer,
+  prompt: string | readonly number[],
+  at: string,
+  whole = false,
+): Int32Array {
   const { addsBos, vocabSize, contextLength } = engine.facts;
   if (typeof prompt === "string") {
     refuseHopeless(prompt.length, contextLength, at);
-    const tokens = engine.tokenize(prompt, { addBos: addsBos, special: true });
+    const tokens = engine.tokenize(prompt, { addBos: whole || addsBos, special: true });
     if (tokens.length === 0) throw new AppError("schema", `${at.slice(1)}: must not be empty`, { param: at });
     return tokens;
   }

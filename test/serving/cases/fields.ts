@@ -22,10 +22,11 @@ export const FIELDS: Case[] = [
   ["role developer", ok(CHAT, { ...question, messages: [{ role: "developer", content: "Be brief." }, ...USER] })],
   [
     "an image is refused",
-    refused(CHAT, {
-      ...question,
-      messages: [{ role: "user", content: [{ type: "image_url", image_url: { url: "data:," } }] }],
-    }),
+    refused(
+      CHAT,
+      { ...question, messages: [{ role: "user", content: [{ type: "image_url", image_url: { url: "data:," } }] }] },
+      ({ message, param }) => param === "/messages/0/content/0/type" && message.includes("images and sounds"),
+    ),
   ],
   ...(
     [

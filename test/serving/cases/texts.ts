@@ -116,11 +116,26 @@ export const TEXTS: Case[] = [
     "POST /v1/chat/completions/input_tokens",
     ok("/v1/chat/completions/input_tokens", { messages: USER }, (body) => body.input_tokens > 3),
   ],
-  ["POST /v1/rerank", ok("/v1/rerank", { query: "a", documents: ["b", "a"] }, ({ results }) => results[0].index === 1)],
+];
+
+/** For a reranker. */
+export const RERANKS: Case[] = [
+  [
+    "POST /v1/rerank",
+    ok("/v1/rerank", { query: "a", documents: ["b", { text: "a" }], return_documents: true }, ({ results }) => {
+      const [first, second] = results;
+      const ordered = first.relevance_score >= second.relevance_score && first.index + second.index === 1;
+      return ordered && first.document.text === ["b", "a"][first.index];
+    }),
+  ],
   [
     "POST /rerank",
     ok("/rerank", { query: "a", documents: ["b", "a"], top_n: 1 }, ({ results }) => results.length === 1),
   ],
+  ["POST /v1/reranking", ok("/v1/reranking", { query: "a", documents: ["b"] }, ({ usage }) => usage.prompt_tokens > 2)],
+  ["POST /reranking", ok("/reranking", { query: "a", documents: ["b"] }, ({ results }) => results[0].index === 0)],
+  ["rerank without documents", refused("/v1/rerank", { query: "a", documents: [] })],
+  ["a chat with a reranker", refused("/v1/chat/completions", { messages: USER })],
 ];
 
 const unit = (vector: number[]) => Math.abs(Math.hypot(...vector) - 1) < 1e-3;

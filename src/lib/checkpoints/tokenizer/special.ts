@@ -15,6 +15,9 @@ export type SmallFiles = {
   specialTokensMap: unknown;
   generationConfig: unknown;
   chatTemplate: string | undefined;
+  /** modules.json and 1_Pooling/config.json of sentence-transformers. */
+  modules: unknown;
+  pooling: unknown;
 };
 
 export type Specials = {

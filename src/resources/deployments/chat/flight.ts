@@ -10,7 +10,7 @@ import { chosenLoras, type LoraChoice, releaseLora, useLoras } from "./loras.ts"
 import { type Outcome, saveRequest } from "./records.ts";
 import { type Timeline, toTrace } from "./trace.ts";
 
-export type ModelPath = "/chat/completions" | "/completions" | "/embeddings";
+export type ModelPath = "/chat/completions" | "/completions" | "/embeddings" | "/rerank";
 /** They need the loaded model but generate nothing, and leave no record. */
 export type UtilityPath = "/tokenize" | "/detokenize" | "/apply-template" | "/props";
 const UTILITIES: readonly string[] = ["/tokenize", "/detokenize", "/apply-template", "/props"];
@@ -64,7 +64,8 @@ export class Flight {
     this.#createdAt = ctx.clock.now();
     this.id = newId("req", this.#createdAt);
     this.traceId = newId("trc", this.#createdAt);
-    if (row.capture === "full" && call.path !== "/embeddings") this.#output = new CapturedOutput();
+    if (row.capture === "full" && call.path !== "/embeddings" && call.path !== "/rerank")
+      this.#output = new CapturedOutput();
     this.live = liveOf(ctx, row.id);
     this.live.usedAt = this.#createdAt;
     this.live.flights.add(this);

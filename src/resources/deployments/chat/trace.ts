@@ -31,8 +31,18 @@ type Ended = {
   model: string;
 };
 
-const SOURCES = { "/chat/completions": "chat", "/completions": "completion", "/embeddings": "embedding" } as const;
-const INPUTS = { "/chat/completions": "messages", "/completions": "prompt", "/embeddings": "input" } as const;
+const SOURCES = {
+  "/chat/completions": "chat",
+  "/completions": "completion",
+  "/embeddings": "embedding",
+  "/rerank": "embedding",
+} as const;
+const INPUTS = {
+  "/chat/completions": "messages",
+  "/completions": "prompt",
+  "/embeddings": "input",
+  "/rerank": "input",
+} as const;
 
 export function toTrace({
   id,

@@ -27,11 +27,14 @@ const SMALL = [
   "generation_config.json",
   "chat_template.jinja",
   "model.safetensors.index.json",
+  "modules.json",
+  "1_Pooling/config.json",
 ];
+const POOLING = "1_Pooling";
 const NAME = /^[\w.-]{1,200}$/;
 
 /** True for files that a conversion reads. */
-export const isPart = (name: string): boolean => NAME.test(name) && (SMALL.includes(name) || isSafetensors(name));
+export const isPart = (name: string): boolean => SMALL.includes(name) || (NAME.test(name) && isSafetensors(name));
 
 export const isCheckpoint = (names: readonly string[]): boolean =>
   names.includes("config.json") && names.some(isSafetensors) && !names.some((name) => /\.gguf$/i.test(name));
@@ -57,7 +60,8 @@ export async function checkpointAt(path: string): Promise<Checkpoint | undefined
     if (there.isDirectory()) return undefined;
     throw new AppError("invalid_request", `${path} needs the config.json and the tokenizer of its model in ${dir}`);
   }
-  return checkpointOf({ kind: "folder", name: basename(dir), dir }, names.filter(isPart));
+  const nested = names.includes(POOLING) ? [`${POOLING}/config.json`] : [];
+  return checkpointOf({ kind: "folder", name: basename(dir), dir }, [...names.filter(isPart), ...nested]);
 }
 
 /** The parts that are there. A missing one is reported by its name when they are joined. */

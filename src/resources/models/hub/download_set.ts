@@ -78,8 +78,8 @@ async function fetchAll(ctx: Ctx, { repo, choice, part }: HubSet, watch: Watch):
       await requireConvertible(ctx, part, found, watch.signal);
       isChecked = true;
     }
-    const name = posix.basename(file.path);
-    const path = join(part, name);
+    const name = choice.kind === "folder" ? file.path : posix.basename(file.path);
+    const path = join(part, name.replaceAll("/", "+"));
     found[name] = path;
     if ((await sizeHere(path)) !== file.size) {
       const onProgress = (fraction: number) =>

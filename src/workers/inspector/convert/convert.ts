@@ -6,6 +6,7 @@ import { statfs } from "node:fs/promises";
 import { dirname } from "node:path";
 import { formatBytes } from "../../../lib/bytes.ts";
 import { textConfig } from "../../../lib/checkpoints/config.ts";
+import { encoderOfConfig, poolingTypeOf, requireEncoder } from "../../../lib/checkpoints/encoder.ts";
 import { CheckpointError, familyOfConfig } from "../../../lib/checkpoints/families.ts";
 import { ggufMetadata } from "../../../lib/checkpoints/metadata.ts";
 import { requireSupported } from "../../../lib/checkpoints/supported.ts";
@@ -25,6 +26,7 @@ import {
 import { type Written, writeStreamAtomic } from "../../../platform/files.ts";
 import type { ModelShape } from "../../protocol.ts";
 import { encoderFor } from "./encode.ts";
+import { planOfEncoder } from "./encoder.ts";
 import { type Files, type Folder, openFolder, readSmallFiles } from "./folder.ts";
 import { openParts, splitIn } from "./parts.ts";
 import { type Quantize, sourcesOf, type Target } from "./sources.ts";
@@ -69,12 +71,20 @@ export async function convert({
 /** Throws if a conversion would fail whatever the weights are. */
 export async function checkFolder(files: Files) {
   const { small } = await readSmallFiles(files);
+  const encoder = encoderOfConfig(small.config);
+  if (encoder) {
+    requireEncoder(small.config);
+    poolingTypeOf(encoder, small);
+    return;
+  }
   const family = familyOfConfig(small.config);
   requireSupported(textConfig(small.config, family), family);
 }
 
 function planOf(folder: Folder, name: string, target: Target): { metadata: Metadata; sources: TensorSource[] } {
   const { small, tensors } = folder;
+  const encoder = encoderOfConfig(small.config);
+  if (encoder) return planOfEncoder(encoder, folder, name, target);
   const family = familyOfConfig(small.config);
   const config = textConfig(small.config, family);
   requireSupported(config, family);

@@ -37,6 +37,8 @@ export async function readSmallFiles(files: Files): Promise<Pick<Folder, "small"
     specialTokensMap: await readJson(files, "special_tokens_map.json"),
     generationConfig: await readJson(files, "generation_config.json"),
     chatTemplate: await readText(files, "chat_template.jinja"),
+    modules: await readJson(files, "modules.json"),
+    pooling: await readJson(files, "1_Pooling/config.json"),
   };
   const sentencepiece = await readSmall(files, "tokenizer.model");
   if (small.tokenizer === undefined && sentencepiece === undefined)

@@ -15,7 +15,7 @@ export type Quantize = Quantization | null;
 export type Target = { quantize: Quantize; encode: Encode };
 type Tensors = ReadonlyMap<string, StoredTensor>;
 
-const MAX_LAYERS = 512;
+export const MAX_LAYERS = 512;
 const MAX_EXPERTS = 1024;
 /** Parts of models with images that the language model does not need. */
 const IGNORED = /(^|\.)(vision_tower|vision_model|multi_modal_projector|audio_tower|embed_audio|embed_vision)\./;
@@ -78,7 +78,7 @@ const hasOutput = ({ tie_word_embeddings: tied }: Config, tensors: Tensors) =>
 type Typing = Target & { model: MixedModel };
 type Search = Typing & { name: TensorName; tensors: Tensors; config: Config; used: Set<string> };
 
-function sourceOf({ name, tensors, config, used, ...typing }: Search): TensorSource | undefined {
+export function sourceOf({ name, tensors, config, used, ...typing }: Search): TensorSource | undefined {
   const { gguf, hf, change, optional } = name;
   if (gguf === "output.weight" && !typing.model.hasOutput) return undefined;
   const [first = ""] = hf;
@@ -141,9 +141,11 @@ function factorFor({ name }: StoredTensor, tensors: Tensors): StoredTensor {
   return found;
 }
 
-/** Vectors, biases and the router stay exact. Matrices keep their type, or become the wanted one. */
+const EXACT = /ffn_gate_inp|^token_types\.|^position_embd\./;
+
+/** Vectors, biases, the router and the tables of an encoder stay exact. Matrices keep their type, or become the wanted one. */
 function typeFor(gguf: string, dims: readonly number[], dtype: string, { quantize, model }: Typing): StoredType {
-  if (dims.length === 1 || gguf.endsWith(".bias") || gguf.includes("ffn_gate_inp")) return "F32";
+  if (dims.length === 1 || gguf.endsWith(".bias") || EXACT.test(gguf)) return "F32";
   const plain = dtype === "F32" || dtype === "F16" ? dtype : "BF16";
   return quantize === null ? plain : (mixedType(quantize, { name: gguf, columns: dims[0] ?? 0 }, model) ?? plain);
 }

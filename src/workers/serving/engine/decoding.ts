@@ -18,22 +18,25 @@ import {
   samplerNative,
 } from "./backends/open_library.ts";
 import type { Results } from "./backends/types.ts";
-import { Embedder } from "./embedder.ts";
+import type { Embedder } from "./embedding/embedder.ts";
+import { Encoding } from "./embedding/encoding.ts";
+import { embeddingKindOf, openEmbedder } from "./embedding/open.ts";
 import { Pace } from "./pace.ts";
 import type { SamplerNative } from "./sampling/sampler.ts";
 import { Scheduler } from "./scheduler.ts";
 import { FramePost } from "./thread/frame_post.ts";
-import type { FromThread, OpenMessage, SubmitMessage } from "./thread/messages.ts";
+import type { FromThread, OpenMessage, OpenModel, SubmitMessage } from "./thread/messages.ts";
 import { Pulse } from "./thread/pulse.ts";
 
 type Post = (message: FromThread) => void;
-type Opened = { decoding: Decoding; model: Ptr; facts: ThreadFacts };
+type Opened = { decoding: OpenModel; model: Ptr; facts: ThreadFacts };
 
 const MOST_SEQUENCES = 256; // limit of the library
 const ATTACH_MS = 10_000; // a large adapter on a slow disk
 const LOAD_MS = 300_000;
 
-export function openDecoding(open: OpenMessage, post: Post): Opened {
+export function openDecoding(wanted: OpenMessage, post: Post): Opened {
+  let open = wanted;
   if (open.parallel > MOST_SEQUENCES) throw new Error(`parallel is ${open.parallel}; the maximum is ${MOST_SEQUENCES}`);
   const llama = openLlama(open.dataDir, { cuda: open.gpus.length > 0 });
   const devices = chooseDevices(llama, open.gpus);
@@ -47,7 +50,11 @@ export function openDecoding(open: OpenMessage, post: Post): Opened {
   if (open.decoder !== "library" && open.gpus.length > 0) console.error(decoder);
   try {
     if (!isOwn) refuseOthers(llama, model);
-    const decoding = new Decoding({ llama, model, open, post, devices, kernels: isOwn ? kernels : null });
+    const isEncoder = !isOwn && embeddingKindOf(llama, model).isEncoder;
+    if (isEncoder) open = withinPositions(llama, model, open);
+    const decoding = isEncoder
+      ? new Encoding({ llama, model, open, post })
+      : new Decoding({ llama, model, open, post, devices, kernels: isOwn ? kernels : null });
     const header = isOwn ? kernels.header : null;
     return { decoding, model, facts: readFacts(llama, model, open, { devices, memoryBytes: used(), decoder, header }) };
   } catch (error) {
@@ -56,6 +63,12 @@ export function openDecoding(open: OpenMessage, post: Post): Opened {
     throw error;
   }
 }
+
+/** Encoders have a table of positions. The library ends the process for a position that is not in it. */
+const withinPositions = (llama: Llama, model: Ptr, open: OpenMessage): OpenMessage => ({
+  ...open,
+  contextLength: Math.min(open.contextLength, llama.llama_model_n_ctx_train(model)),
+});
 
 type DecodingOptions = {
   llama: Llama;
@@ -67,7 +80,7 @@ type DecodingOptions = {
   kernels: OpenedKernels | null;
 };
 
-export class Decoding {
+export class Decoding implements OpenModel {
   readonly #options: DecodingOptions;
   readonly #adapters: Adapters;
   readonly #scheduler: Scheduler;
@@ -132,9 +145,8 @@ export class Decoding {
     const { llama, open } = this.#options;
     const { contextLength, threads } = open;
     const model = this.#weights!;
-    const size = llama.llama_model_n_embd_out(model);
     const speed = { pace: this.#pace, pulse: this.#pulse };
-    this.#embedder ??= new Embedder({ llama, model, contextLength, threads, size, adapters: this.#adapters, ...speed });
+    this.#embedder ??= openEmbedder({ llama, model, contextLength, threads, ...speed }, this.#adapters);
     this.#embedder.submit(id, prompts, adapter);
   }
 
@@ -200,12 +212,7 @@ export class Decoding {
   }
 
   #embedStep(embedder: Embedder) {
-    try {
-      const done = embedder.step();
-      if (done) this.#options.post({ type: "answer", ...done });
-    } catch (error) {
-      const id = embedder.drop();
-      this.#options.post({ type: "answer", id, error: error instanceof Error ? error.message : String(error) });
-    }
+    const done = embedder.step();
+    if (done) this.#options.post({ type: "answer", ...done });
   }
 }

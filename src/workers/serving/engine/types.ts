@@ -3,6 +3,7 @@
  * rollouts both use it.
  */
 
+import type { Pooling } from "../../../lib/gguf/pooling.ts";
 import type { AdapterPart } from "./adapters.ts";
 import type { RunningCall } from "./thread/pulse.ts";
 
@@ -76,8 +77,19 @@ export type Run = AsyncIterable<readonly Delta[]> & {
   readonly cachedTokens: Promise<number>;
 };
 
+/** Tokens before the first text, after each text, and between both; -1 = none. `template` replaces them. */
+export type PairTokens = { template: string | null; bos: number; eos: number; sep: number };
+
 export type ModelFacts = {
   architecture: string;
+  /** The model computes embeddings or scores, but no text. */
+  isEncoder: boolean;
+  /** The file names a pooling: the model is made for embeddings or scores. */
+  hasPooling: boolean;
+  /** `rank`: `embed` gives scores of pairs, and no embeddings. */
+  pooling: Exclude<Pooling, "none">;
+  /** The way in which two texts become one prompt. */
+  pairs: PairTokens;
   /** The context of one sequence in this engine. */
   contextLength: number;
   trainedContextLength: number;
@@ -150,7 +162,7 @@ export type Engine = {
   detokenize: (tokens: Int32Array) => string;
   /** Aborting frees the slot before the next decode. Throws ContextOverflow before anything runs. */
   generate: (generation: Generation, signal?: AbortSignal) => Run;
-  /** Mean of the last hidden states, of length 1, in the order given. `adapter` means the same as in a generation. */
+  /** Embeddings of length 1, or scores, by `facts.pooling`, in the order given. `adapter` means the same as in a generation. */
   embed: (prompts: readonly Int32Array[], signal?: AbortSignal, adapter?: string) => Promise<Float32Array[]>;
   /**
    * Loads an adapter under a name and returns its address in this process. It replaces an earlier one once no sequence

@@ -2,9 +2,10 @@
 import { readFileSync } from "node:fs";
 import type { Header } from "../../../../lib/gguf/parse.ts";
 import { cstr, must, type Ptr, text } from "../../../../native/ffi.ts";
-import { type Device, freeBytes } from "../../../../native/llama/load.ts";
+import { type Device, freeBytes, metadataText } from "../../../../native/llama/load.ts";
 import type { Llama } from "../../../../native/llama/symbols.ts";
 import { pageBytes } from "../../../../native/platform/index.ts";
+import { embeddingKindOf } from "../embedding/open.ts";
 import type { OpenMessage } from "../thread/messages.ts";
 import type { ModelFacts } from "../types.ts";
 
@@ -24,14 +25,13 @@ type Measured = { devices: readonly Device[]; memoryBytes: number; decoder: stri
 export function readFacts(llama: Llama, model: Ptr, open: OpenMessage, measured: Measured): ThreadFacts {
   const { devices, memoryBytes, decoder, header } = measured;
   const vocab = must(llama.llama_model_get_vocab(model), "llama_model_get_vocab");
-  const room = Buffer.alloc(256);
-  const length = llama.llama_model_meta_val_str(model, cstr("general.architecture"), room, room.length);
   const template = (name: string | null) =>
     text(llama.llama_model_chat_template(model, name === null ? null : cstr(name))) || null;
-  const architecture = room.toString("utf8", 0, Math.max(0, length));
+  const architecture = metadataText(llama, model, "general.architecture");
   const ofFile = (key: string) => Number(header?.metadata.get(`${architecture}.${key}`)?.value ?? 0);
   return {
     architecture,
+    ...embeddingKindOf(llama, model),
     contextLength: open.contextLength,
     trainedContextLength: header ? ofFile("context_length") : llama.llama_model_n_ctx_train(model),
     parallel: open.parallel,
@@ -41,9 +41,23 @@ export function readFacts(llama: Llama, model: Ptr, open: OpenMessage, measured:
     weightBytes: Number(llama.llama_model_size(model)),
     memoryBytes,
     addsBos: llama.llama_vocab_get_add_bos(vocab),
+    pairs: {
+      template: template("rerank"),
+      bos: llama.llama_vocab_get_add_bos(vocab) ? llama.llama_vocab_bos(vocab) : NONE,
+      eos: llama.llama_vocab_get_add_eos(vocab) ? endOf(llama, vocab) : NONE,
+      sep: llama.llama_vocab_get_add_sep(vocab) ? llama.llama_vocab_sep(vocab) : NONE,
+    },
     chatTemplate: template(null),
     toolTemplate: template("tool_use"),
     device: devices.length > 0 ? devices.map((d) => d.description).join(", ") : "CPU",
     decoder,
   };
 }
+
+const NONE = -1;
+
+/** Encoders end a text with the separator. */
+const endOf = (llama: Llama, vocab: Ptr): number => {
+  const end = llama.llama_vocab_eos(vocab);
+  return end < 0 ? llama.llama_vocab_sep(vocab) : end;
+};

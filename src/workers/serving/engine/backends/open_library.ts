@@ -16,7 +16,8 @@ const MICRO_BATCH = 512; // tokens of a prompt that are read at once; more costs
 const CPU_FILL = 8; // measured: cutting a batch of 8 costs as much as 10 more rows
 const GPU_FILL = 32;
 const PROGRESS_MS = 50;
-const NO_TEXT = "The model does not generate text. Only decoder models can be served";
+const NO_TEXT =
+  "The model has an encoder that this server cannot use. Decoders, and encoders such as BERT, can be served";
 
 export function chooseDevices(llama: Llama, wanted: readonly number[]): Device[] {
   if (wanted.length === 0) return [];
@@ -69,7 +70,7 @@ export function refuseOthers(llama: Llama, model: Ptr) {
     throw new UnusableModel(NO_TEXT);
   }
   if (llama.llama_model_is_diffusion(model))
-    throw new UnusableModel("The model is a diffusion model. Only decoder models can be served");
+    throw new UnusableModel("The model is a diffusion model. Decoders, and encoders such as BERT, can be served");
 }
 
 function inSteps(report: (fraction: number) => void): (fraction: number) => void {
@@ -105,7 +106,7 @@ export function openLibrary(model: Ptr, open: OpenMessage, shared: Shared, resul
   const memory = llama.llama_get_memory(context) as Ptr | null;
   if (memory === null) {
     llama.llama_free(context);
-    throw new UnusableModel(NO_TEXT); // an encoder: it has no cache of keys and values
+    throw new UnusableModel(NO_TEXT); // it has no cache of keys and values
   }
   const options: LibraryOptions = {
     ...shared,

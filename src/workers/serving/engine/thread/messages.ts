@@ -76,3 +76,18 @@ export type FromThread =
   | { type: "unopened"; error: string; unusable: boolean }
   | { type: "failed"; sequence: number; error: string }
   | { type: "answer"; id: number; error?: string; vectors?: Float32Array[]; address?: number };
+
+/** One open model on the decoding thread. */
+export type OpenModel = {
+  readonly idle: boolean;
+  submit: (message: SubmitMessage) => void;
+  cancel: (sequences: readonly number[]) => void;
+  withLibrary: (because: string, act: () => void) => void;
+  embed: (id: number, prompts: readonly Int32Array[], adapter: string | null) => void;
+  attach: (name: string, path: string, scale: number) => number;
+  share: (name: string, address: number) => void;
+  detach: (name: string) => void;
+  clear: () => void;
+  turn: () => boolean;
+  close: () => void;
+};

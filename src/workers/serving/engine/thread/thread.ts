@@ -3,14 +3,14 @@
  * between two steps.
  */
 import { openLlama } from "../../../../native/llama/symbols.ts";
-import { type Decoding, openDecoding } from "../decoding.ts";
+import { openDecoding } from "../decoding.ts";
 import { UnusableModel } from "../types.ts";
 import { armFault } from "./fault.ts";
-import type { FromThread, OpenMessage, Question, ToThread } from "./messages.ts";
+import type { FromThread, OpenMessage, OpenModel, Question, ToThread } from "./messages.ts";
 
 declare const self: { onmessage: (event: { data: ToThread[] }) => void; postMessage: (message: FromThread) => void };
 
-let decoding: Decoding | null = null;
+let decoding: OpenModel | null = null;
 let turning = false;
 
 const post = (message: FromThread) => self.postMessage(message);
@@ -39,7 +39,7 @@ function open(message: OpenMessage) {
   }
 }
 
-function handle(open: Decoding, message: Exclude<ToThread, { type: "open" | "prepare" }>) {
+function handle(open: OpenModel, message: Exclude<ToThread, { type: "open" | "prepare" }>) {
   if (message.type === "submit") return open.submit(message);
   if (message.type === "cancel") return open.cancel(message.sequences);
   if (message.type === "embed") return open.withLibrary("embeddings are computed", () => answer(open, message));
@@ -48,7 +48,7 @@ function handle(open: Decoding, message: Exclude<ToThread, { type: "open" | "pre
   answer(open, message);
 }
 
-function answer(open: Decoding, message: Question) {
+function answer(open: OpenModel, message: Question) {
   try {
     if (message.type === "embed") return open.embed(message.id, message.prompts, message.adapter);
     if (message.type === "attach") {

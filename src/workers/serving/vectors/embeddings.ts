@@ -1,12 +1,18 @@
 /** POST /embeddings. */
-import type { EmbeddingList, EmbeddingRequest } from "../../lib/chat/embedding.ts";
-import { AppError } from "../../lib/errors.ts";
-import { promptTokens } from "./prompt.ts";
-import { countPrompt, type Exchange, type Served } from "./request.ts";
+import type { EmbeddingList, EmbeddingRequest } from "../../../lib/chat/embedding.ts";
+import { AppError } from "../../../lib/errors.ts";
+import { promptTokens } from "../prompt.ts";
+import { countPrompt, type Exchange, type Served } from "../request.ts";
 
 export async function embed(served: Served, request: EmbeddingRequest, exchange: Exchange): Promise<Response> {
   const { engine, adapter } = served;
-  const { embeddingSize, contextLength } = engine.facts;
+  const { embeddingSize, contextLength, pooling } = engine.facts;
+  if (pooling === "rank")
+    throw new AppError(
+      "schema",
+      "model: this model scores pairs of texts and computes no embeddings. Send the texts to /v1/rerank",
+      { param: "/model" },
+    );
   const { input, dimensions } = request;
   if (typeof dimensions === "number" && dimensions > embeddingSize)
     throw new AppError(
@@ -18,12 +24,7 @@ export async function embed(served: Served, request: EmbeddingRequest, exchange:
   const inputs = many ? (input as (string | number[])[]) : [input as string | number[]];
   const prompts = inputs.map((text, i) => embeddedTokens(engine, text, many ? `/input/${i}` : "/input"));
   for (const [i, prompt] of prompts.entries())
-    if (prompt.length > contextLength)
-      throw new AppError(
-        "context_length_exceeded",
-        `The input has ${prompt.length} tokens, but the context holds ${contextLength}. Shorten the input, or deploy with a larger context_length`,
-        { param: many ? `/input/${i}` : "/input" },
-      );
+    if (prompt.length > contextLength) throw tooLong(prompt.length, contextLength, many ? `/input/${i}` : "/input");
   const { tally, signal } = exchange;
   countPrompt(
     prompts.reduce((sum, prompt) => sum + prompt.length, 0),
@@ -47,10 +48,17 @@ export async function embed(served: Served, request: EmbeddingRequest, exchange:
   return Response.json(answer);
 }
 
+export const tooLong = (tokens: number, contextLength: number, param: string) =>
+  new AppError(
+    "context_length_exceeded",
+    `The input has ${tokens} tokens, but the context holds ${contextLength}. Shorten the input, or deploy with a larger context_length`,
+    { param },
+  );
+
 /** An empty text is the token that begins or ends every text. */
 function embeddedTokens(engine: Served["engine"], text: string | number[], at: string): Int32Array {
   const { bosToken, eosToken } = engine.facts;
-  return promptTokens(engine, text === "" ? bosToken || eosToken : text, at);
+  return promptTokens(engine, text === "" ? bosToken || eosToken : text, at, true);
 }
 
 /** The first numbers of a vector, of length 1 again. */
