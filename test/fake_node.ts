@@ -43,7 +43,12 @@ export function fakeNode(app: TestApp, more: Partial<typeof regions.$inferInsert
       reached(
         handles.map((handle): Observation => {
           const run = runs.get(keyOf(handle));
-          return { state: run?.state ?? "missing", bytes: Buffer.byteLength(run?.records ?? ""), heartbeat_at: null };
+          return {
+            state: run?.state ?? "missing",
+            bytes: Buffer.byteLength(run?.records ?? ""),
+            heartbeat_at: null,
+            lost: null,
+          };
         }),
       ),
     async cancel(handle, how) {

@@ -7,7 +7,7 @@ import { writeFileSync } from "node:fs";
 import type { ZodType } from "zod";
 import { UsageError } from "../lib/errors.ts";
 import { dieWithParent } from "../native/parent_death.ts";
-import { PROTOCOL, Start, Stop, WorkerError } from "./protocol.ts";
+import { IGNORE_TERM, PROTOCOL, Start, Stop, WorkerError } from "./protocol.ts";
 
 export type Host<In, Out> = {
   readonly id: string;
@@ -50,7 +50,8 @@ async function connect<In, Out>(incoming: ZodType<In>): Promise<Host<In, Out>> {
   process.on("disconnect", () => process.exit(1)); // the server is gone: there is nowhere to report to
   dieWithParent();
   const stopping = new AbortController();
-  process.on("SIGTERM", () => stopping.abort("SIGTERM"));
+  const ignoresTerm = process.env[IGNORE_TERM] === "1";
+  process.on("SIGTERM", () => void (ignoresTerm || stopping.abort("SIGTERM")));
   const started = Promise.withResolvers<Start>();
   const queue = createQueue<In>(stopping.signal);
   let greeted = false;

@@ -64,6 +64,8 @@ export const Start = z.strictObject({
   beat_ms: z.int().positive(),
 });
 export type Start = z.infer<typeof Start>;
+/** Variable of a worker that SIGTERM does not end: a scheduler sends the signal to all processes of a job. */
+export const IGNORE_TERM = "VERK_IGNORE_TERM";
 /** Server → worker: finish what must be finished and exit. SIGTERM means the same. */
 export const Stop = z.strictObject({ type: z.literal("stop"), reason: z.string() });
 

@@ -57,7 +57,7 @@ async function submission(steps: number, attempt = 1, resume: string | null = nu
         resume: resume && `jobs/${job}/checkpoints/${resume}`,
         plan: { ...plan, model_path: weights.path, rows: { ...plan.rows, path: rows.path } },
       },
-      gpus: 0,
+      ...{ gpus: 0, gpu_type: "cpu" },
       rewards: [REWARD],
       limits: { sampleMs: 10_000, batchMs: 60_000 },
       settings: { "sandbox.require": "language" },

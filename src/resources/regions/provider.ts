@@ -5,6 +5,7 @@ import type { Ctx } from "../../context.ts";
 import { DialError, networkPolicy, resolveChecked } from "../../platform/network/address.ts";
 import { HOST_ALIAS, sshLink } from "../../platform/providers/link.ts";
 import { NodeProvider } from "../../platform/providers/node_provider.ts";
+import { SlurmProvider } from "../../platform/providers/slurm_provider.ts";
 import { NodeError, Unreachable } from "../../platform/providers/types.ts";
 import * as sshKeys from "../ssh_keys/service.ts";
 import type { RegionProvider } from "./live.ts";
@@ -17,7 +18,7 @@ export function providerOf(ctx: Ctx, row: RegionRow): RegionProvider {
   if (known) return known;
   if (executable === undefined)
     throw new NodeError("this server runs from its source: build the executable, and serve with it");
-  const provider = new NodeProvider({
+  const options = {
     region: row.id,
     kind: row.kind,
     link: sshLink({
@@ -31,7 +32,8 @@ export function providerOf(ctx: Ctx, row: RegionRow): RegionProvider {
     root: row.workDir,
     executable,
     rateMicros: row.rateMicros,
-  });
+  };
+  const provider = row.slurm ? new SlurmProvider(options, row.slurm) : new NodeProvider(options);
   providers.set(row.id, provider);
   return provider;
 }

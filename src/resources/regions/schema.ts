@@ -3,6 +3,7 @@ import { z } from "zod";
 import { microsOf, usdOf } from "../../lib/money.ts";
 import { DateTime, isoOrNull, Label, later } from "../../lib/schema.ts";
 import { isoTime } from "../../lib/time.ts";
+import { SlurmSettings } from "../../platform/providers/slurm_text.ts";
 import { KINDS, type RegionRow } from "./table.ts";
 
 export const Region = later(() =>
@@ -31,6 +32,7 @@ export const Region = later(() =>
         })
         .nullable()
         .describe("Null for this machine"),
+      slurm: SlurmSettings.nullable().describe("How jobs are submitted there; null for other kinds"),
       seen_at: DateTime.nullable().describe("When it last answered; null if never, and for this machine"),
       created_at: DateTime.nullable().describe("Null for this machine"),
     })
@@ -43,7 +45,7 @@ export const HOST_KEY = /^(ssh-ed25519|ecdsa-sha2-nistp(256|384|521)|ssh-rsa) [A
 export const CreateRegion = z
   .object({
     name: Label(100),
-    kind: z.enum(KINDS),
+    kind: z.enum(KINDS).describe("slurm: the address is that of a login node"),
     address: z
       .string()
       .regex(/^[A-Za-z0-9][A-Za-z0-9.:-]{0,252}$/, "must be a host name or an IP address")
@@ -65,6 +67,11 @@ export const CreateRegion = z
       .optional()
       .describe("The key of the node. Without it, the node is asked once and its answer is pinned"),
     rate_usd_per_hour: z.number().min(0).max(1e6).nullable().default(null).describe("Price of one device"),
+    slurm: SlurmSettings.optional().describe("Only for kind slurm"),
+  })
+  .refine(({ kind, slurm }) => slurm === undefined || kind === "slurm", {
+    path: ["slurm"],
+    message: "is only for regions of kind slurm",
   })
   .meta({ id: "CreateRegion" });
 export type CreateRegion = z.infer<typeof CreateRegion>;
@@ -96,6 +103,7 @@ export const present = (row: RegionRow): Region => ({
     host_key: row.hostKey,
     host_key_fingerprint: fingerprintOf(row.hostKey),
   },
+  slurm: row.slurm,
   seen_at: isoOrNull(row.seenAt),
   created_at: isoTime(row.createdAt),
 });

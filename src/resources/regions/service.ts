@@ -13,6 +13,7 @@ import { listGpus } from "../../platform/machine/hardware.ts";
 import { judgeAddress, judgeName, networkPolicy } from "../../platform/network/address.ts";
 import { scanHostKey } from "../../platform/providers/host_key.ts";
 import { offersOf } from "../../platform/providers/node_provider.ts";
+import { SlurmSettings } from "../../platform/providers/slurm_text.ts";
 import { type Offer, Unreachable } from "../../platform/providers/types.ts";
 import * as sshKeys from "../ssh_keys/service.ts";
 import { addressOf } from "./provider.ts";
@@ -71,7 +72,8 @@ export async function create(ctx: Ctx, workspaceId: string, input: CreateRegion,
   mustAllow(ctx, address);
   const hostKey = input.host_key ?? (await askHostKey(ctx, address, port));
   const now = ctx.clock.now();
-  const stored = { name, kind, address, port, user, sshKeyId, workDir, hostKey, rateMicros: rateOf(input) };
+  const slurm = kind === "slurm" ? SlurmSettings.parse(input.slurm ?? {}) : null;
+  const stored = { name, kind, address, port, user, sshKeyId, workDir, hostKey, slurm, rateMicros: rateOf(input) };
   const unseen = { info: null, seenAt: null, fault: "the node has not answered yet" };
   const answer = withUniqueName(`A region named ${JSON.stringify(name)} exists: choose another name`, () =>
     write(ctx.db, (tx) => {
@@ -137,6 +139,10 @@ function mustBeFree(ctx: Ctx, id: string) {
   throw new AppError("unsupported_state", message, { param: "id" });
 }
 
+/** Jobs that run there at the same time. A cluster has a queue of its own. */
+export const mostJobs = (ctx: Pick<Ctx, "db">, workspaceId: string, id: string) =>
+  find(ctx, workspaceId, id)?.slurm?.max_jobs ?? 1;
+
 /** For a workspace that is deleted. */
 export function removeAll(ctx: Ctx, workspaceId: string) {
   const rows = ctx.db.select().from(regions).where(eq(regions.workspaceId, workspaceId)).all();
@@ -164,6 +170,7 @@ const local = async (ctx: Ctx, probe: Probe): Promise<Region> => ({
   gpu_types: await gpuTypes(ctx, probe),
   rate_usd_per_hour: null,
   ssh: null,
+  slurm: null,
   seen_at: null,
   created_at: null,
 });

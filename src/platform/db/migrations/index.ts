@@ -35,6 +35,7 @@ import m0034 from "./0034_stopped_early.sql" with { type: "text" };
 import m0036 from "./0036_resolvers.sql" with { type: "text" };
 import m0040 from "./0040_regions.sql" with { type: "text" };
 import m0041 from "./0041_remote_runs.sql" with { type: "text" };
+import m0042 from "./0042_slurm.sql" with { type: "text" };
 
 export type Migration = { readonly version: number; readonly name: string; readonly sql: string };
 
@@ -75,4 +76,5 @@ export const MIGRATIONS: readonly Migration[] = [
   { version: 36, name: "0036_resolvers", sql: m0036 },
   { version: 40, name: "0040_regions", sql: m0040 },
   { version: 41, name: "0041_remote_runs", sql: m0041 },
+  { version: 42, name: "0042_slurm", sql: m0042 },
 ];
