@@ -22,7 +22,7 @@ export async function run(): Promise<Row[]> {
   const rows: Row[] = [];
   for (const [streams, rounds] of CASES) {
     const sizes = { dataDir, modelPath, contextLength: CONTEXT, threads: 1 };
-    const engine = await openEngine({ ...sizes, parallel: streams, gpus: [] });
+    const engine = await openEngine({ ...sizes, parallel: streams, gpus: [], guesses: false });
     const plain = openPlain({ ...sizes, streams });
     let oursMs = Number.POSITIVE_INFINITY;
     let floorMs = Number.POSITIVE_INFINITY;

@@ -28,7 +28,7 @@ import { createShutdown } from "./platform/shutdown.ts";
 import { openStorage } from "./platform/storage/open.ts";
 import { compiled } from "./platform/workers/self.ts";
 import { createSupervisor, type Supervisor } from "./platform/workers/supervisor.ts";
-import type { Listener } from "./ports.ts";
+import { type Listener, socketPathOf } from "./ports.ts";
 import { authenticate } from "./resources/api_keys/authenticate.ts";
 import { authenticateSession } from "./resources/browser_sessions/authenticate.ts";
 import * as gpu from "./resources/gpu/service.ts";
@@ -74,8 +74,9 @@ export async function startServer(config: Config, options: Options = {}): Promis
     }
     const [server, second] = running.listeners as [Listener, Listener?];
     const url = server.url.origin;
-    const detectUrl = second?.url.origin;
-    lock.announce(formatListen({ hostname: server.hostname ?? "127.0.0.1", port: server.port ?? 0 }));
+    const detectUrl = config.detect.port < 0 ? undefined : second?.url.origin;
+    const listen = formatListen({ hostname: server.hostname ?? "127.0.0.1", port: server.port ?? 0 });
+    lock.announce(listen, socketPathOf(config));
     log.info("ready", { url, detect_url: detectUrl, version: VERSION, data_dir: config.data_dir });
     const done = Promise.withResolvers<number>();
     shutdown.handleSignals(done.resolve);

@@ -13,6 +13,8 @@ import { prune as pruneAudit } from "./resources/audit/service.ts";
 import { mergeCharges } from "./resources/billing/merge.ts";
 import { recordUses as recordSessionUses } from "./resources/browser_sessions/authenticate.ts";
 import { prune as pruneBrowserSessions } from "./resources/browser_sessions/service.ts";
+import { runResponses } from "./resources/clients/responses/background.ts";
+import { prune as pruneResponses } from "./resources/clients/responses/service.ts";
 import { removeAbandoned } from "./resources/code_artifacts/upload.ts";
 import { cutDue } from "./resources/datasets/stream/snapshots.ts";
 import { sweep as sweepDatasets } from "./resources/datasets/stream/sweep.ts";
@@ -71,6 +73,7 @@ const SCHEDULES = {
   "events.prune": "17 3 * * *",
   "experiments.run": every(5 * SECOND_MS),
   "experiments.sweep": every(HOUR_MS),
+  "http.renew_tls": every(5 * SECOND_MS),
   "idempotency.prune": "7 * * * *",
   "metrics.store": every(2 * SECOND_MS),
   "models.download": every(5 * SECOND_MS),
@@ -80,6 +83,8 @@ const SCHEDULES = {
   "monitors.prune": "37 4 * * *",
   "monitors.score": every(5 * SECOND_MS),
   "regions.observe": every(5 * SECOND_MS),
+  "responses.prune": "17 4 * * *",
+  "responses.run": every(5 * SECOND_MS),
   "sessions.prune": "17 4 * * *",
   "sessions.reconcile": every(2 * SECOND_MS),
   "storage.sweep": "37 3 * * *",
@@ -113,6 +118,7 @@ const BY_AGE: ReadonlySet<LoopName> = new Set([
   "events.prune",
   "idempotency.prune",
   "monitors.prune",
+  "responses.prune",
   "sessions.prune",
   "traces.prune",
   "training_jobs.prune",
@@ -150,6 +156,7 @@ const ticks: Record<LoopName, (ctx: Ctx, signal: AbortSignal) => unknown> = {
   "events.prune": (ctx) => pruneEvents(ctx.db, daysAgo(ctx, ctx.config.events.retention_days)),
   "experiments.run": runExperiments,
   "experiments.sweep": (ctx) => sweepExperiments(ctx),
+  "http.renew_tls": (ctx) => ctx.state.http.renewTls?.(),
   "idempotency.prune": (ctx) =>
     pruneIdempotencyKeys(ctx.db, ctx.clock.now() - ctx.config.http.idempotency_hours * HOUR_MS),
   "metrics.store": (ctx) => metrics.tick(ctx),
@@ -160,6 +167,8 @@ const ticks: Record<LoopName, (ctx: Ctx, signal: AbortSignal) => unknown> = {
   "monitors.prune": (ctx) => pruneHistory(ctx),
   "monitors.score": scoreTraffic,
   "regions.observe": (ctx) => observeRegions(ctx),
+  "responses.prune": (ctx) => pruneResponses(ctx, daysAgo(ctx, ctx.config.responses.retention_days)),
+  "responses.run": runResponses,
   "sessions.prune": (ctx) => pruneSessions(ctx, daysAgo(ctx, ctx.config.sessions.retention_days)),
   "sessions.reconcile": reconcileSessions,
   "storage.sweep": (ctx) => (ctx.state.trustedClock.isSuspect ? undefined : ctx.storage.sweep(STORAGE_GRACE_MS)),

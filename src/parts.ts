@@ -8,7 +8,7 @@ import { type Db, durable, generationOf, watchWrites } from "./platform/db/db.ts
 import { noteTrouble } from "./platform/db/trouble.ts";
 import { removeLeftovers } from "./platform/leftovers.ts";
 import { inTurns, type Loop, type LoopSpec, startLoop } from "./platform/loop.ts";
-import { type Listener, listenAll, stopListening } from "./ports.ts";
+import { type Listener, openPorts, stopListening } from "./ports.ts";
 import { recordUses } from "./resources/api_keys/authenticate.ts";
 import { begin as beginBilling } from "./resources/billing/service.ts";
 import { recordUses as recordSessionUses } from "./resources/browser_sessions/authenticate.ts";
@@ -124,10 +124,7 @@ const TABLE = [
   {
     name: "http",
     why: "begins when every request can be served, and closes before what requests use",
-    begin: ({ ctx, listeners }) => {
-      listeners.push(...listenAll(ctx));
-      ctx.state.http.listener = listeners[0];
-    },
+    begin: ({ ctx, listeners }) => openPorts(ctx, listeners),
     close: ({ listeners }, signal) => stopListening(listeners, signal),
   },
   {

@@ -9,7 +9,10 @@ import { routes as billing, grantRoutes } from "./resources/billing/routes.ts";
 import { routes as browserSessions } from "./resources/browser_sessions/routes.ts";
 import { routes as llamaClients } from "./resources/clients/llama/routes.ts";
 import { routes as messages } from "./resources/clients/messages/routes.ts";
+import { manageRoutes as ollamaModels } from "./resources/clients/ollama/manage_routes.ts";
+import { routes as ollama } from "./resources/clients/ollama/routes.ts";
 import { routes as rerank } from "./resources/clients/rerank.ts";
+import { routes as responses } from "./resources/clients/responses/routes.ts";
 import { routes as codeArtifacts } from "./resources/code_artifacts/routes.ts";
 import { routes as cost } from "./resources/cost/routes.ts";
 import { routes as dashboard } from "./resources/dashboard/routes.ts";
@@ -76,6 +79,9 @@ export const mount = (ctx: Ctx) => (app: AnyElysia) =>
     .use(deployments(ctx))
     .use(llamaClients(ctx))
     .use(messages(ctx))
+    .use(responses(ctx))
+    .use(ollama(ctx))
+    .use(ollamaModels(ctx))
     .use(rerank(ctx))
     .use(traces(ctx))
     .use(agents(ctx))

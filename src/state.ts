@@ -9,6 +9,7 @@ import { AnnotationQueuesState } from "./resources/annotation_queues/live.ts";
 import { ApiKeysState } from "./resources/api_keys/live.ts";
 import { BillingState } from "./resources/billing/run_time.ts";
 import { BrowserSessionsState } from "./resources/browser_sessions/live.ts";
+import { ResponsesState } from "./resources/clients/responses/live.ts";
 import { CodeArtifactsState } from "./resources/code_artifacts/live.ts";
 import { DashboardState } from "./resources/dashboard/live.ts";
 import { DatasetsState } from "./resources/datasets/live.ts";
@@ -54,6 +55,7 @@ export type State = {
   readonly metrics: MetricsState;
   readonly models: ModelsState;
   readonly regions: RegionsState;
+  readonly responses: ResponsesState;
   readonly rewards: RewardsState;
   readonly sessions: SessionsState;
   readonly traces: TracesState;
@@ -86,6 +88,7 @@ export const newState = (ctx: Pick<Ctx, "config" | "clock">): State => ({
   metrics: new MetricsState(),
   models: new ModelsState(),
   regions: new RegionsState(),
+  responses: new ResponsesState(),
   rewards: new RewardsState(ctx.config),
   sessions: new SessionsState(ctx.config),
   traces: new TracesState(),

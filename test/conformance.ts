@@ -1,6 +1,7 @@
 import { Ajv2020, type ValidateFunction } from "ajv/dist/2020";
 import addFormats from "ajv-formats";
 import type { AnyElysia } from "elysia";
+import { clientFormatOf } from "../src/http/answer/client_errors.ts";
 import { isServicePath } from "../src/http/answer/service_errors.ts";
 import { openapi } from "../src/http/openapi.ts";
 
@@ -52,7 +53,7 @@ export function conforms(app: AnyElysia, method: string, path: string, status: n
   contract ??= read(app);
   const { operations, envelope, serviceError } = contract;
   const bare = path.split("?")[0] as string;
-  const failure = isServicePath(bare) ? serviceError : envelope;
+  const failure = isServicePath(bare) || clientFormatOf(bare) === "ollama" ? serviceError : envelope;
   if (status >= 400) return check(failure(), `${method} ${path} → ${status}`, body);
   const segments = bare.replace(/(?<=.)\/$/, "").split("/"); // a slash at the end is forgiven
   const found = operations.find(

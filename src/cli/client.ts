@@ -42,6 +42,10 @@ export type Client = {
   stream: (path: string, signal: AbortSignal, options?: StreamOptions) => AsyncGenerator<ServerEvent>;
 };
 
+/** Origin → the socket of the server on this machine that answers for it. */
+const SOCKETS = new Map<string, string>();
+export const useSocket = (origin: string, path: string) => void SOCKETS.set(origin, path);
+
 export function createClient({ url, key }: { url: string; key?: string }): Client {
   const headersOf = (more: Record<string, string> = {}) => ({
     ...(key ? { authorization: `Bearer ${key}` } : {}),
@@ -89,11 +93,12 @@ export function createClient({ url, key }: { url: string; key?: string }): Clien
  */
 export async function request(address: string, init: BunFetchRequestInit): Promise<Response> {
   let response: Response;
+  const { origin } = new URL(address);
+  const unix = SOCKETS.get(origin);
   try {
-    response = await fetch(address, init);
+    response = await fetch(address, { ...init, ...(unix === undefined ? {} : { unix }) });
   } catch (cause) {
     if (init.signal?.aborted) throw cause;
-    const { origin } = new URL(address);
     throw new ApiError(
       `Cannot reach ${origin} (${(cause as Error).message}). Check that a server runs there.`,
       0,

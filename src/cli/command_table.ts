@@ -118,6 +118,16 @@ export const COMMANDS: readonly Row[] = [
     load: async () => (await import("./commands/config.ts")).config,
   },
   {
+    name: "backup",
+    summary: "Make, list, verify and restore backups",
+    load: async () => (await import("./commands/backup.ts")).backup,
+  },
+  {
+    name: "tls",
+    summary: "Make certificates for this server and its clients",
+    load: async () => (await import("./commands/tls.ts")).tls,
+  },
+  {
     name: "doctor",
     summary: "Check this machine and the data directory",
     load: async () => (await import("./commands/doctor.ts")).doctor,

@@ -6,7 +6,7 @@ import { isHeld } from "../platform/db/data_lock.ts";
 import { writeFileAtomicSync } from "../platform/files.ts";
 import { self } from "../platform/workers/self.ts";
 import { EXIT } from "./args.ts";
-import { ApiError, type Client, createClient } from "./client.ts";
+import { ApiError, type Client, createClient, useSocket } from "./client.ts";
 
 export type ServerOptions = { url?: string | undefined; data?: string | undefined; config?: string | undefined };
 export type Connection = { url: string; client: Client };
@@ -39,6 +39,9 @@ function addressOf(text: string): string {
   return text.replace(/\/+$/, "").replace(/\/v1$/, "");
 }
 
+/** A server with TLS gives commands of this machine a socket, so that they need no certificate (src/http/host.ts). */
+const SOCKET_ORIGIN = "http://socket.localhost";
+
 function runningOn(dir: string): string {
   const { held, holder } = isHeld(dir);
   if (!held || typeof holder?.listen !== "string")
@@ -46,6 +49,10 @@ function runningOn(dir: string): string {
       `No server runs on the data directory ${dir}. Start one with \`verk serve\`, or name another server with --url or another directory with --data.`,
       EXIT.failed,
     );
+  if (typeof holder.socket === "string") {
+    useSocket(SOCKET_ORIGIN, holder.socket);
+    return SOCKET_ORIGIN;
+  }
   return `http://${holder.listen.replace(/^0\.0\.0\.0:/, "127.0.0.1:").replace(/^\[::\]:/, "[::1]:")}`;
 }
 

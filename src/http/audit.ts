@@ -39,7 +39,7 @@ const LONGEST_PATH = 2_048;
 const INFERENCE =
   /^POST \/v1\/(?:deployments\/[^/]+\/)?(?:chat\/completions|completions|embeddings|chat\/completions\/input_tokens)$/;
 const OTHER_CLIENTS =
-  /^POST \/(?:v1\/(?:messages|messages\/count_tokens|rerank)|completion|infill|tokenize|detokenize|apply-template|api\/(?:chat|generate|embed|embeddings|show))$/;
+  /^POST \/(?:v1\/(?:messages|messages\/count_tokens|responses|responses\/input_tokens|rerank)|completion|infill|tokenize|detokenize|apply-template|api\/(?:chat|generate|embed|embeddings|show))$/;
 const DETECTION = /^POST \/(?:api\/detect(?:\/url)?|v1\/detect)$/;
 const isUse = (call: string, status: number) =>
   INFERENCE.test(call) || OTHER_CLIENTS.test(call) || (status < 400 && DETECTION.test(call));

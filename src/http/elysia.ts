@@ -14,6 +14,11 @@ import { stateOf } from "./request_state.ts";
 /** Without `standardHostname: false` the path is searched from the 12th character on, which cuts it for `Host: x`. */
 export const ROUTER = { aot: true, handler: { standardHostname: false } };
 
+/** With TLS the path is searched from the 12th character on: from the 8th, the second slash of `https://` is found. */
+export const TLS_ROUTER = { aot: true, handler: { standardHostname: true } };
+/** The shortest Host for which that is right, also for `http://` over the socket. */
+export const TLS_HOST_LENGTH = 4;
+
 /** Elysia answers HEAD by the route of GET. A length of ours spares the server from reading the whole file for it. */
 export function announceLength(request: Request, response: Response) {
   const length = request.method === "HEAD" ? stateOf(request).announcedLength : undefined;

@@ -11,15 +11,22 @@ import { parseListen } from "../lib/net/listen.ts";
 /** A name or an IPv4 address, or an IPv6 address in brackets; and a port. One of them: two headers come with a comma. */
 const HOST = /^(?:[A-Za-z0-9._-]{1,255}|\[[0-9A-Fa-f:.]{2,45}\])(?::\d{1,5})?$/;
 
-export function requireHost(request: Request) {
+export function requireHost(request: Request, shortest = 1) {
   const host = request.headers.get("host"); // null: not over a connection
   const { url } = request;
-  if ((url.startsWith("http://") || url.startsWith("https://")) && (host === null || HOST.test(host))) return;
+  if (
+    (url.startsWith("http://") || url.startsWith("https://")) &&
+    (host === null || (HOST.test(host) && host.length >= shortest))
+  )
+    return;
   throw new AppError("invalid_request", "Send a Host header that names this server, such as Host: 127.0.0.1:7070", {
     param: "Host",
     headers: { connection: "close" },
   });
 }
+
+/** The name by which commands of this machine call the server over its socket. Browsers resolve it to this machine. */
+export const SOCKET_HOST = "socket.localhost";
 
 const WILDCARDS = ["0.0.0.0", "::", ""];
 
@@ -30,14 +37,15 @@ const WILDCARDS = ["0.0.0.0", "::", ""];
  */
 export function rootOf(ctx: Ctx, request: Request): string {
   const { public_url: publicUrl, listen } = ctx.config.http;
-  if (publicUrl !== "") return publicUrl;
   const called = new URL(request.url);
+  if (called.host === SOCKET_HOST) return called.origin;
+  if (publicUrl !== "") return publicUrl;
   const own = parseListen(listen)?.hostname;
   if (isOwnName(called.hostname, [own ?? "", hostname()])) return called.origin;
   const server = ctx.state.http.listener;
   const port = server?.port ?? parseListen(listen)?.port ?? 0;
   const at = own === undefined || WILDCARDS.includes(own) ? "127.0.0.1" : own;
-  return `http://${at.includes(":") ? `[${at}]` : at}:${port}`;
+  return `${server?.url.protocol ?? "http:"}//${at.includes(":") ? `[${at}]` : at}:${port}`;
 }
 
 export function isOwnName(name: string, own: readonly string[]): boolean {

@@ -1,6 +1,7 @@
 import type { AnyElysia } from "elysia";
 import { z } from "zod";
 import { VERSION } from "../lib/version.ts";
+import { clientFormatOf } from "./answer/client_errors.ts";
 import { ErrorEnvelope } from "./answer/errors.ts";
 import { isServicePath, ServiceError } from "./answer/service_errors.ts";
 
@@ -63,6 +64,7 @@ export function openapi(app: AnyElysia, { closed = false } = {}): Json {
     if (!detail?.answers) continue; // pages and the document itself
     const path = route.path.replaceAll(/:(\w+)/g, "{$1}").replaceAll("/*", "/{path}");
     const isService = isServicePath(path);
+    const isPlain = isService || clientFormatOf(path) === "ollama"; // its errors have a text and a code
     const ok = Object.entries(detail.answers).map(([status, answer]) => [status, answerOf(status, answer, schemaOf)]);
     paths[path] ??= {};
     paths[path][route.method.toLowerCase()] = {
@@ -78,7 +80,7 @@ export function openapi(app: AnyElysia, { closed = false } = {}): Json {
       ...bodyOf(route.hooks.body as z.ZodType | undefined, detail.accepts, schemaOf),
       responses: {
         ...Object.fromEntries(ok),
-        default: { $ref: `#/components/responses/${isService ? "DetectionError" : "Error"}` },
+        default: { $ref: `#/components/responses/${isPlain ? "DetectionError" : "Error"}` },
       },
     };
   }

@@ -7,7 +7,7 @@ import { followAlias } from "./answer/aliases.ts";
 import { type ErrorAnswer, errorEnvelope, errorResponse, type PageFor, toAppError } from "./answer/errors.ts";
 import { audit, isRead } from "./audit.ts";
 import { cors } from "./cors.ts";
-import { announceLength, compilePlainReads, ROUTER } from "./elysia.ts";
+import { announceLength, compilePlainReads, ROUTER, TLS_HOST_LENGTH, TLS_ROUTER } from "./elysia.ts";
 import { requireHost } from "./host.ts";
 import { logRequest, pathOf } from "./request_log.ts";
 import { createMeter } from "./request_metrics.ts";
@@ -27,9 +27,13 @@ export function createHandler(
   { answers = errorResponse, pageFor = () => undefined }: Fallbacks = {},
 ): Served {
   const app: AnyElysia = routes(
-    new Elysia(ROUTER).use(errorEnvelope(ctx, { answers, pageFor, methodsOf: (path) => methodsOf(app, path) })),
+    new Elysia(ctx.config.http.tls_cert === "" ? ROUTER : TLS_ROUTER).use(
+      errorEnvelope(ctx, { answers, pageFor, methodsOf: (path) => methodsOf(app, path) }),
+    ),
   );
   const withCors = cors(ctx.config.http.cors_origins);
+  const { hsts_seconds: hsts, tls_cert: cert } = ctx.config.http;
+  const sendsHsts = cert !== "" && hsts > 0;
 
   compilePlainReads(app);
   const meter = createMeter(ctx, app);
@@ -38,6 +42,8 @@ export function createHandler(
   function finish(request: Request, answer: Response): Response {
     const response = withCors(request, answer);
     response.headers.set("x-request-id", requestIdOf(request));
+    if (sendsHsts && request.url.startsWith("https:"))
+      response.headers.set("strict-transport-security", `max-age=${hsts}`);
     announceLength(request, response);
     showWarnings(request, response);
     logRequest(ctx.log, request, response.status);
@@ -81,7 +87,7 @@ export function createHandler(
 }
 
 function admissible(ctx: Ctx, request: Request) {
-  requireHost(request);
+  requireHost(request, ctx.config.http.tls_cert === "" ? 1 : TLS_HOST_LENGTH);
   if (ctx.closing.aborted)
     throw new AppError("shutting_down", "The server is shutting down", {
       retryAfterSeconds: 5,

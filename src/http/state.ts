@@ -10,6 +10,8 @@ import { createUnderWay, type UnderWay } from "./limits/under_way.ts";
 export class HttpState {
   /** Set when the port is open. Where there are two servers, either knows the connection of any request. */
   listener: Bun.Server<undefined> | undefined;
+  /** Reads the files of the certificate again and uses them if they changed. Undefined without TLS. */
+  renewTls: (() => void) | undefined;
   /** By API key. In memory: a restart forgives at most one burst for each. */
   readonly rates: RateLimiter;
   /**

@@ -18,7 +18,8 @@ export type Prefix =
       | "dlv"
     )
   | ("sec" | "ssh" | "ses" | "exec" | "evl" | "rule" | "exp" | "expi" | "anq" | "anqi" | "mon" | "trc" | "art" | "upl")
-  | ("dsr" | "run" | "txn" | "det" | "bat" | "ups" | "cus" | "wrk" | "aud" | "scr" | "agt" | "brs" | "reg");
+  | ("dsr" | "run" | "txn" | "det" | "bat" | "ups" | "cus" | "wrk" | "aud" | "scr" | "agt" | "brs" | "resp" | "bkp")
+  | "reg";
 
 const ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"; // Crockford base 32, lower case
 

@@ -110,6 +110,8 @@ export const ToServing = later(() =>
       hurry: z.boolean(),
       /** The setting serving.decoder. */
       decoder: z.enum(DECODERS).optional(),
+      /** The setting serving.guesses. */
+      guesses: z.boolean().optional(),
     }),
     /** Sent after `loaded`: add an adapter. Requests name it in the header x-verk-adapter. */
     z.strictObject({

@@ -24,9 +24,13 @@ const NEEDS: readonly [path: RegExp, scope: Scope | "account" | "any" | "every" 
   [/^\/v1\/account\/audit_log|^\/v1\/(api_keys|ssh_keys|secrets|webhooks|settings|events)/, "account"],
   [/^\/v1\/account$/, "any"],
   [/^\/v1\/models\/[^/]+\/template$/, "training"],
-  [/^\/v1\/(models|deployments|chat|completions|embeddings|messages|rerank|traces|conversations|otlp)/, "inference"],
+  [
+    /^\/v1\/(models|deployments|chat|completions|embeddings|messages|responses|rerank|traces|conversations|otlp)/,
+    "inference",
+  ],
   [/^\/(completion|infill|tokenize|detokenize|apply-template|props|slots|lora-adapters)$/, "inference"],
   [/^\/v1\/metrics$/, "metrics"],
+  [/^\/api\/(chat|generate|embed|embeddings|tags|show|ps|version|pull|delete|copy|create)$/, "inference"],
   [/^\/api\/|^\/v1\/(detect|config|batches|stats|usage|feedback|results)/, "detect"],
   [/^\/v1\//, "training"],
 ];

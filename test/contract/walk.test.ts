@@ -1,6 +1,7 @@
 /** Every operation of the document, on the executable: no 500, every failure in its form with the field that is wrong. */
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { rmSync } from "node:fs";
+import { clientFormatOf } from "../../src/http/answer/client_errors.ts";
 import { isServicePath } from "../../src/http/answer/service_errors.ts";
 import { openapi } from "../../src/http/openapi.ts";
 import { openRandom } from "../../src/lib/random.ts";
@@ -58,7 +59,8 @@ async function judge(call: Call): Promise<string | undefined> {
       return (error as Error).message.slice(0, 600);
     }
   }
-  if (isServicePath(call.path.split("?")[0] ?? ""))
+  const where = call.path.split("?")[0] ?? "";
+  if (isServicePath(where) || clientFormatOf(where) === "ollama")
     return call.wrong && status < 300 ? `${status} although a field is wrong` : undefined;
   const { type, param, message } = (body as { error?: Record<string, string> }).error ?? {};
   if (status >= 400 && !STATUS_OF[type ?? ""]?.includes(status)) return `${status} with the type ${type}`;

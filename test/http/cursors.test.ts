@@ -63,6 +63,7 @@ const OTHER_ORDERS = [
   "/v1/events", // oldest first
   "/v1/gpu", // by index
   "/v1/regions", // this machine first
+  "/v1/responses/{id}/input_items", // by place in the request
   "/v1/training_jobs/{id}/samples", // by step and number
   "/v1/volumes/{name}/files", // by path
 ];

@@ -23,6 +23,8 @@ const WITHOUT = [
   /^POST \/v1\/workspaces\/\{id\}\/credits$/,
   /^(GET|POST) \/(completion|infill|tokenize|detokenize|apply-template|props|slots|lora-adapters)$/, // llama.cpp's
   /^POST \/v1\/messages/, // Anthropic's
+  /^\w+ \/api\/(chat|generate|embed|embeddings|tags|show|ps|version|pull|delete|copy|create)$/, // Ollama's
+  "GET /v1/responses/{id}/input_items", // its items are OpenAI's
   "POST /v1/otlp/v1/traces", // the answer of OTLP/HTTP
   "GET /v1/cost/by_day", // a plain list, as its neighbours
   "GET /v1/cost/by_gpu",

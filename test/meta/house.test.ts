@@ -67,6 +67,7 @@ const PUBLIC: Record<string, string[]> = {
   agents: ["apply", "listed"],
   api_keys: ["authenticate"],
   billing: ["budget", "run_time", "usage"],
+  clients: ["responses/service"],
   code_artifacts: ["unpack"],
   deployments: ["chat/answer", "chat/generate", "served", "temporary"],
   evaluators: ["item", "reward", "run"],

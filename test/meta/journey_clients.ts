@@ -1,10 +1,20 @@
 import type { TestApp } from "../harness.ts";
 import type { Step } from "./journey.ts";
 
+type Own = (app: TestApp) => Promise<Record<string, string>>;
 const MESSAGES = [{ role: "user", content: "hi" }];
 
+/** A stored response. */
+const response =
+  (own: Own, fields: object = {}) =>
+  async (app: TestApp) => {
+    await own(app);
+    const { body } = await app.call("POST", "/v1/responses", { model: "d", input: "hi", ...fields });
+    return { id: body.id as string };
+  };
+
 /** The formats of other programs. `serving` makes the deployment d serve. */
-export const clientSteps = (own: (app: TestApp) => Promise<Record<string, string>>): Step[] => [
+export const clientSteps = (own: Own): Step[] => [
   { operation: "POST /completion", own, json: { model: "d", prompt: "hi" }, plain: true },
   { operation: "POST /infill", own, json: { model: "d", input_prefix: "a", input_suffix: "b" }, plain: true },
   { operation: "POST /tokenize", own, json: { model: "d", content: "hi" }, plain: true },
@@ -21,5 +31,28 @@ export const clientSteps = (own: (app: TestApp) => Promise<Record<string, string
     plain: true,
   },
   { operation: "POST /v1/messages/count_tokens", own, json: { model: "d", messages: MESSAGES }, plain: true },
+  { operation: "POST /v1/responses", own, json: { model: "d", input: "hi" } },
+  { operation: "POST /v1/responses/input_tokens", own, json: { model: "d", input: "hi" } },
+  { operation: "GET /v1/responses/{id}", own: response(own) },
+  { operation: "GET /v1/responses/{id}/input_items", own: response(own) },
+  { operation: "POST /v1/responses/{id}/cancel", own: response(own, { background: true }) },
+  { operation: "DELETE /v1/responses/{id}", own: response(own) },
+  { operation: "POST /api/chat", own, json: { model: "d", messages: MESSAGES, stream: false }, plain: true },
+  { operation: "POST /api/generate", own, json: { model: "d", prompt: "hi", stream: false }, plain: true },
+  { operation: "POST /api/embed", own, json: { model: "d", input: "hi" }, plain: true },
+  { operation: "POST /api/embeddings", own, json: { model: "d", prompt: "hi" }, plain: true },
+  { operation: "GET /api/tags", plain: true },
+  { operation: "POST /api/show", own, json: { model: "d" }, plain: true },
+  { operation: "GET /api/ps", plain: true },
+  { operation: "GET /api/version", plain: true },
+  {
+    operation: "POST /api/create",
+    own,
+    json: { model: "poet", from: "d", system: "Rhyme.", stream: false },
+    plain: true,
+  },
+  { operation: "POST /api/copy", own, json: { source: "d", destination: "second" }, plain: true },
+  { operation: "POST /api/pull", json: { model: "second", stream: false }, plain: true },
+  { operation: "DELETE /api/delete", json: { model: "second" }, plain: true },
   { operation: "POST /v1/rerank", own, json: { model: "d", query: "q", documents: ["a"] } },
 ];

@@ -12,6 +12,7 @@ const RAW: Record<string, string> = {
   "src/resources/metrics/rows.ts": "aggregates of a scrape, with INDEXED BY",
   "src/resources/metrics/store.ts":
     "thousands of upserts in one commit; json_each with CROSS JOIN as the order of tables",
+  "src/resources/regions/service.ts": "a table of training_jobs, which imports this resource",
   "src/resources/traces/store.ts": "INSERT OR IGNORE whose row id the full text takes; hundreds in one commit",
   "src/resources/traces/search/prefixes.ts": "the words of FTS5, which the builder does not have",
   "src/resources/traces/search/text.ts": "FTS5, which the builder does not have",

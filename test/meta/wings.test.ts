@@ -7,10 +7,11 @@ const ROOT = resolve(import.meta.dir, "../../src/resources/training_jobs");
 const LAYERS = [
   ["routes", "service"],
   ["admission"],
+  ["remote"],
   ["running"],
   ["custom", "logs", "artifacts", "views"],
   ["state"],
-  ["policy", "machine", "schema"],
+  ["policy", "machine", "schema", "remote_runs"],
   ["table"],
 ];
 
@@ -45,7 +46,7 @@ test("every file of training_jobs belongs to a layer", () => {
   expect(sources.size).toBeGreaterThan(40);
 });
 
-test("training_jobs imports only downward: routes, admission, running, wings, state, policy, table", () => {
+test("training_jobs imports only downward: routes, admission, remote, running, wings, state, policy, table", () => {
   expect(upward(sources)).toEqual([]);
   const wrong = new Map([
     ["state/moves.ts", 'import { cancel } from "../service.ts";'],

@@ -74,7 +74,7 @@ const BEFORE: Record<string, string> = {
 };
 
 /** Programs that the commands of a page use and that not every machine has. */
-const TOOLS: Record<string, string> = { "docs/backup.md": "sqlite3" };
+const TOOLS: Record<string, string> = {};
 
 const undo: (() => unknown)[] = [];
 afterEach(async () => {

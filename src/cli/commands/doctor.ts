@@ -10,10 +10,11 @@ import { hostChecks } from "../doctor/host.ts";
 import { nativeChecks } from "../doctor/natives.ts";
 import { sandboxChecks } from "../doctor/sandbox.ts";
 import { storageChecks } from "../doctor/storage.ts";
+import { tlsChecks } from "../doctor/tls.ts";
 import { note, paint, print, printJson } from "../output.ts";
 import { settingsOf } from "../settings.ts";
 
-const CHECKS = [...storageChecks, ...hostChecks, ...nativeChecks, ...gpuChecks, ...sandboxChecks];
+const CHECKS = [...storageChecks, ...hostChecks, ...tlsChecks, ...nativeChecks, ...gpuChecks, ...sandboxChecks];
 const WIDTH = Math.max(...CHECKS.map(({ name }) => name.length));
 const COLORS = { ok: "green", warn: "yellow", fail: "red" } as const satisfies Record<Status, string>;
 

@@ -3,6 +3,7 @@ import { groups } from "../../native/bundle/embedded.ts";
 import { configFile, exposedSecrets, sayExposed } from "../../platform/config/config.ts";
 import { isJsonLog } from "../../platform/log.ts";
 import { findGpus } from "../../platform/machine/gpu_presence.ts";
+import { plainExposure } from "../../platform/tls/exposure.ts";
 import { CONFIG_FLAG, command, DATA_FLAG } from "../args.ts";
 import { sentence, unusedGpu } from "../doctor/gpu_advice.ts";
 import { openDataDir } from "../open_data_dir.ts";
@@ -22,7 +23,7 @@ export const serve = command({
   },
   examples: [
     "verk serve",
-    "verk serve --data ./data --listen 0.0.0.0:7070",
+    "verk serve --data ./data --listen 127.0.0.1:7080",
     "verk serve --config /etc/verk/config.toml",
   ],
   exits: {
@@ -39,6 +40,8 @@ export const serve = command({
       const { detail, fix } = sayExposed(exposed);
       say(`Warning: ${detail}: ${fix}`);
     }
+    const plain = plainExposure(config.http);
+    if (plain) say(`Warning: ${plain.detail}: ${plain.fix}`);
     const { startServer } = await import("../../app.ts");
     const server = await openDataDir(config.data_dir, () => startServer(config));
     say(`verk ${VERSION} listening on ${server.url} (data ${config.data_dir}, pid ${process.pid})`);

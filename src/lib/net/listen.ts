@@ -1,3 +1,5 @@
+import { parseIp } from "./ip.ts";
+
 export type Listen = { hostname: string; port: number };
 
 /** `host:port`, with an IPv6 host in brackets. Port 0 asks the system for a free one. Undefined when malformed. */
@@ -12,3 +14,11 @@ export function parseListen(text: string): Listen | undefined {
 
 export const formatListen = ({ hostname, port }: Listen) =>
   hostname.includes(":") ? `[${hostname}]:${port}` : `${hostname}:${port}`;
+
+/** True for a host that other machines cannot reach. A name other than localhost counts as reachable. */
+export function isLoopback(hostname: string): boolean {
+  if (/^(.+\.)?localhost$/i.test(hostname)) return true;
+  const bytes = parseIp(hostname);
+  if (bytes === undefined) return false;
+  return bytes.length === 4 ? bytes[0] === 127 : bytes.every((byte, i) => byte === (i === 15 ? 1 : 0));
+}

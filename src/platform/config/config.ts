@@ -32,6 +32,8 @@ const RESERVED = /^VERK_(FAILPOINT|BINARY|CONFIG|API_KEY|URL|WEBHOOK_SECRET|WORK
 export function loadConfig({ file, env = process.env, flags = {} }: ConfigSources = {}): Config {
   const config = loadTree(ConfigTree, { file, env, flags }) as z.output<typeof ConfigTree>;
   config.data_dir = absolute(config.data_dir, env) || defaultDataDir(env);
+  for (const name of ["tls_cert", "tls_key", "tls_client_ca"] as const)
+    config.http[name] = absolute(config.http[name], env);
   config.network.ca_file = absolute(config.network.ca_file, env);
   config.billing.pricing_file = absolute(config.billing.pricing_file, env);
   config.secrets.master_key_file =

@@ -26,6 +26,10 @@ export const serving = section("Deployments.", {
     .describe(
       "What decodes on an NVIDIA GPU: own = Verk's kernels, library = llama.cpp, auto = Verk's kernels where they can.",
     ),
+  guesses: z
+    .boolean()
+    .default(true)
+    .describe("On the CPU, guess the next tokens of a lone answer from its text: fewer steps, the same distribution."),
   standby: z
     .boolean()
     .default(true)

@@ -14,6 +14,7 @@ import {
   monitors,
   publicRuns,
   quotas,
+  responses,
   sandbox,
   sessions,
   traces,
@@ -48,6 +49,28 @@ const http = section("The port of the API and of the detection service.", {
     .describe(
       "Address at which clients reach this server, used in links; empty = the address or own name that the client used.",
     ),
+  tls_cert: z
+    .string()
+    .default("")
+    .describe(
+      "PEM file of the certificate and its intermediates; empty = plain HTTP. A changed file is used within 10 s.",
+    ),
+  tls_key: z.string().default("").describe("PEM file of the private key of tls_cert, without a passphrase."),
+  tls_client_ca: z
+    .string()
+    .default("")
+    .describe("PEM file of authorities: only clients with a certificate of these may connect; empty = all clients."),
+  hsts_seconds: z
+    .int()
+    .min(0)
+    .max(63_072_000)
+    .default(86_400)
+    .describe("With TLS, browsers use https for every port of this host name for this long (HSTS); 0 = not sent."),
+  redirect_listen: z
+    .string()
+    .refine((text) => text === "" || parseListen(text) !== undefined, "expected host:port, such as 0.0.0.0:80")
+    .default("")
+    .describe("With TLS: address of a plain HTTP port that redirects browsers to https; empty = none."),
   max_body_bytes: z
     .int()
     .min(1024)
@@ -223,6 +246,7 @@ export const ConfigTree = z
     sandbox,
     sessions,
     traces,
+    responses,
     training,
     webhooks,
     monitors,
@@ -236,4 +260,12 @@ export const ConfigTree = z
   .refine(({ http, detect }) => detect.port < 1 || detect.port !== parseListen(http.listen)?.port, {
     path: ["detect", "port"],
     message: "expected another port than that of http.listen, which has detection too",
+  })
+  .refine(({ http }) => (http.tls_cert === "") === (http.tls_key === ""), {
+    path: ["http", "tls_key"],
+    message: "expected http.tls_cert and http.tls_key together, or neither",
+  })
+  .refine(({ http }) => http.tls_cert !== "" || (http.tls_client_ca === "" && http.redirect_listen === ""), {
+    path: ["http", "tls_cert"],
+    message: "expected a certificate, because http.tls_client_ca and http.redirect_listen need TLS",
   });

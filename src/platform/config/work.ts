@@ -253,6 +253,10 @@ export const traces = section("Traces of requests.", {
     .describe("Rollouts and traces from outside are removed after this time. Each deployment has its own."),
 });
 
+export const responses = section("Responses in the format of OpenAI.", {
+  retention_days: z.int().min(1).max(36_500).default(30).describe("Stored responses are removed after this time."),
+});
+
 export const events = section("The event log.", {
   retention_days: z.int().min(1).max(36_500).default(90).describe("Events older than this are removed."),
 });

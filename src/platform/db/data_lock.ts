@@ -13,11 +13,18 @@ import { join, resolve } from "node:path";
 import { UsageError } from "../../lib/errors.ts";
 import { isFull } from "./errors.ts";
 
-export type Holder = { pid: number; listen: string | null; started_at: string; version: string };
+export type Holder = {
+  pid: number;
+  listen: string | null;
+  /** The socket for commands of this machine, where `listen` speaks TLS. */
+  socket?: string | undefined;
+  started_at: string;
+  version: string;
+};
 
 export type DataLock = {
   /** Writes down the address once it is bound: the lock is taken long before. */
-  announce: (listen: string) => void;
+  announce: (listen: string, socket?: string) => void;
   release: () => void;
 };
 
@@ -46,8 +53,8 @@ export function acquireDataLock(dir: string, about: { version: string; listen?: 
   open.add(db);
   let held = true;
   return {
-    announce(listen) {
-      if (held) guarded(root, () => writeHolder(root, { ...holder, listen }));
+    announce(listen, socket) {
+      if (held) guarded(root, () => writeHolder(root, { ...holder, listen, socket }));
     },
     release() {
       if (!held) return;

@@ -1,4 +1,4 @@
-/** Asks a node for its host key. The answer proves nothing yet: whoever registers the node compares the fingerprint. */
+/** Asks a node for its host key. The answer proves nothing yet: the owner of the region compares the fingerprint. */
 import { isIPv6 } from "node:net";
 import { SECOND_MS } from "../../lib/units.ts";
 import { Unreachable } from "./types.ts";

@@ -6,13 +6,13 @@ import type { AppError } from "../../lib/errors.ts";
 
 export type Translator<Whole, Chunk> = {
   /** A whole answer as JSON. */
-  whole: (answer: Whole) => object;
+  whole: (answer: Whole) => object | Promise<object>;
   /** The content type of a stream. Default: server-sent events. */
   streamType?: string;
   /** The text for a chunk of a stream. */
   chunk: (chunk: Chunk) => string;
   /** The text after the last chunk. */
-  end: () => string;
+  end: () => string | Promise<string>;
   /** The text for an error that ends a stream. */
   error: (error: AppError["message"]) => string;
 };
@@ -26,7 +26,7 @@ export async function translated<Whole, Chunk>(
   const headers = new Headers(response.headers);
   if (!headers.get("content-type")?.startsWith("text/event-stream")) {
     headers.set("content-type", "application/json");
-    return new Response(JSON.stringify(translator.whole((await response.json()) as Whole)), { headers });
+    return new Response(JSON.stringify(await translator.whole((await response.json()) as Whole)), { headers });
   }
   headers.set("content-type", translator.streamType ?? "text/event-stream");
   return new Response(translatedStream(response.body as ReadableStream<Uint8Array>, translator), { headers });
@@ -43,7 +43,7 @@ function translatedStream<Whole, Chunk>(
   const encoder = new TextEncoder();
   let held = "";
   let failed = false;
-  const textOf = (line: string): string => {
+  const textOf = (line: string): string | Promise<string> => {
     if (!line.startsWith("data: ") || failed) return "";
     if (line === "data: [DONE]") return translator.end();
     const chunk = JSON.parse(line.slice(6)) as Chunk & Shown;
@@ -58,7 +58,8 @@ function translatedStream<Whole, Chunk>(
         if (done) return controller.close();
         const lines = (held + decoder.decode(value, { stream: true })).split("\n");
         held = lines.pop() ?? "";
-        const text = lines.map(textOf).join("");
+        let text = "";
+        for (const line of lines) text += await textOf(line);
         if (text === "") continue;
         return controller.enqueue(encoder.encode(text));
       }

@@ -78,7 +78,7 @@ export type CreateRegion = z.infer<typeof CreateRegion>;
 
 export const rateOf = ({ rate_usd_per_hour: usd }: CreateRegion) => (usd === null ? null : microsOf(usd));
 
-/** As `ssh-keygen -lf` prints it. */
+/** The form of `ssh-keygen -lf`. */
 export const fingerprintOf = (hostKey: string) =>
   `SHA256:${createHash("sha256")
     .update(Buffer.from(hostKey.split(" ")[1] ?? "", "base64"))

@@ -62,7 +62,7 @@ function mustFind(ctx: Ctx, workspaceId: string, id: string): RegionRow {
   throw new AppError("resource_not_found", `No region ${id.slice(0, 80)}: GET /v1/regions lists them`, { param: "id" });
 }
 
-/** With a host key in the request, nothing is dialled. */
+/** With a host key in the request, no connection is opened. */
 export async function create(ctx: Ctx, workspaceId: string, input: CreateRegion, once?: Once): Promise<Region> {
   const before = once && write(ctx.db, (tx) => once.before(tx));
   if (before) return before as Region; // the answer that `keep` stored

@@ -25,7 +25,7 @@ export const regions = sqliteTable(
     slurm: text("slurm", { mode: "json" }).$type<SlurmSettings>(),
     /** For an hour of one device. Null: no price. */
     rateMicros: integer("rate_micros"),
-    /** What the node last said of itself. */
+    /** The last answer of the node. */
     info: text("info", { mode: "json" }).$type<NodeInfo>(),
     seenAt: integer("seen_at"),
     /** Why it cannot be used now. */

@@ -5,6 +5,7 @@ import { events } from "../../events/table.ts";
 import { idempotencyKeys } from "../../http/idempotency.ts";
 import * as agents from "../agents/service.ts";
 import * as annotationQueues from "../annotation_queues/service.ts";
+import * as responses from "../clients/responses/service.ts";
 import * as codeArtifacts from "../code_artifacts/service.ts";
 import * as datasets from "../datasets/service.ts";
 import * as deployments from "../deployments/service.ts";
@@ -36,6 +37,7 @@ export async function purge(ctx: Ctx) {
       for (const { workspaceId } of batch) {
         monitors.removeAll(ctx, workspaceId);
         agents.removeAll(ctx, workspaceId);
+        responses.removeAll(ctx, workspaceId);
         experiments.removeAll(ctx, workspaceId);
         deployments.stopAll(ctx, workspaceId);
         detection.removeAll(ctx, workspaceId);

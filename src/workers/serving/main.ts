@@ -81,6 +81,7 @@ async function open(host: ServingHost, load: Load, prepared: Prepared | undefine
     gpus: load.gpus,
     hurry: load.hurry,
     decoder: load.decoder ?? "auto",
+    guesses: load.guesses ?? true,
     fault: load.fault,
     onProgress(fraction: number) {
       if (fraction - shown < PROGRESS_STEP) return;

@@ -36,6 +36,7 @@ import m0036 from "./0036_resolvers.sql" with { type: "text" };
 import m0040 from "./0040_regions.sql" with { type: "text" };
 import m0041 from "./0041_remote_runs.sql" with { type: "text" };
 import m0042 from "./0042_slurm.sql" with { type: "text" };
+import m0050 from "./0050_responses.sql" with { type: "text" };
 
 export type Migration = { readonly version: number; readonly name: string; readonly sql: string };
 
@@ -77,4 +78,5 @@ export const MIGRATIONS: readonly Migration[] = [
   { version: 40, name: "0040_regions", sql: m0040 },
   { version: 41, name: "0041_remote_runs", sql: m0041 },
   { version: 42, name: "0042_slurm", sql: m0042 },
+  { version: 50, name: "0050_responses", sql: m0050 },
 ];

@@ -8,7 +8,7 @@ import { type HyperparameterInput, METHODS, type Method } from "../../../lib/tra
 import type { LoraSettings } from "../../../lib/training/lora.ts";
 import type { Payer } from "../../billing/budget.ts";
 import * as billing from "../../billing/service.ts";
-import { hardwareFor } from "../remote/placing.ts";
+import { type Hardware, hardwareFor } from "../remote/placing.ts";
 import type { JobResolver, JobRow, Rewards, Warning } from "../table.ts";
 import { type Base, baseFor, type Origin, originOf, withReference } from "./base_model.ts";
 import { type JobRequest, requestOf } from "./clone.ts";
@@ -31,7 +31,7 @@ export type Training = {
 };
 
 /** The parts of a request that its size follows from. `training` is null for a custom job. */
-export type Sizable = { request: JobRequest; hardware: sizing.Hardware; training: Training | null };
+export type Sizable = { request: JobRequest; hardware: Hardware; training: Training | null };
 
 export type Draft = Sizable & {
   id: string;

@@ -10,21 +10,11 @@ import type { LoraSettings } from "../../../lib/training/lora.ts";
 import { estimateMemory } from "../../../lib/training/memory.ts";
 import type { Resolved } from "../../../lib/training/resolve.ts";
 import * as billing from "../../billing/service.ts";
+import type { Hardware } from "../remote/placing.ts";
 import type { JobRequest } from "./clone.ts";
 import type { Draft, Training } from "./draft.ts";
 import { Faults, type Result } from "./faults.ts";
 import { resolve } from "./hyperparameters.ts";
-
-export type Hardware = {
-  provider: string;
-  region: string;
-  /** The reason for the region, in one sentence. */
-  placement: string;
-  type: string;
-  count: number;
-  capacityBytes: number;
-  rateMicros: number | null;
-};
 
 /** The rows of a job. `snapshotNumber` null means the rows as they are now, which only a preview may read. */
 export type Rows = {

@@ -6,15 +6,36 @@ import * as billing from "../../billing/service.ts";
 import { chooseHardware } from "../../gpu/hardware.ts";
 import * as gpu from "../../gpu/service.ts";
 import * as regions from "../../regions/service.ts";
-import type { JobRequest } from "../admission/clone.ts";
-import type { Faults } from "../admission/faults.ts";
-import type { Hardware } from "../admission/sizing.ts";
 import { LOCAL } from "../state/queue.ts";
+import type { JobRow } from "../table.ts";
+
+/** The parts of a request that decide where the job runs. */
+type Placeable = {
+  method?: JobRow["method"] | undefined;
+  provider?: string | undefined;
+  region?: string | undefined;
+  gpu?: { gpu_type?: string | undefined; gpu_count?: number | undefined } | undefined;
+  reward_functions?: readonly { id: string }[] | undefined;
+  resume_from?: string | null | undefined;
+};
+/** Collects what is wrong with the request. */
+type Faults = { refuse: (param: string, message: string) => void };
+
+export type Hardware = {
+  provider: string;
+  region: string;
+  /** The reason for the region, in one sentence. */
+  placement: string;
+  type: string;
+  count: number;
+  capacityBytes: number;
+  rateMicros: number | null;
+};
 
 export async function hardwareFor(
   ctx: Ctx,
   workspaceId: string,
-  request: JobRequest,
+  request: Placeable,
   faults: Faults,
 ): Promise<Hardware> {
   const { provider } = request;
@@ -59,23 +80,23 @@ export async function hardwareFor(
 }
 
 /** Why the job needs this server while it runs. */
-function onlyHere({ method, reward_functions: rewards, resume_from: from }: JobRequest): string | undefined {
+function onlyHere({ method, reward_functions: rewards, resume_from: from }: Placeable): string | undefined {
   if (method === "custom") return "custom jobs run";
   if (from) return "jobs with resume_from run";
   return rewards?.some(({ id }) => id.startsWith("evl_")) ? "jobs with evaluators run" : undefined;
 }
 
-const countOf = ({ gpu: wanted }: JobRequest) => ({ gpu_count: wanted?.gpu_count ?? 1 });
+const countOf = ({ gpu: wanted }: Placeable) => ({ gpu_count: wanted?.gpu_count ?? 1 });
 
 /** The memory follows from the rows, which are not known yet. */
-const needOf = (request: JobRequest): Need => ({
+const needOf = (request: Placeable): Need => ({
   gpuType: request.gpu?.gpu_type,
   gpuCount: countOf(request).gpu_count,
   memoryBytes: 0,
 });
 
 /** Without `gpu_type` in the request, the machine's first kind of device is used. */
-async function here(ctx: Ctx, request: JobRequest, faults: Faults, placement: string): Promise<Hardware> {
+async function here(ctx: Ctx, request: Placeable, faults: Faults, placement: string): Promise<Hardware> {
   const { type, count, devices, problem } = await chooseHardware(ctx, request.gpu);
   if (problem) faults.refuse(problem.param, problem.message);
   const capacities = devices.filter((device) => device.type === type).map((device) => device.capacityBytes);

@@ -12,12 +12,12 @@ import { FromTrainer } from "../../../workers/protocol_trainer.ts";
 import type { RegionRow } from "../../regions/table.ts";
 import { FILE_BYTES, type JobLog, openLog } from "../logs/file.ts";
 import type { RunEnd } from "../policy.ts";
+import { changeRun, openRunOf, type RemoteRunRow } from "../remote_runs.ts";
 import { takeEnd, takeMessage, withoutInternals } from "../running/door.ts";
 import { keptCheckpoints } from "../state/checkpoint_files.ts";
 import * as moves from "../state/moves.ts";
 import { pathsOf } from "../state/paths.ts";
 import { currentJob, isFinished } from "../state/rows.ts";
-import { changeRun, openRunOf, type RemoteRunRow } from "./run_rows.ts";
 
 export const handleOf = ({ jobId: job, attempt }: Pick<RemoteRunRow, "jobId" | "attempt">): Handle => ({
   job,
@@ -111,10 +111,10 @@ async function takeOne(ctx: Ctx, { provider, run, log, end, message }: One) {
   await dropPruned(ctx, { provider, run });
 }
 
-type Place = { provider: Provider; run: RemoteRunRow };
+type Source = { provider: Provider; run: RemoteRunRow };
 
 /** False if the node no longer has it. The directory gets its name when all files are there and flushed. */
-async function pullCheckpoint(ctx: Ctx, { provider, run }: Place, name: string): Promise<boolean> {
+async function pullCheckpoint(ctx: Ctx, { provider, run }: Source, name: string): Promise<boolean> {
   const { checkpoints } = pathsOf(ctx, run.jobId);
   makeDir(checkpoints);
   if (exists(checkpoints.below(name))) return true;
@@ -131,7 +131,7 @@ async function pullCheckpoint(ctx: Ctx, { provider, run }: Place, name: string):
 }
 
 /** After a loss, the newest checkpoint may be one that no record names. */
-async function pullNewest(ctx: Ctx, { provider, run }: Place) {
+async function pullNewest(ctx: Ctx, { provider, run }: Source) {
   try {
     const newest = (await provider.checkpoints(handleOf(run), [])).at(-1);
     if (newest !== undefined) await pullCheckpoint(ctx, { provider, run }, newest);
@@ -142,7 +142,7 @@ async function pullNewest(ctx: Ctx, { provider, run }: Place) {
 }
 
 /** The node keeps what this server keeps, and anything newer. */
-async function dropPruned(ctx: Ctx, { provider, run }: Place) {
+async function dropPruned(ctx: Ctx, { provider, run }: Source) {
   const kept = keptCheckpoints(ctx.db, run.jobId).map(({ path }) => path.split("/").at(-1) ?? "");
   const newest = kept.at(-1);
   if (newest === undefined) return;

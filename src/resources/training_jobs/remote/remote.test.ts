@@ -5,11 +5,11 @@ import { jobPaths } from "../../../../test/foreign_paths.ts";
 import { until } from "../../../../test/harness.ts";
 import { write } from "../../../platform/db/db.ts";
 import type { FromTrainer } from "../../../workers/protocol_trainer.ts";
+import { changeRun, openRunOf } from "../remote_runs.ts";
 import { reconcile } from "../running/reconcile.ts";
 import * as jobs from "../service.ts";
 import { keptCheckpoints } from "../state/checkpoint_files.ts";
 import { requeueInterrupted } from "../state/moves.ts";
-import { changeRun, openRunOf } from "./run_rows.ts";
 import { wish } from "./wish.ts";
 
 setDefaultTimeout(60_000);

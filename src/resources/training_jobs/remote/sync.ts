@@ -11,12 +11,12 @@ import { providerOf } from "../../regions/provider.ts";
 import { find as findRegion } from "../../regions/service.ts";
 import type { RegionRow } from "../../regions/table.ts";
 import { UNREPORTED_END } from "../policy.ts";
+import { changeRun, openRuns, type RemoteRunRow } from "../remote_runs.ts";
 import { startFault } from "../state/inputs.ts";
 import * as moves from "../state/moves.ts";
 import { currentJob } from "../state/rows.ts";
 import type { JobRow } from "../table.ts";
 import { concludeRun, handleOf, pullRecords } from "./records.ts";
-import { changeRun, openRuns, type RemoteRunRow } from "./run_rows.ts";
 import { submissionOf } from "./submission.ts";
 import { wish } from "./wish.ts";
 

@@ -1,6 +1,6 @@
 import type { Status } from "../table.ts";
 
-/** What a run should do now, by the status of its job. A job that was paused or queued again ends its run with a checkpoint. Pure. */
+/** The next act of a run, by the status of its job. A job that was paused or queued again ends its run with a checkpoint. Pure. */
 export function wish(status: Status): "go on" | "save" | "stop" {
   if (status === "provisioning" || status === "running") return "go on";
   return status === "paused" || status === "queued" ? "save" : "stop";

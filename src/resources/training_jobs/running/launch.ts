@@ -8,7 +8,7 @@ import { lacksRoom } from "../../storage_usage/service.ts";
 import { startCustom } from "../custom/run.ts";
 import { openLog } from "../logs/file.ts";
 import { UNREPORTED_END } from "../policy.ts";
-import { addRun } from "../remote/run_rows.ts";
+import { addRun } from "../remote_runs.ts";
 import { alignCheckpoints } from "../state/checkpoint_files.ts";
 import { baseModelOf, startFault } from "../state/inputs.ts";
 import * as moves from "../state/moves.ts";

@@ -10,7 +10,7 @@ import { mostJobs } from "../../regions/service.ts";
 import { startNextExport } from "../artifacts/exports.ts";
 import { storeLog } from "../logs/reading.ts";
 import { UNREPORTED_END } from "../policy.ts";
-import { busyWith, openRunOf } from "../remote/run_rows.ts";
+import { busyWith, openRunOf } from "../remote_runs.ts";
 import { enforceCredit } from "../state/credit.ts";
 import type { Run } from "../state/live.ts";
 import * as moves from "../state/moves.ts";

@@ -9,7 +9,7 @@ import { costOf, type Shortage } from "../../billing/service.ts";
 import * as snapshots from "../../datasets/stream/snapshots.ts";
 import type { Action } from "../machine.ts";
 import { exceededLimit, isShortage, judgeEnd, type RunEnd, type Verdict } from "../policy.ts";
-import { openRuns } from "../remote/run_rows.ts";
+import { openRuns } from "../remote_runs.ts";
 import {
   type CheckpointRow,
   type JobError,

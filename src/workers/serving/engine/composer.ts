@@ -15,6 +15,8 @@ export type ComposerOptions = {
   fillMost: number;
   /** Take every prompt token that fits: the batches must not depend on the clock. */
   steady: boolean;
+  /** Decode guessed tokens along with the next token of a lone sequence. */
+  guesses: boolean;
 };
 
 const NO_SHARES: ReadonlyMap<number, number> = new Map();
@@ -47,14 +49,16 @@ export class Composer {
     this.#fill = mayFill ? fillers(owners.map(works), this.#options.fillMost) : [];
     const filling = new Set(this.#fill);
     this.#prompts = 0;
+    const isAlone = decoding === 1 && reading === 0;
     for (let at = 0; at < owners.length; at++) {
       const owner = owners[at] ?? null;
       if (owner !== null) {
         owner.row = -1;
+        owner.guesses = 0;
         owner.before = cache.slots[at]!.length;
       }
       if (owner !== null && works(owner)) {
-        if (owner.next >= 0) owner.row = this.#append(owner.next, at, true);
+        if (owner.next >= 0) this.#feedNext(owner, isAlone);
         else this.#prompts += this.#feedPrompt(owner, share.get(owner.id) ?? 0);
       } else if (filling.has(at)) this.batch.add(FILLER, cache.spare(at), at, false);
     }
@@ -86,6 +90,17 @@ export class Composer {
     const left = reading.map(({ submit, slot }) => submit.prompt.length - cache.slots[slot]!.length);
     const shares = promptShares(left, budget);
     return new Map(reading.map((sequence, i) => [sequence.id, shares[i]!]));
+  }
+
+  /** Guesses pay only where a row costs less than a step: in a batch of one sequence. */
+  #feedNext(owner: Sequence, isAlone: boolean) {
+    const { cache, guesses } = this.#options;
+    const { tokens, length } = cache.slots[owner.slot]!;
+    const most = guesses && isAlone ? Math.min(owner.left - 1, tokens.length - length - 1) : 0;
+    const guessed = owner.guesser.guess({ tokens, length, next: owner.next }, most);
+    owner.row = this.#append(owner.next, owner.slot, true);
+    for (const token of guessed) this.#append(token, owner.slot, true);
+    owner.guesses = guessed.length;
   }
 
   #feedPrompt(owner: Sequence, count: number): number {

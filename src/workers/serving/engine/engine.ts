@@ -79,7 +79,14 @@ async function open(options: EngineOptions, thread: Worker, model: number | null
 type ThreadParts = Pick<OpenMessage, "model" | "pulse">;
 
 function openMessage({ onProgress, ...options }: EngineOptions, parts: ThreadParts): OpenMessage {
-  const off = { fault: "", unified: false, hurry: false, steady: false, deviceSampling: options.gpus.length > 0 };
+  const off = {
+    fault: "",
+    unified: false,
+    hurry: false,
+    steady: false,
+    guesses: true,
+    deviceSampling: options.gpus.length > 0,
+  };
   const decoder = "library" as const;
   return {
     type: "open",

@@ -1,4 +1,5 @@
 import type { Adapter } from "./adapters.ts";
+import { Guesser } from "./sampling/guesses.ts";
 import type { Drawer } from "./sampling/sampler.ts";
 import type { SubmitMessage } from "./thread/messages.ts";
 
@@ -15,6 +16,8 @@ export type Sequence = {
   next: number;
   left: number;
   row: number; // row of the current batch whose logits it draws from; -1 = none
+  guesser: Guesser;
+  guesses: number; // rows of the current batch that follow `row` and hold guessed tokens
   before: number; // tokens in its slot before the current batch
   over: boolean;
 };
@@ -33,6 +36,8 @@ export function newSequences(submit: SubmitMessage, use: () => Adapter): Sequenc
       next: -1,
       left: submit.maxTokens,
       row: -1,
+      guesser: new Guesser(),
+      guesses: 0,
       before: 0,
       over: false,
     });

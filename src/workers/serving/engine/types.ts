@@ -127,6 +127,8 @@ export type EngineOptions = {
   unified?: boolean;
   /** Draw tokens on the device where the request allows it. Default: true with a GPU. */
   deviceSampling?: boolean;
+  /** Guess the next tokens of a lone sequence from its text; on the CPU. Default: true. */
+  guesses?: boolean;
   /** Prefer a short load over speed: weights that gain little are not rearranged. */
   hurry?: boolean;
   /** The same requests after `clear` are computed in the same batches, independent of the clock. */

@@ -29,6 +29,8 @@ export type LibraryOptions = {
   unified: boolean;
   reuse: boolean;
   deviceSampling: boolean;
+  /** Guess the next tokens of a lone sequence. */
+  guesses: boolean;
   /** At most this many idle slots are decoded along between two working ones. */
   fillMost: number;
   /** Results must not depend on the clock, and the samples of a request stay together. */
@@ -61,6 +63,7 @@ export class LibraryBackend implements Backend {
       cache: this.#cache,
       owners: this.#owners,
       fillMost: options.unified || !options.reuse ? 0 : options.fillMost,
+      guesses: options.guesses && options.reuse && !options.steady && !options.deviceSampling,
     });
     this.#candidates = new Candidates(native.vocabSize);
     this.#logits = new Logits(native, 4 * options.parallel);
@@ -174,11 +177,17 @@ export class LibraryBackend implements Backend {
     this.#device?.gather();
     for (const owner of this.#owners) {
       if (owner === null || owner.row < 0) continue;
-      const { row } = owner;
+      const { row, slot, guesses, before } = owner;
       owner.row = -1;
-      const token = owner.sampler!.draw(native.context, row, this.#candidates);
-      this.#results.drawn(owner, token, this.#score(owner, token, row));
-      if (!owner.over && this.#cache.slots[owner.slot]!.length >= native.contextLength) this.#results.full(owner);
+      let right = 0;
+      for (;;) {
+        const token = owner.sampler!.draw(native.context, row + right, this.#candidates);
+        this.#results.drawn(owner, token, this.#score(owner, token, row + right));
+        if (owner.over || !owner.guesser.drew(right, token)) break;
+        right++;
+      }
+      if (right < guesses) this.#cache.cut(slot, before + 1 + right);
+      if (!owner.over && this.#cache.slots[slot]!.length >= native.contextLength) this.#results.full(owner);
     }
   }
 

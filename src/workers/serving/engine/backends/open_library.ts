@@ -114,6 +114,7 @@ export function openLibrary(model: Ptr, open: OpenMessage, shared: Shared, resul
     unified,
     deviceSampling: open.deviceSampling,
     steady: open.steady,
+    guesses: open.guesses,
     fillMost: open.gpus.length > 0 ? GPU_FILL : CPU_FILL,
     reuse: !llama.llama_model_is_recurrent(model) && !llama.llama_model_is_hybrid(model),
   };

@@ -15,6 +15,7 @@ export type OpenMessage = {
   gpus: readonly number[];
   unified: boolean;
   deviceSampling: boolean;
+  guesses: boolean;
   hurry: boolean;
   steady: boolean;
   decoder: DecoderChoice;

@@ -1,9 +1,9 @@
 /** The rows of runs on other machines. A job has one open run at most. */
 import { and, desc, eq, inArray, ne } from "drizzle-orm";
 import { integer, primaryKey, sqliteTable, text } from "drizzle-orm/sqlite-core";
-import type { Db, Tx } from "../../../platform/db/db.ts";
-import { type RunEnd, UNREPORTED_END } from "../policy.ts";
-import { trainingJobs } from "../table.ts";
+import type { Db, Tx } from "../../platform/db/db.ts";
+import { type RunEnd, UNREPORTED_END } from "./policy.ts";
+import { trainingJobs } from "./table.ts";
 
 /**
  * `sending`: the node may not have the plan yet. `ended`: the job is over, and the files on the node are still to be
@@ -24,7 +24,7 @@ export const trainingRemoteRuns = sqliteTable(
     offset: integer("offset").notNull(),
     /** The length of the log after those records. */
     logBytes: integer("log_bytes").notNull(),
-    /** What those records say of the end. */
+    /** The end as those records tell it. */
     runEnd: text("run_end", { mode: "json" }).$type<RunEnd>().notNull(),
     createdAt: integer("created_at").notNull(),
   },

@@ -1,0 +1,156 @@
+/** Makes a backup of a data directory, beside a running server or without one. docs/adr/0047-backups.md has the reasons. */
+import { Database } from "bun:sqlite";
+import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, statSync } from "node:fs";
+import { join } from "node:path";
+import { UsageError } from "../../lib/errors.ts";
+import { newId } from "../../lib/ids.ts";
+import { isoTime } from "../../lib/time.ts";
+import { failpoint } from "../failpoint.ts";
+import { cleanTemp } from "../files.ts";
+import { checkDatabase, heads, objectPathOf, refPathOf, rowsFault, schemaOf, storageKeys } from "./invariants.ts";
+import { type KeyFiles, type Sealer, sealKeys } from "./key_seal.ts";
+import type { BackupFile, Manifest } from "./manifest.ts";
+import type { Repository } from "./repository.ts";
+import { type Counter, filesBelow, readChunks, withCopy } from "./source.ts";
+
+const ATTEMPTS = 5;
+const HOUR_MS = 3_600_000;
+
+export type BackupOptions = {
+  dataDir: string;
+  masterKeyFile: string;
+  repository: Repository;
+  /** For copies of databases. Nothing is written into the data directory: root would leave files that its owner cannot use. */
+  tempDir: string;
+  version: string;
+  nowMs: number;
+  /** Undefined: the keys are left out. */
+  sealer: Sealer | undefined;
+  models: boolean;
+  jobs: boolean;
+  /** False if the storage is a bucket. */
+  storage: boolean;
+};
+export type Made = { manifest: Manifest; storedBytes: number; attempts: number };
+
+export async function createBackup(options: BackupOptions): Promise<Made> {
+  const { dataDir, repository, tempDir } = options;
+  if (!existsSync(join(dataDir, "verk.db")))
+    throw new UsageError(`There is no data directory at ${dataDir}. Name the directory of your server with --data.`);
+  mkdirSync(tempDir, { recursive: true, mode: 0o700 });
+  await cleanTemp(tempDir, HOUR_MS); // copies that a kill left
+  const id = newId("bkp", options.nowMs);
+  const counter: Counter = { storedBytes: 0 };
+  const kept = new Map<string, BackupFile>(); // content that never changes under its name, read once
+  for (let attempts = 1; ; attempts++) {
+    const copied = await attempt(options, kept, counter);
+    if (copied.broken.length > 0) throw new UsageError(`The data directory is damaged: ${copied.broken.join(". ")}`, 1);
+    if (copied.missing.length > 0) {
+      if (attempts < ATTEMPTS) continue; // deleted while it was copied: the next copy of the database does not name it
+      throw new UsageError(`The backup is not complete: ${copied.missing.slice(0, 5).join(". ")}`, 1);
+    }
+    const without = (["models", "jobs", "storage"] as const).filter((part) => !options[part]);
+    const keys = options.sealer ? sealKeys(keyFiles(options), options.sealer, id) : null;
+    const about = { id, created_at: isoTime(options.nowMs), version: options.version, schema: copied.schema };
+    const manifest: Manifest = { format: 1, ...about, without: [...without], keys, files: copied.files };
+    failpoint("backup.before_manifest");
+    await repository.putManifest(manifest);
+    return { manifest, storedBytes: counter.storedBytes, attempts };
+  }
+}
+
+type Attempt = { files: BackupFile[]; schema: number; broken: string[]; missing: string[] };
+
+async function attempt(options: BackupOptions, kept: Map<string, BackupFile>, counter: Counter): Promise<Attempt> {
+  const { dataDir, repository, tempDir } = options;
+  const take = async (from: string, path: string) => readChunks(repository, from, path, counter);
+  const copied = await withCopy(join(dataDir, "verk.db"), tempDir, async (copy) => {
+    chmodSync(copy, 0o600);
+    const db = new Database(copy, { readonly: true });
+    const result: Attempt = { files: [], schema: schemaOf(db), broken: checkDatabase(db), missing: [] };
+    const add = (file: BackupFile | undefined) => file && result.files.push(file);
+    try {
+      add(await take(copy, "verk.db"));
+      failpoint("backup.after_database");
+      await copyRows(db, options, take, result);
+      if (options.storage) await copyStorage(db, dataDir, take, kept, result);
+      const folders = [...(options.models ? ["models"] : []), ...(options.jobs ? ["jobs"] : [])];
+      for (const folder of folders)
+        for await (const path of filesBelow(dataDir, folder, isMadeAgain)) add(await take(join(dataDir, path), path));
+      return result;
+    } finally {
+      db.close();
+    }
+  });
+  if (copied === undefined) throw new UsageError(`The database of ${dataDir} disappeared`, 1);
+  return copied;
+}
+
+/** Downloads, the built-in model and links to models are made again by the server. */
+const isMadeAgain = (path: string) =>
+  /^models\/(hub|\.builtin|\.downloads|\.given)$|\/\.verk-tmp-[0-9a-f]+$/.test(path);
+
+type Take = (from: string, path: string) => Promise<BackupFile | undefined>;
+
+async function copyRows(db: Database, { dataDir, tempDir }: BackupOptions, take: Take, to: Attempt) {
+  const ids = new Set(
+    db
+      .query<{ id: string }, []>("SELECT id FROM datasets")
+      .all()
+      .map(({ id }) => id),
+  );
+  const stored = heads(db);
+  const folder = join(dataDir, "datasets");
+  const names = existsSync(folder) ? readdirSync(folder) : [];
+  const seen = new Set<string>();
+  for (const name of names) {
+    const [id = "", second = ""] = name.split(".");
+    if (!/^ds_\w+(\.\d+)?\.db$/.test(name) || !ids.has(id)) continue;
+    await withCopy(join(folder, name), tempDir, async (copy) => {
+      chmodSync(copy, 0o600);
+      const file = await take(copy, `datasets/${name}`);
+      if (file) to.files.push(file);
+      seen.add(name);
+      if (second !== "db") return;
+      const fault = rowsFault(id, copy, stored.get(id) ?? 0);
+      if (fault) to.broken.push(fault);
+    });
+  }
+  for (const id of stored.keys()) if (!seen.has(`${id}.db`)) to.missing.push(`The dataset ${id} has no row file`);
+}
+
+async function copyStorage(db: Database, dataDir: string, take: Take, kept: Map<string, BackupFile>, to: Attempt) {
+  const objects = new Set<string>();
+  const keep = async (path: string) => {
+    const file = kept.get(path) ?? (await take(join(dataDir, path), path));
+    if (file) kept.set(path, file);
+    return file;
+  };
+  for (const { key, required } of storageKeys(db)) {
+    const path = refPathOf(key);
+    const text = existsSync(join(dataDir, path)) ? readFileSync(join(dataDir, path), "utf8") : undefined;
+    const { sha256 = "", bytes = -1 } =
+      text === undefined ? {} : (JSON.parse(text) as { sha256?: string; bytes?: number });
+    const object = text === undefined ? undefined : await keep(objectPathOf(sha256));
+    const ref = object && (await keep(path));
+    if (!object || !ref) {
+      if (required) to.missing.push(`The content of ${key} is missing`);
+      continue;
+    }
+    if (object.bytes !== bytes) to.broken.push(`The content of ${key} has ${object.bytes} bytes instead of ${bytes}`);
+    to.files.push(ref);
+    if (!objects.has(object.path)) to.files.push(object);
+    objects.add(object.path);
+  }
+}
+
+/** The master key and the private keys of TLS. They are in no other part of the backup. */
+function keyFiles({ dataDir, masterKeyFile }: BackupOptions): KeyFiles {
+  const keys: Record<string, string> = {};
+  if (existsSync(masterKeyFile)) keys["master.key"] = readFileSync(masterKeyFile, "utf8");
+  const dir = join(dataDir, "tls");
+  for (const name of existsSync(dir) ? readdirSync(dir) : [])
+    if (/\.(key|crt)$/.test(name) && statSync(join(dir, name)).isFile())
+      keys[`tls/${name}`] = readFileSync(join(dir, name), "utf8");
+  return keys;
+}

@@ -1,0 +1,133 @@
+/** The routes of Ollama, under /api: requests. */
+import { z } from "zod";
+import { JsonSchema, orElse } from "../../../lib/chat/messages.ts";
+import { Label } from "../../../lib/schema.ts";
+
+const MAX_MESSAGES = 10_000;
+const MAX_CALLS = 1_024;
+const MAX_INPUTS = 2_048;
+
+const knownOptions = {
+  num_predict: z.int().min(-2).nullish().describe("Below 0: the rest of the context"),
+  temperature: z.number().min(0).max(2).nullish(),
+  top_k: z.int().min(0).max(1_000_000).nullish(),
+  top_p: z.number().min(0).max(1).nullish(),
+  min_p: z.number().min(0).max(1).nullish(),
+  seed: z.int().nullish(),
+  stop: z.union([z.string(), z.array(z.string())]).nullish(),
+  presence_penalty: z.number().min(-2).max(2).nullish(),
+  frequency_penalty: z.number().min(-2).max(2).nullish(),
+};
+export const OPTIONS = Object.keys(knownOptions);
+/** Other options have no effect, and the answer names them. */
+const Options = z.looseObject(knownOptions).nullish().describe("Other options have no effect");
+export type Options = z.output<typeof Options>;
+
+const Images = z
+  .array(z.unknown())
+  .max(0, "must be empty: this model reads only text")
+  .nullish()
+  .describe("Not supported");
+
+const shared = {
+  model: z.string().min(1).describe("The name of the deployment or agent, also with :latest"),
+  stream: orElse(z.boolean(), true).describe("true: one JSON object on each line"),
+  format: z
+    .union([z.enum(["json", ""]), JsonSchema])
+    .nullish()
+    .describe("json, or a JSON schema that the answer obeys"),
+  options: Options,
+  think: z
+    .union([z.boolean(), z.enum(["low", "medium", "high"])])
+    .nullish()
+    .describe("Passed to the model's chat template"),
+};
+
+const Call = z.object({
+  id: z.string().nullish(),
+  function: z.object({ name: z.string(), arguments: z.record(z.string(), z.unknown()) }),
+});
+
+const Message = z.object({
+  role: z.enum(["system", "user", "assistant", "tool"]),
+  content: orElse(z.string(), ""),
+  thinking: z.string().nullish(),
+  images: Images,
+  tool_calls: z.array(Call).max(MAX_CALLS).nullish(),
+  tool_name: z.string().nullish().describe("The function that a message of a tool answers"),
+  tool_call_id: z.string().nullish(),
+});
+export type Message = z.output<typeof Message>;
+
+const Tool = z.object({
+  type: z.literal("function"),
+  function: z.object({
+    name: z.string(),
+    description: z.string().nullish(),
+    parameters: JsonSchema.nullish(),
+  }),
+});
+
+export const OllamaChat = z
+  .object({
+    ...shared,
+    messages: orElse(z.array(Message).max(MAX_MESSAGES), [] as Message[]).describe("Empty: the model is loaded"),
+    tools: orElse(z.array(Tool).max(128), [] as z.output<typeof Tool>[]),
+  })
+  .meta({ id: "OllamaChat" });
+export type OllamaChat = z.output<typeof OllamaChat>;
+
+export const OllamaGenerate = z
+  .object({
+    ...shared,
+    prompt: orElse(z.string(), "").describe("Empty: the model is loaded"),
+    suffix: z.string().nullish().describe("The text after the answer, for models that fill in the middle"),
+    system: z.string().nullish(),
+    raw: orElse(z.boolean(), false).describe("true: the prompt is not put into the chat template"),
+    images: Images,
+  })
+  .meta({ id: "OllamaGenerate" });
+export type OllamaGenerate = z.output<typeof OllamaGenerate>;
+
+export const OllamaEmbed = z
+  .object({
+    model: shared.model,
+    input: z.union([z.string(), z.array(z.string()).min(1).max(MAX_INPUTS)]),
+    dimensions: z.int().min(1).nullish(),
+  })
+  .meta({ id: "OllamaEmbed" });
+
+export const OllamaEmbeddings = z.object({ model: shared.model, prompt: z.string() }).meta({ id: "OllamaEmbeddings" });
+
+export const OllamaShow = z.object({ model: shared.model }).meta({ id: "OllamaShow" });
+
+export const OllamaDelete = z.object({ model: shared.model }).meta({ id: "OllamaDelete" });
+
+export const OllamaCopy = z.object({ source: shared.model, destination: Label(100) }).meta({ id: "OllamaCopy" });
+
+export const OllamaPull = z
+  .object({
+    model: Label(300).describe("A model of this server, or owner/repo:QUANT of the hub, also after hf.co/"),
+    stream: orElse(z.boolean(), true),
+  })
+  .meta({ id: "OllamaPull" });
+export type OllamaPull = z.output<typeof OllamaPull>;
+
+export const OllamaCreate = z
+  .object({
+    model: Label(100).describe("The new name"),
+    from: Label(300).describe("A deployment, or a model, adapter or training job of this server"),
+    system: z.string().nullish(),
+    parameters: Options,
+    stream: orElse(z.boolean(), true),
+    ...Object.fromEntries(
+      ["adapters", "files", "quantize", "template", "messages"].map((name) => [
+        name,
+        z
+          .null({ error: "is not supported. Import the file with `verk models import FILE`, and name it in from" })
+          .optional(),
+      ]),
+    ),
+  })
+  .meta({ id: "OllamaCreate" });
+export type OllamaCreate = z.output<typeof OllamaCreate>;

@@ -1,0 +1,80 @@
+/** Requests of Ollama as requests of this server. Pure. */
+import type { z } from "zod";
+import type { ChatCompletionRequest } from "../../../lib/chat/chat_completion.ts";
+import type { CompletionRequest } from "../../../lib/chat/completion.ts";
+import type { Message, OllamaChat, OllamaGenerate, Options } from "./schema.ts";
+
+type ChatFields = z.input<typeof ChatCompletionRequest>;
+type ChatMessages = ChatFields["messages"];
+type TextFields = z.input<typeof CompletionRequest>;
+
+/** Calls of Ollama may have no id. A result answers the oldest open call of its function, else the oldest open call. */
+export function toMessages(messages: readonly Message[]): ChatMessages {
+  let made = 0;
+  let open: { id: string; name: string }[] = [];
+  return messages.map(({ role, content, thinking, tool_calls: calls, tool_name: name, tool_call_id: id }) => {
+    if (role === "tool") {
+      const answered = open.find((call) => call.id === id) ?? open.find((call) => call.name === name) ?? open[0];
+      open = open.filter((call) => call !== answered);
+      return { role, content, tool_call_id: id ?? answered?.id ?? "call_0", ...(name ? { name } : {}) };
+    }
+    if (role !== "assistant") return { role, content };
+    const named = (calls ?? []).map((call) => ({
+      ...{ id: call.id ?? `call_${made++}`, type: "function" as const },
+      function: { name: call.function.name, arguments: JSON.stringify(call.function.arguments) },
+    }));
+    open = named.map((call) => ({ id: call.id, name: call.function.name }));
+    return {
+      ...{ role, content },
+      ...(thinking ? { reasoning_content: thinking } : {}),
+      ...(named.length > 0 ? { tool_calls: named } : {}),
+    };
+  });
+}
+
+export function samplingOf(options: Options) {
+  const { num_predict: limit, temperature, top_k, top_p, min_p, seed, stop } = options ?? {};
+  const { presence_penalty, frequency_penalty } = options ?? {};
+  const given = { temperature, top_k, top_p, min_p, seed, stop, presence_penalty, frequency_penalty };
+  return { ...given, max_tokens: typeof limit === "number" ? Math.max(-1, limit) : undefined };
+}
+
+type Format = OllamaChat["format"];
+
+function formatOf(format: Format): Pick<ChatFields, "response_format"> {
+  if (!format) return {};
+  if (format === "json") return { response_format: { type: "json_object" } };
+  return { response_format: { type: "json_schema", json_schema: { schema: format } } };
+}
+
+function thinkingOf(think: OllamaChat["think"]): Pick<ChatFields, "reasoning_effort" | "chat_template_kwargs"> {
+  if (think === null || think === undefined) return {};
+  if (typeof think === "string") return { reasoning_effort: think };
+  return { chat_template_kwargs: { enable_thinking: think } };
+}
+
+const streamFields = (stream: boolean) => ({ stream, ...(stream ? { stream_options: { include_usage: true } } : {}) });
+
+type Shared = Pick<OllamaChat, "model" | "stream" | "format" | "options" | "think">;
+const sharedFields = ({ model, stream, format, options, think }: Shared) => ({
+  ...{ model, ...samplingOf(options), ...streamFields(stream) },
+  ...{ ...formatOf(format), ...thinkingOf(think) },
+});
+
+export const fromChat = (request: OllamaChat): ChatFields => ({
+  ...sharedFields(request),
+  ...{ messages: toMessages(request.messages), tools: request.tools },
+});
+
+export function fromGenerate(request: OllamaGenerate): ChatFields {
+  const { system, prompt: content } = request;
+  const before = system ? [{ role: "system" as const, content: system }] : [];
+  return { ...sharedFields(request), messages: [...before, { role: "user", content }] };
+}
+
+/** Without the template of the model. The default of Ollama is the rest of the context. */
+export function fromRaw({ model, prompt, suffix, options, format, stream }: OllamaGenerate): TextFields {
+  const { max_tokens = -1, ...sampling } = samplingOf(options);
+  const schema = format ? { json_schema: format === "json" ? { type: "object" } : format } : {};
+  return { model, prompt, ...(suffix ? { suffix } : {}), ...sampling, max_tokens, ...schema, ...streamFields(stream) };
+}

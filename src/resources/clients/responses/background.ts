@@ -1,0 +1,89 @@
+/**
+ * The loop `responses.run`. The rows are the queue: a background response is due until it has ended. Only this process
+ * knows which ones it works on, so a kill at any line costs at most the repetition of a response.
+ */
+import { asc, sql } from "drizzle-orm";
+import type { Ctx } from "../../../context.ts";
+import { transition } from "../../../events/lifecycle.ts";
+import { AppError } from "../../../lib/errors.ts";
+import { write } from "../../../platform/db/db.ts";
+import { resolveModel } from "../../agents/apply.ts";
+import { generate } from "../../deployments/chat/generate.ts";
+import { machine } from "./machine.ts";
+import type { ModelResponse } from "./schema.ts";
+import { type ResponseRow, responses } from "./table.ts";
+import { toResponse } from "./translate.ts";
+
+const MOST_AT_ONCE = 8;
+
+/** Works until nothing is due. */
+export async function runResponses(ctx: Ctx, signal: AbortSignal): Promise<void> {
+  const { responses: state } = ctx.state;
+  const trouble: unknown[] = [];
+  const ended = new Promise<void>((resolve) => signal.addEventListener("abort", () => resolve(), { once: true }));
+  try {
+    while (!signal.aborted && trouble.length === 0) {
+      state.bell = Promise.withResolvers<void>();
+      start(ctx, signal, (error) => void trouble.push(error));
+      if (state.running.size === 0) break;
+      await Promise.race([ended, state.bell.promise, ...[...state.running.values()].map(({ done }) => done)]);
+    }
+  } finally {
+    const left = [...state.running.values()];
+    for (const { stop } of left) stop.abort(new Error("the loop of responses ends"));
+    await Promise.all(left.map(({ done }) => done));
+  }
+  if (trouble.length > 0) throw trouble[0];
+}
+
+function start(ctx: Ctx, signal: AbortSignal, fail: (error: unknown) => void) {
+  const { running } = ctx.state.responses;
+  const due = ctx.db
+    .select()
+    .from(responses)
+    .where(sql`${responses.status} IN ('queued', 'in_progress')`) // as the index has it
+    .orderBy(asc(responses.createdAt), asc(responses.id))
+    .limit(MOST_AT_ONCE)
+    .all();
+  for (const row of due) {
+    if (running.size >= MOST_AT_ONCE) return;
+    if (running.has(row.id)) continue;
+    const stop = new AbortController();
+    const done = work(ctx, row, AbortSignal.any([signal, stop.signal]))
+      .catch(fail)
+      .finally(() => running.delete(row.id));
+    running.set(row.id, { stop, done });
+  }
+}
+
+async function work(ctx: Ctx, row: ResponseRow, signal: AbortSignal): Promise<void> {
+  write(ctx.db, (tx) => void transition(tx, machine, "begin", { id: row.id, now: ctx.clock.now() }));
+  let response: ModelResponse;
+  try {
+    response = await answerOf(ctx, row, signal);
+  } catch (error) {
+    if (signal.aborted || ctx.closing.aborted) return; // still due, or cancelled by its caller
+    if (!(error instanceof AppError)) ctx.log.error("a response failed", { response: row.id, error });
+    const code = error instanceof AppError ? error.code : "server_error";
+    const message = error instanceof AppError ? error.message : "Unexpected server error";
+    response = { ...row.response, status: "failed", error: { code, message } };
+  }
+  const { status } = response;
+  const action = status === "failed" ? "fail" : status === "incomplete" ? "cut" : "complete";
+  const subject = { id: row.id, now: ctx.clock.now() };
+  write(ctx.db, (tx) => void transition(tx, machine, action, subject, { response, task: null }));
+}
+
+async function answerOf(ctx: Ctx, row: ResponseRow, signal: AbortSignal): Promise<ModelResponse> {
+  const { workspaceId, keyId, task } = row;
+  if (!task) throw new Error("a background response without its request");
+  const { model, messages, stream: _stream, n: _n, ...params } = task;
+  const { deployment } = resolveModel(ctx, workspaceId, model);
+  const by = { workspaceId, deploymentId: deployment.id, keyId, background: true, signal };
+  const made = await generate(ctx, { ...by, messages, params });
+  const usage = { prompt_tokens: made.promptTokens, completion_tokens: made.completionTokens };
+  return toResponse(row.response, {
+    choices: [{ index: 0, message: made.message, logprobs: null, finish_reason: made.finishReason }],
+    usage: { ...usage, total_tokens: made.promptTokens + made.completionTokens },
+  });
+}

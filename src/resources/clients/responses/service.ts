@@ -1,0 +1,104 @@
+/** Stored responses: a later request continues one by `previous_response_id`, or reads it by its id. */
+import { and, eq, lt, type SQL, sql } from "drizzle-orm";
+import type { Ctx } from "../../../context.ts";
+import { transition } from "../../../events/lifecycle.ts";
+import { AppError } from "../../../lib/errors.ts";
+import { type Tx, write } from "../../../platform/db/db.ts";
+import { gradually } from "../../../platform/db/gradually.ts";
+import { preparedInsert, preparedRow } from "../../../platform/db/row.ts";
+import type { InputItem, KnownItem } from "./items.ts";
+import { machine } from "./machine.ts";
+import type { ModelResponse } from "./schema.ts";
+import { type ResponseRow, responses } from "./table.ts";
+import { responseOfItem } from "./translate.ts";
+
+const MAX_CHAIN = 1_000; // responses that one request continues
+
+const insert = preparedInsert(responses);
+const byId = preparedRow(
+  responses,
+  and(eq(responses.id, sql.placeholder("id")), eq(responses.workspaceId, sql.placeholder("workspaceId"))),
+);
+
+/** The column has the status; the answer in the row may be older. */
+export const present = ({ response, status }: ResponseRow): ModelResponse => ({ ...response, status });
+
+export function mustGet(ctx: Ctx, workspaceId: string, id: string): ResponseRow {
+  const row = byId(ctx.db, { id, workspaceId });
+  if (row) return row;
+  const message = `No stored response ${id.slice(0, 80)}: it was deleted, is too old, or was created with store: false`;
+  throw new AppError("resource_not_found", message, { param: "id" });
+}
+
+/** The items of a request. A reference becomes the stored item that it names. */
+export function itemsOf(ctx: Ctx, workspaceId: string, input: string | readonly InputItem[]): KnownItem[] {
+  if (typeof input === "string") return [{ type: "message", role: "user", content: input }];
+  return input.map((item, index) => {
+    if (item.type !== "item_reference") return item;
+    const row = byId(ctx.db, { id: responseOfItem(item.id) ?? "", workspaceId });
+    const found = row?.response.output.find(({ id }) => id === item.id);
+    if (found) return found;
+    const message = `input.${index}.id: no stored item ${item.id.slice(0, 80)}. Send the item itself`;
+    throw new AppError("schema", message, { param: `/input/${index}/id` });
+  });
+}
+
+/** The items of a stored response and of all that it continues, the oldest first. */
+export function historyOf(ctx: Ctx, workspaceId: string, previousId: string): KnownItem[] {
+  const turns: KnownItem[][] = [];
+  for (let id: string | null = previousId; id !== null; ) {
+    const row: ResponseRow | undefined = byId(ctx.db, { id, workspaceId });
+    if (!row) throw notContinuable(previousId, id === previousId ? "is not stored" : `continues ${id}, which is gone`);
+    if (row.status !== "completed" && row.status !== "incomplete")
+      throw notContinuable(previousId, `cannot be continued: ${id} is ${row.status}`);
+    if (turns.length === MAX_CHAIN) throw notContinuable(previousId, `continues more than ${MAX_CHAIN} responses`);
+    turns.push([...row.input, ...row.response.output]);
+    id = row.previousId;
+  }
+  return turns.reverse().flat();
+}
+
+function notContinuable(id: string, why: string): AppError {
+  const message = `previous_response_id: ${id.slice(0, 80)} ${why}. Send the whole conversation in input`;
+  return new AppError("schema", message, { param: "/previous_response_id" });
+}
+
+type NewResponse = Pick<ResponseRow, "workspaceId" | "keyId" | "input" | "task"> & { response: ModelResponse };
+
+export function store(ctx: Ctx, { response, ...row }: NewResponse): ResponseRow {
+  const { id, status, previous_response_id: previousId } = response;
+  const now = ctx.clock.now();
+  return write(ctx.db, (tx) =>
+    insert(tx, { ...row, id, status, previousId, response, createdAt: now, updatedAt: now }),
+  );
+}
+
+export function remove(ctx: Ctx, workspaceId: string, id: string): ResponseRow {
+  const row = mustGet(ctx, workspaceId, id);
+  write(ctx.db, (tx) => void tx.delete(responses).where(eq(responses.id, id)).run());
+  ctx.state.responses.running.get(id)?.stop.abort(new Error("the response was deleted"));
+  return row;
+}
+
+/** Ends the work on a background response. One that has ended stays as it is. */
+export function cancel(ctx: Ctx, workspaceId: string, id: string): ResponseRow {
+  const before = mustGet(ctx, workspaceId, id);
+  if (!before.response.background)
+    throw new AppError("unsupported_state", "Only a response with background: true can be cancelled");
+  const now = ctx.clock.now();
+  const row = write(ctx.db, (tx) => transition(tx, machine, "cancel", { id, now }, { task: null }));
+  ctx.state.responses.running.get(id)?.stop.abort(new Error("the response was cancelled"));
+  return row ?? before;
+}
+
+function removeWhere(tx: Tx, where: SQL, limit: number): number {
+  const some = tx.select({ id: responses.id }).from(responses).where(where).limit(limit);
+  return tx.delete(responses).where(sql`${responses.id} IN ${some}`).returning({ id: responses.id }).all().length;
+}
+
+export const prune = (ctx: Ctx, before: number) =>
+  gradually(ctx.db, (tx, rows) => removeWhere(tx, lt(responses.createdAt, before), rows));
+
+/** For a workspace that is deleted. */
+export const removeAll = (ctx: Ctx, workspaceId: string) =>
+  void write(ctx.db, (tx) => removeWhere(tx, eq(responses.workspaceId, workspaceId), -1));

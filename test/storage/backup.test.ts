@@ -1,0 +1,161 @@
+import { afterAll, afterEach, expect, test } from "bun:test";
+import { generateKeyPairSync } from "node:crypto";
+import { readdirSync, readFileSync, rmSync, statSync, truncateSync, unlinkSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { type BackupOptions, createBackup } from "../../src/platform/backup/create.ts";
+import { openDirectory } from "../../src/platform/backup/repository.ts";
+import { restoreBackup, verifyBackup } from "../../src/platform/backup/restore.ts";
+import { durable } from "../../src/platform/db/db.ts";
+import { manyApps, type TestApp, tempDir } from "../harness.ts";
+
+const { open, closeAll } = manyApps();
+afterEach(closeAll);
+const dirs: string[] = [];
+afterAll(() => {
+  for (const dir of dirs) rmSync(dir, { recursive: true, force: true });
+});
+const newDir = () => {
+  const dir = tempDir();
+  dirs.push(dir);
+  return dir;
+};
+
+const sealer = { passphrase: "correct horse battery" };
+
+async function world() {
+  const app = open();
+  const target = newDir();
+  const repository = await openDirectory(target, { create: true });
+  const backUp = (more: Partial<BackupOptions> = {}) =>
+    createBackup({
+      ...{
+        dataDir: app.dir,
+        masterKeyFile: join(app.dir, "master.key"),
+        repository,
+        version: "1",
+        sealer,
+        tempDir: newDir(),
+      },
+      ...{ nowMs: Date.now(), models: true, jobs: false, storage: true, ...more },
+    });
+  return { app, target, repository, backUp };
+}
+
+/** A dataset with rows, a file in a volume and a secret: one thing for each part of a backup. */
+async function fill(app: TestApp, rows = 50): Promise<string> {
+  const made = await app.call("POST", "/v1/datasets", { name: `d-${rows}`, format: "completion" });
+  const line = (i: number) => ({ prompt: `question ${i}`, completion: "x".repeat(200) });
+  const body = { rows: Array.from({ length: rows }, (_, i) => line(i)) };
+  expect((await app.call("POST", `/v1/datasets/${made.body.id}/rows`, body)).status).toBeLessThan(300);
+  expect((await app.call("PUT", "/v1/secrets/TOKEN", { value: "s3cret-value" })).status).toBeLessThan(300);
+  await app.call("POST", "/v1/volumes", { name: "lab" });
+  const put = await app.call("PUT", "/v1/volumes/lab/files/a%3Db.txt", undefined, { raw: "hello" });
+  expect(put.status).toBeLessThan(300);
+  await durable(app.ctx.db);
+  return made.body.id;
+}
+const rowsOf = async (app: TestApp, id: string) =>
+  (await app.call("GET", `/v1/datasets/${id}/rows/export?format=jsonl`, undefined, { key: app.keyA })).body;
+
+function everyFile(dir: string): string[] {
+  return readdirSync(dir, { withFileTypes: true, recursive: true })
+    .filter((entry) => entry.isFile())
+    .map((entry) => join(entry.parentPath, entry.name));
+}
+
+test("a backup of a running server restores into a new directory with the same rows and secrets", async () => {
+  const { app, target, repository, backUp } = await world();
+  const id = await fill(app);
+  const { manifest, attempts } = await backUp();
+  expect(attempts).toBe(1);
+  const before = await rowsOf(app, id);
+  await app.call("POST", `/v1/datasets/${id}/rows`, { rows: [{ prompt: "later", completion: "y" }] });
+  const to = join(newDir(), "restored");
+  await restoreBackup({ repository, manifest, to, sealer });
+  expect(statSync(join(to, "master.key")).mode & 0o777).toBe(0o600);
+  expect(readFileSync(join(to, "master.key"), "utf8")).toBe(readFileSync(join(app.dir, "master.key"), "utf8"));
+  const owner = { key: app.keyA };
+  const second = open({ dir: to });
+  const answer = await second.call("GET", `/v1/datasets/${id}/rows/export?format=jsonl`, undefined, owner);
+  expect(answer.body).toEqual(before);
+  expect((await second.call("GET", "/v1/volumes/lab/files/a%3Db.txt", undefined, owner)).body).toBe("hello");
+  const key = readFileSync(join(app.dir, "master.key"), "utf8").trim();
+  for (const file of everyFile(target)) {
+    expect(statSync(file).mode & 0o777, file).toBe(0o600);
+    expect(readFileSync(file).includes(key), file).toBe(false);
+  }
+});
+
+test("a second backup stores only what changed", async () => {
+  const { app, backUp } = await world();
+  await fill(app, 2_000);
+  const first = await backUp();
+  const second = await backUp();
+  expect(second.manifest.id).not.toBe(first.manifest.id);
+  expect(second.storedBytes).toBeLessThan(first.storedBytes / 2);
+});
+
+test("verify finds a damaged chunk, a missing chunk, a cut manifest and a wrong passphrase", async () => {
+  const { app, target, repository, backUp } = await world();
+  await fill(app);
+  const { manifest } = await backUp();
+  const verify = (passphrase = sealer.passphrase) =>
+    verifyBackup({ repository, manifest, sealer: { passphrase } }, newDir());
+  expect(await verify()).toEqual([]);
+  expect(await verify("another passphrase")).toEqual([expect.stringContaining("does not open the keys")]);
+  const [chunk = ""] = manifest.files.find(({ path }) => path.startsWith("datasets/"))?.chunks ?? [];
+  const path = join(target, "chunks", chunk.slice(0, 2), chunk.slice(2));
+  const bytes = readFileSync(path);
+  bytes[100] = (bytes[100] ?? 0) ^ 1;
+  writeFileSync(path, bytes);
+  expect(await verify()).toEqual([expect.stringContaining("is damaged")]);
+  unlinkSync(path);
+  expect(await verify()).toEqual([expect.stringContaining("is missing")]);
+  truncateSync(join(target, "backups", `${manifest.id}.json`), 100);
+  expect(repository.getManifest(manifest.id)).rejects.toThrow("is damaged");
+});
+
+test("a dataset that is deleted while the backup runs is in neither copy", async () => {
+  const { app, repository, backUp } = await world();
+  const id = await fill(app);
+  let deleted = false;
+  const during = {
+    ...repository,
+    async putChunk(bytes: Uint8Array) {
+      if (!deleted) {
+        deleted = true; // the database is copied, and its rows are not
+        expect((await app.call("DELETE", `/v1/datasets/${id}`)).status).toBe(200);
+        await durable(app.ctx.db);
+        for (const name of readdirSync(join(app.dir, "datasets")).filter((each) => each.startsWith(id)))
+          rmSync(join(app.dir, "datasets", name));
+      }
+      return repository.putChunk(bytes);
+    },
+  };
+  const { manifest, attempts } = await backUp({ repository: during });
+  expect(attempts).toBe(2);
+  expect(manifest.files.some(({ path }) => path.includes(id))).toBe(false);
+  expect(await verifyBackup({ repository, manifest, sealer }, newDir())).toEqual([]);
+});
+
+test("keys can be sealed to a public key, and only its owner opens them", async () => {
+  const { app, repository, backUp } = await world();
+  await fill(app);
+  const pem = () => {
+    const pair = generateKeyPairSync("x25519");
+    const secret = pair.privateKey.export({ type: "pkcs8", format: "pem" }) as string;
+    return { open: pair.publicKey.export({ type: "spki", format: "pem" }) as string, secret };
+  };
+  const [own, other] = [pem(), pem()];
+  const { manifest } = await backUp({ sealer: { recipient: own.open } });
+  const verify = (recipient: string) => verifyBackup({ repository, manifest, sealer: { recipient } }, newDir());
+  expect(await verify(own.secret)).toEqual([]);
+  expect(await verify(other.secret)).toEqual([expect.stringContaining("identity does not open")]);
+  expect(backUp({ sealer: { passphrase: "short" } })).rejects.toThrow("too short");
+});
+
+test("a backup is never restored over a directory that exists", async () => {
+  const { app, repository, backUp } = await world();
+  const { manifest } = await backUp();
+  expect(restoreBackup({ repository, manifest, to: app.dir, sealer })).rejects.toThrow("exists");
+});
