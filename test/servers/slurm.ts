@@ -19,6 +19,8 @@ export type SlurmServer = {
   /** kill -9. It is started again, unless it shall stay down. */
   kill: (daemon: Daemon, options?: { stayDown?: boolean }) => void;
   up: (daemon: Daemon) => void;
+  /** True if a killed controller would know this job again. */
+  hasSaved: (jobName: string) => boolean;
 };
 
 export async function startSlurm(): Promise<SlurmServer> {
@@ -62,6 +64,7 @@ export async function startSlurm(): Promise<SlurmServer> {
       process.kill(pidOf(daemon), "SIGKILL");
     },
     up: (daemon) => rmSync(join(dir, `down.${daemon}`), { force: true }),
+    hasSaved: (jobName) => readFileSync(join(dir, "state/job_state"), "latin1").includes(jobName),
   };
 }
 

@@ -23,7 +23,8 @@ export type SshServer = {
   hostKey: string;
 };
 
-export async function startSshd(): Promise<SshServer> {
+/** `path`: directories in front of the PATH of the user. */
+export async function startSshd(path?: string): Promise<SshServer> {
   const program = mustFind("sshd", ["/usr/sbin/sshd", join(UNPACKED, "usr/sbin/sshd")]);
   mustFind("ssh", ["/usr/bin/ssh"]);
   const env = program.startsWith(UNPACKED) ? { LD_LIBRARY_PATH: libraries(UNPACKED) } : {};
@@ -41,6 +42,7 @@ export async function startSshd(): Promise<SshServer> {
     `AuthorizedKeysFile=${join(home, ".ssh/authorized_keys")}`,
     ...["ListenAddress=127.0.0.1", "UsePAM=no", "PasswordAuthentication=no", "PidFile=none", "StrictModes=no"],
     "MaxStartups=100",
+    ...(path === undefined ? [] : [`SetEnv=PATH=${path}:/usr/local/bin:/usr/bin:/bin`]),
   ];
   const argv = (port: number) => [program, "-D", "-e", "-f", "/dev/null", "-p", String(port), ...flags(options)];
   const port = await launch({

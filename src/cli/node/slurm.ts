@@ -18,6 +18,7 @@ import {
 import {
   devicesOf,
   isActive,
+  isUsable,
   isWaiting,
   judgeRun,
   nodesOf,
@@ -74,9 +75,12 @@ async function run(argv: readonly string[], stdin = ""): Promise<string> {
 
 async function usableNodes({ partition }: SlurmSettings): Promise<SlurmNode[]> {
   const text = await run([...SINFO, ...(partition === null ? [] : [`--partition=${partition}`])]);
-  const nodes = nodesOf(text).filter(({ isUsable }) => isUsable);
-  if (nodes.length > 0) return nodes;
-  throw new Error(`no node of ${partition === null ? "the cluster" : `the partition ${partition}`} can be used now`);
+  const nodes = nodesOf(text);
+  const usable = nodes.filter(({ state }) => isUsable(state));
+  if (usable.length > 0) return usable;
+  const where = partition === null ? "the cluster" : `the partition ${partition}`;
+  const isUnknown = nodes.some(({ state }) => state.startsWith("unknown")); // the controller has just started
+  throw new UsageError(`no node of ${where} can be used now`, isUnknown ? TRY_LATER : 1);
 }
 
 async function clusterInfo(root: string, settings: SlurmSettings): Promise<NodeInfo> {

@@ -76,22 +76,23 @@ export function gresOf(text: string): Gres[] {
   });
 }
 
-export type SlurmNode = { name: string; gres: Gres[]; memoryMib: number; cpus: number; isUsable: boolean };
+export type SlurmNode = { name: string; gres: Gres[]; memoryMib: number; cpus: number; state: string };
 
 export const SINFO = ["sinfo", "--noheader", "--Node", "--format=%N|%G|%m|%c|%T"];
 
-/** Nodes that are down or drained take no jobs. The signs behind a state, such as `idle~`, say that it is powered off. */
+/** A node of several partitions has several lines. */
 export function nodesOf(text: string): SlurmNode[] {
   const nodes = text.split("\n").flatMap((line) => {
     const [name = "", gres = "", memory = "", cpus = "", state = ""] = line.trim().split("|");
-    if (state === "") return [];
-    const isUsable = /^(idle|mixed|allocated|completing|planned|reserved)/.test(state) && !state.endsWith("*");
-    return [
-      { name, gres: gresOf(gres), memoryMib: Number.parseInt(memory, 10), cpus: Number.parseInt(cpus, 10), isUsable },
-    ];
+    const number = (value: string) => Number.parseInt(value, 10);
+    return state === "" ? [] : [{ name, gres: gresOf(gres), memoryMib: number(memory), cpus: number(cpus), state }];
   });
   return [...new Map(nodes.map((node) => [node.name, node])).values()];
 }
+
+/** Nodes that are down or drained take no jobs. A star marks a node that does not answer, `~` one that is powered off. */
+export const isUsable = (state: string) =>
+  /^(idle|mixed|allocated|completing|planned|reserved)/.test(state) && !state.endsWith("*");
 
 /** The devices that a job of one node can get: of each type, the most that a node has. */
 export function devicesOf(nodes: readonly SlurmNode[]): Gres[] {
