@@ -122,12 +122,31 @@ test("what a region cannot be", async () => {
     [{ host_key: `${HOST_KEY}\n* ${HOST_KEY}` }, 422, "/host_key"],
     [{ kind: "cloud" }, 422, "/kind"],
     [{ port: 0 }, 422, "/port"],
+    [{ slurm: {} }, 422, "/slurm"],
+    [{ kind: "slurm", slurm: { partition: "-x" } }, 422, "/slurm/partition"],
+    [{ kind: "slurm", slurm: { time_limit_minutes: 0 } }, 422, "/slurm/time_limit_minutes"],
     [{ ssh_key_id: "ssh_none" }, 404, "/ssh_key_id"],
   ];
   for (const [more, status, param] of refused) {
     const { status: got, body } = await app.call("POST", "/v1/regions", { name: "x", ...NODE, ssh_key_id, ...more });
     expect([more, got, body.error?.param]).toEqual([more, status, param]);
   }
+});
+
+test("a cluster with Slurm shows how jobs are submitted there", async () => {
+  const body = {
+    ...NODE,
+    name: "cluster",
+    kind: "slurm",
+    ssh_key_id: await keyOf("three"),
+    slurm: { partition: "gpu" },
+  };
+  const made = await app.call("POST", "/v1/regions", body);
+  expect([made.status, made.body.provider]).toEqual([201, "slurm"]);
+  expect(made.body.slurm).toEqual({
+    ...{ partition: "gpu", account: null, qos: null, constraint: null, time_limit_minutes: null },
+    ...{ cpus: null, memory_mib: null, max_jobs: 8 },
+  });
 });
 
 test("the best host key is pinned", () => {
