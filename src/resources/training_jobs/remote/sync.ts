@@ -129,7 +129,9 @@ type Finished = Pick<Following, "provider" | "run" | "observation">;
 /** Removes the files of a job that is over. If the node refuses, they stay there, and the log has the reason. */
 async function cleanUp(ctx: Ctx, { provider, run, observation }: Finished) {
   try {
-    if (observation.state === "running") return await provider.cancel(handleOf(run), "stop"); // it ends before the next turn
+    const { state } = observation;
+    if (state === "running" || state === "ready") await provider.cancel(handleOf(run), "stop");
+    if (state === "running") return; // it ends before the next turn
     await provider.remove(run.jobId);
   } catch (error) {
     if (!(error instanceof NodeError)) throw error;
