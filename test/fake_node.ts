@@ -47,7 +47,7 @@ export function fakeNode(app: TestApp, more: Partial<typeof regions.$inferInsert
             state: run?.state ?? "missing",
             bytes: Buffer.byteLength(run?.records ?? ""),
             heartbeat_at: null,
-            lost: null,
+            lost: run?.lost ?? null,
           };
         }),
       ),
