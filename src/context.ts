@@ -11,11 +11,17 @@ import type { Supervisor } from "./platform/workers/supervisor.ts";
 import type { RewardPool } from "./sandbox/reward/types.ts";
 import type { State } from "./state.ts";
 
-export const SCOPES = ["*", "read", "inference", "training", "detect", "metrics", "admin"] as const;
+export const SCOPES = ["*", "read", "inference", "training", "detect", "metrics", "annotate", "admin"] as const;
 export type Scope = (typeof SCOPES)[number];
 
 /** The caller of a request. Every query is scoped to `workspaceId`. */
-export type Principal = { readonly workspaceId: string; readonly keyId: string; readonly scopes: readonly Scope[] };
+export type Principal = {
+  readonly workspaceId: string;
+  readonly keyId: string;
+  readonly scopes: readonly Scope[];
+  /** The user that the key belongs to; null: a service. */
+  readonly userId?: string | null;
+};
 
 /** The caller of a request with the cookie of a browser session. `csrf`: the token that its writes must carry. */
 export type SessionPrincipal = Principal & { readonly sessionId: string; readonly csrf: string };

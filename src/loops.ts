@@ -13,6 +13,8 @@ import { prune as pruneAudit } from "./resources/audit/service.ts";
 import { mergeCharges } from "./resources/billing/merge.ts";
 import { recordUses as recordSessionUses } from "./resources/browser_sessions/authenticate.ts";
 import { prune as pruneBrowserSessions } from "./resources/browser_sessions/service.ts";
+import { runBatches as runInferenceBatches } from "./resources/clients/batches/runner.ts";
+import { prune as pruneFiles } from "./resources/clients/files/service.ts";
 import { runResponses } from "./resources/clients/responses/background.ts";
 import { prune as pruneResponses } from "./resources/clients/responses/service.ts";
 import { removeAbandoned } from "./resources/code_artifacts/upload.ts";
@@ -60,6 +62,7 @@ const SCHEDULES = {
   "audit.prune": "7 4 * * *",
   "browser_sessions.prune": "57 * * * *",
   "browser_sessions.record_uses": every(30 * SECOND_MS),
+  "batches.run": every(5 * SECOND_MS),
   "billing.merge": "27 4 * * *",
   "clock.observe": every(5 * SECOND_MS),
   "code_artifacts.sweep": "47 * * * *",
@@ -73,6 +76,7 @@ const SCHEDULES = {
   "events.prune": "17 3 * * *",
   "experiments.run": every(5 * SECOND_MS),
   "experiments.sweep": every(HOUR_MS),
+  "files.prune": "27 * * * *",
   "http.renew_tls": every(5 * SECOND_MS),
   "idempotency.prune": "7 * * * *",
   "metrics.store": every(2 * SECOND_MS),
@@ -116,6 +120,7 @@ const BY_AGE: ReadonlySet<LoopName> = new Set([
   "deployments.prune",
   "detection.prune",
   "events.prune",
+  "files.prune",
   "idempotency.prune",
   "monitors.prune",
   "responses.prune",
@@ -143,6 +148,7 @@ const ticks: Record<LoopName, (ctx: Ctx, signal: AbortSignal) => unknown> = {
   "audit.prune": pruneAudit,
   "browser_sessions.prune": pruneBrowserSessions,
   "browser_sessions.record_uses": (ctx) => recordSessionUses(ctx),
+  "batches.run": runInferenceBatches,
   "billing.merge": mergeCharges,
   "clock.observe": (ctx) => observeClock(ctx),
   "code_artifacts.sweep": removeAbandoned,
@@ -156,6 +162,7 @@ const ticks: Record<LoopName, (ctx: Ctx, signal: AbortSignal) => unknown> = {
   "events.prune": (ctx) => pruneEvents(ctx.db, daysAgo(ctx, ctx.config.events.retention_days)),
   "experiments.run": runExperiments,
   "experiments.sweep": (ctx) => sweepExperiments(ctx),
+  "files.prune": (ctx) => pruneFiles(ctx),
   "http.renew_tls": (ctx) => ctx.state.http.renewTls?.(),
   "idempotency.prune": (ctx) =>
     pruneIdempotencyKeys(ctx.db, ctx.clock.now() - ctx.config.http.idempotency_hours * HOUR_MS),

@@ -3,10 +3,13 @@ import type { Ctx } from "./context.ts";
 import { routes as account } from "./resources/account/routes.ts";
 import { routes as agents } from "./resources/agents/routes.ts";
 import { routes as annotationQueues } from "./resources/annotation_queues/routes.ts";
+import { workRoutes as annotationWork } from "./resources/annotation_queues/work/routes.ts";
 import { routes as apiKeys } from "./resources/api_keys/routes.ts";
 import { routes as audit } from "./resources/audit/routes.ts";
 import { routes as billing, grantRoutes } from "./resources/billing/routes.ts";
 import { routes as browserSessions } from "./resources/browser_sessions/routes.ts";
+import { routes as inferenceBatches } from "./resources/clients/batches/routes.ts";
+import { routes as files } from "./resources/clients/files/routes.ts";
 import { routes as llamaClients } from "./resources/clients/llama/routes.ts";
 import { routes as messages } from "./resources/clients/messages/routes.ts";
 import { manageRoutes as ollamaModels } from "./resources/clients/ollama/manage_routes.ts";
@@ -28,6 +31,8 @@ import { routes as gpu } from "./resources/gpu/routes.ts";
 import { routes as metrics } from "./resources/metrics/routes.ts";
 import { routes as models } from "./resources/models/routes.ts";
 import { routes as monitors } from "./resources/monitors/routes.ts";
+import { routes as users } from "./resources/people/routes.ts";
+import { routes as signIn } from "./resources/people/sign_in/routes.ts";
 import { routes as publicRuns } from "./resources/public_runs/routes.ts";
 import { routes as regions } from "./resources/regions/routes.ts";
 import { routes as rewardFunctions } from "./resources/reward_functions/routes.ts";
@@ -62,6 +67,8 @@ export const mount = (ctx: Ctx) => (app: AnyElysia) =>
     .use(audit(ctx))
     .use(apiKeys(ctx))
     .use(browserSessions(ctx))
+    .use(signIn(ctx))
+    .use(users(ctx))
     .use(sshKeys(ctx))
     .use(secrets(ctx))
     .use(settings(ctx))
@@ -76,10 +83,13 @@ export const mount = (ctx: Ctx) => (app: AnyElysia) =>
     .use(connectedDatasets(ctx))
     .use(datasets(ctx))
     .use(annotationQueues(ctx))
+    .use(annotationWork(ctx))
     .use(deployments(ctx))
     .use(llamaClients(ctx))
     .use(messages(ctx))
     .use(responses(ctx))
+    .use(files(ctx))
+    .use(inferenceBatches(ctx))
     .use(ollama(ctx))
     .use(ollamaModels(ctx))
     .use(rerank(ctx))

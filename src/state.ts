@@ -9,6 +9,7 @@ import { AnnotationQueuesState } from "./resources/annotation_queues/live.ts";
 import { ApiKeysState } from "./resources/api_keys/live.ts";
 import { BillingState } from "./resources/billing/run_time.ts";
 import { BrowserSessionsState } from "./resources/browser_sessions/live.ts";
+import { InferenceBatchesState } from "./resources/clients/batches/live.ts";
 import { ResponsesState } from "./resources/clients/responses/live.ts";
 import { CodeArtifactsState } from "./resources/code_artifacts/live.ts";
 import { DashboardState } from "./resources/dashboard/live.ts";
@@ -22,6 +23,7 @@ import { GpuState } from "./resources/gpu/live.ts";
 import { LooseKeysState } from "./resources/loose_keys/live.ts";
 import { MetricsState } from "./resources/metrics/live.ts";
 import { ModelsState } from "./resources/models/live.ts";
+import { PeopleState } from "./resources/people/live.ts";
 import { RegionsState } from "./resources/regions/live.ts";
 import { RewardsState } from "./resources/reward_functions/live.ts";
 import { SessionsState } from "./resources/sessions/live.ts";
@@ -52,8 +54,10 @@ export type State = {
   readonly experiments: ExperimentsState;
   readonly gpu: GpuState;
   readonly looseKeys: LooseKeysState;
+  readonly inferenceBatches: InferenceBatchesState;
   readonly metrics: MetricsState;
   readonly models: ModelsState;
+  readonly people: PeopleState;
   readonly regions: RegionsState;
   readonly responses: ResponsesState;
   readonly rewards: RewardsState;
@@ -85,8 +89,10 @@ export const newState = (ctx: Pick<Ctx, "config" | "clock">): State => ({
   experiments: new ExperimentsState(),
   gpu: new GpuState(),
   looseKeys: new LooseKeysState(),
+  inferenceBatches: new InferenceBatchesState(),
   metrics: new MetricsState(),
   models: new ModelsState(),
+  people: new PeopleState(ctx),
   regions: new RegionsState(),
   responses: new ResponsesState(),
   rewards: new RewardsState(ctx.config),

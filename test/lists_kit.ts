@@ -3,6 +3,8 @@ import { newId, type Prefix } from "../src/lib/ids.ts";
 import { sealSecrets } from "../src/resources/webhooks/sealing.ts";
 import type { TestApp } from "./harness.ts";
 import { insert } from "./insert_row.ts";
+import { CLIENT_LISTS } from "./lists_clients.ts";
+import { PEOPLE_LISTS } from "./lists_people.ts";
 
 export type ListCase = {
   /** The path in docs/openapi.json. */
@@ -35,12 +37,17 @@ const EXPERIMENT = newId("exp");
 const EVALUATOR = newId("evl");
 
 export const LISTS: readonly ListCase[] = [
+  ...CLIENT_LISTS,
+  ...PEOPLE_LISTS,
   {
     route: "/v1/account/audit_log",
     table: "audit_log",
     prefix: "aud",
-    row: () => ({ key_id: "key_x", method: "POST", path: "/v1/x", status: 200, request_id: "r" }),
-    filters: { key_id: { value: "key_x", column: "key_id" } },
+    row: () => ({
+      ...{ key_id: "key_x", user_id: "usr_x" },
+      ...{ method: "POST", path: "/v1/x", status: 200, request_id: "r" },
+    }),
+    filters: { key_id: { value: "key_x", column: "key_id" }, user_id: { value: "usr_x", column: "user_id" } },
   },
   { route: "/v1/annotation_queues", table: "annotation_queues", prefix: "anq", row: () => QUEUE_COLUMNS },
   {

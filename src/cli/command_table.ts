@@ -103,6 +103,11 @@ export const COMMANDS: readonly Row[] = [
     load: async () => (await import("./commands/manage/keys.ts")).keys,
   },
   {
+    name: "users",
+    summary: "Add, list and remove people; change roles; reset passwords",
+    load: async () => (await import("./commands/users.ts")).users,
+  },
+  {
     name: "workspaces",
     summary: "Create, list, suspend, resume and delete workspaces",
     load: async () => (await import("./commands/manage/workspaces.ts")).workspaces,

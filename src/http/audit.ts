@@ -28,6 +28,8 @@ export const auditLog = sqliteTable(
     address: text("address"),
     requestId: text("request_id").notNull(),
     createdAt: integer("created_at").notNull(),
+    /** The user that the key belonged to. */
+    userId: text("user_id"),
   },
   (t) => [primaryKey({ columns: [t.workspaceId, t.id] })],
 );
@@ -66,6 +68,7 @@ export function audit(ctx: Ctx, request: Request, status: number) {
     address: addressOf(ctx, request),
     requestId: requestIdOf(request),
     createdAt: now,
+    userId: caller.userId ?? null,
   };
   joinCommit(ctx.db, (tx) => insert(tx, row));
 }
@@ -86,7 +89,7 @@ export function auditCommand(ctx: Ctx, { who, words, workspaceId, made }: Comman
   const now = ctx.clock.now();
   const row: AuditRow = {
     ...{ workspaceId, id: newId("aud", now), keyId: who, createdAt: now, requestId: crypto.randomUUID() },
-    ...{ method: "CLI", path: words, made, status: 200, address: null },
+    ...{ method: "CLI", path: words, made, status: 200, address: null, userId: null },
   };
   joinCommit(ctx.db, (tx) => insert(tx, row));
 }

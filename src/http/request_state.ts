@@ -4,7 +4,7 @@
  */
 import type { Principal, SessionPrincipal } from "../context.ts";
 
-export type Caller = Pick<Principal, "workspaceId" | "keyId">;
+export type Caller = Pick<Principal, "workspaceId" | "keyId" | "userId">;
 
 export class RequestState {
   readonly startedAt = performance.now();

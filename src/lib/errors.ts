@@ -20,6 +20,8 @@ export const ERRORS = {
   missing_api_key: [401, "authentication_error"],
   invalid_api_key: [401, "authentication_error"],
   revoked_api_key: [401, "authentication_error"],
+  invalid_credentials: [401, "authentication_error"],
+  second_factor_required: [401, "authentication_error"],
   insufficient_credits: [402, "billing_error"],
   budget_exceeded: [402, "billing_error"],
   missing_scope: [403, "permission_error"],

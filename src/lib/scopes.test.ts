@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { type Area, allows, within } from "./scopes.ts";
+import { type Area, allows, narrow, within } from "./scopes.ts";
 
 test.each([
   [["*"], "account", false, true],
@@ -23,6 +23,9 @@ test.each([
   [["read"], "self", false, false],
   [["*"], "self", false, true],
   [[], "inference", true, false],
+  [["annotate"], "annotate", false, true],
+  [["annotate"], "training", true, false],
+  [["training"], "annotate", false, true],
 ] as [string[], Area, boolean, boolean][])("%p on %s, reads: %p → %p", (scopes, area, reads, verdict) => {
   expect(allows(scopes, area, reads)).toBe(verdict);
 });
@@ -36,4 +39,14 @@ test.each([
   [["training", "detect"], ["training"], false],
 ])("asking for %p while holding %p: %p", (wanted, held, verdict) => {
   expect(within(wanted, held)).toBe(verdict);
+});
+
+test.each([
+  [["*"], ["read"], ["read"]],
+  [["admin"], ["*"], ["*"]],
+  [["training", "detect"], ["training", "read"], ["training"]],
+  [["detect"], ["read"], []],
+  [["read"], ["*"], ["read"]],
+] as [string[], string[], string[]][])("%p narrowed to %p: %p", (scopes, held, verdict) => {
+  expect(narrow(scopes, held)).toEqual(verdict);
 });

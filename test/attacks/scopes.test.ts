@@ -15,23 +15,26 @@ beforeAll(() => {
 afterAll(closeAll);
 
 /** Written down apart from the routes: which scope a path needs. The first that fits counts. */
-const NEEDS: readonly [path: RegExp, scope: Scope | "account" | "any" | "every" | "none"][] = [
+const NEEDS: readonly [path: RegExp, scope: Scope | "account" | "any" | "every" | "files" | "none"][] = [
   [/^\/(healthz|readyz|version|setup|docs|openapi\.json)$|^\/v1\/public\//, "none"],
   [/^\/v1\/volumes\/[^/]+\/(signed|uploads\/[^/]+$|uploads\/[^/]+\/parts)|^\/v1\/models\/[^/]+\/uploads\//, "none"],
   [/^\/v1\/training_jobs\/[^/]+\/exports\//, "none"],
+  [/^\/v1\/logins/, "none"],
   [/^\/v1\/browser_sessions/, "every"],
   [/^\/v1\/workspaces|^\/v1\/system\/|^\/v1\/models\/scan$|^\/v1\/billing\/grants|^\/v1\/settings$/, "admin"],
-  [/^\/v1\/account\/audit_log|^\/v1\/(api_keys|ssh_keys|secrets|webhooks|settings|events)/, "account"],
+  [/^\/v1\/account\/audit_log|^\/v1\/(api_keys|users|ssh_keys|secrets|webhooks|settings|events)/, "account"],
   [/^\/v1\/account$/, "any"],
   [/^\/v1\/models\/[^/]+\/template$/, "training"],
+  [/^\/v1\/annotation_queues\/[^/]+\/(items\/|next$)/, "annotate"],
   [
-    /^\/v1\/(models|deployments|chat|completions|embeddings|messages|responses|rerank|traces|conversations|otlp)/,
+    /^\/v1\/(models|deployments|chat|completions|embeddings|messages|responses|batches|rerank|traces|conversations|otlp)/,
     "inference",
   ],
   [/^\/(completion|infill|tokenize|detokenize|apply-template|props|slots|lora-adapters)$/, "inference"],
   [/^\/v1\/metrics$/, "metrics"],
+  [/^\/v1\/files/, "files"],
   [/^\/api\/(chat|generate|embed|embeddings|tags|show|ps|version|pull|delete|copy|create)$/, "inference"],
-  [/^\/api\/|^\/v1\/(detect|config|batches|stats|usage|feedback|results)/, "detect"],
+  [/^\/api\/|^\/v1\/(detect|config|stats|usage|feedback|results)/, "detect"],
   [/^\/v1\//, "training"],
 ];
 
@@ -39,9 +42,15 @@ const NEEDS: readonly [path: RegExp, scope: Scope | "account" | "any" | "every" 
 const needOf = (method: string, path: string) =>
   method === "DELETE" && path.includes("/uploads/")
     ? "training"
-    : method !== "GET" && path.startsWith("/v1/regions") // a region uses a private key
-      ? "account"
-      : (NEEDS.find(([pattern]) => pattern.test(path))?.[1] ?? "none");
+    : isAnnotatorsList(method, path)
+      ? "annotate"
+      : changesRegions(method, path)
+        ? "account"
+        : (NEEDS.find(([pattern]) => pattern.test(path))?.[1] ?? "none");
+const isAnnotatorsList = (method: string, path: string) =>
+  method === "GET" && /^\/v1\/annotation_queues(\/[^/]+(\/items)?)?$/.test(path);
+/** A region uses a private key. */
+const changesRegions = (method: string, path: string) => method !== "GET" && path.startsWith("/v1/regions");
 
 /** To be shown what signs, a key must be able to write. */
 const REVEALS = /^\/v1\/webhooks\/[^/]+\/secret$/;
@@ -51,7 +60,8 @@ const mayUse = (scope: Scope, need: string, reads: boolean): boolean => {
   if (need === "admin") return false;
   if (scope === "*") return true;
   if (need === "any" && reads) return true;
-  return scope === need || (scope === "read" && reads);
+  if (need === "files" && (scope === "inference" || scope === "training")) return true;
+  return scope === need || (scope === "read" && reads) || (scope === "training" && need === "annotate");
 };
 
 describe("every operation with every scope", () => {
@@ -63,7 +73,7 @@ describe("every operation with every scope", () => {
 
   test("there are more than 100 operations, and callers without a key have few", () => {
     expect(calls.length).toBeGreaterThan(100);
-    expect(calls.filter(({ need }) => need === "none")).toHaveLength(12);
+    expect(calls.filter(({ need }) => need === "none")).toHaveLength(14);
   });
 
   test.each(SCOPES.map((scope) => [scope]))("%s opens its operations and nothing else", async (scope) => {

@@ -1,5 +1,6 @@
 /** Cursors and query plans of every list of the API. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { clientFormatOf } from "../../src/http/answer/client_errors.ts";
 import { openapi } from "../../src/http/openapi.ts";
 import { newId } from "../../src/lib/ids.ts";
 import { type TestApp, testApp } from "../harness.ts";
@@ -89,14 +90,15 @@ describe.each(LISTS.map((list) => [list.route, list] as const))("%s", (_route, l
     expect([status, ids]).toEqual([200, [c!]]);
   });
 
-  test("P15 malformed cursor is 400 invalid_cursor; limit outside 1..100 is 422", async () => {
+  test("P15 malformed cursor is 400 invalid_cursor; limit outside 1..100 is 422, or 400 for OpenAI", async () => {
     for (const after of ["x", "", newId(list.prefix === "ws" ? "key" : "ws"), `${list.prefix}_short`]) {
       const { status, body } = await get(app, list, `after=${after}`);
       expect([status, body.error?.code, body.error?.param]).toEqual([400, "invalid_cursor", "after"]);
     }
     for (const limit of [0, 101, -1, "x", 1.5]) {
       const { status, body } = await get(app, list, `limit=${limit}`);
-      expect([status, body.error?.type, body.error?.param]).toEqual([422, "validation_error", "limit"]);
+      const refusal = clientFormatOf(list.route) ? [400, "invalid_request_error"] : [422, "validation_error"];
+      expect([status, body.error?.type, body.error?.param]).toEqual([...refusal, "limit"]);
     }
   });
 

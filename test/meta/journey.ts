@@ -15,6 +15,7 @@ import { EXPERIMENTS, endExperiments } from "./journey_experiments.ts";
 import { JOBS, runJobs } from "./journey_jobs.ts";
 import { MODELS } from "./journey_models.ts";
 import { AGENTS, evaluateMonitors, MONITORS } from "./journey_monitors.ts";
+import { PEOPLE } from "./journey_people.ts";
 import { PUBLICITY } from "./journey_publicity.ts";
 import { REWARDS } from "./journey_rewards.ts";
 import { endSessions, SESSIONS } from "./journey_sessions.ts";
@@ -132,6 +133,7 @@ export const JOURNEY: Step[] = [
   { operation: "POST /v1/browser_sessions" },
   { operation: "GET /v1/browser_sessions/current", session: true },
   { operation: "DELETE /v1/browser_sessions/current", session: true },
+  ...PEOPLE,
   { operation: "POST /v1/ssh_keys", json: { name: "node", ...KEYPAIR } },
   { operation: "GET /v1/ssh_keys" },
   { operation: "GET /v1/ssh_keys/{id}", own: sshKey },

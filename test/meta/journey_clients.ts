@@ -13,6 +13,24 @@ const response =
     return { id: body.id as string };
   };
 
+const upload = () => {
+  const line = { custom_id: "a", method: "POST", url: "/v1/embeddings", body: { model: "d", input: "hi" } };
+  const form = new FormData();
+  form.set("purpose", "batch");
+  form.set("file", new File([JSON.stringify(line)], "in.jsonl"));
+  return form;
+};
+const file = async (app: TestApp) => {
+  const { body } = await app.call("POST", "/v1/files", undefined, { raw: upload() });
+  return { id: body.id as string };
+};
+const BATCH = { endpoint: "/v1/embeddings", completion_window: "24h" };
+const batch = async (app: TestApp) => {
+  const { id: input_file_id } = await file(app);
+  const { body } = await app.call("POST", "/v1/batches", { ...BATCH, input_file_id });
+  return { id: body.id as string };
+};
+
 /** The formats of other programs. `serving` makes the deployment d serve. */
 export const clientSteps = (own: Own): Step[] => [
   { operation: "POST /completion", own, json: { model: "d", prompt: "hi" }, plain: true },
@@ -37,6 +55,15 @@ export const clientSteps = (own: Own): Step[] => [
   { operation: "GET /v1/responses/{id}/input_items", own: response(own) },
   { operation: "POST /v1/responses/{id}/cancel", own: response(own, { background: true }) },
   { operation: "DELETE /v1/responses/{id}", own: response(own) },
+  { operation: "POST /v1/files", body: upload() },
+  { operation: "GET /v1/files" },
+  { operation: "GET /v1/files/{id}", own: file },
+  { operation: "GET /v1/files/{id}/content", own: file, bytes: true },
+  { operation: "DELETE /v1/files/{id}", own: file },
+  { operation: "POST /v1/batches", make: async (app) => ({ ...BATCH, input_file_id: (await file(app)).id }) },
+  { operation: "GET /v1/batches" },
+  { operation: "GET /v1/batches/{id}", own: batch },
+  { operation: "POST /v1/batches/{id}/cancel", own: batch },
   { operation: "POST /api/chat", own, json: { model: "d", messages: MESSAGES, stream: false }, plain: true },
   { operation: "POST /api/generate", own, json: { model: "d", prompt: "hi", stream: false }, plain: true },
   { operation: "POST /api/embed", own, json: { model: "d", input: "hi" }, plain: true },

@@ -7,7 +7,8 @@ import { join } from "node:path";
 import type { ChatMessage, Tool } from "../../src/lib/chat/messages.ts";
 import { splitRows } from "../../src/lib/training/sums.ts";
 import { sha256File } from "../../src/platform/files.ts";
-import type { ParsedCall } from "../../src/workers/serving/call_parsers.ts";
+import { createCallParser } from "../../src/workers/serving/calls/parser.ts";
+import type { ParsedCall } from "../../src/workers/serving/calls/sink.ts";
 import type { Engine } from "../../src/workers/serving/engine/types.ts";
 import { type ChatTemplate, createChatTemplate } from "../../src/workers/serving/template.ts";
 import { closeEngines, sayOne, testEngine, tokens } from "../serving/engines.ts";
@@ -76,7 +77,7 @@ describe("with a tool", () => {
 
   test("the model calls the tool, and the result of the tool becomes the answer", async () => {
     const said = await chat([question], tools);
-    const parser = template.format.createParser(tools, false, false);
+    const parser = createCallParser(template.format.reader(tools), false);
     const [call] = [...parser.push(said).calls, ...parser.end().calls];
     expect(call).toEqual({ name: "get_weather", arguments: '{"city":"Paris"}' });
     const made: ChatMessage = {

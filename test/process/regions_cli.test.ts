@@ -44,8 +44,8 @@ test("a region is added with a key file, listed and removed", async () => {
   expect(out).toMatch(/^reg_\w+ +free +ssh +cpu +no price/m);
 
   expect((await verk("remove", "lab")).code).toBe(0);
-  const gone = await verk("remove", "lab");
-  expect([gone.code, gone.err]).toEqual([1, expect.stringContaining('no region "lab"')]);
+  const again = await verk("remove", "lab");
+  expect([again.code, again.err]).toEqual([1, expect.stringContaining('no region "lab"')]);
 }, 60_000);
 
 test("wrong flags are named", async () => {

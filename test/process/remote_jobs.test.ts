@@ -58,12 +58,12 @@ describeWith("a region over ssh", sshd, (server) => {
         LONG_MS,
       );
       expect([ended.status, ended.error]).toEqual(["completed", null]);
-      const gone = () => !existsSync(join(server.home, "remote jobs", "jobs", id));
+      const isRemoved = () => !existsSync(join(server.home, "remote jobs", "jobs", id));
       await until(
         "the files to be removed",
         () => {
           syncRemote(app.ctx);
-          return gone() || undefined;
+          return isRemoved() || undefined;
         },
         LONG_MS,
       );

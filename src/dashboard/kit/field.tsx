@@ -35,11 +35,13 @@ type TextProps = {
   onInput: (value: string) => void;
   hint?: ComponentChildren;
   error?: string | undefined;
-  type?: "text" | "password" | "number" | "url" | "search" | "datetime-local" | undefined;
+  type?: "text" | "email" | "password" | "number" | "url" | "search" | "datetime-local" | undefined;
   placeholder?: string | undefined;
   /** More than one: a text area. */
   rows?: number | undefined;
   mono?: boolean | undefined;
+  /** For password managers; otherwise browsers offer nothing. */
+  autocomplete?: "username" | "current-password" | "new-password" | "one-time-code" | undefined;
 };
 
 export const TextField = ({
@@ -52,6 +54,7 @@ export const TextField = ({
   placeholder,
   rows,
   mono,
+  autocomplete,
 }: TextProps) => (
   <Field label={label} hint={hint} error={error}>
     {(ids) =>
@@ -62,7 +65,7 @@ export const TextField = ({
           type={type as "text"}
           value={value}
           placeholder={placeholder}
-          autocomplete="off"
+          autocomplete={autocomplete ?? "off"}
           spellcheck={false}
           onInput={(event) => onInput(event.currentTarget.value)}
         />

@@ -71,12 +71,12 @@ function Line({ page: { path: to, title, nav } }: { page: PageSpec }) {
 
 function Foot() {
   if (session.value.is !== "in") return null;
-  const { workspace, key } = session.value.session;
+  const { workspace, key, user } = session.value.session;
   const next = THEMES[(THEMES.indexOf(theme.value) + 1) % THEMES.length] ?? "auto";
   const icon = { auto: "auto", light: "sun", dark: "moon" } as const;
   return (
     <footer class="foot">
-      <div class="who" title={`${key.name} · ${key.key_prefix}…`}>
+      <div class="who" title={user ? `${user.name} · ${user.role}` : `${key.name} · ${key.key_prefix}…`}>
         <b>{workspace.name}</b>
         <small>{key.name}</small>
       </div>

@@ -1,6 +1,7 @@
 /** Begins and ends the browser session. */
 
 import type { BrowserSession } from "../../resources/browser_sessions/schema.ts";
+import type { SignIn } from "../../resources/people/sign_in/schema.ts";
 import { api } from "../data/api.ts";
 import { startFeed, stopFeed } from "../data/events.ts";
 import { forgetAll } from "../data/resource.ts";
@@ -29,6 +30,11 @@ export async function resume() {
 export async function signIn(key: string) {
   const headers = { authorization: `Bearer ${key.trim()}` };
   begin(await api<BrowserSession>("/v1/browser_sessions", { method: "POST", headers }));
+}
+
+/** Throws the server's error. The password is kept nowhere. */
+export async function signInWithPassword(body: SignIn) {
+  begin(await api<BrowserSession>("/v1/logins", { method: "POST", body }));
 }
 
 export async function signOut() {

@@ -1,48 +1,95 @@
 import { useEffect, useState } from "preact/hooks";
-import { messageOf } from "../data/api.ts";
+import type { SignInOptions } from "../../resources/people/sign_in/schema.ts";
+import { api, messageOf } from "../data/api.ts";
 import { Button } from "../kit/button.tsx";
 import { Command } from "../kit/copy.tsx";
 import { TextField } from "../kit/field.tsx";
-import { signIn } from "./sign_in.ts";
+import { signIn, signInWithPassword } from "./sign_in.ts";
+
+const KEYS_ONLY: SignInOptions = { object: "sign_in_options", password: false };
 
 /** `why`: the server ended the session for this reason. */
 export function SignInPage({ why }: { why: string | undefined }) {
-  const [key, setKey] = useState("");
-  const [error, setError] = useState(why);
-  const [busy, setBusy] = useState(false);
+  const [options, setOptions] = useState<SignInOptions | undefined>(undefined);
+  const [withKey, setWithKey] = useState(false);
   useEffect(() => {
     document.title = "Sign in · Verk";
-    document.querySelector<HTMLInputElement>(".gate input")?.focus();
+    void api<SignInOptions>("/v1/logins/options").then(setOptions, () => setOptions(KEYS_ONLY));
   }, []);
-  const submit = async (event: Event) => {
-    event.preventDefault();
-    setBusy(true);
-    await signIn(key).catch((cause: unknown) => setError(messageOf(cause)));
-    setBusy(false);
-  };
   return (
     <main class="gate">
-      <form class="card" onSubmit={submit}>
+      <div class="card">
         <span class="brand">
           ver<i>k</i>
         </span>
         <h1>Sign in</h1>
-        <TextField
-          label="API key"
-          type="password"
-          mono
-          placeholder="vk_…"
-          value={key}
-          onInput={setKey}
-          error={error}
-          hint="The key becomes a session of this browser. It is not stored in the page."
-        />
-        <Button submit kind="primary" disabled={busy || key.trim() === ""}>
-          Sign in
-        </Button>
-        <p class="muted">No key? Make one on the server:</p>
-        <Command text="verk keys create --scope admin" />
-      </form>
+        {options && (options.password && !withKey ? <PasswordForm why={why} /> : <KeyForm why={why} />)}
+        {options?.password && (
+          <Button kind="quiet" onClick={() => setWithKey(!withKey)}>
+            {withKey ? "Use a password" : "Use an API key"}
+          </Button>
+        )}
+      </div>
     </main>
+  );
+}
+
+/** Sends a form: the error of the last try, whether one is under way, and the handler. */
+function useSubmit(why: string | undefined, send: () => Promise<void>) {
+  const [error, setError] = useState(why);
+  const [busy, setBusy] = useState(false);
+  useEffect(() => document.querySelector<HTMLInputElement>(".gate input")?.focus(), []);
+  const submit = async (event: Event) => {
+    event.preventDefault();
+    setBusy(true);
+    await send().catch((cause: unknown) => setError(messageOf(cause)));
+    setBusy(false);
+  };
+  return { error, busy, submit };
+}
+
+function PasswordForm({ why }: { why: string | undefined }) {
+  const [email, setEmail] = useState("");
+  const [password, setPassword] = useState("");
+  const { error, busy, submit } = useSubmit(why, () => signInWithPassword({ email, password }));
+  return (
+    <form class="stack" onSubmit={submit}>
+      <TextField label="E-mail address" type="email" value={email} onInput={setEmail} autocomplete="username" />
+      <TextField
+        label="Password"
+        type="password"
+        value={password}
+        onInput={setPassword}
+        autocomplete="current-password"
+        error={error}
+      />
+      <Button submit kind="primary" disabled={busy || email.trim() === "" || password === ""}>
+        Sign in
+      </Button>
+    </form>
+  );
+}
+
+function KeyForm({ why }: { why: string | undefined }) {
+  const [key, setKey] = useState("");
+  const { error, busy, submit } = useSubmit(why, () => signIn(key));
+  return (
+    <form class="stack" onSubmit={submit}>
+      <TextField
+        label="API key"
+        type="password"
+        mono
+        placeholder="vk_…"
+        value={key}
+        onInput={setKey}
+        error={error}
+        hint="The key becomes a session of this browser. It is not stored in the page."
+      />
+      <Button submit kind="primary" disabled={busy || key.trim() === ""}>
+        Sign in
+      </Button>
+      <p class="muted">No key? Make one on the server:</p>
+      <Command text="verk keys create --scope admin" />
+    </form>
   );
 }

@@ -16,6 +16,13 @@ export function sessionTokenOf({ headers }: Request): string | undefined {
   return COOKIE.exec(headers.get("cookie") ?? "")?.[1];
 }
 
+/** For a request that signs in: a page of another site must not sign its visitor in as its own user. */
+export function requireNoForeignPage(request: Request) {
+  const { headers } = request;
+  if (!headers.has("sec-fetch-site") && !headers.has("origin")) return; // a program, not a browser
+  if (!isSameOrigin(request)) throw new AppError("csrf_failed", "Sign in on a page of this server");
+}
+
 /** Reads need no proof: another site gets no answer to read, because it is sent without CORS headers for credentials. */
 export function requireOwnPage(request: Request, session: SessionPrincipal) {
   if (isRead(request)) return;

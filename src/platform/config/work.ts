@@ -104,6 +104,7 @@ export const quotas = section(
     model_bytes: quota("Models that were uploaded, pulled or trained"),
     code_artifact_bytes: quota("Code artifacts"),
     checkpoint_bytes: quota("Checkpoints and exports of training jobs"),
+    file_bytes: quota("Files of clients that were written for OpenAI"),
   },
 );
 

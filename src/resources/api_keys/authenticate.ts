@@ -14,6 +14,7 @@ const byHash = prepared((db) =>
       keyId: apiKeys.id,
       workspaceId: apiKeys.workspaceId,
       scopes: apiKeys.scopes,
+      userId: apiKeys.userId,
       status: apiKeys.status,
       expiresAt: apiKeys.expiresAt,
       workspace: workspaces.status,

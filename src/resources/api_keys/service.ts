@@ -1,5 +1,5 @@
 import { and, eq, gt, isNull, or, sql } from "drizzle-orm";
-import type { Ctx, Principal } from "../../context.ts";
+import type { Ctx, Principal, Scope } from "../../context.ts";
 import { emit } from "../../events/emit.ts";
 import { transition } from "../../events/lifecycle.ts";
 import { type PageQuery, page } from "../../http/answer/pagination.ts";
@@ -7,8 +7,8 @@ import { AppError } from "../../lib/errors.ts";
 import { newId } from "../../lib/ids.ts";
 import { microsOf, usdOf } from "../../lib/money.ts";
 import { isoOrNull } from "../../lib/schema.ts";
-import { within } from "../../lib/scopes.ts";
-import { write } from "../../platform/db/db.ts";
+import { narrow, within } from "../../lib/scopes.ts";
+import { type Db, write } from "../../platform/db/db.ts";
 import { preparedInsert, preparedRow } from "../../platform/db/row.ts";
 import * as budgets from "../billing/budget.ts";
 import { hashKey, mintKey, prefixOf } from "./key_text.ts";
@@ -16,7 +16,7 @@ import { machine, report } from "./machine.ts";
 import { type CreateApiKey, present } from "./schema.ts";
 import { type ApiKeyRow, apiKeys } from "./table.ts";
 
-/** Keys that work now: not revoked and not expired. */
+/** Keys and seats that work now: not revoked and not expired. */
 const active = ({ clock }: Pick<Ctx, "clock">, workspaceId: string) =>
   and(
     eq(apiKeys.workspaceId, workspaceId),
@@ -32,13 +32,21 @@ const byId = preparedRow(
 const insert = preparedInsert(apiKeys);
 
 export function mustGet(ctx: Ctx, workspaceId: string, id: string): ApiKeyRow {
-  const row = byId(ctx.db, { id, workspaceId });
-  if (!row) throw new AppError("resource_not_found", `No API key ${id.slice(0, 80)}`, { param: "id" });
-  return row;
+  return byId(ctx.db, { id, workspaceId }) ?? notFound(id);
+}
+
+/** A seat is no key to the callers of the API. */
+function mustGetKey(ctx: Ctx, workspaceId: string, id: string): ApiKeyRow {
+  const row = mustGet(ctx, workspaceId, id);
+  return row.kind === "key" ? row : notFound(id);
+}
+
+function notFound(id: string): never {
+  throw new AppError("resource_not_found", `No API key ${id.slice(0, 80)}`, { param: "id" });
 }
 
 export const list = (ctx: Ctx, workspaceId: string, query: PageQuery) =>
-  page(ctx.db, apiKeys, active(ctx, workspaceId), query, (row) => show(ctx, row));
+  page(ctx.db, apiKeys, and(active(ctx, workspaceId), eq(apiKeys.kind, "key")), query, (row) => show(ctx, row));
 
 export const show = ({ db, clock }: Pick<Ctx, "db" | "clock">, row: ApiKeyRow) =>
   present(row, { spentMicros: budgets.chargedMicros(db, row.id, clock.now()) });
@@ -82,7 +90,7 @@ export function createBy(ctx: Ctx, who: Principal, input: CreateApiKey) {
         param: "/monthly_budget_usd",
       },
     );
-  return create(ctx, who.workspaceId, bounded, sharedBudget(ctx, maker));
+  return create(ctx, who.workspaceId, bounded, { budgetKeyId: sharedBudget(ctx, maker), userId: maker.userId });
 }
 
 /**
@@ -101,45 +109,89 @@ function sharedBudget({ db }: Pick<Ctx, "db">, maker: ApiKeyRow): string | null 
   );
 }
 
+/** `userId`: null for the key of a service. */
+type Ownership = { budgetKeyId?: string | null; userId?: string | null };
+
 /** Returns the plaintext key, which is stored nowhere. */
 export function create(
   ctx: Ctx,
   workspaceId: string,
   input: CreateApiKey,
-  budgetKeyId: string | null = null,
+  { budgetKeyId = null, userId = null }: Ownership = {},
 ): { row: ApiKeyRow; key: string } {
   const now = ctx.clock.now();
   const expiresAt = input.expires_at === null ? null : Date.parse(input.expires_at);
   if (expiresAt !== null && expiresAt <= now)
     throw new AppError("schema", "expires_at: must be in the future", { param: "/expires_at" });
   const key = mintKey();
-  const row = write(ctx.db, (tx) => {
-    const made = insert(tx, {
-      id: newId("key", now),
-      workspaceId,
-      name: input.name,
-      status: machine.initial,
-      hash: hashKey(key),
-      prefix: prefixOf(key),
-      scopes: [...new Set(input.scopes)],
-      monthlyBudgetMicros: input.monthly_budget_usd === null ? null : microsOf(input.monthly_budget_usd),
-      metadata: input.metadata,
-      expiresAt,
-      lastUsedAt: null,
-      revokedAt: null,
-      createdAt: now,
-      updatedAt: now,
-      budgetKeyId,
-    });
-    emit(tx, "api_key.created", { workspaceId, now }, report(made));
-    return made;
+  const row = add(ctx, {
+    ...{ workspaceId, name: input.name, hash: hashKey(key), prefix: prefixOf(key), kind: "key", userId },
+    ...{ scopes: [...new Set(input.scopes)], metadata: input.metadata, expiresAt, budgetKeyId },
+    monthlyBudgetMicros: input.monthly_budget_usd === null ? null : microsOf(input.monthly_budget_usd),
   });
   return { row, key };
 }
 
+type SeatInput = { workspaceId: string; userId: string; name: string; scopes: readonly Scope[] };
+
+/** The seat of a user. No text has such a hash, so no request can present it as a key. */
+export const createSeat = (ctx: Ctx, { scopes, userId, ...seat }: SeatInput): ApiKeyRow =>
+  add(ctx, {
+    ...{
+      ...seat,
+      userId,
+      scopes: [...scopes],
+      kind: "seat",
+      hash: `seat:${newId("key", ctx.clock.now())}`,
+      prefix: "",
+    },
+    ...{ metadata: {}, expiresAt: null, budgetKeyId: null, monthlyBudgetMicros: null },
+  });
+
+type NewRow = Omit<ApiKeyRow, "id" | "status" | "lastUsedAt" | "revokedAt" | "createdAt" | "updatedAt">;
+
+function add(ctx: Ctx, fields: NewRow): ApiKeyRow {
+  const now = ctx.clock.now();
+  return write(ctx.db, (tx) => {
+    const times = { createdAt: now, updatedAt: now, lastUsedAt: null, revokedAt: null };
+    const made = insert(tx, { ...fields, ...times, id: newId("key", now), status: machine.initial });
+    emit(tx, "api_key.created", { workspaceId: fields.workspaceId, now }, report(made));
+    return made;
+  });
+}
+
+/** Keys of a user that work, the seat included. */
+const ofUser = (db: Db, userId: string) =>
+  db
+    .select()
+    .from(apiKeys)
+    .where(and(eq(apiKeys.userId, userId), eq(apiKeys.status, "active")))
+    .all();
+
+/** Gives the seat of a user these scopes, and no key of the user more. A key that is left without a scope is revoked. */
+export function limitUser(ctx: Ctx, userId: string, scopes: readonly Scope[]) {
+  write(ctx.db, (tx) => {
+    for (const row of ofUser(tx, userId)) {
+      const kept = row.kind === "seat" ? [...scopes] : narrow(row.scopes, scopes);
+      if (kept.length === 0) revokeRow(ctx, row.id);
+      else tx.update(apiKeys).set({ scopes: kept, updatedAt: ctx.clock.now() }).where(eq(apiKeys.id, row.id)).run();
+    }
+  });
+}
+
+export function revokeAllOf(ctx: Ctx, userId: string) {
+  write(ctx.db, (tx) => {
+    for (const { id } of ofUser(tx, userId)) revokeRow(ctx, id);
+  });
+}
+
 /** Revoking twice is allowed: the second call answers like the first and emits no event. */
 export function revoke(ctx: Ctx, workspaceId: string, id: string): ApiKeyRow {
-  const row = mustGet(ctx, workspaceId, id);
+  const row = mustGetKey(ctx, workspaceId, id);
+  return revokeRow(ctx, id) ?? row;
+}
+
+function revokeRow(ctx: Ctx, id: string): ApiKeyRow | undefined {
   const now = ctx.clock.now();
-  return write(ctx.db, (tx) => transition(tx, machine, "revoke", { id, now }, { revokedAt: now })) ?? row;
+  return write(ctx.db, (tx) => transition(tx, machine, "revoke", { id, now }, { revokedAt: now }));
 }

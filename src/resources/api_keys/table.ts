@@ -23,5 +23,9 @@ export const apiKeys = sqliteTable("api_keys", {
   updatedAt: integer("updated_at").notNull(),
   /** The key whose budget this one shares. */
   budgetKeyId: text("budget_key_id"),
+  /** The user that the key belongs to; null: a service. */
+  userId: text("user_id"),
+  /** A seat stands for its user in browser sessions. It has no secret, and the API of keys does not know it. */
+  kind: text("kind", { enum: ["key", "seat"] }).notNull(),
 });
 export type ApiKeyRow = typeof apiKeys.$inferSelect;

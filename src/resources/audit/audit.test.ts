@@ -22,6 +22,7 @@ test("a call that changes something is in the log, with who, what, when and its 
       id: expect.stringMatching(/^aud_/),
       created_at: "2026-01-01T00:00:00.000Z",
       key: { id: expect.stringMatching(/^key_/), name: "test" },
+      user: null,
       method: "POST",
       route: "/v1/volumes",
       resource_ids: { created: made.body.id },

@@ -14,6 +14,10 @@ export const AuditEntry = later(() =>
       key: z
         .object({ id: z.string(), name: z.string().nullable() })
         .describe("The key that was used, or cli:ACCOUNT for a command on the server's machine"),
+      user: z
+        .object({ id: z.string(), email: z.string().nullable(), name: z.string().nullable() })
+        .nullable()
+        .describe("The person behind the key; null: the key of a service, or a command on the server's machine"),
       method: z.string().describe("HTTP method, or CLI for a command"),
       route: z.string().describe("For example /v1/training_jobs/{id}/cancel or verk keys create"),
       resource_ids: z
@@ -27,16 +31,20 @@ export const AuditEntry = later(() =>
 );
 export type AuditEntry = z.infer<typeof AuditEntry>;
 
-export const AuditQuery = PageQuery.extend({ key_id: z.string().optional().describe("Only calls with this key") });
+export const AuditQuery = PageQuery.extend({
+  key_id: z.string().optional().describe("Only calls with this key"),
+  user_id: z.string().optional().describe("Only calls of this user, with any key or session"),
+});
 export type AuditQuery = z.infer<typeof AuditQuery>;
 
-type Names = { named: Named | undefined; keyName: string | null };
+type Names = { named: Named | undefined; keyName: string | null; user: AuditEntry["user"] };
 
-export const present = (row: AuditRow, { named, keyName }: Names): AuditEntry => ({
+export const present = (row: AuditRow, { named, keyName, user }: Names): AuditEntry => ({
   object: "audit_log.entry",
   id: row.id,
   created_at: isoTime(row.createdAt),
   key: { id: row.keyId, name: keyName },
+  user,
   method: row.method,
   route: named?.route ?? row.path,
   resource_ids: { ...named?.params, ...(row.made === null ? {} : { created: row.made }) },

@@ -8,12 +8,13 @@ import { DAY_MS } from "../../lib/units.ts";
 import type { Db, Tx } from "../../platform/db/db.ts";
 import { gradually } from "../../platform/db/gradually.ts";
 import { apiKeys } from "../api_keys/table.ts";
+import { people, users } from "../people/table.ts";
 import { type AuditQuery, present } from "./schema.ts";
 
 type NameOf = (method: string, path: string) => Named | undefined;
 
 /** Newest first. Ids are in the order of time, and the table is in the order of ids. */
-export function list(ctx: Ctx, workspaceId: string, { limit, after, key_id }: AuditQuery, nameOf: NameOf) {
+export function list(ctx: Ctx, workspaceId: string, { limit, after, key_id, user_id }: AuditQuery, nameOf: NameOf) {
   const own = eq(auditLog.workspaceId, workspaceId);
   if (after !== undefined) requireId(auditLog, after);
   const rows = ctx.db
@@ -21,8 +22,10 @@ export function list(ctx: Ctx, workspaceId: string, { limit, after, key_id }: Au
     .from(auditLog)
     .where(
       and(
-        // Unary plus: SQLite must search the index by key, and not the primary key by workspace.
-        key_id === undefined ? own : and(sql`+${auditLog.workspaceId} = ${workspaceId}`, eq(auditLog.keyId, key_id)),
+        // Unary plus: SQLite must search the index by key or user, and not the primary key by workspace.
+        key_id === undefined && user_id === undefined ? own : sql`+${auditLog.workspaceId} = ${workspaceId}`,
+        key_id === undefined ? undefined : eq(auditLog.keyId, key_id),
+        user_id === undefined ? undefined : eq(auditLog.userId, user_id),
         after === undefined ? undefined : lt(auditLog.id, after),
       ),
     )
@@ -31,8 +34,13 @@ export function list(ctx: Ctx, workspaceId: string, { limit, after, key_id }: Au
     .all();
   const shown = rows.slice(0, limit);
   const names = namesOf(ctx, workspaceId, shown);
+  const persons = personsOf(ctx, workspaceId, shown);
   const data = shown.map((row) =>
-    present(row, { named: nameOf(row.method, row.path), keyName: names.get(row.keyId) ?? null }),
+    present(row, {
+      named: nameOf(row.method, row.path),
+      keyName: names.get(row.keyId) ?? null,
+      user: row.userId === null ? null : { id: row.userId, ...(persons.get(row.userId) ?? UNKNOWN) },
+    }),
   );
   return { object: "list" as const, data, has_more: rows.length > limit };
 }
@@ -47,6 +55,20 @@ function namesOf(ctx: Ctx, workspaceId: string, rows: readonly AuditRow[]): Map<
     .where(and(eq(apiKeys.workspaceId, workspaceId), inArray(id, ids)))
     .all();
   return new Map(keys.map((key) => [key.id, key.name]));
+}
+
+const UNKNOWN = { email: null, name: null };
+
+/** Users who were removed keep their rows. */
+function personsOf(ctx: Ctx, workspaceId: string, rows: readonly AuditRow[]) {
+  const ids = [...new Set(rows.map((row) => row.userId))].filter((id) => id !== null);
+  const found = ctx.db
+    .select({ id: users.id, email: people.email, name: people.name })
+    .from(users)
+    .innerJoin(people, eq(people.id, users.personId))
+    .where(and(eq(users.workspaceId, workspaceId), inArray(users.id, ids)))
+    .all();
+  return new Map(found.map(({ id, ...person }) => [id, person]));
 }
 
 export async function prune(ctx: Ctx): Promise<void> {

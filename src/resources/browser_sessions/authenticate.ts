@@ -21,6 +21,7 @@ const byHash = prepared((db) =>
       keyId: apiKeys.id,
       workspaceId: apiKeys.workspaceId,
       scopes: apiKeys.scopes,
+      userId: apiKeys.userId,
       status: apiKeys.status,
       expiresAt: apiKeys.expiresAt,
       workspace: workspaces.status,
@@ -42,14 +43,14 @@ export function authenticateSession({ db, clock, state }: SessionsCtx, token: st
   const now = clock.now();
   freshSnapshot(db); // the command line may have revoked the key
   const found = byHash(db).get({ hash: hashOf(token) });
-  if (!found) throw ended("This browser session does not exist any more: sign in with an API key");
+  if (!found) throw ended("This browser session does not exist any more: sign in again");
   const lastUse = Math.max(found.lastUsedAt, state.browserSessions.lastUse(found.sessionId) ?? 0);
   if (now >= found.endsAt || now - lastUse >= IDLE_MS) throw ended("This browser session has ended: sign in again");
   requireUsable(found, now);
   state.browserSessions.use(found.sessionId, now);
   state.apiKeys.use(found.keyId, now);
-  const { keyId, workspaceId, scopes, sessionId } = found;
-  return { keyId, workspaceId, scopes, sessionId, csrf: csrfOf(token) };
+  const { keyId, workspaceId, scopes, userId, sessionId } = found;
+  return { keyId, workspaceId, scopes, userId, sessionId, csrf: csrfOf(token) };
 }
 
 const ended = (message: string) => new AppError("invalid_api_key", message);

@@ -1,12 +1,15 @@
 import { Elysia } from "elysia";
 import type { Ctx, SessionPrincipal } from "../../context.ts";
+import { listOf, PageQuery } from "../../http/answer/pagination.ts";
 import { area } from "../../http/auth.ts";
 import { clearedCookies, sessionCookies } from "../../http/browser/session.ts";
+import { addressOf } from "../../http/client.ts";
 import { describe } from "../../http/openapi.ts";
+import { asks } from "../../http/query.ts";
 import { setMade, stateOf } from "../../http/request_state.ts";
 import { AppError } from "../../lib/errors.ts";
 import { Deleted } from "../../lib/schema.ts";
-import { BrowserSession } from "./schema.ts";
+import { BrowserSession, ListedSession } from "./schema.ts";
 import * as sessions from "./service.ts";
 
 /** Sign-in and sign-out of the dashboard. Every key may do both, whatever its scopes. */
@@ -19,7 +22,7 @@ export const routes = (ctx: Ctx) => {
       ({ request, principal, set }) => {
         if (stateOf(request).session)
           throw new AppError("invalid_request", "Sign in with an API key: a session cannot make another session");
-        const { token, session } = sessions.create(ctx, principal);
+        const { token, session } = sessions.create(ctx, principal, originOf(ctx, request));
         setMade(request, session);
         set.status = 201;
         set.headers["set-cookie"] = sessionCookies(ctx, request, token, sessions.LONGEST_MS);
@@ -36,6 +39,16 @@ export const routes = (ctx: Ctx) => {
         ),
       },
     )
+    .get(
+      "",
+      ({ request, principal, query }) => sessions.list(ctx, principal, query, stateOf(request).session?.sessionId),
+      {
+        ...asks(PageQuery),
+        detail: describe("List the browser sessions of this user, or of this key", {
+          200: listOf(ListedSession, "BrowserSessionList"),
+        }),
+      },
+    )
     .get("/current", ({ request }) => sessions.current(ctx, mustHave(request)), {
       detail: describe("Get the browser session of this request", { 200: BrowserSession }),
     })
@@ -48,8 +61,31 @@ export const routes = (ctx: Ctx) => {
         return { id: sessionId, object: "browser_session", deleted: true };
       },
       { detail: describe("Sign out: end the browser session of this request", { 200: Deleted("browser_session") }) },
+    )
+    .delete(
+      "/:id",
+      ({ principal, params }) => {
+        sessions.end(ctx, principal, params.id);
+        return { id: params.id, object: "browser_session", deleted: true };
+      },
+      {
+        detail: describe(
+          "End a browser session",
+          { 200: Deleted("browser_session") },
+          {
+            description:
+              "Users end their own sessions. Owners, admins and keys with the scope * end every session of the workspace.",
+          },
+        ),
+      },
     );
 };
+
+const originOf = (ctx: Ctx, request: Request): sessions.Origin => ({
+  method: "key",
+  address: addressOf(ctx, request),
+  agent: request.headers.get("user-agent"),
+});
 
 function mustHave(request: Request): SessionPrincipal {
   const { session } = stateOf(request);

@@ -12,10 +12,10 @@ export function observe(ctx: Ctx) {
   for (const row of ctx.db.select().from(regions).all()) {
     if (asking.has(row.id) || now - (askedAt.get(row.id) ?? Number.NEGATIVE_INFINITY) < MINUTE_MS) continue;
     askedAt.set(row.id, now);
-    const asked = ask(ctx, row)
+    const question = ask(ctx, row)
       .catch((error) => ctx.log.error("cannot observe a region", { region: row.id, error }))
       .finally(() => asking.delete(row.id));
-    asking.set(row.id, asked);
+    asking.set(row.id, question);
   }
 }
 

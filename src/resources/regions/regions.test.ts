@@ -101,8 +101,8 @@ test("a region over ssh shows the fingerprint that it pins, and never the key", 
   expect((await app.call("GET", "/v1/regions?after=local")).body.data).toEqual([made.body]);
   expect((await app.call("GET", `/v1/regions/${made.body.id}`, undefined, { key: app.keyB })).status).toBe(404);
   expect((await app.call("DELETE", `/v1/ssh_keys/${ssh_key_id}`)).body.error.code).toBe("unsupported_state");
-  const gone = await app.call("DELETE", `/v1/regions/${made.body.id}`);
-  expect(gone.body).toEqual({ id: made.body.id, object: "region", deleted: true });
+  const deleted = await app.call("DELETE", `/v1/regions/${made.body.id}`);
+  expect(deleted.body).toEqual({ id: made.body.id, object: "region", deleted: true });
   expect((await app.call("DELETE", `/v1/ssh_keys/${ssh_key_id}`)).status).toBe(200);
   expect((await app.call("DELETE", "/v1/regions/local")).body.error.code).toBe("unsupported_state");
 });

@@ -6,7 +6,7 @@ import { eq, sql } from "drizzle-orm";
 import type { Ctx, Principal } from "../../context.ts";
 import { isRead } from "../../http/audit.ts";
 import { rootOf } from "../../http/host.ts";
-import { setCaller } from "../../http/request_state.ts";
+import { type Caller, setCaller } from "../../http/request_state.ts";
 import { AppError } from "../../lib/errors.ts";
 import { isoTime } from "../../lib/time.ts";
 import { prepared } from "../../platform/db/db.ts";
@@ -39,20 +39,26 @@ export function admit(ctx: Ctx, request: Request, use: SignedUse | undefined) {
   const expiresAt = given.expiresAtSeconds * 1000;
   if (expiresAt <= ctx.clock.now())
     throw new AppError("invalid_signature", `This URL expired at ${isoTime(expiresAt)}: create another signed URL`);
-  const workspaceId = workspaceOf(ctx, given.keyId);
-  if (workspaceId === undefined)
+  const owner = ownerOf(ctx, given.keyId);
+  if (owner === undefined)
     throw new AppError(
       "invalid_signature",
       "The API key that created this URL does not work any more: create another with a valid key",
     );
   ctx.state.http.rates.spend(given.keyId);
   if (!isRead(request)) ctx.state.http.underWay.enter(request, given.keyId);
-  setCaller(request, { workspaceId, keyId: given.keyId });
+  setCaller(request, { ...owner, keyId: given.keyId });
 }
 
 const keyById = prepared((db) =>
   db
-    .select({ id: workspaces.id, status: apiKeys.status, expiresAt: apiKeys.expiresAt, workspace: workspaces.status })
+    .select({
+      workspaceId: workspaces.id,
+      userId: apiKeys.userId,
+      status: apiKeys.status,
+      expiresAt: apiKeys.expiresAt,
+      workspace: workspaces.status,
+    })
     .from(apiKeys)
     .innerJoin(workspaces, eq(workspaces.id, apiKeys.workspaceId))
     .where(eq(apiKeys.id, sql.placeholder("id")))
@@ -60,10 +66,11 @@ const keyById = prepared((db) =>
 );
 
 /** Returns undefined if the key does not work any more. */
-function workspaceOf(ctx: Ctx, keyId: string): string | undefined {
+function ownerOf(ctx: Ctx, keyId: string): Omit<Caller, "keyId"> | undefined {
   const key = keyById(ctx.db).get({ id: keyId });
   if (key?.status !== "active" || key.workspace !== "active") return undefined;
-  return key.expiresAt === null || key.expiresAt > ctx.clock.now() ? key.id : undefined;
+  const { workspaceId, userId, expiresAt } = key;
+  return expiresAt === null || expiresAt > ctx.clock.now() ? { workspaceId, userId } : undefined;
 }
 
 /** The path of a signed URL from decoded segments, so that the encoding of a client or proxy does not matter. */

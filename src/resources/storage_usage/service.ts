@@ -28,6 +28,7 @@ const QUOTAS: Record<Kind, Quota> = {
     setting: "quotas.checkpoint_bytes",
     bytes: ({ quotas }) => quotas.checkpoint_bytes,
   },
+  files: { label: "files", setting: "quotas.file_bytes", bytes: ({ quotas }) => quotas.file_bytes },
   volumes: { label: "volumes", setting: "volumes.quota_bytes", bytes: ({ volumes }) => volumes.quota_bytes },
 };
 

@@ -68,6 +68,7 @@ function summed(app: TestApp): Record<Kind, number> {
       sum("size_bytes) AS n FROM training_checkpoints WHERE deleted_at IS NULL AND workspace_id = ?") +
       sum("size_bytes) AS n FROM training_exports WHERE workspace_id = ?"),
     volumes: sum("total_bytes) AS n FROM volumes WHERE deleted_at IS NULL AND workspace_id = ?"),
+    files: sum("size_bytes) AS n FROM client_files WHERE workspace_id = ?"),
   };
 }
 
@@ -101,9 +102,13 @@ test("the sums follow what is kept, whichever way it comes and goes", async () =
   for (const text of ["1234", "12", "123456"])
     await app.call("PUT", "/v1/volumes/lab/files/a", undefined, { raw: text });
   const code = await artifact(app, "print(1)");
+  const form = new FormData();
+  form.set("purpose", "batch");
+  form.set("file", new File(["{}"], "in.jsonl"));
+  await app.call("POST", "/v1/files", undefined, { raw: form });
   const sent = await modelUpload(app, "m");
   await sent.send(model());
-  same("datasets", "volumes", "code_artifacts", "models");
+  same("datasets", "volumes", "code_artifacts", "models", "files");
   expect((await sent.complete()).body.status).toBe("ready");
   const job = jobRow(clock.now(), { workspaceId: app.workspaceA, datasetId: null, status: "completed" });
   const own = { jobId: job.id, workspaceId: app.workspaceA, createdAt: 1 };
@@ -135,7 +140,7 @@ test("the sums follow what is kept, whichever way it comes and goes", async () =
   expect([used(app, "checkpoints"), used(app, "code_artifacts"), used(app, "models")]).toEqual([0, 0, 0]);
   await app.call("DELETE", `/v1/workspaces/${app.workspaceA}`, undefined, { key: app.adminKey });
   await purge(app.ctx);
-  expect(KINDS.map((kind) => used(app, kind))).toEqual([0, 0, 0, 0, 0]);
+  expect(KINDS.map((kind) => used(app, kind))).toEqual(KINDS.map(() => 0));
 });
 
 describe("17.6: beyond the quota", () => {
@@ -255,7 +260,7 @@ test("17.6: nothing more is stored while the disk has less free space than must 
     expect([status, body.error.code]).toEqual([503, "storage_unavailable"]);
     expect(body.error.message).toContain("storage.min_free_bytes");
   }
-  expect(KINDS.map((kind) => used(app, kind))).toEqual([0, 0, 0, 0, 0]);
+  expect(KINDS.map((kind) => used(app, kind))).toEqual(KINDS.map(() => 0));
   expect((await app.call("GET", "/v1/datasets")).status).toBe(200);
   expect((await app.call("PUT", "/v1/secrets/A", { value: "b" })).status).toBeLessThan(300); // small things go on
 });

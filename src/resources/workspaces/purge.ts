@@ -5,6 +5,8 @@ import { events } from "../../events/table.ts";
 import { idempotencyKeys } from "../../http/idempotency.ts";
 import * as agents from "../agents/service.ts";
 import * as annotationQueues from "../annotation_queues/service.ts";
+import * as inferenceBatches from "../clients/batches/service.ts";
+import * as files from "../clients/files/service.ts";
 import * as responses from "../clients/responses/service.ts";
 import * as codeArtifacts from "../code_artifacts/service.ts";
 import * as datasets from "../datasets/service.ts";
@@ -14,6 +16,7 @@ import * as evaluators from "../evaluators/service.ts";
 import * as experiments from "../experiments/service.ts";
 import { removeAll as removeModels } from "../models/remove.ts";
 import * as monitors from "../monitors/service.ts";
+import * as people from "../people/service.ts";
 import * as regions from "../regions/service.ts";
 import * as rewardFunctions from "../reward_functions/service.ts";
 import * as secrets from "../secrets/service.ts";
@@ -38,6 +41,8 @@ export async function purge(ctx: Ctx) {
         monitors.removeAll(ctx, workspaceId);
         agents.removeAll(ctx, workspaceId);
         responses.removeAll(ctx, workspaceId);
+        inferenceBatches.removeAll(ctx, workspaceId);
+        files.removeAll(ctx, workspaceId);
         experiments.removeAll(ctx, workspaceId);
         deployments.stopAll(ctx, workspaceId);
         detection.removeAll(ctx, workspaceId);
@@ -55,6 +60,7 @@ export async function purge(ctx: Ctx) {
         regions.removeAll(ctx, workspaceId);
         sshKeys.removeAll(ctx, workspaceId);
         webhooks.removeAll(ctx, workspaceId);
+        people.removeAll(ctx, workspaceId);
         traces.removeAll(ctx);
         tx.delete(idempotencyKeys).where(eq(idempotencyKeys.workspaceId, workspaceId)).run();
       }

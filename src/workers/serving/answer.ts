@@ -1,7 +1,7 @@
 /** The shapes of /chat/completions answers. The constant parts of a chunk are built once: a token costs one stringify. */
 import type { ChatCompletion, ChatLogprobs, FinishReason } from "../../lib/chat/chat_completion.ts";
 import type { Timings, Usage } from "../../lib/chat/sampling.ts";
-import type { ParsedCall } from "./call_parsers.ts";
+import type { ParsedCall } from "./calls/sink.ts";
 import type { TokenLogprob } from "./engine/types.ts";
 
 /** `system_fingerprint`: what the request was decoded with, see `fingerprintOf`. */

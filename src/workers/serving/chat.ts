@@ -7,7 +7,7 @@ import { SSE_DONE } from "../../lib/net/sse.ts";
 import { type ChunkWriter, chatCompletion, createChunkWriter } from "./answer.ts";
 import type { Generation, Run } from "./engine/types.ts";
 import { type Choice, newChoice, readDelta } from "./parts/choice.ts";
-import { knowsThoughts, opensThought } from "./parts/thoughts.ts";
+import { thoughtState, thoughtTags } from "./parts/thoughts.ts";
 import { roomFor } from "./prompt.ts";
 import {
   countCached,
@@ -22,12 +22,11 @@ import {
   usageOf,
 } from "./request.ts";
 import { streamed } from "./sse.ts";
-import { type Plan, planAnswer } from "./tools.ts";
+import { planAnswer, shownTools } from "./tools.ts";
 
 export async function chat(served: Served, given: ChatCompletionRequest, exchange: Exchange): Promise<Response> {
   const request = withTools(given);
-  const plan = planAnswer(request, served.template.format);
-  const { text, generation } = toGeneration(served, request, plan);
+  const { text, plan, thoughts, generation } = toGeneration(served, request);
   const { tally } = exchange;
   countPrompt(generation.prompt.length, tally);
   const run = countCached(startRun(served, generation, plan.grammarOf, exchange.signal), tally);
@@ -37,8 +36,6 @@ export async function chat(served: Served, given: ChatCompletionRequest, exchang
     model: request.model ?? "",
     system_fingerprint: fingerprintOf(served),
   };
-  const thinks = request.reasoning_format !== "none" && knowsThoughts(served.engine.facts.chatTemplate);
-  const thoughts = thinks ? { opened: opensThought(text) } : undefined;
   const choices = Array.from({ length: request.n }, () => newChoice(request, plan, thoughts));
   if (!request.stream) {
     for await (const deltas of run) {
@@ -79,25 +76,27 @@ function variablesOf({ reasoning_effort: effort, chat_template_kwargs: given }: 
 
 /** The prompt of a chat request: its text, and its tokens. */
 export function renderPrompt(served: Served, given: ChatCompletionRequest): { text: string; prompt: Int32Array } {
-  const request = withTools(given);
-  return promptOf(served, request, planAnswer(request, served.template.format));
+  return promptOf(served, withTools(given));
 }
 
-function promptOf(served: Served, request: ChatCompletionRequest, plan: Plan) {
+function promptOf(served: Served, request: ChatCompletionRequest) {
   const { quote, tokenize } = served.newQuotes();
   const { messages } = request;
   const variables = variablesOf(request);
   const rendered = served.template.render({
-    ...{ messages, tools: plan.shown, variables, quote },
+    ...{ messages, tools: shownTools(request), variables, quote },
     ...(continuesLast(request) ? { continues: true } : { open: request.add_generation_prompt !== false }),
   });
+  const tags = thoughtTags(served.engine.facts.chatTemplate);
+  const thoughts = tags && { tags, state: thoughtState(rendered, tags) };
+  const plan = planAnswer(request, served.template.format, thoughts);
   const text = rendered + plan.opening;
-  return { text, prompt: tokenize(text) };
+  return { text, plan, thoughts, prompt: tokenize(text) };
 }
 
-function toGeneration(served: Served, request: ChatCompletionRequest, plan: Plan) {
+function toGeneration(served: Served, request: ChatCompletionRequest) {
   const { engine, template, adapter } = served;
-  const { text, prompt } = promptOf(served, request, plan);
+  const { text, plan, thoughts, prompt } = promptOf(served, request);
   const limit = tokenLimit(request.max_completion_tokens, request.max_tokens, request.n_predict);
   const alternatives = request.logprobs ? (request.top_logprobs ?? 0) : request.n_probs || undefined;
   const generation: Generation = {
@@ -111,7 +110,7 @@ function toGeneration(served: Served, request: ChatCompletionRequest, plan: Plan
     ...(plan.grammar === undefined ? {} : { grammar: plan.grammar }),
     ...(adapter === undefined ? {} : { adapter }),
   };
-  return { text, generation };
+  return { text, plan, thoughts, generation };
 }
 
 type Relay = { chunks: ChunkWriter; write: (events: string) => void; exchange: Exchange };

@@ -1,5 +1,7 @@
 /** Converts a client's messages to the form that chat templates expect: plain texts, few roles. Pure. */
 import type { ChatMessage, Tool } from "../../lib/chat/messages.ts";
+import type { SpeltCall } from "./calls/format.ts";
+import { HERMES } from "./calls/formats.ts";
 
 export type TurnCall = { id: string; type: "function"; function: { name: string; arguments: unknown } };
 export type Turn = {
@@ -61,6 +63,31 @@ export function foldSystem(turns: readonly Turn[]): Turn[] {
   return rest.map((turn, i) => (i === at ? { ...turn, content: `${text}\n\n${turn.content}` } : turn));
 }
 
+/** For templates with one call in a turn: each call gets a turn with its result. Undefined if no turn has several. */
+export function callsApart(messages: readonly ChatMessage[]): ChatMessage[] | undefined {
+  if (!messages.some((message) => message.role === "assistant" && (message.tool_calls?.length ?? 0) > 1))
+    return undefined;
+  const moved = new Set<ChatMessage>();
+  return messages.flatMap((message, at) => {
+    if (moved.has(message)) return [];
+    if (message.role !== "assistant" || !message.tool_calls) return [message];
+    return message.tool_calls.flatMap((call, i) => {
+      const result = messages.slice(at).find((other) => other.role === "tool" && other.tool_call_id === call.id);
+      if (result) moved.add(result);
+      const turn: ChatMessage = { ...message, content: i === 0 ? message.content : "", tool_calls: [call] };
+      return result ? [turn, result] : [turn];
+    });
+  });
+}
+
+/** Writes the calls of a turn as text. */
+export function spellCalls(turn: Turn, spell: (calls: readonly SpeltCall[]) => string): Turn {
+  const { tool_calls: calls, ...rest } = turn;
+  if (!calls) return turn;
+  const text = spell(calls.map(({ function: { name, arguments: args } }) => ({ name, arguments: args })));
+  return { ...rest, content: [turn.content, text].filter(Boolean).join("\n") };
+}
+
 /** For templates without tools: writes calls and their results as text in the Hermes format. */
 export function spellOutCalls(turns: readonly Turn[]): Turn[] {
   const out: Turn[] = [];
@@ -70,26 +97,22 @@ export function spellOutCalls(turns: readonly Turn[]): Turn[] {
       const last = out.at(-1);
       if (last?.role === "user" && last.content.endsWith("</tool_response>")) last.content += `\n${content}`;
       else out.push({ role: "user", content });
-    } else if (turn.tool_calls) {
-      const calls = turn.tool_calls.map(
-        ({ function: { name, arguments: args } }) =>
-          `<tool_call>\n${JSON.stringify({ name, arguments: args })}\n</tool_call>`,
-      );
-      out.push({ role: turn.role, content: [turn.content, ...calls].filter(Boolean).join("\n") });
-    } else out.push({ ...turn });
+    } else out.push({ ...spellCalls(turn, HERMES.spell) });
   }
   return out;
 }
 
+const EXAMPLE = '<tool_call>\n{"name": "<name>", "arguments": {<arguments>}}\n</tool_call>';
+
 /** For templates without tools: adds a system message that lists the tools and explains how to call them. */
-export function describeTools(turns: readonly Turn[], tools: readonly Tool[]): Turn[] {
+export function describeTools(turns: readonly Turn[], tools: readonly Tool[], example = EXAMPLE): Turn[] {
   const text = [
     "These functions can be called, each described by a JSON object:",
     "<tools>",
     ...tools.map((tool) => JSON.stringify(tool.function)),
     "</tools>",
     "To call one, answer with its name and arguments in this form, once per call:",
-    '<tool_call>\n{"name": "<name>", "arguments": {<arguments>}}\n</tool_call>',
+    example,
   ].join("\n");
   const [first, ...rest] = turns;
   if (first?.role === "system") return [{ ...first, content: `${first.content}\n\n${text}` }, ...rest];

@@ -3,21 +3,20 @@
  * of any text or list. Not covered: one built-in function that is slow by itself on large values (`replace`, `sort`).
  * The server notices a silent worker.
  */
-import { Environment, Interpreter, Template } from "@huggingface/jinja";
+import { Environment, type Interpreter, Template } from "@huggingface/jinja";
+import { PythonInterpreter, type Value } from "./jinja_python.ts";
 
 const MAX_STEPS = 5_000_000;
 const MAX_MS = 2_000;
 const MAX_TEXT = 32 * 1024 * 1024;
 const MAX_LIST = 100_000;
 
-type Value = ReturnType<Interpreter["evaluate"]>;
-
 /** The template rejected the messages. The message is the template's own. */
 export class TemplateRefusal extends Error {}
 /** The template took too long or produced too much. */
 export class TemplateOverrun extends Error {}
 
-class BoundedInterpreter extends Interpreter {
+class BoundedInterpreter extends PythonInterpreter {
   private steps = 0;
   private readonly end = performance.now() + MAX_MS;
 

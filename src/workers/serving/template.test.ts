@@ -116,6 +116,61 @@ describe("tools", () => {
     expect(id).toBeDefined();
   });
 
+  test("a turn with several calls becomes several turns if the template writes only one", () => {
+    const one = `{% if tools %}<tool_call>{{ tools | tojson }}{% endif %}{% for m in messages %}<{{ m.role }}>{{ m.content }}{% if m.tool_calls %}{{ m.tool_calls[0].function | tojson }}{% endif %}{% endfor %}`;
+    const strict = one.replace(
+      "{% if m.tool_calls %}",
+      "{% if m.tool_calls %}{% if m.tool_calls | length > 1 %}{{ raise_exception('one') }}{% endif %}",
+    );
+    const call = (id: string, a: number) => ({
+      id,
+      type: "function" as const,
+      function: { name: "add", arguments: `{"a": ${a}}` },
+    });
+    const messages: ChatMessage[] = [
+      user,
+      { role: "assistant", content: "so", tool_calls: [call("call_1", 1), call("call_2", 2)] },
+      { role: "tool", tool_call_id: "call_1", content: "x" },
+      { role: "tool", tool_call_id: "call_2", content: "y" },
+    ];
+    for (const template of [one, strict])
+      expect(render(template, messages, [tool])).toEndWith(
+        '<user>hi<assistant>so{"name": "add", "arguments": {"a": 1}}<tool>x<assistant>{"name": "add", "arguments": {"a": 2}}<tool>y',
+      );
+  });
+
+  test("a turn with calls has no text if the template writes its calls only then", () => {
+    const template = `{% if tools %}<tool_call>{{ tools | tojson }}{% endif %}{% for m in messages %}{% if m.content is none %}{{ m.tool_calls[0].function | tojson }}{% else %}{{ m.content }}{% endif %}{% endfor %}`;
+    expect(render(template, called, [tool])).toEndWith('hi{"name": "add", "arguments": {"a": 1}}2');
+  });
+
+  test("a template that writes no calls gets them as text, in the model's own format", () => {
+    const template = `{% if tools %}Write <|tool_call|>. {{ tools | tojson }}{% endif %}${PLAIN}`;
+    expect(render(template, called, [tool])).toEndWith(
+      '<user>hi<assistant><|tool_call|>[{"name":"add","arguments":{"a":1}}]<|/tool_call|><tool>2<assistant>',
+    );
+  });
+
+  test("a template that lists no tools but writes calls gets the tools in the system message", () => {
+    const template = `{% for m in messages %}<{{ m.role }}>{{ m.content }}{% for c in m.tool_calls or [] %}<｜tool▁call▁begin｜>{{ c.function.name }}<｜tool▁sep｜>{{ c.function.arguments | tojson }}{% endfor %}{% endfor %}`;
+    const text = render(template, called, [tool]);
+    expect(make(template).format.name).toBe("deepseek-3.1");
+    expect(text).toContain("<name><｜tool▁sep｜>{<arguments>}");
+    expect(text).toEndWith('<user>hi<assistant><｜tool▁call▁begin｜>add<｜tool▁sep｜>{"a": 1}<tool>2');
+  });
+
+  test("ids count the calls where the model's ids do", () => {
+    const template = `{% if tools %}<|tool_calls_section_begin|>{{ tools | tojson }}{% endif %}{% for m in messages %}{% for c in m.tool_calls or [] %}<|tool_call_begin|>{{ c.id }}{{ c.function.arguments | tojson }}{% endfor %}{{ m.tool_call_id }}{% endfor %}`;
+    expect(
+      render(
+        template,
+        [...called, ...called.slice(1)].map((m) => m),
+        [tool],
+      ),
+    ).toContain("functions.add:0");
+    expect(render(template, called, [tool])).toEndWith('functions.add:0{"a": 1}functions.add:0');
+  });
+
   test("the template for tools is used when there are tools", () => {
     const template = make(PLAIN, LLAMA);
     const said = (tools: Tool[]) => template.render({ messages: [user], tools, variables: {}, quote: (t) => t });

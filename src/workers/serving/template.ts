@@ -4,8 +4,19 @@
  */
 import type { ChatMessage, Tool } from "../../lib/chat/messages.ts";
 import { AppError } from "../../lib/errors.ts";
-import { type CallFormat, formatOf, HERMES } from "./call_formats.ts";
-import { describeTools, foldSystem, mapTexts, spellOutCalls, type Turn, textOf, toTurns } from "./conversation.ts";
+import type { CallFormat } from "./calls/format.ts";
+import { formatOf, HERMES } from "./calls/formats.ts";
+import {
+  callsApart,
+  describeTools,
+  foldSystem,
+  mapTexts,
+  spellCalls,
+  spellOutCalls,
+  type Turn,
+  textOf,
+  toTurns,
+} from "./conversation.ts";
 import type { ModelFacts } from "./engine/types.ts";
 import { compileTemplate, type Render, TemplateOverrun, TemplateRefusal } from "./jinja.ts";
 
@@ -71,9 +82,11 @@ const ASK: Turn = { role: "user", content: "hello" };
 class OneTemplate {
   readonly format: CallFormat;
   private readonly template: Render;
-  private readonly nativeTools: boolean;
+  /** The template lists tools; the prompt lists them and the template writes calls; the prompt does both. */
+  private readonly tools: "native" | "described" | "foreign";
   private systemWorks: boolean | undefined;
-  private argumentsAsText: boolean | undefined;
+  private several: boolean | undefined;
+  private calls: ReturnType<OneTemplate["tryCalls"]> | undefined;
   private overrun: TemplateOverrun | undefined;
 
   constructor(
@@ -82,37 +95,41 @@ class OneTemplate {
   ) {
     this.template = compiled(source);
     const known = formatOf(source);
-    this.nativeTools = known !== undefined && this.shows([ASK], PROBE, [PROBE_TOOL]);
-    this.format = known && this.nativeTools ? known : HERMES;
+    const native = known !== undefined && this.shows([ASK], PROBE, [PROBE_TOOL]);
+    const usable = native || known?.example !== undefined || known?.always;
+    this.format = known && usable ? known : HERMES;
+    this.tools = native ? "native" : this.format === HERMES ? "foreign" : "described";
   }
 
   render(conversation: Conversation): string {
     const { tools } = conversation;
     try {
-      return this.attempt(conversation, this.nativeTools);
+      return this.attempt(conversation, this.tools);
     } catch (error) {
       // If a native template fails on these tools, describe the tools in its own format instead.
-      const another = this.nativeTools && tools.length > 0 && this.format === HERMES && isBug(error);
+      const another = this.tools === "native" && tools.length > 0 && this.format === HERMES && isBug(error);
       if (!another) throw refusal(error);
     }
     try {
-      return this.attempt(conversation, false);
+      return this.attempt(conversation, "foreign");
     } catch (error) {
       throw refusal(error);
     }
   }
 
-  private attempt({ messages, tools, variables, quote, open = true }: Conversation, native: boolean): string {
-    let turns = toTurns(messages).map((turn) => mapTexts(turn, quote));
+  private attempt(
+    { messages, tools, variables, quote, open = true }: Conversation,
+    how: "native" | "described" | "foreign",
+  ): string {
+    const apart = how === "foreign" ? undefined : callsApart(messages);
+    const said = apart && !this.takesSeveral() ? apart : messages;
+    let turns = toTurns(said).map((turn) => mapTexts(turn, quote));
     const knowsDeveloper = /["']developer["']/.test(this.source);
     turns = turns.map((turn) => (turn.role === "developer" && !knowsDeveloper ? { ...turn, role: "system" } : turn));
-    if (native) turns = this.withArguments(turns);
-    else {
-      turns = spellOutCalls(turns);
-      if (tools.length > 0) turns = describeTools(turns, tools);
-    }
+    turns = how === "foreign" ? spellOutCalls(turns) : this.withCalls(turns);
+    if (how !== "native" && tools.length > 0) turns = describeTools(turns, tools, this.format.example);
     if (turns.some((turn) => turn.role === "system") && !this.takesSystem()) turns = foldSystem(turns);
-    return this.run(turns, native ? tools : [], variables, open);
+    return this.run(turns, how === "native" ? tools : [], variables, open);
   }
 
   /** No tools are passed as null, as most templates expect. Some iterate over them without a check. */
@@ -127,6 +144,8 @@ class OneTemplate {
       add_generation_prompt: open,
       bos_token: this.facts.bosToken,
       eos_token: this.facts.eosToken,
+      // names of Firefunction
+      ...(this.source.includes("+ functions") ? { functions: JSON.stringify(tools), datetime: now() } : {}),
     };
     if (this.overrun) throw this.overrun;
     try {
@@ -153,45 +172,63 @@ class OneTemplate {
   }
 
   /**
-   * Most templates write arguments as JSON themselves; some expect finished text. Ids are spelled as this model
-   * expects.
+   * Most templates write arguments as JSON themselves; some expect finished text, and some write no calls at all. Ids
+   * are spelled as this model expects.
    */
-  private withArguments(turns: readonly Turn[]): Turn[] {
+  private withCalls(turns: readonly Turn[]): Turn[] {
     if (!turns.some((turn) => turn.tool_calls)) return [...turns];
-    this.argumentsAsText ??= this.wantsText();
+    this.calls ??= this.tryCalls();
+    const { as, content } = this.calls;
+    if (as === "nothing") return turns.map((turn) => spellCalls(turn, this.format.spell ?? HERMES.spell));
+    const ids = new Map<string, string>();
     return turns.map((turn) => {
       const { tool_calls: calls, tool_call_id: answers } = turn;
-      const id = this.format.spellId;
-      if (answers !== undefined) return { ...turn, tool_call_id: id(answers) };
+      if (answers !== undefined) return { ...turn, tool_call_id: ids.get(answers) ?? answers };
       if (!calls) return turn;
-      const spelt = calls.map((call) => ({
-        ...call,
-        id: id(call.id),
-        function: {
-          ...call.function,
-          arguments: this.argumentsAsText ? asText(call.function.arguments) : call.function.arguments,
-        },
-      }));
-      return { ...turn, tool_calls: spelt };
+      const spelt = calls.map((call) => {
+        const { name, arguments: given } = call.function;
+        const id = this.format.spellId(call.id, name, ids.size);
+        ids.set(call.id, id);
+        return { ...call, id, function: { name, arguments: as === "text" ? asText(given) : given } };
+      });
+      return { ...turn, tool_calls: spelt, ...(content === "kept" ? {} : { content: content as string }) };
     });
   }
 
-  private wantsText(): boolean {
-    const turns = (args: unknown): Turn[] => [
-      ASK,
-      {
-        role: "assistant",
-        content: "",
-        tool_calls: [{ id: "abcdefgh1", type: "function", function: { name: "f", arguments: args } }],
-      },
-      { role: "tool", content: "done", name: "f", tool_call_id: "abcdefgh1" },
-    ];
+  /** Some templates write the calls of a turn only if it has no text. */
+  private tryCalls(): { as: "object" | "text" | "nothing"; content: "kept" | "" | null } {
     const name = `${PROBE}_key`;
-    const key = `"${name}"`;
-    return !this.shows(turns({ [name]: 1 }), key, [PROBE_TOOL]) && this.shows(turns(`{${key}: 1}`), key, [PROBE_TOOL]);
+    for (const content of ["kept", "", null] as const) {
+      const shows = (args: unknown, key: string) => this.shows(probeCalls([args], content), key, [PROBE_TOOL]);
+      if (shows({ [name]: 1 }, this.format.json ? `"${name}"` : name)) return { as: "object", content };
+      if (shows(`{"${name}": 1}`, `"${name}"`)) return { as: "text", content };
+      if (shows({ [name]: 1 }, name)) return { as: "object", content };
+    }
+    return { as: "nothing", content: "kept" };
+  }
+
+  /** Some templates reject a turn with several calls, or write the first one only. */
+  private takesSeveral(): boolean {
+    this.calls ??= this.tryCalls();
+    const { as, content } = this.calls;
+    const given = [1, 2].map((i) => ({ [`${PROBE}_${i}`]: 1 })).map((args) => (as === "text" ? asText(args) : args));
+    this.several ??= this.shows(probeCalls(given, content), `${PROBE}_2`, [PROBE_TOOL]);
+    return this.several;
   }
 }
 
+/** A turn with one call for each of these arguments, and its results. */
+function probeCalls(given: readonly unknown[], content: string | null): Turn[] {
+  const calls = given.map((args, i) => ({
+    id: `abcdefgh${i}`,
+    type: "function" as const,
+    function: { name: "f", arguments: args },
+  }));
+  const results = calls.map(({ id }) => ({ role: "tool", content: "done", name: "f", tool_call_id: id }));
+  return [ASK, { role: "assistant", content: content as string, tool_calls: calls }, ...results];
+}
+
+const now = () => new Date().toUTCString();
 const asText = (value: unknown) => (typeof value === "string" ? value : JSON.stringify(value));
 
 /** An unreadable template is reported only when a client chats: the other routes work without it. */

@@ -3,14 +3,16 @@
  */
 import type { ChatCompletionRequest } from "../../lib/chat/chat_completion.ts";
 import type { Tool } from "../../lib/chat/messages.ts";
-import type { CallFormat } from "./call_formats.ts";
-import type { CallParser } from "./call_parsers.ts";
-import { createRules, type Rules } from "./grammar/rules.ts";
+import type { CallFormat } from "./calls/format.ts";
+import type { Callable } from "./calls/grammars.ts";
+import { type CallParser, createCallParser } from "./calls/parser.ts";
+import { isSchema, type Schema } from "./grammar/merge.ts";
+import { createRules, literal, type Rules } from "./grammar/rules.ts";
 import { compileSchema, schemaGrammar } from "./grammar/schema.ts";
+import { until } from "./grammar/until.ts";
+import type { ThoughtTags, thoughtState } from "./parts/thoughts.ts";
 
 export type Plan = {
-  /** The tools that the prompt lists. */
-  shown: readonly Tool[];
   grammar?: string;
   /** The field that the grammar comes from. */
   grammarOf: "/tools" | "/response_format" | "/grammar" | "/json_schema";
@@ -19,7 +21,12 @@ export type Plan = {
   stop: readonly string[];
   /** Makes one parser for each sample. Undefined: the text is the content. */
   newParser?: () => CallParser;
+  /** The answer may begin with thoughts. */
+  thinks: boolean;
 };
+
+/** The tags of the model's thoughts, and where the answer begins. */
+export type Thoughts = { tags: ThoughtTags; state: ReturnType<typeof thoughtState> };
 
 type Constraints = Pick<ChatCompletionRequest, "grammar" | "json_schema">;
 type Request = Constraints &
@@ -36,34 +43,56 @@ export function givenGrammar({ grammar, json_schema: schema }: Constraints): Pic
   return { grammar: schemaGrammar(schema, "/json_schema"), grammarOf: "/json_schema" };
 }
 
-export function planAnswer(request: Request, format: CallFormat): Plan {
-  if (request.grammar || request.json_schema) return { shown: [], opening: "", stop: [], ...givenGrammar(request) };
-  const { tools, tool_choice: choice, parallel_tool_calls: parallel } = request;
+/** The tools that the prompt lists. */
+export const shownTools = ({ grammar, json_schema: schema, tools, tool_choice: choice }: Request): readonly Tool[] =>
+  grammar || schema || choice === "none" ? [] : tools;
+
+/** `thoughts`: undefined if the model writes none. */
+export function planAnswer(request: Request, format: CallFormat, thoughts?: Thoughts): Plan {
+  const plain: Plan = { grammarOf: FORMAT_AT, opening: "", stop: [], thinks: thoughts !== undefined };
+  if (request.grammar || request.json_schema) return { ...plain, thinks: false, ...givenGrammar(request) };
+  const { tool_choice: choice, parallel_tool_calls: parallel } = request;
+  const tools = shownTools(request);
   const rules = createRules();
   const answer = answerRule(request, rules);
-  if (tools.length === 0 || choice === "none")
+  const wrapped = answer && (format.answer?.(rules, answer) ?? answer);
+  const newParser = (opening = "") => createCallParser(format.reader(tools), request.stream, opening);
+  if (tools.length === 0)
     return {
-      shown: [],
-      grammarOf: FORMAT_AT,
-      opening: "",
-      stop: [],
-      ...(answer ? { grammar: rules.toGrammar(answer) } : {}),
+      ...plain,
+      ...(format.always ? { newParser } : {}),
+      ...(wrapped ? { grammar: rules.toGrammar(thenRule(rules, wrapped, thoughts)) } : {}),
     };
 
   const forced = choice !== "auto";
   const callable = typeof choice === "object" ? tools.filter((t) => t.function.name === choice.function.name) : tools;
   const one = !parallel || typeof choice === "object";
+  // a model that thinks first writes the opening itself
+  const opening = forced && mayThink(thoughts) === undefined ? format.opening : "";
   const plan: Plan = {
-    shown: tools,
+    ...plain,
     grammarOf: "/tools",
-    opening: forced ? format.opening : "",
+    opening,
     stop: one && !forced ? format.stopAfterOne : [],
-    newParser: () => format.createParser(tools, forced, request.stream),
+    newParser: () => newParser(opening),
   };
-  if (forced) return { ...plan, grammar: rules.toGrammar(callsRule(callable, tools, format, { rules, one })) };
-  if (!answer) return plan;
+  if (!forced && !wrapped) return plan;
   const calls = rules.define(callsRule(callable, tools, format, { rules, one }));
-  return { ...plan, grammar: rules.toGrammar(`${calls} | ${answer}`) };
+  const whole = format.opening === "" || opening !== "" ? calls : `${literal(format.opening)} ${calls}`;
+  const root = forced ? whole : `(${whole} | ${wrapped})`;
+  return { ...plan, grammar: rules.toGrammar(thenRule(rules, root, thoughts)) };
+}
+
+/** The tags of a thought that the answer may begin with, or begins in. */
+const mayThink = (thoughts: Thoughts | undefined) => (thoughts?.state === "behind" ? undefined : thoughts);
+
+/** The thoughts of the model, then `rule`. */
+function thenRule(rules: Rules, rule: string, thoughts: Thoughts | undefined): string {
+  const possible = mayThink(thoughts);
+  if (!possible) return rule;
+  const { open, close } = possible.tags;
+  const rest = rules.define(`${until(rules, close)} ${literal(close)} [ \\n]{0,2}`);
+  return possible.state === "inside" ? `${rest} ${rule}` : `(${literal(open)} ${rest})? ${rule}`;
 }
 
 /** The rule of response_format, if it sets a format. */
@@ -81,11 +110,23 @@ function callsRule(
   format: CallFormat,
   { rules, one }: { rules: Rules; one: boolean },
 ): string {
-  const callables = callable.map((tool) => {
+  const callables = callable.map((tool): Callable => {
     const at = `/tools/${tools.indexOf(tool)}/function/parameters`;
-    const schema = tool.function.parameters ?? NO_PARAMETERS;
-    const named = Object.keys(schema).length === 0 ? NO_PARAMETERS : { type: "object", ...schema };
-    return { name: tool.function.name, argumentsRule: compileSchema(named, at, rules) };
+    const given = tool.function.parameters ?? NO_PARAMETERS;
+    const schema: Schema = Object.keys(given).length === 0 ? NO_PARAMETERS : { type: "object", ...given };
+    return {
+      name: tool.function.name,
+      parameters: schema,
+      argumentsRule: () => compileSchema(schema, at, rules),
+      compile: (property) => compileSchema(schemaOf(schema, property), `${at}/properties/${property}`, rules),
+    };
   });
   return format.grammar(rules, callables, !one);
+}
+
+/** The schema of one property, with the definitions that it may refer to. */
+function schemaOf({ properties, $defs, definitions }: Schema, property: string): unknown {
+  const own = isSchema(properties) ? properties[property] : undefined;
+  if (!isSchema(own)) return own ?? {};
+  return { ...own, ...($defs ? { $defs } : {}), ...(definitions ? { definitions } : {}) };
 }

@@ -18,7 +18,7 @@ const create = command({
       type: "string",
       value: "SCOPE",
       multiple: true,
-      doc: 'Permission: *, read, inference, training, detect, metrics or admin (default "*"); repeatable',
+      doc: 'Permission: *, read, inference, training, detect, metrics, annotate or admin (default "*"); repeatable',
     },
     expires: { type: "string", value: "WHEN", doc: "Duration such as 90m, 12h or 30d, or a date (default: never)" },
     json: { type: "boolean", doc: 'Print {"id","key"}' },

@@ -94,7 +94,7 @@ const Entries = ({ rows, all }: { rows: readonly AuditEntry[]; all: number }) =>
       keyOf={({ id }) => id}
       columns={[
         { title: "When", cell: ({ created_at }) => <Time at={created_at} /> },
-        { title: "Key", cell: ({ key }) => key.name ?? key.id, wide: true },
+        { title: "By", cell: ({ key, user }) => user?.email ?? key.name ?? key.id, wide: true },
         { title: "Call", cell: (entry) => <Call entry={entry} /> },
         { title: "Result", cell: ({ status }) => <Pill tone={status < 400 ? "good" : "bad"}>{String(status)}</Pill> },
         { title: "From", cell: ({ address }) => address ?? NONE, wide: true },

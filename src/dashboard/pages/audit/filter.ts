@@ -6,19 +6,20 @@ export type Filter = { text: string; result: string };
 export function matches(entry: AuditEntry, { text, result }: Filter): boolean {
   if (result === "ok" && entry.status >= 400) return false;
   if (result === "refused" && entry.status < 400) return false;
-  const { method, route, address, request_id, key, resource_ids } = entry;
-  const fields = [method, route, address, request_id, key.id, key.name, ...Object.values(resource_ids)];
+  const { method, route, address, request_id, key, user, resource_ids } = entry;
+  const people = [key.id, key.name, user?.id, user?.email, user?.name];
+  const fields = [method, route, address, request_id, ...people, ...Object.values(resource_ids)];
   return text === "" || fields.join(" ").toLowerCase().includes(text.toLowerCase());
 }
 
-const COLUMNS = ["created_at", "key", "method", "route", "resources", "status", "address", "request_id"];
+const COLUMNS = ["created_at", "key", "user", "method", "route", "resources", "status", "address", "request_id"];
 /** A cell that begins so is a formula for spreadsheets. */
 const quoted = (text: string) => `"${(/^[=+\-@\t\r]/.test(text) ? `'${text}` : text).replaceAll('"', '""')}"`;
 
 export function csvOf(entries: readonly AuditEntry[]): string {
-  const lines = entries.map(({ created_at, key, method, route, resource_ids, status, address, request_id }) =>
+  const lines = entries.map(({ created_at, key, user, method, route, resource_ids, status, address, request_id }) =>
     [
-      ...[created_at, key.name ?? key.id, method, route],
+      ...[created_at, key.name ?? key.id, user?.email ?? user?.id ?? "", method, route],
       ...[JSON.stringify(resource_ids), String(status), address ?? "", request_id],
     ]
       .map(quoted)

@@ -7,6 +7,7 @@ export const SCOPE_WORDS: Readonly<Record<Scope, readonly [word: string, meaning
   inference: ["inference", "Call models and deployments"],
   training: ["training", "Datasets, rewards, training runs and costs"],
   detect: ["detection", "Detect generated images and clips"],
+  annotate: ["annotation", "Work on the items of annotation queues"],
   metrics: ["metrics", "Read the metrics for monitoring"],
   admin: ["admin", "Everything, in every workspace of this server"],
 };

@@ -60,7 +60,7 @@ export const manageRoutes = (ctx: Ctx) => {
         detail: describe(
           "Stop a deployment or delete an agent, as Ollama deletes a model",
           { 200: Empty },
-          { description: "The file of the model stays: DELETE /v1/models/{id} removes it." },
+          { description: "The file of the model stays: `verk models delete` removes it." },
         ),
       },
     );

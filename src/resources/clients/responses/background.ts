@@ -74,7 +74,9 @@ async function work(ctx: Ctx, row: ResponseRow, signal: AbortSignal): Promise<vo
   write(ctx.db, (tx) => void transition(tx, machine, action, subject, { response, task: null }));
 }
 
-async function answerOf(ctx: Ctx, row: ResponseRow, signal: AbortSignal): Promise<ModelResponse> {
+type Task = Pick<ResponseRow, "workspaceId" | "keyId" | "task" | "response">;
+
+export async function answerOf(ctx: Ctx, row: Task, signal: AbortSignal): Promise<ModelResponse> {
   const { workspaceId, keyId, task } = row;
   if (!task) throw new Error("a background response without its request");
   const { model, messages, stream: _stream, n: _n, ...params } = task;

@@ -18,7 +18,7 @@ import { Flight, type InferenceCall } from "./flight.ts";
 import { send } from "./send.ts";
 import { mustBeOpen, waitFor } from "./wait.ts";
 
-type Internal = {
+export type InferenceTask = {
   workspaceId: string;
   deploymentId: string;
   signal: AbortSignal;
@@ -26,11 +26,14 @@ type Internal = {
   background: boolean;
   /** The key that pays if the request wakes the deployment. Default: the key that pays now. */
   keyId?: string | null;
+  /** The agent that the model of the request names. */
+  agentId?: string | null;
+  agentVersion?: number | null;
 };
 
 /** Every field of a chat request except the model, the messages, and those that change the form of the answer. */
 export type GenerationParams = Omit<z.input<typeof ChatCompletionRequest>, "model" | "messages" | "stream" | "n">;
-export type GenerateRequest = Internal & { messages: z.input<typeof ChatMessage>[]; params?: GenerationParams };
+export type GenerateRequest = InferenceTask & { messages: z.input<typeof ChatMessage>[]; params?: GenerationParams };
 
 export type Generation = {
   /** The record of the request: GET /v1/deployments/{id}/requests. */
@@ -66,7 +69,7 @@ export async function generate(ctx: Ctx, { messages, params = {}, ...request }: 
 }
 
 /** One vector for each text, in order. */
-export async function embed(ctx: Ctx, { input, ...request }: Internal & { input: string[] }): Promise<number[][]> {
+export async function embed(ctx: Ctx, { input, ...request }: InferenceTask & { input: string[] }): Promise<number[][]> {
   const read = (model: string) => EmbeddingRequest.parse({ input, model });
   const { text } = await infer(ctx, request, { path: "/embeddings", read });
   return (JSON.parse(text) as EmbeddingList).data.map(({ embedding }) => embedding as number[]);
@@ -75,15 +78,17 @@ export async function embed(ctx: Ctx, { input, ...request }: Internal & { input:
 /** `read`: the checked body for the deployment of this name. */
 type Call = { path: InferenceCall["path"]; read: (model: string) => { model?: string | undefined } };
 
-async function infer(ctx: Ctx, request: Internal, { path, read }: Call) {
-  const { workspaceId, deploymentId, background, keyId } = request;
+/** One answer as JSON text. Throws the error that a client would read, or the reason of `signal`. */
+export async function infer(ctx: Ctx, request: InferenceTask, { path, read }: Call) {
+  const { workspaceId, deploymentId, background, keyId, agentId = null, agentVersion = null } = request;
   const row = mustGet(ctx, workspaceId, deploymentId);
-  const body = { ...read(row.name), model: row.name };
+  const given = read(row.name);
+  const body = { ...given, model: given.model ?? row.name };
   const signal = AbortSignal.any([request.signal, ctx.closing]);
   mustBeOpen(row);
   const endTurn = background ? await takeTurn(liveOf(ctx, row.id), signal) : () => {};
   const startedAt = performance.now();
-  const call = { path, body, keyId: keyId === undefined ? row.apiKeyId : keyId, background };
+  const call = { path, body, keyId: keyId === undefined ? row.apiKeyId : keyId, background, agentId, agentVersion };
   const flight = new Flight(ctx, row, call, endTurn);
   const leave = () => flight.abort(new ClientLeft());
   signal.addEventListener("abort", leave, { once: true });

@@ -60,12 +60,12 @@ export async function hardwareFor(
       faults,
       bound === undefined ? "local is the only region" : `${capital(bound)} only on local`,
     );
-  const placed = place([...(await offersHere(ctx)), ...elsewhere], needOf(request), { region, provider });
-  if (!placed.offer) {
-    faults.refuse(placed.param, placed.message);
+  const placement = place([...(await offersHere(ctx)), ...elsewhere], needOf(request), { region, provider });
+  if (!placement.offer) {
+    faults.refuse(placement.param, placement.message);
     return await here(ctx, request, faults, "");
   }
-  const { offer, reason } = placed;
+  const { offer, reason } = placement;
   if (offer.provider === LOCAL)
     return await here(ctx, { ...request, gpu: { ...countOf(request), gpu_type: offer.gpuType } }, faults, reason);
   return {

@@ -50,10 +50,10 @@ export async function pullRecords(ctx: Ctx, { provider, region, run, observation
   }
   if (state === "running" || state === "ready") return;
   if (offset > 0 || state === "lost") await pullNewest(ctx, { provider, run });
-  await concludeRun(ctx, run, { ...end, ...LOST, ...lost, killed: (lost ?? LOST).kind === "crashed" });
+  await concludeRun(ctx, run, { ...end, ...NO_REPORT, ...lost, killed: (lost ?? NO_REPORT).kind === "crashed" });
 }
 
-const LOST = {
+const NO_REPORT = {
   kind: "crashed",
   message: "The run on the node ended without a report: the node was restarted, or its supervisor was killed",
 };

@@ -1,8 +1,9 @@
-import type { Ptr } from "../../../native/ffi.ts";
+import { type Ptr, text } from "../../../native/ffi.ts";
 import type { Llama } from "../../../native/llama/symbols.ts";
+import { SPOKEN } from "../calls/spoken.ts";
 
 export const TEXT = 0;
-/** A control token that does not end a text. */
+/** A control token that does not end a text and is not shown. */
 export const CONTROL = 1;
 export const END = 2;
 const UNKNOWN = 255;
@@ -32,6 +33,7 @@ export class TokenKinds {
 
   #ask(token: number): number {
     if (this.#llama.llama_vocab_is_eog(this.#vocab, token)) return END;
-    return this.#llama.llama_vocab_is_control(this.#vocab, token) ? CONTROL : TEXT;
+    if (!this.#llama.llama_vocab_is_control(this.#vocab, token)) return TEXT;
+    return SPOKEN.has(text(this.#llama.llama_vocab_get_text(this.#vocab, token))) ? TEXT : CONTROL;
   }
 }

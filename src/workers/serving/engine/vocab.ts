@@ -2,20 +2,8 @@
 import { ptr } from "bun:ffi";
 import { must, type Ptr, text } from "../../../native/ffi.ts";
 import type { Llama } from "../../../native/llama/symbols.ts";
+import { SPOKEN } from "../calls/spoken.ts";
 
-/** Control tokens that users must see: without them a tool call or a thought would look like an answer. */
-const SPOKEN = new Set([
-  "<tool_call>",
-  "</tool_call>",
-  "<think>",
-  "</think>",
-  "[TOOL_CALLS]",
-  "[ARGS]",
-  "<|python_tag|>",
-  "<|tool_call|>",
-  "<|tool▁calls▁begin|>",
-  "<|tool▁calls▁end|>",
-]);
 const NOTHING = new Uint8Array(0);
 
 export type Piece = { bytes: Uint8Array /** Null if the bytes are not whole characters. */; text: string | null };

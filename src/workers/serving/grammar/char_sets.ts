@@ -47,7 +47,25 @@ const classChar = (code: number) => {
 
 /** A class of the set's characters that need no escape in a JSON string, if there are any. */
 export function plainClass(set: readonly Range[]): string | undefined {
-  const plain = invert(normal([...invert(set), ...NOT_PLAIN]));
-  if (plain.length === 0) return undefined;
-  return `[${plain.map(([from, to]) => (from === to ? classChar(from) : `${classChar(from)}-${classChar(to)}`)).join("")}]`;
+  return classOf(invert(normal([...invert(set), ...NOT_PLAIN])));
+}
+
+/** Characters that no text has. */
+const NOT_TEXT: Range[] = [
+  [0, 0x08],
+  [0x0b, 0x0c],
+  [0x0e, 0x1f],
+  [0x7f, 0x7f],
+  [0xd800, 0xdfff],
+];
+
+/** A class of the characters of any text without these. */
+export const textClass = (without: readonly string[]): string => {
+  const codes = without.map((char) => char.codePointAt(0) as number);
+  return classOf(invert(normal([...NOT_TEXT, ...codes.map((code): Range => [code, code])]))) ?? "[]";
+};
+
+function classOf(set: readonly Range[]): string | undefined {
+  if (set.length === 0) return undefined;
+  return `[${set.map(([from, to]) => (from === to ? classChar(from) : `${classChar(from)}-${classChar(to)}`)).join("")}]`;
 }

@@ -1,15 +1,18 @@
 /** One answer of a chat request while it is generated: its thoughts, its text and its tool calls. */
 import type { ChatCompletionRequest, FinishReason } from "../../../lib/chat/chat_completion.ts";
 import { type ChatChoice, newToolCall, type ToolCallOut } from "../answer.ts";
-import type { CallParser, CallPiece } from "../call_parsers.ts";
+import type { CallParser } from "../calls/parser.ts";
+import type { CallPiece } from "../calls/sink.ts";
 import type { Delta, TokenLogprob } from "../engine/types.ts";
 import { type Exchange, finishOf } from "../request.ts";
-import type { Plan } from "../tools.ts";
+import type { Plan, Thoughts } from "../tools.ts";
 import { createThoughtSplitter, type ThoughtSplitter } from "./thoughts.ts";
 
 export type Choice = ChatChoice & {
   parser: CallParser | undefined;
   splitter: ThoughtSplitter | undefined;
+  /** Thoughts are no part of the content. */
+  apart: boolean;
   /** Only the first call counts. */
   single: boolean;
   begun: boolean;
@@ -26,12 +29,9 @@ export type Part = {
   logprobs: readonly TokenLogprob[] | undefined;
 };
 
-/** `thoughts`: the model writes thoughts, and whether the answer begins inside one. */
-export function newChoice(
-  request: ChatCompletionRequest,
-  plan: Plan,
-  thoughts: { opened: boolean } | undefined,
-): Choice {
+/** `thoughts`: undefined if the model writes none. */
+export function newChoice(request: ChatCompletionRequest, plan: Plan, thoughts: Thoughts | undefined): Choice {
+  const apart = request.reasoning_format !== "none";
   return {
     content: "",
     thoughts: "",
@@ -40,7 +40,9 @@ export function newChoice(
     logprobs: request.logprobs || request.n_probs ? [] : undefined,
     finish: "stop",
     parser: plan.newParser?.(),
-    splitter: thoughts && plan.grammar === undefined ? createThoughtSplitter(thoughts.opened) : undefined,
+    splitter:
+      thoughts && plan.thinks && apart ? createThoughtSplitter(thoughts.tags, thoughts.state === "inside") : undefined,
+    apart,
     single: !request.parallel_tool_calls,
     begun: false,
     dropping: false,
@@ -62,7 +64,9 @@ function partOf(choice: Choice, given: string, ends: boolean): Part {
   const { thoughts, text } = splitter ? (ends ? splitter.end() : splitter.push(given)) : { thoughts: "", text: given };
   const part: Part = { thoughts, content: parser ? "" : text, calls: [], logprobs: undefined };
   const parsed = parser ? (ends ? [parser.push(text), parser.end()] : [parser.push(text)]) : [];
-  for (const { content, calls } of parsed) {
+  for (const { content, calls, thoughts: inside = "" } of parsed) {
+    if (choice.apart) part.thoughts += inside;
+    else part.content += inside;
     part.content += content;
     part.calls.push(...addCalls(choice, calls));
   }

@@ -1,40 +1,65 @@
 /**
- * Splits an answer that arrives in pieces into the model's thoughts and the rest. Thoughts stand between <think> and
- * </think> at the start of the answer. Pure.
+ * Splits an answer that arrives in pieces into the model's thoughts and the rest. Thoughts stand between two tags at the
+ * start of the answer. Pure.
  */
-import { openEnd } from "../call_parsers.ts";
+import { firstOf, settled } from "../calls/source.ts";
 
-const OPEN = "<think>";
-const CLOSE = "</think>";
+/** The texts around thoughts. */
+export type ThoughtTags = {
+  open: string;
+  close: string;
+  /** Texts that end a thought too. They belong to the rest. */
+  ends?: readonly string[];
+};
+
+const KIMI_CALLS = "<|tool_calls_section_begin|>";
+const DEEPSEEK_CALLS = "<｜tool▁calls▁begin｜>";
+
+/** In order: a template that has several tags uses the first. */
+const TAGS: readonly ThoughtTags[] = [
+  { open: "<seed:think>", close: "</seed:think>" },
+  { open: "<mm:think>", close: "</mm:think>" },
+  { open: "[THINK]", close: "[/THINK]" },
+  { open: "<|START_THINKING|>", close: "<|END_THINKING|>" },
+  { open: "<|channel>thought\n", close: "<channel|>" },
+  { open: "<|inner_prefix|>", close: "<|inner_suffix|>" },
+  { open: "<think>", close: "</think>", ends: [KIMI_CALLS, DEEPSEEK_CALLS] },
+];
 
 type Split = { thoughts: string; text: string };
 export type ThoughtSplitter = { push: (text: string) => Split; end: () => Split };
 
-/** True if a model with this template writes thoughts. */
-export const knowsThoughts = (template: string | null): boolean => template?.includes(CLOSE) ?? false;
+/** Returns the tags of thoughts if a model with this template writes them. */
+export const thoughtTags = (template: string | null): ThoughtTags | undefined =>
+  TAGS.find(({ close }) => template?.includes(close));
 
-/** True if the prompt ends inside a thought, so that the answer begins in it. */
-export const opensThought = (prompt: string): boolean => prompt.trimEnd().endsWith(OPEN);
+/** Says how an answer to this prompt begins: inside a thought, behind one, or before a possible one. */
+export function thoughtState(prompt: string, { open, close }: ThoughtTags): "inside" | "behind" | "before" {
+  const text = prompt.trimEnd();
+  if (text.endsWith(open.trimEnd())) return "inside";
+  return text.endsWith(close) ? "behind" : "before";
+}
 
 /** `opened`: the text begins inside a thought. */
-export function createThoughtSplitter(opened: boolean): ThoughtSplitter {
+export function createThoughtSplitter({ open, close, ends = [] }: ThoughtTags, opened: boolean): ThoughtSplitter {
   let held = "";
   let state: "start" | "thoughts" | "gap" | "text" = opened ? "thoughts" : "start";
+  const markers = [close, ...ends];
   const step = (out: Split): boolean => {
     if (state === "start") {
       const body = held.trimStart();
-      if (OPEN.startsWith(body)) return false; // it may still become a thought
-      state = body.startsWith(OPEN) ? "thoughts" : "text";
-      if (state === "thoughts") held = body.slice(OPEN.length);
+      if (body.length < open.length && open.startsWith(body)) return false; // it may still become a thought
+      state = body.startsWith(open) ? "thoughts" : "text";
+      if (state === "thoughts") held = body.slice(open.length);
       return true;
     }
     if (state === "thoughts") {
-      const at = held.indexOf(CLOSE);
-      const end = at < 0 ? held.length - openEnd(held, CLOSE) : at;
+      const found = firstOf(held, markers);
+      const end = found ? found.at : settled(held, markers);
       out.thoughts += held.slice(0, end);
-      held = held.slice(at < 0 ? end : at + CLOSE.length);
-      if (at >= 0) state = "gap";
-      return at >= 0;
+      held = held.slice(found?.marker === close ? end + close.length : end);
+      if (found) state = found.marker === close ? "gap" : "text";
+      return found !== undefined;
     }
     if (state === "gap") {
       held = held.trimStart();

@@ -15,7 +15,7 @@ const FIRST_CHANCE = 0.5;
 const SLOWLY = 0.15; // weight of the newest guess
 const NONE = new Int32Array(0);
 
-/** What followed the newest earlier place with the same last tokens, at most `most` tokens. A loop is continued. */
+/** Returns the tokens after the newest earlier place with the same last tokens, at most `most`. Continues a loop. */
 export function lookUp({ tokens, length, next }: Text, most: number): Int32Array {
   if (most <= 0) return NONE;
   const last = tokens[length - 1];
@@ -32,7 +32,7 @@ export function lookUp({ tokens, length, next }: Text, most: number): Int32Array
   return NONE;
 }
 
-/** How many guesses save most time, if each is right with this chance: the gain is 1 + p + p² … steps. */
+/** Returns how many guesses save most time, if each is right with this chance. The gain is 1 + p + p² … steps. */
 export function bestCount(chance: number, most = MOST_GUESSES): number {
   let best = 0;
   let bestSpeed = 1;

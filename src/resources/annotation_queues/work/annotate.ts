@@ -1,18 +1,18 @@
 /** Annotations and skips, and the completion of an item. */
 import { eq } from "drizzle-orm";
-import type { Ctx } from "../../context.ts";
-import { transition } from "../../events/lifecycle.ts";
-import { AppError } from "../../lib/errors.ts";
-import { type Tx, write } from "../../platform/db/db.ts";
-import { appendRow } from "./append.ts";
-import * as items from "./items.ts";
-import type { AnnotationValue } from "./label_schema.ts";
-import { machine } from "./machine.ts";
-import { outcomeOf, rowOf, valueFault } from "./policy.ts";
+import type { Ctx } from "../../../context.ts";
+import { transition } from "../../../events/lifecycle.ts";
+import { AppError } from "../../../lib/errors.ts";
+import { type Tx, write } from "../../../platform/db/db.ts";
+import { appendRow } from "../append.ts";
+import * as items from "../items.ts";
+import type { AnnotationValue } from "../label_schema.ts";
+import { machine } from "../machine.ts";
+import { outcomeOf, rowOf, valueFault } from "../policy.ts";
+import type { CreateAnnotation } from "../schema.ts";
+import * as queues from "../service.ts";
+import { type AnnotationRow, annotationItems, annotations, type ItemRow, type QueueRow } from "../table.ts";
 import { release } from "./reservations.ts";
-import type { CreateAnnotation } from "./schema.ts";
-import * as queues from "./service.ts";
-import { type AnnotationRow, annotationItems, annotations, type ItemRow, type QueueRow } from "./table.ts";
 
 type Author = { annotator: string; keyId: string };
 

@@ -1,10 +1,10 @@
 /** Reservations: an item belongs to one annotator for the time of a lease, so that two people do not do the same work. */
 import { and, asc, eq, ne, notExists, sql } from "drizzle-orm";
-import type { Ctx } from "../../context.ts";
-import { SECOND_MS } from "../../lib/units.ts";
-import { type Tx, write } from "../../platform/db/db.ts";
-import * as queues from "./service.ts";
-import { annotationItems, annotationReservations, annotations, type ItemRow, type QueueRow } from "./table.ts";
+import type { Ctx } from "../../../context.ts";
+import { SECOND_MS } from "../../../lib/units.ts";
+import { type Tx, write } from "../../../platform/db/db.ts";
+import * as queues from "../service.ts";
+import { annotationItems, annotationReservations, annotations, type ItemRow, type QueueRow } from "../table.ts";
 
 export type Reserved = { item: ItemRow; leaseSeconds: number };
 

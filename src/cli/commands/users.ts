@@ -1,0 +1,203 @@
+import type { Ctx } from "../../context.ts";
+import { UsageError } from "../../lib/errors.ts";
+import { nearest } from "../../lib/text/nearest.ts";
+import { CONFIG_FLAG, command, DATA_FLAG, EXIT, type Group, JSON_FLAG } from "../args.ts";
+import { note, print, printJson, printTable } from "../output.ts";
+import { settingsOf } from "../settings.ts";
+import { labelOf } from "./manage/keys.ts";
+
+const WORKSPACE = { type: "string", value: "NAME", doc: 'Workspace of the user (default "default")' } as const;
+const WHERE = { data: DATA_FLAG, config: CONFIG_FLAG, workspace: WORKSPACE, json: JSON_FLAG } as const;
+const PASSWORD = {
+  type: "boolean",
+  doc: "Read the password from standard input instead of making one",
+} as const;
+const NO_USER = { 1: "failed: the workspace has no such user (choose the workspace with --workspace)" };
+
+const add = command({
+  summary: "Add a user and print a first password; it is shown only once",
+  takes: ["email"],
+  flags: {
+    ...WHERE,
+    role: { type: "string", value: "ROLE", doc: 'owner, admin, member, viewer or annotator (default "member")' },
+    name: { type: "string", value: "NAME", doc: "Name of the person (default: the address before the @)" },
+    operator: { type: "boolean", doc: "Let this owner manage the installation too, as the scope admin does" },
+    "password-stdin": PASSWORD,
+  },
+  examples: ["verk users add ada@example.com --role owner --operator", "verk users add bo@example.com --role viewer"],
+  exits: { 1: "failed: the person is a user of the workspace already" },
+  async run({ workspace, json, role, name, operator, "password-stdin": fromStdin, ...where }, address = "") {
+    const { audited, DEFAULT_WORKSPACE, mustFindWorkspace, offline, people, ROLES } = await cli();
+    const email = await emailOf(address);
+    const given = roleOf(role ?? "member", ROLES);
+    if (operator && given !== "owner")
+      throw new UsageError("--operator: only an owner can be an operator (--role owner)");
+    const label = labelOf("--name", name ?? email.split("@")[0] ?? email);
+    const { password, passwordHash } = await newPassword(fromStdin);
+    const { user, isNew } = await offline(
+      settingsOf(where),
+      (ctx) => {
+        const { id: workspaceId } = mustFindWorkspace(ctx, workspace ?? DEFAULT_WORKSPACE);
+        const isNew = people.findPerson(ctx, email) === undefined;
+        const row = people.add(ctx, {
+          workspaceId,
+          email,
+          name: label,
+          role: given,
+          isOperator: operator,
+          passwordHash,
+        });
+        audited(ctx, "verk users add", workspaceId, row.id);
+        return { user: people.show(ctx, row), isNew };
+      },
+      { create: true }, // the first user may come before the first start
+    );
+    const shown = isNew && !fromStdin ? password : undefined;
+    if (json) printJson({ ...user, ...(shown === undefined ? {} : { password: shown }) });
+    else {
+      if (shown !== undefined) print(shown);
+      note(
+        isNew
+          ? `${user.email} is ${user.role} (${user.id}).${shown === undefined ? "" : " Store the password now: it is not shown again."}`
+          : `${user.email} is ${user.role} (${user.id}), and keeps the password of the other workspaces.`,
+      );
+    }
+    return EXIT.ok;
+  },
+});
+
+const list = command({
+  summary: "List the users of a workspace, newest first",
+  flags: WHERE,
+  examples: ["verk users list", "verk users list --workspace research --json"],
+  async run({ workspace, json, ...where }) {
+    const { allOf, DEFAULT_WORKSPACE, mustFindWorkspace, offline, people } = await cli();
+    const found = await offline(settingsOf(where), (ctx) => {
+      const { id } = mustFindWorkspace(ctx, workspace ?? DEFAULT_WORKSPACE);
+      return allOf((query) => people.list(ctx, id, query));
+    });
+    if (json) printJson({ object: "list", data: found, has_more: false });
+    else {
+      const rows = found.map((user) => [
+        user.id,
+        user.email,
+        user.operator ? "owner, operator" : user.role,
+        user.last_sign_in_at ?? "never",
+      ]);
+      printTable(["ID", "EMAIL", "ROLE", "LAST SIGN-IN"], rows, "No users. Add one with `verk users add EMAIL`.");
+    }
+    return EXIT.ok;
+  },
+});
+
+const role = command({
+  summary: "Change the role of a user; it takes effect within a second",
+  takes: ["email", "role"],
+  flags: WHERE,
+  examples: ["verk users role ada@example.com admin"],
+  exits: NO_USER,
+  async run({ workspace, json, ...where }, address = "", word = "") {
+    const { people, ROLES } = await cli();
+    const to = roleOf(word, ROLES);
+    const user = await change({ workspace, address, words: "role", where }, (ctx, { workspaceId, id }) =>
+      people.show(ctx, people.setRole(ctx, { workspaceId, id, role: to })),
+    );
+    if (json) printJson(user);
+    else note(`${user.email} is ${user.role}.`);
+    return EXIT.ok;
+  },
+});
+
+const remove = command({
+  summary: "Remove a user from a workspace: sessions end and the user's keys are revoked",
+  takes: ["email"],
+  flags: WHERE,
+  examples: ["verk users remove bo@example.com"],
+  exits: NO_USER,
+  async run({ workspace, json, ...where }, address = "") {
+    const { people } = await cli();
+    const { id } = await change({ workspace, address, words: "remove", where }, (ctx, { workspaceId, id }) =>
+      people.remove(ctx, { workspaceId, id }),
+    );
+    if (json) printJson({ id, object: "user", deleted: true });
+    else note(`${address} is removed.`);
+    return EXIT.ok;
+  },
+});
+
+const reset = command({
+  summary: "Give a user a new password and end every session of the person",
+  takes: ["email"],
+  flags: { ...WHERE, "password-stdin": PASSWORD },
+  examples: ["verk users reset-password ada@example.com", "verk users reset-password ada@example.com --json"],
+  exits: NO_USER,
+  async run({ workspace, json, "password-stdin": fromStdin, ...where }, address = "") {
+    const { people } = await cli();
+    const { password, passwordHash } = await newPassword(fromStdin);
+    const user = await change({ workspace, address, words: "reset-password", where }, (ctx, { workspaceId, id }) => {
+      const row = people.mustGet(ctx, workspaceId, id);
+      people.setPassword(ctx, row.personId, passwordHash);
+      return people.show(ctx, row);
+    });
+    if (json) printJson({ ...user, ...(fromStdin ? {} : { password }) });
+    else {
+      if (!fromStdin) print(password);
+      note(`${user.email} has a new password, and all sessions have ended.`);
+    }
+    return EXIT.ok;
+  },
+});
+
+export const users: Group = {
+  summary: "Manage the people of a workspace, with or without a running server",
+  subcommands: { add, list, role, remove, "reset-password": reset },
+};
+
+const cli = () => import("../offline.ts");
+
+type Target = {
+  workspace: string | undefined;
+  address: string;
+  words: string;
+  where: { data: string | undefined; config: string | undefined };
+};
+type UserId = { workspaceId: string; id: string };
+
+/** Runs `body` on the user with that address, and records the command in the audit log. */
+async function change<T>(
+  { workspace, address, words, where }: Target,
+  body: (ctx: Ctx, user: UserId) => T,
+): Promise<T> {
+  const { audited, DEFAULT_WORKSPACE, mustFindWorkspace, offline, people } = await cli();
+  const email = await emailOf(address);
+  return await offline(settingsOf(where), (ctx) => {
+    const { id: workspaceId } = mustFindWorkspace(ctx, workspace ?? DEFAULT_WORKSPACE);
+    const { id } = people.mustFind(ctx, workspaceId, email);
+    audited(ctx, `verk users ${words} ${id}`, workspaceId);
+    return body(ctx, { workspaceId, id });
+  });
+}
+
+async function emailOf(text: string): Promise<string> {
+  const { Email } = await cli();
+  const { success, data } = Email.safeParse(text);
+  if (success) return data;
+  throw new UsageError(`${JSON.stringify(text)} is not an e-mail address such as ada@example.com`);
+}
+
+async function newPassword(fromStdin: boolean) {
+  const { hashPassword, NewPassword, randomPassword } = await cli();
+  const password = fromStdin ? (await Bun.stdin.text()).replace(/\r?\n$/, "") : randomPassword();
+  const { success, error } = NewPassword.safeParse(password);
+  if (!success) throw new UsageError(`--password-stdin: ${error.issues[0]?.message ?? "not a password"}`);
+  return { password, passwordHash: await hashPassword(password) };
+}
+
+function roleOf<R extends string>(text: string, roles: readonly R[]): R {
+  const found = roles.find((each) => each === text);
+  if (found) return found;
+  const close = nearest(text, roles);
+  throw new UsageError(
+    `There is no role ${JSON.stringify(text)}.${close ? ` Did you mean ${close}?` : ""} Roles: ${roles.join(", ")}.`,
+  );
+}

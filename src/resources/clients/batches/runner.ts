@@ -1,0 +1,102 @@
+/**
+ * The loop `batches.run`. The rows are the queue: an item is due until its result is written, in one commit with the
+ * counts of its batch. Only this process knows what is under way, so a kill at any line costs at most a repetition.
+ */
+import { and, asc, eq, isNull, sql } from "drizzle-orm";
+import type { Ctx } from "../../../context.ts";
+import { prepared } from "../../../platform/db/db.ts";
+import { end } from "./end.ts";
+import { answerItem, check } from "./items.ts";
+import { type BatchRow, inferenceBatches, inferenceBatchItems } from "./table.ts";
+
+const MOST_AT_ONCE = 8;
+
+/** Works until nothing is due. */
+export async function runBatches(ctx: Ctx, signal: AbortSignal): Promise<void> {
+  const state = ctx.state.inferenceBatches;
+  const trouble: unknown[] = [];
+  const ended = new Promise<void>((resolve) => signal.addEventListener("abort", () => resolve(), { once: true }));
+  try {
+    while (!signal.aborted && trouble.length === 0) {
+      state.bell = Promise.withResolvers<void>();
+      fill(ctx, signal, (error) => void trouble.push(error));
+      if (state.running.size === 0) break;
+      await Promise.race([ended, state.bell.promise, ...[...state.running.values()].map(({ done }) => done)]);
+    }
+  } finally {
+    const left = [...state.running.values()];
+    for (const { stop } of left) stop.abort(new Error("the loop of batches ends"));
+    await Promise.all(left.map(({ done }) => done));
+  }
+  if (trouble.length > 0) throw trouble[0];
+}
+
+type Work = { key: string; run: (signal: AbortSignal) => Promise<void> };
+
+function fill(ctx: Ctx, signal: AbortSignal, fail: (error: unknown) => void) {
+  const { running } = ctx.state.inferenceBatches;
+  while (running.size < MOST_AT_ONCE) {
+    const next = choose(ctx);
+    if (!next) return;
+    const { batch, work } = next;
+    const key = `${batch.id} ${work.key}`;
+    const stop = new AbortController();
+    const done = work
+      .run(AbortSignal.any([signal, stop.signal]))
+      .catch(fail)
+      .finally(() => running.delete(key));
+    running.set(key, { batchId: batch.id, workspaceId: batch.workspaceId, stop, done });
+  }
+}
+
+const unfinished = prepared((db) =>
+  db
+    .select()
+    .from(inferenceBatches)
+    .where(isNull(inferenceBatches.finishedAt))
+    .orderBy(asc(inferenceBatches.createdAt), asc(inferenceBatches.id))
+    .prepare(),
+);
+
+const dueItems = prepared((db) =>
+  db
+    .select()
+    .from(inferenceBatchItems)
+    .where(and(eq(inferenceBatchItems.batchId, sql.placeholder("batchId")), isNull(inferenceBatchItems.finishedAt)))
+    .orderBy(asc(inferenceBatchItems.number))
+    .limit(sql.placeholder("most"))
+    .prepare(),
+);
+
+/** The workspace with the least work under way is next, with its oldest batch. */
+function choose(ctx: Ctx): { batch: BatchRow; work: Work } | undefined {
+  const busy = [...ctx.state.inferenceBatches.running.values()];
+  const load = (workspaceId: string) => busy.filter((each) => each.workspaceId === workspaceId).length;
+  const order = unfinished(ctx.db)
+    .all()
+    .toSorted((a, b) => load(a.workspaceId) - load(b.workspaceId)); // stable
+  for (const batch of order) {
+    const work = workOf(ctx, batch);
+    if (work) return { batch, work };
+  }
+  return undefined;
+}
+
+/** The next piece of work of a batch that is not under way. */
+function workOf(ctx: Ctx, batch: BatchRow): Work | undefined {
+  const { running } = ctx.state.inferenceBatches;
+  const mine = [...running.values()].filter(({ batchId }) => batchId === batch.id);
+  const alone = (key: string, run: Work["run"]) => (mine.length === 0 ? { key, run } : undefined);
+  const isLate = ctx.clock.now() >= batch.expiresAt && batch.status !== "cancelling" && batch.status !== "finalizing";
+  if (isLate) {
+    for (const { stop } of mine) stop.abort(new Error("the batch has expired"));
+    return alone("end", () => end(ctx, batch, "expire"));
+  }
+  if (batch.status === "validating") return alone("check", (signal) => check(ctx, batch, signal));
+  if (batch.status === "cancelling") return alone("end", () => end(ctx, batch, "stop"));
+  if (batch.status === "finalizing") return alone("end", () => end(ctx, batch, "complete"));
+  const due = dueItems(ctx.db).all({ batchId: batch.id, most: mine.length + 1 });
+  const item = due.find(({ number }) => !running.has(`${batch.id} ${number}`));
+  if (item) return { key: String(item.number), run: (signal) => answerItem(ctx, batch, item, signal) };
+  return alone("end", () => end(ctx, batch, "complete"));
+}

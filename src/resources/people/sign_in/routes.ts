@@ -1,0 +1,39 @@
+import { Elysia } from "elysia";
+import type { Ctx } from "../../../context.ts";
+import { readJson } from "../../../http/body/json.ts";
+import { requireNoForeignPage } from "../../../http/browser/session.ts";
+import { describe } from "../../../http/openapi.ts";
+import { BrowserSession } from "../../browser_sessions/schema.ts";
+import { hasUsers } from "../service.ts";
+import { SignIn, SignInOptions } from "./schema.ts";
+import { signIn } from "./service.ts";
+
+/** Sign-in of users. These routes need no key. */
+export const routes = (ctx: Ctx) =>
+  new Elysia({ prefix: "/v1/logins", tags: ["Users"] })
+    .onParse(({ request }) => readJson(ctx, request, { maxBytes: 4096, maxValues: 100 }))
+    .get("/options", () => ({ object: "sign_in_options" as const, password: hasUsers(ctx) }), {
+      detail: describe("Get the ways to sign in to this server", { 200: SignInOptions }, { public: true }),
+    })
+    .post(
+      "",
+      async ({ request, body, set }) => {
+        requireNoForeignPage(request);
+        const { session, cookies } = await signIn(ctx, request, body);
+        set.status = 201;
+        set.headers["set-cookie"] = cookies;
+        return session;
+      },
+      {
+        body: SignIn,
+        detail: describe(
+          "Sign in with e-mail address and password: make a browser session",
+          { 201: BrowserSession },
+          {
+            public: true,
+            description:
+              "Sets the cookie verk_session, as the sign-in with a key does. A wrong password and an unknown address get the same answer. Failed attempts are limited per account and per address.",
+          },
+        ),
+      },
+    );

@@ -1,0 +1,67 @@
+/** Sign-in with e-mail address and password. */
+import { eq } from "drizzle-orm";
+import type { Ctx } from "../../../context.ts";
+import { sessionCookies, sessionTokenOf } from "../../../http/browser/session.ts";
+import { addressOf } from "../../../http/client.ts";
+import { setCaller, setMade } from "../../../http/request_state.ts";
+import { AppError } from "../../../lib/errors.ts";
+import { write } from "../../../platform/db/db.ts";
+import * as keys from "../../api_keys/service.ts";
+import type { BrowserSession } from "../../browser_sessions/schema.ts";
+import * as sessions from "../../browser_sessions/service.ts";
+import * as workspaces from "../../workspaces/service.ts";
+import * as service from "../service.ts";
+import { type PersonRow, people, type UserRow } from "../table.ts";
+import { deviceCookie, deviceOf } from "./device.ts";
+import { isPassword } from "./password.ts";
+import type { SignIn } from "./schema.ts";
+
+const refused = () =>
+  new AppError("invalid_credentials", "E-mail address or password is wrong, or this person has no workspace here");
+
+export type SignedIn = { session: BrowserSession; cookies: string[] };
+
+/** Resolves with a new session. Every reason to refuse an account looks the same from outside. */
+export async function signIn(ctx: Ctx, request: Request, { email, password, workspace }: SignIn): Promise<SignedIn> {
+  const address = addressOf(ctx, request);
+  const person = service.findPerson(ctx, email);
+  const device = person && deviceOf(ctx, request, person.id);
+  const takeBack = ctx.state.people.attempts.begin({ account: email, address, device });
+  const isRight = await isPassword(ctx, { password, hash: person?.passwordHash, address });
+  const user = person && chooseUser(ctx, person, workspace);
+  if (user) setCaller(request, { workspaceId: user.workspaceId, keyId: user.keyId, userId: user.id });
+  // The password may have been changed while it was checked.
+  if (!isRight || !user || service.findPerson(ctx, email)?.passwordHash !== person.passwordHash) throw refused();
+  takeBack();
+  return begin(ctx, request, { person, user, method: "password" });
+}
+
+/** The user in the workspace of that name or id, else in the first that the person joined. */
+function chooseUser(ctx: Ctx, { id }: PersonRow, workspace: string | undefined): UserRow | undefined {
+  for (const user of service.usersOf(ctx.db, id)) {
+    const { id: workspaceId, name, status } = workspaces.mustGet(ctx, user.workspaceId);
+    if (status === "active" && (workspace === undefined || workspace === workspaceId || workspace === name))
+      return user;
+  }
+  return undefined;
+}
+
+type Beginning = { person: PersonRow; user: UserRow; method: sessions.Origin["method"] };
+
+/** A new token for every sign-in. The session that this browser had before ends. */
+export function begin(ctx: Ctx, request: Request, { person, user, method }: Beginning): SignedIn {
+  const { scopes } = keys.mustGet(ctx, user.workspaceId, user.keyId);
+  const who = { workspaceId: user.workspaceId, keyId: user.keyId, userId: user.id, scopes };
+  const origin = { method, address: addressOf(ctx, request), agent: request.headers.get("user-agent") };
+  const before = sessionTokenOf(request);
+  const { token, session } = write(ctx.db, (tx) => {
+    if (before !== undefined) sessions.removeByToken(ctx, before);
+    tx.update(people).set({ lastSignInAt: ctx.clock.now() }).where(eq(people.id, person.id)).run();
+    return sessions.create(ctx, who, origin);
+  });
+  setCaller(request, who);
+  setMade(request, session);
+  const cookies = sessionCookies(ctx, request, token, sessions.LONGEST_MS);
+  const [, attributes = ""] = /Max-Age=\d+; (.*)$/.exec(cookies[1] ?? "") ?? [];
+  return { session, cookies: [...cookies, deviceCookie(ctx, person.id, attributes)] };
+}

@@ -1,0 +1,37 @@
+import { integer, sqliteTable, text } from "drizzle-orm/sqlite-core";
+import { workspaces } from "../workspaces/table.ts";
+import { ROLES } from "./policy.ts";
+
+/** A person, known to the whole installation. */
+export const people = sqliteTable("people", {
+  id: text("id").primaryKey(),
+  email: text("email").notNull().unique(), // lower case
+  name: text("name").notNull(),
+  /** Argon2id. Null: this person cannot sign in with a password. */
+  passwordHash: text("password_hash"),
+  lastSignInAt: integer("last_sign_in_at"),
+  createdAt: integer("created_at").notNull(),
+  updatedAt: integer("updated_at").notNull(),
+});
+export type PersonRow = typeof people.$inferSelect;
+
+/** A person in one workspace. */
+export const users = sqliteTable("users", {
+  id: text("id").primaryKey(),
+  workspaceId: text("workspace_id")
+    .notNull()
+    .references(() => workspaces.id),
+  personId: text("person_id")
+    .notNull()
+    .references(() => people.id),
+  role: text("role", { enum: ROLES }).notNull(),
+  /** Has the scope `admin` as an owner. Only the command line sets it. */
+  isOperator: integer("is_operator", { mode: "boolean" }).notNull(),
+  /** The seat: the row of api_keys that stands for this user in browser sessions. */
+  keyId: text("key_id").notNull(),
+  createdAt: integer("created_at").notNull(),
+  updatedAt: integer("updated_at").notNull(),
+  /** The row stays: audit entries name the person. */
+  deletedAt: integer("deleted_at"),
+});
+export type UserRow = typeof users.$inferSelect;

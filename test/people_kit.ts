@@ -1,0 +1,58 @@
+/** Users, and browsers that sign in as they do. */
+import type { Role } from "../src/resources/people/policy.ts";
+import * as people from "../src/resources/people/service.ts";
+import type { Answer, TestApp } from "./harness.ts";
+
+export const PASSWORD = "four rivers of glass";
+/** Cheap to check: the hash names its own cost. */
+const HASH = Bun.password.hashSync(PASSWORD, { algorithm: "argon2id", memoryCost: 8, timeCost: 1 });
+export const SAME_SITE = { "sec-fetch-site": "same-origin" };
+
+type Added = { role?: Role; email?: string; workspaceId?: string; isOperator?: boolean };
+
+/** A user, of workspace A unless said otherwise, whose password is `PASSWORD`. */
+export function addUser(app: TestApp, { role = "member", email, workspaceId, isOperator = false }: Added = {}) {
+  const fields = {
+    ...{ workspaceId: workspaceId ?? app.workspaceA, email: email ?? `n${crypto.randomUUID()}@example.com` },
+    ...{ name: "Ada", role, isOperator, passwordHash: HASH },
+  };
+  return { ...people.add(app.ctx, fields), email: fields.email };
+}
+
+export type Browser = ReturnType<typeof openBrowser>;
+
+/** A browser with a cookie jar. It sends the headers that a page of this server sends. */
+export function openBrowser(app: TestApp) {
+  const jar = new Map<string, string>();
+  let csrf = "";
+  async function call(
+    method: string,
+    path: string,
+    json?: unknown,
+    more: Record<string, string> = {},
+  ): Promise<Answer> {
+    const cookie = [...jar].map(([name, value]) => `${name}=${value}`).join("; ");
+    const headers = { ...SAME_SITE, ...(cookie === "" ? {} : { cookie }), "x-verk-csrf": csrf, ...more };
+    const answer = await app.call(method, path, json, { key: null, headers });
+    for (const set of answer.headers.getSetCookie()) {
+      const [, name = "", value = ""] = /^([^=]+)=([^;]*)/.exec(set) ?? [];
+      if (/Max-Age=0/.test(set)) jar.delete(name);
+      else jar.set(name, value);
+    }
+    if (typeof answer.body?.csrf_token === "string") csrf = answer.body.csrf_token;
+    return answer;
+  }
+  return {
+    jar,
+    call,
+    signIn: (email: string, more: object = {}, password = PASSWORD) =>
+      call("POST", "/v1/logins", { email, password, ...more }),
+  };
+}
+
+export async function signedIn(app: TestApp, email: string, more: object = {}): Promise<Browser> {
+  const browser = openBrowser(app);
+  const { status, body } = await browser.signIn(email, more);
+  if (status !== 201) throw new Error(`sign-in: ${status} ${JSON.stringify(body)}`);
+  return browser;
+}

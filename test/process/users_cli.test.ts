@@ -1,0 +1,56 @@
+/** `verk users` beside a running server. */
+import { afterAll, beforeAll, expect, test } from "bun:test";
+import { startBinary } from "../binary.ts";
+import { runVerk } from "../cli.ts";
+
+let server: Awaited<ReturnType<typeof startBinary>>;
+beforeAll(async () => {
+  server = await startBinary();
+}, 60_000);
+afterAll(() => server.kill("SIGKILL"));
+
+const verk = (args: string[], stdin?: string) =>
+  runVerk(["users", ...args, "--data", server.dir], { cwd: server.dir, stdin });
+const signIn = async (email: string, password: string) => {
+  const headers = { "content-type": "application/json", "sec-fetch-site": "same-origin" };
+  const body = JSON.stringify({ email, password });
+  const response = await fetch(`${server.url}/v1/logins`, { method: "POST", headers, body });
+  const cookie = response.headers.getSetCookie().map((each) => each.split(";")[0]);
+  return { status: response.status, cookie: cookie.join("; ") };
+};
+const workspaces = (cookie: string) => fetch(`${server.url}/v1/workspaces`, { headers: { cookie } });
+
+test("a user is added, signs in to the running server, changes the role, gets a new password and is removed", async () => {
+  const added = await verk(["add", "Ada@Example.com", "--role", "owner", "--operator"]);
+  expect([added.code, added.err]).toEqual([0, expect.stringContaining("ada@example.com is owner")]);
+  const password = added.out.trim();
+  const { status, cookie } = await signIn("ada@example.com", password);
+  expect(status).toBe(201);
+  expect((await workspaces(cookie)).status).toBe(200);
+  expect((await verk(["role", "ada@example.com", "viewer"])).code).toBe(0);
+  expect((await workspaces(cookie)).status).toBe(403);
+  const listed = (await verk(["list", "--json"])).json().data;
+  expect(listed).toMatchObject([{ email: "ada@example.com", role: "viewer", operator: false }]);
+
+  expect((await verk(["reset-password", "ada@example.com", "--password-stdin"], "four rivers of glass\n")).out).toBe(
+    "",
+  );
+  expect((await workspaces(cookie)).status).toBe(401);
+  expect((await signIn("ada@example.com", password)).status).toBe(401);
+  expect((await signIn("ada@example.com", "four rivers of glass")).status).toBe(201);
+  expect((await verk(["remove", "ada@example.com"])).code).toBe(0);
+  expect((await signIn("ada@example.com", "four rivers of glass")).status).toBe(401);
+  expect((await verk(["remove", "ada@example.com"])).code).toBe(1);
+  for (const text of [password, "four rivers of glass"]) expect(server.stderr()).not.toContain(text);
+}, 60_000);
+
+test("wrong arguments name the fix", async () => {
+  for (const [args, message] of [
+    [["add", "ada"], "is not an e-mail address"],
+    [["add", "ada@example.com", "--role", "onwer"], "Did you mean owner?"],
+    [["add", "ada@example.com", "--operator"], "--role owner"],
+  ] as const) {
+    const { code, err } = await verk([...args]);
+    expect([code, err]).toEqual([2, expect.stringContaining(message)]);
+  }
+});
