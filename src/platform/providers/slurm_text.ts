@@ -31,8 +31,8 @@ export type SlurmSettings = z.infer<typeof SlurmSettings>;
 
 export const slurmName = ({ job, attempt }: Handle) => `verk-${job}-${attempt}`;
 
-/** Seconds before the time limit at which the run is told to save. */
-const SAVE_BEFORE_S = 120;
+/** Seconds before the time limit at which Slurm asks the run to save. A short limit leaves most of itself to the run. */
+const saveBefore = (minutes: number | null) => (minutes === null ? 120 : Math.min(120, minutes * 15));
 
 export type Batch = { handle: Handle; gpus: number; gres: string | undefined; dir: string };
 
@@ -45,7 +45,7 @@ export function sbatchArgs(settings: SlurmSettings, { handle, gpus, gres, dir }:
     chdir: dir,
     nodes: 1,
     ntasks: 1,
-    signal: `B:HUP@${SAVE_BEFORE_S}`,
+    signal: `B:HUP@${saveBefore(settings.time_limit_minutes)}`,
     export: "HOME,USER,PATH",
     partition: settings.partition,
     account: settings.account,
