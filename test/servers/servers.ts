@@ -39,7 +39,7 @@ export const slurm = once(startSlurm);
 /** The login node of that cluster. */
 export const slurmLogin = once(async () => {
   const cluster = await slurm();
-  return { cluster, login: await startSshd(cluster.bin) };
+  return { cluster, login: await startSshd({ path: cluster.bin }) };
 });
 /** scripts/test shares one MinIO between its processes: an emulated one takes a third of a core even at rest. */
 const shared = process.env["VERK_TEST_MINIO"];
