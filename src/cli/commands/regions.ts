@@ -109,10 +109,17 @@ const add = command({
   exits: { 1: "failed: the machine was not reached, its address is not allowed, or the name is taken" },
   async run(flags, name = "") {
     const { json, host, identity, key, "host-key": hostKey, "work-dir": workDir, rate } = flags;
-    if ((identity === undefined) === (key === undefined))
+    const isHere = flags.slurm && host === undefined; // the server checks that it is a login node
+    if (!isHere && (identity === undefined) === (key === undefined))
       throw new UsageError("regions add: give --identity FILE or --key ID, one of them");
     const fields = {
-      ...{ name, kind: flags.slurm ? "slurm" : "ssh", ...hostOf(host), host_key: hostKey, work_dir: workDir },
+      ...{
+        name,
+        kind: flags.slurm ? "slurm" : "ssh",
+        ...(isHere ? {} : hostOf(host)),
+        host_key: hostKey,
+        work_dir: workDir,
+      },
       slurm: slurmOf(flags),
       rate_usd_per_hour: rateOf(rate),
     };
@@ -126,8 +133,10 @@ const add = command({
     if (json) printJson(body);
     else {
       print(body.id);
-      note(`Pinned the host key ${body.ssh?.host_key_fingerprint}. Compare it with the one that the machine shows:`);
-      note("  ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub");
+      if (body.ssh) {
+        note(`Pinned the host key ${body.ssh.host_key_fingerprint}. Compare it with the one that the machine shows:`);
+        note("  ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub");
+      }
     }
     return EXIT.ok;
   },

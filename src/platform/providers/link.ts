@@ -96,7 +96,7 @@ async function execute(argv: readonly string[], { stdin, to, timeoutMs = COMMAND
     stdin: stdin ?? "ignore",
     stdout: to ?? "pipe",
     stderr: "pipe",
-    env: { ...PLAIN, ...pick(ambientEnv(), "PATH", "HOME"), LC_ALL: "C" },
+    env: { ...PLAIN, ...pick(ambientEnv(), "PATH", "HOME", "SLURM_CONF"), LC_ALL: "C" },
     ...(cwd === undefined ? {} : { cwd }),
     ...(timeoutMs === 0 ? {} : { timeout: timeoutMs, killSignal: "SIGKILL" as const }),
   });
