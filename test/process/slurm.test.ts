@@ -85,6 +85,7 @@ describeWith("slurm", slurm, (server) => {
       expect(stepsOf(await recordsOf(provider, handle)).map(numbersOf)).toEqual(reference.numbers as never);
 
       const gpu = providerIn("gpu");
+      await until("the nodes", () => gpu.info().catch(() => undefined), LONG_MS); // a new controller asks them first
       expect(await gpu.offers({ gpuType: "H200", gpuCount: 1, memoryBytes: 0 })).toHaveLength(1);
       const { inputs, plan } = await submission(3);
       const wants = await gpu.submit({ inputs, plan: { ...plan, gpus: 1, gpu_type: "H200" } });

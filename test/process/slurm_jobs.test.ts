@@ -60,7 +60,7 @@ describeWith("a region with Slurm", slurmLogin, ({ cluster, login }) => {
       await verk("regions", "add", "lab", "--slurm", "--host", host, "--identity", "node_key", "--partition", "cpu");
       await until(
         "the region",
-        async () => (await verk("regions", "list")).includes("available") || undefined,
+        async () => /lab .* available/.test(await verk("regions", "list")) || undefined,
         LONG_MS,
       );
       const create = (region: string) =>
