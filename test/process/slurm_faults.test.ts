@@ -1,4 +1,4 @@
-/** Long faults of a real Slurm. Only full runs have them; slurm.test.ts has a short fault of each kind. */
+/** Long faults of a real Slurm. Only full runs have them; slurm.test.ts has short ones. */
 import { beforeAll, expect, test } from "bun:test";
 import { mkdirSync, readFileSync, symlinkSync } from "node:fs";
 import { join } from "node:path";
@@ -6,7 +6,8 @@ import { directLink } from "../../src/platform/providers/link.ts";
 import { NodeProvider } from "../../src/platform/providers/node_provider.ts";
 import type { Handle } from "../../src/platform/providers/protocol.ts";
 import { SlurmProvider } from "../../src/platform/providers/slurm_provider.ts";
-import { SlurmSettings } from "../../src/platform/providers/slurm_text.ts";
+import { SlurmSettings, slurmName } from "../../src/platform/providers/slurm_text.ts";
+import { Unreachable } from "../../src/platform/providers/types.ts";
 import { program } from "../cli.ts";
 import { until } from "../harness.ts";
 import { placeExecutable } from "../node_executable.ts";
@@ -56,6 +57,23 @@ describeWith("long faults", start, (server) => {
     numbers = stepsOf(await recordsOf(here, handle)).map(numbersOf);
     await here.remove(handle.job);
   }, LONG_MS);
+
+  test(
+    "a killed controller changes nothing for the run",
+    async () => {
+      const handle = await provider.submit(await submission(6));
+      await until("Slurm to save its state", () => server.hasSaved(slurmName(handle)) || undefined, LONG_MS);
+      server.kill("slurmctld", { stayDown: true });
+      await expect(provider.observe([handle])).rejects.toThrow(Unreachable);
+      server.up("slurmctld");
+      await until("the controller", () => stateOf(provider, handle).catch(() => undefined), LONG_MS);
+      await ended(provider, handle);
+      expect(stepsOf(await recordsOf(provider, handle)).map(numbersOf)).toEqual(numbers as never);
+      await until("the nodes", () => provider.info().catch(() => undefined), LONG_MS); // it asks them first
+      await provider.remove(handle.job);
+    },
+    LONG_MS,
+  );
 
   test(
     "a killed slurmd and a drained node change nothing for the run",
