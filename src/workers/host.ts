@@ -7,7 +7,7 @@ import { writeFileSync } from "node:fs";
 import type { ZodType } from "zod";
 import { UsageError } from "../lib/errors.ts";
 import { dieWithParent } from "../native/parent_death.ts";
-import { IGNORE_TERM, PROTOCOL, Start, Stop, WorkerError } from "./protocol.ts";
+import { PROTOCOL, Start, Stop, WorkerError } from "./protocol.ts";
 
 export type Host<In, Out> = {
   readonly id: string;
@@ -50,7 +50,7 @@ async function connect<In, Out>(incoming: ZodType<In>): Promise<Host<In, Out>> {
   process.on("disconnect", () => process.exit(1)); // the server is gone: there is nowhere to report to
   dieWithParent();
   const stopping = new AbortController();
-  const ignoresTerm = process.env[IGNORE_TERM] === "1";
+  let ignoresTerm = false;
   process.on("SIGTERM", () => void (ignoresTerm || stopping.abort("SIGTERM")));
   const started = Promise.withResolvers<Start>();
   const queue = createQueue<In>(stopping.signal);
@@ -66,6 +66,7 @@ async function connect<In, Out>(incoming: ZodType<In>): Promise<Host<In, Out>> {
   });
 
   const start = await started.promise;
+  ignoresTerm = start.ignores_term;
   if (process.ppid !== start.parent_pid) process.exit(1); // the parent died before this process asked to die with it
   preferAsVictim();
   say({ type: "ready", protocol: PROTOCOL });

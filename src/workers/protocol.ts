@@ -62,10 +62,10 @@ export const Start = z.strictObject({
   parent_pid: z.int(),
   socket_path: z.string(), // a worker that streams serves HTTP here
   beat_ms: z.int().positive(),
+  /** Only `stop` ends it: a scheduler sends SIGTERM to all processes of a job. */
+  ignores_term: z.boolean().default(false),
 });
 export type Start = z.infer<typeof Start>;
-/** Variable of a worker that SIGTERM does not end: a scheduler sends the signal to all processes of a job. */
-export const IGNORE_TERM = "VERK_IGNORE_TERM";
 /** Server → worker: finish what must be finished and exit. SIGTERM means the same. */
 export const Stop = z.strictObject({ type: z.literal("stop"), reason: z.string() });
 

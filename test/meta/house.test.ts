@@ -52,7 +52,6 @@ const MAY: Record<string, string[]> = {
     "native/platform",
     "sandbox",
     // `verk node` starts a trainer as the server does
-    "workers/protocol",
     "workers/protocol_trainer",
     // `verk detect` asks the detector as the server does, without the server
     "workers/protocol_detector",

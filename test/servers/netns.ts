@@ -2,7 +2,7 @@
 import { runToEnd } from "./process.ts";
 
 export type Cable = Disposable & {
-  /** Of the far end. */
+  /** The address of the far end. */
   address: string;
   /** Runs a command in the namespace. */
   prefix: readonly string[];

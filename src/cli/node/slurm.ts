@@ -5,6 +5,7 @@ import { z } from "zod";
 import { UsageError } from "../../lib/errors.ts";
 import { MIB } from "../../lib/units.ts";
 import { VERSION } from "../../lib/version.ts";
+import { ambientEnv } from "../../platform/config/config.ts";
 import { acquireDataLock } from "../../platform/db/data_lock.ts";
 import { quote, TRY_LATER } from "../../platform/providers/link.ts";
 import {
@@ -65,7 +66,7 @@ async function run(argv: readonly string[], stdin = ""): Promise<string> {
     stdin: new Blob([stdin]),
     stdout: "pipe",
     stderr: "pipe",
-    env: { ...process.env, LC_ALL: "C" },
+    env: { ...ambientEnv(), LC_ALL: "C" },
   });
   const [out, err] = await Promise.all([new Response(child.stdout).text(), new Response(child.stderr).text()]);
   if ((await child.exited) === 0) return out;

@@ -21,7 +21,6 @@ import {
 import type { Supervisor } from "../../platform/workers/supervisor.ts";
 import type { Exit, Worker } from "../../platform/workers/types.ts";
 import { createRewardPool } from "../../sandbox/reward/pool.ts";
-import { IGNORE_TERM } from "../../workers/protocol.ts";
 import { FromTrainer, ToTrainer, type TrainTask } from "../../workers/protocol_trainer.ts";
 import { openRecords, type Records } from "./records.ts";
 import { watchRequests } from "./requests.ts";
@@ -128,7 +127,7 @@ async function train(supervisor: Supervisor, { dir, task, records, scoring }: Ru
   const worker: Worker<FromTrainer, ToTrainer> = supervisor.spawn<FromTrainer, ToTrainer>({
     kind: "trainer",
     incoming: FromTrainer,
-    extraEnv: { [IGNORE_TERM]: "1" }, // Slurm sends the signal to all processes, and only this one obeys it
+    ignoresTerm: true, // Slurm sends the signal to all processes, and only this one obeys it
     grants: {
       gpu: task.gpus.length > 0,
       reads: files.filter((path) => typeof path === "string"),
