@@ -15,6 +15,7 @@ import { recordUses as recordSessionUses } from "./resources/browser_sessions/au
 import { prune as pruneBrowserSessions } from "./resources/browser_sessions/service.ts";
 import { runBatches as runInferenceBatches } from "./resources/clients/batches/runner.ts";
 import { prune as pruneFiles } from "./resources/clients/files/service.ts";
+import { deployResults } from "./resources/clients/fine_tuning/deploy.ts";
 import { runResponses } from "./resources/clients/responses/background.ts";
 import { prune as pruneResponses } from "./resources/clients/responses/service.ts";
 import { removeAbandoned } from "./resources/code_artifacts/upload.ts";
@@ -77,6 +78,7 @@ const SCHEDULES = {
   "experiments.run": every(5 * SECOND_MS),
   "experiments.sweep": every(HOUR_MS),
   "files.prune": "27 * * * *",
+  "fine_tuning.deploy": every(2 * SECOND_MS),
   "http.renew_tls": every(5 * SECOND_MS),
   "idempotency.prune": "7 * * * *",
   "metrics.store": every(2 * SECOND_MS),
@@ -163,6 +165,7 @@ const ticks: Record<LoopName, (ctx: Ctx, signal: AbortSignal) => unknown> = {
   "experiments.run": runExperiments,
   "experiments.sweep": (ctx) => sweepExperiments(ctx),
   "files.prune": (ctx) => pruneFiles(ctx),
+  "fine_tuning.deploy": deployResults,
   "http.renew_tls": (ctx) => ctx.state.http.renewTls?.(),
   "idempotency.prune": (ctx) =>
     pruneIdempotencyKeys(ctx.db, ctx.clock.now() - ctx.config.http.idempotency_hours * HOUR_MS),

@@ -10,6 +10,7 @@ import { routes as billing, grantRoutes } from "./resources/billing/routes.ts";
 import { routes as browserSessions } from "./resources/browser_sessions/routes.ts";
 import { routes as inferenceBatches } from "./resources/clients/batches/routes.ts";
 import { routes as files } from "./resources/clients/files/routes.ts";
+import { routes as fineTuning } from "./resources/clients/fine_tuning/routes.ts";
 import { routes as llamaClients } from "./resources/clients/llama/routes.ts";
 import { routes as messages } from "./resources/clients/messages/routes.ts";
 import { manageRoutes as ollamaModels } from "./resources/clients/ollama/manage_routes.ts";
@@ -90,6 +91,7 @@ export const mount = (ctx: Ctx) => (app: AnyElysia) =>
     .use(responses(ctx))
     .use(files(ctx))
     .use(inferenceBatches(ctx))
+    .use(fineTuning(ctx))
     .use(ollama(ctx))
     .use(ollamaModels(ctx))
     .use(rerank(ctx))

@@ -24,7 +24,7 @@ const OWN: Record<string, object> = {
   granite: { attention_multiplier: 0.25, embedding_multiplier: 12, residual_multiplier: 0.22, logits_scaling: 8 },
   gemma2: { attn_logit_softcapping: 50, final_logit_softcapping: 30, sliding_window: 128, tie_word_embeddings: true },
   gemma3: { sliding_window: 128, tie_word_embeddings: true },
-  qwen3moe: { num_experts: SIZE.experts, num_experts_per_tok: 2, moe_intermediate_size: 32 },
+  qwen3moe: { num_experts: SIZE.experts, num_experts_per_tok: 2, moe_intermediate_size: 32, norm_topk_prob: true },
   "gpt-oss": { num_local_experts: SIZE.experts, num_experts_per_tok: 2, sliding_window: 128 },
   mistral3: {
     rope_parameters: {

@@ -3,7 +3,7 @@ import { newId, type Prefix } from "../src/lib/ids.ts";
 import { sealSecrets } from "../src/resources/webhooks/sealing.ts";
 import type { TestApp } from "./harness.ts";
 import { insert } from "./insert_row.ts";
-import { CLIENT_LISTS } from "./lists_clients.ts";
+import { clientLists } from "./lists_clients.ts";
 import { PEOPLE_LISTS } from "./lists_people.ts";
 
 export type ListCase = {
@@ -37,7 +37,7 @@ const EXPERIMENT = newId("exp");
 const EVALUATOR = newId("evl");
 
 export const LISTS: readonly ListCase[] = [
-  ...CLIENT_LISTS,
+  ...clientLists((app, id) => parent(app, "training_jobs", id, JOB_COLUMNS), JOB),
   ...PEOPLE_LISTS,
   {
     route: "/v1/account/audit_log",

@@ -1,21 +1,24 @@
-type Details = ErrorOptions & { param?: string | null; requestId?: string | null };
+type Details = ErrorOptions & { param?: string | null; requestId?: string | null; place?: string | undefined };
 
 /** An error of the API. `api_words.ts` puts its message into the words of the command line. */
 export class ApiError extends Error {
   /** JSON pointer of the field in the request, or the name of a parameter. */
   readonly param: string | null;
   readonly requestId: string | null;
+  /** File, line and key that set the field. */
+  readonly place: string | undefined;
   constructor(
     message: string,
     /** HTTP status; 0 if the server could not be reached or the connection broke. */
     readonly status: number,
     readonly code: string | null = null,
-    { param = null, requestId = null, ...options }: Details = {},
+    { param = null, requestId = null, place, ...options }: Details = {},
   ) {
     super(message, options);
     this.name = "ApiError";
     this.param = param;
     this.requestId = requestId;
+    this.place = place;
   }
 }
 

@@ -79,7 +79,8 @@ async function report(
     if (!(error instanceof AppError || error instanceof StorageError || error instanceof ApiError)) throw error;
     const param = error instanceof StorageError ? undefined : error.param;
     const origin = error instanceof ApiError ? originOf(error, verbose) : "";
-    note(`verk: ${inCliWords({ message: error.message, param }, spec)}${origin}`);
+    const place = error instanceof ApiError ? error.place : undefined;
+    note(`verk: ${inCliWords({ message: error.message, param, place }, spec)}${origin}`);
     return EXIT.failed;
   }
 }

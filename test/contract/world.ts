@@ -38,6 +38,7 @@ const BODIES: Record<string, unknown> = {
   "POST /v1/responses": { model: "none", input: "hi" },
   "POST /v1/responses/input_tokens": { model: "none", input: "hi" },
   "POST /v1/batches": { input_file_id: "none", endpoint: "/v1/embeddings", completion_window: "24h" },
+  "POST /v1/fine_tuning/jobs": { model: "none", training_file: "none" },
   "POST /api/chat": CHAT,
   "POST /api/generate": { model: "none", prompt: "hi" },
   "POST /api/embed": { model: "none", input: "hi" },

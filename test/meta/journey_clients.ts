@@ -24,6 +24,23 @@ const file = async (app: TestApp) => {
   const { body } = await app.call("POST", "/v1/files", undefined, { raw: upload() });
   return { id: body.id as string };
 };
+const tuning = async (app: TestApp) => {
+  const form = upload();
+  const messages = [...MESSAGES, { role: "assistant", content: "hello" }];
+  form.set("purpose", "fine-tune");
+  form.set("file", new File([JSON.stringify({ messages })], "train.jsonl"));
+  const { body } = await app.call("POST", "/v1/files", undefined, { raw: form });
+  return { model: "journey/tuned:Q8_0", training_file: body.id as string };
+};
+const tuned = async (app: TestApp) => {
+  const { body } = await app.call("POST", "/v1/fine_tuning/jobs", await tuning(app));
+  return { id: body.id as string };
+};
+const paused = async (app: TestApp) => {
+  const made = await tuned(app);
+  await app.call("POST", `/v1/fine_tuning/jobs/${made.id}/pause`);
+  return made;
+};
 const BATCH = { endpoint: "/v1/embeddings", completion_window: "24h" };
 const batch = async (app: TestApp) => {
   const { id: input_file_id } = await file(app);
@@ -64,6 +81,14 @@ export const clientSteps = (own: Own): Step[] => [
   { operation: "GET /v1/batches" },
   { operation: "GET /v1/batches/{id}", own: batch },
   { operation: "POST /v1/batches/{id}/cancel", own: batch },
+  { operation: "POST /v1/fine_tuning/jobs", make: tuning },
+  { operation: "GET /v1/fine_tuning/jobs" },
+  { operation: "GET /v1/fine_tuning/jobs/{id}", own: tuned },
+  { operation: "GET /v1/fine_tuning/jobs/{id}/events", own: tuned },
+  { operation: "GET /v1/fine_tuning/jobs/{id}/checkpoints", own: tuned },
+  { operation: "POST /v1/fine_tuning/jobs/{id}/pause", own: tuned },
+  { operation: "POST /v1/fine_tuning/jobs/{id}/resume", own: paused },
+  { operation: "POST /v1/fine_tuning/jobs/{id}/cancel", own: tuned },
   { operation: "POST /api/chat", own, json: { model: "d", messages: MESSAGES, stream: false }, plain: true },
   { operation: "POST /api/generate", own, json: { model: "d", prompt: "hi", stream: false }, plain: true },
   { operation: "POST /api/embed", own, json: { model: "d", input: "hi" }, plain: true },

@@ -239,6 +239,9 @@ optim: adamw_torch
       1,
       expect.stringContaining("error: --set epsilom: is not a hyperparameter of grpo. Did you mean epsilon?"),
     ]);
+    const other = await verk("jobs", "create", "runs/grpo.yaml", "--lora", "rr=1", "--dry-run");
+    expect(other.out).toContain("error: --lora rr: is not a setting of lora");
+    expect(other.out).toContain("warning: runs/grpo.yaml: ignored here: bf16 (the server chooses");
   });
 
   test("takes TOML, and an error names the line of the file", async () => {
@@ -250,7 +253,7 @@ optim: adamw_torch
     const wrong = await verk("jobs", "create", "runs/sft.toml");
     expect([wrong.code, wrong.err]).toEqual([
       1,
-      "verk: runs/sft.toml:4: hyperparameters.learning_rat: is not a hyperparameter of sft. Did you mean learning_rate?\n",
+      "verk: runs/sft.toml:4: learning_rat: is not a hyperparameter of sft. Did you mean learning_rate?\n",
     ]);
     write("broken.toml", 'method = "sft"\nseed = \n');
     expect(await verk("jobs", "create", "runs/broken.toml")).toMatchObject({

@@ -3,6 +3,7 @@ import { afterAll, beforeAll, expect, test } from "bun:test";
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { blocksOf, ROOT } from "../docs_blocks.ts";
+import { until } from "../harness.ts";
 import { startServing } from "./served.ts";
 
 let server: Awaited<ReturnType<typeof startServing>>;
@@ -12,6 +13,7 @@ beforeAll(async () => {
   folder = mkdtempSync(join(ROOT, "dist", "clients-")); // inside, so that the packages are found
   server = await startServing({ models: { random: { arch: "llama", type: "F32", context: 1024 } } });
   await server.deploy({ model: "random", name: "demo", parallel: 4, context_length: 1024 });
+  await until("verk-tiny", async () => (await server.get("/v1/models/verk-tiny")).status === "ready", 60_000);
 }, 120_000);
 afterAll(async () => {
   if (folder) rmSync(folder, { recursive: true });

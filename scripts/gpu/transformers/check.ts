@@ -80,7 +80,7 @@ async function* checkCase(setup: Setup, name: string): AsyncGenerator<Finding> {
 }
 
 /** The largest difference, and how large the expected numbers are. */
-function near(what: string, found: Float32Array, expected: Float32Array, limit = NEAR): Finding {
+export function near(what: string, found: Float32Array, expected: Float32Array, limit = NEAR): Finding {
   let [worst, at, largest] = [0, 0, 0];
   for (let i = 0; i < expected.length; i++) {
     const difference = Math.abs((found[i] ?? Number.NaN) - expected[i]!);

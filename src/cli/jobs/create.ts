@@ -9,7 +9,7 @@ import { type Validation, validationLines } from "./dry_run.ts";
 import type { Job } from "./find.ts";
 import { watchJob } from "./follow.ts";
 import { codeOf, datasetOf } from "./inputs.ts";
-import { type JobFile, located, readJobFile } from "./job_file.ts";
+import { type Fault, located, readJobFile } from "./job_file.ts";
 import { type Body, bodyOf } from "./request.ts";
 import { readRewards, rewardFields } from "./rewards.ts";
 
@@ -122,6 +122,8 @@ export const create = command({
           )
         : await readRewards(file.rewards, file.path, file.dir);
     for (const line of file?.notes ?? []) note(line);
+    const flagged = { ...bodyOf(flags), dataset, eval_dataset: evalDataset, reward_functions: reward[0] };
+    const locate: Locate = (fault) => (file ? located(file, flagged, fault) : fault);
     const mapping = resolver ?? file?.resolver;
     if (mapping !== undefined) {
       for (const name of RESOLVER_FIELDS) delete body[name];
@@ -141,8 +143,8 @@ export const create = command({
       }
       if (flags.code !== undefined) body["code_artifact_id"] = await codeOf(client, flags.code, signal);
       return dryRun
-        ? await validate({ url, client }, body, { json, file })
-        : await start({ url, client }, { body, json, watch, signal, file });
+        ? await validate({ url, client }, body, { json, locate })
+        : await start({ url, client }, { body, json, watch, signal, locate });
     });
   },
 });
@@ -157,13 +159,14 @@ async function resolverFields(path: string): Promise<Body> {
 
 const REWARD_FIELDS = ["reward_source", "reward_language", "reward_functions"];
 
-type Output = { json: boolean; file: JobFile | undefined };
+/** Adds the place in the job file that set the field of an error. */
+type Locate = <E extends Fault>(fault: E) => E;
+type Output = { json: boolean; locate: Locate };
 
-async function validate({ client }: Connection, body: Body, { json, file }: Output): Promise<number> {
+async function validate({ client }: Connection, body: Body, { json, locate }: Output): Promise<number> {
   const answer = await client.call<Validation>("POST", "/v1/training_jobs/validate", body);
-  const inFile = <E extends Validation["warnings"][number]>(fault: E): E => (file ? located(file, fault) : fault);
   const { errors, warnings } = answer.body;
-  const result = { ...answer.body, errors: errors.map(inFile), warnings: warnings.map(inFile) };
+  const result = { ...answer.body, errors: errors.map(locate), warnings: warnings.map(locate) };
   if (json) printJson(answer.body);
   else for (const line of validationLines(result, { flags: FLAGS, fields: FIELDS })) print(line);
   return answer.body.valid ? EXIT.ok : EXIT.failed;
@@ -171,11 +174,11 @@ async function validate({ client }: Connection, body: Body, { json, file }: Outp
 
 type Start = Output & { body: Body; watch: boolean; signal: AbortSignal };
 
-async function start({ client }: Connection, { body, json, watch, signal, file }: Start): Promise<number> {
+async function start({ client }: Connection, { body, json, watch, signal, locate }: Start): Promise<number> {
   const { body: made } = await client.call<Job>("POST", "/v1/training_jobs", body).catch((error: unknown) => {
-    if (!file || !(error instanceof ApiError)) throw error;
-    const { message, param } = located(file, { message: error.message, param: error.param });
-    throw new ApiError(message, error.status, error.code, { param, requestId: error.requestId, cause: error });
+    if (!(error instanceof ApiError)) throw error;
+    const { message, status, code, param, requestId } = error;
+    throw new ApiError(message, status, code, { ...locate({ message, param }), requestId, cause: error });
   });
   for (const { message } of made.warnings ?? []) note(`Warning: ${message}`);
   if (!watch) {

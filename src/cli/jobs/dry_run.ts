@@ -7,7 +7,7 @@ import { shortNumber } from "./view.ts";
 
 export type Validation = Pick<JobValidation, "valid" | "errors" | "warnings" | "estimate" | "reward_preview"> &
   Partial<Pick<JobValidation, "data_resolver_preview">>;
-type Fault = Validation["warnings"][number];
+type Fault = Validation["warnings"][number] & { place?: string };
 
 const SAMPLES = 5;
 

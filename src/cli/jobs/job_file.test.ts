@@ -7,7 +7,7 @@ import { METHODS } from "../../lib/training/fields.ts";
 import { loraRefusalOf, refusalOf, withOwnValues } from "../../lib/training/foreign_values.ts";
 import { readHyperparameters } from "../../lib/training/hyperparameters.ts";
 import { CreateTrainingJob } from "../../resources/training_jobs/admission/create_schema.ts";
-import { located, REQUEST_FIELDS, readJobFile, sortFlat } from "./job_file.ts";
+import { type Fault, located, REQUEST_FIELDS, readJobFile, sortFlat } from "./job_file.ts";
 
 const root = tempDir();
 afterAll(() => rmSync(root, { recursive: true, force: true }));
@@ -67,7 +67,7 @@ describe("a flat config of TRL", () => {
     const read = readHyperparameters(method, raw);
     expect(read).toMatchObject({ ok: true });
     if (!read.ok) return;
-    expect(read.ignored.flatMap((name) => refusalOf(name, raw[name]) ?? [])).toEqual([]);
+    expect(read.ignored.flatMap((name) => refusalOf(method, name, raw[name]) ?? [])).toEqual([]);
     const lora = Object.entries(body["lora"] as Record<string, unknown>);
     expect(lora.flatMap(([name, value]) => loraRefusalOf(name, value) ?? [])).toEqual([]);
     expect(body["checkpoint"]).toEqual({ save_steps: 500 });
@@ -113,17 +113,23 @@ test("paths begin at the folder of the file; a reward function may be a file", a
 test("an error of the server names the line of the file", () => {
   const file = {
     path: "job.yaml",
-    text: "a: 1\nlearning_rat: 2\n",
+    text: "model_name_or_path: x\nlearning_rat: 2\nlr_scheduler_kwargs: {}\nsave_total_limit: 1\nreward_funcs: [a]\n",
     dir: ".",
-    body: {},
+    body: { hyperparameters: { learning_rat: 2 } },
     rewards: undefined,
     resolver: undefined,
     notes: [],
   };
-  const error: { message: string; param: string | null } = {
-    message: "hyperparameters.learning_rat: is not …",
-    param: "/hyperparameters/learning_rat",
-  };
-  expect(located(file, error)).toEqual({ message: "job.yaml:2: hyperparameters.learning_rat: is not …", param: null });
-  expect(located(file, { message: "x", param: "/seed" })).toEqual({ message: "x", param: "/seed" });
+  const at = (param: string | null, flagged: Record<string, unknown> = {}) =>
+    located<Fault>(file, flagged, { message: "x", param }).place;
+  expect(at("/hyperparameters/learning_rat")).toBe("job.yaml:2: learning_rat");
+  expect(at("/hyperparameters/learning_rat", { hyperparameters: { learning_rat: 1 } })).toBeUndefined();
+  expect(at("/hyperparameters/learning_rat", { hyperparameters: { beta: 1 } })).toBe("job.yaml:2: learning_rat");
+  expect(at("/hyperparameters/lr_scheduler_kwargs/min_lr")).toBe("job.yaml:3: lr_scheduler_kwargs.min_lr");
+  expect(at("/hyperparameters")).toBe("job.yaml");
+  expect(at("/base_model")).toBe("job.yaml:1: model_name_or_path");
+  expect(at("/base_model", { base_model: "other" })).toBeUndefined();
+  expect(at("/checkpoint/keep_last")).toBe("job.yaml:4: save_total_limit");
+  expect(at("/reward_functions/0/id")).toBe("job.yaml:5: reward_funcs.0.id");
+  for (const other of ["/seed", "/lora", "/hyperparameters/beta", null]) expect(at(other)).toBeUndefined();
 });

@@ -166,9 +166,30 @@ function resolverIn(dir: string, value: unknown): string | undefined {
 const isFileIn = (dir: string, value: unknown): value is string =>
   typeof value === "string" && statSync(resolve(dir, value), { throwIfNoEntry: false })?.isFile() === true;
 
-/** An error about a field that the file has, with the line in the file. Fields that flags set are not the file's. */
-export function located<E extends { message: string; param?: string | null | undefined }>(file: JobFile, error: E): E {
-  const name = error.param?.split("/").at(-1) ?? "";
-  const line = name === "" ? undefined : lineOf(file.text, name);
-  return line === undefined ? error : { ...error, message: `${file.path}:${line}: ${error.message}`, param: null };
+/** An error about a field of the request. `place`: the file, the line and the key that set the field. */
+export type Fault = { message: string; param?: string | null | undefined; place?: string | undefined };
+
+/** Adds the place in the file to an error about a field that the file sets. `flagged`: the fields that flags set. */
+export function located<E extends Fault>(file: JobFile, flagged: Body, fault: E): E {
+  const path = fault.param?.split("/").slice(1) ?? [];
+  if (isSetBy(flagged, path)) return fault;
+  for (const [i, name] of [...path.entries()].toReversed())
+    for (const key of [name, ...otherNamesOf(name)]) {
+      const line = /^\d*$/.test(key) ? undefined : lineOf(file.text, key);
+      if (line !== undefined)
+        return { ...fault, place: `${file.path}:${line}: ${[key, ...path.slice(i + 1)].join(".")}` };
+    }
+  const [bag = ""] = path;
+  return path.length === 1 && isBag(bag) && Object.hasOwn(file.body, bag) ? { ...fault, place: file.path } : fault;
 }
+
+/** True for a field whose whole value a flag gives. `--set` gives single names of a bag. */
+const isSetBy = (flagged: Body, [name = "", inner]: readonly string[]): boolean => {
+  const value = flagged[name];
+  return value !== undefined && (!isBag(name) || !isObject(value) || Object.hasOwn(value, inner ?? ""));
+};
+
+const otherNamesOf = (field: string) => [
+  ...Object.entries({ ...RENAMED, ...CHECKPOINT }).flatMap(([name, target]) => (target === field ? [name] : [])),
+  ...(field === "reward_functions" ? REWARDS : []),
+];

@@ -3,7 +3,8 @@ import { type Command, JSON_FLAG, SERVER_FLAGS } from "../args.ts";
 
 /** The parts of a command that decide how it names a field. */
 export type Vocabulary = Pick<Command, "flags" | "fields" | "takes">;
-type ApiMessage = { message: string; param?: string | null | undefined };
+/** `place` stands before the message instead of a flag, such as the line of a job file. */
+type ApiMessage = { message: string; param?: string | null | undefined; place?: string | undefined };
 
 /** Every route that a message of the API may name, and the command for it. `{id}` and real ids match alike. */
 const ROUTES: readonly [route: RegExp, command: string][] = [
@@ -41,9 +42,9 @@ const ROUTES: readonly [route: RegExp, command: string][] = [
 /** A route without a command: the reader finds it in the reference of the server. */
 const OTHER_ROUTE = /\b(GET|POST|PUT|PATCH|DELETE) \/v1\/([\w/{}.-]*\w)/g;
 
-export function inCliWords({ message, param }: ApiMessage, vocabulary: Vocabulary): string {
+export function inCliWords({ message, param, place }: ApiMessage, vocabulary: Vocabulary): string {
   const path = param ? param.replace(/^\//, "").split("/") : [];
-  const flag = flagOf(path, vocabulary);
+  const flag = place ?? flagOf(path, vocabulary);
   const body = commandsIn(flagsIn(phrasesIn(bodyOf(message, path), vocabulary), vocabulary));
   return flag === undefined ? commandsIn(flagsIn(phrasesIn(message, vocabulary), vocabulary)) : `${flag}: ${body}`;
 }

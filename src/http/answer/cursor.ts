@@ -28,6 +28,7 @@ const PREFIXES: Readonly<Record<string, Prefix>> = {
   events: "evt",
   experiment_items: "expi",
   experiments: "exp",
+  fine_tuning_jobs: "job",
   inference_batches: "batch",
   ledger_entries: "txn",
   models: "mdl",

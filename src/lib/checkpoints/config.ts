@@ -123,9 +123,10 @@ export function configOf(metadata: ReadonlyMap<string, unknown>, family: Family,
     if (typeof value === "number") config[hf] = round(value);
   }
   config.head_dim ??= Number(config.hidden_size) / Number(config.num_attention_heads);
-  if (family.normsFromZero) config.query_pre_attn_scalar = config.head_dim;
+  if (family.normsFromZero) config.query_pre_attn_scalar = attentionScalar(config);
   if (family.architecture === "phi3" && config.sliding_window === 0) config.sliding_window = null;
-  return { ...config, ...scalingOf(metadata) };
+  if (family.architecture === "qwen3moe") config.norm_topk_prob = true; // llama.cpp always normalizes
+  return { ...config, ...scalingOf(metadata, family, Number(config.head_dim)) };
 }
 
 export function headLength(config: Config): number {
@@ -136,6 +137,12 @@ export function headLength(config: Config): number {
     throw new CheckpointError(`config.json: hidden_size ${hidden} is not a multiple of num_attention_heads ${heads}`);
   return hidden / heads;
 }
+
+/** llama.cpp derives the scale of Gemma's attention from the head length, except in the models with 27B parameters. */
+export const attentionScalar = (config: Config): number =>
+  config.num_hidden_layers === 46 || config.num_hidden_layers === 62
+    ? Number(config.hidden_size) / Number(config.num_attention_heads)
+    : headLength(config);
 
 export const count = (config: Config, key: string): number => numberIn(key, config[key], "uint32");
 

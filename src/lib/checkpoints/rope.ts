@@ -97,7 +97,7 @@ function llama3Factors(rope: Rope, headLength: number): number[] {
 }
 
 /** The reverse: keys of config.json from metadata. Factors that are tensors in GGUF are not restored. */
-export function scalingOf(metadata: ReadonlyMap<string, unknown>): Config {
+export function scalingOf(metadata: ReadonlyMap<string, unknown>, family: Family, headLength: number): Config {
   const float = (key: string) => {
     const value = metadata.get(key);
     return typeof value === "number" ? round(value) : undefined;
@@ -108,6 +108,11 @@ export function scalingOf(metadata: ReadonlyMap<string, unknown>): Config {
   };
   set(config, "rope_theta", float("rope.freq_base"));
   set(config, "rope_local_base_freq", float("rope.freq_base_swa"));
+  if (family.fused) {
+    const rotated = float("rope.dimension_count") ?? headLength;
+    if (rotated !== headLength) config.partial_rotary_factor = rotated / headLength;
+    set(config, "original_max_position_embeddings", float("rope.scaling.original_context_length"));
+  }
   const type = metadata.get("rope.scaling.type");
   if (type !== "linear" && type !== "yarn") return config;
   const scaling: Record<string, unknown> = { rope_type: type };
@@ -119,6 +124,7 @@ export function scalingOf(metadata: ReadonlyMap<string, unknown>): Config {
   set(scaling, "mscale_all_dim", float("rope.scaling.yarn_log_multiplier"));
   set(scaling, "mscale", scaling.mscale_all_dim); // transformers divides the two; without one it scales attention
   set(scaling, "llama_4_scaling_beta", float("attention.temperature_scale"));
+  if (family.architecture === "gpt-oss") scaling.truncate = false; // as every model of the family
   return { ...config, rope_scaling: scaling };
 }
 

@@ -1,5 +1,5 @@
 /** Variants of a family that llama.cpp computes differently from Hugging Face: a clear sentence instead of wrong text. */
-import { type Config, headLength } from "./config.ts";
+import { attentionScalar, type Config } from "./config.ts";
 import { CheckpointError, type Family } from "./families.ts";
 
 const QUANTIZED_AS_TENSORS = ["fp8", "mxfp4", "compressed-tensors", "fbgemm_fp8"];
@@ -13,18 +13,15 @@ export function requireSupported(config: Config, family: Family) {
     );
   if (family.normsFromZero) requireAttentionScale(config);
   if (family.architecture === "smollm3") requireEveryFourth(config);
+  if (family.architecture === "qwen3moe" && config.norm_topk_prob !== true)
+    throw new CheckpointError(
+      "config.json: norm_topk_prob must be true; models whose expert weights do not add up to 1 are not supported",
+    );
 }
 
-/** llama.cpp derives the scale of Gemma's attention from the head length, except in the 27B models. */
 function requireAttentionScale(config: Config) {
-  const {
-    query_pre_attn_scalar: given,
-    hidden_size: hidden,
-    num_attention_heads: heads,
-    num_hidden_layers: layers,
-  } = config;
-  const largest = layers === 46 || layers === 62; // Gemma 2 and 3 with 27B parameters
-  const expected = largest ? Number(hidden) / Number(heads) : headLength(config);
+  const { query_pre_attn_scalar: given } = config;
+  const expected = attentionScalar(config);
   if (given !== undefined && given !== expected)
     throw new CheckpointError(
       `config.json: query_pre_attn_scalar is ${String(given).slice(0, 40)}, but only ${expected} is supported for this size`,

@@ -120,3 +120,16 @@ test("a written config has whole floats as floats, and both of yarn's factors", 
   for (const line of ['"num_hidden_layers": 2,', '"factor": 4.0,', '"mscale": 1.0', '"final_logit_softcapping": 30.0'])
     expect(text).toContain(line);
 });
+
+test("the attention scale of Gemma with 27B parameters comes from its width, in both directions", () => {
+  const family = familyOfConfig({ architectures: ["Gemma3ForCausalLM"] });
+  const metadata = (layers: number) =>
+    new Map<string, unknown>([
+      ["block_count", layers],
+      ["embedding_length", 5376],
+      ["attention.head_count", 32],
+      ["attention.key_length", 128],
+    ]);
+  expect(configOf(metadata(62), family, true).query_pre_attn_scalar).toBe(168);
+  expect(configOf(metadata(34), family, true).query_pre_attn_scalar).toBe(128);
+});

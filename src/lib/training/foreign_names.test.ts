@@ -43,10 +43,33 @@ describe("every field of a config that people paste", () => {
   });
 
   test("has a reason of its own when it is ignored, unless its value decides", () => {
-    const names = new Set([...METHODS.flatMap((method) => [...IGNORED[method]]), ...IGNORED_LORA]);
-    const decides = (name: string) => [refusalOf, loraRefusalOf].some((of) => of(name, { any: "thing" }) !== undefined);
-    const without = [...names].filter((name) => ignoredText([name]).includes("their values change nothing"));
-    expect(without.filter((name) => !decides(name))).toEqual([]);
+    const anything = { any: "thing" };
+    const without = (of: Method | "lora", names: Iterable<string>) =>
+      [...names].filter((name) => ignoredText(of, [name]).includes("their values change nothing"));
+    for (const method of METHODS)
+      for (const name of without(method, IGNORED[method])) expect(refusalOf(method, name, anything)).toBeString();
+    for (const name of without("lora", IGNORED_LORA)) expect(loraRefusalOf(name, anything)).toBeString();
+  });
+});
+
+describe("a config of GRPO that is pasted into a job of another method", () => {
+  const pastedNames = FOREIGN_FIELDS.GRPOConfig.filter((name) => name.includes("vllm") || name === "log_completions");
+
+  test.each(METHODS.filter((method) => method !== "grpo" && method !== "rloo"))(
+    "names of the engine for completions are ignored in %s, whatever their values",
+    (method) => {
+      const raw = Object.fromEntries([...pastedNames, "generation_kwargs"].map((name) => [name, "any"]));
+      expect(readHyperparameters(method, raw)).toMatchObject({ ok: true, given: {}, ignored: Object.keys(raw) });
+      for (const name of Object.keys(raw)) expect(refusalOf(method, name, "any")).toBeUndefined();
+      expect(ignoredText(method, ["use_vllm"])).toBe(
+        "ignored here: use_vllm (the server has its own engine for completions)",
+      );
+    },
+  );
+
+  test("a regex for completions is still rejected where completions are drawn", () => {
+    expect(refusalOf("grpo", "vllm_structured_outputs_regex", "a+")).toMatch(/score the form/);
+    expect(ignoredText("grpo", ["generation_kwargs"])).toContain("their values change nothing");
   });
 });
 

@@ -8,10 +8,11 @@ import { FIXED_NAMES } from "./foreign_values.ts";
 
 const names = (text: string) => text.trim().split(/\s+/);
 
-/** `methods`: only these. A name of another method's config is a mistake, not a leftover of a pasted one. */
+/** `methods`: only these. A name that would change the training of another method is a mistake, not a leftover. */
 type Group = { because: string; names: readonly string[]; methods?: readonly Method[] };
 
-const ROLLED: readonly Method[] = ["grpo", "rloo"];
+/** Methods whose rows have the answers. */
+const WITH_ANSWERS: readonly Method[] = ["sft", "dpo", "kto", "orpo"];
 const COMPARED: readonly Method[] = ["dpo", "kto", "orpo"];
 
 const GROUPS: readonly Group[] = [
@@ -27,7 +28,6 @@ const GROUPS: readonly Group[] = [
   },
   {
     because: "the server keeps samples of every step",
-    methods: ROLLED,
     names: names(`
       log_completions num_completions_to_print log_unique_prompts wandb_log_unique_prompts log_completions_hub_repo
       log_multimodal exp_name num_sample_generations
@@ -39,12 +39,9 @@ const GROUPS: readonly Group[] = [
       do_train do_eval do_predict prediction_loss_only eval_strategy evaluation_strategy eval_steps eval_delay
       eval_on_start eval_accumulation_steps eval_do_concat_batches eval_use_gather_object per_device_eval_batch_size
       per_gpu_eval_batch_size batch_eval_metrics include_inputs_for_metrics include_for_metrics label_names
-      jit_mode_eval bf16_full_eval fp16_full_eval
+      jit_mode_eval bf16_full_eval fp16_full_eval num_generations_eval generate_during_eval eval_packing
     `),
   },
-  { because: "eval_dataset turns evaluation on", methods: ROLLED, names: ["num_generations_eval"] },
-  { because: "eval_dataset turns evaluation on", methods: COMPARED, names: ["generate_during_eval"] },
-  { because: "eval_dataset turns evaluation on", methods: ["sft"], names: ["eval_packing"] },
   {
     because: "the server chooses precision, kernels and memory",
     names: names(`
@@ -52,13 +49,9 @@ const GROUPS: readonly Group[] = [
       torch_compile torch_compile_backend torch_compile_mode torchdynamo torch_empty_cache_steps use_liger_kernel
       liger_kernel_config use_liger use_liger_loss use_legacy_prediction_loop use_cache gradient_checkpointing_kwargs
       gradient_checkpointing_use_reentrant activation_offloading auto_find_batch_size padding_free pad_to_multiple_of
-      no_cuda use_cpu use_mps_device use_ipex full_determinism disable_dropout
+      no_cuda use_cpu use_mps_device use_ipex full_determinism disable_dropout cast_lm_head_to_fp32
+      local_rollout_forward_batch_size
     `),
-  },
-  {
-    because: "the server chooses precision, kernels and memory",
-    methods: ROLLED,
-    names: ["cast_lm_head_to_fp32", "local_rollout_forward_batch_size"],
   },
   {
     because: "one process trains, and it reads the rows itself",
@@ -73,8 +66,7 @@ const GROUPS: readonly Group[] = [
     `),
   },
   {
-    because: "the engine of the server draws the completions",
-    methods: ROLLED,
+    because: "the server has its own engine for completions",
     names: names(`
       use_vllm vllm_mode vllm_model_impl vllm_device vllm_dtype vllm_gpu_memory_utilization vllm_max_model_len
       vllm_max_model_length vllm_tensor_parallel_size vllm_enable_prefix_caching vllm_enable_sleep_mode
@@ -83,31 +75,32 @@ const GROUPS: readonly Group[] = [
     `),
   },
   {
-    because: "model, tokenizer and quantization come from the file of base_model",
+    because: "the method draws no completions",
+    methods: WITH_ANSWERS,
     names: names(`
-      model_name_or_path model_revision model_init_kwargs ref_model_init_kwargs trust_remote_code load_in_4bit
-      load_in_8bit bnb_4bit_quant_type bnb_4bit_compute_dtype bnb_4bit_quant_storage use_bnb_nested_quant
-      chat_template_path pad_token eos_token router_aux_loss_coef
+      generation_kwargs vllm_guided_decoding_regex vllm_structured_outputs_regex vllm_importance_sampling_correction
+      vllm_importance_sampling_mode vllm_importance_sampling_cap vllm_importance_sampling_clip_min
+      vllm_importance_sampling_clip_max
     `),
   },
   {
     because: "model, tokenizer and quantization come from the file of base_model",
-    methods: COMPARED,
     names: names(`
-      padding_value label_pad_token_id is_encoder_decoder model_adapter_name ref_adapter_name force_use_ref_model
-      base_model_attribute_name use_logits_to_keep use_num_logits_to_keep precompute_ref_log_probs
-      precompute_ref_batch_size
+      model_name_or_path model_revision model_init_kwargs ref_model_init_kwargs trust_remote_code load_in_4bit
+      load_in_8bit bnb_4bit_quant_type bnb_4bit_compute_dtype bnb_4bit_quant_storage use_bnb_nested_quant
+      chat_template_path pad_token eos_token router_aux_loss_coef padding_value label_pad_token_id
+      is_encoder_decoder model_adapter_name ref_adapter_name force_use_ref_model base_model_attribute_name
+      use_logits_to_keep use_num_logits_to_keep precompute_ref_log_probs precompute_ref_batch_size
     `),
   },
   {
     because: "the rows come from the job's dataset",
     names: names(`
       dataset_name dataset_config dataset_train_split dataset_test_split dataset_streaming dataset_text_field
-      dataset_kwargs dataset_num_proc dataset_batch_size
+      dataset_kwargs dataset_num_proc dataset_batch_size num_of_sequences chars_per_token
     `),
   },
-  { because: "the rows come from the job's dataset", methods: ["sft"], names: ["num_of_sequences", "chars_per_token"] },
-  { because: "packing has one strategy here", methods: ["sft"], names: ["packing_strategy"] },
+  { because: "packing has one strategy here", names: ["packing_strategy"] },
   { because: "prompts are never cut; only max_length limits a row", names: ["max_prompt_length", "truncation_mode"] },
   {
     because: "prompts are never cut; only max_length limits a row",
@@ -176,14 +169,19 @@ export const IGNORED_LORA: ReadonlySet<string> = new Set([
   ...FIXED_NAMES.lora,
 ]);
 
-const REASONS = new Map(
-  [...GROUPS, ...LORA_GROUPS].flatMap(({ because, names: list }) => list.map((name) => [name, because])),
-);
+const reasonsOf = (groups: readonly Group[]): ReadonlyMap<string, string> =>
+  new Map(groups.flatMap(({ because, names: list }) => list.map((name) => [name, because] as const)));
+const REASONS = {
+  ...(Object.fromEntries(
+    METHODS.map((method) => [method, reasonsOf(GROUPS.filter((group) => applies(method, group)))]),
+  ) as Record<Method, ReadonlyMap<string, string>>),
+  lora: reasonsOf(LORA_GROUPS),
+};
 const AT_DEFAULT = "their values change nothing";
 
 /** One line: `ignored here: output_dir, report_to (the server keeps …); bf16 (the server chooses …)`. */
-export function ignoredText(ignored: readonly string[]): string {
-  const groups = Map.groupBy(ignored, (name) => REASONS.get(name) ?? AT_DEFAULT);
+export function ignoredText(of: keyof typeof REASONS, ignored: readonly string[]): string {
+  const groups = Map.groupBy(ignored, (name) => REASONS[of].get(name) ?? AT_DEFAULT);
   return `ignored here: ${[...groups].map(([because, list]) => `${list.join(", ")} (${because})`).join("; ")}`;
 }
 

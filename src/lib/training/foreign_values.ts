@@ -101,10 +101,11 @@ export const FIXED_NAMES = {
   kto: namesFor("kto"),
   orpo: namesFor("orpo"),
   lora: Object.keys(FIXED_LORA),
-} as const satisfies Record<Method | "lora", readonly string[]>;
+} satisfies Record<Method | "lora", readonly string[]>;
 
 /** Why a value of an ignored name cannot be ignored. */
-export const refusalOf = (name: string, value: unknown): string | undefined => refusalIn(FIXED, name, value);
+export const refusalOf = (method: Method, name: string, value: unknown): string | undefined =>
+  FIXED_NAMES[method].includes(name) ? refusalIn(FIXED, name, value) : undefined;
 export const loraRefusalOf = (name: string, value: unknown): string | undefined => refusalIn(FIXED_LORA, name, value);
 
 function refusalIn(table: Readonly<Record<string, Fixed>>, name: string, value: unknown): string | undefined {

@@ -1,7 +1,7 @@
 /** Runs commands on a node: with the system's ssh client, or directly if the node is this machine. */
-import { unlinkSync } from "node:fs";
+import { unlinkSync, writeSync } from "node:fs";
 import { isIPv6 } from "node:net";
-import { SECOND_MS } from "../../lib/units.ts";
+import { MIB, SECOND_MS } from "../../lib/units.ts";
 import { ambientEnv } from "../config/config.ts";
 import { tempPath, writeFileAtomicSync } from "../files.ts";
 import { NodeError, Unreachable } from "./types.ts";
@@ -11,6 +11,8 @@ type Command = {
   stdin?: Uint8Array | Blob;
   /** A file descriptor that takes the output; the result is then empty. */
   to?: number;
+  /** More output than this ends the command: a node must not fill the memory or the disk of the server. */
+  mostBytes?: number;
   /** 0: no limit, for copies. A dead connection ends a copy too. */
   timeoutMs?: number;
 };
@@ -36,6 +38,8 @@ const COMMAND_MS = 60 * SECOND_MS;
 export const TRY_LATER = 75;
 const UNREACHABLE = 255; // exit code of the ssh client; `verk node` never uses it
 const STDERR_BYTES = 4_000;
+const OUTPUT_BYTES = 64 * MIB;
+const ERROR_BYTES = MIB;
 const PLAIN = { PATH: "/usr/local/bin:/usr/bin:/bin", HOME: "/" };
 
 /** Quotes one argument for a POSIX shell. ssh gives its command to the login shell of the user. */
@@ -91,23 +95,44 @@ export const directLink = (home: string): Link => ({
   run: (command) => execute(command.argv, command, home),
 });
 
-async function execute(argv: readonly string[], { stdin, to, timeoutMs = COMMAND_MS }: Command, cwd?: string) {
+async function execute(argv: readonly string[], command: Command, cwd?: string): Promise<Uint8Array> {
+  const { stdin, to, timeoutMs = COMMAND_MS, mostBytes = OUTPUT_BYTES } = command;
   const child = Bun.spawn([...argv], {
     stdin: stdin ?? "ignore",
-    stdout: to ?? "pipe",
+    stdout: "pipe",
     stderr: "pipe",
     env: { ...PLAIN, ...pick(ambientEnv(), "PATH", "HOME", "SLURM_CONF"), LC_ALL: "C" },
     ...(cwd === undefined ? {} : { cwd }),
     ...(timeoutMs === 0 ? {} : { timeout: timeoutMs, killSignal: "SIGKILL" as const }),
   });
-  const output = to === undefined ? new Response(child.stdout as ReadableStream).bytes() : new Uint8Array();
-  const [bytes, errors] = await Promise.all([output, new Response(child.stderr).text(), child.exited]);
-  const said = errors.trim().slice(-STDERR_BYTES);
+  const flooded = () => {
+    child.kill("SIGKILL");
+    return new NodeError("a command printed more than it may");
+  };
+  const output = collect(child.stdout, { most: mostBytes, to, flooded });
+  const errors = collect(child.stderr, { most: ERROR_BYTES, to: undefined, flooded });
+  const [bytes, error] = await Promise.all([output, errors, child.exited]);
+  const said = new TextDecoder().decode(error).trim().slice(-STDERR_BYTES);
   if (child.exitCode === 0) return bytes;
   if (child.signalCode !== null) throw new Unreachable(`no answer within ${timeoutMs / SECOND_MS} s`);
   if (child.exitCode === TRY_LATER || (argv[0] === "ssh" && child.exitCode === UNREACHABLE))
     throw new Unreachable(lastLine(said) || "the connection broke");
   throw new NodeError(lastLine(said) || `a command ended with code ${child.exitCode}`);
+}
+
+type Collecting = { most: number; to: number | undefined; flooded: () => Error };
+
+/** The whole stream, or nothing if a file descriptor takes it. */
+async function collect(stream: ReadableStream<Uint8Array>, { most, to, flooded }: Collecting): Promise<Uint8Array> {
+  const chunks: Uint8Array[] = [];
+  let bytes = 0;
+  for await (const chunk of stream) {
+    bytes += chunk.length;
+    if (bytes > most) throw flooded();
+    if (to === undefined) chunks.push(chunk);
+    else for (let at = 0; at < chunk.length; ) at += writeSync(to, chunk, at);
+  }
+  return Buffer.concat(chunks);
 }
 
 function pick(env: Record<string, string | undefined>, ...names: string[]): Record<string, string> {

@@ -85,7 +85,7 @@ export class NodeProvider implements Provider {
   async #pullFile(file: RemoteFile, to: string) {
     const fd = openSync(to, "wx", 0o600);
     try {
-      await this.#run("cat", [file.path], { to: fd, ...COPY });
+      await this.#run("cat", [file.path], { to: fd, mostBytes: file.bytes, ...COPY });
       fsyncSync(fd);
     } finally {
       closeSync(fd);

@@ -4,7 +4,7 @@ import { command, EXIT, FULL_FLAG, type Group, JSON_FLAG, SERVER_FLAGS } from ".
 import type { Client } from "../../client.ts";
 import { connect } from "../../connect.ts";
 import { show as showResults } from "../../eval/show.ts";
-import { listAll, wholeId } from "../../lists.ts";
+import { listAll, onlyOne, wholeId } from "../../lists.ts";
 import { note, printJson, printTable } from "../../output.ts";
 
 const FLAGS = { ...SERVER_FLAGS, json: JSON_FLAG } as const;
@@ -12,13 +12,14 @@ const PATH = "/v1/experiments";
 
 const all = (client: Client) => listAll<Experiment>(client, PATH, ({ id }) => id);
 
-/** By id, the beginning of one, or the name. Of several with the same name it takes the newest. */
-async function mustFind(client: Client, target: string): Promise<Experiment> {
+/** Finds an experiment by id, by the beginning of an id, or by its name if only one experiment has it. */
+export async function mustFind(client: Client, target: string): Promise<Experiment> {
   if (target.startsWith("exp_")) {
     const id = await wholeId(target, () => all(client));
     return (await client.call<Experiment>("GET", `${PATH}/${encodeURIComponent(id)}`)).body;
   }
-  const found = (await all(client)).find(({ name }) => name === target);
+  const named = (await all(client)).filter(({ name }) => name === target);
+  const found = onlyOne(named, "experiments", target);
   if (found) return found;
   throw new UsageError(
     `There is no experiment ${JSON.stringify(target)}. \`verk experiments list\` shows them; \`verk eval\` creates one.`,

@@ -40,6 +40,7 @@ import m0045 from "./0045_people.sql" with { type: "text" };
 import m0050 from "./0050_responses.sql" with { type: "text" };
 import m0051 from "./0051_client_files.sql" with { type: "text" };
 import m0052 from "./0052_inference_batches.sql" with { type: "text" };
+import m0053 from "./0053_fine_tuning_jobs.sql" with { type: "text" };
 
 export type Migration = { readonly version: number; readonly name: string; readonly sql: string };
 
@@ -85,4 +86,5 @@ export const MIGRATIONS: readonly Migration[] = [
   { version: 50, name: "0050_responses", sql: m0050 },
   { version: 51, name: "0051_client_files", sql: m0051 },
   { version: 52, name: "0052_inference_batches", sql: m0052 },
+  { version: 53, name: "0053_fine_tuning_jobs", sql: m0053 },
 ];

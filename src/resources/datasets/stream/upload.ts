@@ -5,13 +5,14 @@
 import { rm } from "node:fs/promises";
 import { and, eq } from "drizzle-orm";
 import type { Ctx } from "../../../context.ts";
-import { readMultipart } from "../../../http/body/multipart.ts";
+import { type FilePart, readMultipart } from "../../../http/body/multipart.ts";
 import { formFieldCheck } from "../../../http/body/unknown_fields.ts";
 import { type Creation, creates } from "../../../http/idempotency.ts";
 import { warn } from "../../../http/warnings.ts";
 import { AppError } from "../../../lib/errors.ts";
 import { newId } from "../../../lib/ids.ts";
 import { MAP_RULE, parseMap } from "../../../lib/rows/columns.ts";
+import { write } from "../../../platform/db/db.ts";
 import { renameDurably } from "../../../platform/files.ts";
 import { mustHaveRoom } from "../../storage_usage/service.ts";
 import { present } from "../schema.ts";
@@ -48,6 +49,34 @@ export async function upload(ctx: Ctx, call: Call) {
     if (JSON.stringify(optionsOf(given)) !== JSON.stringify(options))
       throw new AppError("schema", "file: send map, shape and format before the file", { param: "file" });
     return await keep(ctx, call, given, { ...built, id });
+  } finally {
+    making.delete(id);
+    await discardPart(ctx, id);
+    if (!datasets.current(ctx, id)) await rm(pathOf(ctx, id), { force: true });
+  }
+}
+
+type Importer = { workspaceId: string; signal: AbortSignal };
+
+/** Rows that this server made of another format, as a dataset. The same rows are the same dataset. */
+export async function importRows(
+  ctx: Ctx,
+  { workspaceId, signal }: Importer,
+  part: FilePart,
+  fields: UploadFields,
+): Promise<DatasetRow> {
+  const id = newId("ds", ctx.clock.now());
+  const { making } = ctx.state.datasets;
+  making.add(id);
+  try {
+    const built = await readUpload(ctx, part, { id, workspaceId, signal, options: optionsOf(fields) });
+    await renameDurably(built.path, pathOf(ctx, id));
+    return write(ctx.db, () => {
+      const existing = sameContent(ctx, workspaceId, built.sha256);
+      if (existing) return existing;
+      mustHaveRoom(ctx, { workspaceId, kind: "datasets" }, { bytes: built.bytes, param: "file" });
+      return record(ctx, workspaceId, fields, { ...built, id });
+    });
   } finally {
     making.delete(id);
     await discardPart(ctx, id);

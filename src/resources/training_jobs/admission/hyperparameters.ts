@@ -25,10 +25,10 @@ export function readGiven<M extends Method>(
   const raw = withOwnValues(request.hyperparameters) as Values;
   const read = readHyperparameters(method, raw);
   if (read.ok) {
-    const refused = refusalsOf(read.ignored, raw, refusalOf);
+    const refused = refusalsOf(read.ignored, raw, (name, value) => refusalOf(method, name, value));
     refuseAll(faults, refused);
     if (refused.length > 0) return undefined;
-    warnIgnored(faults, "/hyperparameters", read.ignored);
+    if (read.ignored.length > 0) faults.warn("/hyperparameters", ignoredText(method, read.ignored));
     return read.given;
   }
   refuseAll(faults, read.problems);
@@ -38,16 +38,11 @@ export function readGiven<M extends Method>(
 type Values = Record<string, unknown> | undefined;
 
 /** Ignored names with a value that would change the training. */
-const refusalsOf = (ignored: readonly string[], raw: Values, refusal: typeof refusalOf): Problem[] =>
+const refusalsOf = (ignored: readonly string[], raw: Values, refusal: typeof loraRefusalOf): Problem[] =>
   ignored.flatMap((name) => {
     const message = refusal(name, raw?.[name]);
     return message === undefined ? [] : [{ path: [name], message }];
   });
-
-/** One warning for all names of a pasted config that have no effect here. */
-function warnIgnored(faults: Faults, param: string, names: readonly string[]) {
-  if (names.length > 0) faults.warn(param, ignoredText(names));
-}
 
 /** Undefined if the settings are wrong; null trains all weights. */
 export function readLora({ lora }: JobRequest, faults: Faults): LoraSettings | null | undefined {
@@ -68,7 +63,7 @@ export function readLora({ lora }: JobRequest, faults: Faults): LoraSettings | n
   const refused = refusalsOf(sorted.ignored, raw, loraRefusalOf);
   for (const { path, message } of refused) refuse(String(path[0]), message);
   if (sorted.twice.length + sorted.unknown.length + refused.length > 0 || !read.success) return undefined;
-  warnIgnored(faults, "/lora", sorted.ignored);
+  if (sorted.ignored.length > 0) faults.warn("/lora", ignoredText("lora", sorted.ignored));
   return read.data;
 }
 

@@ -56,6 +56,11 @@ const ROWS: Row[] = [
   ["more layers than tensors", /"model\.layers\.2\..*" is missing/, { config: { num_hidden_layers: 3 } }],
   ["GPTQ weights", /quantized with gptq/, { config: { quantization_config: { quant_method: "gptq" } } }],
   ["an unknown rope scaling", /rope scaling "dynamic"/, { config: { rope_scaling: { type: "dynamic", factor: 2 } } }],
+  [
+    "weights of experts that are not normalized",
+    /norm_topk_prob must/,
+    { architecture: "qwen3moe", config: { norm_topk_prob: false } },
+  ],
   ["heads that do not fit the width", /not a multiple/, { config: { head_dim: null, hidden_size: 65 } }],
   ["a missing shard", /model-00002.*is missing/, { shards: 2, files: { [PART]: null } }],
   ["an index without a map", /weight_map/, { shards: 2, ...json(INDEX, {}) }],

@@ -3,13 +3,14 @@ import type { TarEntry } from "../../../lib/archive/tar_write.ts";
 import { configOf, configText } from "../../../lib/checkpoints/config.ts";
 import type { Family } from "../../../lib/checkpoints/families.ts";
 import { ropeTensors } from "../../../lib/checkpoints/rope.ts";
+import { round } from "../../../lib/checkpoints/values.ts";
 import { string } from "../../../lib/gguf/facts.ts";
 import type { Header } from "../../../lib/gguf/parse.ts";
 import type { Backend } from "../../../native/ggml/ggml.ts";
 import { WorkerError } from "../../protocol.ts";
 import { readVocabulary, type Vocabulary } from "./gguf_tokens.ts";
 import { tokenizerConfig, tokenizerJson } from "./hf_tokenizer.ts";
-import { type HfType, indexOf, mustFamily, OTHER_VARIANT, planShards, shardChunks } from "./hf_weights.ts";
+import { type HfType, indexOf, mustFamily, OTHER_VARIANT, planShards, shardChunks, whole } from "./hf_weights.ts";
 import { type MergedTensors, type MergeOptions, openMerged } from "./merged_gguf.ts";
 
 export type FolderOptions = Pick<MergeOptions, "base" | "learned"> & {
@@ -35,7 +36,8 @@ async function entriesOf(merged: MergedTensors, { type, limit }: FolderOptions):
   const vocabulary = await readVocabulary(header, merged.readSpan);
   const config = await configFrom(merged, family, { vocabulary, type });
   const [layers, headLength] = [Number(config["num_hidden_layers"]), Number(config["head_dim"])];
-  const shards = planShards(header, family, { layers, type, ...(limit === undefined ? {} : { limit }) });
+  const experts = Number(config["num_experts"] ?? config["num_local_experts"] ?? 0);
+  const shards = planShards(header, family, { layers, experts, type, ...(limit === undefined ? {} : { limit }) });
   const weights = shards.map((shard) => ({
     name: shard.name,
     size: shard.size,
@@ -85,8 +87,20 @@ async function configFrom(merged: MergedTensors, family: Family, { vocabulary, t
     ...(family.architecture === "qwen2" ? {} : { attention_bias: tensors.has("blk.0.attn_q.bias") }),
     torch_dtype: DTYPES[type],
   };
-  const factors = tensors.has("rope_freqs.weight") ? await ropeFactors(merged) : undefined;
-  return factors ? { ...config, rope_scaling: llama3Scaling(config, factors, header) } : config;
+  if (tensors.has("rope_freqs.weight")) {
+    const factors = await ropeFactors(merged, "rope_freqs.weight");
+    return { ...config, rope_scaling: llama3Scaling(config, factors, header) };
+  }
+  if (!tensors.has("rope_factors_long.weight")) return config;
+  const factors = async (kind: string) =>
+    Array.from(await ropeFactors(merged, `rope_factors_${kind}.weight`), (value) => round(value));
+  // Phi3Config of transformers 4 takes exactly these three fields.
+  const rope_scaling = {
+    type: "longrope",
+    short_factor: await factors("short"),
+    long_factor: await factors("long"),
+  };
+  return { ...config, rope_scaling };
 }
 
 const oneOrMany = (ids: readonly number[]) => (ids.length > 1 ? ids : (ids[0] ?? null));
@@ -100,10 +114,10 @@ const generationConfig = (vocabulary: Vocabulary) => ({
   pad_token_id: padOf(vocabulary),
 });
 
-async function ropeFactors({ header, content }: MergedTensors): Promise<Float32Array> {
-  const chunks: Uint8Array[] = [];
-  for await (const chunk of content(header.tensors.get("rope_freqs.weight")!, "F32")) chunks.push(chunk.slice());
-  return new Float32Array(new Uint8Array(Buffer.concat(chunks)).buffer);
+async function ropeFactors({ header, content }: MergedTensors, name: string): Promise<Float32Array> {
+  const stored = header.tensors.get(name);
+  if (!stored) throw new WorkerError("config", `The file has no tensor ${name}`);
+  return new Float32Array((await whole(content(stored, "F32"), stored.elements * 4)).buffer);
 }
 
 /** GGUF has the factors, config.json the numbers that they follow from. All known models use these limits. */

@@ -1,19 +1,32 @@
 /** The weights of a merged model as safetensors files with Hugging Face's names, in shards. */
 import { type Family, familyOf } from "../../../lib/checkpoints/families.ts";
 import { encodeSafetensorsHeader, type TensorSpec } from "../../../lib/checkpoints/safetensors.ts";
-import { type Change, tensorNames, unrotatedRow } from "../../../lib/checkpoints/tensors.ts";
+import {
+  type Change,
+  type Size,
+  type TensorName,
+  tensorNames,
+  unrotatedRow,
+} from "../../../lib/checkpoints/tensors.ts";
 import type { Header, Tensor } from "../../../lib/gguf/parse.ts";
 import { WorkerError } from "../../protocol.ts";
+import { expertChunks } from "./hf_experts.ts";
 import type { MergedTensors } from "./merged_gguf.ts";
 
 export type HfType = "F32" | "F16" | "BF16";
-const BYTES = { F32: 4, F16: 2, BF16: 2 } as const;
+export const BYTES = { F32: 4, F16: 2, BF16: 2 } as const;
 const SHARD_BYTES = 5e9; // as save_pretrained of transformers
 
-type HfTensor = { stored: Tensor; spec: TensorSpec; change: Change; bytes: number };
+/** `expert`: the content is this expert of the stored tensor. `odd`: its rows stand between those of `stored`. */
+export type HfTensor = {
+  stored: Tensor;
+  odd?: Tensor;
+  expert?: number;
+  spec: TensorSpec;
+  change: Change;
+  bytes: number;
+};
 export type Shard = { name: string; tensors: readonly HfTensor[]; header: Uint8Array; size: number };
-
-const SUPPORTED: readonly Change[] = ["same", "rotate_q", "rotate_k", "add_one"];
 
 export function mustFamily(architecture: string): Family {
   const family = familyOf(architecture);
@@ -28,27 +41,49 @@ const refused = (why: string) =>
   new WorkerError("config", `The model cannot be exported as a Hugging Face folder: ${why}${OTHER_VARIANT}`);
 
 /** Factors of the rotation stand in config.json instead. */
-const IN_CONFIG = ["rope_freqs.weight"];
+const IN_CONFIG = ["rope_freqs.weight", "rope_factors_long.weight", "rope_factors_short.weight"];
+
+type ShardOptions = Size & { type: HfType; limit?: number };
 
 /** Every tensor of the file has a place, or the export is refused: a missing weight would be drawn at random. */
 export function planShards(
   header: Header,
   family: Family,
-  size: { layers: number; type: HfType; limit?: number },
+  { type, limit = SHARD_BYTES, ...size }: ShardOptions,
 ): Shard[] {
-  const { layers, type, limit = SHARD_BYTES } = size;
-  const names = new Map(tensorNames(family, { layers }).map((each) => [each.gguf, each]));
+  const names = new Map(tensorNames(family, size).map((each) => [each.gguf, each]));
   const chosen: HfTensor[] = [];
   for (const stored of header.tensors.values()) {
     if (IN_CONFIG.includes(stored.name)) continue;
     const found = names.get(stored.name);
-    const [name] = found?.hf ?? [];
-    if (!found || name === undefined || found.hf.length > 1 || !SUPPORTED.includes(found.change))
-      throw refused(`its tensor ${stored.name} has no name there`);
-    const spec = { name, dtype: type, shape: [...stored.dims].reverse() };
-    chosen.push({ stored, spec, change: found.change, bytes: stored.elements * BYTES[type] });
+    if (!found) throw refused(`its tensor ${stored.name} has no name there`);
+    chosen.push(...hfTensors(stored, found, { header, names, type }));
   }
   return named(cut(chosen, limit));
+}
+
+type PlanContext = { header: Header; names: ReadonlyMap<string, TensorName>; type: HfType };
+
+function hfTensors(stored: Tensor, { hf, change }: TensorName, { header, names, type }: PlanContext): HfTensor[] {
+  const [name = ""] = hf;
+  const shape = [...stored.dims].reverse();
+  const made = (more: Pick<HfTensor, "odd" | "expert">, as: { name: string; shape: readonly number[] }): HfTensor => {
+    const bytes = as.shape.reduce((product, length) => product * length, BYTES[type]);
+    return { stored, ...more, change, spec: { ...as, dtype: type }, bytes };
+  };
+  if (change === "odd_rows") return []; // written together with the even rows
+  if (change === "stack") {
+    const [experts, ...one] = shape;
+    if (experts !== hf.length) throw refused(`its tensor ${stored.name} has ${experts} experts, not ${hf.length}`);
+    return hf.map((each, expert) => made({ expert }, { name: each, shape: one }));
+  }
+  if (change === "transpose") return [made({}, { name, shape: [shape[0] ?? 0, shape[2] ?? 0, shape[1] ?? 0] })];
+  if (change !== "even_rows") return [made({}, { name, shape })];
+  const partner = [...names.values()].find((each) => each.hf[0] === name && each.change === "odd_rows");
+  const odd = header.tensors.get(partner?.gguf ?? "");
+  if (odd?.dims.join() !== stored.dims.join()) throw refused(`${stored.name} has no partner of its shape`);
+  const [experts = 0, rows = 0, ...columns] = shape;
+  return [made({ odd }, { name, shape: [experts, ...columns, rows * 2] })];
 }
 
 function cut(chosen: readonly HfTensor[], limit: number): HfTensor[][] {
@@ -85,21 +120,23 @@ export const indexOf = (shards: readonly Shard[]) => ({
 
 type Source = { merged: MergedTensors; type: HfType; headLength: number };
 
-export async function* shardChunks({ header, tensors }: Shard, { merged, type, headLength }: Source) {
+export async function* shardChunks({ header, tensors }: Shard, source: Source) {
   yield header;
-  for (const { stored, change } of tensors) {
-    const isVector = stored.dims.length === 1;
-    if (change === "same") yield* merged.content(stored, type);
-    else if (change === "add_one") yield lessOne(await whole(merged.content(stored, "F32"), stored.elements * 4), type);
-    else {
-      const rows = isVector ? stored.elements : stored.elements / (stored.dims[0] ?? 1);
-      const bytes = await whole(merged.content(stored, type), stored.elements * BYTES[type]);
-      yield reordered(bytes, rows, headLength);
-    }
-  }
+  for (const tensor of tensors) yield* tensorChunks(tensor, source);
 }
 
-async function whole(chunks: AsyncIterable<Uint8Array>, size: number): Promise<Uint8Array<ArrayBuffer>> {
+async function* tensorChunks(tensor: HfTensor, { merged, type, headLength }: Source): AsyncGenerator<Uint8Array> {
+  const { stored, change } = tensor;
+  if (change === "same") yield* merged.content(stored, type);
+  else if (change === "add_one") yield lessOne(await whole(merged.content(stored, "F32"), stored.elements * 4), type);
+  else if (change === "rotate_q" || change === "rotate_k") {
+    const rows = stored.dims.length === 1 ? stored.elements : stored.elements / (stored.dims[0] ?? 1);
+    const bytes = await whole(merged.content(stored, type), stored.elements * BYTES[type]);
+    yield reordered(bytes, rows, headLength);
+  } else yield* expertChunks(tensor, merged, type);
+}
+
+export async function whole(chunks: AsyncIterable<Uint8Array>, size: number): Promise<Uint8Array<ArrayBuffer>> {
   const bytes = new Uint8Array(size);
   let at = 0;
   for await (const chunk of chunks) {

@@ -59,10 +59,15 @@ export async function* mergedChunks(backend: Backend, options: Omit<MergeOptions
   }
 }
 
+export type RowRange = { first: number; count: number };
+
 export type MergedTensors = {
   header: Header;
-  /** The tensor's rows in the file's order, with the learned change, in this type. A chunk is valid until the next one. */
-  content: (stored: Tensor, to: string) => AsyncGenerator<Uint8Array>;
+  /**
+   * Rows of the tensor in the file's order, with the learned change, in this type; without `rows` all of them. A chunk is
+   * valid until the next one.
+   */
+  content: (stored: Tensor, to: string, rows?: RowRange) => AsyncGenerator<Uint8Array>;
   readSpan: (span: Span) => Promise<Uint8Array>;
   close: () => Promise<void>;
 };
@@ -83,9 +88,9 @@ export async function openMerged(
     const weights = "weights" in learned ? learned.weights : undefined;
     return {
       header,
-      content(stored, to) {
+      content(stored, to, rows = allRows(stored)) {
         const start = header.dataStart + stored.offset;
-        const work: Work = { backend, file, stored, start, to, delta: deltas.get(stored.name), weights, most };
+        const work: Work = { backend, file, stored, start, to, rows, delta: deltas.get(stored.name), weights, most };
         return isCopied(work) ? copied(work) : merged(work);
       },
       readSpan: ({ start, end }) => readBytes(file, new Uint8Array(end - start), start),
@@ -129,7 +134,8 @@ function createMerge(
   return [...header.tensors.values()].map((stored) => {
     const to = typeFor(stored, options.type);
     const start = header.dataStart + stored.offset;
-    const work: Work = { backend, file, stored, start, to, delta: deltas.get(stored.name), weights, most };
+    const [rows, delta] = [allRows(stored), deltas.get(stored.name)];
+    const work: Work = { backend, file, stored, start, to, rows, delta, weights, most };
     async function* content() {
       yield* isCopied(work) ? copied(work) : merged(work);
       done += stored.bytes;
@@ -165,33 +171,39 @@ type Work = {
   stored: Tensor;
   start: number;
   to: string;
+  rows: RowRange;
   delta: Delta | undefined;
   weights: ReadRows | undefined;
   most: number;
 };
 
+const rowsOf = ({ dims, elements }: Tensor) => elements / (dims[0] ?? 1);
+const allRows = (stored: Tensor): RowRange => ({ first: 0, count: rowsOf(stored) });
+
 const isCopied = ({ stored, to, delta, weights }: Work) =>
   to === stored.type.name && !delta && weights?.(stored.name, 0, 1) === undefined;
 
-async function* copied({ file, stored, start, most }: Work): AsyncGenerator<Uint8Array> {
-  const buffer = new Uint8Array(Math.min(stored.bytes, most * 4));
-  for (let at = 0; at < stored.bytes; at += buffer.length)
-    yield readBytes(file, buffer.subarray(0, Math.min(buffer.length, stored.bytes - at)), start + at);
+async function* copied({ file, stored, start, rows, most }: Work): AsyncGenerator<Uint8Array> {
+  const rowBytes = stored.bytes / rowsOf(stored);
+  const [from, size] = [start + rows.first * rowBytes, rows.count * rowBytes];
+  const buffer = new Uint8Array(Math.min(size, most * 4));
+  for (let at = 0; at < size; at += buffer.length)
+    yield readBytes(file, buffer.subarray(0, Math.min(buffer.length, size - at)), from + at);
 }
 
 async function* merged(work: Work): AsyncGenerator<Uint8Array> {
   const { backend, file, stored, start, to, delta, weights } = work;
   const inputs = stored.dims[0] ?? 1;
-  const rowCount = stored.elements / inputs;
-  const rowBytes = stored.bytes / rowCount;
-  const usual = Math.min(rowCount, Math.max(1, Math.floor(work.most / inputs)));
+  const end = work.rows.first + work.rows.count;
+  const rowBytes = stored.bytes / rowsOf(stored);
+  const usual = Math.min(work.rows.count, Math.max(1, Math.floor(work.most / inputs)));
   const from = weights?.(stored.name, 0, 1) ? "F32" : stored.type.name;
   const buffer = new Uint8Array(usual * rowBytes);
-  for (let first = 0; first < rowCount; ) {
-    const rows = Math.min(usual, rowCount - first); // equal for all pieces but the last
+  for (let { first } = work.rows; first < end; ) {
+    const rows = Math.min(usual, end - first); // equal for all pieces but the last
     const merger = openRowMerger(backend, { from, to, inputs, rows, delta });
     try {
-      for (; first + rows <= rowCount; first += rows) {
+      for (; first + rows <= end; first += rows) {
         const piece = () => readBytes(file, buffer.subarray(0, rows * rowBytes), start + first * rowBytes);
         yield merger.merge(weights?.(stored.name, first, rows) ?? (await piece()), first);
       }

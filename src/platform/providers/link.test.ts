@@ -1,0 +1,43 @@
+import { expect, test } from "bun:test";
+import { closeSync, openSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { tempDir } from "../../../test/harness.ts";
+import { directLink } from "./link.ts";
+import { NodeError, Unreachable } from "./types.ts";
+
+const dir = tempDir();
+const link = directLink(dir);
+const shell = (script: string, more: object = {}) => link.run({ argv: ["sh", "-c", script], ...more });
+const failure = (promise: Promise<unknown>) =>
+  promise.then(
+    () => undefined,
+    (error: Error) => error,
+  );
+
+test("output comes back whole, or goes to a file", async () => {
+  expect(new TextDecoder().decode(await shell("cat", { stdin: new TextEncoder().encode("hello") }))).toBe("hello");
+  const fd = openSync(join(dir, "out"), "w");
+  expect(await shell("head -c 300000 /dev/zero; echo end", { to: fd, mostBytes: 300_004 })).toHaveLength(0);
+  closeSync(fd);
+  const text = readFileSync(join(dir, "out"), "utf8");
+  expect([text.length, text.slice(-4)]).toEqual([300_004, "end\n"]);
+});
+
+test("a node that prints without end is cut off, on both streams", async () => {
+  for (const script of ["yes", "yes >&2"]) {
+    const error = await failure(shell(script, { mostBytes: 1000 }));
+    expect(error).toBeInstanceOf(NodeError);
+    expect(error?.message).toBe("a command printed more than it may");
+  }
+  const fd = openSync(join(dir, "long"), "w");
+  expect(await failure(shell("yes", { to: fd, mostBytes: 1000 }))).toBeInstanceOf(NodeError);
+  closeSync(fd);
+  expect(readFileSync(join(dir, "long")).length).toBeLessThanOrEqual(1000);
+});
+
+test("a failed command says its last line, and a silent one is unreachable", async () => {
+  const failed = await failure(shell("echo first >&2; echo verk: no room >&2; exit 3"));
+  expect(failed).toBeInstanceOf(NodeError);
+  expect(failed?.message).toBe("no room");
+  expect(await failure(shell("exec sleep 60", { timeoutMs: 200 }))).toBeInstanceOf(Unreachable);
+});
