@@ -16,7 +16,7 @@ export const INFO: NodeInfo = {
   ...{ version: "0", architecture: "x86_64", cpus: 4, memory_bytes: 64 * GIB, free_bytes: 64 * GIB, gpus: [] },
 };
 
-type Run = { state: Observation["state"]; records: string; requests: string[] };
+type Run = Pick<Observation, "state"> & Partial<Pick<Observation, "lost">> & { records: string; requests: string[] };
 
 /** Adds a region whose node is this one. */
 export function fakeNode(app: TestApp, more: Partial<typeof regions.$inferInsert> = {}) {
@@ -43,7 +43,12 @@ export function fakeNode(app: TestApp, more: Partial<typeof regions.$inferInsert
       reached(
         handles.map((handle): Observation => {
           const run = runs.get(keyOf(handle));
-          return { state: run?.state ?? "missing", bytes: Buffer.byteLength(run?.records ?? ""), heartbeat_at: null };
+          return {
+            state: run?.state ?? "missing",
+            bytes: Buffer.byteLength(run?.records ?? ""),
+            heartbeat_at: null,
+            lost: run?.lost ?? null,
+          };
         }),
       ),
     async cancel(handle, how) {

@@ -50,7 +50,8 @@ async function connect<In, Out>(incoming: ZodType<In>): Promise<Host<In, Out>> {
   process.on("disconnect", () => process.exit(1)); // the server is gone: there is nowhere to report to
   dieWithParent();
   const stopping = new AbortController();
-  process.on("SIGTERM", () => stopping.abort("SIGTERM"));
+  let ignoresTerm = false;
+  process.on("SIGTERM", () => void (ignoresTerm || stopping.abort("SIGTERM")));
   const started = Promise.withResolvers<Start>();
   const queue = createQueue<In>(stopping.signal);
   let greeted = false;
@@ -65,6 +66,7 @@ async function connect<In, Out>(incoming: ZodType<In>): Promise<Host<In, Out>> {
   });
 
   const start = await started.promise;
+  ignoresTerm = start.ignores_term;
   if (process.ppid !== start.parent_pid) process.exit(1); // the parent died before this process asked to die with it
   preferAsVictim();
   say({ type: "ready", protocol: PROTOCOL });

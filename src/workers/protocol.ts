@@ -62,6 +62,8 @@ export const Start = z.strictObject({
   parent_pid: z.int(),
   socket_path: z.string(), // a worker that streams serves HTTP here
   beat_ms: z.int().positive(),
+  /** Only `stop` ends it: a scheduler sends SIGTERM to all processes of a job. */
+  ignores_term: z.boolean().default(false),
 });
 export type Start = z.infer<typeof Start>;
 /** Server → worker: finish what must be finished and exit. SIGTERM means the same. */

@@ -6,6 +6,7 @@ import { startMariadb } from "./mariadb.ts";
 import { startAzurite, startMinio } from "./objects.ts";
 import { startPostgres } from "./postgres.ts";
 import { INSTALLED, mustFind, NotAvailable, once, packages } from "./process.ts";
+import { startSlurm } from "./slurm.ts";
 import { startSshd } from "./sshd.ts";
 
 export { NotAvailable };
@@ -33,7 +34,13 @@ export type GoogleServer = { url: string; projectId: string };
 
 export const postgres = once(startPostgres);
 export const mariadb = once(startMariadb);
-export const sshd = once(startSshd);
+export const sshd = once(() => startSshd());
+export const slurm = once(startSlurm);
+/** The login node of that cluster. */
+export const slurmLogin = once(async () => {
+  const cluster = await slurm();
+  return { cluster, login: await startSshd({ path: cluster.bin }) };
+});
 /** scripts/test shares one MinIO between its processes: an emulated one takes a third of a core even at rest. */
 const shared = process.env["VERK_TEST_MINIO"];
 export const minio = once(async () => (shared ? (JSON.parse(shared) as S3Server) : startMinio()));

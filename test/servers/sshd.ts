@@ -23,7 +23,15 @@ export type SshServer = {
   hostKey: string;
 };
 
-export async function startSshd(): Promise<SshServer> {
+type Where = {
+  /** Directories in front of the PATH of the user. */
+  path?: string;
+  address?: string;
+  /** Runs the server in another network. */
+  prefix?: readonly string[];
+};
+
+export async function startSshd({ path, address = "127.0.0.1", prefix = [] }: Where = {}): Promise<SshServer> {
   const program = mustFind("sshd", ["/usr/sbin/sshd", join(UNPACKED, "usr/sbin/sshd")]);
   mustFind("ssh", ["/usr/bin/ssh"]);
   const env = program.startsWith(UNPACKED) ? { LD_LIBRARY_PATH: libraries(UNPACKED) } : {};
@@ -35,19 +43,20 @@ export async function startSshd(): Promise<SshServer> {
     runToEnd(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "", "-f", join(dir, name)]);
   copyFileSync(join(dir, "client.pub"), join(home, ".ssh/authorized_keys"));
   for (const path of [home, join(home, ".ssh"), join(home, ".ssh/authorized_keys")]) give(path);
-  const user = IS_ROOT ? "node" : userInfo().username;
+  const user = IS_ROOT ? "node" : Bun.spawnSync(["id", "-un"]).stdout.toString().trim();
   const options = [
     `HostKey=${join(dir, "host")}`,
     `AuthorizedKeysFile=${join(home, ".ssh/authorized_keys")}`,
-    ...["ListenAddress=127.0.0.1", "UsePAM=no", "PasswordAuthentication=no", "PidFile=none", "StrictModes=no"],
+    ...[`ListenAddress=${address}`, "UsePAM=no", "PasswordAuthentication=no", "PidFile=none", "StrictModes=no"],
     "MaxStartups=100",
+    ...(path === undefined ? [] : [`SetEnv=PATH=${path}:/usr/local/bin:/usr/bin:/bin`]),
   ];
   const argv = (port: number) => [program, "-D", "-e", "-f", "/dev/null", "-p", String(port), ...flags(options)];
   const port = await launch({
     dir,
     env,
-    argv: (port) => (IS_ROOT ? inNamespace(dir, home, argv(port)) : argv(port)),
-    ready: (port) => answers(port),
+    argv: (port) => [...prefix, ...(IS_ROOT ? inNamespace(dir, home, argv(port)) : argv(port))],
+    ready: (port) => answers(port, address),
   });
   const read = (name: string) => readFileSync(join(dir, name), "utf8");
   const keys = { privateKey: read("client"), publicKey: read("client.pub").trim() };
@@ -66,9 +75,9 @@ function inNamespace(dir: string, home: string, argv: readonly string[]): string
   return ["unshare", "--mount", "--propagation", "private", "sh", "-c", script, "sh", passwd, ...argv];
 }
 
-const answers = (port: number) =>
+const answers = (port: number, address: string) =>
   new Promise<boolean>((done) => {
-    const socket = connect(port, "127.0.0.1");
+    const socket = connect(port, address);
     socket.once("data", (data) => {
       socket.destroy();
       done(data.toString().startsWith("SSH-2.0"));

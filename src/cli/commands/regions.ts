@@ -1,5 +1,7 @@
 import { readFileSync } from "node:fs";
 import { UsageError } from "../../lib/errors.ts";
+import { parseDuration } from "../../lib/time.ts";
+import { MINUTE_MS } from "../../lib/units.ts";
 import type { Region } from "../../resources/regions/schema.ts";
 import type { SshKey } from "../../resources/ssh_keys/schema.ts";
 import { command, EXIT, FULL_FLAG, type Group, JSON_FLAG, SERVER_FLAGS, wholeOf } from "../args.ts";
@@ -75,25 +77,54 @@ const add = command({
     "host-key": { type: "string", value: "KEY", doc: "Host key to pin: type and base64 (default: ask the machine)" },
     "work-dir": { type: "string", value: "DIR", doc: "Directory there (default: verk in the home of the user)" },
     rate: { type: "string", value: "USD", doc: "Price of one device for an hour (default: no price)" },
+    slurm: { type: "boolean", doc: "The machine is a login node of a cluster with Slurm" },
+    partition: { type: "string", value: "NAME", doc: "Partition for --slurm (default: that of the cluster)" },
+    account: { type: "string", value: "NAME", doc: "Account for --slurm" },
+    qos: { type: "string", value: "NAME", doc: "Quality of service for --slurm" },
+    constraint: { type: "string", value: "FEATURE", doc: "Feature that a node must have, for --slurm" },
+    "time-limit": {
+      type: "string",
+      value: "TIME",
+      doc: "Time limit of one Slurm job, such as 4h; a longer run goes on in the next",
+    },
+    cpus: { type: "string", value: "N", doc: "Processors of a job, for --slurm" },
+    memory: { type: "string", value: "MIB", doc: "Memory of a job in MiB, for --slurm" },
+    "max-jobs": {
+      type: "string",
+      value: "N",
+      doc: "Jobs that are submitted at the same time, for --slurm (default: 8)",
+    },
   },
   fields: {
     ...{ address: "--host", user: "--host", port: "--host", ssh_key_id: "--key", host_key: "--host-key" },
     ...{ work_dir: "--work-dir", rate_usd_per_hour: "--rate", public_key: "--identity", private_key: "--identity" },
+    ...{ "slurm/time_limit_minutes": "--time-limit", "slurm/memory_mib": "--memory", "slurm/max_jobs": "--max-jobs" },
+    "slurm/*": "--*",
   },
   examples: [
     "verk regions add lab --host verk@10.0.0.7 --identity ~/.ssh/id_ed25519",
     "verk regions add big --host verk@gpu.example.com:2222 --key ssh_01j9… --rate 2.5",
+    "verk regions add cluster --slurm --host me@login.example.com --identity ~/.ssh/id_ed25519 --partition gpu --time-limit 4h",
   ],
   exits: { 1: "failed: the machine was not reached, its address is not allowed, or the name is taken" },
-  async run({ json, host, identity, key, "host-key": hostKey, "work-dir": workDir, rate, ...where }, name = "") {
-    if ((identity === undefined) === (key === undefined))
+  async run(flags, name = "") {
+    const { json, host, identity, key, "host-key": hostKey, "work-dir": workDir, rate } = flags;
+    const isHere = flags.slurm && host === undefined; // the server checks that it is a login node
+    if (!isHere && (identity === undefined) === (key === undefined))
       throw new UsageError("regions add: give --identity FILE or --key ID, one of them");
     const fields = {
-      ...{ name, kind: "ssh", ...hostOf(host), host_key: hostKey, work_dir: workDir },
+      ...{
+        name,
+        kind: flags.slurm ? "slurm" : "ssh",
+        ...(isHere ? {} : hostOf(host)),
+        host_key: hostKey,
+        work_dir: workDir,
+      },
+      slurm: slurmOf(flags),
       rate_usd_per_hour: rateOf(rate),
     };
     const files = identity === undefined ? undefined : keyFiles(identity);
-    const { client } = await connect(where);
+    const { client } = await connect(flags);
     const ssh_key_id = files ? (await client.call<SshKey>("POST", "/v1/ssh_keys", { name, ...files })).body.id : key;
     const { body } = await client.call<Region>("POST", PATH, { ...fields, ssh_key_id }).catch(async (error) => {
       if (files) await client.call("DELETE", `/v1/ssh_keys/${ssh_key_id}`);
@@ -102,12 +133,35 @@ const add = command({
     if (json) printJson(body);
     else {
       print(body.id);
-      note(`Pinned the host key ${body.ssh?.host_key_fingerprint}. Compare it with the one that the machine shows:`);
-      note("  ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub");
+      if (body.ssh) {
+        note(`Pinned the host key ${body.ssh.host_key_fingerprint}. Compare it with the one that the machine shows:`);
+        note("  ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub");
+      }
     }
     return EXIT.ok;
   },
 });
+
+type SlurmFlags = Partial<Record<(typeof SLURM_FLAGS)[number], string | undefined>> & { slurm: boolean };
+const SLURM_FLAGS = ["partition", "account", "qos", "constraint", "time-limit", "cpus", "memory", "max-jobs"] as const;
+
+function slurmOf(flags: SlurmFlags) {
+  const stray = SLURM_FLAGS.find((name) => flags[name] !== undefined);
+  if (!flags.slurm && stray !== undefined) throw new UsageError(`--${stray}: is only for --slurm`);
+  if (!flags.slurm) return undefined;
+  const { partition, account, qos, constraint } = flags;
+  const time = flags["time-limit"];
+  const ms = time === undefined ? undefined : parseDuration(time);
+  if (time !== undefined && ms === undefined)
+    throw new UsageError(`--time-limit: expected a duration such as 30m or 4h, not ${JSON.stringify(time)}`);
+  return {
+    ...{ partition, account, qos, constraint },
+    time_limit_minutes: ms === undefined ? undefined : Math.ceil(ms / MINUTE_MS),
+    cpus: wholeOf("cpus", flags.cpus),
+    memory_mib: wholeOf("memory", flags.memory),
+    max_jobs: wholeOf("max-jobs", flags["max-jobs"]),
+  };
+}
 
 function rateOf(text: string | undefined): number | undefined {
   if (text === undefined) return undefined;

@@ -41,7 +41,7 @@ const FLAGS = {
   priority: text("LEVEL", "low, normal or high"),
   gpus: text("N", "Number of GPUs"),
   region: text("REGION", "Where the job runs, by name or id; local is this machine (default: the cheapest that fits)"),
-  provider: text("PROVIDER", "Any region of this kind: local or ssh"),
+  provider: text("PROVIDER", "Any region of this kind: local, ssh or slurm"),
   "max-runtime": text("TIME", "The job fails after this time, such as 2h"),
   "max-cost": text("USD", "The job fails when it has cost this much"),
   "save-steps": text("N", "Steps between checkpoints"),

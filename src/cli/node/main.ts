@@ -7,6 +7,7 @@ import { Handle } from "../../platform/providers/protocol.ts";
 import { catFile, lackingFiles, listCheckpoints, listFiles, putFile, removeJob } from "./files.ts";
 import { nodeInfo } from "./info.ts";
 import { cancelRun, observeRuns, printRecords, startRun, storePlan } from "./runs.ts";
+import { slurmVerb } from "./slurm.ts";
 
 type Verb = (root: string, ...args: string[]) => unknown;
 
@@ -28,6 +29,7 @@ const VERBS: Record<string, Verb> = {
   cat: async (root, path = "") => await catFile(root, path),
   checkpoints: async (root, job = "", ...drop) => await listCheckpoints(root, job, drop),
   remove: async (root, job = "") => await removeJob(root, job),
+  slurm: slurmVerb,
 };
 
 export async function runNode([verb = "", root = "", ...args]: string[]): Promise<void> {
@@ -37,6 +39,7 @@ export async function runNode([verb = "", root = "", ...args]: string[]): Promis
     const answer = await run(root, ...args);
     if (answer !== undefined) await Bun.write(Bun.stdout, JSON.stringify(answer));
   } catch (error) {
+    if (error instanceof UsageError) throw error;
     // One line without a stack: the server shows it to the owner of the job.
     throw new UsageError(error instanceof Error ? error.message : String(error), 1, { cause: error });
   }

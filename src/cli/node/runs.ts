@@ -45,15 +45,19 @@ export function observeRuns(root: string, handles: unknown): Observation[] {
 export function observeRun(root: string, handle: Handle): Observation {
   const dir = join(root, attemptDir(handle));
   const has = (name: string) => existsSync(join(dir, name));
-  const bytes = statSync(join(dir, "records.ndjson"), { throwIfNoEntry: false })?.size ?? 0;
-  const heartbeat = statSync(join(dir, "heartbeat"), { throwIfNoEntry: false })?.mtimeMs;
-  const facts = { bytes, heartbeat_at: heartbeat === undefined ? null : Math.round(heartbeat) };
+  const facts = { ...runFacts(dir), lost: null };
   if (!has("plan.json")) return { state: "missing", ...facts };
   // Read the lock before `ended`: a run that ends in between then counts as ended.
   const isLocked = isHeld(join(root, jobDir(handle.job))).held;
   if (has("ended")) return { state: "ended", ...facts };
   if (!has("started")) return { state: "ready", ...facts };
   return { state: isLocked ? "running" : "lost", ...facts };
+}
+
+export function runFacts(dir: string): Pick<Observation, "bytes" | "heartbeat_at"> {
+  const bytes = statSync(join(dir, "records.ndjson"), { throwIfNoEntry: false })?.size ?? 0;
+  const heartbeat = statSync(join(dir, "heartbeat"), { throwIfNoEntry: false })?.mtimeMs;
+  return { bytes, heartbeat_at: heartbeat === undefined ? null : Math.round(heartbeat) };
 }
 
 /** A run that has not started never starts then: its supervisor reads the request first. */

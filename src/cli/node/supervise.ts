@@ -2,27 +2,16 @@
  * `verk node run`: the supervisor of one run. It starts the trainer, scores for it in the sandbox of this node, and
  * appends what the trainer reports to records.ndjson. It takes requests as files, because its server may be away.
  */
-import {
-  closeSync,
-  existsSync,
-  fsyncSync,
-  mkdirSync,
-  openSync,
-  readFileSync,
-  utimesSync,
-  writeFileSync,
-  writeSync,
-} from "node:fs";
-import { availableParallelism } from "node:os";
+import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { withWorkers } from "../../app.ts";
-import { SECOND_MS } from "../../lib/units.ts";
 import { VERSION } from "../../lib/version.ts";
 import { type Config, loadConfig } from "../../platform/config/config.ts";
 import { acquireDataLock } from "../../platform/db/data_lock.ts";
 import { listGpus, outOfMemoryKills } from "../../platform/machine/hardware.ts";
 import {
   attemptDir,
+  CHECKPOINT,
   checkpointsDir,
   type Handle,
   jobDir,
@@ -33,59 +22,58 @@ import type { Supervisor } from "../../platform/workers/supervisor.ts";
 import type { Exit, Worker } from "../../platform/workers/types.ts";
 import { createRewardPool } from "../../sandbox/reward/pool.ts";
 import { FromTrainer, ToTrainer, type TrainTask } from "../../workers/protocol_trainer.ts";
+import { openRecords, type Records } from "./records.ts";
+import { watchRequests } from "./requests.ts";
+import { cpuCount, gpuCount, isRestart, isScheduled } from "./scheduler.ts";
 import { openScoring, type Scoring } from "./scoring.ts";
-
-const BEAT_MS = SECOND_MS / 4;
 
 export async function supervise(rootPath: string, handle: Handle): Promise<undefined> {
   const root = resolve(rootPath);
   const dir = join(root, attemptDir(handle));
   const lock = acquireDataLock(join(root, jobDir(handle.job)), { version: VERSION });
   try {
-    if (existsSync(join(dir, "started"))) return undefined; // another supervisor had this attempt
+    const isTaken = existsSync(join(dir, "started")) && !isRestart(); // another supervisor had this attempt
+    if (isTaken || existsSync(join(dir, "ended"))) return undefined;
     writeFileSync(join(dir, "started"), `${process.pid}\n`, { mode: 0o600 });
     const records = openRecords(dir);
     const exit = await runOnce(root, dir, handle, records).catch((error: unknown) => failed(error));
-    records.add({ exit });
-    records.close();
-    writeFileSync(join(dir, "ended"), "", { mode: 0o600 });
+    if (exit) records.end(exit);
+    else leave(records);
     return undefined;
   } finally {
     lock.release();
   }
 }
 
-const failed = (error: unknown): NodeExit => ({
-  kind: "crashed",
-  message: error instanceof Error ? error.message : String(error),
-  tail: "",
-  killed: false,
-});
+/** Slurm may start this attempt again: it has no end yet. */
+function leave(records: Records) {
+  const line =
+    "Slurm takes the node back. If it puts the job back into its queue, the run resumes from the newest checkpoint";
+  records.add({ message: { type: "log", stream: "stdout", line } satisfies FromTrainer });
+  records.close();
+  process.exitCode = 1;
+}
 
-type Records = { add: (record: object) => void; close: () => void };
-
-/** Only this process appends. The end is flushed before `ended` says that it is there. */
-function openRecords(dir: string): Records {
-  const fd = openSync(join(dir, "records.ndjson"), "a", 0o600);
+function failed(error: unknown): NodeExit {
+  const isFull = error instanceof Error && "code" in error && error.code === "ENOSPC";
+  const message = error instanceof Error ? error.message : String(error);
   return {
-    add(record) {
-      const bytes = Buffer.from(`${JSON.stringify({ time: Date.now(), ...record })}\n`);
-      for (let at = 0; at < bytes.length; ) at += writeSync(fd, bytes, at);
-    },
-    close() {
-      fsyncSync(fd);
-      closeSync(fd);
-    },
+    kind: "crashed",
+    message: isFull ? `The work directory of the node is full: ${message}` : message,
+    tail: "",
+    killed: false,
   };
 }
 
-async function runOnce(root: string, dir: string, handle: Handle, records: Records): Promise<NodeExit> {
+/** Undefined if a scheduler takes the node back before the end. */
+async function runOnce(root: string, dir: string, handle: Handle, records: Records): Promise<NodeExit | undefined> {
   const plan = NodePlan.parse(JSON.parse(readFileSync(join(dir, "plan.json"), "utf8")));
   const data = join(root, "data");
   mkdirSync(data, { recursive: true, mode: 0o700 });
   mkdirSync(join(root, checkpointsDir(handle.job)), { recursive: true, mode: 0o700 });
   const config = loadConfig({ env: { HOME: root }, flags: { ...plan.settings, data_dir: data } });
   const task = await taskOf(root, plan, config);
+  if (isRestart()) task.resume = newestCheckpoint(task.checkpoint_dir) ?? task.resume;
   const scoring = openScoring(createRewardPool({ settings: config.sandbox, dataDir: data }), plan);
   try {
     return await withWorkers(config, (supervisor) => train(supervisor, { dir, task, plan, records, scoring }));
@@ -94,12 +82,20 @@ async function runOnce(root: string, dir: string, handle: Handle, records: Recor
   }
 }
 
+function newestCheckpoint(dir: string): string | undefined {
+  const newest = readdirSync(dir)
+    .filter((name) => CHECKPOINT.test(name))
+    .sort()
+    .at(-1);
+  return newest && join(dir, newest);
+}
+
 /** Paths below the work directory become absolute; devices are those of this node. */
 async function taskOf(root: string, plan: NodePlan, config: Config): Promise<TrainTask> {
-  const gpus = plan.gpus === 0 ? [] : (await listGpus()).slice(0, plan.gpus);
-  if (gpus.length < plan.gpus) throw new Error(`this node shows ${gpus.length} GPUs, and the job needs ${plan.gpus}`);
-  const threads = Math.max(1, Math.floor((availableParallelism() - 1) / Math.max(1, plan.gpus)));
-  const device = { data_dir: config.data_dir, threads, gpus: gpus.map((_, i) => i) };
+  const shown = plan.gpus === 0 ? 0 : Math.min(gpuCount(Number.MAX_SAFE_INTEGER), (await listGpus()).length);
+  if (shown < plan.gpus) throw new Error(`this node shows ${shown} GPUs, and the job needs ${plan.gpus}`);
+  const threads = Math.max(1, Math.floor((cpuCount() - 1) / Math.max(1, plan.gpus)));
+  const device = { data_dir: config.data_dir, threads, gpus: Array.from({ length: plan.gpus }, (_, i) => i) };
   const task = ToTrainer.parse({ ...plan.task, ...device });
   if (task.type !== "train") throw new Error("the plan is no training");
   const at = <T extends string | null>(path: T) => (path === null ? path : join(root, path)) as T;
@@ -122,58 +118,64 @@ async function taskOf(root: string, plan: NodePlan, config: Config): Promise<Tra
 
 type Run = { dir: string; task: TrainTask; plan: NodePlan; records: Records; scoring: Scoring };
 
-async function train(supervisor: Supervisor, { dir, task, records, scoring }: Run): Promise<NodeExit> {
+async function train(supervisor: Supervisor, { dir, task, records, scoring }: Run): Promise<NodeExit | undefined> {
   const kills = outOfMemoryKills();
+  const run = { steps: 0, isTrained: false, isTakenBack: false, isOutOfTime: false };
+  let fault: unknown;
   const { rows, eval_rows, model_path, start_adapter } = task.plan;
   const files = [model_path, rows.path, eval_rows?.path, start_adapter, task.resume, task.warm_start];
   const worker: Worker<FromTrainer, ToTrainer> = supervisor.spawn<FromTrainer, ToTrainer>({
     kind: "trainer",
     incoming: FromTrainer,
+    ignoresTerm: true, // Slurm sends the signal to all processes, and only this one obeys it
     grants: {
       gpu: task.gpus.length > 0,
       reads: files.filter((path) => typeof path === "string"),
       writes: [task.checkpoint_dir],
     },
     onMessage(message) {
-      if (message.type !== "score") return records.add({ message });
-      return scoring.answer(message).then((answer) => answer && worker.send(answer));
+      if (message.type === "score") return scoring.answer(message).then((answer) => answer && worker.send(answer));
+      if (message.type === "step") run.steps++;
+      if (message.type === "trained") run.isTrained = true;
+      // The same signal may have ended reward code, and the run is not over.
+      if (run.isTakenBack && ["saved", "trouble"].includes(message.type)) return;
+      try {
+        records.add({ message });
+      } catch (error) {
+        fault ??= error;
+        void worker.stop("its records cannot be written");
+      }
     },
   });
-  const requests = { save: false, stop: false };
-  const onSignal = () => void worker.send({ type: "save_and_end" }); // a scheduler takes the node back
-  process.on("SIGTERM", onSignal);
-  const beat = setInterval(() => {
-    touch(join(dir, "heartbeat"));
-    if (!requests.stop && existsSync(join(dir, "stop"))) {
-      requests.stop = true;
-      void worker.stop("cancelled");
-    } else if (!requests.save && existsSync(join(dir, "save"))) {
-      requests.save = true;
+  const end = watchRequests(dir, {
+    save: () => void worker.send({ type: "save_and_end" }),
+    stop: () => void worker.stop("cancelled"),
+    takeBack() {
+      run.isTakenBack = isScheduled();
       worker.send({ type: "save_and_end" });
-    }
-  }, BEAT_MS);
+    },
+    timeIsUp() {
+      run.isOutOfTime = run.steps === 0;
+      worker.send({ type: "save_and_end" });
+    },
+  });
   worker.ready.then(
     () => worker.send(task),
     () => {}, // `exited` has the reason
   );
   try {
-    return asExit(await worker.exited, kills);
+    const exit = asExit(await worker.exited, kills);
+    if (fault !== undefined) throw fault;
+    if (run.isTrained) return exit;
+    if (run.isTakenBack) return undefined;
+    // To resume would only repeat it.
+    return run.isOutOfTime ? failed(new Error("The time limit of the Slurm job ends before the first step")) : exit;
   } finally {
-    clearInterval(beat);
-    process.off("SIGTERM", onSignal);
+    end();
   }
 }
 
 function asExit({ kind, message, tail, signal, forced }: Exit, kills: number): NodeExit {
   const killed = kind === "crashed" && signal === "SIGKILL" && !forced;
   return { kind: killed && outOfMemoryKills() > kills ? "memory" : kind, message, tail, killed };
-}
-
-function touch(path: string) {
-  const now = new Date();
-  try {
-    utimesSync(path, now, now);
-  } catch {
-    writeFileSync(path, "", { mode: 0o600 });
-  }
 }

@@ -74,6 +74,12 @@ export const training = section("Training jobs.", {
     .default(600)
     .describe("A checkpoint is written at the latest after this long, whatever save_steps says; 0 = never sooner."),
   max_runtime_minutes: z.int().min(1).default(10_080).describe("Longest run of one job, and the default."),
+  slurm_work_dir: z
+    .string()
+    .default("")
+    .describe(
+      "Absolute path on the shared file system of a cluster whose login node this machine is: then a region of kind slurm needs no address, and its jobs run as the server's user. Empty = none.",
+    ),
   detail_retention_days: z
     .int()
     .min(0)

@@ -34,6 +34,8 @@ export type SshTarget = {
 
 export const HOST_ALIAS = "verk-node";
 const COMMAND_MS = 60 * SECOND_MS;
+/** Exit code of `verk node`: the node has an answer only later, because its scheduler is away. */
+export const TRY_LATER = 75;
 const UNREACHABLE = 255; // exit code of the ssh client; `verk node` never uses it
 const STDERR_BYTES = 4_000;
 const OUTPUT_BYTES = 64 * MIB;
@@ -99,7 +101,7 @@ async function execute(argv: readonly string[], command: Command, cwd?: string):
     stdin: stdin ?? "ignore",
     stdout: "pipe",
     stderr: "pipe",
-    env: { ...PLAIN, ...pick(ambientEnv(), "PATH", "HOME"), LC_ALL: "C" },
+    env: { ...PLAIN, ...pick(ambientEnv(), "PATH", "HOME", "SLURM_CONF"), LC_ALL: "C" },
     ...(cwd === undefined ? {} : { cwd }),
     ...(timeoutMs === 0 ? {} : { timeout: timeoutMs, killSignal: "SIGKILL" as const }),
   });
@@ -113,7 +115,7 @@ async function execute(argv: readonly string[], command: Command, cwd?: string):
   const said = new TextDecoder().decode(error).trim().slice(-STDERR_BYTES);
   if (child.exitCode === 0) return bytes;
   if (child.signalCode !== null) throw new Unreachable(`no answer within ${timeoutMs / SECOND_MS} s`);
-  if (argv[0] === "ssh" && child.exitCode === UNREACHABLE)
+  if (child.exitCode === TRY_LATER || (argv[0] === "ssh" && child.exitCode === UNREACHABLE))
     throw new Unreachable(lastLine(said) || "the connection broke");
   throw new NodeError(lastLine(said) || `a command ended with code ${child.exitCode}`);
 }

@@ -8,7 +8,7 @@ import { fits } from "./placement.ts";
 import { checkpointsDir, type Handle, NodeInfo, type NodePlan, Observation, RemoteFile } from "./protocol.ts";
 import { type InputFile, type Need, NodeError, type Offer, type Provider, type Submission } from "./types.ts";
 
-type Options = {
+export type NodeOptions = {
   region: string;
   kind: string;
   link: Link;
@@ -22,10 +22,10 @@ type Options = {
 const COPY = { timeoutMs: 0 };
 
 export class NodeProvider implements Provider {
-  readonly #options: Options;
+  readonly #options: NodeOptions;
   #program: Promise<string> | undefined;
 
-  constructor(options: Options) {
+  constructor(options: NodeOptions) {
     this.#options = options;
   }
 
@@ -34,18 +34,18 @@ export class NodeProvider implements Provider {
   }
 
   async info(): Promise<NodeInfo> {
-    return NodeInfo.parse(await this.#call("info"));
+    return NodeInfo.parse(await this.call("info"));
   }
 
   async submit({ plan, inputs }: Submission): Promise<Handle> {
     for (const input of await this.#lacking(inputs)) await this.#push(input);
-    await this.#call("plan", [JSON.stringify(plan.handle)], planBytes(plan));
+    await this.call("plan", [JSON.stringify(plan.handle)], planBytes(plan));
     await this.start(plan.handle);
     return plan.handle;
   }
 
   async start(handle: Handle): Promise<void> {
-    await this.#call("start", [JSON.stringify(handle)]);
+    await this.call("start", [JSON.stringify(handle)]);
   }
 
   async observe(handles: readonly Handle[]): Promise<Observation[]> {
@@ -53,11 +53,11 @@ export class NodeProvider implements Provider {
     return z
       .array(Observation)
       .length(handles.length)
-      .parse(await this.#call("observe", [], bytesOf(handles)));
+      .parse(await this.call("observe", [], bytesOf(handles)));
   }
 
   async cancel(handle: Handle, how: "save" | "stop"): Promise<void> {
-    await this.#call("cancel", [JSON.stringify(handle), how]);
+    await this.call("cancel", [JSON.stringify(handle), how]);
   }
 
   async fetch(handle: Handle, from: number): Promise<Uint8Array> {
@@ -65,12 +65,12 @@ export class NodeProvider implements Provider {
   }
 
   async checkpoints({ job }: Handle, drop: readonly string[]): Promise<string[]> {
-    return z.array(z.string()).parse(await this.#call("checkpoints", [job, ...drop]));
+    return z.array(z.string()).parse(await this.call("checkpoints", [job, ...drop]));
   }
 
   async pull({ job }: Handle, checkpoint: string, into: string): Promise<boolean> {
     const path = `${checkpointsDir(job)}/${checkpoint}`;
-    const files = z.array(RemoteFile).parse(await this.#call("files", [path]));
+    const files = z.array(RemoteFile).parse(await this.call("files", [path]));
     if (files.length === 0) return false;
     mkdirSync(into, { mode: 0o700 });
     for (const file of files) await this.#pullFile(file, join(into, basename(file.path)));
@@ -79,7 +79,7 @@ export class NodeProvider implements Provider {
   }
 
   async remove(job: string): Promise<void> {
-    await this.#call("remove", [job]);
+    await this.call("remove", [job]);
   }
 
   async #pullFile(file: RemoteFile, to: string) {
@@ -95,7 +95,7 @@ export class NodeProvider implements Provider {
 
   async #lacking(inputs: readonly InputFile[]): Promise<InputFile[]> {
     const files = inputs.map(({ path, sha256, bytes }) => ({ path, sha256, bytes }));
-    const missing = new Set(z.array(z.string()).parse(await this.#call("lacking", [], bytesOf(files))));
+    const missing = new Set(z.array(z.string()).parse(await this.call("lacking", [], bytesOf(files))));
     return inputs.filter(({ path }) => missing.has(path));
   }
 
@@ -103,7 +103,7 @@ export class NodeProvider implements Provider {
     await this.#run("put", [path, sha256], { stdin: Bun.file(source), ...COPY });
   }
 
-  async #call(verb: string, args: readonly string[] = [], stdin?: Uint8Array): Promise<unknown> {
+  protected async call(verb: string, args: readonly string[] = [], stdin?: Uint8Array): Promise<unknown> {
     const bytes = await this.#run(verb, args, stdin ? { stdin } : {});
     return bytes.length === 0 ? null : JSON.parse(new TextDecoder().decode(bytes));
   }
@@ -150,7 +150,7 @@ const planBytes = (plan: NodePlan) => bytesOf(plan);
 /** One offer for each type of device. A node without GPUs offers its processor. */
 export function offersOf(
   info: NodeInfo,
-  { region, kind, rateMicros }: Pick<Options, "region" | "kind" | "rateMicros">,
+  { region, kind, rateMicros }: Pick<NodeOptions, "region" | "kind" | "rateMicros">,
 ) {
   const types = [...new Set(info.gpus.map(({ type }) => type))];
   const common = { region, provider: kind, rateMicros };

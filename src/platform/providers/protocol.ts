@@ -7,7 +7,8 @@
  * jobs/<job>/lock                   held by the supervisor of the job
  * jobs/<job>/inputs/                rows of the job
  * jobs/<job>/checkpoints/step-000012/
- * jobs/<job>/<attempt>/plan.json    started, heartbeat, records.ndjson, ended; save and stop are requests to the supervisor
+ * jobs/<job>/<attempt>/plan.json    started, heartbeat, records.ndjson, ended; save and stop are requests to the supervisor;
+ *                                   submitted has the id of a scheduler
  */
 import { z } from "zod";
 import { later } from "../../lib/schema.ts";
@@ -23,10 +24,14 @@ export type Handle = z.infer<typeof Handle>;
 
 /** `ready`: not started. `lost`: started, and its supervisor is gone without an end. `missing`: no files. */
 export const RUN_STATES = ["ready", "running", "ended", "lost", "missing"] as const;
-/** `bytes`: of the records. `heartbeat_at`: epoch milliseconds by the clock of the node. */
+/**
+ * `bytes`: of the records. `heartbeat_at`: epoch milliseconds by the clock of the node. `lost`: the end as a scheduler
+ * tells it, in the kinds of `NodeExit`. Null if nothing more is known.
+ */
 export const Observation = later(() =>
   z.strictObject({
     state: z.enum(RUN_STATES),
+    lost: z.strictObject({ kind: z.string().max(40), message: z.string() }).nullable(),
     bytes: z.int().min(0),
     heartbeat_at: z.int().min(0).nullable(),
   }),
@@ -48,6 +53,8 @@ export const NodePlan = later(() =>
     task: z.record(z.string(), z.unknown()),
     /** Takes the GPUs that the node shows. */
     gpus: z.int().min(0),
+    /** For a scheduler, which chooses the node. */
+    gpu_type: z.string(),
     /** Parts of the reward. Null for a method without rewards. */
     rewards: z.array(z.unknown()).nullable(),
     limits: z.strictObject({ sampleMs: z.number().positive(), batchMs: z.number().positive() }),

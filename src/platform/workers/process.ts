@@ -84,6 +84,7 @@ class WorkerProcess<In extends WorkerMessage, Out> implements Worker<In, Out> {
       parent_pid: process.pid,
       socket_path: this.socketPath,
       beat_ms: Math.ceil(options.silenceMs / (SILENCE_STEPS * 2)),
+      ignores_term: options.ignoresTerm ?? false,
     });
   }
 

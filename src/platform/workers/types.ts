@@ -68,6 +68,8 @@ export type WorkerOptions<In extends WorkerMessage> = {
   confine?: Confine;
   /** The server's environment; a worker gets a few names of it. */
   env?: Record<string, string | undefined>;
+  /** Only this process ends it, not a SIGTERM from elsewhere. */
+  ignoresTerm?: boolean;
   /** For this worker alone, on top of that. */
   extraEnv?: Record<string, string>;
   /** argv of this program, when not the running one. */

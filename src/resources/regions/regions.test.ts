@@ -1,8 +1,11 @@
 import { afterAll, expect, test } from "bun:test";
+import { existsSync } from "node:fs";
+import { join } from "node:path";
 import { fakeClock, testApp } from "../../../test/harness.ts";
 import { sshKeypair } from "../../../test/ssh_keypair.ts";
 import { bestKey } from "../../platform/providers/host_key.ts";
 import { RegionsState } from "./live.ts";
+import { providerOf } from "./provider.ts";
 import * as regions from "./service.ts";
 
 const H200 = { type: "H200" };
@@ -122,11 +125,49 @@ test("what a region cannot be", async () => {
     [{ host_key: `${HOST_KEY}\n* ${HOST_KEY}` }, 422, "/host_key"],
     [{ kind: "cloud" }, 422, "/kind"],
     [{ port: 0 }, 422, "/port"],
+    [{ address: undefined }, 422, "/address"],
+    [{ user: undefined }, 422, "/user"],
+    [{ ssh_key_id: undefined }, 422, "/ssh_key_id"],
+    [{ kind: "slurm", address: undefined }, 422, "/address"],
+    [{ slurm: {} }, 422, "/slurm"],
+    [{ kind: "slurm", slurm: { partition: "-x" } }, 422, "/slurm/partition"],
+    [{ kind: "slurm", slurm: { time_limit_minutes: 0 } }, 422, "/slurm/time_limit_minutes"],
     [{ ssh_key_id: "ssh_none" }, 404, "/ssh_key_id"],
   ];
   for (const [more, status, param] of refused) {
     const { status: got, body } = await app.call("POST", "/v1/regions", { name: "x", ...NODE, ssh_key_id, ...more });
     expect([more, got, body.error?.param]).toEqual([more, status, param]);
+  }
+});
+
+test("a cluster with Slurm shows how jobs are submitted there", async () => {
+  const body = {
+    ...NODE,
+    name: "cluster",
+    kind: "slurm",
+    ssh_key_id: await keyOf("three"),
+    slurm: { partition: "gpu" },
+  };
+  const made = await app.call("POST", "/v1/regions", body);
+  expect([made.status, made.body.provider]).toEqual([201, "slurm"]);
+  expect(made.body.slurm).toEqual({
+    ...{ partition: "gpu", account: null, qos: null, constraint: null, time_limit_minutes: null },
+    ...{ cpus: null, memory_mib: null, max_jobs: 8 },
+  });
+});
+
+test("a server on a login node needs no address, and its operator chooses the directory", async () => {
+  const here = testApp({ flags: { "training.slurm_work_dir": join(app.dir, "shared") } });
+  try {
+    const made = await here.call("POST", "/v1/regions", { name: "here", kind: "slurm", work_dir: "/etc" });
+    expect([made.status, made.body.ssh, made.body.slurm?.max_jobs]).toEqual([201, null, 8]);
+    here.ctx.state.regions.executable = "/nonexistent";
+    const row = regions.find(here.ctx, here.workspaceA, made.body.id);
+    await expect(providerOf(here.ctx, row as never).info()).rejects.toThrow(/nonexistent/);
+    expect(existsSync(join(app.dir, "shared"))).toBe(true);
+  } finally {
+    await here.close();
+    here.remove();
   }
 });
 

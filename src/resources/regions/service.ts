@@ -13,10 +13,11 @@ import { listGpus } from "../../platform/machine/hardware.ts";
 import { judgeAddress, judgeName, networkPolicy } from "../../platform/network/address.ts";
 import { scanHostKey } from "../../platform/providers/host_key.ts";
 import { offersOf } from "../../platform/providers/node_provider.ts";
+import { SlurmSettings } from "../../platform/providers/slurm_text.ts";
 import { type Offer, Unreachable } from "../../platform/providers/types.ts";
 import * as sshKeys from "../ssh_keys/service.ts";
 import { addressOf } from "./provider.ts";
-import { type CreateRegion, present, type Region, rateOf } from "./schema.ts";
+import { type CreateRegion, isHere, present, type Region, rateOf } from "./schema.ts";
 import { type RegionRow, regions } from "./table.ts";
 
 type Probe = () => Promise<readonly { type: string }[]>;
@@ -65,13 +66,16 @@ function mustFind(ctx: Ctx, workspaceId: string, id: string): RegionRow {
 export async function create(ctx: Ctx, workspaceId: string, input: CreateRegion, once?: Once): Promise<Region> {
   const before = once && write(ctx.db, (tx) => once.before(tx));
   if (before) return before as Region; // the answer that `keep` stored
-  const { name, kind, address, port, user, ssh_key_id: sshKeyId, work_dir: workDir } = input;
-  const mustHaveKey = () => void sshKeys.mustGet(ctx, workspaceId, sshKeyId, "/ssh_key_id");
+  const { name, kind, address = "", port, user = "", ssh_key_id: sshKeyId = "", work_dir: workDir } = input;
+  const mustHaveKey = () => {
+    if (!isHere({ address })) sshKeys.mustGet(ctx, workspaceId, sshKeyId, "/ssh_key_id");
+  };
   mustHaveKey();
   mustAllow(ctx, address);
-  const hostKey = input.host_key ?? (await askHostKey(ctx, address, port));
+  const hostKey = isHere({ address }) ? "" : (input.host_key ?? (await askHostKey(ctx, address, port)));
   const now = ctx.clock.now();
-  const stored = { name, kind, address, port, user, sshKeyId, workDir, hostKey, rateMicros: rateOf(input) };
+  const slurm = kind === "slurm" ? SlurmSettings.parse(input.slurm ?? {}) : null;
+  const stored = { name, kind, address, port, user, sshKeyId, workDir, hostKey, slurm, rateMicros: rateOf(input) };
   const unseen = { info: null, seenAt: null, fault: "the node has not answered yet" };
   const answer = withUniqueName(`A region named ${JSON.stringify(name)} exists: choose another name`, () =>
     write(ctx.db, (tx) => {
@@ -93,6 +97,12 @@ export async function create(ctx: Ctx, workspaceId: string, input: CreateRegion,
 
 /** Without DNS: the addresses behind a name are judged at each connection. */
 function mustAllow(ctx: Ctx, host: string) {
+  if (isHere({ address: host })) {
+    if (ctx.config.training.slurm_work_dir !== "") return;
+    const message =
+      "address: is missing. The operator can make this machine the login node with training.slurm_work_dir";
+    throw new AppError("schema", message, { param: "/address" });
+  }
   const policy = networkPolicy(ctx.config.network);
   const literal = parseIp(host);
   const verdict = literal ? judgeAddress(literal, policy) : judgeName(host, policy);
@@ -137,6 +147,10 @@ function mustBeFree(ctx: Ctx, id: string) {
   throw new AppError("unsupported_state", message, { param: "id" });
 }
 
+/** Jobs that run there at the same time. A cluster has a queue of its own. */
+export const mostJobs = (ctx: Pick<Ctx, "db">, workspaceId: string, id: string) =>
+  find(ctx, workspaceId, id)?.slurm?.max_jobs ?? 1;
+
 /** For a workspace that is deleted. */
 export function removeAll(ctx: Ctx, workspaceId: string) {
   const rows = ctx.db.select().from(regions).where(eq(regions.workspaceId, workspaceId)).all();
@@ -164,6 +178,7 @@ const local = async (ctx: Ctx, probe: Probe): Promise<Region> => ({
   gpu_types: await gpuTypes(ctx, probe),
   rate_usd_per_hour: null,
   ssh: null,
+  slurm: null,
   seen_at: null,
   created_at: null,
 });

@@ -1,8 +1,9 @@
 import { integer, sqliteTable, text, unique } from "drizzle-orm/sqlite-core";
 import type { NodeInfo } from "../../platform/providers/protocol.ts";
+import type { SlurmSettings } from "../../platform/providers/slurm_text.ts";
 import { workspaces } from "../workspaces/table.ts";
 
-export const KINDS = ["ssh"] as const;
+export const KINDS = ["ssh", "slurm"] as const;
 
 export const regions = sqliteTable(
   "regions",
@@ -20,6 +21,8 @@ export const regions = sqliteTable(
     workDir: text("work_dir").notNull(),
     /** Type and base64. Another key is refused. */
     hostKey: text("host_key").notNull(),
+    /** Null for a region of kind ssh. */
+    slurm: text("slurm", { mode: "json" }).$type<SlurmSettings>(),
     /** For an hour of one device. Null: no price. */
     rateMicros: integer("rate_micros"),
     /** The last answer of the node. */

@@ -1,4 +1,4 @@
-/** The rows of runs on other machines. A job has one open run at most, and a region runs one job at a time. */
+/** The rows of runs on other machines. A job has one open run at most. */
 import { and, desc, eq, inArray, ne } from "drizzle-orm";
 import { integer, primaryKey, sqliteTable, text } from "drizzle-orm/sqlite-core";
 import type { Db, Tx } from "../../platform/db/db.ts";
@@ -45,13 +45,14 @@ export const openRunOf = (db: Db | Tx, id: string): RemoteRunRow | undefined =>
     .where(and(eq(jobId, id), ne(state, "closed")))
     .get();
 
-/** The job that keeps the region busy. */
-export const busyWith = (db: Db | Tx, id: string): string | undefined =>
+/** The jobs that keep the region busy. */
+export const busyWith = (db: Db | Tx, id: string): string[] =>
   db
     .select({ jobId })
     .from(trainingRemoteRuns)
     .where(and(eq(region, id), inArray(state, ["sending", "running"])))
-    .get()?.jobId;
+    .all()
+    .map((row) => row.jobId);
 
 type NewRun = { jobId: string; region: string; logBytes: number; now: number };
 

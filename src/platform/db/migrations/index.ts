@@ -35,6 +35,7 @@ import m0034 from "./0034_stopped_early.sql" with { type: "text" };
 import m0036 from "./0036_resolvers.sql" with { type: "text" };
 import m0040 from "./0040_regions.sql" with { type: "text" };
 import m0041 from "./0041_remote_runs.sql" with { type: "text" };
+import m0042 from "./0042_slurm.sql" with { type: "text" };
 import m0045 from "./0045_people.sql" with { type: "text" };
 import m0050 from "./0050_responses.sql" with { type: "text" };
 import m0051 from "./0051_client_files.sql" with { type: "text" };
@@ -80,6 +81,7 @@ export const MIGRATIONS: readonly Migration[] = [
   { version: 36, name: "0036_resolvers", sql: m0036 },
   { version: 40, name: "0040_regions", sql: m0040 },
   { version: 41, name: "0041_remote_runs", sql: m0041 },
+  { version: 42, name: "0042_slurm", sql: m0042 },
   { version: 45, name: "0045_people", sql: m0045 },
   { version: 50, name: "0050_responses", sql: m0050 },
   { version: 51, name: "0051_client_files", sql: m0051 },

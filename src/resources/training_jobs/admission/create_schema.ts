@@ -100,7 +100,9 @@ export const CreateTrainingJob = z
       ),
     provider: Label(64)
       .optional()
-      .describe("local, or the kind of a region (ssh). Default: the cheapest region that fits, this machine first"),
+      .describe(
+        "local, or the kind of a region (ssh, slurm). Default: the cheapest region that fits, this machine first",
+      ),
     region: Label(80).optional().describe("local, or the id or the name of a region. Default: chosen like provider"),
     resume_from: z
       .string()

@@ -28,13 +28,12 @@ type Pull = {
   provider: Provider;
   region: RegionRow;
   run: RemoteRunRow;
-  /** At the observation. */
-  state: Observation["state"];
-  bytes: number;
+  observation: Observation;
 };
 
 /** Takes the new records, and concludes the run if nothing more can come. */
-export async function pullRecords(ctx: Ctx, { provider, region, run, state, bytes }: Pull) {
+export async function pullRecords(ctx: Ctx, { provider, region, run, observation }: Pull) {
+  const { state, bytes, lost } = observation;
   const handle = handleOf(run);
   let { offset, runEnd: end } = run;
   while (offset < bytes) {
@@ -51,13 +50,12 @@ export async function pullRecords(ctx: Ctx, { provider, region, run, state, byte
   }
   if (state === "running" || state === "ready") return;
   if (offset > 0 || state === "lost") await pullNewest(ctx, { provider, run });
-  await concludeRun(ctx, run, { ...end, ...NO_REPORT });
+  await concludeRun(ctx, run, { ...end, ...NO_REPORT, ...lost, killed: (lost ?? NO_REPORT).kind === "crashed" });
 }
 
 const NO_REPORT = {
   kind: "crashed",
   message: "The run on the node ended without a report: the node was restarted, or its supervisor was killed",
-  killed: true,
 };
 
 type Batch = { provider: Provider; region: RegionRow; run: RemoteRunRow; fetched: Uint8Array; end: RunEnd };

@@ -1,15 +1,18 @@
 import { afterEach, expect, setDefaultTimeout, test } from "bun:test";
+import { eq } from "drizzle-orm";
 import { fakeNode } from "../../../../test/fake_node.ts";
 import { manyTrainings, type TrainingApp } from "../../../../test/fake_trainers.ts";
 import { jobPaths } from "../../../../test/foreign_paths.ts";
 import { until } from "../../../../test/harness.ts";
 import { write } from "../../../platform/db/db.ts";
+import { SlurmSettings } from "../../../platform/providers/slurm_text.ts";
 import type { FromTrainer } from "../../../workers/protocol_trainer.ts";
 import { changeRun, openRunOf } from "../remote_runs.ts";
 import { reconcile } from "../running/reconcile.ts";
 import * as jobs from "../service.ts";
 import { keptCheckpoints } from "../state/checkpoint_files.ts";
 import { requeueInterrupted } from "../state/moves.ts";
+import { trainingJobs } from "../table.ts";
 import { wish } from "./wish.ts";
 
 setDefaultTimeout(60_000);
@@ -171,6 +174,42 @@ test("a region runs one job at a time, and the next says what it waits for", asy
   expect(on.row(next)).toMatchObject({ status: "queued", queueReason: `waits for ${node.region}, which runs ${id}` });
   const refused = await on.call("DELETE", `/v1/regions/${node.region}`);
   expect([refused.status, refused.body.error.code]).toEqual([400, "unsupported_state"]);
+});
+
+const SLURM = SlurmSettings.parse({ max_jobs: 2 });
+
+test("a cluster takes several jobs; one that waits in its queue costs nothing and is cancelled there", async () => {
+  const on = await app({ loop: false });
+  const node = fakeNode(on, { kind: "slurm", slurm: SLURM });
+  const { id, handle } = await started(on, node);
+  const [next, last] = [on.add({ region: node.region }), on.add({ region: node.region })];
+  await launched(on, next);
+  await reconcile(on.ctx);
+  expect([on.row(next).status, on.row(last).status]).toEqual(["provisioning", "queued"]);
+  node.runOf(handle).state = "ready";
+  const runSince = on.ctx.clock.now() - 60_000;
+  write(on.ctx.db, (tx) => tx.update(trainingJobs).set({ runSince }).where(eq(trainingJobs.id, id)).run());
+  await node.sync();
+  expect(on.row(id).runSince).toBeGreaterThan(runSince + 50_000);
+  jobs.cancel(on.ctx, on.workspaceA, id);
+  await node.sync();
+  expect(node.runOf(handle).requests).toEqual(["stop"]);
+  Object.assign(node.runOf(handle), { state: "lost", lost: { kind: "stopped", message: "" } });
+  await node.sync();
+  expect(on.row(id).status).toBe("cancelled");
+});
+
+test("the reason of a scheduler for the end of a run decides how the job goes on", async () => {
+  const on = await app({ loop: false });
+  const node = fakeNode(on, { kind: "slurm", slurm: SLURM });
+  const { id, handle } = await started(on, node);
+  node.says(handle, begun, step(1));
+  Object.assign(node.runOf(handle), { state: "lost", lost: { kind: "config", message: "Someone cancelled it" } });
+  await node.sync();
+  expect(on.row(id)).toMatchObject({
+    status: "failed",
+    error: { code: "provisioning_failed", message: "Someone cancelled it" },
+  });
 });
 
 test.each([

@@ -41,6 +41,7 @@ export async function submissionOf(ctx: Ctx, job: JobRow, handle: Handle): Promi
       handle,
       task: { ...task, plan, checkpoint_dir: checkpointsDir(job.id), resume: saved?.path ?? null },
       gpus: job.gpuType === "cpu" ? 0 : job.gpuCount,
+      gpu_type: job.gpuType,
       rewards: isRolled(job.method) ? job.rewards.parts : null,
       limits: { sampleMs, batchMs },
       settings: { "sandbox.require": require },

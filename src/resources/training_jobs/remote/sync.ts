@@ -84,10 +84,12 @@ async function syncRun(ctx: Ctx, { provider, region, run, job, observation }: Fo
   if (run.state === "ended") return await cleanUp(ctx, { provider, run, observation });
   if (run.state === "sending") return await send(ctx, { provider, region, run, job, observation });
   const wanted = wish(job.status);
-  if (wanted !== "go on" && observation.state === "running") await provider.cancel(handleOf(run), wanted);
+  const isWaiting = observation.state === "ready"; // in the queue of a scheduler
+  if (wanted !== "go on" && (isWaiting || observation.state === "running"))
+    await provider.cancel(handleOf(run), wanted);
+  if (isWaiting) moves.restartClock(ctx, job.id);
   const isOver = observation.state !== "running" && observation.state !== "ready";
-  if (observation.bytes > run.offset || isOver)
-    await pullRecords(ctx, { provider, region, run, state: observation.state, bytes: observation.bytes });
+  if (observation.bytes > run.offset || isOver) await pullRecords(ctx, { provider, region, run, observation });
 }
 
 /** The files are copied in this turn, which may take long; other regions have turns of their own. */
@@ -127,7 +129,9 @@ type Finished = Pick<Following, "provider" | "run" | "observation">;
 /** Removes the files of a job that is over. If the node refuses, they stay there, and the log has the reason. */
 async function cleanUp(ctx: Ctx, { provider, run, observation }: Finished) {
   try {
-    if (observation.state === "running") return await provider.cancel(handleOf(run), "stop"); // it ends before the next turn
+    const { state } = observation;
+    if (state === "running" || state === "ready") await provider.cancel(handleOf(run), "stop");
+    if (state === "running") return; // it ends before the next turn
     await provider.remove(run.jobId);
   } catch (error) {
     if (!(error instanceof NodeError)) throw error;

@@ -6,6 +6,7 @@ import { and, desc, inArray, isNotNull, isNull } from "drizzle-orm";
 import type { Ctx } from "../../../context.ts";
 import { MINUTE_MS } from "../../../lib/units.ts";
 import * as gpu from "../../gpu/service.ts";
+import { mostJobs } from "../../regions/service.ts";
 import { startNextExport } from "../artifacts/exports.ts";
 import { storeLog } from "../logs/reading.ts";
 import { UNREPORTED_END } from "../policy.ts";
@@ -136,17 +137,18 @@ async function startQueued(ctx: Ctx) {
 /** Starts the next job of each other region that is free. Such a run takes no place of this machine, and is not awaited. */
 function startRemote(ctx: Ctx) {
   const live = ctx.state.trainingJobs;
-  const taken = new Set<string>();
+  const starting = new Map<string, number>(); // by region
+  const add = (region: string) => void starting.set(region, (starting.get(region) ?? 0) + 1);
   for (const { id, region } of inOrder(remoteJobs(ctx.db), [], ctx.clock.now())) {
     const job = live.isActive(id) || openRunOf(ctx.db, id) ? undefined : currentJob(ctx.db, id);
-    const busy = taken.has(region) ? "another job" : busyWith(ctx.db, region);
-    if (live.isActive(id)) taken.add(region);
+    if (live.isActive(id)) add(region);
     if (job?.status !== "queued") continue;
-    if (busy !== undefined) {
-      moves.setQueueReason(ctx, job, `waits for ${region}, which runs ${busy}`);
+    const busy = busyWith(ctx.db, region);
+    if (busy.length + (starting.get(region) ?? 0) >= mostJobs(ctx, job.workspaceId, region)) {
+      moves.setQueueReason(ctx, job, `waits for ${region}, which runs ${busy[0] ?? "another job"}`);
       continue;
     }
-    taken.add(region);
+    add(region);
     guarded(ctx, "cannot start a job in another region", id, () => launch(ctx, job));
   }
 }

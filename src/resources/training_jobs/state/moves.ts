@@ -1,5 +1,5 @@
 /** Every change of a job's status that no caller asked for. The note and the charge are in the same commit. */
-import { and, eq, gt, inArray, isNotNull, type SQL } from "drizzle-orm";
+import { and, eq, gt, inArray, isNotNull, lt, type SQL } from "drizzle-orm";
 import type { Ctx } from "../../../context.ts";
 import { MINUTE_MS } from "../../../lib/units.ts";
 import { afterCommit, type Tx, write } from "../../../platform/db/db.ts";
@@ -213,6 +213,17 @@ export function exceeded(ctx: Ctx, job: JobRow): JobError | null {
   return exceededLimit(job, { runtimeMs: ctx.config.training.max_runtime_minutes * MINUTE_MS, runMicros, now });
 }
 
+/** A run that waits in the queue of a scheduler costs nothing, and its time does not count. */
+export function restartClock(ctx: Ctx, id: string) {
+  const now = runTime(ctx, id);
+  const isWaiting = and(
+    ...[eq(trainingJobs.id, id), eq(trainingJobs.status, "provisioning")],
+    lt(trainingJobs.runSince, now - CLOCK_EVERY_MS),
+  );
+  write(ctx.db, (tx) => tx.update(trainingJobs).set({ runSince: now, runUntil: null }).where(isWaiting).run());
+}
+
+const CLOCK_EVERY_MS = 5_000;
 const ACTIVITY_EVERY_MS = 15_000;
 
 /** If the server is killed, the run is charged at least up to here. */

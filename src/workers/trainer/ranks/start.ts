@@ -72,7 +72,7 @@ function startRank(task: TrainTask, { id, fd }: { id: string; fd: number }) {
         failure ??= new Error(`Rank ${task.rank} ended with ${signal === null ? `code ${code}` : `signal ${signal}`}`);
     },
   });
-  child.send({ type: "start", id, parent_pid: process.pid, socket_path: "", beat_ms: BEAT_MS });
+  child.send({ type: "start", id, parent_pid: process.pid, socket_path: "", beat_ms: BEAT_MS, ignores_term: true });
   return {
     mustLive() {
       if (failure) throw failure;

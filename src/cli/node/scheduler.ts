@@ -1,0 +1,21 @@
+/** Facts that Slurm gives a supervisor in its environment. Without Slurm, the node is the supervisor's own. */
+import { availableParallelism } from "node:os";
+import { ambientEnv } from "../../platform/config/config.ts";
+
+const numberIn = (name: string): number | undefined => {
+  const text = ambientEnv()[name];
+  return text !== undefined && /^\d+$/.test(text) ? Number(text) : undefined;
+};
+
+export const isScheduled = () => numberIn("SLURM_JOB_ID") !== undefined;
+
+/** True if Slurm has put the job back into its queue and starts it again. */
+export const isRestart = () => (numberIn("SLURM_RESTART_COUNT") ?? 0) > 0;
+
+export const cpuCount = () => numberIn("SLURM_CPUS_PER_TASK") ?? availableParallelism();
+
+/** The number of GPUs that the job may use. CUDA counts them from 0 on, because workers get the same variable. */
+export const gpuCount = (shown: number) =>
+  ambientEnv()
+    ["CUDA_VISIBLE_DEVICES"]?.split(",")
+    .filter((each) => each !== "").length ?? shown;

@@ -1,0 +1,167 @@
+/** `verk node slurm VERB`: runs on the login node. It submits supervisors to Slurm and asks for their jobs. */
+import { existsSync, readdirSync, writeFileSync } from "node:fs";
+import { join, resolve } from "node:path";
+import { z } from "zod";
+import { UsageError } from "../../lib/errors.ts";
+import { MIB } from "../../lib/units.ts";
+import { VERSION } from "../../lib/version.ts";
+import { ambientEnv } from "../../platform/config/config.ts";
+import { acquireDataLock } from "../../platform/db/data_lock.ts";
+import { quote, TRY_LATER } from "../../platform/providers/link.ts";
+import {
+  attemptDir,
+  Handle,
+  jobDir,
+  type NodeInfo,
+  NodePlan,
+  type Observation,
+} from "../../platform/providers/protocol.ts";
+import {
+  devicesOf,
+  isActive,
+  isUsable,
+  isWaiting,
+  judgeRun,
+  nodesOf,
+  type QueueRow,
+  queueOf,
+  rowOf,
+  SINFO,
+  type SlurmNode,
+  SlurmSettings,
+  sbatchArgs,
+  squeueArgs,
+} from "../../platform/providers/slurm_text.ts";
+import { self } from "../../platform/workers/self.ts";
+import { removeJob } from "./files.ts";
+import { nodeInfo } from "./info.ts";
+import { cancelRun, runFacts } from "./runs.ts";
+
+export async function slurmVerb(root: string, verb = "", settingsText = "", ...args: string[]): Promise<unknown> {
+  const settings = SlurmSettings.parse(JSON.parse(settingsText));
+  const [first = "", how] = args;
+  switch (verb) {
+    case "info":
+      return await clusterInfo(root, settings);
+    case "start":
+      return await submit(root, settings, Handle.parse(JSON.parse(first)));
+    case "observe":
+      return await observe(root, z.array(Handle).parse(JSON.parse(first)));
+    case "cancel":
+      return await cancel(root, Handle.parse(JSON.parse(first)), how === "save" ? "save" : "stop");
+    case "remove":
+      return await remove(root, first);
+    default:
+      throw new Error(`no verb ${verb}`);
+  }
+}
+
+/** The programs ask the controller: while it is away, nothing is known, and the caller tries again. */
+const AWAY = /unable to contact slurm controller|connection refused|timed out|zero bytes|standby mode|munge/i;
+
+async function run(argv: readonly string[], stdin = ""): Promise<string> {
+  const [program = ""] = argv;
+  if (Bun.which(program) === null) throw new Error(`the login node has no ${program} on the PATH of this user`);
+  const child = Bun.spawn([...argv], {
+    stdin: new Blob([stdin]),
+    stdout: "pipe",
+    stderr: "pipe",
+    env: { ...ambientEnv(), LC_ALL: "C" },
+  });
+  const [out, err] = await Promise.all([new Response(child.stdout).text(), new Response(child.stderr).text()]);
+  if ((await child.exited) === 0) return out;
+  const message = err.trim().split("\n").at(-1) ?? `${program} ended with code ${child.exitCode}`;
+  throw new UsageError(message, AWAY.test(err) ? TRY_LATER : 1);
+}
+
+async function usableNodes({ partition }: SlurmSettings): Promise<SlurmNode[]> {
+  const text = await run([...SINFO, ...(partition === null ? [] : [`--partition=${partition}`])]);
+  const nodes = nodesOf(text);
+  const usable = nodes.filter(({ state }) => isUsable(state));
+  if (usable.length > 0) return usable;
+  const where = partition === null ? "the cluster" : `the partition ${partition}`;
+  const isUnknown = nodes.some(({ state }) => state.startsWith("unknown")); // the controller has just started
+  throw new UsageError(`no node of ${where} can be used now`, isUnknown ? TRY_LATER : 1);
+}
+
+async function clusterInfo(root: string, settings: SlurmSettings): Promise<NodeInfo> {
+  const here = await nodeInfo(root);
+  const nodes = await usableNodes(settings);
+  return {
+    ...here,
+    cpus: Math.max(...nodes.map(({ cpus }) => cpus)),
+    memory_bytes: Math.max(...nodes.map(({ memoryMib }) => memoryMib)) * MIB,
+    gpus: devicesOf(nodes).flatMap(({ type, count }) =>
+      Array.from({ length: count }, () => ({ type, memory_bytes: 0 })),
+    ),
+  };
+}
+
+const queue = async (handles: readonly Handle[]): Promise<QueueRow[]> =>
+  handles.length === 0 ? [] : queueOf(await run(squeueArgs(handles)));
+
+async function observe(root: string, handles: readonly Handle[]): Promise<Observation[]> {
+  const rows = await queue(handles);
+  return handles.map((handle) => observeOne(root, handle, rows));
+}
+
+function observeOne(root: string, handle: Handle, rows: readonly QueueRow[]): Observation {
+  const dir = join(root, attemptDir(handle));
+  const has = (name: string) => existsSync(join(dir, name));
+  const { bytes, heartbeat_at } = runFacts(dir);
+  const files = {
+    planned: has("plan.json"),
+    submitted: has("submitted"),
+    started: has("started"),
+    asked: has("stop") || has("save"),
+    ended: has("ended"),
+  };
+  return { bytes, heartbeat_at, ...judgeRun(files, rowOf(rows, handle)) };
+}
+
+/**
+ * Slurm's own list by the name of the job decides, because this process may be killed between `sbatch` and the file.
+ * The lock keeps two submissions of the same login node apart. The supervisor runs an attempt once in any case.
+ */
+async function submit(root: string, settings: SlurmSettings, handle: Handle): Promise<null> {
+  const dir = resolve(root, attemptDir(handle));
+  const lock = acquireDataLock(join(dir, "submission"), { version: VERSION });
+  try {
+    const rows = await queue([handle]);
+    const isKnown =
+      rowOf(rows, handle) !== undefined || ["submitted", "started", "stop"].some((name) => existsSync(join(dir, name)));
+    if (isKnown) return null;
+    const plan = NodePlan.parse(await Bun.file(join(dir, "plan.json")).json());
+    const gres = plan.gpus === 0 ? undefined : await gresFor(settings, plan.gpu_type);
+    const argv = self("node", "run", resolve(root), JSON.stringify(handle)).map(quote).join(" ");
+    const script = `#!/bin/sh\nexec ${argv}\n`;
+    const id = await run(sbatchArgs(settings, { handle, gpus: plan.gpus, gres, dir }), script);
+    writeFileSync(join(dir, "submitted"), id, { mode: 0o600 });
+    return null;
+  } finally {
+    lock.release();
+  }
+}
+
+async function gresFor(settings: SlurmSettings, type: string): Promise<string> {
+  const found = devicesOf(await usableNodes(settings)).find((each) => each.type === type);
+  if (!found) throw new Error(`no node that can be used has a GPU of type ${type}`);
+  return found.gres;
+}
+
+/** A job that waits in the queue of Slurm is cancelled there. A run that has begun reads the request itself. */
+async function cancel(root: string, handle: Handle, how: "save" | "stop"): Promise<null> {
+  cancelRun(root, handle, how);
+  const row = rowOf(await queue([handle]), handle);
+  if (row && isWaiting(row)) await run(["scancel", row.id]);
+  return null;
+}
+
+async function remove(root: string, job: string): Promise<null> {
+  const dir = join(root, jobDir(Handle.parse({ job, attempt: 1 }).job));
+  if (!existsSync(dir)) return null;
+  const open = readdirSync(dir).filter((name) => /^\d+$/.test(name) && !existsSync(join(dir, name, "ended")));
+  const rows = await queue(open.map((attempt) => ({ job, attempt: Number(attempt) })));
+  if (rows.some(isActive)) throw new Error(`the job ${job} still runs`);
+  return await removeJob(root, job);
+}

@@ -1,0 +1,82 @@
+import { expect, test } from "bun:test";
+import {
+  devicesOf,
+  gresOf,
+  isUsable,
+  judgeRun,
+  nodesOf,
+  queueOf,
+  rowOf,
+  SlurmSettings,
+  sbatchArgs,
+  slurmName,
+} from "./slurm_text.ts";
+
+const HANDLE = { job: "job_01j9zzzzzzzzzzzzzzzzzzzzzz", attempt: 2 };
+const NAME = slurmName(HANDLE);
+
+test("GRES become types of GPUs, by the most that one node has", () => {
+  expect(gresOf("gpu:h200:4(S:0-1),shard:8")).toEqual([{ gres: "gpu:h200", type: "H200", count: 4 }]);
+  expect(gresOf("gpu:a100_80gb:8(IDX:0-7)")).toEqual([{ gres: "gpu:a100_80gb", type: "A100-80GB", count: 8 }]);
+  expect(gresOf("gpu:2")).toEqual([{ gres: "gpu", type: "GPU", count: 2 }]);
+  expect(gresOf("gpu:rtx_4090")).toEqual([{ gres: "gpu:rtx_4090", type: "RTX-4090", count: 1 }]);
+  expect(gresOf("(null)")).toEqual([]);
+  const nodes = nodesOf("n1|gpu:h200:2|1000+|64|mixed\nn1|gpu:h200:2|1000|64|mixed\nn2|gpu:h200:8|2000|96|idle~\n");
+  expect(nodes.map(({ name, memoryMib }) => [name, memoryMib])).toEqual([
+    ["n1", 1000],
+    ["n2", 2000],
+  ]);
+  expect(devicesOf(nodes)).toEqual([{ gres: "gpu:h200", type: "H200", count: 8 }]);
+  expect(["idle", "mixed", "allocated", "idle~"].map(isUsable)).toEqual([true, true, true, true]);
+  expect(["down*", "drained", "draining", "idle*", "unknown", "maint"].filter(isUsable)).toEqual([]);
+});
+
+test("settings become options of sbatch, and nothing that is not set is passed", () => {
+  const plain = sbatchArgs(SlurmSettings.parse({}), { handle: HANDLE, gpus: 0, gres: undefined, dir: "/w" });
+  expect(plain).toContain(`--job-name=${NAME}`);
+  expect(plain.join(" ")).not.toMatch(/partition|account|qos|time|gres|mem|cpus/);
+  const settings = SlurmSettings.parse({
+    ...{ partition: "gpu,long", account: "lab", qos: "high", time_limit_minutes: 90, cpus: 8, memory_mib: 4096 },
+  });
+  const all = sbatchArgs(settings, { handle: HANDLE, gpus: 2, gres: "gpu:h200", dir: "/w" });
+  for (const option of ["partition=gpu,long", "account=lab", "qos=high", "time=90", "cpus-per-task=8", "mem=4096M"])
+    expect(all).toContain(`--${option}`);
+  expect(all).toContain("--gres=gpu:h200:2");
+  for (const partition of ["-x", "a b", "a;b", "", "$(x)"])
+    expect(SlurmSettings.safeParse({ partition }).success).toBe(false);
+});
+
+const FILES = { planned: true, submitted: true, started: true, ended: false, asked: false };
+const row = (state: string, reason = "None") => ({ id: "7", name: NAME, state, reason });
+
+test("files and the queue together tell the state of a run", () => {
+  const states = (files: Partial<typeof FILES>, state?: string) =>
+    judgeRun({ ...FILES, ...files }, state === undefined ? undefined : row(state)).state;
+  expect(states({ planned: false })).toBe("missing");
+  expect(states({ ended: true }, "COMPLETING")).toBe("ended");
+  expect(states({ submitted: false, started: false })).toBe("ready");
+  expect(states({ started: false }, "PENDING")).toBe("ready");
+  expect(states({}, "PENDING")).toBe("ready"); // requeued
+  expect(states({}, "RUNNING")).toBe("running");
+  expect(states({}, "COMPLETED")).toBe("running"); // the shared file system is late
+  expect(states({}, "NODE_FAIL")).toBe("lost");
+  expect(states({})).toBe("lost");
+});
+
+test("a loss has the reason that Slurm gives", () => {
+  const lost = (state: string, reason?: string) => judgeRun(FILES, row(state, reason)).lost;
+  expect(lost("TIMEOUT", "TimeLimit")).toEqual({
+    kind: "crashed",
+    message: "Slurm ended its job 7: TIMEOUT, TimeLimit",
+  });
+  expect(lost("OUT_OF_MEMORY")?.kind).toBe("memory");
+  expect(lost("CANCELLED")).toMatchObject({ kind: "config", message: expect.stringContaining("cancelled it") });
+  expect(judgeRun({ ...FILES, asked: true }, row("CANCELLED")).lost?.kind).toBe("stopped");
+  expect(judgeRun(FILES, undefined).lost?.message).toContain("no longer knows");
+});
+
+test("of two rows with a name, the active one counts", () => {
+  const rows = queueOf(`8|${NAME}|COMPLETED|None\n7|${NAME}|RUNNING|None\n9|other|RUNNING|None\n`);
+  expect(rowOf(rows, HANDLE)?.id).toBe("7");
+  expect(rowOf(rows, { ...HANDLE, attempt: 3 })).toBeUndefined();
+});

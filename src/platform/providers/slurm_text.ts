@@ -1,0 +1,150 @@
+/** The command lines and the output of Slurm's programs, since version 22.05. Pure. */
+import { z } from "zod";
+import { later } from "../../lib/schema.ts";
+import { gpuType } from "../machine/hardware.ts";
+import type { Handle, Observation } from "./protocol.ts";
+
+/** Names as Slurm has them: a comma lists alternatives of partitions and features. */
+const Name = later(() =>
+  z.string().regex(/^[A-Za-z0-9_][A-Za-z0-9_.,@&|:-]{0,119}$/, "must be a name of Slurm, such as gpu or gpu,long"),
+);
+
+export const SlurmSettings = later(() =>
+  z.strictObject({
+    partition: Name.nullable().default(null).describe("Null: the default partition of the cluster"),
+    account: Name.nullable().default(null),
+    qos: Name.nullable().default(null),
+    constraint: Name.nullable().default(null).describe("Features that a node must have"),
+    time_limit_minutes: z
+      .int()
+      .min(1)
+      .max(525_600)
+      .nullable()
+      .default(null)
+      .describe("Time limit of one Slurm job. A longer run saves before it, and goes on in another Slurm job"),
+    cpus: z.int().min(1).max(4_096).nullable().default(null).describe("Processors of a job"),
+    memory_mib: z.int().min(1).max(100_000_000).nullable().default(null).describe("Memory of a job"),
+    max_jobs: z.int().min(1).max(1_000).default(8).describe("Jobs that are submitted at the same time"),
+  }),
+);
+export type SlurmSettings = z.infer<typeof SlurmSettings>;
+
+export const slurmName = ({ job, attempt }: Handle) => `verk-${job}-${attempt}`;
+
+/** Seconds before the time limit at which Slurm asks the run to save. A short limit leaves most of itself to the run. */
+const saveBefore = (minutes: number | null) => (minutes === null ? 120 : Math.min(120, minutes * 15));
+
+export type Batch = { handle: Handle; gpus: number; gres: string | undefined; dir: string };
+
+/** The script comes from standard input. `dir`: of the attempt. A requeued job appends to its log. */
+export function sbatchArgs(settings: SlurmSettings, { handle, gpus, gres, dir }: Batch): string[] {
+  const options: Record<string, string | number | null> = {
+    "job-name": slurmName(handle),
+    output: `${dir}/slurm.log`,
+    "open-mode": "append",
+    chdir: dir,
+    nodes: 1,
+    ntasks: 1,
+    signal: `B:HUP@${saveBefore(settings.time_limit_minutes)}`,
+    export: "HOME,USER,PATH",
+    partition: settings.partition,
+    account: settings.account,
+    qos: settings.qos,
+    constraint: settings.constraint,
+    time: settings.time_limit_minutes,
+    "cpus-per-task": settings.cpus,
+    mem: settings.memory_mib === null ? null : `${settings.memory_mib}M`,
+    gres: gpus === 0 || gres === undefined ? null : `${gres}:${gpus}`,
+  };
+  const given = Object.entries(options).filter(([, value]) => value !== null);
+  return ["sbatch", "--parsable", "--requeue", ...given.map(([name, value]) => `--${name}=${value}`)];
+}
+
+/** Devices of one type on one node. `gres`: the name for a request, such as `gpu:h200`. */
+export type Gres = { gres: string; type: string; count: number };
+
+/** `gpu:h200:4(S:0-1),shard:8`, as `sinfo` prints it. */
+export function gresOf(text: string): Gres[] {
+  return text.split(/,(?![^(]*\))/).flatMap((each) => {
+    const [name, ...rest] = each.replace(/\(.*\)$/, "").split(":");
+    if (name !== "gpu") return [];
+    const count = Number(rest.at(-1) ?? 1);
+    const [kind] = Number.isInteger(count) ? rest.slice(0, -1) : rest;
+    const amount = Number.isInteger(count) ? count : 1;
+    if (kind === undefined) return [{ gres: "gpu", type: "GPU", count: amount }];
+    return [{ gres: `gpu:${kind}`, type: gpuType(kind.replaceAll(/[_-]/g, " "), 0), count: amount }];
+  });
+}
+
+export type SlurmNode = { name: string; gres: Gres[]; memoryMib: number; cpus: number; state: string };
+
+export const SINFO = ["sinfo", "--noheader", "--Node", "--format=%N|%G|%m|%c|%T"];
+
+/** A node of several partitions has several lines. */
+export function nodesOf(text: string): SlurmNode[] {
+  const nodes = text.split("\n").flatMap((line) => {
+    const [name = "", gres = "", memory = "", cpus = "", state = ""] = line.trim().split("|");
+    const number = (value: string) => Number.parseInt(value, 10);
+    return state === "" ? [] : [{ name, gres: gresOf(gres), memoryMib: number(memory), cpus: number(cpus), state }];
+  });
+  return [...new Map(nodes.map((node) => [node.name, node])).values()];
+}
+
+/** Nodes that are down or drained take no jobs. A star marks a node that does not answer, `~` one that is powered off. */
+export const isUsable = (state: string) =>
+  /^(idle|mixed|allocated|completing|planned|reserved)/.test(state) && !state.endsWith("*");
+
+/** The devices that a job of one node can get: of each type, the most that a node has. */
+export function devicesOf(nodes: readonly SlurmNode[]): Gres[] {
+  const all = nodes.flatMap(({ gres }) => gres);
+  return [...Map.groupBy(all, ({ type }) => type).values()].map((same) =>
+    same.reduce((best, each) => (each.count > best.count ? each : best)),
+  );
+}
+
+export type QueueRow = { id: string; name: string; state: string; reason: string };
+
+/** With the jobs that ended a short time ago. */
+export const squeueArgs = (handles: readonly Handle[]) => [
+  ...["squeue", "--noheader", "--me", "--states=all", `--name=${handles.map(slurmName).join(",")}`],
+  "--format=%i|%j|%T|%r",
+];
+
+export const queueOf = (text: string): QueueRow[] =>
+  text.split("\n").flatMap((line) => {
+    const [id = "", name = "", state = "", reason = ""] = line.trim().split("|");
+    return name === "" ? [] : [{ id, name, state, reason }];
+  });
+
+const WAITING = ["PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD", "RESV_DEL_HOLD", "SPECIAL_EXIT"];
+const GOING_ON = ["RUNNING", "COMPLETING", "SUSPENDED", "STOPPED", "SIGNALING", "STAGE_OUT", "RESIZING"];
+export const isWaiting = ({ state }: QueueRow) => WAITING.includes(state);
+export const isActive = (row: QueueRow) => isWaiting(row) || GOING_ON.includes(row.state);
+
+/** A job that was submitted twice by accident has two rows: the second ends at once. */
+export const rowOf = (rows: readonly QueueRow[], handle: Handle): QueueRow | undefined => {
+  const own = rows.filter(({ name }) => name === slurmName(handle));
+  return own.find(isActive) ?? own[0];
+};
+
+/** Files of the attempt. `asked`: the server has asked the run to save or to stop. */
+export type RunFiles = { planned: boolean; submitted: boolean; started: boolean; ended: boolean; asked: boolean };
+
+/** Slurm knows whether a run lives. The files know how it ended. */
+export function judgeRun(files: RunFiles, row: QueueRow | undefined): Pick<Observation, "state" | "lost"> {
+  if (!files.planned) return { state: "missing", lost: null };
+  if (files.ended) return { state: "ended", lost: null };
+  if (row && isWaiting(row)) return { state: "ready", lost: null };
+  // A shared file system may show the end of a completed job some seconds later.
+  if (row && (isActive(row) || (row.state === "COMPLETED" && files.started))) return { state: "running", lost: null };
+  if (!files.submitted && !files.started) return { state: "ready", lost: null };
+  return { state: "lost", lost: files.asked ? { kind: "stopped", message: "" } : lossOf(row) };
+}
+
+function lossOf(row: QueueRow | undefined): NonNullable<Observation["lost"]> {
+  if (!row) return { kind: "crashed", message: "Slurm no longer knows the job, and it ended without a report" };
+  const reason = ["", "None", "NonZeroExitCode"].includes(row.reason) ? "" : `, ${row.reason}`;
+  const message = `Slurm ended its job ${row.id}: ${row.state}${reason}`;
+  if (row.state.startsWith("CANCELLED")) return { kind: "config", message: `${message}. Someone cancelled it there` };
+  return { kind: row.state === "OUT_OF_MEMORY" ? "memory" : "crashed", message };
+}
