@@ -1,7 +1,7 @@
 /** An open encoder on the decoding thread: a model without a cache, which computes embeddings or scores and no text. */
 import type { Ptr } from "../../../../native/ffi.ts";
 import type { Llama } from "../../../../native/llama/symbols.ts";
-import { Adapters } from "../adapters.ts";
+import { type AdapterPart, Adapters } from "../adapters.ts";
 import { Pace } from "../pace.ts";
 import type { FromThread, OpenMessage, OpenModel, SubmitMessage } from "../thread/messages.ts";
 import { Pulse } from "../thread/pulse.ts";
@@ -54,6 +54,10 @@ export class Encoding implements OpenModel {
 
   share(name: string, address: number) {
     this.#adapters.share(name, address as Ptr);
+  }
+
+  combine(name: string, parts: readonly AdapterPart[]) {
+    this.#adapters.combine(name, parts);
   }
 
   detach(name: string) {

@@ -86,6 +86,7 @@ export type OpenModel = {
   embed: (id: number, prompts: readonly Int32Array[], adapter: string | null) => void;
   attach: (name: string, path: string, scale: number) => number;
   share: (name: string, address: number) => void;
+  combine: (name: string, parts: readonly AdapterPart[]) => void;
   detach: (name: string) => void;
   clear: () => void;
   turn: () => boolean;
