@@ -3,6 +3,7 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync } from "node:f
 import { join } from "node:path";
 import { parseSafetensors } from "../../src/lib/checkpoints/safetensors.ts";
 import { runVerk } from "../cli.ts";
+import { makeEncoder } from "../encoders.ts";
 import { tempDir } from "../harness.ts";
 import { makeAdapter, makeModel } from "../models.ts";
 
@@ -56,11 +57,11 @@ test("a quantized model is written as BF16; other models are refused in one sent
   expect(jsonIn("small", "config.json")).toMatchObject({ model_type: "llama", torch_dtype: "bfloat16" });
 
   await imported(makeAdapter(tempDir(), { arch: "llama", type: "Q8_0" }), "fine");
-  await imported(makeModel(tempDir(), { arch: "qwen3moe", type: "F32" }), "other");
+  await imported(makeEncoder(tempDir(), { pooling: "mean" }), "other");
   const cases: [name: string, code: number, sentence: RegExp, out?: string][] = [
     ["none", 1, /^verk: No model none: `verk models list` lists them$/],
     ["fine", 1, /^verk: fine is an adapter: export the job that made it with `verk jobs model/],
-    ["other", 1, /cannot be exported as a Hugging Face folder: its tensor \S+ has no name there$/],
+    ["other", 1, /cannot be exported as a Hugging Face folder: the architecture bert has no Hugging Face form here$/],
     ["team/small", 2, /^verk: --out: .*small is not empty. Choose another folder.$/, "small"],
     ["team/small", 1, /^verk: --out: .*missing cannot be written \(ENOENT\).$/, "missing/x"],
   ];

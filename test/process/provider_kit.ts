@@ -1,5 +1,5 @@
 /** The conformance suite of providers: every one of them passes the same tests, over real processes. */
-import { afterAll, expect, test } from "bun:test";
+import { expect, test } from "bun:test";
 import { chmodSync, existsSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { newId } from "../../src/lib/ids.ts";
@@ -25,7 +25,7 @@ const REWARD = {
     seed: 1,
   },
 };
-afterAll(() => rmSync(dir, { recursive: true, force: true }));
+process.on("exit", () => rmSync(dir, { recursive: true, force: true })); // several files of tests share it
 
 export async function submission(steps: number, attempt = 1, resume: string | null = null, job = newId("job")) {
   const plan = await planOf({
