@@ -5,7 +5,8 @@ DROP INDEX training_jobs_queue;
 CREATE INDEX training_jobs_queue
   ON training_jobs (priority, queued_at, id, workspace_id, not_before, status, completed_at, reading, region)
   WHERE completed_at IS NULL AND status = 'queued' AND reading IS NULL;
-CREATE INDEX training_jobs_remote_queue ON training_jobs (region)
+CREATE INDEX training_jobs_remote_queue
+  ON training_jobs (priority, queued_at, id, workspace_id, not_before, status, completed_at, reading, region)
   WHERE completed_at IS NULL AND status = 'queued' AND reading IS NULL AND region <> 'local';
 
 -- Runs on other machines. They outlive this server. One commit has the offset, the length of the log and the end so far,
