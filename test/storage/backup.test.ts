@@ -160,3 +160,29 @@ test("a backup is never restored over a directory that exists", async () => {
   const { manifest } = await backUp();
   expect(restoreBackup({ repository, manifest, to: app.dir, sealer })).rejects.toThrow("exists");
 });
+
+test("a row file that a kill left half made, with a hot journal, does not stop a backup", async () => {
+  const { app, repository, backUp } = await world();
+  const made = await app.call("POST", "/v1/datasets", { name: "new", format: "completion" });
+  await durable(app.ctx.db);
+  const path = join(app.dir, "datasets", `${made.body.id}.db`);
+  writeHalfMade(path);
+  const { manifest } = await backUp();
+  expect(manifest.files.map((file) => file.path)).toEqual(["verk.db"]);
+  const to = join(newDir(), "restored");
+  await restoreBackup({ repository, manifest, to, sealer });
+  const second = open({ dir: to });
+  const rows = { rows: [{ prompt: "a", completion: "b" }] };
+  const answer = await second.call("POST", `/v1/datasets/${made.body.id}/rows`, rows, { key: app.keyA });
+  expect(answer.status).toBeLessThan(300);
+});
+
+/** A database file with the journal of a transaction that never ended. */
+function writeHalfMade(path: string) {
+  const script = `const { Database } = require("bun:sqlite"); const db = new Database(${JSON.stringify(path)});
+    db.run("CREATE TABLE x (y)"); db.run("PRAGMA cache_size = 1"); db.run("PRAGMA cache_spill = 1"); db.run("BEGIN");
+    for (let i = 0; i < 100; i++) db.run("INSERT INTO x VALUES (randomblob(4000))");
+    process.kill(process.pid, "SIGKILL");`;
+  Bun.spawnSync([process.execPath, "-e", script]);
+  expect(statSync(`${path}-journal`).size).toBeGreaterThan(512);
+}

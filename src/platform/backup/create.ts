@@ -119,6 +119,7 @@ async function copyRows(
     const [id = "", second = ""] = name.split(".");
     if (!/^ds_\w+(\.\d+)?\.db$/.test(name) || !ids.has(id)) continue;
     const head = second === "db" ? (stored.get(id) ?? 0) : 0;
+    if (second === "db" && head === 0) continue; // a kill may have left such a file half made; the server makes it again
     if ((kept.get(name)?.lastRow ?? -1) < head)
       await withCopy(join(folder, name), tempDir, async (copy) => {
         const file = await take(copy, `datasets/${name}`);

@@ -31,7 +31,7 @@ export function heads(db: Database): Map<string, number> {
   );
 }
 
-/** Undefined: the row file has all rows up to the head. A file without rows may be too new to have its tables. */
+/** Undefined: the row file has all rows up to the head. */
 export const rowsFault = (id: string, path: string, head: number): string | undefined =>
   head > 0 && lastRow(path) < head ? `The dataset ${id} lacks rows up to its head ${head}` : undefined;
 

@@ -3,6 +3,7 @@ import { Database } from "bun:sqlite";
 import { type Dirent, existsSync, rmSync, statSync } from "node:fs";
 import { type FileHandle, open, readdir } from "node:fs/promises";
 import { join } from "node:path";
+import { UsageError } from "../../lib/errors.ts";
 import { MIB } from "../../lib/units.ts";
 import { failpoint } from "../failpoint.ts";
 import { errorCode, tempPath } from "../files.ts";
@@ -80,7 +81,8 @@ async function copyUnlessDeleted(path: string, copy: string): Promise<boolean> {
       return await copyDatabase(path, copy);
     } catch (error) {
       if (!existsSync(path)) return false;
-      if (left === 0) throw error;
+      if (left === 0)
+        throw new UsageError(`Cannot read the database ${path}: ${(error as Error).message}`, 1, { cause: error });
       rmSync(copy, { force: true });
       await Bun.sleep(PAUSE_MS);
     }
