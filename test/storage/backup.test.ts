@@ -1,7 +1,16 @@
 import { afterAll, afterEach, expect, test } from "bun:test";
 import { generateKeyPairSync } from "node:crypto";
-import { readdirSync, readFileSync, rmSync, statSync, truncateSync, unlinkSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
+import {
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  truncateSync,
+  unlinkSync,
+  writeFileSync,
+} from "node:fs";
+import { dirname, join } from "node:path";
 import { type BackupOptions, createBackup } from "../../src/platform/backup/create.ts";
 import { openRepository } from "../../src/platform/backup/repository.ts";
 import { restoreBackup, verifyBackup } from "../../src/platform/backup/restore.ts";
@@ -183,6 +192,9 @@ function writeHalfMade(path: string) {
     db.run("CREATE TABLE x (y)"); db.run("PRAGMA cache_size = 1"); db.run("PRAGMA cache_spill = 1"); db.run("BEGIN");
     for (let i = 0; i < 100; i++) db.run("INSERT INTO x VALUES (randomblob(4000))");
     process.kill(process.pid, "SIGKILL");`;
-  Bun.spawnSync([process.execPath, "-e", script]);
+  mkdirSync(dirname(path), { recursive: true });
+  for (const suffix of ["", "-wal", "-shm"]) rmSync(path + suffix, { force: true });
+  const ran = Bun.spawnSync([process.execPath, "-e", script]);
+  expect([ran.signalCode, ran.stderr.toString()]).toEqual(["SIGKILL", ""]);
   expect(statSync(`${path}-journal`).size).toBeGreaterThan(512);
 }
