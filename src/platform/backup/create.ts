@@ -130,8 +130,12 @@ async function copyRows(
     const found = kept.get(name);
     if (found) to.files.push(found.file);
   }
-  for (const [id, head] of stored)
-    if ((kept.get(`${id}.db`)?.lastRow ?? -1) < head) to.missing.push(`The dataset ${id} has no row file`);
+  const here = new Set(names);
+  for (const [id, head] of stored) {
+    const found = kept.get(`${id}.db`);
+    if ((found?.lastRow ?? -1) < head) to.missing.push(`The dataset ${id} has no row file`);
+    else if (found && !here.has(`${id}.db`)) to.files.push(found.file); // deleted after an earlier attempt had copied it
+  }
 }
 
 async function copyStorage(db: Database, dataDir: string, take: Take, kept: Map<string, BackupFile>, to: Attempt) {
