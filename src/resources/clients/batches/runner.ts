@@ -5,31 +5,15 @@
 import { and, asc, eq, isNull, sql } from "drizzle-orm";
 import type { Ctx } from "../../../context.ts";
 import { prepared } from "../../../platform/db/db.ts";
+import { untilIdle } from "../until_idle.ts";
 import { end } from "./end.ts";
 import { answerItem, check } from "./items.ts";
 import { type BatchRow, inferenceBatches, inferenceBatchItems } from "./table.ts";
 
 const MOST_AT_ONCE = 8;
 
-/** Works until nothing is due. */
-export async function runBatches(ctx: Ctx, signal: AbortSignal): Promise<void> {
-  const state = ctx.state.inferenceBatches;
-  const trouble: unknown[] = [];
-  const ended = new Promise<void>((resolve) => signal.addEventListener("abort", () => resolve(), { once: true }));
-  try {
-    while (!signal.aborted && trouble.length === 0) {
-      state.bell = Promise.withResolvers<void>();
-      fill(ctx, signal, (error) => void trouble.push(error));
-      if (state.running.size === 0) break;
-      await Promise.race([ended, state.bell.promise, ...[...state.running.values()].map(({ done }) => done)]);
-    }
-  } finally {
-    const left = [...state.running.values()];
-    for (const { stop } of left) stop.abort(new Error("the loop of batches ends"));
-    await Promise.all(left.map(({ done }) => done));
-  }
-  if (trouble.length > 0) throw trouble[0];
-}
+export const runBatches = (ctx: Ctx, signal: AbortSignal): Promise<void> =>
+  untilIdle(ctx.state.inferenceBatches, signal, (fail) => fill(ctx, signal, fail));
 
 type Work = { key: string; run: (signal: AbortSignal) => Promise<void> };
 

@@ -9,6 +9,7 @@ import { AppError } from "../../../lib/errors.ts";
 import { write } from "../../../platform/db/db.ts";
 import { resolveModel } from "../../agents/apply.ts";
 import { generate } from "../../deployments/chat/generate.ts";
+import { untilIdle } from "../until_idle.ts";
 import { machine } from "./machine.ts";
 import type { ModelResponse } from "./schema.ts";
 import { type ResponseRow, responses } from "./table.ts";
@@ -16,25 +17,8 @@ import { toResponse } from "./translate.ts";
 
 const MOST_AT_ONCE = 8;
 
-/** Works until nothing is due. */
-export async function runResponses(ctx: Ctx, signal: AbortSignal): Promise<void> {
-  const { responses: state } = ctx.state;
-  const trouble: unknown[] = [];
-  const ended = new Promise<void>((resolve) => signal.addEventListener("abort", () => resolve(), { once: true }));
-  try {
-    while (!signal.aborted && trouble.length === 0) {
-      state.bell = Promise.withResolvers<void>();
-      start(ctx, signal, (error) => void trouble.push(error));
-      if (state.running.size === 0) break;
-      await Promise.race([ended, state.bell.promise, ...[...state.running.values()].map(({ done }) => done)]);
-    }
-  } finally {
-    const left = [...state.running.values()];
-    for (const { stop } of left) stop.abort(new Error("the loop of responses ends"));
-    await Promise.all(left.map(({ done }) => done));
-  }
-  if (trouble.length > 0) throw trouble[0];
-}
+export const runResponses = (ctx: Ctx, signal: AbortSignal): Promise<void> =>
+  untilIdle(ctx.state.responses, signal, (fail) => start(ctx, signal, fail));
 
 function start(ctx: Ctx, signal: AbortSignal, fail: (error: unknown) => void) {
   const { running } = ctx.state.responses;
