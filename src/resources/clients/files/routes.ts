@@ -28,7 +28,7 @@ export const routes = (ctx: Ctx) => {
           "Upload a file, in the format of OpenAI",
           { 200: ClientFile },
           {
-            description: "Batches, fine-tuning jobs and evals take the id of the file.",
+            description: "Batches and fine-tuning jobs take the id of the file.",
             accepts: {
               "multipart/form-data": "file, purpose (fine-tune, batch, evals, user_data), expires_after[seconds]",
             },
