@@ -1,5 +1,5 @@
 import { afterAll, describe, expect, test } from "bun:test";
-import { readdirSync, rmSync } from "node:fs";
+import { readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { tempDir } from "../harness.ts";
 import { makeModel } from "../models.ts";
@@ -101,4 +101,38 @@ describe("the best evaluation", () => {
     expect(saved).toEqual([...new Set([...bests, 10])]);
     for (const { path } of checkpoints) expect(readdirSync(path)).toContain("model.gguf");
   }, 60_000);
+
+  test.each(["sft", "dpo"] as const)(
+    "%s: a model that gives no numbers has no loss and is never the best",
+    async (method) => {
+      const settings = { ...given, learning_rate: 0.01, max_steps: 10 };
+      const more = { early_stopping_patience: 3, load_best_model_at_end: true, metric_for_best_model: "eval_loss" };
+      const rows = { rows: TASKS[method], heldOut: HELD_OUT[method] };
+      const plan = await planOf({ ...common, method, ...rows, given: { ...settings, ...more } });
+      const sound = await runTraining({ plan, dir, checkpoints: place(), saveSteps: 1, endsWhen: hasSteps(2) });
+      const second = sound.checkpoints.at(-1)?.path;
+      fillWithNaN(join(second!, "weights.safetensors"));
+      const broken = await runTraining({ plan, dir, checkpoints: place(), saveSteps: 1, resume: second! });
+      const best = sound.steps.reduce((a, b) => (b.values["eval_loss"]! < a.values["eval_loss"]! ? b : a));
+      const waited = 2 - best.step;
+      expect(broken.steps).toHaveLength(3 - waited);
+      for (const { values } of broken.steps)
+        expect(Object.keys(values).filter((key) => key.includes("loss") || key.includes("rewards"))).toEqual([]);
+      for (const { metrics } of broken.checkpoints) expect(metrics).toEqual({});
+      expect(broken.of("trained")[0]!.stopped_early).toContain(
+        `eval_loss did not improve in 3 evaluations. It was best after step ${best.step}`,
+      );
+    },
+    60_000,
+  );
 });
+
+const hasSteps = (count: number) => (messages: readonly { type: string }[]) =>
+  messages.filter(({ type }) => type === "step").length >= count;
+
+/** Writes NaN over every F32 of a safetensors file. */
+function fillWithNaN(path: string) {
+  const bytes = readFileSync(path);
+  bytes.fill(0xff, 8 + Number(bytes.readBigUInt64LE(0)));
+  writeFileSync(path, bytes);
+}

@@ -55,6 +55,22 @@ describe("stopping", () => {
   });
 });
 
+test("a value that is not finite is never the best, and counts as an evaluation without improvement", () => {
+  const { NaN: none, POSITIVE_INFINITY: infinite, NEGATIVE_INFINITY: endless } = Number;
+  const states = run([none, 2, endless, infinite], falling);
+  expect(states.map(({ waited, value, improved }) => [waited, value, improved])).toEqual([
+    [1, null, false],
+    [0, 2, true],
+    [1, 2, false],
+    [2, 2, false],
+  ]);
+  expect(states.at(-1)).toMatchObject({ step: 20, stopped: expect.stringContaining("best after step 20: 2") });
+  expect(run([none, infinite, 1], falling).at(-1)).toMatchObject({
+    value: null,
+    stopped: "eval_loss was not a finite number in 2 evaluations. Lower learning_rate",
+  });
+});
+
 test("the metric is the method's headline on held-out rows, if a setting needs one", () => {
   const patient = { ...OFF, early_stopping_patience: 3 };
   expect(resolveBest("sft", OFF)).toEqual(OFF);

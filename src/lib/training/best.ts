@@ -14,8 +14,11 @@ export type BestSettings = {
   load_best_model_at_end: boolean;
 };
 
-/** `waited`: evaluations in a row without enough improvement. `stopped`: the reason why no step follows. */
-export type BestState = { value: number; step: number; waited: number; stopped: string | null };
+/**
+ * `value`: null while no evaluation gave a finite number. `waited`: evaluations in a row without enough improvement.
+ * `stopped`: the reason why no step follows.
+ */
+export type BestState = { value: number | null; step: number; waited: number; stopped: string | null };
 
 const PREFIX = "eval_";
 
@@ -46,21 +49,25 @@ export function metricFault(method: Method, metric: string): string | undefined 
   return known.includes(name) ? undefined : `must be one of ${known.map((each) => PREFIX + each).join(", ")}`;
 }
 
-/** The state after an evaluation. `improved`: this step is the best so far. */
+/** The state after an evaluation. `improved`: this step is the best so far. A value that is not finite never is. */
 export function noteEvaluation(
   before: BestState | null,
   { step, value }: { step: number; value: number },
   settings: BestSettings,
 ): { state: BestState; improved: boolean } {
-  const gain =
-    before === null ? Number.POSITIVE_INFINITY : (value - before.value) * (settings.greater_is_better ? 1 : -1);
-  const improved = gain > 0;
+  const known = before?.value ?? null;
+  const gain = known === null ? Number.POSITIVE_INFINITY : (value - known) * (settings.greater_is_better ? 1 : -1);
+  const improved = Number.isFinite(value) && gain > 0;
   const waited = improved && gain > settings.early_stopping_threshold ? 0 : (before?.waited ?? 0) + 1;
-  const best = before !== null && !improved ? { value: before.value, step: before.step } : { value, step };
-  const { early_stopping_patience: patience, metric_for_best_model: metric } = settings;
-  const stopped =
-    patience !== null && waited >= patience
-      ? `${metric} did not improve in ${waited} ${waited === 1 ? "evaluation" : "evaluations"}. It was best after step ${best.step}: ${Number(best.value.toPrecision(6))}`
-      : null;
+  const best = improved ? { value, step } : { value: known, step: before?.step ?? step };
+  const { early_stopping_patience: patience } = settings;
+  const stopped = patience !== null && waited >= patience ? stopReason(best, waited, settings) : null;
   return { state: { ...best, waited, stopped }, improved };
+}
+
+function stopReason({ value, step }: Pick<BestState, "value" | "step">, waited: number, of: BestSettings): string {
+  const evaluations = `${waited} ${waited === 1 ? "evaluation" : "evaluations"}`;
+  const { metric_for_best_model: metric } = of;
+  if (value === null) return `${metric} was not a finite number in ${evaluations}. Lower learning_rate`;
+  return `${metric} did not improve in ${evaluations}. It was best after step ${step}: ${Number(value.toPrecision(6))}`;
 }

@@ -51,7 +51,7 @@ const LoopState = z.strictObject({
   ),
   /** The best evaluation so far. Checkpoints of older versions have none. */
   best: z
-    .strictObject({ value: z.number(), step: z.int(), waited: z.int(), stopped: z.string().nullable() })
+    .strictObject({ value: number, step: z.int(), waited: z.int(), stopped: z.string().nullable() })
     .nullable()
     .default(null),
   /** True if generation.json exists beside this file. */

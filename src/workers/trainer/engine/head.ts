@@ -112,12 +112,17 @@ function again(tape: Tape, x: Tensor, project: Project, gradientOf: (logits: Ten
 type Parts = { shares: Tensor; ofTarget: Tensor };
 
 function scored(tape: Tape, logits: Tensor, indexes: Tensor, { head, scores }: Into): Parts {
-  const { ggml, context } = tape;
   const parts = probabilities(tape, logits, indexes);
-  const logp = tape.emit(ggml.ggml_log(context, ggml.ggml_clamp(context, parts.ofTarget, SMALLEST, 1)));
+  const logp = tape.emit(logOf(tape, parts.ofTarget));
   scores.logps.push(logp);
   if (head.entropies) scores.entropies.push(entropy(tape, logits, { ...parts, indexes, logp }));
   return parts;
+}
+
+/** log p. ggml_clamp turns NaN into a limit, and a diverged model would seem certain; 0 · p keeps it NaN. */
+function logOf({ ggml, context }: Tape, p: Tensor) {
+  const log = ggml.ggml_log(context, ggml.ggml_clamp(context, p, SMALLEST, 1));
+  return ggml.ggml_add(context, log, ggml.ggml_scale(context, p, 0));
 }
 
 /**

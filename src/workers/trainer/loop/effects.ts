@@ -62,11 +62,14 @@ export function openBest(plan: TrainPlan, from: BestState | null) {
   return {
     state: () => state,
     stopped: () => state?.stopped ?? null,
-    /** Returns true if the step is the best so far and the job's result is made from the best. */
-    note(step: number, values: Readonly<Record<string, number>>): boolean {
+    /**
+     * Returns true if the step is the best so far and the job's result is made from the best. `isSound`: its loss is
+     * finite.
+     */
+    note(step: number, values: Readonly<Record<string, number>>, isSound: boolean): boolean {
       const value = metric === null ? undefined : values[metric];
       if (value === undefined) return false;
-      const noted = noteEvaluation(state, { step, value }, settings);
+      const noted = noteEvaluation(state, { step, value: isSound ? value : Number.NaN }, settings);
       state = noted.state;
       return noted.improved && settings.load_best_model_at_end;
     },

@@ -45,16 +45,21 @@ export function openOverRows<M extends RowMethod, T>(
     totalSteps: stepsOf(method, values, examples.count),
     async gather(step) {
       const drawn = order.draw(batch).map((index) => examples.get(index));
-      const { metrics, tokens } = await learn(drawn, seedOf(seed, step));
+      const { metrics: found, tokens } = await learn(drawn, seedOf(seed, step));
+      const metrics = soundOnly(found);
       return { metrics, loss: metrics["loss"] ?? 0, tokens, maxAdvantage: null, samples: [] };
     },
-    evaluate: heldOut && (async () => prefixed(await evaluate(spread(heldOut, MOST_HELD_OUT)))),
+    evaluate: heldOut && (async () => prefixed(soundOnly(await evaluate(spread(heldOut, MOST_HELD_OUT))))),
     epoch: () => epochsPassed(order.state(), examples.count),
     order: order.state,
     left: () => null,
     warning: leftOutWords(examples, whyLeftOut),
   };
 }
+
+/** Without a finite loss nothing is known of the model: comparisons with NaN would count as wrong answers. */
+const soundOnly = (metrics: Record<string, number>) =>
+  Number.isFinite(metrics["loss"]) ? metrics : Object.fromEntries(Object.keys(metrics).map((key) => [key, Number.NaN]));
 
 const prefixed = (metrics: Readonly<Record<string, number>>) =>
   Object.fromEntries(Object.entries(metrics).map(([key, value]) => [`eval_${key}`, value]));

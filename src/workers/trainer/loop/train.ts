@@ -75,8 +75,9 @@ export async function train(world: World, openMethod: OpenMethod, options: Train
     if (method.evaluate && isEvaluated(step, total, options)) Object.assign(values, await method.evaluate(step));
     Object.assign(values, pace.took(begun, done.gathered.tokens), { update_time: done.updateTime });
     Object.assign(values, { other_time: otherTime(values) });
+    const isSound = Number.isFinite(done.gathered.loss);
+    const isBest = best.note(step, values, isSound);
     values = finite(values);
-    const isBest = best.note(step, values);
     const alarms = watch.check(step, values);
     if (step === 1 && method.warning !== null) alarms.push({ type: "rows_left_out", message: method.warning });
     for (const { message } of alarms) send({ type: "log", stream: "stderr", line: `alarm: ${message}` });
@@ -90,7 +91,8 @@ export async function train(world: World, openMethod: OpenMethod, options: Train
     const state = { step, tokens, total, watch: watch.state(), best: best.state() };
     const last = step === total || best.stopped() !== null;
     const saves = last || isBest || save.isDue(step) || world.isEnding();
-    if (saves && isFirst) await save.write(state, values, { last, isBest });
+    // Metrics rank checkpoints, and a model without a finite loss has no rank.
+    if (saves && isFirst) await save.write(state, isSound ? values : {}, { last, isBest });
   }
   const stopped = best.stopped();
   if (step < total && stopped === null) {
