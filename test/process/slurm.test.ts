@@ -1,12 +1,13 @@
 /** Runs on a real Slurm with two nodes: the conformance suite from its login node, and its faults. */
 import { beforeAll, expect, test } from "bun:test";
-import { existsSync, mkdirSync, readFileSync } from "node:fs";
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { directLink } from "../../src/platform/providers/link.ts";
 import { NodeProvider } from "../../src/platform/providers/node_provider.ts";
 import type { Handle } from "../../src/platform/providers/protocol.ts";
 import { SlurmProvider } from "../../src/platform/providers/slurm_provider.ts";
 import { SlurmSettings, slurmName } from "../../src/platform/providers/slurm_text.ts";
+import { Unreachable } from "../../src/platform/providers/types.ts";
 import { program } from "../cli.ts";
 import { until } from "../harness.ts";
 import { placeExecutable } from "../node_executable.ts";
@@ -103,6 +104,33 @@ describeWith("slurm", slurm, (server) => {
       for (const { job } of [waiting, other]) await provider.remove(job);
       expect(queued()).toBe("");
       expect(existsSync(join(root, "jobs", other.job))).toBe(false);
+    },
+    LONG_MS,
+  );
+
+  test(
+    "a retry waits while an earlier submission is under way, and the cluster gets one job",
+    async () => {
+      const [slow, path] = [join(dir, "slow"), process.env["PATH"]];
+      mkdirSync(slow);
+      const script = `#!/bin/sh\nwhile [ ! -e ${slow}/go ]; do sleep 0.05; done\nexec ${server.bin}/sbatch "$@"\n`;
+      writeFileSync(join(slow, "sbatch"), script, { mode: 0o755 });
+      process.env["PATH"] = `${slow}:${path}`;
+      const sent = await submission(3);
+      const { handle } = sent.plan;
+      const first = provider.submit(sent);
+      const lock = join(root, "jobs", handle.job, "1/submission/server.json");
+      await until("the first submission", () => existsSync(lock) || undefined, LONG_MS);
+      await expect(provider.start(handle)).rejects.toThrow(/earlier submission of this attempt is still under way/);
+      await expect(provider.start(handle)).rejects.toThrow(Unreachable);
+      writeFileSync(join(slow, "go"), "");
+      await first;
+      process.env["PATH"] = path;
+      await provider.start(handle);
+      await ended(provider, handle);
+      const names = server.run("squeue", "--noheader", "--states=all", "--format=%j").split("\n");
+      expect(names.filter((name) => name === slurmName(handle))).toHaveLength(1);
+      await provider.remove(handle.job);
     },
     LONG_MS,
   );

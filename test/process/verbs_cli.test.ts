@@ -71,6 +71,7 @@ test("jobs get shows the settings, the curves, the time and the cost", async () 
   expect(out).toMatch(/^reward +0\.125 → 0\.5 {2}▁▃▆█$/m);
   expect(out).toMatch(/^loss +1 → 0\.25 {2}█▃▂▁$/m);
   expect(out).toMatch(/^time +30 s$/m);
+  expect(out).toMatch(/^region +local/m);
   expect(out).toMatch(/^cost +\$0\.00$/m);
   expect(out).toMatch(/^data +ds_\w+@snap-1, 3 rows$/m);
   expect(out).toMatch(/^rewards +python code of the job$/m);

@@ -25,13 +25,13 @@ export type SlurmServer = {
 
 export async function startSlurm(): Promise<SlurmServer> {
   const program = mustFind("slurm", ["/usr/sbin/slurmctld", join(UNPACKED, "usr/sbin/slurmctld")]);
-  const root = program.startsWith(UNPACKED) ? UNPACKED : "";
+  const root = program.startsWith(UNPACKED) ? UNPACKED : "/";
   mustFind("slurm", [join(root, "usr/sbin/munged")]);
   const lib = join(libraries(root).split(":")[0] ?? "", "slurm-wlm");
   const dir = scratch("slurm");
   chmodSync(dir, 0o755);
   for (const name of ["munge", "state"]) mkdirSync(join(dir, name), { mode: 0o700 });
-  const env = root === "" ? {} : { LD_LIBRARY_PATH: `${libraries(root)}:${lib}` };
+  const env = root === "/" ? {} : { LD_LIBRARY_PATH: `${libraries(root)}:${lib}` };
   runToEnd([join(root, "usr/sbin/mungekey"), "--create", `--keyfile=${join(dir, "munge/key")}`], { env });
   const ports = { n1: await freePort(), n2: await freePort() };
   writeFileSync(join(dir, "gres.conf"), "NodeName=n1 Name=gpu Type=h200 File=/dev/null\n");
@@ -49,7 +49,7 @@ export async function startSlurm(): Promise<SlurmServer> {
     dir,
     env,
     argv(port) {
-      const conf = configOf(dir, { lib: root === "" ? undefined : lib, port, ports });
+      const conf = configOf(dir, { lib: root === "/" ? undefined : lib, port, ports });
       writeFileSync(join(dir, "slurm.conf"), conf, { mode: 0o644 });
       return [join(import.meta.dir, "slurm.sh"), dir, join(root, "usr/sbin"), join(root, "usr/sbin/slurmstepd")];
     },

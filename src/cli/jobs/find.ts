@@ -29,6 +29,8 @@ export type JobDetails = Job &
   Pick<
     TrainingJob,
     | "gpu"
+    | "region"
+    | "placement"
     | "dataset"
     | "eval_dataset"
     | "hyperparameters"

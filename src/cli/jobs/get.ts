@@ -62,6 +62,7 @@ export function factsOf(job: JobDetails, points: readonly Point[], width: number
     ...curvesOf(job.method).map((key): [string, string | null] => [key, curveOf(seriesOf(points, key))]),
     ["best checkpoint", job.best_checkpoint_id],
     ["device", job.gpu && (job.gpu.count === 1 ? job.gpu.type : `${job.gpu.count} × ${job.gpu.type}`)],
+    ["region", regionOf(job)],
     ["time", timeOf(job)],
     ["cost", costOf(job)],
     ["created", job.created_at],
@@ -80,6 +81,10 @@ function statusOf(job: JobDetails): string {
     : (waitingFor(job) ?? job.pause_reason ?? job.stopped_early);
   return why ? `${job.status}: ${why}` : job.status;
 }
+
+/** Jobs of older versions have no reason. */
+const regionOf = ({ region, placement }: JobDetails) =>
+  placement === null || placement === "" ? region : `${region}: ${placement}`;
 
 type Data = { id: string; snapshot_id: string | null; num_rows?: number | null };
 const dataOf = ({ id, snapshot_id, num_rows }: Data) =>

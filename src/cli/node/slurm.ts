@@ -6,7 +6,7 @@ import { UsageError } from "../../lib/errors.ts";
 import { MIB } from "../../lib/units.ts";
 import { VERSION } from "../../lib/version.ts";
 import { ambientEnv } from "../../platform/config/config.ts";
-import { acquireDataLock } from "../../platform/db/data_lock.ts";
+import { acquireDataLock, type DataLock, EXIT_DATA_DIR_HELD } from "../../platform/db/data_lock.ts";
 import { quote, TRY_LATER } from "../../platform/providers/link.ts";
 import {
   attemptDir,
@@ -121,11 +121,12 @@ function observeOne(root: string, handle: Handle, rows: readonly QueueRow[]): Ob
 
 /**
  * Slurm's own list by the name of the job decides, because this process may be killed between `sbatch` and the file.
- * The lock keeps two submissions of the same login node apart. The supervisor runs an attempt once in any case.
+ * The lock keeps two submissions apart: one that a lost connection left behind may still wait for `sbatch`, and the
+ * caller tries again when it is over. The supervisor runs an attempt once in any case.
  */
 async function submit(root: string, settings: SlurmSettings, handle: Handle): Promise<null> {
   const dir = resolve(root, attemptDir(handle));
-  const lock = acquireDataLock(join(dir, "submission"), { version: VERSION });
+  const lock = lockSubmission(dir);
   try {
     const rows = await queue([handle]);
     const isKnown =
@@ -140,6 +141,15 @@ async function submit(root: string, settings: SlurmSettings, handle: Handle): Pr
     return null;
   } finally {
     lock.release();
+  }
+}
+
+function lockSubmission(dir: string): DataLock {
+  try {
+    return acquireDataLock(join(dir, "submission"), { version: VERSION });
+  } catch (error) {
+    const isBusy = error instanceof UsageError && error.exitCode === EXIT_DATA_DIR_HELD;
+    throw isBusy ? new UsageError("an earlier submission of this attempt is still under way", TRY_LATER) : error;
   }
 }
 

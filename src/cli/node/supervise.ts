@@ -17,6 +17,7 @@ import {
   jobDir,
   type NodeExit,
   NodePlan,
+  TIME_LIMIT,
 } from "../../platform/providers/protocol.ts";
 import type { Supervisor } from "../../platform/workers/supervisor.ts";
 import type { Exit, Worker } from "../../platform/workers/types.ts";
@@ -36,7 +37,9 @@ export async function supervise(rootPath: string, handle: Handle): Promise<undef
     if (isTaken || existsSync(join(dir, "ended"))) return undefined;
     writeFileSync(join(dir, "started"), `${process.pid}\n`, { mode: 0o600 });
     const records = openRecords(dir);
-    const exit = await runOnce(root, dir, handle, records).catch((error: unknown) => failed(error));
+    const exit = existsSync(join(dir, "stop"))
+      ? STOPPED // before it began: another attempt may have taken its place
+      : await runOnce(root, dir, handle, records).catch((error: unknown) => failed(error));
     if (exit) records.end(exit);
     else leave(records);
     return undefined;
@@ -44,6 +47,8 @@ export async function supervise(rootPath: string, handle: Handle): Promise<undef
     lock.release();
   }
 }
+
+const STOPPED: NodeExit = { kind: "stopped", message: "", tail: "", killed: false };
 
 /** Slurm may start this attempt again: it has no end yet. */
 function leave(records: Records) {
@@ -120,7 +125,7 @@ type Run = { dir: string; task: TrainTask; plan: NodePlan; records: Records; sco
 
 async function train(supervisor: Supervisor, { dir, task, records, scoring }: Run): Promise<NodeExit | undefined> {
   const kills = outOfMemoryKills();
-  const run = { steps: 0, isTrained: false, isTakenBack: false, isOutOfTime: false };
+  const run = { steps: 0, isTrained: false, isTakenBack: false, isTimeUp: false };
   let fault: unknown;
   const { rows, eval_rows, model_path, start_adapter } = task.plan;
   const files = [model_path, rows.path, eval_rows?.path, start_adapter, task.resume, task.warm_start];
@@ -155,7 +160,7 @@ async function train(supervisor: Supervisor, { dir, task, records, scoring }: Ru
       worker.send({ type: "save_and_end" });
     },
     timeIsUp() {
-      run.isOutOfTime = run.steps === 0;
+      run.isTimeUp = true;
       worker.send({ type: "save_and_end" });
     },
   });
@@ -168,12 +173,14 @@ async function train(supervisor: Supervisor, { dir, task, records, scoring }: Ru
     if (fault !== undefined) throw fault;
     if (run.isTrained) return exit;
     if (run.isTakenBack) return undefined;
-    // To resume would only repeat it.
-    return run.isOutOfTime ? failed(new Error("The time limit of the Slurm job ends before the first step")) : exit;
+    // Judged now: a step that was under way at the signal may have ended. Without one, a retry would only repeat it.
+    return run.isTimeUp && run.steps === 0 ? { ...exit, ...OUT_OF_TIME } : exit;
   } finally {
     end();
   }
 }
+
+const OUT_OF_TIME = { kind: TIME_LIMIT, message: "The time limit of the Slurm job came before the first step" };
 
 function asExit({ kind, message, tail, signal, forced }: Exit, kills: number): NodeExit {
   const killed = kind === "crashed" && signal === "SIGKILL" && !forced;

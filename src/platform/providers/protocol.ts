@@ -63,6 +63,9 @@ export const NodePlan = later(() =>
 );
 export type NodePlan = z.infer<typeof NodePlan>;
 
+/** The kind of an end by the time limit of a scheduler. */
+export const TIME_LIMIT = "time_limit";
+
 /** The end of the trainer as the supervisor on the node saw it. */
 export const NodeExit = later(() =>
   z.strictObject({

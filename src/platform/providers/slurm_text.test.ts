@@ -66,7 +66,7 @@ test("files and the queue together tell the state of a run", () => {
 test("a loss has the reason that Slurm gives", () => {
   const lost = (state: string, reason?: string) => judgeRun(FILES, row(state, reason)).lost;
   expect(lost("TIMEOUT", "TimeLimit")).toEqual({
-    kind: "crashed",
+    kind: "time_limit",
     message: "Slurm ended its job 7: TIMEOUT, TimeLimit",
   });
   expect(lost("OUT_OF_MEMORY")?.kind).toBe("memory");

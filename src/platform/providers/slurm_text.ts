@@ -2,7 +2,7 @@
 import { z } from "zod";
 import { later } from "../../lib/schema.ts";
 import { gpuType } from "../machine/hardware.ts";
-import type { Handle, Observation } from "./protocol.ts";
+import { type Handle, type Observation, TIME_LIMIT } from "./protocol.ts";
 
 /** Names as Slurm has them: a comma lists alternatives of partitions and features. */
 const Name = later(() =>
@@ -141,10 +141,12 @@ export function judgeRun(files: RunFiles, row: QueueRow | undefined): Pick<Obser
   return { state: "lost", lost: files.asked ? { kind: "stopped", message: "" } : lossOf(row) };
 }
 
+const LOSSES: Readonly<Record<string, string>> = { OUT_OF_MEMORY: "memory", TIMEOUT: TIME_LIMIT };
+
 function lossOf(row: QueueRow | undefined): NonNullable<Observation["lost"]> {
   if (!row) return { kind: "crashed", message: "Slurm no longer knows the job, and it ended without a report" };
   const reason = ["", "None", "NonZeroExitCode"].includes(row.reason) ? "" : `, ${row.reason}`;
   const message = `Slurm ended its job ${row.id}: ${row.state}${reason}`;
   if (row.state.startsWith("CANCELLED")) return { kind: "config", message: `${message}. Someone cancelled it there` };
-  return { kind: row.state === "OUT_OF_MEMORY" ? "memory" : "crashed", message };
+  return { kind: LOSSES[row.state] ?? "crashed", message };
 }

@@ -15,6 +15,7 @@ const job = {
 } as const;
 const died: RunEnd = { ...UNREPORTED_END, message: "died" };
 const killed: RunEnd = { ...died, killed: true };
+const timedOut: RunEnd = { ...died, kind: "time_limit", message: "TIMEOUT" };
 const limits = { crashLimit: 3, now: 1000 };
 const sample = { prompt: "1+1", completion: "3", reward: null, sub_rewards: {}, advantage: null, tokens: 1 };
 const shown = { ...sample, truncated: false, error: "boom" };
@@ -69,6 +70,19 @@ test.each([
     job,
     trouble("bad_reward", shown),
     { error: { message: expect.stringContaining("Error: boom") }, sample: shown },
+  ],
+  [
+    "a time limit after a step",
+    job,
+    { ...timedOut, steps: 2 },
+    { next: "requeue", patch: { crashes: 0, crashStep: 7 } },
+  ],
+  ["a time limit before any step", job, timedOut, { next: "fail", error: { code: "timeout" } }],
+  [
+    "a time limit that ends each run at the same step",
+    { ...job, crashStep: 7 },
+    { ...timedOut, steps: 2 },
+    { next: "fail", error: { code: "timeout", message: expect.stringMatching(/^TIMEOUT\. .*no progress/) } },
   ],
   ["settings", job, { ...died, kind: "config" }, { next: "fail", error: { code: "provisioning_failed" } }],
 ] as const)("an end by %s", (_what, row, end, verdict) => {

@@ -2,6 +2,7 @@
 import { formatBytes } from "../../lib/bytes.ts";
 import { HEADLINE_METRIC } from "../../lib/training/metrics.ts";
 import { MINUTE_MS } from "../../lib/units.ts";
+import { TIME_LIMIT } from "../../platform/providers/protocol.ts";
 import type { FromTrainer, TROUBLES, TrainSample } from "../../workers/protocol_trainer.ts";
 import type { Shortage } from "../billing/service.ts";
 import type { CheckpointRow, FailureCode, JobError, JobRow } from "./table.ts";
@@ -64,6 +65,7 @@ export function judgeEnd(job: Judged, end: RunEnd, limits: Limits): Verdict {
   if (job.status !== "running" && job.status !== "provisioning") return { next: "nothing" };
   if (end.trained) return { next: "complete" };
   if (end.trouble?.kind === "lacking_memory" || (!end.trouble && end.kind === "memory")) return outOfMemory(job, end);
+  if (!end.trouble && end.kind === TIME_LIMIT) return outOfTime(job, end);
   const code = end.trouble ? TROUBLE_CODES[end.trouble.kind] : FINAL_ENDS[end.kind];
   if (code) return failed({ code, message: messageOf(end), param: end.trouble?.param ?? null }, end);
   if (end.saved)
@@ -118,6 +120,17 @@ function outOfMemory(job: Judged, end: RunEnd): Verdict {
   }
   const text = `Out of memory, also with micro-batches ${SMALLER} times smaller: ${message}. The estimate was ${formatBytes(job.memoryBytes)}. Lower max_completion_length, max_length or per_device_train_batch_size, or use a smaller model`;
   return failed({ code: "out_of_memory", message: text, param: "/hyperparameters" }, end);
+}
+
+/** A run that a scheduler ended goes on if it got further than the last one that ended so. A retry would repeat the rest. */
+function outOfTime(job: Judged, end: RunEnd): Verdict {
+  const message = messageOf(end);
+  if (end.steps > 0 && job.step > job.crashStep) {
+    const patch = { crashes: 0, notBefore: 0, crashStep: job.step };
+    return { next: "requeue", patch, why: `${message}. Resuming from the newest checkpoint`, level: "warn" };
+  }
+  const text = `${message}. The run made no progress within this limit: use a region with a longer time limit, or smaller steps`;
+  return failed({ code: "timeout", message: text, param: null }, end);
 }
 
 /**

@@ -6,6 +6,7 @@ import { jobPaths } from "../../../../test/foreign_paths.ts";
 import { until } from "../../../../test/harness.ts";
 import { write } from "../../../platform/db/db.ts";
 import { SlurmSettings } from "../../../platform/providers/slurm_text.ts";
+import { NodeError } from "../../../platform/providers/types.ts";
 import type { FromTrainer } from "../../../workers/protocol_trainer.ts";
 import { changeRun, openRunOf } from "../remote_runs.ts";
 import { reconcile } from "../running/reconcile.ts";
@@ -210,6 +211,31 @@ test("the reason of a scheduler for the end of a run decides how the job goes on
     status: "failed",
     error: { code: "provisioning_failed", message: "Someone cancelled it" },
   });
+});
+
+test("an attempt that failed to start may not start later; the next one takes its place", async () => {
+  const on = await app({ loop: false });
+  const node = fakeNode(on);
+  const { submit } = node.provider;
+  node.provider.submit = async (submission) => {
+    await submit(submission);
+    throw new NodeError("a command ended with code 1");
+  };
+  const { id, handle } = await started(on, node);
+  expect(node.runOf(handle).requests).toEqual(["stop"]);
+  expect(on.row(id)).toMatchObject({ status: "queued", crashes: 1 });
+});
+
+test("a run of a machine that has not begun is started again: the attempt before it may still have held the lock", async () => {
+  const on = await app({ loop: false });
+  const node = fakeNode(on);
+  const { handle } = await started(on, node);
+  node.runOf(handle).state = "ready";
+  node.provider.start = async (again) => {
+    node.runOf(again).state = "running";
+  };
+  await node.sync();
+  expect(node.runOf(handle).state).toBe("running");
 });
 
 test.each([

@@ -87,7 +87,11 @@ async function syncRun(ctx: Ctx, { provider, region, run, job, observation }: Fo
   const isWaiting = observation.state === "ready"; // in the queue of a scheduler
   if (wanted !== "go on" && (isWaiting || observation.state === "running"))
     await provider.cancel(handleOf(run), wanted);
-  if (isWaiting) moves.restartClock(ctx, job.id);
+  if (isWaiting) {
+    // Without a scheduler nothing else starts the supervisor, if the lock of the job was still held the first time.
+    if (wanted === "go on" && region.slurm === null) await provider.start(handleOf(run));
+    moves.restartClock(ctx, job.id);
+  }
   const isOver = observation.state !== "running" && observation.state !== "ready";
   if (observation.bytes > run.offset || isOver) await pullRecords(ctx, { provider, region, run, observation });
 }
@@ -109,8 +113,18 @@ async function send(ctx: Ctx, { provider, run, job, observation }: Following) {
     const fault = startFault(error);
     if (fault) return void giveUp(ctx, run, () => moves.fail(ctx, job.id, fault));
     if (!(error instanceof NodeError)) throw error;
+    await forbidStart(provider, run);
     const message = `The run could not be started in ${run.region}: ${error.message}`;
     await concludeRun(ctx, run, { ...UNREPORTED_END, message });
+  }
+}
+
+/** The failed command may have started the attempt after all. The next attempt must be the only one that runs. */
+async function forbidStart(provider: Provider, run: RemoteRunRow) {
+  try {
+    await provider.cancel(handleOf(run), "stop");
+  } catch (error) {
+    if (!(error instanceof NodeError)) throw error; // the same command fails again, after the request was written
   }
 }
 
