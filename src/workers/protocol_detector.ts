@@ -50,13 +50,22 @@ export const Signals = later(() =>
     c2pa: z
       .strictObject({
         present: z.boolean(),
-        /**
-         * True if the content's hash equals the one in the manifest. Null: there is no hash to compare. The signer is
-         * not judged.
-         */
+        /** True if the content's hash equals the one in the manifest. Null: there is no hash to compare. */
         hash_valid: z.boolean().nullable(),
         claim_generator: z.string().nullable(),
         digital_source_type: z.string().nullable(),
+        /** Null if the manifest is not signed. Results of earlier versions do not have it. */
+        signature: z
+          .strictObject({
+            /** True if the signer signed these claims. Null if the signature cannot be checked. */
+            valid: z.boolean().nullable(),
+            /** True if the signer's certificate leads to `detect.trust_list`. Null if there is no list, or not valid. */
+            trusted: z.boolean().nullable(),
+            signer: z.string().nullable(),
+            problem: z.string().nullable(),
+          })
+          .nullable()
+          .optional(),
       })
       .nullable(),
     metadata: z.strictObject({
@@ -120,6 +129,8 @@ export const ToDetector = later(() =>
       max_pixels: z.int().positive(),
       /** A directory with models that replace those inside the executable. */
       models_dir: z.string().optional(),
+      /** A file of certificates in PEM. Without it no signer is trusted or distrusted. */
+      trust_list: z.string().optional(),
     }),
   ]),
 );

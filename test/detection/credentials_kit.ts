@@ -1,9 +1,9 @@
-/** Writes content credentials as CBOR in boxes, into JPEG, PNG and WebP. They are unsigned: no test verifies signatures. */
+/** Writes content credentials as CBOR in boxes, into JPEG, PNG and WebP. They are unsigned: signing_kit.ts signs. */
 import { pngChunk } from "./mutations.ts";
 
 export type Value = number | string | boolean | Uint8Array | readonly Value[] | { readonly [key: string]: Value };
 
-function head(major: number, length: number): Buffer {
+export function head(major: number, length: number): Buffer {
   if (length < 24) return Buffer.from([(major << 5) | length]);
   const bytes = Buffer.alloc(5, (major << 5) | 26);
   bytes.writeUInt32BE(length, 1);

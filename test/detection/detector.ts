@@ -11,7 +11,13 @@ import { confinedIn } from "../sandbox/confined.ts";
 
 export type Answer = { status: number; scored?: Scored; refused?: Refused };
 type ScoreOptions = { models?: readonly ModelName[]; robustness?: boolean; signal?: AbortSignal };
-export type Options = { modelsDir?: string; threads?: number; maxPixels?: number; program?: string[] };
+export type Options = {
+  modelsDir?: string;
+  trustList?: string;
+  threads?: number;
+  maxPixels?: number;
+  program?: string[];
+};
 
 const IMAGE_MODELS: readonly ModelName[] = ["detector_v0", "detector_v1"];
 const SOURCE = [process.execPath, resolve(import.meta.dir, "../../src/main.ts")];
@@ -80,12 +86,16 @@ export class Detector {
   }
 
   async #start() {
-    const { modelsDir, threads = 2, maxPixels = 100e6 } = this.#options;
+    const { modelsDir, trustList, threads = 2, maxPixels = 100e6 } = this.#options;
     const opened = Promise.withResolvers<void>();
+    const given = {
+      ...(modelsDir === undefined ? {} : { models_dir: modelsDir }),
+      ...(trustList === undefined ? {} : { trust_list: trustList }),
+    };
     const worker = this.#supervisor.spawn<FromDetector, ToDetector>({
       kind: "detector",
       incoming: FromDetector,
-      grants: { reads: modelsDir === undefined ? [] : [modelsDir] },
+      grants: { reads: Object.values(given) },
       onMessage: (message) => {
         if (message.type !== "opened") return;
         this.versions = message.versions;
@@ -99,8 +109,7 @@ export class Detector {
     });
     this.starts++;
     await worker.ready;
-    const models = modelsDir === undefined ? {} : { models_dir: modelsDir };
-    worker.send({ type: "open", data_dir: this.dir, threads, max_pixels: maxPixels, ...models });
+    worker.send({ type: "open", data_dir: this.dir, threads, max_pixels: maxPixels, ...given });
     await opened.promise;
     return worker;
   }

@@ -18,6 +18,7 @@ const scored: Scored = {
       hash_valid: false,
       claim_generator: "Maker\u001b[31m/1.0",
       digital_source_type: "http://cv.iptc.org/newscodes/digitalsourcetype/trainedAlgorithmicMedia",
+      signature: { valid: true, trusted: false, signer: "Maker\u001b", problem: "expired" },
     },
     metadata: { software: null, camera: null, generator: "Diffuser" },
     robustness: { lowest: 0.4, highest: 0.9, views: [{ view: "jpeg_60", score: 0.4 }], flips: true },
@@ -52,7 +53,7 @@ test("a line has the score, what it means, each model's, the range and what the 
   expect(headerOf(columns)).toBe("SCORE  PREDICTION   detector_v0  detector_v1  OVER RE-ENCODES    FILE");
   expect(lineOf(found, columns)).toBe(
     "0.900  ai           0.900        -            0.400–0.900 flips  a\ufffdb.jpg  " +
-      "[C2PA: Maker\ufffd[31m/1.0, trainedAlgorithmicMedia, but the content was changed]  [metadata: Diffuser]",
+      "[C2PA: Maker\ufffd[31m/1.0, trainedAlgorithmicMedia, signed by Maker\ufffd, not trusted (expired), but the content was changed]  [metadata: Diffuser]",
   );
   expect(lineOf(failed, columns)).toBe(
     "-      error        -            -            -                  x.png: The image has no pixels",

@@ -1,4 +1,5 @@
 /** Formats one line per file. The path is last, because its width is unknown. */
+import { signatureWords } from "../../lib/detection/signature_words.ts";
 import { PREDICTIONS } from "../../lib/detection/tiers.ts";
 import { isoTime } from "../../lib/time.ts";
 import { present } from "../../resources/detection/schema.ts";
@@ -58,9 +59,10 @@ function rangeOf(outcome: ReportedOutcome): string {
 function notesOf({ c2pa, metadata }: Signals): string[] {
   const claims = c2pa?.present ? [c2pa.claim_generator, c2pa.digital_source_type?.split("/").at(-1)] : [];
   const doubt = c2pa?.hash_valid === false ? ", but the content was changed" : "";
+  const signed = c2pa?.signature ? `, ${oneLine(signatureWords(c2pa.signature))}` : "";
   const named = claims.filter((each) => each !== null && each !== undefined).join(", ") || "present";
   return [
-    ...(c2pa?.present ? [`[C2PA: ${oneLine(named)}${doubt}]`] : []),
+    ...(c2pa?.present ? [`[C2PA: ${oneLine(named)}${signed}${doubt}]`] : []),
     ...(metadata.generator === null ? [] : [`[metadata: ${oneLine(metadata.generator)}]`]),
   ];
 }

@@ -167,6 +167,10 @@ export const detect = section("Detection of generated images and speech.", {
     .string()
     .default("")
     .describe("Folder with detector_*.onnx and their .json that replace the built-in ones; empty = built-in."),
+  trust_list: z
+    .string()
+    .default("")
+    .describe("File of certificates (PEM) whose signatures under content credentials are trusted; empty = none."),
   threads: z.int().min(0).max(1024).default(0).describe("CPU threads of the detector; 0 = all this server may use."),
   parallel: z.int().min(1).max(256).default(16).describe("Images in the detector at the same time; others wait."),
   wait_ms: milliseconds.default(10_000).describe("Longest wait of a request for its turn; then it is rejected."),

@@ -161,8 +161,11 @@ function open(ctx: DetectorContext, state: DetectorState): Child {
     state.notBefore = ctx.clock.now() + Math.min(FIRST_PAUSE_MS * 2 ** (state.failures - 1), LAST_PAUSE_MS);
   };
   const { data_dir, detect } = ctx.config;
-  const modelsDir = detect.models_dir === "" ? undefined : resolve(detect.models_dir);
-  const grants = { reads: modelsDir === undefined ? [] : [modelsDir] };
+  const given = {
+    ...(detect.models_dir === "" ? {} : { models_dir: resolve(detect.models_dir) }),
+    ...(detect.trust_list === "" ? {} : { trust_list: resolve(detect.trust_list) }),
+  };
+  const grants = { reads: Object.values(given) };
   const worker = spawn(ctx, grants, onExit, (message) => {
     if (message.type !== "opened") return;
     isOpen = true;
@@ -173,9 +176,8 @@ function open(ctx: DetectorContext, state: DetectorState): Child {
   const child: Child = { worker, opened: opened.promise };
   state.child = child;
   const threads = detect.threads || availableParallelism();
-  const other = modelsDir === undefined ? {} : { models_dir: modelsDir };
   worker.ready.then(
-    () => worker.send({ type: "open", data_dir, threads, max_pixels: detect.max_pixels, ...other }),
+    () => worker.send({ type: "open", data_dir, threads, max_pixels: detect.max_pixels, ...given }),
     () => {}, // onExit reports its end
   );
   void stopUnlessOpen(ctx, child);

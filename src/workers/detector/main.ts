@@ -11,6 +11,7 @@ import { createRequestHandler, listen } from "./http.ts";
 import { mostBytesHeld } from "./image/decode.ts";
 import { openLanes } from "./lanes.ts";
 import { findModels } from "./models.ts";
+import { readTrustList } from "./origin/certificates.ts";
 import type { World } from "./world.ts";
 
 type DetectorHost = Host<ToDetector, FromDetector>;
@@ -45,13 +46,26 @@ async function serveModels(host: DetectorHost, open: Open): Promise<void> {
 }
 
 async function openWorld(open: Open, onFatal: (error: Error) => void): Promise<World> {
-  const { data_dir: dataDir, threads, max_pixels: maxPixels, models_dir: modelsDir } = open;
+  const { data_dir: dataDir, threads, max_pixels: maxPixels, models_dir: modelsDir, trust_list: trustList } = open;
   const [sharp, models] = await Promise.all([loadSharp(dataDir), findModels(modelsDir)]);
   sharp.cache(false); // no image is decoded twice
   sharp.concurrency(1); // images are decoded in parallel instead
+  const trusted = trustList === undefined ? null : await readTrusted(trustList);
   const lanes = await openLanes({ dataDir, threads, models, runLimitMs: RUN_LIMIT_MS, onFatal });
   const limits = { maxPixels, seconds: DECODE_SECONDS };
-  return { sharp, models, lanes, limits, gate: createGate(mostBytesHeld(limits)) };
+  return { sharp, models, lanes, limits, trusted, gate: createGate(mostBytesHeld(limits)) };
+}
+
+async function readTrusted(path: string) {
+  try {
+    return readTrustList(await Bun.file(path).text());
+  } catch (error) {
+    const reason = (error as Error).message;
+    throw new WorkerError(
+      "crashed",
+      `detect.trust_list cannot be used: ${reason}. Name a file of certificates in PEM.`,
+    );
+  }
 }
 
 async function ended({ messages }: DetectorHost) {

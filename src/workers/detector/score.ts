@@ -46,7 +46,7 @@ async function scoreImage(world: World, bytes: Uint8Array, options: ScoreOptions
       models: judge(world.models, options.models, seen),
       versions: versionsOf(world, options.models),
       signals: {
-        c2pa: readCredentials(bytes, format),
+        c2pa: readCredentials(bytes, format, { certificates: world.trusted, nowMs: Date.now() }),
         metadata: readOrigin({ exif: metadata.exif, xmp: metadata.xmp?.toString("utf8"), comments: metadata.comments }),
         robustness: options.robustness ? await testRobustness(world, image, options) : null,
       },

@@ -1,5 +1,6 @@
 /** Shared objects for scoring, made once when the worker opens. */
 
+import type { X509Certificate } from "node:crypto";
 import type { Gate } from "./gate.ts";
 import type { Limits, SharpLibrary } from "./image/decode.ts";
 import type { Lanes } from "./lanes.ts";
@@ -12,4 +13,6 @@ export type World = {
   gate: Gate;
   lanes: Lanes;
   models: Models;
+  /** The lab's list of trusted certificates, or null. */
+  trusted: readonly X509Certificate[] | null;
 };

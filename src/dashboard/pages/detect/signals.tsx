@@ -1,3 +1,4 @@
+import { signatureWords } from "../../../lib/detection/signature_words.ts";
 import type { Detection } from "../../../resources/detection/schema.ts";
 import { NONE } from "../../data/format.ts";
 import { Card, Facts } from "../../kit/card.tsx";
@@ -13,6 +14,7 @@ export function Signals({ detection: { signals, imageHash } }: { detection: Dete
           ...(c2pa?.present
             ? ([
                 ["Content hash", hashWords(c2pa.hash_valid)],
+                ["Signature", c2pa.signature ? signatureWords(c2pa.signature) : NONE],
                 ["Made with", c2pa.claim_generator ?? NONE],
                 ["Source type", c2pa.digital_source_type?.split("/").at(-1) ?? NONE],
               ] as const)

@@ -1,31 +1,35 @@
 /**
- * Content credentials: the claims of a file's newest manifest. The only check compares the file's bytes with the
- * manifest's hash. Not covered: signatures, certificates, the signer, hashes of assertions, ingredients, manifests
- * stored elsewhere.
+ * Content credentials: the claims of a file's newest manifest, its binding to the file's bytes, and its signature. Not
+ * covered: ingredients, timestamps of authorities, revoked certificates, manifests stored elsewhere.
  */
+import type { X509Certificate } from "node:crypto";
 
 import type { ImageFormat } from "../../../lib/detection/sniff.ts";
 import { jpegSegments, latin, pngChunks, riffChunks, viewOf } from "../containers.ts";
-import { type Cbor, readCbor } from "./cbor.ts";
+import { asList, type Cbor, isMap, readCbor } from "./cbor.ts";
 import { type Box, readBoxes } from "./jumbf.ts";
+import { ALGORITHMS, checkSignature, type Signature } from "./signature.ts";
 
 export type Credentials = {
   present: boolean;
   hash_valid: boolean | null;
   claim_generator: string | null;
   digital_source_type: string | null;
+  signature: Signature | null;
 };
+/** The lab's trust list, and the time at which certificates must be valid. */
+export type Trust = { certificates: readonly X509Certificate[] | null; nowMs: number };
 
 const APP11 = "eb";
 const MAX_STORE_BYTES = 8 << 20;
 const MAX_TEXT = 200;
-const ALGORITHMS = { sha256: "sha256", sha384: "sha384", sha512: "sha512" } as const;
 
 /** Returns null if the file has none. */
-export function readCredentials(bytes: Uint8Array, format: ImageFormat): Credentials | null {
+export function readCredentials(bytes: Uint8Array, format: ImageFormat, trust: Trust): Credentials | null {
   const store = findStore(bytes, format);
   if (!store || store.length === 0) return null;
-  const unreadable = { present: true, hash_valid: null, claim_generator: null, digital_source_type: null };
+  const nothing = { hash_valid: null, claim_generator: null, digital_source_type: null, signature: null };
+  const unreadable = { present: true, ...nothing };
   try {
     const [outer] = readBoxes(store);
     const manifest = outer?.children.at(-1); // the newest manifest is the last
@@ -37,6 +41,7 @@ export function readCredentials(bytes: Uint8Array, format: ImageFormat): Credent
       hash_valid: checkHash(bytes, assertions, isMap(claim) ? text(claim["alg"]) : null),
       claim_generator: generatorOf(claim),
       digital_source_type: sourceTypeOf(assertions),
+      signature: checkSignature(manifest, claim, assertions, trust),
     };
   } catch {
     return unreadable; // a manifest with invalid CBOR is present, but has no content
@@ -82,10 +87,7 @@ function contentOf(box: Box | undefined): Cbor {
   return null;
 }
 
-const isMap = (value: Cbor | undefined): value is { [key: string]: Cbor } =>
-  typeof value === "object" && value !== null && !Array.isArray(value) && !(value instanceof Uint8Array);
 const text = (value: Cbor | undefined) => (typeof value === "string" && value !== "" ? value.slice(0, MAX_TEXT) : null);
-const list = (value: Cbor | undefined): Cbor[] => (Array.isArray(value) ? value : []);
 
 function generatorOf(claim: Cbor): string | null {
   if (!isMap(claim)) return null;
@@ -100,7 +102,7 @@ function sourceTypeOf(assertions: readonly Box[]): string | null {
   for (const box of assertions) {
     if (!/^c2pa\.actions(\.v\d+)?(__\d+)?$/.test(box.label)) continue;
     const content = contentOf(box);
-    for (const action of list(isMap(content) ? content["actions"] : null)) {
+    for (const action of asList(isMap(content) ? content["actions"] : null)) {
       const found = isMap(action) ? text(action["digitalSourceType"]) : null;
       if (found) return found.slice(found.lastIndexOf("/") + 1); // a name in IPTC's or C2PA's vocabulary
     }
@@ -116,7 +118,7 @@ function checkHash(bytes: Uint8Array, assertions: readonly Box[], claimed: strin
   if (!algorithm) return null;
   const hasher = new Bun.CryptoHasher(algorithm);
   let at = 0;
-  const exclusions = list(binding["exclusions"]).map((range) =>
+  const exclusions = asList(binding["exclusions"]).map((range) =>
     isMap(range) ? [Number(range["start"]), Number(range["length"])] : [Number.NaN, Number.NaN],
   ) as [number, number][];
   for (const [start, length] of exclusions.sort((a, b) => a[0] - b[0])) {

@@ -1,6 +1,7 @@
 /**
  * Reads untrusted CBOR (RFC 8949). Lengths are checked against the rest of the input; depth and number of items are
- * limited. Tags are ignored, maps have text keys, other keys are dropped. Throws on invalid input.
+ * limited. Tags are ignored. Keys of maps are text, or integers as decimal text; other keys are dropped. Throws on
+ * invalid input.
  */
 export type Cbor = null | boolean | number | bigint | string | Uint8Array | Cbor[] | { [key: string]: Cbor };
 
@@ -90,7 +91,7 @@ class Reader {
       if (key === BREAK) break;
       const value = this.item(depth + 1);
       if (value === BREAK) throw new Error("CBOR: a key without a value");
-      if (typeof key === "string") map[key] = value;
+      if (typeof key === "string" || typeof key === "number") map[key] = value;
     }
     return map;
   }
@@ -107,3 +108,8 @@ class Reader {
     return this.#bytes.subarray(at, at + length);
   }
 }
+
+export type CborMap = { [key: string]: Cbor };
+export const isMap = (value: Cbor | undefined): value is CborMap =>
+  typeof value === "object" && value !== null && !Array.isArray(value) && !(value instanceof Uint8Array);
+export const asList = (value: Cbor | undefined): Cbor[] => (Array.isArray(value) ? value : []);

@@ -1,7 +1,13 @@
 /** JUMBF boxes (ISO 19566-5), as far as C2PA uses them. Reading stops at a box with a wrong length. */
 import { latin, viewOf } from "../containers.ts";
 
-export type Box = { label: string; content: { type: string; body: Uint8Array }[]; children: Box[] };
+export type Box = {
+  label: string;
+  content: { type: string; body: Uint8Array }[];
+  children: Box[];
+  /** Everything after the header of the box: what a hash of the box covers. */
+  body: Uint8Array;
+};
 
 const MAX_DEPTH = 8;
 const MAX_BOXES = 5_000;
@@ -17,7 +23,7 @@ export function readBoxes(bytes: Uint8Array): Box[] {
 type Budget = { boxes: number };
 
 function readBox(bytes: Uint8Array, depth: number, budget: Budget): Box {
-  const box: Box = { label: "", content: [], children: [] };
+  const box: Box = { label: "", content: [], children: [], body: bytes };
   for (const { type, body } of split(bytes, budget)) {
     if (type === "jumd") box.label = labelOf(body);
     else if (type !== "jumb") box.content.push({ type, body });
