@@ -1,6 +1,6 @@
 /**
- * Server ⇄ detector, over the worker's own socket. `POST /score?models=a,b&robustness=1` carries the bytes of one image
- * or clip; the answer is a `Scored` or a `Refused`. The worker decodes, so a file that breaks a decoder ends the
+ * Server ⇄ detector, over the worker's own socket. `POST /score?models=a,b&robustness=1&heatmap=1` carries the bytes of one
+ * image or clip; the answer is a `Scored` or a `Refused`. The worker decodes, so a file that breaks a decoder ends the
  * worker, not the server. Concurrent requests are scored together.
  */
 import { z } from "zod";
@@ -97,6 +97,18 @@ export const CropScore = later(() =>
 );
 export type CropScore = z.infer<typeof CropScore>;
 
+/** Scores of a grid of squares over the image, row by row. Of an animation: of its first frame. */
+export const Heatmap = later(() =>
+  z.strictObject({
+    columns: z.int().positive(),
+    rows: z.int().positive(),
+    scores: z.array(z.number().min(0).max(1).nullable()),
+    /** A transparent PNG in the proportions of the image, in base64. Red: generated. Blue: real. */
+    png: z.string(),
+  }),
+);
+export type Heatmap = z.infer<typeof Heatmap>;
+
 export const Scored = later(() =>
   z.strictObject({
     media: Media,
@@ -105,6 +117,8 @@ export const Scored = later(() =>
     signals: Signals,
     /** The squares of an image that its score comes from. Results of earlier versions do not have them. */
     crops: z.array(CropScore).optional(),
+    /** Only if it was asked for, and never for speech. */
+    heatmap: Heatmap.optional(),
   }),
 );
 export type Scored = z.infer<typeof Scored>;

@@ -10,7 +10,7 @@ import { tempDir } from "../harness.ts";
 import { confinedIn } from "../sandbox/confined.ts";
 
 export type Answer = { status: number; scored?: Scored; refused?: Refused };
-type ScoreOptions = { models?: readonly ModelName[]; robustness?: boolean; signal?: AbortSignal };
+type ScoreOptions = { models?: readonly ModelName[]; robustness?: boolean; heatmap?: boolean; signal?: AbortSignal };
 export type Options = {
   modelsDir?: string;
   trustList?: string;
@@ -59,9 +59,9 @@ export class Detector {
 
   async score(
     bytes: Uint8Array,
-    { models = IMAGE_MODELS, robustness = false, signal }: ScoreOptions = {},
+    { models = IMAGE_MODELS, robustness = false, heatmap = false, signal }: ScoreOptions = {},
   ): Promise<Answer> {
-    const query = `models=${models.join(",")}${robustness ? "&robustness=1" : ""}`;
+    const query = `models=${models.join(",")}${robustness ? "&robustness=1" : ""}${heatmap ? "&heatmap=1" : ""}`;
     const init = { method: "POST", body: bytes as BodyInit, signal: signal ?? null };
     const answer = await this.ask(`/score?${query}`, init);
     const body: unknown = await answer.json();

@@ -40,6 +40,22 @@ test("both detectors score an image, and the answer describes the image", async 
   });
 });
 
+test("a heat map scores a grid of squares, and its picture shows where the evidence is", async () => {
+  const light = await flat(250, 600, 300).png().toBuffer();
+  const image = flat(5, 1200, 300).composite([{ input: light, left: 600, top: 0 }]);
+  const { scored } = await detector.score(await image.png().toBuffer(), { heatmap: true });
+  const { columns, rows, scores, png } = scored!.heatmap!;
+  expect([columns, rows]).toEqual([8, 2]);
+  expect(scores[0]).toBeCloseTo((v0(5) + v1(5)) / 2, 4);
+  expect(scores[7]).toBeCloseTo((v0(250) + v1(250)) / 2, 4);
+  const { data, info } = await sharp(Buffer.from(png, "base64")).raw().toBuffer({ resolveWithObject: true });
+  expect([info.width, info.height, info.channels]).toEqual([512, 128, 4]);
+  const at = (x: number) => [...data.subarray((64 * 512 + x) * 4, (64 * 512 + x) * 4 + 4)];
+  expect(at(2)[2]).toBeGreaterThan(at(2)[0]!); // blue: real
+  expect(at(509)[0]).toBeGreaterThan(at(509)[2]!); // red: generated
+  expect((await detector.score(light)).scored).not.toHaveProperty("heatmap");
+});
+
 describe("pixels arrive as in training", () => {
   const half = {
     create: { width: 300, height: 300, channels: 4 as const, background: { r: 255, g: 255, b: 255, alpha: 0 } },

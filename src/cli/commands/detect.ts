@@ -1,7 +1,8 @@
 import { command, EXIT, type Group, JSON_FLAG } from "../args.ts";
-import type { Detector } from "../detect/detector.ts";
+import type { Detector, Outcome } from "../detect/detector.ts";
 import { evaluation } from "../detect/eval.ts";
 import { findFiles, type InputFile } from "../detect/files.ts";
+import { heatmapWriter } from "../detect/heatmaps.ts";
 import { chosenModels, EXITS, FLAGS, namedModels, settingsHere, thresholdOf } from "../detect/input.ts";
 import { type Columns, type Counts, count, headerOf, jsonOf, lineOf, newCounts, summaryOf } from "../detect/report.ts";
 import { outcomes, withDetector } from "../detect/run.ts";
@@ -16,29 +17,43 @@ const files = command({
       type: "boolean",
       doc: "Also score re-encoded and rescaled versions of images, to see whether the prediction changes",
     },
+    heatmap: {
+      type: "string",
+      value: "DIR",
+      doc: "Also write a transparent PNG for each image that shows where the evidence is, to lay over the image",
+    },
     json: { ...JSON_FLAG, doc: "Print one JSON object per file; eval: all figures as one object" },
   },
   examples: ["verk detect photo.jpg", "verk detect ~/pictures --robustness", "verk detect upload.png --threshold 0.85"],
   exits: EXITS,
-  async run({ models, threshold, robustness, json, ...where }, ...paths) {
+  async run({ models, threshold, robustness, heatmap, json, ...where }, ...paths) {
     const named = namedModels(models);
     const limit = thresholdOf(threshold);
     const config = settingsHere(where);
     const found = await findFiles(paths);
     return await withDetector(config, async (detector, signal) => {
       const columns: Columns = { models: chosenModels(named, detector.versions), robustness };
-      const counts = await score(detector, { found, columns, limit, json, signal });
+      const draw = heatmap === undefined ? undefined : heatmapWriter(heatmap);
+      const counts = await score(detector, { found, columns, limit, json, signal, draw });
       return exitOf(counts, threshold !== undefined);
     });
   },
 });
 
-type Work = { found: readonly InputFile[]; columns: Columns; limit: number; json: boolean; signal: AbortSignal };
+type Work = {
+  found: readonly InputFile[];
+  columns: Columns;
+  limit: number;
+  json: boolean;
+  signal: AbortSignal;
+  draw: ((outcome: Outcome) => void) | undefined;
+};
 
-async function score(detector: Detector, { found, columns, limit, json, signal }: Work): Promise<Counts> {
+async function score(detector: Detector, { found, columns, limit, json, signal, draw }: Work): Promise<Counts> {
   const counts = newCounts();
   let isFirst = true;
-  for await (const outcome of outcomes(detector, found, { ...columns, signal })) {
+  for await (const outcome of outcomes(detector, found, { ...columns, heatmap: draw !== undefined, signal })) {
+    draw?.(outcome);
     count(counts, outcome, limit);
     if (outcome.status === "left_out") continue;
     if (json) printJson(jsonOf(outcome, limit, Date.now()));

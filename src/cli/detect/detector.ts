@@ -26,7 +26,7 @@ import { type InputFile, type Kind, readContents, reasonOf } from "./files.ts";
 
 export const AT_ONCE = 4;
 
-export type ScoreOptions = { models: readonly ModelName[]; robustness: boolean; signal: AbortSignal };
+export type ScoreOptions = { models: readonly ModelName[]; robustness: boolean; heatmap: boolean; signal: AbortSignal };
 export type Examination = { scored: Scored; ensemble: Ensemble; hash: string; sizeBytes: number; ms: number };
 export type Outcome = { file: string } & (
   | ({ status: "scored" } & Examination)

@@ -35,7 +35,12 @@ export const evaluation = command({
     const files = await labelled(dir);
     return await withDetector(config, async (detector, signal) => {
       const chosen = chosenModels(named, detector.versions, takers);
-      const gathered = await gather(detector, dir, files, { models: chosen, robustness: !audio, signal });
+      const gathered = await gather(detector, dir, files, {
+        models: chosen,
+        robustness: !audio,
+        heatmap: false,
+        signal,
+      });
       return printFigures(gathered, { limit, json, versions: detector.versions, chosen });
     });
   },

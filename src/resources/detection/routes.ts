@@ -25,8 +25,8 @@ import { requireQueue } from "./worker.ts";
 const TAGS = ["Detection"];
 const MAX_VALUES = 10_000; // a batch has three for each of its images
 const FORM =
-  "image or audio (the file), model, models (separated by commas), robustness (true or false). In curl: -F image=@photo.jpg";
-const BYTES = "The bytes of the file. The options model, models and robustness are query parameters";
+  "image or audio (the file), model, models (separated by commas), robustness and heatmap (true or false). In curl: -F image=@photo.jpg";
+const BYTES = "The bytes of the file. The options model, models, robustness and heatmap are query parameters";
 
 /** Every request counts toward the rate of the plan, reads and configuration included. */
 const keyRulesOf = (ctx: Ctx): KeyRules => ({
@@ -57,7 +57,14 @@ const detecting = (ctx: Ctx) => {
     keepOpen(ctx, request);
     try {
       const bytes = await file();
-      const subject = { bytes, named, robustness: choice.robustness, begunAt, signal: request.signal };
+      const subject = {
+        bytes,
+        named,
+        robustness: choice.robustness,
+        heatmap: choice.heatmap,
+        begunAt,
+        signal: request.signal,
+      };
       return await detections.detect(ctx, principal.workspaceId, subject);
     } catch (error) {
       if (error instanceof AppError) countFailed(ctx.db, principal.workspaceId, error);

@@ -2,7 +2,7 @@ import { z } from "zod";
 import { ensembleOf, PREDICTIONS, VERDICTS } from "../../lib/detection/tiers.ts";
 import { DateTime, Label, later, Metadata, numberText } from "../../lib/schema.ts";
 import { isoTime } from "../../lib/time.ts";
-import { CROP_SIZE, MODELS, ModelName, ModelResult, Signals } from "../../workers/protocol_detector.ts";
+import { CROP_SIZE, Heatmap, MODELS, ModelName, ModelResult, Signals } from "../../workers/protocol_detector.ts";
 import { PLANS, publicResults } from "./policy.ts";
 import { BATCH_STATUSES, type DetectionRow, type Feedback as FeedbackRow } from "./table.ts";
 
@@ -12,12 +12,13 @@ const modelChoice = {
   models: z.array(Name).min(1).max(16).optional().describe("Several models; the score is their mean"),
 };
 const robustness = z.boolean().default(false).describe("Score re-encoded and rescaled copies too, which takes longer");
+const heatmap = z.boolean().default(false).describe("Score a grid of squares too, which takes up to a second longer");
 const oneList = (body: { model?: string | undefined; models?: string[] | undefined }) => !(body.model && body.models);
 const ONE_LIST = { path: ["models"], message: "give model or models, not both" };
 
 /** The options of a form or of a request with the bytes of a file. */
 export const ModelChoice = z
-  .object({ ...modelChoice, robustness })
+  .object({ ...modelChoice, robustness, heatmap })
   .refine(oneList, ONE_LIST)
   .meta({ id: "DetectOptions" });
 export type ModelChoice = z.infer<typeof ModelChoice>;
@@ -27,6 +28,7 @@ export const DetectQuery = z.object({
   model: Name.optional(),
   models: z.string().optional().describe("Several models, separated by commas"),
   robustness: z.string().optional().describe("true or false"),
+  heatmap: z.string().optional().describe("true or false"),
 });
 
 const Base64 = z.string().describe("base64, also as a data: URL. At most 10 MB");
@@ -37,6 +39,7 @@ export const Detect = z
     audio: Base64.optional().describe("WAV, FLAC or MP3; base64, at most 10 MB"),
     ...modelChoice,
     robustness,
+    heatmap,
   })
   .refine((body) => body.image !== undefined || body.audio !== undefined, {
     path: ["image"],
@@ -52,7 +55,7 @@ export const Detect = z
 const Url = z.string().min(1).max(2048);
 
 export const DetectUrl = z
-  .object({ url: Url.describe("http or https, publicly routable"), ...modelChoice, robustness })
+  .object({ url: Url.describe("http or https, publicly routable"), ...modelChoice, robustness, heatmap })
   .refine(oneList, ONE_LIST)
   .meta({ id: "DetectUrl" });
 
@@ -104,6 +107,7 @@ export const Detection = later(() =>
       aboveThreshold: z.boolean().describe("True if the score is at least the account's defaultThreshold"),
       modelVersions: z.partialRecord(ModelName, z.string()),
       signals: Signals.describe("Signals inform the reader and never change the score"),
+      heatmap: Heatmap.nullable().describe("Null unless the request has heatmap: true"),
       image: z
         .object({ width: z.int(), height: z.int(), format: z.string(), sizeBytes: z.int() })
         .nullable()
@@ -258,6 +262,7 @@ export function present(row: DetectionRow, options: PresentOptions = {}): Detect
     aboveThreshold: ensemble.score >= (options.threshold ?? row.threshold),
     modelVersions: versions,
     signals,
+    heatmap: row.scored.heatmap ?? null,
     image: media.kind === "image" ? { width: media.width, height: media.height, ...file } : null,
     audio:
       media.kind === "audio"

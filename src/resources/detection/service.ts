@@ -42,6 +42,7 @@ export type Subject = {
   bytes: Uint8Array<ArrayBuffer>;
   named: readonly ModelName[];
   robustness: boolean;
+  heatmap: boolean;
   /** On the scale of `performance.now()`. */
   begunAt: number;
   signal: AbortSignal;
@@ -77,20 +78,20 @@ export async function examine(
   subject: Subject,
   pay: (credits: number) => void,
 ): Promise<Finding> {
-  const { bytes, robustness, signal } = subject;
+  const { bytes, robustness, heatmap, signal } = subject;
   const media = sniff(bytes);
   if (!media) throw new AppError("unsupported_format", `The format of the file is not supported. ${READ_HERE}`);
   const account = accountOf(ctx, workspaceId);
   const models = modelsFor(media.kind, subject.named, account.defaultModels);
   const hash = sha256Bytes(bytes);
-  const keyOf = (versions: Versions) => cacheKeyOf({ hash, models, versions, robustness });
+  const keyOf = (versions: Versions) => cacheKeyOf({ hash, models, versions, robustness, heatmap });
   const cached = account.cacheEnabled && findCached(ctx, workspaceId, keyOf(await versionsOf(ctx)));
   pay(cached ? 0 : 1);
   const threshold = account.defaultThreshold;
   if (cached) return { row: cached, cached: true, threshold };
   const { fitting, unfit } = divide(media.kind, models);
   const begun = performance.now();
-  const answer = await score(ctx, { workspaceId, bytes, hash, models: fitting, robustness, signal }).catch(
+  const answer = await score(ctx, { workspaceId, bytes, hash, models: fitting, robustness, heatmap, signal }).catch(
     (error: unknown) => {
       if (!(error instanceof AppError) || error.code !== "all_models_failed") throw error;
       throw allFailed(error.message, { ...failedResults(fitting, error.message), ...unfit });
@@ -120,12 +121,18 @@ export async function examine(
 const rounded = (ms: number) => Math.round(ms * 1000) / 1000;
 const elapsed = ({ begunAt }: Subject) => rounded(performance.now() - begunAt);
 
-type CacheKeyParts = { hash: string; models: readonly ModelName[]; versions: Versions; robustness: boolean };
+type CacheKeyParts = Pick<Subject, "robustness" | "heatmap"> & {
+  hash: string;
+  models: readonly ModelName[];
+  versions: Versions;
+};
 
 /** Undefined: a model has no version, because it is not installed. */
-function cacheKeyOf({ hash, models, versions, robustness }: CacheKeyParts): string | undefined {
+function cacheKeyOf({ hash, models, versions, robustness, heatmap }: CacheKeyParts): string | undefined {
   const parts = [...models].sort().map((model) => versions[model] && `${model}@${versions[model]}`);
-  return parts.includes(undefined) ? undefined : [hash, ...parts, robustness ? "robust" : "plain"].join(" ");
+  return parts.includes(undefined)
+    ? undefined
+    : [hash, ...parts, robustness ? "robust" : "plain", ...(heatmap ? ["heatmap"] : [])].join(" ");
 }
 
 const findCached = (ctx: Ctx, workspaceId: string, cacheKey: string | undefined): DetectionRow | undefined =>

@@ -62,6 +62,7 @@ export type ScoreRequest = {
   hash: string;
   models: readonly ModelName[];
   robustness: boolean;
+  heatmap: boolean;
   signal: AbortSignal;
 };
 
@@ -222,7 +223,8 @@ async function scoreOnce(
   let status: number;
   let body: unknown;
   try {
-    const query = new URLSearchParams({ models: request.models.join(), robustness: request.robustness ? "1" : "0" });
+    const [robustness, heatmap] = [request.robustness, request.heatmap].map((asked) => (asked ? "1" : "0"));
+    const query = new URLSearchParams({ models: request.models.join(), robustness: robustness!, heatmap: heatmap! });
     const response = await fetch(`http://detector/score?${query}`, {
       method: "POST",
       body: request.bytes,

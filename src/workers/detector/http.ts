@@ -25,8 +25,9 @@ export function createRequestHandler(world: World): Fetch {
     if (request.method !== "POST" || url.pathname !== "/score") return new Response("no such route", { status: 404 });
     try {
       const models = modelsOf(url.searchParams.get("models"));
-      const robustness = url.searchParams.get("robustness") === "1";
-      return Response.json(await score(world, await bodyOf(request), { models, robustness, signal: request.signal }));
+      const asks = (name: string) => url.searchParams.get(name) === "1";
+      const options = { models, robustness: asks("robustness"), heatmap: asks("heatmap"), signal: request.signal };
+      return Response.json(await score(world, await bodyOf(request), options));
     } catch (error) {
       return answerFor(error);
     }

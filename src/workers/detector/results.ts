@@ -51,7 +51,7 @@ export function cropScores(models: Models, frames: readonly Results[], crops: re
 }
 
 /** Undefined: no model has a number for this crop. */
-function cropScore(models: Models, frame: Results, index: number): number | undefined {
+export function cropScore(models: Models, frame: Results, index: number): number | undefined {
   const scores = Object.entries(frame).flatMap(([name, result]) => {
     const calibration = models.found.get(name as ModelName)?.calibration;
     const logit = "logits" in result ? result.logits[index] : undefined;

@@ -2,18 +2,19 @@
 
 import { sniff } from "../../lib/detection/sniff.ts";
 import { ensembleOf } from "../../lib/detection/tiers.ts";
-import type { ModelName, Scored, Signals } from "../protocol_detector.ts";
+import type { Heatmap, ModelName, Scored, Signals } from "../protocol_detector.ts";
 import { bytesHeld, decodeFrame, type Image, type Pixels, readHeader, sampleFrames } from "./image/decode.ts";
+import { drawHeatmap, planHeatmap } from "./image/heatmap.ts";
 import { viewsOf } from "./image/robustness.ts";
-import { CROP, cutCrop, planCrops } from "./image/views.ts";
+import { CROP, type Crop, cutCrop, MAX_CROPS, planCrops } from "./image/views.ts";
 import type { Results } from "./messages.ts";
 import { readCredentials } from "./origin/c2pa.ts";
 import { readOrigin } from "./origin/metadata.ts";
 import { Refusal } from "./refusal.ts";
-import { cropScores, judge, type ModelResults } from "./results.ts";
+import { cropScore, cropScores, judge, type ModelResults } from "./results.ts";
 import type { World } from "./world.ts";
 
-export type ScoreOptions = { models: readonly ModelName[]; robustness: boolean; signal: AbortSignal };
+export type ScoreOptions = { models: readonly ModelName[]; robustness: boolean; heatmap: boolean; signal: AbortSignal };
 
 const CROP_BYTES = CROP * CROP * 3;
 const LARGE_PIXELS = 16e6;
@@ -51,6 +52,7 @@ async function scoreImage(world: World, bytes: Uint8Array, options: ScoreOptions
         robustness: options.robustness ? await testRobustness(world, image, options) : null,
       },
       crops,
+      ...(options.heatmap ? { heatmap: await makeHeatmap(world, await decodeFrame(image, 0), options) } : {}),
     };
   } finally {
     if (width * height > LARGE_PIXELS) Bun.gc(true); // before the next one is let in, not some time after
@@ -58,15 +60,31 @@ async function scoreImage(world: World, bytes: Uint8Array, options: ScoreOptions
   }
 }
 
-/** The pixels that views are made from are held beside theirs. */
-function memoryOf({ header: { width, height, metadata } }: Image, { robustness }: ScoreOptions): number {
-  return bytesHeld(metadata) + (robustness ? width * height * 3 : 0);
+/** The pixels that views and the heat map are made from are held beside theirs. */
+function memoryOf({ header: { width, height, metadata } }: Image, { robustness, heatmap }: ScoreOptions): number {
+  return bytesHeld(metadata) + (robustness || heatmap ? width * height * 3 : 0);
 }
 
-async function scoreCrops({ lanes, models }: World, image: Pixels, options: ScoreOptions): Promise<Results> {
+/** The squares are scored a few at a time, so that other requests get their turn. */
+async function makeHeatmap(world: World, image: Pixels, options: ScoreOptions): Promise<Heatmap> {
+  const grid = planHeatmap(image.width, image.height);
+  const scores: (number | null)[] = [];
+  for (let at = 0; at < grid.squares.length; at += MAX_CROPS) {
+    const some = grid.squares.slice(at, at + MAX_CROPS);
+    const seen = await scoreCrops(world, image, options, some);
+    scores.push(...some.map((_, i) => cropScore(world.models, seen, i) ?? null));
+  }
+  return await drawHeatmap(world.sharp, image, grid, scores);
+}
+
+async function scoreCrops(
+  { lanes, models }: World,
+  image: Pixels,
+  options: ScoreOptions,
+  crops: readonly Crop[] = planCrops(image.width, image.height),
+): Promise<Results> {
   const available = options.models.filter((name) => models.found.has(name));
   if (available.length === 0) return {};
-  const crops = planCrops(image.width, image.height);
   const input = lanes.room(crops.length);
   for (const [i, crop] of crops.entries()) cutCrop(image, crop, input, i * CROP_BYTES);
   return await lanes.score({ models: available, input, count: crops.length }, options.signal);

@@ -121,7 +121,7 @@ async function work(ctx: Ctx, batch: BatchRow, item: ItemRow, signal: AbortSigna
   try {
     const begunAt = performance.now();
     const bytes = item.url === null ? await readImage(ctx, item) : await fetchFile(ctx, item.url, signal);
-    const subject = { bytes, named: batch.models, robustness: true, begunAt, signal };
+    const subject = { bytes, named: batch.models, robustness: true, heatmap: false, begunAt, signal };
     outcome = await examine(ctx, batch.workspaceId, subject, () => {}); // the row of the item has reserved what it costs
   } catch (error) {
     if (signal.aborted) return;

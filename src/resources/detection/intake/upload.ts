@@ -85,11 +85,15 @@ const noFile = () => schemaError({ path: ["image"], message: "send the bytes of 
 const FLAGS: Record<string, boolean> = { true: true, "1": true, "": true, false: false, "0": false };
 
 /** The options of a form or a query, where every value is a text. `models` is a list with commas. */
-function choiceOf({ models, robustness, ...rest }: Record<string, string>): schema.ModelChoice {
+function choiceOf({ models, ...rest }: Record<string, string>): schema.ModelChoice {
+  const flags = ["robustness", "heatmap"].flatMap((name) => {
+    const text = rest[name];
+    return text === undefined ? [] : [[name, FLAGS[text.toLowerCase()] ?? text]];
+  });
   const texts = {
     ...rest,
     ...(models === undefined ? {} : { models: models.split(",").map((name) => name.trim()) }),
-    ...(robustness === undefined ? {} : { robustness: FLAGS[robustness.toLowerCase()] ?? robustness }),
+    ...Object.fromEntries(flags),
   };
   const result = schema.ModelChoice.safeParse(texts);
   if (result.success) return result.data;
