@@ -32,6 +32,7 @@ import { routes as gpu } from "./resources/gpu/routes.ts";
 import { routes as metrics } from "./resources/metrics/routes.ts";
 import { routes as models } from "./resources/models/routes.ts";
 import { routes as monitors } from "./resources/monitors/routes.ts";
+import { routes as me } from "./resources/people/me/routes.ts";
 import { routes as users } from "./resources/people/routes.ts";
 import { routes as signIn } from "./resources/people/sign_in/routes.ts";
 import { routes as publicRuns } from "./resources/public_runs/routes.ts";
@@ -70,6 +71,7 @@ export const mount = (ctx: Ctx) => (app: AnyElysia) =>
     .use(browserSessions(ctx))
     .use(signIn(ctx))
     .use(users(ctx))
+    .use(me(ctx))
     .use(sshKeys(ctx))
     .use(secrets(ctx))
     .use(settings(ctx))

@@ -1,5 +1,7 @@
 /** Users, and browsers that sign in as they do. */
 import type { Role } from "../src/resources/people/policy.ts";
+import * as secondFactor from "../src/resources/people/second_factor/service.ts";
+import { codeOf, stepAt } from "../src/resources/people/second_factor/totp.ts";
 import * as people from "../src/resources/people/service.ts";
 import type { Answer, TestApp } from "./harness.ts";
 
@@ -55,4 +57,29 @@ export async function signedIn(app: TestApp, email: string, more: object = {}): 
   const { status, body } = await browser.signIn(email, more);
   if (status !== 201) throw new Error(`sign-in: ${status} ${JSON.stringify(body)}`);
   return browser;
+}
+
+const ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567";
+
+/** An authenticator app into which a person has typed the secret: shows the code of now, or of `later` steps. */
+export function authenticator(secret: string, now: () => number = Date.now) {
+  const bits = [...secret].map((letter) => ALPHABET.indexOf(letter).toString(2).padStart(5, "0")).join("");
+  const bytes = Uint8Array.from(bits.match(/.{8}/g) ?? [], (byte) => Number.parseInt(byte, 2));
+  return (later = 0) => codeOf(bytes, stepAt(now()) + later);
+}
+
+/** A browser of a new user that has begun a second factor. */
+export async function beginningFactor(app: TestApp) {
+  const user = addUser(app);
+  const browser = await signedIn(app, user.email);
+  const { secret } = secondFactor.begin(app.ctx, people.personOf(app.ctx, user), "Verk");
+  return { user, browser, code: authenticator(secret, () => app.ctx.clock.now()) };
+}
+
+/** A browser of a new user with a second factor. Its next code is `code(1)`: the one of now is used up. */
+export async function withFactor(app: TestApp) {
+  const begun = await beginningFactor(app);
+  const confirmed = await begun.browser.call("POST", "/v1/me/second_factor/confirm", { code: begun.code() });
+  if (confirmed.status !== 200) throw new Error(`confirm: ${JSON.stringify(confirmed.body)}`);
+  return { ...begun, recoveryCodes: confirmed.body.recovery_codes as string[] };
 }

@@ -95,6 +95,7 @@ export function shotsOf(world: World & { live: string }): Shot[] {
     { name: "usage", path: "/usage" },
     { name: "audit", path: "/audit" },
     { name: "settings", path: "/settings" },
+    { name: "me", path: "/me" },
     { name: "welcome", path: "/welcome" },
     { name: "search", path: "/", prepare: (page) => page.press("k", "ctrl") },
     { name: "not_found", path: "/nowhere" },

@@ -34,6 +34,7 @@ export { removeAsOperator as removeModel } from "../resources/models/remove.ts";
 export { present as presentModel } from "../resources/models/schema.ts";
 export { ROLES } from "../resources/people/policy.ts";
 export { Email, NewPassword } from "../resources/people/schema.ts";
+export * as secondFactor from "../resources/people/second_factor/service.ts";
 export * as people from "../resources/people/service.ts";
 export { hashPassword, randomPassword } from "../resources/people/sign_in/password.ts";
 export { present as presentWorkspace } from "../resources/workspaces/schema.ts";

@@ -20,7 +20,7 @@ const NEEDS: readonly [path: RegExp, scope: Scope | "account" | "any" | "every" 
   [/^\/v1\/volumes\/[^/]+\/(signed|uploads\/[^/]+$|uploads\/[^/]+\/parts)|^\/v1\/models\/[^/]+\/uploads\//, "none"],
   [/^\/v1\/training_jobs\/[^/]+\/exports\//, "none"],
   [/^\/v1\/logins/, "none"],
-  [/^\/v1\/browser_sessions/, "every"],
+  [/^\/v1\/(browser_sessions|me(\/|$))/, "every"],
   [/^\/v1\/workspaces|^\/v1\/system\/|^\/v1\/models\/scan$|^\/v1\/billing\/grants|^\/v1\/settings$/, "admin"],
   [/^\/v1\/account\/audit_log|^\/v1\/(api_keys|users|ssh_keys|secrets|webhooks|settings|events)/, "account"],
   [/^\/v1\/account$/, "any"],

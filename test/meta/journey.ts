@@ -3,6 +3,7 @@ import * as moves from "../../src/resources/deployments/fleet/moves.ts";
 import { deployments } from "../../src/resources/deployments/table.ts";
 import { tarGz } from "../archives.ts";
 import type { TestApp } from "../harness.ts";
+import type { Browser } from "../people_kit.ts";
 import { pretendServing } from "../pretend_replica.ts";
 import { sshKeypair } from "../ssh_keypair.ts";
 import { ANNOTATIONS } from "./journey_annotations.ts";
@@ -46,6 +47,8 @@ export type Step = {
   raw?: true;
   /** Called with the cookie of a browser session instead of a key. */
   session?: true;
+  /** Called by a browser that has signed in as a user. */
+  browser?: (app: TestApp) => Promise<Browser>;
 };
 
 const KEYPAIR = await sshKeypair();
@@ -233,6 +236,7 @@ export async function play(app: TestApp, step: Step, key?: string | null) {
   const path = template.replaceAll(/\{(\w+)\}/g, (_, name: string) => encodeURIComponent(names[name] ?? "missing"));
   const own = step.as === "admin" ? app.adminKey : app.keyA;
   const raw = step.body === undefined ? {} : { raw: step.body };
+  if (step.browser) return (await step.browser(app)).call(method, path, json);
   const given = step.session
     ? { key: null, headers: await sessionHeaders(app, own) }
     : { key: key === undefined ? own : key };

@@ -1,5 +1,5 @@
 import type { TestApp } from "../harness.ts";
-import { addUser, PASSWORD } from "../people_kit.ts";
+import { addUser, beginningFactor, PASSWORD, signedIn, withFactor } from "../people_kit.ts";
 import type { Step } from "./journey.ts";
 
 const user = async (app: TestApp) => ({ id: addUser(app).id });
@@ -8,7 +8,29 @@ const browserSession = async (app: TestApp) => {
   return { id: body.id as string };
 };
 
+const signedInUser = (app: TestApp) => signedIn(app, addUser(app).email);
+/** The browser of the step that is played now: the body of the step needs a code of the same app. */
+let newest: Awaited<ReturnType<typeof beginningFactor>>;
+const beginning = async (app: TestApp) => {
+  newest = await beginningFactor(app);
+  return { code: newest.code() };
+};
+const protectedUser = async (app: TestApp) => {
+  newest = await withFactor(app);
+  return { password: PASSWORD, code: newest.code(1) };
+};
+
 export const PEOPLE: Step[] = [
+  { operation: "GET /v1/me" },
+  {
+    operation: "POST /v1/me/password",
+    browser: signedInUser,
+    json: { password: PASSWORD, new_password: "five rivers of glass" },
+  },
+  { operation: "POST /v1/me/second_factor", browser: signedInUser, json: { password: PASSWORD } },
+  { operation: "POST /v1/me/second_factor/confirm", make: beginning, browser: async () => newest.browser },
+  { operation: "POST /v1/me/second_factor/remove", make: protectedUser, browser: async () => newest.browser },
+  { operation: "DELETE /v1/users/{id}/second_factor", own: user },
   { operation: "GET /v1/users" },
   { operation: "GET /v1/users/{id}", own: user },
   { operation: "PATCH /v1/users/{id}", own: user, json: { role: "viewer" } },

@@ -38,6 +38,8 @@ test("a user is added, signs in to the running server, changes the role, gets a 
   expect((await workspaces(cookie)).status).toBe(401);
   expect((await signIn("ada@example.com", password)).status).toBe(401);
   expect((await signIn("ada@example.com", "four rivers of glass")).status).toBe(201);
+  const noFactor = await verk(["remove-second-factor", "ada@example.com"]);
+  expect([noFactor.code, noFactor.err]).toEqual([1, expect.stringContaining("has no second factor")]);
   expect((await verk(["remove", "ada@example.com"])).code).toBe(0);
   expect((await signIn("ada@example.com", "four rivers of glass")).status).toBe(401);
   expect((await verk(["remove", "ada@example.com"])).code).toBe(1);

@@ -82,9 +82,14 @@ const list = command({
         user.id,
         user.email,
         user.operator ? "owner, operator" : user.role,
+        user.second_factor ? "yes" : "no",
         user.last_sign_in_at ?? "never",
       ]);
-      printTable(["ID", "EMAIL", "ROLE", "LAST SIGN-IN"], rows, "No users. Add one with `verk users add EMAIL`.");
+      printTable(
+        ["ID", "EMAIL", "ROLE", "SECOND FACTOR", "LAST SIGN-IN"],
+        rows,
+        "No users. Add one with `verk users add EMAIL`.",
+      );
     }
     return EXIT.ok;
   },
@@ -148,9 +153,30 @@ const reset = command({
   },
 });
 
+const removeFactor = command({
+  summary: "Remove the second factor of a person who has lost the phone and the recovery codes",
+  takes: ["email"],
+  flags: WHERE,
+  examples: ["verk users remove-second-factor ada@example.com"],
+  exits: { 1: "failed: no such user, or the user has no second factor" },
+  async run({ workspace, json, ...where }, address = "") {
+    const { people, secondFactor } = await cli();
+    const target = { workspace, address, words: "remove-second-factor", where };
+    const { user, isRemoved } = await change(target, (ctx, { workspaceId, id }) => {
+      const row = people.mustGet(ctx, workspaceId, id);
+      const isRemoved = secondFactor.remove(ctx, row.personId);
+      return { user: people.show(ctx, row), isRemoved };
+    });
+    if (json) printJson(user);
+    else if (isRemoved) note(`${user.email} signs in with the password alone until a new second factor is added.`);
+    else note(`${user.email} has no second factor.`);
+    return isRemoved ? EXIT.ok : EXIT.failed;
+  },
+});
+
 export const users: Group = {
   summary: "Manage the people of a workspace, with or without a running server",
-  subcommands: { add, list, role, remove, "reset-password": reset },
+  subcommands: { add, list, role, remove, "reset-password": reset, "remove-second-factor": removeFactor },
 };
 
 const cli = () => import("../offline.ts");

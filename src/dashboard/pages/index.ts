@@ -8,6 +8,7 @@ import { pages as detect } from "./detect/index.ts";
 import { pages as experiments } from "./experiments/index.ts";
 import { pages as home } from "./home/index.ts";
 import { pages as keys } from "./keys/index.ts";
+import { pages as me } from "./me/index.ts";
 import { pages as monitors } from "./monitors/index.ts";
 import { pages as playground } from "./playground/index.ts";
 import { pages as rewards } from "./rewards/index.ts";
@@ -24,5 +25,5 @@ export const PAGES: readonly PageSpec[] = [
   ...[home, runs, playground],
   ...[datasets, rewards, experiments, annotate],
   ...[deployments, agents, traces, monitors, detect],
-  ...[webhooks, keys, usage, audit, settings, setup],
+  ...[webhooks, keys, usage, audit, settings, me, setup],
 ].flat();

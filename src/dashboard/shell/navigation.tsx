@@ -76,10 +76,10 @@ function Foot() {
   const icon = { auto: "auto", light: "sun", dark: "moon" } as const;
   return (
     <footer class="foot">
-      <div class="who" title={user ? `${user.name} · ${user.role}` : `${key.name} · ${key.key_prefix}…`}>
+      <a class="who" href="/me" title={user ? `${user.name} · ${user.role}` : `${key.name} · ${key.key_prefix}…`}>
         <b>{workspace.name}</b>
         <small>{key.name}</small>
-      </div>
+      </a>
       <IconButton
         icon={icon[theme.value]}
         label={`Colours: ${theme.value}. Change to ${next}`}

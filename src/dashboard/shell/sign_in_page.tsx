@@ -1,6 +1,6 @@
 import { useEffect, useState } from "preact/hooks";
 import type { SignInOptions } from "../../resources/people/sign_in/schema.ts";
-import { api, messageOf } from "../data/api.ts";
+import { ApiError, api, messageOf } from "../data/api.ts";
 import { Button } from "../kit/button.tsx";
 import { Command } from "../kit/copy.tsx";
 import { TextField } from "../kit/field.tsx";
@@ -51,7 +51,14 @@ function useSubmit(why: string | undefined, send: () => Promise<void>) {
 function PasswordForm({ why }: { why: string | undefined }) {
   const [email, setEmail] = useState("");
   const [password, setPassword] = useState("");
-  const { error, busy, submit } = useSubmit(why, () => signInWithPassword({ email, password }));
+  const [needsCode, setNeedsCode] = useState(false);
+  const { error, busy, submit } = useSubmit(why, () =>
+    signInWithPassword({ email, password }).catch((cause: unknown) => {
+      if (!(cause instanceof ApiError) || cause.code !== "second_factor_required") throw cause;
+      setNeedsCode(true);
+    }),
+  );
+  if (needsCode) return <CodeForm email={email} password={password} />;
   return (
     <form class="stack" onSubmit={submit}>
       <TextField label="E-mail address" type="email" value={email} onInput={setEmail} autocomplete="username" />
@@ -64,6 +71,27 @@ function PasswordForm({ why }: { why: string | undefined }) {
         error={error}
       />
       <Button submit kind="primary" disabled={busy || email.trim() === "" || password === ""}>
+        Sign in
+      </Button>
+    </form>
+  );
+}
+
+/** The second step, for a person with a second factor. */
+function CodeForm({ email, password }: { email: string; password: string }) {
+  const [code, setCode] = useState("");
+  const { error, busy, submit } = useSubmit(undefined, () => signInWithPassword({ email, password, code }));
+  return (
+    <form class="stack" onSubmit={submit}>
+      <TextField
+        label="Code"
+        value={code}
+        onInput={setCode}
+        autocomplete="one-time-code"
+        error={error}
+        hint="The six digits of your authenticator app, or a recovery code."
+      />
+      <Button submit kind="primary" disabled={busy || code.trim() === ""}>
         Sign in
       </Button>
     </form>

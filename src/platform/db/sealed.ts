@@ -7,6 +7,7 @@ const SEALED = {
   idempotency_keys: "response_sealed",
   sessions: "env", // empty where there is none, and once the session is over
   webhook_endpoints: "secrets", // empty once it is deleted
+  second_factors: "sealed",
 } as const;
 
 /** Any sealed text of the database: with one, the start needs the master key that sealed it. */

@@ -6,6 +6,7 @@ import { describe } from "../../http/openapi.ts";
 import { asks } from "../../http/query.ts";
 import { Deleted } from "../../lib/schema.ts";
 import { UpdateUser, User, UsersQuery } from "./schema.ts";
+import * as secondFactor from "./second_factor/service.ts";
 import * as people from "./service.ts";
 
 export const routes = (ctx: Ctx) => {
@@ -50,6 +51,25 @@ export const routes = (ctx: Ctx) => {
         detail: describe("Remove a user from the workspace: sessions end, and the user's keys are revoked", {
           200: Deleted("user"),
         }),
+      },
+    )
+    .delete(
+      "/:id/second_factor",
+      ({ principal, params }) => {
+        const row = people.mustGet(ctx, principal.workspaceId, params.id);
+        people.requirePersonRight(ctx, principal, row);
+        secondFactor.remove(ctx, row.personId);
+        return people.show(ctx, row);
+      },
+      {
+        detail: describe(
+          "Remove the second factor of a user who has lost it",
+          { 200: User },
+          {
+            description:
+              "The person signs in with the password alone until a new one is added. A person of several workspaces needs the operator: `verk users remove-second-factor`.",
+          },
+        ),
       },
     );
 };

@@ -40,6 +40,7 @@ export const User = later(() =>
       name: z.string(),
       role: Role,
       operator: z.boolean().describe("True: an owner who also manages the installation"),
+      second_factor: z.boolean().describe("True: sign-in needs a code of an authenticator app too"),
       last_sign_in_at: DateTime.nullable().describe("Null before the first sign-in, to any workspace"),
       created_at: DateTime,
     })
@@ -52,13 +53,14 @@ export type UpdateUser = z.infer<typeof UpdateUser>;
 
 export const UsersQuery = PageQuery;
 
-export const present = (row: UserRow, person: PersonRow): User => ({
+export const present = (row: UserRow, person: PersonRow, hasSecondFactor: boolean): User => ({
   object: "user",
   id: row.id,
   email: person.email,
   name: person.name,
   role: row.role,
   operator: row.role === "owner" && row.isOperator,
+  second_factor: hasSecondFactor,
   last_sign_in_at: isoOrNull(person.lastSignInAt),
   created_at: isoTime(row.createdAt),
 });

@@ -1,5 +1,5 @@
 /** Users: people with a role in a workspace. A user's seat in `api_keys` carries the scopes of the role. */
-import { and, asc, eq, isNull, sql } from "drizzle-orm";
+import { and, asc, eq, isNotNull, isNull, sql } from "drizzle-orm";
 import type { Ctx, Principal } from "../../context.ts";
 import { type PageQuery, page } from "../../http/answer/pagination.ts";
 import { AppError } from "../../lib/errors.ts";
@@ -10,7 +10,7 @@ import * as keys from "../api_keys/service.ts";
 import * as sessions from "../browser_sessions/service.ts";
 import { managerRole, mayManage, type Role, scopesOf } from "./policy.ts";
 import { present, type User } from "./schema.ts";
-import { type PersonRow, people, type UserRow, users } from "./table.ts";
+import { type PersonRow, people, secondFactors, type UserRow, users } from "./table.ts";
 
 const insertUser = preparedInsert(users);
 const insertPerson = preparedInsert(people);
@@ -21,6 +21,10 @@ const userById = preparedRow(
 );
 const personById = preparedRow(people, eq(people.id, sql.placeholder("id")));
 const personByEmail = preparedRow(people, eq(people.email, sql.placeholder("email")));
+const factorOf = preparedRow(
+  secondFactors,
+  and(eq(secondFactors.personId, sql.placeholder("personId")), isNotNull(secondFactors.confirmedAt)),
+);
 
 export const findPerson = (ctx: Pick<Ctx, "db">, email: string): PersonRow | undefined =>
   personByEmail(ctx.db, { email });
@@ -45,7 +49,8 @@ export function personOf({ db }: Pick<Ctx, "db">, { personId }: UserRow): Person
   return row;
 }
 
-export const show = (ctx: Pick<Ctx, "db">, row: UserRow): User => present(row, personOf(ctx, row));
+export const show = (ctx: Pick<Ctx, "db">, row: UserRow): User =>
+  present(row, personOf(ctx, row), factorOf(ctx.db, { personId: row.personId }) !== undefined);
 
 export const list = (ctx: Ctx, workspaceId: string, query: PageQuery) =>
   page(ctx.db, users, and(eq(users.workspaceId, workspaceId), there), query, (row) => show(ctx, row));
@@ -153,6 +158,13 @@ export function requireRight(ctx: Ctx, manager: Principal, from: Role | undefine
   if (mayManage(managerRole(scopes, own), from, to)) return;
   const message = "role: only an owner may add, change or remove an owner";
   throw new AppError("missing_scope", message, { param: "/role" });
+}
+
+/** For changes of the person, who may be a user of workspaces that this manager knows nothing of. */
+export function requirePersonRight(ctx: Ctx, manager: Principal, user: UserRow) {
+  requireRight(ctx, manager, user.role, user.role);
+  if (manager.scopes.includes("admin") || usersOf(ctx.db, user.personId).length === 1) return;
+  throw new AppError("missing_scope", "This person has other workspaces too: ask the operator of the server");
 }
 
 /** Every session of the person ends, in all workspaces. */

@@ -35,3 +35,18 @@ export const users = sqliteTable("users", {
   deletedAt: integer("deleted_at"),
 });
 export type UserRow = typeof users.$inferSelect;
+
+/** The second factor of a person: a secret for one-time codes. */
+export const secondFactors = sqliteTable("second_factors", {
+  personId: text("person_id")
+    .primaryKey()
+    .references(() => people.id),
+  sealed: text("sealed").notNull(),
+  /** Null: begun, but no code has proved yet that the person has the secret. */
+  confirmedAt: integer("confirmed_at"),
+  /** Time step of the newest code that was used. Codes of this step and of older ones are refused. */
+  lastStep: integer("last_step").notNull(),
+  recoveryHashes: text("recovery_hashes", { mode: "json" }).$type<string[]>().notNull(),
+  createdAt: integer("created_at").notNull(),
+});
+export type SecondFactorRow = typeof secondFactors.$inferSelect;

@@ -32,7 +32,7 @@ export const routes = (ctx: Ctx) =>
           {
             public: true,
             description:
-              "Sets the cookie verk_session, as the sign-in with a key does. A wrong password and an unknown address get the same answer. Failed attempts are limited per account and per address.",
+              "Sets the cookie verk_session, as the sign-in with a key does. A wrong password and an unknown address get the same answer. Failed attempts are limited per account and per address. With the right password, a person with a second factor gets second_factor_required until code is sent too; each code works once.",
           },
         ),
       },

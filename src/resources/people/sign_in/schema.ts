@@ -6,6 +6,13 @@ export const SignIn = z
   .object({
     email: Email,
     password: z.string().min(1).max(200),
+    code: z
+      .string()
+      .trim()
+      .min(1)
+      .max(40)
+      .optional()
+      .describe("Code of the authenticator app, or a recovery code; needed if the person has a second factor"),
     workspace: z
       .string()
       .min(1)

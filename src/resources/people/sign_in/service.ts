@@ -1,4 +1,4 @@
-/** Sign-in with e-mail address and password. */
+/** Sign-in with e-mail address, password and, where the person has one, the second factor. */
 import { eq } from "drizzle-orm";
 import type { Ctx } from "../../../context.ts";
 import { sessionCookies, sessionTokenOf } from "../../../http/browser/session.ts";
@@ -10,6 +10,7 @@ import * as keys from "../../api_keys/service.ts";
 import type { BrowserSession } from "../../browser_sessions/schema.ts";
 import * as sessions from "../../browser_sessions/service.ts";
 import * as workspaces from "../../workspaces/service.ts";
+import * as secondFactor from "../second_factor/service.ts";
 import * as service from "../service.ts";
 import { type PersonRow, people, type UserRow } from "../table.ts";
 import { deviceCookie, deviceOf } from "./device.ts";
@@ -22,7 +23,8 @@ const refused = () =>
 export type SignedIn = { session: BrowserSession; cookies: string[] };
 
 /** Resolves with a new session. Every reason to refuse an account looks the same from outside. */
-export async function signIn(ctx: Ctx, request: Request, { email, password, workspace }: SignIn): Promise<SignedIn> {
+export async function signIn(ctx: Ctx, request: Request, input: SignIn): Promise<SignedIn> {
+  const { email, password, workspace, code } = input;
   const address = addressOf(ctx, request);
   const person = service.findPerson(ctx, email);
   const device = person && deviceOf(ctx, request, person.id);
@@ -33,7 +35,25 @@ export async function signIn(ctx: Ctx, request: Request, { email, password, work
   // The password may have been changed while it was checked.
   if (!isRight || !user || service.findPerson(ctx, email)?.passwordHash !== person.passwordHash) throw refused();
   takeBack();
+  requireCode(ctx, { person, code, device });
   return begin(ctx, request, { person, user, method: "password" });
+}
+
+type CodeCheck = { person: PersonRow; code: string | undefined; device: string | undefined };
+
+/** Called with the right password only, so a stranger does not learn which accounts have a second factor. */
+function requireCode(ctx: Ctx, { person, code, device }: CodeCheck) {
+  if (!secondFactor.find(ctx, person.id)) return;
+  if (code === undefined)
+    throw new AppError("second_factor_required", "code: send the code of your authenticator app, or a recovery code", {
+      param: "/code",
+    });
+  const takeBack = ctx.state.people.attempts.beginCode({ account: person.email, device });
+  if (!secondFactor.use(ctx, person.id, code))
+    throw new AppError("invalid_credentials", "code: this code is wrong, or was used before: wait for the next one", {
+      param: "/code",
+    });
+  takeBack();
 }
 
 /** The user in the workspace of that name or id, else in the first that the person joined. */

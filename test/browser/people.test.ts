@@ -1,0 +1,70 @@
+/** People in a real browser: passwords, the second factor, sessions. */
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { authenticator } from "../people_kit.ts";
+import { CHROMIUM, type Dashboard, startDashboard } from "./kit.ts";
+
+let world: Awaited<ReturnType<typeof startDashboard>>;
+const PASSWORD = "four rivers of glass";
+const EMAIL = "ada@example.com";
+
+async function fill(page: Dashboard, label: string, value: string) {
+  await page.waitFor(label, () => page.has("textbox", label));
+  await page.run(
+    `[...document.querySelectorAll("label")].find((at) => at.innerText === ${JSON.stringify(label)}).control.focus()`,
+  );
+  await page.type(value);
+}
+const isIn = (page: Dashboard) => page.waitFor("the page", () => page.run<boolean>("!!document.querySelector('.app')"));
+
+async function enterPassword(page: Dashboard) {
+  await fill(page, "E-mail address", EMAIL);
+  await fill(page, "Password", PASSWORD);
+  await page.press("Enter");
+}
+
+describe.skipIf(CHROMIUM === null)("a user", () => {
+  beforeAll(async () => {
+    world = await startDashboard({ signIn: false });
+    const args = ["users", "add", EMAIL, "--role", "owner", "--password-stdin"];
+    expect((await world.server.verk(args, { stdin: `${PASSWORD}\n` })).code).toBe(0);
+  }, 60_000);
+  afterAll(() => world?.close());
+
+  test("adds a second factor, signs in with a code, and ends another session", async () => {
+    const { page, server } = world;
+    await page.at("/me");
+    await enterPassword(page);
+    await isIn(page);
+    await page.waitForText("Add a second factor");
+    await fill(page, "Your password", PASSWORD);
+    await page.click("button", "Add a second factor");
+    await page.waitForText("Type this secret into your authenticator app");
+    const code = authenticator(await page.run<string>(`document.querySelector(".command code").innerText`));
+    await fill(page, "Code that the app shows", code());
+    await page.click("button", "Turn on");
+    await page.waitForText("Keep these recovery codes");
+    const recovery = await page.run<string>(`document.querySelector(".me-codes").innerText.split("\\n")[0]`);
+    await page.click("button", "I have kept them");
+    await page.waitForText("on, 10 recovery codes left");
+    expect(await page.check()).toEqual([]);
+
+    await page.click("button", "Sign out");
+    await enterPassword(page);
+    await fill(page, "Code", code(1));
+    await page.press("Enter");
+    await isIn(page);
+    const headers = { "content-type": "application/json" };
+    const body = JSON.stringify({ email: EMAIL, password: PASSWORD, code: recovery });
+    const other = await fetch(`${server.url}/v1/logins`, { method: "POST", headers, body });
+    expect(other.status).toBe(201);
+    await page.at("/me");
+    await page.waitForText("on, 9 recovery codes left");
+    await page.click("button", "End");
+    await page.waitFor("one session", async () => !(await page.has("button", "End")));
+    const cookie = other.headers.getSetCookie().map((each) => each.split(";")[0]);
+    const ended = await fetch(`${server.url}/v1/me`, { headers: { cookie: cookie.join("; ") } });
+    expect(ended.status).toBe(401);
+    expect(await page.check({ expected: /401/ })).toEqual([]);
+    for (const secret of [PASSWORD, recovery]) expect(server.stderr()).not.toContain(secret);
+  }, 60_000);
+});
