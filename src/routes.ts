@@ -12,6 +12,7 @@ import { routes as inferenceBatches } from "./resources/clients/batches/routes.t
 import { routes as files } from "./resources/clients/files/routes.ts";
 import { routes as fineTuning } from "./resources/clients/fine_tuning/routes.ts";
 import { routes as llamaClients } from "./resources/clients/llama/routes.ts";
+import { routes as lmStudio } from "./resources/clients/lm_studio.ts";
 import { routes as messages } from "./resources/clients/messages/routes.ts";
 import { manageRoutes as ollamaModels } from "./resources/clients/ollama/manage_routes.ts";
 import { routes as ollama } from "./resources/clients/ollama/routes.ts";
@@ -96,6 +97,7 @@ export const mount = (ctx: Ctx) => (app: AnyElysia) =>
     .use(fineTuning(ctx))
     .use(ollama(ctx))
     .use(ollamaModels(ctx))
+    .use(lmStudio(ctx))
     .use(rerank(ctx))
     .use(traces(ctx))
     .use(agents(ctx))

@@ -58,7 +58,7 @@ export const clientSteps = (own: Own): Step[] => [
   { operation: "POST /v1/chat/completions/input_tokens", own, json: { model: "d", messages: MESSAGES } },
   { operation: "GET /props", own: async (app) => ({ ...(await own(app)), "?": "?model=d" }), plain: true },
   { operation: "GET /slots", own: async (app) => ({ ...(await own(app)), "?": "?model=d" }), plain: true },
-  { operation: "GET /lora-adapters", plain: true },
+  { operation: "GET /lora-adapters", own: async (app) => ({ ...(await own(app)), "?": "?model=d" }), plain: true },
   {
     operation: "POST /v1/messages",
     own,
@@ -94,6 +94,7 @@ export const clientSteps = (own: Own): Step[] => [
   { operation: "POST /api/embed", own, json: { model: "d", input: "hi" }, plain: true },
   { operation: "POST /api/embeddings", own, json: { model: "d", prompt: "hi" }, plain: true },
   { operation: "GET /api/tags", plain: true },
+  { operation: "GET /api/v0/models" },
   { operation: "POST /api/show", own, json: { model: "d" }, plain: true },
   { operation: "GET /api/ps", plain: true },
   { operation: "GET /api/version", plain: true },

@@ -125,6 +125,15 @@ test("a request that chooses an adapter is answered as by the adapter's own depl
   ]);
   expect([same, none]).toEqual([saidBy("poet"), saidBy("base")]);
   expect(new Set([half, both, same, none].map((each) => JSON.stringify(each))).size).toBe(4);
+  const listed = async (name: string) => (await on.call("GET", `/lora-adapters?model=${name}`)).body;
+  expect(await listed("base")).toEqual([
+    { id: 0, path: "clerk", scale: 0 },
+    { id: 1, path: "poet", scale: 0 },
+  ]);
+  expect((await listed("poet")).map(({ scale }: { scale: number }) => scale)).toEqual([0, 1]);
+  expect(await scaled([{ id: 1 }])).toEqual(saidBy("poet"));
+  const beyond = await on.call("POST", "/v1/completions", { model: "base", prompt: "a", lora: [{ id: 2 }] });
+  expect(beyond).toMatchObject({ status: 404, body: { error: { param: "/lora/0/id" } } });
 }, 120_000);
 
 test("an adapter's answers and embeddings are those of its merged model", async () => {

@@ -5,21 +5,28 @@ import { makeKey } from "../cli.ts";
 import { tempDir, until } from "../harness.ts";
 import { type ModelOptions, makeModel } from "../models.ts";
 
-type Options = { models?: Record<string, ModelOptions>; args?: string[] };
+/** `files`: made GGUF files by the name of their model. `settings`: of the server, as environment variables. */
+type Options = {
+  models?: Record<string, ModelOptions>;
+  files?: Record<string, string>;
+  settings?: Record<string, string>;
+  args?: string[];
+};
 // biome-ignore lint/suspicious/noExplicitAny: a test reads whatever the server answered
 type Json = any;
 
 /**
  * Starts the executable with models of random weights in its folder, on one thread, so that tests share the machine.
  */
-export async function startServing({ models = {}, args = [] }: Options = {}) {
+export async function startServing({ models = {}, files = {}, settings = {}, args = [] }: Options = {}) {
   const dir = tempDir();
   const made = tempDir();
   mkdirSync(join(dir, "models"), { recursive: true, mode: 0o700 });
   for (const [name, options] of Object.entries(models))
     copyFileSync(makeModel(made, options), join(dir, "models", `${name}.gguf`));
   rmSync(made, { recursive: true });
-  const env = { VERK_SERVING__THREADS: "1", VERK_HTTP__RATE_LIMIT_PER_SECOND: "0" };
+  for (const [name, path] of Object.entries(files)) copyFileSync(path, join(dir, "models", `${name}.gguf`));
+  const env = { VERK_SERVING__THREADS: "1", VERK_HTTP__RATE_LIMIT_PER_SECOND: "0", ...settings };
   let server = await startBinary({ dir, args, env });
   const { key } = await makeKey(dir);
 

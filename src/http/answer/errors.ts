@@ -10,6 +10,7 @@ import { requireKeyFor } from "../auth.ts";
 import { NO_BODY } from "../body/json.ts";
 import { pathOf } from "../request_log.ts";
 import { requestIdOf } from "../request_state.ts";
+import { absentModel } from "./absent.ts";
 import { clientErrorResponse, clientFormatOf } from "./client_errors.ts";
 import { deepest, type Issue, schemaError } from "./issues.ts";
 import { isServicePath, serviceErrorResponse } from "./service_errors.ts";
@@ -103,6 +104,8 @@ export const errorEnvelope = (ctx: Ctx, { answers, pageFor, methodsOf }: Telling
         if (page) return page;
         const refused = refusal(ctx, request, path);
         if (refused) return answer(refused);
+        const absent = absentModel(path);
+        if (absent) return answer(absent);
         const where = methodsOf("/docs").length > 0 ? "; see /docs" : " on this port";
         return answer(new AppError("route_not_found", `No route ${request.method} ${path}${where}`));
       }

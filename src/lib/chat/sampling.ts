@@ -34,12 +34,16 @@ export const TraceMetadata = z
 
 const MAX_LORAS = 8;
 
-/** Adapters of the deployment's base model, by name or id. */
+/** Adapters of the deployment's base model, by name, id, or number in GET /lora-adapters. */
 export const Lora = z
-  .array(z.object({ id: z.string().min(1), scale: orElse(z.number().min(-100).max(100), 1) }))
+  .array(
+    z.object({ id: z.union([z.string().min(1), z.int().min(0)]), scale: orElse(z.number().min(-100).max(100), 1) }),
+  )
   .max(MAX_LORAS)
   .nullish()
-  .describe("Adapters that this request uses, by name or id. They replace the adapter of the deployment");
+  .describe(
+    "Adapters that this request uses, by name, id or number in GET /lora-adapters. They replace the adapter of the deployment",
+  );
 
 export const samplingFields = {
   model: z

@@ -141,6 +141,13 @@ export function findServed(ctx: Ctx, workspaceId: string, ref: string): Model | 
 const withAdapters = (ctx: Ctx, row: DeploymentRow): Model[] =>
   adaptersOf(ctx, row).map((adapter) => ({ ...presentServed(row, adapter), id: `${row.name}:${adapter.name}` }));
 
+/** The adapters that a request can choose, with the scale of each in a request that chooses none. */
+export function listLoras(ctx: Ctx, workspaceId: string, model: string | undefined) {
+  const row = mustFind(ctx, workspaceId, model);
+  const scaleOf = (id: string) => (id === row.modelId ? 1 : 0);
+  return adaptersOf(ctx, row).map((adapter, id) => ({ id, path: adapter.name, scale: scaleOf(adapter.id) }));
+}
+
 /** The model that answers requests with this `model`, if its deployment is listed. */
 export function findListed(ctx: Ctx, workspaceId: string, model: string): Model | undefined {
   const found = find(ctx, workspaceId, model);

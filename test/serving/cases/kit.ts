@@ -2,7 +2,11 @@
 // biome-ignore lint/suspicious/noExplicitAny: a test reads whatever was answered
 export type Json = any;
 export type Answer = { status: number; body: Json; headers: Headers };
-export type Post = (path: string, json?: unknown, headers?: Record<string, string>) => Promise<Answer>;
+export type Post = {
+  (path: string, json?: unknown, headers?: Record<string, string>): Promise<Answer>;
+  /** Reads the first piece of a stream, then closes the connection. */
+  leave: (path: string, json: unknown) => Promise<void>;
+};
 /** True: the answer is as expected. */
 export type Case = [name: string, run: (post: Post) => Promise<boolean>];
 

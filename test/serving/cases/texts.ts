@@ -86,7 +86,9 @@ export const TEXTS: Case[] = [
   [
     "fields of other samplers are named as ignored",
     async (post) => {
-      const { status, headers } = await post(TEXT, { ...begun, repeat_penalty: 1.1, typical_p: 1, mirostat: 0 });
+      const { status, headers } = await post(TEXT, {
+        ...{ ...begun, ignore_eos: true, top_k: 40, min_p: 0.1, repeat_penalty: 1.1, typical_p: 1, mirostat: 0 },
+      });
       return status === 200 && headers.get("warning")?.includes("/mirostat") === true;
     },
   ],
@@ -119,23 +121,34 @@ export const TEXTS: Case[] = [
 ];
 
 /** For a reranker. */
+const ranker = { model: "ranker" };
 export const RERANKS: Case[] = [
   [
     "POST /v1/rerank",
-    ok("/v1/rerank", { query: "a", documents: ["b", { text: "a" }], return_documents: true }, ({ results }) => {
-      const [first, second] = results;
-      const ordered = first.relevance_score >= second.relevance_score && first.index + second.index === 1;
-      return ordered && first.document.text === ["b", "a"][first.index];
-    }),
+    ok(
+      "/v1/rerank",
+      { ...ranker, query: "a", documents: ["b", { text: "a" }], return_documents: true },
+      ({ results }) => {
+        const [first, second] = results;
+        const ordered = first.relevance_score >= second.relevance_score && first.index + second.index === 1;
+        return ordered && first.document.text === ["b", "a"][first.index];
+      },
+    ),
   ],
   [
     "POST /rerank",
-    ok("/rerank", { query: "a", documents: ["b", "a"], top_n: 1 }, ({ results }) => results.length === 1),
+    ok("/rerank", { ...ranker, query: "a", documents: ["b", "a"], top_n: 1 }, ({ results }) => results.length === 1),
   ],
-  ["POST /v1/reranking", ok("/v1/reranking", { query: "a", documents: ["b"] }, ({ usage }) => usage.prompt_tokens > 2)],
-  ["POST /reranking", ok("/reranking", { query: "a", documents: ["b"] }, ({ results }) => results[0].index === 0)],
-  ["rerank without documents", refused("/v1/rerank", { query: "a", documents: [] })],
-  ["a chat with a reranker", refused("/v1/chat/completions", { messages: USER })],
+  [
+    "POST /v1/reranking",
+    ok("/v1/reranking", { ...ranker, query: "a", documents: ["b"] }, ({ usage }) => usage.prompt_tokens > 2),
+  ],
+  [
+    "POST /reranking",
+    ok("/reranking", { ...ranker, query: "a", documents: ["b"] }, ({ results }) => results[0].index === 0),
+  ],
+  ["rerank without documents", refused("/v1/rerank", { ...ranker, query: "a", documents: [] })],
+  ["a chat with a reranker", refused("/v1/chat/completions", { ...ranker, messages: USER })],
 ];
 
 const unit = (vector: number[]) => Math.abs(Math.hypot(...vector) - 1) < 1e-3;

@@ -15,6 +15,7 @@ import {
 } from "../../../lib/chat/tokens.ts";
 import { SSE_DONE, sseData } from "../../../lib/net/sse.ts";
 import { VERSION } from "../../../lib/version.ts";
+import { listLoras } from "../../deployments/served.ts";
 import { type Caller, callModel, parsedAs } from "../call_model.ts";
 import { type Translator, translated } from "../translated.ts";
 import { Infill, LoraAdapters, NativeAnswer, NativeCompletion, Props, Slots } from "./schema.ts";
@@ -125,11 +126,15 @@ export const routes = (ctx: Ctx) => {
       },
       { ...asks(ModelQuery), detail: describe("List the slots of a deployment", { 200: Slots }) },
     )
-    .get("/lora-adapters", () => [], {
+    .get("/lora-adapters", ({ query, principal }) => listLoras(ctx, principal.workspaceId, query.model), {
+      ...asks(ModelQuery),
       detail: describe(
-        "List adapters of the loaded model",
+        "List the adapters that a request can choose, as llama.cpp's server does",
         { 200: LoraAdapters },
-        { description: "Always empty: a model with an adapter is a deployment of its own, in GET /v1/models." },
+        {
+          description:
+            "`lora` of a request takes the number, the name or the id of an adapter. `scale` is what a request without `lora` uses: 1 for the adapter of the deployment, else 0.",
+        },
       ),
     });
 };

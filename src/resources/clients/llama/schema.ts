@@ -77,4 +77,12 @@ export const Slots = later(() =>
     .describe("One entry for each place of a running replica"),
 );
 
-export const LoraAdapters = later(() => z.array(z.object({ id: z.int(), path: z.string(), scale: z.number() })));
+export const LoraAdapters = later(() =>
+  z.array(
+    z.object({
+      id: z.int().describe("Number in the list, which is ordered by name"),
+      path: z.string().describe("The name of the adapter"),
+      scale: z.number(),
+    }),
+  ),
+);

@@ -24,7 +24,7 @@ export type InferenceCall = {
   body: {
     model: string;
     stream?: boolean | undefined;
-    lora?: readonly { id: string; scale: number }[] | null | undefined;
+    lora?: readonly { id: string | number; scale: number }[] | null | undefined;
   };
   keyId: string | null;
   background?: boolean;

@@ -19,7 +19,7 @@ const MAX_LISTED = 100;
 
 /** An adapter and how strongly it applies. */
 export type LoraChoice = { model: ModelRow; scale: number };
-type Body = { model: string; lora?: readonly { id: string; scale: number }[] | null | undefined };
+type Body = { model: string; lora?: readonly { id: string | number; scale: number }[] | null | undefined };
 
 /** The part of `model` behind the deployment. Undefined if `model` names the deployment alone. */
 function adapterPart({ name, id, model: modelName, modelId }: DeploymentRow, model: string): string | undefined {
@@ -39,12 +39,13 @@ export function chosenLoras(ctx: Ctx, row: DeploymentRow, body: Body): LoraChoic
     .map(({ ref, scale, param }) => ({ model: adapterFor(ctx, row, ref, param), scale }));
 }
 
-function adapterFor(ctx: Ctx, row: DeploymentRow, ref: string, param: string): ModelRow {
-  const found = models.find(ctx, row.workspaceId, ref);
+/** A number counts in the list of the adapters, as llama.cpp's server numbers them. */
+function adapterFor(ctx: Ctx, row: DeploymentRow, ref: string | number, param: string): ModelRow {
+  const found = typeof ref === "number" ? adaptersOf(ctx, row)[ref] : models.find(ctx, row.workspaceId, ref);
   if (!found || !fits(ctx, row, found)) {
     const known = adaptersOf(ctx, row).map(({ name }) => name);
     const those = known.length === 0 ? "It has none" : `It has: ${known.slice(0, 10).join(", ")}`;
-    const message = `${param.slice(1)}: the deployment ${row.name} has no adapter named ${JSON.stringify(ref.slice(0, 100))}. ${those}`;
+    const message = `${param.slice(1)}: the deployment ${row.name} has no adapter ${typeof ref === "number" ? ref : `named ${JSON.stringify(ref.slice(0, 100))}`}. ${those}`;
     throw new AppError("resource_not_found", message, { param });
   }
   const use = models.usability(ctx, found);
