@@ -99,12 +99,12 @@ export async function startServer(config: Config, options: Options = {}): Promis
   }
 }
 
-/** The database for a command. Without a running server beside it, it is migrated first. */
+/** The database for a command. Without a running server beside it, it is migrated first. `alone`: refuse beside a server. */
 export async function openOffline(
   config: Config,
-  options: Options = {},
+  { alone = false, ...options }: Options & { alone?: boolean } = {},
 ): Promise<{ ctx: Ctx; close: () => Promise<void> }> {
-  const held = isHeld(config.data_dir).held;
+  const held = !alone && isHeld(config.data_dir).held;
   const lock = held ? undefined : acquireDataLock(config.data_dir, { version: VERSION });
   try {
     const db = openDatabase(config, lock);

@@ -99,7 +99,7 @@ export const COMMANDS: readonly Row[] = [
   },
   {
     name: "keys",
-    summary: "Create, list and revoke API keys",
+    summary: "Create, list and revoke API keys; rotate the master key",
     load: async () => (await import("./commands/manage/keys.ts")).keys,
   },
   {
@@ -121,6 +121,11 @@ export const COMMANDS: readonly Row[] = [
     name: "config",
     summary: "Print and check the configuration; print the defaults",
     load: async () => (await import("./commands/config.ts")).config,
+  },
+  {
+    name: "audit",
+    summary: "Export the audit log as a hash chain; verify an export",
+    load: async () => (await import("./commands/operate/audit.ts")).audit,
   },
   {
     name: "backup",

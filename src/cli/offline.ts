@@ -24,6 +24,7 @@ import { openDataDir } from "./open_data_dir.ts";
 export { withWorkers } from "../app.ts";
 export { SCOPES } from "../context.ts";
 export * as keys from "../resources/api_keys/service.ts";
+export * as auditExport from "../resources/audit/export.ts";
 export * as billing from "../resources/billing/service.ts";
 export { importRows, Unreadable } from "../resources/datasets/stream/importer.ts";
 export { chooseBase } from "../resources/models/base_choice.ts";
@@ -40,18 +41,27 @@ export { hashPassword, randomPassword } from "../resources/people/sign_in/passwo
 export { present as presentWorkspace } from "../resources/workspaces/schema.ts";
 export { DEFAULT_WORKSPACE, imports, models, workspaces };
 
-type Opening = { /** Makes the data directory if there is none. */ create?: boolean };
+type Opening = {
+  /** Makes the data directory if there is none. */
+  create?: boolean;
+  /** Refuses to run beside a server. */
+  alone?: boolean;
+};
 
 /** Runs `body` on the database and returns when its writes are on the disk. */
-export async function offline<T>(config: Config, body: (ctx: Ctx) => T, { create = false }: Opening = {}): Promise<T> {
+export async function offline<T>(
+  config: Config,
+  body: (ctx: Ctx) => T | Promise<T>,
+  { create = false, alone = false }: Opening = {},
+): Promise<T> {
   if (!create && !existsSync(join(config.data_dir, "verk.db")))
     throw new UsageError(
       `There is no data directory at ${config.data_dir}. Name the directory of your server with --data or VERK_DATA.`,
     );
   const log = createLog({ ...config.log, level: "warn" });
-  const { ctx, close } = await openDataDir(config.data_dir, () => openOffline(config, { log }));
+  const { ctx, close } = await openDataDir(config.data_dir, () => openOffline(config, { log, alone }));
   try {
-    return body(ctx);
+    return await body(ctx);
   } catch (error) {
     throw explained(error, config.data_dir);
   } finally {

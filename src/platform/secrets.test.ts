@@ -4,7 +4,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { UsageError } from "../lib/errors.ts";
 import { failpoints } from "./failpoint.ts";
-import { createSecretBox, generateMasterKey, openSecretBox, SecretError } from "./secrets.ts";
+import { generateMasterKey } from "./master_key.ts";
+import { createSecretBox, openSecretBox, SecretError } from "./secrets.ts";
 
 const scratch = () => mkdtempSync(join(tmpdir(), "verk-secrets-"));
 const caught = (fn: () => unknown): unknown => {

@@ -1,19 +1,6 @@
-import { createCipheriv, createDecipheriv, createHash, hkdfSync, randomBytes } from "node:crypto";
-import {
-  closeSync,
-  fsyncSync,
-  linkSync,
-  mkdirSync,
-  openSync,
-  readFileSync,
-  statSync,
-  unlinkSync,
-  writeSync,
-} from "node:fs";
-import { dirname } from "node:path";
+import { createCipheriv, createDecipheriv, hkdfSync, randomBytes } from "node:crypto";
 import { UsageError } from "../lib/errors.ts";
-import { failpoint } from "./failpoint.ts";
-import { asStorageError, errorCode, syncDirSync, tempPath } from "./files.ts";
+import { finishRotation, keyIdOf, makeMasterKey, readMasterKey } from "./master_key.ts";
 
 /**
  * Encryption at rest. Every secret has its own data key (AES-256-GCM), wrapped by the master key. So a new master key
@@ -49,7 +36,7 @@ const TAG_BYTES = 16;
 
 export function createSecretBox(master: Uint8Array): SecretBox {
   if (master.length !== 32) throw new Error("A master key has 32 bytes");
-  const keyId = idOf(master);
+  const keyId = keyIdOf(master);
   const derived = new Map<string, Uint8Array>();
 
   const unwrap = (sealed: string) => {
@@ -75,7 +62,7 @@ export function createSecretBox(master: Uint8Array): SecretBox {
     },
     rewrap: (sealed, newMaster) => {
       const { dataKey, content } = unwrap(sealed);
-      const id = idOf(newMaster);
+      const id = keyIdOf(newMaster);
       return ["v1", id, toText(encrypt(newMaster, dataKey, wrapAad(id))), content].join(".");
     },
     derive: (label) => {
@@ -86,7 +73,8 @@ export function createSecretBox(master: Uint8Array): SecretBox {
   };
 }
 
-export const generateMasterKey = (): Uint8Array => randomBytes(32);
+/** The id of the master key that sealed the text. */
+export const sealerOf = (sealed: string | undefined): string | undefined => sealed?.split(".")[1];
 
 /**
  * The box under the master key in `file`, which is made on the first start. `sealed` gives a sealed text of the
@@ -97,8 +85,10 @@ export function openSecretBox({ file, sealed }: { file: string; sealed: () => st
   const sample = sealed();
   if (found) {
     const box = createSecretBox(found);
-    const [, keyId = box.keyId] = sample?.split(".") ?? [];
+    const keyId = sealerOf(sample) ?? box.keyId;
     if (keyId === box.keyId) return box;
+    const next = finishRotation(file, keyId); // a kill came between the commit and the rename of the key file
+    if (next) return createSecretBox(next);
     throw new UsageError(
       `The master key ${file} is not the one that sealed the secrets of the database (it is ${box.keyId}, theirs is ${keyId}). ` +
         "Put the right file back from your backup (or set secrets.master_key_file to where it is) and start again.",
@@ -112,61 +102,6 @@ export function openSecretBox({ file, sealed }: { file: string; sealed: () => st
     );
   makeMasterKey(file);
   return createSecretBox(readMasterKey(file)!);
-}
-
-function readMasterKey(file: string): Uint8Array | undefined {
-  let text: string;
-  try {
-    const { mode, uid } = statSync(file);
-    checkMode(file, mode, uid);
-    text = readFileSync(file, "utf8").trim();
-  } catch (error) {
-    if (errorCode(error) === "ENOENT") return undefined;
-    throw asStorageError(file, "read", error);
-  }
-  if (!/^[0-9a-f]{64}$/i.test(text))
-    throw new UsageError(`The master key ${file} is damaged: it must hold 64 hex digits. Restore it from your backup.`);
-  return Buffer.from(text, "hex");
-}
-
-/** True if a key file of this mode and owner can be read by its user alone. */
-export const isPrivate = (mode: number, uid: number) =>
-  (mode & 0o077) === 0 ||
-  // systemd hands a credential to a service user as root's 0440 file with an access list for that user alone
-  ((mode & 0o777) === 0o440 && uid === 0 && process.getuid?.() !== 0);
-
-function checkMode(file: string, mode: number, uid: number) {
-  if (isPrivate(mode, uid)) return;
-  const shown = (mode & 0o777).toString(8).padStart(4, "0");
-  throw new UsageError(`The master key ${file} may be read by others (mode ${shown}). Run: chmod 600 ${file}`);
-}
-
-/** Whole or not at all, and never over an existing key: flushed under another name, then linked to its own. */
-function makeMasterKey(file: string) {
-  const dir = dirname(file);
-  const temp = tempPath(dir);
-  try {
-    mkdirSync(dir, { recursive: true, mode: 0o700 });
-    const fd = openSync(temp, "wx", 0o600);
-    try {
-      writeSync(fd, `${Buffer.from(generateMasterKey()).toString("hex")}\n`);
-      fsyncSync(fd);
-    } finally {
-      closeSync(fd);
-    }
-    failpoint("secrets.before_link");
-    linkSync(temp, file);
-    failpoint("secrets.after_link");
-    syncDirSync(dir);
-  } catch (error) {
-    if (errorCode(error) !== "EEXIST") throw asStorageError(file, "create", error); // else: another process was first
-  } finally {
-    try {
-      unlinkSync(temp);
-    } catch {
-      // it was never made
-    }
-  }
 }
 
 function encrypt(key: Uint8Array, plaintext: Uint8Array, aad: Uint8Array): Uint8Array {
@@ -188,8 +123,6 @@ function decrypt(key: Uint8Array, box: Uint8Array, aad: Uint8Array): Uint8Array 
 
 const wrapAad = (keyId: string) => new TextEncoder().encode(`verk:v1:wrap:${keyId}`);
 const contentAad = (aad: string) => new TextEncoder().encode(`verk:v1:content:${aad}`);
-const idOf = (master: Uint8Array) =>
-  createHash("sha256").update("verk:v1:key-id:").update(master).digest("hex").slice(0, 8);
 const toText = (bytes: Uint8Array) => Buffer.from(bytes).toString("base64url");
 
 function fromText(text: string): Uint8Array {

@@ -198,3 +198,17 @@ function writeHalfMade(path: string) {
   expect([ran.signalCode, ran.stderr.toString()]).toEqual(["SIGKILL", ""]);
   expect(statSync(`${path}-journal`).size).toBeGreaterThan(512);
 }
+
+test("a backup has the master key that sealed its database, also in the middle of a rotation", async () => {
+  const { app, backUp, repository } = await world();
+  await fill(app);
+  const file = join(app.dir, "master.key");
+  const right = readFileSync(file, "utf8");
+  writeFileSync(file, `${"0".repeat(64)}\n`);
+  await expect(backUp()).rejects.toThrow("is not the one that sealed the secrets");
+  writeFileSync(`${file}.next`, right, { mode: 0o600 });
+  const { manifest } = await backUp();
+  const to = join(newDir(), "restored");
+  await restoreBackup({ repository, manifest, to, sealer });
+  expect(readFileSync(join(to, "master.key"), "utf8")).toBe(right);
+});

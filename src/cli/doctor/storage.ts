@@ -9,7 +9,7 @@ import { isHeld } from "../../platform/db/data_lock.ts";
 import { MIGRATIONS } from "../../platform/db/migrations/index.ts";
 import { someSealed } from "../../platform/db/sealed.ts";
 import { errorCode, StorageError, tempPath, writeTemp } from "../../platform/files.ts";
-import { isPrivate } from "../../platform/secrets.ts";
+import { isPrivate } from "../../platform/master_key.ts";
 import { openStorage } from "../../platform/storage/open.ts";
 import { type Check, fail, ok, type Scene, warn } from "./check.ts";
 

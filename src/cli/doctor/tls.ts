@@ -1,6 +1,6 @@
 import { statSync } from "node:fs";
 import { DAY_MS } from "../../lib/units.ts";
-import { isPrivate } from "../../platform/secrets.ts";
+import { isPrivate } from "../../platform/master_key.ts";
 import { plainExposure } from "../../platform/tls/exposure.ts";
 import { readTlsPair, remainingMs } from "../../platform/tls/pair.ts";
 import { type Check, fail, ok, type Scene, warn } from "./check.ts";

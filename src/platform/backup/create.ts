@@ -5,8 +5,11 @@ import { join } from "node:path";
 import { UsageError } from "../../lib/errors.ts";
 import { newId } from "../../lib/ids.ts";
 import { isoTime } from "../../lib/time.ts";
+import { someSealed } from "../db/sealed.ts";
 import { failpoint } from "../failpoint.ts";
 import { cleanTemp } from "../files.ts";
+import { masterKeyFor } from "../master_key.ts";
+import { sealerOf } from "../secrets.ts";
 import { checkDatabase, heads, objectPathOf, refPathOf, rowsFault, schemaOf, storageKeys } from "./invariants.ts";
 import { type KeyFiles, type Sealer, sealKeys } from "./key_seal.ts";
 import type { BackupFile, Manifest } from "./manifest.ts";
@@ -44,22 +47,32 @@ export async function createBackup(options: BackupOptions): Promise<Made> {
   const kept: EarlierCopies = { storage: new Map(), rows: new Map() };
   for (let attempts = 1; ; attempts++) {
     const copied = await attempt(options, kept, counter);
+    const keys = options.sealer && keyFiles(options, copied.sealedBy);
+    if (keys && copied.sealedBy !== undefined && keys["master.key"] === undefined)
+      copied.missing.push(`The master key ${options.masterKeyFile} is not the one that sealed the secrets`);
     if (copied.broken.length > 0) throw new UsageError(`The data directory is damaged: ${copied.broken.join(". ")}`, 1);
     if (copied.missing.length > 0) {
       if (attempts < ATTEMPTS) continue; // deleted before it was read: the next copy of the database does not name it
       throw new UsageError(`The backup is not complete: ${copied.missing.slice(0, 5).join(". ")}`, 1);
     }
     const without = (["models", "jobs", "storage"] as const).filter((part) => !options[part]);
-    const keys = options.sealer ? sealKeys(keyFiles(options), options.sealer, id) : null;
+    const sealedKeys = options.sealer && keys ? sealKeys(keys, options.sealer, id) : null;
     const about = { id, created_at: isoTime(options.nowMs), version: options.version, schema: copied.schema };
-    const manifest: Manifest = { format: 1, ...about, without: [...without], keys, files: copied.files };
+    const manifest: Manifest = { format: 1, ...about, without: [...without], keys: sealedKeys, files: copied.files };
     failpoint("backup.before_manifest");
     await repository.putManifest(manifest);
     return { manifest, storedBytes: counter.storedBytes, attempts };
   }
 }
 
-type Attempt = { files: BackupFile[]; schema: number; broken: string[]; missing: string[] };
+type Attempt = {
+  files: BackupFile[];
+  schema: number;
+  /** The id of the master key: a rotation may come between the copy of the database and that of the key. */
+  sealedBy: string | undefined;
+  broken: string[];
+  missing: string[];
+};
 /** Content of earlier attempts. Storage never changes under its name, and a row file only grows. */
 type EarlierCopies = { storage: Map<string, BackupFile>; rows: Map<string, { file: BackupFile; lastRow: number }> };
 
@@ -72,7 +85,13 @@ async function attempt(options: BackupOptions, kept: EarlierCopies, counter: Cou
   const take = async (from: string, path: string) => readChunks(repository, from, path, counter);
   const copied = await withCopy(join(dataDir, "verk.db"), tempDir, async (copy) => {
     const db = new Database(copy, { readonly: true });
-    const result: Attempt = { files: [], schema: schemaOf(db), broken: [], missing: [] };
+    const result: Attempt = {
+      files: [],
+      schema: schemaOf(db),
+      sealedBy: sealerOf(someSealed(db)),
+      broken: [],
+      missing: [],
+    };
     const add = (file: BackupFile | undefined) => file && result.files.push(file);
     try {
       failpoint("backup.after_database");
@@ -164,9 +183,10 @@ async function copyStorage(db: Database, dataDir: string, take: Take, kept: Map<
 }
 
 /** The master key and the private keys of TLS. They are in no other part of the backup. */
-function keyFiles({ dataDir, masterKeyFile }: BackupOptions): KeyFiles {
+function keyFiles({ dataDir, masterKeyFile }: BackupOptions, sealedBy: string | undefined): KeyFiles {
   const keys: Record<string, string> = {};
-  if (existsSync(masterKeyFile)) keys["master.key"] = readFileSync(masterKeyFile, "utf8");
+  const master = masterKeyFor(masterKeyFile, sealedBy);
+  if (master) keys["master.key"] = `${Buffer.from(master).toString("hex")}\n`;
   const dir = join(dataDir, "tls");
   for (const name of existsSync(dir) ? readdirSync(dir) : [])
     if (/\.(key|crt)$/.test(name) && statSync(join(dir, name)).isFile())

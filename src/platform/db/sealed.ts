@@ -13,9 +13,32 @@ const SEALED = {
 /** Any sealed text of the database: with one, the start needs the master key that sealed it. */
 export function someSealed(sqlite: Database): string | undefined {
   for (const [table, column] of Object.entries(SEALED)) {
+    if (!sqlite.query("SELECT 1 FROM sqlite_schema WHERE name = ?").get(table)) continue; // an older schema
     const some = `SELECT ${column} AS text FROM ${table} WHERE ${column} <> '' LIMIT 1`;
     const found = sqlite.query(some).get() as { text: string } | null;
     if (found) return found.text;
   }
   return undefined;
+}
+
+/** Passes every sealed text through `change`. Run it inside one commit: the start accepts the texts of one key only. */
+export function resealAll(sqlite: Database, change: (sealed: string) => string): number {
+  let count = 0;
+  for (const [table, column] of Object.entries(SEALED)) {
+    const keys = sqlite
+      .query<{ name: string }, [string]>("SELECT name FROM pragma_table_info(?) WHERE pk > 0 ORDER BY pk")
+      .all(table)
+      .map(({ name }) => name);
+    const rows = sqlite.query<string[], []>(
+      `SELECT ${[column, ...keys].join(", ")} FROM ${table} WHERE ${column} <> ''`,
+    );
+    const update = sqlite.query(
+      `UPDATE ${table} SET ${column} = ? WHERE ${keys.map((key) => `${key} = ?`).join(" AND ")}`,
+    );
+    for (const [sealed = "", ...id] of rows.values() as string[][]) {
+      update.run(change(sealed), ...id);
+      count++;
+    }
+  }
+  return count;
 }

@@ -3,6 +3,7 @@ import { nearest } from "../../../lib/text/nearest.ts";
 import { CONFIG_FLAG, command, DATA_FLAG, EXIT, type Group, JSON_FLAG, momentOf } from "../../args.ts";
 import { note, print, printJson, printTable } from "../../output.ts";
 import { settingsOf } from "../../settings.ts";
+import { rotateMaster } from "../operate/rotate_master.ts";
 
 const WORKSPACE = { type: "string", value: "NAME", doc: 'Workspace of the key (default "default")' } as const;
 const WHERE = { data: DATA_FLAG, config: CONFIG_FLAG, workspace: WORKSPACE } as const;
@@ -104,8 +105,8 @@ const revoke = command({
 });
 
 export const keys: Group = {
-  summary: "Manage API keys, with or without a running server",
-  subcommands: { create, list, revoke },
+  summary: "Manage API keys, with or without a running server; rotate the master key",
+  subcommands: { create, list, revoke, "rotate-master": rotateMaster },
 };
 
 function scopeOf<S extends string>(text: string, scopes: readonly S[]): S {
