@@ -3,7 +3,7 @@ import type { Ctx } from "./context.ts";
 import { prune as pruneEvents } from "./events/consume.ts";
 import { pruneIdempotencyKeys } from "./http/idempotency.ts";
 import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS } from "./lib/units.ts";
-import { backUpWhenDue } from "./platform/backup/schedule.ts";
+import { backUpWhenDue, followChanges } from "./platform/backup/schedule.ts";
 import type { LoopSpec } from "./platform/loop.ts";
 import { verifyStorage } from "./platform/storage/verify.ts";
 import { appendLeft } from "./resources/annotation_queues/append.ts";
@@ -63,6 +63,7 @@ const SCHEDULES = {
   "api_keys.record_uses": every(30 * SECOND_MS),
   "audit.prune": "7 4 * * *",
   "backup.create": every(MINUTE_MS),
+  "backup.log": every(MINUTE_MS),
   "browser_sessions.prune": "57 * * * *",
   "browser_sessions.record_uses": every(30 * SECOND_MS),
   "batches.run": every(5 * SECOND_MS),
@@ -151,6 +152,7 @@ const ticks: Record<LoopName, (ctx: Ctx, signal: AbortSignal) => unknown> = {
   "api_keys.record_uses": (ctx) => recordUses(ctx),
   "audit.prune": pruneAudit,
   "backup.create": backUpWhenDue,
+  "backup.log": followChanges,
   "browser_sessions.prune": pruneBrowserSessions,
   "browser_sessions.record_uses": (ctx) => recordSessionUses(ctx),
   "batches.run": runInferenceBatches,

@@ -4,9 +4,12 @@ import { join, resolve } from "node:path";
 import { formatBytes } from "../../lib/bytes.ts";
 import { UsageError } from "../../lib/errors.ts";
 import { timeOf } from "../../lib/ids.ts";
+import { isoTime } from "../../lib/time.ts";
 import { VERSION } from "../../lib/version.ts";
 import { openArchiveTarget } from "../../platform/backup/archive_target.ts";
 import { createBackup, type Made } from "../../platform/backup/create.ts";
+import { stateAt } from "../../platform/backup/log.ts";
+import type { Manifest } from "../../platform/backup/manifest.ts";
 import { ARCHIVE, openTarget, sealerOf, withTemp } from "../../platform/backup/open.ts";
 import { openRepository, type Repository } from "../../platform/backup/repository.ts";
 import { restoreBackup, verifyBackup } from "../../platform/backup/restore.ts";
@@ -15,6 +18,7 @@ import type { BackupTarget } from "../../platform/backup/target.ts";
 import { type Config, configFile, loadConfig } from "../../platform/config/config.ts";
 import { CONFIG_FLAG, command, DATA_FLAG, EXIT, type Group, JSON_FLAG, wholeOf } from "../args.ts";
 import { count, note, print, printJson, printTable } from "../output.ts";
+import { follow } from "./operate/follow.ts";
 
 const PASSPHRASE = {
   type: "string",
@@ -25,6 +29,11 @@ const FROM = {
   type: "string",
   value: "TARGET",
   doc: "Directory or s3://BUCKET/FOLDER (default: backup.target)",
+} as const;
+const AT = {
+  type: "string",
+  value: "TIME",
+  doc: "The newest state from this time or before, such as 2027-01-31T14:05:00Z, or latest; instead of an ID",
 } as const;
 const IDENTITY = { type: "string", value: "FILE", doc: "Private X25519 key that opens the keys (PEM)" } as const;
 
@@ -137,6 +146,10 @@ const list = command({
         "There are no backups.",
         { full: true },
       );
+    const log = await repository.listLog();
+    const [first, last] = [log[0], log.at(-1)];
+    if (first && last)
+      note(`The log of changes goes from ${isoTime(timeOf(first))} to ${isoTime(timeOf(last))}: restore --at TIME.`);
     return EXIT.ok;
   },
 });
@@ -144,13 +157,20 @@ const list = command({
 const verify = command({
   summary: "Restore a backup into a temporary directory and check it",
   takes: ["ID?"],
-  flags: { from: FROM, "passphrase-file": PASSPHRASE, identity: IDENTITY, config: CONFIG_FLAG, json: JSON_FLAG },
+  flags: {
+    from: FROM,
+    at: AT,
+    "passphrase-file": PASSPHRASE,
+    identity: IDENTITY,
+    config: CONFIG_FLAG,
+    json: JSON_FLAG,
+  },
   examples: ["verk backup verify --from /backup --passphrase-file passphrase.txt"],
   exits: { 5: "the backup is damaged or not complete" },
-  async run({ from, "passphrase-file": passphrase, identity, config, json }, id?: string) {
+  async run({ from, at, "passphrase-file": passphrase, identity, config, json }, id?: string) {
     const settings = settingsOf(config);
     const repository = await repositoryOf(from, settings);
-    const manifest = await repository.getManifest(id ?? (await newest(repository)));
+    const manifest = await chosen(repository, id, at);
     const temp = mkdtempSync(join(tmpdir(), "verk-verify-"));
     try {
       const skip = (path: string) => /^(models|jobs)\//.test(path); // their chunks are hashed, and nothing opens them
@@ -174,14 +194,21 @@ const restore = command({
     to: { type: "string", value: "DIR", doc: "The new data directory; it must not exist" },
     "passphrase-file": PASSPHRASE,
     identity: IDENTITY,
+    at: AT,
     "without-keys": { type: "boolean", doc: "Restore without the master key" },
     config: CONFIG_FLAG,
   },
-  examples: ["verk backup restore --from /backup --to /var/lib/verk --passphrase-file passphrase.txt"],
-  async run({ from, to, identity, config, "passphrase-file": passphrase, "without-keys": withoutKeys }, id?: string) {
+  examples: [
+    "verk backup restore --from /backup --to /var/lib/verk --passphrase-file passphrase.txt",
+    "verk backup restore --at 2027-01-31T14:05:00Z --to restored",
+  ],
+  async run(
+    { from, to, at, identity, config, "passphrase-file": passphrase, "without-keys": withoutKeys },
+    id?: string,
+  ) {
     const settings = settingsOf(config);
     const repository = await repositoryOf(from, settings);
-    const manifest = await repository.getManifest(id ?? (await newest(repository)));
+    const manifest = await chosen(repository, id, at);
     const sealer = withoutKeys ? undefined : openerOf(passphrase, identity, settings);
     if (manifest.keys && !sealer && !withoutKeys)
       throw new UsageError("backup restore: open the keys with --passphrase-file or --identity, or say --without-keys");
@@ -222,7 +249,7 @@ const schedule = command({
 
 export const backup: Group = {
   summary: "Make, list, verify and restore backups",
-  subcommands: { create, list, verify, restore, schedule },
+  subcommands: { create, list, verify, restore, schedule, follow },
 };
 
 const settingsOf = (config: string | undefined) => loadConfig({ file: configFile(config) });
@@ -244,6 +271,14 @@ async function repositoryOf(
 /** A recipient is a public key: it opens nothing, so only the passphrase has a setting. */
 const openerOf = (passphrase: string | undefined, identity: string | undefined, { backup }: Config) =>
   sealerOf(passphrase ?? (identity === undefined ? backup.passphrase_file : undefined), identity);
+
+async function chosen(repository: Repository, id: string | undefined, at: string | undefined): Promise<Manifest> {
+  if (at === undefined) return repository.getManifest(id ?? (await newest(repository)));
+  if (id !== undefined) throw new UsageError("Name either a backup or --at TIME, not both");
+  const atMs = at === "latest" ? Number.MAX_SAFE_INTEGER : Date.parse(at);
+  if (Number.isNaN(atMs)) throw new UsageError(`--at: expected a time such as 2027-01-31T14:05:00Z, or latest`);
+  return stateAt(repository, atMs);
+}
 
 async function newest(repository: Repository): Promise<string> {
   const id = (await repository.list()).at(-1);

@@ -33,35 +33,51 @@ export type BackupOptions = {
   jobs: boolean;
   /** False if the storage is a bucket. */
   storage: boolean;
+  /** Do not read the whole database for damage. */
+  unchecked?: boolean;
 };
 export type Made = { manifest: Manifest; storedBytes: number; attempts: number };
 
 export async function createBackup(options: BackupOptions): Promise<Made> {
-  const { dataDir, repository, tempDir } = options;
+  const counter: Counter = { storedBytes: 0 };
+  const id = newId("bkp", options.nowMs);
+  const take: Take = (from, path) => readChunks(options.repository, from, path, counter);
+  const { attempts, ...copied } = await copyState(options, newCopies(), take);
+  failpoint("backup.before_manifest");
+  const manifest = manifestOf(options, id, copied);
+  await options.repository.putManifest(manifest);
+  return { manifest, storedBytes: counter.storedBytes, attempts };
+}
+
+export type Copied = { files: BackupFile[]; schema: number; keys: KeyFiles | undefined };
+
+export function manifestOf(options: BackupOptions, id: string, { files, schema, keys }: Copied): Manifest {
+  const without = (["models", "jobs", "storage"] as const).filter((part) => !options[part]);
+  const sealedKeys = options.sealer && keys ? sealKeys(keys, options.sealer, id) : null;
+  const about = { id, created_at: isoTime(options.nowMs), version: options.version, schema };
+  return { format: 1, ...about, without: [...without], keys: sealedKeys, files };
+}
+
+/** Copies a consistent state of the data directory. Throws if it is damaged. */
+export async function copyState(
+  options: BackupOptions,
+  kept: EarlierCopies,
+  take: Take,
+): Promise<Copied & { attempts: number }> {
+  const { dataDir, tempDir } = options;
   if (!existsSync(join(dataDir, "verk.db")))
     throw new UsageError(`There is no data directory at ${dataDir}. Name the directory of your server with --data.`);
   mkdirSync(tempDir, { recursive: true, mode: 0o700 });
   await cleanTemp(tempDir, HOUR_MS); // copies that a kill left
-  const id = newId("bkp", options.nowMs);
-  const counter: Counter = { storedBytes: 0 };
-  const kept: EarlierCopies = { storage: new Map(), rows: new Map() };
   for (let attempts = 1; ; attempts++) {
-    const copied = await attempt(options, kept, counter);
-    const keys = options.sealer && keyFiles(options, copied.sealedBy);
-    if (keys && copied.sealedBy !== undefined && keys["master.key"] === undefined)
-      copied.missing.push(`The master key ${options.masterKeyFile} is not the one that sealed the secrets`);
-    if (copied.broken.length > 0) throw new UsageError(`The data directory is damaged: ${copied.broken.join(". ")}`, 1);
-    if (copied.missing.length > 0) {
-      if (attempts < ATTEMPTS) continue; // deleted before it was read: the next copy of the database does not name it
-      throw new UsageError(`The backup is not complete: ${copied.missing.slice(0, 5).join(". ")}`, 1);
-    }
-    const without = (["models", "jobs", "storage"] as const).filter((part) => !options[part]);
-    const sealedKeys = options.sealer && keys ? sealKeys(keys, options.sealer, id) : null;
-    const about = { id, created_at: isoTime(options.nowMs), version: options.version, schema: copied.schema };
-    const manifest: Manifest = { format: 1, ...about, without: [...without], keys: sealedKeys, files: copied.files };
-    failpoint("backup.before_manifest");
-    await repository.putManifest(manifest);
-    return { manifest, storedBytes: counter.storedBytes, attempts };
+    const { broken, missing, sealedBy, files, schema } = await attempt(options, kept, take);
+    const keys = options.sealer && keyFiles(options, sealedBy);
+    if (keys && sealedBy !== undefined && keys["master.key"] === undefined)
+      missing.push(`The master key ${options.masterKeyFile} is not the one that sealed the secrets`);
+    if (broken.length > 0) throw new UsageError(`The data directory is damaged: ${broken.join(". ")}`, 1);
+    if (missing.length === 0) return { files, schema, keys, attempts };
+    // deleted before it was read: the next copy of the database does not name it
+    if (attempts >= ATTEMPTS) throw new UsageError(`The backup is not complete: ${missing.slice(0, 5).join(". ")}`, 1);
   }
 }
 
@@ -74,15 +90,19 @@ type Attempt = {
   missing: string[];
 };
 /** Content of earlier attempts. Storage never changes under its name, and a row file only grows. */
-type EarlierCopies = { storage: Map<string, BackupFile>; rows: Map<string, { file: BackupFile; lastRow: number }> };
+export type EarlierCopies = {
+  storage: Map<string, BackupFile>;
+  rows: Map<string, { file: BackupFile; lastRow: number }>;
+};
+
+export const newCopies = (): EarlierCopies => ({ storage: new Map(), rows: new Map() });
 
 /**
  * Content that is deleted between the copy of the database and its own copy is missing. So nothing slow stands between
  * both, and a further attempt reads only what is new.
  */
-async function attempt(options: BackupOptions, kept: EarlierCopies, counter: Counter): Promise<Attempt> {
-  const { dataDir, repository, tempDir } = options;
-  const take = async (from: string, path: string) => readChunks(repository, from, path, counter);
+async function attempt(options: BackupOptions, kept: EarlierCopies, take: Take): Promise<Attempt> {
+  const { dataDir, tempDir } = options;
   const copied = await withCopy(join(dataDir, "verk.db"), tempDir, async (copy) => {
     const db = new Database(copy, { readonly: true });
     const result: Attempt = {
@@ -98,7 +118,7 @@ async function attempt(options: BackupOptions, kept: EarlierCopies, counter: Cou
       if (options.storage) await copyStorage(db, dataDir, take, kept.storage, result);
       await copyRows(db, options, take, kept.rows, result);
       if (result.missing.length > 0) return result;
-      result.broken.push(...checkDatabase(db));
+      if (!options.unchecked) result.broken.push(...checkDatabase(db));
       add(await take(copy, "verk.db"));
       const folders = [...(options.models ? ["models"] : []), ...(options.jobs ? ["jobs"] : [])];
       for (const folder of folders)
@@ -116,7 +136,7 @@ async function attempt(options: BackupOptions, kept: EarlierCopies, counter: Cou
 const isMadeAgain = (path: string) =>
   /^models\/(hub|\.builtin|\.downloads|\.given)$|\/\.verk-tmp-[0-9a-f]+$/.test(path);
 
-type Take = (from: string, path: string) => Promise<BackupFile | undefined>;
+export type Take = (from: string, path: string) => Promise<BackupFile | undefined>;
 
 async function copyRows(
   db: Database,

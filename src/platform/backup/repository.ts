@@ -2,13 +2,15 @@
  * The backups of one place. Chunks are named by their content, so a chunk is stored once:
  * backups/<id>.json  a manifest, which lists files and their chunks
  * dropped/<id>.json  a manifest that was pruned. Its chunks stay for a day, because a backup that runs may name them
+ * log/<id>.json      a state between two backups (log.ts)
  * chunks/ab/cdef…    content
  */
 import { z } from "zod";
 import { UsageError } from "../../lib/errors.ts";
+import { timeOf } from "../../lib/ids.ts";
 import { DAY_MS } from "../../lib/units.ts";
 import { sha256Bytes } from "../files.ts";
-import { Manifest } from "./manifest.ts";
+import { LogEntry, Manifest } from "./manifest.ts";
 import type { BackupTarget } from "./target.ts";
 
 export type Repository = {
@@ -21,14 +23,21 @@ export type Repository = {
   getManifest: (id: string) => Promise<Manifest>;
   /** Ids, oldest first. */
   list: () => Promise<string[]>;
-  /** Keeps the newest `keep` backups. Returns the number of pruned backups and removed chunks. */
+  putLogEntry: (entry: LogEntry) => Promise<void>;
+  /** Undefined if there is no such entry. Throws if it is damaged. */
+  getLogEntry: (id: string) => Promise<LogEntry | undefined>;
+  /** Ids of the log, oldest first. */
+  listLog: () => Promise<string[]>;
+  /** Keeps the newest `keep` backups, and the log of the last week since the oldest of them. Returns the number of pruned backups and removed chunks. */
   prune: (keep: number, nowMs: number) => Promise<{ backups: number; chunks: number }>;
 };
 
+type Folder = "backups" | "dropped" | "log";
 const Wrapped = z.strictObject({ sha256: z.string(), manifest: z.string() });
 const ID = /^bkp_[0-9a-z]{26}$/;
 /** A chunk that no manifest names is reused only if it is young: an older one may be pruned at any moment. */
 const REUSE_MS = DAY_MS / 2;
+const LOG_MS = 7 * DAY_MS;
 
 const chunkName = (sha256: string) => `chunks/${sha256.slice(0, 2)}/${sha256.slice(2)}`;
 const encode = (text: string) => new TextEncoder().encode(text);
@@ -36,40 +45,56 @@ const encode = (text: string) => new TextEncoder().encode(text);
 export function openRepository(place: BackupTarget): Repository {
   let named: Promise<Set<string>> | undefined; // chunks of the manifests; read once, by the first chunk that is there
 
-  async function ids(folder: "backups" | "dropped"): Promise<string[]> {
+  async function ids(folder: Folder): Promise<string[]> {
     const found: string[] = [];
     for await (const { name } of place.list(folder))
       if (name.endsWith(".json") && ID.test(name.slice(0, -".json".length))) found.push(name.slice(0, -".json".length));
     return found.sort();
   }
 
-  async function read(name: string): Promise<Manifest | undefined> {
+  async function read<M>(name: string, shape: z.ZodType<M>): Promise<M | undefined> {
     const bytes = await place.read(name);
     if (bytes === undefined) return undefined;
     try {
       const { sha256, manifest } = Wrapped.parse(JSON.parse(new TextDecoder().decode(bytes)));
       if (sha256Bytes(manifest) !== sha256) throw new Error("its hash is another");
-      return Manifest.parse(JSON.parse(manifest));
+      return shape.parse(JSON.parse(manifest));
     } catch (cause) {
       throw new UsageError(`The manifest ${name} in ${place.name} is damaged: use another backup`, 1, { cause });
     }
   }
 
-  async function chunksOf(folders: readonly ("backups" | "dropped")[]): Promise<Set<string>> {
+  async function write(name: string, manifest: Manifest) {
+    const text = JSON.stringify(manifest);
+    const body = JSON.stringify({ sha256: sha256Bytes(text), manifest: text });
+    await place.write(name, encode(`${body}\n`));
+  }
+
+  async function chunksOf(folders: readonly Folder[]): Promise<Set<string>> {
     const chunks = new Set<string>();
     for (const folder of folders)
       for (const id of await ids(folder)) {
-        const manifest = await read(`${folder}/${id}.json`);
-        for (const file of manifest?.files ?? []) for (const chunk of file.chunks) chunks.add(chunk);
+        const shape = folder === "log" ? LogEntry : Manifest;
+        const manifest = await read<Manifest>(`${folder}/${id}.json`, shape);
+        for (const file of manifest?.files ?? [])
+          for (const chunk of [...file.chunks, ...(file.patches ?? [])]) chunks.add(chunk);
       }
     return chunks;
+  }
+
+  /** Removes entries from before a time. The base of an entry that stays, or that may come, stays too. */
+  async function pruneLog(beforeMs: number) {
+    const all = await ids("log");
+    const ends = [all.find((id) => timeOf(id) >= beforeMs), all.at(-1)].filter((id) => id !== undefined);
+    const bases = await Promise.all(ends.map(async (id) => (await read(`log/${id}.json`, LogEntry))?.base ?? id));
+    for (const id of all) if (timeOf(id) < beforeMs && !bases.includes(id)) await place.remove(`log/${id}.json`);
   }
 
   async function isReusable(sha256: string, bytes: number): Promise<boolean> {
     const found = await place.head(chunkName(sha256));
     if (found?.bytes !== bytes) return false; // a file system that lost its content leaves a size of 0
     if (Date.now() - found.updatedAt < REUSE_MS) return true;
-    named ??= chunksOf(["backups"]).catch(() => new Set()); // a damaged manifest: every old chunk is stored again
+    named ??= chunksOf(["backups", "log"]).catch(() => new Set()); // a damaged manifest: every old chunk is stored again
     return (await named).has(sha256);
   }
 
@@ -87,13 +112,12 @@ export function openRepository(place: BackupTarget): Repository {
         throw new UsageError(`The chunk ${chunkName(sha256)} in ${place.name} is damaged`, 1);
       return bytes;
     },
-    async putManifest(manifest) {
-      const text = JSON.stringify(manifest);
-      const body = JSON.stringify({ sha256: sha256Bytes(text), manifest: text });
-      await place.write(`backups/${manifest.id}.json`, encode(`${body}\n`));
-    },
+    putManifest: (manifest) => write(`backups/${manifest.id}.json`, manifest),
+    putLogEntry: (entry) => write(`log/${entry.id}.json`, entry),
+    getLogEntry: (id) => read(`log/${id}.json`, LogEntry),
+    listLog: () => ids("log"),
     async getManifest(id) {
-      const found = ID.test(id) ? await read(`backups/${id}.json`) : undefined;
+      const found = ID.test(id) ? await read(`backups/${id}.json`, Manifest) : undefined;
       if (found) return found;
       throw new UsageError(
         `There is no backup ${JSON.stringify(id)} in ${place.name}. \`verk backup list\` shows all.`,
@@ -107,9 +131,11 @@ export function openRepository(place: BackupTarget): Repository {
         if (manifest) await place.write(`dropped/${id}.json`, manifest);
         await place.remove(`backups/${id}.json`);
       }
+      const [oldest] = await ids("backups");
+      await pruneLog(Math.max(oldest === undefined ? 0 : timeOf(oldest), nowMs - LOG_MS));
       for await (const { name, updatedAt } of place.list("dropped"))
         if (nowMs - updatedAt > DAY_MS) await place.remove(`dropped/${name}`);
-      const needed = await chunksOf(["backups", "dropped"]);
+      const needed = await chunksOf(["backups", "dropped", "log"]);
       let chunks = 0;
       for await (const { name, updatedAt } of place.list("chunks")) {
         if (needed.has(name.replace("/", "")) || nowMs - updatedAt < DAY_MS) continue;

@@ -10,6 +10,7 @@ import { createSecretBox } from "../secrets.ts";
 import { checkDatabase, heads, objectPathOf, refPathOf, rowsFault, storageKeys } from "./invariants.ts";
 import { openKeys, type Sealer } from "./key_seal.ts";
 import type { BackupFile, Manifest } from "./manifest.ts";
+import { applyPatches } from "./pages.ts";
 import type { Repository } from "./repository.ts";
 
 const MODE = { recursive: true, mode: 0o700 } as const;
@@ -65,7 +66,8 @@ async function writeFiles({ repository, manifest, sealer, skip = () => false }: 
     }
     const path = join(dir, file.path);
     await mkdir(dirname(path), MODE);
-    const { bytes } = await writeTemp(path, contentOf(repository, file));
+    const written = await writeTemp(path, contentOf(repository, file));
+    const bytes = file.patches ? await applyPatches(repository, path, file) : written.bytes;
     if (bytes !== file.bytes)
       throw new UsageError(`${file.path} has ${bytes} bytes in the backup instead of ${file.bytes}`, 1);
   }

@@ -1,4 +1,6 @@
 /** Makes backups by `backup.schedule`. The newest backup at the target says when the last one was made. */
+import { createInterface } from "node:readline";
+import { Readable } from "node:stream";
 import { Cron } from "croner";
 import { timeOf } from "../../lib/ids.ts";
 import { isoTime } from "../../lib/time.ts";
@@ -19,6 +21,8 @@ export class BackupState {
   lastAt: number | undefined;
   isRead = false;
   failedAt = Number.NEGATIVE_INFINITY;
+  /** The time of the newest state in the log, in milliseconds. */
+  loggedAt: number | undefined;
 }
 
 type Parts = { config: Config; clock: Clock; log: Log; state: { backup: BackupState } };
@@ -58,12 +62,30 @@ export async function backUpWhenDue({ config, clock, log, state: { backup } }: P
   }
 }
 
+/** Runs until the server stops: a process of its own copies the changes to the target. It ends if this process is killed. */
+export async function followChanges({ config, log, state: { backup } }: Parts, signal: AbortSignal) {
+  const { schedule, target, log_seconds: seconds } = config.backup;
+  if (schedule === "" || seconds === 0 || signal.aborted) return;
+  const words = ["backup", "follow", "--stdin", "--data", config.data_dir, ...keyWords(config)];
+  const child = Bun.spawn(self(...words), {
+    ...{ env: envOf(config), stdin: "pipe", stdout: "pipe", stderr: "pipe", signal },
+  });
+  const errors = new Response(child.stderr).text();
+  for await (const line of createInterface({ input: Readable.fromWeb(child.stdout as never) })) {
+    if (backup.loggedAt === undefined) log.info("changes are copied to the backups", { target, seconds });
+    backup.loggedAt = Date.parse((JSON.parse(line) as { created_at: string }).created_at);
+  }
+  const code = await child.exited;
+  if (!signal.aborted) throw new Error((await errors).trim().slice(-1000) || `verk backup follow ended with ${code}`);
+}
+
+const keyWords = ({ backup }: Config) =>
+  backup.passphrase_file === "" && backup.recipient_file === "" ? ["--without-keys"] : [];
+
 /** A process of its own: hashing would delay requests, and reading the database file would end the locks of this process. */
 async function runCreate(config: Config, keep: number, signal: AbortSignal): Promise<string> {
-  const { backup } = config;
-  const keys = backup.passphrase_file === "" && backup.recipient_file === "" ? ["--without-keys"] : [];
   const child = Bun.spawn(
-    self("backup", "create", "--json", "--data", config.data_dir, "--keep", String(keep), ...keys),
+    self("backup", "create", "--json", "--data", config.data_dir, "--keep", String(keep), ...keyWords(config)),
     { env: envOf(config), stdin: "ignore", stdout: "pipe", stderr: "pipe", signal },
   );
   const [out, err, code] = await Promise.all([

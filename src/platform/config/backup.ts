@@ -18,6 +18,12 @@ export const backup = section("Backups of the data directory (docs/backup.md).",
     .default("")
     .describe("When the server makes a backup at target: a cron pattern in UTC; empty = never."),
   keep: z.int().min(1).max(100_000).default(30).describe("Backups at target that stay; older ones are removed."),
+  log_seconds: z
+    .int()
+    .min(0)
+    .max(86_400)
+    .default(30)
+    .describe("With a schedule, changes since the last backup are copied to target this often; 0 = never."),
   passphrase_file: z.string().default("").describe("File with the passphrase that the keys are encrypted to."),
   recipient_file: z
     .string()

@@ -1,4 +1,5 @@
 import type { Database } from "bun:sqlite";
+import type { Tx } from "./db.ts";
 
 /** Table → column that holds text sealed with the master key. Add every new one here. */
 const SEALED = {
@@ -22,7 +23,7 @@ export function someSealed(sqlite: Database): string | undefined {
 }
 
 /** Passes every sealed text through `change`. Run it inside one commit: the start accepts the texts of one key only. */
-export function resealAll(sqlite: Database, change: (sealed: string) => string): number {
+export function resealAll({ $client: sqlite }: Tx, change: (sealed: string) => string): number {
   let count = 0;
   for (const [table, column] of Object.entries(SEALED)) {
     const keys = sqlite

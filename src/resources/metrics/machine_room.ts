@@ -92,6 +92,7 @@ export function storage({ db, config, state }: Pick<Ctx, "db" | "config" | "stat
     used.put(labelText({ workspace, kind }), bytes);
   const database = gauge("verk_database_bytes", "Size of the database and of its log of commits");
   const backup = gauge("verk_backup_timestamp_seconds", "When the newest scheduled backup was made");
+  const log = gauge("verk_backup_log_timestamp_seconds", "Up to when changes are copied to the backups");
   if (view.workspaceId !== null) return [used];
   free.put("", freeBytes(config.data_dir));
   for (const [file, suffix] of [
@@ -100,7 +101,8 @@ export function storage({ db, config, state }: Pick<Ctx, "db" | "config" | "stat
   ] as const)
     database.put(labelText({ file }), bytesOf(join(config.data_dir, `verk.db${suffix}`)));
   if (state.backup.lastAt !== undefined) backup.put("", state.backup.lastAt / 1000);
-  return [used, free, database, backup];
+  if (state.backup.loggedAt !== undefined) log.put("", state.backup.loggedAt / 1000);
+  return [used, free, database, backup, log];
 }
 
 const bytesOf = (path: string) => statSync(path, { throwIfNoEntry: false })?.size ?? 0;

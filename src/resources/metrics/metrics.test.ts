@@ -211,5 +211,7 @@ test("what a workspace keeps is shown to it, and the free space of the disk to t
     false,
   ]);
   app.ctx.state.backup.lastAt = 5_000;
+  app.ctx.state.backup.loggedAt = 6_000;
+  expect(numberIn(await scrape(app, app.adminKey), "verk_backup_log_timestamp_seconds", {})).toBe(6);
   expect(numberIn(await scrape(app, app.adminKey), "verk_backup_timestamp_seconds", {})).toBe(5);
 });

@@ -41,7 +41,7 @@ const exportLog = command({
     const settings = settingsOf(where);
     if (to !== undefined && existsSync(to)) cutUnfinishedLine(to);
     const before = to !== undefined && existsSync(to) ? await chainOf(to, ({ id }) => known.add(id)) : undefined;
-    if (before instanceof BrokenChain) return tell(to ?? "", before);
+    if (before instanceof BrokenChain) return reportBroken(to ?? "", before);
     const done = await offline(settings, async (ctx) => {
       const only = workspace === undefined ? undefined : workspaces.findByName(ctx, workspace)?.id;
       if (workspace !== undefined && only === undefined)
@@ -84,7 +84,7 @@ const verify = command({
     const fault = chain instanceof BrokenChain ? chain : faultOf(chain, key?.toLowerCase(), lastHash?.toLowerCase());
     if (fault) {
       if (json) printJson({ object: "audit_export", valid: false, line: fault.line, error: fault.reason });
-      return tell(file, fault);
+      return reportBroken(file, fault);
     }
     const { entries, hash, publicKeys } = chain as Chain;
     if (json) printJson({ object: "audit_export", valid: true, entries, last_hash: hash, public_keys: publicKeys });
@@ -106,7 +106,7 @@ function faultOf(chain: Chain, key: string | undefined, lastHash: string | undef
   return other === undefined ? undefined : new BrokenChain(chain.lines, `a seal is of another key, ${other}`);
 }
 
-function tell(file: string, { line, reason }: BrokenChain): number {
+function reportBroken(file: string, { line, reason }: BrokenChain): number {
   note(`${file}, line ${line}: ${reason}.`);
   return EXIT.check;
 }

@@ -20,7 +20,7 @@ export const rotateMaster = command({
         const next = nextMasterKey(file);
         const sealed = write(ctx.db, (tx) => {
           audited(ctx, "verk keys rotate-master", mustFindWorkspace(ctx, DEFAULT_WORKSPACE).id);
-          return resealAll(tx.$client, (text) => ctx.secrets.rewrap(text, next));
+          return resealAll(tx, (text) => ctx.secrets.rewrap(text, next));
         });
         await durable(ctx.db);
         finishRotation(file, keyIdOf(next));
