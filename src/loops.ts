@@ -29,6 +29,7 @@ import { prune as pruneDetections } from "./resources/detection/service.ts";
 import * as energy from "./resources/energy/service.ts";
 import { runExperiments } from "./resources/experiments/running/runner.ts";
 import { sweep as sweepExperiments } from "./resources/experiments/running/sweep.ts";
+import { push as pushMetrics } from "./resources/metrics/push.ts";
 import * as metrics from "./resources/metrics/service.ts";
 import { scan } from "./resources/models/files/folder.ts";
 import { hashNew } from "./resources/models/files/hash.ts";
@@ -84,6 +85,7 @@ const SCHEDULES = {
   "fine_tuning.deploy": every(2 * SECOND_MS),
   "http.renew_tls": every(5 * SECOND_MS),
   "idempotency.prune": "7 * * * *",
+  "metrics.push": every(10 * SECOND_MS),
   "metrics.store": every(2 * SECOND_MS),
   "models.download": every(5 * SECOND_MS),
   "models.hash": every(MINUTE_MS),
@@ -174,6 +176,7 @@ const ticks: Record<LoopName, (ctx: Ctx, signal: AbortSignal) => unknown> = {
   "http.renew_tls": (ctx) => ctx.state.http.renewTls?.(),
   "idempotency.prune": (ctx) =>
     pruneIdempotencyKeys(ctx.db, ctx.clock.now() - ctx.config.http.idempotency_hours * HOUR_MS),
+  "metrics.push": pushMetrics,
   "metrics.store": (ctx) => metrics.tick(ctx),
   "models.download": pullAll,
   "models.hash": hashNew,

@@ -143,6 +143,11 @@ export const COMMANDS: readonly Row[] = [
     load: async () => (await import("./commands/doctor.ts")).doctor,
   },
   {
+    name: "support-bundle",
+    summary: "Write an archive for a request for help, without secrets and content",
+    load: async () => (await import("./commands/operate/support_bundle.ts")).supportBundle,
+  },
+  {
     name: "demo",
     summary: "Try all features on a temporary server",
     load: async () => (await import("./commands/demo.ts")).demo,

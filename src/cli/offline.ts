@@ -38,6 +38,8 @@ export { Email, NewPassword } from "../resources/people/schema.ts";
 export * as secondFactor from "../resources/people/second_factor/service.ts";
 export * as people from "../resources/people/service.ts";
 export { hashPassword, randomPassword } from "../resources/people/sign_in/password.ts";
+export { open as openSecret } from "../resources/secrets/service.ts";
+export { secretForms } from "../resources/traces/redaction/redact.ts";
 export { present as presentWorkspace } from "../resources/workspaces/schema.ts";
 export { DEFAULT_WORKSPACE, imports, models, workspaces };
 

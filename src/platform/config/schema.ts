@@ -3,6 +3,7 @@ import { normalizeHost, parseCidr } from "../../lib/net/ip.ts";
 import { parseListen } from "../../lib/net/listen.ts";
 import { backup } from "./backup.ts";
 import { gpu, serving } from "./machine.ts";
+import { metrics } from "./metrics.ts";
 import { milliseconds, secret, section } from "./section.ts";
 import {
   apiKeys,
@@ -240,6 +241,7 @@ export const ConfigTree = z
     connectors,
     storage,
     backup,
+    metrics,
     volumes,
     quotas,
     sandbox,

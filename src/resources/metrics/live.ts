@@ -3,4 +3,5 @@ export class MetricsState {
   /** True once the counters of earlier processes were added. */
   isLoaded = false;
   scrapedAt = Number.NEGATIVE_INFINITY;
+  pushedAt = Number.NEGATIVE_INFINITY;
 }

@@ -28,8 +28,12 @@ const COLLECTORS: readonly ((ctx: Ctx, view: View) => Family[])[] = [
 /** A key sees its own workspace. An operator's key sees all workspaces and the server. */
 export function scrape(ctx: Ctx, { workspaceId, scopes }: Principal): string {
   const view: View = { workspaceId: scopes.includes("admin") ? null : workspaceId };
+  return familyText(familiesFor(ctx, view));
+}
+
+export function familiesFor(ctx: Ctx, view: View): Family[] {
   ctx.state.metrics.scrapedAt = ctx.clock.now();
-  return familyText(COLLECTORS.flatMap((collect) => collect(ctx, view)));
+  return COLLECTORS.flatMap((collect) => collect(ctx, view));
 }
 
 function counted(ctx: Ctx, { workspaceId }: View): Family[] {

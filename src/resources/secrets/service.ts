@@ -86,8 +86,10 @@ export function reveal(ctx: Ctx, workspaceId: string, name: string, host?: strin
 }
 
 /** Decrypts a secret whatever its `scope_host`: to find the value in a text and remove it, never to send it. */
-export const open = (ctx: Ctx, { workspaceId, name, sealed }: Pick<SecretRow, "workspaceId" | "name" | "sealed">) =>
-  new TextDecoder().decode(ctx.secrets.open(sealed, aad(workspaceId, name)));
+export const open = (
+  ctx: Pick<Ctx, "secrets">,
+  { workspaceId, name, sealed }: Pick<SecretRow, "workspaceId" | "name" | "sealed">,
+) => new TextDecoder().decode(ctx.secrets.open(sealed, aad(workspaceId, name)));
 
 /** Every secret of the workspace, still sealed. */
 export const sealedOf = (ctx: Ctx, workspaceId: string): SecretRow[] => ofWorkspace(ctx.db).all({ workspaceId });

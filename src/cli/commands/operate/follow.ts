@@ -1,4 +1,5 @@
 import { UsageError } from "../../../lib/errors.ts";
+import { isoTime } from "../../../lib/time.ts";
 import { VERSION } from "../../../lib/version.ts";
 import { MOST_ENTRIES, openLog } from "../../../platform/backup/log.ts";
 import { openTarget, sealerOf, withTemp } from "../../../platform/backup/open.ts";
@@ -33,8 +34,10 @@ export const follow = command({
         const append = openLog({ ...about, repository: openRepository(place), tempDir, sealer, storage });
         for (let entries = 0; entries < MOST_ENTRIES; entries++) {
           const startedAt = performance.now();
-          const made = await append(Date.now());
-          if (made) printJson({ object: "backup_log_entry", ...made });
+          const nowMs = Date.now();
+          const made = await append(nowMs);
+          // Without a change the log is complete up to now.
+          printJson({ object: "backup_log_entry", created_at: isoTime(nowMs), ...made });
           await Bun.sleep(Math.max(0, seconds * 1_000 - (performance.now() - startedAt)));
         }
       }
