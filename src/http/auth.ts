@@ -86,10 +86,11 @@ function identify({ ctx, keyRules }: Entry, request: Request): Principal {
 
 function admit(entry: Entry, request: Request, state: RequestState): Principal {
   const { area, keyRules } = entry;
-  const { rates, underWay } = entry.ctx.state.http;
+  const { rates, workspaceRates, underWay } = entry.ctx.state.http;
   const principal = identify(entry, request);
   state.principal = principal;
   rates.spend(principal.keyId);
+  workspaceRates.spend(principal.workspaceId);
   const reads = isRead(request);
   if (!reads) {
     underWay.enter(request, principal.keyId);

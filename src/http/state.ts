@@ -14,6 +14,8 @@ export class HttpState {
   renewTls: (() => void) | undefined;
   /** By API key. In memory: a restart forgives at most one burst for each. */
   readonly rates: RateLimiter;
+  /** By workspace. */
+  readonly workspaceRates: RateLimiter;
   /**
    * Calls with a key that is known and refused. Each admitted call writes one row of the audit log: enough to show that
    * the key is still tried, whatever http.rate_limit_per_second says.
@@ -26,9 +28,15 @@ export class HttpState {
   /** Workspace and Idempotency-Key → the creation under way. */
   readonly creations = new Map<string, Promise<unknown>>();
 
-  constructor({ config: { http }, clock }: Pick<Ctx, "config" | "clock">) {
+  constructor({ config: { http, quotas }, clock }: Pick<Ctx, "config" | "clock">) {
     const { rate_limit_per_second: perSecond, rate_limit_burst: burst } = http;
     this.rates = createLimiter(clock, { perSecond, burst }, `More than ${perSecond} requests a second with this key`);
+    const perMinute = quotas.requests_per_minute;
+    this.workspaceRates = createLimiter(
+      clock,
+      { perSecond: perMinute / 60, burst: perMinute },
+      `More than ${perMinute} requests a minute in this workspace (quotas.requests_per_minute)`,
+    );
     this.refusedKeys = createLimiter(clock, { perSecond: 1 / 6, burst: 10 }, "This key is refused");
     this.bodyMemory = createBodyMemory({ all: http.body_memory_bytes, workspace: http.workspace_body_memory_bytes });
     this.underWay = createUnderWay(http.max_requests_per_key);

@@ -68,6 +68,7 @@ const PUBLIC: Record<string, string[]> = {
   billing: ["budget", "run_time", "usage"],
   clients: ["batches/service", "files/service", "responses/service"],
   code_artifacts: ["unpack"],
+  cost: ["history"],
   deployments: ["admission", "chat/answer", "chat/generate", "served", "temporary"],
   evaluators: ["item", "reward", "run"],
   datasets: [

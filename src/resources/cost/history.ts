@@ -17,7 +17,7 @@ import { type Sum, sumOf, sumsBy, type Use } from "./sums.ts";
 import { type UsageRow, usageHours } from "./table.ts";
 
 const usesOf = (ctx: Ctx, workspaceId: string, days: number): Use[] => [
-  ...pastUses(ctx, workspaceId, days),
+  ...pastUses(ctx, workspaceId, ctx.clock.now() - days * DAY_MS),
   ...openJobs(ctx, workspaceId),
   ...openService(ctx, workspaceId),
 ];
@@ -29,8 +29,18 @@ const openService = (ctx: Ctx, workspaceId: string): Use[] =>
     ...{ costMicros: micros, energyJoules: 0 },
   }));
 
-function pastUses(ctx: Ctx, workspaceId: string, days: number): Use[] {
-  const since = Math.floor((ctx.clock.now() - days * DAY_MS) / HOUR_MS);
+/** GPU hours of jobs and deployments. A job counts in full in the hour of its end, and a job that runs counts now. */
+export function gpuHoursSince(ctx: Ctx, workspaceId: string, sinceMs: number): number {
+  const uses = [
+    ...pastUses(ctx, workspaceId, sinceMs),
+    ...openJobs(ctx, workspaceId),
+    ...openService(ctx, workspaceId),
+  ];
+  return uses.reduce((sum, { deviceMs }) => sum + deviceMs, 0) / HOUR_MS;
+}
+
+function pastUses(ctx: Ctx, workspaceId: string, sinceMs: number): Use[] {
+  const since = Math.floor(sinceMs / HOUR_MS);
   const { kind, provider, gpuType, jobs, deviceMs, costMicros, energyJoules } = usageHours;
   const sum = (column: Column) => sql<number>`sum(${column})`;
   return ctx.db

@@ -5,7 +5,7 @@
  */
 import { Database } from "bun:sqlite";
 import { existsSync, mkdtempSync, readdirSync, rmSync, statfsSync, statSync } from "node:fs";
-import { cpus, freemem, release, tmpdir, totalmem, uptime } from "node:os";
+import { cpus, freemem, machine, release, tmpdir, totalmem, uptime } from "node:os";
 import { join } from "node:path";
 import { REDACTED, redactText } from "../../../lib/text/redact.ts";
 import { isoTime } from "../../../lib/time.ts";
@@ -48,7 +48,7 @@ function attempted<T>(read: () => T): T | { error: string } {
 function about({ config, nowMs }: Scene) {
   const { held, holder } = isHeld(config.data_dir);
   return {
-    ...{ created_at: isoTime(nowMs), version: VERSION, platform: `${process.platform} ${process.arch}` },
+    ...{ created_at: isoTime(nowMs), version: VERSION, platform: `${process.platform} ${machine()}` },
     ...{ kernel: release(), machine_uptime_seconds: Math.round(uptime()) },
     ...{ cpus: cpus().length, cpu: cpus()[0]?.model, memory_bytes: totalmem(), free_memory_bytes: freemem() },
     server: held ? (holder ?? "starting") : null,

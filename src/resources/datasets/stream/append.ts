@@ -15,6 +15,7 @@ import { failpoint } from "../../../platform/failpoint.ts";
 import { mustLeaveSpace } from "../../../platform/machine/disk.ts";
 import type { Change, RowsFile } from "../../../platform/rows/file.ts";
 import { mustHaveRoom } from "../../storage_usage/service.ts";
+import { mustFitRows } from "../row_quota.ts";
 import type { Append } from "../schema.ts";
 import * as datasets from "../service.ts";
 import { type DatasetRow, datasets as table } from "../table.ts";
@@ -145,8 +146,10 @@ function plan(ctx: Ctx, row: DatasetRow, file: RowsFile, taken: readonly Pending
 }
 
 /** The dataset with its new rows must be within the quota of its workspace. */
-const mustFit = (ctx: Ctx, { workspaceId, bytes }: DatasetRow, { bytes: after }: StreamState) =>
-  mustHaveRoom(ctx, { workspaceId, kind: "datasets" }, { bytes: after - bytes, param: "/rows" });
+function mustFit(ctx: Ctx, { workspaceId, bytes, liveRows }: DatasetRow, after: StreamState) {
+  mustHaveRoom(ctx, { workspaceId, kind: "datasets" }, { bytes: after.bytes - bytes, param: "/rows" });
+  mustFitRows(ctx, { workspaceId, rows: after.liveRows - liveRows, param: "/rows" });
+}
 
 const newest = (file: RowsFile, target: number, { headRow }: StreamState) =>
   file.changesOf(target, target, headRow).get(target) ?? file.changesBy(target, target).get(target);

@@ -15,6 +15,7 @@ import { MAP_RULE, parseMap } from "../../../lib/rows/columns.ts";
 import { write } from "../../../platform/db/db.ts";
 import { renameDurably } from "../../../platform/files.ts";
 import { mustHaveRoom } from "../../storage_usage/service.ts";
+import { mustFitRows } from "../row_quota.ts";
 import { present } from "../schema.ts";
 import * as datasets from "../service.ts";
 import { type DatasetRow, datasets as table } from "../table.ts";
@@ -75,6 +76,7 @@ export async function importRows(
       const existing = sameContent(ctx, workspaceId, built.sha256);
       if (existing) return existing;
       mustHaveRoom(ctx, { workspaceId, kind: "datasets" }, { bytes: built.bytes, param: "file" });
+      mustFitRows(ctx, { workspaceId, rows: built.rows, param: "file" });
       return record(ctx, workspaceId, fields, { ...built, id });
     });
   } finally {
@@ -127,6 +129,7 @@ async function keep(ctx: Ctx, call: Call, fields: UploadFields, built: RowsUploa
     const existing = sameContent(ctx, workspaceId, built.sha256);
     if (existing) return answerExisting(call, fields, existing);
     mustHaveRoom(ctx, { workspaceId, kind: "datasets" }, { bytes: built.bytes, param: "file" });
+    mustFitRows(ctx, { workspaceId, rows: built.rows, param: "file" });
     return present(record(ctx, workspaceId, fields, built));
   });
 }

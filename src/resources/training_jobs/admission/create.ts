@@ -16,6 +16,7 @@ import * as tracker from "../../tracker/service.ts";
 import { PRIORITIES, type TrainingJob } from "../schema.ts";
 import { note, noteCreated } from "../state/notes.ts";
 import { mustHaveRoom } from "../state/queue.ts";
+import { mustHaveHours } from "../state/quotas.ts";
 import { blankJob } from "../state/rows.ts";
 import { type JobRow, trainingJobs } from "../table.ts";
 import { presentJob } from "../views/jobs.ts";
@@ -37,6 +38,7 @@ export async function create(ctx: Ctx, caller: Caller, body: CreateTrainingJob, 
   const before = once && write(ctx.db, (tx) => once.before(tx));
   if (before) return before as TrainingJob; // the answer that `keep` stored
   mustBeOpen(ctx, { workspaceId: caller.workspaceId, kind: "checkpoints" });
+  mustHaveHours(ctx, caller.workspaceId);
   mustHaveRoom(ctx, caller.workspaceId); // before rewards are loaded; again in the commit
   const drafted = await draft(ctx, caller, body);
   if ("errors" in drafted) throw drafted.errors[0];

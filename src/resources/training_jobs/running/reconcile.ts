@@ -16,6 +16,7 @@ import type { Run } from "../state/live.ts";
 import * as moves from "../state/moves.ts";
 import { LOCAL, MOST_TRIED, queuedJobs, remoteJobs } from "../state/queue.ts";
 import { inOrder } from "../state/queue_order.ts";
+import { heldBack } from "../state/quotas.ts";
 import { currentJob } from "../state/rows.ts";
 import { type JobRow, trainingJobs } from "../table.ts";
 import { launch, releaseMemory } from "./launch.ts";
@@ -120,14 +121,16 @@ async function startQueued(ctx: Ctx) {
   const { parallel } = ctx.config.training;
   if (live.runCount >= parallel) return;
   // A resumed job waits for its former run.
-  const waiting = queuedJobs(ctx.db).filter(({ id, region }) => region === LOCAL && !live.isActive(id));
+  const queue = queuedJobs(ctx.db).filter(({ id, region }) => region === LOCAL && !live.isActive(id));
+  const closed = new Set([...new Set(queue.map(({ workspaceId }) => workspaceId))].filter((id) => heldBack(ctx, id)));
+  const waiting = queue.filter(({ workspaceId }) => !closed.has(workspaceId));
   const running = live.runs().map(({ workspaceId }) => workspaceId);
   let tried = 0;
   for (const { id } of inOrder(waiting, running, ctx.clock.now())) {
     if (ctx.closing.aborted || live.runCount >= parallel || tried++ >= MOST_TRIED) return;
     try {
       const job = currentJob(ctx.db, id);
-      if (job?.status === "queued") await launch(ctx, job);
+      if (job?.status === "queued" && !heldBack(ctx, job.workspaceId)) await launch(ctx, job);
     } catch (error) {
       ctx.log.error("cannot start a job", { job: id, error }); // reconcileJob() counts it as a crash
     }
@@ -138,6 +141,7 @@ async function startQueued(ctx: Ctx) {
 function startRemote(ctx: Ctx) {
   const live = ctx.state.trainingJobs;
   const starting = new Map<string, number>(); // by region
+  const startingIn = new Map<string, number>(); // by workspace
   const add = (region: string) => void starting.set(region, (starting.get(region) ?? 0) + 1);
   for (const { id, region } of inOrder(remoteJobs(ctx.db), [], ctx.clock.now())) {
     const job = live.isActive(id) || openRunOf(ctx.db, id) ? undefined : currentJob(ctx.db, id);
@@ -148,7 +152,13 @@ function startRemote(ctx: Ctx) {
       moves.setQueueReason(ctx, job, `waits for ${region}, which runs ${busy[0] ?? "another job"}`);
       continue;
     }
+    const held = heldBack(ctx, job.workspaceId, startingIn.get(job.workspaceId));
+    if (held !== undefined) {
+      moves.setQueueReason(ctx, job, held);
+      continue;
+    }
     add(region);
+    startingIn.set(job.workspaceId, (startingIn.get(job.workspaceId) ?? 0) + 1);
     guarded(ctx, "cannot start a job in another region", id, () => launch(ctx, job));
   }
 }

@@ -221,3 +221,26 @@ test("jobs run by priority, training.parallel at a time", async () => {
   });
   expect(order).toEqual([high, normal, low]);
 });
+
+test("a workspace runs quotas.running_jobs jobs at a time, and a job that waits for it says so", async () => {
+  const flags = { "training.parallel": 3, "quotas.running_jobs": 1 };
+  const on = await app({ loop: false, lives: [{ gate: "/nowhere" }], flags });
+  const first = on.add();
+  const second = on.add();
+  await until("the first to start", async () => {
+    await reconcile(on.ctx);
+    return on.row(first).status !== "queued";
+  });
+  await reconcile(on.ctx);
+  const { body } = await on.call("GET", `/v1/training_jobs/${second}`);
+  expect([body.status, body.queue_reason]).toEqual([
+    "queued",
+    expect.stringContaining("1 at most (quotas.running_jobs)"),
+  ]);
+  await on.call("POST", `/v1/training_jobs/${first}/cancel`);
+  await until("the second to run", async () => {
+    await reconcile(on.ctx);
+    expect(on.ctx.state.trainingJobs.runCount).toBeLessThanOrEqual(2); // the cancelled one may still be ending
+    return on.row(second).status !== "queued";
+  });
+});

@@ -43,6 +43,12 @@ const waiting = prepared((db) =>
   ),
 );
 
+/** Jobs of the workspace that run or are being started, here or in other regions. */
+export const runningOf = (db: Db, workspaceId: string): number =>
+  running(db)
+    .all()
+    .filter((row) => row.workspaceId === workspaceId).length;
+
 export const queuedJobs = (db: Db): Waiting[] => queued(db).all();
 export const remoteJobs = (db: Db): Waiting[] => remote(db).all();
 

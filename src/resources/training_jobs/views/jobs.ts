@@ -5,6 +5,7 @@ import { type PageQuery, page } from "../../../http/answer/pagination.ts";
 import { runTime } from "../../billing/run_time.ts";
 import { present, type TrainingJob } from "../schema.ts";
 import { positionOf, reasonOf } from "../state/queue.ts";
+import { heldBack } from "../state/quotas.ts";
 import { type JobRow, trainingJobs } from "../table.ts";
 import { loadOf } from "./load.ts";
 
@@ -13,9 +14,12 @@ export const presentJob = (ctx: Ctx, row: JobRow): TrainingJob => presentWith(ct
 function presentWith(ctx: Ctx, row: JobRow, withSource: boolean): TrainingJob {
   const queuePosition = positionOf(ctx, row);
   const load = loadOf(ctx, row);
-  const queueReason = load && row.status === "queued" ? load.reason : reasonOf(ctx, row, queuePosition);
+  const queueReason = load && row.status === "queued" ? load.reason : reasonFor(ctx, row, queuePosition);
   return present(row, { now: runTime(ctx, row.id), withSource, queuePosition, queueReason, load });
 }
+
+const reasonFor = (ctx: Ctx, row: JobRow, position: number | null): string | null =>
+  (row.status === "queued" ? heldBack(ctx, row.workspaceId) : undefined) ?? reasonOf(ctx, row, position);
 
 type ListQuery = PageQuery & {
   status?: JobRow["status"] | undefined;
