@@ -4,7 +4,7 @@ import { fakeClock, manyApps } from "../../../test/harness.ts";
 import { jobsApp } from "../../../test/jobs_kit.ts";
 import { write } from "../../platform/db/db.ts";
 import { usageHours } from "../cost/table.ts";
-import { heldBack } from "../training_jobs/state/quotas.ts";
+import { heldBack } from "../training_jobs/state/queue.ts";
 
 setDefaultTimeout(120_000);
 const { open, closeAll } = manyApps();

@@ -4,8 +4,8 @@ import type { Ctx } from "../../../context.ts";
 import { type PageQuery, page } from "../../../http/answer/pagination.ts";
 import { runTime } from "../../billing/run_time.ts";
 import { present, type TrainingJob } from "../schema.ts";
-import { positionOf, reasonOf } from "../state/queue.ts";
-import { heldBack } from "../state/quotas.ts";
+import { heldBack, positionOf, reasonOf } from "../state/queue.ts";
+
 import { type JobRow, trainingJobs } from "../table.ts";
 import { loadOf } from "./load.ts";
 
