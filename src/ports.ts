@@ -9,6 +9,7 @@ import { createHandler, type Handler } from "./http/server.ts";
 import { UsageError } from "./lib/errors.ts";
 import { formatListen, type Listen, parseListen } from "./lib/net/listen.ts";
 import type { Config } from "./platform/config/config.ts";
+import { challengeAnswer } from "./platform/tls/challenges.ts";
 import { readTlsPair, serveOptions, type TlsPair } from "./platform/tls/pair.ts";
 import { pageFor } from "./resources/dashboard/service.ts";
 import { mount, mountDetection } from "./routes.ts";
@@ -41,7 +42,10 @@ export function openPorts(ctx: Ctx, listeners: Listener[]) {
     listeners.push(listen(ctx, { ...all, at: { unix } }));
   }
   const at = parseListen(ctx.config.http.redirect_listen);
-  const handle: Handler = (request) => redirectToHttps(ctx, request);
+  const handle: Handler = (request) => {
+    const proof = challengeAnswer(ctx.config.data_dir, new URL(request.url).pathname);
+    return proof === undefined ? redirectToHttps(ctx, request) : new Response(proof);
+  };
   if (at) listeners.push(listen(ctx, { ...all, at, handle, setting: "http.redirect_listen" }));
   ctx.state.http.renewTls = renewal(ctx, listeners, ports, pair);
 }

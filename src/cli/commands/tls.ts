@@ -2,12 +2,13 @@ import { existsSync, mkdirSync, readFileSync } from "node:fs";
 import { hostname, networkInterfaces } from "node:os";
 import { join } from "node:path";
 import { UsageError } from "../../lib/errors.ts";
-import { normalizeHost, parseIp } from "../../lib/net/ip.ts";
 import { writeFileAtomicSync } from "../../platform/files.ts";
 import type { Issued } from "../../platform/tls/issue.ts";
 import { CONFIG_FLAG, command, DATA_FLAG, EXIT, type Group, JSON_FLAG, wholeOf } from "../args.ts";
 import { note, print, printJson } from "../output.ts";
 import { settingsOf } from "../settings.ts";
+import { acme } from "./operate/acme.ts";
+import { checkedName } from "./operate/host_name.ts";
 
 const DAYS = 397; // browsers reject certificates that are valid much longer
 const MAX_DAYS = 825;
@@ -74,7 +75,7 @@ const client = command({
 
 export const tls: Group = {
   summary: "Make certificates for this server and its clients",
-  subcommands: { init, client },
+  subcommands: { init, client, acme },
 };
 
 function folderOf(where: { data?: string | undefined; config?: string | undefined }): string {
@@ -102,13 +103,6 @@ function daysOf(text: string | undefined): number {
   const days = wholeOf("days", text) ?? DAYS;
   if (days < 1 || days > MAX_DAYS) throw new UsageError(`--days: expected 1 to ${MAX_DAYS}, not ${days}`);
   return days;
-}
-
-function checkedName(text: string): string {
-  const host = normalizeHost(text);
-  if (parseIp(text) === undefined && (host === undefined || !/^[a-z0-9.-]+$/.test(host)))
-    throw new UsageError(`--name: expected a host name or an address, not ${JSON.stringify(text)}`);
-  return host ?? text;
 }
 
 /** The names and addresses by which clients can call this machine. Link-local addresses are no use without an interface. */

@@ -3,16 +3,17 @@
  * library adds to the global `Reflect`.
  */
 import "reflect-metadata"; // @peculiar/x509 needs it, and it must come first
-import { randomBytes } from "node:crypto";
+import { createHash, randomBytes } from "node:crypto";
 import {
   AuthorityKeyIdentifierExtension,
   BasicConstraintsExtension,
   ExtendedKeyUsage,
   ExtendedKeyUsageExtension,
-  type Extension,
+  Extension,
   KeyUsageFlags,
   KeyUsagesExtension,
   PemConverter,
+  Pkcs10CertificateRequestGenerator,
   SubjectAlternativeNameExtension,
   SubjectKeyIdentifierExtension,
   X509Certificate,
@@ -82,12 +83,7 @@ export async function issue(authority: Issued, { names, days, purpose, nowMs }: 
     await AuthorityKeyIdentifierExtension.create(ca.publicKey),
     await SubjectKeyIdentifierExtension.create(keys.publicKey),
   ];
-  if (purpose === "server")
-    extensions.push(
-      new SubjectAlternativeNameExtension(
-        names.map((value) => ({ type: parseIp(value) === undefined ? ("dns" as const) : ("ip" as const), value })),
-      ),
-    );
+  if (purpose === "server") extensions.push(alternativeNames(names));
   const cert = await X509CertificateGenerator.create({
     serialNumber: newSerial(),
     subject: [{ CN: [plainName(names[0] ?? "verk")] }],
@@ -100,6 +96,41 @@ export async function issue(authority: Issued, { names, days, purpose, nowMs }: 
   });
   return exported(cert, keys);
 }
+
+/** A certificate request for host names and addresses (DER), with the key that it is for. */
+export async function request(names: readonly string[]): Promise<{ csr: Uint8Array; key: string }> {
+  const keys = await newKeys();
+  const csr = await Pkcs10CertificateRequestGenerator.create({
+    keys,
+    signingAlgorithm: ALGORITHM,
+    extensions: [alternativeNames(names)],
+  });
+  const key = PemConverter.encode(await crypto.subtle.exportKey("pkcs8", keys.privateKey), "PRIVATE KEY");
+  return { csr: new Uint8Array(csr.rawData), key: `${key}\n` };
+}
+
+const ACME_IDENTIFIER = "1.3.6.1.5.5.7.1.31";
+
+/** The certificate of a tls-alpn-01 proof (RFC 8737): its extension has the hash of the key authorization. */
+export async function issueProof(name: string, keyAuthorization: string, nowMs: number): Promise<Issued> {
+  const keys = await newKeys();
+  const digest = createHash("sha256").update(keyAuthorization).digest();
+  const octets = Buffer.concat([Buffer.from([0x04, digest.length]), digest]); // DER
+  const cert = await X509CertificateGenerator.createSelfSigned({
+    serialNumber: newSerial(),
+    name: [{ CN: [plainName(name)] }],
+    ...period(nowMs, 1),
+    keys,
+    signingAlgorithm: ALGORITHM,
+    extensions: [alternativeNames([name]), new Extension(ACME_IDENTIFIER, true, octets)],
+  });
+  return exported(cert, keys);
+}
+
+const alternativeNames = (names: readonly string[]) =>
+  new SubjectAlternativeNameExtension(
+    names.map((value) => ({ type: parseIp(value) === undefined ? ("dns" as const) : ("ip" as const), value })),
+  );
 
 /** A common name has at most 64 characters. Others than these would need escapes. */
 const plainName = (name: string) => name.replaceAll(/[^\w.: -]/g, "-").slice(0, 50);
