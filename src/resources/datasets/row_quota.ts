@@ -3,10 +3,10 @@ import type { Ctx } from "../../context.ts";
 import { AppError } from "../../lib/errors.ts";
 import { datasets } from "./table.ts";
 
-type Wanted = { workspaceId: string; rows: number; param: string };
+type NewRows = { workspaceId: string; rows: number; param: string };
 
 /** 422 if the datasets of the workspace would have more rows than `quotas.dataset_rows`. Called in the commit that keeps them. */
-export function mustFitRows({ db, config }: Pick<Ctx, "db" | "config">, { workspaceId, rows, param }: Wanted) {
+export function mustFitRows({ db, config }: Pick<Ctx, "db" | "config">, { workspaceId, rows, param }: NewRows) {
   const most = config.quotas.dataset_rows;
   if (most === 0) return;
   const held = db
