@@ -13,6 +13,9 @@ test("F5 commands that create nothing refuse a data directory that does not exis
   const commands = [
     ["keys", "list"],
     ["keys", "revoke", "key_x"],
+    ["keys", "rotate-master"],
+    ["audit", "export"],
+    ["users", "list"],
     ["credits", "show"],
     ["credits", "grant", "5"],
     ["models", "list"],
@@ -33,6 +36,29 @@ test("F5 commands that create nothing refuse a data directory that does not exis
   await run(["keys", "list"]);
   expect(readdirSync(dir)).toEqual([]);
 });
+
+test("commands that only read leave no data directory behind, whatever they answer", async () => {
+  home = tempDir();
+  const dir = join(home, "typo");
+  const file = join(home, "audit.jsonl");
+  await Bun.write(file, "");
+  for (const words of [
+    ["doctor", "--data", dir],
+    ["config", "print", "--data", dir],
+    ["config", "check", "--data", dir],
+    ["status", "--data", dir],
+    ["jobs", "list", "--data", dir],
+    ["deployments", "list", "--data", dir],
+    ["backup", "create", "--data", dir, "--to", join(home, "backups"), "--without-keys"],
+    ["backup", "list", "--from", join(home, "none")],
+    ["audit", "verify", file],
+    ["support-bundle", "--data", dir, "--to", join(home, "bundle.tar.gz"), "--log", file],
+    ["tls", "acme", "--data", dir, "--name", "a.test", "--directory", "https://127.0.0.1:1/dir"],
+  ]) {
+    await runVerk(words, { cwd: home });
+    expect([words.join(" "), existsSync(dir), existsSync(join(home, "none"))]).toEqual([words.join(" "), false, false]);
+  }
+}, 120_000);
 
 test("F5 keys create and workspaces create still begin a data directory", async () => {
   home = tempDir();
