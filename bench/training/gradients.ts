@@ -6,6 +6,7 @@ import { type Device, getFloats, openBackend, putBytes } from "../../src/native/
 import { architectureOf } from "../../src/workers/trainer/engine/architecture.ts";
 import { openPatterns } from "../../src/workers/trainer/engine/dropout.ts";
 import { canFuse } from "../../src/workers/trainer/engine/fused/fused.ts";
+import { packingOf } from "../../src/workers/trainer/engine/fused/packed.ts";
 import { type Batch, buildGraph, type GraphShape } from "../../src/workers/trainer/engine/graph.ts";
 import { type Lora, loadWeights, loraScale } from "../../src/workers/trainer/engine/weights.ts";
 
@@ -13,6 +14,7 @@ export const TARGETS = ["attn_q", "attn_k", "attn_v", "attn_output", "ffn_gate",
 export const LORA: Lora = { rank: 16, alpha: 32, rslora: false, targets: TARGETS };
 
 const HEADER_BYTES = 1 << 22;
+const LONGEST = 4096; // tokens
 
 function firstOf(path: string): Buffer {
   const fd = openSync(path, "r");
@@ -30,12 +32,14 @@ function random(seed: number): () => number {
   };
 }
 
-export function open(path: string, device: Device, lora: Lora | null) {
+export function open(path: string, device: Device, lora: Lora | null, in4Bit = false) {
   const dir = dirname(path);
   const header = parseGguf(firstOf(path), statSync(path).size);
   if ("need" in header) throw new Error("the header is longer than 4 MiB");
   const backend = openBackend(dir, device);
-  return { backend, architecture: architectureOf(header), weights: loadWeights(backend, { path, header }, lora) };
+  const architecture = architectureOf(header);
+  const packing = packingOf(backend, { architecture, header, lora, longest: LONGEST, in4Bit });
+  return { backend, architecture, weights: loadWeights(backend, { path, header }, lora, packing) };
 }
 type Opened = ReturnType<typeof open>;
 
@@ -112,10 +116,10 @@ function shake({ weights, backend }: Opened, lora: Lora) {
 }
 
 /** `lora` null: of all weights, as they are in the file. `rate`: of dropout. `group`: answers share their question. */
-export type How = { shape: GraphShape; lora: Lora | null; rate: number; group?: number };
+export type How = { shape: GraphShape; lora: Lora | null; rate: number; group?: number; in4Bit?: boolean };
 
-export function gradientsOf(path: string, device: Device, { shape, lora, rate, group }: How) {
-  const model = open(path, device, lora);
+export function gradientsOf(path: string, device: Device, { shape, lora, rate, group, in4Bit }: How) {
+  const model = open(path, device, lora, in4Bit);
   if (lora) shake(model, lora);
   const { width, forward, heads, headLength, vocab } = model.architecture;
   const widths = [width, forward, heads * headLength];

@@ -2,6 +2,8 @@
  * Models of given shapes with random weights, written in seconds: what they say does not matter, what they cost does.
  */
 import { closeSync, openSync, writeSync } from "node:fs";
+import { TENSOR_TYPES } from "../../src/lib/gguf/types.ts";
+import { type BlockType, randomBlocks } from "./blocks.ts";
 
 export type ShapeOf = {
   arch: "llama" | "qwen2" | "qwen3";
@@ -13,11 +15,15 @@ export type ShapeOf = {
   head: number;
   forward: number;
   tied: boolean;
-  /** Type of the matrices (default BF16). */
-  type?: "BF16" | "F16";
+  /** Type of the matrices (default BF16). Q4_K_M is a mix, as in files of this name. */
+  type?: "BF16" | "F16" | "Q8_0" | "Q4_K_M";
 };
 
 export const SHAPES = {
+  "32B": {
+    ...{ arch: "qwen2", vocab: 152_064, width: 5120, layers: 64, heads: 40, keyHeads: 8, head: 128, forward: 27_648 },
+    tied: false,
+  },
   "8B": {
     ...{ arch: "llama", vocab: 128_256, width: 4096, layers: 32, heads: 32, keyHeads: 8, head: 128, forward: 14_336 },
     tied: true,
@@ -32,15 +38,24 @@ export const SHAPES = {
   },
 } as const satisfies Record<string, ShapeOf>;
 
-const F32 = 0;
-const TYPES = { F16: 1, BF16: 30 } as const;
-type Planned = { name: string; dims: number[]; type: 0 | 1 | 30 };
+type TypeName = "F32" | "F16" | "BF16" | BlockType;
+type Planned = { name: string; dims: number[]; type: TypeName };
+
+const numberOf = new Map([...TENSOR_TYPES].map(([number, { name }]) => [name, number]));
+const sizeOf = new Map([...TENSOR_TYPES.values()].map((type) => [type.name, type]));
+
+/** The more important half of a Q4_K_M file is in Q6_K. */
+function matrixType({ type = "BF16", tied }: ShapeOf, name: string): TypeName {
+  if (type !== "Q4_K_M") return type;
+  if (name === "output" || (tied && name === "token_embd")) return "Q6_K";
+  return /^blk\.\d*[02468]\.(attn_v|ffn_down)$/.test(name) ? "Q6_K" : "Q4_K";
+}
 
 function planOf(s: ShapeOf): Planned[] {
   const all: Planned[] = [];
   const matrix = (name: string, ...dims: number[]) =>
-    all.push({ name: `${name}.weight`, dims, type: TYPES[s.type ?? "BF16"] });
-  const vector = (name: string, length: number) => all.push({ name, dims: [length], type: F32 });
+    all.push({ name: `${name}.weight`, dims, type: matrixType(s, name) });
+  const vector = (name: string, length: number) => all.push({ name, dims: [length], type: "F32" });
   matrix("token_embd", s.width, s.vocab);
   if (!s.tied) matrix("output", s.width, s.vocab);
   for (let i = 0; i < s.layers; i++) {
@@ -66,7 +81,11 @@ const u64 = (value: number) => Buffer.from(BigUint64Array.of(BigInt(value)).buff
 const f32 = (value: number) => Buffer.from(Float32Array.of(value).buffer);
 const text = (value: string) => Buffer.concat([u64(Buffer.byteLength(value)), Buffer.from(value)]);
 const padded = (bytes: number) => Math.ceil(bytes / 32) * 32;
-const bytesOf = ({ dims, type }: Planned) => dims.reduce((a, b) => a * b, 1) * (type === F32 ? 4 : 2);
+const elementsOf = ({ dims }: Planned) => dims.reduce((a, b) => a * b, 1);
+function bytesOf(tensor: Planned): number {
+  const { block, bytes } = sizeOf.get(tensor.type)!;
+  return (elementsOf(tensor) / block) * bytes;
+}
 
 function headerOf(s: ShapeOf, planned: readonly Planned[]): Buffer {
   const whole = (key: string, value: number) => [text(`${s.arch}.${key}`), u32(4), u32(value)];
@@ -87,17 +106,36 @@ function headerOf(s: ShapeOf, planned: readonly Planned[]): Buffer {
   const parts = [Buffer.from("GGUF"), u32(3), u64(planned.length), u64(keys.length), ...keys.flat()];
   let offset = 0;
   for (const tensor of planned) {
-    parts.push(text(tensor.name), u32(tensor.dims.length), ...tensor.dims.map(u64), u32(tensor.type), u64(offset));
+    parts.push(
+      text(tensor.name),
+      u32(tensor.dims.length),
+      ...tensor.dims.map(u64),
+      u32(numberOf.get(tensor.type)!),
+      u64(offset),
+    );
     offset += padded(bytesOf(tensor));
   }
   const head = Buffer.concat(parts);
   return Buffer.concat([head, Buffer.alloc(padded(head.length) - head.length)]);
 }
 
-function encoded(values: Float32Array, type: Planned["type"]): Float32Array | Float16Array | Uint16Array {
-  if (type === F32) return values;
-  if (type === TYPES.F16) return new Float16Array(values);
+function encoded(values: Float32Array, type: "F32" | "F16" | "BF16"): Float32Array | Float16Array | Uint16Array {
+  if (type === "F32") return values;
+  if (type === "F16") return new Float16Array(values);
   return Uint16Array.from(new Uint32Array(values.buffer, 0, values.length), (bits) => bits >>> 16);
+}
+
+/** Bytes that a tensor repeats. */
+function sourceOf(tensor: Planned, noise: Float32Array): Uint8Array {
+  const { name, type, dims } = tensor;
+  const count = Math.min(noise.length, elementsOf(tensor));
+  const deviation = Math.sqrt(1 / (dims[0] as number));
+  if (type === "Q8_0" || type === "Q4_K" || type === "Q6_K")
+    return randomBlocks(type, count / sizeOf.get(type)!.block, deviation);
+  const center = name.endsWith("norm.weight") ? 1 : 0;
+  const spread = type === "F32" ? 0.25 : Math.sqrt(3) * deviation;
+  const values = noise.subarray(0, count).map((x) => center + x * spread);
+  return new Uint8Array(encoded(values, type).buffer);
 }
 
 /** Weights are uniform, of the deviation that keeps activations of order one; norms lie around one. */
@@ -113,18 +151,9 @@ export function writeModel(path: string, shape: ShapeOf) {
   }
   for (const tensor of planned) {
     const bytes = bytesOf(tensor);
-    const some = noise.subarray(
-      0,
-      Math.min(
-        noise.length,
-        tensor.dims.reduce((a, b) => a * b, 1),
-      ),
-    );
-    const center = tensor.name.endsWith("norm.weight") ? 1 : 0;
-    const spread = tensor.type === F32 ? 0.25 : Math.sqrt(3 / (tensor.dims[0] as number));
-    const values = some.map((x) => center + x * spread);
-    const source = new Uint8Array(encoded(values, tensor.type).buffer);
-    let from = ((tensor.name.length * 7919) % (source.length / 4)) * 4; // equal sizes are not equal matrices
+    const source = sourceOf(tensor, noise);
+    const { bytes: step } = sizeOf.get(tensor.type)!;
+    let from = ((tensor.name.length * 7919) % (source.length / step)) * step; // equal sizes are not equal matrices
     for (let left = bytes; left > 0; from = 0) {
       const piece = source.subarray(from, from + Math.min(left, source.length - from));
       writeSync(fd, piece);

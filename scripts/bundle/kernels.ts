@@ -10,7 +10,7 @@ export const RECORD_FILE = `${KERNELS_FILE}.sha256`;
 
 /** A compiled file with its record beside it, the folder of its sources, and sources outside of that folder. */
 type Image = { file: string; dir: string; also: readonly string[] };
-const TRAINING: Image = { file: KERNELS_FILE, dir: KERNELS_DIR, also: [] };
+const TRAINING: Image = { file: KERNELS_FILE, dir: KERNELS_DIR, also: ["decode/device.cuh", "decode/formats.cuh"] };
 const DECODING: Image = { file: DECODE_FILE, dir: join(KERNELS_DIR, "decode"), also: ["../common.cuh"] };
 
 export type KernelsRecord = {

@@ -20,6 +20,7 @@ const CHECKS: Record<string, () => Promise<Part>> = {
   ranks: async () => (await import("./ranks.ts")).ranks,
   rolling: async () => (await import("./rolling.ts")).rolling,
   memory: async () => (await import("./memory.ts")).memory,
+  quantized: async () => (await import("./quantized.ts")).quantized,
   peft: async () => (await import("./peft.ts")).peft,
   transformers: async () => (await import("./transformers/check.ts")).transformers,
 };

@@ -29,7 +29,7 @@ export function gaussians(count: number, random: Random, by = 1): Float32Array {
 export const randomOf = (...parts: number[]) => openRandom(...parts);
 
 /** Memory of one test. `close` frees it, which also checks its margins. */
-export function openMemory(device: TestDevice) {
+export function openMemory(device: Pick<TestDevice, "allocate" | "put" | "bytes" | "free">) {
   const held: number[] = [];
   const room = (bytes: number) => {
     const at = device.allocate(bytes);

@@ -25,6 +25,9 @@ export const TENSOR_TYPES: ReadonlyMap<number, TensorType> = new Map([
   [42, type("Q2_0", 64, 18)],
 ]);
 
+/** Types that the GPU kernels of training decode while they multiply, so that the whole model is never in BF16. */
+export const PACKED_TYPES: readonly string[] = ["Q8_0", "Q4_0", "Q4_K", "Q5_K", "Q6_K"];
+
 /** `general.file_type` → its common name. */
 // biome-ignore format: a table should look like one
 export const FILE_TYPES: ReadonlyMap<number, string> = new Map([

@@ -22,10 +22,12 @@ const COMMON = {
   warmup_steps: 0,
   max_grad_norm: 1,
   weight_decay: 0,
+  optim: "adamw_torch",
   adam_beta1: 0.9,
   adam_beta2: 0.999,
   adam_epsilon: 1e-8,
   gradient_checkpointing: true,
+  load_in_4bit: false,
   /** SFTConfig says false, but its trainer shuffles rows anyway. */
   shuffle_dataset: true,
   early_stopping_patience: null,

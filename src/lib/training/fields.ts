@@ -35,6 +35,21 @@ export const LrSchedulerKwargs = z.strictObject({
   timescale: positive(1e9).optional(),
 });
 
+export const OPTIMIZERS = ["adamw_torch", "adamw_8bit"] as const;
+export type OptimizerName = (typeof OPTIMIZERS)[number];
+
+/** Other names of AdamW mean the same here. Those with 8 bits, paged or not, are `adamw_8bit`. */
+const optim = z.preprocess(
+  (value) => {
+    if (typeof value !== "string" || !/(^|[._])adamw?($|_)/i.test(value)) return value;
+    return /8bit$/i.test(value) ? "adamw_8bit" : "adamw_torch";
+  },
+  z.enum(OPTIMIZERS, {
+    error:
+      "must be adamw_torch or adamw_8bit: the optimizer is AdamW, with adam_beta1, adam_beta2, adam_epsilon and weight_decay",
+  }),
+);
+
 const common = {
   learning_rate: positive(1),
   num_train_epochs: positive(10_000),
@@ -47,10 +62,12 @@ const common = {
   warmup_steps: z.number().min(0).max(1e7),
   max_grad_norm: atLeast0.describe("0 = no clipping"),
   weight_decay: atLeast0,
+  optim: optim.describe("adamw_8bit = moments of 8 bits"),
   adam_beta1: z.number().min(0).lt(1),
   adam_beta2: z.number().min(0).lt(1),
   adam_epsilon: positive(1),
   gradient_checkpointing: z.boolean(),
+  load_in_4bit: z.boolean().describe("The matrices of the layers become NF4 on the GPU"),
   shuffle_dataset: z.boolean(),
   early_stopping_patience: whole(1, 10_000).nullable().describe("Evaluations without improvement; null = never"),
   early_stopping_threshold: atLeast0,

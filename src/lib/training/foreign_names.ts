@@ -86,8 +86,8 @@ const GROUPS: readonly Group[] = [
   {
     because: "model, tokenizer and quantization come from the file of base_model",
     names: names(`
-      model_name_or_path model_revision model_init_kwargs ref_model_init_kwargs trust_remote_code load_in_4bit
-      load_in_8bit bnb_4bit_quant_type bnb_4bit_compute_dtype bnb_4bit_quant_storage use_bnb_nested_quant
+      model_name_or_path model_revision model_init_kwargs ref_model_init_kwargs trust_remote_code
+      load_in_8bit bnb_4bit_compute_dtype bnb_4bit_quant_storage use_bnb_nested_quant
       chat_template_path pad_token eos_token router_aux_loss_coef padding_value label_pad_token_id
       is_encoder_decoder model_adapter_name ref_adapter_name force_use_ref_model base_model_attribute_name
       use_logits_to_keep use_num_logits_to_keep precompute_ref_log_probs precompute_ref_batch_size

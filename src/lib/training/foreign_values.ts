@@ -11,7 +11,6 @@ type Fixed = { neutral: readonly unknown[] | ((value: unknown) => boolean); fix:
 const OFF = [null, false, 0, "", "none", "no"];
 const isEmpty = (value: unknown) =>
   OFF.includes(value as null) || (typeof value === "object" && value !== null && Object.keys(value).length === 0);
-const isAdamW = (value: unknown) => typeof value === "string" && /(^|[._])adamw?($|_)/i.test(value);
 const remove = "remove it";
 
 const GRPO: readonly Method[] = ["grpo"];
@@ -25,13 +24,13 @@ const SAMPLING = "give temperature, top_p, top_k and min_p themselves";
 const LOSS = "remove it, or choose another loss_type";
 
 const FIXED: Readonly<Record<string, Fixed>> = {
-  optim: { neutral: isAdamW, fix: `${ADAM}: set adamw_torch or remove it` },
   optim_args: { neutral: isEmpty, fix: ADAM },
   optim_target_modules: { neutral: isEmpty, fix: ADAM },
   adafactor: { neutral: OFF, fix: ADAM },
   label_smoothing_factor: { neutral: OFF, fix: remove },
   neftune_noise_alpha: { neutral: OFF, fix: "only sft adds noise: remove it", methods: [...REFERENCED, "orpo"] },
   chat_template_kwargs: { neutral: isEmpty, fix: "the model's chat template is used as it is: remove it" },
+  bnb_4bit_quant_type: { neutral: [null, "nf4"], fix: "load_in_4bit gives nf4: remove it" },
   quantization_config: {
     neutral: isEmpty,
     fix: "the base model keeps the quantization of its file: choose a quantized file as base_model",

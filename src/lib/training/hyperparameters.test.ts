@@ -78,8 +78,8 @@ describe("invalid fields are refused with these messages", () => {
     const read = readHyperparameters("grpo", { ...pasted, learning_rate: 1e-5, vllm_importance_sampling_cap: 2 });
     expect(read).toEqual({
       ok: true,
-      given: { learning_rate: 1e-5, importance_sampling_clip_max: 2 },
-      ignored: Object.keys(pasted),
+      given: { learning_rate: 1e-5, importance_sampling_clip_max: 2, optim: "adamw_torch" },
+      ignored: Object.keys(pasted).filter((name) => name !== "optim"),
     });
     expect(readHyperparameters("sft", { max_seq_length: 64 })).toMatchObject({ given: { max_length: 64 } });
   });

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import type { ModelShape } from "../gguf/shape.ts";
 import type { LoraSettings } from "./lora.ts";
-import { blocksFor, dimensionsOf, estimateMemory, type MemoryPlan } from "./memory.ts";
+import { blocksFor, canBe4Bit, dimensionsOf, estimateMemory, type MemoryPlan } from "./memory.ts";
 
 const GIB = 2 ** 30;
 const LORA: LoraSettings = {
@@ -91,6 +91,51 @@ describe("an estimate", () => {
     expect(grpo.rollouts).toBeGreaterThan(ONE_B.weight_bytes);
     expect(estimateMemory(ONE_B, plan({ method: "dpo" })).reference).toBe(0);
     expect(estimateMemory(ONE_B, plan({ method: "dpo", lora: null })).reference).toBeGreaterThan(0);
+  });
+
+  test("of an adapter of a Q4_K model counts the file once: 8B trains within 12 GiB, 32B on one large card", () => {
+    const eight: ModelShape = {
+      ...{
+        ...ONE_B,
+        parameters: 8_030_261_312,
+        layers: 32,
+        embedding_length: 4096,
+        key_length: 128,
+        value_length: 128,
+      },
+      ...{ quantization: "Q4_K_M", weight_bytes: 4_912_898_304 },
+    };
+    const one = { max_length: 1024, per_device_train_batch_size: 1 };
+    const { weights, total } = estimateMemory(eight, plan({ microDivisor: 4, hyperparameters: one }));
+    expect(weights / eight.weight_bytes).toBeWithin(1, 1.1);
+    expect(total).toBeLessThan(12 * GIB);
+    const whole = estimateMemory(
+      { ...eight, quantization: "BF16", weight_bytes: 16e9 },
+      plan({ hyperparameters: one }),
+    );
+    expect(whole.total).toBeGreaterThan(30 * GIB);
+    const half = { ...eight, quantization: "BF16", weight_bytes: 16e9 };
+    const nf4 = estimateMemory(half, plan({ microDivisor: 4, hyperparameters: { ...one, load_in_4bit: true } }));
+    expect(nf4.weights / GIB).toBeWithin(5, 6.5);
+    expect(nf4.total).toBeLessThan(12 * GIB);
+    expect(canBe4Bit(half, plan())).toBe(true);
+    expect(canBe4Bit(half, plan({ device: "cpu" }))).toBe(false);
+    expect(canBe4Bit(half, plan({ lora: null }))).toBe(false);
+    const full = estimateMemory(eight, plan({ lora: null, hyperparameters: one }));
+    expect(full.weights).toBe(eight.parameters * 4);
+    const large: ModelShape = {
+      ...{ ...SEVEN_B, parameters: 32_763_876_352, layers: 64, embedding_length: 5120, heads: 40, kv_heads: 8 },
+      ...{ quantization: "Q4_K_M", weight_bytes: 19_844_173_824 },
+    };
+    expect(estimateMemory(large, plan({ hyperparameters: { max_length: 1024 } })).total).toBeLessThan(80 * GIB);
+  });
+
+  test("moments of 8 bits take a quarter: all weights of 1B train within 24 GiB", () => {
+    const hyperparameters = { max_length: 1024, per_device_train_batch_size: 8, optim: "adamw_8bit" };
+    const { training, total } = estimateMemory(ONE_B, plan({ lora: null, hyperparameters }));
+    expect(training / ONE_B.parameters).toBeWithin(6, 7);
+    expect(total).toBeLessThan(24 * GIB);
+    expect(estimateMemory(ONE_B, plan({ lora: null })).total).toBeGreaterThan(30 * GIB);
   });
 
   test("training all weights of 7B needs more memory than a single card has", () => {

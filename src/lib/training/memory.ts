@@ -5,6 +5,7 @@
  */
 
 import type { ModelShape } from "../gguf/shape.ts";
+import { PACKED_TYPES } from "../gguf/types.ts";
 import { MIB } from "../units.ts";
 import { isRolled, type Method, usesReference } from "./fields.ts";
 import { type LoraSettings, MODULES, type Module } from "./lora.ts";
@@ -78,11 +79,13 @@ export function estimateMemory(shape: ModelShape, plan: MemoryPlan): TrainingMem
   const { device, microDivisor, lora, method } = plan;
   const of = dimensionsOf(shape);
   const trained = lora ? adapterParameters(of, lora) : shape.parameters;
-  const weights = lora ? frozenBytes(shape, device) : shape.parameters * 4;
+  const packs = isPacked(shape) || plan.hyperparameters["load_in_4bit"] === true;
+  const frozen = packs && isFused(shape, of, plan) ? packedBytes(shape, of) : frozenBytes(shape, device);
+  const weights = lora ? frozen : shape.parameters * 4;
   const largest = lora ? 0 : of.vocab * of.width * 4;
   const micro = microOf(shape, of, plan);
   const held = heldBytes(shape, plan, trained * 4);
-  const training = (lora ? 16 : 12) * trained + 2 * largest + held; // the step squares and scales one tensor at a time
+  const training = trainedBytes(plan) * trained + stepCopies(plan) * largest + held;
   const isShared = (plan.ranks ?? 1) > 1;
   const apart = isShared ? Math.ceil(micro.scored / micro.headChunk) * largest : 0; // gradients of the output layer
   const activations = GRAPHS_KEPT * (activationBytes(of, micro) + apart);
@@ -93,6 +96,16 @@ export function estimateMemory(shape: ModelShape, plan: MemoryPlan): TrainingMem
   const total = weights + training + activations + rollouts + reference + Math.ceil(fixed / microDivisor);
   return { weights, training, activations, rollouts, reference, total };
 }
+
+const BYTE_MOMENTS = 2 * (1 + 4 / 256); // a byte for each, and a number in F32 for each block
+
+const hasByteMoments = ({ hyperparameters }: MemoryPlan) => hyperparameters["optim"] === "adamw_8bit";
+
+/** Of one trained number: an adapter itself, the gradient and two moments. */
+const trainedBytes = (plan: MemoryPlan) => (plan.lora ? 8 : 4) + (hasByteMoments(plan) ? BYTE_MOMENTS : 8);
+
+/** The step squares one tensor at a time, and scales it unless the kernel of 8-bit moments does so. */
+const stepCopies = (plan: MemoryPlan) => (hasByteMoments(plan) ? 1 : 2);
 
 /**
  * Ranks after the first hold the gradients of all their micro-batches until they add them, in main memory. That counts
@@ -121,6 +134,35 @@ function frozenBytes(shape: ModelShape, device: MemoryPlan["device"]): number {
   );
 }
 
+/** Files named Q4_K_M have matrices in Q4_K, most of them. */
+const isPacked = ({ quantization }: ModelShape) => PACKED_TYPES.some((type) => quantization.startsWith(type));
+
+const NF4_BYTES = 36 / 64; // of one weight
+
+/** The model as in its file, or its layers in NF4, and room for the largest matrices of a layer in BF16: gate and up. */
+function packedBytes(shape: ModelShape, of: Dimensions): number {
+  const { width, forward, heads, keyHeads, headLength, layers } = of;
+  const room = 2 * 2 * width * forward;
+  if (isPacked(shape)) return shape.weight_bytes + room;
+  const matrices = layers * width * (2 * (heads + keyHeads) * headLength + 3 * forward);
+  return matrices * NF4_BYTES + (shape.parameters - matrices) * 2 + room;
+}
+
+/** True if our own kernels compute the passes. */
+function isFused(shape: ModelShape, of: Dimensions, plan: MemoryPlan): boolean {
+  const isExact = shape.quantization === "F32" && plan.hyperparameters["load_in_4bit"] !== true;
+  if (!of.canFuse || plan.device !== "cuda" || plan.lora === null || isExact) return false;
+  return numberOf(plan, "neftune_noise_alpha", 0) === 0 && [64, 128].includes(of.headLength);
+}
+
+/** What NF4 needs, for messages. */
+export const IN_4_BIT =
+  "NF4 needs lora, an NVIDIA GPU, an architecture that Verk's own kernels train, and no neftune_noise_alpha. A quantized file as base_model needs less memory everywhere";
+
+/** True if the layers of the model can be NF4 on the device. */
+export const canBe4Bit = (shape: ModelShape, plan: Omit<MemoryPlan, "microDivisor">) =>
+  isFused(shape, dimensionsOf(shape), { ...plan, microDivisor: 1 });
+
 /** The tables and the attention: everything but the experts. */
 function denseParameters(shape: ModelShape): number {
   const attention = 2 * (shape.heads + shape.kv_heads) * shape.key_length;
@@ -139,24 +181,16 @@ function microOf(shape: ModelShape, of: Dimensions, plan: MemoryPlan): Micro {
   const together = plan.method === "dpo" || plan.method === "orpo" ? 2 : 1;
   const pieces = numberOf(plan, "per_device_train_batch_size", 8) * together;
   const most = microTokens(device, microDivisor);
-  const isFused =
-    of.canFuse &&
-    numberOf(plan, "neftune_noise_alpha", 0) === 0 &&
-    device === "cuda" &&
-    shape.quantization !== "F32" &&
-    lora !== null &&
-    [64, 128].includes(of.headLength);
+  const fused = isFused(shape, of, plan);
   const oneRow = Math.max(together * longest, Math.min(most, pieces * longest));
   const rows = Math.max(together, Math.min(Math.floor(most / longest), pieces));
-  const sizes = isFused
-    ? { tokens: oneRow, rows: 1, scored: oneRow }
-    : { tokens: longest, rows, scored: longest * rows };
+  const sizes = fused ? { tokens: oneRow, rows: 1, scored: oneRow } : { tokens: longest, rows, scored: longest * rows };
   const micro = {
     ...sizes,
     ...blocksFor(of, sizes, plan),
     trainsAll: lora === null,
     weightBytes: shape.weight_bytes / shape.parameters,
-    isFused,
+    isFused: fused,
     holdsTurned: holdsTurned(device, shape.weight_bytes),
   };
   return { ...micro, recomputes: hyperparameters.gradient_checkpointing !== false && recomputes(of, micro, plan) };

@@ -26,8 +26,8 @@ const NO_MEMORY = 3; // CUBLAS_STATUS_ALLOC_FAILED
 export type Matrix = { at: number; stride: number };
 /** Rows and columns of the result; `depth` is the dimension that is summed over. */
 export type Extent = { rows: number; columns: number; depth: number };
-/** `by` is a factor for the product; default 1. */
-export type Into = Matrix & { f32?: boolean; by?: number };
+/** `by` is a factor for the product; default 1. `adds`: the product is added to what is there. */
+export type Into = Matrix & { f32?: boolean; by?: number; adds?: boolean };
 
 export type Products = ReturnType<typeof openProducts>;
 
@@ -36,9 +36,9 @@ export function openProducts() {
   const slot = new BigUint64Array(new ArrayBuffer(8));
   if (blas.cublasCreate_v2(ptr(slot)) !== 0) throw new Error("cuBLAS cannot be started on this GPU");
   const handle = Number(slot[0]) as Ptr;
-  const factors = new Float32Array(new ArrayBuffer(8)); // for the product, and for the previous content (always 0)
+  const factors = new Float32Array(new ArrayBuffer(8)); // for the product, and for the previous content
   const byAt = ptr(factors);
-  const noneAt = ptr(factors, 4);
+  const contentAt = ptr(factors, 4);
 
   // cuBLAS is column-major: its matrices are the transposes of ours, and so is their product.
   const multiply = (turned: readonly [number, number], a: Matrix, b: Matrix, { to, of }: { to: Into; of: Extent }) => {
@@ -47,7 +47,8 @@ export function openProducts() {
     const right = [a.at as Ptr, BF16, a.stride] as const;
     const result = [to.at as Ptr, to.f32 ? F32 : BF16, to.stride] as const;
     const sizes = [columns, rows, depth] as const;
-    factors[0] = to.by ?? 1; // cuBLAS reads it before the call returns.
+    factors[0] = to.by ?? 1; // cuBLAS reads both before the call returns.
+    factors[1] = to.adds ? 1 : 0;
     const code = blas.cublasGemmEx(
       handle,
       ...turned,
@@ -55,7 +56,7 @@ export function openProducts() {
       byAt,
       ...left,
       ...right,
-      noneAt,
+      contentAt,
       ...result,
       SUM_F32,
       ANY_WAY,

@@ -36,6 +36,11 @@ export const SIGNATURES = {
   put_adapters: "p",
   add_gradients: "p",
   place_matrix: "ppii",
+  unpack_rows: "ppiii",
+  embed_packed: "pppii",
+  round_rows: "ppi",
+  pack_nf4: "ppi",
+  adam_8bit: "pppppppffffffffffi",
   merge_adapter: "pippiiiii",
 } as const;
 

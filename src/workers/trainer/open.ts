@@ -105,6 +105,8 @@ export async function openTraining(setting: Setting): Promise<Opened> {
       seed: plan.seed,
       maxLength: examples.maxLength,
       checkpointing: valuesOf(plan).gradient_checkpointing,
+      optim: valuesOf(plan).optim ?? "adamw_torch", // absent in jobs that were created before it existed
+      in4Bit: valuesOf(plan).load_in_4bit ?? false,
       noiseAlpha: plan.method === "sft" ? valuesOf<"sft">(plan).neftune_noise_alpha : null,
       temperature: temperatureOf(plan),
       microDivisor: plan.micro_divisor,

@@ -7,6 +7,7 @@ import type { Extent, Into, Matrix } from "../../../src/native/cuda/kernel_produ
 import type { KernelName, Kernels } from "../../../src/native/cuda/kernels.ts";
 import { attention, attentionBack, attentionDelta, sumHeads } from "./plain_attention.ts";
 import { bits, floats, halves, ints, range, real, taking, type Values, views } from "./plain_memory.ts";
+import { PACKED_KERNELS } from "./plain_packed.ts";
 
 function addNorm(values: Values, tokens: number) {
   const take = taking(values);
@@ -240,6 +241,7 @@ const KERNELS: Record<KernelName, (values: Values, grid: readonly [number, numbe
     for (let n = 0; n < rows; n++)
       for (let i = 0; i < columns; i++) halves(to).set(n * stride + i, halves(from).get(n * columns + i));
   },
+  ...PACKED_KERNELS,
 };
 
 /** `a(row, d)` and `b(d, column)` return the index of the element. */
@@ -253,9 +255,11 @@ function multiply(a: Matrix, b: Matrix, { to, of, at }: { to: Into; of: Extent; 
     columns.forEach((right, column) => {
       let sum = 0;
       for (let d = 0; d < of.depth; d++) sum += (left[d] as number) * (right[d] as number);
-      const value = sum * (to.by ?? 1);
-      if (to.f32) floats(to.at)[row * to.stride + column] = value;
-      else halves(to.at).set(row * to.stride + column, value);
+      const place = row * to.stride + column;
+      const before = !to.adds ? 0 : to.f32 ? (floats(to.at)[place] as number) : halves(to.at).get(place);
+      const value = before + sum * (to.by ?? 1);
+      if (to.f32) floats(to.at)[place] = value;
+      else halves(to.at).set(place, value);
     });
   }
 }

@@ -140,7 +140,7 @@ describe.each(reference.cases.map((each) => [each.arch, each] as const))("%s", (
     const model = open(given, "F32", null);
     const { lr, betas, eps, weight_decay, max_norm } = reference.adamw;
     const [beta1 = 0, beta2 = 0] = betas;
-    const optimizer = openOptimizer(model.weights, () => true); // the reference has one group of weights
+    const optimizer = openOptimizer(model.weights, { decays: () => true }); // the reference has one group of weights
     for (const [loss, norm] of given.adamw.steps as [number, number][]) {
       model.weights.clearGradients();
       const found = lossOf(given, model.scores());

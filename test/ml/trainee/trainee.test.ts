@@ -144,10 +144,11 @@ describe("learning", () => {
 
 describe("saved state", () => {
   test.each([
-    ["an adapter", LORA],
-    ["all weights", null],
-  ] as const)("%s resumes as if there had been no interruption", async (name, lora) => {
-    const [whole, first, second] = await Promise.all([1, 2, 3].map((seed) => opened(dir, { lora, seed })));
+    ["an adapter", LORA, "adamw_torch"],
+    ["all weights", null, "adamw_torch"],
+    ["all weights with 8-bit moments", null, "adamw_8bit"],
+  ] as const)("%s resumes as if there had been no interruption", async (name, lora, optim) => {
+    const [whole, first, second] = await Promise.all([1, 2, 3].map((seed) => opened(dir, { lora, seed, optim })));
     if (!whole || !first || !second) throw new Error("none");
     const to = join(dir, name.replaceAll(" ", "-"));
     mkdirSync(to);
@@ -163,6 +164,17 @@ describe("saved state", () => {
     }
     expect(await second.score(pieces)).toEqual(expected);
     for (const each of [whole, first, second]) each.close();
+  });
+
+  test("8-bit moments take less memory, and learn nearly the same", async () => {
+    const [exact, bytes] = await Promise.all(
+      (["adamw_torch", "adamw_8bit"] as const).map((optim) => opened(dir, { lora: null, optim })),
+    );
+    const saved = exact!.memoryBytes - bytes!.memoryBytes;
+    expect(saved / (exact!.trainableParameters * 8)).toBeWithin(0.3, 0.8); // small tensors keep F32
+    const [one, two] = [await after(exact!, 6), await after(bytes!, 6)];
+    expect(apart(one, two)).toBeWithin(1e-9, 0.5);
+    for (const each of [exact, bytes]) each!.close();
   });
 
   test("of another rank or model is refused by name", async () => {

@@ -1,9 +1,10 @@
-/** The kernels of decoding on the processor, as a `Device`. They are compiled with g++ once per change of their sources. */
+/** The kernels of decoding, and some of training, on the processor, as a `Device`. They are compiled with g++ once per change of their sources. */
 import { dlopen, ptr, toArrayBuffer } from "bun:ffi";
 import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync } from "node:fs";
 import { join } from "node:path";
 import { DECODE_SIGNATURES } from "../../../src/native/cuda/decode/kernels.ts";
 import { Arguments } from "../../../src/native/cuda/driver.ts";
+import { type KernelName, SIGNATURES } from "../../../src/native/cuda/kernels.ts";
 import { cstr, type Ptr } from "../../../src/native/ffi.ts";
 import type { TestDevice } from "./choice.ts";
 
@@ -46,6 +47,16 @@ const SYMBOLS = {
   emulated_free: { args: ["ptr"], returns: "void" },
 } as const;
 
+/** Kernels of training that need no tensor cores. */
+export type EmulatedTraining = Extract<
+  KernelName,
+  "unpack_rows" | "embed_packed" | "round_rows" | "pack_nf4" | "adam_8bit"
+>;
+export type TrainingDevice = Omit<TestDevice, "launch"> & {
+  launch: (name: EmulatedTraining, how: Parameters<TestDevice["launch"]>[1], values: readonly number[]) => void;
+};
+export const emulateTraining = () => openEmulation() as unknown as TrainingDevice;
+
 export function openEmulation(): TestDevice {
   const { symbols } = dlopen(buildEmulation(), SYMBOLS);
   type Call = () => void;
@@ -68,7 +79,7 @@ export function openEmulation(): TestDevice {
     },
     launch(name, { grid, threads, shared = 0 }, values) {
       const call = () => {
-        const packed = new Arguments(DECODE_SIGNATURES[name]);
+        const packed = new Arguments({ ...SIGNATURES, ...DECODE_SIGNATURES }[name]);
         packed.set(values);
         const text = cstr(name);
         const at = packed.packedAt;

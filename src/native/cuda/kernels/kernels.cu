@@ -1,8 +1,10 @@
 // Kernels of the trainer for NVIDIA GPUs from compute capability 8.0 on, in one file of machine code that
 // scripts/build_kernels makes and src/native/cuda/kernels.ts loads. Rows lie one behind the other, strides count elements.
+#include "adam8.cuh"
 #include "attention_back.cuh"
 #include "head.cuh"
 #include "rows.cuh"
+#include "unpack.cuh"
 
 #define ATTENTION(LENGTH, TILES, QUERIES)                                                                              \
   extern "C" __global__ __launch_bounds__(ATTENTION_THREADS) void attention_##LENGTH(                                  \

@@ -51,6 +51,8 @@ test("a value that would change the training is refused with what to do, and a n
       "give temperature",
     ],
     [{ hyperparameters: { quantization_config: { a: 1 } } }, "/hyperparameters/quantization_config", "as base_model"],
+    [{ hyperparameters: { load_in_4bit: true } }, "/hyperparameters/load_in_4bit", "NF4 needs lora, an NVIDIA GPU"],
+    [{ hyperparameters: { bnb_4bit_quant_type: "fp4" } }, "/hyperparameters/bnb_4bit_quant_type", "gives nf4"],
     [{ lora: { use_dora: true } }, "/lora/use_dora", "plain LoRA"],
     [{ hyperparameters: { use_dora: true } }, "/hyperparameters/use_dora", "is set in the job's lora: lora.use_dora"],
   ] as const) {

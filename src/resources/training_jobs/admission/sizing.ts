@@ -7,7 +7,7 @@ import { microsOf } from "../../../lib/money.ts";
 import type { Format } from "../../../lib/rows/format.ts";
 import type { Method } from "../../../lib/training/fields.ts";
 import type { LoraSettings } from "../../../lib/training/lora.ts";
-import { estimateMemory } from "../../../lib/training/memory.ts";
+import { canBe4Bit, estimateMemory, IN_4_BIT } from "../../../lib/training/memory.ts";
 import type { Resolved } from "../../../lib/training/resolve.ts";
 import * as billing from "../../billing/service.ts";
 import type { Hardware } from "../remote/placing.ts";
@@ -56,6 +56,9 @@ function sized(training: Sizing, hardware: Hardware, { rows, faults }: { rows: R
   const resolved = resolve(given, { method, lora, shape, rows: rows.rows, format: rows.format }, faults);
   if (!resolved) return undefined;
   const run = { method, shape, lora, values: resolved.values };
+  const device = hardware.type === "cpu" ? "cpu" : "cuda";
+  if (resolved.values.load_in_4bit && !canBe4Bit(shape, { method, lora, hyperparameters: resolved.values, device }))
+    return void faults.refuse("/hyperparameters/load_in_4bit", `cannot be true here: ${IN_4_BIT}`);
   const memory = memoryFor(run, hardware, faults);
   return memory && { ...resolved, ...memory, stepMs: roughStepMs(run, hardware) };
 }

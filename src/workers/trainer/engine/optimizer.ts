@@ -3,6 +3,7 @@
  * one number, decides the clipping factor, and writes a few numbers.
  */
 
+import type { OptimizerName } from "../../../lib/training/fields.ts";
 import { must } from "../../../native/ffi.ts";
 import {
   allocate,
@@ -15,6 +16,7 @@ import {
   putBytes,
   TYPE,
 } from "../../../native/ggml/ggml.ts";
+import { factorsOf, openByteMoments } from "./adam8/moments.ts";
 import type { Tensor } from "./tape.ts";
 import type { Trainable, Weights } from "./weights.ts";
 
@@ -49,11 +51,15 @@ type Which = (of: Trainable) => boolean;
 /** Norms and biases have no weight decay, as in transformers. */
 const isDecayed: Which = ({ shape }) => shape.length > 1;
 
-export function openOptimizer(weights: Weights, decays: Which = isDecayed): Optimizer {
+type Kind = { decays?: Which; optim?: OptimizerName };
+
+export function openOptimizer(weights: Weights, { decays = isDecayed, optim }: Kind = {}): Optimizer {
   const { backend, trainable } = weights;
   const { ggml } = backend;
-  const context = newContext(ggml, trainable.length * 2 + 8);
-  const moments = trainable.map(({ name, shape }) => ({
+  const bytes = optim === "adamw_8bit" ? openByteMoments(weights) : null;
+  const exact = trainable.filter(({ name }) => !bytes?.has(name));
+  const context = newContext(ggml, exact.length * 2 + 8);
+  const moments = exact.map(({ name, shape }) => ({
     name,
     first: newTensor(ggml, context, TYPE.F32, shape),
     second: newTensor(ggml, context, TYPE.F32, shape),
@@ -64,11 +70,14 @@ export function openOptimizer(weights: Weights, decays: Which = isDecayed): Opti
   const held = allocate(backend, context);
 
   const norm = normGraph(weights);
-  const update = updateGraph(weights, moments, { factor, ofStep: (each) => (decays(each) ? parameters : undecayed) });
+  const ofStep = (each: Trainable) => (decays(each) ? parameters : undecayed);
+  const update = exact.length > 0 ? updateGraph(weights, exact, moments, { factor, ofStep }) : null;
+  const places = new Map(moments.map((each) => [each.name, each]));
 
   let steps = 0;
   return {
-    step({ learningRate, beta1, beta2, epsilon, weightDecay, maxNorm, divisor }) {
+    step(how) {
+      const { learningRate, beta1, beta2, epsilon, weightDecay, maxNorm, divisor } = how;
       norm.run();
       const length = Math.sqrt(getFloats(ggml, norm.results[0] as Tensor)[0] as number) / divisor;
       if (!Number.isFinite(length)) return length;
@@ -80,21 +89,34 @@ export function openOptimizer(weights: Weights, decays: Which = isDecayed): Opti
         putBytes(ggml, into, Float32Array.of(learningRate, beta1, beta2, epsilon, decay, ...corrections));
       put(parameters, weightDecay);
       put(undecayed, 0);
-      update.run();
+      update?.run();
+      const own = (decay: number) => factorsOf(how, { steps, scale: clip / divisor, decay });
+      const [withDecay, without] = [own(weightDecay), own(0)];
+      bytes?.step((each) => (decays(each) ? withDecay : without));
       return length;
     },
     get steps() {
       return steps;
     },
-    moments: () => readMoments(ggml, moments),
+    *moments() {
+      for (const { name } of trainable)
+        yield bytes?.has(name) ? bytes.read(name) : readMoments(ggml, places.get(name)!);
+    },
     restore(done, saved) {
-      putMoments(ggml, moments, saved);
+      putMoments(trainable, saved, (each) => {
+        if (bytes?.has(each.name)) bytes.put(each);
+        else {
+          putBytes(ggml, places.get(each.name)!.first, each.first);
+          putBytes(ggml, places.get(each.name)!.second, each.second);
+        }
+      });
       steps = done;
     },
-    bytes: held.bytes,
+    bytes: held.bytes + (bytes?.bytes ?? 0),
     free() {
       norm.free();
-      update.free();
+      update?.free();
+      bytes?.free();
       held.free();
       context.free();
     },
@@ -114,12 +136,13 @@ const normGraph = (weights: Weights) =>
 
 const updateGraph = (
   weights: Weights,
+  trainable: readonly Trainable[],
   moments: MomentTensors,
   { factor, ofStep }: { factor: Tensor; ofStep: (each: Trainable) => Tensor },
 ) =>
   compiled(weights, (on) => {
     const { ggml } = weights.backend;
-    return weights.trainable.map((each, i) => {
+    return trainable.map((each, i) => {
       const { tensor, gradient } = each;
       const { first, second } = moments[i] as MomentTensors[number];
       ggml.ggml_set_param(tensor);
@@ -130,21 +153,18 @@ const updateGraph = (
 
 type MomentTensors = readonly { name: string; first: Tensor; second: Tensor }[];
 
-function* readMoments(ggml: Ggml, tensors: MomentTensors): Generator<Moments> {
-  for (const { name, first, second } of tensors)
-    yield { name, first: getFloats(ggml, first), second: getFloats(ggml, second) };
-}
+const readMoments = (ggml: Ggml, { name, first, second }: MomentTensors[number]): Moments => ({
+  ...{ name, first: getFloats(ggml, first), second: getFloats(ggml, second) },
+});
 
-function putMoments(ggml: Ggml, tensors: MomentTensors, saved: Iterable<Moments>) {
-  const left = new Map(tensors.map((each) => [each.name, each]));
-  for (const { name, first, second } of saved) {
-    const place = left.get(name);
-    if (!place) throw new Error(`The checkpoint has moments of ${name}, but that weight is not trained`);
-    putBytes(ggml, place.first, first);
-    putBytes(ggml, place.second, second);
-    left.delete(name);
+function putMoments(trainable: readonly Trainable[], saved: Iterable<Moments>, put: (moments: Moments) => void) {
+  const left = new Set(trainable.map(({ name }) => name));
+  for (const each of saved) {
+    if (!left.delete(each.name))
+      throw new Error(`The checkpoint has moments of ${each.name}, but that weight is not trained`);
+    put(each);
   }
-  const [missing] = left.keys();
+  const [missing] = left;
   if (missing !== undefined) throw new Error(`The checkpoint has no moments of ${missing}`);
 }
 

@@ -14,7 +14,7 @@ import {
 import { shapeOf, typeOf } from "../../../native/ggml/symbols.ts";
 import type { WeightPlaces } from "../../../native/llama/weights.ts";
 import type { Tensor } from "./tape.ts";
-import { fillWeights, frozenType } from "./weights_fill.ts";
+import { fillWeights, frozenType, type Packing } from "./weights_fill.ts";
 
 export type Lora = {
   rank: number;
@@ -37,6 +37,8 @@ export type Weights = {
   readonly transposed: ReadonlyMap<Tensor, Tensor>;
   readonly lora: Lora | null;
   readonly bytes: number;
+  /** True if quantized matrices stay so on the device. Only the fused passes may run. */
+  readonly packed: boolean;
   /** True after `drop`. */
   readonly dropped: boolean;
   /** Frees the frozen matrices of the layers. Afterwards only passes with copies of their own may run. */
@@ -51,7 +53,7 @@ export const loraScale = ({ rank, alpha, rslora }: Lora) => alpha / (rslora ? Ma
 export const loraNames = (name: string) => ({ a: `${name}.lora_a`, b: `${name}.lora_b` });
 
 /** `lora` null: every weight is trained. A and B are zero until they are filled. */
-export function loadWeights(backend: Backend, file: ModelFile, lora: Lora | null): Weights {
+export function loadWeights(backend: Backend, file: ModelFile, lora: Lora | null, packing: Packing = "no"): Weights {
   const { ggml } = backend;
   const stored = [...file.header.tensors.values()];
   const tensors = new Map<string, Tensor>();
@@ -60,7 +62,7 @@ export function loadWeights(backend: Backend, file: ModelFile, lora: Lora | null
   const body = newContext(ggml, stored.length); // frozen matrices of layers
   for (const tensor of stored) {
     const trains = lora === null && isTrained(tensor.name);
-    const type = trains ? TYPE.F32 : frozenType(backend, tensor);
+    const type = trains ? TYPE.F32 : frozenType(backend, tensor, packing);
     const home = !trains && isInLayer(tensor) ? body : main;
     tensors.set(tensor.name, newTensor(ggml, home, type, tensor.dims));
     if (trains) planned.push({ name: tensor.name, shape: tensor.dims });
@@ -85,6 +87,7 @@ export function loadWeights(backend: Backend, file: ModelFile, lora: Lora | null
     backend,
     lora,
     trainable,
+    packed: packing !== "no",
     get transposed() {
       turned ??= turn();
       return turned.copies;

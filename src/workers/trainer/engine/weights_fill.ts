@@ -1,9 +1,9 @@
 /** Copies a model file into its tensors, some rows at a time: a layer of a large model has gigabytes. */
 import { closeSync, openSync, readSync } from "node:fs";
 import type { Header, Tensor as Stored } from "../../../lib/gguf/parse.ts";
-import { TENSOR_TYPES } from "../../../lib/gguf/types.ts";
+import { PACKED_TYPES, TENSOR_TYPES } from "../../../lib/gguf/types.ts";
 import { must } from "../../../native/ffi.ts";
-import { type Backend, putBytes, TYPE } from "../../../native/ggml/ggml.ts";
+import { allocate, type Backend, newContext, newTensor, putBytes, TYPE } from "../../../native/ggml/ggml.ts";
 import { typeOf } from "../../../native/ggml/symbols.ts";
 import { openRowMerger } from "../results/merge_rows.ts";
 import type { Tensor } from "./tape.ts";
@@ -15,9 +15,22 @@ const READ_BYTES = 64 << 20;
 /** Types that CUDA can look up, multiply and decode. F16 is excluded, because its products would be summed in F16. */
 const ON_CUDA = ["F32", "BF16", "I32", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0"];
 
+/**
+ * Matrices as our own kernels read them: `no`, ggml reads them; `file`, quantized ones stay so; `nf4`, those of layers that
+ * are not quantized become NF4 too.
+ */
+export type Packing = "no" | "file" | "nf4";
+
+/** ggml does not know NF4. Its type NVFP4 has blocks of the same size, and no tensor has it otherwise. */
+export const NF4 = typeNumbers.get("NVFP4") as number;
+const NF4_BLOCK = 64;
+
 /** Returns a frozen weight's type on the device: the file's type, or BF16 if the device does not support that. */
-export function frozenType({ kind }: Pick<Backend, "kind">, { type, dims }: Stored): number {
-  const isFit = kind === "cpu" || dims.length === 1 || ON_CUDA.includes(type.name);
+export function frozenType({ kind }: Pick<Backend, "kind">, { name, type, dims }: Stored, packing: Packing): number {
+  const isFile = packing === "no" ? kind === "cpu" || ON_CUDA.includes(type.name) : PACKED_TYPES.includes(type.name);
+  if (packing === "nf4" && !isFile && dims.length === 2 && name.startsWith("blk.") && (dims[0] ?? 1) % NF4_BLOCK === 0)
+    return NF4;
+  const isFit = isFile || dims.length === 1;
   return isFit ? (typeNumbers.get(type.name) as number) : TYPE.BF16;
 }
 
@@ -28,15 +41,18 @@ export function fillWeights(
 ) {
   const fd = openSync(path, "r");
   const decoder = openDecoder(backend);
+  const packer = openPacker(backend);
   try {
     for (const stored of header.tensors.values()) {
       const tensor = tensors.get(stored.name) as Tensor;
       const from = { fd, at: header.dataStart + stored.offset };
       const type = typeNames.get(typeOf(tensor)) as string;
-      if (type === stored.type.name) copy(backend, from, { tensor, bytes: stored.bytes });
-      else decoder.decode(from, { tensor, stored, type });
+      if (typeOf(tensor) === NF4) packer.pack(tensor, (put) => decoder.decode(from, { stored, type: "BF16", put }));
+      else if (type === stored.type.name) copy(backend, from, { tensor, bytes: stored.bytes });
+      else decoder.decode(from, { stored, type, put: (made, at) => putBytes(backend.ggml, tensor, made, at) });
     }
   } finally {
+    packer.free();
     decoder.close();
     closeSync(fd);
   }
@@ -61,13 +77,14 @@ function readExactly(fd: number, into: Uint8Array, at: number) {
   }
 }
 
-type Decoded = { tensor: Tensor; stored: Stored; type: string };
+type Put = (made: Uint8Array, at: number) => void;
+type Decoded = { stored: Stored; type: string; put: Put };
 
 /** Always on the CPU, which supports every type. */
 function openDecoder(backend: Backend) {
   let cpu: Backend | undefined;
   return {
-    decode({ fd, at }: From, { tensor, stored, type }: Decoded) {
+    decode({ fd, at }: From, { stored, type, put }: Decoded) {
       cpu ??= cpuOf(backend);
       const [inputs = 1, ...others] = stored.dims;
       const rows = others.reduce((a, b) => a * b, 1);
@@ -79,7 +96,7 @@ function openDecoder(backend: Backend) {
         readExactly(fd, piece, at + row * rowBytes);
         const merger = openRowMerger(cpu, { from: stored.type.name, to: type, inputs, rows: count });
         const made = merger.merge(piece, 0);
-        putBytes(backend.ggml, tensor, made, written);
+        put(made, written);
         written += made.byteLength;
         merger.free();
       }
@@ -87,6 +104,45 @@ function openDecoder(backend: Backend) {
     close() {
       if (cpu && cpu !== backend) cpu.close();
     },
+  };
+}
+
+const STAGED_BYTES = READ_BYTES / 2; // one piece of the decoder, in BF16
+
+/** Quantizes rows in BF16 to NF4 on the device. */
+function openPacker({ ggml, kernels, at }: Backend) {
+  let staged: { tensor: Tensor; free: () => void } | undefined;
+  const stage = () => {
+    const context = newContext(ggml, 1);
+    const tensor = newTensor(ggml, context, TYPE.BF16, [STAGED_BYTES / 2]);
+    const held = allocate({ ggml, at }, context);
+    const free = () => {
+      held.free();
+      context.free();
+    };
+    return { tensor, free };
+  };
+  const address = (tensor: Tensor) => Number(must(ggml.ggml_get_data(tensor), "memory"));
+  return {
+    pack(tensor: Tensor, decode: (put: Put) => void) {
+      if (!kernels) throw new Error("load_in_4bit needs the CUDA kernels of Verk, which this build or this GPU lacks");
+      kernels.enter();
+      staged ??= stage();
+      const { tensor: from } = staged;
+      const blockBytes = Number(ggml.ggml_row_size(NF4, NF4_BLOCK));
+      decode((made, done) => {
+        const blocks = made.byteLength / 2 / NF4_BLOCK;
+        putBytes(ggml, from, made);
+        const to = address(tensor) + (done / 2 / NF4_BLOCK) * blockBytes;
+        kernels.launch("pack_nf4", { grid: [Math.ceil(blocks / 128), 1, 1], threads: 128 }, [
+          address(from),
+          to,
+          blocks,
+        ]);
+        kernels.wait(); // the next piece overwrites this one
+      });
+    },
+    free: () => staged?.free(),
   };
 }
 

@@ -1,11 +1,15 @@
 /** Assembles the trainee: one model on one device, with trainable adapters or weights. */
+import type { Header } from "../../../lib/gguf/parse.ts";
 import { openRandom } from "../../../lib/random.ts";
 import { ggufTargets, type LoraSettings } from "../../../lib/training/lora.ts";
+import { IN_4_BIT } from "../../../lib/training/memory.ts";
 import { type Backend, openBackend, putBytes } from "../../../native/ggml/ggml.ts";
+import { WorkerError } from "../../protocol.ts";
 import { type Architecture, architectureOf, targetsIn } from "../engine/architecture.ts";
 import { openPatterns, type Patterns } from "../engine/dropout.ts";
 import { canFuse } from "../engine/fused/fused.ts";
 import { type Merger, openMerger } from "../engine/fused/merge.ts";
+import { packingOf } from "../engine/fused/packed.ts";
 import { keepOnlyFused } from "../engine/fused/weights.ts";
 import { openOptimizer } from "../engine/optimizer.ts";
 import { frozenPlaces, type Lora, loadWeights, type Weights } from "../engine/weights.ts";
@@ -28,9 +32,14 @@ export async function openTrainee(options: TraineeOptions): Promise<Trainee> {
     );
   const backend = openBackend(options.dataDir, options.device);
   const lora = options.lora && engineLora(options.lora, architecture);
-  const weights = loadWeights(backend, file, lora);
+  const weights = loadWeights(
+    backend,
+    file,
+    lora,
+    packingFor(backend, { architecture, header: file.header, lora }, options),
+  );
   drawAdapters(weights, options.seed);
-  const optimizer = openOptimizer(weights);
+  const optimizer = openOptimizer(weights, options.optim ? { optim: options.optim } : {});
   const patterns = options.lora && dropoutPatterns(backend, weights, options.lora, options.seed);
   const model = { architecture, weights, longest: options.maxLength };
   const isFused = !options.noiseAlpha && canFuse(model, options.maxLength);
@@ -104,6 +113,20 @@ const engineLora = (given: LoraSettings, architecture: Architecture): Lora => ({
   rslora: given.use_rslora,
   targets: targetsIn(architecture, ggufTargets(given)),
 });
+
+type Base = { architecture: Architecture; header: Header; lora: Lora | null };
+
+function packingFor(backend: Backend, base: Base, { maxLength: longest, noiseAlpha, in4Bit = false }: TraineeOptions) {
+  const packing = noiseAlpha ? "no" : packingOf(backend, { ...base, longest, in4Bit });
+  if (in4Bit && packing === "no") {
+    backend.close();
+    throw new WorkerError(
+      "config",
+      `load_in_4bit: the matrices of this ${base.architecture.name} model cannot be NF4 here. ${IN_4_BIT}`,
+    );
+  }
+  return packing;
+}
 
 /** Like PEFT: A is uniform within ±1/√inputs (Kaiming with a = √5), B is zero, so that nothing changes at first. */
 function drawAdapters({ trainable, backend }: Weights, seed: number) {

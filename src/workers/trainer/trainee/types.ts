@@ -1,4 +1,5 @@
 /** A model that learns, as methods use it: sequences in, log-probabilities out, token weights back. */
+import type { OptimizerName } from "../../../lib/training/fields.ts";
 import type { LoraSettings } from "../../../lib/training/lora.ts";
 import type { Device } from "../../../native/ggml/ggml.ts";
 import type { WeightPlaces } from "../../../native/llama/weights.ts";
@@ -30,6 +31,10 @@ export type TraineeOptions = {
   microDivisor: number;
   /** The other processes that train this model. Absent or null: this process trains alone. */
   ranks?: Ranks | null;
+  /** Matrices of layers become NF4 when they are loaded. Default false. */
+  in4Bit?: boolean;
+  /** Default adamw_torch. */
+  optim?: OptimizerName;
   /** Called between micro-batches to show that the worker is alive. */
   onTurn?: () => void;
 };

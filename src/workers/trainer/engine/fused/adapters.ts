@@ -3,7 +3,7 @@
 import { must } from "../../../../native/ffi.ts";
 import type { Backend, Ptr } from "../../../../native/ggml/ggml.ts";
 import { loraNames, loraScale, type Weights } from "../weights.ts";
-import { past } from "./memory.ts";
+import { past, placed } from "./memory.ts";
 import type { Planned } from "./weights.ts";
 
 export const addressOf = ({ ggml }: Backend, tensor: Ptr) => Number(must(ggml.ggml_get_data(tensor), "memory"));
@@ -38,7 +38,8 @@ export function packed(copies: readonly Copy[]): Uint8Array {
 export function copiesOf(weights: Weights, group: Planned): { put: Copy; add: Copy }[] {
   const { backend, lora, trainable } = weights;
   if (!lora) return [];
-  const { inputs, outputs, extra, stride, matrix, ofA, ofB } = group;
+  const { inputs, extra, ofA, ofB } = group;
+  const [intoA, intoB] = [placed(group.a), placed(group.b)];
   const by = loraScale(lora);
   const of = (name: string) => {
     const found = trainable.find((each) => each.name === name);
@@ -52,17 +53,17 @@ export function copiesOf(weights: Weights, group: Planned): { put: Copy; add: Co
     const b = of(loraNames(name).b);
     const sizeA = { rows: lora.rank, columns: inputs };
     const sizeB = { rows, columns: lora.rank };
-    const placeA = past("bf16", matrix.at, (outputs + column) * stride);
-    const placeB = past("bf16", matrix.at, firstRow * stride + inputs + column);
+    const placeA = past("bf16", intoA.at, column * intoA.stride);
+    const placeB = past("bf16", intoB.at, firstRow * intoB.stride + column);
     const foundA = past("f32", ofA.at, column * inputs);
     const foundB = past("f32", ofB.at, firstRow * extra + column);
     return [
       {
-        put: { from: a.value, to: placeA, ...sizeA, fromStride: inputs, toStride: stride, by: 1 },
+        put: { from: a.value, to: placeA, ...sizeA, fromStride: inputs, toStride: intoA.stride, by: 1 },
         add: { from: foundA, to: a.sum, ...sizeA, fromStride: inputs, toStride: inputs, by: 1 },
       },
       {
-        put: { from: b.value, to: placeB, ...sizeB, fromStride: lora.rank, toStride: stride, by },
+        put: { from: b.value, to: placeB, ...sizeB, fromStride: lora.rank, toStride: intoB.stride, by },
         add: { from: foundB, to: b.sum, ...sizeB, fromStride: extra, toStride: lora.rank, by },
       },
     ];

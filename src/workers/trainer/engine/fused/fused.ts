@@ -29,18 +29,14 @@ import { newFusedInputs } from "./inputs.ts";
 import { addNorm, layerBackward, layerForward } from "./layer.ts";
 import { Arena, type Buffer } from "./memory.ts";
 import { type On, rowThreads } from "./project.ts";
-import { unsupported } from "./unsupported.ts";
+import { fitsKernels } from "./unsupported.ts";
 import { type FusedWeights, fusedWeights, matricesOf } from "./weights.ts";
-
-const MOST_WIDTH = 12_288; // limit of a row in shared memory
 
 /** True if kernels can compute this model's passes for positions below `longest`. */
 export function canFuse({ architecture, weights }: Model, longest: number): boolean {
-  const { headLength, width, forward } = architecture;
   if (!weights.backend.kernels || !weights.lora) return false;
-  if (weights.dropped) return true; // decided before
-  if (unsupported(architecture, longest).length > 0) return false;
-  if (!isHeadLength(headLength) || width % 8 !== 0 || forward % 8 !== 0 || width > MOST_WIDTH) return false;
+  if (weights.dropped || weights.packed) return true; // decided before
+  if (!fitsKernels(architecture, longest)) return false;
   const tables = architecture.tied ? ["token_embd.weight"] : ["token_embd.weight", "output.weight"];
   const matrices = [...tables, ...matricesOf(architecture)].map((name) => weights.get(name));
   const vectors = vectorsOf(architecture).filter((name) => weights.has(name));
@@ -140,7 +136,12 @@ function plan(arena: Arena, { architecture, weights }: Model, shape: GraphShape,
       ...{ vocab: architecture.vocab, width, scored: scoredOf(shape), chunk: shape.headChunk },
       temperature: shape.temperature ?? 1,
     },
-    { all: scoredOf(shape) === count, entropies: shape.entropies ?? false, gradient: shape.trains },
+    {
+      all: scoredOf(shape) === count,
+      entropies: shape.entropies ?? false,
+      gradient: shape.trains,
+      pieces: fused.output.most < architecture.vocab,
+    },
   );
   return {
     size,
@@ -184,7 +185,7 @@ function newPasses(model: Model, shape: GraphShape, of: Planned & { kernels: Ker
     forward() {
       if (!on.reference) fused.refresh();
       const first = (kept[0] as Activations).x0;
-      kernels.launch("embed", rowGrid, [fused.embeddings, inputs.ids.at, first.at, size.width]);
+      fused.embed(inputs.ids, first, size.count);
       let from = { x: first.at, more: 0 };
       for (let i = 0; i < kept.length; i++) {
         layerForward(on, layerOf(i), at(i), { from, down: true });

@@ -5,6 +5,7 @@
 import type { Kernels } from "../../../../native/cuda/kernels.ts";
 import { type Arena, type Buffer, past } from "./memory.ts";
 import { rowThreads } from "./project.ts";
+import type { Table } from "./weights.ts";
 
 export type HeadSize = {
   vocab: number;
@@ -24,7 +25,7 @@ export type Head = {
   readonly entropies: Buffer | null;
   /** [scored, width]: Σ over the vocabulary of (p - 1 at the target, p elsewhere) · row of the table. */
   readonly gradient: Buffer | null;
-  run: (kernels: Kernels, normed: Buffer, table: number) => void;
+  run: (kernels: Kernels, normed: Buffer, table: Table) => void;
 };
 
 const MOST_CHUNK = 2048; // larger chunks gain nothing, and logits are the largest buffer
@@ -32,7 +33,7 @@ const MOST_CHUNK = 2048; // larger chunks gain nothing, and logits are the large
 export function wantHead(
   arena: Arena,
   size: HeadSize,
-  want: { all: boolean; entropies: boolean; gradient: boolean },
+  want: { all: boolean; entropies: boolean; gradient: boolean; pieces: boolean },
 ): Head {
   const { vocab, width, scored, temperature } = size;
   const chunk = Math.min(size.chunk, MOST_CHUNK, scored);
@@ -45,6 +46,7 @@ export function wantHead(
   const gradient = want.gradient ? arena.want("bf16", scored * width) : null;
   const logits = arena.want("f32", chunk * stride);
   const shares = want.gradient ? arena.want("bf16", chunk * stride) : null;
+  const sum = want.gradient && want.pieces ? arena.want("f32", chunk * width) : null;
   return {
     targets,
     indexes,
@@ -62,21 +64,32 @@ export function wantHead(
       for (let from = 0; from < scored; from += chunk) {
         const rows = Math.min(chunk, scored - from);
         const some = { at: past("bf16", rowsAt, from * width), stride: width };
-        const weights = { at: table, stride: width };
-        products.byRows(
-          some,
-          weights,
-          { at: logits.at, stride, f32: true, by },
-          { rows, columns: vocab, depth: width },
-        );
+        for (const { first, count } of piecesOf(vocab, table)) {
+          const to = { at: past("f32", logits.at, first), stride, f32: true, by };
+          products.byRows(some, table.rows(first, count), to, { rows, columns: count, depth: width });
+        }
         kernels.launch("target_logps", { grid: [rows, 1, 1], threads: 512 }, [
           ...[logits.at, stride, past("i32", targets.at, from), past("f32", logps.at, from)],
           ...[entropies ? past("f32", entropies.at, from) : 0, shares?.at ?? 0, stride, vocab],
         ]);
         if (!gradient || !shares) continue;
         const to = { at: past("bf16", gradient.at, from * width), stride: width, by };
-        products.plain({ at: shares.at, stride }, weights, to, { rows, columns: width, depth: vocab });
+        const into = sum ? { at: sum.at, stride: width, by, f32: true } : to;
+        for (const { first, count } of piecesOf(vocab, table)) {
+          const left = { at: past("bf16", shares.at, first), stride };
+          const extent = { rows, columns: width, depth: count };
+          products.plain(left, table.rows(first, count), { ...into, adds: first > 0 }, extent);
+        }
+        if (sum)
+          kernels.launch("round_rows", { grid: [rows, 1, 1], threads: rowThreads(width) }, [sum.at, to.at, width]);
       }
     },
   };
 }
+
+/** Parts of the vocabulary whose rows are in BF16 at once. */
+const piecesOf = (vocab: number, { most }: Table) =>
+  Array.from({ length: Math.ceil(vocab / most) }, (_, i) => ({
+    first: i * most,
+    count: Math.min(most, vocab - i * most),
+  }));

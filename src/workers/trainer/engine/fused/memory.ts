@@ -1,5 +1,6 @@
 /** Device memory by address, for kernels. Buffers are requested one by one and allocated together. */
 
+import type { Matrix } from "../../../../native/cuda/kernel_products.ts";
 import { must } from "../../../../native/ffi.ts";
 import { allocate, type Backend, newContext, newTensor, type Ptr, TYPE } from "../../../../native/ggml/ggml.ts";
 
@@ -15,6 +16,12 @@ export type Kind = keyof typeof BYTES;
 
 /** Returns the address of element `i` of a buffer. */
 export const past = (kind: Kind, at: number, i: number) => at + i * BYTES[kind];
+
+/** A matrix inside a BF16 buffer: from element `first` on, `stride` elements from row to row. */
+export type Place = { readonly buffer: Buffer; readonly first: number; readonly stride: number };
+
+/** The address is valid after the buffer is allocated. */
+export const placed = ({ buffer, first, stride }: Place): Matrix => ({ at: past("bf16", buffer.at, first), stride });
 
 export class Arena {
   readonly #wanted: { kind: Kind; count: number; made: { at: number; tensor: Ptr } }[] = [];

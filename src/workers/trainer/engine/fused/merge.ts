@@ -45,6 +45,7 @@ export function openMerger(architecture: Architecture, weights: Weights): Merger
 }
 
 function planMerges({ layers }: FusedWeights, weights: Weights, locations: WeightPlaces): Merge[] | null {
+  if (weights.packed) return null;
   const merges: Merge[] = [];
   for (const layer of layers)
     for (const group of [layer.qkv, layer.output, layer.gateUp, layer.down])

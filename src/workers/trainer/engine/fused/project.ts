@@ -1,7 +1,7 @@
 /** Products with weights and their adapters, forward and backward. */
 import type { Kernels } from "../../../../native/cuda/kernels.ts";
 import type { Scratch, Shared, Size } from "./buffers.ts";
-import { type Buffer, past } from "./memory.ts";
+import { type Buffer, past, placed } from "./memory.ts";
 import type { Adapter, Group } from "./weights.ts";
 
 /**
@@ -37,11 +37,11 @@ export function project(on: On, group: Group, x: Buffer, to?: Buffer) {
       });
     }
   } else if (extra > 0) {
-    const a = { at: past("bf16", matrix.at, outputs * stride), stride };
     const low = { at: past("bf16", x.at, inputs), stride };
-    products.byRows(from, a, low, { rows, columns: extra, depth: inputs });
+    products.byRows(from, placed(group.a), low, { rows, columns: extra, depth: inputs });
   }
   if (!to) return;
+  group.ready();
   const extent = { rows, columns: outputs, depth: inputs + extra };
   products.byRows(from, { at: matrix.at, stride }, { at: to.at, stride: outputs }, extent);
 }
@@ -59,8 +59,7 @@ export function projectBack(on: On, group: Group, of: Back) {
   if (extra > 0) {
     const low = { at: past("bf16", of.x.at, inputs), stride };
     const dLow = { at: past("bf16", of.dy.at, outputs), stride: of.dyStride };
-    const b = { at: past("bf16", matrix.at, inputs), stride };
-    products.plain(dy, b, dLow, { rows, columns: extra, depth: outputs });
+    products.plain(dy, placed(group.b), dLow, { rows, columns: extra, depth: outputs });
     const toB = { at: ofB.at, stride: extra, f32: true };
     products.byColumns(dy, low, toB, { rows: outputs, columns: extra, depth: rows });
     const toA = { at: ofA.at, stride: inputs, f32: true };
@@ -70,15 +69,13 @@ export function projectBack(on: On, group: Group, of: Back) {
   const depth = on.dropping ? outputs : outputs + extra;
   if (of.dx) {
     const to = { at: of.dx.at, stride: inputs };
+    group.ready();
     products.plain(dy, { at: matrix.at, stride }, to, { rows, columns: inputs, depth });
   }
   if (on.dropping) for (const adapter of group.adapters) adapterBack(on, group, of, adapter);
 }
 
-const aOf = ({ matrix, outputs, stride }: Group, { column }: Adapter) => ({
-  at: past("bf16", matrix.at, (outputs + column) * stride),
-  stride,
-});
+const aOf = ({ a }: Group, { column }: Adapter) => placed({ ...a, first: a.first + column * a.stride });
 
 /** Returns x after this adapter's dropout. */
 function dropped(on: On, { inputs, stride }: Group, x: Buffer, { name }: Adapter) {

@@ -1,4 +1,14 @@
+import { isHeadLength } from "../../../../native/cuda/kernels.ts";
 import type { Architecture } from "../architecture.ts";
+
+const MOST_WIDTH = 12_288; // limit of a row in shared memory
+
+/** True if the kernels can compute models of this shape, for positions below `longest`. */
+export function fitsKernels(of: Architecture, longest: number): boolean {
+  const { headLength, width, forward } = of;
+  if (!isHeadLength(headLength) || width % 8 !== 0 || forward % 8 !== 0 || width > MOST_WIDTH) return false;
+  return unsupported(of, longest).length === 0;
+}
 
 /** Features of a model that the kernels do not compute. Such a model uses the tape on the GPU. */
 export function unsupported(of: Architecture, longest: number): string[] {

@@ -8,6 +8,7 @@
  *     A₂
  */
 
+import type { Matrix } from "../../../../native/cuda/kernel_products.ts";
 import type { Kernels } from "../../../../native/cuda/kernels.ts";
 import { putBytes, TYPE } from "../../../../native/ggml/ggml.ts";
 import { shapeOf, typeOf } from "../../../../native/ggml/symbols.ts";
@@ -15,7 +16,9 @@ import type { Architecture } from "../architecture.ts";
 import { loraNames, type Weights } from "../weights.ts";
 import { addressOf, COPY_INTS, copiesOf, packed } from "./adapters.ts";
 import { decodeRows } from "./decode.ts";
-import { Arena, type Buffer, past } from "./memory.ts";
+import { Arena, type Buffer, type Place, past } from "./memory.ts";
+import { fillRoom, packedTables, type Room } from "./packed.ts";
+import { rowThreads } from "./project.ts";
 
 const EXTRA = 16; // columns of adapters are a multiple of this, so that rows begin at multiples of 32 bytes
 
@@ -30,7 +33,12 @@ export type Group = {
   readonly extra: number;
   /** Length of a row in elements. */
   readonly stride: number;
+  /** All packed groups have the same buffer. */
   readonly matrix: Buffer;
+  readonly a: Place;
+  readonly b: Place;
+  /** Call it before a product with `matrix`: a packed group is decoded into it. */
+  ready: () => void;
   /** F32 gradients of this micro-batch: [extra, inputs] and [outputs, extra]. */
   readonly ofA: Buffer;
   readonly ofB: Buffer;
@@ -38,11 +46,19 @@ export type Group = {
 
 export type FusedLayer = { qkv: Group; output: Group; gateUp: Group; down: Group };
 
+/** The matrix of the output layer. */
+export type Table = {
+  /** Rows that are in BF16 at once. */
+  readonly most: number;
+  /** Returns rows in BF16. They are valid until the next call, or until a group is ready. */
+  rows: (first: number, count: number) => Matrix;
+};
+
 export type FusedWeights = {
   readonly layers: readonly FusedLayer[];
-  /** BF16 addresses of the embedding rows and of the output layer's matrix. */
-  readonly embeddings: number;
-  readonly output: number;
+  /** Writes the embeddings of `count` tokens to `x`, in F32. */
+  embed: (ids: Buffer, x: Buffer, count: number) => void;
+  readonly output: Table;
   /** Copies the current adapters into these matrices. */
   refresh: () => void;
   /** Adds the gradients of the last backward pass to the sums. */
@@ -79,7 +95,7 @@ export function keepOnlyFused(architecture: Architecture, weights: Weights): Pic
   const kernels = weights.backend.kernels as Kernels;
   kernels.enter();
   const fused = fusedWeights(kernels, architecture, weights);
-  weights.drop();
+  if (!weights.packed) weights.drop();
   return fused;
 }
 
@@ -101,8 +117,10 @@ function make(kernels: Kernels, architecture: Architecture, weights: Weights): F
   const { backend } = weights;
   const arena = new Arena(backend);
   const planned: Planned[] = [];
+  const room = weights.packed ? wantRoom(arena, architecture, weights) : null;
   const plan = (names: readonly string[]) => {
-    const made = planGroup(arena, weights, names);
+    const made = planGroup(arena, weights, names, room);
+    if (room) made.ready = () => fillRoom(kernels, backend, room, { group: made, get: weights.get });
     planned.push(made);
     return made;
   };
@@ -113,10 +131,12 @@ function make(kernels: Kernels, architecture: Architecture, weights: Weights): F
   const adapters = planned.flatMap(({ parts }) => parts).filter(({ adapter }) => adapter !== null).length;
   const listInts = Math.max(1, adapters * 2 * COPY_INTS);
   const lists = { put: arena.want("i32", listInts), add: arena.want("i32", listInts) };
-  const tables = planTables(arena, architecture, weights);
+  const tables = room
+    ? packedTables(kernels, architecture, weights, room)
+    : planTables(kernels, arena, architecture, weights);
   arena.allocate();
   try {
-    for (const group of planned) placeMatrices(kernels, weights, group);
+    if (!room) for (const group of planned) placeMatrices(kernels, weights, group);
     tables.place();
   } catch (error) {
     arena.free();
@@ -131,7 +151,7 @@ function make(kernels: Kernels, architecture: Architecture, weights: Weights): F
   kernels.wait();
   return {
     layers,
-    ...tables.addresses(),
+    ...tables.used(),
     refresh: () => run("put_adapters", lists.put),
     addGradients: () => run("add_gradients", lists.add),
     bytes: arena.bytes,
@@ -139,7 +159,7 @@ function make(kernels: Kernels, architecture: Architecture, weights: Weights): F
   };
 }
 
-function planGroup(arena: Arena, weights: Weights, names: readonly string[]): Planned {
+function groupSize(weights: Weights, names: readonly string[]) {
   let [firstRow, adapters] = [0, 0];
   const parts = names.map((name): Part => {
     const outputs = shapeOf(weights.get(name))[1];
@@ -151,24 +171,44 @@ function planGroup(arena: Arena, weights: Weights, names: readonly string[]): Pl
   const inputs = shapeOf(weights.get(names[0] as string))[0];
   const rank = weights.lora?.rank ?? 0;
   const extra = Math.ceil((adapters * rank) / EXTRA) * EXTRA;
-  const stride = inputs + extra;
+  return { parts, inputs, outputs: firstRow, extra, stride: inputs + extra, rank };
+}
+
+function wantRoom(arena: Arena, { layers }: Architecture, weights: Weights): Room {
+  const sizes = Array.from({ length: layers }, (_, i) => Object.values(namesOf(i))).flat();
+  const elements = sizes.map((names) => groupSize(weights, names)).map((of) => (of.outputs + of.extra) * of.stride);
+  const most = Math.max(...elements);
+  return { buffer: arena.want("bf16", most), elements: most };
+}
+
+function planGroup(arena: Arena, weights: Weights, names: readonly string[], room: Room | null): Planned {
+  const { parts, inputs, outputs, extra, stride, rank } = groupSize(weights, names);
+  const matrix = room?.buffer ?? arena.want("bf16", (outputs + extra) * stride);
+  const apart = (rows: number, columns: number): Place => ({
+    buffer: arena.want("bf16", Math.max(1, rows * columns)),
+    first: 0,
+    stride: columns,
+  });
   return {
     parts,
     adapters: parts.flatMap(({ name, adapter, firstRow, outputs: rows }) =>
       adapter === null ? [] : [{ name, column: adapter * rank, rank, firstRow, rows }],
     ),
     inputs,
-    outputs: firstRow,
+    outputs,
     extra,
     stride,
-    matrix: arena.want("bf16", (firstRow + extra) * stride),
+    matrix,
+    a: room ? apart(extra, inputs) : { buffer: matrix, first: outputs * stride, stride },
+    b: room ? apart(outputs, extra) : { buffer: matrix, first: inputs, stride },
+    ready() {},
     ofA: arena.want("f32", Math.max(1, extra * inputs)),
-    ofB: arena.want("f32", Math.max(1, firstRow * extra)),
+    ofB: arena.want("f32", Math.max(1, outputs * extra)),
   };
 }
 
 /** BF16 tables are used in place. */
-function planTables(arena: Arena, { tied }: Architecture, weights: Weights) {
+function planTables(kernels: Kernels, arena: Arena, { tied, width, vocab }: Architecture, weights: Weights) {
   const { backend } = weights;
   const tableOf = (name: string) => {
     const tensor = weights.get(name);
@@ -182,7 +222,14 @@ function planTables(arena: Arena, { tied }: Architecture, weights: Weights) {
   const embeddings = tableOf("token_embd.weight");
   const output = tied ? embeddings : tableOf("output.weight");
   return {
-    addresses: () => ({ embeddings: embeddings.at(), output: output.at() }),
+    used: () => {
+      const embed: FusedWeights["embed"] = (ids, x, count) =>
+        kernels.launch("embed", { grid: [count, 1, 1], threads: rowThreads(width) }, [
+          ...[embeddings.at(), ids.at, x.at, width],
+        ]);
+      const rows = (first: number) => ({ at: past("bf16", output.at(), first * width), stride: width });
+      return { embed, output: { most: vocab, rows } };
+    },
     place() {
       embeddings.place();
       if (!tied) output.place();
