@@ -16,7 +16,7 @@ type Case = {
   what: string;
   shape: ShapeOf;
   rows: number;
-  /** As chosen for a device with little memory: 4. */
+  /** Admission chooses 4 for a device with little memory. */
   microDivisor: number;
   mostMib: number;
   /** Moments of 8 bits, and no adapter. */

@@ -101,7 +101,7 @@ const BYTE_MOMENTS = 2 * (1 + 4 / 256); // a byte for each, and a number in F32 
 
 const hasByteMoments = ({ hyperparameters }: MemoryPlan) => hyperparameters["optim"] === "adamw_8bit";
 
-/** Of one trained number: an adapter itself, the gradient and two moments. */
+/** Bytes of one trained number: an adapter itself, the gradient and two moments. */
 const trainedBytes = (plan: MemoryPlan) => (plan.lora ? 8 : 4) + (hasByteMoments(plan) ? BYTE_MOMENTS : 8);
 
 /** The step squares one tensor at a time, and scales it unless the kernel of 8-bit moments does so. */
@@ -155,7 +155,7 @@ function isFused(shape: ModelShape, of: Dimensions, plan: MemoryPlan): boolean {
   return numberOf(plan, "neftune_noise_alpha", 0) === 0 && [64, 128].includes(of.headLength);
 }
 
-/** What NF4 needs, for messages. */
+/** The needs of NF4, for messages. */
 export const IN_4_BIT =
   "NF4 needs lora, an NVIDIA GPU, an architecture that Verk's own kernels train, and no neftune_noise_alpha. A quantized file as base_model needs less memory everywhere";
 

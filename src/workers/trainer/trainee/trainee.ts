@@ -47,7 +47,7 @@ export async function openTrainee(options: TraineeOptions): Promise<Trainee> {
   const only = isFused && architecture.temperature === null ? keepOnlyFused(architecture, weights) : null;
   const plan = planMicro(options, { architecture, header: file.header, isFused });
   const graphs = openGraphs(model, plan.keptBytes);
-  const canMerge = lora !== null && canFuse(model, options.maxLength);
+  const canMerge = lora !== null && !weights.packed && canFuse(model, options.maxLength);
   let merger: Merger | null = null;
   const slot = openSlot(weights);
   const gradients = options.ranks ? spreadGradients(weights, options.ranks) : null;

@@ -19,7 +19,7 @@ export type Factors = {
   keep: number;
   correction1: number;
   correction2: number;
-  /** Of the gradient. */
+  /** Multiplies the gradient. */
   scale: number;
 };
 

@@ -46,7 +46,7 @@ export function factorsOf(
   };
 }
 
-type Held = { first: Ptr; firstMost: Ptr; second: Ptr; secondMost: Ptr };
+type MomentTensors = { first: Ptr; firstMost: Ptr; second: Ptr; secondMost: Ptr };
 
 /** The moments of all large weights, zero at first. */
 export function openByteMoments({ backend, trainable }: Weights): ByteMoments {
@@ -62,14 +62,14 @@ export function openByteMoments({ backend, trainable }: Weights): ByteMoments {
   const memory = allocate(backend, context);
   putBytes(ggml, table, mapTable());
 
-  function hold({ shape }: Trainable): Held {
+  function hold({ shape }: Trainable): MomentTensors {
     const [count, blocks] = [elementsOf(shape), Math.ceil(elementsOf(shape) / BLOCK)];
     const codes = () => newTensor(ggml, context, I8, [count]);
     const most = () => newTensor(ggml, context, TYPE.F32, [blocks]);
     return { first: codes(), firstMost: most(), second: codes(), secondMost: most() };
   }
   const at = (tensor: Ptr) => Number(must(ggml.ggml_get_data(tensor), "memory"));
-  const of = (name: string) => held.get(name) as Held;
+  const of = (name: string) => held.get(name) as MomentTensors;
 
   function launch(each: Trainable, by: Factors) {
     const { first, firstMost, second, secondMost } = of(each.name);
@@ -115,7 +115,7 @@ export function openByteMoments({ backend, trainable }: Weights): ByteMoments {
 }
 
 /** The CPU's tensors are memory of this process. */
-function stepOnHost({ ggml }: Backend, { tensor, gradient, shape }: Trainable, held: Held, by: Factors) {
+function stepOnHost({ ggml }: Backend, { tensor, gradient, shape }: Trainable, held: MomentTensors, by: Factors) {
   const count = elementsOf(shape);
   const blocks = Math.ceil(count / BLOCK);
   const view = (of: Ptr, bytes: number) => toArrayBuffer(must(ggml.ggml_get_data(of), "memory"), 0, bytes);

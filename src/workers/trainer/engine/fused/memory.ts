@@ -18,10 +18,10 @@ export type Kind = keyof typeof BYTES;
 export const past = (kind: Kind, at: number, i: number) => at + i * BYTES[kind];
 
 /** A matrix inside a BF16 buffer: from element `first` on, `stride` elements from row to row. */
-export type Place = { readonly buffer: Buffer; readonly first: number; readonly stride: number };
+export type Region = { readonly buffer: Buffer; readonly first: number; readonly stride: number };
 
 /** The address is valid after the buffer is allocated. */
-export const placed = ({ buffer, first, stride }: Place): Matrix => ({ at: past("bf16", buffer.at, first), stride });
+export const placed = ({ buffer, first, stride }: Region): Matrix => ({ at: past("bf16", buffer.at, first), stride });
 
 export class Arena {
   readonly #wanted: { kind: Kind; count: number; made: { at: number; tensor: Ptr } }[] = [];

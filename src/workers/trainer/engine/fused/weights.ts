@@ -16,7 +16,7 @@ import type { Architecture } from "../architecture.ts";
 import { loraNames, type Weights } from "../weights.ts";
 import { addressOf, COPY_INTS, copiesOf, packed } from "./adapters.ts";
 import { decodeRows } from "./decode.ts";
-import { Arena, type Buffer, type Place, past } from "./memory.ts";
+import { Arena, type Buffer, past, type Region } from "./memory.ts";
 import { fillRoom, packedTables, type Room } from "./packed.ts";
 import { rowThreads } from "./project.ts";
 
@@ -35,8 +35,8 @@ export type Group = {
   readonly stride: number;
   /** All packed groups have the same buffer. */
   readonly matrix: Buffer;
-  readonly a: Place;
-  readonly b: Place;
+  readonly a: Region;
+  readonly b: Region;
   /** Call it before a product with `matrix`: a packed group is decoded into it. */
   ready: () => void;
   /** F32 gradients of this micro-batch: [extra, inputs] and [outputs, extra]. */
@@ -175,20 +175,18 @@ function groupSize(weights: Weights, names: readonly string[]) {
 }
 
 function wantRoom(arena: Arena, { layers }: Architecture, weights: Weights): Room {
-  const sizes = Array.from({ length: layers }, (_, i) => Object.values(namesOf(i))).flat();
-  const elements = sizes.map((names) => groupSize(weights, names)).map((of) => (of.outputs + of.extra) * of.stride);
-  const most = Math.max(...elements);
-  return { buffer: arena.want("bf16", most), elements: most };
+  const groups = Array.from({ length: layers }, (_, i) => Object.values(namesOf(i))).flat();
+  const sizes = groups.map((names) => groupSize(weights, names));
+  const elements = Math.max(...sizes.map(({ outputs, extra, stride }) => (outputs + extra) * stride));
+  return { buffer: arena.want("bf16", elements), elements };
 }
 
 function planGroup(arena: Arena, weights: Weights, names: readonly string[], room: Room | null): Planned {
   const { parts, inputs, outputs, extra, stride, rank } = groupSize(weights, names);
   const matrix = room?.buffer ?? arena.want("bf16", (outputs + extra) * stride);
-  const apart = (rows: number, columns: number): Place => ({
-    buffer: arena.want("bf16", Math.max(1, rows * columns)),
-    first: 0,
-    stride: columns,
-  });
+  const apart = (rows: number, stride: number): Region => {
+    return { buffer: arena.want("bf16", Math.max(1, rows * stride)), first: 0, stride };
+  };
   return {
     parts,
     adapters: parts.flatMap(({ name, adapter, firstRow, outputs: rows }) =>
