@@ -1,11 +1,15 @@
 /**
- * scripts/build [--target linux-x64|linux-arm64] [--cuda DIR] [--out FILE] [--if-stale] [--fast]: one executable with
- * everything inside, and its sha256. Without --target it is for this machine's architecture. --fast compresses less.
+ * scripts/build [--target linux-x64|linux-arm64] [--cuda DIR] [--out FILE] [--release-key FILE] [--version VERSION]
+ * [--if-stale] [--fast]: one executable with everything inside, and its sha256. Without --target it is for this machine's
+ * architecture. --release-key: the public key (minisign) whose bundles the program installs. --fast compresses less.
  */
 import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { basename, dirname, join, relative, resolve } from "node:path";
 import { parseArgs } from "node:util";
-import { version } from "../package.json";
+import { version as ownVersion } from "../package.json";
+import { publicKeyLine, readPublicKey } from "../src/lib/minisign/keys.ts";
+import { MIGRATIONS } from "../src/platform/db/migrations/index.ts";
+import { stampText } from "../src/platform/updates/stamp.ts";
 import { bundleDashboard, bundleModule } from "./bundle/dashboard.ts";
 import { inputsHash } from "./bundle/inputs.ts";
 import { CUDA_LIBRARY, FAST_LEVEL, nativeGroups, sha256, stageNatives } from "./bundle/natives.ts";
@@ -21,9 +25,15 @@ const { values: flags } = parseArgs({
     entry: { type: "string", default: join(root, "src/main.ts") },
     "if-stale": { type: "boolean", default: false },
     fast: { type: "boolean", default: false },
+    "release-key": { type: "string" },
+    version: { type: "string", default: ownVersion },
+    "database-version": { type: "string", default: String(MIGRATIONS.at(-1)?.version) },
   },
 });
 const target = targetPlatform(flags.target);
+const { version } = flags;
+const keyFile = flags["release-key"];
+const releaseKey = keyFile === undefined ? "" : publicKeyLine(readPublicKey(readFileSync(keyFile, "utf8")));
 const out = resolve(flags.out ?? join(root, "dist", flags.target === undefined ? "verk" : `verk-${target.name}`));
 const inputsFile = join(dirname(out), `.${basename(out)}.inputs`);
 const cuda = flags.cuda === undefined ? undefined : resolve(flags.cuda);
@@ -35,6 +45,7 @@ const inputs = inputsHash(
     relative(root, resolve(flags.entry)),
     target.name,
     flags.fast,
+    ...[releaseKey, version, flags["database-version"]],
   ]),
 );
 const megabytes = (bytes: number) => `${(bytes / 1e6).toFixed(1)} MB`;
@@ -69,6 +80,8 @@ async function build() {
   const seen = () => {
     nativesEmbedded = true;
   };
+  const commit = git("rev-parse", "--short=12", "HEAD") ?? "unknown";
+  const database = Number(flags["database-version"]);
   const result = await Bun.build({
     // threads start from their own files
     entrypoints: [
@@ -88,8 +101,13 @@ async function build() {
     minify: { syntax: true, whitespace: true },
     define: {
       "process.env.NODE_ENV": '"production"',
-      VERK_COMMIT: JSON.stringify(git("rev-parse", "--short=12", "HEAD") ?? "unknown"),
+      VERK_VERSION: JSON.stringify(version),
+      VERK_COMMIT: JSON.stringify(commit),
       VERK_BUILT_AT: JSON.stringify(builtAt()),
+      VERK_RELEASE_KEY: JSON.stringify(releaseKey),
+      VERK_STAMP: JSON.stringify(
+        stampText({ version, database_version: database, target: target.name, commit, built_at: builtAt() }),
+      ),
     },
     plugins: [nativePlugin({ root, target, embedded: staged.moduleSource, groups: staged.groups, dashboard, seen })],
     throw: false,

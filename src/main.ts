@@ -1,6 +1,6 @@
 /** argv → worker | a command. Only dynamic imports below, so that a worker never loads the server. */
 import { existsSync } from "node:fs";
-import { BUILT_AT, COMMIT, VERSION } from "./lib/version.ts";
+import { buildFacts, COMMIT, VERSION } from "./lib/version.ts";
 
 // Service accounts often have no home, or one that does not exist; libraries call os.homedir(), which then throws.
 if (!existsSync(process.env["HOME"] ?? "")) process.env["HOME"] = process.env["VERK_DATA"] ?? process.cwd();
@@ -45,8 +45,7 @@ async function explain(error: unknown): Promise<never> {
 
 const asksVersion = command === "version" || command === "--version" || command === "-v";
 if (asksVersion && !args.includes("--help") && !args.includes("-h")) {
-  const version = { version: VERSION, commit: COMMIT, built_at: BUILT_AT, bun: Bun.version };
-  console.log(args.includes("--json") ? JSON.stringify(version) : `verk ${VERSION} (${COMMIT})`);
+  console.log(args.includes("--json") ? JSON.stringify(buildFacts()) : `verk ${VERSION} (${COMMIT})`);
 } else {
   await dispatch().catch(explain);
 }

@@ -133,6 +133,11 @@ export const COMMANDS: readonly Row[] = [
     load: async () => (await import("./commands/backup.ts")).backup,
   },
   {
+    name: "bundle",
+    summary: "Make, verify and extract signed releases",
+    load: async () => (await import("./commands/updates/bundle.ts")).bundle,
+  },
+  {
     name: "tls",
     summary: "Make certificates for this server and its clients",
     load: async () => (await import("./commands/tls.ts")).tls,

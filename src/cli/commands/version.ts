@@ -1,4 +1,4 @@
-import { BUILT_AT, COMMIT, VERSION } from "../../lib/version.ts";
+import { buildFacts, COMMIT, VERSION } from "../../lib/version.ts";
 import { command, EXIT, JSON_FLAG } from "../args.ts";
 import { print, printJson } from "../output.ts";
 
@@ -7,7 +7,7 @@ export const version = command({
   flags: { json: JSON_FLAG },
   examples: ["verk version --json"],
   run({ json }) {
-    if (json) printJson({ version: VERSION, commit: COMMIT, built_at: BUILT_AT, bun: Bun.version });
+    if (json) printJson(buildFacts());
     else print(`verk ${VERSION} (${COMMIT})`);
     return EXIT.ok;
   },

@@ -1,14 +1,15 @@
 /** A tar archive (ustar) of a few files, as a stream. */
-export type TarEntry = { name: string; size: number; content: () => AsyncIterable<Uint8Array> };
+export type TarEntry = { name: string; size: number; mode?: number; content: () => AsyncIterable<Uint8Array> };
 
-const BLOCK = 512;
+export const TAR_BLOCK = 512;
+const BLOCK = TAR_BLOCK;
 const MOST_NAME = 100;
 const MOST_SIZE = 8 ** 11; // eleven octal digits
 
 export async function* tarChunks(entries: readonly TarEntry[]): AsyncGenerator<Uint8Array> {
-  for (const { name, size, content } of entries) {
+  for (const { name, size, mode, content } of entries) {
     if (bytesOf(name).length > MOST_NAME) yield* longName(name);
-    yield header(name, size, "0");
+    yield tarHeader(name, size, "0", mode);
     let written = 0;
     for await (const chunk of content()) {
       written += chunk.byteLength;
@@ -22,7 +23,7 @@ export async function* tarChunks(entries: readonly TarEntry[]): AsyncGenerator<U
 
 /** One small file, whole. Follow the last one with `tarEnd`. */
 export function* tarEntry(name: string, content: Uint8Array, mode: number): Generator<Uint8Array> {
-  yield header(name, content.byteLength, "0", mode);
+  yield tarHeader(name, content.byteLength, "0", mode);
   yield content;
   yield new Uint8Array((BLOCK - (content.byteLength % BLOCK)) % BLOCK);
 }
@@ -36,13 +37,13 @@ function* longName(name: string): Generator<Uint8Array> {
   let length = bytesOf(rest).length + 1; // it counts its own digits
   while (String(length).length + bytesOf(rest).length !== length) length++;
   const record = bytesOf(`${length}${rest}`);
-  yield header("pax", record.length, "x");
+  yield tarHeader("pax", record.length, "x");
   yield record;
   yield new Uint8Array((BLOCK - (record.length % BLOCK)) % BLOCK);
 }
 
 /** The same bytes for the same file, at any time and on any machine. */
-function header(name: string, size: number, type: "0" | "x", mode = 0o644): Uint8Array {
+export function tarHeader(name: string, size: number, type: "0" | "x" = "0", mode = 0o644): Uint8Array {
   const block = new Uint8Array(BLOCK);
   const put = (at: number, text: string) => block.set(bytesOf(text).subarray(0, MOST_NAME), at);
   if (size >= MOST_SIZE) throw new RangeError(`${name} is too large for an archive`);

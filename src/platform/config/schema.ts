@@ -5,6 +5,7 @@ import { backup } from "./backup.ts";
 import { gpu, serving } from "./machine.ts";
 import { metrics } from "./metrics.ts";
 import { milliseconds, secret, section } from "./section.ts";
+import { updates } from "./updates.ts";
 import {
   apiKeys,
   audit,
@@ -242,6 +243,7 @@ export const ConfigTree = z
     storage,
     backup,
     metrics,
+    updates,
     volumes,
     quotas,
     sandbox,
