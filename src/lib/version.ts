@@ -17,7 +17,7 @@ export const STAMP: string = typeof VERK_STAMP === "string" ? VERK_STAMP : "";
 /** Public key (minisign) whose bundles this executable installs; empty in builds without one. */
 export const RELEASE_KEY: string = typeof VERK_RELEASE_KEY === "string" ? VERK_RELEASE_KEY : "";
 
-/** What `verk version --json` prints. */
+/** Facts that `verk version --json` prints. */
 export const buildFacts = () => ({
   ...{ version: VERSION, commit: COMMIT, built_at: BUILT_AT, bun: Bun.version },
   database_version: STAMP === "" ? null : Number(STAMP.split("|")[2]),

@@ -13,10 +13,10 @@ export const padded = (bytes: number) => Math.ceil(bytes / TAR_BLOCK) * TAR_BLOC
 export const modeOf = ({ kind }: Pick<BundleFile, "kind">) => (kind === "executable" ? 0o755 : 0o644);
 export const headerOf = (file: BundleFile) => tarHeader(file.path, file.bytes, "0", modeOf(file));
 
-export type Placed = { file: BundleFile; headerAt: number; contentAt: number };
+export type EntryPlace = { file: BundleFile; headerAt: number; contentAt: number };
 
 /** `at`: the first byte after the signature. */
-export function place(files: readonly BundleFile[], at: number): { placed: Placed[]; totalBytes: number } {
+export function place(files: readonly BundleFile[], at: number): { placed: EntryPlace[]; totalBytes: number } {
   let next = at;
   const placed = files.map((file) => {
     const headerAt = next;

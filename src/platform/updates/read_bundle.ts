@@ -6,7 +6,7 @@ import { keyName, type PublicKey } from "../../lib/minisign/keys.ts";
 import { isSigned, readSignature, signatureFile } from "../../lib/minisign/signature.ts";
 import { KIB, MIB } from "../../lib/units.ts";
 import { ContentError, StorageError, sha256Bytes, writeStreamAtomic } from "../files.ts";
-import { END_BYTES, headerOf, MANIFEST, modeOf, type Placed, padded, place, SIGNATURE } from "./layout.ts";
+import { END_BYTES, type EntryPlace, headerOf, MANIFEST, modeOf, padded, place, SIGNATURE } from "./layout.ts";
 import { type BundleFile, type BundleManifest, readManifest } from "./manifest.ts";
 
 const MAX_MANIFEST = 8 * MIB;
@@ -104,7 +104,7 @@ function verifySignature(path: string, manifest: Buffer, text: Buffer, keys: rea
 /** The signature says what it is for, so that one of another file of the same key does not pass. */
 export const commentOf = (manifest: Uint8Array) => `verk bundle manifest sha256:${sha256Bytes(manifest)}`;
 
-async function checkFile(path: string, bytesAt: BytesAt, each: Placed) {
+async function checkFile(path: string, bytesAt: BytesAt, each: EntryPlace) {
   const { file, headerAt, contentAt } = each;
   if (!(await bytesAt(headerAt, TAR_BLOCK)).equals(headerOf(file))) throw damaged(path, `the header of ${file.path}`);
   const hasher = new Bun.CryptoHasher("sha256");
@@ -114,7 +114,7 @@ async function checkFile(path: string, bytesAt: BytesAt, each: Placed) {
   if (rest.some((byte) => byte !== 0)) throw damaged(path, `the padding of ${file.path}`);
 }
 
-async function* contentOf(bytesAt: BytesAt, { file, contentAt }: Placed) {
+async function* contentOf(bytesAt: BytesAt, { file, contentAt }: EntryPlace) {
   for (let at = 0; at < file.bytes; at += CHUNK) yield await bytesAt(contentAt + at, Math.min(CHUNK, file.bytes - at));
 }
 
