@@ -16,12 +16,12 @@ export const headerOf = (file: BundleFile) => tarHeader(file.path, file.bytes, "
 export type EntryPlace = { file: BundleFile; headerAt: number; contentAt: number };
 
 /** `at`: the first byte after the signature. */
-export function place(files: readonly BundleFile[], at: number): { placed: EntryPlace[]; totalBytes: number } {
+export function locate(files: readonly BundleFile[], at: number): { entries: EntryPlace[]; totalBytes: number } {
   let next = at;
-  const placed = files.map((file) => {
+  const entries = files.map((file) => {
     const headerAt = next;
     next += TAR_BLOCK + padded(file.bytes);
     return { file, headerAt, contentAt: headerAt + TAR_BLOCK };
   });
-  return { placed, totalBytes: next + END_BYTES };
+  return { entries, totalBytes: next + END_BYTES };
 }

@@ -6,7 +6,7 @@ import { keyName, type PublicKey } from "../../lib/minisign/keys.ts";
 import { isSigned, readSignature, signatureFile } from "../../lib/minisign/signature.ts";
 import { KIB, MIB } from "../../lib/units.ts";
 import { ContentError, StorageError, sha256Bytes, writeStreamAtomic } from "../files.ts";
-import { END_BYTES, type EntryPlace, headerOf, MANIFEST, modeOf, padded, place, SIGNATURE } from "./layout.ts";
+import { END_BYTES, type EntryPlace, headerOf, locate, MANIFEST, modeOf, padded, SIGNATURE } from "./layout.ts";
 import { type BundleFile, type BundleManifest, readManifest } from "./manifest.ts";
 
 const MAX_MANIFEST = 8 * MIB;
@@ -52,7 +52,7 @@ async function read(path: string, handle: FileHandle, keys: readonly PublicKey[]
   const signatureBytes = await smallEntry(path, bytesAt, signatureAt, SIGNATURE, MAX_SIGNATURE);
   const signer = verifySignature(path, manifestBytes, signatureBytes, keys);
   const manifest = readManifest(manifestBytes);
-  const { placed, totalBytes } = place(manifest.files, signatureAt + TAR_BLOCK + padded(signatureBytes.length));
+  const { entries, totalBytes } = locate(manifest.files, signatureAt + TAR_BLOCK + padded(signatureBytes.length));
   if (size !== totalBytes)
     throw refuse(
       path,
@@ -60,11 +60,11 @@ async function read(path: string, handle: FileHandle, keys: readonly PublicKey[]
     );
 
   async function check() {
-    for (const each of placed) await checkFile(path, bytesAt, each);
+    for (const each of entries) await checkFile(path, bytesAt, each);
     if ((await bytesAt(totalBytes - END_BYTES, END_BYTES)).some((byte) => byte !== 0)) throw damaged(path, "its end");
   }
   async function extract(file: BundleFile, to: string) {
-    const found = placed.find((each) => each.file === file);
+    const found = entries.find((each) => each.file === file);
     if (!found) throw new Error(`${file.path} is not a file of this bundle`);
     const options = { mode: modeOf(file), expectedSha256: file.sha256 };
     await writeStreamAtomic(to, contentOf(bytesAt, found), options).catch((error) => {

@@ -34,7 +34,7 @@ const key = command({
     if (json)
       printJson({ object: "signing_key", id: keyName(made.id), secret_key: secret, public_key: publicKeyLine(made) });
     else print(`Secret key  ${secret}\nPublic key  ${pub}\n            ${publicKeyLine(made)}`);
-    if (passphrase === undefined) note("The secret key has no passphrase: whoever reads the file can sign.");
+    if (passphrase === undefined) note("The secret key has no passphrase: every reader of the file can sign.");
     return EXIT.ok;
   },
 });
