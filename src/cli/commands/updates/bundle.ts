@@ -51,9 +51,7 @@ const create = command({
     out: { type: "string", value: "FILE", doc: "The bundle (default: verk.bundle)" },
     json: JSON_FLAG,
   },
-  examples: [
-    "verk bundle create --executable dist/verk --add docs --key release.key",
-  ],
+  examples: ["verk bundle create --executable dist/verk --add docs --key release.key"],
   async run({ executable, model, add, sbom, key: keyFile, out, json, ...flags }) {
     if (keyFile === undefined) throw new UsageError("--key is missing: name the secret key that signs the bundle");
     const secret = readSecretKey(textOf("key", keyFile), passphraseOf(flags["passphrase-file"]));
