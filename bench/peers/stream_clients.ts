@@ -1,9 +1,12 @@
 /**
- * Clients of the serving worker that stream at once, in a process of their own. argv: JSON of StreamJob. Prints JSON of
+ * Clients of the serving worker, or of a deployment behind the server, that stream at once, in a process of their own. argv: JSON of StreamJob. Prints JSON of
  * StreamOutcome. Events are only counted and timed: parsing them would limit what the clients can take.
  */
 export type StreamJob = {
-  socket: string;
+  /** The worker's socket, or the address of a deployment with a key for it. */
+  socket?: string;
+  base?: string;
+  key?: string;
   path: "/completions" | "/chat/completions";
   clients: number;
   /** Tokens of each prompt, and of each answer. */
@@ -43,10 +46,10 @@ async function stream(client: number) {
   if (job.apartMs) await Bun.sleep(client * job.apartMs);
   const begun = now();
   const times: number[] = [];
-  const response = await fetch(`http://worker${job.path}`, {
+  const response = await fetch(`${job.base ?? "http://worker"}${job.path}`, {
     method: "POST",
     body: JSON.stringify(bodyOf(client)),
-    unix: job.socket,
+    ...(job.socket ? { unix: job.socket } : { headers: { authorization: `Bearer ${job.key}` } }),
   } as RequestInit);
   if (!response.ok || !response.body) throw new Error(`${response.status}: ${await response.text()}`);
   let last = "";

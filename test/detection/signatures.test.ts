@@ -25,8 +25,8 @@ beforeAll(async () => {
 });
 afterAll(() => rmSync(dir, { recursive: true }));
 
-type Given = { tampering?: Tampering; roots?: string | null; at?: number };
-const check = (by: Signer, { tampering, roots = by.root, at = nowMs }: Given = {}) =>
+type Circumstances = { tampering?: Tampering; roots?: string | null; at?: number };
+const check = (by: Signer, { tampering, roots = by.root, at = nowMs }: Circumstances = {}) =>
   readCredentials(intoPng(png, signedStore(by, assertions, tampering)), "png", {
     certificates: roots === null ? null : readTrustList(roots),
     nowMs: at,

@@ -48,7 +48,7 @@ export function makeSigner(dir: string, { algorithm, purpose, days = 30, authori
   return { algorithm, key: read("signer.key"), chain, root: read("root.pem") };
 }
 
-/** What is signed has lengths in their shortest form; elsewhere any form may stand. */
+/** Lengths inside signed bytes have their shortest form; elsewhere any form may stand. */
 function shortest(major: number, bytes: Uint8Array): Buffer {
   const { length } = bytes;
   if (length < 24) return Buffer.concat([head(major, length), bytes]);

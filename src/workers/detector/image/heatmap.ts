@@ -1,4 +1,4 @@
-/** Where in an image the evidence is: scores of a grid of squares, and the grid as a transparent picture to lay over it. */
+/** Scores of a grid of squares show where in an image the evidence is. The grid becomes a transparent picture. */
 import type { Heatmap } from "../../protocol_detector.ts";
 import type { SharpLibrary } from "./decode.ts";
 import { CROP, type Crop } from "./views.ts";
