@@ -6,6 +6,7 @@ import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS } from "./lib/units.ts";
 import { backUpWhenDue, followChanges } from "./platform/backup/schedule.ts";
 import type { LoopSpec } from "./platform/loop.ts";
 import { verifyStorage } from "./platform/storage/verify.ts";
+import { renewAcme } from "./platform/tls/renew_acme.ts";
 import { appendLeft } from "./resources/annotation_queues/append.ts";
 import { prune as pruneAnnotations } from "./resources/annotation_queues/service.ts";
 import { recordUses } from "./resources/api_keys/authenticate.ts";
@@ -83,6 +84,7 @@ const SCHEDULES = {
   "experiments.sweep": every(HOUR_MS),
   "files.prune": "27 * * * *",
   "fine_tuning.deploy": every(2 * SECOND_MS),
+  "http.renew_acme": every(6 * HOUR_MS),
   "http.renew_tls": every(5 * SECOND_MS),
   "idempotency.prune": "7 * * * *",
   "metrics.push": every(10 * SECOND_MS),
@@ -173,6 +175,7 @@ const ticks: Record<LoopName, (ctx: Ctx, signal: AbortSignal) => unknown> = {
   "experiments.sweep": (ctx) => sweepExperiments(ctx),
   "files.prune": (ctx) => pruneFiles(ctx),
   "fine_tuning.deploy": deployResults,
+  "http.renew_acme": renewAcme,
   "http.renew_tls": (ctx) => ctx.state.http.renewTls?.(),
   "idempotency.prune": (ctx) =>
     pruneIdempotencyKeys(ctx.db, ctx.clock.now() - ctx.config.http.idempotency_hours * HOUR_MS),

@@ -1,6 +1,7 @@
 import { z } from "zod";
 import { normalizeHost, parseCidr } from "../../lib/net/ip.ts";
 import { parseListen } from "../../lib/net/listen.ts";
+import { acme } from "./acme.ts";
 import { backup } from "./backup.ts";
 import { gpu, serving } from "./machine.ts";
 import { metrics } from "./metrics.ts";
@@ -228,6 +229,7 @@ export const ConfigTree = z
       .default(false)
       .describe("Make no outbound connection for a model or a dataset of the hub: use what is on this machine."),
     http,
+    acme,
     log,
     db,
     network,

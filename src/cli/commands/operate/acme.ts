@@ -20,13 +20,18 @@ const KINDS: readonly ChallengeKind[] = ["http-01", "tls-alpn-01"];
 export const acme = command({
   summary: "Get a certificate from an ACME authority; run it again to renew the certificate when it is due",
   flags: {
-    name: { type: "string", value: "HOST", multiple: true, doc: "A name or address of this server; repeatable" },
+    name: {
+      type: "string",
+      value: "HOST",
+      multiple: true,
+      doc: "A name or address of this server; repeatable (default: acme.names)",
+    },
     directory: {
       type: "string",
       value: "URL",
-      doc: "Directory of the authority, such as https://acme-v02.api.letsencrypt.org/directory",
+      doc: "Directory of the authority, such as https://ca.lab.example/acme/directory (default: acme.directory)",
     },
-    email: { type: "string", value: "ADDRESS", doc: "Address for messages of the authority" },
+    email: { type: "string", value: "ADDRESS", doc: "Address for messages of the authority (default: acme.email)" },
     challenge: { type: "string", value: "KIND", doc: 'Proof: http-01 or tls-alpn-01 (default "http-01")' },
     listen: {
       type: "string",
@@ -45,12 +50,12 @@ export const acme = command({
   async run({ name, directory, email, challenge = "http-01", listen, force, json, ...where }) {
     const kind = KINDS.find((each) => each === challenge);
     if (kind === undefined) throw new UsageError("--challenge: expected http-01 or tls-alpn-01");
-    const address = directory === undefined || !URL.canParse(directory) ? undefined : directory;
-    if (!address?.startsWith("https://"))
-      throw new UsageError("--directory: expected the https address of the authority");
-    if (name.length === 0) throw new UsageError("--name: name this server as its clients do");
-    const names = [...new Set(name.map(checkedName))];
     const settings = settingsOf(where);
+    const address = directory ?? settings.acme.directory;
+    if (!address.startsWith("https://") || !URL.canParse(address))
+      throw new UsageError("--directory: expected the https address of the authority");
+    const names = [...new Set((name.length === 0 ? settings.acme.names : name).map(checkedName))];
+    if (names.length === 0) throw new UsageError("--name: name this server as its clients do");
     if (!existsSync(settings.data_dir))
       throw new UsageError(`There is no data directory at ${settings.data_dir}. Start the server once, or use --data.`);
     const dir = join(settings.data_dir, "tls");
@@ -69,8 +74,9 @@ export const acme = command({
         import("../../../platform/tls/issue.ts"),
       ]);
       const { csr, key } = await request(names);
-      const order = { dial: guardedDial(settings.network), directory: address, accountKey: accountKeyIn(dir), email };
-      const cert = await orderCertificate({ ...order, names, kind, prove, csr });
+      const order = { dial: guardedDial(settings.network), directory: address, accountKey: accountKeyIn(dir) };
+      const contact = email ?? settings.acme.email;
+      const cert = await orderCertificate({ ...order, email: contact || undefined, names, kind, prove, csr });
       // The key comes first: a server that reads in between finds a pair that does not match, and keeps the old one.
       writeFileAtomicSync(files.key, key);
       writeFileAtomicSync(files.cert, cert, { mode: 0o644 });
@@ -80,7 +86,9 @@ export const acme = command({
     const { validTo } = new X509Certificate(readFileSync(files.cert));
     if (json) printJson({ object: "tls_certificate", ...files, names, valid_to: new Date(validTo).toISOString() });
     else print(`Certificate  ${files.cert}\nPrivate key  ${files.key}\nValid until  ${validTo}`);
-    note("Set http.tls_cert and http.tls_key to these files once. Run this command every day: it renews what is due.");
+    note(
+      "Set http.tls_cert and http.tls_key to these files. With acme.directory and acme.names the server renews them.",
+    );
     return EXIT.ok;
   },
 });
