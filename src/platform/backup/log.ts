@@ -32,8 +32,11 @@ export function openLog(options: LogOptions) {
     if (path !== "verk.db" && !path.startsWith("datasets/")) return readChunks(repository, from, path, counter);
     const known = pages.get(path);
     const next = known && (await patchOf(repository, from, known));
-    if (next) pages.set(path, next);
-    if (next) return next.file;
+    if (next) {
+      pages.set(path, next);
+      counter.storedBytes += next.patchBytes - known.patchBytes;
+      return next.file;
+    }
     const file = await readChunks(repository, from, path, counter);
     if (file) pages.set(path, await rememberPages(from, file));
     return file;
