@@ -82,12 +82,13 @@ export function openRepository(place: BackupTarget): Repository {
     return chunks;
   }
 
-  /** Removes entries from before a time. The base of an entry that stays, or that may come, stays too. */
+  /** Removes entries from before a time. The newest stays: the next one needs its patches. Bases of these stay too. */
   async function pruneLog(beforeMs: number) {
     const all = await ids("log");
     const ends = [all.find((id) => timeOf(id) >= beforeMs), all.at(-1)].filter((id) => id !== undefined);
     const bases = await Promise.all(ends.map(async (id) => (await read(`log/${id}.json`, LogEntry))?.base ?? id));
-    for (const id of all) if (timeOf(id) < beforeMs && !bases.includes(id)) await place.remove(`log/${id}.json`);
+    const kept = new Set([...bases, all.at(-1)]);
+    for (const id of all) if (timeOf(id) < beforeMs && !kept.has(id)) await place.remove(`log/${id}.json`);
   }
 
   async function isReusable(sha256: string, bytes: number): Promise<boolean> {
