@@ -71,6 +71,8 @@ export const ToTrainer = later(() =>
        */
       ranks: z.int().min(1).max(64),
       rank: z.int().min(0),
+      /** The ranks run on several nodes. Their supervisors start them, and join the sockets of the workers. */
+      streams: z.boolean().optional(),
     }),
     /** Loads the model, samples a few prompts and has them scored; trains nothing. */
     z.strictObject({ type: z.literal("preview"), ...device, plan, prompts: z.int().min(0) }),
@@ -140,6 +142,18 @@ export const ToTrainer = later(() =>
     z.strictObject({ type: z.literal("save_and_end") }),
   ]),
 );
+/** The message of a rank whose stream to another rank ended: the cause is in the other one. */
+export const RANK_GONE = (rank: string) => `Rank ${rank} is gone: its stream ended`;
+export const isRankGone = (message: string) => /\bRank \S+ is gone: its stream ended/.test(message);
+
+/** The first frame of a stream to a rank (ranks/peers.ts): kind 0, a length of 4, and the rank of the other side. */
+export function helloFrame(rank: number): Uint8Array {
+  const frame = new DataView(new ArrayBuffer(9));
+  frame.setUint32(1, 4);
+  frame.setUint32(5, rank);
+  return new Uint8Array(frame.buffer);
+}
+
 export type ToTrainer = z.infer<typeof ToTrainer>;
 export type TrainTask = Extract<ToTrainer, { type: "train" }>;
 export type PreviewTask = Extract<ToTrainer, { type: "preview" }>;

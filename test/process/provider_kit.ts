@@ -3,6 +3,7 @@ import { expect, test } from "bun:test";
 import { chmodSync, existsSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { newId } from "../../src/lib/ids.ts";
+import { isRolled, type Method } from "../../src/lib/training/fields.ts";
 import { sha256File } from "../../src/platform/files.ts";
 import type { NodeProvider } from "../../src/platform/providers/node_provider.ts";
 import { type Handle, NodeRecord } from "../../src/platform/providers/protocol.ts";
@@ -27,10 +28,19 @@ const REWARD = {
 };
 process.on("exit", () => rmSync(dir, { recursive: true, force: true })); // several files of tests share it
 
-export async function submission(steps: number, attempt = 1, resume: string | null = null, job = newId("job")) {
+type Training = { method: Method; rows: Record<string, unknown>[]; given: object };
+const TRAINING: Training = { method: "grpo", rows: PROMPTS, given: GRPO };
+
+export async function submission(
+  steps: number,
+  attempt = 1,
+  resume: string | null = null,
+  job = newId("job"),
+  { method, rows: given, given: more }: Training = TRAINING,
+) {
   const plan = await planOf({
-    ...{ dir, model, lora: { r: 4, alpha: 8 }, context: 128, method: "grpo", rows: PROMPTS },
-    given: { ...GRPO, max_steps: steps },
+    ...{ dir, model, lora: { r: 4, alpha: 8 }, context: 128, method, rows: given },
+    given: { ...more, max_steps: steps },
   });
   const file = async (path: string, source: string) => ({
     ...{ path, source, sha256: await sha256File(source), bytes: Bun.file(source).size },
@@ -48,7 +58,7 @@ export async function submission(steps: number, attempt = 1, resume: string | nu
         plan: { ...plan, model_path: weights.path, rows: { ...plan.rows, path: rows.path } },
       },
       ...{ gpus: 0, gpu_type: "cpu" },
-      rewards: [REWARD],
+      rewards: isRolled(method) ? [REWARD] : null,
       limits: { sampleMs: 10_000, batchMs: 60_000 },
       settings: { "sandbox.require": "language" },
     },

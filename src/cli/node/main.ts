@@ -22,6 +22,7 @@ const VERBS: Record<string, Verb> = {
   plan: async (root, handle) => await storePlan(root, handleOf(handle), await stdin()),
   start: (root, handle) => startRun(root, handleOf(handle)),
   run: async (root, handle) => await (await import("./supervise.ts")).supervise(root, handleOf(handle)),
+  rank: async (root, handle) => await (await import("./ranks.ts")).superviseRanks(root, handleOf(handle)),
   observe: async (root) => observeRuns(root, await stdin()),
   cancel: (root, handle, how) => cancelRun(root, handleOf(handle), how === "save" ? "save" : "stop"),
   records: async (root, handle, from) => await printRecords(root, handleOf(handle), Number(from)),

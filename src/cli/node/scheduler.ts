@@ -12,7 +12,17 @@ export const isScheduled = () => numberIn("SLURM_JOB_ID") !== undefined;
 /** True if Slurm has put the job back into its queue and starts it again. */
 export const isRestart = () => (numberIn("SLURM_RESTART_COUNT") ?? 0) > 0;
 
-export const cpuCount = () => numberIn("SLURM_CPUS_PER_TASK") ?? availableParallelism();
+/** The number of nodes of the job. */
+export const nodeCount = () => numberIn("SLURM_JOB_NUM_NODES") ?? 1;
+
+/** The number of this process among those that one `srun` started. */
+export const stepIndex = () => numberIn("SLURM_PROCID") ?? 0;
+
+/** The address of the node that called `srun`. */
+export const launchAddress = () => [ambientEnv()["SLURM_LAUNCH_NODE_IPADDR"]].filter((each) => each !== undefined);
+
+export const cpusPerTask = () => numberIn("SLURM_CPUS_PER_TASK");
+export const cpuCount = () => cpusPerTask() ?? availableParallelism();
 
 /** The number of GPUs that the job may use. CUDA counts them from 0 on, because workers get the same variable. */
 export const gpuCount = (shown: number) =>

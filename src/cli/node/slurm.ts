@@ -22,6 +22,8 @@ import {
   isUsable,
   isWaiting,
   judgeRun,
+  mostDevices,
+  nodesFor,
   nodesOf,
   type QueueRow,
   queueOf,
@@ -87,13 +89,14 @@ async function usableNodes({ partition }: SlurmSettings): Promise<SlurmNode[]> {
 async function clusterInfo(root: string, settings: SlurmSettings): Promise<NodeInfo> {
   const here = await nodeInfo(root);
   const nodes = await usableNodes(settings);
+  const devices = devicesOf(nodes);
+  const types = devices.length === 0 ? ["cpu"] : devices.map(({ type }) => type);
   return {
     ...here,
     cpus: Math.max(...nodes.map(({ cpus }) => cpus)),
     memory_bytes: Math.max(...nodes.map(({ memoryMib }) => memoryMib)) * MIB,
-    gpus: devicesOf(nodes).flatMap(({ type, count }) =>
-      Array.from({ length: count }, () => ({ type, memory_bytes: 0 })),
-    ),
+    gpus: devices.flatMap(({ type, count }) => Array.from({ length: count }, () => ({ type, memory_bytes: 0 }))),
+    most: Object.fromEntries(types.map((type) => [type, mostDevices(nodes, type)])),
   };
 }
 
@@ -133,10 +136,10 @@ async function submit(root: string, settings: SlurmSettings, handle: Handle): Pr
       rowOf(rows, handle) !== undefined || ["submitted", "started", "stop"].some((name) => existsSync(join(dir, name)));
     if (isKnown) return null;
     const plan = NodePlan.parse(await Bun.file(join(dir, "plan.json")).json());
-    const gres = plan.gpus === 0 ? undefined : await gresFor(settings, plan.gpu_type);
+    const { nodes, gres } = await layoutFor(settings, plan);
     const argv = self("node", "run", resolve(root), JSON.stringify(handle)).map(quote).join(" ");
     const script = `#!/bin/sh\nexec ${argv}\n`;
-    const id = await run(sbatchArgs(settings, { handle, gpus: plan.gpus, gres, dir }), script);
+    const id = await run(sbatchArgs(settings, { handle, nodes, gpus: plan.gpus, gres, dir }), script);
     writeFileSync(join(dir, "submitted"), id, { mode: 0o600 });
     return null;
   } finally {
@@ -153,10 +156,17 @@ function lockSubmission(dir: string): DataLock {
   }
 }
 
-async function gresFor(settings: SlurmSettings, type: string): Promise<string> {
-  const found = devicesOf(await usableNodes(settings)).find((each) => each.type === type);
-  if (!found) throw new Error(`no node that can be used has a GPU of type ${type}`);
-  return found.gres;
+/** A job of one processor needs no answer of the nodes: it may wait in the queue until one can be used. */
+async function layoutFor(settings: SlurmSettings, { gpus, gpu_type: type, task }: NodePlan) {
+  const ranks = Number(task["ranks"] ?? 1);
+  if (gpus === 0 && ranks === 1) return { nodes: 1, gres: undefined };
+  const usable = await usableNodes(settings);
+  const gres = devicesOf(usable).find((each) => each.type === type)?.gres;
+  if (gpus > 0 && gres === undefined) throw new Error(`no node that can be used has a GPU of type ${type}`);
+  const nodes = nodesFor(usable, type, ranks);
+  if (nodes === undefined)
+    throw new Error(`the nodes that can be used cannot share ${ranks} devices of type ${type} equally`);
+  return { nodes, gres: gpus === 0 ? undefined : gres };
 }
 
 /** A job that waits in the queue of Slurm is cancelled there. A run that has begun reads the request itself. */

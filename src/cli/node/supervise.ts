@@ -2,16 +2,15 @@
  * `verk node run`: the supervisor of one run. It starts the trainer, scores for it in the sandbox of this node, and
  * appends what the trainer reports to records.ndjson. It takes requests as files, because its server may be away.
  */
-import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { withWorkers } from "../../app.ts";
 import { VERSION } from "../../lib/version.ts";
-import { type Config, loadConfig } from "../../platform/config/config.ts";
+import { loadConfig } from "../../platform/config/config.ts";
 import { acquireDataLock } from "../../platform/db/data_lock.ts";
-import { listGpus, outOfMemoryKills } from "../../platform/machine/hardware.ts";
+import { outOfMemoryKills } from "../../platform/machine/hardware.ts";
 import {
   attemptDir,
-  CHECKPOINT,
   checkpointsDir,
   type Handle,
   jobDir,
@@ -20,13 +19,15 @@ import {
   TIME_LIMIT,
 } from "../../platform/providers/protocol.ts";
 import type { Supervisor } from "../../platform/workers/supervisor.ts";
-import type { Exit, Worker } from "../../platform/workers/types.ts";
+import type { Worker } from "../../platform/workers/types.ts";
 import { createRewardPool } from "../../sandbox/reward/pool.ts";
-import { FromTrainer, ToTrainer, type TrainTask } from "../../workers/protocol_trainer.ts";
+import type { FromTrainer, ToTrainer, TrainTask } from "../../workers/protocol_trainer.ts";
+import { type Others, startOthers } from "./ranks.ts";
 import { openRecords, type Records } from "./records.ts";
 import { watchRequests } from "./requests.ts";
-import { cpuCount, gpuCount, isRestart, isScheduled } from "./scheduler.ts";
+import { isRestart, isScheduled, nodeCount } from "./scheduler.ts";
 import { openScoring, type Scoring } from "./scoring.ts";
+import { asExit, newestCheckpoint, taskOf, trainerOptions } from "./tasks.ts";
 
 export async function supervise(rootPath: string, handle: Handle): Promise<undefined> {
   const root = resolve(rootPath);
@@ -77,67 +78,33 @@ async function runOnce(root: string, dir: string, handle: Handle, records: Recor
   mkdirSync(data, { recursive: true, mode: 0o700 });
   mkdirSync(join(root, checkpointsDir(handle.job)), { recursive: true, mode: 0o700 });
   const config = loadConfig({ env: { HOME: root }, flags: { ...plan.settings, data_dir: data } });
-  const task = await taskOf(root, plan, config);
+  const nodes = nodeCount();
+  const task = await taskOf(root, plan, config, nodes);
   if (isRestart()) task.resume = newestCheckpoint(task.checkpoint_dir) ?? task.resume;
   const scoring = openScoring(createRewardPool({ settings: config.sandbox, dataDir: data }), plan);
   try {
-    return await withWorkers(config, (supervisor) => train(supervisor, { dir, task, plan, records, scoring }));
+    return await withWorkers(config, async (supervisor) => {
+      if (nodes === 1) return await train(supervisor, { dir, task, records, scoring, others: null });
+      const others = await startOthers(supervisor, { root, dir, handle, plan, task, nodes });
+      const own = { ...task, streams: true, gpus: task.gpus.slice(0, 1) };
+      return await train(supervisor, { dir, task: own, records, scoring, others });
+    });
   } finally {
     await scoring.close();
   }
 }
 
-function newestCheckpoint(dir: string): string | undefined {
-  const newest = readdirSync(dir)
-    .filter((name) => CHECKPOINT.test(name))
-    .sort()
-    .at(-1);
-  return newest && join(dir, newest);
-}
+type Run = { dir: string; task: TrainTask; records: Records; scoring: Scoring; others: Others | null };
 
-/** Paths below the work directory become absolute; devices are those of this node. */
-async function taskOf(root: string, plan: NodePlan, config: Config): Promise<TrainTask> {
-  const shown = plan.gpus === 0 ? 0 : Math.min(gpuCount(Number.MAX_SAFE_INTEGER), (await listGpus()).length);
-  if (shown < plan.gpus) throw new Error(`this node shows ${shown} GPUs, and the job needs ${plan.gpus}`);
-  const threads = Math.max(1, Math.floor((cpuCount() - 1) / Math.max(1, plan.gpus)));
-  const device = { data_dir: config.data_dir, threads, gpus: Array.from({ length: plan.gpus }, (_, i) => i) };
-  const task = ToTrainer.parse({ ...plan.task, ...device });
-  if (task.type !== "train") throw new Error("the plan is no training");
-  const at = <T extends string | null>(path: T) => (path === null ? path : join(root, path)) as T;
-  const rows = (spec: TrainTask["plan"]["rows"]) => ({ ...spec, path: at(spec.path) });
-  const { start_adapter: start, eval_rows: held } = task.plan;
-  return {
-    ...task,
-    checkpoint_dir: at(task.checkpoint_dir),
-    resume: at(task.resume),
-    warm_start: at(task.warm_start),
-    plan: {
-      ...task.plan,
-      model_path: at(task.plan.model_path),
-      rows: rows(task.plan.rows),
-      eval_rows: held && rows(held),
-      ...(start === undefined ? {} : { start_adapter: at(start) }),
-    },
-  };
-}
-
-type Run = { dir: string; task: TrainTask; plan: NodePlan; records: Records; scoring: Scoring };
-
-async function train(supervisor: Supervisor, { dir, task, records, scoring }: Run): Promise<NodeExit | undefined> {
+async function train(
+  supervisor: Supervisor,
+  { dir, task, records, scoring, others }: Run,
+): Promise<NodeExit | undefined> {
   const kills = outOfMemoryKills();
   const run = { steps: 0, isTrained: false, isTakenBack: false, isTimeUp: false };
   let fault: unknown;
-  const { rows, eval_rows, model_path, start_adapter } = task.plan;
-  const files = [model_path, rows.path, eval_rows?.path, start_adapter, task.resume, task.warm_start];
   const worker: Worker<FromTrainer, ToTrainer> = supervisor.spawn<FromTrainer, ToTrainer>({
-    kind: "trainer",
-    incoming: FromTrainer,
-    ignoresTerm: true, // Slurm sends the signal to all processes, and only this one obeys it
-    grants: {
-      gpu: task.gpus.length > 0,
-      reads: files.filter((path) => typeof path === "string"),
-      writes: [task.checkpoint_dir],
-    },
+    ...trainerOptions(task),
     onMessage(message) {
       if (message.type === "score") return scoring.answer(message).then((answer) => answer && worker.send(answer));
       if (message.type === "step") run.steps++;
@@ -164,12 +131,15 @@ async function train(supervisor: Supervisor, { dir, task, records, scoring }: Ru
       worker.send({ type: "save_and_end" });
     },
   });
+  others?.attach(worker.socketPath);
+  others?.broken.then(() => worker.stop("the other nodes of the run ended"));
   worker.ready.then(
     () => worker.send(task),
     () => {}, // `exited` has the reason
   );
   try {
-    const exit = asExit(await worker.exited, kills);
+    const last = asExit(await worker.exited, kills);
+    const exit = others ? await others.settle(last) : last;
     if (fault !== undefined) throw fault;
     if (run.isTrained) return exit;
     if (run.isTakenBack) return undefined;
@@ -181,8 +151,3 @@ async function train(supervisor: Supervisor, { dir, task, records, scoring }: Ru
 }
 
 const OUT_OF_TIME = { kind: TIME_LIMIT, message: "The time limit of the Slurm job came before the first step" };
-
-function asExit({ kind, message, tail, signal, forced }: Exit, kills: number): NodeExit {
-  const killed = kind === "crashed" && signal === "SIGKILL" && !forced;
-  return { kind: killed && outOfMemoryKills() > kills ? "memory" : kind, message, tail, killed };
-}

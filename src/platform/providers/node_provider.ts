@@ -154,10 +154,11 @@ export function offersOf(
 ) {
   const types = [...new Set(info.gpus.map(({ type }) => type))];
   const common = { region, provider: kind, rateMicros };
-  if (types.length === 0) return [{ ...common, gpuType: "cpu", gpuCount: 1, memoryBytes: info.memory_bytes }];
+  if (types.length === 0)
+    return [{ ...common, gpuType: "cpu", gpuCount: info.most?.["cpu"] ?? 1, memoryBytes: info.memory_bytes }];
   return types.map((gpuType): Offer => {
     const same = info.gpus.filter(({ type }) => type === gpuType);
     const memoryBytes = Math.min(...same.map(({ memory_bytes }) => memory_bytes));
-    return { ...common, gpuType, gpuCount: same.length, memoryBytes };
+    return { ...common, gpuType, gpuCount: info.most?.[gpuType] ?? same.length, memoryBytes };
   });
 }

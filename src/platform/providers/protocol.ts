@@ -8,7 +8,8 @@
  * jobs/<job>/inputs/                rows of the job
  * jobs/<job>/checkpoints/step-000012/
  * jobs/<job>/<attempt>/plan.json    started, heartbeat, records.ndjson, ended; save and stop are requests to the supervisor;
- *                                   submitted has the id of a scheduler
+ *                                   submitted has the id of a scheduler. ranks.json and rank-<n>.json are of
+ *                                   runs on several nodes
  */
 import { z } from "zod";
 import { later } from "../../lib/schema.ts";
@@ -51,8 +52,10 @@ export const NodePlan = later(() =>
     handle: Handle,
     /** A task of the trainer. Its paths are relative to the work directory. */
     task: z.record(z.string(), z.unknown()),
-    /** Takes the GPUs that the node shows. */
+    /** Takes the GPUs that the node shows. On several nodes, each gives an equal part. */
     gpus: z.int().min(0),
+    /** Known only to the ranks of the run. They prove it to each other when they run on several nodes. */
+    secret: z.string().min(32).optional(),
     /** For a scheduler, which chooses the node. */
     gpu_type: z.string(),
     /** Parts of the reward. Null for a method without rewards. */
@@ -95,6 +98,8 @@ export const NodeInfo = later(() =>
     memory_bytes: z.int().min(0),
     free_bytes: z.int().min(0),
     gpus: z.array(z.strictObject({ type: z.string(), memory_bytes: z.int().min(0) })),
+    /** By type of device: the most that a job of several nodes can use. Missing if there is one node. */
+    most: z.record(z.string(), z.int().positive()).optional(),
   }),
 );
 export type NodeInfo = z.infer<typeof NodeInfo>;

@@ -34,17 +34,19 @@ export const slurmName = ({ job, attempt }: Handle) => `verk-${job}-${attempt}`;
 /** Seconds before the time limit at which Slurm asks the run to save. A short limit leaves most of itself to the run. */
 const saveBefore = (minutes: number | null) => (minutes === null ? 120 : Math.min(120, minutes * 15));
 
-export type Batch = { handle: Handle; gpus: number; gres: string | undefined; dir: string };
+/** `gpus`: of all nodes together. */
+export type Batch = { handle: Handle; nodes: number; gpus: number; gres: string | undefined; dir: string };
 
 /** The script comes from standard input. `dir`: of the attempt. A requeued job appends to its log. */
-export function sbatchArgs(settings: SlurmSettings, { handle, gpus, gres, dir }: Batch): string[] {
+export function sbatchArgs(settings: SlurmSettings, { handle, nodes, gpus, gres, dir }: Batch): string[] {
   const options: Record<string, string | number | null> = {
     "job-name": slurmName(handle),
     output: `${dir}/slurm.log`,
     "open-mode": "append",
     chdir: dir,
-    nodes: 1,
-    ntasks: 1,
+    nodes,
+    ntasks: nodes,
+    "ntasks-per-node": nodes > 1 ? 1 : null,
     signal: `B:HUP@${saveBefore(settings.time_limit_minutes)}`,
     export: "HOME,USER,PATH",
     partition: settings.partition,
@@ -54,11 +56,20 @@ export function sbatchArgs(settings: SlurmSettings, { handle, gpus, gres, dir }:
     time: settings.time_limit_minutes,
     "cpus-per-task": settings.cpus,
     mem: settings.memory_mib === null ? null : `${settings.memory_mib}M`,
-    gres: gpus === 0 || gres === undefined ? null : `${gres}:${gpus}`,
+    gres: gpus === 0 || gres === undefined ? null : `${gres}:${gpus / nodes}`,
   };
   const given = Object.entries(options).filter(([, value]) => value !== null);
   return ["sbatch", "--parsable", "--requeue", ...given.map(([name, value]) => `--${name}=${value}`)];
 }
+
+/**
+ * Starts one process on each node after the first. The end of one must not end the others: rank 0 finds out why. `cpus`:
+ * of the job, because `srun` does not take it over from `sbatch`.
+ */
+export const srunArgs = (nodes: number, cpus: number | undefined) => [
+  ...["srun", "--quiet", `--nodes=${nodes - 1}`, `--ntasks=${nodes - 1}`, "--ntasks-per-node=1", "--relative=1"],
+  ...["--kill-on-bad-exit=0", ...(cpus === undefined ? [] : [`--cpus-per-task=${cpus}`])],
+];
 
 /** Devices of one type on one node. `gres`: the name for a request, such as `gpu:h200`. */
 export type Gres = { gres: string; type: string; count: number };
@@ -101,6 +112,23 @@ export function devicesOf(nodes: readonly SlurmNode[]): Gres[] {
     same.reduce((best, each) => (each.count > best.count ? each : best)),
   );
 }
+
+/** How many devices of a type each node has, most first. Without GPUs, a node is one device. */
+const countsOf = (nodes: readonly SlurmNode[], type: string) =>
+  nodes
+    .map(({ gres }) => (type === "cpu" ? 1 : (gres.find((each) => each.type === type)?.count ?? 0)))
+    .toSorted((a, b) => b - a);
+
+/** The fewest nodes that share the devices of a job equally. Undefined if the nodes do not have that many. */
+export function nodesFor(nodes: readonly SlurmNode[], type: string, devices: number): number | undefined {
+  const fits = (own: number, i: number) => devices % (i + 1) === 0 && own >= devices / (i + 1);
+  const at = countsOf(nodes, type).findIndex(fits);
+  return at < 0 ? undefined : at + 1;
+}
+
+/** The most devices of a type that one job can get. */
+export const mostDevices = (nodes: readonly SlurmNode[], type: string) =>
+  Math.max(...countsOf(nodes, type).map((own, i) => own * (i + 1)));
 
 export type QueueRow = { id: string; name: string; state: string; reason: string };
 

@@ -10,8 +10,8 @@ import type { Score, World } from "./loop/types.ts";
 import { type Machine, type Opened, openTraining } from "./open.ts";
 import { preview } from "./preview.ts";
 import { spreadScore } from "./ranks/messages.ts";
-import type { LocalRanks } from "./ranks/shared_memory.ts";
 import { openRanks } from "./ranks/start.ts";
+import type { Ranks } from "./ranks/types.ts";
 import { renderConversations } from "./template.ts";
 import { asTrouble, asWorkerError, Trouble, withKind } from "./trouble.ts";
 
@@ -54,8 +54,9 @@ async function perform(host: TrainerHost, channel: Channel, task: Task): Promise
     host.stopping.throwIfAborted();
     onTurn();
   };
-  const ranks = task.type === "train" ? openRanks({ task, id: host.id, onTurn: onTraining }) : null;
-  const machine = { ...task, gpus: ranks ? task.gpus.slice(ranks.index, ranks.index + 1) : task.gpus };
+  const ranks = task.type === "train" ? await openRanks({ task, ...host, onTurn: onTraining }) : null;
+  const isShared = task.type === "train" && ranks && !task.streams; // on several nodes, a task has the rank's own device
+  const machine = { ...task, gpus: isShared ? task.gpus.slice(ranks.index, ranks.index + 1) : task.gpus };
   const opened = await openTraining({
     machine,
     plan: task.plan,
@@ -92,7 +93,7 @@ function optionsOf(task: TrainTask, machine: Machine, opened: Opened): Parameter
   return { ...task, device, rows, writeResult: createResultWriter({ trainee, machine, plan: task.plan }) };
 }
 
-type Around = Opened & { ranks: LocalRanks | null; isOnGpu: boolean };
+type Around = Opened & { ranks: Ranks | null; isOnGpu: boolean };
 
 /** Rank 0 alone talks to the server. */
 function worldOf(host: TrainerHost, channel: Channel, { trainee, reference, roller, ranks, isOnGpu }: Around): World {

@@ -1,4 +1,5 @@
 /** Turns a job's row into a plan for a node and the files that the node needs. */
+import { randomBytes } from "node:crypto";
 import type { Ctx } from "../../../context.ts";
 import { isRolled } from "../../../lib/training/fields.ts";
 import { checkpointsDir, type Handle, jobDir } from "../../../platform/providers/protocol.ts";
@@ -42,6 +43,7 @@ export async function submissionOf(ctx: Ctx, job: JobRow, handle: Handle): Promi
       task: { ...task, plan, checkpoint_dir: checkpointsDir(job.id), resume: saved?.path ?? null },
       gpus: job.gpuType === "cpu" ? 0 : job.gpuCount,
       gpu_type: job.gpuType,
+      ...(task.ranks > 1 ? { secret: randomBytes(32).toString("hex") } : {}),
       rewards: isRolled(job.method) ? job.rewards.parts : null,
       limits: { sampleMs, batchMs },
       settings: { "sandbox.require": require },

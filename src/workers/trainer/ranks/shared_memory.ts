@@ -4,11 +4,11 @@
  */
 import { closeSync, ftruncateSync } from "node:fs";
 import { memoryFile } from "../../../native/jail/jail.ts";
-import type { Part, Ranks } from "./types.ts";
+import { add, SEGMENT_FLOATS, segmentsOf } from "./segments.ts";
+import type { Ranks } from "./types.ts";
 
 const MOST_RANKS = 64;
 const OUTBOX_BYTES = 1 << 20;
-const SEGMENT_FLOATS = 1 << 18;
 const SEGMENTS = 8;
 
 /** One row of counters each. All of them wrap around. */
@@ -114,17 +114,6 @@ export function joinSharedMemory({ index, count, parts = count, fd, onTurn }: Se
       },
     },
   };
-}
-
-function* segmentsOf(length: number) {
-  for (let from = 0; from < length; from += SEGMENT_FLOATS) yield { from, to: Math.min(length, from + SEGMENT_FLOATS) };
-}
-
-/** Adds what lies in both. JavaScript rounds each sum of two F32 numbers as a processor does. */
-function add(sum: Float32Array, from: number, { at, values }: Part) {
-  const begin = Math.max(from, at);
-  const end = Math.min(from + sum.length, at + values.length);
-  for (let i = begin; i < end; i++) sum[i - from]! += values[i - at]!;
 }
 
 /** True if a counter has passed `value`, even if both have wrapped around. */

@@ -1,25 +1,37 @@
 /**
- * Starts the other ranks as children of rank 0. The shared memory is their fourth descriptor. They die with rank 0, and
- * the death of one of them ends rank 0, so that the server sees one worker with one end.
+ * Opens the exchange between the ranks. On one machine, the other ranks are children of rank 0, and the shared memory is
+ * their fourth descriptor. They die with rank 0, and the death of one of them ends rank 0, so that the server sees one
+ * worker with one end.
  */
 import { closeSync } from "node:fs";
 import { compiled } from "../../../native/bundle/embedded.ts";
 import { WorkerError } from "../../protocol.ts";
 import { FromTrainer, type TrainTask } from "../../protocol_trainer.ts";
 import { Trouble } from "../trouble.ts";
+import { acceptPeers } from "./peers.ts";
 import { joinSharedMemory, type LocalRanks, newSharedMemory } from "./shared_memory.ts";
+import { joinStreams } from "./streams.ts";
+import type { Ranks } from "./types.ts";
 
 const SHARED_FD = 3;
 const BEAT_MS = 1_000;
 /** A rank may block its thread for this long: a micro-batch, or loading a large model. */
 const QUIET_MS = 600_000;
 
-type Options = { task: TrainTask; id: string; onTurn: () => void };
+type Options = { task: TrainTask; id: string; socketPath: string; onTurn: () => void };
 
 /** Null if the task has one rank. */
-export function openRanks({ task, id, onTurn }: Options): LocalRanks | null {
-  const { ranks: count, rank: index } = task;
+export async function openRanks(options: Options): Promise<Ranks | null> {
+  const { ranks: count, rank: index, streams } = options.task;
   if (count === 1) return null;
+  if (!streams) return openLocalRanks(options);
+  const { socketPath, onTurn } = options;
+  const peers = await acceptPeers({ socketPath, count: index === 0 ? count - 1 : 1, onTurn });
+  return joinStreams({ index, count, peers });
+}
+
+function openLocalRanks({ task, id, onTurn }: Options): LocalRanks {
+  const { ranks: count, rank: index } = task;
   if (index > 0) return joined({ index, count, fd: SHARED_FD, onTurn });
   const fd = newSharedMemory(count);
   const children = Array.from({ length: count - 1 }, (_, i) => startRank({ ...task, rank: i + 1 }, { id, fd }));
