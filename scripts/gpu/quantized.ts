@@ -19,6 +19,8 @@ type Case = {
   /** Admission chooses 4 for a device with little memory. */
   microDivisor: number;
   mostMib: number;
+  /** Layers are never computed again in the backward pass. */
+  keeps?: true;
   /** Moments of 8 bits, and no adapter. */
   full?: true;
   /** The file is in BF16, and its layers become NF4. */
@@ -32,7 +34,10 @@ const EIGHT: ShapeOf = { ...SHAPES["8B"], tied: false, type: "Q4_K_M" };
 const CASES: readonly Case[] = [
   { what: "8B in Q4_K_M, 1 × 1024", shape: EIGHT, rows: 1, microDivisor: 4, mostMib: 12_288 },
   { what: "8B in Q4_K_M, 8 × 1024", shape: EIGHT, rows: 8, microDivisor: 4, mostMib: 12_288 },
-  { what: "8B in Q4_K_M, 4 × 1024, without recomputation", shape: EIGHT, rows: 4, microDivisor: 1, mostMib: 40_960 },
+  {
+    ...{ what: "8B in Q4_K_M, 4 × 1024, no layer computed again", shape: EIGHT, rows: 4, microDivisor: 1 },
+    ...{ mostMib: 32_768, keeps: true },
+  },
   {
     ...{ what: "8B in Q8_0, 1 × 1024", shape: { ...EIGHT, type: "Q8_0" }, rows: 1, microDivisor: 4 },
     mostMib: 16_384,
@@ -52,14 +57,16 @@ export const quantized: Part = async function* (setup) {
   yield eightBitSteps(setup);
   const path = join(setup.dir, "quantized.gguf");
   let written: ShapeOf | undefined;
-  for (const { what, shape, rows, microDivisor, mostMib, full, in4Bit = false } of CASES) {
+  for (const { what, shape, rows, microDivisor, mostMib, keeps, full, in4Bit = false } of CASES) {
     if (written !== shape) {
       rmSync(path, { force: true });
       writeModel(path, shape);
       written = shape;
     }
     const how = full ? { lora: null, optim: "adamw_8bit" as const } : { lora: { ...LORA, r: 16, alpha: 32 } };
-    const { mib, tokensPerSecond } = await trained(setup, path, rows, { ...how, microDivisor, in4Bit });
+    const { mib, tokensPerSecond } = await trained(setup, path, rows, {
+      ...{ ...how, microDivisor, in4Bit, checkpointing: !keeps },
+    });
     const value = `${mib} MiB in use, ${tokensPerSecond} tokens/s`;
     yield { what, value, target: `≤ ${mostMib} MiB`, ok: mib <= mostMib };
   }
