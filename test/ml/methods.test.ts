@@ -56,6 +56,23 @@ test("rloo raises a reward, and its penalty keeps the model near its start", asy
   expect(mean(series(held, "reward").slice(-3))).toBeLessThan(mean(rewards.slice(-3)) - 0.1);
 }, 60_000);
 
+test("all weights learn with moments of 8 bits, and a CPU has no NF4", async () => {
+  const given = { learning_rate: 0.01, max_steps: 10, per_device_train_batch_size: 4 };
+  const losses = async (more: object, lora: object | null = null) => {
+    const plan = await planOf({ ...common, lora, method: "sft", rows: TASKS.sft, given: { ...given, ...more } });
+    const { steps, ending } = await runTraining({ plan, dir, checkpoints: place() });
+    expect(ending).toBe("trained");
+    return series(steps, "loss");
+  };
+  const [exact, bytes] = [await losses({}), await losses({ optim: "paged_adamw_8bit" })];
+  expect(bytes[0]).toBe(exact[0]!);
+  expect(bytes.at(-1)!).toBeLessThan(0.9 * bytes[0]!);
+  expect(bytes).not.toEqual(exact);
+  await expect(losses({ load_in_4bit: true }, LORA)).rejects.toThrow(
+    "load_in_4bit: the matrices of this llama model cannot be NF4",
+  );
+}, 60_000);
+
 describe("the best evaluation", () => {
   // A rate that is far too high: held-out loss falls once, then rises.
   const given = {
