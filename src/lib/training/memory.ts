@@ -93,7 +93,8 @@ export function estimateMemory(shape: ModelShape, plan: MemoryPlan): TrainingMem
   const reference = needsReference ? frozenBytes(shape, device) : 0;
   const rollouts = isRolled(method) ? rolloutBytes(shape, of, plan) : 0;
   const { fixed } = LIMITS[device];
-  const total = weights + training + activations + rollouts + reference + Math.ceil(fixed / microDivisor);
+  const rest = device === "cuda" ? fixed : Math.ceil(fixed / microDivisor); // a context does not get smaller
+  const total = weights + training + activations + rollouts + reference + rest;
   return { weights, training, activations, rollouts, reference, total };
 }
 
