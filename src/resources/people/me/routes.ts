@@ -40,7 +40,7 @@ export const routes = (ctx: Ctx) => {
         detail: describe(
           "Begin a second factor: get the secret for an authenticator app",
           { 200: schema.SecondFactorSecret },
-          { description: "Nothing changes until POST /v1/me/second_factor/confirm, within ten minutes." },
+          { description: "Nothing changes until a code confirms it, within ten minutes." },
         ),
       },
     )
