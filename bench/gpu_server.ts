@@ -48,7 +48,7 @@ try {
   };
   type Models = { data: { name: string; status: string }[] };
   await until(
-    () => call<Models>("GET", "/v1/models"),
+    () => call<Models>("GET", "/v1/models?registry=true"),
     ({ data }) => data.some(({ name, status }) => name === "bench" && status === "ready"),
   );
   const counts = values.streams.split(",").map(Number);

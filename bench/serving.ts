@@ -205,7 +205,7 @@ async function known(bench: Bench) {
   type Models = { data: { name: string; status: string }[] };
   const deadline = performance.now() + READY_MS;
   while (performance.now() < deadline) {
-    const { data } = await call<Models>(bench, "GET", "/v1/models");
+    const { data } = await call<Models>(bench, "GET", "/v1/models?registry=true");
     if (data.some(({ name, status }) => name === "bench" && status === "ready")) return;
     await Bun.sleep(50);
   }
