@@ -12,7 +12,7 @@ export type GgufValue =
   | { type: "str"; value: string }
   | { type: "array"; of: Scalar; value: readonly (string | number | boolean)[] };
 
-export const TENSOR_TYPES = { F32: 0, F16: 1, Q8_0: 8, MXFP4: 39 } as const;
+export const TENSOR_TYPES = { F32: 0, F16: 1, Q8_0: 8, BF16: 30, MXFP4: 39 } as const;
 export type TensorType = keyof typeof TENSOR_TYPES;
 
 /** `shape` as ggml counts: the length of a row first. */
@@ -86,12 +86,17 @@ function scalar(type: Scalar, value: string | number | boolean): Uint8Array {
 
 export function byteLength(type: TensorType, shape: readonly number[]): number {
   const count = shape.reduce((product, n) => product * n, 1);
-  return type === "F32" ? count * 4 : type === "F16" ? count * 2 : (count / 32) * (type === "Q8_0" ? 34 : 17);
+  return type === "F32"
+    ? count * 4
+    : type === "F16" || type === "BF16"
+      ? count * 2
+      : (count / 32) * (type === "Q8_0" ? 34 : 17);
 }
 
 function encode({ type, values }: GgufTensor): Uint8Array {
   if (type === "F32") return new Uint8Array(values.buffer, values.byteOffset, values.byteLength);
   if (type === "F16") return new Uint8Array(new Float16Array(values).buffer);
+  if (type === "BF16") return encodeBf16(values);
   if (type === "MXFP4") return encodeMxfp4(values);
   const blocks = values.length / 32; // of 32 values: one half-precision scale, then 32 signed bytes
   const out = new Uint8Array(blocks * 34);
@@ -107,6 +112,13 @@ function encode({ type, values }: GgufTensor): Uint8Array {
   }
   return out;
 }
+
+/** The upper halves, rounded to the nearest even. */
+const encodeBf16 = (values: Float32Array) =>
+  new Uint8Array(
+    Uint16Array.from(new Uint32Array(values.slice().buffer), (bits) => (bits + 0x7fff + ((bits >>> 16) & 1)) >>> 16)
+      .buffer,
+  );
 
 /** Numbers of four bits, doubled. The upper eight are the same below zero. */
 const FP4 = [0, 1, 2, 3, 4, 6, 8, 12];

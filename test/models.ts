@@ -28,6 +28,10 @@ export type ModelOptions = {
   width?: number;
   heads?: number;
   kvHeads?: number;
+  /** Absent: the width divided by the heads. */
+  headLength?: number;
+  /** Standard deviation of the queries' and keys' weights, in units that keep a vector's length. Absent: 3. */
+  sharpness?: number;
   ff?: number;
   context?: number;
   /** Absent: ChatML with tools. Null: none in the file. */
@@ -116,8 +120,10 @@ export function makeAdapter(dir: string, options: AdapterOptions): string {
 }
 
 type Shape = ReturnType<typeof shapeOf>;
-function shapeOf({ arch, layers = 2, width = 64, heads = 2, kvHeads = 1, ff = 192, context = 512 }: ModelOptions) {
-  const keyLength = arch === "qwen3" ? Math.max(32, (2 * width) / heads) : width / heads;
+function shapeOf(options: ModelOptions) {
+  const { arch, layers = 2, width = 64, heads = 2, kvHeads = 1, ff = 192, context = 512 } = options;
+  const usual = arch === "qwen3" ? Math.max(32, (2 * width) / heads) : width / heads;
+  const keyLength = options.headLength ?? usual;
   return { layers, width, heads, kvHeads, ff, context, keyLength };
 }
 
@@ -130,7 +136,7 @@ function metadata(shape: Shape, options: ModelOptions, tokens: string[], types: 
     "general.architecture": str(arch),
     // llama.cpp wants certain tokens of a model whose name has phi3 in it.
     "general.name": str(`random ${arch === "phi3" ? "phi" : arch}`),
-    "general.file_type": u32({ F32: 0, F16: 1, Q8_0: 7, MXFP4: 38 }[options.type]),
+    "general.file_type": u32({ F32: 0, F16: 1, Q8_0: 7, BF16: 32, MXFP4: 38 }[options.type]),
     [`${arch}.context_length`]: u32(shape.context),
     [`${arch}.embedding_length`]: u32(shape.width),
     [`${arch}.block_count`]: u32(shape.layers),
@@ -178,7 +184,7 @@ function vocabulary({ extraVocab = [], vocabSize = 0 }: ModelOptions) {
 }
 
 function weights(shape: Shape, options: ModelOptions, vocab: number, says: readonly number[]): GgufTensor[] {
-  const { arch, type, seed = 1 } = options;
+  const { arch, type, seed = 1, sharpness = 3 } = options;
   const { width, heads, kvHeads, keyLength, ff } = shape;
   const random = gaussian(seed);
   const matrix = (name: string, inputs: number, outputs: number, values: Float32Array): GgufTensor => ({
@@ -205,8 +211,8 @@ function weights(shape: Shape, options: ModelOptions, vocab: number, says: reado
     if (last) tensors.push(matrix("output", width, vocab, partners({ embedding, value, output, says, shape, vocab })));
     tensors.push(
       vector(name("attn_norm.weight"), ones(width)),
-      matrix(name("attn_q"), width, heads * keyLength, random(width * heads * keyLength, 3 * unit)),
-      matrix(name("attn_k"), width, kvHeads * keyLength, random(width * kvHeads * keyLength, 3 * unit)),
+      matrix(name("attn_q"), width, heads * keyLength, random(width * heads * keyLength, sharpness * unit)),
+      matrix(name("attn_k"), width, kvHeads * keyLength, random(width * kvHeads * keyLength, sharpness * unit)),
       matrix(name("attn_v"), width, kvHeads * keyLength, value),
       matrix(name("attn_output"), heads * keyLength, width, output),
       vector(name("ffn_norm.weight"), ones(width)),

@@ -9,7 +9,7 @@ import { PACKED_TYPES } from "../gguf/types.ts";
 import { MIB } from "../units.ts";
 import { isRolled, type Method, usesReference } from "./fields.ts";
 import { type LoraSettings, MODULES, type Module } from "./lora.ts";
-import { activationBytes, type Dimensions, keptBytes, type Micro, traitsOf } from "./memory_graph.ts";
+import { activationBytes, type Dimensions, fusesHeads, keptBytes, type Micro, traitsOf } from "./memory_graph.ts";
 import { rolloutMemory, rolloutSlots } from "./memory_rollouts.ts";
 
 export type MemoryPlan = {

@@ -33,8 +33,14 @@ export const traitsOf = (family: string): Traits => ({
   hasWindows: ["gemma2", "gemma3", "gpt-oss"].includes(family),
   hasExperts: HAS_EXPERTS.includes(family),
   limitsGates: family === "gpt-oss",
-  canFuse: ["llama", "qwen2", "qwen3", "mistral3", "smollm3"].includes(family),
+  canFuse: !HAS_EXPERTS.includes(family),
 });
+
+const HEADS = { plain: [64, 96, 128, 256], limited: [128, 256] };
+
+/** True if our own kernels have the length of the heads. Few of them know windows and limits of scores. */
+export const fusesHeads = (length: number, of: Pick<Traits, "hasWindows" | "limitsScores">): boolean =>
+  (of.hasWindows || of.limitsScores ? HEADS.limited : HEADS.plain).includes(length);
 
 export type Dimensions = Traits & {
   layers: number;
@@ -130,9 +136,10 @@ function turnedBytes(elements: number, { weightBytes, holdsTurned }: Micro): num
 }
 
 /** Bytes of one token: two residuals in F32, the rest in BF16. */
-function fusedLayer({ width, heads, keyHeads, headLength, forward, normsHeads }: Dimensions): number {
+function fusedLayer({ width, heads, keyHeads, headLength, forward, normsHeads, normsResults }: Dimensions): number {
   const [q, all] = [heads * headLength, (heads + 2 * keyHeads) * headLength];
-  return 8 * width + 2 * all * (normsHeads ? 2 : 1) + 2 * q + 4 * forward + 4 * heads;
+  const results = normsResults ? 4 * width : 0; // before their norms
+  return results + 8 * width + 2 * all * (normsHeads ? 2 : 1) + 2 * q + 4 * forward + 4 * heads;
 }
 
 const MOST_FLEETING = 4 * 2 ** 30; // bytes; computing them again takes 4 % of a step

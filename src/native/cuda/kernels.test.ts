@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Ptr } from "../ffi.ts";
 import { Arguments } from "./driver.ts";
-import { KERNELS_FILE, openKernels, SIGNATURES } from "./kernels.ts";
+import { KERNELS_FILE, type KernelName, openKernels, SIGNATURES, sharedBytes } from "./kernels.ts";
 
 const dir = mkdtempSync(join(tmpdir(), "verk-kernels-"));
 afterAll(() => rmSync(dir, { recursive: true, force: true }));
@@ -44,6 +44,13 @@ function lettersOf(parameters: string, structs: ReadonlyMap<string, string>): st
   return each.join("");
 }
 
+test("a block of every kernel has room in the shared memory of every card", () => {
+  const MOST = 99 << 10; // of compute capabilities 8.6, 8.9 and 12
+  const names = Object.keys(SIGNATURES) as KernelName[];
+  expect(names.filter((name) => sharedBytes(name) > MOST)).toEqual([]);
+  expect(names.filter((name) => sharedBytes(name) > 0)).toHaveLength(15);
+});
+
 test("kernels are started with the parameters that they have", () => {
   const folder = join(import.meta.dir, "kernels");
   const source = readdirSync(folder)
@@ -65,10 +72,10 @@ test("kernels are started with the parameters that they have", () => {
     structs.set(name, fields.join(""));
   }
   const found: Record<string, string> = {};
-  const kernels = source.matchAll(
-    /extern "C" __global__ (?:__launch_bounds__\(\w+\) )?void (\w+?)(##LENGTH)?\((.*?)\)/g,
-  );
-  for (const [, name = "", sized, parameters = ""] of kernels)
-    for (const full of sized ? [`${name}64`, `${name}128`] : [name]) found[full] = lettersOf(parameters, structs);
+  const kinds = [...source.matchAll(/ATTENTION\(((?:limited_)?\d+), /g)].map(([, kind = ""]) => kind);
+  expect(kinds.length).toBeGreaterThan(3);
+  const kernels = source.matchAll(/extern "C" __global__ (?:__launch_bounds__\(\w+\) )?void (\w+?)(##NAME)?\((.*?)\)/g);
+  for (const [, name = "", named, parameters = ""] of kernels)
+    for (const full of named ? kinds.map((kind) => name + kind) : [name]) found[full] = lettersOf(parameters, structs);
   expect(found).toEqual(SIGNATURES);
 });

@@ -8,15 +8,16 @@ import { openProducts, type Products } from "./kernel_products.ts";
 export const KERNELS_FILE = "verk-kernels.fatbin";
 const OLDEST_MAJOR = 8; // the first with BF16 tensor cores
 
-const SIGHT = "ppiiif";
-const BACKWARD = "pipipppip"; // qkv, stride, gradient, stride, lse, delta, result, stride, parts
+const SIGHT = "ppiiifif"; // seen, tiles, heads, key heads, tokens, scale, window, cap
+const FORWARD = `pipip${SIGHT}`;
+const BACKWARD = `pipipppip${SIGHT}`; // qkv, stride, gradient, stride, lse, delta, result, stride, parts
 const HEADS = "iiiif";
 
 /** Parameters of each kernel, in the order of kernels.cu: p is an address, i an integer, f a float. */
 export const SIGNATURES = {
   embed: "pppi",
   add_norm: "ppppppiif",
-  norm_back: "ppppppppiii",
+  norm_back: "ppppppppiiif",
   take_rows: "pppi",
   drop_rows: "pipppi",
   add_dropped: "ppppi",
@@ -24,12 +25,21 @@ export const SIGNATURES = {
   gate_up_back: "pppii",
   turn_heads: `pipippppp${HEADS}i`,
   turn_heads_back: `pipippppp${HEADS}i`,
-  attention_64: `pipip${SIGHT}`,
-  attention_128: `pipip${SIGHT}`,
-  attention_back_queries_64: BACKWARD + SIGHT,
-  attention_back_queries_128: BACKWARD + SIGHT,
-  attention_back_keys_64: BACKWARD + SIGHT,
-  attention_back_keys_128: BACKWARD + SIGHT,
+  attention_64: FORWARD,
+  attention_96: FORWARD,
+  attention_128: FORWARD,
+  attention_limited_128: FORWARD,
+  attention_limited_256: FORWARD,
+  attention_back_queries_64: BACKWARD,
+  attention_back_queries_96: BACKWARD,
+  attention_back_queries_128: BACKWARD,
+  attention_back_queries_limited_128: BACKWARD,
+  attention_back_queries_limited_256: BACKWARD,
+  attention_back_keys_64: BACKWARD,
+  attention_back_keys_96: BACKWARD,
+  attention_back_keys_128: BACKWARD,
+  attention_back_keys_limited_128: BACKWARD,
+  attention_back_keys_limited_256: BACKWARD,
   attention_delta: "pipipiiii",
   sum_heads: "ppiiiii",
   target_logps: "pippppii",
@@ -42,6 +52,13 @@ export const SIGNATURES = {
   pack_nf4: "ppi",
   adam_8bit: "pppppppffffffffffi",
   merge_adapter: "pippiiiii",
+  scale_rows: "pif",
+  norm_result: "ppppiff",
+  norm_result_back: "pppppiif",
+  gelu_up: "ppii",
+  gelu_up_back: "pppii",
+  limit_logits: "piif",
+  limit_logits_back: "pipiif",
 } as const;
 
 export type KernelName = keyof typeof SIGNATURES;
@@ -59,19 +76,41 @@ export type Kernels = {
   close: () => void;
 };
 
-/** Queries and keys that a block has in shared memory. */
-export const ATTENTION = { keys: 64, queries: { 64: 128, 128: 64 }, backQueries: 64, threads: 128 } as const;
-export type HeadLength = keyof typeof ATTENTION.queries;
-export const isHeadLength = (length: number): length is HeadLength => length in ATTENTION.queries;
+/** Keys of a tile of the backward pass, and of queries and threads of a block. */
+export const ATTENTION = { keys: 64, backQueries: 64, threads: 128 } as const;
+
+/**
+ * What a block of the attention kernels has in shared memory, by the length of a head: queries and keys of the forward
+ * pass, keys while queries get their gradients, queries while keys do, and the parts that a head is divided into then.
+ * Two of them can limit scores and windows.
+ */
+const BLOCKS = {
+  "64": { length: 64, queries: 128, keys: 64, backKeys: 64, keyQueries: 64, parts: 1 },
+  "96": { length: 96, queries: 64, keys: 64, backKeys: 64, keyQueries: 32, parts: 1 },
+  "128": { length: 128, queries: 64, keys: 64, backKeys: 64, keyQueries: 32, parts: 1 },
+  limited_128: { length: 128, queries: 64, keys: 64, backKeys: 64, keyQueries: 32, parts: 1 },
+  limited_256: { length: 256, queries: 64, keys: 32, backKeys: 16, keyQueries: 16, parts: 2 },
+} as const;
+export type AttentionKind = keyof typeof BLOCKS;
+
+/** Returns the kernels for heads of a length, or null if there are none. `limits`: with a window, or a cap of scores. */
+export function attentionKind(length: number, limits: boolean): AttentionKind | null {
+  const plain = `${length}`;
+  const limited = `limited_${length}`;
+  if (!limits && plain in BLOCKS) return plain as AttentionKind;
+  return limited in BLOCKS ? (limited as AttentionKind) : null;
+}
+
+export const blockOf = (kind: AttentionKind) => BLOCKS[kind];
 
 export function sharedBytes(name: KernelName): number {
-  const length = name.endsWith("_128") ? 128 : 64;
-  const row = length * 2;
-  const queriesOfKeys = length === 128 ? 32 : 64;
-  if (name.startsWith("attention_back_queries")) return row * (2 * 64 + 4 * 64);
-  if (name.startsWith("attention_back_keys")) return row * (2 * 64 + 4 * queriesOfKeys) + 12 * queriesOfKeys * 4;
-  if (/^attention_\d/.test(name)) return row * (ATTENTION.queries[length] + 4 * 64);
-  return 0;
+  const [, pass = "", kind = ""] = /^attention_(back_queries_|back_keys_|)((?:limited_)?\d+)$/.exec(name) ?? [];
+  const block = BLOCKS[kind as AttentionKind];
+  if (!block) return 0;
+  const row = block.length * 2;
+  if (pass === "back_queries_") return row * (2 * ATTENTION.backQueries + 4 * block.backKeys);
+  if (pass === "back_keys_") return row * (2 * ATTENTION.keys + 4 * block.keyQueries) + 12 * block.keyQueries * 4;
+  return row * (block.queries + 4 * block.keys);
 }
 
 /** `dir` contains the libraries of this build. Returns null without kernels, or without a device for them. */

@@ -41,7 +41,7 @@ function normBack(values: Values, tokens: number) {
     floats(take()),
     halves(take()),
   ];
-  const [width, stride, isFirst] = [take(), take(), take()];
+  const [width, stride, isFirst, outBy] = [take(), take(), take(), take()];
   for (let n = 0; n < tokens; n++) {
     const source = rowsAt === 0 ? n : (ints(rowsAt)[n] as number);
     const factor = source < 0 ? 0 : rowsAt === 0 ? 1 : (floats(factorsAt)[source] as number);
@@ -54,7 +54,7 @@ function normBack(values: Values, tokens: number) {
       const at = n * width + i;
       const before = isFirst ? 0 : (sum[at] as number);
       sum[at] = before + factor * by * (given(i) - (x[at] as number) * mean);
-      out.set(n * stride + i, sum[at] as number);
+      out.set(n * stride + i, (sum[at] as number) * outBy);
     }
   }
 }
@@ -104,7 +104,7 @@ function turnHeads(values: Values, back: boolean) {
         const at = ((positions[n] as number) * pairs + pair) * 2;
         return isValue ? [1, 0] : [turns[at] as number, turns[at + 1] as number];
       };
-      const pairOf = (pair: number) => (inHalves ? [pair, pair + pairs] : [2 * pair, 2 * pair + 1]);
+      const pairOf = (pair: number) => (pair < inHalves ? [pair, pair + inHalves] : [2 * pair, 2 * pair + 1]);
       const given = raw.map((x, i) => (back ? a.get(n * aStride + head * length + i) : x * by * (norm?.[i] ?? 1)));
       const turned = new Array<number>(length);
       for (const pair of range(pairs)) {
@@ -188,7 +188,9 @@ function mergeAdapter(values: Values) {
     }
 }
 
-const KERNELS: Record<KernelName, (values: Values, grid: readonly [number, number, number]) => void> = {
+type Plain = (values: Values, grid: readonly [number, number, number]) => void;
+/** The other kernels are those that emulated_kernels.ts compiles. */
+const KERNELS: Partial<Record<KernelName, Plain>> = {
   embed([table = 0, ids = 0, x = 0, width = 0], [tokens]) {
     for (let n = 0; n < tokens; n++)
       for (let i = 0; i < width; i++)
@@ -268,7 +270,11 @@ const straight: IndexOf = (row, column, stride) => row * stride + column;
 const turned: IndexOf = (row, column, stride) => column * stride + row;
 
 export const plainKernels: Kernels = {
-  launch: (name, { grid }, values) => KERNELS[name](values, grid),
+  launch(name, { grid }, values) {
+    const kernel = KERNELS[name];
+    if (!kernel) throw new Error(`${name} has no plain form`);
+    kernel(values, grid);
+  },
   products: {
     byRows: (a, b, to, of) => multiply(a, b, { to, of, at: { a: straight, b: turned } }),
     plain: (a, b, to, of) => multiply(a, b, { to, of, at: { a: straight, b: straight } }),

@@ -22,8 +22,11 @@ function sources(): string[] {
   return [OWN, KERNELS, join(KERNELS, "decode")].flatMap(of).sort();
 }
 
-/** Compiles the kernels, once per change of their sources. `more` are files beside this one. Returns the library's path. */
-export function buildEmulation(name = "kernels.so", more: readonly string[] = []): string {
+/**
+ * Compiles kernels, once per change of their sources. `more` are files beside this one, `kernels` is the list of kernels.
+ * Returns the library's path.
+ */
+export function buildEmulation(name = "kernels.so", more: readonly string[] = [], kernels = "kernels.inc"): string {
   const hash = new Bun.CryptoHasher("sha256");
   for (const path of sources()) hash.update(readFileSync(path));
   const dir = join(ROOT, ".stage/emulation", hash.digest("hex").slice(0, 16));
@@ -33,6 +36,7 @@ export function buildEmulation(name = "kernels.so", more: readonly string[] = []
   const made = `${path}.${crypto.randomUUID()}`; // two threads or processes may compile at once
   const flags = ["-std=c++17", "-O1", "-fPIC", "-shared", "-ffp-contract=off", "-DVERK_EMULATED"];
   flags.push("-U_FORTIFY_SOURCE"); // threads jump between stacks, and fortified libraries reject that
+  flags.push(`-DEMULATED_KERNELS="${kernels}"`);
   const own = ["-include", join(OWN, "emulation.h"), "-I", OWN, "-x", "c++"];
   const files = ["emulation.cpp", ...more].map((file) => join(OWN, file));
   const { exitCode, stderr } = Bun.spawnSync(["g++", ...flags, ...own, ...files, "-o", made]);

@@ -187,7 +187,10 @@ template <class... P, void (*KERNEL)(P...)> struct Caller<KERNEL> {
 } // namespace emulation
 
 #define EMULATES(NAME) emulation::kernels()[#NAME] = {emulation::Caller<&NAME>::run, emulation::Caller<&NAME>::parameterBytes()};
-#include "kernels.inc"
+#ifndef EMULATED_KERNELS
+#define EMULATED_KERNELS "kernels.inc"
+#endif
+#include EMULATED_KERNELS
 
 static std::mutex emulating; // one kernel at a time: two engines may run in two threads of one process
 

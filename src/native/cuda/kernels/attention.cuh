@@ -5,18 +5,27 @@
 // sees two stretches of keys of its own row: start … end - 1, which is what all branches of its sequence begin with, and
 // own … itself. None of the three falls from one token to the next, and end is at most own: what does not branch has
 // its start as all three.
+//
+// Where LIMITS is set, scores can be limited to ±cap, and a query sees only the last positions of its window: positions
+// count from the start of the sequence, and a branch goes on where the common beginning ends.
 #pragma once
-#include "common.cuh"
+#include "decode/device.cuh"
 
 constexpr int ATTENTION_THREADS = 128; // four warps
-constexpr int KEYS = 64;               // of a tile
+constexpr int TILE_KEYS = 64;          // of a block that computes gradients of keys
 constexpr float LOG2E = 1.4426950408889634f;
 constexpr int NEVER = 0x7fffffff;
 
 struct alignas(16) Seen {
   int start, end, own, unused;
   __device__ __forceinline__ bool hides(int key, int query) const { return key > query || key < start || (key >= end && key < own); }
+  __device__ __forceinline__ bool hides(int key, int query, int window) const {
+    return hides(key, query) || (key >= own ? query - key : query - own + end - key) >= window;
+  }
 };
+
+// Rows of twelve pieces: the last four are exchanged among themselves.
+template <> __device__ __forceinline__ int placeOf<96>(int row, int piece) { return row * 96 + ((piece ^ (row & (piece < 8 ? 7 : 3))) << 3); }
 
 // Keys from `first`, and one behind the last query that sees any of them.
 struct KeyTile {
@@ -28,6 +37,21 @@ struct Sight {
   const KeyTile *tiles; // for each row, those with the most queries first
   int heads, keyHeads, tokens;
   float scale;
+  int window; // positions that a query sees, with itself; NEVER: all
+  float cap;  // 0: none
+};
+
+// Limits scores before they are scaled: cap · tanh(score · scale / cap), divided by the scale again.
+struct Limit {
+  float in, out;
+  __device__ __forceinline__ explicit Limit(const Sight &sight) : in(sight.cap == 0 ? 0 : sight.scale / sight.cap), out(sight.cap / sight.scale) {}
+  // Returns the slope, by which the gradient of the limited score is multiplied.
+  __device__ __forceinline__ float apply(float &score) const {
+    if (in == 0) return 1;
+    const float curve = tanhf(score * in);
+    score = out * curve;
+    return 1 - curve * curve;
+  }
 };
 
 // What a thread has of the sums: rows `group` and `group + 8`, columns 2 · quad and the next.
@@ -42,30 +66,38 @@ __device__ __forceinline__ Seen seenBy(const Seen *seen, int query, int tokens) 
   return {NEVER, 0, NEVER, 0};
 }
 
-// Whether one of the queries from the first to the last does not see one of the keys from `key0`.
-__device__ __forceinline__ bool hidesSome(const Seen &first, const Seen &last, int key0, int firstQuery) {
+// Whether one of `count` queries from the first to the last does not see one of KEYS keys from `key0`.
+template <int KEYS, bool LIMITS>
+__device__ __forceinline__ bool hidesSome(const Seen &first, const Seen &last, int key0, int firstQuery, int count, int window) {
   const int lastKey = key0 + KEYS - 1;
-  const bool inOwn = last.own <= key0 && lastKey <= firstQuery, inCommon = last.start <= key0 && lastKey < first.end;
+  const bool isNear = !LIMITS || firstQuery + count - 1 - key0 < window;
+  const bool inOwn = last.own <= key0 && lastKey <= firstQuery && isNear;
+  const bool inCommon = last.start <= key0 && lastKey < first.end && (!LIMITS || window == NEVER);
   return !inOwn && !inCommon;
 }
 
 // The tiles of keys that some query of q0 … end - 1 sees: `ahead` of them from `first` on, the others from `second` on.
-struct TilesSeen {
+template <int KEYS, bool LIMITS> struct TilesSeen {
   int first, second, ahead, count;
-  __device__ __forceinline__ TilesSeen(const Seen *seen, int q0, int end) {
+  __device__ __forceinline__ TilesSeen(const Seen *seen, int q0, int end, int window) {
     const Seen from = seen[q0];
-    first = from.start / KEYS * KEYS, second = from.own / KEYS * KEYS;
+    int start = from.start, own = from.own;
+    if (LIMITS) {
+      start = max(start, (own == start ? q0 : from.end) - window + 1);
+      own = max(own, q0 - window + 1);
+    }
+    first = start / KEYS * KEYS, second = own / KEYS * KEYS;
     ahead = (min(max(seen[end - 1].end, first), second) - first + KEYS - 1) / KEYS;
     count = ahead + (end - second + KEYS - 1) / KEYS;
   }
   __device__ __forceinline__ int at(int tile) const { return tile < ahead ? first + tile * KEYS : second + (tile - ahead) * KEYS; }
 };
 
-// TILES: sixteen rows each, for one warp.
-template <int LENGTH, int TILES>
+// TILES: sixteen rows each, for one warp. KEYS: of a tile in shared memory.
+template <int LENGTH, int TILES, int KEYS, bool LIMITS>
 __device__ __forceinline__ void attendForward(const bf16 *qkv, int stride, bf16 *out, int outStride, float *lse, const Sight &sight) {
   constexpr int QUERIES = 64 * TILES;
-  extern __shared__ __align__(128) char shared[];
+  DYNAMIC_SHARED(shared);
   bf16 *queries = reinterpret_cast<bf16 *>(shared);
   bf16 *keys = queries + QUERIES * LENGTH, *values = keys + 2 * KEYS * LENGTH;
 
@@ -77,7 +109,7 @@ __device__ __forceinline__ void attendForward(const bf16 *qkv, int stride, bf16 
   const bf16 *base = qkv + static_cast<size_t>(row) * T * stride;
   const bf16 *keysFrom = base + (sight.heads + keyHead) * LENGTH;
   const bf16 *valuesFrom = keysFrom + sight.keyHeads * LENGTH;
-  const TilesSeen tiles(seen, q0, min(q0 + QUERIES, T));
+  const TilesSeen<KEYS, LIMITS> tiles(seen, q0, min(q0 + QUERIES, T), sight.window);
   const float toLog2 = sight.scale * LOG2E;
 
   const auto fetch = [&](int tile) {
@@ -122,7 +154,16 @@ __device__ __forceinline__ void attendForward(const bf16 *qkv, int stride, bf16 
         }
       }
     }
-    const bool masked = hidesSome(firstSees, lastSees, key0, warpRow);
+    if (LIMITS) {
+      const Limit limit(sight);
+#pragma unroll
+      for (int m = 0; m < TILES; m++)
+#pragma unroll
+        for (int n = 0; n < KEYS / 8; n++)
+#pragma unroll
+          for (int i = 0; i < 4; i++) limit.apply(scores[m][n][i]);
+    }
+    const bool masked = hidesSome<KEYS, LIMITS>(firstSees, lastSees, key0, warpRow, 16 * TILES, sight.window);
 #pragma unroll
     for (int m = 0; m < TILES; m++)
 #pragma unroll
@@ -134,7 +175,7 @@ __device__ __forceinline__ void attendForward(const bf16 *qkv, int stride, bf16 
           for (int n = 0; n < KEYS / 8; n++)
 #pragma unroll
             for (int e = 0; e < 2; e++)
-              if (sees.hides(key0 + n * 8 + lane.quad * 2 + e, query)) scores[m][n][2 * r + e] = -INFINITY;
+              if (sees.hides(key0 + n * 8 + lane.quad * 2 + e, query, LIMITS ? sight.window : NEVER)) scores[m][n][2 * r + e] = -INFINITY;
         }
         float highest = -INFINITY;
 #pragma unroll

@@ -14,10 +14,10 @@ struct Backward {
   float *parts; // of keys and values for each head by itself, to be added up; null: a block adds up what it has
 };
 
-// One block for each 64 queries of a head.
-template <int LENGTH> __device__ __forceinline__ void attendBackQueries(const Backward &of, const Sight &sight) {
+// One block for each 64 queries of a head. KEYS: of a tile in shared memory.
+template <int LENGTH, int KEYS, bool LIMITS> __device__ __forceinline__ void attendBackQueries(const Backward &of, const Sight &sight) {
   constexpr int QUERIES = 64;
-  extern __shared__ __align__(128) char shared[];
+  DYNAMIC_SHARED(shared);
   bf16 *queries = reinterpret_cast<bf16 *>(shared);
   bf16 *given = queries + QUERIES * LENGTH, *keys = given + QUERIES * LENGTH, *values = keys + 2 * KEYS * LENGTH;
 
@@ -29,7 +29,8 @@ template <int LENGTH> __device__ __forceinline__ void attendBackQueries(const Ba
   const bf16 *base = of.qkv + static_cast<size_t>(row) * T * of.stride;
   const bf16 *keysFrom = base + (sight.heads + keyHead) * LENGTH;
   const bf16 *valuesFrom = keysFrom + sight.keyHeads * LENGTH;
-  const TilesSeen tiles(seen, q0, min(q0 + QUERIES, T));
+  const TilesSeen<KEYS, LIMITS> tiles(seen, q0, min(q0 + QUERIES, T), sight.window);
+  const Limit limit(sight);
   const float toLog2 = sight.scale * LOG2E;
 
   const auto fetch = [&](int tile) {
@@ -78,7 +79,7 @@ template <int LENGTH> __device__ __forceinline__ void attendBackQueries(const Ba
         multiply(ofShares[2 * n + 1], leftGiven, right[2], right[3]);
       }
     }
-    const bool masked = hidesSome(firstSees, lastSees, key0, warpRow);
+    const bool masked = hidesSome<KEYS, LIMITS>(firstSees, lastSees, key0, warpRow, 16, sight.window);
 #pragma unroll
     for (int r = 0; r < 2; r++) {
       const int query = warpRow + lane.group + 8 * r;
@@ -88,9 +89,10 @@ template <int LENGTH> __device__ __forceinline__ void attendBackQueries(const Ba
 #pragma unroll
         for (int e = 0; e < 2; e++) {
           const int i = 2 * r + e;
-          const bool hidden = masked && sees.hides(key0 + n * 8 + lane.quad * 2 + e, query);
+          const bool hidden = masked && sees.hides(key0 + n * 8 + lane.quad * 2 + e, query, LIMITS ? sight.window : NEVER);
+          const float slope = LIMITS ? limit.apply(shares[n][i]) : 1;
           const float share = hidden ? 0 : exp2f(shares[n][i] * toLog2 - lse[r]);
-          ofShares[n][i] = share * (ofShares[n][i] - delta[r]);
+          ofShares[n][i] = share * (ofShares[n][i] - delta[r]) * slope;
         }
     }
 #pragma unroll
@@ -122,22 +124,25 @@ template <int LENGTH> __device__ __forceinline__ void attendBackQueries(const Ba
 // seen by so many more than the others that all would wait for them. Products are computed turned, keys along
 // the rows, so that the shares already lie as the left operand of what they are multiplied by. Those that see a tile are
 // without a gap: what sees the end of a sequence's beginning is the rest of the sequence, and that begins right there.
-template <int LENGTH, int QUERIES> __device__ __forceinline__ void attendBackKeys(const Backward &of, const Sight &sight) {
-  extern __shared__ __align__(128) char shared[];
+// Long heads are divided into PARTS: a block has registers for the sums of some columns, and computes the shares of all.
+template <int LENGTH, int QUERIES, int PARTS, bool LIMITS> __device__ __forceinline__ void attendBackKeys(const Backward &of, const Sight &sight) {
+  DYNAMIC_SHARED(shared);
   bf16 *keys = reinterpret_cast<bf16 *>(shared);
+  constexpr int KEYS = TILE_KEYS, COLUMNS = LENGTH / PARTS;
   bf16 *values = keys + KEYS * LENGTH, *queries = values + KEYS * LENGTH, *given = queries + 2 * QUERIES * LENGTH;
   float *lse = reinterpret_cast<float *>(given + 2 * QUERIES * LENGTH), *delta = lse + 2 * QUERIES;
   Seen *sees = reinterpret_cast<Seen *>(delta + 2 * QUERIES);
 
   const Lane lane;
   const int T = sight.tokens, row = blockIdx.z, group = sight.heads / sight.keyHeads, heads = of.parts ? 1 : group;
-  const int firstHead = blockIdx.x * heads, keyHead = firstHead / group;
+  const int firstHead = blockIdx.x / PARTS * heads, firstColumn = blockIdx.x % PARTS * COLUMNS, keyHead = firstHead / group;
   const KeyTile tile = sight.tiles[row * gridDim.y + blockIdx.y];
   const int key0 = tile.first;
   const Seen *seen = sight.seen + static_cast<size_t>(row) * T;
   const bf16 *base = of.qkv + static_cast<size_t>(row) * T * of.stride;
   const size_t keyColumn = (sight.heads + keyHead) * LENGTH, valueColumn = keyColumn + sight.keyHeads * LENGTH;
   const float toLog2 = sight.scale * LOG2E;
+  const Limit limit(sight);
   const int firstTile = key0 / QUERIES;
   const int tiles = (tile.end + QUERIES - 1) / QUERIES - firstTile; // for each head
   const int steps = tiles * heads;
@@ -159,7 +164,7 @@ template <int LENGTH, int QUERIES> __device__ __forceinline__ void attendBackKey
   fetch(0);
   commitLoads();
 
-  float ofKeys[LENGTH / 8][4] = {}, ofValues[LENGTH / 8][4] = {};
+  float ofKeys[COLUMNS / 8][4] = {}, ofValues[COLUMNS / 8][4] = {};
   for (int step = 0; step < steps; step++) {
     const int q0 = (firstTile + step % tiles) * QUERIES, stage = step & 1;
     const bf16 *someQueries = queries + stage * QUERIES * LENGTH, *someGiven = given + stage * QUERIES * LENGTH;
@@ -186,17 +191,18 @@ template <int LENGTH, int QUERIES> __device__ __forceinline__ void attendBackKey
       }
     }
     const Seen *someSee = sees + stage * QUERIES;
-    const bool masked = hidesSome(someSee[0], someSee[QUERIES - 1], key0, q0);
+    const bool masked = hidesSome<KEYS, LIMITS>(someSee[0], someSee[QUERIES - 1], key0, q0, QUERIES, sight.window);
 #pragma unroll
     for (int n = 0; n < QUERIES / 8; n++)
 #pragma unroll
       for (int i = 0; i < 4; i++) {
         const int column = n * 8 + lane.quad * 2 + (i & 1), at = stage * QUERIES + column;
         const int key = key0 + lane.warp * 16 + lane.group + 8 * (i >> 1);
-        const bool hidden = masked && someSee[column].hides(key, q0 + column);
+        const bool hidden = masked && someSee[column].hides(key, q0 + column, LIMITS ? sight.window : NEVER);
+        const float slope = LIMITS ? limit.apply(shares[n][i]) : 1;
         const float share = hidden ? 0 : exp2f(shares[n][i] * toLog2 - lse[at]);
         shares[n][i] = share;
-        ofShares[n][i] = share * (ofShares[n][i] - delta[at]);
+        ofShares[n][i] = share * (ofShares[n][i] - delta[at]) * slope;
       }
 #pragma unroll
     for (int k = 0; k < QUERIES / 16; k++) {
@@ -204,12 +210,12 @@ template <int LENGTH, int QUERIES> __device__ __forceinline__ void attendBackKey
       leftOfSums(left, shares[2 * k], shares[2 * k + 1]);
       leftOfSums(leftOf, ofShares[2 * k], ofShares[2 * k + 1]);
 #pragma unroll
-      for (int n = 0; n < LENGTH / 16; n++) {
+      for (int n = 0; n < COLUMNS / 16; n++) {
         uint32_t right[4];
-        rightOfColumns<LENGTH>(right, someGiven, k * 16, n * 16);
+        rightOfColumns<LENGTH>(right, someGiven, k * 16, firstColumn + n * 16);
         multiply(ofValues[2 * n], left, right[0], right[1]);
         multiply(ofValues[2 * n + 1], left, right[2], right[3]);
-        rightOfColumns<LENGTH>(right, someQueries, k * 16, n * 16);
+        rightOfColumns<LENGTH>(right, someQueries, k * 16, firstColumn + n * 16);
         multiply(ofKeys[2 * n], leftOf, right[0], right[1]);
         multiply(ofKeys[2 * n + 1], leftOf, right[2], right[3]);
       }
@@ -224,8 +230,8 @@ template <int LENGTH, int QUERIES> __device__ __forceinline__ void attendBackKey
     bf16 *to = of.to + token * of.toStride;
     float *part = of.parts + (token * sight.heads + firstHead) * 2 * LENGTH;
 #pragma unroll
-    for (int n = 0; n < LENGTH / 8; n++) {
-      const int column = n * 8 + lane.quad * 2;
+    for (int n = 0; n < COLUMNS / 8; n++) {
+      const int column = firstColumn + n * 8 + lane.quad * 2;
       if (of.parts) {
         *reinterpret_cast<float2 *>(part + column) = make_float2(ofKeys[n][2 * r] * sight.scale, ofKeys[n][2 * r + 1] * sight.scale);
         *reinterpret_cast<float2 *>(part + LENGTH + column) = make_float2(ofValues[n][2 * r], ofValues[n][2 * r + 1]);

@@ -2,32 +2,39 @@
 // scripts/build_kernels makes and src/native/cuda/kernels.ts loads. Rows lie one behind the other, strides count elements.
 #include "adam8.cuh"
 #include "attention_back.cuh"
+#include "branches.cuh"
 #include "head.cuh"
 #include "rows.cuh"
 #include "unpack.cuh"
 
-#define ATTENTION(LENGTH, TILES, QUERIES)                                                                              \
-  extern "C" __global__ __launch_bounds__(ATTENTION_THREADS) void attention_##LENGTH(                                  \
+// NAME: of the kernels. TILES and KEYS: of the forward pass. BACK_KEYS: of a tile while queries get their gradients; QUERIES
+// and PARTS: while keys do. Sizes are such that a block has 99 KB of shared memory at most, which every card has.
+#define ATTENTION(NAME, LENGTH, LIMITS, TILES, KEYS, BACK_KEYS, QUERIES, PARTS)                                        \
+  extern "C" __global__ __launch_bounds__(ATTENTION_THREADS) void attention_##NAME(                                    \
       const bf16 *qkv, int stride, bf16 *out, int outStride, float *lse, Sight sight) {                                \
-    attendForward<LENGTH, TILES>(qkv, stride, out, outStride, lse, sight);                                             \
+    attendForward<LENGTH, TILES, KEYS, LIMITS>(qkv, stride, out, outStride, lse, sight);                               \
   }                                                                                                                    \
-  extern "C" __global__ __launch_bounds__(ATTENTION_THREADS) void attention_back_queries_##LENGTH(Backward of, Sight sight) { \
-    attendBackQueries<LENGTH>(of, sight);                                                                              \
+  extern "C" __global__ __launch_bounds__(ATTENTION_THREADS) void attention_back_queries_##NAME(Backward of, Sight sight) { \
+    attendBackQueries<LENGTH, BACK_KEYS, LIMITS>(of, sight);                                                           \
   }                                                                                                                    \
-  extern "C" __global__ __launch_bounds__(ATTENTION_THREADS) void attention_back_keys_##LENGTH(Backward of, Sight sight) { \
-    attendBackKeys<LENGTH, QUERIES>(of, sight);                                                                        \
+  extern "C" __global__ __launch_bounds__(ATTENTION_THREADS) void attention_back_keys_##NAME(Backward of, Sight sight) { \
+    attendBackKeys<LENGTH, QUERIES, PARTS, LIMITS>(of, sight);                                                         \
   }
 
-ATTENTION(64, 2, 64)
-ATTENTION(128, 1, 32)
+ATTENTION(64, 64, false, 2, 64, 64, 64, 1)
+ATTENTION(96, 96, false, 1, 64, 64, 32, 1)
+ATTENTION(128, 128, false, 1, 64, 64, 32, 1)
+ATTENTION(limited_128, 128, true, 1, 64, 64, 32, 1)
+ATTENTION(limited_256, 256, true, 1, 32, 16, 16, 2)
 
-// Σ dO·O for each head of a token. Eight numbers a lane, so that a head is LENGTH / 8 lanes.
+// Σ dO·O for each head of a token. A head has as many lanes as a power of two divides its pieces of eight numbers.
 extern "C" __global__ void attention_delta(const bf16 *out, int outStride, const bf16 *ofOut, int ofStride, float *delta, int heads, int length, int tokensOfRow, int tokens) {
-  const int lanes = length / 8, perToken = heads * lanes;
+  const int pieces = length / 8, lanes = pieces & -pieces, perToken = heads * lanes;
   const size_t i = static_cast<size_t>(blockIdx.x) * blockDim.x + threadIdx.x;
-  const int token = i / perToken, column = (i % perToken) * 8, head = column / length;
+  const int token = i / perToken, head = i % perToken / lanes;
   float sum = 0;
-  if (token < tokens) {
+  for (int piece = i % lanes; piece < pieces && token < tokens; piece += lanes) {
+    const int column = head * length + piece * 8;
     float a[8], b[8];
     unpack(eightAt(out + static_cast<size_t>(token) * outStride + column), a);
     unpack(eightAt(ofOut + static_cast<size_t>(token) * ofStride + column), b);

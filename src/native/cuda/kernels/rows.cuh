@@ -1,6 +1,6 @@
 // Norms, rotations and gates. The residual stream and its gradient are F32, everything between products is BF16.
 #pragma once
-#include "common.cuh"
+#include "decode/device.cuh"
 
 // x = table[id]
 extern "C" __global__ void embed(const bf16 *table, const int *ids, float *x, int width) {
@@ -16,7 +16,8 @@ extern "C" __global__ void embed(const bf16 *table, const int *ids, float *x, in
 // to = from + more (or from alone), out = to · weight / rms(to). `from` may be `to`. One block for each token.
 extern "C" __global__ void add_norm(const float *from, const bf16 *more, float *to, const float *weight, bf16 *out, float *inverse, int width, int outStride, float epsilon) {
   const size_t at = static_cast<size_t>(blockIdx.x) * width;
-  extern __shared__ __align__(16) float kept[];
+  DYNAMIC_SHARED(rowOfToken);
+  float *kept = reinterpret_cast<float *>(rowOfToken);
   float squares = 0;
   for (int i = threadIdx.x * 8; i < width; i += blockDim.x * 8) {
     float v[8], w[8];
@@ -46,8 +47,8 @@ extern "C" __global__ void add_norm(const float *from, const bf16 *more, float *
 
 // `gradient` is that of the norm's result. Where `rows` is given, a token's is in the row that it says, below zero: none,
 // and to be multiplied by factors[row]. What goes back through the norm is added to `sum` (or is all of it), and once more
-// in BF16.
-extern "C" __global__ void norm_back(const bf16 *gradient, const int *rows, const float *factors, const float *x, const float *inverse, const float *weight, float *sum, bf16 *out, int width, int outStride, int isFirst) {
+// in BF16, times `outBy`.
+extern "C" __global__ void norm_back(const bf16 *gradient, const int *rows, const float *factors, const float *x, const float *inverse, const float *weight, float *sum, bf16 *out, int width, int outStride, int isFirst, float outBy) {
   const size_t at = static_cast<size_t>(blockIdx.x) * width;
   const int source = rows == nullptr ? blockIdx.x : rows[blockIdx.x];
   const float by = inverse[blockIdx.x], factor = source < 0 ? 0 : rows == nullptr ? 1 : factors[source];
@@ -72,6 +73,8 @@ extern "C" __global__ void norm_back(const bf16 *gradient, const int *rows, cons
 #pragma unroll
     for (int k = 0; k < 8; k++) s[k] += factor * by * (g[k] * w[k] - v[k] * mean);
     putEightFloats(sum + at + i, s);
+#pragma unroll
+    for (int k = 0; k < 8; k++) s[k] *= outBy;
     putEight(row + i, s);
   }
 }
@@ -148,15 +151,16 @@ extern "C" __global__ void gate_up_back(const bf16 *both, const bf16 *gradient, 
 
 struct Heads {
   int heads, keyHeads, length;
-  int halves; // pairs are (i, i + length / 2); otherwise neighbours
+  int halves; // so many pairs are (i, i + halves), the others neighbours
   float epsilon;
 };
 
 constexpr int MOST_PAIRS = 4; // of a lane: heads of up to 256
 
 __device__ __forceinline__ void placesOf(const Heads &of, int pair, int &a, int &b) {
-  a = of.halves ? pair : 2 * pair;
-  b = of.halves ? pair + of.length / 2 : a + 1;
+  const bool isFar = pair < of.halves;
+  a = isFar ? pair : 2 * pair;
+  b = isFar ? pair + of.halves : a + 1;
 }
 
 // Bias, norm of each head and rotation, each where there is one. One warp for a head of a token; `in` may be `out`.

@@ -141,17 +141,22 @@ function ropeOf({ architecture, weights, longest }: Model, { inputs, layer }: At
   const { rotates, window, rotated, ropeMode, yarn } = architecture;
   if (!rotates[layer]) return null;
   const { ropeBase, ropeScale } = window?.layers[layer] ? window : architecture;
-  const isLong = (longest ?? inputs.tokens) > yarn.originalContext; // llama.cpp: by the size of the context
-  const names = ["rope_freqs.weight", isLong ? "rope_factors_long.weight" : "rope_factors_short.weight"];
-  const factors = names.find((name) => weights.has(name));
+  const factors = factorsName(architecture, weights, longest ?? inputs.tokens);
   return {
     dimensions: rotated,
     mode: ropeMode,
     base: ropeBase,
     frequencyScale: ropeScale,
-    factors: factors === undefined ? null : weights.get(factors),
+    factors: factors === null ? null : weights.get(factors),
     yarn,
   };
+}
+
+/** The weight that divides the angles, if there is one. llama.cpp chooses by the size of the context. */
+export function factorsName({ yarn }: Architecture, weights: Weights, longest: number): string | null {
+  const isLong = longest > yarn.originalContext;
+  const names = ["rope_freqs.weight", isLong ? "rope_factors_long.weight" : "rope_factors_short.weight"];
+  return names.find((name) => weights.has(name)) ?? null;
 }
 
 /** W·x, plus s·B·A·x if the layer has an adapter. */

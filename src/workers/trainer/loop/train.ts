@@ -49,6 +49,7 @@ export async function train(world: World, openMethod: OpenMethod, options: Train
   const total = method.totalSteps;
   const log = (line: string) => send({ type: "log", stream: "stdout", line });
   log(beginLine(plan, total, options.rows));
+  if (world.trainee.tapeReason !== null) log(world.trainee.tapeReason);
   if (from) log(`resuming after step ${from.state.step}`);
   else if (options.warm_start !== null) log("starting with the weights of another job's checkpoint");
   let step = from?.state.step ?? 0;

@@ -10,6 +10,7 @@ import { openPatterns, type Patterns } from "../engine/dropout.ts";
 import { canFuse } from "../engine/fused/fused.ts";
 import { type Merger, openMerger } from "../engine/fused/merge.ts";
 import { packingOf } from "../engine/fused/packed.ts";
+import { tapeReason } from "../engine/fused/unsupported.ts";
 import { keepOnlyFused } from "../engine/fused/weights.ts";
 import { openOptimizer } from "../engine/optimizer.ts";
 import { frozenPlaces, type Lora, loadWeights, type Weights } from "../engine/weights.ts";
@@ -43,6 +44,8 @@ export async function openTrainee(options: TraineeOptions): Promise<Trainee> {
   const patterns = options.lora && dropoutPatterns(backend, weights, options.lora, options.seed);
   const model = { architecture, weights, longest: options.maxLength };
   const isFused = !options.noiseAlpha && canFuse(model, options.maxLength);
+  const run = { trainsAll: lora === null, hasNoise: !!options.noiseAlpha, hasKernels: backend.kernels !== null };
+  const isSlow = backend.kind === "cuda" && !isFused;
   // A graph of another length may need the tape if queries grow with the position.
   const only = isFused && architecture.temperature === null ? keepOnlyFused(architecture, weights) : null;
   const plan = planMicro(options, { architecture, header: file.header, isFused });
@@ -56,6 +59,7 @@ export async function openTrainee(options: TraineeOptions): Promise<Trainee> {
   return {
     file,
     architecture,
+    tapeReason: isSlow ? tapeReason(architecture, { ...run, longest: options.maxLength }) : null,
     trainableParameters: weights.trainable.reduce((sum, { shape }) => sum + shape.reduce((a, b) => a * b, 1), 0),
     get memoryBytes() {
       return (

@@ -44,6 +44,8 @@ export type Scores = { logps: Float32Array; entropies: Float32Array | null };
 export type Trainee = {
   readonly file: ModelFile;
   readonly architecture: Architecture;
+  /** Why a run on a GPU does not use our own kernels. Null if it uses them, or has no GPU. */
+  readonly tapeReason: string | null;
   /** Memory of this process on its device: weights, gradients, moments, the largest graph. */
   readonly memoryBytes: number;
   readonly trainableParameters: number;

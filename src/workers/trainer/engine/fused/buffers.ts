@@ -1,4 +1,6 @@
 /** Buffers that the fused passes keep per layer, and scratch buffers for the current layer. */
+import type { AttentionKind } from "../../../../native/cuda/kernels.ts";
+import type { Architecture } from "../architecture.ts";
 import type { Arena, Buffer } from "./memory.ts";
 import type { FusedLayer } from "./weights.ts";
 
@@ -11,18 +13,27 @@ export type Size = {
   forward: number;
   heads: number;
   keyHeads: number;
-  head: 64 | 128;
+  head: number;
   epsilon: number;
-  /** True if rotated pairs are halves of a head, not neighbours. */
-  halves: boolean;
+  /** So many pairs of a head are rotated across its halves. The others are neighbours. */
+  halves: number;
+  activation: Architecture["activation"];
+  /** Factors of attention scores, and of what a layer adds to the residual stream. */
+  scores: number;
+  residual: number;
+  /** Limit of attention scores; 0: none. */
+  cap: number;
 };
 
 /** Activations that cost little. A graph of many tokens has them once, and the backward pass computes them again. */
 export type Fleeting = {
   h1: Buffer; // normalised
   h2: Buffer;
-  product: Buffer; // silu(gate) ⊙ up
+  product: Buffer; // silu(gate) ⊙ up, or gelu(gate) ⊙ up
 };
+
+/** Results of attention and of the feed-forward part before their norms. */
+export type Results = { y1: Buffer; y2: Buffer; inverse1: Buffer; inverse2: Buffer };
 
 /** Activations of a layer that the backward pass needs. */
 export type Activations = Fleeting & {
@@ -35,6 +46,8 @@ export type Activations = Fleeting & {
   lse: Buffer;
   attended: Buffer;
   gateUp: Buffer;
+  /** Null if results are not normalised. */
+  results: Results | null;
 };
 
 /** Buffers of the current layer. */
@@ -58,18 +71,28 @@ export type Constants = {
   bias: number;
   queryNorm: number;
   keyNorm: number;
+  /** Norms of the results of attention and of the feed-forward part. */
+  result1: number;
+  result2: number;
   /** False if queries and keys of this layer are not rotated. */
   rotates: boolean;
+  /** True if tokens of this layer see a window of positions. */
+  isWindowed: boolean;
 };
-/** `uneven`: some tiles of keys have so many queries that each head gets its own blocks. `still`: no rotation. */
-export type Shared = {
-  positions: number;
+
+/**
+ * What the layers of one kind attend to. `uneven`: some tiles of keys have so many queries that each head gets its own
+ * blocks. `window`: positions that a token sees.
+ */
+export type View = {
+  kind: AttentionKind;
   turns: number;
-  still: number;
-  seen: number;
   tiles: number;
+  window: number;
   readonly uneven: boolean;
 };
+/** `still`: no rotation. */
+export type Shared = { positions: number; still: number; seen: number; full: View; windowed: View };
 
 export const qkvWidth = ({ heads, keyHeads, head }: Size) => (heads + 2 * keyHeads) * head;
 
@@ -83,7 +106,7 @@ export function wantActivations(
   arena: Arena,
   s: Size,
   layer: FusedLayer,
-  { fleeting, normsHeads }: { fleeting: Fleeting; normsHeads: boolean },
+  { fleeting, normsHeads, normsResults }: { fleeting: Fleeting; normsHeads: boolean; normsResults: boolean },
 ): Activations {
   const { count, width } = s;
   const qkv = arena.want("bf16", count * qkvWidth(s));
@@ -98,8 +121,16 @@ export function wantActivations(
     lse: arena.want("f32", count * s.heads),
     attended: arena.want("bf16", count * layer.output.stride),
     gateUp: arena.want("bf16", count * 2 * s.forward),
+    results: normsResults ? wantResults(arena, s) : null,
   };
 }
+
+const wantResults = (arena: Arena, { count, width }: Size): Results => ({
+  y1: arena.want("bf16", count * width),
+  y2: arena.want("bf16", count * width),
+  inverse1: arena.want("f32", count),
+  inverse2: arena.want("f32", count),
+});
 
 type Wants = { trains: boolean; drops: boolean };
 

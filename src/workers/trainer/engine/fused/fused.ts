@@ -5,15 +5,14 @@
  */
 
 import { keepsFleeting } from "../../../../lib/training/memory_graph.ts";
-import { isHeadLength, type Kernels } from "../../../../native/cuda/kernels.ts";
+import type { Kernels } from "../../../../native/cuda/kernels.ts";
 import { must } from "../../../../native/ffi.ts";
 import { getFloats, OutOfMemory, type Ptr, putBytes, TYPE } from "../../../../native/ggml/ggml.ts";
 import { shapeOf, typeOf } from "../../../../native/ggml/symbols.ts";
 import type { Architecture } from "../architecture.ts";
 import type { Graph } from "../graph.ts";
 import { type GraphShape, scoredOf } from "../inputs.ts";
-import type { Model } from "../transformer.ts";
-import type { Weights } from "../weights.ts";
+import { factorsName, type Model } from "../transformer.ts";
 import {
   type Activations,
   type Constants,
@@ -47,10 +46,14 @@ export function canFuse({ architecture, weights }: Model, longest: number): bool
 
 const onePerType = (tensors: readonly Ptr[]) => [...new Map(tensors.map((each) => [typeOf(each), each])).values()];
 
-const VECTORS = ["attn_norm.weight", "ffn_norm.weight", "attn_q_norm.weight", "attn_k_norm.weight"];
-const BIASES = ["attn_q.bias", "attn_k.bias", "attn_v.bias"];
-const vectorsOf = ({ layers }: Architecture) =>
-  Array.from({ length: layers }, (_, i) => [...VECTORS, ...BIASES].map((part) => `blk.${i}.${part}`)).flat();
+const VECTORS = [
+  ...["attn_norm.weight", "ffn_norm.weight", "attn_q_norm.weight", "attn_k_norm.weight"],
+  ...["post_attention_norm.weight", "post_ffw_norm.weight"],
+];
+const biasesOf = ({ joins }: Architecture) =>
+  joins.attention ? ["attn_qkv.bias"] : ["attn_q.bias", "attn_k.bias", "attn_v.bias"];
+const vectorsOf = (of: Architecture) =>
+  Array.from({ length: of.layers }, (_, i) => [...VECTORS, ...biasesOf(of)].map((part) => `blk.${i}.${part}`)).flat();
 
 export function buildFused(model: Model, shape: GraphShape): Graph {
   const { architecture, weights } = model;
@@ -111,16 +114,20 @@ type Planned = {
 };
 
 function plan(arena: Arena, { architecture, weights }: Model, shape: GraphShape, fused: FusedWeights): Planned {
-  const { width, forward, heads, keyHeads, headLength, layers } = architecture;
+  const { width, forward, heads, keyHeads, headLength, layers, scales, caps } = architecture;
   const count = shape.tokens * shape.rows;
-  if (!isHeadLength(headLength)) throw new Error(`There are no kernels for heads of ${headLength}`);
   const size: Size = {
     ...{ tokens: shape.tokens, rows: shape.rows, count, width, forward, heads, keyHeads, head: headLength },
-    epsilon: architecture.epsilon,
-    halves: architecture.ropeMode === 2,
+    ...{ epsilon: architecture.epsilon, activation: architecture.activation },
+    halves: architecture.ropeMode === 2 ? architecture.rotated / 2 : 0,
+    ...{ scores: scales.scores, residual: scales.residual, cap: caps.scores },
   };
   const layer = fused.layers[0] as FusedWeights["layers"][number];
-  const how = { fleeting: wantFleeting(arena, size, layer), normsHeads: architecture.headNorms };
+  const how = {
+    fleeting: wantFleeting(arena, size, layer),
+    normsHeads: architecture.headNorms,
+    normsResults: architecture.postNorms,
+  };
   const shared = shape.trains && !shape.checkpoints ? null : wantActivations(arena, size, layer, how);
   const keepsAll = keepsFleeting({ layers, width, forward }, count);
   const keptOf = (i: number): Activations => {
@@ -134,7 +141,7 @@ function plan(arena: Arena, { architecture, weights }: Model, shape: GraphShape,
     arena,
     {
       ...{ vocab: architecture.vocab, width, scored: scoredOf(shape), chunk: shape.headChunk },
-      temperature: shape.temperature ?? 1,
+      ...{ temperature: shape.temperature ?? 1, scale: scales.logits, cap: caps.logits },
     },
     {
       all: scoredOf(shape) === count,
@@ -155,7 +162,7 @@ function plan(arena: Arena, { architecture, weights }: Model, shape: GraphShape,
       normed: arena.want("bf16", count * width),
       inverse: arena.want("f32", count),
     },
-    biases: weights.has("blk.0.attn_q.bias")
+    biases: biasesOf(architecture).some((part) => weights.has(`blk.0.${part}`))
       ? Array.from({ length: layers }, () => arena.want("f32", (heads + 2 * keyHeads) * headLength))
       : [],
   };
@@ -167,11 +174,8 @@ function newPasses(model: Model, shape: GraphShape, of: Planned & { kernels: Ker
   const { ggml } = weights.backend;
   const address = (name: string) =>
     weights.has(name) ? Number(must(ggml.ggml_get_data(weights.get(name)), "memory")) : 0;
-  const constants = kept.map((_, layer) =>
-    constantsOf(weights, { layer, bias: of.biases[layer] ?? null, rotates: architecture.rotates[layer] ?? true }),
-  );
-  const factors = weights.has("rope_freqs.weight") ? getFloats(ggml, weights.get("rope_freqs.weight")) : null;
-  inputs.putTurns(factors);
+  const constants = kept.map((_, layer) => constantsOf(model, layer, of.biases[layer] ?? null));
+  inputs.putTurns(rotationFactors(model, shape.tokens));
   const on: On = {
     ...{ kernels, size, scratch, shared: inputs.shared(), reference: shape.reference ?? false },
     dropping: shape.dropout ? inputs.dropping(shape.dropout) : null,
@@ -186,6 +190,8 @@ function newPasses(model: Model, shape: GraphShape, of: Planned & { kernels: Ker
       if (!on.reference) fused.refresh();
       const first = (kept[0] as Activations).x0;
       fused.embed(inputs.ids, first, size.count);
+      const { embedding } = architecture.scales;
+      if (embedding !== 1) kernels.launch("scale_rows", rowGrid, [first.at, size.width, embedding]);
       let from = { x: first.at, more: 0 };
       for (let i = 0; i < kept.length; i++) {
         layerForward(on, layerOf(i), at(i), { from, down: true });
@@ -199,7 +205,7 @@ function newPasses(model: Model, shape: GraphShape, of: Planned & { kernels: Ker
       const isFresh = shape.checkpoints || of.keepsAll;
       kernels.launch("norm_back", rowGrid, [
         ...[(head.gradient as Buffer).at, inputs.rowOf.at, inputs.factors.at, last.x.at, last.inverse.at, outputNorm],
-        ...[scratch.sum.at, scratch.dx.at, size.width, dxStride(layerOf(layers - 1)), 1],
+        ...[scratch.sum.at, scratch.dx.at, size.width, dxStride(layerOf(layers - 1)), 1, size.residual],
       ]);
       for (let i = layers - 1; i >= 0; i--) {
         const again = { x: (kept[i] as Activations).x0.at, more: 0 };
@@ -211,26 +217,33 @@ function newPasses(model: Model, shape: GraphShape, of: Planned & { kernels: Ker
   };
 }
 
-type LayerFacts = { layer: number; bias: Buffer | null; rotates: boolean };
+/** Divisors of the angles, by pair. Those for long contexts depend on the longest sequence of the run. */
+function rotationFactors({ architecture, weights, longest }: Model, tokens: number): Float32Array | null {
+  const name = factorsName(architecture, weights, longest ?? tokens);
+  return name === null ? null : getFloats(weights.backend.ggml, weights.get(name));
+}
 
-function constantsOf({ backend, get, has }: Weights, { layer, bias, rotates }: LayerFacts): Constants {
+function constantsOf({ architecture, weights }: Model, layer: number, bias: Buffer | null): Constants {
+  const { backend, get, has } = weights;
   const { ggml } = backend;
   const name = (part: string) => `blk.${layer}.${part}`;
   const address = (part: string) => (has(name(part)) ? Number(must(ggml.ggml_get_data(get(name(part))), "memory")) : 0);
   if (bias) {
     let at = 0;
-    for (const part of BIASES) {
+    for (const part of biasesOf(architecture)) {
       const length = shapeOf(get(name(part.replace("bias", "weight"))))[1];
       if (has(name(part))) putBytes(ggml, bias.tensor, getFloats(ggml, get(name(part))), at * 4);
       at += length;
     }
   }
+  const results = architecture.postNorms ? ["post_attention_norm.weight", "post_ffw_norm.weight"] : [];
+  const [result1 = 0, result2 = 0] = results.map(address);
   return {
-    norm1: address("attn_norm.weight"),
-    norm2: address("ffn_norm.weight"),
+    ...{ norm1: address("attn_norm.weight"), norm2: address("ffn_norm.weight"), result1, result2 },
     bias: bias?.at ?? 0,
     queryNorm: address("attn_q_norm.weight"),
     keyNorm: address("attn_k_norm.weight"),
-    rotates,
+    rotates: architecture.rotates[layer] ?? true,
+    isWindowed: architecture.window?.layers[layer] ?? false,
   };
 }

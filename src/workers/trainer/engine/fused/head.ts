@@ -14,6 +14,9 @@ export type HeadSize = {
   scored: number;
   chunk: number;
   temperature: number;
+  /** Factor of the logits, and their limit before the temperature; 0: none. */
+  scale: number;
+  cap: number;
 };
 
 export type Head = {
@@ -28,6 +31,7 @@ export type Head = {
   run: (kernels: Kernels, normed: Buffer, table: Table) => void;
 };
 
+const LIMIT_BLOCKS = 8; // for one row of logits
 const MOST_CHUNK = 2048; // larger chunks gain nothing, and logits are the largest buffer
 
 export function wantHead(
@@ -35,7 +39,7 @@ export function wantHead(
   size: HeadSize,
   want: { all: boolean; entropies: boolean; gradient: boolean; pieces: boolean },
 ): Head {
-  const { vocab, width, scored, temperature } = size;
+  const { vocab, width, scored, temperature, scale, cap } = size;
   const chunk = Math.min(size.chunk, MOST_CHUNK, scored);
   const stride = Math.ceil(vocab / 8) * 8;
   const targets = arena.want("i32", scored);
@@ -60,19 +64,24 @@ export function wantHead(
           ...[normed.at, indexes.at, taken.at, width],
         ]);
       const rowsAt = (taken ?? normed).at;
-      const by = 1 / temperature;
+      const by = scale / temperature;
+      const most = cap / temperature;
       for (let from = 0; from < scored; from += chunk) {
         const rows = Math.min(chunk, scored - from);
         const some = { at: past("bf16", rowsAt, from * width), stride: width };
         for (const { first, count } of piecesOf(vocab, table)) {
-          const to = { at: past("f32", logits.at, first), stride, f32: true, by };
+          const to = { at: past("f32", logits.at, first), stride, f32: true, by: cap === 0 ? by : scale / cap };
           products.byRows(some, table.rows(first, count), to, { rows, columns: count, depth: width });
         }
+        const byVocab = { grid: [rows, LIMIT_BLOCKS, 1] as const, threads: 256 };
+        if (cap !== 0) kernels.launch("limit_logits", byVocab, [logits.at, stride, vocab, most]);
         kernels.launch("target_logps", { grid: [rows, 1, 1], threads: 512 }, [
           ...[logits.at, stride, past("i32", targets.at, from), past("f32", logps.at, from)],
           ...[entropies ? past("f32", entropies.at, from) : 0, shares?.at ?? 0, stride, vocab],
         ]);
         if (!gradient || !shares) continue;
+        if (cap !== 0)
+          kernels.launch("limit_logits_back", byVocab, [logits.at, stride, shares.at, stride, vocab, most]);
         const to = { at: past("bf16", gradient.at, from * width), stride: width, by };
         const into = sum ? { at: sum.at, stride: width, by, f32: true } : to;
         for (const { first, count } of piecesOf(vocab, table)) {

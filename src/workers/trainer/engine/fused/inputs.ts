@@ -1,17 +1,20 @@
 /** Writes one batch into the fused passes and arranges their results. */
 
+import { type AttentionKind, attentionKind } from "../../../../native/cuda/kernels.ts";
 import { must } from "../../../../native/ffi.ts";
 import { putBytes } from "../../../../native/ggml/ggml.ts";
 import type { Architecture } from "../architecture.ts";
 import { choices, type Patterns } from "../dropout.ts";
 import { type Batch, type GraphShape, scoredOf } from "../inputs.ts";
 import type { Weights } from "../weights.ts";
-import type { Shared } from "./buffers.ts";
+import type { Shared, View } from "./buffers.ts";
 import type { Head } from "./head.ts";
 import { type Arena, past } from "./memory.ts";
 import type { Dropping } from "./project.ts";
 import { isUneven, keyTilesOf, SEEN, seenOf, TILE, tilesOf } from "./sight.ts";
 import { noTurns, turnsOf } from "./turns.ts";
+
+const NEVER = 0x7fffffff; // a window that no row exceeds
 
 type Of = { architecture: Architecture; weights: Weights };
 
@@ -22,16 +25,31 @@ export function newFusedInputs(arena: Arena, shape: GraphShape, { architecture, 
   const ids = arena.want("i32", count);
   const positions = arena.want("i32", count);
   const seen = arena.want("i32", count * SEEN);
-  const tiles = arena.want("i32", rows * tilesOf(tokens) * TILE);
+  const wantTiles = () => arena.want("i32", rows * tilesOf(tokens) * TILE);
   const rowOf = arena.want("i32", count);
   const factors = arena.want("f32", scored);
-  const turns = arena.want("f32", tokens * architecture.headLength);
-  const still = architecture.rotates.includes(false) ? arena.want("f32", tokens * architecture.headLength) : turns;
+  const wantTurns = () => arena.want("f32", tokens * architecture.headLength);
+  const full = { turns: wantTurns(), tiles: wantTiles(), window: NEVER, rotation: architecture, uneven: false };
+  const { window } = architecture;
+  const windowed = window
+    ? {
+        ...{ turns: wantTurns(), tiles: wantTiles(), window: window.size, uneven: false },
+        rotation: { ...architecture, ropeBase: window.ropeBase, ropeScale: window.ropeScale },
+      }
+    : full;
+  const views = window ? [full, windowed] : [full];
+  const still = architecture.rotates.includes(false) ? wantTurns() : full.turns;
+  const viewOf = (of: typeof full): View => ({
+    ...{ turns: of.turns.at, tiles: of.tiles.at, window: of.window },
+    kind: mustBeKind(architecture, of.window < tokens),
+    get uneven() {
+      return of.uneven;
+    },
+  });
   const names = shape.dropout ? adapted(weights) : [];
   const choice = arena.want("i32", Math.max(1, names.length * count));
   let indexes: Int32Array = new Int32Array();
   let hasTarget: Uint8Array = new Uint8Array();
-  let uneven = false;
   return {
     ids,
     /** For each token its row among the scored ones; below zero: none. */
@@ -39,18 +57,16 @@ export function newFusedInputs(arena: Arena, shape: GraphShape, { architecture, 
     /** For each scored row the factor of its gradient. */
     factors,
     shared: (): Shared => ({
-      ...{ positions: positions.at, turns: turns.at, still: still.at, seen: seen.at, tiles: tiles.at },
-      get uneven() {
-        return uneven;
-      },
+      ...{ positions: positions.at, still: still.at, seen: seen.at },
+      ...{ full: viewOf(full), windowed: viewOf(windowed) },
     }),
     dropping: (patterns: Patterns): Dropping => ({
       patterns: (width) => Number(must(ggml.ggml_get_data(patterns.of(width)), "memory")),
       choice: (name) => past("i32", choice.at, names.indexOf(name) * count),
     }),
     putTurns(factors: Float32Array | null) {
-      putBytes(ggml, turns.tensor, turnsOf(architecture, tokens, factors));
-      if (still !== turns) putBytes(ggml, still.tensor, noTurns(architecture, tokens));
+      for (const view of views) putBytes(ggml, view.turns.tensor, turnsOf(view.rotation, tokens, factors));
+      if (still !== full.turns) putBytes(ggml, still.tensor, noTurns(architecture, tokens));
     },
     put(batch: Batch) {
       mustBePositions(batch.positions, tokens);
@@ -63,9 +79,11 @@ export function newFusedInputs(arena: Arena, shape: GraphShape, { architecture, 
       putBytes(ggml, positions.tensor, batch.positions);
       const sees = seenOf(batch, tokens);
       putBytes(ggml, seen.tensor, sees);
-      const some = keyTilesOf(sees, tokens);
-      putBytes(ggml, tiles.tensor, some);
-      uneven = isUneven(some, architecture, arena.backend.kernels?.multiprocessors ?? 1);
+      for (const view of views) {
+        const some = keyTilesOf(sees, tokens, view.window);
+        putBytes(ggml, view.tiles.tensor, some);
+        view.uneven = isUneven(some, architecture, arena.backend.kernels?.multiprocessors ?? 1);
+      }
       putBytes(ggml, rowOf.tensor, back);
       if (head.indexes) putBytes(ggml, head.indexes.tensor, indexes);
       putBytes(ggml, head.targets.tensor, targetsAt(batch.targets, indexes));
@@ -87,6 +105,12 @@ export function newFusedInputs(arena: Arena, shape: GraphShape, { architecture, 
       return all;
     },
   };
+}
+
+function mustBeKind({ headLength, caps }: Architecture, isNarrow: boolean): AttentionKind {
+  const kind = attentionKind(headLength, isNarrow || caps.scores !== 0);
+  if (!kind) throw new Error(`There are no kernels for heads of ${headLength}`);
+  return kind;
 }
 
 const adapted = ({ trainable }: Weights) =>

@@ -22,8 +22,8 @@ export type On = {
 /** Number of threads for a row; each thread takes eight numbers at a time. */
 export const rowThreads = (width: number) => Math.min(256, Math.ceil(width / 8 / 32) * 32);
 
-/** Computes the adapters' columns of x, then x·[W B]ᵀ. Without `to`, only the columns. */
-export function project(on: On, group: Group, x: Buffer, to?: Buffer) {
+/** Computes the adapters' columns of x, then x·[W B]ᵀ times `by`. Without `to`, only the columns. */
+export function project(on: On, group: Group, x: Buffer, to?: Buffer, by = 1) {
   const { products } = on.kernels;
   const { inputs, outputs, stride, matrix } = group;
   const rows = on.size.count;
@@ -43,7 +43,7 @@ export function project(on: On, group: Group, x: Buffer, to?: Buffer) {
   if (!to) return;
   group.ready();
   const extent = { rows, columns: outputs, depth: inputs + extra };
-  products.byRows(from, { at: matrix.at, stride }, { at: to.at, stride: outputs }, extent);
+  products.byRows(from, { at: matrix.at, stride }, { at: to.at, stride: outputs, by }, extent);
 }
 
 type Back = { x: Buffer; dy: Buffer; dyStride: number; dx?: Buffer };

@@ -84,6 +84,28 @@ test.each(CASES)(
   },
 );
 
+test.each([5, 20])("with a window of %d, no token that sees a key is left out, and distant ones are", (window) => {
+  const tokens = 300;
+  const batch = drawn(tokens, 1, 120);
+  const seen = seenOf(batch, tokens);
+  const positionOf = (i: number) => {
+    const [start = 0, end = 0, own = 0] = seen.subarray(i * SEEN, (i + 1) * SEEN);
+    return i - own + (own === start ? 0 : end - start);
+  };
+  const [narrow, wide] = [keyTilesOf(seen, tokens, window), keyTilesOf(seen, tokens)];
+  for (let tile = 0; tile < narrow.length; tile += TILE) {
+    const [first = 0, end = 0] = narrow.subarray(tile, tile + TILE);
+    const keys = Array.from({ length: Math.min(ATTENTION.keys, tokens - first) }, (_, k) => first + k);
+    const isNear = (query: number, key: number) => positionOf(query) - positionOf(key) < window;
+    const seeing = Array.from({ length: tokens - end }, (_, i) => end + i).filter((query) =>
+      keys.some((key) => sees(batch, query, key) && isNear(query, key)),
+    );
+    expect(seeing).toEqual([]);
+  }
+  const queries = (tiles: Int32Array) => tiles.reduce((sum, each, i) => sum + (i % TILE === 0 ? -each : each), 0);
+  expect(queries(narrow)).toBeLessThan(queries(wide));
+});
+
 test("a prefix that all branches see cannot come after one of them", () => {
   const batch = { sequences: new Int32Array(4), branches: Int32Array.of(0, 1, 0, 2) };
   expect(() => seenOf(batch, 4)).toThrow("must precede its branches");

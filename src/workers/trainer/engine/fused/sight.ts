@@ -37,14 +37,14 @@ export function seenOf({ sequences, branches }: Pick<Batch, "sequences" | "branc
 
 /**
  * For each tile of keys: its first key, and the end of the queries that attend to it, counted in the row. Tiles with
- * the most queries come first in each row: their blocks take longest.
+ * the most queries come first in each row: their blocks take longest. `window`: positions that a token sees.
  */
-export function keyTilesOf(seen: Int32Array, tokens: number): Int32Array {
+export function keyTilesOf(seen: Int32Array, tokens: number, window = Number.POSITIVE_INFINITY): Int32Array {
   const count = tilesOf(tokens);
   const rows = seen.length / SEEN / tokens;
   const all = new Int32Array(rows * count * TILE);
   for (let row = 0; row < rows; row++) {
-    const ends = endsOf(seen.subarray(row * tokens * SEEN, (row + 1) * tokens * SEEN), count);
+    const ends = endsOf(seen.subarray(row * tokens * SEEN, (row + 1) * tokens * SEEN), count, window);
     const queries = (tile: number) => (ends[tile] as number) - tile * ATTENTION.keys;
     const order = [...ends.keys()].sort((a, b) => queries(b) - queries(a) || a - b);
     all.set(
@@ -69,17 +69,22 @@ export function isUneven(tiles: Int32Array, of: { heads: number; keyHeads: numbe
   return of.heads > of.keyHeads && longest * multiprocessors > all * of.keyHeads;
 }
 
-function endsOf(seen: Int32Array, count: number): Int32Array {
+function endsOf(seen: Int32Array, count: number, window: number): Int32Array {
   const ends = new Int32Array(count);
   const tokens = seen.length / SEEN;
-  let [endOfAll, endOfOwn, nextStart, nextOwn] = [tokens, tokens, -1, -1];
+  let [endOfAll, endOfOwn, nextStart, nextOwn, branches] = [tokens, tokens, -1, -1, false];
   for (let i = tokens - 1; i >= 0; i--) {
     const start = seen[i * SEEN] as number;
     const own = seen[i * SEEN + 2] as number;
-    if (nextStart !== start) endOfAll = i + 1;
+    if (nextStart !== start) {
+      endOfAll = i + 1;
+      branches = own !== start;
+    }
     if (nextStart !== start || nextOwn !== own) endOfOwn = i + 1;
     const tile = Math.floor(i / ATTENTION.keys);
-    ends[tile] = Math.max(ends[tile] as number, own === start ? endOfAll : endOfOwn);
+    const isCommon = own === start && branches; // positions of a branch begin behind it
+    const near = isCommon ? tokens : i + window;
+    ends[tile] = Math.max(ends[tile] as number, Math.min(near, own === start ? endOfAll : endOfOwn));
     [nextStart, nextOwn] = [start, own];
   }
   return ends;

@@ -99,19 +99,19 @@ export function keepOnlyFused(architecture: Architecture, weights: Weights): Pic
   return fused;
 }
 
-const namesOf = (layer: number) => {
+const namesOf = ({ joins }: Pick<Architecture, "joins">, layer: number) => {
   const of = (...parts: string[]) => parts.map((part) => `blk.${layer}.${part}.weight`);
   return {
-    qkv: of("attn_q", "attn_k", "attn_v"),
+    qkv: joins.attention ? of("attn_qkv") : of("attn_q", "attn_k", "attn_v"),
     output: of("attn_output"),
-    gateUp: of("ffn_gate", "ffn_up"),
+    gateUp: joins.forward ? of("ffn_up") : of("ffn_gate", "ffn_up"), // gates precede ups in a joined matrix
     down: of("ffn_down"),
   };
 };
 
 /** Names of all matrices that the fused passes multiply by. */
-export const matricesOf = ({ layers }: Architecture): string[] =>
-  Array.from({ length: layers }, (_, i) => Object.values(namesOf(i)).flat()).flat();
+export const matricesOf = (of: Architecture): string[] =>
+  Array.from({ length: of.layers }, (_, i) => Object.values(namesOf(of, i)).flat()).flat();
 
 function make(kernels: Kernels, architecture: Architecture, weights: Weights): FusedWeights {
   const { backend } = weights;
@@ -125,7 +125,7 @@ function make(kernels: Kernels, architecture: Architecture, weights: Weights): F
     return made;
   };
   const layers = Array.from({ length: architecture.layers }, (_, i) => {
-    const { qkv, output, gateUp, down } = namesOf(i);
+    const { qkv, output, gateUp, down } = namesOf(architecture, i);
     return { qkv: plan(qkv), output: plan(output), gateUp: plan(gateUp), down: plan(down) };
   });
   const adapters = planned.flatMap(({ parts }) => parts).filter(({ adapter }) => adapter !== null).length;
@@ -174,8 +174,8 @@ function groupSize(weights: Weights, names: readonly string[]) {
   return { parts, inputs, outputs: firstRow, extra, stride: inputs + extra, rank };
 }
 
-function wantRoom(arena: Arena, { layers }: Architecture, weights: Weights): Room {
-  const groups = Array.from({ length: layers }, (_, i) => Object.values(namesOf(i))).flat();
+function wantRoom(arena: Arena, architecture: Architecture, weights: Weights): Room {
+  const groups = Array.from({ length: architecture.layers }, (_, i) => Object.values(namesOf(architecture, i))).flat();
   const sizes = groups.map((names) => groupSize(weights, names));
   const elements = Math.max(...sizes.map(({ outputs, extra, stride }) => (outputs + extra) * stride));
   return { buffer: arena.want("bf16", elements), elements };
