@@ -7,7 +7,7 @@ import { converted, type Part, type Setup } from "./setup.ts";
 const SIZE = { width: 256, heads: 4, kvHeads: 2, ff: 256 } as const;
 const TARGETS = [...LORA.targets, "attn_qkv"];
 const SHAPE = { trains: true, checkpoints: true, attentionBlock: 64, headChunk: 128, entropies: true } as const;
-const RELATIVE = 1e-2; // attention of these models is sharp, so that roundings grow
+const RELATIVE = 1e-2; // attention of these models is sharp, so that roundings grow; in F16 it is not
 const COSINE = 0.999;
 
 /** The device against the CPU in F32: `exact` reads the same file, otherwise the device reads it in F16. */
@@ -26,7 +26,7 @@ const FUSED = (Object.entries(HEADS) as [Family, readonly number[]][]).flatMap((
 const SHORT = { tokens: 9, rows: 16 };
 const CASES: readonly Case[] = [
   ...ARCHITECTURES.map((arch) => ({ arch, exact: true, rows: LONG })),
-  ...(["mistral3", "smollm3"] as const).map((arch) => ({ arch, exact: false, rows: SHORT })),
+  ...(["mistral3", "smollm3"] as const).map((arch) => ({ arch, exact: false, rows: SHORT, model: { sharpness: 1 } })),
   ...FUSED,
 ];
 

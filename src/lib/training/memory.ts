@@ -153,7 +153,7 @@ function packedBytes(shape: ModelShape, of: Dimensions): number {
 function isFused(shape: ModelShape, of: Dimensions, plan: MemoryPlan): boolean {
   const isExact = shape.quantization === "F32" && plan.hyperparameters["load_in_4bit"] !== true;
   if (!of.canFuse || plan.device !== "cuda" || plan.lora === null || isExact) return false;
-  return numberOf(plan, "neftune_noise_alpha", 0) === 0 && [64, 128].includes(of.headLength);
+  return numberOf(plan, "neftune_noise_alpha", 0) === 0 && fusesHeads(of.headLength, of);
 }
 
 /** The needs of NF4, for messages. */

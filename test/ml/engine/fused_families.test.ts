@@ -25,6 +25,7 @@ const CASES: Case[] = [
   ["qwen2, layers computed again", { arch: "qwen2", headLength: 64 }, { checkpoints: true }],
   ["llama, heads of 128", { arch: "llama", headLength: 128 }, {}],
   ["llama, heads of 96", { arch: "llama", headLength: 96 }, {}],
+  ["smollm3, with a layer that does not rotate", { arch: "smollm3", headLength: 64, layers: 4 }, {}],
   ["granite", { arch: "granite", headLength: 64 }, {}],
   ["granite, layers computed again", { arch: "granite", headLength: 128 }, { checkpoints: true, scored: 36 }],
   ["phi3, long factors", { arch: "phi3", headLength: 64 }, {}],
@@ -44,8 +45,8 @@ const BRANCHING: [string, number, Case[1], Partial<GraphShape>][] = [
   ["gemma3, heads of 256", 1, { arch: "gemma3", headLength: 256 }, { tokens: 70 }],
 ];
 
-/** Distances of `apart`: BF16 between the products keeps the direction of every gradient. */
-const [SCORES, GRADIENTS] = [1e-4, 1e-3];
+/** Distances of `apart` for a single tensor: BF16 between the products turns small gradients most. */
+const [SCORES, GRADIENTS, ALL] = [1e-4, 4e-3, 1e-3];
 
 function compare(model: Case[1], of: GraphShape, { multiprocessors = 1, draw = randomBatch } = {}) {
   const path = makeModel(dir, { ...MODEL, ...model });
@@ -62,6 +63,8 @@ function compare(model: Case[1], of: GraphShape, { multiprocessors = 1, draw = r
     return distance < GRADIENTS ? [] : [[name, distance]];
   });
   expect(far).toEqual([]);
+  const together = ({ gradients }: typeof found) => Float32Array.from(gradients.flatMap(([, values]) => [...values]));
+  expect(apart(together(expected), together(found))).toBeLessThan(ALL);
 }
 
 describe.skipIf(!canEmulate)("the kernels compute the same as the tape", () => {
