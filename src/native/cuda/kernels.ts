@@ -80,7 +80,7 @@ export type Kernels = {
 export const ATTENTION = { keys: 64, backQueries: 64, threads: 128 } as const;
 
 /**
- * What a block of the attention kernels has in shared memory, by the length of a head: queries and keys of the forward
+ * Tiles in the shared memory of an attention kernel's block, by the length of a head: queries and keys of the forward
  * pass, keys while queries get their gradients, queries while keys do, and the parts that a head is divided into then.
  * Two of them can limit scores and windows.
  */

@@ -81,7 +81,7 @@ export type Constants = {
 };
 
 /**
- * What the layers of one kind attend to. `uneven`: some tiles of keys have so many queries that each head gets its own
+ * The keys that layers of one kind attend to. `uneven`: some tiles of keys have so many queries that each head gets its own
  * blocks. `window`: positions that a token sees.
  */
 export type View = {
