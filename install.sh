@@ -10,7 +10,8 @@ Usage:
   sudo ./install.sh uninstall      remove the program and the service; data and settings are kept
 
 Options:
-  --from FILE     install this executable (FILE.sha256 must be beside it); default: build one
+  --from FILE     install this executable (FILE.sha256 must be beside it) or this signed bundle; default: build one
+  --key FILE      public key of the bundle, for the first installation; later the installed program knows its key
   --prefix DIR    install the program to DIR/bin/verk (default /usr/local)
   --root DIR      install below DIR instead of /; creates no user and starts nothing
   --no-start      install and enable the service, but do not start it
@@ -35,6 +36,46 @@ verify() {
   want=$(cut -d ' ' -f 1 <"$file.sha256")
   got=$(sha256sum "$file" | cut -d ' ' -f 1)
   [ "$want" = "$got" ] || fail "$file is damaged or does not match $file.sha256 (expected $want, found $got); download both again"
+}
+
+is_bundle() { [ "$(head -c 13 "$1" 2>/dev/null)" = manifest.json ]; }
+
+platform() {
+  case $(uname -m) in
+    x86_64) echo linux-x64 ;;
+    aarch64) echo linux-arm64 ;;
+    *) fail "Verk does not run on $(uname -m)" ;;
+  esac
+}
+
+# An installed program verifies the bundle with its own key, and goes back by itself if the new version does not work.
+upgrade_from_bundle() {
+  local installed=$root$prefix/bin/verk
+  if [ -n "$root" ]; then
+    exec "$installed" upgrade "$from" --config "$root/etc/verk/config.toml" --data "$root/var/lib/verk" --service none
+  fi
+  exec "$installed" upgrade "$from" --config /etc/verk/config.toml
+}
+
+# The first installation: takes the executable out of the bundle and verifies it with the key that was given.
+open_bundle() {
+  local dir name want
+  [ -n "$key" ] || fail "the first installation from a bundle needs its public key: --key release.pub"
+  [ -f "$key" ] || fail "$key does not exist"
+  name=verk-$(platform)
+  dir=$(mktemp -d)
+  trap "rm -rf '$dir'" EXIT
+  tar -xf "$from" -C "$dir" manifest.json manifest.json.minisig "$name" || fail "$from is damaged, or has no $name"
+  if command -v minisign >/dev/null 2>&1; then
+    minisign -Vqm "$dir/manifest.json" -p "$key" || fail "$from is not signed with $key"
+  else
+    echo "minisign is not installed, so the program inside the bundle verifies it. This finds damage, but not every forgery."
+    "$dir/$name" bundle verify "$from" --key "$key" >/dev/null || fail "$from is not signed with $key"
+  fi
+  want=$(grep -A 4 "\"path\": \"$name\"" "$dir/manifest.json" | sed -n 's/.*"sha256": "\([0-9a-f]*\)".*/\1/p')
+  [ -n "$want" ] || fail "the manifest of $from does not name $name"
+  printf '%s  %s\n' "$want" "$name" >"$dir/$name.sha256"
+  from=$dir/$name
 }
 
 # Replaces a file by rename: a running program keeps the old file, and a reader never sees an incomplete one.
@@ -88,6 +129,10 @@ do_install() {
   if [ -z "$from" ]; then
     build_if_stale
     from=$here/dist/verk
+  fi
+  if is_bundle "$from"; then
+    if [ -x "$root$prefix/bin/verk" ]; then upgrade_from_bundle; fi
+    open_bundle
   fi
   verify "$from"
   [ -f "$here/config/verk.service" ] || fail "config/verk.service is missing beside install.sh; download the whole release"
@@ -144,7 +189,7 @@ do_uninstall() {
 # The whole file is a function, so that bash runs nothing of an incomplete download.
 main() {
   here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-  command=install from='' prefix=/usr/local root='' no_start=0 cpu=
+  command=install from='' key='' prefix=/usr/local root='' no_start=0 cpu=
   case "${1:-}" in
     demo)
       shift
@@ -159,10 +204,11 @@ main() {
   esac
   while [ $# -gt 0 ]; do
     case $1 in
-      --from | --prefix | --root)
+      --from | --key | --prefix | --root)
         [ $# -ge 2 ] || fail "$1 needs a value"
         case $1 in
           --from) from=$2 ;;
+          --key) key=$2 ;;
           --prefix) prefix=${2%/} ;;
           --root) root=${2%/} ;;
         esac

@@ -133,6 +133,16 @@ export const COMMANDS: readonly Row[] = [
     load: async () => (await import("./commands/backup.ts")).backup,
   },
   {
+    name: "upgrade",
+    summary: "Install a signed release; go back by itself if it does not work",
+    load: async () => (await import("./commands/updates/upgrade.ts")).upgrade,
+  },
+  {
+    name: "rollback",
+    summary: "Go back to the version before the last upgrade",
+    load: async () => (await import("./commands/updates/rollback.ts")).rollback,
+  },
+  {
     name: "bundle",
     summary: "Make, verify and extract signed releases",
     load: async () => (await import("./commands/updates/bundle.ts")).bundle,

@@ -1,8 +1,11 @@
-import { afterEach, beforeEach, expect, test } from "bun:test";
+import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { createHash } from "node:crypto";
 import { existsSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { generateKey, publicKeyFile } from "../../src/lib/minisign/keys.ts";
+import { stampText } from "../../src/platform/updates/stamp.ts";
+import { writeBundle } from "../../src/platform/updates/write_bundle.ts";
 
 const INSTALLER = join(import.meta.dir, "../../install.sh");
 
@@ -88,4 +91,53 @@ test("a wrong argument is named and nothing is written", () => {
   expect(exitCode).toBe(1);
   expect(stderr).toContain("unknown argument: --form");
   expect(existsSync(root)).toBe(false);
+});
+
+describe("a signed bundle", () => {
+  const key = generateKey();
+  const bundle = () => join(dir, "verk.bundle");
+  const target = `linux-${process.arch}`;
+  /** A program for the tests: it prints how it is called. */
+  async function writeSigned(content: string) {
+    const stamp = {
+      version: "9.0.0",
+      database_version: 99,
+      commit: "abc",
+      built_at: "2026-11-17T00:00:00.000Z",
+      target,
+    };
+    writeFileSync(join(dir, "program"), `#!/bin/sh\necho ${content} "$@"\n# ${stampText(stamp)}\n`);
+    writeFileSync(join(dir, "release.pub"), publicKeyFile(key));
+    await writeBundle({ out: bundle(), executables: [join(dir, "program")], contents: [], key });
+  }
+
+  test("the first installation needs its key, and takes the executable of this machine", async () => {
+    await writeSigned("first");
+    expect(install("--from", bundle())).toMatchObject({
+      exitCode: 1,
+      stderr: expect.stringContaining("--key release.pub"),
+    });
+    expect(install("--from", bundle(), "--key", join(dir, "release.pub"))).toMatchObject({ exitCode: 0 });
+    expect(read("usr/local/bin/verk")).toContain("echo first");
+  });
+
+  test("a second installation is an upgrade by the installed program", async () => {
+    await writeSigned("first");
+    install("--from", bundle(), "--key", join(dir, "release.pub"));
+    const { stdout } = install("--from", bundle());
+    expect(stdout).toContain(`first upgrade ${bundle()} --config ${root}/etc/verk/config.toml`);
+  });
+
+  test.skipIf(Bun.which("minisign") === null)("a foreign key or a changed executable installs nothing", async () => {
+    await writeSigned("first");
+    writeFileSync(join(dir, "foreign.pub"), publicKeyFile(generateKey()));
+    const foreign = install("--from", bundle(), "--key", join(dir, "foreign.pub"));
+    expect(foreign).toMatchObject({ exitCode: 1, stderr: expect.stringContaining("is not signed with") });
+    const bytes = readFileSync(bundle());
+    bytes.write("echo other", bytes.indexOf("echo first"));
+    writeFileSync(bundle(), bytes);
+    const changed = install("--from", bundle(), "--key", join(dir, "release.pub"));
+    expect(changed).toMatchObject({ exitCode: 1, stderr: expect.stringContaining("is damaged") });
+    expect(existsSync(root)).toBe(false);
+  });
 });

@@ -12,3 +12,17 @@ export function becomeOwnerOf(dir: string) {
   process.setgid?.(owner.gid);
   process.setuid?.(owner.uid);
 }
+
+/** Runs `body` with the rights of the owner of `dir`, for a command that must stay root afterwards. */
+export function asOwnerOf<T>(dir: string, body: () => T): T {
+  const owner = process.getuid?.() === 0 ? statSync(dir, { throwIfNoEntry: false }) : undefined;
+  if (!owner || owner.uid === 0) return body();
+  process.setegid?.(owner.gid);
+  process.seteuid?.(owner.uid);
+  try {
+    return body();
+  } finally {
+    process.seteuid?.(0);
+    process.setegid?.(0);
+  }
+}
