@@ -33,6 +33,7 @@ import { routes as gpu } from "./resources/gpu/routes.ts";
 import { routes as metrics } from "./resources/metrics/routes.ts";
 import { routes as models } from "./resources/models/routes.ts";
 import { routes as monitors } from "./resources/monitors/routes.ts";
+import { routes as invitations } from "./resources/people/invitations/routes.ts";
 import { routes as me } from "./resources/people/me/routes.ts";
 import { routes as users } from "./resources/people/routes.ts";
 import { routes as signIn } from "./resources/people/sign_in/routes.ts";
@@ -57,6 +58,10 @@ import { routes as workspaces } from "./resources/workspaces/routes.ts";
 /** The routes of the port for detection alone. */
 export const mountDetection = (ctx: Ctx) => (app: AnyElysia) => app.use(system(ctx)).use(detection(ctx));
 
+/** Apart from the chain below: each link deepens its type, and the compiler has a limit. */
+const personal = (ctx: Ctx) => (app: AnyElysia) =>
+  app.use(signIn(ctx)).use(users(ctx)).use(me(ctx)).use(invitations(ctx));
+
 /** Every route of the server. */
 export const mount = (ctx: Ctx) => (app: AnyElysia) =>
   app
@@ -70,9 +75,7 @@ export const mount = (ctx: Ctx) => (app: AnyElysia) =>
     .use(audit(ctx))
     .use(apiKeys(ctx))
     .use(browserSessions(ctx))
-    .use(signIn(ctx))
-    .use(users(ctx))
-    .use(me(ctx))
+    .use(personal(ctx))
     .use(sshKeys(ctx))
     .use(secrets(ctx))
     .use(settings(ctx))

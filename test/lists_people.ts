@@ -26,6 +26,12 @@ export const PEOPLE_LISTS: readonly ListCase[] = [
     }),
   },
   {
+    route: "/v1/invitations",
+    table: "invitations",
+    prefix: "inv",
+    row: (_, i) => ({ email: `i${i}@example.com`, role: "member", hash: `i${i}`, expires_at: Date.UTC(2040, 0, 1) }),
+  },
+  {
     route: "/v1/users",
     table: "users",
     prefix: "usr",

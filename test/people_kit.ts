@@ -83,3 +83,6 @@ export async function withFactor(app: TestApp) {
   if (confirmed.status !== 200) throw new Error(`confirm: ${JSON.stringify(confirmed.body)}`);
   return { ...begun, recoveryCodes: confirmed.body.recovery_codes as string[] };
 }
+
+/** The token in the link of an invitation. */
+export const tokenOf = (url: string): string => url.split("#")[1] ?? "";

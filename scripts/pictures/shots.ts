@@ -95,6 +95,8 @@ export function shotsOf(world: World & { live: string }): Shot[] {
     { name: "usage", path: "/usage" },
     { name: "audit", path: "/audit" },
     { name: "settings", path: "/settings" },
+    { name: "people", path: "/people" },
+    opened("invite", "/people", "Invite"),
     { name: "me", path: "/me" },
     { name: "welcome", path: "/welcome" },
     { name: "search", path: "/", prepare: (page) => page.press("k", "ctrl") },

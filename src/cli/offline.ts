@@ -33,6 +33,8 @@ export { converted } from "../resources/models/files/convert.ts";
 export { exportFolder, weightsFor } from "../resources/models/files/export.ts";
 export { removeAsOperator as removeModel } from "../resources/models/remove.ts";
 export { present as presentModel } from "../resources/models/schema.ts";
+export { present as presentInvitation } from "../resources/people/invitations/schema.ts";
+export * as invitations from "../resources/people/invitations/service.ts";
 export { ROLES } from "../resources/people/policy.ts";
 export { Email, NewPassword } from "../resources/people/schema.ts";
 export * as secondFactor from "../resources/people/second_factor/service.ts";

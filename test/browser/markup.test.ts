@@ -74,6 +74,7 @@ const SEEN = (ids: Ids): Record<string, string[]> => ({
   "/usage": [name("key name"), name("grant")],
   "/audit": [name("key name"), name("audited id")],
   "/settings": [],
+  "/people": [],
   "/me": [],
   "/welcome": [],
 });

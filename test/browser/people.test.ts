@@ -1,7 +1,7 @@
 /** People in a real browser: passwords, the second factor, sessions. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { authenticator } from "../people_kit.ts";
-import { CHROMIUM, type Dashboard, startDashboard } from "./kit.ts";
+import { CHROMIUM, type Dashboard, openDashboard, startDashboard } from "./kit.ts";
 
 let world: Awaited<ReturnType<typeof startDashboard>>;
 const PASSWORD = "four rivers of glass";
@@ -66,5 +66,35 @@ describe.skipIf(CHROMIUM === null)("a user", () => {
     expect(ended.status).toBe(401);
     expect(await page.check({ expected: /401/ })).toEqual([]);
     for (const secret of [PASSWORD, recovery]) expect(server.stderr()).not.toContain(secret);
+  }, 60_000);
+
+  test("invites a person, who opens the link in another browser and chooses a password", async () => {
+    const { page, server } = world;
+    await page.at("/people");
+    await page.waitForText(EMAIL);
+    await page.click("button", "Invite");
+    await fill(page, "E-mail address", "bo@example.com");
+    await page.click("button", "Create the link");
+    await page.waitForText("It works once");
+    const url = await page.run<string>(`document.querySelector("dialog code").innerText`);
+    await page.click("button", "Done");
+    await page.waitFor("the open invitation", () => page.has("button", "Withdraw bo@example.com"));
+    expect(await page.check({ expected: /401/ })).toEqual([]);
+
+    const other = await openDashboard(server.url);
+    await other.at(new URL(url).pathname + new URL(url).hash);
+    await fill(other, "Your name", "Bo");
+    await fill(other, "Password", PASSWORD);
+    expect(await other.path()).toBe("/invitation");
+    expect(await other.run<string>("location.hash")).toBe("");
+    expect(await other.check()).toEqual([]);
+    await other.click("button", "Accept");
+    await isIn(other);
+    await other.at("/me");
+    await other.waitForText("bo@example.com");
+    await other.close();
+    await page.at("/people");
+    await page.waitForText("Bo");
+    expect(server.stderr()).not.toContain(new URL(url).hash.slice(1));
   }, 60_000);
 });

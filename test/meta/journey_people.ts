@@ -1,5 +1,5 @@
 import type { TestApp } from "../harness.ts";
-import { addUser, beginningFactor, PASSWORD, signedIn, withFactor } from "../people_kit.ts";
+import { addUser, beginningFactor, PASSWORD, signedIn, tokenOf, withFactor } from "../people_kit.ts";
 import type { Step } from "./journey.ts";
 
 const user = async (app: TestApp) => ({ id: addUser(app).id });
@@ -20,7 +20,23 @@ const protectedUser = async (app: TestApp) => {
   return { password: PASSWORD, code: newest.code(1) };
 };
 
+const INVITED = () => ({ email: `n${crypto.randomUUID()}@example.com` });
+const invitation = async (app: TestApp) => ({
+  id: (await app.call("POST", "/v1/invitations", INVITED())).body.id as string,
+});
+
 export const PEOPLE: Step[] = [
+  { operation: "POST /v1/invitations", make: async () => INVITED() },
+  { operation: "GET /v1/invitations" },
+  { operation: "DELETE /v1/invitations/{id}", own: invitation },
+  {
+    operation: "POST /v1/logins/invitations",
+    shared: true,
+    make: async (app) => {
+      const { body } = await app.call("POST", "/v1/invitations", INVITED());
+      return { token: tokenOf(body.url), password: PASSWORD };
+    },
+  },
   { operation: "GET /v1/me" },
   {
     operation: "POST /v1/me/password",

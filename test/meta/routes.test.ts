@@ -32,6 +32,7 @@ const PUBLIC = [
   "GET /version",
   "POST /setup",
   "POST /v1/logins",
+  "POST /v1/logins/invitations",
   "POST /v1/public/runs/{id}/like",
   "PUT /v1/models/{id}/uploads/{upload}",
   "PUT /v1/volumes/{name}/uploads/{id}",

@@ -56,3 +56,17 @@ test("wrong arguments name the fix", async () => {
     expect([code, err]).toEqual([2, expect.stringContaining(message)]);
   }
 });
+
+test("an invitation is a link that makes a user once", async () => {
+  const invited = await verk(["invite", "bo@example.com", "--role", "viewer"]);
+  expect(invited.code).toBe(0);
+  const token = invited.out.trim().split("#")[1];
+  expect((await verk(["invitations", "--json"])).json().data).toMatchObject([{ email: "bo@example.com" }]);
+  const headers = { "content-type": "application/json" };
+  const body = JSON.stringify({ token, password: "four rivers of glass" });
+  const accept = async () =>
+    (await fetch(`${server.url}/v1/logins/invitations`, { method: "POST", headers, body })).status;
+  expect([await accept(), await accept()]).toEqual([201, 404]);
+  expect((await verk(["uninvite", "bo@example.com"])).code).toBe(1);
+  expect(server.stderr()).not.toContain(token as string);
+}, 60_000);

@@ -1,9 +1,10 @@
 import type { Ctx } from "../../context.ts";
 import { UsageError } from "../../lib/errors.ts";
-import { nearest } from "../../lib/text/nearest.ts";
 import { CONFIG_FLAG, command, DATA_FLAG, EXIT, type Group, JSON_FLAG } from "../args.ts";
 import { note, print, printJson, printTable } from "../output.ts";
 import { settingsOf } from "../settings.ts";
+import { emailOf, roleOf } from "../users/arguments.ts";
+import { invite, listInvitations, uninvite } from "../users/invitations.ts";
 import { labelOf } from "./manage/keys.ts";
 
 const WORKSPACE = { type: "string", value: "NAME", doc: 'Workspace of the user (default "default")' } as const;
@@ -176,7 +177,10 @@ const removeFactor = command({
 
 export const users: Group = {
   summary: "Manage the people of a workspace, with or without a running server",
-  subcommands: { add, list, role, remove, "reset-password": reset, "remove-second-factor": removeFactor },
+  subcommands: {
+    ...{ add, list, role, remove, "reset-password": reset, "remove-second-factor": removeFactor },
+    ...{ invite, invitations: listInvitations, uninvite },
+  },
 };
 
 const cli = () => import("../offline.ts");
@@ -204,26 +208,10 @@ async function change<T>(
   });
 }
 
-async function emailOf(text: string): Promise<string> {
-  const { Email } = await cli();
-  const { success, data } = Email.safeParse(text);
-  if (success) return data;
-  throw new UsageError(`${JSON.stringify(text)} is not an e-mail address such as ada@example.com`);
-}
-
 async function newPassword(fromStdin: boolean) {
   const { hashPassword, NewPassword, randomPassword } = await cli();
   const password = fromStdin ? (await Bun.stdin.text()).replace(/\r?\n$/, "") : randomPassword();
   const { success, error } = NewPassword.safeParse(password);
   if (!success) throw new UsageError(`--password-stdin: ${error.issues[0]?.message ?? "not a password"}`);
   return { password, passwordHash: await hashPassword(password) };
-}
-
-function roleOf<R extends string>(text: string, roles: readonly R[]): R {
-  const found = roles.find((each) => each === text);
-  if (found) return found;
-  const close = nearest(text, roles);
-  throw new UsageError(
-    `There is no role ${JSON.stringify(text)}.${close ? ` Did you mean ${close}?` : ""} Roles: ${roles.join(", ")}.`,
-  );
 }

@@ -14,6 +14,7 @@ const PATHS = {
   detect: "M2 5V2h3M11 2h3v3M14 11v3h-3M5 14H2v-3M4.5 8h7",
   webhooks: "M9 1.5L3.5 9H8l-1 5.5L12.5 7H8z",
   keys: "M5 5a3 3 0 1 0 0 6 3 3 0 0 0 0-6zM8 8h6.5v3M11.5 8v2.5",
+  people: "M8 2a3 3 0 1 0 0 6 3 3 0 0 0 0-6zM2.5 14c0-6 11-6 11 0",
   usage: "M3 13V8M7 13V4M11 13V6",
   audit: "M4 2h8v12H4zM6 5h4M6 8h4M6 11h2",
   settings: "M2 4h12M10 2.5v3M2 8h12M5 6.5v3M2 12h12M9 10.5v3",

@@ -10,6 +10,7 @@ import { pages as home } from "./home/index.ts";
 import { pages as keys } from "./keys/index.ts";
 import { pages as me } from "./me/index.ts";
 import { pages as monitors } from "./monitors/index.ts";
+import { pages as people } from "./people/index.ts";
 import { pages as playground } from "./playground/index.ts";
 import { pages as rewards } from "./rewards/index.ts";
 import { pages as runs } from "./runs/index.ts";
@@ -25,5 +26,5 @@ export const PAGES: readonly PageSpec[] = [
   ...[home, runs, playground],
   ...[datasets, rewards, experiments, annotate],
   ...[deployments, agents, traces, monitors, detect],
-  ...[webhooks, keys, usage, audit, settings, me, setup],
+  ...[webhooks, keys, people, usage, audit, settings, me, setup],
 ].flat();

@@ -1,6 +1,7 @@
 /** Begins and ends the browser session. */
 
 import type { BrowserSession } from "../../resources/browser_sessions/schema.ts";
+import type { AcceptInvitation } from "../../resources/people/invitations/schema.ts";
 import type { SignIn } from "../../resources/people/sign_in/schema.ts";
 import { api } from "../data/api.ts";
 import { startFeed, stopFeed } from "../data/events.ts";
@@ -35,6 +36,11 @@ export async function signIn(key: string) {
 /** Throws the server's error. The password is kept nowhere. */
 export async function signInWithPassword(body: SignIn) {
   begin(await api<BrowserSession>("/v1/logins", { method: "POST", body }));
+}
+
+/** Throws the server's error. */
+export async function acceptInvitation(body: AcceptInvitation) {
+  begin(await api<BrowserSession>("/v1/logins/invitations", { method: "POST", body }));
 }
 
 export async function signOut() {

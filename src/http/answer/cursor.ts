@@ -30,6 +30,7 @@ const PREFIXES: Readonly<Record<string, Prefix>> = {
   experiments: "exp",
   fine_tuning_jobs: "job",
   inference_batches: "batch",
+  invitations: "inv",
   ledger_entries: "txn",
   models: "mdl",
   monitor_changes: "evt",

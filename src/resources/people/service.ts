@@ -10,7 +10,7 @@ import * as keys from "../api_keys/service.ts";
 import * as sessions from "../browser_sessions/service.ts";
 import { managerRole, mayManage, type Role, scopesOf } from "./policy.ts";
 import { present, type User } from "./schema.ts";
-import { type PersonRow, people, secondFactors, type UserRow, users } from "./table.ts";
+import { invitations, type PersonRow, people, secondFactors, type UserRow, users } from "./table.ts";
 
 const insertUser = preparedInsert(users);
 const insertPerson = preparedInsert(people);
@@ -106,6 +106,7 @@ export function setRole(ctx: Ctx, { role, ...change }: Change & { role: Role }):
     if (row.role === role) return row;
     requireManager(ctx, change, row, role);
     keys.limitUser(ctx, row.id, scopesOf(role, row.isOperator));
+    tx.delete(invitations).where(eq(invitations.invitedBy, row.id)).run(); // made with the rights of the old role
     const set = { role, updatedAt: ctx.clock.now() };
     return tx.update(users).set(set).where(eq(users.id, row.id)).returning().get() ?? row;
   });
@@ -125,12 +126,14 @@ function markDeleted(ctx: Ctx, tx: Tx, id: string) {
   const now = ctx.clock.now();
   keys.revokeAllOf(ctx, id);
   sessions.removeOfUser(ctx, id);
+  tx.delete(invitations).where(eq(invitations.invitedBy, id)).run();
   tx.update(users).set({ deletedAt: now, updatedAt: now }).where(eq(users.id, id)).run();
 }
 
 export function removeAll(ctx: Ctx, workspaceId: string) {
   write(ctx.db, (tx) => {
     for (const { id } of membersOf(tx, workspaceId)) markDeleted(ctx, tx, id);
+    tx.delete(invitations).where(eq(invitations.workspaceId, workspaceId)).run();
   });
 }
 

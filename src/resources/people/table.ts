@@ -50,3 +50,19 @@ export const secondFactors = sqliteTable("second_factors", {
   createdAt: integer("created_at").notNull(),
 });
 export type SecondFactorRow = typeof secondFactors.$inferSelect;
+
+/** An invitation that is open. Accepting or withdrawing it deletes the row. */
+export const invitations = sqliteTable("invitations", {
+  id: text("id").primaryKey(),
+  workspaceId: text("workspace_id")
+    .notNull()
+    .references(() => workspaces.id),
+  email: text("email").notNull(), // lower case
+  role: text("role", { enum: ROLES }).notNull(),
+  hash: text("hash").notNull().unique(), // of the token in the link
+  /** User; null: the key of a service, or the command line. */
+  invitedBy: text("invited_by"),
+  createdAt: integer("created_at").notNull(),
+  expiresAt: integer("expires_at").notNull(),
+});
+export type InvitationRow = typeof invitations.$inferSelect;

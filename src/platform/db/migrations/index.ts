@@ -42,6 +42,7 @@ import m0051 from "./0051_client_files.sql" with { type: "text" };
 import m0052 from "./0052_inference_batches.sql" with { type: "text" };
 import m0053 from "./0053_fine_tuning_jobs.sql" with { type: "text" };
 import m0054 from "./0054_second_factor.sql" with { type: "text" };
+import m0055 from "./0055_invitations.sql" with { type: "text" };
 
 export type Migration = { readonly version: number; readonly name: string; readonly sql: string };
 
@@ -89,4 +90,5 @@ export const MIGRATIONS: readonly Migration[] = [
   { version: 52, name: "0052_inference_batches", sql: m0052 },
   { version: 53, name: "0053_fine_tuning_jobs", sql: m0053 },
   { version: 54, name: "0054_second_factor", sql: m0054 },
+  { version: 55, name: "0055_invitations", sql: m0055 },
 ];

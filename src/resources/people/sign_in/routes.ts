@@ -4,6 +4,8 @@ import { readJson } from "../../../http/body/json.ts";
 import { requireNoForeignPage } from "../../../http/browser/session.ts";
 import { describe } from "../../../http/openapi.ts";
 import { BrowserSession } from "../../browser_sessions/schema.ts";
+import { accept } from "../invitations/accept.ts";
+import { AcceptInvitation } from "../invitations/schema.ts";
 import { hasUsers } from "../service.ts";
 import { SignIn, SignInOptions } from "./schema.ts";
 import { signIn } from "./service.ts";
@@ -34,6 +36,24 @@ export const routes = (ctx: Ctx) =>
             description:
               "Sets the cookie verk_session, as the sign-in with a key does. A wrong password and an unknown address get the same answer. Failed attempts are limited per account and per address. With the right password, a person with a second factor gets second_factor_required until code is sent too; each code works once.",
           },
+        ),
+      },
+    )
+    .post(
+      "/invitations",
+      async ({ request, body, set }) => {
+        requireNoForeignPage(request);
+        const { session, cookies } = await accept(ctx, request, body);
+        set.status = 201;
+        set.headers["set-cookie"] = cookies;
+        return session;
+      },
+      {
+        body: AcceptInvitation,
+        detail: describe(
+          "Accept an invitation: become a user, set a password and sign in",
+          { 201: BrowserSession },
+          { public: true, description: "An invitation works once, until it expires." },
         ),
       },
     );

@@ -24,6 +24,12 @@ export type SignedIn = { session: BrowserSession; cookies: string[] };
 
 /** Resolves with a new session. Every reason to refuse an account looks the same from outside. */
 export async function signIn(ctx: Ctx, request: Request, input: SignIn): Promise<SignedIn> {
+  const { person, user } = await checkCredentials(ctx, request, input);
+  return begin(ctx, request, { person, user, method: "password" });
+}
+
+/** Throws unless password and second factor are right, and the person has an active workspace. */
+export async function checkCredentials(ctx: Ctx, request: Request, input: SignIn) {
   const { email, password, workspace, code } = input;
   const address = addressOf(ctx, request);
   const person = service.findPerson(ctx, email);
@@ -36,7 +42,7 @@ export async function signIn(ctx: Ctx, request: Request, input: SignIn): Promise
   if (!isRight || !user || service.findPerson(ctx, email)?.passwordHash !== person.passwordHash) throw refused();
   takeBack();
   requireCode(ctx, { person, code, device });
-  return begin(ctx, request, { person, user, method: "password" });
+  return { person, user };
 }
 
 type CodeCheck = { person: PersonRow; code: string | undefined; device: string | undefined };
