@@ -23,6 +23,7 @@ import { openDataDir } from "./open_data_dir.ts";
 
 export { withWorkers } from "../app.ts";
 export { SCOPES } from "../context.ts";
+export { rotate as rotateKey } from "../resources/api_keys/rotate.ts";
 export * as keys from "../resources/api_keys/service.ts";
 export * as auditExport from "../resources/audit/export.ts";
 export * as billing from "../resources/billing/service.ts";

@@ -68,6 +68,7 @@ const BODIES: Record<string, unknown> = {
   "POST /v1/deployments": { model: newId("mdl"), name: "d" },
   "POST /v1/logins": { email: "ada@example.com", password: "four rivers of glass" },
   "PATCH /v1/users/{id}": {},
+  "POST /v1/api_keys/{id}/rotate": {},
   "POST /v1/invitations": { email: "ada@example.com" },
   "POST /v1/logins/invitations": { token: "none", password: "four rivers of glass" },
   "POST /v1/me/password": { password: "four rivers of glass", new_password: "five rivers of glass" },

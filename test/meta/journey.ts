@@ -132,6 +132,7 @@ export const JOURNEY: Step[] = [
   { operation: "PATCH /v1/account", json: { metadata: { a: "b" } } },
   { operation: "POST /v1/api_keys", json: { name: "ci" } },
   { operation: "GET /v1/api_keys" },
+  { operation: "POST /v1/api_keys/{id}/rotate", own: apiKey, json: {} },
   { operation: "DELETE /v1/api_keys/{id}", own: apiKey },
   { operation: "POST /v1/browser_sessions" },
   { operation: "GET /v1/browser_sessions/current", session: true },

@@ -70,3 +70,15 @@ test("an invitation is a link that makes a user once", async () => {
   expect((await verk(["uninvite", "bo@example.com"])).code).toBe(1);
   expect(server.stderr()).not.toContain(token as string);
 }, 60_000);
+
+test("a rotated key is replaced, and the old one works during the grace period alone", async () => {
+  const keys = (args: string[]) => runVerk(["keys", ...args, "--data", server.dir], { cwd: server.dir });
+  const old = (await keys(["create", "--json"])).json();
+  const next = (await keys(["rotate", old.id, "--grace", "2h", "--json"])).json();
+  const works = async (key: string) =>
+    (await fetch(`${server.url}/v1/account`, { headers: { authorization: `Bearer ${key}` } })).status;
+  expect([await works(old.key), await works(next.key)]).toEqual([200, 200]);
+  const last = (await keys(["rotate", next.id, "--grace", "0s", "--json"])).json();
+  expect([await works(next.key), await works(last.key)]).toEqual([401, 200]);
+  expect((await keys(["rotate", last.id, "--grace", "soon"])).code).toBe(2);
+}, 60_000);

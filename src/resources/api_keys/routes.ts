@@ -6,7 +6,9 @@ import { creates } from "../../http/idempotency.ts";
 import { describe } from "../../http/openapi.ts";
 import { asks } from "../../http/query.ts";
 import { Deleted } from "../../lib/schema.ts";
-import { ApiKey, CreateApiKey, CreatedApiKey } from "./schema.ts";
+import { HOUR_MS } from "../../lib/units.ts";
+import { rotate } from "./rotate.ts";
+import { ApiKey, CreateApiKey, CreatedApiKey, RotateApiKey } from "./schema.ts";
 import * as keys from "./service.ts";
 
 export const routes = (ctx: Ctx) => {
@@ -29,6 +31,27 @@ export const routes = (ctx: Ctx) => {
       ...asks(PageQuery),
       detail: describe("List the API keys that are not revoked and not expired", { 200: listOf(ApiKey, "ApiKeyList") }),
     })
+    .post(
+      "/:id/rotate",
+      ({ request, principal, params, body, set }) =>
+        creates(ctx, { request, principal, body, set }, () => {
+          const { workspaceId } = principal;
+          const graceMs = body.grace_hours * HOUR_MS;
+          const { row, key } = rotate(ctx, { workspaceId, id: params.id, graceMs, by: principal });
+          return { ...keys.show(ctx, row), key };
+        }),
+      {
+        ...takes(RotateApiKey),
+        detail: describe(
+          "Replace an API key by a new one with the same scopes, budget and life",
+          { 201: CreatedApiKey },
+          {
+            description:
+              "The old key works until grace_hours have passed. Both share one budget. Users rotate their own keys; keys of services are rotated by every key that could create them.",
+          },
+        ),
+      },
+    )
     .delete(
       "/:id",
       ({ principal, params }) => {

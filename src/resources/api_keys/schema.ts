@@ -51,6 +51,17 @@ export const CreateApiKey = z
   .meta({ id: "CreateApiKey" });
 export type CreateApiKey = z.infer<typeof CreateApiKey>;
 
+export const RotateApiKey = z
+  .object({
+    grace_hours: z
+      .int()
+      .min(0)
+      .max(720)
+      .default(24)
+      .describe("Hours in which the old key still works; 0 revokes it at once"),
+  })
+  .meta({ id: "RotateApiKey" });
+
 export const present = (row: ApiKeyRow, { spentMicros }: { spentMicros: number }): ApiKey => ({
   object: "api_key",
   id: row.id,

@@ -36,7 +36,7 @@ export function mustGet(ctx: Ctx, workspaceId: string, id: string): ApiKeyRow {
 }
 
 /** A seat is no key to the callers of the API. */
-function mustGetKey(ctx: Ctx, workspaceId: string, id: string): ApiKeyRow {
+export function mustGetKey(ctx: Ctx, workspaceId: string, id: string): ApiKeyRow {
   const row = mustGet(ctx, workspaceId, id);
   return row.kind === "key" ? row : notFound(id);
 }
@@ -59,6 +59,13 @@ export function holdsAdminKey(ctx: Pick<Ctx, "db" | "clock">, workspaceId: strin
 
 /** A key that is created by a key gets at most that key's scopes, expiry and budget. */
 export function createBy(ctx: Ctx, who: Principal, input: CreateApiKey) {
+  const maker = mustGet(ctx, who.workspaceId, who.keyId);
+  const ownership = { budgetKeyId: sharedBudget(ctx, maker), userId: maker.userId };
+  return create(ctx, who.workspaceId, boundedBy(ctx, who, input), ownership);
+}
+
+/** The input with the bounds of the caller's key where it names none. Throws if it asks for more than that key has. */
+export function boundedBy(ctx: Ctx, who: Principal, input: CreateApiKey): CreateApiKey {
   if (!within(input.scopes, who.scopes))
     throw new AppError(
       "missing_scope",
@@ -67,8 +74,7 @@ export function createBy(ctx: Ctx, who: Principal, input: CreateApiKey) {
         param: "/scopes",
       },
     );
-  const maker = mustGet(ctx, who.workspaceId, who.keyId);
-  const { expiresAt, monthlyBudgetMicros } = maker;
+  const { expiresAt, monthlyBudgetMicros } = mustGet(ctx, who.workspaceId, who.keyId);
   const bounded = {
     ...input,
     expires_at: input.expires_at ?? isoOrNull(expiresAt),
@@ -90,14 +96,14 @@ export function createBy(ctx: Ctx, who: Principal, input: CreateApiKey) {
         param: "/monthly_budget_usd",
       },
     );
-  return create(ctx, who.workspaceId, bounded, { budgetKeyId: sharedBudget(ctx, maker), userId: maker.userId });
+  return bounded;
 }
 
 /**
  * Returns the key whose budget a new key shares: the spending of both counts against it. A maker with the same budget
  * as its own parent adds no limit, and is skipped. So keys that replace each other do not form a long chain.
  */
-function sharedBudget({ db }: Pick<Ctx, "db">, maker: ApiKeyRow): string | null {
+export function sharedBudget({ db }: Pick<Ctx, "db">, maker: ApiKeyRow): string | null {
   if (maker.monthlyBudgetMicros === null) return maker.budgetKeyId;
   const [, above, ...more] = budgets.chainOf(db, maker.id);
   if (above?.monthlyBudgetMicros === maker.monthlyBudgetMicros) return above.id;

@@ -1,5 +1,6 @@
 import { UsageError } from "../../../lib/errors.ts";
 import { nearest } from "../../../lib/text/nearest.ts";
+import { parseDuration } from "../../../lib/time.ts";
 import { CONFIG_FLAG, command, DATA_FLAG, EXIT, type Group, JSON_FLAG, momentOf } from "../../args.ts";
 import { note, print, printJson, printTable } from "../../output.ts";
 import { settingsOf } from "../../settings.ts";
@@ -104,9 +105,43 @@ const revoke = command({
   },
 });
 
+const rotate = command({
+  summary: "Replace an API key and print the new one; the old one works for a while",
+  takes: ["id"],
+  flags: {
+    ...WHERE,
+    grace: {
+      type: "string",
+      value: "TIME",
+      doc: 'Time in which the old key still works, such as 2h or 7d (default "24h")',
+    },
+    json: { type: "boolean", doc: 'Print {"id","key"}' },
+  },
+  examples: ["verk keys rotate key_01j9…", "verk keys rotate key_01j9… --grace 7d"],
+  exits: { 1: "failed: the workspace has no such key, or it is revoked or expired" },
+  async run({ workspace, grace = "24h", json, ...where }, id = "") {
+    const { audited, DEFAULT_WORKSPACE, mustFindWorkspace, offline, rotateKey } = await import("../../offline.ts");
+    const graceMs = parseDuration(grace);
+    if (graceMs === undefined)
+      throw new UsageError(`--grace: expected a duration such as 2h or 7d, not ${JSON.stringify(grace)}`);
+    const { row, key } = await offline(settingsOf(where), (ctx) => {
+      const { id: workspaceId } = mustFindWorkspace(ctx, workspace ?? DEFAULT_WORKSPACE);
+      const made = rotateKey(ctx, { workspaceId, id, graceMs });
+      audited(ctx, `verk keys rotate ${id}`, workspaceId, made.row.id);
+      return made;
+    });
+    if (json) printJson({ id: row.id, key });
+    else {
+      print(key);
+      note(`${row.id} replaces ${id}, which works for ${grace} more. Store the key now: it is not shown again.`);
+    }
+    return EXIT.ok;
+  },
+});
+
 export const keys: Group = {
   summary: "Manage API keys, with or without a running server; rotate the master key",
-  subcommands: { create, list, revoke, "rotate-master": rotateMaster },
+  subcommands: { create, list, rotate, revoke, "rotate-master": rotateMaster },
 };
 
 function scopeOf<S extends string>(text: string, scopes: readonly S[]): S {
