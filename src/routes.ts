@@ -9,6 +9,7 @@ import { routes as audit } from "./resources/audit/routes.ts";
 import { routes as billing, grantRoutes } from "./resources/billing/routes.ts";
 import { routes as browserSessions } from "./resources/browser_sessions/routes.ts";
 import { routes as inferenceBatches } from "./resources/clients/batches/routes.ts";
+import { routes as evals } from "./resources/clients/evals/routes.ts";
 import { routes as files } from "./resources/clients/files/routes.ts";
 import { routes as fineTuning } from "./resources/clients/fine_tuning/routes.ts";
 import { routes as llamaClients } from "./resources/clients/llama/routes.ts";
@@ -98,6 +99,7 @@ export const mount = (ctx: Ctx) => (app: AnyElysia) =>
     .use(files(ctx))
     .use(inferenceBatches(ctx))
     .use(fineTuning(ctx))
+    .use(evals(ctx))
     .use(ollama(ctx))
     .use(ollamaModels(ctx))
     .use(lmStudio(ctx))

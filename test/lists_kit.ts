@@ -4,6 +4,7 @@ import { sealSecrets } from "../src/resources/webhooks/sealing.ts";
 import type { TestApp } from "./harness.ts";
 import { insert } from "./insert_row.ts";
 import { clientLists } from "./lists_clients.ts";
+import { evalLists } from "./lists_evals.ts";
 import { PEOPLE_LISTS } from "./lists_people.ts";
 
 export type ListCase = {
@@ -36,8 +37,15 @@ const MONITOR_COLUMNS = {
 const EXPERIMENT = newId("exp");
 const EVALUATOR = newId("evl");
 
+const TARGET = { name: "t", type: "outputs", field: "a" };
+const EXPERIMENT_COLUMNS = {
+  ...{ status: "completed", evaluators: "[]", params: "{}", metadata: "{}", finished_at: 1 },
+  targets: JSON.stringify([TARGET]),
+};
+
 export const LISTS: readonly ListCase[] = [
   ...clientLists((app, id) => parent(app, "training_jobs", id, JOB_COLUMNS), JOB),
+  ...evalLists((app, table, id, columns) => parent(app, table, id, columns), EXPERIMENT_COLUMNS),
   ...PEOPLE_LISTS,
   {
     route: "/v1/account/audit_log",
@@ -252,12 +260,6 @@ export const LISTS: readonly ListCase[] = [
     row: (_, i) => ({ name: `w${i}`, payment_customer_id: `cus_${i}`, status: "active", metadata: "{}" }),
   },
 ];
-
-const TARGET = { name: "t", type: "outputs", field: "a" };
-const EXPERIMENT_COLUMNS = {
-  ...{ status: "completed", evaluators: "[]", params: "{}", metadata: "{}", finished_at: 1 },
-  targets: JSON.stringify([TARGET]),
-};
 
 const EMPTY_LOCK = { base_model_sha256: null, snapshot_sha256: null, reward_sha256: null, app_version: "0", seed: 1 };
 const JSON_COLUMNS = {

@@ -11,6 +11,10 @@ const PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QD
 const NOWHERE = "https://127.0.0.1:8443/x"; // the configuration of this run allows it, and nothing listens there
 const SCORES = "export const reward = ({ completions }) => completions.map(() => 1);";
 const CHECK = { kind: "code", config: { source: SCORES, language: "javascript" } };
+const EVAL = {
+  data_source_config: { type: "custom", item_schema: {} },
+  testing_criteria: [{ type: "string_check", name: "c", operation: "eq", input: "a", reference: "a" }],
+};
 const BALANCE = { metric: "balance", thresholds: { alert: 1 } };
 
 /**
@@ -38,6 +42,8 @@ const BODIES: Record<string, unknown> = {
   "POST /v1/responses": { model: "none", input: "hi" },
   "POST /v1/responses/input_tokens": { model: "none", input: "hi" },
   "POST /v1/batches": { input_file_id: "none", endpoint: "/v1/embeddings", completion_window: "24h" },
+  "POST /v1/evals": EVAL,
+  "POST /v1/evals/{id}/runs": { data_source: { type: "jsonl", source: { type: "file_id", id: "none" } } },
   "POST /v1/fine_tuning/jobs": { model: "none", training_file: "none" },
   "POST /api/chat": CHAT,
   "POST /api/generate": { model: "none", prompt: "hi" },
@@ -142,6 +148,7 @@ export async function openWorld(server: Server): Promise<World> {
     datasets: dataset,
     annotation_queues: (await post("/v1/annotation_queues", { name: "base", mode: "single" })).id,
     evaluators: evaluator,
+    evals: (await post("/v1/evals", EVAL)).id,
     experiments: (await post("/v1/experiments", experiment)).id,
     monitors: (await post("/v1/monitors", { name: "base", ...BALANCE })).id,
     webhooks: (await post("/v1/webhooks", { url: NOWHERE })).id,

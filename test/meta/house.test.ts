@@ -66,7 +66,7 @@ const PUBLIC: Record<string, string[]> = {
   agents: ["apply", "listed"],
   api_keys: ["authenticate"],
   billing: ["budget", "run_time", "usage"],
-  clients: ["batches/service", "files/service", "responses/service"],
+  clients: ["batches/service", "evals/service", "files/service", "responses/service"],
   code_artifacts: ["unpack"],
   cost: ["history"],
   deployments: ["admission", "chat/answer", "chat/generate", "served", "temporary"],

@@ -48,6 +48,23 @@ const batch = async (app: TestApp) => {
   return { id: body.id as string };
 };
 
+const CHECK = {
+  ...{ type: "string_check", name: "equal", operation: "eq" },
+  ...{ input: "{{sample.output_text}}", reference: "{{item.answer}}" },
+};
+const EVAL = { data_source_config: { type: "custom", item_schema: {} }, testing_criteria: [CHECK] };
+const ENTRY = { item: { answer: "a" }, sample: { output_text: "a" } };
+const RUN = { data_source: { type: "jsonl", source: { type: "file_content", content: [ENTRY] } } };
+const evaluation = async (app: TestApp) => {
+  const { body } = await app.call("POST", "/v1/evals", EVAL);
+  return { id: body.id as string };
+};
+const evalRun = async (app: TestApp) => {
+  const made = await evaluation(app);
+  const { body } = await app.call("POST", `/v1/evals/${made.id}/runs`, RUN);
+  return { ...made, run: body.id as string };
+};
+
 /** The formats of other programs. `serving` makes the deployment d serve. */
 export const clientSteps = (own: Own): Step[] => [
   { operation: "POST /completion", own, json: { model: "d", prompt: "hi" }, plain: true },
@@ -89,6 +106,15 @@ export const clientSteps = (own: Own): Step[] => [
   { operation: "POST /v1/fine_tuning/jobs/{id}/pause", own: tuned },
   { operation: "POST /v1/fine_tuning/jobs/{id}/resume", own: paused },
   { operation: "POST /v1/fine_tuning/jobs/{id}/cancel", own: tuned },
+  { operation: "POST /v1/evals", json: EVAL },
+  { operation: "GET /v1/evals" },
+  { operation: "GET /v1/evals/{id}", own: evaluation },
+  { operation: "POST /v1/evals/{id}/runs", own: evaluation, json: RUN },
+  { operation: "GET /v1/evals/{id}/runs", own: evaluation },
+  { operation: "GET /v1/evals/{id}/runs/{run}", own: evalRun },
+  { operation: "GET /v1/evals/{id}/runs/{run}/output_items", own: evalRun },
+  { operation: "POST /v1/evals/{id}/runs/{run}", own: evalRun },
+  { operation: "DELETE /v1/evals/{id}", own: evaluation },
   { operation: "POST /api/chat", own, json: { model: "d", messages: MESSAGES, stream: false }, plain: true },
   { operation: "POST /api/generate", own, json: { model: "d", prompt: "hi", stream: false }, plain: true },
   { operation: "POST /api/embed", own, json: { model: "d", input: "hi" }, plain: true },

@@ -24,6 +24,8 @@ const PREFIXES: Readonly<Record<string, Prefix>> = {
   datasets: "ds",
   deployment_requests: "req",
   deployments: "dep",
+  eval_runs: "exp",
+  evals: "eval",
   evaluators: "evl",
   events: "evt",
   experiment_items: "expi",

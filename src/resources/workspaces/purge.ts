@@ -6,6 +6,7 @@ import { idempotencyKeys } from "../../http/idempotency.ts";
 import * as agents from "../agents/service.ts";
 import * as annotationQueues from "../annotation_queues/service.ts";
 import * as inferenceBatches from "../clients/batches/service.ts";
+import * as evals from "../clients/evals/service.ts";
 import * as files from "../clients/files/service.ts";
 import * as responses from "../clients/responses/service.ts";
 import * as codeArtifacts from "../code_artifacts/service.ts";
@@ -43,6 +44,7 @@ export async function purge(ctx: Ctx) {
         responses.removeAll(ctx, workspaceId);
         inferenceBatches.removeAll(ctx, workspaceId);
         files.removeAll(ctx, workspaceId);
+        evals.removeAll(ctx, workspaceId);
         experiments.removeAll(ctx, workspaceId);
         deployments.stopAll(ctx, workspaceId);
         detection.removeAll(ctx, workspaceId);

@@ -43,6 +43,7 @@ import m0052 from "./0052_inference_batches.sql" with { type: "text" };
 import m0053 from "./0053_fine_tuning_jobs.sql" with { type: "text" };
 import m0054 from "./0054_second_factor.sql" with { type: "text" };
 import m0055 from "./0055_invitations.sql" with { type: "text" };
+import m0061 from "./0061_evals.sql" with { type: "text" };
 
 export type Migration = { readonly version: number; readonly name: string; readonly sql: string };
 
@@ -91,4 +92,5 @@ export const MIGRATIONS: readonly Migration[] = [
   { version: 53, name: "0053_fine_tuning_jobs", sql: m0053 },
   { version: 54, name: "0054_second_factor", sql: m0054 },
   { version: 55, name: "0055_invitations", sql: m0055 },
+  { version: 61, name: "0061_evals", sql: m0061 },
 ];

@@ -136,4 +136,4 @@ def reward(prompt, completion, row):
     text = completion if isinstance(completion, str) else completion[-1]["content"]
     message = {"role": "assistant", "content": text}
     sample = {"output_text": text, "output_json": parsed(text), "output_tools": [], "choices": [{"message": message}]}
-    return grade_with(GRADER, sample, dict(row))
+    return grade_with(GRADER, sample, dict(row) if COLUMN is None else json.loads(row[COLUMN]))

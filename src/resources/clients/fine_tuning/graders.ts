@@ -6,7 +6,7 @@ const MAX_SOURCE = 256_000;
 const name = z.string().min(1).max(100);
 const Template = z.string().max(20_000).describe("{{item.field}} and {{sample.output_text}} are filled in");
 
-const StringCheck = z.object({
+export const StringCheck = z.object({
   type: z.literal("string_check"),
   name,
   input: Template,
@@ -25,14 +25,14 @@ const METRICS = [
   "rouge_5",
   "rouge_l",
 ] as const;
-const TextSimilarity = z.object({
+export const TextSimilarity = z.object({
   type: z.literal("text_similarity"),
   name,
   input: Template,
   reference: Template,
   evaluation_metric: z.enum(METRICS),
 });
-const Python = z.object({
+export const Python = z.object({
   type: z.literal("python"),
   name,
   source: z.string().min(1).max(MAX_SOURCE).describe("Code with a function grade(sample, item)"),
@@ -56,6 +56,6 @@ export const Grader = z.discriminatedUnion("type", [...ONE, Multi], {
 });
 export type Grader = z.infer<typeof Grader>;
 
-/** A JSON text inside a JSON text is also a text of Python. */
-export const rewardSource = (grader: Grader): string =>
-  `import json\n\nGRADER = json.loads(${JSON.stringify(JSON.stringify(grader))})\n\n${program}`;
+/** A JSON text inside a JSON text is also a text of Python. `column`: a column with the item as JSON. Default: the row. */
+export const rewardSource = (grader: Grader, column?: string): string =>
+  `import json\n\nGRADER = json.loads(${JSON.stringify(JSON.stringify(grader))})\nCOLUMN = ${column === undefined ? "None" : JSON.stringify(column)}\n\n${program}`;

@@ -33,7 +33,7 @@ export const Method = z.discriminatedUnion("type", [
 ]);
 export type Method = z.infer<typeof Method>;
 
-const Metadata = z
+export const Metadata = z
   .record(z.string().max(64), z.string().max(512))
   .refine((given) => Object.keys(given).length <= 16, "takes at most 16 keys");
 

@@ -1,0 +1,113 @@
+/** The `openai` client with evals, unchanged, against the executable. */
+import { afterAll, beforeAll, expect, test } from "bun:test";
+import OpenAI, { toFile } from "openai";
+import { until } from "../harness.ts";
+import { startServing } from "./served.ts";
+
+let server: Awaited<ReturnType<typeof startServing>>;
+let openai: OpenAI;
+beforeAll(async () => {
+  server = await startServing();
+  await server.deploy({ model: "verk-tiny", name: "tiny", parallel: 4, context_length: 512 });
+  openai = new OpenAI({ apiKey: server.key, baseURL: `${server.url}/v1`, maxRetries: 0 });
+}, 120_000);
+afterAll(() => server?.stop());
+
+const item_schema = { type: "object", properties: { sum: { type: "string" }, answer: { type: "string" } } };
+const equal = {
+  ...{ type: "string_check" as const, name: "equal", operation: "eq" as const },
+  ...{ input: "{{sample.output_text}}", reference: "{{item.answer}}" },
+};
+const short = {
+  ...{ type: "python" as const, name: "short", pass_threshold: 0.5 },
+  source: "def grade(sample, item):\n    return 1.0 if len(sample['output_text']) < 4 else 0.0",
+};
+const entries = [{ item: { sum: "7 + 5", answer: "12" } }, { item: { sum: "2 + 2", answer: "5" } }];
+const ended = (id: string, run: string) =>
+  until(
+    "the run to end",
+    async () => {
+      const now = await openai.evals.runs.retrieve(run, { eval_id: id });
+      return now.status === "queued" || now.status === "in_progress" ? undefined : now;
+    },
+    60_000,
+  );
+
+test("openai: an eval runs a deployment on items, and each output item has its results", async () => {
+  const made = await openai.evals.create({
+    ...{ name: "sums", metadata: { team: "a" }, testing_criteria: [equal, short] },
+    data_source_config: { type: "custom", item_schema, include_sample_schema: true },
+  });
+  expect((await openai.evals.retrieve(made.id)).name).toBe("sums");
+  expect((await openai.evals.list()).data.map(({ id }) => id)).toContain(made.id);
+  const created = await openai.evals.runs.create(made.id, {
+    name: "first",
+    data_source: {
+      type: "completions",
+      model: "tiny",
+      input_messages: { type: "template", template: [{ role: "user", content: "What is {{item.sum}}?" }] },
+      source: { type: "file_content", content: entries },
+      sampling_params: { temperature: 0, max_completion_tokens: 8 },
+    },
+  });
+  const run = await ended(made.id, created.id);
+  expect(run).toMatchObject({
+    ...{ status: "completed", model: "tiny", result_counts: { total: 2, passed: 1, failed: 1, errored: 0 } },
+    per_testing_criteria_results: [
+      { testing_criteria: "equal", passed: 1, failed: 1 },
+      { testing_criteria: "short", passed: 2, failed: 0 },
+    ],
+  });
+  const { data } = await openai.evals.runs.outputItems.list(run.id, { eval_id: made.id });
+  const shown = data.map(({ status, datasource_item, sample }) => [
+    ...[status, datasource_item["sum"], sample.input[0]?.content, sample.output[0]?.content],
+  ]);
+  expect(shown.sort()).toEqual([
+    ["fail", "2 + 2", "What is 2 + 2?", "4"],
+    ["pass", "7 + 5", "What is 7 + 5?", "12"],
+  ]);
+  expect((await openai.evals.runs.list(made.id)).data).toHaveLength(1);
+  expect((await openai.evals.delete(made.id)).deleted).toBe(true);
+  expect(await openai.evals.retrieve(made.id).catch((error: unknown) => error)).toMatchObject({ status: 404 });
+}, 90_000);
+
+test("openai: recorded answers of a file are graded without a model", async () => {
+  const made = await openai.evals.create({
+    ...{ name: "recorded", testing_criteria: [equal] },
+    data_source_config: { type: "custom", item_schema },
+  });
+  const lines = entries.map((entry) => JSON.stringify({ ...entry, sample: { output_text: "12" } })).join("\n");
+  const file = await openai.files.create({ file: await toFile(Buffer.from(lines), "in.jsonl"), purpose: "evals" });
+  const created = await openai.evals.runs.create(made.id, {
+    data_source: { type: "jsonl", source: { type: "file_id", id: file.id } },
+  });
+  expect((await ended(made.id, created.id)).result_counts).toEqual({ total: 2, passed: 1, failed: 1, errored: 0 });
+}, 90_000);
+
+test("openai: what does not fit is a clear 400", async () => {
+  const config = { type: "custom" as const, item_schema };
+  const refusal = async (call: Promise<unknown>) => (await call.catch((error: unknown) => error)) as OpenAI.APIError;
+  const judge = {
+    ...{ type: "score_model" as const, name: "judge", model: "tiny" },
+    input: [{ role: "user" as const, content: "x" }],
+  };
+  const asked = await refusal(openai.evals.create({ data_source_config: config, testing_criteria: [judge] }));
+  expect([asked.status, asked.message]).toEqual([400, expect.stringContaining("llm_judge")]);
+  const logs = { data_source_config: { type: "logs" as const }, testing_criteria: [equal] };
+  expect(await refusal(openai.evals.create(logs))).toMatchObject({ status: 400, param: "/data_source_config/type" });
+  const broken = { ...short, source: "def grade(sample, item)\n  return 1" };
+  const code = await refusal(openai.evals.create({ data_source_config: config, testing_criteria: [broken] }));
+  expect([code.status, code.param]).toEqual([400, "/testing_criteria/0/source"]);
+  const { id } = await openai.evals.create({ data_source_config: config, testing_criteria: [equal] });
+  const run = (data_source: OpenAI.Evals.RunCreateParams["data_source"]) =>
+    refusal(openai.evals.runs.create(id, { data_source }));
+  const source = { type: "file_content" as const, content: entries };
+  expect(await run({ type: "jsonl", source })).toMatchObject({ status: 400, param: "/data_source/source/content/0" });
+  const template = [{ role: "user" as const, content: "{{item.nothing}}" }];
+  const ask = { type: "completions" as const, model: "none", source };
+  expect(await run({ ...ask, input_messages: { type: "template", template } })).toMatchObject({
+    ...{ status: 400, param: "/data_source/input_messages" },
+  });
+  const plain = { type: "template" as const, template: [{ role: "user" as const, content: "hi" }] };
+  expect(await run({ ...ask, input_messages: plain })).toMatchObject({ status: 404, param: "/data_source/model" });
+}, 90_000);
