@@ -62,10 +62,24 @@ export const mountDetection = (ctx: Ctx) => (app: AnyElysia) => app.use(system(c
 /** Apart from the chain below: each link deepens its type, and the compiler has a limit. */
 const personal = (ctx: Ctx) => (app: AnyElysia) =>
   app.use(signIn(ctx)).use(users(ctx)).use(me(ctx)).use(invitations(ctx));
+/** The formats of other programs. A list of their own keeps the types of both lists small. */
+const mountClients = (ctx: Ctx, app: AnyElysia): AnyElysia =>
+  app
+    .use(llamaClients(ctx))
+    .use(messages(ctx))
+    .use(responses(ctx))
+    .use(files(ctx))
+    .use(inferenceBatches(ctx))
+    .use(fineTuning(ctx))
+    .use(evals(ctx))
+    .use(ollama(ctx))
+    .use(ollamaModels(ctx))
+    .use(lmStudio(ctx))
+    .use(rerank(ctx));
 
 /** Every route of the server. */
 export const mount = (ctx: Ctx) => (app: AnyElysia) =>
-  app
+  mountClients(ctx, app)
     .use(system(ctx))
     .use(checkRoutes(ctx))
     .use(setup(ctx))
@@ -93,17 +107,6 @@ export const mount = (ctx: Ctx) => (app: AnyElysia) =>
     .use(annotationQueues(ctx))
     .use(annotationWork(ctx))
     .use(deployments(ctx))
-    .use(llamaClients(ctx))
-    .use(messages(ctx))
-    .use(responses(ctx))
-    .use(files(ctx))
-    .use(inferenceBatches(ctx))
-    .use(fineTuning(ctx))
-    .use(evals(ctx))
-    .use(ollama(ctx))
-    .use(ollamaModels(ctx))
-    .use(lmStudio(ctx))
-    .use(rerank(ctx))
     .use(traces(ctx))
     .use(agents(ctx))
     .use(monitors(ctx))

@@ -1,5 +1,6 @@
 import type { CallFormat } from "../../src/workers/serving/calls/format.ts";
 import { formatOf, HERMES } from "../../src/workers/serving/calls/formats.ts";
+import { FURTHER } from "./further_call_cases.ts";
 
 /** Texts of each format: what a text is, the text, and the content, calls and thoughts that it holds. */
 export type Row = [
@@ -32,6 +33,9 @@ export const FORMATS: Record<string, CallFormat> = {
   seed: of("<seed:tool_call> <function="),
   "qwen-coder": of("<tool_call> <function= <parameter="),
   glm: of("<tool_call> <arg_key>"),
+  lfm: of("<|tool_list_start|>"),
+  hunyuan: of("{% set HYTK = ':opensource' %} toolsep_token"),
+  minicpm: of('<function name="x"> <param name="y">'),
   apertus: of("<|tools_prefix|>"),
   solar: of("<|tool_call:begin|>"),
   nemotron: of("<TOOLCALL>"),
@@ -54,6 +58,7 @@ const dsml = (word: string) =>
   `<｜DSML｜${word}>\n<｜DSML｜invoke name="add">\n<｜DSML｜parameter name="a" string="false">1</｜DSML｜parameter>\n</｜DSML｜invoke>\n<｜DSML｜invoke name="say">\n<｜DSML｜parameter name="text" string="true">a "b"\n<c></｜DSML｜parameter>\n<｜DSML｜parameter name="to" string="false">null</｜DSML｜parameter>\n</｜DSML｜invoke>\n</｜DSML｜${word}>`;
 
 export const CASES: Record<string, Row[]> = {
+  ...FURTHER,
   hermes: [
     ["no call", "just <text> and a <tool", "just <text> and a <tool", []],
     ["text before it", `Well: ${hermes}`, "Well: ", [ADD]],

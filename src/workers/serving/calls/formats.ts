@@ -4,11 +4,12 @@ import { until } from "../grammar/until.ts";
 import { bareObjects, recipients } from "./bare_calls.ts";
 import { type CallFormat, KEYS, listFormat, namedFormat, same, taggedFormat } from "./format.ts";
 import { readGemma } from "./gemma.ts";
-import { gemmaCalls, namedCall, objectCall, several } from "./grammars.ts";
+import { gemmaCalls, namedCall, objectCall, pythonCalls, several } from "./grammars.ts";
 import { readHarmony } from "./harmony.ts";
 import { mistralReader } from "./mistral.ts";
 import { markedReader } from "./parser.ts";
-import { deepseekTags, GLM, MINIMAX, QWEN_CODER, SEED } from "./tags.ts";
+import { readPython, spellPython } from "./python_calls.ts";
+import { deepseekTags, GLM, HUNYUAN, MINICPM, MINIMAX, QWEN_CODER, SEED } from "./tags.ts";
 
 export const HERMES: CallFormat & Required<Pick<CallFormat, "spell">> = {
   name: "hermes",
@@ -143,6 +144,17 @@ const GEMMA: CallFormat = {
   json: false,
 };
 
+const LFM: CallFormat = {
+  name: "lfm",
+  opening: "<|tool_call_start|>",
+  grammar: (rules, callables, parallel) => `"[" ${pythonCalls(rules, callables, parallel)} "]<|tool_call_end|>"`,
+  stopAfterOne: [],
+  reader: () => markedReader(["<|tool_call_start|>"], readPython),
+  spellId: same,
+  json: false,
+  spell: (calls) => `<|tool_call_start|>[${calls.map(spellPython).join(", ")}]<|tool_call_end|>`,
+};
+
 const ANALYSIS = "<|channel|>analysis<|message|>";
 const HARMONY: CallFormat = {
   name: "harmony",
@@ -198,6 +210,10 @@ const FAMILIES: readonly (readonly [has: readonly string[], lacks: readonly stri
     }),
   ],
   [["<|tool_call>call:"], [], GEMMA],
+  [["<|tool_list_start|>"], [], LFM],
+  [["List of tools: ["], ["<tool_call>", "<|python_tag|>"], LFM],
+  [["toolsep_token", "HYTK = ':opensource'"], [], taggedFormat("hunyuan", HUNYUAN)],
+  [['<function name="', '<param name="'], [], taggedFormat("minicpm", MINICPM)],
   [["<minimax:tool_call>", "<invoke name="], [], taggedFormat("minimax", MINIMAX)],
   [["seed:tool_call", "<function="], [], taggedFormat("seed", SEED)],
   [["<tool_call>", "<function=", "<parameter="], [], taggedFormat("qwen-coder", QWEN_CODER)],

@@ -125,6 +125,19 @@ export function gemmaCalls(rules: Rules, callables: readonly Callable[], paralle
   return several(rules, one, { parallel, between: '""' });
 }
 
+/** Calls as Python writes them. Values are JSON, but for True and False. */
+export function pythonCalls(rules: Rules, callables: readonly Callable[], parallel: boolean): string {
+  const one = eitherOf(rules, callables, (callable) => {
+    const members = propertiesOf(callable).map(([property, schema]) => {
+      const isBoolean = isSchema(schema) && schema["type"] === "boolean";
+      const value = isBoolean ? rules.define('"True" | "False"') : callable.compile(property);
+      return { rule: rules.define(`${literal(`${property}=`)} ${value}`), required: isRequired(callable, property) };
+    });
+    return `${literal(`${callable.name}(`)} ${separated(rules, members)} ")"`;
+  });
+  return several(rules, one, { parallel, between: '", "' });
+}
+
 /** Members in this order with commas between those that are there. */
 function separated(rules: Rules, members: readonly { rule: string; required: boolean }[], begun = false): string {
   const [member, ...rest] = members;

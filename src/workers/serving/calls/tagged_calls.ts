@@ -16,6 +16,8 @@ export type Tags = {
   lines: boolean;
   /** This part is repeated for several calls. */
   many: "section" | "call";
+  /** A text may stand in a CDATA section. */
+  wrapped?: boolean;
 };
 
 type Types = Set<string>;
@@ -110,7 +112,9 @@ function* readValue(source: Source, sink: Sink, tags: Tags, types: Types): Readi
     yield* literally(source, beforeValue);
   }
   if (tags.lines) yield* literally(source, "\n");
-  const ends = tags.lines ? [`\n${close}`, close] : [close];
+  const isWrapped = tags.wrapped === true && (yield* literally(source, "<![CDATA["));
+  if (isWrapped) text = true;
+  const ends = isWrapped ? [`]]>${close}`] : tags.lines ? [`\n${close}`, close] : [close];
   let value = "";
   if (text) sink.pass('"');
   const pass = (piece: string) => {

@@ -21,6 +21,24 @@ export const GLM: Tags = {
   many: "call",
 };
 
+/** Hunyuan 3 ends each of its tags with the same word. */
+export const HUNYUAN: Tags = {
+  section: ["<tool_calls:opensource>", "</tool_calls:opensource>"],
+  call: ["<tool_call:opensource>", "<tool_sep:opensource>", "</tool_call:opensource>"],
+  argument: ["<arg_key:opensource>", "</arg_key:opensource>", "<arg_value:opensource>", "</arg_value:opensource>"],
+  lines: false,
+  many: "call",
+};
+
+export const MINICPM: Tags = {
+  section: ["", ""],
+  call: ['<function name="', '">', "</function>"],
+  argument: ['<param name="', '">', "", "</param>"],
+  lines: false,
+  many: "call",
+  wrapped: true,
+};
+
 export const MINIMAX: Tags = {
   section: ["<minimax:tool_call>", "</minimax:tool_call>"],
   call: ['<invoke name="', '">', "</invoke>"],

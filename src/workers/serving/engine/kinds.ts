@@ -1,6 +1,6 @@
 import { type Ptr, text } from "../../../native/ffi.ts";
 import type { Llama } from "../../../native/llama/symbols.ts";
-import { SPOKEN } from "../calls/spoken.ts";
+import { SPOKEN } from "../tokens/spoken.ts";
 
 export const TEXT = 0;
 /** A control token that does not end a text and is not shown. */

@@ -2,7 +2,7 @@
 import { ptr } from "bun:ffi";
 import { must, type Ptr, text } from "../../../native/ffi.ts";
 import type { Llama } from "../../../native/llama/symbols.ts";
-import { SPOKEN } from "../calls/spoken.ts";
+import { SPOKEN } from "../tokens/spoken.ts";
 
 const NOTHING = new Uint8Array(0);
 

@@ -10,6 +10,8 @@ export type ThoughtTags = {
   close: string;
   /** Texts that end a thought too. They belong to the rest. */
   ends?: readonly string[];
+  /** A text of the template that puts the tags together. Default: it has the tag itself. */
+  sign?: string;
 };
 
 const KIMI_CALLS = "<|tool_calls_section_begin|>";
@@ -17,6 +19,7 @@ const DEEPSEEK_CALLS = "<｜tool▁calls▁begin｜>";
 
 /** In order: a template that has several tags uses the first. */
 const TAGS: readonly ThoughtTags[] = [
+  { open: "<think:opensource>", close: "</think:opensource>", sign: "HYTK = ':opensource'" },
   { open: "<seed:think>", close: "</seed:think>" },
   { open: "<mm:think>", close: "</mm:think>" },
   { open: "[THINK]", close: "[/THINK]" },
@@ -31,7 +34,7 @@ export type ThoughtSplitter = { push: (text: string) => Split; end: () => Split 
 
 /** Returns the tags of thoughts if a model with this template writes them. */
 export const thoughtTags = (template: string | null): ThoughtTags | undefined =>
-  TAGS.find(({ close }) => template?.includes(close));
+  TAGS.find(({ close, sign = close }) => template?.includes(sign));
 
 /** Says how an answer to this prompt begins: inside a thought, behind one, or before a possible one. */
 export function thoughtState(prompt: string, { open, close }: ThoughtTags): "inside" | "behind" | "before" {

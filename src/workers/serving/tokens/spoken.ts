@@ -24,5 +24,8 @@ export const SPOKEN: ReadonlySet<string> = new Set([
   ...["<|start|>", "<|channel|>", "<|message|>", "<|end|>", "<|constrain|>"],
   ...["<|tools_prefix|>", "<|tools_suffix|>", "<|inner_prefix|>", "<|inner_suffix|>"],
   ...["<|tool_call_start|>", "<|tool_call_end|>"],
+  ...["<think:opensource>", "</think:opensource>", "<tool_calls:opensource>", "</tool_calls:opensource>"],
+  ...["<tool_call:opensource>", "</tool_call:opensource>", "<tool_sep:opensource>"],
+  ...["<arg_key:opensource>", "</arg_key:opensource>", "<arg_value:opensource>", "</arg_value:opensource>"],
   ...["<|tool_call:begin|>", "<|tool_call:name|>", "<|tool_call:args|>", "<|tool_call:end|>"],
 ]);
