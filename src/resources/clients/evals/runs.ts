@@ -32,10 +32,10 @@ const byId = preparedRow(
   ),
 );
 
-type Place = { id: string; run: string };
-type Found = { parent: EvalRow; run: EvalRunRow; experiment: ExperimentRow };
+type RunPath = { id: string; run: string };
+type RunRecord = { parent: EvalRow; run: EvalRunRow; experiment: ExperimentRow };
 
-export function mustGet(ctx: Ctx, workspaceId: string, { id, run: runId }: Place): Found {
+export function mustGet(ctx: Ctx, workspaceId: string, { id, run: runId }: RunPath): RunRecord {
   const parent = evals.mustGet(ctx, workspaceId, id);
   const run = byId(ctx.db, { id: runId, evalId: id, workspaceId });
   if (!run) throw new AppError("resource_not_found", `No run ${runId.slice(0, 80)}`, { param: "run" });
@@ -45,7 +45,7 @@ export function mustGet(ctx: Ctx, workspaceId: string, { id, run: runId }: Place
 const { experimentId, rowId, evaluator, passed } = experimentScores;
 
 /** How many items each criterion passed, and how many items passed all of them. */
-function resultsOf(db: Db | Tx, { parent, experiment }: Pick<Found, "parent" | "experiment">): Result {
+function resultsOf(db: Db | Tx, { parent, experiment }: Pick<RunRecord, "parent" | "experiment">): Result {
   const mine = eq(experimentId, experiment.id);
   const byCriterion = db
     .select({ evaluator, passed: sql<number>`sum(${passed} IS TRUE)`, count: sql<number>`count(*)` })
@@ -64,7 +64,7 @@ function resultsOf(db: Db | Tx, { parent, experiment }: Pick<Found, "parent" | "
   return { byCriterion, passed: whole, errored: itemsFailed, failed: Math.max(0, itemsDone - itemsFailed - whole) };
 }
 
-export const show = (db: Db | Tx, found: Found): EvalRun => presentRun(found, resultsOf(db, found));
+export const show = (db: Db | Tx, found: RunRecord): EvalRun => presentRun(found, resultsOf(db, found));
 
 export function list(ctx: Ctx, workspaceId: string, id: string, query: PageQuery) {
   const parent = evals.mustGet(ctx, workspaceId, id);
@@ -74,7 +74,7 @@ export function list(ctx: Ctx, workspaceId: string, id: string, query: PageQuery
   });
 }
 
-export function items(ctx: Ctx, { parent, run, experiment }: Found, query: PageQuery) {
+export function items(ctx: Ctx, { parent, run, experiment }: RunRecord, query: PageQuery) {
   const found = page(ctx.db, experimentItems, eq(experimentItems.experimentId, run.id), query, (row) => row);
   const rows = found.data.map((item) => item.rowId);
   const scores = Map.groupBy(
