@@ -6,8 +6,8 @@ type KernelTime = { what: string; launches: number; us: number };
 
 const REPEATS = 20;
 
-/** Prints where the time of each graph goes when the graph is recorded. The device's state moves on meanwhile. */
-export function timingDevice(device: Device): Device {
+/** Tells where the time of each graph goes when the graph is recorded. The device's state moves on meanwhile. */
+export function timingDevice(device: Device, tell: (line: string) => void = console.error): Device {
   let launch = device.launch;
   return {
     ...device,
@@ -18,7 +18,7 @@ export function timingDevice(device: Device): Device {
       act();
       launch = device.launch;
       for (const { what, launches: count, us } of kernelTimes(device, launches))
-        console.error(`${us.toFixed(1).padStart(9)} µs  ${count} × ${what}`);
+        tell(`${us.toFixed(1).padStart(9)} µs  ${count} × ${what}`);
       return device.record(act);
     },
   };

@@ -6,13 +6,13 @@ import type { Piece } from "../../src/workers/trainer/trainee/types.ts";
 import { LORA, STEP } from "../../test/ml/trainee/kit.ts";
 import { median } from "../tools.ts";
 
-type Size = { prompts: number; group: number; tokens: number; vocab: number };
+export type Size = { prompts: number; group: number; tokens: number; vocab: number };
 export type Learned = { shared: number; apart: number; bytes: number };
 
 const TIMES = 3;
 
 /** `shared`: answers of a group have one question; else each has its own, of the same length. */
-function piecesOf({ prompts, group, tokens, vocab }: Size, shared: boolean): Piece[] {
+export function piecesOf({ prompts, group, tokens, vocab }: Size, shared: boolean): Piece[] {
   const random = openRandom(shared ? 1 : 2);
   const some = () => Array.from({ length: tokens }, () => Math.floor(random() * vocab));
   return Array.from({ length: prompts }, some).flatMap((question) =>

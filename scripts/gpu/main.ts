@@ -29,6 +29,7 @@ const BENCHES: Record<string, () => Promise<Bench>> = {
   training: () => import("../../bench/training.ts"),
   rollouts: () => import("../../bench/rollouts.ts"),
   grpo_step: () => import("../../bench/grpo_step.ts"),
+  grpo_profile: () => import("../../bench/grpo_profile.ts"),
 };
 const KNOWN = [...Object.keys(CHECKS), ...Object.keys(BENCHES)];
 /** Products in F32 are not rounded to TF32. */

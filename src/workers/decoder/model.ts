@@ -47,7 +47,9 @@ const FORMATS: Readonly<Record<string, Format>> = {
   Q4_K: "q4",
   Q6_K: "q6",
 };
-const READ_BYTES = 16 * MIB;
+const STAGING_BYTES = 16 * MIB;
+const BLOCK_BYTES = 32 * MIB;
+const ALIGN = 256;
 const CONVERTED = { F16: 0, F32: 1 } as const; // kinds of the kernel to_bf16
 
 /** Why this model cannot be decoded by our kernels, or null. Another engine then serves it. Pure. */
@@ -118,27 +120,40 @@ function openLoader(device: Device, { path, header }: { path: string; header: He
   const held: number[] = [];
   const matrices = new Map<string, Weight>();
   let bytes = 0;
-  const room = (size: number) => {
+  let [next, end] = [0, 0]; // of the last block; an allocation takes as long as the copy of a small tensor
+  const taken = (size: number) => {
     const at = device.allocate(size);
     held.push(at);
     bytes += size;
     return at;
+  };
+  const room = (size: number) => {
+    if (size >= BLOCK_BYTES / 4) return taken(size);
+    const whole = Math.ceil(size / ALIGN) * ALIGN;
+    if (next + whole > end) {
+      next = taken(BLOCK_BYTES);
+      end = next + BLOCK_BYTES;
+    }
+    next += whole;
+    return next - whole;
   };
   const must = (name: string): Tensor => {
     const tensor = header.tensors.get(name);
     if (!tensor) throw new Error(`The model file has no tensor ${name}`);
     return tensor;
   };
-  const piece = (tensor: Tensor, done: number, length: number) => {
-    const into = new Uint8Array(length);
-    for (let got = 0; got < length; ) {
-      const count = readSync(fd, into, got, length - got, header.dataStart + tensor.offset + done + got);
+  const into = (bytes: Uint8Array, tensor: Tensor, done: number) => {
+    for (let got = 0; got < bytes.length; ) {
+      const count = readSync(fd, bytes, got, bytes.length - got, header.dataStart + tensor.offset + done + got);
       if (count === 0) throw new Error("The model file was truncated while it was read");
       got += count;
     }
-    return into;
   };
-  const floats = (name: string) => new Float32Array(piece(must(name), 0, must(name).bytes).buffer);
+  const floats = (name: string) => {
+    const values = new Float32Array(must(name).bytes / 4);
+    into(new Uint8Array(values.buffer), must(name), 0);
+    return values;
+  };
   const keep = (values: NodeJS.TypedArray) => {
     const at = room(values.byteLength);
     device.put(at, values);
@@ -149,6 +164,7 @@ function openLoader(device: Device, { path, header }: { path: string; header: He
     if (!place?.onDevice || place.type !== TYPE.BF16 || place.columns !== columns || place.rows !== rows) return null;
     return { at: place.address, format: "bf16", rows, columns };
   };
+  let staging = 0;
   function copied(tensor: Tensor): Weight {
     const { name } = tensor;
     const [columns = 1, rows = 1] = tensor.dims;
@@ -156,23 +172,20 @@ function openLoader(device: Device, { path, header }: { path: string; header: He
     if (!format) throw new Error(`The tensor ${name} is in ${tensor.type.name}, which these kernels do not read`);
     const kind = CONVERTED[tensor.type.name as keyof typeof CONVERTED];
     const at = room(kind === undefined ? tensor.bytes : tensor.elements * 2);
-    const step = READ_BYTES;
-    const staging = kind === undefined ? 0 : device.allocate(Math.min(step, tensor.bytes));
-    for (let done = 0; done < tensor.bytes; done += step) {
-      const some = piece(tensor, done, Math.min(step, tensor.bytes - done));
-      if (kind === undefined) {
-        device.put(at + done, some);
-        continue;
-      }
-      const size = kind === CONVERTED.F16 ? 2 : 4;
-      const count = some.length / size;
-      device.put(staging, some);
+    if (kind === undefined) {
+      device.fill(at, tensor.bytes, (some, done) => into(some, tensor, done));
+      return { at, format, rows, columns };
+    }
+    const size = kind === CONVERTED.F16 ? 2 : 4;
+    staging ||= device.allocate(STAGING_BYTES);
+    for (let done = 0; done < tensor.bytes; done += STAGING_BYTES) {
+      const length = Math.min(STAGING_BYTES, tensor.bytes - done);
+      device.fill(staging, length, (some, from) => into(some, tensor, done + from));
+      const count = length / size;
       device.launch("to_bf16", { grid: [Math.min(1024, Math.ceil(count / 256)), 1, 1], threads: 256 }, [
         ...[staging, at + (done / size) * 2, kind, count],
       ]);
     }
-    device.wait();
-    if (staging !== 0) device.free(staging);
     return { at, format, rows, columns };
   }
   return {
@@ -191,6 +204,10 @@ function openLoader(device: Device, { path, header }: { path: string; header: He
       matrices.set(name, made);
       return made;
     },
-    close: () => closeSync(fd),
+    close() {
+      closeSync(fd);
+      device.wait();
+      if (staging !== 0) device.free(staging);
+    },
   };
 }

@@ -45,6 +45,8 @@ export function buildEmulation(name = "kernels.so", more: readonly string[] = []
   return path;
 }
 
+const PIECE = 1000; // bytes: small, so that tests fill in several pieces
+
 const SYMBOLS = {
   emulate: { args: ["ptr", "u32", "u32", "u32", "u32", "u32", "ptr"], returns: "i32" },
   emulated_allocate: { args: ["u64"], returns: "ptr" },
@@ -77,6 +79,9 @@ export function openEmulation(): TestDevice {
     free: (at) => symbols.emulated_free(at as Ptr),
     put: (at, from) =>
       bytes(at, from.byteLength).set(new Uint8Array(from.buffer as ArrayBuffer, from.byteOffset, from.byteLength)),
+    fill(at, size, read) {
+      for (let done = 0; done < size; done += PIECE) read(bytes(at + done, Math.min(PIECE, size - done)), done);
+    },
     read(at, length) {
       const copy = bytes(at, length).slice();
       return { wait: () => copy };

@@ -83,6 +83,11 @@ export function openTwin(first: TestDevice, second: TestDevice): TestDevice {
       const place = find(at);
       if (place) second.put(place.other + place.offset, bytes);
     },
+    fill(at, bytes, read) {
+      const whole = new Uint8Array(bytes);
+      read(whole, 0);
+      this.put(at, whole);
+    },
     launch(name, start, values) {
       first.launch(name, start, values);
       second.launch(name, start, translated(name, values));

@@ -3,6 +3,7 @@
  * a caller that shares memory with them must wait for both sides. The context is the primary one of the device.
  */
 import { dlopen, ptr, toArrayBuffer } from "bun:ffi";
+import { MIB } from "../../../lib/units.ts";
 import { type Ptr, text } from "../../ffi.ts";
 import { OutOfMemory } from "../../ggml/out_of_memory.ts";
 import { Arguments, cudaDriver, type Grid } from "../driver.ts";
@@ -44,6 +45,8 @@ const NON_BLOCKING = 1; // the stream does not wait for the default stream
 const THREAD_LOCAL = 1; // calls of other threads do not disturb a capture
 const NO_TIMING = 2;
 const READS = 4; // pinned buffers that take turns: two steps, each with results and alternatives
+const PIECES = 2; // pinned buffers for copies to the device: one is written while the other is on its way
+const PIECE_BYTES = 8 * MIB;
 
 /**
  * A CUlaunchConfig with one attribute: the kernel may begin before the one before it ends, and waits for it itself
@@ -96,7 +99,9 @@ export function openCudaDevice(image: Uint8Array, { index = 0, early = true }: C
   const config = launchConfig(stream, early && driver.major >= 9);
   const timers = [0, 1].map(() => made("cuEventCreate", (to) => cuda.cuEventCreate(to, 0))) as [Ptr, Ptr];
   const reads = Array.from({ length: READS }, () => newPinned());
+  const pieces = Array.from({ length: PIECES }, () => newPinned());
   let turn = 0;
+  let filled = 0; // pieces
   let capturing = false;
 
   function newPinned() {
@@ -128,6 +133,19 @@ export function openCudaDevice(image: Uint8Array, { index = 0, early = true }: C
       if (capturing) throw new Error("A copy cannot be part of a graph");
       if (from.byteLength === 0) return;
       check(cuda.cuMemcpyHtoDAsync_v2(at as Ptr, ptr(from), BigInt(from.byteLength), stream), "A copy to the GPU");
+    },
+    fill(at, bytes, read) {
+      for (let done = 0; done < bytes; ) {
+        const pinned = pieces[filled++ % PIECES] as Pinned;
+        grow(pinned, PIECE_BYTES);
+        check(cuda.cuEventSynchronize(pinned.done), "A copy to the GPU"); // an event that was never recorded is over
+        const length = Math.min(PIECE_BYTES, bytes - done);
+        read(new Uint8Array(toArrayBuffer(pinned.at, 0, length)), done);
+        const to = (at + done) as Ptr;
+        check(cuda.cuMemcpyHtoDAsync_v2(to, pinned.at, BigInt(length), stream), "A copy to the GPU");
+        check(cuda.cuEventRecord(pinned.done, stream), "cuEventRecord");
+        done += length;
+      }
     },
     read(at, bytes): Read {
       const pinned = reads[turn++ % READS] as Pinned;
@@ -180,8 +198,9 @@ export function openCudaDevice(image: Uint8Array, { index = 0, early = true }: C
     wait,
     close() {
       wait();
-      for (const event of [...timers, ...reads.map(({ done }) => done)]) cuda.cuEventDestroy_v2(event);
-      for (const { at, bytes } of reads) if (bytes > 0) cuda.cuMemFreeHost(at);
+      const pinned = [...reads, ...pieces];
+      for (const event of [...timers, ...pinned.map(({ done }) => done)]) cuda.cuEventDestroy_v2(event);
+      for (const { at, bytes } of pinned) if (bytes > 0) cuda.cuMemFreeHost(at);
       check(cuda.cuStreamDestroy_v2(stream), "cuStreamDestroy");
     },
   };

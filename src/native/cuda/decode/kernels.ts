@@ -107,6 +107,8 @@ export type Device = {
   allocate: (bytes: number) => number;
   free: (at: number) => void;
   put: (at: number, bytes: NodeJS.TypedArray) => void;
+  /** Copies `bytes` bytes. `read` writes the piece that begins at `done` while the piece before it is on its way. */
+  fill: (at: number, bytes: number, read: (into: Uint8Array, done: number) => void) => void;
   read: (at: number, bytes: number) => Read;
   launch: (name: DecodeKernel, start: Start, values: readonly number[]) => void;
   /** Records what `act` launches, and runs nothing. */
