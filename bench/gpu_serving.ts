@@ -16,9 +16,9 @@ import { writeRolloutModel } from "./peers/rollout_model.ts";
 import type { StreamJob, StreamOutcome } from "./peers/stream_clients.ts";
 import { median, type Row, remove, tempDir } from "./tools.ts";
 
-const PROMPT = 31;
-const TOKENS = 256;
-const CONTEXT = 512;
+export const PROMPT = 31;
+export const TOKENS = 256;
+export const CONTEXT = 512;
 const PROCESSES = 4;
 const FIRSTS = 30;
 const LONG = { prompt: 32_000, prompts: 4, apartMs: 250, streams: 8, tokens: 2000, context: 33_792 };
@@ -71,7 +71,7 @@ type Case = {
   contextLength: number;
 };
 
-async function served(of: Case, body: (socket: string, engine: Engine) => Promise<void>) {
+export async function served(of: Case, body: (socket: string, engine: Engine) => Promise<void>) {
   const engine = await openEngine({ ...of, threads: of.gpus.length > 0 ? 4 : 1 });
   const socket = join(of.dataDir, `${crypto.randomUUID().slice(0, 8)}.sock`);
   const stopping = new AbortController();
@@ -102,10 +102,10 @@ async function together(socket: string, count: number, round: number): Promise<S
   );
 }
 
-/** Whole answers, and while all streams decode; the best of some rounds. */
-async function rates(socket: string, count: number): Promise<string> {
+/** Whole answers; the best of some rounds. */
+export async function bestRound(socket: string, count: number, rounds = 4) {
   let best = { whole: 0, gap50: 0, gap99: 0, first: 0, perEvent: 0 };
-  for (let round = 0; round < 4; round++) {
+  for (let round = 0; round < rounds; round++) {
     const all = await together(socket, count, round);
     const tokens = all.reduce((sum, each) => sum + each.tokens, 0);
     const ms = Math.max(...all.map(({ end }) => end)) - Math.min(...all.map(({ begun }) => begun));
@@ -116,7 +116,11 @@ async function rates(socket: string, count: number): Promise<string> {
     if (round > 0 && whole > best.whole)
       best = { whole, gap50: quantile(gaps, 0.5), gap99: quantile(gaps, 0.99), first, perEvent: tokens / events };
   }
-  const { whole, gap50, gap99, first, perEvent } = best;
+  return best;
+}
+
+async function rates(socket: string, count: number): Promise<string> {
+  const { whole, gap50, gap99, first, perEvent } = await bestRound(socket, count);
   return `${Math.round(whole)} tok/s; first token ${first.toFixed(1)} ms; between events p50 ${gap50.toFixed(2)}, p99 ${gap99.toFixed(2)} ms; ${perEvent.toFixed(1)} tokens an event`;
 }
 

@@ -12,6 +12,7 @@ import { cudaDriver } from "../src/native/cuda/driver.ts";
 import { llamaLibraries } from "../src/native/llama/libraries.ts";
 import { loadModel as loadLibraryModel } from "../src/native/llama/load.ts";
 import { openLlama } from "../src/native/llama/symbols.ts";
+import { openReader } from "../src/native/shim/read.ts";
 import { openDecoder } from "../src/workers/decoder/decoder.ts";
 import { PLAIN } from "../src/workers/decoder/drawing.ts";
 import { headerOf } from "../src/workers/decoder/header.ts";
@@ -24,7 +25,7 @@ import { remove, tempDir } from "./tools.ts";
 
 const CONTEXT = 4096;
 const PARALLEL = 16;
-const MODES = ["parts", "engine"] as const;
+const MODES = ["parts", "engine", "card"] as const; // card: the standby process holds a context
 
 type Step = { what: string; ms: number; usedMib: number };
 
@@ -69,8 +70,9 @@ function parts(dir: string, path: string) {
     device.wait();
     return made;
   });
-  const again = of("copy the weights again", () => {
-    const made = loadModel(device, { path, header }, CONTEXT);
+  const read = openReader(dir);
+  const again = of("copy the weights by several threads", () => {
+    const made = loadModel(device, { path, header, read }, CONTEXT);
     device.wait();
     return made;
   });
@@ -93,10 +95,10 @@ function parts(dir: string, path: string) {
 }
 
 /** From the message `load` on, in a process that was prepared as a standby process is. */
-async function engine(dir: string, path: string, gpu: boolean) {
+async function engine(dir: string, path: string, { gpu, card }: { gpu: boolean; card: boolean }) {
   const { note, steps } = newSteps(gpu);
   let begun = performance.now();
-  const prepared = prepareEngine(dir, gpu);
+  const prepared = prepareEngine({ dataDir: dir, cuda: gpu, modelPath: gpu ? path : null, card });
   await Bun.sleep(4000);
   note("prepared (4 s of them asleep)", begun);
   begun = performance.now();
@@ -138,7 +140,7 @@ if (import.meta.main) {
   const gpu = !values.cpu;
   if (values.mode && values.dir && values.model) {
     const steps =
-      values.mode === "parts" ? parts(values.dir, values.model) : await engine(values.dir, values.model, gpu);
+      values.mode === "parts" ? parts(values.dir, values.model) : await engine(values.dir, values.model, { gpu, card: values.mode === "card" });
     console.log(JSON.stringify({ startedAt, steps }));
     process.exit(0);
   }

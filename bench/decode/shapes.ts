@@ -8,11 +8,14 @@ export const SHAPES: Readonly<Record<string, RolloutShape>> = {
   "8B": { vocab: 128_256, width: 4096, layers: 32, heads: 32, keyHeads: 8, forward: 14_336 },
 };
 
-/** Bytes of BF16 weights that a step reads, with the output layer and without the embedding of other tokens. */
-export function weightBytes({ vocab, width, layers, heads, keyHeads, forward }: RolloutShape): number {
+/** Bytes of a weight. */
+export const WEIGHT_BYTES = { BF16: 2, Q8_0: 34 / 32, Q4_K: 144 / 256 } as const;
+
+/** Bytes of weights that a step reads, with the output layer and without the embedding of other tokens. */
+export function weightBytes({ vocab, width, layers, heads, keyHeads, forward }: RolloutShape, each = 2): number {
   const head = width / heads;
   const layer = width * (heads + 2 * keyHeads) * head + heads * head * width + 3 * width * forward;
-  return 2 * (layers * layer + vocab * width);
+  return each * (layers * layer + vocab * width);
 }
 
 /** Bytes of keys and values that a step reads, for sequences of `keys` tokens. */
@@ -20,5 +23,5 @@ export const keyBytes = ({ width, layers, heads, keyHeads }: RolloutShape, strea
   streams * keys * layers * 2 * keyHeads * (width / heads) * 2;
 
 /** Tokens a second at which the bytes of a step alone take all the time. */
-export const roof = (shape: RolloutShape, streams: number, keys: number, bytesPerSecond: number) =>
-  (streams * bytesPerSecond) / (weightBytes(shape) + keyBytes(shape, streams, keys));
+export const roof = (shape: RolloutShape, streams: number, keys: number, bytesPerSecond: number, each = 2) =>
+  (streams * bytesPerSecond) / (weightBytes(shape, each) + keyBytes(shape, streams, keys));

@@ -20,16 +20,25 @@ export const HALF_BILLION: RolloutShape = {
 };
 export const SMALL: RolloutShape = { vocab: 2048, width: 256, layers: 4, heads: 4, keyHeads: 2, forward: 1024 };
 
+export type RolloutType = "F16" | "BF16" | "Q8_0" | "Q4_K";
+const FILE_TYPES = { F16: 1, BF16: 32, Q8_0: 7, Q4_K: 14 } as const;
+const BLOCKS = {
+  F16: { values: 1, bytes: 2 },
+  BF16: { values: 1, bytes: 2 },
+  Q8_0: { values: 32, bytes: 34 },
+  Q4_K: { values: 256, bytes: 144 },
+} as const;
+
 const POOL = 1 << 20; // values; tensors repeat them
 const CONTROL = 3;
 
-export async function writeRolloutModel(path: string, shape: RolloutShape, type: "F16" | "BF16") {
+export async function writeRolloutModel(path: string, shape: RolloutShape, type: RolloutType) {
   const fd = openSync(path, "w");
   for await (const chunk of ggufChunks(metadataOf(shape, type), tensorsOf(shape, type))) writeSync(fd, chunk);
   closeSync(fd);
 }
 
-function metadataOf({ vocab, width, layers, heads, keyHeads, forward }: RolloutShape, type: "F16" | "BF16"): Metadata {
+function metadataOf({ vocab, width, layers, heads, keyHeads, forward }: RolloutShape, type: RolloutType): Metadata {
   const whole = (value: number) => ({ type: "uint32", value }) as const;
   const tokens = Array.from({ length: vocab }, (_, i) =>
     i < 256 ? String.fromCodePoint(i < 33 || i > 126 ? 256 + i : i) : `w${i}Ġ`,
@@ -37,7 +46,7 @@ function metadataOf({ vocab, width, layers, heads, keyHeads, forward }: RolloutS
   const types = tokens.map((_, i) => (i === vocab - 1 ? CONTROL : 1));
   return new Map<string, Metadata extends ReadonlyMap<string, infer V> ? V : never>([
     ["general.architecture", textValue("qwen2")],
-    ["general.file_type", whole(type === "F16" ? 1 : 32)],
+    ["general.file_type", whole(FILE_TYPES[type])],
     ["qwen2.context_length", whole(32_768)],
     ["qwen2.embedding_length", whole(width)],
     ["qwen2.block_count", whole(layers)],
@@ -58,12 +67,13 @@ function metadataOf({ vocab, width, layers, heads, keyHeads, forward }: RolloutS
 
 function tensorsOf(
   { vocab, width, layers, heads, keyHeads, forward }: RolloutShape,
-  type: "F16" | "BF16",
+  type: RolloutType,
 ): TensorSource[] {
   const head = width / heads;
   const noise = noiseOf(type, width);
   const matrix = (name: string, ...dims: number[]): TensorSource => {
-    const bytes = 2 * dims.reduce((a, b) => a * b, 1);
+    const block = BLOCKS[type];
+    const bytes = (dims.reduce((a, b) => a * b, 1) / block.values) * block.bytes;
     return { name: `${name}.weight`, type, dims, content: () => repeated(noise, bytes) };
   };
   const vector = (name: string, length: number, value: number): TensorSource => ({
@@ -95,15 +105,37 @@ function tensorsOf(
 }
 
 /** Uniform, of a deviation that keeps activations of order one. */
-function noiseOf(type: "F16" | "BF16", width: number): Uint8Array {
+function noiseOf(type: RolloutType, width: number): Uint8Array {
   const spread = Math.sqrt(3 / width);
   let state = 1;
   const values = Float32Array.from({ length: POOL - 7 }, () => {
     state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
     return (state / 2 ** 31 - 1) * spread;
   });
+  if (type === "Q8_0" || type === "Q4_K") return quantizedNoise(type, values, spread);
   if (type === "F16") return new Uint8Array(new Float16Array(values).buffer);
   return new Uint8Array(Uint16Array.from(new Uint32Array(values.buffer), (bits) => bits >>> 16).buffer);
+}
+
+/** Blocks whose quants are random. Their scales are alike, and their mean is zero. */
+function quantizedNoise(type: "Q8_0" | "Q4_K", random: Float32Array, spread: number): Uint8Array {
+  const block = BLOCKS[type];
+  const count = Math.floor(random.length / block.values);
+  const bytes = new Uint8Array(count * block.bytes);
+  const half = (value: number) => new Uint16Array(new Float16Array([value]).buffer)[0] as number;
+  const view = new DataView(bytes.buffer);
+  const quants = type === "Q8_0" ? 2 : 16; // the first byte of them
+  for (let i = 0; i < count; i++) {
+    const at = i * block.bytes;
+    view.setUint16(at, half(type === "Q8_0" ? spread / 128 : spread / 256), true);
+    if (type === "Q4_K") {
+      view.setUint16(at + 2, half((7.5 * spread) / 256), true);
+      bytes.fill(0x20, at + 4, at + 12); // scales and least values of 32
+    }
+    for (let j = quants; j < block.bytes; j++)
+      bytes[at + j] = ((random[(i * block.values + j) % random.length]! / spread + 1) * 128) & 255;
+  }
+  return bytes;
 }
 
 function* repeated(source: Uint8Array, bytes: number): Generator<Uint8Array> {

@@ -94,8 +94,14 @@ export const DECODERS = ["auto", "library", "own"] as const;
 
 export const ToServing = later(() =>
   z.discriminatedUnion("type", [
-    /** Do everything that needs no model yet; the model follows in `load`. */
-    z.strictObject({ type: z.literal("prepare"), data_dir: z.string(), cuda: z.boolean() }),
+    /** Do ahead what `load` will need. `model_path`: the model that follows, if it is known. `card`: hold the GPU's context. */
+    z.strictObject({
+      type: z.literal("prepare"),
+      data_dir: z.string(),
+      cuda: z.boolean(),
+      model_path: z.string().nullable(),
+      card: z.boolean(),
+    }),
     z.strictObject({
       type: z.literal("load"),
       data_dir: z.string(),

@@ -7,6 +7,7 @@
  * returned struct goes through memory of the caller. It may be smaller than `returned` and `graph`, but never larger.
  */
 #include <errno.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -88,3 +89,41 @@ void verk_forget_error(void) {
 }
 
 const char *verk_first_error(void) { return atomic_load(&state) == KEPT ? first_error : ""; }
+
+enum { MOST_READERS = 16, TRUNCATED = -1 };
+
+typedef struct { int fd, code; uint8_t *into; uint64_t bytes, offset; } share;
+
+static void *read_share(void *of) {
+  share *own = of;
+  for (uint64_t done = 0; done < own->bytes;) {
+    ssize_t count = pread(own->fd, own->into + done, own->bytes - done, (off_t)(own->offset + done));
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) {
+      own->code = count < 0 ? errno : TRUNCATED;
+      break;
+    }
+    done += (uint64_t)count;
+  }
+  return NULL;
+}
+
+/* Reads all bytes, each thread one part of them. Returns 0, an errno, or TRUNCATED. A thread that cannot start is no error. */
+int verk_read(int fd, uint8_t *into, uint64_t bytes, uint64_t offset, int threads) {
+  share shares[MOST_READERS];
+  pthread_t readers[MOST_READERS];
+  bool started[MOST_READERS] = { false };
+  int count = threads < 1 ? 1 : threads > MOST_READERS ? MOST_READERS : threads;
+  for (int i = 0; i < count; i++) {
+    uint64_t from = bytes * (uint64_t)i / (uint64_t)count, to = bytes * (uint64_t)(i + 1) / (uint64_t)count;
+    shares[i] = (share){ fd, 0, into + from, to - from, offset + from };
+    if (i > 0) started[i] = pthread_create(&readers[i], NULL, read_share, &shares[i]) == 0;
+  }
+  int code = 0;
+  for (int i = 0; i < count; i++) {
+    if (started[i]) pthread_join(readers[i], NULL);
+    else read_share(&shares[i]);
+    if (code == 0) code = shares[i].code;
+  }
+  return code;
+}

@@ -21,6 +21,7 @@ const SYMBOLS = {
   verk_graph_view: { args: [P, P, P, "i32", "i32"], returns: "void" },
   verk_forget_error: { args: [], returns: "void" },
   verk_first_error: { args: [], returns: P },
+  verk_read: { args: ["i32", P, FFIType.u64_fast, FFIType.u64_fast, "i32"], returns: "i32" },
 } as const;
 
 /** Path of the library, which is extracted if needed. An uncompiled run uses the file of the last build in .stage. */

@@ -36,6 +36,12 @@ export const serving = section("Deployments.", {
     .boolean()
     .default(true)
     .describe("While a deployment is parked, keep one process (about 70 MB) ready for it: a wake is faster."),
+  standby_card: z
+    .boolean()
+    .default(false)
+    .describe(
+      "The process of serving.standby also holds a context on the parked deployment's GPU (about 550 MiB of its memory): a wake is faster by about 170 ms. It gives way to everything that needs the memory.",
+    ),
   health_interval_ms: milliseconds
     .default(10_000)
     .describe("A replica that showed no progress for this long is checked; one that streams answers needs no check."),

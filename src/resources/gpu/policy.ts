@@ -44,6 +44,8 @@ export type Request = {
   mayEvict: boolean;
   /** Only on the devices of this holder, whose process it joins. */
   beside?: string;
+  /** Only on this device. */
+  device?: string;
   /** Prefers devices with the fewest other holders of this name (`name/1`, `name/2`), then those with the most room. */
   spreads?: string;
 };
@@ -96,8 +98,9 @@ export function place(ledger: Ledger, request: Request): Placement {
   return { outcome: "wait", reason: stoppedBy ? behind(stoppedBy, request) : heldBy(ledger, devices, request) };
 }
 
-const isOffered = ({ leases }: Ledger, device: Device, { beside }: Request) =>
-  beside === undefined || on(leases, device).some(({ holder }) => holder === beside);
+const isOffered = ({ leases }: Ledger, device: Device, { beside, device: only }: Request) =>
+  (only === undefined || only === device.id) &&
+  (beside === undefined || on(leases, device).some(({ holder }) => holder === beside));
 
 const shareOf = ({ bytes, gpuCount }: Pick<Request, "bytes" | "gpuCount">) => Math.ceil(bytes / gpuCount);
 

@@ -2,12 +2,14 @@ import { closeSync, fstatSync, openSync, readSync } from "node:fs";
 import { type Header, parseGguf } from "../../lib/gguf/parse.ts";
 import { MIB } from "../../lib/units.ts";
 
+const FIRST_BYTES = 16 * MIB; // a vocabulary of 150,000 tokens with its merges takes 6 MB
+
 /** Reads the header of a model file and blocks meanwhile: decoding threads have nothing else to do. */
 export function headerOf(path: string): Header {
   const fd = openSync(path, "r");
   try {
     const { size } = fstatSync(fd);
-    for (let length = MIB; ; ) {
+    for (let length = FIRST_BYTES; ; ) {
       const bytes = new Uint8Array(Math.min(length, size));
       readSync(fd, bytes, 0, bytes.length, 0);
       const header = parseGguf(bytes, size);

@@ -71,10 +71,14 @@ export function reasonAgainst(header: Header): string | null {
   return null;
 }
 
+/** `read` reads all bytes that it is given room for, and throws if the file ends before. */
+export type ModelSource = { path: string; header: Header; read?: ReadAll };
+export type ReadAll = (fd: number, into: Uint8Array, position: number) => void;
+
 /** `shared`: BF16 matrices that are on the device already and outlive this model are used in place. */
 export function loadModel(
   device: Device,
-  file: { path: string; header: Header },
+  file: ModelSource,
   contextLength: number,
   shared: WeightPlaces = () => null,
 ): DecoderModel {
@@ -115,40 +119,50 @@ export function loadModel(
   }
 }
 
-function openLoader(device: Device, { path, header }: { path: string; header: Header }, shared: WeightPlaces) {
+function readAll(fd: number, into: Uint8Array, position: number) {
+  for (let got = 0; got < into.length; ) {
+    const count = readSync(fd, into, got, into.length - got, position + got);
+    if (count === 0) throw new Error("The model file was truncated while it was read");
+    got += count;
+  }
+}
+
+const aligned = (bytes: number) => Math.ceil(bytes / ALIGN) * ALIGN;
+const isSmall = (bytes: number) => bytes < BLOCK_BYTES / 4;
+const roomOf = ({ type, bytes, elements }: Tensor) => aligned(type.name in CONVERTED ? elements * 2 : bytes);
+
+function openLoader(device: Device, { path, header, read = readAll }: ModelSource, shared: WeightPlaces) {
   const fd = openSync(path, "r");
   const held: number[] = [];
   const matrices = new Map<string, Weight>();
   let bytes = 0;
   let [next, end] = [0, 0]; // of the last block; an allocation takes as long as the copy of a small tensor
+  let rest = [...header.tensors.values()].map(roomOf).reduce((sum, size) => sum + (isSmall(size) ? size : 0), 0);
   const taken = (size: number) => {
     const at = device.allocate(size);
     held.push(at);
-    bytes += size;
     return at;
   };
-  const room = (size: number) => {
-    if (size >= BLOCK_BYTES / 4) return taken(size);
-    const whole = Math.ceil(size / ALIGN) * ALIGN;
-    if (next + whole > end) {
-      next = taken(BLOCK_BYTES);
-      end = next + BLOCK_BYTES;
+  const room = (exact: number) => {
+    const size = aligned(exact);
+    bytes += size;
+    if (!isSmall(size)) return taken(size);
+    if (next + size > end) {
+      const block = Math.max(size, Math.min(BLOCK_BYTES, rest));
+      next = taken(block);
+      end = next + block;
     }
-    next += whole;
-    return next - whole;
+    rest -= size;
+    next += size;
+    return next - size;
   };
   const must = (name: string): Tensor => {
     const tensor = header.tensors.get(name);
     if (!tensor) throw new Error(`The model file has no tensor ${name}`);
     return tensor;
   };
-  const into = (bytes: Uint8Array, tensor: Tensor, done: number) => {
-    for (let got = 0; got < bytes.length; ) {
-      const count = readSync(fd, bytes, got, bytes.length - got, header.dataStart + tensor.offset + done + got);
-      if (count === 0) throw new Error("The model file was truncated while it was read");
-      got += count;
-    }
-  };
+  const into = (bytes: Uint8Array, tensor: Tensor, done: number) =>
+    read(fd, bytes, header.dataStart + tensor.offset + done);
   const floats = (name: string) => {
     const values = new Float32Array(must(name).bytes / 4);
     into(new Uint8Array(values.buffer), must(name), 0);
@@ -171,7 +185,7 @@ function openLoader(device: Device, { path, header }: { path: string; header: He
     const format = FORMATS[tensor.type.name];
     if (!format) throw new Error(`The tensor ${name} is in ${tensor.type.name}, which these kernels do not read`);
     const kind = CONVERTED[tensor.type.name as keyof typeof CONVERTED];
-    const at = room(kind === undefined ? tensor.bytes : tensor.elements * 2);
+    const at = room(roomOf(tensor));
     if (kind === undefined) {
       device.fill(at, tensor.bytes, (some, done) => into(some, tensor, done));
       return { at, format, rows, columns };

@@ -25,7 +25,10 @@ async function serve(host: ServingHost, fault: string): Promise<void> {
   let prepared: Prepared | undefined;
   for await (const message of host.messages) {
     if (message.type === "load") return await serveModel(host, { ...message, fault }, prepared);
-    if (message.type === "prepare") prepared ??= prepareEngine(message.data_dir, message.cuda);
+    if (message.type === "prepare") {
+      const { data_dir: dataDir, cuda, model_path: modelPath, card } = message;
+      prepared ??= prepareEngine({ dataDir, cuda, modelPath, card });
+    }
   }
 }
 

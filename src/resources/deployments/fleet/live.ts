@@ -11,4 +11,6 @@ export class DeploymentsState {
   spare: Spare | undefined;
   /** The next spare process starts no earlier than this. */
   spareNotBefore = 0;
+  /** No spare process takes memory of a card before this: the last one made room. */
+  cardNotBefore = 0;
 }

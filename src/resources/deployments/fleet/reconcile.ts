@@ -19,7 +19,8 @@ import * as moves from "./moves.ts";
 import { type Parts, usableParts } from "./parts.ts";
 import { keepQueueTime } from "./queue_time.ts";
 import { DRAIN_MS, replicaLost, retire, retireGently, unqueue } from "./replica.ts";
-import { keepSpare } from "./spare.ts";
+import { keepSpare, registerStandby } from "./spare.ts";
+import { wantedFor } from "./spare_wish.ts";
 
 /** Called once, at the start: no replica runs yet, whatever the rows say. */
 export function begin(ctx: Ctx) {
@@ -30,6 +31,7 @@ export function begin(ctx: Ctx) {
     idle: () => idleHolders(ctx),
     evict: (holder, why) => makeRoom(ctx, holder, why),
   });
+  registerStandby(ctx);
 }
 
 const CLOSING_MS = 5_000; // requests that are being answered may end well
@@ -55,8 +57,7 @@ export async function reconcile(ctx: Ctx): Promise<void> {
     }
   }
   const isAsleep = (row: DeploymentRow) => row.parked || (row.waking && liveOf(ctx, row.id).replicas.size === 0);
-  const sleeper = ctx.config.serving.standby ? rows.find(isAsleep) : undefined;
-  keepStandby(ctx, sleeper && (liveOf(ctx, sleeper.id).cards ?? (sleeper.gpuType === "cpu" ? [] : undefined)));
+  keepStandby(ctx, ctx.config.serving.standby ? rows.filter(isAsleep) : []);
   const active = new Set(rows.map((row) => row.id));
   for (const live of allLive(ctx)) {
     if (active.has(live.id)) continue;
@@ -66,9 +67,9 @@ export async function reconcile(ctx: Ctx): Promise<void> {
 }
 
 /** The standby process only saves time: its failure must not stop the round. */
-function keepStandby(ctx: Ctx, cards: readonly string[] | undefined) {
+function keepStandby(ctx: Ctx, sleepers: readonly DeploymentRow[]) {
   try {
-    keepSpare(ctx, cards);
+    keepSpare(ctx, wantedFor(ctx, sleepers));
   } catch (error) {
     ctx.log.warn("the standby process could not start", { error });
   }

@@ -1,18 +1,31 @@
 /**
- * Processes for replicas, and a standby process while a deployment is parked. The standby has everything but a model,
- * so a wake does not wait for a process, a thread and the libraries. It holds no GPU memory.
+ * Processes for replicas, and a standby process while a deployment is parked. The standby has everything but weights,
+ * so a wake does not wait for a process, a thread, the libraries and the vocabulary. It holds memory of a GPU only with
+ * `serving.standby_card`, by a lease that gives way to every other one.
  */
 import type { Ctx } from "../../../context.ts";
+import { MIB } from "../../../lib/units.ts";
 import type { Exit, Worker } from "../../../platform/workers/types.ts";
 import { FromServing, type ToServing } from "../../../workers/protocol.ts";
+import * as gpu from "../../gpu/service.ts";
+import type { Wish } from "./spare_wish.ts";
 
 export type ServingWorker = Worker<FromServing, ToServing>;
 /** Handles the messages and the exit of a process. */
 export type Owner = { onMessage: (message: FromServing) => unknown; onExit: (exit: Exit) => unknown };
 
-export type Spare = { worker: ServingWorker; cards: string; owner: Owner | undefined };
+/** `model`: the path of the only model that it may serve; undefined: any. `holder`: of its lease. */
+export type Spare = {
+  worker: ServingWorker;
+  cards: string;
+  model: string | undefined;
+  owner: Owner | undefined;
+  holder: string | undefined;
+};
 
 const PAUSE_MS = 60_000; // a standby that crashed is not replaced at once
+const KIND = "standby";
+const CONTEXT_BYTES = 576 * MIB; // 545 MiB were seen on an H200: the context, the kernels, 16 MiB of weights
 
 type Obtained = { worker: ServingWorker; modelPath: string };
 
@@ -22,31 +35,82 @@ type Obtained = { worker: ServingWorker; modelPath: string };
  */
 export function obtain(ctx: Ctx, cards: readonly string[], modelPath: string, owner: Owner): Obtained {
   const state = ctx.state.deployments;
-  const found = state.spare?.cards === cards.join() ? state.spare : undefined;
+  const { spare: ready } = state;
+  const found = ready?.cards === cards.join() && (ready.model ?? modelPath) === modelPath ? ready : undefined;
   const linked = found?.worker.link(modelPath); // undefined: the model is on another file system, so a new process gets access to it
   if (linked !== undefined) state.spare = undefined;
-  const spare = found && linked !== undefined ? found : start(ctx, cards, [modelPath]);
+  const spare = found && linked !== undefined ? found : start(ctx, cards, undefined, [modelPath]);
   spare.owner = owner;
+  letGo(ctx, spare); // the memory of a replica is leased without its context
   return { worker: spare.worker, modelPath: linked ?? modelPath };
 }
 
-/** `cards` undefined: no standby is needed. */
-export function keepSpare(ctx: Ctx, cards: readonly string[] | undefined) {
+/** `wish` undefined: no standby is needed. */
+export function keepSpare(ctx: Ctx, wish: Wish | undefined) {
   const state = ctx.state.deployments;
-  const wanted = cards?.join();
-  if (state.spare?.cards === wanted || ctx.closing.aborted) return;
-  void state.spare?.worker.stop("no deployment is parked");
-  state.spare = cards && ctx.clock.now() >= state.spareNotBefore ? start(ctx, cards) : undefined;
-  const worker = state.spare?.worker;
-  worker?.ready.then(
-    () => worker.send({ type: "prepare", data_dir: ctx.config.data_dir, cuda: cards?.length !== 0 }),
-    () => {}, // onExit handles it
-  );
+  const { spare: old } = state;
+  if ((old && wish && old.cards === wish.cards.join() && old.model === wish.model) || ctx.closing.aborted) return;
+  if (!old && !wish) return;
+  void old?.worker.stop("no deployment is parked, or another one");
+  state.spare = wish && ctx.clock.now() >= state.spareNotBefore ? start(ctx, wish.cards, wish.model) : undefined;
+  if (state.spare && wish) void prepare(ctx, state.spare, wish);
 }
 
-function start(ctx: Ctx, cards: readonly string[], reads: readonly string[] = []): Spare {
+async function prepare(ctx: Ctx, spare: Spare, wish: Wish) {
+  const { worker } = spare;
+  try {
+    await worker.ready;
+    const card = await hold(ctx, spare, wish);
+    if (spare.owner !== undefined || ctx.state.deployments.spare !== spare) return; // a wake has it, or it has ended
+    const model_path = (wish.model !== undefined && worker.link(wish.model)) || null;
+    worker.send({ type: "prepare", data_dir: ctx.config.data_dir, cuda: wish.cards.length > 0, model_path, card });
+  } catch (error) {
+    letGo(ctx, spare);
+    ctx.log.debug("the standby process was not prepared", { error }); // onExit handles its end
+  }
+}
+
+/** True: the memory of a context is leased for the process. */
+async function hold(ctx: Ctx, spare: Spare, { cards, model, sleeper }: Wish): Promise<boolean> {
   const state = ctx.state.deployments;
-  const spare: Omit<Spare, "worker"> = { cards: cards.join(), owner: undefined };
+  const [device] = cards;
+  if (!ctx.config.serving.standby_card || model === undefined || device === undefined) return false;
+  if (ctx.clock.now() < state.cardNotBefore) return false;
+  const holder = `${KIND}/${spare.worker.id}`;
+  const { workspaceId } = sleeper;
+  const how = { gpuCount: 1, priority: 0, pinned: false, mayEvict: false };
+  const grant = await gpu.acquire(ctx, { holder, kind: KIND, workspaceId, bytes: CONTEXT_BYTES, device, ...how });
+  if (grant.status !== "granted" || state.spare !== spare) {
+    gpu.release(ctx, holder);
+    return false;
+  }
+  spare.holder = holder;
+  return true;
+}
+
+function letGo(ctx: Ctx, spare: Spare) {
+  if (spare.holder !== undefined) gpu.release(ctx, spare.holder);
+  spare.holder = undefined;
+}
+
+/** Called once, at the start. The lease of a standby process is always idle, longer than those of deployments. */
+export function registerStandby(ctx: Ctx) {
+  const state = ctx.state.deployments;
+  const holderNow = () => state.spare?.holder;
+  gpu.registerKind(ctx, KIND, {
+    idle: () => (holderNow() === undefined ? [] : [{ holder: holderNow() as string, since: 0 }]),
+    async evict(holder) {
+      const { spare } = state;
+      if (spare?.holder !== holder) return;
+      state.cardNotBefore = ctx.clock.now() + PAUSE_MS;
+      await spare.worker.stop("its memory is needed"); // onExit releases the lease
+    },
+  });
+}
+
+function start(ctx: Ctx, cards: readonly string[], model: string | undefined, reads: readonly string[] = []): Spare {
+  const state = ctx.state.deployments;
+  const spare: Omit<Spare, "worker"> = { cards: cards.join(), model, owner: undefined, holder: undefined };
   const worker = ctx.supervisor.spawn<FromServing, ToServing>({
     kind: "serving",
     incoming: FromServing,
@@ -54,12 +118,14 @@ function start(ctx: Ctx, cards: readonly string[], reads: readonly string[] = []
     extraEnv: { CUDA_VISIBLE_DEVICES: spare.cards },
     onMessage: (message) => spare.owner?.onMessage(message),
     onExit: (exit) => {
-      if (state.spare?.worker === worker) {
+      letGo(ctx, whole);
+      if (state.spare === whole) {
         state.spare = undefined;
-        state.spareNotBefore = ctx.clock.now() + PAUSE_MS;
+        if (exit.kind !== "stopped") state.spareNotBefore = ctx.clock.now() + PAUSE_MS;
       }
       return spare.owner?.onExit(exit);
     },
   });
-  return Object.assign(spare, { worker });
+  const whole: Spare = Object.assign(spare, { worker });
+  return whole;
 }

@@ -6,12 +6,12 @@ import type { Ptr } from "../../../native/ffi.ts";
 import type { Device } from "../../../native/llama/load.ts";
 import { type Llama, openLlama } from "../../../native/llama/symbols.ts";
 import { type AdapterPart, Adapters } from "./adapters.ts";
+import { forgetAhead, vocabularyFor } from "./backends/ahead.ts";
 import { type OpenedKernels, openKernels } from "./backends/choose.ts";
 import { memoryMeter, readFacts, type ThreadFacts } from "./backends/facts.ts";
 import { KernelBackend } from "./backends/kernels.ts";
 import {
   chooseDevices,
-  loadVocabulary,
   loadWeights,
   openLibrary,
   refuseOthers,
@@ -45,7 +45,8 @@ export function openDecoding(wanted: OpenMessage, post: Post): Opened {
   const isOwn = typeof kernels !== "string";
   const progress = (fraction: number) => post({ type: "progress", fraction });
   const model =
-    (open.model as Ptr | null) ?? (isOwn ? loadVocabulary(llama, open) : loadWeights(llama, open, devices, progress));
+    (open.model as Ptr | null) ?? (isOwn ? vocabularyFor(llama, open.modelPath) : loadWeights(llama, open, devices, progress));
+  forgetAhead(llama);
   const decoder = isOwn ? "Verk's own kernels decode" : `libllama decodes: ${kernels}`;
   if (open.decoder !== "library" && open.gpus.length > 0) console.error(decoder);
   try {

@@ -3,7 +3,7 @@ import { compiled } from "../../../native/bundle/embedded.ts";
 import type { Ptr } from "../../../native/ffi.ts";
 import { openLlama } from "../../../native/llama/symbols.ts";
 import { openGrammar } from "./sampling/sampler.ts";
-import type { FromThread, OpenMessage } from "./thread/messages.ts";
+import type { FromThread, OpenMessage, PrepareMessage } from "./thread/messages.ts";
 import { Pulse } from "./thread/pulse.ts";
 import { ThreadedEngine } from "./thread/threaded_engine.ts";
 import { type Engine, type EngineOptions, UnusableModel } from "./types.ts";
@@ -17,11 +17,11 @@ const THREAD = compiled
 /** A thread that may have loaded its libraries: the work that a process can do before it knows its model. */
 export type Prepared = { thread: Worker };
 
-/** With `cuda` the driver is started too; that takes no GPU memory. */
-export function prepareEngine(dataDir: string, cuda: boolean): Prepared {
+/** With `cuda` the driver is started too; that takes no GPU memory, unless `card` is true. */
+export function prepareEngine(ahead: Omit<PrepareMessage, "type">): Prepared {
   const thread = new Worker(THREAD); // starts on another core while the libraries are loaded here
-  openLlama(dataDir, { cuda });
-  thread.postMessage([{ type: "prepare", dataDir, cuda }]);
+  openLlama(ahead.dataDir, { cuda: ahead.cuda });
+  thread.postMessage([{ type: "prepare", ...ahead }]);
   return { thread };
 }
 

@@ -1,13 +1,13 @@
 /** Decides what decodes a model, and opens our kernels for it. */
 import type { Header } from "../../../../lib/gguf/parse.ts";
 import { type Device, PAGE } from "../../../../native/cuda/decode/kernels.ts";
-import { openDecodeDevice } from "../../../../native/cuda/decode/open.ts";
 import { OutOfMemory } from "../../../../native/ggml/out_of_memory.ts";
+import { openReader } from "../../../../native/shim/read.ts";
 import { openDecoder } from "../../../decoder/decoder.ts";
-import { headerOf } from "../../../decoder/header.ts";
 import { loadModel, reasonAgainst } from "../../../decoder/model.ts";
 import type { Decoder } from "../../../decoder/types.ts";
 import type { OpenMessage } from "../thread/messages.ts";
+import { deviceFor, headerFor } from "./ahead.ts";
 
 export type OpenedKernels = { decoder: Decoder; header: Header; close: () => void };
 
@@ -24,10 +24,10 @@ export function openKernels(open: OpenMessage): OpenedKernels | string {
 function tryKernels(open: OpenMessage): OpenedKernels | string {
   if (open.decoder === "library") return 'serving.decoder is "library"';
   if (open.model !== null || open.unified || open.steady) return "its weights or its cache are shared";
-  const device = source.open(open);
+  const device = deviceFor(open);
   if (typeof device === "string") return device;
   try {
-    const header = headerOf(open.modelPath);
+    const header = headerFor(open.modelPath);
     const reason = reasonAgainst(header);
     if (reason === null) return load(device, open, header);
     device.close();
@@ -39,8 +39,9 @@ function tryKernels(open: OpenMessage): OpenedKernels | string {
   }
 }
 
-function load(device: Device, { modelPath, contextLength, parallel }: OpenMessage, header: Header): OpenedKernels {
-  const model = loadModel(device, { path: modelPath, header }, contextLength);
+function load(device: Device, open: OpenMessage, header: Header): OpenedKernels {
+  const { dataDir, modelPath, contextLength, parallel } = open;
+  const model = loadModel(device, { path: modelPath, header, read: openReader(dataDir) }, contextLength);
   try {
     const pages = parallel * Math.ceil(contextLength / PAGE);
     const decoder = openDecoder(device, model, {
@@ -57,8 +58,3 @@ function load(device: Device, { modelPath, contextLength, parallel }: OpenMessag
     throw error;
   }
 }
-
-/** Tests replace the GPU by an emulation. */
-export const source: { open: (open: OpenMessage) => Device | string } = {
-  open: ({ dataDir, gpus }) => openDecodeDevice(dataDir, gpus),
-};

@@ -48,9 +48,9 @@ export function loadWeights(
 }
 
 /** Loads the vocabulary alone: our kernels hold the weights. */
-export function loadVocabulary(llama: Llama, open: OpenMessage): Ptr {
+export function loadVocabulary(llama: Llama, path: string): Ptr {
   try {
-    return loadModel(llama, { path: open.modelPath, devices: [], repack: false, vocabOnly: true });
+    return loadModel(llama, { path, devices: [], repack: false, vocabOnly: true });
   } catch (error) {
     throw explainLoad(error);
   }

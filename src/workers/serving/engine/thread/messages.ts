@@ -57,8 +57,8 @@ export type Question =
   | { type: "clear"; id: number }
   | { type: "close"; id: number };
 
-/** Sent before `open`: load the libraries. */
-export type PrepareMessage = { type: "prepare"; dataDir: string; cuda: boolean };
+/** Sent before `open`: load the libraries, read what is not weights of the model that will come, hold the card. */
+export type PrepareMessage = { type: "prepare"; dataDir: string; cuda: boolean; modelPath: string | null; card: boolean };
 
 export type ToThread =
   | PrepareMessage

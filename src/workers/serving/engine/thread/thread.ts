@@ -2,7 +2,7 @@
  * The decoding thread. `llama_decode` blocks its caller, and the main thread must keep answering. Messages are handled
  * between two steps.
  */
-import { openLlama } from "../../../../native/llama/symbols.ts";
+import { prepareAhead } from "../backends/ahead.ts";
 import { openDecoding } from "../decoding.ts";
 import { UnusableModel } from "../types.ts";
 import { armFault } from "./fault.ts";
@@ -18,7 +18,7 @@ const reason = (error: unknown) => (error instanceof Error ? error.message : Str
 
 self.onmessage = ({ data: messages }) => {
   for (const message of messages) {
-    if (message.type === "prepare") openLlama(message.dataDir, { cuda: message.cuda });
+    if (message.type === "prepare") prepareAhead(message);
     else if (message.type === "open") open(message);
     else if (decoding) handle(decoding, message);
   }
