@@ -19,7 +19,9 @@ type Type = keyof typeof WEIGHT_BYTES;
 type Wanted = { shapes: string[]; types: Type[]; streams: number[]; library: boolean; gpus: readonly number[] };
 
 async function sweep({ shapes, types, streams, library, gpus }: Wanted) {
-  console.log("| model | streams | tokens/s over HTTP | first token | the library's loop | ratio | of the memory's limit |");
+  console.log(
+    "| model | streams | tokens/s over HTTP | first token | the library's loop | ratio | of the memory's limit |",
+  );
   console.log("|---|---|---|---|---|---|---|");
   for (const name of shapes)
     for (const wanted of types) {

@@ -30,9 +30,8 @@ const MODES = ["parts", "engine", "card"] as const; // card: the standby process
 type Step = { what: string; ms: number; usedMib: number };
 
 const usedMib = () =>
-  Number(
-    Bun.spawnSync(["nvidia-smi", "--query-gpu=memory.used", "--format=csv,noheader,nounits"]).stdout.toString(),
-  ) || 0;
+  Number(Bun.spawnSync(["nvidia-smi", "--query-gpu=memory.used", "--format=csv,noheader,nounits"]).stdout.toString()) ||
+  0;
 
 /** Times steps one after the other; the card's memory is read between them, outside of the time. */
 function newSteps(gpu: boolean) {
@@ -61,9 +60,7 @@ function parts(dir: string, path: string) {
   const image = readFileSync(join(llamaLibraries(dir).dir, DECODE_FILE));
   const device = of("load the kernels", () => openCudaDevice(image));
   const header = of("read the header", () => headerOf(path));
-  of("load the vocabulary", () =>
-    loadLibraryModel(llama, { path, devices: [], repack: false, vocabOnly: true }),
-  );
+  of("load the vocabulary", () => loadLibraryModel(llama, { path, devices: [], repack: false, vocabOnly: true }));
   of("pinned buffers", () => device.fill(device.allocate(1 << 24), 1 << 24, () => {}));
   const model = of("copy the weights", () => {
     const made = loadModel(device, { path, header }, CONTEXT);
@@ -140,7 +137,9 @@ if (import.meta.main) {
   const gpu = !values.cpu;
   if (values.mode && values.dir && values.model) {
     const steps =
-      values.mode === "parts" ? parts(values.dir, values.model) : await engine(values.dir, values.model, { gpu, card: values.mode === "card" });
+      values.mode === "parts"
+        ? parts(values.dir, values.model)
+        : await engine(values.dir, values.model, { gpu, card: values.mode === "card" });
     console.log(JSON.stringify({ startedAt, steps }));
     process.exit(0);
   }
@@ -154,7 +153,9 @@ if (import.meta.main) {
     const args = ["--mode", mode, "--dir", dir, "--model", model, ...(gpu ? [] : ["--cpu"])];
     inChild(args); // pages and files are in memory afterwards
     for (const { what, ms, usedMib: used } of inChild(args))
-      console.log(`${ms.toFixed(1).padStart(9)} ms  ${used > 0 ? `${used} MiB of the card in use` : ""}  ${mode}: ${what}`);
+      console.log(
+        `${ms.toFixed(1).padStart(9)} ms  ${used > 0 ? `${used} MiB of the card in use` : ""}  ${mode}: ${what}`,
+      );
   }
   remove(dir);
 }

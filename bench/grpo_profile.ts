@@ -3,8 +3,8 @@
  * phases and by kernels, and one step of the sampler's decoding by kernels. No aims: it explains those of grpo_step.
  */
 import { join } from "node:path";
-import { openDecodeDevice } from "../src/native/cuda/decode/open.ts";
 import { PAGE } from "../src/native/cuda/decode/kernels.ts";
+import { openDecodeDevice } from "../src/native/cuda/decode/open.ts";
 import { openDecoder } from "../src/workers/decoder/decoder.ts";
 import { PLAIN } from "../src/workers/decoder/drawing.ts";
 import { headerOf } from "../src/workers/decoder/header.ts";
@@ -42,7 +42,10 @@ function decodeKernels(dir: string, path: string, tell: (line: string) => void) 
     ...{ slots, contextLength, pages: slots * Math.ceil(contextLength / PAGE), promptTokens: 8192, ahead: true },
   });
   for (let slot = 0; slot < slots; slot++) {
-    const prompt = Int32Array.from({ length: 192 }, (_, i) => 300 + ((Math.floor(slot / SIZE.group) * 613 + i * 31) % 1700));
+    const prompt = Int32Array.from(
+      { length: 192 },
+      (_, i) => 300 + ((Math.floor(slot / SIZE.group) * 613 + i * 31) % 1700),
+    );
     decoder.admit({ prompt, maxTokens: 64, drawing: { ...PLAIN, seed: slot, topLogprobs: 0 } });
   }
   while (decoder.stats().reading > 0 || decoder.stats().steps < 2) decoder.step();

@@ -123,8 +123,10 @@ function timeEach(kernels: Kernels, times: Times): () => void {
       });
   };
   type Product = typeof products.byRows;
-  const size = (name: string) => (...[, , to, of]: Parameters<Product>) =>
-    `${name} ${of.rows} × ${of.columns} × ${of.depth}${to.f32 ? " to F32" : ""}`;
+  const size =
+    (name: string) =>
+    (...[, , to, of]: Parameters<Product>) =>
+      `${name} ${of.rows} × ${of.columns} × ${of.depth}${to.f32 ? " to F32" : ""}`;
   Object.assign(kernels, { launch: waited((name) => name, launch) });
   Object.assign(products, {
     byRows: waited(size("a·bᵀ"), old.byRows),

@@ -57,6 +57,13 @@ const reasonOf = (placement: ReturnType<typeof place>) => {
 };
 
 describe("where it fits", () => {
+  test("a request for one device goes there or nowhere", () => {
+    const devices = [card(0, 80), card(1, 24)];
+    expect(indices(place(ledger(devices), ask(10, { device: "GPU-0" })))).toEqual([0]);
+    expect(indices(place(ledger(devices), ask(10, { device: "GPU-1" })))).toEqual([1]);
+    expect(place(ledger(devices), ask(30, { device: "GPU-1" })).outcome).toBe("never");
+  });
+
   test("what is added to a holder's memory goes where that is, or nowhere", () => {
     const devices = [card(0, 80), card(1, 24)];
     const there = ledger(devices, { leases: [lease("base", 10)] });

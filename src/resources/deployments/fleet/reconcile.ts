@@ -19,8 +19,7 @@ import * as moves from "./moves.ts";
 import { type Parts, usableParts } from "./parts.ts";
 import { keepQueueTime } from "./queue_time.ts";
 import { DRAIN_MS, replicaLost, retire, retireGently, unqueue } from "./replica.ts";
-import { keepSpare, registerStandby } from "./spare.ts";
-import { wantedFor } from "./spare_wish.ts";
+import { keepSpare, registerStandby, wantedFor } from "./spare.ts";
 
 /** Called once, at the start: no replica runs yet, whatever the rows say. */
 export function begin(ctx: Ctx) {

@@ -8,7 +8,10 @@ import { MIB } from "../../../lib/units.ts";
 import type { Exit, Worker } from "../../../platform/workers/types.ts";
 import { FromServing, type ToServing } from "../../../workers/protocol.ts";
 import * as gpu from "../../gpu/service.ts";
-import type { Wish } from "./spare_wish.ts";
+import * as models from "../../models/service.ts";
+import type { DeploymentRow } from "../table.ts";
+import { liveOf } from "./fleet.ts";
+import { usableParts } from "./parts.ts";
 
 export type ServingWorker = Worker<FromServing, ToServing>;
 /** Handles the messages and the exit of a process. */
@@ -128,4 +131,27 @@ function start(ctx: Ctx, cards: readonly string[], model: string | undefined, re
   });
   const whole: Spare = Object.assign(spare, { worker });
   return whole;
+}
+
+/**
+ * `cards`: UUIDs of the GPUs that the process sees; none: the CPU. `model`: the only model that may wake, or undefined. A
+ * process that has read a model serves no other one: it may belong to another workspace.
+ */
+type Wish = { cards: readonly string[]; model: string | undefined; sleeper: DeploymentRow };
+
+/** `sleepers`: the parked deployments. Undefined: no standby process is needed, or nothing is known of its GPU yet. */
+export function wantedFor(ctx: Ctx, sleepers: readonly DeploymentRow[]): Wish | undefined {
+  const [sleeper] = sleepers;
+  if (!sleeper) return undefined;
+  const cards = liveOf(ctx, sleeper.id).cards ?? (sleeper.gpuType === "cpu" ? [] : undefined);
+  if (!cards) return undefined;
+  const isOwn = cards.length === 1 && ctx.config.serving.decoder !== "library"; // the library reads a model in one go
+  const [path, ...others] = isOwn ? new Set(sleepers.map((row) => pathOf(ctx, row))) : [];
+  return { cards, model: others.length === 0 ? path : undefined, sleeper };
+}
+
+/** Undefined: the file is not here, or the deployment has an adapter, which the library serves. */
+function pathOf(ctx: Ctx, row: DeploymentRow): string | undefined {
+  const parts = usableParts(ctx, row);
+  return "ready" in parts && parts.ready.adapter === null ? models.pathOf(ctx, parts.ready.base) : undefined;
 }

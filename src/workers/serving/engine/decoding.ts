@@ -10,13 +10,7 @@ import { forgetAhead, vocabularyFor } from "./backends/ahead.ts";
 import { type OpenedKernels, openKernels } from "./backends/choose.ts";
 import { memoryMeter, readFacts, type ThreadFacts } from "./backends/facts.ts";
 import { KernelBackend } from "./backends/kernels.ts";
-import {
-  chooseDevices,
-  loadWeights,
-  openLibrary,
-  refuseOthers,
-  samplerNative,
-} from "./backends/open_library.ts";
+import { chooseDevices, loadWeights, openLibrary, refuseOthers, samplerNative } from "./backends/open_library.ts";
 import type { Results } from "./backends/types.ts";
 import type { Embedder } from "./embedding/embedder.ts";
 import { Encoding } from "./embedding/encoding.ts";
@@ -45,7 +39,8 @@ export function openDecoding(wanted: OpenMessage, post: Post): Opened {
   const isOwn = typeof kernels !== "string";
   const progress = (fraction: number) => post({ type: "progress", fraction });
   const model =
-    (open.model as Ptr | null) ?? (isOwn ? vocabularyFor(llama, open.modelPath) : loadWeights(llama, open, devices, progress));
+    (open.model as Ptr | null) ??
+    (isOwn ? vocabularyFor(llama, open.modelPath) : loadWeights(llama, open, devices, progress));
   forgetAhead(llama);
   const decoder = isOwn ? "Verk's own kernels decode" : `libllama decodes: ${kernels}`;
   if (open.decoder !== "library" && open.gpus.length > 0) console.error(decoder);

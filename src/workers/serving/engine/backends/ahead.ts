@@ -52,7 +52,7 @@ function fileOf(path: string): string {
 }
 
 export function deviceFor(open: Pick<OpenMessage, "dataDir" | "gpus">): Device | string {
-  const [index, ...more] = open.gpus;
+  const [index = 0, ...more] = open.gpus;
   if (held === null || index !== 0 || more.length > 0) return source.open(open);
   const device = held;
   held = null;

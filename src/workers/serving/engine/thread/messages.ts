@@ -58,7 +58,13 @@ export type Question =
   | { type: "close"; id: number };
 
 /** Sent before `open`: load the libraries, read what is not weights of the model that will come, hold the card. */
-export type PrepareMessage = { type: "prepare"; dataDir: string; cuda: boolean; modelPath: string | null; card: boolean };
+export type PrepareMessage = {
+  type: "prepare";
+  dataDir: string;
+  cuda: boolean;
+  modelPath: string | null;
+  card: boolean;
+};
 
 export type ToThread =
   | PrepareMessage
