@@ -16,9 +16,9 @@ const BYTES_PER_SECOND = 4.3e12; // copies on an H200, measured
 const ROUNDS = 3;
 
 type Type = keyof typeof WEIGHT_BYTES;
-type Wanted = { shapes: string[]; types: Type[]; streams: number[]; library: boolean; gpus: readonly number[] };
+type Sweep = { shapes: string[]; types: Type[]; streams: number[]; library: boolean; gpus: readonly number[] };
 
-async function sweep({ shapes, types, streams, library, gpus }: Wanted) {
+async function sweep({ shapes, types, streams, library, gpus }: Sweep) {
   console.log(
     "| model | streams | tokens/s over HTTP | first token | the library's loop | ratio | of the memory's limit |",
   );

@@ -1,6 +1,6 @@
 /**
- * Where the time of a GRPO step of 256 samples of 128 tokens goes on a GPU, for the shape of bench/grpo_step.ts: learning by
- * phases and by kernels, and one step of the sampler's decoding by kernels. No aims: it explains those of grpo_step.
+ * Takes the time of a GRPO step of 256 samples of 128 tokens apart on a GPU, for the shape of bench/grpo_step.ts: learning
+ * by phases and by kernels, and one step of the sampler's decoding by kernels. It has no aims: it explains those of grpo_step.
  */
 import { join } from "node:path";
 import { PAGE } from "../src/native/cuda/decode/kernels.ts";

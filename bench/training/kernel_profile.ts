@@ -1,4 +1,4 @@
-/** Where the time of learning goes: each kind of kernel and product of one training step, timed alone. */
+/** Times each kind of kernel and product of one training step alone. */
 import type { Kernels } from "../../src/native/cuda/kernels.ts";
 import type { Device } from "../../src/native/ggml/ggml.ts";
 import { openBackend } from "../../src/native/ggml/ggml.ts";

@@ -1,4 +1,4 @@
-/** What a standby process has ready before it knows its model. */
+/** A standby process does work before a model is to be opened. */
 import { afterAll, describe, expect, test } from "bun:test";
 import { copyFileSync, renameSync } from "node:fs";
 import { join } from "node:path";

@@ -48,25 +48,27 @@ export function obtain(ctx: Ctx, cards: readonly string[], modelPath: string, ow
   return { worker: spare.worker, modelPath: linked ?? modelPath };
 }
 
-/** `wish` undefined: no standby is needed. */
-export function keepSpare(ctx: Ctx, wish: Wish | undefined) {
+/** `purpose` undefined: no standby is needed. */
+export function keepSpare(ctx: Ctx, purpose: Purpose | undefined) {
   const state = ctx.state.deployments;
   const { spare: old } = state;
-  if ((old && wish && old.cards === wish.cards.join() && old.model === wish.model) || ctx.closing.aborted) return;
-  if (!old && !wish) return;
+  if ((old && purpose && old.cards === purpose.cards.join() && old.model === purpose.model) || ctx.closing.aborted)
+    return;
+  if (!old && !purpose) return;
   void old?.worker.stop("no deployment is parked, or another one");
-  state.spare = wish && ctx.clock.now() >= state.spareNotBefore ? start(ctx, wish.cards, wish.model) : undefined;
-  if (state.spare && wish) void prepare(ctx, state.spare, wish);
+  state.spare =
+    purpose && ctx.clock.now() >= state.spareNotBefore ? start(ctx, purpose.cards, purpose.model) : undefined;
+  if (state.spare && purpose) void prepare(ctx, state.spare, purpose);
 }
 
-async function prepare(ctx: Ctx, spare: Spare, wish: Wish) {
+async function prepare(ctx: Ctx, spare: Spare, purpose: Purpose) {
   const { worker } = spare;
   try {
     await worker.ready;
-    const card = await hold(ctx, spare, wish);
+    const card = await hold(ctx, spare, purpose);
     if (spare.owner !== undefined || ctx.state.deployments.spare !== spare) return; // a wake has it, or it has ended
-    const model_path = (wish.model !== undefined && worker.link(wish.model)) || null;
-    worker.send({ type: "prepare", data_dir: ctx.config.data_dir, cuda: wish.cards.length > 0, model_path, card });
+    const model_path = (purpose.model !== undefined && worker.link(purpose.model)) || null;
+    worker.send({ type: "prepare", data_dir: ctx.config.data_dir, cuda: purpose.cards.length > 0, model_path, card });
   } catch (error) {
     letGo(ctx, spare);
     ctx.log.debug("the standby process was not prepared", { error }); // onExit handles its end
@@ -74,7 +76,7 @@ async function prepare(ctx: Ctx, spare: Spare, wish: Wish) {
 }
 
 /** True: the memory of a context is leased for the process. */
-async function hold(ctx: Ctx, spare: Spare, { cards, model, sleeper }: Wish): Promise<boolean> {
+async function hold(ctx: Ctx, spare: Spare, { cards, model, sleeper }: Purpose): Promise<boolean> {
   const state = ctx.state.deployments;
   const [device] = cards;
   if (!ctx.config.serving.standby_card || model === undefined || device === undefined) return false;
@@ -137,10 +139,10 @@ function start(ctx: Ctx, cards: readonly string[], model: string | undefined, re
  * `cards`: UUIDs of the GPUs that the process sees; none: the CPU. `model`: the only model that may wake, or undefined. A
  * process that has read a model serves no other one: it may belong to another workspace.
  */
-type Wish = { cards: readonly string[]; model: string | undefined; sleeper: DeploymentRow };
+type Purpose = { cards: readonly string[]; model: string | undefined; sleeper: DeploymentRow };
 
 /** `sleepers`: the parked deployments. Undefined: no standby process is needed, or nothing is known of its GPU yet. */
-export function wantedFor(ctx: Ctx, sleepers: readonly DeploymentRow[]): Wish | undefined {
+export function wantedFor(ctx: Ctx, sleepers: readonly DeploymentRow[]): Purpose | undefined {
   const [sleeper] = sleepers;
   if (!sleeper) return undefined;
   const cards = liveOf(ctx, sleeper.id).cards ?? (sleeper.gpuType === "cpu" ? [] : undefined);

@@ -1,7 +1,7 @@
 /**
- * What the decoding thread of a standby process has ready before `open`: the card, and of the model that will come its
- * header and its vocabulary, which take longer than to copy the weights of a small model. A failure here only costs time:
- * `open` does the work then.
+ * Lets the decoding thread of a standby process do work before `open`. It holds the card, and reads the header and the
+ * vocabulary of the model that will come; both take longer than to copy the weights of a small model. A failure here only
+ * costs time: `open` does the work then.
  */
 import { statSync } from "node:fs";
 import type { Header } from "../../../../lib/gguf/parse.ts";
