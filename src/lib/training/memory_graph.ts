@@ -146,9 +146,9 @@ const MOST_FLEETING = 4 * 2 ** 30; // bytes; computing them again takes 4 % of a
 
 const fleetingLayer = ({ width, forward }: Pick<Dimensions, "width" | "forward">) => 4 * width + 2 * forward;
 
-/** True if the normalised inputs and the gated products of all layers are kept: they are few. */
-export function keepsFleeting(of: Pick<Dimensions, "layers" | "width" | "forward">, tokens: number): boolean {
-  return of.layers * tokens * fleetingLayer(of) <= MOST_FLEETING;
+/** Returns how many of the last layers keep their normalised inputs and gated products: as many as fit. */
+export function layersKeepingFleeting(of: Pick<Dimensions, "layers" | "width" | "forward">, tokens: number): number {
+  return Math.min(of.layers, Math.floor(MOST_FLEETING / (tokens * fleetingLayer(of))));
 }
 
 function fusedBytes(of: Dimensions, micro: Micro): number {
@@ -156,7 +156,7 @@ function fusedBytes(of: Dimensions, micro: Micro): number {
   const { width, heads, keyHeads, headLength, forward, layers } = of;
   const [q, all] = [heads * headLength, (heads + 2 * keyHeads) * headLength];
   const scratch = 14 * width + 2 * all + 2 * q + 4 * forward + Math.max(4 * forward, 8 * q) + 4 * heads;
-  const again = keepsFleeting(of, count) ? layers * fleetingLayer(of) : 0;
+  const again = layersKeepingFleeting(of, count) * fleetingLayer(of);
   const kept = micro.recomputes ? fusedLayer(of) + layers * 4 * width : layers * fusedLayer(of) + again;
   const head = micro.headChunk * of.vocab * 6 + micro.scored * 4 * width;
   return count * (kept + scratch + 6 * width) + head;

@@ -4,7 +4,7 @@
  * tape.
  */
 
-import { keepsFleeting } from "../../../../lib/training/memory_graph.ts";
+import { layersKeepingFleeting } from "../../../../lib/training/memory_graph.ts";
 import type { Kernels } from "../../../../native/cuda/kernels.ts";
 import { must } from "../../../../native/ffi.ts";
 import { getFloats, OutOfMemory, type Ptr, putBytes, TYPE } from "../../../../native/ggml/ggml.ts";
@@ -103,8 +103,8 @@ export function buildFused(model: Model, shape: GraphShape): Graph {
 
 type Planned = {
   size: Size;
-  /** Every layer has its own fleeting activations. */
-  keepsAll: boolean;
+  /** Layers from this one on have their own fleeting activations. The last layer's are always fresh. */
+  firstFresh: number;
   head: Head;
   inputs: ReturnType<typeof newFusedInputs>;
   kept: Activations[];
@@ -129,10 +129,10 @@ function plan(arena: Arena, { architecture, weights }: Model, shape: GraphShape,
     normsResults: architecture.postNorms,
   };
   const shared = shape.trains && !shape.checkpoints ? null : wantActivations(arena, size, layer, how);
-  const keepsAll = keepsFleeting({ layers, width, forward }, count);
+  const firstFresh = layers - layersKeepingFleeting({ layers, width, forward }, count);
   const keptOf = (i: number): Activations => {
     const own = fused.layers[i] ?? layer;
-    if (!shared && keepsAll && i > 0)
+    if (!shared && i >= firstFresh && i > 0)
       return wantActivations(arena, size, own, { ...how, fleeting: wantFleeting(arena, size, own) });
     if (!shared) return wantActivations(arena, size, own, how);
     return shape.trains ? { ...shared, x0: arena.want("f32", count * width) } : shared;
@@ -152,7 +152,7 @@ function plan(arena: Arena, { architecture, weights }: Model, shape: GraphShape,
   );
   return {
     size,
-    keepsAll,
+    firstFresh,
     head,
     inputs: newFusedInputs(arena, shape, { architecture, weights }, head),
     kept: Array.from({ length: layers }, (_, i) => keptOf(i)),
@@ -202,7 +202,6 @@ function newPasses(model: Model, shape: GraphShape, of: Planned & { kernels: Ker
     },
     backward() {
       const layers = kept.length;
-      const isFresh = shape.checkpoints || of.keepsAll;
       kernels.launch("norm_back", rowGrid, [
         ...[(head.gradient as Buffer).at, inputs.rowOf.at, inputs.factors.at, last.x.at, last.inverse.at, outputNorm],
         ...[scratch.sum.at, scratch.dx.at, size.width, dxStride(layerOf(layers - 1)), 1, size.residual],
@@ -210,7 +209,8 @@ function newPasses(model: Model, shape: GraphShape, of: Planned & { kernels: Ker
       for (let i = layers - 1; i >= 0; i--) {
         const again = { x: (kept[i] as Activations).x0.at, more: 0 };
         if (shape.checkpoints) layerForward(on, layerOf(i), at(i), { from: again, down: false });
-        layerBackward(on, layerOf(i), at(i), { goesOn: i > 0, isFresh: isFresh || i === layers - 1 });
+        const isFresh = shape.checkpoints || i >= of.firstFresh || i === layers - 1;
+        layerBackward(on, layerOf(i), at(i), { goesOn: i > 0, isFresh });
       }
       fused.addGradients();
     },

@@ -20,7 +20,7 @@ import { Arena, type Buffer, past, type Region } from "./memory.ts";
 import { fillRoom, packedTables, type Room } from "./packed.ts";
 import { rowThreads } from "./project.ts";
 
-const EXTRA = 16; // columns of adapters are a multiple of this, so that rows begin at multiples of 32 bytes
+const EXTRA = 64; // columns of adapters are a multiple of this, so that rows begin at multiples of 128 bytes
 
 /** An adapter of a group: `rank` columns from `column` on, and `rows` rows of its weight from `firstRow` on. */
 export type Adapter = { name: string; column: number; rank: number; firstRow: number; rows: number };
