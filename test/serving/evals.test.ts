@@ -98,8 +98,8 @@ test("openai: what does not fit is a clear 400", async () => {
     ...{ type: "score_model" as const, name: "judge", model: "tiny" },
     input: [{ role: "user" as const, content: "x" }],
   };
-  const asked = await refusal(evals.create({ data_source_config: config, testing_criteria: [judge] }));
-  expect([asked.status, asked.message]).toEqual([400, expect.stringContaining("llm_judge")]);
+  const withJudge = await refusal(evals.create({ data_source_config: config, testing_criteria: [judge] }));
+  expect([withJudge.status, withJudge.message]).toEqual([400, expect.stringContaining("llm_judge")]);
   const logs = { data_source_config: { type: "logs" as const }, testing_criteria: [equal] };
   expect(await refusal(evals.create(logs))).toMatchObject({ status: 400, param: "/data_source_config/type" });
   const broken = { ...short, source: "def grade(sample, item)\n  return 1" };
