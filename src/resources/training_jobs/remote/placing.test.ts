@@ -1,6 +1,9 @@
 import { afterAll, beforeAll, expect, test } from "bun:test";
-import { fakeNode } from "../../../../test/fake_node.ts";
+import { eq } from "drizzle-orm";
+import { fakeNode, INFO } from "../../../../test/fake_node.ts";
 import { type JobsApp, jobsApp } from "../../../../test/jobs_kit.ts";
+import { SlurmSettings } from "../../../platform/providers/slurm_text.ts";
+import { trainingJobs } from "../table.ts";
 
 let app: JobsApp;
 let node: ReturnType<typeof fakeNode>;
@@ -50,4 +53,15 @@ test("availability and prices show what the region offers", async () => {
   expect(rates[`ssh:${node.region}`]).toEqual({ cpu: 2 });
   const other = await app.call("GET", "/v1/cost/rates", undefined, { key: app.keyB });
   expect(Object.keys(other.body)).not.toContain(`ssh:${node.region}`);
+});
+
+test("a cluster gives a job the devices of several nodes, each at its price", async () => {
+  const more = { kind: "slurm", slurm: SlurmSettings.parse({}), info: { ...INFO, most: { cpu: 2 } } } as const;
+  const { region } = fakeNode(app, { name: "cluster", rateMicros: 3_000_000, ...more });
+  const { status, body } = await app.post({ region, gpu: { gpu_count: 2 } });
+  expect([status, body.provider, body.gpu_requested]).toEqual([201, "slurm", { type: "cpu", count: 2 }]);
+  const { rateMicros } = app.ctx.db.select().from(trainingJobs).where(eq(trainingJobs.id, body.id)).get()!;
+  expect(rateMicros).toBe(6_000_000);
+  const refused = await app.post({ region, gpu: { gpu_count: 3 } });
+  expect([refused.status, refused.body.error.param]).toEqual([422, "/gpu"]);
 });
