@@ -59,67 +59,68 @@ import { routes as workspaces } from "./resources/workspaces/routes.ts";
 /** The routes of the port for detection alone. */
 export const mountDetection = (ctx: Ctx) => (app: AnyElysia) => app.use(system(ctx)).use(detection(ctx));
 
-/** Apart from the chain below: each link deepens its type, and the compiler has a limit. */
-const personal = (ctx: Ctx) => (app: AnyElysia) =>
-  app.use(signIn(ctx)).use(users(ctx)).use(me(ctx)).use(invitations(ctx));
-/** The formats of other programs. A list of their own keeps the types of both lists small. */
-const mountClients = (ctx: Ctx, app: AnyElysia): AnyElysia =>
-  app
-    .use(llamaClients(ctx))
-    .use(messages(ctx))
-    .use(responses(ctx))
-    .use(files(ctx))
-    .use(inferenceBatches(ctx))
-    .use(fineTuning(ctx))
-    .use(evals(ctx))
-    .use(ollama(ctx))
-    .use(ollamaModels(ctx))
-    .use(lmStudio(ctx))
-    .use(rerank(ctx));
+/** A list, not a chain: each link of a chain deepens its type, and the compiler has a limit. */
+type Plugin = AnyElysia | ((app: AnyElysia) => AnyElysia);
+const ALL: readonly ((ctx: Ctx) => Plugin)[] = [
+  llamaClients,
+  messages,
+  responses,
+  files,
+  inferenceBatches,
+  fineTuning,
+  evals,
+  ollama,
+  ollamaModels,
+  lmStudio,
+  rerank,
+  system,
+  checkRoutes,
+  setup,
+  docs,
+  dashboard,
+  workspaces,
+  account,
+  audit,
+  apiKeys,
+  browserSessions,
+  signIn,
+  users,
+  me,
+  invitations,
+  sshKeys,
+  secrets,
+  settings,
+  tracker,
+  models,
+  volumes,
+  codeArtifacts,
+  rewardFunctions,
+  evaluators,
+  sessions,
+  regions,
+  connectedDatasets,
+  datasets,
+  annotationQueues,
+  annotationWork,
+  deployments,
+  traces,
+  agents,
+  monitors,
+  trainingJobs,
+  experiments,
+  publicRuns,
+  trainingLogs,
+  trainingModels,
+  gpu,
+  detection,
+  billing,
+  grantRoutes,
+  cost,
+  metrics,
+  webhooks,
+  events,
+];
 
 /** Every route of the server. */
 export const mount = (ctx: Ctx) => (app: AnyElysia) =>
-  mountClients(ctx, app)
-    .use(system(ctx))
-    .use(checkRoutes(ctx))
-    .use(setup(ctx))
-    .use(docs(ctx))
-    .use(dashboard(ctx))
-    .use(workspaces(ctx))
-    .use(account(ctx))
-    .use(audit(ctx))
-    .use(apiKeys(ctx))
-    .use(browserSessions(ctx))
-    .use(personal(ctx))
-    .use(sshKeys(ctx))
-    .use(secrets(ctx))
-    .use(settings(ctx))
-    .use(tracker(ctx))
-    .use(models(ctx))
-    .use(volumes(ctx))
-    .use(codeArtifacts(ctx))
-    .use(rewardFunctions(ctx))
-    .use(evaluators(ctx))
-    .use(sessions(ctx))
-    .use(regions(ctx))
-    .use(connectedDatasets(ctx))
-    .use(datasets(ctx))
-    .use(annotationQueues(ctx))
-    .use(annotationWork(ctx))
-    .use(deployments(ctx))
-    .use(traces(ctx))
-    .use(agents(ctx))
-    .use(monitors(ctx))
-    .use(trainingJobs(ctx))
-    .use(experiments(ctx))
-    .use(publicRuns(ctx))
-    .use(trainingLogs(ctx))
-    .use(trainingModels(ctx))
-    .use(gpu(ctx))
-    .use(detection(ctx))
-    .use(billing(ctx))
-    .use(grantRoutes(ctx))
-    .use(cost(ctx))
-    .use(metrics(ctx))
-    .use(webhooks(ctx))
-    .use(events(ctx));
+  ALL.reduce<AnyElysia>((mounted, routes) => mounted.use(routes(ctx) as AnyElysia), app);

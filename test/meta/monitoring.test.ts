@@ -29,8 +29,8 @@ test("each alert says what happened and what to do", () => {
 
 test("the panels of the dashboard do not overlap, and each has a query", () => {
   const { panels } = JSON.parse(textOf("monitoring/grafana.json"));
-  const places = panels.map(({ gridPos: { x, y } }: { gridPos: { x: number; y: number } }) => `${x},${y}`);
-  expect(new Set(places).size).toBe(panels.length);
+  const corners = panels.map(({ gridPos: { x, y } }: { gridPos: { x: number; y: number } }) => `${x},${y}`);
+  expect(new Set(corners).size).toBe(panels.length);
   for (const { targets } of panels) expect(targets.length).toBeGreaterThan(0);
 });
 

@@ -72,7 +72,7 @@ export function openOptimizer(weights: Weights, { decays = isDecayed, optim }: K
   const norm = normGraph(weights);
   const ofStep = (each: Trainable) => (decays(each) ? parameters : undecayed);
   const update = exact.length > 0 ? updateGraph(weights, exact, moments, { factor, ofStep }) : null;
-  const places = new Map(moments.map((each) => [each.name, each]));
+  const momentsByName = new Map(moments.map((each) => [each.name, each]));
 
   let steps = 0;
   return {
@@ -100,14 +100,14 @@ export function openOptimizer(weights: Weights, { decays = isDecayed, optim }: K
     },
     *moments() {
       for (const { name } of trainable)
-        yield bytes?.has(name) ? bytes.read(name) : readMoments(ggml, places.get(name)!);
+        yield bytes?.has(name) ? bytes.read(name) : readMoments(ggml, momentsByName.get(name)!);
     },
     restore(done, saved) {
       putMoments(trainable, saved, (each) => {
         if (bytes?.has(each.name)) bytes.put(each);
         else {
-          putBytes(ggml, places.get(each.name)!.first, each.first);
-          putBytes(ggml, places.get(each.name)!.second, each.second);
+          putBytes(ggml, momentsByName.get(each.name)!.first, each.first);
+          putBytes(ggml, momentsByName.get(each.name)!.second, each.second);
         }
       });
       steps = done;

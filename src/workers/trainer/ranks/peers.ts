@@ -59,10 +59,10 @@ export function openPeer(socket: Socket, onTurn: () => void): Peer {
     isOver = true;
     wake();
   });
-  const gone = () => new Error(RANK_GONE(rank));
+  const rankGone = () => new Error(RANK_GONE(rank));
   return {
     async send(kind, bytes) {
-      if (isOver) throw gone();
+      if (isOver) throw rankGone();
       const head = Buffer.alloc(HEAD_BYTES);
       head.writeUInt8(KINDS.indexOf(kind));
       head.writeUInt32BE(bytes.length, 1);
@@ -78,7 +78,7 @@ export function openPeer(socket: Socket, onTurn: () => void): Peer {
       for (;;) {
         const first = arrived[kind].shift();
         if (first) return first;
-        if (isOver) throw gone();
+        if (isOver) throw rankGone();
         onTurn();
         await Promise.race([change.promise, Bun.sleep(TURN_MS)]);
       }

@@ -3,7 +3,7 @@
 import { must } from "../../../../native/ffi.ts";
 import type { Backend, Ptr } from "../../../../native/ggml/ggml.ts";
 import { loraNames, loraScale, type Weights } from "../weights.ts";
-import { past, placed } from "./memory.ts";
+import { matrixOf, past } from "./memory.ts";
 import type { Planned } from "./weights.ts";
 
 export const addressOf = ({ ggml }: Backend, tensor: Ptr) => Number(must(ggml.ggml_get_data(tensor), "memory"));
@@ -39,7 +39,7 @@ export function copiesOf(weights: Weights, group: Planned): { put: Copy; add: Co
   const { backend, lora, trainable } = weights;
   if (!lora) return [];
   const { inputs, extra, ofA, ofB } = group;
-  const [intoA, intoB] = [placed(group.a), placed(group.b)];
+  const [intoA, intoB] = [matrixOf(group.a), matrixOf(group.b)];
   const by = loraScale(lora);
   const of = (name: string) => {
     const found = trainable.find((each) => each.name === name);

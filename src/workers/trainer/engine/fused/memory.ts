@@ -21,7 +21,7 @@ export const past = (kind: Kind, at: number, i: number) => at + i * BYTES[kind];
 export type Region = { readonly buffer: Buffer; readonly first: number; readonly stride: number };
 
 /** The address is valid after the buffer is allocated. */
-export const placed = ({ buffer, first, stride }: Region): Matrix => ({ at: past("bf16", buffer.at, first), stride });
+export const matrixOf = ({ buffer, first, stride }: Region): Matrix => ({ at: past("bf16", buffer.at, first), stride });
 
 export class Arena {
   readonly #wanted: { kind: Kind; count: number; made: { at: number; tensor: Ptr } }[] = [];

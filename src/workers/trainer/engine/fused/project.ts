@@ -1,7 +1,7 @@
 /** Products with weights and their adapters, forward and backward. */
 import type { Kernels } from "../../../../native/cuda/kernels.ts";
 import type { Scratch, Shared, Size } from "./buffers.ts";
-import { type Buffer, past, placed } from "./memory.ts";
+import { type Buffer, matrixOf, past } from "./memory.ts";
 import type { Adapter, Group } from "./weights.ts";
 
 /**
@@ -38,7 +38,7 @@ export function project(on: On, group: Group, x: Buffer, to?: Buffer, by = 1) {
     }
   } else if (extra > 0) {
     const low = { at: past("bf16", x.at, inputs), stride };
-    products.byRows(from, placed(group.a), low, { rows, columns: extra, depth: inputs });
+    products.byRows(from, matrixOf(group.a), low, { rows, columns: extra, depth: inputs });
   }
   if (!to) return;
   group.ready();
@@ -59,7 +59,7 @@ export function projectBack(on: On, group: Group, of: Back) {
   if (extra > 0) {
     const low = { at: past("bf16", of.x.at, inputs), stride };
     const dLow = { at: past("bf16", of.dy.at, outputs), stride: of.dyStride };
-    products.plain(dy, placed(group.b), dLow, { rows, columns: extra, depth: outputs });
+    products.plain(dy, matrixOf(group.b), dLow, { rows, columns: extra, depth: outputs });
     const toB = { at: ofB.at, stride: extra, f32: true };
     products.byColumns(dy, low, toB, { rows: outputs, columns: extra, depth: rows });
     const toA = { at: ofA.at, stride: inputs, f32: true };
@@ -75,7 +75,7 @@ export function projectBack(on: On, group: Group, of: Back) {
   if (on.dropping) for (const adapter of group.adapters) adapterBack(on, group, of, adapter);
 }
 
-const aOf = ({ a }: Group, { column }: Adapter) => placed({ ...a, first: a.first + column * a.stride });
+const aOf = ({ a }: Group, { column }: Adapter) => matrixOf({ ...a, first: a.first + column * a.stride });
 
 /** Returns x after this adapter's dropout. */
 function dropped(on: On, { inputs, stride }: Group, x: Buffer, { name }: Adapter) {
