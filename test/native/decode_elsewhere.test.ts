@@ -2,6 +2,7 @@ import { describe, expect, test } from "bun:test";
 import { dirname, join } from "node:path";
 import { buildEmulation, canEmulate } from "./emulation/device.ts";
 
+const WHOLE_FILES_MS = 600_000; // each of their tests has a limit of its own
 const ROOT = join(import.meta.dir, "../..");
 
 /** Runs tests in another process and returns its exit code and output. */
@@ -25,11 +26,11 @@ describe.skipIf(!canEmulate)("the same tests in another process", () => {
     };
     const { code, text } = await inChild(variables, "test/serving/decoder.test.ts", "test/native/decode_draw.test.ts");
     expect([code, text.slice(-600)]).toEqual([0, expect.stringContaining(" 0 fail")]);
-  });
+  }, WHOLE_FILES_MS);
 
   test("with the threads of a block in the other order", async () => {
     const files = ["products", "attention", "draw"].map((part) => `test/native/decode_${part}.test.ts`);
     const { code, text } = await inChild({ VERK_EMULATION_REVERSED: "1" }, ...files);
     expect([code, text.slice(-600)]).toEqual([0, expect.stringContaining(" 0 fail")]);
-  });
+  }, WHOLE_FILES_MS);
 });
