@@ -18,19 +18,31 @@ async function inChild(variables: Readonly<Record<string, string>>, ...files: st
 }
 
 describe.skipIf(!canEmulate)("the same tests in another process", () => {
-  test("through the interface of libcuda: kernels, graphs and copies", async () => {
-    const variables = {
-      LD_LIBRARY_PATH: dirname(buildEmulation("libcuda.so.1", ["fake_cuda.cpp"])),
-      VERK_DECODE_DEVICE: "cuda",
-      VERK_DECODE_FATBIN: import.meta.path, // any file: the fake reads none of it
-    };
-    const { code, text } = await inChild(variables, "test/serving/decoder.test.ts", "test/native/decode_draw.test.ts");
-    expect([code, text.slice(-600)]).toEqual([0, expect.stringContaining(" 0 fail")]);
-  }, WHOLE_FILES_MS);
+  test(
+    "through the interface of libcuda: kernels, graphs and copies",
+    async () => {
+      const variables = {
+        LD_LIBRARY_PATH: dirname(buildEmulation("libcuda.so.1", ["fake_cuda.cpp"])),
+        VERK_DECODE_DEVICE: "cuda",
+        VERK_DECODE_FATBIN: import.meta.path, // any file: the fake reads none of it
+      };
+      const { code, text } = await inChild(
+        variables,
+        "test/serving/decoder.test.ts",
+        "test/native/decode_draw.test.ts",
+      );
+      expect([code, text.slice(-600)]).toEqual([0, expect.stringContaining(" 0 fail")]);
+    },
+    WHOLE_FILES_MS,
+  );
 
-  test("with the threads of a block in the other order", async () => {
-    const files = ["products", "attention", "draw"].map((part) => `test/native/decode_${part}.test.ts`);
-    const { code, text } = await inChild({ VERK_EMULATION_REVERSED: "1" }, ...files);
-    expect([code, text.slice(-600)]).toEqual([0, expect.stringContaining(" 0 fail")]);
-  }, WHOLE_FILES_MS);
+  test(
+    "with the threads of a block in the other order",
+    async () => {
+      const files = ["products", "attention", "draw"].map((part) => `test/native/decode_${part}.test.ts`);
+      const { code, text } = await inChild({ VERK_EMULATION_REVERSED: "1" }, ...files);
+      expect([code, text.slice(-600)]).toEqual([0, expect.stringContaining(" 0 fail")]);
+    },
+    WHOLE_FILES_MS,
+  );
 });
