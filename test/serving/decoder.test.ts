@@ -264,4 +264,15 @@ describe.skipIf(!canCompute)("a whole model in emulation", () => {
     const path = makeModel(dir, { arch: "llama", type: "F16" });
     expect(reasonAgainst(headerOf(path))).toBe("heads of 32 numbers");
   });
+
+  test.each([
+    ["granite", "scaled embeddings, layers or logits"],
+    ["phi3", "a rotated part of a head"],
+    ["gemma2", "a window of positions"],
+    ["gemma3", "a window of positions"],
+    ["qwen3moe", "a mixture of experts"],
+  ] as const)("the library decodes %s, although our kernels may train it", (arch, reason) => {
+    const path = makeModel(join(dir, arch), { arch, type: "F16", headLength: 64 });
+    expect(reasonAgainst(headerOf(path))).toBe(reason);
+  });
 });

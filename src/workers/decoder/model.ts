@@ -7,7 +7,7 @@ import { TYPE } from "../../native/ggml/ggml.ts";
 import type { WeightPlaces } from "../../native/llama/weights.ts";
 import { type Architecture, architectureOf } from "../trainer/engine/architecture.ts";
 import { turnsOf } from "../trainer/engine/fused/turns.ts";
-import { unsupported } from "../trainer/engine/fused/unsupported.ts";
+import { unsupported } from "./unsupported.ts";
 
 export type Weight = { at: number; format: Format; rows: number; columns: number };
 /** Vectors are addresses of F32 numbers; 0 if the model has none. */
@@ -56,9 +56,8 @@ const CONVERTED = { F16: 0, F32: 1 } as const; // kinds of the kernel to_bf16
 export function reasonAgainst(header: Header): string | null {
   const architecture = architectureOf(header);
   const { headLength, width, forward, heads, keyHeads, yarn } = architecture;
-  const [feature] = unsupported(architecture, Number.POSITIVE_INFINITY);
+  const [feature] = unsupported(architecture);
   if (feature) return feature;
-  if (architecture.rotates.includes(false)) return "layers without rotation";
   if (headLength !== 64 && headLength !== 128) return `heads of ${headLength} numbers`;
   if (heads / keyHeads > 16) return `${heads / keyHeads} query heads for each key head`;
   if (yarn.mix !== 0 || yarn.attentionFactor !== 1) return "YaRN scaling";
