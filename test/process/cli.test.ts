@@ -64,7 +64,7 @@ describe("wrong arguments exit 2 and name the fix", () => {
   test.each([
     [["kyes"], "Did you mean keys?"],
     [["keys", "creat"], "Did you mean keys create?"],
-    [["keys"], "create, list, revoke"],
+    [["keys"], "create, list, rotate, revoke"],
     [["help", "srve"], "Did you mean serve?"],
     [["serve", "--lisen", "x"], "Did you mean --listen?"],
     [["serve", "extra"], 'unexpected argument "extra"'],
