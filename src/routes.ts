@@ -36,6 +36,7 @@ import { routes as models } from "./resources/models/routes.ts";
 import { routes as monitors } from "./resources/monitors/routes.ts";
 import { routes as invitations } from "./resources/people/invitations/routes.ts";
 import { routes as me } from "./resources/people/me/routes.ts";
+import { routes as oidc } from "./resources/people/oidc/routes.ts";
 import { routes as users } from "./resources/people/routes.ts";
 import { routes as signIn } from "./resources/people/sign_in/routes.ts";
 import { routes as publicRuns } from "./resources/public_runs/routes.ts";
@@ -84,6 +85,7 @@ const ALL: readonly ((ctx: Ctx) => Plugin)[] = [
   apiKeys,
   browserSessions,
   signIn,
+  oidc,
   users,
   me,
   invitations,

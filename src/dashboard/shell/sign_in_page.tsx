@@ -1,12 +1,18 @@
 import { useEffect, useState } from "preact/hooks";
+import { OIDC_FAILURE_PREFIX, OIDC_FAILURES, type OidcFailure } from "../../lib/oidc_failures.ts";
 import type { SignInOptions } from "../../resources/people/sign_in/schema.ts";
 import { ApiError, api, messageOf } from "../data/api.ts";
-import { Button } from "../kit/button.tsx";
+import { Button, LinkButton } from "../kit/button.tsx";
 import { Command } from "../kit/copy.tsx";
 import { TextField } from "../kit/field.tsx";
 import { signIn, signInWithPassword } from "./sign_in.ts";
 
-const KEYS_ONLY: SignInOptions = { object: "sign_in_options", password: false };
+const KEYS_ONLY: SignInOptions = { object: "sign_in_options", password: false, oidc: null };
+
+/** Read once, before the address is cleaned. Only texts of the table are shown: anyone can make a link. */
+const failure = location.hash.startsWith(OIDC_FAILURE_PREFIX)
+  ? OIDC_FAILURES[location.hash.slice(OIDC_FAILURE_PREFIX.length) as OidcFailure]
+  : undefined;
 
 /** `why`: the server ended the session for this reason. */
 export function SignInPage({ why }: { why: string | undefined }) {
@@ -14,6 +20,7 @@ export function SignInPage({ why }: { why: string | undefined }) {
   const [withKey, setWithKey] = useState(false);
   useEffect(() => {
     document.title = "Sign in · Verk";
+    if (location.hash.startsWith(OIDC_FAILURE_PREFIX)) history.replaceState(null, "", location.pathname);
     void api<SignInOptions>("/v1/logins/options").then(setOptions, () => setOptions(KEYS_ONLY));
   }, []);
   return (
@@ -23,6 +30,16 @@ export function SignInPage({ why }: { why: string | undefined }) {
           ver<i>k</i>
         </span>
         <h1>Sign in</h1>
+        {failure && (
+          <p class="bad" role="alert">
+            {failure}
+          </p>
+        )}
+        {options?.oidc && (
+          <LinkButton kind="primary" href={`/v1/logins/oidc?return_to=${encodeURIComponent(location.pathname)}`}>
+            Sign in with {options.oidc.name}
+          </LinkButton>
+        )}
         {options && (options.password && !withKey ? <PasswordForm why={why} /> : <KeyForm why={why} />)}
         {options?.password && (
           <Button kind="quiet" onClick={() => setWithKey(!withKey)}>

@@ -43,7 +43,7 @@ function isSameOrigin({ headers }: Request): boolean {
 }
 
 /** True if the browser reached this server by https, as far as the server can know. */
-function isSecure({ config }: Ctx, request: Request): boolean {
+export function isSecure({ config }: Ctx, request: Request): boolean {
   if (request.url.startsWith("https:") || request.headers.get("x-forwarded-proto") === "https") return true;
   const { public_url: publicUrl } = config.http;
   return publicUrl.startsWith("https:") && new URL(publicUrl).host === request.headers.get("host");

@@ -36,6 +36,7 @@ export function loadConfig({ file, env = process.env, flags = {} }: ConfigSource
     config.http[name] = absolute(config.http[name], env);
   for (const name of ["passphrase_file", "recipient_file"] as const)
     config.backup[name] = absolute(config.backup[name], env);
+  config.oidc.client_secret_file = absolute(config.oidc.client_secret_file, env);
   config.network.ca_file = absolute(config.network.ca_file, env);
   config.billing.pricing_file = absolute(config.billing.pricing_file, env);
   config.secrets.master_key_file =

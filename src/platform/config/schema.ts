@@ -5,6 +5,7 @@ import { acme } from "./acme.ts";
 import { backup } from "./backup.ts";
 import { gpu, serving } from "./machine.ts";
 import { metrics } from "./metrics.ts";
+import { isCompleteOidc, oidc } from "./oidc.ts";
 import { milliseconds, secret, section } from "./section.ts";
 import { updates } from "./updates.ts";
 import {
@@ -259,6 +260,7 @@ export const ConfigTree = z
     billing,
     workspaces,
     api_keys: apiKeys,
+    oidc,
     audit,
     public_runs: publicRuns,
   })
@@ -281,4 +283,12 @@ export const ConfigTree = z
   .refine(({ backup }) => backup.passphrase_file === "" || backup.recipient_file === "", {
     path: ["backup", "recipient_file"],
     message: "expected a passphrase or a recipient, not both",
+  })
+  .refine(({ oidc }) => isCompleteOidc(oidc), {
+    path: ["oidc", "issuer"],
+    message: "expected oidc.client_id and oidc.roles beside it",
+  })
+  .refine(({ oidc }) => oidc.client_secret === "" || oidc.client_secret_file === "", {
+    path: ["oidc", "client_secret_file"],
+    message: "expected oidc.client_secret or oidc.client_secret_file, not both",
   });

@@ -2,7 +2,7 @@ import { integer, sqliteTable, text } from "drizzle-orm/sqlite-core";
 import { apiKeys } from "../api_keys/table.ts";
 import { workspaces } from "../workspaces/table.ts";
 
-export const METHODS = ["key", "password"] as const;
+export const METHODS = ["key", "password", "oidc"] as const;
 
 export const browserSessions = sqliteTable("browser_sessions", {
   id: text("id").primaryKey(),

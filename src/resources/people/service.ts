@@ -179,5 +179,11 @@ export function setPassword(ctx: Ctx, personId: string, passwordHash: string, { 
 }
 
 /** True if the sign-in page should offer a password. */
-export const hasUsers = ({ db }: Pick<Ctx, "db">): boolean =>
-  db.select({ id: users.id }).from(users).where(there).limit(1).get() !== undefined;
+export const hasPasswords = ({ db }: Pick<Ctx, "db">): boolean =>
+  db
+    .select({ id: users.id })
+    .from(users)
+    .innerJoin(people, eq(people.id, users.personId))
+    .where(and(there, isNotNull(people.passwordHash)))
+    .limit(1)
+    .get() !== undefined;

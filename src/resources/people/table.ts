@@ -1,4 +1,4 @@
-import { integer, sqliteTable, text } from "drizzle-orm/sqlite-core";
+import { integer, primaryKey, sqliteTable, text } from "drizzle-orm/sqlite-core";
 import { workspaces } from "../workspaces/table.ts";
 import { ROLES } from "./policy.ts";
 
@@ -35,6 +35,20 @@ export const users = sqliteTable("users", {
   deletedAt: integer("deleted_at"),
 });
 export type UserRow = typeof users.$inferSelect;
+
+/** A person at an OpenID Connect provider. E-mail addresses change hands there; the pair of issuer and subject does not. */
+export const personIdentities = sqliteTable(
+  "person_identities",
+  {
+    issuer: text("issuer").notNull(),
+    subject: text("subject").notNull(),
+    personId: text("person_id")
+      .notNull()
+      .references(() => people.id),
+    createdAt: integer("created_at").notNull(),
+  },
+  (t) => [primaryKey({ columns: [t.issuer, t.subject] })],
+);
 
 /** The second factor of a person: a secret for one-time codes. */
 export const secondFactors = sqliteTable("second_factors", {

@@ -17,6 +17,8 @@ const byId = preparedRow(workspaces, and(eq(workspaces.id, sql.placeholder("id")
 
 const insert = preparedInsert(workspaces);
 
+export const find = (ctx: Pick<Ctx, "db">, id: string): WorkspaceRow | undefined => byId(ctx.db, { id });
+
 export function mustGet(ctx: Ctx, id: string): WorkspaceRow {
   const row = byId(ctx.db, { id });
   if (!row) throw new AppError("resource_not_found", `No workspace ${id.slice(0, 80)}`, { param: "id" });

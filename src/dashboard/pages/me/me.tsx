@@ -57,7 +57,11 @@ function About({ me: { user, key, workspaces } }: { me: Me }) {
   );
 }
 
-const METHODS: Readonly<Record<ListedSession["method"], string>> = { key: "API key", password: "password" };
+const METHODS: Readonly<Record<ListedSession["method"], string>> = {
+  key: "API key",
+  password: "password",
+  oidc: "provider",
+};
 
 function Sessions() {
   const list = useList<ListedSession>("/v1/browser_sessions?limit=50");

@@ -29,6 +29,11 @@ export class Attempts {
     return this.#begin([[`code ${account} ${device ?? ""}`, CODE]]);
   }
 
+  /** Counts a sign-in through a provider, whose account is not known yet. */
+  beginAddress(address: string | null): () => void {
+    return this.#begin([[`address ${address}`, ADDRESS]]);
+  }
+
   /**
    * Counts an attempt before its password is checked, so that attempts at the same time count too. Throws 429 over the
    * limit. The returned function takes the attempt back: it succeeded.

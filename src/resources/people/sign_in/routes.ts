@@ -6,15 +6,21 @@ import { describe } from "../../../http/openapi.ts";
 import { BrowserSession } from "../../browser_sessions/schema.ts";
 import { accept } from "../invitations/accept.ts";
 import { AcceptInvitation } from "../invitations/schema.ts";
-import { hasUsers } from "../service.ts";
+import { hasPasswords } from "../service.ts";
 import { SignIn, SignInOptions } from "./schema.ts";
 import { signIn } from "./service.ts";
+
+const optionsOf = (ctx: Ctx): SignInOptions => ({
+  object: "sign_in_options",
+  password: hasPasswords(ctx),
+  oidc: ctx.config.oidc.issuer === "" ? null : { name: ctx.config.oidc.name },
+});
 
 /** Sign-in of users. These routes need no key. */
 export const routes = (ctx: Ctx) =>
   new Elysia({ prefix: "/v1/logins", tags: ["Users"] })
     .onParse(({ request }) => readJson(ctx, request, { maxBytes: 4096, maxValues: 100 }))
-    .get("/options", () => ({ object: "sign_in_options" as const, password: hasUsers(ctx) }), {
+    .get("/options", () => optionsOf(ctx), {
       detail: describe("Get the ways to sign in to this server", { 200: SignInOptions }, { public: true }),
     })
     .post(

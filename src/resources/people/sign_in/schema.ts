@@ -28,6 +28,10 @@ export const SignInOptions = later(() =>
     .object({
       object: z.literal("sign_in_options"),
       password: z.boolean().describe("True: this server has users, who sign in with e-mail address and password"),
+      oidc: z
+        .object({ name: z.string() })
+        .nullable()
+        .describe("The OpenID Connect provider of this server; a browser begins at GET /v1/logins/oidc"),
     })
     .meta({ id: "SignInOptions" }),
 );
