@@ -1,6 +1,8 @@
 /** A provider that signs whatever a test wants: `oidc-provider` itself makes no wrong tokens. */
 import { exportJWK, generateKeyPair, type JWK, type JWTPayload, SignJWT } from "jose";
-import { CLIENT } from "./oidc_kit.ts";
+import type { TestApp } from "./harness.ts";
+import { begin, CLIENT, comeBack } from "./oidc_kit.ts";
+import { type Browser, openBrowser } from "./people_kit.ts";
 
 export const ALGORITHMS = ["RS256", "PS256", "ES256", "EdDSA"] as const;
 export type Algorithm = (typeof ALGORITHMS)[number];
@@ -77,4 +79,33 @@ export async function startForger(now: () => number) {
     rotate: async (name: string) => void pairs.set("RS256", await keyPair("RS256", name)),
     close: () => server.stop(true),
   };
+}
+
+export type Forger = Awaited<ReturnType<typeof startForger>>;
+export const CODE = "a-code-of-the-provider";
+
+/** The address of the page that a failed sign-in leads to. */
+export const failed = (why: string) => `/#sign-in-failed=${why}`;
+
+type Attempt = Forged & {
+  query?: Record<string, string> | undefined;
+  browser?: Browser | undefined;
+  returnTo?: string | undefined;
+};
+
+/** A sign-in through the forger. `query` changes the answer of the provider. */
+export async function attempt(app: TestApp, forger: Forger, options: Attempt = {}) {
+  const { browser: visitor, back, url } = await pending(app, forger, options);
+  const answer = await comeBack(visitor, back);
+  const location = answer.headers.get("location");
+  return { browser: visitor, url, location, isIn: visitor.jar.has("verk_session") };
+}
+
+/** The same up to the answer of the provider: `back` is the address that it leads to. */
+export async function pending(app: TestApp, forger: Forger, { query, browser, returnTo, ...forged }: Attempt = {}) {
+  const visitor = browser ?? openBrowser(app);
+  const url = new URL(await begin(visitor, returnTo));
+  forger.forge(forged, url.searchParams.get("nonce") ?? "");
+  const all = { code: CODE, state: url.searchParams.get("state") ?? "", iss: forger.issuer, ...query };
+  return { browser: visitor, url, back: `http://localhost/v1/logins/oidc/callback?${new URLSearchParams(all)}` };
 }

@@ -13,7 +13,7 @@ export type Account = {
   groups?: string[];
 };
 export const CLIENT = { id: "verk", secret: "the secret of the client & more" };
-/** What `testApp` calls itself. */
+/** The address of a server that `testApp` made. */
 export const ROOT = "http://localhost";
 
 export type StartedProvider = Awaited<ReturnType<typeof startProvider>>;
