@@ -1,5 +1,5 @@
 /** A real OpenID Connect provider (`oidc-provider`) on loopback, and browsers that sign in through it. */
-import type { Server } from "node:http";
+import type { RequestListener, Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import Provider from "oidc-provider";
 import { type Options, testApp } from "./harness.ts";
@@ -21,7 +21,7 @@ export type StartedProvider = Awaited<ReturnType<typeof startProvider>>;
 /** Accounts sign in on the provider's own development page, with their name and any password. */
 export async function startProvider(redirectUri = `${ROOT}/v1/logins/oidc/callback`) {
   const accounts = new Map<string, Account>();
-  let handle: ((request: unknown, response: unknown) => void) | undefined;
+  let handle: RequestListener | undefined;
   const { createServer } = await import("node:http");
   const server: Server = createServer((request, response) => handle?.(request, response));
   await new Promise<void>((done) => server.listen(0, "127.0.0.1", done));

@@ -1,4 +1,4 @@
-import type { OidcFailure } from "../../../lib/oidc_failures.ts";
+import type { OidcFailure } from "../../../lib/net/oidc_failures.ts";
 
 /** `message` is for the server's log. It never has a token, a code or a secret. */
 export class OidcError extends Error {

@@ -4,7 +4,7 @@ import type { Ctx } from "../../../context.ts";
 import { audit } from "../../../http/audit.ts";
 import { asks } from "../../../http/query.ts";
 import { AppError } from "../../../lib/errors.ts";
-import { OIDC_FAILURE_PREFIX, type OidcFailure } from "../../../lib/oidc_failures.ts";
+import { OIDC_FAILURE_PREFIX, type OidcFailure } from "../../../lib/net/oidc_failures.ts";
 import { durable } from "../../../platform/db/db.ts";
 import { OidcError } from "./failure.ts";
 import { localPath } from "./return_to.ts";

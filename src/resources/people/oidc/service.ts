@@ -41,7 +41,7 @@ export async function start(ctx: Ctx, request: Request, returnTo: string) {
 }
 
 /** The query of the request that comes back. A parameter that is given twice is a list, which nothing here takes. */
-export type Returned = Readonly<Record<string, string | string[] | undefined>>;
+export type Returned = Readonly<Partial<Record<"state" | "code" | "error" | "iss", string | string[] | undefined>>>;
 
 /** Resolves with a new session. Every check comes before the first thing is written. */
 export async function finish(ctx: Ctx, request: Request, query: Returned): Promise<SignedIn & { returnTo: string }> {
