@@ -31,7 +31,7 @@ export const SignInOptions = later(() =>
       oidc: z
         .object({ name: z.string() })
         .nullable()
-        .describe("The OpenID Connect provider of this server; a browser begins at GET /v1/logins/oidc"),
+        .describe("The OpenID Connect provider of this server; null: none"),
     })
     .meta({ id: "SignInOptions" }),
 );
