@@ -1,7 +1,8 @@
 /**
  * scripts/build [--target linux-x64|linux-arm64] [--cuda DIR] [--out FILE] [--release-key FILE] [--version VERSION]
- * [--if-stale] [--fast]: one executable with everything inside, and its sha256. Without --target it is for this machine's
- * architecture. --release-key: the public key (minisign) whose bundles the program installs. --fast compresses less.
+ * [--if-stale] [--fast] [--packages] [--maintainer "NAME <ADDRESS>"]: one executable with everything inside, its sha256
+ * and its list of components. Without --target it is for this machine's architecture. --release-key: the public key
+ * (minisign) whose bundles the program installs. --fast compresses less. --packages: also a .deb, an .rpm and an image.
  */
 import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { basename, dirname, join, relative, resolve } from "node:path";
@@ -10,11 +11,12 @@ import { version as ownVersion } from "../package.json";
 import { publicKeyLine, readPublicKey } from "../src/lib/minisign/keys.ts";
 import { MIGRATIONS } from "../src/platform/db/migrations/index.ts";
 import { stampText } from "../src/platform/updates/stamp.ts";
-import { bundleDashboard, bundleModule } from "./bundle/dashboard.ts";
+import { bundleDashboard, bundleModule, dashboardSources } from "./bundle/dashboard.ts";
 import { inputsHash } from "./bundle/inputs.ts";
 import { CUDA_LIBRARY, FAST_LEVEL, nativeGroups, sha256, stageNatives } from "./bundle/natives.ts";
 import { nativePlugin } from "./bundle/rewrites.ts";
 import { openTarget, targetPlatform } from "./bundle/target.ts";
+import { sbom } from "./packages/sbom.ts";
 
 const root = dirname(import.meta.dir);
 const { values: flags } = parseArgs({
@@ -25,6 +27,8 @@ const { values: flags } = parseArgs({
     entry: { type: "string", default: join(root, "src/main.ts") },
     "if-stale": { type: "boolean", default: false },
     fast: { type: "boolean", default: false },
+    packages: { type: "boolean", default: false },
+    maintainer: { type: "string" },
     "release-key": { type: "string" },
     version: { type: "string", default: ownVersion },
     "database-version": { type: "string", default: String(MIGRATIONS.at(-1)?.version) },
@@ -35,6 +39,7 @@ const { version } = flags;
 const keyFile = flags["release-key"];
 const releaseKey = keyFile === undefined ? "" : publicKeyLine(readPublicKey(readFileSync(keyFile, "utf8")));
 const out = resolve(flags.out ?? join(root, "dist", flags.target === undefined ? "verk" : `verk-${target.name}`));
+const sbomFile = `${out}.cdx.json`;
 const inputsFile = join(dirname(out), `.${basename(out)}.inputs`);
 const cuda = flags.cuda === undefined ? undefined : resolve(flags.cuda);
 const cudaFile = cuda && statSync(join(cuda, CUDA_LIBRARY), { throwIfNoEntry: false });
@@ -51,7 +56,8 @@ const inputs = inputsHash(
 const megabytes = (bytes: number) => `${(bytes / 1e6).toFixed(1)} MB`;
 
 const isFresh = () =>
-  existsSync(out) && existsSync(inputsFile) && readFileSync(inputsFile, "utf8") === `${inputs} ${statSync(out).size}`;
+  [out, sbomFile, inputsFile].every((file) => existsSync(file)) &&
+  readFileSync(inputsFile, "utf8") === `${inputs} ${statSync(out).size}`;
 
 function git(...args: string[]): string | undefined {
   if (!Bun.which("git")) return undefined;
@@ -60,10 +66,8 @@ function git(...args: string[]): string | undefined {
 }
 
 /** The time of the commit, not of the clock, so that the same commit gives the same bytes. */
-function builtAt(): string {
-  const epochSeconds = Number(process.env["SOURCE_DATE_EPOCH"] ?? git("log", "-1", "--format=%ct") ?? 0);
-  return new Date(epochSeconds * 1000).toISOString();
-}
+const seconds = Number(process.env["SOURCE_DATE_EPOCH"] ?? git("log", "-1", "--format=%ct") ?? 0);
+const builtAt = new Date(seconds * 1000).toISOString();
 
 async function build() {
   const startedAt = performance.now();
@@ -103,13 +107,14 @@ async function build() {
       "process.env.NODE_ENV": '"production"',
       VERK_VERSION: JSON.stringify(version),
       VERK_COMMIT: JSON.stringify(commit),
-      VERK_BUILT_AT: JSON.stringify(builtAt()),
+      VERK_BUILT_AT: JSON.stringify(builtAt),
       VERK_RELEASE_KEY: JSON.stringify(releaseKey),
       VERK_STAMP: JSON.stringify(
-        stampText({ version, database_version: database, target: target.name, commit, built_at: builtAt() }),
+        stampText({ version, database_version: database, target: target.name, commit, built_at: builtAt }),
       ),
     },
     plugins: [nativePlugin({ root, target, embedded: staged.moduleSource, groups: staged.groups, dashboard, seen })],
+    metafile: true,
     throw: false,
   });
   if (!result.success || !nativesEmbedded) {
@@ -122,11 +127,28 @@ async function build() {
   writeFileSync(`${out}.sha256`, `${sha256(executable)}  ${basename(out)}\n`);
   renameSync(temp, out);
   rmSync(tempDir, { recursive: true, force: true });
+  const files = [
+    ...Object.keys(result.metafile?.inputs ?? {}),
+    ...(await dashboardSources(root)),
+    ...Object.values(natives).flatMap((group) => group.map(({ path }) => path)),
+  ].map((file) => resolve(file));
+  const components = sbom({ root, platform: target, version, seconds, executable, files });
+  writeFileSync(sbomFile, `${JSON.stringify(components, null, 2)}\n`);
   writeFileSync(inputsFile, `${inputs} ${executable.byteLength}`);
-  const seconds = ((performance.now() - startedAt) / 1000).toFixed(1);
+  const took = ((performance.now() - startedAt) / 1000).toFixed(1);
   const embedded = `${staged.groups.join(", ")}: ${megabytes(staged.rawBytes)} as ${megabytes(staged.packedBytes)}`;
-  console.log(`verk ${version}: ${out} ${megabytes(executable.byteLength)} (${embedded}) in ${seconds} s`);
+  console.log(`verk ${version}: ${out} ${megabytes(executable.byteLength)} (${embedded}) in ${took} s`);
+}
+
+async function pack() {
+  const { writePackages } = await import("./packages/index.ts");
+  const author = git("log", "-1", "--format=%an <%ae>");
+  const maintainer = flags.maintainer ?? author ?? "Verk <verk@example.com>";
+  const release = { root, executable: out, platform: target, version, seconds, maintainer };
+  const names = await writePackages(release, dirname(out));
+  for (const name of names) console.log(`${join(dirname(out), name)}`);
 }
 
 if (flags["if-stale"] && isFresh()) console.log(`${out} is up to date`);
 else await build();
+if (flags.packages) await pack();

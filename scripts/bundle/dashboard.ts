@@ -36,6 +36,15 @@ export async function bundleDashboard(root: string): Promise<Bundle> {
   return { index, reference, assets: Object.fromEntries(here) };
 }
 
+const ENTRIES = ["main.tsx", "reference/reference.tsx"];
+
+/** Every file that the dashboard's scripts are made of, packages included. */
+export async function dashboardSources(root: string): Promise<string[]> {
+  const entrypoints = ENTRIES.map((file) => join(root, SOURCES, file));
+  const built = await Bun.build({ entrypoints, target: "browser", metafile: true });
+  return Object.keys(built.metafile?.inputs ?? {});
+}
+
 /** The module that replaces src/resources/dashboard/bundle.ts in the executable. */
 export function bundleModule({ index, reference, assets }: Bundle): string {
   const lines: string[] = [];
@@ -95,7 +104,7 @@ const brotli = (bytes: number) => ({
 /** Two entries, the dashboard and the API reference, share their chunks. */
 async function bundleScripts(root: string): Promise<Output[]> {
   const built = await Bun.build({
-    entrypoints: ["main.tsx", "reference/reference.tsx"].map((file) => join(root, SOURCES, file)),
+    entrypoints: ENTRIES.map((file) => join(root, SOURCES, file)),
     target: "browser",
     format: "esm",
     splitting: true,

@@ -71,7 +71,8 @@ function cudaGroup(root: string, bins: string, folder: string, cudaDir: string):
   ];
 }
 
-function findRuntime(name: string, target: Platform): string {
+/** A library of the C or C++ runtime, from the machine that builds. */
+export function findRuntime(name: string, target: Platform): string {
   const isOwn = target.arch === platform.arch;
   const own = [`/lib/${target.multiarch}`, `/usr/lib/${target.multiarch}`, "/usr/lib64", "/lib64", "/usr/lib"];
   const dir = (isOwn ? own : [join(target.cross.root, "lib")]).find((each) => existsSync(join(each, name)));

@@ -174,3 +174,7 @@ export const COMMANDS: readonly Row[] = [
   },
   { name: "version", summary: "Print the version", load: async () => (await import("./commands/version.ts")).version },
 ];
+
+/** Every command with its flags. */
+export const loadCommands = () =>
+  Promise.all(COMMANDS.map(async ({ name, summary, load }) => ({ name, summary, entry: await load() })));

@@ -1,8 +1,8 @@
 import { UsageError } from "../../lib/errors.ts";
 import { command, EXIT } from "../args.ts";
-import { COMMANDS } from "../command_table.ts";
+import { loadCommands } from "../command_table.ts";
 import { print } from "../output.ts";
-import { bashScript, fishScript, type Named, zshScript } from "../text/completion.ts";
+import { bashScript, fishScript, zshScript } from "../text/completion.ts";
 
 const SCRIPTS = { bash: bashScript, zsh: zshScript, fish: fishScript } as const;
 
@@ -19,9 +19,7 @@ export const completion = command({
     const names = Object.keys(SCRIPTS);
     if (!names.includes(shell))
       throw new UsageError(`completion: expected ${names.join(", ")}, not ${JSON.stringify(shell)}`);
-    const commands: Named[] = [];
-    for (const { name, summary, load } of COMMANDS) commands.push({ name, summary, entry: await load() });
-    print(SCRIPTS[shell as keyof typeof SCRIPTS](commands).trimEnd());
+    print(SCRIPTS[shell as keyof typeof SCRIPTS](await loadCommands()).trimEnd());
     return EXIT.ok;
   },
 });

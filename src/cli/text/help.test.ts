@@ -1,15 +1,13 @@
 import { beforeAll, describe, expect, test } from "bun:test";
 import type { Command, Group } from "../args.ts";
 import { isGroup } from "../args.ts";
-import { COMMANDS } from "../command_table.ts";
+import { COMMANDS, loadCommands } from "../command_table.ts";
 import { bashScript, fishScript, type Named, zshScript } from "./completion.ts";
 import { helpOf, overview } from "./help.ts";
 
 let commands: Named[] = [];
 beforeAll(async () => {
-  commands = await Promise.all(
-    COMMANDS.map(async ({ name, summary, load }) => ({ name, summary, entry: await load() })),
-  );
+  commands = await loadCommands();
 });
 const entryOf = (name: string) => commands.find((each) => each.name === name)?.entry as Group;
 const subOf = (name: string, sub: string) => entryOf(name).subcommands[sub] as Command;

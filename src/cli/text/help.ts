@@ -3,7 +3,7 @@ import { type Command, EXIT, type Flags, type Group, isGroup } from "../args.ts"
 /** No line of a help page is wider. */
 const WIDTH = 100;
 
-const EXIT_DOCS: [code: number, meaning: string][] = [
+export const EXIT_DOCS: [code: number, meaning: string][] = [
   [EXIT.ok, "success"],
   [EXIT.failed, "failed"],
   [EXIT.usage, "wrong flags, configuration or data directory"],
@@ -61,14 +61,16 @@ Exit codes:
 ${exitTable(spec)}
 `;
 
-const argument = (name: string) => (name.endsWith("?") ? `[${name.slice(0, -1)}]` : `<${name}>`);
+export const argument = (name: string) => (name.endsWith("?") ? `[${name.slice(0, -1)}]` : `<${name}>`);
 
-function usage(name: string, { takes = [], flags }: Command): string {
+const usage = (name: string, spec: Command) => wrapped(usageWords(name, spec));
+
+export function usageWords(name: string, { takes = [], flags }: Command): string[] {
   const shown = Object.entries(flags).map(([flag, { value, multiple, type }]) => {
     const text = type === "boolean" ? `--${flag}` : `--${flag} ${value ?? "VALUE"}`;
     return `[${text}]${multiple ? "…" : ""}`;
   });
-  return wrapped(["verk", name, ...takes.map(argument), ...shown]);
+  return ["verk", name, ...takes.map(argument), ...shown];
 }
 
 const flagTable = (flags: Flags) =>
@@ -83,11 +85,13 @@ const flagTable = (flags: Flags) =>
 const examples = (lines: readonly string[]) =>
   lines.length === 0 ? "" : `\nExamples:\n${lines.map((line) => `  ${line}\n`).join("")}`;
 
+const exitTable = (spec: Command) => table(exitsOf(spec));
+
 /** Only a command that opens the data directory itself can find it in use or with another schema. */
-function exitTable({ flags, exits = {} }: Command): string {
+export function exitsOf({ flags, exits = {} }: Command): [code: string, meaning: string][] {
   const opensData = "data" in flags && !("url" in flags);
   const shared = EXIT_DOCS.filter(([code]) => code <= EXIT.usage || (opensData && code !== EXIT.check));
-  return table(Object.entries({ ...Object.fromEntries(shared), ...exits }));
+  return Object.entries({ ...Object.fromEntries(shared), ...exits });
 }
 
 /** Two columns. The second one is wrapped below itself. */

@@ -1,6 +1,9 @@
 /** A tar archive (ustar) of a few files, as a stream. */
 export type TarEntry = { name: string; size: number; mode?: number; content: () => AsyncIterable<Uint8Array> };
 
+/** `seconds`: time of the last change. `owner`: number of the user, and of the group with the same number. */
+export type TarStamp = { seconds?: number; owner?: number };
+
 export const TAR_BLOCK = 512;
 const BLOCK = TAR_BLOCK;
 const MOST_NAME = 100;
@@ -22,8 +25,13 @@ export async function* tarChunks(entries: readonly TarEntry[]): AsyncGenerator<U
 }
 
 /** One small file, whole. Follow the last one with `tarEnd`. */
-export function* tarEntry(name: string, content: Uint8Array, mode: number): Generator<Uint8Array> {
-  yield tarHeader(name, content.byteLength, "0", mode);
+export function* tarEntry(
+  name: string,
+  content: Uint8Array,
+  mode: number,
+  stamp: TarStamp = {},
+): Generator<Uint8Array> {
+  yield tarHeader(name, content.byteLength, "0", mode, stamp);
   yield content;
   yield new Uint8Array((BLOCK - (content.byteLength % BLOCK)) % BLOCK);
 }
@@ -43,17 +51,23 @@ function* longName(name: string): Generator<Uint8Array> {
 }
 
 /** The same bytes for the same file, at any time and on any machine. */
-export function tarHeader(name: string, size: number, type: "0" | "x" = "0", mode = 0o644): Uint8Array {
+export function tarHeader(
+  name: string,
+  size: number,
+  type: "0" | "5" | "x" = "0",
+  mode = 0o644,
+  { seconds = 0, owner = 0 }: TarStamp = {},
+): Uint8Array {
   const block = new Uint8Array(BLOCK);
   const put = (at: number, text: string) => block.set(bytesOf(text).subarray(0, MOST_NAME), at);
   if (size >= MOST_SIZE) throw new RangeError(`${name} is too large for an archive`);
   const octal = (value: number, digits: number) => `${value.toString(8).padStart(digits, "0")}\0`;
   put(0, name);
   put(100, octal(mode, 7));
-  put(108, octal(0, 7)); // owner
-  put(116, octal(0, 7)); // group
+  put(108, octal(owner, 7));
+  put(116, octal(owner, 7));
   put(124, octal(size, 11));
-  put(136, octal(0, 11)); // time
+  put(136, octal(seconds, 11));
   put(148, " ".repeat(8)); // the sum counts itself as blanks
   put(156, type);
   put(257, "ustar\0");

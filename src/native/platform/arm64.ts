@@ -4,6 +4,7 @@ export const arm64: Platform = {
   arch: "arm64",
   name: "linux-arm64",
   machine: "aarch64",
+  debian: "arm64",
   multiarch: "aarch64-linux-gnu",
   loader: "/lib/ld-linux-aarch64.so.1",
   elfMachine: 183,

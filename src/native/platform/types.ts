@@ -7,6 +7,8 @@ export type Platform = {
   name: string;
   /** The output of `uname -m`. */
   machine: string;
+  /** The name in packages of Debian and in images of containers. */
+  debian: string;
   /** Debian's folder of libraries below /lib and /usr/lib. */
   multiarch: string;
   /** The dynamic loader of glibc. */

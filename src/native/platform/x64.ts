@@ -4,6 +4,7 @@ export const x64: Platform = {
   arch: "x64",
   name: "linux-x64",
   machine: "x86_64",
+  debian: "amd64",
   multiarch: "x86_64-linux-gnu",
   loader: "/lib64/ld-linux-x86-64.so.2",
   elfMachine: 62,
