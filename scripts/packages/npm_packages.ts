@@ -57,7 +57,7 @@ function readPackage(folder: string, locked: ReadonlyMap<string, string>): NpmPa
 }
 
 /** `NAME@VERSION` → `sha512-…`. A package has one line in bun.lock. */
-export function integrities(lock: string): Map<string, string> {
+function integrities(lock: string): Map<string, string> {
   const rows = lock.matchAll(/^ +"[^"]+": \["([^"]+)",.*"(sha512-[^"]+)"\],?$/gm);
   return new Map([...rows].map(([, spec = "", integrity = ""]) => [spec, integrity]));
 }
