@@ -18,6 +18,8 @@ const REWRITTEN = [
   "node-llama-cpp/dist/utils/getModuleVersion.js",
   "node-llama-cpp/dist/bindings/utils/binariesGithubRelease.js",
   "node-llama-cpp/dist/bindings/utils/testBindingBinary.js",
+  "pyodide/pyodide.mjs",
+  "@eshaz/web-worker/cjs/node.js",
 ];
 const READ = ["sharp/package.json", "node-llama-cpp/package.json", "node-llama-cpp/llama/binariesGithubRelease.json"];
 

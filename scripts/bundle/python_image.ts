@@ -17,6 +17,8 @@ const module = await WebAssembly.compile(wasm);
 const heap = { maxHeapBytes: 1 << 30, onPrint: (bytes: Uint8Array) => void process.stderr.write(bytes) };
 
 // The same build gives the same image: it contains no time and no random value. A job seeds `random` again.
+// The interpreter would also keep the path of this script.
+process.argv[1] = "verk";
 Date.now = () => 0;
 performance.now = () => 0;
 Object.assign(nodeCrypto, { randomFillSync: (view: Uint8Array) => view.fill(1) });

@@ -57,6 +57,17 @@ export const defaultLlamaCppRelease = ${release};`,
       mustContain: "export async function testBindingBinary(",
       to: () => "export async function testBindingBinary() { return true; }",
     },
+    // The bundler would write the folder of the build into these two, so that builds in two folders would differ.
+    {
+      file: "pyodide/pyodide.mjs",
+      mustContain: "return __dirname",
+      to: (source) => source.replaceAll("__dirname", '"/"'),
+    },
+    {
+      file: "@eshaz/web-worker/cjs/node.js",
+      mustContain: "threads.Worker(__filename",
+      to: (source) => source.replaceAll("__filename", '"web-worker"'),
+    },
   ];
 }
 
