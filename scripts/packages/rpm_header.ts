@@ -29,7 +29,7 @@ function encoded(value: Value): { data: Uint8Array; count: number } {
     return { data: Buffer.concat(value.values.map(terminated)), count: value.values.length };
   const width = WIDTHS[value.type] ?? 1;
   const data = Buffer.alloc(width * value.values.length);
-  for (const [i, each] of value.values.entries()) {
+  for (const [i, each] of (value.values as readonly number[]).entries()) {
     if (width === 2) data.writeUInt16BE(each, i * width);
     else data.writeUInt32BE(each >>> 0, i * width);
   }
