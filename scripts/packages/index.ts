@@ -1,4 +1,4 @@
-/** What `scripts/build --packages` writes beside the executable: a .deb, an .rpm and an image for containers. */
+/** Writes the packages of `scripts/build --packages` beside the executable: a .deb, an .rpm and an image for containers. */
 import { join } from "node:path";
 import { writeFileAtomicSync } from "../../src/platform/files.ts";
 import type { Release } from "./contents.ts";
