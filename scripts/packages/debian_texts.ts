@@ -59,6 +59,6 @@ export const lintianOverrides = `verk: embedded-library
 verk: unstripped-binary-or-object
 verk: hardening-no-pie
 verk: hardening-no-bindnow
-verk: hardening-no-fortify-functions
+verk: hardening-no-relro
 verk: non-standard-file-perm 0640 != 0644 [etc/verk/config.toml]
 `;

@@ -11,7 +11,7 @@ import { foldersOf, PAYLOAD_LEVEL, packed, type Release, SUMMARY } from "./conte
 /** A number without a name on the host, as other images without root use it. */
 const USER = 65532;
 const DATA = "/var/lib/verk";
-const LIBRARIES = ["libc.so.6", "libdl.so.2", "libm.so.6", "libpthread.so.0", "librt.so.1"];
+const LIBRARIES = ["libc.so.6", "libdl.so.2", "libm.so.6", "libpthread.so.0", "libresolv.so.2", "librt.so.1"];
 
 type Blob = { digest: string; content: Uint8Array };
 type Descriptor = { mediaType: string; digest: string; size: number };
