@@ -16,6 +16,7 @@ test("a file is shown in the template with its trained part, counted, and not ke
   const { code, out } = await verk(["preview", file("a.jsonl", rows), ...MODEL, "--limit", "1", "--max-length", "100"]);
   expect(code).toBe(0);
   expect(out).toMatch(/^row 1, text, \d+ tokens:\n(.*\n)*.*Hello there[\s\S]*«Hi/);
+  expect(out).toContain("<|im_start|>user\n  Hello there<|im_end|>\n  <|im_start|>assistant\n  «Hi<|im_end|>»");
   expect(out).toContain("4 rows for sft with verk-tiny");
   expect(out).toContain("1 row over 100");
   expect(out).toContain("duplicates: 1 equal row, 2 equal prompts");

@@ -53,8 +53,12 @@ export class Vocab {
   }
 
   detokenize(tokens: Int32Array): string {
-    const parts = Array.from(tokens, (token) => this.piece(token).bytes);
-    return new TextDecoder("utf-8", { ignoreBOM: true }).decode(Buffer.concat(parts));
+    return lenient.decode(Buffer.concat(Array.from(tokens, (token) => this.piece(token).bytes)));
+  }
+
+  /** The text with the names of control tokens. */
+  spell(tokens: Int32Array): string {
+    return lenient.decode(Buffer.concat(Array.from(tokens, (token) => this.bytes(token))));
   }
 
   /** The text that a user sees of a token; control tokens are empty. */
@@ -85,6 +89,7 @@ export class Vocab {
 }
 
 const NUL = new Uint8Array(1);
+const lenient = new TextDecoder("utf-8", { ignoreBOM: true });
 const strict = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 
 function wholeText(bytes: Uint8Array): string | null {

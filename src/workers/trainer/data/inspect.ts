@@ -29,7 +29,7 @@ export async function inspectRows(task: InspectTask, beat: () => void): Promise<
           name,
           tokens: lengthOf(parts),
           parts: parts.map((part) => ({
-            text: tokenizer.detokenize(part.tokens),
+            text: tokenizer.spell(part.tokens),
             tokens: part.tokens.length,
             trained: isTrained(part),
           })),

@@ -18,6 +18,8 @@ export type Tokenizer = {
   };
   tokenize: (text: string, options: { addBos: boolean; special: boolean }) => Int32Array;
   detokenize: (tokens: Int32Array) => string;
+  /** The same with the names of control tokens, which `detokenize` leaves out. */
+  spell: (tokens: Int32Array) => string;
   /** True for tokens that end an answer. */
   isEnd: (token: number) => boolean;
   close: () => void;
@@ -47,6 +49,7 @@ export function openTokenizer(dataDir: string, modelPath: string, cuda: boolean)
     },
     tokenize: (source, options) => vocab.tokenize(source, options),
     detokenize: (tokens) => vocab.detokenize(tokens),
+    spell: (tokens) => vocab.spell(tokens),
     isEnd: (token) => llama.llama_vocab_is_eog(vocab.address, token),
     close: () => void llama.llama_model_free(model),
   };
