@@ -46,7 +46,7 @@ export const model = command({
     quantization: {
       type: "string",
       value: "TYPE",
-      doc: "For merged and gguf: such as F16 or Q8_0; for gguf also Q4_K_M",
+      doc: "For merged, gguf and huggingface: F32, F16 or BF16; for merged and gguf also Q8_0, for gguf also Q4_K_M",
     },
     checkpoint: { type: "string", value: "ID", doc: "Checkpoint: an id, latest or best (default: latest)" },
     out: {
