@@ -14,11 +14,11 @@ type Server = Awaited<ReturnType<typeof startBinary>>;
 type Plan = { path: string; types: string[] };
 /** `first`: log-probabilities of the likeliest token of each place. */
 type Said = { texts: string[]; first: number[][] };
-type Part = { text: string; tokens: number; trained: boolean };
+type Part = { tokens: number; trained: boolean };
 type Preview = { rows: { sequences: { parts: Part[] }[] }[] };
 
 const STEPS = 3;
-const TOKENS = 16;
+const TOKENS = 12;
 const PROMPTS = ["Once upon a time", "The capital of France is", "Water boils when"];
 const ROWS = [
   { prompt: "When do you open?", completion: "We open at nine." },
@@ -118,6 +118,13 @@ async function measure({ path, types }: Plan): Promise<Row[]> {
       add(`${type}: first token, merged and adapter apart`, `${distance(byMerged, adapter).toFixed(4)} nats at most`);
       for (const name of [merged, folder]) await verk("models", "delete", name);
     }
+    await timed("export of the base as a folder", "models", "export", "real", "-o", "base");
+    await verk("models", "import", "base", "--name", "base");
+    remove(join(server.dir, "base"));
+    const copy = await spoken("base");
+    await verk("models", "delete", "base");
+    add("same texts, base and its exported folder", `${sameTexts(copy, base.said)} of ${PROMPTS.length}`);
+    add("first token, base and its folder apart", `${distance(copy, base.said).toFixed(4)} nats at most`);
     return rows;
   } finally {
     await server.kill("SIGTERM");
@@ -164,9 +171,10 @@ function lossesOf(json: string): number[] {
 /** The mean over the trained tokens of all rows, from the server's own log-probabilities of these texts. */
 async function plainLoss(server: Server, model: string): Promise<number> {
   const { body } = await server.call("POST", "/v1/datasets/rows/preview", { model, method: "sft", limit: ROWS.length });
+  const { body: facts } = await server.call("GET", `/props?model=${model}`);
   let [sum, counted] = [0, 0];
-  for (const [i, { sequences }] of (body as Preview).rows.entries()) {
-    const { prompt, answer } = await tokensOf(server, model, i, sequences[0]!.parts);
+  for (const [index, { sequences }] of (body as Preview).rows.entries()) {
+    const { prompt, answer } = await tokensOf(server, model, { index, parts: sequences[0]!.parts, facts });
     const asked = { model, prompt: [...prompt, ...answer], echo: true, logprobs: 0, max_tokens: 1, temperature: 0 };
     const { status, body: scored } = await server.call("POST", "/v1/completions", asked);
     if (status !== 200) throw new Error(`log-probabilities: ${status} ${JSON.stringify(scored)}`);
@@ -177,16 +185,20 @@ async function plainLoss(server: Server, model: string): Promise<number> {
   return sum / counted;
 }
 
+type RowParts = { index: number; parts: Part[]; facts: { chat_template: string; eos_token: string } };
+
 /** The tokens of a row by the server's template and vocabulary. The preview tells how many there must be. */
-async function tokensOf(server: Server, model: string, index: number, [asked, trained]: Part[]) {
+async function tokensOf(server: Server, model: string, { index, parts, facts }: RowParts) {
+  const [asked, trained] = parts;
   const { prompt, completion } = ROWS[index]!;
   const tokenize = async (content: string, first: boolean): Promise<number[]> =>
     (await server.call("POST", "/tokenize", { model, content, add_special: first })).body.tokens;
   const messages = [{ role: "user", content: prompt }];
-  const isPlain = !JSON.parse((await server.verk(["models", "show", model, "--json"])).out).has_chat_template;
-  const rendered = isPlain ? prompt : (await server.call("POST", "/apply-template", { model, messages })).body.prompt;
-  const end = trained!.text.slice(trained!.text.indexOf(completion) + completion.length);
-  const found = { prompt: await tokenize(rendered, true), answer: await tokenize(completion + end, false) };
+  const rendered =
+    facts.chat_template === ""
+      ? prompt
+      : (await server.call("POST", "/apply-template", { model, messages })).body.prompt;
+  const found = { prompt: await tokenize(rendered, true), answer: await tokenize(completion + facts.eos_token, false) };
   if (found.prompt.length !== asked!.tokens || found.answer.length !== trained!.tokens)
     throw new Error(`row ${index}: ${found.prompt.length} and ${found.answer.length} tokens, not as the preview says`);
   return found;
