@@ -156,7 +156,7 @@ async function speak(server: Server, model: string): Promise<Said> {
 
 const sameTexts = (one: Said, other: Said) => one.texts.filter((text, i) => text === other.texts[i]).length;
 
-/** Of the first token alone: after it the texts may differ. */
+/** Compares the first tokens alone: after them the texts may differ. */
 const distance = (one: Said, other: Said) =>
   Math.max(...one.first.map(([first], i) => Math.abs((first ?? 0) - (other.first[i]?.[0] ?? 0))));
 
@@ -175,8 +175,8 @@ async function plainLoss(server: Server, model: string): Promise<number> {
   let [sum, counted] = [0, 0];
   for (const [index, { sequences }] of (body as Preview).rows.entries()) {
     const { prompt, answer } = await tokensOf(server, model, { index, parts: sequences[0]!.parts, facts });
-    const asked = { model, prompt: [...prompt, ...answer], echo: true, logprobs: 0, max_tokens: 1, temperature: 0 };
-    const { status, body: scored } = await server.call("POST", "/v1/completions", asked);
+    const request = { model, prompt: [...prompt, ...answer], echo: true, logprobs: 0, max_tokens: 1, temperature: 0 };
+    const { status, body: scored } = await server.call("POST", "/v1/completions", request);
     if (status !== 200) throw new Error(`log-probabilities: ${status} ${JSON.stringify(scored)}`);
     const scores: number[] = scored.choices[0].logprobs.token_logprobs;
     for (const score of scores.slice(prompt.length, prompt.length + answer.length)) sum -= score;
