@@ -10,6 +10,7 @@ import type { LoopName } from "./loops.ts";
 import { groups } from "./native/bundle/embedded.ts";
 import { removeOtherVersions } from "./native/bundle/extract.ts";
 import { forbidCoreDumps } from "./native/libc.ts";
+import { serviceManager } from "./native/service_manager.ts";
 import { PARTS, type Running } from "./parts.ts";
 import { type Clock, systemClock } from "./platform/clock.ts";
 import { ambientEnv, type Config } from "./platform/config/config.ts";
@@ -24,7 +25,7 @@ import type { Loop } from "./platform/loop.ts";
 import { guardedDial } from "./platform/network/http_client.ts";
 import { loadPricing } from "./platform/pricing.ts";
 import { openSecretBox } from "./platform/secrets.ts";
-import { createShutdown } from "./platform/shutdown.ts";
+import { createShutdown, type Shutdown } from "./platform/shutdown.ts";
 import { openStorage } from "./platform/storage/open.ts";
 import { compiled } from "./platform/workers/self.ts";
 import { createSupervisor, type Supervisor } from "./platform/workers/supervisor.ts";
@@ -78,6 +79,7 @@ export async function startServer(config: Config, options: Options = {}): Promis
     const listen = formatListen({ hostname: server.hostname ?? "127.0.0.1", port: server.port ?? 0 });
     lock.announce(listen, socketPathOf(config));
     log.info("ready", { url, detect_url: detectUrl, version: VERSION, data_dir: config.data_dir });
+    tellServiceManager(shutdown);
     const done = Promise.withResolvers<number>();
     shutdown.handleSignals(done.resolve);
     return {
@@ -97,6 +99,21 @@ export async function startServer(config: Config, options: Options = {}): Promis
     await shutdown.run("failed to start");
     throw explained(error, config.data_dir);
   }
+}
+
+const SIGNS_OF_LIFE = 3; // in the time of the watchdog: one may come late
+
+/** Under systemd. The signs of life come from the event loop, so systemd restarts a server whose loop stands still. */
+function tellServiceManager(shutdown: Shutdown) {
+  const manager = serviceManager(ambientEnv());
+  if (manager === undefined) return;
+  const { send, watchdogMs } = manager;
+  send("READY=1");
+  const life = watchdogMs && setInterval(() => send("WATCHDOG=1"), watchdogMs / SIGNS_OF_LIFE);
+  shutdown.add("service_manager", () => {
+    clearInterval(life);
+    send("STOPPING=1");
+  });
 }
 
 /** The database for a command. Without a running server beside it, it is migrated first. `alone`: refuse beside a server. */

@@ -1,8 +1,8 @@
 import { lookup as systemLookup } from "node:dns/promises";
-import { networkInterfaces } from "node:os";
 import { type Cidr, formatIp, inCidr, normalizeHost, parseCidr, parseIp } from "../../lib/net/ip.ts";
 import type { Tier } from "./address_ranges.ts";
 import * as ranges from "./address_ranges.ts";
+import { ownAddresses } from "./own_addresses.ts";
 
 /**
  * Decides which addresses this server may connect to. It checks bytes, never text, and the IPv4 address inside an IPv6
@@ -39,9 +39,7 @@ let known: { at: number; addresses: ReadonlySet<string> } | undefined;
 function interfaceAddresses(): ReadonlySet<string> {
   const now = performance.now();
   if (known && now - known.at < OWN_MS) return known.addresses;
-  const all = Object.values(networkInterfaces()).flatMap((each) => each ?? []);
-  const bytes = all.map(({ address }) => parseIp(address.replace(/%.*$/, ""))).filter((ip) => ip !== undefined);
-  known = { at: now, addresses: new Set(bytes.map(formatIp)) };
+  known = { at: now, addresses: new Set(ownAddresses()) };
   return known.addresses;
 }
 

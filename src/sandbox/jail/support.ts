@@ -43,7 +43,7 @@ export function explain(message: string, read: (name: string) => string | undefi
   if (step === "proc") {
     return {
       reason: `A jail cannot have its own /proc: ${message.slice(step.length + 2)}`,
-      fix: "Under systemd, remove ProtectKernelTunables, ProtectKernelLogs, ProtectHostname, ProtectProc and ProcSubset from the unit. In a container, use --security-opt systempaths=unconfined.",
+      fix: "Under systemd, use the unit of install.sh: its lines with /run/verk-proc keep a whole /proc for the jails. In a container, use --security-opt systempaths=unconfined.",
     };
   }
   if (step === "mount_setattr") {

@@ -49,9 +49,11 @@ function limit(memoryBytes: number): boolean {
   return kib !== undefined && limits.every(([resource, value]) => setLimit(resource, value));
 }
 
+const THIS_PROCESS = 0;
+
 function setLimit(resource: number, value: number): boolean {
   const both = new BigUint64Array([BigInt(value), BigInt(value)]); // soft and hard limit
-  return syscall(NR.setrlimit, resource, addressOf(both)) === 0;
+  return syscall(NR.prlimit64, THIS_PROCESS, resource, addressOf(both), 0) === 0; // systemd's @resources has setrlimit
 }
 
 const CREATE_RULESET_VERSION = 1;

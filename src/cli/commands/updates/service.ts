@@ -49,7 +49,7 @@ function systemdService(name: string, { dataDir, timeoutMs }: Options): Service 
     },
     async start(version) {
       systemctl("reset-failed", name);
-      const { ok, text } = systemctl("start", name);
+      const { ok, text } = systemctl("start", "--no-block", name); // a start that fails once is tried again
       if (!ok) return `systemctl start ${name} failed: ${text}`;
       return await untilReady(dataDir, version, timeoutMs, () => {
         const shown = systemctl("show", name, "--property=ActiveState,NRestarts").text;
