@@ -40,5 +40,6 @@ echo 0123456789abcdef0123456789abcdef >etc/machine-id
 mkdir -p old
 pivot_root . old
 umount -l old
+mount --make-rshared / # as on a real machine: credentials reach a service as a mount
 exec env -i container=test PATH=/usr/sbin:/usr/bin:/sbin:/bin /lib/systemd/systemd --system --unit=basic.target \
   --log-target=journal --show-status=0
