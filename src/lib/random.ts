@@ -33,17 +33,20 @@ export const randomState = (...parts: readonly number[]): [number, number, numbe
   1,
 ];
 
-/** sfc32: 128 bits of state, a counter in it, so no short cycles. */
+/** sfc32: 128 bits of state, a counter in it, so no short cycles. Moves the state on and returns 32 bits. */
+export function nextRandom(state: Int32Array): number {
+  const [a, b, c, counter] = state as unknown as [number, number, number, number];
+  const sum = (((a + b) | 0) + counter) | 0;
+  state[0] = b ^ (b >>> 9);
+  state[1] = c + (c << 3);
+  state[2] = ((c << 21) | (c >>> 11)) + sum;
+  state[3] = counter + 1;
+  return sum >>> 0;
+}
+
 export function openRandom(...parts: readonly number[]): Random {
-  let [a, b, c, counter] = randomState(...parts);
-  return () => {
-    const sum = (((a + b) | 0) + counter) | 0;
-    counter = (counter + 1) | 0;
-    a = b ^ (b >>> 9);
-    b = (c + (c << 3)) | 0;
-    c = (((c << 21) | (c >>> 11)) + sum) | 0;
-    return (sum >>> 0) / 2 ** 32;
-  };
+  const state = Int32Array.from(randomState(...parts));
+  return () => nextRandom(state) / 2 ** 32;
 }
 
 /** Every order equally likely, as far as 32 bits a draw allow. */

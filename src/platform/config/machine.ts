@@ -31,7 +31,7 @@ export const serving = section("Deployments.", {
   guesses: z
     .boolean()
     .default(true)
-    .describe("On the CPU, guess the next tokens of a lone answer from its text: fewer steps, the same distribution."),
+    .describe("Guess the next tokens of a lone answer from its text: fewer steps, the same distribution."),
   standby: z
     .boolean()
     .default(true)

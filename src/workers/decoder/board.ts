@@ -4,6 +4,7 @@
  * address, so no change of a slot needs another graph.
  */
 import { type Device, DRAWING_WORDS } from "../../native/cuda/decode/kernels.ts";
+import { RANDOM_WORD } from "./drawing.ts";
 
 export type BoardSize = { rows: number; slots: number; pagesPerSlot: number };
 
@@ -59,6 +60,12 @@ export class Board {
   setDrawing(slot: number, words: Int32Array) {
     words.forEach((word, i) => {
       this.set(this.layout.drawings + slot * DRAWING_WORDS + i, word);
+    });
+  }
+
+  setRandom(slot: number, state: Int32Array) {
+    state.forEach((word, i) => {
+      this.set(this.layout.drawings + slot * DRAWING_WORDS + RANDOM_WORD + i, word);
     });
   }
 

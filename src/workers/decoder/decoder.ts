@@ -3,31 +3,27 @@
  * tokens at a time. Tokens, positions and random numbers stay on the device, so a step can be queued before the last one
  * is read.
  */
-import {
-  type Device,
-  DRAWING_WORDS,
-  MOST_ALTERNATIVES,
-  PAGE,
-  RESULT_WORDS,
-  type Read,
-  type Recorded,
-} from "../../native/cuda/decode/kernels.ts";
-import { Board, NO_SLOT } from "./board.ts";
+import { type Device, DRAWING_WORDS, PAGE, type Read } from "../../native/cuda/decode/kernels.ts";
+import { Board } from "./board.ts";
 import { drawingWords, MASKED_WORD } from "./drawing.ts";
+import { GuessSlots } from "./guessing/guess_slots.ts";
+import { canGuess, countDrawn, GuessedText, MOST_DECODED } from "./guessing/text.ts";
 import type { DecoderModel } from "./model.ts";
 import { withOwnMemory } from "./own_memory.ts";
 import { PageTable } from "./pages.ts";
 import { openBuffers, Passes } from "./passes.ts";
 import { bucketOf, chunksOf } from "./plan.ts";
 import { openPromptReader } from "./prompts.ts";
-import { alternativesOf, intsOf } from "./results.ts";
 import type { Sequence } from "./sequence.ts";
 import { MOST_BIASES, openSlotMemory } from "./slot_memory.ts";
+import { StepGraphs } from "./steps/graphs.ts";
+import { type Row, readResults } from "./steps/results.ts";
 import type { Admission, Decoder, DecoderOptions, DrawnToken } from "./types.ts";
 
-/** A step whose results are on their way. */
-type Queued = { rows: readonly { sequence: Sequence; last: boolean }[]; results: Read; alternatives: Read | null };
+/** A step whose results are on their way. `guesses`: the rows are one sequence, each behind the one before. */
+type Queued = { rows: readonly Row[]; results: Read; alternatives: Read | null; guesses?: Int32Array };
 
+const NO_GUESSES = new Int32Array(0);
 const PROMPT_TOKENS = 512;
 const CHUNK_ROWS = 8192; // rows times chunks of one pass over prompts
 
@@ -44,14 +40,14 @@ class GraphDecoder implements Decoder {
   readonly #passes: Passes;
   readonly #memory: ReturnType<typeof openSlotMemory>;
   readonly #prompts: ReturnType<typeof openPromptReader>;
-  readonly #graphs = new Map<string, Recorded>();
+  readonly #graphs: StepGraphs;
   readonly #free: number[];
   readonly #sequences = new Map<number, Sequence>();
   readonly #queue: Queued[] = [];
   readonly #close: (() => void)[] = [];
   readonly #rows: Sequence[] = []; // row i decodes #rows[i]
   readonly #isToken: (token: number) => boolean;
-  readonly #rowSlots: Int32Array; // the slots of the board's rows
+  readonly #guessSlots: GuessSlots | null;
   #ids = 0;
   #steps = 0;
   #drawn = 0;
@@ -60,30 +56,32 @@ class GraphDecoder implements Decoder {
     const { slots, contextLength, pages, promptTokens = PROMPT_TOKENS } = options;
     const { layers, keyHeads, headLength, vocab } = model.architecture;
     const pagesPerSlot = Math.ceil(contextLength / PAGE);
-    const rows = bucketOf(slots);
+    const guessed = options.guesses ? MOST_DECODED : 0;
+    const rows = bucketOf(Math.max(slots, 1 + guessed));
     const chunkRows = Math.max(rows * chunksOf(contextLength), CHUNK_ROWS);
     const layerBytes = pages * 2 * keyHeads * PAGE * headLength * 2;
     this.#device = device;
     this.#options = options;
     this.#isToken = (token) => token >= 0 && token < vocab;
     this.#pages = new PageTable(pages);
-    this.#rowSlots = new Int32Array(rows).fill(NO_SLOT);
     this.#free = Array.from({ length: slots }, (_, i) => slots - 1 - i);
     const open = <T extends { free: () => void }>(made: T): T => {
       this.#close.push(made.free.bind(made));
       return made;
     };
     try {
-      this.#board = open(new Board(device, { rows, slots, pagesPerSlot }));
+      this.#board = open(new Board(device, { rows, slots: slots + guessed, pagesPerSlot }));
+      this.#guessSlots = guessed > 0 ? new GuessSlots(this.#board, slots) : null;
       const buffers = open(
         openBuffers(device, model, { rows: Math.max(rows, promptTokens), headRows: rows, chunkRows }),
       );
-      const size = { slots, rows, vocab, vocabStride: buffers.vocabStride, contextLength };
+      const size = { slots: slots + guessed, rows, vocab, vocabStride: buffers.vocabStride, contextLength };
       this.#memory = open(openSlotMemory(device, size));
       const pool = device.allocate(layers * layerBytes);
       this.#close.push(() => device.free(pool));
       const table = this.#board.address(this.#board.layout.tables);
       this.#passes = new Passes(device, model, buffers, { pool, layerBytes, table, tableStride: pagesPerSlot });
+      this.#graphs = open(new StepGraphs(device, { board: this.#board, passes: this.#passes, memory: this.#memory }));
       const pageNumbers = 2 * keyHeads * PAGE * headLength;
       this.#prompts = open(
         openPromptReader(device, this.#passes, {
@@ -114,7 +112,8 @@ class GraphDecoder implements Decoder {
     if (!lease) return null;
     const slot = this.#free.pop()!;
     const state = { position: known.length, left: maxTokens, over: false, maskedOnce: false };
-    const sequence = { id: ++this.#ids, slot, lease, admission, ...state };
+    const text = this.#guessSlots && canGuess(admission) ? new GuessedText(prompt, maxTokens, drawing.seed) : null;
+    const sequence = { id: ++this.#ids, slot, lease, admission, text, ...state };
     this.#sequences.set(sequence.id, sequence);
     const { layout } = this.#board;
     lease.table.forEach((page, i) => {
@@ -150,7 +149,9 @@ class GraphDecoder implements Decoder {
     this.#read(promptTokens);
     const waits = this.#rows.some(({ admission }) => admission.checked || admission.drawing.masked);
     const depth = this.#options.ahead && !waits ? 2 : 1;
-    while (this.#queue.length < depth && this.#rows.length > 0) this.#launch();
+    const guesses = this.#guesses();
+    if (guesses.length === 0) while (this.#queue.length < depth && this.#rows.length > 0) this.#launch();
+    else if (this.#queue.length === 0) this.#launchGuesses(this.#rows[0]!, guesses);
     const done = this.#queue.shift();
     if (done) return this.#collect(done);
     this.#device.wait(); // passes over prompts must not pile up: a sequence that comes later would wait for all of them
@@ -184,15 +185,13 @@ class GraphDecoder implements Decoder {
 
   close() {
     this.#device.wait();
-    for (const graph of this.#graphs.values()) graph.free();
-    this.#graphs.clear();
     for (const free of this.#close.splice(0).reverse()) free();
   }
 
   /** Reads some tokens of prompts. Sequences whose prompt is complete get a row. */
   #read(most: number) {
     if (this.#prompts.stats().waiting === 0) return;
-    this.#sendBoard(); // page tables of new sequences
+    this.#graphs.sendBoard(); // page tables of new sequences
     this.#rows.push(...this.#prompts.read(most));
   }
 
@@ -202,65 +201,47 @@ class GraphDecoder implements Decoder {
     this.#board.set(place, masked ? 1 : 0);
   }
 
-  #sendBoard() {
-    this.#board.send();
-    this.#begin(0);
+  /** Returns what may follow the newest token of a lone sequence. While a step is under way, that is one place too early. */
+  #guesses(): Int32Array {
+    const [alone, ...others] = this.#rows;
+    if (!alone?.text || others.length > 0 || this.#prompts.stats().waiting > 0) return NO_GUESSES;
+    return alone.text.guess(Math.min(alone.left - 1, MOST_DECODED));
   }
 
-  #begin(count: number) {
-    const { at, commandsAt, layout } = this.#board;
-    this.#device.launch("begin_step", { grid: [1, 1, 1], threads: 256 }, [
-      ...[at, commandsAt, layout.rowSlots, layout.rowTokens, layout.rowPositions],
-      ...[layout.slotTokens, layout.slotPositions, count],
-    ]);
+  #launchGuesses(sequence: Sequence, guesses: Int32Array) {
+    const { position, left } = sequence;
+    for (let i = 0; i <= guesses.length; i++) this.#grow(sequence, position + i);
+    const slots = this.#guessSlots!.put(sequence, guesses);
+    const rows = slots.map((_, i) => ({ sequence, last: left === i + 1 }));
+    this.#run(slots, position + slots.length, { rows, guesses });
   }
 
   #launch() {
-    const board = this.#board;
     let keys = 1;
-    for (const { lease, position, slot } of this.#rows) {
-      const index = this.#pages.grow(lease, position);
-      if (index >= 0) board.setPage(slot, index, lease.table[index]!);
-      keys = Math.max(keys, position + 1);
+    for (const sequence of this.#rows) {
+      this.#grow(sequence, sequence.position);
+      keys = Math.max(keys, sequence.position + 1);
     }
-    const bucket = bucketOf(this.#rows.length);
-    for (let row = 0; row < bucket; row++) {
-      const slot = this.#rows[row]?.slot ?? NO_SLOT;
-      if (this.#rowSlots[row] !== slot) board.set(board.layout.rowSlots + row, slot);
-      this.#rowSlots[row] = slot;
-    }
-    board.send();
-    this.#graph(bucket, chunksOf(keys)).run();
-    this.#steps++;
-    const wantsOthers = this.#rows.some(({ admission }) => (admission.drawing.topLogprobs ?? 0) > 0);
-    const count = this.#rows.length;
-    const rows = this.#rows.map((sequence) => {
+    const slots = this.#rows.map(({ slot }) => slot);
+    const rows = this.#rows.map((sequence) => ({ sequence, last: sequence.left === 1 }));
+    this.#run(slots, keys, { rows });
+    for (const { sequence, last } of rows) {
       if (sequence.maskedOnce) this.#setMasked(sequence, false); // before the next step, not before this one
       sequence.position++;
-      return { sequence, last: --sequence.left === 0 };
-    });
-    this.#queue.push({
-      rows,
-      results: this.#device.read(this.#memory.results, count * RESULT_WORDS * 4),
-      alternatives: wantsOthers ? this.#device.read(this.#memory.alternatives, count * MOST_ALTERNATIVES * 8) : null,
-    });
-    for (const { sequence, last } of rows) if (last) this.#leaveRow(sequence);
+      sequence.left--;
+      if (last) this.#leaveRow(sequence);
+    }
   }
 
-  #graph(rows: number, chunks: number): Recorded {
-    const key = `${rows} ${chunks}`;
-    const known = this.#graphs.get(key);
-    if (known) return known;
-    const { layout } = this.#board;
-    const at = (place: number) => this.#board.address(place);
-    const of = { slots: at(layout.rowSlots), tokens: at(layout.rowTokens), positions: at(layout.rowPositions) };
-    const made = this.#device.record(() => {
-      this.#begin(rows);
-      this.#passes.decode({ rows: { ...of, count: rows }, chunks });
-      this.#passes.draw(rows, this.#memory.drawValues(this.#board));
-    });
-    this.#graphs.set(key, made);
-    return made;
+  #run(slots: readonly number[], keys: number, queued: Pick<Queued, "rows" | "guesses">) {
+    const wantsOthers = this.#rows.some(({ admission }) => (admission.drawing.topLogprobs ?? 0) > 0);
+    this.#queue.push({ ...queued, ...this.#graphs.run(slots, keys, wantsOthers) });
+    this.#steps++;
+  }
+
+  #grow({ lease, slot }: Sequence, position: number) {
+    const index = this.#pages.grow(lease, position);
+    if (index >= 0) this.#board.setPage(slot, index, lease.table[index]!);
   }
 
   /** The last row takes the place of the one that leaves. */
@@ -271,20 +252,26 @@ class GraphDecoder implements Decoder {
     if (last !== sequence) this.#rows[row] = last;
   }
 
-  #collect({ rows, results, alternatives }: Queued): DrawnToken[] {
-    const words = intsOf(results.wait());
-    const floats = new Float32Array(words.buffer, words.byteOffset, words.length);
-    const others = alternatives ? intsOf(alternatives.wait()) : null;
-    return rows.flatMap(({ sequence, last }, row) => {
-      if (sequence.over) return [];
+  #collect({ rows, results, alternatives, guesses }: Queued): DrawnToken[] {
+    const { tokenOf, drawn } = readResults(results.wait(), alternatives?.wait() ?? null);
+    const counted = guesses ? rows.slice(0, countDrawn(guesses, tokenOf)) : rows;
+    const tokens = counted.flatMap((row, i) => {
+      if (row.sequence.over) return [];
       this.#drawn++;
-      const drawn: DrawnToken = { sequence: sequence.id, token: words[row * RESULT_WORDS]!, done: last };
-      const wanted = sequence.admission.drawing.topLogprobs;
-      if (wanted === undefined) return [drawn];
-      const logp = floats[row * RESULT_WORDS + 1]!;
-      return [
-        { ...drawn, logp, ...(others && wanted > 0 ? { alternatives: alternativesOf(others, row, wanted) } : {}) },
-      ];
+      row.sequence.text?.add(tokenOf(i));
+      return [drawn(row, i)];
     });
+    if (guesses) this.#goOn(counted, tokenOf(counted.length - 1));
+    for (const { sequence } of counted) sequence.text?.endStep();
+    return tokens;
+  }
+
+  /** After guesses, the host knows first where the sequence stands. */
+  #goOn(counted: readonly Row[], newest: number) {
+    const { sequence, last } = counted.at(-1)!;
+    sequence.position += counted.length;
+    sequence.left -= counted.length;
+    if (last) this.#leaveRow(sequence);
+    else if (counted.length > 1) this.#guessSlots!.accept(sequence, newest);
   }
 }

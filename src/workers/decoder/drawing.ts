@@ -32,6 +32,7 @@ export const PLAIN: Drawing = {
 };
 
 export const MASKED_WORD = 10;
+export const RANDOM_WORD = 12; // the first of four
 const GREEDY_BELOW = 1e-5; // as in the sampler chains: logits divided by less overflow
 
 export function drawingWords(of: Drawing): Int32Array {
@@ -50,6 +51,6 @@ export function drawingWords(of: Drawing): Int32Array {
   words[9] = of.topLogprobs === undefined ? -1 : Math.min(of.topLogprobs, MOST_ALTERNATIVES);
   words[MASKED_WORD] = of.masked ? 1 : 0;
   words[11] = of.logitBias.length;
-  words.set(randomState(of.seed), 12);
+  words.set(randomState(of.seed), RANDOM_WORD);
   return words;
 }

@@ -1,3 +1,4 @@
+import type { GuessedText } from "./guessing/text.ts";
 import type { Lease } from "./pages.ts";
 import type { Admission } from "./types.ts";
 
@@ -7,6 +8,8 @@ export type Sequence = {
   readonly slot: number;
   readonly lease: Lease;
   readonly admission: Admission;
+  /** Null if its tokens are not guessed. */
+  readonly text: GuessedText | null;
   /** The position that the next step decodes. */
   position: number;
   /** Tokens that may still be drawn by steps that are not queued yet. */

@@ -69,4 +69,6 @@ export type DecoderOptions = {
   promptTokens?: number;
   /** Queue a step before the last one is read. Masks need the last token, so they switch this off. */
   ahead?: boolean;
+  /** Guess the next tokens of a lone sequence from its text. A step then returns several tokens of it. */
+  guesses?: boolean;
 };

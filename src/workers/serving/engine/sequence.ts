@@ -1,5 +1,5 @@
+import { Guesser } from "../../decoder/guessing/guesses.ts";
 import type { Adapter } from "./adapters.ts";
-import { Guesser } from "./sampling/guesses.ts";
 import type { Drawer } from "./sampling/sampler.ts";
 import type { SubmitMessage } from "./thread/messages.ts";
 

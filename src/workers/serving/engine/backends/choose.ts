@@ -40,12 +40,12 @@ function tryKernels(open: OpenMessage): OpenedKernels | string {
 }
 
 function load(device: Device, open: OpenMessage, header: Header): OpenedKernels {
-  const { dataDir, modelPath, contextLength, parallel } = open;
+  const { dataDir, modelPath, contextLength, parallel, guesses } = open;
   const model = loadModel(device, { path: modelPath, header, read: openReader(dataDir) }, contextLength);
   try {
     const pages = parallel * Math.ceil(contextLength / PAGE);
     const decoder = openDecoder(device, model, {
-      ...{ slots: parallel, contextLength, pages, promptTokens: PROMPT_TOKENS, ahead: true },
+      ...{ slots: parallel, contextLength, pages, promptTokens: PROMPT_TOKENS, ahead: true, guesses },
     });
     const close = () => {
       decoder.close();

@@ -10,7 +10,10 @@ export type Text = { tokens: Int32Array; length: number; next: number };
 
 export const MOST_GUESSES = 8;
 const MATCH = 3; // tokens that must be alike, `next` among them
-const COST = 0.3; // of a guess, in steps. On CPUs from 2 to 16 cores it is between 0.15 and 0.5
+
+/** The cost of a guess, and of a step with guesses beyond that of one without, in steps. */
+export type Costs = { guess: number; step: number };
+export const LIBRARY_COSTS: Costs = { guess: 0.3, step: 0 }; // on CPUs from 2 to 16 cores a guess costs 0.15 to 0.5
 const FIRST_CHANCE = 0.5;
 const SLOWLY = 0.15; // weight of the newest guess
 const NONE = new Int32Array(0);
@@ -33,13 +36,13 @@ export function lookUp({ tokens, length, next }: Text, most: number): Int32Array
 }
 
 /** Returns how many guesses save most time, if each is right with this chance. The gain is 1 + p + p² … steps. */
-export function bestCount(chance: number, most = MOST_GUESSES): number {
+export function bestCount(chance: number, most = MOST_GUESSES, costs = LIBRARY_COSTS): number {
   let best = 0;
   let bestSpeed = 1;
   let gain = 1;
   for (let count = 1; count <= most; count++) {
     gain += chance ** count;
-    const speed = gain / (1 + COST * count);
+    const speed = gain / (1 + costs.step + costs.guess * count);
     if (speed <= bestSpeed) continue;
     best = count;
     bestSpeed = speed;
@@ -49,14 +52,19 @@ export function bestCount(chance: number, most = MOST_GUESSES): number {
 
 /** The guesses of one sequence. It learns from every guess, also from those that were not worth decoding. */
 export class Guesser {
+  readonly #costs: Costs;
   #chance = FIRST_CHANCE;
   #looked: Int32Array = NONE;
   #decoded = 0;
 
+  constructor(costs = LIBRARY_COSTS) {
+    this.#costs = costs;
+  }
+
   /** Returns the guesses to decode now, at most `most`. */
   guess(text: Text, most: number): Int32Array {
     this.#looked = lookUp(text, Math.min(most, MOST_GUESSES));
-    this.#decoded = Math.min(this.#looked.length, bestCount(this.#chance, most));
+    this.#decoded = Math.min(this.#looked.length, bestCount(this.#chance, most, this.#costs));
     return this.#looked.subarray(0, this.#decoded);
   }
 
