@@ -163,6 +163,8 @@ describe.skipIf(!hasBinary)("verk upgrade", () => {
     expect(m.run(["rollback", "--yes", ...m.where, ...by], env)).toMatchObject({ code: 0 });
     expect(JSON.parse(readFileSync(join(m.data, "server.json"), "utf8"))).toMatchObject({ version: now.version });
     expect(Bun.spawnSync([join(fake, "systemctl"), "stop", "verk"]).exitCode).toBe(0);
-    expect(readFileSync(join(m.dir, "calls"), "utf8")).toContain("stop verk\nreset-failed verk\nstart --no-block verk\n");
+    expect(readFileSync(join(m.dir, "calls"), "utf8")).toContain(
+      "stop verk\nreset-failed verk\nstart --no-block verk\n",
+    );
   });
 });
