@@ -15,6 +15,7 @@ import { prune as pruneAudit } from "./resources/audit/service.ts";
 import { mergeCharges } from "./resources/billing/merge.ts";
 import { recordUses as recordSessionUses } from "./resources/browser_sessions/authenticate.ts";
 import { prune as pruneBrowserSessions } from "./resources/browser_sessions/service.ts";
+import { prune as pruneInferenceBatches } from "./resources/clients/batches/prune.ts";
 import { runBatches as runInferenceBatches } from "./resources/clients/batches/runner.ts";
 import { prune as pruneFiles } from "./resources/clients/files/service.ts";
 import { deployResults } from "./resources/clients/fine_tuning/deploy.ts";
@@ -68,6 +69,7 @@ const SCHEDULES = {
   "backup.log": every(MINUTE_MS),
   "browser_sessions.prune": "57 * * * *",
   "browser_sessions.record_uses": every(30 * SECOND_MS),
+  "batches.prune": "47 3 * * *",
   "batches.run": every(5 * SECOND_MS),
   "billing.merge": "27 4 * * *",
   "clock.observe": every(5 * SECOND_MS),
@@ -122,6 +124,7 @@ export type LoopName = keyof typeof SCHEDULES;
 const BY_AGE: ReadonlySet<LoopName> = new Set([
   "api_keys.prune",
   "audit.prune",
+  "batches.prune",
   "browser_sessions.prune",
   "billing.merge",
   "code_artifacts.sweep",
@@ -159,6 +162,7 @@ const ticks: Record<LoopName, (ctx: Ctx, signal: AbortSignal) => unknown> = {
   "backup.log": followChanges,
   "browser_sessions.prune": pruneBrowserSessions,
   "browser_sessions.record_uses": (ctx) => recordSessionUses(ctx),
+  "batches.prune": (ctx) => pruneInferenceBatches(ctx, daysAgo(ctx, ctx.config.batches.retention_days)),
   "batches.run": runInferenceBatches,
   "billing.merge": mergeCharges,
   "clock.observe": (ctx) => observeClock(ctx),

@@ -11,6 +11,7 @@ import { updates } from "./updates.ts";
 import {
   apiKeys,
   audit,
+  batches,
   billing,
   connectors,
   datasets,
@@ -252,6 +253,7 @@ export const ConfigTree = z
     sandbox,
     sessions,
     traces,
+    batches,
     responses,
     training,
     webhooks,

@@ -281,6 +281,15 @@ export const responses = section("Responses in the format of OpenAI.", {
   retention_days: z.int().min(1).max(36_500).default(30).describe("Stored responses are removed after this time."),
 });
 
+export const batches = section("Batches in the format of OpenAI.", {
+  retention_days: z
+    .int()
+    .min(1)
+    .max(36_500)
+    .default(30)
+    .describe("Batches that ended longer ago are removed with their input, output and error files."),
+});
+
 export const events = section("The event log.", {
   retention_days: z.int().min(1).max(36_500).default(90).describe("Events older than this are removed."),
 });

@@ -2,7 +2,9 @@ import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { type TestApp, testApp, until } from "../../../../test/harness.ts";
 import { chatAnswer, pretendServing } from "../../../../test/pretend_replica.ts";
 import { DAY_MS } from "../../../lib/units.ts";
+import { sweep } from "../../volumes/sweep.ts";
 import { linesOf, readRequests } from "./lines.ts";
+import { prune } from "./prune.ts";
 import { runBatches } from "./runner.ts";
 
 // biome-ignore lint/suspicious/noExplicitAny: a test reads whatever was answered
@@ -136,6 +138,32 @@ describe("a batch", () => {
       response: null,
       error: { code: "batch_expired" },
     });
+  });
+
+  test("that ended long ago is removed with its files; an input that a later batch has stays", async () => {
+    const { id, input_file_id } = await create([line("a"), line("b", { model: "none" })]);
+    await run();
+    const { output_file_id, error_file_id } = await read(id);
+    const json = { input_file_id, endpoint: "/v1/chat/completions", completion_window: "24h" };
+    const later = (await app.call("POST", "/v1/batches", json)).body;
+    const files = [input_file_id, output_file_id, error_file_id];
+    const found = async () =>
+      Promise.all(
+        [...files.map((file) => `files/${file}`), `batches/${id}`, `batches/${later.id}`].map(
+          async (path) => (await app.call("GET", `/v1/${path}`)).status,
+        ),
+      );
+    await prune(app.ctx, app.ctx.clock.now() - DAY_MS);
+    expect(await found()).toEqual([200, 200, 200, 200, 200]);
+    await prune(app.ctx, app.ctx.clock.now() + 1);
+    expect(await found()).toEqual([200, 404, 404, 404, 200]);
+    await run();
+    await prune(app.ctx, app.ctx.clock.now() + 1);
+    expect(await found()).toEqual([404, 404, 404, 404, 404]);
+    await sweep(app.ctx);
+    const left = app.ctx.db.$client.query<{ key: string }, []>("SELECT storage_key AS key FROM client_files").all();
+    const stored = (await app.ctx.storage.list("files/")).items.map(({ key }) => key);
+    expect(stored.toSorted()).toEqual(left.map(({ key }) => key).toSorted());
   });
 
   test("is refused with a file of another purpose, of another workspace, or a route that it cannot use", async () => {

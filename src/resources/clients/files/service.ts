@@ -1,5 +1,5 @@
 /** Files in the format of OpenAI. A file is content in the storage with a name and a purpose; it never changes. */
-import { and, eq, isNull, lte, not, sql } from "drizzle-orm";
+import { and, eq, inArray, isNull, lte, not, sql } from "drizzle-orm";
 import type { Ctx } from "../../../context.ts";
 import { fileResponse } from "../../../http/answer/file_response.ts";
 import { page } from "../../../http/answer/pagination.ts";
@@ -63,6 +63,16 @@ function drop(tx: Tx, row: ClientFileRow, now: number): ClientFileRow {
   tx.delete(clientFiles).where(eq(clientFiles.id, row.id)).run();
   looseKeys.drop(tx, row.storageKey, now);
   return row;
+}
+
+/** Removes these files in the commit of the batch that they belong to. */
+export function dropAll(tx: Tx, ids: readonly string[], now: number) {
+  for (const row of tx
+    .select()
+    .from(clientFiles)
+    .where(inArray(clientFiles.id, [...ids]))
+    .all())
+    drop(tx, row, now);
 }
 
 const dropWhere = (ctx: Ctx, where: ReturnType<typeof and>) =>
