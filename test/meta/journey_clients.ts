@@ -1,4 +1,6 @@
+import { newId } from "../../src/lib/ids.ts";
 import type { TestApp } from "../harness.ts";
+import { insert } from "../insert_row.ts";
 import type { Step } from "./journey.ts";
 
 type Own = (app: TestApp) => Promise<Record<string, string>>;
@@ -64,6 +66,17 @@ const evalRun = async (app: TestApp) => {
   const { body } = await app.call("POST", `/v1/evals/${made.id}/runs`, RUN);
   return { ...made, run: body.id as string };
 };
+const endedRun = async (app: TestApp) => {
+  const made = await evalRun(app);
+  await app.call("POST", `/v1/evals/${made.id}/runs/${made.run}`);
+  return made;
+};
+const outputItem = async (app: TestApp) => {
+  const made = await evalRun(app);
+  const item = newId("expi");
+  insert(app, "experiment_items", item, Date.now(), { experiment_id: made.run, row_id: 1, input: '""' });
+  return { ...made, item };
+};
 
 /** The formats of other programs. `serving` makes the deployment d serve. */
 export const clientSteps = (own: Own): Step[] => [
@@ -113,7 +126,9 @@ export const clientSteps = (own: Own): Step[] => [
   { operation: "GET /v1/evals/{id}/runs", own: evaluation },
   { operation: "GET /v1/evals/{id}/runs/{run}", own: evalRun },
   { operation: "GET /v1/evals/{id}/runs/{run}/output_items", own: evalRun },
+  { operation: "GET /v1/evals/{id}/runs/{run}/output_items/{item}", own: outputItem },
   { operation: "POST /v1/evals/{id}/runs/{run}", own: evalRun },
+  { operation: "DELETE /v1/evals/{id}/runs/{run}", own: endedRun },
   { operation: "DELETE /v1/evals/{id}", own: evaluation },
   { operation: "POST /api/chat", own, json: { model: "d", messages: MESSAGES, stream: false }, plain: true },
   { operation: "POST /api/generate", own, json: { model: "d", prompt: "hi", stream: false }, plain: true },

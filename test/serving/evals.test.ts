@@ -1,7 +1,9 @@
 /** The `openai` client with evals, unchanged, against the executable. */
 import { afterAll, beforeAll, expect, test } from "bun:test";
+import { rmSync } from "node:fs";
 import OpenAI, { toFile } from "openai";
-import { until } from "../harness.ts";
+import { tempDir, until } from "../harness.ts";
+import { recordedModel } from "./recorded_model.ts";
 import { startServing } from "./served.ts";
 
 let server: Awaited<ReturnType<typeof startServing>>;
@@ -11,8 +13,14 @@ let openai: OpenAI;
 let evals: any;
 // biome-ignore lint/suspicious/noExplicitAny: likewise
 type Json = any;
+const LABEL = '{"reason": "It is right.", "label": "good"}';
+const SCORE = '{"reason": "It is short.", "score": 3}';
 beforeAll(async () => {
-  server = await startServing();
+  const made = [tempDir(), tempDir()] as const;
+  const files = { labeller: recordedModel(made[0], [LABEL]), scorer: recordedModel(made[1], [SCORE]) };
+  server = await startServing({ files });
+  for (const dir of made) rmSync(dir, { recursive: true });
+  for (const model of Object.keys(files)) await server.deploy({ model, name: model, context_length: 4096 });
   await server.deploy({ model: "verk-tiny", name: "tiny", parallel: 4, context_length: 512 });
   openai = new OpenAI({ apiKey: server.key, baseURL: `${server.url}/v1`, maxRetries: 0 });
   evals = openai.evals;
@@ -90,6 +98,46 @@ test("openai: recorded answers of a file are graded without a model", async () =
   expect((await ended(made.id, created.id)).result_counts).toEqual({ total: 2, passed: 1, failed: 1, errored: 0 });
 }, 90_000);
 
+test("openai: models grade by label and by score; an item is read alone, and a run is deleted", async () => {
+  const input = [
+    { role: "system" as const, content: "The right answer is {{item.answer}}." },
+    { role: "user" as const, content: { type: "input_text" as const, text: "Judge: {{ sample.output_text }}" } },
+  ];
+  const made = await evals.create({
+    ...{ name: "judged", data_source_config: { type: "custom", item_schema } },
+    testing_criteria: [
+      {
+        ...{ type: "label_model", name: "label", model: "labeller", input },
+        ...{ labels: ["good", "bad"], passing_labels: ["good"] },
+      },
+      { ...{ type: "score_model", name: "score", model: "scorer", input, range: [1, 5], pass_threshold: 4 } },
+    ],
+  });
+  const content = entries.map((entry) => ({ ...entry, sample: { output_text: "12" } }));
+  const { id } = await evals.runs.create(made.id, {
+    data_source: { type: "jsonl", source: { type: "file_content", content } },
+  });
+  expect(await ended(made.id, id)).toMatchObject({
+    ...{ status: "completed", result_counts: { total: 2, passed: 0, failed: 2, errored: 0 } },
+    per_testing_criteria_results: [
+      { testing_criteria: "label", passed: 2, failed: 0 },
+      { testing_criteria: "score", passed: 0, failed: 2 },
+    ],
+  });
+  const [first] = (await evals.runs.outputItems.list(id, { eval_id: made.id })).data;
+  const at = { eval_id: made.id, run_id: id };
+  expect(await evals.runs.outputItems.retrieve(first.id, at)).toEqual(first);
+  expect(first.results).toEqual([
+    { name: "label", score: 1, passed: true },
+    { name: "score", score: 3, passed: false },
+  ]);
+  const gone = (call: Promise<unknown>) => call.catch((error: unknown) => error);
+  expect(await gone(evals.runs.outputItems.retrieve("expi_none", at))).toMatchObject({ status: 404 });
+  const removed = { object: "eval.run.deleted", deleted: true, run_id: id };
+  expect(await evals.runs.delete(id, { eval_id: made.id })).toEqual(removed);
+  expect(await gone(evals.runs.retrieve(id, { eval_id: made.id }))).toMatchObject({ status: 404 });
+}, 90_000);
+
 test("openai: what does not fit is a clear 400", async () => {
   const config = { type: "custom" as const, item_schema };
   type Refusal = { status: number; param: string; message: string };
@@ -98,8 +146,19 @@ test("openai: what does not fit is a clear 400", async () => {
     ...{ type: "score_model" as const, name: "judge", model: "tiny" },
     input: [{ role: "user" as const, content: "x" }],
   };
-  const withJudge = await refusal(evals.create({ data_source_config: config, testing_criteria: [judge] }));
-  expect([withJudge.status, withJudge.message]).toEqual([400, expect.stringContaining("llm_judge")]);
+  const answer = [{ role: "user" as const, content: "{{sample.output_text}}" }];
+  const labels = { type: "label_model" as const, labels: ["a", "b"], passing_labels: ["c"] };
+  for (const [fields, status, param] of [
+    [{}, 400, "input"],
+    [{ input: [{ role: "user", content: "{{sample.output_text}} {{item.a}} {{who}}" }] }, 400, "input"],
+    [{ input: answer, range: [2, 1] }, 400, "range"],
+    [{ input: answer, ...labels }, 400, "passing_labels"],
+    [{ input: answer, model: "none" }, 404, "model"],
+  ] as const) {
+    const criterion = { ...judge, ...fields };
+    const answered = await refusal(evals.create({ data_source_config: config, testing_criteria: [criterion] }));
+    expect([answered.status, answered.param]).toEqual([status, `/testing_criteria/0/${param}`]);
+  }
   const logs = { data_source_config: { type: "logs" as const }, testing_criteria: [equal] };
   expect(await refusal(evals.create(logs))).toMatchObject({ status: 400, param: "/data_source_config/type" });
   const broken = { ...short, source: "def grade(sample, item)\n  return 1" };

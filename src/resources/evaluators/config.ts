@@ -80,7 +80,7 @@ export const JudgeConfig = z
     prompt: Text.nullable()
       .default(null)
       .describe(
-        "Replaces the built-in prompt. {{rubric}}, {{input}}, {{output}}, {{reference}}, {{other}} are filled in",
+        "Replaces the built-in prompt. {{rubric}}, {{input}}, {{output}}, {{reference}}, {{other}} are filled in, and {{reference.field}} if the reference is a JSON object",
       ),
     mode: z
       .enum(MODES)

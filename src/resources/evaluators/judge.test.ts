@@ -79,6 +79,17 @@ test("a prompt of one's own is filled in once, and must have room for the answer
   expect(body.error).toMatchObject({ param: "/config/prompt", message: expect.stringContaining("{{other}}") });
 });
 
+test("a prompt of one's own reads the fields of a reference that is an object", async () => {
+  const { run, prompts } = await judging(() => '{"score":1}', {
+    ...{ explain: false, prompt: "{{output}}: {{reference.a.b}} {{ reference.list }} {{reference.toString}}" },
+  });
+  await run({ output: "x", reference: '{"a":{"b":"{{output}}"},"list":[1]}' }, { output: "y", reference: "plain" });
+  expect(prompts.toSorted()).toEqual([
+    "x: {{output}} [1] {{reference.toString}}",
+    "y: {{reference.a.b}} {{ reference.list }} {{reference.toString}}",
+  ]);
+});
+
 test("a judge with labels gives the score of the label", async () => {
   const { run } = await judging((content) => `{"label":"${content.includes("<answer>\ngood") ? "ok" : "bad"}"}`, {
     ...{ mode: "labels", labels: { ok: 1, wrong: 0 }, explain: false },

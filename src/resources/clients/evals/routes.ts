@@ -19,6 +19,10 @@ const EvalDeleted = later(() =>
   z.object({ object: z.literal("eval.deleted"), deleted: z.literal(true), eval_id: z.string() }),
 );
 
+const EvalRunDeleted = later(() =>
+  z.object({ object: z.literal("eval.run.deleted"), deleted: z.literal(true), run_id: z.string() }),
+);
+
 export const routes = (ctx: Ctx) => {
   const { authed, takes } = area(ctx, "training");
   type Call = { principal: Principal; params: { id: string; run: string } };
@@ -40,7 +44,7 @@ export const routes = (ctx: Ctx) => {
         detail: describe(
           "Create an eval, in the format of OpenAI",
           { 201: Eval },
-          { description: "Each criterion becomes an evaluator. A criterion that asks a model is refused." },
+          { description: "Each criterion becomes an evaluator. A criterion that asks a model becomes a judge." },
         ),
       },
     )
@@ -93,6 +97,18 @@ export const routes = (ctx: Ctx) => {
       },
       { detail: describe("Cancel a run of an eval; finished items stay", { 200: EvalRun }) },
     )
+    .delete(
+      "/:id/runs/:run",
+      (call) => {
+        const { run } = own(call);
+        experiments.remove(ctx, call.principal.workspaceId, run.id);
+        return { object: "eval.run.deleted", deleted: true, run_id: run.id };
+      },
+      { detail: describe("Delete a run of an eval that has ended, with its experiment", { 200: EvalRunDeleted }) },
+    )
+    .get("/:id/runs/:run/output_items/:item", (call) => runs.item(ctx, own(call), call.params.item), {
+      detail: describe("Get an item of a run", { 200: EvalOutputItem }),
+    })
     .get("/:id/runs/:run/output_items", ({ query, ...call }) => runs.items(ctx, own(call), query), {
       ...asks(PageQuery),
       detail: describe("List the items of a run", { 200: listOf(EvalOutputItem, "EvalOutputItemList") }),

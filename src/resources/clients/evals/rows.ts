@@ -2,6 +2,7 @@
 import type { Ctx } from "../../../context.ts";
 import { bodyLimits } from "../../../http/limits/body_limits.ts";
 import { AppError } from "../../../lib/errors.ts";
+import { asText, fieldOf } from "../../../lib/json/field.ts";
 import { LostKeyError } from "../../../platform/storage/storage.ts";
 import { importRows } from "../../datasets/stream/upload.ts";
 import type { DatasetRow } from "../../datasets/table.ts";
@@ -18,14 +19,12 @@ const refuse = (path: string, message: string) =>
 
 type Item = Entry["item"];
 const isObject = (value: unknown): value is Record<string, unknown> => typeof value === "object" && value !== null;
-const fieldOf = (item: Item, path: string): unknown =>
-  path.split(".").reduce<unknown>((value, key) => (isObject(value) ? value[key] : undefined), item);
 
 function filled(text: string, item: Item): string {
   return text.replace(/\{\{\s*item\.([\w.]+)\s*\}\}/g, (_, path: string) => {
     const value = fieldOf(item, path);
     if (value === undefined) throw refuse("data_source/input_messages", `an item has no field ${path}`);
-    return typeof value === "string" ? value : JSON.stringify(value);
+    return asText(value);
   });
 }
 

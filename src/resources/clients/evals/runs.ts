@@ -13,6 +13,7 @@ import {
   type ExperimentRow,
   experimentItems,
   experimentScores,
+  type ItemRow,
   experiments as table,
 } from "../../experiments/table.ts";
 import { parsedAs } from "../call_model.ts";
@@ -76,19 +77,28 @@ export function list(ctx: Ctx, workspaceId: string, id: string, query: PageQuery
 
 export function items(ctx: Ctx, { parent, run, experiment }: RunRecord, query: PageQuery) {
   const found = page(ctx.db, experimentItems, eq(experimentItems.experimentId, run.id), query, (row) => row);
-  const rows = found.data.map((item) => item.rowId);
+  return { ...found, data: withScores(ctx, { parent, run, experiment }, found.data) };
+}
+
+export function item(ctx: Ctx, found: RunRecord, id: string) {
+  const row = experiments.mustGetItem(ctx, found.run.workspaceId, id);
+  const [shown] = row.experimentId === found.run.id ? withScores(ctx, found, [row]) : [];
+  if (shown) return shown;
+  throw new AppError("resource_not_found", `No output item ${id.slice(0, 80)} of this run`, { param: "item" });
+}
+
+function withScores(ctx: Ctx, found: RunRecord, items: readonly ItemRow[]) {
+  const rows = items.map((each) => each.rowId);
   const scores = Map.groupBy(
     ctx.db
       .select()
       .from(experimentScores)
-      .where(and(eq(experimentId, run.id), inArray(rowId, rows)))
+      .where(and(eq(experimentId, found.run.id), inArray(rowId, rows)))
       .orderBy(evaluator)
       .all(),
     (score) => score.rowId,
   );
-  const view = (item: (typeof found.data)[number]) =>
-    presentItem({ parent, run, experiment }, item, scores.get(item.rowId) ?? []);
-  return { ...found, data: found.data.map(view) };
+  return items.map((each) => presentItem(found, each, scores.get(each.rowId) ?? []));
 }
 
 const targetOf = (source: DataSource) =>

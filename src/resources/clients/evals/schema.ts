@@ -9,18 +9,49 @@ const MAX_CRITERIA = 16;
 const MAX_ITEMS = 10_000;
 const MAX_MESSAGES = 256;
 
+const Text = z.string().max(100_000).describe("{{item.field}} is filled in");
+const TemplateMessage = z.object({
+  type: z.literal("message").nullish(),
+  role: z.enum(["system", "developer", "user", "assistant"]),
+  content: z.union([Text, z.object({ type: z.enum(["input_text", "output_text"]), text: Text })]),
+});
+
+const JudgeInput = z.array(TemplateMessage).min(1).max(MAX_MESSAGES);
+const judge = {
+  name: Label(100),
+  model: Label(100).describe("The name of the deployment that judges"),
+  input: JudgeInput,
+};
+const LabelModel = z.object({
+  ...{ type: z.literal("label_model"), ...judge },
+  labels: z.array(Label(64)).min(2).max(32),
+  passing_labels: z.array(Label(64)).min(1).max(32),
+});
+const ScoreModel = z.object({
+  ...{ type: z.literal("score_model"), ...judge },
+  range: z.tuple([z.int(), z.int()]).nullish().describe("The judge gives whole numbers. Default: 0 to 1"),
+  sampling_params: z
+    .strictObject({
+      temperature: z.number().min(0).max(2).nullish(),
+      max_completions_tokens: z.int().min(8).max(8192).nullish(),
+    })
+    .nullish(),
+});
+
 const Threshold = z.number().nullish().describe("A score of at least this passes");
 
 const CRITERIA = [
   StringCheck,
   TextSimilarity.extend({ pass_threshold: Threshold }),
   Python.extend({ pass_threshold: Threshold }),
+  LabelModel,
+  ScoreModel.extend({ pass_threshold: Threshold }),
 ] as const;
 export const Criterion = z.discriminatedUnion("type", CRITERIA, {
-  error: () =>
-    "must be a string_check, text_similarity or python grader: for a judge, create an llm_judge evaluator and an experiment",
+  error: () => "type: must be string_check, text_similarity, python, label_model or score_model",
 });
 export type Criterion = z.infer<typeof Criterion>;
+export type ModelCriterion = Extract<Criterion, { model: string }>;
 
 export const DataSourceConfig = z.discriminatedUnion(
   "type",
@@ -61,12 +92,6 @@ const Source = z.discriminatedUnion(
 );
 export type Source = z.infer<typeof Source>;
 
-const Text = z.string().max(100_000).describe("{{item.field}} is filled in");
-const TemplateMessage = z.object({
-  type: z.literal("message").nullish(),
-  role: z.enum(["system", "developer", "user", "assistant"]),
-  content: z.union([Text, z.object({ type: z.enum(["input_text", "output_text"]), text: Text })]),
-});
 const InputMessages = z.discriminatedUnion("type", [
   z.object({ type: z.literal("template"), template: z.array(TemplateMessage).min(1).max(MAX_MESSAGES) }),
   z.object({

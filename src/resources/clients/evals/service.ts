@@ -10,9 +10,10 @@ import { preparedInsert, preparedRow } from "../../../platform/db/row.ts";
 import * as evaluators from "../../evaluators/service.ts";
 import { check } from "../../reward_functions/check.ts";
 import { rewardSource } from "../fine_tuning/graders.ts";
+import { asksModel, judgeOf } from "./judges.ts";
 import { present } from "./present.ts";
 import { ITEM } from "./rows.ts";
-import type { CreateEval, Criterion, Eval } from "./schema.ts";
+import type { CreateEval, Criterion, Eval, ModelCriterion } from "./schema.ts";
 import { type EvalRow, evals } from "./table.ts";
 
 const insert = preparedInsert(evals);
@@ -35,9 +36,11 @@ const LANGUAGE = "python" as const;
 /** The sandbox loads code with this function; a grader has the function grade. */
 const REWARD = "def reward(prompt, completion, row):\n    return 0.0\n";
 
-/** Code of a caller is loaded in the sandbox before it is stored. */
-async function mustLoad(ctx: Ctx, caller: Caller, criteria: readonly Criterion[]) {
+/** Code of a caller is loaded in the sandbox before it is stored. A judge must be there. */
+async function mustWork(ctx: Ctx, caller: Caller, criteria: readonly Criterion[]) {
   for (const [i, criterion] of criteria.entries()) {
+    if (asksModel(criterion))
+      evaluators.mustServe(ctx, caller.workspaceId, criterion.model, `/testing_criteria/${i}/model`);
     if (criterion.type !== "python") continue;
     const source = `${criterion.source}\n\n${REWARD}`;
     const loaded = await check(ctx, { language: LANGUAGE, source, params: {}, seed: 0 }, caller);
@@ -49,29 +52,32 @@ async function mustLoad(ctx: Ctx, caller: Caller, criteria: readonly Criterion[]
   }
 }
 
-const thresholdOf = (criterion: Criterion): number =>
+const thresholdOf = (criterion: Exclude<Criterion, ModelCriterion>): number =>
   (criterion.type === "string_check" ? undefined : criterion.pass_threshold) ?? 1;
+
+type Scorer = Pick<evaluators.NewVersion, "kind" | "config" | "source" | "passThreshold">;
+
+function scorerOf(ctx: Ctx, criterion: Criterion, at: string): Scorer {
+  if (asksModel(criterion)) return judgeOf(criterion, at);
+  const config = { language: LANGUAGE, params: {}, timeout_seconds: ctx.config.sandbox.sample_timeout_ms / 1000 };
+  return { kind: "code", config, source: rewardSource(criterion, ITEM), passThreshold: thresholdOf(criterion) };
+}
 
 /** One commit inserts the eval and its evaluators. */
 export async function create(ctx: Ctx, caller: Caller, body: CreateEval, once?: Once): Promise<Eval> {
   const before = once && write(ctx.db, (tx) => once.before(tx));
   if (before) return before as Eval; // the answer that `keep` stored
-  await mustLoad(ctx, caller, body.testing_criteria);
+  await mustWork(ctx, caller, body.testing_criteria);
+  const scorers = body.testing_criteria.map((criterion, i) => scorerOf(ctx, criterion, `testing_criteria/${i}`));
   const { workspaceId } = caller;
   const now = ctx.clock.now();
   const id = newId("eval", now);
   return write(ctx.db, (tx) => {
-    const made = body.testing_criteria.map((criterion, i) =>
-      evaluators.add(
-        tx,
-        {
-          ...{ workspaceId, name: `${id}.${i + 1}`, kind: "code", source: rewardSource(criterion, ITEM) },
-          config: { language: LANGUAGE, params: {}, timeout_seconds: ctx.config.sandbox.sample_timeout_ms / 1000 },
-          ...{ passThreshold: thresholdOf(criterion), description: criterion.name, metadata: { eval: id } },
-        },
-        now,
-      ),
-    );
+    const made = scorers.map((scorer, i) => {
+      const description = body.testing_criteria[i]?.name ?? null;
+      const named = { workspaceId, name: `${id}.${i + 1}`, description, metadata: { eval: id } };
+      return evaluators.add(tx, { ...scorer, ...named }, now);
+    });
     const row = insert(tx, {
       ...{ id, workspaceId, name: body.name ?? id, dataSourceConfig: body.data_source_config },
       ...{ testingCriteria: body.testing_criteria, evaluators: made.map((each) => each.id) },

@@ -1,5 +1,6 @@
 /** The question to a judge, and the form of its verdict. Pure. */
 import { z } from "zod";
+import { asText, fieldOf } from "../../../lib/json/field.ts";
 import type { GenerationParams } from "../../deployments/chat/generate.ts";
 import type { JudgeConfig } from "../config.ts";
 import { type EvaluationItem, inputText } from "../item.ts";
@@ -39,13 +40,27 @@ export function questionFor(config: JudgeConfig, item: EvaluationItem, answers: 
   };
 }
 
-/** One pass, so that a placeholder inside an answer stays as it is. Unknown names stay too. */
+/** One pass, so that a placeholder inside an answer stays as it is. Unknown names and fields stay too. */
 function filled({ rubric }: JudgeConfig, prompt: string, item: EvaluationItem, answers: readonly string[]): string {
   const [output = "", other = ""] = answers;
   const values = { rubric, input: inputText(item.input), output, other, reference: item.reference ?? "" };
-  return prompt.replaceAll(/\{\{\s*(\w+)\s*\}\}/g, (whole, name: string) =>
-    Object.hasOwn(values, name) ? values[name as keyof typeof values] : whole,
+  return prompt.replaceAll(
+    /\{\{\s*(?:(\w+)|reference\.([\w.]+))\s*\}\}/g,
+    (whole, name: string | undefined, path: string | undefined) => {
+      if (path !== undefined) return fieldOfReference(values.reference, path) ?? whole;
+      return name !== undefined && Object.hasOwn(values, name) ? values[name as keyof typeof values] : whole;
+    },
   );
+}
+
+/** A field of a reference that is a JSON object. */
+function fieldOfReference(reference: string, path: string): string | undefined {
+  try {
+    const found = fieldOf(JSON.parse(reference), path);
+    return found === undefined ? undefined : asText(found);
+  } catch {
+    return undefined;
+  }
 }
 
 function demand({ mode, scale: { min, max }, labels, explain }: JudgeConfig): string {
