@@ -131,11 +131,11 @@ test("openai: models grade by label and by score; an item is read alone, and a r
     { name: "label", score: 1, passed: true },
     { name: "score", score: 3, passed: false },
   ]);
-  const gone = (call: Promise<unknown>) => call.catch((error: unknown) => error);
-  expect(await gone(evals.runs.outputItems.retrieve("expi_none", at))).toMatchObject({ status: 404 });
+  const refusalOf = (call: Promise<unknown>) => call.catch((error: unknown) => error);
+  expect(await refusalOf(evals.runs.outputItems.retrieve("expi_none", at))).toMatchObject({ status: 404 });
   const removed = { object: "eval.run.deleted", deleted: true, run_id: id };
   expect(await evals.runs.delete(id, { eval_id: made.id })).toEqual(removed);
-  expect(await gone(evals.runs.retrieve(id, { eval_id: made.id }))).toMatchObject({ status: 404 });
+  expect(await refusalOf(evals.runs.retrieve(id, { eval_id: made.id }))).toMatchObject({ status: 404 });
 }, 90_000);
 
 test("openai: what does not fit is a clear 400", async () => {

@@ -20,7 +20,7 @@ function removeSome(tx: Tx, { before, rows, now }: { before: number; rows: numbe
   const others = tx.select({ inputFileId }).from(inferenceBatches).where(inArray(inputFileId, inputs)).all();
   const kept = new Set(others.map((batch) => batch.inputFileId));
   const results = ended.flatMap(({ outputFileId, errorFileId }) => [outputFileId, errorFileId]);
-  const gone = [...inputs.filter((input) => !kept.has(input)), ...results.filter((file) => file !== null)];
-  files.dropAll(tx, gone, now);
+  const fileIds = [...inputs.filter((input) => !kept.has(input)), ...results.filter((file) => file !== null)];
+  files.dropAll(tx, fileIds, now);
   return ended.length;
 }

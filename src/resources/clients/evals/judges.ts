@@ -47,9 +47,9 @@ export function judgeOf(criterion: ModelCriterion, at: string) {
       throw new AppError("schema", `${at.replaceAll("/", ".")}.passing_labels: ${stranger} is not one of the labels`, {
         param: `/${at}/passing_labels`,
       });
-    const asked = `${REASON} "label": one of ${labels.map((label) => JSON.stringify(label)).join(", ")}.`;
+    const demand = `${REASON} "label": one of ${labels.map((label) => JSON.stringify(label)).join(", ")}.`;
     const scores = Object.fromEntries(labels.map((label) => [label, passing.includes(label) ? 1 : 0]));
-    return judge({ mode: "labels", labels: scores, prompt: `${prompt}\n\n${asked}` }, 1);
+    return judge({ mode: "labels", labels: scores, prompt: `${prompt}\n\n${demand}` }, 1);
   }
   const [min, max] = criterion.range ?? [0, 1];
   if (min >= max || min < -1000 || max > 1000)
@@ -57,10 +57,10 @@ export function judgeOf(criterion: ModelCriterion, at: string) {
       param: `/${at}/range`,
     });
   const { temperature, max_completions_tokens: tokens } = criterion.sampling_params ?? {};
-  const asked = `${REASON} "score": a whole number from ${min} (worst) to ${max} (best).`;
+  const demand = `${REASON} "score": a whole number from ${min} (worst) to ${max} (best).`;
   return judge(
     {
-      ...{ mode: "score", scale: { min, max }, prompt: `${prompt}\n\n${asked}` },
+      ...{ mode: "score", scale: { min, max }, prompt: `${prompt}\n\n${demand}` },
       ...(typeof temperature === "number" ? { temperature } : {}),
       ...(typeof tokens === "number" ? { max_tokens: tokens } : {}),
     },
