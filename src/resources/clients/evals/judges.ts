@@ -38,6 +38,7 @@ export function judgeOf(criterion: ModelCriterion, at: string) {
   const prompt = promptOf(criterion, at);
   const judge = (config: object, passThreshold: number) => {
     const made = parsedAs(CreateEvaluator, { name: "judge", kind: "llm_judge", config: { ...common, ...config } });
+    if (made.kind !== "llm_judge") throw new Error(`a judge became ${made.kind}`);
     return { kind: made.kind, config: made.config, source: null, passThreshold };
   };
   if (criterion.type === "label_model") {
