@@ -34,7 +34,7 @@ function makeClone() {
   } catch {
     copyFileSync(binary, join(clone, "dist/verk")); // another file system
   }
-  for (const beside of [".verk.inputs", "verk.sha256"])
+  for (const beside of [".verk.inputs", "verk.sha256", "verk.cdx.json"])
     copyFileSync(join(dirname(binary), beside), join(clone, "dist", beside));
   mkdirSync(home);
 }
