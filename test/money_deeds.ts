@@ -90,7 +90,15 @@ type Blank = Omit<DeploymentRow, "id" | "workspaceId" | "costPerHourMicros" | "c
 const BLANK: Blank = {
   ...{ name: "d", status: "queued", model: "m", modelId: null, source: "hub", checkpoint: null, gpuType: "cpu" },
   ...{ nextModel: null, previousModel: null },
-  ...{ gpuCount: 1, provider: "local", minReplicas: 0, maxReplicas: 4, idleTimeoutSeconds: 60, contextLength: null },
+  ...{
+    gpuCount: 1,
+    provider: "local",
+    region: "local",
+    minReplicas: 0,
+    maxReplicas: 4,
+    idleTimeoutSeconds: 60,
+    contextLength: null,
+  },
   ...{ parallel: null, wakeTimeoutSeconds: 60, maxHeldRequests: 1, pinned: false, parked: false, waking: false },
   ...{
     attempts: 0,

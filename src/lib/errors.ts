@@ -50,6 +50,7 @@ export const ERRORS = {
   worker_failed: [502, "api_error"],
   fetch_failed: [502, "api_error"],
   deployment_waking: [503, "service_unavailable"],
+  region_unreachable: [503, "service_unavailable"],
   no_capacity: [503, "service_unavailable"],
   all_models_failed: [503, "service_unavailable"],
   detector_unavailable: [503, "service_unavailable"],

@@ -69,7 +69,7 @@ const PUBLIC: Record<string, string[]> = {
   clients: ["batches/service", "evals/service", "files/service", "responses/service"],
   code_artifacts: ["unpack"],
   cost: ["history"],
-  deployments: ["admission", "chat/answer", "chat/generate", "served", "temporary"],
+  deployments: ["chat/answer", "chat/generate", "remote/placing", "served", "temporary"],
   evaluators: ["item", "reward", "run"],
   datasets: [
     "connected/resolve",

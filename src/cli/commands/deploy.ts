@@ -37,6 +37,7 @@ const FLAGS = {
     value: "TIME",
     doc: "Park the deployment after this idle time, such as 90s, 10m or 1h (default 5m)",
   },
+  region: { type: "string", value: "REGION", doc: "Serve in this region of kind ssh (default: this machine)" },
   pinned: { type: "boolean", doc: "Never park the deployment to make room for others" },
   capture: {
     type: "string",
@@ -94,6 +95,7 @@ type DeployFlags = {
   "context-length"?: string | undefined;
   "idle-timeout"?: string | undefined;
   capture?: string | undefined;
+  region?: string | undefined;
   pinned: boolean;
 };
 
@@ -108,6 +110,7 @@ function bodyOf(flags: DeployFlags, model: string): Record<string, unknown> {
     context_length: wholeOf("context-length", flags["context-length"]),
     idle_timeout_seconds: secondsOf("idle-timeout", flags["idle-timeout"]),
     capture: flags.capture,
+    region: flags.region,
   };
   return {
     model,

@@ -6,6 +6,7 @@ import { UsageError } from "../../lib/errors.ts";
 import { Handle } from "../../platform/providers/protocol.ts";
 import { catFile, lackingFiles, listCheckpoints, listFiles, putFile, removeJob } from "./files.ts";
 import { nodeInfo } from "./info.ts";
+import { attachReplica, startReplica, stopReplica } from "./replica/verbs.ts";
 import { cancelRun, observeRuns, printRecords, startRun, storePlan } from "./runs.ts";
 import { slurmVerb } from "./slurm.ts";
 
@@ -30,6 +31,10 @@ const VERBS: Record<string, Verb> = {
   cat: async (root, path = "") => await catFile(root, path),
   checkpoints: async (root, job = "", ...drop) => await listCheckpoints(root, job, drop),
   remove: async (root, job = "") => await removeJob(root, job),
+  replica_start: async (root, keep = "[]") => await startReplica(root, JSON.parse(keep) as string[], await stdin()),
+  replica_run: async (root, name = "") => await (await import("./replica/run.ts")).superviseReplica(root, name),
+  replica_stop: async (root, name = "") => await stopReplica(root, name),
+  replica_attach: async (root, name = "") => await attachReplica(root, name),
   slurm: slurmVerb,
 };
 

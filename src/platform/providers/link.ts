@@ -4,6 +4,7 @@ import { isIPv6 } from "node:net";
 import { MIB, SECOND_MS } from "../../lib/units.ts";
 import { ambientEnv } from "../config/config.ts";
 import { tempPath, writeFileAtomicSync } from "../files.ts";
+import { type Channel, type Forward, forwardArgs, openChannel } from "./channel.ts";
 import { NodeError, Unreachable } from "./types.ts";
 
 type Command = {
@@ -17,7 +18,11 @@ type Command = {
   timeoutMs?: number;
 };
 
-export type Link = { run: (command: Command) => Promise<Uint8Array> };
+export type Link = {
+  run: (command: Command) => Promise<Uint8Array>;
+  /** Undefined for a node that is this machine. */
+  open?: (command: { argv: readonly string[]; forward: Forward }) => Promise<Channel>;
+};
 
 export type SshTarget = {
   /** Resolved and checked by the network guard for each command. */
@@ -78,17 +83,36 @@ export function sshArgs(
 export const sshLink = (target: SshTarget): Link => ({
   async run(command) {
     const address = await target.address();
-    const key = tempPath(target.dir);
-    const hosts = tempPath(target.dir);
+    const { files, remove } = withKeyFiles(target);
     try {
-      writeFileAtomicSync(key, target.privateKey());
-      writeFileAtomicSync(hosts, target.knownHosts);
-      return await execute([...sshArgs(target, address, { key, hosts }), command.argv.map(quote).join(" ")], command);
+      return await execute([...sshArgs(target, address, files), command.argv.map(quote).join(" ")], command);
     } finally {
-      for (const path of [key, hosts]) removeQuietly(path);
+      remove();
     }
   },
+  async open({ argv, forward }) {
+    const address = await target.address();
+    const { files, remove } = withKeyFiles(target);
+    const [program = "", ...options] = sshArgs(target, address, files);
+    return openChannel([program, ...forwardArgs(forward), ...options, argv.map(quote).join(" ")], remove);
+  },
 });
+
+/** The files that a client reads while it starts. */
+function withKeyFiles({ dir, privateKey, knownHosts }: SshTarget) {
+  const files = { key: tempPath(dir), hosts: tempPath(dir) };
+  const remove = () => {
+    for (const path of [files.key, files.hosts]) removeQuietly(path);
+  };
+  try {
+    writeFileAtomicSync(files.key, privateKey());
+    writeFileAtomicSync(files.hosts, knownHosts);
+  } catch (error) {
+    remove();
+    throw error;
+  }
+  return { files, remove };
+}
 
 /** For a node that is this machine, as the login node of a cluster. */
 export const directLink = (home: string): Link => ({

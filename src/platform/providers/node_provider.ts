@@ -6,6 +6,7 @@ import { sha256File, syncDir } from "../files.ts";
 import { type Link, quote } from "./link.ts";
 import { fits } from "./placement.ts";
 import { checkpointsDir, type Handle, NodeInfo, type NodePlan, Observation, RemoteFile } from "./protocol.ts";
+import { type ReplicaNode, StartedReplica } from "./replicas.ts";
 import { type InputFile, type Need, NodeError, type Offer, type Provider, type Submission } from "./types.ts";
 
 export type NodeOptions = {
@@ -38,7 +39,7 @@ export class NodeProvider implements Provider {
   }
 
   async submit({ plan, inputs }: Submission): Promise<Handle> {
-    for (const input of await this.#lacking(inputs)) await this.#push(input);
+    await this.#bring(inputs);
     await this.call("plan", [JSON.stringify(plan.handle)], planBytes(plan));
     await this.start(plan.handle);
     return plan.handle;
@@ -82,6 +83,23 @@ export class NodeProvider implements Provider {
     await this.call("remove", [job]);
   }
 
+  readonly replicas: ReplicaNode = {
+    bring: (inputs) => this.#bring(inputs),
+    start: async (plan, keep) =>
+      StartedReplica.parse(await this.call("replica_start", [JSON.stringify(keep)], bytesOf(plan))),
+    stop: async (name) => void (await this.call("replica_stop", [name])),
+    attach: async ({ name, worker, local }) => {
+      const { link, root } = this.#options;
+      if (!link.open) throw new NodeError("this machine serves with provider local");
+      const argv = [await this.#installed(), "node", "replica_attach", root, name];
+      return await link.open({ argv, forward: { local, remote: worker } });
+    },
+  };
+
+  async #bring(inputs: readonly InputFile[]) {
+    for (const input of await this.#lacking(inputs)) await this.#push(input);
+  }
+
   async #pullFile(file: RemoteFile, to: string) {
     const fd = openSync(to, "wx", 0o600);
     try {
@@ -110,11 +128,15 @@ export class NodeProvider implements Provider {
 
   async #run(verb: string, args: readonly string[], options: Partial<Parameters<Link["run"]>[0]> = {}) {
     const { link, root } = this.#options;
+    return await link.run({ ...options, argv: [await this.#installed(), "node", verb, root, ...args] });
+  }
+
+  #installed(): Promise<string> {
     this.#program ??= this.#install().catch((error) => {
       this.#program = undefined;
       throw error;
     });
-    return await link.run({ ...options, argv: [await this.#program, "node", verb, root, ...args] });
+    return this.#program;
   }
 
   /**

@@ -21,3 +21,9 @@ export const removeStaging = (dataDir: string, name: string) =>
 export async function inputFile(path: string, source: string, sha256?: string | null): Promise<InputFile> {
   return { path, source, sha256: sha256 ?? (await sha256File(source)), bytes: statSync(source).size };
 }
+
+/** Models are shared by jobs and replicas, so their names on the node are their hashes. */
+export async function modelInput(source: string, sha256?: string | null): Promise<InputFile> {
+  const file = await inputFile("", source, sha256);
+  return { ...file, path: `models/${file.sha256}.gguf` };
+}

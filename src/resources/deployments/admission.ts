@@ -2,7 +2,6 @@
 import type { Ctx } from "../../context.ts";
 import { AppError } from "../../lib/errors.ts";
 import { isId } from "../../lib/ids.ts";
-import { chooseHardware, type HardwareChoice } from "../gpu/hardware.ts";
 import * as models from "../models/service.ts";
 import type { ModelRow } from "../models/table.ts";
 import { resultOf } from "../training_jobs/artifacts/job_models.ts";
@@ -20,15 +19,6 @@ export const toRef = ({ model, checkpoint }: ModelChoice, { id, source }: ModelR
   source: source === "training_job" ? "training_job" : "hub",
   checkpoint,
 });
-
-/** Called before anything is written: the driver may take seconds to answer. */
-export async function hardwareFor(ctx: Ctx, { gpu: wanted }: CreateDeployment): Promise<HardwareChoice> {
-  const choice = await chooseHardware(ctx, wanted);
-  const { problem } = choice;
-  if (!problem) return choice;
-  const field = problem.param.slice(1).replace("/", ".");
-  throw new AppError("schema", `${field}: ${problem.message}`, { param: problem.param });
-}
 
 /** Rejects what can never run here, instead of queueing it for ever. The size of a model that is downloading is unknown. */
 export function mustFit(ctx: Ctx, row: DeploymentRow, parts: Parts | undefined, hardware: Hardware) {

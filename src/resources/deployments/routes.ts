@@ -15,13 +15,13 @@ import { Deleted, isoOrNull } from "../../lib/schema.ts";
 import { resolveModel, withAgent } from "../agents/apply.ts";
 import { runTime } from "../billing/run_time.ts";
 import { bringCheckpoint } from "../training_jobs/artifacts/job_models.ts";
-import { hardwareFor } from "./admission.ts";
 import { answer } from "./chat/answer.ts";
 import type { InferenceCall } from "./chat/flight.ts";
 import { listRequests } from "./chat/records.ts";
 import { remove } from "./deletion.ts";
 import { byName as namedDeployments } from "./names.ts";
 import * as parking from "./parking.ts";
+import { hardwareFor } from "./remote/placing.ts";
 import {
   CreateDeployment,
   Deployment,
@@ -51,7 +51,7 @@ const managing = (ctx: Ctx) => {
     .post(
       "",
       async ({ request, principal, body, set }) => {
-        const hardware = await hardwareFor(ctx, body);
+        const hardware = await hardwareFor(ctx, principal.workspaceId, body);
         const input = { ...body, ...(await bringCheckpoint(ctx, principal.workspaceId, body)) };
         return creates(ctx, { request, principal, body, set }, () =>
           deployments.view(ctx, deployments.create(ctx, principal, input, hardware)),

@@ -33,6 +33,7 @@ export const Deployment = later(() =>
       endpoint_url: z.string().nullable().describe("Null until the deployment serves"),
       gpu: z.object({ type: z.string(), count: z.int() }),
       provider: z.string(),
+      region: z.string().describe("`local`, or the id of the region in which its replicas run"),
       cost_per_hour_usd: z.number().nullable(),
       total_cost_usd: z.number(),
       total_requests: z.int(),
@@ -123,7 +124,12 @@ export const CreateDeployment = z
       .object({ gpu_type: Label(64).optional(), gpu_count: z.int().min(1).max(64).default(1) })
       .optional()
       .describe("Devices of each replica. Default: one device of this machine"),
-    provider: z.literal("local").default("local"),
+    provider: z.enum(["local", "ssh"]).optional().describe("Default: that of the region, or local"),
+    region: Label(100)
+      .optional()
+      .describe(
+        "The id or name of a region of kind ssh. Default: this machine, or the cheapest region of the provider",
+      ),
     min_replicas: scaling.min_replicas.default(1),
     max_replicas: scaling.max_replicas.optional().describe("Default: 1, or min_replicas if that is more"),
     idle_timeout_seconds: scaling.idle_timeout_seconds.default(300),
@@ -242,6 +248,7 @@ export const present = (row: DeploymentRow, live: LiveView): Deployment => ({
   endpoint_url: isOpen(row) ? `/v1/deployments/${row.id}/chat/completions` : null,
   gpu: { type: row.gpuType, count: row.gpuCount },
   provider: row.provider,
+  region: row.region,
   cost_per_hour_usd: row.costPerHourMicros === null ? null : row.costPerHourMicros / 1e6,
   total_cost_usd: row.totalCostMicros / 1e6,
   total_requests: row.totalRequests,

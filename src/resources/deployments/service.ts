@@ -10,7 +10,6 @@ import { withUniqueName } from "../../platform/db/errors.ts";
 import { preparedInsert, preparedRow } from "../../platform/db/row.ts";
 import type * as budgets from "../billing/budget.ts";
 import * as billing from "../billing/service.ts";
-import type { HardwareChoice } from "../gpu/hardware.ts";
 import * as gpu from "../gpu/service.ts";
 import * as models from "../models/service.ts";
 import { bringCheckpoint } from "../training_jobs/artifacts/job_models.ts";
@@ -22,6 +21,7 @@ import { partsOf, usableParts } from "./fleet/parts.ts";
 import { reload, retireStrays, trafficOf } from "./fleet/reconcile.ts";
 import { machine } from "./machine.ts";
 import { desiredReplicas, type Hardware } from "./policy.ts";
+import { devicesFor, type Place, rateOf } from "./remote/placing.ts";
 import { type CreateDeployment, type Deployment, type Load, present, type UpdateDeployment } from "./schema.ts";
 import { afterSwitch, type Plan, planSwitch } from "./switch.ts";
 import { ACTIVE, type DeploymentRow, deployments } from "./table.ts";
@@ -77,12 +77,12 @@ function describeLoad(ctx: Ctx, row: DeploymentRow, live: Live): Load {
 
 const isActive = ({ status }: DeploymentRow) => status !== "stopped" && status !== "failed";
 
-export function create(ctx: Ctx, payer: budgets.Payer, input: CreateDeployment, hardware: HardwareChoice) {
+export function create(ctx: Ctx, payer: budgets.Payer, input: CreateDeployment, place: Place) {
   const { workspaceId } = payer;
   const now = ctx.clock.now();
   const row = naming(input.name, () =>
     write(ctx.db, (tx) => {
-      const costPerHourMicros = rateOf(ctx, { ...input, gpuType: hardware.type, gpuCount: hardware.count });
+      const costPerHourMicros = rateOf(ctx, { ...place, workspaceId, gpuType: place.type, gpuCount: place.count });
       billing.mustAfford(ctx, payer, aMinute(costPerHourMicros, input.min_replicas));
       const model = modelFor(ctx, workspaceId, input);
       const made = insert(tx, {
@@ -93,27 +93,22 @@ export function create(ctx: Ctx, payer: budgets.Payer, input: CreateDeployment, 
         workspaceId,
         name: input.name,
         ...toRef(input, model),
-        gpuType: hardware.type,
-        gpuCount: hardware.count,
-        provider: input.provider,
+        gpuType: place.type,
+        gpuCount: place.count,
+        provider: place.provider,
+        region: place.region,
         metadata: input.metadata,
         createdAt: now,
         updatedAt: now,
         apiKeyId: payer.keyId,
       });
-      mustFit(ctx, made, partsOf(ctx, workspaceId, model), hardware.devices);
+      mustFit(ctx, made, partsOf(ctx, workspaceId, model), place.devices);
       emit(tx, "deployment.created", { workspaceId, now }, machine.report(made));
       return made;
     }),
   );
   ctx.wake("deployments.reconcile");
   return row;
-}
-
-/** Micro-dollars for an hour of one replica; null: free. */
-function rateOf(ctx: Ctx, { provider, gpuType, gpuCount }: Pick<DeploymentRow, "provider" | "gpuType" | "gpuCount">) {
-  const rate = billing.rateFor(ctx, provider, gpuType);
-  return rate === null ? null : rate * gpuCount;
 }
 
 /** A deployment that starts must be able to pay for this. */
@@ -166,10 +161,10 @@ const BLANK = {
 };
 
 export async function update(ctx: Ctx, workspaceId: string, id: string, input: UpdateDeployment) {
-  mustGet(ctx, workspaceId, id);
+  const before = mustGet(ctx, workspaceId, id);
   const { model, checkpoint = null } = input;
   const chosen = model === undefined ? {} : await bringCheckpoint(ctx, workspaceId, { model, checkpoint });
-  const hardware = await gpu.devices(ctx);
+  const hardware = await devicesFor(ctx, before);
   return change(ctx, mustGet(ctx, workspaceId, id), { ...input, ...chosen }, hardware);
 }
 

@@ -9,6 +9,9 @@ export const ENDED = ["stopped", "failed"] as const;
 export const ERROR_CODES = ["no_capacity", "worker_failed"] as const;
 export const SOURCES = ["training_job", "hub"] as const;
 
+/** The region that is this machine. */
+export const LOCAL = "local";
+
 /** A model as a request names it, and its row. */
 export type ModelRef = {
   model: string;
@@ -35,6 +38,8 @@ export const deployments = sqliteTable("deployments", {
   gpuType: text("gpu_type").notNull(),
   gpuCount: integer("gpu_count").notNull(),
   provider: text("provider").notNull(),
+  /** `LOCAL`, or the id of a region. */
+  region: text("region").notNull().default(LOCAL),
   minReplicas: integer("min_replicas").notNull(),
   maxReplicas: integer("max_replicas").notNull(),
   idleTimeoutSeconds: integer("idle_timeout_seconds").notNull(),

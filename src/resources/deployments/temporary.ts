@@ -1,7 +1,7 @@
 /** Deployments that another resource creates for its own work, and stops. */
 import type { Ctx } from "../../context.ts";
 import { bringCheckpoint } from "../training_jobs/artifacts/job_models.ts";
-import { hardwareFor } from "./admission.ts";
+import { hardwareFor } from "./remote/placing.ts";
 import { CreateDeployment } from "./schema.ts";
 import { create } from "./service.ts";
 import type { DeploymentRow } from "./table.ts";
@@ -30,7 +30,7 @@ export async function prepareTemporary(ctx: Ctx, wanted: Temporary): Promise<() 
     idle_timeout_seconds: 60,
     queue_timeout_seconds: 0,
   });
-  const hardware = await hardwareFor(ctx, input);
+  const hardware = await hardwareFor(ctx, workspaceId, input);
   const chosen = await bringCheckpoint(ctx, workspaceId, input);
   return () => create(ctx, { workspaceId, keyId }, { ...input, ...chosen }, hardware);
 }

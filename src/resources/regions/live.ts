@@ -3,7 +3,7 @@ import type { NodeProvider } from "../../platform/providers/node_provider.ts";
 import type { Provider } from "../../platform/providers/types.ts";
 import { compiled } from "../../platform/workers/self.ts";
 
-export type RegionProvider = Provider & Pick<NodeProvider, "info">;
+export type RegionProvider = Provider & Pick<NodeProvider, "info"> & Partial<Pick<NodeProvider, "replicas">>;
 
 export class RegionsState {
   gpuTypes: string[] = [];

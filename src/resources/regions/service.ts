@@ -142,8 +142,19 @@ function mustBeFree(ctx: Ctx, id: string) {
       "SELECT job_id AS job FROM training_remote_runs WHERE region = ? AND state IN ('sending', 'running')",
     )
     .get(id);
-  if (!run) return;
+  if (!run) return mustServeNothing(ctx, id);
   const message = `The job ${run.job} runs there: wait for its end, or cancel it with POST /v1/training_jobs/{id}/cancel`;
+  throw new AppError("unsupported_state", message, { param: "id" });
+}
+
+function mustServeNothing(ctx: Ctx, id: string) {
+  const found = ctx.db.$client
+    .query<{ name: string }, [string]>(
+      "SELECT name FROM deployments WHERE region = ? AND status NOT IN ('stopped', 'failed')",
+    )
+    .get(id);
+  if (!found) return;
+  const message = `The deployment ${found.name} runs there: stop it with POST /v1/deployments/{id}/stop`;
   throw new AppError("unsupported_state", message, { param: "id" });
 }
 

@@ -45,6 +45,7 @@ import m0054 from "./0054_second_factor.sql" with { type: "text" };
 import m0055 from "./0055_invitations.sql" with { type: "text" };
 import m0061 from "./0061_evals.sql" with { type: "text" };
 import m0070 from "./0070_oidc.sql" with { type: "text" };
+import m0072 from "./0072_deployments_in_regions.sql" with { type: "text" };
 
 export type Migration = { readonly version: number; readonly name: string; readonly sql: string };
 
@@ -95,4 +96,5 @@ export const MIGRATIONS: readonly Migration[] = [
   { version: 55, name: "0055_invitations", sql: m0055 },
   { version: 61, name: "0061_evals", sql: m0061 },
   { version: 70, name: "0070_oidc", sql: m0070 },
+  { version: 72, name: "0072_deployments_in_regions", sql: m0072 },
 ];

@@ -6,7 +6,7 @@ import { and, eq, isNull } from "drizzle-orm";
 import type { Ctx } from "../../../context.ts";
 import { AppError } from "../../../lib/errors.ts";
 import { write } from "../../../platform/db/db.ts";
-import { hardwareFor } from "../../deployments/admission.ts";
+import { hardwareFor } from "../../deployments/remote/placing.ts";
 import { CreateDeployment } from "../../deployments/schema.ts";
 import * as deployments from "../../deployments/service.ts";
 import { type JobRow, trainingJobs } from "../../training_jobs/table.ts";
@@ -34,7 +34,7 @@ async function deploy(ctx: Ctx, row: FineTuningRow, job: JobRow): Promise<void> 
     write(ctx.db, (tx) => void tx.update(fineTuningJobs).set(patch).where(eq(fineTuningJobs.id, id)).run());
   try {
     const input = CreateDeployment.parse({ model: id, name: servedName, metadata: { fine_tuning_job: id } });
-    const hardware = await hardwareFor(ctx, input);
+    const hardware = await hardwareFor(ctx, workspaceId, input);
     write(ctx.db, (tx) => {
       const payer = { workspaceId, keyId: job.apiKeyId };
       const { id: deploymentId } = deployments.create(ctx, payer, input, hardware);

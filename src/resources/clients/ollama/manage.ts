@@ -3,10 +3,10 @@ import type { Ctx } from "../../../context.ts";
 import { AppError } from "../../../lib/errors.ts";
 import { CreateAgent } from "../../agents/schema.ts";
 import * as agents from "../../agents/service.ts";
+import { hardwareFor } from "../../deployments/remote/placing.ts";
 import { CreateDeployment } from "../../deployments/schema.ts";
 import { findListed, isServedName, mustFind } from "../../deployments/served.ts";
 import * as deployments from "../../deployments/service.ts";
-import { chooseHardware } from "../../gpu/hardware.ts";
 import * as models from "../../models/service.ts";
 import { bringCheckpoint } from "../../training_jobs/artifacts/job_models.ts";
 import { type Caller, parsedAs } from "../call_model.ts";
@@ -24,8 +24,7 @@ type Choice = { model: string; name: string; source?: "training_job" | "hub"; ch
 /** The deployment is parked while it is idle, as Ollama unloads a model. */
 async function deploy(ctx: Ctx, { principal }: Caller, choice: Choice) {
   const input = parsedAs(CreateDeployment, { ...choice, min_replicas: 0 });
-  const hardware = await chooseHardware(ctx);
-  if (hardware.problem) throw new AppError("schema", hardware.problem.message, { param: "/model" });
+  const hardware = await hardwareFor(ctx, principal.workspaceId, input);
   const chosen = await bringCheckpoint(ctx, principal.workspaceId, input);
   deployments.create(ctx, principal, { ...input, ...chosen }, hardware);
 }

@@ -146,11 +146,12 @@ async function bring(ctx: Ctx, row: DeploymentRow, host: Host, { lora, model }: 
   const beside = payerOf(host)?.holder;
   const { holder } = lora;
   if (beside === undefined || holder === null) throw new AppError("worker_failed", "The replica ends. Try again");
-  const grant = await gpu.acquire(ctx, {
+  const request = {
     ...{ holder, kind: "deployment", workspaceId: row.workspaceId, bytes: model.shape?.weight_bytes ?? 0, beside },
     ...{ gpuType: row.gpuType, gpuCount: row.gpuCount, priority: 0, pinned: row.pinned, mayEvict: false },
-  });
-  if (grant.status !== "granted")
+  } as const;
+  const grant = host.remote ? undefined : await gpu.acquire(ctx, request); // the memory of a node is not leased
+  if (grant && grant.status !== "granted")
     throw new AppError("no_capacity", `There is no memory for the adapter ${model.name}: it ${grant.reason}`, {
       retryAfterSeconds: 5,
     });

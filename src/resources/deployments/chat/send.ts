@@ -3,7 +3,7 @@
  * client then reads a slow answer instead of an error. A stream that has begun is never sent again.
  */
 import { AppError } from "../../../lib/errors.ts";
-import { take } from "../fleet/fleet.ts";
+import { isReachable, take } from "../fleet/fleet.ts";
 import * as moves from "../fleet/moves.ts";
 import { codeOf, messageOf } from "./error_message.ts";
 import type { Flight } from "./flight.ts";
@@ -41,7 +41,7 @@ async function attempt(flight: Flight): Promise<Answered> {
 
 /** The client still waits, and the deployment still wants to serve. The lost process must not be chosen again. */
 async function mayRetry({ ctx, row, signal, replica }: Flight): Promise<boolean> {
-  if (replica?.state === "ready" && !signal.aborted) {
+  if (replica?.state === "ready" && isReachable(replica) && !signal.aborted) {
     const known = new AbortController();
     const pause = ctx.clock.sleep(EXIT_MS, AbortSignal.any([signal, known.signal]));
     await Promise.race([replica.host.worker.exited, pause]);

@@ -3,6 +3,7 @@ import { AppError } from "../../../lib/errors.ts";
 import { MINUTE_MS } from "../../../lib/units.ts";
 import { counter } from "../../../platform/metrics.ts";
 import * as billing from "../../billing/service.ts";
+import { isReachable, readyOf } from "../fleet/fleet.ts";
 import { hold } from "../fleet/held_requests.ts";
 import * as moves from "../fleet/moves.ts";
 import type { DeploymentRow } from "../table.ts";
@@ -18,12 +19,24 @@ export function mustBeOpen({ id, name, status, error }: DeploymentRow) {
   throw new AppError("unsupported_state", `Deployment ${name} is ${status}${why}: ${fix}`);
 }
 
+/** The replicas are there, and no link leads to them: the client asks again instead of waiting for the node. */
+function mustBeReachable({ row, live }: Flight) {
+  const ready = readyOf(live);
+  if (ready.length === 0 || ready.some(isReachable)) return;
+  throw new AppError(
+    "region_unreachable",
+    `The region of deployment ${row.name} cannot be reached now, and its replica goes on: try again soon`,
+    { retryAfterSeconds: 5 },
+  );
+}
+
 /** Resolves once the flight has a replica. A burst loads the model once: only its first request wakes the deployment. */
 export function waitFor(flight: Flight): Promise<true> {
   const { ctx, row, call } = flight;
   const { workspaceId } = row;
   const fresh = moves.current(ctx.db, row.id) ?? row;
   mustBeOpen(fresh);
+  mustBeReachable(flight);
   const { costPerHourMicros: ratePerHourMicros } = fresh;
   const aMinute = { ratePerHourMicros, micros: billing.costOf(ratePerHourMicros, MINUTE_MS) };
   if (fresh.parked) billing.mustAfford(ctx, { workspaceId, keyId: call.keyId }, aMinute);

@@ -4,7 +4,8 @@
  */
 import type { Ctx } from "../../../context.ts";
 import type { AppError } from "../../../lib/errors.ts";
-import type { FromServing, STAGES } from "../../../workers/protocol.ts";
+import type { RemoteWorker } from "../../../platform/providers/remote_worker.ts";
+import type { FromServing, STAGES, ToServing } from "../../../workers/protocol.ts";
 import type { Flight } from "../chat/flight.ts";
 import type { Load } from "../schema.ts";
 import type { DeploymentRow, ModelRef } from "../table.ts";
@@ -33,6 +34,8 @@ export type Host = {
   /** The model, its workspace and its settings (parts.ts). */
   readonly key: string;
   readonly worker: ServingWorker;
+  /** The worker, if it runs on the node of a region. */
+  readonly remote?: RemoteWorker<FromServing, ToServing>;
   readonly cards: readonly string[];
   /** Oldest first. */
   readonly users: Map<Replica, Live>;
@@ -182,11 +185,15 @@ export const startingOf = (live: Live) => [...live.replicas].filter((replica) =>
 export const inflightOf = (live: Live) =>
   [...live.replicas].reduce((sum, replica) => sum + replica.inflight, live.held.size);
 
+/** The link to its node is not cut. */
+export const isReachable = ({ host }: Replica) => host.remote?.isReachable ?? true;
+
 /** The ready replica with the fewest requests. */
 export function choose(live: Live): Replica | undefined {
   let best: Replica | undefined;
   for (const replica of live.replicas)
-    if (replica.state === "ready" && (!best || replica.inflight < best.inflight)) best = replica;
+    if (replica.state === "ready" && isReachable(replica) && (!best || replica.inflight < best.inflight))
+      best = replica;
   return best;
 }
 

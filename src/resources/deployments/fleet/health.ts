@@ -2,7 +2,7 @@
 import type { Ctx } from "../../../context.ts";
 import { ServingHealth } from "../../../workers/protocol.ts";
 import { messageOf } from "../chat/error_message.ts";
-import type { Host, Replica } from "./fleet.ts";
+import { type Host, isReachable, type Replica } from "./fleet.ts";
 import * as hosts from "./hosts.ts";
 import { type HealthAnswer, judgeLiveness } from "./liveness.ts";
 import { replicaLost } from "./replica.ts";
@@ -14,7 +14,7 @@ export async function prove(ctx: Ctx, replica: Replica) {
   const { health_interval_ms: everyMs, health_timeout_ms: timeoutMs } = ctx.config.serving;
   const { host } = replica;
   const isProved = (each: Replica) => each.probing || ctx.clock.steady() - each.provedAt < everyMs;
-  if (replica.state !== "ready" || [...host.users.keys()].some(isProved)) return;
+  if (replica.state !== "ready" || !isReachable(replica) || [...host.users.keys()].some(isProved)) return;
   replica.probing = true;
   const error = await check(ctx, host, timeoutMs);
   replica.probing = false;
@@ -28,7 +28,7 @@ export async function prove(ctx: Ctx, replica: Replica) {
  */
 async function check(ctx: Ctx, host: Host, timeoutMs: number): Promise<string | undefined> {
   const stepMs = timeoutMs / STEPS;
-  for (let quietMs = 0; hosts.isOpen(ctx, host); ) {
+  for (let quietMs = 0; hosts.isOpen(ctx, host) && (host.remote?.isReachable ?? true); ) {
     const answer = await ask(ctx, host, stepMs);
     quietMs += answer === "silent" ? 2 * stepMs : stepMs;
     const verdict = judgeLiveness({ answer, quietMs, timeoutMs });
@@ -65,18 +65,20 @@ function processLost(ctx: Ctx, host: Host, error: string) {
   host.ending = true;
   for (const replica of host.users.keys()) replica.state = "leaving";
   void host.worker.stop("failed its health check");
-  kill(host.worker.pid);
+  kill(host, error);
   for (const [{ model }, live] of lost) replicaLost(ctx, live, { error, canRetry: true, model });
 }
 
 /** Kills a process whose load hangs. Its exit then counts as a loss. */
 export function killHung(ctx: Ctx, replica: Replica) {
-  if (replica.state === "starting" && ctx.clock.now() > replica.loadUntil) kill(replica.host.worker.pid);
+  if (replica.state === "starting" && ctx.clock.now() > replica.loadUntil)
+    kill(replica.host, "its load takes too long");
 }
 
-function kill(pid: number) {
+function kill({ worker, remote }: Host, why: string) {
+  if (remote) return remote.abandon(why);
   try {
-    process.kill(pid, "SIGKILL");
+    process.kill(worker.pid, "SIGKILL");
   } catch {
     // it has ended already
   }

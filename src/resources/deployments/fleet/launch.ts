@@ -141,7 +141,7 @@ const requestFor = (live: Live, row: DeploymentRow, bytes: number): gpu.Request 
 });
 
 /** The deployment may have been stopped, parked or changed while the memory was acquired. */
-const isWanted = (ctx: Ctx, now: DeploymentRow, then: DeploymentRow) =>
+export const isWanted = (ctx: Ctx, now: DeploymentRow, then: DeploymentRow) =>
   !ctx.closing.aborted &&
   !now.parked &&
   now.status !== "stopped" &&
@@ -179,13 +179,13 @@ function start(ctx: Ctx, cards: readonly string[], { key, bytes, load }: Start):
 
 type AdapterFile = { path: string; modelId: string };
 
-const adapterOf = (ctx: Ctx, { adapter }: Parts): AdapterFile | null =>
+export const adapterOf = (ctx: Ctx, { adapter }: Parts): AdapterFile | null =>
   adapter && { path: models.pathOf(ctx, adapter), modelId: adapter.id };
 
 /** `bytes`: of its adapter. */
 type ReplicaSpec = { holder: string; model: ModelRef; adapter: AdapterFile | null; bytes: number; loadUntil: number };
 
-function addReplica(ctx: Ctx, live: Live, host: Host, { adapter: file, bytes, ...spec }: ReplicaSpec) {
+export function addReplica(ctx: Ctx, live: Live, host: Host, { adapter: file, bytes, ...spec }: ReplicaSpec) {
   const adapter = file && { name: spec.holder, ...file };
   const replica = new Replica({ ...spec, host, adapter, adapterBytes: bytes, now: ctx.clock.steady() });
   live.cards = host.cards;

@@ -48,5 +48,5 @@ export const bytesOf = (ctx: Ctx, row: DeploymentRow, parts: Parts): number =>
 export function keyOf(ctx: Ctx, row: DeploymentRow, { base }: Parts): string {
   const { contextLength, parallel } = sizeOf(ctx, row, base);
   const file = [base.id, base.path, base.sizeBytes, base.fileMtimeMs];
-  return JSON.stringify([row.workspaceId, ...file, contextLength, parallel, row.gpuType, row.gpuCount]);
+  return JSON.stringify([row.workspaceId, ...file, contextLength, parallel, row.gpuType, row.gpuCount, row.region]);
 }

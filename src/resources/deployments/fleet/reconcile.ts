@@ -7,8 +7,9 @@ import type { Ctx } from "../../../context.ts";
 import { AppError } from "../../../lib/errors.ts";
 import * as gpu from "../../gpu/service.ts";
 import { desiredReplicas, isParkable, isRestartDue, mayPark, type Traffic } from "../policy.ts";
+import { launchRemote } from "../remote/launch.ts";
 import { afterSwitch, refOf, roleOf } from "../switch.ts";
-import { ACTIVE, type DeploymentRow, deployments } from "../table.ts";
+import { ACTIVE, type DeploymentRow, deployments, LOCAL } from "../table.ts";
 import { allLive, forget, inflightOf, type Live, liveOf, type Replica, readyOf, startingOf } from "./fleet.ts";
 import { endAll, keepToBudget, park } from "./halt.ts";
 import { killHung, prove } from "./health.ts";
@@ -55,7 +56,8 @@ export async function reconcile(ctx: Ctx): Promise<void> {
       ctx.log.error("a deployment could not be reconciled", { deployment: row.id, error }); // the others go on
     }
   }
-  const isAsleep = (row: DeploymentRow) => row.parked || (row.waking && liveOf(ctx, row.id).replicas.size === 0);
+  const isAsleep = (row: DeploymentRow) =>
+    row.region === LOCAL && (row.parked || (row.waking && liveOf(ctx, row.id).replicas.size === 0));
   keepStandby(ctx, ctx.config.serving.standby ? rows.filter(isAsleep) : []);
   const active = new Set(rows.map((row) => row.id));
   for (const live of allLive(ctx)) {
@@ -120,7 +122,8 @@ function bringNext(ctx: Ctx, row: DeploymentRow, live: Live): boolean {
 }
 
 function start(ctx: Ctx, row: DeploymentRow, parts: Parts) {
-  launch(ctx, row, parts).catch((error) =>
+  const begin = row.region === LOCAL ? launch : launchRemote;
+  begin(ctx, row, parts).catch((error) =>
     ctx.log.error("a replica could not be launched", { deployment: row.id, error }),
   );
 }
@@ -155,6 +158,7 @@ const evictedWith = (replica: Replica): Live[] =>
 function idleHolders(ctx: Ctx) {
   return allLive(ctx)
     .flatMap(readyOf)
+    .filter(({ host }) => !host.remote) // it holds no memory of this machine
     .map((replica) => ({ holder: replica.holder, lives: evictedWith(replica) }))
     .filter(({ lives }) => lives.every((live) => isIdle(ctx, live)))
     .map(({ holder, lives }) => ({ holder, since: Math.max(...lives.map(({ usedAt }) => usedAt)) }));

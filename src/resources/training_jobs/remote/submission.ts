@@ -3,7 +3,7 @@ import { randomBytes } from "node:crypto";
 import type { Ctx } from "../../../context.ts";
 import { isRolled } from "../../../lib/training/fields.ts";
 import { checkpointsDir, type Handle, jobDir } from "../../../platform/providers/protocol.ts";
-import { inputFile, stagingDir } from "../../../platform/providers/staging.ts";
+import { inputFile, modelInput, stagingDir } from "../../../platform/providers/staging.ts";
 import type { InputFile, Submission } from "../../../platform/providers/types.ts";
 import { copyRows } from "../../../platform/rows/copy.ts";
 import { linkFile, namesIn } from "../../../sandbox/files/trees.ts";
@@ -51,11 +51,8 @@ export async function submissionOf(ctx: Ctx, job: JobRow, handle: Handle): Promi
   };
 }
 
-/** Models are shared by jobs, so their names on the node are their hashes. */
-async function modelFile(ctx: Ctx, model: ModelRow): Promise<InputFile> {
-  const file = await inputFile("", models.pathOf(ctx, model), model.sha256);
-  return { ...file, path: `models/${file.sha256}.gguf` };
-}
+const modelFile = (ctx: Ctx, model: ModelRow): Promise<InputFile> =>
+  modelInput(models.pathOf(ctx, model), model.sha256);
 
 type Copy = { name: string; staging: string };
 

@@ -1,0 +1,129 @@
+/** Starts, joins and ends replicas by their files. The lock of a replica proves that its supervisor lives. */
+import { closeSync, existsSync, mkdirSync, openSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { rm } from "node:fs/promises";
+import { connect } from "node:net";
+import { join, resolve } from "node:path";
+import { z } from "zod";
+import { SECOND_MS } from "../../../lib/units.ts";
+import { isHeld } from "../../../platform/db/data_lock.ts";
+import { readJson, writeFileAtomic } from "../../../platform/files.ts";
+import {
+  deploymentOf,
+  REPLICA,
+  ReplicaExit,
+  ReplicaPlan,
+  ReplicaSockets,
+  replicaDir,
+  type StartedReplica,
+} from "../../../platform/providers/replicas.ts";
+import { self } from "../../../platform/workers/self.ts";
+
+const POLL_MS = 50;
+const START_MS = 30 * SECOND_MS;
+const STOP_MS = 20 * SECOND_MS; // a worker has less to end by itself
+
+const dirOf = (root: string, name: string) => join(resolve(root), replicaDir(z.string().regex(REPLICA).parse(name)));
+
+/** A replica of the deployment with the same plan is taken as it is: its server was restarted. The others end. */
+export async function startReplica(root: string, keep: readonly string[], given: unknown): Promise<StartedReplica> {
+  const plan = ReplicaPlan.parse(given);
+  const folder = join(resolve(root), "replicas");
+  mkdirSync(folder, { recursive: true, mode: 0o700 });
+  const others = readdirSync(folder).filter(
+    (name) => REPLICA.test(name) && deploymentOf(name) === deploymentOf(plan.name) && !keep.includes(name),
+  );
+  let found: StartedReplica | undefined;
+  for (const name of others) {
+    const sockets = found ? undefined : await runningAs(root, name, plan);
+    if (sockets) found = { name, ...sockets };
+    else await stopReplica(root, name);
+  }
+  return found ?? { name: plan.name, ...(await launch(root, plan)) };
+}
+
+const specOf = ({ name: _, ...spec }: ReplicaPlan) => JSON.stringify(spec);
+
+async function runningAs(root: string, name: string, plan: ReplicaPlan): Promise<ReplicaSockets | undefined> {
+  const dir = dirOf(root, name);
+  const known = await readJson(join(dir, "plan.json"), ReplicaPlan).catch(() => undefined);
+  const isSame = known !== undefined && specOf(known) === specOf(plan);
+  if (!isSame || existsSync(join(dir, "stop")) || !isHeld(dir).held) return undefined;
+  return await readJson(join(dir, "sockets.json"), ReplicaSockets).catch(() => undefined);
+}
+
+/** The supervisor has a session of its own, so it outlives this process and the connection. */
+async function launch(root: string, plan: ReplicaPlan): Promise<ReplicaSockets> {
+  const dir = dirOf(root, plan.name);
+  mkdirSync(dir, { recursive: true, mode: 0o700 });
+  await writeFileAtomic(join(dir, "plan.json"), JSON.stringify(plan));
+  const log = openSync(join(dir, "supervisor.log"), "a", 0o600);
+  try {
+    const argv = self("node", "replica_run", resolve(root), plan.name);
+    Bun.spawn(argv, { cwd: resolve(root), stdin: "ignore", stdout: "ignore", stderr: log, detached: true }).unref();
+  } finally {
+    closeSync(log);
+  }
+  for (let waited = 0; waited < START_MS; waited += POLL_MS) {
+    const sockets = await readJson(join(dir, "sockets.json"), ReplicaSockets).catch(() => undefined);
+    if (sockets) return sockets;
+    const exit = await exitOf(dir);
+    if (exit) throw new Error(exit.message);
+    await Bun.sleep(POLL_MS);
+  }
+  await stopReplica(root, plan.name);
+  throw new Error(`the supervisor of the replica did not start within ${START_MS / SECOND_MS} s`);
+}
+
+const exitOf = (dir: string) => readJson(join(dir, "exit.json"), ReplicaExit).catch(() => undefined);
+
+export async function stopReplica(root: string, name: string): Promise<null> {
+  const dir = dirOf(root, name);
+  if (!existsSync(dir)) return null;
+  writeFileSync(join(dir, "stop"), "", { mode: 0o600 });
+  for (let waited = 0; isHeld(dir).held; waited += POLL_MS) {
+    if (waited >= STOP_MS) kill(isHeld(dir).holder?.pid);
+    await Bun.sleep(POLL_MS);
+  }
+  await rm(dir, { recursive: true, force: true });
+  return null;
+}
+
+/** Its worker ends with it. */
+function kill(pid: number | undefined) {
+  if (pid === undefined) return;
+  try {
+    process.kill(pid, "SIGKILL");
+  } catch {
+    // it has ended
+  }
+}
+
+const GONE: ReplicaExit = { kind: "crashed", message: "The node has no such replica any more", tail: "" };
+
+/** Standard input and output of this process become those of the control socket. */
+export async function attachReplica(root: string, name: string): Promise<undefined> {
+  const dir = dirOf(root, name);
+  const tellExit = async () => {
+    const exit = existsSync(dir) ? await exitOf(dir) : undefined;
+    await Bun.write(Bun.stdout, `${JSON.stringify({ exit: exit ?? GONE })}\n`);
+    return undefined;
+  };
+  const text = existsSync(join(dir, "sockets.json")) ? readFileSync(join(dir, "sockets.json"), "utf8") : "";
+  if (text === "" || !isHeld(dir).held) return await tellExit();
+  const { control } = ReplicaSockets.parse(JSON.parse(text));
+  const socket = connect(control);
+  const isOpen = await new Promise<boolean>((done) => {
+    socket.once("connect", () => done(true));
+    socket.once("error", () => done(false));
+  });
+  if (!isOpen) return await tellExit();
+  process.stdin.pipe(socket);
+  socket.pipe(process.stdout);
+  await new Promise<void>((done) => {
+    socket.once("close", () => done());
+    process.stdin.once("end", () => done());
+  });
+  socket.destroy();
+  process.stdin.destroy();
+  return undefined;
+}

@@ -1,0 +1,65 @@
+/** An ssh client that stays connected: lines in both directions, and one socket of the node on this machine. */
+import { SECOND_MS } from "../../lib/units.ts";
+
+/** Absolute paths of sockets: `local` on this machine, `remote` on the node. */
+export type Forward = { local: string; remote: string };
+
+/** For the front of the options, because ssh takes the first value of each. */
+export const forwardArgs = ({ local, remote }: Forward) => [
+  ...["-o", "ClearAllForwardings=no", "-o", "ExitOnForwardFailure=yes", "-o", "StreamLocalBindUnlink=yes"],
+  ...["-L", `${local}:${remote}`],
+];
+
+export type Channel = {
+  lines: AsyncIterable<string>;
+  write: (line: string) => void;
+  close: () => void;
+  /** The last words of the client after the lines have ended. */
+  reason: () => Promise<string>;
+};
+
+const MOST_LINE = 1024 * 1024;
+
+/** `onReached`: the node has answered, or the client has ended. */
+export function openChannel(argv: readonly string[], onReached: () => void): Channel {
+  const child = Bun.spawn([...argv], {
+    stdin: "pipe",
+    stdout: "pipe",
+    stderr: "pipe",
+    env: { PATH: "/usr/local/bin:/usr/bin:/bin", HOME: "/", LC_ALL: "C" },
+  });
+  void child.exited.then(onReached);
+  const said = new Response(child.stderr).text();
+  const close = () => {
+    child.kill("SIGTERM");
+    setTimeout(() => child.kill("SIGKILL"), SECOND_MS).unref();
+  };
+  return {
+    lines: linesOf(child.stdout, { onFirst: onReached, onFlood: close }),
+    write(line) {
+      try {
+        child.stdin.write(`${line}\n`);
+        child.stdin.flush();
+      } catch {
+        // the client has ended; the lines end too
+      }
+    },
+    close,
+    reason: async () => (await said).trim().split("\n").at(-1) || "the connection broke",
+  };
+}
+
+type Hooks = { onFirst: () => void; onFlood: () => void };
+
+async function* linesOf(stream: ReadableStream<Uint8Array>, { onFirst, onFlood }: Hooks): AsyncGenerator<string> {
+  const decoder = new TextDecoder();
+  let rest = "";
+  for await (const chunk of stream) {
+    onFirst();
+    rest += decoder.decode(chunk, { stream: true });
+    if (rest.length > MOST_LINE && !rest.includes("\n")) return onFlood(); // a node must not fill the memory of the server
+    const lines = rest.split("\n");
+    rest = lines.pop() ?? "";
+    yield* lines;
+  }
+}
