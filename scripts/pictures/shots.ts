@@ -97,6 +97,7 @@ export function shotsOf(world: World & { live: string }): Shot[] {
     { name: "settings", path: "/settings" },
     { name: "people", path: "/people" },
     opened("invite", "/people", "Invite"),
+    { name: "regions", path: "/regions" },
     { name: "me", path: "/me" },
     { name: "welcome", path: "/welcome" },
     { name: "search", path: "/", prepare: (page) => page.press("k", "ctrl") },

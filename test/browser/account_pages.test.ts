@@ -1,4 +1,4 @@
-/** Keys, usage, audit log and settings, as a user sees them. */
+/** Keys, usage, audit log, regions and settings, as a user sees them. */
 import { describe, expect, test } from "bun:test";
 import { makeKey } from "../cli.ts";
 import { CHROMIUM, type Dashboard, openDashboard, SIZES, startDashboard } from "./kit.ts";
@@ -49,6 +49,7 @@ describe.skipIf(CHROMIUM === null)("account pages", () => {
     for (const [path, text] of [
       ["/usage", "Credit left"],
       ["/audit", "/v1/api_keys"],
+      ["/regions", "This machine"],
       ["/settings?q=listen", "Address and port to listen on"],
     ] as const) {
       await page.at(path);

@@ -75,6 +75,7 @@ const SEEN = (ids: Ids): Record<string, string[]> => ({
   "/audit": [name("key name"), name("audited id")],
   "/settings": [],
   "/people": [],
+  "/regions": [name("region")],
   "/me": [],
   "/welcome": [],
 });

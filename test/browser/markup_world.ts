@@ -1,6 +1,7 @@
 /** A workspace in which every text that a user can store is markup. */
 import { deflateSync } from "node:zlib";
 import { until } from "../harness.ts";
+import { sshKeypair } from "../ssh_keypair.ts";
 import type { startDashboard } from "./kit.ts";
 
 type Call = Awaited<ReturnType<typeof startDashboard>>["server"]["call"];
@@ -42,6 +43,12 @@ export async function fillWorld(call: Call, receiver: string) {
   const customer = account.payment_customer_id;
   await post("/v1/billing/grants", { payment_customer_id: customer, amount_usd: 1, description: name("grant") });
   const model = await post("/v1/models", { name: name("model"), metadata });
+  const pair = await sshKeypair();
+  const key = await post("/v1/ssh_keys", { name: name("ssh key"), ...pair });
+  await post("/v1/regions", {
+    ...{ name: name("region"), kind: "ssh", address: "127.0.0.1", port: 1, user: "node", ssh_key_id: key.id },
+    host_key: pair.public_key.split(" ").slice(0, 2).join(" "),
+  });
 
   const deployment = await post("/v1/deployments", {
     ...{ model: "verk-tiny", name: name("deployment"), context_length: 512, capture: "full", metadata },

@@ -15,6 +15,7 @@ const PATHS = {
   webhooks: "M9 1.5L3.5 9H8l-1 5.5L12.5 7H8z",
   keys: "M5 5a3 3 0 1 0 0 6 3 3 0 0 0 0-6zM8 8h6.5v3M11.5 8v2.5",
   people: "M8 2a3 3 0 1 0 0 6 3 3 0 0 0 0-6zM2.5 14c0-6 11-6 11 0",
+  regions: "M2 4h5v4H2zM9 8h5v4H9zM4.5 8v4.5H9M7 6h4.5v2",
   usage: "M3 13V8M7 13V4M11 13V6",
   audit: "M4 2h8v12H4zM6 5h4M6 8h4M6 11h2",
   settings: "M2 4h12M10 2.5v3M2 8h12M5 6.5v3M2 12h12M9 10.5v3",

@@ -12,6 +12,7 @@ import { pages as me } from "./me/index.ts";
 import { pages as monitors } from "./monitors/index.ts";
 import { pages as people } from "./people/index.ts";
 import { pages as playground } from "./playground/index.ts";
+import { pages as regions } from "./regions/index.ts";
 import { pages as rewards } from "./rewards/index.ts";
 import { pages as runs } from "./runs/index.ts";
 import { pages as settings } from "./settings/index.ts";
@@ -26,5 +27,5 @@ export const PAGES: readonly PageSpec[] = [
   ...[home, runs, playground],
   ...[datasets, rewards, experiments, annotate],
   ...[deployments, agents, traces, monitors, detect],
-  ...[webhooks, keys, people, usage, audit, settings, me, setup],
+  ...[webhooks, keys, people, regions, usage, audit, settings, me, setup],
 ].flat();

@@ -7,8 +7,11 @@ export type Forward = { local: string; remote: string };
 /** For the front of the options, because ssh takes the first value of each. */
 export const forwardArgs = ({ local, remote }: Forward) => [
   ...["-o", "ClearAllForwardings=no", "-o", "ExitOnForwardFailure=yes", "-o", "StreamLocalBindUnlink=yes"],
-  ...["-L", `${local}:${remote}`],
+  ...["-L", `${field(local)}:${field(remote)}`],
 ];
+
+/** ssh splits at colons, and replaces percent signs. */
+const field = (path: string) => path.replaceAll(/[\\:]/g, "\\$&").replaceAll("%", "%%");
 
 export type Channel = {
   lines: AsyncIterable<string>;

@@ -2,14 +2,12 @@
  * A worker on a node, with the interface of one on this machine. It goes on while the link is cut: `isReachable` is
  * false then, and messages in both directions follow later.
  */
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import type { ZodType } from "zod";
 import { newId } from "../../lib/ids.ts";
 import { SECOND_MS } from "../../lib/units.ts";
 import type { Clock } from "../clock.ts";
 import type { Log } from "../log.ts";
+import { makeFolder, type WorkerFolder } from "../workers/folder.ts";
 import type { Exit, ExitKind, Worker, WorkerMessage } from "../workers/types.ts";
 import type { Channel } from "./channel.ts";
 import { FromReplica, type ReplicaNode, type ReplicaPlan, type StartedReplica, type ToReplica } from "./replicas.ts";
@@ -29,6 +27,8 @@ type Options<In extends WorkerMessage> = {
   closing: AbortSignal;
   clock: Clock;
   log: Log;
+  /** Of the workers of this server: the next server empties it. */
+  socketDir: string;
 };
 
 const PING_MS = 5 * SECOND_MS;
@@ -42,7 +42,7 @@ export class RemoteWorker<In extends WorkerMessage, Out> implements Worker<In, O
   readonly pid = NO_PROCESS;
   readonly socketPath: string;
   readonly #options: Options<In>;
-  readonly #dir = mkdtempSync(join(tmpdir(), "verk-"));
+  readonly #folder: WorkerFolder;
   readonly #ready = Promise.withResolvers<void>();
   readonly #exited = Promise.withResolvers<Exit<ExitKind<In>>>();
   readonly #over = new AbortController();
@@ -55,7 +55,9 @@ export class RemoteWorker<In extends WorkerMessage, Out> implements Worker<In, O
 
   constructor(options: Options<In>) {
     this.#options = options;
-    this.socketPath = join(this.#dir, "replica");
+    const { socketDir } = options;
+    this.#folder = makeFolder({ id: this.id, socketDir, givenDir: socketDir });
+    this.socketPath = this.#folder.socketPath;
     this.ready.catch(() => {}); // `exited` has the reason
     options.closing.addEventListener("abort", () => this.#leave(), { once: true });
     void this.#follow();
@@ -211,7 +213,7 @@ export class RemoteWorker<In extends WorkerMessage, Out> implements Worker<In, O
     this.#over.abort();
     this.#isReachable = false;
     this.#channel?.close();
-    rmSync(this.#dir, { recursive: true, force: true });
+    void this.#folder.remove();
   }
 
   #end(kind: string, message: string, tail = "") {

@@ -2,7 +2,8 @@
 import { closeSync, existsSync, mkdirSync, openSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { rm } from "node:fs/promises";
 import { connect } from "node:net";
-import { join, resolve } from "node:path";
+import { tmpdir } from "node:os";
+import { join, relative, resolve } from "node:path";
 import { z } from "zod";
 import { SECOND_MS } from "../../../lib/units.ts";
 import { isHeld } from "../../../platform/db/data_lock.ts";
@@ -84,8 +85,18 @@ export async function stopReplica(root: string, name: string): Promise<null> {
     if (waited >= STOP_MS) kill(isHeld(dir).holder?.pid);
     await Bun.sleep(POLL_MS);
   }
+  await removeSockets(dir);
   await rm(dir, { recursive: true, force: true });
   return null;
+}
+
+/** A supervisor that was killed left the folders of its sockets in the temporary directory. */
+async function removeSockets(dir: string) {
+  const sockets = await readJson(join(dir, "sockets.json"), ReplicaSockets).catch(() => undefined);
+  for (const path of Object.values(sockets ?? {})) {
+    const [folder = ""] = relative(tmpdir(), path).split("/");
+    if (folder.startsWith("verk-")) await rm(join(tmpdir(), folder), { recursive: true, force: true });
+  }
 }
 
 /** Its worker ends with it. */

@@ -56,7 +56,13 @@ export function Page({ params }: PageProps) {
   );
 }
 
-const Source = ({ deployment: { model, source, checkpoint }, name }: { deployment: Deployment; name: string }) => (
+const Source = ({
+  deployment: { model, source, checkpoint, region },
+  name,
+}: {
+  deployment: Deployment;
+  name: string;
+}) => (
   <>
     {source === "training_job" ? (
       <>
@@ -69,6 +75,12 @@ const Source = ({ deployment: { model, source, checkpoint }, name }: { deploymen
       model
     )}
     {checkpoint !== null && `, checkpoint ${checkpoint}`}
+    {region !== "local" && (
+      <>
+        {", in the region "}
+        <a href="/regions">{region}</a>
+      </>
+    )}
   </>
 );
 

@@ -1,6 +1,7 @@
 import { useSignal } from "@preact/signals";
 import type { Deployment } from "../../../resources/deployments/schema.ts";
 import type { Model } from "../../../resources/models/schema.ts";
+import type { Region } from "../../../resources/regions/schema.ts";
 import type { TrainingJob } from "../../../resources/training_jobs/schema.ts";
 import { ApiError, api } from "../../data/api.ts";
 import { type Page as ListPage, useResource } from "../../data/resource.ts";
@@ -28,11 +29,15 @@ export function Page() {
   const written = useSignal("");
   const checkpoint = useSignal(queryOf("checkpoint") ?? "");
   const name = useSignal("");
+  const region = useSignal("");
   const scaling = useSignal(FIRST);
   const error = useSignal<ApiError | undefined>(undefined);
   const models = useResource<ListPage<Model>>("/v1/models?registry=true&limit=100").data?.data ?? [];
   const jobs =
     useResource<ListPage<TrainingJob>>(may("training") ? "/v1/training_jobs?limit=50" : null).data?.data ?? [];
+  const nodes = (
+    useResource<ListPage<Region>>(may("training") ? "/v1/regions?limit=100" : null).data?.data ?? []
+  ).filter(({ provider }) => provider === "ssh");
   const isJob = chosen.value.startsWith("job_");
   const checkpoints = useResource<Checkpoints>(
     isJob ? `/v1/training_jobs/${encodeURIComponent(chosen.value)}/checkpoints?limit=100` : null,
@@ -45,6 +50,7 @@ export function Page() {
       model,
       name: name.value || proposed,
       checkpoint: isJob && checkpoint.value !== "" ? checkpoint.value : null,
+      ...(region.value === "" ? {} : { region: region.value }),
       ...scalingBody(scaling.value),
     };
     try {
@@ -113,6 +119,15 @@ export function Page() {
               hint="Requests name it as their model"
               error={errorAt(error.value, "name")}
             />
+            {nodes.length > 0 && (
+              <SelectField
+                label="Region"
+                value={region.value}
+                options={[["", "This machine"], ...nodes.map(({ id, name }) => [id, name] as const)]}
+                onChange={(next) => (region.value = next)}
+                error={errorAt(error.value, "region")}
+              />
+            )}
           </div>
           <ScalingFields value={scaling.value} onChange={(next) => (scaling.value = next)} error={error.value} />
           <div class="row">

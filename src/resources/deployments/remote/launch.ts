@@ -1,5 +1,6 @@
 /** Starts a replica on the node of a region. The server leases no memory for it: the devices are the node's. */
 import { randomBytes } from "node:crypto";
+import { join } from "node:path";
 import type { Ctx } from "../../../context.ts";
 import { RemoteWorker } from "../../../platform/providers/remote_worker.ts";
 import { LEASE_MS, type ReplicaPlan } from "../../../platform/providers/replicas.ts";
@@ -37,6 +38,7 @@ export async function launchRemote(ctx: Ctx, row: DeploymentRow, parts: Parts): 
     const plan = planOf(ctx, row, parts, file);
     const worker: RemoteWorker<FromServing, ToServing> = new RemoteWorker<FromServing, ToServing>({
       ...{ node, plan, incoming: FromServing, closing: ctx.closing, clock: ctx.clock, log: ctx.log },
+      socketDir: join(ctx.config.data_dir, "run"),
       inputs: async () => [file],
       keep: () => remotesOf(live).flatMap((each) => (each === worker || each.name === undefined ? [] : [each.name])),
       onMessage: (message) => handleMessage(ctx, host, message),

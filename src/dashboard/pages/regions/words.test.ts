@@ -1,0 +1,38 @@
+import { expect, test } from "bun:test";
+import type { GpuAvailability } from "../../../resources/gpu/schema.ts";
+import type { Region } from "../../../resources/regions/schema.ts";
+import { addressOf, devicesOf, priceOf } from "./words.ts";
+
+const REGION: Region = {
+  ...{ object: "region", id: "reg_1", name: "lab", provider: "ssh", available: true, reason: null, slurm: null },
+  ...{ gpu_types: ["H200"], rate_usd_per_hour: 2.5, seen_at: null, created_at: "2026-01-01T00:00:00Z" },
+  ssh: {
+    ...{ address: "lab.example", port: 22, user: "ada", ssh_key_id: "ssh_1", work_dir: "verk" },
+    ...{ host_key: "", host_key_fingerprint: "" },
+  },
+};
+const HERE: Region = { ...REGION, id: "local", name: "local", provider: "local", ssh: null, rate_usd_per_hour: null };
+
+test("a region shows its devices, its price and its address", () => {
+  const there = { region: "reg_1", provider: "ssh", rate_usd_per_hour: 2.5 };
+  const known: GpuAvailability = {
+    object: "gpu_availability",
+    data: [{ type: "cpu", total: 1, available: 1, memory_free_bytes: 0, largest_free_bytes: 0 }],
+    regions: [
+      { ...there, type: "H200", total: 2, memory_bytes: 141 * 2 ** 30 },
+      { ...there, region: "reg_2", type: "A100", total: 8, memory_bytes: 0 },
+    ],
+    queue: [],
+  };
+  expect(devicesOf(REGION, known)).toEqual(["2 × H200, 141 GiB each"]);
+  expect(devicesOf({ ...REGION, id: "reg_2" }, known)).toEqual(["8 × A100"]);
+  expect(devicesOf(HERE, known)).toEqual(["1 × cpu"]);
+  expect(devicesOf(REGION, undefined)).toEqual(["H200"]);
+  expect(devicesOf({ ...REGION, gpu_types: [] }, undefined)).toEqual(["–"]);
+  expect([REGION, HERE, { ...REGION, rate_usd_per_hour: null }].map(priceOf)).toEqual([
+    "$2.50 per hour",
+    "as in the price list",
+    "none",
+  ]);
+  expect([addressOf(REGION), addressOf(HERE)]).toEqual(["ada@lab.example:22", undefined]);
+});

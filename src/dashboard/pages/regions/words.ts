@@ -1,0 +1,27 @@
+import type { GpuAvailability } from "../../../resources/gpu/schema.ts";
+import type { Region } from "../../../resources/regions/schema.ts";
+import { bytes, money, NONE } from "../../data/format.ts";
+
+const LOCAL = "local";
+
+const KINDS: Readonly<Record<string, string>> = { local: "This machine", ssh: "SSH", slurm: "Slurm" };
+export const kindOf = ({ provider }: Region) => KINDS[provider] ?? provider;
+
+/** `2 × H200, 141 GiB each`. While the devices are not known: the types alone. */
+export function devicesOf({ id, gpu_types: types }: Region, known: GpuAvailability | undefined): string[] {
+  const here = known?.data.map(({ type, total }) => ({ type, total, memory_bytes: 0 })) ?? [];
+  const there = known?.regions.filter(({ region }) => region === id) ?? [];
+  const devices = id === LOCAL ? here : there;
+  if (devices.length === 0) return types.length === 0 ? [NONE] : types;
+  return devices.map(({ type, total, memory_bytes: each }) =>
+    each > 0 ? `${total} × ${type}, ${bytes(each)} each` : `${total} × ${type}`,
+  );
+}
+
+export const priceOf = ({ id, rate_usd_per_hour: rate }: Region) => {
+  if (rate !== null) return `${money(rate)} per hour`;
+  return id === LOCAL ? "as in the price list" : "none";
+};
+
+/** `user@host:22`. A cluster whose login node is this machine has no address. */
+export const addressOf = ({ ssh }: Region) => (ssh ? `${ssh.user}@${ssh.address}:${ssh.port}` : undefined);
