@@ -1,13 +1,14 @@
 /** A deployment of the executable on a node behind a real sshd: the same answers, a link that is cut, and its end. */
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { existsSync, readdirSync, readFileSync } from "node:fs";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { program } from "../cli.ts";
 import { until } from "../harness.ts";
 import { placeExecutable } from "../node_executable.ts";
 import { type CutLink, cutLink } from "../servers/cut.ts";
 import { describeWith, sshd } from "../servers/servers.ts";
 import { startServing } from "../serving/served.ts";
+import { IS_FULL } from "../sweep.ts";
 import { isAlive } from "./supervisor_kit.ts";
 
 const [EXECUTABLE = ""] = program();
@@ -115,6 +116,7 @@ describeWith("a deployment in a region over ssh", sshd, (node) => {
       await server.reaches(id, "serving");
       expect((await ask("there")).status).toBe(200);
       expect([replicas(), pidOf(root, before)]).toEqual([[before], pid]);
+      expect(processesOf(root)).toEqual([pid]); // never a second one
     },
     LONG_MS,
   );
@@ -123,6 +125,8 @@ describeWith("a deployment in a region over ssh", sshd, (node) => {
     "a replica whose supervisor is killed is replaced",
     async () => {
       const [before = ""] = replicas();
+      const left = foldersOf(root, before);
+      expect(left.filter((path) => existsSync(path))).toHaveLength(2);
       process.kill(pidOf(root, before), "SIGKILL");
       await until(
         "another replica",
@@ -132,9 +136,36 @@ describeWith("a deployment in a region over ssh", sshd, (node) => {
         },
         LONG_MS,
       );
-      expect(replicas()).toHaveLength(1);
+      expect([replicas().length, processesOf(root).length]).toEqual([1, 1]);
+      await until("the folders of the killed one to go", () => !left.some((path) => existsSync(path)) || undefined);
     },
     LONG_MS,
+  );
+
+  test.if(IS_FULL)(
+    "an adapter that was trained here answers there as it does here",
+    async () => {
+      const row = { prompt: "hello", completion: "the other thing" };
+      const form = new FormData();
+      form.set("file", new File([[row, row, row, row].map((each) => JSON.stringify(each)).join("\n")], "a.jsonl"));
+      const headers = { authorization: `Bearer ${server.key}` };
+      const dataset = await (await fetch(`${server.url}/v1/datasets`, { method: "POST", body: form, headers })).json();
+      const job = await server.call("POST", "/v1/training_jobs", {
+        ...{ base_model: "verk-tiny", method: "sft", dataset: dataset.id, output_name: "fine", lora: { r: 4 } },
+        hyperparameters: { max_steps: 2, learning_rate: 0.05 },
+        provider: "local",
+      });
+      await until(
+        "the job",
+        async () => (await server.get(`/v1/training_jobs/${job.body.id}`)).status === "completed" || undefined,
+        LONG_MS,
+      );
+      await server.deploy({ model: job.body.id, name: "fine here" });
+      const there = await server.deploy({ model: job.body.id, name: "fine there", region: "node" });
+      expect(await textOf(await ask("fine there"))).toBe(await textOf(await ask("fine here")));
+      expect((await server.call("POST", `/v1/deployments/${there}/stop`)).status).toBe(200);
+    },
+    2 * LONG_MS,
   );
 
   test(
@@ -143,10 +174,11 @@ describeWith("a deployment in a region over ssh", sshd, (node) => {
       const { region } = await server.get(`/v1/deployments/${id}`);
       expect((await server.call("DELETE", `/v1/regions/${region}`)).status).toBe(400);
       const [name = ""] = replicas();
-      const pid = pidOf(root, name);
+      const [pid, folders] = [pidOf(root, name), foldersOf(root, name)];
       expect((await server.call("POST", `/v1/deployments/${id}/stop`)).body.status).toBe("stopped");
       await until("the replica to end", () => (isAlive(pid) ? undefined : true), LONG_MS);
       await until("its files to go", () => replicas().length === 0 || undefined, LONG_MS);
+      expect([processesOf(root), folders.filter((path) => existsSync(path))]).toEqual([[], []]);
       expect((await server.call("DELETE", `/v1/deployments/${id}`)).status).toBe(200);
       expect(readdirSync(join(server.dir, "node-keys"))).toEqual([]);
       expect((await server.call("DELETE", `/v1/regions/${region}`)).status).toBe(200);
@@ -157,3 +189,20 @@ describeWith("a deployment in a region over ssh", sshd, (node) => {
 
 const pidOf = (root: string, name: string): number =>
   JSON.parse(readFileSync(join(root, "replicas", name, "server.json"), "utf8")).pid;
+
+/** Of its sockets. */
+const foldersOf = (root: string, name: string): string[] =>
+  Object.values<string>(JSON.parse(readFileSync(join(root, "replicas", name, "sockets.json"), "utf8"))).map(dirname);
+
+/** Supervisors of replicas in the work directory. */
+const processesOf = (root: string): number[] =>
+  readdirSync("/proc")
+    .filter((name) => {
+      try {
+        const text = readFileSync(`/proc/${name}/cmdline`, "utf8");
+        return text.includes("replica_run") && text.includes(root);
+      } catch {
+        return false; // it has ended
+      }
+    })
+    .map(Number);
