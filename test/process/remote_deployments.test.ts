@@ -147,6 +147,7 @@ describeWith("a deployment in a region over ssh", sshd, (node) => {
     async () => {
       const row = { prompt: "hello", completion: "the other thing" };
       const form = new FormData();
+      form.set("name", "rows");
       form.set("file", new File([[row, row, row, row].map((each) => JSON.stringify(each)).join("\n")], "a.jsonl"));
       const headers = { authorization: `Bearer ${server.key}` };
       const dataset = await (await fetch(`${server.url}/v1/datasets`, { method: "POST", body: form, headers })).json();
@@ -155,11 +156,16 @@ describeWith("a deployment in a region over ssh", sshd, (node) => {
         hyperparameters: { max_steps: 2, learning_rate: 0.05 },
         provider: "local",
       });
-      await until(
+      expect([job.status, job.body.error]).toEqual([201, null]);
+      const ended = await until(
         "the job",
-        async () => (await server.get(`/v1/training_jobs/${job.body.id}`)).status === "completed" || undefined,
+        async () => {
+          const found = await server.get(`/v1/training_jobs/${job.body.id}`);
+          return found.completed_at === null ? undefined : found;
+        },
         LONG_MS,
       );
+      expect([ended.status, ended.error]).toEqual(["completed", null]);
       await server.deploy({ model: job.body.id, name: "fine here" });
       const there = await server.deploy({ model: job.body.id, name: "fine there", region: "node" });
       expect(await textOf(await ask("fine there"))).toBe(await textOf(await ask("fine here")));
