@@ -51,7 +51,8 @@ const MAY: Record<string, string[]> = {
     "native/bundle/embedded",
     "native/platform",
     "sandbox",
-    // `verk node` starts a trainer as the server does
+    // `verk node` starts trainers and replicas as the server does
+    "workers/protocol",
     "workers/protocol_trainer",
     // `verk detect` asks the detector as the server does, without the server
     "workers/protocol_detector",

@@ -196,7 +196,7 @@ describeWith("a deployment in a region over ssh", sshd, (node) => {
 const pidOf = (root: string, name: string): number =>
   JSON.parse(readFileSync(join(root, "replicas", name, "server.json"), "utf8")).pid;
 
-/** Of its sockets. */
+/** The folders of the sockets of a replica. */
 const foldersOf = (root: string, name: string): string[] =>
   Object.values<string>(JSON.parse(readFileSync(join(root, "replicas", name, "sockets.json"), "utf8"))).map(dirname);
 

@@ -17,7 +17,7 @@ export type Channel = {
   lines: AsyncIterable<string>;
   write: (line: string) => void;
   close: () => void;
-  /** The last words of the client after the lines have ended. */
+  /** The last line that the client printed as an error, once the lines have ended. */
   reason: () => Promise<string>;
 };
 

@@ -27,7 +27,7 @@ type Options<In extends WorkerMessage> = {
   closing: AbortSignal;
   clock: Clock;
   log: Log;
-  /** Of the workers of this server: the next server empties it. */
+  /** The folder of the workers of this server. The next server empties it. */
   socketDir: string;
 };
 
@@ -91,7 +91,7 @@ export class RemoteWorker<In extends WorkerMessage, Out> implements Worker<In, O
   send(message: Out): boolean {
     if (this.#over.signal.aborted) return false;
     this.#sent.push(message);
-    this.#tell({ n: this.#sent.length, send: message });
+    this.#write({ n: this.#sent.length, send: message });
     return true;
   }
 
@@ -171,11 +171,11 @@ export class RemoteWorker<In extends WorkerMessage, Out> implements Worker<In, O
     const channel = await node.attach({ name, worker, local: this.socketPath });
     if (this.#over.signal.aborted) return channel.close();
     this.#channel = channel;
-    this.#tell({ client: this.id, from: this.#received });
+    this.#write({ client: this.id, from: this.#received });
     this.#sent.forEach((send, i) => {
-      this.#tell({ n: i + 1, send });
+      this.#write({ n: i + 1, send });
     });
-    const ping = setInterval(() => this.#tell({ ping: true }), PING_MS);
+    const ping = setInterval(() => this.#write({ ping: true }), PING_MS);
     let isAnswered = false;
     try {
       for await (const line of channel.lines) {
@@ -191,7 +191,7 @@ export class RemoteWorker<In extends WorkerMessage, Out> implements Worker<In, O
     if (!isAnswered) throw new Unreachable(await channel.reason());
   }
 
-  #tell(line: ToReplica) {
+  #write(line: ToReplica) {
     this.#channel?.write(JSON.stringify(line));
   }
 

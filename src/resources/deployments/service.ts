@@ -21,7 +21,7 @@ import { partsOf, usableParts } from "./fleet/parts.ts";
 import { reload, retireStrays, trafficOf } from "./fleet/reconcile.ts";
 import { machine } from "./machine.ts";
 import { desiredReplicas, type Hardware } from "./policy.ts";
-import { devicesFor, type Place, rateOf } from "./remote/placing.ts";
+import { devicesFor, type PlacementChoice, rateOf } from "./remote/placing.ts";
 import { type CreateDeployment, type Deployment, type Load, present, type UpdateDeployment } from "./schema.ts";
 import { afterSwitch, type Plan, planSwitch } from "./switch.ts";
 import { ACTIVE, type DeploymentRow, deployments } from "./table.ts";
@@ -77,7 +77,7 @@ function describeLoad(ctx: Ctx, row: DeploymentRow, live: Live): Load {
 
 const isActive = ({ status }: DeploymentRow) => status !== "stopped" && status !== "failed";
 
-export function create(ctx: Ctx, payer: budgets.Payer, input: CreateDeployment, place: Place) {
+export function create(ctx: Ctx, payer: budgets.Payer, input: CreateDeployment, place: PlacementChoice) {
   const { workspaceId } = payer;
   const now = ctx.clock.now();
   const row = naming(input.name, () =>

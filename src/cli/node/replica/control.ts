@@ -34,7 +34,7 @@ export function openControl(path: string, onSend: (message: unknown) => void): C
   let heardAt = performance.now();
   let current: Socket | undefined;
   const client = { id: "", seen: 0 };
-  const tell = (line: FromReplica) => current?.write(`${JSON.stringify(line)}\n`);
+  const send = (line: FromReplica) => current?.write(`${JSON.stringify(line)}\n`);
 
   const take = (socket: Socket, text: string) => {
     const line = ToReplica.parse(JSON.parse(text));
@@ -42,8 +42,8 @@ export function openControl(path: string, onSend: (message: unknown) => void): C
       if (line.client !== client.id) Object.assign(client, { id: line.client, seen: 0 });
       current?.destroy(); // of a link that was cut
       current = socket;
-      tell({ hello: true });
-      for (const entry of entries) if (entry.n > line.from) tell(entry);
+      send({ hello: true });
+      for (const entry of entries) if (entry.n > line.from) send(entry);
     }
     if (socket !== current) return;
     heardAt = performance.now();
@@ -77,10 +77,10 @@ export function openControl(path: string, onSend: (message: unknown) => void): C
     add(message) {
       const entry = { n: ++count, message };
       entries = kept([...entries, entry]);
-      tell(entry);
+      send(entry);
     },
     async end(exit) {
-      tell({ exit });
+      send({ exit });
       const last = current;
       if (last) await new Promise<void>((done) => last.end(done));
       server.close();

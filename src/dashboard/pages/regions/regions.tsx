@@ -1,4 +1,4 @@
-/** Where jobs and deployments can run: what each place offers, its price, and whether it answers. */
+/** The places where jobs and deployments can run, with what each offers, its price, and its state. */
 import { useState } from "preact/hooks";
 import type { GpuAvailability } from "../../../resources/gpu/schema.ts";
 import type { Region } from "../../../resources/regions/schema.ts";

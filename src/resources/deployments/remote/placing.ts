@@ -12,10 +12,10 @@ import type { CreateDeployment } from "../schema.ts";
 import { type DeploymentRow, LOCAL } from "../table.ts";
 
 /** `devices`: all of the place. */
-export type Place = { provider: string; region: string; type: string; count: number; devices: Hardware };
+export type PlacementChoice = { provider: string; region: string; type: string; count: number; devices: Hardware };
 
 /** Called before anything is written: the driver may take seconds to answer. */
-export async function hardwareFor(ctx: Ctx, workspaceId: string, input: CreateDeployment): Promise<Place> {
+export async function hardwareFor(ctx: Ctx, workspaceId: string, input: CreateDeployment): Promise<PlacementChoice> {
   const { region = LOCAL, provider } = input;
   if (region === LOCAL && (provider ?? LOCAL) === LOCAL) return await here(ctx, input);
   const count = input.gpu?.gpu_count ?? 1;
@@ -40,7 +40,7 @@ function refuse(field: string, message: string): never {
   throw new AppError("schema", `${field}: ${message}`, { param: `/${field}` });
 }
 
-async function here(ctx: Ctx, { gpu: wanted }: CreateDeployment): Promise<Place> {
+async function here(ctx: Ctx, { gpu: wanted }: CreateDeployment): Promise<PlacementChoice> {
   const { type, count, devices, problem } = await chooseHardware(ctx, wanted);
   if (problem)
     throw new AppError("schema", `${problem.param.slice(1).replace("/", ".")}: ${problem.message}`, {
