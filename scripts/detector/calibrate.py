@@ -3,7 +3,7 @@
     python3 scripts/detector/calibrate.py --models models --data DIR
 
 Pooling over crops, a temperature, then a rising table, fitted on sources the weights have not seen, every source and
-both classes alike. The product computes the same (src/workers/detector/calibration.ts). Figures made with a table that was
+both classes alike. The product computes the same (src/lib/detection/calibration.ts). Figures made with a table that was
 fitted on the same sources would flatter, so `cross_fitted` leaves out each source in turn.
 """
 import argparse

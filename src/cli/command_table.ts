@@ -74,7 +74,7 @@ export const COMMANDS: readonly Row[] = [
   },
   {
     name: "detect",
-    summary: "Detect generated images and speech; evaluate the detector on your own files",
+    summary: "Detect generated images and speech; evaluate the detector on your own files, or adapt it to them",
     load: async () => (await import("./commands/detect.ts")).detect,
   },
   {

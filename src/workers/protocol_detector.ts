@@ -1,6 +1,6 @@
 /**
- * Server ⇄ detector, over the worker's own socket. `POST /score?models=a,b&robustness=1&heatmap=1` carries the bytes of one
- * image or clip; the answer is a `Scored` or a `Refused`. The worker decodes, so a file that breaks a decoder ends the
+ * Server ⇄ detector, over the worker's own socket. `POST /score?models=a,b&robustness=1&heatmap=1&features=1` carries the
+ * bytes of one image or clip; the answer is a `Scored` or a `Refused`. The worker decodes, so a file that breaks a decoder ends the
  * worker, not the server. Concurrent requests are scored together.
  */
 import { z } from "zod";
@@ -109,6 +109,27 @@ export const Heatmap = later(() =>
 );
 export type Heatmap = z.infer<typeof Heatmap>;
 
+/** A file as one model sees it before its last layer, to adapt that layer. */
+export const ModelEvidence = later(() =>
+  z.strictObject({
+    logit: z.number(),
+    score: z.number().min(0).max(1),
+    /** The mean over crops. Empty: the last layer of this model cannot be adapted. */
+    features: z.array(z.number()),
+  }),
+);
+export type ModelEvidence = z.infer<typeof ModelEvidence>;
+
+export const Evidence = later(() =>
+  z.strictObject({
+    /** SHA-256 of the weights of each model. */
+    bases: z.partialRecord(ModelName, z.string()),
+    /** The file itself (`original`), and an image after re-encoding. Of an animation: its first frame. */
+    views: z.array(z.strictObject({ view: z.string(), models: z.partialRecord(ModelName, ModelEvidence) })),
+  }),
+);
+export type Evidence = z.infer<typeof Evidence>;
+
 export const Scored = later(() =>
   z.strictObject({
     media: Media,
@@ -119,6 +140,8 @@ export const Scored = later(() =>
     crops: z.array(CropScore).optional(),
     /** Only if it was asked for, and never for speech. */
     heatmap: Heatmap.optional(),
+    /** Only if it was asked for, by `verk detect adapt`. */
+    evidence: Evidence.optional(),
   }),
 );
 export type Scored = z.infer<typeof Scored>;
@@ -145,6 +168,10 @@ export const ToDetector = later(() =>
       models_dir: z.string().optional(),
       /** A file of certificates in PEM. Without it no signer is trusted or distrusted. */
       trust_list: z.string().optional(),
+      /** A file with an adaptation of the models. */
+      adaptation: z.string().optional(),
+      /** True if requests will ask for features. */
+      features: z.boolean().optional(),
     }),
   ]),
 );

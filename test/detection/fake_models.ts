@@ -1,8 +1,8 @@
 /** Untrained detectors with the signatures of the real ones. Their scores can be computed by hand. */
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import type { Calibration } from "../../src/lib/detection/calibration.ts";
 import { WINDOW } from "../../src/workers/detector/audio/windows.ts";
-import type { Calibration } from "../../src/workers/detector/calibration.ts";
 import { CROP } from "../../src/workers/detector/image/views.ts";
 import type { ModelName } from "../../src/workers/protocol_detector.ts";
 import { floats, type Graph, TYPE, writeOnnx } from "../onnx_writer.ts";
@@ -32,6 +32,23 @@ export const loudness = (slope: number, bias: number): Graph => ({
   ],
   tensors: [floats("slope", [1], [slope]), floats("bias", [1], [bias])],
   input: { name: "samples", type: TYPE.float, dims: ["N", WINDOW] },
+  output: logits,
+});
+
+/** logit = slope · mean of the green pixels + bias, by a last layer that reads the means of all three colours. */
+export const green = (slope: number, bias: number): Graph => ({
+  nodes: [
+    { op: "Cast", inputs: ["pixels"], output: "x", attributes: { to: TYPE.float } },
+    { op: "ReduceMean", inputs: ["x"], output: "means", attributes: { axes: [1, 2], keepdims: 0 } },
+    { op: "Gemm", inputs: ["means", "weight", "bias"], output: "sum", attributes: { transB: 1 } },
+    { op: "Gather", inputs: ["sum", "first"], output: "logits", attributes: { axis: 1 } },
+  ],
+  tensors: [
+    floats("weight", [1, 3], [0, slope, 0]),
+    floats("bias", [1], [bias]),
+    { name: "first", dims: [], values: BigInt64Array.of(0n) },
+  ],
+  input: { name: "pixels", type: TYPE.uint8, dims: ["N", CROP, CROP, 3] },
   output: logits,
 });
 

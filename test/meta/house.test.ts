@@ -56,6 +56,7 @@ const MAY: Record<string, string[]> = {
     "workers/protocol_trainer",
     // `verk detect` asks the detector as the server does, without the server
     "workers/protocol_detector",
+    "resources/detection/adaptation",
     "resources/detection/policy",
     "resources/detection/schema",
     "resources/detection/worker",

@@ -1,4 +1,5 @@
 import { command, EXIT, type Group, JSON_FLAG } from "../args.ts";
+import { adapt } from "../detect/adapt/command.ts";
 import type { Detector, Outcome } from "../detect/detector.ts";
 import { evaluation } from "../detect/eval.ts";
 import { findFiles, type InputFile } from "../detect/files.ts";
@@ -22,7 +23,7 @@ const files = command({
       value: "DIR",
       doc: "Also write a transparent PNG for each image that shows where the evidence is, to lay over the image",
     },
-    json: { ...JSON_FLAG, doc: "Print one JSON object per file; eval: all figures as one object" },
+    json: { ...JSON_FLAG, doc: "Print one JSON object per file; eval, adapt: all figures as one object" },
   },
   examples: ["verk detect photo.jpg", "verk detect ~/pictures --robustness", "verk detect upload.png --threshold 0.85"],
   exits: EXITS,
@@ -75,6 +76,6 @@ function exitOf({ predictions, above, failed }: Counts, isCheck: boolean): numbe
 
 export const detect: Group = {
   summary: "Detect generated images and speech. A score is evidence about a file, not proof about a person",
-  subcommands: { eval: evaluation },
+  subcommands: { eval: evaluation, adapt },
   otherwise: files,
 };

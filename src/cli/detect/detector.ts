@@ -40,7 +40,8 @@ export type Detector = {
   close: () => Promise<void>;
 };
 
-export async function openDetector(config: Config): Promise<Detector> {
+/** `features`: use the models as shipped, and add evidence for an adaptation to each answer. */
+export async function openDetector(config: Config, { features = false } = {}): Promise<Detector> {
   const dir = mkdtempSync(join(tmpdir(), "verk-detect-"));
   const closing = new AbortController();
   const dataDir = isOwn(config.data_dir) ? config.data_dir : dir;
@@ -59,7 +60,7 @@ export async function openDetector(config: Config): Promise<Detector> {
     log: silentLog,
     supervisor,
     closing: closing.signal,
-    state: { detection: { detector: new DetectorState(detect) } },
+    state: { detection: { detector: new DetectorState({ ...detect, features }) } },
   };
   const close = async () => {
     closing.abort();

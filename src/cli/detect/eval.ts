@@ -19,8 +19,8 @@ export const evaluation = command({
   takes: ["dir"],
   flags: {
     ...FLAGS,
-    audio: { type: "boolean", doc: "Evaluate speech instead of images" },
-    json: { ...JSON_FLAG, doc: "Print one JSON object per file; eval: all figures as one object" },
+    audio: { type: "boolean", doc: "Evaluate or adapt with speech instead of images" },
+    json: { ...JSON_FLAG, doc: "Print one JSON object per file; eval, adapt: all figures as one object" },
   },
   examples: ["verk detect eval ./labelled", "verk detect eval ./voices --audio --json > figures.json"],
   exits: EXITS,

@@ -24,9 +24,9 @@ export const FLAGS = {
 
 /** Exit codes of both commands, because the help of `verk detect` shows one table. */
 export const EXITS = {
-  0: "every file was scored; eval: figures were computed, maybe without some files",
+  0: "every file was scored; eval: figures were computed, maybe without some files; adapt: the adaptation is in use",
   1: "failed: a file could not be scored, or there was no file; eval: a label has no scored file",
-  5: "a file scored at least the given --threshold (not eval)",
+  5: "a file scored at least the given --threshold (not eval); adapt: nothing was changed, because it would be worse",
   [INTERRUPTED]: "interrupted",
 };
 

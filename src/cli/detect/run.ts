@@ -7,9 +7,13 @@ import type { InputFile } from "./files.ts";
 import { inOrder } from "./in_order.ts";
 
 /** Runs `work` with a detector. Its process and its files are removed afterwards, even after a failure. */
-export const withDetector = (config: Config, work: (detector: Detector, signal: AbortSignal) => Promise<number>) =>
+export const withDetector = (
+  config: Config,
+  work: (detector: Detector, signal: AbortSignal) => Promise<number>,
+  options: { features?: boolean } = {},
+) =>
   interruptible(async (signal) => {
-    const detector = await openDetector(config);
+    const detector = await openDetector(config, options);
     try {
       return await work(detector, signal);
     } finally {

@@ -10,15 +10,18 @@ import { AppError } from "../../lib/errors.ts";
 import { MIB } from "../../lib/units.ts";
 import { Semaphore } from "../../platform/semaphore.ts";
 import type { Exit, Grants, Worker } from "../../platform/workers/types.ts";
-import { FromDetector, type ModelName, Refused, Scored, type ToDetector } from "../../workers/protocol_detector.ts";
+import { FromDetector, type ModelName, type Scored, type ToDetector } from "../../workers/protocol_detector.ts";
+import { currentNumber, pathOf } from "./adaptation.ts";
+import { readAnswer } from "./answer.ts";
 
 export type Versions = Partial<Record<ModelName, string>>;
-type Child = { worker: Worker<FromDetector, ToDetector>; opened: Promise<Versions> };
+/** `adaptation`: the number of the adaptation that it was opened with. */
+type Child = { worker: Worker<FromDetector, ToDetector>; opened: Promise<Versions>; adaptation: number | undefined };
 
 export class DetectorState {
   child: Child | undefined;
-  /** Versions of the models that the last process has opened. */
-  versions: Versions | undefined;
+  /** Versions of the models that the last process has opened, and the adaptation that they belong to. */
+  versions: { of: Versions; adaptation: number | undefined } | undefined;
   /** Failed starts in a row. */
   failures = 0;
   /** No start before this time. */
@@ -35,7 +38,11 @@ export class DetectorState {
   /** A file takes one permit beside others, and all of them to be alone in the process. */
   readonly company: Semaphore;
 
-  constructor({ parallel }: { parallel: number }) {
+  /** True: models are used as shipped, and answers have their features. */
+  readonly features: boolean;
+
+  constructor({ parallel, features = false }: { parallel: number; features?: boolean }) {
+    this.features = features;
     this.permits = new Semaphore({ permits: parallel, maxWaiting: parallel * QUEUE });
     // Without a limit for each caller, a file that waits for all permits holds back those behind it.
     this.company = new Semaphore({ permits: parallel, mostEach: Number.POSITIVE_INFINITY });
@@ -79,7 +86,8 @@ const full = () =>
 /** The versions of the models. Starts the process if none has reported them yet. */
 export async function versionsOf(ctx: DetectorContext): Promise<Versions> {
   const state = ctx.state.detection.detector;
-  return state.versions ?? (await inUse(ctx, state, () => open(ctx, state).opened));
+  if (state.versions && state.versions.adaptation === adaptationFor(ctx, state)) return state.versions.of;
+  return await inUse(ctx, state, () => open(ctx, state).opened);
 }
 
 export async function score(ctx: DetectorContext, request: ScoreRequest): Promise<Scored> {
@@ -147,8 +155,14 @@ async function endWhenIdle(ctx: DetectorContext, state: DetectorState) {
   await child?.worker.stop("idle");
 }
 
+const adaptationFor = ({ config }: DetectorContext, { features }: DetectorState) =>
+  features ? undefined : currentNumber(config.data_dir);
+
 function open(ctx: DetectorContext, state: DetectorState): Child {
-  if (state.child) return state.child;
+  const adaptation = adaptationFor(ctx, state);
+  if (state.child?.adaptation === adaptation && state.child) return state.child;
+  void state.child?.worker.stop("the adaptation has changed"); // files in it are scored again
+  state.child = undefined;
   const waitMs = state.notBefore - ctx.clock.now();
   if (waitMs > 0) throw unavailable("it failed to start", waitMs);
   const opened = Promise.withResolvers<Versions>();
@@ -165,20 +179,22 @@ function open(ctx: DetectorContext, state: DetectorState): Child {
   const given = {
     ...(detect.models_dir === "" ? {} : { models_dir: resolve(detect.models_dir) }),
     ...(detect.trust_list === "" ? {} : { trust_list: resolve(detect.trust_list) }),
+    ...(adaptation === undefined ? {} : { adaptation: resolve(pathOf(data_dir, adaptation)) }),
   };
+  const asked = state.features ? { features: true } : {};
   const grants = { reads: Object.values(given) };
   const worker = spawn(ctx, grants, onExit, (message) => {
     if (message.type !== "opened") return;
     isOpen = true;
     state.failures = 0;
-    state.versions = message.versions;
+    state.versions = { of: message.versions, adaptation };
     opened.resolve(message.versions);
   });
-  const child: Child = { worker, opened: opened.promise };
+  const child: Child = { worker, opened: opened.promise, adaptation };
   state.child = child;
   const threads = detect.threads || availableParallelism();
   worker.ready.then(
-    () => worker.send({ type: "open", data_dir, threads, max_pixels: detect.max_pixels, ...given }),
+    () => worker.send({ type: "open", data_dir, threads, max_pixels: detect.max_pixels, ...given, ...asked }),
     () => {}, // onExit reports its end
   );
   void stopUnlessOpen(ctx, child);
@@ -223,8 +239,7 @@ async function scoreOnce(
   let status: number;
   let body: unknown;
   try {
-    const [robustness, heatmap] = [request.robustness, request.heatmap].map((asked) => (asked ? "1" : "0"));
-    const query = new URLSearchParams({ models: request.models.join(), robustness: robustness!, heatmap: heatmap! });
+    const query = queryOf(request, state);
     const response = await fetch(`http://detector/score?${query}`, {
       method: "POST",
       body: request.bytes,
@@ -239,25 +254,10 @@ async function scoreOnce(
     void child.worker.stop("no answer"); // the next request starts another
     return DIED;
   }
-  if (status === 200) return answerOf(ctx, Scored.safeParse(body));
-  if (status !== 422)
-    throw new AppError("all_models_failed", "The detector failed on this file; the server's log has the details");
-  const refused = answerOf(ctx, Refused.safeParse(body));
-  throw new AppError(CODES[refused.code], refused.error);
+  return readAnswer(ctx, status, body);
 }
 
-const CODES = {
-  INVALID_IMAGE: "invalid_image",
-  UNSUPPORTED_FORMAT: "unsupported_format",
-  IMAGE_TOO_LARGE: "image_too_large",
-  UNKNOWN_MODEL: "unknown_model",
-} as const;
-
-function answerOf<T>(ctx: DetectorContext, parsed: { success: true; data: T } | { success: false; error: Error }): T {
-  if (parsed.success) return parsed.data;
-  ctx.log.error("the detector gave an answer outside its protocol", { error: parsed.error });
-  throw new AppError(
-    "all_models_failed",
-    "The detector gave an answer outside its protocol; the server's log has the details",
-  );
+function queryOf({ models, robustness, heatmap }: ScoreRequest, { features }: DetectorState): URLSearchParams {
+  const flags = Object.entries({ robustness, heatmap, features }).map(([name, asked]) => [name, asked ? "1" : "0"]);
+  return new URLSearchParams([["models", models.join()], ...flags]);
 }

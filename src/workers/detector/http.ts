@@ -26,7 +26,13 @@ export function createRequestHandler(world: World): Fetch {
     try {
       const models = modelsOf(url.searchParams.get("models"));
       const asks = (name: string) => url.searchParams.get(name) === "1";
-      const options = { models, robustness: asks("robustness"), heatmap: asks("heatmap"), signal: request.signal };
+      const options = {
+        models,
+        robustness: asks("robustness"),
+        heatmap: asks("heatmap"),
+        features: asks("features"),
+        signal: request.signal,
+      };
       return Response.json(await score(world, await bodyOf(request), options));
     } catch (error) {
       return answerFor(error);

@@ -7,7 +7,7 @@ import { AUDIO_MODELS, type ModelName } from "../protocol_detector.ts";
 import { readClip } from "./audio/audio.ts";
 import { WINDOW } from "./audio/windows.ts";
 import { CROP } from "./image/views.ts";
-import type { FromLane, Input, Results, RunResult, ToLane } from "./messages.ts";
+import type { FromLane, Input, LaneModel, Results, RunResult, ToLane } from "./messages.ts";
 import { Refusal } from "./refusal.ts";
 
 declare const self: {
@@ -17,7 +17,8 @@ declare const self: {
 
 type Onnx = Awaited<ReturnType<typeof loadOnnx>>;
 let onnx: Onnx;
-const sessions = new Map<ModelName, InferenceSession>();
+type OpenModel = { session: InferenceSession; features: string | undefined };
+const sessions = new Map<ModelName, OpenModel>();
 
 /** One thread each: parallel batches use the cores better than one batch over all of them. */
 const OPTIONS: InferenceSession.SessionOptions = {
@@ -56,25 +57,26 @@ self.onmessage = ({ data }) => {
 async function open({ dataDir, models }: Extract<ToLane, { type: "open" }>) {
   onnx = await loadOnnx(dataDir);
   const errors: Partial<Record<ModelName, string>> = {};
-  for (const { name, weights } of models) {
+  for (const model of models) {
     try {
-      sessions.set(name, await openModel(name, weights));
+      sessions.set(model.name, await openModel(model));
     } catch (error) {
-      errors[name] = reason(error);
+      errors[model.name] = reason(error);
     }
   }
   self.postMessage({ type: "opened", errors });
 }
 
 /** A model that loads but cannot run is unusable, so it is tried once. */
-async function openModel(name: ModelName, weights: Uint8Array): Promise<InferenceSession> {
+async function openModel({ name, weights, features }: LaneModel): Promise<OpenModel> {
   const session = await onnx.InferenceSession.create(weights, OPTIONS);
   const input = isAudio(name) ? "samples" : "pixels";
   if (!session.inputNames.includes(input)) throw new Error(`The model has no input "${input}"`);
   if (!session.outputNames.includes("logits")) throw new Error('The model has no output "logits"');
   const blank = isAudio(name) ? new Float32Array(WINDOW) : new Uint8Array(CROP * CROP * 3);
-  await logitsOf(session, blank, { count: 1, atOnce: 1 });
-  return session;
+  const model = { session, features };
+  await outputsOf(model, blank, { count: 1, atOnce: 1 });
+  return model;
 }
 
 async function run({ models, input, count }: Extract<ToLane, { type: "run" }>): Promise<Results> {
@@ -82,10 +84,10 @@ async function run({ models, input, count }: Extract<ToLane, { type: "run" }>): 
   for (const name of models) {
     const begun = performance.now();
     const ms = () => performance.now() - begun;
-    const session = sessions.get(name);
-    const result: RunResult = session
-      ? await logitsOf(session, input, { count, atOnce: AT_ONCE[name] }).then(
-          (logits) => ({ logits, ms: ms() }),
+    const model = sessions.get(name);
+    const result: RunResult = model
+      ? await outputsOf(model, input, { count, atOnce: AT_ONCE[name] }).then(
+          (outputs) => ({ ...outputs, ms: ms() }),
           (error) => ({ error: reason(error), ms: ms() }),
         )
       : { error: `${name} is not loaded`, ms: 0 };
@@ -96,24 +98,40 @@ async function run({ models, input, count }: Extract<ToLane, { type: "run" }>): 
 
 type Portions = { count: number; atOnce: number };
 
-async function logitsOf(session: InferenceSession, input: Input, { count, atOnce }: Portions): Promise<Float32Array> {
-  const logits = new Float32Array(count);
+type Outputs = { logits: Float32Array; features?: Float32Array };
+
+async function outputsOf(model: OpenModel, input: Input, { count, atOnce }: Portions): Promise<Outputs> {
+  const parts: Outputs[] = [];
   const each = input.length / count;
   for (let from = 0; from < count; from += atOnce) {
     const to = Math.min(from + atOnce, count);
-    logits.set(await runOnce(session, input.subarray(from * each, to * each), to - from), from);
+    parts.push(await runOnce(model, input.subarray(from * each, to * each), to - from));
   }
-  return logits;
+  const logits = joined(parts.map((part) => part.logits));
+  if (model.features === undefined) return { logits };
+  return { logits, features: joined(parts.map(({ features }) => features ?? new Float32Array())) };
 }
 
-async function runOnce(session: InferenceSession, input: Input, count: number): Promise<Float32Array> {
+function joined(parts: readonly Float32Array[]): Float32Array {
+  const whole = new Float32Array(parts.reduce((sum, { length }) => sum + length, 0));
+  let at = 0;
+  for (const part of parts) {
+    whole.set(part, at);
+    at += part.length;
+  }
+  return whole;
+}
+
+async function runOnce({ session, features }: OpenModel, input: Input, count: number): Promise<Outputs> {
   const tensor =
     input instanceof Uint8Array
       ? new onnx.Tensor("uint8", input, [count, CROP, CROP, 3])
       : new onnx.Tensor("float32", input, [count, WINDOW]);
-  const output = await session.run({ [input instanceof Uint8Array ? "pixels" : "samples"]: tensor }, ["logits"]);
+  const wanted = ["logits", ...(features === undefined ? [] : [features])];
+  const output = await session.run({ [input instanceof Uint8Array ? "pixels" : "samples"]: tensor }, wanted);
   const logits = output["logits"]?.data;
   if (!(logits instanceof Float32Array) || logits.length !== count)
     throw new Error(`The model returned ${logits?.length ?? 0} logits for ${count} inputs`);
-  return logits;
+  const seen = features === undefined ? undefined : output[features]?.data;
+  return seen instanceof Float32Array ? { logits, features: seen } : { logits };
 }

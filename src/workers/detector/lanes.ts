@@ -40,7 +40,11 @@ type Lane = { thread: Worker; busy: boolean; answer: (message: FromLane) => void
 /** Resolves when every lane has tried every model. Models that failed on a lane are among the errors. */
 export async function openLanes(options: LaneOptions): Promise<Lanes> {
   const { models, dataDir, threads, onFatal } = options;
-  const weights = [...models.found].map(([name, { weights }]) => ({ name, weights }));
+  const weights = [...models.found].map(([name, { weights, features }]) => ({
+    name,
+    weights,
+    ...(features === undefined ? {} : { features }),
+  }));
   const lanes = await Promise.all(
     Array.from({ length: threads }, async () => {
       const lane = startLane(onFatal);
@@ -172,9 +176,11 @@ class Pool implements Lanes {
 }
 
 function cut(results: Results, from: number, to: number): Results {
-  const entries = Object.entries(results).map(([name, result]) => [
-    name,
-    "logits" in result ? { ...result, logits: result.logits.subarray(from, to) } : result,
-  ]);
+  const entries = Object.entries(results).map(([name, result]) => {
+    if ("error" in result) return [name, result];
+    const width = (result.features?.length ?? 0) / result.logits.length;
+    const features = result.features?.subarray(from * width, to * width);
+    return [name, { ...result, logits: result.logits.subarray(from, to), ...(features ? { features } : {}) }];
+  });
   return Object.fromEntries(entries) as Results;
 }

@@ -6,11 +6,12 @@ import { loadSharp } from "../../native/sharp.ts";
 import { type Host, runHosted } from "../host.ts";
 import { WorkerError } from "../protocol.ts";
 import { type FromDetector, MODELS, ToDetector } from "../protocol_detector.ts";
+import { applyAdaptation, exposeFeatures } from "./adapted/apply.ts";
 import { createGate } from "./gate.ts";
 import { createRequestHandler, listen } from "./http.ts";
 import { mostBytesHeld } from "./image/decode.ts";
 import { openLanes } from "./lanes.ts";
-import { findModels } from "./models.ts";
+import { findModels, type Models } from "./models.ts";
 import { readTrustList } from "./origin/certificates.ts";
 import type { World } from "./world.ts";
 
@@ -48,12 +49,22 @@ async function serveModels(host: DetectorHost, open: Open): Promise<void> {
 async function openWorld(open: Open, onFatal: (error: Error) => void): Promise<World> {
   const { data_dir: dataDir, threads, max_pixels: maxPixels, models_dir: modelsDir, trust_list: trustList } = open;
   const [sharp, models] = await Promise.all([loadSharp(dataDir), findModels(modelsDir)]);
+  if (open.adaptation !== undefined) await adapt(models, open.adaptation);
+  if (open.features) exposeFeatures(models);
   sharp.cache(false); // no image is decoded twice
   sharp.concurrency(1); // images are decoded in parallel instead
   const trusted = trustList === undefined ? null : await readTrusted(trustList);
   const lanes = await openLanes({ dataDir, threads, models, runLimitMs: RUN_LIMIT_MS, onFatal });
   const limits = { maxPixels, seconds: DECODE_SECONDS };
   return { sharp, models, lanes, limits, trusted, gate: createGate(mostBytesHeld(limits)) };
+}
+
+async function adapt(models: Models, path: string) {
+  try {
+    await applyAdaptation(models, path);
+  } catch (error) {
+    throw new WorkerError("crashed", (error as Error).message);
+  }
 }
 
 async function readTrusted(path: string) {

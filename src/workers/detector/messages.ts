@@ -1,7 +1,8 @@
 /** Messages between the worker's main thread and its lanes. Buffers are transferred: the sender loses them. */
 import type { ModelName, Refused } from "../protocol_detector.ts";
 
-export type RunResult = { logits: Float32Array; ms: number } | { error: string; ms: number };
+/** `features`: (count, width), of models that were opened with `features`. */
+export type RunResult = { logits: Float32Array; features?: Float32Array; ms: number } | { error: string; ms: number };
 export type Results = Partial<Record<ModelName, RunResult>>;
 /** Uint8Array: pixels (N, 256, 256, 3); Float32Array: samples (N, 48000). */
 export type Input = Uint8Array<ArrayBuffer> | Float32Array<ArrayBuffer>;
@@ -14,8 +15,11 @@ export type Heard = {
   channels: number;
 };
 
+/** `features`: the output with the features, if they are wanted. */
+export type LaneModel = { name: ModelName; weights: Uint8Array; features?: string };
+
 export type ToLane =
-  | { type: "open"; dataDir: string; models: { name: ModelName; weights: Uint8Array }[] }
+  | { type: "open"; dataDir: string; models: LaneModel[] }
   | { type: "run"; models: readonly ModelName[]; input: Input; count: number }
   | { type: "read_audio"; bytes: Uint8Array<ArrayBuffer> };
 

@@ -3,11 +3,18 @@
  */
 import { join } from "node:path";
 import { z } from "zod";
+import { Calibration } from "../../lib/detection/calibration.ts";
 import { MODELS, type ModelName } from "../protocol_detector.ts";
-import { Calibration } from "./calibration.ts";
 import { EMBEDDED, type StoredModel } from "./embedded_models.ts";
 
-export type Model = { weights: Uint8Array; calibration: Calibration };
+export type Model = {
+  weights: Uint8Array;
+  calibration: Calibration;
+  /** SHA-256 of the weights before any adaptation. */
+  base: string;
+  /** The output with the features, if they are wanted. */
+  features?: string;
+};
 export type Models = {
   found: Map<ModelName, Model>;
   /** Reasons why other models are unusable. */
@@ -41,5 +48,8 @@ function embedded(name: ModelName): StoredModel {
 async function readModel({ weights, calibration }: StoredModel): Promise<Model> {
   const parsed = Calibration.safeParse(calibration);
   if (!parsed.success) throw new Error(`The calibration is invalid: ${z.prettifyError(parsed.error)}`);
-  return { weights: await Bun.file(weights).bytes(), calibration: parsed.data };
+  const bytes = await Bun.file(weights).bytes();
+  return { weights: bytes, calibration: parsed.data, base: sha256(bytes) };
 }
+
+const sha256 = (bytes: Uint8Array) => new Bun.CryptoHasher("sha256").update(bytes).digest("hex");

@@ -1,7 +1,7 @@
 /** Turns the logits of one or more views into the result of each model. */
 
+import { calibrate } from "../../lib/detection/calibration.ts";
 import type { CropScore, ModelName, ModelResult } from "../protocol_detector.ts";
-import { calibrate } from "./calibration.ts";
 import type { Crop } from "./image/views.ts";
 import type { Results } from "./messages.ts";
 import type { Models } from "./models.ts";

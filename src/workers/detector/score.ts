@@ -2,7 +2,8 @@
 
 import { sniff } from "../../lib/detection/sniff.ts";
 import { ensembleOf } from "../../lib/detection/tiers.ts";
-import type { Heatmap, ModelName, Scored, Signals } from "../protocol_detector.ts";
+import type { Evidence, Heatmap, ModelName, Scored, Signals } from "../protocol_detector.ts";
+import { EQUALISED_VIEW, evidenceOf } from "./adapted/evidence.ts";
 import { bytesHeld, decodeFrame, type Image, type Pixels, readHeader, sampleFrames } from "./image/decode.ts";
 import { drawHeatmap, planHeatmap } from "./image/heatmap.ts";
 import { viewsOf } from "./image/robustness.ts";
@@ -14,7 +15,13 @@ import { Refusal } from "./refusal.ts";
 import { cropScore, cropScores, judge, type ModelResults } from "./results.ts";
 import type { World } from "./world.ts";
 
-export type ScoreOptions = { models: readonly ModelName[]; robustness: boolean; heatmap: boolean; signal: AbortSignal };
+export type ScoreOptions = {
+  models: readonly ModelName[];
+  robustness: boolean;
+  heatmap: boolean;
+  features: boolean;
+  signal: AbortSignal;
+};
 
 const CROP_BYTES = CROP * CROP * 3;
 const LARGE_PIXELS = 16e6;
@@ -53,6 +60,7 @@ async function scoreImage(world: World, bytes: Uint8Array, options: ScoreOptions
       },
       crops,
       ...(options.heatmap ? { heatmap: await makeHeatmap(world, await decodeFrame(image, 0), options) } : {}),
+      ...(options.features ? { evidence: await collectEvidence(world, image, options) } : {}),
     };
   } finally {
     if (width * height > LARGE_PIXELS) Bun.gc(true); // before the next one is let in, not some time after
@@ -61,8 +69,20 @@ async function scoreImage(world: World, bytes: Uint8Array, options: ScoreOptions
 }
 
 /** The pixels that views and the heat map are made from are held beside theirs. */
-function memoryOf({ header: { width, height, metadata } }: Image, { robustness, heatmap }: ScoreOptions): number {
-  return bytesHeld(metadata) + (robustness || heatmap ? width * height * 3 : 0);
+function memoryOf(
+  { header: { width, height, metadata } }: Image,
+  { robustness, heatmap, features }: ScoreOptions,
+): number {
+  return bytesHeld(metadata) + (robustness || heatmap || features ? width * height * 3 : 0);
+}
+
+async function collectEvidence(world: World, image: Image, options: ScoreOptions): Promise<Evidence> {
+  const views: { view: string; results: Results }[] = [];
+  for await (const { view, seen } of viewsOf(image)) {
+    views.push({ view, results: await scoreCrops(world, seen, options) });
+    if (view === EQUALISED_VIEW) break;
+  }
+  return evidenceOf(world.models, views);
 }
 
 /** The squares are scored a few at a time, so that other requests get their turn. */
@@ -114,6 +134,7 @@ async function scoreAudio(world: World, bytes: Uint8Array<ArrayBuffer>, options:
     models: results,
     versions: versionsOf(world, options.models),
     signals: { c2pa: null, metadata: NOTHING_WRITTEN, robustness: null },
+    ...(options.features ? { evidence: evidenceOf(models, [{ view: "original", results: heard }]) } : {}),
   };
 }
 

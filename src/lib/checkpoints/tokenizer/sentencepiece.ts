@@ -1,5 +1,6 @@
 /** tokenizer.model of SentencePiece (a protobuf message) → vocabulary. Bounded: every length is checked before use. */
 import { CheckpointError } from "../families.ts";
+import { type Field, fieldsOf } from "../protobuf.ts";
 import { type AddedToken, createTables, TOKEN, type Vocabulary } from "./vocabulary.ts";
 
 type Piece = { text: string; score: number; type: number };
@@ -34,12 +35,13 @@ export function vocabularyOfSentencepiece(bytes: Uint8Array, rows: number, added
 
 export function parseSentencepiece(bytes: Uint8Array): Sentencepiece {
   const found: Sentencepiece = { pieces: [], modelType: UNIGRAM, addDummyPrefix: true };
-  for (const field of fieldsOf(bytes)) {
+  for (const field of fieldsOf(bytes, damaged)) {
     if (field.number === 1) found.pieces.push(pieceOf(bytesIn(field)));
     if (field.number === 2)
-      for (const inner of fieldsOf(bytesIn(field))) if (inner.number === 3) found.modelType = Number(inner.value);
+      for (const inner of fieldsOf(bytesIn(field), damaged))
+        if (inner.number === 3) found.modelType = Number(inner.value);
     if (field.number === 3)
-      for (const inner of fieldsOf(bytesIn(field)))
+      for (const inner of fieldsOf(bytesIn(field), damaged))
         if (inner.number === 3) found.addDummyPrefix = Number(inner.value) !== 0;
   }
   if (found.pieces.length === 0) throw damaged("it has no tokens");
@@ -50,7 +52,7 @@ const utf8 = new TextDecoder("utf-8", { ignoreBOM: true }); // a byte order mark
 
 function pieceOf(bytes: Uint8Array): Piece {
   const piece: Piece = { text: "", score: 0, type: TOKEN.normal };
-  for (const field of fieldsOf(bytes)) {
+  for (const field of fieldsOf(bytes, damaged)) {
     if (field.number === 1) piece.text = utf8.decode(bytesIn(field));
     if (field.number === 2) piece.score = floatIn(bytesIn(field));
     if (field.number === 3) piece.type = Number(field.value);
@@ -61,8 +63,6 @@ function pieceOf(bytes: Uint8Array): Piece {
   return piece;
 }
 
-type Field = { number: number; value: Uint8Array | number };
-
 const bytesIn = ({ number, value }: Field): Uint8Array => {
   if (typeof value === "number") throw damaged(`field ${number} has the wrong type`);
   return value;
@@ -71,34 +71,6 @@ const bytesIn = ({ number, value }: Field): Uint8Array => {
 function floatIn(bytes: Uint8Array): number {
   if (bytes.byteLength !== 4) throw damaged("a score is not a float");
   return new DataView(bytes.buffer, bytes.byteOffset).getFloat32(0, true);
-}
-
-const FIXED: Readonly<Record<number, number>> = { 1: 8, 5: 4 };
-
-function* fieldsOf(bytes: Uint8Array): Generator<Field> {
-  let at = 0;
-  const varint = (): number => {
-    let [value, scale] = [0, 1];
-    for (let i = 0; i < 10; i++) {
-      const byte = bytes[at++];
-      if (byte === undefined) throw damaged("it ends inside a number");
-      value += (byte & 0x7f) * scale;
-      if (byte < 0x80) return value;
-      scale *= 128;
-    }
-    throw damaged("a number is too long");
-  };
-  while (at < bytes.byteLength) {
-    const tag = varint();
-    const [number, wire] = [Math.floor(tag / 8), tag % 8];
-    if (wire === 0) yield { number, value: varint() };
-    else {
-      const length = FIXED[wire] ?? (wire === 2 ? varint() : Number.NaN);
-      if (!(at + length <= bytes.byteLength)) throw damaged("a field is longer than the file");
-      yield { number, value: bytes.subarray(at, at + length) };
-      at += length;
-    }
-  }
 }
 
 const damaged = (why: string) =>

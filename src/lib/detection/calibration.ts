@@ -15,17 +15,6 @@ export const Pooling = z.discriminatedUnion("kind", [
 ]);
 export type Pooling = z.infer<typeof Pooling>;
 
-export const Calibration = z.object({
-  version: z.string().min(1),
-  pooling: Pooling,
-  temperature: z.number().positive(),
-  /** Points (probability, calibrated), both rising. Linear between two points, constant outside. */
-  isotonic: z
-    .array(z.tuple([z.number().min(0).max(1), z.number().min(0).max(1)]))
-    .refine((table) => isRising(table), "expected rising points"),
-});
-export type Calibration = z.infer<typeof Calibration>;
-
 type Point = readonly [x: number, y: number];
 
 const isRising = (table: readonly Point[]) =>
@@ -33,6 +22,19 @@ const isRising = (table: readonly Point[]) =>
     const before = table[i - 1];
     return before === undefined || (x >= before[0] && y >= before[1]);
   });
+
+/** Points (probability, calibrated), both rising. Linear between two points, constant outside. */
+export const Isotonic = z
+  .array(z.tuple([z.number().min(0).max(1), z.number().min(0).max(1)]))
+  .refine((table) => isRising(table), "expected rising points");
+
+export const Calibration = z.object({
+  version: z.string().min(1),
+  pooling: Pooling,
+  temperature: z.number().positive(),
+  isotonic: Isotonic,
+});
+export type Calibration = z.infer<typeof Calibration>;
 
 export function pool(logits: ArrayLike<number>, pooling: Pooling): number {
   const sorted = Array.from(logits).sort((a, b) => b - a);
@@ -52,8 +54,12 @@ export function pool(logits: ArrayLike<number>, pooling: Pooling): number {
 }
 
 /** Returns the calibrated score of one image. Throws if a model returned NaN. */
-export function calibrate(logits: ArrayLike<number>, { pooling, temperature, isotonic }: Calibration): number {
-  const pooled = pool(logits, pooling);
+export const calibrate = (logits: ArrayLike<number>, calibration: Calibration): number =>
+  calibratePooled(pool(logits, calibration.pooling), calibration);
+
+export type Curve = Pick<Calibration, "temperature" | "isotonic">;
+
+export function calibratePooled(pooled: number, { temperature, isotonic }: Curve): number {
   if (Number.isNaN(pooled)) throw new Error("The model returned NaN");
   return interpolate(isotonic, sigmoid(pooled / temperature));
 }
