@@ -26,7 +26,7 @@ test("a new adaptation, one for other weights, and a reset", async () => {
   );
   const config = loadConfig({ flags: { data_dir: dir, "detect.models_dir": models }, env: {} });
   const detector = await openDetector(config);
-  const look = async () => {
+  const examine = async () => {
     const signal = new AbortController().signal;
     const outcome = await detector.examine(
       { path, named: true },
@@ -36,16 +36,16 @@ test("a new adaptation, one for other weights, and a reset", async () => {
     return [outcome.ensemble.score.toFixed(3), outcome.scored.versions.detector_v0];
   };
   try {
-    expect(await look()).toEqual(["0.500", "fake-1"]);
+    expect(await examine()).toEqual(["0.500", "fake-1"]);
     const base = await sha256File(join(models, "detector_v0.onnx"));
     const weight = packFloats(Float32Array.from([1 / 64, 0, 0])); // red counts too: the logit becomes 2
     const adapted = { base, head: { weight, bias: 0 }, temperature: 1, isotonic: [] };
     keep(dir, { detector_v0: adapted }, 0);
-    expect(await look()).toEqual(["0.881", "fake-1+adapted.1"]);
+    expect(await examine()).toEqual(["0.881", "fake-1+adapted.1"]);
     keep(dir, { detector_v0: { ...adapted, base: "0".repeat(64) } }, 0);
-    expect(await look()).toEqual(["0.500", "fake-1"]);
+    expect(await examine()).toEqual(["0.500", "fake-1"]);
     reset(dir);
-    expect(await look()).toEqual(["0.500", "fake-1"]);
+    expect(await examine()).toEqual(["0.500", "fake-1"]);
   } finally {
     await detector.close();
   }

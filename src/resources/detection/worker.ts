@@ -181,7 +181,7 @@ function open(ctx: DetectorContext, state: DetectorState): Child {
     ...(detect.trust_list === "" ? {} : { trust_list: resolve(detect.trust_list) }),
     ...(adaptation === undefined ? {} : { adaptation: resolve(pathOf(data_dir, adaptation)) }),
   };
-  const asked = state.features ? { features: true } : {};
+  const extras = state.features ? { features: true } : {};
   const grants = { reads: Object.values(given) };
   const worker = spawn(ctx, grants, onExit, (message) => {
     if (message.type !== "opened") return;
@@ -194,7 +194,7 @@ function open(ctx: DetectorContext, state: DetectorState): Child {
   state.child = child;
   const threads = detect.threads || availableParallelism();
   worker.ready.then(
-    () => worker.send({ type: "open", data_dir, threads, max_pixels: detect.max_pixels, ...given, ...asked }),
+    () => worker.send({ type: "open", data_dir, threads, max_pixels: detect.max_pixels, ...given, ...extras }),
     () => {}, // onExit reports its end
   );
   void stopUnlessOpen(ctx, child);

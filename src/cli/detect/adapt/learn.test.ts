@@ -16,10 +16,10 @@ function numbers(seed: number) {
 }
 
 const WIDTH = 6;
-type Given = { files: number; told: number; sources?: number };
+type SampleOptions = { files: number; told: number; sources?: number };
 
 /** The logit says nothing; the feature 2 says `told` about the label. */
-function samples({ files, told, sources = 5 }: Given): Sample[] {
+function samples({ files, told, sources = 5 }: SampleOptions): Sample[] {
   const next = numbers(7);
   return Array.from({ length: files }, (_, i) => {
     const isAi = i % 2 === 0;

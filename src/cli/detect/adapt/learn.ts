@@ -4,8 +4,8 @@ import type { ModelName } from "../../../workers/protocol_detector.ts";
 import { adaptedBy, type Fit, fit, type Row, STRATEGIES } from "./fit.ts";
 import { canDivideBySource, divide, type Grouped } from "./folds.ts";
 
-export type Seen = { logit: number; score: number; features: Float32Array };
-export type View = { view: string; models: ReadonlyMap<ModelName, Seen> };
+export type ModelView = { logit: number; score: number; features: Float32Array };
+export type View = { view: string; models: ReadonlyMap<ModelName, ModelView> };
 /** A labelled file: itself, and for an image a re-encoded copy. */
 export type Sample = Grouped & { views: readonly View[] };
 export type Adapted = Readonly<Partial<Record<ModelName, AdaptedModel>>>;
