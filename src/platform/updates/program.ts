@@ -2,7 +2,7 @@
  * The installed program and the one before it. At every moment the path of the program is a whole executable: files come into
  * place by a rename alone. The journal beside it says what an upgrade was doing when it was killed.
  */
-import { existsSync, linkSync, renameSync, rmSync } from "node:fs";
+import { chmodSync, chownSync, existsSync, linkSync, renameSync, rmSync, statSync } from "node:fs";
 import { dirname } from "node:path";
 import { z } from "zod";
 import { failpoint } from "../failpoint.ts";
@@ -30,6 +30,15 @@ export const readJournal = (program: string) => readJson(journalOf(program), Jou
 export const writeJournal = (program: string, journal: Journal) =>
   writeFileAtomicSync(journalOf(program), `${JSON.stringify(journal)}\n`, { mode: 0o644 });
 export const removeJournal = (program: string) => rmSync(journalOf(program), { force: true });
+
+/** The next program gets the owner and mode of the program: the service is not root, and new files are private by default. */
+export function shareNext(program: string) {
+  const { mode, uid, gid } = statSync(program);
+  inFolder(program, () => {
+    if (process.getuid?.() === 0) chownSync(nextOf(program), uid, gid);
+    chmodSync(nextOf(program), mode & 0o777);
+  });
+}
 
 /** Puts `next` into place and keeps the program that was there. */
 export function swapIn(program: string) {

@@ -12,6 +12,7 @@ import {
   nextOf,
   readJournal,
   removeJournal,
+  shareNext,
   swapIn,
   writeJournal,
 } from "../../../platform/updates/program.ts";
@@ -75,6 +76,7 @@ async function extractNext(program: string, target: string, bundle: Bundle) {
   if (!executable) throw new UsageError(`The bundle has no executable for ${target}`, EXIT.check);
   const next = nextOf(program);
   await bundle.extract(executable, next);
+  shareNext(program);
   const run = Bun.spawnSync([next, "version", "--json"], { stdin: "ignore" });
   const facts = run.success ? (JSON.parse(run.stdout.toString()) as Partial<BundleManifest>) : {};
   if (facts.version === manifest.version && facts.database_version === manifest.database_version) return;
