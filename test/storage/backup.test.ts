@@ -17,6 +17,7 @@ import { restoreBackup, verifyBackup } from "../../src/platform/backup/restore.t
 import { openDirectory } from "../../src/platform/backup/target.ts";
 import { durable } from "../../src/platform/db/db.ts";
 import { manyApps, type TestApp, tempDir } from "../harness.ts";
+import { insert } from "../insert_row.ts";
 
 const { open, closeAll } = manyApps();
 afterEach(closeAll);
@@ -94,6 +95,18 @@ test("a backup of a running server restores into a new directory with the same r
     expect(statSync(file).mode & 0o777, file).toBe(0o600);
     expect(readFileSync(file).includes(key), file).toBe(false);
   }
+});
+
+test("a backup has the log of a job that has ended", async () => {
+  const { app, repository, backUp } = await world();
+  await fill(app);
+  await app.ctx.storage.put("logs/job_1", new Blob(["step 1\n"]).stream());
+  insert(app, "training_jobs", "job_1", 1, { log_key: "logs/job_1" });
+  const backup = await backUp({ unchecked: true }); // the row has no dataset and no model
+  const to = join(newDir(), "restored");
+  await restoreBackup({ repository, manifest: backup.manifest, to, sealer });
+  const logs = everyFile(to).filter((file) => file.includes("storage/objects/"));
+  expect(logs.map((file) => readFileSync(file, "utf8"))).toContain("step 1\n");
 });
 
 test("a second backup stores only what changed", async () => {

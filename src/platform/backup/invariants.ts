@@ -45,16 +45,17 @@ function lastRow(path: string): number {
   }
 }
 
-/** Every column `storage_key` names content that its row owns. An upload may still wait for its content. */
+/** These columns name content that their row owns. An upload may still wait for its content. */
 export function storageKeys(db: Database): { key: string; required: boolean }[] {
   const owners = db
-    .query<{ name: string }, []>(
-      "SELECT m.name FROM sqlite_schema m JOIN pragma_table_info(m.name) c ON c.name = 'storage_key' WHERE m.type = 'table'",
+    .query<{ name: string; column: string }, []>(
+      `SELECT m.name, c.name AS column FROM sqlite_schema m
+       JOIN pragma_table_info(m.name) c ON c.name IN ('storage_key', 'log_key') WHERE m.type = 'table'`,
     )
     .all();
-  return owners.flatMap(({ name }) =>
+  return owners.flatMap(({ name, column }) =>
     db
-      .query<{ key: string }, []>(`SELECT DISTINCT storage_key AS key FROM "${name}" WHERE storage_key IS NOT NULL`)
+      .query<{ key: string }, []>(`SELECT DISTINCT "${column}" AS key FROM "${name}" WHERE "${column}" IS NOT NULL`)
       .all()
       .map(({ key }) => ({ key, required: name !== "uploads" })),
   );
