@@ -164,12 +164,20 @@ type Sink = {
   wrong: (message: string) => void;
 };
 
+const UNREADABLE = new Map<string | undefined, string>([
+  ["ENOENT", "there is no such file"],
+  [
+    "EACCES",
+    "this user may not read it. Run the command with sudo, or name a server with --url if the command takes it",
+  ],
+]);
+
 function readTomlFile(tree: Tree, known: Leaf[], file: string, { put, wrong }: Sink) {
   let text: string;
   try {
     text = readFileSync(file, "utf8");
   } catch (cause) {
-    const why = (cause as { code?: string }).code === "ENOENT" ? "there is no such file" : String(cause);
+    const why = UNREADABLE.get((cause as { code?: string }).code) ?? String(cause);
     throw new UsageError(`Cannot read the configuration ${file}: ${why}`, 2, { cause });
   }
   let parsed: Nested;
