@@ -19,12 +19,12 @@ export const ROOT = "http://localhost";
 export type StartedProvider = Awaited<ReturnType<typeof startProvider>>;
 
 /** Accounts sign in on the provider's own development page, with their name and any password. */
-export async function startProvider(redirectUri = `${ROOT}/v1/logins/oidc/callback`) {
+export async function startProvider(redirectUri = `${ROOT}/v1/logins/oidc/callback`, port = 0) {
   const accounts = new Map<string, Account>();
   let handle: RequestListener | undefined;
   const { createServer } = await import("node:http");
   const server: Server = createServer((request, response) => handle?.(request, response));
-  await new Promise<void>((done) => server.listen(0, "127.0.0.1", done));
+  await new Promise<void>((done) => server.listen(port, "127.0.0.1", done));
   const issuer = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
   const { privateKey } = await crypto.subtle.generateKey(
     { name: "RSASSA-PKCS1-v1_5", modulusLength: 2048, publicExponent: new Uint8Array([1, 0, 1]), hash: "SHA-256" },
