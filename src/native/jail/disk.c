@@ -2,8 +2,8 @@
 #include "jail.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
-#include <linux/openat2.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
@@ -40,13 +40,19 @@ static bool is_over(const struct walk *walk) {
   return walk->result == GIVEN_UP || walk->use->bytes > walk->stop_above->bytes || walk->use->entries > walk->stop_above->entries;
 }
 
-/* Does not enter a volume that is mounted there. */
+static bool is_same_mount(int one, int other) {
+  struct statx a, b;
+  return statx(one, "", AT_EMPTY_PATH, STATX_MNT_ID, &a) == 0 && statx(other, "", AT_EMPTY_PATH, STATX_MNT_ID, &b) == 0 &&
+         (a.stx_mask & b.stx_mask & STATX_MNT_ID) != 0 && a.stx_mnt_id == b.stx_mnt_id;
+}
+
+/* Does not enter a volume that is mounted there. Not by openat2: RestrictSUIDSGID of systemd forbids it. */
 static int open_same_mount(int dir, const char *name) {
-  struct open_how how = {
-    .flags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC,
-    .resolve = RESOLVE_NO_XDEV | RESOLVE_NO_SYMLINKS,
-  };
-  return (int)syscall(SYS_openat2, dir, name, &how, sizeof how);
+  int fd = openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+  if (fd < 0 || is_same_mount(dir, fd)) return fd;
+  close(fd);
+  errno = EXDEV;
+  return -1;
 }
 
 /* Names change during the walk. A file that is missed is found the next time. */

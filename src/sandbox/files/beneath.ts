@@ -10,7 +10,6 @@ import { AppError } from "../../lib/errors.ts";
 import { takingTurns } from "../../lib/turns.ts";
 import { MINUTE_MS } from "../../lib/units.ts";
 import {
-  AS_INSIDE,
   AT_FDCWD,
   type Entry,
   entriesOf,
@@ -18,17 +17,16 @@ import {
   type Kind,
   makeDirAt,
   O,
-  openAt,
   removeDirAt,
   renameAt,
   type Stat,
   statAt,
   statOf,
-  THE_NAME,
   unlinkAt,
   within,
 } from "./beneath_calls.ts";
 import { explained, explainedLater, missing, notAFile, outside, shown, TOP } from "./beneath_faults.ts";
+import { AS_INSIDE, openAt, THE_NAME } from "./beneath_open.ts";
 import { emptyDirectory, statUnlessGone } from "./beneath_tree.ts";
 
 const MOST_ENTRIES = 1000;

@@ -7,21 +7,12 @@ import { platform } from "../../native/platform/index.ts";
 import { addressOf, NR, syscall } from "../../native/syscalls.ts";
 
 export const O = { ...constants, O_CLOEXEC: 0o2000000, O_PATH: 0o10000000 } as const;
-const RESOLVE = { NO_XDEV: 1n, NO_MAGICLINKS: 2n, NO_SYMLINKS: 4n, BENEATH: 8n, IN_ROOT: 16n } as const;
-/** Resolves a path as a program in the jail does: `/` is the directory of the descriptor, also for `..` and links. */
-export const AS_INSIDE = RESOLVE.IN_ROOT | RESOLVE.NO_MAGICLINKS | RESOLVE.NO_XDEV;
-/** For one name, which may be `..` or a link. The link is not followed. */
-export const A_STEP = RESOLVE.NO_MAGICLINKS | RESOLVE.NO_XDEV;
-/** For one name, which must not be a link. */
-export const THE_NAME = RESOLVE.BENEATH | RESOLVE.NO_SYMLINKS | RESOLVE.NO_MAGICLINKS | RESOLVE.NO_XDEV;
-
 export const AT_FDCWD = -100;
 const AT_SYMLINK_NOFOLLOW = 0x100;
 const AT_SYMLINK_FOLLOW = 0x400;
 const AT_EMPTY_PATH = 0x1000;
 const AT_REMOVEDIR = 0x200;
 const RENAME_NOREPLACE = 1;
-const MOST_TRIES = 128;
 const PATH_BYTES = 4096;
 
 // biome-ignore format: a table should look like one
@@ -62,19 +53,19 @@ function pointerTo(slot: 0 | 1, name: Name): number {
   return addressOf(buffer);
 }
 
-function must(call: string, result: number): number {
+export function must(call: string, result: number): number {
   if (result < 0) throw new CallError(call, -result);
   return result;
 }
 
-/** Never blocks on a FIFO. Retries if a rename interfered. */
-export function openAt(dir: number, name: Name, flags: number, resolve: bigint, mode = 0): number {
-  const more = flags & O.O_PATH ? 0 : O.O_NONBLOCK | O.O_NOCTTY;
-  how.set([BigInt(flags | more | O.O_CLOEXEC), BigInt(mode), resolve]);
-  for (let left = MOST_TRIES; ; left--) {
-    const fd = syscall(NR.openat2, dir, pointerTo(0, name), addressOf(how), how.byteLength);
-    if (fd !== -11 || left === 0) return must("openat2", fd);
-  }
+/** Both return a descriptor, or the negative error number. */
+export function openat(dir: number, name: Name, flags: number, mode: number): number {
+  return syscall(NR.openat, dir, pointerTo(0, name), flags, mode);
+}
+
+export function openat2(dir: number, name: Name, flags: number, mode: number, resolve: bigint): number {
+  how.set([BigInt(flags), BigInt(mode), resolve]);
+  return syscall(NR.openat2, dir, pointerTo(0, name), addressOf(how), how.byteLength);
 }
 
 export function within<T>(fd: number, use: (fd: number) => T): T {
@@ -167,6 +158,15 @@ export function statAt(dir: number, name: Name): Stat {
 export function statOf(fd: number): Stat {
   must("fstat", syscall(NR.newfstatat, fd, pointerTo(0, ""), addressOf(stats), AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW));
   return readStat();
+}
+
+const STATX_MNT_ID = 0x1000;
+const MNT_ID_AT = 144;
+
+/** The mount of a file. Not the device: on overlayfs a directory and its files have different ones. */
+export function mountOf(fd: number): bigint {
+  must("statx", syscall(NR.statx, fd, pointerTo(0, ""), AT_EMPTY_PATH, STATX_MNT_ID, addressOf(answer)));
+  return answer.readBigUInt64LE(MNT_ID_AT);
 }
 
 /** Reads the target of a link that was opened with O_PATH and O_NOFOLLOW. */

@@ -2,7 +2,8 @@
 import { closeSync } from "node:fs";
 import { AppError } from "../../lib/errors.ts";
 import { asStorageError } from "../../platform/files.ts";
-import { A_STEP, CallError, type Kind, linkOf, O, openAt, statOf } from "./beneath_calls.ts";
+import { CallError, type Kind, linkOf, O, statOf } from "./beneath_calls.ts";
+import { A_STEP, openAt } from "./beneath_open.ts";
 
 /** The only directory in the root of a session. */
 export const TOP = "workspace";

@@ -10,16 +10,15 @@ import {
   entriesOf,
   type Name,
   O,
-  openAt,
   removeDirAt,
   renameAt,
   rewind,
   type Stat,
   statAt,
-  THE_NAME,
   unlinkAt,
   within,
 } from "./beneath_calls.ts";
+import { openAt, THE_NAME } from "./beneath_open.ts";
 
 const MOST_LEVELS = 256;
 

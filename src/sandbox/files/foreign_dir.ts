@@ -6,7 +6,8 @@
  */
 import { openSync } from "node:fs";
 import { join } from "node:path";
-import { O, openAt, THE_NAME, within } from "./beneath_calls.ts";
+import { O, within } from "./beneath_calls.ts";
+import { openAt, THE_NAME } from "./beneath_open.ts";
 
 /** Folders of the data directory in which only the server creates, renames and removes entries. */
 type Top = "jobs" | "sessions";

@@ -1,18 +1,8 @@
 /** Single steps below an open directory. No step follows a link. */
 import { closeSync } from "node:fs";
 import { AppError } from "../../lib/errors.ts";
-import {
-  CallError,
-  giveAt,
-  type Kind,
-  makeDirAt,
-  O,
-  openAt,
-  type Stat,
-  statOf,
-  THE_NAME,
-  within,
-} from "./beneath_calls.ts";
+import { CallError, giveAt, type Kind, makeDirAt, O, type Stat, statOf, within } from "./beneath_calls.ts";
+import { openAt, THE_NAME } from "./beneath_open.ts";
 import { statUnlessGone } from "./beneath_tree.ts";
 
 export type Owner = { uid: number; gid: number };

@@ -6,18 +6,8 @@ import { promisify } from "node:util";
 import { takingTurns } from "../../lib/turns.ts";
 import { MINUTE_MS } from "../../lib/units.ts";
 import { errorCode } from "../../platform/files.ts";
-import {
-  CallError,
-  entriesOf,
-  linkOpened,
-  O,
-  openAt,
-  removeDirAt,
-  renameAt,
-  THE_NAME,
-  unlinkAt,
-  within,
-} from "./beneath_calls.ts";
+import { CallError, entriesOf, linkOpened, O, removeDirAt, renameAt, unlinkAt, within } from "./beneath_calls.ts";
+import { openAt, THE_NAME } from "./beneath_open.ts";
 import { emptyDirectory, statUnlessGone, walkTree } from "./beneath_tree.ts";
 import { chunksOf } from "./chunks.ts";
 import { type ForeignDir, namesOf, openForeign, openParent, openTop, topOf } from "./foreign_dir.ts";
