@@ -47,7 +47,7 @@ const inputs = inputsHash(
   root,
   JSON.stringify([
     cudaFile && [cudaFile.size, cudaFile.mtimeMs],
-    relative(root, resolve(flags.entry)),
+    ...[relative(root, resolve(flags.entry)), sha256(readFileSync(flags.entry))],
     target.name,
     flags.fast,
     ...[releaseKey, version, flags["database-version"]],

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Makes a root out of this machine's own files and starts its systemd there as process 1. Nothing reaches the real files.
-# Run in new namespaces (mount, pid, net, ipc, uts, cgroup): systemd_boot.sh EMPTY_FOLDER REPOSITORY FOLDER_OF_PROGRAM
+# Run in new namespaces (mount, pid, net, ipc, uts, cgroup): systemd_boot.sh EMPTY_FOLDER SHARED_FOLDER…
 set -euo pipefail
-scratch=$1 repository=$2 programs=$3
+scratch=$1
+shift
 
 mount --make-rprivate /
 mount -t tmpfs -o mode=755 tmpfs "$scratch"
@@ -28,7 +29,7 @@ ln -s /proc/self/fd dev/fd
 # A card that is none (/dev/full under another number would not do: every service may open that one): fuse.
 mknod -m 666 dev/nvidia0 c 10 229
 mknod -m 666 dev/foreign c 10 229
-for folder in "$repository" "$programs"; do
+for folder in "$@"; do
   mkdir -p "./$folder"
   mount --bind "$folder" "./$folder"
 done

@@ -26,16 +26,20 @@ function controlGroups(): string | undefined {
 }
 
 export type Machine = {
+  /** The path of a file of the machine, for this process. */
+  path: (file: string) => string;
   /** Runs a command on the machine as root; throws if it fails, unless `mayFail`. */
   run: (argv: readonly string[], options?: { mayFail?: boolean }) => string;
   stop: () => Promise<void>;
 };
 
-export async function bootSystemd(): Promise<Machine> {
+/** `folders` of this machine are there too, under the same paths. */
+export async function bootSystemd(folders: readonly string[] = []): Promise<Machine> {
   const scratch = mkdtempSync(join(tmpdir(), "verk-systemd-"));
   const group = join(controlGroups() as string, `verk-test-${process.pid}`);
   mkdirSync(group);
-  const boot = [join(import.meta.dir, "systemd_boot.sh"), scratch, REPOSITORY, dirname(program()[0] as string)];
+  const shared = [REPOSITORY, dirname(program()[0] as string), dirname(process.execPath), ...folders];
+  const boot = [join(import.meta.dir, "systemd_boot.sh"), scratch, ...shared];
   const script = 'echo $$ >"$1/cgroup.procs"; shift; exec "$@"';
   const argv = ["unshare", ...NAMESPACES, "--fork", "--kill-child=KILL", ...boot];
   const child = Bun.spawn(["sh", "-c", script, "-", group, ...argv], {
@@ -50,9 +54,9 @@ export async function bootSystemd(): Promise<Machine> {
     await until("the control groups are empty", () => removeGroups(group));
     rmSync(scratch, { recursive: true, force: true });
   };
+  const systemd = () => readFileSync(`/proc/${child.pid}/task/${child.pid}/children`, "utf8").trim();
   const run: Machine["run"] = (argv, { mayFail = false } = {}) => {
-    const pid = readFileSync(`/proc/${child.pid}/task/${child.pid}/children`, "utf8").trim();
-    const done = Bun.spawnSync(["nsenter", "--target", pid, "--all", "--wdns=/", ...argv], { stdin: "ignore" });
+    const done = Bun.spawnSync(["nsenter", "--target", systemd(), "--all", "--wdns=/", ...argv], { stdin: "ignore" });
     if (!done.success && !mayFail) throw new Error(`${argv.join(" ")}: ${done.stdout}${done.stderr}`);
     return `${done.stdout}${mayFail ? done.stderr : ""}`;
   };
@@ -65,7 +69,7 @@ export async function bootSystemd(): Promise<Machine> {
     throw error;
   });
   if (child.exitCode !== null) throw new Error(`systemd did not start: ${await errors}`);
-  return { run, stop };
+  return { path: (file) => `/proc/${systemd()}/root${file}`, run, stop };
 }
 
 /** Innermost first: a control group with others inside cannot be removed. */

@@ -1,22 +1,32 @@
 import { Database } from "bun:sqlite";
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { chmodSync, copyFileSync, existsSync, linkSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { join, resolve } from "node:path";
+import {
+  chmodSync,
+  copyFileSync,
+  existsSync,
+  linkSync,
+  mkdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from "node:fs";
+import { join } from "node:path";
 import { generateKey, publicKeyLine } from "../../src/lib/minisign/keys.ts";
 import { readStamp } from "../../src/platform/updates/stamp.ts";
 import { writeBundle } from "../../src/platform/updates/write_bundle.ts";
 import { program } from "../cli.ts";
 import { tempDir } from "../harness.ts";
+import { newerBuild, releaseKey } from "../release_kit.ts";
 import { randomFor, sweep } from "../sweep.ts";
 
-const ROOT = resolve(import.meta.dir, "../..");
 const [binary = "", ...source] = program();
-const newer = join(ROOT, "dist/verk-newer");
 const root = tempDir();
 afterAll(() => rmSync(root, { recursive: true, force: true }));
 
-const key = generateKey();
+const key = releaseKey();
 const bundle = join(root, "newer.bundle");
+let newer = "";
 let count = 0;
 
 /** A machine: a program, settings that trust the key, and a data directory with a key in it. */
@@ -59,12 +69,7 @@ const now = hasBinary ? readStamp(binary) : { version: "", database_version: 0 }
 
 describe.skipIf(!hasBinary)("verk upgrade", () => {
   beforeAll(async () => {
-    const options = ["--entry", "test/fixtures/newer_build.ts", "--version", "9.9.9", "--database-version", "9000"];
-    const built = Bun.spawnSync(
-      [process.execPath, "scripts/build.ts", "--fast", "--if-stale", ...options, "--out", newer],
-      { cwd: ROOT, stdout: "ignore", stderr: "inherit" },
-    );
-    expect(built.exitCode).toBe(0);
+    newer = newerBuild();
     copyFileSync(binary, join(root, "installed"));
     await writeBundle({ out: bundle, executables: [newer], contents: [], key });
   }, 300_000);
@@ -74,6 +79,7 @@ describe.skipIf(!hasBinary)("verk upgrade", () => {
     const keys = m.run(["keys", "list", ...m.where]).out;
     expect(m.upgrade()).toMatchObject({ code: 0, out: expect.stringContaining("verk 9.9.9 is installed") });
     expect([m.version(), m.schema()]).toEqual(["9.9.9", 9_000]);
+    expect(statSync(m.verk).mode & 0o777).toBe(0o755); // the service is another user than the one who upgrades
     expect(m.upgrade()).toMatchObject({ code: 0, out: expect.stringContaining("already installed") });
 
     expect(m.rollback()).toMatchObject({ code: 2, err: expect.stringContaining("--yes") });
@@ -116,6 +122,15 @@ describe.skipIf(!hasBinary)("verk upgrade", () => {
     });
     expect(existsSync(`${m.verk}.next`) || existsSync(`${m.verk}.previous`)).toBe(false);
     expect([m.version(), m.schema()]).toEqual(["9.9.9", now.database_version]);
+  });
+
+  test("a program built with --release-key trusts that key without any setting, and no other", async () => {
+    const verify = (file: string) => Bun.spawnSync([newer, "bundle", "verify", file], { env: { HOME: root } });
+    expect(verify(bundle).exitCode).toBe(0);
+    expect(Bun.spawnSync([binary, "bundle", "verify", bundle], { env: { HOME: root } }).exitCode).not.toBe(0);
+    const foreign = join(root, "foreign.bundle");
+    await writeBundle({ out: foreign, executables: [newer], contents: [], key: generateKey() });
+    expect(verify(foreign)).toMatchObject({ exitCode: 5 });
   });
 
   test("a kill at any point leaves a program that runs, and the next command settles the rest", () => {
