@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { formatDuration, isoTime, parseDuration } from "./time.ts";
+import { expiresSoon, formatDuration, isoTime, parseDuration } from "./time.ts";
 
 test.each([
   [0, "0 ms"],
@@ -24,6 +24,18 @@ test.each([
 test.each(["", "5", "s", "1 week", "-1s", "1h x"])("%p is no duration", (text) =>
   expect(parseDuration(text)).toBeUndefined(),
 );
+
+test.each([
+  ["a year, 31 days before its end", 365, 334, false],
+  ["a year, 30 days before its end", 365, 335, true],
+  ["a year, after its end", 365, 365, false],
+  ["eight days, in its first days", 8, 5, false],
+  ["eight days, in its last quarter", 8, 6, true],
+] as const)("a life of %s: soon is what a person can still act on", (_, life, age, soon) => {
+  const day = 86_400_000;
+  expect(expiresSoon(0, life * day, age * day)).toBe(soon);
+  expect(expiresSoon(0, null, age * day)).toBeFalse();
+});
 
 test("time is shown in UTC with milliseconds", () => expect(isoTime(0)).toBe("1970-01-01T00:00:00.000Z"));
 

@@ -25,6 +25,12 @@ export function parseDuration(text: string): number | undefined {
   return Math.round(total);
 }
 
+const SOON_MS = 30 * DAY_MS;
+
+/** True in the last quarter of a life, and at most 30 days before its end. `expiresAt` null: it has no end. */
+export const expiresSoon = (createdAt: number, expiresAt: number | null, nowMs: number): boolean =>
+  expiresAt !== null && nowMs < expiresAt && expiresAt - nowMs <= Math.min(SOON_MS, (expiresAt - createdAt) / 4);
+
 /** The API's time: UTC, ISO 8601, milliseconds. */
 export function isoTime(epochMs: number): string {
   const day = Math.floor(epochMs / UNITS.d);

@@ -65,18 +65,26 @@ test("the same subject is the same person, whatever the address is now", async (
   expect((await second.browser.call("GET", "/v1/me")).body.user.id).toBe(before.user.id);
 });
 
-test("a role follows the groups at the next sign-in; without a group the person is refused and the sessions end", async () => {
+test("a role follows the groups at the next sign-in; without a group the person is refused, and sessions and keys end", async () => {
   const { sub, email = "" } = account({ groups: ["staff", "admins"] });
   const { browser } = await signInThrough(app, sub);
   expect((await browser.call("GET", "/v1/me")).body.user.role).toBe("admin");
+  await browser.call("GET", "/v1/browser_sessions/current"); // gives the browser the token for writes
+  const { key } = (await browser.call("POST", "/v1/api_keys", { name: "notebook" })).body;
+  const keyStatus = async () => (await app.call("GET", "/v1/volumes", undefined, { key })).status;
   provider.add({ sub, email, email_verified: true, groups: ["guests"] });
   const demoted = await signInThrough(app, sub);
   await demoted.browser.call("GET", "/v1/browser_sessions/current"); // gives the browser the token for writes
   const write = await demoted.browser.call("POST", "/v1/volumes", { name: "v" });
   expect(write).toMatchObject({ status: 403, body: { error: { code: "missing_scope" } } });
+  expect(await keyStatus()).toBe(200);
   provider.add({ sub, email, email_verified: true, groups: [] });
   expect((await signInThrough(app, sub)).location).toBe(failed("no_role"));
   expect((await demoted.browser.call("GET", "/v1/me")).status).toBe(401);
+  expect(await keyStatus()).toBe(401);
+  provider.add({ sub, email, email_verified: true, groups: ["guests"] });
+  const again = await signInThrough(app, sub);
+  expect((await again.browser.call("GET", "/v1/me")).body.user.role).toBe("viewer");
 });
 
 test("a stranger without a matching group is refused, and no account is made", async () => {

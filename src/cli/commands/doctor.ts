@@ -7,6 +7,7 @@ import { CONFIG_FLAG, command, DATA_FLAG, EXIT, JSON_FLAG } from "../args.ts";
 import { examine, type Finding, type Status } from "../doctor/check.ts";
 import { gpuChecks } from "../doctor/gpus.ts";
 import { hostChecks } from "../doctor/host.ts";
+import { keyChecks } from "../doctor/keys.ts";
 import { nativeChecks } from "../doctor/natives.ts";
 import { sandboxChecks } from "../doctor/sandbox.ts";
 import { storageChecks } from "../doctor/storage.ts";
@@ -14,7 +15,15 @@ import { tlsChecks } from "../doctor/tls.ts";
 import { note, paint, print, printJson } from "../output.ts";
 import { settingsOf } from "../settings.ts";
 
-const CHECKS = [...storageChecks, ...hostChecks, ...tlsChecks, ...nativeChecks, ...gpuChecks, ...sandboxChecks];
+const CHECKS = [
+  ...storageChecks,
+  ...keyChecks,
+  ...hostChecks,
+  ...tlsChecks,
+  ...nativeChecks,
+  ...gpuChecks,
+  ...sandboxChecks,
+];
 const WIDTH = Math.max(...CHECKS.map(({ name }) => name.length));
 const COLORS = { ok: "green", warn: "yellow", fail: "red" } as const satisfies Record<Status, string>;
 

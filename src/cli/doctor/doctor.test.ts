@@ -6,6 +6,7 @@ import { join } from "node:path";
 import { loadConfig } from "../../platform/config/config.ts";
 import { examine, type Scene } from "./check.ts";
 import { hostChecks } from "./host.ts";
+import { keyChecks } from "./keys.ts";
 import { storageChecks } from "./storage.ts";
 
 const root = mkdtempSync(join(tmpdir(), "verk-test-"));
@@ -16,7 +17,7 @@ const sceneOf = (dir: string, listen = "127.0.0.1:0", detectPort = -1): Scene =>
   probeDir: dir,
 });
 const finding = (name: string, scene: Scene) => {
-  const check = [...storageChecks, ...hostChecks].find((each) => each.name === name);
+  const check = [...storageChecks, ...keyChecks, ...hostChecks].find((each) => each.name === name);
   if (!check) throw new Error(`no check ${name}`);
   return examine(check, scene);
 };
@@ -52,6 +53,38 @@ test("D11 a clock that is ahead of what the server's uptime explains is a warnin
   });
   keep(0); // the server was off: that is no jump
   expect(await finding("clock", sceneOf(dir))).toMatchObject({ status: "ok" });
+  db.close();
+});
+
+test("keys that expire soon are a warning with the command that replaces one", async () => {
+  const dir = join(root, "keys");
+  mkdirSync(dir);
+  expect(await finding("API keys", sceneOf(dir))).toMatchObject({ status: "ok" });
+  const db = new Database(join(dir, "verk.db"));
+  expect(await finding("API keys", sceneOf(dir))).toMatchObject({ status: "ok" }); // no table yet
+  db.run("CREATE TABLE workspaces (id TEXT, name TEXT)");
+  db.run("INSERT INTO workspaces VALUES ('ws_1', 'research')");
+  db.run(
+    "CREATE TABLE api_keys (id TEXT, workspace_id TEXT, name TEXT, status TEXT, prefix TEXT, created_at INTEGER, expires_at INTEGER)",
+  );
+  const day = 86_400_000;
+  const add = (name: string, status: string, prefix: string, daysLeft: number | null) =>
+    db.run("INSERT INTO api_keys VALUES (?, 'ws_1', ?, ?, ?, ?, ?)", [
+      ...[`key_${name}`, name, status, prefix, Date.now() - 300 * day],
+      daysLeft === null ? null : Date.now() + daysLeft * day,
+    ]);
+  add("forever", "active", "vk_a", null);
+  add("later", "active", "vk_b", 65);
+  add("revoked", "revoked", "vk_c", 5);
+  add("over", "active", "vk_d", -1);
+  add("seat", "active", "", 5);
+  expect(await finding("API keys", sceneOf(dir))).toMatchObject({ status: "ok", detail: expect.stringContaining("2") });
+  add("laptop", "active", "vk_e", 5);
+  expect(await finding("API keys", sceneOf(dir))).toMatchObject({
+    status: "warn",
+    detail: expect.stringMatching(/^1 key will expire soon: laptop \(key_laptop\) on \d{4}-\d\d-\d\d$/),
+    fix: expect.stringContaining("verk keys rotate key_laptop --workspace research"),
+  });
   db.close();
 });
 

@@ -222,6 +222,12 @@ export const workspaces = section("Workspaces.", {
 });
 
 export const apiKeys = section("API keys.", {
+  life_days: z
+    .int()
+    .min(0)
+    .max(36_500)
+    .default(365)
+    .describe("Days until a new key expires if its maker names no end (expires_at, --expires); 0 = never."),
   revoked_retention_days: z
     .int()
     .min(1)

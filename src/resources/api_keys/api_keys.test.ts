@@ -10,6 +10,7 @@ import { durable } from "../../platform/db/db.ts";
 import { recordUses } from "./authenticate.ts";
 import { mintKey } from "./key_text.ts";
 import { prune } from "./prune.ts";
+import * as keys from "./service.ts";
 
 const clock = fakeClock();
 let app: TestApp;
@@ -26,7 +27,7 @@ describe("a new key", () => {
   test("is shown once, works at once, and is stored as a hash", async () => {
     const { status, body } = await create({ metadata: { used_by: "ci" } });
     expect(status).toBe(201);
-    expect(body).toMatchObject({ object: "api_key", name: "ci", scopes: ["*"], last_used_at: null, expires_at: null });
+    expect(body).toMatchObject({ object: "api_key", name: "ci", scopes: ["*"], last_used_at: null });
     expect(body.key.startsWith(body.key_prefix)).toBe(true);
     expect(await codeOf(body.key)).toBeUndefined();
     const list = await app.call("GET", "/v1/api_keys");
@@ -45,6 +46,40 @@ describe("a new key", () => {
       body: { error: { code: "missing_scope" } },
     });
     expect((await create({ scopes: ["admin"] }, app.adminKey)).status).toBe(201);
+  });
+
+  test("expires after a year unless its maker names another end, or none", async () => {
+    const year = new Date(clock.now() + 365 * DAY_MS).toISOString();
+    const end = new Date(clock.now() + DAY_MS).toISOString();
+    expect((await create({})).body.expires_at).toBe(year);
+    expect((await create({ expires_at: end })).body.expires_at).toBe(end);
+    expect((await create({ expires_at: null })).body.expires_at).toBeNull();
+    const { key } = (await create({})).body;
+    clock.advance(365 * DAY_MS - 1);
+    expect(await codeOf(key)).toBeUndefined();
+    clock.advance(1);
+    expect(await codeOf(key)).toBe("revoked_api_key");
+    expect(await codeOf(app.keyA)).toBeUndefined(); // it was made without an end
+  });
+
+  test("lives as long as the setting says, and with 0 for ever", async () => {
+    for (const [days, ends] of [
+      [90, new Date(clock.now() + 90 * DAY_MS).toISOString()],
+      [0, null],
+    ] as const) {
+      const other = testApp({ clock, flags: { "api_keys.life_days": days } });
+      const { body } = await other.call("POST", "/v1/api_keys", { name: "ci" }, { key: other.keyA });
+      expect(body.expires_at).toBe(ends);
+      await other.close().then(other.remove);
+    }
+  });
+
+  test("of an empty installation does not expire, so that its owner is not locked out", () => {
+    const input = { name: "first", scopes: ["admin" as const], monthly_budget_usd: null, metadata: {} };
+    const { expiresAt } = keys.create(app.ctx, app.workspaceA, input).row;
+    expect(expiresAt).toBe(clock.now() + 365 * DAY_MS);
+    app.ctx.db.$client.run("DELETE FROM api_keys");
+    expect(keys.create(app.ctx, app.workspaceA, input).row.expiresAt).toBeNull();
   });
 
   test("ends no later and spends no more than the key that makes it", async () => {

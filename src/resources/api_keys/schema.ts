@@ -38,7 +38,13 @@ export const CreateApiKey = z
   .object({
     name: Label(100),
     scopes: z.array(z.enum(SCOPES)).min(1).max(SCOPES.length).default(["*"]),
-    expires_at: z.iso.datetime({ offset: true }).nullable().default(null),
+    expires_at: z.iso
+      .datetime({ offset: true })
+      .nullable()
+      .optional()
+      .describe(
+        "When the key stops working; left out: after api_keys.life_days; null: never. At most the expiry of the key that creates it",
+      ),
     monthly_budget_usd: z
       .number()
       .min(MICRO_USD)

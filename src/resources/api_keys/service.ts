@@ -8,6 +8,7 @@ import { newId } from "../../lib/ids.ts";
 import { microsOf, usdOf } from "../../lib/money.ts";
 import { isoOrNull } from "../../lib/schema.ts";
 import { narrow, within } from "../../lib/scopes.ts";
+import { DAY_MS } from "../../lib/units.ts";
 import { type Db, write } from "../../platform/db/db.ts";
 import { preparedInsert, preparedRow } from "../../platform/db/row.ts";
 import * as budgets from "../billing/budget.ts";
@@ -51,6 +52,10 @@ export const list = (ctx: Ctx, workspaceId: string, query: PageQuery) =>
 export const show = ({ db, clock }: Pick<Ctx, "db" | "clock">, row: ApiKeyRow) =>
   present(row, { spentMicros: budgets.chargedMicros(db, row.id, clock.now()) });
 
+/** True if there is, or was, a key in this installation. */
+export const someKeyExists = (db: Db): boolean =>
+  db.select({ id: apiKeys.id }).from(apiKeys).limit(1).get() !== undefined;
+
 /** True for workspaces of the operator. A tenant cannot make such a key: `createBy` grants no scope the maker lacks. */
 export function holdsAdminKey(ctx: Pick<Ctx, "db" | "clock">, workspaceId: string): boolean {
   const keys = ctx.db.select({ scopes: apiKeys.scopes }).from(apiKeys).where(active(ctx, workspaceId)).all();
@@ -77,7 +82,8 @@ export function boundedBy(ctx: Ctx, who: Principal, input: CreateApiKey): Create
   const { expiresAt, monthlyBudgetMicros } = mustGet(ctx, who.workspaceId, who.keyId);
   const bounded = {
     ...input,
-    expires_at: input.expires_at ?? isoOrNull(expiresAt),
+    expires_at:
+      input.expires_at ?? isoOrNull(input.expires_at === null ? expiresAt : earlier(expiresAt, usualExpiry(ctx))),
     monthly_budget_usd: input.monthly_budget_usd ?? (monthlyBudgetMicros === null ? null : usdOf(monthlyBudgetMicros)),
   };
   if (expiresAt !== null && Date.parse(bounded.expires_at ?? "") > expiresAt)
@@ -115,6 +121,14 @@ export function sharedBudget({ db }: Pick<Ctx, "db">, maker: ApiKeyRow): string 
   );
 }
 
+const earlier = (a: number | null, b: number | null) => (a === null || b === null ? (a ?? b) : Math.min(a, b));
+
+/** The expiry of a key whose maker names none. The first key of an installation stays: its owner would be locked out. */
+const usualExpiry = ({ db, clock, config }: Ctx): number | null => {
+  const { life_days: days } = config.api_keys;
+  return days === 0 || !someKeyExists(db) ? null : clock.now() + days * DAY_MS;
+};
+
 /** `userId`: null for the key of a service. */
 type Ownership = { budgetKeyId?: string | null; userId?: string | null };
 
@@ -126,7 +140,8 @@ export function create(
   { budgetKeyId = null, userId = null }: Ownership = {},
 ): { row: ApiKeyRow; key: string } {
   const now = ctx.clock.now();
-  const expiresAt = input.expires_at === null ? null : Date.parse(input.expires_at);
+  const { expires_at: given = isoOrNull(usualExpiry(ctx)) } = input;
+  const expiresAt = given === null ? null : Date.parse(given);
   if (expiresAt !== null && expiresAt <= now)
     throw new AppError("schema", "expires_at: must be in the future", { param: "/expires_at" });
   const key = mintKey();
@@ -185,9 +200,10 @@ export function limitUser(ctx: Ctx, userId: string, scopes: readonly Scope[]) {
   });
 }
 
-export function revokeAllOf(ctx: Ctx, userId: string) {
+/** Without the seat the user cannot sign in again. */
+export function revokeAllOf(ctx: Ctx, userId: string, { seat }: { seat: boolean }) {
   write(ctx.db, (tx) => {
-    for (const { id } of ofUser(tx, userId)) revokeRow(ctx, id);
+    for (const { id, kind } of ofUser(tx, userId)) if (seat || kind === "key") revokeRow(ctx, id);
   });
 }
 

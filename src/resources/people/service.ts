@@ -124,7 +124,7 @@ export function remove(ctx: Ctx, change: Change): UserRow {
 
 function markDeleted(ctx: Ctx, tx: Tx, id: string) {
   const now = ctx.clock.now();
-  keys.revokeAllOf(ctx, id);
+  keys.revokeAllOf(ctx, id, { seat: true });
   sessions.removeOfUser(ctx, id);
   tx.delete(invitations).where(eq(invitations.invitedBy, id)).run();
   tx.update(users).set({ deletedAt: now, updatedAt: now }).where(eq(users.id, id)).run();

@@ -2,9 +2,8 @@ import { eq } from "drizzle-orm";
 import type { Ctx } from "../../context.ts";
 import { AppError } from "../../lib/errors.ts";
 import { HOUR_MS } from "../../lib/units.ts";
-import { type Db, type Tx, write } from "../../platform/db/db.ts";
+import { type Tx, write } from "../../platform/db/db.ts";
 import * as keys from "../api_keys/service.ts";
-import { apiKeys } from "../api_keys/table.ts";
 import * as workspaces from "../workspaces/service.ts";
 import { settings } from "./table.ts";
 
@@ -13,12 +12,9 @@ const TOKEN = "setup_token_hash";
 /** The link is in the journal, which more people can read than should have an admin key. */
 export const TOKEN_HOURS = 24;
 
-/** True if there is, or was, an API key. */
-const isClaimed = (db: Db) => db.select({ id: apiKeys.id }).from(apiKeys).limit(1).get() !== undefined;
-
 /** The workspace `default`. It is created while there is no key. Later its absence means a rename or a deletion. */
 export const findDefault = (ctx: Ctx) =>
-  isClaimed(ctx.db) ? workspaces.findByName(ctx, DEFAULT_WORKSPACE) : defaultWorkspace(ctx);
+  keys.someKeyExists(ctx.db) ? workspaces.findByName(ctx, DEFAULT_WORKSPACE) : defaultWorkspace(ctx);
 
 /**
  * While there is no key, every start creates the workspace `default` if it is missing, and a new single-use setup
@@ -27,7 +23,7 @@ export const findDefault = (ctx: Ctx) =>
 export function prepare(ctx: Ctx): { setupToken: string | undefined } {
   const token = Buffer.from(crypto.getRandomValues(new Uint8Array(24))).toString("base64url");
   return write(ctx.db, (tx) => {
-    if (isClaimed(tx)) {
+    if (keys.someKeyExists(tx)) {
       tx.delete(settings).where(eq(settings.key, TOKEN)).run();
       return { setupToken: undefined };
     }
@@ -41,7 +37,7 @@ export function prepare(ctx: Ctx): { setupToken: string | undefined } {
 export function redeem(ctx: Ctx, token: string) {
   return write(ctx.db, (tx) => {
     const spent = tx.delete(settings).where(eq(settings.key, TOKEN)).returning().get();
-    if (isClaimed(tx) || spent?.value !== hash(token))
+    if (keys.someKeyExists(tx) || spent?.value !== hash(token))
       throw new AppError(
         "invalid_api_key",
         "This setup token is not valid any more: run `verk keys create --scope admin` on the server",
@@ -55,6 +51,7 @@ export function redeem(ctx: Ctx, token: string) {
   });
 }
 
+/** It does not expire: with no other key the owner would be locked out of the dashboard. */
 export function adminKey(ctx: Ctx) {
   return keys.create(ctx, defaultWorkspace(ctx).id, {
     name: "setup",

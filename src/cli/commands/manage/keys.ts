@@ -1,8 +1,8 @@
 import { UsageError } from "../../../lib/errors.ts";
 import { nearest } from "../../../lib/text/nearest.ts";
-import { parseDuration } from "../../../lib/time.ts";
+import { expiresSoon, isoTime, parseDuration } from "../../../lib/time.ts";
 import { CONFIG_FLAG, command, DATA_FLAG, EXIT, type Group, JSON_FLAG, momentOf } from "../../args.ts";
-import { note, print, printJson, printTable } from "../../output.ts";
+import { count, note, print, printJson, printTable } from "../../output.ts";
 import { settingsOf } from "../../settings.ts";
 import { rotateMaster } from "../operate/rotate_master.ts";
 
@@ -22,18 +22,23 @@ const create = command({
       multiple: true,
       doc: 'Permission: *, read, inference, training, detect, metrics, annotate or admin (default "*"); repeatable',
     },
-    expires: { type: "string", value: "WHEN", doc: "Duration such as 90m, 12h or 30d, or a date (default: never)" },
+    expires: {
+      type: "string",
+      value: "WHEN",
+      doc: "Duration such as 90m, 12h or 30d, a date, or never (default: api_keys.life_days; the first key never expires)",
+    },
     json: { type: "boolean", doc: 'Print {"id","key"}' },
   },
   examples: [
     "verk keys create --name laptop",
     "verk keys create --workspace research --scope read --expires 30d --json",
+    "verk keys create --name backup-service --expires never",
   ],
   async run({ workspace, name, scope, expires, json, ...where }) {
     const { audited, SCOPES, DEFAULT_WORKSPACE, keys, mustFindWorkspace, offline } = await import("../../offline.ts");
     const scopes = scope.length === 0 ? (["*"] as const) : [...new Set(scope)].map((each) => scopeOf(each, SCOPES));
     const label = labelOf("--name", name ?? "cli");
-    const expires_at = expires === undefined ? null : momentOf("expires", expires, Date.now());
+    const expires_at = expires === undefined ? undefined : endOf(expires);
     const { row, key } = await offline(
       settingsOf(where),
       (ctx) => {
@@ -49,7 +54,7 @@ const create = command({
     else {
       print(key);
       note(
-        `${row.id}, scopes ${row.scopes.join(", ")}${expires_at ? `, expires ${expires_at}` : ""}. Store the key now: it is not shown again.`,
+        `${row.id}, scopes ${row.scopes.join(", ")}, ${row.expiresAt === null ? "never expires" : `expires ${isoTime(row.expiresAt)}`}. Store the key now: it is not shown again.`,
       );
     }
     return EXIT.ok;
@@ -81,6 +86,9 @@ const list = command({
         rows,
         "No active keys. Create one with `verk keys create`.",
       );
+      const soon = found.filter((key) => expiresSoon(Date.parse(key.created_at), parsed(key.expires_at), Date.now()));
+      if (soon.length > 0)
+        note(`${count(soon.length, "key")} will expire soon. Replace a key with \`verk keys rotate ID\`.`);
     }
     return EXIT.ok;
   },
@@ -143,6 +151,9 @@ export const keys: Group = {
   summary: "Manage API keys, with or without a running server; rotate the master key",
   subcommands: { create, list, rotate, revoke, "rotate-master": rotateMaster },
 };
+
+const endOf = (text: string) => (text === "never" ? null : momentOf("expires", text, Date.now()));
+const parsed = (time: string | null) => (time === null ? null : Date.parse(time));
 
 function scopeOf<S extends string>(text: string, scopes: readonly S[]): S {
   const found = scopes.find((scope) => scope === text);

@@ -1,4 +1,9 @@
-/** Things that need a person: failures of the last day, warnings of running jobs, low credit, disabled webhooks. */
+/**
+ * Things that need a person: failures of the last day, warnings of running jobs, low credit, disabled webhooks,
+ * keys that expire soon.
+ */
+import { expiresSoon } from "../../../lib/time.ts";
+import type { ApiKey } from "../../../resources/api_keys/schema.ts";
 import type { BurnRate } from "../../../resources/billing/schema.ts";
 import type { Deployment } from "../../../resources/deployments/schema.ts";
 import type { TrainingJob } from "../../../resources/training_jobs/schema.ts";
@@ -28,12 +33,16 @@ export function Alerts({ jobs, deployments }: { jobs: readonly TrainingJob[]; de
   const hooks = useResource<ListPage<WebhookEndpoint>>(may("account") ? "/v1/webhooks?limit=100" : null, {
     events: ["webhook_endpoint."],
   });
+  const keys = useResource<ListPage<ApiKey>>(may("account") ? "/v1/api_keys?limit=100" : null, {
+    events: ["api_key."],
+  });
   const burn = useResource<BurnRate>(may("training") ? "/v1/billing/burn_rate" : null, { events: ["credit.", "job."] });
   const alerts = [
     ...jobs.flatMap(ofJob),
     ...deployments.flatMap(ofDeployment),
     ...(burn.data ? ofCredit(burn.data) : []),
     ...(hooks.data?.data ?? []).flatMap(ofEndpoint),
+    ...(keys.data?.data ?? []).flatMap(ofKey),
   ];
   if (alerts.length === 0) return null;
   return (
@@ -88,3 +97,14 @@ const ofEndpoint = ({ id, url, disabled_at: at }: WebhookEndpoint): Alert[] =>
           href: linkTo("/webhooks", id),
         },
       ];
+
+const ofKey = ({ id, name, created_at: made, expires_at: at }: ApiKey): Alert[] =>
+  at !== null && expiresSoon(Date.parse(made), Date.parse(at), Date.now())
+    ? [
+        {
+          ...{ key: id, tone: "warn", title: "Key ends soon", at },
+          detail: `${name} stops working then. Replace it: verk keys rotate ${id}`,
+          href: hasPage("/keys") ? "/keys" : undefined,
+        },
+      ]
+    : [];

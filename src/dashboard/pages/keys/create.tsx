@@ -13,13 +13,20 @@ import { ErrorBox } from "../../kit/page.tsx";
 import { SCOPE_WORDS } from "./scopes.ts";
 
 const LIVES = [
-  ["", "Never"],
+  ["", "As the server is set"],
   ["1", "After a day"],
   ["30", "After 30 days"],
   ["365", "After a year"],
+  ["never", "Never"],
 ] as const;
 const DAY_MS = 86_400_000;
 const ALL = Object.keys(SCOPE_WORDS) as Scope[];
+
+/** Without a choice the field is left out: the server has a life for keys (api_keys.life_days). */
+function endOf(days: (typeof LIVES)[number][0]): { expires_at?: string | null } {
+  if (days === "") return {};
+  return { expires_at: days === "never" ? null : new Date(Date.now() + Number(days) * DAY_MS).toISOString() };
+}
 
 export function Create({ onClose }: { onClose: () => void }) {
   const [made, setMade] = useState<string>();
@@ -58,7 +65,7 @@ function Form({ onMade, onClose }: { onMade: (key: string) => void; onClose: () 
       name,
       scopes,
       monthly_budget_usd: budget.trim() === "" ? null : Number(budget),
-      expires_at: days === "" ? null : new Date(Date.now() + Number(days) * DAY_MS).toISOString(),
+      ...endOf(days),
     };
     try {
       const { key } = await api<ApiKey & { key: string }>("/v1/api_keys", { method: "POST", body });

@@ -1,4 +1,5 @@
 import { useState } from "preact/hooks";
+import { expiresSoon } from "../../../lib/time.ts";
 import type { ApiKey } from "../../../resources/api_keys/schema.ts";
 import { api } from "../../data/api.ts";
 import { money } from "../../data/format.ts";
@@ -66,7 +67,7 @@ function Keys() {
                 { title: "May", cell: ({ scopes }) => scopes.map((scope) => SCOPE_WORDS[scope][0]).join(", ") },
                 { title: "Spent this month", cell: (key) => <Budget item={key} />, wide: true },
                 { title: "Used", cell: ({ last_used_at: at }) => (at ? <Time at={at} /> : "never"), wide: true },
-                { title: "Ends", cell: ({ expires_at: at }) => (at ? <Time at={at} /> : "never"), wide: true },
+                { title: "Ends", cell: (key) => <End item={key} />, wide: true },
                 {
                   title: "",
                   cell: (key) =>
@@ -97,6 +98,16 @@ const Name = ({ item: { name, key_prefix }, isOwn }: { item: ApiKey; isOwn: bool
     </span>
   </span>
 );
+
+const End = ({ item: { created_at: made, expires_at: at } }: { item: ApiKey }) =>
+  at === null ? (
+    <span>never</span>
+  ) : (
+    <span class="row">
+      <Time at={at} />
+      {expiresSoon(Date.parse(made), Date.parse(at), Date.now()) && <Pill tone="warn">Ends soon</Pill>}
+    </span>
+  );
 
 function Budget({ item: { spent_this_month_usd: spent, monthly_budget_usd: budget } }: { item: ApiKey }) {
   if (budget === null) return <span>{money(spent)}</span>;

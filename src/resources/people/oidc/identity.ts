@@ -3,6 +3,7 @@ import { and, eq, isNotNull, sql } from "drizzle-orm";
 import type { Ctx } from "../../../context.ts";
 import { type Db, write } from "../../../platform/db/db.ts";
 import { preparedInsert, preparedRow } from "../../../platform/db/row.ts";
+import * as keys from "../../api_keys/service.ts";
 import * as sessions from "../../browser_sessions/service.ts";
 import * as workspaces from "../../workspaces/service.ts";
 import type { Role } from "../policy.ts";
@@ -51,11 +52,16 @@ export function enter(ctx: Ctx, visitor: Visitor): { person: PersonRow; user: Us
   });
 }
 
-/** A known person without a group any more: the sessions in the workspace end. Returns the user, for the audit log. */
-export function endSessions(ctx: Ctx, identity: Identity): UserRow | undefined {
-  const user = knownUser(ctx, identity);
-  if (user) sessions.removeOfUser(ctx, user.id);
-  return user;
+/** A known person without a group any more: sessions and keys in the workspace end. Returns the user, for the audit log. */
+export function shutOut(ctx: Ctx, identity: Identity): UserRow | undefined {
+  return write(ctx.db, () => {
+    const user = knownUser(ctx, identity);
+    if (user) {
+      sessions.removeOfUser(ctx, user.id);
+      keys.revokeAllOf(ctx, user.id, { seat: false });
+    }
+    return user;
+  });
 }
 
 export function knownUser(ctx: Ctx, identity: Identity): UserRow | undefined {

@@ -9,7 +9,7 @@ import { begin, type SignedIn } from "../sign_in/service.ts";
 import { type Claims, groupsOf, nameOf, roleOf, verifiedEmailOf } from "./claims.ts";
 import { OidcError } from "./failure.ts";
 import { type IdToken, isUnknownKey, verifyIdToken } from "./id_token.ts";
-import { endSessions, enter, knownUser } from "./identity.ts";
+import { enter, knownUser, shutOut } from "./identity.ts";
 import { errorOf, exchange, type Provider, providerOf, userInfoOf } from "./provider.ts";
 import { newSignIn, nonceOf, readSignIn, type SignInUnderWay, stateOf, verifierOf } from "./under_way.ts";
 
@@ -93,7 +93,7 @@ function decide(ctx: Ctx, request: Request, { sub: subject }: IdToken, claims: r
   const identity = { issuer: oidc.issuer, subject };
   const groups = claims.map((each) => groupsOf(each, oidc.groups_claim)).find((each) => each !== undefined) ?? [];
   const role = roleOf(groups, oidc.roles);
-  const known = role ? knownUser(ctx, identity) : endSessions(ctx, identity);
+  const known = role ? knownUser(ctx, identity) : shutOut(ctx, identity);
   if (known) setCaller(request, { workspaceId: known.workspaceId, keyId: known.keyId, userId: known.id });
   if (!role) throw new OidcError("no_role", `no group of the subject ${subject} is in oidc.roles`);
   const email = verifiedEmailOf(claims.find((each) => each["email"] !== undefined) ?? {}, oidc);
