@@ -84,6 +84,23 @@ describe("brute force", () => {
   });
 });
 
+describe("clock skew", () => {
+  test("a new time of day gives an attacker no attempts, and a clock that is set back locks nobody out", async () => {
+    const { email } = addUser(app);
+    const attacker = openBrowser(app);
+    await statuses(10, () => attacker.signIn(email, {}, "wrong"));
+    clock.set(86_400_000);
+    expect((await attacker.signIn(email, {}, "wrong")).status).toBe(429);
+    clock.set(-2 * 86_400_000);
+    expect((await attacker.signIn(email, {}, "wrong")).status).toBe(429);
+    clock.advance(3_600_000);
+    const browser = await signedIn(app, email);
+    clock.set(-3_600_000);
+    expect((await browser.call("GET", "/v1/account")).status).toBe(200);
+    clock.set(86_400_000 + 3_600_000);
+  });
+});
+
 describe("session fixation", () => {
   test("a token that an attacker planted is not used, and the session that was there before ends", async () => {
     const { email } = addUser(app);

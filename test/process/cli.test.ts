@@ -125,15 +125,6 @@ describe("keys and workspaces without a server", () => {
     });
   });
 
-  test("the first key never expires, later ones after a year or when --expires says", async () => {
-    const on = ["--data", freshDir()];
-    const first = await verk(["keys", "create", ...on, "--name", "first"]);
-    expect(first.err).toContain("never expires");
-    expect((await verk(["keys", "create", ...on, "--name", "second"])).err).toMatch(/expires 20\d\d-/);
-    expect((await verk(["keys", "create", ...on, "--name", "service", "--expires", "never"])).err).toContain("never");
-    expect((await verk(["keys", "list", ...on])).out).toMatch(/second .*20\d\d-[^]*first .*never/);
-  });
-
   test("the change of a command is in the audit log of its workspace, with the account of the user", async () => {
     const dir = freshDir();
     const on = ["--data", dir];

@@ -4,13 +4,13 @@
  */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { generateKeyPairSync } from "node:crypto";
-import { readdirSync, readFileSync, rmSync, statSync } from "node:fs";
-import { join } from "node:path";
+import { rmSync } from "node:fs";
 import { CreateBucketCommand, S3Client } from "@aws-sdk/client-s3";
 import { startBinary } from "../binary.ts";
 import { startFakeHf } from "../connectors/fake_hf.ts";
 import { until } from "../harness.ts";
 import { azurite, bigqueryLocal, describeWith, gcs, judge, mariadb, minio, postgres } from "../servers/servers.ts";
+import { whereFound } from "./secrets_search.ts";
 
 const TOKEN = "hf_MarkedTokenOfTheHub123456";
 const hub = startFakeHf({ "lab/rows": { token: TOKEN, files: { "train.jsonl": '{"prompt":"a"}\n{"prompt":"b"}\n' } } });
@@ -74,31 +74,8 @@ async function use({ source, credentials, wrong, rows }: Case) {
   await call("GET", "/v1/events?limit=100");
 }
 
-/** In the ways a text may have been written down. */
-const formsOf = (secret: string) => [
-  secret,
-  encodeURIComponent(secret),
-  JSON.stringify(secret).slice(1, -1),
-  Buffer.from(secret).toString("base64").replace(/=+$/, ""),
-  Buffer.from(secret).toString("hex"),
-];
-
-function filesBelow(dir: string): string[] {
-  return (readdirSync(dir, { recursive: true }) as string[])
-    .map((name) => join(dir, name))
-    .filter((path) => statSync(path, { throwIfNoEntry: false })?.isFile() && statSync(path).size < 64 << 20);
-}
-
-/** Names of the files and outputs that contain a secret; none is expected. */
-function found(secrets: readonly string[]): string[] {
-  const outputs: [string, string][] = [
-    ["the log", server.stderr()],
-    ["an answer", answers.join("\n")],
-    ...filesBelow(server.dir).map((path): [string, string] => [path, readFileSync(path, "latin1")]),
-  ];
-  const forms = secrets.flatMap(formsOf).map((form) => Buffer.from(form).toString("latin1"));
-  return outputs.filter(([, text]) => forms.some((form) => text.includes(form))).map(([name]) => name);
-}
+const found = (secrets: readonly string[]) =>
+  whereFound(secrets, [server.dir], { "the log": server.stderr(), "an answer": answers.join("\n") });
 
 const leavesNothing = (name: string, prepare: () => Promise<Case> | Case) =>
   test(`${name}: the credentials are stored nowhere afterwards`, async () => {

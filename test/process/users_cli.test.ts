@@ -1,7 +1,9 @@
 /** `verk users` beside a running server. */
 import { afterAll, beforeAll, expect, test } from "bun:test";
+import { rmSync } from "node:fs";
 import { startBinary } from "../binary.ts";
 import { runVerk } from "../cli.ts";
+import { tempDir } from "../harness.ts";
 
 let server: Awaited<ReturnType<typeof startBinary>>;
 beforeAll(async () => {
@@ -81,4 +83,16 @@ test("a rotated key is replaced, and the old one works during the grace period a
   const last = (await keys(["rotate", next.id, "--grace", "0s", "--json"])).json();
   expect([await works(next.key), await works(last.key)]).toEqual([401, 200]);
   expect((await keys(["rotate", last.id, "--grace", "soon"])).code).toBe(2);
+}, 60_000);
+
+test("the first key never expires, later ones after a year or when --expires says", async () => {
+  const dir = tempDir();
+  const keys = (...args: string[]) => runVerk(["keys", ...args, "--data", dir], { cwd: dir });
+  expect((await keys("create", "--name", "first")).err).toContain("never expires");
+  expect((await keys("create", "--name", "second")).err).toMatch(/expires 20\d\d-/);
+  expect((await keys("create", "--name", "service", "--expires", "never")).err).toContain("never expires");
+  const ends = (await keys("list", "--json")).json().data.map((key: { expires_at: string | null }) => key.expires_at);
+  expect(ends).toEqual([null, expect.stringMatching(/^20/), null]); // newest first
+  expect((await keys("list")).out).toMatch(/first .*never/);
+  rmSync(dir, { recursive: true, force: true });
 }, 60_000);
