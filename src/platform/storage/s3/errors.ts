@@ -21,6 +21,9 @@ const CREDENTIALS =
   "the bucket's server refuses the credentials. Check storage.s3_access_key_id and storage.s3_secret_access_key";
 const RIGHTS =
   "these credentials may not do this. Allow them to list the bucket, and to get, put, copy, delete and abort in it";
+/** An answer to HEAD has no body that says more. */
+const REFUSED =
+  "the bucket's server refuses the credentials, or they may not do this. Check storage.s3_access_key_id and storage.s3_secret_access_key, and allow them to list the bucket, and to get, put, copy, delete and abort in it";
 const REGION = "the bucket is in another region. Correct storage.s3_region and storage.s3_endpoint";
 const FULL = "the bucket's server has no space left. Free some, or raise its quota";
 
@@ -52,10 +55,12 @@ export const statusOf = (error: unknown): number | undefined => (error as Failur
 export const isMissing = (error: unknown) => statusOf(error) === 404 && !isNamed(error, "NoSuchBucket");
 export const isNamed = (error: unknown, name: string) => (error as Failure | null)?.name === name;
 
-/** Explains an error of the SDK. `section`: the settings of this bucket. */
+/** Explains an error of the SDK. `section`: the settings of this bucket; backups name it in `backup.target`. */
 export function asBucketError(place: string, doing: string, error: unknown, section = "storage"): BucketError {
   if (error instanceof BucketError) return error;
-  const fix = fixFor(error as Failure).replaceAll("storage.s3_", `${section}.s3_`);
+  const fix = fixFor(error as Failure)
+    .replaceAll(/storage\.s3_(bucket|prefix)/g, (name) => (section === "backup" ? "backup.target" : name))
+    .replaceAll("storage.s3_", `${section}.s3_`);
   return new BucketError(place, doing, fix, error);
 }
 
@@ -63,7 +68,7 @@ function fixFor(error: Failure): string {
   const known = FIXES[error.name ?? ""];
   if (known !== undefined) return known;
   const status = statusOf(error);
-  if (status === 401 || status === 403) return RIGHTS; // an answer to HEAD has no body that says more
+  if (status === 401 || status === 403) return REFUSED;
   if (status === 301) return REGION;
   if (status !== undefined) return `its server answered ${status} ${error.name ?? ""}`.trimEnd();
   const code = typeof error.code === "string" ? error.code : "";
