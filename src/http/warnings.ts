@@ -8,6 +8,7 @@ export function warn(request: Request, text: string) {
   const { warnings } = stateOf(request);
   const plain = text.replaceAll(/[^ -~]|["\\]/g, "_"); // a header takes plain text; the rest is the caller's own
   if (warnings.length < MOST) warnings.push(plain.slice(0, LONGEST));
+  else if (warnings.length === MOST) warnings.push("and more");
 }
 
 /** RFC 9111 has retired `Warning` for caches. 299 is the code for any other persistent warning. */

@@ -71,10 +71,25 @@ describe("F30 unknown fields of a body", () => {
     expect([status, warning(headers)]).toEqual([404, '299 verk "ignored: unknown field /max_tokns"']);
   });
 
+  test("inference: a nested field is named once, and values that an answer has are not", async () => {
+    const message = { role: "assistant", content: "x", refusal: null, annotations: [], mood: "good" };
+    const messages = [{ role: "user", content: "x" }, message, { role: "user", content: "x" }, message, message];
+    const body = { model: "none", messages, audio: null, lora: [{ id: "a", weight: 2 }] };
+    const { headers } = await app.call("POST", "/v1/chat/completions", body);
+    expect(warning(headers)).toBe('299 verk "ignored: unknown field /messages/1/mood; unknown field /lora/0/weight"');
+  });
+
+  test("inference: a long chat costs little", async () => {
+    const messages = Array.from({ length: 3_000 }, (_, i) => ({ role: "user", content: "x", [`odd_${i}`]: 1 }));
+    const { headers } = await app.call("POST", "/v1/chat/completions", { model: "none", messages });
+    expect(warning(headers)).toEndWith('; unknown field /messages/9/odd_9; and more"');
+  });
+
   test("a hostile body costs little and gets ten names at most", async () => {
     const body = Object.fromEntries(Array.from({ length: 500 }, (_, i) => [`${"z".repeat(200)}${i}`, i]));
     const { headers } = await app.call("POST", "/v1/api_keys", { name: "x", ...body });
-    expect(warning(headers)?.split(";")).toHaveLength(10);
+    expect(warning(headers)?.split(";")).toHaveLength(11);
+    expect(warning(headers)).toEndWith('; and more"');
     expect(warning(headers)?.length).toBeLessThan(1_500);
   });
 });

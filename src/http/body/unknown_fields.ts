@@ -16,22 +16,21 @@ const MOST_OBJECTS = 1_000; // of one body; a list of rows is not walked to its 
 const MOST_UNKNOWN = 100; // of one body; to compare names takes time
 const LONGEST_NAME = 64;
 const MOST_EDITS = 2;
+/** Clients send parts of an answer back as they got them. */
+const OF_ANSWERS = new Set(["id", "type", "status", "annotations", "logprobs", "refusal", "summary"]);
 
 type Schema = z.core.$ZodType;
 type Path = readonly PropertyKey[];
-type Walk = { request: Request; objects: number; unknown: number };
+/** `named`: set for inference, where no field is refused. It has the named fields, without their places in lists. */
+type Walk = { request: Request; objects: number; unknown: number; named?: Set<string> };
 
 export function checkFields(request: Request, schema: Schema, value: unknown) {
   walk({ request, objects: 0, unknown: 0 }, [schema], value, []);
 }
 
-/** Names fields of an inference request that have no effect. Only the first level: the rest is the caller's own. */
+/** Names the fields of an inference request that have no effect. Each is named once, however many messages have it. */
 export function nameUnknown(request: Request, schema: Schema, value: unknown) {
-  if (typeof value !== "object" || value === null || Array.isArray(value)) return;
-  const objects = unwrap(schema).filter(isObject);
-  const isKnown = (name: string) => objects.some((each) => Object.hasOwn(each._zod.def.shape, name));
-  for (const name of Object.keys(value).slice(0, MOST_UNKNOWN))
-    if (!isKnown(name)) warn(request, `unknown field ${jsonPointer([name])}`);
+  walk({ request, objects: 0, unknown: 0, named: new Set() }, [schema], value, []);
 }
 
 /** The same rule for a form, for each name as it arrives. The field `file` is for the file. */
@@ -55,18 +54,30 @@ function walk(state: Walk, schemas: readonly Schema[], value: unknown, path: Pat
     return;
   }
   state.objects++;
-  const objects = inner.filter(isObject);
-  if (objects.length === 0 || objects.length < inner.filter(takesObjects).length) return; // any name is allowed
+  const all = inner.filter(isObject);
+  if (all.length === 0 || all.length < inner.filter(takesObjects).length) return; // any name is allowed
+  const fitting = all.filter((schema) => isOfKind(schema, value));
+  const objects = fitting.length > 0 ? fitting : all;
   const known = [...new Set(objects.flatMap((schema) => Object.keys(schema._zod.def.shape)))];
   for (const [name, field] of Object.entries(value)) {
     const fields = objects.flatMap((schema) =>
       Object.hasOwn(schema._zod.def.shape, name) ? [schema._zod.def.shape[name] as Schema] : [],
     );
     if (fields.length > 0) {
-      if (!EXEMPT.has(name)) walk(state, fields, field, [...path, name]);
-    } else if (objects.every((schema) => schema._zod.def.catchall === undefined))
-      refuseOrWarn(state, [...path, name], known);
+      if (state.named || !EXEMPT.has(name)) walk(state, fields, field, [...path, name]);
+    } else if (objects.every((schema) => schema._zod.def.catchall === undefined)) {
+      if (state.named) nameOnce(state, state.named, [...path, name], field);
+      else refuseOrWarn(state, [...path, name], known);
+    }
   }
+}
+
+function nameOnce(state: Walk, named: Set<string>, path: Path, value: unknown) {
+  if (value === null || (path.length > 1 && OF_ANSWERS.has(String(path.at(-1))))) return;
+  const field = jsonPointer(path.map((step) => (typeof step === "number" ? "*" : step)));
+  if (named.has(field) || ++state.unknown > MOST_UNKNOWN) return;
+  named.add(field);
+  warn(state.request, `unknown field ${jsonPointer(path)}`);
 }
 
 function refuseOrWarn(state: Walk, path: Path, known: readonly string[]) {
@@ -92,6 +103,14 @@ const isObject = (schema: Schema): schema is Objects => schema._zod.def.type ===
 const isArray = (schema: Schema): schema is z.core.$ZodArray => schema._zod.def.type === "array";
 const takesObjects = ({ _zod }: Schema) =>
   ["object", "record", "any", "unknown", "custom", "map"].includes(_zod.def.type);
+
+/** False if a field such as `type` or `role` says that the value is of another kind. */
+function isOfKind(schema: Objects, value: object): boolean {
+  return Object.entries(schema._zod.def.shape).every(([name, { _zod }]) => {
+    const given = (value as Record<string, unknown>)[name];
+    return _zod.def.type !== "literal" || (_zod.def as z.core.$ZodLiteralDef<never>).values.includes(given as never);
+  });
+}
 
 /** The schemas behind optional, default, union and the like. */
 function unwrap(schema: Schema): Schema[] {

@@ -22,6 +22,10 @@ const RULES: readonly [pattern: RegExp, plain: (...groups: string[]) => string][
     (type, got) => `must be ${noun(type as string)}, not ${noun(got as string)}`,
   ],
   [/^Invalid option: expected one of (.+)$/, (options) => `must be one of ${options?.replaceAll("|", ", ")}`],
+  [
+    /^Invalid discriminator value. Expected (.+)$/,
+    (options) => `must be one of ${options?.replaceAll("'", '"').replaceAll(" | ", ", ")}`,
+  ],
   [/^Invalid input: expected (".*")$/, (value) => `must be ${value}`],
   [
     /^Too (?:small|big): expected \w+ to have ([<>]=?)(\S+) (.+)$/,

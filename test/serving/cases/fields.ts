@@ -85,6 +85,18 @@ export const FIELDS: Case[] = [
       ["verbosity", "low"],
       ["web_search_options", {}],
       ["safety_identifier", "s"],
+      ["audio", { voice: "alloy", format: "mp3" }],
+      ["prompt_cache_retention", "24h"],
+      ["best_of", 2],
+      ["suffix", "x"],
+      ["min_tokens", 2],
+      ["repeat_penalty", 1.1],
+      ["mirostat", 2],
+      ["samplers", ["top_k"]],
+      ["dry_multiplier", 0.5],
+      ["id_slot", 1],
+      ["enable_thinking", false],
+      ["temprature", 0.3],
     ] as const
   ).map(
     ([name, value]): Case => [
@@ -95,6 +107,43 @@ export const FIELDS: Case[] = [
       },
     ],
   ),
+  ...(
+    [
+      ["/messages/0/cache_control", { messages: [{ ...USER[0], cache_control: { type: "ephemeral" } }] }],
+      [
+        "/messages/0/content/0/cache",
+        { messages: [{ role: "user", content: [{ type: "text", text: "a", cache: 1 }] }] },
+      ],
+      ["/messages/0/tool_calls", { messages: [{ ...USER[0], tool_calls: [] }] }],
+      ["/tools/0/cache_control", { tools: [{ ...TOOL, cache_control: {} }] }],
+      ["/stream_options/include_obfuscation", { stream: true, stream_options: { include_obfuscation: false } }],
+      ["/response_format/schema", { response_format: { type: "text", schema: {} } }],
+    ] as const
+  ).map(
+    ([field, more]): Case => [
+      `the nested field ${field} is named as ignored`,
+      async (post) => {
+        const { status, headers } = await post(CHAT, { ...question, ...more });
+        return status === 200 && headers.get("warning") === `299 verk "ignored: unknown field ${field}"`;
+      },
+    ],
+  ),
+  [
+    "an answer that is sent back with all its fields causes no warning",
+    async (post) => {
+      const { body } = await post(CHAT, question);
+      const { headers } = await post(CHAT, { ...question, messages: [...USER, body.choices[0].message, ...USER] });
+      return headers.get("warning") === null;
+    },
+  ],
+  [
+    "a format that does not exist is refused with those that do",
+    refused(
+      CHAT,
+      { ...question, response_format: { type: "grammar" } },
+      ({ message }) => message === 'response_format.type: must be one of "text", "json_object", "json_schema"',
+    ),
+  ],
   [
     "max_tokens 0",
     ok(

@@ -65,6 +65,23 @@ export const MESSAGES: Case[] = [
     }),
   ],
   [
+    "a failed tool is known to the model, and fields without effect are named",
+    async (post) => {
+      const count = async (is_error: boolean) => {
+        const result = { type: "tool_result", tool_use_id: "t", content: "rain", is_error, cache_control: {} };
+        const call = { type: "tool_use", id: "t", name: "get_weather", input: {} };
+        const messages = [...USER, { role: "assistant", content: [call] }, { role: "user", content: [result] }];
+        return await post(PATH, { ...question, messages, thinking: { type: "enabled", budget_tokens: 1024 } });
+      };
+      const [good, failed] = [await count(false), await count(true)];
+      const warning = good.headers.get("warning") ?? "";
+      const isNamed = ["/messages/2/content/0/cache_control", "/thinking/budget_tokens"].every((field) =>
+        warning.includes(field),
+      );
+      return isNamed && failed.body.usage.input_tokens > good.body.usage.input_tokens;
+    },
+  ],
+  [
     "a bad message is refused in the format of Anthropic",
     async (post) => {
       const { status, body } = await post(PATH, { ...question, max_tokens: undefined });

@@ -17,7 +17,7 @@ const ToolResult = z.object({
   type: z.literal("tool_result"),
   tool_use_id: z.string(),
   content: z.union([z.string(), z.array(TextBlock).max(MAX_BLOCKS)]).nullish(),
-  is_error: z.boolean().nullish(),
+  is_error: z.boolean().nullish().describe("true: the model reads `Error: ` before the content"),
 });
 const Thinking = z.object({ type: z.literal("thinking"), thinking: z.string(), signature: z.string().nullish() });
 
@@ -54,7 +54,7 @@ const shared = {
     })
     .nullish(),
   thinking: z
-    .object({ type: z.enum(["enabled", "disabled", "adaptive"]), budget_tokens: z.int().nullish() })
+    .object({ type: z.enum(["enabled", "disabled", "adaptive"]) })
     .nullish()
     .describe("Passed to the model's chat template. budget_tokens has no effect"),
 };

@@ -32,8 +32,8 @@ function turnsOf({ role, content }: MessageParam): ChatMessages {
       },
     ];
   }
-  const results = of("tool_result").map(({ tool_use_id: id, content: result }) => ({
-    ...{ role: "tool" as const, tool_call_id: id, content: textOf(result ?? "") },
+  const results = of("tool_result").map(({ tool_use_id: id, content: result, is_error: failed }) => ({
+    ...{ role: "tool" as const, tool_call_id: id, content: `${failed ? "Error: " : ""}${textOf(result ?? "")}` },
   }));
   return text === "" && results.length > 0 ? results : [...results, { role, content: text }];
 }

@@ -8,7 +8,6 @@ import { Deleted } from "../../../lib/schema.ts";
 import { durable } from "../../../platform/db/db.ts";
 import { resolveModel } from "../../agents/apply.ts";
 import { type Caller, callModel, chat, chatBody } from "../call_model.ts";
-import { nameIgnored } from "../ignored.ts";
 import { translated } from "../translated.ts";
 import { createResponseTranslator } from "./events.ts";
 import { ItemsQuery, inputItems } from "./input_items.ts";
@@ -32,8 +31,6 @@ export const routes = (ctx: Ctx) => {
 
   async function create(caller: Caller, body: ResponsesRequest) {
     const { workspaceId, keyId } = caller.principal;
-    nameIgnored(caller.request, "text", body.text, ["format"]);
-    nameIgnored(caller.request, "reasoning", body.reasoning, ["effort"]);
     const { own, all } = itemsOf(caller, body);
     const task = chatBody(ctx, caller, toChat(body, all));
     const model = task.model ?? resolveModel(ctx, workspaceId, undefined).deployment.name;

@@ -43,9 +43,9 @@ const prompt = {
   tools: orElse(z.array(FunctionTool).max(MAX_TOOLS), [] as z.output<typeof FunctionTool>[]),
   tool_choice: orElse(ToolChoice, "auto" as z.output<typeof ToolChoice>),
   parallel_tool_calls: orElse(z.boolean(), true),
-  text: z.looseObject({ format: TextFormat.nullish() }).nullish(),
+  text: z.object({ format: TextFormat.nullish() }).nullish(),
   reasoning: z
-    .looseObject({ effort: z.enum(EFFORTS).nullish() })
+    .object({ effort: z.enum(EFFORTS).nullish() })
     .nullish()
     .describe("effort is passed to the model's chat template"),
 };
