@@ -53,19 +53,19 @@ afterAll(async () => {
 
 test("openai: the runner of tools", async () => {
   const client = new OpenAI({ ...v1, maxRetries: 0 });
-  const asked: string[] = [];
+  const inputs: string[] = [];
   const ask = async (input: string) => {
-    asked.push(input);
+    inputs.push(input);
     return "rain";
   };
   const tools = [{ type: "function" as const, function: { ...weather, parameters: SCHEMA, function: ask } }];
   const messages = [{ role: "user" as const, content: QUESTION }];
   const runner = client.chat.completions.runTools({ model: "demo", messages, tools });
   expect(await runner.finalContent()).toBe(FINAL);
-  expect(asked.map((each) => JSON.parse(each))).toEqual([{ city: "Oslo" }]);
+  expect(inputs.map((each) => JSON.parse(each))).toEqual([{ city: "Oslo" }]);
   const streaming = client.chat.completions.runTools({ model: "demo", messages, tools, stream: true });
   expect(await streaming.finalContent()).toBe(FINAL);
-  expect(asked).toHaveLength(2);
+  expect(inputs).toHaveLength(2);
 }, 60_000);
 
 test("@anthropic-ai/sdk: a tool and its result, a stream, tokens, models and errors", async () => {
@@ -111,6 +111,7 @@ test("ollama: tools, streams, generate, embeddings, and the list of models", asy
   expect((await client.list()).models.map(({ name }) => name)).toEqual(["demo"]);
   expect((await client.ps()).models.map(({ name }) => name)).toEqual(["demo"]);
   expect((await client.show({ model: "demo" })).capabilities).toContain("tools");
+  expect((await client.pull({ model: "demo" })).status).toBe("success");
   await client.create({ model: "poet", from: "demo", system: "Answer in verse." });
   expect((await client.chat({ model: "poet", messages })).message.content).toBe(FINAL);
   await client.delete({ model: "poet" });
@@ -125,9 +126,9 @@ const models: [name: string, model: () => LanguageModel][] = [
 ];
 for (const [name, model] of models)
   test(`${name}: steps with a tool, whole and streamed`, async () => {
-    const asked: unknown[] = [];
+    const inputs: unknown[] = [];
     const execute = async (input: z.infer<typeof City>) => {
-      asked.push(input);
+      inputs.push(input);
       return "rain";
     };
     const tools = { get_weather: tool({ description: weather.description, inputSchema: City, execute }) };
@@ -138,7 +139,7 @@ for (const [name, model] of models)
     let said = "";
     for await (const part of stream.textStream) said += part;
     expect([said, (await stream.totalUsage).outputTokens]).toEqual([FINAL, expect.any(Number)]);
-    expect(asked).toEqual([{ city: "Oslo" }, { city: "Oslo" }]);
+    expect(inputs).toEqual([{ city: "Oslo" }, { city: "Oslo" }]);
   }, 60_000);
 
 const chats = [

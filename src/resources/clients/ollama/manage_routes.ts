@@ -6,7 +6,7 @@ import { nameIgnored } from "../ignored.ts";
 import { Empty, Progress } from "./answers.ts";
 import * as manage from "./manage.ts";
 import { jsonLine, NDJSON_HEADERS, progressResponse } from "./ndjson.ts";
-import { OllamaCopy, OllamaCreate, OllamaDelete, OllamaPull, OPTIONS } from "./schema.ts";
+import { modelOf, OllamaCopy, OllamaCreate, OllamaDelete, OllamaPull, OPTIONS } from "./schema.ts";
 
 export const manageRoutes = (ctx: Ctx) => {
   const { authed, takes } = area(ctx, "inference");
@@ -14,7 +14,7 @@ export const manageRoutes = (ctx: Ctx) => {
     .use(authed)
     .post(
       "/pull",
-      ({ body, ...caller }) => progressResponse(ctx, caller, manage.pull(ctx, caller, body.model), body.stream),
+      ({ body, ...caller }) => progressResponse(ctx, caller, manage.pull(ctx, caller, modelOf(body)), body.stream),
       {
         ...takes(OllamaPull),
         detail: describe(
@@ -52,7 +52,7 @@ export const manageRoutes = (ctx: Ctx) => {
     .delete(
       "/delete",
       ({ body, ...caller }) => {
-        manage.remove(ctx, caller, body.model);
+        manage.remove(ctx, caller, modelOf(body));
         return {};
       },
       {

@@ -58,7 +58,10 @@ test("a model with a prompt is an agent, a copy is a deployment, and both can be
   });
   expect((await post("copy", { source: "d", destination: "e:latest" })).status).toBe(200);
   expect((await post("pull", { model: "e", stream: false })).body).toEqual({ status: "success" });
-  for (const model of ["poet", "e"]) expect((await app.call("DELETE", "/api/delete", { model })).status).toBe(200);
+  expect((await post("pull", { name: "e", stream: false })).body).toEqual({ status: "success" }); // as its client sends it
+  for (const name of [{ model: "poet" }, { name: "e" }])
+    expect((await app.call("DELETE", "/api/delete", name)).status).toBe(200);
+  expect((await app.call("DELETE", "/api/delete", {})).body.error).toBe("model: is required: send a text");
   expect((await post("show", { model: "poet" })).status).toBe(404);
 });
 

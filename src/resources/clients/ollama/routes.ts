@@ -17,7 +17,7 @@ import { ChatAnswer, Embedding, Embeddings, Loaded, Shown, Tags, TextAnswer, Ver
 import { isLoaded, toLoaded, toShown, toTag } from "./listed.ts";
 import { nameFor } from "./manage.ts";
 import { jsonLine, NDJSON_HEADERS } from "./ndjson.ts";
-import { OllamaChat, OllamaEmbed, OllamaEmbeddings, OllamaGenerate, OllamaShow, OPTIONS } from "./schema.ts";
+import { modelOf, OllamaChat, OllamaEmbed, OllamaEmbeddings, OllamaGenerate, OllamaShow, OPTIONS } from "./schema.ts";
 import { createChatTranslator, createTextTranslator, loadedAnswer } from "./stream.ts";
 import { fromChat, fromGenerate, fromRaw } from "./translate.ts";
 
@@ -126,7 +126,7 @@ export const routes = (ctx: Ctx) => {
     .post(
       "/show",
       ({ body, principal: { workspaceId } }) => {
-        const model = nameFor(ctx, workspaceId, body.model);
+        const model = nameFor(ctx, workspaceId, modelOf(body));
         const shown = findListed(ctx, workspaceId, model) ?? findAgentModel(ctx, workspaceId, model);
         return toShown(shown ?? mustShow(ctx, workspaceId, model));
       },

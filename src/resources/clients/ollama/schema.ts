@@ -99,19 +99,30 @@ export const OllamaEmbed = z
 
 export const OllamaEmbeddings = z.object({ model: shared.model, prompt: z.string() }).meta({ id: "OllamaEmbeddings" });
 
-export const OllamaShow = z.object({ model: shared.model }).meta({ id: "OllamaShow" });
+/** The older field `name` is still what the client of npm sends with some requests. */
+const nameFields = <T extends z.ZodType<string>>(model: T) => ({
+  model: model.optional(),
+  name: model.optional().describe("The older form of model"),
+});
+type Named = { model?: string | undefined; name?: string | undefined };
+export const modelOf = ({ model, name }: Named): string => model ?? name ?? "";
+const needsName = (body: Named, issues: z.RefinementCtx<Named>) => {
+  if (modelOf(body) === "") issues.addIssue({ code: "custom", path: ["model"], message: "is required: send a text" });
+};
 
-export const OllamaDelete = z.object({ model: shared.model }).meta({ id: "OllamaDelete" });
+export const OllamaShow = z.object(nameFields(shared.model)).superRefine(needsName).meta({ id: "OllamaShow" });
+
+export const OllamaDelete = z.object(nameFields(shared.model)).superRefine(needsName).meta({ id: "OllamaDelete" });
 
 export const OllamaCopy = z.object({ source: shared.model, destination: Label(100) }).meta({ id: "OllamaCopy" });
 
 export const OllamaPull = z
   .object({
-    model: Label(300).describe("A model of this server, or owner/repo:QUANT of the hub, also after hf.co/"),
+    ...nameFields(Label(300).describe("A model of this server, or owner/repo:QUANT of the hub, also after hf.co/")),
     stream: orElse(z.boolean(), true),
   })
+  .superRefine(needsName)
   .meta({ id: "OllamaPull" });
-export type OllamaPull = z.output<typeof OllamaPull>;
 
 export const OllamaCreate = z
   .object({
