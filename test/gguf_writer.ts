@@ -24,6 +24,7 @@ export const bool = (value: boolean): GgufValue => ({ type: "bool", value });
 export const str = (value: string): GgufValue => ({ type: "str", value });
 export const strings = (value: readonly string[]): GgufValue => ({ type: "array", of: "str", value });
 export const i32s = (value: readonly number[]): GgufValue => ({ type: "array", of: "i32", value });
+export const f32s = (value: readonly number[]): GgufValue => ({ type: "array", of: "f32", value });
 
 export function writeGguf(path: string, metadata: Readonly<Record<string, GgufValue>>, tensors: readonly GgufTensor[]) {
   const header = ggufHeader(metadata, tensors);

@@ -281,7 +281,7 @@ function normalised(rows: Float32Array, width: number, length: number): Float32A
 }
 
 /** Sums of three uniforms: near enough to normal, and fast. */
-function gaussian(seed: number) {
+export function gaussian(seed: number) {
   let state = (seed * 2654435761) >>> 0 || 1;
   const uniform = () => {
     state = (state + 0x6d2b79f5) >>> 0;

@@ -106,6 +106,8 @@ export const ToServing = later(() =>
       type: z.literal("load"),
       data_dir: z.string(),
       model_path: z.string(),
+      /** The projector for images that belongs to the model. */
+      projector_path: z.string().optional(),
       /** Answers name it in `system_fingerprint`. */
       model_id: z.string().optional(),
       context_length: z.int().positive(),
@@ -152,6 +154,8 @@ export const FromServing = later(() =>
       device: z.string(),
       /** One sentence: what decodes, and why it is not our own kernels. */
       decoder: z.string().optional(),
+      /** The model reads images. */
+      vision: z.boolean().optional(),
     }),
     z.strictObject({ type: z.literal("attached"), name: z.string() }),
     /** The file is no adapter of this model. Everything else keeps running. */

@@ -1,7 +1,8 @@
 /**
  * Server ⇄ detector, over the worker's own socket. `POST /score?models=a,b&robustness=1&heatmap=1&features=1` carries the
  * bytes of one image or clip; the answer is a `Scored` or a `Refused`. The worker decodes, so a file that breaks a decoder ends the
- * worker, not the server. Concurrent requests are scored together.
+ * worker, not the server. Concurrent requests are scored together. `POST /pixels?side=2048` carries one
+ * image; the answer is its pixels (RGB), with `x-width` and `x-height`, or a `Refused`.
  */
 import { z } from "zod";
 import { later } from "../lib/schema.ts";

@@ -71,6 +71,7 @@ const PUBLIC: Record<string, string[]> = {
   clients: ["batches/service", "evals/service", "files/service", "responses/service"],
   code_artifacts: ["unpack"],
   cost: ["history"],
+  detection: ["pictures"],
   deployments: ["chat/answer", "chat/generate", "remote/placing", "served", "temporary"],
   evaluators: ["item", "reward", "run"],
   datasets: [
@@ -82,7 +83,7 @@ const PUBLIC: Record<string, string[]> = {
     "stream/upload",
   ],
   gpu: ["hardware"],
-  models: ["remove", "results", "template"],
+  models: ["projector", "remove", "results", "template"],
   people: ["policy"],
   regions: ["provider"],
   reward_functions: ["check", "processes", "resolve", "run"],

@@ -14,6 +14,8 @@ export type Importing = {
   base: string | undefined;
   move: boolean | undefined;
   replace: boolean | undefined;
+  /** The model's projector for images. */
+  projector: string | undefined;
   progress: Progress;
 };
 type Imported = { copy: ImportedFile; shape: ModelShape };
@@ -28,10 +30,23 @@ export async function importFile(path: string, importing: Importing, quantize: s
     const settings = settingsOf(where);
     if (base !== undefined) await offline(settings, (ctx) => baseIn(ctx, source.shape, base)); // before anything is copied
     const onProgress = (fraction: number) => progress.show("copying", fraction);
+    await withProjector(settings.data_dir, source.shape, importing);
     const copy = await imports.place(settings.data_dir, source, { name, move, replace, onProgress });
     return { copy, shape: source.shape };
   } finally {
     await source.handle.close();
+  }
+}
+
+/** The projector comes before its model: a model that is there has what belongs to it. */
+async function withProjector(dataDir: string, shape: ModelShape, { name, replace = false, projector }: Importing) {
+  const { imports, projectors } = await import("../offline.ts");
+  const source = projector === undefined ? undefined : await projectors.openProjector(projector, shape);
+  try {
+    await imports.requireFree(dataDir, { name, replace });
+    await projectors.placeProjector(dataDir, name, source);
+  } finally {
+    await source?.handle.close();
   }
 }
 
@@ -69,6 +84,7 @@ export async function importFolder(
       const { path, shape, sizeBytes: size, sha256 } = result;
       const handle = await open(path);
       try {
+        await withProjector(dataDir, shape, importing);
         const copy = await imports.place(dataDir, { path, handle, size, shape, sha256 }, { name, move: true, replace });
         return { copy, shape };
       } finally {

@@ -1,5 +1,5 @@
 /** Rules between the fields of a chat request. */
-import type { ChatMessage, LegacyChoice, ResponseFormat, Tool, ToolChoice } from "./messages.ts";
+import type { LegacyChoice, PromptMessage, ResponseFormat, Tool, ToolChoice } from "./messages.ts";
 import type { Refuse } from "./sampling.ts";
 
 type Tools = {
@@ -43,7 +43,7 @@ export function checkConstraints(request: Constraints, refuse: Refuse) {
 }
 
 type End = {
-  messages: readonly ChatMessage[];
+  messages: readonly PromptMessage[];
   continue_final_message?: boolean | null | undefined;
   add_generation_prompt?: boolean | null | undefined;
 };

@@ -3,10 +3,10 @@ import { z } from "zod";
 import { later } from "../schema.ts";
 import { checkConstraints, checkEnd, checkTools } from "./chat_checks.ts";
 import {
-  ChatMessage,
   LegacyChoice,
   LegacyFunction,
   orElse,
+  PromptMessage,
   ResponseFormat,
   Tool,
   ToolCall,
@@ -29,7 +29,7 @@ const MAX_TOOLS = 128;
 export const ChatCompletionRequest = z
   .object({
     ...samplingFields,
-    messages: z.array(ChatMessage).min(1).max(MAX_MESSAGES),
+    messages: z.array(PromptMessage).min(1).max(MAX_MESSAGES),
     max_tokens: MaxTokens,
     max_completion_tokens: MaxTokens.describe("Overrides max_tokens. Default: the rest of the context"),
     logprobs: orElse(z.boolean(), false),

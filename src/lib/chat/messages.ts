@@ -7,17 +7,32 @@ import { nearest } from "../text/nearest.ts";
 export const orElse = <T extends z.ZodType, D>(schema: T, value: D) =>
   schema.nullish().transform((given) => given ?? value);
 
-const NOT_TEXT =
-  'must be "text": images and sounds are not supported, because the llama.cpp library inside Verk has no reader for them';
+const NOT_TEXT = 'must be "text": only messages of the user have images, and no message has sounds';
+const NOT_READ = 'must be "text" or "image_url": sounds and files are not supported';
 
 export const TextPart = z
   .object({ type: z.literal("text", { error: NOT_TEXT }), text: z.string() })
   .meta({ id: "ChatTextPart" });
 
+export const ImagePart = z
+  .object({
+    type: z.literal("image_url"),
+    image_url: z.object({
+      url: z.string().min(1).describe("A data: URL with base64, or an address that the server may fetch"),
+      detail: z.enum(["auto", "low", "high"]).nullish().describe("Has no effect"),
+    }),
+  })
+  .meta({ id: "ChatImagePart" });
+export type ImagePart = z.infer<typeof ImagePart>;
+
 const MAX_PARTS = 4_096; // limit of one message
 const MAX_CALLS = 1_024;
 
 const Content = z.union([z.string(), z.array(TextPart).max(MAX_PARTS)]);
+const UserPart = z.discriminatedUnion("type", [TextPart, ImagePart], {
+  error: ({ code }) => (code === "invalid_union" ? NOT_READ : undefined),
+});
+const UserContent = z.union([z.string(), z.array(UserPart).max(MAX_PARTS)]);
 const Name = z.string().nullish();
 
 const toolCall = () =>
@@ -80,14 +95,23 @@ function unknownRole(message: unknown): string {
   return `${JSON.stringify(role.slice(0, 40))} is not a role: ${hint}`;
 }
 
+const others = [plain("system"), plain("developer"), AssistantMessage, ToolMessage, FunctionMessage] as const;
+const error = ({ code, input }: { code?: string | undefined; input?: unknown }) =>
+  code === "invalid_union" ? unknownRole(input) : undefined;
+
+/** A message of texts. */
 export const ChatMessage = z
-  .discriminatedUnion(
-    "role",
-    [plain("system"), plain("developer"), plain("user"), AssistantMessage, ToolMessage, FunctionMessage],
-    { error: ({ code, input }) => (code === "invalid_union" ? unknownRole(input) : undefined) },
-  )
+  .discriminatedUnion("role", [plain("user"), ...others], { error })
   .meta({ id: "ChatMessage" });
 export type ChatMessage = z.infer<typeof ChatMessage>;
+
+/** A message of a request, which may have images. */
+export const PromptMessage = z
+  .discriminatedUnion("role", [z.object({ role: z.literal("user"), content: UserContent, name: Name }), ...others], {
+    error,
+  })
+  .meta({ id: "ChatPromptMessage" });
+export type PromptMessage = z.infer<typeof PromptMessage>;
 
 export const JsonSchema = z.record(z.string(), z.unknown()).describe("A JSON schema");
 

@@ -33,6 +33,6 @@ export function encoderOf(header: Header, architecture: string): { encoder?: tru
 export function refuseProjector(header: Header, architecture: string) {
   if (architecture !== "clip" && string(header, "general.type") !== "mmproj") return;
   throw new GgufError(
-    "The file is a projector for images or sounds (mmproj), not a language model. Verk serves text only: import the model's own file",
+    "The file is a projector for images or sounds (mmproj), not a language model. Import it with its model: verk models import MODEL --mmproj FILE",
   );
 }

@@ -58,6 +58,7 @@ const LLAMA = {
   llama_memory_seq_pos_max: { args: [P, I], returns: I },
 
   llama_set_n_threads: { args: [P, I, I], returns: V },
+  llama_set_causal_attn: { args: [P, B], returns: V },
   llama_synchronize: { args: [P], returns: V },
   llama_get_logits: { args: [P], returns: P },
   llama_get_logits_ith: { args: [P, I], returns: P },

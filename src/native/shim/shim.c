@@ -44,6 +44,12 @@ int32_t verk_decode(int32_t (*function)(void *, batch), void *context, int32_t c
   return function(context, (batch){ count, tokens, NULL, positions, sequence_counts, sequences, wants_output });
 }
 
+/* llama_decode of embeddings instead of tokens */
+int32_t verk_decode_rows(int32_t (*function)(void *, batch), void *context, int32_t count, float *embeddings,
+                         int32_t *positions, int32_t *sequence_counts, int32_t **sequences, int8_t *wants_output) {
+  return function(context, (batch){ count, NULL, embeddings, positions, sequence_counts, sequences, wants_output });
+}
+
 void *verk_ggml_init(void *(*function)(init_params), size_t bytes, bool no_alloc) {
   return function((init_params){ bytes, NULL, no_alloc });
 }

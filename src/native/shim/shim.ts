@@ -17,6 +17,7 @@ const SYMBOLS = {
   verk_load_model: { args: [P, P, P], returns: P },
   verk_open_context: { args: [P, P, P], returns: P },
   verk_decode: { args: [P, P, "i32", P, P, P, P, P], returns: "i32" },
+  verk_decode_rows: { args: [P, P, "i32", P, P, P, P, P], returns: "i32" },
   verk_ggml_init: { args: [P, FFIType.u64_fast, "bool"], returns: P },
   verk_graph_view: { args: [P, P, P, "i32", "i32"], returns: "void" },
   verk_forget_error: { args: [], returns: "void" },
@@ -83,6 +84,16 @@ export function llamaCalls(shim: Shim, library: string) {
       lists: Memory,
       wants: Memory,
     ) => shim.verk_decode(decode, into, count, tokens, positions, counts, lists, wants),
+    /** The fields of a llama_batch with embeddings instead of tokens. */
+    llama_decode_rows: (
+      into: Pointer,
+      count: number,
+      embeddings: Memory,
+      positions: Memory,
+      counts: Memory,
+      lists: Memory,
+      wants: Memory,
+    ) => shim.verk_decode_rows(decode, into, count, embeddings, positions, counts, lists, wants),
   };
 }
 

@@ -1,5 +1,6 @@
 /** Reads an answer of the detector's process. */
 import type { Ctx } from "../../context.ts";
+import type { PixelImage } from "../../lib/chat/pixels.ts";
 import { AppError } from "../../lib/errors.ts";
 import { Refused, Scored } from "../../workers/protocol_detector.ts";
 
@@ -12,13 +13,38 @@ const CODES = {
 
 type Log = Pick<Ctx, "log">;
 
+export type Answer = { status: number; headers: Headers; bytes: Uint8Array };
+
+export function readScores(ctx: Log, answer: Answer): Scored {
+  mustBeRead(ctx, answer);
+  return checked(ctx, Scored.safeParse(jsonOf(answer)));
+}
+
+/** `side`: the maximum of both sides. */
+export function readPixels(ctx: Log, answer: Answer, side: number): PixelImage {
+  mustBeRead(ctx, answer);
+  const { headers, bytes: pixels } = answer;
+  const image = { width: Number(headers.get("x-width")), height: Number(headers.get("x-height")), pixels };
+  const isWhole = image.width > 0 && Math.max(image.width, image.height) <= side;
+  if (isWhole && pixels.length === image.width * image.height * 3) return image;
+  return checked(ctx, { success: false, error: new Error("the pixels do not fit the size of the image") });
+}
+
 /** A rejected file is an error with the reason. */
-export function readAnswer(ctx: Log, status: number, body: unknown): Scored {
-  if (status === 200) return checked(ctx, Scored.safeParse(body));
-  if (status !== 422)
+function mustBeRead(ctx: Log, answer: Answer) {
+  if (answer.status === 200) return;
+  if (answer.status !== 422)
     throw new AppError("all_models_failed", "The detector failed on this file; the server's log has the details");
-  const refused = checked(ctx, Refused.safeParse(body));
+  const refused = checked(ctx, Refused.safeParse(jsonOf(answer)));
   throw new AppError(CODES[refused.code], refused.error);
+}
+
+function jsonOf({ bytes }: Answer): unknown {
+  try {
+    return JSON.parse(new TextDecoder().decode(bytes));
+  } catch {
+    return undefined; // which no schema accepts
+  }
 }
 
 function checked<T>(ctx: Log, parsed: { success: true; data: T } | { success: false; error: Error }): T {

@@ -6,13 +6,14 @@
 import { availableParallelism } from "node:os";
 import { resolve } from "node:path";
 import type { Ctx } from "../../context.ts";
+import type { PixelImage } from "../../lib/chat/pixels.ts";
 import { AppError } from "../../lib/errors.ts";
 import { MIB } from "../../lib/units.ts";
 import { Semaphore } from "../../platform/semaphore.ts";
 import type { Exit, Grants, Worker } from "../../platform/workers/types.ts";
 import { FromDetector, type ModelName, type Scored, type ToDetector } from "../../workers/protocol_detector.ts";
 import { currentNumber, pathOf } from "./adaptation.ts";
-import { readAnswer } from "./answer.ts";
+import { type Answer, readPixels, readScores } from "./answer.ts";
 
 export type Versions = Partial<Record<ModelName, string>>;
 /** `adaptation`: the number of the adaptation that it was opened with. */
@@ -92,25 +93,38 @@ export async function versionsOf(ctx: DetectorContext): Promise<Versions> {
 
 export async function score(ctx: DetectorContext, request: ScoreRequest): Promise<Scored> {
   const state = ctx.state.detection.detector;
+  return readScores(ctx, await ask(ctx, request, () => `score?${queryOf(request, state)}`));
+}
+
+/** A file for the process. */
+type FileRequest = Pick<ScoreRequest, "workspaceId" | "bytes" | "hash" | "signal">;
+
+/** The pixels of an image, neither side longer than `side`. */
+export const pixelsOf = async (ctx: DetectorContext, request: FileRequest, side: number): Promise<PixelImage> =>
+  readPixels(ctx, await ask(ctx, request, () => `pixels?side=${side}`), side);
+
+/** `path` is called when the process is open. */
+async function ask(ctx: DetectorContext, request: FileRequest, path: () => string): Promise<Answer> {
+  const state = ctx.state.detection.detector;
   if (state.deadly.has(request.hash)) throw deadly();
   if (state.heldBytes + request.bytes.length > MOST_HELD_BYTES) throw full();
   state.heldBytes += request.bytes.length;
   try {
-    return await inTurn(ctx, state, request);
+    return await inTurn(ctx, state, request, path);
   } finally {
     state.heldBytes -= request.bytes.length;
   }
 }
 
-async function inTurn(ctx: DetectorContext, state: DetectorState, request: ScoreRequest): Promise<Scored> {
+async function inTurn(ctx: DetectorContext, state: DetectorState, request: FileRequest, path: () => string) {
   const timeout = { clock: ctx.clock, ms: ctx.config.detect.wait_ms };
   const release = await state.permits.acquire(request, { timeout });
   if (!release) throw full();
   try {
     return await inUse(ctx, state, async () => {
-      const first = await inCompany(state, 1, () => scoreOnce(ctx, state, request));
+      const first = await inCompany(state, 1, () => askOnce(ctx, state, request, path));
       if (first !== DIED) return first;
-      const second = await inCompany(state, state.company.permits, () => scoreOnce(ctx, state, request));
+      const second = await inCompany(state, state.company.permits, () => askOnce(ctx, state, request, path));
       if (second !== DIED) return second;
       if (state.deadly.size >= MOST_DEADLY) state.deadly.clear();
       state.deadly.add(request.hash);
@@ -227,34 +241,30 @@ const unavailable = (why: string, waitMs = FIRST_PAUSE_MS) =>
     retryAfterSeconds: waitMs / 1000,
   });
 
-async function scoreOnce(
+async function askOnce(
   ctx: DetectorContext,
   state: DetectorState,
-  request: ScoreRequest,
-): Promise<Scored | typeof DIED> {
+  request: FileRequest,
+  path: () => string,
+): Promise<Answer | typeof DIED> {
   request.signal.throwIfAborted();
   const child = open(ctx, state);
   await child.opened;
   const late = AbortSignal.timeout(ctx.config.detect.timeout_ms);
-  let status: number;
-  let body: unknown;
   try {
-    const query = queryOf(request, state);
-    const response = await fetch(`http://detector/score?${query}`, {
+    const response = await fetch(`http://detector/${path()}`, {
       method: "POST",
       body: request.bytes,
       unix: child.worker.socketPath,
       signal: AbortSignal.any([request.signal, late]),
     });
-    status = response.status;
-    body = await response.json();
+    return { status: response.status, headers: response.headers, bytes: await response.bytes() };
   } catch {
     request.signal.throwIfAborted();
     if (state.child === child) state.child = undefined; // no further request goes there
     void child.worker.stop("no answer"); // the next request starts another
     return DIED;
   }
-  return readAnswer(ctx, status, body);
 }
 
 function queryOf({ models, robustness, heatmap }: ScoreRequest, { features }: DetectorState): URLSearchParams {

@@ -7,6 +7,7 @@ import { AppError } from "../../lib/errors.ts";
 import { write } from "../../platform/db/db.ts";
 import * as uploads from "../uploads/service.ts";
 import { machine } from "./machine.ts";
+import { projectorPath } from "./projector.ts";
 import * as models from "./service.ts";
 import { type ModelRow, models as table } from "./table.ts";
 
@@ -32,7 +33,10 @@ export function removeAsOperator(ctx: Ctx, workspaceId: string, name: string): M
   const row = models.mustGet(ctx, workspaceId, name);
   if (row.workspaceId !== null || row.source === "builtin") return remove(ctx, workspaceId, name);
   mustBeUnused(ctx, row);
-  if (row.path !== null) rmSync(models.pathOf(ctx, row), { force: true });
+  if (row.path !== null) {
+    rmSync(models.pathOf(ctx, row), { force: true });
+    rmSync(projectorPath(models.pathOf(ctx, row)), { force: true });
+  }
   return drop(ctx, row);
 }
 

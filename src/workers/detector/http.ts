@@ -1,7 +1,8 @@
-/** The worker's HTTP interface on its unix socket: `POST /score`, `GET /health`, `GET /stats`. */
+/** The worker's HTTP interface on its unix socket: `POST /score`, `POST /pixels`, `GET /health`, `GET /stats`. */
 
 import { CLIENT_LEFT_STATUS, ClientLeft } from "../../lib/net/client_left.ts";
 import { MODELS, ModelName, type Refused } from "../protocol_detector.ts";
+import { readPixels } from "./image/pixels.ts";
 import { Refusal } from "./refusal.ts";
 import { score } from "./score.ts";
 import type { World } from "./world.ts";
@@ -22,8 +23,15 @@ export function createRequestHandler(world: World): Fetch {
     const url = new URL(request.url);
     if (request.method === "GET" && url.pathname === "/health") return Response.json({ ok: true });
     if (request.method === "GET" && url.pathname === "/stats") return Response.json(statsOf(world));
-    if (request.method !== "POST" || url.pathname !== "/score") return new Response("no such route", { status: 404 });
+    const isPixels = url.pathname === "/pixels";
+    if (request.method !== "POST" || !(isPixels || url.pathname === "/score"))
+      return new Response("no such route", { status: 404 });
     try {
+      if (isPixels) {
+        const side = Number(url.searchParams.get("side"));
+        const { pixels, width, height } = await readPixels(world, await bodyOf(request), side, request.signal);
+        return new Response(Buffer.from(pixels), { headers: { "x-width": String(width), "x-height": String(height) } });
+      }
       const models = modelsOf(url.searchParams.get("models"));
       const asks = (name: string) => url.searchParams.get(name) === "1";
       const options = {

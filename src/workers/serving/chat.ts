@@ -23,10 +23,12 @@ import {
 } from "./request.ts";
 import { streamed } from "./sse.ts";
 import { planAnswer, shownTools } from "./tools.ts";
+import { takePictures, withPictures } from "./vision/prompt.ts";
 
 export async function chat(served: Served, given: ChatCompletionRequest, exchange: Exchange): Promise<Response> {
   const request = withTools(given);
-  const { text, plan, thoughts, generation } = toGeneration(served, request);
+  const { text, plan, thoughts, generation } = await toGeneration(served, request);
+  exchange.signal.throwIfAborted();
   const { tally } = exchange;
   countPrompt(generation.prompt.length, tally);
   const run = countCached(startRun(served, generation, plan.grammarOf, exchange.signal), tally);
@@ -75,13 +77,13 @@ function variablesOf({ reasoning_effort: effort, chat_template_kwargs: given }: 
 }
 
 /** The prompt of a chat request: its text, and its tokens. */
-export function renderPrompt(served: Served, given: ChatCompletionRequest): { text: string; prompt: Int32Array } {
-  return promptOf(served, withTools(given));
+export async function renderPrompt(served: Served, given: ChatCompletionRequest) {
+  return await promptOf(served, withTools(given));
 }
 
-function promptOf(served: Served, request: ChatCompletionRequest) {
+async function promptOf(served: Served, request: ChatCompletionRequest) {
   const { quote, tokenize } = served.newQuotes();
-  const { messages } = request;
+  const { messages, pictures } = takePictures(request.messages, served.vision !== null);
   const variables = variablesOf(request);
   const rendered = served.template.render({
     ...{ messages, tools: shownTools(request), variables, quote },
@@ -91,16 +93,18 @@ function promptOf(served: Served, request: ChatCompletionRequest) {
   const thoughts = tags && { tags, state: thoughtState(rendered, tags) };
   const plan = planAnswer(request, served.template.format, thoughts);
   const text = rendered + plan.opening;
-  return { text, plan, thoughts, prompt: tokenize(text) };
+  if (pictures.length === 0) return { text, plan, thoughts, prompt: tokenize(text), images: [] };
+  return { text, plan, thoughts, ...(await withPictures(served, text, pictures, tokenize)) };
 }
 
-function toGeneration(served: Served, request: ChatCompletionRequest) {
+async function toGeneration(served: Served, request: ChatCompletionRequest) {
   const { engine, template, adapter } = served;
-  const { text, plan, thoughts, prompt } = promptOf(served, request);
+  const { text, plan, thoughts, prompt, images } = await promptOf(served, request);
   const limit = tokenLimit(request.max_completion_tokens, request.max_tokens, request.n_predict);
   const alternatives = request.logprobs ? (request.top_logprobs ?? 0) : request.n_probs || undefined;
   const generation: Generation = {
     prompt,
+    images,
     maxTokens: roomFor(prompt.length, limit, engine.facts.contextLength),
     sampling: toSampling(request, engine.facts.vocabSize),
     samples: request.n,

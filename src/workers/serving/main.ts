@@ -9,6 +9,7 @@ import { type Engine, UnusableModel } from "./engine/types.ts";
 import { warm } from "./health.ts";
 import { createRequestHandler, listen, type RequestHandler } from "./http.ts";
 import { type Served, toServed } from "./request.ts";
+import { openVision, type Vision } from "./vision/vision.ts";
 
 type ServingHost = Host<ToServing, FromServing>;
 type Load = Extract<ToServing, { type: "load" }> & { fault: string };
@@ -35,9 +36,10 @@ async function serve(host: ServingHost, fault: string): Promise<void> {
 async function serveModel(host: ServingHost, load: Load, prepared: Prepared | undefined): Promise<void> {
   const begun = performance.now();
   const engine = await open(host, load, prepared);
+  const vision = load.projector_path === undefined ? null : await see(load, load.projector_path, engine);
   host.send({ type: "loading", stage: "warming", progress: 0 });
   const warmed = warm(engine);
-  const served = toServed(engine, load.model_id);
+  const served = toServed(engine, load.model_id, vision);
   rehearse(served); // runs on this thread while the other one decodes
   await warmed;
   const handler = createRequestHandler(served, host.send, host.stopping);
@@ -47,10 +49,11 @@ async function serveModel(host: ServingHost, load: Load, prepared: Prepared | un
     type: "loaded",
     context_length: contextLength,
     parallel,
-    memory_bytes: Math.round(memoryBytes),
+    memory_bytes: Math.round(memoryBytes) + (vision?.bytes ?? 0),
     load_ms: performance.now() - begun,
     device,
     decoder,
+    vision: vision !== null,
   });
   for await (const message of host.messages) {
     if (message.type === "attach" || message.type === "combine") host.send(await attach(served, handler, message));
@@ -58,7 +61,17 @@ async function serveModel(host: ServingHost, load: Load, prepared: Prepared | un
   }
   await Promise.race([server.stop(), Bun.sleep(DRAIN_MS)]);
   await server.stop(true);
+  vision?.close();
   await engine.close();
+}
+
+async function see(load: Load, path: string, engine: Engine): Promise<Vision> {
+  const { data_dir: dataDir, threads, gpus } = load;
+  try {
+    return await openVision({ dataDir, path, threads, gpus, width: engine.facts.embeddingSize });
+  } catch (error) {
+    throw error instanceof UnusableModel ? new WorkerError("data", error.message, { cause: error }) : error;
+  }
 }
 
 /** Renders once so that the first request is fast. A template that fails here will report it to a client later. */
@@ -85,6 +98,7 @@ async function open(host: ServingHost, load: Load, prepared: Prepared | undefine
     hurry: load.hurry,
     decoder: load.decoder ?? "auto",
     guesses: load.guesses ?? true,
+    images: load.projector_path !== undefined,
     fault: load.fault,
     onProgress(fraction: number) {
       if (fraction - shown < PROGRESS_STEP) return;

@@ -15,7 +15,11 @@ const CLOSE = "\uE0F1";
 
 type Tokenizer = Pick<Engine, "tokenize" | "facts">;
 
-export type Quotes = { quote: (text: string) => string; tokenize: (rendered: string) => Int32Array };
+export type Quotes = {
+  quote: (text: string) => string;
+  /** `continues`: the text follows an image, so no token marks its beginning. */
+  tokenize: (rendered: string, continues?: boolean) => Int32Array;
+};
 
 /** Remembers which texts are control tokens, for the life of the model. */
 export function createQuoting(engine: Tokenizer): () => Quotes {
@@ -39,11 +43,11 @@ export function createQuoting(engine: Tokenizer): () => Quotes {
         refuseHopeless(text.length, engine.facts.contextLength);
         return CANDIDATES.reduce((out, pattern) => out.replace(pattern, mark), text);
       },
-      tokenize(rendered) {
+      tokenize(rendered, continues = false) {
         const { bosToken, addsBos, contextLength } = engine.facts;
         refuseHopeless(rendered.length, contextLength);
         const hasBos = bosToken !== "" && rendered.startsWith(bosToken);
-        const addBos = addsBos && !hasBos;
+        const addBos = addsBos && !hasBos && !continues;
         if (quoted.length === 0) return engine.tokenize(rendered, { addBos, special: true });
         const parts = rendered.split(new RegExp(`${OPEN}${nonce}(\\d+)${CLOSE}`, "u"));
         return joined(
@@ -71,7 +75,7 @@ export function refuseHopeless(characters: number, contextLength: number, param?
   );
 }
 
-function joined(parts: readonly Int32Array[]): Int32Array {
+export function joined(parts: readonly Int32Array[]): Int32Array {
   const out = new Int32Array(parts.reduce((sum, part) => sum + part.length, 0));
   let at = 0;
   for (const part of parts) {

@@ -6,6 +6,7 @@ import { ClientLeft } from "../../lib/net/client_left.ts";
 import { BadGrammar, type Delta, type Engine, type Generation, type Run, type Sampling } from "./engine/types.ts";
 import { createQuoting, type Quotes } from "./prompt.ts";
 import { type ChatTemplate, createChatTemplate } from "./template.ts";
+import type { Vision } from "./vision/vision.ts";
 
 export type ModelIds = { base: string | undefined; adapters: Map<string, string> };
 
@@ -18,14 +19,17 @@ export type Served = {
   ids: ModelIds;
   template: ChatTemplate;
   newQuotes: () => Quotes;
+  /** Null: the model reads no images. */
+  vision: Vision | null;
 };
 
-export const toServed = (engine: Engine, modelId?: string): Served => ({
+export const toServed = (engine: Engine, modelId?: string, vision: Vision | null = null): Served => ({
   engine,
   adapter: undefined,
   ids: { base: modelId, adapters: new Map() },
   template: createChatTemplate(engine.facts),
   newQuotes: createQuoting(engine),
+  vision,
 });
 
 /** Names what this request is decoded with: the base model and, if it uses one, the adapter. Null: the ids are not known. */

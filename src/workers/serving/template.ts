@@ -86,6 +86,7 @@ class OneTemplate {
   private readonly tools: "native" | "described" | "foreign";
   private systemWorks: boolean | undefined;
   private several: boolean | undefined;
+  private typed: boolean | undefined;
   private calls: ReturnType<OneTemplate["tryCalls"]> | undefined;
   private overrun: TemplateOverrun | undefined;
 
@@ -140,7 +141,7 @@ class OneTemplate {
     open = true,
   ): string {
     const fixed = {
-      messages: turns,
+      messages: this.takesParts() ? turns.map(inParts) : turns,
       add_generation_prompt: open,
       bos_token: this.facts.bosToken,
       eos_token: this.facts.eosToken,
@@ -164,6 +165,19 @@ class OneTemplate {
       if (error instanceof TemplateOverrun) this.overrun = error;
       return false;
     }
+  }
+
+  /** Some templates of models that read images know no content but a list of parts. */
+  private takesParts(): boolean {
+    if (this.typed === undefined) {
+      this.typed = false;
+      const asked = [{ ...ASK, content: PROBE }];
+      if (/["']type["']|\.type\b/.test(this.source) && !this.shows(asked, PROBE)) {
+        this.typed = true;
+        this.typed = this.shows(asked, PROBE);
+      }
+    }
+    return this.typed;
   }
 
   private takesSystem(): boolean {
@@ -216,6 +230,8 @@ class OneTemplate {
     return this.several;
   }
 }
+
+const inParts = (turn: Turn) => ({ ...turn, content: turn.content ? [{ type: "text", text: turn.content }] : [] });
 
 /** A turn with one call for each of these arguments, and its results. */
 function probeCalls(given: readonly unknown[], content: string | null): Turn[] {

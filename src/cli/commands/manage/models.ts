@@ -74,6 +74,11 @@ const importModel = command({
       value: "NAME",
       doc: "Base model of an adapter (default: the only model that fits it)",
     },
+    mmproj: {
+      type: "string",
+      value: "FILE",
+      doc: "The model's projector for images (default: the one in the folder, if PATH is a folder with one)",
+    },
     move: { type: "boolean", doc: "Move the file instead of copying it" },
     replace: { type: "boolean", doc: "Replace a model with the same name" },
     json: JSON_FLAG,
@@ -83,16 +88,20 @@ const importModel = command({
     "verk models import ./Qwen3-0.6B --quantize Q4_K_M",
     "verk models import ./m-00001-of-00003.gguf",
     "verk models import m.gguf --name team/m --move",
+    "verk models import llava.gguf --mmproj mmproj-llava.gguf",
   ],
   exits: { 1: "failed: the file cannot be used, or the name is taken" },
-  async run({ name, quantize, base, move, replace, json, ...where }, file = "") {
-    const { baseIn, checkpointAt, imports, offline, presentModel, registerImport } = await import("../../offline.ts");
+  async run({ name, quantize, base, mmproj, move, replace, json, ...where }, file = "") {
+    const { baseIn, checkpointAt, imports, offline, presentModel, projectors, registerImport } = await import(
+      "../../offline.ts"
+    );
     const progress = createProgress();
     try {
-      const path = resolve(file);
+      const { model: path, projector } = await projectors.ggufsAt(resolve(file));
       const checkpoint = await checkpointAt(path);
       const placing = { name: imports.nameFor(checkpoint?.name ?? path, name), move, replace };
-      const importing = { where, base, progress, ...placing };
+      const own = mmproj === undefined ? projector : resolve(mmproj);
+      const importing = { where, base, progress, projector: own, ...placing };
       const imported = checkpoint
         ? await importFolder(checkpoint, importing, quantize)
         : await importFile(path, importing, quantize);

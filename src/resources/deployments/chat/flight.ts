@@ -6,6 +6,7 @@ import { admitBackground } from "../fleet/background.ts";
 import { type Live, type Lora, liveOf, type Replica, type Usage } from "../fleet/fleet.ts";
 import type { DeploymentRow } from "../table.ts";
 import { CapturedOutput } from "./captured_output.ts";
+import { withPixels } from "./images.ts";
 import { chosenLoras, type LoraChoice, releaseLora, useLoras } from "./loras.ts";
 import { type Outcome, saveRequest } from "./records.ts";
 import { type Timeline, toTrace } from "./trace.ts";
@@ -142,6 +143,8 @@ export class Flight {
       else this.#lora = lora;
     }
     const adapter = this.#lora ?? replica.adapter;
+    const reader = { ctx: this.ctx, workspaceId: this.row.workspaceId, canSee: host.canSee, signal: this.signal };
+    const body = await withPixels(this.call.body, reader);
     this.#timeline.sentMs = this.#elapsed();
     this.#usage = new Promise((resolve) => host.pendingUsage.set(this.id, resolve));
     const headers = { "content-type": "application/json", "x-verk-request": this.id, "x-verk-checked": "1" };
@@ -149,7 +152,7 @@ export class Flight {
       unix: host.worker.socketPath,
       method: "POST",
       headers: adapter === null ? headers : { ...headers, "x-verk-adapter": adapter.name },
-      body: JSON.stringify(this.call.body),
+      body: JSON.stringify(body),
       signal: this.signal,
       timeout: false, // a long answer takes as long as it takes
     });

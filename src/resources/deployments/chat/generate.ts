@@ -6,7 +6,7 @@ import type { z } from "zod";
 import type { Ctx } from "../../../context.ts";
 import { type ChatCompletion, ChatCompletionRequest, type FinishReason } from "../../../lib/chat/chat_completion.ts";
 import { type EmbeddingList, EmbeddingRequest } from "../../../lib/chat/embedding.ts";
-import type { ChatMessage } from "../../../lib/chat/messages.ts";
+import type { PromptMessage } from "../../../lib/chat/messages.ts";
 import { AppError, ERRORS, type ErrorCode } from "../../../lib/errors.ts";
 import { ClientLeft } from "../../../lib/net/client_left.ts";
 import { takeTurn } from "../fleet/background.ts";
@@ -33,7 +33,7 @@ export type InferenceTask = {
 
 /** Every field of a chat request except the model, the messages, and those that change the form of the answer. */
 export type GenerationParams = Omit<z.input<typeof ChatCompletionRequest>, "model" | "messages" | "stream" | "n">;
-export type GenerateRequest = InferenceTask & { messages: z.input<typeof ChatMessage>[]; params?: GenerationParams };
+export type GenerateRequest = InferenceTask & { messages: z.input<typeof PromptMessage>[]; params?: GenerationParams };
 
 export type Generation = {
   /** The record of the request: GET /v1/deployments/{id}/requests. */

@@ -20,7 +20,7 @@ export async function send(flight: Flight): Promise<Answered> {
     try {
       return await attempt(flight);
     } catch (error) {
-      if (left === 0 || !(await mayRetry(flight))) throw error;
+      if (left === 0 || isFinal(error) || !(await mayRetry(flight))) throw error;
     }
     flight.detach();
     const replica = take(flight.live);
@@ -28,6 +28,10 @@ export async function send(flight: Flight): Promise<Answered> {
     else await waitFor(flight);
   }
 }
+
+/** The request itself is refused, for example because of its image. */
+const isFinal = (error: unknown) =>
+  error instanceof AppError && error.code !== "shutting_down" && error.code !== "worker_failed";
 
 /** Throws if the replica is lost, or about to end. */
 async function attempt(flight: Flight): Promise<Answered> {

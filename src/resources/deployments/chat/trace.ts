@@ -5,6 +5,7 @@ import type { Usage } from "../fleet/fleet.ts";
 import type { DeploymentRow } from "../table.ts";
 import type { CapturedOutput } from "./captured_output.ts";
 import type { InferenceCall, ModelPath } from "./flight.ts";
+import { withoutBytes } from "./images.ts";
 import type { Outcome } from "./records.ts";
 
 /** Times from the arrival of the request. */
@@ -92,12 +93,13 @@ export function toTrace({
 
 /** A trace without content does not keep its request in memory. */
 function contentOf({ path, body }: InferenceCall, output: CapturedOutput | undefined) {
-  const input = (body as Readonly<Record<string, unknown>>)[INPUTS[path as ModelPath]];
+  const shown = withoutBytes(body);
+  const input = (shown as Readonly<Record<string, unknown>>)[INPUTS[path as ModelPath]];
   const content = () => {
     const read = output ? output.read() : { output: null };
     return read && { input, ...read };
   };
-  return { content, bytes: sizeOf(body) + (output?.bytes ?? 0) };
+  return { content, bytes: sizeOf(shown) + (output?.bytes ?? 0) };
 }
 
 /** Worker times begin when the request is sent. Null: no token came. */

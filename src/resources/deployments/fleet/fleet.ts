@@ -47,6 +47,8 @@ export type Host = {
   bytes: number;
   parallel: number;
   loaded: boolean;
+  /** The model reads images. */
+  canSee: boolean;
   /** The process is about to end: no replica joins. */
   ending: boolean;
 };

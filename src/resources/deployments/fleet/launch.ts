@@ -95,6 +95,7 @@ async function load(ctx: Ctx, row: DeploymentRow, parts: Parts): Promise<void> {
         type: "load",
         data_dir: ctx.config.data_dir,
         model_path: models.pathOf(ctx, parts.base),
+        ...(parts.projector ? { projector_path: parts.projector.path } : {}),
         model_id: parts.base.id,
         context_length: size.contextLength,
         parallel: size.parallel,
@@ -154,11 +155,12 @@ type LoadMessage = Extract<ToServing, { type: "load" }>;
 type Start = { key: string; bytes: number; load: LoadMessage };
 
 function start(ctx: Ctx, cards: readonly string[], { key, bytes, load }: Start): Host {
-  const { worker, modelPath } = obtain(ctx, cards, load.model_path, {
+  const { projector_path: projector } = load;
+  const { worker, paths } = obtain(ctx, cards, [load.model_path, ...(projector === undefined ? [] : [projector])], {
     onMessage: (message) => handleMessage(ctx, host, message),
     onExit: (exit) => handleExit(ctx, host, exit),
   });
-  const state = { parallel: load.parallel, loaded: false, ending: false };
+  const state = { parallel: load.parallel, loaded: false, ending: false, canSee: false };
   const host: Host = {
     key,
     worker,
@@ -171,7 +173,10 @@ function start(ctx: Ctx, cards: readonly string[], { key, bytes, load }: Start):
   };
   hosts.open(ctx, host);
   worker.ready.then(
-    () => worker.send({ ...load, model_path: modelPath }),
+    () => {
+      const [model_path = load.model_path, given] = paths;
+      worker.send({ ...load, model_path, ...(given === undefined ? {} : { projector_path: given }) });
+    },
     () => {}, // onExit handles it
   );
   return host;

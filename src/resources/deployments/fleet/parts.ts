@@ -1,18 +1,20 @@
-/** The parts of a deployment: a model, or an adapter and its base model. */
+/** The parts of a deployment: a model, or an adapter and its base model, and the projector of a model that reads images. */
 import type { Ctx } from "../../../context.ts";
+import { MIB } from "../../../lib/units.ts";
 import * as models from "../../models/service.ts";
+import { type ProjectorFile, projectorOf } from "../../models/projector.ts";
 import type { ModelRow } from "../../models/table.ts";
 import type { DeploymentRow } from "../table.ts";
 
-export type Parts = { base: ModelRow; adapter: ModelRow | null };
+export type Parts = { base: ModelRow; adapter: ModelRow | null; projector?: ProjectorFile | undefined };
 
 export const isAdapter = ({ shape }: ModelRow) => shape?.type === "adapter";
 
 /** Undefined: an adapter whose base model is unknown. */
 export function partsOf(ctx: Ctx, workspaceId: string, model: ModelRow): Parts | undefined {
-  if (!isAdapter(model)) return { base: model, adapter: null };
+  if (!isAdapter(model)) return { base: model, adapter: null, projector: projectorOf(ctx, model) };
   const base = models.baseOf(ctx, workspaceId, model);
-  return base && { base, adapter: model };
+  return base && { base, adapter: model, projector: projectorOf(ctx, base) };
 }
 
 export type UsableParts = { ready: Parts } | Exclude<models.Usability, { ready: ModelRow }>;
@@ -42,11 +44,14 @@ export const adapterBytes = ({ adapter }: Parts): number => adapter?.shape?.weig
 
 /** The estimated memory of a replica with its own process. */
 export const bytesOf = (ctx: Ctx, row: DeploymentRow, parts: Parts): number =>
-  models.estimate(parts.base, sizeOf(ctx, row, parts.base)).total + adapterBytes(parts);
+  models.estimate(parts.base, sizeOf(ctx, row, parts.base)).total + adapterBytes(parts) + projectorBytes(parts);
+
+const WORKING_BYTES = 256 * MIB; // of the encoder: measured when the model is loaded
+const projectorBytes = ({ projector }: Parts) => (projector ? projector.sizeBytes + WORKING_BYTES : 0);
 
 /** Replicas with the same key can share a process. Two workspaces never do. */
-export function keyOf(ctx: Ctx, row: DeploymentRow, { base }: Parts): string {
+export function keyOf(ctx: Ctx, row: DeploymentRow, { base, projector }: Parts): string {
   const { contextLength, parallel } = sizeOf(ctx, row, base);
-  const file = [base.id, base.path, base.sizeBytes, base.fileMtimeMs];
+  const file = [base.id, base.path, base.sizeBytes, base.fileMtimeMs, projector?.sizeBytes, projector?.mtimeMs];
   return JSON.stringify([row.workspaceId, ...file, contextLength, parallel, row.gpuType, row.gpuCount, row.region]);
 }

@@ -44,6 +44,7 @@ function loaded(ctx: Ctx, host: Host, message: Extract<FromServing, { type: "loa
   host.loaded = true;
   host.bytes = message.memory_bytes;
   host.parallel = message.parallel;
+  host.canSee = message.vision === true;
   ctx.log.info("a model is loaded", { device: message.device, decoder: message.decoder, load_ms: message.load_ms });
   const payer = hosts.payerOf(host);
   if (payer) hosts.correctLease(ctx, payer);

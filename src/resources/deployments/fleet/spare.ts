@@ -30,22 +30,24 @@ const PAUSE_MS = 60_000; // a standby that crashed is not replaced at once
 const KIND = "standby";
 const CONTEXT_BYTES = 576 * MIB; // 545 MiB were seen on an H200: the context, the kernels, 16 MiB of weights
 
-type Obtained = { worker: ServingWorker; modelPath: string };
+type Obtained = { worker: ServingWorker; paths: string[] };
 
 /**
  * `cards`: UUIDs of the GPUs that the process sees, in this order, because the driver numbers them in another one; none:
- * the CPU. `modelPath` of the result is the path under which the process may read the model.
+ * the CPU. `files`: the model, then its projector. `paths` of the result are the paths under which the process may read them.
  */
-export function obtain(ctx: Ctx, cards: readonly string[], modelPath: string, owner: Owner): Obtained {
+export function obtain(ctx: Ctx, cards: readonly string[], files: readonly string[], owner: Owner): Obtained {
+  const [modelPath] = files;
   const state = ctx.state.deployments;
   const { spare: ready } = state;
   const found = ready?.cards === cards.join() && (ready.model ?? modelPath) === modelPath ? ready : undefined;
-  const linked = found?.worker.link(modelPath); // undefined: the model is on another file system, so a new process gets access to it
-  if (linked !== undefined) state.spare = undefined;
-  const spare = found && linked !== undefined ? found : start(ctx, cards, undefined, [modelPath]);
+  const linked = files.map((file) => found?.worker.link(file)); // undefined: it is on another file system, so a new process gets access to it
+  const isLinked = linked.every((path) => path !== undefined);
+  if (isLinked) state.spare = undefined;
+  const spare = found && isLinked ? found : start(ctx, cards, undefined, files);
   spare.owner = owner;
   letGo(ctx, spare); // the memory of a replica is leased without its context
-  return { worker: spare.worker, modelPath: linked ?? modelPath };
+  return { worker: spare.worker, paths: isLinked ? (linked as string[]) : [...files] };
 }
 
 /** `purpose` undefined: no standby is needed. */

@@ -47,7 +47,7 @@ export async function launchRemote(ctx: Ctx, row: DeploymentRow, parts: Parts): 
     const host: Host = {
       ...{ key: keyOf(ctx, row, parts), worker, remote: worker, cards: [], bytes: bytesOf(ctx, row, parts) },
       ...{ users: new Map(), pendingUsage: new Map(), loras: new Map() },
-      ...{ parallel: sizeOf(ctx, row, parts.base).parallel, loaded: false, ending: false },
+      ...{ parallel: sizeOf(ctx, row, parts.base).parallel, loaded: false, canSee: false, ending: false },
     };
     hosts.open(ctx, host);
     addReplica(ctx, live, host, {

@@ -25,6 +25,7 @@ const NAME = /^[A-Za-z0-9][\w.-]{0,99}(\/[A-Za-z0-9][\w.-]{0,99})?$/;
 
 /** `sha256`: known if the file was written a moment ago. */
 export type Source = { path: string; handle: FileHandle; size: number; shape: ModelShape; sha256?: string };
+type Bytes = Pick<Source, "path" | "handle" | "size">;
 export type Placing = {
   name: string;
   /** Move the file instead of copying it, if that is possible. */
@@ -80,7 +81,7 @@ export function nameFor(path: string, given: string | undefined): string {
   return name;
 }
 
-const targetOf = (name: string) => join(FOLDER, `${name}.gguf`);
+export const targetOf = (name: string) => join(FOLDER, `${name}.gguf`);
 
 /** Throws if the models folder has a file of this name. */
 export async function requireFree(dataDir: string, { name, replace }: Pick<Placing, "name" | "replace">) {
@@ -119,9 +120,9 @@ async function moveTo(source: Source, target: string): Promise<boolean> {
 }
 
 /** Returns the sha256 if the bytes were read; a clone does not read them. */
-async function copyTo(
+export async function copyTo(
   dataDir: string,
-  source: Source,
+  source: Bytes,
   target: string,
   { onProgress }: Placing,
 ): Promise<string | null> {
@@ -142,7 +143,7 @@ async function copyTo(
   }
 }
 
-async function copyBytes(dataDir: string, source: Source, temp: string, onProgress: Placing["onProgress"]) {
+async function copyBytes(dataDir: string, source: Bytes, temp: string, onProgress: Placing["onProgress"]) {
   const { bavail, bsize } = await statfs(dataDir);
   if (bavail * bsize < source.size)
     throw refuse(

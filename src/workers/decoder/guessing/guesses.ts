@@ -18,6 +18,12 @@ const FIRST_CHANCE = 0.5;
 const SLOWLY = 0.15; // weight of the newest guess
 const NONE = new Int32Array(0);
 
+/** Numbers below 0 are rows of images: a guess ends before them. */
+const spoken = (found: Int32Array): Int32Array => {
+  const end = found.findIndex((token) => token < 0);
+  return end < 0 ? found : found.subarray(0, end);
+};
+
 /** Returns the tokens after the newest earlier place with the same last tokens, at most `most`. Continues a loop. */
 export function lookUp({ tokens, length, next }: Text, most: number): Int32Array {
   if (most <= 0) return NONE;
@@ -30,7 +36,7 @@ export function lookUp({ tokens, length, next }: Text, most: number): Int32Array
       const from = at + 1 + i;
       found[i] = from < length ? tokens[from]! : from === length ? next : found[from - length - 1]!;
     }
-    return found;
+    return spoken(found);
   }
   return NONE;
 }

@@ -35,7 +35,7 @@ const PIPELINE_ROWS = 16;
 const MAX_WALKED_PIXELS = 400e6;
 const SIDEWAYS = 5; // EXIF orientations from this one on swap the sides
 
-const optionsOf = (limits: Limits, page: number): SharpOptions => ({
+export const optionsOf = (limits: Limits, page: number): SharpOptions => ({
   failOn: "error",
   sequentialRead: true,
   limitInputPixels: limits.maxPixels,

@@ -19,6 +19,8 @@ export type CacheOptions = {
 
 const COPY_MIN = 32;
 
+const hasRows = ({ tokens, length }: Slot) => tokens.subarray(0, length).some((token) => token < 0);
+
 export class Cache {
   readonly slots: readonly Slot[];
   readonly #options: CacheOptions;
@@ -47,12 +49,15 @@ export class Cache {
     return { at, keep };
   }
 
-  /** Returns the tokens and the adapter of the idle slot unused for longest. Undefined if no slot can be reused. */
+  /**
+   * Returns the tokens and the adapter of the idle slot unused for longest. Undefined if no slot can be reused. A slot with
+   * rows of an image is none: the rows themselves are gone.
+   */
   idle(): { prompt: Int32Array; adapter: number } | undefined {
     let found: Slot | undefined;
     if (!this.#options.reuse) return undefined;
     for (const slot of this.slots)
-      if (!slot.busy && slot.length > 0 && (!found || slot.usedAt < found.usedAt)) found = slot;
+      if (!slot.busy && slot.length > 0 && !hasRows(slot) && (!found || slot.usedAt < found.usedAt)) found = slot;
     return found && { prompt: found.tokens.slice(0, found.length), adapter: found.adapter };
   }
 

@@ -3,6 +3,7 @@ import { Batch } from "./batch.ts";
 import type { Cache } from "./cache.ts";
 import type { Pace } from "./pace.ts";
 import type { Sequence } from "./sequence.ts";
+import type { SubmitMessage } from "./thread/messages.ts";
 import { fillers, promptBudget, promptShares } from "./slots.ts";
 
 export type ComposerOptions = {
@@ -18,6 +19,12 @@ export type ComposerOptions = {
   /** Decode guessed tokens along with the next token of a lone sequence. */
   guesses: boolean;
 };
+
+/** Returns how many tokens of the prompt come before the next image or its end. Rows have batches of their own. */
+function tokensUntilImage({ prompt, images }: SubmitMessage, from: number): number {
+  if (prompt[from]! < 0) return 0;
+  return (images.find(({ at }) => at >= from)?.at ?? prompt.length) - from;
+}
 
 const NO_SHARES: ReadonlyMap<number, number> = new Map();
 const FILLER = 0; // any token will do: its result is ignored
@@ -87,7 +94,7 @@ export class Composer {
     const { cache, owners } = this.#options;
     const reading = owners.filter((o) => o !== null && o.next < 0 && o.adapter.key === adapter) as Sequence[];
     reading.sort((a, b) => a.id - b.id);
-    const left = reading.map(({ submit, slot }) => submit.prompt.length - cache.slots[slot]!.length);
+    const left = reading.map(({ submit, slot }) => tokensUntilImage(submit, cache.slots[slot]!.length));
     const shares = promptShares(left, budget);
     return new Map(reading.map((sequence, i) => [sequence.id, shares[i]!]));
   }

@@ -84,6 +84,7 @@ function openMessage({ onProgress, ...options }: EngineOptions, parts: ThreadPar
     unified: false,
     hurry: false,
     steady: false,
+    images: false,
     guesses: true,
     deviceSampling: options.gpus.length > 0,
   };

@@ -41,6 +41,13 @@ export function commonPrefix(a: Int32Array, b: Int32Array, most: number): number
   return n;
 }
 
+/** Numbers below 0 are rows of an image, which is kept whole or not at all: its rows may have seen each other. */
+export function wholeImages(prompt: Int32Array, keep: number): number {
+  let at = keep;
+  if (at < prompt.length && prompt[at]! < 0) while (at > 0 && prompt[at - 1]! < 0) at--;
+  return at;
+}
+
 /**
  * Returns undefined if every slot is busy. At least one token of the prompt is left to compute: its logits are needed.
  */
@@ -55,7 +62,8 @@ export function place(
   if (!rules.reuse) return { slot: target, from: target, keep: 0 };
   const shared = (i: number) => {
     const slot = slots[i]!;
-    return slot.adapter === adapter ? commonPrefix(slot.tokens, prompt, Math.min(slot.length, prompt.length - 1)) : 0;
+    if (slot.adapter !== adapter) return 0;
+    return wholeImages(prompt, commonPrefix(slot.tokens, prompt, Math.min(slot.length, prompt.length - 1)));
   };
   let best = target;
   let keep = shared(target);

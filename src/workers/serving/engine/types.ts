@@ -24,8 +24,24 @@ export type Sampling = {
   logitBias: readonly (readonly [token: number, bias: number])[];
 };
 
+/**
+ * Rows of an image in a prompt. Their places in the prompt hold numbers below 0, made of a hash of the image: a prompt with
+ * another image at that place does not begin alike.
+ */
+export type PromptRows = {
+  /** Place of the first row in the prompt. */
+  at: number;
+  rows: number;
+  /** Row after row, each as long as an embedding of the model. */
+  embeddings: Float32Array;
+  /** Every row sees all others, also later ones. */
+  together: boolean;
+};
+
 export type Generation = {
+  /** Tokens; numbers below 0 are rows of `images`. The last one is a token. */
   prompt: Int32Array;
+  images?: readonly PromptRows[];
   maxTokens: number;
   sampling: Sampling;
   /** The number of answers to one prompt; they share its keys and values. */
@@ -148,6 +164,8 @@ export type EngineOptions = {
   steady?: boolean;
   /** Default: library. */
   decoder?: DecoderChoice;
+  /** Prompts may have rows of images: the library decodes. */
+  images?: boolean;
   /** For tests (thread/fault.ts). */
   fault?: string;
   onProgress?: (fraction: number) => void;

@@ -20,12 +20,12 @@ export async function detokenize({ engine }: Served, { tokens }: DetokenizeReque
 
 /** The prompt of a chat request, and how many tokens it has. */
 export async function applyTemplate(served: Served, request: ChatCompletionRequest): Promise<Response> {
-  const { text, prompt } = renderPrompt(served, request);
+  const { text, prompt } = await renderPrompt(served, request);
   return Response.json({ prompt: text, input_tokens: prompt.length });
 }
 
 /** Facts of the loaded model for clients of llama.cpp. */
-export async function props({ engine }: Served): Promise<Response> {
+export async function props({ engine, vision }: Served): Promise<Response> {
   const { contextLength, parallel, bosToken, eosToken, chatTemplate, architecture, vocabSize } = engine.facts;
   return Response.json({
     context_length: contextLength,
@@ -35,6 +35,7 @@ export async function props({ engine }: Served): Promise<Response> {
     chat_template: chatTemplate ?? "",
     architecture,
     vocab_size: vocabSize,
+    vision: vision !== null,
     active: engine.stats().active,
   });
 }

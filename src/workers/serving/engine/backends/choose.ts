@@ -23,6 +23,7 @@ export function openKernels(open: OpenMessage): OpenedKernels | string {
 
 function tryKernels(open: OpenMessage): OpenedKernels | string {
   if (open.decoder === "library") return 'serving.decoder is "library"';
+  if (open.images) return "it reads images";
   if (open.model !== null || open.unified || open.steady) return "its weights or its cache are shared";
   const device = deviceFor(open);
   if (typeof device === "string") return device;

@@ -9,6 +9,7 @@ import type { Adapters } from "../adapters.ts";
 import { Cache } from "../cache.ts";
 import { Composer } from "../composer.ts";
 import type { Pace } from "../pace.ts";
+import { RowReader } from "../row_reader.ts";
 import { DeviceSampling } from "../sampling/device_sampling.ts";
 import { Logits } from "../sampling/logits.ts";
 import { logprobs } from "../sampling/logprobs.ts";
@@ -52,6 +53,7 @@ export class LibraryBackend implements Backend {
   readonly #device: DeviceSampling | null;
   readonly #owners: (Sequence | null)[];
   readonly #logits: Logits;
+  readonly #rows: RowReader;
   #turn = 0;
 
   constructor(options: LibraryOptions, results: Results) {
@@ -68,6 +70,7 @@ export class LibraryBackend implements Backend {
       fillMost: options.unified || !options.reuse ? 0 : options.fillMost,
       guesses: options.guesses && options.reuse && !options.steady && !options.deviceSampling,
     });
+    this.#rows = new RowReader({ ...options, ...native, cache: this.#cache, owners: this.#owners, results });
     this.#candidates = new Candidates(native.vocabSize);
     this.#logits = new Logits(native, 4 * options.parallel);
     this.#device = options.deviceSampling ? new DeviceSampling(native, native.context, options.parallel) : null;
@@ -93,6 +96,8 @@ export class LibraryBackend implements Backend {
   step() {
     const adapter = this.#chooseAdapter();
     if (adapter === undefined) return;
+    const read = this.#rows.read(adapter);
+    if (read !== undefined) return read === 0 ? undefined : this.#refused(read);
     const composer = this.#composer;
     const { prompts } = composer.compose(adapter);
     if (prompts > 0) this.#results.read(prompts);

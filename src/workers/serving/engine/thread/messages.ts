@@ -2,7 +2,7 @@
  * Messages between the engine's main thread and its decoding thread. The results of a step come as a frame (frame.ts).
  */
 import type { AdapterPart } from "../adapters.ts";
-import type { DecoderChoice, ModelFacts, Sampling } from "../types.ts";
+import type { DecoderChoice, ModelFacts, PromptRows, Sampling } from "../types.ts";
 
 export type OpenMessage = {
   type: "open";
@@ -20,6 +20,7 @@ export type OpenMessage = {
   hurry: boolean;
   steady: boolean;
   decoder: DecoderChoice;
+  images: boolean;
   wantsProgress: boolean;
   /** The memory of a `Pulse`. */
   pulse: SharedArrayBuffer;
@@ -32,6 +33,7 @@ export type SubmitMessage = {
   /** Sample i has the id `sequence + i` and draws with `seeds[i]`. */
   sequence: number;
   prompt: Int32Array;
+  images: readonly PromptRows[];
   seeds: readonly number[];
   maxTokens: number;
   sampling: Sampling;

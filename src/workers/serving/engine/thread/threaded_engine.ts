@@ -93,6 +93,7 @@ export class ThreadedEngine implements Engine {
     const { contextLength } = this.facts;
     if (this.#broken) throw this.#broken;
     if (prompt.length === 0) throw new RangeError("the prompt has no tokens");
+    if (prompt.at(-1)! < 0) throw new RangeError("the prompt ends with an image");
     if (samples < 1 || maxTokens < 1) throw new RangeError("samples and maxTokens must be 1 or more");
     if (prompt.length >= contextLength) throw new ContextOverflow(prompt.length, maxTokens, contextLength);
     if (adapter !== undefined && !this.#adapters.has(adapter)) throw new Error(`no adapter "${adapter}" is attached`);
@@ -110,6 +111,7 @@ export class ThreadedEngine implements Engine {
       type: "submit",
       sequence,
       prompt: generation.prompt,
+      images: generation.images ?? [],
       seeds: Array.from({ length: samples }, (_, i) => seedOf(sampling.seed, i)),
       maxTokens: generation.maxTokens,
       sampling,
