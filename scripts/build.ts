@@ -90,7 +90,9 @@ async function build() {
     // threads start from their own files
     entrypoints: [
       flags.entry,
-      ...["serving/engine/thread/thread.ts", "serving/vision/thread.ts", "detector/lane.ts"].map((file) => join(root, "src/workers", file)),
+      ...["serving/engine/thread/thread.ts", "serving/vision/thread.ts", "detector/lane.ts"].map((file) =>
+        join(root, "src/workers", file),
+      ),
     ],
     root: join(root, "src"),
     compile: {

@@ -77,7 +77,7 @@ export function pretendServing(app: TestApp, id: string, { parallel = 1, answer,
   const now = app.ctx.clock.now();
   const worker = { id, kind: "pretended", pid: 0, socketPath, send: () => true } as never; // no other member is used
   const live = liveOf(app.ctx, id);
-  const state = { bytes: 0, parallel, loaded: true, ending: false };
+  const state = { bytes: 0, parallel, loaded: true, canSee: false, ending: false };
   const host: Host = {
     key: id,
     worker,

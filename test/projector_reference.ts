@@ -1,5 +1,5 @@
 /** The vision encoder in plain loops, by its definition: an independent check of the graph. */
-import { projectorShape, projectorTensors, type ProjectorOptions, type TestProjector } from "./projectors.ts";
+import { type ProjectorOptions, projectorShape, projectorTensors, type TestProjector } from "./projectors.ts";
 
 type Rows = Float64Array[];
 
@@ -23,10 +23,14 @@ export function referenceRows(options: ProjectorOptions, patches: Float32Array):
   };
   const norm = (name: string, x: Rows): Rows =>
     tensors.has(`${name}.weight`)
-      ? x.map((row) => normalised(row, of.epsilon, true).map((v, i) => v * must(`${name}.weight`)[i]! + must(`${name}.bias`)[i]!))
+      ? x.map((row) =>
+          normalised(row, of.epsilon, true).map((v, i) => v * must(`${name}.weight`)[i]! + must(`${name}.bias`)[i]!),
+        )
       : x;
   const length = of.patchSize ** 2 * 3;
-  const cut = Array.from({ length: of.patches }, (_, i) => Float64Array.from(patches.subarray(i * length, (i + 1) * length)));
+  const cut = Array.from({ length: of.patches }, (_, i) =>
+    Float64Array.from(patches.subarray(i * length, (i + 1) * length)),
+  );
   let x = linear("v.patch_embd", cut);
   if (of.hasClass) x = [Float64Array.from(must("v.class_embd")), ...x];
   const positions = must("v.position_embd.weight");
@@ -43,14 +47,24 @@ export function referenceRows(options: ProjectorOptions, patches: Float32Array):
   }
   x = norm("v.post_ln", x);
   if (of.hasClass) x = x.slice(1);
-  if (of.kind === "mlp") return linear("mm.2", linear("mm.0", x).map((row) => row.map(gelu)));
+  if (of.kind === "mlp")
+    return linear(
+      "mm.2",
+      linear("mm.0", x).map((row) => row.map(gelu)),
+    );
   const groups = neighbours(x, of);
   if (of.kind === "idefics3")
-    return linear("mm.model.fc", groups.map((group) => Float64Array.from(group.flatMap((row) => [...row]))));
+    return linear(
+      "mm.model.fc",
+      groups.map((group) => Float64Array.from(group.flatMap((row) => [...row]))),
+    );
   const scale = must("mm.soft_emb_norm.weight");
   const matrix = must("mm.input_projection.weight"); // [outputs, width]: the outputs are its rows
   return groups.map((group) => {
-    const mean = Float64Array.from({ length: of.width }, (_, j) => group.reduce((sum, row) => sum + row[j]!, 0) / group.length);
+    const mean = Float64Array.from(
+      { length: of.width },
+      (_, j) => group.reduce((sum, row) => sum + row[j]!, 0) / group.length,
+    );
     const scaled = normalised(mean, of.epsilon, false).map((value, j) => value * scale[j]!);
     return Float64Array.from({ length: of.outputs }, (_, o) => {
       let sum = 0;
@@ -93,6 +107,8 @@ function neighbours(x: Rows, { patches, merge }: TestProjector): Rows[] {
   const groups: Rows[] = [];
   for (let y = 0; y < side; y += merge)
     for (let left = 0; left < side; left += merge)
-      groups.push(Array.from({ length: merge * merge }, (_, i) => x[(y + Math.floor(i / merge)) * side + left + (i % merge)]!));
+      groups.push(
+        Array.from({ length: merge * merge }, (_, i) => x[(y + Math.floor(i / merge)) * side + left + (i % merge)]!),
+      );
   return groups;
 }

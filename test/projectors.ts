@@ -1,6 +1,16 @@
 /** Projectors for images (mmproj) with random weights. The same options give the same bytes. */
 import { join } from "node:path";
-import { bool, f32, f32s, type GgufTensor, type GgufValue, str, type TensorType, u32, writeGguf } from "./gguf_writer.ts";
+import {
+  bool,
+  f32,
+  f32s,
+  type GgufTensor,
+  type GgufValue,
+  str,
+  type TensorType,
+  u32,
+  writeGguf,
+} from "./gguf_writer.ts";
 import { gaussian } from "./models.ts";
 
 export type ProjectorOptions = {
@@ -41,7 +51,10 @@ export function projectorTensors(options: ProjectorOptions): GgufTensor[] {
   const random = gaussian(options.seed ?? 1);
   const tensors: GgufTensor[] = [];
   const tensor = (name: string, shape: readonly number[], deviation: number, as: TensorType = "F32", plus = 0) => {
-    const values = random(shape.reduce((a, b) => a * b, 1), deviation);
+    const values = random(
+      shape.reduce((a, b) => a * b, 1),
+      deviation,
+    );
     tensors.push({ name, shape, type: as, values: plus === 0 ? values : values.map((value) => value + plus) });
   };
   const matrix = (name: string, inputs: number, to: number) => {
@@ -64,7 +77,8 @@ export function projectorTensors(options: ProjectorOptions): GgufTensor[] {
     matrix(name("ffn_down"), ff, width);
     for (const part of ["ln1", "ln2"]) norm(name(part));
   }
-  if (kind === "idefics3") tensor("mm.model.fc.weight", [width * merge * merge, outputs], 1 / (merge * Math.sqrt(width)), type);
+  if (kind === "idefics3")
+    tensor("mm.model.fc.weight", [width * merge * merge, outputs], 1 / (merge * Math.sqrt(width)), type);
   else if (kind === "gemma3") {
     tensor("mm.input_projection.weight", [outputs, width], 1 / Math.sqrt(width));
     tensor("mm.soft_emb_norm.weight", [width], 0.1, "F32", 1);

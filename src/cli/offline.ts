@@ -31,8 +31,8 @@ export { importRows, Unreadable } from "../resources/datasets/stream/importer.ts
 export { chooseBase } from "../resources/models/base_choice.ts";
 export { checkpointAt } from "../resources/models/files/checkpoint.ts";
 export { converted } from "../resources/models/files/convert.ts";
-export * as projectors from "../resources/models/files/projector_file.ts";
 export { exportFolder, weightsFor } from "../resources/models/files/export.ts";
+export * as projectors from "../resources/models/files/projector_file.ts";
 export { removeAsOperator as removeModel } from "../resources/models/remove.ts";
 export { present as presentModel } from "../resources/models/schema.ts";
 export { present as presentInvitation } from "../resources/people/invitations/schema.ts";

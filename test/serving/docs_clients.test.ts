@@ -11,7 +11,10 @@ let folder: string;
 beforeAll(async () => {
   mkdirSync(join(ROOT, "dist"), { recursive: true });
   folder = mkdtempSync(join(ROOT, "dist", "clients-")); // inside, so that the packages are found
-  server = await startServing({ models: { random: { arch: "llama", type: "F32", context: 1024 } } });
+  server = await startServing({
+    models: { random: { arch: "llama", type: "F32", context: 1024 } },
+    projectors: { random: { kind: "mlp", outputs: 64 } },
+  });
   await server.deploy({ model: "random", name: "demo", parallel: 4, context_length: 1024 });
   await until("verk-tiny", async () => (await server.get("/v1/models/verk-tiny")).status === "ready", 60_000);
 }, 120_000);

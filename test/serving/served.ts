@@ -4,11 +4,14 @@ import { startBinary } from "../binary.ts";
 import { makeKey } from "../cli.ts";
 import { tempDir, until } from "../harness.ts";
 import { type ModelOptions, makeModel } from "../models.ts";
+import { makeProjector, type ProjectorOptions } from "../projectors.ts";
 
 /** `files`: made GGUF files by the name of their model. `settings`: of the server, as environment variables. */
 type Options = {
   models?: Record<string, ModelOptions>;
   files?: Record<string, string>;
+  /** Projectors for images by the name of their model. */
+  projectors?: Record<string, ProjectorOptions>;
   settings?: Record<string, string>;
   args?: string[];
 };
@@ -18,12 +21,20 @@ type Json = any;
 /**
  * Starts the executable with models of random weights in its folder, on one thread, so that tests share the machine.
  */
-export async function startServing({ models = {}, files = {}, settings = {}, args = [] }: Options = {}) {
+export async function startServing({
+  models = {},
+  files = {},
+  projectors = {},
+  settings = {},
+  args = [],
+}: Options = {}) {
   const dir = tempDir();
   const made = tempDir();
   mkdirSync(join(dir, "models"), { recursive: true, mode: 0o700 });
   for (const [name, options] of Object.entries(models))
     copyFileSync(makeModel(made, options), join(dir, "models", `${name}.gguf`));
+  for (const [name, options] of Object.entries(projectors))
+    copyFileSync(makeProjector(made, options), join(dir, "models", `${name}.mmproj`));
   rmSync(made, { recursive: true });
   for (const [name, path] of Object.entries(files)) copyFileSync(path, join(dir, "models", `${name}.gguf`));
   const env = { VERK_SERVING__THREADS: "1", VERK_HTTP__RATE_LIMIT_PER_SECOND: "0", ...settings };

@@ -19,7 +19,15 @@ const rowsOf = (tokens: readonly number[]) =>
   Float32Array.from(tokens.flatMap((token) => [...embedding.subarray(token * WIDTH, (token + 1) * WIDTH)]));
 
 async function answer(given: Pick<Generation, "prompt" | "images">, samples = 1) {
-  const run = engine.generate({ ...given, maxTokens: 12, sampling: GREEDY, samples, stop: [], topLogprobs: 0, wantTokens: true });
+  const run = engine.generate({
+    ...given,
+    maxTokens: 12,
+    sampling: GREEDY,
+    samples,
+    stop: [],
+    topLogprobs: 0,
+    wantTokens: true,
+  });
   const logprobs: number[] = [];
   const tokens: number[] = [];
   for await (const deltas of run)
@@ -32,7 +40,12 @@ async function answer(given: Pick<Generation, "prompt" | "images">, samples = 1)
 }
 
 /** The prompt with the tokens of `at … at + rows` as rows of an image. `key` stands for the hash of the image. */
-function asImage(prompt: readonly number[], at: number, rows: number, key: number): Pick<Generation, "prompt" | "images"> {
+function asImage(
+  prompt: readonly number[],
+  at: number,
+  rows: number,
+  key: number,
+): Pick<Generation, "prompt" | "images"> {
   const image: PromptRows = { at, rows, embeddings: rowsOf(prompt.slice(at, at + rows)), together: false };
   const ids = prompt.map((token, i) => (i >= at && i < at + rows ? -key : token));
   return { prompt: Int32Array.from(ids), images: [image] };
@@ -42,7 +55,11 @@ const text = (length: number, seed: number) =>
   Array.from({ length }, (_, i) => 33 + ((i * 7919 + seed * 104_729) % 90));
 
 test("rows are read like the tokens whose embeddings they are, also over several batches", async () => {
-  for (const [length, at, rows] of [[40, 5, 20], [40, 0, 30], [900, 100, 700]] as const) {
+  for (const [length, at, rows] of [
+    [40, 5, 20],
+    [40, 0, 30],
+    [900, 100, 700],
+  ] as const) {
     const prompt = text(length, length + at);
     const wanted = await answer({ prompt: Int32Array.from(prompt) });
     await engine.clear();
@@ -94,7 +111,7 @@ test("a request that is cancelled amid an image frees its slot, and a probe uses
 });
 
 test("a prompt must not end with an image", () => {
-  expect(() => engine.generate({ ...asImage(text(10, 1), 5, 5, 2), maxTokens: 1, sampling: GREEDY, samples: 1, stop: [] })).toThrow(
-    "ends with an image",
-  );
+  expect(() =>
+    engine.generate({ ...asImage(text(10, 1), 5, 5, 2), maxTokens: 1, sampling: GREEDY, samples: 1, stop: [] }),
+  ).toThrow("ends with an image");
 });

@@ -59,9 +59,19 @@ test("unknown fields are dropped", () => {
 describe("the error names the wrong field", () => {
   test.each<[string, object, string]>([
     [
-      "an image",
-      { messages: [{ role: "user", content: [{ type: "image_url", image_url: {} }] }] },
+      "a sound",
+      { messages: [{ role: "user", content: [{ type: "input_audio", input_audio: {} }] }] },
       "messages.0.content.0.type",
+    ],
+    [
+      "an image of the system",
+      { messages: [{ role: "system", content: [{ type: "image_url", image_url: { url: "data:," } }] }] },
+      "messages.0.content.0.type",
+    ],
+    [
+      "an image without a URL",
+      { messages: [{ role: "user", content: [{ type: "image_url", image_url: {} }] }] },
+      "messages.0.content.0.image_url.url",
     ],
     ["an unknown role", { messages: [{ role: "robot", content: "x" }] }, "messages.0.role"],
     ["no messages", { messages: [] }, "messages"],

@@ -58,7 +58,8 @@ export function describeProjector(header: Header): Projector {
   const side = imageSize / patchSize;
   if (!Number.isInteger(side) || side % merge !== 0 || side ** 2 > MOST_PATCHES)
     throw new GgufError(`${key("image_size")} is ${imageSize}, which does not fit patches of ${patchSize} × ${merge}`);
-  if (width % heads !== 0) throw new GgufError(`${key("embedding_length")} is ${width}, which ${heads} heads cannot share`);
+  if (width % heads !== 0)
+    throw new GgufError(`${key("embedding_length")} is ${width}, which ${heads} heads cannot share`);
   const rows = (side / merge) ** 2;
   if (kind === "gemma3" && rows > MOST_TOGETHER)
     throw new GgufError(`An image has ${rows} rows; the maximum for gemma3 is ${MOST_TOGETHER}`);
@@ -66,7 +67,9 @@ export function describeProjector(header: Header): Projector {
   const given: Projector = {
     ...{ kind, imageSize, patchSize, width, heads, merge, rows, isSwapped },
     layers: kind === "mlp" ? blocks - 1 : blocks, // LLaVA reads the last layer but one
-    epsilon: float(header, key("attention.layer_norm_epsilon"), { min: 0, max: 1 }) ?? missing(key("attention.layer_norm_epsilon")),
+    epsilon:
+      float(header, key("attention.layer_norm_epsilon"), { min: 0, max: 1 }) ??
+      missing(key("attention.layer_norm_epsilon")),
     activation: flag(header, "clip.use_gelu") ? "gelu" : flag(header, "clip.use_silu") ? "silu" : "gelu_quick",
     mean: three(header, key("image_mean")),
     deviation: three(header, key("image_std")),
@@ -134,7 +137,8 @@ function checkTensors(header: Header, of: Projector) {
   const floats = (name: string, dims: readonly number[]) => {
     tensor(header, name, dims);
     const type = header.tensors.get(name)?.type.name ?? "";
-    if (!FLOATS.includes(type)) throw new GgufError(`Tensor ${quoted(name)} has the type ${type}, not ${FLOATS.join(", ")}`);
+    if (!FLOATS.includes(type))
+      throw new GgufError(`Tensor ${quoted(name)} has the type ${type}, not ${FLOATS.join(", ")}`);
   };
   const patches = rows * merge * merge;
   floats("v.patch_embd.weight", [patchSize, patchSize, 3, width]);
@@ -145,7 +149,10 @@ function checkTensors(header: Header, of: Projector) {
   for (let layer = 0; layer < of.layers; layer++) checkLayer(header, `v.blk.${layer}`, of, pair);
   if (kind === "mlp") {
     const hidden = header.tensors.get("mm.0.weight")?.dims[1] ?? 0;
-    for (const [name, from, to] of [["mm.0", width, hidden], ["mm.2", hidden, outputs]] as const) {
+    for (const [name, from, to] of [
+      ["mm.0", width, hidden],
+      ["mm.2", hidden, outputs],
+    ] as const) {
       tensor(header, `${name}.weight`, [from, to]);
       tensor(header, `${name}.bias`, [to]);
     }
@@ -162,7 +169,8 @@ type Pair = (name: string, dims: readonly number[]) => void;
 
 function checkLayer(header: Header, layer: string, { width, isSwapped }: Projector, pair: Pair) {
   for (const name of OTHERS)
-    if (header.tensors.has(`${layer}.${name}`)) throw new GgufError(`Tensor ${quoted(`${layer}.${name}`)} is not supported`);
+    if (header.tensors.has(`${layer}.${name}`))
+      throw new GgufError(`Tensor ${quoted(`${layer}.${name}`)} is not supported`);
   const [up, down] = isSwapped ? ["ffn_down", "ffn_up"] : ["ffn_up", "ffn_down"];
   const hidden = header.tensors.get(`${layer}.${up}.weight`)?.dims[1] ?? 0;
   for (const name of ["ln1", "ln2"]) pair(`${layer}.${name}`, [width]);

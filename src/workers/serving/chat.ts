@@ -94,7 +94,7 @@ async function promptOf(served: Served, request: ChatCompletionRequest) {
   const plan = planAnswer(request, served.template.format, thoughts);
   const text = rendered + plan.opening;
   if (pictures.length === 0) return { text, plan, thoughts, prompt: tokenize(text), images: [] };
-  return { text, plan, thoughts, ...(await withPictures(served, text, pictures, tokenize)) };
+  return { plan, thoughts, ...(await withPictures(served, text, pictures, tokenize)) };
 }
 
 async function toGeneration(served: Served, request: ChatCompletionRequest) {

@@ -53,6 +53,12 @@ export function mapTexts(turn: Turn, quote: (text: string) => string): Turn {
   return deep(turn) as Turn;
 }
 
+/** For templates that take parts alone. */
+export const inParts = (turn: Turn) => ({
+  ...turn,
+  content: turn.content ? [{ type: "text", text: turn.content }] : [],
+});
+
 /** For templates without a system role: puts the system text before the first user message. */
 export function foldSystem(turns: readonly Turn[]): Turn[] {
   const system = turns.filter((turn) => turn.role === "system").map((turn) => turn.content);

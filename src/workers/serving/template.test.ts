@@ -87,6 +87,11 @@ test("without a template the conversation is a transcript that ends at the next 
   expect(template.stop).toEqual(["\nUser:"]);
 });
 
+test("a template of a model that reads images may take parts alone", () => {
+  const PARTS = `{% for m in messages %}{{ m.role | capitalize }}{% if m.content[0].type == 'image' %}:{% else %}: {% endif %}{% for part in m.content %}{% if part.type == 'text' %}{{ part.text }}{% elif part.type == 'image' %}<image>{% endif %}{% endfor %}<end>{% endfor %}{% if add_generation_prompt %}Assistant:{% endif %}`;
+  expect(render(PARTS, [system, user])).toBe("System: be brief<end>User: hi<end>Assistant:");
+});
+
 describe("tools", () => {
   test.each([
     ["hermes", `${PLAIN}{% if tools %}<tool_call>{{ tools | tojson }}{% endif %}`],

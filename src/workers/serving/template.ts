@@ -10,6 +10,7 @@ import {
   callsApart,
   describeTools,
   foldSystem,
+  inParts,
   mapTexts,
   spellCalls,
   spellOutCalls,
@@ -169,14 +170,13 @@ class OneTemplate {
 
   /** Some templates of models that read images know no content but a list of parts. */
   private takesParts(): boolean {
-    if (this.typed === undefined) {
-      this.typed = false;
-      const asked = [{ ...ASK, content: PROBE }];
-      if (/["']type["']|\.type\b/.test(this.source) && !this.shows(asked, PROBE)) {
-        this.typed = true;
-        this.typed = this.shows(asked, PROBE);
-      }
-    }
+    if (this.typed !== undefined) return this.typed;
+    const asked = [{ ...ASK, content: PROBE }];
+    const shows = (typed: boolean) => {
+      this.typed = typed; // `shows` asks for it
+      return this.shows(asked, PROBE);
+    };
+    this.typed = !shows(false) && shows(true);
     return this.typed;
   }
 
@@ -230,8 +230,6 @@ class OneTemplate {
     return this.several;
   }
 }
-
-const inParts = (turn: Turn) => ({ ...turn, content: turn.content ? [{ type: "text", text: turn.content }] : [] });
 
 /** A turn with one call for each of these arguments, and its results. */
 function probeCalls(given: readonly unknown[], content: string | null): Turn[] {

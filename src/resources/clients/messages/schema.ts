@@ -21,10 +21,18 @@ const ToolResult = z.object({
 });
 const Thinking = z.object({ type: z.literal("thinking"), thinking: z.string(), signature: z.string().nullish() });
 
-const Block = z.discriminatedUnion("type", [TextBlock, ToolUse, ToolResult, Thinking], {
+const ImageBlock = z.object({
+  type: z.literal("image"),
+  source: z.discriminatedUnion("type", [
+    z.object({ type: z.literal("base64"), media_type: z.string().max(100), data: z.string() }),
+    z.object({ type: z.literal("url"), url: z.string() }),
+  ]),
+});
+
+const Block = z.discriminatedUnion("type", [TextBlock, ImageBlock, ToolUse, ToolResult, Thinking], {
   error: ({ code }) =>
     code === "invalid_union"
-      ? "must be text, tool_use, tool_result or thinking: this model reads only text"
+      ? "must be text, image, tool_use, tool_result or thinking: documents are not supported"
       : undefined,
 });
 export type Block = z.output<typeof Block>;

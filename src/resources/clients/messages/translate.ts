@@ -10,6 +10,21 @@ type ChatMessages = ChatFields["messages"];
 const textOf = (content: string | readonly { type: string; text?: string }[]): string =>
   typeof content === "string" ? content : content.map(({ text = "" }) => text).join("");
 
+type UserContent = Extract<ChatMessages[number], { role: "user" }>["content"];
+type Part = Exclude<UserContent, string>[number];
+
+/** Texts and images in their order; one text if there is no image. */
+function partsOf(content: readonly Block[]): UserContent {
+  const parts = content.flatMap((block): Part[] => {
+    if (block.type === "text") return [{ type: "text", text: block.text }];
+    if (block.type !== "image") return [];
+    const { source } = block;
+    const url = source.type === "url" ? source.url : `data:${source.media_type};base64,${source.data}`;
+    return [{ type: "image_url", image_url: { url } }];
+  });
+  return parts.some(({ type }) => type === "image_url") ? parts : textOf(parts);
+}
+
 /** Results of tools come before the words of the user: they answer the calls of the turn before. */
 function turnsOf({ role, content }: MessageParam): ChatMessages {
   if (typeof content === "string") return [{ role, content }];
@@ -35,7 +50,9 @@ function turnsOf({ role, content }: MessageParam): ChatMessages {
   const results = of("tool_result").map(({ tool_use_id: id, content: result, is_error: failed }) => ({
     ...{ role: "tool" as const, tool_call_id: id, content: `${failed ? "Error: " : ""}${textOf(result ?? "")}` },
   }));
-  return text === "" && results.length > 0 ? results : [...results, { role, content: text }];
+  if (role === "system") return [{ role, content: text }];
+  const said = partsOf(content);
+  return said === "" && results.length > 0 ? results : [...results, { role, content: said }];
 }
 
 function choiceOf({

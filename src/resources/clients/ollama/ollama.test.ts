@@ -35,13 +35,18 @@ test("a request without a prompt loads the model", async () => {
   expect((await post("generate", { model: "d", stream: false })).body).toMatchObject({ done_reason: "load" });
 });
 
-test("options without effect are named, and images are refused", async () => {
+test("options without effect are named, and images are refused by a model without a projector", async () => {
   const { headers } = await post("chat", { model: "d", messages: MESSAGES, stream: false, options: { num_ctx: 1 } });
   expect(headers.get("warning")).toContain("/options/num_ctx");
   const messages = [{ role: "user", content: "hi", images: ["AAAA"] }];
   const refused = await post("chat", { model: "d", messages });
   expect(refused.status).toBe(400);
-  expect(refused.body.error).toContain("only text");
+  expect(refused.body.error).toContain("messages.0.content.0.image_url.url: this model reads no images");
+  const raw = await post("generate", { model: "d", prompt: "hi", raw: true, images: ["AAAA"] });
+  expect([raw.status, raw.body.error]).toEqual([
+    400,
+    "images: cannot be combined with raw or suffix. Remove one of them",
+  ]);
 });
 
 test("an unknown model is 404 with a text, and detection keeps its own routes", async () => {

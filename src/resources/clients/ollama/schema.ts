@@ -23,11 +23,13 @@ export const OPTIONS = Object.keys(knownOptions);
 const Options = z.looseObject(knownOptions).nullish().describe("Other options have no effect");
 export type Options = z.output<typeof Options>;
 
+const MAX_IMAGES = 64;
+
 const Images = z
-  .array(z.unknown())
-  .max(0, "must be empty: this model reads only text")
+  .array(z.string().min(1))
+  .max(MAX_IMAGES)
   .nullish()
-  .describe("Not supported");
+  .describe("Files in base64, for a model that reads images. Only messages of the user have images");
 
 const shared = {
   model: z.string().min(1).describe("The name of the deployment or agent, also with :latest"),

@@ -2,22 +2,31 @@
 import type { z } from "zod";
 import type { ChatCompletionRequest } from "../../../lib/chat/chat_completion.ts";
 import type { CompletionRequest } from "../../../lib/chat/completion.ts";
+import { AppError } from "../../../lib/errors.ts";
 import type { Message, OllamaChat, OllamaGenerate, Options } from "./schema.ts";
 
 type ChatFields = z.input<typeof ChatCompletionRequest>;
 type ChatMessages = ChatFields["messages"];
 type TextFields = z.input<typeof CompletionRequest>;
 
+/** Images come before the text, as in the prompts that Ollama makes. */
+function withImages(content: string, images: readonly string[] | null | undefined) {
+  if (!images?.length) return content;
+  const parts = images.map((data) => ({ type: "image_url" as const, image_url: { url: `data:;base64,${data}` } }));
+  return [...parts, { type: "text" as const, text: content }];
+}
+
 /** Calls of Ollama may have no id. A result answers the oldest open call of its function, else the oldest open call. */
 export function toMessages(messages: readonly Message[]): ChatMessages {
   let made = 0;
   let open: { id: string; name: string }[] = [];
-  return messages.map(({ role, content, thinking, tool_calls: calls, tool_name: name, tool_call_id: id }) => {
+  return messages.map(({ role, content, images, thinking, tool_calls: calls, tool_name: name, tool_call_id: id }) => {
     if (role === "tool") {
       const answered = open.find((call) => call.id === id) ?? open.find((call) => call.name === name) ?? open[0];
       open = open.filter((call) => call !== answered);
       return { role, content, tool_call_id: id ?? answered?.id ?? "call_0", ...(name ? { name } : {}) };
     }
+    if (role === "user") return { role, content: withImages(content, images) };
     if (role !== "assistant") return { role, content };
     const named = (calls ?? []).map((call) => ({
       ...{ id: call.id ?? `call_${made++}`, type: "function" as const },
@@ -67,13 +76,17 @@ export const fromChat = (request: OllamaChat): ChatFields => ({
 });
 
 export function fromGenerate(request: OllamaGenerate): ChatFields {
-  const { system, prompt: content } = request;
+  const { system, prompt, images } = request;
   const before = system ? [{ role: "system" as const, content: system }] : [];
-  return { ...sharedFields(request), messages: [...before, { role: "user", content }] };
+  return { ...sharedFields(request), messages: [...before, { role: "user", content: withImages(prompt, images) }] };
 }
 
 /** Without the template of the model. The default of Ollama is the rest of the context. */
-export function fromRaw({ model, prompt, suffix, options, format, stream }: OllamaGenerate): TextFields {
+export function fromRaw({ model, prompt, suffix, options, format, stream, images }: OllamaGenerate): TextFields {
+  if (images?.length)
+    throw new AppError("schema", "images: cannot be combined with raw or suffix. Remove one of them", {
+      param: "/images",
+    });
   const { max_tokens = -1, ...sampling } = samplingOf(options);
   const schema = format ? { json_schema: format === "json" ? { type: "object" } : format } : {};
   return { model, prompt, ...(suffix ? { suffix } : {}), ...sampling, max_tokens, ...schema, ...streamFields(stream) };

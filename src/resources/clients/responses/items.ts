@@ -9,10 +9,17 @@ const InputPart = z.discriminatedUnion(
     z.object({ type: z.literal("input_text"), text: z.string() }),
     z.object({ type: z.literal("output_text"), text: z.string() }),
     z.object({ type: z.literal("refusal"), refusal: z.string() }),
+    z.object({
+      type: z.literal("input_image"),
+      image_url: z.string().describe("A data: URL with base64, or an address that the server may fetch"),
+      detail: z.string().nullish().describe("Has no effect"),
+    }),
   ],
   {
     error: ({ code }) =>
-      code === "invalid_union" ? "must be input_text, output_text or refusal: this model reads only text" : undefined,
+      code === "invalid_union"
+        ? "must be input_text, input_image, output_text or refusal: files are not supported"
+        : undefined,
   },
 );
 const Content = z.union([z.string(), z.array(InputPart).max(MAX_PARTS)]);

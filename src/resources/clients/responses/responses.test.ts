@@ -110,7 +110,11 @@ test.each([
   [{ background: true, store: false }, "/store"],
   [{ background: true, stream: true }, "/stream"],
   [{ tools: [{ type: "web_search" }] }, "/tools/0/type"],
-  [{ input: [{ role: "user", content: [{ type: "input_image", image_url: "x" }] }] }, "/input/0/content/0/type"],
+  [{ input: [{ role: "user", content: [{ type: "input_file", file_id: "x" }] }] }, "/input/0/content/0/type"],
+  [
+    { input: [{ role: "user", content: [{ type: "input_image", image_url: "data:," }] }] },
+    "/messages/0/content/0/image_url/url",
+  ],
   [{ input: [{ type: "item_reference", id: "msg_1" }] }, "/input/0/id"],
 ])("%j is refused", async (fields, param) => {
   expect(await create(fields)).toMatchObject({ status: 400, body: { error: { param } } });

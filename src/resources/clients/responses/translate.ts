@@ -9,10 +9,22 @@ type ChatFields = z.input<typeof ChatCompletionRequest>;
 type ChatMessage = ChatFields["messages"][number];
 type AssistantTurn = Extract<ChatMessage, { role: "assistant" }>;
 
-const textOf = (content: Content): string =>
-  typeof content === "string"
-    ? content
-    : content.map((part) => (part.type === "refusal" ? part.refusal : part.text)).join("");
+const partText = (part: Exclude<Content, string>[number]): string =>
+  part.type === "refusal" ? part.refusal : part.type === "input_image" ? "" : part.text;
+
+const textOf = (content: Content): string => (typeof content === "string" ? content : content.map(partText).join(""));
+
+type UserContent = Extract<ChatMessage, { role: "user" }>["content"];
+
+/** Texts and images in their order; one text if there is no image. */
+function saidIn(content: Content): UserContent {
+  if (typeof content === "string" || !content.some(({ type }) => type === "input_image")) return textOf(content);
+  return content.map((part) =>
+    part.type === "input_image"
+      ? { type: "image_url" as const, image_url: { url: part.image_url } }
+      : { type: "text" as const, text: partText(part) },
+  );
+}
 
 /** Thoughts, text and calls of one answer are items of their own here, and one message of a chat. */
 export function toMessages(items: readonly KnownItem[]): ChatMessage[] {
@@ -42,7 +54,11 @@ export function toMessages(items: readonly KnownItem[]): ChatMessage[] {
       turn(({ content, tool_calls }) => content !== "" || Boolean(tool_calls)).content = textOf(item.content);
     } else {
       open = undefined;
-      messages.push({ role: item.role, content: textOf(item.content) });
+      messages.push(
+        item.role === "user"
+          ? { role: "user", content: saidIn(item.content) }
+          : { role: item.role, content: textOf(item.content) },
+      );
     }
   }
   return messages;

@@ -144,7 +144,7 @@ export class Flight {
     }
     const adapter = this.#lora ?? replica.adapter;
     const reader = { ctx: this.ctx, workspaceId: this.row.workspaceId, canSee: host.canSee, signal: this.signal };
-    const body = await withPixels(this.call.body, reader);
+    const { body, release } = await withPixels(this.call.body, reader);
     this.#timeline.sentMs = this.#elapsed();
     this.#usage = new Promise((resolve) => host.pendingUsage.set(this.id, resolve));
     const headers = { "content-type": "application/json", "x-verk-request": this.id, "x-verk-checked": "1" };
@@ -155,7 +155,7 @@ export class Flight {
       body: JSON.stringify(body),
       signal: this.signal,
       timeout: false, // a long answer takes as long as it takes
-    });
+    }).finally(release);
   }
 
   #releaseLora() {

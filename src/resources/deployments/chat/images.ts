@@ -3,10 +3,14 @@ import type { Ctx } from "../../../context.ts";
 import type { ImagePart, PromptMessage } from "../../../lib/chat/messages.ts";
 import { pixelUrl } from "../../../lib/chat/pixels.ts";
 import { AppError } from "../../../lib/errors.ts";
+import { MIB } from "../../../lib/units.ts";
 import { readPicture } from "../../detection/pictures.ts";
 
 const MOST_IMAGES = 10; // of one request: each becomes up to 17 MB of text on its way to the replica
 const SHOWN_URL = 200;
+/** Of all requests on their way: a small file can become very many pixels. */
+const MOST_HELD_BYTES = 512 * MIB;
+const COPIES = 2; // the text of a request, and its bytes
 
 type Found = { part: ImagePart; at: string };
 
@@ -22,26 +26,53 @@ function imagesIn(body: object): Found[] {
   );
 }
 
+/** `release`: call when the replica has the request. */
+type Prepared<B> = { body: B; release: () => void };
 type Reader = { ctx: Ctx; workspaceId: string; canSee: boolean; signal: AbortSignal };
 
 /** The body with pixels in place of the URLs of its images. */
-export async function withPixels<B extends object>(body: B, { ctx, workspaceId, canSee, signal }: Reader): Promise<B> {
+export async function withPixels<B extends object>(
+  body: B,
+  { ctx, workspaceId, canSee, signal }: Reader,
+): Promise<Prepared<B>> {
   const found = imagesIn(body);
   const [first] = found;
-  if (!first) return body;
+  if (!first) return { body, release: () => {} };
   const refuse = (why: string) =>
     new AppError("schema", `${first.at.slice(1).replaceAll("/", ".")}: ${why}`, { param: first.at });
   if (!canSee)
-    throw refuse("this model reads no images. Import it together with its projector: verk models import FILE --mmproj FILE");
+    throw refuse(
+      "this model reads no images. Import it together with its projector: verk models import FILE --mmproj FILE",
+    );
   if (found.length > MOST_IMAGES)
     throw refuse(`the request has ${found.length} images; the maximum is ${MOST_IMAGES}. Send fewer`);
   const urls = new Map<ImagePart, string>();
-  for (const { part, at } of found) {
-    const { url } = part.image_url;
-    urls.set(part, pixelUrl(await readPicture(ctx, workspaceId, { url, at, signal })));
+  const state = ctx.state.deployments;
+  let held = 0;
+  const release = () => {
+    state.pixelBytes -= held;
+    held = 0;
+  };
+  try {
+    for (const { part, at } of found) {
+      const { url } = part.image_url;
+      const pixels = pixelUrl(await readPicture(ctx, workspaceId, { url, at, signal }));
+      held += pixels.length * COPIES;
+      state.pixelBytes += pixels.length * COPIES;
+      if (state.pixelBytes > MOST_HELD_BYTES) throw full();
+      urls.set(part, pixels);
+    }
+    return { body: withUrls(body, (part) => urls.get(part) ?? ""), release };
+  } catch (error) {
+    release();
+    throw error;
   }
-  return withUrls(body, (part) => urls.get(part) ?? "");
 }
+
+const full = () =>
+  new AppError("no_capacity", "The server is busy with the images of other requests. Try again in a second", {
+    retryAfterSeconds: 1,
+  });
 
 /** The body as it is kept in a trace: without the bytes of its images. */
 export const withoutBytes = <B extends object>(body: B): B =>

@@ -13,4 +13,6 @@ export class DeploymentsState {
   spareNotBefore = 0;
   /** No spare process takes memory of a card before this: the last one made room. */
   cardNotBefore = 0;
+  /** Bytes of decoded images in requests that are on their way to a replica. */
+  pixelBytes = 0;
 }

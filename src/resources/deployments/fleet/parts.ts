@@ -1,8 +1,8 @@
 /** The parts of a deployment: a model, or an adapter and its base model, and the projector of a model that reads images. */
 import type { Ctx } from "../../../context.ts";
 import { MIB } from "../../../lib/units.ts";
-import * as models from "../../models/service.ts";
 import { type ProjectorFile, projectorOf } from "../../models/projector.ts";
+import * as models from "../../models/service.ts";
 import type { ModelRow } from "../../models/table.ts";
 import type { DeploymentRow } from "../table.ts";
 

@@ -62,7 +62,9 @@ export async function ggufsAt(path: string): Promise<{ model: string; projector?
   const projectors = names.filter(isNamedProjector);
   const models = names.filter((name) => !isNamedProjector(name));
   if (projectors.length > 1)
-    throw refuse(`${path} has ${projectors.length} projectors (${projectors.sort().join(", ")}). Choose one with --mmproj FILE`);
+    throw refuse(
+      `${path} has ${projectors.length} projectors (${projectors.sort().join(", ")}). Choose one with --mmproj FILE`,
+    );
   const [model] = models;
   const isOne = models.length === 1 && model !== undefined && !splitOf(model);
   const projector = projectors[0] && join(path, projectors[0]);

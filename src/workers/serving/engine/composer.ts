@@ -3,8 +3,8 @@ import { Batch } from "./batch.ts";
 import type { Cache } from "./cache.ts";
 import type { Pace } from "./pace.ts";
 import type { Sequence } from "./sequence.ts";
-import type { SubmitMessage } from "./thread/messages.ts";
 import { fillers, promptBudget, promptShares } from "./slots.ts";
+import type { SubmitMessage } from "./thread/messages.ts";
 
 export type ComposerOptions = {
   cache: Cache;

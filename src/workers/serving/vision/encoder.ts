@@ -5,7 +5,15 @@
 import type { Header } from "../../../lib/gguf/parse.ts";
 import type { Projector } from "../../../lib/gguf/projector.ts";
 import { must, type Ptr } from "../../../native/ffi.ts";
-import { type Backend, getFloats, newContext, newTensor, OutOfMemory, putBytes, TYPE } from "../../../native/ggml/ggml.ts";
+import {
+  type Backend,
+  getFloats,
+  newContext,
+  newTensor,
+  OutOfMemory,
+  putBytes,
+  TYPE,
+} from "../../../native/ggml/ggml.ts";
 import { shapeOf, typeOf } from "../../../native/ggml/symbols.ts";
 import { loadVisionWeights, type VisionWeights } from "./weights.ts";
 
@@ -46,7 +54,8 @@ export function openEncoder(backend: Backend, path: string, header: Header, of: 
   return {
     encode(values) {
       putBytes(ggml, input, values);
-      if (ggml.ggml_backend_graph_compute(backend.at, graph) !== 0) throw new Error("The device could not read the image");
+      if (ggml.ggml_backend_graph_compute(backend.at, graph) !== 0)
+        throw new Error("The device could not read the image");
       return getFloats(ggml, output);
     },
     bytes: weights.bytes + Number(ggml.ggml_gallocr_get_buffer_size(allocator, 0)),
@@ -127,7 +136,10 @@ class Layers {
 
   #withoutClass(x: Ptr, patches: number): Ptr {
     const row = this.of.width * 4;
-    return must(this.#ggml.ggml_cont(this.context, this.#ggml.ggml_view_2d(this.context, x, this.of.width, patches, row, row)), "patches");
+    return must(
+      this.#ggml.ggml_cont(this.context, this.#ggml.ggml_view_2d(this.context, x, this.of.width, patches, row, row)),
+      "patches",
+    );
   }
 
   #project(x: Ptr): Ptr {

@@ -43,13 +43,13 @@ export function takePictures(given: readonly PromptMessage[], canSee: boolean): 
 const noImages = (at: string) =>
   new AppError("schema", `${at.slice(1).replaceAll("/", ".")}: this model reads no images`, { param: at });
 
-/** The tokens and the rows of a rendered prompt. */
+/** The tokens and the rows of a rendered prompt, and its text as a person reads it. */
 export async function withPictures(
   { engine, vision }: Served,
   rendered: string,
   pictures: readonly Picture[],
   tokenize: Quotes["tokenize"],
-): Promise<{ prompt: Int32Array; images: PromptRows[] }> {
+): Promise<{ text: string; prompt: Int32Array; images: PromptRows[] }> {
   const seen: (readonly SeenPiece[])[] = [];
   for (const picture of pictures) seen.push((await vision?.read(picture)) ?? []);
   const parts: Int32Array[] = [];
@@ -78,7 +78,7 @@ export async function withPictures(
     throw new AppError("invalid_request", "The model's chat template ends with an image. Add text after it", {
       param: "/messages",
     });
-  return { prompt: joined(parts), images };
+  return { text: rendered.replaceAll(/\uE0F3\d+\uE0F4/gu, "<image>"), prompt: joined(parts), images };
 }
 
 const NEGATIVE = 1 << 31;

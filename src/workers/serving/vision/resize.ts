@@ -95,7 +95,12 @@ export function resize(picture: Picture, { width, height }: Size, filter: Filter
 }
 
 /** Resizes with the same proportions into the middle of a square or rectangle of one colour. */
-export function resizeInto(picture: Picture, { width, height }: Size, filter: Filter, colour: readonly number[]): Picture {
+export function resizeInto(
+  picture: Picture,
+  { width, height }: Size,
+  filter: Filter,
+  colour: readonly number[],
+): Picture {
   if (picture.width === width && picture.height === height) return picture;
   const f = Math.fround; // the reference computes in 32 bits, and rounds up what they give
   const scale = Math.min(f(width / picture.width), f(height / picture.height));

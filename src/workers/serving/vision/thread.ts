@@ -27,7 +27,8 @@ function open({ dataDir, path, threads, gpus }: Extract<ToVision, { type: "open"
     const header = headerOf(path);
     const projector = describeProjector(header);
     const [index] = gpus;
-    const device = index === undefined ? ({ kind: "cpu", threads } as const) : ({ kind: "cuda", index, kernels: false } as const);
+    const device =
+      index === undefined ? ({ kind: "cpu", threads } as const) : ({ kind: "cuda", index, kernels: false } as const);
     const encoder = openEncoder(openBackend(dataDir, device), path, header, projector);
     opened = { encoder, projector };
     self.postMessage({ type: "opened", projector, bytes: encoder.bytes });
@@ -46,7 +47,9 @@ function read(id: number, picture: Picture) {
       const digest = new Bun.CryptoHasher("sha256").update(piece.pixels).digest();
       return { rows: projector.rows, embeddings, key: new Int32Array(new Uint8Array(digest).buffer) };
     });
-    const buffers = pieces.flatMap((piece) => (typeof piece === "string" ? [] : [piece.embeddings.buffer as ArrayBuffer]));
+    const buffers = pieces.flatMap((piece) =>
+      typeof piece === "string" ? [] : [piece.embeddings.buffer as ArrayBuffer],
+    );
     self.postMessage({ type: "seen", id, pieces }, buffers);
   } catch (error) {
     self.postMessage({ type: "unseen", id, error: reason(error) });

@@ -84,7 +84,11 @@ export class KeptRows {
     const entry = found ?? { pieces: read(picture), bytes: 0 };
     this.#entries.delete(key);
     this.#entries.set(key, entry); // the newest is last
-    if (!found) entry.pieces.then((pieces) => this.#count(key, entry, pieces), () => this.#entries.delete(key));
+    if (!found)
+      entry.pieces.then(
+        (pieces) => this.#count(key, entry, pieces),
+        () => this.#entries.delete(key),
+      );
     return entry.pieces;
   }
 

@@ -27,7 +27,10 @@ export function loadVisionWeights(backend: Backend, path: string, header: Header
   const tensors = new Map<string, Ptr>();
   for (const stored of header.tensors.values())
     if (isUsed(stored.name, of))
-      tensors.set(stored.name, newTensor(ggml, context, typeNumbers.get(stored.type.name) as number, shapeOf(stored, of)));
+      tensors.set(
+        stored.name,
+        newTensor(ggml, context, typeNumbers.get(stored.type.name) as number, shapeOf(stored, of)),
+      );
   const memory = allocate(backend, context);
   const free = () => {
     memory.free();
