@@ -28,6 +28,8 @@ export type ProjectorOptions = {
   merge?: number;
   hasClass?: boolean;
   longestEdge?: number;
+  /** The two matrices of a layer's network have each other's name, as in older files. */
+  isSwapped?: boolean;
   metadata?: Record<string, GgufValue>;
 };
 
@@ -115,7 +117,10 @@ export function makeProjector(dir: string, options: ProjectorOptions): string {
     ...(of.longestEdge > 0 ? { [vision("preproc_image_size")]: u32(of.longestEdge) } : {}),
     ...options.metadata,
   };
-  writeGguf(path, metadata, projectorTensors(options));
+  const tensors = projectorTensors(options);
+  const other = (name: string) => name.replace(/ffn_(up|down)/, (_, part) => (part === "up" ? "ffn_down" : "ffn_up"));
+  const named = options.isSwapped ? tensors.map((tensor) => ({ ...tensor, name: other(tensor.name) })) : tensors;
+  writeGguf(path, metadata, named);
   return path;
 }
 

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { describeProjector } from "../../src/lib/gguf/projector.ts";
+import { describeProjector } from "../../src/lib/vision/projector.ts";
 import { type Backend, openBackend } from "../../src/native/ggml/ggml.ts";
 import { headerOf } from "../../src/workers/decoder/header.ts";
 import { openEncoder } from "../../src/workers/serving/vision/encoder.ts";
@@ -18,6 +18,7 @@ afterAll(() => backend.close());
 const CASES: [string, ProjectorOptions][] = [
   ["LLaVA with a class token", { kind: "mlp", outputs: 48, hasClass: true }],
   ["LLaVA without one", { kind: "mlp", outputs: 48, type: "F16" }],
+  ["an older file with swapped names", { kind: "mlp", outputs: 48, isSwapped: true }],
   ["Idefics 3", { kind: "idefics3", outputs: 40, merge: 2 }],
   ["Gemma 3", { kind: "gemma3", outputs: 64, merge: 2, heads: 4 }],
 ];

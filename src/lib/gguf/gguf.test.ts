@@ -73,7 +73,11 @@ test("heads may be given for each layer", () => {
 
 test.each([
   ["a projector", { "general.architecture": str("clip") }, "a projector for images or sounds (mmproj)"],
-  ["a projector by its type", { "general.type": str("mmproj") }, "Verk serves text only: import the model's own file"],
+  [
+    "a projector by its type",
+    { "general.type": str("mmproj") },
+    "Import it with its model: verk models import MODEL --mmproj FILE",
+  ],
   ["causal as a number", { "mystery.attention.causal": u32(0) }, "mystery.attention.causal must be a bool"],
   ["an unknown pooling", { "mystery.pooling_type": u32(5) }, "mystery.pooling_type is 5. Expected 0 to 4"],
   ["a reranker without its head", { "mystery.pooling_type": u32(4) }, "the file has no tensor cls.output.weight"],

@@ -1,7 +1,7 @@
 /** Reads an answer of the detector's process. */
 import type { Ctx } from "../../context.ts";
-import type { PixelImage } from "../../lib/chat/pixels.ts";
 import { AppError } from "../../lib/errors.ts";
+import type { PixelImage } from "../../lib/vision/pixels.ts";
 import { Refused, Scored } from "../../workers/protocol_detector.ts";
 
 const CODES = {

@@ -1,7 +1,7 @@
 /** Images for language models: read from a data: URL or an address, and decoded in the process of the detector. */
 import type { Ctx } from "../../context.ts";
-import type { PixelImage } from "../../lib/chat/pixels.ts";
 import { AppError } from "../../lib/errors.ts";
+import type { PixelImage } from "../../lib/vision/pixels.ts";
 import { sha256Bytes } from "../../platform/files.ts";
 import { decodeFile, fetchFile } from "./intake/files.ts";
 import { pixelsOf } from "./worker.ts";

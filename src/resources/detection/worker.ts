@@ -6,9 +6,9 @@
 import { availableParallelism } from "node:os";
 import { resolve } from "node:path";
 import type { Ctx } from "../../context.ts";
-import type { PixelImage } from "../../lib/chat/pixels.ts";
 import { AppError } from "../../lib/errors.ts";
 import { MIB } from "../../lib/units.ts";
+import type { PixelImage } from "../../lib/vision/pixels.ts";
 import { Semaphore } from "../../platform/semaphore.ts";
 import type { Exit, Grants, Worker } from "../../platform/workers/types.ts";
 import { FromDetector, type ModelName, type Scored, type ToDetector } from "../../workers/protocol_detector.ts";

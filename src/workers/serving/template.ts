@@ -79,6 +79,7 @@ const PROBE_PARAMETERS = {
 };
 const PROBE_TOOL = { type: "function", function: { name: PROBE, description: PROBE, parameters: PROBE_PARAMETERS } };
 const ASK: Turn = { role: "user", content: "hello" };
+const SPOKEN: Turn = { role: "user", content: PROBE };
 
 class OneTemplate {
   readonly format: CallFormat;
@@ -171,12 +172,10 @@ class OneTemplate {
   /** Some templates of models that read images know no content but a list of parts. */
   private takesParts(): boolean {
     if (this.typed !== undefined) return this.typed;
-    const asked = [{ ...ASK, content: PROBE }];
-    const shows = (typed: boolean) => {
-      this.typed = typed; // `shows` asks for it
-      return this.shows(asked, PROBE);
-    };
-    this.typed = !shows(false) && shows(true);
+    this.typed = false; // `shows` asks for it
+    if (this.shows([SPOKEN], PROBE)) return false;
+    this.typed = true;
+    this.typed = this.shows([SPOKEN], PROBE);
     return this.typed;
   }
 

@@ -1,20 +1,20 @@
 /** Images of a chat request. A replica gets their pixels, so that no replica decodes a file of a stranger. */
 import type { Ctx } from "../../../context.ts";
 import type { ImagePart, PromptMessage } from "../../../lib/chat/messages.ts";
-import { pixelUrl } from "../../../lib/chat/pixels.ts";
 import { AppError } from "../../../lib/errors.ts";
 import { MIB } from "../../../lib/units.ts";
+import { pixelUrl } from "../../../lib/vision/pixels.ts";
 import { readPicture } from "../../detection/pictures.ts";
 
 const MOST_IMAGES = 10; // of one request: each becomes up to 17 MB of text on its way to the replica
 const SHOWN_URL = 200;
-/** Of all requests on their way: a small file can become very many pixels. */
+/** Limit for all requests on their way, because a small file can become very many pixels. */
 const MOST_HELD_BYTES = 512 * MIB;
 const COPIES = 2; // the text of a request, and its bytes
 
-type Found = { part: ImagePart; at: string };
+type ImageAt = { part: ImagePart; at: string };
 
-function imagesIn(body: object): Found[] {
+function imagesIn(body: object): ImageAt[] {
   const { messages } = body as { messages?: readonly PromptMessage[] };
   if (!Array.isArray(messages)) return [];
   return messages.flatMap(({ content }: PromptMessage, i) =>

@@ -3,7 +3,7 @@
  * and planned once. The steps and their order are those of llama.cpp, whose numbers it must give.
  */
 import type { Header } from "../../../lib/gguf/parse.ts";
-import type { Projector } from "../../../lib/gguf/projector.ts";
+import type { Projector } from "../../../lib/vision/projector.ts";
 import { must, type Ptr } from "../../../native/ffi.ts";
 import {
   type Backend,

@@ -1,5 +1,5 @@
 /** Messages between the main thread of a serving worker and the thread that reads images. */
-import type { Projector } from "../../../lib/gguf/projector.ts";
+import type { Projector } from "../../../lib/vision/projector.ts";
 import type { Picture } from "./resize.ts";
 
 export type ToVision =

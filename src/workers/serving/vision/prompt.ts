@@ -3,8 +3,8 @@
  * the image's rows, with the control tokens of the model around them.
  */
 import type { ChatMessage, PromptMessage } from "../../../lib/chat/messages.ts";
-import { readPixelUrl } from "../../../lib/chat/pixels.ts";
 import { AppError } from "../../../lib/errors.ts";
+import { readPixelUrl } from "../../../lib/vision/pixels.ts";
 import type { PromptRows } from "../engine/types.ts";
 import { joined, type Quotes } from "../prompt.ts";
 import type { Served } from "../request.ts";

@@ -1,5 +1,5 @@
 /** Cuts an image into the squares that the encoder reads, with the words of the prompt around them. Pure. */
-import type { Projector } from "../../../lib/gguf/projector.ts";
+import type { Projector } from "../../../lib/vision/projector.ts";
 import { crop, type Picture, resize, resizeInto, type Size } from "./resize.ts";
 
 /** Text with control tokens, or a square. */

@@ -1,6 +1,6 @@
 /** The thread that reads images: an encoder blocks its caller for seconds, and neither answers nor decoding may wait. */
 import { GgufError } from "../../../lib/gguf/parse.ts";
-import { describeProjector, type Projector } from "../../../lib/gguf/projector.ts";
+import { describeProjector, type Projector } from "../../../lib/vision/projector.ts";
 import { openBackend } from "../../../native/ggml/ggml.ts";
 import { headerOf } from "../../decoder/header.ts";
 import { type Encoder, openEncoder } from "./encoder.ts";

@@ -2,8 +2,9 @@
  * Reads images for prompts, on a thread of its own. A conversation sends its images again with every turn, so the rows of the
  * newest images are kept.
  */
-import type { Projector } from "../../../lib/gguf/projector.ts";
+
 import { MIB } from "../../../lib/units.ts";
+import type { Projector } from "../../../lib/vision/projector.ts";
 import { compiled } from "../../../native/bundle/embedded.ts";
 import { UnusableModel } from "../engine/types.ts";
 import type { FromVision, SeenPiece, ToVision } from "./messages.ts";
@@ -40,10 +41,10 @@ export async function openVision({ width, ...open }: VisionOptions): Promise<Vis
   thread.onmessage = ({ data }: MessageEvent<FromVision>) => {
     if (data.type === "opened") return resolve(data);
     if (data.type === "unopened") return reject(data.unusable ? new UnusableModel(data.error) : new Error(data.error));
-    const asked = waiting.get(data.id);
+    const reader = waiting.get(data.id);
     waiting.delete(data.id);
-    if (data.type === "seen") asked?.resolve(data.pieces);
-    else asked?.reject(new Error(data.error));
+    if (data.type === "seen") reader?.resolve(data.pieces);
+    else reader?.reject(new Error(data.error));
   };
   thread.postMessage({ type: "open", ...open } satisfies ToVision);
   try {

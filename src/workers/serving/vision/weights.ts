@@ -1,8 +1,8 @@
 /** Copies the tensors of a projector that its encoder uses from the file onto the device. */
 import { closeSync, openSync, readSync } from "node:fs";
 import type { Header, Tensor as Stored } from "../../../lib/gguf/parse.ts";
-import type { Projector } from "../../../lib/gguf/projector.ts";
 import { TENSOR_TYPES } from "../../../lib/gguf/types.ts";
+import type { Projector } from "../../../lib/vision/projector.ts";
 import type { Ptr } from "../../../native/ffi.ts";
 import { allocate, type Backend, newContext, newTensor, putBytes } from "../../../native/ggml/ggml.ts";
 

@@ -2,8 +2,8 @@
  * Describes a projector (mmproj): a vision encoder whose output is put into the prompt of a language model. It checks every
  * tensor that the encoder uses, because native code would end the worker on a wrong shape. Pure.
  */
-import { array, count, float, missing, optionalTensor, string, tensor } from "./facts.ts";
-import { GgufError, type Header, quoted } from "./parse.ts";
+import { array, count, float, missing, optionalTensor, string, tensor } from "../gguf/facts.ts";
+import { GgufError, type Header, quoted } from "../gguf/parse.ts";
 
 export const PROJECTORS = ["mlp", "idefics3", "gemma3"] as const;
 export type ProjectorKind = (typeof PROJECTORS)[number];
