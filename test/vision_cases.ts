@@ -31,7 +31,7 @@ export const VISION_CASES: Record<string, VisionCase> = {
     picture: { width: 75, height: 50, seed: 8 },
   },
   gemma3: {
-    model: { ...llama, arch: "gemma3", extraVocab: GEMMA },
+    model: { ...llama, arch: "gemma3", extraVocab: GEMMA, layers: 6, sharpness: 0.5 },
     projector: { kind: "gemma3", outputs: 64, seed: 9, imageSize: 48, merge: 3, patchSize: 8 },
     picture: { width: 47, height: 83, seed: 10 },
   },

@@ -157,6 +157,16 @@ describe("a model with a projector", () => {
     expect((await ask(messagesWith(dataUrl(first)))).status).toBe(200);
   }, 60_000);
 
+  test("reads images after it was parked: the standby process gets the projector too", async () => {
+    const seen = textOf(await ask(messagesWith(dataUrl(first))));
+    const { id } = await server.get("/v1/deployments/sees");
+    await until("the deployment to be parked", async () => {
+      await server.call("POST", `/v1/deployments/${id}/park`);
+      return (await server.get(`/v1/deployments/${id}`)).parked;
+    });
+    expect(textOf(await ask(messagesWith(dataUrl(first))))).toBe(seen);
+  }, 60_000);
+
   test("keeps its images out of traces", async () => {
     const deployment = (await server.get("/v1/deployments/sees")).id;
     await server.call("PATCH", `/v1/deployments/${deployment}`, { capture: "full" });
@@ -167,6 +177,11 @@ describe("a model with a projector", () => {
     });
     expect(input[0].content[1].image_url.url).toMatch(/^data:image\/png;base64,.{18}… \(\d+ characters\)$/);
   });
+});
+
+test("the facts of a deployment say whether it reads images", async () => {
+  expect((await server.get("/props?model=sees")).modalities).toEqual({ vision: true, audio: false });
+  expect((await server.get("/props?model=blind")).modalities).toEqual({ vision: false, audio: false });
 });
 
 test("a model without a projector names the field of the image", async () => {

@@ -57,6 +57,6 @@ describe.each(Object.entries(VISION_CASES))("%s", (name, { model, projector, pic
 
     const said = await sayOne(engine, { prompt, images, maxTokens: 1, topLogprobs: 0 });
     expect(said.logprobs[0]?.token).toBe(wanted.token);
-    expect(Math.abs((said.logprobs[0]?.logprob ?? 0) - wanted.logprob)).toBeLessThan(0.02);
+    expect(Math.abs((said.logprobs[0]?.logprob ?? 0) - wanted.logprob)).toBeLessThan(0.01);
   });
 });

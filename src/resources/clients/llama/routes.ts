@@ -37,6 +37,7 @@ type Facts = {
   bos_token: string;
   eos_token: string;
   chat_template: string;
+  vision?: boolean;
 };
 
 export const routes = (ctx: Ctx) => {
@@ -109,6 +110,7 @@ export const routes = (ctx: Ctx) => {
           bos_token: known.bos_token,
           eos_token: known.eos_token,
           build_info: `verk ${VERSION}`,
+          modalities: { vision: known.vision === true, audio: false as const },
         };
       },
       {

@@ -67,6 +67,7 @@ export const Props = later(() =>
       bos_token: z.string(),
       eos_token: z.string(),
       build_info: z.string(),
+      modalities: z.object({ vision: z.boolean().describe("The model reads images"), audio: z.literal(false) }),
     })
     .meta({ id: "LlamaProps" }),
 );
