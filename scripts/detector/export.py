@@ -4,6 +4,7 @@
 """
 import argparse
 import hashlib
+import inspect
 import os
 import time
 
@@ -21,8 +22,9 @@ LARGE = 4096  # numbers; smaller tensors, among them the fixed filters, stay as 
 
 def exported(net, path):
     example = torch.randint(0, 256, (2, 256, 256, 3), dtype=torch.uint8)
-    torch.onnx.export(net, (example,), path, dynamo=False, opset_version=OPSET, input_names=["pixels"],
-                      output_names=["logits"], dynamic_axes={"pixels": {0: "crops"}, "logits": {0: "crops"}})
+    older = {"dynamo": False} if "dynamo" in inspect.signature(torch.onnx.export).parameters else {}
+    torch.onnx.export(net, (example,), path, opset_version=OPSET, input_names=["pixels"], output_names=["logits"],
+                      dynamic_axes={"pixels": {0: "crops"}, "logits": {0: "crops"}}, **older)
 
 
 def in_halves(path):

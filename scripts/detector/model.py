@@ -106,18 +106,21 @@ class Wide(nn.Module):
         self.body = nn.Sequential(Block(128, 128, 2), Block(128, 192, 2))
         self.head = nn.Sequential(nn.Dropout(drop), nn.Linear(384, 1))
 
-    def forward(self, pixels):
+    def features(self, pixels):
+        """(N, 384): what the last layer reads."""
         x = pixels.permute(0, 3, 1, 2).float()
-        x = torch.cat([self.near(x), self.far(self.spectrum(x))], 1)
-        return self.head(statistics(self.body(x)))[:, 0]
+        return statistics(self.body(torch.cat([self.near(x), self.far(self.spectrum(x))], 1)))
+
+    def forward(self, pixels):
+        return self.head(self.features(pixels))[:, 0]
 
 
 class HalfWide(Wide):
     """detector_v0: on means of 2 × 2 pixels, in whole levels as every picture has."""
 
-    def forward(self, pixels):
+    def features(self, pixels):
         x = F.avg_pool2d(pixels.permute(0, 3, 1, 2).float(), 2)
-        return super().forward(torch.floor(x + 0.5).permute(0, 2, 3, 1))
+        return super().features(torch.floor(x + 0.5).permute(0, 2, 3, 1))
 
 
 def multiply_adds(model, size=256):

@@ -123,7 +123,7 @@ def optimiser_of(net, args):
     decayed = [p for p in net.parameters() if p.ndim > 1]
     plain = [p for p in net.parameters() if p.ndim <= 1]
     return torch.optim.AdamW([{"params": decayed, "weight_decay": 0.05}, {"params": plain, "weight_decay": 0.0}],
-                             lr=args.rate, fused=args.device == "cuda")
+                             lr=args.rate, **({"fused": True} if args.device == "cuda" else {}))
 
 
 def rate_at(share, args, step):

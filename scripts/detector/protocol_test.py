@@ -1,0 +1,140 @@
+"""python3 protocol_test.py: the decisions of the protocol. Figures are tested where NumPy is."""
+import os
+import random
+import tempfile
+import unittest
+
+import protocol_folds as folds
+import protocol_ledger as ledger
+
+KINDS = ["photo", "face", "art", "anime", "graphic"]
+
+
+def image(i, label, source, family, content="photo", **more):
+    return {"file": f"{source}/{i}.jpg", "label": label, "source": source, "family": family, "content": content, **more}
+
+
+def collection(sources=24, each=10, seed=0):
+    rng = random.Random(seed)
+    rows = []
+    for s in range(sources):
+        label = "ai" if s % 2 else "real"
+        for i in range(each + rng.randrange(5)):
+            family = f"gen{s // 4}" if label == "ai" else "real"
+            rows.append(image(i, label, f"s{s}", family, KINDS[(s // 2) % len(KINDS)], width="640", height="480"))
+    return rows
+
+
+class Folds(unittest.TestCase):
+    def test_sources_families_groups_and_equal_files_are_one_component(self):
+        rows = [image(0, "ai", "a", "flux"), image(1, "ai", "b", "FLUX"), image(2, "ai", "c", "sdxl"),
+                image(3, "real", "c", "real"), image(4, "real", "d", "real"), image(5, "real", "e", "real", group="g"),
+                image(6, "real", "f", "real", group="g"), image(7, "real", "h", "real", sha256="x"),
+                image(8, "real", "i", "real", sha256="x")]
+        self.assertEqual(folds.components(rows), [0, 0, 1, 1, 2, 3, 3, 4, 4])
+
+    def test_no_source_and_no_family_is_on_both_sides(self):
+        for seed in range(20):
+            rows = collection(seed=seed)
+            for roles in folds.planned(rows)["folds"]:
+                for name in ("source", "family"):
+                    sides = {}
+                    for row in rows:
+                        if name == "family" and row["label"] == "real":
+                            continue
+                        sides.setdefault(row[name], set()).add(roles[row["file"]])
+                    self.assertTrue(all(len(side) == 1 for side in sides.values()), (seed, name, sides))
+
+    def test_every_image_is_tested_once(self):
+        rows = collection()
+        tested = [f for roles in folds.planned(rows)["folds"] for f, role in roles.items() if role == "test"]
+        self.assertEqual(sorted(tested), sorted(row["file"] for row in rows))
+
+    def test_a_gallery_of_many_generators_is_set_aside(self):
+        rows = collection() + [image(i, "ai", "gallery", f"gen{i % 6}") for i in range(12)]
+        kept, aside = folds.without_bridges(rows)
+        self.assertEqual(aside, ["gallery"])
+        self.assertEqual(len(kept), len(collection()))
+
+    def test_the_version_changes_with_the_data_alone(self):
+        rows = collection()
+        version = folds.version_of(rows)
+        self.assertEqual(version, folds.version_of(list(reversed(rows))))
+        self.assertNotEqual(version, folds.version_of(rows[1:]))
+        self.assertNotEqual(version, folds.version_of([{**rows[0], "content": "scan"}, *rows[1:]]))
+
+    def test_what_cannot_be_used_is_refused(self):
+        good = image(0, "ai", "a", "flux", repository="Some/Name")
+        self.assertEqual(folds.checked([good]), [good])
+        for rows, words in (([{**good, "family": ""}], "has no family"), ([{**good, "label": "fake"}], "use ai or real"),
+                            ([{**good, "sha256": "x"}, image(1, "real", "b", "real", sha256="x")], "both labels")):
+            with self.assertRaisesRegex(folds.Refused, words):
+                folds.checked(rows)
+        with self.assertRaisesRegex(folds.Refused, "independent test"):
+            folds.checked([good], {folds.hidden("some/name")})
+        with self.assertRaisesRegex(folds.Refused, "add sources"):
+            folds.planned(collection(sources=4))
+
+
+class Threshold(unittest.TestCase):
+    def test_the_lowest_score_with_the_precision(self):
+        scores = [(0.9, True)] * 40 + [(0.8, True)] * 20 + [(0.8, False)] * 2 + [(0.7, False)] * 30
+        self.assertEqual(folds.ai_threshold(scores), 0.8)
+        self.assertEqual(folds.ai_threshold(scores, least=0.98), 0.9)
+
+    def test_never_where_it_is_not_reached_or_hardly_seen(self):
+        self.assertIsNone(folds.ai_threshold([(0.9, True)] * 20))
+        self.assertIsNone(folds.ai_threshold([(0.9, i % 2 == 0) for i in range(200)]))
+
+
+class Ledger(unittest.TestCase):
+    def test_a_version_is_scored_once(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "ledger.jsonl")
+            ledger.claim(path, "one", {"images": 3})
+            ledger.claim(path, "two", {})
+            with self.assertRaisesRegex(ledger.AlreadyScored, "not shown"):
+                ledger.claim(path, "one", {})
+            self.assertEqual([e["data_version"] for e in ledger.entries(path)], ["one", "two"])
+
+
+try:
+    import numpy as np
+
+    import protocol_figures as figures
+except ImportError:
+    np = None
+
+
+@unittest.skipIf(np is None, "NumPy is not installed")
+class Figures(unittest.TestCase):
+    def rows(self):
+        rng = np.random.default_rng(1)
+        rows = collection()
+        for row in rows:
+            score = float(np.clip(0.5 + (0.2 if row["label"] == "ai" else -0.2) + rng.normal(0, 0.15), 0, 1))
+            row.update(score=score, called=score > 0.8, unlike=score < 0.05,
+                       conditions={"jpeg 60": score, "swap jpeg": 0.4, "swap webp": 0.4})
+        return rows
+
+    def test_content_stands_before_the_whole(self):
+        made = figures.figures(self.rows(), draws=20)
+        self.assertEqual(list(made)[:3], ["content", "mean inside content", "overall"])
+        self.assertEqual(sorted(made["content"]), sorted(KINDS))
+        self.assertGreater(made["overall"]["auroc"], 0.9)
+        self.assertEqual(made["conditions"]["jpeg 60"]["of clean"], 1.0)
+        self.assertEqual(made["codec swap"], {"jpeg against webp": 0.5})
+        low, high = made["overall"]["interval"]
+        self.assertLessEqual(low, made["overall"]["auroc"])
+        self.assertGreaterEqual(high, made["overall"]["auroc"])
+        self.assertIn("| content photo |", figures.text_of(made))
+
+    def test_whole_sources_are_drawn(self):
+        label, source = np.repeat([True, False], 6), np.repeat(["a", "b", "c", "d"], 3)
+        pick = figures.resampled(label, source, np.random.default_rng(0))
+        counts = {s: int((source[pick] == s).sum()) for s in set(source[pick].tolist())}
+        self.assertTrue(all(n % 3 == 0 for n in counts.values()), counts)
+
+
+if __name__ == "__main__":
+    unittest.main()
