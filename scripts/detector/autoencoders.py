@@ -112,7 +112,7 @@ def fitted(kind, real, seconds, device, batch, size=192):
         left = (torch.rand(batch, device=device) * (real.width[which] - size).clamp(min=1)).long()
         x = real.windows(which, top, left, size).permute(0, 3, 1, 2).float() / 127.5 - 1
         x = x.contiguous(memory_format=torch.channels_last)
-        with torch.autocast(device, torch.bfloat16):
+        with torch.autocast(device, torch.bfloat16, enabled=device == "cuda"):
             y = net(x, 0.05).float()
         loss = lost(y, x)
         optimiser.zero_grad(set_to_none=True)
@@ -129,7 +129,7 @@ def passed(net, x, factor):
     """x (B, 3, H, W) of levels → its reconstructions."""
     h, w = x.shape[2:]
     padded = F.pad(x / 127.5 - 1, (0, -w % factor, 0, -h % factor), mode="reflect")
-    with torch.autocast(x.device.type, torch.bfloat16):
+    with torch.autocast(x.device.type, torch.bfloat16, enabled=x.is_cuda):
         y = net(padded.contiguous(memory_format=torch.channels_last)).float()
     return (y[:, :, :h, :w] + 1) * 127.5
 

@@ -157,7 +157,7 @@ class Views:
 def loss_of(run, batch, regions, args):
     """Binary cross-entropy of the crops, and how far a crop's answer hangs on its encoding."""
     which, views, one, other = batch
-    with torch.autocast(args.device, torch.bfloat16):
+    with torch.autocast(args.device, torch.bfloat16, enabled=args.device == "cuda"):
         logits = run(views).float()
     target = regions.label[which] * (1 - 2 * SMOOTHING) + SMOOTHING
     apart = (logits[one] - logits[other]).square().mean()

@@ -21,6 +21,10 @@ export const ModelResult = later(() =>
     status: z.enum(["success", "error"]),
     latency_ms: z.number().min(0),
     error: z.string().nullable(),
+    /** True if the file is unlike everything in the model's training. Absent: the model cannot tell. */
+    unlike: z.boolean().optional(),
+    /** The score from which on the model's tier `ai` is proven; null: never. Absent: by the common tiers. */
+    ai_from: z.number().min(0).max(1).nullable().optional(),
   }),
 );
 export type ModelResult = z.infer<typeof ModelResult>;

@@ -1,15 +1,16 @@
-/** A detector that runs already uses a new adaptation from the next file on. */
+/** Adaptations of a running detector, and models whose calibration reads features. */
 import { afterAll, expect, test } from "bun:test";
 import { rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import sharp from "sharp";
 import { openDetector } from "../../src/cli/detect/detector.ts";
 import { packFloats } from "../../src/lib/detection/adaptation.ts";
+import { AI_NOT_PROVEN, UNLIKE_TRAINING } from "../../src/lib/detection/tiers.ts";
 import { loadConfig } from "../../src/platform/config/config.ts";
 import { sha256File } from "../../src/platform/files.ts";
 import { keep, reset } from "../../src/resources/detection/adaptation.ts";
 import { tempDir } from "../harness.ts";
-import { green, writeModels } from "./fake_models.ts";
+import { calibration, FAKES, green, writeModels } from "./fake_models.ts";
 
 const dir = tempDir();
 afterAll(() => rmSync(dir, { recursive: true, force: true }));
@@ -46,6 +47,38 @@ test("a new adaptation, one for other weights, and a reset", async () => {
     expect(await examine()).toEqual(["0.500", "fake-1"]);
     reset(dir);
     expect(await examine()).toEqual(["0.500", "fake-1"]);
+  } finally {
+    await detector.close();
+  }
+}, 60_000);
+
+test("a model whose file knows its training data calls other files uncertain, and says why", async () => {
+  const unlike = { mean: [128, 128, 128], deviation: [10, 10, 10], limit: 3 };
+  const models = writeModels(join(dir, "gated"), {
+    detector_v0: { graph: green(1 / 16, -6), calibration: { ...calibration, unlike, tiers: { ai: null } } },
+    detector_v1: { ...FAKES.detector_v1, calibration: { ...calibration, unlike } },
+  });
+  const config = loadConfig({ flags: { data_dir: dir, "detect.models_dir": models }, env: {} });
+  const detector = await openDetector(config);
+  const examine = async (r: number, g: number, b: number) => {
+    const path = join(dir, `${r}.png`);
+    const background = { r, g, b };
+    writeFileSync(
+      path,
+      await sharp({ create: { width: 40, height: 40, channels: 3, background } })
+        .png()
+        .toBuffer(),
+    );
+    const signal = new AbortController().signal;
+    const options = { models: ["detector_v0"], robustness: false, heatmap: true, signal } as const;
+    const outcome = await detector.examine({ path, named: true }, options);
+    if (outcome.status !== "scored") throw new Error(JSON.stringify(outcome));
+    return [outcome.ensemble.prediction, outcome.ensemble.reason, outcome.scored.models.detector_v0?.unlike];
+  };
+  try {
+    expect(detector.versions).toEqual({ detector_v0: "fake-1" }); // the other has no last layer to read features from
+    expect(await examine(128, 128, 128)).toEqual(["likely_ai", AI_NOT_PROVEN, false]);
+    expect(await examine(255, 128, 0)).toEqual(["uncertain", UNLIKE_TRAINING, true]);
   } finally {
     await detector.close();
   }

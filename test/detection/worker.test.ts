@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
 import sharp, { type Sharp } from "sharp";
-import { sigmoid } from "../../src/lib/detection/calibration.ts";
+import { sigmoid } from "../../src/lib/detection/curve.ts";
 import { tempDir, until } from "../harness.ts";
 import { Detector } from "./detector.ts";
 import { brightness, calibration, FAKES, writeModels } from "./fake_models.ts";

@@ -36,6 +36,7 @@ const found: ReportedOutcome = {
     score: 0.9,
     succeeded: 1,
     total: 2,
+    reason: null,
   },
   hash: "ab",
   sizeBytes: 5,

@@ -44,7 +44,8 @@ export function lineOf(outcome: ReportedOutcome, columns: Columns): string {
     return ["-".padEnd(WIDTHS.score), error, ...cells, ...range, `${file}: ${oneLine(outcome.error)}`].join("  ");
   }
   const { score, prediction } = outcome.ensemble;
-  const notes = notesOf(outcome.scored.signals);
+  const { reason } = outcome.ensemble;
+  const notes = [...(reason === null ? [] : [`[${reason}]`]), ...notesOf(outcome.scored.signals)];
   const said = paint(COLORS[prediction], prediction.padEnd(WIDTHS.prediction));
   return [figure(score), said, ...cells, ...range, file, ...notes.map((note) => paint("dim", note))].join("  ");
 }

@@ -3,7 +3,7 @@
  * weights: with others it is not used.
  */
 import { z } from "zod";
-import { calibratePooled, Isotonic } from "./calibration.ts";
+import { calibratePooled, Isotonic } from "./curve.ts";
 
 /** Float32 numbers in base64, little endian. */
 export const packFloats = (values: Float32Array): string =>

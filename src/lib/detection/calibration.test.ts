@@ -1,5 +1,9 @@
 import { expect, test } from "bun:test";
-import { Calibration, calibrate, type Pooling, pool, sigmoid } from "./calibration.ts";
+import { Calibration, judgeImage, type Pooling, pool } from "./calibration.ts";
+import { sigmoid } from "./curve.ts";
+
+const calibrate = (logits: readonly number[], calibration: Calibration) =>
+  judgeImage(logits, undefined, calibration).score;
 
 const LOGITS = [1, -2, 4, 0, 3];
 
@@ -42,4 +46,46 @@ test("a table that falls is refused, extra figures are not", () => {
   const falling = { ...plain, isotonic: [[0.1, 0.5], [0.2, 0.4]] }; // biome-ignore format: a table
   expect(Calibration.safeParse(falling).success).toBe(false);
   expect(Calibration.safeParse({ ...plain, figures: { auroc: 0.9 } }).success).toBe(true);
+});
+
+const FLAT: Calibration = { version: "1", pooling: { kind: "mean" }, temperature: 1, isotonic: [] };
+const KINDS = {
+  names: ["photo", "anime"],
+  weight: [
+    [10, 0],
+    [0, 10],
+  ],
+  bias: [0, 0],
+  curves: {
+    anime: {
+      temperature: 1,
+      isotonic: [
+        [0, 0.4],
+        [1, 0.6],
+      ] as [number, number][],
+    },
+  },
+};
+
+test("each kind of content has its curve, and an image between two kinds is between their scores", () => {
+  const calibration = Calibration.parse({ ...FLAT, kinds: KINDS });
+  const scoreOf = (features: number[] | undefined) => judgeImage([2], features, calibration).score;
+  expect(scoreOf([9, 0])).toBeCloseTo(sigmoid(2), 6);
+  expect(scoreOf([0, 9])).toBeCloseTo(0.4 + 0.2 * sigmoid(2), 6);
+  expect(scoreOf([3, 3])).toBeCloseTo((sigmoid(2) + 0.4 + 0.2 * sigmoid(2)) / 2, 6);
+  expect(scoreOf(undefined)).toBeCloseTo(sigmoid(2), 6);
+  expect(Calibration.safeParse({ ...FLAT, kinds: { ...KINDS, bias: [0] } }).success).toBe(false);
+});
+
+test("features far from those of training are unlike it", () => {
+  const calibration = Calibration.parse({ ...FLAT, unlike: { mean: [1, 1], deviation: [1, 2], limit: 2 } });
+  const isUnlike = (features: number[] | undefined) => judgeImage([2], features, calibration).unlike;
+  expect([isUnlike([1, 1]), isUnlike([3, 1]), isUnlike([4, 1]), isUnlike([1, 7]), isUnlike(undefined)]).toEqual([
+    false,
+    false,
+    true,
+    true,
+    false,
+  ]);
+  expect(judgeImage([2], [99, 99], FLAT).unlike).toBe(false);
 });

@@ -95,6 +95,12 @@ export const Detection = later(() =>
         .max(1)
         .describe("Higher means more likely generated. Based on pixels or sound alone"),
       verdict: z.enum(VERDICTS),
+      reason: z
+        .string()
+        .nullable()
+        .describe(
+          "Why the prediction does not follow from the score: the file is unlike the training data, or ai is not proven",
+        ),
       models_succeeded: z.int(),
       models_total: z.int(),
       model_results: z.partialRecord(ModelName, Result),
@@ -250,6 +256,7 @@ export function present(row: DetectionRow, options: PresentOptions = {}): Detect
     confidence: ensemble.confidence,
     ensemble_score: ensemble.score,
     verdict: ensemble.verdict,
+    reason: ensemble.reason,
     models_succeeded: ensemble.succeeded,
     models_total: ensemble.total,
     model_results: publicResults(models),

@@ -50,7 +50,7 @@ async function openWorld(open: Open, onFatal: (error: Error) => void): Promise<W
   const { data_dir: dataDir, threads, max_pixels: maxPixels, models_dir: modelsDir, trust_list: trustList } = open;
   const [sharp, models] = await Promise.all([loadSharp(dataDir), findModels(modelsDir)]);
   if (open.adaptation !== undefined) await adapt(models, open.adaptation);
-  if (open.features) exposeFeatures(models);
+  exposeFeatures(models, open.features === true);
   sharp.cache(false); // no image is decoded twice
   sharp.concurrency(1); // images are decoded in parallel instead
   const trusted = trustList === undefined ? null : await readTrusted(trustList);

@@ -1,7 +1,8 @@
 /** Turns the logits of one or more views into the result of each model. */
 
-import { calibrate } from "../../lib/detection/calibration.ts";
+import { judgeImage } from "../../lib/detection/calibration.ts";
 import type { CropScore, ModelName, ModelResult } from "../protocol_detector.ts";
+import { meanRow, rowOf } from "./adapted/evidence.ts";
 import type { Crop } from "./image/views.ts";
 import type { Results } from "./messages.ts";
 import type { Models } from "./models.ts";
@@ -23,19 +24,29 @@ export function judge(models: Models, asked: readonly ModelName[], frames: reado
 function judgeModel(models: Models, name: ModelName, frames: readonly Results[]): ModelResult {
   const model = models.found.get(name);
   if (!model) return failure(models.errors.get(name) ?? `${name} is not loaded`);
-  let [score, ms] = [0, 0];
+  let [best, ms] = [{ score: 0, unlike: false }, 0];
   for (const frame of frames) {
     const result = frame[name];
     if (!result) return failure(`${name} gave no answer`, ms);
     ms += result.ms;
     if ("error" in result) return failure(result.error, ms);
     try {
-      score = Math.max(score, calibrate(result.logits, model.calibration));
+      const features = result.features && meanRow(result.features, result.logits.length);
+      const judged = judgeImage(result.logits, features, model.calibration);
+      if (judged.score >= best.score) best = judged;
     } catch (error) {
       return failure(error instanceof Error ? error.message : String(error), ms);
     }
   }
-  return { score, status: "success", latency_ms: ms, error: null };
+  const { tiers, unlike } = model.calibration;
+  return {
+    score: best.score,
+    status: "success",
+    latency_ms: ms,
+    error: null,
+    ...(unlike ? { unlike: best.unlike } : {}),
+    ...(tiers ? { ai_from: tiers.ai } : {}),
+  };
 }
 
 /**
@@ -55,7 +66,9 @@ export function cropScore(models: Models, frame: Results, index: number): number
   const scores = Object.entries(frame).flatMap(([name, result]) => {
     const calibration = models.found.get(name as ModelName)?.calibration;
     const logit = "logits" in result ? result.logits[index] : undefined;
-    return calibration && logit !== undefined && !Number.isNaN(logit) ? [calibrate([logit], calibration)] : [];
+    if (!calibration || "error" in result || logit === undefined || Number.isNaN(logit)) return [];
+    const features = result.features && rowOf(result.features, result.logits.length, index);
+    return [judgeImage([logit], features, calibration).score];
   });
   return scores.length === 0 ? undefined : scores.reduce((sum, score) => sum + score, 0) / scores.length;
 }

@@ -3,7 +3,7 @@
  * of its weights. The penalty draws the weights back to the shipped ones. Pure.
  */
 import { type AdaptedModel, packFloats } from "../../../lib/detection/adaptation.ts";
-import { sigmoid } from "../../../lib/detection/calibration.ts";
+import { sigmoid } from "../../../lib/detection/curve.ts";
 import { minimise } from "./minimise.ts";
 
 export type Row = { isAi: boolean; weight: number; logit: number; features: Float32Array };

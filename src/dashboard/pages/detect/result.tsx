@@ -61,7 +61,7 @@ function aboutOf({ image, audio }: Detection): string {
   return "";
 }
 
-function Score({ detection: { ensemble_score: score, prediction } }: { detection: Detection }) {
+function Score({ detection: { ensemble_score: score, prediction, reason } }: { detection: Detection }) {
   const { text, tone } = tierOf(prediction);
   return (
     <div class="detect-score">
@@ -74,6 +74,7 @@ function Score({ detection: { ensemble_score: score, prediction } }: { detection
         <small>0 real</small>
         <small>1 generated</small>
       </div>
+      {reason !== null && <small>{reason}</small>}
     </div>
   );
 }

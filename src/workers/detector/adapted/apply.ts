@@ -1,7 +1,7 @@
 /** Changes loaded models: by the adaptation of this lab, or so that they also return features. */
 import { z } from "zod";
 import { Adaptation, adaptedVersion, unpackFloats } from "../../../lib/detection/adaptation.ts";
-import type { Model, Models } from "../models.ts";
+import type { Models } from "../models.ts";
 import { findHead, withHead, withOutput } from "./head.ts";
 
 /** Applies the file to the models that it was made for. A model with other weights stays as it is, and the log says so. */
@@ -17,7 +17,9 @@ export async function applyAdaptation({ found }: Models, path: string): Promise<
     const { head, temperature, isotonic } = adapted;
     const version = adaptedVersion(model.calibration.version, number);
     const weights = head ? withHead(model.weights, { ...head, weight: unpackFloats(head.weight) }) : model.weights;
-    found.set(name, { ...model, weights, calibration: { ...model.calibration, version, temperature, isotonic } });
+    // The curves by kind and the tier were proven without the adaptation.
+    const { kinds: _kinds, tiers: _tiers, ...rest } = model.calibration;
+    found.set(name, { ...model, weights, calibration: { ...rest, version, temperature, isotonic } });
   }
 }
 
@@ -34,12 +36,16 @@ async function readAdaptation(path: string): Promise<Adaptation> {
   }
 }
 
-/** Features are means over crops, so they can replace crops only where the logits are averaged too. */
-export function exposeFeatures({ found }: Models): void {
-  for (const [name, model] of found) found.set(name, exposed(model));
-}
-
-function exposed(model: Model): Model {
-  const head = model.calibration.pooling.kind === "mean" ? findHead(model.weights) : undefined;
-  return head ? { ...model, weights: withOutput(model.weights, head.features), features: head.features } : model;
+/** Models whose calibration reads features return them; `all`: all models that have a last layer. */
+export function exposeFeatures({ found, errors }: Models, all: boolean): void {
+  for (const [name, model] of found) {
+    const { kinds, unlike } = model.calibration;
+    const needed = kinds !== undefined || unlike !== undefined;
+    const head = needed || all ? findHead(model.weights) : undefined;
+    if (head) found.set(name, { ...model, weights: withOutput(model.weights, head.features), features: head.features });
+    else if (needed) {
+      found.delete(name);
+      errors.set(name, "The calibration has kinds or unlike, but the model has no last layer to read features from");
+    }
+  }
 }

@@ -1,5 +1,5 @@
 /** Collects what the last layer of each model reads, for the file and for a re-encoded copy. */
-import { calibratePooled, pool } from "../../../lib/detection/calibration.ts";
+import { judgeImage, pool } from "../../../lib/detection/calibration.ts";
 import type { Evidence, ModelEvidence, ModelName } from "../../protocol_detector.ts";
 import type { Results } from "../messages.ts";
 import type { Models } from "../models.ts";
@@ -18,15 +18,21 @@ function seenBy(models: Models, results: Results): Partial<Record<ModelName, Mod
   const entries = Object.entries(results).flatMap(([name, result]) => {
     const calibration = models.found.get(name as ModelName)?.calibration;
     if (!calibration || "error" in result) return [];
-    const logit = pool(result.logits, calibration.pooling);
-    const score = calibratePooled(logit, calibration);
-    return [[name, { logit, score, features: meanRow(result.features, result.logits.length) }]];
+    const features = result.features && meanRow(result.features, result.logits.length);
+    const { score } = judgeImage(result.logits, features, calibration);
+    // Features are means over crops, so they can replace crops only where the logits are averaged too.
+    const usable = calibration.pooling.kind === "mean" ? features : undefined;
+    return [[name, { logit: pool(result.logits, calibration.pooling), score, features: usable ?? [] }]];
   });
   return Object.fromEntries(entries);
 }
 
-function meanRow(features: Float32Array | undefined, rows: number): number[] {
-  if (!features) return [];
+export function rowOf(features: Float32Array, rows: number, index: number): Float32Array {
+  const width = features.length / rows;
+  return features.subarray(index * width, (index + 1) * width);
+}
+
+export function meanRow(features: Float32Array, rows: number): number[] {
   const width = features.length / rows;
   return Array.from({ length: width }, (_, column) => {
     let sum = 0;
