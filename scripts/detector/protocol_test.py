@@ -1,4 +1,5 @@
 """python3 protocol_test.py: the decisions of the protocol. Figures are tested where NumPy is."""
+import json
 import os
 import random
 import tempfile
@@ -128,6 +129,18 @@ class Figures(unittest.TestCase):
         self.assertLessEqual(low, made["overall"]["auroc"])
         self.assertGreaterEqual(high, made["overall"]["auroc"])
         self.assertIn("| content photo |", figures.text_of(made))
+
+    def test_answers_are_those_of_the_product(self):
+        import calibrate
+        import protocol_policy as policy
+
+        with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "policy_cases.json")) as f:
+            given = json.load(f)
+        for case in given["cases"]:
+            pooled = np.array([calibrate.pool(case["logits"], given["calibration"]["pooling"])])
+            score, unlike = policy.applied(given["calibration"], pooled, np.array([case["features"]]))
+            self.assertAlmostEqual(float(score[0]), case["score"], 6)
+            self.assertEqual(bool(unlike[0]), case["unlike"])
 
     def test_whole_sources_are_drawn(self):
         label, source = np.repeat([True, False], 6), np.repeat(["a", "b", "c", "d"], 3)

@@ -1,4 +1,5 @@
 import { expect, test } from "bun:test";
+import given from "../../../scripts/detector/policy_cases.json";
 import { Calibration, judgeImage, type Pooling, pool } from "./calibration.ts";
 import { sigmoid } from "./curve.ts";
 
@@ -88,4 +89,13 @@ test("features far from those of training are unlike it", () => {
     false,
   ]);
   expect(judgeImage([2], [99, 99], FLAT).unlike).toBe(false);
+});
+
+test("answers are those of the training scripts", () => {
+  const calibration = Calibration.parse(given.calibration);
+  for (const { logits, features, score, unlike } of given.cases) {
+    const judged = judgeImage(logits, features, calibration);
+    expect([judged.score.toFixed(6), judged.unlike]).toEqual([score.toFixed(6), unlike]);
+  }
+  expect(new Set(given.cases.map(({ unlike }) => unlike)).size).toBe(2);
 });
