@@ -4,18 +4,26 @@ import { join } from "node:path";
 
 const hasPython = Bun.which("python3") !== null;
 
-test.skipIf(!hasPython)("folds, the ledger, the threshold of the tier ai, and figures", () => {
-  const command = ["python3", join(import.meta.dir, "protocol_test.py")];
-  const { exitCode, stderr } = Bun.spawnSync(command, {
-    cwd: import.meta.dir,
-    env: { ...process.env, PYTHONDONTWRITEBYTECODE: "1" },
-  });
-  expect({ exitCode, stderr: stderr.toString() }).toEqual({ exitCode: 0, stderr: expect.stringContaining("OK") });
-}, 60_000);
+test.skipIf(!hasPython)(
+  "folds, the ledger, the threshold of the tier ai, and figures",
+  () => {
+    const command = ["python3", join(import.meta.dir, "protocol_test.py")];
+    const { exitCode, stderr } = Bun.spawnSync(command, {
+      cwd: import.meta.dir,
+      env: { ...process.env, PYTHONDONTWRITEBYTECODE: "1" },
+    });
+    expect({ exitCode, stderr: stderr.toString() }).toEqual({ exitCode: 0, stderr: expect.stringContaining("OK") });
+  },
+  60_000,
+);
 
-test.skipIf(!hasPython)("every script of the folder compiles", () => {
-  const code =
-    "import ast, pathlib, sys\nfor p in pathlib.Path(sys.argv[1]).glob('*.py'): ast.parse(p.read_text(), str(p))";
-  const { exitCode, stderr } = Bun.spawnSync(["python3", "-c", code, import.meta.dir]);
-  expect([exitCode, stderr.toString()]).toEqual([0, ""]);
-}, 60_000);
+test.skipIf(!hasPython)(
+  "every script of the folder compiles",
+  () => {
+    const code =
+      "import ast, pathlib, sys\nfor p in pathlib.Path(sys.argv[1]).glob('*.py'): ast.parse(p.read_text(), str(p))";
+    const { exitCode, stderr } = Bun.spawnSync(["python3", "-c", code, import.meta.dir]);
+    expect([exitCode, stderr.toString()]).toEqual([0, ""]);
+  },
+  60_000,
+);
