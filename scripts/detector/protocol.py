@@ -85,7 +85,8 @@ def run(args):
     if os.path.exists(known) and read_json(known)["version"] != made["version"]:
         raise SystemExit(f"{args.out} belongs to another data version; name an empty folder")
     write_json(known, made)
-    regions = packs.load([args.packs], args.device, lambda r: r["file"] in made["folds"][0], 0.0, args.workers)
+    used = {file for roles in made["folds"] for file in roles}
+    regions = packs.load([args.packs], args.device, lambda r: r["file"] in used, 0.0, args.workers)
     conditions = training.prepared_conditions(regions, args.workers)
     print(f"{len(regions)} images, {time.time() - begun:.0f} s", flush=True)
     names = ["half"] if args.dry else list(train.NETWORKS)

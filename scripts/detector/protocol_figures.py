@@ -2,6 +2,7 @@
 import numpy as np
 
 import metrics
+import protocol_folds as folds
 
 SIZES = [(0, 256), (256, 512), (512, 1024), (1024, 1 << 30)]
 DRAWS = 300
@@ -73,18 +74,23 @@ def swapped(first, second):
 
 
 def figures(rows, draws=DRAWS):
-    """`rows`: the tested images with score, called (ai by the fold's own threshold) and conditions {name: score}."""
+    """All but those by family are of images whose generator is named: others may come from one that was trained on.
+
+    `rows`: the tested images with score, called (ai by the fold's own threshold) and conditions {name: score}."""
     label = np.array([r["label"] == "ai" for r in rows])
     score = np.array([float(r["score"]) for r in rows])
     source = np.array([r["source"] for r in rows])
     called = np.array([bool(r["called"]) for r in rows])
+    family = by_family(rows, label, score, source)
+    named = np.array([folds.is_named(r) for r in rows])
+    rows, label, score, source, called = [r for r, n in zip(rows, named) if n], label[named], score[named], source[named], called[named]
     kinds = by_content(rows, label, score, source, draws)
     inside = [k["auroc"] for k in kinds.values() if k["auroc"] is not None]
     out = {
         "content": kinds,
         "mean inside content": round(float(np.mean(inside)), 4) if inside else None,
         "overall": ranked(label, score, source, draws),
-        "family": by_family(rows, label, score, source),
+        "family": family,
         "size": by_size(rows, label, score, source),
         "ece": round(metrics.calibration_error(label, score), 4),
         "ai": {"precision": round(float(label[called].mean()), 4) if called.any() else None,

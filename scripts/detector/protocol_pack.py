@@ -2,7 +2,7 @@
 
     python3 scripts/detector/protocol_pack.py --images DIR --out PACKS [--side 320] [--wide 640] [--wide_share 0.1]
 
-DIR has index.csv with file, label, source, family and content, and maybe sha256, group and repository. Each image gives one
+DIR has index.csv or index.jsonl with file (beside the index), label, source, family and content, and maybe group and repository. Each image gives one
 region at its own resolution, off the grid of blocks: `side` pixels, and for `wide_share` of the images of each source
 `wide` pixels, which are enough to test half the size. Both labels are brought to the same compression history: each image has
 a partner of the other label, of the same content where there is one, and goes through the steps that the two have not in
@@ -13,6 +13,7 @@ import collections
 import csv
 import hashlib
 import io
+import json
 import os
 import tarfile
 from concurrent.futures import ProcessPoolExecutor
@@ -90,9 +91,20 @@ class Tars:
             self.tar.close()
 
 
+def indexed(folder):
+    """Rows of index.jsonl, as sources/gather.ts writes it, or of index.csv."""
+    lines = os.path.join(folder, "index.jsonl")
+    if os.path.exists(lines):
+        with open(lines) as f:
+            rows = [json.loads(line) for line in f if line.strip()]
+    else:
+        with open(os.path.join(folder, "index.csv"), newline="") as f:
+            rows = list(csv.DictReader(f))
+    return [{**row, "label": "ai" if row.get("label") == "generated" else row.get("label")} for row in rows]
+
+
 def listed(folder, excluded, workers):
-    with open(os.path.join(folder, "index.csv"), newline="") as f:
-        rows = list(csv.DictReader(f))
+    rows = indexed(folder)
     hashes = set()
     if excluded:
         with open(excluded) as f:

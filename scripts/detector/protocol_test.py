@@ -46,6 +46,13 @@ class Folds(unittest.TestCase):
                         sides.setdefault(row[name], set()).add(roles[row["file"]])
                     self.assertTrue(all(len(side) == 1 for side in sides.values()), (seed, name, sides))
 
+    def test_images_of_an_unnamed_family_are_tested_and_never_trained_on(self):
+        rows = collection() + [image(i, "ai", f"u{i % 2}", ("mixed", "Other")[i % 2]) for i in range(20)]
+        for roles in folds.planned(rows)["folds"]:
+            self.assertLessEqual({roles.get(row["file"]) for row in rows[-20:]}, {"test", None})
+        tested = [f for roles in folds.planned(rows)["folds"] for f, role in roles.items() if role == "test"]
+        self.assertEqual(sorted(tested), sorted(row["file"] for row in rows))
+
     def test_every_image_is_tested_once(self):
         rows = collection()
         tested = [f for roles in folds.planned(rows)["folds"] for f, role in roles.items() if role == "test"]
