@@ -1,5 +1,5 @@
 /**
- * What re-encoding does to scores: each image through each codec, quality and scale, by the detector's worker. Without
+ * Measures how scores change by re-encoding: each image through each codec, quality and scale, by the detector's worker. Without
  * `VERK_IMAGES` (a folder with ai/ and real/), pictures are drawn here, and only the change of the score is printed.
  */
 import { existsSync, readdirSync } from "node:fs";

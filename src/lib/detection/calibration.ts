@@ -23,7 +23,7 @@ export const Calibration = Curve.extend({
   pooling: Pooling,
   /** Curves by kind of content, which the features tell. Without them one curve is for all images. */
   kinds: Kinds.optional(),
-  /** What the features were like in training. Without it no image is called unlike training. */
+  /** Describes the features of the training images. Without it no image is called unlike training. */
   unlike: Unlike.optional(),
   /** The score from which on the tier `ai` was right in 95 of 100 cross-validated images. Null: never. */
   tiers: z.object({ ai: z.number().min(0).max(1).nullable() }).optional(),

@@ -6,7 +6,7 @@ import { z } from "zod";
 
 export const Unlike = z
   .object({
-    /** Of the features in training. */
+    /** Means of the features over the training images. */
     mean: z.array(z.number()).min(1),
     deviation: z.array(z.number().positive()),
     /** The distance that 995 of 1,000 images of unseen sources stay below. */
