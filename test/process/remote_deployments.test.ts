@@ -27,7 +27,11 @@ describeWith("a deployment in a region over ssh", sshd, (node) => {
     link = await cutLink(node.port);
     server = await startServing({
       models: { random: RANDOM },
-      settings: { VERK_NETWORK__ALLOW: "127.0.0.1", VERK_SANDBOX__REQUIRE: "language" },
+      settings: {
+        VERK_NETWORK__ALLOW: "127.0.0.1",
+        VERK_SANDBOX__REQUIRE: "language",
+        VERK_SERVING__RESTART_BACKOFF_MS: "1",
+      },
     });
     const { publicKey: public_key, privateKey: private_key } = node;
     const key = await server.call("POST", "/v1/ssh_keys", { name: "node", public_key, private_key });

@@ -37,7 +37,7 @@ const FLAGS = {
     value: "TIME",
     doc: "Park the deployment after this idle time, such as 90s, 10m or 1h (default 5m)",
   },
-  region: { type: "string", value: "REGION", doc: "Serve in this region of kind ssh (default: this machine)" },
+  region: { type: "string", value: "REGION", doc: "Serve in this region (default: this machine)" },
   pinned: { type: "boolean", doc: "Never park the deployment to make room for others" },
   capture: {
     type: "string",

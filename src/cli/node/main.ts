@@ -31,11 +31,13 @@ const VERBS: Record<string, Verb> = {
   cat: async (root, path = "") => await catFile(root, path),
   checkpoints: async (root, job = "", ...drop) => await listCheckpoints(root, job, drop),
   remove: async (root, job = "") => await removeJob(root, job),
-  replica_start: async (root, keep = "[]") => await startReplica(root, JSON.parse(keep) as string[], await stdin()),
+  replica_start: async (root, keep = "[]", plan = "") => await startReplica(root, JSON.parse(keep), JSON.parse(plan)),
   replica_run: async (root, name = "") => await (await import("./replica/run.ts")).superviseReplica(root, name),
   replica_stop: async (root, name = "") => await stopReplica(root, name),
   replica_attach: async (root, name = "") => await attachReplica(root, name),
+  replica_pipe: async (root, name = "") => await (await import("./replica/tunnel.ts")).pipeReplica(root, name),
   slurm: slurmVerb,
+  slurm_replica: async (...words) => await (await import("./replica/slurm.ts")).slurmReplicaVerb(...words),
 };
 
 export async function runNode([verb = "", root = "", ...args]: string[]): Promise<void> {

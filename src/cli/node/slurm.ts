@@ -32,6 +32,7 @@ import {
   type SlurmNode,
   SlurmSettings,
   sbatchArgs,
+  slurmName,
   squeueArgs,
 } from "../../platform/providers/slurm_text.ts";
 import { self } from "../../platform/workers/self.ts";
@@ -61,7 +62,7 @@ export async function slurmVerb(root: string, verb = "", settingsText = "", ...a
 /** The programs ask the controller: while it is away, nothing is known, and the caller tries again. */
 const AWAY = /unable to contact slurm controller|connection refused|timed out|zero bytes|standby mode|munge/i;
 
-async function run(argv: readonly string[], stdin = ""): Promise<string> {
+export async function runSlurm(argv: readonly string[], stdin = ""): Promise<string> {
   const [program = ""] = argv;
   if (Bun.which(program) === null) throw new Error(`the login node has no ${program} on the PATH of this user`);
   const child = Bun.spawn([...argv], {
@@ -77,7 +78,7 @@ async function run(argv: readonly string[], stdin = ""): Promise<string> {
 }
 
 async function usableNodes({ partition }: SlurmSettings): Promise<SlurmNode[]> {
-  const text = await run([...SINFO, ...(partition === null ? [] : [`--partition=${partition}`])]);
+  const text = await runSlurm([...SINFO, ...(partition === null ? [] : [`--partition=${partition}`])]);
   const nodes = nodesOf(text);
   const usable = nodes.filter(({ state }) => isUsable(state));
   if (usable.length > 0) return usable;
@@ -101,7 +102,7 @@ async function clusterInfo(root: string, settings: SlurmSettings): Promise<NodeI
 }
 
 const queue = async (handles: readonly Handle[]): Promise<QueueRow[]> =>
-  handles.length === 0 ? [] : queueOf(await run(squeueArgs(handles)));
+  handles.length === 0 ? [] : queueOf(await runSlurm(squeueArgs(handles.map(slurmName))));
 
 async function observe(root: string, handles: readonly Handle[]): Promise<Observation[]> {
   const rows = await queue(handles);
@@ -119,7 +120,7 @@ function observeOne(root: string, handle: Handle, rows: readonly QueueRow[]): Ob
     asked: has("stop") || has("save"),
     ended: has("ended"),
   };
-  return { bytes, heartbeat_at, ...judgeRun(files, rowOf(rows, handle)) };
+  return { bytes, heartbeat_at, ...judgeRun(files, rowOf(rows, slurmName(handle))) };
 }
 
 /**
@@ -133,13 +134,15 @@ async function submit(root: string, settings: SlurmSettings, handle: Handle): Pr
   try {
     const rows = await queue([handle]);
     const isKnown =
-      rowOf(rows, handle) !== undefined || ["submitted", "started", "stop"].some((name) => existsSync(join(dir, name)));
+      rowOf(rows, slurmName(handle)) !== undefined ||
+      ["submitted", "started", "stop"].some((name) => existsSync(join(dir, name)));
     if (isKnown) return null;
     const plan = NodePlan.parse(await Bun.file(join(dir, "plan.json")).json());
-    const { nodes, gres } = await layoutFor(settings, plan);
+    const { gpus, gpu_type, task } = plan;
+    const { nodes, gres } = await layoutFor(settings, { gpus, gpu_type, ranks: Number(task["ranks"] ?? 1) });
     const argv = self("node", "run", resolve(root), JSON.stringify(handle)).map(quote).join(" ");
     const script = `#!/bin/sh\nexec ${argv}\n`;
-    const id = await run(sbatchArgs(settings, { handle, nodes, gpus: plan.gpus, gres, dir }), script);
+    const id = await runSlurm(sbatchArgs(settings, { name: slurmName(handle), nodes, gpus, gres, dir }), script);
     writeFileSync(join(dir, "submitted"), id, { mode: 0o600 });
     return null;
   } finally {
@@ -156,9 +159,10 @@ function lockSubmission(dir: string): DataLock {
   }
 }
 
+type Layout = Pick<NodePlan, "gpus" | "gpu_type"> & { ranks: number };
+
 /** A job of one processor needs no answer of the nodes: it may wait in the queue until one can be used. */
-async function layoutFor(settings: SlurmSettings, { gpus, gpu_type: type, task }: NodePlan) {
-  const ranks = Number(task["ranks"] ?? 1);
+export async function layoutFor(settings: SlurmSettings, { gpus, gpu_type: type, ranks }: Layout) {
   if (gpus === 0 && ranks === 1) return { nodes: 1, gres: undefined };
   const usable = await usableNodes(settings);
   const gres = devicesOf(usable).find((each) => each.type === type)?.gres;
@@ -172,8 +176,8 @@ async function layoutFor(settings: SlurmSettings, { gpus, gpu_type: type, task }
 /** A job that waits in the queue of Slurm is cancelled there. A run that has begun reads the request itself. */
 async function cancel(root: string, handle: Handle, how: "save" | "stop"): Promise<null> {
   cancelRun(root, handle, how);
-  const row = rowOf(await queue([handle]), handle);
-  if (row && isWaiting(row)) await run(["scancel", row.id]);
+  const row = rowOf(await queue([handle]), slurmName(handle));
+  if (row && isWaiting(row)) await runSlurm(["scancel", row.id]);
   return null;
 }
 

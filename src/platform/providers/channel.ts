@@ -23,13 +23,16 @@ export type Channel = {
 
 const MOST_LINE = 1024 * 1024;
 
+type Surroundings = { env?: Record<string, string>; cwd?: string };
+
 /** `onReached`: the node has answered, or the client has ended. */
-export function openChannel(argv: readonly string[], onReached: () => void): Channel {
+export function openChannel(argv: readonly string[], onReached: () => void, around: Surroundings = {}): Channel {
   const child = Bun.spawn([...argv], {
     stdin: "pipe",
     stdout: "pipe",
     stderr: "pipe",
-    env: { PATH: "/usr/local/bin:/usr/bin:/bin", HOME: "/", LC_ALL: "C" },
+    env: { PATH: "/usr/local/bin:/usr/bin:/bin", HOME: "/", ...around.env, LC_ALL: "C" },
+    ...(around.cwd === undefined ? {} : { cwd: around.cwd }),
   });
   void child.exited.then(onReached);
   const said = new Response(child.stderr).text();

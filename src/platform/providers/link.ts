@@ -20,8 +20,8 @@ type Command = {
 
 export type Link = {
   run: (command: Command) => Promise<Uint8Array>;
-  /** Undefined for a node that is this machine. */
-  open?: (command: { argv: readonly string[]; forward: Forward }) => Promise<Channel>;
+  /** `argv` gets the path of a socket on the node, which is the one of this machine if the node is. */
+  open: (command: { argv: (socket: string) => readonly string[]; forward: Forward }) => Promise<Channel>;
 };
 
 export type SshTarget = {
@@ -94,7 +94,8 @@ export const sshLink = (target: SshTarget): Link => ({
     const address = await target.address();
     const { files, remove } = withKeyFiles(target);
     const [program = "", ...options] = sshArgs(target, address, files);
-    return openChannel([program, ...forwardArgs(forward), ...options, argv.map(quote).join(" ")], remove);
+    const command = argv(forward.remote).map(quote).join(" ");
+    return openChannel([program, ...forwardArgs(forward), ...options, command], remove);
   },
 });
 
@@ -117,7 +118,10 @@ function withKeyFiles({ dir, privateKey, knownHosts }: SshTarget) {
 /** For a node that is this machine, as the login node of a cluster. */
 export const directLink = (home: string): Link => ({
   run: (command) => execute(command.argv, command, home),
+  open: async ({ argv, forward }) => openChannel(argv(forward.local), () => {}, { env: ownEnv(), cwd: home }),
 });
+
+const ownEnv = () => pick(ambientEnv(), "PATH", "HOME", "SLURM_CONF");
 
 async function execute(argv: readonly string[], command: Command, cwd?: string): Promise<Uint8Array> {
   const { stdin, to, timeoutMs = COMMAND_MS, mostBytes = OUTPUT_BYTES } = command;
@@ -125,7 +129,7 @@ async function execute(argv: readonly string[], command: Command, cwd?: string):
     stdin: stdin ?? "ignore",
     stdout: "pipe",
     stderr: "pipe",
-    env: { ...PLAIN, ...pick(ambientEnv(), "PATH", "HOME", "SLURM_CONF"), LC_ALL: "C" },
+    env: { ...PLAIN, ...ownEnv(), LC_ALL: "C" },
     ...(cwd === undefined ? {} : { cwd }),
     ...(timeoutMs === 0 ? {} : { timeout: timeoutMs, killSignal: "SIGKILL" as const }),
   });

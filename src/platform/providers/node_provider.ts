@@ -86,15 +86,28 @@ export class NodeProvider implements Provider {
   readonly replicas: ReplicaNode = {
     bring: (inputs) => this.#bring(inputs),
     start: async (plan, keep) =>
-      StartedReplica.parse(await this.call("replica_start", [JSON.stringify(keep)], bytesOf(plan))),
-    stop: async (name) => void (await this.call("replica_stop", [name])),
+      StartedReplica.parse(await this.call(...this.replicaVerb("start", [JSON.stringify(keep), JSON.stringify(plan)]))),
+    stop: async (name) => void (await this.call(...this.replicaVerb("stop", [name]))),
     attach: async ({ name, worker, local }) => {
       const { link, root } = this.#options;
-      if (!link.open) throw new NodeError("this machine serves with provider local");
-      const argv = [await this.#installed(), "node", "replica_attach", root, name];
-      return await link.open({ argv, forward: { local, remote: worker } });
+      const program = await this.#installed();
+      const argv = (socket: string) => {
+        const [verb, args] = this.replicaVerb("attach", [name, socket]);
+        return [program, "node", verb, root, ...args];
+      };
+      return await link.open({ argv, forward: { local, remote: this.socketIn(worker) } });
     },
   };
+
+  /** A verb of `verk node`, and its words. */
+  protected replicaVerb(verb: string, words: string[]): [verb: string, words: string[]] {
+    return [`replica_${verb}`, words];
+  }
+
+  /** The socket of the node for one connection. `worker`: as the replica has started. */
+  protected socketIn(worker: string): string {
+    return worker;
+  }
 
   async #bring(inputs: readonly InputFile[]) {
     for (const input of await this.#lacking(inputs)) await this.#push(input);

@@ -23,6 +23,8 @@ type Options<In extends WorkerMessage> = {
   incoming: ZodType<In>;
   onMessage: (message: In) => unknown;
   onExit: (exit: Exit) => unknown;
+  /** The replica has answered. It may have waited in a queue before. */
+  onReached: () => unknown;
   /** The server ends: the replica goes on, and the next server takes it. */
   closing: AbortSignal;
   clock: Clock;
@@ -205,7 +207,10 @@ export class RemoteWorker<In extends WorkerMessage, Out> implements Worker<In, O
       if (line.n <= this.#received) return;
       this.#received = line.n;
       this.#options.onMessage(this.#options.incoming.parse(line.message));
-    } else this.#isReachable = true;
+    } else {
+      this.#isReachable = true;
+      this.#options.onReached();
+    }
   }
 
   /** The link ends, and nothing more is heard of the worker. */

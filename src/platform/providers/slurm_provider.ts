@@ -1,4 +1,5 @@
 /** A cluster with Slurm: its login node is reached over a link, and its nodes share the work directory. */
+import { randomBytes } from "node:crypto";
 import { z } from "zod";
 import { type NodeOptions, NodeProvider } from "./node_provider.ts";
 import { type Handle, NodeInfo, Observation } from "./protocol.ts";
@@ -34,6 +35,15 @@ export class SlurmProvider extends NodeProvider {
 
   override async remove(job: string): Promise<void> {
     await this.#ask("remove", [job]);
+  }
+
+  protected override replicaVerb(verb: string, words: string[]): [verb: string, words: string[]] {
+    return ["slurm_replica", [verb, this.#settings, ...words]];
+  }
+
+  /** `worker` is a folder, because an older connection may not have ended yet. */
+  protected override socketIn(worker: string): string {
+    return `${worker}/${randomBytes(4).toString("hex")}`;
   }
 
   #ask(verb: string, args: readonly string[] = []): Promise<unknown> {

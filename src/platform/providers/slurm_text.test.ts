@@ -34,17 +34,17 @@ test("GRES become types of GPUs, by the most that one node has", () => {
 });
 
 test("settings become options of sbatch, and nothing that is not set is passed", () => {
-  const plain = sbatchArgs(SlurmSettings.parse({}), { handle: HANDLE, nodes: 1, gpus: 0, gres: undefined, dir: "/w" });
+  const plain = sbatchArgs(SlurmSettings.parse({}), { name: NAME, nodes: 1, gpus: 0, gres: undefined, dir: "/w" });
   expect(plain).toContain(`--job-name=${NAME}`);
   expect(plain.join(" ")).not.toMatch(/partition|account|qos|time|gres|mem|cpus/);
   const settings = SlurmSettings.parse({
     ...{ partition: "gpu,long", account: "lab", qos: "high", time_limit_minutes: 90, cpus: 8, memory_mib: 4096 },
   });
-  const all = sbatchArgs(settings, { handle: HANDLE, nodes: 1, gpus: 2, gres: "gpu:h200", dir: "/w" });
+  const all = sbatchArgs(settings, { name: NAME, nodes: 1, gpus: 2, gres: "gpu:h200", dir: "/w" });
   for (const option of ["partition=gpu,long", "account=lab", "qos=high", "time=90", "cpus-per-task=8", "mem=4096M"])
     expect(all).toContain(`--${option}`);
   expect(all).toContain("--gres=gpu:h200:2");
-  const wide = sbatchArgs(settings, { handle: HANDLE, nodes: 2, gpus: 8, gres: "gpu:h200", dir: "/w" });
+  const wide = sbatchArgs(settings, { name: NAME, nodes: 2, gpus: 8, gres: "gpu:h200", dir: "/w" });
   for (const option of ["nodes=2", "ntasks=2", "ntasks-per-node=1", "gres=gpu:h200:4"])
     expect(wide).toContain(`--${option}`);
   for (const partition of ["-x", "a b", "a;b", "", "$(x)"])
@@ -82,8 +82,8 @@ test("a loss has the reason that Slurm gives", () => {
 
 test("of two rows with a name, the active one counts", () => {
   const rows = queueOf(`8|${NAME}|COMPLETED|None\n7|${NAME}|RUNNING|None\n9|other|RUNNING|None\n`);
-  expect(rowOf(rows, HANDLE)?.id).toBe("7");
-  expect(rowOf(rows, { ...HANDLE, attempt: 3 })).toBeUndefined();
+  expect(rowOf(rows, NAME)?.id).toBe("7");
+  expect(rowOf(rows, slurmName({ ...HANDLE, attempt: 3 }))).toBeUndefined();
 });
 
 test("a job takes the fewest nodes that share its devices equally", () => {

@@ -34,13 +34,17 @@ export const slurmName = ({ job, attempt }: Handle) => `verk-${job}-${attempt}`;
 /** Seconds before the time limit at which Slurm asks the run to save. A short limit leaves most of itself to the run. */
 const saveBefore = (minutes: number | null) => (minutes === null ? 120 : Math.min(120, minutes * 15));
 
-/** `gpus`: of all nodes together. */
-export type Batch = { handle: Handle; nodes: number; gpus: number; gres: string | undefined; dir: string };
+/** `gpus`: of all nodes together. `dir`: of the attempt or the replica. */
+export type Batch = { name: string; nodes: number; gpus: number; gres: string | undefined; dir: string };
 
-/** The script comes from standard input. `dir`: of the attempt. A requeued job appends to its log. */
-export function sbatchArgs(settings: SlurmSettings, { handle, nodes, gpus, gres, dir }: Batch): string[] {
+/** The script comes from standard input. A requeued job appends to its log. */
+export function sbatchArgs(
+  settings: SlurmSettings,
+  { name, nodes, gpus, gres, dir }: Batch,
+  requeue: "--requeue" | "--no-requeue" = "--requeue",
+): string[] {
   const options: Record<string, string | number | null> = {
-    "job-name": slurmName(handle),
+    "job-name": name,
     output: `${dir}/slurm.log`,
     "open-mode": "append",
     chdir: dir,
@@ -59,7 +63,7 @@ export function sbatchArgs(settings: SlurmSettings, { handle, nodes, gpus, gres,
     gres: gpus === 0 || gres === undefined ? null : `${gres}:${gpus / nodes}`,
   };
   const given = Object.entries(options).filter(([, value]) => value !== null);
-  return ["sbatch", "--parsable", "--requeue", ...given.map(([name, value]) => `--${name}=${value}`)];
+  return ["sbatch", "--parsable", requeue, ...given.map(([name, value]) => `--${name}=${value}`)];
 }
 
 /**
@@ -133,8 +137,8 @@ export const mostDevices = (nodes: readonly SlurmNode[], type: string) =>
 export type QueueRow = { id: string; name: string; state: string; reason: string };
 
 /** With the jobs that ended a short time ago. */
-export const squeueArgs = (handles: readonly Handle[]) => [
-  ...["squeue", "--noheader", "--me", "--states=all", `--name=${handles.map(slurmName).join(",")}`],
+export const squeueArgs = (names: readonly string[]) => [
+  ...["squeue", "--noheader", "--me", "--states=all", `--name=${names.join(",")}`],
   "--format=%i|%j|%T|%r",
 ];
 
@@ -150,8 +154,8 @@ export const isWaiting = ({ state }: QueueRow) => WAITING.includes(state);
 export const isActive = (row: QueueRow) => isWaiting(row) || GOING_ON.includes(row.state);
 
 /** A job that was submitted twice by accident has two rows: the second ends at once. */
-export const rowOf = (rows: readonly QueueRow[], handle: Handle): QueueRow | undefined => {
-  const own = rows.filter(({ name }) => name === slurmName(handle));
+export const rowOf = (rows: readonly QueueRow[], jobName: string): QueueRow | undefined => {
+  const own = rows.filter(({ name }) => name === jobName);
   return own.find(isActive) ?? own[0];
 };
 
@@ -171,7 +175,7 @@ export function judgeRun(files: RunFiles, row: QueueRow | undefined): Pick<Obser
 
 const LOSSES: Readonly<Record<string, string>> = { OUT_OF_MEMORY: "memory", TIMEOUT: TIME_LIMIT };
 
-function lossOf(row: QueueRow | undefined): NonNullable<Observation["lost"]> {
+export function lossOf(row: QueueRow | undefined): NonNullable<Observation["lost"]> {
   if (!row) return { kind: "crashed", message: "Slurm no longer knows the job, and it ended without a report" };
   const reason = ["", "None", "NonZeroExitCode"].includes(row.reason) ? "" : `, ${row.reason}`;
   const message = `Slurm ended its job ${row.id}: ${row.state}${reason}`;

@@ -124,12 +124,10 @@ export const CreateDeployment = z
       .object({ gpu_type: Label(64).optional(), gpu_count: z.int().min(1).max(64).default(1) })
       .optional()
       .describe("Devices of each replica. Default: one device of this machine"),
-    provider: z.enum(["local", "ssh"]).optional().describe("Default: that of the region, or local"),
+    provider: z.enum(["local", "ssh", "slurm"]).optional().describe("Default: that of the region, or local"),
     region: Label(100)
       .optional()
-      .describe(
-        "The id or name of a region of kind ssh. Default: this machine, or the cheapest region of the provider",
-      ),
+      .describe("The id or name of a region. Default: this machine, or the cheapest region of the provider"),
     min_replicas: scaling.min_replicas.default(1),
     max_replicas: scaling.max_replicas.optional().describe("Default: 1, or min_replicas if that is more"),
     idle_timeout_seconds: scaling.idle_timeout_seconds.default(300),

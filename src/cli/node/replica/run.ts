@@ -3,12 +3,12 @@
  * server, which may be away for a while. Requests reach the worker's own socket.
  */
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
-import { availableParallelism, tmpdir } from "node:os";
+import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { withWorkers } from "../../../app.ts";
 import { SECOND_MS } from "../../../lib/units.ts";
 import { VERSION } from "../../../lib/version.ts";
-import { loadConfig } from "../../../platform/config/config.ts";
+import { ambientEnv, loadConfig } from "../../../platform/config/config.ts";
 import { acquireDataLock } from "../../../platform/db/data_lock.ts";
 import { writeFileAtomic } from "../../../platform/files.ts";
 import { listGpus } from "../../../platform/machine/hardware.ts";
@@ -16,9 +16,12 @@ import { type ReplicaExit, ReplicaPlan, replicaDir } from "../../../platform/pro
 import type { Supervisor } from "../../../platform/workers/supervisor.ts";
 import { FromServing, ToServing } from "../../../workers/protocol.ts";
 import { pathIn } from "../files.ts";
+import { cpuCount, isScheduled } from "../scheduler.ts";
 import { openControl } from "./control.ts";
 
 const BEAT_MS = SECOND_MS / 4;
+/** Slurm sends SIGHUP before the time limit, and SIGTERM when it takes the node back. */
+const SIGNALS = ["SIGTERM", "SIGHUP"] as const;
 
 export async function superviseReplica(rootPath: string, name: string): Promise<undefined> {
   const root = resolve(rootPath);
@@ -39,7 +42,8 @@ export async function superviseReplica(rootPath: string, name: string): Promise<
     rmSync(sockets, { recursive: true, force: true });
     lock.release();
   }
-  if (isForgotten) rmSync(dir, { recursive: true, force: true });
+  const isRemoved = !existsSync(join(dir, "plan.json")); // by a stop before the start
+  if (isForgotten || isRemoved) rmSync(dir, { recursive: true, force: true });
   return undefined;
 }
 
@@ -48,7 +52,7 @@ type Replica = { root: string; dir: string; data: string; plan: ReplicaPlan; soc
 /** True: no server was heard of within the lease. */
 async function serve(supervisor: Supervisor, { root, dir, data, plan, sockets }: Replica): Promise<boolean> {
   const cards = await cardsFor(plan);
-  const own = { data_dir: data, threads: availableParallelism(), gpus: cards.map((_, i) => i) };
+  const own = { data_dir: data, threads: cpuCount(), gpus: cards.map((_, i) => i) };
   const load = ToServing.parse({ ...plan.load, ...own, model_path: pathIn(root, String(plan.load["model_path"])) });
   if (load.type !== "load") throw new Error("the plan loads no model");
   const attached = new Set<string>();
@@ -81,7 +85,7 @@ async function serve(supervisor: Supervisor, { root, dir, data, plan, sockets }:
     isForgotten ||= performance.now() - control.heardAt() > plan.lease_ms;
     if (isForgotten || existsSync(join(dir, "stop"))) stop();
   }, BEAT_MS);
-  process.on("SIGTERM", stop);
+  for (const signal of SIGNALS) process.on(signal, stop);
   worker.ready.then(
     () => worker.send(load),
     () => {}, // `exited` has the reason
@@ -90,7 +94,7 @@ async function serve(supervisor: Supervisor, { root, dir, data, plan, sockets }:
   await writeFileAtomic(join(dir, "sockets.json"), JSON.stringify(paths));
   const { kind, message, tail } = await worker.exited;
   clearInterval(beat);
-  process.off("SIGTERM", stop);
+  for (const signal of SIGNALS) process.off(signal, stop);
   const exit: ReplicaExit = { kind, message, tail };
   await writeFileAtomic(join(dir, "exit.json"), JSON.stringify(exit));
   await control.end(exit);
@@ -99,6 +103,7 @@ async function serve(supervisor: Supervisor, { root, dir, data, plan, sockets }:
 
 async function cardsFor({ gpus, gpu_type: type }: ReplicaPlan): Promise<string[]> {
   if (gpus === 0) return [];
+  if (isScheduled()) return (ambientEnv()["CUDA_VISIBLE_DEVICES"] ?? "").split(",").slice(0, gpus);
   const cards = (await listGpus()).filter((gpu) => gpu.type === type).map(({ uuid }) => uuid);
   if (cards.length < gpus) throw new Error(`this node shows ${cards.length} GPUs of type ${type}, not ${gpus}`);
   return cards.slice(0, gpus);

@@ -23,10 +23,30 @@ const POLL_MS = 50;
 const START_MS = 30 * SECOND_MS;
 const STOP_MS = 20 * SECOND_MS; // a worker has less to end by itself
 
-const dirOf = (root: string, name: string) => join(resolve(root), replicaDir(z.string().regex(REPLICA).parse(name)));
+export const dirOf = (root: string, name: string) =>
+  join(resolve(root), replicaDir(z.string().regex(REPLICA).parse(name)));
+
+/** The way replicas run: as processes of this machine, or as jobs of Slurm. */
+export type ReplicaHost = {
+  /** Undefined if the replica does not live any more. */
+  find: (name: string) => Promise<StartedReplica | undefined>;
+  launch: (plan: ReplicaPlan) => Promise<StartedReplica>;
+  stop: (name: string) => Promise<null>;
+};
+
+const onThisMachine = (root: string): ReplicaHost => ({
+  find: (name) => findReplica(root, name),
+  launch: async (plan) => ({ name: plan.name, ...(await launch(root, plan)) }),
+  stop: (name) => stopReplica(root, name),
+});
 
 /** A replica of the deployment with the same plan is taken as it is: its server was restarted. The others end. */
-export async function startReplica(root: string, keep: readonly string[], given: unknown): Promise<StartedReplica> {
+export async function startReplica(
+  root: string,
+  keep: readonly string[],
+  given: unknown,
+  host: ReplicaHost = onThisMachine(root),
+): Promise<StartedReplica> {
   const plan = ReplicaPlan.parse(given);
   const folder = join(resolve(root), "replicas");
   mkdirSync(folder, { recursive: true, mode: 0o700 });
@@ -35,28 +55,38 @@ export async function startReplica(root: string, keep: readonly string[], given:
   );
   let found: StartedReplica | undefined;
   for (const name of others) {
-    const sockets = found ? undefined : await runningAs(root, name, plan);
-    if (sockets) found = { name, ...sockets };
-    else await stopReplica(root, name);
+    const same = found || !(await isSame(root, name, plan)) ? undefined : await host.find(name);
+    if (same) found = same;
+    else await host.stop(name);
   }
-  return found ?? { name: plan.name, ...(await launch(root, plan)) };
+  return found ?? (await host.launch(plan));
 }
 
 const specOf = ({ name: _, ...spec }: ReplicaPlan) => JSON.stringify(spec);
 
-async function runningAs(root: string, name: string, plan: ReplicaPlan): Promise<ReplicaSockets | undefined> {
+async function isSame(root: string, name: string, plan: ReplicaPlan): Promise<boolean> {
   const dir = dirOf(root, name);
   const known = await readJson(join(dir, "plan.json"), ReplicaPlan).catch(() => undefined);
-  const isSame = known !== undefined && specOf(known) === specOf(plan);
-  if (!isSame || existsSync(join(dir, "stop")) || !isHeld(dir).held) return undefined;
-  return await readJson(join(dir, "sockets.json"), ReplicaSockets).catch(() => undefined);
+  return known !== undefined && specOf(known) === specOf(plan) && !existsSync(join(dir, "stop"));
+}
+
+async function findReplica(root: string, name: string): Promise<StartedReplica | undefined> {
+  const dir = dirOf(root, name);
+  if (!isHeld(dir).held) return undefined;
+  const sockets = await readJson(join(dir, "sockets.json"), ReplicaSockets).catch(() => undefined);
+  return sockets && { name, ...sockets };
+}
+
+export async function writePlan(root: string, plan: ReplicaPlan): Promise<string> {
+  const dir = dirOf(root, plan.name);
+  mkdirSync(dir, { recursive: true, mode: 0o700 });
+  await writeFileAtomic(join(dir, "plan.json"), JSON.stringify(plan));
+  return dir;
 }
 
 /** The supervisor has a session of its own, so it outlives this process and the connection. */
 async function launch(root: string, plan: ReplicaPlan): Promise<ReplicaSockets> {
-  const dir = dirOf(root, plan.name);
-  mkdirSync(dir, { recursive: true, mode: 0o700 });
-  await writeFileAtomic(join(dir, "plan.json"), JSON.stringify(plan));
+  const dir = await writePlan(root, plan);
   const log = openSync(join(dir, "supervisor.log"), "a", 0o600);
   try {
     const argv = self("node", "replica_run", resolve(root), plan.name);
@@ -111,23 +141,25 @@ function kill(pid: number | undefined) {
 
 const GONE: ReplicaExit = { kind: "crashed", message: "The node has no such replica any more", tail: "" };
 
+/** For the server: the reason that the replica wrote itself, if it did. */
+export async function printExit(dir: string, otherwise = GONE): Promise<undefined> {
+  const exit = (await exitOf(dir)) ?? otherwise;
+  await Bun.write(Bun.stdout, `${JSON.stringify({ exit })}\n`);
+  return undefined;
+}
+
 /** Standard input and output of this process become those of the control socket. */
 export async function attachReplica(root: string, name: string): Promise<undefined> {
   const dir = dirOf(root, name);
-  const tellExit = async () => {
-    const exit = existsSync(dir) ? await exitOf(dir) : undefined;
-    await Bun.write(Bun.stdout, `${JSON.stringify({ exit: exit ?? GONE })}\n`);
-    return undefined;
-  };
   const text = existsSync(join(dir, "sockets.json")) ? readFileSync(join(dir, "sockets.json"), "utf8") : "";
-  if (text === "" || !isHeld(dir).held) return await tellExit();
+  if (text === "" || !isHeld(dir).held) return await printExit(dir);
   const { control } = ReplicaSockets.parse(JSON.parse(text));
   const socket = connect(control);
   const isOpen = await new Promise<boolean>((done) => {
     socket.once("connect", () => done(true));
     socket.once("error", () => done(false));
   });
-  if (!isOpen) return await tellExit();
+  if (!isOpen) return await printExit(dir);
   process.stdin.pipe(socket);
   socket.pipe(process.stdout);
   await new Promise<void>((done) => {

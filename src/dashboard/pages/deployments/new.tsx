@@ -37,7 +37,7 @@ export function Page() {
     useResource<ListPage<TrainingJob>>(may("training") ? "/v1/training_jobs?limit=50" : null).data?.data ?? [];
   const nodes = (
     useResource<ListPage<Region>>(may("training") ? "/v1/regions?limit=100" : null).data?.data ?? []
-  ).filter(({ provider }) => provider === "ssh");
+  ).filter(({ provider }) => provider !== "local");
   const isJob = chosen.value.startsWith("job_");
   const checkpoints = useResource<Checkpoints>(
     isJob ? `/v1/training_jobs/${encodeURIComponent(chosen.value)}/checkpoints?limit=100` : null,

@@ -74,7 +74,7 @@ export class Replica {
   readonly adapter: { name: string; path: string; modelId: string } | null;
   readonly adapterBytes: number;
   /** A load that lasts longer is hung. */
-  readonly loadUntil: number;
+  loadUntil: number;
   state: "starting" | "ready" | "leaving" = "starting";
   stage: (typeof STAGES)[number] = "starting";
   progress = 0;

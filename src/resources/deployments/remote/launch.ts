@@ -36,6 +36,7 @@ export async function launchRemote(ctx: Ctx, row: DeploymentRow, parts: Parts): 
     if (!fresh || !isWanted(ctx, fresh, row)) return;
     if (fresh.status === "queued") moves.move(ctx, row.id, "place", { queueReason: null });
     const plan = planOf(ctx, row, parts, file);
+    const loadMs = loadDeadlineMs(file.bytes);
     const worker: RemoteWorker<FromServing, ToServing> = new RemoteWorker<FromServing, ToServing>({
       ...{ node, plan, incoming: FromServing, closing: ctx.closing, clock: ctx.clock, log: ctx.log },
       socketDir: join(ctx.config.data_dir, "run"),
@@ -43,6 +44,9 @@ export async function launchRemote(ctx: Ctx, row: DeploymentRow, parts: Parts): 
       keep: () => remotesOf(live).flatMap((each) => (each === worker || each.name === undefined ? [] : [each.name])),
       onMessage: (message) => handleMessage(ctx, host, message),
       onExit: (exit) => handleExit(ctx, host, exit),
+      onReached: () => {
+        for (const replica of host.users.keys()) replica.loadUntil = ctx.clock.now() + loadMs;
+      },
     });
     const host: Host = {
       ...{ key: keyOf(ctx, row, parts), worker, remote: worker, cards: [], bytes: bytesOf(ctx, row, parts) },
@@ -52,7 +56,7 @@ export async function launchRemote(ctx: Ctx, row: DeploymentRow, parts: Parts): 
     hosts.open(ctx, host);
     addReplica(ctx, live, host, {
       ...{ holder: `${row.id}/${++live.ordinal}`, model, adapter: adapterOf(ctx, parts), bytes: adapterBytes(parts) },
-      loadUntil: ctx.clock.now() + loadDeadlineMs(file.bytes),
+      loadUntil: row.provider === "slurm" ? Number.POSITIVE_INFINITY : ctx.clock.now() + loadMs, // a queue has no end
     });
   } finally {
     live.launching--;

@@ -20,14 +20,12 @@ export async function hardwareFor(ctx: Ctx, workspaceId: string, input: CreateDe
   if (region === LOCAL && (provider ?? LOCAL) === LOCAL) return await here(ctx, input);
   const count = input.gpu?.gpu_count ?? 1;
   const row = input.region === undefined ? undefined : regions.named(ctx, workspaceId, input.region);
-  if (row?.kind === "slurm")
-    refuse("region", `${row.name} is a cluster with Slurm: deployments run on local and in regions of kind ssh`);
   if (row && row.fault !== null) refuse("region", `the region ${row.name} cannot be used now: ${row.fault}`);
-  const offers = regions.offersIn(ctx, workspaceId).filter((offer) => offer.provider === "ssh");
+  const offers = regions.offersIn(ctx, workspaceId);
   if (row === undefined && offers.length === 0)
     refuse(
       input.region === undefined ? "provider" : "region",
-      "no region of kind ssh can be used: leave it out, or add one with POST /v1/regions",
+      "no region can be used: leave it out, or add one with POST /v1/regions",
     );
   const need = { gpuType: input.gpu?.gpu_type, gpuCount: count, memoryBytes: 0 };
   const placement = place(offers, need, { region: row?.id ?? input.region, provider });
