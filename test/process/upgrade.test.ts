@@ -52,7 +52,7 @@ function machine() {
     rollback: (...more: string[]) => run(["rollback", ...where, "--service", "none", ...more]),
     version: () => readStamp(verk).version,
     schema: () => schemaOf(join(data, "verk.db")),
-    break: (how: "start" | "ready") => writeFileSync(join(data, "broken"), how),
+    break: (how: "start" | "ready" | "soon") => writeFileSync(join(data, "broken"), how),
   };
 }
 
@@ -91,7 +91,7 @@ describe.skipIf(!hasBinary)("verk upgrade", () => {
     expect(m.rollback()).toMatchObject({ code: 2, err: expect.stringContaining("no upgrade") });
   });
 
-  test.each(["start", "ready"] as const)("goes back by itself if the new version fails at its %s", (how) => {
+  test.each(["start", "ready", "soon"] as const)("goes back by itself if the new version fails: %s", (how) => {
     const m = machine();
     const keys = m.run(["keys", "list", ...m.where]).out;
     m.break(how);

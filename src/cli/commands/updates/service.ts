@@ -8,10 +8,11 @@ import { EXIT } from "../../args.ts";
 const POLL_MS = 100;
 const MOST_RESTARTS = 2; // of systemd: a program that fails at its start three times stays broken
 const STOP_MS = 60 * SECOND_MS;
+const STEADY_MS = SECOND_MS; // a program that fails right after its start does not work
 
 export type Service = {
   stop: () => Promise<void>;
-  /** Starts the program and returns undefined once it is ready, else the reason why it is not. */
+  /** Starts the program and returns undefined once it is ready and stays so, else the reason why it is not. */
   start: (version: string) => Promise<string | undefined>;
 };
 type Options = {
@@ -102,9 +103,13 @@ async function waitUntilFree(dataDir: string) {
 
 async function untilReady(dir: string, version: string, timeoutMs: number, isDead: () => string | undefined) {
   const deadline = performance.now() + timeoutMs;
+  let ready: { pid: number; since: number } | undefined;
   for (;;) {
     const { holder } = existsSync(dir) ? isHeld(dir) : {};
-    if (holder?.version === version && (await isReady(holder))) return undefined;
+    const isUp = holder?.version === version && (await isReady(holder));
+    if (!isUp) ready = undefined;
+    else if (ready?.pid !== holder.pid) ready = { pid: holder.pid, since: performance.now() };
+    else if (performance.now() - ready.since >= STEADY_MS) return undefined;
     const fault = isDead();
     if (fault !== undefined) return fault;
     if (performance.now() > deadline) return `the server was not ready after ${timeoutMs / SECOND_MS} s`;
