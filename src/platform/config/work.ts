@@ -7,8 +7,7 @@ export const sandbox = section("The sandbox of reward code and workers.", {
     .enum(["language", "process", "full"])
     .default("process")
     .describe(
-      "Refuse to run below this: language (the interpreter's walls), process (and seccomp), full (and landlock, namespaces). " +
-        "It holds for reward code and for workers, which parse images, models, archives and rows: one that lacks a layer does not start.",
+      "Refuse to run below this: language (the interpreter's walls), process (and seccomp), full (and landlock, namespaces). It holds for reward code and for workers, which parse images, models, archives and rows: one that lacks a layer does not start.",
     ),
   memory_mib: z
     .int()
