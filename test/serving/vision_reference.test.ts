@@ -33,7 +33,8 @@ describe.each(Object.entries(VISION_CASES))("%s", (name, { model, projector, pic
     const served = toServed(engine, undefined, vision);
     const seen = makePicture(picture.width, picture.height, picture.seed);
     const { tokenize } = served.newQuotes();
-    const { prompt, images } = await withPictures(served, "ab\uE0F30\uE0F4cd", [seen], tokenize);
+    const reading = { pictures: [seen], tokenize, signal: new AbortController().signal };
+    const { prompt, images } = await withPictures(served, "ab\uE0F30\uE0F4cd", reading);
 
     let at = 0;
     const rows = [...images];

@@ -27,7 +27,7 @@ import { takePictures, withPictures } from "./vision/prompt.ts";
 
 export async function chat(served: Served, given: ChatCompletionRequest, exchange: Exchange): Promise<Response> {
   const request = withTools(given);
-  const { text, plan, thoughts, generation } = await toGeneration(served, request);
+  const { text, plan, thoughts, generation } = await toGeneration(served, request, exchange.signal);
   exchange.signal.throwIfAborted();
   const { tally } = exchange;
   countPrompt(generation.prompt.length, tally);
@@ -77,11 +77,11 @@ function variablesOf({ reasoning_effort: effort, chat_template_kwargs: given }: 
 }
 
 /** The prompt of a chat request: its text, and its tokens. */
-export async function renderPrompt(served: Served, given: ChatCompletionRequest) {
-  return await promptOf(served, withTools(given));
+export async function renderPrompt(served: Served, given: ChatCompletionRequest, signal: AbortSignal) {
+  return await promptOf(served, withTools(given), signal);
 }
 
-async function promptOf(served: Served, request: ChatCompletionRequest) {
+async function promptOf(served: Served, request: ChatCompletionRequest, signal: AbortSignal) {
   const { quote, tokenize } = served.newQuotes();
   const { messages, pictures } = takePictures(request.messages, served.vision !== null);
   const variables = variablesOf(request);
@@ -94,12 +94,12 @@ async function promptOf(served: Served, request: ChatCompletionRequest) {
   const plan = planAnswer(request, served.template.format, thoughts);
   const text = rendered + plan.opening;
   if (pictures.length === 0) return { text, plan, thoughts, prompt: tokenize(text), images: [] };
-  return { plan, thoughts, ...(await withPictures(served, text, pictures, tokenize)) };
+  return { plan, thoughts, ...(await withPictures(served, text, { pictures, tokenize, signal })) };
 }
 
-async function toGeneration(served: Served, request: ChatCompletionRequest) {
+async function toGeneration(served: Served, request: ChatCompletionRequest, signal: AbortSignal) {
   const { engine, template, adapter } = served;
-  const { text, plan, thoughts, prompt, images } = await promptOf(served, request);
+  const { text, plan, thoughts, prompt, images } = await promptOf(served, request, signal);
   const limit = tokenLimit(request.max_completion_tokens, request.max_tokens, request.n_predict);
   const alternatives = request.logprobs ? (request.top_logprobs ?? 0) : request.n_probs || undefined;
   const generation: Generation = {

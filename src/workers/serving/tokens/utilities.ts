@@ -3,7 +3,7 @@ import type { ChatCompletionRequest } from "../../../lib/chat/chat_completion.ts
 import type { DetokenizeRequest, TokenizeRequest } from "../../../lib/chat/tokens.ts";
 import { renderPrompt } from "../chat.ts";
 import { promptTokens } from "../prompt.ts";
-import type { Served } from "../request.ts";
+import type { Exchange, Served } from "../request.ts";
 
 export async function tokenize({ engine }: Served, request: TokenizeRequest): Promise<Response> {
   const { content, add_special: addBos, parse_special: special, with_pieces: pieces } = request;
@@ -19,8 +19,12 @@ export async function detokenize({ engine }: Served, { tokens }: DetokenizeReque
 }
 
 /** The prompt of a chat request, and how many tokens it has. */
-export async function applyTemplate(served: Served, request: ChatCompletionRequest): Promise<Response> {
-  const { text, prompt } = await renderPrompt(served, request);
+export async function applyTemplate(
+  served: Served,
+  request: ChatCompletionRequest,
+  { signal }: Pick<Exchange, "signal">,
+): Promise<Response> {
+  const { text, prompt } = await renderPrompt(served, request, signal);
   return Response.json({ prompt: text, input_tokens: prompt.length });
 }
 

@@ -43,15 +43,19 @@ export function takePictures(given: readonly PromptMessage[], canSee: boolean): 
 const noImages = (at: string) =>
   new AppError("schema", `${at.slice(1).replaceAll("/", ".")}: this model reads no images`, { param: at });
 
+type Reading = { pictures: readonly Picture[]; tokenize: Quotes["tokenize"]; signal: AbortSignal };
+
 /** The tokens and the rows of a rendered prompt, and its text as a person reads it. */
 export async function withPictures(
   { engine, vision }: Served,
   rendered: string,
-  pictures: readonly Picture[],
-  tokenize: Quotes["tokenize"],
+  { pictures, tokenize, signal }: Reading,
 ): Promise<{ text: string; prompt: Int32Array; images: PromptRows[] }> {
   const seen: (readonly SeenPiece[])[] = [];
-  for (const picture of pictures) seen.push((await vision?.read(picture)) ?? []);
+  for (const picture of pictures) {
+    signal.throwIfAborted(); // the other images of a client that left are not read
+    seen.push((await vision?.read(picture)) ?? []);
+  }
   const parts: Int32Array[] = [];
   const images: PromptRows[] = [];
   let length = 0;
