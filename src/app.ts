@@ -216,7 +216,7 @@ export function explained(error: unknown, dir: string): unknown {
   // Exit code 2: a restart does not help. Exit code 1 for a full disk: systemd tries again, until there is space.
   if (isDamage(error))
     return new UsageError(
-      `The database ${join(dir, "verk.db")} is damaged: run \`verk doctor\`, then restore a backup`,
+      `The database ${join(dir, "verk.db")} is damaged: run \`verk doctor\`, then restore a backup with \`verk backup restore\``,
       2,
       { cause: error },
     );

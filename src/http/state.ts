@@ -1,5 +1,6 @@
 import type { Ctx } from "../context.ts";
 import { type Cidr, parseCidr } from "../lib/net/ip.ts";
+import { ownQuotas } from "../platform/config/quotas.ts";
 import { descriptorsLeft } from "../platform/machine/descriptors.ts";
 import { type BodyMemory, createBodyMemory } from "./limits/body_memory.ts";
 import { createLimiter, type RateLimiter } from "./limits/rate_limit.ts";
@@ -28,15 +29,11 @@ export class HttpState {
   /** Workspace and Idempotency-Key → the creation under way. */
   readonly creations = new Map<string, Promise<unknown>>();
 
-  constructor({ config: { http, quotas }, clock }: Pick<Ctx, "config" | "clock">) {
+  constructor({ config, clock }: Pick<Ctx, "config" | "clock">) {
+    const { http } = config;
     const { rate_limit_per_second: perSecond, rate_limit_burst: burst } = http;
     this.rates = createLimiter(clock, { perSecond, burst }, `More than ${perSecond} requests a second with this key`);
-    const perMinute = quotas.requests_per_minute;
-    this.workspaceRates = createLimiter(
-      clock,
-      { perSecond: perMinute / 60, burst: perMinute },
-      `More than ${perMinute} requests a minute in this workspace (quotas.requests_per_minute)`,
-    );
+    this.workspaceRates = workspaceLimiter(config, clock);
     this.refusedKeys = createLimiter(clock, { perSecond: 1 / 6, burst: 10 }, "This key is refused");
     this.bodyMemory = createBodyMemory({ all: http.body_memory_bytes, workspace: http.workspace_body_memory_bytes });
     this.underWay = createUnderWay(http.max_requests_per_key);
@@ -44,4 +41,21 @@ export class HttpState {
     this.streams = createStreams(streams, recounting(descriptorsLeft));
     this.trustedProxies = http.trusted_proxies.map(parseCidr).filter((cidr) => cidr !== undefined);
   }
+}
+
+/** One limiter for all workspaces, and one for each workspace with a quota of its own. */
+function workspaceLimiter(config: Ctx["config"], clock: Ctx["clock"]): RateLimiter {
+  const limiter = (perMinute: number, setting: string) =>
+    createLimiter(
+      clock,
+      { perSecond: perMinute / 60, burst: perMinute },
+      `More than ${perMinute} requests a minute in this workspace (${setting})`,
+    );
+  const shared = limiter(config.quotas.requests_per_minute, "quotas.requests_per_minute");
+  const own = new Map(
+    [...ownQuotas(config, "requests_per_minute")].map(([id, most]) => [id, limiter(most, "quotas.workspaces")]),
+  );
+  if (own.size === 0) return shared;
+  const of = (workspaceId: string) => own.get(workspaceId) ?? shared;
+  return { spend: (id) => of(id).spend(id), admits: (id) => of(id).admits(id) };
 }

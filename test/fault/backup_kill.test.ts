@@ -7,6 +7,8 @@ import { IS_FULL, SEED, seedFor, sweep } from "../sweep.ts";
 import { openWorld } from "./backup_world.ts";
 
 const BACKUPS = sweep({ quick: 3, full: 1_000 });
+/** The sweep ends with its faults if every backup fails. */
+const MOST_ATTEMPTS = 4 * BACKUPS;
 /** Then a new server with an empty data directory: restoring stays cheap. */
 const BACKUPS_OF_A_WORLD = 100;
 /** Most attempts end well, so that the sweep ends soon. */
@@ -23,12 +25,13 @@ test(`${BACKUPS} backups under load with kills: each one is complete, and the lo
   const count = { attempts: 0, made: 0, killed: 0, servers: 0, logStates: 0, rows: 0 };
   const say = (line: string) => IS_FULL && console.error(line);
   let typicalMs = 600;
-  while (count.made < BACKUPS) {
+  const goesOn = () => count.made < BACKUPS && count.attempts < MOST_ATTEMPTS;
+  while (goesOn()) {
     const worldBelow = belowOf(seedOf(seedFor("load of backups"), count.attempts));
     const world = await openWorld(join(root, `world-${count.attempts}`), worldBelow);
     const seen = new Set<string>();
     try {
-      while (count.made < BACKUPS && seen.size < BACKUPS_OF_A_WORLD) {
+      while (goesOn() && seen.size < BACKUPS_OF_A_WORLD) {
         const seed = seedOf(seedFor("backups under load"), count.attempts++);
         const below = belowOf(seed);
         const fate = FATES[below(FATES.length)];
@@ -63,6 +66,7 @@ test(`${BACKUPS} backups under load with kills: each one is complete, and the lo
   }
   console.error(`backups: ${JSON.stringify(count)}`);
   expect(faults).toEqual([]);
+  expect(count.made).toBeGreaterThanOrEqual(BACKUPS);
   expect(count.rows).toBeGreaterThan(0);
 }, 14_400_000);
 

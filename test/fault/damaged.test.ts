@@ -74,7 +74,8 @@ const root = (table: string) => (path: string, db: Database) => {
   overwrite(path, page);
 };
 
-const ONE_SENTENCE = /^verk: The database \S+verk\.db is damaged: run `verk doctor`, then restore a backup$/m;
+const ONE_SENTENCE =
+  /^verk: The database \S+verk\.db is damaged: run `verk doctor`, then restore a backup with `verk backup restore`$/m;
 
 const AT_START: [string, (path: string, db: Database) => void][] = [
   [

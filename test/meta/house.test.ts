@@ -197,8 +197,10 @@ test("every table in the code is the table in the database, column by column", a
 const WHOLE: Record<string, string> = {
   detect: "src/resources/detection/policy.ts",
   log: "src/platform/log.ts",
+  quotas: "src/platform/config/quotas.ts",
   sandbox: "src/sandbox/reward/pool.ts",
   storage: "src/platform/storage/s3/bucket.ts",
+  volumes: "src/platform/config/quotas.ts",
   workers: "src/platform/workers/supervisor.ts",
 };
 

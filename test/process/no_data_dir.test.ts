@@ -42,6 +42,7 @@ test("commands that only read leave no data directory behind, whatever they answ
   const dir = join(home, "typo");
   const file = join(home, "audit.jsonl");
   await Bun.write(file, "");
+  const scheduled = { VERK_BACKUP__TARGET: join(home, "none"), VERK_BACKUP__SCHEDULE: "30 2 * * *" };
   for (const words of [
     ["doctor", "--data", dir],
     ["config", "print", "--data", dir],
@@ -51,12 +52,15 @@ test("commands that only read leave no data directory behind, whatever they answ
     ["deployments", "list", "--data", dir],
     ["backup", "create", "--data", dir, "--to", join(home, "backups"), "--without-keys"],
     ["backup", "list", "--from", join(home, "none")],
+    ["backup", "verify", "--from", join(home, "none")],
+    ["backup", "schedule"],
     ["audit", "verify", file],
     ["support-bundle", "--data", dir, "--to", join(home, "bundle.tar.gz"), "--log", file],
     ["tls", "acme", "--data", dir, "--name", "a.test", "--directory", "https://127.0.0.1:1/dir"],
   ]) {
-    await runVerk(words, { cwd: home });
-    expect([words.join(" "), existsSync(dir), existsSync(join(home, "none"))]).toEqual([words.join(" "), false, false]);
+    await runVerk(words, { cwd: home, env: scheduled });
+    const made = [dir, join(home, "none"), join(home, "backups")].filter((path) => existsSync(path));
+    expect([words.join(" "), made]).toEqual([words.join(" "), []]);
   }
 }, 120_000);
 

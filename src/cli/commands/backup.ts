@@ -1,4 +1,4 @@
-import { mkdtempSync, rmSync } from "node:fs";
+import { existsSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { formatBytes } from "../../lib/bytes.ts";
@@ -7,7 +7,7 @@ import { timeOf } from "../../lib/ids.ts";
 import { isoTime } from "../../lib/time.ts";
 import { VERSION } from "../../lib/version.ts";
 import { openArchiveTarget } from "../../platform/backup/archive_target.ts";
-import { createBackup, type Made } from "../../platform/backup/create.ts";
+import { createBackup, type Made, requireDataDir } from "../../platform/backup/create.ts";
 import { stateAt } from "../../platform/backup/log.ts";
 import type { Manifest } from "../../platform/backup/manifest.ts";
 import { ARCHIVE, openTarget, sealerOf, withTemp } from "../../platform/backup/open.ts";
@@ -74,6 +74,7 @@ const create = command({
     const most = wholeOf("keep", keep);
     if (most === 0) throw new UsageError("--keep: expected 1 or more");
     const target = targetOf("to", to, config);
+    requireDataDir(config.data_dir); // before the place of the backups is made
     const make = (place: BackupTarget) =>
       withTemp(target, (tempDir) =>
         createBackup({
@@ -234,15 +235,16 @@ const schedule = command({
       throw new UsageError(
         'There is no schedule. Set backup.target = "/backup" and backup.schedule = "30 2 * * *" in the configuration.',
       );
-    const ids = await (await repositoryOf(undefined, settings, { create: true })).list();
-    const id = ids.at(-1);
+    const isMissing = target.startsWith("/") && !existsSync(join(target, "backups")); // the first backup makes it
+    const id = isMissing ? undefined : (await (await repositoryOf(undefined, settings)).list()).at(-1);
     const { last, next, late } = dueAt(pattern, id === undefined ? undefined : timeOf(id), Date.now());
     if (json) printJson({ object: "backup_schedule", target, schedule: pattern, keep, last, next, late });
     else
       print(
         `Target    ${target}\nSchedule  ${pattern} (UTC), keep ${keep}\nLast      ${last ?? "none"}\nNext      ${next}`,
       );
-    if (late) note("The newest backup is older than the schedule allows. Is the server running? See its log.");
+    const fault = id === undefined ? "There is no backup yet." : "The newest backup is older than the schedule allows.";
+    if (late) note(`${fault} Is the server running? See its log.`);
     return late ? EXIT.check : EXIT.ok;
   },
 });
@@ -260,13 +262,8 @@ function targetOf(flag: string, value: string | undefined, { backup: { target } 
   throw new UsageError(`--${flag} is missing: name the place of the backups, or set backup.target`);
 }
 
-async function repositoryOf(
-  from: string | undefined,
-  config: Config,
-  options?: { create: boolean },
-): Promise<Repository> {
-  return openRepository(await openTarget(targetOf("from", from, config), config, options));
-}
+const repositoryOf = async (from: string | undefined, config: Config): Promise<Repository> =>
+  openRepository(await openTarget(targetOf("from", from, config), config));
 
 /** A recipient is a public key: it opens nothing, so only the passphrase has a setting. */
 const openerOf = (passphrase: string | undefined, identity: string | undefined, { backup }: Config) =>

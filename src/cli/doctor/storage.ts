@@ -129,7 +129,10 @@ function database({ config }: Scene) {
 }
 
 const damaged = (details: string) =>
-  fail(`damaged: ${details}`, "stop the server, copy verk.db*, then restore a backup from the backups folder");
+  fail(
+    `damaged: ${details}`,
+    "stop the server, copy verk.db*, then restore a backup (`verk backup restore`), or a copy in the folder backups",
+  );
 
 function masterKey({ config }: Scene) {
   const file = config.secrets.master_key_file;

@@ -58,6 +58,11 @@ export function manifestOf(options: BackupOptions, id: string, { files, schema, 
   return { format: 1, ...about, without: [...without], keys: sealedKeys, files };
 }
 
+export function requireDataDir(dataDir: string) {
+  if (!existsSync(join(dataDir, "verk.db")))
+    throw new UsageError(`There is no data directory at ${dataDir}. Name the directory of your server with --data.`);
+}
+
 /** Copies a consistent state of the data directory. Throws if it is damaged. */
 export async function copyState(
   options: BackupOptions,
@@ -65,8 +70,7 @@ export async function copyState(
   take: Take,
 ): Promise<Copied & { attempts: number }> {
   const { dataDir, tempDir } = options;
-  if (!existsSync(join(dataDir, "verk.db")))
-    throw new UsageError(`There is no data directory at ${dataDir}. Name the directory of your server with --data.`);
+  requireDataDir(dataDir);
   mkdirSync(tempDir, { recursive: true, mode: 0o700 });
   await cleanTemp(tempDir, HOUR_MS); // copies that a kill left
   for (let attempts = 1; ; attempts++) {

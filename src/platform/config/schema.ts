@@ -6,6 +6,7 @@ import { backup } from "./backup.ts";
 import { gpu, serving } from "./machine.ts";
 import { metrics } from "./metrics.ts";
 import { isCompleteOidc, oidc } from "./oidc.ts";
+import { quotas } from "./quotas.ts";
 import { milliseconds, secret, section } from "./section.ts";
 import { updates } from "./updates.ts";
 import {
@@ -19,7 +20,6 @@ import {
   events,
   monitors,
   publicRuns,
-  quotas,
   responses,
   sandbox,
   sessions,

@@ -100,32 +100,6 @@ export const volumes = section("Files that users keep.", {
     .describe("Lifetime of a signed address, unless the request sets it."),
 });
 
-const quota = (what: string) => z.int().min(0).default(0).describe(`${what} of one workspace, in bytes; 0 = no limit.`);
-
-export const quotas = section("Limits of one workspace; volumes.quota_bytes is the limit for volumes.", {
-  dataset_bytes: quota("Datasets"),
-  model_bytes: quota("Models that were uploaded, pulled or trained"),
-  code_artifact_bytes: quota("Code artifacts"),
-  checkpoint_bytes: quota("Checkpoints and exports of training jobs"),
-  file_bytes: quota("Files of clients that were written for OpenAI"),
-  dataset_rows: z.int().min(0).default(0).describe("Rows of all datasets of one workspace; 0 = no limit."),
-  running_jobs: z
-    .int()
-    .min(0)
-    .default(0)
-    .describe("Training jobs of one workspace that run at once; further ones wait; 0 = no limit."),
-  gpu_hours: z
-    .number()
-    .min(0)
-    .default(0)
-    .describe("GPU hours of one workspace in a month (UTC); then no job is created or started; 0 = no limit."),
-  requests_per_minute: z
-    .int()
-    .min(0)
-    .default(0)
-    .describe("Requests of one workspace in a minute, with all its keys; 0 = no limit."),
-});
-
 export const webhooks = section("Webhooks.", {
   max_per_workspace: z.int().min(1).max(10_000).default(100).describe("Endpoints of one workspace."),
   retention_days: z

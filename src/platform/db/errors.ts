@@ -22,7 +22,7 @@ const DAMAGED = /^SQLITE_(CORRUPT|NOTADB)/;
 const FULL = /^SQLITE_FULL|ENOSPC|EDQUOT/;
 
 const STORAGE_TROUBLE: readonly [code: RegExp, message: string][] = [
-  [DAMAGED, "The database is damaged: run `verk doctor`, then restore a backup"],
+  [DAMAGED, "The database is damaged: run `verk doctor`, then restore a backup with `verk backup restore`"],
   [FULL, "The disk of the data directory is full: free some space; nothing was changed"],
   [
     /^SQLITE_READONLY|EROFS|^SQLITE_CANTOPEN|EACCES/,

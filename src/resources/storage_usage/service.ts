@@ -2,6 +2,7 @@
 import { and, eq, sql } from "drizzle-orm";
 import type { Ctx } from "../../context.ts";
 import { AppError } from "../../lib/errors.ts";
+import { type QuotaName, quotaOf } from "../../platform/config/quotas.ts";
 import type { Db } from "../../platform/db/db.ts";
 import { preparedRow } from "../../platform/db/row.ts";
 import type { Chunks } from "../../platform/files.ts";
@@ -13,23 +14,14 @@ const usageOf = preparedRow(
   and(eq(storageUsage.workspaceId, sql.placeholder("workspaceId")), eq(storageUsage.kind, sql.placeholder("kind"))),
 );
 
-type Quota = { label: string; setting: string; bytes: (config: Ctx["config"]) => number };
-/** 0 bytes means no limit. */
-const QUOTAS: Record<Kind, Quota> = {
-  datasets: { label: "datasets", setting: "quotas.dataset_bytes", bytes: ({ quotas }) => quotas.dataset_bytes },
-  models: { label: "models", setting: "quotas.model_bytes", bytes: ({ quotas }) => quotas.model_bytes },
-  code_artifacts: {
-    label: "code artifacts",
-    setting: "quotas.code_artifact_bytes",
-    bytes: ({ quotas }) => quotas.code_artifact_bytes,
-  },
-  checkpoints: {
-    label: "checkpoints and exports of training jobs",
-    setting: "quotas.checkpoint_bytes",
-    bytes: ({ quotas }) => quotas.checkpoint_bytes,
-  },
-  files: { label: "files", setting: "quotas.file_bytes", bytes: ({ quotas }) => quotas.file_bytes },
-  volumes: { label: "volumes", setting: "volumes.quota_bytes", bytes: ({ volumes }) => volumes.quota_bytes },
+/** `label`: for messages. */
+const QUOTAS: Record<Kind, { label: string; name: QuotaName }> = {
+  datasets: { label: "datasets", name: "dataset_bytes" },
+  models: { label: "models", name: "model_bytes" },
+  code_artifacts: { label: "code artifacts", name: "code_artifact_bytes" },
+  checkpoints: { label: "checkpoints and exports of training jobs", name: "checkpoint_bytes" },
+  files: { label: "files", name: "file_bytes" },
+  volumes: { label: "volumes", name: "volume_bytes" },
 };
 
 /** One kind of storage of one workspace. */
@@ -38,18 +30,21 @@ type Reading = { db: Db; config: Ctx["config"] };
 
 export const usedBytes = (db: Db, key: StorageKey): number => usageOf(db, key)?.bytes ?? 0;
 
+const limitOf = (config: Ctx["config"], { workspaceId, kind }: StorageKey) =>
+  quotaOf(config, workspaceId, QUOTAS[kind].name);
+
 /** Bytes that still fit. Negative after a quota was lowered; Infinity without a limit. */
 export function roomOf({ db, config }: Reading, key: StorageKey): number {
-  const quota = QUOTAS[key.kind].bytes(config);
-  return quota === 0 ? Number.POSITIVE_INFINITY : quota - usedBytes(db, key);
+  const { most } = limitOf(config, key);
+  return most === 0 ? Number.POSITIVE_INFINITY : most - usedBytes(db, key);
 }
 
 /** The reason why `bytes` more do not fit; undefined: they fit. */
 export function lacksRoom(where: Reading, key: StorageKey, bytes: number): string | undefined {
   if (bytes <= roomOf(where, key)) return undefined;
-  const { label, setting, bytes: quotaOf } = QUOTAS[key.kind];
+  const { most, setting } = limitOf(where.config, key);
   const used = usedBytes(where.db, key);
-  return `the ${label} of this workspace may hold ${quotaOf(where.config)} bytes (${setting}), and ${used} are in use`;
+  return `the ${QUOTAS[key.kind].label} of this workspace may hold ${most} bytes (${setting}), and ${used} are in use`;
 }
 
 /**
@@ -76,7 +71,7 @@ export async function* withinQuota(
   body: Chunks,
   param: string,
 ): AsyncGenerator<Uint8Array> {
-  const quota = QUOTAS[key.kind].bytes(where.config) || Number.POSITIVE_INFINITY;
+  const quota = limitOf(where.config, key).most || Number.POSITIVE_INFINITY;
   let bytes = 0;
   for await (const chunk of leavingSpace(where, body)) {
     bytes += chunk.byteLength;

@@ -3,6 +3,7 @@ import { and, eq, gt, ne, sql } from "drizzle-orm";
 import type { Ctx } from "../../context.ts";
 import { formatBytes } from "../../lib/bytes.ts";
 import { AppError } from "../../lib/errors.ts";
+import { quotaOf } from "../../platform/config/quotas.ts";
 import type { Db } from "../../platform/db/db.ts";
 import { mustLeaveSpace } from "../../platform/machine/disk.ts";
 import { usedBytes } from "../storage_usage/service.ts";
@@ -41,7 +42,8 @@ export type NewFile = {
 
 /** Returns how large the file may be. Throws if it is larger. The space of the file that it replaces counts as free. */
 export function roomFor(ctx: Ctx, volume: VolumeRow, newFile: NewFile): number {
-  const { max_file_bytes: most, quota_bytes: quota } = ctx.config.volumes;
+  const { max_file_bytes: most } = ctx.config.volumes;
+  const { most: quota, setting } = quotaOf(ctx.config, volume.workspaceId, "volume_bytes");
   const { sizeBytes, param = "/size_bytes" } = newFile;
   if (sizeBytes !== undefined && sizeBytes > most)
     throw new AppError("payload_too_large", `A file may have at most ${formatBytes(most)} (volumes.max_file_bytes)`, {
@@ -57,7 +59,7 @@ export function roomFor(ctx: Ctx, volume: VolumeRow, newFile: NewFile): number {
     throw new AppError(
       "quota_exceeded",
       `${sizeBytes === undefined ? "The file" : `A file of ${sizeBytes} bytes`} cannot be stored: the volumes of this workspace may hold ${quota} bytes, ` +
-        `${used} are in use and ${reserved} reserved. Delete files, or ask the operator to raise volumes.quota_bytes`,
+        `${used} are in use and ${reserved} reserved. Delete files, or ask the operator to raise ${setting}`,
       { param },
     );
   return sizeBytes ?? Math.min(most, room);

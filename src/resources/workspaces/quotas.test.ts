@@ -1,6 +1,6 @@
 /** The quotas of a workspace that are not bytes: rows, jobs at once, GPU hours, requests. */
 import { afterEach, expect, setDefaultTimeout, test } from "bun:test";
-import { fakeClock, manyApps } from "../../../test/harness.ts";
+import { fakeClock, manyApps, tempDir, testApp } from "../../../test/harness.ts";
 import { jobsApp } from "../../../test/jobs_kit.ts";
 import { write } from "../../platform/db/db.ts";
 import { usageHours } from "../cost/table.ts";
@@ -81,3 +81,39 @@ test("a workspace that used its GPU hours creates no job until the month ends", 
   await on.close();
   on.remove();
 });
+
+test("a workspace may have quotas of its own, by id; the others keep those of all", async () => {
+  const dir = tempDir();
+  const first = testApp({ dir });
+  const { workspaceA, keyA, keyB } = first;
+  await first.close();
+  const clock = fakeClock();
+  const own = ["dataset_rows=1", "volume_bytes=3", "requests_per_minute=8"].map((text) => `${workspaceA} ${text}`);
+  const flags = { "quotas.workspaces": own, "quotas.dataset_rows": 5, "volumes.quota_bytes": 100 };
+  const app = open({ dir, clock, flags });
+  for (const [key, most] of [
+    [keyA, 1],
+    [keyB, 5],
+  ] as const) {
+    const call = (method: string, path: string, json: object) => app.call(method, path, json, { key });
+    const { id } = (await call("POST", "/v1/datasets", { name: "d", format: "completion" })).body;
+    const rows = Array.from({ length: most + 1 }, () => ({ prompt: "a", completion: "b" }));
+    const refused = await call("POST", `/v1/datasets/${id}/rows`, { rows });
+    const setting = most === 1 ? "quotas.workspaces" : "quotas.dataset_rows";
+    expect(refused.body.error.message).toContain(`may hold ${most} rows (${setting}), and 0 are in use`);
+    expect((await call("POST", `/v1/datasets/${id}/rows`, { rows: rows.slice(1) })).status).toBeLessThan(300);
+    await call("POST", "/v1/volumes", { name: "v" });
+    const put = await app.call("PUT", "/v1/volumes/v/files/a", undefined, { raw: "four", key });
+    expect([most, put.status]).toEqual([most, most === 1 ? 413 : 201]);
+  }
+  const read = async (key: string) => (await app.call("GET", "/v1/volumes", undefined, { key })).status;
+  expect([await read(keyA), await read(keyA), await read(keyA), await read(keyA)]).toEqual([200, 200, 200, 429]);
+  for (let n = 0; n < 20; n++) expect(await read(keyB)).toBe(200);
+});
+
+test.each(["research gpu_hours=1", "ws_1 gpu_hour=1", "ws_1 dataset_rows=1.5", "ws_1 dataset_rows"])(
+  "the quota %p is refused with the names of all quotas",
+  (text) => {
+    expect(() => open({ flags: { "quotas.workspaces": [text] } })).toThrow("requests_per_minute");
+  },
+);

@@ -1,6 +1,7 @@
 /** The queue of all workspaces, read from the rows, and the position of each job in it. */
 import type { Ctx } from "../../../context.ts";
 import { AppError } from "../../../lib/errors.ts";
+import { quotaOf } from "../../../platform/config/quotas.ts";
 import { type Db, generationOf, prepared, type Tx } from "../../../platform/db/db.ts";
 import { gpuHoursSince } from "../../cost/history.ts";
 import type { JobRow } from "../table.ts";
@@ -100,11 +101,11 @@ const RETRY_SECONDS = 60;
 
 /** The reason why no further job of the workspace starts now. `starting`: its jobs that start but are not in the rows yet. */
 export function heldBack(ctx: Ctx, workspaceId: string, starting = 0): string | undefined {
-  const { running_jobs: most } = ctx.config.quotas;
+  const { most, setting } = quotaOf(ctx.config, workspaceId, "running_jobs");
   if (most > 0) {
     const running = runningOf(ctx.db, workspaceId) + starting;
     if (running >= most)
-      return `waits for earlier jobs of this workspace: ${running} running, ${most} at most (quotas.running_jobs)`;
+      return `waits for earlier jobs of this workspace: ${running} running, ${most} at most (${setting})`;
   }
   const spent = spentHours(ctx, workspaceId);
   return spent === undefined ? undefined : `waits for the next month: ${spent}`;
@@ -120,12 +121,12 @@ export function mustHaveHours(ctx: Ctx, workspaceId: string) {
 }
 
 function spentHours(ctx: Ctx, workspaceId: string): string | undefined {
-  const { gpu_hours: most } = ctx.config.quotas;
+  const { most, setting } = quotaOf(ctx.config, workspaceId, "gpu_hours");
   if (most === 0) return undefined;
   const hours = gpuHoursSince(ctx, workspaceId, startOfMonth(ctx.clock.now()));
   return hours < most
     ? undefined
-    : `this workspace has used ${hours.toFixed(1)} GPU hours since the first of the month (UTC), ${most} at most (quotas.gpu_hours)`;
+    : `this workspace has used ${hours.toFixed(1)} GPU hours since the first of the month (UTC), ${most} at most (${setting})`;
 }
 
 function startOfMonth(nowMs: number, monthsLater = 0): number {

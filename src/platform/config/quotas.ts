@@ -1,0 +1,80 @@
+/** Quotas: one value for all workspaces, and others for single ones. */
+import { z } from "zod";
+import { section } from "./section.ts";
+
+const NAMES = [
+  "dataset_bytes",
+  "model_bytes",
+  "code_artifact_bytes",
+  "checkpoint_bytes",
+  "file_bytes",
+  "volume_bytes",
+  "dataset_rows",
+  "running_jobs",
+  "gpu_hours",
+  "requests_per_minute",
+] as const;
+export type QuotaName = (typeof NAMES)[number];
+
+const EXPECTED = `expected the id of a workspace and a quota, such as "ws_01j9… gpu_hours=200"; quotas: ${NAMES.join(", ")}`;
+
+type OwnQuota = { workspaceId: string; name: QuotaName; most: number };
+
+function parseQuota(text: string): OwnQuota | undefined {
+  const [, workspaceId = "", word = "", number = ""] = /^(ws_\w+) ([a-z_]+)=(\d+(?:\.\d+)?)$/.exec(text) ?? [];
+  const name = NAMES.find((each) => each === word);
+  const isWhole = !number.includes(".") || name === "gpu_hours";
+  return name && isWhole ? { workspaceId, name, most: Number(number) } : undefined;
+}
+
+const quota = (what: string) => z.int().min(0).default(0).describe(`${what} of one workspace, in bytes; 0 = no limit.`);
+
+export const quotas = section("Limits of one workspace; volumes.quota_bytes is the limit for volumes.", {
+  dataset_bytes: quota("Datasets"),
+  model_bytes: quota("Models that were uploaded, pulled or trained"),
+  code_artifact_bytes: quota("Code artifacts"),
+  checkpoint_bytes: quota("Checkpoints and exports of training jobs"),
+  file_bytes: quota("Files of clients that were written for OpenAI"),
+  dataset_rows: z.int().min(0).default(0).describe("Rows of all datasets of one workspace; 0 = no limit."),
+  running_jobs: z
+    .int()
+    .min(0)
+    .default(0)
+    .describe("Training jobs of one workspace that run at once; further ones wait; 0 = no limit."),
+  gpu_hours: z
+    .number()
+    .min(0)
+    .default(0)
+    .describe("GPU hours of one workspace in a month (UTC); then no job is created or started; 0 = no limit."),
+  requests_per_minute: z
+    .int()
+    .min(0)
+    .default(0)
+    .describe("Requests of one workspace in a minute, with all its keys; 0 = no limit."),
+  workspaces: z
+    .array(z.string().refine((text) => parseQuota(text) !== undefined, EXPECTED))
+    .default([])
+    .describe("Quotas of single workspaces, by id, instead of those above; 0 = no limit."),
+});
+
+type Settings = {
+  quotas: Readonly<Record<Exclude<QuotaName, "volume_bytes">, number>> & { readonly workspaces: readonly string[] };
+  volumes: { readonly quota_bytes: number };
+};
+
+/** Workspaces with a value of their own. The last entry counts. */
+export const ownQuotas = ({ quotas: { workspaces } }: Pick<Settings, "quotas">, name: QuotaName): Map<string, number> =>
+  new Map(
+    workspaces
+      .map(parseQuota)
+      .filter((own) => own?.name === name)
+      .map((own) => [own?.workspaceId ?? "", own?.most ?? 0]),
+  );
+
+/** The limit of a workspace, and the setting to name in a message. 0: no limit. */
+export function quotaOf(config: Settings, workspaceId: string, name: QuotaName): { most: number; setting: string } {
+  const own = config.quotas.workspaces.length === 0 ? undefined : ownQuotas(config, name).get(workspaceId);
+  if (own !== undefined) return { most: own, setting: "quotas.workspaces" };
+  if (name === "volume_bytes") return { most: config.volumes.quota_bytes, setting: "volumes.quota_bytes" };
+  return { most: config.quotas[name], setting: `quotas.${name}` };
+}
