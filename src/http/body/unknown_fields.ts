@@ -9,6 +9,7 @@ import { jsonPointer } from "../../lib/json/pointer.ts";
 import { editDistance } from "../../lib/text/nearest.ts";
 import { schemaError } from "../answer/issues.ts";
 import { warn } from "../warnings.ts";
+import { fieldsOf, insideOf, namesOf, ofKind, type Schema } from "./schema_parts.ts";
 
 /** Their own checks know every name that is allowed inside, or every name is allowed. */
 const EXEMPT = new Set(["hyperparameters", "lora", "metadata", "env"]);
@@ -19,18 +20,19 @@ const MOST_EDITS = 2;
 /** Clients send parts of an answer back as they got them. */
 const OF_ANSWERS = new Set(["id", "type", "status", "annotations", "logprobs", "refusal", "summary"]);
 
-type Schema = z.core.$ZodType;
 type Path = readonly PropertyKey[];
 /** `named`: set for inference, where no field is refused. It has the named fields, without their places in lists. */
 type Walk = { request: Request; objects: number; unknown: number; named?: Set<string> };
 
 export function checkFields(request: Request, schema: Schema, value: unknown) {
-  walk({ request, objects: 0, unknown: 0 }, [schema], value, []);
+  if (isObject(value)) walk({ request, objects: 0, unknown: 0 }, [schema], value, []);
 }
+
+const isObject = (value: unknown): value is object => typeof value === "object" && value !== null;
 
 /** Names the fields of an inference request that have no effect. Each is named once, however many messages have it. */
 export function nameUnknown(request: Request, schema: Schema, value: unknown) {
-  walk({ request, objects: 0, unknown: 0, named: new Set() }, [schema], value, []);
+  if (isObject(value)) walk({ request, objects: 0, unknown: 0, named: new Set() }, [schema], value, []);
 }
 
 /** The same rule for a form, for each name as it arrives. The field `file` is for the file. */
@@ -45,31 +47,32 @@ export function formFieldCheck(request: Request, schema: z.core.$ZodObject): (na
   };
 }
 
-function walk(state: Walk, schemas: readonly Schema[], value: unknown, path: Path) {
-  if (typeof value !== "object" || value === null || state.objects > MOST_OBJECTS) return;
-  const inner = schemas.flatMap(unwrap);
+function walk(state: Walk, schemas: readonly Schema[], value: object, path: PropertyKey[]) {
+  if (state.objects > MOST_OBJECTS) return;
+  const { objects: all, elements, takesAny } = insideOf(schemas);
   if (Array.isArray(value)) {
-    const elements = inner.flatMap((schema) => (isArray(schema) ? [schema._zod.def.element] : []));
-    if (elements.length > 0) for (const [i, element] of value.entries()) walk(state, elements, element, [...path, i]);
+    if (elements.length > 0) for (const [i, element] of value.entries()) step(state, elements, element, path, i);
     return;
   }
   state.objects++;
-  const all = inner.filter(isObject);
-  if (all.length === 0 || all.length < inner.filter(takesObjects).length) return; // any name is allowed
-  const fitting = all.filter((schema) => isOfKind(schema, value));
-  const objects = fitting.length > 0 ? fitting : all;
-  const known = [...new Set(objects.flatMap((schema) => Object.keys(schema._zod.def.shape)))];
+  if (all.length === 0 || takesAny) return;
+  const objects = ofKind(all, value);
   for (const [name, field] of Object.entries(value)) {
-    const fields = objects.flatMap((schema) =>
-      Object.hasOwn(schema._zod.def.shape, name) ? [schema._zod.def.shape[name] as Schema] : [],
-    );
+    const fields = fieldsOf(objects, name);
     if (fields.length > 0) {
-      if (state.named || !EXEMPT.has(name)) walk(state, fields, field, [...path, name]);
+      if (state.named || !EXEMPT.has(name)) step(state, fields, field, path, name);
     } else if (objects.every((schema) => schema._zod.def.catchall === undefined)) {
       if (state.named) nameOnce(state, state.named, [...path, name], field);
-      else refuseOrWarn(state, [...path, name], known);
+      else refuseOrWarn(state, [...path, name], namesOf(objects));
     }
   }
+}
+
+function step(state: Walk, schemas: readonly Schema[], value: unknown, path: PropertyKey[], key: PropertyKey) {
+  if (!isObject(value)) return;
+  path.push(key);
+  walk(state, schemas, value, path);
+  path.pop();
 }
 
 function nameOnce(state: Walk, named: Set<string>, path: Path, value: unknown) {
@@ -96,37 +99,4 @@ export function similar(name: string, known: readonly string[]): string | undefi
   const best = near.sort((a, b) => a.edits - b.edits)[0];
   if (best === undefined || best.edits > Math.min(MOST_EDITS, name.length - 1, best.each.length - 1)) return undefined;
   return best.each;
-}
-
-type Objects = z.core.$ZodObject;
-const isObject = (schema: Schema): schema is Objects => schema._zod.def.type === "object";
-const isArray = (schema: Schema): schema is z.core.$ZodArray => schema._zod.def.type === "array";
-const takesObjects = ({ _zod }: Schema) =>
-  ["object", "record", "any", "unknown", "custom", "map"].includes(_zod.def.type);
-
-/** False if a field such as `type` or `role` says that the value is of another kind. */
-function isOfKind(schema: Objects, value: object): boolean {
-  return Object.entries(schema._zod.def.shape).every(([name, { _zod }]) => {
-    const given = (value as Record<string, unknown>)[name];
-    return _zod.def.type !== "literal" || (_zod.def as z.core.$ZodLiteralDef<never>).values.includes(given as never);
-  });
-}
-
-/** The schemas behind optional, default, union and the like. */
-function unwrap(schema: Schema): Schema[] {
-  const def = schema._zod.def as {
-    type: string;
-    innerType?: Schema;
-    getter?: () => Schema;
-    options?: Schema[];
-    in?: Schema;
-    out?: Schema;
-    left?: Schema;
-    right?: Schema;
-  };
-  if (def.type === "union") return (def.options ?? []).flatMap(unwrap);
-  if (def.type === "lazy" && def.getter) return unwrap(def.getter());
-  if (def.type === "pipe" && def.in && def.out) return unwrap(def.in._zod.def.type === "transform" ? def.out : def.in);
-  if (def.type === "intersection" && def.left && def.right) return [def.left, def.right].flatMap(unwrap);
-  return def.innerType ? unwrap(def.innerType) : [schema];
 }
