@@ -58,11 +58,29 @@ test("openai: a supervised job ends as a deployment that answers", async () => {
   const messages = [{ role: "user" as const, content: "What is 1 + 1?" }];
   const answer = await openai.chat.completions.create({ model, messages, max_tokens: 4 });
   expect(answer.usage?.completion_tokens).toBeGreaterThan(0);
+  await isChosenByRequest(model);
   const events = (await openai.fineTuning.jobs.listEvents(created.id)).data;
   expect(events.length).toBeGreaterThan(1);
   const [checkpoint] = (await openai.fineTuning.jobs.checkpoints.list(created.id)).data;
   expect(checkpoint?.step_number).toBe(2);
 }, 180_000);
+
+/** The adapter of the job answers at a deployment of its base model too, if a request names it. */
+async function isChosenByRequest(tuned: string) {
+  const { id } = (await server.call("POST", "/v1/deployments", { model: "verk-tiny", name: "base" })).body;
+  const serves = async () => (await server.call("GET", `/v1/deployments/${id}`)).body.status === "serving";
+  await until("the base to serve", serves, 60_000);
+  const [adapter = ""] = (await openai.models.list()).data.map((each) => each.id).filter((each) => /^base:/.test(each));
+  const likelihood = async (model: string, more = {}) => {
+    const messages = [{ role: "user" as const, content: "What is 1 + 1?" }];
+    const request = { model, messages, max_tokens: 1, temperature: 0, logprobs: true, ...more };
+    return (await openai.chat.completions.create(request)).choices[0]?.logprobs?.content?.[0]?.logprob as number;
+  };
+  const own = await likelihood(tuned);
+  expect(await likelihood(adapter)).toBeCloseTo(own, 4);
+  expect(await likelihood("base", { lora: [{ id: adapter.slice("base:".length) }] })).toBeCloseTo(own, 4);
+  expect(await likelihood("base")).not.toBeCloseTo(own, 4);
+}
 
 const text = { input: "{{sample.output_text}}", reference: "{{item.answer}}" };
 const GRADERS: [grader: object, scores: number[]][] = [
