@@ -56,7 +56,7 @@ function walk(state: Walk, schemas: readonly Schema[], value: object, path: Prop
   }
   state.objects++;
   if (all.length === 0 || takesAny) return;
-  const objects = ofKind(all, value);
+  const objects = state.named ? ofKind(all, value) : all;
   for (const [name, field] of Object.entries(value)) {
     const fields = fieldsOf(objects, name);
     if (fields.length > 0) {
