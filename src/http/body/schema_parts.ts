@@ -1,4 +1,4 @@
-/** What a zod schema has inside. Found once for each schema: every request body is walked. */
+/** Takes a zod schema apart, once for each schema: every request body is walked. */
 import type { z } from "zod";
 
 export type Schema = z.core.$ZodType;
@@ -18,7 +18,7 @@ const FREE = new Set(["record", "any", "unknown", "custom", "map"]);
 const insides = new WeakMap<Schema, Inside>();
 const kinds = new WeakMap<ObjectSchema, readonly [name: string, values: readonly unknown[]][]>();
 
-/** What a value that fits one of the schemas can contain. */
+/** Finds what a value that fits one of the schemas can contain. */
 export function insideOf(schemas: readonly Schema[]): Inside {
   const [first, ...more] = schemas.map(insideOfOne);
   if (first && more.length === 0) return first;
