@@ -16,7 +16,8 @@ const isArray = (schema: Schema): schema is z.core.$ZodArray => schema._zod.def.
 const FREE = new Set(["record", "any", "unknown", "custom", "map"]);
 
 const insides = new WeakMap<Schema, Inside>();
-const kinds = new WeakMap<ObjectSchema, readonly [name: string, values: readonly unknown[]][]>();
+type Kind = readonly (readonly [name: string, values: readonly unknown[]])[];
+const kinds = new WeakMap<ObjectSchema, Kind>();
 
 /** Finds what a value that fits one of the schemas can contain. */
 export function insideOf(schemas: readonly Schema[]): Inside {
@@ -51,14 +52,14 @@ export function ofKind(objects: readonly ObjectSchema[], value: object): readonl
   return fitting.length > 0 ? fitting : objects;
 }
 
-function kindOf(schema: ObjectSchema) {
+function kindOf(schema: ObjectSchema): Kind {
   const known = kinds.get(schema);
   if (known) return known;
   const literals = Object.entries(schema._zod.def.shape).filter(([, { _zod }]) => _zod.def.type === "literal");
   const kind = literals.map(
     ([name, { _zod }]) => [name, (_zod.def as z.core.$ZodLiteralDef<z.core.util.Literal>).values] as const,
   );
-  kinds.set(schema, kind as [string, readonly unknown[]][]);
+  kinds.set(schema, kind);
   return kind;
 }
 

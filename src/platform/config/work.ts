@@ -261,12 +261,7 @@ export const responses = section("Responses in the format of OpenAI.", {
 });
 
 export const batches = section("Batches in the format of OpenAI.", {
-  retention_days: z
-    .int()
-    .min(1)
-    .max(36_500)
-    .default(30)
-    .describe("Batches that ended longer ago are removed with their input, output and error files."),
+  retention_days: z.int().min(1).max(36_500).default(30).describe("Ended batches and their files stay for this time."),
 });
 
 export const events = section("The event log.", {
