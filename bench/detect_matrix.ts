@@ -4,7 +4,7 @@
  */
 import { existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
-import sharp from "sharp";
+import sharp, { type Sharp } from "sharp";
 import { auroc } from "../src/cli/detect/figures.ts";
 import { ensembleOf } from "../src/lib/detection/tiers.ts";
 import { IMAGE_MODELS } from "../src/workers/protocol_detector.ts";
@@ -12,7 +12,7 @@ import { Detector } from "../test/detection/detector.ts";
 import { BINARY, type Row } from "./tools.ts";
 
 type Picture = { isAi: boolean; bytes: Uint8Array };
-type Change = (image: sharp.Sharp, side: { width: number; height: number }) => sharp.Sharp;
+type Change = (image: Sharp, side: { width: number; height: number }) => Sharp;
 
 const scaled =
   (factor: number): Change =>
