@@ -25,7 +25,7 @@ export const FIELDS: Case[] = [
     refused(
       CHAT,
       { ...question, messages: [{ role: "user", content: [{ type: "image_url", image_url: { url: "data:," } }] }] },
-      ({ message, param }) => param === "/messages/0/content/0/type" && message.includes("images and sounds"),
+      ({ message, param }) => param === "/messages/0/content/0/image_url/url" && message.includes("reads no images"),
     ),
   ],
   ...(
