@@ -135,7 +135,7 @@ describe.skipIf(!hasBinary)("verk upgrade", () => {
 
   test("a kill at any point leaves a program that runs, and the next command settles the rest", () => {
     const random = randomFor("kills of an upgrade");
-    for (let i = 0; i < sweep({ quick: 2, full: 30 }); i++) {
+    for (let i = 0; i < sweep({ quick: 1, full: 30 }); i++) {
       const point = 1 + Math.floor(random() * 14);
       const m = machine();
       m.upgrade({ VERK_FAILPOINT: `*:${point}` });
