@@ -39,11 +39,11 @@ describe.skipIf(!canCompute)("guesses of our decoder, in emulation", () => {
   }
 
   test("a text that repeats takes fewer steps, and its tokens and log-probabilities are the same", () => {
-    const want = say(plain, GREEDY, 36);
-    const got = say(guessing, GREEDY, 36);
+    const want = say(plain, GREEDY, 48);
+    const got = say(guessing, GREEDY, 48);
     expect(got.said).toEqual(want.said);
-    expect(want.steps).toBe(36);
-    expect(got.steps).toBeLessThan(28);
+    expect(want.steps).toBe(48);
+    expect(got.steps).toBeLessThan(36);
     expect(guessing.stats().availablePages).toBe(guessing.stats().pages);
   });
 
