@@ -4,7 +4,6 @@ A reconstruction has the content of its original, so only the traces of the deco
 of downsampling and kinds of upsampling, since generators differ in them; each is re-encoded as its original was.
 """
 import collections
-import os
 import re
 import time
 
@@ -16,15 +15,17 @@ import torch.nn.functional as F
 import augment
 import packs
 
-# (name, downsampling, latent channels beside the three of the small picture, upsampling)
+# (name, downsampling, latent channels beside the three of the small picture, upsampling, what else)
 KINDS = [
-    ("f8-nearest", 8, 16, "nearest"),
-    ("f8-shuffle", 8, 16, "shuffle"),
-    ("f8-bilinear", 8, 12, "bilinear"),
-    ("f4-nearest", 4, 6, "nearest"),
-    ("f4-transposed", 4, 8, "transposed"),
+    ("f8-nearest", 8, 16, "nearest", ""),
+    ("f8-shuffle-judged", 8, 16, "shuffle", "judged"),
+    ("f8-bilinear", 8, 12, "bilinear", ""),
+    ("f4-nearest-codes", 4, 8, "nearest", "codes"),
+    ("f4-transposed", 4, 8, "transposed", ""),
+    ("f8-nearest-judged", 8, 4, "nearest", "judged"),
 ]
-COMMON_QUALITY = 95  # of packs: JPEG 4:4:4 for both labels
+CODES = 1024  # entries of a codebook
+COMMON_QUALITY = 92  # of packs: JPEG 4:4:4 for both labels
 WIDTHS = (32, 64, 96, 128)
 
 
@@ -60,8 +61,9 @@ class Grain(nn.Module):
 class Autoencoder(nn.Module):
     """(N, 3, H, W) in ±1, H and W multiples of the factor, to the same: the picture made small and large again, and detail."""
 
-    def __init__(self, factor, latent, kind):
+    def __init__(self, factor, latent, kind, more=""):
         super().__init__()
+        self.codes = nn.Parameter(torch.randn(CODES, latent)) if more == "codes" else None
         steps = factor.bit_length() - 1
         widths = WIDTHS[: steps + 1]
         down = [nn.Conv2d(3, widths[0], 3, padding=1)]
@@ -77,9 +79,34 @@ class Autoencoder(nn.Module):
     def forward(self, x, noise=0.0):
         z = self.encoder(x)
         z = z / (1 + z.abs() / 4)  # bounded, so that the noise means something
+        if self.codes is not None:
+            z, noise = self.coded(z), 0.0
         small = F.avg_pool2d(x, self.factor)
         large = F.interpolate(small, scale_factor=self.factor, mode="bilinear", align_corners=False)
         return large + self.decoder(torch.cat([z + noise * torch.randn_like(z), small], 1))
+
+
+    def coded(self, z):
+        """Each place as the nearest entry of the codebook; the gradient passes, and draws entries and places together."""
+        places = z.permute(0, 2, 3, 1).float()
+        codes = self.codes.float()
+        far = -2 * places @ codes.T + codes.square().sum(1)
+        near = codes[far.argmin(-1)]
+        self.apart = (near - places.detach()).square().mean() + 0.25 * (places - near.detach()).square().mean()
+        return (places + (near - places).detach()).permute(0, 3, 1, 2)
+
+
+class Judge(nn.Module):
+    """Patches of a picture as its own or made: what a decoder learns against draws texture instead of a mean of textures."""
+
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.Sequential(nn.Conv2d(3, 48, 4, 2, 1), nn.LeakyReLU(0.2), nn.Conv2d(48, 96, 4, 2, 1), nn.GroupNorm(8, 96),
+                                    nn.LeakyReLU(0.2), nn.Conv2d(96, 192, 4, 2, 1), nn.GroupNorm(8, 192), nn.LeakyReLU(0.2),
+                                    nn.Conv2d(192, 1, 3, padding=1))
+
+    def forward(self, x):
+        return self.layers(x)
 
 
 def detail(x):
@@ -100,9 +127,11 @@ def lost(y, x):
 
 def fitted(kind, real, seconds, device, batch, size=192):
     """Trains one kind for so many seconds on windows of real regions."""
-    name, factor, latent, upsampling = kind
-    net = Autoencoder(factor, latent, upsampling).to(device, memory_format=torch.channels_last)
+    name, factor, latent, upsampling, more = kind
+    net = Autoencoder(factor, latent, upsampling, more).to(device, memory_format=torch.channels_last)
     optimiser = torch.optim.AdamW(net.parameters(), lr=1e-3, weight_decay=1e-4)
+    judge = Judge().to(device, memory_format=torch.channels_last) if more == "judged" else None
+    judging = torch.optim.AdamW(judge.parameters(), lr=4e-4, betas=(0.5, 0.99)) if judge else None
     begun, step, loss = time.time(), 0, torch.zeros(())
     while (share := (time.time() - begun) / seconds) < 1:
         for group in optimiser.param_groups:
@@ -115,8 +144,14 @@ def fitted(kind, real, seconds, device, batch, size=192):
         with torch.autocast(device, torch.bfloat16, enabled=device == "cuda"):
             y = net(x, 0.05).float()
         loss = lost(y, x)
+        whole = loss + net.apart if more == "codes" else loss
+        if judge and share > 0.3:  # what cannot yet draw is not yet judged
+            judging.zero_grad(set_to_none=True)
+            (F.relu(1 - judge(x)).mean() + F.relu(1 + judge(y.detach())).mean()).backward()
+            judging.step()
+            whole = loss - 0.03 * judge(y).mean()
         optimiser.zero_grad(set_to_none=True)
-        loss.backward()
+        whole.backward()
         nn.utils.clip_grad_norm_(net.parameters(), 1.0)
         optimiser.step()
         step += 1
@@ -129,58 +164,52 @@ def passed(net, x, factor):
     """x (B, 3, H, W) of levels → its reconstructions."""
     h, w = x.shape[2:]
     padded = F.pad(x / 127.5 - 1, (0, -w % factor, 0, -h % factor), mode="reflect")
-    with torch.autocast(x.device.type, torch.bfloat16, enabled=x.is_cuda):
+    ours = isinstance(net, Autoencoder)
+    with torch.autocast(x.device.type, torch.bfloat16, enabled=x.is_cuda and ours):
         y = net(padded.contiguous(memory_format=torch.channels_last)).float()
     return (y[:, :, :h, :w] + 1) * 127.5
 
 
 def encoded_at(x, quality, halved, shift):
-    """JPEG whose block grid lies `shift` pixels off. x (1, 3, H, W)."""
+    """JPEG whose block grid lies `shift` pixels off. x (B, 3, H, W), quality (B,)."""
     h, w = x.shape[2:]
     x = F.pad(x, (shift, -(w + shift) % 16, shift, -(h + shift) % 16), mode="replicate")
-    x = augment.jpeg(x, torch.tensor([float(quality)], device=x.device), halved)
-    return x[:, :, shift : shift + h, shift : shift + w]
+    return augment.jpeg(x, quality, halved)[:, :, shift : shift + h, shift : shift + w]
 
 
-def encoded_alike(x, row, rng):
-    """As its original was: the index names the quality, or the steps before a common one (`history`). x (1, 3, H, W)."""
-    if (row.get("jpeg_q") or "").isdigit():
-        return encoded_at(x, row["jpeg_q"], row.get("subsampling") == "420", 0)
-    for step in re.findall(r"jpeg(\d+)", row.get("history") or ""):
-        if float(row.get("scale") or 1) == 1:  # a grid from before a resize is gone
-            x = encoded_at(x, step, rng.random() < 0.5, int(rng.integers(1, 8)))
-    return encoded_at(x, COMMON_QUALITY, False, 0)
+def encoded_alike(x, rows, rng):
+    """As their originals were: first what `history` names, if it names a JPEG, then the encoding of all packs. x (B, 3, H, W)."""
+    named = [re.findall(r"jpeg(\d+)", row.get("history") or "") for row in rows]
+    quality = torch.tensor([float(each[0]) if each else 100.0 for each in named], device=x.device)
+    before = encoded_at(x, quality, rng.random() < 0.5, int(rng.integers(1, 8)))
+    x = torch.where(torch.tensor([bool(each) for each in named], device=x.device).view(-1, 1, 1, 1), before, x)
+    return encoded_at(x, torch.full_like(quality, COMMON_QUALITY), False, 0)
 
 
-def kept(real, seconds, device, path, batch):
-    """The networks of `path`, which are trained and written there when it does not exist."""
-    if os.path.exists(path):
-        states = torch.load(path, map_location=device, weights_only=True)
-        nets = [Autoencoder(*kind[1:]).to(device, memory_format=torch.channels_last).eval() for kind in KINDS]
-        for net, kind in zip(nets, KINDS):
-            net.load_state_dict(states[kind[0]])
-        return nets
-    nets = [fitted(kind, real, seconds / len(KINDS), device, batch) for kind in KINDS]
-    torch.save({kind[0]: net.state_dict() for net, kind in zip(nets, KINDS)}, path + ".tmp")
-    os.replace(path + ".tmp", path)
-    return nets
+def trained(real, seconds, device, batch):
+    return [fitted(kind, real, seconds / len(KINDS), device, batch) for kind in KINDS]
 
 
-def reconstructions(real, nets, device, seed=0, batch=8):
-    """A set of regions, label ai and source `recon-<kind>`, one for each real region; some are part original."""
+@torch.no_grad()
+def reconstructions(real, makers, seed=0, batch=16):
+    """[(index of the real region, name of the maker, pixels)]: one for each real region; some are part original.
+
+    makers: [(name, factor, network from ±1 to ±1)].
+    """
     rng = np.random.default_rng(seed)
     groups = collections.defaultdict(list)  # of one network and one size
+    heights, widths, starts = (t.tolist() for t in (real.height, real.width, real.start))
     for i in range(len(real.rows)):
-        groups[int(rng.integers(len(KINDS))), int(real.height[i]), int(real.width[i])].append(i)
-    rows, arrays = [], []
+        groups[int(rng.integers(len(makers))), heights[i], widths[i]].append(i)
+    out = []
     for (pick, h, w), mine in groups.items():
+        name, factor, net = makers[pick]
         for at in range(0, len(mine), batch):
             part = mine[at : at + batch]
-            x = torch.stack([real.pixels[int(real.start[i]) :][: h * w].view(h, w, 3) for i in part]).permute(0, 3, 1, 2).float()
-            share = np.where(rng.random(len(part)) < 0.7, 1.0, rng.uniform(0.6, 1.0, len(part)))
-            share = torch.tensor(share, dtype=torch.float32, device=device).view(-1, 1, 1, 1)
-            y = (share * passed(nets[pick], x, KINDS[pick][1]) + (1 - share) * x).round().clamp(0, 255)
-            for i, one in zip(part, y):
-                arrays.append(encoded_alike(one[None], real.rows[i], rng)[0].permute(1, 2, 0).to(torch.uint8).cpu().numpy())
-                rows.append({**real.rows[i], "label": "ai", "source": f"recon-{KINDS[pick][0]}", "family": "recon"})
-    return packs.Regions(rows, arrays, device)
+            x = torch.stack([real.pixels[starts[i] : starts[i] + h * w].view(h, w, 3) for i in part]).permute(0, 3, 1, 2).float()
+            share = np.where(rng.random(len(part)) < 0.8, 1.0, rng.uniform(0.6, 1.0, len(part)))
+            share = torch.tensor(share, dtype=torch.float32, device=x.device).view(-1, 1, 1, 1)
+            y = (share * passed(net, x, factor) + (1 - share) * x).round().clamp(0, 255)
+            y = encoded_alike(y, [real.rows[i] for i in part], rng).permute(0, 2, 3, 1).to(torch.uint8).cpu().numpy()
+            out += [(i, name, pixels) for i, pixels in zip(part, y)]
+    return out

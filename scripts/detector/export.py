@@ -20,8 +20,8 @@ OPSET = 17
 LARGE = 4096  # numbers; smaller tensors, among them the fixed filters, stay as they are
 
 
-def exported(net, path):
-    example = torch.randint(0, 256, (2, 256, 256, 3), dtype=torch.uint8)
+def exported(net, path, side=256):
+    example = torch.randint(0, 256, (2, side, side, 3), dtype=torch.uint8)
     older = {"dynamo": False} if "dynamo" in inspect.signature(torch.onnx.export).parameters else {}
     torch.onnx.export(net, (example,), path, opset_version=OPSET, input_names=["pixels"], output_names=["logits"],
                       dynamic_axes={"pixels": {0: "crops"}, "logits": {0: "crops"}}, **older)

@@ -69,10 +69,8 @@ class Regions:
         for a in arrays:
             self.pixels[at : at + a.shape[0] * a.shape[1]] = torch.from_numpy(a.reshape(-1, 3).copy()).to(device)
             at += a.shape[0] * a.shape[1]
-        self.label = torch.tensor([float(r["label"] == "ai") for r in rows], device=device)
-        self.sources = sorted({r["source"] for r in rows})
-        self.source = torch.tensor([self.sources.index(r["source"]) for r in rows], device=device)
         self.device = device
+        label(self)
 
     def __len__(self):
         return len(self.rows)
@@ -85,6 +83,14 @@ class Regions:
         x = reflected(left[:, None] + span, w[:, None])
         index = self.start[which].view(-1, 1, 1) + y[:, :, None] * w.view(-1, 1, 1) + x[:, None, :]
         return self.pixels[index]
+
+
+def label(regions):
+    """What the rows say, as tensors: the label and the number of the source."""
+    regions.label = torch.tensor([float(r["label"] == "ai") for r in regions.rows], device=regions.device)
+    regions.sources = sorted({r["source"] for r in regions.rows})
+    number = {name: i for i, name in enumerate(regions.sources)}
+    regions.source = torch.tensor([number[r["source"]] for r in regions.rows], device=regions.device)
 
 
 def reflected(at, size):
@@ -164,13 +170,20 @@ def chosen(regions, indices):
     return out
 
 
+def few(regions, indices):
+    """Those rows alone, without pixels: what `balanced` reads."""
+    out = Regions.__new__(Regions)
+    out.device, out.rows = regions.device, [regions.rows[i] for i in indices]
+    label(out)
+    return out
+
+
 def joined(a, b):
     """Both sets in one."""
     out = Regions.__new__(Regions)
     out.device, out.rows = a.device, a.rows + b.rows
-    for name in ("pixels", "height", "width", "label"):
+    for name in ("pixels", "height", "width"):
         setattr(out, name, torch.cat([getattr(a, name), getattr(b, name)]))
     out.start = torch.cat([a.start, b.start + len(a.pixels)])
-    out.sources = sorted({r["source"] for r in out.rows})
-    out.source = torch.tensor([out.sources.index(r["source"]) for r in out.rows], device=a.device)
+    label(out)
     return out

@@ -6,6 +6,7 @@ import protocol_folds as folds
 
 SIZES = [(0, 256), (256, 512), (512, 1024), (1024, 1 << 30)]
 DRAWS = 300
+AS_IT_IS = "as it is"  # the regions that re-encodings are made of, without one
 
 
 def resampled(label, source, rng):
@@ -99,10 +100,10 @@ def figures(rows, draws=DRAWS):
         "conditions": {},
     }
     names = sorted({name for r in rows for name in r["conditions"]})
-    for name in [n for n in names if not n.startswith("swap ")]:
+    for name in [n for n in names if n != AS_IT_IS and not n.startswith("swap ")]:
         keep = np.array([name in r["conditions"] for r in rows])
         after = np.array([r["conditions"].get(name, np.nan) for r in rows])[keep]
-        clean = metrics.auroc(label[keep], score[keep])
+        clean = metrics.auroc(label[keep], np.array([r["conditions"].get(AS_IT_IS, r["score"]) for r in rows])[keep])
         value = metrics.auroc(label[keep], after)
         out["conditions"][name] = {"images": int(keep.sum()), "auroc": round(value, 4), "of clean": round(value / clean, 4)}
     swaps = [n for n in names if n.startswith("swap ")]

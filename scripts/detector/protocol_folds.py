@@ -1,15 +1,13 @@
 """Which images are trained on and which are tested: decisions alone, without a library.
 
-Rows are dicts of an index: label (ai or real), source, family, content, sha256 of the file, maybe `group` (sources that
-belong together) and `repository`. Images of one source, of one generator family or of one group, and equal files, are one
-component. A component is never divided, so a tested image has neither its source nor its generator in training.
+Rows are dicts of an index: label (ai or real), source, family, content, sha256 of the file, maybe `group` (what was collected
+by the same people, such as a repository). Folds divide generator families, and groups of real images. A tested image has
+neither its family nor its source nor its group in training: what shares one with a tested image is left out of that fold.
 """
 import collections
 import hashlib
 
-OUTER = 5
-INNER = 4  # one of these parts of a training fold chooses and calibrates
-MOST_IN_ONE = 0.4  # of the generated images may be in one component
+OUTER = 4
 UNNAMED = ("mixed", "other", "unknown")  # families whose images may come from any generator
 NEEDED = ("file", "label", "source", "family", "content")
 
@@ -43,77 +41,45 @@ def is_named(row):
     return row["family"].lower() not in UNNAMED
 
 
-def keys_of(row):
-    keys = [("source", row["source"]), ("file", row.get("sha256") or row["file"])]
-    if is_named(row) and row["label"] == "ai":
-        keys.append(("family", row["family"].lower()))
+def traits_of(row):
+    """What two images may not have in common if one is trained on and the other tested."""
+    traits = [("source", row["source"]), ("file", row.get("sha256") or row["file"])]
     if row.get("group"):
-        keys.append(("group", row["group"]))
-    return keys
+        traits.append(("group", row["group"]))
+    if is_named(row) and row["label"] == "ai":
+        traits.append(("family", row["family"].lower()))
+    return traits
 
 
-def components(rows):
-    """The number of the component of each row, in the order in which they first occur."""
-    parent = {}
-
-    def root(key):
-        while parent.setdefault(key, key) != key:
-            parent[key] = parent[parent[key]]
-            key = parent[key]
-        return key
-
-    for row in rows:
-        first, *rest = keys_of(row)
-        for key in rest:
-            parent[root(key)] = root(first)
-    numbers = {}
-    return [numbers.setdefault(root(keys_of(row)[0]), len(numbers)) for row in rows]
-
-
-def without_bridges(rows, most=MOST_IN_ONE):
-    """(rows, sources set aside). A gallery of many generators joins their families into one component.
-
-    While one component has more than `most` of the generated images, its smallest source of several families is set
-    aside: in neither training nor test, since either would show a family to both.
-    """
-    rows, aside = list(rows), []
-    while True:
-        of = components(rows)
-        generated = collections.Counter(c for c, row in zip(of, rows) if row["label"] == "ai")
-        if not generated:
-            return rows, aside
-        largest, count = generated.most_common(1)[0]
-        if count <= most * sum(generated.values()):
-            return rows, aside
-        families, sizes = collections.defaultdict(set), collections.Counter()
-        for c, row in zip(of, rows):
-            if c == largest and row["label"] == "ai":
-                families[row["source"]].add(row["family"].lower())
-                sizes[row["source"]] += 1
-        bridges = sorted((sizes[s], s) for s, names in families.items() if len(names) > 1)
-        if not bridges:
-            return rows, aside
-        aside.append(bridges[0][1])
-        rows = [row for row in rows if row["source"] != bridges[0][1]]
+def unit_of(row):
+    """What stays together when images are divided: a generator family, or the images of one group."""
+    if is_named(row) and row["label"] == "ai":
+        return ("family", row["family"].lower())
+    return ("group", row.get("group") or row["source"], row["label"])
 
 
 def divided(rows, parts):
-    """The part of each row. Whole components, the largest first, where they even out labels and kinds of content best."""
-    of = components(rows)
+    """The part of each row. Whole units, the largest first, where they even out labels and kinds of content best."""
     cells = [(row["label"], row["content"]) for row in rows]
     total = collections.Counter(cells)
     holds = collections.defaultdict(collections.Counter)
-    for c, cell in zip(of, cells):
-        holds[c][cell] += 1
+    for row, cell in zip(rows, cells):
+        holds[unit_of(row)][cell] += 1
     load = [collections.Counter() for _ in range(parts)]
     part_of = {}
-    for c in sorted(holds, key=lambda c: (-sum(holds[c].values()), c)):
+    for unit in sorted(holds, key=lambda u: (-sum(holds[u].values()), u)):
         def crowded(part):
             return sum(((load[part][cell] + n) / total[cell]) ** 2 - (load[part][cell] / total[cell]) ** 2
-                       for cell, n in holds[c].items())
-        part_of[c] = min(range(parts), key=lambda part: (crowded(part), sum(load[part].values()), part))
-        load[part_of[c]].update(holds[c])
-    return [part_of[c] for c in of]
+                       for cell, n in holds[unit].items())
+        part_of[unit] = min(range(parts), key=lambda part: (crowded(part), sum(load[part].values()), part))
+        load[part_of[unit]].update(holds[unit])
+    return [part_of[unit_of(row)] for row in rows]
+
+
+def apart_from(rows, others):
+    """The rows that have nothing in common with the others."""
+    shared = {trait for row in others for trait in traits_of(row)}
+    return [row for row in rows if shared.isdisjoint(traits_of(row))]
 
 
 def version_of(rows):
@@ -122,24 +88,22 @@ def version_of(rows):
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()
 
 
-def planned(rows, outer=OUTER, inner=INNER):
-    """{version, aside, folds: [{file: train | choose | test}, …]}; `choose` rows choose and calibrate, never train.
+def planned(rows, outer=OUTER):
+    """{version, folds: [{file: train | test}, …]}.
 
-    Generated images of an unnamed family are tested, but never trained on: their generator could be one that is tested.
+    Every image is tested in one fold. Generated images of an unnamed family are never trained on in a fold: their
+    generator could be one that is tested.
     """
-    rows, aside = without_bridges(rows)
     part = divided(rows, outer)
     folds = []
     for k in range(outer):
-        rest = [row for row, p in zip(rows, part) if p != k and is_named(row)]
-        roles = {row["file"]: "test" for row, p in zip(rows, part) if p == k}
-        roles.update((row["file"], "choose" if p == 0 else "train") for row, p in zip(rest, divided(rest, inner)))
-        for role in ("train", "choose", "test"):
-            labels = {row["label"] for row in rows if roles.get(row["file"]) == role}
-            if labels != {"ai", "real"}:
+        test = [row for row, p in zip(rows, part) if p == k]
+        train = apart_from([row for row, p in zip(rows, part) if p != k and is_named(row)], test)
+        for role, mine in (("train", train), ("test", test)):
+            if {row["label"] for row in mine} != {"ai", "real"}:
                 raise Refused(f"fold {k + 1} has no image of each label to {role}: add sources and generator families")
-        folds.append(roles)
-    return {"version": version_of(rows), "aside": aside, "folds": folds}
+        folds.append({row["file"]: role for role, mine in (("train", train), ("test", test)) for row in mine})
+    return {"version": version_of(rows), "folds": folds}
 
 
 def ai_threshold(scores, least=0.95, fewest=30):

@@ -1,12 +1,13 @@
-"""Images and their index → packs of at most 57 MB for the machine with the GPU: crops, and thumbnails of whole images.
+"""Images and their index → packs of at most 57 MB for the machine with the GPU: regions, and whole images made small.
 
-    python3 scripts/detector/protocol_pack.py --images DIR --out PACKS [--side 320] [--wide 640] [--wide_share 0.1]
+    python3 scripts/detector/protocol_pack.py --images DIR --out PACKS [--side 416] [--cap 250] [--wide 640] [--wide_share 0.05]
 
-DIR has index.csv or index.jsonl with file (beside the index), label, source, family and content, and maybe group and repository. Each image gives one
-region at its own resolution, off the grid of blocks: `side` pixels, and for `wide_share` of the images of each source
-`wide` pixels, which are enough to test half the size. Both labels are brought to the same compression history: each image has
-a partner of the other label, of the same content where there is one, and goes through the steps that the two have not in
-common. Everything is stored as JPEG 95, 4:4:4. PACKS then has index.csv, crops_00.tar …, thumbs_00.tar ….
+DIR has index.csv or index.jsonl with file (beside the index), label, source, family and content, and maybe group and repository.
+The first `cap` images of each source give one region at its own resolution, off the grid of blocks: `side` pixels, and for
+`wide_share` of the images of each source `wide` pixels, which are enough to test half the size. Both labels are brought to the
+same compression history: each image has a partner of the other label, of the same content where there is one, and goes
+through the steps that the two have not in common. Everything is stored as JPEG 92, 4:4:4. Every image, beyond the cap too, is
+stored whole at 128 × 128 pixels. PACKS then has index.csv, crops_00.tar …, thumbs_00.tar ….
 """
 import argparse
 import collections
@@ -25,8 +26,8 @@ import protocol_folds as folds
 from prepare_pixels import common_history, cut, encode, free_offset, history_of, rgb
 
 TAR_BYTES = 57_000_000
-THUMB = 96
-STORED = ("jpeg", 95, 0)
+THUMB = 128
+STORED = ("jpeg", 92, 0)
 COLUMNS = ["file", "label", "source", "family", "content", "group", "sha256", "width", "height", "history", "wide", "thumb"]
 
 
@@ -57,16 +58,17 @@ def partners(rows, rng):
 
 
 def packed(job):
-    """(bytes of the crop, bytes of the thumbnail)."""
+    """(bytes of the region, or nothing; bytes of the whole image made small)."""
     folder, name, steps, side, seed = job
     rng = np.random.default_rng(seed)
     with Image.open(os.path.join(folder, name)) as opened:
         image = rgb(opened, rng)
+    small = encode(image.resize((THUMB, THUMB), Image.Resampling.BOX), *STORED)
+    if not side:
+        return None, small
     w, h = min(side, image.width), min(side, image.height)
     box = (free_offset(image.width - w, rng), free_offset(image.height - h, rng), w, h)
-    crop = encode(cut(image, box, steps, (w, h)), *STORED)
-    small = image.resize((THUMB, THUMB), Image.Resampling.BOX if min(image.size) >= THUMB else Image.Resampling.BILINEAR)
-    return crop, encode(small, "jpeg", 90, 0)
+    return encode(cut(image, box, steps, (w, h)), *STORED), small
 
 
 class Tars:
@@ -125,9 +127,10 @@ def main():
     p.add_argument("--images", required=True)
     p.add_argument("--out", required=True)
     p.add_argument("--excluded", help="file of hashes of repositories that may not be used")
-    p.add_argument("--side", type=int, default=320)
+    p.add_argument("--side", type=int, default=416)
+    p.add_argument("--cap", type=int, default=250, help="regions of one source")
     p.add_argument("--wide", type=int, default=640)
-    p.add_argument("--wide_share", type=float, default=0.1)
+    p.add_argument("--wide_share", type=float, default=0.05)
     p.add_argument("--workers", type=int, default=os.cpu_count())
     args = p.parse_args()
     try:
@@ -139,17 +142,18 @@ def main():
     mates = partners(rows, rng)
     seen, jobs = collections.Counter(), []
     for i, (row, mate) in enumerate(zip(rows, mates)):
-        steps = common_history(row["history"], rows[mate]["history"], rng)[0]
+        row["steps"] = common_history(row["history"], rows[mate]["history"], rng)[0]
         seen[row["source"]] += 1
         row["wide"] = int(seen[row["source"]] * args.wide_share) > int((seen[row["source"]] - 1) * args.wide_share)
-        row["steps"] = steps
-        jobs.append((args.images, row["file"], steps, args.wide if row["wide"] else args.side, i))
+        side = 0 if seen[row["source"]] > args.cap else args.wide if row["wide"] else args.side
+        jobs.append((args.images, row["file"], row["steps"], side, i))
     crops, thumbs = Tars(args.out, "crops"), Tars(args.out, "thumbs")
     with ProcessPoolExecutor(args.workers) as pool:
         for i, (row, (crop, thumb)) in enumerate(zip(rows, pool.map(packed, jobs, chunksize=8))):
             row["history"] = "+".join(f"{codec}{quality}" for codec, quality, _ in row["steps"])
-            row["file"], row["thumb"], row["wide"] = f"{i:06}.jpg", f"{i:06}_t.jpg", int(row["wide"])
-            crops.add(row["file"], crop)
+            row["file"], row["thumb"], row["wide"] = f"{i:06}.jpg", f"{i:06}_t.jpg", int(row["wide"] and crop is not None)
+            if crop is not None:
+                crops.add(row["file"], crop)
             thumbs.add(row["thumb"], thumb)
             if (i + 1) % 2000 == 0:
                 print(f"{i + 1} of {len(rows)} images", flush=True)

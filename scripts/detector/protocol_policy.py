@@ -1,12 +1,15 @@
 """From logits and features to answers, as the product computes them (src/lib/detection/kinds.ts, unlike.ts), in NumPy.
 
-`made` is the JSON beside the weights: pooling, temperature and isotonic for every image; `kinds` with a linear map from
-features to kinds of content and a curve for each kind; `unlike` with the spread of the features in training and a limit;
-`tiers` with the score from which on `ai` may be said, or null.
+`made` is the JSON beside the weights: pooling, temperature and isotonic for every image; `whole` with the weights of the
+crops' logit and of the whole image's; `kinds` with a linear map from features to kinds of content and a curve for each kind;
+`unlike` with the spread of the features in training and a limit; `tiers` with the score from which on `ai` may be said, or null.
+
+Rows that are fitted on are answers of folds: images whose source and generator their fold had not trained on.
 """
 import numpy as np
 
 import calibrate
+import metrics
 import protocol_folds as folds
 
 FEWEST = 40  # images of each label for a curve of their own
@@ -57,32 +60,98 @@ def curves_of(pooled, label, source, content):
     return out
 
 
-def learned(train, choose, pooling):
-    """`made` of a member. `train`: features and content; `choose`: pooled logits, features and rows, not trained on."""
-    names = sorted(set(train["content"].tolist()))
-    weight, bias = kind_map(train["features"], train["content"], names)
-    mean, deviation = spread_of(train["features"])
-    t, table = calibrate.fitted(choose["pooled"], choose["label"], choose["source"])
-    limit = float(np.quantile(distances(choose["features"], mean, deviation), UNLIKE_QUANTILE))
-    return {"pooling": pooling, "temperature": t, "isotonic": table,
-            "kinds": {"names": names, "weight": rounded(weight), "bias": rounded(bias),
-                      "curves": curves_of(choose["pooled"], choose["label"], choose["source"], choose["content"])},
-            "unlike": {"mean": rounded(mean), "deviation": rounded(deviation), "limit": round(limit, 4)}}
+def spread_and_kinds(features, content):
+    """What a network knows of its training images: where features lie, and which kind of content they speak for."""
+    names = sorted(set(content.tolist()))
+    weight, bias = kind_map(features, content, names)
+    mean, deviation = spread_of(features)
+    return {"names": names, **{k: rounded(v) for k, v in
+                               (("weight", weight), ("bias", bias), ("mean", mean), ("deviation", deviation))}}
+
+
+def seen(spread, logits, features):
+    """What is kept of tested images: logits, shares of the kinds, distances from training."""
+    share = softmax(features @ np.array(spread["weight"]).T + np.array(spread["bias"]))
+    far = distances(features, np.array(spread["mean"]), np.array(spread["deviation"]))
+    return {"logit": rounded(logits), "share": np.round(share, 4).tolist(), "distance": np.round(far, 4).tolist()}
+
+
+def logistic(columns, label, weight, ridge=1e-3, steps=30):
+    """Weights of the columns and a bias, by Newton's method."""
+    x = np.hstack([columns, np.ones((len(columns), 1))])
+    w = np.zeros(x.shape[1])
+    for _ in range(steps):
+        p = calibrate.sigmoid(x @ w)
+        curvature = (x * (weight * p * (1 - p))[:, None]).T @ x + ridge * np.eye(len(w)) * weight.sum()
+        w -= np.linalg.solve(curvature, x.T @ (weight * (p - label)) + ridge * weight.sum() * w)
+    return w
+
+
+def conditional(label, score, content):
+    """The mean of the AUROC inside each kind of content; over all where no kind has both labels."""
+    inside = [metrics.auroc(label[content == c], score[content == c]) for c in sorted(set(content.tolist()))]
+    inside = [a for a in inside if not np.isnan(a)]
+    return float(np.mean(inside)) if inside else metrics.auroc(label, score)
+
+
+LEAST_GAIN = 0.005
+
+
+def joined_with_whole(rows, crops, whole):
+    """{crops, whole, bias} if the whole image helps inside kinds of content, else nothing."""
+    weight = metrics.source_weights(rows["label"], rows["source"])
+    a, b, c = logistic(np.stack([crops, whole], 1), rows["label"], weight)
+    gain = conditional(rows["label"], a * crops + b * whole, rows["content"]) - conditional(rows["label"], crops, rows["content"])
+    return {"crops": round(a, 5), "whole": round(b, 5), "bias": round(c, 5)} if a > 0 and b > 0 and gain >= LEAST_GAIN else None
+
+
+def fitted(rows, member, whole):
+    """`made` of a member but for its network's own parts. rows: label, source, content; member: logit, distance; whole: logits."""
+    together = joined_with_whole(rows, member["logit"], whole)
+    logit = combined({"whole": together} if together else {}, member["logit"], whole)
+    t, table = calibrate.fitted(logit, rows["label"], rows["source"])
+    made = {"pooling": {"kind": "mean"}, "temperature": t, "isotonic": table,
+            "curves": curves_of(logit, rows["label"], rows["source"], rows["content"]),
+            "limit": round(float(np.quantile(member["distance"], UNLIKE_QUANTILE)), 4)}
+    return {**made, "whole": together} if together else made
+
+
+def combined(made, crops, whole):
+    w = made.get("whole")
+    return w["crops"] * crops + w["whole"] * whole + w["bias"] if w else crops
+
+
+def answered(made, names, member, whole):
+    """(scores, unlike) of rows of a fold."""
+    logit = combined(made, member["logit"], whole)
+    return scored(made, made["curves"], names, logit, member["share"]), member["distance"] > made["limit"]
+
+
+def complete(made, spread):
+    """The JSON of a network to ship: what was fitted on the folds, and its own spread and kinds."""
+    rest = {k: v for k, v in made.items() if k not in ("curves", "limit")}
+    return {**rest, "kinds": {"names": spread["names"], "weight": spread["weight"], "bias": spread["bias"], "curves": made["curves"]},
+            "unlike": {"mean": spread["mean"], "deviation": spread["deviation"], "limit": made["limit"]}}
 
 
 def rounded(values):
     return np.round(np.asarray(values, dtype=np.float64), 6).tolist()
 
 
+def scored(made, curves, names, logit, share):
+    whole = calibrate.applied(logit, made["temperature"], made["isotonic"])
+    score = np.zeros(len(logit))
+    for i, name in enumerate(names):
+        curve = curves.get(name)
+        score += share[:, i] * (calibrate.applied(logit, curve["temperature"], curve["isotonic"]) if curve else whole)
+    return score
+
+
 def applied(made, pooled, features):
-    """(scores, unlike) of one member."""
+    """(scores, unlike) of one member, from features."""
     kinds, unlike = made["kinds"], made["unlike"]
     share = softmax(features @ np.array(kinds["weight"]).T + np.array(kinds["bias"]))
-    whole = calibrate.applied(pooled, made["temperature"], made["isotonic"])
-    score = np.zeros(len(pooled))
-    for i, name in enumerate(kinds["names"]):
-        curve = kinds["curves"].get(name)
-        score += share[:, i] * (calibrate.applied(pooled, curve["temperature"], curve["isotonic"]) if curve else whole)
+    score = scored(made, kinds["curves"], kinds["names"], pooled, share)
     return score, distances(features, np.array(unlike["mean"]), np.array(unlike["deviation"])) > unlike["limit"]
 
 

@@ -27,24 +27,26 @@ def collection(sources=24, each=10, seed=0):
 
 
 class Folds(unittest.TestCase):
-    def test_sources_families_groups_and_equal_files_are_one_component(self):
-        rows = [image(0, "ai", "a", "flux"), image(1, "ai", "b", "FLUX"), image(2, "ai", "c", "sdxl"),
-                image(3, "real", "c", "real"), image(4, "real", "d", "real"), image(5, "real", "e", "real", group="g"),
-                image(6, "real", "f", "real", group="g"), image(7, "real", "h", "real", sha256="x"),
-                image(8, "real", "i", "real", sha256="x")]
-        self.assertEqual(folds.components(rows), [0, 0, 1, 1, 2, 3, 3, 4, 4])
+    def test_traits_are_what_two_images_may_not_share(self):
+        self.assertEqual(folds.traits_of(image(1, "ai", "a", "FLUX", group="g", sha256="x")),
+                         [("source", "a"), ("file", "x"), ("group", "g"), ("family", "flux")])
+        rows = [image(0, "ai", "a", "flux"), image(1, "ai", "b", "FLUX"), image(2, "ai", "c", "sdxl", group="g"),
+                image(3, "real", "d", "real", group="g"), image(4, "real", "e", "real", sha256="x"), image(5, "real", "f", "real", sha256="x")]
+        kept = folds.apart_from(rows, [rows[0], rows[2], rows[4]])
+        self.assertEqual([row["source"] for row in kept], [])
+        self.assertEqual(folds.apart_from(rows, [rows[0]]), rows[2:])
 
-    def test_no_source_and_no_family_is_on_both_sides(self):
+    def test_no_source_no_family_and_no_group_is_on_both_sides(self):
         for seed in range(20):
             rows = collection(seed=seed)
+            for row in rows:
+                row["group"] = f"g{int(row['source'][1:]) // 2}" if int(row["source"][1:]) % 12 < 2 else ""
             for roles in folds.planned(rows)["folds"]:
-                for name in ("source", "family"):
-                    sides = {}
-                    for row in rows:
-                        if name == "family" and row["label"] == "real":
-                            continue
-                        sides.setdefault(row[name], set()).add(roles[row["file"]])
-                    self.assertTrue(all(len(side) == 1 for side in sides.values()), (seed, name, sides))
+                sides = {}
+                for row in rows:
+                    for trait in folds.traits_of(row) if row["file"] in roles else []:
+                        sides.setdefault(trait, set()).add(roles[row["file"]])
+                self.assertTrue(all(len(side) == 1 for side in sides.values()), (seed, sides))
 
     def test_images_of_an_unnamed_family_are_tested_and_never_trained_on(self):
         rows = collection() + [image(i, "ai", f"u{i % 2}", ("mixed", "Other")[i % 2]) for i in range(20)]
@@ -58,11 +60,14 @@ class Folds(unittest.TestCase):
         tested = [f for roles in folds.planned(rows)["folds"] for f, role in roles.items() if role == "test"]
         self.assertEqual(sorted(tested), sorted(row["file"] for row in rows))
 
-    def test_a_gallery_of_many_generators_is_set_aside(self):
+    def test_a_gallery_of_many_generators_is_tested_with_each_of_them(self):
         rows = collection() + [image(i, "ai", "gallery", f"gen{i % 6}") for i in range(12)]
-        kept, aside = folds.without_bridges(rows)
-        self.assertEqual(aside, ["gallery"])
-        self.assertEqual(len(kept), len(collection()))
+        plan = folds.planned(rows)["folds"]
+        roles = [[fold.get(row["file"]) for fold in plan] for row in rows[-12:]]
+        self.assertTrue(all(each.count("test") == 1 for each in roles), roles)
+        for fold in plan:  # what is tested of the gallery keeps the rest of it out of that fold
+            seen = {fold.get(row["file"]) for row in rows[-12:]}
+            self.assertFalse({"train", "test"} <= seen, seen)
 
     def test_the_version_changes_with_the_data_alone(self):
         rows = collection()

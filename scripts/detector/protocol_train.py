@@ -1,50 +1,38 @@
-"""Trains and scores the folds on one GPU: networks are compiled once and begin anew for each fold.
+"""Trains one part of the protocol on a GPU: the networks of an outer fold, or those to ship.
 
-What a fold chooses (which look, which pooling, which members), it chooses by its `choose` rows, whose sources and
-generators are neither in its training nor in its test.
+Nothing is chosen by looking: the number of seconds is given, the last running mean of the weights is kept, crops are averaged.
+A fold answers for its tested images with plain logits; what is fitted on logits comes later (protocol_policy.py).
 """
-import math
+import json
 import os
 import time
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import torch
 
-import autoencoders
-import calibrate
-import metrics
 import packs
+import protocol_cache as cache
 import protocol_policy as policy
+import protocol_whole
 import train
 import views
-from conditions import CONDITIONS, SWAPS
 
-LOOKS = (0.6, 0.8, 1.0)
-RECONSTRUCTIONS = 2000
-RECON_SHARE = 0.2  # of a fold's time
+KNOWN = 6000  # training images that tell how features spread
 
 
 class Member(train.Network):
-    """A network that can begin anew without being compiled again."""
+    """A network whose weights are a mean over the last thousand steps, in plain operations that every version of PyTorch has."""
 
     def __init__(self, name, args):
         super().__init__(name, args)
-        self.begin_state = {k: v.detach().clone() for k, v in self.net.state_dict().items()}
-
-    def begin(self):
-        self.net.load_state_dict(self.begin_state)
-        self.optimiser = train.optimiser_of(self.net, self.args)
-        self.mean, self.average = Smoothed(self.net), 0.0
+        self.mean = Smoothed(self.net)
         self.means = {"short": self.mean}
 
-    def now(self):
+    def state(self):
         return {k: v.detach().clone() for k, v in self.mean.state.items()}
 
 
 class Smoothed(train.Mean):
-    """The mean over the last thousand steps, in plain operations that every version of PyTorch has."""
-
     def __init__(self, net):
         super().__init__(net, 1000)
 
@@ -59,161 +47,108 @@ class Smoothed(train.Mean):
 
 @torch.no_grad()
 def outputs(net, regions, batch=256):
-    """(logits of the crops of each region, mean features (R, D))."""
+    """(mean logit of the crops of each region (R,), mean features (R, D))."""
     net.eval()
     plans = [views.plan_crops(int(w), int(h)) for w, h in zip(regions.width.tolist(), regions.height.tolist())]
     of = torch.tensor([i for i, plan in enumerate(plans) for _ in plan], device=regions.device)
     x, y = (torch.tensor([c[a] for plan in plans for c in plan], device=regions.device) for a in (0, 1))
-    logits, features = [], []
+    count = torch.bincount(of, minlength=len(regions)).double()
+    logits, features = torch.zeros(len(regions), device=of.device, dtype=torch.double), None
     for part in torch.arange(len(of), device=of.device).split(batch):
-        windows = regions.windows(of[part], y[part], x[part], views.CROP)
-        seen = net.features(windows)
-        features.append(seen)
-        logits.append(net.head(seen)[:, 0])
-    logits, features = torch.cat(logits), torch.cat(features).float()
-    total = torch.zeros(len(regions), features.shape[1], device=of.device).index_add_(0, of, features)
-    count = torch.bincount(of, minlength=len(regions))
-    each = np.split(logits.float().cpu().numpy(), np.cumsum([len(p) for p in plans])[:-1])
-    return each, (total / count[:, None]).cpu().numpy().astype(np.float64)
+        seen = net.features(regions.windows(of[part], y[part], x[part], views.CROP)).float()
+        if features is None:
+            features = torch.zeros(len(regions), seen.shape[1], device=of.device)
+        features.index_add_(0, of[part], seen)
+        logits.index_add_(0, of[part], net.head(seen)[:, 0].double())
+    return (logits / count).cpu().numpy(), (features.double() / count[:, None]).cpu().numpy()
 
 
-def changed(regions, folder_rows, change, workers):
-    """The same rows after a change of their pixels."""
-    def one(row):
-        return change(packs.opened((*row["at"], 0)))
-    with ThreadPoolExecutor(workers) as pool:
-        return packs.Regions(folder_rows, list(pool.map(one, folder_rows)), regions.device)
-
-
-def prepared_conditions(regions, workers):
-    """{condition: (indices into regions, Regions)} of the wide rows; swaps of the real ones alone."""
-    wide = [i for i, r in enumerate(regions.rows) if r["wide"] == "1"]
-    real = [i for i in wide if regions.rows[i]["label"] == "real"]
-    jobs = {**{n: (wide, c) for n, c in CONDITIONS.items() if n != "clean"}, **{f"swap {n}": (real, c) for n, c in SWAPS.items()}}
-    return {n: (mine, changed(regions, [regions.rows[i] for i in mine], c, workers)) for n, (mine, c) in jobs.items() if mine}
-
-
-def arrays(rows):
-    return {"label": np.array([float(r["label"] == "ai") for r in rows]), "source": np.array([r["source"] for r in rows]),
-            "content": np.array([r["content"] for r in rows])}
-
-
-def conditional(label, score, content):
-    """The mean of the AUROC inside each kind of content; over all where no kind has both labels."""
-    inside = [metrics.auroc(label[content == c], score[content == c]) for c in sorted(set(content.tolist()))]
-    inside = [a for a in inside if not math.isnan(a)]
-    return float(np.mean(inside)) if inside else metrics.auroc(label, score)
-
-
-def learn(members, fit, args, seconds, on_look=None):
+def learn(members, fit, args, seconds):
     """Trains all members on the same views for so many seconds."""
     batches = train.Views(fit, packs.balanced(fit, args.recon, args.content), args)
-    for member in members:
-        member.begin()
-    begun, step, looked = time.time(), 0, 0
+    begun, step = time.time(), 0
     while (share := (time.time() - begun) / seconds) < 1 or step < args.least_steps:
         batch = batches()
         for member in members:
             member.learn(batch, fit, train.rate_at(min(share, 1), args, step), step)
         step += 1
-        while on_look and looked < len(LOOKS) - 1 and share >= LOOKS[looked]:
-            on_look(looked)
-            looked += 1
-    if on_look:
-        on_look(len(LOOKS) - 1)
+        if step in (50, 500) or step % 2000 == 0:
+            print(f"{step} steps, {time.time() - begun:.0f} s, loss {[round(m.average, 3) for m in members]}", flush=True)
     return step
 
 
-def with_fakes(regions, indices, args, seconds, path):
-    """The training rows, and reconstructions of their real ones by autoencoders that saw these alone."""
-    fit = packs.chosen(regions, indices)
-    if args.recon <= 0:
-        return fit
-    real = packs.chosen(regions, [i for i in indices if regions.rows[i]["label"] == "real"])
-    nets = autoencoders.kept(real, max(1, seconds), args.device, path, 2 if args.dry else 64)
-    few = np.random.default_rng(2).permutation(len(real))[: 20 if args.dry else RECONSTRUCTIONS].tolist()
-    return packs.joined(fit, autoencoders.reconstructions(packs.chosen(real, few), nets, args.device))
+def with_fakes(regions, folder):
+    """The training regions, and the fakes that were made of their real ones."""
+    where = cache.stored(folder, "fakes")
+    rows = {r["file"]: r for r in regions.rows}
+    fakes = [{**rows[file], "file": each, "label": "ai", "family": "recon", "source": f"recon-{name}"}
+             for each in where for name, _, file in [each.partition("|")] if file in rows]
+    return packs.joined(regions, cache.regions(fakes, where, regions.device)) if fakes else regions
 
 
-def best_look(member, states, regions, chooser):
-    """The state with the best AUROC inside content on the rows that choose: (state, logits, features)."""
-    best = None
-    for state in states:
-        member.kept.load_state_dict(state)
-        logits, features = outputs(member.kept, regions)
-        value = conditional(chooser["label"], np.array([z.mean() for z in logits]), chooser["content"])
-        if best is None or value > best[0]:
-            best = (value, state, logits, features)
-    return best[1:]
+def loaded(args, rows):
+    """(regions, {condition: regions}) of the rows that have pixels."""
+    regions = cache.regions(rows, cache.stored(args.cache, "crops_"), args.device)
+    where, after = cache.stored(args.cache, "after_"), {}
+    for name in cache.CHANGES:
+        mine = [{**r, "file": f"{name}|{r['file']}", "of": r["file"]} for r in regions.rows if f"{name}|{r['file']}" in where]
+        if mine:
+            after[name] = cache.regions(mine, where, args.device)
+    return regions, after
 
 
-def fold(members, regions, roles, conditions, args, seconds, folder):
-    """Trains, chooses and scores one fold. Returns rows of answers for the tested images, and what the fold has learned."""
+def part(args, rows, roles, folder, seconds):
+    """Trains on the rows whose role is `train`, answers for those whose role is `test`; without roles, trains on all."""
     os.makedirs(folder, exist_ok=True)
-    index = {role: [i for i, r in enumerate(regions.rows) if roles.get(r["file"]) == role] for role in ("train", "choose", "test")}
     begun = time.time()
-    fit = with_fakes(regions, index["train"], args, seconds * RECON_SHARE, os.path.join(folder, "autoencoders.pt"))
-    states = {m.name: [] for m in members}
-    steps = learn(members, fit, args, max(1, seconds - (time.time() - begun)),
-                  lambda _: [states[m.name].append(m.now()) for m in members])
-    chooser = arrays([regions.rows[i] for i in index["choose"]])
-    made, weights = {}, {}
+    torch.backends.cudnn.allow_tf32 = False  # the fixed filters need all their digits; the rest is bf16 anyway
+    regions, after = loaded(args, rows)
+    role = [roles.get(r["file"]) if roles else "train" for r in regions.rows]
+    index = {name: [i for i, each in enumerate(role) if each == name] for name in ("train", "test")}
+    fit = with_fakes(packs.chosen(regions, index["train"]), args.cache)
+    print(f"{len(index['train'])} regions and {len(fit) - len(index['train'])} fakes to learn from, {len(index['test'])} to test, "
+          f"{time.time() - begun:.0f} s", flush=True)
+    small = protocol_whole.learned(args, rows, roles)
+    torch.backends.cudnn.benchmark = True  # not before: what is whole has one size, what is tested many
+    members = [Member(name, args) for name in args.networks]
+    steps = learn(members, fit, args, max(1, seconds - (time.time() - begun)))
+    torch.backends.cudnn.benchmark = False
+    weights, spread, answers = {}, {}, {}
+    known = index["train"][:: max(1, len(index["train"]) // KNOWN)]
+    tested = packs.chosen(regions, index["test"]) if index["test"] else None
     for member in members:
-        state, logits, features = best_look(member, states[member.name], packs.chosen(regions, index["choose"]), chooser)
-        pooling, _ = calibrate.best_pooling(logits, chooser["label"], chooser["source"])
-        pooled = np.array([calibrate.pool(z, pooling) for z in logits])
-        member.kept.load_state_dict(state)
-        known = index["train"][:: max(1, len(index["train"]) // 6000)]
-        _, seen = outputs(member.kept, packs.chosen(regions, known))
-        train_part = {"features": seen, "content": np.array([regions.rows[i]["content"] for i in known])}
-        made[member.name] = policy.learned(train_part, {**chooser, "pooled": pooled, "features": features}, pooling)
-        made[member.name]["choose"] = policy.applied(made[member.name], pooled, features)
-        weights[member.name] = state
-    names = best_members(made, chooser)
-    score, unlike = joined([made[n]["choose"] for n in names])
-    threshold = policy.threshold_of(score, chooser["label"], unlike)
-    torch.save({n: {k: v.cpu() for k, v in weights[n].items()} for n in names}, os.path.join(folder, "weights.pt"))
-    rows = tested(members, names, made, weights, regions, index["test"], conditions, threshold)
-    print(f"{os.path.basename(folder)}: {steps} steps, {time.time() - begun:.0f} s, {len(rows)} images tested", flush=True)
-    return rows, {"members": names, "threshold": threshold, "limits": {n: made[n]["unlike"]["limit"] for n in names},
-                  "pooling": {n: made[n]["pooling"] for n in names}}
+        member.kept.load_state_dict(member.state())
+        weights[member.name] = {k: v.cpu() for k, v in member.state().items()}
+        _, features = outputs(member.kept, packs.chosen(regions, known))
+        spread[member.name] = policy.spread_and_kinds(features, np.array([regions.rows[i]["content"] for i in known]))
+        if tested:
+            answers[member.name] = {"clean": policy.seen(spread[member.name], *outputs(member.kept, tested))}
+            for name, changed in after.items():
+                mine = of_test(changed, roles)
+                if mine:
+                    answers[member.name][name] = policy.seen(spread[member.name], *outputs(member.kept, packs.chosen(changed, mine)))
+    whole = {"clean": small.answers(regions.rows[i] for i in index["test"])} if tested else {}
+    for name, changed in after.items():
+        mine = of_test(changed, roles)
+        if tested and mine:
+            whole[name] = small.answers_of(packs.chosen(changed, mine))
+    torch.save(weights, os.path.join(folder, "weights.pt"))
+    torch.save(small.state(), os.path.join(folder, "whole.pt"))
+    files = {"clean": [regions.rows[i]["file"] for i in index["test"]],
+             **{n: [c.rows[i]["of"] for i in of_test(c, roles)] for n, c in after.items()}} if tested else {}
+    write_json(os.path.join(folder, "answers.json"), {"steps": steps, "files": files, "members": answers, "whole": whole})
+    write_json(os.path.join(folder, "spread.json"), spread)
+    print(f"{os.path.basename(folder)}: {steps} steps, {time.time() - begun:.0f} s", flush=True)
 
 
-def joined(answers):
-    """The mean score; unlike where every member says so."""
-    return np.mean([s for s, _ in answers], 0), np.all([u for _, u in answers], 0)
+def of_test(regions, roles):
+    return [i for i, r in enumerate(regions.rows) if roles and roles.get(r["of"]) == "test"]
 
 
-def best_members(made, chooser):
-    """All members, unless one alone is better by half a point."""
-    names = list(made)
-    value = {n: conditional(chooser["label"], made[n]["choose"][0], chooser["content"]) for n in names}
-    both = conditional(chooser["label"], joined([made[n]["choose"] for n in names])[0], chooser["content"])
-    best = max(names, key=lambda n: value[n])
-    return [best] if value[best] > both + 0.005 else names
-
-
-def answers_of(members, names, made, weights, regions):
-    """(score, unlike, {member: pooled logits}) of regions by the fold's members."""
-    each, logits = [], {}
-    for member in (m for m in members if m.name in names):
-        member.kept.load_state_dict(weights[member.name])
-        z, features = outputs(member.kept, regions)
-        logits[member.name] = np.array([calibrate.pool(one, made[member.name]["pooling"]) for one in z])
-        each.append(policy.applied(made[member.name], logits[member.name], features))
-    return (*joined(each), logits)
-
-
-def tested(members, names, made, weights, regions, index, conditions, threshold):
-    score, unlike, logits = answers_of(members, names, made, weights, packs.chosen(regions, index))
-    place = {i: n for n, i in enumerate(index)}
-    rows = [{**{k: v for k, v in regions.rows[i].items() if k != "at"}, "score": float(score[n]), "unlike": bool(unlike[n]),
-             "called": threshold is not None and bool(score[n] >= threshold) and not unlike[n], "conditions": {},
-             "logits": {name: float(z[n]) for name, z in logits.items()}} for n, i in enumerate(index)]
-    for name, (mine, changed_regions) in conditions.items():
-        which = [n for n, i in enumerate(mine) if i in place]
-        if which:
-            after, _, _ = answers_of(members, names, made, weights, packs.chosen(changed_regions, which))
-            for n, value in zip(which, after):
-                rows[place[mine[n]]]["conditions"][name] = float(value)
-    return rows
+def write_json(path, value):
+    with open(path + ".tmp", "w") as f:
+        json.dump(value, f)
+        f.write("\n")
+        f.flush()
+        os.fsync(f.fileno())
+    os.replace(path + ".tmp", path)

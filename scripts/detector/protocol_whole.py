@@ -1,0 +1,109 @@
+"""Trains the network for the whole image (whole.py) beside those for crops."""
+import time
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+
+import augment
+import packs
+import protocol_cache as cache
+import whole
+
+SIDE = 128
+SMOOTHING = 0.05
+
+
+class Pictures:
+    """Rows with their whole images at 128 × 128, as `packs.balanced` reads them."""
+
+    def __init__(self, rows, where, device):
+        self.rows, self.device = [r for r in rows if r["thumb"] in where], device
+        paths = sorted({where[r["thumb"]][0] for r in self.rows})
+        loaded = {p: torch.from_numpy(np.fromfile(p, np.uint8)).view(-1, SIDE, SIDE, 3) for p in paths}
+        self.pixels = torch.stack([loaded[where[r["thumb"]][0]][where[r["thumb"]][1] // SIDE**2] for r in self.rows]).to(device)
+        packs.label(self)
+
+
+def moved(x):
+    """Zoomed, shifted, mirrored. x (B, 3, S, S)."""
+    n = len(x)
+    zoom = augment.between(n, 0.7, 1.1, x.device)
+    stretch = augment.between(n, 0.9, 1.1, x.device)
+    mirror = torch.where(augment.chance(n, 0.5, x.device), -1.0, 1.0)
+    room = (1 - zoom).clamp(min=0.05)
+    matrix = torch.zeros(n, 2, 3, device=x.device)
+    matrix[:, 0, 0], matrix[:, 1, 1] = zoom * mirror, zoom * stretch
+    matrix[:, 0, 2], matrix[:, 1, 2] = (room * augment.between(n, -1, 1, x.device) for _ in range(2))
+    return F.grid_sample(x, F.affine_grid(matrix, x.shape, align_corners=False), padding_mode="reflection", align_corners=False)
+
+
+def view(pixels):
+    """(B, S, S, 3) bytes → the same after what happens to pictures, blind to the label."""
+    x = moved(pixels.permute(0, 3, 1, 2).float())
+    recipe = augment.recipe(len(x), 1.0, (1.0, 1.0), x.device)
+    grey = augment.chance(len(x), 0.1, x.device).view(-1, 1, 1, 1)
+    x = torch.where(grey, x.mean(1, keepdim=True).expand_as(x), x)
+    x = augment.finished(x, recipe)
+    half = len(x) // 2
+    x[:half] = augment.jpeg(x[:half], augment.between(half, 40, 95, x.device).round(), True)
+    return x.round().clamp(0, 255).to(torch.uint8).permute(0, 2, 3, 1)
+
+
+class Learned:
+    def __init__(self, net, pictures, args):
+        self.net, self.pictures, self.args = net, pictures, args
+        self.place = {r["file"]: i for i, r in enumerate(pictures.rows)}
+
+    @torch.no_grad()
+    def logits(self, pixels):
+        self.net.eval()
+        return torch.cat([self.net(part) for part in pixels.split(512)]).double().cpu().numpy()
+
+    def answers(self, rows):
+        return self.logits(self.pictures.pixels[[self.place[r["file"]] for r in rows]]).tolist()
+
+    def answers_of(self, regions):
+        """Of regions as if they were whole images: both sides of a comparison of encodings are seen in this way."""
+        pixels = [regions.pixels[s : s + h * w].view(h, w, 3).permute(2, 0, 1)[None].float()
+                  for s, h, w in zip(regions.start.tolist(), regions.height.tolist(), regions.width.tolist())]
+        small = torch.cat([F.interpolate(x, (SIDE, SIDE), mode="area") for x in pixels])
+        return self.logits(small.round().to(torch.uint8).permute(0, 2, 3, 1)).tolist()
+
+    def state(self):
+        """In half precision: it is shipped in bytes."""
+        return {k: v.detach().cpu().half() if v.is_floating_point() else v.cpu() for k, v in self.net.state_dict().items()}
+
+
+def learned(args, rows, roles):
+    pictures = Pictures(rows, cache.stored(args.cache, "thumbs_"), args.device)
+    role = [roles.get(r["file"]) if roles else "train" for r in pictures.rows]
+    fit = [i for i, each in enumerate(role) if each == "train"]
+    few = packs.few(pictures, fit)
+    chance = packs.balanced(few, 0.0, args.content)
+    net = whole.Whole()
+    net.load_state_dict({k: v.float() if v.is_floating_point() else v for k, v in torch.load(args.begin, map_location="cpu").items()})
+    net.to(args.device, memory_format=torch.channels_last)
+    body = [p for n, p in net.named_parameters() if not n.startswith("head")]
+    optimiser = torch.optim.AdamW([{"params": body, "lr": args.whole_rate}, {"params": net.head.parameters(), "lr": 10 * args.whole_rate}],
+                                  weight_decay=0.05)
+    rates = [group["lr"] for group in optimiser.param_groups]
+    begun, average, where = time.time(), 0.0, torch.tensor(fit, device=args.device)
+    for step in range(args.whole_steps):
+        share = step / args.whole_steps
+        for group, rate in zip(optimiser.param_groups, rates):
+            group["lr"] = rate * min(1, (step + 1) / 100) * 0.5 * (1 + np.cos(np.pi * share))
+        pick = torch.multinomial(chance, args.whole_batch, replacement=True)
+        net.eval()  # the norms keep what they know of natural images
+        net.head.train()
+        with torch.autocast(args.device, torch.bfloat16, enabled=args.device == "cuda"):
+            logits = net(view(pictures.pixels[where[pick]])).float()
+        loss = F.binary_cross_entropy_with_logits(logits, few.label[pick] * (1 - 2 * SMOOTHING) + SMOOTHING)
+        optimiser.zero_grad(set_to_none=True)
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(net.parameters(), 1.0)
+        optimiser.step()
+        if step % 50 == 0:
+            average = loss.item() if step == 0 else 0.8 * average + 0.2 * loss.item()
+    print(f"whole: {len(fit)} pictures, {args.whole_steps} steps, loss {average:.3f}, {time.time() - begun:.0f} s", flush=True)
+    return Learned(net, pictures, args)
