@@ -37,7 +37,9 @@ describe.skipIf(!canEmulate)("the same tests in another process", () => {
         VERK_DECODE_FATBIN: import.meta.path, // any file: the fake reads none of it
       };
       const some = IS_FULL ? [] : ["-t", "llama: |a mask holds|is drawn again|draw"];
-      const files = ["serving/decoder", "serving/decoder_wide", "native/decode_draw"].map((name) => `test/${name}.test.ts`);
+      const files = ["serving/decoder", "serving/decoder_wide", "native/decode_draw"].map(
+        (name) => `test/${name}.test.ts`,
+      );
       const { code, text } = await inChild(variables, ...some, ...files);
       expect([code, text.slice(-600)]).toEqual([0, expect.stringContaining(" 0 fail")]);
     },

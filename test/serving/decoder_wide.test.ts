@@ -1,6 +1,7 @@
 import { afterAll, describe, expect, test } from "bun:test";
 import { join } from "node:path";
 import type { Device } from "../../src/native/cuda/decode/kernels.ts";
+import type { Extent } from "../../src/native/cuda/kernel_products.ts";
 import { quantizeModel } from "../../src/native/llama/quantize.ts";
 import { openDecoder } from "../../src/workers/decoder/decoder.ts";
 import { type Drawing, PLAIN } from "../../src/workers/decoder/drawing.ts";
@@ -25,13 +26,13 @@ function counting(device: Device) {
     const found = device.wide();
     if (!found) return null;
     const { byRows, byRowsOfBoth } = found.products;
-    return {
-      ...found,
-      products: {
-        byRows: (...of: Parameters<typeof byRows>) => (rows.push(of[3].rows), byRows(...of)),
-        byRowsOfBoth: (...of: Parameters<typeof byRowsOfBoth>) => (rows.push(of[3].rows), byRowsOfBoth(...of)),
-      },
+    const counted = <Of extends readonly [unknown, unknown, unknown, Extent]>(multiply: (...of: Of) => void) => {
+      return (...of: Of) => {
+        rows.push(of[3].rows);
+        multiply(...of);
+      };
     };
+    return { ...found, products: { byRows: counted(byRows), byRowsOfBoth: counted(byRowsOfBoth) } };
   };
   return { rows, device: { ...device, wide } };
 }

@@ -16,7 +16,7 @@ import {
 import { rowThreads } from "../trainer/engine/fused/project.ts";
 import type { DecoderModel, LayerWeights, Weight } from "./model.ts";
 import { isWide, planProduct, type Wide } from "./plan.ts";
-import { decodedRoom, gatedWide, multiplyWide } from "./wide.ts";
+import { decodedRoom, gatedWide, multiplyWide } from "./steps/wide.ts";
 
 /** Addresses of the rows' slots, tokens and positions. */
 export type RowsAt = { slots: number; tokens: number; positions: number; count: number };

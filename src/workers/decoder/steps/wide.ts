@@ -2,13 +2,13 @@
  * Products of many rows by cuBLAS. Quantized weights are decoded to BF16 before, a piece at a time: the piece is still in
  * the card's cache when it is multiplied. A row's last bits depend on the number of rows in its pass.
  */
-import { PACKED_TYPES } from "../../lib/gguf/types.ts";
-import { MIB } from "../../lib/units.ts";
-import type { Format, WideKernels } from "../../native/cuda/decode/kernels.ts";
-import type { Into, Matrix } from "../../native/cuda/kernel_products.ts";
-import { rowThreads } from "../trainer/engine/fused/project.ts";
-import type { DecoderModel, Weight } from "./model.ts";
-import type { From } from "./passes.ts";
+import { PACKED_TYPES } from "../../../lib/gguf/types.ts";
+import { MIB } from "../../../lib/units.ts";
+import type { Format, WideKernels } from "../../../native/cuda/decode/kernels.ts";
+import type { Into, Matrix } from "../../../native/cuda/kernel_products.ts";
+import { rowThreads } from "../../trainer/engine/fused/project.ts";
+import type { DecoderModel, Weight } from "../model.ts";
+import type { From } from "../passes.ts";
 
 const DECODED_BYTES = 32 * MIB; // below the second-level cache of current cards
 const ROWS = 64; // pieces begin at multiples of this
