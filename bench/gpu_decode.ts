@@ -11,7 +11,7 @@ import { openDecoder } from "../src/workers/decoder/decoder.ts";
 import { PLAIN } from "../src/workers/decoder/drawing.ts";
 import { headerOf } from "../src/workers/decoder/header.ts";
 import { type DecoderModel, loadModel } from "../src/workers/decoder/model.ts";
-import { WIDE, type Wide } from "../src/workers/decoder/plan.ts";
+import { WIDE, WIDE_ROLLOUTS, type Wide } from "../src/workers/decoder/plan.ts";
 import { rollGroups } from "../src/workers/decoder/roll.ts";
 import type { Decoder } from "../src/workers/decoder/types.ts";
 import { compareWide, wideOf } from "./decode/compare_wide.ts";
@@ -38,7 +38,7 @@ type Options = {
 
 export async function run(_: { quick: boolean }): Promise<Row[]> {
   if (!hasDevice()) return [];
-  const plain = { shape: "0.5B", type: "BF16", streams: STREAMS, wides: [WIDE], kernels: false } as const;
+  const plain = { shape: "0.5B", type: "BF16", streams: STREAMS, wides: [WIDE_ROLLOUTS], kernels: false } as const;
   return measure({ ...plain, library: true });
 }
 

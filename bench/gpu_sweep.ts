@@ -15,7 +15,14 @@ import { remove, tempDir } from "./tools.ts";
 const BYTES_PER_SECOND = 4.3e12; // copies on an H200, measured
 
 type Type = keyof typeof WEIGHT_BYTES;
-type Sweep = { shapes: string[]; types: Type[]; streams: number[]; rounds: number; library: boolean; gpus: readonly number[] };
+type Sweep = {
+  shapes: string[];
+  types: Type[];
+  streams: number[];
+  rounds: number;
+  library: boolean;
+  gpus: readonly number[];
+};
 
 async function sweep({ shapes, types, streams, rounds, library, gpus }: Sweep) {
   console.log(

@@ -9,7 +9,7 @@
  */
 import { existsSync } from "node:fs";
 import { join } from "node:path";
-import { WIDE, type Wide } from "../src/workers/decoder/plan.ts";
+import { WIDE_ROLLOUTS, type Wide } from "../src/workers/decoder/plan.ts";
 import type { Opened } from "../src/workers/trainer/open.ts";
 import { planOf, runTraining, scoring } from "../test/trainer_kit.ts";
 import { wideOf } from "./decode/compare_wide.ts";
@@ -104,7 +104,11 @@ async function sharing({ shape, prompts, group, tokens }: Size, gpu: boolean): P
 
 type Measurement = { phases: Phases; gap: string; memoryBytes: number };
 
-async function measure(size: Size, gpu: boolean, { type, kernels, wide = WIDE }: Variant): Promise<Measurement> {
+async function measure(
+  size: Size,
+  gpu: boolean,
+  { type, kernels, wide = WIDE_ROLLOUTS }: Variant,
+): Promise<Measurement> {
   const dir = tempDir();
   const model = join(dir, "model.gguf");
   await writeRolloutModel(model, size.shape, type);

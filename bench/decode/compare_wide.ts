@@ -7,10 +7,10 @@ import { WIDE, type Wide } from "../../src/workers/decoder/plan.ts";
 
 const [STREAMS, PROMPT] = [256, 64];
 
-/** "off", "128" or "128/0": least rows, and multiplications. */
+/** "off", "128" or "128/0": least rows, and multiplications. Prompts too. */
 export function wideOf(text: string): Wide | null {
   const [rows, work = WIDE.work] = text.split("/").map(Number);
-  return text === "off" || rows === undefined ? null : { rows, work };
+  return text === "off" || rows === undefined ? null : { rows, work, prompts: true };
 }
 
 export function compareWide(device: Device, model: DecoderModel, wide: Wide): string {

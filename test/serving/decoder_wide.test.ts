@@ -15,7 +15,7 @@ import { canCompute, openTestDevice } from "../native/emulation/choice.ts";
 import { greedy } from "./reference.ts";
 
 const dir = tempDir();
-const ALWAYS: Wide = { rows: 1, work: 0 };
+const ALWAYS: Wide = { rows: 1, work: 0, prompts: true };
 const GREEDY: Drawing = { ...PLAIN, temperature: 0, topLogprobs: 0 };
 const SIZE = { width: 256, heads: 4, kvHeads: 2, ff: 512 } as const; // rows of whole blocks of Q4_K
 
@@ -100,7 +100,7 @@ describe.skipIf(!canCompute)("passes of many rows by cuBLAS", () => {
   test("below the least number of rows, a sequence keeps its bits", () => {
     const path = makeModel(dir, { arch: "qwen2", type: "BF16", ...SIZE });
     const [text, others] = [prompt(3, 9), [4, 5, 6].map((seed) => prompt(seed, 9))];
-    const few = open(path, { rows: 16, work: 0 });
+    const few = open(path, { ...ALWAYS, rows: 16 });
     const [alone] = say(open(path, null).decoder, [text], 6);
     expect(say(few.decoder, [text], 6)[0]).toEqual(alone!);
     expect(few.rows).toEqual([]);
@@ -108,9 +108,16 @@ describe.skipIf(!canCompute)("passes of many rows by cuBLAS", () => {
     expect(new Set(few.rows)).toEqual(new Set([24]));
   });
 
+  test("prompts may be read by our kernels alone", () => {
+    const path = makeModel(dir, { arch: "qwen2", type: "BF16", ...SIZE });
+    const steps = open(path, { ...ALWAYS, prompts: false });
+    say(steps.decoder, [prompt(2, 17)], 2);
+    expect(new Set(steps.rows)).toEqual(new Set([1]));
+  });
+
   test("small products stay with our kernels", () => {
     const path = makeModel(dir, { arch: "qwen2", type: "BF16", ...SIZE });
-    const most = open(path, { rows: 1, work: 512 * 256 * 20 });
+    const most = open(path, { ...ALWAYS, work: 512 * 256 * 20 });
     say(most.decoder, [prompt(2, 33)], 2);
     expect(most.rows.length).toBeGreaterThan(0);
     expect(new Set(most.rows)).toEqual(new Set([32])); // of gates, ups and downs of the prompt

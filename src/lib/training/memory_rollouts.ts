@@ -25,7 +25,7 @@ export type RolloutSize = { contextLength: number; parallel: number };
 /** The library or our kernels may draw. Which of them is known only when the device is open, so it is the larger one. */
 export function rolloutMemory(shape: ModelShape, of: Dimensions, size: RolloutSize, device: "cpu" | "cuda"): number {
   const library = servingMemory(shape, size).total;
-  return device === "cpu" ? library : Math.max(library, decoderMemory(of, shape.parameters, size));
+  return device === "cpu" ? library : Math.max(library, decoderMemory(of, shape.parameters, size) + WORKSPACE);
 }
 
 /** Weights in BF16, pages of keys and values, and buffers (workers/decoder/passes.ts, slot_memory.ts). */
@@ -41,5 +41,5 @@ export function decoderMemory(of: Dimensions, parameters: number, { contextLengt
   const chunkRows = Math.max(parallel * Math.ceil(contextLength / CHUNK) * 2, CHUNK_ROWS);
   const chunks = chunkRows * (inner * 4 + heads * 8);
   const slot = vocab * 4 + vocab / 8 + contextLength * 12 + 6144;
-  return parameters * 2 + keys + rows * row + chunks + (parallel + 128) * slot + WORKSPACE;
+  return parameters * 2 + keys + rows * row + chunks + (parallel + 128) * slot;
 }

@@ -82,10 +82,12 @@ class GraphDecoder implements Decoder {
       const table = this.#board.address(this.#board.layout.tables);
       const pagesAt = { pool, layerBytes, table, tableStride: pagesPerSlot };
       this.#passes = new Passes(device, model, buffers, { pages: pagesAt, wide });
+      const reading = wide?.prompts ? wide : null;
+      const promptPasses = new Passes(device, model, buffers, { pages: pagesAt, wide: reading });
       this.#graphs = open(new StepGraphs(device, { board: this.#board, passes: this.#passes, memory: this.#memory }));
       const pageNumbers = 2 * keyHeads * PAGE * headLength;
       this.#prompts = open(
-        openPromptReader(device, this.#passes, {
+        openPromptReader(device, promptPasses, {
           ...{ rows: promptTokens, chunkRows, headsPerKey: model.architecture.heads / keyHeads },
           copies: { pool, pageNumbers, layers, pages, most: slots },
         }),

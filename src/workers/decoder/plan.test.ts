@@ -25,7 +25,7 @@ test("cuBLAS multiplies in large products of passes of many rows alone", () => {
   expect([1, 8, WIDE.rows - 1].some((count) => isWide({ rows: 151_936, depth, count }, WIDE))).toBe(false);
   expect(isWide({ rows, depth, count: WIDE.rows }, WIDE)).toBe(true);
   expect(isWide({ rows: 64, depth: 64, count: WIDE.rows }, WIDE)).toBe(false);
-  expect(isWide({ rows: 64, depth: 64, count: 1 }, { rows: 1, work: 64 * 64 })).toBe(true);
+  expect(isWide({ rows: 64, depth: 64, count: 1 }, { ...WIDE, rows: 1, work: 64 * 64 })).toBe(true);
 });
 
 test("tiles of attention join neighbouring rows of one sequence", () => {

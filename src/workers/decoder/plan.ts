@@ -22,9 +22,13 @@ export function planProduct({ format, rows, count }: ProductSize, multiprocessor
   return { tile: "tiles_64", parts: blocks(64) < 2 * multiprocessors };
 }
 
-/** The least rows of a pass, and multiplications of a product, that cuBLAS is used for. */
-export type Wide = { rows: number; work: number };
-export const WIDE: Wide = { rows: 128, work: 2 ** 29 };
+/**
+ * The least rows of a pass, and multiplications of a product, that cuBLAS is used for. `prompts`: also for passes over
+ * prompts. Without it, what a prompt leaves in pages does not depend on how it was read, and a cached beginning is the same.
+ */
+export type Wide = { rows: number; work: number; prompts: boolean };
+export const WIDE: Wide = { rows: 128, work: 2 ** 29, prompts: false };
+export const WIDE_ROLLOUTS: Wide = { ...WIDE, prompts: true };
 
 /**
  * True if cuBLAS multiplies. It sums in an order that depends on the number of rows, so passes of few rows, where a

@@ -12,7 +12,7 @@ import { openLlama } from "../../../native/llama/symbols.ts";
 import type { WeightPlaces } from "../../../native/llama/weights.ts";
 import { openDecoder } from "../../decoder/decoder.ts";
 import { type DecoderModel, loadModel, reasonAgainst } from "../../decoder/model.ts";
-import { WIDE } from "../../decoder/plan.ts";
+import { WIDE_ROLLOUTS } from "../../decoder/plan.ts";
 import { type RolledSample, rolling } from "../../decoder/roll.ts";
 import type { Decoder } from "../../decoder/types.ts";
 import { openTokenizer, type Tokenizer } from "../data/tokenizer.ts";
@@ -130,7 +130,7 @@ class DecoderRoller implements Roller {
   };
 
   #open(file: ModelFile, frozen: RollerOptions["frozen"]) {
-    const { contextLength, parallel, wide = WIDE } = this.#options;
+    const { contextLength, parallel, wide = WIDE_ROLLOUTS } = this.#options;
     const pages = parallel * Math.ceil(contextLength / PAGE);
     const promptTokens = Math.min(PROMPT_ROWS, parallel * contextLength);
     this.#model = loadModel(this.#device, file, contextLength, frozen);
