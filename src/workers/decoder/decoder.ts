@@ -12,7 +12,7 @@ import type { DecoderModel } from "./model.ts";
 import { withOwnMemory } from "./own_memory.ts";
 import { PageTable } from "./pages.ts";
 import { openBuffers, Passes } from "./passes.ts";
-import { bucketOf, chunksOf, WIDE } from "./plan.ts";
+import { bucketOf, chunksOf, wideFor } from "./plan.ts";
 import { openPromptReader } from "./prompts.ts";
 import type { Sequence } from "./sequence.ts";
 import { MOST_BIASES, openSlotMemory } from "./slot_memory.ts";
@@ -53,7 +53,8 @@ class GraphDecoder implements Decoder {
   #drawn = 0;
 
   constructor(device: Device, model: DecoderModel, options: DecoderOptions) {
-    const { slots, contextLength, pages, promptTokens = PROMPT_TOKENS, wide = WIDE } = options;
+    const { slots, contextLength, pages, promptTokens = PROMPT_TOKENS } = options;
+    const { wide = wideFor(model.matrices.values()) } = options;
     const { layers, keyHeads, headLength, vocab } = model.architecture;
     const pagesPerSlot = Math.ceil(contextLength / PAGE);
     const guessed = options.guesses ? MOST_DECODED : 0;

@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { attentionTiles, bucketOf, chunksOf, isWide, planProduct, WIDE } from "./plan.ts";
+import { attentionTiles, bucketOf, chunksOf, isWide, planProduct, WIDE, wideFor } from "./plan.ts";
 
 test("a bucket holds its rows; a batch above the largest is a multiple of 128", () => {
   for (let rows = 1; rows <= 600; rows++) expect(bucketOf(rows)).toBeGreaterThanOrEqual(rows);
@@ -26,6 +26,11 @@ test("cuBLAS multiplies in large products of passes of many rows alone", () => {
   expect(isWide({ rows, depth, count: WIDE.rows }, WIDE)).toBe(true);
   expect(isWide({ rows: 64, depth: 64, count: WIDE.rows }, WIDE)).toBe(false);
   expect(isWide({ rows: 64, depth: 64, count: 1 }, { ...WIDE, rows: 1, work: 64 * 64 })).toBe(true);
+});
+
+test("cuBLAS reads the prompts of quantized weights alone", () => {
+  const prompts = (...formats: ("bf16" | "q4")[]) => wideFor(formats.map((format) => ({ format }))).prompts;
+  expect([prompts("bf16", "bf16"), prompts("bf16", "q4")]).toEqual([false, true]);
 });
 
 test("tiles of attention join neighbouring rows of one sequence", () => {

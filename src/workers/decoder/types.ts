@@ -72,6 +72,6 @@ export type DecoderOptions = {
   ahead?: boolean;
   /** Guess the next tokens of a lone sequence from its text. A step then returns several tokens of it. */
   guesses?: boolean;
-  /** When cuBLAS multiplies. Null = never: the tokens of a sequence then do not depend on the others to the last bit. */
+  /** When cuBLAS multiplies; default: `wideFor`. Null = never: the tokens of a sequence then do not depend on the others to the last bit. */
   wide?: Wide | null;
 };
