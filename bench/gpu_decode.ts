@@ -1,22 +1,24 @@
 /**
  * Decoding by our own kernels against the library's batched decode, on one GPU: 1, 32, 128 and 256 streams after prompts
- * of 128, and the share of the memory's limit. `bun bench/gpu_decode.ts [--shape 0.5B] [--streams 1,32] [--kernels]
- * [--library]` prints more. VERK_DECODE_FATBIN names the kernels.
+ * of 128, and the share of the memory's limit. `bun bench/gpu_decode.ts [--shape 0.5B] [--type BF16] [--streams 1,32]
+ * [--wide off,64,128/0] [--kernels] [--library]` prints more. `--wide` are the least rows of a pass, and multiplications
+ * of a product, that cuBLAS is used for; each is measured, and compared with our kernels alone.
  */
-import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
-import { openCudaDevice } from "../src/native/cuda/decode/cuda_device.ts";
-import { DECODE_FILE, type Device, PAGE } from "../src/native/cuda/decode/kernels.ts";
+import { type Device, PAGE } from "../src/native/cuda/decode/kernels.ts";
 import { openDecoder } from "../src/workers/decoder/decoder.ts";
 import { PLAIN } from "../src/workers/decoder/drawing.ts";
 import { headerOf } from "../src/workers/decoder/header.ts";
 import { type DecoderModel, loadModel } from "../src/workers/decoder/model.ts";
+import { WIDE, WIDE_ROLLOUTS, type Wide } from "../src/workers/decoder/plan.ts";
 import { rollGroups } from "../src/workers/decoder/roll.ts";
 import type { Decoder } from "../src/workers/decoder/types.ts";
+import { compareWide, wideOf } from "./decode/compare_wide.ts";
+import { hasDevice, openBenchDevice } from "./decode/device.ts";
 import { timingDevice } from "./decode/kernel_times.ts";
 import { libraryRate } from "./decode/library.ts";
-import { roof, SHAPES } from "./decode/shapes.ts";
+import { roof, SHAPES, WEIGHT_BYTES } from "./decode/shapes.ts";
 import { writeRolloutModel } from "./peers/rollout_model.ts";
 import { type Row, remove, tempDir } from "./tools.ts";
 
@@ -24,38 +26,49 @@ const PROMPT = 128;
 const TOKENS = 128;
 const STREAMS = [1, 32, 128, 256];
 const BYTES_PER_SECOND = 4.3e12; // copies on an H200, measured
-const FATBIN =
-  process.env["VERK_DECODE_FATBIN"] ?? join(import.meta.dir, "../src/native/cuda/kernels/decode", DECODE_FILE);
 
-type Options = { shape: string; streams: readonly number[]; kernels: boolean; library: boolean };
+type Options = {
+  shape: string;
+  type: keyof typeof WEIGHT_BYTES;
+  streams: readonly number[];
+  wides: readonly (Wide | null)[];
+  kernels: boolean;
+  library: boolean;
+};
 
 export async function run(_: { quick: boolean }): Promise<Row[]> {
-  if (Bun.which("nvidia-smi") === null || !existsSync(FATBIN)) return [];
-  return measure({ shape: "0.5B", streams: STREAMS, kernels: false, library: true });
+  if (!hasDevice()) return [];
+  const plain = { shape: "0.5B", type: "BF16", streams: STREAMS, wides: [WIDE_ROLLOUTS], kernels: false } as const;
+  return measure({ ...plain, library: true });
 }
 
-async function measure({ shape: name, streams, kernels, library }: Options): Promise<Row[]> {
+async function measure({ shape: name, type, streams, wides, kernels, library }: Options): Promise<Row[]> {
   const shape = SHAPES[name];
   if (!shape) throw new Error(`There is no shape ${name}. Shapes: ${Object.keys(SHAPES).join(", ")}`);
   const dataDir = tempDir();
   const modelPath = join(dataDir, "model.gguf");
-  await writeRolloutModel(modelPath, shape, "BF16");
-  const device = openCudaDevice(readFileSync(FATBIN), { early: process.env["VERK_DECODE_EARLY"] !== "0" });
+  await writeRolloutModel(modelPath, shape, type);
+  const device = openBenchDevice();
   const model = loadModel(device, { path: modelPath, header: headerOf(modelPath) }, PROMPT + 2 * TOKENS);
   const rows: Row[] = [];
+  const add = (what: string, value: string, target = "", ok: boolean | null = null) => {
+    rows.push({ bench: "gpu_decode", what: `${name} ${type}, ${what}`, value, target, ok });
+    console.error(`${value}\t${name} ${type}, ${what}`);
+  };
   for (const count of streams) {
-    const own = ownRate(device, model, count, kernels);
     const peer = library ? libraryRate({ dataDir, modelPath, streams: count, prompt: PROMPT, tokens: TOKENS }) : 0;
-    const share = own.rate / roof(shape, count, PROMPT + TOKENS / 2, BYTES_PER_SECOND);
-    const what = `${name} BF16, ${count} streams: ${own.usOfStep.toFixed(0)} µs a step, prompts ${Math.round(own.promptRate)} tok/s, ${(100 * share).toFixed(0)} % of the memory's limit; the library ${Math.round(peer)} tok/s`;
-    const ok = peer === 0 ? null : own.rate >= peer;
-    rows.push({ bench: "gpu_decode", what, value: `${Math.round(own.rate)} tok/s`, target: "≥ the library", ok });
-    console.error(what, Math.round(own.rate));
+    const limit = roof(shape, count, PROMPT + TOKENS / 2, BYTES_PER_SECOND, WEIGHT_BYTES[type]);
+    for (const wide of wides) {
+      const own = ownRate(device, model, { streams: count, kernels, wide });
+      const what = `${count} streams, cuBLAS ${nameOf(wide)}: ${own.usOfStep.toFixed(0)} µs a step, prompts ${Math.round(own.promptRate)} tok/s, ${((100 * own.rate) / limit).toFixed(0)} % of the memory's limit; the library ${Math.round(peer)} tok/s`;
+      add(what, `${Math.round(own.rate)} tok/s`, "≥ the library", peer === 0 ? null : own.rate >= peer);
+    }
   }
-  if (streams.includes(256)) {
-    const what = `${name} BF16, rollouts: 256 samples of ${TOKENS} tokens in groups of 8, prompts of ${PROMPT} included`;
-    const rate = Math.round(rolloutRate(device, model));
-    rows.push({ bench: "gpu_decode", what, value: `${rate} tok/s`, target: "≥ 100000", ok: rate >= 100_000 });
+  for (const wide of streams.includes(256) ? wides : []) {
+    const what = `rollouts: 256 samples of ${TOKENS} tokens in groups of 8, prompts of ${PROMPT} included, cuBLAS ${nameOf(wide)}`;
+    const rate = Math.round(rolloutRate(device, model, wide));
+    add(what, `${rate} tok/s`, "≥ 100000", rate >= 100_000);
+    if (wide) add(`the same step with and without cuBLAS ${nameOf(wide)}`, compareWide(device, model, wide));
   }
   model.free();
   device.close();
@@ -63,12 +76,18 @@ async function measure({ shape: name, streams, kernels, library }: Options): Pro
   return rows;
 }
 
+const nameOf = (wide: Wide | null) => (wide ? `from ${wide.rows} rows and ${wide.work} multiplications on` : "off");
+
 /** Wall-clock rates, with the host's part. Prompts are read first. */
-function ownRate(device: Device, model: DecoderModel, streams: number, kernels: boolean) {
+function ownRate(
+  device: Device,
+  model: DecoderModel,
+  { streams, kernels, wide }: { streams: number; kernels: boolean; wide: Wide | null },
+) {
   const contextLength = PROMPT + (kernels ? 2 : 1) * TOKENS; // timing kernels moves positions on
   const perStream = Math.ceil(contextLength / PAGE);
   const decoder = openDecoder(kernels ? timingDevice(device) : device, model, {
-    ...{ slots: streams, contextLength, pages: streams * perStream, promptTokens: 4096, ahead: true },
+    ...{ slots: streams, contextLength, pages: streams * perStream, promptTokens: 4096, ahead: true, wide },
   });
   const drawing = (seed: number) => ({ ...PLAIN, seed, topLogprobs: 0 });
   const begin = performance.now();
@@ -87,11 +106,11 @@ function ownRate(device: Device, model: DecoderModel, streams: number, kernels: 
 }
 
 /** Rollouts as in bench/rollouts.ts: 32 groups of 8 samples, prompts included. The best of some rounds. */
-function rolloutRate(device: Device, model: DecoderModel): number {
+function rolloutRate(device: Device, model: DecoderModel, wide: Wide | null): number {
   const contextLength = PROMPT + TOKENS;
   const slots = 256;
   const pages = slots * Math.ceil(contextLength / PAGE);
-  const decoder = openDecoder(device, model, { slots, contextLength, pages, promptTokens: 4096, ahead: true });
+  const decoder = openDecoder(device, model, { slots, contextLength, pages, promptTokens: 4096, ahead: true, wide });
   const sampling = { temperature: 1, topP: 1, topK: 0, minP: 0, maxTokens: TOKENS };
   let best = 0;
   for (let round = 0; round < 5; round++) {
@@ -120,11 +139,15 @@ if (import.meta.main) {
   const { values } = parseArgs({
     options: {
       shape: { type: "string", default: "0.5B" },
+      type: { type: "string", default: "BF16" },
       streams: { type: "string", default: STREAMS.join() },
+      wide: { type: "string", default: `${WIDE.rows}` },
       kernels: { type: "boolean", default: false },
       library: { type: "boolean", default: false },
     },
   });
+  const { shape, kernels, library } = values;
   const streams = values.streams.split(",").map(Number);
-  for (const { what, value } of await measure({ ...values, streams })) console.log(`${value}\t${what}`);
+  const type = values.type as Options["type"];
+  await measure({ shape, type, streams, wides: values.wide.split(",").map(wideOf), kernels, library });
 }

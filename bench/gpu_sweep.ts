@@ -1,8 +1,8 @@
 /**
  * The reference sweep: tokens a second over HTTP and the time to the first token at 1, 32, 128 and 256 streams, for the
  * shapes of 0.5B, 1B and 8B in BF16 and Q4_K, beside the library's bare decode loop (what llama-batched-bench measures)
- * in the same run, and the share of the memory's limit. `bench/rollouts.ts` has transformers for the 0.5B shape.
- * `bun bench/gpu_sweep.ts [--shapes 0.5B,1B,8B] [--types BF16,Q4_K] [--streams 1,32,128,256] [--no-library] [--cpu]`
+ * in the same run, and the share of the memory's limit. `bench/peers/sweep_torch.py` has transformers for the same shapes.
+ * `bun bench/gpu_sweep.ts [--shapes 0.5B,1B,8B] [--types BF16,Q4_K] [--streams 1,32,128,256] [--rounds 3] [--no-library] [--cpu]`
  */
 import { join } from "node:path";
 import { parseArgs } from "node:util";
@@ -13,12 +13,18 @@ import { writeRolloutModel } from "./peers/rollout_model.ts";
 import { remove, tempDir } from "./tools.ts";
 
 const BYTES_PER_SECOND = 4.3e12; // copies on an H200, measured
-const ROUNDS = 3;
 
 type Type = keyof typeof WEIGHT_BYTES;
-type Sweep = { shapes: string[]; types: Type[]; streams: number[]; library: boolean; gpus: readonly number[] };
+type Sweep = {
+  shapes: string[];
+  types: Type[];
+  streams: number[];
+  rounds: number;
+  library: boolean;
+  gpus: readonly number[];
+};
 
-async function sweep({ shapes, types, streams, library, gpus }: Sweep) {
+async function sweep({ shapes, types, streams, rounds, library, gpus }: Sweep) {
   console.log(
     "| model | streams | tokens/s over HTTP | first token | the library's loop | ratio | of the memory's limit |",
   );
@@ -35,7 +41,11 @@ async function sweep({ shapes, types, streams, library, gpus }: Sweep) {
       const of = { dataDir, modelPath, decoder: "auto" as const, gpus, parallel, contextLength: CONTEXT };
       const found: { count: number; whole: number; first: number }[] = [];
       await served(of, async (socket) => {
-        for (const count of streams) found.push({ count, ...(await bestRound(socket, count, ROUNDS)) });
+        for (const count of streams) {
+          const best = await bestRound(socket, count, rounds);
+          found.push({ count, ...best });
+          console.error(`${name} ${type}, ${count} streams: ${Math.round(best.whole)} tok/s`); // the table comes at the end
+        }
       });
       for (const { count, whole, first } of found) {
         const peer = library ? libraryRate({ dataDir, modelPath, streams: count, prompt: PROMPT, tokens: TOKENS }) : 0;
@@ -54,6 +64,7 @@ if (import.meta.main) {
       shapes: { type: "string", default: "0.5B,1B,8B" },
       types: { type: "string", default: "BF16,Q4_K" },
       streams: { type: "string", default: "1,32,128,256" },
+      rounds: { type: "string", default: "3" }, // the first does not count
       "no-library": { type: "boolean", default: false },
       cpu: { type: "boolean", default: false },
     },
@@ -62,6 +73,7 @@ if (import.meta.main) {
     shapes: values.shapes.split(","),
     types: values.types.split(",") as Type[],
     streams: values.streams.split(",").map(Number),
+    rounds: Number(values.rounds),
     library: !values["no-library"],
     gpus: values.cpu ? [] : [0],
   });

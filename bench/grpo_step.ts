@@ -4,12 +4,15 @@
  * Qwen2.5-0.5B, AdamW. Ours is the trainer's own loop: rollouts, rewards, gradients, the step, and the adapter's way to
  * the sampler, with our own kernels as the sampler and with the library; then small steps of 64 completions of 64
  * tokens in F16 and BF16. Rewards are trivial on both sides. Without a GPU a small model shows that it works. VERK_PYTHON names
- * another python3. `bun bench/grpo_step.ts` does the same without the table of scripts/bench.ts.
+ * another python3. `bun bench/grpo_step.ts` does the same without the table of scripts/bench.ts; `--wide off,128,128/0`
+ * measures nothing but our own kernels, with cuBLAS from so many rows and multiplications on.
  */
 import { existsSync } from "node:fs";
 import { join } from "node:path";
+import { WIDE_ROLLOUTS, type Wide } from "../src/workers/decoder/plan.ts";
 import type { Opened } from "../src/workers/trainer/open.ts";
 import { planOf, runTraining, scoring } from "../test/trainer_kit.ts";
+import { wideOf } from "./decode/compare_wide.ts";
 import { HALF_BILLION, type RolloutShape, SMALL, writeRolloutModel } from "./peers/rollout_model.ts";
 import { median, type Row, remove, tempDir } from "./tools.ts";
 import { learnSeconds } from "./training/shared.ts";
@@ -30,7 +33,7 @@ const SMALL_SECONDS = 0.25;
 type Phases = { total: number; rollouts: number; sync: number; learn: number; update: number; rest: number };
 type Peer = { what: string; total: number; generate: number; learn: number; update: number };
 
-type Variant = { type: "F16" | "BF16"; kernels: boolean };
+type Variant = { type: "F16" | "BF16"; kernels: boolean; wide?: Wide | null };
 const OWN: Variant = { type: "BF16", kernels: true };
 
 export async function run({ quick }: { quick: boolean }): Promise<Row[]> {
@@ -101,7 +104,11 @@ async function sharing({ shape, prompts, group, tokens }: Size, gpu: boolean): P
 
 type Measurement = { phases: Phases; gap: string; memoryBytes: number };
 
-async function measure(size: Size, gpu: boolean, { type, kernels }: Variant): Promise<Measurement> {
+async function measure(
+  size: Size,
+  gpu: boolean,
+  { type, kernels, wide = WIDE_ROLLOUTS }: Variant,
+): Promise<Measurement> {
   const dir = tempDir();
   const model = join(dir, "model.gguf");
   await writeRolloutModel(model, size.shape, type);
@@ -119,7 +126,7 @@ async function measure(size: Size, gpu: boolean, { type, kernels }: Variant): Pr
     ...{ plan, dir, checkpoints: join(dir, "checkpoints"), samplesPerStep: 0 },
     machine: gpu ? { threads: 8, gpus: [0] } : { threads: 1, gpus: [] },
     score: scoring((text) => (text.length % 17) / 17),
-    sampler: { kernels },
+    sampler: { kernels, wide },
     onOpened: (opened) => watch(opened, times),
   });
   remove(dir);
@@ -196,6 +203,16 @@ async function torch({ name, prompts, group, tokens, steps }: Size, gpu: boolean
   return `no reference: ${complaints.trim().split("\n").at(-1) || "it said nothing"}`;
 }
 
-if (import.meta.main)
-  for (const { what, value, target, ok } of await run({ quick: process.argv.includes("--quick") }))
-    console.log([what, value, target, ok === null ? "" : ok ? "yes" : "NO"].join(" | "));
+const tell = ({ what, value, target, ok }: Row) =>
+  console.log([what, value, target, ok === null ? "" : ok ? "yes" : "NO"].join(" | "));
+
+if (import.meta.main) {
+  const at = process.argv.indexOf("--wide");
+  for (const text of at < 0 ? [] : process.argv[at + 1]!.split(",")) {
+    const variant = { ...OWN, wide: wideOf(text) };
+    for (const row of rowsOf(WHOLE, variant, await measure(WHOLE, true, variant), SECONDS))
+      tell({ ...row, what: `${row.what}, cuBLAS ${text}` });
+  }
+  if (at < 0) for (const row of await run({ quick: process.argv.includes("--quick") })) tell(row);
+  process.exit(0); // native threads may still run
+}

@@ -32,9 +32,10 @@ const BLOCKS = {
 const POOL = 1 << 20; // values; tensors repeat them
 const CONTROL = 3;
 
-export async function writeRolloutModel(path: string, shape: RolloutShape, type: RolloutType) {
+/** `echo`: no layer changes what it is given, so the most likely token is the last one again. It costs the same time. */
+export async function writeRolloutModel(path: string, shape: RolloutShape, type: RolloutType, echo = false) {
   const fd = openSync(path, "w");
-  for await (const chunk of ggufChunks(metadataOf(shape, type), tensorsOf(shape, type))) writeSync(fd, chunk);
+  for await (const chunk of ggufChunks(metadataOf(shape, type), tensorsOf(shape, type, echo))) writeSync(fd, chunk);
   closeSync(fd);
 }
 
@@ -68,13 +69,16 @@ function metadataOf({ vocab, width, layers, heads, keyHeads, forward }: RolloutS
 function tensorsOf(
   { vocab, width, layers, heads, keyHeads, forward }: RolloutShape,
   type: RolloutType,
+  echo: boolean,
 ): TensorSource[] {
   const head = width / heads;
   const noise = noiseOf(type, width);
+  const zeros = new Uint8Array(POOL);
   const matrix = (name: string, ...dims: number[]): TensorSource => {
     const block = BLOCKS[type];
     const bytes = (dims.reduce((a, b) => a * b, 1) / block.values) * block.bytes;
-    return { name: `${name}.weight`, type, dims, content: () => repeated(noise, bytes) };
+    const isResult = name.endsWith("attn_output") || name.endsWith("ffn_down");
+    return { name: `${name}.weight`, type, dims, content: () => repeated(echo && isResult ? zeros : noise, bytes) };
   };
   const vector = (name: string, length: number, value: number): TensorSource => ({
     name,

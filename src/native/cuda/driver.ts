@@ -83,9 +83,14 @@ function openDriver(index: number) {
       return Object.fromEntries(names.map((name) => [name, kernelOf(name)])) as Record<Name, Kernel>;
     },
 
-    /** `extra` points to the packed arguments; see `Arguments`. */
-    launch(kernel: Kernel, grid: Grid, threads: number, { shared, extra }: { shared: number; extra: Ptr }) {
-      check(cuda.cuLaunchKernel(kernel, ...grid, threads, 1, 1, shared, null, null, extra), "Starting a kernel");
+    /** `extra` points to the packed arguments; see `Arguments`. Without a stream, it is the default one. */
+    launch(
+      kernel: Kernel,
+      grid: Grid,
+      threads: number,
+      { shared, extra, stream = null }: { shared: number; extra: Ptr; stream?: Ptr | null },
+    ) {
+      check(cuda.cuLaunchKernel(kernel, ...grid, threads, 1, 1, shared, stream, null, extra), "Starting a kernel");
     },
 
     enter: () => check(cuda.cuCtxSetCurrent(context), "cuCtxSetCurrent"),

@@ -12,7 +12,7 @@ import type { DecoderModel } from "./model.ts";
 import { withOwnMemory } from "./own_memory.ts";
 import { PageTable } from "./pages.ts";
 import { openBuffers, Passes } from "./passes.ts";
-import { bucketOf, chunksOf } from "./plan.ts";
+import { bucketOf, chunksOf, wideFor } from "./plan.ts";
 import { openPromptReader } from "./prompts.ts";
 import type { Sequence } from "./sequence.ts";
 import { MOST_BIASES, openSlotMemory } from "./slot_memory.ts";
@@ -54,6 +54,7 @@ class GraphDecoder implements Decoder {
 
   constructor(device: Device, model: DecoderModel, options: DecoderOptions) {
     const { slots, contextLength, pages, promptTokens = PROMPT_TOKENS } = options;
+    const { wide = wideFor(model.matrices.values()) } = options;
     const { layers, keyHeads, headLength, vocab } = model.architecture;
     const pagesPerSlot = Math.ceil(contextLength / PAGE);
     const guessed = options.guesses ? MOST_DECODED : 0;
@@ -80,11 +81,14 @@ class GraphDecoder implements Decoder {
       const pool = device.allocate(layers * layerBytes);
       this.#close.push(() => device.free(pool));
       const table = this.#board.address(this.#board.layout.tables);
-      this.#passes = new Passes(device, model, buffers, { pool, layerBytes, table, tableStride: pagesPerSlot });
+      const pagesAt = { pool, layerBytes, table, tableStride: pagesPerSlot };
+      this.#passes = new Passes(device, model, buffers, { pages: pagesAt, wide });
+      const reading = wide?.prompts ? wide : null;
+      const promptPasses = new Passes(device, model, buffers, { pages: pagesAt, wide: reading });
       this.#graphs = open(new StepGraphs(device, { board: this.#board, passes: this.#passes, memory: this.#memory }));
       const pageNumbers = 2 * keyHeads * PAGE * headLength;
       this.#prompts = open(
-        openPromptReader(device, this.#passes, {
+        openPromptReader(device, promptPasses, {
           ...{ rows: promptTokens, chunkRows, headsPerKey: model.architecture.heads / keyHeads },
           copies: { pool, pageNumbers, layers, pages, most: slots },
         }),

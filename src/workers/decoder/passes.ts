@@ -11,10 +11,12 @@ import {
   productShared,
   slicesOf,
   TILES,
+  type WideKernels,
 } from "../../native/cuda/decode/kernels.ts";
 import { rowThreads } from "../trainer/engine/fused/project.ts";
 import type { DecoderModel, LayerWeights, Weight } from "./model.ts";
-import { planProduct } from "./plan.ts";
+import { isWide, planProduct, type Wide } from "./plan.ts";
+import { decodedRoom, gatedWide, multiplyWide } from "./steps/wide.ts";
 
 /** Addresses of the rows' slots, tokens and positions. */
 export type RowsAt = { slots: number; tokens: number; positions: number; count: number };
@@ -53,7 +55,9 @@ export function openBuffers(
     attended: room(rows * inner * 2),
     product: room(rows * forward * 2),
     y: room(rows * width * 2),
-    parts: room(MOST_SLICES * rows * Math.max(qkv, width) * 4),
+    /** Slices of sums. Between a norm and the next product it is free: gates and ups of wide passes lie here. */
+    parts: room(rows * Math.max(MOST_SLICES * Math.max(qkv, width) * 4, forward * 4)),
+    decoded: room(decodedRoom(model)),
     logits: room(Math.ceil(size.headRows / ROW_MULTIPLE) * ROW_MULTIPLE * vocabStride * 4),
     chunkSums: room(size.chunkRows * inner * 4),
     chunkTops: room(size.chunkRows * heads * 8),
@@ -72,12 +76,24 @@ export class Passes {
   readonly #model: DecoderModel;
   readonly #buffers: Buffers;
   readonly #pages: PagesAt;
+  readonly #wide: Wide | null;
 
-  constructor(device: Device, model: DecoderModel, buffers: Buffers, pages: PagesAt) {
+  constructor(
+    device: Device,
+    model: DecoderModel,
+    buffers: Buffers,
+    { pages, wide }: { pages: PagesAt; wide: Wide | null },
+  ) {
     this.#device = device;
     this.#model = model;
     this.#buffers = buffers;
     this.#pages = pages;
+    this.#wide = wide;
+  }
+
+  /** True if some products of a pass may be those of cuBLAS. */
+  areWide(count: number) {
+    return this.#wide !== null && count >= this.#wide.rows;
   }
 
   /** Fills the pages of rows that nothing is drawn for: the last layer ends with its keys and values. */
@@ -91,10 +107,12 @@ export class Passes {
     const { outputNorm, head, architecture } = this.#model;
     const { count } = pass.rows;
     this.#norm(count, branch, outputNorm);
-    this.#product([head], { x: this.#buffers.h, depth: architecture.width, count }, "logits", {
-      at: this.#buffers.logits,
-      stride: this.#buffers.vocabStride,
-    });
+    const { h, logits, vocabStride, decoded } = this.#buffers;
+    const from = { x: h, depth: architecture.width, count };
+    const wide = this.#wideFor([head], from);
+    const to = { at: logits, stride: vocabStride };
+    if (wide) multiplyWide(wide, [head], from, { to: { ...to, f32: true }, decoded });
+    else this.#product([head], from, "logits", to);
   }
 
   draw(rows: number, values: Draw) {
@@ -155,9 +173,13 @@ export class Passes {
 
   #forward(count: number, layer: LayerWeights, before: Branch): Branch {
     const { width, forward } = this.#model.architecture;
-    const { h, product, y } = this.#buffers;
+    const { h, product, y, parts, decoded } = this.#buffers;
     this.#norm(count, before, layer.norm2);
-    this.#product([layer.gate, layer.up], { x: h, depth: width, count }, "gated", { at: product, stride: forward });
+    const pair = [layer.gate, layer.up] as const;
+    const from = { x: h, depth: width, count };
+    const wide = this.#wideFor(pair, from);
+    if (wide) gatedWide(wide, pair, from, { both: parts, to: product, decoded });
+    else this.#product(pair, from, "gated", { at: product, stride: forward });
     return this.#branch([layer.down], { x: product, depth: forward, count }, { at: y, stride: width });
   }
 
@@ -171,6 +193,11 @@ export class Passes {
 
   /** A product whose slices the next kernel may add. Parts of different formats are separate products. */
   #branch(parts: readonly Weight[], from: From, to: To): Branch {
+    const wide = this.#wideFor(parts, from);
+    if (wide) {
+      multiplyWide(wide, parts, from, { to, decoded: this.#buffers.decoded });
+      return [to.at, 0, 0, 0];
+    }
     const alike = parts.every(({ format }) => format === parts[0]!.format);
     if (!alike) {
       let column = 0;
@@ -191,6 +218,11 @@ export class Passes {
     }
     this.#product(parts, from, "parts", { at: this.#buffers.parts, stride: rows });
     return [0, this.#buffers.parts, slicesOf(from.depth), from.count * rows];
+  }
+
+  #wideFor(parts: readonly Weight[], { depth, count }: From): WideKernels | null {
+    if (!this.#wide || !isWide({ rows: rowsOf(parts), depth, count }, this.#wide)) return null;
+    return this.#device.wide();
   }
 
   #product(parts: readonly Weight[], { x, depth, count }: From, mode: keyof typeof MODE, to: To) {
@@ -214,6 +246,7 @@ export class Passes {
   }
 }
 
-type From = { x: number; depth: number; count: number };
+/** `x`: address of `count` rows of `depth` numbers. */
+export type From = { x: number; depth: number; count: number };
 type To = { at: number; stride: number };
 const rowsOf = (parts: readonly Weight[]) => parts.reduce((sum, { rows }) => sum + rows, 0);

@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { attentionTiles, bucketOf, chunksOf, planProduct } from "./plan.ts";
+import { attentionTiles, bucketOf, chunksOf, isWide, planProduct, WIDE, wideFor } from "./plan.ts";
 
 test("a bucket holds its rows; a batch above the largest is a multiple of 128", () => {
   for (let rows = 1; rows <= 600; rows++) expect(bucketOf(rows)).toBeGreaterThanOrEqual(rows);
@@ -18,6 +18,19 @@ test("few tokens take the smallest kernel, many take tiles, quantised weights ne
   expect(planProduct({ format: "bf16", rows: 896, count: 256 }, 132)).toEqual({ tile: "tiles_64", parts: true });
   expect(planProduct({ format: "bf16", rows: 9728, count: 256 }, 132)).toEqual({ tile: "tiles_64", parts: false });
   expect(planProduct({ format: "bf16", rows: 151_936, count: 256 }, 132).tile).toBe("tiles_128");
+});
+
+test("cuBLAS multiplies in large products of passes of many rows alone", () => {
+  const [rows, depth] = [9728, 896];
+  expect([1, 8, WIDE.rows - 1].some((count) => isWide({ rows: 151_936, depth, count }, WIDE))).toBe(false);
+  expect(isWide({ rows, depth, count: WIDE.rows }, WIDE)).toBe(true);
+  expect(isWide({ rows: 64, depth: 64, count: WIDE.rows }, WIDE)).toBe(false);
+  expect(isWide({ rows: 64, depth: 64, count: 1 }, { ...WIDE, rows: 1, work: 64 * 64 })).toBe(true);
+});
+
+test("cuBLAS reads the prompts of quantized weights alone", () => {
+  const prompts = (...formats: ("bf16" | "q4")[]) => wideFor(formats.map((format) => ({ format }))).prompts;
+  expect([prompts("bf16", "bf16"), prompts("bf16", "q4")]).toEqual([false, true]);
 });
 
 test("tiles of attention join neighbouring rows of one sequence", () => {

@@ -1,4 +1,7 @@
-/** Chooses the kernels of a product or a batch. Pure: the choice changes the speed, never the result. */
+/**
+ * Chooses the kernels of a product or a batch. Pure. The choice between our kernels changes the speed, never the result;
+ * that of cuBLAS changes the last bits.
+ */
 import { CHUNK, type Format, type Tile } from "../../native/cuda/decode/kernels.ts";
 
 export type ProductSize = { format: Format; rows: number; count: number };
@@ -18,6 +21,25 @@ export function planProduct({ format, rows, count }: ProductSize, multiprocessor
   if (blocks(128) >= MANY_BLOCKS * multiprocessors) return { tile: "tiles_128", parts: false };
   return { tile: "tiles_64", parts: blocks(64) < 2 * multiprocessors };
 }
+
+/**
+ * The least rows of a pass, and multiplications of a product, that cuBLAS is used for. `prompts`: also for passes over
+ * prompts. Without it, what a prompt leaves in pages does not depend on how it was read, and a cached beginning is the same.
+ */
+export type Wide = { rows: number; work: number; prompts: boolean };
+export const WIDE: Wide = { rows: 128, work: 2 ** 29, prompts: false }; // smaller products are faster in our kernels (H200)
+export const WIDE_ROLLOUTS: Wide = { ...WIDE, rows: 64, prompts: true };
+
+/** For requests. Our kernels read prompts of quantized weights at a fifth of the speed of cuBLAS, so that reads them. */
+export const wideFor = (weights: Iterable<{ format: Format }>): Wide =>
+  [...weights].every(({ format }) => format === "bf16") ? WIDE : { ...WIDE, prompts: true };
+
+/**
+ * True if cuBLAS multiplies. It sums in an order that depends on the number of rows, so passes of few rows, where a
+ * sequence must not notice the others, never use it.
+ */
+export const isWide = ({ rows, depth, count }: { rows: number; depth: number; count: number }, least: Wide) =>
+  count >= least.rows && rows * depth * count >= least.work;
 
 const BUCKETS = [1, 2, 4, 8, 16, 24, 32, 48, 64, 96, 128, 160, 192, 224, 256];
 

@@ -1,5 +1,6 @@
 /** The interface of decoding by our own kernels, for serving and for rollouts. */
 import type { Drawing } from "./drawing.ts";
+import type { Wide } from "./plan.ts";
 
 export type Admission = {
   prompt: Int32Array;
@@ -71,4 +72,6 @@ export type DecoderOptions = {
   ahead?: boolean;
   /** Guess the next tokens of a lone sequence from its text. A step then returns several tokens of it. */
   guesses?: boolean;
+  /** When cuBLAS multiplies; default: `wideFor`. Null = never: the tokens of a sequence then do not depend on the others to the last bit. */
+  wide?: Wide | null;
 };

@@ -46,7 +46,7 @@ export type Setting = {
   onLoading: (stage: string, progress: number) => void;
   onTurn: () => void;
   /** For tests and benchmarks: who draws the samples. */
-  sampler?: Pick<RollerOptions, "kernels" | "device">;
+  sampler?: Pick<RollerOptions, "kernels" | "device" | "wide">;
 };
 
 export type Opened = {

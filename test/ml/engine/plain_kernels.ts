@@ -277,6 +277,10 @@ export const plainKernels: Kernels = {
   },
   products: {
     byRows: (a, b, to, of) => multiply(a, b, { to, of, at: { a: straight, b: turned } }),
+    byRowsOfBoth(a, [b, c], to, of) {
+      multiply(a, b, { to, of, at: { a: straight, b: turned } });
+      multiply(a, c, { to: { ...to, at: to.at + of.columns * 2 }, of, at: { a: straight, b: turned } });
+    },
     plain: (a, b, to, of) => multiply(a, b, { to, of, at: { a: straight, b: straight } }),
     byColumns: (a, b, to, of) => multiply(a, b, { to, of, at: { a: turned, b: straight } }),
     close: () => 0,

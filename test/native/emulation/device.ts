@@ -2,8 +2,14 @@
 import { dlopen, ptr, toArrayBuffer } from "bun:ffi";
 import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync } from "node:fs";
 import { join } from "node:path";
-import { DECODE_SIGNATURES } from "../../../src/native/cuda/decode/kernels.ts";
+import {
+  DECODE_SIGNATURES,
+  type DecodeKernel,
+  type Start,
+  type WideKernel,
+} from "../../../src/native/cuda/decode/kernels.ts";
 import { Arguments } from "../../../src/native/cuda/driver.ts";
+import type { Matrix, Products } from "../../../src/native/cuda/kernel_products.ts";
 import { type KernelName, SIGNATURES } from "../../../src/native/cuda/kernels.ts";
 import { cstr, type Ptr } from "../../../src/native/ffi.ts";
 import type { TestDevice } from "./choice.ts";
@@ -38,7 +44,7 @@ export function buildEmulation(name = "kernels.so", more: readonly string[] = []
   flags.push("-U_FORTIFY_SOURCE"); // threads jump between stacks, and fortified libraries reject that
   flags.push(`-DEMULATED_KERNELS="${kernels}"`);
   const own = ["-include", join(OWN, "emulation.h"), "-I", OWN, "-x", "c++"];
-  const files = ["emulation.cpp", ...more].map((file) => join(OWN, file));
+  const files = ["emulation.cpp", "products.cpp", ...more].map((file) => join(OWN, file));
   const { exitCode, stderr } = Bun.spawnSync(["g++", ...flags, ...own, ...files, "-o", made]);
   if (exitCode !== 0) throw new Error(`g++ cannot compile the kernels: ${stderr.toString()}`);
   renameSync(made, path);
@@ -51,6 +57,10 @@ const SYMBOLS = {
   emulate: { args: ["ptr", "u32", "u32", "u32", "u32", "u32", "ptr"], returns: "i32" },
   emulated_allocate: { args: ["u64"], returns: "ptr" },
   emulated_free: { args: ["ptr"], returns: "void" },
+  emulated_product: {
+    args: ["ptr", "i32", "ptr", "i32", "ptr", "i32", "i32", "i32", "i32", "i32"],
+    returns: "void",
+  },
 } as const;
 
 /** Kernels of training that need no tensor cores. */
@@ -68,6 +78,24 @@ export function openEmulation(): TestDevice {
   type Call = () => void;
   let recording: Call[] | null = null;
   const bytes = (at: number, length: number) => new Uint8Array(toArrayBuffer(at as Ptr, 0, length));
+  const queue = (call: Call) => {
+    if (recording) recording.push(call);
+    else call();
+  };
+  const launch = (name: DecodeKernel | WideKernel, { grid, threads, shared = 0 }: Start, values: readonly number[]) =>
+    queue(() => {
+      const packed = new Arguments({ ...SIGNATURES, ...DECODE_SIGNATURES }[name]);
+      packed.set(values);
+      const text = cstr(name);
+      const at = packed.packedAt;
+      const code = symbols.emulate(ptr(text), grid[0], grid[1], grid[2], threads, shared, at);
+      if (code !== 0) throw new Error(`the emulation does not know the kernel ${name}`);
+    });
+  const byRows: Products["byRows"] = (a, b, to, { rows, columns, depth }) =>
+    queue(() => {
+      const matrix = ({ at, stride }: Matrix) => [at as Ptr, stride] as const;
+      symbols.emulated_product(...matrix(a), ...matrix(b), ...matrix(to), to.f32 ? 1 : 0, rows, columns, depth);
+    });
   const device: TestDevice = {
     multiprocessors: 4,
     bytes,
@@ -86,18 +114,17 @@ export function openEmulation(): TestDevice {
       const copy = bytes(at, length).slice();
       return { wait: () => copy };
     },
-    launch(name, { grid, threads, shared = 0 }, values) {
-      const call = () => {
-        const packed = new Arguments({ ...SIGNATURES, ...DECODE_SIGNATURES }[name]);
-        packed.set(values);
-        const text = cstr(name);
-        const at = packed.packedAt;
-        const code = symbols.emulate(ptr(text), grid[0], grid[1], grid[2], threads, shared, at);
-        if (code !== 0) throw new Error(`the emulation does not know the kernel ${name}`);
-      };
-      if (recording) recording.push(call);
-      else call();
-    },
+    launch,
+    wide: () => ({
+      launch,
+      products: {
+        byRows,
+        byRowsOfBoth(a, [b, c], to, of) {
+          byRows(a, b, to, of);
+          byRows(a, c, { ...to, at: to.at + of.columns * 2 }, of);
+        },
+      },
+    }),
     record(act) {
       const calls: Call[] = [];
       recording = calls;

@@ -37,6 +37,14 @@ int stream;
 Graph *capturing = nullptr;
 } // namespace
 
+// Does the work, or records it.
+int fakeQueue(void *on, std::function<void()> work) {
+  if (on != &stream) return WRONG;
+  if (capturing != nullptr) capturing->work.push_back(work);
+  else work();
+  return 0;
+}
+
 #define CALL extern "C" int
 CALL cuInit(unsigned) { return 0; }
 CALL cuDeviceGet(int *to, int index) { return *to = index, 0; }
@@ -58,7 +66,6 @@ CALL cuFuncSetAttribute(Function *of, int what, int value) {
   if (what != 8 || value < 0 || static_cast<unsigned>(value) > MOST_SHARED) return WRONG;
   return of->shared = value, 0;
 }
-CALL cuLaunchKernel() { return UNKNOWN; }
 CALL cuLaunchKernelEx(const Config *config, Function *of, void **parameters, void **extra) {
   if (config->stream != &stream || parameters != nullptr || config->shared > of->shared) return WRONG;
   if (config->block[0] < 1 || config->block[0] > 1024 || config->block[1] != 1 || config->block[2] != 1) return WRONG;
@@ -73,12 +80,13 @@ CALL cuLaunchKernelEx(const Config *config, Function *of, void **parameters, voi
   }
   const std::string packed(static_cast<const char *>(extra[1]), bytes);
   const Config how = *config;
-  const auto work = [=] {
+  return fakeQueue(config->stream, [=] {
     if (emulate(of->name.c_str(), how.grid[0], how.grid[1], how.grid[2], how.block[0], how.shared, packed.data()) != 0) abort();
-  };
-  if (capturing != nullptr) capturing->work.push_back(work);
-  else work();
-  return 0;
+  });
+}
+CALL cuLaunchKernel(Function *of, unsigned x, unsigned y, unsigned z, unsigned threads, unsigned ty, unsigned tz, unsigned shared, void *on, void **parameters, void **extra) {
+  const Config config{{x, y, z}, {threads, ty, tz}, shared, on, nullptr, 0};
+  return cuLaunchKernelEx(&config, of, parameters, extra);
 }
 CALL cuMemAlloc_v2(void **to, uint64_t bytes) { return capturing ? CAPTURED : (*to = emulated_allocate(bytes)) == nullptr ? 2 : 0; }
 CALL cuMemFree_v2(void *at) { return capturing ? CAPTURED : (emulated_free(at), 0); }

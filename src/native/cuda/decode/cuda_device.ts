@@ -8,6 +8,7 @@ import { type Ptr, text } from "../../ffi.ts";
 import { OutOfMemory } from "../../ggml/out_of_memory.ts";
 import { Arguments, cudaDriver, type Grid } from "../driver.ts";
 import { DECODE_SIGNATURES, type DecodeKernel, type Device, mostShared, type Read, type Recorded } from "./kernels.ts";
+import { lazyWideKernels } from "./wide_kernels.ts";
 
 const P = "ptr";
 const I = "i32";
@@ -72,12 +73,16 @@ function launchConfig(stream: Ptr, early: boolean) {
 }
 
 export type CudaOptions = {
-  index?: number /** Overlap the start of a kernel with the end of the last. */;
+  index?: number;
+  /** Overlap the start of a kernel with the end of the last. */
   early?: boolean;
+  /** The path of verk-kernels.fatbin, which passes of many rows need. */
+  trainer?: string | null;
 };
 
 /** `image`: the content of verk-decode.fatbin. */
-export function openCudaDevice(image: Uint8Array, { index = 0, early = true }: CudaOptions = {}): Device {
+export function openCudaDevice(image: Uint8Array, options: CudaOptions = {}): Device {
+  const { index = 0, early = true, trainer: path = null } = options;
   const driver = cudaDriver(index);
   driver.enter();
   const { symbols: cuda } = dlopen("libcuda.so.1", CALLS);
@@ -117,17 +122,22 @@ export function openCudaDevice(image: Uint8Array, { index = 0, early = true }: C
   }
   const wait = () => check(cuda.cuStreamSynchronize(stream), "The computation");
 
+  const allocate = (bytes: number) => {
+    const at = made("Memory for decoding", (to) => cuda.cuMemAlloc_v2(to, BigInt(Math.max(bytes, 16))));
+    check(cuda.cuMemsetD8Async(at, 0, BigInt(Math.max(bytes, 16)), stream), "cuMemsetD8Async");
+    return Number(at);
+  };
+  const free = (at: number) => {
+    wait();
+    check(cuda.cuMemFree_v2(at as Ptr), "cuMemFree");
+  };
+  const wide = lazyWideKernels({ driver, stream: Number(stream), path, allocate, free });
+
   return {
     multiprocessors: driver.multiprocessors,
-    allocate(bytes) {
-      const at = made("Memory for decoding", (to) => cuda.cuMemAlloc_v2(to, BigInt(Math.max(bytes, 16))));
-      check(cuda.cuMemsetD8Async(at, 0, BigInt(Math.max(bytes, 16)), stream), "cuMemsetD8Async");
-      return Number(at);
-    },
-    free(at) {
-      wait();
-      check(cuda.cuMemFree_v2(at as Ptr), "cuMemFree");
-    },
+    allocate,
+    free,
+    wide: wide.get,
     /** The driver copies pageable memory before it returns, so the caller may reuse it. */
     put(at, from) {
       if (capturing) throw new Error("A copy cannot be part of a graph");
@@ -198,6 +208,7 @@ export function openCudaDevice(image: Uint8Array, { index = 0, early = true }: C
     wait,
     close() {
       wait();
+      wide.close();
       const pinned = [...reads, ...pieces];
       for (const event of [...timers, ...pinned.map(({ done }) => done)]) cuda.cuEventDestroy_v2(event);
       for (const { at, bytes } of pinned) if (bytes > 0) cuda.cuMemFreeHost(at);

@@ -1,5 +1,6 @@
 /** The kernels of decoding and what it takes to start them. `Device` is the only access to them and to their memory. */
 import type { Grid } from "../driver.ts";
+import type { Products } from "../kernel_products.ts";
 
 export const DECODE_FILE = "verk-decode.fatbin";
 
@@ -100,6 +101,13 @@ export type Recorded = { run: () => void; free: () => void };
 /** A copy that has been queued. `wait` returns its bytes, which stay valid until the second read after this one. */
 export type Read = { wait: () => Uint8Array };
 
+/** Kernels of the trainer that passes of many rows use. Their parameters are in ../kernels.ts. */
+export type WideKernel = "gate_up" | "unpack_rows";
+export type WideKernels = {
+  products: Pick<Products, "byRows" | "byRowsOfBoth">;
+  launch: (name: WideKernel, start: Start, values: readonly number[]) => void;
+};
+
 /** All work is queued in order. Addresses are bytes on the device. */
 export type Device = {
   readonly multiprocessors: number;
@@ -111,6 +119,8 @@ export type Device = {
   fill: (at: number, bytes: number, read: (into: Uint8Array, done: number) => void) => void;
   read: (at: number, bytes: number) => Read;
   launch: (name: DecodeKernel, start: Start, values: readonly number[]) => void;
+  /** Null where there is no cuBLAS. The first call opens it, so it must not be inside `record`. */
+  wide: () => WideKernels | null;
   /** Records what `act` launches, and runs nothing. */
   record: (act: () => void) => Recorded;
   /** Milliseconds that the device needs for what `act` queues. */

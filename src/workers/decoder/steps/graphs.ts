@@ -56,9 +56,15 @@ export class StepGraphs {
     const { layout } = board;
     const at = (place: number) => board.address(place);
     const of = { slots: at(layout.rowSlots), tokens: at(layout.rowTokens), positions: at(layout.rowPositions) };
-    const made = this.#device.record(() => {
+    const step = () => {
       this.#begin(rows);
       passes.decode({ rows: { ...of, count: rows }, chunks });
+    };
+    // cuBLAS loads its kernels when they are first used, which a recording does not allow. Until something is drawn, a
+    // step can be repeated.
+    if (passes.areWide(rows)) step();
+    const made = this.#device.record(() => {
+      step();
       passes.draw(rows, memory.drawValues(board));
     });
     this.#graphs.set(key, made);

@@ -1,6 +1,7 @@
 /**
  * Samples drawn by our own kernels on a GPU. The decoder has the only copy of the merged weights; matrices without an
- * adapter are the trainer's. A sample depends on the weights, its request and the sampling alone, not on its batch.
+ * adapter are the trainer's. The samples of a generation depend on the weights, the requests and the sampling alone. One
+ * sample also depends on the number of its batch's rows: cuBLAS multiplies for many.
  */
 import { PROMPT_ROWS } from "../../../lib/training/memory_rollouts.ts";
 import { type Device, PAGE } from "../../../native/cuda/decode/kernels.ts";
@@ -11,6 +12,7 @@ import { openLlama } from "../../../native/llama/symbols.ts";
 import type { WeightPlaces } from "../../../native/llama/weights.ts";
 import { openDecoder } from "../../decoder/decoder.ts";
 import { type DecoderModel, loadModel, reasonAgainst } from "../../decoder/model.ts";
+import { WIDE_ROLLOUTS } from "../../decoder/plan.ts";
 import { type RolledSample, rolling } from "../../decoder/roll.ts";
 import type { Decoder } from "../../decoder/types.ts";
 import { openTokenizer, type Tokenizer } from "../data/tokenizer.ts";
@@ -128,12 +130,12 @@ class DecoderRoller implements Roller {
   };
 
   #open(file: ModelFile, frozen: RollerOptions["frozen"]) {
-    const { contextLength, parallel } = this.#options;
+    const { contextLength, parallel, wide = WIDE_ROLLOUTS } = this.#options;
     const pages = parallel * Math.ceil(contextLength / PAGE);
     const promptTokens = Math.min(PROMPT_ROWS, parallel * contextLength);
     this.#model = loadModel(this.#device, file, contextLength, frozen);
     try {
-      const size = { slots: parallel, contextLength, pages, promptTokens, ahead: true };
+      const size = { slots: parallel, contextLength, pages, promptTokens, ahead: true, wide };
       this.#decoder = openDecoder(this.#device, this.#model, size);
     } catch (error) {
       this.#model.free();

@@ -4,6 +4,7 @@
  */
 import type { Device } from "../../../native/cuda/decode/kernels.ts";
 import type { WeightPlaces } from "../../../native/llama/weights.ts";
+import type { Wide } from "../../decoder/plan.ts";
 import type { Engine, ModelFacts } from "../../serving/engine/types.ts";
 
 /** One group: its samples share the prompt's keys and values. */
@@ -65,6 +66,8 @@ export type RollerOptions = {
   kernels?: boolean;
   /** The device of our own kernels. Default: the GPU. Tests give an emulation. */
   device?: Device;
+  /** When cuBLAS multiplies for our own kernels; see DecoderOptions. */
+  wide?: Wide | null;
   /** Weights that training does not change. Our own kernels use them in place. */
   frozen?: WeightPlaces;
   onProgress?: (fraction: number) => void;

@@ -1,0 +1,74 @@
+/**
+ * What passes of many rows use beside the kernels of decoding: cuBLAS and two kernels of the trainer, in the stream of a
+ * decoding device. Opening it takes time and memory, so that is done when a pass first needs it.
+ */
+import { readFileSync } from "node:fs";
+import { MIB } from "../../../lib/units.ts";
+import type { Ptr } from "../../ffi.ts";
+import { Arguments, type Driver } from "../driver.ts";
+import { openProducts } from "../kernel_products.ts";
+import { SIGNATURES } from "../kernels.ts";
+import type { WideKernel, WideKernels } from "./kernels.ts";
+
+const NAMES: readonly WideKernel[] = ["gate_up", "unpack_rows"];
+const WORKSPACE_BYTES = 32 * MIB; // what cuBLAS takes itself on Hopper
+
+type Opening = {
+  driver: Driver;
+  stream: number;
+  /** verk-kernels.fatbin; null if this build has none. */
+  path: string | null;
+  allocate: (bytes: number) => number;
+  free: (at: number) => void;
+};
+
+/** `get` returns null where this cannot be opened; the kernels of decoding then compute everything. */
+export function lazyWideKernels(opening: Opening) {
+  let opened: ReturnType<typeof open> | null | undefined;
+  return {
+    get(): WideKernels | null {
+      if (opened !== undefined || opening.path === null) return opened ?? null;
+      try {
+        opened = open(opening, opening.path);
+      } catch (error) {
+        const why = error instanceof Error ? error.message : String(error);
+        process.stderr.write(`decoding many rows continues without cuBLAS, which is slower: ${why}\n`);
+        opened = null;
+      }
+      return opened;
+    },
+    close() {
+      opened?.close();
+      opened = undefined;
+    },
+  };
+}
+
+function open({ driver, stream, allocate, free }: Opening, path: string) {
+  const kernels = driver.load(readFileSync(path), NAMES, () => 0);
+  const workspace = allocate(WORKSPACE_BYTES);
+  const { close, ...products } = startProducts();
+  const packed = new Map(NAMES.map((name) => [name, new Arguments(SIGNATURES[name])]));
+
+  function startProducts() {
+    try {
+      return openProducts({ stream, workspace, workspaceBytes: WORKSPACE_BYTES });
+    } catch (error) {
+      free(workspace);
+      throw error;
+    }
+  }
+  return {
+    products,
+    /** These kernels do not wait for the one before, so they are not started early. */
+    launch(name: WideKernel, { grid, threads }: Parameters<WideKernels["launch"]>[1], values: readonly number[]) {
+      const of = packed.get(name) as Arguments;
+      of.set(values);
+      driver.launch(kernels[name], grid, threads, { shared: 0, extra: of.extra, stream: stream as Ptr });
+    },
+    close() {
+      close();
+      free(workspace);
+    },
+  };
+}
