@@ -190,26 +190,37 @@ def trained(real, seconds, device, batch):
     return [fitted(kind, real, seconds / len(KINDS), device, batch) for kind in KINDS]
 
 
+SIDES = (640, 416, 384, 352, 320, 288, 256, 224, 192, 160)  # few sizes, since every new one is planned anew
+
+
 @torch.no_grad()
 def reconstructions(real, makers, seed=0, batch=16):
     """[(index of the real region, name of the maker, pixels)]: one for each real region; some are part original.
 
-    makers: [(name, factor, network from ±1 to ±1)].
+    makers: [(name, factor, network from ±1 to ±1)]. A region is cut to the largest square of SIDES.
     """
     rng = np.random.default_rng(seed)
     groups = collections.defaultdict(list)  # of one network and one size
     heights, widths, starts = (t.tolist() for t in (real.height, real.width, real.start))
     for i in range(len(real.rows)):
-        groups[int(rng.integers(len(makers))), heights[i], widths[i]].append(i)
+        side = next((s for s in SIDES if s <= min(heights[i], widths[i])), None)
+        if side:
+            groups[int(rng.integers(len(makers))), side].append(i)
     out = []
-    for (pick, h, w), mine in groups.items():
+    for (pick, side), mine in sorted(groups.items()):
         name, factor, net = makers[pick]
         for at in range(0, len(mine), batch):
             part = mine[at : at + batch]
-            x = torch.stack([real.pixels[starts[i] : starts[i] + h * w].view(h, w, 3) for i in part]).permute(0, 3, 1, 2).float()
+            x = torch.stack([square(real.pixels[starts[i] : starts[i] + heights[i] * widths[i]].view(heights[i], widths[i], 3), side, rng)
+                             for i in part]).permute(0, 3, 1, 2).float()
             share = np.where(rng.random(len(part)) < 0.8, 1.0, rng.uniform(0.6, 1.0, len(part)))
             share = torch.tensor(share, dtype=torch.float32, device=x.device).view(-1, 1, 1, 1)
             y = (share * passed(net, x, factor) + (1 - share) * x).round().clamp(0, 255)
             y = encoded_alike(y, [real.rows[i] for i in part], rng).permute(0, 2, 3, 1).to(torch.uint8).cpu().numpy()
             out += [(i, name, pixels) for i, pixels in zip(part, y)]
     return out
+
+
+def square(pixels, side, rng):
+    top, left = (int(rng.integers(length - side + 1)) for length in pixels.shape[:2])
+    return pixels[top : top + side, left : left + side]

@@ -65,7 +65,7 @@ def training_arguments(args):
         cache=args.cache, begin=args.begin, out=args.out, device=args.device, batch=20 if small else 320, twins=4 if small else 64,
         size=96 if small else 192, steady=0.1, rate=2e-3, strength=1.0, lowest_scale=0.5, recon=0.4, content=0.8, seed=7,
         no_compile=args.device != "cuda" or args.plain, least_steps=2, networks=["half"] if small else ["half", "wide"],
-        whole_steps=2 if small else 1500, whole_batch=16 if small else 256, whole_rate=1e-4)
+        whole_steps=2 if small else args.whole_steps, whole_batch=16 if small else 256, whole_rate=1e-4)
 
 
 def run(args):
@@ -150,6 +150,7 @@ def arguments():
             c.add_argument("--cache", required=True)
             c.add_argument("--begin", required=True, help="weights that the network for the whole image begins with")
             c.add_argument("--minutes", type=float, default=15)
+            c.add_argument("--whole_steps", type=int, default=1500)
             c.add_argument("--device", default="cuda")
             c.add_argument("--plain", action="store_true", help="networks are not compiled")
             c.add_argument("--dry", action="store_true", help="one small network, few steps: does it run at all?")

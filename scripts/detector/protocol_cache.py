@@ -84,19 +84,18 @@ def stored(cache, prefix):
 
 
 def regions(rows, where, device):
-    """Regions of the rows whose files are in the cache, in the order of the rows."""
+    """Regions of the rows whose files are in the cache, in the order of the rows. Only their pixels take memory."""
     rows = [r for r in rows if r["file"] in where]
-    paths = sorted({where[r["file"]][0] for r in rows})
-    base, at, parts = {}, 0, []
-    for path in paths:
-        pixels = torch.from_file(path, size=os.path.getsize(path), dtype=torch.uint8).view(-1, 3)
-        base[path] = at
-        at += len(pixels)
-        parts.append(pixels.to(device))
-    out = packs.Regions.__new__(packs.Regions)
-    out.device, out.rows, out.pixels = device, rows, torch.cat(parts)
+    maps = {path: np.memmap(path, np.uint8, "r").reshape(-1, 3) for path in {where[r["file"]][0] for r in rows}}
     places = [where[r["file"]] for r in rows]
-    out.start = torch.tensor([base[p] + o for p, o, _, _ in places], device=device)
+    out = packs.Regions.__new__(packs.Regions)
+    out.device, out.rows = device, rows
+    areas = torch.tensor([h * w for _, _, h, w in places])
+    starts = torch.cat([torch.zeros(1, dtype=torch.int64), areas.cumsum(0)[:-1]])
+    out.pixels = torch.empty((int(areas.sum()), 3), dtype=torch.uint8, device=device)
+    for (path, at, h, w), start in zip(places, starts.tolist()):
+        out.pixels[start : start + h * w] = torch.from_numpy(np.array(maps[path][at : at + h * w])).to(device)
+    out.start = starts.to(device)
     out.height, out.width = (torch.tensor([p[i] for p in places], device=device) for i in (2, 3))
     packs.label(out)
     return out

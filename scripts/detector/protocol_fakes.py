@@ -15,7 +15,7 @@ import torch
 import autoencoders
 import protocol_cache as cache
 
-MOST = 9000
+MOST = 5000
 OTHERS = 3  # an autoencoder of others is drawn as often as so many of ours
 
 
@@ -44,7 +44,8 @@ def main():
         name, factor, path = each.split(":", 2)
         makers += [(name, int(factor), torch.jit.load(path, map_location=args.device).eval())] * OTHERS
     few = np.random.default_rng(2).permutation(len(real.rows))[:MOST].tolist()
-    made = autoencoders.reconstructions(autoencoders.packs.chosen(real, few), makers)
+    with torch.jit.optimized_execution(False):  # else every new size is profiled
+        made = autoencoders.reconstructions(autoencoders.packs.chosen(real, few), makers)
     cache.write(args.cache, "fakes", [(f"{name}|{real.rows[few[i]]['file']}", pixels) for i, name, pixels in made])
     print(f"{len(made)} fakes, {time.time() - begun:.0f} s", flush=True)
 

@@ -77,24 +77,16 @@ def learn(members, fit, args, seconds):
     return step
 
 
-def with_fakes(regions, folder):
-    """The training regions, and the fakes that were made of their real ones."""
-    where = cache.stored(folder, "fakes")
-    rows = {r["file"]: r for r in regions.rows}
-    fakes = [{**rows[file], "file": each, "label": "ai", "family": "recon", "source": f"recon-{name}"}
-             for each in where for name, _, file in [each.partition("|")] if file in rows]
-    return packs.joined(regions, cache.regions(fakes, where, regions.device)) if fakes else regions
+def fakes_of(rows, where):
+    """Rows of the fakes that were made of these rows."""
+    known = {r["file"]: r for r in rows}
+    return [{**known[file], "file": each, "label": "ai", "family": "recon", "source": f"recon-{name}"}
+            for each in where for name, _, file in [each.partition("|")] if file in known]
 
 
-def loaded(args, rows):
-    """(regions, {condition: regions}) of the rows that have pixels."""
-    regions = cache.regions(rows, cache.stored(args.cache, "crops_"), args.device)
-    where, after = cache.stored(args.cache, "after_"), {}
-    for name in cache.CHANGES:
-        mine = [{**r, "file": f"{name}|{r['file']}", "of": r["file"]} for r in regions.rows if f"{name}|{r['file']}" in where]
-        if mine:
-            after[name] = cache.regions(mine, where, args.device)
-    return regions, after
+def changed(rows, change, where):
+    """Rows after a change of their pixels; `of` is the file that was changed."""
+    return [{**r, "file": f"{change}|{r['file']}", "of": r["file"]} for r in rows if f"{change}|{r['file']}" in where]
 
 
 def part(args, rows, roles, folder, seconds):
@@ -102,47 +94,45 @@ def part(args, rows, roles, folder, seconds):
     os.makedirs(folder, exist_ok=True)
     begun = time.time()
     torch.backends.cudnn.allow_tf32 = False  # the fixed filters need all their digits; the rest is bf16 anyway
-    regions, after = loaded(args, rows)
-    role = [roles.get(r["file"]) if roles else "train" for r in regions.rows]
-    index = {name: [i for i, each in enumerate(role) if each == name] for name in ("train", "test")}
-    fit = with_fakes(packs.chosen(regions, index["train"]), args.cache)
-    print(f"{len(index['train'])} regions and {len(fit) - len(index['train'])} fakes to learn from, {len(index['test'])} to test, "
-          f"{time.time() - begun:.0f} s", flush=True)
+    crops, after, fakes = (cache.stored(args.cache, prefix) for prefix in ("crops_", "after_", "fakes"))
+    known = [r for r in rows if r["file"] in crops]
+    train_rows = [r for r in known if not roles or roles.get(r["file"]) == "train"]
+    made = fakes_of(train_rows, fakes)
+    fit = cache.regions(train_rows + made, {**crops, **fakes}, args.device)
+    print(f"{len(train_rows)} regions and {len(made)} fakes to learn from, {time.time() - begun:.0f} s", flush=True)
     small = protocol_whole.learned(args, rows, roles)
     torch.backends.cudnn.benchmark = True  # not before: what is whole has one size, what is tested many
     members = [Member(name, args) for name in args.networks]
     steps = learn(members, fit, args, max(1, seconds - (time.time() - begun)))
     torch.backends.cudnn.benchmark = False
-    weights, spread, answers = {}, {}, {}
-    known = index["train"][:: max(1, len(index["train"]) // KNOWN)]
-    tested = packs.chosen(regions, index["test"]) if index["test"] else None
+    spread = {}
     for member in members:
         member.kept.load_state_dict(member.state())
-        weights[member.name] = {k: v.cpu() for k, v in member.state().items()}
-        _, features = outputs(member.kept, packs.chosen(regions, known))
-        spread[member.name] = policy.spread_and_kinds(features, np.array([regions.rows[i]["content"] for i in known]))
-        if tested:
-            answers[member.name] = {"clean": policy.seen(spread[member.name], *outputs(member.kept, tested))}
-            for name, changed in after.items():
-                mine = of_test(changed, roles)
-                if mine:
-                    answers[member.name][name] = policy.seen(spread[member.name], *outputs(member.kept, packs.chosen(changed, mine)))
-    whole = {"clean": small.answers(regions.rows[i] for i in index["test"])} if tested else {}
-    for name, changed in after.items():
-        mine = of_test(changed, roles)
-        if tested and mine:
-            whole[name] = small.answers_of(packs.chosen(changed, mine))
-    torch.save(weights, os.path.join(folder, "weights.pt"))
+        few = list(range(0, len(train_rows), max(1, len(train_rows) // KNOWN)))
+        _, features = outputs(member.kept, packs.chosen(fit, few))
+        spread[member.name] = policy.spread_and_kinds(features, np.array([train_rows[i]["content"] for i in few]))
+    del fit
+    torch.save({m.name: {k: v.cpu() for k, v in m.state().items()} for m in members}, os.path.join(folder, "weights.pt"))
     torch.save(small.state(), os.path.join(folder, "whole.pt"))
-    files = {"clean": [regions.rows[i]["file"] for i in index["test"]],
-             **{n: [c.rows[i]["of"] for i in of_test(c, roles)] for n, c in after.items()}} if tested else {}
-    write_json(os.path.join(folder, "answers.json"), {"steps": steps, "files": files, "members": answers, "whole": whole})
+    write_json(os.path.join(folder, "answers.json"), {"steps": steps, **tested(args, members, small, spread, known, roles, crops, after)})
     write_json(os.path.join(folder, "spread.json"), spread)
     print(f"{os.path.basename(folder)}: {steps} steps, {time.time() - begun:.0f} s", flush=True)
 
 
-def of_test(regions, roles):
-    return [i for i, r in enumerate(regions.rows) if roles and roles.get(r["of"]) == "test"]
+def tested(args, members, small, spread, known, roles, crops, after):
+    """{files, members, whole}: what the networks say of the tested images, as they are and after each change."""
+    rows = [r for r in known if roles and roles.get(r["file"]) == "test"]
+    out = {"files": {}, "members": {m.name: {} for m in members}, "whole": {}}
+    for change in ("clean", *cache.CHANGES):
+        mine = rows if change == "clean" else changed(rows, change, after)
+        if not mine:
+            continue
+        regions = cache.regions(mine, crops if change == "clean" else after, args.device)
+        out["files"][change] = [r.get("of", r["file"]) for r in mine]
+        out["whole"][change] = small.answers(mine) if change == "clean" else small.answers_of(regions)
+        for member in members:
+            out["members"][member.name][change] = policy.seen(spread[member.name], *outputs(member.kept, regions))
+    return out
 
 
 def write_json(path, value):
