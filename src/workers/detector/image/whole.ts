@@ -6,6 +6,7 @@
  * cell i covers [i·L, (i+1)·L) and pixel j covers [128·j, 128·(j+1)). Overlaps are the weights. All numbers are
  * integers below 2^53, so every machine has the same bytes.
  */
+import { ClientLeft } from "../../../lib/net/client_left.ts";
 import type { Pixels } from "./decode.ts";
 
 export const WHOLE_SIDE = 128;
@@ -14,7 +15,7 @@ const STRIP_PIXELS = 4e6; // about 15 ms of work
 const MOST_ROWS = 256; // so many bytes can be added up in 16 bits
 
 /** Reads a large image in strips, so that other requests are answered in between. */
-export async function smallPicture(image: Pixels): Promise<Uint8Array<ArrayBuffer>> {
+export async function smallPicture(image: Pixels, signal: AbortSignal): Promise<Uint8Array<ArrayBuffer>> {
   const { width, height } = image;
   const small = new Uint8Array(WHOLE_SIDE * WHOLE_SIDE * CHANNELS);
   const [rows, columns] = [cellsOf(height), cellsOf(width)];
@@ -26,6 +27,7 @@ export async function smallPicture(image: Pixels): Promise<Uint8Array<ArrayBuffe
     if (pixels < STRIP_PIXELS) continue;
     pixels = 0;
     await new Promise((resolve) => setImmediate(resolve));
+    if (signal.aborted) throw new ClientLeft(); // its pixels do not count as held any more
   }
   return small;
 }
