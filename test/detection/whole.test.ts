@@ -100,7 +100,7 @@ test("requests that are scored together keep their own whole images", async () =
     expect(after.parts - before.parts).toBe(32);
     return after.runs - before.runs < 32; // on a busy machine each may arrive alone
   });
-});
+}, 60_000);
 
 describe("a model that needs the whole image", () => {
   const answersOf = async (modelsDir: string) => {
@@ -131,16 +131,20 @@ describe("a model that needs the whole image", () => {
       (to) => void writeModels(to, {}, wholeBrightness(1, 0, "image")),
       /cannot be used: The model has no input "pixels"/,
     ],
-  ])("%s, and the others go on", async (name, spoil, reason) => {
-    const modelsDir = writeModels(join(dir, name), one);
-    spoil(modelsDir);
-    const { versions, detector_v0, detector_v1 } = await answersOf(modelsDir);
-    expect(versions).toEqual({ detector_v1: "fake-1" });
-    expect([detector_v0?.status, detector_v0?.score]).toEqual(["error", null]);
-    expect(detector_v0?.error).toStartWith("detector_v0 needs detector_whole.onnx for whole images, which ");
-    expect(detector_v0?.error).toMatch(reason);
-    expect(detector_v1?.score).toBeCloseTo(sigmoid(200 / 64 - 2), 5);
-  });
+  ])(
+    "%s, and the others go on",
+    async (name, spoil, reason) => {
+      const modelsDir = writeModels(join(dir, name), one);
+      spoil(modelsDir);
+      const { versions, detector_v0, detector_v1 } = await answersOf(modelsDir);
+      expect(versions).toEqual({ detector_v1: "fake-1" });
+      expect([detector_v0?.status, detector_v0?.score]).toEqual(["error", null]);
+      expect(detector_v0?.error).toStartWith("detector_v0 needs detector_whole.onnx for whole images, which ");
+      expect(detector_v0?.error).toMatch(reason);
+      expect(detector_v1?.score).toBeCloseTo(sigmoid(200 / 64 - 2), 5);
+    },
+    60_000,
+  );
 
   test("leaves a model without it alone, and a network that no model uses is not read", async () => {
     const half = await answersOf(writeModels(join(dir, "half"), one, WHOLE_NETWORK));
@@ -149,5 +153,5 @@ describe("a model that needs the whole image", () => {
     const none = writeModels(join(dir, "none"), FAKES);
     writeFileSync(join(none, "detector_whole.onnx"), "no network");
     expect((await answersOf(none)).detector_v0?.score).toBeCloseTo(sigmoid(200 / 32 - 4), 5);
-  });
+  }, 60_000);
 });
