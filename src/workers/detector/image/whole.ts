@@ -76,8 +76,12 @@ class RowReader {
     const pixels = this.#pixels;
     const [begin, end] = [first * this.#bytes, Math.min(next, this.#last) * this.#bytes];
     const count = this.#bytes;
-    for (let i = 0; i < count; i++)
-      sums[i] = WHOLE_SIDE * sums[i]! - before * pixels[begin + i]! + behind * pixels[end + i]!;
+    for (let i = 0; i < count; i++) {
+      // `imul` does not check for overflow, and no array is made here: each would double the time
+      const less = Math.imul(before, pixels[begin + i]!);
+      const more = Math.imul(behind, pixels[end + i]!);
+      sums[i] = Math.imul(WHOLE_SIDE, sums[i]!) - less + more;
+    }
     return sums;
   }
 
@@ -105,13 +109,16 @@ class RowReader {
 
 /** Writes one row of the small picture. */
 function shrinkRow(sums: Int32Array, columns: readonly Cell[], area: number, small: Uint8Array, to: number) {
+  let at = to;
   for (const { first, next, before, behind } of columns) {
     for (let c = 0; c < CHANNELS; c++) {
+      const begin = first * CHANNELS + c;
+      const end = next * CHANNELS + c;
       let sum = 0;
-      for (let at = first * CHANNELS + c; at < next * CHANNELS; at += CHANNELS) sum += sums[at]!;
-      sum = WHOLE_SIDE * sum - before * sums[first * CHANNELS + c]!;
-      if (behind > 0) sum += behind * sums[next * CHANNELS + c]!;
-      small[to++] = Math.floor((2 * sum + area) / (2 * area));
+      for (let i = begin; i < end; i += CHANNELS) sum += sums[i]!;
+      sum = WHOLE_SIDE * sum - before * sums[begin]!;
+      if (behind > 0) sum += behind * sums[end]!;
+      small[at++] = Math.floor((2 * sum + area) / (2 * area));
     }
   }
 }
