@@ -24,6 +24,11 @@ test("an image of 128 × 128 stays as it is", async () => {
   expect(await smallPicture(image, never)).toEqual(image.pixels);
 });
 
+test("the sums of a white image of many rows do not overflow", async () => {
+  const image = { pixels: new Uint8Array(2 * 40_000 * 3).fill(255), width: 2, height: 40_000 };
+  expect(new Set(await smallPicture(image, never))).toEqual(new Set([255]));
+});
+
 test("an image that is read in several strips has the same small picture, and others get their turn", async () => {
   const [width, height] = [5_000, 1_280];
   const image = { pixels: new Uint8Array(width * height * 3), width, height };
