@@ -16,6 +16,7 @@ import calibrate
 import packs
 import scoring
 import views
+import whole_view
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 IMAGES = os.path.join(HERE, "../../test/fixtures/images")
@@ -44,6 +45,7 @@ def main():
     p.add_argument("--models", required=True)
     args = p.parse_args()
     models = scoring.sessions(args.models, 1)
+    whole = scoring.whole_session(args.models, 1)
     tables = {}
     for name in models:
         with open(os.path.join(args.models, f"{name}.json")) as f:
@@ -53,6 +55,10 @@ def main():
         crops, out = views.cut_crops(pixels), {}
         for name, session in models.items():
             pooled = calibrate.pool(session.run(None, {"pixels": crops})[0], tables[name]["pooling"])
+            mix = tables[name].get("whole")
+            if mix:
+                seen = float(whole.run(None, {"pixels": whole_view.small(pixels)[None]})[0][0])
+                pooled = mix["crops"] * pooled + mix["whole"] * seen + mix["bias"]
             out[name] = round(float(calibrate.applied(pooled, tables[name]["temperature"], tables[name]["isotonic"])), 5)
         return out
 

@@ -28,6 +28,16 @@ def sessions(folder, threads):
     return {n: onnxruntime.InferenceSession(os.path.join(folder, f"{n}.onnx"), options) for n in names}
 
 
+def whole_session(folder, threads):
+    """The network for whole images, or nothing."""
+    path = os.path.join(folder, "detector_whole.onnx")
+    if not os.path.exists(path):
+        return None
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads
+    return onnxruntime.InferenceSession(path, options)
+
+
 def logits_of(rows, models, change):
     """{model: [logits of the crops of each image]}"""
     out = {name: [] for name in models}

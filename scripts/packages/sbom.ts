@@ -142,11 +142,16 @@ const runtimesOf = (files: readonly string[]): Component[] =>
     return [{ type: "library", "bom-ref": `file:${name}`, name, hashes, licenses: [licenseOf(GCC_LICENSE)] }];
   });
 
-const modelsOf = (root: string): Component[] =>
-  [...new Bun.Glob("models/*.{onnx,gguf}").scanSync(root)].sort().map((path) => ({
-    type: "machine-learning-model",
-    "bom-ref": path,
-    name: path.replace("models/", ""),
-    hashes: [sha256(readFileSync(join(root, path)))],
-    licenses: [licenseOf("Apache-2.0")],
-  }));
+type ModelList = { models: readonly { file: string; licence: string }[] };
+
+/** models/manifest.json states the licences. */
+function modelsOf(root: string): Component[] {
+  const { models } = JSON.parse(readFileSync(join(root, "models/manifest.json"), "utf8")) as ModelList;
+  return [...new Bun.Glob("models/*.{onnx,gguf}").scanSync(root)].sort().map((path) => {
+    const name = path.replace("models/", "");
+    const licence = models.find(({ file }) => file === name)?.licence;
+    if (!licence) throw new Error(`models/manifest.json names no licence of ${name}`);
+    const hashes = [sha256(readFileSync(join(root, path)))];
+    return { type: "machine-learning-model", "bom-ref": path, name, hashes, licenses: [licenseOf(licence)] };
+  });
+}

@@ -4,13 +4,14 @@ import { rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import sharp from "sharp";
 import { openDetector } from "../../src/cli/detect/detector.ts";
-import { packFloats } from "../../src/lib/detection/adaptation.ts";
+import { adaptedScore, packFloats } from "../../src/lib/detection/adaptation.ts";
+import { sigmoid } from "../../src/lib/detection/curve.ts";
 import { AI_NOT_PROVEN, UNLIKE_TRAINING } from "../../src/lib/detection/tiers.ts";
 import { loadConfig } from "../../src/platform/config/config.ts";
 import { sha256File } from "../../src/platform/files.ts";
 import { keep, reset } from "../../src/resources/detection/adaptation.ts";
 import { tempDir } from "../harness.ts";
-import { calibration, FAKES, green, writeModels } from "./fake_models.ts";
+import { calibration, FAKES, green, wholeBrightness, writeModels } from "./fake_models.ts";
 
 const dir = tempDir();
 afterAll(() => rmSync(dir, { recursive: true, force: true }));
@@ -82,4 +83,59 @@ test("a model whose file knows its training data calls other files uncertain, an
   } finally {
     await detector.close();
   }
+}, 60_000);
+
+test("a change of the last layer does what the evidence promised, also if the whole image counts", async () => {
+  const whole = { crops: 0.4, whole: 1.5, bias: 0.2 };
+  const own = join(dir, "whole");
+  const write = (mix: typeof whole, slope: number) =>
+    writeModels(
+      join(own, "models"),
+      { detector_v0: { graph: green(1 / 64, -2), calibration: { ...calibration, whole: mix } } },
+      wholeBrightness(slope, -1),
+    );
+  const config = loadConfig({ flags: { data_dir: own, "detect.models_dir": write(whole, 1 / 100) }, env: {} });
+  const path = join(own, "two.png");
+  const right = { create: { width: 700, height: 300, channels: 3, background: { r: 20, g: 200, b: 90 } } } as const;
+  const image = sharp({ ...right, create: { ...right.create, width: 900, background: { r: 170, g: 60, b: 30 } } });
+  writeFileSync(
+    path,
+    await image
+      .composite([{ input: await sharp(right).png().toBuffer(), left: 200, top: 0 }])
+      .png()
+      .toBuffer(),
+  );
+  const examine = async (features = false) => {
+    const detector = await openDetector(config, { features });
+    try {
+      const signal = new AbortController().signal;
+      const options = { models: ["detector_v0"], robustness: false, heatmap: false, signal } as const;
+      const outcome = await detector.examine({ path, named: true }, options);
+      if (outcome.status !== "scored") throw new Error(JSON.stringify(outcome));
+      return outcome.scored;
+    } finally {
+      await detector.close();
+    }
+  };
+  const { evidence, models } = await examine(true);
+  const seen = evidence!.views[0]!.models.detector_v0!;
+  expect([seen.score, sigmoid(seen.logit)]).toEqual([models.detector_v0!.score!, models.detector_v0!.score!]);
+  const adapted = {
+    base: evidence!.bases.detector_v0!,
+    head: { weight: packFloats(Float32Array.from([1 / 80, -1 / 200, 1 / 50])), bias: 0.3 },
+    temperature: 1.5,
+    isotonic: [[0, 0.02], [1, 0.98]] as [number, number][], // biome-ignore format: a table
+  };
+  keep(own, { detector_v0: adapted }, 0);
+  const live = await examine();
+  expect(live.versions.detector_v0).toBe("fake-1+adapted.1");
+  expect(live.models.detector_v0!.score).toBeCloseTo(adaptedScore(seen, adapted), 5);
+  expect(live.models.detector_v0!.score).not.toBeCloseTo(adaptedScore(seen, { ...adapted, head: null }), 1);
+
+  write(whole, 1 / 90); // another network for whole images
+  expect((await examine()).versions.detector_v0).toBe("fake-1");
+  write({ ...whole, crops: 0.5 }, 1 / 100); // another share of the crops
+  expect((await examine()).versions.detector_v0).toBe("fake-1");
+  write(whole, 1 / 100);
+  expect((await examine()).versions.detector_v0).toBe("fake-1+adapted.1");
 }, 60_000);

@@ -4,6 +4,7 @@ import { join } from "node:path";
 import type { Calibration } from "../../src/lib/detection/calibration.ts";
 import { WINDOW } from "../../src/workers/detector/audio/windows.ts";
 import { CROP } from "../../src/workers/detector/image/views.ts";
+import { WHOLE_SIDE } from "../../src/workers/detector/image/whole.ts";
 import type { ModelName } from "../../src/workers/protocol_detector.ts";
 import { floats, type Graph, TYPE, writeOnnx } from "../onnx_writer.ts";
 
@@ -20,6 +21,12 @@ export const brightness = (slope: number, bias: number, input = "pixels"): Graph
   tensors: [floats("slope", [1], [slope]), floats("bias", [1], [bias])],
   input: { name: input, type: TYPE.uint8, dims: ["N", CROP, CROP, 3] },
   output: logits,
+});
+
+/** The same for the small picture of the whole image. */
+export const wholeBrightness = (slope: number, bias: number, input = "pixels"): Graph => ({
+  ...brightness(slope, bias, input),
+  input: { name: input, type: TYPE.uint8, dims: ["N", WHOLE_SIDE, WHOLE_SIDE, 3] },
 });
 
 /** logit = slope · mean of what is heard, without its sign, + bias. */
@@ -61,8 +68,10 @@ export const calibration: Calibration = {
 
 type ModelContent = { graph: Graph; calibration?: unknown } | { weights: Uint8Array; calibration?: unknown };
 
-export function writeModels(dir: string, models: Partial<Record<ModelName, ModelContent>>): string {
+/** `whole`: the network for whole images. */
+export function writeModels(dir: string, models: Partial<Record<ModelName, ModelContent>>, whole?: Graph): string {
   mkdirSync(dir, { recursive: true });
+  if (whole) writeFileSync(join(dir, "detector_whole.onnx"), writeOnnx(whole));
   for (const [name, model] of Object.entries(models)) {
     writeFileSync(join(dir, `${name}.onnx`), "graph" in model ? writeOnnx(model.graph) : model.weights);
     writeFileSync(join(dir, `${name}.json`), JSON.stringify(model.calibration ?? calibration));

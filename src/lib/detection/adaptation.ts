@@ -12,9 +12,9 @@ export const unpackFloats = (text: string): Float32Array =>
   new Float32Array(Uint8Array.from(Buffer.from(text, "base64")).buffer);
 
 export const AdaptedModel = z.strictObject({
-  /** SHA-256 of the weights that it belongs to. */
+  /** SHA-256 of the weights that it belongs to, together with the network for whole images where the model uses it. */
   base: z.string().regex(/^[0-9a-f]{64}$/),
-  /** Amounts to add to the last layer. Null: only the calibration changes. */
+  /** Amounts that the last layer adds to the logit of the image. Null: only the calibration changes. */
   head: z
     .strictObject({
       weight: z.base64().refine((text) => Buffer.from(text, "base64").length % 4 === 0, "expected float32 numbers"),

@@ -1,10 +1,12 @@
 import { expect, test } from "bun:test";
 import given from "../../../scripts/detector/policy_cases.json";
-import { Calibration, judgeImage, type Pooling, pool } from "./calibration.ts";
+import { Calibration, judgeCrop, judgeImage, type Pooling, pool } from "./calibration.ts";
 import { sigmoid } from "./curve.ts";
 
-const calibrate = (logits: readonly number[], calibration: Calibration) =>
-  judgeImage(logits, undefined, calibration).score;
+const judge = (logits: readonly number[], features: number[] | undefined, calibration: Calibration, whole?: number) =>
+  judgeImage({ logits, features, whole }, calibration);
+const calibrate = (logits: readonly number[], calibration: Calibration, whole?: number) =>
+  judge(logits, undefined, calibration, whole).score;
 
 const LOGITS = [1, -2, 4, 0, 3];
 
@@ -43,6 +45,21 @@ test("extreme logits give numbers between 0 and 1, and NaN is an error", () => {
   expect(() => calibrate([Number.NaN], plain)).toThrow("NaN");
 });
 
+test("the whole image is mixed in before temperature and curves, if the model says so", () => {
+  const mixed = Calibration.parse({ ...plain, temperature: 2, whole: { crops: 0.5, whole: 3, bias: -1 } });
+  expect(calibrate(LOGITS, mixed, 0.8)).toBeCloseTo(sigmoid((0.5 * 1.2 + 3 * 0.8 - 1) / 2), 12);
+  expect(calibrate(LOGITS, plain, 0.8)).toBeCloseTo(sigmoid(1.2), 12);
+  expect(() => calibrate(LOGITS, mixed)).toThrow("The network for whole images gave no answer");
+  expect(() => calibrate(LOGITS, mixed, Number.NaN)).toThrow("NaN");
+  expect(Calibration.safeParse({ ...plain, whole: { crops: 1, whole: 1 } }).success).toBe(false);
+});
+
+test("a crop alone is judged as if the network for whole images were undecided", () => {
+  const mixed = Calibration.parse({ ...plain, whole: { crops: 0.5, whole: 3, bias: -1 } });
+  expect(judgeCrop(4, undefined, mixed)).toBeCloseTo(sigmoid(0.5 * 4 - 1), 12);
+  expect(judgeCrop(4, undefined, plain)).toBeCloseTo(sigmoid(4), 12);
+});
+
 test("a table that falls is refused, extra figures are not", () => {
   const falling = { ...plain, isotonic: [[0.1, 0.5], [0.2, 0.4]] }; // biome-ignore format: a table
   expect(Calibration.safeParse(falling).success).toBe(false);
@@ -70,7 +87,7 @@ const KINDS = {
 
 test("each kind of content has its curve, and an image between two kinds is between their scores", () => {
   const calibration = Calibration.parse({ ...FLAT, kinds: KINDS });
-  const scoreOf = (features: number[] | undefined) => judgeImage([2], features, calibration).score;
+  const scoreOf = (features: number[] | undefined) => judge([2], features, calibration).score;
   expect(scoreOf([9, 0])).toBeCloseTo(sigmoid(2), 6);
   expect(scoreOf([0, 9])).toBeCloseTo(0.4 + 0.2 * sigmoid(2), 6);
   expect(scoreOf([3, 3])).toBeCloseTo((sigmoid(2) + 0.4 + 0.2 * sigmoid(2)) / 2, 6);
@@ -80,7 +97,7 @@ test("each kind of content has its curve, and an image between two kinds is betw
 
 test("features far from those of training are unlike it", () => {
   const calibration = Calibration.parse({ ...FLAT, unlike: { mean: [1, 1], deviation: [1, 2], limit: 2 } });
-  const isUnlike = (features: number[] | undefined) => judgeImage([2], features, calibration).unlike;
+  const isUnlike = (features: number[] | undefined) => judge([2], features, calibration).unlike;
   expect([isUnlike([1, 1]), isUnlike([3, 1]), isUnlike([4, 1]), isUnlike([1, 7]), isUnlike(undefined)]).toEqual([
     false,
     false,
@@ -88,13 +105,13 @@ test("features far from those of training are unlike it", () => {
     true,
     false,
   ]);
-  expect(judgeImage([2], [99, 99], FLAT).unlike).toBe(false);
+  expect(judge([2], [99, 99], FLAT).unlike).toBe(false);
 });
 
 test("answers are those of the training scripts", () => {
   const calibration = Calibration.parse(given.calibration);
   for (const { logits, features, score, unlike } of given.cases) {
-    const judged = judgeImage(logits, features, calibration);
+    const judged = judge(logits, features, calibration);
     expect([judged.score.toFixed(6), judged.unlike]).toEqual([score.toFixed(6), unlike]);
   }
   expect(new Set(given.cases.map(({ unlike }) => unlike)).size).toBe(2);

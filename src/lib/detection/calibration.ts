@@ -1,6 +1,6 @@
 /**
- * Turns the logits of crops into one calibrated score: pooled, divided by a temperature, then mapped by a monotonic
- * table. The JSON file beside a model's weights holds the parameters; training computes the same
+ * Turns the logits of crops into one calibrated score: pooled, mixed with the logit of the whole image if the model has
+ * one, divided by a temperature, then mapped by a monotonic table. The JSON file beside a model's weights holds the parameters; training computes the same
  * (`scripts/detector/calibrate.py`).
  */
 import { z } from "zod";
@@ -18,9 +18,15 @@ export const Pooling = z.discriminatedUnion("kind", [
 ]);
 export type Pooling = z.infer<typeof Pooling>;
 
+/** The image's logit is crops · pooled logit of the crops + whole · logit of the whole image + bias. */
+export const Mix = z.object({ crops: z.number(), whole: z.number(), bias: z.number() });
+export type Mix = z.infer<typeof Mix>;
+
 export const Calibration = Curve.extend({
   version: z.string().min(1),
   pooling: Pooling,
+  /** Without it only crops count. */
+  whole: Mix.optional(),
   /** Curves by kind of content, which the features tell. Without them one curve is for all images. */
   kinds: Kinds.optional(),
   /** Describes the features of the training images. Without it no image is called unlike training. */
@@ -51,17 +57,34 @@ export function pool(logits: ArrayLike<number>, pooling: Pooling): number {
 export type Features = ArrayLike<number> | undefined;
 export type Judgement = { score: number; unlike: boolean };
 
-/** Judges one image by the logits and the features of its crops. Throws if a model returned NaN. */
-export function judgeImage(logits: ArrayLike<number>, features: Features, calibration: Calibration): Judgement {
-  const { pooling, kinds, unlike } = calibration;
-  const pooled = pool(logits, pooling);
+/** The answers of the networks about one image. `whole` is the logit of the whole image, if its network was asked. */
+export type Answers = { logits: ArrayLike<number>; features: Features; whole: number | undefined };
+
+/** The logit of an image before temperature and curves. */
+export function imageLogit({ logits, whole }: Omit<Answers, "features">, calibration: Calibration): number {
+  const pooled = pool(logits, calibration.pooling);
+  const mix = calibration.whole;
+  if (!mix) return pooled;
+  if (whole === undefined) throw new Error("The network for whole images gave no answer");
+  return mix.crops * pooled + mix.whole * whole + mix.bias;
+}
+
+/** Judges one image. Throws if a network returned NaN. */
+export function judgeImage({ logits, features, whole }: Answers, calibration: Calibration): Judgement {
+  const { kinds, unlike } = calibration;
+  const logit = imageLogit({ logits, whole }, calibration);
   return {
     score:
-      kinds && features
-        ? scoreByKind(pooled, features, { ...calibration, kinds })
-        : calibratePooled(pooled, calibration),
+      kinds && features ? scoreByKind(logit, features, { ...calibration, kinds }) : calibratePooled(logit, calibration),
     unlike: unlike !== undefined && features !== undefined && isUnlike(features, unlike),
   };
 }
+
+/**
+ * Scores one crop alone. The whole image must not raise or lower it, so the network for whole images counts as undecided:
+ * its logit is 0.
+ */
+export const judgeCrop = (logit: number, features: Features, calibration: Calibration): number =>
+  judgeImage({ logits: [logit], features, whole: 0 }, calibration).score;
 
 const mean = (values: readonly number[]) => values.reduce((sum, value) => sum + value, 0) / values.length;

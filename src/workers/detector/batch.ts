@@ -2,10 +2,9 @@
  * Combines waiting requests into one run when a lane is free, first come first served, up to a limit. Only requests for
  * the same models are combined. Requests of clients that left are skipped.
  */
-import type { ModelName } from "../protocol_detector.ts";
-import type { Input } from "./messages.ts";
+import type { Input, Network } from "./messages.ts";
 
-export type Part = { models: readonly ModelName[]; input: Input; count: number };
+export type Part = { models: readonly Network[]; input: Input; count: number };
 
 /** Takes the next batch out of `queue`. A request above the limit runs alone. */
 export function takeBatch<T extends Part>(queue: T[], limit: number): T[] {

@@ -14,6 +14,9 @@ export type StoredModel = {
   calibration: unknown;
 };
 
+/** Path of the network for whole images. Undefined: no embedded model uses it. */
+export const EMBEDDED_WHOLE: string | undefined = undefined;
+
 export const EMBEDDED: Readonly<Partial<Record<ModelName, StoredModel>>> = {
   detector_v0: { weights: v0Weights, calibration: v0 },
   detector_v1: { weights: v1Weights, calibration: v1 },

@@ -3,11 +3,21 @@
  */
 import type { InferenceSession } from "onnxruntime-node";
 import { loadOnnx } from "../../native/onnx.ts";
-import { AUDIO_MODELS, type ModelName } from "../protocol_detector.ts";
+import { AUDIO_MODELS } from "../protocol_detector.ts";
 import { readClip } from "./audio/audio.ts";
 import { WINDOW } from "./audio/windows.ts";
 import { CROP } from "./image/views.ts";
-import type { FromLane, Input, LaneModel, Results, RunResult, ToLane } from "./messages.ts";
+import { WHOLE_SIDE } from "./image/whole.ts";
+import {
+  type FromLane,
+  type Input,
+  type LaneModel,
+  type Network,
+  type Results,
+  type RunResult,
+  type ToLane,
+  WHOLE,
+} from "./messages.ts";
 import { Refusal } from "./refusal.ts";
 
 declare const self: {
@@ -17,8 +27,9 @@ declare const self: {
 
 type Onnx = Awaited<ReturnType<typeof loadOnnx>>;
 let onnx: Onnx;
-type OpenModel = { session: InferenceSession; features: string | undefined };
-const sessions = new Map<ModelName, OpenModel>();
+/** `side`: of the pictures, in pixels. */
+type OpenModel = { session: InferenceSession; features: string | undefined; side: number };
+const sessions = new Map<Network, OpenModel>();
 
 /** One thread each: parallel batches use the cores better than one batch over all of them. */
 const OPTIONS: InferenceSession.SessionOptions = {
@@ -30,10 +41,10 @@ const OPTIONS: InferenceSession.SessionOptions = {
   extra: { session: { set_denormal_as_zero: "1" } },
 };
 
-/** Crops or windows per network run: small enough that activations stay in the core's cache. */
-const AT_ONCE: Record<ModelName, number> = { detector_v0: 6, detector_v1: 3, detector_audio_v0: 2 };
+/** Crops, windows or pictures per network run: small enough that activations stay in the core's cache. */
+const AT_ONCE: Record<Network, number> = { detector_v0: 6, detector_v1: 3, detector_whole: 1, detector_audio_v0: 2 };
 
-const isAudio = (name: ModelName) => (AUDIO_MODELS as readonly string[]).includes(name);
+const isAudio = (name: Network) => (AUDIO_MODELS as readonly string[]).includes(name);
 const reason = (error: unknown) => (error instanceof Error ? error.message : String(error)).slice(0, 500);
 
 self.onmessage = ({ data }) => {
@@ -56,7 +67,7 @@ self.onmessage = ({ data }) => {
 
 async function open({ dataDir, models }: Extract<ToLane, { type: "open" }>) {
   onnx = await loadOnnx(dataDir);
-  const errors: Partial<Record<ModelName, string>> = {};
+  const errors: Partial<Record<Network, string>> = {};
   for (const model of models) {
     try {
       sessions.set(model.name, await openModel(model));
@@ -73,8 +84,9 @@ async function openModel({ name, weights, features }: LaneModel): Promise<OpenMo
   const input = isAudio(name) ? "samples" : "pixels";
   if (!session.inputNames.includes(input)) throw new Error(`The model has no input "${input}"`);
   if (!session.outputNames.includes("logits")) throw new Error('The model has no output "logits"');
-  const blank = isAudio(name) ? new Float32Array(WINDOW) : new Uint8Array(CROP * CROP * 3);
-  const model = { session, features };
+  const side = name === WHOLE ? WHOLE_SIDE : CROP;
+  const blank = isAudio(name) ? new Float32Array(WINDOW) : new Uint8Array(side * side * 3);
+  const model = { session, features, side };
   await outputsOf(model, blank, { count: 1, atOnce: 1 });
   return model;
 }
@@ -122,10 +134,10 @@ function joined(parts: readonly Float32Array[]): Float32Array {
   return whole;
 }
 
-async function runOnce({ session, features }: OpenModel, input: Input, count: number): Promise<Outputs> {
+async function runOnce({ session, features, side }: OpenModel, input: Input, count: number): Promise<Outputs> {
   const tensor =
     input instanceof Uint8Array
-      ? new onnx.Tensor("uint8", input, [count, CROP, CROP, 3])
+      ? new onnx.Tensor("uint8", input, [count, side, side, 3])
       : new onnx.Tensor("float32", input, [count, WINDOW]);
   const wanted = ["logits", ...(features === undefined ? [] : [features])];
   const output = await session.run({ [input instanceof Uint8Array ? "pixels" : "samples"]: tensor }, wanted);

@@ -2,11 +2,10 @@
 
 import { ClientLeft } from "../../lib/net/client_left.ts";
 import { compiled } from "../../native/bundle/embedded.ts";
-import type { ModelName } from "../protocol_detector.ts";
 import { join, type Part, stretches, takeBatch } from "./batch.ts";
 import { CROP, MAX_CROPS } from "./image/views.ts";
-import type { FromLane, Heard, Input, Results, ToLane } from "./messages.ts";
-import type { Models } from "./models.ts";
+import type { FromLane, Heard, Input, LaneModel, Network, Results, ToLane } from "./messages.ts";
+import { lose, type Models, networksOf } from "./models.ts";
 import { Refusal } from "./refusal.ts";
 
 /** In the executable the thread is a second entry point (scripts/build.ts). */
@@ -40,20 +39,13 @@ type Lane = { thread: Worker; busy: boolean; answer: (message: FromLane) => void
 /** Resolves when every lane has tried every model. Models that failed on a lane are among the errors. */
 export async function openLanes(options: LaneOptions): Promise<Lanes> {
   const { models, dataDir, threads, onFatal } = options;
-  const weights = [...models.found].map(([name, { weights, features }]) => ({
-    name,
-    weights,
-    ...(features === undefined ? {} : { features }),
-  }));
+  const networks: LaneModel[] = networksOf(models);
   const lanes = await Promise.all(
     Array.from({ length: threads }, async () => {
       const lane = startLane(onFatal);
-      const opened = await ask(lane, { type: "open", dataDir, models: weights });
+      const opened = await ask(lane, { type: "open", dataDir, models: networks });
       if (opened.type !== "opened") throw new Error(opened.type === "unopened" ? opened.error : "A lane did not open");
-      for (const [name, error] of Object.entries(opened.errors)) {
-        models.found.delete(name as ModelName);
-        models.errors.set(name as ModelName, error);
-      }
+      for (const [name, error] of Object.entries(opened.errors)) lose(models, name as Network, error);
       return lane;
     }),
   );

@@ -1,10 +1,14 @@
 /** Messages between the worker's main thread and its lanes. Buffers are transferred: the sender loses them. */
 import type { ModelName, Refused } from "../protocol_detector.ts";
 
+/** The network for whole images. It is no model of the interface: its answer is a part of the image models' answers. */
+export const WHOLE = "detector_whole";
+export type Network = ModelName | typeof WHOLE;
+
 /** `features`: (count, width), of models that were opened with `features`. */
 export type RunResult = { logits: Float32Array; features?: Float32Array; ms: number } | { error: string; ms: number };
-export type Results = Partial<Record<ModelName, RunResult>>;
-/** Uint8Array: pixels (N, 256, 256, 3); Float32Array: samples (N, 48000). */
+export type Results = Partial<Record<Network, RunResult>>;
+/** Uint8Array: pixels (N, 256, 256, 3), or (N, 128, 128, 3) of whole images; Float32Array: samples (N, 48000). */
 export type Input = Uint8Array<ArrayBuffer> | Float32Array<ArrayBuffer>;
 export type Heard = {
   windows: Float32Array<ArrayBuffer>; // (count, 48000)
@@ -16,15 +20,15 @@ export type Heard = {
 };
 
 /** `features`: the output with the features, if they are wanted. */
-export type LaneModel = { name: ModelName; weights: Uint8Array; features?: string };
+export type LaneModel = { name: Network; weights: Uint8Array; features?: string };
 
 export type ToLane =
   | { type: "open"; dataDir: string; models: LaneModel[] }
-  | { type: "run"; models: readonly ModelName[]; input: Input; count: number }
+  | { type: "run"; models: readonly Network[]; input: Input; count: number }
   | { type: "read_audio"; bytes: Uint8Array<ArrayBuffer> };
 
 export type FromLane =
-  | { type: "opened"; errors: Partial<Record<ModelName, string>> }
+  | { type: "opened"; errors: Partial<Record<Network, string>> }
   | { type: "unopened"; error: string }
   /** The input buffer returns, to be reused. */
   | { type: "ran"; results: Results; input: Input }

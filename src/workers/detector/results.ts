@@ -1,10 +1,10 @@
 /** Turns the logits of one or more views into the result of each model. */
 
-import { judgeImage } from "../../lib/detection/calibration.ts";
+import { judgeCrop, judgeImage } from "../../lib/detection/calibration.ts";
 import type { CropScore, ModelName, ModelResult } from "../protocol_detector.ts";
 import { meanRow, rowOf } from "./adapted/evidence.ts";
 import type { Crop } from "./image/views.ts";
-import type { Results } from "./messages.ts";
+import { type Results, WHOLE } from "./messages.ts";
 import type { Models } from "./models.ts";
 
 export type ModelResults = Partial<Record<ModelName, ModelResult>>;
@@ -30,9 +30,12 @@ function judgeModel(models: Models, name: ModelName, frames: readonly Results[])
     if (!result) return failure(`${name} gave no answer`, ms);
     ms += result.ms;
     if ("error" in result) return failure(result.error, ms);
+    const whole = model.calibration.whole && frame[WHOLE];
+    if (whole) ms += whole.ms;
+    if (whole && "error" in whole) return failure(`${WHOLE}: ${whole.error}`, ms);
     try {
       const features = result.features && meanRow(result.features, result.logits.length);
-      const judged = judgeImage(result.logits, features, model.calibration);
+      const judged = judgeImage({ logits: result.logits, features, whole: whole?.logits[0] }, model.calibration);
       if (judged.score >= best.score) best = judged;
     } catch (error) {
       return failure(error instanceof Error ? error.message : String(error), ms);
@@ -68,7 +71,7 @@ export function cropScore(models: Models, frame: Results, index: number): number
     const logit = "logits" in result ? result.logits[index] : undefined;
     if (!calibration || "error" in result || logit === undefined || Number.isNaN(logit)) return [];
     const features = result.features && rowOf(result.features, result.logits.length, index);
-    return [judgeImage([logit], features, calibration).score];
+    return [judgeCrop(logit, features, calibration)];
   });
   return scores.length === 0 ? undefined : scores.reduce((sum, score) => sum + score, 0) / scores.length;
 }

@@ -8,7 +8,8 @@ import { bytesHeld, decodeFrame, type Image, type Pixels, readHeader, sampleFram
 import { drawHeatmap, planHeatmap } from "./image/heatmap.ts";
 import { viewsOf } from "./image/robustness.ts";
 import { CROP, type Crop, cutCrop, MAX_CROPS, planCrops } from "./image/views.ts";
-import type { Results } from "./messages.ts";
+import { smallPicture } from "./image/whole.ts";
+import { type Results, WHOLE } from "./messages.ts";
 import { readCredentials } from "./origin/c2pa.ts";
 import { readOrigin } from "./origin/metadata.ts";
 import { Refusal } from "./refusal.ts";
@@ -47,7 +48,7 @@ async function scoreImage(world: World, bytes: Uint8Array, options: ScoreOptions
   try {
     const seen: Results[] = [];
     for (const frame of sampleFrames(header))
-      seen.push(await scoreCrops(world, await decodeFrame(image, frame), options));
+      seen.push(await scorePixels(world, await decodeFrame(image, frame), options));
     const crops = cropScores(world.models, seen, planCrops(width, height));
     return {
       media: { kind: "image", format, width, height, frames },
@@ -79,7 +80,7 @@ function memoryOf(
 async function collectEvidence(world: World, image: Image, options: ScoreOptions): Promise<Evidence> {
   const views: { view: string; results: Results }[] = [];
   for await (const { view, seen } of viewsOf(image)) {
-    views.push({ view, results: await scoreCrops(world, seen, options) });
+    views.push({ view, results: await scorePixels(world, seen, options) });
     if (view === EQUALISED_VIEW) break;
   }
   return evidenceOf(world.models, views);
@@ -91,17 +92,30 @@ async function makeHeatmap(world: World, image: Pixels, options: ScoreOptions): 
   const scores: (number | null)[] = [];
   for (let at = 0; at < grid.squares.length; at += MAX_CROPS) {
     const some = grid.squares.slice(at, at + MAX_CROPS);
-    const seen = await scoreCrops(world, image, options, some);
+    const seen = await scoreCrops(world, image, some, options);
     scores.push(...some.map((_, i) => cropScore(world.models, seen, i) ?? null));
   }
   return await drawHeatmap(world.sharp, image, grid, scores);
 }
 
+/** The crops and the whole image, which run side by side if two lanes are free. */
+async function scorePixels(world: World, image: Pixels, options: ScoreOptions): Promise<Results> {
+  const crops = scoreCrops(world, image, planCrops(image.width, image.height), options);
+  const usesWhole = options.models.some((name) => world.models.found.get(name)?.calibration.whole);
+  const [byCrops, byWhole] = await Promise.all([crops, usesWhole ? scoreWhole(world, image, options) : {}]);
+  return { ...byCrops, ...byWhole };
+}
+
+async function scoreWhole({ lanes }: World, image: Pixels, { signal }: ScoreOptions): Promise<Results> {
+  const input = await smallPicture(image, signal);
+  return await lanes.score({ models: [WHOLE], input, count: 1 }, signal);
+}
+
 async function scoreCrops(
   { lanes, models }: World,
   image: Pixels,
+  crops: readonly Crop[],
   options: ScoreOptions,
-  crops: readonly Crop[] = planCrops(image.width, image.height),
 ): Promise<Results> {
   const available = options.models.filter((name) => models.found.has(name));
   if (available.length === 0) return {};
@@ -113,7 +127,7 @@ async function scoreCrops(
 async function testRobustness(world: World, image: Image, options: ScoreOptions): Promise<Signals["robustness"]> {
   const views: { view: string; score: number }[] = [];
   for await (const { view, seen } of viewsOf(image)) {
-    const ensemble = ensembleOf(judge(world.models, options.models, [await scoreCrops(world, seen, options)]));
+    const ensemble = ensembleOf(judge(world.models, options.models, [await scorePixels(world, seen, options)]));
     if (!ensemble) return null;
     views.push({ view, score: ensemble.score });
   }

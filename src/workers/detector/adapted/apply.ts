@@ -1,8 +1,9 @@
 /** Changes loaded models: by the adaptation of this lab, or so that they also return features. */
 import { z } from "zod";
-import { Adaptation, adaptedVersion, unpackFloats } from "../../../lib/detection/adaptation.ts";
+import { Adaptation, type AdaptedModel, adaptedVersion, unpackFloats } from "../../../lib/detection/adaptation.ts";
+import type { Calibration } from "../../../lib/detection/calibration.ts";
 import type { Models } from "../models.ts";
-import { findHead, withHead, withOutput } from "./head.ts";
+import { findHead, type HeadChange, withHead, withOutput } from "./head.ts";
 
 /** Applies the file to the models that it was made for. A model with other weights stays as it is, and the log says so. */
 export async function applyAdaptation({ found }: Models, path: string): Promise<void> {
@@ -16,11 +17,17 @@ export async function applyAdaptation({ found }: Models, path: string): Promise<
     }
     const { head, temperature, isotonic } = adapted;
     const version = adaptedVersion(model.calibration.version, number);
-    const weights = head ? withHead(model.weights, { ...head, weight: unpackFloats(head.weight) }) : model.weights;
+    const weights = head ? withHead(model.weights, changeOf(head, model.calibration)) : model.weights;
     // The curves by kind and the tier were proven without the adaptation.
     const { kinds: _kinds, tiers: _tiers, ...rest } = model.calibration;
     found.set(name, { ...model, weights, calibration: { ...rest, version, temperature, isotonic } });
   }
+}
+
+/** The file says how the logit of the image changes. The last layer makes the part of the crops, which is multiplied. */
+function changeOf({ weight, bias }: NonNullable<AdaptedModel["head"]>, { whole }: Calibration): HeadChange {
+  const factor = whole?.crops ?? 1;
+  return { weight: unpackFloats(weight).map((amount) => amount / factor), bias: bias / factor };
 }
 
 async function readAdaptation(path: string): Promise<Adaptation> {

@@ -1,7 +1,7 @@
 /** Collects what the last layer of each model reads, for the file and for a re-encoded copy. */
-import { judgeImage, pool } from "../../../lib/detection/calibration.ts";
+import { imageLogit, judgeImage } from "../../../lib/detection/calibration.ts";
 import type { Evidence, ModelEvidence, ModelName } from "../../protocol_detector.ts";
-import type { Results } from "../messages.ts";
+import { type Results, WHOLE } from "../messages.ts";
 import type { Models } from "../models.ts";
 
 /** The re-encoded view that an adaptation must also be right on: in it both labels have one format. */
@@ -17,12 +17,14 @@ export function evidenceOf(models: Models, views: readonly { view: string; resul
 function seenBy(models: Models, results: Results): Partial<Record<ModelName, ModelEvidence>> {
   const entries = Object.entries(results).flatMap(([name, result]) => {
     const calibration = models.found.get(name as ModelName)?.calibration;
-    if (!calibration || "error" in result) return [];
+    const seenWhole = calibration?.whole && results[WHOLE];
+    if (!calibration || "error" in result || (seenWhole && "error" in seenWhole)) return [];
     const features = result.features && meanRow(result.features, result.logits.length);
-    const { score } = judgeImage(result.logits, features, calibration);
-    // Features are means over crops, so they can replace crops only where the logits are averaged too.
-    const usable = calibration.pooling.kind === "mean" ? features : undefined;
-    return [[name, { logit: pool(result.logits, calibration.pooling), score, features: usable ?? [] }]];
+    const answers = { logits: result.logits, features, whole: seenWhole?.logits[0] };
+    const { score } = judgeImage(answers, calibration);
+    // Features are means over crops, so they can replace crops only where the logits are averaged too, and count.
+    const counts = calibration.pooling.kind === "mean" && calibration.whole?.crops !== 0;
+    return [[name, { logit: imageLogit(answers, calibration), score, features: (counts && features) || [] }]];
   });
   return Object.fromEntries(entries);
 }
