@@ -21,7 +21,7 @@ import protocol_folds as folds
 import protocol_ledger as ledger
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-DETECTORS = {"half": "detector_v0", "wide": "detector_v1"}
+DETECTORS = {"half": "detector_v0", "begun": "detector_v0", "wide": "detector_v1"}
 
 
 def index_of(folder):
@@ -64,7 +64,7 @@ def training_arguments(args):
     return argparse.Namespace(
         cache=args.cache, begin=args.begin, out=args.out, device=args.device, batch=20 if small else 320, twins=4 if small else 64,
         size=96 if small else 192, steady=0.1, rate=2e-3, strength=1.0, lowest_scale=0.5, recon=0.4, content=0.8, seed=7,
-        no_compile=args.device != "cuda" or args.plain, least_steps=2, networks=["half"] if small else ["half", "wide"],
+        no_compile=args.device != "cuda" or args.plain, least_steps=2, networks=["begun", "wide"] if small else ["half", "begun", "wide"], rates={"begun": 0.15},
         whole_steps=2 if small else args.whole_steps, whole_batch=16 if small else 256, whole_rate=1e-4)
 
 
@@ -102,7 +102,7 @@ def export(args):
     import protocol_export as exporting
     import protocol_policy as policy
 
-    known = answers.fitted(answered(args))
+    known = answers.fitted(answered(args), DETECTORS)
     spread = read_json(os.path.join(args.out, "final", "spread.json"))
     folder = os.path.join(args.out, "models")
     os.makedirs(folder, exist_ok=True)
@@ -111,7 +111,7 @@ def export(args):
         uses_whole |= "whole" in made
         complete = {"version": args.version, **policy.complete(made, spread[name]), "tiers": {"ai": known["threshold"]}}
         write_json(os.path.join(folder, f"{DETECTORS[name]}.json"), complete)
-    exporting.networks(os.path.join(args.out, "final"), folder, DETECTORS, uses_whole)
+    exporting.networks(os.path.join(args.out, "final"), folder, {n: DETECTORS[n] for n in known["made"]}, uses_whole)
 
 
 def report(args):
@@ -125,7 +125,7 @@ def report(args):
         ledger.claim(args.ledger, version, {"images": len(tested), "sources": len({r["source"] for r in tested})})
     except ledger.AlreadyScored as refused:
         raise SystemExit(str(refused))
-    made = {"data_version": version, **figures.figures(answers.scored(parts))}
+    made = {"data_version": version, **figures.figures(answers.scored(parts, DETECTORS))}
     write_json(os.path.join(args.out, "report.json"), made)
     text = figures.text_of(made)
     with open(os.path.join(args.out, "report.md"), "w") as f:

@@ -33,25 +33,34 @@ def pooled(parts):
     return about, members, np.concatenate([e[1][n] for e, n in zip(each, keep)])
 
 
-def fitted(parts):
-    """{made: {member: …}, threshold}: from the answers of these folds."""
+def chosen(about, members, detectors):
+    """For each detector the network that is better inside kinds of content."""
+    value = {n: policy.conditional(about["label"], m["logit"], about["content"]) for n, m in members.items()}
+    best = {}
+    for name in sorted(members, key=lambda n: (value[n], n)):
+        best[detectors[name]] = name
+    return [n for n in members if n in best.values()]
+
+
+def fitted(parts, detectors):
+    """{made: {member: …}, threshold}: from the answers of these folds. detectors: {network: the detector that it may become}."""
     about, members, whole = pooled(parts)
-    made = {name: policy.fitted(about, member, whole) for name, member in members.items()}
+    made = {name: policy.fitted(about, members[name], whole) for name in chosen(about, members, detectors)}
     score, unlike = judged(made, parts[0].names, members, whole)
     return {"made": made, "threshold": policy.threshold_of(score, about["label"], unlike)}
 
 
 def judged(made, names, members, whole):
-    """The mean score of the members; unlike where every member says so."""
-    each = [policy.answered(made[name], names[name], member, whole) for name, member in members.items()]
+    """The mean score of the members that were chosen; unlike where every one says so."""
+    each = [policy.answered(made[name], names[name], members[name], whole) for name in made]
     return np.mean([s for s, _ in each], 0), np.all([u for _, u in each], 0)
 
 
-def scored(parts):
+def scored(parts, detectors):
     """Rows of all folds with score, unlike, called and conditions, each by what the other folds fitted."""
     out = []
     for k, part in enumerate(parts):
-        known = fitted(parts[:k] + parts[k + 1 :])
+        known = fitted(parts[:k] + parts[k + 1 :], detectors)
         score, unlike = judged(known["made"], part.names, *part.seen())
         limit = known["threshold"]
         rows = [{**row, "score": float(s), "unlike": bool(u), "called": limit is not None and bool(s >= limit) and not u, "conditions": {}}

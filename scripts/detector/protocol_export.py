@@ -35,7 +35,7 @@ def in_bytes(path):
 
 def networks(trained, folder, detectors, with_whole):
     states = torch.load(os.path.join(trained, "weights.pt"), map_location="cpu")
-    for name, file in ((n, f) for n, f in detectors.items() if n in states):
+    for name, file in detectors.items():
         net = train.NETWORKS[name]().eval()
         net.load_state_dict(states[name])
         written(net, os.path.join(folder, f"{file}.onnx"), 256, export.in_halves)

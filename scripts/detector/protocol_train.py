@@ -25,6 +25,9 @@ class Member(train.Network):
 
     def __init__(self, name, args):
         super().__init__(name, args)
+        self.share = args.rates.get(name, 1.0)  # of the rate of those that begin at random
+        if hasattr(self.net, "begin"):
+            self.net.begin(torch.load(args.begin, map_location=args.device))
         self.mean = Smoothed(self.net)
         self.means = {"short": self.mean}
 
@@ -70,7 +73,7 @@ def learn(members, fit, args, seconds):
     while (share := (time.time() - begun) / seconds) < 1 or step < args.least_steps:
         batch = batches()
         for member in members:
-            member.learn(batch, fit, train.rate_at(min(share, 1), args, step), step)
+            member.learn(batch, fit, member.share * train.rate_at(min(share, 1), args, step), step)
         step += 1
         if step in (50, 500) or step % 2000 == 0:
             print(f"{step} steps, {time.time() - begun:.0f} s, loss {[round(m.average, 3) for m in members]}", flush=True)

@@ -27,9 +27,10 @@ import metrics
 import model
 import packs
 import views
+import whole
 from augment import MARGIN, bands, encoded, finished, recipe, resampled
 
-NETWORKS = {"half": model.HalfWide, "wide": model.Wide}
+NETWORKS = {"half": model.HalfWide, "begun": whole.HalfBegun, "wide": model.Wide}
 SMOOTHING = 0.03
 LOOKS = 10
 RECONSTRUCTIONS = 2500

