@@ -68,6 +68,7 @@ export async function packageFiles(release: Release, flavour: Flavour): Promise<
     file("/usr/share/fish/vendor_completions.d/verk.fish", bytes(fishScript(commands))),
     file(`${ZSH[flavour]}/_verk`, bytes(zshScript(commands))),
     file("/usr/share/man/man1/verk.1.gz", packed(bytes(manPage({ commands, version, date }))), "doc"),
+    file(`${doc}/NOTICE`, read("NOTICE"), "doc"),
     file(`${doc}/examples/config.toml`, read("config/default.toml"), "doc"),
     file("/usr/lib/systemd/system/verk.service", bytes(unit)),
   ];

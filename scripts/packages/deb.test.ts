@@ -31,6 +31,7 @@ test.skipIf(lacks("dpkg-deb"))("dpkg-deb reads the fields, the scripts and every
     "./usr/share/bash-completion/completions/verk",
     "./usr/share/zsh/vendor-completions/_verk",
     "./usr/share/fish/vendor_completions.d/verk.fish",
+    "./usr/share/doc/verk/NOTICE",
     "./usr/share/doc/verk/copyright",
     "./usr/share/doc/verk/changelog.gz",
     "./usr/share/doc/verk/examples/config.toml",

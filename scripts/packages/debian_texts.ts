@@ -40,7 +40,8 @@ export const copyright = ({
 }: Release) => `Format: https://www.debian.org/doc/packaging-manuals/copyright-format/1.0/
 Upstream-Name: verk
 Comment: The executable also contains libraries under licenses of their own. The
- list of components (CycloneDX) that the build writes names each one.
+ list of components (CycloneDX) that the build writes names each one. The
+ notice for weights of others is in /usr/share/doc/verk/NOTICE.
 
 Files: *
 Copyright: ${new Date(seconds * 1000).getUTCFullYear()} ${maintainer}

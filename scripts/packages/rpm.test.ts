@@ -48,6 +48,7 @@ test.skipIf(!hasRpm)("rpm reads the fields, the files and the scripts", () => {
     "/usr/share/bash-completion/completions/verk",
     "/usr/share/doc/verk",
     "/usr/share/doc/verk/CHANGELOG.md",
+    "/usr/share/doc/verk/NOTICE",
     "/usr/share/doc/verk/examples",
     "/usr/share/doc/verk/examples/config.toml",
     "/usr/share/fish/vendor_completions.d/verk.fish",

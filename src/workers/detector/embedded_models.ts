@@ -5,6 +5,7 @@ import v0 from "../../../models/detector_v0.json";
 import v0Weights from "../../../models/detector_v0.onnx" with { type: "file" };
 import v1 from "../../../models/detector_v1.json";
 import v1Weights from "../../../models/detector_v1.onnx" with { type: "file" };
+import wholeWeights from "../../../models/detector_whole.onnx" with { type: "file" };
 import type { ModelName } from "../protocol_detector.ts";
 
 export type StoredModel = {
@@ -14,8 +15,8 @@ export type StoredModel = {
   calibration: unknown;
 };
 
-/** Path of the network for whole images. Undefined: no embedded model uses it. */
-export const EMBEDDED_WHOLE: string | undefined = undefined;
+/** Path of the network for whole images, which the image models share. */
+export const EMBEDDED_WHOLE: string = wholeWeights;
 
 export const EMBEDDED: Readonly<Partial<Record<ModelName, StoredModel>>> = {
   detector_v0: { weights: v0Weights, calibration: v0 },

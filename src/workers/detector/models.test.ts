@@ -3,15 +3,17 @@ import { readdirSync } from "node:fs";
 import { join } from "node:path";
 import { tempDir } from "../../../test/harness.ts";
 import { MODELS } from "../protocol_detector.ts";
-import { findModels } from "./models.ts";
+import { findModels, networksOf } from "./models.ts";
 
 const DIR = join(import.meta.dir, "../../../models");
 
 test("every detector of the folder models is embedded whole, and other models are reported by name", async () => {
   const files = readdirSync(DIR).filter((name) => /^detector_.*\.onnx$/.test(name));
-  const { found, errors } = await findModels(undefined);
-  expect([...found.keys()].map((name) => `${name}.onnx`).sort()).toEqual(files.sort());
-  for (const [name, { weights }] of found) expect(weights).toEqual(await Bun.file(join(DIR, `${name}.onnx`)).bytes());
+  const models = await findModels(undefined);
+  const { found, errors } = models;
+  const networks = networksOf(models);
+  expect(networks.map(({ name }) => `${name}.onnx`).sort()).toEqual(files.sort());
+  for (const { name, weights } of networks) expect(weights).toEqual(await Bun.file(join(DIR, `${name}.onnx`)).bytes());
   for (const name of MODELS.filter((each) => !found.has(each)))
     expect(errors.get(name)).toBe(`This build of verk does not contain ${name}`);
 });

@@ -40,7 +40,7 @@ export async function findModels(dir: string | undefined): Promise<Models> {
 
 async function addWhole(models: Models, dir: string | undefined) {
   try {
-    models.whole = await Bun.file(dir === undefined ? embeddedWhole() : join(dir, `${WHOLE}.onnx`)).bytes();
+    models.whole = await Bun.file(dir === undefined ? EMBEDDED_WHOLE : join(dir, `${WHOLE}.onnx`)).bytes();
   } catch (error) {
     return lose(models, WHOLE, reason(error));
   }
@@ -86,11 +86,6 @@ function embedded(name: ModelName): StoredModel {
   const model = EMBEDDED[name];
   if (!model) throw new Error(`This build of verk does not contain ${name}`);
   return model;
-}
-
-function embeddedWhole(): string {
-  if (EMBEDDED_WHOLE === undefined) throw new Error(`This build of verk does not contain ${WHOLE}`);
-  return EMBEDDED_WHOLE;
 }
 
 async function readModel({ weights, calibration }: StoredModel): Promise<Model> {
