@@ -20,26 +20,27 @@ import calibrate
 import metrics
 import protocol_folds as folds
 from audio_features import RATE, WINDOW, Statistics, windows
-from audio_network import Spectrum
 
 NAME, VERSION, OPSET = "detector_audio_v0", "2.0.0", 17
 
 
-class OnStatistics(nn.Module):
+class Member(nn.Module):
     def __init__(self, made):
         super().__init__()
         self.register_buffer("columns", torch.tensor(made["columns"]))
-        for name in ("mean", "deviation", "weights", *(["centres", "known"] if "centres" in made else [])):
+        for name in {"mean", "deviation", "weights", "centres", "known"} & set(made):
             value = made[name].T.copy() if name == "centres" else made[name]  # turned here, or the exporter stores both ways
             self.register_buffer(name, torch.tensor(value, dtype=torch.float32))
-        self.is_kernel = "centres" in made
-        if self.is_kernel:
+        self.kind, self.nets = made["kind"], nn.ModuleList(made.get("nets", []))
+        if self.kind == "kernel":
             self.register_buffer("lengths", torch.tensor((made["centres"]**2).sum(1), dtype=torch.float32))
 
     def forward(self, statistics):
         """(logits, how known the clips are: 0 to 1, or None)"""
         z = ((statistics.index_select(1, self.columns) - self.mean) / self.deviation).clamp(-machine.CLIP, machine.CLIP)
-        if not self.is_kernel:
+        if self.kind == "perceptrons":
+            return torch.stack([net(z) for net in self.nets]).mean(0), None
+        if self.kind == "linear":
             return torch.matmul(z, self.weights), None
         far = z.pow(2).sum(1, keepdim=True) + self.lengths - 2 * torch.matmul(z, self.centres)
         near = torch.exp(-far.clamp(min=0) / z.shape[1])
@@ -51,20 +52,14 @@ class Detector(nn.Module):
 
     def __init__(self, members, scales, unsure):
         super().__init__()
-        self.statistics, self.spectrum = Statistics(), Spectrum()
-        self.members = nn.ModuleList(m["net"] if m["kind"] == "network" else OnStatistics(m) for m in members)
+        self.statistics, self.members = Statistics(), nn.ModuleList(map(Member, members))
         self.scales, self.unsure = scales, float(unsure)
 
     def forward(self, samples):
-        statistics, logits, known = self.statistics(samples), 0, None
-        for member, scale in zip(self.members, self.scales):
-            if isinstance(member, OnStatistics):
-                answer, known_here = member(statistics)
-                known = known_here if known is None else known
-            else:
-                answer = member(self.spectrum.levels(samples))
-            logits = logits + answer / (scale * len(self.scales))
-        return logits if known is None else self.unsure + known * (logits - self.unsure)
+        answers = [member(statistics) for statistics in [self.statistics(samples)] for member in self.members]
+        logits = torch.stack([a / scale for (a, _), scale in zip(answers, self.scales)]).mean(0)
+        known = [k for _, k in answers if k is not None]
+        return self.unsure + known[0] * (logits - self.unsure) if known else logits
 
 
 @parse_args("v", "i", "i", "i", "v", "b", "b", "b")

@@ -1,9 +1,9 @@
-"""Statistics and spectra of the packed clips: as they are, as changed training copies, and after each tested condition.
+"""Statistics of the packed clips: as they are, as changed training copies, and after each tested condition.
 
     python3 scripts/detector/audio_measure.py --pack PACK.npz --out DIR
 
-DIR gets statistics_NAME.npy [clips, statistics] and spectra_NAME.npy (bytes). It goes on after an interruption. Conditions are
-measured on a quarter of the clips; the rest of such statistics is not a number. OPENBLAS_NUM_THREADS=1 makes it faster.
+DIR gets statistics_NAME.npy [clips, statistics]. It goes on after an interruption. Conditions are measured on an eighth of the
+clips; the rest of such statistics is not a number. OPENBLAS_NUM_THREADS=1 makes it faster.
 """
 import argparse
 import json
@@ -16,9 +16,8 @@ import torch
 
 from audio_augment import CONDITIONS, augmented
 from audio_features import Statistics, windows
-from audio_network import Spectrum
 
-COPIES, SEED, AT_ONCE, EVERY = 2, 11, 16, 4
+COPIES, SEED, AT_ONCE, EVERY = 2, 11, 16, 8
 NAMES = ["clean", *(f"copy_{i + 1}" for i in range(COPIES)), *CONDITIONS]
 
 
@@ -35,29 +34,22 @@ def changed(name, x, number):
 
 
 def measure(job):
-    """(statistics, spectra) of some clips: [(number, int16 samples), …]."""
+    """The statistics of some clips: [(number, int16 samples), …]."""
     torch.set_num_threads(1)
     warnings.filterwarnings("ignore")
     name, clips = job
     heard = [windows(np.asarray(changed(name, x / np.float32(32768), number)))[0] for number, x in clips]
     with torch.no_grad():
-        x = torch.from_numpy(np.stack(heard))
-        return Statistics()(x).numpy(), Spectrum()(x).numpy()
+        return Statistics()(torch.from_numpy(np.stack(heard))).numpy()
 
 
 def measured(name, samples, index, pool, out):
     numbers = range(0, len(index), EVERY if name in CONDITIONS else 1)
     clips = [(i, samples[i, : index[i]["samples"]]) for i in numbers]
     jobs = [(name, clips[i:i + AT_ONCE]) for i in range(0, len(clips), AT_ONCE)]
-    statistics = spectra = None
-    for k, (s, z) in enumerate(pool.map(measure, jobs)):
-        if statistics is None:
-            statistics = np.full((len(index), s.shape[1]), np.nan, np.float32)
-            spectra = np.lib.format.open_memmap(os.path.join(out, f"spectra_{name}.npy"), "w+", np.uint8,
-                                                (len(index), *z.shape[1:]))
-        at = [i for i, _ in jobs[k][1]]
-        statistics[at], spectra[at] = s, z
-    spectra.flush()
+    found = np.concatenate(list(pool.map(measure, jobs)))
+    statistics = np.full((len(index), found.shape[1]), np.nan, np.float32)
+    statistics[list(numbers)] = found
     np.save(os.path.join(out, f"statistics_{name}.tmp.npy"), statistics)
     os.replace(os.path.join(out, f"statistics_{name}.tmp.npy"), os.path.join(out, f"statistics_{name}.npy"))
 

@@ -28,7 +28,7 @@ from audio_augment import CONDITIONS
 HERE = os.path.dirname(os.path.abspath(__file__))
 WORTH = 0.003  # of the inner equal error: what a further member must save
 MOST_MEMBERS = 3
-INNER = 3
+INNER = 2
 
 
 def index_of(pack):
@@ -78,7 +78,7 @@ def inner_logits(candidate, data, clips, part):
     for k in sorted(set(part.tolist())):
         made = machine.learned(candidate, data, clips[part != k])
         for copy in (0, 1):
-            out[copy, part == k] = machine.answered(made, *data.at(copy, clips[part == k]))
+            out[copy, part == k] = machine.answered(made, data.statistics[copy, clips[part == k]])
     return out
 
 
@@ -120,32 +120,30 @@ def fold(job):
     learned = {m: machine.learned(machine.CANDIDATES[m], data, rest) for m in members}
 
     def scored(x):
-        logits = mean_of(members, {m: machine.answered(learned[m], *x) for m in members}, scales)
+        logits = mean_of(members, {m: machine.answered(learned[m], x) for m in members}, scales)
         return logits, calibrate.applied(logits, t, table)
 
     about = ("file", "label", "source", "family", "content")
     out = [{**{n: rows[i][n] for n in about}, "fold": k, "logit": float(z), "score": float(s),
             "called": limit is not None and bool(s >= limit), "conditions": {}}
-           for i, z, s in zip(test, *scored(data.at(0, test)))]
-    for name, (statistics, spectra) in conditions.items():
+           for i, z, s in zip(test, *scored(data.statistics[0, test]))]
+    for name, statistics in conditions.items():
         there = np.flatnonzero(np.isfinite(statistics[test]).all(1))
         if not len(there):
             continue
-        for i, s in zip(there, scored((statistics[test[there]], spectra[test[there]]))[1]):
+        for i, s in zip(there, scored(statistics[test[there]])[1]):
             out[i]["conditions"][name] = float(s)
     return {"rows": out, "about": {"inside": inside, "members": members, "figure": round(figure, 4), "limit": limit,
                                    "scales": {m: scales[m] for m in members}}}
 
 
 def loaded(rows, folder):
-    """(the clips and their training copies, {condition: (statistics, spectra)})"""
+    """(the clips and their training copies, {condition: statistics})"""
     def read(name):
-        return (np.load(os.path.join(folder, f"statistics_{name}.npy")),
-                np.load(os.path.join(folder, f"spectra_{name}.npy"), mmap_mode="r"))
+        return np.load(os.path.join(folder, f"statistics_{name}.npy"))
 
-    copies = [read(name) for name in measure.NAMES if name not in CONDITIONS]
-    data = machine.Data(np.stack([s for s, _ in copies]), [z for _, z in copies],
-                        np.array([r["label"] == "ai" for r in rows]), np.array([r["source"] for r in rows]))
+    copies = np.stack([read(name) for name in measure.NAMES if name not in CONDITIONS])
+    data = machine.Data(copies, np.array([r["label"] == "ai" for r in rows]), np.array([r["source"] for r in rows]))
     return data, {name: read(name) for name in CONDITIONS}
 
 
