@@ -13,6 +13,21 @@ def auroc(label, score):
     return float((rank[label].sum() - positives * (positives + 1) / 2) / (positives * negatives))
 
 
+def equal_error(label, score, weight=None):
+    """The share of errors at the threshold where as many generated clips are missed as real ones are accused."""
+    label, score = np.asarray(label) > 0.5, np.asarray(score, dtype=np.float64)
+    weight = np.ones(len(label)) if weight is None else np.asarray(weight, dtype=np.float64)
+    values, inverse = np.unique(score, return_inverse=True)
+    ai = np.bincount(inverse, weight * label, len(values)) / weight[label].sum()
+    real = np.bincount(inverse, weight * ~label, len(values)) / weight[~label].sum()
+    missed = np.concatenate([[0.0], np.cumsum(ai)])  # threshold above the first 0, 1, … values
+    accused = np.concatenate([[1.0], 1 - np.cumsum(real)])
+    at = int(np.argmax(missed >= accused))
+    gap = [accused[at - 1] - missed[at - 1], missed[at] - accused[at]]
+    part = gap[0] / (gap[0] + gap[1]) if at and gap[0] + gap[1] > 0 else 0.0
+    return float(missed[at - 1] + part * (missed[at] - missed[at - 1])) if at else 0.0
+
+
 def balanced_accuracy(label, score, threshold=0.5):
     label, said = np.asarray(label) > 0.5, np.asarray(score) >= threshold
     return float((said[label].mean() + (~said[~label]).mean()) / 2)

@@ -4,10 +4,13 @@ import { join } from "node:path";
 
 const hasPython = Bun.which("python3") !== null;
 
-test.skipIf(!hasPython)(
-  "folds, the ledger, the threshold of the tier ai, and figures",
-  () => {
-    const command = ["python3", join(import.meta.dir, "protocol_test.py")];
+test.skipIf(!hasPython).each([
+  ["folds, the ledger, the threshold of the tier ai, and figures", "protocol_test.py"],
+  ["lines of speech systems, equal error, and clips on one footing", "audio_test.py"],
+])(
+  "%s",
+  (_, script) => {
+    const command = ["python3", join(import.meta.dir, script)];
     const { exitCode, stderr } = Bun.spawnSync(command, {
       cwd: import.meta.dir,
       env: { ...process.env, PYTHONDONTWRITEBYTECODE: "1" },

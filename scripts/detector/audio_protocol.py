@@ -1,0 +1,218 @@
+"""The speech detector under the protocol: outer folds by source, line of systems and repository; every choice inside; scored once.
+
+    python3 scripts/detector/audio_protocol.py plan --pack PACK.npz                 # sizes of the folds; looks at no clip
+    python3 scripts/detector/audio_protocol.py run --pack PACK.npz --measured DIR --out OUT
+    python3 scripts/detector/audio_protocol.py report --pack PACK.npz --out OUT     # once for each data version
+    python3 scripts/detector/audio_protocol.py export --pack PACK.npz --measured DIR --out OUT --models models
+    python3 scripts/detector/audio_protocol.py evaluate --data DIR --models models  # the weights on a folder with index.csv
+"""
+import argparse
+import collections
+import json
+import os
+from concurrent.futures import ProcessPoolExecutor
+
+import numpy as np
+import torch
+
+import audio_export
+import audio_figures as figures
+import audio_machine as machine
+import audio_measure as measure
+import calibrate
+import metrics
+import protocol_folds as folds
+import protocol_ledger as ledger
+from audio_augment import CONDITIONS
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+WORTH = 0.003  # of the inner equal error: what a further member must save
+MOST_MEMBERS = 3
+INNER = 2
+
+
+def index_of(pack):
+    with np.load(pack) as f:
+        return json.loads(str(f["index"]))
+
+
+def write_json(path, value):
+    with open(path + ".tmp", "w") as f:
+        f.write(json.dumps(value, indent=1) + "\n")
+    os.replace(path + ".tmp", path)
+
+
+def read_json(path):
+    with open(path) as f:
+        return json.load(f)
+
+
+def planned(pack, ledger_path=None):
+    rows = index_of(pack)
+    with open(os.path.join(HERE, "sources", "kept_apart.txt")) as f:
+        kept = {line.strip() for line in f}
+    made = folds.planned(folds.checked(rows, kept))
+    if ledger_path and any(e["data_version"] == made["version"] for e in ledger.entries(ledger_path)):
+        raise SystemExit(f"The outer folds of the data version {made['version'][:12]} were scored before. Change the data first.")
+    return rows, made
+
+
+def plan(args):
+    rows, made = planned(args.pack)
+    print(f"data version {made['version']}, set aside: {made['aside'] or 'nothing'}")
+    for k, roles in enumerate(made["folds"]):
+        tested = [r for r in rows if roles.get(r["file"]) == "test"]
+        lines = sorted({r["family"] for r in tested if r["label"] == "ai"})
+        print(f"fold {k + 1}: {dict(collections.Counter(r['label'] for r in tested))}, {', '.join(lines)}")
+
+
+def inner_figure(label, logits, changed, source):
+    """Less is better: the equal error of clips and of their changed copies, sources alike and clips alike."""
+    weight = metrics.source_weights(label, source)
+    return float(np.mean([metrics.equal_error(label, z, w) for z in (logits, changed) for w in (None, weight)]))
+
+
+def inner_logits(candidate, data, clips, part):
+    """(clips, changed copies), each from a machine that knows neither source nor line."""
+    out = np.zeros((2, len(clips)))
+    for k in sorted(set(part.tolist())):
+        made = machine.learned(candidate, data, clips[part != k])
+        for copy in (0, 1):
+            out[copy, part == k] = machine.answered(made, data.statistics[copy, clips[part == k]])
+    return out
+
+
+def mean_of(members, logits, scales):
+    return np.mean([logits[m] / scales[m] for m in members], 0)
+
+
+def chosen_members(tried, scales, label, source):
+    """(names, figure): the best candidate, then others while their mean with it is better by WORTH."""
+    members, best = [], np.inf
+    while len(members) < MOST_MEMBERS:
+        figure = {name: inner_figure(label, *mean_of([*members, name], tried, scales), source)
+                  for name in tried if name not in members}
+        name = min(figure, key=figure.get)
+        if figure[name] > best - (WORTH if members else 0):
+            break
+        members, best = [*members, name], figure[name]
+    return members, best
+
+
+def fold(job):
+    """Chooses, trains and calibrates inside, then answers for the tested clips; prints nothing of these."""
+    pack, measured, k = job
+    rows, made = planned(pack)
+    data, conditions = loaded(rows, measured)
+    roles = made["folds"][k]
+    test = np.array([i for i, r in enumerate(rows) if roles.get(r["file"]) == "test"])
+    rest = np.array([i for i, r in enumerate(rows) if roles.get(r["file"]) in ("train", "choose")])
+    part = np.array(folds.divided([rows[i] for i in rest], INNER))
+    label, source = data.label[rest], data.source[rest]
+    tried = {name: inner_logits(c, data, rest, part) for name, c in machine.CANDIDATES.items()}
+    inside = {name: round(inner_figure(label, *z, source), 4) for name, z in tried.items()}
+    scales = {name: float(z[0].std()) for name, z in tried.items()}
+    members, figure = chosen_members(tried, scales, label, source)
+    print(f"fold {k + 1}, inside: {inside}; chosen {members} with {figure:.4f}", flush=True)
+    mean = mean_of(members, tried, scales)[0]
+    t, table = calibrate.fitted(mean, label, source)
+    limit = folds.ai_threshold(list(zip(calibrate.applied(mean, t, table).tolist(), label.tolist())))
+    learned = {m: machine.learned(machine.CANDIDATES[m], data, rest) for m in members}
+
+    def scored(x):
+        logits = mean_of(members, {m: machine.answered(learned[m], x) for m in members}, scales)
+        return logits, calibrate.applied(logits, t, table)
+
+    about = ("file", "label", "source", "family", "content")
+    out = [{**{n: rows[i][n] for n in about}, "fold": k, "logit": float(z), "score": float(s),
+            "called": limit is not None and bool(s >= limit), "conditions": {}}
+           for i, z, s in zip(test, *scored(data.statistics[0, test]))]
+    for name, statistics in conditions.items():
+        there = np.flatnonzero(np.isfinite(statistics[test]).all(1))
+        if not len(there):
+            continue
+        for i, s in zip(there, scored(statistics[test[there]])[1]):
+            out[i]["conditions"][name] = float(s)
+    return {"rows": out, "about": {"inside": inside, "members": members, "figure": round(figure, 4), "limit": limit,
+                                   "scales": {m: scales[m] for m in members}}}
+
+
+def loaded(rows, folder):
+    """(the clips and their training copies, {condition: statistics})"""
+    def read(name):
+        return np.load(os.path.join(folder, f"statistics_{name}.npy"))
+
+    copies = np.stack([read(name) for name in measure.NAMES if name not in CONDITIONS])
+    data = machine.Data(copies, np.array([r["label"] == "ai" for r in rows]), np.array([r["source"] for r in rows]))
+    return data, {name: read(name) for name in CONDITIONS}
+
+
+def run(args):
+    _, made = planned(args.pack, args.ledger)
+    os.makedirs(args.out, exist_ok=True)
+    paths = [os.path.join(args.out, f"fold_{k + 1}.json") for k in range(len(made["folds"]))]
+    left = [k for k, path in enumerate(paths) if not os.path.exists(path)]
+    with ProcessPoolExecutor(args.workers) as pool:
+        for k, answer in zip(left, pool.map(fold, [(args.pack, args.measured, k) for k in left])):
+            write_json(paths[k], answer)
+
+
+def answers(args):
+    _, made = planned(args.pack)
+    return made["version"], [read_json(os.path.join(args.out, f"fold_{k + 1}.json")) for k in range(len(made["folds"]))]
+
+
+def report(args):
+    version, done = answers(args)
+    rows = [row for each in done for row in each["rows"]]
+    try:
+        ledger.claim(args.ledger, version, {"clips": len(rows), "sources": len({r["source"] for r in rows})})
+    except ledger.AlreadyScored as refused:
+        raise SystemExit(str(refused))
+    made = {"data_version": version, "inside": [each["about"] for each in done], **figures.figures(rows)}
+    write_json(os.path.join(args.out, "report.json"), made)
+    text = figures.text_of(made)
+    with open(os.path.join(args.out, "report.md"), "w") as f:
+        f.write(text)
+    print(f"data version {version}\n\n{text}")
+
+
+def arguments():
+    p = argparse.ArgumentParser()
+    sub = p.add_subparsers(dest="command", required=True)
+    for name in ("plan", "run", "report", "export", "evaluate"):
+        c = sub.add_parser(name)
+        if name != "evaluate":
+            c.add_argument("--pack", required=True)
+        if name in ("run", "export"):
+            c.add_argument("--measured", required=True)
+        if name in ("run", "report", "export"):
+            c.add_argument("--out", required=True)
+            c.add_argument("--ledger", default=os.path.join(HERE, "ledger.jsonl"))
+        if name == "run":
+            c.add_argument("--workers", type=int, default=2)
+        if name in ("export", "evaluate"):
+            c.add_argument("--models", default="models")
+        if name == "evaluate":
+            c.add_argument("--data", required=True)
+    return p.parse_args()
+
+
+def export(args):
+    version, done = answers(args)
+    rows = index_of(args.pack)
+    audio_export.export(args, version, done, loaded(rows, args.measured)[0])
+
+
+def main():
+    torch.set_num_threads(1)
+    args = arguments()
+    commands = {"plan": plan, "run": run, "report": report, "export": export, "evaluate": audio_export.evaluate}
+    try:
+        commands[args.command](args)
+    except folds.Refused as refused:
+        raise SystemExit(str(refused))
+
+
+if __name__ == "__main__":
+    main()
