@@ -203,7 +203,7 @@ async function torch({ name, prompts, group, tokens, steps }: Size, gpu: boolean
   return `no reference: ${complaints.trim().split("\n").at(-1) || "it said nothing"}`;
 }
 
-const tell = ({ what, value, target, ok }: Row) =>
+const print = ({ what, value, target, ok }: Row) =>
   console.log([what, value, target, ok === null ? "" : ok ? "yes" : "NO"].join(" | "));
 
 if (import.meta.main) {
@@ -211,8 +211,8 @@ if (import.meta.main) {
   for (const text of at < 0 ? [] : process.argv[at + 1]!.split(",")) {
     const variant = { ...OWN, wide: wideOf(text) };
     for (const row of rowsOf(WHOLE, variant, await measure(WHOLE, true, variant), SECONDS))
-      tell({ ...row, what: `${row.what}, cuBLAS ${text}` });
+      print({ ...row, what: `${row.what}, cuBLAS ${text}` });
   }
-  if (at < 0) for (const row of await run({ quick: process.argv.includes("--quick") })) tell(row);
+  if (at < 0) for (const row of await run({ quick: process.argv.includes("--quick") })) print(row);
   process.exit(0); // native threads may still run
 }

@@ -1,6 +1,6 @@
 /**
- * What passes of many rows use beside the kernels of decoding: cuBLAS and two kernels of the trainer, in the stream of a
- * decoding device. Opening it takes time and memory, so that is done when a pass first needs it.
+ * Opens cuBLAS and two kernels of the trainer in the stream of a decoding device. Passes of many rows use them beside the
+ * kernels of decoding. Opening takes time and memory, so that is done when a pass first needs it.
  */
 import { readFileSync } from "node:fs";
 import { MIB } from "../../../lib/units.ts";
