@@ -1,4 +1,4 @@
-"""Fakes from real images: small autoencoders, trained on the spot on real regions, leave what decoders leave.
+"""Fakes from real images: small autoencoders, trained for seconds on real regions, leave the traces that decoders leave.
 
 A reconstruction has the content of its original, so only the traces of the decoder tell the two apart. Several factors
 of downsampling and kinds of upsampling, since generators differ in them; each is re-encoded as its original was.
@@ -13,7 +13,6 @@ import torch.nn as nn
 import torch.nn.functional as F
 
 import augment
-import packs
 
 # (name, downsampling, latent channels beside the three of the small picture, upsampling, what else)
 KINDS = [
@@ -84,7 +83,6 @@ class Autoencoder(nn.Module):
         small = F.avg_pool2d(x, self.factor)
         large = F.interpolate(small, scale_factor=self.factor, mode="bilinear", align_corners=False)
         return large + self.decoder(torch.cat([z + noise * torch.randn_like(z), small], 1))
-
 
     def coded(self, z):
         """Each place as the nearest entry of the codebook; the gradient passes, and draws entries and places together."""

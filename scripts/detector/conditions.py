@@ -4,14 +4,14 @@ import io
 import numpy as np
 from PIL import Image
 
-import packs
+from pixels import decoded
 
 
 def again(pixels, kind, **options):
     """Through an encoder and back."""
     out = io.BytesIO()
     Image.fromarray(pixels).save(out, kind, **options)
-    return packs.decoded(out.getvalue())
+    return decoded(out.getvalue())
 
 
 def halved(pixels):

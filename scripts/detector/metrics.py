@@ -33,14 +33,6 @@ def balanced_accuracy(label, score, threshold=0.5):
     return float((said[label].mean() + (~said[~label]).mean()) / 2)
 
 
-def precision_at(label, score, threshold):
-    """(precision, recall, how many were called so)."""
-    label, said = np.asarray(label) > 0.5, np.asarray(score) >= threshold
-    if not said.any():
-        return float("nan"), 0.0, 0
-    return float(label[said].mean()), float(said[label].mean()), int(said.sum())
-
-
 def calibration_bins(label, score, bins=10):
     """[(mean score, share that is generated, count)] of equally wide bins."""
     label, score = np.asarray(label) > 0.5, np.asarray(score)
@@ -67,7 +59,7 @@ def by_group(label, score, group):
     return out
 
 
-def source_weights(label, group, cap=1.0):
+def source_weights(label, group):
     """Every source counts alike inside its class, the classes alike."""
     label, group = np.asarray(label) > 0.5, np.asarray(group)
     weight = np.zeros(len(label))

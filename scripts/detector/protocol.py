@@ -13,36 +13,20 @@
 tested image. `report` writes the data version into the ledger first, and refuses a version that is there.
 """
 import argparse
-import json
 import os
 import sys
 
+import protocol_files as files
 import protocol_folds as folds
 import protocol_ledger as ledger
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+# Networks and the detector that each may become; of two for one detector, the other folds choose.
 DETECTORS = {"half": "detector_v0", "begun": "detector_v0", "wide": "detector_v1"}
 
 
 def index_of(folder):
-    import csv
-
-    with open(os.path.join(folder, "index.csv"), newline="") as f:
-        return folds.checked(list(csv.DictReader(f)))
-
-
-def write_json(path, value):
-    with open(path + ".tmp", "w") as f:
-        json.dump(value, f)
-        f.write("\n")
-        f.flush()
-        os.fsync(f.fileno())
-    os.replace(path + ".tmp", path)
-
-
-def read_json(path):
-    with open(path) as f:
-        return json.load(f)
+    return folds.checked(files.index_of(folder))
 
 
 def plan(args):
@@ -59,12 +43,13 @@ def plan(args):
 
 
 def training_arguments(args):
-    """What train.py's parts read."""
+    """What the training of crops and of the whole image reads."""
     small = args.dry
     return argparse.Namespace(
         cache=args.cache, begin=args.begin, out=args.out, device=args.device, batch=20 if small else 320, twins=4 if small else 64,
         size=96 if small else 192, steady=0.1, rate=2e-3, strength=1.0, lowest_scale=0.5, recon=0.4, content=0.8, seed=7,
-        no_compile=args.device != "cuda" or args.plain, least_steps=2, networks=["begun", "wide"] if small else ["half", "begun", "wide"], rates={"begun": 0.15},
+        no_compile=args.device != "cuda" or args.plain, least_steps=2, rates={"begun": 0.15},
+        networks=["begun", "wide"] if small else ["half", "begun", "wide"],
         whole_steps=2 if small else args.whole_steps, whole_batch=16 if small else 256, whole_rate=1e-4)
 
 
@@ -92,25 +77,25 @@ def answered(args):
         folder = os.path.join(args.out, f"fold_{k + 1}")
         if not os.path.exists(os.path.join(folder, "spread.json")):
             raise SystemExit(f"{folder} is not complete. Run `protocol.py run --part {k + 1}` first.")
-        names = {m: spread["names"] for m, spread in read_json(os.path.join(folder, "spread.json")).items()}
-        parts.append(answers.Fold(read_json(os.path.join(folder, "answers.json")), by_file, names))
+        names = {m: spread["names"] for m, spread in files.read_json(os.path.join(folder, "spread.json")).items()}
+        parts.append(answers.Fold(files.read_json(os.path.join(folder, "answers.json")), by_file, names))
     return parts
 
 
 def export(args):
+    import export as exporting
     import protocol_answers as answers
-    import protocol_export as exporting
     import protocol_policy as policy
 
     known = answers.fitted(answered(args), DETECTORS)
-    spread = read_json(os.path.join(args.out, "final", "spread.json"))
+    spread = files.read_json(os.path.join(args.out, "final", "spread.json"))
     folder = os.path.join(args.out, "models")
     os.makedirs(folder, exist_ok=True)
     uses_whole = False
     for name, made in known["made"].items():
         uses_whole |= "whole" in made
         complete = {"version": args.version, **policy.complete(made, spread[name]), "tiers": {"ai": known["threshold"]}}
-        write_json(os.path.join(folder, f"{DETECTORS[name]}.json"), complete)
+        files.write_json(os.path.join(folder, f"{DETECTORS[name]}.json"), complete)
     exporting.networks(os.path.join(args.out, "final"), folder, {n: DETECTORS[n] for n in known["made"]}, uses_whole)
 
 
@@ -126,7 +111,7 @@ def report(args):
     except ledger.AlreadyScored as refused:
         raise SystemExit(str(refused))
     made = {"data_version": version, **figures.figures(answers.scored(parts, DETECTORS))}
-    write_json(os.path.join(args.out, "report.json"), made)
+    files.write_json(os.path.join(args.out, "report.json"), made)
     text = figures.text_of(made)
     with open(os.path.join(args.out, "report.md"), "w") as f:
         f.write(text)

@@ -6,9 +6,7 @@ CACHE/NAME.u8 has the pixels of NAME.tar, CACHE/NAME.json the files in it with h
 also pass the re-encodings of conditions.py, into CACHE/after_NAME.u8.
 """
 import argparse
-import csv
 import io
-import json
 import os
 import tarfile
 from concurrent.futures import ProcessPoolExecutor
@@ -17,16 +15,12 @@ import numpy as np
 import torch
 from PIL import Image
 
-import packs
+import protocol_files as files
 from conditions import CONDITIONS, SWAPS
+from regions import Regions
 
 CHANGES = {"as it is": CONDITIONS["clean"], **{n: c for n, c in CONDITIONS.items() if n != "clean"},
            **{f"swap {n}": c for n, c in SWAPS.items()}}
-
-
-def index_of(folder):
-    with open(os.path.join(folder, "index.csv"), newline="") as f:
-        return list(csv.DictReader(f))
 
 
 def decoded(job):
@@ -46,10 +40,7 @@ def write(cache, name, entries):
     with open(os.path.join(cache, f"{name}.u8"), "wb") as f:
         for _, pixels in entries:
             f.write(np.ascontiguousarray(pixels).data)
-    path = os.path.join(cache, f"{name}.json")
-    with open(path + ".tmp", "w") as f:
-        json.dump([[n, p.shape[0], p.shape[1]] for n, p in entries], f)
-    os.replace(path + ".tmp", path)
+    files.write_json(os.path.join(cache, f"{name}.json"), [[n, p.shape[0], p.shape[1]] for n, p in entries])
 
 
 def members(path):
@@ -59,7 +50,7 @@ def members(path):
 
 def decode(folder, cache, workers):
     os.makedirs(cache, exist_ok=True)
-    rows = {r["file"]: r for r in index_of(folder)}
+    rows = {r["file"]: r for r in files.index_of(folder)}
     for tar in sorted(n[:-4] for n in os.listdir(folder) if n.endswith(".tar")):
         if os.path.exists(os.path.join(cache, f"{tar}.json")):
             continue
@@ -75,11 +66,10 @@ def stored(cache, prefix):
     """{file: (path, offset in pixels, height, width)} of the caches whose names begin so."""
     out = {}
     for name in sorted(n[:-5] for n in os.listdir(cache) if n.startswith(prefix) and n.endswith(".json")):
-        with open(os.path.join(cache, f"{name}.json")) as f:
-            at = 0
-            for file, h, w in json.load(f):
-                out[file] = (os.path.join(cache, f"{name}.u8"), at, h, w)
-                at += h * w
+        at = 0
+        for file, h, w in files.read_json(os.path.join(cache, f"{name}.json")):
+            out[file] = (os.path.join(cache, f"{name}.u8"), at, h, w)
+            at += h * w
     return out
 
 
@@ -88,17 +78,13 @@ def regions(rows, where, device):
     rows = [r for r in rows if r["file"] in where]
     maps = {path: np.memmap(path, np.uint8, "r").reshape(-1, 3) for path in {where[r["file"]][0] for r in rows}}
     places = [where[r["file"]] for r in rows]
-    out = packs.Regions.__new__(packs.Regions)
-    out.device, out.rows = device, rows
     areas = torch.tensor([h * w for _, _, h, w in places])
     starts = torch.cat([torch.zeros(1, dtype=torch.int64), areas.cumsum(0)[:-1]])
-    out.pixels = torch.empty((int(areas.sum()), 3), dtype=torch.uint8, device=device)
+    pixels = torch.empty((int(areas.sum()), 3), dtype=torch.uint8, device=device)
     for (path, at, h, w), start in zip(places, starts.tolist()):
-        out.pixels[start : start + h * w] = torch.from_numpy(np.array(maps[path][at : at + h * w])).to(device)
-    out.start = starts.to(device)
-    out.height, out.width = (torch.tensor([p[i] for p in places], device=device) for i in (2, 3))
-    packs.label(out)
-    return out
+        pixels[start : start + h * w] = torch.from_numpy(np.array(maps[path][at : at + h * w])).to(device)
+    height, width = (torch.tensor([p[i] for p in places], device=device) for i in (2, 3))
+    return Regions(rows, pixels, starts.to(device), height, width)
 
 
 def main():

@@ -1,9 +1,9 @@
-"""Fakes of the real regions in the cache: autoencoders are trained on them, and pass each region once.
+"""Fakes of the real regions in the cache: autoencoders are trained on these regions, then reconstruct up to MOST of them once.
 
     python3 scripts/detector/protocol_fakes.py --packs PACKS --cache CACHE [--seconds 90] [--decoder NAME:FACTOR:FILE]
 
---decoder: autoencoders of others in TorchScript, from ±1 to ±1. A detector of a fold sees the fakes of its own training images alone.
-The autoencoders have seen real images of all folds; they know no label.
+--decoder: autoencoders of others in TorchScript, from ±1 to ±1. The fakes are made once for all parts of the protocol. A fold learns
+from the fakes of its own training images alone, but the autoencoders have seen real images of all folds, tested ones too.
 """
 import argparse
 import os
@@ -14,6 +14,7 @@ import torch
 
 import autoencoders
 import protocol_cache as cache
+import protocol_files as files
 
 MOST = 5000
 OTHERS = 3  # an autoencoder of others is drawn as often as so many of ours
@@ -34,7 +35,7 @@ def main():
     p.add_argument("--batch", type=int, default=64)
     args = p.parse_args()
     begun = time.time()
-    rows = [r for r in cache.index_of(args.packs) if r["label"] == "real"]
+    rows = [r for r in files.index_of(args.packs) if r["label"] == "real"]
     nets = autoencoders.trained(stored(rows, args), args.seconds, args.device, args.batch)
     while args.until and not os.path.exists(args.until):
         time.sleep(1)
@@ -45,7 +46,7 @@ def main():
         makers += [(name, int(factor), torch.jit.load(path, map_location=args.device).eval())] * OTHERS
     few = np.random.default_rng(2).permutation(len(real.rows))[:MOST].tolist()
     with torch.jit.optimized_execution(False):  # else every new size is profiled
-        made = autoencoders.reconstructions(autoencoders.packs.chosen(real, few), makers)
+        made = autoencoders.reconstructions(real.chosen(few), makers)
     cache.write(args.cache, "fakes", [(f"{name}|{real.rows[few[i]]['file']}", pixels) for i, name, pixels in made])
     print(f"{len(made)} fakes, {time.time() - begun:.0f} s", flush=True)
 

@@ -1,8 +1,8 @@
 """Which images are trained on and which are tested: decisions alone, without a library.
 
-Rows are dicts of an index: label (ai or real), source, family, content, sha256 of the file, maybe `group` (what was collected
-by the same people, such as a repository). Folds divide generator families, and groups of real images. A tested image has
-neither its family nor its source nor its group in training: what shares one with a tested image is left out of that fold.
+A row is a dict of an index: label (ai or real), source, family, content, sha256 of the file, and maybe `group`: what the same people
+collected, such as a repository. Folds divide generator families and, for images without a named generator, groups. A tested image
+shares no named family, source, group or file with the training images of its fold: images that share one are left out of that fold.
 """
 import collections
 import hashlib
@@ -13,7 +13,7 @@ NEEDED = ("file", "label", "source", "family", "content")
 
 
 class Refused(Exception):
-    """The data cannot be used; the message says how to mend it."""
+    """The data cannot be used; the message says how to fix it."""
 
 
 def checked(rows, excluded=frozenset()):
@@ -42,7 +42,7 @@ def is_named(row):
 
 
 def traits_of(row):
-    """What two images may not have in common if one is trained on and the other tested."""
+    """Properties that a training image and a tested image of one fold must not share."""
     traits = [("source", row["source"]), ("file", row.get("sha256") or row["file"])]
     if row.get("group"):
         traits.append(("group", row["group"]))
@@ -52,14 +52,14 @@ def traits_of(row):
 
 
 def unit_of(row):
-    """What stays together when images are divided: a generator family, or the images of one group."""
+    """The unit that folds do not divide: a generator family, or the images of one group and label."""
     if is_named(row) and row["label"] == "ai":
         return ("family", row["family"].lower())
     return ("group", row.get("group") or row["source"], row["label"])
 
 
 def divided(rows, parts):
-    """The part of each row. Whole units, the largest first, where they even out labels and kinds of content best."""
+    """The part of each row. Each unit, the largest first, goes to the part where it evens out labels and kinds of content best."""
     cells = [(row["label"], row["content"]) for row in rows]
     total = collections.Counter(cells)
     holds = collections.defaultdict(collections.Counter)
@@ -77,13 +77,13 @@ def divided(rows, parts):
 
 
 def apart_from(rows, others):
-    """The rows that have nothing in common with the others."""
+    """The rows that share no trait with the others."""
     shared = {trait for row in others for trait in traits_of(row)}
     return [row for row in rows if shared.isdisjoint(traits_of(row))]
 
 
 def version_of(rows):
-    """The data version: changes with every image, label, source, family and kind of content, and with nothing else."""
+    """The data version: a hash of images, labels, sources, families and kinds of content, in any order of the rows."""
     lines = sorted("\t".join([row.get("sha256") or row["file"], *(row[n] for n in NEEDED[1:])]) for row in rows)
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()
 
@@ -91,8 +91,8 @@ def version_of(rows):
 def planned(rows, outer=OUTER):
     """{version, folds: [{file: train | test}, …]}.
 
-    Every image is tested in one fold. Generated images of an unnamed family are never trained on in a fold: their
-    generator could be one that is tested.
+    Every image is tested in exactly one fold. Generated images of an unnamed family are never trained on in a fold, because
+    their generator could be one that is tested.
     """
     part = divided(rows, outer)
     folds = []

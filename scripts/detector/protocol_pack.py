@@ -23,7 +23,7 @@ import numpy as np
 from PIL import Image
 
 import protocol_folds as folds
-from prepare_pixels import common_history, cut, encode, free_offset, history_of, rgb
+from pixels import common_history, cut, encode, free_offset, history_of, rgb
 
 TAR_BYTES = 57_000_000
 THUMB = 128

@@ -154,6 +154,40 @@ class Figures(unittest.TestCase):
             self.assertAlmostEqual(float(score[0]), case["score"], 6)
             self.assertEqual(bool(unlike[0]), case["unlike"])
 
+    def test_a_fold_is_calibrated_by_the_other_folds_alone(self):
+        import protocol_answers as answers
+
+        def scored(flipped):
+            """{fold: scores}, after the labels of one fold were exchanged."""
+            rng, parts = np.random.default_rng(4), []
+            for k in range(4):
+                rows = [{**row, "file": f"{k}/{row['file']}"} for row in collection(seed=k)]
+                label = np.array([row["label"] == "ai" for row in rows])
+                logit = np.where(label, 1.0, -1.0) + rng.normal(0, 1, len(rows))
+                member = {"logit": logit, "share": np.ones((len(rows), 1)), "distance": rng.random(len(rows))}
+                given = {"files": {"clean": [row["file"] for row in rows]}, "members": {"half": {"clean": member}},
+                         "whole": {"clean": logit + rng.normal(0, 1, len(rows))}}
+                if k == flipped:
+                    rows = [{**row, "label": "real" if row["label"] == "ai" else "ai"} for row in rows]
+                parts.append(answers.Fold(given, {row["file"]: row for row in rows}, {"half": ["photo"]}))
+            made = answers.scored(parts, {"half": "detector_v0"})
+            return [[r["score"] for r in made if r["file"].startswith(f"{k}/")] for k in range(4)]
+
+        before, after = scored(None), scored(2)
+        self.assertEqual(before[2], after[2])
+        for k in (0, 1, 3):
+            self.assertNotEqual(before[k], after[k])
+
+    def test_the_better_network_becomes_the_detector(self):
+        import protocol_answers as answers
+
+        about = {"label": np.array([1.0, 0.0] * 4), "content": np.array(["photo"] * 4 + ["art"] * 4)}
+        sees, guesses = {"logit": about["label"]}, {"logit": np.zeros(8)}
+        detectors = {"half": "detector_v0", "begun": "detector_v0", "wide": "detector_v1"}
+        for better in ("half", "begun"):
+            members = {name: sees if name == better else guesses for name in detectors}
+            self.assertEqual(answers.chosen(about, members, detectors), [better, "wide"])
+
     def test_whole_sources_are_drawn(self):
         label, source = np.repeat([True, False], 6), np.repeat(["a", "b", "c", "d"], 3)
         pick = figures.resampled(label, source, np.random.default_rng(0))

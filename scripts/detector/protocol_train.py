@@ -3,49 +3,21 @@
 Nothing is chosen by looking: the number of seconds is given, the last running mean of the weights is kept, crops are averaged.
 A fold answers for its tested images with plain logits; what is fitted on logits comes later (protocol_policy.py).
 """
-import json
 import os
 import time
 
 import numpy as np
 import torch
 
-import packs
 import protocol_cache as cache
+import protocol_files as files
 import protocol_policy as policy
-import protocol_whole
-import train
+import train_crops
+import train_whole
 import views
+from regions import balanced
 
 KNOWN = 6000  # training images that tell how features spread
-
-
-class Member(train.Network):
-    """A network whose weights are a mean over the last thousand steps, in plain operations that every version of PyTorch has."""
-
-    def __init__(self, name, args):
-        super().__init__(name, args)
-        self.share = args.rates.get(name, 1.0)  # of the rate of those that begin at random
-        if hasattr(self.net, "begin"):
-            self.net.begin(torch.load(args.begin, map_location=args.device))
-        self.mean = Smoothed(self.net)
-        self.means = {"short": self.mean}
-
-    def state(self):
-        return {k: v.detach().clone() for k, v in self.mean.state.items()}
-
-
-class Smoothed(train.Mean):
-    def __init__(self, net):
-        super().__init__(net, 1000)
-
-    @torch.no_grad()
-    def update(self):
-        self.step += 1
-        if self.step % self.EVERY == 0:
-            share = min(1, self.EVERY / max(1, min(self.steps, self.step / 10)))
-            for mean, value in zip(self.means, self.values):
-                mean.lerp_(value, share)
 
 
 @torch.no_grad()
@@ -68,12 +40,12 @@ def outputs(net, regions, batch=256):
 
 def learn(members, fit, args, seconds):
     """Trains all members on the same views for so many seconds."""
-    batches = train.Views(fit, packs.balanced(fit, args.recon, args.content), args)
+    batches = train_crops.Views(fit, balanced(fit, args.recon, args.content), args)
     begun, step = time.time(), 0
     while (share := (time.time() - begun) / seconds) < 1 or step < args.least_steps:
         batch = batches()
         for member in members:
-            member.learn(batch, fit, member.share * train.rate_at(min(share, 1), args, step), step)
+            member.learn(batch, fit, member.share * train_crops.rate_at(min(share, 1), args, step), step)
         step += 1
         if step in (50, 500) or step % 2000 == 0:
             print(f"{step} steps, {time.time() - begun:.0f} s, loss {[round(m.average, 3) for m in members]}", flush=True)
@@ -103,29 +75,29 @@ def part(args, rows, roles, folder, seconds):
     made = fakes_of(train_rows, fakes)
     fit = cache.regions(train_rows + made, {**crops, **fakes}, args.device)
     print(f"{len(train_rows)} regions and {len(made)} fakes to learn from, {time.time() - begun:.0f} s", flush=True)
-    small = protocol_whole.learned(args, rows, roles)
+    small = train_whole.learned(args, rows, roles)
     torch.backends.cudnn.benchmark = True  # not before: what is whole has one size, what is tested many
-    members = [Member(name, args) for name in args.networks]
+    members = [train_crops.Network(name, args) for name in args.networks]
     steps = learn(members, fit, args, max(1, seconds - (time.time() - begun)))
     torch.backends.cudnn.benchmark = False
-    spread = {}
+    nets, spread = {}, {}
     for member in members:
-        member.kept.load_state_dict(member.state())
+        nets[member.name] = member.kept()
         few = list(range(0, len(train_rows), max(1, len(train_rows) // KNOWN)))
-        _, features = outputs(member.kept, packs.chosen(fit, few))
+        _, features = outputs(nets[member.name], fit.chosen(few))
         spread[member.name] = policy.spread_and_kinds(features, np.array([train_rows[i]["content"] for i in few]))
     del fit
-    torch.save({m.name: {k: v.cpu() for k, v in m.state().items()} for m in members}, os.path.join(folder, "weights.pt"))
+    torch.save({m.name: {k: v.cpu() for k, v in m.mean.state.items()} for m in members}, os.path.join(folder, "weights.pt"))
     torch.save(small.state(), os.path.join(folder, "whole.pt"))
-    write_json(os.path.join(folder, "answers.json"), {"steps": steps, **tested(args, members, small, spread, known, roles, crops, after)})
-    write_json(os.path.join(folder, "spread.json"), spread)
+    files.write_json(os.path.join(folder, "answers.json"), {"steps": steps, **tested(args, nets, small, spread, known, roles, crops, after)})
+    files.write_json(os.path.join(folder, "spread.json"), spread)
     print(f"{os.path.basename(folder)}: {steps} steps, {time.time() - begun:.0f} s", flush=True)
 
 
-def tested(args, members, small, spread, known, roles, crops, after):
+def tested(args, nets, small, spread, known, roles, crops, after):
     """{files, members, whole}: what the networks say of the tested images, as they are and after each change."""
     rows = [r for r in known if roles and roles.get(r["file"]) == "test"]
-    out = {"files": {}, "members": {m.name: {} for m in members}, "whole": {}}
+    out = {"files": {}, "members": {name: {} for name in nets}, "whole": {}}
     for change in ("clean", *cache.CHANGES):
         mine = rows if change == "clean" else changed(rows, change, after)
         if not mine:
@@ -133,15 +105,6 @@ def tested(args, members, small, spread, known, roles, crops, after):
         regions = cache.regions(mine, crops if change == "clean" else after, args.device)
         out["files"][change] = [r.get("of", r["file"]) for r in mine]
         out["whole"][change] = small.answers(mine) if change == "clean" else small.answers_of(regions)
-        for member in members:
-            out["members"][member.name][change] = policy.seen(spread[member.name], *outputs(member.kept, regions))
+        for name, net in nets.items():
+            out["members"][name][change] = policy.seen(spread[name], *outputs(net, regions))
     return out
-
-
-def write_json(path, value):
-    with open(path + ".tmp", "w") as f:
-        json.dump(value, f)
-        f.write("\n")
-        f.flush()
-        os.fsync(f.fileno())
-    os.replace(path + ".tmp", path)

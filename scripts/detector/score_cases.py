@@ -10,13 +10,13 @@ import json
 import os
 
 import numpy as np
+import onnxruntime
 from PIL import Image
 
 import calibrate
-import packs
-import scoring
 import views
 import whole_view
+from pixels import decoded
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 IMAGES = os.path.join(HERE, "../../test/fixtures/images")
@@ -40,12 +40,23 @@ def made(width, height, step, grain):
     return (40 + coarse % np.uint32(160) + fine % np.uint32(grain)).astype(np.uint8)
 
 
+def session(folder, name):
+    """The network of that name, or None without its file."""
+    path = os.path.join(folder, f"{name}.onnx")
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    return onnxruntime.InferenceSession(path, options) if os.path.exists(path) else None
+
+
 def main():
     p = argparse.ArgumentParser()
     p.add_argument("--models", required=True)
     args = p.parse_args()
-    models = scoring.sessions(args.models, 1)
-    whole = scoring.whole_session(args.models, 1)
+    names = sorted(n[:-5] for n in os.listdir(args.models) if n.startswith("detector_v") and n.endswith(".onnx"))
+    if not names:
+        raise SystemExit(f"no detector_v*.onnx in {args.models}")
+    models = {name: session(args.models, name) for name in names}
+    whole = session(args.models, "detector_whole")
     tables = {}
     for name in models:
         with open(os.path.join(args.models, f"{name}.json")) as f:
@@ -68,7 +79,7 @@ def main():
         path = os.path.join(IMAGES, name)
         if not os.path.exists(path):
             Image.fromarray(made(*case)).save(path, kind, **options)
-        cases.append({"file": name, "scores": scores(packs.decoded(path))})
+        cases.append({"file": name, "scores": scores(decoded(path))})
     with open(os.path.join(HERE, "score_cases.json"), "w") as f:
         json.dump(cases, f, indent=2)
         f.write("\n")

@@ -1,4 +1,4 @@
-"""Pixels of an original, its compression history, and giving two images the same history."""
+"""Pixels of image files, their compression history, and how two images get the same history."""
 import io
 
 import numpy as np
@@ -42,6 +42,15 @@ def rgb(image, rng):
         except (ImageCms.PyCMSError, OSError):
             pass  # a broken profile is ignored, as decoders do
     return image.convert("RGB")
+
+
+def decoded(source):
+    """Bytes or a path → 8-bit RGB as the product decodes it: EXIF orientation, alpha over grey 128."""
+    image = ImageOps.exif_transpose(Image.open(io.BytesIO(source) if isinstance(source, bytes) else source))
+    if image.mode in ("RGBA", "LA", "PA") or "transparency" in image.info:
+        image = image.convert("RGBA")
+        image = Image.alpha_composite(Image.new("RGBA", image.size, (128, 128, 128, 255)), image)
+    return np.asarray(image.convert("RGB"))
 
 
 def encode(image, codec, quality, chroma=0):
@@ -97,17 +106,3 @@ def free_offset(room, rng):
         return 0
     at = int(rng.integers(1, room + 1))
     return at if at % 8 else at - 1
-
-
-def flat_share(image):
-    """Share of 8×8 blocks of one luminance."""
-    grey = np.asarray(image.convert("L")).astype(np.int16)
-    h, w = grey.shape[0] // 8 * 8, grey.shape[1] // 8 * 8
-    blocks = grey[:h, :w].reshape(h // 8, 8, w // 8, 8)
-    return float((blocks.max((1, 3)) - blocks.min((1, 3)) <= 1).mean())
-
-
-def difference_hash(image):
-    """256 bits: is each pixel of a small grey copy brighter than its right neighbour."""
-    grey = np.asarray(image.convert("L").resize((17, 16), Image.Resampling.BOX)).astype(np.int16)
-    return np.packbits(grey[:, 1:] > grey[:, :-1])

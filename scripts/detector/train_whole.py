@@ -6,23 +6,22 @@ import torch
 import torch.nn.functional as F
 
 import augment
-import packs
 import protocol_cache as cache
 import whole
+from regions import Labelled, balanced
 
 SIDE = 128
 SMOOTHING = 0.05
 
 
-class Pictures:
-    """Rows with their whole images at 128 × 128, as `packs.balanced` reads them."""
+class Pictures(Labelled):
+    """Rows with their whole images at 128 × 128."""
 
     def __init__(self, rows, where, device):
-        self.rows, self.device = [r for r in rows if r["thumb"] in where], device
+        super().__init__([r for r in rows if r["thumb"] in where], device)
         paths = sorted({where[r["thumb"]][0] for r in self.rows})
         loaded = {p: torch.from_numpy(np.fromfile(p, np.uint8)).view(-1, SIDE, SIDE, 3) for p in paths}
         self.pixels = torch.stack([loaded[where[r["thumb"]][0]][where[r["thumb"]][1] // SIDE**2] for r in self.rows]).to(device)
-        packs.label(self)
 
 
 def moved(x):
@@ -79,8 +78,8 @@ def learned(args, rows, roles):
     pictures = Pictures(rows, cache.stored(args.cache, "thumbs_"), args.device)
     role = [roles.get(r["file"]) if roles else "train" for r in pictures.rows]
     fit = [i for i, each in enumerate(role) if each == "train"]
-    few = packs.few(pictures, fit)
-    chance = packs.balanced(few, 0.0, args.content)
+    few = Labelled([pictures.rows[i] for i in fit], args.device)
+    chance = balanced(few, 0.0, args.content)
     net = whole.Whole()
     net.load_state_dict({k: v.float() if v.is_floating_point() else v for k, v in torch.load(args.begin, map_location="cpu").items()})
     net.to(args.device, memory_format=torch.channels_last)
