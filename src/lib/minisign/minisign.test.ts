@@ -99,7 +99,8 @@ describe.skipIf(real === null)("Debian's minisign (skipped where the program is 
     expect(minisign(["-G", "-f", "-W", "-p", "its.pub", "-s", "its.key"])).toMatchObject({ code: 0 });
     expect(minisign(["-S", ...flags, "-s", "its.key", "-m", "file", "-t", "its comment"]).code).toBe(0);
     const its = readPublicKey(readFileSync(join(dir, "its.pub"), "utf8"));
-    expect(readFileSync(join(dir, "its.pub"), "utf8")).toContain(keyName(its.id));
+    // Debian's program writes the number without leading zeros.
+    expect(readFileSync(join(dir, "its.pub"), "utf8")).toContain(keyName(its.id).replace(/^0+/, ""));
     const signature = readSignature(readFileSync(join(dir, "file.minisig"), "utf8"));
     expect(signature).toMatchObject({ prehashed: kind === "prehashed", comment: "its comment" });
     expect(isSigned(content, signature, [its])).toBe(true);
