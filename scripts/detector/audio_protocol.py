@@ -21,6 +21,7 @@ import audio_machine as machine
 import audio_measure as measure
 import calibrate
 import metrics
+import protocol_files as files
 import protocol_folds as folds
 import protocol_ledger as ledger
 from audio_augment import CONDITIONS
@@ -28,6 +29,7 @@ from audio_augment import CONDITIONS
 HERE = os.path.dirname(os.path.abspath(__file__))
 WORTH = 0.003  # of the inner equal error: what a further member must save
 MOST_MEMBERS = 3
+OUTER = 5
 INNER = 2
 
 
@@ -36,22 +38,11 @@ def index_of(pack):
         return json.loads(str(f["index"]))
 
 
-def write_json(path, value):
-    with open(path + ".tmp", "w") as f:
-        f.write(json.dumps(value, indent=1) + "\n")
-    os.replace(path + ".tmp", path)
-
-
-def read_json(path):
-    with open(path) as f:
-        return json.load(f)
-
-
 def planned(pack, ledger_path=None):
     rows = index_of(pack)
     with open(os.path.join(HERE, "sources", "kept_apart.txt")) as f:
         kept = {line.strip() for line in f}
-    made = folds.planned(folds.checked(rows, kept))
+    made = folds.planned(folds.checked(rows, kept), OUTER)
     if ledger_path and any(e["data_version"] == made["version"] for e in ledger.entries(ledger_path)):
         raise SystemExit(f"The outer folds of the data version {made['version'][:12]} were scored before. Change the data first.")
     return rows, made
@@ -59,7 +50,7 @@ def planned(pack, ledger_path=None):
 
 def plan(args):
     rows, made = planned(args.pack)
-    print(f"data version {made['version']}, set aside: {made['aside'] or 'nothing'}")
+    print(f"data version {made['version']}")
     for k, roles in enumerate(made["folds"]):
         tested = [r for r in rows if roles.get(r["file"]) == "test"]
         lines = sorted({r["family"] for r in tested if r["label"] == "ai"})
@@ -72,13 +63,24 @@ def inner_figure(label, logits, changed, source):
     return float(np.mean([metrics.equal_error(label, z, w) for z in (logits, changed) for w in (None, weight)]))
 
 
-def inner_logits(candidate, data, clips, part):
+def inner_parts(rows):
+    """[(what a machine learns from, what it answers for)] as indices: the two share no source, line or repository."""
+    part, index = folds.divided(rows, INNER), {id(row): i for i, row in enumerate(rows)}
+    out = []
+    for k in range(INNER):
+        asked = [row for row, p in zip(rows, part) if p == k]
+        known = folds.apart_from([row for row, p in zip(rows, part) if p != k], asked)
+        out.append(tuple(np.array([index[id(row)] for row in mine]) for mine in (known, asked)))
+    return out
+
+
+def inner_logits(candidate, data, clips, parts):
     """(clips, changed copies), each from a machine that knows neither source nor line."""
     out = np.zeros((2, len(clips)))
-    for k in sorted(set(part.tolist())):
-        made = machine.learned(candidate, data, clips[part != k])
+    for known, asked in parts:
+        made = machine.learned(candidate, data, clips[known])
         for copy in (0, 1):
-            out[copy, part == k] = machine.answered(made, data.statistics[copy, clips[part == k]])
+            out[copy, asked] = machine.answered(made, data.statistics[copy, clips[asked]])
     return out
 
 
@@ -106,10 +108,10 @@ def fold(job):
     data, conditions = loaded(rows, measured)
     roles = made["folds"][k]
     test = np.array([i for i, r in enumerate(rows) if roles.get(r["file"]) == "test"])
-    rest = np.array([i for i, r in enumerate(rows) if roles.get(r["file"]) in ("train", "choose")])
-    part = np.array(folds.divided([rows[i] for i in rest], INNER))
+    rest = np.array([i for i, r in enumerate(rows) if roles.get(r["file"]) == "train"])
+    parts = inner_parts([rows[i] for i in rest])
     label, source = data.label[rest], data.source[rest]
-    tried = {name: inner_logits(c, data, rest, part) for name, c in machine.CANDIDATES.items()}
+    tried = {name: inner_logits(c, data, rest, parts) for name, c in machine.CANDIDATES.items()}
     inside = {name: round(inner_figure(label, *z, source), 4) for name, z in tried.items()}
     scales = {name: float(z[0].std()) for name, z in tried.items()}
     members, figure = chosen_members(tried, scales, label, source)
@@ -154,27 +156,20 @@ def run(args):
     left = [k for k, path in enumerate(paths) if not os.path.exists(path)]
     with ProcessPoolExecutor(args.workers) as pool:
         for k, answer in zip(left, pool.map(fold, [(args.pack, args.measured, k) for k in left])):
-            write_json(paths[k], answer)
+            files.write_json(paths[k], answer)
 
 
 def answers(args):
     _, made = planned(args.pack)
-    return made["version"], [read_json(os.path.join(args.out, f"fold_{k + 1}.json")) for k in range(len(made["folds"]))]
+    return made["version"], [files.read_json(os.path.join(args.out, f"fold_{k + 1}.json")) for k in range(len(made["folds"]))]
 
 
 def report(args):
     version, done = answers(args)
     rows = [row for each in done for row in each["rows"]]
-    try:
-        ledger.claim(args.ledger, version, {"clips": len(rows), "sources": len({r["source"] for r in rows})})
-    except ledger.AlreadyScored as refused:
-        raise SystemExit(str(refused))
-    made = {"data_version": version, "inside": [each["about"] for each in done], **figures.figures(rows)}
-    write_json(os.path.join(args.out, "report.json"), made)
-    text = figures.text_of(made)
-    with open(os.path.join(args.out, "report.md"), "w") as f:
-        f.write(text)
-    print(f"data version {version}\n\n{text}")
+    about = {"clips": len(rows), "sources": len({r["source"] for r in rows})}
+    inside = [each["about"] for each in done]
+    ledger.published(args.out, args.ledger, version, about, lambda: {"inside": inside, **figures.figures(rows)}, figures.text_of)
 
 
 def arguments():

@@ -143,7 +143,7 @@ def fitted(kind, real, seconds, device, batch, size=192):
             y = net(x, 0.05).float()
         loss = lost(y, x)
         whole = loss + net.apart if more == "codes" else loss
-        if judge and share > 0.3:  # what cannot yet draw is not yet judged
+        if judge and share > 0.3:  # the decoder first learns to draw without a judge
             judging.zero_grad(set_to_none=True)
             (F.relu(1 - judge(x)).mean() + F.relu(1 + judge(y.detach())).mean()).backward()
             judging.step()

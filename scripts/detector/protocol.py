@@ -106,16 +106,8 @@ def report(args):
     version = folds.version_of(index_of(args.packs))
     parts = answered(args)
     tested = [row for part in parts for row in part.rows]
-    try:
-        ledger.claim(args.ledger, version, {"images": len(tested), "sources": len({r["source"] for r in tested})})
-    except ledger.AlreadyScored as refused:
-        raise SystemExit(str(refused))
-    made = {"data_version": version, **figures.figures(answers.scored(parts, DETECTORS))}
-    files.write_json(os.path.join(args.out, "report.json"), made)
-    text = figures.text_of(made)
-    with open(os.path.join(args.out, "report.md"), "w") as f:
-        f.write(text)
-    print(f"data version {version}\n\n{text}")
+    about = {"images": len(tested), "sources": len({r["source"] for r in tested})}
+    ledger.published(args.out, args.ledger, version, about, lambda: figures.figures(answers.scored(parts, DETECTORS)), figures.text_of)
 
 
 def arguments():

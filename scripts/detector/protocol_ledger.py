@@ -7,6 +7,8 @@ import fcntl
 import json
 import os
 
+import protocol_files as files
+
 
 class AlreadyScored(Exception):
     pass
@@ -37,3 +39,17 @@ def claim(path, version, about):
         f.write(json.dumps({"data_version": version, "at": now, **about}) + "\n")
         f.flush()
         os.fsync(f.fileno())
+
+
+def published(out, path, version, about, figures, text_of):
+    """Claims the data version, then computes the figures and writes them into OUT/report.json and OUT/report.md."""
+    try:
+        claim(path, version, about)
+    except AlreadyScored as refused:
+        raise SystemExit(str(refused))
+    made = {"data_version": version, **figures()}
+    files.write_json(os.path.join(out, "report.json"), made)
+    text = text_of(made)
+    with open(os.path.join(out, "report.md"), "w") as f:
+        f.write(text)
+    print(f"data version {version}\n\n{text}")
