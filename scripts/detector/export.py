@@ -13,6 +13,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 import model
 import whole
+import whole_view
 from train_crops import NETWORKS
 
 OPSET = 17
@@ -89,15 +90,15 @@ def written(net, path, side, kind):
           f"{'not compared: ONNX Runtime is not installed' if apart is None else f'differs by at most {apart:.4f}'}", flush=True)
 
 
-def networks(trained, folder, detectors, with_whole):
-    """Files of the networks in the folder `trained`. detectors: {network: file name}."""
+def networks(trained, folder, detectors, whole_name):
+    """Files of the networks in the folder `trained`. detectors: {network: file name}; whole_name: which network for the whole image, if any."""
     states = torch.load(os.path.join(trained, "weights.pt"), map_location="cpu")
     for name, file in detectors.items():
         net = NETWORKS[name]().eval()
         net.load_state_dict(states[name])
         written(net, os.path.join(folder, f"{file}.onnx"), 256, "halves")
-    if with_whole:
+    if whole_name:
         net = whole.Whole().eval()
-        state = torch.load(os.path.join(trained, "whole.pt"), map_location="cpu")
+        state = torch.load(os.path.join(trained, "whole.pt"), map_location="cpu")[whole_name]
         net.load_state_dict({k: v.float() if v.is_floating_point() else v for k, v in state.items()})
-        written(net, os.path.join(folder, "detector_whole.onnx"), 128, "bytes")
+        written(net, os.path.join(folder, "detector_whole.onnx"), whole_view.SIDE, "bytes")

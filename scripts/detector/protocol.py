@@ -22,7 +22,7 @@ import protocol_ledger as ledger
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 # Networks and the detector that each may become; of two for one detector, the other folds choose.
-DETECTORS = {"half": "detector_v0", "begun": "detector_v0", "wide": "detector_v1"}
+DETECTORS = {"half": "detector_v0", "begun": "detector_v1", "wide": "detector_v1"}
 
 
 def index_of(folder):
@@ -50,7 +50,7 @@ def training_arguments(args):
         size=96 if small else 192, steady=0.1, rate=2e-3, strength=1.0, lowest_scale=0.5, recon=0.4, content=0.8, seed=7,
         no_compile=args.device != "cuda" or args.plain, least_steps=2, rates={"begun": 0.15},
         networks=["begun", "wide"] if small else ["half", "begun", "wide"],
-        whole_steps=2 if small else args.whole_steps, whole_batch=16 if small else 256, whole_rate=1e-4)
+        whole_steps=4 if small else args.whole_steps, whole_batch=16 if small else 256, whole_rate=1e-4)
 
 
 def run(args):
@@ -87,16 +87,17 @@ def export(args):
     import protocol_answers as answers
     import protocol_policy as policy
 
-    known = answers.fitted(answered(args), DETECTORS)
+    parts = answered(args)
+    known = answers.fitted(parts, DETECTORS)
     spread = files.read_json(os.path.join(args.out, "final", "spread.json"))
     folder = os.path.join(args.out, "models")
     os.makedirs(folder, exist_ok=True)
-    uses_whole = False
+    thresholds = policy.proven(answers.scored(parts, DETECTORS))
     for name, made in known["made"].items():
-        uses_whole |= "whole" in made
-        complete = {"version": args.version, **policy.complete(made, spread[name]), "tiers": {"ai": known["threshold"]}}
+        complete = {"version": args.version, **policy.complete(made, spread[name]), "tiers": {"ai": thresholds[DETECTORS[name]]}}
         files.write_json(os.path.join(folder, f"{DETECTORS[name]}.json"), complete)
-    exporting.networks(os.path.join(args.out, "final"), folder, {n: DETECTORS[n] for n in known["made"]}, uses_whole)
+    uses_whole = any("whole" in made for made in known["made"].values())
+    exporting.networks(os.path.join(args.out, "final"), folder, {n: DETECTORS[n] for n in known["made"]}, known["whole"] if uses_whole else None)
 
 
 def report(args):
@@ -127,7 +128,7 @@ def arguments():
             c.add_argument("--cache", required=True)
             c.add_argument("--begin", required=True, help="weights that the network for the whole image begins with")
             c.add_argument("--minutes", type=float, default=15)
-            c.add_argument("--whole_steps", type=int, default=1500)
+            c.add_argument("--whole_steps", type=int, default=2400)
             c.add_argument("--device", default="cuda")
             c.add_argument("--plain", action="store_true", help="networks are not compiled")
             c.add_argument("--dry", action="store_true", help="one small network, few steps: does it run at all?")

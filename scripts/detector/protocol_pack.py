@@ -7,7 +7,7 @@ The first `cap` images of each source give one region at its own resolution, off
 `wide_share` of the images of each source `wide` pixels, which are enough to test half the size. Both labels are brought to the
 same compression history: each image has a partner of the other label, of the same content where there is one, and goes
 through the steps that the two have not in common. Everything is stored as JPEG 92, 4:4:4. Every image, beyond the cap too, is
-stored whole at 128 × 128 pixels. PACKS then has index.csv, crops_00.tar …, thumbs_00.tar ….
+stored whole at 192 × 192 pixels. PACKS then has index.csv, crops_00.tar …, thumbs_00.tar ….
 """
 import argparse
 import collections
@@ -24,9 +24,9 @@ from PIL import Image
 
 import protocol_folds as folds
 from pixels import common_history, cut, encode, free_offset, history_of, rgb
+from whole_view import SIDE
 
 TAR_BYTES = 57_000_000
-THUMB = 128
 STORED = ("jpeg", 92, 0)
 COLUMNS = ["file", "label", "source", "family", "content", "group", "sha256", "width", "height", "history", "wide", "thumb"]
 
@@ -63,7 +63,7 @@ def packed(job):
     rng = np.random.default_rng(seed)
     with Image.open(os.path.join(folder, name)) as opened:
         image = rgb(opened, rng)
-    small = encode(image.resize((THUMB, THUMB), Image.Resampling.BOX), *STORED)
+    small = encode(image.resize((SIDE, SIDE), Image.Resampling.BOX), *STORED)
     if not side:
         return None, small
     w, h = min(side, image.width), min(side, image.height)

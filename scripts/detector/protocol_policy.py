@@ -155,6 +155,24 @@ def applied(made, pooled, features):
     return score, distances(features, np.array(unlike["mean"]), np.array(unlike["deviation"])) > unlike["limit"]
 
 
+def proven(rows):
+    """{detector: threshold of `ai`}: each is proven for the detector alone, and the highest for all together, as the product uses them.
+
+    `rows`: answers of all folds (protocol_answers.scored), of which those with a named generator count. None: never `ai`.
+    """
+    rows = [r for r in rows if folds.is_named(r)]
+    label = [r["label"] == "ai" for r in rows]
+    alone = {}
+    for name in sorted(rows[0]["alone"]):
+        score, unlike = zip(*(r["alone"][name] for r in rows))
+        alone[name] = threshold_of(score, label, unlike)
+    joint = threshold_of([r["score"] for r in rows], label, [r["unlike"] for r in rows])
+    if None in alone.values():  # the product then never says `ai` together, whatever the other one has proven
+        return alone
+    highest = max(alone, key=lambda n: alone[n])
+    return {**alone, highest: None if joint is None else max(alone[highest], joint)}
+
+
 def threshold_of(score, label, unlike):
     """The tier's threshold by images that were not trained on; images unlike training are never called `ai`."""
     return folds.ai_threshold([(float(s), y > 0.5) for s, y, u in zip(score, label, unlike) if not u])

@@ -166,7 +166,7 @@ class Figures(unittest.TestCase):
                 logit = np.where(label, 1.0, -1.0) + rng.normal(0, 1, len(rows))
                 member = {"logit": logit, "share": np.ones((len(rows), 1)), "distance": rng.random(len(rows))}
                 given = {"files": {"clean": [row["file"] for row in rows]}, "members": {"half": {"clean": member}},
-                         "whole": {"clean": logit + rng.normal(0, 1, len(rows))}}
+                         "whole": {"clean": {"late": logit + rng.normal(0, 1, len(rows)), "early": rng.normal(0, 1, len(rows))}}}
                 if k == flipped:
                     rows = [{**row, "label": "real" if row["label"] == "ai" else "ai"} for row in rows]
                 parts.append(answers.Fold(given, {row["file"]: row for row in rows}, {"half": ["photo"]}))
@@ -183,10 +183,40 @@ class Figures(unittest.TestCase):
 
         about = {"label": np.array([1.0, 0.0] * 4), "content": np.array(["photo"] * 4 + ["art"] * 4)}
         sees, guesses = {"logit": about["label"]}, {"logit": np.zeros(8)}
-        detectors = {"half": "detector_v0", "begun": "detector_v0", "wide": "detector_v1"}
-        for better in ("half", "begun"):
+        detectors = {"half": "detector_v0", "begun": "detector_v1", "wide": "detector_v1"}
+        for better in ("wide", "begun"):
             members = {name: sees if name == better else guesses for name in detectors}
-            self.assertEqual(answers.chosen(about, members, detectors), [better, "wide"])
+            self.assertEqual(answers.chosen(about, members, detectors), [n for n in detectors if n in ("half", better)])
+
+    def test_the_better_network_for_the_whole_image_is_used(self):
+        import protocol_answers as answers
+
+        for better in ("early", "late"):
+            parts = []
+            for k in range(2):
+                rows = [{**row, "file": f"{k}/{row['file']}"} for row in collection(seed=k)]
+                label = np.array([row["label"] == "ai" for row in rows]) * 1.0
+                member = {"logit": np.zeros(len(rows)), "share": np.ones((len(rows), 1)), "distance": np.zeros(len(rows))}
+                parts.append(answers.Fold({"files": {"clean": [row["file"] for row in rows]}, "members": {"half": {"clean": member}},
+                                           "whole": {"clean": {n: label if n == better else 1 - label for n in ("early", "late")}}},
+                                          {row["file"]: row for row in rows}, {"half": ["photo"]}))
+            self.assertEqual(answers.fitted(parts, {"half": "detector_v0"})["whole"], better)
+
+    def test_a_threshold_is_proven_for_each_detector_and_for_both(self):
+        import protocol_policy as policy
+
+        def rows(*groups):
+            """groups: (count, label, score, score of v0 alone, of v1 alone)"""
+            return [image(i, label, f"s{g}", "flux", score=score, unlike=False, alone={"v0": (one, False), "v1": (two, False)})
+                    for g, (count, label, score, one, two) in enumerate(groups) for i in range(count)]
+
+        right = (100, "ai", 0.9, 0.95, 0.85)
+        self.assertEqual(policy.proven(rows(right, (100, "real", 0.1, 0.1, 0.1))), {"v0": 0.95, "v1": 0.85})
+        # Together they are wrong at 0.95, which each alone is not: the highest threshold rises.
+        wrong = (20, "real", 0.96, 0.1, 0.1)
+        surer = (300, "ai", 0.97, 0.95, 0.85)
+        self.assertEqual(policy.proven(rows(surer, wrong, (100, "real", 0.1, 0.1, 0.1))), {"v0": 0.97, "v1": 0.85})
+        self.assertEqual(policy.proven(rows(right, (100, "real", 0.1, 0.1, 0.9)))["v1"], None)
 
     def test_whole_sources_are_drawn(self):
         label, source = np.repeat([True, False], 6), np.repeat(["a", "b", "c", "d"], 3)

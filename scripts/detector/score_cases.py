@@ -10,10 +10,12 @@ import json
 import os
 
 import numpy as np
+import onnx
 import onnxruntime
 from PIL import Image
 
 import calibrate
+import protocol_policy as policy
 import views
 import whole_view
 from pixels import decoded
@@ -41,11 +43,16 @@ def made(width, height, step, grain):
 
 
 def session(folder, name):
-    """The network of that name, or None without its file."""
+    """The network of that name, which also gives what its last layer reads; None without its file."""
     path = os.path.join(folder, f"{name}.onnx")
+    if not os.path.exists(path):
+        return None
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
-    return onnxruntime.InferenceSession(path, options) if os.path.exists(path) else None
+    network = onnx.load(path)
+    last = [node for node in network.graph.node if node.op_type == "Gemm"][-1]
+    network.graph.output.append(onnx.helper.make_tensor_value_info(last.input[0], onnx.TensorProto.FLOAT, None))
+    return onnxruntime.InferenceSession(network.SerializeToString(), options)
 
 
 def main():
@@ -65,12 +72,18 @@ def main():
     def scores(pixels):
         crops, out = views.cut_crops(pixels), {}
         for name, session in models.items():
-            pooled = calibrate.pool(session.run(None, {"pixels": crops})[0], tables[name]["pooling"])
-            mix = tables[name].get("whole")
+            table = tables[name]
+            logits, features = session.run(None, {"pixels": crops})
+            pooled = calibrate.pool(logits, table["pooling"])
+            mix = table.get("whole")
             if mix:
                 seen = float(whole.run(None, {"pixels": whole_view.small(pixels)[None]})[0][0])
                 pooled = mix["crops"] * pooled + mix["whole"] * seen + mix["bias"]
-            out[name] = round(float(calibrate.applied(pooled, tables[name]["temperature"], tables[name]["isotonic"])), 5)
+            if "kinds" in table:
+                score = policy.applied(table, np.array([pooled]), features.astype(np.float64).mean(0, keepdims=True))[0][0]
+            else:
+                score = calibrate.applied(pooled, table["temperature"], table["isotonic"])
+            out[name] = round(float(score), 5)
         return out
 
     cases = [{**dict(zip(("width", "height", "step", "grain"), case)), "scores": scores(made(*case))} for case in CASES]

@@ -1,4 +1,8 @@
-"""Trains the network for the whole image (whole.py) beside those for crops."""
+"""Trains the network for the whole image (whole.py) beside those for crops.
+
+The rate stays the same, and the running mean of the weights is kept after a quarter, a half and all of the steps. Which of the
+three is used is chosen with the answers of other folds (protocol_answers.py).
+"""
 import time
 
 import numpy as np
@@ -9,13 +13,15 @@ import augment
 import protocol_cache as cache
 import whole
 from regions import Labelled, balanced
+from train_crops import Mean
+from whole_view import SIDE
 
-SIDE = 128
+KEPT = {"early": 0.25, "middle": 0.5, "late": 1.0}
 SMOOTHING = 0.05
 
 
 class Pictures(Labelled):
-    """Rows with their whole images at 128 × 128."""
+    """Rows with their whole images at 192 × 192."""
 
     def __init__(self, rows, where, device):
         super().__init__([r for r in rows if r["thumb"] in where], device)
@@ -27,7 +33,7 @@ class Pictures(Labelled):
 def moved(x):
     """Zoomed, shifted, mirrored. x (B, 3, S, S)."""
     n = len(x)
-    zoom = augment.between(n, 0.7, 1.1, x.device)
+    zoom = augment.between(n, 0.6, 1.1, x.device)
     stretch = augment.between(n, 0.9, 1.1, x.device)
     mirror = torch.where(augment.chance(n, 0.5, x.device), -1.0, 1.0)
     room = (1 - zoom).clamp(min=0.05)
@@ -43,6 +49,8 @@ def view(pixels):
     recipe = augment.recipe(len(x), 1.0, (1.0, 1.0), x.device)
     grey = augment.chance(len(x), 0.1, x.device).view(-1, 1, 1, 1)
     x = torch.where(grey, x.mean(1, keepdim=True).expand_as(x), x)
+    blur = augment.blurring(SIDE, recipe["sigma"])
+    x = torch.einsum("boi,bcij,bpj->bcop", blur, x, blur).clamp(0, 255)
     x = augment.finished(x, recipe)
     half = len(x) // 2
     x[:half] = augment.jpeg(x[:half], augment.between(half, 40, 95, x.device).round(), True)
@@ -50,28 +58,31 @@ def view(pixels):
 
 
 class Learned:
-    def __init__(self, net, pictures, args):
-        self.net, self.pictures, self.args = net, pictures, args
+    """Networks by name: one network at several moments of its training."""
+
+    def __init__(self, nets, pictures):
+        self.nets, self.pictures = nets, pictures
         self.place = {r["file"]: i for i, r in enumerate(pictures.rows)}
 
     @torch.no_grad()
     def logits(self, pixels):
-        self.net.eval()
-        return torch.cat([self.net(part) for part in pixels.split(512)]).double().cpu().numpy()
+        return {name: torch.cat([net.eval()(part) for part in pixels.split(512)]).double().cpu().numpy().tolist()
+                for name, net in self.nets.items()}
 
     def answers(self, rows):
-        return self.logits(self.pictures.pixels[[self.place[r["file"]] for r in rows]]).tolist()
+        return self.logits(self.pictures.pixels[[self.place[r["file"]] for r in rows]])
 
     def answers_of(self, regions):
         """Of regions as if they were whole images: both sides of a comparison of encodings are seen in this way."""
         pixels = [regions.pixels[s : s + h * w].view(h, w, 3).permute(2, 0, 1)[None].float()
                   for s, h, w in zip(regions.start.tolist(), regions.height.tolist(), regions.width.tolist())]
         small = torch.cat([F.interpolate(x, (SIDE, SIDE), mode="area") for x in pixels])
-        return self.logits(small.round().to(torch.uint8).permute(0, 2, 3, 1)).tolist()
+        return self.logits(small.round().to(torch.uint8).permute(0, 2, 3, 1))
 
     def state(self):
         """In half precision: it is shipped in bytes."""
-        return {k: v.detach().cpu().half() if v.is_floating_point() else v.cpu() for k, v in self.net.state_dict().items()}
+        return {name: {k: v.detach().cpu().half() if v.is_floating_point() else v.cpu() for k, v in net.state_dict().items()}
+                for name, net in self.nets.items()}
 
 
 def learned(args, rows, roles):
@@ -88,10 +99,10 @@ def learned(args, rows, roles):
                                   weight_decay=0.05)
     rates = [group["lr"] for group in optimiser.param_groups]
     begun, average, where = time.time(), 0.0, torch.tensor(fit, device=args.device)
+    mean, kept = Mean(net), {}
     for step in range(args.whole_steps):
-        share = step / args.whole_steps
         for group, rate in zip(optimiser.param_groups, rates):
-            group["lr"] = rate * min(1, (step + 1) / 100) * 0.5 * (1 + np.cos(np.pi * share))
+            group["lr"] = rate * min(1, (step + 1) / 100)
         pick = torch.multinomial(chance, args.whole_batch, replacement=True)
         net.eval()  # the norms keep what they know of natural images
         net.head.train()
@@ -102,7 +113,11 @@ def learned(args, rows, roles):
         loss.backward()
         torch.nn.utils.clip_grad_norm_(net.parameters(), 1.0)
         optimiser.step()
+        mean.update()
+        for name in [n for n, share in KEPT.items() if step + 1 == round(share * args.whole_steps)]:
+            kept[name] = whole.Whole().to(args.device)
+            kept[name].load_state_dict(mean.state)
         if step % 50 == 0:
             average = loss.item() if step == 0 else 0.8 * average + 0.2 * loss.item()
     print(f"whole: {len(fit)} pictures, {args.whole_steps} steps, loss {average:.3f}, {time.time() - begun:.0f} s", flush=True)
-    return Learned(net, pictures, args)
+    return Learned(kept, pictures)

