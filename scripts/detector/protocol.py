@@ -97,7 +97,8 @@ def export(args):
         complete = {"version": args.version, **policy.complete(made, spread[name]), "tiers": {"ai": thresholds[DETECTORS[name]]}}
         files.write_json(os.path.join(folder, f"{DETECTORS[name]}.json"), complete)
     uses_whole = any("whole" in made for made in known["made"].values())
-    exporting.networks(os.path.join(args.out, "final"), folder, {n: DETECTORS[n] for n in known["made"]}, known["whole"] if uses_whole else None)
+    exporting.networks(os.path.join(args.out, "final"), folder, {n: DETECTORS[n] for n in known["made"]},
+                       known["whole"] if uses_whole else None, args.images)
 
 
 def report(args):
@@ -123,6 +124,7 @@ def arguments():
             c.add_argument("--ledger", default=os.path.join(HERE, "ledger.jsonl"))
         if name == "export":
             c.add_argument("--version", default="2.0.0")
+            c.add_argument("--images", help="folder with crops_*.tar and thumbs_*.tar: the files then compute in whole numbers")
         if name == "run":
             c.add_argument("--part", required=True, choices=[*(str(k + 1) for k in range(folds.OUTER)), "final"])
             c.add_argument("--cache", required=True)

@@ -52,7 +52,7 @@ class Stages(nn.Module):
     def map(self, x):
         """(N, 3, H, W) levels → (N, channels, H / 4 or less, …)."""
         x = x.flip(1) - self.means
-        return self.body(F.max_pool2d(F.pad(F.relu(self.first(x)), (1, 1, 1, 1)), 3, 2))
+        return self.body(F.max_pool2d(F.relu(self.first(x)), 3, 2, 1))
 
 
 class Whole(Stages):
