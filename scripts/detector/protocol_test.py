@@ -225,5 +225,22 @@ class Figures(unittest.TestCase):
         self.assertTrue(all(n % 3 == 0 for n in counts.values()), counts)
 
 
+try:
+    import whole_numbers
+except ImportError:
+    whole_numbers = None
+
+
+@unittest.skipIf(whole_numbers is None, "onnx and ONNX Runtime are not installed")
+class WholeNumbers(unittest.TestCase):
+    def test_rounded_high_pass_filters_still_see_no_brightness(self):
+        weights = np.random.default_rng(3).normal(size=(32, 3, 5, 5))
+        weights -= weights.mean((2, 3), keepdims=True)
+        scales, whole = whole_numbers.balanced(weights)
+        self.assertEqual(np.abs(whole.sum((2, 3))).max(), 0)
+        self.assertLessEqual(np.abs(whole).max(), 127)
+        self.assertLess(np.abs(whole * scales[:, None, None, None] - weights).max() / scales.max(), 1.01)
+
+
 if __name__ == "__main__":
     unittest.main()

@@ -49,6 +49,7 @@ def session(folder, name):
         return None
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
+    options.add_session_config_entry("session.x64quantprecision", "1")  # as the product does
     network = onnx.load(path)
     last = [node for node in network.graph.node if node.op_type == "Gemm"][-1]
     network.graph.output.append(onnx.helper.make_tensor_value_info(last.input[0], onnx.TensorProto.FLOAT, None))
