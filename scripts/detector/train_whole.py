@@ -1,6 +1,6 @@
 """Trains the network for the whole image (whole.py) beside those for crops.
 
-The rate stays the same, and the running mean of the weights is kept after a quarter, a half and all of the steps. Which of the
+The rate stays the same, and the running mean of the weights is kept after a quarter, a half and all of the time. Which of the
 three is used is chosen with the answers of other folds (protocol_answers.py).
 """
 import time
@@ -99,25 +99,30 @@ def learned(args, rows, roles):
                                   weight_decay=0.05)
     rates = [group["lr"] for group in optimiser.param_groups]
     begun, average, where = time.time(), 0.0, torch.tensor(fit, device=args.device)
-    mean, kept = Mean(net), {}
-    for step in range(args.whole_steps):
+    run = net if args.no_compile else torch.compile(net)
+    mean, kept, step = Mean(net), {}, 0
+    while len(kept) < len(KEPT):
         for group, rate in zip(optimiser.param_groups, rates):
             group["lr"] = rate * min(1, (step + 1) / 100)
         pick = torch.multinomial(chance, args.whole_batch, replacement=True)
         net.eval()  # the norms keep what they know of natural images
         net.head.train()
         with torch.autocast(args.device, torch.bfloat16, enabled=args.device == "cuda"):
-            logits = net(view(pictures.pixels[where[pick]])).float()
+            logits = run(view(pictures.pixels[where[pick]])).float()
         loss = F.binary_cross_entropy_with_logits(logits, few.label[pick] * (1 - 2 * SMOOTHING) + SMOOTHING)
         optimiser.zero_grad(set_to_none=True)
         loss.backward()
         torch.nn.utils.clip_grad_norm_(net.parameters(), 1.0)
         optimiser.step()
         mean.update()
-        for name in [n for n, share in KEPT.items() if step + 1 == round(share * args.whole_steps)]:
+        share = (time.time() - begun) / args.whole_seconds
+        for name in [n for n, moment in KEPT.items() if n not in kept and share >= moment]:
             kept[name] = whole.Whole().to(args.device)
             kept[name].load_state_dict(mean.state)
+        step += 1
+        if step in (50, 200) or step % 500 == 0:
+            print(f"whole: {step} steps, {time.time() - begun:.0f} s", flush=True)
         if step % 50 == 0:
-            average = loss.item() if step == 0 else 0.8 * average + 0.2 * loss.item()
-    print(f"whole: {len(fit)} pictures, {args.whole_steps} steps, loss {average:.3f}, {time.time() - begun:.0f} s", flush=True)
+            average = loss.item() if step <= 50 else 0.8 * average + 0.2 * loss.item()
+    print(f"whole: {len(fit)} pictures, {step} steps, loss {average:.3f}, {time.time() - begun:.0f} s", flush=True)
     return Learned(kept, pictures)
