@@ -21,7 +21,7 @@ SMOOTHING = 0.05
 
 
 class Pictures(Labelled):
-    """Rows with their whole images at 192 × 192."""
+    """Rows with their whole images at 128 × 128."""
 
     def __init__(self, rows, where, device):
         super().__init__([r for r in rows if r["thumb"] in where], device)
@@ -66,8 +66,10 @@ class Learned:
 
     @torch.no_grad()
     def logits(self, pixels):
-        return {name: torch.cat([net.eval()(part) for part in pixels.split(512)]).double().cpu().numpy().tolist()
-                for name, net in self.nets.items()}
+        out = {name: torch.cat([net.eval()(part) for part in pixels.split(512)]).double().cpu() for name, net in self.nets.items()}
+        if broken := [name for name, values in out.items() if not values.isfinite().all()]:
+            raise SystemExit(f"the network for the whole image says nothing finite: {', '.join(broken)}")
+        return {name: values.numpy().tolist() for name, values in out.items()}
 
     def answers(self, rows):
         return self.logits(self.pictures.pixels[[self.place[r["file"]] for r in rows]])
@@ -80,8 +82,8 @@ class Learned:
         return self.logits(small.round().to(torch.uint8).permute(0, 2, 3, 1))
 
     def state(self):
-        """In half precision: it is shipped in bytes."""
-        return {name: {k: v.detach().cpu().half() if v.is_floating_point() else v.cpu() for k, v in net.state_dict().items()}
+        """Weights in half precision, since they are shipped in bytes; norms as they are."""
+        return {name: {k: v.detach().cpu().half() if v.is_floating_point() and v.ndim > 1 else v.cpu() for k, v in net.state_dict().items()}
                 for name, net in self.nets.items()}
 
 
