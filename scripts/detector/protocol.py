@@ -49,8 +49,8 @@ def training_arguments(args):
         cache=args.cache, begin=args.begin, out=args.out, device=args.device, batch=20 if small else 320, twins=4 if small else 64,
         size=96 if small else 192, steady=0.1, rate=2e-3, strength=1.0, lowest_scale=0.5, recon=0.4, content=0.8, seed=7,
         no_compile=args.device != "cuda" or args.plain, least_steps=2, rates={"begun": 0.15},
-        networks=["begun", "wide"] if small else ["half", "begun", "wide"],
-        whole_steps=4 if small else args.whole_steps, whole_batch=16 if small else 256, whole_rate=1e-4)
+        networks=[] if args.only_whole else ["begun", "wide"] if small else ["half", "begun", "wide"],
+        whole_seconds=1 if small else args.whole_seconds, whole_batch=16 if small else 256, whole_rate=1e-4)
 
 
 def run(args):
@@ -130,7 +130,8 @@ def arguments():
             c.add_argument("--cache", required=True)
             c.add_argument("--begin", required=True, help="weights that the network for the whole image begins with")
             c.add_argument("--minutes", type=float, default=15)
-            c.add_argument("--whole_steps", type=int, default=2400)
+            c.add_argument("--whole_seconds", type=float, default=240, help="of these, for the network for the whole image")
+            c.add_argument("--only_whole", action="store_true", help="trains no network for crops; `given` adds answers of others")
             c.add_argument("--device", default="cuda")
             c.add_argument("--plain", action="store_true", help="networks are not compiled")
             c.add_argument("--dry", action="store_true", help="one small network, few steps: does it run at all?")

@@ -7,7 +7,7 @@ The first `cap` images of each source give one region at its own resolution, off
 `wide_share` of the images of each source `wide` pixels, which are enough to test half the size. Both labels are brought to the
 same compression history: each image has a partner of the other label, of the same content where there is one, and goes
 through the steps that the two have not in common. Everything is stored as JPEG 92, 4:4:4. Every image, beyond the cap too, is
-stored whole at 192 × 192 pixels. PACKS then has index.csv, crops_00.tar …, thumbs_00.tar ….
+stored whole at 128 × 128 pixels. PACKS then has index.csv, crops_00.tar …, thumbs_00.tar ….
 """
 import argparse
 import collections

@@ -69,6 +69,8 @@ def part(args, rows, roles, folder, seconds):
     os.makedirs(folder, exist_ok=True)
     begun = time.time()
     torch.backends.cudnn.allow_tf32 = False  # the fixed filters need all their digits; the rest is bf16 anyway
+    if not args.networks:
+        return whole_part(args, rows, roles, folder)
     crops, after, fakes = (cache.stored(args.cache, prefix) for prefix in ("crops_", "after_", "fakes"))
     known = [r for r in rows if r["file"] in crops]
     train_rows = [r for r in known if not roles or roles.get(r["file"]) == "train"]
@@ -92,6 +94,21 @@ def part(args, rows, roles, folder, seconds):
     files.write_json(os.path.join(folder, "answers.json"), {"steps": steps, **tested(args, nets, small, spread, known, roles, crops, after)})
     files.write_json(os.path.join(folder, "spread.json"), spread)
     print(f"{os.path.basename(folder)}: {steps} steps, {time.time() - begun:.0f} s", flush=True)
+
+
+def whole_part(args, rows, roles, folder):
+    """The network for the whole image alone. The cache has whole images; re-encoded regions are there made small."""
+    after = cache.stored(args.cache, "after_")
+    small = train_whole.learned(args, rows, roles)
+    torch.save(small.state(), os.path.join(folder, "whole.pt"))
+    known = [r for r in small.pictures.rows if roles and roles.get(r["file"]) == "test"]
+    out = {"files": {"clean": [r["file"] for r in known]}, "members": {}, "whole": {"clean": small.answers(known) if known else {}}}
+    for change in cache.CHANGES:
+        if mine := changed(known, change, after):
+            out["files"][change] = [r["of"] for r in mine]
+            out["whole"][change] = small.answers_of(cache.regions(mine, after, args.device))
+    files.write_json(os.path.join(folder, "answers.json"), out)
+    files.write_json(os.path.join(folder, "spread.json"), {})
 
 
 def tested(args, nets, small, spread, known, roles, crops, after):

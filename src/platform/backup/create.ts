@@ -1,7 +1,7 @@
 /** Makes a backup of a data directory, beside a running server or without one. docs/adr/0047-backups.md has the reasons. */
 import { Database } from "bun:sqlite";
 import { existsSync, mkdirSync, readdirSync, readFileSync, statSync } from "node:fs";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { UsageError } from "../../lib/errors.ts";
 import { newId } from "../../lib/ids.ts";
 import { isoTime } from "../../lib/time.ts";
@@ -124,6 +124,7 @@ async function attempt(options: BackupOptions, kept: EarlierCopies, take: Take):
       if (result.missing.length > 0) return result;
       if (!options.unchecked) result.broken.push(...checkDatabase(db));
       add(await take(copy, "verk.db"));
+      await copyAdaptations(dataDir, take, result);
       const folders = [...(options.models ? ["models"] : []), ...(options.jobs ? ["jobs"] : [])];
       for (const folder of folders)
         for await (const path of filesBelow(dataDir, folder, isMadeAgain)) add(await take(join(dataDir, path), path));
@@ -134,6 +135,20 @@ async function attempt(options: BackupOptions, kept: EarlierCopies, take: Take):
   });
   if (copied === undefined) throw new UsageError(`The database of ${dataDir} disappeared`, 1);
   return copied;
+}
+
+/** In the folder of `resources/detection/adaptation.ts`: the number of the adaptation of detectors that is in use. */
+export const CURRENT_ADAPTATION = "adapted_detectors/current.json";
+
+/** The adaptation in use is stored before its number. So the number is read first, and the file that it names is there. */
+async function copyAdaptations(dataDir: string, take: Take, to: Attempt) {
+  const current = await take(join(dataDir, CURRENT_ADAPTATION), CURRENT_ADAPTATION);
+  if (current) to.files.push(current);
+  const isOther = (path: string) => path === CURRENT_ADAPTATION || isMadeAgain(path);
+  for await (const path of filesBelow(dataDir, dirname(CURRENT_ADAPTATION), isOther)) {
+    const file = await take(join(dataDir, path), path);
+    if (file) to.files.push(file);
+  }
 }
 
 /** Downloads, the built-in model and links to models are made again by the server. */

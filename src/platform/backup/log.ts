@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { UsageError } from "../../lib/errors.ts";
 import { newId, timeOf } from "../../lib/ids.ts";
 import { failpoint } from "../failpoint.ts";
-import { type BackupOptions, copyState, manifestOf, newCopies, type Take } from "./create.ts";
+import { type BackupOptions, CURRENT_ADAPTATION, copyState, manifestOf, newCopies, type Take } from "./create.ts";
 import type { BackupFile, LogEntry, Manifest } from "./manifest.ts";
 import { type KnownPages, patchOf, rememberPages } from "./pages.ts";
 import type { Repository } from "./repository.ts";
@@ -44,7 +44,7 @@ export function openLog(options: LogOptions) {
 
   /** Undefined: nothing changed since the last call. */
   return async function append(nowMs: number): Promise<Logged | undefined> {
-    const mark = markOf(join(dataDir, "verk.db"));
+    const mark = markOf(dataDir);
     if (base && mark === copiedMark) return undefined;
     if (!base) kept.storage = await storedObjects(repository);
     counter.storedBytes = 0;
@@ -63,9 +63,11 @@ export function openLog(options: LogOptions) {
   };
 }
 
-/** Changes with every commit: sizes and times of the database and of its log. */
-function markOf(path: string): string {
-  const parts = [path, `${path}-wal`].map((each) => statSync(each, { bigint: true, throwIfNoEntry: false }));
+/** Changes with every commit and with every change of the adaptation in use: sizes and times of their files. */
+function markOf(dataDir: string): string {
+  const parts = ["verk.db", "verk.db-wal", CURRENT_ADAPTATION].map((path) =>
+    statSync(join(dataDir, path), { bigint: true, throwIfNoEntry: false }),
+  );
   return parts.map((found) => `${found?.ino} ${found?.size} ${found?.mtimeNs}`).join();
 }
 

@@ -2,14 +2,14 @@
  * Makes the small picture that the network for whole images sees, exactly as in training
  * (`scripts/detector/whole_view.py`). Both must satisfy the cases in `scripts/detector/whole_view_cases.json`.
  *
- * The picture is the image averaged over 192 × 192 equal areas; the aspect ratio is not kept. On an axis of length L,
- * cell i covers [i·L, (i+1)·L) and pixel j covers [192·j, 192·(j+1)). Overlaps are the weights. All numbers are
+ * The picture is the image averaged over 128 × 128 equal areas; the aspect ratio is not kept. On an axis of length L,
+ * cell i covers [i·L, (i+1)·L) and pixel j covers [128·j, 128·(j+1)). Overlaps are the weights. All numbers are
  * integers below 2^53, so every machine has the same bytes.
  */
 import { ClientLeft } from "../../../lib/net/client_left.ts";
 import type { Pixels } from "./decode.ts";
 
-export const WHOLE_SIDE = 192;
+export const WHOLE_SIDE = 128;
 const CHANNELS = 3;
 const STRIP_PIXELS = 4e6; // about 15 ms of work
 const MOST_ROWS = 256; // so many bytes can be added up in 16 bits
@@ -34,7 +34,7 @@ export async function smallPicture(image: Pixels, signal: AbortSignal): Promise<
 
 /**
  * A cell is all pixels from `first` up to `next`, less the part of `first` before the cell, plus the part of `next` in
- * the cell. A pixel has 192 parts. Behind the last pixel `behind` is 0.
+ * the cell. A pixel has 128 parts. Behind the last pixel `behind` is 0.
  */
 type Cell = { first: number; next: number; before: number; behind: number };
 
