@@ -2,6 +2,7 @@
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { OutOfMemory } from "../ggml/out_of_memory.ts";
+import { MOST_SLICES, PRODUCT, productShared } from "./decode/kernels.ts";
 import { Arguments, cudaDriver, type Grid } from "./driver.ts";
 import { openProducts, type Products } from "./kernel_products.ts";
 
@@ -59,6 +60,8 @@ export const SIGNATURES = {
   gelu_up_back: "pppii",
   limit_logits: "piif",
   limit_logits_back: "pipiif",
+  product_tiles_64: PRODUCT,
+  product_tiles_128: PRODUCT,
 } as const;
 
 export type KernelName = keyof typeof SIGNATURES;
@@ -104,6 +107,8 @@ export function attentionKind(length: number, limits: boolean): AttentionKind | 
 export const blockOf = (kind: AttentionKind) => BLOCKS[kind];
 
 export function sharedBytes(name: KernelName): number {
+  if (name === "product_tiles_64") return productShared("tiles_64", MOST_SLICES);
+  if (name === "product_tiles_128") return productShared("tiles_128", MOST_SLICES);
   const [, pass = "", kind = ""] = /^attention_(back_queries_|back_keys_|)((?:limited_)?\d+)$/.exec(name) ?? [];
   const block = BLOCKS[kind as AttentionKind];
   if (!block) return 0;

@@ -11,7 +11,7 @@ extern "C" __global__ void target_logps(const float *logits, int stride, const i
   const auto take = [&](float x) {
     if (x > top) {
       const float shrink = __expf(top - x);
-      sum *= shrink, weighted *= shrink, top = x;
+      sum = __fmul_rn(sum, shrink), weighted *= shrink, top = x; // as the sampler: no joint rounding with the next share
     }
     const float share = __expf(x - top);
     sum += share, weighted += share * x;

@@ -2,4 +2,5 @@
 // scripts/build_kernels makes and src/native/cuda/decode/kernels.ts loads.
 #include "attention.cuh"
 #include "draw_token.cuh"
+#include "exact.cuh"
 #include "tiles.cuh"

@@ -34,6 +34,7 @@ export function openMerger(architecture: Architecture, weights: Weights): Merger
       const merges = planMerges(fused, weights, locations);
       if (!merges) return false;
       kernels.enter();
+      kernels.wait(); // a sampler's last step may still read its weights
       fused.refresh();
       for (const [i, each] of merges.entries()) launch(kernels, each, seedOf(seed, i));
       kernels.wait();
