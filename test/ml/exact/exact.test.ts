@@ -3,7 +3,7 @@ import { afterAll, describe, expect, test } from "bun:test";
 import { rmSync } from "node:fs";
 import { getFloats, putBytes } from "../../../src/native/ggml/ggml.ts";
 import type { WeightPlaces } from "../../../src/native/llama/weights.ts";
-import { openMerger } from "../../../src/workers/trainer/engine/fused/merge.ts";
+import { openMerger } from "../../../src/workers/trainer/engine/fused/sampler/merge.ts";
 import { buildGraph } from "../../../src/workers/trainer/engine/graph.ts";
 import { frozenPlaces } from "../../../src/workers/trainer/engine/weights.ts";
 import { openRoller } from "../../../src/workers/trainer/rollouts/roller.ts";
@@ -19,14 +19,23 @@ const dir = tempDir();
 afterAll(() => rmSync(dir, { recursive: true, force: true }));
 const TARGETS = ["attn_q", "attn_k", "attn_v", "attn_output", "ffn_gate", "ffn_up", "ffn_down"];
 const LORA = { rank: 4, alpha: 8, rslora: false, targets: TARGETS };
-const MODEL = { type: "BF16", layers: 2, width: 128, heads: 4, kvHeads: 2, ff: 192, context: 192, sharpness: 1 } as const;
+const MODEL = {
+  type: "BF16",
+  layers: 2,
+  width: 128,
+  heads: 4,
+  kvHeads: 2,
+  ff: 192,
+  context: 192,
+  sharpness: 1,
+} as const;
 const request = (seed: number, length: number, samples: number) => ({
   prompt: Int32Array.from({ length }, (_, i) => 40 + ((seed * 31 + i * 17) % 50)),
   samples,
   seed,
 });
-/** Prompts shorter and longer than a tile of keys, one of them alone, and answers that cross a tile. */
-const REQUESTS = [request(1, 9, 2), request(2, 75, 1), request(3, 1, 2)];
+/** Prompts shorter and longer than a tile of keys, answers that share one and one that is alone; answers cross a tile. */
+const REQUESTS = [request(1, 9, 2), request(2, 75, 1)];
 
 type Case = { model: Partial<ModelOptions> & Pick<ModelOptions, "arch">; temperature?: number; exact?: boolean };
 
@@ -72,7 +81,7 @@ async function gap({ model, temperature = 1, exact = true }: Case) {
     graph.free();
     for (const piece of micro.pieces) {
       const { said } = drawn[piece.unit]!;
-      cut(logps, piece).forEach((logp, t) => differences.push(Math.abs(logp - said[t]!)));
+      differences.push(...cut(logps, piece).map((logp, t) => Math.abs(logp - said[t]!)));
     }
   }
   await roller.close();

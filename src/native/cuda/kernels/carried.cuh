@@ -28,7 +28,7 @@ __device__ __forceinline__ void carryShares(float (&scores)[KEYS / 8][4], float 
     for (int e = 0; e < 2; e++) {
       float &score = scores[n][2 * r + e];
       score = exp2f(fmaf(score, toLog2, -safe));
-      sum += score;
+      sum = __fadd_rn(sum, score);
     }
   total = fmaf(total, shrink, sum);
 #pragma unroll

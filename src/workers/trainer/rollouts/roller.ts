@@ -15,7 +15,10 @@ const LEAST_SHARE = 32; // fewer sequences per engine are not worth another thre
 export async function openRoller(options: RollerOptions): Promise<Roller> {
   const own = options.gpus.length > 0 || options.device ? await openDecoderRoller(options) : null;
   if (!own && options.exact)
-    throw new WorkerError("config", "exact_sampling: our kernels cannot decode this model here, and the library draws with other last bits");
+    throw new WorkerError(
+      "config",
+      "exact_sampling: our kernels cannot decode this model here, and the library draws with other last bits",
+    );
   return own ?? new EngineRoller(options, await open(options));
 }
 

@@ -3,7 +3,7 @@ import type { Header } from "../../../lib/gguf/parse.ts";
 import { blocksFor, GRAPHS_KEPT, holdsTurned, microTokens, recomputes } from "../../../lib/training/memory.ts";
 import { activationBytes, type Dimensions, type Micro, traitsOf } from "../../../lib/training/memory_graph.ts";
 import type { Architecture } from "../engine/architecture.ts";
-import { EXACT_ROWS } from "../engine/fused/exact.ts";
+import { EXACT_ROWS } from "../engine/fused/sampler/exact.ts";
 import type { GraphShape } from "../engine/inputs.ts";
 import { type MicroBatch, roundUp, type Sizes } from "./batches.ts";
 import type { TraineeOptions } from "./types.ts";
@@ -21,7 +21,10 @@ const STEPS = { cpu: 8, cuda: 4 } as const;
 
 type Base = { architecture: Architecture; header: Header; isFused: boolean; isExact?: boolean };
 
-export function planMicro(options: TraineeOptions, { architecture, header, isFused, isExact = false }: Base): MicroPlan {
+export function planMicro(
+  options: TraineeOptions,
+  { architecture, header, isFused, isExact = false }: Base,
+): MicroPlan {
   const { microDivisor, lora, maxLength } = options;
   const device = options.device.kind;
   const of = dimensionsOf(architecture);

@@ -9,8 +9,8 @@ import { WorkerError } from "../../protocol.ts";
 import { type Architecture, architectureOf, targetsIn } from "../engine/architecture.ts";
 import { openPatterns, type Patterns } from "../engine/dropout.ts";
 import { canFuse } from "../engine/fused/fused.ts";
-import { type Merger, openMerger } from "../engine/fused/merge.ts";
 import { packingOf } from "../engine/fused/packed.ts";
+import { type Merger, openMerger } from "../engine/fused/sampler/merge.ts";
 import { tapeReason } from "../engine/fused/unsupported.ts";
 import { keepOnlyFused } from "../engine/fused/weights.ts";
 import { openOptimizer } from "../engine/optimizer.ts";
@@ -33,7 +33,8 @@ export async function openTrainee(options: TraineeOptions): Promise<Trainee> {
     throw new Error(
       `The experts of ${architecture.name} models are frozen: set lora to train an adapter of the attention`,
     );
-  const backend = openBackend(options.dataDir, options.device);
+  const own = options.kernels ? { kernels: options.kernels } : {};
+  const backend = { ...openBackend(options.dataDir, options.device), ...own };
   const lora = options.lora && engineLora(options.lora, architecture);
   const weights = loadWeights(
     backend,

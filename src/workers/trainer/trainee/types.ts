@@ -1,6 +1,7 @@
 /** A model that learns, as methods use it: sequences in, log-probabilities out, token weights back. */
 import type { OptimizerName } from "../../../lib/training/fields.ts";
 import type { LoraSettings } from "../../../lib/training/lora.ts";
+import type { Kernels } from "../../../native/cuda/kernels.ts";
 import type { Device } from "../../../native/ggml/ggml.ts";
 import type { WeightPlaces } from "../../../native/llama/weights.ts";
 import type { Architecture } from "../engine/architecture.ts";
@@ -40,6 +41,8 @@ export type TraineeOptions = {
    * the last bit. Needs an adapter without dropout that can be merged. Default false.
    */
   exact?: boolean;
+  /** Default: those of the device. Tests give an emulation. */
+  kernels?: Kernels;
   /** Called between micro-batches to show that the worker is alive. */
   onTurn?: () => void;
 };

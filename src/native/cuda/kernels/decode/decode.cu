@@ -3,4 +3,5 @@
 #include "attention.cuh"
 #include "draw_token.cuh"
 #include "exact.cuh"
+#include "few.cuh"
 #include "tiles.cuh"

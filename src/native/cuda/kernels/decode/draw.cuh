@@ -82,7 +82,7 @@ __device__ __forceinline__ float logSum(DrawShared &shared, const float *row, in
   __syncthreads();
   for (int i = 0; i < DRAW_WARPS; i++) highest = fmaxf(highest, shared.tops[i]);
   const float shrink = top == -INFINITY ? 0 : __expf(top - highest);
-  return highest + logf(blockSum(sum * shrink));
+  return highest + logf(blockSum(__fmul_rn(sum, shrink)));
 }
 
 __device__ __forceinline__ void putAlternatives(DrawShared &shared, const float *row, int vocab, float by, const Drawing &at, float highest, float all, int *to) {

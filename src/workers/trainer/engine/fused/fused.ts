@@ -23,12 +23,12 @@ import {
   wantScratch,
 } from "./buffers.ts";
 import { decodesToBf16 } from "./decode.ts";
-import { EXACT_ROWS, type Exact, openExact } from "./exact.ts";
 import { type Head, wantHead } from "./head.ts";
 import { newFusedInputs } from "./inputs.ts";
 import { addNorm, layerBackward, layerForward } from "./layer.ts";
 import { Arena, type Buffer } from "./memory.ts";
 import { type On, rowThreads } from "./project.ts";
+import { EXACT_ROWS, type Exact, openExact } from "./sampler/exact.ts";
 import { fitsKernels } from "./unsupported.ts";
 import { type FusedWeights, fusedWeights, matricesOf } from "./weights.ts";
 

@@ -4,9 +4,9 @@
  */
 import type { Matrix } from "../../../../native/cuda/kernel_products.ts";
 import type { Kernels } from "../../../../native/cuda/kernels.ts";
-import type { Exact, Rows } from "./exact.ts";
 import { type Arena, type Buffer, past } from "./memory.ts";
 import { rowThreads } from "./project.ts";
+import type { Exact, Rows } from "./sampler/exact.ts";
 import type { Table } from "./weights.ts";
 
 export type HeadSize = {
@@ -71,11 +71,18 @@ export function wantHead(
       for (let from = 0; from < scored; from += chunk) {
         const rows = Math.min(chunk, scored - from);
         const some = { at: past("bf16", rowsAt, from * width), stride: width };
-        if (exact) exactLogits(kernels, exact, { x: some, table: { ...table.rows(0, vocab), rows: vocab } }, { at: logits.at, stride, rows, temperature });
-        else for (const { first, count } of piecesOf(vocab, table)) {
-          const to = { at: past("f32", logits.at, first), stride, f32: true, by: cap === 0 ? by : scale / cap };
-          products.byRows(some, table.rows(first, count), to, { rows, columns: count, depth: width });
-        }
+        if (exact)
+          exactLogits(
+            kernels,
+            exact,
+            { x: some, table: { ...table.rows(0, vocab), rows: vocab } },
+            { at: logits.at, stride, rows, temperature },
+          );
+        else
+          for (const { first, count } of piecesOf(vocab, table)) {
+            const to = { at: past("f32", logits.at, first), stride, f32: true, by: cap === 0 ? by : scale / cap };
+            products.byRows(some, table.rows(first, count), to, { rows, columns: count, depth: width });
+          }
         const byVocab = { grid: [rows, LIMIT_BLOCKS, 1] as const, threads: 256 };
         if (cap !== 0) kernels.launch("limit_logits", byVocab, [logits.at, stride, vocab, most]);
         kernels.launch("target_logps", { grid: [rows, 1, 1], threads: 512 }, [

@@ -1,8 +1,8 @@
 /** Products with weights and their adapters, forward and backward. */
 import type { Kernels } from "../../../../native/cuda/kernels.ts";
 import type { Scratch, Shared, Size } from "./buffers.ts";
-import type { Exact } from "./exact.ts";
 import { type Buffer, matrixOf, past } from "./memory.ts";
+import type { Exact } from "./sampler/exact.ts";
 import type { Adapter, Group } from "./weights.ts";
 
 /**
@@ -47,7 +47,12 @@ export function project(on: On, group: Group, x: Buffer, to?: Buffer, by = 1) {
   }
   if (!to) return;
   if (on.exact)
-    return on.exact.multiply(from, on.exact.weightsOf(group), { at: to.at, stride: outputs }, { count: rows, depth: inputs });
+    return on.exact.multiply(
+      from,
+      on.exact.weightsOf(group),
+      { at: to.at, stride: outputs },
+      { count: rows, depth: inputs },
+    );
   group.ready();
   const extent = { rows, columns: outputs, depth: inputs + extra };
   products.byRows(from, { at: matrix.at, stride }, { at: to.at, stride: outputs, by }, extent);

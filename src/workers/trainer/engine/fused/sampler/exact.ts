@@ -3,12 +3,12 @@
  * sampler's kernels: a row's sums then have the same order in both. Adapters' columns are still computed, because the
  * backward pass needs them; it is the usual one.
  */
-import { MODE, productShared, slicesOf, TILES } from "../../../../native/cuda/decode/kernels.ts";
-import type { Matrix } from "../../../../native/cuda/kernel_products.ts";
-import type { Kernels } from "../../../../native/cuda/kernels.ts";
-import { TYPE } from "../../../../native/ggml/ggml.ts";
-import type { WeightPlace, WeightPlaces } from "../../../../native/llama/weights.ts";
-import type { FusedLayer, Group } from "./weights.ts";
+import { MODE, productShared, slicesOf, TILES } from "../../../../../native/cuda/decode/kernels.ts";
+import type { Matrix } from "../../../../../native/cuda/kernel_products.ts";
+import type { Kernels } from "../../../../../native/cuda/kernels.ts";
+import { TYPE } from "../../../../../native/ggml/ggml.ts";
+import type { WeightPlace, WeightPlaces } from "../../../../../native/llama/weights.ts";
+import type { FusedLayer, Group } from "../weights.ts";
 
 /** Rows of every operand, and the beginnings of sequences and answers, are multiples of this: keys of a tile of attention. */
 export const EXACT_ROWS = 64;
