@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { OutOfMemory } from "../ggml/out_of_memory.ts";
 import { MOST_SLICES, PRODUCT, productShared } from "./decode/kernels.ts";
 import { Arguments, cudaDriver, type Grid } from "./driver.ts";
+import { type ExactProducts, hasExactProducts, openExactProducts } from "./exact_products.ts";
 import { openProducts, type Products } from "./kernel_products.ts";
 
 export const KERNELS_FILE = "verk-kernels.fatbin";
@@ -70,6 +71,8 @@ export type Launch = { grid: Grid; threads: number; shared?: number };
 export type Kernels = {
   launch: (name: KernelName, how: Launch, values: readonly number[]) => void;
   readonly products: Products;
+  /** Null if bits of these products would depend on the number of rows. The first call opens them. */
+  exact: () => Pick<ExactProducts, "byRows"> | null;
   /** Number of multiprocessors, on which blocks run in parallel. */
   readonly multiprocessors: number;
   /** Makes the device current for this thread again. */
@@ -139,6 +142,7 @@ function load(path: string, index: number): Kernels | null {
   const kernels = driver.load(readFileSync(path), names, sharedBytes);
   const packed = new Map(names.map((name) => [name, new Arguments(SIGNATURES[name])]));
   const products = openProducts();
+  let exact: ExactProducts | null = null;
   return {
     launch(name, { grid, threads, shared = sharedBytes(name) }, values) {
       const of = packed.get(name) as Arguments;
@@ -146,9 +150,16 @@ function load(path: string, index: number): Kernels | null {
       driver.launch(kernels[name], grid, threads, { shared, extra: of.extra });
     },
     products,
+    exact() {
+      if (hasExactProducts(driver.major)) exact ??= openExactProducts();
+      return exact;
+    },
     multiprocessors: driver.multiprocessors,
     enter: driver.enter,
     wait: driver.wait,
-    close: () => products.close(),
+    close() {
+      exact?.close();
+      products.close();
+    },
   };
 }

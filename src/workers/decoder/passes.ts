@@ -94,6 +94,7 @@ export class Passes {
 
   /** True if some products of a pass may be those of cuBLAS. */
   areWide(count: number) {
+    if (this.#begins !== null) return this.#device.exact() !== null;
     return this.#wide !== null && count >= this.#wide.rows;
   }
 
@@ -230,6 +231,7 @@ export class Passes {
   }
 
   #wideFor(parts: readonly Weight[], { depth, count }: From): WideKernels | null {
+    if (this.#begins !== null) return this.#device.exact();
     if (!this.#wide || !isWide({ rows: rowsOf(parts), depth, count }, this.#wide)) return null;
     return this.#device.wide();
   }

@@ -37,11 +37,19 @@ const request = (seed: number, length: number, samples: number) => ({
 /** Prompts shorter and longer than a tile of keys, answers that share one and one that is alone; answers cross a tile. */
 const REQUESTS = [request(1, 9, 2), request(2, 75, 1)];
 
-type Case = { model: Partial<ModelOptions> & Pick<ModelOptions, "arch">; temperature?: number; exact?: boolean };
+type Case = {
+  model: Partial<ModelOptions> & Pick<ModelOptions, "arch">;
+  temperature?: number;
+  exact?: boolean;
+  library?: boolean;
+};
 
-async function gap({ model, temperature = 1, exact = true }: Case) {
+/** `library`: products in place of cublasLt. */
+async function gap({ model, temperature = 1, exact = true, library = false }: Case) {
+  const device = openEmulation({ isExact: library });
+  const kernels = { ...openEmulatedKernels(), exact: () => device.exact()?.products ?? null };
   const path = makeModel(dir, { ...MODEL, ...model });
-  const opened = openFile(dir, path, LORA, openEmulatedKernels());
+  const opened = openFile(dir, path, LORA, kernels);
   const { weights, backend, architecture } = opened;
   const next = random(3);
   for (const { tensor } of weights.trainable)
@@ -53,7 +61,7 @@ async function gap({ model, temperature = 1, exact = true }: Case) {
   const merger = openMerger(architecture, weights);
   const size = { contextLength: 192, parallel: 5, threads: 1, gpus: [] };
   const roller = await openRoller({
-    ...{ dataDir: dir, modelPath: path, ...size, device: openEmulation(), frozen: frozenPlaces(weights), exact },
+    ...{ dataDir: dir, modelPath: path, ...size, device, frozen: frozenPlaces(weights), exact },
   });
   const held: { merged?: WeightPlaces } = {};
   await roller.merge((places) => {
@@ -96,6 +104,7 @@ describe.skipIf(!canEmulate)("sampler and trainer", () => {
   test.each<[string, Case]>([
     ["llama", { model: { arch: "llama", headLength: 64 } }],
     ["qwen2, with biases, at a temperature", { model: { arch: "qwen2", headLength: 64 }, temperature: 0.7 }],
+    ["qwen2, products by the library", { model: { arch: "qwen2", headLength: 64 }, library: true }],
     ["qwen3, with norms of heads of 128", { model: { arch: "qwen3", headLength: 128 } }],
   ])(
     "have the same bits: %s",

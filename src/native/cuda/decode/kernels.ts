@@ -129,6 +129,8 @@ export type Device = {
   launch: (name: DecodeKernel, start: Start, values: readonly number[]) => void;
   /** Null where there is no cuBLAS. The first call opens it, so it must not be inside `record`. */
   wide: () => WideKernels | null;
+  /** The same with products whose bits do not depend on the number of rows. Null: only our own kernels have such. */
+  exact: () => WideKernels | null;
   /** Records what `act` launches, and runs nothing. */
   record: (act: () => void) => Recorded;
   /** Milliseconds that the device needs for what `act` queues. */

@@ -1,7 +1,8 @@
 /**
- * Products of the exact forward pass. They multiply by the weights of the sampler, in which the adapter is merged, with the
- * sampler's kernels: a row's sums then have the same order in both. Adapters' columns are still computed, because the
- * backward pass needs them; it is the usual one.
+ * Products of the exact forward pass. They multiply by the weights of the sampler, in which the adapter is merged, as an
+ * exact sampler does: by cublasLt where the number of rows does not change its bits, else by the kernels of decoding. A
+ * row's sums then have the same order in both. Adapters' columns are still computed, because the backward pass needs them;
+ * it is the usual one.
  */
 import { MODE, productShared, slicesOf, TILES } from "../../../../../native/cuda/decode/kernels.ts";
 import type { Matrix } from "../../../../../native/cuda/kernel_products.ts";
@@ -33,7 +34,7 @@ export function openExact(kernels: Kernels, layers: readonly FusedLayer[], place
         group,
         group.parts.map(({ name, outputs }) => rowsOf(name, places(name), { rows: outputs, columns: group.inputs })),
       );
-  return { multiply: exactProducts(kernels), weightsOf: (group) => found.get(group)! };
+  return { multiply: byLibrary(kernels) ?? byTiles(kernels), weightsOf: (group) => found.get(group)! };
 }
 
 function rowsOf(name: string, place: WeightPlace | null, { rows, columns }: { rows: number; columns: number }): Rows {
@@ -42,8 +43,21 @@ function rowsOf(name: string, place: WeightPlace | null, { rows, columns }: { ro
   return { at: place.address, stride: columns, rows };
 }
 
+function byLibrary(kernels: Kernels): ExactProducts | null {
+  const products = kernels.exact();
+  if (!products) return null;
+  return (x, weights, to, { count, depth }) => {
+    let column = 0;
+    for (const weight of weights) {
+      const into = { ...to, at: to.at + column * (to.f32 ? 4 : 2) };
+      products.byRows(x, weight, into, { rows: count, columns: weight.rows, depth });
+      column += weight.rows;
+    }
+  };
+}
+
 /** As many rows as possible by the larger tile, if they fill the device; the smaller one gives the same bits. */
-export function exactProducts(kernels: Kernels): ExactProducts {
+function byTiles(kernels: Kernels): ExactProducts {
   return (x, weights, to, { count, depth }) => {
     if (count % EXACT_ROWS !== 0) throw new RangeError(`${count} rows are not a multiple of ${EXACT_ROWS}`);
     const rows = weights.reduce((sum, each) => sum + each.rows, 0);
