@@ -73,8 +73,8 @@ export type DecoderOptions = {
   /** Guess the next tokens of a lone sequence from its text. A step then returns several tokens of it. */
   guesses?: boolean;
   /**
-   * Attention has the trainer's order of keys, and cuBLAS never multiplies: log-probabilities are then those of the
-   * trainer's exact forward pass to the last bit. Such a decoder makes no guesses.
+   * Attention has the trainer's order of keys, and bits of products do not depend on the number of rows: log-probabilities
+   * are then those of the trainer's exact forward pass. Such a decoder makes no guesses, and `wide` has no effect.
    */
   exact?: boolean;
   /** When cuBLAS multiplies; default: `wideFor`. Null = never: the tokens of a sequence then do not depend on the others to the last bit. */
